@@ -1,0 +1,45 @@
+# Everything that is done with redis-lock, one word each. `make` alone lists them.
+
+PORT    ?= 6379
+PREFIX  ?= /usr/local
+DESTDIR ?=
+
+MODULE     := target/release/libredis_lock.so
+MODULE_DIR := $(DESTDIR)$(PREFIX)/lib/redis/modules
+
+# The server's configuration and the tests look for the module in ./target, wherever else you keep yours.
+export CARGO_TARGET_DIR := $(CURDIR)/target
+export PORT REDIS_SERVER
+
+.PHONY: help build run test lint install clean
+
+help: ## list what there is to make
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' Makefile
+	@echo
+	@echo "  REDIS_SERVER=/path/to/redis-server chooses the server for run and test (also valkey-server)."
+
+build: ## build the module: target/release/libredis_lock.so
+	@scripts/setup build
+	cargo build --release
+
+run: ## start a server with the module, here in the terminal (PORT=6379)
+	@scripts/run
+
+test: ## run all tests, those on a real server too
+	@scripts/test
+
+lint: ## check format and lints, as CI does
+	@scripts/setup lint
+	cargo fmt --check
+	cargo clippy --all-targets -- -D warnings
+
+install: $(MODULE) ## put the built module into PREFIX/lib/redis/modules (PREFIX=/usr/local, DESTDIR=)
+	install -d "$(MODULE_DIR)"
+	install -m 755 $(MODULE) "$(MODULE_DIR)/"
+	@echo "Add to the server's configuration:  loadmodule $(PREFIX)/lib/redis/modules/$(notdir $(MODULE))"
+
+$(MODULE):
+	@$(MAKE) build
+
+clean: ## remove what was built (what the server of `make run` keeps in ./data stays)
+	cargo clean

@@ -1,0 +1,38 @@
+//! `LOCK.CHECK key owner`
+
+use crate::lock::Left;
+use crate::protocol::{Access, Call, Command, Fault, Outcome, Reply, Spec};
+
+use super::{KEY, OWNER, lock_name};
+
+/// `LOCK.CHECK`
+pub struct Check;
+
+impl Command for Check {
+    const SPEC: Spec = Spec {
+        name: c"lock.check",
+        flags: c"readonly fast",
+        summary: c"Returns for how many more milliseconds this owner holds a lock.",
+        complexity: c"O(1)",
+        since: c"0.1.0",
+        words: 3,
+        more: false,
+        access: Access::Read,
+        arguments: &[KEY, OWNER],
+    };
+
+    fn run<'w>(mut call: Call<'w, '_, '_>) -> Result<Outcome<'w>, Fault> {
+        let name = lock_name(&mut call)?;
+        let owner = call.words.owner()?;
+        let left = call.locks.check(&mut call.turn, name, owner)?;
+        Ok(Outcome::Reply(left.map_or(Reply::Null, time_left)))
+    }
+}
+
+/// Milliseconds, or -1 without an end: as PTTL says it.
+pub(super) fn time_left(left: Left) -> Reply {
+    match left {
+        Left::Ms(ms) => Reply::number(ms),
+        Left::Unlimited => Reply::Integer(-1),
+    }
+}

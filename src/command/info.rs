@@ -1,0 +1,69 @@
+//! `LOCK.INFO key`
+
+use crate::lock::{Holder, Report, Waiting};
+use crate::protocol::{Access, Call, Command, Fault, Outcome, Reply, Spec};
+
+use super::check::time_left;
+use super::{KEY, lock_name};
+
+/// `LOCK.INFO`
+pub struct Info;
+
+impl Command for Info {
+    const SPEC: Spec = Spec {
+        name: c"lock.info",
+        flags: c"readonly",
+        summary: c"Returns who holds a lock and who waits for it.",
+        complexity: c"O(N) with N the number of waiters named, at most 100.",
+        since: c"0.1.0",
+        words: 2,
+        more: false,
+        access: Access::Read,
+        arguments: &[KEY],
+    };
+
+    fn run<'w>(mut call: Call<'w, '_, '_>) -> Result<Outcome<'w>, Fault> {
+        let name = lock_name(&mut call)?;
+        let report = call.locks.report(&mut call.turn, name)?;
+        Ok(Outcome::Reply(report.map_or(Reply::Null, describe)))
+    }
+}
+
+fn describe(report: Report) -> Reply {
+    let mode = if report.holder.is_some() { "exclusive" } else { "free" };
+    let holders: Vec<Reply> = report.holder.iter().map(holder).collect();
+    let count = holders.len();
+    let waiters = report.waiters.iter().map(waiter).collect();
+    Reply::Map(vec![
+        ("mode", Reply::text(mode)),
+        ("holders", Reply::List(holders)),
+        ("count", Reply::number(count)),
+        ("waiters", Reply::List(waiters)),
+        ("queue", Reply::number(report.queue)),
+    ])
+}
+
+fn holder(holder: &Holder) -> Reply {
+    let grant = |number: fn(&crate::lock::Grant) -> u64| {
+        holder
+            .grant
+            .as_ref()
+            .map_or(Reply::Null, |grant| Reply::number(number(grant)))
+    };
+    Reply::Map(vec![
+        ("owner", Reply::Bytes(holder.owner.as_slice().into())),
+        ("ttl", time_left(holder.left)),
+        ("fence", grant(|grant| grant.fence)),
+        ("held", grant(|grant| grant.held)),
+        ("client", grant(|grant| grant.client)),
+    ])
+}
+
+fn waiter(waiter: &Waiting) -> Reply {
+    Reply::Map(vec![
+        ("owner", Reply::Bytes(waiter.owner.clone())),
+        ("mode", Reply::text("exclusive")),
+        ("waited", Reply::number(waiter.waited)),
+        ("client", Reply::number(waiter.client)),
+    ])
+}

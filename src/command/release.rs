@@ -1,0 +1,30 @@
+//! `LOCK.RELEASE key owner`
+
+use crate::protocol::{Access, Call, Command, Fault, Outcome, Reply, Spec};
+
+use super::{KEY, OWNER, lock_name};
+
+/// `LOCK.RELEASE`
+pub struct Release;
+
+impl Command for Release {
+    const SPEC: Spec = Spec {
+        name: c"lock.release",
+        // Not deny-oom: a release must work when memory is full.
+        flags: c"write fast",
+        summary: c"Releases a lock, if this owner holds it, and hands it to the next in line.",
+        complexity: c"O(1) where nobody waits, O(log(N)) with N waiters.",
+        since: c"0.1.0",
+        words: 3,
+        more: false,
+        access: Access::Delete,
+        arguments: &[KEY, OWNER],
+    };
+
+    fn run<'w>(mut call: Call<'w, '_, '_>) -> Result<Outcome<'w>, Fault> {
+        let name = lock_name(&mut call)?;
+        let owner = call.words.owner()?;
+        let released = call.locks.release(&mut call.turn, name, owner)?;
+        Ok(Outcome::Reply(Reply::yes_or_no(released)))
+    }
+}

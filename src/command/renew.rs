@@ -1,0 +1,31 @@
+//! `LOCK.RENEW key owner ttl`
+
+use crate::protocol::{Access, Call, Command, Fault, Outcome, Reply, Spec};
+
+use super::{KEY, OWNER, TTL, lock_name};
+
+/// `LOCK.RENEW`
+pub struct Renew;
+
+impl Command for Renew {
+    const SPEC: Spec = Spec {
+        name: c"lock.renew",
+        // Not deny-oom: nothing grows, and whoever can't renew loses the lock.
+        flags: c"write fast",
+        summary: c"Sets the time for which a lock is still held, if this owner holds it.",
+        complexity: c"O(1) where nobody waits, O(log(N)) with N waiters.",
+        since: c"0.1.0",
+        words: 4,
+        more: false,
+        access: Access::Update,
+        arguments: &[KEY, OWNER, TTL],
+    };
+
+    fn run<'w>(mut call: Call<'w, '_, '_>) -> Result<Outcome<'w>, Fault> {
+        let name = lock_name(&mut call)?;
+        let owner = call.words.owner()?;
+        let ttl = call.words.ttl(call.turn.now)?;
+        let renewed = call.locks.renew(&mut call.turn, name, owner, ttl)?;
+        Ok(Outcome::Reply(Reply::yes_or_no(renewed)))
+    }
+}

@@ -1,0 +1,29 @@
+//! Locks as native commands of Redis and Valkey.
+//!
+//! The module's table. What a lock is stands in [`lock`], what is said about it in [`command`], and
+//! all that touches the server in [`server`]; [`protocol`] is the language that those speak.
+
+mod command;
+mod lock;
+mod protocol;
+mod server;
+
+use command::{Acquire, Check, Info, Release, Renew};
+use server::Table;
+
+// Unit tests run without a server, and so without its memory.
+#[cfg(not(test))]
+#[global_allocator]
+static MEMORY: redis_module::alloc::RedisAlloc = redis_module::alloc::RedisAlloc;
+
+server::entries!(Table {
+    name: c"lock",
+    version: 100,
+    commands: |commands| {
+        commands.add::<Acquire>()?;
+        commands.add::<Release>()?;
+        commands.add::<Renew>()?;
+        commands.add::<Check>()?;
+        commands.add::<Info>()
+    },
+});

@@ -1,0 +1,103 @@
+//! Fencing numbers: one clock for the whole server.
+//!
+//! A number is larger than every earlier one of this server, and than those of the server that had
+//! the lock before it, as long as their clocks agree within `skew`. That costs no key and no write:
+//! the numbers follow the wall clock, and whoever takes over begins `skew` ahead of it.
+
+use super::slot::{self, SLOTS};
+use super::time::Now;
+
+/// A fencing number: microseconds of Unix time, or a little ahead of it. Below 2^53, so that every
+/// client language can hold it.
+pub type Fence = u64;
+
+/// How far two servers' clocks may differ, in microseconds.
+pub const MAX_CLOCK_SKEW_MICROS: u64 = 5_000_000;
+
+/// Where the fencing numbers come from.
+#[derive(Debug)]
+pub struct FencingClock {
+    last: Fence,
+    skew: u64,
+    /// In a cluster, the slots in which this server has granted since it had them.
+    granted_in: Option<Box<[bool]>>,
+}
+
+impl FencingClock {
+    /// A clock that starts as one that takes over.
+    pub fn new(now: Now, in_cluster: bool) -> Self {
+        let mut clock = Self {
+            last: 0,
+            skew: MAX_CLOCK_SKEW_MICROS,
+            granted_in: in_cluster.then(|| vec![false; SLOTS].into_boxed_slice()),
+        };
+        clock.take_over(now);
+        clock
+    }
+
+    /// This server takes over from another, or from itself before it stopped.
+    pub fn take_over(&mut self, now: Now) {
+        self.last = self.last.max(now.micros().saturating_add(self.skew));
+    }
+
+    /// The number of a new grant of this key.
+    pub fn next(&mut self, key: &[u8], now: Now) -> Fence {
+        if self.granted_in.is_some() && !self.mark(key, true) {
+            self.take_over(now);
+        }
+        self.last = now.micros().max(self.last.saturating_add(1));
+        self.last
+    }
+
+    /// The slot of this key is leaving or has left: another server may grant in it before we do so again.
+    pub fn slot_may_have_left(&mut self, key: &[u8]) {
+        self.mark(key, false);
+    }
+
+    /// Sets the mark of this key's slot and says what it was.
+    fn mark(&mut self, key: &[u8], granted: bool) -> bool {
+        self.granted_in
+            .as_mut()
+            .and_then(|slots| slots.get_mut(slot::of(key)))
+            .is_some_and(|mark| std::mem::replace(mark, granted))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: u64 = 1_000_000;
+
+    fn at(seconds: u64) -> Now {
+        Now::from_micros(seconds * SECOND)
+    }
+
+    #[test]
+    fn numbers_rise_when_the_wall_clock_stands_or_goes_back() {
+        let mut clock = FencingClock::new(at(100), false);
+        let numbers: Vec<_> = [100, 100, 90, 106, 106, 50, 200]
+            .map(|seconds| clock.next(b"k", at(seconds)))
+            .to_vec();
+        assert!(numbers.is_sorted_by(|a, b| a < b), "{numbers:?}");
+        assert_eq!(numbers.last(), Some(&(200 * SECOND)));
+    }
+
+    #[test]
+    fn a_server_that_takes_over_is_ahead_although_its_clock_lags_by_almost_the_skew() {
+        let mut old = FencingClock::new(at(0), false);
+        let before = old.next(b"k", at(100));
+        let mut new = FencingClock::new(Now::from_micros(95 * SECOND + 1), false);
+        assert!(new.next(b"k", Now::from_micros(95 * SECOND + 1)) > before);
+    }
+
+    #[test]
+    fn in_a_cluster_the_first_grant_in_a_slot_jumps_ahead_and_the_second_does_not() {
+        let mut clock = FencingClock::new(at(0), true);
+        assert_eq!(clock.next(b"a", at(100)), 105 * SECOND + 1);
+        assert_eq!(clock.next(b"a", at(200)), 200 * SECOND);
+        assert_eq!(clock.next(b"b", at(200)), 205 * SECOND + 1);
+        clock.slot_may_have_left(b"a");
+        assert_eq!(clock.next(b"a", at(300)), 305 * SECOND + 1);
+    }
+}

@@ -1,0 +1,196 @@
+//! All locks of a server, and what may be asked of them at any time.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::rc::Rc;
+
+use super::fencing::FencingClock;
+use super::keyspace::{Keyspace, Stored};
+use super::ledger::{Ledger, Secret};
+use super::line::Line;
+use super::name::{Db, Name, NameRef};
+use super::tick::Undelivered;
+use super::time::{Ms, Now};
+use super::waiter::{State, Ticket, Waiter};
+
+/// The key is no lock, and stays as it is.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+#[error("WRONGTYPE Operation against a key holding the wrong kind of value")]
+pub struct NotALock;
+
+/// An occasion to act: the keys, and what time it is.
+pub struct Turn<'k> {
+    /// The keys.
+    pub keys: &'k mut dyn Keyspace,
+    /// Read once.
+    pub now: Now,
+}
+
+impl Turn<'_> {
+    /// What holds the lock now.
+    pub(super) fn look(&mut self, name: NameRef<'_>) -> Stored<'_> {
+        self.keys.look(name).at(self.now)
+    }
+}
+
+/// What the server remembers of one database's locks.
+#[derive(Debug, Default)]
+pub(super) struct Database {
+    pub ledger: Ledger,
+    pub lines: HashMap<Rc<[u8]>, Line>,
+}
+
+/// Everything that the server remembers of its locks. All of it may be lost without harm: who holds
+/// a lock stands in the key.
+#[derive(Debug)]
+pub struct Locks {
+    pub(super) databases: BTreeMap<Db, Database>,
+    pub(super) waiters: HashMap<Ticket, Waiter>,
+    pub(super) last_ticket: Ticket,
+    pub(super) clock: FencingClock,
+    pub(super) secret: Secret,
+    /// When whose time is up.
+    pub(super) times_up: BTreeSet<(Ms, Ticket)>,
+    /// When which lock with a line is to be looked at again.
+    pub(super) alarms: BTreeSet<(Ms, Name)>,
+    /// Locks that something has happened to.
+    pub(super) noted: BTreeSet<Name>,
+    /// Grants that nobody heard of, and when to see to each.
+    pub(super) undelivered: BTreeSet<(Ms, Undelivered)>,
+    /// Until when writing waits, because the server would not let us.
+    pub(super) put_off: Option<Ms>,
+    /// When the last tick was.
+    pub(super) last_tick: Ms,
+    /// Waiters whose answer stands, and whose clients wait for it.
+    pub(super) to_answer: Vec<Ticket>,
+}
+
+impl Locks {
+    /// No locks yet.
+    pub fn new(now: Now, secret: Secret, in_cluster: bool) -> Self {
+        Self {
+            databases: BTreeMap::new(),
+            waiters: HashMap::new(),
+            last_ticket: 0,
+            clock: FencingClock::new(now, in_cluster),
+            secret,
+            times_up: BTreeSet::new(),
+            alarms: BTreeSet::new(),
+            noted: BTreeSet::new(),
+            undelivered: BTreeSet::new(),
+            put_off: None,
+            last_tick: 0,
+            to_answer: Vec::new(),
+        }
+    }
+
+    /// Does it matter to us what happens to this key?
+    pub fn concerns(&self, name: NameRef<'_>) -> bool {
+        self.databases.get(&name.db).is_some_and(|database| {
+            database.lines.contains_key(name.key)
+                || (!database.ledger.is_empty()
+                    && database.ledger.knows(self.secret.print(name.key)))
+        })
+    }
+
+    /// Something has happened to this key. It is looked at in the next [`tick`](Self::tick).
+    pub fn note(&mut self, name: Name) {
+        self.noted.insert(name);
+    }
+
+    /// A database was emptied, or all of them.
+    pub fn flushed(&mut self, db: Option<Db>) {
+        for (&number, database) in &mut self.databases {
+            if db.is_none_or(|db| db == number) {
+                database.ledger = Ledger::default();
+                self.noted.extend(names(number, &database.lines));
+            }
+        }
+    }
+
+    /// Two databases have changed places. The clients that wait in them have not.
+    pub fn swapped(&mut self, one: Db, other: Db) {
+        let ledger_of_one = self.take_ledger(one);
+        let ledger_of_other = self.take_ledger(other);
+        for (db, ledger) in [(one, ledger_of_other), (other, ledger_of_one)] {
+            let database = self.databases.entry(db).or_default();
+            database.ledger = ledger;
+            self.noted.extend(names(db, &database.lines));
+        }
+        let change_places = |db: &mut Db| match *db {
+            db_now if db_now == one => *db = other,
+            db_now if db_now == other => *db = one,
+            _ => {}
+        };
+        // Grants whose news is under way have moved with their keys.
+        for waiter in self.waiters.values_mut() {
+            if matches!(waiter.state, State::Granted(_)) {
+                change_places(&mut waiter.name.db);
+            }
+        }
+        let undelivered = std::mem::take(&mut self.undelivered);
+        self.undelivered.extend(undelivered.into_iter().map(|(at, mut grant)| {
+            change_places(&mut grant.name.db);
+            (at, grant)
+        }));
+    }
+
+    /// This server has become a master, or has read its keys from a disk or from another server:
+    /// grants were made elsewhere, or before.
+    pub fn took_over(&mut self, now: Now) {
+        self.flushed(None);
+        self.clock.take_over(now);
+    }
+
+    /// This server has become a replica: somebody else grants now. Whoever still waits is sent away.
+    pub fn stepped_down(&mut self) {
+        self.flushed(None);
+        self.undelivered.clear();
+        let waiting: Vec<Ticket> = self.in_line().collect();
+        for ticket in waiting {
+            self.decide(ticket, State::SentAway);
+        }
+        self.noted.clear();
+    }
+
+    /// The waiters whose clients are to be answered now, in the order in which that was decided.
+    /// Their clients must be woken; each then asks for its [`answer`](Self::answer).
+    pub fn take_to_answer(&mut self) -> Vec<Ticket> {
+        std::mem::take(&mut self.to_answer)
+    }
+
+    /// Has every lock with a line looked at.
+    pub(super) fn note_all(&mut self) {
+        for (&db, database) in &self.databases {
+            self.noted.extend(names(db, &database.lines));
+        }
+    }
+
+    /// The line before this lock, if anybody waits.
+    pub(super) fn line(&mut self, name: NameRef<'_>) -> Option<&mut Line> {
+        self.databases.get_mut(&name.db)?.lines.get_mut(name.key)
+    }
+
+    /// The ledger of this database.
+    pub(super) fn ledger(&mut self, db: Db) -> &mut Ledger {
+        &mut self.databases.entry(db).or_default().ledger
+    }
+
+    fn take_ledger(&mut self, db: Db) -> Ledger {
+        std::mem::take(self.ledger(db))
+    }
+
+    /// Everybody who stands in a line.
+    fn in_line(&self) -> impl Iterator<Item = Ticket> {
+        self.databases
+            .values()
+            .flat_map(|database| database.lines.values())
+            .flat_map(Line::iter)
+    }
+}
+
+fn names(db: Db, lines: &HashMap<Rc<[u8]>, Line>) -> impl Iterator<Item = Name> {
+    lines.keys().map(move |key| Name {
+        db,
+        key: Rc::clone(key),
+    })
+}

@@ -1,0 +1,73 @@
+//! How a hold ends, or goes on.
+
+use super::keyspace::Stored;
+use super::locks::{Locks, NotALock, Turn};
+use super::name::NameRef;
+use super::settle::Claim;
+use super::time::Ms;
+
+impl Locks {
+    /// `LOCK.RELEASE`: ends this owner's hold, and says whether there was one.
+    pub fn release(
+        &mut self,
+        turn: &mut Turn<'_>,
+        name: NameRef<'_>,
+        owner: &[u8],
+    ) -> Result<bool, NotALock> {
+        self.settle_line(turn, name);
+        let held = holds(turn, name, owner)?;
+        if held {
+            self.pass_on(turn, name);
+        }
+        Ok(held)
+    }
+
+    /// `LOCK.RENEW`: the hold now ends `ttl` from now; false if this owner has none.
+    pub fn renew(
+        &mut self,
+        turn: &mut Turn<'_>,
+        name: NameRef<'_>,
+        owner: &[u8],
+        ttl: Ms,
+    ) -> Result<bool, NotALock> {
+        self.settle_line(turn, name);
+        let held = holds(turn, name, owner)?;
+        if held {
+            let deadline = turn.now.plus(ttl);
+            turn.keys.move_deadline(name, deadline);
+            self.ring_after(name, Some(deadline));
+            self.tell(name, owner);
+        }
+        Ok(held)
+    }
+
+    /// Ends the hold that is there. The next in line has the lock in the same instant, written over
+    /// the old one, so that nobody comes in between.
+    pub(super) fn pass_on(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>) {
+        self.forget(name);
+        match self.next_in_line(name, turn.now) {
+            Some(ticket) => {
+                self.serve(turn, name, ticket, Claim::New);
+                self.settle(turn, name);
+            }
+            None => turn.keys.remove(name),
+        }
+    }
+
+    /// This owner is being told that it holds the lock.
+    pub(super) fn tell(&mut self, name: NameRef<'_>, owner: &[u8]) {
+        let (key, owner) = (self.secret.print(name.key), self.secret.print(owner));
+        if let Some(entry) = self.ledger(name.db).of(key, owner) {
+            entry.told = true;
+        }
+    }
+}
+
+/// Does this owner hold the lock now?
+fn holds(turn: &mut Turn<'_>, name: NameRef<'_>, owner: &[u8]) -> Result<bool, NotALock> {
+    match turn.look(name) {
+        Stored::NoLock => Err(NotALock),
+        Stored::Nothing => Ok(false),
+        Stored::Exclusive { owner: holder, .. } => Ok(holder == owner),
+    }
+}

@@ -1,0 +1,137 @@
+//! Who holds a lock, and who waits for it. Reading changes nothing about either.
+
+use std::rc::Rc;
+
+use super::fencing::Fence;
+use super::keyspace::Stored;
+use super::locks::{Locks, NotALock, Turn};
+use super::name::NameRef;
+use super::time::{Ms, Now};
+
+/// How many waiters a report names.
+const MOST_WAITERS: usize = 100;
+
+/// What is left of a hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Left {
+    /// So many milliseconds, at least 1.
+    Ms(Ms),
+    /// It has no end.
+    Unlimited,
+}
+
+/// A lock that somebody holds or waits for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Report {
+    /// Who holds it; nobody for a moment, where the server would not let us grant it.
+    pub holder: Option<Holder>,
+    /// Those who wait for it, in order; the first hundred.
+    pub waiters: Vec<Waiting>,
+    /// How many wait for it.
+    pub queue: usize,
+}
+
+/// Somebody who holds a lock.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Holder {
+    /// The owner.
+    pub owner: Vec<u8>,
+    /// How much longer.
+    pub left: Left,
+    /// What the server remembers of the grant, if it was this server's.
+    pub grant: Option<Grant>,
+}
+
+/// What the server remembers of a grant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Grant {
+    /// Its fencing number.
+    pub fence: Fence,
+    /// For how long it has been held.
+    pub held: Ms,
+    /// The connection that it was granted to.
+    pub client: u64,
+}
+
+/// Somebody who waits for a lock.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Waiting {
+    /// The owner.
+    pub owner: Rc<[u8]>,
+    /// For how long it has waited.
+    pub waited: Ms,
+    /// The connection that waits.
+    pub client: u64,
+}
+
+impl Locks {
+    /// `LOCK.CHECK`: what is left of this owner's hold, if it has one.
+    pub fn check(
+        &mut self,
+        turn: &mut Turn<'_>,
+        name: NameRef<'_>,
+        owner: &[u8],
+    ) -> Result<Option<Left>, NotALock> {
+        let left = match turn.look(name) {
+            Stored::NoLock => return Err(NotALock),
+            Stored::Exclusive { owner: holder, deadline } if holder == owner => deadline,
+            Stored::Nothing | Stored::Exclusive { .. } => return Ok(None),
+        };
+        self.tell(name, owner);
+        Ok(Some(left_until(left, turn.now)))
+    }
+
+    /// `LOCK.INFO`: the lock, if anybody holds it or waits for it.
+    pub fn report(
+        &mut self,
+        turn: &mut Turn<'_>,
+        name: NameRef<'_>,
+    ) -> Result<Option<Report>, NotALock> {
+        let now = turn.now;
+        let holder = match turn.look(name) {
+            Stored::NoLock => return Err(NotALock),
+            Stored::Nothing => None,
+            Stored::Exclusive { owner, deadline } => Some(Holder {
+                owner: owner.to_vec(),
+                left: left_until(deadline, now),
+                grant: self.grant_of(name, owner, now),
+            }),
+        };
+        let (waiters, queue) = self.waiting(name, now);
+        let report = Report { holder, waiters, queue };
+        Ok((report.holder.is_some() || report.queue > 0).then_some(report))
+    }
+
+    fn grant_of(&mut self, name: NameRef<'_>, owner: &[u8], now: Now) -> Option<Grant> {
+        let (key, owner) = (self.secret.print(name.key), self.secret.print(owner));
+        let entry = self.ledger(name.db).of(key, owner)?;
+        Some(Grant {
+            fence: entry.fence,
+            held: now.ms().saturating_sub(entry.since),
+            client: entry.client,
+        })
+    }
+
+    fn waiting(&mut self, name: NameRef<'_>, now: Now) -> (Vec<Waiting>, usize) {
+        let Some(line) = self.databases.get(&name.db).and_then(|database| database.lines.get(name.key)) else {
+            return (Vec::new(), 0);
+        };
+        let waiters = line
+            .iter()
+            .filter_map(|ticket| self.waiters.get(&ticket))
+            .take(MOST_WAITERS)
+            .map(|waiter| Waiting {
+                owner: Rc::clone(&waiter.owner),
+                waited: now.ms().saturating_sub(waiter.since),
+                client: waiter.client,
+            })
+            .collect();
+        (waiters, line.len())
+    }
+}
+
+fn left_until(deadline: Option<Ms>, now: Now) -> Left {
+    deadline.map_or(Left::Unlimited, |deadline| {
+        Left::Ms(deadline.saturating_sub(now.ms()).max(1))
+    })
+}

@@ -1,0 +1,153 @@
+//! What the core does by itself, when it is given a turn outside of any command.
+
+use std::rc::Rc;
+
+use super::fencing::Fence;
+use super::keyspace::Stored;
+use super::locks::{Locks, Turn};
+use super::name::Name;
+use super::time::{Ms, Now};
+
+/// How much one tick does at most; the rest follows in the next, so that the server serves others
+/// in between.
+const MOST_IN_A_TICK: usize = 256;
+
+/// How long to wait when the server lets nothing be written.
+const PAUSE: Ms = 10;
+
+/// How much earlier than before it has to be for the clock to have been set back.
+const SET_BACK: Ms = 1000;
+
+/// A grant that nobody heard of.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Undelivered {
+    pub name: Name,
+    pub owner: Rc<[u8]>,
+    pub fence: Fence,
+}
+
+/// A piece of work that is due.
+enum Due {
+    Return(Undelivered),
+    Settle(Name),
+}
+
+impl Locks {
+    /// When the next tick is due, if anything is left to do. In the past means now.
+    pub fn next_due(&self) -> Option<Ms> {
+        let answers = (!self.to_answer.is_empty()).then_some(0);
+        let time_up = self.times_up.first().map(|&(until, _)| until);
+        let noted = (!self.noted.is_empty()).then_some(0);
+        let undelivered = self.undelivered.first().map(|&(at, _)| at);
+        let alarm = self.alarms.first().map(|&(at, _)| at);
+        let writes = [noted, undelivered, alarm]
+            .into_iter()
+            .flatten()
+            .min()
+            .map(|at| at.max(self.put_off.unwrap_or(0)));
+        [answers, time_up, writes].into_iter().flatten().min()
+    }
+
+    /// Does what is due: ends waits whose time is up, gives back grants that nobody heard of, and
+    /// settles the locks that something has happened to.
+    pub fn tick(&mut self, turn: &mut Turn<'_>) {
+        self.mind_the_clock(turn.now);
+        let mut left = MOST_IN_A_TICK;
+        while let Some(&(_, ticket)) = self.times_up.first() {
+            if left == 0 || !self.time_out_if_over(ticket, turn.now) {
+                break;
+            }
+            left = left.saturating_sub(1);
+        }
+        if self.put_off.is_some_and(|until| until > turn.now.ms()) {
+            return;
+        }
+        self.put_off = None;
+        while left > 0 {
+            let Some(due) = self.next_piece(turn.now) else {
+                return;
+            };
+            if let Due::Settle(name) = &due
+                && !self.concerns(name.borrow())
+            {
+                continue;
+            }
+            if !turn.keys.is_writable() {
+                self.put_back(due);
+                self.put_off = Some(turn.now.plus(PAUSE));
+                return;
+            }
+            match due {
+                Due::Return(grant) => self.take_back(turn, grant),
+                Due::Settle(name) => self.settle(turn, name.borrow()),
+            }
+            left = left.saturating_sub(1);
+        }
+    }
+
+    /// A clock that was set back moves deadlines, as it does for every key; but what we have put off
+    /// for a few milliseconds must not wait until it has caught up.
+    fn mind_the_clock(&mut self, now: Now) {
+        if now.plus(SET_BACK) < self.last_tick {
+            self.put_off = None;
+            let undelivered = std::mem::take(&mut self.undelivered);
+            self.undelivered = undelivered.into_iter().map(|(_, grant)| (0, grant)).collect();
+            self.note_all();
+        }
+        self.last_tick = now.ms();
+    }
+
+    fn next_piece(&mut self, now: Now) -> Option<Due> {
+        let is_due = |at: Ms| at <= now.ms();
+        if self.undelivered.first().is_some_and(|&(at, _)| is_due(at)) {
+            return self
+                .undelivered
+                .pop_first()
+                .map(|(_, grant)| Due::Return(grant));
+        }
+        if let Some(name) = self.noted.pop_first() {
+            return Some(Due::Settle(name));
+        }
+        let &(at, ref name) = self.alarms.first()?;
+        if !is_due(at) {
+            return None;
+        }
+        let name = name.clone();
+        self.set_alarm(name.borrow(), None);
+        Some(Due::Settle(name))
+    }
+
+    fn put_back(&mut self, due: Due) {
+        match due {
+            Due::Return(grant) => {
+                self.undelivered.insert((0, grant));
+            }
+            Due::Settle(name) => {
+                self.noted.insert(name);
+            }
+        }
+    }
+
+    /// Passes on a grant that nobody heard of, if that is still so and the key still holds it.
+    fn take_back(&mut self, turn: &mut Turn<'_>, grant: Undelivered) {
+        let name = grant.name.borrow();
+        let (key, owner) = (
+            self.secret.print(name.key),
+            self.secret.print(&grant.owner),
+        );
+        let unheard = self
+            .ledger(name.db)
+            .of(key, owner)
+            .is_some_and(|entry| entry.fence == grant.fence && entry.is_unheard());
+        let held = matches!(turn.look(name), Stored::Exclusive { owner, .. } if *owner == *grant.owner);
+        if !unheard || !held {
+            return;
+        }
+        if turn.keys.may_write(name) {
+            self.pass_on(turn, name);
+        } else {
+            let again = turn.now.plus(PAUSE);
+            self.undelivered.insert((again, grant));
+        }
+    }
+}

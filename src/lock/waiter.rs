@@ -1,0 +1,74 @@
+//! One request that waits, from its place in the line to its end.
+//!
+//! | state | what has happened | what may come next |
+//! |---|---|---|
+//! | `Waiting` | it stands in its lock's line | granted; its time is up; sent away; its end |
+//! | `Granted` | the hold is written; its client has yet to be answered | its answer, its end |
+//! | `TimedOut` | it has left the line with nothing | its answer, its end |
+//! | `SentAway` | the server became a replica; it has left the line | its answer, its end |
+//!
+//! `answered` is apart from that, because the server decides when it asks for the answer: at once,
+//! a loop turn later, or never, if the client went in between. A waiter that is asked for its answer
+//! while it is still `Waiting` is one that `CLIENT UNBLOCK` ends: it becomes `TimedOut`.
+//!
+//! The end comes exactly once for each waiter, whatever brought it about, and nothing of the waiter
+//! is left afterwards. A waiter that ends `Granted` but unheard gives its grant back.
+
+use std::rc::Rc;
+
+use super::fencing::Fence;
+use super::name::Name;
+use super::time::Ms;
+
+/// A waiter's number. Tickets are drawn in the order of arrival, over all locks.
+pub type Ticket = u64;
+
+/// A request that waits, or that waited and has not come to its end.
+#[derive(Debug)]
+pub struct Waiter {
+    /// The lock.
+    pub name: Name,
+    /// Who wants it.
+    pub owner: Rc<[u8]>,
+    /// For how long, from the grant.
+    pub ttl: Ms,
+    /// When its time is up; none waits for ever.
+    pub until: Option<Ms>,
+    /// When it came.
+    pub since: Ms,
+    /// The connection that waits.
+    pub client: u64,
+    /// Where it stands.
+    pub state: State,
+    /// Has the server taken its answer?
+    pub answered: bool,
+}
+
+/// See the table above.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    /// In line.
+    Waiting,
+    /// Holds the lock, by this number.
+    Granted(Fence),
+    /// Its time was up.
+    TimedOut,
+    /// The server became a replica.
+    SentAway,
+}
+
+/// What a waiter's client is told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// This owner holds the lock, by this number.
+    Granted {
+        /// Who asked.
+        owner: Rc<[u8]>,
+        /// The fencing number.
+        fence: Fence,
+    },
+    /// Nothing came of it.
+    TimedOut,
+    /// The server became a replica, and can't say who holds the lock.
+    SentAway,
+}

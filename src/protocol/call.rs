@@ -1,0 +1,45 @@
+//! A command, and one call of it.
+
+use crate::lock::{Answer, Db, Locks, Ticket, Turn};
+
+use super::{Fault, Reply, Spec, Words};
+
+/// A command of the module.
+pub trait Command {
+    /// How the server and its users know it.
+    const SPEC: Spec;
+
+    /// Does it.
+    fn run<'w>(call: Call<'w, '_, '_>) -> Result<Outcome<'w>, Fault>;
+}
+
+/// One call of a command.
+pub struct Call<'w, 'a, 'k> {
+    /// What was said after the command's name.
+    pub words: Words<'w>,
+    /// All locks.
+    pub locks: &'a mut Locks,
+    /// The keys, and what time it is.
+    pub turn: Turn<'k>,
+    /// The database that the connection has selected.
+    pub db: Db,
+    /// The connection's number.
+    pub client: u64,
+    /// May the connection be blocked? Not in MULTI, in a script, or where another module calls.
+    pub may_wait: &'a dyn Fn() -> bool,
+}
+
+/// What comes of a call.
+pub enum Outcome<'w> {
+    /// The connection is answered.
+    Reply(Reply),
+    /// The connection waits, and is answered in these words when it has been decided.
+    Wait {
+        /// Its place in the order of arrival.
+        ticket: Ticket,
+        /// The lock that it waits for.
+        key: &'w [u8],
+        /// How to say the answer.
+        in_words: fn(Answer) -> Reply,
+    },
+}

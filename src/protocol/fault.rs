@@ -1,0 +1,41 @@
+//! What can be wrong with a command, in the server's own words where it has any.
+
+use crate::lock::{LONGEST_OWNER, NotALock};
+
+/// Why a command was refused. Nothing has been changed.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+pub enum Fault {
+    /// Too few words, or too many.
+    #[error("ERR wrong number of arguments for '{0}' command")]
+    Arity(&'static str),
+    /// A word that says nothing here.
+    #[error("ERR syntax error")]
+    Syntax,
+    /// No whole number of 64 bits.
+    #[error("ERR value is not an integer or out of range")]
+    NotAnInteger,
+    /// A ttl that is not positive, or ends too far in the future.
+    #[error("ERR invalid expire time in '{0}' command")]
+    Expire(&'static str),
+    /// The time to wait is no whole number of 64 bits.
+    #[error("ERR timeout is not an integer or out of range")]
+    TimeoutNotAnInteger,
+    /// The time to wait is less than nothing.
+    #[error("ERR timeout is negative")]
+    TimeoutNegative,
+    /// The time to wait ends too far in the future.
+    #[error("ERR timeout is out of range")]
+    TimeoutOutOfRange,
+    /// No owner, or too long a one.
+    #[error("ERR owner must be 1 to {LONGEST_OWNER} bytes")]
+    OwnerLength,
+    /// The member that marks a shared lock.
+    #[error("ERR owner is reserved")]
+    OwnerReserved,
+    /// A word that is taken, for something that does not exist yet.
+    #[error("ERR {0} is not supported yet")]
+    NotYet(&'static str),
+    /// The key is something else than a lock.
+    #[error(transparent)]
+    NotALock(#[from] NotALock),
+}

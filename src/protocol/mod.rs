@@ -1,0 +1,14 @@
+//! What a command is, apart from what each one does and from the server that runs it: its
+//! description, its words, its faults, its reply.
+
+mod call;
+mod fault;
+mod reply;
+mod spec;
+mod words;
+
+pub use call::{Call, Command, Outcome};
+pub use fault::Fault;
+pub use reply::Reply;
+pub use spec::{Access, Argument, Kind, Spec};
+pub use words::{Words, integer};

@@ -1,0 +1,39 @@
+//! What a connection is told.
+
+use std::rc::Rc;
+
+/// A reply, in the server's own types. A map is a map in RESP3 and a flat list in RESP2.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Reply {
+    /// A whole number.
+    Integer(i64),
+    /// Nothing, where a value could be.
+    Null,
+    /// Nothing, where a list could be.
+    NullList,
+    /// Bytes.
+    Bytes(Rc<[u8]>),
+    /// A list.
+    List(Vec<Reply>),
+    /// Names and what they stand for.
+    Map(Vec<(&'static str, Reply)>),
+    /// An error, which begins with its code word.
+    Error(&'static str),
+}
+
+impl Reply {
+    /// A number that can't be negative. All that we have are below 2^53.
+    pub fn number(number: impl TryInto<i64>) -> Self {
+        Self::Integer(number.try_into().unwrap_or(i64::MAX))
+    }
+
+    /// Bytes, or nothing.
+    pub fn text(text: &str) -> Self {
+        Self::Bytes(Rc::from(text.as_bytes()))
+    }
+
+    /// 1 or 0.
+    pub fn yes_or_no(yes: bool) -> Self {
+        Self::Integer(i64::from(yes))
+    }
+}

@@ -1,0 +1,73 @@
+//! How a command is described to the server, and by `COMMAND DOCS` to its users.
+
+use std::ffi::CStr;
+
+/// All that is to be said about a command. Each takes one key, as its first word.
+pub struct Spec {
+    /// Its name, in lower case, as the server's own errors say it.
+    pub name: &'static CStr,
+    /// The server's command flags.
+    pub flags: &'static CStr,
+    /// One sentence.
+    pub summary: &'static CStr,
+    /// What it costs.
+    pub complexity: &'static CStr,
+    /// The version of this module that had it first.
+    pub since: &'static CStr,
+    /// The least number of words, the command's name among them; exactly so many unless `more`.
+    pub words: u8,
+    /// May there be more words than that?
+    pub more: bool,
+    /// What it does with its key.
+    pub access: Access,
+    /// Its words.
+    pub arguments: &'static [Argument],
+}
+
+impl Spec {
+    /// The name as text.
+    pub const fn name(&self) -> &'static str {
+        match self.name.to_str() {
+            Ok(name) => name,
+            Err(_) => "",
+        }
+    }
+}
+
+/// What a command does with its key, by the server's key specification flags.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// Reads it.
+    Read,
+    /// Reads it, and may set, overwrite or prolong it.
+    Set,
+    /// Changes what is there.
+    Update,
+    /// Reads it, and may delete it or hand it to somebody else.
+    Delete,
+}
+
+/// One argument of a command.
+pub struct Argument {
+    /// What it is called.
+    pub name: &'static CStr,
+    /// What it is.
+    pub kind: Kind,
+    /// The word that goes before it.
+    pub token: Option<&'static CStr>,
+    /// One sentence.
+    pub summary: &'static CStr,
+    /// May it be left out?
+    pub optional: bool,
+}
+
+/// What an argument is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// The name of a key.
+    Key,
+    /// Any bytes.
+    String,
+    /// A whole number.
+    Integer,
+}

@@ -1,0 +1,133 @@
+//! The words of a command, taken one by one.
+
+use crate::lock::{LAST_MS, LONGEST_OWNER, Ms, Now};
+
+use super::Fault;
+
+/// The member that tells a shared lock from a user's sorted set, and so can be no owner.
+const SHARED_MARKER: &[u8] = b"@lock:shared";
+
+/// The words after a command's name.
+#[derive(Clone, Copy, Debug)]
+pub struct Words<'a> {
+    command: &'static str,
+    left: &'a [&'a [u8]],
+}
+
+impl<'a> Words<'a> {
+    /// The words of a call of this command.
+    pub fn new(command: &'static str, words: &'a [&'a [u8]]) -> Self {
+        Self {
+            command,
+            left: words,
+        }
+    }
+
+    /// The next word, if there is one.
+    pub fn next(&mut self) -> Option<&'a [u8]> {
+        let (&word, left) = self.left.split_first()?;
+        self.left = left;
+        Some(word)
+    }
+
+    /// The next word, which must be there by the command's arity.
+    pub fn one(&mut self) -> Result<&'a [u8], Fault> {
+        self.next().ok_or(Fault::Arity(self.command))
+    }
+
+    /// An owner's token.
+    pub fn owner(&mut self) -> Result<&'a [u8], Fault> {
+        match self.one()? {
+            owner if owner.is_empty() || owner.len() > LONGEST_OWNER => Err(Fault::OwnerLength),
+            SHARED_MARKER => Err(Fault::OwnerReserved),
+            owner => Ok(owner),
+        }
+    }
+
+    /// For how long a hold is wanted.
+    pub fn ttl(&mut self, now: Now) -> Result<Ms, Fault> {
+        let ttl = integer(self.one()?).ok_or(Fault::NotAnInteger)?;
+        u64::try_from(ttl)
+            .ok()
+            .filter(|&ttl| ttl > 0 && now.plus(ttl) <= LAST_MS)
+            .ok_or(Fault::Expire(self.command))
+    }
+}
+
+/// A whole number as the server reads them: digits, perhaps a minus before them, and nothing that
+/// could have been left out.
+pub fn integer(word: &[u8]) -> Option<i64> {
+    let digits = word.strip_prefix(b"-").unwrap_or(word);
+    let plain = match digits {
+        [b'0'] => digits.len() == word.len(),
+        [b'1'..=b'9', rest @ ..] => rest.iter().all(u8::is_ascii_digit),
+        _ => false,
+    };
+    let text = plain.then(|| std::str::from_utf8(word).ok())??;
+    text.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOW: Now = Now::from_micros(1_000_000);
+
+    #[test]
+    fn whole_numbers_are_read_as_the_server_reads_them() {
+        for (word, number) in [
+            ("0", Some(0)),
+            ("-1", Some(-1)),
+            ("42", Some(42)),
+            ("9223372036854775807", Some(i64::MAX)),
+            ("-9223372036854775808", Some(i64::MIN)),
+            ("9223372036854775808", None),
+            ("99999999999999999999999999", None),
+            ("", None),
+            ("-", None),
+            ("-0", None),
+            ("+1", None),
+            ("01", None),
+            ("1.5", None),
+            ("1e3", None),
+            (" 1", None),
+            ("1 ", None),
+            ("0x10", None),
+            ("ten", None),
+        ] {
+            assert_eq!(integer(word.as_bytes()), number, "{word:?}");
+        }
+    }
+
+    #[test]
+    fn a_ttl_is_positive_and_ends_before_the_last_millisecond() {
+        for (word, ttl) in [
+            ("1", Ok(1)),
+            ("0", Err(Fault::Expire("c"))),
+            ("-5", Err(Fault::Expire("c"))),
+            ("1.5", Err(Fault::NotAnInteger)),
+            ("9007199254739991", Ok(LAST_MS - 1000)),
+            ("9007199254739992", Err(Fault::Expire("c"))),
+            ("9223372036854775807", Err(Fault::Expire("c"))),
+            ("9223372036854775808", Err(Fault::NotAnInteger)),
+        ] {
+            let words = [word.as_bytes()];
+            assert_eq!(Words::new("c", &words).ttl(NOW), ttl, "{word}");
+        }
+    }
+
+    #[test]
+    fn an_owner_is_1_to_1024_bytes_and_not_the_marker() {
+        for (owner, verdict) in [
+            (vec![], Err(Fault::OwnerLength)),
+            (vec![0], Ok(())),
+            (vec![b'x'; 1024], Ok(())),
+            (vec![b'x'; 1025], Err(Fault::OwnerLength)),
+            (b"@lock:shared".to_vec(), Err(Fault::OwnerReserved)),
+            (b"@lock:shared2".to_vec(), Ok(())),
+        ] {
+            let words = [owner.as_slice()];
+            assert_eq!(Words::new("c", &words).owner().map(|_| ()), verdict);
+        }
+    }
+}

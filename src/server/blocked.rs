@@ -1,0 +1,128 @@
+//! Clients that wait: blocked, woken, answered, and forgotten.
+//!
+//! They are blocked on a key, because only such clients are sent on when the key's slot leaves this
+//! server; but never woken through it: that would run through all of them. One is woken by
+//! `UnblockClient`, which asks for its answer through the timeout callback, at once or a loop turn
+//! later. The free callback is its end, and comes exactly once, whatever brought it about.
+
+use std::ffi::{c_int, c_void};
+use std::ptr::{null_mut, without_provenance_mut};
+
+use crate::lock::{Answer, End, Ticket, slot};
+use crate::protocol::Reply;
+
+use super::api::{self, Blocked, RawCtx, RawString};
+use super::context::Ctx;
+use super::module::{self, Module};
+use super::reply;
+use super::shield::shield;
+use super::text::Text;
+
+/// A client that waits.
+pub struct Waiting {
+    handle: *mut Blocked,
+    client: u64,
+    in_words: fn(Answer) -> Reply,
+}
+
+/// Blocks the client of a command that has come to wait; false if the server won't have that.
+pub fn block(
+    module: &Module,
+    ctx: Ctx<'_>,
+    key: &[u8],
+    ticket: Ticket,
+    in_words: fn(Answer) -> Reply,
+) -> bool {
+    let Ok(number) = usize::try_from(ticket) else {
+        return false;
+    };
+    let text = Text::new(&slot::waiting_name(key));
+    let mut keys = [text.raw()];
+    // SAFETY: the context lives; one key is there. The data is a ticket, never a place in memory.
+    let handle = unsafe {
+        api::block_client_on_keys(
+            ctx.raw(),
+            Some(never_ready),
+            Some(answer),
+            Some(end),
+            // The server's own timeouts come up to 100 ms late, and some versions lose the answer
+            // when one meets a wake-up.
+            0,
+            keys.as_mut_ptr(),
+            1,
+            without_provenance_mut(number),
+        )
+    };
+    if handle.is_null() {
+        return false;
+    }
+    let waiting = Waiting {
+        handle,
+        client: ctx.client(),
+        in_words,
+    };
+    module.waiting.borrow_mut().insert(ticket, waiting);
+    true
+}
+
+/// Wakes a client whose answer stands.
+pub fn wake(module: &Module, ticket: Ticket) {
+    let handle = module.waiting.borrow().get(&ticket).map(|waiting| waiting.handle);
+    if let Some(handle) = handle {
+        // SAFETY: the handle is good until `end`, which forgets it. If the server has ended the
+        // wait already, nothing happens.
+        unsafe { api::unblock_client(handle, null_mut()) };
+    }
+}
+
+/// The key that clients are blocked on has come into being: nothing to us.
+unsafe extern "C" fn never_ready(_: *mut RawCtx, _: *mut *mut RawString, _: c_int) -> c_int {
+    api::ERR
+}
+
+/// The server asks what to tell a client.
+unsafe extern "C" fn answer(ctx: *mut RawCtx, _: *mut *mut RawString, _: c_int) -> c_int {
+    shield("an answer", || (), || {
+        // SAFETY: the server hands it to us for the length of this call.
+        let ctx = unsafe { Ctx::new(ctx) };
+        // SAFETY: it is a blocked client's context, as this callback is one's.
+        let Ok(ticket) = Ticket::try_from(
+            unsafe { api::get_blocked_client_private_data(ctx.raw()) }.addr(),
+        ) else {
+            return;
+        };
+        module::with(|module| {
+            let answer = module.locks.borrow_mut().answer(ticket);
+            let in_words = module.waiting.borrow().get(&ticket).map(|waiting| waiting.in_words);
+            if let (Some(answer), Some(in_words)) = (answer, in_words) {
+                reply::send(ctx, &in_words(answer));
+            }
+        });
+    });
+    api::OK
+}
+
+/// A waiter's end.
+unsafe extern "C" fn end(ctx: *mut RawCtx, data: *mut c_void) {
+    shield("a waiter's end", || (), || {
+        let Ok(ticket) = Ticket::try_from(data.addr()) else {
+            return;
+        };
+        // SAFETY: it is a blocked client's context, as this callback is one's.
+        let cut_off = unsafe { api::blocked_client_disconnected(ctx) } != 0;
+        module::with(|module| {
+            let Some(waiting) = module.waiting.borrow_mut().remove(&ticket) else {
+                return;
+            };
+            let end = End {
+                cut_off,
+                // SAFETY: asks only whether there is such a client.
+                client_lives: !cut_off
+                    || unsafe { api::get_client_info_by_id(null_mut(), waiting.client) }
+                        == api::OK,
+            };
+            module.locks.borrow_mut().ended(ticket, end);
+            module.set_timer(module::now());
+        });
+    });
+}

@@ -1,0 +1,167 @@
+//! Commands, as the server knows and calls them.
+
+use std::ffi::c_int;
+
+use crate::protocol::{Access, Call, Command, Fault, Outcome, Reply, Spec, Words};
+
+use super::api::{self, RawCtx, RawString};
+use super::blocked;
+use super::context::Ctx;
+use super::description;
+use super::keys::{Authority, Keys, Said};
+use super::module::{self, Module};
+use super::reply;
+use super::shield::shield;
+use super::text;
+
+/// How many words most commands have at most: so many need no memory of their own.
+const FEW: usize = 12;
+
+/// Takes the commands of a module that is being loaded.
+pub struct Registrar<'a> {
+    ctx: Ctx<'a>,
+}
+
+/// The server would not have a command.
+#[derive(Debug, thiserror::Error)]
+#[error("the server does not accept the command {0}")]
+pub struct Refused(&'static str);
+
+impl<'a> Registrar<'a> {
+    /// For the module that is being loaded in this context.
+    pub(super) fn new(ctx: Ctx<'a>) -> Self {
+        Self { ctx }
+    }
+
+    /// A command.
+    pub fn add<C: Command>(&self) -> Result<(), Refused> {
+        let refused = Refused(C::SPEC.name());
+        let (first, last, step) = (1, 1, 1);
+        // SAFETY: the context lives, and the texts are for ever.
+        let created = unsafe {
+            api::create_command(
+                self.ctx.raw(),
+                C::SPEC.name.as_ptr(),
+                Some(entry::<C>),
+                C::SPEC.flags.as_ptr(),
+                first,
+                last,
+                step,
+            )
+        };
+        if created != api::OK || !description::describe(self.ctx, &C::SPEC) {
+            return Err(refused);
+        }
+        Ok(())
+    }
+}
+
+/// Where the server enters a command.
+unsafe extern "C" fn entry<C: Command>(
+    ctx: *mut RawCtx,
+    argv: *mut *mut RawString,
+    argc: c_int,
+) -> c_int {
+    // SAFETY: the server hands all this to us for the length of this call.
+    let (ctx, argv) = unsafe {
+        let len = usize::try_from(argc).unwrap_or_default();
+        (Ctx::new(ctx), std::slice::from_raw_parts(argv, len))
+    };
+    let defect = || reply::send_error(ctx, "ERR a defect of the lock module was met; please report it");
+    shield(const { C::SPEC.name() }, defect, || {
+        if module::with(|module| call::<C>(module, ctx, argv)).is_none() {
+            reply::send_error(ctx, "ERR the lock module is not loaded");
+        }
+    });
+    api::OK
+}
+
+fn call<C: Command>(module: &Module, ctx: Ctx<'_>, argv: &[*mut RawString]) {
+    let spec = &C::SPEC;
+    if !has_arity(spec, argv.len()) {
+        // SAFETY: the context lives.
+        unsafe { api::wrong_arity(ctx.raw()) };
+        return;
+    }
+    let authority = match spec.access {
+        Access::Read => Authority::Reader,
+        Access::Set | Access::Update | Access::Delete => Authority::Writer,
+    };
+    // A writable replica lets clients write what its master does not know.
+    if authority == Authority::Writer && !module.master.get() {
+        return reply::send_error(ctx, "READONLY You can't write against a read only replica.");
+    }
+    let mut few = [&[][..]; FEW];
+    let many: Vec<&[u8]>;
+    let said = argv.get(1..).unwrap_or_default();
+    let words = match few.get_mut(..said.len()) {
+        Some(few) => {
+            for (word, &string) in few.iter_mut().zip(said) {
+                // SAFETY: the words live, and stay as they are, for the length of this call.
+                *word = unsafe { text::bytes(string) };
+            }
+            &*few
+        }
+        None => {
+            // SAFETY: as above.
+            many = said.iter().map(|&string| unsafe { text::bytes(string) }).collect();
+            &many
+        }
+    };
+    run::<C>(module, ctx, authority, Said { strings: said, words });
+}
+
+fn run<C: Command>(
+    module: &Module,
+    ctx: Ctx<'_>,
+    authority: Authority,
+    said: Said<'_>,
+) {
+    let (now, db) = (module::now(), ctx.db());
+    let mut keys = Keys::new(module, ctx, authority, said);
+    let outcome = {
+        // Borrowed already only if another module issues our command from a callback of a change
+        // that we are in the middle of.
+        let Ok(mut locks) = module.locks.try_borrow_mut() else {
+            return reply::send_error(ctx, "TRYAGAIN the lock module is in the middle of a change");
+        };
+        C::run(Call {
+            words: Words::new(const { C::SPEC.name() }, said.words),
+            locks: &mut locks,
+            turn: crate::lock::Turn { keys: &mut keys, now },
+            db,
+            client: ctx.client(),
+            may_wait: &|| ctx.flags().may_block(),
+        })
+    };
+    match outcome {
+        Ok(Outcome::Reply(reply)) => {
+            reply::send(ctx, &reply);
+            module.finish(ctx, authority, keys, now);
+        }
+        // The server must not be asked to wake anybody inside the command that blocks, so that
+        // comes last.
+        Ok(Outcome::Wait { ticket, key, in_words }) => {
+            module.finish(ctx, authority, keys, now);
+            if !blocked::block(module, ctx, key, ticket, in_words) {
+                let answer = module.locks.borrow_mut().give_up(ticket);
+                let reply = answer.map_or(Reply::Null, in_words);
+                reply::send(ctx, &reply);
+                module.set_timer(now);
+            }
+        }
+        Err(fault) => {
+            refuse(ctx, &fault);
+            module.finish(ctx, authority, keys, now);
+        }
+    }
+}
+
+fn refuse(ctx: Ctx<'_>, fault: &Fault) {
+    reply::send_error(ctx, &fault.to_string());
+}
+
+fn has_arity(spec: &Spec, words: usize) -> bool {
+    let least = usize::from(spec.words);
+    words == least || (spec.more && words > least)
+}

@@ -1,0 +1,280 @@
+//! The server's keys as the core sees them: read, written, replicated; and announced afterwards.
+
+use std::ffi::{CStr, c_int, c_longlong};
+
+use redis_module::raw;
+
+use crate::lock::{Db, Keyspace, Ms, NameRef, Stored};
+
+use super::api;
+use super::context::Ctx;
+use super::key::{Key, Purpose};
+use super::module::Module;
+use super::text::{self, Text};
+
+/// On whose behalf keys are touched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Authority {
+    /// A client's command that only reads, and that runs also when nothing may be written.
+    Reader,
+    /// A client's command that writes. Before it runs, the server has asked whether it may.
+    Writer,
+    /// Our own. We have to ask.
+    Ourselves,
+}
+
+/// The words of a command, as the server has them and as bytes, so that no string has to be made for
+/// one of them.
+#[derive(Clone, Copy, Default)]
+pub struct Said<'a> {
+    /// The server's strings.
+    pub strings: &'a [*mut api::RawString],
+    /// The bytes of each.
+    pub words: &'a [&'a [u8]],
+}
+
+/// The server's keys, for the length of one callback.
+pub struct Keys<'a> {
+    module: &'a Module,
+    ctx: Ctx<'a>,
+    authority: Authority,
+    said: Said<'a>,
+    open: Option<Open>,
+    announcements: Vec<Announcement>,
+}
+
+/// The key that was last looked at stays open: what is looked at is often written next.
+struct Open {
+    db: Db,
+    name: Text,
+    key: Key,
+}
+
+/// What others are to be told of a change, when the core is through.
+pub struct Announcement {
+    db: Db,
+    name: Text,
+    class: c_int,
+    event: &'static CStr,
+}
+
+impl<'a> Keys<'a> {
+    /// The keys, for whoever has this context and has said this.
+    pub fn new(module: &'a Module, ctx: Ctx<'a>, authority: Authority, said: Said<'a>) -> Self {
+        Self {
+            module,
+            ctx,
+            authority,
+            said,
+            open: None,
+            announcements: module.room.take(),
+        }
+    }
+
+    /// Closes what is open, and hands over what is to be announced.
+    pub fn close(self) -> Vec<Announcement> {
+        self.announcements
+    }
+
+    /// This key, open.
+    fn open(&mut self, name: NameRef<'_>) -> &mut Open {
+        let is_open = (self.open.as_ref())
+            .is_some_and(|open| open.db == name.db && open.is_named(name.key));
+        if !is_open {
+            // The server may want to change it when it opens another.
+            self.open = None;
+        }
+        let (ctx, authority, said) = (self.ctx, self.authority, self.said);
+        self.open.get_or_insert_with(|| Open::new(ctx, authority, said.text(name.key), name.db))
+    }
+
+    /// Tells replicas, the append-only file, transactions and caches of a change to the open key.
+    fn changed(&mut self, name: &Text, write: Write<'_>) {
+        // SAFETY: context and name live; each format asks for what follows it.
+        unsafe {
+            api::signal_modified_key(self.ctx.raw(), name.raw());
+            let Some(replicate) = raw::RedisModule_Replicate else {
+                return;
+            };
+            let (ctx, key) = (self.ctx.raw(), name.raw());
+            match write {
+                Write::Set { owner, deadline } => replicate(
+                    ctx,
+                    c"SET".as_ptr(),
+                    c"sssl".as_ptr(),
+                    key,
+                    self.said.text(owner).raw(),
+                    self.module.pxat.raw(),
+                    signed(deadline),
+                ),
+                Write::PExpireAt { deadline } => replicate(
+                    ctx,
+                    c"PEXPIREAT".as_ptr(),
+                    c"sl".as_ptr(),
+                    key,
+                    signed(deadline),
+                ),
+                Write::Del => replicate(ctx, c"DEL".as_ptr(), c"s".as_ptr(), key),
+            };
+        }
+    }
+
+    fn announce(&mut self, db: Db, name: &Text, class: c_int, event: &'static CStr) {
+        self.announcements.push(Announcement {
+            db,
+            name: name.clone(),
+            class,
+            event,
+        });
+    }
+}
+
+/// What is written, in the server's own commands.
+enum Write<'a> {
+    Set { owner: &'a [u8], deadline: Ms },
+    PExpireAt { deadline: Ms },
+    Del,
+}
+
+fn signed(ms: Ms) -> c_longlong {
+    c_longlong::try_from(ms).unwrap_or(c_longlong::MAX)
+}
+
+impl Open {
+    fn new(ctx: Ctx<'_>, authority: Authority, name: Text, db: Db) -> Self {
+        if authority == Authority::Ourselves {
+            ctx.select(db);
+        }
+        let purpose = match authority {
+            Authority::Reader => Purpose::Read,
+            Authority::Writer | Authority::Ourselves => Purpose::Write,
+        };
+        let key = Key::open(ctx, &name, purpose);
+        Self { db, name, key }
+    }
+
+    fn is_named(&self, key: &[u8]) -> bool {
+        // SAFETY: the string lives as long as we have it, and strings don't change.
+        let name = unsafe { text::bytes(self.name.raw()) };
+        std::ptr::eq(name, key) || name == key
+    }
+}
+
+impl Said<'_> {
+    /// The server's own string, if these bytes are one of the words; else one that we make.
+    fn text(self, bytes: &[u8]) -> Text {
+        (self.words.iter().zip(self.strings))
+            .find(|&(&word, _)| std::ptr::eq(word, bytes))
+            .map_or_else(|| Text::new(bytes), |(_, &string)| Text::Lent(string))
+    }
+}
+
+impl Keyspace for Keys<'_> {
+    fn look(&mut self, name: NameRef<'_>) -> Stored<'_> {
+        self.open(name).key.stored()
+    }
+
+    fn hold(&mut self, name: NameRef<'_>, owner: &[u8], deadline: Ms) {
+        let open = self.open(name);
+        open.key.set(owner);
+        open.key.expire_at(deadline);
+        let text = open.name.clone();
+        self.changed(&text, Write::Set { owner, deadline });
+        self.announce(name.db, &text, raw::REDISMODULE_NOTIFY_STRING, c"set");
+        self.announce(name.db, &text, raw::REDISMODULE_NOTIFY_GENERIC, c"expire");
+    }
+
+    fn move_deadline(&mut self, name: NameRef<'_>, deadline: Ms) {
+        let open = self.open(name);
+        open.key.expire_at(deadline);
+        let text = open.name.clone();
+        self.changed(&text, Write::PExpireAt { deadline });
+        self.announce(name.db, &text, raw::REDISMODULE_NOTIFY_GENERIC, c"expire");
+    }
+
+    fn remove(&mut self, name: NameRef<'_>) {
+        let open = self.open(name);
+        open.key.delete();
+        let text = open.name.clone();
+        self.changed(&text, Write::Del);
+        self.announce(name.db, &text, raw::REDISMODULE_NOTIFY_GENERIC, c"del");
+    }
+
+    fn is_writable(&mut self) -> bool {
+        match self.authority {
+            Authority::Reader => false,
+            Authority::Writer => true,
+            Authority::Ourselves => is_writable(self.ctx),
+        }
+    }
+
+    fn may_write(&mut self, name: NameRef<'_>) -> bool {
+        match self.authority {
+            Authority::Reader => false,
+            Authority::Writer => true,
+            Authority::Ourselves => {
+                let name = self.open(name).name.clone();
+                // The server may change the key while it is asked, so it is not open then.
+                self.open = None;
+                would_accept_a_write(self.ctx, &name)
+            }
+        }
+    }
+}
+
+fn is_writable(ctx: Ctx<'_>) -> bool {
+    let flags = ctx.flags();
+    // A write while clients are paused, or while the server hands over to a replica, would stop it.
+    // SAFETY: asks for nothing.
+    flags.master() && !flags.loading() && unsafe { api::avoid_replica_traffic() } == 0
+}
+
+/// Asks the server by a command that changes nothing, whatever the key is, and that it refuses just
+/// as it would refuse a client's write: a slot that leaves, a cluster that is down, too few
+/// replicas, a disk that fails.
+fn would_accept_a_write(ctx: Ctx<'_>, name: &Text) -> bool {
+    // SAFETY: context and name live, the format asks for one string and two texts, and the reply is
+    // given back.
+    unsafe {
+        let Some(call) = raw::RedisModule_Call else {
+            return false;
+        };
+        let reply = call(
+            ctx.raw(),
+            c"PEXPIREAT".as_ptr(),
+            c"SEscc".as_ptr(),
+            name.raw(),
+            c"1".as_ptr(),
+            c"GT".as_ptr(),
+        );
+        if reply.is_null() {
+            return false;
+        }
+        let refused = api::call_reply_type(reply) == raw::REDISMODULE_REPLY_ERROR as c_int;
+        api::free_call_reply(reply);
+        !refused
+    }
+}
+
+impl Announcement {
+    /// Sends it, as the server's own commands would.
+    pub fn send(&self, ctx: Ctx<'_>, authority: Authority) {
+        if authority == Authority::Ourselves {
+            ctx.select(self.db);
+        }
+        // SAFETY: context and name live.
+        unsafe {
+            api::notify_keyspace_event(
+                ctx.raw(),
+                self.class,
+                self.event.as_ptr(),
+                self.name.raw(),
+            );
+        }
+    }
+
+    /// The server's own handle of the key's name.
+    pub fn name(&self) -> *mut api::RawString {
+        self.name.raw()
+    }
+}

@@ -1,0 +1,127 @@
+//! Loading and unloading.
+
+use std::ffi::c_int;
+
+use redis_module::raw;
+
+use super::api::{self, RawCtx};
+use super::commands::{Refused, Registrar};
+use super::context::{self, Ctx};
+use super::events;
+use super::module;
+use super::version;
+
+/// The module's table: what it adds to the server.
+pub struct Table {
+    /// The module's name.
+    pub name: &'static std::ffi::CStr,
+    /// The module's version.
+    pub version: c_int,
+    /// Its commands.
+    pub commands: fn(&Registrar<'_>) -> Result<(), Refused>,
+}
+
+/// We say ourselves which keys we have changed, so that looking at one disturbs nobody.
+const NO_IMPLICIT_SIGNAL_MODIFIED: c_int = 1 << 1;
+
+/// We stay right while a replica reads a new copy beside the old one.
+const HANDLE_REPL_ASYNC_LOAD: c_int = 1 << 2;
+
+/// Valkey 9: we stay right while slots move as a whole. Other servers don't know this bit.
+const HANDLE_ATOMIC_SLOT_MIGRATION: c_int = 1 << 5;
+
+/// Loads the module; the answer is the server's word for success or failure.
+///
+/// # Safety
+/// Called by the server's loader, with what it hands over.
+pub unsafe fn load(table: &Table, ctx: *mut RawCtx, args: c_int) -> c_int {
+    // Nothing here may need memory before the server has told us how to get it.
+    // SAFETY: the context is the loader's, and the name ends where it should.
+    let known = unsafe {
+        raw::Export_RedisModule_Init(
+            ctx,
+            table.name.as_ptr(),
+            table.version,
+            raw::REDISMODULE_APIVER_1 as c_int,
+        )
+    };
+    if known != api::OK {
+        return api::ERR;
+    }
+    // SAFETY: it lives as long as this call.
+    let ctx = unsafe { Ctx::new(ctx) };
+    super::shield::shield("loading", || api::ERR, || match set_up(table, ctx, args) {
+        Ok(()) => api::OK,
+        Err(reason) => {
+            context::log_warning(&format!("not loaded: {reason}"));
+            module::remove();
+            api::ERR
+        }
+    })
+}
+
+/// Unloads the module. The server has made sure that nobody waits and no timer runs.
+pub fn unload() -> c_int {
+    module::remove();
+    api::OK
+}
+
+/// Why a module was not loaded.
+#[derive(Debug, thiserror::Error)]
+enum Failure {
+    #[error(transparent)]
+    Unfit(#[from] version::Unfit),
+    #[error("it takes no arguments")]
+    Arguments,
+    #[error(transparent)]
+    Refused(#[from] Refused),
+    #[error("the server does not let it hear of {0}")]
+    Deaf(&'static str),
+}
+
+fn set_up(table: &Table, ctx: Ctx<'_>, args: c_int) -> Result<(), Failure> {
+    version::check(ctx)?;
+    if args > 0 {
+        return Err(Failure::Arguments);
+    }
+    // SAFETY: the context lives. This sets all options at once.
+    unsafe {
+        api::set_module_options(
+            ctx.raw(),
+            NO_IMPLICIT_SIGNAL_MODIFIED | HANDLE_REPL_ASYNC_LOAD | HANDLE_ATOMIC_SLOT_MIGRATION,
+        );
+    }
+    module::install(ctx);
+    (table.commands)(&Registrar::new(ctx))?;
+    events::subscribe(ctx).map_err(Failure::Deaf)
+}
+
+/// Defines where the server enters a module with this table.
+macro_rules! entries {
+    ($table:expr) => {
+        const TABLE: $crate::server::Table = $table;
+
+        /// Called by the server's loader.
+        ///
+        /// # Safety
+        /// By nobody else.
+        #[allow(unsafe_code)]
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn RedisModule_OnLoad(
+            ctx: *mut redis_module::raw::RedisModuleCtx,
+            _: *mut *mut redis_module::raw::RedisModuleString,
+            args: std::ffi::c_int,
+        ) -> std::ffi::c_int {
+            // SAFETY: the loader's.
+            unsafe { $crate::server::load(&TABLE, ctx, args) }
+        }
+
+        /// Called by the server when it unloads the module.
+        #[allow(unsafe_code)]
+        #[unsafe(no_mangle)]
+        pub extern "C" fn RedisModule_OnUnload() -> std::ffi::c_int {
+            $crate::server::unload()
+        }
+    };
+}
+pub(crate) use entries;

@@ -1,0 +1,26 @@
+//! All that touches the server. No rule of the lock is here; all `unsafe` is.
+//!
+//! The server runs everything of ours on one thread, one callback at a time, but callbacks nest:
+//! opening a key, announcing a change, and waking a client can each call back into this module, and
+//! other modules may issue our commands from theirs. So nothing of ours is borrowed while the
+//! server is called in such a way (see [`module::Module`]).
+#![allow(unsafe_code)]
+
+mod api;
+mod blocked;
+mod commands;
+mod context;
+mod description;
+mod events;
+mod key;
+mod keys;
+mod load;
+mod module;
+mod reply;
+mod shield;
+mod text;
+mod timer;
+mod version;
+
+pub use load::{Table, load, unload};
+pub(crate) use load::entries;

@@ -1,0 +1,158 @@
+//! What the module keeps while it is loaded.
+
+use std::cell::{Cell, RefCell, UnsafeCell};
+use std::collections::HashMap;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use crate::lock::{Locks, Name, Now, Secret, Ticket, Turn};
+
+use super::api::{self, RawCtx, RawString};
+use super::blocked::{self, Waiting};
+use super::context::Ctx;
+use super::keys::{Announcement, Authority, Keys, Said};
+use super::text::Text;
+use super::timer::Timer;
+
+/// Everything that the module keeps. Each part is borrowed for itself, and never while the server is
+/// called in a way that could call back.
+pub struct Module {
+    /// The locks.
+    pub locks: RefCell<Locks>,
+    /// The clients that wait.
+    pub waiting: RefCell<HashMap<Ticket, Waiting>>,
+    /// Rings when something is due.
+    pub timer: Timer,
+    /// Keys that something has happened to since the last tick. Apart from the locks, because it
+    /// may happen in the middle of a change to those.
+    pub touched: RefCell<Vec<Name>>,
+    /// Has the server been asked to give us a turn at the end of what it is doing?
+    pub job_ahead: Cell<bool>,
+    /// Is this server a master?
+    pub master: Cell<bool>,
+    /// The key of the event that we are sending just now, and need not hear of.
+    announcing: Cell<*mut RawString>,
+    /// Room for announcements, kept so that a command need not make it anew.
+    pub room: Cell<Vec<Announcement>>,
+    /// A word that every grant is replicated with.
+    pub pxat: Text,
+    /// Our own context: the only one that is good for writing outside of a command.
+    own: *mut RawCtx,
+}
+
+/// The module lives where its callbacks find it.
+struct Place(UnsafeCell<Option<Module>>);
+
+// SAFETY: the server calls a module on one thread at a time, its main one.
+unsafe impl Sync for Place {}
+
+static PLACE: Place = Place(UnsafeCell::new(None));
+
+/// Does something with the module, if it is loaded.
+pub fn with<T>(work: impl FnOnce(&Module) -> T) -> Option<T> {
+    // SAFETY: written only by `install` and `remove`, which run while nothing else of ours does.
+    unsafe { &*PLACE.0.get() }.as_ref().map(work)
+}
+
+/// The module is loaded.
+pub fn install(ctx: Ctx<'_>) {
+    // SAFETY: the context lives.
+    let own = unsafe { api::get_detached_thread_safe_context(ctx.raw()) };
+    let flags = ctx.flags();
+    let module = Module {
+        locks: RefCell::new(Locks::new(now(), secret(), flags.cluster())),
+        waiting: RefCell::default(),
+        timer: Timer::default(),
+        touched: RefCell::default(),
+        job_ahead: Cell::new(false),
+        master: Cell::new(flags.master()),
+        announcing: Cell::new(std::ptr::null_mut()),
+        room: Cell::default(),
+        pxat: Text::new(b"PXAT"),
+        own,
+    };
+    // SAFETY: the module is being loaded, so nothing of ours runs.
+    unsafe { *PLACE.0.get() = Some(module) };
+}
+
+/// The module is unloaded.
+pub fn remove() {
+    // SAFETY: the module is being unloaded, so nothing of ours runs.
+    let module = unsafe { (*PLACE.0.get()).take() };
+    if let Some(module) = module {
+        // SAFETY: we got it from the server, and nobody uses it any more.
+        unsafe { api::free_thread_safe_context(module.own) };
+    }
+}
+
+/// What the server's clock says.
+pub fn now() -> Now {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    Now::from_micros(u64::try_from(since.as_micros()).unwrap_or(u64::MAX))
+}
+
+/// A secret that nobody can guess.
+fn secret() -> Secret {
+    let (one, other) = (uuid::Uuid::new_v4().as_u64_pair(), uuid::Uuid::new_v4().as_u64_pair());
+    // Each half of a UUID has bits that are always the same; two halves together have none.
+    Secret(one.0 ^ other.1.rotate_left(32), one.1 ^ other.0.rotate_left(32))
+}
+
+impl Module {
+    /// Our own context.
+    pub fn own(&self) -> Ctx<'_> {
+        // SAFETY: it lives as long as the module does.
+        unsafe { Ctx::new(self.own) }
+    }
+
+    /// Does what is due. Only where the server has opened a unit of execution: in a timer, or in a
+    /// job at the end of a command.
+    pub fn tick(&self) {
+        let touched = std::mem::take(&mut *self.touched.borrow_mut());
+        let now = now();
+        let mut keys = Keys::new(self, self.own(), Authority::Ourselves, Said::default());
+        {
+            let mut locks = self.locks.borrow_mut();
+            touched.into_iter().for_each(|name| locks.note(name));
+            locks.tick(&mut Turn { keys: &mut keys, now });
+        }
+        self.finish(self.own(), Authority::Ourselves, keys, now);
+    }
+
+    /// What follows when the core is through, and nothing of it is borrowed: others hear of the
+    /// changes, waiters are answered, the timer is set.
+    pub fn finish(&self, ctx: Ctx<'_>, authority: Authority, keys: Keys<'_>, now: Now) {
+        let mut announcements = keys.close();
+        for announcement in &announcements {
+            let outer = self.announcing.replace(announcement.name());
+            announcement.send(ctx, authority);
+            self.announcing.set(outer);
+        }
+        announcements.clear();
+        self.room.set(announcements);
+        self.answer_waiters();
+        self.set_timer(now);
+    }
+
+    /// Wakes those whose answer stands.
+    fn answer_waiters(&self) {
+        let tickets = self.locks.borrow_mut().take_to_answer();
+        for ticket in tickets {
+            blocked::wake(self, ticket);
+        }
+    }
+
+    /// Sets the timer to when something is due next.
+    pub fn set_timer(&self, now: Now) {
+        let due = if self.touched.borrow().is_empty() || self.job_ahead.get() {
+            self.locks.borrow().next_due()
+        } else {
+            Some(0)
+        };
+        self.timer.set(self.own(), due, now);
+    }
+
+    /// Is this an event that we are sending ourselves?
+    pub fn is_announcing(&self, key: *mut RawString) -> bool {
+        self.announcing.get() == key
+    }
+}

@@ -1,0 +1,57 @@
+//! The server's strings.
+
+use std::ptr::null_mut;
+use std::rc::Rc;
+
+use super::api::{self, RawString};
+
+/// A string of the server: one that it has lent to us, or one that we have made.
+#[derive(Clone)]
+pub enum Text {
+    /// Lent, for as long as the callback runs that it was handed to.
+    Lent(*mut RawString),
+    /// Ours.
+    Own(Rc<OwnText>),
+}
+
+/// A string that we have made, and give back.
+pub struct OwnText(*mut RawString);
+
+impl Text {
+    /// A new string.
+    pub fn new(bytes: &[u8]) -> Self {
+        // SAFETY: the bytes are there, so many of them; no context means that nobody else frees it.
+        let raw = unsafe { api::create_string(null_mut(), bytes.as_ptr().cast(), bytes.len()) };
+        Self::Own(Rc::new(OwnText(raw)))
+    }
+
+    /// The server's own handle of it.
+    pub fn raw(&self) -> *mut RawString {
+        match self {
+            Self::Lent(raw) => *raw,
+            Self::Own(own) => own.0,
+        }
+    }
+}
+
+impl Drop for OwnText {
+    fn drop(&mut self) {
+        // SAFETY: we made it, and nobody else has it.
+        unsafe { api::free_string(null_mut(), self.0) }
+    }
+}
+
+/// The bytes of a string of the server's.
+///
+/// # Safety
+/// The string must live, and not change, as long as the bytes are used.
+pub unsafe fn bytes<'a>(string: *const RawString) -> &'a [u8] {
+    let mut len = 0;
+    // SAFETY: the string lives.
+    let start = unsafe { api::string_ptr_len(string, &raw mut len) };
+    if start.is_null() {
+        return &[];
+    }
+    // SAFETY: so many bytes are there.
+    unsafe { std::slice::from_raw_parts(start.cast(), len) }
+}

@@ -1,0 +1,89 @@
+//! On which servers the module runs.
+
+use std::ffi::CStr;
+
+use super::api;
+use super::context::Ctx;
+
+/// Major and minor number.
+type Version = (u32, u32);
+
+const OLDEST_REDIS: Version = (7, 0);
+const OLDEST_VALKEY: Version = (7, 2);
+
+/// A server that the module does not run on.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Unfit {
+    /// It is too old.
+    #[error("this module needs Redis 7.0 or later, or Valkey 7.2 or later; this is {0}")]
+    TooOld(String),
+    /// It lacks a function that it should have.
+    #[error("this server lacks {0}, which this module needs")]
+    Lacks(&'static str),
+}
+
+/// Does the module run on this server?
+pub fn check(ctx: Ctx<'_>) -> Result<(), Unfit> {
+    let (redis, valkey) = info(ctx, |field| {
+        (field(c"redis_version"), field(c"valkey_version"))
+    });
+    judge(redis.as_deref(), valkey.as_deref())?;
+    api::missing().map_or(Ok(()), |name| Err(Unfit::Lacks(name)))
+}
+
+/// A Valkey says both: its own version, and that of the Redis that it can stand in for.
+fn judge(redis: Option<&str>, valkey: Option<&str>) -> Result<(), Unfit> {
+    let (kind, version, oldest) = match valkey {
+        Some(version) => ("Valkey", version, OLDEST_VALKEY),
+        None => ("Redis", redis.unwrap_or("of unknown version"), OLDEST_REDIS),
+    };
+    if parse(version).is_some_and(|version| version >= oldest) {
+        Ok(())
+    } else {
+        Err(Unfit::TooOld(format!("{kind} {version}")))
+    }
+}
+
+fn parse(version: &str) -> Option<Version> {
+    let mut numbers = version.split('.').map(str::parse);
+    Some((numbers.next()?.ok()?, numbers.next()?.ok()?))
+}
+
+/// Reads fields of the section `server` of `INFO`.
+fn info<T>(ctx: Ctx<'_>, read: impl FnOnce(&dyn Fn(&CStr) -> Option<String>) -> T) -> T {
+    // SAFETY: the context lives, and the section's name ends where it should.
+    let info = unsafe { api::get_server_info(ctx.raw(), c"server".as_ptr()) };
+    let result = read(&|field| {
+        // SAFETY: the information lives, and so does the text in it, until it is given back below.
+        unsafe {
+            let text = api::server_info_get_field(info, field.as_ptr());
+            (!text.is_null()).then(|| CStr::from_ptr(text).to_string_lossy().into_owned())
+        }
+    });
+    // SAFETY: we got it from the server.
+    unsafe { api::free_server_info(ctx.raw(), info) };
+    result
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn old_servers_are_told_from_those_that_serve() {
+        for (redis, valkey, verdict) in [
+            (Some("7.0.0"), None, None),
+            (Some("7.0.15"), None, None),
+            (Some("8.10.2"), None, None),
+            (Some("255.255.255"), None, None),
+            (Some("7.2.4"), Some("7.2.7"), None),
+            (Some("7.2.4"), Some("9.1.2"), None),
+            (Some("6.2.14"), None, Some("Redis 6.2.14")),
+            (Some("6.0.16"), None, Some("Redis 6.0.16")),
+            (None, None, Some("Redis of unknown version")),
+        ] {
+            let expected = verdict.map_or(Ok(()), |what| Err(Unfit::TooOld(what.to_owned())));
+            assert_eq!(judge(redis, valkey), expected);
+        }
+    }
+}

@@ -1,0 +1,18 @@
+//! Real servers, as a user meets them. One binary, so that it is linked once; one module for each
+//! theme. `REDIS_SERVER` and `REDIS_LOCK_MODULE` choose the server and the module.
+#![allow(
+    clippy::arithmetic_side_effects,
+    clippy::as_conversions,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::string_slice,
+    clippy::unreachable,
+    clippy::unwrap_used,
+    reason = "a panic is how a test fails"
+)]
+
+mod harness;
+mod support;
+mod trouble;
+mod waiting;

@@ -1,0 +1,66 @@
+//! Commands as tests write them: `args!["SET", key, 5]` is one, `cmd!(client, "SET", key, 5)` runs it.
+
+/// The words of a command, binary safe.
+pub type Command = Vec<Vec<u8>>;
+
+/// What may stand in a command: texts, bytes and numbers.
+pub trait Arg {
+    fn to_arg(&self) -> Vec<u8>;
+}
+
+impl<T: Arg + ?Sized> Arg for &T {
+    fn to_arg(&self) -> Vec<u8> {
+        (**self).to_arg()
+    }
+}
+
+macro_rules! arg {
+    ($($bytes:ty)* ; $($number:ty)*) => {
+        $(impl Arg for $bytes {
+            fn to_arg(&self) -> Vec<u8> {
+                let bytes: &[u8] = self.as_ref();
+                bytes.to_vec()
+            }
+        })*
+        $(impl Arg for $number {
+            fn to_arg(&self) -> Vec<u8> {
+                self.to_string().into_bytes()
+            }
+        })*
+    };
+}
+
+arg!(str String [u8] Vec<u8>; i32 i64 u16 u32 u64 usize f64);
+
+impl<const N: usize> Arg for [u8; N] {
+    fn to_arg(&self) -> Vec<u8> {
+        self.to_vec()
+    }
+}
+
+/// A [`Command`] of words of any kind.
+macro_rules! args {
+    ($($word:expr),* $(,)?) => {
+        ::std::vec![$($crate::support::Arg::to_arg(&$word)),*]
+    };
+}
+
+/// Runs one command on a client and hands back the answer.
+macro_rules! cmd {
+    ($client:expr, $($word:expr),+ $(,)?) => {
+        $client.run(&$crate::support::args![$($word),+])
+    };
+}
+
+pub(crate) use {args, cmd};
+
+/// The commands as a client sends them.
+pub fn encode<A: AsRef<[u8]>>(words: &[A], into: &mut Vec<u8>) {
+    into.extend(format!("*{}\r\n", words.len()).bytes());
+    for word in words {
+        let word = word.as_ref();
+        into.extend(format!("${}\r\n", word.len()).bytes());
+        into.extend_from_slice(word);
+        into.extend(b"\r\n");
+    }
+}

@@ -1,0 +1,36 @@
+//! What a test needs to meet a real server: [`Server`] and its [`Setup`], [`Client`] with [`cmd!`],
+//! [`Value`], [`Cluster`], and waits that have a deadline instead of sleeps.
+#![allow(dead_code, reason = "a vocabulary: not every test needs every word")]
+#![allow(
+    unused_imports,
+    reason = "as above: the words are exported, used or not"
+)]
+
+mod aof;
+mod blocking;
+mod client;
+mod cluster;
+mod command;
+mod locks;
+mod port;
+mod process;
+mod program;
+mod replication;
+mod server;
+mod setup;
+mod value;
+mod version;
+mod wait;
+
+pub use client::Client;
+pub use cluster::Cluster;
+pub use command::{Arg, Command};
+pub(crate) use command::{args, cmd};
+pub use locks::LONG;
+pub use replication::Role;
+pub use server::Server;
+pub use setup::Setup;
+pub use value::Value;
+pub(crate) use version::skip_unless;
+pub use version::{Kind, Version};
+pub use wait::{eventually, eventually_some};

@@ -1,0 +1,46 @@
+//! Which server and which module the tests are about.
+
+use std::env::{self, consts};
+use std::path::{self, Path, PathBuf};
+
+/// `REDIS_SERVER`, else `redis-server`, else `valkey-server`, as found on PATH. To follow links
+/// would be wrong: `redis-server` may be a link to a program that looks at its own name.
+pub fn server() -> PathBuf {
+    match env::var_os("REDIS_SERVER").map(PathBuf::from) {
+        Some(name) => {
+            on_path(&name).unwrap_or_else(|| panic!("REDIS_SERVER: there is no {}", name.display()))
+        }
+        None => ["redis-server", "valkey-server"]
+            .iter()
+            .find_map(|name| on_path(Path::new(name)))
+            .expect("neither redis-server nor valkey-server is on PATH; REDIS_SERVER can name one"),
+    }
+}
+
+/// `REDIS_LOCK_MODULE`, else what `cargo build --release` makes.
+pub fn module() -> PathBuf {
+    let module = env::var_os("REDIS_LOCK_MODULE").map_or_else(built_module, PathBuf::from);
+    let module = path::absolute(module).unwrap();
+    assert!(
+        module.is_file(),
+        "there is no module at {}: run `cargo build --release` first, or name it in REDIS_LOCK_MODULE",
+        module.display()
+    );
+    module
+}
+
+fn built_module() -> PathBuf {
+    let file = format!("{}redis_lock{}", consts::DLL_PREFIX, consts::DLL_SUFFIX);
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("target/release")
+        .join(file)
+}
+
+fn on_path(name: &Path) -> Option<PathBuf> {
+    if name.components().count() > 1 {
+        return path::absolute(name).ok().filter(|file| file.is_file());
+    }
+    env::split_paths(&env::var_os("PATH")?)
+        .map(|folder| folder.join(name))
+        .find(|file| file.is_file())
+}

@@ -1,0 +1,32 @@
+//! Waiting for something to become true. The only sleep of the tests is here, and it has a deadline.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// Generous: it is only ever used up by a test that fails.
+const DEADLINE: Duration = Duration::from_secs(20);
+const PAUSE: Duration = Duration::from_millis(2);
+
+/// Returns once `holds` is true; panics with `what` when it is not so in time.
+#[track_caller]
+pub fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
+    eventually_some(what, || holds().then_some(()));
+}
+
+/// As [`eventually`], and hands back what it waited for.
+#[track_caller]
+pub fn eventually_some<T>(what: &str, find: impl FnMut() -> Option<T>) -> T {
+    in_time(find).unwrap_or_else(|| panic!("not within {DEADLINE:?}: {what}"))
+}
+
+/// As [`eventually_some`], for a caller that has more to say when the time is up.
+pub fn in_time<T>(mut find: impl FnMut() -> Option<T>) -> Option<T> {
+    let deadline = Instant::now() + DEADLINE;
+    loop {
+        let found = find();
+        if found.is_some() || Instant::now() > deadline {
+            return found;
+        }
+        thread::sleep(PAUSE);
+    }
+}

@@ -1,0 +1,748 @@
+//! Bad days: paused clients, a server that is about to go, too few replicas, a disk that fails, full
+//! memory, a script that takes too long. The server lives through each, a lock is never granted
+//! where the server would refuse a write, and whoever waits gets it as soon as it can be had.
+
+use crate::support::*;
+use std::collections::BTreeSet;
+use std::fs;
+use std::time::{Duration, Instant};
+
+const LONG: u32 = 600_000;
+
+/// What "at once" may take on a machine that is busy with other tests.
+const AT_ONCE: Duration = Duration::from_millis(400);
+
+#[derive(Clone, Copy, Debug)]
+enum Beside {
+    Aof,
+    Replica,
+    Both,
+}
+
+impl Beside {
+    const ALL: [Beside; 3] = [Beside::Aof, Beside::Replica, Beside::Both];
+
+    fn start(self) -> (Server, Option<Server>) {
+        let server = match self {
+            Beside::Aof | Beside::Both => Server::with().append_only().start(),
+            Beside::Replica => Server::start(),
+        };
+        let replica = match self {
+            Beside::Aof => None,
+            Beside::Replica | Beside::Both => Some(server.replica_without_module()),
+        };
+        (server, replica)
+    }
+}
+
+#[test]
+fn a_lock_that_expires_during_a_pause_is_handed_on_right_after_it() {
+    const PAUSE: u64 = 500;
+    for beside in Beside::ALL {
+        let (server, replica) = beside.start();
+        for (number, (mode, in_multi)) in [
+            ("WRITE", false),
+            ("ALL", false),
+            ("WRITE", true),
+            ("ALL", true),
+        ]
+        .into_iter()
+        .enumerate()
+        {
+            let what = format!("{beside:?} {mode} in_multi={in_multi}");
+            let key = format!("k{number}");
+            let mut waiter = server.holder_and_waiter(&key);
+            // In one write, so that the hold can't be over before the pause begins.
+            let mut commands = vec![
+                args!["LOCK.RENEW", key, "a", 100],
+                args!["CLIENT", "PAUSE", PAUSE, mode],
+            ];
+            if in_multi {
+                commands.insert(0, args!["MULTI"]);
+                commands.push(args!["EXEC"]);
+            }
+            let paused = Instant::now();
+            server.client().send_pipeline(&commands);
+            let (answer, at) = waiter.timed_answer();
+            assert!(answer.int() > 0, "{what}: {answer:?}");
+            let after = at - paused;
+            assert!(after >= Duration::from_millis(PAUSE), "{what}: {after:?}");
+            assert!(
+                after < Duration::from_millis(PAUSE) + AT_ONCE,
+                "{what}: {after:?}"
+            );
+            let mut client = server.client();
+            assert_eq!(cmd!(client, "GET", key), "b", "{what}");
+            let deadline = cmd!(client, "PEXPIRETIME", key).int();
+            if matches!(beside, Beside::Aof | Beside::Both) {
+                let line = format!("SET {key} b PXAT {deadline}");
+                assert!(server.aof_commands().contains(&line), "{what}: no {line}");
+            }
+            if let Some(replica) = &replica {
+                replica.wait_until_in_sync_with(&server);
+                let mut client = replica.client();
+                assert_eq!(cmd!(client, "GET", key), "b", "{what}");
+                assert_eq!(cmd!(client, "PEXPIRETIME", key), deadline, "{what}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_lock_that_goes_in_the_transaction_that_pauses_is_handed_on() {
+    for goes in [
+        args!["DEL", "k"],
+        args!["FLUSHALL"],
+        args!["SWAPDB", 0, 1],
+        args!["RENAME", "k", "other"],
+        args!["LOCK.RELEASE", "k", "a"],
+        args!["PEXPIREAT", "k", 1],
+    ] {
+        for mode in ["WRITE", "ALL"] {
+            for pause_first in [true, false] {
+                let (server, _replica) = Beside::Both.start();
+                let mut waiter = server.holder_and_waiter("k");
+                let pause = args!["CLIENT", "PAUSE", 300, mode];
+                let mut commands = vec![args!["MULTI"], goes.clone(), pause, args!["EXEC"]];
+                if pause_first {
+                    commands.swap(1, 2);
+                }
+                let answers = server.client().pipeline(&commands);
+                assert!(!answers[3].is_error(""), "{goes:?}: {answers:?}");
+                assert!(waiter.answer().int() > 0, "{goes:?} {mode}");
+                assert_eq!(cmd!(server.client(), "GET", "k"), "b", "{goes:?} {mode}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_waiter_that_dies_after_its_grant_passes_the_lock_on_after_the_pause() {
+    for mode in ["WRITE", "ALL"] {
+        let (server, replica) = Beside::Both.start();
+        let replica = replica.unwrap();
+        let mut first = server.holder_and_waiter("k");
+        let mut second = server.waiter(&args!["LOCK.ACQUIRE", "k", "c", LONG, "BLOCK", 0]);
+        let before = Instant::now();
+        let answers = server.client().pipeline(&[
+            args!["MULTI"],
+            args!["LOCK.RELEASE", "k", "a"],
+            args!["CLIENT", "KILL", "ID", first.id()],
+            args!["CLIENT", "PAUSE", 400, mode],
+            args!["EXEC"],
+        ]);
+        assert_eq!(answers[4][0], 1, "{answers:?}");
+        assert_eq!(answers[4][1], 1, "{answers:?}");
+        let (answer, at) = second.timed_answer();
+        assert!(answer.int() > 0, "{mode}: {answer:?}");
+        assert!(at - before >= Duration::from_millis(400), "{mode}");
+        assert!(at - before < Duration::from_millis(400) + AT_ONCE, "{mode}");
+        assert_eq!(cmd!(server.client(), "GET", "k"), "c");
+        replica.wait_until_in_sync_with(&server);
+        assert_eq!(cmd!(replica.client(), "GET", "k"), "c");
+        let commands = server.aof_commands();
+        assert!(!commands.iter().any(|line| line.contains("LOCK.")));
+    }
+}
+
+#[test]
+fn a_wait_whose_time_is_up_during_a_pause_ends_in_time() {
+    for mode in ["WRITE", "ALL"] {
+        let server = Server::with().append_only().start();
+        cmd!(server.client(), "LOCK.ACQUIRE", "k", "a", LONG);
+        let began = Instant::now();
+        let mut waiter = server.waiter(&args!["LOCK.ACQUIRE", "k", "b", LONG, "BLOCK", 400]);
+        let answers = server.client().pipeline(&[
+            args!["LOCK.RENEW", "k", "a", 50],
+            args!["CLIENT", "PAUSE", 2000, mode],
+        ]);
+        assert_eq!(answers[0], 1);
+        let (answer, at) = waiter.timed_answer();
+        assert_eq!(answer, Value::Nil, "{mode}");
+        let after = at - began;
+        assert!(after >= Duration::from_millis(400), "{mode}: {after:?}");
+        assert!(after < Duration::from_millis(800), "{mode}: {after:?}");
+        assert_eq!(cmd!(server.client(), "CLIENT", "UNPAUSE"), "OK");
+        assert!(cmd!(server.client(), "LOCK.ACQUIRE", "k", "c", LONG).int() > 0);
+    }
+}
+
+#[test]
+fn check_and_info_answer_while_writes_are_paused_and_the_lock_has_expired() {
+    let server = Server::with().append_only().start();
+    let mut waiter = server.holder_and_waiter("k");
+    let mut client = server.client();
+    client.pipeline(&[
+        args!["LOCK.RENEW", "k", "a", 50],
+        args!["CLIENT", "PAUSE", 60_000, "WRITE"],
+    ]);
+    eventually("the hold is over", || {
+        cmd!(client, "LOCK.CHECK", "k", "a").is_nil()
+    });
+    let info = cmd!(client, "LOCK.INFO", "k");
+    assert_eq!(info["queue"], 1);
+    assert_eq!(info["count"], 0);
+    assert_eq!(cmd!(client, "LOCK.CHECK", "k", "b"), Value::Nil);
+    assert!(waiter.no_answer_yet());
+    let unpaused = Instant::now();
+    assert_eq!(cmd!(client, "CLIENT", "UNPAUSE"), "OK");
+    let (answer, at) = waiter.timed_answer();
+    assert!(answer.int() > 0);
+    assert!(at - unpaused < AT_ONCE);
+}
+
+#[test]
+fn a_lock_that_expires_while_a_shutdown_waits_for_a_replica_is_handed_on_when_it_is_aborted() {
+    let server = Server::with()
+        .append_only()
+        .config("shutdown-timeout 60")
+        .start();
+    let replica = server.replica_without_module();
+    let mut waiter = server.holder_and_waiter("k");
+    replica.pause();
+    let mut quitter = server.client();
+    quitter.send_pipeline(&[args!["LOCK.RENEW", "k", "a", 100], args!["SHUTDOWN"]]);
+    let mut client = server.client();
+    eventually("the hold is over while the server waits", || {
+        cmd!(client, "LOCK.CHECK", "k", "a").is_nil()
+    });
+    server.let_pass(300);
+    assert!(waiter.no_answer_yet());
+    assert_eq!(cmd!(client, "LOCK.INFO", "k")["queue"], 1);
+    assert_eq!(cmd!(client, "SHUTDOWN", "ABORT"), "OK");
+    assert!(waiter.answer().int() > 0);
+    assert_eq!(cmd!(client, "GET", "k"), "b");
+    replica.resume();
+    replica.wait_until_in_sync_with(&server);
+    assert_eq!(cmd!(replica.client(), "GET", "k"), "b");
+}
+
+#[test]
+fn a_shutdown_that_waits_for_a_replica_ends_well_although_a_lock_expires_meanwhile() {
+    let server = Server::with()
+        .append_only()
+        .config("shutdown-timeout 1")
+        .start();
+    let replica = server.replica_without_module();
+    let mut waiter = server.holder_and_waiter("k");
+    replica.pause();
+    server.client().send_pipeline(&[
+        args!["LOCK.RENEW", "k", "a", 100],
+        args!["SHUTDOWN", "NOSAVE"],
+    ]);
+    assert!(
+        waiter.try_answer().is_err(),
+        "granted by a server that goes"
+    );
+    eventually("the server is gone", || !server.is_alive());
+    assert!(server.log().contains("bye bye"), "{}", server.log());
+    assert!(!server.aof_text().contains("SET\r\n$1\r\nk\r\n$1\r\nb"));
+}
+
+#[test]
+fn a_lock_that_expires_during_a_failover_that_fails_is_handed_on_afterwards() {
+    let server = Server::with().append_only().start();
+    let replica = server.replica();
+    let mut waiter = server.holder_and_waiter("k");
+    replica.pause();
+    let began = Instant::now();
+    let answers = server.client().pipeline(&[
+        args!["LOCK.RENEW", "k", "a", 100],
+        args!["FAILOVER", "TIMEOUT", 600],
+    ]);
+    assert_eq!(answers[1], "OK", "{answers:?}");
+    let (answer, at) = waiter.timed_answer();
+    assert!(answer.int() > 0);
+    assert!(at - began >= Duration::from_millis(600));
+    assert_eq!(server.role(), Role::Master);
+    replica.resume();
+    replica.wait_until_in_sync_with(&server);
+    assert_eq!(cmd!(replica.client(), "GET", "k"), "b");
+}
+
+#[test]
+fn a_failover_sends_waiters_away_and_keeps_the_hold() {
+    let server = Server::start();
+    let replica = server.replica();
+    let fence = cmd!(server.client(), "LOCK.ACQUIRE", "k", "a", LONG).int();
+    let mut waiter = server.waiter(&args!["LOCK.ACQUIRE", "k", "b", LONG, "BLOCK", 0]);
+    let deadline = cmd!(server.client(), "PEXPIRETIME", "k").int();
+    assert_eq!(cmd!(server.client(), "FAILOVER"), "OK");
+    let answer = waiter.answer();
+    assert!(answer.is_error("UNBLOCKED"), "{answer:?}");
+    replica.wait_for_role(Role::Master);
+    server.wait_for_role(Role::Replica);
+    let mut client = replica.client();
+    assert_eq!(cmd!(client, "PEXPIRETIME", "k"), deadline);
+    assert!(cmd!(client, "LOCK.CHECK", "k", "a").int() > 0);
+    assert!(cmd!(client, "LOCK.ACQUIRE", "k", "a", LONG).int() > fence);
+    assert_eq!(cmd!(client, "LOCK.ACQUIRE", "k", "b", LONG), Value::Nil);
+}
+
+/// Whatever makes the server refuse writes, and mends it again.
+struct Refusal {
+    name: &'static str,
+    code: &'static str,
+    server: fn() -> Server,
+    begin: fn(&Server),
+    mend: fn(&Server),
+}
+
+const REFUSALS: [Refusal; 2] = [
+    Refusal {
+        name: "too few replicas",
+        code: "NOREPLICAS",
+        server: Server::start,
+        begin: |server| set(server, "min-replicas-to-write", "1"),
+        mend: |server| set(server, "min-replicas-to-write", "0"),
+    },
+    Refusal {
+        name: "a disk that fails",
+        code: "MISCONF",
+        server: || {
+            Server::with()
+                .config("dbfilename taken")
+                .config("stop-writes-on-bgsave-error yes")
+                // Without a rule for saving the server does not mind that it can't.
+                .config("save 360000 1000000")
+                .start()
+        },
+        begin: |server| {
+            // The file can't be put where a folder with something in it is.
+            fs::create_dir_all(server.file("taken").join("full")).unwrap();
+            save(server, "err");
+        },
+        mend: |server| {
+            fs::remove_dir_all(server.file("taken")).unwrap();
+            save(server, "ok");
+        },
+    },
+];
+
+fn set(server: &Server, name: &str, value: &str) {
+    assert_eq!(cmd!(server.client(), "CONFIG", "SET", name, value), "OK");
+}
+
+fn save(server: &Server, status: &str) {
+    assert!(!cmd!(server.client(), "BGSAVE").is_error(""));
+    eventually("the background save is over", || {
+        server.info("rdb_bgsave_in_progress") == "0"
+            && server.info("rdb_last_bgsave_status") == status
+    });
+}
+
+#[test]
+fn a_server_that_refuses_writes_grants_nothing_and_grants_once_it_takes_them_again() {
+    /// How the lock goes while the server refuses.
+    const EXPIRES: &str = "expires";
+    const IS_EVICTED: &str = "is evicted";
+    for refusal in &REFUSALS {
+        for goes in [EXPIRES, IS_EVICTED] {
+            let what = format!("{}: the lock {goes}", refusal.name);
+            let server = (refusal.server)();
+            let mut client = server.client();
+            let fence = cmd!(client, "LOCK.ACQUIRE", "k", "a", 2000).int();
+            let mut patient = server.waiter(&args!["LOCK.ACQUIRE", "k", "b", LONG, "BLOCK", 0]);
+            let began = Instant::now();
+            let mut hasty = server.waiter(&args!["LOCK.ACQUIRE", "k", "c", LONG, "BLOCK", 3000]);
+            (refusal.begin)(&server);
+            assert!(
+                cmd!(client, "LOCK.ACQUIRE", "other", "a", LONG).is_error(refusal.code),
+                "{what}"
+            );
+            if goes == IS_EVICTED {
+                set(&server, "maxmemory-policy", "allkeys-random");
+                set(&server, "maxmemory", "1");
+                assert_eq!(cmd!(client, "GET", "k"), Value::Nil);
+                set(&server, "maxmemory", "0");
+            }
+            eventually(&what, || cmd!(client, "LOCK.CHECK", "k", "a").is_nil());
+            // The second waiter's time is up long after that: so long nothing is granted.
+            let (answer, at) = hasty.timed_answer();
+            assert_eq!(answer, Value::Nil, "{what}");
+            let after = at - began;
+            assert!(after < Duration::from_millis(3000) + AT_ONCE, "{what}");
+            assert!(patient.no_answer_yet(), "{what}");
+            assert_eq!(cmd!(client, "EXISTS", "k"), 0, "{what}");
+            let info = cmd!(client, "LOCK.INFO", "k");
+            assert_eq!(info["queue"], 1, "{what}: {info:?}");
+            assert_eq!(info["count"], 0, "{what}: {info:?}");
+            assert_eq!(info["waiters"][0]["owner"], "b", "{what}: {info:?}");
+
+            (refusal.mend)(&server);
+            let mended = Instant::now();
+            let (answer, at) = patient.timed_answer();
+            assert!(answer.int() > fence, "{what}: {answer:?}");
+            assert!(at - mended < AT_ONCE, "{what}: {:?}", at - mended);
+            assert_eq!(cmd!(client, "GET", "k"), "b", "{what}");
+        }
+    }
+}
+
+#[test]
+fn an_isolated_master_grants_when_its_replica_is_back() {
+    let server = Server::with()
+        .config("min-replicas-to-write 1")
+        .config("min-replicas-max-lag 1")
+        .start();
+    let replica = server.replica();
+    let mut client = server.client();
+    eventually("the master counts its replica", || {
+        server.info("min_slaves_good_slaves") == "1"
+    });
+    // Renewed until the master no longer counts its replica, so that it is isolated before it ends.
+    let mut waiter = server.holder_and_waiter("k");
+    replica.pause();
+    eventually("the master is isolated", || {
+        cmd!(client, "LOCK.RENEW", "k", "a", 500).is_error("NOREPLICAS")
+    });
+    eventually("the hold is over", || {
+        cmd!(client, "LOCK.CHECK", "k", "a").is_nil()
+    });
+    // The hold could have ended before the master saw its replica again, and was not passed on.
+    assert!(waiter.no_answer_yet());
+    assert_eq!(cmd!(client, "LOCK.INFO", "k")["queue"], 1);
+    replica.resume();
+    assert!(waiter.answer().int() > 0);
+    assert_eq!(cmd!(client, "GET", "k"), "b");
+    replica.wait_until_in_sync_with(&server);
+    assert_eq!(cmd!(replica.client(), "GET", "k"), "b");
+}
+
+#[test]
+fn full_memory_stops_new_locks_and_nothing_else() {
+    let server = Server::with().config("maxmemory-policy noeviction").start();
+    let mut client = server.client();
+    for key in ["held", "released", "deleted", "expired", "unlinked"] {
+        cmd!(client, "LOCK.ACQUIRE", key, "a", LONG);
+    }
+    let waits = ["released", "deleted", "expired", "unlinked"];
+    let mut waiters = waits.map(|key| {
+        server.waiter(&args![
+            "LOCK.ACQUIRE",
+            key,
+            "b".repeat(500),
+            LONG,
+            "BLOCK",
+            0
+        ])
+    });
+    set(&server, "maxmemory", "1");
+
+    for refused in [
+        args!["LOCK.ACQUIRE", "new", "a", LONG],
+        args!["LOCK.ACQUIRE", "held", "b", LONG, "BLOCK", 0],
+        args!["LOCK.ACQUIRE", "held", "a", LONG],
+    ] {
+        let answer = client.run(&refused);
+        assert!(answer.is_error("OOM"), "{answer:?}");
+    }
+    assert_eq!(cmd!(client, "LOCK.RENEW", "held", "a", LONG), 1);
+    assert!(cmd!(client, "LOCK.CHECK", "held", "a").int() > 0);
+    assert_eq!(cmd!(client, "LOCK.INFO", "held")["count"], 1);
+    assert_eq!(cmd!(client, "LOCK.RELEASE", "held", "a"), 1);
+
+    assert_eq!(cmd!(client, "LOCK.RELEASE", "released", "a"), 1);
+    assert_eq!(cmd!(client, "DEL", "deleted"), 1);
+    assert_eq!(cmd!(client, "LOCK.RENEW", "expired", "a", 10), 1);
+    assert_eq!(cmd!(client, "UNLINK", "unlinked"), 1);
+    for (key, waiter) in waits.iter().zip(&mut waiters) {
+        assert!(waiter.answer().int() > 0, "{key}");
+        assert_eq!(cmd!(client, "GET", key), "b".repeat(500), "{key}");
+    }
+    assert!(cmd!(client, "LOCK.ACQUIRE", "new", "a", LONG).is_error("OOM"));
+    set(&server, "maxmemory", "0");
+    assert!(cmd!(client, "LOCK.ACQUIRE", "new", "a", LONG).int() > 0);
+}
+
+#[test]
+fn memory_that_is_full_by_a_byte_stops_new_locks_and_room_for_one_lets_them_in() {
+    let server = Server::start();
+    let mut client = server.client();
+    let used: u64 = server.info("used_memory").parse().unwrap();
+    set(&server, "maxmemory", &(used - used / 4).to_string());
+    assert!(cmd!(client, "LOCK.ACQUIRE", "k", "a", LONG).is_error("OOM"));
+    assert_eq!(cmd!(client, "EXISTS", "k"), 0);
+    set(&server, "maxmemory", &(used * 2).to_string());
+    assert!(cmd!(client, "LOCK.ACQUIRE", "k", "a", LONG).int() > 0);
+}
+
+#[test]
+fn a_lock_that_is_evicted_goes_to_the_next_in_line() {
+    for policy in [
+        "allkeys-random",
+        "allkeys-lru",
+        "allkeys-lfu",
+        "volatile-ttl",
+        "volatile-lru",
+        "volatile-lfu",
+        "volatile-random",
+    ] {
+        let server = Server::with().append_only().start();
+        let mut client = server.client();
+        set(&server, "maxmemory-policy", policy);
+        for number in 0..20 {
+            let key = format!("k{number}");
+            cmd!(client, "LOCK.ACQUIRE", key, "a", LONG);
+        }
+        let mut waiters = Vec::new();
+        for owner in ["b", "c"] {
+            for number in 0..5 {
+                let key = format!("k{number}");
+                waiters.push(server.waiter(&args!["LOCK.ACQUIRE", key, owner, LONG, "BLOCK", 0]));
+            }
+        }
+        // Every command evicts what there is: the holds, then those that came after them.
+        set(&server, "maxmemory", "1");
+        eventually("everybody is gone", || {
+            cmd!(client, "LOCK.INFO", "k0").is_nil() && cmd!(client, "DBSIZE") == 0
+        });
+        for waiter in &mut waiters {
+            assert!(waiter.answer().int() > 0, "{policy}");
+        }
+        set(&server, "maxmemory", "0");
+        for number in 0..20 {
+            let key = format!("k{number}");
+            assert!(
+                cmd!(client, "LOCK.ACQUIRE", key, "d", LONG).int() > 0,
+                "{policy}"
+            );
+        }
+    }
+}
+
+#[test]
+fn locks_that_expire_during_a_busy_script_are_handed_on_after_it() {
+    const BUSY: &str = "
+        local began = redis.call('TIME')
+        repeat
+            local now = redis.call('TIME')
+            local passed = (now[1] - began[1]) * 1000 + (now[2] - began[2]) / 1000
+        until passed > tonumber(ARGV[1])
+        return 'through'";
+    let server = Server::with()
+        .append_only()
+        .config("busy-reply-threshold 20")
+        .start();
+    let mut client = server.client();
+    let mut waiter = server.holder_and_waiter("k");
+    let mut hasty = server.holder_and_waiter("h");
+    hasty.close();
+    server.wait_for_blocked_clients(1);
+    cmd!(client, "LOCK.ACQUIRE", "l", "a", LONG);
+    hasty = server.waiter(&args!["LOCK.ACQUIRE", "l", "b", LONG, "BLOCK", 600]);
+    client.send_pipeline(&[
+        args!["LOCK.RENEW", "k", "a", 100],
+        args!["EVAL", BUSY, 0, 1000],
+        args!["PING"],
+    ]);
+    let mut other = server.client();
+    eventually("the server is busy", || {
+        cmd!(other, "PING").is_error("BUSY")
+    });
+    assert!(
+        other
+            .run(&args!["LOCK.ACQUIRE", "x", "a", 1])
+            .is_error("BUSY")
+    );
+    assert_eq!(client.answer(), 1);
+    assert_eq!(client.answer(), "through");
+    assert!(waiter.answer().int() > 0);
+    assert_eq!(hasty.answer(), Value::Nil);
+    assert_eq!(client.answer(), "PONG");
+    assert_eq!(cmd!(client, "GET", "k"), "b");
+}
+
+#[test]
+fn a_waiter_that_goes_during_a_busy_script_is_not_granted_anything() {
+    const FOR_EVER: &str = "while true do end";
+    let server = Server::with().config("busy-reply-threshold 20").start();
+    let mut client = server.client();
+    let first = server.holder_and_waiter("k");
+    let mut second = server.waiter(&args!["LOCK.ACQUIRE", "k", "c", LONG, "BLOCK", 0]);
+    client.send_pipeline(&[
+        args!["LOCK.RENEW", "k", "a", 100],
+        args!["EVAL", FOR_EVER, 0],
+    ]);
+    let mut other = server.client();
+    eventually("the server is busy", || {
+        cmd!(other, "PING").is_error("BUSY")
+    });
+    first.close();
+    // A round trip: the server has seen the closed connection by then, or will before it goes on.
+    eventually("the script is killed", || {
+        cmd!(other, "SCRIPT", "KILL") == "OK"
+    });
+    assert!(second.answer().int() > 0);
+    assert_eq!(cmd!(other, "GET", "k"), "c");
+}
+
+#[test]
+fn without_active_expiry_a_waiter_is_granted_at_the_deadline_and_a_try_after_it_succeeds() {
+    let server = Server::start();
+    let mut client = server.client();
+    assert_eq!(cmd!(client, "DEBUG", "SET-ACTIVE-EXPIRE", 0), "OK");
+    let mut waiter = server.holder_and_waiter("k");
+    let renewed = Instant::now();
+    assert_eq!(cmd!(client, "LOCK.RENEW", "k", "a", 200), 1);
+    let (answer, at) = waiter.timed_answer();
+    assert!(answer.int() > 0);
+    let after = at - renewed;
+    assert!(after >= Duration::from_millis(200), "{after:?}");
+    assert!(after < Duration::from_millis(200) + AT_ONCE, "{after:?}");
+
+    let first = cmd!(client, "LOCK.ACQUIRE", "t", "a", 50).int();
+    let second = eventually_some("a try succeeds", || {
+        match cmd!(client, "LOCK.ACQUIRE", "t", "b", LONG) {
+            Value::Int(fence) => Some(fence),
+            _ => None,
+        }
+    });
+    assert!(second > first);
+    // The key is there still, and its hold is over all the same.
+    cmd!(client, "LOCK.ACQUIRE", "u", "a", 50);
+    eventually("the hold is over", || {
+        cmd!(client, "LOCK.CHECK", "u", "a").is_nil()
+    });
+    assert_eq!(cmd!(client, "LOCK.RENEW", "u", "a", LONG), 0);
+    assert_eq!(cmd!(client, "LOCK.RELEASE", "u", "a"), 0);
+    assert_eq!(cmd!(client, "LOCK.INFO", "u"), Value::Nil);
+}
+
+#[test]
+fn a_thousand_locks_that_expire_at_once_go_to_a_thousand_waiters() {
+    let server = Server::with().append_only().start();
+    let mut client = server.client();
+    let keys: Vec<String> = (0..1000).map(|number| format!("k{number}")).collect();
+    let acquire: Vec<Command> = keys
+        .iter()
+        .map(|key| args!["LOCK.ACQUIRE", key, "a", LONG])
+        .collect();
+    let mut fences: BTreeSet<i64> = client.pipeline(&acquire).iter().map(Value::int).collect();
+    let mut waiters: Vec<Client> = keys
+        .iter()
+        .map(|key| {
+            let mut waiter = server.client();
+            waiter.send(&args!["LOCK.ACQUIRE", key, "b", LONG, "BLOCK", 0]);
+            waiter
+        })
+        .collect();
+    server.wait_for_blocked_clients(1000);
+    let time = cmd!(client, "TIME");
+    let deadline = time[0].text().parse::<u64>().unwrap() * 1000 + 1500;
+    let expire: Vec<Command> = keys
+        .iter()
+        .map(|key| args!["PEXPIREAT", key, deadline])
+        .collect();
+    let before = fences.last().copied().unwrap();
+    client.pipeline(&expire);
+    for waiter in &mut waiters {
+        let fence = waiter.answer().int();
+        assert!(fence > before);
+        assert!(fences.insert(fence), "two grants have the number {fence}");
+    }
+    let owners = client.run(
+        &[
+            args!["MGET"],
+            keys.iter().map(|key| key.clone().into_bytes()).collect(),
+        ]
+        .concat(),
+    );
+    assert!(owners.items().iter().all(|owner| *owner == "b"));
+    let commands = server.aof_commands();
+    let grants = commands
+        .iter()
+        .filter(|line| line.contains(" b PXAT "))
+        .count();
+    assert_eq!(grants, 1000);
+}
+
+#[test]
+fn the_module_can_be_unloaded_and_loaded_over_and_over() {
+    let server = Server::start();
+    let mut client = server.client();
+    let modules = cmd!(client, "MODULE", "LIST");
+    let module = modules
+        .items()
+        .iter()
+        .find(|module| module["name"] == "lock")
+        .expect("the module is loaded");
+    let path = module["path"].text();
+    let mut last = 0;
+    for round in 0..8 {
+        let mut higher = |fence: i64| {
+            assert!(fence > last, "round {round}: {fence} after {last}");
+            last = fence;
+        };
+        // The hold of the round before is there, and its owner gets a number that is new.
+        higher(cmd!(client, "LOCK.ACQUIRE", "kept", "a", LONG).int());
+        let again = cmd!(client, "LOCK.ACQUIRE", "kept", "a", LONG).int();
+        for _ in 0..50 {
+            higher(cmd!(client, "LOCK.ACQUIRE", "other", "a", LONG).int());
+            assert_eq!(cmd!(client, "LOCK.RELEASE", "other", "a"), 1);
+        }
+        assert_eq!(cmd!(client, "LOCK.ACQUIRE", "kept", "a", LONG), again);
+        let mut waiter = server.holder_and_waiter("k");
+        let refused = cmd!(client, "MODULE", "UNLOAD", "lock");
+        assert!(refused.is_error(""), "with a waiter: {refused:?}");
+        assert_eq!(cmd!(client, "LOCK.RELEASE", "k", "a"), 1);
+        higher(waiter.answer().int());
+        assert_eq!(cmd!(client, "LOCK.RELEASE", "k", "b"), 1);
+        server.wait_for_blocked_clients(0);
+        eventually("the module is unloaded", || {
+            cmd!(client, "MODULE", "UNLOAD", "lock") == "OK"
+        });
+        assert_eq!(cmd!(client, "GET", "kept"), "a");
+        assert!(cmd!(client, "PTTL", "kept").int() > 0);
+        assert!(cmd!(client, "LOCK.CHECK", "kept", "a").is_error("ERR unknown command"));
+        assert_eq!(cmd!(client, "MODULE", "LOAD", path), "OK");
+        assert!(cmd!(client, "LOCK.CHECK", "kept", "a").int() > 0);
+        assert_eq!(cmd!(client, "LOCK.ACQUIRE", "kept", "b", LONG), Value::Nil);
+    }
+}
+
+#[test]
+fn io_threads_change_nothing() {
+    let server = Server::with().append_only().config("io-threads 4").start();
+    let mut holder = server.client();
+    cmd!(holder, "LOCK.ACQUIRE", "k", "holder", LONG);
+    let mut waiters: Vec<(String, Client)> = Vec::new();
+    for number in 0..100 {
+        let owner = format!("o{number}");
+        let mut waiter = server.client();
+        waiter.send(&args!["LOCK.ACQUIRE", "k", owner, LONG, "BLOCK", 0]);
+        waiters.push((owner, waiter));
+        // One after the other, for the sake of the order.
+        eventually("it waits", || {
+            cmd!(holder, "LOCK.INFO", "k")["queue"] == number + 1
+        });
+    }
+    assert_eq!(cmd!(holder, "LOCK.RELEASE", "k", "holder"), 1);
+    let mut last = 0;
+    for (number, (owner, waiter)) in waiters.iter_mut().enumerate() {
+        let owner = owner.as_str();
+        let fence = waiter.answer().int();
+        assert!(fence > last, "{owner}");
+        last = fence;
+        if number % 2 == 0 {
+            assert_eq!(cmd!(waiter, "LOCK.RELEASE", "k", owner), 1);
+        } else {
+            assert_eq!(cmd!(waiter, "LOCK.RENEW", "k", owner, 5), 1);
+        }
+    }
+}
+
+impl Server {
+    /// A waits-for-ever `b` behind a holder `a`.
+    #[track_caller]
+    fn holder_and_waiter(&self, key: &str) -> Client {
+        assert!(cmd!(self.client(), "LOCK.ACQUIRE", key, "a", LONG).int() > 0);
+        self.waiter(&args!["LOCK.ACQUIRE", key, "b", LONG, "BLOCK", 0])
+    }
+
+    /// So many milliseconds go by, by the server's own clock: it has not got so many replicas.
+    #[track_caller]
+    fn let_pass(&self, ms: u32) {
+        cmd!(self.client(), "WAIT", 99, ms).int();
+    }
+}
