@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use uuid::Uuid;
 
-use crate::lock::{Acquired, Answer, LAST_MS, Now, Patience, Request};
+use crate::lock::{Acquired, Answer, LAST_MS, Ms, NameRef, Now, Patience, Request};
 use crate::protocol::{
     Access, Argument, Call, Command, Fault, Kind, Outcome, Reply, Spec, Words, integer,
 };
@@ -55,37 +55,53 @@ impl Command for Acquire {
         if patience != Patience::Try && !(call.may_wait)() {
             patience = Patience::Try;
         }
-        let made_up;
-        let (owner, in_words, not_acquired) = if owner == ANY_OWNER {
-            made_up = Uuid::new_v4().to_string();
-            let in_words: fn(Answer) -> Reply = owner_and_number;
-            (made_up.as_bytes(), in_words, Reply::NullList)
+        if owner == ANY_OWNER {
+            let made_up = Uuid::new_v4().hyphenated().to_string();
+            ask(
+                call,
+                name,
+                made_up.as_bytes(),
+                ttl,
+                patience,
+                owner_and_number,
+            )
         } else {
-            let in_words: fn(Answer) -> Reply = number_alone;
-            (owner, in_words, Reply::Null)
-        };
-        let request = Request {
-            owner,
-            ttl,
-            patience,
-            client: call.client,
-        };
-        let reply = match call.locks.acquire(&mut call.turn, name, &request)? {
-            Acquired::Waiting(ticket) => {
-                let key = name.key;
-                return Ok(Outcome::Wait { ticket, key, in_words });
-            }
-            Acquired::Busy => not_acquired,
-            Acquired::Held(fence) if not_acquired == Reply::Null => Reply::number(fence),
-            Acquired::Held(fence) => {
-                Reply::List(vec![Reply::Bytes(Rc::from(owner)), Reply::number(fence)])
-            }
-        };
-        Ok(Outcome::Reply(reply))
+            ask(call, name, owner, ttl, patience, number_alone)
+        }
     }
 }
 
-fn number_alone(answer: Answer) -> Reply {
+fn ask<'w>(
+    mut call: Call<'w, '_, '_>,
+    name: NameRef<'w>,
+    owner: &[u8],
+    ttl: Ms,
+    patience: Patience,
+    in_words: fn(Answer<'_>) -> Reply,
+) -> Result<Outcome<'w>, Fault> {
+    let client = call.client;
+    let request = Request {
+        owner,
+        ttl,
+        patience,
+        client,
+    };
+    let answer = match call.locks.acquire(&mut call.turn, name, &request)? {
+        Acquired::Held(fence) => Answer::Granted { owner, fence },
+        Acquired::Busy => Answer::TimedOut,
+        Acquired::Waiting(ticket) => {
+            let key = name.key;
+            return Ok(Outcome::Wait {
+                ticket,
+                key,
+                in_words,
+            });
+        }
+    };
+    Ok(Outcome::Reply(in_words(answer)))
+}
+
+fn number_alone(answer: Answer<'_>) -> Reply {
     match answer {
         Answer::Granted { fence, .. } => Reply::number(fence),
         Answer::TimedOut => Reply::Null,
@@ -93,10 +109,10 @@ fn number_alone(answer: Answer) -> Reply {
     }
 }
 
-fn owner_and_number(answer: Answer) -> Reply {
+fn owner_and_number(answer: Answer<'_>) -> Reply {
     match answer {
         Answer::Granted { owner, fence } => {
-            Reply::List(vec![Reply::Bytes(owner), Reply::number(fence)])
+            Reply::List(vec![Reply::Bytes(Rc::from(owner)), Reply::number(fence)])
         }
         Answer::TimedOut => Reply::NullList,
         Answer::SentAway => SENT_AWAY,

@@ -30,7 +30,11 @@ impl Command for Info {
 }
 
 fn describe(report: Report) -> Reply {
-    let mode = if report.holder.is_some() { "exclusive" } else { "free" };
+    let mode = if report.holder.is_some() {
+        "exclusive"
+    } else {
+        "free"
+    };
     let holders: Vec<Reply> = report.holder.iter().map(holder).collect();
     let count = holders.len();
     let waiters = report.waiters.iter().map(waiter).collect();

@@ -1,9 +1,8 @@
 //! How a lock comes to be held.
 
 use super::fencing::Fence;
-use super::keyspace::Stored;
 use super::ledger::Entry;
-use super::locks::{Locks, NotALock, Turn};
+use super::locks::{Locks, NotALock, Standing, Turn};
 use super::name::NameRef;
 use super::time::Ms;
 use super::waiter::Ticket;
@@ -62,18 +61,15 @@ impl Locks {
     ) -> Result<Acquired, NotALock> {
         let others_wait = self.settle_line(turn, name);
         match turn.look(name) {
-            Stored::NoLock => Err(NotALock),
-            Stored::Exclusive { owner, deadline } if owner == request.owner => Ok(Acquired::Held(
+            Standing::NoLock => Err(NotALock),
+            Standing::Held { owner, deadline } if owner == request.owner => Ok(Acquired::Held(
                 self.hold_on(turn, name, request, deadline, News::Told),
             )),
-            Stored::Nothing if !others_wait => Ok(Acquired::Held(self.grant(
-                turn,
-                name,
-                request,
-                News::Told,
-            ))),
-            Stored::Nothing => Ok(self.wait(turn.now, name, request)),
-            Stored::Exclusive { deadline, .. } => {
+            Standing::Free if !others_wait => {
+                Ok(Acquired::Held(self.grant(turn, name, request, News::Told)))
+            }
+            Standing::Free => Ok(self.wait(turn.now, name, request)),
+            Standing::Held { deadline, .. } => {
                 let acquired = self.wait(turn.now, name, request);
                 self.ring_after(name, deadline);
                 Ok(acquired)
@@ -108,11 +104,7 @@ impl Locks {
             turn.keys.move_deadline(name, wanted);
             self.ring_after(name, Some(wanted));
         }
-        let (key, owner) = (
-            self.secret.print(name.key),
-            self.secret.print(request.owner),
-        );
-        match self.ledger(name.db).of(key, owner) {
+        match self.ledger(name.db).of(name.key, request.owner) {
             Some(entry) => {
                 entry.hear(news);
                 entry.fence
@@ -129,15 +121,13 @@ impl Locks {
     /// Gives the hold its number.
     fn remember(
         &mut self,
-        turn: &Turn<'_>,
+        turn: &mut Turn<'_>,
         name: NameRef<'_>,
         request: &Request<'_>,
         news: News,
     ) -> Fence {
-        let fence = self.clock.next(name.key, turn.now);
-        let key = self.secret.print(name.key);
+        let fence = (self.clock).next(name.key, turn.now, || turn.keys.epoch(turn.now));
         let mut entry = Entry {
-            owner: self.secret.print(request.owner),
             fence,
             since: turn.now.ms(),
             client: request.client,
@@ -145,7 +135,7 @@ impl Locks {
             answers_under_way: 0,
         };
         entry.hear(news);
-        self.ledger(name.db).write(key, entry);
+        self.ledger(name.db).write(name.key, request.owner, entry);
         fence
     }
 }

@@ -14,6 +14,9 @@ pub type Fence = u64;
 /// How far two servers' clocks may differ, in microseconds.
 pub const MAX_CLOCK_SKEW_MICROS: u64 = 5_000_000;
 
+/// Something that changes whenever slots may have moved to this server or from it.
+pub type Epoch = (u64, u64);
+
 /// Where the fencing numbers come from.
 #[derive(Debug)]
 pub struct FencingClock {
@@ -21,6 +24,8 @@ pub struct FencingClock {
     skew: u64,
     /// In a cluster, the slots in which this server has granted since it had them.
     granted_in: Option<Box<[bool]>>,
+    /// The cluster's word by which we know that slots have moved.
+    epoch: Epoch,
 }
 
 impl FencingClock {
@@ -30,6 +35,7 @@ impl FencingClock {
             last: 0,
             skew: MAX_CLOCK_SKEW_MICROS,
             granted_in: in_cluster.then(|| vec![false; SLOTS].into_boxed_slice()),
+            epoch: Epoch::default(),
         };
         clock.take_over(now);
         clock
@@ -40,10 +46,13 @@ impl FencingClock {
         self.last = self.last.max(now.micros().saturating_add(self.skew));
     }
 
-    /// The number of a new grant of this key.
-    pub fn next(&mut self, key: &[u8], now: Now) -> Fence {
-        if self.granted_in.is_some() && !self.mark(key, true) {
-            self.take_over(now);
+    /// The number of a new grant of this key. `epoch` is asked only in a cluster.
+    pub fn next(&mut self, key: &[u8], now: Now, epoch: impl FnOnce() -> Epoch) -> Fence {
+        if self.granted_in.is_some() {
+            self.mind_moves(epoch());
+            if !self.mark(key, true) {
+                self.take_over(now);
+            }
         }
         self.last = now.micros().max(self.last.saturating_add(1));
         self.last
@@ -52,6 +61,15 @@ impl FencingClock {
     /// The slot of this key is leaving or has left: another server may grant in it before we do so again.
     pub fn slot_may_have_left(&mut self, key: &[u8]) {
         self.mark(key, false);
+    }
+
+    /// In another epoch any slot may have been away.
+    fn mind_moves(&mut self, epoch: Epoch) {
+        if std::mem::replace(&mut self.epoch, epoch) != epoch {
+            self.granted_in
+                .iter_mut()
+                .for_each(|slots| slots.fill(false));
+        }
     }
 
     /// Sets the mark of this key's slot and says what it was.
@@ -64,6 +82,7 @@ impl FencingClock {
 }
 
 #[cfg(test)]
+#[allow(clippy::arithmetic_side_effects, reason = "small numbers")]
 mod tests {
     use super::*;
 
@@ -77,7 +96,7 @@ mod tests {
     fn numbers_rise_when_the_wall_clock_stands_or_goes_back() {
         let mut clock = FencingClock::new(at(100), false);
         let numbers: Vec<_> = [100, 100, 90, 106, 106, 50, 200]
-            .map(|seconds| clock.next(b"k", at(seconds)))
+            .map(|seconds| clock.next(b"k", at(seconds), Epoch::default))
             .to_vec();
         assert!(numbers.is_sorted_by(|a, b| a < b), "{numbers:?}");
         assert_eq!(numbers.last(), Some(&(200 * SECOND)));
@@ -86,18 +105,32 @@ mod tests {
     #[test]
     fn a_server_that_takes_over_is_ahead_although_its_clock_lags_by_almost_the_skew() {
         let mut old = FencingClock::new(at(0), false);
-        let before = old.next(b"k", at(100));
-        let mut new = FencingClock::new(Now::from_micros(95 * SECOND + 1), false);
-        assert!(new.next(b"k", Now::from_micros(95 * SECOND + 1)) > before);
+        let before = old.next(b"k", at(100), Epoch::default);
+        let lagging = Now::from_micros(95 * SECOND + 1);
+        let mut new = FencingClock::new(lagging, false);
+        assert!(new.next(b"k", lagging, Epoch::default) > before);
     }
 
     #[test]
     fn in_a_cluster_the_first_grant_in_a_slot_jumps_ahead_and_the_second_does_not() {
         let mut clock = FencingClock::new(at(0), true);
-        assert_eq!(clock.next(b"a", at(100)), 105 * SECOND + 1);
-        assert_eq!(clock.next(b"a", at(200)), 200 * SECOND);
-        assert_eq!(clock.next(b"b", at(200)), 205 * SECOND + 1);
-        clock.slot_may_have_left(b"a");
-        assert_eq!(clock.next(b"a", at(300)), 305 * SECOND + 1);
+        let mut next = |key: &[u8], seconds, epoch: u64| {
+            if epoch == 0 {
+                clock.slot_may_have_left(key);
+            }
+            clock.next(key, at(seconds), || (1, epoch.max(1)))
+        };
+        assert_eq!(next(b"a", 100, 1), 105 * SECOND + 1);
+        assert_eq!(next(b"a", 200, 1), 200 * SECOND);
+        assert_eq!(next(b"b", 200, 1), 205 * SECOND + 1);
+        assert_eq!(
+            next(b"a", 300, 0),
+            305 * SECOND + 1,
+            "the slot may have left"
+        );
+        assert_eq!(next(b"a", 400, 1), 400 * SECOND);
+        assert_eq!(next(b"a", 500, 2), 505 * SECOND + 1, "slots have moved");
+        assert_eq!(next(b"b", 600, 2), 605 * SECOND + 1);
+        assert_eq!(next(b"b", 700, 2), 700 * SECOND);
     }
 }

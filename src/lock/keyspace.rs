@@ -1,7 +1,8 @@
 //! The seam between the core and whatever holds the keys: a server, or a simulation.
 
+use super::fencing::Epoch;
 use super::name::NameRef;
-use super::time::{Ms, Now, is_over};
+use super::time::{Ms, Now};
 
 /// What stands under a lock's name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -12,8 +13,6 @@ pub enum Stored<'a> {
     Exclusive {
         /// The value.
         owner: &'a [u8],
-        /// The key's expiry.
-        deadline: Option<Ms>,
     },
     /// Something that is no lock. It stays as it is.
     NoLock,
@@ -22,23 +21,16 @@ pub enum Stored<'a> {
 /// The longest token that an owner may have, in bytes.
 pub const LONGEST_OWNER: usize = 1024;
 
-impl<'a> Stored<'a> {
-    /// The same, with a hold that is over taken for none: the key may outlive its deadline, because
-    /// servers expire keys when they come to it, and not at all while writes are paused.
-    pub fn at(self, now: Now) -> Stored<'a> {
-        match self {
-            Stored::Exclusive { deadline, .. } if is_over(deadline, now) => Stored::Nothing,
-            stored => stored,
-        }
-    }
-}
-
 /// The keys, as the core sees them. Each write is whole when the call returns: value, expiry, what
 /// replicas and the append-only file are told. What other people hear of it (events, waiters'
 /// answers) may wait until the core has returned, so that nothing calls back into it.
 pub trait Keyspace {
-    /// What stands under this name.
+    /// What stands under this name. A key that has expired by the server's own clock may still be
+    /// there, but not inside a client's write command.
     fn look(&mut self, name: NameRef<'_>) -> Stored<'_>;
+
+    /// When this key expires, if ever. Apart from `look`, because it costs as much again.
+    fn deadline(&mut self, name: NameRef<'_>) -> Option<Ms>;
 
     /// `SET key owner PXAT deadline`, over whatever hold is there.
     fn hold(&mut self, name: NameRef<'_>, owner: &[u8], deadline: Ms);
@@ -48,6 +40,9 @@ pub trait Keyspace {
 
     /// `DEL key`.
     fn remove(&mut self, name: NameRef<'_>);
+
+    /// In a cluster, something that changes whenever slots may have moved to this server or from it.
+    fn epoch(&mut self, now: Now) -> Epoch;
 
     /// May anything be written now? Always true inside a client's own write command: the server has
     /// asked everything before it ran the command.

@@ -7,34 +7,14 @@
 use std::collections::HashMap;
 use std::hash::{BuildHasher, BuildHasherDefault, Hash, Hasher};
 
-use siphasher::sip128::{Hasher128, SipHasher13};
+use siphasher::sip128::SipHasher13;
 
 use super::fencing::Fence;
 use super::time::Ms;
 
-/// A keyed 128-bit hash that stands for a key or an owner, so that an entry needs no memory of its
-/// own. Nobody without the secret can make two names meet.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Print(u128);
-
-/// The secret that prints are made with.
-#[derive(Clone, Copy, Debug)]
-pub struct Secret(pub u64, pub u64);
-
-impl Secret {
-    /// The print of these bytes.
-    pub fn print(self, bytes: &[u8]) -> Print {
-        let mut hasher = SipHasher13::new_with_keys(self.0, self.1);
-        hasher.write(bytes);
-        Print(hasher.finish128().as_u128())
-    }
-}
-
 /// What is remembered of a hold.
 #[derive(Clone, Copy, Debug)]
 pub struct Entry {
-    /// Whose hold it is.
-    pub owner: Print,
     /// Its fencing number.
     pub fence: Fence,
     /// When it was granted.
@@ -55,38 +35,49 @@ impl Entry {
 }
 
 /// The entries of one database.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Ledger {
-    entries: HashMap<Print, Entry, BuildHasherDefault<PrintHasher>>,
+    secret: Secret,
+    entries: HashMap<Print, (Token, Entry), BuildHasherDefault<PrintHasher>>,
 }
 
 impl Ledger {
+    /// Nothing is remembered yet.
+    pub fn new(secret: Secret) -> Self {
+        Self {
+            secret,
+            entries: HashMap::default(),
+        }
+    }
+
     /// Is anything remembered of this key?
-    pub fn knows(&self, key: Print) -> bool {
-        self.entries.contains_key(&key)
+    pub fn knows(&self, key: &[u8]) -> bool {
+        !self.entries.is_empty() && self.entries.contains_key(&self.secret.print(key))
     }
 
     /// The entry of this key, if it is about this owner's hold.
-    pub fn of(&mut self, key: Print, owner: Print) -> Option<&mut Entry> {
-        self.entries
-            .get_mut(&key)
-            .filter(|entry| entry.owner == owner)
+    pub fn of(&mut self, key: &[u8], owner: &[u8]) -> Option<&mut Entry> {
+        let (token, entry) = self.entries.get_mut(&self.secret.print(key))?;
+        token.is(owner, self.secret).then_some(entry)
     }
 
     /// Remembers a grant, and forgets what was remembered of the key.
-    pub fn write(&mut self, key: Print, entry: Entry) {
-        self.entries.insert(key, entry);
+    pub fn write(&mut self, key: &[u8], owner: &[u8], entry: Entry) {
+        let token = Token::new(owner, self.secret);
+        self.entries.insert(self.secret.print(key), (token, entry));
     }
 
     /// Forgets what is remembered of the key.
-    pub fn forget(&mut self, key: Print) {
-        self.entries.remove(&key);
+    pub fn forget(&mut self, key: &[u8]) {
+        self.entries.remove(&self.secret.print(key));
         give_back_room(&mut self.entries);
     }
 
-    /// Are there no entries at all?
-    pub fn is_empty(&self) -> bool {
-        self.entries.is_empty()
+    /// Forgets what is remembered of the key, unless it is about this owner's hold.
+    pub fn forget_others(&mut self, key: &[u8], owner: &[u8]) {
+        if self.of(key, owner).is_none() {
+            self.forget(key);
+        }
     }
 }
 
@@ -95,6 +86,54 @@ pub fn give_back_room<K: Eq + Hash, V, S: BuildHasher>(map: &mut HashMap<K, V, S
     let room = map.capacity();
     if room > 1024 && map.len() < room / 8 {
         map.shrink_to(room / 4);
+    }
+}
+
+/// The secret that prints are made with.
+#[derive(Clone, Copy, Debug)]
+pub struct Secret(pub u64, pub u64);
+
+impl Secret {
+    fn print(self, bytes: &[u8]) -> Print {
+        Print(
+            SipHasher13::new_with_keys(self.0, self.1)
+                .hash(bytes)
+                .as_u128(),
+        )
+    }
+}
+
+/// A keyed 128-bit hash that stands for a key or a long owner, so that an entry needs no memory of
+/// its own. Nobody without the secret can make two of them meet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Print(u128);
+
+/// Whose hold an entry is about. Most tokens are UUIDs or shorter, and cost no hash.
+#[derive(Clone, Copy, Debug)]
+enum Token {
+    Short { len: u8, bytes: [u8; SHORT] },
+    Long(Print),
+}
+
+const SHORT: usize = 36;
+
+impl Token {
+    fn new(owner: &[u8], secret: Secret) -> Self {
+        let mut bytes = [0; SHORT];
+        match (bytes.get_mut(..owner.len()), u8::try_from(owner.len())) {
+            (Some(start), Ok(len)) => {
+                start.copy_from_slice(owner);
+                Self::Short { len, bytes }
+            }
+            _ => Self::Long(secret.print(owner)),
+        }
+    }
+
+    fn is(&self, owner: &[u8], secret: Secret) -> bool {
+        match self {
+            Self::Short { len, bytes } => bytes.get(..usize::from(*len)) == Some(owner),
+            Self::Long(print) => *print == secret.print(owner),
+        }
     }
 }
 
@@ -111,5 +150,53 @@ impl Hasher for PrintHasher {
         if let Some(low) = bytes.first_chunk() {
             self.0 = u64::from_ne_bytes(*low);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entry(fence: Fence) -> Entry {
+        Entry {
+            fence,
+            since: 0,
+            client: 0,
+            told: true,
+            answers_under_way: 0,
+        }
+    }
+
+    #[test]
+    fn an_entry_counts_only_for_its_key_and_its_owner() {
+        let uuid_like = vec![b'u'; 36];
+        let long = vec![b'l'; 1024];
+        let mut other_long = long.clone();
+        other_long[1000] = b'x';
+        let owners: [&[u8]; 6] = [b"a", b"a\0", b"b", &uuid_like, &long, &other_long];
+        for owner in owners {
+            let mut ledger = Ledger::new(Secret(1, 2));
+            ledger.write(b"k", owner, entry(7));
+            for asked in owners {
+                assert_eq!(ledger.of(b"k", asked).is_some(), asked == owner);
+            }
+            assert!(ledger.of(b"other", owner).is_none());
+            ledger.forget_others(b"k", owner);
+            assert!(ledger.knows(b"k"));
+            ledger.forget_others(b"k", b"somebody else");
+            assert!(!ledger.knows(b"k"));
+        }
+    }
+
+    #[test]
+    fn room_is_given_back_when_the_entries_are_gone() {
+        let mut ledger = Ledger::new(Secret(1, 2));
+        for number in 0_u32..100_000 {
+            ledger.write(&number.to_le_bytes(), b"a", entry(1));
+        }
+        for number in 0_u32..100_000 {
+            ledger.forget(&number.to_le_bytes());
+        }
+        assert!(ledger.entries.capacity() <= 2048);
     }
 }

@@ -9,7 +9,7 @@ use super::ledger::{Ledger, Secret};
 use super::line::Line;
 use super::name::{Db, Name, NameRef};
 use super::tick::Undelivered;
-use super::time::{Ms, Now};
+use super::time::{Ms, Now, is_over};
 use super::waiter::{State, Ticket, Waiter};
 
 /// The key is no lock, and stays as it is.
@@ -25,18 +25,52 @@ pub struct Turn<'k> {
     pub now: Now,
 }
 
+/// What is to be known of a lock before anything is decided about it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Standing<'a> {
+    /// Nobody holds it.
+    Free,
+    /// This owner does, until then.
+    Held {
+        owner: &'a [u8],
+        deadline: Option<Ms>,
+    },
+    /// It is no lock.
+    NoLock,
+}
+
 impl Turn<'_> {
-    /// What holds the lock now.
-    pub(super) fn look(&mut self, name: NameRef<'_>) -> Stored<'_> {
-        self.keys.look(name).at(self.now)
+    /// Who holds the lock now. The key may outlive the hold: servers expire keys when they come to
+    /// it, and not at all while writes are paused.
+    pub(super) fn look(&mut self, name: NameRef<'_>) -> Standing<'_> {
+        let deadline = match self.keys.look(name) {
+            Stored::Nothing => return Standing::Free,
+            Stored::NoLock => return Standing::NoLock,
+            Stored::Exclusive { .. } => self.keys.deadline(name),
+        };
+        match self.keys.look(name) {
+            Stored::Exclusive { owner } if !is_over(deadline, self.now) => {
+                Standing::Held { owner, deadline }
+            }
+            _ => Standing::Free,
+        }
     }
 }
 
 /// What the server remembers of one database's locks.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Database {
     pub ledger: Ledger,
     pub lines: HashMap<Rc<[u8]>, Line>,
+}
+
+impl Database {
+    fn new(secret: Secret) -> Self {
+        Self {
+            ledger: Ledger::new(secret),
+            lines: HashMap::new(),
+        }
+    }
 }
 
 /// Everything that the server remembers of its locks. All of it may be lost without harm: who holds
@@ -86,9 +120,7 @@ impl Locks {
     /// Does it matter to us what happens to this key?
     pub fn concerns(&self, name: NameRef<'_>) -> bool {
         self.databases.get(&name.db).is_some_and(|database| {
-            database.lines.contains_key(name.key)
-                || (!database.ledger.is_empty()
-                    && database.ledger.knows(self.secret.print(name.key)))
+            database.lines.contains_key(name.key) || database.ledger.knows(name.key)
         })
     }
 
@@ -101,7 +133,7 @@ impl Locks {
     pub fn flushed(&mut self, db: Option<Db>) {
         for (&number, database) in &mut self.databases {
             if db.is_none_or(|db| db == number) {
-                database.ledger = Ledger::default();
+                database.ledger = Ledger::new(self.secret);
                 self.noted.extend(names(number, &database.lines));
             }
         }
@@ -112,10 +144,10 @@ impl Locks {
         let ledger_of_one = self.take_ledger(one);
         let ledger_of_other = self.take_ledger(other);
         for (db, ledger) in [(one, ledger_of_other), (other, ledger_of_one)] {
-            let database = self.databases.entry(db).or_default();
+            let database = self.database(db);
             database.ledger = ledger;
-            self.noted.extend(names(db, &database.lines));
         }
+        self.note_all();
         let change_places = |db: &mut Db| match *db {
             db_now if db_now == one => *db = other,
             db_now if db_now == other => *db = one,
@@ -128,10 +160,18 @@ impl Locks {
             }
         }
         let undelivered = std::mem::take(&mut self.undelivered);
-        self.undelivered.extend(undelivered.into_iter().map(|(at, mut grant)| {
-            change_places(&mut grant.name.db);
-            (at, grant)
-        }));
+        self.undelivered
+            .extend(undelivered.into_iter().map(|(at, mut grant)| {
+                change_places(&mut grant.name.db);
+                (at, grant)
+            }));
+        // What has happened to a key has happened to its hold, which has moved, and to its line,
+        // which has not.
+        let mut moved: Vec<Name> = self.noted.iter().cloned().collect();
+        moved
+            .iter_mut()
+            .for_each(|name| change_places(&mut name.db));
+        self.noted.extend(moved);
     }
 
     /// This server has become a master, or has read its keys from a disk or from another server:
@@ -167,16 +207,25 @@ impl Locks {
 
     /// The line before this lock, if anybody waits.
     pub(super) fn line(&mut self, name: NameRef<'_>) -> Option<&mut Line> {
+        if self.waiters.is_empty() {
+            return None;
+        }
         self.databases.get_mut(&name.db)?.lines.get_mut(name.key)
     }
 
     /// The ledger of this database.
     pub(super) fn ledger(&mut self, db: Db) -> &mut Ledger {
-        &mut self.databases.entry(db).or_default().ledger
+        &mut self.database(db).ledger
+    }
+
+    pub(super) fn database(&mut self, db: Db) -> &mut Database {
+        let secret = self.secret;
+        (self.databases.entry(db)).or_insert_with(|| Database::new(secret))
     }
 
     fn take_ledger(&mut self, db: Db) -> Ledger {
-        std::mem::take(self.ledger(db))
+        let empty = Ledger::new(self.secret);
+        std::mem::replace(self.ledger(db), empty)
     }
 
     /// Everybody who stands in a line.

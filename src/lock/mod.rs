@@ -25,6 +25,7 @@ mod waiting;
 mod tests;
 
 pub use acquire::{Acquired, Patience, Request};
+pub use fencing::Epoch;
 pub use keyspace::{Keyspace, LONGEST_OWNER, Stored};
 pub use ledger::Secret;
 pub use locks::{Locks, NotALock, Turn};

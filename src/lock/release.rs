@@ -56,18 +56,18 @@ impl Locks {
 
     /// This owner is being told that it holds the lock.
     pub(super) fn tell(&mut self, name: NameRef<'_>, owner: &[u8]) {
-        let (key, owner) = (self.secret.print(name.key), self.secret.print(owner));
-        if let Some(entry) = self.ledger(name.db).of(key, owner) {
+        if let Some(entry) = self.ledger(name.db).of(name.key, owner) {
             entry.told = true;
         }
     }
 }
 
-/// Does this owner hold the lock now?
+/// Does this owner hold the lock? The server has opened the key for a write command, and so has seen
+/// to it that the key has not expired.
 fn holds(turn: &mut Turn<'_>, name: NameRef<'_>, owner: &[u8]) -> Result<bool, NotALock> {
-    match turn.look(name) {
+    match turn.keys.look(name) {
         Stored::NoLock => Err(NotALock),
         Stored::Nothing => Ok(false),
-        Stored::Exclusive { owner: holder, .. } => Ok(holder == owner),
+        Stored::Exclusive { owner: holder } => Ok(holder == owner),
     }
 }

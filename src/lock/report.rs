@@ -3,8 +3,7 @@
 use std::rc::Rc;
 
 use super::fencing::Fence;
-use super::keyspace::Stored;
-use super::locks::{Locks, NotALock, Turn};
+use super::locks::{Locks, NotALock, Standing, Turn};
 use super::name::NameRef;
 use super::time::{Ms, Now};
 
@@ -73,9 +72,12 @@ impl Locks {
         owner: &[u8],
     ) -> Result<Option<Left>, NotALock> {
         let left = match turn.look(name) {
-            Stored::NoLock => return Err(NotALock),
-            Stored::Exclusive { owner: holder, deadline } if holder == owner => deadline,
-            Stored::Nothing | Stored::Exclusive { .. } => return Ok(None),
+            Standing::NoLock => return Err(NotALock),
+            Standing::Held {
+                owner: holder,
+                deadline,
+            } if holder == owner => deadline,
+            Standing::Free | Standing::Held { .. } => return Ok(None),
         };
         self.tell(name, owner);
         Ok(Some(left_until(left, turn.now)))
@@ -89,22 +91,25 @@ impl Locks {
     ) -> Result<Option<Report>, NotALock> {
         let now = turn.now;
         let holder = match turn.look(name) {
-            Stored::NoLock => return Err(NotALock),
-            Stored::Nothing => None,
-            Stored::Exclusive { owner, deadline } => Some(Holder {
+            Standing::NoLock => return Err(NotALock),
+            Standing::Free => None,
+            Standing::Held { owner, deadline } => Some(Holder {
                 owner: owner.to_vec(),
                 left: left_until(deadline, now),
                 grant: self.grant_of(name, owner, now),
             }),
         };
         let (waiters, queue) = self.waiting(name, now);
-        let report = Report { holder, waiters, queue };
+        let report = Report {
+            holder,
+            waiters,
+            queue,
+        };
         Ok((report.holder.is_some() || report.queue > 0).then_some(report))
     }
 
     fn grant_of(&mut self, name: NameRef<'_>, owner: &[u8], now: Now) -> Option<Grant> {
-        let (key, owner) = (self.secret.print(name.key), self.secret.print(owner));
-        let entry = self.ledger(name.db).of(key, owner)?;
+        let entry = self.ledger(name.db).of(name.key, owner)?;
         Some(Grant {
             fence: entry.fence,
             held: now.ms().saturating_sub(entry.since),
@@ -113,7 +118,11 @@ impl Locks {
     }
 
     fn waiting(&mut self, name: NameRef<'_>, now: Now) -> (Vec<Waiting>, usize) {
-        let Some(line) = self.databases.get(&name.db).and_then(|database| database.lines.get(name.key)) else {
+        let Some(line) = self
+            .databases
+            .get(&name.db)
+            .and_then(|database| database.lines.get(name.key))
+        else {
             return (Vec::new(), 0);
         };
         let waiters = line

@@ -3,8 +3,7 @@
 use std::rc::Rc;
 
 use super::acquire::{News, Patience, Request};
-use super::keyspace::Stored;
-use super::locks::{Locks, Turn};
+use super::locks::{Locks, Standing, Turn};
 use super::name::NameRef;
 use super::time::{Ms, Now};
 use super::waiter::{State, Ticket, Waiter};
@@ -29,24 +28,20 @@ impl Locks {
         // Each round gives the lock to a waiter or answers one that holds it; the line is finite.
         loop {
             let (ticket, claim) = match turn.look(name) {
-                Stored::NoLock => {
+                Standing::NoLock => {
                     self.forget(name);
                     self.ring(name, None);
                     return;
                 }
-                Stored::Exclusive { owner, deadline } => {
-                    let owner_print = self.secret.print(owner);
-                    let key = self.secret.print(name.key);
-                    if self.ledger(name.db).of(key, owner_print).is_none() {
-                        self.forget(name);
-                    }
+                Standing::Held { owner, deadline } => {
+                    self.ledger(name.db).forget_others(name.key, owner);
                     let Some(line) = self.line(name) else { return };
                     match line.first_of(owner) {
                         Some(ticket) => (ticket, Claim::HeldUntil(deadline)),
                         None => return self.ring_after(name, deadline),
                     }
                 }
-                Stored::Nothing => {
+                Standing::Free => {
                     self.forget(name);
                     match self.line(name).and_then(|line| line.first()) {
                         Some(ticket) => (ticket, Claim::New),
@@ -106,8 +101,7 @@ impl Locks {
 
     /// The key holds another's hold, or none: what was remembered of the last one is void.
     pub(super) fn forget(&mut self, name: NameRef<'_>) {
-        let key = self.secret.print(name.key);
-        self.ledger(name.db).forget(key);
+        self.ledger(name.db).forget(name.key);
     }
 
     /// Has the lock looked at as soon as a hold with this deadline is over.

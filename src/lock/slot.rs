@@ -26,7 +26,11 @@ fn crc16(bytes: &[u8]) -> u16 {
     bytes.iter().fold(0, |crc, &byte| {
         (0..8).fold(crc ^ (u16::from(byte) << 8), |crc, _| {
             let shifted = crc << 1;
-            if crc & 0x8000 == 0 { shifted } else { shifted ^ 0x1021 }
+            if crc & 0x8000 == 0 {
+                shifted
+            } else {
+                shifted ^ 0x1021
+            }
         })
     })
 }
@@ -67,9 +71,14 @@ mod tests {
     #[test]
     fn waiters_block_on_a_name_of_the_same_slot() {
         for key in [
-            "", "{", "}", "{}", "a", "a{b", "a}b", "a{b}c", "{}a", "{a", "a}", "{{a}}", "x{}{y}", "{a}{b}",
+            "", "{", "}", "{}", "a", "a{b", "a}b", "a{b}c", "{}a", "{a", "a}", "{{a}}", "x{}{y}",
+            "{a}{b}",
         ] {
-            assert_eq!(of(&waiting_name(key.as_bytes())), of(key.as_bytes()), "{key}");
+            assert_eq!(
+                of(&waiting_name(key.as_bytes())),
+                of(key.as_bytes()),
+                "{key}"
+            );
         }
     }
 

@@ -3,8 +3,7 @@
 use std::rc::Rc;
 
 use super::fencing::Fence;
-use super::keyspace::Stored;
-use super::locks::{Locks, Turn};
+use super::locks::{Locks, Standing, Turn};
 use super::name::Name;
 use super::time::{Ms, Now};
 
@@ -33,6 +32,11 @@ enum Due {
 }
 
 impl Locks {
+    /// Does nobody wait, and is nothing left to do?
+    pub fn is_idle(&self) -> bool {
+        self.waiters.is_empty() && self.noted.is_empty() && self.undelivered.is_empty()
+    }
+
     /// When the next tick is due, if anything is left to do. In the past means now.
     pub fn next_due(&self) -> Option<Ms> {
         let answers = (!self.to_answer.is_empty()).then_some(0);
@@ -67,12 +71,12 @@ impl Locks {
             let Some(due) = self.next_piece(turn.now) else {
                 return;
             };
-            if let Due::Settle(name) = &due
-                && !self.concerns(name.borrow())
-            {
-                continue;
-            }
-            if !turn.keys.is_writable() {
+            // Where nobody waits, nothing will be written.
+            let may_write = match &due {
+                Due::Settle(name) => self.line(name.borrow()).is_some(),
+                Due::Return(_) => true,
+            };
+            if may_write && !turn.keys.is_writable() {
                 self.put_back(due);
                 self.put_off = Some(turn.now.plus(PAUSE));
                 return;
@@ -91,7 +95,10 @@ impl Locks {
         if now.plus(SET_BACK) < self.last_tick {
             self.put_off = None;
             let undelivered = std::mem::take(&mut self.undelivered);
-            self.undelivered = undelivered.into_iter().map(|(_, grant)| (0, grant)).collect();
+            self.undelivered = undelivered
+                .into_iter()
+                .map(|(_, grant)| (0, grant))
+                .collect();
             self.note_all();
         }
         self.last_tick = now.ms();
@@ -131,15 +138,12 @@ impl Locks {
     /// Passes on a grant that nobody heard of, if that is still so and the key still holds it.
     fn take_back(&mut self, turn: &mut Turn<'_>, grant: Undelivered) {
         let name = grant.name.borrow();
-        let (key, owner) = (
-            self.secret.print(name.key),
-            self.secret.print(&grant.owner),
-        );
         let unheard = self
             .ledger(name.db)
-            .of(key, owner)
+            .of(name.key, &grant.owner)
             .is_some_and(|entry| entry.fence == grant.fence && entry.is_unheard());
-        let held = matches!(turn.look(name), Stored::Exclusive { owner, .. } if *owner == *grant.owner);
+        let held =
+            matches!(turn.look(name), Standing::Held { owner, .. } if *owner == *grant.owner);
         if !unheard || !held {
             return;
         }

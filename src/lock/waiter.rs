@@ -58,12 +58,12 @@ pub enum State {
 }
 
 /// What a waiter's client is told.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Answer {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Answer<'a> {
     /// This owner holds the lock, by this number.
     Granted {
         /// Who asked.
-        owner: Rc<[u8]>,
+        owner: &'a [u8],
         /// The fencing number.
         fence: Fence,
     },

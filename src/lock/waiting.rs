@@ -16,6 +16,9 @@ pub struct End {
     pub cut_off: bool,
     /// The connection is still there.
     pub client_lives: bool,
+    /// Whatever this server takes as an answer has reached the client, even if something else then
+    /// cuts it off. Other servers take it first, and may drop it.
+    pub answers_stay: bool,
 }
 
 impl Locks {
@@ -71,33 +74,30 @@ impl Locks {
 
     /// What this waiter's client is to be told now; none if it has been told. A waiter that is
     /// asked while it still waits is at its end: somebody has unblocked its client.
-    pub fn answer(&mut self, ticket: Ticket) -> Option<Answer> {
+    pub fn answer(&mut self, ticket: Ticket) -> Option<Answer<'_>> {
+        // It leaves while its state still says that it stands there.
+        self.leave_line(ticket);
         let waiter = self.waiters.get_mut(&ticket)?;
+        if waiter.state == State::Waiting {
+            waiter.state = State::TimedOut;
+        }
         if std::mem::replace(&mut waiter.answered, true) {
             return None;
         }
-        match waiter.state {
-            State::Granted(fence) => Some(Answer::Granted {
-                owner: Rc::clone(&waiter.owner),
+        Some(match waiter.state {
+            State::Granted(fence) => Answer::Granted {
+                owner: &waiter.owner,
                 fence,
-            }),
-            State::SentAway => Some(Answer::SentAway),
-            State::TimedOut => Some(Answer::TimedOut),
-            State::Waiting => {
-                self.leave_line(ticket);
-                if let Some(waiter) = self.waiters.get_mut(&ticket) {
-                    waiter.state = State::TimedOut;
-                }
-                Some(Answer::TimedOut)
-            }
-        }
+            },
+            State::SentAway => Answer::SentAway,
+            State::Waiting | State::TimedOut => Answer::TimedOut,
+        })
     }
 
-    /// A waiter whose client can't be blocked after all. It is told at once, and gone.
-    pub fn give_up(&mut self, ticket: Ticket) -> Option<Answer> {
-        let answer = self.answer(ticket);
+    /// A waiter whose client can't be blocked after all.
+    pub fn give_up(&mut self, ticket: Ticket) {
+        self.leave_line(ticket);
         self.waiters.remove(&ticket);
-        answer
     }
 
     /// The waiter's end: it is forgotten. If nobody heard of its grant, that is given back in the
@@ -109,8 +109,8 @@ impl Locks {
         };
         match waiter.state {
             State::Granted(fence) => {
-                // Some servers cut off a client that has its answer already.
-                let heard = !end.cut_off || (waiter.answered && end.client_lives);
+                let has_answer = waiter.answered && end.answers_stay && end.client_lives;
+                let heard = !end.cut_off || has_answer;
                 self.grant_ended(&waiter, fence, heard);
             }
             // A client that lives and was not answered by us may have been sent to another server.
@@ -121,11 +121,8 @@ impl Locks {
     }
 
     fn grant_ended(&mut self, waiter: &Waiter, fence: u64, heard: bool) {
-        let (key, owner) = (
-            self.secret.print(&waiter.name.key),
-            self.secret.print(&waiter.owner),
-        );
-        let Some(entry) = self.ledger(waiter.name.db).of(key, owner) else {
+        let ledger = self.ledger(waiter.name.db);
+        let Some(entry) = ledger.of(&waiter.name.key, &waiter.owner) else {
             return;
         };
         if entry.fence != fence {
@@ -144,7 +141,7 @@ impl Locks {
     }
 
     fn join_line(&mut self, name: NameRef<'_>, ticket: Ticket, owner: &Rc<[u8]>) -> Name {
-        let lines = &mut self.databases.entry(name.db).or_default().lines;
+        let lines = &mut self.database(name.db).lines;
         let key = lines
             .get_key_value(name.key)
             .map_or_else(|| Rc::from(name.key), |(key, _)| Rc::clone(key));

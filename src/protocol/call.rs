@@ -40,6 +40,6 @@ pub enum Outcome<'w> {
         /// The lock that it waits for.
         key: &'w [u8],
         /// How to say the answer.
-        in_words: fn(Answer) -> Reply,
+        in_words: fn(Answer<'_>) -> Reply,
     },
 }

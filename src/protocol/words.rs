@@ -57,14 +57,24 @@ impl<'a> Words<'a> {
 /// A whole number as the server reads them: digits, perhaps a minus before them, and nothing that
 /// could have been left out.
 pub fn integer(word: &[u8]) -> Option<i64> {
-    let digits = word.strip_prefix(b"-").unwrap_or(word);
-    let plain = match digits {
-        [b'0'] => digits.len() == word.len(),
-        [b'1'..=b'9', rest @ ..] => rest.iter().all(u8::is_ascii_digit),
-        _ => false,
+    let (digits, negative) = match word {
+        b"0" => return Some(0),
+        [b'-', digits @ ..] => (digits, true),
+        digits => (digits, false),
     };
-    let text = plain.then(|| std::str::from_utf8(word).ok())??;
-    text.parse().ok()
+    // Counted downwards, because the least number has no opposite.
+    let below_zero = match digits {
+        [b'1'..=b'9', ..] => digits.iter().try_fold(0_i64, |number, digit| {
+            let digit = digit.checked_sub(b'0').filter(|&digit| digit <= 9)?;
+            number.checked_mul(10)?.checked_sub(i64::from(digit))
+        })?,
+        _ => return None,
+    };
+    if negative {
+        Some(below_zero)
+    } else {
+        below_zero.checked_neg()
+    }
 }
 
 #[cfg(test)]

@@ -9,6 +9,8 @@ use std::ptr::null_mut;
 
 use redis_module::raw;
 
+use super::constants::{ERR, REPLY_UNKNOWN};
+
 pub use redis_module::raw::{
     RedisModuleBlockedClient as Blocked, RedisModuleCallReply as CallReply,
     RedisModuleCmdFunc as CommandFn, RedisModuleCommand as Command,
@@ -27,6 +29,7 @@ macro_rules! api {
             /// # Safety
             /// As the server's function of this name asks.
             #[inline]
+            #[allow(clippy::too_many_arguments, reason = "as many as the server's function takes")]
             pub unsafe fn $name($($arg: $kind),*) $(-> $result)? {
                 // SAFETY: the server wrote the address once, before any of our code ran.
                 match unsafe { raw::$raw } {
@@ -57,7 +60,9 @@ api! {
         keys: *mut *mut RawString, count: c_int, data: *mut c_void
     ) -> *mut Blocked, or null_mut();
     blocked_client_disconnected = RedisModule_BlockedClientDisconnected(ctx: *mut RawCtx) -> c_int, or 1;
-    call_reply_type = RedisModule_CallReplyType(reply: *mut CallReply) -> c_int, or raw::REDISMODULE_REPLY_UNKNOWN as c_int;
+    call_reply_array_element = RedisModule_CallReplyArrayElement(reply: *mut CallReply, index: usize) -> *mut CallReply, or null_mut();
+    call_reply_string_ptr = RedisModule_CallReplyStringPtr(reply: *mut CallReply, len: *mut usize) -> *const c_char, or std::ptr::null();
+    call_reply_type = RedisModule_CallReplyType(reply: *mut CallReply) -> c_int, or REPLY_UNKNOWN;
     close_key = RedisModule_CloseKey(key: *mut RawKey), or ();
     create_command = RedisModule_CreateCommand(
         ctx: *mut RawCtx, name: *const c_char, function: CommandFn, flags: *const c_char,
@@ -77,9 +82,11 @@ api! {
     get_command = RedisModule_GetCommand(ctx: *mut RawCtx, name: *const c_char) -> *mut Command, or null_mut();
     get_context_flags = RedisModule_GetContextFlags(ctx: *mut RawCtx) -> c_int, or 0;
     get_detached_thread_safe_context = RedisModule_GetDetachedThreadSafeContext(ctx: *mut RawCtx) -> *mut RawCtx, or null_mut();
+    get_notify_keyspace_events = RedisModule_GetNotifyKeyspaceEvents() -> c_int, or -1;
     get_selected_db = RedisModule_GetSelectedDb(ctx: *mut RawCtx) -> c_int, or 0;
     get_server_info = RedisModule_GetServerInfo(ctx: *mut RawCtx, section: *const c_char) -> *mut ServerInfo, or null_mut();
     key_type = RedisModule_KeyType(key: *mut RawKey) -> c_int, or -1;
+    milliseconds = RedisModule_Milliseconds() -> c_longlong, or 0;
     notify_keyspace_event = RedisModule_NotifyKeyspaceEvent(ctx: *mut RawCtx, class: c_int, event: *const c_char, key: *mut RawString) -> c_int, or ERR;
     open_key = RedisModule_OpenKey(ctx: *mut RawCtx, name: *mut RawString, mode: c_int) -> *mut RawKey, or null_mut();
     reply_with_array = RedisModule_ReplyWithArray(ctx: *mut RawCtx, len: c_long) -> c_int, or ERR;
@@ -102,12 +109,14 @@ api! {
     subscribe_to_keyspace_events = RedisModule_SubscribeToKeyspaceEvents(ctx: *mut RawCtx, classes: c_int, function: NotificationFn) -> c_int, or ERR;
     subscribe_to_server_event = RedisModule_SubscribeToServerEvent(ctx: *mut RawCtx, event: Event, function: EventFn) -> c_int, or ERR;
     unblock_client = RedisModule_UnblockClient(client: *mut Blocked, data: *mut c_void) -> c_int, or ERR;
-    value_length = RedisModule_ValueLength(key: *mut RawKey) -> usize, or 0;
     wrong_arity = RedisModule_WrongArity(ctx: *mut RawCtx) -> c_int, or ERR;
 }
 
-/// The server's word for success.
-pub const OK: c_int = raw::REDISMODULE_OK as c_int;
+/// How a command is sent to replicas and to the append-only file.
+pub type Replicate = unsafe extern "C" fn(*mut RawCtx, *const c_char, *const c_char, ...) -> c_int;
 
-/// The server's word for failure.
-pub const ERR: c_int = raw::REDISMODULE_ERR as c_int;
+/// The function that does so; its arguments vary.
+pub fn replicate() -> Option<Replicate> {
+    // SAFETY: the server wrote the address once, before any of our code ran.
+    unsafe { raw::RedisModule_Replicate }
+}

@@ -12,7 +12,9 @@ use crate::lock::{Answer, End, Ticket, slot};
 use crate::protocol::Reply;
 
 use super::api::{self, Blocked, RawCtx, RawString};
+use super::constants::{ERR, OK};
 use super::context::Ctx;
+use super::events;
 use super::module::{self, Module};
 use super::reply;
 use super::shield::shield;
@@ -22,7 +24,7 @@ use super::text::Text;
 pub struct Waiting {
     handle: *mut Blocked,
     client: u64,
-    in_words: fn(Answer) -> Reply,
+    in_words: fn(Answer<'_>) -> Reply,
 }
 
 /// Blocks the client of a command that has come to wait; false if the server won't have that.
@@ -31,11 +33,12 @@ pub fn block(
     ctx: Ctx<'_>,
     key: &[u8],
     ticket: Ticket,
-    in_words: fn(Answer) -> Reply,
+    in_words: fn(Answer<'_>) -> Reply,
 ) -> bool {
     let Ok(number) = usize::try_from(ticket) else {
         return false;
     };
+    events::hear_of_values(module, ctx);
     let text = Text::new(&slot::waiting_name(key));
     let mut keys = [text.raw()];
     // SAFETY: the context lives; one key is there. The data is a ticket, never a place in memory.
@@ -67,7 +70,11 @@ pub fn block(
 
 /// Wakes a client whose answer stands.
 pub fn wake(module: &Module, ticket: Ticket) {
-    let handle = module.waiting.borrow().get(&ticket).map(|waiting| waiting.handle);
+    let handle = module
+        .waiting
+        .borrow()
+        .get(&ticket)
+        .map(|waiting| waiting.handle);
     if let Some(handle) = handle {
         // SAFETY: the handle is good until `end`, which forgets it. If the server has ended the
         // wait already, nothing happens.
@@ -77,52 +84,65 @@ pub fn wake(module: &Module, ticket: Ticket) {
 
 /// The key that clients are blocked on has come into being: nothing to us.
 unsafe extern "C" fn never_ready(_: *mut RawCtx, _: *mut *mut RawString, _: c_int) -> c_int {
-    api::ERR
+    ERR
 }
 
 /// The server asks what to tell a client.
 unsafe extern "C" fn answer(ctx: *mut RawCtx, _: *mut *mut RawString, _: c_int) -> c_int {
-    shield("an answer", || (), || {
-        // SAFETY: the server hands it to us for the length of this call.
-        let ctx = unsafe { Ctx::new(ctx) };
-        // SAFETY: it is a blocked client's context, as this callback is one's.
-        let Ok(ticket) = Ticket::try_from(
-            unsafe { api::get_blocked_client_private_data(ctx.raw()) }.addr(),
-        ) else {
-            return;
-        };
-        module::with(|module| {
-            let answer = module.locks.borrow_mut().answer(ticket);
-            let in_words = module.waiting.borrow().get(&ticket).map(|waiting| waiting.in_words);
-            if let (Some(answer), Some(in_words)) = (answer, in_words) {
-                reply::send(ctx, &in_words(answer));
-            }
-        });
-    });
-    api::OK
+    shield(
+        "an answer",
+        || (),
+        || {
+            // SAFETY: the server hands it to us for the length of this call.
+            let ctx = unsafe { Ctx::new(ctx) };
+            // SAFETY: it is a blocked client's context, as this callback is one's.
+            let Ok(ticket) =
+                Ticket::try_from(unsafe { api::get_blocked_client_private_data(ctx.raw()) }.addr())
+            else {
+                return;
+            };
+            module::with(|module| {
+                let in_words = module
+                    .waiting
+                    .borrow()
+                    .get(&ticket)
+                    .map(|waiting| waiting.in_words);
+                let Some(in_words) = in_words else { return };
+                let reply = module.locks.borrow_mut().answer(ticket).map(in_words);
+                if let Some(reply) = reply {
+                    reply::send(ctx, &reply);
+                }
+            });
+        },
+    );
+    OK
 }
 
 /// A waiter's end.
 unsafe extern "C" fn end(ctx: *mut RawCtx, data: *mut c_void) {
-    shield("a waiter's end", || (), || {
-        let Ok(ticket) = Ticket::try_from(data.addr()) else {
-            return;
-        };
-        // SAFETY: it is a blocked client's context, as this callback is one's.
-        let cut_off = unsafe { api::blocked_client_disconnected(ctx) } != 0;
-        module::with(|module| {
-            let Some(waiting) = module.waiting.borrow_mut().remove(&ticket) else {
+    shield(
+        "a waiter's end",
+        || (),
+        || {
+            let Ok(ticket) = Ticket::try_from(data.addr()) else {
                 return;
             };
-            let end = End {
-                cut_off,
-                // SAFETY: asks only whether there is such a client.
-                client_lives: !cut_off
-                    || unsafe { api::get_client_info_by_id(null_mut(), waiting.client) }
-                        == api::OK,
-            };
-            module.locks.borrow_mut().ended(ticket, end);
-            module.set_timer(module::now());
-        });
-    });
+            // SAFETY: it is a blocked client's context, as this callback is one's.
+            let cut_off = unsafe { api::blocked_client_disconnected(ctx) } != 0;
+            module::with(|module| {
+                let Some(waiting) = module.waiting.borrow_mut().remove(&ticket) else {
+                    return;
+                };
+                let end = End {
+                    cut_off,
+                    answers_stay: module.server.answers_stay(),
+                    // SAFETY: asks only whether there is such a client.
+                    client_lives: !cut_off
+                        || unsafe { api::get_client_info_by_id(null_mut(), waiting.client) } == OK,
+                };
+                module.locks.borrow_mut().ended(ticket, end);
+                module.set_timer(module::now());
+            });
+        },
+    );
 }

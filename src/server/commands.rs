@@ -2,10 +2,12 @@
 
 use std::ffi::c_int;
 
-use crate::protocol::{Access, Call, Command, Fault, Outcome, Reply, Spec, Words};
+use crate::lock::{Answer, Turn};
+use crate::protocol::{Access, Call, Command, Fault, Outcome, Spec, Words};
 
 use super::api::{self, RawCtx, RawString};
 use super::blocked;
+use super::constants::OK;
 use super::context::Ctx;
 use super::description;
 use super::keys::{Authority, Keys, Said};
@@ -15,7 +17,7 @@ use super::shield::shield;
 use super::text;
 
 /// How many words most commands have at most: so many need no memory of their own.
-const FEW: usize = 12;
+const FEW: usize = 8;
 
 /// Takes the commands of a module that is being loaded.
 pub struct Registrar<'a> {
@@ -49,7 +51,7 @@ impl<'a> Registrar<'a> {
                 step,
             )
         };
-        if created != api::OK || !description::describe(self.ctx, &C::SPEC) {
+        if created != OK || !description::describe(self.ctx, &C::SPEC) {
             return Err(refused);
         }
         Ok(())
@@ -67,13 +69,18 @@ unsafe extern "C" fn entry<C: Command>(
         let len = usize::try_from(argc).unwrap_or_default();
         (Ctx::new(ctx), std::slice::from_raw_parts(argv, len))
     };
-    let defect = || reply::send_error(ctx, "ERR a defect of the lock module was met; please report it");
+    let defect = || {
+        reply::send_error(
+            ctx,
+            "ERR a defect of the lock module was met; please report it",
+        )
+    };
     shield(const { C::SPEC.name() }, defect, || {
         if module::with(|module| call::<C>(module, ctx, argv)).is_none() {
             reply::send_error(ctx, "ERR the lock module is not loaded");
         }
     });
-    api::OK
+    OK
 }
 
 fn call<C: Command>(module: &Module, ctx: Ctx<'_>, argv: &[*mut RawString]) {
@@ -104,19 +111,25 @@ fn call<C: Command>(module: &Module, ctx: Ctx<'_>, argv: &[*mut RawString]) {
         }
         None => {
             // SAFETY: as above.
-            many = said.iter().map(|&string| unsafe { text::bytes(string) }).collect();
+            many = said
+                .iter()
+                .map(|&string| unsafe { text::bytes(string) })
+                .collect();
             &many
         }
     };
-    run::<C>(module, ctx, authority, Said { strings: said, words });
+    run::<C>(
+        module,
+        ctx,
+        authority,
+        Said {
+            strings: said,
+            words,
+        },
+    );
 }
 
-fn run<C: Command>(
-    module: &Module,
-    ctx: Ctx<'_>,
-    authority: Authority,
-    said: Said<'_>,
-) {
+fn run<C: Command>(module: &Module, ctx: Ctx<'_>, authority: Authority, said: Said<'_>) {
     let (now, db) = (module::now(), ctx.db());
     let mut keys = Keys::new(module, ctx, authority, said);
     let outcome = {
@@ -128,7 +141,10 @@ fn run<C: Command>(
         C::run(Call {
             words: Words::new(const { C::SPEC.name() }, said.words),
             locks: &mut locks,
-            turn: crate::lock::Turn { keys: &mut keys, now },
+            turn: Turn {
+                keys: &mut keys,
+                now,
+            },
             db,
             client: ctx.client(),
             may_wait: &|| ctx.flags().may_block(),
@@ -137,22 +153,25 @@ fn run<C: Command>(
     match outcome {
         Ok(Outcome::Reply(reply)) => {
             reply::send(ctx, &reply);
-            module.finish(ctx, authority, keys, now);
+            module.finish(ctx, authority, keys.close(), now);
         }
         // The server must not be asked to wake anybody inside the command that blocks, so that
         // comes last.
-        Ok(Outcome::Wait { ticket, key, in_words }) => {
-            module.finish(ctx, authority, keys, now);
+        Ok(Outcome::Wait {
+            ticket,
+            key,
+            in_words,
+        }) => {
+            module.finish(ctx, authority, keys.close(), now);
             if !blocked::block(module, ctx, key, ticket, in_words) {
-                let answer = module.locks.borrow_mut().give_up(ticket);
-                let reply = answer.map_or(Reply::Null, in_words);
-                reply::send(ctx, &reply);
+                module.locks.borrow_mut().give_up(ticket);
+                reply::send(ctx, &in_words(Answer::TimedOut));
                 module.set_timer(now);
             }
         }
         Err(fault) => {
             refuse(ctx, &fault);
-            module.finish(ctx, authority, keys, now);
+            module.finish(ctx, authority, keys.close(), now);
         }
     }
 }

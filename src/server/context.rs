@@ -101,7 +101,12 @@ fn log(level: &CStr, text: &str) {
     // one text, which is there.
     unsafe {
         if let Some(log) = raw::RedisModule_Log {
-            log(null_mut(), level.as_ptr(), c"<lock> %s".as_ptr(), text.as_ptr());
+            log(
+                null_mut(),
+                level.as_ptr(),
+                c"<lock> %s".as_ptr(),
+                text.as_ptr(),
+            );
         }
     }
 }

@@ -1,6 +1,6 @@
 //! `COMMAND DOCS`, `COMMAND INFO` and key specifications.
 
-use std::ffi::CStr;
+use std::ffi::{CStr, CString};
 use std::ptr::{null, null_mut};
 
 use redis_module::raw;
@@ -8,6 +8,7 @@ use redis_module::raw;
 use crate::protocol::{Access, Argument, Kind, Spec};
 
 use super::api;
+use super::constants::{ARGUMENT_OPTIONAL, OK};
 use super::context::Ctx;
 
 /// The shape of what we hand over, by which the server knows it.
@@ -22,9 +23,38 @@ static VERSION: raw::RedisModuleCommandInfoVersion = raw::RedisModuleCommandInfo
 pub fn describe(ctx: Ctx<'_>, spec: &Spec) -> bool {
     // SAFETY: the context lives.
     let command = unsafe { api::get_command(ctx.raw(), spec.name.as_ptr()) };
-    if command.is_null() {
+    !command.is_null() && tell_info(command, spec) && tell_acl_categories(command, spec)
+}
+
+/// The categories that the server gives its own commands of such flags. Before 7.2 a module's
+/// command can be in none.
+fn tell_acl_categories(command: *mut api::Command, spec: &Spec) -> bool {
+    let Ok(flags) = spec.flags.to_str() else {
         return false;
+    };
+    let has = |flag| flags.split(' ').any(|word| word == flag);
+    let categories = [
+        (has("write"), "write"),
+        (has("readonly"), "read"),
+        (has("fast"), "fast"),
+        (!has("fast"), "slow"),
+        (has("blocking"), "blocking"),
+    ];
+    let named: Vec<&str> = (categories.iter())
+        .filter_map(|&(applies, name)| applies.then_some(name))
+        .collect();
+    let Ok(named) = CString::new(named.join(" ")) else {
+        return false;
+    };
+    // SAFETY: the command is ours, the text ends where it should, and the server wrote the address
+    // once.
+    unsafe {
+        raw::RedisModule_SetCommandACLCategories
+            .is_none_or(|set| set(command, named.as_ptr()) == OK)
     }
+}
+
+fn tell_info(command: *mut api::Command, spec: &Spec) -> bool {
     let mut key_specs = [key_spec(spec.access), zeroed_key_spec()];
     let mut arguments: Vec<_> = spec.arguments.iter().map(argument).collect();
     arguments.push(last_argument());
@@ -41,12 +71,16 @@ pub fn describe(ctx: Ctx<'_>, spec: &Spec) -> bool {
     };
     // SAFETY: everything that the description points to is there, and both lists end with an entry
     // of nothing, as the server expects.
-    unsafe { api::set_command_info(command, &raw const info) == api::OK }
+    unsafe { api::set_command_info(command, &raw const info) == OK }
 }
 
 fn arity(spec: &Spec) -> i32 {
     let words = i32::from(spec.words);
-    if spec.more { words.saturating_neg() } else { words }
+    if spec.more {
+        words.saturating_neg()
+    } else {
+        words
+    }
 }
 
 fn key_spec(access: Access) -> raw::RedisModuleCommandKeySpec {
@@ -80,8 +114,14 @@ fn zeroed_key_spec() -> raw::RedisModuleCommandKeySpec {
 fn argument(argument: &Argument) -> raw::RedisModuleCommandArg {
     let (type_, key_spec_index) = match argument.kind {
         Kind::Key => (raw::RedisModuleCommandArgType_REDISMODULE_ARG_TYPE_KEY, 0),
-        Kind::String => (raw::RedisModuleCommandArgType_REDISMODULE_ARG_TYPE_STRING, -1),
-        Kind::Integer => (raw::RedisModuleCommandArgType_REDISMODULE_ARG_TYPE_INTEGER, -1),
+        Kind::String => (
+            raw::RedisModuleCommandArgType_REDISMODULE_ARG_TYPE_STRING,
+            -1,
+        ),
+        Kind::Integer => (
+            raw::RedisModuleCommandArgType_REDISMODULE_ARG_TYPE_INTEGER,
+            -1,
+        ),
     };
     raw::RedisModuleCommandArg {
         name: argument.name.as_ptr(),
@@ -89,7 +129,11 @@ fn argument(argument: &Argument) -> raw::RedisModuleCommandArg {
         key_spec_index,
         token: argument.token.map_or(null(), CStr::as_ptr),
         summary: argument.summary.as_ptr(),
-        flags: if argument.optional { raw::REDISMODULE_CMD_ARG_OPTIONAL as i32 } else { 0 },
+        flags: if argument.optional {
+            ARGUMENT_OPTIONAL
+        } else {
+            0
+        },
         ..last_argument()
     }
 }

@@ -1,19 +1,11 @@
 //! A key that is open: what stands there, and how it is written.
 
-use std::ffi::c_int;
-
-use redis_module::raw;
-
 use crate::lock::{LONGEST_OWNER, Ms, Stored};
 
 use super::api::{self, RawKey};
+use super::constants::{KEY_EMPTY, KEY_STRING, OK, READ, READ_WRITE};
 use super::context::Ctx;
 use super::text::Text;
-
-const STRING: c_int = raw::REDISMODULE_KEYTYPE_STRING as c_int;
-const EMPTY: c_int = raw::REDISMODULE_KEYTYPE_EMPTY as c_int;
-const READ: c_int = raw::REDISMODULE_READ as c_int;
-const READ_WRITE: c_int = (raw::REDISMODULE_READ | raw::REDISMODULE_WRITE) as c_int;
 
 /// What a key is opened for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,30 +40,33 @@ impl Key {
         }
         // SAFETY: the key is open.
         match unsafe { api::key_type(self.raw) } {
-            EMPTY => Stored::Nothing,
-            STRING => self.string(),
+            KEY_EMPTY => Stored::Nothing,
+            KEY_STRING => self.string(),
             _ => Stored::NoLock,
         }
     }
 
     fn string(&self) -> Stored<'_> {
-        // SAFETY: the key is open. Asked first, because looking at a string may copy it.
-        if !(1..=LONGEST_OWNER).contains(&unsafe { api::value_length(self.raw) }) {
-            return Stored::NoLock;
-        }
         let mut len = 0;
         // SAFETY: the key is open and holds a string.
         let start = unsafe { api::string_dma(self.raw, &raw mut len, READ) };
-        if start.is_null() {
+        if start.is_null() || !(1..=LONGEST_OWNER).contains(&len) {
             return Stored::NoLock;
         }
         Stored::Exclusive {
             // SAFETY: so many bytes are there, and stay until the key is changed, for which `self`
             // must be borrowed anew.
             owner: unsafe { std::slice::from_raw_parts(start.cast(), len) },
-            // SAFETY: the key is open. It answers -1 where there is no expiry.
-            deadline: u64::try_from(unsafe { api::get_abs_expire(self.raw) }).ok(),
         }
+    }
+
+    /// When it expires, if ever.
+    pub fn deadline(&self) -> Option<Ms> {
+        if self.raw.is_null() {
+            return None;
+        }
+        // SAFETY: the key is open. The server answers -1 where there is no expiry.
+        u64::try_from(unsafe { api::get_abs_expire(self.raw) }).ok()
     }
 
     /// Makes it a string, or another string. Its expiry stays as it was.
@@ -84,7 +79,7 @@ impl Key {
         // string of this length afterwards; it is asked how long the string is before any byte of
         // it is written.
         unsafe {
-            if api::string_truncate(self.raw, value.len()) != api::OK {
+            if api::string_truncate(self.raw, value.len()) != OK {
                 return;
             }
             let start = api::string_dma(self.raw, &raw mut len, READ_WRITE);

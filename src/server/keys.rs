@@ -1,12 +1,13 @@
 //! The server's keys as the core sees them: read, written, replicated; and announced afterwards.
 
-use std::ffi::{CStr, c_int, c_longlong};
+use std::ffi::{CStr, c_int};
 
 use redis_module::raw;
 
-use crate::lock::{Db, Keyspace, Ms, NameRef, Stored};
+use crate::lock::{Db, Epoch, Keyspace, Ms, NameRef, Now, Stored};
 
 use super::api;
+use super::call;
 use super::context::Ctx;
 use super::key::{Key, Purpose};
 use super::module::Module;
@@ -46,8 +47,10 @@ pub struct Keys<'a> {
 /// The key that was last looked at stays open: what is looked at is often written next.
 struct Open {
     db: Db,
-    name: Text,
     key: Key,
+    /// Those of `name`.
+    bytes: *const [u8],
+    name: Text,
 }
 
 /// What others are to be told of a change, when the core is through.
@@ -78,54 +81,68 @@ impl<'a> Keys<'a> {
 
     /// This key, open.
     fn open(&mut self, name: NameRef<'_>) -> &mut Open {
-        let is_open = (self.open.as_ref())
-            .is_some_and(|open| open.db == name.db && open.is_named(name.key));
+        let is_open =
+            (self.open.as_ref()).is_some_and(|open| open.db == name.db && open.is_named(name.key));
         if !is_open {
             // The server may want to change it when it opens another.
             self.open = None;
         }
         let (ctx, authority, said) = (self.ctx, self.authority, self.said);
-        self.open.get_or_insert_with(|| Open::new(ctx, authority, said.text(name.key), name.db))
+        self.open
+            .get_or_insert_with(|| Open::new(ctx, authority, said.text(name.key), name.db))
     }
 
     /// Tells replicas, the append-only file, transactions and caches of a change to the open key.
     fn changed(&mut self, name: &Text, write: Write<'_>) {
-        // SAFETY: context and name live; each format asks for what follows it.
+        let Some(replicate) = api::replicate() else {
+            return;
+        };
+        let (ctx, key) = (self.ctx.raw(), name.raw());
+        let mut room = [0; DIGITS];
+        // SAFETY: the context and the names live, and each format asks for what follows it: strings
+        // of the server's, and bytes with their number.
         unsafe {
-            api::signal_modified_key(self.ctx.raw(), name.raw());
-            let Some(replicate) = raw::RedisModule_Replicate else {
-                return;
-            };
-            let (ctx, key) = (self.ctx.raw(), name.raw());
+            api::signal_modified_key(ctx, key);
             match write {
-                Write::Set { owner, deadline } => replicate(
-                    ctx,
-                    c"SET".as_ptr(),
-                    c"sssl".as_ptr(),
-                    key,
-                    self.said.text(owner).raw(),
-                    self.module.pxat.raw(),
-                    signed(deadline),
-                ),
-                Write::PExpireAt { deadline } => replicate(
-                    ctx,
-                    c"PEXPIREAT".as_ptr(),
-                    c"sl".as_ptr(),
-                    key,
-                    signed(deadline),
-                ),
+                Write::Set { owner, deadline } => {
+                    let owner = self.said.text(owner);
+                    let at = digits(deadline, &mut room);
+                    replicate(
+                        ctx,
+                        c"SET".as_ptr(),
+                        c"sssb".as_ptr(),
+                        key,
+                        owner.raw(),
+                        self.module.pxat.raw(),
+                        at.as_ptr(),
+                        at.len(),
+                    )
+                }
+                Write::PExpireAt { deadline } => {
+                    let at = digits(deadline, &mut room);
+                    replicate(
+                        ctx,
+                        c"PEXPIREAT".as_ptr(),
+                        c"sb".as_ptr(),
+                        key,
+                        at.as_ptr(),
+                        at.len(),
+                    )
+                }
                 Write::Del => replicate(ctx, c"DEL".as_ptr(), c"s".as_ptr(), key),
             };
         }
     }
 
     fn announce(&mut self, db: Db, name: &Text, class: c_int, event: &'static CStr) {
-        self.announcements.push(Announcement {
-            db,
-            name: name.clone(),
-            class,
-            event,
-        });
+        if self.module.audience.hears(class) {
+            self.announcements.push(Announcement {
+                db,
+                name: name.clone(),
+                class,
+                event,
+            });
+        }
     }
 }
 
@@ -136,8 +153,21 @@ enum Write<'a> {
     Del,
 }
 
-fn signed(ms: Ms) -> c_longlong {
-    c_longlong::try_from(ms).unwrap_or(c_longlong::MAX)
+/// The most digits that a number of 64 bits has.
+const DIGITS: usize = 20;
+
+/// A number in words. The server's own way to take one makes two strings of it.
+fn digits(mut number: u64, room: &mut [u8; DIGITS]) -> &[u8] {
+    let mut start = DIGITS;
+    for (index, digit) in room.iter_mut().enumerate().rev() {
+        *digit = b'0'.saturating_add(u8::try_from(number % 10).unwrap_or_default());
+        number /= 10;
+        start = index;
+        if number == 0 {
+            break;
+        }
+    }
+    room.get(start..).unwrap_or_default()
 }
 
 impl Open {
@@ -150,13 +180,19 @@ impl Open {
             Authority::Writer | Authority::Ourselves => Purpose::Write,
         };
         let key = Key::open(ctx, &name, purpose);
-        Self { db, name, key }
+        // SAFETY: the name lives as long as we have it, and strings don't change.
+        let bytes = unsafe { text::bytes(name.raw()) };
+        Self {
+            db,
+            key,
+            bytes,
+            name,
+        }
     }
 
     fn is_named(&self, key: &[u8]) -> bool {
-        // SAFETY: the string lives as long as we have it, and strings don't change.
-        let name = unsafe { text::bytes(self.name.raw()) };
-        std::ptr::eq(name, key) || name == key
+        // SAFETY: the name lives as long as we have it, and strings don't change.
+        std::ptr::eq(self.bytes, key) || unsafe { &*self.bytes } == key
     }
 }
 
@@ -172,6 +208,10 @@ impl Said<'_> {
 impl Keyspace for Keys<'_> {
     fn look(&mut self, name: NameRef<'_>) -> Stored<'_> {
         self.open(name).key.stored()
+    }
+
+    fn deadline(&mut self, name: NameRef<'_>) -> Option<Ms> {
+        self.open(name).key.deadline()
     }
 
     fn hold(&mut self, name: NameRef<'_>, owner: &[u8], deadline: Ms) {
@@ -200,6 +240,10 @@ impl Keyspace for Keys<'_> {
         self.announce(name.db, &text, raw::REDISMODULE_NOTIFY_GENERIC, c"del");
     }
 
+    fn epoch(&mut self, now: Now) -> Epoch {
+        self.module.epochs.now(self.ctx, now)
+    }
+
     fn is_writable(&mut self) -> bool {
         match self.authority {
             Authority::Reader => false,
@@ -216,7 +260,7 @@ impl Keyspace for Keys<'_> {
                 let name = self.open(name).name.clone();
                 // The server may change the key while it is asked, so it is not open then.
                 self.open = None;
-                would_accept_a_write(self.ctx, &name)
+                call::would_accept_a_write(self.ctx, &name)
             }
         }
     }
@@ -229,33 +273,6 @@ fn is_writable(ctx: Ctx<'_>) -> bool {
     flags.master() && !flags.loading() && unsafe { api::avoid_replica_traffic() } == 0
 }
 
-/// Asks the server by a command that changes nothing, whatever the key is, and that it refuses just
-/// as it would refuse a client's write: a slot that leaves, a cluster that is down, too few
-/// replicas, a disk that fails.
-fn would_accept_a_write(ctx: Ctx<'_>, name: &Text) -> bool {
-    // SAFETY: context and name live, the format asks for one string and two texts, and the reply is
-    // given back.
-    unsafe {
-        let Some(call) = raw::RedisModule_Call else {
-            return false;
-        };
-        let reply = call(
-            ctx.raw(),
-            c"PEXPIREAT".as_ptr(),
-            c"SEscc".as_ptr(),
-            name.raw(),
-            c"1".as_ptr(),
-            c"GT".as_ptr(),
-        );
-        if reply.is_null() {
-            return false;
-        }
-        let refused = api::call_reply_type(reply) == raw::REDISMODULE_REPLY_ERROR as c_int;
-        api::free_call_reply(reply);
-        !refused
-    }
-}
-
 impl Announcement {
     /// Sends it, as the server's own commands would.
     pub fn send(&self, ctx: Ctx<'_>, authority: Authority) {
@@ -264,17 +281,27 @@ impl Announcement {
         }
         // SAFETY: context and name live.
         unsafe {
-            api::notify_keyspace_event(
-                ctx.raw(),
-                self.class,
-                self.event.as_ptr(),
-                self.name.raw(),
-            );
+            api::notify_keyspace_event(ctx.raw(), self.class, self.event.as_ptr(), self.name.raw());
         }
     }
 
     /// The server's own handle of the key's name.
     pub fn name(&self) -> *mut api::RawString {
         self.name.raw()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_written_in_digits() {
+        for number in [0, 9, 10, 1_795_234_208_385, u64::MAX] {
+            assert_eq!(
+                digits(number, &mut [0; DIGITS]),
+                number.to_string().as_bytes()
+            );
+        }
     }
 }

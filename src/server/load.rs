@@ -6,6 +6,10 @@ use redis_module::raw;
 
 use super::api::{self, RawCtx};
 use super::commands::{Refused, Registrar};
+use super::constants::{
+    API_VERSION, ERR, HANDLE_ATOMIC_SLOT_MIGRATION, HANDLE_REPL_ASYNC_LOAD,
+    NO_IMPLICIT_SIGNAL_MODIFIED, OK,
+};
 use super::context::{self, Ctx};
 use super::events;
 use super::module;
@@ -21,15 +25,6 @@ pub struct Table {
     pub commands: fn(&Registrar<'_>) -> Result<(), Refused>,
 }
 
-/// We say ourselves which keys we have changed, so that looking at one disturbs nobody.
-const NO_IMPLICIT_SIGNAL_MODIFIED: c_int = 1 << 1;
-
-/// We stay right while a replica reads a new copy beside the old one.
-const HANDLE_REPL_ASYNC_LOAD: c_int = 1 << 2;
-
-/// Valkey 9: we stay right while slots move as a whole. Other servers don't know this bit.
-const HANDLE_ATOMIC_SLOT_MIGRATION: c_int = 1 << 5;
-
 /// Loads the module; the answer is the server's word for success or failure.
 ///
 /// # Safety
@@ -38,32 +33,31 @@ pub unsafe fn load(table: &Table, ctx: *mut RawCtx, args: c_int) -> c_int {
     // Nothing here may need memory before the server has told us how to get it.
     // SAFETY: the context is the loader's, and the name ends where it should.
     let known = unsafe {
-        raw::Export_RedisModule_Init(
-            ctx,
-            table.name.as_ptr(),
-            table.version,
-            raw::REDISMODULE_APIVER_1 as c_int,
-        )
+        raw::Export_RedisModule_Init(ctx, table.name.as_ptr(), table.version, API_VERSION)
     };
-    if known != api::OK {
-        return api::ERR;
+    if known != OK {
+        return ERR;
     }
     // SAFETY: it lives as long as this call.
     let ctx = unsafe { Ctx::new(ctx) };
-    super::shield::shield("loading", || api::ERR, || match set_up(table, ctx, args) {
-        Ok(()) => api::OK,
-        Err(reason) => {
-            context::log_warning(&format!("not loaded: {reason}"));
-            module::remove();
-            api::ERR
-        }
-    })
+    super::shield::shield(
+        "loading",
+        || ERR,
+        || match set_up(table, ctx, args) {
+            Ok(()) => OK,
+            Err(reason) => {
+                context::log_warning(&format!("not loaded: {reason}"));
+                module::remove();
+                ERR
+            }
+        },
+    )
 }
 
 /// Unloads the module. The server has made sure that nobody waits and no timer runs.
 pub fn unload() -> c_int {
     module::remove();
-    api::OK
+    OK
 }
 
 /// Why a module was not loaded.
@@ -80,7 +74,7 @@ enum Failure {
 }
 
 fn set_up(table: &Table, ctx: Ctx<'_>, args: c_int) -> Result<(), Failure> {
-    version::check(ctx)?;
+    let server = version::check(ctx)?;
     if args > 0 {
         return Err(Failure::Arguments);
     }
@@ -91,7 +85,7 @@ fn set_up(table: &Table, ctx: Ctx<'_>, args: c_int) -> Result<(), Failure> {
             NO_IMPLICIT_SIGNAL_MODIFIED | HANDLE_REPL_ASYNC_LOAD | HANDLE_ATOMIC_SLOT_MIGRATION,
         );
     }
-    module::install(ctx);
+    module::install(ctx, server);
     (table.commands)(&Registrar::new(ctx))?;
     events::subscribe(ctx).map_err(Failure::Deaf)
 }

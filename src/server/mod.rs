@@ -7,8 +7,12 @@
 #![allow(unsafe_code)]
 
 mod api;
+mod audience;
 mod blocked;
+mod call;
+mod cluster;
 mod commands;
+mod constants;
 mod context;
 mod description;
 mod events;
@@ -22,5 +26,5 @@ mod text;
 mod timer;
 mod version;
 
-pub use load::{Table, load, unload};
 pub(crate) use load::entries;
+pub use load::{Table, load, unload};

@@ -1,17 +1,19 @@
 //! What the module keeps while it is loaded.
 
-use std::cell::{Cell, RefCell, UnsafeCell};
+use std::cell::{Cell, RefCell, RefMut, UnsafeCell};
 use std::collections::HashMap;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::lock::{Locks, Name, Now, Secret, Ticket, Turn};
 
 use super::api::{self, RawCtx, RawString};
+use super::audience::Audience;
 use super::blocked::{self, Waiting};
+use super::cluster::Epochs;
 use super::context::Ctx;
 use super::keys::{Announcement, Authority, Keys, Said};
 use super::text::Text;
 use super::timer::Timer;
+use super::version::Server;
 
 /// Everything that the module keeps. Each part is borrowed for itself, and never while the server is
 /// called in a way that could call back.
@@ -27,6 +29,14 @@ pub struct Module {
     pub touched: RefCell<Vec<Name>>,
     /// Has the server been asked to give us a turn at the end of what it is doing?
     pub job_ahead: Cell<bool>,
+    /// Has the server been asked to tell us of new values?
+    pub hears_of_values: Cell<bool>,
+    /// What server this is.
+    pub server: Server,
+    /// Who hears what we announce.
+    pub audience: Audience,
+    /// What the cluster has last said of its epochs.
+    pub epochs: Epochs,
     /// Is this server a master?
     pub master: Cell<bool>,
     /// The key of the event that we are sending just now, and need not hear of.
@@ -54,7 +64,7 @@ pub fn with<T>(work: impl FnOnce(&Module) -> T) -> Option<T> {
 }
 
 /// The module is loaded.
-pub fn install(ctx: Ctx<'_>) {
+pub fn install(ctx: Ctx<'_>, server: Server) {
     // SAFETY: the context lives.
     let own = unsafe { api::get_detached_thread_safe_context(ctx.raw()) };
     let flags = ctx.flags();
@@ -64,6 +74,10 @@ pub fn install(ctx: Ctx<'_>) {
         timer: Timer::default(),
         touched: RefCell::default(),
         job_ahead: Cell::new(false),
+        hears_of_values: Cell::new(false),
+        server,
+        audience: Audience::of(ctx),
+        epochs: Epochs::default(),
         master: Cell::new(flags.master()),
         announcing: Cell::new(std::ptr::null_mut()),
         room: Cell::default(),
@@ -86,15 +100,22 @@ pub fn remove() {
 
 /// What the server's clock says.
 pub fn now() -> Now {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    Now::from_micros(u64::try_from(since.as_micros()).unwrap_or(u64::MAX))
+    // SAFETY: asks for nothing.
+    let ms = u64::try_from(unsafe { api::milliseconds() }).unwrap_or_default();
+    Now::from_micros(ms.saturating_mul(1000))
 }
 
 /// A secret that nobody can guess.
 fn secret() -> Secret {
-    let (one, other) = (uuid::Uuid::new_v4().as_u64_pair(), uuid::Uuid::new_v4().as_u64_pair());
+    let (one, other) = (
+        uuid::Uuid::new_v4().as_u64_pair(),
+        uuid::Uuid::new_v4().as_u64_pair(),
+    );
     // Each half of a UUID has bits that are always the same; two halves together have none.
-    Secret(one.0 ^ other.1.rotate_left(32), one.1 ^ other.0.rotate_left(32))
+    Secret(
+        one.0 ^ other.1.rotate_left(32),
+        one.1 ^ other.0.rotate_left(32),
+    )
 }
 
 impl Module {
@@ -107,38 +128,56 @@ impl Module {
     /// Does what is due. Only where the server has opened a unit of execution: in a timer, or in a
     /// job at the end of a command.
     pub fn tick(&self) {
-        let touched = std::mem::take(&mut *self.touched.borrow_mut());
         let now = now();
         let mut keys = Keys::new(self, self.own(), Authority::Ourselves, Said::default());
         {
-            let mut locks = self.locks.borrow_mut();
-            touched.into_iter().for_each(|name| locks.note(name));
-            locks.tick(&mut Turn { keys: &mut keys, now });
+            let mut locks = self.locks_with_notes();
+            locks.tick(&mut Turn {
+                keys: &mut keys,
+                now,
+            });
         }
-        self.finish(self.own(), Authority::Ourselves, keys, now);
+        self.finish(self.own(), Authority::Ourselves, keys.close(), now);
+    }
+
+    /// The locks, when they know of all that has happened so far.
+    pub fn locks_with_notes(&self) -> RefMut<'_, Locks> {
+        let mut locks = self.locks.borrow_mut();
+        self.touched
+            .take()
+            .into_iter()
+            .for_each(|name| locks.note(name));
+        locks
     }
 
     /// What follows when the core is through, and nothing of it is borrowed: others hear of the
     /// changes, waiters are answered, the timer is set.
-    pub fn finish(&self, ctx: Ctx<'_>, authority: Authority, keys: Keys<'_>, now: Now) {
-        let mut announcements = keys.close();
-        for announcement in &announcements {
+    pub fn finish(
+        &self,
+        ctx: Ctx<'_>,
+        authority: Authority,
+        mut announcements: Vec<Announcement>,
+        now: Now,
+    ) {
+        for announcement in announcements.drain(..) {
             let outer = self.announcing.replace(announcement.name());
             announcement.send(ctx, authority);
             self.announcing.set(outer);
         }
-        announcements.clear();
         self.room.set(announcements);
-        self.answer_waiters();
+        if self.is_idle() {
+            return;
+        }
+        let to_answer = self.locks.borrow_mut().take_to_answer();
+        for ticket in to_answer {
+            blocked::wake(self, ticket);
+        }
         self.set_timer(now);
     }
 
-    /// Wakes those whose answer stands.
-    fn answer_waiters(&self) {
-        let tickets = self.locks.borrow_mut().take_to_answer();
-        for ticket in tickets {
-            blocked::wake(self, ticket);
-        }
+    /// Does nobody wait, and is nothing to be done?
+    fn is_idle(&self) -> bool {
+        self.locks.borrow().is_idle() && self.touched.borrow().is_empty() && !self.timer.is_set()
     }
 
     /// Sets the timer to when something is due next.

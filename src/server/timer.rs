@@ -41,6 +41,11 @@ impl Timer {
         }
     }
 
+    /// Will it ring?
+    pub fn is_set(&self) -> bool {
+        self.set.get().is_some()
+    }
+
     fn start(&self, ctx: Ctx<'_>, at: Ms, now: Now) {
         // Rounded up: at that time, not within the millisecond before it.
         let micros = at.saturating_mul(1000).saturating_sub(now.micros());
@@ -64,10 +69,14 @@ impl Timer {
 }
 
 unsafe extern "C" fn ring(_: *mut RawCtx, _: *mut c_void) {
-    shield("a timer", || (), || {
-        module::with(|module| {
-            module.timer.rung();
-            module.tick();
-        });
-    });
+    shield(
+        "a timer",
+        || (),
+        || {
+            module::with(|module| {
+                module.timer.rung();
+                module.tick();
+            });
+        },
+    );
 }

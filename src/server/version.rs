@@ -22,25 +22,46 @@ pub enum Unfit {
     Lacks(&'static str),
 }
 
-/// Does the module run on this server?
-pub fn check(ctx: Ctx<'_>) -> Result<(), Unfit> {
+/// A server that the module runs on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Server {
+    /// Redis, of this version.
+    Redis(Version),
+    /// Valkey, of this version.
+    Valkey(Version),
+}
+
+impl Server {
+    /// When a client is woken, does its answer go straight into what it will read? Redis 7.4 asks
+    /// for the answer only when it delivers it; Valkey 8 asks at once, but drops it if the client
+    /// is unblocked by somebody else before the end of the loop's turn.
+    pub fn answers_stay(self) -> bool {
+        match self {
+            Self::Redis(version) => version < (7, 4),
+            Self::Valkey(version) => version < (8, 0),
+        }
+    }
+}
+
+/// The server, if the module runs on it.
+pub fn check(ctx: Ctx<'_>) -> Result<Server, Unfit> {
     let (redis, valkey) = info(ctx, |field| {
         (field(c"redis_version"), field(c"valkey_version"))
     });
-    judge(redis.as_deref(), valkey.as_deref())?;
-    api::missing().map_or(Ok(()), |name| Err(Unfit::Lacks(name)))
+    let server = judge(redis.as_deref(), valkey.as_deref())?;
+    api::missing().map_or(Ok(server), |name| Err(Unfit::Lacks(name)))
 }
 
 /// A Valkey says both: its own version, and that of the Redis that it can stand in for.
-fn judge(redis: Option<&str>, valkey: Option<&str>) -> Result<(), Unfit> {
+fn judge(redis: Option<&str>, valkey: Option<&str>) -> Result<Server, Unfit> {
     let (kind, version, oldest) = match valkey {
         Some(version) => ("Valkey", version, OLDEST_VALKEY),
         None => ("Redis", redis.unwrap_or("of unknown version"), OLDEST_REDIS),
     };
-    if parse(version).is_some_and(|version| version >= oldest) {
-        Ok(())
-    } else {
-        Err(Unfit::TooOld(format!("{kind} {version}")))
+    match parse(version) {
+        Some(version) if version >= oldest && valkey.is_some() => Ok(Server::Valkey(version)),
+        Some(version) if version >= oldest => Ok(Server::Redis(version)),
+        _ => Err(Unfit::TooOld(format!("{kind} {version}"))),
     }
 }
 
@@ -72,18 +93,18 @@ mod tests {
     #[test]
     fn old_servers_are_told_from_those_that_serve() {
         for (redis, valkey, verdict) in [
-            (Some("7.0.0"), None, None),
-            (Some("7.0.15"), None, None),
-            (Some("8.10.2"), None, None),
-            (Some("255.255.255"), None, None),
-            (Some("7.2.4"), Some("7.2.7"), None),
-            (Some("7.2.4"), Some("9.1.2"), None),
-            (Some("6.2.14"), None, Some("Redis 6.2.14")),
-            (Some("6.0.16"), None, Some("Redis 6.0.16")),
-            (None, None, Some("Redis of unknown version")),
+            (Some("7.0.0"), None, Ok(Server::Redis((7, 0)))),
+            (Some("7.0.15"), None, Ok(Server::Redis((7, 0)))),
+            (Some("8.10.2"), None, Ok(Server::Redis((8, 10)))),
+            (Some("255.255.255"), None, Ok(Server::Redis((255, 255)))),
+            (Some("7.2.4"), Some("7.2.7"), Ok(Server::Valkey((7, 2)))),
+            (Some("7.2.4"), Some("9.1.2"), Ok(Server::Valkey((9, 1)))),
+            (Some("6.2.14"), None, Err("Redis 6.2.14")),
+            (Some("6.0.16"), None, Err("Redis 6.0.16")),
+            (None, None, Err("Redis of unknown version")),
         ] {
-            let expected = verdict.map_or(Ok(()), |what| Err(Unfit::TooOld(what.to_owned())));
-            assert_eq!(judge(redis, valkey), expected);
+            let verdict = verdict.map_err(|what: &str| Unfit::TooOld(what.to_owned()));
+            assert_eq!(judge(redis, valkey), verdict);
         }
     }
 }

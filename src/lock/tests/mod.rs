@@ -1,1 +1,18 @@
+//! Tests of the core, on simulated keys under a simulated clock.
+//!
+//! | file | idea |
+//! |---|---|
+//! | `simulated` | keys, and a little server around them: connections, answers, ends, its clock |
+//! | `model` | the rules once more, so plainly that they are obviously right |
+//! | `interleavings` | both are taken through the same random histories, and compared at every step |
+//! | `rules` | single rules, one short history each |
+#![allow(
+    clippy::arithmetic_side_effects,
+    clippy::cast_possible_truncation,
+    reason = "an overflow in a test is a failed test, and the numbers are small"
+)]
 
+mod interleavings;
+mod model;
+mod rules;
+mod simulated;

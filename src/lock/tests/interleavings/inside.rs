@@ -1,0 +1,114 @@
+//! What must be true of the core's memory at any time: nothing in it outlives its cause.
+
+use std::collections::BTreeSet;
+
+use crate::lock::tests::model::{Verdict, ensure};
+use crate::lock::tests::simulated::{Lock, Server};
+use crate::lock::waiter::State;
+use crate::lock::{Locks, Name, Ticket};
+
+use super::steps::LOCKS;
+
+/// Lines, waiters, alarms and times fit each other.
+pub fn is_sound(server: &Server) -> Verdict {
+    let locks = &server.locks;
+    let mut in_line = BTreeSet::new();
+    let mut alarms = BTreeSet::new();
+    for (&db, database) in &locks.databases {
+        for (key, line) in &database.lines {
+            let name = Name {
+                db,
+                key: key.clone(),
+            };
+            ensure(line.len() > 0, || format!("{name:?}: a line of nobody"))?;
+            for ticket in line.iter() {
+                let waiter = locks
+                    .waiters
+                    .get(&ticket)
+                    .filter(|waiter| waiter.name == name);
+                let waiter = waiter.ok_or_else(|| format!("{ticket} is in a line it is not of"))?;
+                ensure(waiter.state == State::Waiting, || {
+                    format!("in line: {waiter:?}")
+                })?;
+                ensure(
+                    line.first_of(&waiter.owner)
+                        .is_some_and(|first| first <= ticket),
+                    || format!("{ticket} is not listed by its owner"),
+                )?;
+                in_line.insert(ticket);
+            }
+            alarms.extend(line.alarm.map(|alarm| (alarm, name)));
+        }
+    }
+    let waiting = |ticket: &Ticket| locks.waiters[ticket].state == State::Waiting;
+    let all: BTreeSet<Ticket> = locks.waiters.keys().copied().collect();
+    let waiting: BTreeSet<Ticket> = all.iter().copied().filter(waiting).collect();
+    let times_up: BTreeSet<_> = waiting
+        .iter()
+        .filter_map(|&ticket| Some((locks.waiters[&ticket].until?, ticket)))
+        .collect();
+    same("in line and waiting", &in_line, &waiting)?;
+    same(
+        "waiters and blocked clients",
+        &all,
+        &server.waiting().into_iter().collect(),
+    )?;
+    same("alarms", &alarms, &locks.alarms)?;
+    same("times that are up", &times_up, &locks.times_up)
+}
+
+/// Does the core remember a grant of this lock?
+pub fn remembers(locks: &Locks, lock: Lock) -> bool {
+    let database = locks.databases.get(&lock.0);
+    database.is_some_and(|database| database.ledger.knows(lock.1.as_bytes()))
+}
+
+/// Nobody holds anything or waits for anything: nothing is remembered.
+pub fn is_empty(locks: &Locks) -> Verdict {
+    let ledgers = LOCKS.iter().all(|&lock| !remembers(locks, lock));
+    let lines = locks
+        .databases
+        .values()
+        .all(|database| database.lines.is_empty());
+    let empty = [
+        ("ledger", ledgers),
+        ("lines", lines),
+        ("waiters", locks.waiters.is_empty()),
+        ("times", locks.times_up.is_empty()),
+        ("alarms", locks.alarms.is_empty()),
+        ("notes", locks.noted.is_empty()),
+        ("returns", locks.undelivered.is_empty()),
+        ("answers", locks.to_answer.is_empty()),
+        ("timer", locks.next_due().is_none()),
+        ("something", locks.is_idle()),
+    ];
+    for (what, empty) in empty {
+        ensure(empty, || {
+            format!("{what} left over: {}", what_is_due(locks))
+        })?;
+    }
+    Ok(())
+}
+
+/// What the core means to do by itself.
+pub fn what_is_due(locks: &Locks) -> String {
+    let Locks {
+        times_up,
+        alarms,
+        noted,
+        undelivered,
+        put_off,
+        to_answer,
+        ..
+    } = locks;
+    format!(
+        "times {times_up:?}, alarms {alarms:?}, notes {noted:?}, returns {undelivered:?}, \
+         put off until {put_off:?}, answers {to_answer:?}"
+    )
+}
+
+fn same<T: Ord + std::fmt::Debug>(what: &str, one: &BTreeSet<T>, other: &BTreeSet<T>) -> Verdict {
+    ensure(one == other, || {
+        format!("{what} differ: {one:?}, {other:?}")
+    })
+}

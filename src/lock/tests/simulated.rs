@@ -1,0 +1,26 @@
+//! A server that is small enough to think about: its keys, and what it does with clients that wait.
+
+mod keys;
+mod server;
+
+pub use keys::{Authority, Content, Key, Keys, SimulatedKeys, Write, replay};
+pub use server::{Answers, Flavour, Happened, Server, Told};
+
+use crate::lock::{Db, Ms, NameRef};
+
+/// A lock's place: its database and its key.
+pub type Lock = (Db, &'static str);
+
+/// Who wants a lock.
+pub type Owner = &'static str;
+
+/// When all histories begin, in Unix time.
+pub const START: Ms = 1_700_000_000_000;
+
+/// The lock's name, as the core knows it.
+pub fn name(lock: Lock) -> NameRef<'static> {
+    NameRef {
+        db: lock.0,
+        key: lock.1.as_bytes(),
+    }
+}

@@ -1,0 +1,491 @@
+//! The server around the keys: its clock, and its clients from their block to their end.
+
+use std::collections::BTreeMap;
+
+use crate::lock::fencing::Fence;
+use crate::lock::waiter::State;
+use crate::lock::{
+    Acquired, Answer, Db, End, Left, Locks, Ms, Name, NotALock, Now, Patience, Report, Request,
+    Secret, Ticket, Turn,
+};
+
+use super::{Authority, Key, Keys, Lock, Owner, START, SimulatedKeys, Write, name, replay};
+
+/// When a server asks what to tell a client that was woken, and what becomes of it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Answers {
+    /// At once, and the client has it (Redis before 7.4, Valkey 7.2).
+    #[default]
+    Straight,
+    /// At once, and it is dropped if something else ends the wait in the same turn (Valkey 8).
+    Kept,
+    /// A loop turn later (Redis 7.4).
+    Late,
+}
+
+/// How one server differs from another.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Flavour {
+    pub answers: Answers,
+    /// The core hears of a change to a key a loop turn later (Redis 7.0), not at its end.
+    pub notes_late: bool,
+    /// Expired keys stay until the server comes to remove them by itself.
+    pub keeps_expired: bool,
+    /// Belongs to a cluster.
+    pub in_cluster: bool,
+}
+
+/// What came of the last thing that was done.
+#[derive(Debug, Default)]
+pub struct Happened {
+    /// Waiters whose answer was decided, in order.
+    pub decided: Vec<(Ticket, State)>,
+    /// Waiters that have come to their end, and whether their clients were told of a grant.
+    pub ended: Vec<(Ticket, bool)>,
+    pub writes: Vec<Write>,
+    pub expired: Vec<Lock>,
+    pub offences: Vec<String>,
+}
+
+/// What a client was told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Told {
+    Granted(Vec<u8>, Fence),
+    TimedOut,
+    SentAway,
+}
+
+impl From<Answer<'_>> for Told {
+    fn from(answer: Answer<'_>) -> Self {
+        match answer {
+            Answer::Granted { owner, fence } => Self::Granted(owner.to_vec(), fence),
+            Answer::TimedOut => Self::TimedOut,
+            Answer::SentAway => Self::SentAway,
+        }
+    }
+}
+
+/// A client that waits.
+#[derive(Debug, Default)]
+struct Blocked {
+    woken: bool,
+    answer: Option<Told>,
+}
+
+#[derive(Debug)]
+pub struct Server {
+    pub locks: Locks,
+    pub keys: SimulatedKeys,
+    /// The keys of a server that knows no more than our log of writes.
+    pub replica: Keys,
+    pub master: bool,
+    /// What clients were told, if they lived to hear it.
+    pub told: BTreeMap<Ticket, Told>,
+    flavour: Flavour,
+    micros: u64,
+    blocked: BTreeMap<Ticket, Blocked>,
+    touched: Vec<Name>,
+    happened: Happened,
+    clients: u64,
+}
+
+const SECRET: Secret = Secret(1, 2);
+
+impl Server {
+    pub fn new(flavour: Flavour, known: &[Lock]) -> Self {
+        let now = Now::from_micros(START * 1000);
+        let mut keys = SimulatedKeys::new(now, known);
+        keys.removes_expired = !flavour.keeps_expired;
+        Self {
+            locks: Locks::new(now, SECRET, flavour.in_cluster),
+            keys,
+            replica: Keys::new(),
+            master: true,
+            told: BTreeMap::new(),
+            flavour,
+            micros: now.micros(),
+            blocked: BTreeMap::new(),
+            touched: Vec::new(),
+            happened: Happened::default(),
+            clients: 0,
+        }
+    }
+
+    pub fn now(&self) -> Now {
+        Now::from_micros(self.micros)
+    }
+
+    /// Sets the wall clock.
+    pub fn set_clock(&mut self, now: Ms) {
+        self.micros = now * 1000;
+        self.keys.now = self.now();
+    }
+
+    /// What has happened since this was asked.
+    pub fn happened(&mut self) -> Happened {
+        let mut happened = std::mem::take(&mut self.happened);
+        happened.writes = std::mem::take(&mut self.keys.log);
+        happened
+            .offences
+            .append(&mut std::mem::take(&mut self.keys.offences));
+        for write in &happened.writes {
+            replay(&mut self.replica, write);
+        }
+        happened
+    }
+
+    // Commands of ours.
+
+    pub fn acquire(
+        &mut self,
+        lock: Lock,
+        owner: Owner,
+        ttl: Ms,
+        patience: Patience,
+    ) -> Result<Acquired, NotALock> {
+        self.clients += 1;
+        let request = Request {
+            owner: owner.as_bytes(),
+            ttl,
+            patience,
+            client: self.clients,
+        };
+        let acquired = self.command(Authority::Writer, |locks, turn| {
+            locks.acquire(turn, name(lock), &request)
+        });
+        if let Ok(Acquired::Waiting(ticket)) = acquired {
+            self.blocked.insert(ticket, Blocked::default());
+        }
+        self.after_a_command();
+        acquired
+    }
+
+    /// The same, where the server won't block the client after all.
+    pub fn acquire_unblockable(
+        &mut self,
+        lock: Lock,
+        owner: Owner,
+        ttl: Ms,
+        patience: Patience,
+    ) -> Result<Acquired, NotALock> {
+        let acquired = self.acquire(lock, owner, ttl, patience)?;
+        let Acquired::Waiting(ticket) = acquired else {
+            return Ok(acquired);
+        };
+        self.blocked.remove(&ticket);
+        self.locks.give_up(ticket);
+        Ok(Acquired::Busy)
+    }
+
+    pub fn release(&mut self, lock: Lock, owner: Owner) -> Result<bool, NotALock> {
+        let released = self.command(Authority::Writer, |locks, turn| {
+            locks.release(turn, name(lock), owner.as_bytes())
+        });
+        self.after_a_command();
+        released
+    }
+
+    pub fn renew(&mut self, lock: Lock, owner: Owner, ttl: Ms) -> Result<bool, NotALock> {
+        let renewed = self.command(Authority::Writer, |locks, turn| {
+            locks.renew(turn, name(lock), owner.as_bytes(), ttl)
+        });
+        self.after_a_command();
+        renewed
+    }
+
+    pub fn check(&mut self, lock: Lock, owner: Owner) -> Result<Option<Left>, NotALock> {
+        let left = self.command(Authority::Reader, |locks, turn| {
+            locks.check(turn, name(lock), owner.as_bytes())
+        });
+        self.after_a_command();
+        left
+    }
+
+    pub fn report(&mut self, lock: Lock) -> Result<Option<Report>, NotALock> {
+        let report = self.command(Authority::Reader, |locks, turn| {
+            locks.report(turn, name(lock))
+        });
+        self.after_a_command();
+        report
+    }
+
+    // Commands of others.
+
+    /// A write by somebody else, as a server without the module knows it.
+    pub fn foreign(&mut self, write: Write) {
+        let touched: Vec<Lock> = match &write {
+            Write::Set(lock, _)
+            | Write::PExpireAt(lock, _)
+            | Write::Persist(lock)
+            | Write::Del(lock) => vec![*lock],
+            Write::Rename(from, to) => vec![*from, *to],
+            Write::Flush(_) | Write::Swap(..) => vec![],
+        };
+        for &lock in &touched {
+            self.keys.expire(lock);
+        }
+        self.keys.write(write.clone());
+        for lock in touched {
+            self.event(lock);
+        }
+        match write {
+            Write::Flush(db) => self.locks.flushed(db),
+            Write::Swap(one, other) => {
+                // What was noted before is noted under the old numbers.
+                for name in std::mem::take(&mut self.touched) {
+                    self.locks.note(name);
+                }
+                self.locks.swapped(one, other);
+            }
+            _ => {}
+        }
+        self.after_a_command();
+    }
+
+    pub fn set(&mut self, lock: Lock, key: Key) {
+        self.foreign(Write::Set(lock, key));
+    }
+
+    pub fn del(&mut self, lock: Lock) {
+        self.foreign(Write::Del(lock));
+    }
+
+    /// The server's own search for expired keys.
+    pub fn expire_cycle(&mut self, known: &[Lock]) {
+        if !self.master || self.keys.paused {
+            return;
+        }
+        for &lock in known {
+            if self.keys.is_expired(lock) {
+                self.keys.write(Write::Del(lock));
+                self.keys.expired.push(lock);
+            }
+        }
+        self.after_a_command();
+    }
+
+    // The event loop.
+
+    /// When the timer rings.
+    pub fn due(&self) -> Option<Ms> {
+        if self.touched.is_empty() {
+            self.locks.next_due()
+        } else {
+            Some(0)
+        }
+    }
+
+    /// Is there a job for the end of what was just done? Then a tick must follow.
+    pub fn has_job(&self) -> bool {
+        !self.touched.is_empty() && !self.flavour.notes_late && self.master
+    }
+
+    /// What a timer and a job do.
+    pub fn tick(&mut self) {
+        for name in std::mem::take(&mut self.touched) {
+            self.locks.note(name);
+        }
+        let now = self.now();
+        self.locks.tick(&mut Turn {
+            keys: &mut self.keys,
+            now,
+        });
+        self.hear_of_expired();
+        self.answer();
+    }
+
+    /// One turn of the event loop, without the timer: clients that were woken come to their end.
+    pub fn turn(&mut self) {
+        let woken = self
+            .waiting()
+            .into_iter()
+            .filter(|ticket| self.blocked[ticket].woken);
+        for ticket in woken.collect::<Vec<_>>() {
+            if self.flavour.answers == Answers::Late {
+                self.ask(ticket);
+            }
+            self.end(ticket, false, true);
+        }
+    }
+
+    // What may befall a client that waits.
+
+    pub fn waiting(&self) -> Vec<Ticket> {
+        self.blocked.keys().copied().collect()
+    }
+
+    /// Its connection closes.
+    pub fn kill(&mut self, ticket: Ticket) {
+        if self.blocked.contains_key(&ticket) {
+            self.end(ticket, true, false);
+        }
+    }
+
+    /// `CLIENT UNBLOCK id TIMEOUT`. Nothing comes of it if the client is about to be answered.
+    pub fn unblock(&mut self, ticket: Ticket) {
+        if self
+            .blocked
+            .get(&ticket)
+            .is_some_and(|blocked| !blocked.woken)
+        {
+            self.ask(ticket);
+            self.end(ticket, true, true);
+        }
+    }
+
+    /// `CLIENT UNBLOCK id ERROR`, or a redirection to another server.
+    pub fn unblock_by_error(&mut self, ticket: Ticket) {
+        if let Some(blocked) = self.blocked.get_mut(&ticket) {
+            if self.flavour.answers != Answers::Straight {
+                blocked.answer = None;
+            }
+            self.end(ticket, true, true);
+        }
+    }
+
+    // The server's own fate.
+
+    /// It becomes a replica. Most servers close the connections of all who wait, and say so after.
+    pub fn demote(&mut self, closes: bool) {
+        self.master = false;
+        self.keys.paused = true;
+        for ticket in self.waiting() {
+            if closes && self.is_blocked(ticket) {
+                self.end(ticket, true, false);
+            }
+        }
+        self.locks.stepped_down();
+        self.answer();
+    }
+
+    /// It becomes a master again.
+    pub fn promote(&mut self) {
+        self.master = true;
+        self.keys.paused = false;
+        self.locks.took_over(self.now());
+    }
+
+    /// `DEBUG RELOAD`: all keys are read anew, and nobody's connection closes.
+    pub fn reload(&mut self) {
+        self.locks.took_over(self.now());
+        self.after_a_command();
+    }
+
+    /// It stops, and starts with its keys and nothing else.
+    pub fn restart(&mut self) {
+        self.locks = Locks::new(self.now(), SECRET, self.flavour.in_cluster);
+        self.blocked.clear();
+        self.touched.clear();
+        self.master = true;
+        self.keys.paused = false;
+        self.keys.closed.clear();
+    }
+
+    fn command<T>(
+        &mut self,
+        authority: Authority,
+        work: impl FnOnce(&mut Locks, &mut Turn<'_>) -> T,
+    ) -> T {
+        self.keys.authority = authority;
+        let now = self.now();
+        let outcome = work(
+            &mut self.locks,
+            &mut Turn {
+                keys: &mut self.keys,
+                now,
+            },
+        );
+        self.keys.authority = Authority::Ourselves;
+        outcome
+    }
+
+    fn after_a_command(&mut self) {
+        self.hear_of_expired();
+        self.answer();
+    }
+
+    fn event(&mut self, lock: Lock) {
+        if self.locks.concerns(name(lock)) {
+            self.touched.push(name(lock).keep());
+        }
+    }
+
+    fn hear_of_expired(&mut self) {
+        for lock in std::mem::take(&mut self.keys.expired) {
+            self.event(lock);
+            self.happened.expired.push(lock);
+        }
+    }
+
+    /// Wakes those whose answer stands.
+    fn answer(&mut self) {
+        for ticket in self.locks.take_to_answer() {
+            match self.locks.waiters.get(&ticket) {
+                Some(waiter) => self.happened.decided.push((ticket, waiter.state)),
+                None => self.offence("one that is gone was to be answered"),
+            }
+            match self.blocked.get_mut(&ticket) {
+                Some(blocked) if !blocked.woken => blocked.woken = true,
+                _ => self.offence("one that does not wait was to be woken"),
+            }
+            if self.flavour.answers != Answers::Late {
+                self.ask(ticket);
+            }
+        }
+    }
+
+    /// The server asks for a client's answer.
+    fn ask(&mut self, ticket: Ticket) {
+        let answer = self.locks.answer(ticket).map(Told::from);
+        if answer.is_none() {
+            self.offence("no answer for a client that was told nothing");
+        }
+        if self.locks.answer(ticket).is_some() {
+            self.offence("a second answer for a client");
+        }
+        if let Some(blocked) = self.blocked.get_mut(&ticket) {
+            blocked.answer = answer;
+        }
+    }
+
+    fn end(&mut self, ticket: Ticket, cut_off: bool, client_lives: bool) {
+        let Some(blocked) = self.blocked.remove(&ticket) else {
+            return;
+        };
+        let heard = client_lives && matches!(blocked.answer, Some(Told::Granted(..)));
+        if let Some(answer) = blocked.answer.filter(|_| client_lives) {
+            self.told.insert(ticket, answer);
+        }
+        self.locks.ended(
+            ticket,
+            End {
+                cut_off,
+                client_lives,
+                answers_stay: self.flavour.answers == Answers::Straight,
+            },
+        );
+        self.happened.ended.push((ticket, heard));
+    }
+
+    /// Blocked, and not answered.
+    fn is_blocked(&self, ticket: Ticket) -> bool {
+        self.blocked
+            .get(&ticket)
+            .is_some_and(|blocked| blocked.answer.is_none())
+    }
+
+    fn offence(&mut self, what: &str) {
+        self.happened.offences.push(what.to_owned());
+    }
+
+    /// The waiters of a lock, in order.
+    pub fn line(&self, lock: Lock) -> Vec<Ticket> {
+        let db: Db = lock.0;
+        self.locks
+            .databases
+            .get(&db)
+            .and_then(|database| database.lines.get(lock.1.as_bytes()))
+            .map(|line| line.iter().collect())
+            .unwrap_or_default()
+    }
+}

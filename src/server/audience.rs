@@ -1,0 +1,57 @@
+//! Who hears of the changes that we announce. Where nobody does, we spare ourselves the telling.
+
+use std::cell::Cell;
+use std::ffi::{CStr, c_int};
+
+use super::api;
+use super::call;
+use super::context::Ctx;
+
+/// Modules that come with a server and listen to no key, and this one, which knows what it does.
+const DEAF: [&[u8]; 3] = [b"lock", b"lua", b"vectorset"];
+
+/// How many other modules there are that may be listening.
+pub struct Audience {
+    modules: Cell<usize>,
+}
+
+impl Audience {
+    /// The modules that are there already.
+    pub fn of(ctx: Ctx<'_>) -> Self {
+        let modules = call::ask(ctx, c"MODULE", c"LIST").map_or(1, |list| {
+            // Each module is a list of names and values, of which the first is its name.
+            let texts: Vec<&[u8]> = list.texts_of_lists().collect();
+            texts
+                .windows(2)
+                .filter(|pair| matches!(pair, [b"name", name] if listens(name)))
+                .count()
+        });
+        Self {
+            modules: Cell::new(modules),
+        }
+    }
+
+    /// A module has come.
+    pub fn joined(&self, name: &CStr) {
+        if listens(name.to_bytes()) {
+            self.modules.set(self.modules.get().saturating_add(1));
+        }
+    }
+
+    /// A module has gone.
+    pub fn left(&self, name: &CStr) {
+        if listens(name.to_bytes()) {
+            self.modules.set(self.modules.get().saturating_sub(1));
+        }
+    }
+
+    /// May anybody hear of an event of this class: a client, by the server's setting, or a module?
+    pub fn hears(&self, class: c_int) -> bool {
+        // SAFETY: asks for nothing.
+        self.modules.get() > 0 || unsafe { api::get_notify_keyspace_events() } & class != 0
+    }
+}
+
+fn listens(name: &[u8]) -> bool {
+    !DEAF.contains(&name)
+}

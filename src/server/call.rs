@@ -1,0 +1,95 @@
+//! Commands that we run ourselves, and what they answer.
+
+use std::ffi::CStr;
+
+use redis_module::raw;
+
+use super::api::{self, CallReply};
+use super::constants::REPLY_ERROR;
+use super::context::Ctx;
+use super::text::Text;
+
+/// What a command has answered; given back when dropped.
+pub struct Answer(*mut CallReply);
+
+/// Runs a command of two words that changes nothing.
+pub fn ask(ctx: Ctx<'_>, command: &CStr, word: &CStr) -> Option<Answer> {
+    // SAFETY: the context lives, and the format asks for one text, which is there.
+    let reply = unsafe {
+        let call = raw::RedisModule_Call?;
+        call(ctx.raw(), command.as_ptr(), c"c".as_ptr(), word.as_ptr())
+    };
+    Answer::new(reply)
+}
+
+/// Would the server accept a client's write of this key? Asked by a command that changes nothing,
+/// whatever the key is, and that it refuses just as it would refuse a client's write: a slot that
+/// leaves, a cluster that is down, too few replicas, a disk that fails.
+pub fn would_accept_a_write(ctx: Ctx<'_>, name: &Text) -> bool {
+    // SAFETY: the context and the name live, and the format asks for one string and two texts,
+    // which are there.
+    let answer = unsafe {
+        raw::RedisModule_Call.and_then(|call| {
+            Answer::new(call(
+                ctx.raw(),
+                c"PEXPIREAT".as_ptr(),
+                c"SEscc".as_ptr(),
+                name.raw(),
+                c"1".as_ptr(),
+                c"GT".as_ptr(),
+            ))
+        })
+    };
+    answer.is_some_and(|answer| !answer.is_error())
+}
+
+impl Answer {
+    fn new(reply: *mut CallReply) -> Option<Self> {
+        (!reply.is_null()).then_some(Self(reply))
+    }
+
+    /// Is it an error?
+    pub fn is_error(&self) -> bool {
+        // SAFETY: the reply is ours until it is dropped.
+        unsafe { api::call_reply_type(self.0) == REPLY_ERROR }
+    }
+
+    /// The bytes of a text.
+    pub fn text(&self) -> &[u8] {
+        text(self.0)
+    }
+
+    /// The texts of the lists in a list.
+    pub fn texts_of_lists(&self) -> impl Iterator<Item = &[u8]> {
+        items(self.0).flat_map(items).map(text)
+    }
+}
+
+impl Drop for Answer {
+    fn drop(&mut self) {
+        // SAFETY: it is ours, and nobody else's.
+        unsafe { api::free_call_reply(self.0) }
+    }
+}
+
+fn text<'a>(reply: *mut CallReply) -> &'a [u8] {
+    let mut len = 0;
+    // SAFETY: the reply is part of an answer that lives; the server says null for anything but a
+    // text, and else how long it is.
+    unsafe {
+        let start = api::call_reply_string_ptr(reply, &raw mut len);
+        if start.is_null() {
+            &[]
+        } else {
+            std::slice::from_raw_parts(start.cast(), len)
+        }
+    }
+}
+
+fn items(list: *mut CallReply) -> impl Iterator<Item = *mut CallReply> {
+    (0_usize..)
+        // SAFETY: the reply is part of an answer that lives; the server says null past the end of a
+        // list, and for anything but a list.
+        .map(move |index| unsafe { api::call_reply_array_element(list, index) })
+        .take_while(|item| !item.is_null())
+}

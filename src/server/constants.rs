@@ -1,0 +1,42 @@
+//! The server's own numbers, in the types in which its functions take and give them.
+#![allow(
+    clippy::cast_possible_truncation,
+    clippy::cast_possible_wrap,
+    reason = "small constants, which the bindings have in wider types"
+)]
+
+use std::ffi::c_int;
+
+use redis_module::raw;
+
+/// Success.
+pub const OK: c_int = raw::REDISMODULE_OK as c_int;
+/// Failure.
+pub const ERR: c_int = raw::REDISMODULE_ERR as c_int;
+/// The version of the module API that we speak.
+pub const API_VERSION: c_int = raw::REDISMODULE_APIVER_1 as c_int;
+
+/// A key that does not exist.
+pub const KEY_EMPTY: c_int = raw::REDISMODULE_KEYTYPE_EMPTY as c_int;
+/// A key that holds a string.
+pub const KEY_STRING: c_int = raw::REDISMODULE_KEYTYPE_STRING as c_int;
+/// A key is opened to be read.
+pub const READ: c_int = raw::REDISMODULE_READ as c_int;
+/// A key is opened to be read and written.
+pub const READ_WRITE: c_int = (raw::REDISMODULE_READ | raw::REDISMODULE_WRITE) as c_int;
+
+/// A reply that the server has no name for.
+pub const REPLY_UNKNOWN: c_int = raw::REDISMODULE_REPLY_UNKNOWN as c_int;
+/// A reply that is an error.
+pub const REPLY_ERROR: c_int = raw::REDISMODULE_REPLY_ERROR as c_int;
+
+/// An argument that may be left out.
+pub const ARGUMENT_OPTIONAL: c_int = raw::REDISMODULE_CMD_ARG_OPTIONAL as c_int;
+
+/// We say ourselves which keys we have changed, so that looking at one disturbs nobody.
+pub const NO_IMPLICIT_SIGNAL_MODIFIED: c_int =
+    raw::REDISMODULE_OPTION_NO_IMPLICIT_SIGNAL_MODIFIED as c_int;
+/// We stay right while a replica reads a new copy beside the old one.
+pub const HANDLE_REPL_ASYNC_LOAD: c_int = raw::REDISMODULE_OPTIONS_HANDLE_REPL_ASYNC_LOAD as c_int;
+/// Valkey 9: we stay right while slots move as a whole. Other servers don't know this bit.
+pub const HANDLE_ATOMIC_SLOT_MIGRATION: c_int = 1 << 5;
