@@ -126,9 +126,11 @@ impl Locks {
         request: &Request<'_>,
         news: News,
     ) -> Fence {
-        let fence = (self.clock).next(name.key, turn.now, || turn.keys.epoch(turn.now));
+        let slot = self.clock.slot(name.key);
+        let fence = (self.clock).next(slot, turn.now, || turn.keys.epoch(turn.now));
         let mut entry = Entry {
             fence,
+            slot,
             since: turn.now.ms(),
             client: request.client,
             told: false,

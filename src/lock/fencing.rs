@@ -4,7 +4,7 @@
 //! the lock before it, as long as their clocks agree within `skew`. That costs no key and no write:
 //! the numbers follow the wall clock, and whoever takes over begins `skew` ahead of it.
 
-use super::slot::{self, SLOTS};
+use super::slot::{self, SLOTS, Slot};
 use super::time::Now;
 
 /// A fencing number: microseconds of Unix time, or a little ahead of it. Below 2^53, so that every
@@ -46,11 +46,16 @@ impl FencingClock {
         self.last = self.last.max(now.micros().saturating_add(self.skew));
     }
 
-    /// The number of a new grant of this key. `epoch` is asked only in a cluster.
-    pub fn next(&mut self, key: &[u8], now: Now, epoch: impl FnOnce() -> Epoch) -> Fence {
-        if self.granted_in.is_some() {
+    /// The slot of this key, in a cluster.
+    pub fn slot(&self, key: &[u8]) -> Option<Slot> {
+        self.granted_in.as_ref().map(|_| slot::of(key))
+    }
+
+    /// The number of a new grant in this slot. `epoch` is asked only in a cluster.
+    pub fn next(&mut self, slot: Option<Slot>, now: Now, epoch: impl FnOnce() -> Epoch) -> Fence {
+        if let Some(slot) = slot {
             self.mind_moves(epoch());
-            if !self.mark(key, true) {
+            if !self.mark(slot, true) {
                 self.take_over(now);
             }
         }
@@ -58,9 +63,9 @@ impl FencingClock {
         self.last
     }
 
-    /// The slot of this key is leaving or has left: another server may grant in it before we do so again.
-    pub fn slot_may_have_left(&mut self, key: &[u8]) {
-        self.mark(key, false);
+    /// This slot is leaving or has left: another server may grant in it before we do so again.
+    pub fn slot_may_have_left(&mut self, slot: Slot) {
+        self.mark(slot, false);
     }
 
     /// In another epoch any slot may have been away.
@@ -72,11 +77,11 @@ impl FencingClock {
         }
     }
 
-    /// Sets the mark of this key's slot and says what it was.
-    fn mark(&mut self, key: &[u8], granted: bool) -> bool {
+    /// Sets the mark of this slot and says what it was.
+    fn mark(&mut self, slot: Slot, granted: bool) -> bool {
         self.granted_in
             .as_mut()
-            .and_then(|slots| slots.get_mut(slot::of(key)))
+            .and_then(|slots| slots.get_mut(slot))
             .is_some_and(|mark| std::mem::replace(mark, granted))
     }
 }
@@ -96,7 +101,7 @@ mod tests {
     fn numbers_rise_when_the_wall_clock_stands_or_goes_back() {
         let mut clock = FencingClock::new(at(100), false);
         let numbers: Vec<_> = [100, 100, 90, 106, 106, 50, 200]
-            .map(|seconds| clock.next(b"k", at(seconds), Epoch::default))
+            .map(|seconds| clock.next(None, at(seconds), Epoch::default))
             .to_vec();
         assert!(numbers.is_sorted_by(|a, b| a < b), "{numbers:?}");
         assert_eq!(numbers.last(), Some(&(200 * SECOND)));
@@ -105,32 +110,28 @@ mod tests {
     #[test]
     fn a_server_that_takes_over_is_ahead_although_its_clock_lags_by_almost_the_skew() {
         let mut old = FencingClock::new(at(0), false);
-        let before = old.next(b"k", at(100), Epoch::default);
+        let before = old.next(None, at(100), Epoch::default);
         let lagging = Now::from_micros(95 * SECOND + 1);
         let mut new = FencingClock::new(lagging, false);
-        assert!(new.next(b"k", lagging, Epoch::default) > before);
+        assert!(new.next(None, lagging, Epoch::default) > before);
     }
 
     #[test]
     fn in_a_cluster_the_first_grant_in_a_slot_jumps_ahead_and_the_second_does_not() {
         let mut clock = FencingClock::new(at(0), true);
-        let mut next = |key: &[u8], seconds, epoch: u64| {
+        let mut next = |slot, seconds, epoch: u64| {
             if epoch == 0 {
-                clock.slot_may_have_left(key);
+                clock.slot_may_have_left(slot);
             }
-            clock.next(key, at(seconds), || (1, epoch.max(1)))
+            clock.next(Some(slot), at(seconds), || (1, epoch.max(1)))
         };
-        assert_eq!(next(b"a", 100, 1), 105 * SECOND + 1);
-        assert_eq!(next(b"a", 200, 1), 200 * SECOND);
-        assert_eq!(next(b"b", 200, 1), 205 * SECOND + 1);
-        assert_eq!(
-            next(b"a", 300, 0),
-            305 * SECOND + 1,
-            "the slot may have left"
-        );
-        assert_eq!(next(b"a", 400, 1), 400 * SECOND);
-        assert_eq!(next(b"a", 500, 2), 505 * SECOND + 1, "slots have moved");
-        assert_eq!(next(b"b", 600, 2), 605 * SECOND + 1);
-        assert_eq!(next(b"b", 700, 2), 700 * SECOND);
+        assert_eq!(next(1, 100, 1), 105 * SECOND + 1);
+        assert_eq!(next(1, 200, 1), 200 * SECOND);
+        assert_eq!(next(2, 200, 1), 205 * SECOND + 1);
+        assert_eq!(next(1, 300, 0), 305 * SECOND + 1, "the slot may have left");
+        assert_eq!(next(1, 400, 1), 400 * SECOND);
+        assert_eq!(next(1, 500, 2), 505 * SECOND + 1, "slots have moved");
+        assert_eq!(next(2, 600, 2), 605 * SECOND + 1);
+        assert_eq!(next(2, 700, 2), 700 * SECOND);
     }
 }

@@ -6,10 +6,12 @@
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, BuildHasherDefault, Hash, Hasher};
+use std::ops::RangeInclusive;
 
 use siphasher::sip128::SipHasher13;
 
 use super::fencing::Fence;
+use super::slot::Slot;
 use super::time::Ms;
 
 /// What is remembered of a hold.
@@ -17,6 +19,8 @@ use super::time::Ms;
 pub struct Entry {
     /// Its fencing number.
     pub fence: Fence,
+    /// The key's slot, in a cluster.
+    pub slot: Option<Slot>,
     /// When it was granted.
     pub since: Ms,
     /// The connection that it was granted to.
@@ -70,6 +74,12 @@ impl Ledger {
     /// Forgets what is remembered of the key.
     pub fn forget(&mut self, key: &[u8]) {
         self.entries.remove(&self.secret.print(key));
+        give_back_room(&mut self.entries);
+    }
+
+    /// Forgets what is remembered of keys in these slots.
+    pub fn forget_slots(&mut self, slots: &RangeInclusive<Slot>) {
+        (self.entries).retain(|_, (_, entry)| entry.slot.is_none_or(|slot| !slots.contains(&slot)));
         give_back_room(&mut self.entries);
     }
 
@@ -160,6 +170,7 @@ mod tests {
     fn entry(fence: Fence) -> Entry {
         Entry {
             fence,
+            slot: None,
             since: 0,
             client: 0,
             told: true,

@@ -1,6 +1,7 @@
 //! All locks of a server, and what may be asked of them at any time.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::ops::RangeInclusive;
 use std::rc::Rc;
 
 use super::fencing::FencingClock;
@@ -8,6 +9,7 @@ use super::keyspace::{Keyspace, Stored};
 use super::ledger::{Ledger, Secret};
 use super::line::Line;
 use super::name::{Db, Name, NameRef};
+use super::slot::Slot;
 use super::tick::Undelivered;
 use super::time::{Ms, Now, is_over};
 use super::waiter::{State, Ticket, Waiter};
@@ -179,6 +181,21 @@ impl Locks {
     pub fn took_over(&mut self, now: Now) {
         self.flushed(None);
         self.clock.take_over(now);
+    }
+
+    /// These slots have left for another server, with what was held in them.
+    pub fn slots_left(&mut self, slots: RangeInclusive<Slot>) {
+        for database in self.databases.values_mut() {
+            database.ledger.forget_slots(&slots);
+        }
+        slots.for_each(|slot| self.clock.slot_may_have_left(slot));
+    }
+
+    /// The slot of this key may have left.
+    pub(super) fn slot_may_have_left(&mut self, key: &[u8]) {
+        if let Some(slot) = self.clock.slot(key) {
+            self.clock.slot_may_have_left(slot);
+        }
     }
 
     /// This server has become a replica: somebody else grants now. Whoever still waits is sent away.

@@ -53,7 +53,7 @@ impl Locks {
                 continue;
             }
             if !turn.keys.may_write(name) {
-                self.clock.slot_may_have_left(name.key);
+                self.slot_may_have_left(name.key);
                 return self.ring_for_retry(name, turn.now);
             }
             self.serve(turn, name, ticket, claim);

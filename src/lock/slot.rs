@@ -3,6 +3,9 @@
 /// How many slots a cluster has.
 pub const SLOTS: usize = 16_384;
 
+/// The number of a slot.
+pub type Slot = usize;
+
 /// The part of the key that decides its slot: what stands between the first `{` and the next `}`,
 /// or the whole key where there is no such thing or nothing in it.
 fn hashed_part(key: &[u8]) -> &[u8] {
@@ -17,7 +20,7 @@ fn tag(key: &[u8]) -> Option<&[u8]> {
 }
 
 /// The slot of a key.
-pub fn of(key: &[u8]) -> usize {
+pub fn of(key: &[u8]) -> Slot {
     usize::from(crc16(hashed_part(key))) % SLOTS
 }
 

@@ -114,7 +114,7 @@ impl Locks {
                 self.grant_ended(&waiter, fence, heard);
             }
             // A client that lives and was not answered by us may have been sent to another server.
-            State::Waiting if end.client_lives => self.clock.slot_may_have_left(&waiter.name.key),
+            State::Waiting if end.client_lives => self.slot_may_have_left(&waiter.name.key),
             State::Waiting | State::TimedOut | State::SentAway => {}
         }
         super::ledger::give_back_room(&mut self.waiters);

@@ -130,6 +130,7 @@ fn call<C: Command>(module: &Module, ctx: Ctx<'_>, argv: &[*mut RawString]) {
 }
 
 fn run<C: Command>(module: &Module, ctx: Ctx<'_>, authority: Authority, said: Said<'_>) {
+    module.forget_job();
     let (now, db) = (module::now(), ctx.db());
     let mut keys = Keys::new(module, ctx, authority, said);
     let outcome = {

@@ -14,6 +14,7 @@ use super::context::Ctx;
 use super::module::{self, Module};
 use super::shield::shield;
 use super::text;
+use super::version::Server;
 
 /// How a key goes, comes, or comes by another expiry.
 const COMING_AND_GOING: c_int = raw::REDISMODULE_NOTIFY_GENERIC
@@ -25,13 +26,13 @@ const COMING_AND_GOING: c_int = raw::REDISMODULE_NOTIFY_GENERIC
 const NEW_VALUES: c_int = raw::REDISMODULE_NOTIFY_STRING | raw::REDISMODULE_NOTIFY_MODULE;
 
 /// Asks the server to tell us of all that matters; on failure, of what it would not.
-pub fn subscribe(ctx: Ctx<'_>) -> Result<(), &'static str> {
+pub fn subscribe(ctx: Ctx<'_>, server: Server) -> Result<(), &'static str> {
     if !hear_of(ctx, COMING_AND_GOING) {
         return Err("changes to keys");
     }
     // SAFETY: the context lives, and the functions are for ever.
     unsafe {
-        let events: [(u64, api::EventFn, &str); 5] = [
+        let mut events: Vec<(u64, api::EventFn, &str)> = vec![
             (
                 raw::REDISMODULE_EVENT_FLUSHDB,
                 Some(flushed),
@@ -54,6 +55,10 @@ pub fn subscribe(ctx: Ctx<'_>) -> Result<(), &'static str> {
                 "its role",
             ),
         ];
+        if server.moves_slots_silently() {
+            let id = raw::REDISMODULE_EVENT_CLUSTER_SLOT_MIGRATION;
+            events.push((id, Some(slots_moved), "slots that move"));
+        }
         for (id, function, what) in events {
             let event = Event { id, dataver: 1 };
             if api::subscribe_to_server_event(ctx.raw(), event, function) != OK {
@@ -141,7 +146,7 @@ unsafe extern "C" fn job(_: *mut RawCtx, _: *mut c_void) {
         || (),
         || {
             module::with(|module| {
-                module.job_ahead.set(false);
+                module.forget_job();
                 module.tick();
             });
         },
@@ -212,6 +217,37 @@ unsafe extern "C" fn loading(_: *mut RawCtx, _: Event, sub: u64, _: *mut c_void)
                 let now = module::now();
                 module.locks_with_notes().took_over(now);
                 module.set_timer(now);
+            });
+        },
+    );
+}
+
+unsafe extern "C" fn slots_moved(_: *mut RawCtx, _: Event, sub: u64, data: *mut c_void) {
+    if sub != raw::REDISMODULE_SUBEVENT_CLUSTER_SLOT_MIGRATION_MIGRATE_COMPLETED {
+        return;
+    }
+    shield(
+        "slots that move",
+        || (),
+        || {
+            // SAFETY: this is what the event comes with, for the length of this call: a list of ranges
+            // behind its own length.
+            let ranges = unsafe {
+                let info = data.cast::<raw::RedisModuleClusterSlotMigrationInfoV1>();
+                match info.as_ref().map(|info| info.slots) {
+                    Some(list) if !list.is_null() => {
+                        let count = usize::try_from((*list).num_ranges).unwrap_or_default();
+                        std::slice::from_raw_parts((&raw const (*list).ranges).cast(), count)
+                    }
+                    _ => &[],
+                }
+            };
+            module::with(|module| {
+                let mut locks = module.locks_with_notes();
+                for range in ranges {
+                    let range: &raw::RedisModuleSlotRange = range;
+                    locks.slots_left(range.start.into()..=range.end.into());
+                }
             });
         },
     );

@@ -10,7 +10,7 @@ use super::api;
 use super::call;
 use super::context::Ctx;
 use super::key::{Key, Purpose};
-use super::module::Module;
+use super::module::{self, Module};
 use super::text::{self, Text};
 
 /// On whose behalf keys are touched.
@@ -260,7 +260,9 @@ impl Keyspace for Keys<'_> {
                 let name = self.open(name).name.clone();
                 // The server may change the key while it is asked, so it is not open then.
                 self.open = None;
-                call::would_accept_a_write(self.ctx, &name)
+                let accepted = call::would_accept_a_write(self.ctx, &name);
+                self.module.refusals.heard(accepted, module::now());
+                accepted
             }
         }
     }

@@ -87,7 +87,7 @@ fn set_up(table: &Table, ctx: Ctx<'_>, args: c_int) -> Result<(), Failure> {
     }
     module::install(ctx, server);
     (table.commands)(&Registrar::new(ctx))?;
-    events::subscribe(ctx).map_err(Failure::Deaf)
+    events::subscribe(ctx, server).map_err(Failure::Deaf)
 }
 
 /// Defines where the server enters a module with this table.

@@ -20,6 +20,7 @@ mod key;
 mod keys;
 mod load;
 mod module;
+mod refusals;
 mod reply;
 mod shield;
 mod text;

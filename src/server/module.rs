@@ -11,6 +11,7 @@ use super::blocked::{self, Waiting};
 use super::cluster::Epochs;
 use super::context::Ctx;
 use super::keys::{Announcement, Authority, Keys, Said};
+use super::refusals::Refusals;
 use super::text::Text;
 use super::timer::Timer;
 use super::version::Server;
@@ -37,6 +38,8 @@ pub struct Module {
     pub audience: Audience,
     /// What the cluster has last said of its epochs.
     pub epochs: Epochs,
+    /// Since when the server has refused our writes.
+    pub refusals: Refusals,
     /// Is this server a master?
     pub master: Cell<bool>,
     /// The key of the event that we are sending just now, and need not hear of.
@@ -78,6 +81,7 @@ pub fn install(ctx: Ctx<'_>, server: Server) {
         server,
         audience: Audience::of(ctx),
         epochs: Epochs::default(),
+        refusals: Refusals::default(),
         master: Cell::new(flags.master()),
         announcing: Cell::new(std::ptr::null_mut()),
         room: Cell::default(),
@@ -138,6 +142,12 @@ impl Module {
             });
         }
         self.finish(self.own(), Authority::Ourselves, keys.close(), now);
+    }
+
+    /// The job at the end of what the server is doing has run; or we don't rely on it any more, as
+    /// when something of ours runs before it: should it never come, the next event asks again.
+    pub fn forget_job(&self) {
+        self.job_ahead.set(false);
     }
 
     /// The locks, when they know of all that has happened so far.

@@ -75,6 +75,7 @@ unsafe extern "C" fn ring(_: *mut RawCtx, _: *mut c_void) {
         || {
             module::with(|module| {
                 module.timer.rung();
+                module.forget_job();
                 module.tick();
             });
         },

@@ -32,6 +32,12 @@ pub enum Server {
 }
 
 impl Server {
+    /// Does it tell modules that slots have moved as a whole, and not delete their keys one by one?
+    /// (Valkey moves them as a whole too, but tells of each key.)
+    pub fn moves_slots_silently(self) -> bool {
+        matches!(self, Self::Redis(version) if version >= (8, 4))
+    }
+
     /// When a client is woken, does its answer go straight into what it will read? Redis 7.4 asks
     /// for the answer only when it delivers it; Valkey 8 asks at once, but drops it if the client
     /// is unblocked by somebody else before the end of the loop's turn.

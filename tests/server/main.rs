@@ -12,7 +12,12 @@
     reason = "a panic is how a test fails"
 )]
 
+mod cluster;
+mod commands;
 mod harness;
+mod persistence;
+mod replication;
 mod support;
 mod trouble;
 mod waiting;
+mod ways_a_key_goes;

@@ -1,7 +1,7 @@
 //! Waiting for a lock: who is served, when, and what ends a wait.
 
 use crate::support::*;
-use std::process::Command;
+use std::process;
 use std::time::{Duration, Instant};
 
 const A_MOMENT: Duration = Duration::from_millis(100);
@@ -702,6 +702,8 @@ fn a_lock_granted_and_released_again_in_one_transaction_goes_on_to_the_next() {
 fn a_renewal_moves_the_moment_at_which_the_waiter_is_served() {
     let server = Server::start();
     let mut client = server.client();
+    // Nothing but the module's own timer shall bring the end to light.
+    assert_eq!(cmd!(client, "DEBUG", "SET-ACTIVE-EXPIRE", 0), "OK");
     // Shorter.
     client.acquire("k", "a");
     let mut waiter = server.waiter_for("k", "w");
@@ -828,7 +830,7 @@ fn nine_thousand_wait_for_one_lock_and_each_gets_it() {
     const ALL: usize = 9_000;
     /// So many come one by one, so that their order is known.
     const IN_ORDER: usize = 60;
-    let files = Command::new("sh")
+    let files = process::Command::new("sh")
         .args(["-c", "ulimit -n"])
         .output()
         .unwrap()
@@ -971,4 +973,178 @@ fn the_module_can_be_unloaded_only_while_nobody_waits_and_the_holds_stay() {
     assert_eq!(cmd!(client, "PEXPIRETIME", "k"), deadline);
     assert_eq!(cmd!(client, "EXISTS", "other"), 0);
     assert!(cmd!(client, "LOCK.CHECK", "k", "served").is_error("ERR unknown command"));
+}
+
+/// On some servers a client that is woken twice in one turn of the loop is lost, or stops them.
+#[test]
+fn a_waiter_whose_time_is_up_may_be_unblocked_or_killed_in_the_same_moment() {
+    let server = Server::start();
+    let mut client = server.client();
+    for way in ["TIMEOUT", "ERROR", "KILL"] {
+        client.acquire("k", "a");
+        let mut waiter = server.waiter(&args!["LOCK.ACQUIRE", "k", "w", LONG, "BLOCK", 400]);
+        let mut next = server.waiter_for("k", "next");
+        let end = match way {
+            "KILL" => args!["CLIENT", "KILL", "ID", waiter.id()],
+            how => args!["CLIENT", "UNBLOCK", waiter.id(), how],
+        };
+        server.pause();
+        let paused = Instant::now();
+        client.send_pipeline(&[
+            args!["MULTI"],
+            args!["LOCK.RELEASE", "k", "a"],
+            end,
+            args!["EXEC"],
+        ]);
+        eventually("the time is up", || {
+            paused.elapsed() > Duration::from_millis(450)
+        });
+        server.resume();
+        let answers: Vec<_> = (0..4).map(|_| client.answer()).collect();
+        assert_eq!(answers[3][0], 1, "{way}: {answers:?}");
+        if way == "KILL" {
+            eventually("its connection is closed", || {
+                waiter.try_run(&["PING"]).is_err()
+            });
+        } else {
+            let told = told(&mut waiter);
+            let nothing = |answer: &Value| answer.is_nil() || answer.is_error("UNBLOCKED");
+            assert!(
+                !told.is_empty() && told.iter().all(nothing),
+                "{way}: {told:?}"
+            );
+        }
+        next.answer().fence();
+        assert_eq!(client.holder("k"), "next", "{way}");
+        client.release("k", "next");
+    }
+}
+
+#[test]
+fn a_waiter_that_wants_no_replies_holds_the_lock_all_the_same() {
+    let server = Server::start();
+    let mut client = server.client();
+    client.acquire("k", "a");
+    let mut silent = server.client();
+    silent.id();
+    silent.send_pipeline(&[
+        args!["CLIENT", "REPLY", "OFF"],
+        args!["LOCK.ACQUIRE", "k", "w", LONG, "BLOCK", 0],
+        args!["CLIENT", "REPLY", "ON"],
+    ]);
+    eventually("it waits", || client.queue("k") == ["w"]);
+    let mut next = server.waiter_for("k", "next");
+    client.release("k", "a");
+    assert_eq!(silent.answer(), "OK");
+    for _ in 0..3 {
+        assert!(next.still_waits());
+        assert_eq!(client.holder("k"), "w");
+    }
+    assert!(cmd!(silent, "LOCK.CHECK", "k", "w").int() > 0);
+}
+
+/// An owner asks again behind its own back: the queue is a matter of connections, not of owners.
+#[test]
+fn a_waiter_that_is_told_by_its_own_connection_next_command_keeps_its_number() {
+    let server = Server::start();
+    let mut client = server.client();
+    client.acquire("k", "a");
+    let mut waiter = server.client();
+    waiter.id();
+    waiter.send_pipeline(&[
+        args!["LOCK.ACQUIRE", "k", "w", LONG, "BLOCK", 0],
+        args!["LOCK.ACQUIRE", "k", "w", LONG],
+    ]);
+    eventually("it waits", || client.queue("k") == ["w"]);
+    client.release("k", "a");
+    let fence = waiter.answer().fence();
+    assert_eq!(waiter.answer(), fence);
+}
+
+/// Clients are blocked under another name than the lock's; whoever writes that one moves nobody.
+#[test]
+fn what_is_written_beside_a_lock_wakes_nobody() {
+    let server = Server::start();
+    let mut client = server.client();
+    for key in ["k", "a}b", "{tag}k", "", "{"] {
+        client.acquire(key, "a");
+        let mut waiter = server.waiter_for(key, "w");
+        let beside = [
+            format!("{{{key}}}:lock-wait"),
+            format!("{key}:lock-wait"),
+            format!("{{{key}}}"),
+        ];
+        for name in beside.iter().filter(|name| *name != key) {
+            for write in [
+                args!["RPUSH", name, "x"],
+                args!["DEL", name],
+                args!["ZADD", name, 1, "x"],
+                args!["DEL", name],
+                args!["XADD", name, "*", "f", "v"],
+                args!["DEL", name],
+            ] {
+                let answer = client.run(&write);
+                assert!(!answer.is_error(""), "{answer:?}");
+            }
+        }
+        assert!(waiter.still_waits(), "{key:?}");
+        let answers = at_once(
+            &mut client,
+            true,
+            &[args!["DEL", key], args!["RPUSH", key, "x"]],
+        );
+        assert_eq!(answers, [1, 1].map(Value::Int));
+        assert!(waiter.still_waits(), "{key:?}");
+        assert_eq!(cmd!(client, "LRANGE", key, 0, -1), ["x"]);
+        assert_eq!(cmd!(client, "DEL", key), 1);
+        waiter.answer().fence();
+        assert_eq!(client.holder(key), "w");
+        client.release(key, "w");
+    }
+}
+
+#[test]
+fn locks_that_come_and_go_leave_no_memory_behind() {
+    const MANY: usize = 20_000;
+    let server = Server::start();
+    let mut client = server.client();
+    let used = |client: &mut Client| client.info("memory")["used_memory"].parse::<i64>().unwrap();
+    let run = |client: &mut Client, of: &dyn Fn(usize) -> Command| {
+        let commands: Vec<_> = (0..MANY).map(of).collect();
+        for part in commands.chunks(500) {
+            for answer in client.pipeline(part) {
+                assert!(!answer.is_error("") && !answer.is_nil(), "{answer:?}");
+            }
+        }
+    };
+    let key = |n: usize| format!("lock:{n}");
+    let ways: [&dyn Fn(usize) -> Command; 5] = [
+        &|n| args!["LOCK.RELEASE", key(n), "a"],
+        &|n| args!["DEL", key(n)],
+        &|n| args!["PEXPIRE", key(n), 1],
+        &|n| args!["RENAME", key(n), "one"],
+        &|n| args!["SET", key(n), "another"],
+    ];
+    let mut first = None;
+    for way in ways {
+        run(&mut client, &|n| args!["LOCK.ACQUIRE", key(n), "a", LONG]);
+        let full = used(&mut client);
+        run(&mut client, way);
+        // What others wrote is not ours; what is left of ours must be nothing.
+        if cmd!(client, "DBSIZE").int() > 1 {
+            run(&mut client, &|n| args!["UNLINK", key(n)]);
+        }
+        cmd!(client, "DEL", "one");
+        eventually("the keys are gone", || cmd!(client, "DBSIZE") == 0);
+        let first = *first.get_or_insert_with(|| used(&mut client));
+        eventually("the memory is given back", || {
+            used(&mut client) < first + 300_000
+        });
+        assert!(full > first + 1_000_000);
+    }
+    run(&mut client, &|n| args!["LOCK.ACQUIRE", key(n), "a", LONG]);
+    assert_eq!(cmd!(client, "FLUSHALL"), "OK");
+    eventually("the memory is given back", || {
+        used(&mut client) < first.unwrap() + 300_000
+    });
 }

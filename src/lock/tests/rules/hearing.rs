@@ -1,0 +1,162 @@
+//! Whether anybody has heard of a grant.
+
+use super::*;
+
+/// `ben` was granted the lock, and has not been told.
+fn on_its_way() -> (Server, Ticket) {
+    let mut server = late_server();
+    server.gets("ann", 100);
+    let ben = server.waits("ben", 100);
+    server.release(LOCK, "ann").unwrap();
+    assert_eq!(server.holder(), held("ben", 100));
+    (server, ben)
+}
+
+#[test]
+fn a_grant_that_nobody_heard_of_goes_to_the_next() {
+    for answers in [Answers::Straight, Answers::Kept, Answers::Late] {
+        let mut server = server_like(Flavour {
+            answers,
+            ..Flavour::default()
+        });
+        server.gets("ann", 100);
+        let ben = server.waits("ben", 100);
+        let cid = server.waits("cid", 50);
+        server.release(LOCK, "ann").unwrap();
+        server.kill(ben);
+        written(&mut server);
+        server.at(0);
+        assert!(server.was_granted(cid).is_some(), "{answers:?}");
+        let over = Write::Set(LOCK, token("cid", Some(START + 50)));
+        assert_eq!(written(&mut server), [over], "{answers:?}");
+    }
+}
+
+#[test]
+fn a_grant_that_nobody_heard_of_is_given_back_if_nobody_waits() {
+    let (mut server, ben) = on_its_way();
+    server.kill(ben);
+    server.at(0);
+    assert_eq!(server.holder(), None);
+    assert!(server.locks.is_idle());
+}
+
+#[test]
+fn a_client_that_was_cut_off_with_an_error_has_not_heard_unless_it_has_its_answer() {
+    for (answers, holder) in [
+        (Answers::Straight, held("ben", 100)),
+        (Answers::Kept, None),
+        (Answers::Late, None),
+    ] {
+        let mut server = server_like(Flavour {
+            answers,
+            ..Flavour::default()
+        });
+        server.gets("ann", 100);
+        let ben = server.waits("ben", 100);
+        server.release(LOCK, "ann").unwrap();
+        server.unblock_by_error(ben);
+        server.at(0);
+        assert_eq!(server.holder(), holder, "{answers:?}");
+    }
+}
+
+#[test]
+fn a_grant_that_was_told_is_kept_when_its_client_dies_later() {
+    let (mut server, ben) = on_its_way();
+    server.turn();
+    server.kill(ben);
+    server.at(0);
+    assert_eq!(server.holder(), held("ben", 100));
+}
+
+#[test]
+fn an_answer_to_another_command_of_the_owner_counts_as_heard() {
+    let hears: [(&str, fn(&mut Server)); 3] = [
+        ("ACQUIRE", |server| drop(server.gets("ben", 1))),
+        ("RENEW", |server| drop(server.renew(LOCK, "ben", 100))),
+        ("CHECK", |server| drop(server.check(LOCK, "ben"))),
+    ];
+    for (command, hear) in hears {
+        // Before the waiter's end, or after it and before the tick.
+        for first in [true, false] {
+            let (mut server, ben) = on_its_way();
+            if first {
+                hear(&mut server);
+            }
+            server.kill(ben);
+            if !first {
+                hear(&mut server);
+            }
+            server.at(0);
+            assert_eq!(server.holder(), held("ben", 100), "{command}, {first}");
+        }
+    }
+}
+
+#[test]
+fn what_others_are_told_does_not_count_as_heard() {
+    let (mut server, ben) = on_its_way();
+    assert_eq!(
+        server.acquire(LOCK, "cid", 1, Patience::Try),
+        Ok(Acquired::Busy)
+    );
+    assert_eq!(server.check(LOCK, "cid"), Ok(None));
+    assert!(server.report(LOCK).unwrap().is_some());
+    server.kill(ben);
+    server.at(0);
+    assert_eq!(server.holder(), None);
+}
+
+#[test]
+fn a_grant_is_kept_while_another_waiter_of_the_owner_may_hear_of_it() {
+    for heard in [true, false] {
+        let mut server = late_server();
+        server.gets("ann", 100);
+        let one = server.waits("ben", 100);
+        let other = server.waits("ben", 100);
+        server.release(LOCK, "ann").unwrap();
+        server.kill(one);
+        server.tick();
+        assert_eq!(server.holder(), held("ben", 100));
+        if heard {
+            server.turn();
+        } else {
+            server.kill(other);
+        }
+        server.at(0);
+        assert_eq!(server.holder().is_some(), heard);
+    }
+}
+
+#[test]
+fn a_hold_that_somebody_else_wrote_is_never_given_back() {
+    let mut server = late_server();
+    server.gets("ann", 100);
+    let ben = server.waits("ben", 50);
+    server.set(LOCK, token("ben", Some(START + 200)));
+    server.tick();
+    assert!(server.line(LOCK).is_empty(), "ben has been granted it");
+    server.kill(ben);
+    server.at(0);
+    assert_eq!(server.holder(), held("ben", 200));
+}
+
+#[test]
+fn a_grant_that_was_overtaken_by_another_is_not_given_back() {
+    let (mut server, ben) = on_its_way();
+    server.release(LOCK, "ben").unwrap();
+    server.gets("ben", 30);
+    server.kill(ben);
+    server.at(0);
+    assert_eq!(server.holder(), held("ben", 30));
+}
+
+#[test]
+fn a_grant_is_given_back_where_its_database_went() {
+    let (mut server, ben) = on_its_way();
+    server.foreign(Write::Swap(0, 1));
+    server.kill(ben);
+    server.at(0);
+    assert!(server.keys.keys.is_empty());
+}

@@ -1,0 +1,137 @@
+//! While the server lets nothing be written.
+
+use super::*;
+
+/// `ben` waits for a lock that has expired, and that may not be handed on.
+fn refused(close: fn(&mut Server)) -> (Server, Ticket) {
+    let mut server = server();
+    server.gets("ann", 100);
+    let ben = server.waits("ben", 30);
+    close(&mut server);
+    server.at(101);
+    assert_eq!(server.was_granted(ben), None);
+    (server, ben)
+}
+
+fn pause(server: &mut Server) {
+    server.keys.paused = true;
+}
+
+fn close(server: &mut Server) {
+    server.keys.closed.insert(LOCK);
+}
+
+#[test]
+fn nothing_is_granted_and_it_is_tried_again_soon() {
+    for forbid in [pause, close] {
+        let (mut server, ben) = refused(forbid);
+        assert!(server.happened().offences.is_empty());
+        server.keys.paused = false;
+        server.keys.closed.clear();
+        let due = server.due().expect("it is tried again");
+        assert!(
+            (START + 102..=START + 111).contains(&due),
+            "at {}",
+            due - START
+        );
+        server.at(111);
+        assert!(server.was_granted(ben).is_some());
+    }
+}
+
+#[test]
+fn a_lock_that_is_refused_again_and_again_is_asked_for_less_and_less() {
+    let (mut server, ben) = refused(close);
+    let mut pauses = Vec::new();
+    for _ in 0..8 {
+        let due = server.due().unwrap();
+        pauses.push(due - server.now().ms());
+        server.set_clock(due);
+        server.tick();
+    }
+    assert!(pauses.is_sorted(), "{pauses:?}");
+    assert!(pauses[0] <= 10, "{pauses:?}");
+    assert_eq!(pauses.last(), Some(&100));
+    server.keys.closed.clear();
+    let due = server.due().unwrap() - START;
+    server.at(due);
+    assert!(server.was_granted(ben).is_some());
+    // The next refusal begins anew.
+    let cid = server.waits("cid", 30);
+    close(&mut server);
+    server.at(due + 31);
+    assert_eq!(server.was_granted(cid), None);
+    let again = server.due().unwrap() - server.now().ms();
+    assert!(again <= 10, "{again}");
+}
+
+#[test]
+fn a_closed_key_holds_up_no_other() {
+    let mut server = server();
+    for lock in [LOCK, LOCKS[1]] {
+        server.acquire(lock, "ann", 100, Patience::Try).unwrap();
+        server.acquire(lock, "ben", 100, Patience::Forever).unwrap();
+    }
+    close(&mut server);
+    server.at(101);
+    let owner = |lock| server.keys.get(lock).map(|key| key.content.clone());
+    assert_eq!(owner(LOCKS[1]), Some(Content::Token(b"ben".to_vec())));
+    assert_ne!(owner(LOCK), Some(Content::Token(b"ben".to_vec())));
+}
+
+#[test]
+fn waits_end_on_time_all_the_same() {
+    for forbid in [pause, close] {
+        let mut server = server();
+        server.gets("ann", 100);
+        let ben = server.waits_for(150, "ben", 30);
+        forbid(&mut server);
+        server.at(151);
+        assert_eq!(server.told.get(&ben), Some(&Told::TimedOut));
+    }
+}
+
+#[test]
+fn a_grant_that_nobody_heard_of_is_given_back_when_that_is_possible_again() {
+    for forbid in [pause, close] {
+        let mut server = late_server();
+        server.gets("ann", 100);
+        let ben = server.waits("ben", 100);
+        server.release(LOCK, "ann").unwrap();
+        server.kill(ben);
+        forbid(&mut server);
+        server.at(20);
+        assert_eq!(server.holder(), held("ben", 100));
+        server.keys.paused = false;
+        server.keys.closed.clear();
+        server.at(40);
+        assert_eq!(server.holder(), None);
+    }
+}
+
+#[test]
+fn what_is_put_off_is_asked_anew_when_it_is_done() {
+    let mut server = late_server();
+    server.gets("ann", 100);
+    let ben = server.waits("ben", 100);
+    server.release(LOCK, "ann").unwrap();
+    server.kill(ben);
+    close(&mut server);
+    server.at(20);
+    // In the meantime its owner has asked.
+    assert!(server.check(LOCK, "ben").unwrap().is_some());
+    server.keys.closed.clear();
+    server.at(40);
+    assert_eq!(server.holder(), held("ben", 100));
+}
+
+#[test]
+fn a_pause_does_not_last_longer_because_the_clock_is_set_back() {
+    let (mut server, ben) = refused(pause);
+    server.keys.paused = false;
+    server.set_clock(START - 3_600_000);
+    server.del(LOCK);
+    server.tick();
+    server.turn();
+    assert!(server.was_granted(ben).is_some());
+}

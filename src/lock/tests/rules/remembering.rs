@@ -1,0 +1,118 @@
+//! What is remembered, for how long, and what it is worth.
+
+use super::*;
+use crate::lock::tests::simulated::name;
+
+fn remembers(server: &Server, lock: Lock) -> bool {
+    server.locks.concerns(name(lock))
+}
+
+#[test]
+fn a_released_lock_is_forgotten() {
+    let mut server = server();
+    server.gets("ann", 100);
+    server.release(LOCK, "ann").unwrap();
+    assert!(!remembers(&server, LOCK));
+    assert!(server.locks.is_idle());
+    assert_eq!(server.due(), None);
+}
+
+#[test]
+fn a_lock_whose_key_goes_by_itself_is_forgotten() {
+    let ends: [(&str, fn(&mut Server)); 4] = [
+        ("DEL", |server| server.del(LOCK)),
+        ("RENAME", |server| {
+            server.foreign(Write::Rename(LOCK, LOCKS[1]))
+        }),
+        ("RPUSH", |server| server.set(LOCK, no_lock(None))),
+        ("expiry", |server| {
+            server.lags_until(101);
+            server.expire_cycle(&LOCKS);
+        }),
+    ];
+    for (how, end) in ends {
+        let mut server = server();
+        server.gets("ann", 100);
+        assert!(remembers(&server, LOCK));
+        end(&mut server);
+        server.tick();
+        assert!(!remembers(&server, LOCK), "{how}");
+    }
+}
+
+#[test]
+fn an_entry_about_another_owner_counts_for_nothing() {
+    let mut server = server();
+    let number = server.gets("ann", 100);
+    // Nobody has seen to the change when it is asked about.
+    server.foreign(Write::Set(LOCK, token("ben", None)));
+    assert!(
+        server
+            .report(LOCK)
+            .unwrap()
+            .unwrap()
+            .holder
+            .unwrap()
+            .grant
+            .is_none()
+    );
+    assert!(server.gets("ben", 100) > number);
+}
+
+#[test]
+fn a_server_that_takes_over_knows_no_numbers_and_gives_higher_ones() {
+    let mut server = server();
+    let number = server.gets("ann", 100);
+    server.reload();
+    let second = server.gets("ann", 100);
+    assert!(second > number);
+    assert_eq!(server.gets("ann", 100), second);
+    server.lags_until(1);
+    server.restart();
+    assert!(server.gets("ann", 100) > second);
+    assert_eq!(server.holder(), held("ann", 101));
+}
+
+#[test]
+fn a_line_survives_a_reload() {
+    let mut server = server();
+    server.gets("ann", 100);
+    let ben = server.waits("ben", 30);
+    server.reload();
+    server.at(101);
+    assert!(server.was_granted(ben).is_some());
+}
+
+#[test]
+fn a_swap_leaves_no_entry_behind() {
+    for (earlier, later) in [(0, 1), (1, 0), (0, 0)] {
+        let mut server = server_like(Flavour {
+            notes_late: true,
+            ..Flavour::default()
+        });
+        server.gets("ann", 100);
+        server.del(LOCK);
+        server.foreign(Write::Swap(earlier, later));
+        server.at(0);
+        for lock in LOCKS {
+            assert!(!remembers(&server, lock), "{lock:?}");
+        }
+    }
+}
+
+#[test]
+fn reading_changes_nothing() {
+    let mut server = late_server();
+    server.gets("ann", 100);
+    let ben = server.waits("ben", 10);
+    written(&mut server);
+    server.lags_until(101);
+    server.keys.removes_expired = false;
+    for _ in 0..2 {
+        let report = server.report(LOCK).unwrap().expect("somebody waits");
+        assert_eq!((report.holder, report.queue), (None, 1));
+        assert_eq!(server.check(LOCK, "ben"), Ok(None));
+    }
+    assert_eq!(server.line(LOCK), [ben]);
+    assert_eq!(written(&mut server), []);
+}

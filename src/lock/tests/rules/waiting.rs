@@ -1,0 +1,170 @@
+//! Standing in line.
+
+use super::*;
+
+#[test]
+fn the_ttl_starts_at_the_grant() {
+    let mut server = server();
+    server.gets("ann", 100);
+    let ben = server.waits("ben", 30);
+    server.lags_until(80);
+    server.release(LOCK, "ann").unwrap();
+    server.turn();
+    assert!(server.was_granted(ben).is_some());
+    assert_eq!(server.holder(), held("ben", 110));
+}
+
+#[test]
+fn waiters_are_served_in_the_order_in_which_they_came() {
+    let mut server = server();
+    let mut last = server.gets("ann", 10);
+    let waiters = ["ben", "cid", "dot"].map(|owner| (owner, server.waits(owner, 10)));
+    let mut holder = "ann";
+    for (owner, ticket) in waiters {
+        assert_eq!(server.release(LOCK, holder), Ok(true));
+        server.turn();
+        let number = server.was_granted(ticket).expect("it is its turn");
+        assert!(number > last);
+        (holder, last) = (owner, number);
+    }
+}
+
+#[test]
+fn nobody_overtakes_those_who_wait() {
+    let mut server = late_server();
+    server.gets("ann", 10);
+    server.waits("ben", 10);
+    server.lags_until(11);
+    // The timer has not rung, and the lock is free to look at.
+    assert_eq!(
+        server.acquire(LOCK, "cid", 10, Patience::Try),
+        Ok(Acquired::Busy)
+    );
+    assert_eq!(server.holder(), held("ben", 21));
+}
+
+#[test]
+fn a_waiter_whose_time_is_up_is_never_granted() {
+    // Up in the same millisecond, or before; seen by a release, or by the tick.
+    for (at, by_release) in [(50, true), (51, true), (101, false)] {
+        let mut server = server();
+        server.gets("ann", 100);
+        let ben = server.waits_for(50, "ben", 10);
+        server.lags_until(at);
+        if by_release {
+            assert_eq!(server.release(LOCK, "ann"), Ok(true));
+        } else {
+            server.tick();
+        }
+        server.turn();
+        assert_eq!(server.told.get(&ben), Some(&Told::TimedOut), "at {at}");
+        assert_eq!(server.holder(), None, "at {at}");
+    }
+}
+
+#[test]
+fn one_whose_time_is_up_does_not_hold_up_the_next() {
+    let mut server = server();
+    server.gets("ann", 100);
+    server.waits_for(50, "ben", 10);
+    let cid = server.waits("cid", 10);
+    server.lags_until(60);
+    server.release(LOCK, "ann").unwrap();
+    server.turn();
+    assert!(server.was_granted(cid).is_some());
+}
+
+#[test]
+fn a_wait_ends_on_time_with_nothing() {
+    let mut server = server();
+    server.gets("ann", 100);
+    let ben = server.waits_for(50, "ben", 10);
+    server.at(49);
+    assert_eq!(server.told.get(&ben), None);
+    server.at(51);
+    assert_eq!(server.told.get(&ben), Some(&Told::TimedOut));
+}
+
+#[test]
+fn a_client_that_is_unblocked_leaves_the_line() {
+    let fates: [fn(&mut Server, Ticket); 3] =
+        [Server::unblock, Server::unblock_by_error, Server::kill];
+    for fate in fates {
+        let mut server = server();
+        server.gets("ann", 100);
+        let ben = server.waits("ben", 10);
+        let cid = server.waits("cid", 10);
+        fate(&mut server, ben);
+        assert_eq!(server.line(LOCK), [cid]);
+        fate(&mut server, cid);
+        assert!(server.locks.is_idle());
+        assert_eq!(server.due(), None);
+    }
+}
+
+#[test]
+fn nobody_waits_for_what_it_holds() {
+    let mut server = server();
+    server.gets("ann", 100);
+    let one = server.waits("ben", 10);
+    let other = server.waits("ben", 20);
+    server.release(LOCK, "ann").unwrap();
+    server.turn();
+    assert!(server.was_granted(one).is_some());
+    assert_eq!(server.was_granted(one), server.was_granted(other));
+    assert_eq!(server.holder(), held("ben", 20), "the later of the two");
+}
+
+#[test]
+fn a_line_waits_on_when_its_key_becomes_something_else() {
+    let mut server = server();
+    server.gets("ann", 100);
+    let ben = server.waits("ben", 10);
+    server.set(LOCK, no_lock(None));
+    server.at(200);
+    assert_eq!(server.line(LOCK), [ben]);
+    server.del(LOCK);
+    server.at(200);
+    assert_eq!(server.holder(), held("ben", 210));
+}
+
+#[test]
+fn more_waiters_than_a_tick_can_see_to_are_told_in_the_next() {
+    let mut server = server();
+    server.gets("ann", 1000);
+    for _ in 0..600 {
+        server.waits_for(50, "ben", 10);
+    }
+    server.lags_until(50);
+    let mut ticks = 0;
+    while ticks < 10 && server.due().is_some_and(|due| due <= START + 50) {
+        server.tick();
+        ticks += 1;
+    }
+    server.turn();
+    assert_eq!((ticks, server.told.len()), (3, 600));
+}
+
+#[test]
+fn one_that_cannot_be_blocked_leaves_no_trace() {
+    let mut server = server();
+    server.gets("ann", 100);
+    let busy = server.acquire_unblockable(LOCK, "ben", 10, Patience::Forever);
+    assert_eq!(busy, Ok(Acquired::Busy));
+    assert!(server.line(LOCK).is_empty());
+    assert_eq!(server.due(), None);
+}
+
+#[test]
+fn a_replica_sends_away_whoever_still_waits() {
+    let mut server = server();
+    server.gets("ann", 100);
+    let ben = server.waits("ben", 10);
+    server.demote(false);
+    server.turn();
+    assert_eq!(server.told.get(&ben), Some(&Told::SentAway));
+    assert_eq!(server.due(), None, "a replica has nothing to do");
+    server.lags_until(150);
+    server.promote();
+    server.gets("cid", 10);
+}

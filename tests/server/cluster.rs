@@ -1,0 +1,632 @@
+//! Clusters: locks whose slots move, nodes that fall silent, replicas that take over.
+
+use crate::support::*;
+
+const LONG: u32 = 600_000;
+
+#[test]
+fn a_key_of_another_node_is_moved() {
+    let cluster = Cluster::start(2);
+    let key = cluster.key_on(1, "k");
+    let slot = cluster.slot_of(&key);
+    let moved = format!("MOVED {slot} 127.0.0.1:{}", cluster.node(1).port());
+    let mut client = cluster.client(0);
+    for command in [
+        args!["LOCK.ACQUIRE", key, "a", LONG],
+        args!["LOCK.ACQUIRE", key, "a", LONG, "BLOCK", 0],
+        args!["LOCK.RELEASE", key, "a"],
+        args!["LOCK.RENEW", key, "a", LONG],
+        args!["LOCK.CHECK", key, "a"],
+        args!["LOCK.INFO", key],
+    ] {
+        assert_eq!(client.run(&command).error(), moved, "{command:?}");
+    }
+    assert!(cmd!(cluster.client(1), "LOCK.ACQUIRE", key, "a", LONG).int() > 0);
+}
+
+/// How a lock may go on the node that its slot is leaving, and whether its hold has moved before.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Goes {
+    /// MIGRATE takes the key, and the hold with it.
+    WithMigrate,
+    /// The hold is over while its key is still here.
+    Expires,
+    /// Somebody deletes it here.
+    IsDeleted,
+    /// The owner releases it here.
+    IsReleased,
+}
+
+#[test]
+fn a_slot_that_leaves_grants_nothing_and_its_waiters_are_moved() {
+    for goes in [
+        Goes::WithMigrate,
+        Goes::Expires,
+        Goes::IsDeleted,
+        Goes::IsReleased,
+    ] {
+        let cluster = Cluster::with(2, Setup::append_only);
+        let key = cluster.key_on(0, "k");
+        let slot = cluster.slot_of(&key);
+        let (mut here, mut there) = (cluster.client(0), cluster.client(1));
+        let fence = cmd!(here, "LOCK.ACQUIRE", key, "a", LONG).int();
+        let mut waiters = ["b", "c"]
+            .map(|owner| cluster.waiter(0, &args!["LOCK.ACQUIRE", key, owner, LONG, "BLOCK", 0]));
+        cluster.set_importing(slot, 0, 1);
+        cluster.set_migrating(slot, 0, 1);
+        let deadline = cmd!(here, "PEXPIRETIME", key).int();
+        let mut to_be_moved = 0;
+        match goes {
+            Goes::WithMigrate => assert_eq!(cluster.migrate_key(&key, 0, 1), "OK"),
+            Goes::Expires => {
+                assert_eq!(cmd!(here, "LOCK.RENEW", key, "a", 100), 1);
+                eventually("the hold is over", || {
+                    cmd!(here, "LOCK.CHECK", key, "a").is_error("ASK")
+                });
+            }
+            Goes::IsDeleted => assert_eq!(cmd!(here, "DEL", key), 1),
+            Goes::IsReleased => {
+                // The key is there, so that the server takes the write: the lock goes on to the
+                // first in line, and with it to the other node.
+                assert_eq!(cmd!(here, "LOCK.RELEASE", key, "a"), 1);
+                assert!(waiters[0].answer().int() > fence);
+                assert_eq!(cluster.migrate_key(&key, 0, 1), "OK");
+                to_be_moved = 1;
+            }
+        }
+        let ask = cmd!(here, "LOCK.ACQUIRE", key, "d", LONG);
+        assert!(ask.is_error("ASK"), "{goes:?}: {ask:?}");
+        cluster.let_pass(0, 300);
+        for waiter in &mut waiters[to_be_moved..] {
+            assert!(waiter.no_answer_yet(), "{goes:?}");
+        }
+        assert_eq!(
+            cmd!(here, "CLUSTER", "COUNTKEYSINSLOT", slot),
+            0,
+            "{goes:?}"
+        );
+
+        // The other node is asked meanwhile.
+        let owner = match goes {
+            Goes::WithMigrate => "a",
+            Goes::IsReleased => "b",
+            Goes::Expires | Goes::IsDeleted => {
+                assert_eq!(cmd!(there, "ASKING"), "OK");
+                assert!(cmd!(there, "LOCK.ACQUIRE", key, "x", LONG).int() > fence);
+                "x"
+            }
+        };
+        cluster.set_slot_owner(slot, 0, 1);
+        let moved = format!("MOVED {slot} 127.0.0.1:{}", cluster.node(1).port());
+        for waiter in &mut waiters[to_be_moved..] {
+            assert_eq!(waiter.answer().error(), moved, "{goes:?}");
+        }
+        assert_eq!(cmd!(there, "GET", key), owner, "{goes:?}");
+        if goes == Goes::WithMigrate {
+            // MIGRATE itself tells the time that is left, not the deadline.
+            let moved = cmd!(there, "PEXPIRETIME", key).int();
+            assert!(moved.abs_diff(deadline) < 500, "{moved} is not {deadline}");
+        }
+        assert!(cmd!(there, "LOCK.CHECK", key, owner).int() > 0, "{goes:?}");
+        assert!(
+            cmd!(there, "LOCK.ACQUIRE", key, owner, LONG).int() > fence,
+            "{goes:?}"
+        );
+        let mut waiter = cluster.waiter(1, &args!["LOCK.ACQUIRE", key, "e", LONG, "BLOCK", 0]);
+        assert_eq!(cmd!(there, "LOCK.RELEASE", key, owner), 1, "{goes:?}");
+        assert!(waiter.answer().int() > fence, "{goes:?}");
+        let written = cluster.node(0).aof_commands();
+        for owner in ["c", "d", "e"] {
+            let line = format!("SET {key} {owner} ");
+            assert!(!written.iter().any(|l| l.starts_with(&line)), "{goes:?}");
+        }
+        cluster.node(0).wait_until_unloaded();
+    }
+}
+
+#[test]
+fn a_waiter_that_dies_after_its_grant_in_a_slot_that_leaves_is_no_reason_to_grant_there() {
+    let cluster = Cluster::start(2);
+    let key = cluster.key_on(0, "k");
+    let slot = cluster.slot_of(&key);
+    let mut here = cluster.client(0);
+    cmd!(here, "LOCK.ACQUIRE", key, "a", LONG);
+    let mut first = cluster.waiter(0, &args!["LOCK.ACQUIRE", key, "b", LONG, "BLOCK", 0]);
+    let mut second = cluster.waiter(0, &args!["LOCK.ACQUIRE", key, "c", LONG, "BLOCK", 0]);
+    cluster.set_importing(slot, 0, 1);
+    cluster.set_migrating(slot, 0, 1);
+    // The grant is written, its client dies, and the key has left before it can be taken back.
+    here.send_pipeline(&[
+        args!["MULTI"],
+        args!["LOCK.RELEASE", key, "a"],
+        args!["CLIENT", "KILL", "ID", first.id()],
+        args!["EXEC"],
+        args!["MIGRATE", "127.0.0.1", cluster.node(1).port(), key, 0, 5000],
+    ]);
+    let answers: Vec<Value> = (0..5).map(|_| here.answer()).collect();
+    assert_eq!(answers[3][1], 1, "{answers:?}");
+    assert_eq!(answers[4], "OK");
+    cluster.set_slot_owner(slot, 0, 1);
+    let answer = second.answer();
+    assert!(answer.is_error("MOVED"), "{answer:?}");
+    assert_eq!(cmd!(cluster.client(1), "GET", key), "b");
+}
+
+#[test]
+fn a_waiter_on_the_node_that_a_slot_comes_to_is_granted_once_it_has_come() {
+    let cluster = Cluster::start(2);
+    let key = cluster.key_on(0, "k");
+    let slot = cluster.slot_of(&key);
+    let mut there = cluster.client(1);
+    cluster.set_importing(slot, 0, 1);
+    cluster.set_migrating(slot, 0, 1);
+    let mut asked = |command: &Command| {
+        assert_eq!(cmd!(there, "ASKING"), "OK");
+        there.run(command)
+    };
+    let fence = asked(&args!["LOCK.ACQUIRE", key, "a", LONG]).int();
+    let mut waiters = ["b", "c"].map(|owner| {
+        let mut waiter = cluster.client(1);
+        assert_eq!(cmd!(waiter, "ASKING"), "OK");
+        waiter.send(&args!["LOCK.ACQUIRE", key, owner, LONG, "BLOCK", 0]);
+        waiter
+    });
+    cluster.node(1).wait_for_blocked_clients(2);
+    let first = cluster.owner_first_in_line(1, &key);
+    // A release is a client's own write, which the node takes for a client that was sent to it.
+    assert_eq!(asked(&args!["LOCK.RELEASE", key, "a"]), 1);
+    let index = usize::from(first == "c");
+    let granted = waiters[index].answer().int();
+    assert!(granted > fence);
+    // A deletion is followed by a write of ours, and that is nobody's who was sent.
+    assert_eq!(asked(&args!["DEL", key]), 1);
+    cluster.let_pass(1, 200);
+    assert!(waiters[1 - index].no_answer_yet());
+    cluster.set_slot_owner(slot, 0, 1);
+    assert!(waiters[1 - index].answer().int() > granted);
+    let owner = ["b", "c"][1 - index];
+    assert_eq!(cmd!(cluster.client(1), "GET", key), owner);
+}
+
+#[test]
+fn a_slot_that_stays_after_all_grants_again() {
+    let cluster = Cluster::start(2);
+    let key = cluster.key_on(0, "k");
+    let slot = cluster.slot_of(&key);
+    let mut here = cluster.client(0);
+    let fence = cmd!(here, "LOCK.ACQUIRE", key, "a", LONG).int();
+    let mut waiter = cluster.waiter(0, &args!["LOCK.ACQUIRE", key, "b", LONG, "BLOCK", 0]);
+    cluster.set_importing(slot, 0, 1);
+    cluster.set_migrating(slot, 0, 1);
+    assert_eq!(cmd!(here, "DEL", key), 1);
+    cluster.let_pass(0, 200);
+    assert!(waiter.no_answer_yet());
+    // Meanwhile the other node has granted it, and lost it again.
+    let mut there = cluster.client(1);
+    cmd!(there, "ASKING");
+    let fence_there = cmd!(there, "LOCK.ACQUIRE", key, "x", LONG).int();
+    cmd!(there, "ASKING");
+    assert_eq!(cmd!(there, "LOCK.RELEASE", key, "x"), 1);
+    assert_eq!(cmd!(here, "CLUSTER", "SETSLOT", slot, "STABLE"), "OK");
+    let granted = waiter.answer().int();
+    assert!(granted > fence_there && fence_there > fence);
+    assert_eq!(cmd!(here, "GET", key), "b");
+}
+
+#[test]
+fn numbers_rise_while_a_slot_goes_to_and_fro() {
+    for with_a_waiter in [true, false] {
+        let cluster = Cluster::start(3);
+        let key = cluster.key_on(0, "k");
+        let mut last = 0;
+        for (round, to) in [1, 0, 2, 1, 0].into_iter().enumerate() {
+            let from = cluster.index_of(&key);
+            let mut client = cluster.client(from);
+            let mut waiter = with_a_waiter.then(|| {
+                cmd!(client, "LOCK.ACQUIRE", key, "a", LONG);
+                cluster.waiter(from, &args!["LOCK.ACQUIRE", key, "w", LONG, "BLOCK", 0])
+            });
+            cluster.move_slot_of(&key, to);
+            cluster.wait_until_known();
+            if let Some(waiter) = &mut waiter {
+                assert!(waiter.answer().is_error("MOVED"), "round {round}");
+            }
+            let mut client = cluster.client(to);
+            for _ in 0..3 {
+                cmd!(client, "LOCK.RELEASE", key, "a");
+                let fence = cmd!(client, "LOCK.ACQUIRE", key, "a", LONG).int();
+                assert!(
+                    fence > last,
+                    "with_a_waiter={with_a_waiter}, round {round}, on node {to}: {fence} after {last}"
+                );
+                last = fence;
+            }
+        }
+    }
+}
+
+#[test]
+fn numbers_rise_when_a_slot_without_keys_goes_to_and_fro() {
+    let cluster = Cluster::start(2);
+    let key = cluster.key_on(0, "k");
+    let mut last = 0;
+    for (round, to) in [1, 0, 1, 0].into_iter().enumerate() {
+        cluster.move_slot_of(&key, to);
+        cluster.wait_until_known();
+        let mut client = cluster.client(to);
+        let fence = cmd!(client, "LOCK.ACQUIRE", key, "a", LONG).int();
+        assert!(
+            fence > last,
+            "round {round}, on node {to}: {fence} after {last}"
+        );
+        last = fence;
+        assert_eq!(cmd!(client, "LOCK.RELEASE", key, "a"), 1);
+    }
+}
+
+#[test]
+fn locks_with_hash_tags_and_braces_are_waited_for_and_their_waiters_are_moved() {
+    let cluster = Cluster::start(2);
+    let keys = [
+        "{", "}", "{}", "{}x", "a}b", "{a}b", "a{b}c", "{{a}}", "{a}{b}", "{}{a}", "a{", "a{}b",
+        "}{", "x{}}",
+    ];
+    let mut waiters = Vec::new();
+    for key in keys {
+        let home = cluster.index_of(key);
+        let mut client = cluster.client(home);
+        assert!(
+            cmd!(client, "LOCK.ACQUIRE", key, "a", LONG).int() > 0,
+            "{key}"
+        );
+        let mut first = cluster.waiter(home, &args!["LOCK.ACQUIRE", key, "b", LONG, "BLOCK", 0]);
+        let second = cluster.waiter(home, &args!["LOCK.ACQUIRE", key, "c", LONG, "BLOCK", 0]);
+        assert_eq!(cmd!(client, "LOCK.RELEASE", key, "a"), 1, "{key}");
+        assert!(first.answer().int() > 0, "{key}");
+        waiters.push((key, home, second));
+    }
+    for (key, home, mut waiter) in waiters {
+        let slot = cluster.slot_of(key);
+        let to = 1 - home;
+        // Two keys may share a slot, so that it has left already.
+        if cluster.index_of(key) == home {
+            cluster.set_importing(slot, home, to);
+            cluster.set_migrating(slot, home, to);
+            for key in keys {
+                if cluster.slot_of(key) == slot {
+                    assert_eq!(cluster.migrate_key(key, home, to), "OK", "{key}");
+                }
+            }
+            cluster.set_slot_owner(slot, home, to);
+        }
+        let moved = format!("MOVED {slot} 127.0.0.1:{}", cluster.node(to).port());
+        assert_eq!(waiter.answer().error(), moved, "{key}");
+        assert_eq!(cmd!(cluster.client(to), "GET", key), "b", "{key}");
+    }
+}
+
+#[test]
+fn nothing_is_granted_while_the_cluster_is_down() {
+    let cluster = Cluster::start(3);
+    let mut client = cluster.client(0);
+    let (key, other) = (cluster.key_on(0, "k"), cluster.key_on(0, "other"));
+    cmd!(client, "LOCK.ACQUIRE", key, "a", LONG);
+    let mut waiter = cluster.waiter(0, &args!["LOCK.ACQUIRE", key, "b", LONG, "BLOCK", 0]);
+    // Of three masters two are still a majority, which says that the third has failed.
+    cluster.node(2).pause();
+    eventually("the cluster is down", || {
+        cmd!(client, "LOCK.ACQUIRE", other, "a", LONG).is_error("CLUSTERDOWN")
+    });
+    let answer = waiter.answer();
+    assert!(answer.is_error("CLUSTERDOWN"), "{answer:?}");
+    assert!(cmd!(client, "LOCK.RELEASE", key, "a").is_error("CLUSTERDOWN"));
+    cluster.node(2).resume();
+    eventually("the cluster is well again", || {
+        cmd!(client, "LOCK.CHECK", key, "a") != Value::Nil
+            && cmd!(client, "LOCK.RELEASE", key, "a") == 1
+    });
+    assert!(cmd!(client, "LOCK.ACQUIRE", key, "b", LONG).int() > 0);
+}
+
+#[test]
+fn a_lock_that_expires_in_a_cluster_that_is_down_is_not_granted() {
+    let cluster = Cluster::with(3, |setup| {
+        setup
+            .append_only()
+            .config("cluster-allow-reads-when-down yes")
+    });
+    let mut client = cluster.client(0);
+    let key = cluster.key_on(0, "k");
+    cmd!(client, "LOCK.ACQUIRE", key, "a", LONG);
+    cluster.node(2).pause();
+    // The hold ends within a moment after the cluster went down, or a moment before.
+    eventually("the cluster is down", || {
+        cmd!(client, "LOCK.RENEW", key, "a", 300).is_error("CLUSTERDOWN")
+    });
+    eventually("the hold is over", || cmd!(client, "GET", key).is_nil());
+    let refused = cmd!(client, "LOCK.ACQUIRE", key, "c", LONG, "BLOCK", 0);
+    assert!(refused.is_error("CLUSTERDOWN"), "{refused:?}");
+    cluster.node(2).resume();
+    eventually("the cluster is well again", || {
+        !cmd!(client, "LOCK.ACQUIRE", key, "d", LONG).is_error("CLUSTERDOWN")
+    });
+    assert_eq!(cmd!(client, "GET", key), "d");
+}
+
+#[test]
+fn a_replica_that_takes_over_keeps_the_holds_and_the_waiters_are_sent_away() {
+    let mut cluster = Cluster::start(2);
+    let key = cluster.key_on(0, "k");
+    let heir = cluster.add_replica_of(0, Setup::new());
+    let mut last = 0;
+    // No more than there and back: a third failover at once puzzles the servers themselves.
+    for (from, to) in [(0, heir), (heir, 0)] {
+        let mut client = cluster.client(from);
+        for _ in 0..3 {
+            cmd!(client, "LOCK.RELEASE", key, "a");
+            let fence = cmd!(client, "LOCK.ACQUIRE", key, "a", LONG).int();
+            assert!(fence > last, "{from} to {to}: {fence} after {last}");
+            last = fence;
+        }
+        let deadline = cmd!(client, "PEXPIRETIME", key).int();
+        let mut waiter = cluster.waiter(from, &args!["LOCK.ACQUIRE", key, "b", LONG, "BLOCK", 0]);
+        cluster.node(to).wait_until_in_sync_with(cluster.node(from));
+        cluster.wait_until_replica_is_known(to, from);
+        cluster.fail_over_to(to);
+        let answer = waiter.answer();
+        assert!(
+            answer.is_error("UNBLOCKED") || answer.is_error("MOVED"),
+            "{answer:?}"
+        );
+        cluster.node(to).wait_for_role(Role::Master);
+        cluster.node(from).wait_for_role(Role::Replica);
+        cluster.wait_until_ok();
+        eventually("the failover is known", || cluster.index_of(&key) == to);
+
+        let mut old = cluster.client(from);
+        let answer = cmd!(old, "LOCK.ACQUIRE", key, "a", LONG);
+        assert!(answer.is_error("MOVED"), "{answer:?}");
+        let mut client = cluster.client(to);
+        assert_eq!(cmd!(client, "GET", key), "a");
+        assert_eq!(cmd!(client, "PEXPIRETIME", key), deadline);
+        assert_eq!(cmd!(client, "LOCK.ACQUIRE", key, "b", LONG), Value::Nil);
+        let fence = cmd!(client, "LOCK.ACQUIRE", key, "a", LONG).int();
+        assert!(fence > last, "{fence} after {last}");
+        last = fence;
+        assert_eq!(cmd!(client, "LOCK.ACQUIRE", key, "a", LONG), last);
+        // Nothing is left of the wait on the node that is a replica now.
+        cluster.node(from).wait_until_unloaded();
+        let path = cluster.module_path(to);
+        assert_eq!(cmd!(cluster.client(from), "MODULE", "LOAD", path), "OK");
+    }
+}
+
+#[test]
+fn a_lock_that_expires_during_a_failover_is_granted_by_one_side_only() {
+    let mut cluster = Cluster::start(2);
+    let key = cluster.key_on(0, "k");
+    let heir = cluster.add_replica_of(0, Setup::new());
+    for ttl in [1, 60] {
+        let (from, to) = if cluster.index_of(&key) == 0 {
+            (0, heir)
+        } else {
+            (heir, 0)
+        };
+        let mut here = cluster.client(from);
+        cmd!(here, "DEL", key);
+        let fence = cmd!(here, "LOCK.ACQUIRE", key, "a", LONG).int();
+        let mut waiter = cluster.waiter(from, &args!["LOCK.ACQUIRE", key, "b", LONG, "BLOCK", 0]);
+        cluster.node(to).wait_until_in_sync_with(cluster.node(from));
+        cluster.wait_until_replica_is_known(to, from);
+        // The hold ends before the failover has begun, or in the middle of it.
+        assert_eq!(cmd!(here, "LOCK.RENEW", key, "a", ttl), 1);
+        cluster.fail_over_to(to);
+        let answer = waiter.answer();
+        cluster.node(to).wait_for_role(Role::Master);
+        cluster.node(from).wait_for_role(Role::Replica);
+        cluster.wait_until_ok();
+        eventually("the failover is known", || cluster.index_of(&key) == to);
+        let mut client = cluster.client(to);
+        match answer {
+            // Granted before the pause, and the heir knows of it.
+            Value::Int(number) => {
+                assert!(number > fence);
+                assert_eq!(cmd!(client, "GET", key), "b");
+            }
+            error => {
+                assert!(
+                    error.is_error("UNBLOCKED") || error.is_error("MOVED"),
+                    "{error:?}"
+                );
+                assert_ne!(cmd!(client, "GET", key), "b");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_node_that_starts_again_goes_on_with_higher_numbers() {
+    let cluster = Cluster::with(2, Setup::append_only);
+    let key = cluster.key_on(0, "k");
+    let mut last = 0;
+    for round in 0..3 {
+        let mut client = cluster.client(0);
+        for _ in 0..3 {
+            cmd!(client, "LOCK.RELEASE", key, "a");
+            let fence = cmd!(client, "LOCK.ACQUIRE", key, "a", LONG).int();
+            assert!(fence > last, "round {round}: {fence} after {last}");
+            last = fence;
+        }
+        cluster.node(0).kill_9();
+        cluster.node(0).restart();
+        cluster.wait_until_ok();
+        let mut client = cluster.client(0);
+        eventually("the node serves its slots", || {
+            !cmd!(client, "LOCK.CHECK", key, "a").is_error("CLUSTERDOWN")
+        });
+        let fence = cmd!(client, "LOCK.ACQUIRE", key, "a", LONG).int();
+        assert!(fence > last, "round {round}: {fence} after {last}");
+        assert_eq!(cmd!(client, "LOCK.ACQUIRE", key, "a", LONG), fence);
+        last = fence;
+    }
+}
+
+#[test]
+fn a_replica_of_a_cluster_that_starts_again_is_a_replica() {
+    let mut cluster = Cluster::start(2);
+    let key = cluster.key_on(0, "k");
+    let replica = cluster.add_replica_of(0, Setup::new());
+    cmd!(cluster.client(0), "LOCK.ACQUIRE", key, "a", LONG);
+    cluster.node(replica).restart();
+    cluster
+        .node(replica)
+        .wait_until_in_sync_with(cluster.node(0));
+    let mut client = cluster.client(replica);
+    assert!(cmd!(client, "LOCK.ACQUIRE", key, "b", LONG).is_error("MOVED"));
+    assert_eq!(cmd!(client, "READONLY"), "OK");
+    assert!(cmd!(client, "LOCK.CHECK", key, "a").int() > 0);
+    assert_eq!(cmd!(client, "LOCK.INFO", key)["count"], 1);
+    // READONLY lets clients read, and sends writes on.
+    let answer = cmd!(client, "LOCK.RELEASE", key, "a");
+    assert!(answer.is_error("MOVED"), "{answer:?}");
+}
+
+#[test]
+fn a_slot_can_be_moved_as_a_whole() {
+    let cluster = Cluster::start(2);
+    skip_unless!(
+        cluster.node(0).version().is_at_least((8, 4), (9, 0)),
+        "this server moves slots key by key"
+    );
+    let key = cluster.key_on(0, "k");
+    let slot = cluster.slot_of(&key);
+    let (mut here, mut there) = (cluster.client(0), cluster.client(1));
+    let mut last = cmd!(here, "LOCK.ACQUIRE", key, "a", LONG).int();
+    let deadline = cmd!(here, "PEXPIRETIME", key).int();
+    let mut waiter = cluster.waiter(0, &args!["LOCK.ACQUIRE", key, "b", LONG, "BLOCK", 0]);
+    for (from, to) in [(0, 1), (1, 0)] {
+        let answer = if cluster.node(0).version().is_valkey() {
+            let id = cluster.id_of(to);
+            let mut client = cluster.client(from);
+            cmd!(
+                client,
+                "CLUSTER",
+                "MIGRATESLOTS",
+                "SLOTSRANGE",
+                slot,
+                slot,
+                "NODE",
+                id
+            )
+        } else {
+            cmd!(
+                cluster.client(to),
+                "CLUSTER",
+                "MIGRATION",
+                "IMPORT",
+                slot,
+                slot
+            )
+        };
+        assert!(!answer.is_error(""), "{answer:?}");
+        eventually("the slot has moved", || cluster.index_of(&key) == to);
+        let mut client = if to == 0 { &mut here } else { &mut there };
+        eventually("both know it", || {
+            !cmd!(client, "LOCK.CHECK", key, "a").is_error("MOVED")
+        });
+        if to == 1 {
+            let moved = waiter.answer();
+            assert!(moved.is_error("MOVED"), "{moved:?}");
+        }
+        assert_eq!(cmd!(client, "GET", key), "a");
+        assert_eq!(cmd!(client, "PEXPIRETIME", key), deadline);
+        client = if to == 0 { &mut here } else { &mut there };
+        let fence = cmd!(client, "LOCK.ACQUIRE", key, "a", 1).int();
+        assert!(fence > last, "to {to}: {fence} after {last}");
+        last = fence;
+    }
+}
+
+impl Cluster {
+    #[track_caller]
+    fn waiter<A: AsRef<[u8]>>(&self, index: usize, command: &[A]) -> Client {
+        self.node(index).waiter(command)
+    }
+
+    /// Returns once the last move is known to all: a node that takes a slot begins a new epoch.
+    #[track_caller]
+    fn wait_until_known(&self) {
+        let epoch = |node: &Server| {
+            let info = cmd!(node.client(), "CLUSTER", "INFO").text();
+            let line = info
+                .lines()
+                .find_map(|line| line.strip_prefix("cluster_current_epoch:"));
+            line.expect("an epoch").to_owned()
+        };
+        eventually("all nodes are in the same epoch", || {
+            let epochs: Vec<String> = self.nodes().iter().map(epoch).collect();
+            epochs.windows(2).all(|pair| pair[0] == pair[1])
+        });
+    }
+
+    /// Asks a replica to take over from its master.
+    #[track_caller]
+    fn fail_over_to(&self, replica: usize) {
+        let answer = cmd!(self.client(replica), "CLUSTER", "FAILOVER");
+        assert_eq!(answer, "OK");
+    }
+
+    /// Masters that do not know it as a replica yet would deny it their votes.
+    #[track_caller]
+    fn wait_until_replica_is_known(&self, replica: usize, master: usize) {
+        let (replica, follows) = (
+            self.id_of(replica),
+            format!("slave {} ", self.id_of(master)),
+        );
+        for node in self.nodes() {
+            let mut client = node.client();
+            eventually("every node knows the replica", || {
+                cmd!(client, "CLUSTER", "NODES")
+                    .text()
+                    .lines()
+                    .any(|line| line.starts_with(&replica) && line.contains(&follows))
+            });
+        }
+    }
+
+    /// So many milliseconds go by, by a node's own clock: it has not got so many replicas.
+    #[track_caller]
+    fn let_pass(&self, index: usize, ms: u32) {
+        cmd!(self.client(index), "WAIT", 99, ms).int();
+    }
+
+    /// Who is next, as a client hears that was sent to the node.
+    #[track_caller]
+    fn owner_first_in_line(&self, index: usize, key: &str) -> String {
+        let mut client = self.client(index);
+        assert_eq!(cmd!(client, "ASKING"), "OK");
+        cmd!(client, "LOCK.INFO", key)["waiters"][0]["owner"].text()
+    }
+
+    /// Where a node has its module from.
+    #[track_caller]
+    fn module_path(&self, index: usize) -> String {
+        let modules = cmd!(self.client(index), "MODULE", "LIST");
+        let module = modules
+            .items()
+            .iter()
+            .find(|module| module["name"] == "lock");
+        module.expect("the module is loaded")["path"].text()
+    }
+}
+
+impl Server {
+    /// The server refuses to unload a module of which anything is left: a waiter, or a timer.
+    #[track_caller]
+    fn wait_until_unloaded(&self) {
+        let mut client = self.client();
+        eventually("the module is unloaded", || {
+            cmd!(client, "MODULE", "UNLOAD", "lock") == "OK"
+        });
+    }
+}

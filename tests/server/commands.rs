@@ -1,0 +1,1163 @@
+//! What each command answers, and what it leaves in the key.
+
+use crate::support::*;
+use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
+
+const COMMANDS: [&str; 5] = [
+    "lock.acquire",
+    "lock.release",
+    "lock.renew",
+    "lock.check",
+    "lock.info",
+];
+
+/// What stands under a key, whatever it is, and until when.
+fn state(client: &mut Client, key: &str) -> (Value, Value) {
+    (cmd!(client, "DUMP", key), cmd!(client, "PEXPIRETIME", key))
+}
+
+/// The ttl of a key, which must be within a minute below this.
+#[track_caller]
+fn assert_ttl(client: &mut Client, key: impl Arg, about: u64) {
+    let left = cmd!(client, "PTTL", key).int();
+    let about = i64::try_from(about).unwrap();
+    assert!(
+        (about - 60_000 + 1..=about).contains(&left),
+        "{left}, not about {about}"
+    );
+}
+
+#[test]
+fn a_free_lock_is_acquired_and_stands_in_its_key_as_set_nx_px_leaves_it() {
+    let server = Server::start();
+    let mut client = server.client();
+    cmd!(client, "LOCK.ACQUIRE", "k", "a", LONG).fence();
+    assert_eq!(cmd!(client, "TYPE", "k"), "string");
+    assert_eq!(client.holder("k"), "a");
+    assert_ttl(&mut client, "k", LONG);
+    assert_eq!(cmd!(client, "LOCK.ACQUIRE", "k", "b", LONG), Value::Nil);
+    assert_eq!(cmd!(client, "SET", "k", "b", "NX", "PX", LONG), Value::Nil);
+    assert_eq!(client.holder("k"), "a");
+    client.release("k", "a");
+    assert_eq!(cmd!(client, "EXISTS", "k"), 0);
+    assert_eq!(cmd!(client, "SET", "k", "b", "NX", "PX", LONG), "OK");
+    assert_eq!(cmd!(client, "LOCK.ACQUIRE", "k", "a", LONG), Value::Nil);
+}
+
+#[test]
+fn a_retry_gets_the_same_number_and_the_later_end() {
+    let server = Server::start();
+    let mut client = server.client();
+    let fence = cmd!(client, "LOCK.ACQUIRE", "k", "a", 200_000).fence();
+    let deadline = cmd!(client, "PEXPIRETIME", "k");
+    for (ttl, words) in [(1, None), (100_000, Some("BLOCK")), (199_000, None)] {
+        let mut retry = args!["LOCK.ACQUIRE", "k", "a", ttl];
+        if let Some(word) = words {
+            retry.extend(args![word, 0]);
+        }
+        assert_eq!(client.run(&retry), fence);
+        assert_eq!(
+            cmd!(client, "PEXPIRETIME", "k"),
+            deadline,
+            "never shortened"
+        );
+    }
+    assert_eq!(cmd!(client, "LOCK.ACQUIRE", "k", "a", 300_000), fence);
+    assert_ttl(&mut client, "k", 300_000);
+    // From another connection too: the owner counts.
+    assert_eq!(
+        cmd!(server.client(), "LOCK.ACQUIRE", "k", "a", 400_000),
+        fence
+    );
+    assert_ttl(&mut client, "k", 400_000);
+    client.release("k", "a");
+    assert!(client.acquire("k", "a") > fence);
+}
+
+#[test]
+fn fencing_numbers_rise_over_all_locks_and_databases() {
+    let server = Server::start();
+    let mut client = server.client();
+    let mut last = 0;
+    for n in 0..300 {
+        client.select(n % 4);
+        let key = format!("k{}", n % 7);
+        let fence = cmd!(client, "LOCK.ACQUIRE", &key, "a", LONG).fence();
+        assert!(fence > last, "{fence} after {last}");
+        last = fence;
+        client.release(&key, "a");
+    }
+}
+
+#[test]
+fn a_release_counts_once_and_only_for_the_holder() {
+    let server = Server::start();
+    let mut client = server.client();
+    client.acquire("k", "a");
+    client.acquire("k", "a");
+    let before = state(&mut client, "k");
+    for other in ["b", "A", "a ", "aa", "*"] {
+        assert_eq!(cmd!(client, "LOCK.RELEASE", "k", other), 0, "{other:?}");
+    }
+    assert_eq!(state(&mut client, "k"), before);
+    assert_eq!(cmd!(client, "LOCK.RELEASE", "k", "a"), 1);
+    assert_eq!(cmd!(client, "LOCK.RELEASE", "k", "a"), 0);
+    assert_eq!(cmd!(client, "LOCK.RELEASE", "never", "a"), 0);
+    client.acquire("k", "b");
+    assert_eq!(cmd!(client, "LOCK.RELEASE", "k", "a"), 0);
+    assert_eq!(client.holder("k"), "b");
+}
+
+#[test]
+fn a_renewal_sets_the_end_sooner_or_later_but_only_for_the_holder() {
+    let server = Server::start();
+    let mut client = server.client();
+    let fence = client.acquire("k", "a");
+    assert_eq!(cmd!(client, "LOCK.RENEW", "k", "a", 2 * LONG), 1);
+    assert_ttl(&mut client, "k", 2 * LONG);
+    assert_eq!(cmd!(client, "LOCK.RENEW", "k", "a", 70_000), 1);
+    assert_ttl(&mut client, "k", 70_000);
+    let before = state(&mut client, "k");
+    assert_eq!(cmd!(client, "LOCK.RENEW", "k", "b", LONG), 0);
+    assert_eq!(cmd!(client, "LOCK.RENEW", "k", "*", LONG), 0);
+    assert_eq!(state(&mut client, "k"), before);
+    assert_eq!(
+        cmd!(client, "LOCK.ACQUIRE", "k", "a", 1),
+        fence,
+        "the number stays"
+    );
+    client.release("k", "a");
+    assert_eq!(cmd!(client, "LOCK.RENEW", "k", "a", LONG), 0);
+    assert_eq!(cmd!(client, "EXISTS", "k"), 0);
+}
+
+/// Active expiry is off: the key is still there, and only its time says that nobody holds it.
+#[test]
+fn a_hold_that_is_over_is_neither_renewed_nor_checked_nor_released() {
+    let server = Server::start();
+    let mut client = server.client();
+    assert_eq!(cmd!(client, "DEBUG", "SET-ACTIVE-EXPIRE", 0), "OK");
+    let mut last = 0;
+    for (command, answer) in [
+        (args!["LOCK.RENEW", "k", "a", LONG], Value::Int(0)),
+        (args!["LOCK.RELEASE", "k", "a"], Value::Int(0)),
+        (args!["LOCK.CHECK", "k", "a"], Value::Nil),
+        (args!["LOCK.INFO", "k"], Value::Nil),
+    ] {
+        let fence = cmd!(client, "LOCK.ACQUIRE", "k", "a", 20).fence();
+        assert!(
+            fence > last,
+            "a hold that was lost comes back with a higher number"
+        );
+        last = fence;
+        let acquired = Instant::now();
+        eventually("the hold is over", || {
+            acquired.elapsed() > Duration::from_millis(25)
+        });
+        assert_eq!(
+            client.run(&command),
+            answer,
+            "{}",
+            command[0].escape_ascii()
+        );
+        assert_eq!(cmd!(client, "EXISTS", "k"), 0);
+    }
+}
+
+#[test]
+fn a_check_says_how_long_the_hold_still_lasts() {
+    let server = Server::start();
+    let mut client = server.client();
+    assert_eq!(cmd!(client, "LOCK.CHECK", "k", "a"), Value::Nil);
+    cmd!(client, "LOCK.ACQUIRE", "k", "a", 5_000).fence();
+    let left = cmd!(client, "LOCK.CHECK", "k", "a").int();
+    assert!((1..=5_000).contains(&left), "{left}");
+    let before = state(&mut client, "k");
+    assert_eq!(cmd!(client, "LOCK.CHECK", "k", "b"), Value::Nil);
+    assert_eq!(cmd!(client, "LOCK.CHECK", "k", "*"), Value::Nil);
+    assert_eq!(state(&mut client, "k"), before);
+    assert_eq!(cmd!(client, "PERSIST", "k"), 1);
+    assert_eq!(cmd!(client, "LOCK.CHECK", "k", "a"), -1);
+    client.release("k", "a");
+    // To its very end it is at least 1.
+    cmd!(client, "LOCK.ACQUIRE", "k", "a", 60).fence();
+    let mut answers = Vec::new();
+    eventually("the hold is over", || {
+        answers.push(cmd!(client, "LOCK.CHECK", "k", "a"));
+        answers[answers.len() - 1].is_nil()
+    });
+    answers.pop();
+    assert!(answers.iter().all(|left| left.int() >= 1), "{answers:?}");
+    client.hello3();
+    assert_eq!(cmd!(client, "LOCK.CHECK", "k", "a"), Value::Null);
+}
+
+#[test]
+fn the_server_makes_up_an_owner_on_demand() {
+    let server = Server::start();
+    for mut client in [server.client(), server.client3()] {
+        let first = cmd!(client, "LOCK.ACQUIRE", "k", "*", LONG);
+        let owner = first[0].text();
+        assert_eq!(first.items().len(), 2);
+        first[1].fence();
+        let parts: Vec<_> = owner.split('-').map(str::len).collect();
+        assert_eq!(parts, [8, 4, 4, 4, 12], "{owner}");
+        assert_eq!(&owner[14..15], "4", "version 4: {owner}");
+        assert_eq!(client.holder("k"), owner);
+        let busy = cmd!(client, "LOCK.ACQUIRE", "k", "*", LONG);
+        assert!(matches!(busy, Value::NilArray | Value::Null), "{busy:?}");
+        assert_eq!(cmd!(client, "LOCK.ACQUIRE", "k", &owner, LONG), first[1]);
+        let other = cmd!(client, "LOCK.ACQUIRE", "k2", "*", LONG);
+        assert_ne!(other[0], owner);
+        client.release("k", owner);
+        client.release("k2", other[0].text());
+    }
+    let mut resp2 = server.client();
+    resp2.acquire("k", "a");
+    assert_eq!(cmd!(resp2, "LOCK.ACQUIRE", "k", "*", LONG), Value::NilArray);
+    assert_eq!(
+        cmd!(server.client3(), "LOCK.ACQUIRE", "k", "*", LONG),
+        Value::Null
+    );
+}
+
+#[test]
+fn a_hold_by_set_nx_is_a_hold() {
+    let server = Server::start();
+    let mut client = server.client();
+    let ways = [
+        (args!["SET", "k", "a", "NX", "PX", LONG], true),
+        (args!["SETNX", "k", "a"], false),
+        (args!["SET", "k", "a"], false),
+    ];
+    for (way, expires) in ways {
+        // Its number is not known, until its owner asks; then it keeps it.
+        let take = |client: &mut Client| {
+            cmd!(client, "DEL", "k");
+            let answer = client.run(&way);
+            assert!(answer == "OK" || answer == 1, "{answer:?}");
+        };
+        take(&mut client);
+        let info = cmd!(client, "LOCK.INFO", "k");
+        let holder = &info["holders"][0];
+        assert_eq!(holder["owner"], "a");
+        assert!(holder["fence"].is_nil(), "{info:?}");
+        assert_eq!(holder["ttl"].int() == -1, !expires, "{info:?}");
+        let left = cmd!(client, "LOCK.CHECK", "k", "a").int();
+        assert!(if expires { left > 0 } else { left == -1 }, "{left}");
+        assert_eq!(cmd!(client, "LOCK.ACQUIRE", "k", "b", LONG), Value::Nil);
+        assert_eq!(cmd!(client, "LOCK.RENEW", "k", "b", LONG), 0);
+        assert_eq!(cmd!(client, "LOCK.RELEASE", "k", "b"), 0);
+
+        let before = client.acquire("other", "x");
+        client.release("other", "x");
+        let fence = cmd!(client, "LOCK.ACQUIRE", "k", "a", 100_000).fence();
+        assert!(fence > before);
+        assert_ttl(&mut client, "k", if expires { LONG } else { 100_000 });
+        assert_eq!(cmd!(client, "LOCK.ACQUIRE", "k", "a", 1), fence);
+        assert_eq!(cmd!(client, "LOCK.INFO", "k")["holders"][0]["fence"], fence);
+
+        take(&mut client);
+        assert_eq!(cmd!(client, "LOCK.RENEW", "k", "a", 100_000), 1);
+        assert_ttl(&mut client, "k", 100_000);
+        assert_eq!(cmd!(client, "LOCK.RELEASE", "k", "a"), 1);
+        assert_eq!(cmd!(client, "EXISTS", "k"), 0);
+    }
+}
+
+#[test]
+fn a_script_that_compares_and_deletes_releases_a_lock_of_ours() {
+    let server = Server::start();
+    let mut client = server.client();
+    let script = "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end return 0";
+    client.acquire("k", "a");
+    assert_eq!(cmd!(client, "EVAL", script, 1, "k", "b"), 0);
+    assert_eq!(cmd!(client, "EVAL", script, 1, "k", "a"), 1);
+    assert_eq!(cmd!(client, "LOCK.CHECK", "k", "a"), Value::Nil);
+    client.acquire("k", "b");
+}
+
+/// Servers keep short strings, long strings and whole numbers in different ways.
+#[test]
+fn owners_and_keys_may_be_any_bytes() {
+    let server = Server::start();
+    let mut client = server.client();
+    let mut owners: Vec<Vec<u8>> = [
+        &b"\0"[..],
+        b"\r\n",
+        b"a\nb\0c\xff\xfe",
+        b"0",
+        b"1",
+        b"42",
+        b"-1",
+        b"007",
+        b"9223372036854775807",
+        b"9223372036854775808",
+        b"1.5",
+        b" ",
+        b"**",
+        b"%s%n",
+        "schlo\u{df}".as_bytes(),
+    ]
+    .map(<[u8]>::to_vec)
+    .to_vec();
+    owners
+        .extend([19, 20, 21, 43, 44, 45, 63, 64, 255, 256, 1023, 1024].map(|len| vec![b'9'; len]));
+    let keys = [
+        &b"k"[..],
+        b"",
+        b"\0",
+        b"a\r\nb\0\xff",
+        b"{",
+        b"}",
+        b"{}",
+        b"a}b",
+        &[b'k'; 5000],
+    ];
+    for key in keys {
+        for owner in &owners {
+            let fence = client.acquire(key, owner);
+            assert_eq!(client.holder(key).bytes(), owner);
+            assert_eq!(
+                cmd!(client, "LOCK.INFO", key)["holders"][0]["owner"].bytes(),
+                owner
+            );
+            assert_eq!(client.acquire(key, owner), fence);
+            assert!(cmd!(client, "LOCK.CHECK", key, owner).int() > 0);
+            assert_eq!(
+                cmd!(client, "LOCK.ACQUIRE", key, "someone", LONG),
+                Value::Nil
+            );
+            assert_eq!(cmd!(client, "LOCK.RENEW", key, owner, LONG), 1);
+            client.release(key, owner);
+            // The same by SET, which may keep it in another way.
+            assert_eq!(cmd!(client, "SET", key, owner, "NX", "PX", LONG), "OK");
+            assert!(cmd!(client, "LOCK.CHECK", key, owner).int() > 0);
+            assert!(client.acquire(key, owner) > fence);
+            assert_eq!(cmd!(client, "LOCK.RENEW", key, owner, LONG), 1);
+            client.release(key, owner);
+        }
+    }
+    // Waiting, and being handed the lock over an owner that is kept in another way.
+    for key in keys {
+        for (one, other) in owners.iter().zip(owners.iter().skip(1)).step_by(4) {
+            assert_eq!(cmd!(client, "SET", key, one, "NX", "PX", LONG), "OK");
+            let mut waiter = server.waiter_for(key, other);
+            client.release(key, one);
+            waiter.answer().fence();
+            assert_eq!(client.holder(key).bytes(), other);
+            client.release(key, other);
+        }
+    }
+    assert_eq!(cmd!(client, "DBSIZE"), 0);
+}
+
+#[test]
+fn what_is_no_lock_is_refused_and_left_as_it_was() {
+    let server = Server::start();
+    let mut client = server.client();
+    let others = [
+        args!["RPUSH", "k", "a"],
+        args!["SADD", "k", "a", "b"],
+        args!["SADD", "k", 1, 2],
+        args!["ZADD", "k", 1, "a"],
+        args!["HSET", "k", "a", "b"],
+        args!["XADD", "k", "1-1", "a", "b"],
+        args!["GEOADD", "k", 1, 1, "a"],
+        args!["SET", "k", ""],
+        args!["SET", "k", vec![b'x'; 1025]],
+        args!["SET", "k", vec![b'x'; 100_000]],
+        args!["SETBIT", "k", 1025 * 8, 1],
+    ];
+    for other in others {
+        for expires in [false, true] {
+            let case = format!(
+                "{} {}",
+                other[0].escape_ascii(),
+                other.last().unwrap().len()
+            );
+            cmd!(client, "DEL", "k");
+            client.run(&other);
+            if expires {
+                cmd!(client, "PEXPIRE", "k", LONG);
+            }
+            let before = state(&mut client, "k");
+            assert!(!before.0.is_nil(), "{case}");
+            for command in [
+                args!["LOCK.ACQUIRE", "k", "a", LONG],
+                args!["LOCK.ACQUIRE", "k", "*", LONG],
+                args!["LOCK.ACQUIRE", "k", "a", LONG, "BLOCK", 0],
+                args!["LOCK.RELEASE", "k", "a"],
+                args!["LOCK.RENEW", "k", "a", LONG],
+                args!["LOCK.CHECK", "k", "a"],
+                args!["LOCK.INFO", "k"],
+            ] {
+                let answer = client.run(&command);
+                assert_eq!(
+                    answer,
+                    Value::Error(
+                        "WRONGTYPE Operation against a key holding the wrong kind of value".into()
+                    ),
+                    "{case}: {}",
+                    command[0].escape_ascii()
+                );
+                assert_eq!(state(&mut client, "k"), before, "{case}");
+            }
+        }
+    }
+}
+
+#[test]
+fn bad_input_gets_one_clear_error_and_changes_nothing() {
+    const INTEGER: &str = "ERR value is not an integer or out of range";
+    const SYNTAX: &str = "ERR syntax error";
+    const TIMEOUT: &str = "ERR timeout is not an integer or out of range";
+    const OWNER: &str = "ERR owner must be 1 to 1024 bytes";
+    let expire = |name: &str| format!("ERR invalid expire time in '{name}' command");
+    let arity = |name: &str| format!("ERR wrong number of arguments for '{name}' command");
+    let refused = |word: &str| format!("ERR {word} is not supported yet");
+    let long = "x".repeat(1025);
+
+    let mut table: Vec<(Command, String)> = Vec::new();
+    for number in [
+        "",
+        " ",
+        "ten",
+        "1.5",
+        "1e3",
+        "0x10",
+        "+5",
+        "05",
+        "5 ",
+        "-",
+        "-0",
+        "9223372036854775808",
+        "-9223372036854775809",
+        "99999999999999999999999999",
+    ] {
+        table.push((args!["LOCK.ACQUIRE", "k", "a", number], INTEGER.into()));
+        table.push((args!["LOCK.RENEW", "k", "a", number], INTEGER.into()));
+        table.push((
+            args!["LOCK.ACQUIRE", "k", "a", LONG, "BLOCK", number],
+            TIMEOUT.into(),
+        ));
+    }
+    for ttl in [
+        "0",
+        "-1",
+        "-9223372036854775808",
+        "9007199254740992",
+        "9007199254740991",
+        "9223372036854775807",
+    ] {
+        table.push((args!["LOCK.ACQUIRE", "k", "a", ttl], expire("lock.acquire")));
+        table.push((args!["LOCK.ACQUIRE", "k", "*", ttl], expire("lock.acquire")));
+        table.push((args!["LOCK.RENEW", "k", "a", ttl], expire("lock.renew")));
+    }
+    for (block, text) in [
+        ("-1", "ERR timeout is negative"),
+        ("-9223372036854775808", "ERR timeout is negative"),
+        ("9007199254740992", "ERR timeout is out of range"),
+        ("9223372036854775807", "ERR timeout is out of range"),
+    ] {
+        table.push((
+            args!["LOCK.ACQUIRE", "k", "a", LONG, "BLOCK", block],
+            text.into(),
+        ));
+        table.push((
+            args!["LOCK.ACQUIRE", "k", "a", LONG, "block", block],
+            text.into(),
+        ));
+    }
+    for owner in ["", &long] {
+        table.push((args!["LOCK.ACQUIRE", "k", owner, LONG], OWNER.into()));
+        table.push((args!["LOCK.RELEASE", "k", owner], OWNER.into()));
+        table.push((args!["LOCK.RENEW", "k", owner, LONG], OWNER.into()));
+        table.push((args!["LOCK.CHECK", "k", owner], OWNER.into()));
+    }
+    for words in [
+        args!["NX"],
+        args!["WAIT"],
+        args!["BLOCKED", 0],
+        args![""],
+        args!["BLOCK"],
+        args!["block"],
+        args!["BLOCK", 0, "BLOCK", 0],
+        args!["BLOCK", 0, "block", 0],
+        args!["BLOCK", 0, "XX"],
+        args!["XX", "BLOCK", 0],
+        args!["BLOCK", 0, 0],
+        args![5000],
+        args!["LIMIT"],
+        args!["BLOCK", 0, "LIMIT"],
+        args!["SHARED", "SHARED"],
+        args!["SESSION", "session"],
+        args!["SHARED", "LIMIT", 1],
+        args!["LIMIT", 1, "SHARED"],
+        args!["LIMIT", 1, "LIMIT", 1],
+        args!["BLOCK\0", 0],
+    ] {
+        let mut command = args!["LOCK.ACQUIRE", "k", "a", LONG];
+        command.extend(words);
+        table.push((command, SYNTAX.into()));
+    }
+    for (words, word) in [
+        (args!["SHARED"], "SHARED"),
+        (args!["shared"], "SHARED"),
+        (args!["LIMIT", 3], "LIMIT"),
+        (args!["Limit", 3, "bLOCK", 0], "LIMIT"),
+        (args!["SESSION"], "SESSION"),
+        (args!["BLOCK", 5, "SESSION"], "SESSION"),
+        (args!["session", "BLOCK", 5], "SESSION"),
+        (args!["BLOCK", 0, "SHARED"], "SHARED"),
+        (args!["SHARED", "BLOCK", 0], "SHARED"),
+    ] {
+        let mut command = args!["LOCK.ACQUIRE", "k", "a", LONG];
+        command.extend(words);
+        table.push((command, refused(word)));
+    }
+    for limit in ["0", "-1", "x", "1.5", ""] {
+        table.push((
+            args!["LOCK.ACQUIRE", "k", "a", LONG, "LIMIT", limit],
+            INTEGER.into(),
+        ));
+    }
+    for (name, most) in COMMANDS
+        .iter()
+        .zip([None, Some(2), Some(3), Some(2), Some(1)])
+    {
+        let right = args![name, "k", "a", LONG];
+        let least = if *name == "lock.acquire" {
+            3
+        } else {
+            most.unwrap()
+        };
+        for words in 0..least {
+            table.push((right[..=words].to_vec(), arity(name)));
+        }
+        if let Some(most) = most {
+            let mut command = right[..=most.min(3)].to_vec();
+            command.push(b"more".to_vec());
+            table.push((command.clone(), arity(name)));
+            command.push(b"still more".to_vec());
+            table.push((command, arity(name)));
+        }
+    }
+
+    let server = Server::start();
+    let mut client = server.client();
+    for held_by in [None, Some("a"), Some("b")] {
+        cmd!(client, "DEL", "k");
+        if let Some(owner) = held_by {
+            client.acquire("k", owner);
+        }
+        let before = state(&mut client, "k");
+        for (command, text) in &table {
+            let words = command.iter().map(|word| word.escape_ascii().to_string());
+            let case = words.collect::<Vec<_>>().join(" ");
+            let answers = client.pipeline(&[command.clone(), args!["ECHO", "next"]]);
+            assert_eq!(
+                answers[0],
+                Value::Error(text.clone()),
+                "{case}, held by {held_by:?}"
+            );
+            assert_eq!(answers[1], "next", "{case}: one answer only");
+            assert_eq!(state(&mut client, "k"), before, "{case}");
+        }
+        let holder = cmd!(client, "LOCK.INFO", "k");
+        assert_eq!(holder.is_nil(), held_by.is_none());
+    }
+    assert_eq!(cmd!(client, "DBSIZE"), 1);
+}
+
+#[test]
+fn the_word_block_may_be_written_in_any_case() {
+    let server = Server::start();
+    let mut client = server.client();
+    for word in ["BLOCK", "block", "Block", "bLoCk"] {
+        let fence = cmd!(client, "LOCK.ACQUIRE", "k", "a", LONG, word, 0).fence();
+        assert_eq!(
+            cmd!(client, "LOCK.ACQUIRE", "k", "a", LONG, word, 100),
+            fence
+        );
+        assert_eq!(
+            cmd!(client, "LOCK.ACQUIRE", "k", "b", LONG, word, 1),
+            Value::Nil
+        );
+        assert_eq!(cmd!(client, "lock.RELEASE", "k", "a"), 1);
+    }
+    let longest = (1_u64 << 53) - 10_000_000_000_000;
+    cmd!(client, "LOCK.ACQUIRE", "k", "a", longest, "BLOCK", longest).fence();
+    assert_eq!(cmd!(client, "LOCK.RENEW", "k", "a", longest), 1);
+}
+
+#[test]
+fn info_shows_who_holds_a_lock_and_who_waits() {
+    let server = Server::start();
+    let mut client = server.client();
+    let mut resp3 = server.client3();
+    assert_eq!(cmd!(client, "LOCK.INFO", "k"), Value::Nil);
+    assert_eq!(cmd!(resp3, "LOCK.INFO", "k"), Value::Null);
+    let fence = client.acquire("k", "a");
+    let mut first = server.waiter_for("k", "w1");
+    let mut second = server.waiter_for("k", "w2");
+    let flat = cmd!(client, "LOCK.INFO", "k");
+    let map = cmd!(resp3, "LOCK.INFO", "k");
+    assert!(matches!(flat, Value::Array(_)), "{flat:?}");
+    assert!(matches!(map, Value::Map(_)), "{map:?}");
+    for info in [&flat, &map] {
+        assert_eq!(info["mode"], "exclusive");
+        assert_eq!(info["count"], 1);
+        assert_eq!(info["queue"], 2);
+        assert_eq!(info["holders"].items().len(), 1);
+        let holder = &info["holders"][0];
+        assert_eq!(holder["owner"], "a");
+        assert_eq!(holder["fence"], fence);
+        assert!((1..=LONG as i64).contains(&holder["ttl"].int()), "{info:?}");
+        assert!((0..60_000).contains(&holder["held"].int()), "{info:?}");
+        assert_eq!(holder["client"], client.id());
+        assert_eq!(info["waiters"].items().len(), 2);
+        for (waiter, (owner, id)) in info["waiters"]
+            .items()
+            .iter()
+            .zip([("w1", first.id()), ("w2", second.id())])
+        {
+            assert_eq!(waiter["owner"], owner);
+            assert_eq!(waiter["mode"], "exclusive");
+            assert_eq!(waiter["client"], id);
+            assert!((0..60_000).contains(&waiter["waited"].int()), "{info:?}");
+        }
+    }
+    assert!(matches!(map["holders"][0], Value::Map(_)), "{map:?}");
+    // Looking changes nothing.
+    assert_eq!(client.holder("k"), "a");
+    client.release("k", "a");
+    first.answer().fence();
+    let info = cmd!(client, "LOCK.INFO", "k");
+    assert_eq!(info["holders"][0]["client"], first.id());
+    assert_eq!(info["queue"], 1);
+}
+
+#[test]
+fn watch_notices_what_changes_a_lock_and_nothing_else() {
+    let server = Server::start();
+    let mut client = server.client();
+    let mut other = server.client();
+    let held = args!["LOCK.ACQUIRE", "k", "a", LONG];
+    let table = [
+        // What was done before, what is done under the watch, whether that changes the lock.
+        (vec![], args!["LOCK.ACQUIRE", "k", "a", LONG], true),
+        (vec![], args!["LOCK.ACQUIRE", "k", "*", LONG], true),
+        (vec![], args!["LOCK.RELEASE", "k", "a"], false),
+        (vec![], args!["LOCK.RENEW", "k", "a", LONG], false),
+        (vec![], args!["LOCK.CHECK", "k", "a"], false),
+        (vec![], args!["LOCK.INFO", "k"], false),
+        (vec![], args!["LOCK.ACQUIRE", "k", "a", 0], false),
+        (
+            vec![held.clone()],
+            args!["LOCK.ACQUIRE", "k", "b", LONG],
+            false,
+        ),
+        (
+            vec![held.clone()],
+            args!["LOCK.ACQUIRE", "k", "b", LONG, "BLOCK", 20],
+            false,
+        ),
+        (
+            vec![held.clone()],
+            args!["LOCK.ACQUIRE", "k", "a", 1],
+            false,
+        ),
+        (
+            vec![held.clone()],
+            args!["LOCK.ACQUIRE", "k", "a", 2 * LONG],
+            true,
+        ),
+        (vec![held.clone()], args!["LOCK.RELEASE", "k", "b"], false),
+        (vec![held.clone()], args!["LOCK.RELEASE", "k", "a"], true),
+        (
+            vec![held.clone()],
+            args!["LOCK.RENEW", "k", "b", LONG],
+            false,
+        ),
+        (
+            vec![held.clone()],
+            args!["LOCK.RENEW", "k", "a", 2 * LONG],
+            true,
+        ),
+        (vec![held.clone()], args!["LOCK.CHECK", "k", "a"], false),
+        (vec![held.clone()], args!["LOCK.INFO", "k"], false),
+        (
+            vec![args!["RPUSH", "k", "x"]],
+            args!["LOCK.ACQUIRE", "k", "a", LONG],
+            false,
+        ),
+        (
+            vec![args!["RPUSH", "k", "x"]],
+            args!["LOCK.RELEASE", "k", "a"],
+            false,
+        ),
+    ];
+    for (before, command, changes) in table {
+        let case = format!("{before:?}, {}", command[0].escape_ascii());
+        cmd!(client, "DEL", "k");
+        before.iter().for_each(|command| {
+            client.run(command);
+        });
+        assert_eq!(cmd!(client, "WATCH", "k"), "OK");
+        other.run(&command);
+        let answers = client.pipeline(&[args!["MULTI"], args!["ECHO", "done"], args!["EXEC"]]);
+        if changes {
+            assert_eq!(answers[2], Value::NilArray, "{case}");
+        } else {
+            assert_eq!(answers[2], ["done"], "{case}");
+        }
+    }
+}
+
+#[test]
+fn watch_and_caches_notice_a_hand_over() {
+    let server = Server::start();
+    let mut client = server.client();
+    let mut cache = server.client3();
+    for (ttl, ends_by_itself) in [(LONG, false), (60, true)] {
+        let invalidations = |cache: &mut Client| {
+            let push = cache.answer();
+            assert_eq!(
+                push,
+                Value::Push(vec![
+                    Value::Bulk(b"invalidate".to_vec()),
+                    Value::Array(vec![Value::Bulk(b"k".to_vec())]),
+                ])
+            );
+        };
+        cmd!(client, "LOCK.ACQUIRE", "k", "a", ttl).fence();
+        assert_eq!(cmd!(client, "WATCH", "k"), "OK");
+        assert_eq!(cmd!(cache, "CLIENT", "TRACKING", "ON"), "OK");
+        assert_eq!(cmd!(cache, "GET", "k"), "a");
+        let mut waiter = server.client();
+        waiter.id();
+        waiter.send(&args!["LOCK.ACQUIRE", "k", "w", LONG, "BLOCK", 0]);
+        if !ends_by_itself {
+            server.wait_for_blocked_clients(1);
+            server.client().release("k", "a");
+        }
+        waiter.answer().fence();
+        invalidations(&mut cache);
+        let answers = client.pipeline(&[args!["MULTI"], args!["PING"], args!["EXEC"]]);
+        assert_eq!(answers[2], Value::NilArray);
+        // Then what the holder itself does.
+        for command in [
+            args!["LOCK.RENEW", "k", "w", LONG],
+            args!["LOCK.ACQUIRE", "k", "w", 2 * LONG],
+            args!["LOCK.RELEASE", "k", "w"],
+            args!["LOCK.ACQUIRE", "k", "w", LONG],
+        ] {
+            cmd!(cache, "GET", "k");
+            assert!(client.run(&command).int() > 0);
+            invalidations(&mut cache);
+        }
+        // A refused try is nothing to a cache.
+        cmd!(cache, "GET", "k");
+        assert_eq!(cmd!(client, "LOCK.ACQUIRE", "k", "b", LONG), Value::Nil);
+        assert_eq!(cmd!(client, "LOCK.RELEASE", "k", "b"), 0);
+        assert_eq!(cmd!(cache, "PING"), "PONG");
+        client.release("k", "w");
+        invalidations(&mut cache);
+        assert_eq!(cmd!(cache, "CLIENT", "TRACKING", "OFF"), "OK");
+    }
+}
+
+/// The events of the server's own classes that came since the last call, each with its key.
+fn events(client: &mut Client, subscriber: &mut Client) -> Vec<String> {
+    cmd!(client, "PUBLISH", "__keyevent@0__:end", "");
+    let mut events = Vec::new();
+    loop {
+        let message = subscriber.answer();
+        let name = message[2].text().split_once(':').unwrap().1.to_owned();
+        match name.as_str() {
+            "end" => return events,
+            "set" | "expire" | "del" | "expired" => {
+                events.push(format!("{name} {}", message[3].text()));
+            }
+            _ => {}
+        }
+    }
+}
+
+#[test]
+fn keyspace_events_are_those_of_the_native_commands() {
+    let server = Server::with().config("notify-keyspace-events KEA").start();
+    let mut client = server.client();
+    let mut subscriber = server.client();
+    cmd!(subscriber, "PSUBSCRIBE", "__keyevent@0__:*");
+    for (ours, native, expected) in [
+        (
+            args!["LOCK.ACQUIRE", "k", "a", LONG],
+            args!["SET", "k", "a", "NX", "PX", LONG],
+            vec!["set k", "expire k"],
+        ),
+        (
+            args!["LOCK.ACQUIRE", "k", "a", 2 * LONG],
+            args!["PEXPIRE", "k", 2 * LONG],
+            vec!["expire k"],
+        ),
+        (
+            args!["LOCK.ACQUIRE", "k", "a", 1],
+            args!["PEXPIRE", "k", 1, "GT"],
+            vec![],
+        ),
+        (
+            args!["LOCK.ACQUIRE", "k", "b", LONG],
+            args!["SET", "k", "b", "NX", "PX", LONG],
+            vec![],
+        ),
+        (
+            args!["LOCK.RENEW", "k", "a", LONG],
+            args!["PEXPIRE", "k", LONG],
+            vec!["expire k"],
+        ),
+        (args!["LOCK.RENEW", "k", "b", LONG], args!["PING"], vec![]),
+        (args!["LOCK.CHECK", "k", "a"], args!["GET", "k"], vec![]),
+        (args!["LOCK.INFO", "k"], args!["GET", "k"], vec![]),
+        (args!["LOCK.RELEASE", "k", "b"], args!["PING"], vec![]),
+        (
+            args!["LOCK.RELEASE", "k", "a"],
+            args!["DEL", "k"],
+            vec!["del k"],
+        ),
+        (args!["LOCK.RELEASE", "k", "a"], args!["DEL", "k"], vec![]),
+    ] {
+        // Both on the same state: the native one runs in another database.
+        let case = ours[0].escape_ascii().to_string();
+        client.run(&ours);
+        assert_eq!(events(&mut client, &mut subscriber), expected, "{case}");
+        cmd!(subscriber, "PUNSUBSCRIBE");
+        cmd!(
+            subscriber,
+            "PSUBSCRIBE",
+            "__keyevent@1__:*",
+            "__keyevent@0__:end"
+        );
+        subscriber.answer();
+        client.select(1);
+        client.run(&native);
+        assert_eq!(
+            events(&mut client, &mut subscriber),
+            expected,
+            "{case}, native"
+        );
+        client.select(0);
+        cmd!(subscriber, "PUNSUBSCRIBE");
+        subscriber.answer();
+        cmd!(subscriber, "PSUBSCRIBE", "__keyevent@0__:*");
+    }
+    // A hand-over is a SET, in a release and after an expiry.
+    cmd!(client, "LOCK.ACQUIRE", "k", "a", LONG).fence();
+    let mut waiter = server.waiter(&args!["LOCK.ACQUIRE", "k", "w", 50, "BLOCK", 0]);
+    let mut next = server.client();
+    events(&mut client, &mut subscriber);
+    client.release("k", "a");
+    waiter.answer().fence();
+    assert_eq!(events(&mut client, &mut subscriber), ["set k", "expire k"]);
+    assert!(
+        next.run(&args!["LOCK.ACQUIRE", "k", "next", LONG, "BLOCK", 0])
+            .int()
+            > 0
+    );
+    assert_eq!(
+        events(&mut client, &mut subscriber),
+        ["expired k", "set k", "expire k"]
+    );
+}
+
+#[test]
+fn the_server_describes_the_commands() {
+    let server = Server::start();
+    let mut client = server.client3();
+    let has_categories = server.version().is_at_least((7, 2), (7, 2));
+    let table = [
+        (
+            "lock.acquire",
+            -4,
+            &["write", "denyoom", "fast", "blocking"][..],
+            &["RW", "access", "update"][..],
+        ),
+        (
+            "lock.release",
+            3,
+            &["write", "fast"],
+            &["RW", "access", "delete"],
+        ),
+        (
+            "lock.renew",
+            4,
+            &["write", "fast"],
+            &["RW", "access", "update"],
+        ),
+        ("lock.check", 3, &["readonly", "fast"], &["RO", "access"]),
+        ("lock.info", 2, &["readonly"], &["RO", "access"]),
+    ];
+    for (name, arity, flags, key_flags) in table {
+        let info = &cmd!(client, "COMMAND", "INFO", name)[0];
+        assert_eq!(info[0], name);
+        assert_eq!(info[1], arity, "{name}");
+        let texts =
+            |value: &Value| -> BTreeSet<String> { value.items().iter().map(Value::text).collect() };
+        let mut ours = texts(&info[2]);
+        ours.remove("module");
+        let expected: BTreeSet<_> = flags.iter().map(|flag| flag.to_string()).collect();
+        assert_eq!(ours, expected, "{name}");
+        assert_eq!(info.items()[3..6], [1, 1, 1].map(Value::Int), "{name}");
+        // Redis 7.0 knows no categories of modules' commands.
+        if has_categories {
+            let mut expected = BTreeSet::new();
+            for (flag, category) in [
+                ("write", "@write"),
+                ("readonly", "@read"),
+                ("fast", "@fast"),
+                ("blocking", "@blocking"),
+            ] {
+                if flags.contains(&flag) {
+                    expected.insert(category.to_owned());
+                }
+            }
+            if !flags.contains(&"fast") {
+                expected.insert("@slow".to_owned());
+            }
+            assert_eq!(texts(&info[6]), expected, "{name}");
+        }
+        assert_eq!(info[8].items().len(), 1, "{name}: one key specification");
+        let spec = &info[8][0];
+        let spec_flags = texts(&spec["flags"]);
+        for flag in key_flags.iter().filter(|flag| **flag != "access") {
+            assert!(spec_flags.contains(*flag), "{name}: {spec:?}");
+        }
+        assert!(!spec_flags.contains("incomplete"), "{name}: {spec:?}");
+        assert_eq!(spec["begin_search"]["spec"]["index"], 1, "{name}");
+        assert_eq!(spec["find_keys"]["type"], "range", "{name}");
+        assert_eq!(spec["find_keys"]["spec"]["lastkey"], 0, "{name}");
+
+        let docs = cmd!(client, "COMMAND", "DOCS", name);
+        let docs = &docs[name];
+        for field in ["summary", "since", "group", "complexity", "module"] {
+            assert!(!docs[field].text().is_empty(), "{name}: {field}");
+        }
+        assert_eq!(docs["group"], "module");
+        assert_eq!(docs["module"], "lock");
+        assert!(docs["summary"].text().ends_with('.'));
+        let arguments = docs["arguments"].items();
+        for argument in arguments {
+            assert!(!argument["name"].text().is_empty() && !argument["type"].text().is_empty());
+        }
+        assert_eq!(arguments[0]["type"], "key");
+        assert_eq!(arguments[0]["key_spec_index"], 0);
+        let named: Vec<_> = arguments
+            .iter()
+            .map(|argument| argument["name"].text())
+            .collect();
+        let types: Vec<_> = arguments
+            .iter()
+            .map(|argument| argument["type"].text())
+            .collect();
+        let needed = arguments
+            .iter()
+            .filter(|argument| argument.field("flags").is_none())
+            .count();
+        assert_eq!(
+            needed as i64 + 1,
+            i64::from(arity).abs(),
+            "{name}: {named:?}"
+        );
+        match name {
+            "lock.info" => assert_eq!(named, ["key"]),
+            "lock.check" | "lock.release" => assert_eq!(named, ["key", "owner"]),
+            "lock.renew" => assert_eq!(named, ["key", "owner", "ttl"]),
+            _ => {
+                assert_eq!(named[..3], ["key", "owner", "ttl"]);
+                assert_eq!(types[..4], ["key", "string", "integer", "integer"]);
+                assert_eq!(arguments[3]["token"], "BLOCK");
+                assert_eq!(arguments[3]["flags"], ["optional"]);
+            }
+        }
+
+        let call = args!["k", "a", LONG, "BLOCK", 0];
+        let words = if arity < 0 {
+            call.len()
+        } else {
+            arity.unsigned_abs() as usize - 1
+        };
+        let mut getkeys = args!["COMMAND", "GETKEYS", name];
+        getkeys.extend_from_slice(&call[..words]);
+        assert_eq!(client.run(&getkeys), ["k"], "{name}");
+        getkeys[1] = b"GETKEYSANDFLAGS".to_vec();
+        let answer = client.run(&getkeys);
+        assert_eq!(answer[0][0], "k", "{name}");
+        assert!(
+            texts(&answer[0][1]).contains(key_flags[0]),
+            "{name}: {answer:?}"
+        );
+    }
+}
+
+#[test]
+fn the_server_counts_and_lists_the_commands() {
+    let server = Server::start();
+    let mut client = server.client();
+    let listed = cmd!(client, "COMMAND", "LIST", "FILTERBY", "MODULE", "lock");
+    let listed: BTreeSet<_> = listed.items().iter().map(Value::text).collect();
+    assert_eq!(listed, COMMANDS.map(str::to_owned).into());
+    let with = cmd!(client, "COMMAND", "COUNT").int();
+    assert_eq!(cmd!(client, "MODULE", "UNLOAD", "lock"), "OK");
+    assert_eq!(
+        cmd!(client, "COMMAND", "COUNT"),
+        with - COMMANDS.len() as i64
+    );
+}
+
+#[test]
+fn access_control_knows_the_keys_and_kinds_of_the_commands() {
+    let server = Server::start();
+    let mut admin = server.client();
+    let mut as_user = |rules: Command| {
+        let mut rule = args!["ACL", "SETUSER", "user", "reset", "on", "nopass"];
+        rule.extend(rules);
+        assert_eq!(admin.run(&rule), "OK");
+        let mut client = server.client();
+        assert_eq!(cmd!(client, "AUTH", "user", "any"), "OK");
+        client
+    };
+    let calls = |key: &str| {
+        [
+            args!["LOCK.ACQUIRE", key, "a", LONG],
+            args!["LOCK.RENEW", key, "a", LONG],
+            args!["LOCK.CHECK", key, "a"],
+            args!["LOCK.INFO", key],
+            args!["LOCK.RELEASE", key, "a"],
+        ]
+    };
+    /// What each of the calls above may do.
+    fn allowed(client: &mut Client, calls: [Command; 5]) -> [bool; 5] {
+        calls.map(|call| {
+            let answer = client.run(&call);
+            assert!(
+                answer.is_error("NOPERM") || !answer.is_error(""),
+                "{answer:?}"
+            );
+            !answer.is_error("")
+        })
+    }
+    let mut client = as_user(args!["~a:*", "+@all"]);
+    assert_eq!(allowed(&mut client, calls("a:1")), [true; 5]);
+    assert_eq!(allowed(&mut client, calls("b")), [false; 5]);
+    let reads_only = [false, false, true, true, false];
+    let mut client = as_user(args!["%R~*", "+@all"]);
+    assert_eq!(allowed(&mut client, calls("b")), reads_only);
+    let mut client = as_user(args!["~*", "+lock.acquire", "+lock.release"]);
+    assert_eq!(
+        allowed(&mut client, calls("b")),
+        [true, false, false, false, true]
+    );
+    let mut client = as_user(args!["%W~*", "+@all"]);
+    assert_eq!(
+        allowed(&mut client, calls("b"))[2..4],
+        [false, false],
+        "who may only write can't look"
+    );
+    // Redis 7.0 knows no categories of modules' commands.
+    if server.version().is_at_least((7, 2), (7, 2)) {
+        let mut client = as_user(args!["~*", "+@all", "-@write"]);
+        assert_eq!(allowed(&mut client, calls("b")), reads_only);
+        let mut client = as_user(args!["~*", "+@read"]);
+        assert_eq!(allowed(&mut client, calls("b")), reads_only);
+        let mut client = as_user(args!["~*", "+@all", "-@blocking"]);
+        assert_eq!(
+            allowed(&mut client, calls("b")),
+            [false, true, true, true, true]
+        );
+    }
+    assert_eq!(cmd!(server.client(), "EXISTS", "b"), 0);
+}
+
+#[test]
+fn scripts_that_only_read_may_check_and_nothing_else() {
+    let server = Server::start();
+    let mut client = server.client();
+    client.acquire("k", "a");
+    let script = "return redis.call(ARGV[1], KEYS[1], unpack(ARGV, 2))";
+    let mut run = |how: &str, words: Command| {
+        let mut command = args![how, script, 1, "k"];
+        command.extend(words);
+        client.run(&command)
+    };
+    assert!(run("EVAL_RO", args!["LOCK.CHECK", "a"]).int() > 0);
+    assert_eq!(run("EVAL_RO", args!["LOCK.INFO"])["mode"], "exclusive");
+    for words in [
+        args!["LOCK.ACQUIRE", "a", LONG],
+        args!["LOCK.RELEASE", "a"],
+        args!["LOCK.RENEW", "a", LONG],
+    ] {
+        assert!(run("EVAL_RO", words.clone()).is_error("ERR"), "{words:?}");
+        assert_eq!(run("EVAL", args!["LOCK.CHECK", "b"]), Value::Nil);
+    }
+    assert_eq!(run("EVAL", args!["LOCK.RENEW", "a", LONG]), 1);
+    assert_eq!(run("EVAL", args!["LOCK.RELEASE", "a"]), 1);
+    assert_eq!(run("EVAL", args!["LOCK.RELEASE", "a"]), 0);
+    assert!(run("EVAL", args!["LOCK.ACQUIRE", "a", 0]).is_error("ERR invalid expire time"));
+    assert!(run("EVAL", args!["LOCK.ACQUIRE", "a", "x"]).is_error("ERR value is not an integer"));
+}
+
+#[test]
+fn a_mistake_in_a_transaction_is_the_servers_to_answer() {
+    let server = Server::start();
+    let mut client = server.client();
+    let answers = client.pipeline(&[
+        args!["MULTI"],
+        args!["LOCK.ACQUIRE", "k", "a"],
+        args!["SET", "other", 1],
+        args!["EXEC"],
+    ]);
+    assert!(
+        answers[1].is_error("ERR wrong number of arguments"),
+        "{answers:?}"
+    );
+    assert!(answers[3].is_error("EXECABORT"), "{answers:?}");
+    let answers = client.pipeline(&[
+        args!["MULTI"],
+        args!["LOCK.ACQUIRE", "k", "a", 0],
+        args!["LOCK.ACQUIRE", "k", "a", LONG],
+        args!["LOCK.CHECK", "k", "a"],
+        args!["LOCK.RELEASE", "k", "a"],
+        args!["LOCK.RELEASE", "k", "a"],
+        args!["EXEC"],
+    ]);
+    let answers = answers[6].items();
+    assert!(
+        answers[0].is_error("ERR invalid expire time"),
+        "{answers:?}"
+    );
+    answers[1].fence();
+    assert_eq!(answers[2].int() > 0, true);
+    assert_eq!(answers[3..], [1, 0].map(Value::Int));
+}
+
+#[test]
+fn arguments_to_the_module_are_refused_and_the_server_lives() {
+    let log = Server::with().module_args("max-ttl 5").fail_to_start();
+    assert!(log.contains("not loaded: it takes no arguments"), "{log}");
+
+    let server = Server::start();
+    let mut client = server.client();
+    let listed = cmd!(client, "MODULE", "LIST");
+    let ours = listed
+        .items()
+        .iter()
+        .find(|module| module["name"] == "lock");
+    let path = ours.unwrap()["path"].text();
+    assert_eq!(cmd!(client, "MODULE", "UNLOAD", "lock"), "OK");
+    assert!(cmd!(client, "MODULE", "LOAD", &path, "max-ttl", 5).is_error("ERR Error loading"));
+    assert!(cmd!(client, "LOCK.ACQUIRE", "k", "a", LONG).is_error("ERR unknown command"));
+    assert_eq!(cmd!(client, "MODULE", "LOAD", &path), "OK");
+    client.acquire("k", "a");
+}

@@ -1,0 +1,475 @@
+//! Masters and replicas: what a replica sees, what it refuses, and what becomes of holds and waiters
+//! when roles change.
+
+use crate::support::*;
+use std::time::{Duration, Instant};
+
+const LONG: u32 = 600_000;
+
+/// What stands under a key, and until when.
+fn hold(server: &Server, key: &str) -> (Value, i64) {
+    let mut client = server.client();
+    let owner = cmd!(client, "GET", key);
+    (owner, cmd!(client, "PEXPIRETIME", key).int())
+}
+
+#[test]
+fn a_replica_shows_the_same_owners_and_deadlines() {
+    let master = Server::start();
+    let replicas = [
+        master.replica_with(Setup::new().append_only()),
+        master.replica_with(Setup::new().append_only().without_module()),
+    ];
+    for replica in &replicas {
+        // A replica begins its file anew when it has its copy of everything.
+        eventually("the replica writes its file", || {
+            replica.info("aof_enabled") == "1"
+                && replica.info("aof_rewrite_in_progress") == "0"
+                && replica.info("aof_rewrite_scheduled") == "0"
+        });
+    }
+    let mut client = master.client();
+    let same_everywhere = |step: &str, key: &str, owner: Option<&str>| {
+        let (value, deadline) = hold(&master, key);
+        match owner {
+            Some(owner) => assert_eq!(value, owner, "{step}"),
+            None => assert_eq!(value, Value::Nil, "{step}"),
+        }
+        for replica in &replicas {
+            replica.wait_until_in_sync_with(&master);
+            assert_eq!(hold(replica, key), (value.clone(), deadline), "{step}");
+        }
+    };
+    let waiter = |owner: &str| master.waiter(&args!["LOCK.ACQUIRE", "k", owner, LONG, "BLOCK", 0]);
+
+    cmd!(client, "LOCK.ACQUIRE", "k", "a", LONG).int();
+    same_everywhere("granted", "k", Some("a"));
+    cmd!(client, "LOCK.ACQUIRE", "k", "a", LONG * 2).int();
+    same_everywhere("asked for again", "k", Some("a"));
+    assert_eq!(cmd!(client, "LOCK.RENEW", "k", "a", LONG / 2), 1);
+    same_everywhere("renewed", "k", Some("a"));
+    let mut b = waiter("b");
+    assert_eq!(cmd!(client, "LOCK.RELEASE", "k", "a"), 1);
+    assert!(b.answer().int() > 0);
+    same_everywhere("handed over by a release", "k", Some("b"));
+    let mut c = waiter("c");
+    assert_eq!(cmd!(client, "LOCK.RENEW", "k", "b", 50), 1);
+    assert!(c.answer().int() > 0);
+    same_everywhere("handed over by an expiry", "k", Some("c"));
+    let mut d = waiter("d");
+    cmd!(client, "FLUSHALL");
+    assert!(d.answer().int() > 0);
+    same_everywhere("handed over by a flush", "k", Some("d"));
+    let mut e = waiter("e");
+    client.select(1);
+    cmd!(client, "SET", "other", "x");
+    cmd!(client, "SWAPDB", 0, 1);
+    client.select(0);
+    assert!(e.answer().int() > 0);
+    same_everywhere("handed over by a swap", "k", Some("e"));
+    let mut f = waiter("f");
+    let mut g = waiter("g");
+    let answers = client.pipeline(&[
+        args!["MULTI"],
+        args!["LOCK.RELEASE", "k", "e"],
+        args!["CLIENT", "KILL", "ID", f.id()],
+        args!["EXEC"],
+    ]);
+    assert_eq!(answers[3], [1, 1]);
+    assert!(g.answer().int() > 0);
+    same_everywhere("passed on by a dead waiter", "k", Some("g"));
+    assert_eq!(cmd!(client, "LOCK.RELEASE", "k", "g"), 1);
+    same_everywhere("released", "k", None);
+
+    for replica in &replicas {
+        let text = replica.aof_text().to_uppercase();
+        assert!(!text.contains("LOCK."));
+        assert!(text.contains("PXAT"));
+        // Of what the master told: a flush, then the grant, or the grant would be lost here.
+        let commands = replica.aof_commands();
+        let at = |start: &str| commands.iter().position(|line| line.starts_with(start));
+        assert!(at("FLUSHALL") < at("SET k d PXAT"), "{commands:?}");
+        assert!(at("SWAPDB") < at("SET k e PXAT"), "{commands:?}");
+    }
+}
+
+#[test]
+fn a_replica_refuses_to_grant_and_answers_questions() {
+    let master = Server::start();
+    let replica = master.replica();
+    let fence = cmd!(master.client(), "LOCK.ACQUIRE", "k", "a", LONG).int();
+    let _waiter = master.waiter(&args!["LOCK.ACQUIRE", "k", "b", LONG, "BLOCK", 0]);
+    replica.wait_until_in_sync_with(&master);
+    for read_only in ["yes", "no"] {
+        let mut client = replica.client();
+        cmd!(client, "CONFIG", "SET", "replica-read-only", read_only);
+        for key in ["k", "free"] {
+            for command in [
+                args!["LOCK.ACQUIRE", key, "a", LONG],
+                args!["LOCK.ACQUIRE", key, "a", LONG, "BLOCK", 0],
+                args!["LOCK.ACQUIRE", key, "c", LONG, "BLOCK", 100],
+                args!["LOCK.RELEASE", key, "a"],
+                args!["LOCK.RENEW", key, "a", LONG],
+            ] {
+                let answer = client.run(&command);
+                assert!(answer.is_error("READONLY"), "{command:?}: {answer:?}");
+                // In a transaction, too.
+                cmd!(client, "MULTI");
+                let queued = client.run(&command);
+                let answer = cmd!(client, "EXEC");
+                assert!(
+                    queued.is_error("READONLY") || answer[0].is_error("READONLY"),
+                    "{command:?}: {queued:?}, {answer:?}"
+                );
+            }
+        }
+        let script = "return redis.pcall('LOCK.ACQUIRE', KEYS[1], 'c', 1000)";
+        let answer = cmd!(client, "EVAL", script, 1, "free");
+        assert!(answer.is_error("READONLY"), "{answer:?}");
+
+        let left = cmd!(client, "LOCK.CHECK", "k", "a").int();
+        assert!(left > 0 && left <= i64::from(LONG));
+        assert_eq!(cmd!(client, "LOCK.CHECK", "k", "b"), Value::Nil);
+        assert_eq!(cmd!(client, "LOCK.CHECK", "free", "a"), Value::Nil);
+        assert_eq!(cmd!(client, "LOCK.INFO", "free"), Value::Nil);
+        let info = cmd!(client, "LOCK.INFO", "k");
+        assert_eq!(info["mode"], "exclusive");
+        assert_eq!(info["holders"][0]["owner"], "a");
+        assert_eq!(info["queue"], 0);
+        assert_eq!(cmd!(client, "DBSIZE"), 1);
+    }
+    assert_eq!(cmd!(master.client(), "LOCK.ACQUIRE", "k", "a", LONG), fence);
+}
+
+#[test]
+fn a_hold_is_over_on_a_replica_when_its_time_is() {
+    let master = Server::start();
+    let replica = master.replica();
+    let mut client = replica.client();
+    // The master says no word of the expiry: it stands still, or doesn't look.
+    cmd!(master.client(), "DEBUG", "SET-ACTIVE-EXPIRE", 0);
+    cmd!(master.client(), "LOCK.ACQUIRE", "k", "a", LONG);
+    replica.wait_until_in_sync_with(&master);
+    assert!(cmd!(client, "LOCK.CHECK", "k", "a").int() > 0);
+    cmd!(master.client(), "LOCK.RENEW", "k", "a", 100);
+    replica.wait_until_in_sync_with(&master);
+    master.pause();
+    eventually("the hold is over", || {
+        cmd!(client, "LOCK.CHECK", "k", "a").is_nil()
+    });
+    assert_eq!(cmd!(client, "LOCK.INFO", "k"), Value::Nil);
+    master.resume();
+    assert!(cmd!(master.client(), "LOCK.ACQUIRE", "k", "b", LONG).int() > 0);
+    replica.wait_until_in_sync_with(&master);
+    assert!(cmd!(client, "LOCK.CHECK", "k", "b").int() > 0);
+    assert_eq!(hold(&replica, "k"), hold(&master, "k"));
+}
+
+#[test]
+fn wait_after_a_blocked_acquire_covers_the_grant() {
+    for with_module in [true, false] {
+        for goes in [
+            args!["LOCK.RELEASE", "k", "a"],
+            args!["DEL", "k"],
+            args!["LOCK.RENEW", "k", "a", 50],
+            args!["FLUSHALL"],
+        ] {
+            let master = Server::start();
+            let replica = if with_module {
+                master.replica()
+            } else {
+                master.replica_without_module()
+            };
+            let mut client = master.client();
+            cmd!(client, "LOCK.ACQUIRE", "k", "a", LONG);
+            let mut waiter = master.waiter(&args!["LOCK.ACQUIRE", "k", "b", LONG, "BLOCK", 0]);
+            // All that was written so far is there, so only the grant can be missing.
+            assert_eq!(cmd!(client, "WAIT", 1, 0), 1);
+            replica.pause();
+            let answer = client.run(&goes);
+            assert!(!answer.is_error(""), "{goes:?}: {answer:?}");
+            assert!(waiter.answer().int() > 0);
+            assert_eq!(cmd!(waiter, "WAIT", 1, 200), 0, "{goes:?}");
+            waiter.send(&args!["WAIT", 1, 0]);
+            replica.resume();
+            assert_eq!(waiter.answer(), 1, "{goes:?}");
+            assert_eq!(hold(&replica, "k"), hold(&master, "k"), "{goes:?}");
+            assert_eq!(cmd!(replica.client(), "GET", "k"), "b", "{goes:?}");
+        }
+    }
+}
+
+#[test]
+fn wait_after_an_acquire_that_did_not_wait_covers_it_too() {
+    let master = Server::start();
+    let replica = master.replica();
+    let mut client = master.client();
+    replica.pause();
+    for command in [
+        args!["LOCK.ACQUIRE", "k", "a", LONG],
+        args!["LOCK.RENEW", "k", "a", LONG],
+        args!["LOCK.RELEASE", "k", "a"],
+    ] {
+        let before = Instant::now();
+        let answers = client.pipeline(&[command.clone(), args!["WAIT", 1, 100]]);
+        assert!(answers[0].int() > 0);
+        assert_eq!(answers[1], 0, "{command:?}");
+        assert!(before.elapsed() >= Duration::from_millis(95), "{command:?}");
+    }
+    replica.resume();
+    assert_eq!(cmd!(client, "WAIT", 1, 0), 1);
+}
+
+#[test]
+fn a_promoted_replica_keeps_the_holds_and_counts_on_above_its_master() {
+    let master = Server::start();
+    let replica = master.replica();
+    let mut client = master.client();
+    let mut last = 0;
+    for number in 0..200 {
+        let key = format!("k{number}");
+        last = cmd!(client, "LOCK.ACQUIRE", key, "a", LONG).int();
+    }
+    let _waiter = master.waiter(&args!["LOCK.ACQUIRE", "k0", "b", LONG, "BLOCK", 0]);
+    replica.wait_until_in_sync_with(&master);
+    replica.promote();
+    let mut client = replica.client();
+    for number in 0..200 {
+        let key = format!("k{number}");
+        assert_eq!(hold(&replica, &key), hold(&master, &key), "{key}");
+        assert_eq!(cmd!(client, "LOCK.ACQUIRE", key, "b", LONG), Value::Nil);
+    }
+    let again = cmd!(client, "LOCK.ACQUIRE", "k0", "a", LONG).int();
+    assert!(again > last, "{again} after {last}");
+    assert_eq!(cmd!(client, "LOCK.ACQUIRE", "k0", "a", LONG), again);
+    let mut waiter = replica.waiter(&args!["LOCK.ACQUIRE", "k1", "c", LONG, "BLOCK", 0]);
+    assert_eq!(cmd!(client, "LOCK.RELEASE", "k1", "a"), 1);
+    assert!(waiter.answer().int() > again);
+    // A new one, too, is above whatever the old master gives in the meantime.
+    let old = cmd!(master.client(), "LOCK.ACQUIRE", "new", "a", LONG).int();
+    assert!(cmd!(client, "LOCK.ACQUIRE", "new", "a", LONG).int() > old);
+}
+
+#[test]
+fn numbers_rise_over_a_chain_of_failovers() {
+    let servers = [Server::start(), Server::start()];
+    let mut last = 0;
+    for round in 0..5 {
+        let (master, other) = (&servers[round % 2], &servers[(round + 1) % 2]);
+        let mut client = master.client();
+        if round > 0 {
+            let again = cmd!(client, "LOCK.ACQUIRE", "k", "a", LONG).int();
+            assert!(again > last, "round {round}: {again} after {last}");
+            last = again;
+        }
+        for _ in 0..20 {
+            cmd!(client, "LOCK.RELEASE", "k", "a");
+            let fence = cmd!(client, "LOCK.ACQUIRE", "k", "a", LONG).int();
+            assert!(fence > last, "round {round}: {fence} after {last}");
+            last = fence;
+        }
+        if round == 0 {
+            other.follow(master);
+        }
+        other.wait_until_in_sync_with(master);
+        other.promote();
+        master.follow(other);
+        master.wait_until_in_sync_with(other);
+    }
+}
+
+#[test]
+fn a_demotion_sends_the_waiters_away_and_leaves_nothing_behind() {
+    let server = Server::start();
+    let other = Server::start();
+    let path = module_path(&server);
+    for held_by_us in [true, false] {
+        let mut client = server.client();
+        for key in ["k", "l"] {
+            if held_by_us {
+                cmd!(client, "LOCK.ACQUIRE", key, "a", LONG).int();
+            } else {
+                assert_eq!(cmd!(client, "SET", key, "a", "NX", "PX", LONG), "OK");
+            }
+        }
+        let mut waiters = Vec::new();
+        for (key, patience) in [("k", 0), ("k", 60_000), ("l", 0), ("l", 60_000)] {
+            let owner = format!("b{patience}");
+            waiters.push(server.waiter(&args![
+                "LOCK.ACQUIRE",
+                key,
+                owner,
+                LONG,
+                "BLOCK",
+                patience
+            ]));
+        }
+        server.follow(&other);
+        for waiter in &mut waiters {
+            let answer = waiter.answer();
+            assert!(answer.is_error("UNBLOCKED"), "{answer:?}");
+        }
+        server.wait_until_in_sync_with(&other);
+        server.wait_for_blocked_clients(0);
+        assert!(cmd!(client, "LOCK.INFO", "k").is_nil());
+        // No waiter and no timer is left, or the server would refuse.
+        eventually("the module is unloaded", || {
+            cmd!(client, "MODULE", "UNLOAD", "lock") == "OK"
+        });
+        assert_eq!(cmd!(client, "MODULE", "LOAD", path), "OK");
+        assert!(cmd!(client, "LOCK.ACQUIRE", "k", "a", LONG).is_error("READONLY"));
+        server.promote();
+        assert!(cmd!(client, "LOCK.ACQUIRE", "k", "c", LONG).int() > 0);
+        let mut waiter = server.waiter(&args!["LOCK.ACQUIRE", "k", "d", LONG, "BLOCK", 0]);
+        assert_eq!(cmd!(client, "LOCK.INFO", "k")["queue"], 1);
+        assert_eq!(cmd!(client, "LOCK.RELEASE", "k", "c"), 1);
+        assert!(waiter.answer().int() > 0);
+        cmd!(client, "FLUSHALL");
+    }
+}
+
+#[test]
+fn a_server_that_is_demoted_and_promoted_at_once_has_no_old_waiters() {
+    let server = Server::with().append_only().start();
+    let mut client = server.client();
+    let fence = cmd!(client, "LOCK.ACQUIRE", "k", "a", LONG).int();
+    let mut waiter = server.waiter(&args!["LOCK.ACQUIRE", "k", "b", LONG, "BLOCK", 0]);
+    // To a port where nobody is, and back, in one write: the keys stay.
+    let answers = client.pipeline(&[
+        args!["REPLICAOF", "127.0.0.1", 1],
+        args!["REPLICAOF", "NO", "ONE"],
+        args!["LOCK.RELEASE", "k", "a"],
+        args!["LOCK.ACQUIRE", "k", "c", LONG],
+    ]);
+    assert_eq!(answers[2], 1, "{answers:?}");
+    assert!(answers[3].int() > fence, "{answers:?}");
+    let answer = waiter.answer();
+    assert!(answer.is_error("UNBLOCKED"), "{answer:?}");
+    assert_eq!(cmd!(client, "LOCK.INFO", "k")["queue"], 0);
+    assert_eq!(cmd!(client, "GET", "k"), "c");
+    let commands = server.aof_commands();
+    assert!(
+        !commands
+            .iter()
+            .any(|line| line.starts_with("REPLICAOF") || line.contains("LOCK.")),
+        "{commands:?}"
+    );
+}
+
+#[test]
+fn a_waiter_that_can_be_redirected_is_sent_away_all_the_same() {
+    let server = Server::start();
+    skip_unless!(
+        server.version().is_valkey() && server.version().is_at_least((99, 0), (8, 0)),
+        "clients of this server can't be redirected"
+    );
+    let other = Server::start();
+    cmd!(server.client(), "LOCK.ACQUIRE", "k", "a", LONG);
+    let mut waiter = server.client();
+    assert_eq!(cmd!(waiter, "CLIENT", "CAPA", "REDIRECT"), "OK");
+    waiter.send_and_block(&args!["LOCK.ACQUIRE", "k", "b", LONG, "BLOCK", 0]);
+    server.follow(&other);
+    let answer = waiter.answer();
+    assert!(
+        answer.is_error("REDIRECT") || answer.is_error("UNBLOCKED"),
+        "{answer:?}"
+    );
+    server.wait_for_blocked_clients(0);
+    server.promote();
+    assert!(cmd!(server.client(), "LOCK.ACQUIRE", "l", "a", LONG).int() > 0);
+    eventually("the module is unloaded", || {
+        cmd!(server.client(), "MODULE", "UNLOAD", "lock") == "OK"
+    });
+}
+
+#[test]
+fn a_grant_on_its_way_to_a_client_that_dies_at_the_demotion_harms_nobody() {
+    let server = Server::start();
+    let mut client = server.client();
+    cmd!(client, "LOCK.ACQUIRE", "k", "a", LONG);
+    let mut dies = server.waiter(&args!["LOCK.ACQUIRE", "k", "b", LONG, "BLOCK", 0]);
+    let mut away = server.waiter(&args!["LOCK.ACQUIRE", "k", "c", LONG, "BLOCK", 0]);
+    let id = dies.id();
+    client.pipeline(&[
+        args!["MULTI"],
+        args!["LOCK.RELEASE", "k", "a"],
+        args!["CLIENT", "KILL", "ID", id],
+        args!["EXEC"],
+        args!["REPLICAOF", "127.0.0.1", 1],
+    ]);
+    let answer = away.answer();
+    // Either the take-back came first, or it must not come any more.
+    if answer.is_error("UNBLOCKED") {
+        assert_eq!(cmd!(client, "GET", "k"), "b");
+    } else {
+        assert!(answer.int() > 0);
+        assert_eq!(cmd!(client, "GET", "k"), "c");
+    }
+    eventually("the module is unloaded", || {
+        cmd!(client, "MODULE", "UNLOAD", "lock") == "OK"
+    });
+}
+
+#[test]
+fn a_full_resync_leaves_a_replica_with_the_masters_holds() {
+    for load in ["disabled", "on-empty-db", "swapdb"] {
+        let master = Server::start();
+        let server = Server::with()
+            .config(&format!("repl-diskless-load {load}"))
+            .start();
+        let mut client = server.client();
+        // Its own holds go, and so do those who wait for them.
+        cmd!(client, "LOCK.ACQUIRE", "k", "mine", LONG);
+        cmd!(client, "LOCK.ACQUIRE", "gone", "mine", LONG);
+        let mut waiter = server.waiter(&args!["LOCK.ACQUIRE", "k", "b", LONG, "BLOCK", 0]);
+        let fence = cmd!(master.client(), "LOCK.ACQUIRE", "k", "a", LONG).int();
+        for round in 0..3 {
+            server.follow(&master);
+            if round == 0 {
+                assert!(waiter.answer().is_error("UNBLOCKED"), "{load}");
+            }
+            server.wait_until_in_sync_with(&master);
+            assert_eq!(hold(&server, "k"), hold(&master, "k"), "{load}");
+            assert!(cmd!(client, "LOCK.CHECK", "k", "a").int() > 0, "{load}");
+            assert_eq!(cmd!(client, "LOCK.CHECK", "gone", "mine"), Value::Nil);
+            server.promote();
+            let mut last = cmd!(client, "LOCK.ACQUIRE", "k", "a", LONG).int();
+            assert!(last > fence, "{load}");
+            cmd!(client, "LOCK.ACQUIRE", "gone", "mine", LONG).int();
+            let mut waiter = server.waiter(&args!["LOCK.ACQUIRE", "k", "c", LONG, "BLOCK", 0]);
+            assert_eq!(cmd!(client, "LOCK.RELEASE", "k", "a"), 1);
+            let granted = waiter.answer().int();
+            assert!(granted > last, "{load}");
+            last = granted;
+            assert!(last > fence);
+        }
+    }
+}
+
+#[test]
+fn a_replica_of_a_replica_sees_the_same() {
+    let master = Server::start();
+    let middle = master.replica_without_module();
+    let last = middle.replica();
+    let mut client = master.client();
+    cmd!(client, "LOCK.ACQUIRE", "k", "a", LONG);
+    let mut waiter = master.waiter(&args!["LOCK.ACQUIRE", "k", "b", LONG, "BLOCK", 0]);
+    cmd!(client, "LOCK.RENEW", "k", "a", 30);
+    assert!(waiter.answer().int() > 0);
+    middle.wait_until_in_sync_with(&master);
+    last.wait_until_in_sync_with(&middle);
+    for server in [&middle, &last] {
+        assert_eq!(hold(server, "k"), hold(&master, "k"));
+    }
+    assert!(cmd!(last.client(), "LOCK.CHECK", "k", "b").int() > 0);
+}
+
+/// Where a server has its module from.
+fn module_path(server: &Server) -> String {
+    let modules = cmd!(server.client(), "MODULE", "LIST");
+    let module = modules
+        .items()
+        .iter()
+        .find(|module| module["name"] == "lock");
+    module.expect("the module is loaded")["path"].text()
+}

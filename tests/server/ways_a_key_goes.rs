@@ -1,0 +1,855 @@
+//! A lock is an ordinary key, and goes in every way that a key can go. Whoever waits for it is
+//! served, or waits for whoever holds it then.
+
+use crate::support::*;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+/// The holder of the lock `k` before anything happens, and those who wait for it.
+const HOLDER: &str = "holder";
+const FIRST: &str = "first";
+const SECOND: &str = "second";
+
+/// A server where `k` is held and two wait for it.
+struct Scene {
+    server: Server,
+    client: Client,
+    /// The number of the hold.
+    fence: i64,
+    first: Client,
+    second: Client,
+}
+
+impl Scene {
+    #[track_caller]
+    fn new() -> Scene {
+        Scene::on(Server::start(), LONG)
+    }
+
+    #[track_caller]
+    fn on(server: Server, ttl: u64) -> Scene {
+        let mut client = server.client();
+        let fence = cmd!(client, "LOCK.ACQUIRE", "k", HOLDER, ttl).fence();
+        let first = server.waiter_for("k", FIRST);
+        let second = server.waiter_for("k", SECOND);
+        Scene {
+            server,
+            client,
+            fence,
+            first,
+            second,
+        }
+    }
+
+    /// The same scene once more, on the same server, with nothing else there.
+    #[track_caller]
+    fn again(self) -> Scene {
+        let Scene {
+            server,
+            mut client,
+            first,
+            second,
+            ..
+        } = self;
+        drop((first, second));
+        server.wait_for_blocked_clients(0);
+        assert_eq!(cmd!(client, "FLUSHALL"), "OK");
+        Scene::on(server, LONG)
+    }
+
+    /// The first waiter has the lock, and the second waits on.
+    #[track_caller]
+    fn the_first_has_it(&mut self, case: &str) {
+        let fence = self.first.answer().fence();
+        assert!(fence > self.fence, "{case}: {fence} after {}", self.fence);
+        assert_eq!(self.client.holder("k"), FIRST, "{case}");
+        assert_eq!(self.client.queue("k"), [SECOND], "{case}");
+        assert!(self.second.still_waits(), "{case}");
+        let left = cmd!(self.client, "LOCK.CHECK", "k", FIRST).int();
+        assert!(left > LONG as i64 - 60_000, "{case}: {left}");
+        let info = cmd!(self.client, "LOCK.INFO", "k");
+        assert_eq!(info["holders"][0]["fence"], fence, "{case}");
+    }
+
+    /// Both wait on.
+    #[track_caller]
+    fn both_wait(&mut self, case: &str) {
+        // What is put off to the next turn of the server's loop has been done after a few turns.
+        for _ in 0..3 {
+            assert!(self.first.still_waits(), "{case}");
+            assert!(self.second.still_waits(), "{case}");
+        }
+        assert_eq!(self.client.queue("k"), [FIRST, SECOND], "{case}");
+    }
+
+    /// Both wait for this holder, and are served when it releases.
+    #[track_caller]
+    fn both_wait_for(&mut self, holder: &str, case: &str) {
+        self.both_wait(case);
+        assert_eq!(self.client.holder("k"), holder, "{case}");
+        let info = cmd!(self.client, "LOCK.INFO", "k");
+        assert_eq!(info["holders"][0]["owner"], holder, "{case}");
+        assert_eq!(cmd!(self.client, "LOCK.RELEASE", "k", holder), 1, "{case}");
+        self.the_first_has_it(case);
+    }
+}
+
+fn in_words(commands: &[Command]) -> String {
+    let words = |command: &Command| {
+        let words: Vec<_> = command
+            .iter()
+            .map(|word| word.escape_ascii().to_string().chars().take(40).collect())
+            .collect::<Vec<String>>();
+        words.join(" ")
+    };
+    commands.iter().map(words).collect::<Vec<_>>().join("; ")
+}
+
+fn transaction(commands: &[Command]) -> Vec<Command> {
+    let mut all = vec![args!["MULTI"]];
+    all.extend_from_slice(commands);
+    all.push(args!["EXEC"]);
+    all
+}
+
+/// Ways in which the key `k` is gone afterwards.
+fn ways_to_go() -> Vec<Vec<Command>> {
+    vec![
+        vec![args!["DEL", "k"]],
+        vec![args!["DEL", "a", "k", "b"]],
+        vec![args!["UNLINK", "k"]],
+        vec![args!["GETDEL", "k"]],
+        vec![args!["EVAL", "return redis.call('DEL', KEYS[1])", 1, "k"]],
+        transaction(&[args!["DEL", "k"]]),
+        transaction(&[args!["SET", "k", "other"], args!["DEL", "k"]]),
+        vec![args!["EXPIRE", "k", 0]],
+        vec![args!["EXPIRE", "k", -1]],
+        vec![args!["PEXPIRE", "k", 0]],
+        vec![args!["EXPIREAT", "k", 1]],
+        vec![args!["PEXPIREAT", "k", 1]],
+        vec![args!["GETEX", "k", "PXAT", 1]],
+        vec![args!["RENAME", "k", "elsewhere"]],
+        vec![args!["RENAMENX", "k", "elsewhere"]],
+        vec![args!["MOVE", "k", 9]],
+        vec![args!["SORT", "nothing", "STORE", "k"]],
+        vec![args!["SINTERSTORE", "k", "nothing"]],
+        vec![args!["ZUNIONSTORE", "k", 1, "nothing"]],
+        vec![args!["BITOP", "OR", "k", "nothing"]],
+        vec![args!["FLUSHDB"]],
+        vec![args!["FLUSHDB", "SYNC"]],
+        vec![args!["FLUSHDB", "ASYNC"]],
+        vec![args!["FLUSHALL"]],
+        vec![args!["FLUSHALL", "SYNC"]],
+        vec![args!["FLUSHALL", "ASYNC"]],
+        vec![args!["EVAL", "return redis.call('FLUSHALL')", 0]],
+        transaction(&[args!["FLUSHALL"]]),
+        vec![args!["SWAPDB", 0, 9]],
+        vec![args!["SWAPDB", 9, 0]],
+        transaction(&[args!["SWAPDB", 0, 9], args!["FLUSHALL"]]),
+    ]
+}
+
+#[test]
+fn a_lock_whose_key_goes_is_handed_on() {
+    let mut scene = Scene::new();
+    for way in ways_to_go() {
+        scene = scene.again();
+        let case = in_words(&way);
+        for answer in scene.client.pipeline(&way) {
+            assert!(!answer.is_error(""), "{case}: {answer:?}");
+        }
+        scene.the_first_has_it(&case);
+    }
+}
+
+/// Whoever asks in the same breath queues, and from Redis 7.2 on not even SET NX slips in.
+#[test]
+fn nobody_barges_in_by_acquire_behind_a_command_that_removes_the_key() {
+    let mut scene = Scene::new();
+    let settles_at_once = scene.server.version().is_at_least((7, 2), (7, 2));
+    for way in ways_to_go() {
+        scene = scene.again();
+        let case = in_words(&way);
+        let mut commands = way.clone();
+        if settles_at_once {
+            commands.push(args!["SET", "k", "barger", "NX", "PX", LONG]);
+        }
+        commands.push(args!["LOCK.ACQUIRE", "k", "barger", LONG]);
+        commands.push(args!["LOCK.ACQUIRE", "k", HOLDER, LONG]);
+        commands.push(args!["GET", "k"]);
+        let answers = scene.client.pipeline(&commands);
+        assert_eq!(
+            answers[way.len()..commands.len() - 1],
+            vec![Value::Nil; commands.len() - 1 - way.len()],
+            "{case}"
+        );
+        assert_eq!(answers[commands.len() - 1], FIRST, "{case}");
+        scene.the_first_has_it(&case);
+    }
+}
+
+/// Also where nothing can be settled before the transaction or the script is over.
+#[test]
+fn nobody_barges_in_by_acquire_in_the_transaction_or_script_that_removes_the_key() {
+    let mut scene = Scene::new();
+    for way in [
+        args!["DEL", "k"],
+        args!["PEXPIRE", "k", 0],
+        args!["RENAME", "k", "elsewhere"],
+        args!["FLUSHALL"],
+        args!["SWAPDB", 0, 9],
+    ] {
+        scene = scene.again();
+        let case = in_words(&[way.clone()]);
+        let answers = scene.client.pipeline(&transaction(&[
+            way.clone(),
+            args!["LOCK.ACQUIRE", "k", "barger", LONG, "BLOCK", 0],
+            args!["LOCK.ACQUIRE", "k", HOLDER, LONG],
+            args!["GET", "k"],
+        ]));
+        let answers = answers.last().unwrap().items();
+        assert_eq!(answers[1..3], [Value::Nil, Value::Nil], "{case}");
+        assert_eq!(answers[3], FIRST, "{case}");
+        scene.the_first_has_it(&case);
+
+        scene = scene.again();
+        let script = "redis.call(unpack(ARGV)) \
+            return {redis.call('LOCK.ACQUIRE', 'k', 'barger', 60000) or 'busy', redis.call('GET', 'k')}";
+        let mut command = args!["EVAL", script, 0];
+        command.extend(way);
+        assert_eq!(scene.client.run(&command), ["busy", FIRST], "{case}");
+        scene.the_first_has_it(&case);
+    }
+}
+
+/// Ways in which `k` ends up with another owner: that of the lock `o`, or the one written.
+fn ways_to_another_owner() -> Vec<(Vec<Command>, &'static str)> {
+    vec![
+        (vec![args!["SET", "k", "o"]], "o"),
+        (vec![args!["SET", "k", "o", "PX", LONG]], "o"),
+        (vec![args!["SET", "k", "o", "KEEPTTL"]], "o"),
+        (vec![args!["SET", "k", "o", "XX", "GET"]], "o"),
+        (vec![args!["SETEX", "k", 600, "o"]], "o"),
+        (vec![args!["PSETEX", "k", LONG, "o"]], "o"),
+        (vec![args!["GETSET", "k", "o"]], "o"),
+        (vec![args!["MSET", "x", "y", "k", "o"]], "o"),
+        (vec![args!["APPEND", "k", "-2"]], "holder-2"),
+        (vec![args!["SETRANGE", "k", 0, "H"]], "Holder"),
+        (vec![args!["SETBIT", "k", 7, 1]], "iolder"),
+        (vec![args!["SET", "k", 41], args!["INCR", "k"]], "42"),
+        (
+            vec![args![
+                "EVAL",
+                "return redis.call('SET', KEYS[1], 'o', 'PX', 60000)",
+                1,
+                "k"
+            ]],
+            "o",
+        ),
+        (
+            transaction(&[args!["DEL", "k"], args!["SET", "k", "o", "NX", "PX", LONG]]),
+            "o",
+        ),
+        (
+            transaction(&[args!["DEL", "k"], args!["SETNX", "k", "o"]]),
+            "o",
+        ),
+        (
+            vec![
+                args!["SET", "o", "o", "PX", LONG],
+                args!["RENAME", "o", "k"],
+            ],
+            "o",
+        ),
+        (
+            vec![
+                args!["LOCK.ACQUIRE", "o", "o", LONG],
+                args!["RENAME", "o", "k"],
+            ],
+            "o",
+        ),
+        (
+            vec![
+                args!["SET", "o", "o", "PX", LONG],
+                args!["COPY", "o", "k", "REPLACE"],
+            ],
+            "o",
+        ),
+        (
+            vec![args!["SET", "o", "o"], args!["BITOP", "OR", "k", "o"]],
+            "o",
+        ),
+        (
+            transaction(&[
+                args!["DEL", "k"],
+                args!["SELECT", 9],
+                args!["SET", "k", "o", "PX", LONG],
+                args!["MOVE", "k", 0],
+                args!["SELECT", 0],
+            ]),
+            "o",
+        ),
+        (
+            vec![
+                args!["SELECT", 9],
+                args!["LOCK.ACQUIRE", "k", "o", LONG],
+                args!["SELECT", 0],
+                args!["SWAPDB", 0, 9],
+            ],
+            "o",
+        ),
+        (
+            vec![
+                args!["SELECT", 9],
+                args!["SET", "k", "o"],
+                args!["SWAPDB", 9, 0],
+                args!["SELECT", 0],
+            ],
+            "o",
+        ),
+    ]
+}
+
+#[test]
+fn a_lock_that_comes_into_other_hands_keeps_its_queue() {
+    let mut scene = Scene::new();
+    for (way, owner) in ways_to_another_owner() {
+        scene = scene.again();
+        let case = in_words(&way);
+        for answer in scene.client.pipeline(&way) {
+            assert!(!answer.is_error(""), "{case}: {answer:?}");
+        }
+        scene.both_wait(&case);
+        // The one that it was taken from holds nothing.
+        assert_eq!(cmd!(scene.client, "LOCK.RELEASE", "k", HOLDER), 0, "{case}");
+        scene.both_wait_for(owner, &case);
+    }
+}
+
+#[test]
+fn a_lock_restored_over_another_keeps_its_queue() {
+    let mut scene = Scene::new();
+    for ttl in [0, LONG] {
+        scene = scene.again();
+        cmd!(scene.client, "SET", "o", "o");
+        let dump = cmd!(scene.client, "DUMP", "o");
+        let answer = cmd!(scene.client, "RESTORE", "k", ttl, dump.bytes(), "REPLACE");
+        assert_eq!(answer, "OK");
+        scene.both_wait_for("o", "RESTORE REPLACE");
+    }
+    // One that has expired before it is restored.
+    scene = scene.again();
+    cmd!(scene.client, "SET", "o", "o");
+    let dump = cmd!(scene.client, "DUMP", "o");
+    let answer = cmd!(
+        scene.client,
+        "RESTORE",
+        "k",
+        1000,
+        dump.bytes(),
+        "REPLACE",
+        "ABSTTL"
+    );
+    assert_eq!(answer, "OK");
+    scene.the_first_has_it("RESTORE REPLACE of what has expired");
+}
+
+#[test]
+fn a_waiter_whose_owner_is_written_into_the_key_is_answered_at_once() {
+    let mut scene = Scene::new();
+    let ways = [
+        vec![args!["SET", "k", SECOND]],
+        vec![args!["SET", "k", SECOND, "PX", 5000]],
+        vec![args!["SET", "k", SECOND, "KEEPTTL"]],
+        vec![args!["GETSET", "k", SECOND]],
+        vec![args!["SET", "o", SECOND], args!["RENAME", "o", "k"]],
+        vec![
+            args!["SET", "o", SECOND],
+            args!["COPY", "o", "k", "REPLACE"],
+        ],
+        vec![
+            args!["SELECT", 9],
+            args!["LOCK.ACQUIRE", "k", SECOND, 5000],
+            args!["SELECT", 0],
+            args!["SWAPDB", 0, 9],
+        ],
+        vec![args!["SET", "k", "sec"], args!["APPEND", "k", "ond"]],
+    ];
+    for way in ways {
+        scene = scene.again();
+        let case = in_words(&way);
+        scene.client.pipeline(&way);
+        let fence = scene.second.answer().fence();
+        assert!(fence > scene.fence, "{case}");
+        assert!(scene.first.still_waits(), "{case}");
+        assert_eq!(scene.client.queue("k"), [FIRST], "{case}");
+        let left = cmd!(scene.client, "LOCK.CHECK", "k", SECOND).int();
+        assert!(
+            left > LONG as i64 - 60_000,
+            "{case}: the later end counts: {left}"
+        );
+        assert_eq!(
+            cmd!(scene.client, "LOCK.ACQUIRE", "k", SECOND, 1),
+            fence,
+            "{case}"
+        );
+        scene.client.release("k", SECOND);
+        scene.first.answer().fence();
+    }
+}
+
+/// As BLPOP's waiters do while the key is no list.
+#[test]
+fn while_the_key_is_no_lock_its_waiters_wait_on() {
+    let mut scene = Scene::new();
+    let no_lock = |way: Command| transaction(&[args!["DEL", "k"], way]);
+    let ways = [
+        vec![args!["RPUSH", "src", 1], args!["SORT", "src", "STORE", "k"]],
+        vec![args!["SADD", "src", "x"], args!["SUNIONSTORE", "k", "src"]],
+        vec![
+            args!["ZADD", "src", 1, "x"],
+            args!["ZUNIONSTORE", "k", 1, "src"],
+        ],
+        vec![
+            args!["GEOADD", "src", 1, 1, "x"],
+            args![
+                "GEOSEARCHSTORE",
+                "k",
+                "src",
+                "FROMMEMBER",
+                "x",
+                "BYRADIUS",
+                1,
+                "m"
+            ],
+        ],
+        vec![args!["RPUSH", "src", "x"], args!["RENAME", "src", "k"]],
+        vec![
+            args!["HSET", "src", "f", "v"],
+            args!["COPY", "src", "k", "REPLACE"],
+        ],
+        no_lock(args!["RPUSH", "k", "x"]),
+        no_lock(args!["LPUSH", "k", "x"]),
+        no_lock(args!["SADD", "k", "x"]),
+        no_lock(args!["ZADD", "k", 1, "x"]),
+        no_lock(args!["HSET", "k", "f", "v"]),
+        no_lock(args!["XADD", "k", "*", "f", "v"]),
+        no_lock(args!["PFADD", "src", "x"]),
+        vec![args!["SET", "k", ""]],
+        vec![args!["SET", "k", vec![b'x'; 1025]]],
+        vec![args!["SETRANGE", "k", 1024, "x"]],
+        vec![args!["APPEND", "k", vec![b'x'; 1020]]],
+    ];
+    for way in ways {
+        scene = scene.again();
+        let case = in_words(&way);
+        for answer in scene.client.pipeline(&way) {
+            assert!(!answer.is_error(""), "{case}: {answer:?}");
+        }
+        if case.contains("PFADD") {
+            // The key has only gone.
+            scene.the_first_has_it(&case);
+            continue;
+        }
+        for _ in 0..3 {
+            assert!(scene.first.still_waits(), "{case}");
+            assert!(scene.second.still_waits(), "{case}");
+        }
+        let before = cmd!(scene.client, "DUMP", "k");
+        for command in [
+            args!["LOCK.ACQUIRE", "k", "x", LONG],
+            args!["LOCK.ACQUIRE", "k", "x", LONG, "BLOCK", 0],
+            args!["LOCK.RELEASE", "k", HOLDER],
+            args!["LOCK.RENEW", "k", HOLDER, LONG],
+            args!["LOCK.CHECK", "k", HOLDER],
+            args!["LOCK.INFO", "k"],
+        ] {
+            let answer = scene.client.run(&command);
+            assert!(answer.is_error("WRONGTYPE"), "{case}: {answer:?}");
+        }
+        assert_eq!(cmd!(scene.client, "DUMP", "k"), before, "{case}");
+        assert_eq!(cmd!(scene.client, "DEL", "k"), 1, "{case}");
+        scene.the_first_has_it(&case);
+    }
+}
+
+#[test]
+fn a_waiter_can_give_up_while_the_key_is_no_lock() {
+    let server = Server::start();
+    let mut client = server.client();
+    client.acquire("k", "a");
+    let mut waiter = server.waiter(&args!["LOCK.ACQUIRE", "k", "w", LONG, "BLOCK", 300]);
+    client.pipeline(&transaction(&[args!["DEL", "k"], args!["RPUSH", "k", "x"]]));
+    assert_eq!(waiter.answer(), Value::Nil);
+    assert_eq!(cmd!(client, "LRANGE", "k", 0, -1), ["x"]);
+    assert_eq!(cmd!(client, "DEL", "k"), 1);
+    assert_eq!(client.queue("k"), [""; 0]);
+    assert_eq!(cmd!(client, "EXISTS", "k"), 0);
+}
+
+#[test]
+fn a_lock_that_expires_is_handed_on_within_milliseconds() {
+    let server = Server::start();
+    let mut client = server.client();
+    // Nothing but the module's own timer shall bring the end to light.
+    assert_eq!(cmd!(client, "DEBUG", "SET-ACTIVE-EXPIRE", 0), "OK");
+    let mut late = Vec::new();
+    for ttl in [40, 60, 75, 110, 35, 50, 66, 87, 121] {
+        let fence = cmd!(client, "LOCK.ACQUIRE", "k", "a", ttl).fence();
+        let deadline = cmd!(client, "PEXPIRETIME", "k").int();
+        let mut waiter = server.client();
+        assert!(
+            waiter
+                .run(&args!["LOCK.ACQUIRE", "k", "w", LONG, "BLOCK", 0])
+                .fence()
+                > fence
+        );
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+        let deadline = Duration::from_millis(deadline.try_into().unwrap());
+        assert!(
+            now > deadline,
+            "the hold was cut short: {now:?} of {deadline:?}"
+        );
+        late.push(now - deadline);
+        client.release("k", "w");
+    }
+    late.sort();
+    // Within 5 ms where nothing else runs.
+    assert!(late[late.len() / 2] < Duration::from_millis(15), "{late:?}");
+    assert!(
+        late[late.len() - 1] < Duration::from_millis(150),
+        "{late:?}"
+    );
+}
+
+/// Somebody's GET may find the hold dead before our timer comes to it.
+#[test]
+fn a_lock_that_expires_is_handed_on_however_its_end_comes_to_light() {
+    let server = Server::start();
+    let mut client = server.client();
+    for finder in [
+        args!["GET", "k"],
+        args!["EXISTS", "k"],
+        args!["TTL", "k"],
+        args!["TYPE", "k"],
+        args!["PERSIST", "k"],
+        args!["LOCK.CHECK", "k", "a"],
+        args!["LOCK.INFO", "k"],
+    ] {
+        cmd!(client, "LOCK.ACQUIRE", "k", "a", 500).fence();
+        let mut waiter = server.waiter_for("k", "w");
+        server.pause();
+        let paused = Instant::now();
+        client.send(&finder);
+        eventually("the hold is over", || {
+            paused.elapsed() > Duration::from_millis(550)
+        });
+        server.resume();
+        let answer = client.answer();
+        assert!(!answer.is_error(""), "{answer:?}");
+        waiter.answer().fence();
+        assert_eq!(client.holder("k"), "w", "{}", in_words(&[finder]));
+        client.release("k", "w");
+    }
+}
+
+#[test]
+fn each_of_a_row_of_waiters_is_served_when_the_one_before_it_expires() {
+    let server = Server::start();
+    let mut client = server.client();
+    // Nothing but the module's own timer shall bring the end to light.
+    assert_eq!(cmd!(client, "DEBUG", "SET-ACTIVE-EXPIRE", 0), "OK");
+    cmd!(client, "LOCK.ACQUIRE", "k", "w0", 50).fence();
+    let mut waiters: Vec<_> = (1..8)
+        .map(|n| {
+            let mut waiter = server.client();
+            waiter.id();
+            waiter.send(&args!["LOCK.ACQUIRE", "k", format!("w{n}"), 50, "BLOCK", 0]);
+            // So that they come in this order.
+            eventually("it is there", || {
+                client.queue("k").contains(&format!("w{n}")) || !waiter.no_answer_yet()
+            });
+            waiter
+        })
+        .collect();
+    let answers: Vec<_> = waiters.iter_mut().map(Client::timed_answer).collect();
+    for pair in answers.windows(2) {
+        assert!(pair[0].0.fence() < pair[1].0.fence());
+    }
+    eventually("the last hold is over", || cmd!(client, "EXISTS", "k") == 0);
+    assert_eq!(cmd!(client, "LOCK.INFO", "k"), Value::Nil);
+}
+
+#[test]
+fn a_hold_cut_short_is_handed_on_sooner_and_one_prolonged_later() {
+    let server = Server::start();
+    let mut client = server.client();
+    // Nothing but the module's own timer shall bring the end to light.
+    assert_eq!(cmd!(client, "DEBUG", "SET-ACTIVE-EXPIRE", 0), "OK");
+    let in_ms = |ms: u128| {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+        u64::try_from(now.as_millis() + ms).unwrap()
+    };
+    // Shorter.
+    for way in [
+        args!["PEXPIRE", "k", 100],
+        args!["PEXPIREAT", "k", in_ms(100)],
+        args!["GETEX", "k", "PX", 100],
+        args!["SET", "k", "other", "PX", 100],
+        args!["PSETEX", "k", 100, "other"],
+        args!["EVAL", "return redis.call('PEXPIRE', KEYS[1], 100)", 1, "k"],
+    ] {
+        let case = in_words(&[way.clone()]);
+        client.acquire("k", "a");
+        let mut waiter = server.waiter_for("k", "w");
+        let way = if way[0] == b"PEXPIREAT" {
+            args!["PEXPIREAT", "k", in_ms(100)]
+        } else {
+            way
+        };
+        let began = Instant::now();
+        client.run(&way);
+        let (answer, served) = waiter.timed_answer();
+        answer.fence();
+        let took = served - began;
+        assert!(took > Duration::from_millis(95), "{case}: {took:?}");
+        assert!(took < Duration::from_secs(3), "{case}: {took:?}");
+        client.release("k", "w");
+    }
+    // Longer, or for ever: a waiter that is in no hurry sees the old end go by.
+    for way in [
+        args!["PEXPIRE", "k", LONG],
+        args!["PEXPIREAT", "k", in_ms(u128::from(LONG))],
+        args!["GETEX", "k", "PX", LONG],
+        args!["PERSIST", "k"],
+        args!["GETEX", "k", "PERSIST"],
+        args!["SET", "k", "other"],
+        args!["SET", "k", "other", "PX", LONG],
+        args!["LOCK.RENEW", "k", "a", LONG],
+    ] {
+        let case = in_words(&[way.clone()]);
+        cmd!(client, "LOCK.ACQUIRE", "k", "a", 200).fence();
+        let mut waiter = server.waiter(&args!["LOCK.ACQUIRE", "k", "w", LONG, "BLOCK", 300]);
+        client.run(&way);
+        assert_eq!(waiter.answer(), Value::Nil, "{case}");
+        assert_eq!(cmd!(client, "EXISTS", "k"), 1, "{case}");
+        let mut waiter = server.waiter_for("k", "w");
+        cmd!(client, "DEL", "k");
+        waiter.answer().fence();
+        client.release("k", "w");
+    }
+}
+
+#[test]
+fn a_persisted_hold_is_handed_on_when_it_is_released() {
+    let mut scene = Scene::new();
+    assert_eq!(cmd!(scene.client, "PERSIST", "k"), 1);
+    assert_eq!(cmd!(scene.client, "LOCK.CHECK", "k", HOLDER), -1);
+    scene.both_wait_for(HOLDER, "PERSIST");
+}
+
+#[test]
+fn waiters_stay_with_the_number_of_their_database_when_two_are_swapped() {
+    let server = Server::start();
+    let mut zero = server.client();
+    let mut one = server.client();
+    one.select(1);
+    let first = zero.acquire("k", "a");
+    let second = one.acquire("k", "b");
+    let mut in_zero = server.waiter_for("k", "w0");
+    let mut in_one = server.client();
+    in_one.select(1);
+    in_one.send_and_block(&args!["LOCK.ACQUIRE", "k", "w1", LONG, "BLOCK", 0]);
+    assert_eq!(cmd!(zero, "SWAPDB", 0, 1), "OK");
+    assert!(in_zero.still_waits() && in_one.still_waits());
+    // The holds have changed places, with their numbers; the waiters have not.
+    assert_eq!(cmd!(one, "LOCK.ACQUIRE", "k", "a", LONG), first);
+    assert_eq!(cmd!(zero, "LOCK.ACQUIRE", "k", "b", LONG), second);
+    assert_eq!(zero.queue("k"), ["w0"]);
+    assert_eq!(one.queue("k"), ["w1"]);
+    one.release("k", "a");
+    in_one.answer().fence();
+    assert!(in_zero.still_waits());
+    zero.release("k", "b");
+    in_zero.answer().fence();
+    assert_eq!(zero.holder("k"), "w0");
+    assert_eq!(one.holder("k"), "w1");
+}
+
+#[test]
+fn flushdb_concerns_its_own_database_only() {
+    let server = Server::start();
+    let mut zero = server.client();
+    let mut one = server.client();
+    one.select(1);
+    let first = zero.acquire("k", "a");
+    one.acquire("k", "b");
+    let mut in_zero = server.waiter_for("k", "w0");
+    let mut in_one = server.client();
+    in_one.select(1);
+    in_one.send_and_block(&args!["LOCK.ACQUIRE", "k", "w1", LONG, "BLOCK", 0]);
+    assert_eq!(cmd!(one, "FLUSHDB"), "OK");
+    in_one.answer().fence();
+    assert!(in_zero.still_waits());
+    assert_eq!(cmd!(zero, "LOCK.ACQUIRE", "k", "a", LONG), first);
+    assert_eq!(one.holder("k"), "w1");
+    assert_eq!(zero.holder("k"), "a");
+}
+
+#[test]
+fn fifty_queues_are_served_at_once_after_flushall() {
+    const QUEUES: usize = 50;
+    let server = Server::start();
+    let mut client = server.client();
+    let mut waiters = Vec::new();
+    for n in 0..QUEUES {
+        let db = u32::try_from(n % 3).unwrap();
+        client.select(db);
+        let fence = client.acquire(format!("k{n}"), "a");
+        for owner in ["first", "second"] {
+            let mut waiter = server.client();
+            waiter.select(db);
+            waiter.send_and_block(&args![
+                "LOCK.ACQUIRE",
+                format!("k{n}"),
+                owner,
+                LONG,
+                "BLOCK",
+                0
+            ]);
+            waiters.push((n, db, fence, owner, waiter));
+        }
+    }
+    assert_eq!(cmd!(client, "FLUSHALL"), "OK");
+    let mut fences = Vec::new();
+    for (n, db, fence, owner, waiter) in &mut waiters {
+        client.select(*db);
+        if *owner == "first" {
+            let number = waiter.answer().fence();
+            assert!(number > *fence);
+            fences.push(number);
+            assert_eq!(client.holder(format!("k{n}")), "first");
+        } else {
+            assert!(waiter.still_waits());
+        }
+    }
+    fences.sort_unstable();
+    fences.dedup();
+    assert_eq!(fences.len(), QUEUES, "each grant has a number of its own");
+    for (n, db, _, owner, waiter) in &mut waiters {
+        client.select(*db);
+        if *owner == "second" {
+            client.release(format!("k{n}"), "first");
+            waiter.answer().fence();
+        }
+    }
+}
+
+#[test]
+fn an_evicted_lock_is_handed_on() {
+    for policy in [
+        "allkeys-lru",
+        "allkeys-lfu",
+        "allkeys-random",
+        "volatile-ttl",
+        "volatile-lru",
+    ] {
+        let server = Server::with()
+            .config(&format!("maxmemory-policy {policy}"))
+            .start();
+        let mut scene = Scene::on(server, LONG);
+        // Each command is preceded by an eviction of all that may go.
+        let answers = scene.client.pipeline(&[
+            args!["CONFIG", "SET", "maxmemory", 1],
+            args!["EXISTS", "k"],
+            args!["CONFIG", "SET", "maxmemory", 0],
+        ]);
+        assert_eq!(answers[0], "OK", "{policy}: {answers:?}");
+        scene.the_first_has_it(policy);
+        let evicted: i64 = scene.server.info("evicted_keys").parse().unwrap();
+        assert!(evicted >= 1, "{policy}: {evicted}");
+    }
+}
+
+/// A server under pressure evicts the new hold as well, and the next, but each is told.
+#[test]
+fn a_lock_that_is_evicted_again_and_again_runs_through_its_queue_with_rising_numbers() {
+    let server = Server::with()
+        .config("maxmemory-policy allkeys-lru")
+        .start();
+    let mut client = server.client();
+    let mut last = client.acquire("k", "a");
+    let mut waiters: Vec<_> = (0..10)
+        .map(|n| server.waiter_for("k", format!("w{n}")))
+        .collect();
+    assert_eq!(cmd!(client, "CONFIG", "SET", "maxmemory", 1), "OK");
+    eventually("all have been served", || {
+        cmd!(client, "PING");
+        client.info("clients")["blocked_clients"] == "0"
+    });
+    for waiter in &mut waiters {
+        let fence = waiter.answer().fence();
+        assert!(fence > last);
+        last = fence;
+    }
+}
+
+#[test]
+fn waiters_and_holds_outlive_debug_reload() {
+    let mut scene = Scene::new();
+    let deadline = cmd!(scene.client, "PEXPIRETIME", "k");
+    assert_eq!(cmd!(scene.client, "DEBUG", "RELOAD"), "OK");
+    assert_eq!(cmd!(scene.client, "PEXPIRETIME", "k"), deadline);
+    scene.both_wait_for(HOLDER, "DEBUG RELOAD");
+    // A hold from before the reload has no number now, and gets a higher one when its owner asks.
+    let mut scene = scene.again();
+    assert_eq!(cmd!(scene.client, "DEBUG", "RELOAD"), "OK");
+    let info = cmd!(scene.client, "LOCK.INFO", "k");
+    assert!(info["holders"][0]["fence"].is_nil(), "{info:?}");
+    let fence = cmd!(scene.client, "LOCK.ACQUIRE", "k", HOLDER, LONG).fence();
+    assert!(fence > scene.fence);
+    assert_eq!(cmd!(scene.client, "LOCK.ACQUIRE", "k", HOLDER, LONG), fence);
+    scene.fence = fence;
+    scene.both_wait_for(HOLDER, "DEBUG RELOAD and another ACQUIRE");
+}
+
+#[test]
+fn a_hold_that_ends_while_the_server_reloads_is_handed_on() {
+    let server = Server::start();
+    let mut client = server.client();
+    let fence = cmd!(client, "LOCK.ACQUIRE", "k", "a", 400).fence();
+    let mut waiter = server.waiter_for("k", "w");
+    server.pause();
+    let paused = Instant::now();
+    client.send(&args!["DEBUG", "RELOAD"]);
+    eventually("the hold is over", || {
+        paused.elapsed() > Duration::from_millis(450)
+    });
+    server.resume();
+    assert_eq!(client.answer(), "OK");
+    assert!(waiter.answer().fence() > fence);
+    assert_eq!(client.holder("k"), "w");
+}
+
+/// The lock and its waiters, and a neighbour with another's name, have nothing to do with each other.
+#[test]
+fn what_happens_to_a_neighbour_moves_nobody() {
+    let mut scene = Scene::new();
+    scene.client.acquire("neighbour", "x");
+    scene.client.acquire("{k}", "x");
+    let answers = scene.client.pipeline(&[
+        args!["DEL", "neighbour"],
+        args!["RPUSH", "k2", "x"],
+        args!["RENAME", "{k}", "k3"],
+        args!["ZADD", "{k}:lock-wait", 1, "x"],
+        args!["SELECT", 5],
+        args!["SET", "k", "first"],
+        args!["DEL", "k"],
+        args!["FLUSHDB"],
+        args!["SELECT", 0],
+    ]);
+    assert!(
+        answers.iter().all(|answer| !answer.is_error("")),
+        "{answers:?}"
+    );
+    scene.both_wait_for(HOLDER, "a neighbour");
+}
