@@ -1,11 +1,51 @@
-//! Who hears of the changes that we announce. Where nobody does, we spare ourselves the telling.
+//! Keyspace events of our own, and who hears of them. Where nobody does, we spare ourselves the telling.
 
 use std::cell::Cell;
 use std::ffi::{CStr, c_int};
 
+use crate::lock::Db;
+
 use super::api;
 use super::call;
 use super::context::Ctx;
+use super::keys::Authority;
+use super::text::Text;
+
+/// What others are to be told of a change, when the core is through.
+pub struct Announcement {
+    db: Db,
+    name: Text,
+    class: c_int,
+    event: &'static CStr,
+}
+
+impl Announcement {
+    /// An event of this class, about this key.
+    pub fn new(db: Db, name: Text, class: c_int, event: &'static CStr) -> Self {
+        Self {
+            db,
+            name,
+            class,
+            event,
+        }
+    }
+
+    /// Sends it, as the server's own commands would.
+    pub fn send(&self, ctx: Ctx<'_>, authority: Authority) {
+        if authority == Authority::Ourselves {
+            ctx.select(self.db);
+        }
+        // SAFETY: context and name live.
+        unsafe {
+            api::notify_keyspace_event(ctx.raw(), self.class, self.event.as_ptr(), self.name.raw());
+        }
+    }
+
+    /// The server's own handle of the key's name.
+    pub fn name(&self) -> *mut api::RawString {
+        self.name.raw()
+    }
+}
 
 /// Modules that come with a server and listen to no key, and this one, which knows what it does.
 const DEAF: [&[u8]; 3] = [b"lock", b"lua", b"vectorset"];

@@ -10,11 +10,11 @@ use super::blocked;
 use super::constants::OK;
 use super::context::Ctx;
 use super::description;
-use super::keys::{Authority, Keys, Said};
+use super::keys::{Authority, Keys};
 use super::module::{self, Module};
 use super::reply;
 use super::shield::shield;
-use super::text;
+use super::text::{self, Said};
 
 /// How many words most commands have at most: so many need no memory of their own.
 const FEW: usize = 8;

@@ -7,11 +7,13 @@ use redis_module::raw;
 use crate::lock::{Db, Epoch, Keyspace, Ms, NameRef, Now, Stored};
 
 use super::api;
+use super::audience::Announcement;
 use super::call;
 use super::context::Ctx;
 use super::key::{Key, Purpose};
 use super::module::{self, Module};
-use super::text::{self, Text};
+use super::replicate;
+use super::text::{self, Said, Text};
 
 /// On whose behalf keys are touched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,16 +24,6 @@ pub enum Authority {
     Writer,
     /// Our own. We have to ask.
     Ourselves,
-}
-
-/// The words of a command, as the server has them and as bytes, so that no string has to be made for
-/// one of them.
-#[derive(Clone, Copy, Default)]
-pub struct Said<'a> {
-    /// The server's strings.
-    pub strings: &'a [*mut api::RawString],
-    /// The bytes of each.
-    pub words: &'a [&'a [u8]],
 }
 
 /// The server's keys, for the length of one callback.
@@ -51,14 +43,6 @@ struct Open {
     /// Those of `name`.
     bytes: *const [u8],
     name: Text,
-}
-
-/// What others are to be told of a change, when the core is through.
-pub struct Announcement {
-    db: Db,
-    name: Text,
-    class: c_int,
-    event: &'static CStr,
 }
 
 impl<'a> Keys<'a> {
@@ -92,82 +76,12 @@ impl<'a> Keys<'a> {
             .get_or_insert_with(|| Open::new(ctx, authority, said.text(name.key), name.db))
     }
 
-    /// Tells replicas, the append-only file, transactions and caches of a change to the open key.
-    fn changed(&mut self, name: &Text, write: Write<'_>) {
-        let Some(replicate) = api::replicate() else {
-            return;
-        };
-        let (ctx, key) = (self.ctx.raw(), name.raw());
-        let mut room = [0; DIGITS];
-        // SAFETY: the context and the names live, and each format asks for what follows it: strings
-        // of the server's, and bytes with their number.
-        unsafe {
-            api::signal_modified_key(ctx, key);
-            match write {
-                Write::Set { owner, deadline } => {
-                    let owner = self.said.text(owner);
-                    let at = digits(deadline, &mut room);
-                    replicate(
-                        ctx,
-                        c"SET".as_ptr(),
-                        c"sssb".as_ptr(),
-                        key,
-                        owner.raw(),
-                        self.module.pxat.raw(),
-                        at.as_ptr(),
-                        at.len(),
-                    )
-                }
-                Write::PExpireAt { deadline } => {
-                    let at = digits(deadline, &mut room);
-                    replicate(
-                        ctx,
-                        c"PEXPIREAT".as_ptr(),
-                        c"sb".as_ptr(),
-                        key,
-                        at.as_ptr(),
-                        at.len(),
-                    )
-                }
-                Write::Del => replicate(ctx, c"DEL".as_ptr(), c"s".as_ptr(), key),
-            };
-        }
-    }
-
     fn announce(&mut self, db: Db, name: &Text, class: c_int, event: &'static CStr) {
         if self.module.audience.hears(class) {
-            self.announcements.push(Announcement {
-                db,
-                name: name.clone(),
-                class,
-                event,
-            });
+            self.announcements
+                .push(Announcement::new(db, name.clone(), class, event));
         }
     }
-}
-
-/// What is written, in the server's own commands.
-enum Write<'a> {
-    Set { owner: &'a [u8], deadline: Ms },
-    PExpireAt { deadline: Ms },
-    Del,
-}
-
-/// The most digits that a number of 64 bits has.
-const DIGITS: usize = 20;
-
-/// A number in words. The server's own way to take one makes two strings of it.
-fn digits(mut number: u64, room: &mut [u8; DIGITS]) -> &[u8] {
-    let mut start = DIGITS;
-    for (index, digit) in room.iter_mut().enumerate().rev() {
-        *digit = b'0'.saturating_add(u8::try_from(number % 10).unwrap_or_default());
-        number /= 10;
-        start = index;
-        if number == 0 {
-            break;
-        }
-    }
-    room.get(start..).unwrap_or_default()
 }
 
 impl Open {
@@ -196,15 +110,6 @@ impl Open {
     }
 }
 
-impl Said<'_> {
-    /// The server's own string, if these bytes are one of the words; else one that we make.
-    fn text(self, bytes: &[u8]) -> Text {
-        (self.words.iter().zip(self.strings))
-            .find(|&(&word, _)| std::ptr::eq(word, bytes))
-            .map_or_else(|| Text::new(bytes), |(_, &string)| Text::Lent(string))
-    }
-}
-
 impl Keyspace for Keys<'_> {
     fn look(&mut self, name: NameRef<'_>) -> Stored<'_> {
         self.open(name).key.stored()
@@ -219,7 +124,8 @@ impl Keyspace for Keys<'_> {
         open.key.set(owner);
         open.key.expire_at(deadline);
         let text = open.name.clone();
-        self.changed(&text, Write::Set { owner, deadline });
+        let (owner, pxat) = (self.said.text(owner), &self.module.pxat);
+        replicate::set(self.ctx, &text, &owner, pxat, deadline);
         self.announce(name.db, &text, raw::REDISMODULE_NOTIFY_STRING, c"set");
         self.announce(name.db, &text, raw::REDISMODULE_NOTIFY_GENERIC, c"expire");
     }
@@ -228,7 +134,7 @@ impl Keyspace for Keys<'_> {
         let open = self.open(name);
         open.key.expire_at(deadline);
         let text = open.name.clone();
-        self.changed(&text, Write::PExpireAt { deadline });
+        replicate::pexpireat(self.ctx, &text, deadline);
         self.announce(name.db, &text, raw::REDISMODULE_NOTIFY_GENERIC, c"expire");
     }
 
@@ -236,7 +142,7 @@ impl Keyspace for Keys<'_> {
         let open = self.open(name);
         open.key.delete();
         let text = open.name.clone();
-        self.changed(&text, Write::Del);
+        replicate::del(self.ctx, &text);
         self.announce(name.db, &text, raw::REDISMODULE_NOTIFY_GENERIC, c"del");
     }
 
@@ -273,37 +179,4 @@ fn is_writable(ctx: Ctx<'_>) -> bool {
     // A write while clients are paused, or while the server hands over to a replica, would stop it.
     // SAFETY: asks for nothing.
     flags.master() && !flags.loading() && unsafe { api::avoid_replica_traffic() } == 0
-}
-
-impl Announcement {
-    /// Sends it, as the server's own commands would.
-    pub fn send(&self, ctx: Ctx<'_>, authority: Authority) {
-        if authority == Authority::Ourselves {
-            ctx.select(self.db);
-        }
-        // SAFETY: context and name live.
-        unsafe {
-            api::notify_keyspace_event(ctx.raw(), self.class, self.event.as_ptr(), self.name.raw());
-        }
-    }
-
-    /// The server's own handle of the key's name.
-    pub fn name(&self) -> *mut api::RawString {
-        self.name.raw()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn numbers_are_written_in_digits() {
-        for number in [0, 9, 10, 1_795_234_208_385, u64::MAX] {
-            assert_eq!(
-                digits(number, &mut [0; DIGITS]),
-                number.to_string().as_bytes()
-            );
-        }
-    }
 }

@@ -21,6 +21,7 @@ mod keys;
 mod load;
 mod module;
 mod refusals;
+mod replicate;
 mod reply;
 mod shield;
 mod text;

@@ -6,13 +6,13 @@ use std::collections::HashMap;
 use crate::lock::{Locks, Name, Now, Secret, Ticket, Turn};
 
 use super::api::{self, RawCtx, RawString};
-use super::audience::Audience;
+use super::audience::{Announcement, Audience};
 use super::blocked::{self, Waiting};
 use super::cluster::Epochs;
 use super::context::Ctx;
-use super::keys::{Announcement, Authority, Keys, Said};
+use super::keys::{Authority, Keys};
 use super::refusals::Refusals;
-use super::text::Text;
+use super::text::{Said, Text};
 use super::timer::Timer;
 use super::version::Server;
 

@@ -41,6 +41,25 @@ impl Drop for OwnText {
     }
 }
 
+/// The words of a command, as the server has them and as bytes, so that no string has to be made for
+/// one of them.
+#[derive(Clone, Copy, Default)]
+pub struct Said<'a> {
+    /// The server's strings.
+    pub strings: &'a [*mut RawString],
+    /// The bytes of each.
+    pub words: &'a [&'a [u8]],
+}
+
+impl Said<'_> {
+    /// The server's own string, if these bytes are one of the words; else one that we make.
+    pub fn text(self, bytes: &[u8]) -> Text {
+        (self.words.iter().zip(self.strings))
+            .find(|&(&word, _)| std::ptr::eq(word, bytes))
+            .map_or_else(|| Text::new(bytes), |(_, &string)| Text::Lent(string))
+    }
+}
+
 /// The bytes of a string of the server's.
 ///
 /// # Safety

@@ -76,7 +76,7 @@ fn a_slot_that_leaves_grants_nothing_and_its_waiters_are_moved() {
         }
         let ask = cmd!(here, "LOCK.ACQUIRE", key, "d", LONG);
         assert!(ask.is_error("ASK"), "{goes:?}: {ask:?}");
-        cluster.let_pass(0, 300);
+        cluster.node(0).let_pass(300);
         for waiter in &mut waiters[to_be_moved..] {
             assert!(waiter.no_answer_yet(), "{goes:?}");
         }
@@ -180,7 +180,7 @@ fn a_waiter_on_the_node_that_a_slot_comes_to_is_granted_once_it_has_come() {
     assert!(granted > fence);
     // A deletion is followed by a write of ours, and that is nobody's who was sent.
     assert_eq!(asked(&args!["DEL", key]), 1);
-    cluster.let_pass(1, 200);
+    cluster.node(1).let_pass(200);
     assert!(waiters[1 - index].no_answer_yet());
     cluster.set_slot_owner(slot, 0, 1);
     assert!(waiters[1 - index].answer().int() > granted);
@@ -199,7 +199,7 @@ fn a_slot_that_stays_after_all_grants_again() {
     cluster.set_importing(slot, 0, 1);
     cluster.set_migrating(slot, 0, 1);
     assert_eq!(cmd!(here, "DEL", key), 1);
-    cluster.let_pass(0, 200);
+    cluster.node(0).let_pass(200);
     assert!(waiter.no_answer_yet());
     // Meanwhile the other node has granted it, and lost it again.
     let mut there = cluster.client(1);
@@ -228,6 +228,9 @@ fn numbers_rise_while_a_slot_goes_to_and_fro() {
             });
             cluster.move_slot_of(&key, to);
             cluster.wait_until_known();
+            // The first grant here is ahead of the clock, which may lag behind the other node's.
+            let ahead = format!("{{{key}}}ahead{round}");
+            assert!(cluster.node(to).fence_ahead_of_clock(&ahead) > 4_000_000);
             if let Some(waiter) = &mut waiter {
                 assert!(waiter.answer().is_error("MOVED"), "round {round}");
             }
@@ -396,7 +399,7 @@ fn a_replica_that_takes_over_keeps_the_holds_and_the_waiters_are_sent_away() {
         assert_eq!(cmd!(client, "LOCK.ACQUIRE", key, "a", LONG), last);
         // Nothing is left of the wait on the node that is a replica now.
         cluster.node(from).wait_until_unloaded();
-        let path = cluster.module_path(to);
+        let path = cluster.node(to).module_path();
         assert_eq!(cmd!(cluster.client(from), "MODULE", "LOAD", path), "OK");
     }
 }
@@ -594,39 +597,11 @@ impl Cluster {
         }
     }
 
-    /// So many milliseconds go by, by a node's own clock: it has not got so many replicas.
-    #[track_caller]
-    fn let_pass(&self, index: usize, ms: u32) {
-        cmd!(self.client(index), "WAIT", 99, ms).int();
-    }
-
     /// Who is next, as a client hears that was sent to the node.
     #[track_caller]
     fn owner_first_in_line(&self, index: usize, key: &str) -> String {
         let mut client = self.client(index);
         assert_eq!(cmd!(client, "ASKING"), "OK");
         cmd!(client, "LOCK.INFO", key)["waiters"][0]["owner"].text()
-    }
-
-    /// Where a node has its module from.
-    #[track_caller]
-    fn module_path(&self, index: usize) -> String {
-        let modules = cmd!(self.client(index), "MODULE", "LIST");
-        let module = modules
-            .items()
-            .iter()
-            .find(|module| module["name"] == "lock");
-        module.expect("the module is loaded")["path"].text()
-    }
-}
-
-impl Server {
-    /// The server refuses to unload a module of which anything is left: a waiter, or a timer.
-    #[track_caller]
-    fn wait_until_unloaded(&self) {
-        let mut client = self.client();
-        eventually("the module is unloaded", || {
-            cmd!(client, "MODULE", "UNLOAD", "lock") == "OK"
-        });
     }
 }

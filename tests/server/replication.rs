@@ -233,6 +233,8 @@ fn a_promoted_replica_keeps_the_holds_and_counts_on_above_its_master() {
     let _waiter = master.waiter(&args!["LOCK.ACQUIRE", "k0", "b", LONG, "BLOCK", 0]);
     replica.wait_until_in_sync_with(&master);
     replica.promote();
+    // Although its clock may lag behind the old master's.
+    assert!(replica.fence_ahead_of_clock("ahead") > 4_000_000);
     let mut client = replica.client();
     for number in 0..200 {
         let key = format!("k{number}");
@@ -282,7 +284,7 @@ fn numbers_rise_over_a_chain_of_failovers() {
 fn a_demotion_sends_the_waiters_away_and_leaves_nothing_behind() {
     let server = Server::start();
     let other = Server::start();
-    let path = module_path(&server);
+    let path = server.module_path();
     for held_by_us in [true, false] {
         let mut client = server.client();
         for key in ["k", "l"] {
@@ -313,9 +315,7 @@ fn a_demotion_sends_the_waiters_away_and_leaves_nothing_behind() {
         server.wait_for_blocked_clients(0);
         assert!(cmd!(client, "LOCK.INFO", "k").is_nil());
         // No waiter and no timer is left, or the server would refuse.
-        eventually("the module is unloaded", || {
-            cmd!(client, "MODULE", "UNLOAD", "lock") == "OK"
-        });
+        server.wait_until_unloaded();
         assert_eq!(cmd!(client, "MODULE", "LOAD", path), "OK");
         assert!(cmd!(client, "LOCK.ACQUIRE", "k", "a", LONG).is_error("READONLY"));
         server.promote();
@@ -377,9 +377,7 @@ fn a_waiter_that_can_be_redirected_is_sent_away_all_the_same() {
     server.wait_for_blocked_clients(0);
     server.promote();
     assert!(cmd!(server.client(), "LOCK.ACQUIRE", "l", "a", LONG).int() > 0);
-    eventually("the module is unloaded", || {
-        cmd!(server.client(), "MODULE", "UNLOAD", "lock") == "OK"
-    });
+    server.wait_until_unloaded();
 }
 
 #[test]
@@ -405,9 +403,7 @@ fn a_grant_on_its_way_to_a_client_that_dies_at_the_demotion_harms_nobody() {
         assert!(answer.int() > 0);
         assert_eq!(cmd!(client, "GET", "k"), "c");
     }
-    eventually("the module is unloaded", || {
-        cmd!(client, "MODULE", "UNLOAD", "lock") == "OK"
-    });
+    server.wait_until_unloaded();
 }
 
 #[test]
@@ -462,14 +458,4 @@ fn a_replica_of_a_replica_sees_the_same() {
         assert_eq!(hold(server, "k"), hold(&master, "k"));
     }
     assert!(cmd!(last.client(), "LOCK.CHECK", "k", "b").int() > 0);
-}
-
-/// Where a server has its module from.
-fn module_path(server: &Server) -> String {
-    let modules = cmd!(server.client(), "MODULE", "LIST");
-    let module = modules
-        .items()
-        .iter()
-        .find(|module| module["name"] == "lock");
-    module.expect("the module is loaded")["path"].text()
 }

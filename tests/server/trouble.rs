@@ -97,6 +97,9 @@ fn a_lock_that_expires_during_a_pause_is_handed_on_right_after_it() {
 
 #[test]
 fn a_lock_that_goes_in_the_transaction_that_pauses_is_handed_on() {
+    let (server, replica) = Beside::Both.start();
+    let replica = replica.unwrap();
+    let mut client = server.client();
     for goes in [
         args!["DEL", "k"],
         args!["FLUSHALL"],
@@ -107,20 +110,23 @@ fn a_lock_that_goes_in_the_transaction_that_pauses_is_handed_on() {
     ] {
         for mode in ["WRITE", "ALL"] {
             for pause_first in [true, false] {
-                let (server, _replica) = Beside::Both.start();
+                let what = format!("{goes:?} {mode} pause_first={pause_first}");
+                cmd!(client, "FLUSHALL");
                 let mut waiter = server.holder_and_waiter("k");
-                let pause = args!["CLIENT", "PAUSE", 300, mode];
+                let pause = args!["CLIENT", "PAUSE", 200, mode];
                 let mut commands = vec![args!["MULTI"], goes.clone(), pause, args!["EXEC"]];
                 if pause_first {
                     commands.swap(1, 2);
                 }
-                let answers = server.client().pipeline(&commands);
-                assert!(!answers[3].is_error(""), "{goes:?}: {answers:?}");
-                assert!(waiter.answer().int() > 0, "{goes:?} {mode}");
-                assert_eq!(cmd!(server.client(), "GET", "k"), "b", "{goes:?} {mode}");
+                let answers = client.pipeline(&commands);
+                assert!(!answers[3].is_error(""), "{what}: {answers:?}");
+                assert!(waiter.answer().int() > 0, "{what}");
+                assert_eq!(cmd!(client, "GET", "k"), "b", "{what}");
             }
         }
     }
+    replica.wait_until_in_sync_with(&server);
+    assert_eq!(cmd!(replica.client(), "GET", "k"), "b");
 }
 
 #[test]
@@ -675,13 +681,7 @@ fn a_thousand_locks_that_expire_at_once_go_to_a_thousand_waiters() {
 fn the_module_can_be_unloaded_and_loaded_over_and_over() {
     let server = Server::start();
     let mut client = server.client();
-    let modules = cmd!(client, "MODULE", "LIST");
-    let module = modules
-        .items()
-        .iter()
-        .find(|module| module["name"] == "lock")
-        .expect("the module is loaded");
-    let path = module["path"].text();
+    let path = server.module_path();
     let mut last = 0;
     for round in 0..8 {
         let mut higher = |fence: i64| {
@@ -703,9 +703,7 @@ fn the_module_can_be_unloaded_and_loaded_over_and_over() {
         higher(waiter.answer().int());
         assert_eq!(cmd!(client, "LOCK.RELEASE", "k", "b"), 1);
         server.wait_for_blocked_clients(0);
-        eventually("the module is unloaded", || {
-            cmd!(client, "MODULE", "UNLOAD", "lock") == "OK"
-        });
+        server.wait_until_unloaded();
         assert_eq!(cmd!(client, "GET", "kept"), "a");
         assert!(cmd!(client, "PTTL", "kept").int() > 0);
         assert!(cmd!(client, "LOCK.CHECK", "kept", "a").is_error("ERR unknown command"));
@@ -752,11 +750,5 @@ impl Server {
     fn holder_and_waiter(&self, key: &str) -> Client {
         assert!(cmd!(self.client(), "LOCK.ACQUIRE", key, "a", LONG).int() > 0);
         self.waiter(&args!["LOCK.ACQUIRE", key, "b", LONG, "BLOCK", 0])
-    }
-
-    /// So many milliseconds go by, by the server's own clock: it has not got so many replicas.
-    #[track_caller]
-    fn let_pass(&self, ms: u32) {
-        cmd!(self.client(), "WAIT", 99, ms).int();
     }
 }

@@ -15,6 +15,9 @@ use super::simulated::{Answers, Content, Flavour, Key, Lock, Owner, START, Serve
 const LOCK: Lock = (0, "lock");
 const LOCKS: [Lock; 3] = [LOCK, (0, "other"), (1, "lock")];
 
+/// Something that may be done to a server, in a table of such things.
+type Deed = fn(&mut Server);
+
 fn server() -> Server {
     server_like(Flavour::default())
 }

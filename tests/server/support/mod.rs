@@ -11,6 +11,7 @@ mod blocking;
 mod client;
 mod cluster;
 mod command;
+mod lock;
 mod locks;
 mod port;
 mod process;

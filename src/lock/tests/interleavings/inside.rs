@@ -20,7 +20,7 @@ pub fn is_sound(server: &Server) -> Verdict {
                 db,
                 key: key.clone(),
             };
-            ensure(line.len() > 0, || format!("{name:?}: a line of nobody"))?;
+            ensure(!line.is_empty(), || format!("{name:?}: a line of nobody"))?;
             for ticket in line.iter() {
                 let waiter = locks
                     .waiters

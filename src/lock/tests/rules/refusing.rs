@@ -3,7 +3,7 @@
 use super::*;
 
 /// `ben` waits for a lock that has expired, and that may not be handed on.
-fn refused(close: fn(&mut Server)) -> (Server, Ticket) {
+fn refused(close: Deed) -> (Server, Ticket) {
     let mut server = server();
     server.gets("ann", 100);
     let ben = server.waits("ben", 30);

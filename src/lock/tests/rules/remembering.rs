@@ -19,7 +19,7 @@ fn a_released_lock_is_forgotten() {
 
 #[test]
 fn a_lock_whose_key_goes_by_itself_is_forgotten() {
-    let ends: [(&str, fn(&mut Server)); 4] = [
+    let ends: [(&str, Deed); 4] = [
         ("DEL", |server| server.del(LOCK)),
         ("RENAME", |server| {
             server.foreign(Write::Rename(LOCK, LOCKS[1]))

@@ -63,6 +63,17 @@ fn a_waiter_whose_time_is_up_is_never_granted() {
 }
 
 #[test]
+fn a_waiter_whose_time_is_up_is_passed_over_before_the_timer_has_rung() {
+    let mut server = server();
+    server.gets("ann", 100);
+    let ben = server.waits_for(50, "ben", 10);
+    server.lags_until(101);
+    server.gets("cid", 10);
+    server.turn();
+    assert_eq!(server.told.get(&ben), Some(&Told::TimedOut));
+}
+
+#[test]
 fn one_whose_time_is_up_does_not_hold_up_the_next() {
     let mut server = server();
     server.gets("ann", 100);

@@ -250,7 +250,8 @@ impl Keyspace for SimulatedKeys {
         match self.authority {
             Authority::Reader => false,
             Authority::Writer => true,
-            Authority::Ourselves => self.is_allowed(lock),
+            // A server that is paused does not say so when it is asked about a key.
+            Authority::Ourselves => !self.closed.contains(&lock),
         }
     }
 }

@@ -1,0 +1,101 @@
+//! What replicas, the append-only file, transactions and caches are told of a change: the server's own
+//! commands, with nothing in them that depends on when they are run.
+
+use super::api;
+use super::context::Ctx;
+use super::text::Text;
+use crate::lock::Ms;
+
+/// `SET name owner PXAT at`. The word is handed in, because a string that is kept costs less than
+/// one that is made each time.
+pub fn set(ctx: Ctx<'_>, name: &Text, owner: &Text, pxat: &Text, at: Ms) {
+    modified(ctx, name);
+    let mut room = [0; DIGITS];
+    let at = digits(at, &mut room);
+    if let Some(replicate) = api::replicate() {
+        // SAFETY: the context and the strings live, and the format asks for three strings and for
+        // bytes with their number.
+        unsafe {
+            replicate(
+                ctx.raw(),
+                c"SET".as_ptr(),
+                c"sssb".as_ptr(),
+                name.raw(),
+                owner.raw(),
+                pxat.raw(),
+                at.as_ptr(),
+                at.len(),
+            );
+        }
+    }
+}
+
+/// `PEXPIREAT name at`
+pub fn pexpireat(ctx: Ctx<'_>, name: &Text, at: Ms) {
+    modified(ctx, name);
+    let mut room = [0; DIGITS];
+    let at = digits(at, &mut room);
+    if let Some(replicate) = api::replicate() {
+        // SAFETY: the context and the string live, and the format asks for a string and for bytes
+        // with their number.
+        unsafe {
+            replicate(
+                ctx.raw(),
+                c"PEXPIREAT".as_ptr(),
+                c"sb".as_ptr(),
+                name.raw(),
+                at.as_ptr(),
+                at.len(),
+            );
+        }
+    }
+}
+
+/// `DEL name`
+pub fn del(ctx: Ctx<'_>, name: &Text) {
+    modified(ctx, name);
+    if let Some(replicate) = api::replicate() {
+        // SAFETY: the context and the string live, and the format asks for a string.
+        unsafe {
+            replicate(ctx.raw(), c"DEL".as_ptr(), c"s".as_ptr(), name.raw());
+        }
+    }
+}
+
+/// For those who WATCH the key, and for clients that keep copies.
+fn modified(ctx: Ctx<'_>, name: &Text) {
+    // SAFETY: the context and the string live.
+    unsafe { api::signal_modified_key(ctx.raw(), name.raw()) };
+}
+
+/// The most digits that a number of 64 bits has.
+const DIGITS: usize = 20;
+
+/// A number in digits. The server's own way to take a number makes two strings of it.
+fn digits(mut number: u64, room: &mut [u8; DIGITS]) -> &[u8] {
+    let mut start = DIGITS;
+    for (index, digit) in room.iter_mut().enumerate().rev() {
+        *digit = b'0'.saturating_add(u8::try_from(number % 10).unwrap_or_default());
+        number /= 10;
+        start = index;
+        if number == 0 {
+            break;
+        }
+    }
+    room.get(start..).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_written_in_digits() {
+        for number in [0, 9, 10, 1_795_234_208_385, u64::MAX] {
+            assert_eq!(
+                digits(number, &mut [0; DIGITS]),
+                number.to_string().as_bytes()
+            );
+        }
+    }
+}
