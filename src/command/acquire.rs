@@ -155,7 +155,8 @@ fn block(word: &[u8], now: Now) -> Result<Patience, Fault> {
     match u64::try_from(length).map_err(|_| Fault::TimeoutNegative)? {
         0 => Ok(Patience::Forever),
         length if now.plus(length) > LAST_MS => Err(Fault::TimeoutOutOfRange),
-        length => Ok(Patience::Until(now.plus(length))),
+        // The clock is read in whole milliseconds, rounded down: a wait should not end early by that.
+        length => Ok(Patience::Until(now.plus(length).saturating_add(1))),
     }
 }
 
@@ -175,8 +176,8 @@ mod tests {
         for (line, verdict) in [
             ("", Ok(Patience::Try)),
             ("BLOCK 0", Ok(Patience::Forever)),
-            ("block 250", Ok(Patience::Until(1250))),
-            ("bLoCk 9007199254739991", Ok(Patience::Until(LAST_MS))),
+            ("block 250", Ok(Patience::Until(1251))),
+            ("bLoCk 9007199254739991", Ok(Patience::Until(LAST_MS + 1))),
             ("BLOCK 9007199254739992", Err(Fault::TimeoutOutOfRange)),
             ("BLOCK 9223372036854775807", Err(Fault::TimeoutOutOfRange)),
             ("BLOCK 9223372036854775808", Err(Fault::TimeoutNotAnInteger)),

@@ -131,6 +131,13 @@ impl Locks {
         self.noted.insert(name);
     }
 
+    /// This key is gone, whatever may come in its place: so is the hold that it was. The line is
+    /// seen to in the next [`tick`](Self::tick).
+    pub fn gone(&mut self, name: Name) {
+        self.forget(name.borrow());
+        self.note(name);
+    }
+
     /// A database was emptied, or all of them.
     pub fn flushed(&mut self, db: Option<Db>) {
         for (&number, database) in &mut self.databases {

@@ -17,7 +17,6 @@ use super::context::Ctx;
 use super::events;
 use super::module::{self, Module};
 use super::reply;
-use super::shield::shield;
 use super::text::Text;
 
 /// A client that waits.
@@ -89,60 +88,42 @@ unsafe extern "C" fn never_ready(_: *mut RawCtx, _: *mut *mut RawString, _: c_in
 
 /// The server asks what to tell a client.
 unsafe extern "C" fn answer(ctx: *mut RawCtx, _: *mut *mut RawString, _: c_int) -> c_int {
-    shield(
-        "an answer",
-        || (),
-        || {
-            // SAFETY: the server hands it to us for the length of this call.
-            let ctx = unsafe { Ctx::new(ctx) };
-            // SAFETY: it is a blocked client's context, as this callback is one's.
-            let Ok(ticket) =
-                Ticket::try_from(unsafe { api::get_blocked_client_private_data(ctx.raw()) }.addr())
-            else {
-                return;
-            };
-            module::with(|module| {
-                let in_words = module
-                    .waiting
-                    .borrow()
-                    .get(&ticket)
-                    .map(|waiting| waiting.in_words);
-                let Some(in_words) = in_words else { return };
-                let reply = module.locks.borrow_mut().answer(ticket).map(in_words);
-                if let Some(reply) = reply {
-                    reply::send(ctx, &reply);
-                }
-            });
-        },
-    );
+    module::enter("an answer", |module| {
+        // SAFETY: the server hands it to us for the length of this call, and it is a blocked
+        // client's, as this callback is one's.
+        let (ctx, data) = unsafe { (Ctx::new(ctx), api::get_blocked_client_private_data(ctx)) };
+        let Ok(ticket) = Ticket::try_from(data.addr()) else {
+            return;
+        };
+        let in_words = (module.waiting.borrow().get(&ticket)).map(|waiting| waiting.in_words);
+        let Some(in_words) = in_words else { return };
+        let reply = module.locks.borrow_mut().answer(ticket).map(in_words);
+        if let Some(reply) = reply {
+            reply::send(ctx, &reply);
+        }
+    });
     OK
 }
 
 /// A waiter's end.
 unsafe extern "C" fn end(ctx: *mut RawCtx, data: *mut c_void) {
-    shield(
-        "a waiter's end",
-        || (),
-        || {
-            let Ok(ticket) = Ticket::try_from(data.addr()) else {
-                return;
-            };
-            // SAFETY: it is a blocked client's context, as this callback is one's.
-            let cut_off = unsafe { api::blocked_client_disconnected(ctx) } != 0;
-            module::with(|module| {
-                let Some(waiting) = module.waiting.borrow_mut().remove(&ticket) else {
-                    return;
-                };
-                let end = End {
-                    cut_off,
-                    answers_stay: module.server.answers_stay(),
-                    // SAFETY: asks only whether there is such a client.
-                    client_lives: !cut_off
-                        || unsafe { api::get_client_info_by_id(null_mut(), waiting.client) } == OK,
-                };
-                module.locks.borrow_mut().ended(ticket, end);
-                module.set_timer(module::now());
-            });
-        },
-    );
+    module::enter("a waiter's end", |module| {
+        let Ok(ticket) = Ticket::try_from(data.addr()) else {
+            return;
+        };
+        let Some(waiting) = module.waiting.borrow_mut().remove(&ticket) else {
+            return;
+        };
+        // SAFETY: it is a blocked client's context, as this callback is one's.
+        let cut_off = unsafe { api::blocked_client_disconnected(ctx) } != 0;
+        // SAFETY: asks only whether there is such a client.
+        let lives = || unsafe { api::get_client_info_by_id(null_mut(), waiting.client) } == OK;
+        let end = End {
+            cut_off,
+            client_lives: !cut_off || lives(),
+            answers_stay: module.server.answers_stay(),
+        };
+        module.locks.borrow_mut().ended(ticket, end);
+        module.set_timer(module::now());
+    });
 }

@@ -12,7 +12,6 @@ use super::api::{self, Event, RawCtx, RawString};
 use super::constants::OK;
 use super::context::Ctx;
 use super::module::{self, Module};
-use super::shield::shield;
 use super::text;
 use super::version::Server;
 
@@ -24,6 +23,9 @@ const COMING_AND_GOING: c_int = raw::REDISMODULE_NOTIFY_GENERIC
 /// How a key comes by another value and stays a lock. (Whatever turns it into a list, a set, a hash
 /// or a stream frees no lock, and ends with an event of the other kind.)
 const NEW_VALUES: c_int = raw::REDISMODULE_NOTIFY_STRING | raw::REDISMODULE_NOTIFY_MODULE;
+
+/// The events after which a key is not there any more.
+const ENDS: [&CStr; 5] = [c"del", c"expired", c"evicted", c"rename_from", c"move_from"];
 
 /// Asks the server to tell us of all that matters; on failure, of what it would not.
 pub fn subscribe(ctx: Ctx<'_>, server: Server) -> Result<(), &'static str> {
@@ -85,38 +87,28 @@ fn hear_of(ctx: Ctx<'_>, classes: c_int) -> bool {
 unsafe extern "C" fn key_event(
     ctx: *mut RawCtx,
     class: c_int,
-    _event: *const c_char,
+    event: *const c_char,
     key: *mut RawString,
 ) -> c_int {
-    shield(
-        "a key's event",
-        || (),
-        || {
-            module::with(|module| {
-                if module.is_announcing(key) {
-                    return;
-                }
-                // SAFETY: the server hands both to us for the length of this call.
-                let (ctx, bytes) = unsafe { (Ctx::new(ctx), text::bytes(key)) };
-                let name = NameRef {
-                    db: ctx.db(),
-                    key: bytes,
-                };
-                // In the middle of a change of ours we can't ask, and may note too much.
-                let matters = module
-                    .locks
-                    .try_borrow()
-                    .map_or(true, |locks| locks.concerns(name));
-                if matters {
-                    module.touched.borrow_mut().push(name.keep());
-                    // The server would run the job after each key that it evicts, and might evict the
-                    // new hold next.
-                    let at_once = class != raw::REDISMODULE_NOTIFY_EVICTED;
-                    ask_for_a_turn(module, ctx, at_once);
-                }
-            });
-        },
-    );
+    module::enter("a key's event", |module| {
+        if module.is_announcing(key) {
+            return;
+        }
+        // SAFETY: the server hands all this to us for the length of this call; the event's name
+        // ends where it should.
+        let (ctx, key, event) = unsafe { (Ctx::new(ctx), text::bytes(key), CStr::from_ptr(event)) };
+        let name = NameRef { db: ctx.db(), key };
+        match module.locks.try_borrow_mut() {
+            Ok(locks) if !locks.concerns(name) => return,
+            Ok(mut locks) if ENDS.contains(&event) => locks.gone(name.keep()),
+            // In the middle of a change of ours we can't ask, and may note too much.
+            _ => module.touched.borrow_mut().push(name.keep()),
+        }
+        // The server would run the job after each key that it evicts, and might evict the new hold
+        // next.
+        let at_once = class != raw::REDISMODULE_NOTIFY_EVICTED;
+        ask_for_a_turn(module, ctx, at_once);
+    });
     OK
 }
 
@@ -141,64 +133,43 @@ fn ask_for_a_turn(module: &Module, ctx: Ctx<'_>, at_once: bool) {
 }
 
 unsafe extern "C" fn job(_: *mut RawCtx, _: *mut c_void) {
-    shield(
-        "a job",
-        || (),
-        || {
-            module::with(|module| {
-                module.forget_job();
-                module.tick();
-            });
-        },
-    );
+    module::enter("a job", |module| {
+        module.forget_job();
+        module.tick();
+    });
 }
 
 unsafe extern "C" fn flushed(ctx: *mut RawCtx, _: Event, sub: u64, data: *mut c_void) {
     if sub != raw::REDISMODULE_SUBEVENT_FLUSHDB_END {
         return;
     }
-    shield(
-        "a flush",
-        || (),
-        || {
-            // SAFETY: this is what the event comes with, for the length of this call.
-            let (ctx, db) = unsafe {
-                let info = data.cast::<raw::RedisModuleFlushInfoV1>();
-                (Ctx::new(ctx), info.as_ref().map_or(-1, |info| info.dbnum))
-            };
-            module::with(|module| {
-                module.locks_with_notes().flushed(Db::try_from(db).ok());
-                ask_for_a_turn(module, ctx, true);
-            });
-        },
-    );
+    module::enter("a flush", |module| {
+        // SAFETY: this is what the event comes with, for the length of this call.
+        let (ctx, db) = unsafe {
+            let info = data.cast::<raw::RedisModuleFlushInfoV1>();
+            (Ctx::new(ctx), info.as_ref().map_or(-1, |info| info.dbnum))
+        };
+        module.locks_with_notes().flushed(Db::try_from(db).ok());
+        ask_for_a_turn(module, ctx, true);
+    });
 }
 
 unsafe extern "C" fn swapped(ctx: *mut RawCtx, _: Event, _: u64, data: *mut c_void) {
-    shield(
-        "a swap",
-        || (),
-        || {
-            // SAFETY: this is what the event comes with, for the length of this call.
-            let (ctx, info) = unsafe {
-                (
-                    Ctx::new(ctx),
-                    data.cast::<raw::RedisModuleSwapDbInfoV1>().as_ref(),
-                )
-            };
-            let Some(info) = info else { return };
-            let (Ok(one), Ok(other)) = (
-                Db::try_from(info.dbnum_first),
-                Db::try_from(info.dbnum_second),
-            ) else {
-                return;
-            };
-            module::with(|module| {
-                module.locks_with_notes().swapped(one, other);
-                ask_for_a_turn(module, ctx, true);
-            });
-        },
-    );
+    module::enter("a swap", |module| {
+        // SAFETY: this is what the event comes with, for the length of this call.
+        let (ctx, info) = unsafe {
+            let info = data.cast::<raw::RedisModuleSwapDbInfoV1>();
+            (Ctx::new(ctx), info.as_ref())
+        };
+        let dbs = info.map(|info| {
+            let (one, other) = (info.dbnum_first, info.dbnum_second);
+            (Db::try_from(one), Db::try_from(other))
+        });
+        if let Some((Ok(one), Ok(other))) = dbs {
+            module.locks_with_notes().swapped(one, other);
+            ask_for_a_turn(module, ctx, true);
+        }
+    });
 }
 
 unsafe extern "C" fn loading(_: *mut RawCtx, _: Event, sub: u64, _: *mut c_void) {
@@ -209,86 +180,63 @@ unsafe extern "C" fn loading(_: *mut RawCtx, _: Event, sub: u64, _: *mut c_void)
     if !through.contains(&sub) {
         return;
     }
-    shield(
-        "loading",
-        || (),
-        || {
-            module::with(|module| {
-                let now = module::now();
-                module.locks_with_notes().took_over(now);
-                module.set_timer(now);
-            });
-        },
-    );
+    module::enter("loading", |module| {
+        let now = module::now();
+        module.locks_with_notes().took_over(now);
+        module.set_timer(now);
+    });
 }
 
 unsafe extern "C" fn slots_moved(_: *mut RawCtx, _: Event, sub: u64, data: *mut c_void) {
     if sub != raw::REDISMODULE_SUBEVENT_CLUSTER_SLOT_MIGRATION_MIGRATE_COMPLETED {
         return;
     }
-    shield(
-        "slots that move",
-        || (),
-        || {
-            // SAFETY: this is what the event comes with, for the length of this call: a list of ranges
-            // behind its own length.
-            let ranges = unsafe {
-                let info = data.cast::<raw::RedisModuleClusterSlotMigrationInfoV1>();
-                match info.as_ref().map(|info| info.slots) {
-                    Some(list) if !list.is_null() => {
-                        let count = usize::try_from((*list).num_ranges).unwrap_or_default();
-                        std::slice::from_raw_parts((&raw const (*list).ranges).cast(), count)
-                    }
-                    _ => &[],
+    module::enter("slots that move", |module| {
+        // SAFETY: this is what the event comes with, for the length of this call: a list of ranges
+        // behind its own length.
+        let ranges: &[raw::RedisModuleSlotRange] = unsafe {
+            let info = data.cast::<raw::RedisModuleClusterSlotMigrationInfoV1>();
+            match info.as_ref().map(|info| info.slots) {
+                Some(list) if !list.is_null() => {
+                    let count = usize::try_from((*list).num_ranges).unwrap_or_default();
+                    std::slice::from_raw_parts((&raw const (*list).ranges).cast(), count)
                 }
-            };
-            module::with(|module| {
-                let mut locks = module.locks_with_notes();
-                for range in ranges {
-                    let range: &raw::RedisModuleSlotRange = range;
-                    locks.slots_left(range.start.into()..=range.end.into());
-                }
-            });
-        },
-    );
+                _ => &[],
+            }
+        };
+        let mut locks = module.locks_with_notes();
+        for range in ranges {
+            locks.slots_left(range.start.into()..=range.end.into());
+        }
+    });
 }
 
 unsafe extern "C" fn modules_changed(_: *mut RawCtx, _: Event, sub: u64, data: *mut c_void) {
-    shield(
-        "a change of modules",
-        || (),
-        || {
-            // SAFETY: this is what the event comes with, for the length of this call; a module's name
-            // ends where it should.
-            let name = unsafe {
-                let change = data.cast::<raw::RedisModuleModuleChangeV1>().as_ref();
-                change.map(|change| CStr::from_ptr(change.module_name))
-            };
-            let Some(name) = name else { return };
-            module::with(|module| match sub {
-                raw::REDISMODULE_SUBEVENT_MODULE_LOADED => module.audience.joined(name),
-                _ => module.audience.left(name),
-            });
-        },
-    );
+    module::enter("a change of modules", |module| {
+        // SAFETY: this is what the event comes with, for the length of this call; a module's name
+        // ends where it should.
+        let name = unsafe {
+            let change = data.cast::<raw::RedisModuleModuleChangeV1>().as_ref();
+            change.map(|change| CStr::from_ptr(change.module_name))
+        };
+        match (name, sub) {
+            (Some(name), raw::REDISMODULE_SUBEVENT_MODULE_LOADED) => module.audience.joined(name),
+            (Some(name), _) => module.audience.left(name),
+            (None, _) => {}
+        }
+    });
 }
 
 unsafe extern "C" fn role_changed(_: *mut RawCtx, _: Event, sub: u64, _: *mut c_void) {
-    shield(
-        "a change of roles",
-        || (),
-        || {
-            module::with(|module| {
-                let now = module::now();
-                let master = sub == raw::REDISMODULE_EVENT_REPLROLECHANGED_NOW_MASTER;
-                module.master.set(master);
-                if master {
-                    module.locks_with_notes().took_over(now);
-                } else {
-                    module.locks_with_notes().stepped_down();
-                }
-                module.set_timer(now);
-            });
-        },
-    );
+    module::enter("a change of roles", |module| {
+        let now = module::now();
+        let master = sub == raw::REDISMODULE_EVENT_REPLROLECHANGED_NOW_MASTER;
+        module.master.set(master);
+        if master {
+            module.locks_with_notes().took_over(now);
+        } else {
+            module.locks_with_notes().stepped_down();
+        }
+        module.set_timer(now);
+    });
 }

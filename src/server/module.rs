@@ -12,6 +12,7 @@ use super::cluster::Epochs;
 use super::context::Ctx;
 use super::keys::{Authority, Keys};
 use super::refusals::Refusals;
+use super::shield::shield;
 use super::text::{Said, Text};
 use super::timer::Timer;
 use super::version::Server;
@@ -64,6 +65,11 @@ static PLACE: Place = Place(UnsafeCell::new(None));
 pub fn with<T>(work: impl FnOnce(&Module) -> T) -> Option<T> {
     // SAFETY: written only by `install` and `remove`, which run while nothing else of ours does.
     unsafe { &*PLACE.0.get() }.as_ref().map(work)
+}
+
+/// Does what the server has called us for, with the module; no panic comes out of it.
+pub fn enter(place: &str, work: impl FnOnce(&Module)) {
+    shield(place, || (), || _ = with(work));
 }
 
 /// The module is loaded.

@@ -10,7 +10,6 @@ use crate::lock::{Ms, Now};
 use super::api::{self, RawCtx, TimerId};
 use super::context::Ctx;
 use super::module;
-use super::shield::shield;
 
 /// The longest that we sleep. The server's timers follow the wall clock, and are late when it is
 /// set back; deadlines follow it too, and come early when it is set forward.
@@ -69,15 +68,9 @@ impl Timer {
 }
 
 unsafe extern "C" fn ring(_: *mut RawCtx, _: *mut c_void) {
-    shield(
-        "a timer",
-        || (),
-        || {
-            module::with(|module| {
-                module.timer.rung();
-                module.forget_job();
-                module.tick();
-            });
-        },
-    );
+    module::enter("a timer", |module| {
+        module.timer.rung();
+        module.forget_job();
+        module.tick();
+    });
 }

@@ -2,8 +2,6 @@
 
 use crate::support::*;
 
-const LONG: u32 = 600_000;
-
 #[test]
 fn a_key_of_another_node_is_moved() {
     let cluster = Cluster::start(2);
@@ -21,7 +19,7 @@ fn a_key_of_another_node_is_moved() {
     ] {
         assert_eq!(client.run(&command).error(), moved, "{command:?}");
     }
-    assert!(cmd!(cluster.client(1), "LOCK.ACQUIRE", key, "a", LONG).int() > 0);
+    assert!(cluster.client(1).acquire(&key, "a") > 0);
 }
 
 /// How a lock may go on the node that its slot is leaving, and whether its hold has moved before.
@@ -49,9 +47,8 @@ fn a_slot_that_leaves_grants_nothing_and_its_waiters_are_moved() {
         let key = cluster.key_on(0, "k");
         let slot = cluster.slot_of(&key);
         let (mut here, mut there) = (cluster.client(0), cluster.client(1));
-        let fence = cmd!(here, "LOCK.ACQUIRE", key, "a", LONG).int();
-        let mut waiters = ["b", "c"]
-            .map(|owner| cluster.waiter(0, &args!["LOCK.ACQUIRE", key, owner, LONG, "BLOCK", 0]));
+        let fence = here.acquire(&key, "a");
+        let mut waiters = ["b", "c"].map(|owner| cluster.node(0).waiter_for(&key, owner));
         cluster.set_importing(slot, 0, 1);
         cluster.set_migrating(slot, 0, 1);
         let deadline = cmd!(here, "PEXPIRETIME", key).int();
@@ -92,7 +89,7 @@ fn a_slot_that_leaves_grants_nothing_and_its_waiters_are_moved() {
             Goes::IsReleased => "b",
             Goes::Expires | Goes::IsDeleted => {
                 assert_eq!(cmd!(there, "ASKING"), "OK");
-                assert!(cmd!(there, "LOCK.ACQUIRE", key, "x", LONG).int() > fence);
+                assert!(there.acquire(&key, "x") > fence);
                 "x"
             }
         };
@@ -108,11 +105,8 @@ fn a_slot_that_leaves_grants_nothing_and_its_waiters_are_moved() {
             assert!(moved.abs_diff(deadline) < 500, "{moved} is not {deadline}");
         }
         assert!(cmd!(there, "LOCK.CHECK", key, owner).int() > 0, "{goes:?}");
-        assert!(
-            cmd!(there, "LOCK.ACQUIRE", key, owner, LONG).int() > fence,
-            "{goes:?}"
-        );
-        let mut waiter = cluster.waiter(1, &args!["LOCK.ACQUIRE", key, "e", LONG, "BLOCK", 0]);
+        assert!(there.acquire(&key, owner) > fence, "{goes:?}");
+        let mut waiter = cluster.node(1).waiter_for(&key, "e");
         assert_eq!(cmd!(there, "LOCK.RELEASE", key, owner), 1, "{goes:?}");
         assert!(waiter.answer().int() > fence, "{goes:?}");
         let written = cluster.node(0).aof_commands();
@@ -131,8 +125,8 @@ fn a_waiter_that_dies_after_its_grant_in_a_slot_that_leaves_is_no_reason_to_gran
     let slot = cluster.slot_of(&key);
     let mut here = cluster.client(0);
     cmd!(here, "LOCK.ACQUIRE", key, "a", LONG);
-    let mut first = cluster.waiter(0, &args!["LOCK.ACQUIRE", key, "b", LONG, "BLOCK", 0]);
-    let mut second = cluster.waiter(0, &args!["LOCK.ACQUIRE", key, "c", LONG, "BLOCK", 0]);
+    let mut first = cluster.node(0).waiter_for(&key, "b");
+    let mut second = cluster.node(0).waiter_for(&key, "c");
     cluster.set_importing(slot, 0, 1);
     cluster.set_migrating(slot, 0, 1);
     // The grant is written, its client dies, and the key has left before it can be taken back.
@@ -194,8 +188,8 @@ fn a_slot_that_stays_after_all_grants_again() {
     let key = cluster.key_on(0, "k");
     let slot = cluster.slot_of(&key);
     let mut here = cluster.client(0);
-    let fence = cmd!(here, "LOCK.ACQUIRE", key, "a", LONG).int();
-    let mut waiter = cluster.waiter(0, &args!["LOCK.ACQUIRE", key, "b", LONG, "BLOCK", 0]);
+    let fence = here.acquire(&key, "a");
+    let mut waiter = cluster.node(0).waiter_for(&key, "b");
     cluster.set_importing(slot, 0, 1);
     cluster.set_migrating(slot, 0, 1);
     assert_eq!(cmd!(here, "DEL", key), 1);
@@ -204,12 +198,15 @@ fn a_slot_that_stays_after_all_grants_again() {
     // Meanwhile the other node has granted it, and lost it again.
     let mut there = cluster.client(1);
     cmd!(there, "ASKING");
-    let fence_there = cmd!(there, "LOCK.ACQUIRE", key, "x", LONG).int();
+    let fence_there = there.acquire(&key, "x");
     cmd!(there, "ASKING");
     assert_eq!(cmd!(there, "LOCK.RELEASE", key, "x"), 1);
     assert_eq!(cmd!(here, "CLUSTER", "SETSLOT", slot, "STABLE"), "OK");
     let granted = waiter.answer().int();
-    assert!(granted > fence_there && fence_there > fence);
+    assert!(
+        granted > fence_there && fence_there > fence,
+        "{granted} after {fence_there} after {fence}"
+    );
     assert_eq!(cmd!(here, "GET", key), "b");
 }
 
@@ -224,7 +221,7 @@ fn numbers_rise_while_a_slot_goes_to_and_fro() {
             let mut client = cluster.client(from);
             let mut waiter = with_a_waiter.then(|| {
                 cmd!(client, "LOCK.ACQUIRE", key, "a", LONG);
-                cluster.waiter(from, &args!["LOCK.ACQUIRE", key, "w", LONG, "BLOCK", 0])
+                cluster.node(from).waiter_for(&key, "w")
             });
             cluster.move_slot_of(&key, to);
             cluster.wait_until_known();
@@ -237,7 +234,7 @@ fn numbers_rise_while_a_slot_goes_to_and_fro() {
             let mut client = cluster.client(to);
             for _ in 0..3 {
                 cmd!(client, "LOCK.RELEASE", key, "a");
-                let fence = cmd!(client, "LOCK.ACQUIRE", key, "a", LONG).int();
+                let fence = client.acquire(&key, "a");
                 assert!(
                     fence > last,
                     "with_a_waiter={with_a_waiter}, round {round}, on node {to}: {fence} after {last}"
@@ -257,7 +254,7 @@ fn numbers_rise_when_a_slot_without_keys_goes_to_and_fro() {
         cluster.move_slot_of(&key, to);
         cluster.wait_until_known();
         let mut client = cluster.client(to);
-        let fence = cmd!(client, "LOCK.ACQUIRE", key, "a", LONG).int();
+        let fence = client.acquire(&key, "a");
         assert!(
             fence > last,
             "round {round}, on node {to}: {fence} after {last}"
@@ -278,12 +275,9 @@ fn locks_with_hash_tags_and_braces_are_waited_for_and_their_waiters_are_moved() 
     for key in keys {
         let home = cluster.index_of(key);
         let mut client = cluster.client(home);
-        assert!(
-            cmd!(client, "LOCK.ACQUIRE", key, "a", LONG).int() > 0,
-            "{key}"
-        );
-        let mut first = cluster.waiter(home, &args!["LOCK.ACQUIRE", key, "b", LONG, "BLOCK", 0]);
-        let second = cluster.waiter(home, &args!["LOCK.ACQUIRE", key, "c", LONG, "BLOCK", 0]);
+        client.acquire(key, "a");
+        let mut first = cluster.node(home).waiter_for(key, "b");
+        let second = cluster.node(home).waiter_for(key, "c");
         assert_eq!(cmd!(client, "LOCK.RELEASE", key, "a"), 1, "{key}");
         assert!(first.answer().int() > 0, "{key}");
         waiters.push((key, home, second));
@@ -314,7 +308,7 @@ fn nothing_is_granted_while_the_cluster_is_down() {
     let mut client = cluster.client(0);
     let (key, other) = (cluster.key_on(0, "k"), cluster.key_on(0, "other"));
     cmd!(client, "LOCK.ACQUIRE", key, "a", LONG);
-    let mut waiter = cluster.waiter(0, &args!["LOCK.ACQUIRE", key, "b", LONG, "BLOCK", 0]);
+    let mut waiter = cluster.node(0).waiter_for(&key, "b");
     // Of three masters two are still a majority, which says that the third has failed.
     cluster.node(2).pause();
     eventually("the cluster is down", || {
@@ -328,7 +322,7 @@ fn nothing_is_granted_while_the_cluster_is_down() {
         cmd!(client, "LOCK.CHECK", key, "a") != Value::Nil
             && cmd!(client, "LOCK.RELEASE", key, "a") == 1
     });
-    assert!(cmd!(client, "LOCK.ACQUIRE", key, "b", LONG).int() > 0);
+    client.acquire(&key, "b");
 }
 
 #[test]
@@ -367,12 +361,12 @@ fn a_replica_that_takes_over_keeps_the_holds_and_the_waiters_are_sent_away() {
         let mut client = cluster.client(from);
         for _ in 0..3 {
             cmd!(client, "LOCK.RELEASE", key, "a");
-            let fence = cmd!(client, "LOCK.ACQUIRE", key, "a", LONG).int();
+            let fence = client.acquire(&key, "a");
             assert!(fence > last, "{from} to {to}: {fence} after {last}");
             last = fence;
         }
         let deadline = cmd!(client, "PEXPIRETIME", key).int();
-        let mut waiter = cluster.waiter(from, &args!["LOCK.ACQUIRE", key, "b", LONG, "BLOCK", 0]);
+        let mut waiter = cluster.node(from).waiter_for(&key, "b");
         cluster.node(to).wait_until_in_sync_with(cluster.node(from));
         cluster.wait_until_replica_is_known(to, from);
         cluster.fail_over_to(to);
@@ -393,7 +387,7 @@ fn a_replica_that_takes_over_keeps_the_holds_and_the_waiters_are_sent_away() {
         assert_eq!(cmd!(client, "GET", key), "a");
         assert_eq!(cmd!(client, "PEXPIRETIME", key), deadline);
         assert_eq!(cmd!(client, "LOCK.ACQUIRE", key, "b", LONG), Value::Nil);
-        let fence = cmd!(client, "LOCK.ACQUIRE", key, "a", LONG).int();
+        let fence = client.acquire(&key, "a");
         assert!(fence > last, "{fence} after {last}");
         last = fence;
         assert_eq!(cmd!(client, "LOCK.ACQUIRE", key, "a", LONG), last);
@@ -417,8 +411,8 @@ fn a_lock_that_expires_during_a_failover_is_granted_by_one_side_only() {
         };
         let mut here = cluster.client(from);
         cmd!(here, "DEL", key);
-        let fence = cmd!(here, "LOCK.ACQUIRE", key, "a", LONG).int();
-        let mut waiter = cluster.waiter(from, &args!["LOCK.ACQUIRE", key, "b", LONG, "BLOCK", 0]);
+        let fence = here.acquire(&key, "a");
+        let mut waiter = cluster.node(from).waiter_for(&key, "b");
         cluster.node(to).wait_until_in_sync_with(cluster.node(from));
         cluster.wait_until_replica_is_known(to, from);
         // The hold ends before the failover has begun, or in the middle of it.
@@ -456,7 +450,7 @@ fn a_node_that_starts_again_goes_on_with_higher_numbers() {
         let mut client = cluster.client(0);
         for _ in 0..3 {
             cmd!(client, "LOCK.RELEASE", key, "a");
-            let fence = cmd!(client, "LOCK.ACQUIRE", key, "a", LONG).int();
+            let fence = client.acquire(&key, "a");
             assert!(fence > last, "round {round}: {fence} after {last}");
             last = fence;
         }
@@ -467,7 +461,7 @@ fn a_node_that_starts_again_goes_on_with_higher_numbers() {
         eventually("the node serves its slots", || {
             !cmd!(client, "LOCK.CHECK", key, "a").is_error("CLUSTERDOWN")
         });
-        let fence = cmd!(client, "LOCK.ACQUIRE", key, "a", LONG).int();
+        let fence = client.acquire(&key, "a");
         assert!(fence > last, "round {round}: {fence} after {last}");
         assert_eq!(cmd!(client, "LOCK.ACQUIRE", key, "a", LONG), fence);
         last = fence;
@@ -498,40 +492,17 @@ fn a_replica_of_a_cluster_that_starts_again_is_a_replica() {
 fn a_slot_can_be_moved_as_a_whole() {
     let cluster = Cluster::start(2);
     skip_unless!(
-        cluster.node(0).version().is_at_least((8, 4), (9, 0)),
+        cluster.moves_atomically(),
         "this server moves slots key by key"
     );
     let key = cluster.key_on(0, "k");
     let slot = cluster.slot_of(&key);
     let (mut here, mut there) = (cluster.client(0), cluster.client(1));
-    let mut last = cmd!(here, "LOCK.ACQUIRE", key, "a", LONG).int();
+    let mut last = here.acquire(&key, "a");
     let deadline = cmd!(here, "PEXPIRETIME", key).int();
-    let mut waiter = cluster.waiter(0, &args!["LOCK.ACQUIRE", key, "b", LONG, "BLOCK", 0]);
+    let mut waiter = cluster.node(0).waiter_for(&key, "b");
     for (from, to) in [(0, 1), (1, 0)] {
-        let answer = if cluster.node(0).version().is_valkey() {
-            let id = cluster.id_of(to);
-            let mut client = cluster.client(from);
-            cmd!(
-                client,
-                "CLUSTER",
-                "MIGRATESLOTS",
-                "SLOTSRANGE",
-                slot,
-                slot,
-                "NODE",
-                id
-            )
-        } else {
-            cmd!(
-                cluster.client(to),
-                "CLUSTER",
-                "MIGRATION",
-                "IMPORT",
-                slot,
-                slot
-            )
-        };
-        assert!(!answer.is_error(""), "{answer:?}");
+        cluster.move_atomically(slot, from, to);
         eventually("the slot has moved", || cluster.index_of(&key) == to);
         let mut client = if to == 0 { &mut here } else { &mut there };
         eventually("both know it", || {
@@ -550,10 +521,89 @@ fn a_slot_can_be_moved_as_a_whole() {
     }
 }
 
+#[test]
+fn locks_that_expire_while_their_slot_moves_key_by_key_have_one_holder_at_most() {
+    let cluster = Cluster::with(2, Setup::append_only);
+    locks_expire_during(&cluster, |keys, slot, from, to| {
+        cluster.set_importing(slot, from, to);
+        cluster.set_migrating(slot, from, to);
+        for key in keys {
+            cluster.migrate_key(key, from, to);
+        }
+        cluster.set_slot_owner(slot, from, to);
+    });
+}
+
+#[test]
+fn locks_that_expire_while_their_slot_moves_as_a_whole_have_one_holder_at_most() {
+    let cluster = Cluster::with(2, Setup::append_only);
+    skip_unless!(
+        cluster.moves_atomically(),
+        "this server moves slots key by key"
+    );
+    locks_expire_during(&cluster, |_, slot, from, to| {
+        cluster.move_atomically(slot, from, to);
+    });
+}
+
+/// Holds that end in the middle of a move are passed on by one node or by the other, or not at all,
+/// and never to somebody who is told to ask elsewhere.
+#[track_caller]
+fn locks_expire_during(cluster: &Cluster, moves: impl Fn(&[String], u16, usize, usize)) {
+    let tag = cluster.key_on(0, "t");
+    let slot = cluster.slot_of(&tag);
+    let keys: Vec<String> = (0..60).map(|number| format!("{{{tag}}}{number}")).collect();
+    for (from, to) in [(0, 1), (1, 0)] {
+        let mut client = cluster.client(from);
+        let mut wait = |key: &String| {
+            cmd!(client, "DEL", key);
+            client.acquire(key, "a");
+            let mut waiter = cluster.client(from);
+            waiter.send(&args!["LOCK.ACQUIRE", key, "b", LONG, "BLOCK", 0]);
+            waiter
+        };
+        let mut waiters: Vec<Client> = keys.iter().map(&mut wait).collect();
+        cluster.node(from).wait_for_blocked_clients(keys.len());
+        // One after the other they end, from before the move until after it.
+        let renewals: Vec<Command> = (keys.iter().zip(1_u64..))
+            .map(|(key, number)| args!["LOCK.RENEW", key, "a", number * 4])
+            .collect();
+        client.pipeline(&renewals);
+        moves(&keys, slot, from, to);
+        eventually("the slot has moved", || cluster.index_of(&tag) == to);
+        let mut client = cluster.client(to);
+        for (key, waiter) in keys.iter().zip(&mut waiters) {
+            let answer = waiter.answer();
+            let holder = client.holder(key);
+            if answer.is_error("MOVED") {
+                assert_ne!(holder, "b", "{key}");
+            } else {
+                assert!(answer.fence() > 0, "{key}");
+                assert_eq!(holder, "b", "{key}");
+            }
+        }
+    }
+}
+
 impl Cluster {
     #[track_caller]
-    fn waiter<A: AsRef<[u8]>>(&self, index: usize, command: &[A]) -> Client {
-        self.node(index).waiter(command)
+    fn moves_atomically(&self) -> bool {
+        self.node(0).version().is_at_least((8, 4), (9, 0))
+    }
+
+    /// Has a slot moved with all that is in it; does not wait for that.
+    #[track_caller]
+    fn move_atomically(&self, slot: u16, from: usize, to: usize) {
+        let answer = if self.node(from).version().is_valkey() {
+            let (mut client, id) = (self.client(from), self.id_of(to));
+            let range = args!["SLOTSRANGE", slot, slot, "NODE", id];
+            client.run(&[args!["CLUSTER", "MIGRATESLOTS"], range].concat())
+        } else {
+            let range = args![slot, slot];
+            let mut client = self.client(to);
+            client.run(&[args!["CLUSTER", "MIGRATION", "IMPORT"], range].concat())
+        };
+        assert!(!answer.is_error(""), "{answer:?}");
     }
 
     /// Returns once the last move is known to all: a node that takes a slot begins a new epoch.

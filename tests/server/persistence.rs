@@ -4,8 +4,6 @@
 use crate::support::*;
 use std::collections::BTreeMap;
 
-const LONG: u32 = 600_000;
-
 /// Every key of database 0, its owner and its deadline (-1: none).
 fn holds(server: &Server) -> BTreeMap<String, (String, i64)> {
     let mut client = server.client();
@@ -21,9 +19,7 @@ fn holds(server: &Server) -> BTreeMap<String, (String, i64)> {
 /// Brings about every kind of change to a lock that there is, and says who holds what afterwards.
 fn live(server: &Server) -> BTreeMap<String, (String, i64)> {
     let mut client = server.client();
-    let waiter = |key: &str, owner: &str| {
-        server.waiter(&args!["LOCK.ACQUIRE", key, owner, LONG, "BLOCK", 0])
-    };
+    let waiter = |key: &str, owner: &str| server.waiter_for(key, owner);
 
     // Granted; asked for again, for longer and for less; renewed, for longer and for less.
     for key in [
@@ -34,7 +30,7 @@ fn live(server: &Server) -> BTreeMap<String, (String, i64)> {
         "renewed-less",
         "released",
     ] {
-        assert!(cmd!(client, "LOCK.ACQUIRE", key, "a", LONG).int() > 0);
+        client.acquire(key, "a");
     }
     cmd!(client, "LOCK.ACQUIRE", "again", "a", LONG * 2).int();
     cmd!(client, "LOCK.ACQUIRE", "again-less", "a", 1000).int();
@@ -45,12 +41,12 @@ fn live(server: &Server) -> BTreeMap<String, (String, i64)> {
     cmd!(client, "LOCK.ACQUIRE", "binary", b"\x01\r\n\"", LONG).int();
     cmd!(client, "LOCK.ACQUIRE", "made-up", "*", LONG).items();
     cmd!(client, "LOCK.ACQUIRE", "long", "x".repeat(1024), LONG).int();
-    cmd!(client, "LOCK.ACQUIRE", "number", "12345", LONG).int();
+    client.acquire("number", "12345");
     // Taken without us, then asked for and renewed by us.
     cmd!(client, "SET", "legacy", "a", "NX", "PX", LONG);
     cmd!(client, "SETNX", "legacy-forever", "a");
     cmd!(client, "SETNX", "legacy-adopted", "a");
-    cmd!(client, "LOCK.ACQUIRE", "legacy-adopted", "a", LONG).int();
+    client.acquire("legacy-adopted", "a");
 
     // Handed over: by a release, by an expiry, by a DEL, in a transaction, in a script.
     let by: [(&str, Vec<Command>); 6] = [
@@ -78,7 +74,7 @@ fn live(server: &Server) -> BTreeMap<String, (String, i64)> {
         ),
     ];
     for (key, commands) in by {
-        cmd!(client, "LOCK.ACQUIRE", key, "a", LONG).int();
+        client.acquire(key, "a");
         let mut waiter = waiter(key, "b");
         client.pipeline(&commands);
         assert!(waiter.answer().int() > 0, "{key}");
@@ -86,7 +82,7 @@ fn live(server: &Server) -> BTreeMap<String, (String, i64)> {
 
     // Granted to somebody who did not live to hear of it: taken back, with and without a successor.
     for (key, successor) in [("taken-back", false), ("passed-on", true)] {
-        cmd!(client, "LOCK.ACQUIRE", key, "a", LONG).int();
+        client.acquire(key, "a");
         let mut dies = waiter(key, "dies");
         let mut lives = successor.then(|| waiter(key, "lives"));
         let answers = client.pipeline(&[
@@ -183,7 +179,7 @@ fn a_rewritten_append_only_file_gives_the_same_holds() {
                 && server.info("aof_rewrite_scheduled") == "0"
                 && server.info("aof_last_bgrewrite_status") == "ok"
         });
-        cmd!(client, "LOCK.ACQUIRE", "after", "a", LONG).int();
+        client.acquire("after", "a");
         if preamble == "no" {
             assert_native(&server);
         }
@@ -228,7 +224,7 @@ fn a_power_cut_loses_nothing_that_was_answered() {
                 None
             }
             goes => {
-                let mut waiter = server.waiter(&args!["LOCK.ACQUIRE", how, "b", LONG, "BLOCK", 0]);
+                let mut waiter = server.waiter_for(how, "b");
                 match goes {
                     "expiry" => client.send(&args!["LOCK.RENEW", how, "a", 20]),
                     _ => client.send(&args!["LOCK.RELEASE", how, "a"]),
@@ -244,9 +240,12 @@ fn a_power_cut_loses_nothing_that_was_answered() {
         match owner {
             Some(owner) => {
                 let left = cmd!(client, "LOCK.CHECK", how, owner).int();
-                assert!(left > i64::from(LONG) - 20_000, "{how}: {left}");
+                assert!(
+                    left > i64::try_from(LONG).unwrap() - 20_000,
+                    "{how}: {left}"
+                );
                 if how == "retry" || how == "renew" {
-                    assert!(left > i64::from(LONG), "{how}: {left}");
+                    assert!(left > i64::try_from(LONG).unwrap(), "{how}: {left}");
                 }
             }
             None => assert_eq!(cmd!(client, "EXISTS", how), 0, "{how}"),
@@ -261,7 +260,7 @@ fn a_holder_gets_a_higher_number_after_a_restart_and_keeps_it() {
     for round in 0..4 {
         let mut client = server.client();
         for key in ["k", "l"] {
-            let fence = cmd!(client, "LOCK.ACQUIRE", key, "a", LONG).int();
+            let fence = client.acquire(key, "a");
             assert!(fence > last, "round {round}: {fence} after {last}");
             assert_eq!(cmd!(client, "LOCK.ACQUIRE", key, "a", LONG), fence);
             last = fence;
@@ -299,14 +298,14 @@ fn a_reload_keeps_holds_and_waiters() {
             Server::start()
         };
         let mut client = server.client();
-        let fence = cmd!(client, "LOCK.ACQUIRE", "k", "a", LONG).int();
+        let fence = client.acquire("k", "a");
         cmd!(client, "LOCK.ACQUIRE", "soon", "a", LONG);
         let deadline = cmd!(client, "PEXPIRETIME", "k").int();
         let mut waiters: Vec<Client> = ["b", "c", "d"]
             .iter()
-            .map(|owner| server.waiter(&args!["LOCK.ACQUIRE", "k", owner, LONG, "BLOCK", 0]))
+            .map(|owner| server.waiter_for("k", owner))
             .collect();
-        let mut soon = server.waiter(&args!["LOCK.ACQUIRE", "soon", "b", LONG, "BLOCK", 0]);
+        let mut soon = server.waiter_for("soon", "b");
         cmd!(client, "LOCK.RENEW", "soon", "a", 300);
         for command in [
             args!["DEBUG", "RELOAD"],
@@ -328,7 +327,7 @@ fn a_reload_keeps_holds_and_waiters() {
         }
         // One that expired after, and perhaps during, the reload.
         assert!(soon.answer().int() > fence);
-        let again = cmd!(client, "LOCK.ACQUIRE", "k", "a", LONG).int();
+        let again = client.acquire("k", "a");
         assert!(again > fence);
         let mut last = again;
         assert_eq!(cmd!(client, "LOCK.RELEASE", "k", "a"), 1);
@@ -354,8 +353,8 @@ fn a_lock_that_is_not_on_disk_goes_to_its_waiter_at_a_reload() {
     let server = Server::start();
     let mut client = server.client();
     assert_eq!(cmd!(client, "SAVE"), "OK");
-    let fence = cmd!(client, "LOCK.ACQUIRE", "k", "a", LONG).int();
-    let mut waiter = server.waiter(&args!["LOCK.ACQUIRE", "k", "b", LONG, "BLOCK", 0]);
+    let fence = client.acquire("k", "a");
+    let mut waiter = server.waiter_for("k", "b");
     assert_eq!(cmd!(client, "DEBUG", "RELOAD", "NOSAVE"), "OK");
     assert!(waiter.answer().int() > fence);
     assert_eq!(cmd!(client, "GET", "k"), "b");

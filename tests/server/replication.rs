@@ -4,8 +4,6 @@
 use crate::support::*;
 use std::time::{Duration, Instant};
 
-const LONG: u32 = 600_000;
-
 /// What stands under a key, and until when.
 fn hold(server: &Server, key: &str) -> (Value, i64) {
     let mut client = server.client();
@@ -40,9 +38,9 @@ fn a_replica_shows_the_same_owners_and_deadlines() {
             assert_eq!(hold(replica, key), (value.clone(), deadline), "{step}");
         }
     };
-    let waiter = |owner: &str| master.waiter(&args!["LOCK.ACQUIRE", "k", owner, LONG, "BLOCK", 0]);
+    let waiter = |owner: &str| master.waiter_for("k", owner);
 
-    cmd!(client, "LOCK.ACQUIRE", "k", "a", LONG).int();
+    client.acquire("k", "a");
     same_everywhere("granted", "k", Some("a"));
     cmd!(client, "LOCK.ACQUIRE", "k", "a", LONG * 2).int();
     same_everywhere("asked for again", "k", Some("a"));
@@ -97,8 +95,8 @@ fn a_replica_shows_the_same_owners_and_deadlines() {
 fn a_replica_refuses_to_grant_and_answers_questions() {
     let master = Server::start();
     let replica = master.replica();
-    let fence = cmd!(master.client(), "LOCK.ACQUIRE", "k", "a", LONG).int();
-    let _waiter = master.waiter(&args!["LOCK.ACQUIRE", "k", "b", LONG, "BLOCK", 0]);
+    let fence = master.client().acquire("k", "a");
+    let _waiter = master.waiter_for("k", "b");
     replica.wait_until_in_sync_with(&master);
     for read_only in ["yes", "no"] {
         let mut client = replica.client();
@@ -128,7 +126,7 @@ fn a_replica_refuses_to_grant_and_answers_questions() {
         assert!(answer.is_error("READONLY"), "{answer:?}");
 
         let left = cmd!(client, "LOCK.CHECK", "k", "a").int();
-        assert!(left > 0 && left <= i64::from(LONG));
+        assert!(left > 0 && left <= i64::try_from(LONG).unwrap());
         assert_eq!(cmd!(client, "LOCK.CHECK", "k", "b"), Value::Nil);
         assert_eq!(cmd!(client, "LOCK.CHECK", "free", "a"), Value::Nil);
         assert_eq!(cmd!(client, "LOCK.INFO", "free"), Value::Nil);
@@ -159,7 +157,7 @@ fn a_hold_is_over_on_a_replica_when_its_time_is() {
     });
     assert_eq!(cmd!(client, "LOCK.INFO", "k"), Value::Nil);
     master.resume();
-    assert!(cmd!(master.client(), "LOCK.ACQUIRE", "k", "b", LONG).int() > 0);
+    assert!(master.client().acquire("k", "b") > 0);
     replica.wait_until_in_sync_with(&master);
     assert!(cmd!(client, "LOCK.CHECK", "k", "b").int() > 0);
     assert_eq!(hold(&replica, "k"), hold(&master, "k"));
@@ -182,7 +180,7 @@ fn wait_after_a_blocked_acquire_covers_the_grant() {
             };
             let mut client = master.client();
             cmd!(client, "LOCK.ACQUIRE", "k", "a", LONG);
-            let mut waiter = master.waiter(&args!["LOCK.ACQUIRE", "k", "b", LONG, "BLOCK", 0]);
+            let mut waiter = master.waiter_for("k", "b");
             // All that was written so far is there, so only the grant can be missing.
             assert_eq!(cmd!(client, "WAIT", 1, 0), 1);
             replica.pause();
@@ -228,9 +226,9 @@ fn a_promoted_replica_keeps_the_holds_and_counts_on_above_its_master() {
     let mut last = 0;
     for number in 0..200 {
         let key = format!("k{number}");
-        last = cmd!(client, "LOCK.ACQUIRE", key, "a", LONG).int();
+        last = client.acquire(&key, "a");
     }
-    let _waiter = master.waiter(&args!["LOCK.ACQUIRE", "k0", "b", LONG, "BLOCK", 0]);
+    let _waiter = master.waiter_for("k0", "b");
     replica.wait_until_in_sync_with(&master);
     replica.promote();
     // Although its clock may lag behind the old master's.
@@ -241,15 +239,15 @@ fn a_promoted_replica_keeps_the_holds_and_counts_on_above_its_master() {
         assert_eq!(hold(&replica, &key), hold(&master, &key), "{key}");
         assert_eq!(cmd!(client, "LOCK.ACQUIRE", key, "b", LONG), Value::Nil);
     }
-    let again = cmd!(client, "LOCK.ACQUIRE", "k0", "a", LONG).int();
+    let again = client.acquire("k0", "a");
     assert!(again > last, "{again} after {last}");
     assert_eq!(cmd!(client, "LOCK.ACQUIRE", "k0", "a", LONG), again);
-    let mut waiter = replica.waiter(&args!["LOCK.ACQUIRE", "k1", "c", LONG, "BLOCK", 0]);
+    let mut waiter = replica.waiter_for("k1", "c");
     assert_eq!(cmd!(client, "LOCK.RELEASE", "k1", "a"), 1);
     assert!(waiter.answer().int() > again);
     // A new one, too, is above whatever the old master gives in the meantime.
-    let old = cmd!(master.client(), "LOCK.ACQUIRE", "new", "a", LONG).int();
-    assert!(cmd!(client, "LOCK.ACQUIRE", "new", "a", LONG).int() > old);
+    let old = master.client().acquire("new", "a");
+    assert!(client.acquire("new", "a") > old);
 }
 
 #[test]
@@ -260,13 +258,13 @@ fn numbers_rise_over_a_chain_of_failovers() {
         let (master, other) = (&servers[round % 2], &servers[(round + 1) % 2]);
         let mut client = master.client();
         if round > 0 {
-            let again = cmd!(client, "LOCK.ACQUIRE", "k", "a", LONG).int();
+            let again = client.acquire("k", "a");
             assert!(again > last, "round {round}: {again} after {last}");
             last = again;
         }
         for _ in 0..20 {
             cmd!(client, "LOCK.RELEASE", "k", "a");
-            let fence = cmd!(client, "LOCK.ACQUIRE", "k", "a", LONG).int();
+            let fence = client.acquire("k", "a");
             assert!(fence > last, "round {round}: {fence} after {last}");
             last = fence;
         }
@@ -289,7 +287,7 @@ fn a_demotion_sends_the_waiters_away_and_leaves_nothing_behind() {
         let mut client = server.client();
         for key in ["k", "l"] {
             if held_by_us {
-                cmd!(client, "LOCK.ACQUIRE", key, "a", LONG).int();
+                client.acquire(key, "a");
             } else {
                 assert_eq!(cmd!(client, "SET", key, "a", "NX", "PX", LONG), "OK");
             }
@@ -319,8 +317,8 @@ fn a_demotion_sends_the_waiters_away_and_leaves_nothing_behind() {
         assert_eq!(cmd!(client, "MODULE", "LOAD", path), "OK");
         assert!(cmd!(client, "LOCK.ACQUIRE", "k", "a", LONG).is_error("READONLY"));
         server.promote();
-        assert!(cmd!(client, "LOCK.ACQUIRE", "k", "c", LONG).int() > 0);
-        let mut waiter = server.waiter(&args!["LOCK.ACQUIRE", "k", "d", LONG, "BLOCK", 0]);
+        client.acquire("k", "c");
+        let mut waiter = server.waiter_for("k", "d");
         assert_eq!(cmd!(client, "LOCK.INFO", "k")["queue"], 1);
         assert_eq!(cmd!(client, "LOCK.RELEASE", "k", "c"), 1);
         assert!(waiter.answer().int() > 0);
@@ -332,8 +330,8 @@ fn a_demotion_sends_the_waiters_away_and_leaves_nothing_behind() {
 fn a_server_that_is_demoted_and_promoted_at_once_has_no_old_waiters() {
     let server = Server::with().append_only().start();
     let mut client = server.client();
-    let fence = cmd!(client, "LOCK.ACQUIRE", "k", "a", LONG).int();
-    let mut waiter = server.waiter(&args!["LOCK.ACQUIRE", "k", "b", LONG, "BLOCK", 0]);
+    let fence = client.acquire("k", "a");
+    let mut waiter = server.waiter_for("k", "b");
     // To a port where nobody is, and back, in one write: the keys stay.
     let answers = client.pipeline(&[
         args!["REPLICAOF", "127.0.0.1", 1],
@@ -376,7 +374,7 @@ fn a_waiter_that_can_be_redirected_is_sent_away_all_the_same() {
     );
     server.wait_for_blocked_clients(0);
     server.promote();
-    assert!(cmd!(server.client(), "LOCK.ACQUIRE", "l", "a", LONG).int() > 0);
+    assert!(server.client().acquire("l", "a") > 0);
     server.wait_until_unloaded();
 }
 
@@ -385,8 +383,8 @@ fn a_grant_on_its_way_to_a_client_that_dies_at_the_demotion_harms_nobody() {
     let server = Server::start();
     let mut client = server.client();
     cmd!(client, "LOCK.ACQUIRE", "k", "a", LONG);
-    let mut dies = server.waiter(&args!["LOCK.ACQUIRE", "k", "b", LONG, "BLOCK", 0]);
-    let mut away = server.waiter(&args!["LOCK.ACQUIRE", "k", "c", LONG, "BLOCK", 0]);
+    let mut dies = server.waiter_for("k", "b");
+    let mut away = server.waiter_for("k", "c");
     let id = dies.id();
     client.pipeline(&[
         args!["MULTI"],
@@ -417,8 +415,8 @@ fn a_full_resync_leaves_a_replica_with_the_masters_holds() {
         // Its own holds go, and so do those who wait for them.
         cmd!(client, "LOCK.ACQUIRE", "k", "mine", LONG);
         cmd!(client, "LOCK.ACQUIRE", "gone", "mine", LONG);
-        let mut waiter = server.waiter(&args!["LOCK.ACQUIRE", "k", "b", LONG, "BLOCK", 0]);
-        let fence = cmd!(master.client(), "LOCK.ACQUIRE", "k", "a", LONG).int();
+        let mut waiter = server.waiter_for("k", "b");
+        let fence = master.client().acquire("k", "a");
         for round in 0..3 {
             server.follow(&master);
             if round == 0 {
@@ -429,10 +427,10 @@ fn a_full_resync_leaves_a_replica_with_the_masters_holds() {
             assert!(cmd!(client, "LOCK.CHECK", "k", "a").int() > 0, "{load}");
             assert_eq!(cmd!(client, "LOCK.CHECK", "gone", "mine"), Value::Nil);
             server.promote();
-            let mut last = cmd!(client, "LOCK.ACQUIRE", "k", "a", LONG).int();
+            let mut last = client.acquire("k", "a");
             assert!(last > fence, "{load}");
-            cmd!(client, "LOCK.ACQUIRE", "gone", "mine", LONG).int();
-            let mut waiter = server.waiter(&args!["LOCK.ACQUIRE", "k", "c", LONG, "BLOCK", 0]);
+            client.acquire("gone", "mine");
+            let mut waiter = server.waiter_for("k", "c");
             assert_eq!(cmd!(client, "LOCK.RELEASE", "k", "a"), 1);
             let granted = waiter.answer().int();
             assert!(granted > last, "{load}");
@@ -449,7 +447,7 @@ fn a_replica_of_a_replica_sees_the_same() {
     let last = middle.replica();
     let mut client = master.client();
     cmd!(client, "LOCK.ACQUIRE", "k", "a", LONG);
-    let mut waiter = master.waiter(&args!["LOCK.ACQUIRE", "k", "b", LONG, "BLOCK", 0]);
+    let mut waiter = master.waiter_for("k", "b");
     cmd!(client, "LOCK.RENEW", "k", "a", 30);
     assert!(waiter.answer().int() > 0);
     middle.wait_until_in_sync_with(&master);

@@ -7,8 +7,6 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::time::{Duration, Instant};
 
-const LONG: u32 = 600_000;
-
 /// What "at once" may take on a machine that is busy with other tests.
 const AT_ONCE: Duration = Duration::from_millis(400);
 
@@ -135,7 +133,7 @@ fn a_waiter_that_dies_after_its_grant_passes_the_lock_on_after_the_pause() {
         let (server, replica) = Beside::Both.start();
         let replica = replica.unwrap();
         let mut first = server.holder_and_waiter("k");
-        let mut second = server.waiter(&args!["LOCK.ACQUIRE", "k", "c", LONG, "BLOCK", 0]);
+        let mut second = server.waiter_for("k", "c");
         let before = Instant::now();
         let answers = server.client().pipeline(&[
             args!["MULTI"],
@@ -183,7 +181,7 @@ fn a_wait_whose_time_is_up_during_a_pause_ends_in_time() {
         assert!(after >= Duration::from_millis(400), "{mode}: {after:?}");
         assert!(after < Duration::from_millis(800), "{mode}: {after:?}");
         assert_eq!(cmd!(server.client(), "CLIENT", "UNPAUSE"), "OK");
-        assert!(cmd!(server.client(), "LOCK.ACQUIRE", "k", "c", LONG).int() > 0);
+        assert!(server.client().acquire("k", "c") > 0);
     }
 }
 
@@ -284,8 +282,8 @@ fn a_lock_that_expires_during_a_failover_that_fails_is_handed_on_afterwards() {
 fn a_failover_sends_waiters_away_and_keeps_the_hold() {
     let server = Server::start();
     let replica = server.replica();
-    let fence = cmd!(server.client(), "LOCK.ACQUIRE", "k", "a", LONG).int();
-    let mut waiter = server.waiter(&args!["LOCK.ACQUIRE", "k", "b", LONG, "BLOCK", 0]);
+    let fence = server.client().acquire("k", "a");
+    let mut waiter = server.waiter_for("k", "b");
     let deadline = cmd!(server.client(), "PEXPIRETIME", "k").int();
     assert_eq!(cmd!(server.client(), "FAILOVER"), "OK");
     let answer = waiter.answer();
@@ -295,7 +293,7 @@ fn a_failover_sends_waiters_away_and_keeps_the_hold() {
     let mut client = replica.client();
     assert_eq!(cmd!(client, "PEXPIRETIME", "k"), deadline);
     assert!(cmd!(client, "LOCK.CHECK", "k", "a").int() > 0);
-    assert!(cmd!(client, "LOCK.ACQUIRE", "k", "a", LONG).int() > fence);
+    assert!(client.acquire("k", "a") > fence);
     assert_eq!(cmd!(client, "LOCK.ACQUIRE", "k", "b", LONG), Value::Nil);
 }
 
@@ -362,7 +360,7 @@ fn a_server_that_refuses_writes_grants_nothing_and_grants_once_it_takes_them_aga
             let server = (refusal.server)();
             let mut client = server.client();
             let fence = cmd!(client, "LOCK.ACQUIRE", "k", "a", 2000).int();
-            let mut patient = server.waiter(&args!["LOCK.ACQUIRE", "k", "b", LONG, "BLOCK", 0]);
+            let mut patient = server.waiter_for("k", "b");
             let began = Instant::now();
             let mut hasty = server.waiter(&args!["LOCK.ACQUIRE", "k", "c", LONG, "BLOCK", 3000]);
             (refusal.begin)(&server);
@@ -472,7 +470,7 @@ fn full_memory_stops_new_locks_and_nothing_else() {
     }
     assert!(cmd!(client, "LOCK.ACQUIRE", "new", "a", LONG).is_error("OOM"));
     set(&server, "maxmemory", "0");
-    assert!(cmd!(client, "LOCK.ACQUIRE", "new", "a", LONG).int() > 0);
+    client.acquire("new", "a");
 }
 
 #[test]
@@ -484,7 +482,7 @@ fn memory_that_is_full_by_a_byte_stops_new_locks_and_room_for_one_lets_them_in()
     assert!(cmd!(client, "LOCK.ACQUIRE", "k", "a", LONG).is_error("OOM"));
     assert_eq!(cmd!(client, "EXISTS", "k"), 0);
     set(&server, "maxmemory", &(used * 2).to_string());
-    assert!(cmd!(client, "LOCK.ACQUIRE", "k", "a", LONG).int() > 0);
+    client.acquire("k", "a");
 }
 
 #[test]
@@ -509,7 +507,7 @@ fn a_lock_that_is_evicted_goes_to_the_next_in_line() {
         for owner in ["b", "c"] {
             for number in 0..5 {
                 let key = format!("k{number}");
-                waiters.push(server.waiter(&args!["LOCK.ACQUIRE", key, owner, LONG, "BLOCK", 0]));
+                waiters.push(server.waiter_for(&key, owner));
             }
         }
         // Every command evicts what there is: the holds, then those that came after them.
@@ -523,10 +521,7 @@ fn a_lock_that_is_evicted_goes_to_the_next_in_line() {
         set(&server, "maxmemory", "0");
         for number in 0..20 {
             let key = format!("k{number}");
-            assert!(
-                cmd!(client, "LOCK.ACQUIRE", key, "d", LONG).int() > 0,
-                "{policy}"
-            );
+            client.acquire(&key, "d");
         }
     }
 }
@@ -546,11 +541,8 @@ fn locks_that_expire_during_a_busy_script_are_handed_on_after_it() {
         .start();
     let mut client = server.client();
     let mut waiter = server.holder_and_waiter("k");
-    let mut hasty = server.holder_and_waiter("h");
-    hasty.close();
-    server.wait_for_blocked_clients(1);
-    cmd!(client, "LOCK.ACQUIRE", "l", "a", LONG);
-    hasty = server.waiter(&args!["LOCK.ACQUIRE", "l", "b", LONG, "BLOCK", 600]);
+    client.acquire("l", "a");
+    let mut hasty = server.waiter(&args!["LOCK.ACQUIRE", "l", "b", LONG, "BLOCK", 600]);
     client.send_pipeline(&[
         args!["LOCK.RENEW", "k", "a", 100],
         args!["EVAL", BUSY, 0, 1000],
@@ -579,7 +571,7 @@ fn a_waiter_that_goes_during_a_busy_script_is_not_granted_anything() {
     let server = Server::with().config("busy-reply-threshold 20").start();
     let mut client = server.client();
     let first = server.holder_and_waiter("k");
-    let mut second = server.waiter(&args!["LOCK.ACQUIRE", "k", "c", LONG, "BLOCK", 0]);
+    let mut second = server.waiter_for("k", "c");
     client.send_pipeline(&[
         args!["LOCK.RENEW", "k", "a", 100],
         args!["EVAL", FOR_EVER, 0],
@@ -619,6 +611,24 @@ fn without_active_expiry_a_waiter_is_granted_at_the_deadline_and_a_try_after_it_
         }
     });
     assert!(second > first);
+    // From hand to hand: each hold ends by its time alone.
+    client.acquire("chain", "a");
+    let mut waiters = ["b", "c", "d"].map(|owner| {
+        let mut waiter = server.waiter(&args!["LOCK.ACQUIRE", "chain", owner, 100, "BLOCK", 0]);
+        assert!(waiter.no_answer_yet());
+        waiter
+    });
+    let mut handed_on = Instant::now();
+    client.release("chain", "a");
+    for (number, waiter) in waiters.iter_mut().enumerate() {
+        let (answer, at) = waiter.timed_answer();
+        assert!(answer.int() > 0);
+        let least = Duration::from_millis(if number == 0 { 0 } else { 100 });
+        assert!(at - handed_on + ROUNDING >= least, "{number}");
+        assert!(at - handed_on < least + AT_ONCE, "{number}");
+        handed_on = at;
+    }
+
     // The key is there still, and its hold is over all the same.
     cmd!(client, "LOCK.ACQUIRE", "u", "a", 50);
     eventually("the hold is over", || {
@@ -689,10 +699,10 @@ fn the_module_can_be_unloaded_and_loaded_over_and_over() {
             last = fence;
         };
         // The hold of the round before is there, and its owner gets a number that is new.
-        higher(cmd!(client, "LOCK.ACQUIRE", "kept", "a", LONG).int());
-        let again = cmd!(client, "LOCK.ACQUIRE", "kept", "a", LONG).int();
+        higher(client.acquire("kept", "a"));
+        let again = client.acquire("kept", "a");
         for _ in 0..50 {
-            higher(cmd!(client, "LOCK.ACQUIRE", "other", "a", LONG).int());
+            higher(client.acquire("other", "a"));
             assert_eq!(cmd!(client, "LOCK.RELEASE", "other", "a"), 1);
         }
         assert_eq!(cmd!(client, "LOCK.ACQUIRE", "kept", "a", LONG), again);
@@ -748,7 +758,7 @@ impl Server {
     /// A waits-for-ever `b` behind a holder `a`.
     #[track_caller]
     fn holder_and_waiter(&self, key: &str) -> Client {
-        assert!(cmd!(self.client(), "LOCK.ACQUIRE", key, "a", LONG).int() > 0);
-        self.waiter(&args!["LOCK.ACQUIRE", key, "b", LONG, "BLOCK", 0])
+        assert!(self.client().acquire(key, "a") > 0);
+        self.waiter_for(key, "b")
     }
 }

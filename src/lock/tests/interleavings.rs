@@ -3,6 +3,7 @@
 //!
 //! `LOCK_ROUNDS` says how many histories are tried (500), `LOCK_SEED` replays a single one.
 
+mod counts;
 mod inside;
 mod random;
 mod shrink;
@@ -12,9 +13,10 @@ mod world;
 use std::env;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+use counts::Counts;
 use random::Random;
 use steps::Step;
-use world::{Counts, World};
+use world::World;
 
 use super::simulated::{Answers, Flavour};
 

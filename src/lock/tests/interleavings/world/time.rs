@@ -1,0 +1,136 @@
+//! Time passes, and the core does what is due.
+
+use super::super::inside;
+use super::super::steps::{LOCKS, Mark};
+use super::{GRACE, World};
+use crate::lock::Ms;
+use crate::lock::tests::model::{Grant, Verdict, ensure, is_up};
+
+impl World {
+    pub(super) fn go(&mut self, to: Ms) {
+        self.elapsed += to.saturating_sub(self.now());
+        self.latest = self.latest.max(to);
+        self.server.set_clock(to);
+    }
+
+    pub(super) fn loop_turn(&mut self) -> Verdict {
+        self.turn()?;
+        if self.server.due().is_some_and(|due| due <= self.now()) {
+            self.tick()?;
+        }
+        self.is_idle_at(self.now())
+    }
+
+    pub(super) fn turn(&mut self) -> Verdict {
+        self.server.turn();
+        self.judge(|_, _, _| Ok(()))
+    }
+
+    pub(super) fn pass_to(&mut self, to: Ms) -> Verdict {
+        self.turn()?;
+        for _ in 0..1000 {
+            let Some(due) = self.server.due().filter(|&due| due <= to) else {
+                self.is_idle_at(to)?;
+                self.go(to);
+                return Ok(());
+            };
+            if due > self.now() {
+                self.is_idle_at(due - 1)?;
+                self.go(due);
+            }
+            self.turn()?;
+            self.tick()?;
+            self.agree()?;
+        }
+        Err(format!(
+            "it does not come to rest: {}",
+            inside::what_is_due(&self.server.locks)
+        ))
+    }
+
+    pub(super) fn pass_to_mark(&mut self, mark: Mark, after: Ms, lag: bool) -> Verdict {
+        let at = match mark {
+            Mark::Deadline(lock) => self
+                .model
+                .look(lock, self.now())
+                .and_then(|key| key.deadline),
+            Mark::TimeUp(n) => {
+                let queue = &self.model.queue;
+                queue
+                    .get(n % queue.len().max(1))
+                    .and_then(|waiter| waiter.until)
+            }
+        };
+        match at.map(|at| at + after).filter(|&at| at >= self.now()) {
+            Some(at) if lag => self.go(at),
+            Some(at) => self.pass_to(at)?,
+            None => {}
+        }
+        Ok(())
+    }
+
+    /// The core's own turn.
+    pub(super) fn tick(&mut self) -> Verdict {
+        for lock in LOCKS {
+            if !self.may_write(lock) {
+                self.late.insert(lock, Ms::MAX);
+                self.counts.refused += 1;
+            }
+        }
+        self.model.begin();
+        self.server.tick();
+        self.judge(|model, now, seen| model.tick(&LOCKS, now, seen))?;
+        let (locks, now) = (&self.server.locks, self.now());
+        let due = locks.next_due();
+        ensure(due.is_none_or(|due| due > now), || {
+            format!("due again at {due:?}: {}", inside::what_is_due(locks))
+        })?;
+        if self.late.is_empty() {
+            ensure(
+                locks.noted.is_empty() && locks.undelivered.is_empty(),
+                || format!("left undone: {}", inside::what_is_due(locks)),
+            )?;
+        }
+        let nobody = self.model.queue.is_empty() && locks.undelivered.is_empty();
+        if !nobody {
+            self.busy_until = self.elapsed;
+        }
+        // What was put off before may be left to drop for a moment.
+        let quiet = self.elapsed > self.busy_until + GRACE + self.set_back;
+        if nobody && (self.late.is_empty() || quiet) {
+            ensure(due.is_none(), || {
+                format!("a timer for nothing: {}", inside::what_is_due(locks))
+            })?;
+        }
+        Ok(())
+    }
+
+    /// With no tick due, nothing must be left to do.
+    pub(super) fn is_idle_at(&mut self, at: Ms) -> Verdict {
+        let queue = &self.model.queue;
+        let over = queue.iter().find(|waiter| is_up(waiter.until, at));
+        ensure(over.is_none(), || {
+            format!("not told that its time was up: {over:?}")
+        })?;
+        let elapsed = self.elapsed + at.saturating_sub(self.now());
+        for lock in LOCKS {
+            if !self.may_be_looked_at(lock)
+                || self.late.get(&lock).is_some_and(|&until| elapsed <= until)
+            {
+                continue;
+            }
+            let next = self.model.next(lock, at);
+            ensure(next.is_none(), || {
+                format!("could have the lock at {at}: {next:?}")
+            })?;
+            let unheard = |grant: &&Grant| {
+                grant.lock == lock && grant.to_return && self.model.holder(lock, at).is_some()
+            };
+            let unheard = self.model.grants.iter().find(unheard);
+            ensure(unheard.is_none(), || {
+                format!("nobody heard of it at {at}: {unheard:?}")
+            })?;
+        }
+        Ok(())
+    }
+}
