@@ -155,7 +155,7 @@ fn block(word: &[u8], now: Now) -> Result<Patience, Fault> {
     match u64::try_from(length).map_err(|_| Fault::TimeoutNegative)? {
         0 => Ok(Patience::Forever),
         length if now.plus(length) > LAST_MS => Err(Fault::TimeoutOutOfRange),
-        // The clock is read in whole milliseconds, rounded down: a wait should not end early by that.
+        // Milliseconds are rounded down: a wait should not end early by that.
         length => Ok(Patience::Until(now.plus(length).saturating_add(1))),
     }
 }

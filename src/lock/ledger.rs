@@ -5,12 +5,13 @@
 //! owner; one whose key was overwritten behind our back is worth nothing, and is dropped when seen.
 
 use std::collections::HashMap;
-use std::hash::{BuildHasher, BuildHasherDefault, Hash, Hasher};
+use std::hash::{BuildHasherDefault, Hasher};
 use std::ops::RangeInclusive;
 
 use siphasher::sip128::SipHasher13;
 
 use super::fencing::Fence;
+use super::room::give_back_room;
 use super::slot::Slot;
 use super::time::Ms;
 
@@ -88,14 +89,6 @@ impl Ledger {
         if self.of(key, owner).is_none() {
             self.forget(key);
         }
-    }
-}
-
-/// Shrinks a map that was much larger once.
-pub fn give_back_room<K: Eq + Hash, V, S: BuildHasher>(map: &mut HashMap<K, V, S>) {
-    let room = map.capacity();
-    if room > 1024 && map.len() < room / 8 {
-        map.shrink_to(room / 4);
     }
 }
 

@@ -5,6 +5,7 @@ use std::rc::Rc;
 use super::acquire::{Acquired, Patience, Request};
 use super::locks::Locks;
 use super::name::{Name, NameRef};
+use super::room::give_back_room;
 use super::tick::Undelivered;
 use super::time::Now;
 use super::waiter::{Answer, State, Ticket, Waiter};
@@ -117,7 +118,7 @@ impl Locks {
             State::Waiting if end.client_lives => self.slot_may_have_left(&waiter.name.key),
             State::Waiting | State::TimedOut | State::SentAway => {}
         }
-        super::ledger::give_back_room(&mut self.waiters);
+        give_back_room(&mut self.waiters);
     }
 
     fn grant_ended(&mut self, waiter: &Waiter, fence: u64, heard: bool) {
@@ -172,7 +173,7 @@ impl Locks {
             self.ring(name.borrow(), None);
             if let Some(database) = self.databases.get_mut(&name.db) {
                 database.lines.remove(&name.key);
-                super::ledger::give_back_room(&mut database.lines);
+                give_back_room(&mut database.lines);
             }
         }
     }

@@ -86,7 +86,6 @@ api! {
     get_selected_db = RedisModule_GetSelectedDb(ctx: *mut RawCtx) -> c_int, or 0;
     get_server_info = RedisModule_GetServerInfo(ctx: *mut RawCtx, section: *const c_char) -> *mut ServerInfo, or null_mut();
     key_type = RedisModule_KeyType(key: *mut RawKey) -> c_int, or -1;
-    milliseconds = RedisModule_Milliseconds() -> c_longlong, or 0;
     notify_keyspace_event = RedisModule_NotifyKeyspaceEvent(ctx: *mut RawCtx, class: c_int, event: *const c_char, key: *mut RawString) -> c_int, or ERR;
     open_key = RedisModule_OpenKey(ctx: *mut RawCtx, name: *mut RawString, mode: c_int) -> *mut RawKey, or null_mut();
     reply_with_array = RedisModule_ReplyWithArray(ctx: *mut RawCtx, len: c_long) -> c_int, or ERR;

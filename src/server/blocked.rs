@@ -8,7 +8,7 @@
 use std::ffi::{c_int, c_void};
 use std::ptr::{null_mut, without_provenance_mut};
 
-use crate::lock::{Answer, End, Ticket, slot};
+use crate::lock::{Answer, End, Ticket, give_back_room, slot};
 use crate::protocol::Reply;
 
 use super::api::{self, Blocked, RawCtx, RawString};
@@ -105,13 +105,20 @@ unsafe extern "C" fn answer(ctx: *mut RawCtx, _: *mut *mut RawString, _: c_int) 
     OK
 }
 
+fn forget(module: &Module, ticket: Ticket) -> Option<Waiting> {
+    let mut waiting = module.waiting.borrow_mut();
+    let gone = waiting.remove(&ticket);
+    give_back_room(&mut waiting);
+    gone
+}
+
 /// A waiter's end.
 unsafe extern "C" fn end(ctx: *mut RawCtx, data: *mut c_void) {
     module::enter("a waiter's end", |module| {
         let Ok(ticket) = Ticket::try_from(data.addr()) else {
             return;
         };
-        let Some(waiting) = module.waiting.borrow_mut().remove(&ticket) else {
+        let Some(waiting) = forget(module, ticket) else {
             return;
         };
         // SAFETY: it is a blocked client's context, as this callback is one's.

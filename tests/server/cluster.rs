@@ -442,6 +442,39 @@ fn a_lock_that_expires_during_a_failover_is_granted_by_one_side_only() {
 }
 
 #[test]
+fn a_master_that_dies_is_succeeded_with_its_holds_and_higher_numbers() {
+    // Three masters: two of them are a majority that can call the third one dead.
+    let mut cluster = Cluster::start(3);
+    let key = cluster.key_on(0, "k");
+    let heir = cluster.add_replica_of(0, Setup::new());
+    let last = cluster.client(0).acquire(&key, "a");
+    let mut waiter = cluster.node(0).waiter_for(&key, "b");
+    let deadline = cmd!(cluster.client(0), "PEXPIRETIME", key).int();
+    cluster.node(heir).wait_until_in_sync_with(cluster.node(0));
+    cluster.node(0).kill_9();
+    waiter.wait_until_closed();
+    cluster.node(heir).wait_for_role(Role::Master);
+    let mut client = cluster.client(heir);
+    eventually("the cluster is well again", || {
+        cmd!(client, "LOCK.RENEW", key, "nobody", LONG) == 0
+    });
+    assert_eq!(cmd!(client, "PEXPIRETIME", key), deadline);
+    // Whoever waited asks the new master, and waits there.
+    let mut waiter = cluster.node(heir).waiter_for(&key, "b");
+    let fence = client.acquire(&key, "a");
+    assert!(fence > last, "{fence} after {last}");
+    client.release(&key, "a");
+    assert!(waiter.answer().fence() > fence);
+
+    cluster.node(0).restart();
+    cluster.node(0).wait_for_role(Role::Replica);
+    cluster.node(0).wait_until_in_sync_with(cluster.node(heir));
+    let answer = cmd!(cluster.client(0), "LOCK.ACQUIRE", key, "c", LONG);
+    assert!(answer.is_error("MOVED"), "{answer:?}");
+    assert_eq!(client.holder(&key), "b");
+}
+
+#[test]
 fn a_node_that_starts_again_goes_on_with_higher_numbers() {
     let cluster = Cluster::with(2, Setup::append_only);
     let key = cluster.key_on(0, "k");

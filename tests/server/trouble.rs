@@ -186,6 +186,62 @@ fn a_wait_whose_time_is_up_during_a_pause_ends_in_time() {
 }
 
 #[test]
+fn a_reload_during_a_pause_keeps_the_waiters_for_after_it() {
+    for mode in ["WRITE", "ALL"] {
+        let server = Server::with().append_only().start();
+        let mut client = server.client();
+        let mut expires = server.holder_and_waiter("expires");
+        let mut stays = server.holder_and_waiter("stays");
+        let answers = client.pipeline(&[
+            args!["MULTI"],
+            args!["LOCK.RENEW", "expires", "a", 100],
+            args!["CLIENT", "PAUSE", 400, mode],
+            args!["DEBUG", "RELOAD"],
+            args!["EXEC"],
+        ]);
+        assert_eq!(answers[4][2], "OK", "{mode}: {answers:?}");
+        assert!(expires.answer().int() > 0, "{mode}");
+        assert_eq!(cmd!(client, "GET", "expires"), "b", "{mode}");
+        assert!(stays.no_answer_yet(), "{mode}");
+        client.release("stays", "a");
+        assert!(stays.answer().int() > 0, "{mode}");
+    }
+}
+
+#[test]
+fn a_demotion_during_a_pause_sends_the_waiters_away() {
+    for mode in ["WRITE", "ALL"] {
+        let other = Server::start();
+        let server = Server::with().append_only().start();
+        let mut expires = server.holder_and_waiter("expires");
+        let mut dies = server.holder_and_waiter("k");
+        let mut next = server.waiter_for("k", "c");
+        let mut client = server.client();
+        client.send_pipeline(&[
+            args!["MULTI"],
+            args!["LOCK.RENEW", "expires", "a", 50],
+            args!["LOCK.RELEASE", "k", "a"],
+            args!["CLIENT", "KILL", "ID", dies.id()],
+            args!["CLIENT", "PAUSE", 500, mode],
+            args!["REPLICAOF", "127.0.0.1", other.port()],
+            args!["EXEC"],
+        ]);
+        for waiter in [&mut expires, &mut next] {
+            let answer = waiter.answer();
+            assert!(answer.is_error("UNBLOCKED"), "{mode}: {answer:?}");
+        }
+        let answers: Vec<Value> = (0..7).map(|_| client.answer()).collect();
+        assert!(answers[6].items().iter().all(|answer| !answer.is_error("")));
+        server.wait_until_in_sync_with(&other);
+        assert_eq!(cmd!(client, "DBSIZE"), 0);
+        server.promote();
+        client.acquire("k", "d");
+        client.release("k", "d");
+        server.wait_until_unloaded();
+    }
+}
+
+#[test]
 fn check_and_info_answer_while_writes_are_paused_and_the_lock_has_expired() {
     let server = Server::with().append_only().start();
     let mut waiter = server.holder_and_waiter("k");
@@ -394,6 +450,39 @@ fn a_server_that_refuses_writes_grants_nothing_and_grants_once_it_takes_them_aga
             assert!(at - mended < AT_ONCE, "{what}: {:?}", at - mended);
             assert_eq!(cmd!(client, "GET", "k"), "b", "{what}");
         }
+    }
+}
+
+#[test]
+fn a_grant_that_nobody_heard_of_is_passed_on_once_the_server_takes_writes_again() {
+    for heard_after_all in [false, true] {
+        let server = Server::start();
+        let mut client = server.client();
+        let mut dies = server.holder_and_waiter("k");
+        let mut next = server.waiter_for("k", "c");
+        let answers = client.pipeline(&[
+            args!["MULTI"],
+            args!["LOCK.RELEASE", "k", "a"],
+            args!["CLIENT", "KILL", "ID", dies.id()],
+            args!["CONFIG", "SET", "min-replicas-to-write", 1],
+            args!["EXEC"],
+        ]);
+        assert_eq!(answers[4][1], 1, "{answers:?}");
+        server.let_pass(200);
+        assert!(next.no_answer_yet());
+        assert_eq!(client.holder("k"), "b");
+        if heard_after_all {
+            // Its owner has asked elsewhere, and been told: now it is no longer unheard of.
+            assert!(cmd!(client, "LOCK.CHECK", "k", "b").int() > 0);
+        }
+        set(&server, "min-replicas-to-write", "0");
+        if heard_after_all {
+            server.let_pass(200);
+            assert!(next.no_answer_yet());
+            client.release("k", "b");
+        }
+        assert!(next.answer().fence() > 0);
+        assert_eq!(client.holder("k"), "c");
     }
 }
 
