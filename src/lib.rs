@@ -8,7 +8,7 @@ mod lock;
 mod protocol;
 mod server;
 
-use command::{Acquire, Check, Info, Release, Renew};
+use command::{Acquire, Check, Guard, Info, Release, Renew};
 use server::Table;
 
 // Unit tests run without a server, and so without its memory.
@@ -24,6 +24,7 @@ server::entries!(Table {
         commands.add::<Release>()?;
         commands.add::<Renew>()?;
         commands.add::<Check>()?;
+        commands.add::<Guard>()?;
         commands.add::<Info>()
     },
 });

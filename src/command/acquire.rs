@@ -43,6 +43,7 @@ impl Command for Acquire {
                 token: Some(c"BLOCK"),
                 summary: c"For how long to wait while others hold the lock; 0 waits for ever.",
                 optional: true,
+                multiple: false,
             },
         ],
     };

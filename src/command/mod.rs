@@ -2,12 +2,14 @@
 
 mod acquire;
 mod check;
+mod guard;
 mod info;
 mod release;
 mod renew;
 
 pub use acquire::Acquire;
 pub use check::Check;
+pub use guard::Guard;
 pub use info::Info;
 pub use release::Release;
 pub use renew::Renew;
@@ -21,6 +23,7 @@ const KEY: Argument = Argument {
     token: None,
     summary: c"The lock.",
     optional: false,
+    multiple: false,
 };
 
 const OWNER: Argument = Argument {
@@ -29,6 +32,7 @@ const OWNER: Argument = Argument {
     token: None,
     summary: c"The token that names the piece of work that holds the lock, 1 to 1024 bytes.",
     optional: false,
+    multiple: false,
 };
 
 const TTL: Argument = Argument {
@@ -37,6 +41,7 @@ const TTL: Argument = Argument {
     token: None,
     summary: c"For how many milliseconds from now the lock is held.",
     optional: false,
+    multiple: false,
 };
 
 /// The lock that a call names by its first word.

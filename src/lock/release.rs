@@ -1,7 +1,7 @@
-//! How a hold ends, or goes on.
+//! How a hold ends, or goes on, or is asked for what it allows.
 
 use super::keyspace::Stored;
-use super::locks::{Locks, NotALock, Turn};
+use super::locks::{Locks, NotALock, Standing, Turn};
 use super::name::NameRef;
 use super::settle::Claim;
 use super::time::Ms;
@@ -36,6 +36,25 @@ impl Locks {
             let deadline = turn.now.plus(ttl);
             turn.keys.move_deadline(name, deadline);
             self.ring_after(name, Some(deadline));
+            self.tell(name, owner);
+        }
+        Ok(held)
+    }
+
+    /// `LOCK.GUARD`: does this owner hold the lock, so that what follows may be done?
+    pub fn guard(
+        &mut self,
+        turn: &mut Turn<'_>,
+        name: NameRef<'_>,
+        owner: &[u8],
+    ) -> Result<bool, NotALock> {
+        self.settle_line(turn, name);
+        let held = match turn.look(name) {
+            Standing::NoLock => return Err(NotALock),
+            Standing::Free => false,
+            Standing::Held { owner: holder, .. } => holder == owner,
+        };
+        if held {
             self.tell(name, owner);
         }
         Ok(held)

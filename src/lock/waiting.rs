@@ -95,6 +95,15 @@ impl Locks {
         })
     }
 
+    /// Has this waiter's client answered, in the next turn, if that should have been done already.
+    pub fn answer_again(&mut self, ticket: Ticket) {
+        let decided =
+            (self.waiters.get(&ticket)).is_some_and(|waiter| waiter.state != State::Waiting);
+        if decided {
+            self.to_answer.push(ticket);
+        }
+    }
+
     /// A waiter whose client can't be blocked after all.
     pub fn give_up(&mut self, ticket: Ticket) {
         self.leave_line(ticket);

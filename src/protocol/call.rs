@@ -33,6 +33,8 @@ pub struct Call<'w, 'a, 'k> {
 pub enum Outcome<'w> {
     /// The connection is answered.
     Reply(Reply),
+    /// This command is run for the connection, and what it answers is answered.
+    Run(&'w [&'w [u8]]),
     /// The connection waits, and is answered in these words when it has been decided.
     Wait {
         /// Its place in the order of arrival.

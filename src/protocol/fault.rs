@@ -35,6 +35,12 @@ pub enum Fault {
     /// A word that is taken, for something that does not exist yet.
     #[error("ERR {0} is not supported yet")]
     NotYet(&'static str),
+    /// A command of this module inside LOCK.GUARD.
+    #[error("ERR LOCK commands can't be run inside LOCK.GUARD")]
+    OwnCommandInside,
+    /// The owner does not hold the lock, so nothing has been run.
+    #[error("NOTOWNER this owner does not hold the lock")]
+    NotOwner,
     /// The key is something else than a lock.
     #[error(transparent)]
     NotALock(#[from] NotALock),

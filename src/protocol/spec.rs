@@ -2,7 +2,7 @@
 
 use std::ffi::CStr;
 
-/// All that is to be said about a command. Each takes one key, as its first word.
+/// All that is to be said about a command. Each takes a key, as its first word.
 pub struct Spec {
     /// Its name, in lower case, as the server's own errors say it.
     pub name: &'static CStr,
@@ -34,6 +34,12 @@ impl Spec {
     }
 }
 
+/// Is this the name of a command of this module?
+pub fn is_ours(name: &[u8]) -> bool {
+    name.get(..5)
+        .is_some_and(|start| start.eq_ignore_ascii_case(b"lock."))
+}
+
 /// What a command does with its key, by the server's key specification flags.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
@@ -45,6 +51,9 @@ pub enum Access {
     Update,
     /// Reads it, and may delete it or hand it to somebody else.
     Delete,
+    /// Reads it, may hand it to somebody else, and then runs the command that follows the owner,
+    /// whose keys are this command's keys too.
+    Guard,
 }
 
 /// One argument of a command.
@@ -59,6 +68,8 @@ pub struct Argument {
     pub summary: &'static CStr,
     /// May it be left out?
     pub optional: bool,
+    /// May there be more than one?
+    pub multiple: bool,
 }
 
 /// What an argument is.

@@ -35,6 +35,11 @@ impl<'a> Words<'a> {
         self.next().ok_or(Fault::Arity(self.command))
     }
 
+    /// All that is left.
+    pub fn rest(self) -> &'a [&'a [u8]] {
+        self.left
+    }
+
     /// An owner's token.
     pub fn owner(&mut self) -> Result<&'a [u8], Fault> {
         match self.one()? {

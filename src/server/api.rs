@@ -79,16 +79,23 @@ api! {
     get_blocked_client_private_data = RedisModule_GetBlockedClientPrivateData(ctx: *mut RawCtx) -> *mut c_void, or null_mut();
     get_client_id = RedisModule_GetClientId(ctx: *mut RawCtx) -> u64, or 0;
     get_client_info_by_id = RedisModule_GetClientInfoById(info: *mut c_void, id: u64) -> c_int, or ERR;
+    free = RedisModule_Free(memory: *mut c_void), or ();
+    get_command_keys_with_flags = RedisModule_GetCommandKeysWithFlags(
+        ctx: *mut RawCtx, argv: *mut *mut RawString, argc: c_int, count: *mut c_int, flags: *mut *mut c_int
+    ) -> *mut c_int, or null_mut();
     get_command = RedisModule_GetCommand(ctx: *mut RawCtx, name: *const c_char) -> *mut Command, or null_mut();
     get_context_flags = RedisModule_GetContextFlags(ctx: *mut RawCtx) -> c_int, or 0;
     get_detached_thread_safe_context = RedisModule_GetDetachedThreadSafeContext(ctx: *mut RawCtx) -> *mut RawCtx, or null_mut();
     get_notify_keyspace_events = RedisModule_GetNotifyKeyspaceEvents() -> c_int, or -1;
     get_selected_db = RedisModule_GetSelectedDb(ctx: *mut RawCtx) -> c_int, or 0;
     get_server_info = RedisModule_GetServerInfo(ctx: *mut RawCtx, section: *const c_char) -> *mut ServerInfo, or null_mut();
+    is_keys_position_request = RedisModule_IsKeysPositionRequest(ctx: *mut RawCtx) -> c_int, or 0;
+    key_at_pos_with_flags = RedisModule_KeyAtPosWithFlags(ctx: *mut RawCtx, position: c_int, flags: c_int), or ();
     key_type = RedisModule_KeyType(key: *mut RawKey) -> c_int, or -1;
     notify_keyspace_event = RedisModule_NotifyKeyspaceEvent(ctx: *mut RawCtx, class: c_int, event: *const c_char, key: *mut RawString) -> c_int, or ERR;
     open_key = RedisModule_OpenKey(ctx: *mut RawCtx, name: *mut RawString, mode: c_int) -> *mut RawKey, or null_mut();
     reply_with_array = RedisModule_ReplyWithArray(ctx: *mut RawCtx, len: c_long) -> c_int, or ERR;
+    reply_with_call_reply = RedisModule_ReplyWithCallReply(ctx: *mut RawCtx, reply: *mut CallReply) -> c_int, or ERR;
     reply_with_error = RedisModule_ReplyWithError(ctx: *mut RawCtx, text: *const c_char) -> c_int, or ERR;
     reply_with_long_long = RedisModule_ReplyWithLongLong(ctx: *mut RawCtx, number: c_longlong) -> c_int, or ERR;
     reply_with_map = RedisModule_ReplyWithMap(ctx: *mut RawCtx, len: c_long) -> c_int, or ERR;

@@ -1,11 +1,11 @@
 //! Keyspace events of our own, and who hears of them. Where nobody does, we spare ourselves the telling.
 
 use std::cell::Cell;
-use std::ffi::{CStr, c_int};
+use std::ffi::{CStr, c_char, c_int};
 
 use crate::lock::Db;
 
-use super::api;
+use super::api::{self, RawString};
 use super::call;
 use super::context::Ctx;
 use super::keys::Authority;
@@ -41,9 +41,9 @@ impl Announcement {
         }
     }
 
-    /// The server's own handle of the key's name.
-    pub fn name(&self) -> *mut api::RawString {
-        self.name.raw()
+    /// What tells it from every other event: the places of its key and its name in memory.
+    pub fn identity(&self) -> (*const RawString, *const c_char) {
+        (self.name.raw(), self.event.as_ptr())
     }
 }
 

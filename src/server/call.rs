@@ -1,13 +1,13 @@
 //! Commands that we run ourselves, and what they answer.
 
-use std::ffi::CStr;
+use std::ffi::{CStr, CString};
 
 use redis_module::raw;
 
-use super::api::{self, CallReply};
+use super::api::{self, CallReply, RawString};
 use super::constants::REPLY_ERROR;
 use super::context::Ctx;
-use super::text::Text;
+use super::text::{self, Text};
 
 /// What a command has answered; given back when dropped.
 pub struct Answer(*mut CallReply);
@@ -43,6 +43,30 @@ pub fn would_accept_a_write(ctx: Ctx<'_>, name: &Text) -> bool {
     answer.is_some_and(|answer| !answer.is_error())
 }
 
+/// Runs a command for a client: with its rights, in its database and its protocol, as one that a
+/// script would run, and replicated as itself. What the server has against it is the answer.
+pub fn for_client(
+    ctx: Ctx<'_>,
+    name: *mut RawString,
+    arguments: &[*mut RawString],
+) -> Option<Answer> {
+    // SAFETY: the name lives.
+    let name = CString::new(unsafe { text::bytes(name) }).unwrap_or_default();
+    // SAFETY: the context and the words live, and the format asks for a list of words and their
+    // number.
+    let reply = unsafe {
+        let call = raw::RedisModule_Call?;
+        call(
+            ctx.raw(),
+            name.as_ptr(),
+            c"!CES0Mv".as_ptr(),
+            arguments.as_ptr(),
+            arguments.len(),
+        )
+    };
+    Answer::new(reply)
+}
+
 impl Answer {
     fn new(reply: *mut CallReply) -> Option<Self> {
         (!reply.is_null()).then_some(Self(reply))
@@ -52,6 +76,12 @@ impl Answer {
     pub fn is_error(&self) -> bool {
         // SAFETY: the reply is ours until it is dropped.
         unsafe { api::call_reply_type(self.0) == REPLY_ERROR }
+    }
+
+    /// Answers the same to a client.
+    pub fn pass_on(&self, ctx: Ctx<'_>) {
+        // SAFETY: the context lives, and so does the reply.
+        unsafe { api::reply_with_call_reply(ctx.raw(), self.0) };
     }
 
     /// The bytes of a text.

@@ -10,6 +10,7 @@ use super::blocked;
 use super::constants::OK;
 use super::context::Ctx;
 use super::description;
+use super::inner;
 use super::keys::{Authority, Keys};
 use super::module::{self, Module};
 use super::reply;
@@ -85,6 +86,9 @@ unsafe extern "C" fn entry<C: Command>(
 
 fn call<C: Command>(module: &Module, ctx: Ctx<'_>, argv: &[*mut RawString]) {
     let spec = &C::SPEC;
+    if spec.access == Access::Guard && inner::only_keys_are_asked_for(ctx) {
+        return inner::name_keys(ctx, argv, usize::from(spec.words).saturating_sub(1));
+    }
     if !has_arity(spec, argv.len()) {
         // SAFETY: the context lives.
         unsafe { api::wrong_arity(ctx.raw()) };
@@ -92,7 +96,7 @@ fn call<C: Command>(module: &Module, ctx: Ctx<'_>, argv: &[*mut RawString]) {
     }
     let authority = match spec.access {
         Access::Read => Authority::Reader,
-        Access::Set | Access::Update | Access::Delete => Authority::Writer,
+        Access::Set | Access::Update | Access::Delete | Access::Guard => Authority::Writer,
     };
     // A writable replica lets clients write what its master does not know.
     if authority == Authority::Writer && !module.master.get() {
@@ -156,6 +160,11 @@ fn run<C: Command>(module: &Module, ctx: Ctx<'_>, authority: Authority, said: Sa
             reply::send(ctx, &reply);
             module.finish(ctx, authority, keys.close(), now);
         }
+        Ok(Outcome::Run(words)) => {
+            module.finish(ctx, authority, keys.close(), now);
+            let start = said.strings.len().saturating_sub(words.len());
+            inner::run(ctx, said.strings.get(start..).unwrap_or_default());
+        }
         // The server must not be asked to wake anybody inside the command that blocks, so that
         // comes last.
         Ok(Outcome::Wait {
@@ -164,11 +173,14 @@ fn run<C: Command>(module: &Module, ctx: Ctx<'_>, authority: Authority, said: Sa
             in_words,
         }) => {
             module.finish(ctx, authority, keys.close(), now);
-            if !blocked::block(module, ctx, key, ticket, in_words) {
+            if blocked::block(module, ctx, key, ticket, in_words) {
+                // What others have done when they heard of our changes may have decided it already.
+                module.locks.borrow_mut().answer_again(ticket);
+            } else {
                 module.locks.borrow_mut().give_up(ticket);
                 reply::send(ctx, &in_words(Answer::TimedOut));
-                module.set_timer(now);
             }
+            module.set_timer(now);
         }
         Err(fault) => {
             refuse(ctx, &fault);

@@ -33,6 +33,12 @@ pub const REPLY_ERROR: c_int = raw::REDISMODULE_REPLY_ERROR as c_int;
 /// An argument that may be left out.
 pub const ARGUMENT_OPTIONAL: c_int = raw::REDISMODULE_CMD_ARG_OPTIONAL as c_int;
 
+/// An argument that there may be more than one of.
+pub const ARGUMENT_MULTIPLE: c_int = raw::REDISMODULE_CMD_ARG_MULTIPLE as c_int;
+/// A key that is read.
+pub const KEY_READ: c_int =
+    (raw::REDISMODULE_CMD_KEY_RO | raw::REDISMODULE_CMD_KEY_ACCESS) as c_int;
+
 /// We say ourselves which keys we have changed, so that looking at one disturbs nobody.
 pub const NO_IMPLICIT_SIGNAL_MODIFIED: c_int =
     raw::REDISMODULE_OPTION_NO_IMPLICIT_SIGNAL_MODIFIED as c_int;

@@ -1,6 +1,6 @@
 //! `COMMAND DOCS`, `COMMAND INFO` and key specifications.
 
-use std::ffi::{CStr, CString};
+use std::ffi::{CStr, CString, c_int};
 use std::ptr::{null, null_mut};
 
 use redis_module::raw;
@@ -8,7 +8,7 @@ use redis_module::raw;
 use crate::protocol::{Access, Argument, Kind, Spec};
 
 use super::api;
-use super::constants::{ARGUMENT_OPTIONAL, OK};
+use super::constants::{ARGUMENT_MULTIPLE, ARGUMENT_OPTIONAL, OK};
 use super::context::Ctx;
 
 /// The shape of what we hand over, by which the server knows it.
@@ -92,6 +92,10 @@ fn key_spec(access: Access) -> raw::RedisModuleCommandKeySpec {
         ),
         Access::Update => (raw::REDISMODULE_CMD_KEY_RW, raw::REDISMODULE_CMD_KEY_UPDATE),
         Access::Delete => (raw::REDISMODULE_CMD_KEY_RW, raw::REDISMODULE_CMD_KEY_DELETE),
+        Access::Guard => (
+            raw::REDISMODULE_CMD_KEY_RO,
+            raw::REDISMODULE_CMD_KEY_ACCESS | raw::REDISMODULE_CMD_KEY_INCOMPLETE,
+        ),
     };
     let mut spec = zeroed_key_spec();
     spec.flags = u64::from(mode | does);
@@ -129,13 +133,14 @@ fn argument(argument: &Argument) -> raw::RedisModuleCommandArg {
         key_spec_index,
         token: argument.token.map_or(null(), CStr::as_ptr),
         summary: argument.summary.as_ptr(),
-        flags: if argument.optional {
-            ARGUMENT_OPTIONAL
-        } else {
-            0
-        },
+        flags: flag(argument.optional, ARGUMENT_OPTIONAL)
+            | flag(argument.multiple, ARGUMENT_MULTIPLE),
         ..last_argument()
     }
+}
+
+fn flag(set: bool, flag: c_int) -> c_int {
+    if set { flag } else { 0 }
 }
 
 fn last_argument() -> raw::RedisModuleCommandArg {

@@ -91,7 +91,7 @@ unsafe extern "C" fn key_event(
     key: *mut RawString,
 ) -> c_int {
     module::enter("a key's event", |module| {
-        if module.is_announcing(key) {
+        if module.is_announcing(key, event) {
             return;
         }
         // SAFETY: the server hands all this to us for the length of this call; the event's name
@@ -126,6 +126,7 @@ fn ask_for_a_turn(module: &Module, ctx: Ctx<'_>, at_once: bool) {
         };
         if accepted {
             module.job_ahead.set(true);
+            module.jobs.set(module.jobs.get().saturating_add(1));
             return;
         }
     }
@@ -134,6 +135,7 @@ fn ask_for_a_turn(module: &Module, ctx: Ctx<'_>, at_once: bool) {
 
 unsafe extern "C" fn job(_: *mut RawCtx, _: *mut c_void) {
     module::enter("a job", |module| {
+        module.jobs.set(module.jobs.get().saturating_sub(1));
         module.forget_job();
         module.tick();
     });

@@ -54,8 +54,12 @@ pub unsafe fn load(table: &Table, ctx: *mut RawCtx, args: c_int) -> c_int {
     )
 }
 
-/// Unloads the module. The server has made sure that nobody waits and no timer runs.
+/// Unloads the module. The server has made sure that nobody waits and no timer runs, but it would
+/// call us for a job that it has accepted when we are not there any more.
 pub fn unload() -> c_int {
+    if module::with(|module| module.jobs.get() > 0).unwrap_or(false) {
+        return ERR;
+    }
     module::remove();
     OK
 }

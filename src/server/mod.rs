@@ -16,6 +16,7 @@ mod constants;
 mod context;
 mod description;
 mod events;
+mod inner;
 mod key;
 mod keys;
 mod load;

@@ -2,6 +2,8 @@
 
 use std::cell::{Cell, RefCell, RefMut, UnsafeCell};
 use std::collections::HashMap;
+use std::ffi::c_char;
+use std::ptr::null;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::lock::{Locks, Name, Now, Secret, Ticket, Turn};
@@ -32,6 +34,8 @@ pub struct Module {
     pub touched: RefCell<Vec<Name>>,
     /// Has the server been asked to give us a turn at the end of what it is doing?
     pub job_ahead: Cell<bool>,
+    /// How many such turns the server has still to give.
+    pub jobs: Cell<u32>,
     /// Has the server been asked to tell us of new values?
     pub hears_of_values: Cell<bool>,
     /// What server this is.
@@ -44,8 +48,9 @@ pub struct Module {
     pub refusals: Refusals,
     /// Is this server a master?
     pub master: Cell<bool>,
-    /// The key of the event that we are sending just now, and need not hear of.
-    announcing: Cell<*mut RawString>,
+    /// The event that we are sending just now, and need not hear of: its key and its name, by their
+    /// places in memory. Both, because others may act on the key that they hear of.
+    announcing: Cell<(*const RawString, *const c_char)>,
     /// Room for announcements, kept so that a command need not make it anew.
     pub room: Cell<Vec<Announcement>>,
     /// A word that every grant is replicated with.
@@ -84,13 +89,14 @@ pub fn install(ctx: Ctx<'_>, server: Server) {
         timer: Timer::default(),
         touched: RefCell::default(),
         job_ahead: Cell::new(false),
+        jobs: Cell::new(0),
         hears_of_values: Cell::new(false),
         server,
         audience: Audience::of(ctx),
         epochs: Epochs::default(),
         refusals: Refusals::default(),
         master: Cell::new(flags.master()),
-        announcing: Cell::new(std::ptr::null_mut()),
+        announcing: Cell::new((null(), null())),
         room: Cell::default(),
         pxat: Text::new(b"PXAT"),
         own,
@@ -179,7 +185,7 @@ impl Module {
         now: Now,
     ) {
         for announcement in announcements.drain(..) {
-            let outer = self.announcing.replace(announcement.name());
+            let outer = self.announcing.replace(announcement.identity());
             announcement.send(ctx, authority);
             self.announcing.set(outer);
         }
@@ -210,7 +216,7 @@ impl Module {
     }
 
     /// Is this an event that we are sending ourselves?
-    pub fn is_announcing(&self, key: *mut RawString) -> bool {
-        self.announcing.get() == key
+    pub fn is_announcing(&self, key: *const RawString, event: *const c_char) -> bool {
+        self.announcing.get() == (key, event)
     }
 }

@@ -1149,3 +1149,22 @@ fn locks_that_come_and_go_leave_no_memory_behind() {
         used(&mut client) < first.unwrap() + 300_000
     });
 }
+
+#[test]
+fn the_module_is_not_unloaded_in_the_command_that_has_still_to_call_it() {
+    let server = Server::start();
+    let mut client = server.client();
+    client.acquire("k", "a");
+    // The module has asked for a turn at the end of this, to see to the key that goes.
+    let answers = client.pipeline(&[
+        args!["MULTI"],
+        args!["DEL", "k"],
+        args!["MODULE", "UNLOAD", "lock"],
+        args!["EXEC"],
+    ]);
+    assert!(answers[3][1].is_error("ERR"), "{answers:?}");
+    eventually("the module can be unloaded", || {
+        cmd!(client, "MODULE", "UNLOAD", "lock") == "OK"
+    });
+    assert_eq!(cmd!(client, "PING"), "PONG");
+}

@@ -1,0 +1,57 @@
+//! `LOCK.GUARD key owner command [arg ...]`
+
+use crate::protocol::{Access, Argument, Call, Command, Fault, Kind, Outcome, Spec, is_ours};
+
+use super::{KEY, OWNER, lock_name};
+
+/// `LOCK.GUARD`
+pub struct Guard;
+
+impl Command for Guard {
+    const SPEC: Spec = Spec {
+        name: c"lock.guard",
+        // Not deny-oom: that is the inner command's to be.
+        flags: c"write getkeys-api",
+        summary: c"Runs a command, if this owner holds the lock, and returns what it returns.",
+        complexity: c"That of the command.",
+        since: c"0.1.0",
+        words: 4,
+        more: true,
+        access: Access::Guard,
+        arguments: &[
+            KEY,
+            OWNER,
+            Argument {
+                name: c"command",
+                kind: Kind::String,
+                token: None,
+                summary: c"The command. None of this module's.",
+                optional: false,
+                multiple: false,
+            },
+            Argument {
+                name: c"arg",
+                kind: Kind::String,
+                token: None,
+                summary: c"The command's own arguments.",
+                optional: true,
+                multiple: true,
+            },
+        ],
+    };
+
+    fn run<'w>(mut call: Call<'w, '_, '_>) -> Result<Outcome<'w>, Fault> {
+        let name = lock_name(&mut call)?;
+        let owner = call.words.owner()?;
+        let inner = call.words.rest();
+        // Each level of commands within commands takes room on the server's stack.
+        if inner.first().is_some_and(|name| is_ours(name)) {
+            return Err(Fault::OwnCommandInside);
+        }
+        if call.locks.guard(&mut call.turn, name, owner)? {
+            Ok(Outcome::Run(inner))
+        } else {
+            Err(Fault::NotOwner)
+        }
+    }
+}
