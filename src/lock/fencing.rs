@@ -34,7 +34,7 @@ impl FencingClock {
         let mut clock = Self {
             last: 0,
             skew: MAX_CLOCK_SKEW_MICROS,
-            granted_in: in_cluster.then(|| vec![false; SLOTS].into_boxed_slice()),
+            granted_in: in_cluster.then(|| vec![false; SLOTS.into()].into_boxed_slice()),
             epoch: Epoch::default(),
         };
         clock.take_over(now);
@@ -81,7 +81,7 @@ impl FencingClock {
     fn mark(&mut self, slot: Slot, granted: bool) -> bool {
         self.granted_in
             .as_mut()
-            .and_then(|slots| slots.get_mut(slot))
+            .and_then(|slots| slots.get_mut(usize::from(slot)))
             .is_some_and(|mark| std::mem::replace(mark, granted))
     }
 }

@@ -21,6 +21,10 @@ pub enum Stored<'a> {
 /// The longest token that an owner may have, in bytes.
 pub const LONGEST_OWNER: usize = 1024;
 
+/// What will tell a shared lock, a sorted set of owners, from a user's sorted set. So it can be no
+/// owner.
+pub const SHARED_MARKER: &[u8] = b"@lock:shared";
+
 /// The keys, as the core sees them. Each write is whole when the call returns: value, expiry, what
 /// replicas and the append-only file are told. What other people hear of it (events, waiters'
 /// answers) may wait until the core has returned, so that nothing calls back into it.

@@ -126,6 +126,13 @@ impl Locks {
         })
     }
 
+    /// Does anybody wait for this lock?
+    pub fn is_waited_for(&self, name: NameRef<'_>) -> bool {
+        !self.waiters.is_empty()
+            && (self.databases.get(&name.db))
+                .is_some_and(|database| database.lines.contains_key(name.key))
+    }
+
     /// Something has happened to this key. It is looked at in the next [`tick`](Self::tick).
     pub fn note(&mut self, name: Name) {
         self.noted.insert(name);

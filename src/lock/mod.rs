@@ -27,7 +27,7 @@ mod tests;
 
 pub use acquire::{Acquired, Patience, Request};
 pub use fencing::Epoch;
-pub use keyspace::{Keyspace, LONGEST_OWNER, Stored};
+pub use keyspace::{Keyspace, LONGEST_OWNER, SHARED_MARKER, Stored};
 pub use ledger::Secret;
 pub use locks::{Locks, NotALock, Turn};
 pub use name::{Db, Name, NameRef};

@@ -15,7 +15,13 @@ impl Locks {
         owner: &[u8],
     ) -> Result<bool, NotALock> {
         self.settle_line(turn, name);
-        let held = holds(turn, name, owner)?;
+        // The server has opened the key for a write command, and so has seen to it that the key has
+        // not expired by its own clock. That is enough here: whoever may have it next waits for this.
+        let held = match turn.keys.look(name) {
+            Stored::NoLock => return Err(NotALock),
+            Stored::Nothing => false,
+            Stored::Exclusive { owner: holder } => holder == owner,
+        };
         if held {
             self.pass_on(turn, name);
         }
@@ -30,13 +36,11 @@ impl Locks {
         owner: &[u8],
         ttl: Ms,
     ) -> Result<bool, NotALock> {
-        self.settle_line(turn, name);
-        let held = holds(turn, name, owner)?;
+        let held = self.guard(turn, name, owner)?;
         if held {
             let deadline = turn.now.plus(ttl);
             turn.keys.move_deadline(name, deadline);
             self.ring_after(name, Some(deadline));
-            self.tell(name, owner);
         }
         Ok(held)
     }
@@ -78,15 +82,5 @@ impl Locks {
         if let Some(entry) = self.ledger(name.db).of(name.key, owner) {
             entry.told = true;
         }
-    }
-}
-
-/// Does this owner hold the lock? The server has opened the key for a write command, and so has seen
-/// to it that the key has not expired.
-fn holds(turn: &mut Turn<'_>, name: NameRef<'_>, owner: &[u8]) -> Result<bool, NotALock> {
-    match turn.keys.look(name) {
-        Stored::NoLock => Err(NotALock),
-        Stored::Nothing => Ok(false),
-        Stored::Exclusive { owner: holder } => Ok(holder == owner),
     }
 }

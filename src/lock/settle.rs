@@ -5,6 +5,7 @@ use std::rc::Rc;
 use super::acquire::{News, Patience, Request};
 use super::locks::{Locks, Standing, Turn};
 use super::name::NameRef;
+use super::tick::MOST_AT_ONCE;
 use super::time::{Ms, Now};
 use super::waiter::{State, Ticket, Waiter};
 
@@ -25,8 +26,8 @@ impl Locks {
     /// Looks at a lock, grants it to whoever may have it now, and sets the alarm for the next look.
     /// Doing so twice changes nothing.
     pub(super) fn settle(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>) {
-        // Each round gives the lock to a waiter or answers one that holds it; the line is finite.
-        loop {
+        // Each round gives the lock to a waiter, or answers one that holds it already.
+        for _ in 0..MOST_AT_ONCE {
             let (ticket, claim) = match turn.look(name) {
                 Standing::NoLock => {
                     self.forget(name);
@@ -58,6 +59,8 @@ impl Locks {
             }
             self.serve(turn, name, ticket, claim);
         }
+        // An owner with that many waiters of its own: the others are told in the next turn.
+        self.set_alarm(name, Some(turn.now.plus(1)));
     }
 
     /// Settles a lock that has a line, and says whether it still has one.

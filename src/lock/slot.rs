@@ -1,14 +1,14 @@
 //! Where a cluster puts a key: hash tags and slots.
 
 /// How many slots a cluster has.
-pub const SLOTS: usize = 16_384;
+pub const SLOTS: Slot = 16_384;
 
 /// The number of a slot.
-pub type Slot = usize;
+pub type Slot = u16;
 
 /// The part of the key that decides its slot: what stands between the first `{` and the next `}`,
 /// or the whole key where there is no such thing or nothing in it.
-fn hashed_part(key: &[u8]) -> &[u8] {
+pub fn hashed_part(key: &[u8]) -> &[u8] {
     tag(key).unwrap_or(key)
 }
 
@@ -21,7 +21,7 @@ fn tag(key: &[u8]) -> Option<&[u8]> {
 
 /// The slot of a key.
 pub fn of(key: &[u8]) -> Slot {
-    usize::from(crc16(hashed_part(key))) % SLOTS
+    crc16(hashed_part(key)) % SLOTS
 }
 
 /// CRC-16/XMODEM, bit by bit: only a cluster asks, and only when it grants.
@@ -36,18 +36,6 @@ fn crc16(bytes: &[u8]) -> u16 {
             }
         })
     })
-}
-
-/// The name that a lock's waiters are blocked on: of the lock's own slot, so that the server sends
-/// them on when the slot leaves, and one that nobody writes, because the server runs through all
-/// clients that are blocked on a name when a sorted set comes into being under it.
-pub fn waiting_name(key: &[u8]) -> Vec<u8> {
-    let part = hashed_part(key);
-    // Braces around a name that holds a `}` would hash only what stands before it.
-    if part.is_empty() || part.contains(&b'}') {
-        return key.to_vec();
-    }
-    [b"{", part, b"}:lock-wait"].concat()
 }
 
 #[cfg(test)]
@@ -68,27 +56,6 @@ mod tests {
             ("foo{bar}{zap}", 5_061),
         ] {
             assert_eq!(of(key.as_bytes()), slot, "{key}");
-        }
-    }
-
-    #[test]
-    fn waiters_block_on_a_name_of_the_same_slot() {
-        for key in [
-            "", "{", "}", "{}", "a", "a{b", "a}b", "a{b}c", "{}a", "{a", "a}", "{{a}}", "x{}{y}",
-            "{a}{b}",
-        ] {
-            assert_eq!(
-                of(&waiting_name(key.as_bytes())),
-                of(key.as_bytes()),
-                "{key}"
-            );
-        }
-    }
-
-    #[test]
-    fn waiters_block_on_another_name_wherever_one_can_be_made() {
-        for key in ["a", "a{b", "a{b}c", "{a", "{{a}}"] {
-            assert_ne!(waiting_name(key.as_bytes()), key.as_bytes(), "{key}");
         }
     }
 }

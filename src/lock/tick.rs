@@ -7,9 +7,8 @@ use super::locks::{Locks, Standing, Turn};
 use super::name::Name;
 use super::time::{Ms, Now};
 
-/// How much one tick does at most; the rest follows in the next, so that the server serves others
-/// in between.
-const MOST_IN_A_TICK: usize = 256;
+/// How much is done at most before the server serves others; the rest follows in the next turn.
+pub(super) const MOST_AT_ONCE: usize = 256;
 
 /// How long to wait when the server lets nothing be written.
 const PAUSE: Ms = 10;
@@ -56,7 +55,7 @@ impl Locks {
     /// settles the locks that something has happened to.
     pub fn tick(&mut self, turn: &mut Turn<'_>) {
         self.mind_the_clock(turn.now);
-        let mut left = MOST_IN_A_TICK;
+        let mut left = MOST_AT_ONCE;
         while let Some(&(_, ticket)) = self.times_up.first() {
             if left == 0 || !self.time_out_if_over(ticket, turn.now) {
                 break;

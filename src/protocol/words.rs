@@ -1,11 +1,8 @@
 //! The words of a command, taken one by one.
 
-use crate::lock::{LAST_MS, LONGEST_OWNER, Ms, Now};
+use crate::lock::{LAST_MS, LONGEST_OWNER, Ms, Now, SHARED_MARKER};
 
 use super::Fault;
-
-/// The member that tells a shared lock from a user's sorted set, and so can be no owner.
-const SHARED_MARKER: &[u8] = b"@lock:shared";
 
 /// The words after a command's name.
 #[derive(Clone, Copy, Debug)]

@@ -115,6 +115,7 @@ api! {
     subscribe_to_keyspace_events = RedisModule_SubscribeToKeyspaceEvents(ctx: *mut RawCtx, classes: c_int, function: NotificationFn) -> c_int, or ERR;
     subscribe_to_server_event = RedisModule_SubscribeToServerEvent(ctx: *mut RawCtx, event: Event, function: EventFn) -> c_int, or ERR;
     unblock_client = RedisModule_UnblockClient(client: *mut Blocked, data: *mut c_void) -> c_int, or ERR;
+    value_length = RedisModule_ValueLength(key: *mut RawKey) -> usize, or 0;
     wrong_arity = RedisModule_WrongArity(ctx: *mut RawCtx) -> c_int, or ERR;
 }
 

@@ -38,7 +38,7 @@ pub fn block(
         return false;
     };
     events::hear_of_values(module, ctx);
-    let text = Text::new(&slot::waiting_name(key));
+    let text = Text::new(&waiting_name(key));
     let mut keys = [text.raw()];
     // SAFETY: the context lives; one key is there. The data is a ticket, never a place in memory.
     let handle = unsafe {
@@ -65,6 +65,18 @@ pub fn block(
     };
     module.waiting.borrow_mut().insert(ticket, waiting);
     true
+}
+
+/// The name that a lock's waiters are blocked on: of the lock's own slot, so that the server sends
+/// them on when the slot leaves, and one that nobody writes, because the server runs through all
+/// clients that are blocked on a name when a sorted set comes into being under it.
+fn waiting_name(key: &[u8]) -> Vec<u8> {
+    let part = slot::hashed_part(key);
+    // Braces around a name that holds a `}` would hash only what stands before it.
+    if part.is_empty() || part.contains(&b'}') {
+        return key.to_vec();
+    }
+    [b"{", part, b"}:lock-wait"].concat()
 }
 
 /// Wakes a client whose answer stands.
@@ -133,4 +145,30 @@ unsafe extern "C" fn end(ctx: *mut RawCtx, data: *mut c_void) {
         module.locks.borrow_mut().ended(ticket, end);
         module.set_timer(module::now());
     });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn waiters_block_on_a_name_of_the_same_slot() {
+        for key in [
+            "", "{", "}", "{}", "a", "a{b", "a}b", "a{b}c", "{}a", "{a", "a}", "{{a}}", "x{}{y}",
+            "{a}{b}",
+        ] {
+            assert_eq!(
+                slot::of(&waiting_name(key.as_bytes())),
+                slot::of(key.as_bytes()),
+                "{key}"
+            );
+        }
+    }
+
+    #[test]
+    fn waiters_block_on_another_name_wherever_one_can_be_made() {
+        for key in ["a", "a{b", "a{b}c", "{a", "{{a}}"] {
+            assert_ne!(waiting_name(key.as_bytes()), key.as_bytes(), "{key}");
+        }
+    }
 }

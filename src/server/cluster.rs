@@ -25,9 +25,10 @@ impl Epochs {
     pub fn now(&self, ctx: Ctx<'_>, now: Now) -> Epoch {
         if now.ms().abs_diff(self.at.get()) >= FRESH {
             self.at.set(now.ms());
-            if let Some(info) = call::ask(ctx, c"CLUSTER", c"INFO") {
-                self.said.set(read(info.text()));
-            }
+            // No answer is no news that all is as it was.
+            let info = call::ask(ctx, c"CLUSTER", c"INFO").filter(|info| !info.is_error());
+            self.said
+                .set(info.map_or((0, now.ms()), |info| read(info.text())));
         }
         self.said.get()
     }

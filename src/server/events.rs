@@ -6,9 +6,9 @@ use std::ptr::null_mut;
 
 use redis_module::raw;
 
-use crate::lock::{Db, NameRef};
+use crate::lock::{Db, Locks, NameRef};
 
-use super::api::{self, Event, RawCtx, RawString};
+use super::api::{self, Event, NotificationFn, RawCtx, RawString};
 use super::constants::OK;
 use super::context::Ctx;
 use super::module::{self, Module};
@@ -29,7 +29,7 @@ const ENDS: [&CStr; 5] = [c"del", c"expired", c"evicted", c"rename_from", c"move
 
 /// Asks the server to tell us of all that matters; on failure, of what it would not.
 pub fn subscribe(ctx: Ctx<'_>, server: Server) -> Result<(), &'static str> {
-    if !hear_of(ctx, COMING_AND_GOING) {
+    if !hear_of(ctx, COMING_AND_GOING, Some(key_event)) {
         return Err("changes to keys");
     }
     // SAFETY: the context lives, and the functions are for ever.
@@ -75,15 +75,16 @@ pub fn subscribe(ctx: Ctx<'_>, server: Server) -> Result<(), &'static str> {
 /// Not before, because every SET of everybody pays for our hearing of it.
 pub fn hear_of_values(module: &Module, ctx: Ctx<'_>) {
     if !module.hears_of_values.get() {
-        module.hears_of_values.set(hear_of(ctx, NEW_VALUES));
+        (module.hears_of_values).set(hear_of(ctx, NEW_VALUES, Some(value_event)));
     }
 }
 
-fn hear_of(ctx: Ctx<'_>, classes: c_int) -> bool {
+fn hear_of(ctx: Ctx<'_>, classes: c_int, function: NotificationFn) -> bool {
     // SAFETY: the context lives, and the function is for ever.
-    unsafe { api::subscribe_to_keyspace_events(ctx.raw(), classes, Some(key_event)) == OK }
+    unsafe { api::subscribe_to_keyspace_events(ctx.raw(), classes, function) == OK }
 }
 
+/// A key has gone, come, or come by another expiry.
 unsafe extern "C" fn key_event(
     ctx: *mut RawCtx,
     class: c_int,
@@ -91,25 +92,57 @@ unsafe extern "C" fn key_event(
     key: *mut RawString,
 ) -> c_int {
     module::enter("a key's event", |module| {
-        if module.is_announcing(key, event) {
-            return;
-        }
-        // SAFETY: the server hands all this to us for the length of this call; the event's name
-        // ends where it should.
-        let (ctx, key, event) = unsafe { (Ctx::new(ctx), text::bytes(key), CStr::from_ptr(event)) };
-        let name = NameRef { db: ctx.db(), key };
-        match module.locks.try_borrow_mut() {
-            Ok(locks) if !locks.concerns(name) => return,
-            Ok(mut locks) if ENDS.contains(&event) => locks.gone(name.keep()),
-            // In the middle of a change of ours we can't ask, and may note too much.
-            _ => module.touched.borrow_mut().push(name.keep()),
-        }
-        // The server would run the job after each key that it evicts, and might evict the new hold
-        // next.
-        let at_once = class != raw::REDISMODULE_NOTIFY_EVICTED;
-        ask_for_a_turn(module, ctx, at_once);
+        // SAFETY: the server hands all this to us for the length of this call.
+        unsafe { heard(module, ctx, class, event, key, Locks::concerns) };
     });
     OK
+}
+
+/// A key has come by another value. What we remember of its hold then counts for nothing by itself,
+/// so it matters only where somebody waits.
+unsafe extern "C" fn value_event(
+    ctx: *mut RawCtx,
+    class: c_int,
+    event: *const c_char,
+    key: *mut RawString,
+) -> c_int {
+    module::enter("a value's event", |module| {
+        if module.waiting.borrow().is_empty() {
+            return;
+        }
+        // SAFETY: the server hands all this to us for the length of this call.
+        unsafe { heard(module, ctx, class, event, key, Locks::is_waited_for) };
+    });
+    OK
+}
+
+/// Makes a note of what has happened to a key, if it matters.
+///
+/// # Safety
+/// Called with what the server hands to us, for the length of that call.
+unsafe fn heard(
+    module: &Module,
+    ctx: *mut RawCtx,
+    class: c_int,
+    event: *const c_char,
+    key: *mut RawString,
+    matters: fn(&Locks, NameRef<'_>) -> bool,
+) {
+    if module.is_announcing(key, event) {
+        return;
+    }
+    // SAFETY: promised by our caller; an event's name ends where it should.
+    let (ctx, key, event) = unsafe { (Ctx::new(ctx), text::bytes(key), CStr::from_ptr(event)) };
+    let name = NameRef { db: ctx.db(), key };
+    match module.locks.try_borrow_mut() {
+        Ok(locks) if !matters(&locks, name) => return,
+        Ok(mut locks) if ENDS.contains(&event) => locks.gone(name.keep()),
+        // In the middle of a change of ours we can't ask, and may note too much.
+        _ => module.touched.borrow_mut().push(name.keep()),
+    }
+    // The server would run the job after each key that it evicts, and might evict the new hold next.
+    let at_once = class != raw::REDISMODULE_NOTIFY_EVICTED;
+    ask_for_a_turn(module, ctx, at_once);
 }
 
 /// Has the server call us when it is through with what it is doing: at the very end of that, if it
@@ -208,7 +241,7 @@ unsafe extern "C" fn slots_moved(_: *mut RawCtx, _: Event, sub: u64, data: *mut 
         };
         let mut locks = module.locks_with_notes();
         for range in ranges {
-            locks.slots_left(range.start.into()..=range.end.into());
+            locks.slots_left(range.start..=range.end);
         }
     });
 }

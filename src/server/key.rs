@@ -47,10 +47,14 @@ impl Key {
     }
 
     fn string(&self) -> Stored<'_> {
+        // SAFETY: the key is open. Asked first, because looking at a string may store it anew.
+        if !(1..=LONGEST_OWNER).contains(&unsafe { api::value_length(self.raw) }) {
+            return Stored::NoLock;
+        }
         let mut len = 0;
         // SAFETY: the key is open and holds a string.
         let start = unsafe { api::string_dma(self.raw, &raw mut len, READ) };
-        if start.is_null() || !(1..=LONGEST_OWNER).contains(&len) {
+        if start.is_null() {
             return Stored::NoLock;
         }
         Stored::Exclusive {
@@ -69,12 +73,20 @@ impl Key {
         u64::try_from(unsafe { api::get_abs_expire(self.raw) }).ok()
     }
 
-    /// Makes it a string, or another string. Its expiry stays as it was.
+    /// Makes it a string, or another string. Its expiry must be set anew.
     ///
     /// Written in place rather than set from an argument: the server then stores it in the form in
     /// which `stored` finds it without a copy.
     pub fn set(&mut self, value: &[u8]) {
         let mut len = 0;
+        // SAFETY: the key is open for writing. Redis 8.0 to 8.6 lose count of the sizes of their
+        // keys when a string's length is changed in place.
+        unsafe {
+            let before = api::value_length(self.raw);
+            if before != 0 && before != value.len() {
+                api::delete_key(self.raw);
+            }
+        }
         // SAFETY: the key is open for writing and holds a string or nothing, so that it holds a
         // string of this length afterwards; it is asked how long the string is before any byte of
         // it is written.

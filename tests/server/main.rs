@@ -14,6 +14,7 @@
 
 mod cluster;
 mod commands;
+mod guard;
 mod harness;
 mod persistence;
 mod replication;
