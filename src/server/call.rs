@@ -12,6 +12,23 @@ use super::text::{self, Text};
 /// What a command has answered; given back when dropped.
 pub struct Answer(*mut CallReply);
 
+/// `COMMAND INFO name`
+pub fn command_info(ctx: Ctx<'_>, name: *mut RawString) -> Option<Answer> {
+    // SAFETY: the context and the name live, and the format asks for a text and a string.
+    let reply = unsafe {
+        let call = raw::RedisModule_Call?;
+        let (command, format, word) = (c"COMMAND", c"cs", c"INFO");
+        call(
+            ctx.raw(),
+            command.as_ptr(),
+            format.as_ptr(),
+            word.as_ptr(),
+            name,
+        )
+    };
+    Answer::new(reply)
+}
+
 /// Runs a command of two words that changes nothing.
 pub fn ask(ctx: Ctx<'_>, command: &CStr, word: &CStr) -> Option<Answer> {
     // SAFETY: the context lives, and the format asks for one text, which is there.
@@ -87,6 +104,18 @@ impl Answer {
     /// The bytes of a text.
     pub fn text(&self) -> &[u8] {
         text(self.0)
+    }
+
+    /// The texts of the list that stands at the second place in the list at the first.
+    pub fn texts_at(&self, first: usize, second: usize) -> impl Iterator<Item = &[u8]> {
+        items(self.0)
+            .skip(first)
+            .take(1)
+            .flat_map(items)
+            .skip(second)
+            .take(1)
+            .flat_map(items)
+            .map(text)
     }
 
     /// The texts of the lists in a list.

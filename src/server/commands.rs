@@ -163,7 +163,7 @@ fn run<C: Command>(module: &Module, ctx: Ctx<'_>, authority: Authority, said: Sa
         Ok(Outcome::Run(words)) => {
             module.finish(ctx, authority, keys.close(), now);
             let start = said.strings.len().saturating_sub(words.len());
-            inner::run(ctx, said.strings.get(start..).unwrap_or_default());
+            inner::run(module, ctx, said.strings.get(start..).unwrap_or_default());
         }
         // The server must not be asked to wake anybody inside the command that blocks, so that
         // comes last.

@@ -42,6 +42,11 @@ impl Flags {
             || self.has(raw::REDISMODULE_CTX_FLAGS_ASYNC_LOADING)
     }
 
+    /// Is it in a transaction or in a script? There the server itself lets no command block.
+    pub fn bundled(self) -> bool {
+        self.has(raw::REDISMODULE_CTX_FLAGS_MULTI) || self.has(raw::REDISMODULE_CTX_FLAGS_LUA)
+    }
+
     /// May the caller be blocked? A master's link says nothing of it, and must not be.
     pub fn may_block(self) -> bool {
         !self.has(raw::REDISMODULE_CTX_FLAGS_DENY_BLOCKING)

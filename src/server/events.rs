@@ -254,6 +254,7 @@ unsafe extern "C" fn modules_changed(_: *mut RawCtx, _: Event, sub: u64, data: *
             let change = data.cast::<raw::RedisModuleModuleChangeV1>().as_ref();
             change.map(|change| CStr::from_ptr(change.module_name))
         };
+        module.origins.forget();
         match (name, sub) {
             (Some(name), raw::REDISMODULE_SUBEVENT_MODULE_LOADED) => module.audience.joined(name),
             (Some(name), _) => module.audience.left(name),

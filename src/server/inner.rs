@@ -1,5 +1,7 @@
 //! Commands within commands: which keys they touch, and how they are run for a client.
 
+use std::cell::RefCell;
+use std::collections::HashMap;
 use std::ffi::c_int;
 use std::ptr::null_mut;
 
@@ -9,6 +11,7 @@ use super::api::{self, RawString};
 use super::call;
 use super::constants::KEY_READ;
 use super::context::Ctx;
+use super::module::Module;
 use super::reply;
 use super::text;
 
@@ -63,25 +66,61 @@ fn name_key(ctx: Ctx<'_>, position: c_int, flags: c_int) {
     unsafe { api::key_at_pos_with_flags(ctx.raw(), position, flags) };
 }
 
+/// Which commands are a module's, as far as we have asked.
+#[derive(Default)]
+pub struct Origins(RefCell<HashMap<Vec<u8>, bool>>);
+
+/// So many names are remembered at most.
+const MOST_NAMES: usize = 1024;
+
+impl Origins {
+    /// Modules have come or gone.
+    pub fn forget(&self) {
+        self.0.borrow_mut().clear();
+    }
+
+    /// Is this command a module's? One that does not exist is nobody's.
+    fn is_modules(&self, ctx: Ctx<'_>, name: *mut RawString) -> bool {
+        // SAFETY: the name lives.
+        let key = unsafe { text::bytes(name) }.to_ascii_lowercase();
+        if let Some(&known) = self.0.borrow().get(&key) {
+            return known;
+        }
+        let Some(info) = call::command_info(ctx, name) else {
+            return true;
+        };
+        let mut flags = info.texts_at(0, 2).peekable();
+        let exists = flags.peek().is_some();
+        let is_modules = flags.any(|flag| flag == b"module");
+        if exists && self.0.borrow().len() < MOST_NAMES {
+            self.0.borrow_mut().insert(key, is_modules);
+        }
+        is_modules
+    }
+}
+
 /// Runs a command for the client that has this context, with its rights, and answers what it answers.
-pub fn run(ctx: Ctx<'_>, argv: &[*mut RawString]) {
+pub fn run(module: &Module, ctx: Ctx<'_>, argv: &[*mut RawString]) {
     let Some((&name, arguments)) = argv.split_first() else {
         return;
     };
+    // The server stops when a command blocks that a module has called, and not every module asks
+    // whether it may.
+    if !ctx.flags().bundled() && module.origins.is_modules(ctx, name) {
+        return reply::send_error(
+            ctx,
+            "ERR commands of other modules can be run inside LOCK.GUARD only in a transaction or a script",
+        );
+    }
     match call::for_client(ctx, name, arguments) {
         // Redis 7.0 has words of its own for this when a module runs the command.
         Some(answer) if answer.is_error() && answer.text().starts_with(b"ERR acl verification") => {
-            // SAFETY: the name lives.
-            let name = unsafe { text::bytes(name) }.to_ascii_lowercase();
-            reply::send_error(ctx, &no_permission(&name));
+            reply::send_error(
+                ctx,
+                "NOPERM this user has no permissions to run the command or to use its keys or channels",
+            );
         }
         Some(answer) => answer.pass_on(ctx),
         None => reply::send_error(ctx, "ERR the server did not run the command"),
     }
-}
-
-/// As that server says it to its clients.
-fn no_permission(command: &[u8]) -> String {
-    let command = command.escape_ascii();
-    format!("NOPERM this user has no permissions to run the '{command}' command")
 }

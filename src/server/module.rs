@@ -13,6 +13,7 @@ use super::audience::{Announcement, Audience};
 use super::blocked::{self, Waiting};
 use super::cluster::Epochs;
 use super::context::Ctx;
+use super::inner::Origins;
 use super::keys::{Authority, Keys};
 use super::refusals::Refusals;
 use super::shield::shield;
@@ -44,6 +45,8 @@ pub struct Module {
     pub audience: Audience,
     /// What the cluster has last said of its epochs.
     pub epochs: Epochs,
+    /// Which commands are other modules'.
+    pub origins: Origins,
     /// Since when the server has refused our writes.
     pub refusals: Refusals,
     /// Is this server a master?
@@ -94,6 +97,7 @@ pub fn install(ctx: Ctx<'_>, server: Server) {
         server,
         audience: Audience::of(ctx),
         epochs: Epochs::default(),
+        origins: Origins::default(),
         refusals: Refusals::default(),
         master: Cell::new(flags.master()),
         announcing: Cell::new((null(), null())),
