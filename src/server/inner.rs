@@ -99,11 +99,25 @@ impl Origins {
     }
 }
 
+/// Commands that wait for replicas or for a disk. They can't wait here, and Valkey 8 stops when one
+/// is called in a script by anybody but the script itself. Refused in the words of Redis 7.0.
+const WAITS: [&[u8]; 2] = [b"wait", b"waitaof"];
+
 /// Runs a command for the client that has this context, with its rights, and answers what it answers.
 pub fn run(module: &Module, ctx: Ctx<'_>, argv: &[*mut RawString]) {
     let Some((&name, arguments)) = argv.split_first() else {
         return;
     };
+    // SAFETY: the name lives.
+    let said = unsafe { text::bytes(name) };
+    if WAITS.iter().any(|wait| said.eq_ignore_ascii_case(wait)) {
+        let said = said.to_ascii_lowercase();
+        let text = format!(
+            "ERR command '{}' is not allowed on script mode",
+            said.escape_ascii()
+        );
+        return reply::send_error(ctx, &text);
+    }
     // The server stops when a command blocks that a module has called, and not every module asks
     // whether it may.
     if !ctx.flags().bundled() && module.origins.is_modules(ctx, name) {
@@ -121,6 +135,6 @@ pub fn run(module: &Module, ctx: Ctx<'_>, argv: &[*mut RawString]) {
             );
         }
         Some(answer) => answer.pass_on(ctx),
-        None => reply::send_error(ctx, "ERR the server did not run the command"),
+        None => reply::send_error(ctx, "ERR the server did not answer the command"),
     }
 }
