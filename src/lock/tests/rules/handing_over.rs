@@ -127,3 +127,38 @@ fn numbers_move_with_their_databases() {
     assert_eq!(moved, Ok(Acquired::Held(number)));
     assert!(server.gets("ann", 100) > number);
 }
+
+#[test]
+fn a_waiter_that_is_decided_before_its_client_is_blocked_is_answered_in_the_next_turn() {
+    let mut server = late_server();
+    server.gets("ann", 100);
+    let ben = server.waits("ben", 100);
+    server.locks.answer_again(ben);
+    assert!(server.locks.take_to_answer().is_empty(), "it still waits");
+    server.release(LOCK, "ann").unwrap();
+    assert!(server.locks.take_to_answer().is_empty(), "it was woken");
+    server.locks.answer_again(ben);
+    assert_eq!(server.locks.next_due(), Some(0));
+    assert_eq!(server.locks.take_to_answer(), [ben]);
+}
+
+#[test]
+fn the_many_waiters_of_one_owner_are_told_in_portions() {
+    let mut server = server();
+    server.gets("ann", 100);
+    let crowd: Vec<Ticket> = (0..1000).map(|_| server.waits("ben", 1000)).collect();
+    let told = |server: &Server| {
+        let told = crowd
+            .iter()
+            .filter(|&&ben| server.was_granted(ben).is_some());
+        told.count()
+    };
+    server.release(LOCK, "ann").unwrap();
+    server.turn();
+    let at_once = told(&server);
+    assert!((1..=300).contains(&at_once), "{at_once}");
+    server.at(20);
+    assert_eq!(told(&server), 1000);
+    // Each portion comes a millisecond later, and its ttl begins then.
+    assert_eq!(server.holder(), held("ben", 1003));
+}
