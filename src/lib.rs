@@ -8,7 +8,7 @@ mod lock;
 mod protocol;
 mod server;
 
-use command::{Acquire, Check, Guard, Info, Release, Renew};
+use command::{Acquire, Check, Guard, Info, Macquire, Mrelease, Mrenew, Release, Renew};
 use server::Table;
 
 // Unit tests run without a server, and so without its memory.
@@ -25,6 +25,9 @@ server::entries!(Table {
         commands.add::<Renew>()?;
         commands.add::<Check>()?;
         commands.add::<Guard>()?;
+        commands.add::<Macquire>()?;
+        commands.add::<Mrelease>()?;
+        commands.add::<Mrenew>()?;
         commands.add::<Info>()
     },
 });

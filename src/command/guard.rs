@@ -1,6 +1,6 @@
 //! `LOCK.GUARD key owner command [arg ...]`
 
-use crate::protocol::{Access, Argument, Call, Command, Fault, Kind, Outcome, Spec, is_ours};
+use crate::protocol::{Access, Argument, Call, Command, Fault, Keys, Kind, Outcome, Spec, is_ours};
 
 use super::{KEY, OWNER, lock_name};
 
@@ -17,13 +17,14 @@ impl Command for Guard {
         since: c"0.1.0",
         words: 4,
         more: true,
+        keys: Keys::First,
         access: Access::Guard,
         arguments: &[
             KEY,
             OWNER,
             Argument {
                 name: c"command",
-                kind: Kind::String,
+                kind: Kind::Bytes,
                 token: None,
                 summary: c"The command. None of this module's.",
                 optional: false,
@@ -31,7 +32,7 @@ impl Command for Guard {
             },
             Argument {
                 name: c"arg",
-                kind: Kind::String,
+                kind: Kind::Bytes,
                 token: None,
                 summary: c"The command's own arguments.",
                 optional: true,

@@ -1,7 +1,7 @@
 //! `LOCK.INFO key`
 
-use crate::lock::{Holder, Report, Waiting};
-use crate::protocol::{Access, Call, Command, Fault, Outcome, Reply, Spec};
+use crate::lock::{Hold, Holder, Mode, Report, Waiting};
+use crate::protocol::{Access, Call, Command, Fault, Keys, Outcome, Reply, Spec};
 
 use super::check::time_left;
 use super::{KEY, lock_name};
@@ -14,10 +14,11 @@ impl Command for Info {
         name: c"lock.info",
         flags: c"readonly",
         summary: c"Returns who holds a lock and who waits for it.",
-        complexity: c"O(N) with N the number of waiters named, at most 100.",
+        complexity: c"O(N) with N the number of holders and waiters named, at most 100 of each.",
         since: c"0.1.0",
         words: 2,
         more: false,
+        keys: Keys::First,
         access: Access::Read,
         arguments: &[KEY],
     };
@@ -30,18 +31,17 @@ impl Command for Info {
 }
 
 fn describe(report: Report) -> Reply {
-    let mode = if report.holder.is_some() {
-        "exclusive"
-    } else {
-        "free"
+    let mode = match report.hold {
+        Some(Hold::Exclusive) => "exclusive",
+        Some(Hold::Shared) => "shared",
+        None => "free",
     };
-    let holders: Vec<Reply> = report.holder.iter().map(holder).collect();
-    let count = holders.len();
+    let holders = report.holders.iter().map(holder).collect();
     let waiters = report.waiters.iter().map(waiter).collect();
     Reply::Map(vec![
         ("mode", Reply::text(mode)),
         ("holders", Reply::List(holders)),
-        ("count", Reply::number(count)),
+        ("count", Reply::number(report.count)),
         ("waiters", Reply::List(waiters)),
         ("queue", Reply::number(report.queue)),
     ])
@@ -64,10 +64,19 @@ fn holder(holder: &Holder) -> Reply {
 }
 
 fn waiter(waiter: &Waiting) -> Reply {
-    Reply::Map(vec![
+    let (mode, limit) = match waiter.mode {
+        Mode::Exclusive => ("exclusive", None),
+        Mode::Shared => ("shared", None),
+        Mode::Limit(most) => ("limit", Some(most)),
+    };
+    let mut described = vec![
         ("owner", Reply::Bytes(waiter.owner.clone())),
-        ("mode", Reply::text("exclusive")),
+        ("mode", Reply::text(mode)),
+    ];
+    described.extend(limit.map(|most| ("limit", Reply::number(most))));
+    described.extend([
         ("waited", Reply::number(waiter.waited)),
         ("client", Reply::number(waiter.client)),
-    ])
+    ]);
+    Reply::Map(described)
 }

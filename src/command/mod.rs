@@ -1,9 +1,14 @@
 //! One file for each command: its description, its grammar, and its outcome as a reply.
 
 mod acquire;
+mod asking;
 mod check;
+mod circle;
 mod guard;
 mod info;
+mod macquire;
+mod mrelease;
+mod mrenew;
 mod release;
 mod renew;
 
@@ -11,8 +16,13 @@ pub use acquire::Acquire;
 pub use check::Check;
 pub use guard::Guard;
 pub use info::Info;
+pub use macquire::Macquire;
+pub use mrelease::Mrelease;
+pub use mrenew::Mrenew;
 pub use release::Release;
 pub use renew::Renew;
+
+use std::collections::HashSet;
 
 use crate::lock::NameRef;
 use crate::protocol::{Argument, Call, Fault, Kind};
@@ -26,9 +36,24 @@ const KEY: Argument = Argument {
     multiple: false,
 };
 
+const NUMKEYS: Argument = Argument {
+    name: c"numkeys",
+    kind: Kind::Integer,
+    token: None,
+    summary: c"How many keys follow, 1 to 1024.",
+    optional: false,
+    multiple: false,
+};
+
+const KEYS: Argument = Argument {
+    summary: c"The locks. One that is named twice counts once.",
+    multiple: true,
+    ..KEY
+};
+
 const OWNER: Argument = Argument {
     name: c"owner",
-    kind: Kind::String,
+    kind: Kind::Bytes,
     token: None,
     summary: c"The token that names the piece of work that holds the lock, 1 to 1024 bytes.",
     optional: false,
@@ -43,6 +68,17 @@ const TTL: Argument = Argument {
     optional: false,
     multiple: false,
 };
+
+/// The locks that a call names behind their number, each once, with so many words after them.
+fn lock_names<'w>(call: &mut Call<'w, '_, '_>, after: usize) -> Result<Vec<NameRef<'w>>, Fault> {
+    let db = call.db;
+    let mut seen = HashSet::new();
+    let keys = call.words.keys(after)?.iter();
+    Ok(keys
+        .filter(|&&key| seen.insert(key))
+        .map(|&key| NameRef { db, key })
+        .collect())
+}
 
 /// The lock that a call names by its first word.
 fn lock_name<'w>(call: &mut Call<'w, '_, '_>) -> Result<NameRef<'w>, Fault> {

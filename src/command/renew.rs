@@ -1,6 +1,6 @@
 //! `LOCK.RENEW key owner ttl`
 
-use crate::protocol::{Access, Call, Command, Fault, Outcome, Reply, Spec};
+use crate::protocol::{Access, Call, Command, Fault, Keys, Outcome, Reply, Spec};
 
 use super::{KEY, OWNER, TTL, lock_name};
 
@@ -13,10 +13,12 @@ impl Command for Renew {
         // Not deny-oom: nothing grows, and whoever can't renew loses the lock.
         flags: c"write fast",
         summary: c"Sets the time for which a lock is still held, if this owner holds it.",
-        complexity: c"O(1) where nobody waits, O(log(N)) with N waiters.",
+        complexity:
+            c"O(log(N)) with N the number of those who share the lock and of those who wait for it.",
         since: c"0.1.0",
         words: 4,
         more: false,
+        keys: Keys::First,
         access: Access::Update,
         arguments: &[KEY, OWNER, TTL],
     };
@@ -25,7 +27,7 @@ impl Command for Renew {
         let name = lock_name(&mut call)?;
         let owner = call.words.owner()?;
         let ttl = call.words.ttl(call.turn.now)?;
-        let renewed = call.locks.renew(&mut call.turn, name, owner, ttl)?;
+        let renewed = call.locks.renew(&mut call.turn, &[name], owner, ttl)?;
         Ok(Outcome::Reply(Reply::yes_or_no(renewed)))
     }
 }

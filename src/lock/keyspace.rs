@@ -14,15 +14,27 @@ pub enum Stored<'a> {
         /// The value.
         owner: &'a [u8],
     },
+    /// A sorted set with our marker: a lock that owners share.
+    Shared {
+        /// How many there are, those whose time is over among them.
+        count: usize,
+    },
     /// Something that is no lock. It stays as it is.
     NoLock,
+}
+
+/// One owner's part in a shared lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Share {
+    /// When it ends, if ever.
+    pub deadline: Option<Ms>,
 }
 
 /// The longest token that an owner may have, in bytes.
 pub const LONGEST_OWNER: usize = 1024;
 
-/// What will tell a shared lock, a sorted set of owners, from a user's sorted set. So it can be no
-/// owner.
+/// The member, with an infinite score, that tells a shared lock, a sorted set of owners by their
+/// deadlines, from a user's sorted set. So it can be no owner.
 pub const SHARED_MARKER: &[u8] = b"@lock:shared";
 
 /// The keys, as the core sees them. Each write is whole when the call returns: value, expiry, what
@@ -36,11 +48,28 @@ pub trait Keyspace {
     /// When this key expires, if ever. Apart from `look`, because it costs as much again.
     fn deadline(&mut self, name: NameRef<'_>) -> Option<Ms>;
 
+    /// This owner's share of a shared lock, over or not.
+    fn share_of(&mut self, name: NameRef<'_>, owner: &[u8]) -> Option<Share>;
+
+    /// Walks through those who share a lock, in the order of their deadlines, for as long as `visit`
+    /// answers yes.
+    fn each_share(&mut self, name: NameRef<'_>, visit: &mut dyn FnMut(&[u8], Share) -> bool);
+
     /// `SET key owner PXAT deadline`, over whatever hold is there.
     fn hold(&mut self, name: NameRef<'_>, owner: &[u8], deadline: Ms);
 
-    /// `PEXPIREAT key deadline`, of a hold that is there.
+    /// `PEXPIREAT key deadline`, of an exclusive hold that is there.
     fn move_deadline(&mut self, name: NameRef<'_>, deadline: Ms);
+
+    /// `ZADD key deadline owner`, to a shared lock or instead of nothing, with the marker if that is
+    /// not there; the key then expires at the latest deadline.
+    fn share(&mut self, name: NameRef<'_>, owner: &[u8], deadline: Ms);
+
+    /// `ZREM key owner`; the key then expires at the latest deadline of those who are left.
+    fn unshare(&mut self, name: NameRef<'_>, owner: &[u8]);
+
+    /// `ZREMRANGEBYSCORE key -inf (now`: those whose share is over. Never all.
+    fn unshare_over(&mut self, name: NameRef<'_>, now: Now);
 
     /// `DEL key`.
     fn remove(&mut self, name: NameRef<'_>);

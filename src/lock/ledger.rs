@@ -11,21 +11,27 @@ use std::ops::RangeInclusive;
 use siphasher::sip128::SipHasher13;
 
 use super::fencing::Fence;
+use super::mode::Hold;
 use super::room::give_back_room;
 use super::slot::Slot;
+use super::ties::{Tie, Ties};
 use super::time::Ms;
 
 /// What is remembered of a hold.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Entry {
     /// Its fencing number.
     pub fence: Fence,
+    /// The number that it had first: a hold that goes on may have come by another, with more locks.
+    pub first: Fence,
     /// The key's slot, in a cluster.
     pub slot: Option<Slot>,
     /// When it was granted.
     pub since: Ms,
-    /// The connection that it was granted to.
+    /// The connection that asked for it last.
     pub client: u64,
+    /// Does it end with that connection?
+    pub tied: bool,
     /// Has any answer told the owner of it?
     pub told: bool,
     /// How many granted waiters have not come to their end, whose answer may still tell the owner.
@@ -33,17 +39,32 @@ pub struct Entry {
 }
 
 impl Entry {
+    /// Is this a number that the hold has or has had?
+    pub fn has_had(&self, fence: Fence) -> bool {
+        (self.first..=self.fence).contains(&fence)
+    }
+
     /// Has nobody heard of this grant, and will nobody any more?
     pub fn is_unheard(&self) -> bool {
         !self.told && self.answers_under_way == 0
     }
 }
 
+/// What is remembered of a lock's holds.
+#[derive(Debug)]
+enum Holds {
+    /// Of one owner's, that holds it alone.
+    Exclusive(Token, Entry),
+    /// Of those who share it.
+    Shared(HashMap<Print, Entry, BuildHasherDefault<PrintHasher>>),
+}
+
 /// The entries of one database.
 #[derive(Debug)]
 pub struct Ledger {
     secret: Secret,
-    entries: HashMap<Print, (Token, Entry), BuildHasherDefault<PrintHasher>>,
+    locks: HashMap<Print, Holds, BuildHasherDefault<PrintHasher>>,
+    ties: Ties,
 }
 
 impl Ledger {
@@ -51,43 +72,134 @@ impl Ledger {
     pub fn new(secret: Secret) -> Self {
         Self {
             secret,
-            entries: HashMap::default(),
+            locks: HashMap::default(),
+            ties: Ties::default(),
         }
     }
 
     /// Is anything remembered of this key?
     pub fn knows(&self, key: &[u8]) -> bool {
-        !self.entries.is_empty() && self.entries.contains_key(&self.secret.print(key))
+        !self.locks.is_empty() && self.locks.contains_key(&self.secret.print(key))
     }
 
-    /// The entry of this key, if it is about this owner's hold.
-    pub fn of(&mut self, key: &[u8], owner: &[u8]) -> Option<&mut Entry> {
-        let (token, entry) = self.entries.get_mut(&self.secret.print(key))?;
-        token.is(owner, self.secret).then_some(entry)
+    /// The entry of this key, if it is about such a hold of this owner.
+    pub fn of(&mut self, key: &[u8], owner: &[u8], hold: Hold) -> Option<&mut Entry> {
+        match (hold, self.locks.get_mut(&self.secret.print(key))?) {
+            (Hold::Exclusive, Holds::Exclusive(token, entry)) => {
+                token.is(owner, self.secret).then_some(entry)
+            }
+            (Hold::Shared, Holds::Shared(shares)) => shares.get_mut(&self.secret.print(owner)),
+            _ => None,
+        }
     }
 
-    /// Remembers a grant, and forgets what was remembered of the key.
-    pub fn write(&mut self, key: &[u8], owner: &[u8], entry: Entry) {
-        let token = Token::new(owner, self.secret);
-        self.entries.insert(self.secret.print(key), (token, entry));
+    /// Remembers a grant, and forgets what was remembered of the key, other owners' shares excepted
+    /// if it is one itself.
+    pub fn write(&mut self, key: &[u8], owner: &[u8], hold: Hold, entry: Entry) {
+        match hold {
+            Hold::Exclusive => {
+                let holds = Holds::Exclusive(Token::new(owner, self.secret), entry);
+                let before = self.locks.insert(self.secret.print(key), holds);
+                if let Some(before) = before {
+                    self.untie(key, &before);
+                }
+            }
+            Hold::Shared => {
+                if !matches!(
+                    self.locks.get(&self.secret.print(key)),
+                    Some(Holds::Shared(_))
+                ) {
+                    self.forget(key);
+                }
+                self.forget_share(key, owner);
+                let holds = (self.locks.entry(self.secret.print(key)))
+                    .or_insert_with(|| Holds::Shared(HashMap::default()));
+                if let Holds::Shared(shares) = holds {
+                    shares.insert(self.secret.print(owner), entry);
+                }
+            }
+        }
+        if entry.tied {
+            self.ties.add(entry.client, key, owner);
+        }
+    }
+
+    /// The owner has asked for its hold again, by this connection.
+    pub fn tie(&mut self, key: &[u8], owner: &[u8], hold: Hold, client: u64, tied: bool) {
+        let Some(entry) = self.of(key, owner, hold) else {
+            return;
+        };
+        let before = std::mem::replace(&mut entry.client, client);
+        let was_tied = std::mem::replace(&mut entry.tied, tied);
+        if was_tied {
+            self.ties.remove(before, key, Some(owner));
+        }
+        if tied {
+            self.ties.add(client, key, owner);
+        }
+    }
+
+    /// A connection has closed: the keys and owners of the holds that end with it.
+    pub fn take_ties(&mut self, client: u64) -> Vec<Tie> {
+        self.ties.take(client)
     }
 
     /// Forgets what is remembered of the key.
     pub fn forget(&mut self, key: &[u8]) {
-        self.entries.remove(&self.secret.print(key));
-        give_back_room(&mut self.entries);
+        if let Some(holds) = self.locks.remove(&self.secret.print(key)) {
+            self.untie(key, &holds);
+        }
+        give_back_room(&mut self.locks);
+    }
+
+    /// Forgets one share.
+    pub fn forget_share(&mut self, key: &[u8], owner: &[u8]) {
+        let print = self.secret.print(key);
+        let Some(Holds::Shared(shares)) = self.locks.get_mut(&print) else {
+            return;
+        };
+        let entry = shares.remove(&self.secret.print(owner));
+        give_back_room(shares);
+        if shares.is_empty() {
+            self.locks.remove(&print);
+            give_back_room(&mut self.locks);
+        }
+        if let Some(entry) = entry.filter(|entry| entry.tied) {
+            self.ties.remove(entry.client, key, Some(owner));
+        }
     }
 
     /// Forgets what is remembered of keys in these slots.
     pub fn forget_slots(&mut self, slots: &RangeInclusive<Slot>) {
-        (self.entries).retain(|_, (_, entry)| entry.slot.is_none_or(|slot| !slots.contains(&slot)));
-        give_back_room(&mut self.entries);
+        let stays = |entry: &Entry| entry.slot.is_none_or(|slot| !slots.contains(&slot));
+        self.locks.retain(|_, holds| match holds {
+            Holds::Exclusive(_, entry) => stays(entry),
+            Holds::Shared(shares) => shares.values().all(stays),
+        });
+        give_back_room(&mut self.locks);
+        self.ties.forget_slots(slots);
     }
 
-    /// Forgets what is remembered of the key, unless it is about this owner's hold.
-    pub fn forget_others(&mut self, key: &[u8], owner: &[u8]) {
-        if self.of(key, owner).is_none() {
+    /// The key is held by this owner alone, or shared if there is none. Forgets what is remembered of
+    /// any other hold.
+    pub fn forget_others(&mut self, key: &[u8], owner: Option<&[u8]>) {
+        let stays = match (self.locks.get(&self.secret.print(key)), owner) {
+            (Some(Holds::Exclusive(token, _)), Some(owner)) => token.is(owner, self.secret),
+            (Some(Holds::Shared(_)), None) | (None, _) => true,
+            _ => false,
+        };
+        if !stays {
             self.forget(key);
+        }
+    }
+
+    fn untie(&mut self, key: &[u8], holds: &Holds) {
+        let tied = |entry: &&Entry| entry.tied;
+        match holds {
+            Holds::Exclusive(_, entry) if !entry.tied => {}
+            Holds::Exclusive(_, entry) => self.ties.remove(entry.client, key, None),
+            Holds::Shared(shares) => (shares.values().filter(tied))
+                .for_each(|entry| self.ties.remove(entry.client, key, None)),
         }
     }
 }
@@ -163,44 +275,100 @@ mod tests {
     fn entry(fence: Fence) -> Entry {
         Entry {
             fence,
+            first: fence,
             slot: None,
             since: 0,
             client: 0,
+            tied: false,
             told: true,
             answers_under_way: 0,
         }
     }
 
+    const BOTH: [Hold; 2] = [Hold::Exclusive, Hold::Shared];
+
     #[test]
-    fn an_entry_counts_only_for_its_key_and_its_owner() {
+    fn an_entry_counts_only_for_its_key_its_owner_and_its_kind() {
         let uuid_like = vec![b'u'; 36];
         let long = vec![b'l'; 1024];
         let mut other_long = long.clone();
         other_long[1000] = b'x';
         let owners: [&[u8]; 6] = [b"a", b"a\0", b"b", &uuid_like, &long, &other_long];
-        for owner in owners {
+        for (owner, hold) in owners
+            .iter()
+            .flat_map(|owner| BOTH.map(|hold| (owner, hold)))
+        {
             let mut ledger = Ledger::new(Secret(1, 2));
-            ledger.write(b"k", owner, entry(7));
-            for asked in owners {
-                assert_eq!(ledger.of(b"k", asked).is_some(), asked == owner);
+            ledger.write(b"k", owner, hold, entry(7));
+            for (asked, kind) in owners
+                .iter()
+                .flat_map(|owner| BOTH.map(|kind| (owner, kind)))
+            {
+                let right = asked == owner && kind == hold;
+                assert_eq!(ledger.of(b"k", asked, kind).is_some(), right);
             }
-            assert!(ledger.of(b"other", owner).is_none());
-            ledger.forget_others(b"k", owner);
+            assert!(ledger.of(b"other", owner, hold).is_none());
+            ledger.forget_others(b"k", (hold == Hold::Exclusive).then_some(owner));
             assert!(ledger.knows(b"k"));
-            ledger.forget_others(b"k", b"somebody else");
+            ledger.forget_others(b"k", Some(b"somebody else"));
             assert!(!ledger.knows(b"k"));
         }
+    }
+
+    #[test]
+    fn shares_are_remembered_beside_each_other_and_forgotten_one_by_one() {
+        let mut ledger = Ledger::new(Secret(1, 2));
+        ledger.write(b"k", b"a", Hold::Shared, entry(1));
+        ledger.write(b"k", b"b", Hold::Shared, entry(2));
+        ledger.forget_share(b"k", b"a");
+        assert!(ledger.of(b"k", b"a", Hold::Shared).is_none());
+        assert!(ledger.of(b"k", b"b", Hold::Shared).is_some());
+        ledger.write(b"k", b"c", Hold::Exclusive, entry(3));
+        assert!(ledger.of(b"k", b"b", Hold::Shared).is_none());
+        ledger.write(b"k", b"d", Hold::Shared, entry(4));
+        assert!(ledger.of(b"k", b"c", Hold::Exclusive).is_none());
+        ledger.forget_share(b"k", b"d");
+        assert!(!ledger.knows(b"k"));
+    }
+
+    #[test]
+    fn ties_go_with_their_entries() {
+        let tied = |client| Entry {
+            client,
+            tied: true,
+            ..entry(1)
+        };
+        let deeds: [fn(&mut Ledger); 6] = [
+            |ledger| ledger.forget(b"k"),
+            |ledger| ledger.forget_share(b"k", b"a"),
+            |ledger| ledger.forget_others(b"k", Some(b"x")),
+            |ledger| ledger.write(b"k", b"x", Hold::Exclusive, entry(2)),
+            |ledger| ledger.write(b"k", b"a", Hold::Shared, entry(2)),
+            |ledger| ledger.tie(b"k", b"a", Hold::Shared, 9, false),
+        ];
+        for (number, deed) in deeds.into_iter().enumerate() {
+            let mut ledger = Ledger::new(Secret(1, 2));
+            ledger.write(b"k", b"a", Hold::Shared, tied(8));
+            deed(&mut ledger);
+            assert_eq!(ledger.take_ties(8), [], "deed {number}");
+        }
+        let mut ledger = Ledger::new(Secret(1, 2));
+        ledger.write(b"k", b"a", Hold::Exclusive, tied(8));
+        ledger.tie(b"k", b"a", Hold::Exclusive, 9, true);
+        assert_eq!(ledger.take_ties(8), []);
+        assert_eq!(ledger.take_ties(9).len(), 1);
+        assert_eq!(ledger.take_ties(9), []);
     }
 
     #[test]
     fn room_is_given_back_when_the_entries_are_gone() {
         let mut ledger = Ledger::new(Secret(1, 2));
         for number in 0_u32..100_000 {
-            ledger.write(&number.to_le_bytes(), b"a", entry(1));
+            ledger.write(&number.to_le_bytes(), b"a", Hold::Exclusive, entry(1));
         }
         for number in 0_u32..100_000 {
             ledger.forget(&number.to_le_bytes());
         }
-        assert!(ledger.entries.capacity() <= 2048);
+        assert!(ledger.locks.capacity() <= 2048);
     }
 }

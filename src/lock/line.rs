@@ -1,8 +1,8 @@
 //! The line before one lock: who waits, in which order.
 
-use std::collections::{BTreeSet, HashMap};
-use std::rc::Rc;
+use std::collections::BTreeSet;
 
+use super::holders::Holders;
 use super::time::Ms;
 use super::waiter::Ticket;
 
@@ -11,57 +11,93 @@ use super::waiter::Ticket;
 pub struct Line {
     /// In the order of arrival: that of their tickets.
     order: BTreeSet<Ticket>,
-    /// The same by owner, so that a hand-over costs no walk through the line.
-    by_owner: HashMap<Rc<[u8]>, BTreeSet<Ticket>>,
+    /// Those who share the lock and want it alone. They stand before everybody else: at the end they
+    /// would wait for those who wait for them.
+    upgrades: BTreeSet<Ticket>,
+    /// Those who wait for something else too, by this ticket or by another of their owner.
+    pub tangled: BTreeSet<Ticket>,
+    /// Who holds the lock.
+    pub holders: Holders,
+    /// Has something happened to the key that we have not looked at?
+    pub stale: bool,
     /// When the lock is to be looked at again: its alarm.
     pub alarm: Option<Ms>,
+    /// Is the alarm set for what could not be done at once? Then it is not to be moved.
+    pub comes_back: bool,
     /// How often in a row the server would not let us grant.
     pub refusals: u32,
 }
 
 impl Line {
     /// A newcomer, at the end.
-    pub fn join(&mut self, ticket: Ticket, owner: &Rc<[u8]>) {
+    pub fn join(&mut self, ticket: Ticket) {
         self.order.insert(ticket);
-        self.by_owner
-            .entry(Rc::clone(owner))
-            .or_default()
-            .insert(ticket);
     }
 
-    /// Somebody leaves, from wherever they stand.
-    pub fn leave(&mut self, ticket: Ticket, owner: &Rc<[u8]>) {
-        self.order.remove(&ticket);
-        if let Some(tickets) = self.by_owner.get_mut(owner) {
-            tickets.remove(&ticket);
-            if tickets.is_empty() {
-                self.by_owner.remove(owner);
-            }
+    /// Somebody comes to stand before everybody else, behind others who do so already.
+    pub fn promote(&mut self, ticket: Ticket) {
+        if self.order.remove(&ticket) {
+            self.upgrades.insert(ticket);
         }
     }
 
-    /// Who came first.
+    /// Back to the place that is theirs by the order of arrival.
+    pub fn demote(&mut self, ticket: Ticket) {
+        if self.upgrades.remove(&ticket) {
+            self.order.insert(ticket);
+        }
+    }
+
+    /// All of them back.
+    pub fn demote_all(&mut self) {
+        self.order.append(&mut self.upgrades);
+    }
+
+    /// Somebody leaves, from wherever they stand; were they the first?
+    pub fn leave(&mut self, ticket: Ticket) -> bool {
+        let was_first = self.first() == Some(ticket);
+        self.order.remove(&ticket);
+        self.upgrades.remove(&ticket);
+        self.tangled.remove(&ticket);
+        was_first
+    }
+
+    /// Who comes first.
     pub fn first(&self) -> Option<Ticket> {
-        self.order.first().copied()
+        self.upgrades.first().or(self.order.first()).copied()
     }
 
-    /// Who of this owner's waiters came first.
-    pub fn first_of(&self, owner: &[u8]) -> Option<Ticket> {
-        self.by_owner.get(owner)?.first().copied()
+    /// Does it stand before everybody else because its owner shares the lock?
+    pub fn is_upgrade(&self, ticket: Ticket) -> bool {
+        self.upgrades.contains(&ticket)
     }
 
-    /// All, in the order of arrival.
+    /// Those who stand before everybody else.
+    pub fn upgrades(&self) -> impl Iterator<Item = Ticket> {
+        self.upgrades.iter().copied()
+    }
+
+    /// All, in order.
     pub fn iter(&self) -> impl Iterator<Item = Ticket> {
-        self.order.iter().copied()
+        self.upgrades.iter().chain(&self.order).copied()
+    }
+
+    /// Do both stand here, the one before the other?
+    pub fn is_before(&self, one: Ticket, other: Ticket) -> bool {
+        let place = |ticket| {
+            let is_upgrade = self.upgrades.contains(&ticket);
+            (is_upgrade || self.order.contains(&ticket)).then_some((!is_upgrade, ticket))
+        };
+        (place(one).zip(place(other))).is_some_and(|(one, other)| one < other)
     }
 
     /// How many.
     pub fn len(&self) -> usize {
-        self.order.len()
+        self.order.len().saturating_add(self.upgrades.len())
     }
 
     /// Does nobody wait any more?
     pub fn is_empty(&self) -> bool {
-        self.order.is_empty()
+        self.order.is_empty() && self.upgrades.is_empty()
     }
 }

@@ -1,63 +1,22 @@
 //! All locks of a server, and what may be asked of them at any time.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::ops::RangeInclusive;
 use std::rc::Rc;
 
 use super::fencing::FencingClock;
-use super::keyspace::{Keyspace, Stored};
 use super::ledger::{Ledger, Secret};
 use super::line::Line;
 use super::name::{Db, Name, NameRef};
 use super::slot::Slot;
-use super::tick::Undelivered;
-use super::time::{Ms, Now, is_over};
+use super::tick::{Kept, Return};
+use super::time::{Ms, Now};
 use super::waiter::{State, Ticket, Waiter};
 
 /// The key is no lock, and stays as it is.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 #[error("WRONGTYPE Operation against a key holding the wrong kind of value")]
 pub struct NotALock;
-
-/// An occasion to act: the keys, and what time it is.
-pub struct Turn<'k> {
-    /// The keys.
-    pub keys: &'k mut dyn Keyspace,
-    /// Read once.
-    pub now: Now,
-}
-
-/// What is to be known of a lock before anything is decided about it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Standing<'a> {
-    /// Nobody holds it.
-    Free,
-    /// This owner does, until then.
-    Held {
-        owner: &'a [u8],
-        deadline: Option<Ms>,
-    },
-    /// It is no lock.
-    NoLock,
-}
-
-impl Turn<'_> {
-    /// Who holds the lock now. The key may outlive the hold: servers expire keys when they come to
-    /// it, and not at all while writes are paused.
-    pub(super) fn look(&mut self, name: NameRef<'_>) -> Standing<'_> {
-        let deadline = match self.keys.look(name) {
-            Stored::Nothing => return Standing::Free,
-            Stored::NoLock => return Standing::NoLock,
-            Stored::Exclusive { .. } => self.keys.deadline(name),
-        };
-        match self.keys.look(name) {
-            Stored::Exclusive { owner } if !is_over(deadline, self.now) => {
-                Standing::Held { owner, deadline }
-            }
-            _ => Standing::Free,
-        }
-    }
-}
 
 /// What the server remembers of one database's locks.
 #[derive(Debug)]
@@ -81,6 +40,10 @@ impl Database {
 pub struct Locks {
     pub(super) databases: BTreeMap<Db, Database>,
     pub(super) waiters: HashMap<Ticket, Waiter>,
+    /// The tickets of those who wait, by owner.
+    pub(super) waits: HashMap<Rc<[u8]>, BTreeSet<Ticket>>,
+    /// How many locks that somebody waits for each owner holds.
+    pub(super) waited_for: HashMap<Rc<[u8]>, usize>,
     pub(super) last_ticket: Ticket,
     pub(super) clock: FencingClock,
     pub(super) secret: Secret,
@@ -90,8 +53,15 @@ pub struct Locks {
     pub(super) alarms: BTreeSet<(Ms, Name)>,
     /// Locks that something has happened to.
     pub(super) noted: BTreeSet<Name>,
-    /// Grants that nobody heard of, and when to see to each.
-    pub(super) undelivered: BTreeSet<(Ms, Undelivered)>,
+    /// Locks whose first in line has been granted something, while that is being settled.
+    pub(super) moved_up: Vec<Name>,
+    /// Who has come to share which lock that has a line, and waits for something, while that is being
+    /// settled.
+    pub(super) joined: VecDeque<(Name, Rc<[u8]>)>,
+    /// The shares that owners had of what they have been granted alone, until one of them hears of it.
+    pub(super) kept: BTreeMap<(Name, Rc<[u8]>), Kept>,
+    /// Holds that have to be given back, and when to see to each.
+    pub(super) returns: BTreeSet<(Ms, Return)>,
     /// Until when writing waits, because the server would not let us.
     pub(super) put_off: Option<Ms>,
     /// When the last tick was.
@@ -106,13 +76,18 @@ impl Locks {
         Self {
             databases: BTreeMap::new(),
             waiters: HashMap::new(),
+            waits: HashMap::new(),
+            waited_for: HashMap::new(),
             last_ticket: 0,
             clock: FencingClock::new(now, in_cluster),
             secret,
             times_up: BTreeSet::new(),
             alarms: BTreeSet::new(),
             noted: BTreeSet::new(),
-            undelivered: BTreeSet::new(),
+            moved_up: Vec::new(),
+            joined: VecDeque::new(),
+            kept: BTreeMap::new(),
+            returns: BTreeSet::new(),
             put_off: None,
             last_tick: 0,
             to_answer: Vec::new(),
@@ -135,6 +110,9 @@ impl Locks {
 
     /// Something has happened to this key. It is looked at in the next [`tick`](Self::tick).
     pub fn note(&mut self, name: Name) {
+        if let Some(line) = self.line(name.borrow()) {
+            line.stale = true;
+        }
         self.noted.insert(name);
     }
 
@@ -150,7 +128,7 @@ impl Locks {
         for (&number, database) in &mut self.databases {
             if db.is_none_or(|db| db == number) {
                 database.ledger = Ledger::new(self.secret);
-                self.noted.extend(names(number, &database.lines));
+                self.noted.extend(touch_all(number, database));
             }
         }
     }
@@ -172,14 +150,24 @@ impl Locks {
         // Grants whose news is under way have moved with their keys.
         for waiter in self.waiters.values_mut() {
             if matches!(waiter.state, State::Granted(_)) {
-                change_places(&mut waiter.name.db);
+                let mut names = waiter.names.to_vec();
+                names
+                    .iter_mut()
+                    .for_each(|name| change_places(&mut name.db));
+                waiter.names = names.into();
             }
         }
-        let undelivered = std::mem::take(&mut self.undelivered);
-        self.undelivered
-            .extend(undelivered.into_iter().map(|(at, mut grant)| {
-                change_places(&mut grant.name.db);
-                (at, grant)
+        self.kept = (std::mem::take(&mut self.kept).into_iter())
+            .map(|((mut name, owner), kept)| {
+                change_places(&mut name.db);
+                ((name, owner), kept)
+            })
+            .collect();
+        let returns = std::mem::take(&mut self.returns);
+        self.returns
+            .extend(returns.into_iter().map(|(at, mut given_back)| {
+                change_places(&mut given_back.name.db);
+                (at, given_back)
             }));
         // What has happened to a key has happened to its hold, which has moved, and to its line,
         // which has not.
@@ -215,8 +203,10 @@ impl Locks {
     /// This server has become a replica: somebody else grants now. Whoever still waits is sent away.
     pub fn stepped_down(&mut self) {
         self.flushed(None);
-        self.undelivered.clear();
-        let waiting: Vec<Ticket> = self.in_line().collect();
+        self.returns.clear();
+        self.kept.clear();
+        let mut waiting: Vec<Ticket> = self.waits.values().flatten().copied().collect();
+        waiting.sort_unstable();
         for ticket in waiting {
             self.decide(ticket, State::SentAway);
         }
@@ -231,8 +221,8 @@ impl Locks {
 
     /// Has every lock with a line looked at.
     pub(super) fn note_all(&mut self) {
-        for (&db, database) in &self.databases {
-            self.noted.extend(names(db, &database.lines));
+        for (&db, database) in &mut self.databases {
+            self.noted.extend(touch_all(db, database));
         }
     }
 
@@ -258,19 +248,15 @@ impl Locks {
         let empty = Ledger::new(self.secret);
         std::mem::replace(self.ledger(db), empty)
     }
-
-    /// Everybody who stands in a line.
-    fn in_line(&self) -> impl Iterator<Item = Ticket> {
-        self.databases
-            .values()
-            .flat_map(|database| database.lines.values())
-            .flat_map(Line::iter)
-    }
 }
 
-fn names(db: Db, lines: &HashMap<Rc<[u8]>, Line>) -> impl Iterator<Item = Name> {
-    lines.keys().map(move |key| Name {
-        db,
-        key: Rc::clone(key),
+/// The names of all locks with a line in a database, which will have to be looked at.
+fn touch_all(db: Db, database: &mut Database) -> impl Iterator<Item = Name> {
+    database.lines.iter_mut().map(move |(key, line)| {
+        line.stale = true;
+        Name {
+            db,
+            key: Rc::clone(key),
+        }
     })
 }

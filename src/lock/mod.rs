@@ -6,18 +6,27 @@
 //! together, and it is the answer to whatever happened to the key.
 
 mod acquire;
+mod circle;
 mod fencing;
+mod fit;
+mod future;
+mod holders;
 mod keyspace;
 mod ledger;
 mod line;
 mod locks;
+mod mode;
 mod name;
 mod release;
 mod report;
 mod room;
+mod session;
 mod settle;
 pub mod slot;
+mod standing;
+mod stock;
 mod tick;
+mod ties;
 mod time;
 mod waiter;
 mod waiting;
@@ -25,14 +34,19 @@ mod waiting;
 #[cfg(test)]
 mod tests;
 
-pub use acquire::{Acquired, Patience, Request};
+pub use acquire::{Acquired, Patience, Refusal, Request};
+#[cfg(test)]
+pub use circle::Link;
+pub use circle::{Circle, Claim};
 pub use fencing::Epoch;
-pub use keyspace::{Keyspace, LONGEST_OWNER, SHARED_MARKER, Stored};
+pub use keyspace::{Keyspace, LONGEST_OWNER, SHARED_MARKER, Share, Stored};
 pub use ledger::Secret;
-pub use locks::{Locks, NotALock, Turn};
+pub use locks::{Locks, NotALock};
+pub use mode::{Hold, Mode};
 pub use name::{Db, Name, NameRef};
 pub use report::{Grant, Holder, Left, Report, Waiting};
 pub use room::give_back_room;
+pub use standing::Turn;
 pub use time::{LAST_MS, Ms, Now};
 pub use waiter::{Answer, Ticket};
 pub use waiting::End;

@@ -1,9 +1,14 @@
 //! How a hold ends, or goes on, or is asked for what it allows.
 
+use std::rc::Rc;
+
+use super::acquire::prolong;
+use super::fit::Fit;
 use super::keyspace::Stored;
-use super::locks::{Locks, NotALock, Standing, Turn};
+use super::locks::{Locks, NotALock};
+use super::mode::Hold;
 use super::name::NameRef;
-use super::settle::Claim;
+use super::standing::{Standing, Turn};
 use super::time::Ms;
 
 impl Locks {
@@ -19,30 +24,73 @@ impl Locks {
         // not expired by its own clock. That is enough here: whoever may have it next waits for this.
         let held = match turn.keys.look(name) {
             Stored::NoLock => return Err(NotALock),
-            Stored::Nothing => false,
-            Stored::Exclusive { owner: holder } => holder == owner,
+            Stored::Nothing => None,
+            Stored::Exclusive { owner: holder } => (holder == owner).then_some(Hold::Exclusive),
+            Stored::Shared { .. } => turn.share_of(name, owner).map(|_| Hold::Shared),
         };
-        if held {
-            self.pass_on(turn, name);
+        if let Some(hold) = held {
+            self.end_hold(turn, name, owner, hold);
         }
-        Ok(held)
+        Ok(held.is_some())
     }
 
-    /// `LOCK.RENEW`: the hold now ends `ttl` from now; false if this owner has none.
+    /// `LOCK.MRELEASE`: ends this owner's holds of these, and says how many there were.
+    pub fn release_all(
+        &mut self,
+        turn: &mut Turn<'_>,
+        names: &[NameRef<'_>],
+        owner: &[u8],
+    ) -> Result<usize, NotALock> {
+        for &name in names {
+            if turn.keys.look(name) == Stored::NoLock {
+                return Err(NotALock);
+            }
+        }
+        // Somebody may come to hold several of them.
+        for &name in names {
+            self.settle_line(turn, name);
+        }
+        let mut released = 0_usize;
+        for &name in names {
+            released = released.saturating_add(self.release(turn, name, owner)?.into());
+        }
+        Ok(released)
+    }
+
+    /// `LOCK.RENEW` and `LOCK.MRENEW`: the holds now end `ttl` from now; false, and nothing has
+    /// changed, if this owner has not got all of them.
     pub fn renew(
         &mut self,
         turn: &mut Turn<'_>,
-        name: NameRef<'_>,
+        names: &[NameRef<'_>],
         owner: &[u8],
         ttl: Ms,
     ) -> Result<bool, NotALock> {
-        let held = self.guard(turn, name, owner)?;
-        if held {
-            let deadline = turn.now.plus(ttl);
-            turn.keys.move_deadline(name, deadline);
-            self.ring_after(name, Some(deadline));
+        for &name in names {
+            self.settle_line(turn, name);
         }
-        Ok(held)
+        let mut held = true;
+        for &name in names {
+            held &= turn.hold_of(name, owner)?.is_some();
+        }
+        if !held {
+            return Ok(false);
+        }
+        let deadline = turn.now.plus(ttl);
+        for &name in names {
+            if let Some((hold, _)) = turn.hold_of(name, owner)? {
+                if hold == Hold::Shared {
+                    self.drop_over(turn, name);
+                }
+                prolong(turn, name, owner, hold, deadline);
+                self.tell(name, owner, hold);
+                if hold == Hold::Shared {
+                    self.shares_now(turn, name, owner);
+                }
+                self.settle_line(turn, name);
+            }
+        }
+        Ok(true)
     }
 
     /// `LOCK.GUARD`: does this owner hold the lock, so that what follows may be done?
@@ -53,33 +101,53 @@ impl Locks {
         owner: &[u8],
     ) -> Result<bool, NotALock> {
         self.settle_line(turn, name);
-        let held = match turn.look(name) {
-            Standing::NoLock => return Err(NotALock),
-            Standing::Free => false,
-            Standing::Held { owner: holder, .. } => holder == owner,
-        };
-        if held {
-            self.tell(name, owner);
+        let held = turn.hold_of(name, owner)?;
+        if let Some((hold, _)) = held {
+            self.tell(name, owner, hold);
         }
-        Ok(held)
+        Ok(held.is_some())
     }
 
-    /// Ends the hold that is there. The next in line has the lock in the same instant, written over
-    /// the old one, so that nobody comes in between.
-    pub(super) fn pass_on(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>) {
-        self.forget(name);
-        match self.next_in_line(name, turn.now) {
-            Some(ticket) => {
-                self.serve(turn, name, ticket, Claim::New);
-                self.settle(turn, name);
-            }
-            None => turn.keys.remove(name),
+    /// Ends this owner's hold, which is there.
+    #[inline]
+    pub(super) fn end_hold(
+        &mut self,
+        turn: &mut Turn<'_>,
+        name: NameRef<'_>,
+        owner: &[u8],
+        hold: Hold,
+    ) {
+        if hold == Hold::Shared && matches!(turn.look(name), Standing::Shared { count: 2.., .. }) {
+            self.drop_over(turn, name);
+            turn.keys.unshare(name, owner);
+            self.share_is_gone(name, owner);
+            return self.settle_line(turn, name);
         }
+        self.pass_on(turn, name);
+    }
+
+    /// Ends the last hold that is there. The next in line has the lock in the same instant; one who
+    /// wants nothing else has it written over the old one.
+    #[inline]
+    fn pass_on(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>) {
+        self.forget(name);
+        self.demote_all(name);
+        let next = self.next_in_line(name, turn.now);
+        match next.and_then(|ticket| Some((ticket, self.waiters.get(&ticket)?))) {
+            Some((ticket, waiter)) if waiter.is_plain() => {
+                let owner = Rc::clone(&waiter.owner);
+                let request = waiter.request(&owner);
+                let open = Fit::Open { keeps: None };
+                self.grant(turn, ticket, &[(name, open)], &request);
+            }
+            _ => turn.keys.remove(name),
+        }
+        self.settle_line(turn, name);
     }
 
     /// This owner is being told that it holds the lock.
-    pub(super) fn tell(&mut self, name: NameRef<'_>, owner: &[u8]) {
-        if let Some(entry) = self.ledger(name.db).of(name.key, owner) {
+    pub(super) fn tell(&mut self, name: NameRef<'_>, owner: &[u8], hold: Hold) {
+        if let Some(entry) = self.ledger(name.db).of(name.key, owner, hold) {
             entry.told = true;
         }
     }

@@ -3,12 +3,14 @@
 use std::rc::Rc;
 
 use super::fencing::Fence;
-use super::locks::{Locks, NotALock, Standing, Turn};
+use super::locks::{Locks, NotALock};
+use super::mode::{Hold, Mode};
 use super::name::NameRef;
-use super::time::{Ms, Now};
+use super::standing::{Standing, Turn, earlier};
+use super::time::{Ms, Now, is_over};
 
-/// How many waiters a report names.
-const MOST_WAITERS: usize = 100;
+/// How many holders and how many waiters a report names.
+const MOST_NAMED: usize = 100;
 
 /// What is left of a hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,8 +24,13 @@ pub enum Left {
 /// A lock that somebody holds or waits for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Report {
-    /// Who holds it; nobody for a moment, where the server would not let us grant it.
-    pub holder: Option<Holder>,
+    /// How it is held; not at all for a moment, where the server would not let us grant it, or where
+    /// the first in line waits for other locks too.
+    pub hold: Option<Hold>,
+    /// Who holds it; the first hundred.
+    pub holders: Vec<Holder>,
+    /// How many hold it.
+    pub count: usize,
     /// Those who wait for it, in order; the first hundred.
     pub waiters: Vec<Waiting>,
     /// How many wait for it.
@@ -57,6 +64,8 @@ pub struct Grant {
 pub struct Waiting {
     /// The owner.
     pub owner: Rc<[u8]>,
+    /// What it waits for.
+    pub mode: Mode,
     /// For how long it has waited.
     pub waited: Ms,
     /// The connection that waits.
@@ -71,16 +80,11 @@ impl Locks {
         name: NameRef<'_>,
         owner: &[u8],
     ) -> Result<Option<Left>, NotALock> {
-        let left = match turn.look(name) {
-            Standing::NoLock => return Err(NotALock),
-            Standing::Held {
-                owner: holder,
-                deadline,
-            } if holder == owner => deadline,
-            Standing::Free | Standing::Held { .. } => return Ok(None),
+        let Some((hold, deadline)) = turn.hold_of(name, owner)? else {
+            return Ok(None);
         };
-        self.tell(name, owner);
-        Ok(Some(left_until(left, turn.now)))
+        self.tell(name, owner, hold);
+        Ok(Some(left_until(deadline, turn.now)))
     }
 
     /// `LOCK.INFO`: the lock, if anybody holds it or waits for it.
@@ -90,26 +94,35 @@ impl Locks {
         name: NameRef<'_>,
     ) -> Result<Option<Report>, NotALock> {
         let now = turn.now;
-        let holder = match turn.look(name) {
+        let (hold, count, found) = match turn.look(name) {
             Standing::NoLock => return Err(NotALock),
-            Standing::Free => None,
-            Standing::Held { owner, deadline } => Some(Holder {
-                owner: owner.to_vec(),
-                left: left_until(deadline, now),
-                grant: self.grant_of(name, owner, now),
-            }),
+            Standing::Free => (None, 0, Vec::new()),
+            Standing::Exclusive { owner, deadline } => {
+                let found = vec![(owner.to_vec(), deadline)];
+                (Some(Hold::Exclusive), 1, found)
+            }
+            Standing::Shared { count, .. } => (Some(Hold::Shared), count, first_shares(turn, name)),
         };
+        let holders = (found.into_iter().zip(hold.iter().cycle()))
+            .map(|((owner, deadline), &hold)| Holder {
+                left: left_until(deadline, now),
+                grant: self.grant_of(name, &owner, hold, now),
+                owner,
+            })
+            .collect();
         let (waiters, queue) = self.waiting(name, now);
         let report = Report {
-            holder,
+            hold,
+            holders,
+            count,
             waiters,
             queue,
         };
-        Ok((report.holder.is_some() || report.queue > 0).then_some(report))
+        Ok((report.count > 0 || report.queue > 0).then_some(report))
     }
 
-    fn grant_of(&mut self, name: NameRef<'_>, owner: &[u8], now: Now) -> Option<Grant> {
-        let entry = self.ledger(name.db).of(name.key, owner)?;
+    fn grant_of(&mut self, name: NameRef<'_>, owner: &[u8], hold: Hold, now: Now) -> Option<Grant> {
+        let entry = self.ledger(name.db).of(name.key, owner, hold)?;
         Some(Grant {
             fence: entry.fence,
             held: now.ms().saturating_sub(entry.since),
@@ -128,9 +141,10 @@ impl Locks {
         let waiters = line
             .iter()
             .filter_map(|ticket| self.waiters.get(&ticket))
-            .take(MOST_WAITERS)
+            .take(MOST_NAMED)
             .map(|waiter| Waiting {
                 owner: Rc::clone(&waiter.owner),
+                mode: waiter.mode,
                 waited: now.ms().saturating_sub(waiter.since),
                 client: waiter.client,
             })
@@ -143,4 +157,18 @@ fn left_until(deadline: Option<Ms>, now: Now) -> Left {
     deadline.map_or(Left::Unlimited, |deadline| {
         Left::Ms(deadline.saturating_sub(now.ms()).max(1))
     })
+}
+
+/// The first of those who share a lock, and until when.
+fn first_shares(turn: &mut Turn<'_>, name: NameRef<'_>) -> Vec<(Vec<u8>, Option<Ms>)> {
+    let now = turn.now;
+    let key_ends = turn.keys.deadline(name);
+    let mut found = Vec::new();
+    turn.keys.each_share(name, &mut |owner, share| {
+        if !is_over(share.deadline, now) {
+            found.push((owner.to_vec(), earlier(share.deadline, key_ends)));
+        }
+        found.len() < MOST_NAMED
+    });
+    found
 }

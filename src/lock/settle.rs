@@ -3,9 +3,13 @@
 use std::rc::Rc;
 
 use super::acquire::{News, Patience, Request};
-use super::locks::{Locks, Standing, Turn};
-use super::name::NameRef;
-use super::tick::MOST_AT_ONCE;
+use super::fit::Fit;
+use super::holders::Holders;
+use super::locks::Locks;
+use super::mode::{Hold, Mode};
+use super::name::{Name, NameRef};
+use super::standing::{Standing, Turn};
+use super::tick::{Kept, MOST_AT_ONCE};
 use super::time::{Ms, Now};
 use super::waiter::{State, Ticket, Waiter};
 
@@ -13,110 +17,316 @@ use super::waiter::{State, Ticket, Waiter};
 const FIRST_RETRY: Ms = 5;
 const LAST_RETRY: Ms = 100;
 
-/// By what right a waiter is served.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Claim {
-    /// The lock is free, and it is its turn.
-    New,
-    /// Its owner holds the lock already, until then.
-    HeldUntil(Option<Ms>),
+/// What came of looking at a waiter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Seen {
+    /// It has been granted what it waits for, or its time was up.
+    Through,
+    /// It waits on.
+    Waits,
+    /// It might be granted, but the server would not accept that.
+    Refused,
 }
 
 impl Locks {
     /// Looks at a lock, grants it to whoever may have it now, and sets the alarm for the next look.
-    /// Doing so twice changes nothing.
+    /// Doing so twice changes nothing. A grant of several locks may let others move up in their
+    /// lines: so these are settled too.
     pub(super) fn settle(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>) {
-        // Each round gives the lock to a waiter, or answers one that holds it already.
-        for _ in 0..MOST_AT_ONCE {
-            let (ticket, claim) = match turn.look(name) {
-                Standing::NoLock => {
-                    self.forget(name);
-                    self.ring(name, None);
-                    return;
-                }
-                Standing::Held { owner, deadline } => {
-                    self.ledger(name.db).forget_others(name.key, owner);
-                    let Some(line) = self.line(name) else { return };
-                    match line.first_of(owner) {
-                        Some(ticket) => (ticket, Claim::HeldUntil(deadline)),
-                        None => return self.ring_after(name, deadline),
-                    }
-                }
-                Standing::Free => {
-                    self.forget(name);
-                    match self.line(name).and_then(|line| line.first()) {
-                        Some(ticket) => (ticket, Claim::New),
-                        None => return,
-                    }
-                }
-            };
-            if self.time_out_if_over(ticket, turn.now) {
-                continue;
-            }
-            if !turn.keys.may_write(name) {
-                self.slot_may_have_left(name.key);
-                return self.ring_for_retry(name, turn.now);
-            }
-            self.serve(turn, name, ticket, claim);
-        }
-        // An owner with that many waiters of its own: the others are told in the next turn.
-        self.set_alarm(name, Some(turn.now.plus(1)));
+        self.settle_one(turn, name);
+        self.settle_moved_up(turn);
     }
 
-    /// Settles a lock that has a line, and says whether it still has one.
-    pub(super) fn settle_line(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>) -> bool {
-        if self.line(name).is_none() {
-            return false;
+    /// First all who come first in their lines, in whichever it is; then those who have come to share
+    /// a lock and wait for it by another request too. Some of these then stand before everybody else,
+    /// and the search for deadlocks goes by this order.
+    fn settle_moved_up(&mut self, turn: &mut Turn<'_>) {
+        for _ in 0..MOST_AT_ONCE {
+            if let Some(name) = self.moved_up.pop() {
+                self.settle_one(turn, name.borrow());
+            } else if let Some((name, owner)) = self.joined.pop_front() {
+                self.see_to_joined(turn, name, owner);
+            } else {
+                return;
+            }
         }
-        self.settle(turn, name);
-        self.line(name).is_some()
+        // The others are seen to in the next turn.
+        let joined = std::mem::take(&mut self.joined);
+        let left = std::mem::take(&mut self.moved_up);
+        for name in left
+            .into_iter()
+            .chain(joined.into_iter().map(|(name, _)| name))
+        {
+            self.note(name);
+        }
+    }
+
+    /// This owner has come to share the lock: its other waiters have what they want, or stand before
+    /// everybody else from now on.
+    fn see_to_joined(&mut self, turn: &mut Turn<'_>, name: Name, owner: Rc<[u8]>) {
+        if self.line(name.borrow()).is_none() || turn.share_of(name.borrow(), &owner).is_none() {
+            return;
+        }
+        match self.serve_any_of(turn, name.borrow(), &owner) {
+            Seen::Waits => {}
+            Seen::Through => {
+                self.moved_up.push(name.clone());
+                self.joined.push_back((name, owner));
+            }
+            Seen::Refused => self.ring_for_retry(name.borrow(), turn.now),
+        }
+    }
+
+    fn settle_one(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>) {
+        // Each round grants the lock to a waiter, or answers one that holds it already.
+        for _ in 0..MOST_AT_ONCE {
+            match self.serve_one(turn, name) {
+                Seen::Through => {}
+                Seen::Waits => {
+                    self.is_through(name);
+                    return self.take_stock(turn, name);
+                }
+                Seen::Refused => {
+                    self.slot_may_have_left(name.key);
+                    self.ring_for_retry(name, turn.now);
+                    return self.take_stock(turn, name);
+                }
+            }
+        }
+        // So many who may have it together, or so many waiters of one owner: the others are told in
+        // the next turn.
+        self.come_back(name, turn.now.plus(1));
+        self.take_stock(turn, name);
+    }
+
+    /// Serves one of those who may be served now, if there is one.
+    fn serve_one(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>) -> Seen {
+        let owner = match turn.look(name) {
+            Standing::NoLock => {
+                self.forget(name);
+                self.demote_all(name);
+                return Seen::Waits;
+            }
+            Standing::Free => {
+                self.forget(name);
+                self.demote_all(name);
+                return self.serve_first(turn, name);
+            }
+            Standing::Shared { over, .. } => {
+                self.ledger(name.db).forget_others(name.key, None);
+                if over > 0 && self.line(name).is_some() && turn.keys.may_write(name) {
+                    self.drop_over(turn, name);
+                }
+                self.see_who_shares(turn, name);
+                return self.serve_first(turn, name);
+            }
+            Standing::Exclusive { owner, .. } => {
+                self.ledger(name.db).forget_others(name.key, Some(owner));
+                self.demote_all(name);
+                if self.line(name).is_none() || !self.waits.contains_key(owner) {
+                    return Seen::Waits;
+                }
+                Rc::from(owner)
+            }
+        };
+        self.serve_any_of(turn, name, &owner)
+    }
+
+    fn serve_first(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>) -> Seen {
+        let Some(ticket) = self.first_of(turn, name) else {
+            return Seen::Waits;
+        };
+        match self.serve(turn, ticket) {
+            Seen::Waits => self.serve_upgrades(turn, name),
+            seen => seen,
+        }
+    }
+
+    /// Who is the first in a line now. One that stands before everybody else does so because of its
+    /// share, and goes back to its place when that is over, whether or not the lock has been settled
+    /// since.
+    fn first_of(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>) -> Option<Ticket> {
+        loop {
+            let line = self.line(name)?;
+            let ticket = line.first()?;
+            if !line.is_upgrade(ticket) || self.has_share(turn, name, ticket) {
+                return Some(ticket);
+            }
+            self.line(name)?.demote(ticket);
+        }
+    }
+
+    /// Several requests of one owner may stand before everybody else. One that waits for other locks
+    /// too holds up no other.
+    fn serve_upgrades(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>) -> Seen {
+        let line = self.line(name);
+        let upgrades: Vec<Ticket> =
+            line.map_or_else(Vec::new, |line| line.upgrades().skip(1).collect());
+        for ticket in upgrades {
+            match self.serve(turn, ticket) {
+                Seen::Waits => {}
+                seen => return seen,
+            }
+        }
+        Seen::Waits
+    }
+
+    /// Serves one of this owner's waiters, who holds the lock.
+    fn serve_any_of(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>, owner: &[u8]) -> Seen {
+        let Some(tickets) = self.waits.get(owner) else {
+            return Seen::Waits;
+        };
+        let tickets: Vec<Ticket> = tickets.iter().copied().collect();
+        for ticket in tickets {
+            let waiter = self.waiters.get(&ticket);
+            let Some(waiter) = waiter.filter(|waiter| waiter.wants(name)) else {
+                continue;
+            };
+            let wants_it_alone = waiter.mode == Mode::Exclusive;
+            match self.serve(turn, ticket) {
+                Seen::Waits if wants_it_alone && turn.share_of(name, owner).is_some() => {
+                    if let Some(line) = self.line(name) {
+                        line.promote(ticket);
+                    }
+                }
+                Seen::Waits => {}
+                seen => return seen,
+            }
+        }
+        Seen::Waits
+    }
+
+    /// Grants a waiter what it waits for, if it may have all of it now.
+    fn serve(&mut self, turn: &mut Turn<'_>, ticket: Ticket) -> Seen {
+        let Some(waiter) = self.waiters.get(&ticket) else {
+            return Seen::Waits;
+        };
+        if waiter.is_up(turn.now) {
+            self.conclude(ticket, State::TimedOut);
+            return Seen::Through;
+        }
+        let (names, owner) = (Rc::clone(&waiter.names), Rc::clone(&waiter.owner));
+        let request = waiter.request(&owner);
+        // What shut it out the last time probably does so still; what comes before that has been
+        // looked at then.
+        let last = waiter.shut_out_by.min(names.len());
+        let (before, from) = names.split_at(last);
+        let mut fits = Vec::new();
+        for (place, name) in (last..).zip(from).chain((0..).zip(before)) {
+            let Some(fit) = self.fit_of(turn, name, ticket, &request) else {
+                if let Some(waiter) = self.waiters.get_mut(&ticket) {
+                    waiter.shut_out_by = place;
+                }
+                return Seen::Waits;
+            };
+            fits.push((name.borrow(), fit));
+        }
+        if !names.iter().all(|name| turn.keys.may_write(name.borrow())) {
+            return Seen::Refused;
+        }
+        self.grant(turn, ticket, &fits, &request);
+        Seen::Through
+    }
+
+    /// How one of a waiter's locks fits it, unless it is shut out there.
+    fn fit_of(
+        &mut self,
+        turn: &mut Turn<'_>,
+        name: &Name,
+        ticket: Ticket,
+        request: &Request<'_>,
+    ) -> Option<Fit> {
+        let in_turn = self.first_of(turn, name.borrow()) == Some(ticket);
+        let fit = self.fit(turn, name.borrow(), request, in_turn).ok()?;
+        (fit != Fit::Shut).then_some(fit)
+    }
+
+    /// Grants a waiter all that it waits for.
+    pub(super) fn grant(
+        &mut self,
+        turn: &mut Turn<'_>,
+        ticket: Ticket,
+        fits: &[(NameRef<'_>, Fit)],
+        request: &Request<'_>,
+    ) {
+        for &(name, fit) in fits {
+            if let Fit::Open { keeps: Some(share) } = fit {
+                let ledger = self.ledger(name.db);
+                let entry = ledger.of(name.key, request.owner, Hold::Shared).copied();
+                let place = (name.keep(), Rc::from(request.owner));
+                self.kept.insert(place, Kept { share, entry });
+            }
+        }
+        let fence = self.take(turn, fits, request, News::UnderWay);
+        self.conclude(ticket, State::Granted(fence));
+    }
+
+    /// Decides a waiter's fate while a lock of its is being settled; its other lines are next.
+    fn conclude(&mut self, ticket: Ticket, outcome: State) {
+        let Some(waiter) = self.waiters.get(&ticket) else {
+            return;
+        };
+        let (names, owner) = (Rc::clone(&waiter.names), Rc::clone(&waiter.owner));
+        let moved_up = self.decide(ticket, outcome);
+        if names.len() == 1 {
+            return;
+        }
+        if matches!(outcome, State::Granted(_)) && self.waits.contains_key(&owner) {
+            // In each of them another request of its owner may have what it wants now.
+            self.moved_up.extend(names.iter().cloned());
+        } else {
+            self.moved_up.extend(moved_up);
+        }
+    }
+
+    /// Settles a lock that has a line; and those lines in which somebody has moved up, even if this
+    /// one has closed by that.
+    #[inline]
+    pub(super) fn settle_line(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>) {
+        if self.waiters.is_empty() {
+            return;
+        }
+        if self.line(name).is_some() {
+            self.settle_one(turn, name);
+        }
+        self.settle_moved_up(turn);
     }
 
     /// Who is next in line, when those whose time is up have left it.
     pub(super) fn next_in_line(&mut self, name: NameRef<'_>, now: Now) -> Option<Ticket> {
         loop {
             let ticket = self.line(name)?.first()?;
-            if !self.time_out_if_over(ticket, now) {
+            if !self.waiters.get(&ticket)?.is_up(now) {
                 return Some(ticket);
             }
+            self.conclude(ticket, State::TimedOut);
         }
     }
 
-    /// Gives this waiter the lock, over whatever stands there, or tells it that it has it already.
-    pub(super) fn serve(
-        &mut self,
-        turn: &mut Turn<'_>,
-        name: NameRef<'_>,
-        ticket: Ticket,
-        claim: Claim,
-    ) {
-        let Some(waiter) = self.waiters.get(&ticket) else {
-            return;
-        };
-        let owner = Rc::clone(&waiter.owner);
-        let request = waiter.request(&owner);
-        let fence = match claim {
-            Claim::New => self.grant(turn, name, &request, News::UnderWay),
-            Claim::HeldUntil(end) => self.hold_on(turn, name, &request, end, News::UnderWay),
-        };
-        self.decide(ticket, State::Granted(fence));
+    fn has_share(&self, turn: &mut Turn<'_>, name: NameRef<'_>, ticket: Ticket) -> bool {
+        (self.waiters.get(&ticket))
+            .is_some_and(|waiter| turn.share_of(name, &waiter.owner).is_some())
+    }
+
+    /// Nobody shares the lock any more, so nobody stands before everybody else.
+    pub(super) fn demote_all(&mut self, name: NameRef<'_>) {
+        if let Some(line) = self.line(name) {
+            line.demote_all();
+        }
     }
 
     /// The key holds another's hold, or none: what was remembered of the last one is void.
     pub(super) fn forget(&mut self, name: NameRef<'_>) {
         self.ledger(name.db).forget(name.key);
+        self.set_holders(name, Holders::Nobody);
     }
 
-    /// Has the lock looked at as soon as a hold with this deadline is over.
-    pub(super) fn ring_after(&mut self, name: NameRef<'_>, deadline: Option<Ms>) {
-        self.ring(name, deadline.map(|deadline| deadline.saturating_add(1)));
-    }
-
-    /// Sets, moves or stops the alarm of a lock that has a line.
-    pub(super) fn ring(&mut self, name: NameRef<'_>, alarm: Option<Ms>) {
-        let Some(line) = self.line(name) else { return };
-        line.refusals = 0;
-        self.set_alarm(name, alarm);
+    /// All that was due has been done.
+    fn is_through(&mut self, name: NameRef<'_>) {
+        if let Some(line) = self.line(name) {
+            line.refusals = 0;
+            line.comes_back = false;
+        }
     }
 
     fn ring_for_retry(&mut self, name: NameRef<'_>, now: Now) {
@@ -125,9 +335,18 @@ impl Locks {
             .checked_shl(line.refusals)
             .map_or(LAST_RETRY, |wait| wait.min(LAST_RETRY));
         line.refusals = line.refusals.saturating_add(1).min(8);
-        self.set_alarm(name, Some(now.plus(wait)));
+        self.come_back(name, now.plus(wait));
     }
 
+    /// Has the rest done at this time, whatever else may ring before.
+    fn come_back(&mut self, name: NameRef<'_>, at: Ms) {
+        if let Some(line) = self.line(name) {
+            line.comes_back = true;
+        }
+        self.set_alarm(name, Some(at));
+    }
+
+    /// Sets, moves or stops the alarm of a lock that has a line.
     pub(super) fn set_alarm(&mut self, name: NameRef<'_>, alarm: Option<Ms>) {
         let Some(line) = self.line(name) else { return };
         let before = std::mem::replace(&mut line.alarm, alarm);
@@ -144,13 +363,24 @@ impl Locks {
     }
 }
 
+/// When a hold with this deadline is over.
+pub(super) fn after(deadline: Option<Ms>) -> Option<Ms> {
+    deadline.map(|deadline| deadline.saturating_add(1))
+}
+
 impl Waiter {
-    fn request<'a>(&self, owner: &'a [u8]) -> Request<'a> {
+    fn wants(&self, name: NameRef<'_>) -> bool {
+        self.names.iter().any(|wanted| wanted.borrow() == name)
+    }
+
+    pub(super) fn request<'a>(&self, owner: &'a [u8]) -> Request<'a> {
         Request {
             owner,
             ttl: self.ttl,
+            mode: self.mode,
             patience: Patience::Try,
             client: self.client,
+            session: self.session,
         }
     }
 }

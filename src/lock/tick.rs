@@ -3,9 +3,14 @@
 use std::rc::Rc;
 
 use super::fencing::Fence;
-use super::locks::{Locks, Standing, Turn};
-use super::name::Name;
-use super::time::{Ms, Now};
+use super::keyspace::Share;
+use super::ledger::Entry;
+use super::locks::Locks;
+use super::mode::Hold;
+use super::name::{Name, NameRef};
+use super::standing::Turn;
+use super::time::{LAST_MS, Ms, Now, is_over};
+use super::waiter::State;
 
 /// How much is done at most before the server serves others; the rest follows in the next turn.
 pub(super) const MOST_AT_ONCE: usize = 256;
@@ -16,24 +21,59 @@ const PAUSE: Ms = 10;
 /// How much earlier than before it has to be for the clock to have been set back.
 const SET_BACK: Ms = 1000;
 
-/// A grant that nobody heard of.
+/// A hold that has to be given back.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Undelivered {
+pub(super) struct Return {
     pub name: Name,
     pub owner: Rc<[u8]>,
     pub fence: Fence,
+    pub why: Why,
+}
+
+impl Return {
+    /// The same, where the share that it would leave ends with this connection.
+    pub(super) fn without_share_of(mut self, client: u64) -> Self {
+        if let Why::Unheard { kept } = &mut self.why {
+            *kept = kept.filter(|kept| !kept.is_tied_to(client));
+        }
+        self
+    }
+}
+
+/// Why a hold has to be given back.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Why {
+    /// Nobody heard of it. Its owner had this share before.
+    Unheard { kept: Option<Kept> },
+    /// It ends with this connection, which has closed.
+    Closed { client: u64 },
+}
+
+/// A share that its owner had of a lock which it has then been granted alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Kept {
+    pub share: Share,
+    /// What was remembered of it.
+    pub entry: Option<Entry>,
+}
+
+impl Kept {
+    /// Does the share end with this connection?
+    pub(super) fn is_tied_to(&self, client: u64) -> bool {
+        (self.entry).is_some_and(|entry| entry.tied && entry.client == client)
+    }
 }
 
 /// A piece of work that is due.
 enum Due {
-    Return(Undelivered),
+    Return(Return),
     Settle(Name),
 }
 
 impl Locks {
     /// Does nobody wait, and is nothing left to do?
     pub fn is_idle(&self) -> bool {
-        self.waiters.is_empty() && self.noted.is_empty() && self.undelivered.is_empty()
+        self.waiters.is_empty() && self.noted.is_empty() && self.returns.is_empty()
     }
 
     /// When the next tick is due, if anything is left to do. In the past means now.
@@ -41,9 +81,9 @@ impl Locks {
         let answers = (!self.to_answer.is_empty()).then_some(0);
         let time_up = self.times_up.first().map(|&(until, _)| until);
         let noted = (!self.noted.is_empty()).then_some(0);
-        let undelivered = self.undelivered.first().map(|&(at, _)| at);
+        let returns = self.returns.first().map(|&(at, _)| at);
         let alarm = self.alarms.first().map(|&(at, _)| at);
-        let writes = [noted, undelivered, alarm]
+        let writes = [noted, returns, alarm]
             .into_iter()
             .flatten()
             .min()
@@ -56,10 +96,12 @@ impl Locks {
     pub fn tick(&mut self, turn: &mut Turn<'_>) {
         self.mind_the_clock(turn.now);
         let mut left = MOST_AT_ONCE;
-        while let Some(&(_, ticket)) = self.times_up.first() {
-            if left == 0 || !self.time_out_if_over(ticket, turn.now) {
+        while let Some(&(until, ticket)) = self.times_up.first() {
+            if left == 0 || until > turn.now.ms() {
                 break;
             }
+            let moved_up = self.decide(ticket, State::TimedOut);
+            self.noted.extend(moved_up);
             left = left.saturating_sub(1);
         }
         if self.put_off.is_some_and(|until| until > turn.now.ms()) {
@@ -93,11 +135,8 @@ impl Locks {
     fn mind_the_clock(&mut self, now: Now) {
         if now.plus(SET_BACK) < self.last_tick {
             self.put_off = None;
-            let undelivered = std::mem::take(&mut self.undelivered);
-            self.undelivered = undelivered
-                .into_iter()
-                .map(|(_, grant)| (0, grant))
-                .collect();
+            let returns = std::mem::take(&mut self.returns);
+            self.returns = returns.into_iter().map(|(_, grant)| (0, grant)).collect();
             self.note_all();
         }
         self.last_tick = now.ms();
@@ -105,9 +144,9 @@ impl Locks {
 
     fn next_piece(&mut self, now: Now) -> Option<Due> {
         let is_due = |at: Ms| at <= now.ms();
-        if self.undelivered.first().is_some_and(|&(at, _)| is_due(at)) {
+        if self.returns.first().is_some_and(|&(at, _)| is_due(at)) {
             return self
-                .undelivered
+                .returns
                 .pop_first()
                 .map(|(_, grant)| Due::Return(grant));
         }
@@ -126,7 +165,7 @@ impl Locks {
     fn put_back(&mut self, due: Due) {
         match due {
             Due::Return(grant) => {
-                self.undelivered.insert((0, grant));
+                self.returns.insert((0, grant));
             }
             Due::Settle(name) => {
                 self.noted.insert(name);
@@ -134,23 +173,54 @@ impl Locks {
         }
     }
 
-    /// Passes on a grant that nobody heard of, if that is still so and the key still holds it.
-    fn take_back(&mut self, turn: &mut Turn<'_>, grant: Undelivered) {
-        let name = grant.name.borrow();
-        let unheard = self
-            .ledger(name.db)
-            .of(name.key, &grant.owner)
-            .is_some_and(|entry| entry.fence == grant.fence && entry.is_unheard());
-        let held =
-            matches!(turn.look(name), Standing::Held { owner, .. } if *owner == *grant.owner);
-        if !unheard || !held {
+    /// Passes on a hold that has to be given back, if that is still so and the key still holds it.
+    fn take_back(&mut self, turn: &mut Turn<'_>, given_back: Return) {
+        let Return {
+            name, owner, fence, ..
+        } = &given_back;
+        let name = name.borrow();
+        let Ok(Some((hold, _))) = turn.hold_of(name, owner) else {
+            return;
+        };
+        let entry = self.ledger(name.db).of(name.key, owner, hold);
+        let still_so = entry.is_some_and(|entry| {
+            entry.fence == *fence
+                && match given_back.why {
+                    Why::Unheard { .. } => entry.is_unheard(),
+                    Why::Closed { client } => entry.tied && entry.client == client,
+                }
+        });
+        if !still_so {
             return;
         }
-        if turn.keys.may_write(name) {
-            self.pass_on(turn, name);
-        } else {
+        if !turn.keys.may_write(name) {
             let again = turn.now.plus(PAUSE);
-            self.undelivered.insert((again, grant));
+            self.returns.insert((again, given_back));
+            return;
         }
+        match (&given_back.why, hold) {
+            (Why::Unheard { kept: Some(kept) }, Hold::Exclusive)
+                if !is_over(kept.share.deadline, turn.now) =>
+            {
+                self.weaken(turn, name, owner, kept);
+            }
+            _ => self.end_hold(turn, name, owner, hold),
+        }
+    }
+
+    /// An owner has nothing but the share again that it had before it was granted the lock alone.
+    fn weaken(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>, owner: &[u8], kept: &Kept) {
+        self.forget(name);
+        turn.keys.remove(name);
+        let deadline = kept.share.deadline.unwrap_or(LAST_MS);
+        turn.keys.share(name, owner, deadline);
+        if let Some(mut entry) = kept.entry {
+            // What was under way of it has arrived by now, or belongs to the number that is gone.
+            entry.told |= entry.answers_under_way > 0;
+            entry.answers_under_way = 0;
+            self.ledger(name.db)
+                .write(name.key, owner, Hold::Shared, entry);
+        }
+        self.settle_line(turn, name);
     }
 }

@@ -2,10 +2,10 @@
 //!
 //! | state | what has happened | what may come next |
 //! |---|---|---|
-//! | `Waiting` | it stands in its lock's line | granted; its time is up; sent away; its end |
-//! | `Granted` | the hold is written; its client has yet to be answered | its answer, its end |
-//! | `TimedOut` | it has left the line with nothing | its answer, its end |
-//! | `SentAway` | the server became a replica; it has left the line | its answer, its end |
+//! | `Waiting` | it stands in the line of each of its locks | granted; its time is up; sent away; its end |
+//! | `Granted` | the holds are written; its client has yet to be answered | its answer, its end |
+//! | `TimedOut` | it has left the lines with nothing | its answer, its end |
+//! | `SentAway` | the server became a replica; it has left the lines | its answer, its end |
 //!
 //! `answered` is apart from that, because the server decides when it asks for the answer: at once,
 //! a loop turn later, or never, if the client went in between. A waiter that is asked for its answer
@@ -17,8 +17,9 @@
 use std::rc::Rc;
 
 use super::fencing::Fence;
+use super::mode::Mode;
 use super::name::Name;
-use super::time::Ms;
+use super::time::{Ms, Now};
 
 /// A waiter's number. Tickets are drawn in the order of arrival, over all locks.
 pub type Ticket = u64;
@@ -26,12 +27,16 @@ pub type Ticket = u64;
 /// A request that waits, or that waited and has not come to its end.
 #[derive(Debug)]
 pub struct Waiter {
-    /// The lock.
-    pub name: Name,
-    /// Who wants it.
+    /// The locks, each once.
+    pub names: Rc<[Name]>,
+    /// Who wants them.
     pub owner: Rc<[u8]>,
     /// For how long, from the grant.
     pub ttl: Ms,
+    /// Alone, or beside others.
+    pub mode: Mode,
+    /// Do the holds end with the connection?
+    pub session: bool,
     /// When its time is up; none waits for ever.
     pub until: Option<Ms>,
     /// When it came.
@@ -42,6 +47,20 @@ pub struct Waiter {
     pub state: State,
     /// Has the server taken its answer?
     pub answered: bool,
+    /// The place of the lock that it could not have when it was looked at last.
+    pub shut_out_by: usize,
+}
+
+impl Waiter {
+    /// Does it want a single lock, alone?
+    pub fn is_plain(&self) -> bool {
+        self.names.len() == 1 && self.mode == Mode::Exclusive
+    }
+
+    /// Is its time up?
+    pub fn is_up(&self, now: Now) -> bool {
+        self.until.is_some_and(|until| until <= now.ms())
+    }
 }
 
 /// See the table above.
@@ -49,7 +68,7 @@ pub struct Waiter {
 pub enum State {
     /// In line.
     Waiting,
-    /// Holds the lock, by this number.
+    /// Holds the locks, by this number.
     Granted(Fence),
     /// Its time was up.
     TimedOut,

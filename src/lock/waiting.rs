@@ -2,12 +2,16 @@
 
 use std::rc::Rc;
 
-use super::acquire::{Acquired, Patience, Request};
+use super::acquire::{Acquired, Patience, Refusal, Request};
+use super::fencing::Fence;
+use super::fit::Fit;
+use super::holders::Holders;
 use super::locks::Locks;
+use super::mode::{Hold, Mode};
 use super::name::{Name, NameRef};
 use super::room::give_back_room;
-use super::tick::Undelivered;
-use super::time::Now;
+use super::standing::Turn;
+use super::tick::{Return, Why};
 use super::waiter::{Answer, State, Ticket, Waiter};
 
 /// What the server knows of a waiter's client in the moment in which the waiter ends.
@@ -23,61 +27,75 @@ pub struct End {
 }
 
 impl Locks {
-    /// The end of the line for this request, unless it won't wait.
-    pub(super) fn wait(&mut self, now: Now, name: NameRef<'_>, request: &Request<'_>) -> Acquired {
+    /// The end of each line for this request, unless it won't wait, or would wait for itself.
+    pub(super) fn wait(
+        &mut self,
+        turn: &mut Turn<'_>,
+        fits: &[(NameRef<'_>, Fit)],
+        request: &Request<'_>,
+    ) -> Result<Acquired, Refusal> {
         let until = match request.patience {
-            Patience::Try => return Acquired::Busy,
+            Patience::Try => return Ok(Acquired::Busy),
             Patience::Until(until) => Some(until),
             Patience::Forever => None,
         };
         self.last_ticket = self.last_ticket.saturating_add(1);
         let ticket = self.last_ticket;
-        let owner: Rc<[u8]> = Rc::from(request.owner);
-        let name = self.join_line(name, ticket, &owner);
-        if let Some(until) = until {
-            self.times_up.insert((until, ticket));
-        }
+        let names: Vec<Name> = (fits.iter())
+            .map(|&(name, _)| self.join_line(name, ticket))
+            .collect();
         let waiter = Waiter {
-            name,
-            owner,
+            names: names.into(),
+            owner: Rc::from(request.owner),
             ttl: request.ttl,
+            mode: request.mode,
+            session: request.session,
             until,
-            since: now.ms(),
+            since: turn.now.ms(),
             client: request.client,
             state: State::Waiting,
             answered: false,
+            shut_out_by: 0,
         };
-        self.waiters.insert(ticket, waiter);
-        Acquired::Waiting(ticket)
-    }
-
-    /// Times a waiter out if its time is up, and says whether it was. Never granted from then on.
-    pub(super) fn time_out_if_over(&mut self, ticket: Ticket, now: Now) -> bool {
-        let over = self
-            .waiters
-            .get(&ticket)
-            .and_then(|waiter| waiter.until)
-            .is_some_and(|until| until <= now.ms());
-        if over {
-            self.decide(ticket, State::TimedOut);
+        if let Some(until) = until {
+            self.times_up.insert((until, ticket));
         }
-        over
+        let (names, owner) = (Rc::clone(&waiter.names), Rc::clone(&waiter.owner));
+        self.waiters.insert(ticket, waiter);
+        self.add_wait(ticket, &names, owner);
+        for &(name, _) in fits {
+            self.take_stock(turn, name);
+            let is_upgrade =
+                request.mode == Mode::Exclusive && turn.share_of(name, request.owner).is_some();
+            if let Some(line) = self.line(name).filter(|_| is_upgrade) {
+                line.promote(ticket);
+            }
+        }
+        // Of those who share the lock only the newcomer waits in a line that is new.
+        self.joined.clear();
+        if let Some(circle) = self.circle_of(ticket, turn.now) {
+            self.give_up(ticket);
+            return Err(Refusal::Deadlock(circle));
+        }
+        Ok(Acquired::Waiting(ticket))
     }
 
-    /// Takes a waiter out of its line with this outcome, and has its client answered.
-    pub(super) fn decide(&mut self, ticket: Ticket, outcome: State) {
-        self.leave_line(ticket);
+    /// Takes a waiter out of its lines with this outcome, and has its client answered. Says in which
+    /// of them somebody else is the first now.
+    pub(super) fn decide(&mut self, ticket: Ticket, outcome: State) -> Vec<Name> {
+        let moved_up = self.leave_lines(ticket);
         if let Some(waiter) = self.waiters.get_mut(&ticket) {
             waiter.state = outcome;
             self.to_answer.push(ticket);
         }
+        moved_up
     }
 
     /// What this waiter's client is to be told now; none if it has been told. A waiter that is
     /// asked while it still waits is at its end: somebody has unblocked its client.
     pub fn answer(&mut self, ticket: Ticket) -> Option<Answer<'_>> {
         // It leaves while its state still says that it stands there.
-        self.leave_line(ticket);
+        self.leave(ticket);
         let waiter = self.waiters.get_mut(&ticket)?;
         if waiter.state == State::Waiting {
             waiter.state = State::TimedOut;
@@ -106,14 +124,14 @@ impl Locks {
 
     /// A waiter whose client can't be blocked after all.
     pub fn give_up(&mut self, ticket: Ticket) {
-        self.leave_line(ticket);
+        self.leave(ticket);
         self.waiters.remove(&ticket);
     }
 
     /// The waiter's end: it is forgotten. If nobody heard of its grant, that is given back in the
     /// next tick.
     pub fn ended(&mut self, ticket: Ticket, end: End) {
-        self.leave_line(ticket);
+        self.leave(ticket);
         let Some(waiter) = self.waiters.remove(&ticket) else {
             return;
         };
@@ -121,69 +139,152 @@ impl Locks {
             State::Granted(fence) => {
                 let has_answer = waiter.answered && end.answers_stay && end.client_lives;
                 let heard = !end.cut_off || has_answer;
-                self.grant_ended(&waiter, fence, heard);
+                for name in &*waiter.names {
+                    self.grant_ended(&waiter, name, fence, heard);
+                }
+                // Its connection may have closed before the grant.
+                if waiter.session && !end.client_lives {
+                    self.closed(waiter.client);
+                }
             }
             // A client that lives and was not answered by us may have been sent to another server.
-            State::Waiting if end.client_lives => self.slot_may_have_left(&waiter.name.key),
+            State::Waiting if end.client_lives => {
+                for name in &*waiter.names {
+                    self.slot_may_have_left(&name.key);
+                }
+            }
             State::Waiting | State::TimedOut | State::SentAway => {}
         }
         give_back_room(&mut self.waiters);
     }
 
-    fn grant_ended(&mut self, waiter: &Waiter, fence: u64, heard: bool) {
-        let ledger = self.ledger(waiter.name.db);
-        let Some(entry) = ledger.of(&waiter.name.key, &waiter.owner) else {
-            return;
-        };
-        if entry.fence != fence {
-            return;
-        }
-        entry.answers_under_way = entry.answers_under_way.saturating_sub(1);
-        entry.told |= heard;
-        if entry.is_unheard() {
-            let grant = Undelivered {
-                name: waiter.name.clone(),
-                owner: Rc::clone(&waiter.owner),
-                fence,
+    fn grant_ended(&mut self, waiter: &Waiter, name: &Name, fence: Fence, heard: bool) {
+        let owner = &waiter.owner;
+        for hold in [Hold::Exclusive, Hold::Shared] {
+            let ledger = self.ledger(name.db);
+            let entry = ledger.of(&name.key, owner, hold);
+            let Some(entry) = entry.filter(|entry| entry.has_had(fence)) else {
+                continue;
             };
-            self.undelivered.insert((0, grant));
+            entry.answers_under_way = entry.answers_under_way.saturating_sub(1);
+            entry.told |= heard;
+            if !entry.told && entry.answers_under_way > 0 {
+                return;
+            }
+            let (fence, is_unheard) = (entry.fence, entry.is_unheard());
+            let kept = self.kept.remove(&(name.clone(), Rc::clone(owner)));
+            if is_unheard {
+                let given_back = Return {
+                    name: name.clone(),
+                    owner: Rc::clone(owner),
+                    fence,
+                    why: Why::Unheard { kept },
+                };
+                self.returns.insert((0, given_back));
+            }
+            return;
         }
+        self.kept.remove(&(name.clone(), Rc::clone(owner)));
     }
 
-    fn join_line(&mut self, name: NameRef<'_>, ticket: Ticket, owner: &Rc<[u8]>) -> Name {
+    fn join_line(&mut self, name: NameRef<'_>, ticket: Ticket) -> Name {
         let lines = &mut self.database(name.db).lines;
         let key = lines
             .get_key_value(name.key)
             .map_or_else(|| Rc::from(name.key), |(key, _)| Rc::clone(key));
-        lines
-            .entry(Rc::clone(&key))
-            .or_default()
-            .join(ticket, owner);
+        lines.entry(Rc::clone(&key)).or_default().join(ticket);
         Name { db: name.db, key }
     }
 
-    /// Out of the line, wherever it stands. The last one to leave closes the line.
-    fn leave_line(&mut self, ticket: Ticket) {
-        let Some(waiter) = self.waiters.get(&ticket) else {
+    /// One more ticket of this owner. Whoever waits for several things is tangled: the search for
+    /// deadlocks passes over all others.
+    fn add_wait(&mut self, ticket: Ticket, names: &[Name], owner: Rc<[u8]>) {
+        let tickets = self.waits.entry(owner).or_default();
+        tickets.insert(ticket);
+        let tangled = tickets.len() > 1 || names.len() > 1;
+        let first = (tickets.len() == 2)
+            .then(|| tickets.first().copied())
+            .flatten();
+        if tangled {
+            self.set_tangled(names, ticket, true);
+        }
+        if let Some((first, names)) = first.and_then(|first| Some((first, self.names_of(first)?))) {
+            self.set_tangled(&names, first, true);
+        }
+    }
+
+    fn remove_wait(&mut self, ticket: Ticket, owner: &Rc<[u8]>) {
+        let Some(tickets) = self.waits.get_mut(owner) else {
             return;
         };
+        tickets.remove(&ticket);
+        let last = (tickets.len() == 1)
+            .then(|| tickets.first().copied())
+            .flatten();
+        if tickets.is_empty() {
+            self.waits.remove(owner);
+            give_back_room(&mut self.waits);
+        }
+        if let Some((last, names)) = last.and_then(|last| Some((last, self.names_of(last)?))) {
+            self.set_tangled(&names, last, names.len() > 1);
+        }
+    }
+
+    fn names_of(&self, ticket: Ticket) -> Option<Rc<[Name]>> {
+        (self.waiters.get(&ticket)).map(|waiter| Rc::clone(&waiter.names))
+    }
+
+    fn set_tangled(&mut self, names: &[Name], ticket: Ticket, tangled: bool) {
+        for name in names {
+            let Some(line) = self.line(name.borrow()) else {
+                continue;
+            };
+            if tangled {
+                line.tangled.insert(ticket);
+            } else {
+                line.tangled.remove(&ticket);
+            }
+        }
+    }
+
+    /// Out of its lines, outside of any settling: whoever is first in one of them now may have what
+    /// it waits for, and is seen to in the next tick.
+    fn leave(&mut self, ticket: Ticket) {
+        let moved_up = self.leave_lines(ticket);
+        self.noted.extend(moved_up);
+    }
+
+    /// Out of its lines, wherever it stands in them. The last one to leave closes the line. Says in
+    /// which of them somebody else is the first now.
+    fn leave_lines(&mut self, ticket: Ticket) -> Vec<Name> {
+        let Some(waiter) = self.waiters.get(&ticket) else {
+            return Vec::new();
+        };
         if waiter.state != State::Waiting {
-            return;
+            return Vec::new();
         }
         if let Some(until) = waiter.until {
             self.times_up.remove(&(until, ticket));
         }
-        let (name, owner) = (waiter.name.clone(), Rc::clone(&waiter.owner));
-        let Some(line) = self.line(name.borrow()) else {
-            return;
-        };
-        line.leave(ticket, &owner);
-        if line.is_empty() {
-            self.ring(name.borrow(), None);
-            if let Some(database) = self.databases.get_mut(&name.db) {
-                database.lines.remove(&name.key);
-                give_back_room(&mut database.lines);
+        let (names, owner) = (Rc::clone(&waiter.names), Rc::clone(&waiter.owner));
+        self.remove_wait(ticket, &owner);
+        let mut moved_up = Vec::new();
+        for name in &*names {
+            let Some(line) = self.line(name.borrow()) else {
+                continue;
+            };
+            let was_first = line.leave(ticket);
+            if line.is_empty() {
+                self.set_alarm(name.borrow(), None);
+                self.set_holders(name.borrow(), Holders::Nobody);
+                if let Some(database) = self.databases.get_mut(&name.db) {
+                    database.lines.remove(&name.key);
+                    give_back_room(&mut database.lines);
+                }
+            } else if was_first {
+                moved_up.push(name.clone());
             }
         }
+        moved_up
     }
 }

@@ -1,6 +1,6 @@
 //! A command, and one call of it.
 
-use crate::lock::{Answer, Db, Locks, Ticket, Turn};
+use crate::lock::{Answer, Db, Locks, NameRef, Ticket, Turn};
 
 use super::{Fault, Reply, Spec, Words};
 
@@ -27,6 +27,11 @@ pub struct Call<'w, 'a, 'k> {
     pub client: u64,
     /// May the connection be blocked? Not in MULTI, in a script, or where another module calls.
     pub may_wait: &'a dyn Fn() -> bool,
+    /// May a hold end with the connection? Not in a script, or where another module calls: there it
+    /// is nobody's.
+    pub may_tie: &'a dyn Fn() -> bool,
+    /// May the caller read this key?
+    pub may_read: &'a dyn Fn(NameRef<'_>) -> bool,
 }
 
 /// What comes of a call.
@@ -39,7 +44,7 @@ pub enum Outcome<'w> {
     Wait {
         /// Its place in the order of arrival.
         ticket: Ticket,
-        /// The lock that it waits for.
+        /// The lock that it waits for, or one of them.
         key: &'w [u8],
         /// How to say the answer.
         in_words: fn(Answer<'_>) -> Reply,

@@ -2,6 +2,8 @@
 
 use crate::lock::{LONGEST_OWNER, NotALock};
 
+use super::words::MOST_KEYS;
+
 /// Why a command was refused. Nothing has been changed.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum Fault {
@@ -32,9 +34,15 @@ pub enum Fault {
     /// The member that marks a shared lock.
     #[error("ERR owner is reserved")]
     OwnerReserved,
-    /// A word that is taken, for something that does not exist yet.
-    #[error("ERR {0} is not supported yet")]
-    NotYet(&'static str),
+    /// No number of keys, or not one above 0.
+    #[error("ERR numkeys should be greater than 0")]
+    TooFewKeys,
+    /// More keys than a command may name.
+    #[error("ERR numkeys should not be greater than {MOST_KEYS}")]
+    TooManyKeys,
+    /// Fewer words than that many keys, and what comes after them.
+    #[error("ERR Number of keys can't be greater than number of args")]
+    KeysMissing,
     /// A command of this module inside LOCK.GUARD.
     #[error("ERR LOCK commands can't be run inside LOCK.GUARD")]
     OwnCommandInside,
@@ -44,4 +52,7 @@ pub enum Fault {
     /// The key is something else than a lock.
     #[error(transparent)]
     NotALock(#[from] NotALock),
+    /// The owner would wait for itself; in words.
+    #[error("DEADLOCK {0}")]
+    Deadlock(String),
 }

@@ -10,5 +10,5 @@ mod words;
 pub use call::{Call, Command, Outcome};
 pub use fault::Fault;
 pub use reply::Reply;
-pub use spec::{Access, Argument, Kind, Spec, is_ours};
-pub use words::{Words, integer};
+pub use spec::{Access, Argument, Keys, Kind, Spec, is_ours};
+pub use words::{Words, counted, integer};

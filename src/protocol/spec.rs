@@ -2,7 +2,7 @@
 
 use std::ffi::CStr;
 
-/// All that is to be said about a command. Each takes a key, as its first word.
+/// All that is to be said about a command.
 pub struct Spec {
     /// Its name, in lower case, as the server's own errors say it.
     pub name: &'static CStr,
@@ -18,7 +18,9 @@ pub struct Spec {
     pub words: u8,
     /// May there be more words than that?
     pub more: bool,
-    /// What it does with its key.
+    /// Where its keys stand.
+    pub keys: Keys,
+    /// What it does with them.
     pub access: Access,
     /// Its words.
     pub arguments: &'static [Argument],
@@ -40,7 +42,16 @@ pub fn is_ours(name: &[u8]) -> bool {
         .is_some_and(|start| start.eq_ignore_ascii_case(b"lock."))
 }
 
-/// What a command does with its key, by the server's key specification flags.
+/// Where a command's keys stand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Keys {
+    /// The first word is the key.
+    First,
+    /// The first word says how many keys follow it.
+    Counted,
+}
+
+/// What a command does with its keys, by the server's key specification flags.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
     /// Reads it.
@@ -57,6 +68,7 @@ pub enum Access {
 }
 
 /// One argument of a command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Argument {
     /// What it is called.
     pub name: &'static CStr,
@@ -78,7 +90,11 @@ pub enum Kind {
     /// The name of a key.
     Key,
     /// Any bytes.
-    String,
+    Bytes,
     /// A whole number.
     Integer,
+    /// The word alone.
+    Word,
+    /// One of these.
+    OneOf(&'static [Argument]),
 }

@@ -37,6 +37,33 @@ impl<'a> Words<'a> {
         self.left
     }
 
+    /// There are no more words.
+    pub fn end(self) -> Result<(), Fault> {
+        if self.left.is_empty() {
+            Ok(())
+        } else {
+            Err(Fault::Syntax)
+        }
+    }
+
+    /// Several keys, behind their number, and at least so many words after them.
+    pub fn keys(&mut self, after: usize) -> Result<&'a [&'a [u8]], Fault> {
+        let number = integer(self.one()?).filter(|&number| number > 0);
+        let number = number.ok_or(Fault::TooFewKeys)?;
+        let number = usize::try_from(number).unwrap_or(usize::MAX);
+        if number.saturating_add(after) > self.left.len() {
+            return Err(Fault::KeysMissing);
+        }
+        if number > MOST_KEYS {
+            return Err(Fault::TooManyKeys);
+        }
+        let (keys, left) = (self.left)
+            .split_at_checked(number)
+            .ok_or(Fault::KeysMissing)?;
+        self.left = left;
+        Ok(keys)
+    }
+
     /// An owner's token.
     pub fn owner(&mut self) -> Result<&'a [u8], Fault> {
         match self.one()? {
@@ -53,6 +80,21 @@ impl<'a> Words<'a> {
             .ok()
             .filter(|&ttl| ttl > 0 && now.plus(ttl) <= LAST_MS)
             .ok_or(Fault::Expire(self.command))
+    }
+}
+
+/// How many keys a command may name.
+pub const MOST_KEYS: usize = 1024;
+
+/// The places of the keys in a command that says first how many there are; none if it says nothing
+/// of use.
+pub fn counted(words: &[&[u8]]) -> std::ops::RangeInclusive<usize> {
+    let number = (words.first()).and_then(|word| integer(word));
+    let number = number.and_then(|number| usize::try_from(number).ok());
+    match number.filter(|&number| number < words.len()) {
+        Some(number) => 1..=number,
+        #[allow(clippy::reversed_empty_ranges, reason = "empty is what is meant")]
+        None => 1..=0,
     }
 }
 
@@ -108,6 +150,47 @@ mod tests {
             ("ten", None),
         ] {
             assert_eq!(integer(word.as_bytes()), number, "{word:?}");
+        }
+    }
+
+    #[test]
+    fn keys_are_as_many_as_was_said() {
+        for (line, keys) in [
+            ("1 a o 5", Ok(1)),
+            ("2 a a o 5", Ok(2)),
+            ("3 a b o 5", Err(Fault::KeysMissing)),
+            ("4 a b o 5", Err(Fault::KeysMissing)),
+            ("9223372036854775807 a o 5", Err(Fault::KeysMissing)),
+            ("0 a o 5", Err(Fault::TooFewKeys)),
+            ("-1 a o 5", Err(Fault::TooFewKeys)),
+            ("x a o 5", Err(Fault::TooFewKeys)),
+            ("1.0 a o 5", Err(Fault::TooFewKeys)),
+            ("99999999999999999999 a o 5", Err(Fault::TooFewKeys)),
+        ] {
+            let words: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
+            let found = Words::new("c", &words).keys(2);
+            assert_eq!(found.map(<[_]>::len), keys, "{line}");
+        }
+        let words = vec![&b"1025"[..]; 1028];
+        let found = Words::new("c", &words).keys(2);
+        assert_eq!(found, Err(Fault::TooManyKeys));
+        let words = vec![&b"1024"[..]; 1027];
+        assert_eq!(Words::new("c", &words).keys(2).map(<[_]>::len), Ok(1024));
+    }
+
+    #[test]
+    fn the_places_of_counted_keys_are_known_before_anything_is_checked() {
+        for (line, keys) in [
+            ("2 a b o 5", vec![1, 2]),
+            ("2 a b", vec![1, 2]),
+            ("3 a b", vec![]),
+            ("0 a b", vec![]),
+            ("-1 a b", vec![]),
+            ("x a b", vec![]),
+            ("", vec![]),
+        ] {
+            let words: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
+            assert_eq!(counted(&words).collect::<Vec<_>>(), keys, "{line}");
         }
     }
 

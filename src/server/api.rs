@@ -18,6 +18,7 @@ pub use redis_module::raw::{
     RedisModuleEventCallback as EventFn, RedisModuleKey as RawKey,
     RedisModuleNotificationFunc as NotificationFn, RedisModuleServerInfoData as ServerInfo,
     RedisModuleString as RawString, RedisModuleTimerID as TimerId, RedisModuleTimerProc as TimerFn,
+    RedisModuleUser as User,
 };
 
 /// How the server calls what is to be done at a waiter's end.
@@ -118,6 +119,24 @@ api! {
     unblock_client = RedisModule_UnblockClient(client: *mut Blocked, data: *mut c_void) -> c_int, or ERR;
     value_length = RedisModule_ValueLength(key: *mut RawKey) -> usize, or 0;
     wrong_arity = RedisModule_WrongArity(ctx: *mut RawCtx) -> c_int, or ERR;
+    acl_check_key_permissions = RedisModule_ACLCheckKeyPermissions(user: *mut User, key: *mut RawString, flags: c_int) -> c_int, or ERR;
+    free_module_user = RedisModule_FreeModuleUser(user: *mut User), or ();
+    get_current_user_name = RedisModule_GetCurrentUserName(ctx: *mut RawCtx) -> *mut RawString, or null_mut();
+    get_module_user_from_user_name = RedisModule_GetModuleUserFromUserName(name: *mut RawString) -> *mut User, or null_mut();
+    zset_add = RedisModule_ZsetAdd(key: *mut RawKey, score: f64, member: *mut RawString, flags: *mut c_int) -> c_int, or ERR;
+    zset_first_in_score_range = RedisModule_ZsetFirstInScoreRange(
+        key: *mut RawKey, least: f64, most: f64, without_least: c_int, without_most: c_int
+    ) -> c_int, or ERR;
+    zset_last_in_score_range = RedisModule_ZsetLastInScoreRange(
+        key: *mut RawKey, least: f64, most: f64, without_least: c_int, without_most: c_int
+    ) -> c_int, or ERR;
+    zset_range_current_element = RedisModule_ZsetRangeCurrentElement(key: *mut RawKey, score: *mut f64) -> *mut RawString, or null_mut();
+    zset_range_end_reached = RedisModule_ZsetRangeEndReached(key: *mut RawKey) -> c_int, or 1;
+    zset_range_next = RedisModule_ZsetRangeNext(key: *mut RawKey) -> c_int, or 0;
+    zset_range_prev = RedisModule_ZsetRangePrev(key: *mut RawKey) -> c_int, or 0;
+    zset_range_stop = RedisModule_ZsetRangeStop(key: *mut RawKey), or ();
+    zset_rem = RedisModule_ZsetRem(key: *mut RawKey, member: *mut RawString, deleted: *mut c_int) -> c_int, or ERR;
+    zset_score = RedisModule_ZsetScore(key: *mut RawKey, member: *mut RawString, score: *mut f64) -> c_int, or ERR;
 }
 
 /// How a command is sent to replicas and to the append-only file.

@@ -3,16 +3,20 @@
 use std::ffi::c_int;
 
 use crate::lock::{Answer, Turn};
-use crate::protocol::{Access, Call, Command, Fault, Outcome, Spec, Words};
+use crate::protocol::{
+    Access, Call, Command, Fault, Keys as KeyPlaces, Outcome, Spec, Words, counted,
+};
 
 use super::api::{self, RawCtx, RawString};
 use super::blocked;
 use super::constants::OK;
 use super::context::Ctx;
 use super::description;
+use super::events;
 use super::inner;
 use super::keys::{Authority, Keys};
 use super::module::{self, Module};
+use super::places;
 use super::reply;
 use super::shield::shield;
 use super::text::{self, Said};
@@ -39,7 +43,10 @@ impl<'a> Registrar<'a> {
     /// A command.
     pub fn add<C: Command>(&self) -> Result<(), Refused> {
         let refused = Refused(C::SPEC.name());
-        let (first, last, step) = (1, 1, 1);
+        let (first, last, step) = match C::SPEC.keys {
+            KeyPlaces::First => (1, 1, 1),
+            KeyPlaces::Counted => (0, 0, 0),
+        };
         // SAFETY: the context lives, and the texts are for ever.
         let created = unsafe {
             api::create_command(
@@ -86,8 +93,9 @@ unsafe extern "C" fn entry<C: Command>(
 
 fn call<C: Command>(module: &Module, ctx: Ctx<'_>, argv: &[*mut RawString]) {
     let spec = &C::SPEC;
-    if spec.access == Access::Guard && inner::only_keys_are_asked_for(ctx) {
-        return inner::name_keys(ctx, argv, usize::from(spec.words).saturating_sub(1));
+    let may_be_asked = spec.access == Access::Guard || spec.keys == KeyPlaces::Counted;
+    if may_be_asked && places::are_asked_for(ctx) {
+        return places::name(ctx, spec, argv);
     }
     if !has_arity(spec, argv.len()) {
         // SAFETY: the context lives.
@@ -129,6 +137,10 @@ fn call<C: Command>(module: &Module, ctx: Ctx<'_>, argv: &[*mut RawString]) {
         Said {
             strings: said,
             words,
+            keys: match spec.keys {
+                KeyPlaces::First => words.get(..1).unwrap_or_default(),
+                KeyPlaces::Counted => words.get(counted(words)).unwrap_or_default(),
+            },
         },
     );
 }
@@ -153,6 +165,11 @@ fn run<C: Command>(module: &Module, ctx: Ctx<'_>, authority: Authority, said: Sa
             db,
             client: ctx.client(),
             may_wait: &|| ctx.flags().may_block(),
+            may_tie: &|| ctx.flags().has_connection() && events::hear_of_ends(module, ctx),
+            may_read: &|name| {
+                let may_enter = !module.server.has_rights_to_databases() || name.db == db;
+                may_enter && ctx.may_read(name.key)
+            },
         })
     };
     match outcome {

@@ -20,6 +20,8 @@ pub const API_VERSION: c_int = raw::REDISMODULE_APIVER_1 as c_int;
 pub const KEY_EMPTY: c_int = raw::REDISMODULE_KEYTYPE_EMPTY as c_int;
 /// A key that holds a string.
 pub const KEY_STRING: c_int = raw::REDISMODULE_KEYTYPE_STRING as c_int;
+/// A key that holds a sorted set.
+pub const KEY_ZSET: c_int = raw::REDISMODULE_KEYTYPE_ZSET as c_int;
 /// A key is opened to be read.
 pub const READ: c_int = raw::REDISMODULE_READ as c_int;
 /// A key is opened to be read and written.
@@ -35,9 +37,8 @@ pub const ARGUMENT_OPTIONAL: c_int = raw::REDISMODULE_CMD_ARG_OPTIONAL as c_int;
 
 /// An argument that there may be more than one of.
 pub const ARGUMENT_MULTIPLE: c_int = raw::REDISMODULE_CMD_ARG_MULTIPLE as c_int;
-/// A key that is read.
-pub const KEY_READ: c_int =
-    (raw::REDISMODULE_CMD_KEY_RO | raw::REDISMODULE_CMD_KEY_ACCESS) as c_int;
+/// The right to read a key's value.
+pub const KEY_ACCESS: c_int = raw::REDISMODULE_CMD_KEY_ACCESS as c_int;
 
 /// We say ourselves which keys we have changed, so that looking at one disturbs nobody.
 pub const NO_IMPLICIT_SIGNAL_MODIFIED: c_int =

@@ -9,6 +9,8 @@ use redis_module::raw;
 use crate::lock::Db;
 
 use super::api::{self, RawCtx};
+use super::constants::{KEY_ACCESS, OK};
+use super::text::Text;
 
 /// A context that the server has handed to a callback, for as long as that runs; or our own.
 #[derive(Clone, Copy)]
@@ -45,6 +47,14 @@ impl Flags {
     /// Is it in a transaction or in a script? There the server itself lets no command block.
     pub fn bundled(self) -> bool {
         self.has(raw::REDISMODULE_CTX_FLAGS_MULTI) || self.has(raw::REDISMODULE_CTX_FLAGS_LUA)
+    }
+
+    /// Is the caller a connection of somebody's? In a script, or where a module calls, it is not one
+    /// that ever closes.
+    pub fn has_connection(self) -> bool {
+        let denied = self.has(raw::REDISMODULE_CTX_FLAGS_DENY_BLOCKING);
+        let in_multi = self.has(raw::REDISMODULE_CTX_FLAGS_MULTI);
+        !self.has(raw::REDISMODULE_CTX_FLAGS_LUA) && (!denied || in_multi)
     }
 
     /// May the caller be blocked? A master's link says nothing of it, and must not be.
@@ -85,6 +95,31 @@ impl Ctx<'_> {
     pub fn client(self) -> u64 {
         // SAFETY: the context lives.
         unsafe { api::get_client_id(self.raw) }
+    }
+
+    /// May the caller read this key, by its user's rights?
+    pub fn may_read(self, key: &[u8]) -> bool {
+        // A module's call may have no user, which some servers don't expect.
+        if !self.flags().has_connection() {
+            return false;
+        }
+        let key = Text::new(key);
+        // SAFETY: the context and the key live. The server gives us the name and the user, or null,
+        // and gets both back.
+        unsafe {
+            let name = api::get_current_user_name(self.raw);
+            if name.is_null() {
+                return false;
+            }
+            let name = Text::given(name);
+            let user = api::get_module_user_from_user_name(name.raw());
+            if user.is_null() {
+                return false;
+            }
+            let may = api::acl_check_key_permissions(user, key.raw(), KEY_ACCESS) == OK;
+            api::free_module_user(user);
+            may
+        }
     }
 
     /// Turns a context of our own to a database. Never done to a caller's: it would stay there.

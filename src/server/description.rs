@@ -5,11 +5,12 @@ use std::ptr::{null, null_mut};
 
 use redis_module::raw;
 
-use crate::protocol::{Access, Argument, Kind, Spec};
+use crate::protocol::{Access, Argument, Keys, Kind, Spec};
 
 use super::api;
 use super::constants::{ARGUMENT_MULTIPLE, ARGUMENT_OPTIONAL, OK};
 use super::context::Ctx;
+use super::places;
 
 /// The shape of what we hand over, by which the server knows it.
 static VERSION: raw::RedisModuleCommandInfoVersion = raw::RedisModuleCommandInfoVersion {
@@ -55,9 +56,9 @@ fn tell_acl_categories(command: *mut api::Command, spec: &Spec) -> bool {
 }
 
 fn tell_info(command: *mut api::Command, spec: &Spec) -> bool {
-    let mut key_specs = [key_spec(spec.access), zeroed_key_spec()];
-    let mut arguments: Vec<_> = spec.arguments.iter().map(argument).collect();
-    arguments.push(last_argument());
+    let mut key_specs = [key_spec(spec), zeroed_key_spec()];
+    let mut inside = Vec::new();
+    let mut arguments = arguments(spec.arguments, &mut inside);
     let info = raw::RedisModuleCommandInfo {
         version: &raw const VERSION,
         summary: spec.summary.as_ptr(),
@@ -83,31 +84,36 @@ fn arity(spec: &Spec) -> i32 {
     }
 }
 
-fn key_spec(access: Access) -> raw::RedisModuleCommandKeySpec {
-    let (mode, does) = match access {
-        Access::Read => (raw::REDISMODULE_CMD_KEY_RO, raw::REDISMODULE_CMD_KEY_ACCESS),
-        Access::Set => (
-            raw::REDISMODULE_CMD_KEY_RW,
-            raw::REDISMODULE_CMD_KEY_ACCESS | raw::REDISMODULE_CMD_KEY_UPDATE,
-        ),
-        Access::Update => (raw::REDISMODULE_CMD_KEY_RW, raw::REDISMODULE_CMD_KEY_UPDATE),
-        Access::Delete => (raw::REDISMODULE_CMD_KEY_RW, raw::REDISMODULE_CMD_KEY_DELETE),
-        Access::Guard => (
-            raw::REDISMODULE_CMD_KEY_RO,
-            raw::REDISMODULE_CMD_KEY_ACCESS | raw::REDISMODULE_CMD_KEY_INCOMPLETE,
-        ),
-    };
-    let mut spec = zeroed_key_spec();
-    spec.flags = u64::from(mode | does);
-    spec.begin_search_type = raw::RedisModuleKeySpecBeginSearchType_REDISMODULE_KSPEC_BS_INDEX;
-    spec.bs.index.pos = 1;
-    spec.find_keys_type = raw::RedisModuleKeySpecFindKeysType_REDISMODULE_KSPEC_FK_RANGE;
-    spec.fk.range = raw::RedisModuleCommandKeySpec__bindgen_ty_2__bindgen_ty_1 {
-        lastkey: 0,
-        keystep: 1,
-        limit: 0,
-    };
-    spec
+fn key_spec(spec: &Spec) -> raw::RedisModuleCommandKeySpec {
+    let mut flags = places::flags(spec.access);
+    if spec.access == Access::Guard {
+        flags |= raw::REDISMODULE_CMD_KEY_INCOMPLETE;
+    }
+    let mut described = zeroed_key_spec();
+    described.flags = u64::from(flags);
+    described.begin_search_type = raw::RedisModuleKeySpecBeginSearchType_REDISMODULE_KSPEC_BS_INDEX;
+    described.bs.index.pos = 1;
+    match spec.keys {
+        Keys::First => {
+            described.find_keys_type =
+                raw::RedisModuleKeySpecFindKeysType_REDISMODULE_KSPEC_FK_RANGE;
+            described.fk.range = raw::RedisModuleCommandKeySpec__bindgen_ty_2__bindgen_ty_1 {
+                lastkey: 0,
+                keystep: 1,
+                limit: 0,
+            };
+        }
+        Keys::Counted => {
+            described.find_keys_type =
+                raw::RedisModuleKeySpecFindKeysType_REDISMODULE_KSPEC_FK_KEYNUM;
+            described.fk.keynum = raw::RedisModuleCommandKeySpec__bindgen_ty_2__bindgen_ty_2 {
+                keynumidx: 0,
+                firstkey: 1,
+                keystep: 1,
+            };
+        }
+    }
+    described
 }
 
 fn zeroed_key_spec() -> raw::RedisModuleCommandKeySpec {
@@ -115,10 +121,24 @@ fn zeroed_key_spec() -> raw::RedisModuleCommandKeySpec {
     unsafe { std::mem::zeroed() }
 }
 
-fn argument(argument: &Argument) -> raw::RedisModuleCommandArg {
+/// Descriptions of arguments, ended as the server expects. Those of arguments within arguments are
+/// kept in `inside` until the server has copied them.
+fn arguments(
+    list: &[Argument],
+    inside: &mut Vec<Vec<raw::RedisModuleCommandArg>>,
+) -> Vec<raw::RedisModuleCommandArg> {
+    let mut described: Vec<_> = (list.iter().map(|one| argument(one, inside))).collect();
+    described.push(last_argument());
+    described
+}
+
+fn argument(
+    argument: &Argument,
+    inside: &mut Vec<Vec<raw::RedisModuleCommandArg>>,
+) -> raw::RedisModuleCommandArg {
     let (type_, key_spec_index) = match argument.kind {
         Kind::Key => (raw::RedisModuleCommandArgType_REDISMODULE_ARG_TYPE_KEY, 0),
-        Kind::String => (
+        Kind::Bytes => (
             raw::RedisModuleCommandArgType_REDISMODULE_ARG_TYPE_STRING,
             -1,
         ),
@@ -126,8 +146,16 @@ fn argument(argument: &Argument) -> raw::RedisModuleCommandArg {
             raw::RedisModuleCommandArgType_REDISMODULE_ARG_TYPE_INTEGER,
             -1,
         ),
+        Kind::Word => (
+            raw::RedisModuleCommandArgType_REDISMODULE_ARG_TYPE_PURE_TOKEN,
+            -1,
+        ),
+        Kind::OneOf(_) => (
+            raw::RedisModuleCommandArgType_REDISMODULE_ARG_TYPE_ONEOF,
+            -1,
+        ),
     };
-    raw::RedisModuleCommandArg {
+    let mut described = raw::RedisModuleCommandArg {
         name: argument.name.as_ptr(),
         type_,
         key_spec_index,
@@ -136,7 +164,13 @@ fn argument(argument: &Argument) -> raw::RedisModuleCommandArg {
         flags: flag(argument.optional, ARGUMENT_OPTIONAL)
             | flag(argument.multiple, ARGUMENT_MULTIPLE),
         ..last_argument()
+    };
+    if let Kind::OneOf(choice) = argument.kind {
+        let mut choice = arguments(choice, inside);
+        described.subargs = choice.as_mut_ptr();
+        inside.push(choice);
     }
+    described
 }
 
 fn flag(set: bool, flag: c_int) -> c_int {

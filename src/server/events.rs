@@ -22,7 +22,8 @@ const COMING_AND_GOING: c_int = raw::REDISMODULE_NOTIFY_GENERIC
 
 /// How a key comes by another value and stays a lock. (Whatever turns it into a list, a set, a hash
 /// or a stream frees no lock, and ends with an event of the other kind.)
-const NEW_VALUES: c_int = raw::REDISMODULE_NOTIFY_STRING | raw::REDISMODULE_NOTIFY_MODULE;
+const NEW_VALUES: c_int =
+    raw::REDISMODULE_NOTIFY_STRING | raw::REDISMODULE_NOTIFY_ZSET | raw::REDISMODULE_NOTIFY_MODULE;
 
 /// The events after which a key is not there any more.
 const ENDS: [&CStr; 5] = [c"del", c"expired", c"evicted", c"rename_from", c"move_from"];
@@ -77,6 +78,20 @@ pub fn hear_of_values(module: &Module, ctx: Ctx<'_>) {
     if !module.hears_of_values.get() {
         (module.hears_of_values).set(hear_of(ctx, NEW_VALUES, Some(value_event)));
     }
+}
+
+/// Holds end with their connections. From now on the server tells us of every connection that closes;
+/// false if it won't.
+pub fn hear_of_ends(module: &Module, ctx: Ctx<'_>) -> bool {
+    if !module.hears_of_ends.get() {
+        let id = raw::REDISMODULE_EVENT_CLIENT_CHANGE;
+        let event = Event { id, dataver: 1 };
+        // SAFETY: the context lives, and the function is for ever.
+        let hears =
+            unsafe { api::subscribe_to_server_event(ctx.raw(), event, Some(client_changed)) == OK };
+        module.hears_of_ends.set(hears);
+    }
+    module.hears_of_ends.get()
 }
 
 fn hear_of(ctx: Ctx<'_>, classes: c_int, function: NotificationFn) -> bool {
@@ -219,6 +234,30 @@ unsafe extern "C" fn loading(_: *mut RawCtx, _: Event, sub: u64, _: *mut c_void)
         let now = module::now();
         module.locks_with_notes().took_over(now);
         module.set_timer(now);
+    });
+}
+
+/// This may come in the middle of anything, and nothing may be written in it.
+unsafe extern "C" fn client_changed(_: *mut RawCtx, _: Event, sub: u64, data: *mut c_void) {
+    if sub != raw::REDISMODULE_SUBEVENT_CLIENT_CHANGE_DISCONNECTED {
+        return;
+    }
+    module::enter("a connection's end", |module| {
+        // SAFETY: this is what the event comes with, for the length of this call.
+        let info = unsafe { data.cast::<raw::RedisModuleClientInfoV1>().as_ref() };
+        let Some(client) = info.map(|info| info.id) else {
+            return;
+        };
+        match module.locks.try_borrow_mut() {
+            Ok(mut locks) => {
+                if !locks.closed(client) {
+                    return;
+                }
+            }
+            Err(_) => module.closed.borrow_mut().push(client),
+        }
+        // Without a look at the locks, which may be in the middle of a change.
+        module.timer.set(module.own(), Some(0), module::now());
     });
 }
 

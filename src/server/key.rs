@@ -1,11 +1,13 @@
 //! A key that is open: what stands there, and how it is written.
 
-use crate::lock::{LONGEST_OWNER, Ms, Stored};
+use std::ptr::null_mut;
+
+use crate::lock::{LONGEST_OWNER, Ms, Share, Stored};
 
 use super::api::{self, RawKey};
-use super::constants::{KEY_EMPTY, KEY_STRING, OK, READ, READ_WRITE};
+use super::constants::{KEY_EMPTY, KEY_STRING, KEY_ZSET, OK, READ, READ_WRITE};
 use super::context::Ctx;
-use super::text::Text;
+use super::text::{self, Text};
 
 /// What a key is opened for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,6 +16,29 @@ pub enum Purpose {
     Read,
     /// To change it.
     Write,
+}
+
+/// When a key is to expire.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Expiry {
+    /// Then.
+    At(Ms),
+    /// Never: somebody has put in a share without an end.
+    Never,
+}
+
+/// The server's word for no expiry.
+const NO_EXPIRY: i64 = -1;
+
+/// A share with this score.
+#[allow(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "the cast stops at either end, as it should"
+)]
+fn share(score: f64) -> Share {
+    let deadline = (score != f64::INFINITY).then_some(score as Ms);
+    Share { deadline }
 }
 
 /// An open key; closed when dropped. While it is open nothing but this may change the key.
@@ -34,7 +59,7 @@ impl Key {
     }
 
     /// What stands there. A key that was opened to be read and does not exist has no handle.
-    pub fn stored(&self) -> Stored<'_> {
+    pub fn stored(&self, marker: &Text) -> Stored<'_> {
         if self.raw.is_null() {
             return Stored::Nothing;
         }
@@ -42,7 +67,19 @@ impl Key {
         match unsafe { api::key_type(self.raw) } {
             KEY_EMPTY => Stored::Nothing,
             KEY_STRING => self.string(),
+            KEY_ZSET => self.sorted_set(marker),
             _ => Stored::NoLock,
+        }
+    }
+
+    fn sorted_set(&self, marker: &Text) -> Stored<'_> {
+        if self.score(marker) != Some(f64::INFINITY) {
+            return Stored::NoLock;
+        }
+        // SAFETY: the key is open.
+        let members = unsafe { api::value_length(self.raw) };
+        Stored::Shared {
+            count: members.saturating_sub(1),
         }
     }
 
@@ -66,7 +103,8 @@ impl Key {
 
     /// When it expires, if ever.
     pub fn deadline(&self) -> Option<Ms> {
-        if self.raw.is_null() {
+        // SAFETY: the key is open. Redis 8.2 would look for the value of a key that does not exist.
+        if self.raw.is_null() || unsafe { api::key_type(self.raw) } == KEY_EMPTY {
             return None;
         }
         // SAFETY: the key is open. The server answers -1 where there is no expiry.
@@ -82,8 +120,12 @@ impl Key {
         // SAFETY: the key is open for writing. Redis 8.0 to 8.6 lose count of the sizes of their
         // keys when a string's length is changed in place.
         unsafe {
-            let before = api::value_length(self.raw);
-            if before != 0 && before != value.len() {
+            let fits = match api::key_type(self.raw) {
+                KEY_EMPTY => true,
+                KEY_STRING => api::value_length(self.raw) == value.len(),
+                _ => false,
+            };
+            if !fits {
                 api::delete_key(self.raw);
             }
         }
@@ -99,6 +141,104 @@ impl Key {
                 std::ptr::copy_nonoverlapping(value.as_ptr(), start.cast(), len);
             }
         }
+    }
+
+    /// A member's score, if the key holds a sorted set with this member.
+    fn score(&self, member: &Text) -> Option<f64> {
+        if self.raw.is_null() {
+            return None;
+        }
+        let mut score = 0.0;
+        // SAFETY: the key is open, the member lives; the server refuses all but sorted sets.
+        let found = unsafe { api::zset_score(self.raw, member.raw(), &raw mut score) } == OK;
+        found.then_some(score)
+    }
+
+    /// An owner's share.
+    pub fn share_of(&self, owner: &Text) -> Option<Share> {
+        self.score(owner).map(share)
+    }
+
+    /// Walks through the members by their scores, for as long as `visit` answers yes.
+    pub fn each_share(&self, marker: &Text, visit: &mut dyn FnMut(&[u8], Share) -> bool) {
+        let (least, most) = (f64::NEG_INFINITY, f64::INFINITY);
+        // SAFETY: the key is open. The server refuses all but sorted sets. Each member that it gives
+        // us is ours, and given back by `Text`; the walk is ended before the key is closed.
+        unsafe {
+            if self.raw.is_null()
+                || api::zset_first_in_score_range(self.raw, least, most, 0, 0) != OK
+            {
+                return;
+            }
+            let mut goes_on = true;
+            while goes_on && api::zset_range_end_reached(self.raw) == 0 {
+                if let Some((member, score)) = self.current() {
+                    goes_on = member.is(marker) || visit(text::bytes(member.raw()), share(score));
+                }
+                api::zset_range_next(self.raw);
+            }
+            api::zset_range_stop(self.raw);
+        }
+    }
+
+    /// The latest end of all shares, if they all end.
+    fn latest(&self, marker: &Text) -> Option<Ms> {
+        let (least, most) = (f64::NEG_INFINITY, f64::INFINITY);
+        // SAFETY: as above.
+        unsafe {
+            if api::zset_last_in_score_range(self.raw, least, most, 0, 0) != OK {
+                return None;
+            }
+            let mut last = self.current();
+            if last.as_ref().is_some_and(|(member, _)| member.is(marker)) {
+                api::zset_range_prev(self.raw);
+                last = self.current();
+            }
+            api::zset_range_stop(self.raw);
+            last.and_then(|(_, score)| share(score).deadline)
+        }
+    }
+
+    /// The member that a walk has come to.
+    ///
+    /// # Safety
+    /// A walk must have been begun.
+    unsafe fn current(&self) -> Option<(Text, f64)> {
+        let mut score = 0.0;
+        // SAFETY: promised by our caller.
+        let member = unsafe { api::zset_range_current_element(self.raw, &raw mut score) };
+        (!member.is_null()).then(|| (Text::given(member), score))
+    }
+
+    /// Adds a member to the sorted set, or makes one of it.
+    pub fn add_share(&mut self, member: &Text, score: f64) {
+        // SAFETY: the key is open for writing and holds a sorted set or nothing; the member lives.
+        unsafe { api::zset_add(self.raw, score, member.raw(), null_mut()) };
+    }
+
+    /// Removes a member.
+    pub fn remove_share(&mut self, member: &Text) {
+        // SAFETY: the key is open for writing and holds a sorted set; the member lives.
+        unsafe { api::zset_rem(self.raw, member.raw(), null_mut()) };
+    }
+
+    /// Has the key expire with the last of its shares; says when that is, if it was not so before.
+    pub fn expire_with_last(&mut self, marker: &Text) -> Option<Expiry> {
+        let latest = self.latest(marker);
+        if latest == self.deadline() {
+            return None;
+        }
+        Some(match latest {
+            Some(latest) => {
+                self.expire_at(latest);
+                Expiry::At(latest)
+            }
+            None => {
+                // SAFETY: the key is open for writing.
+                unsafe { api::set_abs_expire(self.raw, NO_EXPIRY) };
+                Expiry::Never
+            }
+        })
     }
 
     /// Sets its expiry.

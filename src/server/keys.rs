@@ -4,13 +4,13 @@ use std::ffi::{CStr, c_int};
 
 use redis_module::raw;
 
-use crate::lock::{Db, Epoch, Keyspace, Ms, NameRef, Now, Stored};
+use crate::lock::{Db, Epoch, Keyspace, Ms, NameRef, Now, Share, Stored};
 
 use super::api;
 use super::audience::Announcement;
 use super::call;
 use super::context::Ctx;
-use super::key::{Key, Purpose};
+use super::key::{Expiry, Key, Purpose};
 use super::module::{self, Module};
 use super::replicate;
 use super::text::{self, Said, Text};
@@ -76,6 +76,27 @@ impl<'a> Keys<'a> {
             .get_or_insert_with(|| Open::new(ctx, authority, said.text(name.key), name.db))
     }
 
+    /// A shared lock ends with the last who holds it.
+    fn expire_with_last(&mut self, name: NameRef<'_>) {
+        let marker = &self.module.marker;
+        let open = self.open(name);
+        let Some(expiry) = open.key.expire_with_last(marker) else {
+            return;
+        };
+        let text = open.name.clone();
+        let event = match expiry {
+            Expiry::At(at) => {
+                replicate::pexpireat(self.ctx, &text, at);
+                c"expire"
+            }
+            Expiry::Never => {
+                replicate::persist(self.ctx, &text);
+                c"persist"
+            }
+        };
+        self.announce(name.db, &text, raw::REDISMODULE_NOTIFY_GENERIC, event);
+    }
+
     fn announce(&mut self, db: Db, name: &Text, class: c_int, event: &'static CStr) {
         if self.module.audience.hears(class) {
             self.announcements
@@ -112,11 +133,22 @@ impl Open {
 
 impl Keyspace for Keys<'_> {
     fn look(&mut self, name: NameRef<'_>) -> Stored<'_> {
-        self.open(name).key.stored()
+        let marker = &self.module.marker;
+        self.open(name).key.stored(marker)
     }
 
     fn deadline(&mut self, name: NameRef<'_>) -> Option<Ms> {
         self.open(name).key.deadline()
+    }
+
+    fn share_of(&mut self, name: NameRef<'_>, owner: &[u8]) -> Option<Share> {
+        let owner = self.said.text(owner);
+        self.open(name).key.share_of(&owner)
+    }
+
+    fn each_share(&mut self, name: NameRef<'_>, visit: &mut dyn FnMut(&[u8], Share) -> bool) {
+        let marker = &self.module.marker;
+        self.open(name).key.each_share(marker, visit);
     }
 
     fn hold(&mut self, name: NameRef<'_>, owner: &[u8], deadline: Ms) {
@@ -136,6 +168,51 @@ impl Keyspace for Keys<'_> {
         let text = open.name.clone();
         replicate::pexpireat(self.ctx, &text, deadline);
         self.announce(name.db, &text, raw::REDISMODULE_NOTIFY_GENERIC, c"expire");
+    }
+
+    fn share(&mut self, name: NameRef<'_>, owner: &[u8], deadline: Ms) {
+        let (owner, marker) = (self.said.text(owner), &self.module.marker);
+        let open = self.open(name);
+        let is_new = open.key.stored(marker) == Stored::Nothing;
+        if is_new {
+            open.key.add_share(marker, f64::INFINITY);
+        }
+        #[allow(clippy::cast_precision_loss, reason = "deadlines are below 2^53")]
+        open.key.add_share(&owner, deadline as f64);
+        let text = open.name.clone();
+        replicate::zadd(self.ctx, &text, is_new.then_some(marker), deadline, &owner);
+        self.announce(name.db, &text, raw::REDISMODULE_NOTIFY_ZSET, c"zadd");
+        self.expire_with_last(name);
+    }
+
+    fn unshare(&mut self, name: NameRef<'_>, owner: &[u8]) {
+        let owner = self.said.text(owner);
+        let open = self.open(name);
+        open.key.remove_share(&owner);
+        let text = open.name.clone();
+        replicate::zrem(self.ctx, &text, &owner);
+        self.announce(name.db, &text, raw::REDISMODULE_NOTIFY_ZSET, c"zrem");
+        self.expire_with_last(name);
+    }
+
+    fn unshare_over(&mut self, name: NameRef<'_>, now: Now) {
+        let marker = &self.module.marker;
+        let open = self.open(name);
+        let mut over = Vec::new();
+        open.key.each_share(marker, &mut |owner, share| {
+            let is_over = share.deadline.is_some_and(|deadline| deadline < now.ms());
+            if is_over {
+                over.push(Text::new(owner));
+            }
+            is_over
+        });
+        for owner in &over {
+            open.key.remove_share(owner);
+        }
+        let text = open.name.clone();
+        replicate::zremrangebyscore(self.ctx, &text, now.ms());
+        let class = raw::REDISMODULE_NOTIFY_ZSET;
+        self.announce(name.db, &text, class, c"zremrangebyscore");
     }
 
     fn remove(&mut self, name: NameRef<'_>) {
@@ -161,8 +238,9 @@ impl Keyspace for Keys<'_> {
     fn may_write(&mut self, name: NameRef<'_>) -> bool {
         match self.authority {
             Authority::Reader => false,
-            Authority::Writer => true,
-            Authority::Ourselves => {
+            // The server has not been asked about a key that only somebody who waits has named.
+            Authority::Writer if self.said.names(name.key) => true,
+            Authority::Writer | Authority::Ourselves => {
                 let name = self.open(name).name.clone();
                 // The server may change the key while it is asked, so it is not open then.
                 self.open = None;

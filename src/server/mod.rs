@@ -21,6 +21,7 @@ mod key;
 mod keys;
 mod load;
 mod module;
+mod places;
 mod refusals;
 mod replicate;
 mod reply;

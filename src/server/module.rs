@@ -6,7 +6,7 @@ use std::ffi::c_char;
 use std::ptr::null;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use crate::lock::{Locks, Name, Now, Secret, Ticket, Turn};
+use crate::lock::{Locks, Name, Now, SHARED_MARKER, Secret, Ticket, Turn};
 
 use super::api::{self, RawCtx, RawString};
 use super::audience::{Announcement, Audience};
@@ -39,6 +39,10 @@ pub struct Module {
     pub jobs: Cell<u32>,
     /// Has the server been asked to tell us of new values?
     pub hears_of_values: Cell<bool>,
+    /// Has the server been asked to tell us of connections that close?
+    pub hears_of_ends: Cell<bool>,
+    /// Connections that have closed in the middle of a change to the locks.
+    pub closed: RefCell<Vec<u64>>,
     /// What server this is.
     pub server: Server,
     /// Who hears what we announce.
@@ -58,6 +62,8 @@ pub struct Module {
     pub room: Cell<Vec<Announcement>>,
     /// A word that every grant is replicated with.
     pub pxat: Text,
+    /// What tells shared locks from other sorted sets.
+    pub marker: Text,
     /// Our own context: the only one that is good for writing outside of a command.
     own: *mut RawCtx,
 }
@@ -94,6 +100,8 @@ pub fn install(ctx: Ctx<'_>, server: Server) {
         job_ahead: Cell::new(false),
         jobs: Cell::new(0),
         hears_of_values: Cell::new(false),
+        hears_of_ends: Cell::new(false),
+        closed: RefCell::default(),
         server,
         audience: Audience::of(ctx),
         epochs: Epochs::default(),
@@ -103,6 +111,7 @@ pub fn install(ctx: Ctx<'_>, server: Server) {
         announcing: Cell::new((null(), null())),
         room: Cell::default(),
         pxat: Text::new(b"PXAT"),
+        marker: Text::new(SHARED_MARKER),
         own,
     };
     // SAFETY: the module is being loaded, so nothing of ours runs.
@@ -176,6 +185,7 @@ impl Module {
             .take()
             .into_iter()
             .for_each(|name| locks.note(name));
+        (self.closed.take().into_iter()).for_each(|client| _ = locks.closed(client));
         locks
     }
 
@@ -206,12 +216,16 @@ impl Module {
 
     /// Does nobody wait, and is nothing to be done?
     fn is_idle(&self) -> bool {
-        self.locks.borrow().is_idle() && self.touched.borrow().is_empty() && !self.timer.is_set()
+        self.locks.borrow().is_idle() && self.has_no_notes() && !self.timer.is_set()
+    }
+
+    fn has_no_notes(&self) -> bool {
+        self.touched.borrow().is_empty() && self.closed.borrow().is_empty()
     }
 
     /// Sets the timer to when something is due next.
     pub fn set_timer(&self, now: Now) {
-        let due = if self.touched.borrow().is_empty() || self.job_ahead.get() {
+        let due = if self.has_no_notes() || self.job_ahead.get() {
             self.locks.borrow().next_due()
         } else {
             Some(0)

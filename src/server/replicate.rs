@@ -1,6 +1,8 @@
 //! What replicas, the append-only file, transactions and caches are told of a change: the server's own
 //! commands, with nothing in them that depends on when they are run.
 
+use std::ffi::CStr;
+
 use super::api;
 use super::context::Ctx;
 use super::text::Text;
@@ -51,13 +53,97 @@ pub fn pexpireat(ctx: Ctx<'_>, name: &Text, at: Ms) {
     }
 }
 
+/// `PERSIST name`
+pub fn persist(ctx: Ctx<'_>, name: &Text) {
+    alone(ctx, c"PERSIST", name);
+}
+
+/// `ZADD name [inf marker] at owner`
+pub fn zadd(ctx: Ctx<'_>, name: &Text, marker: Option<&Text>, at: Ms, owner: &Text) {
+    modified(ctx, name);
+    let mut room = [0; DIGITS];
+    let at = digits(at, &mut room);
+    let Some(replicate) = api::replicate() else {
+        return;
+    };
+    // SAFETY: the context and the strings live, and the formats ask for what follows them.
+    unsafe {
+        let (raw, zadd) = (ctx.raw(), c"ZADD".as_ptr());
+        match marker {
+            Some(marker) => replicate(
+                raw,
+                zadd,
+                c"scsbs".as_ptr(),
+                name.raw(),
+                c"inf".as_ptr(),
+                marker.raw(),
+                at.as_ptr(),
+                at.len(),
+                owner.raw(),
+            ),
+            None => replicate(
+                raw,
+                zadd,
+                c"sbs".as_ptr(),
+                name.raw(),
+                at.as_ptr(),
+                at.len(),
+                owner.raw(),
+            ),
+        };
+    }
+}
+
+/// `ZREM name owner`
+pub fn zrem(ctx: Ctx<'_>, name: &Text, owner: &Text) {
+    modified(ctx, name);
+    if let Some(replicate) = api::replicate() {
+        // SAFETY: the context and the strings live, and the format asks for two strings.
+        unsafe {
+            replicate(
+                ctx.raw(),
+                c"ZREM".as_ptr(),
+                c"ss".as_ptr(),
+                name.raw(),
+                owner.raw(),
+            );
+        }
+    }
+}
+
+/// `ZREMRANGEBYSCORE name -inf (before`
+pub fn zremrangebyscore(ctx: Ctx<'_>, name: &Text, before: Ms) {
+    modified(ctx, name);
+    let before = format!("({before}");
+    if let Some(replicate) = api::replicate() {
+        // SAFETY: the context and the string live, and the format asks for a string, a text, and
+        // bytes with their number.
+        unsafe {
+            replicate(
+                ctx.raw(),
+                c"ZREMRANGEBYSCORE".as_ptr(),
+                c"scb".as_ptr(),
+                name.raw(),
+                c"-inf".as_ptr(),
+                before.as_ptr(),
+                before.len(),
+            );
+        }
+    }
+}
+
 /// `DEL name`
 pub fn del(ctx: Ctx<'_>, name: &Text) {
+    alone(ctx, c"DEL", name);
+}
+
+/// A command that names a key and nothing else.
+fn alone(ctx: Ctx<'_>, command: &CStr, name: &Text) {
     modified(ctx, name);
     if let Some(replicate) = api::replicate() {
         // SAFETY: the context and the string live, and the format asks for a string.
         unsafe {
-            replicate(ctx.raw(), c"DEL".as_ptr(), c"s".as_ptr(), name.raw());
+            replicate(ctx.raw(), command.as_ptr(), c"s".as_ptr(), name.raw());
         }
     }
 }

@@ -25,6 +25,17 @@ impl Text {
         Self::Own(Rc::new(OwnText(raw)))
     }
 
+    /// A string that the server has given to us.
+    pub fn given(raw: *mut RawString) -> Self {
+        Self::Own(Rc::new(OwnText(raw)))
+    }
+
+    /// Are they the same bytes?
+    pub fn is(&self, other: &Self) -> bool {
+        // SAFETY: both live as long as we have them, and strings don't change.
+        unsafe { bytes(self.raw()) == bytes(other.raw()) }
+    }
+
     /// The server's own handle of it.
     pub fn raw(&self) -> *mut RawString {
         match self {
@@ -49,9 +60,16 @@ pub struct Said<'a> {
     pub strings: &'a [*mut RawString],
     /// The bytes of each.
     pub words: &'a [&'a [u8]],
+    /// Those of them that are keys.
+    pub keys: &'a [&'a [u8]],
 }
 
 impl Said<'_> {
+    /// Is this one of the keys? By its bytes: it may have been kept since another command.
+    pub fn names(self, key: &[u8]) -> bool {
+        self.keys.contains(&key)
+    }
+
     /// The server's own string, if these bytes are one of the words; else one that we make.
     pub fn text(self, bytes: &[u8]) -> Text {
         (self.words.iter().zip(self.strings))

@@ -38,6 +38,11 @@ impl Server {
         matches!(self, Self::Redis(version) if version >= (8, 4))
     }
 
+    /// May a user be kept from entering a database? The server tells a module nothing of it.
+    pub fn has_rights_to_databases(self) -> bool {
+        matches!(self, Self::Valkey(version) if version >= (9, 1))
+    }
+
     /// When a client is woken, does its answer go straight into what it will read? Redis 7.4 asks
     /// for the answer only when it delivers it; Valkey 8 asks at once, but drops it if the client
     /// is unblocked by somebody else before the end of the loop's turn.

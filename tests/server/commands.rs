@@ -1,16 +1,7 @@
 //! What each command answers, and what it leaves in the key.
 
 use crate::support::*;
-use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
-
-const COMMANDS: [&str; 5] = [
-    "lock.acquire",
-    "lock.release",
-    "lock.renew",
-    "lock.check",
-    "lock.info",
-];
 
 /// What stands under a key, whatever it is, and until when.
 fn state(client: &mut Client, key: &str) -> (Value, Value) {
@@ -388,9 +379,15 @@ fn what_is_no_lock_is_refused_and_left_as_it_was() {
                 args!["LOCK.ACQUIRE", "k", "a", LONG],
                 args!["LOCK.ACQUIRE", "k", "*", LONG],
                 args!["LOCK.ACQUIRE", "k", "a", LONG, "BLOCK", 0],
+                args!["LOCK.ACQUIRE", "k", "a", LONG, "SHARED"],
+                args!["LOCK.ACQUIRE", "k", "a", LONG, "LIMIT", 5, "BLOCK", 0],
+                args!["LOCK.ACQUIRE", "k", "a", LONG, "SESSION"],
                 args!["LOCK.RELEASE", "k", "a"],
                 args!["LOCK.RENEW", "k", "a", LONG],
                 args!["LOCK.CHECK", "k", "a"],
+                args!["LOCK.MACQUIRE", 1, "k", "a", LONG],
+                args!["LOCK.MRELEASE", 1, "k", "a"],
+                args!["LOCK.MRENEW", 1, "k", "a", LONG],
                 args!["LOCK.INFO", "k"],
             ] {
                 let answer = client.run(&command);
@@ -416,7 +413,6 @@ fn bad_input_gets_one_clear_error_and_changes_nothing() {
     const OWNER: &str = "ERR owner must be 1 to 1024 bytes";
     let expire = |name: &str| format!("ERR invalid expire time in '{name}' command");
     let arity = |name: &str| format!("ERR wrong number of arguments for '{name}' command");
-    let refused = |word: &str| format!("ERR {word} is not supported yet");
     let long = "x".repeat(1025);
 
     let mut table: Vec<(Command, String)> = Vec::new();
@@ -502,33 +498,29 @@ fn bad_input_gets_one_clear_error_and_changes_nothing() {
         command.extend(words);
         table.push((command, SYNTAX.into()));
     }
-    for (words, word) in [
-        (args!["SHARED"], "SHARED"),
-        (args!["shared"], "SHARED"),
-        (args!["LIMIT", 3], "LIMIT"),
-        (args!["Limit", 3, "bLOCK", 0], "LIMIT"),
-        (args!["SESSION"], "SESSION"),
-        (args!["BLOCK", 5, "SESSION"], "SESSION"),
-        (args!["session", "BLOCK", 5], "SESSION"),
-        (args!["BLOCK", 0, "SHARED"], "SHARED"),
-        (args!["SHARED", "BLOCK", 0], "SHARED"),
-    ] {
-        let mut command = args!["LOCK.ACQUIRE", "k", "a", LONG];
-        command.extend(words);
-        table.push((command, refused(word)));
-    }
     for limit in ["0", "-1", "x", "1.5", ""] {
         table.push((
             args!["LOCK.ACQUIRE", "k", "a", LONG, "LIMIT", limit],
             INTEGER.into(),
         ));
     }
-    for (name, most) in COMMANDS
-        .iter()
-        .zip([None, Some(2), Some(3), Some(2), Some(1)])
-    {
+    for command in [
+        args!["LOCK.ACQUIRE", "k", "@lock:shared", LONG],
+        args!["LOCK.RELEASE", "k", "@lock:shared"],
+        args!["LOCK.RENEW", "k", "@lock:shared", LONG],
+        args!["LOCK.CHECK", "k", "@lock:shared"],
+    ] {
+        table.push((command, "ERR owner is reserved".into()));
+    }
+    for (name, most) in [
+        ("lock.acquire", None),
+        ("lock.release", Some(2)),
+        ("lock.renew", Some(3)),
+        ("lock.check", Some(2)),
+        ("lock.info", Some(1)),
+    ] {
         let right = args![name, "k", "a", LONG];
-        let least = if *name == "lock.acquire" {
+        let least = if name == "lock.acquire" {
             3
         } else {
             most.unwrap()
@@ -569,6 +561,31 @@ fn bad_input_gets_one_clear_error_and_changes_nothing() {
         assert_eq!(holder.is_nil(), held_by.is_none());
     }
     assert_eq!(cmd!(client, "DBSIZE"), 1);
+}
+
+#[test]
+fn the_words_after_the_ttl_may_be_written_in_any_case_and_order() {
+    let server = Server::start();
+    let mut client = server.client();
+    for (words, kind) in [
+        (args!["SHARED"], "shared"),
+        (args!["sHaReD", "bLOCK", 0], "shared"),
+        (args!["BLOCK", 5, "SHARED", "SESSION"], "shared"),
+        (args!["LIMIT", 3], "shared"),
+        (args!["Limit", "9223372036854775807", "session"], "shared"),
+        (args!["SESSION", "BLOCK", 0, "limit", 1], "shared"),
+        (args!["session"], "exclusive"),
+        (args!["SESSION", "BLOCK", 0], "exclusive"),
+        (args!["BLOCK", 0, "Session"], "exclusive"),
+    ] {
+        let mut holder = server.client();
+        for name in [args!["LOCK.ACQUIRE", "k"], args!["LOCK.MACQUIRE", 1, "k"]] {
+            let command = [name, args!["a", LONG], words.clone()].concat();
+            holder.run(&command).fence();
+            assert_eq!(cmd!(client, "LOCK.INFO", "k")["mode"], kind, "{words:?}");
+            client.release("k", "a");
+        }
+    }
 }
 
 #[test]
@@ -876,209 +893,6 @@ fn keyspace_events_are_those_of_the_native_commands() {
 }
 
 #[test]
-fn the_server_describes_the_commands() {
-    let server = Server::start();
-    let mut client = server.client3();
-    let has_categories = server.version().is_at_least((7, 2), (7, 2));
-    let table = [
-        (
-            "lock.acquire",
-            -4,
-            &["write", "denyoom", "fast", "blocking"][..],
-            &["RW", "access", "update"][..],
-        ),
-        (
-            "lock.release",
-            3,
-            &["write", "fast"],
-            &["RW", "access", "delete"],
-        ),
-        (
-            "lock.renew",
-            4,
-            &["write", "fast"],
-            &["RW", "access", "update"],
-        ),
-        ("lock.check", 3, &["readonly", "fast"], &["RO", "access"]),
-        ("lock.info", 2, &["readonly"], &["RO", "access"]),
-    ];
-    for (name, arity, flags, key_flags) in table {
-        let info = &cmd!(client, "COMMAND", "INFO", name)[0];
-        assert_eq!(info[0], name);
-        assert_eq!(info[1], arity, "{name}");
-        let texts =
-            |value: &Value| -> BTreeSet<String> { value.items().iter().map(Value::text).collect() };
-        let mut ours = texts(&info[2]);
-        ours.remove("module");
-        let expected: BTreeSet<_> = flags.iter().map(|flag| flag.to_string()).collect();
-        assert_eq!(ours, expected, "{name}");
-        assert_eq!(info.items()[3..6], [1, 1, 1].map(Value::Int), "{name}");
-        // Redis 7.0 knows no categories of modules' commands.
-        if has_categories {
-            let mut expected = BTreeSet::new();
-            for (flag, category) in [
-                ("write", "@write"),
-                ("readonly", "@read"),
-                ("fast", "@fast"),
-                ("blocking", "@blocking"),
-            ] {
-                if flags.contains(&flag) {
-                    expected.insert(category.to_owned());
-                }
-            }
-            if !flags.contains(&"fast") {
-                expected.insert("@slow".to_owned());
-            }
-            assert_eq!(texts(&info[6]), expected, "{name}");
-        }
-        assert_eq!(info[8].items().len(), 1, "{name}: one key specification");
-        let spec = &info[8][0];
-        let spec_flags = texts(&spec["flags"]);
-        for flag in key_flags.iter().filter(|flag| **flag != "access") {
-            assert!(spec_flags.contains(*flag), "{name}: {spec:?}");
-        }
-        assert!(!spec_flags.contains("incomplete"), "{name}: {spec:?}");
-        assert_eq!(spec["begin_search"]["spec"]["index"], 1, "{name}");
-        assert_eq!(spec["find_keys"]["type"], "range", "{name}");
-        assert_eq!(spec["find_keys"]["spec"]["lastkey"], 0, "{name}");
-
-        let docs = cmd!(client, "COMMAND", "DOCS", name);
-        let docs = &docs[name];
-        for field in ["summary", "since", "group", "complexity", "module"] {
-            assert!(!docs[field].text().is_empty(), "{name}: {field}");
-        }
-        assert_eq!(docs["group"], "module");
-        assert_eq!(docs["module"], "lock");
-        assert!(docs["summary"].text().ends_with('.'));
-        let arguments = docs["arguments"].items();
-        for argument in arguments {
-            assert!(!argument["name"].text().is_empty() && !argument["type"].text().is_empty());
-        }
-        assert_eq!(arguments[0]["type"], "key");
-        assert_eq!(arguments[0]["key_spec_index"], 0);
-        let named: Vec<_> = arguments
-            .iter()
-            .map(|argument| argument["name"].text())
-            .collect();
-        let types: Vec<_> = arguments
-            .iter()
-            .map(|argument| argument["type"].text())
-            .collect();
-        let needed = arguments
-            .iter()
-            .filter(|argument| argument.field("flags").is_none())
-            .count();
-        assert_eq!(
-            needed + 1,
-            usize::try_from(arity.abs()).unwrap(),
-            "{name}: {named:?}"
-        );
-        match name {
-            "lock.info" => assert_eq!(named, ["key"]),
-            "lock.check" | "lock.release" => assert_eq!(named, ["key", "owner"]),
-            "lock.renew" => assert_eq!(named, ["key", "owner", "ttl"]),
-            _ => {
-                assert_eq!(named[..3], ["key", "owner", "ttl"]);
-                assert_eq!(types[..4], ["key", "string", "integer", "integer"]);
-                assert_eq!(arguments[3]["token"], "BLOCK");
-                assert_eq!(arguments[3]["flags"], ["optional"]);
-            }
-        }
-
-        let call = args!["k", "a", LONG, "BLOCK", 0];
-        let words = if arity < 0 { call.len() } else { needed };
-        let mut getkeys = args!["COMMAND", "GETKEYS", name];
-        getkeys.extend_from_slice(&call[..words]);
-        assert_eq!(client.run(&getkeys), ["k"], "{name}");
-        getkeys[1] = b"GETKEYSANDFLAGS".to_vec();
-        let answer = client.run(&getkeys);
-        assert_eq!(answer[0][0], "k", "{name}");
-        assert!(
-            texts(&answer[0][1]).contains(key_flags[0]),
-            "{name}: {answer:?}"
-        );
-    }
-}
-
-#[test]
-fn the_server_counts_and_lists_the_commands() {
-    let server = Server::start();
-    let mut client = server.client();
-    let listed = cmd!(client, "COMMAND", "LIST", "FILTERBY", "MODULE", "lock");
-    let listed: BTreeSet<_> = listed.items().iter().map(Value::text).collect();
-    let mut all: BTreeSet<_> = COMMANDS.map(str::to_owned).into();
-    all.insert("lock.guard".to_owned());
-    assert_eq!(listed, all);
-    let with = cmd!(client, "COMMAND", "COUNT").int();
-    assert_eq!(cmd!(client, "MODULE", "UNLOAD", "lock"), "OK");
-    assert_eq!(cmd!(client, "COMMAND", "COUNT"), with - 6);
-}
-
-#[test]
-fn access_control_knows_the_keys_and_kinds_of_the_commands() {
-    let server = Server::start();
-    let mut admin = server.client();
-    let mut as_user = |rules: Command| {
-        let mut rule = args!["ACL", "SETUSER", "user", "reset", "on", "nopass"];
-        rule.extend(rules);
-        assert_eq!(admin.run(&rule), "OK");
-        let mut client = server.client();
-        assert_eq!(cmd!(client, "AUTH", "user", "any"), "OK");
-        client
-    };
-    let calls = |key: &str| {
-        [
-            args!["LOCK.ACQUIRE", key, "a", LONG],
-            args!["LOCK.RENEW", key, "a", LONG],
-            args!["LOCK.CHECK", key, "a"],
-            args!["LOCK.INFO", key],
-            args!["LOCK.RELEASE", key, "a"],
-        ]
-    };
-    /// What each of the calls above may do.
-    fn allowed(client: &mut Client, calls: [Command; 5]) -> [bool; 5] {
-        calls.map(|call| {
-            let answer = client.run(&call);
-            assert!(
-                answer.is_error("NOPERM") || !answer.is_error(""),
-                "{answer:?}"
-            );
-            !answer.is_error("")
-        })
-    }
-    let mut client = as_user(args!["~a:*", "+@all"]);
-    assert_eq!(allowed(&mut client, calls("a:1")), [true; 5]);
-    assert_eq!(allowed(&mut client, calls("b")), [false; 5]);
-    let reads_only = [false, false, true, true, false];
-    let mut client = as_user(args!["%R~*", "+@all"]);
-    assert_eq!(allowed(&mut client, calls("b")), reads_only);
-    let mut client = as_user(args!["~*", "+lock.acquire", "+lock.release"]);
-    assert_eq!(
-        allowed(&mut client, calls("b")),
-        [true, false, false, false, true]
-    );
-    let mut client = as_user(args!["%W~*", "+@all"]);
-    assert_eq!(
-        allowed(&mut client, calls("b"))[2..4],
-        [false, false],
-        "who may only write can't look"
-    );
-    // Redis 7.0 knows no categories of modules' commands.
-    if server.version().is_at_least((7, 2), (7, 2)) {
-        let mut client = as_user(args!["~*", "+@all", "-@write"]);
-        assert_eq!(allowed(&mut client, calls("b")), reads_only);
-        let mut client = as_user(args!["~*", "+@read"]);
-        assert_eq!(allowed(&mut client, calls("b")), reads_only);
-        let mut client = as_user(args!["~*", "+@all", "-@blocking"]);
-        assert_eq!(
-            allowed(&mut client, calls("b")),
-            [false, true, true, true, true]
-        );
-    }
-    assert_eq!(cmd!(server.client(), "EXISTS", "b"), 0);
-}
-
-#[test]
 fn scripts_that_only_read_may_check_and_nothing_else() {
     let server = Server::start();
     let mut client = server.client();
@@ -1095,9 +909,19 @@ fn scripts_that_only_read_may_check_and_nothing_else() {
         args!["LOCK.ACQUIRE", "a", LONG],
         args!["LOCK.RELEASE", "a"],
         args!["LOCK.RENEW", "a", LONG],
+        args!["LOCK.ACQUIRE", "a", LONG, "SHARED"],
     ] {
         assert!(run("EVAL_RO", words.clone()).is_error("ERR"), "{words:?}");
         assert_eq!(run("EVAL", args!["LOCK.CHECK", "b"]), Value::Nil);
+    }
+    let counted = "return redis.call(ARGV[1], 1, KEYS[1], unpack(ARGV, 2))";
+    for words in [
+        args!["LOCK.MACQUIRE", "a", LONG],
+        args!["LOCK.MRELEASE", "a"],
+        args!["LOCK.MRENEW", "a", LONG],
+    ] {
+        let command = [args!["EVAL_RO", counted, 1, "k"], words].concat();
+        assert!(server.client().run(&command).is_error("ERR"), "{command:?}");
     }
     assert_eq!(run("EVAL", args!["LOCK.RENEW", "a", LONG]), 1);
     assert_eq!(run("EVAL", args!["LOCK.RELEASE", "a"]), 1);

@@ -14,10 +14,15 @@
 
 mod cluster;
 mod commands;
+mod deadlock;
+mod described;
 mod guard;
 mod harness;
 mod persistence;
 mod replication;
+mod session;
+mod several;
+mod sharing;
 mod support;
 mod trouble;
 mod waiting;

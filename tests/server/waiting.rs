@@ -221,18 +221,11 @@ fn client_unblock_ends_a_wait_with_nil_or_with_an_error() {
 
 /// Sends these commands at once, in a transaction if `together`, and hands back their answers.
 fn at_once(client: &mut Client, together: bool, commands: &[Vec<Vec<u8>>]) -> Vec<Value> {
-    if !together {
-        return client.pipeline(commands);
+    if together {
+        client.transaction(commands)
+    } else {
+        client.pipeline(commands)
     }
-    let mut transaction = vec![args!["MULTI"]];
-    transaction.extend_from_slice(commands);
-    transaction.push(args!["EXEC"]);
-    client
-        .pipeline(&transaction)
-        .pop()
-        .unwrap()
-        .items()
-        .to_vec()
 }
 
 /// All that this client has been told, once it is no longer blocked.

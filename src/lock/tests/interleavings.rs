@@ -15,7 +15,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use counts::Counts;
 use random::Random;
-use steps::Step;
+use steps::{Kind, Step};
 use world::World;
 
 use super::simulated::{Answers, Flavour};
@@ -44,8 +44,8 @@ fn history(seed: u64) -> History {
         in_cluster: random.one_in(4),
     };
     // Rare things are left out of half of the histories, so that long waits and long lines come about.
-    let rough = random.one_in(2);
-    let steps = (0..STEPS).map(|_| steps::any(&mut random, rough)).collect();
+    let kind = Kind::any(&mut random);
+    let steps = (0..STEPS).map(|_| steps::any(&mut random, kind)).collect();
     History { flavour, steps }
 }
 

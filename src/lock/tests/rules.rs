@@ -1,22 +1,34 @@
 //! Single rules, one short history each. Owners are `ann`, `ben` and `cid`; `LOCK` is what they want.
 
+mod circles;
 mod handing_over;
 mod hearing;
 mod holding;
 mod refusing;
 mod remembering;
+mod sessions;
+mod several;
+mod sharing;
+mod upgrading;
 mod waiting;
 
 use crate::lock::fencing::Fence;
-use crate::lock::{Acquired, Ms, Patience, Ticket};
+use crate::lock::{Acquired, Mode, Ms, NotALock, Patience, Refusal, Ticket};
 
-use super::simulated::{Answers, Content, Flavour, Key, Lock, Owner, START, Server, Told, Write};
+use super::simulated::{
+    Answers, Content, Flavour, Key, Lock, Owner, Plea, START, Server, Told, Write,
+};
 
 const LOCK: Lock = (0, "lock");
-const LOCKS: [Lock; 3] = [LOCK, (0, "other"), (1, "lock")];
+const LOCKS: [Lock; 4] = [LOCK, OTHER, (1, "lock"), THIRD];
+const OTHER: Lock = (0, "other");
+const THIRD: Lock = (0, "third");
 
 /// Something that may be done to a server, in a table of such things.
 type Deed = fn(&mut Server);
+
+/// Something that may befall a client that waits.
+type Fate = fn(&mut Server, Ticket);
 
 fn server() -> Server {
     server_like(Flavour::default())
@@ -48,11 +60,46 @@ fn no_lock(deadline: Option<Ms>) -> Key {
     }
 }
 
+/// A request for a lock alone, for 100 ms. It comes by a connection of its own.
+fn alone(owner: Owner) -> Plea {
+    Plea {
+        owner,
+        ttl: 100,
+        mode: Mode::Exclusive,
+        patience: Patience::Try,
+        client: 0,
+        session: false,
+    }
+}
+
+/// The same, for a share.
+fn sharing(owner: Owner) -> Plea {
+    Plea {
+        mode: Mode::Shared,
+        ..alone(owner)
+    }
+}
+
+/// The same, while fewer than so many others have one.
+fn limited(owner: Owner, most: u64) -> Plea {
+    Plea {
+        mode: Mode::Limit(most),
+        ..alone(owner)
+    }
+}
+
 /// What is asked of a server in one line.
 trait Plain {
     fn gets(&mut self, owner: Owner, ttl: Ms) -> Fence;
     fn waits(&mut self, owner: Owner, ttl: Ms) -> Ticket;
     fn waits_for(&mut self, ms: Ms, owner: Owner, ttl: Ms) -> Ticket;
+    fn asks(&mut self, locks: &[Lock], plea: Plea) -> Result<Acquired, Refusal>;
+    fn takes(&mut self, locks: &[Lock], plea: Plea) -> Fence;
+    /// It waits for ever, if it is not to wait for so long.
+    fn queues(&mut self, locks: &[Lock], plea: Plea) -> Ticket;
+    /// It would wait for ever.
+    fn is_refused(&mut self, locks: &[Lock], plea: Plea) -> bool;
+    fn holders_of(&self, lock: Lock) -> Vec<(String, Option<Ms>)>;
     /// The clock goes to so long after the beginning, and what is due by then is done.
     fn at(&mut self, ms: Ms);
     /// The same, but the server does nothing.
@@ -82,6 +129,58 @@ impl Plain for Server {
             Ok(Acquired::Waiting(ticket)) => ticket,
             other => panic!("{owner}: {other:?}"),
         }
+    }
+
+    fn asks(&mut self, locks: &[Lock], plea: Plea) -> Result<Acquired, Refusal> {
+        let client = match plea.client {
+            0 => self.connect(),
+            client => client,
+        };
+        self.acquire_all(locks, Plea { client, ..plea })
+    }
+
+    fn takes(&mut self, locks: &[Lock], plea: Plea) -> Fence {
+        match self.asks(locks, plea) {
+            Ok(Acquired::Held(fence)) => fence,
+            other => panic!("{}: {other:?}", plea.owner),
+        }
+    }
+
+    fn queues(&mut self, locks: &[Lock], plea: Plea) -> Ticket {
+        let patience = match plea.patience {
+            Patience::Try => Patience::Forever,
+            patience => patience,
+        };
+        match self.asks(locks, Plea { patience, ..plea }) {
+            Ok(Acquired::Waiting(ticket)) => ticket,
+            other => panic!("{}: {other:?}", plea.owner),
+        }
+    }
+
+    fn is_refused(&mut self, locks: &[Lock], plea: Plea) -> bool {
+        let patience = Patience::Forever;
+        match self.asks(locks, Plea { patience, ..plea }) {
+            Err(Refusal::Deadlock(_)) => true,
+            Ok(Acquired::Waiting(_)) => false,
+            other => panic!("{}: {other:?}", plea.owner),
+        }
+    }
+
+    /// In the order of their names; those whose hold is over are not among them.
+    fn holders_of(&self, lock: Lock) -> Vec<(String, Option<Ms>)> {
+        let key = (self.keys.get(lock)).filter(|_| !self.keys.is_expired(lock));
+        let Some(key) = key else { return Vec::new() };
+        let holders = match &key.content {
+            Content::Token(owner) => vec![(owner.clone(), key.deadline)],
+            content => content.shares().into_iter().flatten().collect(),
+        };
+        (holders.into_iter())
+            .filter(|(_, until)| until.is_none_or(|until| until >= self.now().ms()))
+            .map(|(owner, until)| {
+                let owner = String::from_utf8_lossy(&owner).into_owned();
+                (owner, until.map(|until| until - START))
+            })
+            .collect()
     }
 
     fn at(&mut self, ms: Ms) {
@@ -125,6 +224,14 @@ impl Plain for Server {
 
 fn held(owner: &str, until: Ms) -> Option<(String, Option<Ms>)> {
     Some((owner.to_owned(), Some(until)))
+}
+
+/// Those who hold a lock, each until so long after the beginning.
+fn all<const N: usize>(holders: [(&str, Ms); N]) -> Vec<(String, Option<Ms>)> {
+    let holders = holders.into_iter();
+    holders
+        .map(|(owner, until)| (owner.to_owned(), Some(until)))
+        .collect()
 }
 
 /// All that was written since the last time.

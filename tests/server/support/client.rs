@@ -71,6 +71,16 @@ impl Client {
         commands.iter().map(|_| self.answer()).collect()
     }
 
+    /// Runs all commands in one transaction, sent in one write, and hands back what EXEC answers.
+    #[track_caller]
+    pub fn transaction(&mut self, commands: &[Command]) -> Vec<Value> {
+        let mut transaction = vec![vec![b"MULTI".to_vec()]];
+        transaction.extend_from_slice(commands);
+        transaction.push(vec![b"EXEC".to_vec()]);
+        let mut answers = self.pipeline(&transaction);
+        answers.pop().expect("EXEC is answered").items().to_vec()
+    }
+
     /// Sends all commands in one write.
     #[track_caller]
     pub fn send_pipeline(&mut self, commands: &[Command]) {

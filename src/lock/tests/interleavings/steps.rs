@@ -1,13 +1,34 @@
 //! What may be done to a server. A step is plain data and makes sense after any other, so that a
 //! history can be replayed, and shortened.
 
-use crate::lock::Ms;
 use crate::lock::tests::simulated::{Lock, Owner};
+use crate::lock::{Mode, Ms};
 
 use super::random::Random;
 
-pub const LOCKS: [Lock; 4] = [(0, "a"), (0, "b"), (1, "a"), (1, "b")];
-pub const OWNERS: [Owner; 4] = ["ann", "ben", "cid", "dot"];
+pub const LOCKS: [Lock; 6] = [(0, "a"), (0, "b"), (0, "c"), (1, "a"), (1, "b"), (1, "c")];
+pub const OWNERS: [Owner; 5] = ["ann", "ben", "cid", "dot", "eve"];
+
+/// How many connections come back to ask again. Every other request comes by a new one.
+pub const REGULARS: usize = 4;
+
+/// Which locks a command names, in this order; all are of one database.
+#[derive(Clone, Copy, Debug)]
+pub enum Which {
+    One(Lock),
+    Two(Lock, Lock),
+    Three(Lock, Lock, Lock),
+}
+
+impl Which {
+    pub fn locks(self) -> Vec<Lock> {
+        match self {
+            Self::One(one) => vec![one],
+            Self::Two(one, two) => vec![one, two],
+            Self::Three(one, two, three) => vec![one, two, three],
+        }
+    }
+}
 
 /// Whose name a command bears.
 #[derive(Clone, Copy, Debug)]
@@ -39,20 +60,28 @@ pub enum Mark {
 #[derive(Clone, Copy, Debug)]
 pub enum Step {
     Acquire {
-        lock: Lock,
+        which: Which,
         who: Who,
         ttl: Ms,
+        mode: Mode,
         wait: Wait,
         blockable: bool,
+        /// By one of the regulars' connections.
+        by: Option<usize>,
+        session: bool,
     },
     Release {
-        lock: Lock,
+        which: Which,
         who: Who,
     },
     Renew {
-        lock: Lock,
+        which: Which,
         who: Who,
         ttl: Ms,
+    },
+    /// The connection of one of the regulars closes.
+    Close {
+        regular: usize,
     },
     Check {
         lock: Lock,
@@ -72,6 +101,18 @@ pub enum Step {
     SetNoLock {
         lock: Lock,
         ttl: Option<Ms>,
+    },
+    /// `ZADD`, of an owner, with the marker or without.
+    ZAdd {
+        lock: Lock,
+        who: Who,
+        ttl: Option<Ms>,
+        marked: bool,
+    },
+    /// `ZREM`, of an owner or of the marker.
+    ZRem {
+        lock: Lock,
+        who: Option<Who>,
     },
     Del {
         lock: Lock,
@@ -125,10 +166,10 @@ pub enum Step {
     Pause,
     Resume,
     /// This key may not be written.
-    Close {
+    Forbid {
         lock: Lock,
     },
-    Open,
+    Permit,
     Demote {
         closes: bool,
     },
@@ -137,41 +178,116 @@ pub enum Step {
     Restart,
 }
 
-/// Some step; with `rough`, also those that leave little standing.
-pub fn any(random: &mut Random, rough: bool) -> Step {
-    let lock = if random.one_in(3) {
-        random.pick(&LOCKS)
-    } else {
-        LOCKS[0]
-    };
-    let who = match random.below(8) {
+/// What kind of history it is.
+#[derive(Clone, Copy, Debug)]
+pub struct Kind {
+    /// Also steps that leave little standing.
+    pub rough: bool,
+    /// The server sometimes refuses writes.
+    pub refuses: bool,
+    /// How much is asked for several locks, and for shared ones: one in so many.
+    pub several: u64,
+    pub shared: u64,
+    /// How many owners there are.
+    pub owners: usize,
+}
+
+impl Kind {
+    pub fn any(random: &mut Random) -> Self {
+        Self {
+            rough: random.one_in(2),
+            refuses: random.one_in(2),
+            several: random.pick(&[2, 3, 20]),
+            shared: random.pick(&[1, 2, 2, 20]),
+            owners: random.pick(&[3, 4, 5]),
+        }
+    }
+
+    fn which(self, random: &mut Random) -> Which {
+        let lock = some_lock(random);
+        if !random.one_in(self.several) {
+            return Which::One(lock);
+        }
+        // In any order.
+        let (a, b, c) = ("a", "b", "c");
+        let orders = [
+            [a, b, c],
+            [a, c, b],
+            [b, a, c],
+            [b, c, a],
+            [c, a, b],
+            [c, b, a],
+        ];
+        let keys = random.pick(&orders);
+        let key = |at: usize| (lock.0, keys[at]);
+        if random.one_in(4) {
+            Which::Three(key(0), key(1), key(2))
+        } else {
+            Which::Two(key(0), key(1))
+        }
+    }
+
+    fn mode(self, random: &mut Random) -> Mode {
+        if !random.one_in(self.shared) || random.one_in(4) {
+            return Mode::Exclusive;
+        }
+        match random.below(5) {
+            0 | 1 => Mode::Limit(random.between(1, 3)),
+            _ => Mode::Shared,
+        }
+    }
+
+    fn acquire(self, random: &mut Random, who: Who, ttl: Ms) -> Step {
+        let wait = match random.below(6) {
+            0 => Wait::Try,
+            1 | 2 => Wait::Forever,
+            _ => Wait::For(random.between(1, 80)),
+        };
+        Step::Acquire {
+            which: self.which(random),
+            who,
+            ttl,
+            mode: self.mode(random),
+            wait,
+            blockable: !random.one_in(30),
+            by: random
+                .one_in(2)
+                .then(|| random.below(REGULARS as u64) as usize),
+            session: random.one_in(4),
+        }
+    }
+}
+
+fn some_lock(random: &mut Random) -> Lock {
+    match random.below(8) {
+        0 => random.pick(&LOCKS),
+        1 | 2 => LOCKS[1],
+        _ => LOCKS[0],
+    }
+}
+
+/// Some step in a history of this kind.
+pub fn any(random: &mut Random, kind: Kind) -> Step {
+    let lock = some_lock(random);
+    let named = Who::Named(OWNERS[random.below(kind.owners as u64) as usize]);
+    let who = match random.below(10) {
         0 | 1 => Who::Holder,
         2 => Who::First,
-        _ => Who::Named(random.pick(&OWNERS)),
+        _ => named,
     };
     let ttl = random.between(1, 60);
     let n = random.below(16) as usize;
-    match random.below(if rough { 120 } else { 100 }) {
-        0..=39 => {
-            let wait = match random.below(6) {
-                0 => Wait::Try,
-                1 | 2 => Wait::Forever,
-                _ => Wait::For(random.between(1, 80)),
-            };
-            let blockable = !random.one_in(30);
-            Step::Acquire {
-                lock,
-                who,
-                ttl,
-                wait,
-                blockable,
-            }
-        }
-        40..=49 => {
-            let who = if random.one_in(4) { who } else { Who::Holder };
-            Step::Release { lock, who }
-        }
-        50..=52 => Step::Renew { lock, who, ttl },
+    match random.below(if kind.rough { 130 } else { 106 }) {
+        0..=39 => kind.acquire(random, who, ttl),
+        40..=49 => Step::Release {
+            which: kind.which(random),
+            who: if random.one_in(4) { who } else { Who::Holder },
+        },
+        50..=52 => Step::Renew {
+            which: kind.which(random),
+            who,
+            ttl,
+        },
         53 | 54 => Step::Check { lock, who },
         55 => Step::Report { lock },
         56..=66 => Step::LoopTurn,
@@ -190,54 +306,76 @@ pub fn any(random: &mut Random, rough: bool) -> Step {
             after: random.below(2),
             lag: random.one_in(3),
         },
-        79..=84 => Step::Kill { n },
-        85 => Step::Unblock { n },
-        86 => Step::UnblockByError { n },
-        87 => Step::ExpireCycle,
-        88 | 89 => Step::Set {
+        79..=83 => Step::Kill { n },
+        84 => Step::Unblock { n },
+        85 => Step::UnblockByError { n },
+        86 => Step::ExpireCycle,
+        87 | 88 => Step::Set {
             lock,
             who,
             ttl: Some(ttl),
             only_if_free: true,
         },
-        90 => Step::Del { lock },
-        91 => Step::PExpire {
+        89 => Step::Del { lock },
+        90 => Step::PExpire {
             lock,
             ttl: random.below(60),
         },
-        92 => Step::Pause,
-        93..=95 => Step::Resume,
-        96 => Step::Close { lock },
-        97 | 98 => Step::Open,
-        99 => Step::Persist { lock },
+        91 => Step::Persist { lock },
+        92 | 93 => Step::Close {
+            regular: n % REGULARS,
+        },
+        94 | 95 => Step::Release {
+            which: Which::One(lock),
+            who: Who::Holder,
+        },
+        96 if kind.refuses => Step::Pause,
+        97 if kind.refuses => Step::Forbid { lock },
+        98..=100 => Step::Resume,
+        101..=102 => Step::Permit,
+        103 => Step::ZRem {
+            lock,
+            who: (!random.one_in(8)).then_some(who),
+        },
+        96..=105 => Step::Check { lock, who: named },
         // The rough ones.
-        100..=105 => Step::Set {
+        106..=110 => Step::Set {
             lock,
             who,
             ttl: (!random.one_in(3)).then_some(ttl),
             only_if_free: random.one_in(3),
         },
-        106 => Step::SetNoLock {
+        111..=114 => Step::ZAdd {
+            lock,
+            who,
+            ttl: (!random.one_in(3)).then_some(ttl),
+            marked: !random.one_in(6),
+        },
+        115 => Step::SetNoLock {
             lock,
             ttl: (!random.one_in(3)).then_some(ttl),
         },
-        107 | 108 => Step::Rename {
+        116 | 117 => Step::Rename {
             from: lock,
             to: random.pick(&LOCKS),
         },
-        109 => Step::FlushDb {
+        118 => Step::FlushDb {
             db: random.below(2) as usize,
         },
-        110 => Step::FlushAll,
-        111 | 112 => Step::SwapDb,
-        113 => Step::Back {
+        119 => Step::FlushAll,
+        120 | 121 => Step::SwapDb,
+        122 => Step::Back {
             ms: random.between(1, 100),
         },
-        114 => Step::Demote {
+        123 => Step::Demote {
             closes: random.one_in(2),
         },
-        115..=117 => Step::Promote,
-        118 => Step::Reload,
+        124..=126 => Step::Promote,
+        127 => Step::Reload,
+        128 => Step::ZRem {
+            lock,
+            who: Some(Who::Holder),
+        },
         _ => Step::Restart,
     }
 }

@@ -9,12 +9,12 @@ mod time;
 use std::collections::BTreeMap;
 
 use crate::lock::Ms;
-use crate::lock::tests::model::{Held, Key, Model, Verdict};
-use crate::lock::tests::simulated::{Content, Flavour, Lock, Owner, START, Server};
+use crate::lock::tests::model::{Model, Verdict};
+use crate::lock::tests::simulated::{Flavour, Lock, Owner, START, Server};
 
 use super::counts::Counts;
 use super::inside;
-use super::steps::{LOCKS, OWNERS, Step, Who};
+use super::steps::{LOCKS, OWNERS, REGULARS, Step, Which, Who};
 
 /// How long after a refusal the core may need to come back: its longest pause, and a little.
 const GRACE: Ms = 115;
@@ -22,6 +22,8 @@ const GRACE: Ms = 115;
 pub struct World {
     server: Server,
     model: Model,
+    /// Connections that come back.
+    regulars: Vec<u64>,
     in_cluster: bool,
     /// Time that has passed, whatever the wall clock says.
     elapsed: Ms,
@@ -34,13 +36,17 @@ pub struct World {
     took_over: Ms,
     /// When somebody last waited, or a grant was to be returned, in elapsed time.
     busy_until: Ms,
+    /// Did the core know of all that had happened when the step began?
+    up_to_date: bool,
     pub counts: Counts,
 }
 
 impl World {
     pub fn new(flavour: Flavour) -> Self {
+        let mut server = Server::new(flavour, &LOCKS);
         Self {
-            server: Server::new(flavour, &LOCKS),
+            regulars: (0..REGULARS).map(|_| server.connect()).collect(),
+            server,
             model: Model::default(),
             in_cluster: flavour.in_cluster,
             elapsed: 0,
@@ -49,29 +55,34 @@ impl World {
             latest: START,
             took_over: START,
             busy_until: 0,
+            up_to_date: true,
             counts: Counts::default(),
         }
     }
 
     pub fn apply(&mut self, step: Step) -> Verdict {
+        (self.lives_through(step)).map_err(|why| {
+            let Model { keys, queue, .. } = &self.model;
+            format!("{why}\nin {step:?}, with {keys:?}, {queue:?}")
+        })
+    }
+
+    fn lives_through(&mut self, step: Step) -> Verdict {
         self.counts.steps += 1;
         self.model.begin();
+        self.mind_refusals();
+        self.up_to_date = self.is_up_to_date();
         match step {
-            Step::Acquire {
-                lock,
-                who,
-                ttl,
-                wait,
-                blockable,
-            } => {
-                self.acquire(lock, who, ttl, wait, blockable)?;
-            }
-            Step::Release { lock, who } => self.release(lock, who)?,
-            Step::Renew { lock, who, ttl } => self.renew(lock, who, ttl)?,
+            Step::Acquire { .. } => self.acquire(step)?,
+            Step::Release { which, who } => self.release(which, who)?,
+            Step::Renew { which, who, ttl } => self.renew(which, who, ttl)?,
+            Step::Close { regular } => self.close(regular)?,
             Step::Check { lock, who } => self.check(lock, who)?,
             Step::Report { lock } => self.report(lock)?,
             Step::Set { .. }
             | Step::SetNoLock { .. }
+            | Step::ZAdd { .. }
+            | Step::ZRem { .. }
             | Step::Del { .. }
             | Step::PExpire { .. }
             | Step::Persist { .. }
@@ -99,10 +110,10 @@ impl World {
             Step::UnblockByError { n } => self.befall(n, Server::unblock_by_error)?,
             Step::Pause => self.server.keys.paused = true,
             Step::Resume => self.resume(),
-            Step::Close { lock } => {
+            Step::Forbid { lock } => {
                 self.server.keys.closed.insert(lock);
             }
-            Step::Open => {
+            Step::Permit => {
                 self.server.keys.closed.clear();
                 self.permit();
             }
@@ -121,21 +132,20 @@ impl World {
     pub fn drain(&mut self) -> Verdict {
         self.promote();
         self.resume();
-        self.apply(Step::Open)?;
+        self.apply(Step::Permit)?;
         for round in 0..1000 {
             for lock in LOCKS {
-                let who = Who::Holder;
-                match self.model.look(lock, self.now()) {
-                    Some(
-                        Key {
-                            held: Held::NoLock, ..
-                        }
-                        | Key { deadline: None, .. },
-                    ) => {
-                        self.apply(Step::Del { lock })?;
-                    }
-                    Some(_) if round % 3 == 0 => self.apply(Step::Release { lock, who })?,
-                    _ => {}
+                let (now, who) = (self.now(), Who::Holder);
+                let Some(key) = self.model.look(lock, now) else {
+                    continue;
+                };
+                let for_ever = (self.model.holders(lock, now).iter()).any(|held| held.1.is_none());
+                let dead = self.model.holders(lock, now).is_empty();
+                if key.deadline.is_none() && (for_ever || dead) {
+                    self.apply(Step::Del { lock })?;
+                } else if round % 3 == 0 {
+                    let which = Which::One(lock);
+                    self.apply(Step::Release { which, who })?;
                 }
             }
             self.apply(Step::Pass { ms: 20 })?;
@@ -146,7 +156,7 @@ impl World {
                     ms: GRACE + self.set_back,
                 })?;
                 self.apply(Step::LoopTurn)?;
-                (self.counts.adopted, self.counts.joined) = (self.model.adopted, self.model.joined);
+                self.counts.rare = self.model.tally;
                 return inside::is_empty(&self.server.locks);
             }
         }
@@ -160,10 +170,13 @@ impl World {
     fn name_of(&self, who: Who, lock: Lock) -> Owner {
         match who {
             Who::Named(owner) => owner,
-            Who::Holder => self.model.holder(lock, self.now()).unwrap_or(OWNERS[0]),
+            Who::Holder => {
+                let holders = self.model.holders(lock, self.now());
+                holders.first().map_or(OWNERS[0], |holder| holder.0)
+            }
             Who::First => {
                 let line = self.model.line(lock, self.now());
-                line.first().map_or(OWNERS[1], |waiter| waiter.owner)
+                line.first().map_or(OWNERS[1], |waiter| waiter.plea.owner)
             }
         }
     }
@@ -173,11 +186,20 @@ impl World {
         !self.server.keys.paused && !self.server.keys.closed.contains(&lock)
     }
 
+    fn may_write_all(&self, locks: &[Lock]) -> bool {
+        locks.iter().all(|&lock| self.may_write(lock))
+    }
+
+    /// Has the core nothing left to look at?
+    fn is_up_to_date(&self) -> bool {
+        self.late.is_empty() && self.server.due().is_none_or(|due| due > self.now())
+    }
+
     /// Can the core be asked to see to this lock by itself? What is no lock has no deadline that it
     /// would know: its waiters wait until the server removes it.
     fn may_be_looked_at(&self, lock: Lock) -> bool {
         let key = self.server.keys.get(lock);
-        self.may_write(lock) && key.is_none_or(|key| key.content != Content::NoLock)
+        self.may_write(lock) && key.is_none_or(|key| !key.content.is_no_lock())
     }
 }
 

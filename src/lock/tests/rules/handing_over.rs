@@ -108,7 +108,7 @@ fn a_lock_that_is_renamed_onto_a_line_is_waited_for() {
 
 #[test]
 fn a_flush_empties_the_ledger_and_only_that_of_its_database() {
-    let number = |server: &mut Server| server.report(LOCK).unwrap()?.holder?.grant;
+    let number = |server: &mut Server| server.report(LOCK).unwrap()?.holders.pop()?.grant;
     for (db, known) in [(Some(0), false), (Some(1), true), (None, false)] {
         let mut server = server();
         server.gets("ann", 100);

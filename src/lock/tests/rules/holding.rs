@@ -1,7 +1,7 @@
 //! Taking a lock, keeping it, losing it.
 
 use super::*;
-use crate::lock::{Left, NotALock};
+use crate::lock::Left;
 
 #[test]
 fn a_retry_gets_the_same_number_and_the_later_deadline() {
@@ -88,7 +88,7 @@ fn what_is_no_lock_stays_as_it_is() {
     written(&mut server);
     assert_eq!(
         server.acquire(LOCK, "ann", 10, Patience::Forever),
-        Err(NotALock)
+        Err(Refusal::NotALock(NotALock))
     );
     assert_eq!(server.release(LOCK, "ann"), Err(NotALock));
     assert_eq!(server.renew(LOCK, "ann", 10), Err(NotALock));

@@ -51,7 +51,8 @@ fn an_entry_about_another_owner_counts_for_nothing() {
             .report(LOCK)
             .unwrap()
             .unwrap()
-            .holder
+            .holders
+            .pop()
             .unwrap()
             .grant
             .is_none()
@@ -110,7 +111,7 @@ fn reading_changes_nothing() {
     server.keys.removes_expired = false;
     for _ in 0..2 {
         let report = server.report(LOCK).unwrap().expect("somebody waits");
-        assert_eq!((report.holder, report.queue), (None, 1));
+        assert_eq!((report.hold, report.count, report.queue), (None, 0, 1));
         assert_eq!(server.check(LOCK, "ben"), Ok(None));
     }
     assert_eq!(server.line(LOCK), [ben]);

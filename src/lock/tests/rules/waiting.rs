@@ -98,8 +98,7 @@ fn a_wait_ends_on_time_with_nothing() {
 
 #[test]
 fn a_client_that_is_unblocked_leaves_the_line() {
-    let fates: [fn(&mut Server, Ticket); 3] =
-        [Server::unblock, Server::unblock_by_error, Server::kill];
+    let fates: [Fate; 3] = [Server::unblock, Server::unblock_by_error, Server::kill];
     for fate in fates {
         let mut server = server();
         server.gets("ann", 100);
@@ -108,6 +107,7 @@ fn a_client_that_is_unblocked_leaves_the_line() {
         fate(&mut server, ben);
         assert_eq!(server.line(LOCK), [cid]);
         fate(&mut server, cid);
+        server.tick();
         assert!(server.locks.is_idle());
         assert_eq!(server.due(), None);
     }
@@ -160,8 +160,8 @@ fn more_waiters_than_a_tick_can_see_to_are_told_in_the_next() {
 fn one_that_cannot_be_blocked_leaves_no_trace() {
     let mut server = server();
     server.gets("ann", 100);
-    let busy = server.acquire_unblockable(LOCK, "ben", 10, Patience::Forever);
-    assert_eq!(busy, Ok(Acquired::Busy));
+    let ben = server.waits("ben", 10);
+    server.cannot_block(ben);
     assert!(server.line(LOCK).is_empty());
     assert_eq!(server.due(), None);
 }

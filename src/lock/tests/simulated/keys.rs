@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::lock::fencing::Epoch;
-use crate::lock::{Db, Keyspace, Ms, NameRef, Now, Stored};
+use crate::lock::{Db, Keyspace, Ms, NameRef, Now, SHARED_MARKER, Share, Stored};
 
 use super::Lock;
 
@@ -12,8 +12,30 @@ use super::Lock;
 pub enum Content {
     /// A string: somebody's hold.
     Token(Vec<u8>),
+    /// A sorted set; with our marker a shared lock, without it somebody's data.
+    SortedSet(BTreeMap<Vec<u8>, Score>),
     /// A list, say.
     NoLock,
+}
+
+/// A member's score; none is infinite.
+pub type Score = Option<Ms>;
+
+impl Content {
+    /// Those who share the lock, if it is one.
+    pub fn shares(&self) -> Option<BTreeMap<Vec<u8>, Score>> {
+        let Self::SortedSet(members) = self else {
+            return None;
+        };
+        let mut shares = members.clone();
+        let marker = shares.remove(SHARED_MARKER);
+        (marker == Some(None)).then_some(shares)
+    }
+
+    /// Is it something that the core must leave alone?
+    pub fn is_no_lock(&self) -> bool {
+        !matches!(self, Self::Token(_)) && self.shares().is_none()
+    }
 }
 
 /// A key's content and its expiry.
@@ -29,12 +51,33 @@ pub type Keys = BTreeMap<(Db, String), Key>;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Write {
     Set(Lock, Key),
+    ZAdd(Lock, Vec<(Vec<u8>, Score)>),
+    ZRem(Lock, Vec<u8>),
+    /// `ZREMRANGEBYSCORE key -inf (score`.
+    ZRemBelow(Lock, Ms),
     PExpireAt(Lock, Ms),
     Persist(Lock),
     Del(Lock),
     Rename(Lock, Lock),
     Flush(Option<Db>),
     Swap(Db, Db),
+}
+
+impl Write {
+    /// The keys that it names.
+    pub fn touches(&self) -> Vec<Lock> {
+        match self {
+            Self::Set(lock, _)
+            | Self::ZAdd(lock, _)
+            | Self::ZRem(lock, _)
+            | Self::ZRemBelow(lock, _)
+            | Self::PExpireAt(lock, _)
+            | Self::Persist(lock)
+            | Self::Del(lock) => vec![*lock],
+            Self::Rename(from, to) => vec![*from, *to],
+            Self::Flush(_) | Self::Swap(..) => vec![],
+        }
+    }
 }
 
 /// What a server without the module makes of a write.
@@ -44,6 +87,20 @@ pub fn replay(keys: &mut Keys, write: &Write) {
         Write::Set(lock, key) => {
             keys.insert(place(lock), key.clone());
         }
+        Write::ZAdd(lock, new) => {
+            let key = keys.entry(place(lock)).or_insert_with(|| Key {
+                content: Content::SortedSet(BTreeMap::new()),
+                deadline: None,
+            });
+            let Content::SortedSet(members) = &mut key.content else {
+                panic!("ZADD to what is no sorted set: {key:?}");
+            };
+            members.extend(new.iter().cloned());
+        }
+        Write::ZRem(lock, member) => keep_members(keys, lock, |other, _| other != member),
+        Write::ZRemBelow(lock, least) => keep_members(keys, lock, |_, score| {
+            score.is_none_or(|score| score >= *least)
+        }),
         Write::PExpireAt(lock, deadline) => {
             if let Some(key) = keys.get_mut(&place(lock)) {
                 key.deadline = Some(*deadline);
@@ -79,6 +136,21 @@ pub fn replay(keys: &mut Keys, write: &Write) {
     }
 }
 
+/// A sorted set goes with its last member.
+fn keep_members(keys: &mut Keys, lock: &Lock, stays: impl Fn(&Vec<u8>, Score) -> bool) {
+    let place = (lock.0, lock.1.to_owned());
+    let Some(key) = keys.get_mut(&place) else {
+        panic!("members are taken out of no key: {lock:?}");
+    };
+    let Content::SortedSet(members) = &mut key.content else {
+        panic!("members are taken out of what is no sorted set: {key:?}");
+    };
+    members.retain(|member, score| stays(member, *score));
+    if members.is_empty() {
+        keys.remove(&place);
+    }
+}
+
 /// On whose behalf keys are touched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Authority {
@@ -105,6 +177,8 @@ pub struct SimulatedKeys {
     pub removes_expired: bool,
     /// On whose behalf the core acts.
     pub authority: Authority,
+    /// The keys that the running command names: the server has asked about no others.
+    pub named: Vec<Lock>,
     /// May nothing be written?
     pub paused: bool,
     /// Keys that may not be written.
@@ -123,6 +197,7 @@ impl SimulatedKeys {
             expired: Vec::new(),
             removes_expired: true,
             authority: Authority::Ourselves,
+            named: Vec::new(),
             paused: false,
             closed: BTreeSet::new(),
             offences: Vec::new(),
@@ -164,6 +239,28 @@ impl SimulatedKeys {
             .expect("a lock that the test knows")
     }
 
+    /// Those who share a lock, whether over or not.
+    fn shares(&self, lock: Lock) -> Option<BTreeMap<Vec<u8>, Score>> {
+        self.get(lock)?.content.shares()
+    }
+
+    /// A shared lock's key expires with the last of its shares.
+    fn expire_with_last(&mut self, lock: Lock) {
+        let shares = self.shares(lock).unwrap_or_default();
+        let latest = shares.values().map(|score| score.unwrap_or(Ms::MAX)).max();
+        let latest = latest.filter(|&latest| latest != Ms::MAX);
+        if latest != self.get(lock).and_then(|key| key.deadline) {
+            self.write(match latest {
+                Some(latest) => Write::PExpireAt(lock, latest),
+                None => Write::Persist(lock),
+            });
+        }
+    }
+
+    fn offend(&mut self, what: String) {
+        self.offences.push(what);
+    }
+
     fn is_allowed(&self, lock: Lock) -> bool {
         !self.paused && !self.closed.contains(&lock)
     }
@@ -173,8 +270,7 @@ impl SimulatedKeys {
             self.offences
                 .push(format!("{what} {lock:?} while it may not be written"));
         }
-        if matches!(self.get(lock), Some(key) if key.content == Content::NoLock)
-            && !self.is_expired(lock)
+        if matches!(self.get(lock), Some(key) if key.content.is_no_lock()) && !self.is_expired(lock)
         {
             self.offences
                 .push(format!("{what} {lock:?}, which is no lock"));
@@ -187,49 +283,104 @@ impl Keyspace for SimulatedKeys {
         let lock = self.lock(name);
         self.expire(lock);
         let over = self.is_expired(lock);
-        match self.get(lock) {
-            Some(Key {
-                content: Content::Token(owner),
-                ..
-            }) => Stored::Exclusive { owner },
-            Some(_) if !over => Stored::NoLock,
+        let shares = self.shares(lock).map(|shares| shares.len());
+        match (self.get(lock).map(|key| &key.content), shares) {
+            (Some(Content::Token(owner)), _) => Stored::Exclusive { owner },
+            (Some(_), Some(count)) => Stored::Shared { count },
+            (Some(_), None) if !over => Stored::NoLock,
             _ => Stored::Nothing,
         }
     }
 
     fn deadline(&mut self, name: NameRef<'_>) -> Option<Ms> {
         let lock = self.lock(name);
-        self.get(lock).and_then(|key| key.deadline)
+        let Some(key) = self.get(lock) else {
+            // Some servers stop at once.
+            self.offend(format!("PEXPIRETIME {lock:?}: no key"));
+            return None;
+        };
+        key.deadline
+    }
+
+    fn share_of(&mut self, name: NameRef<'_>, owner: &[u8]) -> Option<Share> {
+        let lock = self.lock(name);
+        let shares = self.shares(lock)?;
+        (shares.get(owner)).map(|&deadline| Share { deadline })
+    }
+
+    fn each_share(&mut self, name: NameRef<'_>, visit: &mut dyn FnMut(&[u8], Share) -> bool) {
+        let lock = self.lock(name);
+        let mut shares: Vec<_> = self.shares(lock).into_iter().flatten().collect();
+        shares.sort_by_key(|(owner, score)| (score.unwrap_or(Ms::MAX), owner.clone()));
+        for (owner, deadline) in shares {
+            if !visit(&owner, Share { deadline }) {
+                return;
+            }
+        }
     }
 
     fn hold(&mut self, name: NameRef<'_>, owner: &[u8], deadline: Ms) {
         let lock = self.lock(name);
         self.check(lock, "SET");
-        let key = Key {
-            content: Content::Token(owner.to_vec()),
-            deadline: Some(deadline),
-        };
-        self.keys.insert((lock.0, lock.1.to_owned()), key.clone());
-        self.log.push(Write::Set(lock, key));
+        let content = Content::Token(owner.to_vec());
+        let deadline = Some(deadline);
+        self.write(Write::Set(lock, Key { content, deadline }));
     }
 
     fn move_deadline(&mut self, name: NameRef<'_>, deadline: Ms) {
         let lock = self.lock(name);
         self.check(lock, "PEXPIREAT");
-        match self.keys.get_mut(&(lock.0, lock.1.to_owned())) {
-            Some(key) => key.deadline = Some(deadline),
-            None => self.offences.push(format!("PEXPIREAT {lock:?}: no key")),
+        if !matches!(self.get(lock), Some(key) if matches!(key.content, Content::Token(_))) {
+            self.offend(format!("PEXPIREAT {lock:?}: not held by one"));
         }
-        self.log.push(Write::PExpireAt(lock, deadline));
+        self.write(Write::PExpireAt(lock, deadline));
+    }
+
+    fn share(&mut self, name: NameRef<'_>, owner: &[u8], deadline: Ms) {
+        let lock = self.lock(name);
+        self.check(lock, "ZADD");
+        if matches!(self.get(lock), Some(key) if key.content.shares().is_none()) {
+            return self.offend(format!("ZADD {lock:?}, which is not shared"));
+        }
+        let marker = (self.get(lock).is_none()).then(|| (SHARED_MARKER.to_vec(), None));
+        let share = (owner.to_vec(), Some(deadline));
+        self.write(Write::ZAdd(
+            lock,
+            marker.into_iter().chain([share]).collect(),
+        ));
+        self.expire_with_last(lock);
+    }
+
+    fn unshare(&mut self, name: NameRef<'_>, owner: &[u8]) {
+        let lock = self.lock(name);
+        self.check(lock, "ZREM");
+        let shares = self.shares(lock).unwrap_or_default();
+        if shares.len() < 2 || !shares.contains_key(owner) {
+            return self.offend(format!("ZREM {lock:?}: not one of several"));
+        }
+        self.write(Write::ZRem(lock, owner.to_vec()));
+        self.expire_with_last(lock);
+    }
+
+    fn unshare_over(&mut self, name: NameRef<'_>, now: Now) {
+        let lock = self.lock(name);
+        self.check(lock, "ZREMRANGEBYSCORE");
+        let shares = self.shares(lock).unwrap_or_default();
+        let over = |score: &Score| score.is_some_and(|score| score < now.ms());
+        let how_many = shares.values().filter(|score| over(score)).count();
+        if how_many == 0 || how_many == shares.len() {
+            return self.offend(format!("ZREMRANGEBYSCORE {lock:?}: none, or all"));
+        }
+        self.write(Write::ZRemBelow(lock, now.ms()));
     }
 
     fn remove(&mut self, name: NameRef<'_>) {
         let lock = self.lock(name);
         self.check(lock, "DEL");
-        if self.keys.remove(&(lock.0, lock.1.to_owned())).is_none() {
-            self.offences.push(format!("DEL {lock:?}: no key"));
+        if self.get(lock).is_none() {
+            self.offend(format!("DEL {lock:?}: no key"));
         }
-        self.log.push(Write::Del(lock));
+        self.write(Write::Del(lock));
     }
 
     fn epoch(&mut self, _: Now) -> Epoch {
@@ -249,9 +400,10 @@ impl Keyspace for SimulatedKeys {
         let lock = self.lock(name);
         match self.authority {
             Authority::Reader => false,
-            Authority::Writer => true,
+            // The server has not been asked about a key that only somebody who waits has named.
+            Authority::Writer if self.named.contains(&lock) => true,
             // A server that is paused does not say so when it is asked about a key.
-            Authority::Ourselves => !self.closed.contains(&lock),
+            Authority::Writer | Authority::Ourselves => !self.closed.contains(&lock),
         }
     }
 }

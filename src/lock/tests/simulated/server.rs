@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use crate::lock::fencing::Fence;
 use crate::lock::waiter::State;
 use crate::lock::{
-    Acquired, Answer, Db, End, Left, Locks, Ms, Name, NotALock, Now, Patience, Report, Request,
-    Secret, Ticket, Turn,
+    Acquired, Answer, Db, End, Left, Locks, Mode, Ms, Name, NameRef, NotALock, Now, Patience,
+    Refusal, Report, Request, Secret, Ticket, Turn,
 };
 
 use super::{Authority, Key, Keys, Lock, Owner, START, SimulatedKeys, Write, name, replay};
@@ -42,6 +42,8 @@ pub struct Happened {
     pub decided: Vec<(Ticket, State)>,
     /// Waiters that have come to their end, and whether their clients were told of a grant.
     pub ended: Vec<(Ticket, bool)>,
+    /// Connections that have closed.
+    pub closed: Vec<u64>,
     pub writes: Vec<Write>,
     pub expired: Vec<Lock>,
     pub offences: Vec<String>,
@@ -65,9 +67,23 @@ impl From<Answer<'_>> for Told {
     }
 }
 
+/// What a client asks for.
+#[derive(Clone, Copy, Debug)]
+pub struct Plea {
+    pub owner: Owner,
+    pub ttl: Ms,
+    pub mode: Mode,
+    pub patience: Patience,
+    /// Its connection.
+    pub client: u64,
+    /// Does the hold end with that?
+    pub session: bool,
+}
+
 /// A client that waits.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Blocked {
+    client: u64,
     woken: bool,
     answer: Option<Told>,
 }
@@ -136,65 +152,94 @@ impl Server {
 
     // Commands of ours.
 
+    /// A connection, which is as good as any other.
+    pub fn connect(&mut self) -> u64 {
+        self.clients += 1;
+        self.clients
+    }
+
+    pub fn acquire_all(&mut self, locks: &[Lock], plea: Plea) -> Result<Acquired, Refusal> {
+        let request = Request {
+            owner: plea.owner.as_bytes(),
+            ttl: plea.ttl,
+            mode: plea.mode,
+            patience: plea.patience,
+            client: plea.client,
+            session: plea.session,
+        };
+        let names: Vec<NameRef<'_>> = locks.iter().copied().map(name).collect();
+        let acquired = self.command(Authority::Writer, locks, |locks, turn| {
+            locks.acquire(turn, &names, &request)
+        });
+        if let Ok(Acquired::Waiting(ticket)) = acquired {
+            let blocked = Blocked {
+                client: plea.client,
+                woken: false,
+                answer: None,
+            };
+            self.blocked.insert(ticket, blocked);
+        }
+        self.after_a_command();
+        acquired
+    }
+
+    /// One lock, alone, for a new connection.
     pub fn acquire(
         &mut self,
         lock: Lock,
         owner: Owner,
         ttl: Ms,
         patience: Patience,
-    ) -> Result<Acquired, NotALock> {
-        self.clients += 1;
-        let request = Request {
-            owner: owner.as_bytes(),
+    ) -> Result<Acquired, Refusal> {
+        let plea = Plea {
+            owner,
             ttl,
+            mode: Mode::Exclusive,
             patience,
-            client: self.clients,
+            client: self.connect(),
+            session: false,
         };
-        let acquired = self.command(Authority::Writer, |locks, turn| {
-            locks.acquire(turn, name(lock), &request)
-        });
-        if let Ok(Acquired::Waiting(ticket)) = acquired {
-            self.blocked.insert(ticket, Blocked::default());
-        }
-        self.after_a_command();
-        acquired
+        self.acquire_all(&[lock], plea)
     }
 
-    /// The same, where the server won't block the client after all.
-    pub fn acquire_unblockable(
-        &mut self,
-        lock: Lock,
-        owner: Owner,
-        ttl: Ms,
-        patience: Patience,
-    ) -> Result<Acquired, NotALock> {
-        let acquired = self.acquire(lock, owner, ttl, patience)?;
-        let Acquired::Waiting(ticket) = acquired else {
-            return Ok(acquired);
-        };
+    /// The server won't block the client of this waiter after all.
+    pub fn cannot_block(&mut self, ticket: Ticket) {
         self.blocked.remove(&ticket);
         self.locks.give_up(ticket);
-        Ok(Acquired::Busy)
     }
 
     pub fn release(&mut self, lock: Lock, owner: Owner) -> Result<bool, NotALock> {
-        let released = self.command(Authority::Writer, |locks, turn| {
+        let released = self.command(Authority::Writer, &[lock], |locks, turn| {
             locks.release(turn, name(lock), owner.as_bytes())
         });
         self.after_a_command();
         released
     }
 
+    pub fn release_all(&mut self, locks: &[Lock], owner: Owner) -> Result<usize, NotALock> {
+        let names: Vec<NameRef<'_>> = locks.iter().copied().map(name).collect();
+        let released = self.command(Authority::Writer, locks, |locks, turn| {
+            locks.release_all(turn, &names, owner.as_bytes())
+        });
+        self.after_a_command();
+        released
+    }
+
     pub fn renew(&mut self, lock: Lock, owner: Owner, ttl: Ms) -> Result<bool, NotALock> {
-        let renewed = self.command(Authority::Writer, |locks, turn| {
-            locks.renew(turn, name(lock), owner.as_bytes(), ttl)
+        self.renew_all(&[lock], owner, ttl)
+    }
+
+    pub fn renew_all(&mut self, locks: &[Lock], owner: Owner, ttl: Ms) -> Result<bool, NotALock> {
+        let names: Vec<NameRef<'_>> = locks.iter().copied().map(name).collect();
+        let renewed = self.command(Authority::Writer, locks, |locks, turn| {
+            locks.renew(turn, &names, owner.as_bytes(), ttl)
         });
         self.after_a_command();
         renewed
     }
 
     pub fn check(&mut self, lock: Lock, owner: Owner) -> Result<Option<Left>, NotALock> {
-        let left = self.command(Authority::Reader, |locks, turn| {
+        let left = self.command(Authority::Reader, &[lock], |locks, turn| {
             locks.check(turn, name(lock), owner.as_bytes())
         });
         self.after_a_command();
@@ -202,7 +247,7 @@ impl Server {
     }
 
     pub fn report(&mut self, lock: Lock) -> Result<Option<Report>, NotALock> {
-        let report = self.command(Authority::Reader, |locks, turn| {
+        let report = self.command(Authority::Reader, &[lock], |locks, turn| {
             locks.report(turn, name(lock))
         });
         self.after_a_command();
@@ -213,16 +258,13 @@ impl Server {
 
     /// A write by somebody else, as a server without the module knows it.
     pub fn foreign(&mut self, write: Write) {
-        let touched: Vec<Lock> = match &write {
-            Write::Set(lock, _)
-            | Write::PExpireAt(lock, _)
-            | Write::Persist(lock)
-            | Write::Del(lock) => vec![*lock],
-            Write::Rename(from, to) => vec![*from, *to],
-            Write::Flush(_) | Write::Swap(..) => vec![],
-        };
+        let touched = write.touches();
+        // No write finds an expired key; a replica is told so by its master.
         for &lock in &touched {
-            self.keys.expire(lock);
+            if self.keys.is_expired(lock) {
+                self.keys.write(Write::Del(lock));
+                self.keys.expired.push(lock);
+            }
         }
         self.keys.write(write.clone());
         for lock in touched {
@@ -308,6 +350,11 @@ impl Server {
         }
     }
 
+    /// Does this connection wait for an answer?
+    pub fn is_waiting(&self, client: u64) -> bool {
+        (self.blocked.values()).any(|blocked| blocked.client == client)
+    }
+
     // What may befall a client that waits.
 
     pub fn waiting(&self) -> Vec<Ticket> {
@@ -316,8 +363,19 @@ impl Server {
 
     /// Its connection closes.
     pub fn kill(&mut self, ticket: Ticket) {
-        if self.blocked.contains_key(&ticket) {
-            self.end(ticket, true, false);
+        if let Some(client) = self.blocked.get(&ticket).map(|blocked| blocked.client) {
+            self.close(client);
+        }
+    }
+
+    /// A connection closes. The server says so first, and then ends its wait, if it has one.
+    pub fn close(&mut self, client: u64) {
+        self.locks.closed(client);
+        self.happened.closed.push(client);
+        for ticket in self.waiting() {
+            if self.blocked[&ticket].client == client {
+                self.end(ticket, true, false);
+            }
         }
     }
 
@@ -351,7 +409,7 @@ impl Server {
         self.keys.paused = true;
         for ticket in self.waiting() {
             if closes && self.is_blocked(ticket) {
-                self.end(ticket, true, false);
+                self.kill(ticket);
             }
         }
         self.locks.stepped_down();
@@ -384,9 +442,11 @@ impl Server {
     fn command<T>(
         &mut self,
         authority: Authority,
+        named: &[Lock],
         work: impl FnOnce(&mut Locks, &mut Turn<'_>) -> T,
     ) -> T {
         self.keys.authority = authority;
+        self.keys.named = named.to_vec();
         let now = self.now();
         let outcome = work(
             &mut self.locks,

@@ -1,74 +1,90 @@
 //! Our own commands, and what they should answer.
 
-use super::super::steps::{Wait, Who};
+use super::super::steps::{Step, Wait, Which, Who};
 use super::World;
-use crate::lock::tests::model::{Held, Key, Verdict, ensure};
-use crate::lock::tests::simulated::Lock;
+use crate::lock::tests::model::{Verdict, ensure};
+use crate::lock::tests::simulated::{Lock, Plea};
 use crate::lock::{Acquired, Left, Ms, NotALock, Patience, Report};
 
 impl World {
-    pub(super) fn acquire(
-        &mut self,
-        lock: Lock,
-        who: Who,
-        ttl: Ms,
-        wait: Wait,
-        blockable: bool,
-    ) -> Verdict {
-        if !self.may_write(lock) {
+    pub(super) fn acquire(&mut self, step: Step) -> Verdict {
+        let Step::Acquire {
+            which,
+            who,
+            ttl,
+            mode,
+            wait,
+            blockable,
+            by,
+            session,
+        } = step
+        else {
+            return Ok(());
+        };
+        let locks = which.locks();
+        if !self.may_write_all(&locks) {
             return Ok(());
         }
-        let owner = self.name_of(who, lock);
-        let patience = match wait {
-            Wait::Try => Patience::Try,
-            Wait::For(ms) => Patience::Until(self.now() + ms),
-            Wait::Forever => Patience::Forever,
+        // One that waits can't ask for anything else.
+        let by = by.map(|regular| self.regulars[regular]);
+        let by = by.filter(|&client| !self.server.is_waiting(client));
+        let plea = Plea {
+            owner: self.name_of(who, locks[0]),
+            ttl,
+            mode,
+            patience: match wait {
+                Wait::Try => Patience::Try,
+                Wait::For(ms) => Patience::Until(self.now() + ms),
+                Wait::Forever => Patience::Forever,
+            },
+            client: by.unwrap_or_else(|| self.server.connect()),
+            session,
         };
-        let (got, patience) = if blockable {
-            (self.server.acquire(lock, owner, ttl, patience), patience)
-        } else {
-            let got = self.server.acquire_unblockable(lock, owner, ttl, patience);
-            (got, Patience::Try)
-        };
+        let got = self.server.acquire_all(&locks, plea);
         self.counts.granted_at_once += u64::from(matches!(got, Ok(Acquired::Held(_))));
-        self.judge(|model, now, seen| model.acquire(lock, (owner, ttl, patience), now, seen, got))
+        self.judge(|model, now, seen| model.acquire(&locks, &plea, now, seen, &got))?;
+        if let (false, Ok(Acquired::Waiting(ticket))) = (blockable, got) {
+            self.server.cannot_block(ticket);
+            self.model.leave(ticket)?;
+        }
+        Ok(())
     }
 
-    pub(super) fn release(&mut self, lock: Lock, who: Who) -> Verdict {
-        if !self.may_write(lock) {
+    pub(super) fn release(&mut self, which: Which, who: Who) -> Verdict {
+        let locks = which.locks();
+        if !self.may_write_all(&locks) {
             return Ok(());
         }
-        let owner = self.name_of(who, lock);
-        let got = self.server.release(lock, owner);
-        self.judge(|model, now, seen| model.release(lock, owner, now, seen, got))
+        let owner = self.name_of(who, locks[0]);
+        if let Which::One(lock) = which {
+            let got = self.server.release(lock, owner);
+            return self.judge(|model, now, seen| model.release(lock, owner, now, seen, &got));
+        }
+        let got = self.server.release_all(&locks, owner);
+        self.judge(|model, now, seen| model.release_all(&locks, owner, now, seen, &got))
     }
 
-    pub(super) fn renew(&mut self, lock: Lock, who: Who, ttl: Ms) -> Verdict {
-        if !self.may_write(lock) {
+    pub(super) fn renew(&mut self, which: Which, who: Who, ttl: Ms) -> Verdict {
+        let locks = which.locks();
+        if !self.may_write_all(&locks) {
             return Ok(());
         }
-        let owner = self.name_of(who, lock);
-        let got = self.server.renew(lock, owner, ttl);
-        self.judge(|model, now, seen| model.renew(lock, (owner, ttl), now, seen, got))
+        let owner = self.name_of(who, locks[0]);
+        let got = self.server.renew_all(&locks, owner, ttl);
+        self.judge(|model, now, seen| model.renew(&locks, (owner, ttl), now, seen, &got))
     }
 
     pub(super) fn check(&mut self, lock: Lock, who: Who) -> Verdict {
         let owner = self.name_of(who, lock);
         let got = self.server.check(lock, owner);
         self.judge(|model, now, _| {
-            let right = match model.look(lock, now) {
-                Some(Key {
-                    held: Held::NoLock, ..
-                }) => Err(NotALock),
-                Some(Key {
-                    held: Held::By(holder),
-                    deadline,
-                    ..
-                }) if holder == owner => {
-                    model.tell(lock, owner);
-                    Ok(Some(left(deadline, now)))
-                }
-                _ => Ok(None),
+            let right = if model.is_no_lock(lock, now) {
+                Err(NotALock)
+            } else {
+                Ok((model.hold_of(lock, owner, now)).map(|(hold, until)| {
+                    model.tell(lock, owner, hold);
+                    left(until, now)
+                }))
             };
             ensure(got == right, || {
                 format!("{owner} checks {lock:?}: {got:?}, not {right:?}")
@@ -79,30 +95,32 @@ impl World {
     pub(super) fn report(&mut self, lock: Lock) -> Verdict {
         let line = self.server.line(lock);
         let got = self.server.report(lock);
-        let fence = |report: &Report| report.holder.as_ref()?.grant.map(|grant| grant.fence);
         self.judge(|model, now, _| {
-            let key = model.look(lock, now);
-            let agrees = match (&got, key.map(|key| key.held)) {
-                (Err(NotALock), Some(Held::NoLock)) => true,
-                (Ok(Some(report)), Some(Held::By(owner))) => {
-                    let holder = report.holder.as_ref();
-                    let known = model
-                        .grants
-                        .iter()
-                        .find(|grant| grant.lock == lock && grant.owner == owner);
-                    holder.is_some_and(|holder| holder.owner == owner.as_bytes())
-                        && holder.map(|holder| holder.left)
-                            == key.map(|key| left(key.deadline, now))
-                        && fence(report) == known.map(|grant| grant.fence)
-                        && report.queue == line.len()
-                        && report.waiters.len() == line.len()
-                }
-                (Ok(Some(report)), None) => report.holder.is_none() && report.queue == line.len(),
-                (Ok(None), None) => line.is_empty(),
-                _ => false,
+            let mut right = model.holders(lock, now);
+            right.sort();
+            let kind = model.kind(lock, now);
+            let is_right = |report: &Report| {
+                let mut found: Vec<_> = report.holders.iter().collect();
+                found.sort_by_key(|holder| &holder.owner);
+                let holders = found.into_iter().zip(&right);
+                report.hold == kind
+                    && (report.count, report.holders.len()) == (right.len(), right.len())
+                    && { holders }.all(|(holder, &(owner, until))| {
+                        let grant = kind.and_then(|kind| model.grant_of(lock, owner, kind));
+                        holder.owner == owner.as_bytes()
+                            && holder.left == left(until, now)
+                            && holder.grant.map(|grant| grant.fence)
+                                == grant.map(|grant| grant.fence)
+                    })
+                    && (report.queue, report.waiters.len()) == (line.len(), line.len())
+            };
+            let agrees = match &got {
+                Err(NotALock) => model.is_no_lock(lock, now),
+                Ok(Some(report)) => is_right(report) && !model.is_no_lock(lock, now),
+                Ok(None) => right.is_empty() && line.is_empty(),
             };
             ensure(agrees, || {
-                format!("report of {lock:?}: {got:?}, but {key:?} and {line:?}")
+                format!("report of {lock:?}: {got:?}, but {right:?} and {line:?}")
             })
         })
     }

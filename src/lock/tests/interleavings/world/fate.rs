@@ -1,6 +1,6 @@
 //! What the server may do, and what becomes of it.
 
-use super::super::steps::LOCKS;
+use super::super::steps::{LOCKS, REGULARS};
 use super::{GRACE, World};
 use crate::lock::Ms;
 use crate::lock::tests::model::{Verdict, ensure};
@@ -11,6 +11,15 @@ impl World {
         for lock in LOCKS {
             if self.may_write(lock) && self.late.get(&lock) == Some(&Ms::MAX) {
                 self.late.insert(lock, self.elapsed + GRACE + self.set_back);
+            }
+        }
+    }
+
+    /// What may not be written is late from now on, until some time after it may.
+    pub(super) fn mind_refusals(&mut self) {
+        for lock in LOCKS {
+            if !self.may_write(lock) {
+                self.late.insert(lock, Ms::MAX);
             }
         }
     }
@@ -65,6 +74,7 @@ impl World {
         };
         self.go(self.now().max(least).max(self.took_over + 10));
         self.server.restart();
+        self.regulars = (0..REGULARS).map(|_| self.server.connect()).collect();
         self.took_over = self.now();
         self.model.restart();
         self.late.clear();

@@ -4,8 +4,9 @@ use super::super::inside;
 use super::super::steps::LOCKS;
 use super::{World, owner_of};
 use crate::lock::fencing::Fence;
-use crate::lock::tests::model::{Held, Key, Model, Seen, Verdict, ensure, is_up};
-use crate::lock::tests::simulated::{Content, Happened, Lock, Write, name};
+use crate::lock::tests::model::{Grant, Held, Key, Model, Seen, Verdict, ensure, is_up};
+use crate::lock::tests::simulated::{Content, Happened, Owner, name};
+use crate::lock::tick::Return;
 use crate::lock::waiter::State;
 use crate::lock::{Ms, Ticket};
 
@@ -38,25 +39,22 @@ impl World {
                 .get(&lock)
                 .is_some_and(|&until| self.elapsed <= until)
         };
-        let served: Vec<Lock> = (self.model.queue.iter())
-            .filter(|waiter| granted.iter().any(|granted| granted.0 == waiter.ticket))
-            .map(|waiter| waiter.lock)
-            .collect();
+        let is_of = |due: &Return, grant: &Grant| {
+            due.name.borrow() == name(grant.lock)
+                && *due.owner == *grant.owner.as_bytes()
+                && due.fence == grant.fence
+        };
         let mut model = std::mem::take(&mut self.model);
-        let acted = |lock| wrote(&happened, lock) || served.contains(&lock);
         let seen = Seen {
             granted: &granted,
-            had_to: &|lock| self.may_be_looked_at(lock) && (!late(lock) || acted(lock)),
+            had_to: &|lock| self.may_be_looked_at(lock) && !late(lock),
             remembers: &|lock| inside::remembers(locks, lock),
             looked: &|lock| !locks.noted.contains(&name(lock).keep()),
-            returned: &|fence| {
-                !locks
-                    .undelivered
-                    .iter()
-                    .any(|(_, grant)| grant.fence == fence)
-            },
+            returned: &|grant| !locks.returns.iter().any(|(_, due)| is_of(due, grant)),
+            up_to_date: self.up_to_date,
         };
         let verdict = follow(&mut model, now, &seen);
+        let verdict = verdict.and_then(|()| model.settle_rest(&LOCKS, now, &seen));
         self.model = model;
         verdict?;
         self.decided(&happened, now)?;
@@ -88,6 +86,10 @@ impl World {
                 State::Waiting => return Err(format!("{ticket} is to be told that it waits")),
             }
         }
+        for &client in &happened.closed {
+            self.model.closed(client);
+            self.replace(client);
+        }
         for &(ticket, heard) in &happened.ended {
             self.model.ended(ticket, heard);
         }
@@ -100,9 +102,25 @@ impl World {
         Ok(())
     }
 
+    /// A regular whose connection has closed comes back by another.
+    fn replace(&mut self, client: u64) {
+        if let Some(at) = self.regulars.iter().position(|&regular| regular == client) {
+            self.regulars[at] = self.server.connect();
+        }
+    }
+
     /// Server and model agree on everything that can be seen.
-    pub(super) fn agree(&self) -> Verdict {
+    pub(super) fn agree(&mut self) -> Verdict {
         let now = self.now();
+        for lock in LOCKS {
+            let shares = (self.server.keys.get(lock)).and_then(|key| key.content.shares());
+            let left: Vec<Owner> = shares
+                .iter()
+                .flatten()
+                .map(|share| owner_of(share.0))
+                .collect();
+            self.model.drop_over_but(lock, &left, now);
+        }
         ensure(self.server.replica == self.server.keys.keys, || {
             format!("the log replays to {:?}", self.server.replica)
         })?;
@@ -114,13 +132,10 @@ impl World {
                 .filter(|_| !self.server.keys.is_expired(lock));
             let key = key.map(|key| Key {
                 lock,
-                held: match &key.content {
-                    Content::Token(token) => Held::By(owner_of(token)),
-                    Content::NoLock => Held::NoLock,
-                },
+                held: held(&key.content),
                 deadline: key.deadline,
             });
-            let right = self.model.look(lock, now);
+            let right = self.model.look(lock, now).cloned();
             ensure(key == right, || {
                 format!("{key:?}, but it should be {right:?}")
             })?;
@@ -130,12 +145,24 @@ impl World {
             };
             let mut line = self.server.line(lock);
             line.retain(|ticket| !over(ticket));
-            let right: Vec<Ticket> = self
-                .model
-                .line(lock, now)
-                .iter()
+            let mut right: Vec<Ticket> = (self.model.line(lock, now).iter())
                 .map(|waiter| waiter.ticket)
                 .collect();
+            let known = inside::holders(&self.server.locks, lock, self.server.now());
+            if let (true, Some(known)) = (self.is_up_to_date(), known) {
+                let holders = self.model.holders(lock, now);
+                let holders = (holders.iter())
+                    .map(|holder| holder.0.as_bytes().to_vec())
+                    .collect();
+                ensure(known == holders, || {
+                    format!("{lock:?} is held by {holders:?}, and known to be by {known:?}")
+                })?;
+            }
+            // Who stands before everybody else is found out when the lock is looked at.
+            if !self.is_up_to_date() {
+                line.sort_unstable();
+                right.sort_unstable();
+            }
             ensure(line == right, || {
                 format!("{lock:?}: {line:?} wait, not {right:?}")
             })?;
@@ -144,9 +171,17 @@ impl World {
     }
 }
 
-fn wrote(happened: &Happened, lock: Lock) -> bool {
-    happened.writes.iter().any(|write| match write {
-        Write::Set(other, _) | Write::PExpireAt(other, _) | Write::Del(other) => *other == lock,
-        _ => false,
-    })
+fn held(content: &Content) -> Held {
+    match (content, content.shares()) {
+        (Content::Token(token), _) => Held::By(owner_of(token)),
+        (_, Some(shares)) => {
+            let shares = shares.iter();
+            Held::Shared(
+                shares
+                    .map(|(owner, until)| (owner_of(owner), *until))
+                    .collect(),
+            )
+        }
+        (_, None) => Held::NoLock,
+    }
 }

@@ -2,24 +2,17 @@
 
 use super::super::steps::{LOCKS, Step};
 use super::{World, owner_of};
-use crate::lock::Ms;
-use crate::lock::Ticket;
 use crate::lock::tests::model::{Held, Verdict};
 use crate::lock::tests::simulated::{self, Content, Server, Write};
+use crate::lock::{Ms, SHARED_MARKER, Ticket};
 
 impl World {
     pub(super) fn foreign(&mut self, step: Step) -> Verdict {
         let Some(write) = self.in_words_of_the_server(step) else {
             return Ok(());
         };
-        let touched = match write {
-            Write::Set(lock, _)
-            | Write::PExpireAt(lock, _)
-            | Write::Persist(lock)
-            | Write::Del(lock) => vec![lock],
-            Write::Rename(from, to) => vec![from, to],
-            Write::Flush(_) | Write::Swap(..) => vec![],
-        };
+        let touched = write.touches();
+        let moves_all = matches!(write, Write::Swap(..));
         // A replica is told by its master, whatever may be written here.
         let refused = self.server.keys.paused || touched.iter().any(|&lock| !self.may_write(lock));
         if refused && self.server.master {
@@ -27,7 +20,7 @@ impl World {
         }
         if matches!(write, Write::Swap(..)) {
             // What was put off moves as well.
-            for key in ["a", "b"] {
+            for key in ["a", "b", "c"] {
                 let until = LOCKS.iter().filter(|lock| lock.1 == key);
                 let until = until.filter_map(|lock| self.late.get(lock)).max().copied();
                 for lock in until.map(|_| [(0, key), (1, key)]).into_iter().flatten() {
@@ -42,10 +35,21 @@ impl World {
                 Write::Set(lock, key) => {
                     let held = match key.content {
                         Content::Token(token) => Held::By(owner_of(&token)),
-                        Content::NoLock => Held::NoLock,
+                        _ => Held::NoLock,
                     };
                     model.set(lock, held, key.deadline);
                 }
+                Write::ZAdd(lock, members) => {
+                    let marked = members.len() > 1;
+                    if let Some((owner, until)) = members.last() {
+                        model.zadd(lock, owner_of(owner), *until, marked);
+                    }
+                }
+                Write::ZRem(lock, member) => {
+                    let is_owner = member != SHARED_MARKER;
+                    model.zrem(lock, is_owner.then(|| owner_of(&member)));
+                }
+                Write::ZRemBelow(..) => {}
                 Write::PExpireAt(lock, deadline) => model.set_deadline(lock, Some(deadline)),
                 Write::Persist(lock) => model.set_deadline(lock, None),
                 Write::Del(lock) => model.remove(lock),
@@ -53,6 +57,7 @@ impl World {
                 Write::Flush(db) => model.flush(db),
                 Write::Swap(one, other) => model.swap(one, other),
             }
+            model.share_anew(|lock| moves_all || touched.contains(&lock));
             touched.into_iter().for_each(|lock| model.note(lock));
             Ok(())
         })
@@ -89,6 +94,21 @@ impl World {
                     },
                 )
             }
+            Step::ZAdd {
+                lock,
+                who,
+                ttl,
+                marked,
+            } if key(lock).is_none() || self.model.is_shared(lock, now) => {
+                let owner = self.name_of(who, lock).as_bytes().to_vec();
+                let marker = marked.then(|| (SHARED_MARKER.to_vec(), None));
+                let share = (owner, deadline(ttl));
+                Write::ZAdd(lock, marker.into_iter().chain([share]).collect())
+            }
+            Step::ZRem { lock, who } if self.model.is_shared(lock, now) => {
+                let owner = who.map(|who| self.name_of(who, lock).as_bytes().to_vec());
+                Write::ZRem(lock, owner.unwrap_or(SHARED_MARKER.to_vec()))
+            }
             Step::Del { lock } | Step::PExpire { lock, ttl: 0 } if key(lock).is_some() => {
                 Write::Del(lock)
             }
@@ -110,6 +130,14 @@ impl World {
         if let Some(&ticket) = waiting.get(n % waiting.len().max(1)) {
             fate(&mut self.server, ticket);
         }
+        self.judge(|_, _, _| Ok(()))
+    }
+
+    /// The connection of a regular closes, and another takes its place.
+    pub(super) fn close(&mut self, regular: usize) -> Verdict {
+        let next = self.server.connect();
+        let client = std::mem::replace(&mut self.regulars[regular], next);
+        self.server.close(client);
         self.judge(|_, _, _| Ok(()))
     }
 }

@@ -4,7 +4,8 @@ use super::super::inside;
 use super::super::steps::{LOCKS, Mark};
 use super::{GRACE, World};
 use crate::lock::Ms;
-use crate::lock::tests::model::{Grant, Verdict, ensure, is_up};
+use crate::lock::tests::model::{Verdict, ensure, is_up};
+use crate::lock::tests::simulated::Lock;
 
 impl World {
     pub(super) fn go(&mut self, to: Ms) {
@@ -52,13 +53,15 @@ impl World {
         let at = match mark {
             Mark::Deadline(lock) => self
                 .model
-                .look(lock, self.now())
-                .and_then(|key| key.deadline),
+                .holders(lock, self.now())
+                .into_iter()
+                .filter_map(|holder| holder.1)
+                .min(),
             Mark::TimeUp(n) => {
                 let queue = &self.model.queue;
                 queue
                     .get(n % queue.len().max(1))
-                    .and_then(|waiter| waiter.until)
+                    .and_then(|waiter| waiter.until())
             }
         };
         match at.map(|at| at + after).filter(|&at| at >= self.now()) {
@@ -86,12 +89,11 @@ impl World {
             format!("due again at {due:?}: {}", inside::what_is_due(locks))
         })?;
         if self.late.is_empty() {
-            ensure(
-                locks.noted.is_empty() && locks.undelivered.is_empty(),
-                || format!("left undone: {}", inside::what_is_due(locks)),
-            )?;
+            ensure(locks.noted.is_empty() && locks.returns.is_empty(), || {
+                format!("left undone: {}", inside::what_is_due(locks))
+            })?;
         }
-        let nobody = self.model.queue.is_empty() && locks.undelivered.is_empty();
+        let nobody = self.model.queue.is_empty() && locks.returns.is_empty();
         if !nobody {
             self.busy_until = self.elapsed;
         }
@@ -108,27 +110,29 @@ impl World {
     /// With no tick due, nothing must be left to do.
     pub(super) fn is_idle_at(&mut self, at: Ms) -> Verdict {
         let queue = &self.model.queue;
-        let over = queue.iter().find(|waiter| is_up(waiter.until, at));
+        let over = queue.iter().find(|waiter| is_up(waiter.until(), at));
         ensure(over.is_none(), || {
             format!("not told that its time was up: {over:?}")
         })?;
         let elapsed = self.elapsed + at.saturating_sub(self.now());
-        for lock in LOCKS {
-            if !self.may_be_looked_at(lock)
-                || self.late.get(&lock).is_some_and(|&until| elapsed <= until)
-            {
-                continue;
-            }
-            let next = self.model.next(lock, at);
-            ensure(next.is_none(), || {
-                format!("could have the lock at {at}: {next:?}")
+        let had_to = |lock: &Lock| {
+            let late = |&until: &Ms| elapsed <= until;
+            self.may_be_looked_at(*lock) && !self.late.get(lock).is_some_and(late)
+        };
+        for waiter in queue
+            .iter()
+            .filter(|waiter| waiter.locks.iter().all(had_to))
+        {
+            ensure(self.model.fits_of(waiter, at).is_none(), || {
+                format!("could have it all at {at}: {waiter:?}")
             })?;
-            let unheard = |grant: &&Grant| {
-                grant.lock == lock && grant.to_return && self.model.holder(lock, at).is_some()
-            };
-            let unheard = self.model.grants.iter().find(unheard);
-            ensure(unheard.is_none(), || {
-                format!("nobody heard of it at {at}: {unheard:?}")
+        }
+        for grant in self.model.grants.iter().filter(|grant| had_to(&grant.lock)) {
+            let held = self.model.hold_of(grant.lock, grant.owner, at);
+            let held = held.is_some_and(|held| held.0 == grant.hold);
+            let closed = grant.to_close.is_some() && grant.to_close == grant.tied;
+            ensure(!(held && (grant.to_return || closed)), || {
+                format!("to be given back at {at}: {grant:?}")
             })?;
         }
         Ok(())

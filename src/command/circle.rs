@@ -1,0 +1,137 @@
+//! A deadlock, in words.
+
+use crate::lock::{Circle, Claim, NameRef};
+
+/// How many of a circle are named.
+const MOST_NAMED: usize = 8;
+
+/// How much of an owner or a key is shown.
+const MOST_BYTES: usize = 64;
+
+/// Who waits for what, and what the next of the circle has to do with it. Who holds a key that the
+/// reader may not see is not named either.
+pub fn in_words(circle: &Circle, may_read: &dyn Fn(NameRef<'_>) -> bool) -> String {
+    let mut words = String::new();
+    let mut waiting = circle.links.first().map(|link| shown(&link.owner));
+    let others = circle.links.iter().cycle().skip(1);
+    // The last link of a long circle names one owner more.
+    let is_long = circle.links.len() > MOST_NAMED;
+    let told = MOST_NAMED.saturating_sub(usize::from(is_long));
+    for (link, next) in circle.links.iter().zip(others).take(told) {
+        let begins_anew = circle.links.first() == Some(next);
+        let is_seen = may_read(link.name.borrow());
+        let key = is_seen.then(|| shown(&link.name.key));
+        let next = (is_seen || begins_anew).then(|| shown(&next.owner));
+        let how = match link.next {
+            Claim::Holds => "held by",
+            Claim::ComesFirst => "behind",
+        };
+        if !words.is_empty() {
+            words.push_str("; ");
+        }
+        words.push_str(waiting.as_deref().unwrap_or("(another owner)"));
+        words.push_str(" waits for ");
+        words.push_str(key.as_deref().unwrap_or("(another key)"));
+        words.extend([", ", how, " "]);
+        words.push_str(next.as_deref().unwrap_or("(another owner)"));
+        waiting = next;
+    }
+    let more = circle.links.len().saturating_sub(MOST_NAMED);
+    if more > 0 {
+        words.push_str(&format!("; and {more} more"));
+    }
+    words
+}
+
+/// As redis-cli shows it, cut where it is long.
+fn shown(bytes: &[u8]) -> String {
+    let (start, rest) = bytes.split_at(bytes.len().min(MOST_BYTES));
+    let dots = if rest.is_empty() { "" } else { "..." };
+    let mut shown = String::from("\"");
+    for &byte in start {
+        match byte {
+            b'\\' | b'"' => shown.extend(['\\', char::from(byte)]),
+            b'\n' => shown.push_str("\\n"),
+            b'\r' => shown.push_str("\\r"),
+            b'\t' => shown.push_str("\\t"),
+            7 => shown.push_str("\\a"),
+            8 => shown.push_str("\\b"),
+            b' '..=b'~' => shown.push(char::from(byte)),
+            _ => shown.push_str(&format!("\\x{byte:02x}")),
+        }
+    }
+    shown.push_str(dots);
+    shown.push('"');
+    shown
+}
+
+#[cfg(test)]
+mod tests {
+    use std::rc::Rc;
+
+    use crate::lock::{Link, Name};
+
+    use super::*;
+
+    fn link(owner: &str, key: &str, next: Claim) -> Link {
+        Link {
+            owner: Rc::from(owner.as_bytes()),
+            name: Name {
+                db: 0,
+                key: Rc::from(key.as_bytes()),
+            },
+            next,
+        }
+    }
+
+    #[test]
+    fn a_circle_is_told_from_its_beginning_and_what_must_not_be_seen_is_left_out() {
+        let circle = Circle {
+            links: vec![
+                link("ann", "x", Claim::Holds),
+                link("ben", "y", Claim::ComesFirst),
+            ],
+        };
+        assert_eq!(
+            in_words(&circle, &|_| true),
+            r#""ann" waits for "x", held by "ben"; "ben" waits for "y", behind "ann""#
+        );
+        assert_eq!(
+            in_words(&circle, &|name| name.key == b"x"),
+            r#""ann" waits for "x", held by "ben"; "ben" waits for (another key), behind "ann""#
+        );
+        assert_eq!(
+            in_words(&circle, &|name| name.key == b"y"),
+            r#""ann" waits for (another key), held by (another owner); (another owner) waits for "y", behind "ann""#
+        );
+    }
+
+    #[test]
+    fn eight_of_a_long_circle_are_named() {
+        let links = (0..10).map(|number| link(&format!("o{number}"), "k", Claim::Holds));
+        let words = in_words(
+            &Circle {
+                links: links.collect(),
+            },
+            &|_| true,
+        );
+        assert!(
+            words.contains("\"o7\"") && !words.contains("\"o8\""),
+            "{words}"
+        );
+        assert!(words.ends_with("; and 2 more"), "{words}");
+    }
+
+    #[test]
+    fn bytes_are_shown_as_redis_cli_shows_them_and_cut_at_64() {
+        for (bytes, text) in [
+            (&b"plain"[..], r#""plain""#),
+            (b"a\"b\\", r#""a\"b\\""#),
+            (b"\n\r\t\x07\x08\0\xff", r#""\n\r\t\a\b\x00\xff""#),
+        ] {
+            assert_eq!(shown(bytes), text);
+        }
+        assert_eq!(shown(&[b'x'; 64]), format!("\"{}\"", "x".repeat(64)));
+        assert_eq!(shown(&[b'x'; 65]), format!("\"{}...\"", "x".repeat(64)));
+    }
+}

@@ -1,0 +1,32 @@
+//! `LOCK.MACQUIRE numkeys key [key ...] owner ttl [BLOCK ms] [SHARED | LIMIT n] [SESSION]`
+
+use crate::protocol::{Access, Call, Command, Fault, Keys, Outcome, Spec};
+
+use super::asking::{ARGUMENTS, ask};
+use super::{KEYS, NUMKEYS, lock_names};
+
+/// `LOCK.MACQUIRE`
+pub struct Macquire;
+
+impl Command for Macquire {
+    const SPEC: Spec = Spec {
+        name: c"lock.macquire",
+        flags: c"write deny-oom blocking getkeys-api",
+        summary: c"Acquires several locks in one instant, or none, or waits for them, and returns one fencing number for all.",
+        complexity: c"O(K*log(N)) with K locks, and N as for LOCK.ACQUIRE.",
+        since: c"0.1.0",
+        words: 5,
+        more: true,
+        keys: Keys::Counted,
+        access: Access::Set,
+        arguments: {
+            let [owner, ttl, block, mode, session] = ARGUMENTS;
+            &[NUMKEYS, KEYS, owner, ttl, block, mode, session]
+        },
+    };
+
+    fn run<'w>(mut call: Call<'w, '_, '_>) -> Result<Outcome<'w>, Fault> {
+        let names = lock_names(&mut call, 2)?;
+        ask(&mut call, &names)
+    }
+}

@@ -1,0 +1,32 @@
+//! `LOCK.MRELEASE numkeys key [key ...] owner`
+
+use crate::protocol::{Access, Call, Command, Fault, Keys, Outcome, Reply, Spec};
+
+use super::{KEYS, NUMKEYS, OWNER, lock_names};
+
+/// `LOCK.MRELEASE`
+pub struct Mrelease;
+
+impl Command for Mrelease {
+    const SPEC: Spec = Spec {
+        name: c"lock.mrelease",
+        // Not deny-oom: a release must work when memory is full.
+        flags: c"write getkeys-api",
+        summary: c"Releases those of several locks that this owner holds, and returns how many they were.",
+        complexity: c"O(K*log(N)) with K locks, and N as for LOCK.ACQUIRE.",
+        since: c"0.1.0",
+        words: 4,
+        more: true,
+        keys: Keys::Counted,
+        access: Access::Delete,
+        arguments: &[NUMKEYS, KEYS, OWNER],
+    };
+
+    fn run<'w>(mut call: Call<'w, '_, '_>) -> Result<Outcome<'w>, Fault> {
+        let names = lock_names(&mut call, 1)?;
+        let owner = call.words.owner()?;
+        call.words.end()?;
+        let released = call.locks.release_all(&mut call.turn, &names, owner)?;
+        Ok(Outcome::Reply(Reply::number(released)))
+    }
+}

@@ -1,0 +1,34 @@
+//! `LOCK.MRENEW numkeys key [key ...] owner ttl`
+
+use crate::protocol::{Access, Call, Command, Fault, Keys, Outcome, Reply, Spec};
+
+use super::{KEYS, NUMKEYS, OWNER, TTL, lock_names};
+
+/// `LOCK.MRENEW`
+pub struct Mrenew;
+
+impl Command for Mrenew {
+    const SPEC: Spec = Spec {
+        name: c"lock.mrenew",
+        // Not deny-oom: nothing grows, and whoever can't renew loses the lock.
+        flags: c"write getkeys-api",
+        summary:
+            c"Sets the time for which several locks are still held, if this owner holds them all.",
+        complexity: c"O(K*log(N)) with K locks, and N as for LOCK.ACQUIRE.",
+        since: c"0.1.0",
+        words: 5,
+        more: true,
+        keys: Keys::Counted,
+        access: Access::Update,
+        arguments: &[NUMKEYS, KEYS, OWNER, TTL],
+    };
+
+    fn run<'w>(mut call: Call<'w, '_, '_>) -> Result<Outcome<'w>, Fault> {
+        let names = lock_names(&mut call, 2)?;
+        let owner = call.words.owner()?;
+        let ttl = call.words.ttl(call.turn.now)?;
+        call.words.end()?;
+        let renewed = call.locks.renew(&mut call.turn, &names, owner, ttl)?;
+        Ok(Outcome::Reply(Reply::yes_or_no(renewed)))
+    }
+}

@@ -1,0 +1,71 @@
+//! May this owner have this lock now?
+
+use super::acquire::Request;
+use super::keyspace::Share;
+use super::locks::{Locks, NotALock};
+use super::mode::{Hold, Mode};
+use super::name::NameRef;
+use super::standing::{Standing, Turn};
+use super::time::Ms;
+
+/// How a request fits a lock.
+///
+/// | the lock is | exclusive is asked | shared is asked |
+/// |---|---|---|
+/// | free | open, in its turn | open, in its turn |
+/// | held by its owner alone | held | held |
+/// | held by another alone | shut | shut |
+/// | shared, by its owner too | open if nobody else shares it | held |
+/// | shared by others | shut | open, in its turn, if the limit leaves room |
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Fit {
+    /// Its owner holds the lock already, in this mode or a stronger one, until then.
+    Held { hold: Hold, until: Option<Ms> },
+    /// It may be granted; its owner has this share of the lock already.
+    Open { keeps: Option<Share> },
+    /// It has to wait.
+    Shut,
+}
+
+impl Locks {
+    /// How this request fits the lock now; `in_turn` if nobody comes before it.
+    #[inline]
+    pub(super) fn fit(
+        &self,
+        turn: &mut Turn<'_>,
+        name: NameRef<'_>,
+        request: &Request<'_>,
+        in_turn: bool,
+    ) -> Result<Fit, NotALock> {
+        let open = |open| {
+            if open {
+                Fit::Open { keeps: None }
+            } else {
+                Fit::Shut
+            }
+        };
+        Ok(match turn.look(name) {
+            Standing::NoLock => return Err(NotALock),
+            Standing::Free => open(in_turn),
+            Standing::Exclusive { owner, deadline } if owner == request.owner => Fit::Held {
+                hold: Hold::Exclusive,
+                until: deadline,
+            },
+            Standing::Exclusive { .. } => Fit::Shut,
+            Standing::Shared { count, .. } => {
+                match (turn.share_of(name, request.owner), request.mode) {
+                    // An upgrade stands before everybody else.
+                    (Some(share), Mode::Exclusive) if count == 1 => {
+                        Fit::Open { keeps: Some(share) }
+                    }
+                    (_, Mode::Exclusive) => Fit::Shut,
+                    (Some(share), _) => Fit::Held {
+                        hold: Hold::Shared,
+                        until: share.deadline,
+                    },
+                    (None, mode) => open(in_turn && mode.room_beside(count)),
+                }
+            }
+        })
+    }
+}

@@ -1,0 +1,39 @@
+//! Holds that end with a connection.
+
+use super::locks::Locks;
+use super::mode::Hold;
+use super::name::Name;
+use super::tick::{Return, Why};
+
+impl Locks {
+    /// A connection has closed. What ends with it is given back in the next tick; is there anything?
+    pub fn closed(&mut self, client: u64) -> bool {
+        let mut any = false;
+        // Nobody goes back to a share that ends with this connection.
+        self.kept.retain(|_, kept| !kept.is_tied_to(client));
+        let returns = std::mem::take(&mut self.returns);
+        self.returns = (returns.into_iter())
+            .map(|(at, given_back)| (at, given_back.without_share_of(client)))
+            .collect();
+        for (&db, database) in &mut self.databases {
+            for (key, owner) in database.ledger.take_ties(client) {
+                for hold in [Hold::Exclusive, Hold::Shared] {
+                    if let Some(entry) = database.ledger.of(&key, &owner, hold) {
+                        let given_back = Return {
+                            name: Name {
+                                db,
+                                key: key.clone(),
+                            },
+                            owner: owner.clone(),
+                            fence: entry.fence,
+                            why: Why::Closed { client },
+                        };
+                        any = true;
+                        self.returns.insert((0, given_back));
+                    }
+                }
+            }
+        }
+        any
+    }
+}

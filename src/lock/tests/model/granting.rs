@@ -1,0 +1,211 @@
+//! What a grant makes of the keys, and what is remembered of it.
+
+use super::{Fit, Grant, Held, Key, Model, Verdict, ensure, is_over};
+use crate::lock::fencing::Fence;
+use crate::lock::tests::simulated::{Lock, Owner, Plea};
+use crate::lock::{Hold, Mode, Ms, Ticket};
+
+impl Model {
+    /// All of these are the owner's now, by this number; `waiter` has still to be told.
+    pub(super) fn take(
+        &mut self,
+        fits: &[(Lock, Fit)],
+        plea: &Plea,
+        fence: Fence,
+        waiter: Option<Ticket>,
+        now: Ms,
+    ) -> Verdict {
+        let known = self.one_number(fits, plea.owner);
+        match known {
+            Some(known) => ensure(fence == known, || {
+                format!("{} held {fits:?} by {known}, now by {fence}", plea.owner)
+            })?,
+            None => {
+                ensure(fence > self.highest && !self.fresh.contains(&fence), || {
+                    format!("{fence} is not a new number after {}", self.highest)
+                })?;
+                self.fresh.push(fence);
+            }
+        }
+        for &(lock, fit) in fits {
+            if plea.mode != Mode::Exclusive {
+                self.drop_over(lock, now);
+            }
+            let hold = self.write(lock, fit, plea, now);
+            self.count(fit, known.is_some(), waiter);
+            self.remember((lock, fit, hold), plea, fence, waiter);
+        }
+        Ok(())
+    }
+
+    /// The number by which this owner holds all of these, if it does.
+    fn one_number(&self, fits: &[(Lock, Fit)], owner: Owner) -> Option<Fence> {
+        let mut numbers = fits.iter().map(|&(lock, fit)| match fit {
+            Fit::Held(hold, _) => self.grant_of(lock, owner, hold).map(|grant| grant.fence),
+            Fit::Open(_) | Fit::Shut => None,
+        });
+        let first = numbers.next()??;
+        numbers.all(|number| number == Some(first)).then_some(first)
+    }
+
+    pub fn grant_of(&self, lock: Lock, owner: Owner, hold: Hold) -> Option<&Grant> {
+        self.grants
+            .iter()
+            .find(|grant| grant.lock == lock && grant.owner == owner && grant.hold == hold)
+    }
+
+    /// Until the later of what it had and what it asks for.
+    fn write(&mut self, lock: Lock, fit: Fit, plea: &Plea, now: Ms) -> Hold {
+        let wanted = now + plea.ttl;
+        match fit {
+            Fit::Held(hold, until) => {
+                if until.is_none_or(|until| until < wanted) {
+                    self.set_end(lock, plea.owner, hold, wanted);
+                }
+                hold
+            }
+            Fit::Open(keeps) => {
+                let end = wanted.max(keeps.flatten().unwrap_or(0));
+                let hold = plea.mode.hold();
+                if self.holders(lock, now).is_empty() && !self.is_shared(lock, now) {
+                    self.remove(lock);
+                }
+                self.set_end(lock, plea.owner, hold, end);
+                hold
+            }
+            Fit::Shut => panic!("nobody takes what is shut"),
+        }
+    }
+
+    /// This owner holds the lock, in this way, until then; beside others if it shares it.
+    pub(super) fn set_end(&mut self, lock: Lock, owner: Owner, hold: Hold, end: Ms) {
+        let mut shares = match self.keys.iter().find(|key| key.lock == lock) {
+            Some(Key {
+                held: Held::Shared(shares),
+                ..
+            }) => shares.clone(),
+            _ => Vec::new(),
+        };
+        self.remove(lock);
+        match hold {
+            Hold::Exclusive => self.set(lock, Held::By(owner), Some(end)),
+            Hold::Shared => {
+                shares.retain(|share| share.0 != owner);
+                shares.push((owner, Some(end)));
+                self.set_shares(lock, shares);
+            }
+        }
+    }
+
+    /// The key expires with the last of its shares.
+    fn set_shares(&mut self, lock: Lock, mut shares: Vec<(Owner, Option<Ms>)>) {
+        shares.sort();
+        let ends: Option<Vec<Ms>> = shares.iter().map(|share| share.1).collect();
+        let last = ends.and_then(|ends| ends.into_iter().max());
+        self.set(lock, Held::Shared(shares), last);
+    }
+
+    /// This owner's hold is gone; the key goes with the last.
+    pub(super) fn end_hold(&mut self, lock: Lock, owner: Owner, now: Ms) {
+        let others = (self.holders(lock, now).iter()).any(|holder| holder.0 != owner);
+        let shares = match self.look(lock, now).map(|key| key.held.clone()) {
+            Some(Held::Shared(shares)) if others => shares,
+            _ => {
+                self.remove(lock);
+                return self.grants.retain(|grant| grant.lock != lock);
+            }
+        };
+        let left = (shares.into_iter())
+            .filter(|share| share.0 != owner)
+            .collect();
+        self.set_shares(lock, left);
+        self.forget_share(lock, owner);
+    }
+
+    /// Shares whose time is over are taken out before a new one is put in.
+    fn drop_over(&mut self, lock: Lock, now: Ms) {
+        let Some(key) = self.keys.iter_mut().find(|key| key.lock == lock) else {
+            return;
+        };
+        let Held::Shared(shares) = &mut key.held else {
+            return;
+        };
+        let (over, left): (Vec<_>, Vec<_>) = shares
+            .iter()
+            .copied()
+            .partition(|share| is_over(share.1, now));
+        if left.is_empty() && !over.is_empty() || is_over(key.deadline, now) {
+            self.remove(lock);
+            return self.grants.retain(|grant| grant.lock != lock);
+        }
+        *shares = left;
+        for (owner, _) in over {
+            self.forget_share(lock, owner);
+        }
+    }
+
+    pub(super) fn forget_share(&mut self, lock: Lock, owner: Owner) {
+        self.grants
+            .retain(|grant| (grant.lock, grant.owner, grant.hold) != (lock, owner, Hold::Shared));
+    }
+
+    fn remember(
+        &mut self,
+        (lock, fit, hold): (Lock, Fit, Hold),
+        plea: &Plea,
+        fence: Fence,
+        waiter: Option<Ticket>,
+    ) {
+        let owner = plea.owner;
+        let same = |grant: &Grant| (grant.lock, grant.owner, grant.hold) == (lock, owner, hold);
+        let at = self.grants.iter().position(same);
+        let before = at.map(|at| self.grants.remove(at));
+        // A new number for a hold that goes on: who has been told of the hold still is.
+        let goes_on = matches!(fit, Fit::Held(..));
+        let mut grant = match before.filter(|_| goes_on) {
+            Some(before) => before,
+            None => Grant {
+                lock,
+                owner,
+                hold,
+                fence,
+                tied: None,
+                // What somebody else wrote, whoever did so knows of.
+                told: goes_on,
+                under_way: Vec::new(),
+                to_return: false,
+                to_close: None,
+                keeps: match fit {
+                    Fit::Open(Some(until)) => {
+                        let share = self.grant_of(lock, owner, Hold::Shared);
+                        Some((until, share.cloned().map(Box::new)))
+                    }
+                    Fit::Open(None) | Fit::Held(..) | Fit::Shut => None,
+                },
+            },
+        };
+        if grant.fence != fence {
+            (grant.fence, grant.to_return, grant.to_close) = (fence, false, None);
+        }
+        grant.tied = plea.session.then_some(plea.client);
+        grant.under_way.extend(waiter);
+        grant.told |= waiter.is_none();
+        let other_kind = |grant: &Grant| grant.lock == lock && grant.hold != hold;
+        self.grants.retain(|grant| !other_kind(grant));
+        if hold == Hold::Exclusive {
+            self.grants.retain(|grant| grant.lock != lock);
+        }
+        self.grants.push(grant);
+    }
+
+    fn count(&mut self, fit: Fit, known: bool, waiter: Option<Ticket>) {
+        match fit {
+            Fit::Held(..) => {
+                self.tally.adopted += u64::from(!known && waiter.is_some());
+                self.tally.joined += u64::from(known && waiter.is_some());
+            }
+            Fit::Open(Some(_)) => self.tally.upgraded += 1,
+            Fit::Open(None) | Fit::Shut => {}
+        }
+    }
+}

@@ -1,0 +1,309 @@
+//! Requests that would wait for themselves.
+
+use super::*;
+use crate::lock::{Circle, Claim};
+
+const A: Lock = LOCK;
+const B: Lock = OTHER;
+const C: Lock = THIRD;
+
+/// The circle that refuses this request, in short: who waits for what, and why.
+fn circle(server: &mut Server, locks: &[Lock], plea: Plea) -> Vec<(String, String, Claim)> {
+    let patience = Patience::Forever;
+    match server.asks(locks, Plea { patience, ..plea }) {
+        Err(Refusal::Deadlock(Circle { links })) => (links.iter())
+            .map(|link| {
+                let owner = String::from_utf8_lossy(&link.owner).into_owned();
+                let name = String::from_utf8_lossy(&link.name.key).into_owned();
+                (owner, name, link.next)
+            })
+            .collect(),
+        other => panic!("{}: {other:?}", plea.owner),
+    }
+}
+
+fn link(owner: &str, lock: Lock, next: Claim) -> (String, String, Claim) {
+    (owner.to_owned(), lock.1.to_owned(), next)
+}
+
+/// `ann` holds A and waits for B, which `ben` holds.
+fn ann_waits_for_ben() -> (Server, Ticket) {
+    let mut server = server();
+    server.takes(&[A], alone("ann"));
+    server.takes(&[B], alone("ben"));
+    let ann = server.queues(&[B], alone("ann"));
+    (server, ann)
+}
+
+#[test]
+fn two_that_wait_for_each_other_are_a_circle_in_words() {
+    let (mut server, _) = ann_waits_for_ben();
+    let found = circle(&mut server, &[A], alone("ben"));
+    let right = [link("ben", A, Claim::Holds), link("ann", B, Claim::Holds)];
+    assert_eq!(found, right);
+}
+
+#[test]
+fn who_is_refused_leaves_no_trace() {
+    let (mut server, ann) = ann_waits_for_ben();
+    assert!(server.is_refused(&[A], alone("ben")));
+    assert!(server.line(A).is_empty());
+    assert_eq!(server.line(B), [ann]);
+    server.release(B, "ben").unwrap();
+    server.turn();
+    assert!(server.was_granted(ann).is_some());
+    server.takes(&[C], alone("ben"));
+}
+
+#[test]
+fn a_long_circle_is_found() {
+    let (mut server, _) = ann_waits_for_ben();
+    server.takes(&[C], alone("cid"));
+    server.queues(&[C], alone("ben"));
+    let found = circle(&mut server, &[A], alone("cid"));
+    let owners: Vec<_> = found.iter().map(|link| &*link.0).collect();
+    assert_eq!(owners, ["cid", "ann", "ben"]);
+}
+
+#[test]
+fn a_try_never_is_a_deadlock() {
+    let (mut server, _) = ann_waits_for_ben();
+    assert_eq!(server.asks(&[A], alone("ben")), Ok(Acquired::Busy));
+}
+
+#[test]
+fn asking_again_for_what_one_holds_never_is_a_deadlock() {
+    let (mut server, _) = ann_waits_for_ben();
+    for (lock, owner) in [(A, "ann"), (B, "ben")] {
+        let forever = Plea {
+            patience: Patience::Forever,
+            ..alone(owner)
+        };
+        assert!(matches!(
+            server.asks(&[lock], forever),
+            Ok(Acquired::Held(_))
+        ));
+    }
+}
+
+#[test]
+fn who_waits_for_one_that_waits_for_nobody_in_return_is_not_refused() {
+    let (mut server, _) = ann_waits_for_ben();
+    assert!(!server.is_refused(&[A], alone("cid")));
+    assert!(!server.is_refused(&[B], alone("cid")));
+    assert!(!server.is_refused(&[A, B], alone("dot")));
+}
+
+#[test]
+fn one_that_comes_first_in_a_line_is_waited_for() {
+    // H holds a; M waits for a and b; L holds c and waits for b behind M; H asks for c.
+    let mut server = server();
+    server.takes(&[A], alone("H"));
+    server.takes(&[C], alone("L"));
+    server.queues(&[A, B], alone("M"));
+    server.queues(&[B], alone("L"));
+    let found = circle(&mut server, &[C], alone("H"));
+    let right = [
+        link("H", C, Claim::Holds),
+        link("L", B, Claim::ComesFirst),
+        link("M", A, Claim::Holds),
+    ];
+    assert_eq!(found, right);
+}
+
+#[test]
+fn the_very_first_of_all_waiters_is_waited_for_too() {
+    let mut server = server();
+    server.takes(&[B], alone("ben"));
+    server.queues(&[A, B], alone("ann"));
+    let found = circle(&mut server, &[A], alone("ben"));
+    let right = [
+        link("ben", A, Claim::ComesFirst),
+        link("ann", B, Claim::Holds),
+    ];
+    assert_eq!(found, right);
+}
+
+#[test]
+fn a_reader_behind_a_writer_waits_for_whom_the_writer_waits() {
+    // The writer waits for nothing else, and is not looked at for itself.
+    let mut server = server();
+    server.takes(&[A], sharing("ann"));
+    server.takes(&[B], alone("ben"));
+    server.queues(&[A], alone("writer"));
+    server.queues(&[B], alone("ann"));
+    assert!(server.is_refused(&[A], sharing("ben")));
+}
+
+#[test]
+fn a_reader_waits_for_no_other_reader() {
+    let mut server = server();
+    server.takes(&[A], sharing("ann"));
+    server.takes(&[B], alone("ben"));
+    server.queues(&[B], alone("ann"));
+    server.takes(&[A], sharing("ben"));
+}
+
+#[test]
+fn a_limit_is_a_circle_only_if_it_remains_whichever_of_the_others_let_go() {
+    // Two hold a permit of two; cid holds b and waits for a permit; one of the two asks for b.
+    let mut server = server();
+    for owner in ["ann", "ben"] {
+        server.takes(&[A], limited(owner, 2));
+    }
+    server.takes(&[B], alone("cid"));
+    server.queues(&[A], limited("cid", 2));
+    assert!(!server.is_refused(&[B], alone("ann")));
+    // And now the other.
+    assert!(server.is_refused(&[B], alone("ben")));
+}
+
+#[test]
+fn a_permit_of_one_is_a_circle_with_any_of_its_holders() {
+    let mut server = server();
+    for owner in ["ann", "ben"] {
+        server.takes(&[A], limited(owner, 2));
+    }
+    server.takes(&[B], alone("cid"));
+    server.queues(&[A], limited("cid", 1));
+    assert!(server.is_refused(&[B], alone("ann")));
+}
+
+#[test]
+fn what_an_owner_holds_of_several_is_not_waited_for() {
+    let mut server = server();
+    server.takes(&[A, B], sharing("ben"));
+    server.queues(&[B, C], limited("dot", 1));
+    let found = circle(&mut server, &[A, B, C], sharing("ben"));
+    let right = [
+        link("ben", C, Claim::ComesFirst),
+        link("dot", B, Claim::Holds),
+    ];
+    assert_eq!(found, right);
+}
+
+#[test]
+fn two_waiters_of_one_owner_wait_for_both() {
+    let mut server = server();
+    server.takes(&[A], alone("ann"));
+    server.takes(&[B], alone("ben"));
+    server.takes(&[C], alone("cid"));
+    server.queues(&[B], alone("ann"));
+    server.queues(&[C], alone("ann"));
+    assert!(server.is_refused(&[A], alone("ben")));
+    assert!(server.is_refused(&[A], alone("cid")));
+    assert!(!server.is_refused(&[A], alone("dot")));
+}
+
+#[test]
+fn an_upgrade_waits_for_those_who_share_and_for_nobody_in_the_line() {
+    let mut server = server();
+    server.takes(&[A], sharing("ann"));
+    server.takes(&[A], sharing("ben"));
+    server.takes(&[B], alone("ann"));
+    // The writer waits for ann in two ways, and stands behind her.
+    server.queues(&[A, B], alone("cid"));
+    assert!(!server.is_refused(&[A], alone("ann")));
+    assert!(server.is_refused(&[B], alone("ben")), "ann waits for ben");
+}
+
+#[test]
+fn two_that_wait_for_a_share_and_for_an_upgrade_are_a_circle() {
+    // Both readers come in together, and then each waits for the other.
+    let mut server = server();
+    server.takes(&[A], alone("writer"));
+    server.queues(&[A], sharing("ann"));
+    server.queues(&[A], sharing("ben"));
+    server.queues(&[A], alone("ann"));
+    assert!(server.is_refused(&[A], alone("ben")));
+}
+
+#[test]
+fn waiters_that_have_gone_are_in_no_circle() {
+    let fates: [(&str, Fate); 4] = [
+        ("killed", Server::kill),
+        ("unblocked", Server::unblock),
+        ("timed out, and nobody has seen to it", |server, _| {
+            server.lags_until(20);
+        }),
+        ("timed out", |server, _| server.at(20)),
+    ];
+    for (fate, befall) in fates {
+        let mut server = server();
+        server.takes(&[A], alone("ann"));
+        server.takes(&[B], alone("ben"));
+        let short = Plea {
+            patience: Patience::Until(START + 20),
+            ..alone("ann")
+        };
+        let ann = server.queues(&[B], short);
+        befall(&mut server, ann);
+        assert!(!server.is_refused(&[A], alone("ben")), "{fate}");
+    }
+}
+
+#[test]
+fn a_waiter_that_was_granted_is_in_no_circle() {
+    let (mut server, _) = ann_waits_for_ben();
+    server.release(B, "ben").unwrap();
+    assert!(!server.is_refused(&[A], alone("ben")));
+}
+
+#[test]
+fn holds_that_are_over_are_in_no_circle() {
+    let (mut server, _) = ann_waits_for_ben();
+    server.renew(B, "ben", 500).unwrap();
+    server.lags_until(101);
+    server.takes(&[A], alone("ben"));
+    let mut server = server_with_two_readers();
+    server.lags_until(31);
+    // The short share is over, and cid may have the permit as soon as anybody looks.
+    assert!(!server.is_refused(&[B], alone("ann")));
+}
+
+/// `ann` and, for 30 ms, `ben` share A; `cid` holds B and waits for A with one beside it.
+fn server_with_two_readers() -> Server {
+    let mut server = server();
+    server.takes(&[A], sharing("ann"));
+    let short = Plea {
+        ttl: 30,
+        ..sharing("ben")
+    };
+    server.takes(&[A], short);
+    server.takes(&[B], alone("cid"));
+    server.queues(&[A], limited("cid", 2));
+    server
+}
+
+#[test]
+fn whoever_has_released_a_lock_is_in_no_circle_by_it() {
+    let mut server = server();
+    server.takes(&[A], sharing("x"));
+    server.takes(&[B], alone("o"));
+    let y = server.queues(&[A], limited("y", 1));
+    server.queues(&[A], alone("o"));
+    server.release(A, "x").unwrap();
+    server.turn();
+    assert!(server.was_granted(y).is_some());
+    assert!(!server.is_refused(&[B], alone("x")));
+}
+
+#[test]
+fn a_circle_over_databases_is_one() {
+    let mut server = server();
+    server.takes(&[A], alone("ann"));
+    server.takes(&[(1, "lock")], alone("ben"));
+    server.queues(&[(1, "lock")], alone("ann"));
+    assert!(server.is_refused(&[A], alone("ben")));
+}
+
+#[test]
+fn an_old_circle_that_others_have_made_refuses_nobody_who_is_not_on_it() {
+    let (mut server, _) = ann_waits_for_ben();
+    server.takes(&[C], alone("cid"));
+    // By a rename, ben comes to hold what he waits for, and cid what ann holds.
+    server.queues(&[C], alone("ben"));
+    server.foreign(Write::Set(C, token("ann", None)));
+    server.at(0);
+    assert!(!server.is_refused(&[A], alone("dot")));
+}

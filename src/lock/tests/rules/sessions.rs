@@ -1,0 +1,241 @@
+//! Holds that end with a connection.
+
+use super::*;
+
+/// A request by this connection, whose hold ends with it.
+fn tied(plea: Plea, client: u64) -> Plea {
+    Plea {
+        client,
+        session: true,
+        ..plea
+    }
+}
+
+/// `ann` holds the lock for as long as her connection lives.
+fn session() -> (Server, u64) {
+    let mut server = server();
+    let client = server.connect();
+    server.takes(&[LOCK], tied(alone("ann"), client));
+    (server, client)
+}
+
+#[test]
+fn a_hold_ends_at_once_when_its_connection_closes() {
+    let (mut server, client) = session();
+    let ben = server.waits("ben", 10);
+    server.close(client);
+    server.at(0);
+    assert!(server.was_granted(ben).is_some());
+    assert_eq!(server.holder(), held("ben", 10));
+}
+
+#[test]
+fn a_share_ends_alone_when_its_connection_closes() {
+    let mut server = server();
+    let client = server.connect();
+    server.takes(&[LOCK], sharing("ann"));
+    server.takes(&[LOCK], tied(sharing("ben"), client));
+    server.close(client);
+    server.at(0);
+    assert_eq!(server.holders_of(LOCK), all([("ann", 100)]));
+}
+
+#[test]
+fn all_that_a_connection_holds_ends_with_it_under_any_owner() {
+    let mut server = server();
+    let client = server.connect();
+    server.takes(&[LOCK, OTHER], tied(alone("ann"), client));
+    server.takes(&[THIRD], tied(sharing("ben"), client));
+    server.takes(&[THIRD], tied(sharing("cid"), client));
+    server.close(client);
+    server.at(0);
+    assert!(server.keys.keys.is_empty());
+    assert_eq!(server.due(), None);
+}
+
+#[test]
+fn the_ttl_still_stands_behind_it() {
+    let (mut server, client) = session();
+    server.lags_until(101);
+    server.gets("ben", 100);
+    server.close(client);
+    server.at(101);
+    assert_eq!(server.holder(), held("ben", 201));
+}
+
+#[test]
+fn a_hold_without_a_session_outlives_its_connection() {
+    let mut server = server();
+    let client = server.connect();
+    let untied = Plea {
+        client,
+        ..alone("ann")
+    };
+    server.takes(&[LOCK], untied);
+    server.close(client);
+    server.at(0);
+    assert_eq!(server.holder(), held("ann", 100));
+}
+
+#[test]
+fn a_session_that_was_released_leaves_nothing_behind() {
+    let (mut server, client) = session();
+    server.release(LOCK, "ann").unwrap();
+    server.gets("ann", 50);
+    server.close(client);
+    server.at(0);
+    assert_eq!(server.holder(), held("ann", 50));
+}
+
+#[test]
+fn a_session_that_was_lost_leaves_what_came_after_it_alone() {
+    let (mut server, client) = session();
+    server.del(LOCK);
+    server.tick();
+    server.gets("ben", 50);
+    server.close(client);
+    server.at(0);
+    assert_eq!(server.holder(), held("ben", 50));
+}
+
+#[test]
+fn a_session_whose_key_somebody_else_has_written_over_leaves_that_alone() {
+    let (mut server, client) = session();
+    server.set(LOCK, token("ben", None));
+    server.close(client);
+    server.at(0);
+    assert_eq!(server.holder(), Some(("ben".to_owned(), None)));
+}
+
+#[test]
+fn a_hold_that_was_retaken_through_another_connection_is_left_alone() {
+    for again_tied in [true, false] {
+        let (mut server, first) = session();
+        let again = Plea {
+            client: server.connect(),
+            session: again_tied,
+            ..alone("ann")
+        };
+        server.takes(&[LOCK], again);
+        server.close(first);
+        server.at(0);
+        assert_eq!(server.holder(), held("ann", 100), "{again_tied}");
+    }
+}
+
+#[test]
+fn the_last_request_decides_which_connection_it_is() {
+    let (mut server, first) = session();
+    let second = server.connect();
+    server.takes(&[LOCK], tied(alone("ann"), second));
+    server.close(first);
+    server.at(0);
+    assert!(server.holder().is_some());
+    server.close(second);
+    server.at(0);
+    assert_eq!(server.holder(), None);
+}
+
+#[test]
+fn a_hold_that_was_retaken_between_the_end_and_the_tick_is_left_alone() {
+    let (mut server, client) = session();
+    server.close(client);
+    server.gets("ann", 50);
+    server.at(0);
+    assert_eq!(server.holder(), held("ann", 100));
+}
+
+#[test]
+fn renewing_does_not_change_the_tie() {
+    let (mut server, client) = session();
+    server.renew(LOCK, "ann", 500).unwrap();
+    server.close(client);
+    server.at(0);
+    assert_eq!(server.holder(), None);
+}
+
+#[test]
+fn a_waiter_s_hold_is_tied_to_the_connection_that_waited() {
+    let mut server = server();
+    server.gets("ann", 100);
+    let client = server.connect();
+    let ben = server.queues(&[LOCK], tied(alone("ben"), client));
+    server.release(LOCK, "ann").unwrap();
+    server.turn();
+    assert!(server.was_granted(ben).is_some());
+    server.close(client);
+    server.at(0);
+    assert_eq!(server.holder(), None);
+}
+
+#[test]
+fn a_wait_of_a_connection_that_closes_is_over_and_so_are_its_holds() {
+    let mut server = server();
+    let client = server.connect();
+    server.takes(&[LOCK], tied(alone("ann"), client));
+    server.takes(&[OTHER], alone("ben"));
+    server.queues(&[OTHER], tied(alone("ann"), client));
+    server.close(client);
+    server.at(0);
+    assert!(server.line(OTHER).is_empty());
+    assert_eq!(server.holder(), None);
+}
+
+#[test]
+fn a_grant_on_its_way_to_a_connection_that_closes_is_given_back_once() {
+    let mut server = late_server();
+    server.gets("ann", 100);
+    let client = server.connect();
+    server.queues(&[LOCK], tied(alone("ben"), client));
+    let cid = server.waits("cid", 10);
+    server.release(LOCK, "ann").unwrap();
+    server.close(client);
+    server.at(0);
+    assert!(server.was_granted(cid).is_some());
+    assert_eq!(server.holder(), held("cid", 10));
+}
+
+#[test]
+fn nobody_goes_back_to_a_share_whose_connection_has_closed() {
+    let mut server = late_server();
+    let client = server.connect();
+    server.takes(&[LOCK], tied(sharing("ann"), client));
+    server.takes(&[LOCK], sharing("ben"));
+    let ann = server.waits("ann", 10);
+    server.release(LOCK, "ben").unwrap();
+    server.close(client);
+    server.kill(ann);
+    server.at(0);
+    assert!(server.keys.keys.is_empty());
+}
+
+#[test]
+fn what_ends_with_a_connection_ends_when_that_is_possible_again() {
+    let (mut server, client) = session();
+    server.keys.closed.insert(LOCK);
+    server.close(client);
+    server.at(20);
+    assert_eq!(server.holder(), held("ann", 100));
+    server.keys.closed.clear();
+    server.at(40);
+    assert_eq!(server.holder(), None);
+    assert_eq!(server.happened().offences, [""; 0]);
+}
+
+#[test]
+fn a_session_moves_with_its_database() {
+    let (mut server, client) = session();
+    server.foreign(Write::Swap(0, 1));
+    server.close(client);
+    server.at(0);
+    assert!(server.keys.keys.is_empty());
+}
+
+#[test]
+fn a_server_that_takes_over_has_forgotten_all_ties() {
+    let (mut server, client) = session();
+    server.reload();
+    server.close(client);
+    server.at(0);
+    assert_eq!(server.holder(), held("ann", 100));
+}

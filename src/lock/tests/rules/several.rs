@@ -1,0 +1,429 @@
+//! All of several locks, or none.
+
+use super::*;
+
+const BOTH: [Lock; 2] = [LOCK, OTHER];
+
+fn owner_of(server: &Server, lock: Lock) -> Option<String> {
+    let mut holders = server.holders_of(lock);
+    assert!(holders.len() <= 1, "{holders:?}");
+    holders.pop().map(|holder| holder.0)
+}
+
+#[test]
+fn all_are_taken_by_one_number() {
+    let mut server = server();
+    let number = server.takes(&[LOCK, OTHER, THIRD], alone("ann"));
+    for lock in [LOCK, OTHER, THIRD] {
+        assert_eq!(server.holders_of(lock), all([("ann", 100)]));
+        let mut report = server.report(lock).unwrap().unwrap();
+        let grant = report.holders.pop().unwrap().grant.unwrap();
+        assert_eq!(grant.fence, number, "{lock:?}");
+    }
+}
+
+#[test]
+fn they_are_written_in_the_order_in_which_they_are_named() {
+    let mut server = server();
+    server.takes(&[THIRD, LOCK, OTHER], alone("ann"));
+    let set = |lock| Write::Set(lock, token("ann", Some(START + 100)));
+    assert_eq!(written(&mut server), [THIRD, LOCK, OTHER].map(set));
+}
+
+#[test]
+fn none_is_taken_while_one_is_held() {
+    let mut server = server();
+    server.takes(&[OTHER], alone("ann"));
+    written(&mut server);
+    assert_eq!(server.asks(&BOTH, alone("ben")), Ok(Acquired::Busy));
+    assert_eq!(written(&mut server), []);
+}
+
+#[test]
+fn none_is_taken_if_one_is_no_lock() {
+    let mut server = server();
+    server.set(OTHER, no_lock(None));
+    let got = server.asks(&BOTH, alone("ben"));
+    assert_eq!(got, Err(Refusal::NotALock(NotALock)));
+    assert_eq!(server.holder(), None);
+}
+
+#[test]
+fn one_that_waits_holds_nothing() {
+    let mut server = server();
+    server.takes(&[OTHER], alone("ann"));
+    server.queues(&BOTH, alone("ben"));
+    assert_eq!(server.holder(), None);
+    assert_eq!(server.check(LOCK, "ben"), Ok(None));
+}
+
+#[test]
+fn one_that_waits_stands_in_the_line_of_each() {
+    let mut server = server();
+    server.takes(&[OTHER], alone("ann"));
+    let ben = server.queues(&BOTH, alone("ben"));
+    for lock in BOTH {
+        let cid = server.queues(&[lock], alone("cid"));
+        assert_eq!(server.line(lock), [ben, cid], "{lock:?}");
+    }
+    assert_eq!(server.asks(&[LOCK], alone("dot")), Ok(Acquired::Busy));
+}
+
+#[test]
+fn all_are_granted_in_the_moment_in_which_all_could_be_taken() {
+    let mut server = server();
+    server.takes(&[LOCK], alone("ann"));
+    server.takes(&[OTHER], alone("ben"));
+    let cid = server.queues(&BOTH, alone("cid"));
+    server.release(LOCK, "ann").unwrap();
+    server.turn();
+    assert_eq!(server.was_granted(cid), None);
+    server.release(OTHER, "ben").unwrap();
+    server.turn();
+    assert!(server.was_granted(cid).is_some());
+    for lock in BOTH {
+        assert_eq!(owner_of(&server, lock).unwrap(), "cid");
+    }
+}
+
+#[test]
+fn a_line_that_moved_up_because_all_were_granted_is_served() {
+    let mut server = server();
+    server.takes(&[LOCK], alone("ann"));
+    let ben = server.queues(&BOTH, sharing("ben"));
+    let cid = server.queues(&[OTHER], sharing("cid"));
+    server.release(LOCK, "ann").unwrap();
+    server.turn();
+    assert!(server.was_granted(ben).is_some());
+    assert!(server.was_granted(cid).is_some());
+}
+
+#[test]
+fn a_line_that_moved_up_because_one_of_several_gave_up_is_served() {
+    let fates: [Fate; 3] = [Server::unblock, Server::unblock_by_error, Server::kill];
+    for fate in fates {
+        let mut server = server();
+        server.takes(&[LOCK], alone("ann"));
+        let ben = server.queues(&BOTH, alone("ben"));
+        let cid = server.queues(&[OTHER], alone("cid"));
+        fate(&mut server, ben);
+        server.at(0);
+        assert!(server.was_granted(cid).is_some());
+    }
+}
+
+#[test]
+fn a_line_that_moved_up_because_one_of_several_timed_out_is_served() {
+    let mut server = server();
+    server.takes(&[LOCK], alone("ann"));
+    let short = Plea {
+        patience: Patience::Until(START + 20),
+        ..alone("ben")
+    };
+    let ben = server.queues(&BOTH, short);
+    let cid = server.queues(&[OTHER], alone("cid"));
+    server.at(20);
+    assert_eq!(server.told.get(&ben), Some(&Told::TimedOut));
+    assert!(server.was_granted(cid).is_some());
+}
+
+#[test]
+fn it_cannot_be_starved() {
+    let mut server = server();
+    let longer = |owner, ttl| Plea {
+        ttl,
+        ..alone(owner)
+    };
+    server.takes(&[LOCK], alone("ann"));
+    server.takes(&[OTHER], longer("ben", 150));
+    let cid = server.queues(&BOTH, alone("cid"));
+    // The locks come free in turn, and others ask all the time.
+    for ms in 1..=151 {
+        server.at(ms);
+        for lock in BOTH {
+            let got = server.asks(&[lock], longer("dot", 20));
+            assert_eq!(got, Ok(Acquired::Busy), "at {ms}");
+        }
+    }
+    assert!(server.was_granted(cid).is_some());
+}
+
+#[test]
+fn two_that_want_the_same_in_different_orders_are_no_circle() {
+    let mut server = server();
+    server.takes(&BOTH, alone("ann"));
+    let ben = server.queues(&[LOCK, OTHER], alone("ben"));
+    let cid = server.queues(&[OTHER, LOCK], alone("cid"));
+    server.release_all(&BOTH, "ann").unwrap();
+    server.turn();
+    assert!(server.was_granted(ben).is_some());
+    assert_eq!(server.was_granted(cid), None);
+    server.release_all(&BOTH, "ben").unwrap();
+    server.turn();
+    assert!(server.was_granted(cid).is_some());
+}
+
+#[test]
+fn a_retry_gives_the_same_number() {
+    let mut server = server();
+    let number = server.takes(&BOTH, alone("ann"));
+    assert_eq!(server.takes(&BOTH, alone("ann")), number);
+    assert_eq!(server.takes(&[OTHER, LOCK], alone("ann")), number);
+    assert_eq!(server.takes(&[OTHER], alone("ann")), number);
+}
+
+#[test]
+fn a_retry_extends_each_to_the_later_deadline() {
+    let mut server = server();
+    server.takes(&BOTH, alone("ann"));
+    server.renew(LOCK, "ann", 200).unwrap();
+    server.lags_until(50);
+    server.takes(&BOTH, alone("ann"));
+    assert_eq!(server.holders_of(LOCK), all([("ann", 200)]));
+    assert_eq!(server.holders_of(OTHER), all([("ann", 150)]));
+}
+
+#[test]
+fn what_an_owner_holds_already_counts_as_available() {
+    let mut server = server();
+    let before = server.takes(&[LOCK], alone("ann"));
+    let number = server.takes(&BOTH, alone("ann"));
+    assert!(number > before);
+    assert_eq!(server.takes(&[LOCK], alone("ann")), number);
+    assert_eq!(server.takes(&[OTHER], alone("ann")), number);
+}
+
+#[test]
+fn what_an_owner_holds_by_different_numbers_gets_one() {
+    let mut server = server();
+    let one = server.takes(&[LOCK], alone("ann"));
+    let other = server.takes(&[OTHER], alone("ann"));
+    let both = server.takes(&BOTH, alone("ann"));
+    assert!(one < other && other < both);
+}
+
+#[test]
+fn what_an_owner_holds_already_stays_held_while_it_waits_for_the_rest() {
+    let mut server = server();
+    server.takes(&[LOCK], alone("ann"));
+    server.takes(&[OTHER], alone("ben"));
+    let ann = server.queues(&BOTH, alone("ann"));
+    let cid = server.queues(&[LOCK], alone("cid"));
+    assert_eq!(server.renew(LOCK, "ann", 200), Ok(true));
+    server.release(OTHER, "ben").unwrap();
+    server.turn();
+    assert!(server.was_granted(ann).is_some());
+    assert_eq!(server.holders_of(LOCK), all([("ann", 200)]));
+    assert_eq!(server.line(LOCK), [cid]);
+}
+
+#[test]
+fn who_loses_what_it_holds_while_it_waits_for_the_rest_stands_where_it_came() {
+    let mut server = server();
+    server.takes(&[OTHER], alone("ben"));
+    server.takes(&[LOCK], alone("cid"));
+    let ann = server.queues(&BOTH, alone("ann"));
+    let dot = server.queues(&[LOCK], alone("dot"));
+    server.release(LOCK, "cid").unwrap();
+    assert_eq!(server.holder(), None, "it is ann's turn, who needs both");
+    assert_eq!(server.line(LOCK), [ann, dot]);
+}
+
+#[test]
+fn shares_of_several_are_held_beside_others() {
+    let mut server = server();
+    server.takes(&BOTH, sharing("ann"));
+    server.takes(&BOTH, limited("ben", 2));
+    for lock in BOTH {
+        assert_eq!(server.holders_of(lock), all([("ann", 100), ("ben", 100)]));
+    }
+    let got = server.asks(&BOTH, limited("cid", 2));
+    assert_eq!(got, Ok(Acquired::Busy));
+}
+
+#[test]
+fn an_upgrade_of_several_comes_when_it_is_the_only_holder_of_each() {
+    let mut server = server();
+    server.takes(&BOTH, sharing("ann"));
+    server.takes(&[LOCK], sharing("ben"));
+    server.takes(&[OTHER], sharing("cid"));
+    let ann = server.queues(&BOTH, alone("ann"));
+    server.release(LOCK, "ben").unwrap();
+    server.turn();
+    assert_eq!(server.was_granted(ann), None);
+    server.release(OTHER, "cid").unwrap();
+    server.turn();
+    assert!(server.was_granted(ann).is_some());
+}
+
+#[test]
+fn grants_that_nobody_heard_of_are_taken_back_on_all() {
+    let mut server = late_server();
+    server.takes(&BOTH, alone("ann"));
+    let ben = server.queues(&BOTH, alone("ben"));
+    let cid = server.queues(&[OTHER], alone("cid"));
+    server.release_all(&BOTH, "ann").unwrap();
+    assert_eq!(owner_of(&server, OTHER).unwrap(), "ben");
+    server.kill(ben);
+    server.at(0);
+    assert_eq!(owner_of(&server, LOCK), None);
+    assert!(server.was_granted(cid).is_some());
+}
+
+#[test]
+fn what_an_owner_held_before_is_not_taken_back_with_the_rest() {
+    let mut server = late_server();
+    server.takes(&[LOCK], alone("ann"));
+    server.takes(&[OTHER], alone("ben"));
+    let ann = server.queues(&BOTH, alone("ann"));
+    server.release(OTHER, "ben").unwrap();
+    server.kill(ann);
+    server.at(0);
+    assert_eq!(owner_of(&server, LOCK).unwrap(), "ann");
+    assert_eq!(owner_of(&server, OTHER), None);
+}
+
+#[test]
+fn what_is_not_taken_back_is_still_heard_of_by_its_first_number() {
+    // The lock's own grant is on its way, when it gets another number with the rest.
+    for heard in [true, false] {
+        let mut server = late_server();
+        server.takes(&[LOCK], alone("ann"));
+        server.takes(&[OTHER], alone("cid"));
+        let one = server.queues(&[LOCK], alone("ben"));
+        let both = server.queues(&BOTH, alone("ben"));
+        server.release(LOCK, "ann").unwrap();
+        server.release(OTHER, "cid").unwrap();
+        server.kill(both);
+        if heard {
+            server.turn();
+        } else {
+            server.kill(one);
+        }
+        server.at(0);
+        assert_eq!(owner_of(&server, LOCK).is_some(), heard);
+        assert_eq!(owner_of(&server, OTHER), None);
+    }
+}
+
+#[test]
+fn nothing_is_granted_while_one_of_them_may_not_be_written() {
+    let mut server = server();
+    server.takes(&BOTH, alone("ann"));
+    let ben = server.queues(&BOTH, alone("ben"));
+    server.keys.closed.insert(OTHER);
+    server.at(120);
+    assert_eq!(server.was_granted(ben), None);
+    assert_eq!(server.holder(), None);
+    server.keys.closed.clear();
+    server.at(250);
+    assert!(server.was_granted(ben).is_some());
+    assert_eq!(server.happened().offences, [""; 0]);
+}
+
+#[test]
+fn a_release_of_one_lock_writes_no_other_that_the_server_was_not_asked_about() {
+    let mut server = server();
+    server.takes(&[LOCK], alone("ann"));
+    let ben = server.queues(&BOTH, alone("ben"));
+    server.keys.closed.insert(OTHER);
+    server.release(LOCK, "ann").unwrap();
+    assert_eq!(server.happened().offences, [""; 0]);
+    server.keys.closed.clear();
+    server.at(120);
+    assert!(server.was_granted(ben).is_some());
+}
+
+#[test]
+fn a_grant_that_was_put_off_is_not_forgotten_because_a_hold_is_renewed() {
+    let mut server = server();
+    server.takes(&[LOCK], alone("ann"));
+    server.takes(&[OTHER], alone("ben"));
+    let ann = server.queues(&BOTH, alone("ann"));
+    server.keys.closed.insert(OTHER);
+    server.at(101);
+    assert_eq!(server.was_granted(ann), None);
+    server.keys.closed.clear();
+    server.takes(&[THIRD], alone("cid"));
+    server.renew(LOCK, "ann", 100_000).unwrap();
+    server.at(250);
+    assert!(server.was_granted(ann).is_some());
+}
+
+#[test]
+fn releasing_several_counts_those_that_were_held() {
+    let mut server = server();
+    server.takes(&BOTH, alone("ann"));
+    server.takes(&[THIRD], alone("ben"));
+    let three = [LOCK, OTHER, THIRD];
+    assert_eq!(server.release_all(&three, "ann"), Ok(2));
+    assert_eq!(server.release_all(&three, "ann"), Ok(0));
+    assert_eq!(owner_of(&server, THIRD).unwrap(), "ben");
+}
+
+#[test]
+fn nothing_is_released_or_renewed_if_one_is_no_lock() {
+    let mut server = server();
+    server.takes(&[LOCK], alone("ann"));
+    server.set(OTHER, no_lock(None));
+    assert_eq!(server.release_all(&BOTH, "ann"), Err(NotALock));
+    assert_eq!(server.renew_all(&BOTH, "ann", 500), Err(NotALock));
+    assert_eq!(server.holder(), held("ann", 100));
+}
+
+#[test]
+fn renewing_several_is_all_or_nothing() {
+    let mut server = server();
+    server.takes(&BOTH, alone("ann"));
+    assert_eq!(server.renew_all(&BOTH, "ann", 300), Ok(true));
+    assert_eq!(server.holders_of(OTHER), all([("ann", 300)]));
+    server.release(OTHER, "ann").unwrap();
+    assert_eq!(server.renew_all(&BOTH, "ann", 500), Ok(false));
+    assert_eq!(server.holder(), held("ann", 300));
+}
+
+#[test]
+fn one_whose_time_is_up_stands_in_nobody_s_way() {
+    let mut server = server();
+    server.takes(&[LOCK], alone("ann"));
+    server.takes(&[OTHER], alone("ben"));
+    let short = Plea {
+        patience: Patience::Until(START + 20),
+        ..alone("cid")
+    };
+    server.queues(&[OTHER], short);
+    let dot = server.queues(&BOTH, alone("dot"));
+    server.release(OTHER, "ben").unwrap();
+    server.release(OTHER, "cid").unwrap();
+    server.lags_until(30);
+    server.release(LOCK, "ann").unwrap();
+    server.at(30);
+    assert!(server.was_granted(dot).is_some());
+}
+
+#[test]
+fn whoever_comes_to_hold_several_has_all_its_other_waiters_answered() {
+    let mut server = server();
+    server.takes(&[LOCK], alone("cid"));
+    server.queues(&[THIRD, LOCK, OTHER], sharing("ann"));
+    server.queues(&[LOCK], limited("eve", 1));
+    let one = server.queues(&[LOCK], limited("ann", 1));
+    let two = server.queues(&[THIRD, LOCK], alone("ann"));
+    server.release(LOCK, "cid").unwrap();
+    server.turn();
+    assert!(server.was_granted(one).is_some() && server.was_granted(two).is_some());
+}
+
+#[test]
+fn releasing_several_looks_at_all_of_them_first() {
+    let mut server = server_like(Flavour {
+        notes_late: true,
+        ..Flavour::default()
+    });
+    server.takes(&BOTH, alone("cid"));
+    server.queues(&BOTH, alone("ann"));
+    server.foreign(Write::Flush(None));
+    // Both are ann's as soon as anybody looks.
+    assert_eq!(server.release_all(&BOTH, "ann"), Ok(2));
+    assert!(server.keys.keys.is_empty());
+}

@@ -1,0 +1,742 @@
+//! Several locks in one instant: what LOCK.MACQUIRE, LOCK.MRELEASE and LOCK.MRENEW answer, and what
+//! they leave in the keys.
+
+mod cluster;
+mod crowd;
+mod ends;
+mod rights;
+mod waiting;
+mod written;
+
+use crate::support::*;
+
+/// What stands under these keys, whatever it is, and until when.
+fn state(client: &mut Client, keys: &[&str]) -> Vec<(Value, Value)> {
+    let mut of = |key: &&str| (cmd!(client, "DUMP", key), cmd!(client, "PEXPIRETIME", key));
+    keys.iter().map(&mut of).collect()
+}
+
+/// The milliseconds that this lock still lasts must be within a minute below this.
+#[track_caller]
+fn assert_ttl(client: &mut Client, key: &str, about: u64) {
+    let left = cmd!(client, "PTTL", key).int();
+    let about = i64::try_from(about).unwrap();
+    assert!(
+        (about - 60_000 + 1..=about).contains(&left),
+        "{key}: {left}, not about {about}"
+    );
+}
+
+fn mrelease(keys: &[&str], owner: &str) -> Command {
+    [counted("LOCK.MRELEASE", keys), args![owner]].concat()
+}
+
+fn mrenew(keys: &[&str], owner: &str, ttl: u64) -> Command {
+    [counted("LOCK.MRENEW", keys), args![owner, ttl]].concat()
+}
+
+/// LOCK.MACQUIRE with another ttl, or with more words.
+fn asked(keys: &[&str], rest: Command) -> Command {
+    [counted("LOCK.MACQUIRE", keys), rest].concat()
+}
+
+#[test]
+fn all_are_acquired_by_one_number_and_stand_in_their_keys_as_set_nx_px_leaves_them() {
+    let server = Server::start();
+    let mut client = server.client();
+    let before = client.acquire("other", "x");
+    let fence = client.acquire_all(&["a", "b", "c"], "o");
+    assert!(fence > before);
+    for key in ["a", "b", "c"] {
+        assert_eq!(cmd!(client, "TYPE", key), "string");
+        assert_eq!(client.holder(key), "o");
+        assert_ttl(&mut client, key, LONG);
+        assert_eq!(client.number_of(key), fence);
+        assert!(cmd!(client, "LOCK.CHECK", key, "o").int() > 0);
+        assert_eq!(cmd!(client, "LOCK.ACQUIRE", key, "p", LONG), Value::Nil);
+    }
+    client.release("b", "o");
+    assert!(client.acquire("b", "p") > fence);
+}
+
+#[test]
+fn if_one_of_them_is_held_by_somebody_else_none_is_acquired() {
+    let server = Server::start();
+    let mut client = server.client();
+    let keys = ["a", "b", "c"];
+    for held in keys {
+        for by in [
+            args!["LOCK.ACQUIRE", held, "x", LONG],
+            args!["LOCK.ACQUIRE", held, "x", LONG, "SHARED"],
+            args!["SET", held, "x", "NX", "PX", LONG],
+            args!["SET", held, "x"],
+        ] {
+            client.run(&by);
+            let before = state(&mut client, &keys);
+            assert_eq!(client.run(&macquire(&keys, "o")), Value::Nil, "{by:?}");
+            assert_eq!(state(&mut client, &keys), before, "{by:?}");
+            assert_eq!(cmd!(client, "DBSIZE"), 1, "{by:?}");
+            assert_eq!(cmd!(client, "DEL", held), 1);
+        }
+    }
+    client.acquire_all(&keys, "o");
+}
+
+#[test]
+fn a_key_that_is_named_twice_counts_once() {
+    let server = Server::start();
+    let mut client = server.client();
+    let keys = ["a", "b", "a", "a"];
+    let fence = client.acquire_all(&keys, "o");
+    assert_eq!(client.number_of("a"), fence);
+    assert_eq!(client.run(&macquire(&keys, "o")), fence);
+    assert_eq!(client.run(&mrenew(&keys, "o", LONG)), 1);
+    let mut waiter = server.waiter_for_all(&keys, "w");
+    assert_eq!(client.queue("a"), ["w"]);
+    assert_eq!(client.queue("b"), ["w"]);
+    assert_eq!(client.run(&mrelease(&keys, "o")), 2);
+    assert!(waiter.answer().fence() > fence);
+    assert_eq!(client.run(&mrelease(&["a", "a"], "w")), 1);
+    assert_eq!(client.run(&mrelease(&keys, "w")), 1);
+    assert_eq!(cmd!(client, "DBSIZE"), 0);
+}
+
+#[test]
+fn from_one_to_1024_locks_are_acquired_renewed_and_released_together() {
+    let server = Server::start();
+    let mut client = server.client();
+    let keys: Vec<String> = (0..1025).map(|number| format!("k{number}")).collect();
+    for count in [1, 2, 100, 1023, 1024] {
+        let keys: Vec<&str> = keys[..count].iter().map(String::as_str).collect();
+        let fence = client.acquire_all(&keys, "o");
+        assert_eq!(client.run(&macquire(&keys, "p")), Value::Nil);
+        assert_eq!(client.run(&macquire(&keys, "o")), fence);
+        assert_eq!(client.run(&mrenew(&keys, "o", 2 * LONG)), 1);
+        for key in [keys[0], keys[count / 2], keys[count - 1]] {
+            assert_ttl(&mut client, key, 2 * LONG);
+            assert_eq!(client.number_of(key), fence);
+        }
+        assert_eq!(
+            cmd!(client, "DBSIZE"),
+            i64::try_from(count).unwrap(),
+            "{count}"
+        );
+        client.release_all(&keys, "o");
+        assert_eq!(cmd!(client, "DBSIZE"), 0, "{count}");
+    }
+    let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
+    for command in [
+        macquire(&keys, "o"),
+        mrelease(&keys, "o"),
+        mrenew(&keys, "o", LONG),
+    ] {
+        let refused = client.run(&command);
+        assert_eq!(
+            refused.error(),
+            "ERR numkeys should not be greater than 1024"
+        );
+    }
+    assert_eq!(cmd!(client, "DBSIZE"), 0);
+}
+
+#[test]
+fn a_retry_for_all_gets_the_same_number_and_the_later_end_of_each() {
+    let server = Server::start();
+    let mut client = server.client();
+    let keys = ["a", "b"];
+    let fence = client.acquire_all(&keys, "o");
+    let before = state(&mut client, &keys);
+    for rest in [
+        args!["o", 1],
+        args!["o", LONG / 2, "BLOCK", 0],
+        args!["o", 5, "BLOCK", 100],
+    ] {
+        assert_eq!(client.run(&asked(&keys, rest)), fence);
+        assert_eq!(state(&mut client, &keys), before, "never shortened");
+    }
+    assert_eq!(cmd!(client, "LOCK.RENEW", "b", "o", 3 * LONG), 1);
+    assert_eq!(client.run(&asked(&keys, args!["o", 2 * LONG])), fence);
+    assert_ttl(&mut client, "a", 2 * LONG);
+    assert_ttl(&mut client, "b", 3 * LONG);
+    // Some of them alone, in any order, and from another connection.
+    let mut other = server.client();
+    assert_eq!(other.acquire_all(&["b", "a"], "o"), fence);
+    assert_eq!(other.acquire_all(&["b"], "o"), fence);
+    assert_eq!(other.acquire("a", "o"), fence);
+    assert_eq!(client.number_of("a"), fence);
+}
+
+#[test]
+fn what_the_owner_holds_already_gets_the_new_number_and_keeps_the_later_end() {
+    let server = Server::start();
+    let mut client = server.client();
+    let a = cmd!(client, "LOCK.ACQUIRE", "a", "o", 2 * LONG).fence();
+    let b = cmd!(client, "LOCK.ACQUIRE", "b", "o", 100_000).fence();
+    let all = client.acquire_all(&["a", "b", "c"], "o");
+    assert!(all > b && b > a);
+    for key in ["a", "b", "c"] {
+        assert_eq!(client.number_of(key), all);
+        assert_eq!(client.acquire(key, "o"), all);
+    }
+    assert_ttl(&mut client, "a", 2 * LONG);
+    assert_ttl(&mut client, "b", LONG);
+    assert_ttl(&mut client, "c", LONG);
+    assert_eq!(client.acquire_all(&["a", "b", "c"], "o"), all);
+
+    // All are held, but by two numbers.
+    client.release("b", "o");
+    let b = client.acquire("b", "o");
+    assert!(b > all);
+    assert_eq!(client.acquire_all(&["a", "c"], "o"), all);
+    let again = client.acquire_all(&["a", "b", "c"], "o");
+    assert!(again > b);
+    assert_eq!(client.acquire_all(&["c", "b", "a"], "o"), again);
+
+    // One of them by SET NX: its number is not known.
+    client.release("a", "o");
+    assert_eq!(cmd!(client, "SET", "a", "o", "NX", "PX", LONG), "OK");
+    let known = client.acquire_all(&["a", "b"], "o");
+    assert!(known > again);
+    assert_eq!(client.number_of("a"), known);
+    assert_eq!(client.number_of("b"), known);
+    assert_eq!(client.number_of("c"), again);
+    // And when one can't be had nothing of that happens.
+    client.acquire("d", "x");
+    let before = state(&mut client, &["a", "b", "c"]);
+    assert_eq!(
+        client.run(&macquire(&["a", "b", "c", "d"], "o")),
+        Value::Nil
+    );
+    assert_eq!(state(&mut client, &["a", "b", "c"]), before);
+    assert_eq!(client.number_of("c"), again);
+}
+
+#[test]
+fn the_server_makes_up_one_owner_for_all() {
+    let server = Server::start();
+    for mut client in [server.client(), server.client3()] {
+        let answer = client.run(&macquire(&["a", "b"], "*"));
+        assert_eq!(answer.items().len(), 2);
+        let (owner, fence) = (answer[0].text(), answer[1].fence());
+        assert_eq!(owner.len(), 36, "{owner}");
+        assert_eq!(client.holders(&["a", "b"]), [&*owner, &*owner]);
+        assert_eq!(client.number_of("b"), fence);
+        let busy = client.run(&macquire(&["c", "b"], "*"));
+        let up = client.run(&asked(&["c", "b"], args!["*", LONG, "BLOCK", 20]));
+        let mut waiter = server.waiter_for_all(&["c", "b"], "*");
+        client.release_all(&["a", "b"], &owner);
+        let granted = waiter.answer();
+        assert_eq!(client.holder("c"), granted[0].text());
+        assert_eq!(client.number_of("c"), granted[1].fence());
+        client.release_all(&["b", "c"], granted[0].text());
+        let nothing = |answer: &Value| matches!(answer, Value::NilArray | Value::Null);
+        assert!(nothing(&busy) && nothing(&up), "{busy:?} {up:?}");
+        // To release or renew as nobody in particular means nothing.
+        assert_eq!(client.run(&mrelease(&["a"], "*")), 0);
+        assert_eq!(client.run(&mrenew(&["a"], "*", LONG)), 0);
+    }
+}
+
+#[test]
+fn resp3_has_its_own_nothing() {
+    let server = Server::start();
+    let mut client = server.client();
+    client.acquire("b", "x");
+    for (command, resp2) in [
+        (macquire(&["a", "b"], "o"), Value::Nil),
+        (macquire(&["a", "b"], "*"), Value::NilArray),
+        (
+            asked(&["a", "b"], args!["o", LONG, "BLOCK", 10]),
+            Value::Nil,
+        ),
+        (
+            asked(&["a", "b"], args!["*", LONG, "BLOCK", 10]),
+            Value::NilArray,
+        ),
+    ] {
+        assert_eq!(client.run(&command), resp2);
+        assert_eq!(server.client3().run(&command), Value::Null);
+    }
+}
+
+#[test]
+fn a_release_of_several_says_how_many_were_held_and_leaves_the_others() {
+    let server = Server::start();
+    let mut client = server.client();
+    client.acquire_all(&["a", "b"], "o");
+    client.acquire("c", "x");
+    let before = state(&mut client, &["c"]);
+    assert_eq!(client.run(&mrelease(&["c", "free"], "o")), 0);
+    assert_eq!(client.run(&mrelease(&["a", "b", "c"], "y")), 0);
+    assert_eq!(client.run(&mrelease(&["a", "c", "free", "b"], "o")), 2);
+    assert_eq!(client.run(&mrelease(&["a", "c", "free", "b"], "o")), 0);
+    assert_eq!(state(&mut client, &["c"]), before);
+    assert_eq!(cmd!(client, "DBSIZE"), 1);
+}
+
+#[test]
+fn locks_acquired_together_can_be_released_one_by_one_and_the_others_together() {
+    let server = Server::start();
+    let mut client = server.client();
+    let fence = client.acquire_all(&["a", "b"], "o");
+    let alone = client.acquire("c", "o");
+    client.release("a", "o");
+    assert_eq!(client.holders(&["a", "b", "c"]), ["", "o", "o"]);
+    assert_eq!(client.acquire("b", "o"), fence, "the rest of it stays");
+    assert_eq!(client.run(&mrelease(&["a", "b", "c"], "o")), 2);
+    let again = client.acquire_all(&["a", "b"], "o");
+    assert!(again > alone && alone > fence);
+    // One that was lost is not acquired again without a new number for all.
+    client.release("b", "o");
+    assert!(client.acquire_all(&["a", "b"], "o") > again);
+}
+
+#[test]
+fn a_renewal_of_several_is_for_all_or_none() {
+    let server = Server::start();
+    let mut client = server.client();
+    let keys = ["a", "b", "c"];
+    let fence = client.acquire_all(&keys, "o");
+    assert_eq!(client.run(&mrenew(&keys, "o", 2 * LONG)), 1);
+    for key in keys {
+        assert_ttl(&mut client, key, 2 * LONG);
+    }
+    assert_eq!(client.run(&mrenew(&keys, "o", 100_000)), 1);
+    for key in keys {
+        assert_ttl(&mut client, key, 100_000);
+    }
+    assert_eq!(client.acquire_all(&keys, "o"), fence, "the number stays");
+    for lost in keys {
+        client.release(lost, "o");
+        for by in [None, Some("x")] {
+            if let Some(by) = by {
+                client.acquire(lost, by);
+            }
+            let before = state(&mut client, &keys);
+            assert_eq!(client.run(&mrenew(&keys, "o", LONG)), 0, "{lost} {by:?}");
+            assert_eq!(state(&mut client, &keys), before, "{lost} {by:?}");
+        }
+        client.release(lost, "x");
+        client.acquire(lost, "o");
+    }
+    // By more than one number is fine.
+    assert_eq!(client.run(&mrenew(&keys, "o", 3 * LONG)), 1);
+    assert_ttl(&mut client, "a", 3 * LONG);
+    // A hold that is over is not revived.
+    assert_eq!(cmd!(client, "LOCK.RENEW", "b", "o", 1), 1);
+    eventually("it is over", || {
+        cmd!(client, "LOCK.CHECK", "b", "o").is_nil()
+    });
+    let before = state(&mut client, &keys);
+    assert_eq!(client.run(&mrenew(&keys, "o", LONG)), 0);
+    assert_eq!(state(&mut client, &keys), before);
+}
+
+#[test]
+fn a_key_that_is_no_lock_is_refused_and_nothing_at_all_changes() {
+    let server = Server::start();
+    let mut client = server.client();
+    let keys = ["a", "b", "c"];
+    for wrong in keys {
+        for other in [
+            args!["RPUSH", wrong, "o"],
+            args!["ZADD", wrong, 1, "o"],
+            args!["HSET", wrong, "o", 1],
+            args!["SET", wrong, ""],
+            args!["SET", wrong, vec![b'o'; 1025]],
+        ] {
+            for held in [false, true] {
+                cmd!(client, "FLUSHALL");
+                if held {
+                    client.acquire_all(&keys, "o");
+                    cmd!(client, "DEL", wrong);
+                }
+                client.run(&other);
+                let before = state(&mut client, &keys);
+                for command in [
+                    macquire(&keys, "o"),
+                    macquire(&keys, "*"),
+                    macquire_waiting(&keys, "o"),
+                    asked(&keys, args!["o", LONG, "SHARED"]),
+                    asked(&keys, args!["o", LONG, "LIMIT", 3, "BLOCK", 0]),
+                    mrelease(&keys, "o"),
+                    mrenew(&keys, "o", 2 * LONG),
+                ] {
+                    let answer = client.run(&command);
+                    assert_eq!(
+                        answer,
+                        Value::Error(
+                            "WRONGTYPE Operation against a key holding the wrong kind of value"
+                                .into()
+                        ),
+                        "{wrong}, {held}: {other:?}, {command:?}"
+                    );
+                    assert_eq!(
+                        state(&mut client, &keys),
+                        before,
+                        "{wrong}, {held}: {other:?}, {command:?}"
+                    );
+                }
+            }
+        }
+    }
+    // The same when others hold the first ones, or come first.
+    cmd!(client, "FLUSHALL");
+    client.acquire("a", "x");
+    let mut waiter = server.waiter_for("a", "w");
+    cmd!(client, "RPUSH", "b", "x");
+    for command in [
+        macquire(&["a", "b"], "o"),
+        macquire_waiting(&["a", "b"], "o"),
+    ] {
+        assert!(client.run(&command).is_error("WRONGTYPE"));
+    }
+    assert_eq!(client.queue("a"), ["w"]);
+    client.release("a", "x");
+    waiter.answer().fence();
+}
+
+#[test]
+fn words_that_are_wrong_get_one_clear_error_and_change_nothing() {
+    const NUMBER: &str = "ERR numkeys should be greater than 0";
+    const MISSING: &str = "ERR Number of keys can't be greater than number of args";
+    const MANY: &str = "ERR numkeys should not be greater than 1024";
+    const INTEGER: &str = "ERR value is not an integer or out of range";
+    const SYNTAX: &str = "ERR syntax error";
+    const OWNER: &str = "ERR owner must be 1 to 1024 bytes";
+    const TIMEOUT: &str = "ERR timeout is not an integer or out of range";
+    let arity = |name: &str| format!("ERR wrong number of arguments for '{name}' command");
+    let expire = |name: &str| format!("ERR invalid expire time in '{name}' command");
+    let long = "x".repeat(1025);
+    let mut table: Vec<(Command, String)> = Vec::new();
+    for (number, text) in [
+        ("0", NUMBER),
+        ("-1", NUMBER),
+        ("-9223372036854775808", NUMBER),
+        ("", NUMBER),
+        ("x", NUMBER),
+        ("2.0", NUMBER),
+        ("02", NUMBER),
+        ("+2", NUMBER),
+        (" 2", NUMBER),
+        ("2e0", NUMBER),
+        ("9223372036854775808", NUMBER),
+        ("99999999999999999999999999", NUMBER),
+        ("9223372036854775807", MISSING),
+        ("2147483648", MISSING),
+        ("4294967298", MISSING),
+        ("1025", MISSING),
+        ("1024", MISSING),
+        ("5", MISSING),
+        ("4", MISSING),
+        ("3", MISSING),
+    ] {
+        table.push((
+            args!["LOCK.MACQUIRE", number, "a", "b", "o", LONG],
+            text.into(),
+        ));
+        table.push((
+            args!["LOCK.MRENEW", number, "a", "b", "o", LONG],
+            text.into(),
+        ));
+        if number != "3" {
+            table.push((
+                args!["LOCK.MRELEASE", number, "a", "b", "o", "p"],
+                text.into(),
+            ));
+        }
+    }
+    for name in ["lock.macquire", "lock.mrenew", "lock.mrelease"] {
+        let right = args![name, 1, "a", "o", LONG];
+        let least = if name == "lock.mrelease" { 4 } else { 5 };
+        for words in 1..least {
+            table.push((right[..words].to_vec(), arity(name)));
+        }
+        let mut many = args![name, 1025];
+        many.resize(2 + 1025, b"a".to_vec());
+        many.extend(args!["o", LONG]);
+        table.push((many, MANY.into()));
+        let rest = if name == "lock.mrelease" {
+            args![]
+        } else {
+            args![LONG]
+        };
+        for owner in ["", &long] {
+            let command = [args![name, 2, "a", "b", owner], rest.clone()].concat();
+            table.push((command, OWNER.into()));
+        }
+        let command = [args![name, 2, "a", "b", "@lock:shared"], rest.clone()].concat();
+        table.push((command, "ERR owner is reserved".into()));
+        if name == "lock.macquire" {
+            continue;
+        }
+        for more in [
+            args!["more"],
+            args!["more", "and more"],
+            args!["SHARED"],
+            args!["BLOCK", 0],
+        ] {
+            let command = [args![name, 2, "a", "b", "o"], rest.clone(), more].concat();
+            table.push((command, SYNTAX.into()));
+        }
+    }
+    for name in ["lock.macquire", "lock.mrenew"] {
+        for ttl in ["0", "-1", "9007199254740992", "9223372036854775807"] {
+            table.push((args![name, 2, "a", "b", "o", ttl], expire(name)));
+        }
+        for ttl in ["", "x", "1.5", "05", "9223372036854775808"] {
+            table.push((args![name, 2, "a", "b", "o", ttl], INTEGER.into()));
+        }
+    }
+    for (words, text) in [
+        (args!["NX"], SYNTAX),
+        (args![""], SYNTAX),
+        (args!["BLOCK"], SYNTAX),
+        (args!["BLOCK", 0, "BLOCK", 0], SYNTAX),
+        (args!["BLOCK", -1], "ERR timeout is negative"),
+        (args!["BLOCK", "x"], TIMEOUT),
+        (
+            args!["BLOCK", "9223372036854775807"],
+            "ERR timeout is out of range",
+        ),
+        (args!["LIMIT"], SYNTAX),
+        (args!["LIMIT", 0], INTEGER),
+        (args!["LIMIT", -1], INTEGER),
+        (args!["LIMIT", "x"], INTEGER),
+        (args!["LIMIT", 1, "SHARED"], SYNTAX),
+        (args!["SHARED", "LIMIT", 1], SYNTAX),
+        (args!["SHARED", "SHARED"], SYNTAX),
+        (args!["SESSION", "SESSION"], SYNTAX),
+        (args!["SESSION", "SHARED", "BLOCK", 0, 5], SYNTAX),
+    ] {
+        table.push((
+            asked(&["a", "b"], [args!["o", LONG], words].concat()),
+            text.into(),
+        ));
+    }
+
+    let server = Server::start();
+    let mut client = server.client();
+    for held_by in [None, Some("o"), Some("x")] {
+        cmd!(client, "DEL", "a", "b");
+        if let Some(owner) = held_by {
+            client.acquire_all(&["a", "b"], owner);
+        }
+        let before = state(&mut client, &["a", "b"]);
+        for (command, text) in &table {
+            let words = command
+                .iter()
+                .take(12)
+                .map(|word| word.escape_ascii().to_string());
+            let case = words.collect::<Vec<_>>().join(" ");
+            let answers = client.pipeline(&[command.clone(), args!["ECHO", "next"]]);
+            assert_eq!(
+                answers[0],
+                Value::Error(text.clone()),
+                "{case}, {held_by:?}"
+            );
+            assert_eq!(answers[1], "next", "{case}: one answer only");
+            assert_eq!(state(&mut client, &["a", "b"]), before, "{case}");
+        }
+    }
+    assert_eq!(cmd!(client, "DBSIZE"), 2);
+}
+
+#[test]
+fn owners_and_keys_may_be_any_bytes() {
+    let server = Server::start();
+    let mut client = server.client();
+    let keys: [&[u8]; 6] = [b"", b"\0", b"a\r\nb\xff", b"2", b"BLOCK", b"{"];
+    for owner in [&b"\0\r\n\xff"[..], b"BLOCK", b"0", &[b'9'; 1024]] {
+        let fence = client.acquire_all(&keys, owner);
+        assert_eq!(client.run(&macquire(&keys, owner)), fence);
+        let mut waiter = server.waiter_for_all(&keys, "w");
+        client.release_all(&keys, owner);
+        waiter.answer().fence();
+        for key in keys {
+            assert_eq!(client.holder(key), "w");
+        }
+        client.release_all(&keys, "w");
+    }
+    assert_eq!(cmd!(client, "DBSIZE"), 0);
+}
+
+#[test]
+fn several_locks_are_shared_together_or_not_at_all() {
+    let server = Server::start();
+    let mut client = server.client();
+    let shared = |owner: &str| asked(&["a", "b"], args![owner, LONG, "SHARED"]);
+    let first = client.run(&shared("r1")).fence();
+    let second = client.run(&shared("r2")).fence();
+    assert!(second > first);
+    for key in ["a", "b"] {
+        let info = cmd!(client, "LOCK.INFO", key);
+        assert_eq!(info["count"], 2, "{info:?}");
+        assert_eq!(cmd!(client, "ZSCORE", key, "@lock:shared"), "inf");
+    }
+    assert_eq!(client.run(&shared("r1")), first, "a retry");
+    assert_eq!(client.run(&macquire(&["a", "b"], "w")), Value::Nil);
+    assert_eq!(client.run(&mrenew(&["a", "b"], "r1", 2 * LONG)), 1);
+    let left = cmd!(client, "LOCK.CHECK", "b", "r1").int();
+    assert!(left > i64::try_from(LONG).unwrap(), "{left}");
+    // One of them is somebody's alone.
+    client.release("b", "r1");
+    client.release("b", "r2");
+    client.acquire("b", "x");
+    let before = state(&mut client, &["a", "b"]);
+    assert_eq!(client.run(&shared("r3")), Value::Nil);
+    assert_eq!(client.run(&mrenew(&["a", "b"], "r1", LONG)), 0);
+    assert_eq!(state(&mut client, &["a", "b"]), before);
+    assert_eq!(client.run(&mrelease(&["a", "b"], "r1")), 1);
+    assert_eq!(client.run(&mrelease(&["a", "b"], "r2")), 1);
+    assert_eq!(cmd!(client, "EXISTS", "a"), 0);
+}
+
+#[test]
+fn a_limit_is_kept_by_each_of_several() {
+    let server = Server::start();
+    let mut client = server.client();
+    let limit = |keys: &[&str], owner: &str| asked(keys, args![owner, LONG, "LIMIT", 2]);
+    let first = client.run(&limit(&["a", "b"], "o1")).fence();
+    cmd!(client, "LOCK.ACQUIRE", "b", "o2", LONG, "LIMIT", 2).fence();
+    assert_eq!(client.run(&limit(&["a", "b"], "o3")), Value::Nil);
+    assert_eq!(cmd!(client, "LOCK.INFO", "a")["count"], 1);
+    client.run(&limit(&["a"], "o3")).fence();
+    assert_eq!(client.run(&limit(&["a", "b"], "o4")), Value::Nil);
+    assert_eq!(client.run(&limit(&["a", "b"], "o1")), first, "a retry");
+    client.release("b", "o2");
+    assert_eq!(client.run(&limit(&["a", "b"], "o4")), Value::Nil);
+    client.release("a", "o3");
+    client.run(&limit(&["a", "b"], "o4")).fence();
+    assert_eq!(cmd!(client, "LOCK.INFO", "a")["count"], 2);
+}
+
+/// A hold that is stronger than what is asked for stays what it is.
+#[test]
+fn holds_of_different_kinds_become_one_grant() {
+    let server = Server::start();
+    let mut client = server.client();
+    let alone = client.acquire("a", "o");
+    let shared = asked(&["a", "b"], args!["o", LONG, "SHARED"]);
+    let both = client.run(&shared).fence();
+    assert!(both > alone);
+    assert_eq!(client.holder("a"), "o");
+    assert_eq!(cmd!(client, "TYPE", "b"), "zset");
+    assert_eq!(client.number_of("a"), both);
+    assert_eq!(client.number_of("b"), both);
+    assert_eq!(client.run(&shared), both);
+    // Both alone is an upgrade of the one.
+    let upgraded = client.acquire_all(&["a", "b"], "o");
+    assert!(upgraded > both);
+    assert_eq!(client.holders(&["a", "b"]), ["o", "o"]);
+    assert_eq!(client.number_of("a"), upgraded);
+    // With somebody else in one of them there is none.
+    client.release_all(&["a", "b"], "o");
+    let both = client
+        .run(&asked(&["a", "b"], args!["o", LONG, "SHARED"]))
+        .fence();
+    cmd!(client, "LOCK.ACQUIRE", "b", "p", LONG, "SHARED").fence();
+    assert_eq!(client.run(&macquire(&["a", "b"], "o")), Value::Nil);
+    assert_eq!(client.number_of("a"), both);
+    assert_eq!(cmd!(client, "TYPE", "a"), "zset");
+}
+
+#[test]
+fn in_transactions_scripts_and_functions_they_work_and_never_wait() {
+    let server = Server::start();
+    let mut client = server.client();
+    let script =
+        "return redis.call('LOCK.MACQUIRE', 2, KEYS[1], KEYS[2], ARGV[1], 60000, unpack(ARGV, 2))";
+    let library = "#!lua name=several\n\
+        redis.register_function('acquire', function(keys, args)\n\
+            return redis.call('LOCK.MACQUIRE', 2, keys[1], keys[2], args[1], 60000, unpack(args, 2))\n\
+        end)";
+    assert_eq!(cmd!(client, "FUNCTION", "LOAD", library), "several");
+    let ways = |owner: &str, words: &Command| {
+        let rest = [args![2, "a", "b", owner], words.clone()].concat();
+        let asks = [args![owner, LONG], words.clone()].concat();
+        [
+            [args!["EVAL", script], rest.clone()].concat(),
+            [args!["FCALL", "acquire"], rest].concat(),
+            asked(&["a", "b"], asks),
+        ]
+    };
+    let run = |client: &mut Client, way: Command| {
+        if way[0] == b"LOCK.MACQUIRE" {
+            client.transaction(&[way]).remove(0)
+        } else {
+            client.run(&way)
+        }
+    };
+    for words in [args![], args!["BLOCK", 0], args!["BLOCK", 60_000]] {
+        for way in ways("o", &words) {
+            let fence = run(&mut client, way.clone()).fence();
+            assert_eq!(run(&mut client, way), fence);
+            assert_eq!(client.holders(&["a", "b"]), ["o", "o"]);
+            for way in ways("p", &words) {
+                assert_eq!(run(&mut client, way), Value::Nil);
+            }
+            client.release_all(&["a", "b"], "o");
+        }
+    }
+    assert_eq!(client.info("clients")["blocked_clients"], "0");
+    // The connection that asks is not a script's to name.
+    let session = args!["SESSION"];
+    let [eval, fcall, _] = ways("o", &session);
+    for way in [eval, fcall] {
+        assert!(client.run(&way).is_error("ERR"), "{way:?}");
+    }
+    assert_eq!(cmd!(client, "DBSIZE"), 0);
+
+    let answers = client.transaction(&[
+        macquire(&["a", "b"], "o"),
+        macquire(&["b", "c"], "p"),
+        mrenew(&["a", "b"], "o", 2 * LONG),
+        mrenew(&["a", "c"], "o", 2 * LONG),
+        mrelease(&["a", "b", "c"], "o"),
+        macquire(&["b", "c"], "p"),
+        args!["LOCK.MACQUIRE", 0, "b", "o", LONG],
+    ]);
+    assert!(answers[5].fence() > answers[0].fence());
+    assert_eq!(answers[1], Value::Nil);
+    assert_eq!(answers[2..5], [1, 0, 2].map(Value::Int));
+    assert!(answers[6].is_error("ERR numkeys"), "{answers:?}");
+}
+
+#[test]
+fn inside_a_guard_they_are_refused_as_all_lock_commands() {
+    let server = Server::start();
+    let mut client = server.client();
+    client.acquire_all(&["a", "b"], "o");
+    for inner in [
+        macquire(&["c"], "o"),
+        mrelease(&["a", "b"], "o"),
+        mrenew(&["a", "b"], "o", LONG),
+    ] {
+        let command = [args!["LOCK.GUARD", "a", "o"], inner].concat();
+        assert!(client.run(&command).is_error("ERR LOCK commands can't"));
+    }
+    assert_eq!(cmd!(client, "LOCK.GUARD", "b", "o", "SET", "x", 1), "OK");
+}
+
+#[test]
+fn they_are_in_the_database_of_the_connection() {
+    let server = Server::start();
+    let mut zero = server.client();
+    let mut five = server.client();
+    five.select(5);
+    let there = five.acquire_all(&["a", "b"], "o");
+    assert!(zero.acquire_all(&["a", "b"], "x") > there);
+    let mut waiter = server.client();
+    waiter.select(5);
+    waiter.send_and_block(&macquire_waiting(&["a", "b"], "w"));
+    assert_eq!(zero.queue("a"), [""; 0]);
+    assert_eq!(five.queue("a"), ["w"]);
+    zero.release_all(&["a", "b"], "x");
+    assert!(waiter.still_waits());
+    // By expiry, so that nobody's connection tells the module which database is meant.
+    assert_eq!(five.run(&mrenew(&["a", "b"], "o", 50)), 1);
+    assert!(waiter.answer().fence() > there);
+    assert_eq!(five.holders(&["a", "b"]), ["w", "w"]);
+    assert_eq!(cmd!(zero, "DBSIZE"), 0);
+}

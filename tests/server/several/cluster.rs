@@ -1,0 +1,313 @@
+//! Several locks in a cluster: they are of one slot, and move with it.
+
+use crate::support::*;
+
+/// Keys of one slot of this node.
+fn keys_on(cluster: &Cluster, index: usize) -> [String; 3] {
+    let tag = cluster.key_on(index, "t");
+    ["a", "b", "c"].map(|name| format!("{{{tag}}}{name}"))
+}
+
+/// All of the commands on these keys.
+fn commands<K: Arg>(keys: &[K]) -> [Command; 4] {
+    [
+        macquire(keys, "o"),
+        macquire_waiting(keys, "o"),
+        [counted("LOCK.MRENEW", keys), args!["o", LONG]].concat(),
+        [counted("LOCK.MRELEASE", keys), args!["o"]].concat(),
+    ]
+}
+
+#[test]
+fn keys_of_one_slot_work_and_others_are_the_servers_to_refuse() {
+    let cluster = Cluster::start(2);
+    let mut client = cluster.client(0);
+    let keys = keys_on(&cluster, 0);
+    let fence = client.acquire_all(&keys, "o");
+    for key in &keys {
+        assert_eq!(client.number_of(key), fence);
+    }
+    let mut waiter = cluster.node(0).waiter_for_all(&keys, "w");
+    client.release_all(&keys, "o");
+    assert!(waiter.answer().fence() > fence);
+    client.release_all(&keys, "w");
+
+    let other_slot = (0..)
+        .map(|number| cluster.key_on(0, &format!("s{number}-")))
+        .find(|key| cluster.slot_of(key) != cluster.slot_of(&keys[0]))
+        .unwrap();
+    let elsewhere = cluster.key_on(1, "e");
+    for mixed in [
+        [&keys[0], &other_slot, &keys[1]],
+        [&keys[0], &keys[1], &elsewhere],
+        [&elsewhere, &keys[0], &keys[1]],
+    ] {
+        for node in [0, 1] {
+            for command in commands(&mixed) {
+                let answer = cluster.client(node).run(&command);
+                assert!(answer.is_error("CROSSSLOT"), "{mixed:?}: {answer:?}");
+            }
+        }
+    }
+    let slot = cluster.slot_of(&keys[0]);
+    let moved = format!("MOVED {slot} 127.0.0.1:{}", cluster.node(0).port());
+    for command in commands(&keys) {
+        assert_eq!(cluster.client(1).run(&command).error(), moved);
+    }
+    for node in [0, 1] {
+        assert_eq!(cmd!(cluster.client(node), "DBSIZE"), 0);
+    }
+    // In a script all keys are declared, and in one slot.
+    let script = "return redis.call('LOCK.MACQUIRE', 2, KEYS[1], KEYS[2], 'o', 60000)";
+    cmd!(client, "EVAL", script, 2, keys[0], keys[1]).fence();
+}
+
+/// Some servers look at every blocked client about once a second.
+#[test]
+fn the_server_lives_on_while_somebody_waits_for_several() {
+    let cluster = Cluster::start(2);
+    let mut client = cluster.client(0);
+    let keys = keys_on(&cluster, 0);
+    client.acquire(&keys[1], "x");
+    let mut waiters = [
+        cluster.node(0).waiter_for_all(&keys, "w"),
+        cluster.node(0).waiter_for_all(&[&keys[1], &keys[0]], "v"),
+    ];
+    cluster.node(0).let_pass(4_000);
+    assert!(waiters.iter_mut().all(Client::still_waits));
+    client.release(&keys[1], "x");
+    waiters[0].answer().fence();
+    client.release_all(&keys, "w");
+    waiters[1].answer().fence();
+}
+
+#[test]
+fn while_their_slot_moves_the_server_says_where_to_ask() {
+    let cluster = Cluster::start(2);
+    let keys = keys_on(&cluster, 0);
+    let slot = cluster.slot_of(&keys[0]);
+    let (mut here, mut there) = (cluster.client(0), cluster.client(1));
+    here.acquire_all(&keys, "o");
+    cluster.set_importing(slot, 0, 1);
+    cluster.set_migrating(slot, 0, 1);
+    // All are here.
+    for command in commands(&keys) {
+        assert!(here.run(&command).int() > 0, "{command:?}");
+    }
+    // The release has emptied the slot: all are elsewhere, as far as this node knows.
+    for command in commands(&keys) {
+        let answer = here.run(&command);
+        assert!(answer.is_error("ASK"), "{command:?}: {answer:?}");
+    }
+    let mut asking = |command: &Command| {
+        assert_eq!(cmd!(there, "ASKING"), "OK");
+        there.run(command)
+    };
+    // Several keys of a slot that is coming are not served until they are all there.
+    let tryagain = asking(&macquire(&keys, "o"));
+    assert!(tryagain.is_error("TRYAGAIN"), "{tryagain:?}");
+    for key in &keys {
+        asking(&args!["LOCK.ACQUIRE", key, "o", LONG]).fence();
+    }
+    let fence = asking(&macquire(&keys, "o")).fence();
+    cluster.set_slot_owner(slot, 0, 1);
+    assert_eq!(there.acquire_all(&keys, "o"), fence);
+    let moved = here.run(&macquire(&keys, "o"));
+    assert!(moved.is_error("MOVED"), "{moved:?}");
+}
+
+#[test]
+fn half_of_them_here_and_half_of_them_there_is_tried_again() {
+    let cluster = Cluster::start(2);
+    let keys = keys_on(&cluster, 0);
+    let slot = cluster.slot_of(&keys[0]);
+    let mut here = cluster.client(0);
+    here.acquire_all(&keys, "o");
+    cluster.set_importing(slot, 0, 1);
+    cluster.set_migrating(slot, 0, 1);
+    assert_eq!(cluster.migrate_key(&keys[0], 0, 1), "OK");
+    for node in [0, 1] {
+        for command in commands(&keys) {
+            let mut client = cluster.client(node);
+            assert_eq!(cmd!(client, "ASKING"), "OK");
+            let answer = client.run(&command);
+            assert!(
+                answer.is_error("TRYAGAIN"),
+                "{node}: {command:?}: {answer:?}"
+            );
+        }
+    }
+    for key in &keys[1..] {
+        assert_eq!(cluster.migrate_key(key, 0, 1), "OK");
+    }
+    cluster.set_slot_owner(slot, 0, 1);
+    let mut there = cluster.client(1);
+    assert_eq!(there.holders(&keys), ["o", "o", "o"]);
+    let fence = there.acquire_all(&keys, "o");
+    assert_eq!(there.acquire_all(&keys, "o"), fence);
+}
+
+#[test]
+fn a_waiter_is_sent_on_when_its_slot_leaves() {
+    let cluster = Cluster::start(2);
+    let keys = keys_on(&cluster, 0);
+    let slot = cluster.slot_of(&keys[0]);
+    let mut here = cluster.client(0);
+    let fence = here.acquire_all(&keys[1..], "x");
+    let mut waiter = cluster.node(0).waiter_for_all(&keys, "w");
+    let mut second = cluster.node(0).waiter_for_all(&keys[..2], "v");
+    cluster.set_importing(slot, 0, 1);
+    cluster.set_migrating(slot, 0, 1);
+    for key in &keys[1..] {
+        assert_eq!(cluster.migrate_key(key, 0, 1), "OK");
+    }
+    cluster.node(0).let_pass(300);
+    assert!(waiter.no_answer_yet() && second.no_answer_yet());
+    cluster.set_slot_owner(slot, 0, 1);
+    let moved = format!("MOVED {slot} 127.0.0.1:{}", cluster.node(1).port());
+    assert_eq!(waiter.answer().error(), moved);
+    assert_eq!(second.answer().error(), moved);
+    assert_eq!(cmd!(here, "CLUSTER", "COUNTKEYSINSLOT", slot), 0);
+    // It asks there, and waits, and is granted by a higher number.
+    let mut there = cluster.client(1);
+    let mut waiter = cluster.node(1).waiter_for_all(&keys, "w");
+    there.release_all(&keys[1..], "x");
+    assert!(waiter.answer().fence() > fence);
+    cluster.node(0).wait_until_unloaded();
+}
+
+/// Whoever waits for `a` and `b` must not be granted here what may be somebody's there.
+#[test]
+fn a_waiter_is_not_granted_a_key_that_has_left_already() {
+    for (goes, by_writer) in [(0, true), (1, true), (0, false), (1, false)] {
+        let cluster = Cluster::with(2, Setup::append_only);
+        let keys = keys_on(&cluster, 0);
+        let (gone, left) = (&keys[goes], &keys[1 - goes]);
+        let slot = cluster.slot_of(&keys[0]);
+        let mut here = cluster.client(0);
+        here.acquire(gone, "x");
+        here.acquire(left, "y");
+        let mut waiter = cluster.node(0).waiter_for_all(&keys[..2], "w");
+        cluster.set_importing(slot, 0, 1);
+        cluster.set_migrating(slot, 0, 1);
+        assert_eq!(cluster.migrate_key(gone, 0, 1), "OK");
+        if by_writer {
+            here.release(left, "y");
+        } else {
+            assert_eq!(cmd!(here, "LOCK.RENEW", left, "y", 30), 1);
+        }
+        cluster.node(0).let_pass(300);
+        assert!(waiter.no_answer_yet());
+        assert_eq!(cmd!(here, "CLUSTER", "COUNTKEYSINSLOT", slot), 0);
+        cluster.set_slot_owner(slot, 0, 1);
+        assert!(waiter.answer().is_error("MOVED"));
+        let mut there = cluster.client(1);
+        assert_eq!(cmd!(there, "GET", gone), "x");
+        let written = cluster.node(0).aof_commands();
+        assert!(
+            !written.iter().any(|line| line.contains(" w PXAT")),
+            "{written:?}"
+        );
+        cluster.node(0).wait_until_unloaded();
+    }
+}
+
+/// The first key goes by a client's own release, the second one after it: none of them is here then.
+#[test]
+fn a_waiter_is_not_granted_what_was_released_in_a_slot_that_leaves() {
+    let cluster = Cluster::with(2, Setup::append_only);
+    let keys = keys_on(&cluster, 0);
+    let slot = cluster.slot_of(&keys[0]);
+    let (mut here, mut there) = (cluster.client(0), cluster.client(1));
+    here.acquire(&keys[0], "x");
+    here.acquire(&keys[1], "y");
+    let mut waiter = cluster.node(0).waiter_for_all(&keys[..2], "w");
+    cluster.set_importing(slot, 0, 1);
+    cluster.set_migrating(slot, 0, 1);
+    here.release(&keys[0], "x");
+    // From here on the other node is asked for it.
+    assert_eq!(cmd!(there, "ASKING"), "OK");
+    there.acquire(&keys[0], "z");
+    here.release(&keys[1], "y");
+    cluster.node(0).let_pass(200);
+    assert!(waiter.no_answer_yet());
+    assert_eq!(cmd!(here, "CLUSTER", "COUNTKEYSINSLOT", slot), 0);
+    cluster.set_slot_owner(slot, 0, 1);
+    assert!(waiter.answer().is_error("MOVED"));
+    assert_eq!(cmd!(there, "GET", keys[0]), "z");
+}
+
+#[test]
+fn a_slot_that_stays_after_all_grants_them_here() {
+    let cluster = Cluster::start(2);
+    let keys = keys_on(&cluster, 0);
+    let slot = cluster.slot_of(&keys[0]);
+    let mut here = cluster.client(0);
+    let fence = here.acquire_all(&keys, "x");
+    let mut waiter = cluster.node(0).waiter_for_all(&keys, "w");
+    cluster.set_importing(slot, 0, 1);
+    cluster.set_migrating(slot, 0, 1);
+    for key in &keys {
+        assert_eq!(cmd!(here, "DEL", key), 1);
+    }
+    cluster.node(0).let_pass(200);
+    assert!(waiter.no_answer_yet());
+    assert_eq!(cmd!(here, "CLUSTER", "SETSLOT", slot, "STABLE"), "OK");
+    assert!(waiter.answer().fence() > fence);
+    assert_eq!(here.holders(&keys), ["w", "w", "w"]);
+}
+
+/// Locks of several slots on one node have their own numbers, and those rise in each.
+#[test]
+fn numbers_rise_in_every_slot_while_it_goes_to_and_fro() {
+    let cluster = Cluster::start(2);
+    let keys = keys_on(&cluster, 0);
+    let mut last = 0;
+    for to in [1, 0, 1, 0] {
+        let (slot, from) = (cluster.slot_of(&keys[0]), cluster.index_of(&keys[0]));
+        let mut client = cluster.client(from);
+        let fence = client.acquire_all(&keys, "o");
+        assert!(fence > last, "to {to}: {fence} after {last}");
+        last = fence;
+        let mut waiter = cluster.node(from).waiter_for_all(&keys, "w");
+        cluster.set_importing(slot, from, to);
+        cluster.set_migrating(slot, from, to);
+        for key in &keys {
+            assert_eq!(cluster.migrate_key(key, from, to), "OK");
+        }
+        cluster.set_slot_owner(slot, from, to);
+        assert!(waiter.answer().is_error("MOVED"));
+        let mut client = cluster.client(to);
+        let fence = client.acquire_all(&keys, "o");
+        assert!(fence > last, "to {to}: {fence} after {last}");
+        assert_eq!(client.acquire_all(&keys, "o"), fence);
+        last = fence;
+        client.release_all(&keys, "o");
+    }
+}
+
+#[test]
+fn a_failover_sends_it_away_and_keeps_the_holds() {
+    let mut cluster = Cluster::start(2);
+    let keys = keys_on(&cluster, 0);
+    let heir = cluster.add_replica_of(0, Setup::new());
+    let mut here = cluster.client(0);
+    let fence = here.acquire_all(&keys, "o");
+    let mut waiter = cluster.node(0).waiter_for_all(&keys, "w");
+    cluster.node(heir).wait_until_in_sync_with(cluster.node(0));
+    assert_eq!(cmd!(cluster.client(heir), "CLUSTER", "FAILOVER"), "OK");
+    let answer = waiter.answer();
+    assert!(
+        answer.is_error("UNBLOCKED") || answer.is_error("MOVED"),
+        "{answer:?}"
+    );
+    cluster.node(heir).wait_for_role(Role::Master);
+    let mut there = cluster.client(heir);
+    eventually("the new master serves its slots", || {
+        !there.run(&macquire(&keys, "w")).is_error("")
+    });
+    assert_eq!(there.run(&macquire(&keys, "w")), Value::Nil);
+    assert!(there.acquire_all(&keys, "o") > fence);
+    let command = [counted("LOCK.MRELEASE", &keys), args!["o"]].concat();
+    assert!(cluster.client(0).run(&command).is_error("MOVED"));
+}

@@ -1,0 +1,250 @@
+//! What requests for several locks leave in the append-only file, with replicas and subscribers; and
+//! what they do when memory is full.
+
+use super::{asked, mrelease, mrenew, state};
+use crate::support::*;
+
+/// Native commands that name a lock, in groups: those of one transaction stand together.
+fn groups(server: &Server) -> Vec<Vec<String>> {
+    let mut groups = Vec::new();
+    let mut open: Option<Vec<String>> = None;
+    for line in server.aof_commands() {
+        assert!(!line.to_ascii_lowercase().contains("lock."), "{line}");
+        match line.as_str() {
+            "MULTI" => open = Some(Vec::new()),
+            "EXEC" => groups.push(open.take().expect("EXEC after MULTI")),
+            line if line.starts_with("SELECT") => {}
+            line => match &mut open {
+                Some(group) => group.push(line.to_owned()),
+                None => groups.push(vec![line.to_owned()]),
+            },
+        }
+    }
+    assert!(open.is_none(), "an EXEC is missing");
+    groups
+}
+
+/// The words of each command without deadlines.
+fn short(group: &[String]) -> Vec<String> {
+    let words = |line: &String| {
+        let words = line.split(' ').filter(|word| word.parse::<u64>().is_err());
+        words.collect::<Vec<_>>().join(" ")
+    };
+    group.iter().map(words).collect()
+}
+
+#[test]
+fn what_happens_in_one_instant_is_written_as_one_transaction_of_native_commands() {
+    let server = Server::with().append_only().start();
+    let mut client = server.client();
+    client.acquire_all(&["a", "b"], "x");
+    assert_eq!(client.run(&mrenew(&["a", "b"], "x", 2 * LONG)), 1);
+    let mut waiter = server.waiter_for_all(&["a", "b"], "w");
+    client.release("a", "x");
+    client.release("b", "x");
+    waiter.answer().fence();
+    client.release_all(&["a", "b"], "w");
+    let expected: [&[&str]; 6] = [
+        &["SET a x PXAT", "SET b x PXAT"],
+        &["PEXPIREAT a", "PEXPIREAT b"],
+        &["DEL a"],
+        // The one that is free already, and the one that is released now.
+        &["DEL b", "SET a w PXAT", "SET b w PXAT"],
+        &["DEL a", "DEL b"],
+        &[],
+    ];
+    let written = groups(&server);
+    for (number, expected) in expected.iter().enumerate() {
+        let group = written.get(number).map(|group| short(group));
+        let group = group.unwrap_or_default();
+        let mut sorted = group.clone();
+        sorted.sort();
+        let mut wanted = expected.to_vec();
+        wanted.sort_unstable();
+        // A release and a grant of the same lock may be one command.
+        let same = sorted == wanted || (number == 3 && group == ["SET a w PXAT", "SET b w PXAT"]);
+        assert!(
+            same,
+            "{number}: {group:?} is not {expected:?}; all: {written:?}"
+        );
+    }
+}
+
+/// Outside of any command too: by a timer, by the end of a connection, by a deletion.
+#[test]
+fn a_grant_that_no_command_of_ours_makes_is_one_transaction_too() {
+    let server = Server::with().append_only().start();
+    let mut client = server.client();
+    for way in ["expiry", "deletion", "session"] {
+        let mut holder = server.client();
+        holder
+            .run(&asked(&["b"], args!["x", LONG, "SESSION"]))
+            .fence();
+        let mut waiter = server.waiter_for_all(&["a", "b", "c"], way);
+        match way {
+            "expiry" => assert_eq!(cmd!(client, "LOCK.RENEW", "b", "x", 30), 1),
+            "deletion" => assert_eq!(cmd!(client, "DEL", "b"), 1),
+            _ => holder.close(),
+        }
+        waiter.answer().fence();
+        let sets = ["a", "b", "c"].map(|key| format!("SET {key} {way} PXAT"));
+        eventually("the grant is written as a whole", || {
+            groups(&server).iter().any(|group| {
+                let lines = short(group);
+                sets.iter().all(|set| lines.contains(set))
+            })
+        });
+        client.release_all(&["a", "b", "c"], way);
+    }
+}
+
+#[test]
+fn a_server_without_the_module_reads_the_same_holds_from_the_file() {
+    let server = Server::with().append_only().start();
+    let mut client = server.client();
+    client.acquire_all(&["a", "b", "c"], "x");
+    client
+        .run(&asked(&["s", "t"], args!["r", LONG, "SHARED"]))
+        .fence();
+    let mut waiter = server.waiter_for_all(&["c", "d"], "w");
+    assert_eq!(client.run(&mrenew(&["a", "b"], "x", 2 * LONG)), 1);
+    client.release("c", "x");
+    waiter.answer().fence();
+    let keys = ["a", "b", "c", "d", "s", "t"];
+    let before = state(&mut client, &keys);
+    server.kill_9();
+    server.restart_as(Setup::without_module);
+    assert_eq!(state(&mut server.client(), &keys), before);
+    server.restart_as(Setup::with_module);
+    let mut client = server.client();
+    assert_eq!(state(&mut client, &keys), before);
+    // Its number is not known any more, so there is a new one for all.
+    let again = client.acquire_all(&["a", "b"], "x");
+    assert_eq!(client.acquire_all(&["a", "b"], "x"), again);
+    assert_eq!(client.run(&macquire(&["a", "b", "c"], "x")), Value::Nil);
+}
+
+#[test]
+fn a_replica_has_the_same_holds_and_refuses_to_grant() {
+    let server = Server::start();
+    let replica = server.replica_without_module();
+    let with_module = server.replica();
+    let mut client = server.client();
+    let keys = ["a", "b", "c"];
+    client.acquire_all(&["a", "b"], "x");
+    let mut waiter = server.waiter_for_all(&keys, "w");
+    client.release_all(&["a", "b"], "x");
+    waiter.answer().fence();
+    for replica in [&replica, &with_module] {
+        replica.wait_until_in_sync_with(&server);
+        let mut there = replica.client();
+        assert_eq!(state(&mut there, &keys), state(&mut client, &keys));
+    }
+    let mut there = with_module.client();
+    for command in [
+        macquire(&keys, "w"),
+        macquire_waiting(&["free"], "w"),
+        mrelease(&keys, "w"),
+        mrenew(&keys, "w", LONG),
+    ] {
+        for writable in ["yes", "no"] {
+            cmd!(there, "CONFIG", "SET", "replica-read-only", writable);
+            let answer = there.run(&command);
+            assert!(answer.is_error("READONLY"), "{command:?}: {answer:?}");
+        }
+    }
+    assert_eq!(there.holders(&keys), ["w", "w", "w"]);
+}
+
+#[test]
+fn full_memory_refuses_new_holds_and_nothing_else() {
+    let server = Server::with().config("maxmemory-policy noeviction").start();
+    let mut client = server.client();
+    client.acquire_all(&["a", "b"], "x");
+    client.acquire("c", "x");
+    let mut waiter = server.waiter_for_all(&["a", "b", "new"], "w".repeat(500));
+    assert_eq!(cmd!(client, "CONFIG", "SET", "maxmemory", 1), "OK");
+    for refused in [
+        macquire(&["new", "newer"], "o"),
+        macquire(&["a", "b"], "x"),
+        macquire_waiting(&["c", "newer"], "o"),
+    ] {
+        assert!(client.run(&refused).is_error("OOM"), "{refused:?}");
+    }
+    assert_eq!(client.run(&mrenew(&["a", "b", "c"], "x", LONG)), 1);
+    assert_eq!(client.run(&mrelease(&["a", "b", "c"], "x")), 3);
+    waiter.answer().fence();
+    assert_eq!(client.holder("new"), "w".repeat(500));
+    assert_eq!(cmd!(client, "CONFIG", "SET", "maxmemory", 0), "OK");
+    client.acquire_all(&["c", "newer"], "o");
+}
+
+#[test]
+fn keyspace_events_are_those_of_the_native_commands_for_each_key() {
+    let server = Server::with().config("notify-keyspace-events KEA").start();
+    let mut client = server.client();
+    let mut subscriber = server.client();
+    cmd!(subscriber, "PSUBSCRIBE", "__keyevent@0__:*");
+    let mut events = |client: &mut Client| {
+        cmd!(client, "PUBLISH", "__keyevent@0__:end", "");
+        let mut events = Vec::new();
+        loop {
+            let message = subscriber.answer();
+            match message[2].text().split_once(':').unwrap().1 {
+                "end" => break,
+                name @ ("set" | "expire" | "del" | "expired") => {
+                    events.push(format!("{name} {}", message[3].text()));
+                }
+                _ => {}
+            }
+        }
+        events.sort();
+        events
+    };
+    client.acquire_all(&["a", "b"], "x");
+    assert_eq!(
+        events(&mut client),
+        ["expire a", "expire b", "set a", "set b"]
+    );
+    client.acquire_all(&["a", "b"], "x");
+    events(&mut client);
+    assert_eq!(
+        client.run(&asked(&["a", "b"], args!["x", 1])).int(),
+        client.number_of("a")
+    );
+    assert_eq!(client.run(&macquire(&["a", "c"], "y")), Value::Nil);
+    assert_eq!(client.run(&mrelease(&["a", "b"], "y")), 0);
+    assert_eq!(client.run(&mrenew(&["a", "c"], "x", LONG)), 0);
+    assert_eq!(events(&mut client), [""; 0]);
+    assert_eq!(client.run(&mrenew(&["a", "b"], "x", LONG)), 1);
+    assert_eq!(events(&mut client), ["expire a", "expire b"]);
+    client.release_all(&["a", "b"], "x");
+    assert_eq!(events(&mut client), ["del a", "del b"]);
+}
+
+#[test]
+fn watch_notices_a_change_of_any_of_them_and_nothing_else() {
+    let server = Server::start();
+    let mut client = server.client();
+    let mut other = server.client();
+    for (command, changes) in [
+        (macquire(&["c", "d"], "x"), true),
+        (macquire(&["a", "d"], "y"), false),
+        (asked(&["a", "b"], args!["x", 1]), false),
+        (mrenew(&["a", "b"], "x", 2 * LONG), true),
+        (mrenew(&["a", "d"], "x", LONG), false),
+        (mrelease(&["a", "b"], "y"), false),
+        (mrelease(&["a", "d"], "x"), true),
+    ] {
+        for watched in ["a", "b", "c", "d"] {
+            cmd!(client, "DEL", "a", "b", "c", "d");
+            client.acquire_all(&["a", "b"], "x");
+            let before = state(&mut other, &[watched]);
+            assert_eq!(cmd!(client, "WATCH", watched), "OK");
+            other.run(&command);
+            let changed = changes && state(&mut other, &[watched]) != before;
+            let answers = client.pipeline(&[args!["MULTI"], args!["PING"], args!["EXEC"]]);
+            assert_eq!(answers[2].is_nil(), changed, "{watched}: {command:?}");
+        }
+    }
+}

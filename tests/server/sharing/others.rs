@@ -1,0 +1,320 @@
+//! What those do to a shared lock who know nothing of this module.
+
+use super::AT_ONCE;
+use crate::support::*;
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+#[test]
+fn clients_of_the_documented_pattern_are_kept_out_and_their_reads_are_refused() {
+    let server = Server::start();
+    let mut client = server.client();
+    client.share("k", "a");
+    let before = cmd!(client, "DUMP", "k");
+    assert_eq!(cmd!(client, "SET", "k", "x", "NX", "PX", LONG), Value::Nil);
+    assert_eq!(cmd!(client, "SETNX", "k", "x"), 0);
+    assert!(cmd!(client, "GET", "k").is_error("WRONGTYPE"));
+    let script = "if redis.call('GET', KEYS[1]) == ARGV[1] then \
+            return redis.call('DEL', KEYS[1]) else return 0 end";
+    let answer = cmd!(client, "EVAL", script, 1, "k", "a");
+    assert!(answer.error().contains("WRONGTYPE"), "{answer:?}");
+    assert_eq!(cmd!(client, "DUMP", "k"), before);
+    client.release("k", "a");
+    assert_eq!(cmd!(client, "SET", "k", "x", "NX", "PX", LONG), "OK");
+    // Theirs keeps readers out, and lets them in when it goes.
+    let mut reader = server.reader_for("k", "r");
+    assert_eq!(cmd!(client, "EVAL", script, 1, "k", "x"), 1);
+    reader.answer().fence();
+    assert_eq!(client.sharers("k"), ["r"]);
+}
+
+/// Who holds a lock, and who waits for it.
+type State = (&'static [&'static str], &'static [&'static str]);
+
+/// What others do to a shared lock, and who holds it and who waits afterwards. It is shared by `a`
+/// and `b`, and these wait: `w` alone, `r` for a share, `p` for one of two permits.
+#[test]
+fn whatever_others_do_to_a_shared_lock_those_who_wait_are_in_step_with_it() {
+    const MANY_MS: i64 = 4_102_444_800_000;
+    let server = Server::start();
+    let mut client = server.client();
+    let writer_only: State = (&["w"], &["r", "p"]);
+    let nothing_new: State = (&["a", "b"], &["w", "r", "p"]);
+    let table: Vec<(Vec<Command>, State)> = vec![
+        (vec![args!["DEL", "k"]], writer_only),
+        (vec![args!["UNLINK", "k"]], writer_only),
+        (vec![args!["PEXPIRE", "k", 1]], writer_only),
+        (vec![args!["PEXPIREAT", "k", 1]], writer_only),
+        (vec![args!["RENAME", "k", "x"]], writer_only),
+        (vec![args!["MOVE", "k", 9], args!["SELECT", 0]], writer_only),
+        (vec![args!["FLUSHALL"]], writer_only),
+        (vec![args!["SWAPDB", 0, 9]], writer_only),
+        (vec![args!["ZREM", "k", "a", "b"]], writer_only),
+        (vec![args!["ZREM", "k", "a", "b", MARKER]], writer_only),
+        (
+            vec![args!["ZREMRANGEBYSCORE", "k", "-inf", "(+inf"]],
+            writer_only,
+        ),
+        (vec![args!["ZPOPMIN", "k", 2]], writer_only),
+        // Their time is up, whoever says so.
+        (vec![args!["ZADD", "k", 1, "a", 2, "b"]], writer_only),
+        (vec![args!["ZREM", "k", "a"]], (&["b"], &["w", "r", "p"])),
+        (vec![args!["ZADD", "k", 1, "b"]], (&["a"], &["w", "r", "p"])),
+        (vec![args!["PERSIST", "k"]], nothing_new),
+        (vec![args!["PEXPIRE", "k", 2 * LONG]], nothing_new),
+        (
+            vec![args!["ZADD", "k", MANY_MS, "c"]],
+            (&["a", "b", "c"], &["w", "r", "p"]),
+        ),
+        // One who waits comes to share it by another's hand.
+        (
+            vec![args!["ZADD", "k", MANY_MS, "r"]],
+            (&["a", "b", "r"], &["w", "p"]),
+        ),
+        (
+            vec![args!["ZREM", "k", "a"], args!["ZADD", "k", MANY_MS, "p"]],
+            (&["b", "p"], &["w", "r"]),
+        ),
+        // Or to hold it alone.
+        (
+            vec![args!["SET", "k", "w", "PX", LONG]],
+            (&["w"], &["r", "p"]),
+        ),
+        (vec![args!["SET", "k", "r"]], (&["r"], &["w", "p"])),
+        (
+            vec![args!["SET", "k", "x", "PX", LONG]],
+            (&["x"], &["w", "r", "p"]),
+        ),
+        (
+            vec![
+                args!["LOCK.ACQUIRE", "other", "o", LONG],
+                args!["RENAME", "other", "k"],
+            ],
+            (&["o"], &["w", "r", "p"]),
+        ),
+        (
+            vec![
+                args!["LOCK.ACQUIRE", "other", "o", LONG, "SHARED"],
+                args!["LOCK.ACQUIRE", "other", "r", LONG, "SHARED"],
+                args!["COPY", "other", "k", "REPLACE"],
+            ],
+            (&["o", "r"], &["w", "p"]),
+        ),
+        (
+            vec![
+                args!["SELECT", 9],
+                args!["LOCK.ACQUIRE", "k", "o", LONG, "SHARED"],
+                args!["SELECT", 0],
+                args!["SWAPDB", 9, 0],
+            ],
+            (&["o"], &["w", "r", "p"]),
+        ),
+    ];
+    for (deeds, (holders, waiters)) in table {
+        for in_transaction in [false, true] {
+            let case = format!(
+                "{} (in a transaction: {in_transaction})",
+                (deeds.iter())
+                    .map(|deed| deed.iter().map(|word| word.escape_ascii().to_string()))
+                    .map(|words| words.collect::<Vec<_>>().join(" "))
+                    .collect::<Vec<_>>()
+                    .join("; ")
+            );
+            cmd!(client, "FLUSHALL");
+            client.share("k", "a");
+            client.share("k", "b");
+            let mut waiting = BTreeMap::from([
+                ("w", server.waiter_for("k", "w")),
+                ("r", server.reader_for("k", "r")),
+                ("p", server.permit_waiter_for("k", "p", 2)),
+            ]);
+            let answers = if in_transaction {
+                client.transaction(&deeds)
+            } else {
+                client.pipeline(&deeds)
+            };
+            assert!(
+                !answers.iter().any(|answer| answer.is_error("")),
+                "{case}: {answers:?}"
+            );
+            let done = Instant::now();
+            for (owner, waiter) in &mut waiting {
+                if !waiters.contains(owner) {
+                    let answer = waiter.try_answer();
+                    let answer = answer.unwrap_or_else(|error| panic!("{case}: {owner}: {error}"));
+                    answer.fence();
+                    assert!(done.elapsed() < AT_ONCE, "{case}: {owner}");
+                }
+            }
+            for (owner, waiter) in &mut waiting {
+                if waiters.contains(owner) {
+                    assert!(waiter.still_waits(), "{case}: {owner}");
+                }
+            }
+            assert_eq!(client.sharers("k"), holders, "{case}");
+            assert_eq!(client.queue("k"), waiters, "{case}");
+            // The way on is as ever.
+            for holder in holders {
+                client.release("k", holder);
+            }
+            if let Some(first) = waiters.first() {
+                waiting.get_mut(first).unwrap().answer().fence();
+            }
+            drop(waiting);
+            server.wait_for_blocked_clients(0);
+        }
+    }
+}
+
+#[test]
+fn while_the_marker_is_gone_the_key_is_no_lock_and_its_waiters_wait_on() {
+    let server = Server::start();
+    let mut client = server.client();
+    for deed in [
+        args!["ZREM", "k", MARKER],
+        args!["ZADD", "k", 1, MARKER],
+        args!["ZPOPMAX", "k"],
+    ] {
+        client.share("k", "a");
+        let mut writer = server.waiter_for("k", "w");
+        let mut reader = server.reader_for("k", "r");
+        client.run(&deed);
+        assert!(cmd!(client, "LOCK.CHECK", "k", "a").is_error("WRONGTYPE"));
+        assert!(writer.still_waits() && reader.still_waits());
+        // It is one again.
+        assert!(!cmd!(client, "ZADD", "k", "+inf", MARKER).is_error(""));
+        assert_eq!(client.queue("k"), ["w", "r"]);
+        assert_eq!(client.sharers("k"), ["a"]);
+        client.release("k", "a");
+        writer.answer().fence();
+        client.release("k", "w");
+        reader.answer().fence();
+        client.release("k", "r");
+    }
+}
+
+/// A share without an end, and one with a score that is no whole millisecond.
+#[test]
+fn shares_that_others_have_put_in_are_holds_like_any_other() {
+    let server = Server::start();
+    let mut client = server.client();
+    client.share("k", "a");
+    cmd!(client, "ZADD", "k", "+inf", "for-ever");
+    cmd!(client, "PERSIST", "k");
+    assert_eq!(cmd!(client, "LOCK.CHECK", "k", "for-ever"), -1);
+    assert_eq!(client.sharers("k"), ["a", "for-ever"]);
+    client.share("k", "b");
+    assert_eq!(cmd!(client, "PTTL", "k"), -1);
+    client.release("k", "b");
+    // Its owner may give it an end, and the key ends with the last again.
+    cmd!(client, "LOCK.RENEW", "k", "for-ever", 2 * LONG).int();
+    assert!(cmd!(client, "PTTL", "k").int() > i64::try_from(LONG).unwrap());
+    let first = client.share("k", "for-ever");
+    assert_eq!(client.share("k", "for-ever"), first);
+    client.release("k", "for-ever");
+    cmd!(
+        client,
+        "ZADD",
+        "k",
+        "4102444800000.5",
+        "half",
+        "-5",
+        "long-over"
+    );
+    assert_eq!(client.sharers("k"), ["a", "half"]);
+    client.release("k", "half");
+    client.release("k", "a");
+    assert_eq!(cmd!(client, "EXISTS", "k"), 0);
+}
+
+/// No share outlasts its key.
+#[test]
+fn a_key_that_is_cut_short_ends_all_its_shares() {
+    let server = Server::start();
+    let mut client = server.client();
+    assert_eq!(cmd!(client, "DEBUG", "SET-ACTIVE-EXPIRE", 0), "OK");
+    client.share("k", "a");
+    client.share("k", "b");
+    let mut writer = server.waiter_for("k", "w");
+    let cut = Instant::now();
+    assert_eq!(cmd!(client, "PEXPIRE", "k", 200), 1);
+    assert!(cmd!(client, "LOCK.CHECK", "k", "a").int() <= 200);
+    let (answer, at) = writer.timed_answer();
+    answer.fence();
+    let took = at - cut;
+    assert!(took >= Duration::from_millis(200), "{took:?}");
+    assert!(took < Duration::from_millis(200) + AT_ONCE, "{took:?}");
+    assert_eq!(client.holder("k"), "w");
+}
+
+#[test]
+fn a_persisted_lock_is_free_when_its_shares_are_over() {
+    let server = Server::start();
+    let mut client = server.client();
+    for next in [args![], args!["LIMIT", 1]] {
+        cmd!(client, "LOCK.ACQUIRE", "k", "a", 100, "SHARED").fence();
+        assert_eq!(cmd!(client, "PERSIST", "k"), 1);
+        let asked = Instant::now();
+        let waits = args!["LOCK.ACQUIRE", "k", "b", LONG, "BLOCK", 0];
+        client.run(&[waits, next].concat()).fence();
+        assert!(asked.elapsed() < Duration::from_millis(100) + AT_ONCE);
+        assert_eq!(client.sharers("k"), ["b"]);
+        assert!(cmd!(client, "PTTL", "k").int() > 0);
+        client.release("k", "b");
+    }
+}
+
+#[test]
+fn a_shared_lock_restored_or_moved_over_another_keeps_its_line() {
+    let server = Server::start();
+    let mut client = server.client();
+    for ttl in [0, LONG] {
+        cmd!(client, "FLUSHALL");
+        client.share("other", "o");
+        client.share("other", "r");
+        let dump = cmd!(client, "DUMP", "other");
+        client.acquire("k", "h");
+        let mut writer = server.waiter_for("k", "w");
+        let mut reader = server.reader_for("k", "r");
+        let answer = cmd!(client, "RESTORE", "k", ttl, dump.bytes(), "REPLACE");
+        assert_eq!(answer, "OK");
+        reader.answer().fence();
+        assert!(writer.still_waits());
+        assert_eq!(client.sharers("k"), ["o", "r"]);
+        client.release("k", "o");
+        client.release("k", "r");
+        writer.answer().fence();
+    }
+}
+
+/// However the server stores a sorted set, and however far away the end is.
+#[test]
+fn a_shared_lock_may_be_stored_in_any_form() {
+    const FAR: i64 = (1 << 53) - 10;
+    for config in [
+        "zset-max-listpack-entries 0",
+        "zset-max-listpack-entries 128",
+    ] {
+        let server = Server::with().append_only().config(config).start();
+        let mut client = server.client();
+        let now = cmd!(client, "TIME")[0].text().parse::<i64>().unwrap() * 1000;
+        let longest = FAR - now - 60_000;
+        let too_long = cmd!(client, "LOCK.ACQUIRE", "k", "a", FAR, "SHARED");
+        assert!(too_long.is_error("ERR invalid expire time"), "{too_long:?}");
+        cmd!(client, "LOCK.ACQUIRE", "k", "a", longest, "SHARED").fence();
+        for number in 0..200 {
+            client.share("k", format!("o{number}"));
+        }
+        assert_eq!(
+            client.shares("k")["a"],
+            cmd!(client, "PEXPIRETIME", "k").int()
+        );
+        let left = cmd!(client, "LOCK.CHECK", "k", "a").int();
+        assert!((longest - 60_000..=longest).contains(&left), "{left}");
+        let before = client.shares("k");
+        server.restart_as(Setup::without_module);
+        assert_eq!(server.client().shares("k"), before);
+        let ends = cmd!(server.client(), "PEXPIRETIME", "k");
+        assert_eq!(ends, before["a"]);
+    }
+}
