@@ -8,7 +8,9 @@ mod lock;
 mod protocol;
 mod server;
 
-use command::{Acquire, Check, Guard, Info, Macquire, Mrelease, Mrenew, Release, Renew};
+use command::{
+    Acquire, Break, Check, Guard, Info, Macquire, Mrelease, Mrenew, Release, Renew, Scan,
+};
 use server::Table;
 
 // Unit tests run without a server, and so without its memory.
@@ -28,6 +30,8 @@ server::entries!(Table {
         commands.add::<Macquire>()?;
         commands.add::<Mrelease>()?;
         commands.add::<Mrenew>()?;
-        commands.add::<Info>()
+        commands.add::<Info>()?;
+        commands.add::<Scan>()?;
+        commands.add::<Break>()
     },
 });

@@ -77,7 +77,7 @@ struct Options {
 #[inline]
 pub fn ask<'w>(call: &mut Call<'w, '_, '_>, names: &[NameRef<'w>]) -> Result<Outcome<'w>, Fault> {
     let said = call.words.owner()?;
-    let ttl = call.words.ttl(call.turn.now)?;
+    let ttl = call.ttl()?;
     let mut options = options(call.words, call.turn.now)?;
     if options.session && !(call.may_tie)() {
         return Err(Fault::Syntax);
@@ -111,6 +111,7 @@ pub fn ask<'w>(call: &mut Call<'w, '_, '_>, names: &[NameRef<'w>]) -> Result<Out
             });
         }
         Err(Refusal::NotALock(fault)) => return Err(fault.into()),
+        Err(Refusal::QueueFull) => return Err(Fault::QueueFull),
         Err(Refusal::Deadlock(circle)) => {
             return Err(Fault::Deadlock(circle::in_words(&circle, call.may_read)));
         }
@@ -136,9 +137,9 @@ fn owner_and_number(answer: Answer<'_>) -> Reply {
     }
 }
 
-/// As the server says it to clients that it unblocks itself.
+/// Much as the server says it to clients that it unblocks itself.
 const SENT_AWAY: Reply = Reply::Error(
-    "UNBLOCKED force unblock from blocking operation, instance state changed (master -> replica?)",
+    "UNBLOCKED force unblock from blocking operation, instance state changed (master -> replica, or lock.drain was set)",
 );
 
 /// In any order, each at most once.

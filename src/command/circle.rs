@@ -1,12 +1,10 @@
 //! A deadlock, in words.
 
 use crate::lock::{Circle, Claim, NameRef};
+use crate::protocol::shown;
 
 /// How many of a circle are named.
 const MOST_NAMED: usize = 8;
-
-/// How much of an owner or a key is shown.
-const MOST_BYTES: usize = 64;
 
 /// Who waits for what, and what the next of the circle has to do with it. Who holds a key that the
 /// reader may not see is not named either.
@@ -41,28 +39,6 @@ pub fn in_words(circle: &Circle, may_read: &dyn Fn(NameRef<'_>) -> bool) -> Stri
         words.push_str(&format!("; and {more} more"));
     }
     words
-}
-
-/// As redis-cli shows it, cut where it is long.
-fn shown(bytes: &[u8]) -> String {
-    let (start, rest) = bytes.split_at(bytes.len().min(MOST_BYTES));
-    let dots = if rest.is_empty() { "" } else { "..." };
-    let mut shown = String::from("\"");
-    for &byte in start {
-        match byte {
-            b'\\' | b'"' => shown.extend(['\\', char::from(byte)]),
-            b'\n' => shown.push_str("\\n"),
-            b'\r' => shown.push_str("\\r"),
-            b'\t' => shown.push_str("\\t"),
-            7 => shown.push_str("\\a"),
-            8 => shown.push_str("\\b"),
-            b' '..=b'~' => shown.push(char::from(byte)),
-            _ => shown.push_str(&format!("\\x{byte:02x}")),
-        }
-    }
-    shown.push_str(dots);
-    shown.push('"');
-    shown
 }
 
 #[cfg(test)]
@@ -120,18 +96,5 @@ mod tests {
             "{words}"
         );
         assert!(words.ends_with("; and 2 more"), "{words}");
-    }
-
-    #[test]
-    fn bytes_are_shown_as_redis_cli_shows_them_and_cut_at_64() {
-        for (bytes, text) in [
-            (&b"plain"[..], r#""plain""#),
-            (b"a\"b\\", r#""a\"b\\""#),
-            (b"\n\r\t\x07\x08\0\xff", r#""\n\r\t\a\b\x00\xff""#),
-        ] {
-            assert_eq!(shown(bytes), text);
-        }
-        assert_eq!(shown(&[b'x'; 64]), format!("\"{}\"", "x".repeat(64)));
-        assert_eq!(shown(&[b'x'; 65]), format!("\"{}...\"", "x".repeat(64)));
     }
 }

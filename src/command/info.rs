@@ -1,6 +1,6 @@
 //! `LOCK.INFO key`
 
-use crate::lock::{Hold, Holder, Mode, Report, Waiting};
+use crate::lock::{Grant, Hold, Holder, Mode, Report, Waiting};
 use crate::protocol::{Access, Call, Command, Fault, Keys, Outcome, Reply, Spec};
 
 use super::check::time_left;
@@ -26,17 +26,20 @@ impl Command for Info {
     fn run<'w>(mut call: Call<'w, '_, '_>) -> Result<Outcome<'w>, Fault> {
         let name = lock_name(&mut call)?;
         let report = call.locks.report(&mut call.turn, name)?;
-        Ok(Outcome::Reply(report.map_or(Reply::Null, describe)))
+        let described = report.map(|report| describe(report, call.lives));
+        Ok(Outcome::Reply(described.unwrap_or(Reply::Null)))
     }
 }
 
-fn describe(report: Report) -> Reply {
+fn describe(report: Report, lives: &dyn Fn(u64) -> bool) -> Reply {
     let mode = match report.hold {
         Some(Hold::Exclusive) => "exclusive",
         Some(Hold::Shared) => "shared",
         None => "free",
     };
-    let holders = report.holders.iter().map(holder).collect();
+    let holders = (report.holders.iter())
+        .map(|one| holder(one, lives))
+        .collect();
     let waiters = report.waiters.iter().map(waiter).collect();
     Reply::Map(vec![
         ("mode", Reply::text(mode)),
@@ -47,19 +50,17 @@ fn describe(report: Report) -> Reply {
     ])
 }
 
-fn holder(holder: &Holder) -> Reply {
-    let grant = |number: fn(&crate::lock::Grant) -> u64| {
-        holder
-            .grant
-            .as_ref()
-            .map_or(Reply::Null, |grant| Reply::number(number(grant)))
-    };
+fn holder(holder: &Holder, lives: &dyn Fn(u64) -> bool) -> Reply {
+    let grant = |number: fn(&Grant) -> u64| holder.grant.as_ref().map(number);
+    let said = |number: Option<u64>| number.map_or(Reply::Null, Reply::number);
+    // A connection that is gone, or that was a script's, is nobody's any more.
+    let client = grant(|grant| grant.client).filter(|&client| lives(client));
     Reply::Map(vec![
         ("owner", Reply::Bytes(holder.owner.as_slice().into())),
         ("ttl", time_left(holder.left)),
-        ("fence", grant(|grant| grant.fence)),
-        ("held", grant(|grant| grant.held)),
-        ("client", grant(|grant| grant.client)),
+        ("fence", said(grant(|grant| grant.fence))),
+        ("held", said(grant(|grant| grant.held))),
+        ("client", said(client)),
     ])
 }
 

@@ -2,6 +2,7 @@
 
 mod acquire;
 mod asking;
+mod breaking;
 mod check;
 mod circle;
 mod guard;
@@ -11,8 +12,10 @@ mod mrelease;
 mod mrenew;
 mod release;
 mod renew;
+mod scan;
 
 pub use acquire::Acquire;
+pub use breaking::Break;
 pub use check::Check;
 pub use guard::Guard;
 pub use info::Info;
@@ -21,6 +24,7 @@ pub use mrelease::Mrelease;
 pub use mrenew::Mrenew;
 pub use release::Release;
 pub use renew::Renew;
+pub use scan::Scan;
 
 use std::collections::HashSet;
 

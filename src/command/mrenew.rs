@@ -26,7 +26,7 @@ impl Command for Mrenew {
     fn run<'w>(mut call: Call<'w, '_, '_>) -> Result<Outcome<'w>, Fault> {
         let names = lock_names(&mut call, 2)?;
         let owner = call.words.owner()?;
-        let ttl = call.words.ttl(call.turn.now)?;
+        let ttl = call.ttl()?;
         call.words.end()?;
         let renewed = call.locks.renew(&mut call.turn, &names, owner, ttl)?;
         Ok(Outcome::Reply(Reply::yes_or_no(renewed)))

@@ -26,7 +26,7 @@ impl Command for Renew {
     fn run<'w>(mut call: Call<'w, '_, '_>) -> Result<Outcome<'w>, Fault> {
         let name = lock_name(&mut call)?;
         let owner = call.words.owner()?;
-        let ttl = call.words.ttl(call.turn.now)?;
+        let ttl = call.ttl()?;
         let renewed = call.locks.renew(&mut call.turn, &[name], owner, ttl)?;
         Ok(Outcome::Reply(Reply::yes_or_no(renewed)))
     }

@@ -1,8 +1,10 @@
 //! How a lock comes to be held.
 
 use super::circle::Circle;
+use super::counts::count;
 use super::fencing::Fence;
 use super::fit::Fit;
+use super::keyspace::Happening;
 use super::ledger::Entry;
 use super::locks::{Locks, NotALock};
 use super::mode::{Hold, Mode};
@@ -57,6 +59,8 @@ pub enum Refusal {
     NotALock(NotALock),
     /// It would wait for itself.
     Deadlock(Circle),
+    /// As many wait as may.
+    QueueFull,
 }
 
 impl From<NotALock> for Refusal {
@@ -114,7 +118,12 @@ impl Locks {
         fits: &[(NameRef<'_>, Fit)],
         request: &Request<'_>,
     ) -> Result<Acquired, Refusal> {
-        if fits.iter().any(|(_, fit)| *fit == Fit::Shut) {
+        if (fits.iter()).any(|(_, fit)| matches!(fit, Fit::Shut | Fit::Breaking)) {
+            for &(name, fit) in fits {
+                if fit == Fit::Shut {
+                    self.adopt_orphan(turn, name);
+                }
+            }
             return self.wait(turn, fits, request);
         }
         let fence = self.take(turn, fits, request, News::Told);
@@ -137,10 +146,12 @@ impl Locks {
         let known = self.one_number(fits, request.owner);
         let mut number = known;
         for &(name, fit) in fits {
-            if request.mode.hold() == Hold::Shared {
+            // A share that becomes more may stand beside others that are over.
+            let is_upgrade = matches!(fit, Fit::Open { keeps: Some(_) });
+            if is_upgrade || request.mode.hold() == Hold::Shared {
                 self.drop_over(turn, name);
             }
-            let hold = write(turn, name, fit, request);
+            let hold = self.write(turn, name, fit, request);
             let fence = *number.get_or_insert_with(|| {
                 let slot = self.clock.slot(name.key);
                 (self.clock).next(slot, turn.now, || turn.keys.epoch(turn.now))
@@ -174,7 +185,7 @@ impl Locks {
             let Fit::Held { hold, .. } = fit else {
                 return None;
             };
-            let fence = self.ledger(name.db).of(name.key, owner, hold)?.fence;
+            let fence = self.ledger(name.db).of(name.key, owner, hold)?.fence?;
             if *number.get_or_insert(fence) != fence {
                 return None;
             }
@@ -185,7 +196,7 @@ impl Locks {
     /// Gives a hold a new number.
     fn remember(
         &mut self,
-        turn: &Turn<'_>,
+        turn: &mut Turn<'_>,
         name: NameRef<'_>,
         (fit, hold, fence): (Fit, Hold, Fence),
         request: &Request<'_>,
@@ -198,12 +209,13 @@ impl Locks {
             _ => None,
         };
         let mut entry = Entry {
-            fence,
+            fence: Some(fence),
             first: fence,
             slot,
             since: turn.now.ms(),
             client: request.client,
             tied: request.session,
+            breaking: false,
             told: false,
             answers_under_way: 0,
         };
@@ -214,38 +226,57 @@ impl Locks {
             Some(None) => entry.told = true,
             // The hold goes on, and so does the news of it.
             Some(Some(before)) => {
-                entry.first = before.first;
+                entry.first = before.fence.map_or(fence, |_| before.first);
+                entry.breaking = before.breaking;
                 entry.told = before.told;
                 entry.answers_under_way = before.answers_under_way;
             }
         }
         entry.hear(news);
-        ledger.write(name.key, request.owner, hold, entry);
+        let others = ledger.write(name.key, request.owner, hold, entry);
+        match fit {
+            Fit::Open { keeps: None } => {
+                count(&mut self.counts.acquired, 1);
+                // Others held it, and nobody has told us how that ended.
+                self.have_expired(turn, name, others);
+            }
+            Fit::Open { keeps: Some(_) } => count(&mut self.counts.acquired, 1),
+            _ => return,
+        }
+        turn.keys.mention(name, Happening::Acquired);
     }
-}
 
-/// Writes what makes the lock the owner's, until the later of what it had and what it asks for, and
-/// says how it holds it then.
-fn write(turn: &mut Turn<'_>, name: NameRef<'_>, fit: Fit, request: &Request<'_>) -> Hold {
-    let wanted = turn.now.plus(request.ttl);
-    match fit {
-        Fit::Held { hold, until } => {
-            if until.is_none_or(|until| until < wanted) {
-                prolong(turn, name, request.owner, hold, wanted);
+    /// Writes what makes the lock the owner's, until the later of what it had and what it asks for,
+    /// and says how it holds it then.
+    fn write(
+        &mut self,
+        turn: &mut Turn<'_>,
+        name: NameRef<'_>,
+        fit: Fit,
+        request: &Request<'_>,
+    ) -> Hold {
+        let wanted = turn.now.plus(request.ttl);
+        match fit {
+            Fit::Held { hold, until } => {
+                let entry = self.ledger(name.db).of(name.key, request.owner, hold);
+                let breaking = entry.is_some_and(|entry| entry.breaking);
+                if !breaking && until.is_none_or(|until| until < wanted) {
+                    prolong(turn, name, request.owner, hold, wanted);
+                }
+                hold
             }
-            hold
-        }
-        Fit::Open { keeps } => {
-            let kept = keeps.and_then(|share| share.deadline).unwrap_or_default();
-            let (hold, deadline) = (request.mode.hold(), wanted.max(kept));
-            match hold {
-                Hold::Exclusive => turn.keys.hold(name, request.owner, deadline),
-                Hold::Shared => turn.keys.share(name, request.owner, deadline),
+            Fit::Open { keeps } => {
+                let kept = keeps.and_then(|share| share.deadline).unwrap_or_default();
+                let (hold, deadline) = (request.mode.hold(), wanted.max(kept));
+                match hold {
+                    Hold::Exclusive => turn.keys.hold(name, request.owner, deadline),
+                    Hold::Shared => turn.keys.share(name, request.owner, deadline),
+                }
+                hold
             }
-            hold
+            // Nobody who has to wait comes here.
+            Fit::Shut | Fit::Breaking => request.mode.hold(),
         }
-        // Nobody who has to wait comes here.
-        Fit::Shut => request.mode.hold(),
     }
 }
 

@@ -4,15 +4,13 @@
 //! the lock before it, as long as their clocks agree within `skew`. That costs no key and no write:
 //! the numbers follow the wall clock, and whoever takes over begins `skew` ahead of it.
 
+use super::limits::Limits;
 use super::slot::{self, SLOTS, Slot};
-use super::time::Now;
+use super::time::{Ms, Now};
 
 /// A fencing number: microseconds of Unix time, or a little ahead of it. Below 2^53, so that every
 /// client language can hold it.
 pub type Fence = u64;
-
-/// How far two servers' clocks may differ, in microseconds.
-pub const MAX_CLOCK_SKEW_MICROS: u64 = 5_000_000;
 
 /// Something that changes whenever slots may have moved to this server or from it.
 pub type Epoch = (u64, u64);
@@ -22,6 +20,8 @@ pub type Epoch = (u64, u64);
 pub struct FencingClock {
     last: Fence,
     skew: u64,
+    /// Has it given a number since it was made?
+    has_given: bool,
     /// In a cluster, the slots in which this server has granted since it had them.
     granted_in: Option<Box<[bool]>>,
     /// The cluster's word by which we know that slots have moved.
@@ -33,7 +33,8 @@ impl FencingClock {
     pub fn new(now: Now, in_cluster: bool) -> Self {
         let mut clock = Self {
             last: 0,
-            skew: MAX_CLOCK_SKEW_MICROS,
+            skew: Limits::DEFAULT.max_clock_skew.saturating_mul(1000),
+            has_given: false,
             granted_in: in_cluster.then(|| vec![false; SLOTS.into()].into_boxed_slice()),
             epoch: Epoch::default(),
         };
@@ -44,6 +45,15 @@ impl FencingClock {
     /// This server takes over from another, or from itself before it stopped.
     pub fn take_over(&mut self, now: Now) {
         self.last = self.last.max(now.micros().saturating_add(self.skew));
+    }
+
+    /// Two servers' clocks may differ by so much; this one may have been too little ahead until now.
+    pub fn set_skew(&mut self, skew: Ms, now: Now) {
+        self.skew = skew.saturating_mul(1000);
+        if !self.has_given {
+            self.last = 0;
+        }
+        self.take_over(now);
     }
 
     /// The slot of this key, in a cluster.
@@ -59,6 +69,7 @@ impl FencingClock {
                 self.take_over(now);
             }
         }
+        self.has_given = true;
         self.last = now.micros().max(self.last.saturating_add(1));
         self.last
     }

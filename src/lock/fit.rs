@@ -6,7 +6,7 @@ use super::locks::{Locks, NotALock};
 use super::mode::{Hold, Mode};
 use super::name::NameRef;
 use super::standing::{Standing, Turn};
-use super::time::Ms;
+use super::time::{Ms, Now};
 
 /// How a request fits a lock.
 ///
@@ -25,19 +25,23 @@ pub(super) enum Fit {
     Open { keeps: Option<Share> },
     /// It has to wait.
     Shut,
+    /// It has to wait, and won't have it: its owner's share is being ended by an operator.
+    Breaking,
 }
 
 impl Locks {
     /// How this request fits the lock now; `in_turn` if nobody comes before it.
     #[inline]
     pub(super) fn fit(
-        &self,
+        &mut self,
         turn: &mut Turn<'_>,
         name: NameRef<'_>,
         request: &Request<'_>,
         in_turn: bool,
     ) -> Result<Fit, NotALock> {
-        let open = |open| {
+        let quarantined = self.is_quarantined(turn.now);
+        let open = |open: bool| {
+            let open = open && !quarantined;
             if open {
                 Fit::Open { keeps: None }
             } else {
@@ -54,8 +58,9 @@ impl Locks {
             Standing::Exclusive { .. } => Fit::Shut,
             Standing::Shared { count, .. } => {
                 match (turn.share_of(name, request.owner), request.mode) {
+                    (Some(_), Mode::Exclusive) if self.is_breaking(name, request) => Fit::Breaking,
                     // An upgrade stands before everybody else.
-                    (Some(share), Mode::Exclusive) if count == 1 => {
+                    (Some(share), Mode::Exclusive) if count == 1 && !quarantined => {
                         Fit::Open { keeps: Some(share) }
                     }
                     (_, Mode::Exclusive) => Fit::Shut,
@@ -67,5 +72,18 @@ impl Locks {
                 }
             }
         })
+    }
+
+    /// Does nobody come to hold a lock, because holds that are not known here may not have run out?
+    pub(super) fn is_quarantined(&self, now: Now) -> bool {
+        (self.quarantined_until).is_some_and(|until| now.ms() < until)
+    }
+
+    /// Is an operator ending this owner's share?
+    fn is_breaking(&mut self, name: NameRef<'_>, request: &Request<'_>) -> bool {
+        let ledger = self.ledger(name.db);
+        ledger
+            .of(name.key, request.owner, Hold::Shared)
+            .is_some_and(|entry| entry.breaking)
     }
 }

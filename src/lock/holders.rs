@@ -37,6 +37,26 @@ impl Holders {
             .map(|(owner, _)| owner)
     }
 
+    /// Any of them.
+    pub fn any(&self) -> Option<&Rc<[u8]>> {
+        match self {
+            Self::Nobody => None,
+            Self::One(owner, _) => Some(owner),
+            Self::Many(shares) => shares.keys().next(),
+        }
+    }
+
+    /// One whose hold is over.
+    pub fn over(&self, now: Now) -> Option<&Rc<[u8]>> {
+        match self {
+            Self::Nobody => None,
+            Self::One(owner, until) => is_over(*until, now).then_some(owner),
+            Self::Many(shares) => (shares.iter())
+                .find(|(_, until)| is_over(**until, now))
+                .map(|(owner, _)| owner),
+        }
+    }
+
     /// Does this owner hold it?
     pub fn include(&self, owner: &[u8], now: Now) -> bool {
         let until = match self {

@@ -23,6 +23,32 @@ pub enum Stored<'a> {
     NoLock,
 }
 
+/// What a key is at first sight.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Glance {
+    /// A string as an owner may be.
+    Token,
+    /// A lock that owners share.
+    Shared,
+    /// Nothing, or no lock.
+    NoLock,
+}
+
+/// What may happen to a lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Happening {
+    /// It was granted.
+    Acquired,
+    /// An owner has let go of it.
+    Released,
+    /// The end of a hold was moved.
+    Renewed,
+    /// A hold has run out.
+    Expired,
+    /// An operator ends a hold.
+    Broken,
+}
+
 /// One owner's part in a shared lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Share {
@@ -44,6 +70,9 @@ pub trait Keyspace {
     /// What stands under this name. A key that has expired by the server's own clock may still be
     /// there, but not inside a client's write command.
     fn look(&mut self, name: NameRef<'_>) -> Stored<'_>;
+
+    /// The same, without a look at the value, which may cost the server memory.
+    fn glance(&mut self, name: NameRef<'_>) -> Glance;
 
     /// When this key expires, if ever. Apart from `look`, because it costs as much again.
     fn deadline(&mut self, name: NameRef<'_>) -> Option<Ms>;
@@ -73,6 +102,9 @@ pub trait Keyspace {
 
     /// `DEL key`.
     fn remove(&mut self, name: NameRef<'_>);
+
+    /// Something has happened to a lock, which others may like to hear of.
+    fn mention(&mut self, name: NameRef<'_>, happening: Happening);
 
     /// In a cluster, something that changes whenever slots may have moved to this server or from it.
     fn epoch(&mut self, now: Now) -> Epoch;

@@ -20,8 +20,8 @@ use super::time::Ms;
 /// What is remembered of a hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Entry {
-    /// Its fencing number.
-    pub fence: Fence,
+    /// Its fencing number, if this server granted it.
+    pub fence: Option<Fence>,
     /// The number that it had first: a hold that goes on may have come by another, with more locks.
     pub first: Fence,
     /// The key's slot, in a cluster.
@@ -32,6 +32,8 @@ pub struct Entry {
     pub client: u64,
     /// Does it end with that connection?
     pub tied: bool,
+    /// Is an operator ending it? Then nothing that its owner does prolongs it.
+    pub breaking: bool,
     /// Has any answer told the owner of it?
     pub told: bool,
     /// How many granted waiters have not come to their end, whose answer may still tell the owner.
@@ -41,7 +43,7 @@ pub struct Entry {
 impl Entry {
     /// Is this a number that the hold has or has had?
     pub fn has_had(&self, fence: Fence) -> bool {
-        (self.first..=self.fence).contains(&fence)
+        (self.fence).is_some_and(|last| (self.first..=last).contains(&fence))
     }
 
     /// Has nobody heard of this grant, and will nobody any more?
@@ -57,6 +59,15 @@ enum Holds {
     Exclusive(Token, Entry),
     /// Of those who share it.
     Shared(HashMap<Print, Entry, BuildHasherDefault<PrintHasher>>),
+}
+
+impl Holds {
+    fn count(&self) -> usize {
+        match self {
+            Self::Exclusive(..) => 1,
+            Self::Shared(shares) => shares.len(),
+        }
+    }
 }
 
 /// The entries of one database.
@@ -94,34 +105,36 @@ impl Ledger {
     }
 
     /// Remembers a grant, and forgets what was remembered of the key, other owners' shares excepted
-    /// if it is one itself.
-    pub fn write(&mut self, key: &[u8], owner: &[u8], hold: Hold, entry: Entry) {
-        match hold {
+    /// if it is one itself. Says how many other holds were forgotten.
+    pub fn write(&mut self, key: &[u8], owner: &[u8], hold: Hold, entry: Entry) -> usize {
+        let forgotten = match hold {
             Hold::Exclusive => {
                 let holds = Holds::Exclusive(Token::new(owner, self.secret), entry);
                 let before = self.locks.insert(self.secret.print(key), holds);
-                if let Some(before) = before {
+                before.map_or(0, |before| {
                     self.untie(key, &before);
-                }
+                    before.count()
+                })
             }
             Hold::Shared => {
-                if !matches!(
-                    self.locks.get(&self.secret.print(key)),
-                    Some(Holds::Shared(_))
-                ) {
-                    self.forget(key);
-                }
+                let print = self.secret.print(key);
+                let forgotten = match self.locks.get(&print) {
+                    Some(Holds::Shared(_)) => 0,
+                    _ => self.forget(key),
+                };
                 self.forget_share(key, owner);
                 let holds = (self.locks.entry(self.secret.print(key)))
                     .or_insert_with(|| Holds::Shared(HashMap::default()));
                 if let Holds::Shared(shares) = holds {
                     shares.insert(self.secret.print(owner), entry);
                 }
+                forgotten
             }
-        }
+        };
         if entry.tied {
             self.ties.add(entry.client, key, owner);
         }
+        forgotten
     }
 
     /// The owner has asked for its hold again, by this connection.
@@ -144,19 +157,22 @@ impl Ledger {
         self.ties.take(client)
     }
 
-    /// Forgets what is remembered of the key.
-    pub fn forget(&mut self, key: &[u8]) {
-        if let Some(holds) = self.locks.remove(&self.secret.print(key)) {
+    /// Forgets what is remembered of the key, and says of how many holds that was.
+    pub fn forget(&mut self, key: &[u8]) -> usize {
+        let holds = self.locks.remove(&self.secret.print(key));
+        let forgotten = holds.map_or(0, |holds| {
             self.untie(key, &holds);
-        }
+            holds.count()
+        });
         give_back_room(&mut self.locks);
+        forgotten
     }
 
-    /// Forgets one share.
-    pub fn forget_share(&mut self, key: &[u8], owner: &[u8]) {
+    /// Forgets one share, and says whether there was one.
+    pub fn forget_share(&mut self, key: &[u8], owner: &[u8]) -> bool {
         let print = self.secret.print(key);
         let Some(Holds::Shared(shares)) = self.locks.get_mut(&print) else {
-            return;
+            return false;
         };
         let entry = shares.remove(&self.secret.print(owner));
         give_back_room(shares);
@@ -167,6 +183,7 @@ impl Ledger {
         if let Some(entry) = entry.filter(|entry| entry.tied) {
             self.ties.remove(entry.client, key, Some(owner));
         }
+        entry.is_some()
     }
 
     /// Forgets what is remembered of keys in these slots.
@@ -274,12 +291,13 @@ mod tests {
 
     fn entry(fence: Fence) -> Entry {
         Entry {
-            fence,
+            fence: Some(fence),
             first: fence,
             slot: None,
             since: 0,
             client: 0,
             tied: false,
+            breaking: false,
             told: true,
             answers_under_way: 0,
         }
@@ -339,11 +357,11 @@ mod tests {
             ..entry(1)
         };
         let deeds: [fn(&mut Ledger); 6] = [
-            |ledger| ledger.forget(b"k"),
-            |ledger| ledger.forget_share(b"k", b"a"),
+            |ledger| _ = ledger.forget(b"k"),
+            |ledger| _ = ledger.forget_share(b"k", b"a"),
             |ledger| ledger.forget_others(b"k", Some(b"x")),
-            |ledger| ledger.write(b"k", b"x", Hold::Exclusive, entry(2)),
-            |ledger| ledger.write(b"k", b"a", Hold::Shared, entry(2)),
+            |ledger| _ = ledger.write(b"k", b"x", Hold::Exclusive, entry(2)),
+            |ledger| _ = ledger.write(b"k", b"a", Hold::Shared, entry(2)),
             |ledger| ledger.tie(b"k", b"a", Hold::Shared, 9, false),
         ];
         for (number, deed) in deeds.into_iter().enumerate() {

@@ -4,8 +4,10 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::ops::RangeInclusive;
 use std::rc::Rc;
 
+use super::counts::{Counts, count};
 use super::fencing::FencingClock;
 use super::ledger::{Ledger, Secret};
+use super::limits::Limits;
 use super::line::Line;
 use super::name::{Db, Name, NameRef};
 use super::slot::Slot;
@@ -17,6 +19,26 @@ use super::waiter::{State, Ticket, Waiter};
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 #[error("WRONGTYPE Operation against a key holding the wrong kind of value")]
 pub struct NotALock;
+
+/// How a key has gone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Gone {
+    /// Its time was over.
+    Expired,
+    /// The server needed the memory.
+    Evicted,
+    /// Somebody has deleted it, or put it elsewhere.
+    Otherwise,
+}
+
+/// A hold that ran out while others waited for the lock.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Lapse {
+    /// The lock.
+    pub name: Name,
+    /// Who held it.
+    pub owner: Rc<[u8]>,
+}
 
 /// What the server remembers of one database's locks.
 #[derive(Debug)]
@@ -40,6 +62,8 @@ impl Database {
 pub struct Locks {
     pub(super) databases: BTreeMap<Db, Database>,
     pub(super) waiters: HashMap<Ticket, Waiter>,
+    /// How many wait.
+    pub(super) waiting: usize,
     /// The tickets of those who wait, by owner.
     pub(super) waits: HashMap<Rc<[u8]>, BTreeSet<Ticket>>,
     /// How many locks that somebody waits for each owner holds.
@@ -64,6 +88,18 @@ pub struct Locks {
     pub(super) returns: BTreeSet<(Ms, Return)>,
     /// Until when writing waits, because the server would not let us.
     pub(super) put_off: Option<Ms>,
+    /// What an operator has set.
+    pub(super) limits: Limits,
+    /// What has been done.
+    pub(super) counts: Counts,
+    /// How long those have waited who were granted something since somebody asked, in milliseconds.
+    pub(super) waited: Vec<Ms>,
+    /// Locks whose holder's time ran out while others waited, since somebody asked.
+    pub(super) lapsed: Vec<Lapse>,
+    /// Locks whose holds have run out, of which others have yet to hear.
+    pub(super) expired: Vec<Name>,
+    /// Until when nobody comes to hold a lock: holds that are not known here have run out by then.
+    pub(super) quarantined_until: Option<Ms>,
     /// When the last tick was.
     pub(super) last_tick: Ms,
     /// Waiters whose answer stands, and whose clients wait for it.
@@ -76,6 +112,7 @@ impl Locks {
         Self {
             databases: BTreeMap::new(),
             waiters: HashMap::new(),
+            waiting: 0,
             waits: HashMap::new(),
             waited_for: HashMap::new(),
             last_ticket: 0,
@@ -89,6 +126,12 @@ impl Locks {
             kept: BTreeMap::new(),
             returns: BTreeSet::new(),
             put_off: None,
+            limits: Limits::DEFAULT,
+            counts: Counts::new(),
+            waited: Vec::new(),
+            lapsed: Vec::new(),
+            expired: Vec::new(),
+            quarantined_until: None,
             last_tick: 0,
             to_answer: Vec::new(),
         }
@@ -118,8 +161,28 @@ impl Locks {
 
     /// This key is gone, whatever may come in its place: so is the hold that it was. The line is
     /// seen to in the next [`tick`](Self::tick).
-    pub fn gone(&mut self, name: Name) {
-        self.forget(name.borrow());
+    pub fn gone(&mut self, name: Name, how: Gone) {
+        match how {
+            Gone::Expired => {
+                let holders = self.line(name.borrow()).map(|line| &line.holders);
+                if let Some(owner) = holders.and_then(|holders| holders.any().cloned()) {
+                    let name = name.clone();
+                    self.lapsed.push(Lapse { name, owner });
+                }
+                let expired = self.forget(name.borrow());
+                count(&mut self.counts.expired, expired);
+                if expired > 0 {
+                    self.expired.push(name.clone());
+                }
+            }
+            Gone::Evicted => {
+                let evicted = self.forget(name.borrow());
+                count(&mut self.counts.evicted, evicted);
+            }
+            Gone::Otherwise => {
+                self.forget(name.borrow());
+            }
+        }
         self.note(name);
     }
 
@@ -183,6 +246,8 @@ impl Locks {
     pub fn took_over(&mut self, now: Now) {
         self.flushed(None);
         self.clock.take_over(now);
+        self.quarantined_until =
+            (self.limits.quarantine > 0).then(|| now.plus(self.limits.quarantine));
     }
 
     /// These slots have left for another server, with what was held in them.
@@ -200,17 +265,59 @@ impl Locks {
         }
     }
 
+    /// What an operator has set.
+    pub fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    /// An operator sets something.
+    pub fn set_limits(&mut self, limits: Limits, now: Now) {
+        if limits.max_clock_skew != self.limits.max_clock_skew {
+            self.clock.set_skew(limits.max_clock_skew, now);
+        }
+        self.limits = limits;
+        if limits.quarantine == 0 && self.quarantined_until.take().is_some() {
+            self.note_all();
+        }
+    }
+
+    /// How many wait, and for how many locks.
+    pub fn waiting_now(&self) -> (usize, usize) {
+        let lines = self.databases.values().map(|database| database.lines.len());
+        (self.waiting, lines.sum())
+    }
+
+    /// What has been done.
+    pub fn counts(&self) -> &Counts {
+        &self.counts
+    }
+
+    /// How long those have waited who were granted something since this was asked.
+    pub fn take_waited(&mut self) -> Vec<Ms> {
+        std::mem::take(&mut self.waited)
+    }
+
+    /// Holds that ran out while others waited, since this was asked.
+    pub fn take_lapsed(&mut self) -> Vec<Lapse> {
+        std::mem::take(&mut self.lapsed)
+    }
+
     /// This server has become a replica: somebody else grants now. Whoever still waits is sent away.
     pub fn stepped_down(&mut self) {
         self.flushed(None);
         self.returns.clear();
         self.kept.clear();
+        self.send_away_all();
+        self.noted.clear();
+    }
+
+    /// Whoever still waits is told that nothing comes of it here.
+    pub(super) fn send_away_all(&mut self) {
         let mut waiting: Vec<Ticket> = self.waits.values().flatten().copied().collect();
         waiting.sort_unstable();
         for ticket in waiting {
             self.decide(ticket, State::SentAway);
         }
-        self.noted.clear();
     }
 
     /// The waiters whose clients are to be answered now, in the order in which that was decided.

@@ -6,13 +6,17 @@
 //! together, and it is the answer to whatever happened to the key.
 
 mod acquire;
+mod breaking;
 mod circle;
+mod counts;
 mod fencing;
 mod fit;
 mod future;
+mod histogram;
 mod holders;
 mod keyspace;
 mod ledger;
+mod limits;
 mod line;
 mod locks;
 mod mode;
@@ -35,13 +39,15 @@ mod waiting;
 mod tests;
 
 pub use acquire::{Acquired, Patience, Refusal, Request};
+pub use breaking::Break;
 #[cfg(test)]
 pub use circle::Link;
 pub use circle::{Circle, Claim};
 pub use fencing::Epoch;
-pub use keyspace::{Keyspace, LONGEST_OWNER, SHARED_MARKER, Share, Stored};
+pub use keyspace::{Glance, Happening, Keyspace, LONGEST_OWNER, SHARED_MARKER, Share, Stored};
 pub use ledger::Secret;
-pub use locks::{Locks, NotALock};
+pub use limits::Limits;
+pub use locks::{Gone, Lapse, Locks, NotALock};
 pub use mode::{Hold, Mode};
 pub use name::{Db, Name, NameRef};
 pub use report::{Grant, Holder, Left, Report, Waiting};

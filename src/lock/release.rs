@@ -3,13 +3,15 @@
 use std::rc::Rc;
 
 use super::acquire::prolong;
+use super::counts::count;
 use super::fit::Fit;
-use super::keyspace::Stored;
+use super::keyspace::{Happening, Stored};
+use super::ledger::Entry;
 use super::locks::{Locks, NotALock};
 use super::mode::Hold;
 use super::name::NameRef;
 use super::standing::{Standing, Turn};
-use super::time::Ms;
+use super::time::{Ms, Now};
 
 impl Locks {
     /// `LOCK.RELEASE`: ends this owner's hold, and says whether there was one.
@@ -28,8 +30,13 @@ impl Locks {
             Stored::Exclusive { owner: holder } => (holder == owner).then_some(Hold::Exclusive),
             Stored::Shared { .. } => turn.share_of(name, owner).map(|_| Hold::Shared),
         };
-        if let Some(hold) = held {
-            self.end_hold(turn, name, owner, hold);
+        match held {
+            Some(hold) => {
+                turn.keys.mention(name, Happening::Released);
+                self.end_hold(turn, name, owner, hold);
+                count(&mut self.counts.released, 1);
+            }
+            None => count(&mut self.counts.release_refused, 1),
         }
         Ok(held.is_some())
     }
@@ -71,11 +78,17 @@ impl Locks {
         }
         let mut held = true;
         for &name in names {
-            held &= turn.hold_of(name, owner)?.is_some();
+            let hold = turn.hold_of(name, owner)?;
+            held &= hold.is_some_and(|(hold, _)| {
+                let entry = self.ledger(name.db).of(name.key, owner, hold);
+                !entry.is_some_and(|entry| entry.breaking)
+            });
         }
         if !held {
+            count(&mut self.counts.renew_refused, 1);
             return Ok(false);
         }
+        count(&mut self.counts.renewed, names.len());
         let deadline = turn.now.plus(ttl);
         for &name in names {
             if let Some((hold, _)) = turn.hold_of(name, owner)? {
@@ -83,7 +96,8 @@ impl Locks {
                     self.drop_over(turn, name);
                 }
                 prolong(turn, name, owner, hold, deadline);
-                self.tell(name, owner, hold);
+                self.tell(turn.now, name, owner, hold);
+                turn.keys.mention(name, Happening::Renewed);
                 if hold == Hold::Shared {
                     self.shares_now(turn, name, owner);
                 }
@@ -102,8 +116,12 @@ impl Locks {
     ) -> Result<bool, NotALock> {
         self.settle_line(turn, name);
         let held = turn.hold_of(name, owner)?;
-        if let Some((hold, _)) = held {
-            self.tell(name, owner, hold);
+        match held {
+            Some((hold, _)) => {
+                self.tell(turn.now, name, owner, hold);
+                count(&mut self.counts.guarded, 1);
+            }
+            None => count(&mut self.counts.guard_refused, 1),
         }
         Ok(held.is_some())
     }
@@ -117,11 +135,13 @@ impl Locks {
         owner: &[u8],
         hold: Hold,
     ) {
-        if hold == Hold::Shared && matches!(turn.look(name), Standing::Shared { count: 2.., .. }) {
+        if hold == Hold::Shared {
             self.drop_over(turn, name);
-            turn.keys.unshare(name, owner);
-            self.share_is_gone(name, owner);
-            return self.settle_line(turn, name);
+            if matches!(turn.look(name), Standing::Shared { count: 2.., .. }) {
+                turn.keys.unshare(name, owner);
+                self.share_is_gone(name, owner);
+                return self.settle_line(turn, name);
+            }
         }
         self.pass_on(turn, name);
     }
@@ -129,12 +149,13 @@ impl Locks {
     /// Ends the last hold that is there. The next in line has the lock in the same instant; one who
     /// wants nothing else has it written over the old one.
     #[inline]
-    fn pass_on(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>) {
+    pub(super) fn pass_on(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>) {
         self.forget(name);
         self.demote_all(name);
         let next = self.next_in_line(name, turn.now);
+        let quarantined = self.is_quarantined(turn.now);
         match next.and_then(|ticket| Some((ticket, self.waiters.get(&ticket)?))) {
-            Some((ticket, waiter)) if waiter.is_plain() => {
+            Some((ticket, waiter)) if waiter.is_plain() && !quarantined => {
                 let owner = Rc::clone(&waiter.owner);
                 let request = waiter.request(&owner);
                 let open = Fit::Open { keeps: None };
@@ -145,10 +166,27 @@ impl Locks {
         self.settle_line(turn, name);
     }
 
-    /// This owner is being told that it holds the lock.
-    pub(super) fn tell(&mut self, name: NameRef<'_>, owner: &[u8], hold: Hold) {
-        if let Some(entry) = self.ledger(name.db).of(name.key, owner, hold) {
-            entry.told = true;
+    /// This owner is being told that it holds the lock. A hold that is not ours is known from now on.
+    pub(super) fn tell(&mut self, now: Now, name: NameRef<'_>, owner: &[u8], hold: Hold) {
+        match self.ledger(name.db).of(name.key, owner, hold) {
+            Some(entry) => entry.told = true,
+            None => self.get_to_know(now, name, owner, hold),
         }
+    }
+
+    /// Remembers a hold that this server did not grant.
+    pub(super) fn get_to_know(&mut self, now: Now, name: NameRef<'_>, owner: &[u8], hold: Hold) {
+        let entry = Entry {
+            fence: None,
+            first: 0,
+            slot: self.clock.slot(name.key),
+            since: now.ms(),
+            client: 0,
+            tied: false,
+            breaking: false,
+            told: true,
+            answers_under_way: 0,
+        };
+        self.ledger(name.db).write(name.key, owner, hold, entry);
     }
 }

@@ -3,6 +3,7 @@
 use std::rc::Rc;
 
 use super::fencing::Fence;
+use super::keyspace::Glance;
 use super::locks::{Locks, NotALock};
 use super::mode::{Hold, Mode};
 use super::name::NameRef;
@@ -83,7 +84,7 @@ impl Locks {
         let Some((hold, deadline)) = turn.hold_of(name, owner)? else {
             return Ok(None);
         };
-        self.tell(name, owner, hold);
+        self.tell(turn.now, name, owner, hold);
         Ok(Some(left_until(deadline, turn.now)))
     }
 
@@ -121,10 +122,35 @@ impl Locks {
         Ok((report.count > 0 || report.queue > 0).then_some(report))
     }
 
+    /// `LOCK.SCAN`: is this a lock that is held: a shared one, or one whose owner this server knows?
+    /// With `all` any that could be one by its form.
+    pub fn lists(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>, all: bool) -> bool {
+        match turn.keys.glance(name) {
+            Glance::NoLock => false,
+            Glance::Shared => matches!(turn.look(name), Standing::Shared { .. }),
+            Glance::Token => {
+                // What was granted is listed without `all`, so with it too, whatever became of its
+                // end.
+                let lasts = |deadline| !is_over(Some(deadline), turn.now);
+                (all && turn.keys.deadline(name).is_some_and(lasts)) || self.knows_owner(turn, name)
+            }
+        }
+    }
+
+    fn knows_owner(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>) -> bool {
+        let ledger = self.ledger(name.db);
+        ledger.knows(name.key)
+            && matches!(
+                turn.look(name),
+                Standing::Exclusive { owner, .. }
+                    if ledger.of(name.key, owner, Hold::Exclusive).is_some()
+            )
+    }
+
     fn grant_of(&mut self, name: NameRef<'_>, owner: &[u8], hold: Hold, now: Now) -> Option<Grant> {
         let entry = self.ledger(name.db).of(name.key, owner, hold)?;
         Some(Grant {
-            fence: entry.fence,
+            fence: entry.fence?,
             held: now.ms().saturating_sub(entry.since),
             client: entry.client,
         })
@@ -145,7 +171,7 @@ impl Locks {
             .map(|waiter| Waiting {
                 owner: Rc::clone(&waiter.owner),
                 mode: waiter.mode,
-                waited: now.ms().saturating_sub(waiter.since),
+                waited: now.ms().saturating_sub(waiter.since.ms()),
                 client: waiter.client,
             })
             .collect();

@@ -18,14 +18,15 @@ impl Locks {
         for (&db, database) in &mut self.databases {
             for (key, owner) in database.ledger.take_ties(client) {
                 for hold in [Hold::Exclusive, Hold::Shared] {
-                    if let Some(entry) = database.ledger.of(&key, &owner, hold) {
+                    let entry = database.ledger.of(&key, &owner, hold);
+                    if let Some(fence) = entry.and_then(|entry| entry.fence) {
                         let given_back = Return {
                             name: Name {
                                 db,
                                 key: key.clone(),
                             },
                             owner: owner.clone(),
-                            fence: entry.fence,
+                            fence,
                             why: Why::Closed { client },
                         };
                         any = true;

@@ -3,9 +3,11 @@
 use std::rc::Rc;
 
 use super::acquire::{News, Patience, Request};
+use super::counts::count;
 use super::fit::Fit;
 use super::holders::Holders;
-use super::locks::Locks;
+use super::keyspace::Happening;
+use super::locks::{Lapse, Locks};
 use super::mode::{Hold, Mode};
 use super::name::{Name, NameRef};
 use super::standing::{Standing, Turn};
@@ -84,6 +86,9 @@ impl Locks {
                 Seen::Through => {}
                 Seen::Waits => {
                     self.is_through(name);
+                    if self.line(name).is_some() {
+                        self.adopt_orphan(turn, name);
+                    }
                     return self.take_stock(turn, name);
                 }
                 Seen::Refused => {
@@ -108,7 +113,8 @@ impl Locks {
                 return Seen::Waits;
             }
             Standing::Free => {
-                self.forget(name);
+                self.note_lapse(name, turn.now);
+                self.forget_expired(turn, name);
                 self.demote_all(name);
                 return self.serve_first(turn, name);
             }
@@ -130,6 +136,17 @@ impl Locks {
             }
         };
         self.serve_any_of(turn, name, &owner)
+    }
+
+    /// Those who wait for this lock have waited for a hold to run out.
+    fn note_lapse(&mut self, name: NameRef<'_>, now: Now) {
+        let lapsed = self
+            .line(name)
+            .and_then(|line| line.holders.over(now).cloned());
+        if let Some(owner) = lapsed {
+            let name = name.keep();
+            self.lapsed.push(Lapse { name, owner });
+        }
     }
 
     fn serve_first(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>) -> Seen {
@@ -238,7 +255,7 @@ impl Locks {
     ) -> Option<Fit> {
         let in_turn = self.first_of(turn, name.borrow()) == Some(ticket);
         let fit = self.fit(turn, name.borrow(), request, in_turn).ok()?;
-        (fit != Fit::Shut).then_some(fit)
+        (!matches!(fit, Fit::Shut | Fit::Breaking)).then_some(fit)
     }
 
     /// Grants a waiter all that it waits for.
@@ -258,7 +275,20 @@ impl Locks {
             }
         }
         let fence = self.take(turn, fits, request, News::UnderWay);
+        // What its owner holds already, by another request, is no grant of now.
+        let granted = (fits.iter()).filter(|(_, fit)| matches!(fit, Fit::Open { .. }));
+        self.count_wait(turn.now, ticket, granted.count());
         self.conclude(ticket, State::Granted(fence));
+    }
+
+    fn count_wait(&mut self, now: Now, ticket: Ticket, holds: usize) {
+        let Some(waiter) = self.waiters.get(&ticket) else {
+            return;
+        };
+        let waited = now.micros().saturating_sub(waiter.since.micros());
+        self.counts.waits.add(waited);
+        self.waited.push(waited / 1000);
+        count(&mut self.counts.acquired_after_wait, holds);
     }
 
     /// Decides a waiter's fate while a lock of its is being settled; its other lines are next.
@@ -315,10 +345,25 @@ impl Locks {
         }
     }
 
-    /// The key holds another's hold, or none: what was remembered of the last one is void.
-    pub(super) fn forget(&mut self, name: NameRef<'_>) {
-        self.ledger(name.db).forget(name.key);
+    /// The key holds another's hold, or none: what was remembered of the last one is void. Of how
+    /// many holds was that?
+    pub(super) fn forget(&mut self, name: NameRef<'_>) -> usize {
         self.set_holders(name, Holders::Nobody);
+        self.ledger(name.db).forget(name.key)
+    }
+
+    /// The lock is free, and nobody has told us why: its hold has run out, if there was one.
+    pub(super) fn forget_expired(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>) {
+        let expired = self.forget(name);
+        self.have_expired(turn, name, expired);
+    }
+
+    /// So many holds have run out.
+    pub(super) fn have_expired(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>, expired: usize) {
+        if expired > 0 {
+            count(&mut self.counts.expired, expired);
+            turn.keys.mention(name, Happening::Expired);
+        }
     }
 
     /// All that was due has been done.

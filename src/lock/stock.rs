@@ -8,7 +8,7 @@ use super::keyspace::Stored;
 use super::locks::Locks;
 use super::name::NameRef;
 use super::settle::after;
-use super::standing::{Standing, Turn};
+use super::standing::{Standing, Turn, earlier};
 use super::time::is_over;
 
 impl Locks {
@@ -35,7 +35,10 @@ impl Locks {
         if let Some(line) = self.line(name) {
             line.stale = false;
             if !line.comes_back {
-                self.set_alarm(name, alarm);
+                let quarantine = self
+                    .quarantined_until
+                    .filter(|&until| turn.now.ms() < until);
+                self.set_alarm(name, earlier(alarm, quarantine));
             }
         }
     }
@@ -82,7 +85,7 @@ impl Locks {
         // In this order: what is not there has no deadline to be asked for.
         if turn.keys.look(name) != Stored::Nothing && is_over(turn.keys.deadline(name), now) {
             turn.keys.remove(name);
-            return self.forget(name);
+            return self.forget_expired(turn, name);
         }
         let mut over: Vec<Box<[u8]>> = Vec::new();
         let mut all = true;
@@ -98,17 +101,31 @@ impl Locks {
         }
         if all {
             turn.keys.remove(name);
-            return self.forget(name);
+            return self.forget_expired(turn, name);
         }
         turn.keys.unshare_over(name, now);
-        for owner in over {
-            self.share_is_gone(name, &owner);
-        }
+        let known = (over.iter())
+            .filter(|owner| self.share_is_gone(name, owner))
+            .count();
+        self.have_expired(turn, name, known);
     }
 
-    /// This owner does not share the lock any more.
-    pub(super) fn share_is_gone(&mut self, name: NameRef<'_>, owner: &[u8]) {
-        self.ledger(name.db).forget_share(name.key, owner);
+    /// This owner does not share the lock any more. Did we know that it did?
+    pub(super) fn share_is_gone(&mut self, name: NameRef<'_>, owner: &[u8]) -> bool {
         self.set_sharer(name, owner, None);
+        self.ledger(name.db).forget_share(name.key, owner)
+    }
+
+    /// A string without an end that somebody wants as a lock: its client may have died between
+    /// `SETNX` and `EXPIRE`. It is given an end, if an operator has said so.
+    pub(super) fn adopt_orphan(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>) {
+        let ttl = self.limits.orphan_ttl;
+        if ttl == 0 {
+            return;
+        }
+        let is_endless = matches!(turn.look(name), Standing::Exclusive { deadline: None, .. });
+        if is_endless && turn.keys.may_write(name) {
+            turn.keys.move_deadline(name, turn.now.plus(ttl));
+        }
     }
 }

@@ -2,13 +2,14 @@
 
 use std::rc::Rc;
 
+use super::counts::count;
 use super::fencing::Fence;
-use super::keyspace::Share;
+use super::keyspace::{Happening, Share};
 use super::ledger::Entry;
 use super::locks::Locks;
 use super::mode::Hold;
 use super::name::{Name, NameRef};
-use super::standing::Turn;
+use super::standing::{Turn, earlier};
 use super::time::{LAST_MS, Ms, Now, is_over};
 use super::waiter::State;
 
@@ -73,12 +74,17 @@ enum Due {
 impl Locks {
     /// Does nobody wait, and is nothing left to do?
     pub fn is_idle(&self) -> bool {
-        self.waiters.is_empty() && self.noted.is_empty() && self.returns.is_empty()
+        self.waiters.is_empty()
+            && self.noted.is_empty()
+            && self.returns.is_empty()
+            && self.expired.is_empty()
     }
 
     /// When the next tick is due, if anything is left to do. In the past means now.
     pub fn next_due(&self) -> Option<Ms> {
-        let answers = (!self.to_answer.is_empty()).then_some(0);
+        let sends_away = self.limits.drain && self.waiting > 0;
+        let at_once = sends_away || !self.to_answer.is_empty() || !self.expired.is_empty();
+        let answers = at_once.then_some(0);
         let time_up = self.times_up.first().map(|&(until, _)| until);
         let noted = (!self.noted.is_empty()).then_some(0);
         let returns = self.returns.first().map(|&(at, _)| at);
@@ -95,6 +101,12 @@ impl Locks {
     /// settles the locks that something has happened to.
     pub fn tick(&mut self, turn: &mut Turn<'_>) {
         self.mind_the_clock(turn.now);
+        for name in std::mem::take(&mut self.expired) {
+            turn.keys.mention(name.borrow(), Happening::Expired);
+        }
+        if self.limits.drain {
+            self.send_away_all();
+        }
         let mut left = MOST_AT_ONCE;
         while let Some(&(until, ticket)) = self.times_up.first() {
             if left == 0 || until > turn.now.ms() {
@@ -184,7 +196,7 @@ impl Locks {
         };
         let entry = self.ledger(name.db).of(name.key, owner, hold);
         let still_so = entry.is_some_and(|entry| {
-            entry.fence == *fence
+            entry.fence == Some(*fence)
                 && match given_back.why {
                     Why::Unheard { .. } => entry.is_unheard(),
                     Why::Closed { client } => entry.tied && entry.client == client,
@@ -198,21 +210,31 @@ impl Locks {
             self.returns.insert((again, given_back));
             return;
         }
+        match given_back.why {
+            Why::Unheard { .. } => count(&mut self.counts.undelivered, 1),
+            Why::Closed { .. } => count(&mut self.counts.released, 1),
+        }
         match (&given_back.why, hold) {
             (Why::Unheard { kept: Some(kept) }, Hold::Exclusive)
                 if !is_over(kept.share.deadline, turn.now) =>
             {
                 self.weaken(turn, name, owner, kept);
             }
-            _ => self.end_hold(turn, name, owner, hold),
+            _ => {
+                turn.keys.mention(name, Happening::Released);
+                self.end_hold(turn, name, owner, hold);
+            }
         }
     }
 
     /// An owner has nothing but the share again that it had before it was granted the lock alone.
     fn weaken(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>, owner: &[u8], kept: &Kept) {
+        let entry = self.ledger(name.db).of(name.key, owner, Hold::Exclusive);
+        let breaking = entry.is_some_and(|entry| entry.breaking);
+        let last = breaking.then(|| turn.keys.deadline(name)).flatten();
         self.forget(name);
         turn.keys.remove(name);
-        let deadline = kept.share.deadline.unwrap_or(LAST_MS);
+        let deadline = earlier(kept.share.deadline, last).unwrap_or(LAST_MS);
         turn.keys.share(name, owner, deadline);
         if let Some(mut entry) = kept.entry {
             // What was under way of it has arrived by now, or belongs to the number that is gone.
@@ -220,6 +242,10 @@ impl Locks {
             entry.answers_under_way = 0;
             self.ledger(name.db)
                 .write(name.key, owner, Hold::Shared, entry);
+        }
+        // What an operator is ending must not come back as a share that lasts.
+        if breaking {
+            self.mark(turn, name, owner, Hold::Shared);
         }
         self.settle_line(turn, name);
     }

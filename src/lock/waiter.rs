@@ -40,7 +40,7 @@ pub struct Waiter {
     /// When its time is up; none waits for ever.
     pub until: Option<Ms>,
     /// When it came.
-    pub since: Ms,
+    pub since: Now,
     /// The connection that waits.
     pub client: u64,
     /// Where it stands.

@@ -3,6 +3,7 @@
 use std::rc::Rc;
 
 use super::acquire::{Acquired, Patience, Refusal, Request};
+use super::counts::count;
 use super::fencing::Fence;
 use super::fit::Fit;
 use super::holders::Holders;
@@ -34,11 +35,16 @@ impl Locks {
         fits: &[(NameRef<'_>, Fit)],
         request: &Request<'_>,
     ) -> Result<Acquired, Refusal> {
+        let is_breaking = fits.iter().any(|&(_, fit)| fit == Fit::Breaking);
         let until = match request.patience {
-            Patience::Try => return Ok(Acquired::Busy),
+            Patience::Try => return Ok(self.busy()),
+            _ if self.limits.drain || is_breaking => return Ok(self.busy()),
             Patience::Until(until) => Some(until),
             Patience::Forever => None,
         };
+        if !self.has_room(fits) {
+            return Err(Refusal::QueueFull);
+        }
         self.last_ticket = self.last_ticket.saturating_add(1);
         let ticket = self.last_ticket;
         let names: Vec<Name> = (fits.iter())
@@ -51,7 +57,7 @@ impl Locks {
             mode: request.mode,
             session: request.session,
             until,
-            since: turn.now.ms(),
+            since: turn.now,
             client: request.client,
             state: State::Waiting,
             answered: false,
@@ -75,15 +81,39 @@ impl Locks {
         self.joined.clear();
         if let Some(circle) = self.circle_of(ticket, turn.now) {
             self.give_up(ticket);
+            count(&mut self.counts.deadlocks, 1);
             return Err(Refusal::Deadlock(circle));
         }
+        let waiting = u64::try_from(self.waiting).unwrap_or_default();
+        self.counts.waiters_peak = self.counts.waiters_peak.max(waiting);
         Ok(Acquired::Waiting(ticket))
+    }
+
+    fn busy(&mut self) -> Acquired {
+        count(&mut self.counts.busy, 1);
+        Acquired::Busy
+    }
+
+    /// May one more wait, for each of these?
+    fn has_room(&mut self, fits: &[(NameRef<'_>, Fit)]) -> bool {
+        let is_below = |waiting: usize, most: u64| {
+            most == 0 || u64::try_from(waiting).is_ok_and(|waiting| waiting < most)
+        };
+        let limits = self.limits;
+        is_below(self.waiting, limits.max_waiters_total)
+            && fits.iter().all(|&(name, _)| {
+                let waiting = self.line(name).map_or(0, |line| line.len());
+                is_below(waiting, limits.max_waiters)
+            })
     }
 
     /// Takes a waiter out of its lines with this outcome, and has its client answered. Says in which
     /// of them somebody else is the first now.
     pub(super) fn decide(&mut self, ticket: Ticket, outcome: State) -> Vec<Name> {
         let moved_up = self.leave_lines(ticket);
+        if outcome == State::TimedOut {
+            count(&mut self.counts.wait_timeouts, 1);
+        }
         if let Some(waiter) = self.waiters.get_mut(&ticket) {
             waiter.state = outcome;
             self.to_answer.push(ticket);
@@ -99,6 +129,7 @@ impl Locks {
         let waiter = self.waiters.get_mut(&ticket)?;
         if waiter.state == State::Waiting {
             waiter.state = State::TimedOut;
+            self.counts.wait_timeouts = self.counts.wait_timeouts.saturating_add(1);
         }
         if std::mem::replace(&mut waiter.answered, true) {
             return None;
@@ -171,7 +202,8 @@ impl Locks {
             if !entry.told && entry.answers_under_way > 0 {
                 return;
             }
-            let (fence, is_unheard) = (entry.fence, entry.is_unheard());
+            let is_unheard = entry.is_unheard();
+            let fence = entry.fence.unwrap_or(fence);
             let kept = self.kept.remove(&(name.clone(), Rc::clone(owner)));
             if is_unheard {
                 let given_back = Return {
@@ -201,6 +233,7 @@ impl Locks {
     fn add_wait(&mut self, ticket: Ticket, names: &[Name], owner: Rc<[u8]>) {
         let tickets = self.waits.entry(owner).or_default();
         tickets.insert(ticket);
+        self.waiting = self.waiting.saturating_add(1);
         let tangled = tickets.len() > 1 || names.len() > 1;
         let first = (tickets.len() == 2)
             .then(|| tickets.first().copied())
@@ -218,6 +251,7 @@ impl Locks {
             return;
         };
         tickets.remove(&ticket);
+        self.waiting = self.waiting.saturating_sub(1);
         let last = (tickets.len() == 1)
             .then(|| tickets.first().copied())
             .flatten();

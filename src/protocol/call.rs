@@ -1,6 +1,6 @@
 //! A command, and one call of it.
 
-use crate::lock::{Answer, Db, Locks, NameRef, Ticket, Turn};
+use crate::lock::{Answer, Db, Locks, Ms, NameRef, Ticket, Turn};
 
 use super::{Fault, Reply, Spec, Words};
 
@@ -30,8 +30,18 @@ pub struct Call<'w, 'a, 'k> {
     /// May a hold end with the connection? Not in a script, or where another module calls: there it
     /// is nobody's.
     pub may_tie: &'a dyn Fn() -> bool,
+    /// Is there a connection of this number?
+    pub lives: &'a dyn Fn(u64) -> bool,
     /// May the caller read this key?
     pub may_read: &'a dyn Fn(NameRef<'_>) -> bool,
+}
+
+impl Call<'_, '_, '_> {
+    /// The next word, which says for how long a hold is wanted.
+    pub fn ttl(&mut self) -> Result<Ms, Fault> {
+        let most = self.locks.limits().max_ttl;
+        self.words.ttl(self.turn.now, most)
+    }
 }
 
 /// What comes of a call.
@@ -40,6 +50,14 @@ pub enum Outcome<'w> {
     Reply(Reply),
     /// This command is run for the connection, and what it answers is answered.
     Run(&'w [&'w [u8]]),
+    /// These words are said to the server's own SCAN, and those of the keys that it finds are
+    /// answered that are locks.
+    Scan {
+        /// What follows the command's name.
+        words: Vec<&'w [u8]>,
+        /// All that could be a lock by its form?
+        all: bool,
+    },
     /// The connection waits, and is answered in these words when it has been decided.
     Wait {
         /// Its place in the order of arrival.

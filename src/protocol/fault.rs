@@ -52,6 +52,11 @@ pub enum Fault {
     /// The key is something else than a lock.
     #[error(transparent)]
     NotALock(#[from] NotALock),
+    /// As many wait as an operator lets wait.
+    #[error(
+        "QUEUEFULL as many clients wait already as lock.max-waiters or lock.max-waiters-total allows"
+    )]
+    QueueFull,
     /// The owner would wait for itself; in words.
     #[error("DEADLOCK {0}")]
     Deadlock(String),

@@ -4,11 +4,13 @@
 mod call;
 mod fault;
 mod reply;
+mod shown;
 mod spec;
 mod words;
 
 pub use call::{Call, Command, Outcome};
 pub use fault::Fault;
 pub use reply::Reply;
+pub use shown::shown;
 pub use spec::{Access, Argument, Keys, Kind, Spec, is_ours};
 pub use words::{Words, counted, integer};

@@ -49,6 +49,8 @@ pub enum Keys {
     First,
     /// The first word says how many keys follow it.
     Counted,
+    /// There are none.
+    None,
 }
 
 /// What a command does with its keys, by the server's key specification flags.
@@ -95,6 +97,8 @@ pub enum Kind {
     Integer,
     /// The word alone.
     Word,
+    /// A pattern.
+    Pattern,
     /// One of these.
     OneOf(&'static [Argument]),
 }

@@ -73,12 +73,12 @@ impl<'a> Words<'a> {
         }
     }
 
-    /// For how long a hold is wanted.
-    pub fn ttl(&mut self, now: Now) -> Result<Ms, Fault> {
+    /// For how long a hold is wanted, at most so long; 0 is no limit.
+    pub fn ttl(&mut self, now: Now, most: Ms) -> Result<Ms, Fault> {
         let ttl = integer(self.one()?).ok_or(Fault::NotAnInteger)?;
         u64::try_from(ttl)
             .ok()
-            .filter(|&ttl| ttl > 0 && now.plus(ttl) <= LAST_MS)
+            .filter(|&ttl| ttl > 0 && now.plus(ttl) <= LAST_MS && (most == 0 || ttl <= most))
             .ok_or(Fault::Expire(self.command))
     }
 }
@@ -207,7 +207,11 @@ mod tests {
             ("9223372036854775808", Err(Fault::NotAnInteger)),
         ] {
             let words = [word.as_bytes()];
-            assert_eq!(Words::new("c", &words).ttl(NOW), ttl, "{word}");
+            assert_eq!(Words::new("c", &words).ttl(NOW, 0), ttl, "{word}");
+        }
+        for (most, ttl) in [(7, Ok(7)), (8, Ok(7)), (6, Err(Fault::Expire("c")))] {
+            let words = [&b"7"[..]];
+            assert_eq!(Words::new("c", &words).ttl(NOW, most), ttl, "{most}");
         }
     }
 

@@ -13,7 +13,7 @@ use crate::protocol::Reply;
 
 use super::api::{self, Blocked, RawCtx, RawString};
 use super::constants::{ERR, OK};
-use super::context::Ctx;
+use super::context::{self, Ctx};
 use super::events;
 use super::module::{self, Module};
 use super::reply;
@@ -135,11 +135,9 @@ unsafe extern "C" fn end(ctx: *mut RawCtx, data: *mut c_void) {
         };
         // SAFETY: it is a blocked client's context, as this callback is one's.
         let cut_off = unsafe { api::blocked_client_disconnected(ctx) } != 0;
-        // SAFETY: asks only whether there is such a client.
-        let lives = || unsafe { api::get_client_info_by_id(null_mut(), waiting.client) } == OK;
         let end = End {
             cut_off,
-            client_lives: !cut_off || lives(),
+            client_lives: !cut_off || context::lives(waiting.client),
             answers_stay: module.server.answers_stay(),
         };
         module.locks.borrow_mut().ended(ticket, end);

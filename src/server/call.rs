@@ -39,6 +39,43 @@ pub fn ask(ctx: Ctx<'_>, command: &CStr, word: &CStr) -> Option<Answer> {
     Answer::new(reply)
 }
 
+/// `SCAN`, with these words.
+pub fn scan(ctx: Ctx<'_>, words: &[&[u8]]) -> Option<Answer> {
+    let texts: Vec<Text> = words.iter().map(|word| Text::new(word)).collect();
+    let words: Vec<*mut RawString> = texts.iter().map(Text::raw).collect();
+    // SAFETY: the context lives, and the format asks for a list of words and their number. The words
+    // live until the end.
+    let reply = unsafe {
+        let call = raw::RedisModule_Call?;
+        let (command, format) = (c"SCAN", c"Ev");
+        call(
+            ctx.raw(),
+            command.as_ptr(),
+            format.as_ptr(),
+            words.as_ptr(),
+            words.len(),
+        )
+    };
+    Answer::new(reply)
+}
+
+/// What a setting of the server's is, if it has it.
+pub fn setting(ctx: Ctx<'_>, name: &CStr) -> Option<Vec<u8>> {
+    // SAFETY: the context lives, and the format asks for two texts.
+    let reply = unsafe {
+        let call = raw::RedisModule_Call?;
+        let (command, format, word) = (c"CONFIG", c"cc", c"GET");
+        call(
+            ctx.raw(),
+            command.as_ptr(),
+            format.as_ptr(),
+            word.as_ptr(),
+            name.as_ptr(),
+        )
+    };
+    Answer::new(reply).map(|answer| answer.text_at(1).to_vec())
+}
+
 /// Would the server accept a client's write of this key? Asked by a command that changes nothing,
 /// whatever the key is, and that it refuses just as it would refuse a client's write: a slot that
 /// leaves, a cluster that is down, too few replicas, a disk that fails.
@@ -131,8 +168,18 @@ impl Answer {
         text(self.0)
     }
 
+    /// The text at this place in a list.
+    pub fn text_at(&self, place: usize) -> &[u8] {
+        items(self.0).nth(place).map_or(&[], text)
+    }
+
+    /// The texts of the list at this place in a list.
+    pub fn texts_at(&self, place: usize) -> impl Iterator<Item = &[u8]> {
+        items(self.0).skip(place).take(1).flat_map(items).map(text)
+    }
+
     /// The texts of the list that stands at the second place in the list at the first.
-    pub fn texts_at(&self, first: usize, second: usize) -> impl Iterator<Item = &[u8]> {
+    pub fn texts_within(&self, first: usize, second: usize) -> impl Iterator<Item = &[u8]> {
         items(self.0)
             .skip(first)
             .take(1)

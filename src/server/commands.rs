@@ -10,7 +10,7 @@ use crate::protocol::{
 use super::api::{self, RawCtx, RawString};
 use super::blocked;
 use super::constants::OK;
-use super::context::Ctx;
+use super::context::{self, Ctx};
 use super::description;
 use super::events;
 use super::inner;
@@ -18,6 +18,7 @@ use super::keys::{Authority, Keys};
 use super::module::{self, Module};
 use super::places;
 use super::reply;
+use super::scan;
 use super::shield::shield;
 use super::text::{self, Said};
 
@@ -45,7 +46,7 @@ impl<'a> Registrar<'a> {
         let refused = Refused(C::SPEC.name());
         let (first, last, step) = match C::SPEC.keys {
             KeyPlaces::First => (1, 1, 1),
-            KeyPlaces::Counted => (0, 0, 0),
+            KeyPlaces::Counted | KeyPlaces::None => (0, 0, 0),
         };
         // SAFETY: the context lives, and the texts are for ever.
         let created = unsafe {
@@ -140,6 +141,7 @@ fn call<C: Command>(module: &Module, ctx: Ctx<'_>, argv: &[*mut RawString]) {
             keys: match spec.keys {
                 KeyPlaces::First => words.get(..1).unwrap_or_default(),
                 KeyPlaces::Counted => words.get(counted(words)).unwrap_or_default(),
+                KeyPlaces::None => &[],
             },
         },
     );
@@ -165,6 +167,7 @@ fn run<C: Command>(module: &Module, ctx: Ctx<'_>, authority: Authority, said: Sa
             db,
             client: ctx.client(),
             may_wait: &|| ctx.flags().may_block(),
+            lives: &context::lives,
             may_tie: &|| ctx.flags().has_connection() && events::hear_of_ends(module, ctx),
             may_read: &|name| {
                 let may_enter = !module.server.has_rights_to_databases() || name.db == db;
@@ -176,6 +179,10 @@ fn run<C: Command>(module: &Module, ctx: Ctx<'_>, authority: Authority, said: Sa
         Ok(Outcome::Reply(reply)) => {
             reply::send(ctx, &reply);
             module.finish(ctx, authority, keys.close(), now);
+        }
+        Ok(Outcome::Scan { words, all }) => {
+            module.finish(ctx, authority, keys.close(), now);
+            scan::run(module, ctx, &words, all);
         }
         Ok(Outcome::Run(words)) => {
             module.finish(ctx, authority, keys.close(), now);

@@ -24,6 +24,8 @@ pub const KEY_STRING: c_int = raw::REDISMODULE_KEYTYPE_STRING as c_int;
 pub const KEY_ZSET: c_int = raw::REDISMODULE_KEYTYPE_ZSET as c_int;
 /// A key is opened to be read.
 pub const READ: c_int = raw::REDISMODULE_READ as c_int;
+/// That a key is opened is no use of it.
+pub const NO_TOUCH: c_int = raw::REDISMODULE_OPEN_KEY_NOTOUCH as c_int;
 /// A key is opened to be read and written.
 pub const READ_WRITE: c_int = (raw::REDISMODULE_READ | raw::REDISMODULE_WRITE) as c_int;
 

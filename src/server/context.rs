@@ -130,9 +130,20 @@ impl Ctx<'_> {
     }
 }
 
+/// Is there a connection of this number? Those of scripts and modules are none.
+pub fn lives(client: u64) -> bool {
+    // SAFETY: asks only whether there is such a client.
+    unsafe { api::get_client_info_by_id(null_mut(), client) == OK }
+}
+
 /// A line in the server's log that somebody should see.
 pub fn log_warning(text: &str) {
     log(c"warning", text);
+}
+
+/// A line in the server's log for whoever reads it.
+pub fn log_notice(text: &str) {
+    log(c"notice", text);
 }
 
 fn log(level: &CStr, text: &str) {

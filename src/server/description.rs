@@ -40,6 +40,8 @@ fn tell_acl_categories(command: *mut api::Command, spec: &Spec) -> bool {
         (has("fast"), "fast"),
         (!has("fast"), "slow"),
         (has("blocking"), "blocking"),
+        (has("admin"), "admin dangerous"),
+        (has_own_category(), "lock"),
     ];
     let named: Vec<&str> = (categories.iter())
         .filter_map(|&(applies, name)| applies.then_some(name))
@@ -55,7 +57,27 @@ fn tell_acl_categories(command: *mut api::Command, spec: &Spec) -> bool {
     }
 }
 
+/// Where a module may have a category of its own, and this one has it since it was loaded.
+fn has_own_category() -> bool {
+    // SAFETY: the server wrote the address once, and it is copied.
+    let add = unsafe { raw::RedisModule_AddACLCategory };
+    add.is_some()
+}
+
+/// The category of all these commands, where a module may have one. It outlives the module: when that
+/// is loaded again the server refuses to add it, and has it. If it has not, it refuses the commands.
+pub fn add_acl_category(ctx: Ctx<'_>, name: &CStr) {
+    // SAFETY: the context lives, the text ends where it should, and the server wrote the address
+    // once.
+    unsafe {
+        if let Some(add) = raw::RedisModule_AddACLCategory {
+            add(ctx.raw(), name.as_ptr());
+        }
+    }
+}
+
 fn tell_info(command: *mut api::Command, spec: &Spec) -> bool {
+    // A list that ends with an entry of nothing, and has no other where there are no keys.
     let mut key_specs = [key_spec(spec), zeroed_key_spec()];
     let mut inside = Vec::new();
     let mut arguments = arguments(spec.arguments, &mut inside);
@@ -85,6 +107,9 @@ fn arity(spec: &Spec) -> i32 {
 }
 
 fn key_spec(spec: &Spec) -> raw::RedisModuleCommandKeySpec {
+    if spec.keys == Keys::None {
+        return zeroed_key_spec();
+    }
     let mut flags = places::flags(spec.access);
     if spec.access == Access::Guard {
         flags |= raw::REDISMODULE_CMD_KEY_INCOMPLETE;
@@ -103,6 +128,7 @@ fn key_spec(spec: &Spec) -> raw::RedisModuleCommandKeySpec {
                 limit: 0,
             };
         }
+        Keys::None => {}
         Keys::Counted => {
             described.find_keys_type =
                 raw::RedisModuleKeySpecFindKeysType_REDISMODULE_KSPEC_FK_KEYNUM;
@@ -148,6 +174,10 @@ fn argument(
         ),
         Kind::Word => (
             raw::RedisModuleCommandArgType_REDISMODULE_ARG_TYPE_PURE_TOKEN,
+            -1,
+        ),
+        Kind::Pattern => (
+            raw::RedisModuleCommandArgType_REDISMODULE_ARG_TYPE_PATTERN,
             -1,
         ),
         Kind::OneOf(_) => (

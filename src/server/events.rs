@@ -6,7 +6,7 @@ use std::ptr::null_mut;
 
 use redis_module::raw;
 
-use crate::lock::{Db, Locks, NameRef};
+use crate::lock::{Db, Gone, Locks, NameRef};
 
 use super::api::{self, Event, NotificationFn, RawCtx, RawString};
 use super::constants::OK;
@@ -58,6 +58,11 @@ pub fn subscribe(ctx: Ctx<'_>, server: Server) -> Result<(), &'static str> {
                 "its role",
             ),
         ];
+        events.push((
+            raw::REDISMODULE_EVENT_CONFIG,
+            Some(settings_changed),
+            "settings",
+        ));
         if server.moves_slots_silently() {
             let id = raw::REDISMODULE_EVENT_CLUSTER_SLOT_MIGRATION;
             events.push((id, Some(slots_moved), "slots that move"));
@@ -151,7 +156,14 @@ unsafe fn heard(
     let name = NameRef { db: ctx.db(), key };
     match module.locks.try_borrow_mut() {
         Ok(locks) if !matters(&locks, name) => return,
-        Ok(mut locks) if ENDS.contains(&event) => locks.gone(name.keep()),
+        Ok(mut locks) if ENDS.contains(&event) => {
+            let how = match class {
+                raw::REDISMODULE_NOTIFY_EXPIRED => Gone::Expired,
+                raw::REDISMODULE_NOTIFY_EVICTED => Gone::Evicted,
+                _ => Gone::Otherwise,
+            };
+            locks.gone(name.keep(), how);
+        }
         // In the middle of a change of ours we can't ask, and may note too much.
         _ => module.touched.borrow_mut().push(name.keep()),
     }
@@ -299,6 +311,12 @@ unsafe extern "C" fn modules_changed(_: *mut RawCtx, _: Event, sub: u64, data: *
             (Some(name), _) => module.audience.left(name),
             (None, _) => {}
         }
+    });
+}
+
+unsafe extern "C" fn settings_changed(_: *mut RawCtx, _: Event, _: u64, _: *mut c_void) {
+    module::enter("changed settings", |module| {
+        module.slow_waits.forget_threshold()
     });
 }
 

@@ -2,10 +2,10 @@
 
 use std::ptr::null_mut;
 
-use crate::lock::{LONGEST_OWNER, Ms, Share, Stored};
+use crate::lock::{Glance, LONGEST_OWNER, Ms, Share, Stored};
 
 use super::api::{self, RawKey};
-use super::constants::{KEY_EMPTY, KEY_STRING, KEY_ZSET, OK, READ, READ_WRITE};
+use super::constants::{KEY_EMPTY, KEY_STRING, KEY_ZSET, NO_TOUCH, OK, READ, READ_WRITE};
 use super::context::Ctx;
 use super::text::{self, Text};
 
@@ -14,6 +14,8 @@ use super::text::{self, Text};
 pub enum Purpose {
     /// To look.
     Read,
+    /// To look, without the server's taking it for a use of the key.
+    Pass,
     /// To change it.
     Write,
 }
@@ -51,6 +53,7 @@ impl Key {
     pub fn open(ctx: Ctx<'_>, name: &Text, purpose: Purpose) -> Self {
         let mode = match purpose {
             Purpose::Read => READ,
+            Purpose::Pass => READ | NO_TOUCH,
             Purpose::Write => READ_WRITE,
         };
         // SAFETY: context and name live.
@@ -69,6 +72,20 @@ impl Key {
             KEY_STRING => self.string(),
             KEY_ZSET => self.sorted_set(marker),
             _ => Stored::NoLock,
+        }
+    }
+
+    /// What stands there, at first sight.
+    pub fn glance(&self, marker: &Text) -> Glance {
+        if self.raw.is_null() {
+            return Glance::NoLock;
+        }
+        // SAFETY: the key is open.
+        let (kind, length) = unsafe { (api::key_type(self.raw), api::value_length(self.raw)) };
+        match kind {
+            KEY_STRING if (1..=LONGEST_OWNER).contains(&length) => Glance::Token,
+            KEY_ZSET if self.score(marker) == Some(f64::INFINITY) => Glance::Shared,
+            _ => Glance::NoLock,
         }
     }
 

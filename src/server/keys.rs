@@ -4,7 +4,7 @@ use std::ffi::{CStr, c_int};
 
 use redis_module::raw;
 
-use crate::lock::{Db, Epoch, Keyspace, Ms, NameRef, Now, Share, Stored};
+use crate::lock::{Db, Epoch, Glance, Happening, Keyspace, Ms, NameRef, Now, Share, Stored};
 
 use super::api;
 use super::audience::Announcement;
@@ -20,6 +20,8 @@ use super::text::{self, Said, Text};
 pub enum Authority {
     /// A client's command that only reads, and that runs also when nothing may be written.
     Reader,
+    /// One that goes through all keys, and is no use of any.
+    Passing,
     /// A client's command that writes. Before it runs, the server has asked whether it may.
     Writer,
     /// Our own. We have to ask.
@@ -112,6 +114,7 @@ impl Open {
         }
         let purpose = match authority {
             Authority::Reader => Purpose::Read,
+            Authority::Passing => Purpose::Pass,
             Authority::Writer | Authority::Ourselves => Purpose::Write,
         };
         let key = Key::open(ctx, &name, purpose);
@@ -135,6 +138,11 @@ impl Keyspace for Keys<'_> {
     fn look(&mut self, name: NameRef<'_>) -> Stored<'_> {
         let marker = &self.module.marker;
         self.open(name).key.stored(marker)
+    }
+
+    fn glance(&mut self, name: NameRef<'_>) -> Glance {
+        let marker = &self.module.marker;
+        self.open(name).key.glance(marker)
     }
 
     fn deadline(&mut self, name: NameRef<'_>) -> Option<Ms> {
@@ -223,13 +231,28 @@ impl Keyspace for Keys<'_> {
         self.announce(name.db, &text, raw::REDISMODULE_NOTIFY_GENERIC, c"del");
     }
 
+    fn mention(&mut self, name: NameRef<'_>, happening: Happening) {
+        let class = raw::REDISMODULE_NOTIFY_MODULE;
+        if self.module.audience.hears(class) {
+            let event = match happening {
+                Happening::Acquired => c"lock.acquire",
+                Happening::Released => c"lock.release",
+                Happening::Renewed => c"lock.renew",
+                Happening::Expired => c"lock.expire",
+                Happening::Broken => c"lock.break",
+            };
+            let text = self.said.text(name.key);
+            self.announce(name.db, &text, class, event);
+        }
+    }
+
     fn epoch(&mut self, now: Now) -> Epoch {
         self.module.epochs.now(self.ctx, now)
     }
 
     fn is_writable(&mut self) -> bool {
         match self.authority {
-            Authority::Reader => false,
+            Authority::Reader | Authority::Passing => false,
             Authority::Writer => true,
             Authority::Ourselves => is_writable(self.ctx),
         }
@@ -237,7 +260,7 @@ impl Keyspace for Keys<'_> {
 
     fn may_write(&mut self, name: NameRef<'_>) -> bool {
         match self.authority {
-            Authority::Reader => false,
+            Authority::Reader | Authority::Passing => false,
             // The server has not been asked about a key that only somebody who waits has named.
             Authority::Writer if self.said.names(name.key) => true,
             Authority::Writer | Authority::Ourselves => {

@@ -4,15 +4,19 @@ use std::ffi::c_int;
 
 use redis_module::raw;
 
-use super::api::{self, RawCtx};
+use super::api::{self, RawCtx, RawString};
 use super::commands::{Refused, Registrar};
 use super::constants::{
     API_VERSION, ERR, HANDLE_ATOMIC_SLOT_MIGRATION, HANDLE_REPL_ASYNC_LOAD,
     NO_IMPLICIT_SIGNAL_MODIFIED, OK,
 };
 use super::context::{self, Ctx};
+use super::description;
 use super::events;
 use super::module;
+use super::settings;
+use super::statistics;
+use super::text;
 use super::version;
 
 /// The module's table: what it adds to the server.
@@ -29,7 +33,12 @@ pub struct Table {
 ///
 /// # Safety
 /// Called by the server's loader, with what it hands over.
-pub unsafe fn load(table: &Table, ctx: *mut RawCtx, args: c_int) -> c_int {
+pub unsafe fn load(
+    table: &Table,
+    ctx: *mut RawCtx,
+    argv: *mut *mut RawString,
+    argc: c_int,
+) -> c_int {
     // Nothing here may need memory before the server has told us how to get it.
     // SAFETY: the context is the loader's, and the name ends where it should.
     let known = unsafe {
@@ -40,10 +49,17 @@ pub unsafe fn load(table: &Table, ctx: *mut RawCtx, args: c_int) -> c_int {
     }
     // SAFETY: it lives as long as this call.
     let ctx = unsafe { Ctx::new(ctx) };
+    // SAFETY: the loader hands over so many words, which live as long as this call.
+    let words: Vec<&[u8]> = unsafe {
+        let count = usize::try_from(argc).unwrap_or_default();
+        (0..count)
+            .map(|place| text::bytes(*argv.add(place)))
+            .collect()
+    };
     super::shield::shield(
         "loading",
         || ERR,
-        || match set_up(table, ctx, args) {
+        || match set_up(table, ctx, &words) {
             Ok(()) => OK,
             Err(reason) => {
                 context::log_warning(&format!("not loaded: {reason}"));
@@ -69,19 +85,21 @@ pub fn unload() -> c_int {
 enum Failure {
     #[error(transparent)]
     Unfit(#[from] version::Unfit),
-    #[error("it takes no arguments")]
-    Arguments,
+    #[error("{0}")]
+    Words(String),
+    #[error("the server does not take its settings")]
+    Settings,
+    #[error("the server does not take its statistics")]
+    Statistics,
     #[error(transparent)]
     Refused(#[from] Refused),
     #[error("the server does not let it hear of {0}")]
     Deaf(&'static str),
 }
 
-fn set_up(table: &Table, ctx: Ctx<'_>, args: c_int) -> Result<(), Failure> {
+fn set_up(table: &Table, ctx: Ctx<'_>, words: &[&[u8]]) -> Result<(), Failure> {
     let server = version::check(ctx)?;
-    if args > 0 {
-        return Err(Failure::Arguments);
-    }
+    let said = settings::said(words).map_err(Failure::Words)?;
     // SAFETY: the context lives. This sets all options at once.
     unsafe {
         api::set_module_options(
@@ -90,7 +108,14 @@ fn set_up(table: &Table, ctx: Ctx<'_>, args: c_int) -> Result<(), Failure> {
         );
     }
     module::install(ctx, server);
+    description::add_acl_category(ctx, table.name);
     (table.commands)(&Registrar::new(ctx))?;
+    if !statistics::offer(ctx) {
+        return Err(Failure::Statistics);
+    }
+    if !settings::add(ctx, said) {
+        return Err(Failure::Settings);
+    }
     events::subscribe(ctx, server).map_err(Failure::Deaf)
 }
 
@@ -107,11 +132,11 @@ macro_rules! entries {
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn RedisModule_OnLoad(
             ctx: *mut redis_module::raw::RedisModuleCtx,
-            _: *mut *mut redis_module::raw::RedisModuleString,
-            args: std::ffi::c_int,
+            argv: *mut *mut redis_module::raw::RedisModuleString,
+            argc: std::ffi::c_int,
         ) -> std::ffi::c_int {
             // SAFETY: the loader's.
-            unsafe { $crate::server::load(&TABLE, ctx, args) }
+            unsafe { $crate::server::load(&TABLE, ctx, argv, argc) }
         }
 
         /// Called by the server when it unloads the module.

@@ -17,6 +17,7 @@ use super::inner::Origins;
 use super::keys::{Authority, Keys};
 use super::refusals::Refusals;
 use super::shield::shield;
+use super::slow::{Lapses, SlowWaits};
 use super::text::{Said, Text};
 use super::timer::Timer;
 use super::version::Server;
@@ -53,6 +54,10 @@ pub struct Module {
     pub origins: Origins,
     /// Since when the server has refused our writes.
     pub refusals: Refusals,
+    /// What the latency monitor hears.
+    pub slow_waits: SlowWaits,
+    /// What the log hears of holds that run out.
+    pub lapses: Lapses,
     /// Is this server a master?
     pub master: Cell<bool>,
     /// The event that we are sending just now, and need not hear of: its key and its name, by their
@@ -107,6 +112,8 @@ pub fn install(ctx: Ctx<'_>, server: Server) {
         epochs: Epochs::default(),
         origins: Origins::default(),
         refusals: Refusals::default(),
+        slow_waits: SlowWaits::default(),
+        lapses: Lapses::default(),
         master: Cell::new(flags.master()),
         announcing: Cell::new((null(), null())),
         room: Cell::default(),
@@ -207,7 +214,16 @@ impl Module {
         if self.is_idle() {
             return;
         }
-        let to_answer = self.locks.borrow_mut().take_to_answer();
+        let (to_answer, waited, lapsed) = {
+            let mut locks = self.locks.borrow_mut();
+            (
+                locks.take_to_answer(),
+                locks.take_waited(),
+                locks.take_lapsed(),
+            )
+        };
+        self.slow_waits.tell(self.own(), &waited);
+        self.lapses.tell(&lapsed, now);
         for ticket in to_answer {
             blocked::wake(self, ticket);
         }

@@ -38,6 +38,7 @@ pub fn flags(access: Access) -> u32 {
 pub fn name(ctx: Ctx<'_>, spec: &Spec, argv: &[*mut RawString]) {
     let flags = c_int::try_from(flags(spec.access)).unwrap_or_default();
     match spec.keys {
+        Keys::None => {}
         Keys::First => name_key(ctx, 1, flags),
         Keys::Counted => {
             let said = argv.get(1..).unwrap_or_default();

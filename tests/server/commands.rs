@@ -963,23 +963,3 @@ fn a_mistake_in_a_transaction_is_the_servers_to_answer() {
     assert!(answers[2].int() > 0);
     assert_eq!(answers[3..], [1, 0].map(Value::Int));
 }
-
-#[test]
-fn arguments_to_the_module_are_refused_and_the_server_lives() {
-    let log = Server::with().module_args("max-ttl 5").fail_to_start();
-    assert!(log.contains("not loaded: it takes no arguments"), "{log}");
-
-    let server = Server::start();
-    let mut client = server.client();
-    let listed = cmd!(client, "MODULE", "LIST");
-    let ours = listed
-        .items()
-        .iter()
-        .find(|module| module["name"] == "lock");
-    let path = ours.unwrap()["path"].text();
-    assert_eq!(cmd!(client, "MODULE", "UNLOAD", "lock"), "OK");
-    assert!(cmd!(client, "MODULE", "LOAD", &path, "max-ttl", 5).is_error("ERR Error loading"));
-    assert!(cmd!(client, "LOCK.ACQUIRE", "k", "a", LONG).is_error("ERR unknown command"));
-    assert_eq!(cmd!(client, "MODULE", "LOAD", &path), "OK");
-    client.acquire("k", "a");
-}

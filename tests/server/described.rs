@@ -3,7 +3,7 @@
 use crate::support::*;
 use std::collections::BTreeSet;
 
-const COMMANDS: [&str; 9] = [
+const COMMANDS: [&str; 11] = [
     "lock.acquire",
     "lock.release",
     "lock.renew",
@@ -13,6 +13,8 @@ const COMMANDS: [&str; 9] = [
     "lock.mrelease",
     "lock.mrenew",
     "lock.info",
+    "lock.scan",
+    "lock.break",
 ];
 
 #[test]
@@ -20,6 +22,7 @@ fn the_server_describes_the_commands() {
     let server = Server::start();
     let mut client = server.client3();
     let has_categories = server.version().is_at_least((7, 2), (7, 2));
+    let has_our_category = server.version().is_at_least((7, 4), (8, 0));
     const ONE: [i64; 3] = [1, 1, 1];
     // The server asks where the keys stand.
     const COUNTED: [i64; 3] = [0, 0, 0];
@@ -53,6 +56,13 @@ fn the_server_describes_the_commands() {
             &["RO", "access"],
         ),
         ("lock.info", 2, ONE, &["readonly"], &["RO", "access"]),
+        (
+            "lock.break",
+            -2,
+            ONE,
+            &["write", "admin"],
+            &["RW", "access", "delete"],
+        ),
         (
             "lock.macquire",
             -5,
@@ -94,10 +104,15 @@ fn the_server_describes_the_commands() {
                 ("readonly", "@read"),
                 ("fast", "@fast"),
                 ("blocking", "@blocking"),
+                ("admin", "@admin"),
+                ("admin", "@dangerous"),
             ] {
                 if flags.contains(&flag) {
                     expected.insert(category.to_owned());
                 }
+            }
+            if has_our_category {
+                expected.insert("@lock".to_owned());
             }
             if !flags.contains(&"fast") {
                 expected.insert("@slow".to_owned());
@@ -161,6 +176,11 @@ fn the_server_describes_the_commands() {
         );
         match name {
             "lock.info" => assert_eq!(named, ["key"]),
+            "lock.break" => {
+                assert_eq!(types, ["key", "integer", "pure-token"]);
+                assert_eq!(arguments[1]["token"], "GRACE");
+                assert_eq!(arguments[2]["token"], "FORCE");
+            }
             "lock.check" | "lock.release" => assert_eq!(named, ["key", "owner"]),
             "lock.renew" => assert_eq!(named, ["key", "owner", "ttl"]),
             "lock.mrelease" => assert_eq!(named, ["numkeys", "key", "owner"]),
@@ -191,7 +211,9 @@ fn the_server_describes_the_commands() {
             }
         }
 
-        let call = if places == ONE {
+        let call = if name == "lock.break" {
+            args!["k", "GRACE", LONG, "FORCE"]
+        } else if places == ONE {
             args!["k", "a", LONG, "BLOCK", 0]
         } else {
             args![1, "k", "a", LONG, "BLOCK", 0]
@@ -213,6 +235,58 @@ fn the_server_describes_the_commands() {
             "{name}: {answer:?}"
         );
     }
+}
+
+/// The one command that names no key.
+#[test]
+fn the_server_describes_lock_scan() {
+    let server = Server::start();
+    let mut client = server.client3();
+    let info = &cmd!(client, "COMMAND", "INFO", "LOCK.SCAN")[0];
+    assert_eq!(info[0], "lock.scan");
+    assert_eq!(info[1], -2);
+    let texts =
+        |value: &Value| -> BTreeSet<String> { value.items().iter().map(Value::text).collect() };
+    let mut flags = texts(&info[2]);
+    flags.remove("module");
+    assert_eq!(flags, ["readonly".to_owned()].into());
+    assert_eq!(info.items()[3..6], [0, 0, 0].map(Value::Int));
+    assert_eq!(info[8].items().len(), 0, "{info:?}");
+    // Redis 7.0 knows no categories of modules' commands.
+    if server.version().is_at_least((7, 2), (7, 2)) {
+        let mut expected: BTreeSet<_> = ["@read", "@slow"].map(str::to_owned).into();
+        if server.version().is_at_least((7, 4), (8, 0)) {
+            expected.insert("@lock".to_owned());
+        }
+        assert_eq!(texts(&info[6]), expected);
+    }
+    let docs = cmd!(client, "COMMAND", "DOCS", "lock.scan");
+    let arguments = docs["lock.scan"]["arguments"].items();
+    let said: Vec<_> = (arguments.iter())
+        .map(|argument| {
+            let token = argument.field("token").map(Value::text);
+            (
+                argument["name"].text(),
+                argument["type"].text(),
+                token.unwrap_or_default(),
+                argument.field("flags").is_some(),
+            )
+        })
+        .collect();
+    let expected = [
+        ("cursor", "integer", "", false),
+        ("pattern", "pattern", "MATCH", true),
+        ("count", "integer", "COUNT", true),
+        ("all", "pure-token", "ALL", true),
+    ];
+    let expected = expected
+        .map(|(name, kind, token, optional)| (name.into(), kind.into(), token.into(), optional));
+    assert_eq!(said, expected);
+    let getkeys = cmd!(client, "COMMAND", "GETKEYS", "LOCK.SCAN", 0);
+    assert!(
+        getkeys.is_error("ERR The command has no key arguments"),
+        "{getkeys:?}"
+    );
 }
 
 #[test]

@@ -114,6 +114,8 @@ pub struct Tally {
     pub together: u64,
     pub limited: u64,
     pub deadlocks: u64,
+    /// Locks whose holds an operator has ended.
+    pub broken: u64,
     pub upgrades_refused: u64,
     /// Requests that had to be looked at closely, and were no deadlock.
     pub no_deadlock: u64,

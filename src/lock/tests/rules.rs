@@ -1,9 +1,12 @@
 //! Single rules, one short history each. Owners are `ann`, `ben` and `cid`; `LOCK` is what they want.
 
+mod breaking;
 mod circles;
+mod counting;
 mod handing_over;
 mod hearing;
 mod holding;
+mod limiting;
 mod refusing;
 mod remembering;
 mod sessions;

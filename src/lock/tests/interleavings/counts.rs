@@ -42,6 +42,7 @@ impl AddAssign for Tally {
         self.together += other.together;
         self.limited += other.limited;
         self.deadlocks += other.deadlocks;
+        self.broken += other.broken;
         self.upgrades_refused += other.upgrades_refused;
         self.no_deadlock += other.no_deadlock;
     }
@@ -68,6 +69,7 @@ impl Counts {
             ("readers granted together", rare.together),
             ("limited", rare.limited),
             ("deadlocks", rare.deadlocks),
+            ("broken", rare.broken),
             ("upgrades refused", rare.upgrades_refused * 10),
         ]
         .into_iter()

@@ -79,6 +79,11 @@ pub enum Step {
         who: Who,
         ttl: Ms,
     },
+    /// At once, with `FORCE` or without.
+    Break {
+        lock: Lock,
+        force: bool,
+    },
     /// The connection of one of the regulars closes.
     Close {
         regular: usize,
@@ -288,7 +293,11 @@ pub fn any(random: &mut Random, kind: Kind) -> Step {
             who,
             ttl,
         },
-        53 | 54 => Step::Check { lock, who },
+        53 => Step::Check { lock, who },
+        54 => Step::Break {
+            lock,
+            force: random.one_in(3),
+        },
         55 => Step::Report { lock },
         56..=66 => Step::LoopTurn,
         67..=71 => Step::Pass {

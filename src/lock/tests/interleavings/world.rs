@@ -6,7 +6,7 @@ mod judging;
 mod others;
 mod time;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::lock::Ms;
 use crate::lock::tests::model::{Model, Verdict};
@@ -32,6 +32,9 @@ pub struct World {
     late: BTreeMap<Lock, Ms>,
     /// By how much the clock was set back while locks were late: pauses follow the clock.
     set_back: Ms,
+    /// Locks whose holds were over, and are not since the clock was set back. The core, which has seen
+    /// them end, does not look again by itself.
+    revived: BTreeSet<Lock>,
     latest: Ms,
     took_over: Ms,
     /// When somebody last waited, or a grant was to be returned, in elapsed time.
@@ -52,6 +55,7 @@ impl World {
             elapsed: 0,
             late: BTreeMap::new(),
             set_back: 0,
+            revived: BTreeSet::new(),
             latest: START,
             took_over: START,
             busy_until: 0,
@@ -76,6 +80,7 @@ impl World {
             Step::Acquire { .. } => self.acquire(step)?,
             Step::Release { which, who } => self.release(which, who)?,
             Step::Renew { which, who, ttl } => self.renew(which, who, ttl)?,
+            Step::Break { lock, force } => self.break_holds(lock, force)?,
             Step::Close { regular } => self.close(regular)?,
             Step::Check { lock, who } => self.check(lock, who)?,
             Step::Report { lock } => self.report(lock)?,
@@ -103,7 +108,11 @@ impl World {
                 for until in self.late.values_mut() {
                     *until = until.saturating_add(ms);
                 }
+                let mut over = LOCKS.to_vec();
+                over.retain(|&lock| self.server.keys.is_expired(lock));
                 self.server.set_clock(self.now() - ms);
+                over.retain(|&lock| !self.server.keys.is_expired(lock));
+                self.revived.extend(over);
             }
             Step::Kill { n } => self.befall(n, Server::kill)?,
             Step::Unblock { n } => self.befall(n, Server::unblock)?,

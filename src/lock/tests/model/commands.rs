@@ -162,6 +162,40 @@ impl Model {
         Ok(())
     }
 
+    /// What has no end, and was not granted here, may be anything: it is spared, if nobody insists.
+    pub fn break_holds(
+        &mut self,
+        lock: Lock,
+        force: bool,
+        now: Ms,
+        seen: &Seen<'_>,
+        got: &Result<usize, NotALock>,
+    ) -> Verdict {
+        self.settle_lines(&[lock], now, seen)?;
+        let holders = self.holders(lock, now);
+        let spared = match (self.kind(lock, now), holders.first()) {
+            (Some(Hold::Exclusive), Some(&(owner, None))) => {
+                !force && self.grant_of(lock, owner, Hold::Exclusive).is_none()
+            }
+            _ => false,
+        };
+        let right = match holders.len() {
+            _ if self.is_no_lock(lock, now) => Err(NotALock),
+            _ if spared => Ok(0),
+            count => Ok(count),
+        };
+        ensure(*got == right, || {
+            format!("{lock:?} is broken: {got:?}, not {right:?}")
+        })?;
+        if right.is_ok_and(|count| count > 0) {
+            self.tally.broken += 1;
+            self.remove(lock);
+            self.grants.retain(|grant| grant.lock != lock);
+            self.settle_lines(&[lock], now, seen)?;
+        }
+        Ok(())
+    }
+
     /// The kind of hold that a lock is under.
     pub fn kind(&self, lock: Lock, now: Ms) -> Option<Hold> {
         let held = !self.holders(lock, now).is_empty();

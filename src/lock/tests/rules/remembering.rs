@@ -1,6 +1,7 @@
 //! What is remembered, for how long, and what it is worth.
 
 use super::*;
+use crate::lock::Gone;
 use crate::lock::tests::simulated::name;
 
 fn remembers(server: &Server, lock: Lock) -> bool {
@@ -123,6 +124,6 @@ fn a_key_that_goes_takes_its_number_with_it_whatever_comes_in_its_place() {
     let mut server = server();
     let before = server.gets("ann", 100);
     // Both in one unit: when it is over, ann's token is in the key as if nothing had been.
-    server.locks.gone(name(LOCK).keep());
+    server.locks.gone(name(LOCK).keep(), Gone::Otherwise);
     assert!(server.gets("ann", 100) > before);
 }

@@ -3,7 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::lock::fencing::Epoch;
-use crate::lock::{Db, Keyspace, Ms, NameRef, Now, SHARED_MARKER, Share, Stored};
+use crate::lock::{
+    Db, Glance, Happening, Keyspace, Ms, NameRef, Now, SHARED_MARKER, Share, Stored,
+};
 
 use super::Lock;
 
@@ -185,6 +187,8 @@ pub struct SimulatedKeys {
     pub closed: BTreeSet<Lock>,
     /// What the core should not have done.
     pub offences: Vec<String>,
+    /// What others were told of.
+    pub mentioned: Vec<(Lock, Happening)>,
     known: BTreeSet<Lock>,
 }
 
@@ -201,6 +205,7 @@ impl SimulatedKeys {
             paused: false,
             closed: BTreeSet::new(),
             offences: Vec::new(),
+            mentioned: Vec::new(),
             known: known.iter().copied().collect(),
         }
     }
@@ -381,6 +386,19 @@ impl Keyspace for SimulatedKeys {
             self.offend(format!("DEL {lock:?}: no key"));
         }
         self.write(Write::Del(lock));
+    }
+
+    fn glance(&mut self, name: NameRef<'_>) -> Glance {
+        match self.look(name) {
+            Stored::Exclusive { .. } => Glance::Token,
+            Stored::Shared { .. } => Glance::Shared,
+            Stored::Nothing | Stored::NoLock => Glance::NoLock,
+        }
+    }
+
+    fn mention(&mut self, name: NameRef<'_>, happening: Happening) {
+        let lock = self.lock(name);
+        self.mentioned.push((lock, happening));
     }
 
     fn epoch(&mut self, _: Now) -> Epoch {

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use crate::lock::fencing::Fence;
 use crate::lock::waiter::State;
 use crate::lock::{
-    Acquired, Answer, Db, End, Left, Locks, Mode, Ms, Name, NameRef, NotALock, Now, Patience,
-    Refusal, Report, Request, Secret, Ticket, Turn,
+    Acquired, Answer, Break, Db, End, Gone, Left, Limits, Locks, Mode, Ms, Name, NameRef, NotALock,
+    Now, Patience, Refusal, Report, Request, Secret, Ticket, Turn,
 };
 
 use super::{Authority, Key, Keys, Lock, Owner, START, SimulatedKeys, Write, name, replay};
@@ -254,7 +254,40 @@ impl Server {
         report
     }
 
+    pub fn break_holds(&mut self, lock: Lock, wanted: Break) -> Result<usize, NotALock> {
+        let broken = self.command(Authority::Writer, &[lock], |locks, turn| {
+            locks.break_holds(turn, name(lock), wanted)
+        });
+        self.after_a_command();
+        broken
+    }
+
+    /// Might a command be run under this lock?
+    pub fn guard(&mut self, lock: Lock, owner: Owner) -> Result<bool, NotALock> {
+        let held = self.command(Authority::Writer, &[lock], |locks, turn| {
+            locks.guard(turn, name(lock), owner.as_bytes())
+        });
+        self.after_a_command();
+        held
+    }
+
+    // Its operator.
+
+    pub fn set_limits(&mut self, change: impl FnOnce(&mut Limits)) {
+        let mut limits = *self.locks.limits();
+        change(&mut limits);
+        let now = self.now();
+        self.locks.set_limits(limits, now);
+    }
+
     // Commands of others.
+
+    /// A key goes, and the server says how.
+    pub fn loses(&mut self, lock: Lock, how: Gone) {
+        self.keys.write(Write::Del(lock));
+        self.locks.gone(name(lock).keep(), how);
+        self.after_a_command();
+    }
 
     /// A write by somebody else, as a server without the module knows it.
     pub fn foreign(&mut self, write: Write) {

@@ -4,7 +4,7 @@ use super::super::steps::{Step, Wait, Which, Who};
 use super::World;
 use crate::lock::tests::model::{Verdict, ensure};
 use crate::lock::tests::simulated::{Lock, Plea};
-use crate::lock::{Acquired, Left, Ms, NotALock, Patience, Report};
+use crate::lock::{Acquired, Break, Left, Ms, NotALock, Patience, Report};
 
 impl World {
     pub(super) fn acquire(&mut self, step: Step) -> Verdict {
@@ -72,6 +72,14 @@ impl World {
         let owner = self.name_of(who, locks[0]);
         let got = self.server.renew_all(&locks, owner, ttl);
         self.judge(|model, now, seen| model.renew(&locks, (owner, ttl), now, seen, &got))
+    }
+
+    pub(super) fn break_holds(&mut self, lock: Lock, force: bool) -> Verdict {
+        if !self.may_write_all(&[lock]) {
+            return Ok(());
+        }
+        let got = self.server.break_holds(lock, Break { grace: 0, force });
+        self.judge(|model, now, seen| model.break_holds(lock, force, now, seen, &got))
     }
 
     pub(super) fn check(&mut self, lock: Lock, who: Who) -> Verdict {

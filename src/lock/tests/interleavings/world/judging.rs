@@ -139,6 +139,9 @@ impl World {
             ensure(key == right, || {
                 format!("{key:?}, but it should be {right:?}")
             })?;
+            if right.is_none() {
+                self.revived.remove(&lock);
+            }
             let over = |ticket: &Ticket| {
                 let waiter = self.server.locks.waiters.get(ticket);
                 is_up(waiter.and_then(|waiter| waiter.until), now)
@@ -149,7 +152,8 @@ impl World {
                 .map(|waiter| waiter.ticket)
                 .collect();
             let known = inside::holders(&self.server.locks, lock, self.server.now());
-            if let (true, Some(known)) = (self.is_up_to_date(), known) {
+            let seen = self.is_up_to_date() && !self.revived.contains(&lock);
+            if let (true, Some(known)) = (seen, known) {
                 let holders = self.model.holders(lock, now);
                 let holders = (holders.iter())
                     .map(|holder| holder.0.as_bytes().to_vec())

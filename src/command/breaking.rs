@@ -1,0 +1,71 @@
+//! `LOCK.BREAK key [GRACE ms] [FORCE]`
+
+use crate::lock::{self, LAST_MS, Now};
+use crate::protocol::{
+    Access, Argument, Call, Command, Fault, Keys, Kind, Outcome, Reply, Spec, Words, integer,
+};
+
+use super::{KEY, lock_name};
+
+/// `LOCK.BREAK`
+pub struct Break;
+
+impl Command for Break {
+    const SPEC: Spec = Spec {
+        name: c"lock.break",
+        flags: c"write admin",
+        summary: c"Ends every hold of a lock, at once or soon, and returns how many.",
+        complexity: c"O(N*log(N)) with N the number of those who share the lock.",
+        since: c"0.1.0",
+        words: 2,
+        more: true,
+        keys: Keys::First,
+        access: Access::Delete,
+        arguments: &[
+            KEY,
+            Argument {
+                name: c"milliseconds",
+                kind: Kind::Integer,
+                token: Some(c"GRACE"),
+                summary: c"For how much longer the holds may last. Nothing that their owners do prolongs them.",
+                optional: true,
+                multiple: false,
+            },
+            Argument {
+                name: c"force",
+                kind: Kind::Word,
+                token: Some(c"FORCE"),
+                summary: c"Also if the key is a string without expiry that this server did not grant, and so may be anything.",
+                optional: true,
+                multiple: false,
+            },
+        ],
+    };
+
+    fn run<'w>(mut call: Call<'w, '_, '_>) -> Result<Outcome<'w>, Fault> {
+        let name = lock_name(&mut call)?;
+        let wanted = options(call.words, call.turn.now)?;
+        let broken = call.locks.break_holds(&mut call.turn, name, wanted)?;
+        Ok(Outcome::Reply(Reply::number(broken)))
+    }
+}
+
+fn options(mut words: Words<'_>, now: Now) -> Result<lock::Break, Fault> {
+    let (mut grace, mut force) = (None, false);
+    while let Some(word) = words.next() {
+        if word.eq_ignore_ascii_case(b"GRACE") && grace.is_none() {
+            let length = integer(words.next().ok_or(Fault::Syntax)?).ok_or(Fault::NotAnInteger)?;
+            let length = u64::try_from(length).ok();
+            let length = length.filter(|&length| now.plus(length) <= LAST_MS);
+            grace = Some(length.ok_or(Fault::Expire("lock.break"))?);
+        } else if word.eq_ignore_ascii_case(b"FORCE") && !force {
+            force = true;
+        } else {
+            return Err(Fault::Syntax);
+        }
+    }
+    Ok(lock::Break {
+        grace: grace.unwrap_or(0),
+        force,
+    })
+}

@@ -1,0 +1,78 @@
+//! `LOCK.SCAN cursor [MATCH pattern] [COUNT n] [ALL]`
+
+use crate::protocol::{Access, Argument, Call, Command, Fault, Keys, Kind, Outcome, Spec, Words};
+
+/// `LOCK.SCAN`
+pub struct Scan;
+
+impl Command for Scan {
+    const SPEC: Spec = Spec {
+        name: c"lock.scan",
+        flags: c"readonly",
+        summary: c"Iterates over the locks of the database that are held.",
+        complexity: c"O(1) for every call, O(N) for a whole iteration, with N the number of keys in the database.",
+        since: c"0.1.0",
+        words: 2,
+        more: true,
+        keys: Keys::None,
+        access: Access::Read,
+        arguments: &[
+            Argument {
+                name: c"cursor",
+                kind: Kind::Integer,
+                token: None,
+                summary: c"0 to begin with, then what the last call has answered.",
+                optional: false,
+                multiple: false,
+            },
+            Argument {
+                name: c"pattern",
+                kind: Kind::Pattern,
+                token: Some(c"MATCH"),
+                summary: c"Which locks, by their names.",
+                optional: true,
+                multiple: false,
+            },
+            Argument {
+                name: c"count",
+                kind: Kind::Integer,
+                token: Some(c"COUNT"),
+                summary: c"About how many keys to look at in this call.",
+                optional: true,
+                multiple: false,
+            },
+            Argument {
+                name: c"all",
+                kind: Kind::Word,
+                token: Some(c"ALL"),
+                summary: c"Also those that this server did not grant: every string of 1 to 1024 bytes that expires.",
+                optional: true,
+                multiple: false,
+            },
+        ],
+    };
+
+    fn run<'w>(mut call: Call<'w, '_, '_>) -> Result<Outcome<'w>, Fault> {
+        let cursor = call.words.one()?;
+        let (words, all) = options(cursor, call.words);
+        Ok(Outcome::Scan { words, all })
+    }
+}
+
+/// What is the server's to read, and what is ours. What is wrong with them the server's SCAN says in
+/// its own words and order.
+fn options<'w>(cursor: &'w [u8], mut words: Words<'w>) -> (Vec<&'w [u8]>, bool) {
+    let (mut said, mut all) = (vec![cursor], false);
+    while let Some(word) = words.next() {
+        if word.eq_ignore_ascii_case(b"ALL") {
+            all = true;
+        } else if word.eq_ignore_ascii_case(b"MATCH") || word.eq_ignore_ascii_case(b"COUNT") {
+            said.push(word);
+            said.extend(words.next());
+        } else {
+            // A word that SCAN knows as little as we do: it may know this one.
+            said.push(b"");
+        }
+    }
+    (said, all)
+}

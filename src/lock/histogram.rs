@@ -1,0 +1,110 @@
+//! How long waits have taken: counted in buckets whose widths grow with what they hold, so that the
+//! memory is fixed and a quantile is off by less than one part in thirty.
+
+/// Buckets for each doubling.
+const STEPS: u32 = 16;
+
+/// The first doublings are exact; the last bucket holds everything from some 6 days on.
+const BUCKETS: usize = 592;
+
+/// Times in microseconds.
+#[derive(Debug)]
+pub struct Histogram {
+    counts: Box<[u32; BUCKETS]>,
+    total: u64,
+}
+
+impl Histogram {
+    /// Nothing has been counted yet.
+    pub fn new() -> Self {
+        Self {
+            counts: Box::new([0; BUCKETS]),
+            total: 0,
+        }
+    }
+
+    /// One more.
+    pub fn add(&mut self, micros: u64) {
+        if let Some(count) = self.counts.get_mut(bucket(micros)) {
+            *count = count.saturating_add(1);
+            self.total = self.total.saturating_add(1);
+        }
+    }
+
+    /// The time that so many of a thousand did not exceed; 0 if there are none.
+    pub fn quantile(&self, of_thousand: u64) -> u64 {
+        let rank = self.total.saturating_mul(of_thousand).div_ceil(1000);
+        let mut seen = 0_u64;
+        for (index, &count) in self.counts.iter().enumerate() {
+            seen = seen.saturating_add(count.into());
+            if count > 0 && seen >= rank {
+                return middle(index);
+            }
+        }
+        0
+    }
+}
+
+/// Values below twice `STEPS` have a bucket each; from there on each doubling has `STEPS`.
+fn bucket(micros: u64) -> usize {
+    let doublings = micros.checked_ilog2().unwrap_or(0);
+    let steps = STEPS.ilog2();
+    let shift = doublings.saturating_sub(steps);
+    let within = micros >> shift;
+    let index = within.saturating_add(u64::from(shift).saturating_mul(STEPS.into()));
+    usize::try_from(index)
+        .map_or(BUCKETS, |index| index)
+        .min(BUCKETS.saturating_sub(1))
+}
+
+/// What stands in the middle of a bucket.
+fn middle(index: usize) -> u64 {
+    let index = u64::try_from(index).unwrap_or_default();
+    let shift = (index >> STEPS.ilog2()).saturating_sub(1);
+    let before = shift.saturating_mul(STEPS.into());
+    let width = 1_u64 << shift;
+    (index.saturating_sub(before) << shift).saturating_add(width / 2)
+}
+
+#[cfg(test)]
+#[allow(clippy::arithmetic_side_effects, reason = "small numbers")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_value_is_off_by_more_than_a_twentieth() {
+        let mut value = 0_u64;
+        while value < 1 << 38 {
+            let found = middle(bucket(value));
+            assert!(
+                found.abs_diff(value) * 30 <= value,
+                "{value} is found as {found}"
+            );
+            value += 1 + value / 1000;
+        }
+    }
+
+    #[test]
+    fn a_quantile_is_what_so_many_did_not_exceed() {
+        let mut histogram = Histogram::new();
+        assert_eq!(histogram.quantile(500), 0);
+        for value in 1..=1000 {
+            histogram.add(value * 1000);
+        }
+        for (of_thousand, right) in [(500, 500_000), (990, 990_000), (999, 999_000)] {
+            let found = histogram.quantile(of_thousand);
+            assert!(
+                found.abs_diff(right) * 30 <= right,
+                "{of_thousand}: {found}"
+            );
+        }
+    }
+
+    #[test]
+    fn it_is_small_and_takes_any_value() {
+        assert!(size_of::<[u32; BUCKETS]>() <= 4096);
+        let mut histogram = Histogram::new();
+        histogram.add(u64::MAX);
+        assert!(histogram.quantile(999) > 1 << 37);
+    }
+}

@@ -1,0 +1,35 @@
+//! What an operator may set.
+
+use super::time::Ms;
+
+/// Settings. They are asked when a request arrives: a change touches no waiter and no hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// The longest ttl that is accepted; 0 for any.
+    pub max_ttl: Ms,
+    /// How many may wait for one lock; 0 for any number.
+    pub max_waiters: u64,
+    /// How many may wait in all; 0 for any number.
+    pub max_waiters_total: u64,
+    /// How far two servers' clocks may differ.
+    pub max_clock_skew: Ms,
+    /// The ttl that a string without one is given when somebody asks for it as a lock; 0 for none.
+    pub orphan_ttl: Ms,
+    /// For how long after it takes over the server makes no new holder; 0 for not at all.
+    pub quarantine: Ms,
+    /// Are waiters sent away, so that the module can be unloaded?
+    pub drain: bool,
+}
+
+impl Limits {
+    /// What is set where nothing is said.
+    pub const DEFAULT: Self = Self {
+        max_ttl: 0,
+        max_waiters: 10_000,
+        max_waiters_total: 20_000,
+        max_clock_skew: 5_000,
+        orphan_ttl: 0,
+        quarantine: 0,
+        drain: false,
+    };
+}

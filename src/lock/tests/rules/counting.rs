@@ -1,0 +1,396 @@
+//! What the counters count, and what others hear of.
+
+use super::*;
+use crate::lock::{Break, Gone, Happening};
+
+/// The counters that are not 0, without those that say how it is now.
+fn counted(server: &Server) -> Vec<(&'static str, u64)> {
+    let counts = server.locks.counts();
+    let all = [
+        ("acquired", counts.acquired),
+        ("after wait", counts.acquired_after_wait),
+        ("busy", counts.busy),
+        ("timeouts", counts.wait_timeouts),
+        ("released", counts.released),
+        ("release refused", counts.release_refused),
+        ("renewed", counts.renewed),
+        ("renew refused", counts.renew_refused),
+        ("expired", counts.expired),
+        ("evicted", counts.evicted),
+        ("broken", counts.broken),
+        ("deadlocks", counts.deadlocks),
+        ("undelivered", counts.undelivered),
+        ("guarded", counts.guarded),
+        ("guard refused", counts.guard_refused),
+    ];
+    all.into_iter().filter(|&(_, number)| number > 0).collect()
+}
+
+/// What others have been told since the last time.
+fn heard(server: &mut Server) -> Vec<(Lock, Happening)> {
+    std::mem::take(&mut server.keys.mentioned)
+}
+
+/// What has been counted, and heard of, since `ann` got the lock for 100 ms.
+fn since_the_grant(deed: Deed) -> (Vec<(&'static str, u64)>, Vec<Happening>) {
+    let mut server = server();
+    server.gets("ann", 100);
+    heard(&mut server);
+    deed(&mut server);
+    let mut counts = counted(&server);
+    assert_eq!(counts[0].0, "acquired");
+    counts[0].1 -= 1;
+    counts.retain(|&(_, number)| number > 0);
+    let events = heard(&mut server);
+    (counts, events.into_iter().map(|(_, what)| what).collect())
+}
+
+use Happening::{Acquired as Got, Broken, Expired, Released, Renewed};
+
+#[test]
+fn a_grant_counts_once_for_each_lock() {
+    let mut server = server();
+    server.gets("ann", 100);
+    assert_eq!(counted(&server), [("acquired", 1)]);
+    server.takes(&[OTHER, THIRD], sharing("ben"));
+    assert_eq!(counted(&server), [("acquired", 3)]);
+    let events = heard(&mut server);
+    assert_eq!(events, [(LOCK, Got), (OTHER, Got), (THIRD, Got)]);
+}
+
+#[test]
+fn asking_again_counts_nowhere() {
+    let (counts, events) = since_the_grant(|server| {
+        server.gets("ann", 200);
+        server.takes(&[LOCK], sharing("ann"));
+        server.check(LOCK, "ann").unwrap();
+        server.report(LOCK).unwrap();
+    });
+    assert_eq!((counts, events), (vec![], vec![]));
+}
+
+#[test]
+fn of_a_request_for_many_only_what_is_new_counts() {
+    let (counts, events) = since_the_grant(|server| {
+        server.takes(&[LOCK, OTHER], alone("ann"));
+    });
+    assert_eq!((counts, events), (vec![("acquired", 1)], vec![Got]));
+}
+
+#[test]
+fn an_upgrade_counts_as_a_grant() {
+    let mut server = server();
+    server.takes(&[LOCK], sharing("ann"));
+    server.takes(&[LOCK], alone("ann"));
+    assert_eq!(counted(&server), [("acquired", 2)]);
+    assert_eq!(heard(&mut server), [(LOCK, Got), (LOCK, Got)]);
+}
+
+#[test]
+fn a_try_that_gets_nothing_is_busy_once() {
+    let (counts, events) = since_the_grant(|server| {
+        server.asks(&[LOCK], alone("ben")).unwrap();
+        server.asks(&[OTHER, LOCK], alone("ben")).unwrap();
+    });
+    assert_eq!((counts, events), (vec![("busy", 2)], vec![]));
+}
+
+#[test]
+fn a_hand_over_by_a_release_is_a_release_and_a_grant_after_a_wait() {
+    let (counts, events) = since_the_grant(|server| {
+        server.waits("ben", 100);
+        server.release(LOCK, "ann").unwrap();
+        server.at(0);
+    });
+    let expected = [("acquired", 1), ("after wait", 1), ("released", 1)];
+    assert_eq!(counts, expected);
+    assert_eq!(events, [Released, Got]);
+}
+
+#[test]
+fn a_wait_for_several_counts_each_of_them_and_is_one_wait() {
+    let (counts, events) = since_the_grant(|server| {
+        server.queues(&[LOCK, OTHER], alone("ben"));
+        server.at(5);
+        server.release(LOCK, "ann").unwrap();
+        assert_eq!(server.locks.take_waited(), [5]);
+    });
+    let expected = [("acquired", 2), ("after wait", 2), ("released", 1)];
+    assert_eq!(counts, expected);
+    assert_eq!(events, [Released, Got, Got]);
+}
+
+#[test]
+fn a_wait_whose_time_is_up_counts_once_however_it_ends() {
+    let (counts, events) = since_the_grant(|server| {
+        server.waits_for(10, "ben", 100);
+        server.at(20);
+        let cid = server.waits("cid", 100);
+        server.unblock(cid);
+        server.turn();
+    });
+    assert_eq!((counts, events), (vec![("timeouts", 2)], vec![]));
+}
+
+#[test]
+fn a_waiter_that_goes_away_counts_nowhere() {
+    let (counts, _) = since_the_grant(|server| {
+        let ben = server.waits("ben", 100);
+        server.kill(ben);
+        server.waits("cid", 100);
+        server.set_limits(|limits| limits.drain = true);
+        server.at(0);
+    });
+    assert_eq!(counts, []);
+}
+
+#[test]
+fn a_refused_place_counts_nowhere() {
+    let (counts, _) = since_the_grant(|server| {
+        server.set_limits(|limits| limits.max_waiters = 1);
+        server.waits("ben", 100);
+        let full = server.acquire(LOCK, "cid", 100, Patience::Forever);
+        assert_eq!(full, Err(Refusal::QueueFull));
+    });
+    assert_eq!(counts, []);
+}
+
+#[test]
+fn releases_count_by_whether_the_owner_held_the_lock() {
+    let (counts, events) = since_the_grant(|server| {
+        server.takes(&[OTHER], alone("ann"));
+        heard(server);
+        server.release(LOCK, "ben").unwrap();
+        server.release_all(&[LOCK, OTHER, THIRD], "ann").unwrap();
+    });
+    let expected = [("acquired", 1), ("released", 2), ("release refused", 2)];
+    assert_eq!(counts, expected);
+    assert_eq!(events, [Released, Released]);
+}
+
+#[test]
+fn a_share_that_is_released_counts_as_a_hold() {
+    let mut server = server();
+    server.takes(&[LOCK], sharing("ann"));
+    server.takes(&[LOCK], sharing("ben"));
+    heard(&mut server);
+    server.release(LOCK, "ann").unwrap();
+    server.release(LOCK, "ben").unwrap();
+    assert_eq!(counted(&server), [("acquired", 2), ("released", 2)]);
+    assert_eq!(heard(&mut server), [(LOCK, Released), (LOCK, Released)]);
+}
+
+#[test]
+fn a_hold_that_ends_with_its_connection_counts_as_released() {
+    let mut server = server();
+    let client = server.connect();
+    let tied = Plea {
+        client,
+        session: true,
+        ..alone("ann")
+    };
+    server.takes(&[LOCK], tied);
+    heard(&mut server);
+    server.close(client);
+    server.at(0);
+    assert_eq!(counted(&server), [("acquired", 1), ("released", 1)]);
+    assert_eq!(heard(&mut server), [(LOCK, Released)]);
+}
+
+#[test]
+fn renewals_count_each_hold_and_a_refusal_once() {
+    let (counts, events) = since_the_grant(|server| {
+        server.takes(&[OTHER], alone("ann"));
+        heard(server);
+        server.renew_all(&[LOCK, OTHER], "ann", 200).unwrap();
+        server.renew(LOCK, "ben", 200).unwrap();
+        server.renew_all(&[LOCK, THIRD], "ann", 200).unwrap();
+    });
+    let expected = [("acquired", 1), ("renewed", 2), ("renew refused", 2)];
+    assert_eq!(counts, expected);
+    assert_eq!(events, [Renewed, Renewed]);
+}
+
+/// Ways in which the core comes to know that `ann`'s hold has run out.
+const LAPSES: [(&str, Deed); 5] = [
+    ("somebody waits", |server| {
+        server.waits("ben", 100);
+        server.at(101);
+    }),
+    ("the server says so", |server| {
+        server.lags_until(101);
+        server.loses(LOCK, Gone::Expired);
+        server.at(101);
+    }),
+    ("the next one asks", |server| {
+        server.lags_until(101);
+        server.gets("ben", 100);
+        server.at(101);
+    }),
+    ("the server cleans up while somebody waits", |server| {
+        server.waits("ben", 100);
+        server.lags_until(101);
+        server.loses(LOCK, Gone::Expired);
+        server.at(101);
+    }),
+    ("the next one asks for a share", |server| {
+        server.lags_until(101);
+        server.takes(&[LOCK], sharing("ben"));
+        server.at(101);
+    }),
+];
+
+#[test]
+fn a_hold_that_runs_out_counts_once_however_that_comes_to_light() {
+    for (way, deed) in LAPSES {
+        let (counts, mut events) = since_the_grant(deed);
+        assert!(counts.contains(&("expired", 1)), "{way}: {counts:?}");
+        events.retain(|event| *event != Got);
+        assert_eq!(events, [Expired], "{way}");
+    }
+}
+
+#[test]
+fn shares_that_run_out_count_one_by_one() {
+    let mut server = server();
+    let ttl = 50;
+    server.takes(
+        &[LOCK],
+        Plea {
+            ttl,
+            ..sharing("ann")
+        },
+    );
+    server.takes(&[LOCK], sharing("ben"));
+    let cid = server.queues(&[LOCK], alone("cid"));
+    server.at(51);
+    assert!(counted(&server).contains(&("expired", 1)));
+    server.at(101);
+    assert!(counted(&server).contains(&("expired", 2)));
+    assert!(server.was_granted(cid).is_some());
+    heard(&mut server);
+    server.at(150);
+    assert_eq!(heard(&mut server), []);
+}
+
+#[test]
+fn a_hold_that_goes_otherwise_is_no_lapse() {
+    let (counts, events) = since_the_grant(|server| {
+        server.loses(LOCK, Gone::Otherwise);
+        server.at(500);
+        server.gets("ben", 100);
+    });
+    assert_eq!((counts, events), (vec![("acquired", 1)], vec![Got]));
+}
+
+#[test]
+fn a_hold_that_is_evicted_counts_as_that() {
+    let (counts, events) = since_the_grant(|server| {
+        server.waits("ben", 100);
+        server.loses(LOCK, Gone::Evicted);
+        server.at(0);
+    });
+    let expected = [("acquired", 1), ("after wait", 1), ("evicted", 1)];
+    assert_eq!(counts, expected);
+    assert_eq!(events, [Got]);
+}
+
+#[test]
+fn holds_that_an_operator_ends_count_one_by_one_and_are_heard_of_once() {
+    for grace in [0, 50] {
+        let mut server = server();
+        server.takes(&[LOCK], sharing("ann"));
+        server.takes(&[LOCK], sharing("ben"));
+        heard(&mut server);
+        let wanted = Break {
+            grace,
+            force: false,
+        };
+        server.break_holds(LOCK, wanted).unwrap();
+        server.break_holds(OTHER, wanted).unwrap();
+        assert_eq!(counted(&server), [("acquired", 2), ("broken", 2)]);
+        assert_eq!(heard(&mut server), [(LOCK, Broken)]);
+    }
+}
+
+#[test]
+fn a_circle_counts_once_and_its_request_nowhere_else() {
+    let (counts, events) = since_the_grant(|server| {
+        server.takes(&[OTHER], alone("ben"));
+        server.queues(&[OTHER], alone("ann"));
+        heard(server);
+        assert!(server.is_refused(&[LOCK], alone("ben")));
+    });
+    assert_eq!(counts, [("acquired", 1), ("deadlocks", 1)]);
+    assert_eq!(events, []);
+}
+
+#[test]
+fn a_grant_that_nobody_heard_of_counts_as_undelivered_and_as_no_release() {
+    let (counts, events) = since_the_grant(|server| {
+        let ben = server.waits("ben", 100);
+        server.release(LOCK, "ann").unwrap();
+        server.kill(ben);
+        server.at(0);
+    });
+    let expected = [
+        ("acquired", 1),
+        ("after wait", 1),
+        ("released", 1),
+        ("undelivered", 1),
+    ];
+    assert_eq!(counts, expected);
+    // Others have heard of the grant, and so hear of its end.
+    assert_eq!(events, [Released, Got, Released]);
+}
+
+#[test]
+fn guards_count_by_whether_the_owner_held_the_lock() {
+    let (counts, events) = since_the_grant(|server| {
+        server.guard(LOCK, "ann").unwrap();
+        server.guard(LOCK, "ben").unwrap();
+        server.guard(OTHER, "ann").unwrap();
+    });
+    assert_eq!(counts, [("guarded", 1), ("guard refused", 2)]);
+    assert_eq!(events, []);
+}
+
+#[test]
+fn a_command_that_is_refused_for_its_key_counts_nowhere() {
+    let (counts, events) = since_the_grant(|server| {
+        server.set(OTHER, no_lock(None));
+        server.asks(&[LOCK, OTHER], alone("ann")).unwrap_err();
+        server.release(OTHER, "ann").unwrap_err();
+        server.release_all(&[LOCK, OTHER], "ann").unwrap_err();
+        server.renew_all(&[LOCK, OTHER], "ann", 100).unwrap_err();
+        server.guard(OTHER, "ann").unwrap_err();
+    });
+    assert_eq!((counts, events), (vec![], vec![]));
+}
+
+#[test]
+fn the_most_who_waited_at_once_stay_known() {
+    let mut server = server();
+    server.takes(&[LOCK, OTHER], alone("ann"));
+    let ben = server.queues(&[LOCK, OTHER], alone("ben"));
+    assert_eq!(server.locks.waiting_now(), (1, 2));
+    let cid = server.waits("cid", 100);
+    assert_eq!(server.locks.waiting_now(), (2, 2));
+    server.unblock(ben);
+    server.unblock(cid);
+    assert_eq!(server.locks.waiting_now(), (0, 0));
+    server.waits("dot", 100);
+    assert_eq!(server.locks.counts().waiters_peak, 2);
+}
+
+#[test]
+fn only_waits_that_were_granted_have_a_length() {
+    let mut server = server();
+    server.gets("ann", 100);
+    server.waits_for(30, "ben", 100);
+    let cid = server.waits("cid", 100);
+    server.at(101);
+    assert!(server.was_granted(cid).is_some());
+    assert_eq!(server.locks.take_waited(), [101]);
+    assert_eq!(server.locks.take_waited(), []);
+}

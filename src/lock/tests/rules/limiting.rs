@@ -1,0 +1,301 @@
+//! What an operator's settings do: the quarantine, limits, orphans, the drain.
+
+use super::*;
+
+/// A server that has just been promoted, with a quarantine until 1000.
+fn quarantined(before: Deed) -> Server {
+    let mut server = server();
+    server.set_limits(|limits| limits.quarantine = 1000);
+    before(&mut server);
+    server.demote(true);
+    server.turn();
+    server.promote();
+    server
+}
+
+fn nothing(_: &mut Server) {}
+
+fn ann_holds_it(server: &mut Server) {
+    server.gets("ann", 5000);
+}
+
+fn ann_shares_it(server: &mut Server) {
+    let ttl = 5000;
+    server.takes(
+        &[LOCK],
+        Plea {
+            ttl,
+            ..sharing("ann")
+        },
+    );
+}
+
+#[test]
+fn in_a_quarantine_nobody_comes_to_hold_a_lock() {
+    let mut server = quarantined(nothing);
+    server.at(999);
+    for plea in [alone("ben"), sharing("ben"), limited("ben", 9)] {
+        assert_eq!(server.asks(&[LOCK], plea), Ok(Acquired::Busy));
+        assert_eq!(server.asks(&[LOCK, OTHER], plea), Ok(Acquired::Busy));
+    }
+    server.at(1000);
+    server.gets("ben", 100);
+}
+
+#[test]
+fn in_a_quarantine_nobody_joins_those_who_share_a_lock() {
+    let mut server = quarantined(ann_shares_it);
+    assert_eq!(server.asks(&[LOCK], sharing("ben")), Ok(Acquired::Busy));
+    server.takes(&[LOCK], sharing("ann"));
+}
+
+#[test]
+fn in_a_quarantine_nobody_gets_a_stronger_mode() {
+    let mut server = quarantined(ann_shares_it);
+    assert_eq!(server.asks(&[LOCK], alone("ann")), Ok(Acquired::Busy));
+    let ann = server.queues(&[LOCK], alone("ann"));
+    server.at(999);
+    assert_eq!(server.was_granted(ann), None);
+    server.at(1000);
+    assert!(server.was_granted(ann).is_some());
+}
+
+#[test]
+fn in_a_quarantine_a_holder_goes_on_as_ever() {
+    let mut server = quarantined(ann_holds_it);
+    let fence = server.gets("ann", 6000);
+    assert_eq!(server.gets("ann", 10), fence);
+    assert_eq!(server.holder(), held("ann", 6000));
+    assert_eq!(server.renew(LOCK, "ann", 400), Ok(true));
+    assert_eq!(server.guard(LOCK, "ann"), Ok(true));
+    assert_eq!(server.release(LOCK, "ann"), Ok(true));
+}
+
+#[test]
+fn a_lock_that_is_released_in_a_quarantine_goes_on_when_that_is_over() {
+    let mut server = quarantined(ann_holds_it);
+    let ben = server.waits("ben", 100);
+    server.release(LOCK, "ann").unwrap();
+    server.at(999);
+    assert_eq!(server.was_granted(ben), None);
+    assert_eq!(server.holder(), None);
+    server.at(1000);
+    assert!(server.was_granted(ben).is_some());
+    assert_eq!(server.holder(), held("ben", 1100));
+}
+
+#[test]
+fn a_lock_that_runs_out_in_a_quarantine_goes_on_when_that_is_over() {
+    let mut server = quarantined(|server| {
+        server.gets("ann", 300);
+    });
+    let ben = server.waits("ben", 100);
+    server.at(1000);
+    assert_eq!(server.holder(), held("ben", 1100));
+    assert!(server.was_granted(ben).is_some());
+}
+
+#[test]
+fn a_wait_ends_in_time_in_a_quarantine() {
+    let mut server = quarantined(nothing);
+    let ben = server.waits_for(50, "ben", 100);
+    server.at(60);
+    assert_eq!(server.told.get(&ben), Some(&Told::TimedOut));
+    assert!(server.locks.is_idle());
+}
+
+#[test]
+fn whoever_waited_before_a_reload_waits_through_its_quarantine() {
+    let mut server = server();
+    server.set_limits(|limits| limits.quarantine = 1000);
+    server.gets("ann", 300);
+    let ben = server.waits("ben", 100);
+    server.reload();
+    server.at(999);
+    assert_eq!(server.was_granted(ben), None);
+    server.at(1000);
+    assert!(server.was_granted(ben).is_some());
+}
+
+#[test]
+fn to_set_a_quarantine_begins_none() {
+    let mut server = server();
+    server.set_limits(|limits| limits.quarantine = 1000);
+    server.gets("ann", 100);
+}
+
+#[test]
+fn a_line_takes_as_many_as_it_may() {
+    let mut server = server();
+    server.set_limits(|limits| limits.max_waiters = 2);
+    server.gets("ann", 100);
+    let ben = server.waits("ben", 100);
+    server.waits("cid", 100);
+    let forever = Patience::Forever;
+    let full = server.acquire(LOCK, "dot", 100, forever);
+    assert_eq!(full, Err(Refusal::QueueFull));
+    assert_eq!(server.line(LOCK).len(), 2);
+    server.unblock(ben);
+    server.waits("dot", 100);
+}
+
+#[test]
+fn one_who_waits_for_several_needs_a_place_in_each_line_and_one_in_all() {
+    let mut server = server();
+    server.set_limits(|limits| {
+        limits.max_waiters = 1;
+        limits.max_waiters_total = 2;
+    });
+    server.takes(&[LOCK, OTHER, THIRD], alone("ann"));
+    let waiting = |owner| Plea {
+        patience: Patience::Forever,
+        ..alone(owner)
+    };
+    server.queues(&[LOCK, OTHER], alone("ben"));
+    for locks in [&[LOCK][..], &[OTHER], &[THIRD, OTHER]] {
+        let answer = server.asks(locks, waiting("cid"));
+        assert_eq!(answer, Err(Refusal::QueueFull), "{locks:?}");
+        assert!(server.line(THIRD).is_empty());
+    }
+    server.queues(&[THIRD], alone("cid"));
+    server.set_limits(|limits| limits.max_waiters = 0);
+    let answer = server.asks(&[THIRD], waiting("dot"));
+    assert_eq!(answer, Err(Refusal::QueueFull));
+    server.set_limits(|limits| limits.max_waiters_total = 0);
+    server.queues(&[THIRD], alone("dot"));
+}
+
+#[test]
+fn no_limit_refuses_what_needs_no_wait() {
+    let mut server = server();
+    server.set_limits(|limits| limits.max_waiters = 1);
+    let fence = server.gets("ann", 100);
+    server.waits("ben", 100);
+    let again = server.acquire(LOCK, "ann", 100, Patience::Forever);
+    assert_eq!(again, Ok(Acquired::Held(fence)));
+    let tried = server.acquire(LOCK, "cid", 100, Patience::Try);
+    assert_eq!(tried, Ok(Acquired::Busy));
+}
+
+/// A server that gives orphans 300 ms, and one of them.
+fn orphanage() -> Server {
+    let mut server = server();
+    server.set_limits(|limits| limits.orphan_ttl = 300);
+    server.set(LOCK, token("orphan", None));
+    written(&mut server);
+    server
+}
+
+#[test]
+fn an_orphan_is_given_its_end_once() {
+    let mut server = orphanage();
+    assert_eq!(server.asks(&[LOCK], alone("ann")), Ok(Acquired::Busy));
+    assert_eq!(written(&mut server), [Write::PExpireAt(LOCK, START + 300)]);
+    server.lags_until(200);
+    assert_eq!(server.asks(&[LOCK], sharing("ann")), Ok(Acquired::Busy));
+    assert_eq!(written(&mut server), []);
+}
+
+#[test]
+fn who_waits_for_an_orphan_has_the_lock_when_it_ends() {
+    let mut server = orphanage();
+    let ann = server.waits("ann", 100);
+    server.at(300);
+    assert_eq!(server.was_granted(ann), None);
+    server.at(301);
+    assert!(server.was_granted(ann).is_some());
+}
+
+#[test]
+fn a_string_without_an_end_that_comes_under_a_line_is_given_one() {
+    let mut server = orphanage();
+    server.takes(&[OTHER], alone("ann"));
+    let ben = server.queues(&[OTHER], alone("ben"));
+    server.set(OTHER, token("orphan", None));
+    server.at(301);
+    assert!(server.was_granted(ben).is_some());
+}
+
+#[test]
+fn only_an_acquire_or_a_line_gives_an_orphan_its_end() {
+    let mut server = orphanage();
+    server.check(LOCK, "orphan").unwrap();
+    server.report(LOCK).unwrap();
+    server.guard(LOCK, "orphan").unwrap();
+    server.renew(LOCK, "ann", 100).unwrap();
+    server.release(LOCK, "ann").unwrap();
+    // Now the core knows of it, and hears of what befalls it.
+    server.foreign(Write::Persist(LOCK));
+    server.at(100);
+    assert_eq!(server.keys.get(LOCK), Some(&token("orphan", None)));
+}
+
+#[test]
+fn a_refused_request_for_several_gives_no_orphan_an_end() {
+    let mut server = orphanage();
+    server.set(OTHER, no_lock(None));
+    let refused = server.asks(&[LOCK, OTHER], alone("ann"));
+    assert_eq!(refused, Err(Refusal::NotALock(NotALock)));
+    assert_eq!(server.keys.get(LOCK), Some(&token("orphan", None)));
+}
+
+#[test]
+fn an_orphans_owner_gets_the_ttl_that_it_asks_for() {
+    let mut server = orphanage();
+    server.gets("orphan", 50);
+    assert_eq!(server.holder(), held("orphan", 50));
+}
+
+#[test]
+fn an_orphan_that_may_not_be_written_is_given_its_end_later() {
+    let mut server = orphanage();
+    server.takes(&[OTHER], alone("ann"));
+    server.queues(&[OTHER], alone("ben"));
+    server.keys.closed.insert(OTHER);
+    server.set(OTHER, token("orphan", None));
+    server.at(500);
+    assert!(server.happened().offences.is_empty());
+    assert_eq!(server.keys.get(OTHER), Some(&token("orphan", None)));
+    server.keys.closed.clear();
+    assert_eq!(server.asks(&[OTHER], alone("cid")), Ok(Acquired::Busy));
+    assert_eq!(
+        server.keys.get(OTHER),
+        Some(&token("orphan", Some(START + 800)))
+    );
+}
+
+#[test]
+fn a_drain_sends_all_waiters_away_and_lets_nobody_wait() {
+    let mut server = server();
+    server.takes(&[LOCK, OTHER], alone("ann"));
+    let waiters = [
+        server.waits("ben", 100),
+        server.waits_for(50, "cid", 100),
+        server.queues(&[OTHER, LOCK], alone("dot")),
+        server.queues(&[OTHER], sharing("eve")),
+    ];
+    server.set_limits(|limits| limits.drain = true);
+    server.at(0);
+    for waiter in waiters {
+        assert_eq!(server.told.get(&waiter), Some(&Told::SentAway));
+    }
+    assert!(server.locks.is_idle());
+    assert_eq!(server.locks.waiting_now(), (0, 0));
+    let answer = server.acquire(LOCK, "ben", 100, Patience::Forever);
+    assert_eq!(answer, Ok(Acquired::Busy));
+    assert_eq!(server.holder(), held("ann", 100));
+    server.set_limits(|limits| limits.drain = false);
+    server.waits("ben", 100);
+}
+
+#[test]
+fn a_drain_leaves_a_grant_on_its_way_alone() {
+    let mut server = late_server();
+    server.gets("ann", 100);
+    let ben = server.waits("ben", 100);
+    server.release(LOCK, "ann").unwrap();
+    server.set_limits(|limits| limits.drain = true);
+    server.at(0);
+    assert!(server.was_granted(ben).is_some());
+    assert_eq!(server.holder(), held("ben", 100));
+}

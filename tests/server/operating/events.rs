@@ -1,0 +1,386 @@
+//! The keyspace events of the module's own class, the latency monitor, and the log.
+
+use super::*;
+
+/// Events of the locks as they come: `lock.acquire k`.
+struct Ears {
+    client: Client,
+    subscriber: Client,
+}
+
+impl Ears {
+    #[track_caller]
+    fn on(server: &Server) -> Ears {
+        let mut subscriber = server.client();
+        cmd!(subscriber, "PSUBSCRIBE", "__keyevent@0__:*", "end");
+        subscriber.answer();
+        let client = server.client();
+        Ears { client, subscriber }
+    }
+
+    /// All events since the last time that begin so.
+    #[track_caller]
+    fn heard(&mut self, prefix: &str) -> Vec<String> {
+        // What is done in the server's next turn belongs to this too.
+        for _ in 0..5 {
+            cmd!(self.client, "PING");
+        }
+        cmd!(self.client, "PUBLISH", "end", "");
+        let mut events = Vec::new();
+        loop {
+            let message = self.subscriber.answer();
+            let channel = message[2].text();
+            let Some(name) = channel.strip_prefix("__keyevent@0__:") else {
+                return events;
+            };
+            if name.starts_with(prefix) {
+                events.push(format!("{name} {}", message[3].text()));
+            }
+        }
+    }
+
+    #[track_caller]
+    fn hear(&mut self, case: &str, expected: &[&str]) {
+        assert_eq!(self.heard("lock."), expected, "{case}");
+    }
+
+    /// The same for what comes to light by itself.
+    #[track_caller]
+    fn hear_in_time(&mut self, case: &str, expected: &[&str]) {
+        let mut events = Vec::new();
+        eventually(case, || {
+            events.extend(self.heard("lock."));
+            events.len() >= expected.len()
+        });
+        events.extend(self.heard("lock."));
+        assert_eq!(events, expected, "{case}");
+    }
+}
+
+fn listening(events: &str) -> Server {
+    Server::with()
+        .config(&format!("notify-keyspace-events {events}"))
+        .start()
+}
+
+#[test]
+fn each_change_of_a_hold_is_one_event_of_the_modules_class() {
+    let server = listening("Ed");
+    let mut client = server.client();
+    let mut ears = Ears::on(&server);
+    for (command, expected) in [
+        (
+            args!["LOCK.ACQUIRE", "k", "a", LONG],
+            &["lock.acquire k"][..],
+        ),
+        (args!["LOCK.ACQUIRE", "k", "a", LONG], &[]),
+        (args!["LOCK.ACQUIRE", "k", "a", 2 * LONG], &[]),
+        (args!["LOCK.ACQUIRE", "k", "b", LONG], &[]),
+        (args!["LOCK.CHECK", "k", "a"], &[]),
+        (args!["LOCK.GUARD", "k", "a", "PING"], &[]),
+        (args!["LOCK.INFO", "k"], &[]),
+        (args!["LOCK.SCAN", 0], &[]),
+        (args!["LOCK.RENEW", "k", "b", LONG], &[]),
+        (args!["LOCK.RENEW", "k", "a", LONG], &["lock.renew k"]),
+        (args!["LOCK.RELEASE", "k", "b"], &[]),
+        (args!["LOCK.RELEASE", "k", "a"], &["lock.release k"]),
+        (args!["LOCK.RELEASE", "k", "a"], &[]),
+        (args!["LOCK.BREAK", "k"], &[]),
+        (
+            args!["LOCK.ACQUIRE", "s", "a", LONG, "SHARED"],
+            &["lock.acquire s"],
+        ),
+        (
+            args!["LOCK.ACQUIRE", "s", "b", LONG, "LIMIT", 2],
+            &["lock.acquire s"],
+        ),
+        (args!["LOCK.ACQUIRE", "s", "b", LONG, "SHARED"], &[]),
+        (args!["LOCK.RENEW", "s", "b", LONG], &["lock.renew s"]),
+        (args!["LOCK.RELEASE", "s", "b"], &["lock.release s"]),
+        (args!["LOCK.ACQUIRE", "s", "a", LONG], &["lock.acquire s"]),
+        (args!["LOCK.RELEASE", "s", "a"], &["lock.release s"]),
+        (
+            args!["LOCK.MACQUIRE", 2, "x", "y", "a", LONG],
+            &["lock.acquire x", "lock.acquire y"],
+        ),
+        (args!["LOCK.MACQUIRE", 2, "x", "y", "a", LONG], &[]),
+        (args!["LOCK.MRENEW", 2, "x", "z", "a", LONG], &[]),
+        (
+            args!["LOCK.MRENEW", 2, "x", "y", "a", LONG],
+            &["lock.renew x", "lock.renew y"],
+        ),
+        (
+            args!["LOCK.MRELEASE", 3, "x", "y", "z", "a"],
+            &["lock.release x", "lock.release y"],
+        ),
+        (args!["LOCK.ACQUIRE", "k", "a", LONG], &["lock.acquire k"]),
+        (args!["LOCK.BREAK", "k"], &["lock.break k"]),
+        (args!["SET", "k", "data"], &[]),
+        (args!["LOCK.BREAK", "k"], &[]),
+        (args!["LOCK.BREAK", "k", "FORCE"], &["lock.break k"]),
+        (args!["LOCK.ACQUIRE", "k", "a", LONG], &["lock.acquire k"]),
+        (args!["LOCK.BREAK", "k", "GRACE", LONG], &["lock.break k"]),
+        (args!["LOCK.RENEW", "k", "a", LONG], &[]),
+        (args!["LOCK.RELEASE", "k", "a"], &["lock.release k"]),
+        (args!["LOCK.ACQUIRE", "k", "a", LONG], &["lock.acquire k"]),
+        (args!["DEL", "k"], &[]),
+    ] {
+        client.run(&command);
+        ears.hear(&String::from_utf8_lossy(&command.join(&b' ')), expected);
+    }
+}
+
+#[test]
+fn a_hand_over_is_an_end_and_then_a_grant() {
+    let server = listening("Ed");
+    let mut client = server.client();
+    client.acquire("k", "a");
+    let mut ears = Ears::on(&server);
+    let mut waiter = server.waiter_for("k", "w");
+    ears.hear("waits", &[]);
+    client.release("k", "a");
+    waiter.answer().fence();
+    ears.hear("released", &["lock.release k", "lock.acquire k"]);
+    let mut waiter = server.waiter_for("k", "w2");
+    assert_eq!(cmd!(client, "LOCK.BREAK", "k"), 1);
+    waiter.answer().fence();
+    ears.hear("broken", &["lock.break k", "lock.acquire k"]);
+}
+
+#[test]
+fn a_hold_that_runs_out_is_one_event_however_that_comes_to_light() {
+    let server = listening("Ed");
+    let mut client = server.client();
+    let mut ears = Ears::on(&server);
+    cmd!(client, "LOCK.ACQUIRE", "k", "a", 20).fence();
+    ears.hear_in_time("by the server", &["lock.acquire k", "lock.expire k"]);
+    assert_eq!(cmd!(client, "DEBUG", "SET-ACTIVE-EXPIRE", 0), "OK");
+    for (late, expected) in [
+        (
+            args!["LOCK.ACQUIRE", "k", "b", LONG],
+            &["lock.acquire k", "lock.expire k"][..],
+        ),
+        (args!["LOCK.RELEASE", "k", "a"], &["lock.expire k"]),
+        (args!["LOCK.RENEW", "k", "a", LONG], &["lock.expire k"]),
+        (args!["LOCK.CHECK", "k", "a"], &["lock.expire k"]),
+        (args!["LOCK.INFO", "k"], &["lock.expire k"]),
+        (args!["GET", "k"], &["lock.expire k"]),
+    ] {
+        cmd!(client, "LOCK.ACQUIRE", "k", "a", 20).fence();
+        ears.hear("granted", &["lock.acquire k"]);
+        wait_until_over(&mut client, 20);
+        client.run(&late);
+        let mut events = ears.heard("lock.");
+        events.sort();
+        assert_eq!(events, expected, "{late:?}");
+        cmd!(client, "DEL", "k");
+    }
+    cmd!(client, "LOCK.ACQUIRE", "k", "a", 300).fence();
+    ears.hear("granted", &["lock.acquire k"]);
+    server.waiter_for("k", "w").answer().fence();
+    let mut events = ears.heard("lock.");
+    events.sort();
+    assert_eq!(events, ["lock.acquire k", "lock.expire k"], "by an alarm");
+}
+
+#[test]
+fn a_hold_that_ends_with_its_connection_is_a_release() {
+    let server = listening("Ed");
+    let mut client = server.client();
+    let mut ears = Ears::on(&server);
+    let mut holder = server.client();
+    cmd!(holder, "LOCK.ACQUIRE", "k", "a", LONG, "SESSION").fence();
+    ears.hear("granted", &["lock.acquire k"]);
+    holder.close();
+    eventually("it is released", || cmd!(client, "EXISTS", "k") == 0);
+    ears.hear("closed", &["lock.release k"]);
+}
+
+#[test]
+fn a_grant_that_nobody_can_hear_of_is_released_again() {
+    let server = listening("Ed");
+    let mut client = server.client();
+    client.acquire("k", "a");
+    let mut ears = Ears::on(&server);
+    let mut waiter = server.waiter_for("k", "gone");
+    client.transaction(&[
+        args!["LOCK.RELEASE", "k", "a"],
+        args!["CLIENT", "KILL", "ID", waiter.id()],
+    ]);
+    waiter.wait_until_closed();
+    ears.hear_in_time(
+        "each grant has its end",
+        &["lock.release k", "lock.acquire k", "lock.release k"],
+    );
+}
+
+#[test]
+fn a_grant_of_several_locks_that_was_waited_for_is_an_event_of_each() {
+    let server = listening("Ed");
+    let mut client = server.client();
+    client.acquire("x", "a");
+    let mut ears = Ears::on(&server);
+    let mut waiter = server.waiter_for_all(&["x", "y"], "w");
+    client.release("x", "a");
+    waiter.answer().fence();
+    let mut events = ears.heard("lock.");
+    events.sort();
+    assert_eq!(
+        events,
+        ["lock.acquire x", "lock.acquire y", "lock.release x"]
+    );
+}
+
+#[test]
+fn without_the_letter_there_are_the_native_events_alone() {
+    let server = listening("KEg$zxe");
+    let mut client = server.client();
+    let mut ears = Ears::on(&server);
+    client.acquire("k", "a");
+    client.release("k", "a");
+    assert_eq!(ears.heard(""), ["set k", "expire k", "del k"]);
+    // And with it both, from that moment on.
+    cmd!(
+        client,
+        "CONFIG",
+        "SET",
+        "notify-keyspace-events",
+        "KEg$zxed"
+    );
+    client.acquire("k", "a");
+    let mut events = ears.heard("");
+    events.sort();
+    assert_eq!(events, ["expire k", "lock.acquire k", "set k"]);
+    cmd!(client, "CONFIG", "SET", "notify-keyspace-events", "");
+    client.release("k", "a");
+    assert_eq!(ears.heard(""), [""; 0]);
+}
+
+#[test]
+fn the_channel_of_the_key_says_what_happened_to_it() {
+    let server = listening("Kd");
+    let mut client = server.client();
+    let mut subscriber = server.client();
+    cmd!(subscriber, "SUBSCRIBE", "__keyspace@0__:k");
+    client.acquire("k", "a");
+    client.release("k", "a");
+    for event in ["lock.acquire", "lock.release"] {
+        assert_eq!(subscriber.answer()[2], event);
+    }
+}
+
+/// Lets one wait for so long, and says how long at most it can have been.
+#[track_caller]
+fn wait_for(server: &Server, ms: u32) {
+    let mut client = server.client();
+    client.acquire("k", "a");
+    let mut waiter = server.waiter_for("k", "w");
+    server.let_pass(ms);
+    client.release("k", "a");
+    waiter.answer().fence();
+    client.release("k", "w");
+}
+
+#[track_caller]
+fn samples(client: &mut Client) -> Vec<i64> {
+    let history = cmd!(client, "LATENCY", "HISTORY", "lock-wait");
+    (history.items().iter())
+        .map(|sample| sample[1].int())
+        .collect()
+}
+
+#[test]
+fn a_long_wait_is_a_sample_of_the_latency_monitor() {
+    let server = Server::start();
+    let mut client = server.client();
+    wait_for(&server, 60);
+    assert_eq!(samples(&mut client), [0; 0], "the monitor is off");
+    let threshold = |client: &mut Client, ms: u64| {
+        let set = cmd!(client, "CONFIG", "SET", "latency-monitor-threshold", ms);
+        assert_eq!(set, "OK");
+    };
+    threshold(&mut client, LONG);
+    wait_for(&server, 60);
+    assert_eq!(samples(&mut client), [0; 0], "no wait was so long");
+    threshold(&mut client, 50);
+    wait_for(&server, 60);
+    let seen = samples(&mut client);
+    assert!(seen.len() == 1 && seen[0] >= 59, "{seen:?}");
+    let latest = cmd!(client, "LATENCY", "LATEST");
+    let ours = latest.items().iter().find(|event| event[0] == "lock-wait");
+    assert_eq!(ours.expect("the event")[3], seen[0]);
+    // One that came to nothing was no wait for a grant.
+    client.acquire("k", "a");
+    assert!(cmd!(client, "LOCK.ACQUIRE", "k", "b", LONG, "BLOCK", 60).is_nil());
+    client.release("k", "a");
+    assert_eq!(samples(&mut client), seen);
+    threshold(&mut client, 0);
+    cmd!(client, "LATENCY", "RESET");
+    wait_for(&server, 60);
+    assert_eq!(samples(&mut client), [0; 0], "the monitor is off again");
+}
+
+const LINE: &str = "ran out while others waited";
+
+#[test]
+fn a_hold_that_runs_out_while_others_wait_is_a_line_in_the_log() {
+    let server = Server::with().config("loglevel notice").start();
+    let mut client = server.client();
+    // Nobody waits for this one.
+    cmd!(client, "LOCK.ACQUIRE", "alone", "a", 10).fence();
+    eventually("it is over", || cmd!(client, "DBSIZE") == 0);
+    cmd!(client, "LOCK.ACQUIRE", "k\n1", "a\r\n", 200).fence();
+    server.waiter_for("k\n1", "w").answer().fence();
+    eventually("the line is there", || server.log().contains(LINE));
+    let log = server.log();
+    let lines: Vec<_> = log.lines().filter(|line| line.contains(LINE)).collect();
+    assert_eq!(lines.len(), 1, "{lines:?}");
+    assert!(
+        lines[0].contains(r#""k\n1""#) && lines[0].contains(r#""a\r\n""#),
+        "what others have made up comes escaped: {lines:?}"
+    );
+}
+
+/// A command that finds the key over comes before our own alarm then.
+#[test]
+fn a_hold_that_the_server_finds_to_have_run_out_is_a_line_in_the_log_too() {
+    let server = Server::start();
+    let mut client = server.client();
+    cmd!(client, "LOCK.ACQUIRE", "k", "a", 500).fence();
+    let mut waiter = server.waiter_for("k", "w");
+    // All in one write: nothing comes between the end of the sleep and the GET.
+    client.send_pipeline(&[args!["DEBUG", "SLEEP", "0.8"], args!["GET", "k"]]);
+    waiter.answer().fence();
+    eventually("the line is there", || server.log().contains(LINE));
+}
+
+#[test]
+fn a_hundred_holds_that_run_out_at_once_are_few_lines_in_the_log() {
+    let server = Server::start();
+    let mut client = server.client();
+    const LOCKS: usize = 100;
+    for n in 0..LOCKS {
+        cmd!(client, "LOCK.ACQUIRE", format!("k{n}"), "a", 1000).fence();
+    }
+    let began = Instant::now();
+    let mut waiters: Vec<_> = (0..LOCKS)
+        .map(|n| {
+            let mut waiter = server.client();
+            waiter.send(&args![
+                "LOCK.ACQUIRE",
+                format!("k{n}"),
+                "w",
+                LONG,
+                "BLOCK",
+                0
+            ]);
+            waiter
+        })
+        .collect();
+    for waiter in &mut waiters {
+        waiter.answer().fence();
+    }
+    let most = usize::try_from(began.elapsed().as_secs()).unwrap() + 2;
+    let lines = server.log().matches(LINE).count();
+    assert!((1..=most).contains(&lines), "{lines} lines");
+}

@@ -1,0 +1,337 @@
+//! What an operator may set: where it is said, what it may be, that it is kept, and what it does.
+
+mod drain;
+mod orphans;
+mod quarantine;
+mod queues;
+
+use crate::support::*;
+
+/// Every setting: its default, the least and the most that it may be.
+const NUMBERS: [(&str, i64, i64); 6] = [
+    ("max-ttl", 0, (1 << 53) - 1),
+    ("max-waiters", 10_000, 1_000_000_000),
+    ("max-waiters-total", 20_000, 1_000_000_000),
+    ("max-clock-skew", 5_000, 86_400_000),
+    ("orphan-ttl", 0, (1 << 53) - 1),
+    ("quarantine", 0, 86_400_000),
+];
+
+/// What a setting is now.
+#[track_caller]
+fn setting(client: &mut Client, name: &str) -> String {
+    let name = format!("lock.{name}");
+    cmd!(client, "CONFIG", "GET", &name)[name.as_str()].text()
+}
+
+#[track_caller]
+fn set(client: &mut Client, name: &str, value: impl Arg) {
+    let name = format!("lock.{name}");
+    assert_eq!(cmd!(client, "CONFIG", "SET", &name, value), "OK");
+}
+
+/// A command as a script runs it.
+fn in_lua(command: &[Vec<u8>]) -> Command {
+    let mut script = args!["EVAL", "return redis.call(unpack(ARGV))", 0];
+    script.extend_from_slice(command);
+    script
+}
+
+#[test]
+fn every_setting_has_its_default() {
+    let server = Server::start();
+    let mut client = server.client();
+    for (name, default, _) in NUMBERS {
+        assert_eq!(setting(&mut client, name), default.to_string(), "{name}");
+    }
+    assert_eq!(setting(&mut client, "drain"), "no");
+    let all = cmd!(client, "CONFIG", "GET", "lock.*");
+    assert_eq!(all.items().len(), 2 * (NUMBERS.len() + 1), "{all:?}");
+}
+
+#[test]
+fn a_value_out_of_its_range_is_refused_in_the_servers_words_and_nothing_changes() {
+    let server = Server::start();
+    let mut client = server.client();
+    for (name, _, most) in NUMBERS {
+        for value in [0, 1, most] {
+            set(&mut client, name, value);
+            assert_eq!(setting(&mut client, name), value.to_string(), "{name}");
+        }
+        set(&mut client, name, 7);
+        let full_name = format!("lock.{name}");
+        for wrong in [(most + 1).to_string(), "-1".to_owned(), "soon".to_owned()] {
+            let answer = cmd!(client, "CONFIG", "SET", &full_name, &wrong);
+            assert!(
+                answer.is_error("ERR CONFIG SET failed"),
+                "{name}: {answer:?}"
+            );
+            assert_eq!(setting(&mut client, name), "7", "{name} {wrong}");
+        }
+    }
+    let answer = cmd!(client, "CONFIG", "SET", "lock.drain", "maybe");
+    assert!(answer.is_error("ERR CONFIG SET failed"), "{answer:?}");
+    set(&mut client, "drain", "yes");
+    assert_eq!(setting(&mut client, "drain"), "yes");
+}
+
+#[test]
+fn a_setting_may_be_said_in_the_configuration_file_and_behind_loadmodule() {
+    let server = Server::with()
+        .module_args("max-ttl 600000 lock.max-waiters 5 DRAIN yes")
+        .config("lock.quarantine 7")
+        .config("lock.orphan-ttl 8")
+        .start();
+    let mut client = server.client();
+    for (name, value) in [
+        ("max-ttl", "600000"),
+        ("max-waiters", "5"),
+        ("max-waiters-total", "20000"),
+        ("drain", "yes"),
+        ("quarantine", "7"),
+        ("orphan-ttl", "8"),
+    ] {
+        assert_eq!(setting(&mut client, name), value, "{name}");
+    }
+}
+
+#[test]
+fn a_setting_may_be_said_to_module_load_and_to_module_loadex() {
+    let server = Server::start();
+    let mut client = server.client();
+    let path = server.module_path();
+    server.wait_until_unloaded();
+    let loaded = cmd!(
+        client, "MODULE", "LOAD", &path, "max-ttl", 9, "drain", "yes"
+    );
+    assert_eq!(loaded, "OK");
+    assert_eq!(setting(&mut client, "max-ttl"), "9");
+    assert_eq!(setting(&mut client, "drain"), "yes");
+
+    server.wait_until_unloaded();
+    let loaded = client.run(&args![
+        "MODULE",
+        "LOADEX",
+        &path,
+        "CONFIG",
+        "lock.max-waiters",
+        3,
+        "ARGS",
+        "max-ttl",
+        8
+    ]);
+    assert_eq!(loaded, "OK");
+    assert_eq!(setting(&mut client, "max-waiters"), "3");
+    assert_eq!(setting(&mut client, "max-ttl"), "8");
+    assert_eq!(setting(&mut client, "drain"), "no", "it begins anew");
+}
+
+#[test]
+fn settings_are_kept_by_config_rewrite_and_a_restart() {
+    let server = Server::start();
+    let mut client = server.client();
+    for (name, ..) in NUMBERS {
+        set(&mut client, name, 77);
+    }
+    set(&mut client, "drain", "yes");
+    assert_eq!(cmd!(client, "CONFIG", "REWRITE"), "OK");
+    server.restart();
+    let mut client = server.client();
+    for (name, ..) in NUMBERS {
+        assert_eq!(setting(&mut client, name), "77", "{name}");
+    }
+    assert_eq!(setting(&mut client, "drain"), "yes");
+}
+
+/// What was set last counts, also against what is said behind `loadmodule`, which stays in the file.
+#[test]
+fn a_setting_that_was_changed_and_rewritten_wins_over_the_words_behind_loadmodule() {
+    for value in ["9", "0", "5"] {
+        let server = Server::with().module_args("max-ttl 5 drain yes").start();
+        let mut client = server.client();
+        set(&mut client, "max-ttl", 7);
+        set(&mut client, "max-ttl", value);
+        set(&mut client, "drain", "no");
+        assert_eq!(cmd!(client, "CONFIG", "REWRITE"), "OK");
+        server.restart();
+        let mut client = server.client();
+        assert_eq!(setting(&mut client, "max-ttl"), value);
+        assert_eq!(setting(&mut client, "drain"), "no");
+    }
+}
+
+#[test]
+fn config_resetstat_moves_no_setting() {
+    let server = Server::start();
+    let mut client = server.client();
+    set(&mut client, "max-ttl", 5);
+    assert_eq!(cmd!(client, "CONFIG", "RESETSTAT"), "OK");
+    assert_eq!(setting(&mut client, "max-ttl"), "5");
+}
+
+#[test]
+fn wrong_words_behind_loadmodule_keep_the_module_out_and_the_log_says_why() {
+    for (words, why) in [
+        ("max-ttl", "names of settings, each with a value"),
+        ("max-ttl 5 drain", "names of settings, each with a value"),
+        ("max-ttl -1", "max-ttl can't be -1"),
+        ("max-ttl 5s", "max-ttl can't be 5s"),
+        (
+            "lock.max-waiters 1000000001",
+            "lock.max-waiters can't be 1000000001",
+        ),
+        ("drain perhaps", "drain can't be perhaps"),
+        ("patience 5", "no setting patience"),
+    ] {
+        let log = Server::with().module_args(words).fail_to_start();
+        let lines: Vec<_> = log
+            .lines()
+            .filter(|l| l.contains("> not loaded: "))
+            .collect();
+        assert_eq!(lines.len(), 1, "{words}: {log}");
+        assert!(lines[0].contains(why), "{words}: {log}");
+    }
+}
+
+#[test]
+fn a_server_that_has_refused_the_module_for_its_words_takes_it_with_better_ones() {
+    let server = Server::start();
+    let mut client = server.client();
+    let path = server.module_path();
+    server.wait_until_unloaded();
+    for _ in 0..2 {
+        let answer = cmd!(client, "MODULE", "LOAD", &path, "max-ttl", "no");
+        assert!(answer.is_error("ERR Error loading"), "{answer:?}");
+        assert_eq!(cmd!(client, "CONFIG", "GET", "lock.*").items().len(), 0);
+        let answer = cmd!(client, "LOCK.ACQUIRE", "k", "a", LONG);
+        assert!(answer.is_error("ERR unknown command"), "{answer:?}");
+    }
+    assert_eq!(cmd!(client, "MODULE", "LOAD", &path, "max-ttl", 50), "OK");
+    assert_eq!(setting(&mut client, "max-ttl"), "50");
+    assert!(cmd!(client, "LOCK.ACQUIRE", "k", "a", 51).is_error("ERR invalid expire"));
+    cmd!(client, "LOCK.ACQUIRE", "k", "a", 50).fence();
+}
+
+#[test]
+fn a_category_for_all_the_commands_lets_a_user_run_them_and_nothing_else() {
+    let server = Server::start();
+    let version = server.version();
+    skip_unless!(
+        version.is_at_least((7, 4), (8, 0)),
+        "modules may have no category there"
+    );
+    let mut client = server.client();
+    let answer = client.run(&args![
+        "ACL", "SETUSER", "u", "on", "nopass", "~*", "-@all", "+@lock"
+    ]);
+    assert_eq!(answer, "OK");
+    let mut user = server.client();
+    assert_eq!(cmd!(user, "AUTH", "u", "any"), "OK");
+    user.acquire("k", "a");
+    assert_eq!(cmd!(user, "LOCK.CHECK", "k", "nobody"), Value::Nil);
+    user.acquire_all(&["x", "y"], "a");
+    assert!(cmd!(user, "GET", "k").is_error("NOPERM"));
+    if version.is_at_least((8, 0), (8, 1)) {
+        let listed = cmd!(client, "ACL", "CAT", "lock");
+        assert!(listed.items().iter().any(|name| *name == "lock.mrenew"));
+    }
+    // A category stays behind when its module goes: it must not stop the next.
+    let path = server.module_path();
+    server.wait_until_unloaded();
+    assert_eq!(cmd!(client, "MODULE", "LOAD", &path), "OK");
+    assert_eq!(cmd!(user, "LOCK.CHECK", "k", "nobody"), Value::Nil);
+    user.acquire("after", "a");
+}
+
+/// Each way to ask for a hold of so many milliseconds; `held` is held by `a`, `shared` is shared.
+fn askings(ttl: i64) -> Vec<Command> {
+    vec![
+        args!["LOCK.ACQUIRE", "held", "a", ttl],
+        args!["LOCK.ACQUIRE", "shared", "a", ttl, "SHARED"],
+        args!["LOCK.ACQUIRE", "shared", "b", ttl, "LIMIT", 5],
+        args!["LOCK.ACQUIRE", "held", "b", ttl, "BLOCK", 1],
+        args!["LOCK.MACQUIRE", 2, "held", "free", "a", ttl],
+        args!["LOCK.RENEW", "held", "a", ttl],
+        args!["LOCK.MRENEW", 1, "held", "a", ttl],
+    ]
+}
+
+#[test]
+fn a_longer_ttl_than_max_ttl_is_refused_whoever_asks_and_however() {
+    let server = Server::start();
+    let mut client = server.client();
+    client.acquire("held", "a");
+    client.share("shared", "a");
+    let deadlines = |client: &mut Client| {
+        ["held", "shared", "free"].map(|key| cmd!(client, "PEXPIRETIME", key).int())
+    };
+    let before = deadlines(&mut client);
+    set(&mut client, "max-ttl", 5000);
+    assert_eq!(deadlines(&mut client), before, "what is held stays held");
+    for command in askings(5001) {
+        let text = String::from_utf8_lossy(&command[0]).to_ascii_lowercase();
+        let refusal = format!("ERR invalid expire time in '{text}' command");
+        assert!(client.run(&command).is_error(&refusal), "{text}");
+        let inside = client.transaction(std::slice::from_ref(&command));
+        assert!(inside[0].is_error(&refusal), "{text}: {inside:?}");
+        let in_lua = client.run(&in_lua(&command));
+        assert!(in_lua.is_error(&refusal), "{text}: {in_lua:?}");
+    }
+    assert_eq!(deadlines(&mut client), before);
+    for command in askings(5000) {
+        let answer = client.run(&command);
+        assert!(!answer.is_error(""), "{command:?}: {answer:?}");
+    }
+    set(&mut client, "max-ttl", 0);
+    for command in askings(1 << 40) {
+        let answer = client.run(&command);
+        assert!(!answer.is_error(""), "{command:?}: {answer:?}");
+    }
+}
+
+#[test]
+fn a_lower_max_ttl_touches_nobody_who_waits_already() {
+    let server = Server::start();
+    let mut client = server.client();
+    client.acquire("k", "a");
+    let mut waiter = server.waiter_for("k", "w");
+    set(&mut client, "max-ttl", 1000);
+    client.release("k", "a");
+    waiter.answer().fence();
+    let left = cmd!(client, "LOCK.CHECK", "k", "w").int();
+    assert!(left > 1000, "{left}");
+}
+
+#[test]
+fn a_new_servers_numbers_are_ahead_of_its_clock_by_max_clock_skew() {
+    let server = Server::with().config("lock.max-clock-skew 600000").start();
+    let ahead = server.fence_ahead_of_clock("k");
+    // A start may take seconds on a busy machine, and the clock goes on meanwhile.
+    assert!((570_000_000..=600_000_000).contains(&ahead), "{ahead}");
+}
+
+#[test]
+fn numbers_jump_ahead_when_max_clock_skew_is_raised_and_never_fall() {
+    let server = Server::start();
+    let mut client = server.client();
+    let before = client.acquire("k", "a");
+    client.release("k", "a");
+    set(&mut client, "max-clock-skew", 600_000);
+    let ahead = server.fence_ahead_of_clock("k");
+    assert!((570_000_000..=600_000_001).contains(&ahead), "{ahead}");
+    let high = client.acquire("k", "a");
+    assert!(high > before);
+    client.release("k", "a");
+    set(&mut client, "max-clock-skew", 0);
+    assert!(client.acquire("k", "a") > high);
+}
+
+#[test]
+fn a_promoted_server_is_ahead_by_the_skew_that_was_set_meanwhile() {
+    let master = Server::start();
+    let replica = master.replica();
+    set(&mut replica.client(), "max-clock-skew", 600_000);
+    replica.promote();
+    let ahead = replica.fence_ahead_of_clock("k");
+    assert!((570_000_000..=600_000_001).contains(&ahead), "{ahead}");
+}

@@ -1,0 +1,173 @@
+//! How many may wait.
+
+use super::set;
+use crate::support::*;
+
+const FULL: &str = "QUEUEFULL";
+
+fn blocking(key: &str, owner: &str) -> Command {
+    args!["LOCK.ACQUIRE", key, owner, LONG, "BLOCK", 0]
+}
+
+#[test]
+fn one_more_than_may_wait_for_a_lock_is_answered_queuefull() {
+    let server = Server::start();
+    let mut client = server.client();
+    client.acquire("k", "a");
+    client.acquire("other", "a");
+    set(&mut client, "max-waiters", 2);
+    let mut first = server.waiter_for("k", "w1");
+    let _second = server.reader_for("k", "w2");
+    for mode in [args![], args!["SHARED"], args!["LIMIT", 9]] {
+        let mut command = blocking("k", "w3");
+        command.extend(mode);
+        assert!(client.run(&command).is_error(FULL));
+    }
+    assert!(
+        client
+            .run(&macquire_waiting(&["free", "k"], "w3"))
+            .is_error(FULL)
+    );
+    assert!(client.holder("free").is_nil());
+    // A try waits for nothing, and other locks have places of their own.
+    assert_eq!(cmd!(client, "LOCK.ACQUIRE", "k", "w3", LONG), Value::Nil);
+    let _elsewhere = server.waiter_for("other", "w3");
+
+    client.release("k", "a");
+    first.answer().fence();
+    let mut third = server.waiter_for("k", "w3");
+    assert!(client.run(&blocking("k", "w4")).is_error(FULL));
+    assert!(third.still_waits());
+}
+
+#[test]
+fn one_more_than_may_wait_in_all_is_answered_queuefull() {
+    let server = Server::start();
+    let mut client = server.client();
+    for key in ["x", "y", "z"] {
+        client.acquire(key, "a");
+    }
+    set(&mut client, "max-waiters-total", 2);
+    // One who waits for two locks is one who waits.
+    let all = server.waiter_for_all(&["x", "y"], "w1");
+    let mut one = server.waiter_for("x", "w2");
+    assert!(client.run(&blocking("z", "w3")).is_error(FULL));
+    assert!(
+        client
+            .run(&macquire_waiting(&["y", "z"], "w3"))
+            .is_error(FULL)
+    );
+    all.close();
+    eventually("the first has left", || client.queue("x") == ["w2"]);
+    let _again = server.waiter_for("z", "w3");
+    assert!(client.run(&blocking("z", "w4")).is_error(FULL));
+    client.release("x", "a");
+    one.answer().fence();
+    let _next = server.waiter_for("z", "w4");
+}
+
+#[test]
+fn one_who_waits_for_several_locks_has_a_place_in_the_line_of_each() {
+    let server = Server::start();
+    let mut client = server.client();
+    client.acquire_all(&["x", "y"], "a");
+    set(&mut client, "max-waiters", 1);
+    let mut both = server.waiter_for_all(&["x", "y"], "w");
+    for key in ["x", "y"] {
+        assert!(client.run(&blocking(key, "v")).is_error(FULL), "{key}");
+    }
+    client.release_all(&["x", "y"], "a");
+    both.answer().fence();
+    for key in ["x", "y"] {
+        let _waiter = server.waiter_for(key, "v");
+    }
+}
+
+#[test]
+fn a_place_is_free_again_however_its_waiter_left() {
+    let server = Server::start();
+    let mut client = server.client();
+    client.acquire("k", "a");
+    set(&mut client, "max-waiters", 1);
+    set(&mut client, "max-waiters-total", 1);
+    let free = |client: &mut Client| {
+        eventually("the place is free", || client.queue("k").is_empty());
+    };
+
+    let mut timed = server.waiter(&args!["LOCK.ACQUIRE", "k", "w1", LONG, "BLOCK", 50]);
+    assert!(timed.answer().is_nil());
+    let mut unblocked = server.waiter_for("k", "w2");
+    assert_eq!(cmd!(client, "CLIENT", "UNBLOCK", unblocked.id()), 1);
+    assert!(unblocked.answer().is_nil());
+    server.waiter_for("k", "w3").close();
+    free(&mut client);
+    server.waiter_for("k", "w4").reset();
+    free(&mut client);
+    let mut last = server.waiter_for("k", "w5");
+    assert!(client.run(&blocking("k", "w6")).is_error(FULL));
+    cmd!(client, "DEL", "k");
+    last.answer().fence();
+    let _waiter = server.waiter_for("k", "w6");
+}
+
+#[test]
+fn who_holds_the_lock_asks_again_however_many_wait() {
+    let server = Server::start();
+    let mut client = server.client();
+    let fence = client.acquire("k", "a");
+    client.share("shared", "s");
+    set(&mut client, "max-waiters", 1);
+    set(&mut client, "max-waiters-total", 1);
+    let _waiter = server.waiter_for("k", "w");
+    assert_eq!(client.run(&blocking("k", "a")), fence);
+    assert_eq!(client.run(&macquire_waiting(&["k"], "a")), fence);
+    assert_eq!(cmd!(client, "LOCK.RENEW", "k", "a", LONG), 1);
+    let again = args!["LOCK.ACQUIRE", "shared", "s", LONG, "BLOCK", 0, "SHARED"];
+    client.run(&again).fence();
+    // What can be had at once needs no place.
+    client.run(&blocking("free", "b")).fence();
+    client.release("k", "a");
+}
+
+#[test]
+fn lower_limits_send_nobody_away_and_higher_ones_let_more_in() {
+    let server = Server::start();
+    let mut client = server.client();
+    client.acquire("k", "a");
+    let mut waiters = ["w1", "w2", "w3"].map(|owner| server.waiter_for("k", owner));
+    set(&mut client, "max-waiters", 1);
+    set(&mut client, "max-waiters-total", 2);
+    assert!(client.run(&blocking("k", "w4")).is_error(FULL));
+    assert_eq!(client.queue("k"), ["w1", "w2", "w3"]);
+    for waiter in &mut waiters {
+        assert!(waiter.still_waits());
+    }
+    set(&mut client, "max-waiters", 0);
+    assert!(client.run(&blocking("k", "w4")).is_error(FULL));
+    set(&mut client, "max-waiters-total", 0);
+    let _fourth = server.waiter_for("k", "w4");
+}
+
+#[test]
+fn where_nobody_can_wait_no_queue_is_full() {
+    let server = Server::start();
+    let mut client = server.client();
+    client.acquire("k", "a");
+    set(&mut client, "max-waiters", 1);
+    let _waiter = server.waiter_for("k", "w");
+    let inside = client.transaction(&[blocking("k", "b")]);
+    assert_eq!(inside, [Value::Nil]);
+    assert_eq!(client.run(&super::in_lua(&blocking("k", "b"))), Value::Nil);
+}
+
+#[test]
+fn one_who_shares_the_lock_and_wants_it_alone_needs_a_place_too() {
+    let server = Server::start();
+    let mut client = server.client();
+    client.share("k", "a");
+    client.share("k", "b");
+    set(&mut client, "max-waiters", 1);
+    let _waiter = server.waiter_for("k", "w");
+    assert!(client.run(&blocking("k", "a")).is_error(FULL));
+    assert_eq!(client.sharers("k"), ["a", "b"], "the share stays");
+}
