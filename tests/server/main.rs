@@ -18,6 +18,7 @@ mod deadlock;
 mod described;
 mod guard;
 mod harness;
+mod histories;
 mod operating;
 mod persistence;
 mod replication;

@@ -103,6 +103,27 @@ fn a_busy_server_gets_the_module_anew_with_the_same_holders_and_higher_numbers()
     assert!(waiters[0].answer().fence() > fence);
 }
 
+/// Redis 8 crashes when a connection sends the same command again after its module was unloaded. So
+/// the way that the README names for that closes all connections in the same transaction.
+#[test]
+fn connections_that_repeat_their_last_command_are_closed_by_a_transaction_that_unloads() {
+    let server = Server::start();
+    let path = server.module_path();
+    let mut repeats = server.client();
+    cmd!(repeats, "LOCK.ACQUIRE", "k", "a", LONG, "SESSION").fence();
+    let mut admin = server.client();
+    eventually("unloaded, once the session has ended", || {
+        cmd!(admin, "MULTI");
+        cmd!(admin, "CLIENT", "KILL", "TYPE", "normal");
+        cmd!(admin, "MODULE", "UNLOAD", "lock");
+        cmd!(admin, "EXEC")[1] == "OK"
+    });
+    let mut again = server.client();
+    assert!(cmd!(again, "LOCK.CHECK", "k", "a").is_error("ERR unknown command"));
+    assert_eq!(cmd!(admin, "MODULE", "LOAD", &path), "OK");
+    assert!(cmd!(again, "LOCK.CHECK", "k", "a").is_nil());
+}
+
 #[test]
 fn a_lock_that_comes_free_in_the_moment_of_the_drain_is_handed_on_or_left_free() {
     let server = Server::start();

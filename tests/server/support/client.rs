@@ -41,6 +41,11 @@ impl Client {
         })
     }
 
+    /// Waits for each answer only so long from here on, for those who mean to hang up.
+    pub fn give_up_after(&mut self, patience: Duration) {
+        self.stream.set_read_timeout(Some(patience)).unwrap();
+    }
+
     /// Sends one command and waits for its answer. An error is an answer, not a panic.
     #[track_caller]
     pub fn run<A: AsRef<[u8]>>(&mut self, command: &[A]) -> Value {

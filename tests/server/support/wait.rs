@@ -1,4 +1,5 @@
-//! Waiting for something to become true. The only sleep of the tests is here, and it has a deadline.
+//! Waiting for something to become true, with a deadline. Nothing else in the tests sleeps, but for
+//! those of histories/, where clients think and servers have bad days.
 
 use std::thread;
 use std::time::{Duration, Instant};

@@ -1,0 +1,22 @@
+//! Histories: many clients write down every call with its start, its end and its answer, while the
+//! server has a bad day; then a checker that knows nothing of servers decides whether a lock may
+//! have answered so.
+//!
+//! `LOCK_SOAK_SECONDS` makes each run longer, `LOCK_SEED` replays the choice of actions.
+
+mod answers;
+mod checker;
+mod clients;
+mod exclusion;
+mod faults;
+mod history;
+mod index;
+mod life;
+mod limits;
+mod line;
+mod networks;
+mod numbers;
+mod planted;
+mod proxy;
+mod run;
+mod takeovers;

@@ -1,0 +1,94 @@
+//! Each answer fits what the owner can have held, and what it must have held.
+
+use super::checker::{Fault, fault};
+use super::history::{Action, Answer, Call};
+use super::index::Index;
+use super::life::{Life, TOLERANCE};
+use std::ptr;
+
+pub fn check(index: &Index<'_>, faults: &mut Vec<Fault>) {
+    for (key, life, call) in index.each() {
+        match call.action {
+            Action::Acquire { .. } => {
+                retry(index, life, call, faults);
+                patience(call, faults);
+            }
+            _ if call.tells_of_a_hold() && !life.may_hold_before(call) => {
+                fault!(faults, GoneIsGone, "{key}: {call:?}");
+            }
+            _ if call.tells_of_no_hold() && life.held_all_through(call) => {
+                fault!(faults, HeldIsHeld, "{key}: {call:?}");
+            }
+            _ => {}
+        }
+    }
+}
+
+/// An owner that asks for what it certainly holds is answered with that, and the same number.
+fn retry(index: &Index<'_>, life: &Life<'_>, call: &Call, faults: &mut Vec<Fault>) {
+    let goes_on = |call: &Call| {
+        let lives = (call.keys().iter()).map(|key| &index.lives[&(*key, call.owner.as_str())]);
+        lives.into_iter().all(|life| life.held_all_through(call))
+    };
+    let Some(before) = latest_like(index, call) else {
+        return;
+    };
+    if call.answer == Answer::Unknown || call.answer == before.answer || !goes_on(call) {
+        return;
+    }
+    // A new number is right where the old hold may have been lost, or its number forgotten.
+    let may_be_new = is_broken(index, call, before) || life.is_forgotten_between(before, call);
+    if call.answer == Answer::Nil || !may_be_new {
+        fault!(faults, RetryIsFree, "{call:?} after {before:?}");
+    }
+}
+
+/// The owner's last grant before this call, if it has only ever asked for these locks in these words.
+fn latest_like<'a>(index: &Index<'a>, call: &Call) -> Option<&'a Call> {
+    let shape = |call: &Call| match &call.action {
+        Action::Acquire { keys, mode, .. } => Some((keys.clone(), *mode)),
+        _ => None,
+    };
+    let all = || {
+        let lives = call
+            .keys()
+            .iter()
+            .map(|key| &index.lives[&(*key, call.owner.as_str())]);
+        lives
+            .flat_map(|life| life.calls.iter().copied())
+            .filter(|other| shape(other).is_some())
+    };
+    if all().any(|other| shape(other) != shape(call)) {
+        return None;
+    }
+    let earlier = all().filter(|other| {
+        !ptr::eq(*other, call) && other.fence().is_some() && other.was_over_by(call.start)
+    });
+    earlier.max_by_key(|other| other.end)
+}
+
+/// Whether the hold of the earlier call may have been lost, and another one got, before this call.
+fn is_broken(index: &Index<'_>, call: &Call, before: &Call) -> bool {
+    call.keys().iter().any(|key| {
+        let holds = index.lives[&(*key, call.owner.as_str())].holds();
+        // From the answer of the first on it must be certain without a gap.
+        let mut until = before.end;
+        while let Some(next) = (holds.iter())
+            .filter(|hold| hold.from <= until && hold.until > until)
+            .map(|hold| hold.until)
+            .max()
+        {
+            until = next;
+        }
+        until < call.end
+    })
+}
+
+/// Nil before the time is up is no answer to BLOCK.
+fn patience(call: &Call, faults: &mut Vec<Fault>) {
+    if let (Action::Acquire { block, .. }, Answer::Nil) = (&call.action, call.answer)
+        && call.end + TOLERANCE < call.start + block.unwrap_or(0)
+    {
+        fault!(faults, Patience, "{call:?}");
+    }
+}

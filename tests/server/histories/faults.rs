@@ -1,0 +1,175 @@
+//! What happens to the server and to its connections while the clients work.
+
+use super::clients::Chance;
+use super::history::Kind;
+use super::run::{Plan, run};
+use crate::support::*;
+
+/// A server that has on its disk whatever it has answered.
+fn durable() -> Server {
+    Server::with()
+        .config("appendonly yes")
+        .config("appendfsync always")
+        .start()
+}
+
+/// All holds end, all waiters leave: then nothing is left of them, and the module can go.
+#[track_caller]
+fn assert_nothing_is_left(server: &Server) {
+    cmd!(server.client(), "FLUSHALL");
+    server.wait_until_unloaded();
+}
+
+#[test]
+fn no_two_hold_a_lock_on_a_quiet_day() {
+    let server = Server::start();
+    let outcome = run(server.address(), Plan::default(), |stage, _| {
+        while stage.goes_on() {
+            stage.let_work(50);
+        }
+    });
+    assert_eq!(outcome.unknown(), 0);
+    assert!(!outcome.history.seen.is_empty(), "nobody watched the lines");
+    assert_nothing_is_left(&server);
+}
+
+#[test]
+fn no_two_hold_a_lock_while_the_server_is_killed_and_started_again() {
+    let server = durable();
+    let outcome = run(server.address(), Plan::default(), |stage, chance| {
+        while stage.goes_on() {
+            stage.let_work(250 + chance.below(200));
+            stage.tell(Kind::Forgotten, || {
+                server.kill_9();
+                server.restart();
+            });
+        }
+        stage.let_work(200);
+    });
+    assert!(outcome.unknown() > 0, "nobody noticed");
+    assert_nothing_is_left(&server);
+}
+
+#[test]
+fn no_two_hold_a_lock_while_the_server_stands_still_for_longer_than_it_is_held() {
+    let server = Server::start();
+    let outcome = run(server.address(), Plan::default(), |stage, chance| {
+        while stage.goes_on() {
+            stage.let_work(150 + chance.below(150));
+            server.pause();
+            stage.let_work(chance.below(2) * 500 + 100);
+            server.resume();
+        }
+        stage.let_work(200);
+    });
+    assert!(outcome.unknown() > 0, "nobody noticed");
+    assert_nothing_is_left(&server);
+}
+
+/// Any one of those who are connected but for ourselves, or one who waits.
+fn victim(client: &mut Client, chance: &mut Chance) -> Option<String> {
+    let ours = client.id().to_string();
+    let only_blocked = chance.one_in(2);
+    let list = cmd!(client, "CLIENT", "LIST").text();
+    let word = |line: &str, name: &str| -> Option<String> {
+        let mut words = line.split_whitespace();
+        words.find_map(|word| word.strip_prefix(name).map(str::to_owned))
+    };
+    let mut ids: Vec<_> = list
+        .lines()
+        .filter(|line| !only_blocked || word(line, "flags=").is_some_and(|f| f.contains('b')))
+        .filter_map(|line| word(line, "id="))
+        .filter(|id| *id != ours)
+        .collect();
+    let some = u64::try_from(ids.len()).unwrap().max(1);
+    let one = usize::try_from(chance.below(some)).unwrap();
+    (one < ids.len()).then(|| ids.swap_remove(one))
+}
+
+#[test]
+fn no_two_hold_a_lock_while_clients_are_killed_also_in_the_moment_of_their_grant() {
+    let server = Server::start();
+    let outcome = run(server.address(), Plan::default(), |stage, chance| {
+        let mut client = server.client();
+        while stage.goes_on() {
+            stage.let_work(3);
+            let Some(id) = victim(&mut client, chance) else {
+                continue;
+            };
+            if chance.one_in(2) {
+                cmd!(client, "CLIENT", "KILL", "ID", id);
+                continue;
+            }
+            // In one turn of the loop the locks go to whoever waits, and one of them is killed.
+            stage.tell(Kind::Flush, || {
+                client.transaction(&[args!["FLUSHALL"], args!["CLIENT", "KILL", "ID", id]])
+            });
+        }
+    });
+    assert!(outcome.unknown() > 20, "{}", outcome.unknown());
+    assert_nothing_is_left(&server);
+}
+
+#[test]
+fn no_two_hold_a_lock_while_clients_are_paused() {
+    let server = Server::start();
+    run(server.address(), Plan::default(), |stage, chance| {
+        let mut client = server.client();
+        while stage.goes_on() {
+            stage.let_work(50 + chance.below(100));
+            let mode = if chance.one_in(2) { "WRITE" } else { "ALL" };
+            cmd!(client, "CLIENT", "PAUSE", 20 + chance.below(150), mode);
+            stage.let_work(10 + chance.below(150));
+            if chance.one_in(3) {
+                cmd!(client, "CLIENT", "UNPAUSE");
+            }
+        }
+    });
+    cmd!(server.client(), "CLIENT", "UNPAUSE");
+    assert_nothing_is_left(&server);
+}
+
+#[test]
+fn no_two_hold_a_lock_while_everything_is_flushed_again_and_again() {
+    let server = Server::start();
+    run(server.address(), Plan::default(), |stage, chance| {
+        let mut client = server.client();
+        while stage.goes_on() {
+            stage.let_work(10 + chance.below(40));
+            stage.tell(Kind::Flush, || cmd!(client, "FLUSHALL"));
+        }
+    });
+    assert_nothing_is_left(&server);
+}
+
+#[test]
+fn no_two_hold_a_lock_while_memory_is_full() {
+    let server = Server::start();
+    let outcome = run(server.address(), Plan::default(), |stage, chance| {
+        let mut client = server.client();
+        while stage.goes_on() {
+            stage.let_work(20 + chance.below(60));
+            cmd!(client, "CONFIG", "SET", "maxmemory", 1);
+            stage.let_work(20 + chance.below(40));
+            cmd!(client, "CONFIG", "SET", "maxmemory", 0);
+        }
+    });
+    assert!(outcome.refused() > 20, "{}", outcome.refused());
+    assert_nothing_is_left(&server);
+}
+
+#[test]
+fn no_two_hold_a_lock_while_replicas_are_missing() {
+    let server = Server::start();
+    let outcome = run(server.address(), Plan::default(), |stage, chance| {
+        let mut client = server.client();
+        while stage.goes_on() {
+            stage.let_work(20 + chance.below(60));
+            cmd!(client, "CONFIG", "SET", "min-replicas-to-write", 1);
+            stage.let_work(20 + chance.below(40));
+            cmd!(client, "CONFIG", "SET", "min-replicas-to-write", 0);
+        }
+    });
+    assert!(outcome.refused() > 20, "{}", outcome.refused());
+    assert_nothing_is_left(&server);
+}

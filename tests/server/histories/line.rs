@@ -1,0 +1,77 @@
+//! Whoever was seen waiting is served before those who came later.
+
+use super::checker::{Fault, fault};
+use super::history::{Action, Answer, Call, Micros};
+use super::index::{Grant, Index};
+use super::life::TOLERANCE;
+use std::collections::BTreeMap;
+use std::ptr;
+
+pub fn check(index: &Index<'_>, faults: &mut Vec<Fault>) {
+    for key in index.holds.keys() {
+        let later: Vec<_> = index
+            .grants
+            .iter()
+            .filter(|g| is_plain(index, key, g))
+            .collect();
+        for (waiter, seen) in waiters(index, key) {
+            let first = later.partition_point(|grant| grant.start < seen);
+            for grant in &later[first..] {
+                if grant.start > waiter.end {
+                    break;
+                }
+                if grant.call.owner != waiter.owner && overtakes(waiter, grant) {
+                    fault!(
+                        faults,
+                        Line,
+                        "{key}: {waiter:?}, seen at {seen}, and {grant:?}"
+                    );
+                }
+            }
+        }
+    }
+}
+
+/// Numbers are given in the order of grants. One who waited in vain was in the line for all its time.
+fn overtakes(waiter: &Call, grant: &Grant<'_>) -> bool {
+    match (&waiter.action, waiter.answer) {
+        (_, Answer::Int(fence)) => grant.fence < fence,
+        (Action::Acquire { block, .. }, Answer::Nil) => {
+            grant.end + TOLERANCE < waiter.start + block.unwrap_or(0)
+        }
+        _ => false,
+    }
+}
+
+/// A grant of this lock to an owner that had not asked for it before, so that it had no other place
+/// in the line and no share that lets it come before others.
+fn is_plain(index: &Index<'_>, key: &'static str, grant: &Grant<'_>) -> bool {
+    let is_this = |call: &Call| ptr::eq(call, grant.call);
+    grant.call.keys().contains(&key)
+        && asked_once(index, key, &grant.call.owner).is_some_and(is_this)
+}
+
+fn asked_once<'a>(index: &Index<'a>, key: &'static str, owner: &str) -> Option<&'a Call> {
+    let life = index.lives.get(&(key, owner))?;
+    let is_acquire = |call: &&&Call| matches!(call.action, Action::Acquire { .. });
+    let mut asked = life.calls.iter().filter(is_acquire);
+    let first = asked.next()?;
+    // What it asked again after it had the lock is no wait.
+    let later = |other: &&Call| first.fence().is_some() && other.start >= first.end;
+    asked.all(later).then_some(*first)
+}
+
+/// Those who were seen in the line of this lock, and when first.
+fn waiters<'a>(index: &Index<'a>, key: &'static str) -> Vec<(&'a Call, Micros)> {
+    let mut first: BTreeMap<&str, Micros> = BTreeMap::new();
+    for seen in index.history.seen.iter().filter(|seen| seen.key == key) {
+        for owner in &seen.waiting {
+            let time = first.entry(owner).or_insert(seen.end);
+            *time = seen.end.min(*time);
+        }
+    }
+    (first.into_iter())
+        .filter_map(|(owner, seen)| Some((asked_once(index, key, owner)?, seen)))
+        .filter(|(call, seen)| *seen < call.end)
+        .collect()
+}

@@ -1,0 +1,462 @@
+//! The checker itself: it finds each fault that is planted, and accepts what a lock may do.
+
+use super::checker::{Rule, check};
+use super::history::{Action, Answer, Call, Event, History, Kind, MS, Micros, Mode, Seen};
+use std::collections::BTreeSet;
+
+/// One call from the one to the other millisecond.
+fn call(owner: &str, action: Action, time: (Micros, Micros), answer: Answer) -> Call {
+    Call {
+        owner: owner.to_owned(),
+        action,
+        start: time.0 * MS,
+        end: time.1 * MS,
+        answer,
+    }
+}
+
+fn ask(mode: Mode, ttl: Micros) -> Action {
+    Action::Acquire {
+        keys: vec!["k"],
+        mode,
+        ttl: ttl * MS,
+        block: None,
+    }
+}
+
+fn wait(block: Micros, ttl: Micros) -> Action {
+    Action::Acquire {
+        keys: vec!["k"],
+        mode: Mode::Exclusive,
+        ttl: ttl * MS,
+        block: Some(block * MS),
+    }
+}
+
+const RELEASE: Action = Action::Release { key: "k" };
+const CHECK: Action = Action::Check { key: "k" };
+
+fn renew(ttl: Micros) -> Action {
+    Action::Renew {
+        key: "k",
+        ttl: ttl * MS,
+    }
+}
+
+fn of(calls: Vec<Call>) -> History {
+    History {
+        calls,
+        ..History::default()
+    }
+}
+
+fn event(kind: Kind, time: (Micros, Micros)) -> Event {
+    Event {
+        kind,
+        from: time.0 * MS,
+        to: time.1 * MS,
+    }
+}
+
+fn seen(owner: &str, end: Micros) -> Seen {
+    Seen {
+        key: "k",
+        waiting: vec![owner.to_owned()],
+        end: end * MS,
+    }
+}
+
+#[track_caller]
+fn assert_breaks(rule: Rule, history: &History) {
+    let faults = check(history);
+    let rules: BTreeSet<_> = faults.iter().map(|fault| fault.rule).collect();
+    assert_eq!(rules, BTreeSet::from([rule]), "{faults:#?}");
+}
+
+#[track_caller]
+fn assert_good(history: &History) {
+    let faults = check(history);
+    assert!(faults.is_empty(), "{faults:#?}");
+}
+
+use Answer::{Int, Nil, Unknown};
+use Mode::{Exclusive, Limit, Shared};
+
+#[test]
+fn two_holders_are_refused() {
+    assert_breaks(
+        Rule::Alone,
+        &of(vec![
+            call("a", ask(Exclusive, 100), (0, 1), Int(1)),
+            call("b", ask(Exclusive, 100), (50, 51), Int(2)),
+        ]),
+    );
+}
+
+#[test]
+fn two_holders_are_refused_when_each_was_asked_while_the_other_one_was() {
+    assert_breaks(
+        Rule::Alone,
+        &of(vec![
+            call("a", wait(20, 100), (0, 20), Int(1)),
+            call("b", wait(20, 100), (5, 21), Int(2)),
+        ]),
+    );
+}
+
+#[test]
+fn a_second_holder_is_refused_although_its_own_hold_is_too_short_to_be_certain() {
+    assert_breaks(
+        Rule::Alone,
+        &of(vec![
+            call("a", ask(Exclusive, 100), (0, 1), Int(1)),
+            call("b", wait(40, 5), (10, 50), Int(2)),
+        ]),
+    );
+}
+
+#[test]
+fn a_second_holder_within_the_time_that_renew_and_check_promise_is_refused() {
+    for promise in [
+        call("a", renew(100), (8, 9), Int(1)),
+        call("a", CHECK, (8, 9), Int(100)),
+    ] {
+        assert_breaks(
+            Rule::Alone,
+            &of(vec![
+                call("a", wait(20, 10), (0, 7), Int(1)),
+                promise,
+                call("b", ask(Exclusive, 100), (90, 91), Int(2)),
+            ]),
+        );
+    }
+}
+
+#[test]
+fn a_writer_beside_a_reader_is_refused() {
+    for modes in [
+        [Exclusive, Shared],
+        [Shared, Exclusive],
+        [Exclusive, Limit(2)],
+    ] {
+        assert_breaks(
+            Rule::Alone,
+            &of(vec![
+                call("a", ask(modes[0], 100), (0, 1), Int(1)),
+                call("b", ask(modes[1], 100), (50, 51), Int(2)),
+            ]),
+        );
+    }
+}
+
+#[test]
+fn one_key_of_several_that_is_held_is_refused() {
+    let several = Action::Acquire {
+        keys: vec!["j", "k"],
+        mode: Exclusive,
+        ttl: 100 * MS,
+        block: None,
+    };
+    assert_breaks(
+        Rule::Alone,
+        &of(vec![
+            call("a", ask(Exclusive, 100), (0, 1), Int(1)),
+            call("b", several, (50, 51), Int(2)),
+        ]),
+    );
+}
+
+#[test]
+fn one_more_than_the_limit_is_refused() {
+    assert_breaks(
+        Rule::Limit,
+        &of(vec![
+            call("a", ask(Limit(2), 100), (0, 1), Int(1)),
+            call("b", ask(Shared, 100), (2, 3), Int(2)),
+            call("c", ask(Limit(2), 100), (4, 5), Int(3)),
+        ]),
+    );
+}
+
+#[test]
+fn a_number_that_falls_is_refused() {
+    assert_breaks(
+        Rule::NumbersRise,
+        &of(vec![
+            call("a", ask(Exclusive, 10), (0, 1), Int(2)),
+            call("b", ask(Exclusive, 10), (50, 51), Int(1)),
+        ]),
+    );
+}
+
+#[test]
+fn a_number_that_falls_over_a_restart_or_a_failover_is_refused() {
+    for kind in [Kind::Forgotten, Kind::Failover] {
+        let mut history = of(vec![
+            call("a", ask(Exclusive, 10), (0, 1), Int(2)),
+            call("b", ask(Exclusive, 10), (50, 51), Int(1)),
+        ]);
+        history.events.push(event(kind, (20, 30)));
+        assert_breaks(Rule::NumbersRise, &history);
+    }
+}
+
+#[test]
+fn a_number_for_two_owners_is_refused() {
+    assert_breaks(
+        Rule::OneNumberOneHold,
+        &of(vec![
+            call("a", ask(Shared, 100), (0, 1), Int(1)),
+            call("b", ask(Shared, 100), (50, 51), Int(1)),
+        ]),
+    );
+}
+
+#[test]
+fn a_number_given_again_after_the_hold_has_ended_is_refused() {
+    for end in [
+        call("a", RELEASE, (2, 3), Int(1)),
+        call("a", renew(200), (20, 21), Int(0)),
+        call("a", CHECK, (20, 21), Nil),
+        // Nothing but the time ended it.
+        call("b", CHECK, (20, 21), Nil),
+    ] {
+        let calls = vec![
+            call("a", ask(Exclusive, 10), (0, 1), Int(1)),
+            end,
+            call("a", ask(Exclusive, 10), (30, 31), Int(1)),
+        ];
+        assert_breaks(Rule::OneNumberOneHold, &of(calls));
+    }
+}
+
+#[test]
+fn a_lost_place_in_the_line_is_refused() {
+    let mut history = of(vec![
+        call("a", ask(Exclusive, 100), (0, 1), Int(1)),
+        call("b", wait(200, 100), (2, 70), Int(3)),
+        call("c", wait(200, 1), (10, 60), Int(2)),
+        call("a", RELEASE, (50, 51), Int(1)),
+    ]);
+    history.calls.sort_by_key(|call| call.start);
+    assert_good(&history);
+    history.seen.push(seen("b", 5));
+    assert_breaks(Rule::Line, &history);
+}
+
+#[test]
+fn a_waiter_that_gets_nothing_while_a_later_one_is_served_is_refused() {
+    let mut history = of(vec![
+        call("a", ask(Exclusive, 100), (0, 1), Int(1)),
+        call("b", wait(100, 100), (2, 102), Nil),
+        call("c", wait(200, 1), (10, 60), Int(2)),
+        call("a", RELEASE, (50, 51), Int(1)),
+    ]);
+    history.calls.sort_by_key(|call| call.start);
+    history.seen.push(seen("b", 5));
+    assert_breaks(Rule::Line, &history);
+}
+
+#[test]
+fn a_wait_that_ends_too_early_is_refused() {
+    assert_breaks(
+        Rule::Patience,
+        &of(vec![call("b", wait(100, 100), (2, 50), Nil)]),
+    );
+}
+
+#[test]
+fn a_renewal_that_revives_a_lost_hold_is_refused() {
+    for renewal in [
+        call("a", renew(100), (30, 31), Int(1)),
+        call("a", CHECK, (30, 31), Int(5)),
+    ] {
+        assert_breaks(
+            Rule::GoneIsGone,
+            &of(vec![call("a", ask(Exclusive, 10), (0, 1), Int(1)), renewal]),
+        );
+    }
+}
+
+#[test]
+fn a_release_of_a_hold_that_is_gone_is_refused() {
+    for end in [
+        call("a", RELEASE, (10, 11), Int(1)),
+        call("a", renew(5), (10, 11), Int(1)),
+    ] {
+        assert_breaks(
+            Rule::GoneIsGone,
+            &of(vec![
+                call("a", ask(Exclusive, 100), (0, 1), Int(1)),
+                end,
+                call("a", RELEASE, (50, 51), Int(1)),
+            ]),
+        );
+    }
+}
+
+#[test]
+fn a_release_of_a_hold_that_a_flush_took_is_refused() {
+    let mut history = of(vec![
+        call("a", ask(Exclusive, 100), (0, 1), Int(1)),
+        call("a", RELEASE, (50, 51), Int(1)),
+    ]);
+    assert_good(&history);
+    history.events.push(event(Kind::Flush, (20, 21)));
+    assert_breaks(Rule::GoneIsGone, &history);
+}
+
+#[test]
+fn a_hold_that_vanished_is_refused() {
+    for answer in [
+        call("a", RELEASE, (50, 51), Int(0)),
+        call("a", renew(100), (50, 51), Int(0)),
+        call("a", CHECK, (50, 51), Nil),
+    ] {
+        assert_breaks(
+            Rule::HeldIsHeld,
+            &of(vec![call("a", ask(Exclusive, 100), (0, 1), Int(1)), answer]),
+        );
+    }
+}
+
+#[test]
+fn a_hold_that_vanished_over_a_restart_is_refused() {
+    let mut history = of(vec![
+        call("a", ask(Exclusive, 100), (0, 1), Int(1)),
+        call("a", CHECK, (50, 51), Nil),
+    ]);
+    history.events.push(event(Kind::Forgotten, (10, 40)));
+    assert_breaks(Rule::HeldIsHeld, &history);
+}
+
+#[test]
+fn a_retry_with_another_number_or_without_any_is_refused() {
+    for answer in [Int(2), Nil] {
+        assert_breaks(
+            Rule::RetryIsFree,
+            &of(vec![
+                call("a", ask(Exclusive, 100), (0, 1), Int(1)),
+                call("a", ask(Exclusive, 100), (50, 51), answer),
+            ]),
+        );
+    }
+}
+
+#[test]
+fn a_retry_gets_a_new_number_only_where_the_old_one_may_be_forgotten() {
+    let mut history = of(vec![
+        call("a", ask(Exclusive, 100), (0, 1), Int(1)),
+        call("a", ask(Exclusive, 100), (50, 51), Int(2)),
+    ]);
+    history.events.push(event(Kind::Forgotten, (10, 40)));
+    assert_good(&history);
+}
+
+#[test]
+fn one_after_the_other_is_good() {
+    assert_good(&of(vec![
+        call("a", ask(Exclusive, 100), (0, 1), Int(1)),
+        call("b", ask(Exclusive, 100), (2, 3), Nil),
+        call("b", wait(200, 20), (4, 31), Int(2)),
+        call("a", ask(Exclusive, 100), (5, 6), Int(1)),
+        call("a", renew(50), (7, 8), Int(1)),
+        call("a", CHECK, (9, 10), Int(47)),
+        call("a", RELEASE, (30, 31), Int(1)),
+        call("a", RELEASE, (32, 33), Int(0)),
+        call("a", ask(Exclusive, 10), (60, 61), Int(3)),
+        call("a", renew(10), (80, 81), Int(0)),
+        call("a", ask(Exclusive, 10), (90, 91), Int(4)),
+    ]));
+}
+
+#[test]
+fn those_who_share_are_good_together() {
+    assert_good(&of(vec![
+        call("a", ask(Shared, 100), (0, 1), Int(1)),
+        call("b", ask(Limit(2), 100), (2, 3), Int(2)),
+        call("c", ask(Limit(2), 100), (4, 5), Nil),
+        call("c", ask(Limit(3), 100), (6, 7), Int(3)),
+        call("d", ask(Exclusive, 100), (8, 9), Nil),
+    ]));
+}
+
+#[test]
+fn a_limit_is_asked_of_those_who_come_and_not_of_those_who_are_there() {
+    let mut history = of(vec![
+        call("a", ask(Limit(1), 100), (0, 1), Int(1)),
+        call("b", ask(Shared, 100), (2, 3), Int(2)),
+        call("a", ask(Limit(1), 100), (20, 21), Int(3)),
+    ]);
+    assert_breaks(Rule::RetryIsFree, &history);
+    history.events.push(event(Kind::Forgotten, (5, 10)));
+    assert_good(&history);
+}
+
+#[test]
+fn what_is_unknown_is_not_held_against_the_lock() {
+    // The first RELEASE has no answer: it was done, or it was not, or it is done at any time.
+    for answer in [Int(0), Int(1)] {
+        assert_good(&of(vec![
+            call("a", ask(Exclusive, 100), (0, 1), Int(1)),
+            call("a", RELEASE, (10, 11), Unknown),
+            call("a", RELEASE, (20, 21), answer),
+            call("b", ask(Exclusive, 10), (30, 31), Int(2)),
+        ]));
+    }
+    // The first ACQUIRE has none.
+    for answer in [Int(0), Int(1)] {
+        assert_good(&of(vec![
+            call("a", ask(Exclusive, 100), (0, 1), Unknown),
+            call("a", RELEASE, (20, 21), answer),
+        ]));
+    }
+    // It may have given the number that a later one is answered with.
+    assert_good(&of(vec![
+        call("a", ask(Exclusive, 10), (0, 1), Unknown),
+        call("b", ask(Shared, 1), (20, 21), Int(2)),
+        call("a", ask(Exclusive, 10), (30, 31), Int(1)),
+    ]));
+}
+
+#[test]
+fn a_flush_ends_every_hold() {
+    let mut history = of(vec![
+        call("a", ask(Exclusive, 100), (0, 1), Int(1)),
+        call("b", ask(Exclusive, 100), (21, 22), Int(2)),
+        call("a", CHECK, (23, 24), Nil),
+    ]);
+    history.events.push(event(Kind::Flush, (20, 23)));
+    assert_good(&history);
+}
+
+#[test]
+fn a_failover_may_lose_grants_and_releases() {
+    let mut history = of(vec![
+        call("a", ask(Exclusive, 100), (0, 1), Int(1)),
+        call("c", ask(Shared, 100), (2, 3), Nil),
+        call("b", ask(Exclusive, 100), (31, 32), Int(2)),
+        call("a", CHECK, (33, 34), Nil),
+        call("b", RELEASE, (35, 36), Int(1)),
+    ]);
+    history.events.push(event(Kind::Failover, (20, 30)));
+    assert_good(&history);
+    // What the old server was told, the new one may not know.
+    let mut history = of(vec![
+        call("a", ask(Exclusive, 100), (0, 1), Int(1)),
+        call("a", RELEASE, (2, 3), Int(1)),
+        call("a", RELEASE, (40, 41), Int(1)),
+    ]);
+    history.events.push(event(Kind::Failover, (20, 30)));
+    assert_good(&history);
+}
+
+#[test]
+fn two_holders_after_a_failover_are_refused() {
+    let mut history = of(vec![
+        call("a", ask(Exclusive, 100), (40, 41), Int(1)),
+        call("b", ask(Exclusive, 100), (50, 51), Int(2)),
+    ]);
+    history.events.push(event(Kind::Failover, (20, 30)));
+    assert_breaks(Rule::Alone, &history);
+}
