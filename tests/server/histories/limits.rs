@@ -34,15 +34,15 @@ pub fn check(index: &Index<'_>, faults: &mut Vec<Fault>) {
     }
 }
 
-/// Whether the owner may have held this lock before, by another number: what it holds it keeps,
-/// however many others hold.
+/// Whether the owner may have come to hold this lock by another call, before or by the same number:
+/// what it holds it keeps, however many others hold, and each of its calls is answered with it.
 fn may_have_had_it(index: &Index<'_>, key: &'static str, grant: &Grant<'_>) -> bool {
-    let by_another = |call: &&Call| {
+    let by_another = |call: &Call| {
         matches!(call.action, Action::Acquire { .. })
             && call.answer != Answer::Nil
-            && call.fence() != Some(grant.fence)
+            && !std::ptr::eq(call, grant.call)
             && call.start < grant.end
     };
     let life = &index.lives[&(key, grant.call.owner.as_str())];
-    life.calls.iter().copied().any(|call| by_another(&call))
+    life.calls.iter().any(|call| by_another(call))
 }
