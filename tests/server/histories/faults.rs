@@ -21,7 +21,7 @@ fn assert_nothing_is_left(server: &Server) {
 }
 
 #[test]
-#[ignore = "seconds of load and faults: cargo test -- --ignored histories"]
+#[ignore = "seconds of load and faults: scripts/test --test server -- --ignored histories"]
 fn no_two_hold_a_lock_on_a_quiet_day() {
     let server = Server::start();
     let outcome = run(server.address(), Plan::default(), |stage, _| {
@@ -35,7 +35,7 @@ fn no_two_hold_a_lock_on_a_quiet_day() {
 }
 
 #[test]
-#[ignore = "seconds of load and faults: cargo test -- --ignored histories"]
+#[ignore = "seconds of load and faults: scripts/test --test server -- --ignored histories"]
 fn no_two_hold_a_lock_while_the_server_is_killed_and_started_again() {
     let server = durable();
     let outcome = run(server.address(), Plan::default(), |stage, chance| {
@@ -53,7 +53,7 @@ fn no_two_hold_a_lock_while_the_server_is_killed_and_started_again() {
 }
 
 #[test]
-#[ignore = "seconds of load and faults: cargo test -- --ignored histories"]
+#[ignore = "seconds of load and faults: scripts/test --test server -- --ignored histories"]
 fn no_two_hold_a_lock_while_the_server_stands_still_for_longer_than_it_is_held() {
     let server = Server::start();
     let outcome = run(server.address(), Plan::default(), |stage, chance| {
@@ -90,7 +90,7 @@ fn victim(client: &mut Client, chance: &mut Chance) -> Option<String> {
 }
 
 #[test]
-#[ignore = "seconds of load and faults: cargo test -- --ignored histories"]
+#[ignore = "seconds of load and faults: scripts/test --test server -- --ignored histories"]
 fn no_two_hold_a_lock_while_clients_are_killed_also_in_the_moment_of_their_grant() {
     let server = Server::start();
     let outcome = run(server.address(), Plan::default(), |stage, chance| {
@@ -115,7 +115,7 @@ fn no_two_hold_a_lock_while_clients_are_killed_also_in_the_moment_of_their_grant
 }
 
 #[test]
-#[ignore = "seconds of load and faults: cargo test -- --ignored histories"]
+#[ignore = "seconds of load and faults: scripts/test --test server -- --ignored histories"]
 fn no_two_hold_a_lock_while_clients_are_paused() {
     let server = Server::start();
     run(server.address(), Plan::default(), |stage, chance| {
@@ -135,7 +135,7 @@ fn no_two_hold_a_lock_while_clients_are_paused() {
 }
 
 #[test]
-#[ignore = "seconds of load and faults: cargo test -- --ignored histories"]
+#[ignore = "seconds of load and faults: scripts/test --test server -- --ignored histories"]
 fn no_two_hold_a_lock_while_everything_is_flushed_again_and_again() {
     let server = Server::start();
     run(server.address(), Plan::default(), |stage, chance| {
@@ -149,7 +149,7 @@ fn no_two_hold_a_lock_while_everything_is_flushed_again_and_again() {
 }
 
 #[test]
-#[ignore = "seconds of load and faults: cargo test -- --ignored histories"]
+#[ignore = "seconds of load and faults: scripts/test --test server -- --ignored histories"]
 fn no_two_hold_a_lock_while_memory_is_full() {
     let server = Server::start();
     let outcome = run(server.address(), Plan::default(), |stage, chance| {
@@ -166,7 +166,7 @@ fn no_two_hold_a_lock_while_memory_is_full() {
 }
 
 #[test]
-#[ignore = "seconds of load and faults: cargo test -- --ignored histories"]
+#[ignore = "seconds of load and faults: scripts/test --test server -- --ignored histories"]
 fn no_two_hold_a_lock_while_replicas_are_missing() {
     let server = Server::start();
     let outcome = run(server.address(), Plan::default(), |stage, chance| {

@@ -5,7 +5,7 @@ use super::run::{Plan, run};
 use crate::support::*;
 
 #[test]
-#[ignore = "seconds of load and faults: cargo test -- --ignored histories"]
+#[ignore = "seconds of load and faults: scripts/test --test server -- --ignored histories"]
 fn no_two_hold_a_lock_while_clients_hang_up_in_the_middle() {
     let server = Server::start();
     let plan = Plan {
@@ -25,7 +25,7 @@ fn no_two_hold_a_lock_while_clients_hang_up_in_the_middle() {
 /// A client that the network has forgotten gives up and asks again, with the same owner, while the
 /// server still believes that it waits on the first connection.
 #[test]
-#[ignore = "seconds of load and faults: cargo test -- --ignored histories"]
+#[ignore = "seconds of load and faults: scripts/test --test server -- --ignored histories"]
 fn no_two_hold_a_lock_while_connections_are_half_open() {
     let server = Server::start();
     let proxy = Proxy::before(server.address());
@@ -40,7 +40,7 @@ fn no_two_hold_a_lock_while_connections_are_half_open() {
 }
 
 #[test]
-#[ignore = "seconds of load and faults: cargo test -- --ignored histories"]
+#[ignore = "seconds of load and faults: scripts/test --test server -- --ignored histories"]
 fn an_owner_on_two_connections_is_one_holder() {
     let server = Server::start();
     let plan = Plan {

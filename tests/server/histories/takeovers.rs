@@ -5,7 +5,7 @@ use super::run::{Plan, Stage, run};
 use crate::support::*;
 
 #[test]
-#[ignore = "seconds of load and faults: cargo test -- --ignored histories"]
+#[ignore = "seconds of load and faults: scripts/test --test server -- --ignored histories"]
 fn no_two_hold_a_lock_while_the_module_is_unloaded_and_loaded_again() {
     let server = Server::start();
     // Redis 8 looks no command up that is its connection's last one: it runs what it has freed.
@@ -39,7 +39,7 @@ fn no_two_hold_a_lock_while_the_module_is_unloaded_and_loaded_again() {
 }
 
 #[test]
-#[ignore = "seconds of load and faults: cargo test -- --ignored histories"]
+#[ignore = "seconds of load and faults: scripts/test --test server -- --ignored histories"]
 fn no_two_hold_a_lock_while_the_data_are_loaded_anew() {
     let server = Server::start();
     run(server.address(), Plan::default(), |stage, chance| {
@@ -65,7 +65,7 @@ fn fail_over(stage: &Stage, master: &Server, replica: &Server) {
 }
 
 #[test]
-#[ignore = "seconds of load and faults: cargo test -- --ignored histories"]
+#[ignore = "seconds of load and faults: scripts/test --test server -- --ignored histories"]
 fn no_two_hold_a_lock_after_its_replica_has_taken_over() {
     let master = Server::start();
     let replica = master.replica();
@@ -82,7 +82,7 @@ fn no_two_hold_a_lock_after_its_replica_has_taken_over() {
 
 /// The restarted master's numbers are far ahead of its clock, and the replica's must be as well.
 #[test]
-#[ignore = "seconds of load and faults: cargo test -- --ignored histories"]
+#[ignore = "seconds of load and faults: scripts/test --test server -- --ignored histories"]
 fn numbers_rise_when_a_replica_takes_over_within_a_second_of_a_restart() {
     let master = Server::with()
         .config("appendonly yes")
