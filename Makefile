@@ -11,7 +11,7 @@ MODULE_DIR := $(DESTDIR)$(PREFIX)/lib/redis/modules
 export CARGO_TARGET_DIR := $(CURDIR)/target
 export PORT REDIS_SERVER
 
-.PHONY: help build run test lint install clean
+.PHONY: help build run test soak lint install clean
 
 help: ## list what there is to make
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' Makefile
@@ -27,6 +27,9 @@ run: ## start a server with the module, here in the terminal (PORT=6379)
 
 test: ## run all tests, those on a real server too
 	@scripts/test
+
+soak: ## look for trouble by chance, in simulation and on a real server, until told to stop
+	@scripts/soak
 
 lint: ## check format and lints, as CI does
 	@scripts/setup lint
