@@ -9,14 +9,15 @@ MODULE_DIR := $(DESTDIR)$(PREFIX)/lib/redis/modules
 
 # The server's configuration and the tests look for the module in ./target, wherever else you keep yours.
 export CARGO_TARGET_DIR := $(CURDIR)/target
-export PORT REDIS_SERVER
+export PORT REDIS_SERVER SERVERS
 
-.PHONY: help build run test soak lint install clean
+.PHONY: help build run test test-servers soak lint install clean
 
 help: ## list what there is to make
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' Makefile
 	@echo
 	@echo "  REDIS_SERVER=/path/to/redis-server chooses the server for run and test (also valkey-server)."
+	@echo '  SERVERS="redis-7.2 valkey-9.1" chooses among the ten.'
 
 build: ## build the module: target/release/libredis_lock.so
 	@scripts/setup build
@@ -27,6 +28,9 @@ run: ## start a server with the module, here in the terminal (PORT=6379)
 
 test: ## run all tests, those on a real server too
 	@scripts/test
+
+test-servers: ## run those on ten servers, Redis 7.0 to 8.10 and Valkey 8.0 to 9.1
+	@scripts/test-servers
 
 soak: ## look for trouble by chance, in simulation and on a real server, until told to stop
 	@scripts/soak
@@ -44,5 +48,5 @@ install: $(MODULE) ## put the built module into PREFIX/lib/redis/modules (PREFIX
 $(MODULE):
 	@$(MAKE) build
 
-clean: ## remove what was built (what the server of `make run` keeps in ./data stays)
+clean: ## remove what was built (./data, of the server of `make run`, and ./servers stay)
 	cargo clean
