@@ -93,6 +93,16 @@ impl Ledger {
         !self.locks.is_empty() && self.locks.contains_key(&self.secret.print(key))
     }
 
+    /// How many locks something is remembered of.
+    pub fn locks(&self) -> usize {
+        self.locks.len()
+    }
+
+    /// How many connections there are that holds end with.
+    pub fn sessions(&self) -> usize {
+        self.ties.connections()
+    }
+
     /// The entry of this key, if it is about such a hold of this owner.
     pub fn of(&mut self, key: &[u8], owner: &[u8], hold: Hold) -> Option<&mut Entry> {
         match (hold, self.locks.get_mut(&self.secret.print(key))?) {

@@ -22,6 +22,7 @@ mod locks;
 mod mode;
 mod name;
 mod release;
+mod remembered;
 mod report;
 mod room;
 mod session;

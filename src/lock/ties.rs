@@ -20,6 +20,11 @@ pub struct Ties {
 }
 
 impl Ties {
+    /// How many connections there are that holds end with.
+    pub fn connections(&self) -> usize {
+        self.of_client.len()
+    }
+
     /// This owner's hold ends with this connection.
     pub fn add(&mut self, client: u64, key: &[u8], owner: &[u8]) {
         let held = self.of_client.entry(client).or_default();

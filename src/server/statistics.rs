@@ -1,4 +1,4 @@
-//! `INFO lock`.
+//! `INFO lock`: what has been done, and how much of it is remembered.
 
 use std::ffi::{CStr, c_int};
 
@@ -8,7 +8,7 @@ use crate::lock::Locks;
 
 use super::constants::OK;
 use super::context::Ctx;
-use super::module;
+use super::module::{self, Module};
 
 /// Has the server ask us when somebody asks it.
 pub fn offer(ctx: Ctx<'_>) -> bool {
@@ -25,28 +25,74 @@ unsafe extern "C" fn report(info: *mut raw::RedisModuleInfoCtx, _: c_int) {
         let Ok(locks) = module.locks.try_borrow() else {
             return;
         };
-        // SAFETY: the server hands it to us for the length of this call; the name ends where it
-        // should. The fields are then called by the module's name.
-        let wanted = unsafe {
-            raw::RedisModule_InfoAddSection.is_some_and(|section| section(info, c"".as_ptr()) == OK)
-        };
-        if wanted {
-            for (name, value) in fields(&locks) {
-                // SAFETY: as above.
-                unsafe {
-                    if let Some(add) = raw::RedisModule_InfoAddFieldULongLong {
-                        add(info, name.as_ptr(), value);
-                    }
-                }
-            }
+        // SAFETY: the server hands it to us for the length of this call.
+        unsafe {
+            section(info, c"", &counted(&locks));
+            section(info, c"memory", &remembered(module, &locks));
         }
     });
 }
 
-fn fields(locks: &Locks) -> [(&'static CStr, u64); 21] {
+/// A section, and its fields if somebody wants them. Its name follows the module's; so do those of
+/// the fields.
+///
+/// # Safety
+/// While the server asks for what this adds to.
+unsafe fn section(info: *mut raw::RedisModuleInfoCtx, name: &CStr, fields: &[(&CStr, u64)]) {
+    // SAFETY: promised by our caller; the names end where they should, and the server wrote the
+    // addresses once.
+    unsafe {
+        let wanted =
+            raw::RedisModule_InfoAddSection.is_some_and(|add| add(info, name.as_ptr()) == OK);
+        if !wanted {
+            return;
+        }
+        for &(name, value) in fields {
+            if let Some(add) = raw::RedisModule_InfoAddFieldULongLong {
+                add(info, name.as_ptr(), value);
+            }
+        }
+    }
+}
+
+/// What is remembered. All of it is 0 when nobody holds a lock or waits for one, and a turn of the
+/// server's loop has gone by.
+fn remembered(module: &Module, locks: &Locks) -> [(&'static CStr, u64); 10] {
+    let remembered = locks.remembered();
+    let heard = module.touched.try_borrow().map_or(0, |names| names.len());
+    let closed = module
+        .closed
+        .try_borrow()
+        .map_or(0, |clients| clients.len());
+    let blocked = module
+        .waiting
+        .try_borrow()
+        .map_or(0, |waiting| waiting.len());
+    let tasks = remembered
+        .tasks
+        .saturating_add(heard)
+        .saturating_add(closed);
+    [
+        (c"memory_holds", number(remembered.holds)),
+        (c"memory_sessions", number(remembered.sessions)),
+        (c"memory_queues", number(remembered.queues)),
+        (c"memory_waiters", number(remembered.waiters)),
+        (c"memory_blocked", number(blocked)),
+        (c"memory_owners", number(remembered.owners)),
+        (c"memory_alarms", number(remembered.alarms)),
+        (c"memory_tasks", number(tasks)),
+        (c"memory_jobs", module.jobs.get().into()),
+        (c"memory_timers", module.timer.is_set().into()),
+    ]
+}
+
+fn number(number: usize) -> u64 {
+    u64::try_from(number).unwrap_or_default()
+}
+
+fn counted(locks: &Locks) -> [(&'static CStr, u64); 21] {
     let counts = locks.counts();
     let (waiters, contended) = locks.waiting_now();
-    let number = |number: usize| u64::try_from(number).unwrap_or_default();
     [
         (c"acquired_total", counts.acquired),
         (c"acquired_after_wait_total", counts.acquired_after_wait),

@@ -4,6 +4,7 @@ mod breaking;
 mod counters;
 mod events;
 mod info;
+mod memory;
 mod scan;
 
 use crate::support::*;

@@ -11,6 +11,7 @@ mod blocking;
 mod client;
 mod cluster;
 mod command;
+mod leftovers;
 mod locks;
 mod module;
 mod port;

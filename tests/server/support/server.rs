@@ -1,6 +1,7 @@
 //! One real server: started, paused, killed, started again on the same data, and gone when dropped.
 
 use super::client::Client;
+use super::leftovers;
 use super::process::Process;
 use super::program;
 use super::setup::{Setup, choose_port};
@@ -198,9 +199,16 @@ impl Server {
     }
 }
 
-/// A server that crashed unasked fails its test, even when the test saw nothing of it.
+/// A server that crashed unasked fails its test, even when the test saw nothing of it. So does one
+/// whose module remembers locks that are no more.
 impl Drop for Server {
     fn drop(&mut self) {
+        let leftovers = if thread::panicking() || !self.is_alive() {
+            Ok(())
+        } else {
+            self.resume();
+            leftovers::none_is_left(self.address())
+        };
         let crash = self
             .process()
             .take()
@@ -212,6 +220,8 @@ impl Drop for Server {
             eprintln!("--- log of the server on port {}:\n{log}---", self.port);
         } else if crashed {
             panic!("the server crashed ({crash:?}):\n{log}");
+        } else if let Err(leftovers) = leftovers {
+            panic!("{leftovers}\n{log}");
         }
     }
 }

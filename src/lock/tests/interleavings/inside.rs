@@ -85,6 +85,7 @@ pub fn is_empty(locks: &Locks) -> Verdict {
         ("lines that moved up", locks.moved_up.is_empty()),
         ("those who joined", locks.joined.is_empty()),
         ("shares to go back to", locks.kept.is_empty()),
+        ("sessions", locks.remembered().sessions == 0),
         ("timer", locks.next_due().is_none()),
         ("something", locks.is_idle()),
     ];
