@@ -38,7 +38,7 @@ soak: ## look for trouble by chance, in simulation and on a real server, until t
 lint: ## check format and lints, as CI does
 	@scripts/setup lint
 	cargo fmt --check
-	cargo clippy --all-targets -- -D warnings
+	cargo clippy --all-targets --all-features -- -D warnings
 
 install: $(MODULE) ## put the built module into PREFIX/lib/redis/modules (PREFIX=/usr/local, DESTDIR=)
 	install -d "$(MODULE_DIR)"

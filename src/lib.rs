@@ -6,6 +6,8 @@
 mod command;
 mod lock;
 mod protocol;
+#[cfg(feature = "provoke")]
+mod provoke;
 mod server;
 
 use command::{
@@ -22,6 +24,8 @@ server::entries!(Table {
     name: c"lock",
     version: 100,
     commands: |commands| {
+        #[cfg(feature = "provoke")]
+        commands.add::<command::Provoke>()?;
         commands.add::<Acquire>()?;
         commands.add::<Release>()?;
         commands.add::<Renew>()?;

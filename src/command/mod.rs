@@ -10,6 +10,8 @@ mod info;
 mod macquire;
 mod mrelease;
 mod mrenew;
+#[cfg(feature = "provoke")]
+mod provoke;
 mod release;
 mod renew;
 mod scan;
@@ -22,6 +24,8 @@ pub use info::Info;
 pub use macquire::Macquire;
 pub use mrelease::Mrelease;
 pub use mrenew::Mrenew;
+#[cfg(feature = "provoke")]
+pub use provoke::Provoke;
 pub use release::Release;
 pub use renew::Renew;
 pub use scan::Scan;

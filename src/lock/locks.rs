@@ -327,7 +327,7 @@ impl Locks {
     }
 
     /// Has every lock with a line looked at.
-    pub(super) fn note_all(&mut self) {
+    pub fn note_all(&mut self) {
         for (&db, database) in &mut self.databases {
             self.noted.extend(touch_all(db, database));
         }

@@ -17,6 +17,7 @@ use super::context::{self, Ctx};
 use super::events;
 use super::module::{self, Module};
 use super::reply;
+use super::shield::shield;
 use super::text::Text;
 
 /// A client that waits.
@@ -100,19 +101,22 @@ unsafe extern "C" fn never_ready(_: *mut RawCtx, _: *mut *mut RawString, _: c_in
 
 /// The server asks what to tell a client.
 unsafe extern "C" fn answer(ctx: *mut RawCtx, _: *mut *mut RawString, _: c_int) -> c_int {
-    module::enter("an answer", |module| {
-        // SAFETY: the server hands it to us for the length of this call, and it is a blocked
-        // client's, as this callback is one's.
-        let (ctx, data) = unsafe { (Ctx::new(ctx), api::get_blocked_client_private_data(ctx)) };
-        let Ok(ticket) = Ticket::try_from(data.addr()) else {
-            return;
-        };
-        let in_words = (module.waiting.borrow().get(&ticket)).map(|waiting| waiting.in_words);
-        let Some(in_words) = in_words else { return };
-        let reply = module.locks.borrow_mut().answer(ticket).map(in_words);
-        if let Some(reply) = reply {
+    // SAFETY: the server hands it to us for the length of this call, and it is a blocked client's,
+    // as this callback is one's.
+    let (ctx, data) = unsafe { (Ctx::new(ctx), api::get_blocked_client_private_data(ctx)) };
+    let defect = || {
+        // It would wait for ever for an answer that it does not get now.
+        reply::send_defect(ctx);
+        module::recover();
+    };
+    shield("an answer", defect, || {
+        _ = module::with(|module| {
+            let ticket = Ticket::try_from(data.addr()).ok()?;
+            let in_words = module.waiting.borrow().get(&ticket)?.in_words;
+            let reply = module.locks.borrow_mut().answer(ticket).map(in_words)?;
             reply::send(ctx, &reply);
-        }
+            Some(())
+        });
     });
     OK
 }
@@ -126,10 +130,18 @@ fn forget(module: &Module, ticket: Ticket) -> Option<Waiting> {
 
 /// A waiter's end.
 unsafe extern "C" fn end(ctx: *mut RawCtx, data: *mut c_void) {
-    module::enter("a waiter's end", |module| {
-        let Ok(ticket) = Ticket::try_from(data.addr()) else {
-            return;
-        };
+    let Ok(ticket) = Ticket::try_from(data.addr()) else {
+        return;
+    };
+    let defect = || {
+        // Its handle is good no more, and it must not be granted anything.
+        _ = module::with(|module| {
+            _ = (module.waiting.try_borrow_mut()).map(|mut waiting| waiting.remove(&ticket));
+            _ = (module.locks.try_borrow_mut()).map(|mut locks| locks.give_up(ticket));
+        });
+        module::recover();
+    };
+    let work = |module: &Module| {
         let Some(waiting) = forget(module, ticket) else {
             return;
         };
@@ -142,7 +154,8 @@ unsafe extern "C" fn end(ctx: *mut RawCtx, data: *mut c_void) {
         };
         module.locks.borrow_mut().ended(ticket, end);
         module.set_timer(module::now());
-    });
+    };
+    shield("a waiter's end", defect, || _ = module::with(work));
 }
 
 #[cfg(test)]

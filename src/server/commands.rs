@@ -78,11 +78,15 @@ unsafe extern "C" fn entry<C: Command>(
         let len = usize::try_from(argc).unwrap_or_default();
         (Ctx::new(ctx), std::slice::from_raw_parts(argv, len))
     };
+    let may_be_asked = C::SPEC.access == Access::Guard || C::SPEC.keys == KeyPlaces::Counted;
+    if may_be_asked && places::are_asked_for(ctx) {
+        let name = || places::name(ctx, &C::SPEC, argv);
+        shield("a question for keys", || (), name);
+        return OK;
+    }
     let defect = || {
-        reply::send_error(
-            ctx,
-            "ERR a defect of the lock module was met; please report it",
-        )
+        reply::send_defect(ctx);
+        module::recover();
     };
     shield(const { C::SPEC.name() }, defect, || {
         if module::with(|module| call::<C>(module, ctx, argv)).is_none() {
@@ -94,10 +98,6 @@ unsafe extern "C" fn entry<C: Command>(
 
 fn call<C: Command>(module: &Module, ctx: Ctx<'_>, argv: &[*mut RawString]) {
     let spec = &C::SPEC;
-    let may_be_asked = spec.access == Access::Guard || spec.keys == KeyPlaces::Counted;
-    if may_be_asked && places::are_asked_for(ctx) {
-        return places::name(ctx, spec, argv);
-    }
     if !has_arity(spec, argv.len()) {
         // SAFETY: the context lives.
         unsafe { api::wrong_arity(ctx.raw()) };
@@ -176,9 +176,10 @@ fn run<C: Command>(module: &Module, ctx: Ctx<'_>, authority: Authority, said: Sa
         })
     };
     match outcome {
+        // The reply comes last: after it nothing may fail, since a client expects only one.
         Ok(Outcome::Reply(reply)) => {
-            reply::send(ctx, &reply);
             module.finish(ctx, authority, keys.close(), now);
+            reply::send(ctx, &reply);
         }
         Ok(Outcome::Scan { words, all }) => {
             module.finish(ctx, authority, keys.close(), now);
@@ -207,8 +208,8 @@ fn run<C: Command>(module: &Module, ctx: Ctx<'_>, authority: Authority, said: Sa
             module.set_timer(now);
         }
         Err(fault) => {
-            refuse(ctx, &fault);
             module.finish(ctx, authority, keys.close(), now);
+            refuse(ctx, &fault);
         }
     }
 }

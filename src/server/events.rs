@@ -194,9 +194,12 @@ fn ask_for_a_turn(module: &Module, ctx: Ctx<'_>, at_once: bool) {
 }
 
 unsafe extern "C" fn job(_: *mut RawCtx, _: *mut c_void) {
-    module::enter("a job", |module| {
+    // Before all else: a job that seems to be ahead keeps the module from being unloaded.
+    _ = module::with(|module| {
         module.jobs.set(module.jobs.get().saturating_sub(1));
         module.forget_job();
+    });
+    module::enter("a job", |module| {
         module.tick();
     });
 }

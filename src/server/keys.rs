@@ -136,6 +136,8 @@ impl Open {
 
 impl Keyspace for Keys<'_> {
     fn look(&mut self, name: NameRef<'_>) -> Stored<'_> {
+        #[cfg(feature = "provoke")]
+        crate::provoke::at("a look");
         let marker = &self.module.marker;
         self.open(name).key.stored(marker)
     }

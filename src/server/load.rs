@@ -15,6 +15,7 @@ use super::description;
 use super::events;
 use super::module;
 use super::settings;
+use super::shield::{self, shield};
 use super::statistics;
 use super::text;
 use super::version;
@@ -49,35 +50,39 @@ pub unsafe fn load(
     }
     // SAFETY: it lives as long as this call.
     let ctx = unsafe { Ctx::new(ctx) };
-    // SAFETY: the loader hands over so many words, which live as long as this call.
-    let words: Vec<&[u8]> = unsafe {
-        let count = usize::try_from(argc).unwrap_or_default();
-        (0..count)
-            .map(|place| text::bytes(*argv.add(place)))
-            .collect()
-    };
-    super::shield::shield(
-        "loading",
-        || ERR,
-        || match set_up(table, ctx, &words) {
+    let set_up = || {
+        // SAFETY: the loader hands over so many words, which live as long as this call.
+        let words: Vec<&[u8]> = unsafe {
+            let count = usize::try_from(argc).unwrap_or_default();
+            (0..count)
+                .map(|place| text::bytes(*argv.add(place)))
+                .collect()
+        };
+        match set_up(table, ctx, &words) {
             Ok(()) => OK,
             Err(reason) => {
                 context::log_warning(&format!("not loaded: {reason}"));
                 module::remove();
+                shield::tell_the_log_no_more();
                 ERR
             }
-        },
-    )
+        }
+    };
+    shield("loading", || ERR, set_up)
 }
 
 /// Unloads the module. The server has made sure that nobody waits and no timer runs, but it would
 /// call us for a job that it has accepted when we are not there any more.
 pub fn unload() -> c_int {
-    if module::with(|module| module.jobs.get() > 0).unwrap_or(false) {
-        return ERR;
-    }
-    module::remove();
-    OK
+    let remove = || {
+        if module::with(|module| module.jobs.get() > 0).unwrap_or(false) {
+            return ERR;
+        }
+        module::remove();
+        shield::tell_the_log_no_more();
+        OK
+    };
+    shield("unloading", || ERR, remove)
 }
 
 /// Why a module was not loaded.
@@ -98,6 +103,7 @@ enum Failure {
 }
 
 fn set_up(table: &Table, ctx: Ctx<'_>, words: &[&[u8]]) -> Result<(), Failure> {
+    shield::tell_the_log();
     let server = version::check(ctx)?;
     let said = settings::said(words).map_err(Failure::Words)?;
     // SAFETY: the context lives. This sets all options at once.

@@ -6,7 +6,7 @@ use std::ffi::c_char;
 use std::ptr::null;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use crate::lock::{Locks, Name, Now, SHARED_MARKER, Secret, Ticket, Turn};
+use crate::lock::{Locks, Ms, Name, Now, SHARED_MARKER, Secret, Ticket, Turn};
 
 use super::api::{self, RawCtx, RawString};
 use super::audience::{Announcement, Audience};
@@ -21,6 +21,9 @@ use super::slow::{Lapses, SlowWaits};
 use super::text::{Said, Text};
 use super::timer::Timer;
 use super::version::Server;
+
+/// How long after a panic we go on. Not at once: it might come again, and again.
+const RECOVERY: Ms = 1000;
 
 /// Everything that the module keeps. Each part is borrowed for itself, and never while the server is
 /// called in a way that could call back.
@@ -58,6 +61,8 @@ pub struct Module {
     pub slow_waits: SlowWaits,
     /// What the log hears of holds that run out.
     pub lapses: Lapses,
+    /// Has a panic cut something short?
+    cut_short: Cell<bool>,
     /// Is this server a master?
     pub master: Cell<bool>,
     /// The event that we are sending just now, and need not hear of: its key and its name, by their
@@ -89,7 +94,13 @@ pub fn with<T>(work: impl FnOnce(&Module) -> T) -> Option<T> {
 
 /// Does what the server has called us for, with the module; no panic comes out of it.
 pub fn enter(place: &str, work: impl FnOnce(&Module)) {
-    shield(place, || (), || _ = with(work));
+    shield(place, recover, || _ = with(work));
+}
+
+/// A panic has cut something short. What is left to do is done in a moment: others may wait for it.
+pub fn recover() {
+    let rest = || _ = with(Module::see_to_the_rest);
+    shield("recovering", || (), rest);
 }
 
 /// The module is loaded.
@@ -114,6 +125,7 @@ pub fn install(ctx: Ctx<'_>, server: Server) {
         refusals: Refusals::default(),
         slow_waits: SlowWaits::default(),
         lapses: Lapses::default(),
+        cut_short: Cell::new(false),
         master: Cell::new(flags.master()),
         announcing: Cell::new((null(), null())),
         room: Cell::default(),
@@ -175,8 +187,19 @@ impl Module {
                 keys: &mut keys,
                 now,
             });
+            // Not before: the lock that brought the panic about should not keep all others from
+            // being seen to.
+            if self.cut_short.take() {
+                locks.note_all();
+            }
         }
         self.finish(self.own(), Authority::Ourselves, keys.close(), now);
+    }
+
+    fn see_to_the_rest(&self) {
+        self.cut_short.set(true);
+        let now = now();
+        self.timer.set(self.own(), Some(now.plus(RECOVERY)), now);
     }
 
     /// The job at the end of what the server is doing has run; or we don't rely on it any more, as
@@ -205,6 +228,8 @@ impl Module {
         mut announcements: Vec<Announcement>,
         now: Now,
     ) {
+        #[cfg(feature = "provoke")]
+        crate::provoke::at("the end");
         for announcement in announcements.drain(..) {
             let outer = self.announcing.replace(announcement.identity());
             announcement.send(ctx, authority);

@@ -41,6 +41,14 @@ pub fn send_error(ctx: Ctx<'_>, text: &str) {
     unsafe { api::reply_with_error(ctx.raw(), text.as_ptr()) };
 }
 
+/// Tells whoever has this context that we have met a defect of ours.
+pub fn send_defect(ctx: Ctx<'_>) {
+    send_error(
+        ctx,
+        "ERR a defect of the lock module was met; please report it",
+    );
+}
+
 fn send_name(ctx: Ctx<'_>, name: &str) {
     // SAFETY: the context lives, and so many bytes are there.
     unsafe { api::reply_with_string_buffer(ctx.raw(), name.as_ptr().cast(), name.len()) };

@@ -11,7 +11,8 @@ use crate::protocol::integer;
 use super::api::RawString;
 use super::constants::{ERR, OK};
 use super::context::Ctx;
-use super::module;
+use super::module::{self, Module};
+use super::shield::shield;
 
 /// A setting that is a whole number.
 struct Number {
@@ -139,7 +140,7 @@ pub fn said(words: &[&[u8]]) -> Result<Limits, String> {
 }
 
 fn set(change: impl FnOnce(&mut Limits)) {
-    module::with(|module| {
+    module::enter("a new setting", |module| {
         let now = module::now();
         if let Ok(mut locks) = module.locks.try_borrow_mut() {
             let mut limits = *locks.limits();
@@ -152,11 +153,11 @@ fn set(change: impl FnOnce(&mut Limits)) {
 }
 
 fn get<T>(read: impl FnOnce(&mut Limits) -> T) -> Option<T> {
-    module::with(|module| {
+    let read = |module: &Module| {
         let mut limits = *module.locks.try_borrow().ok()?.limits();
         Some(read(&mut limits))
-    })
-    .flatten()
+    };
+    shield("a setting", || None, || module::with(read).flatten())
 }
 
 fn signed(number: u64) -> c_longlong {

@@ -2,6 +2,8 @@
 
 use std::env::{self, consts};
 use std::path::{self, Path, PathBuf};
+use std::process::Command;
+use std::sync::LazyLock;
 
 /// `REDIS_SERVER`, else `redis-server`, else `valkey-server`, as found on PATH. To follow links
 /// would be wrong: `redis-server` may be a link to a program that looks at its own name.
@@ -29,10 +31,36 @@ pub fn module() -> PathBuf {
     module
 }
 
+/// The module that panics when it is told to, built anew if need be.
+pub fn provoking_module() -> PathBuf {
+    static BUILT: LazyLock<()> = LazyLock::new(|| {
+        let built = Command::new(env!("CARGO"))
+            .args([
+                "build",
+                "--quiet",
+                "--profile",
+                "provoke",
+                "--features",
+                "provoke",
+            ])
+            .args(["--target-dir", "target"])
+            .current_dir(env!("CARGO_MANIFEST_DIR"))
+            .status();
+        assert!(built.unwrap().success(), "cargo build --profile provoke");
+    });
+    LazyLock::force(&BUILT);
+    module_of("provoke")
+}
+
 fn built_module() -> PathBuf {
+    module_of("release")
+}
+
+fn module_of(profile: &str) -> PathBuf {
     let file = format!("{}redis_lock{}", consts::DLL_PREFIX, consts::DLL_SUFFIX);
     Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("target/release")
+        .join("target")
+        .join(profile)
         .join(file)
 }
 

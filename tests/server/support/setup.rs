@@ -3,7 +3,7 @@
 use super::server::Server;
 use super::{port, program};
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tempfile::TempDir;
 
@@ -11,6 +11,7 @@ use tempfile::TempDir;
 #[derive(Clone, Debug)]
 pub struct Setup {
     module: Option<String>,
+    module_file: Option<PathBuf>,
     lines: Vec<String>,
     port: Option<u16>,
     dir: Option<Arc<TempDir>>,
@@ -20,6 +21,7 @@ impl Setup {
     pub fn new() -> Setup {
         Setup {
             module: Some(String::new()),
+            module_file: None,
             lines: Vec::new(),
             port: None,
             dir: None,
@@ -39,6 +41,12 @@ impl Setup {
 
     pub fn with_module(self) -> Setup {
         self.module_args("")
+    }
+
+    /// With the module that panics when `LOCK.PROVOKE` tells it to.
+    pub fn provoking(mut self) -> Setup {
+        self.module_file = Some(program::provoking_module());
+        self
     }
 
     /// What follows the module's path in the line `loadmodule`.
@@ -119,7 +127,8 @@ impl Setup {
             "repl-diskless-sync-delay 0".to_owned(),
         ];
         if let Some(args) = &self.module {
-            lines.push(format!("loadmodule {:?} {args}", program::module()));
+            let file = self.module_file.clone().unwrap_or_else(program::module);
+            lines.push(format!("loadmodule {file:?} {args}"));
         }
         // The module's own settings would stop a server that does not know them.
         let ours = |line: &&String| self.module.is_some() || !line.starts_with("lock.");

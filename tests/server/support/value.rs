@@ -1,6 +1,7 @@
 //! What a server answers, kept exactly as it came: RESP2's nil, its null array and RESP3's null are
 //! three values, and an error is a value too.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::ops::Index;
 
@@ -245,11 +246,12 @@ impl<'a> Reader<'a> {
         Some(bytes)
     }
 
-    fn line(&mut self) -> Option<&'a str> {
+    /// An error may have bytes in it that a client has sent.
+    fn line(&mut self) -> Option<Cow<'a, str>> {
         let rest = &self.bytes[self.at..];
         let length = rest.windows(2).position(|pair| pair == b"\r\n")?;
         self.at += length + 2;
-        Some(std::str::from_utf8(&rest[..length]).expect("UTF-8 outside bulk strings"))
+        Some(String::from_utf8_lossy(&rest[..length]))
     }
 }
 

@@ -1,0 +1,30 @@
+//! `LOCK.PROVOKE place passes`, for tests alone: the module panics when it has come by there so often,
+//! and comes there again.
+
+use crate::protocol::{Access, Call, Command, Fault, Keys, Outcome, Reply, Spec, integer};
+use crate::provoke;
+
+/// `LOCK.PROVOKE`
+pub struct Provoke;
+
+impl Command for Provoke {
+    const SPEC: Spec = Spec {
+        name: c"lock.provoke",
+        flags: c"readonly",
+        summary: c"Makes the module panic.",
+        complexity: c"O(1)",
+        since: c"0.1.0",
+        words: 3,
+        more: false,
+        keys: Keys::None,
+        access: Access::Read,
+        arguments: &[],
+    };
+
+    fn run<'w>(mut call: Call<'w, '_, '_>) -> Result<Outcome<'w>, Fault> {
+        let place = call.words.one()?;
+        let passes = integer(call.words.one()?).ok_or(Fault::NotAnInteger)?;
+        provoke::ask_for(place, passes);
+        Ok(Outcome::Reply(Reply::Integer(1)))
+    }
+}

@@ -1,0 +1,123 @@
+//! What the sources promise, read from the sources themselves.
+#![allow(
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::string_slice,
+    clippy::unwrap_used,
+    reason = "a panic is how a test fails"
+)]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// What would let a panic into the module.
+const DENIED: [&str; 11] = [
+    "arithmetic_side_effects",
+    "cast_possible_truncation",
+    "cast_sign_loss",
+    "expect_used",
+    "indexing_slicing",
+    "panic",
+    "string_slice",
+    "todo",
+    "unimplemented",
+    "unreachable",
+    "unwrap_used",
+];
+
+/// Entries that call nothing which could panic.
+const HARMLESS: [&str; 1] = ["never_ready"];
+
+/// The files under `src/`, with their texts, without the tests at their ends.
+fn sources(folder: &str) -> Vec<(PathBuf, String)> {
+    let mut found = Vec::new();
+    let mut folders = vec![Path::new(env!("CARGO_MANIFEST_DIR")).join(folder)];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(&folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                if !path.ends_with("lock/tests") {
+                    folders.push(path);
+                }
+            } else {
+                let text = fs::read_to_string(&path).unwrap();
+                let tests = text
+                    .find("\n#[cfg(test)]\n#[allow")
+                    .or(text.find("\n#[cfg(test)]\nmod tests {"));
+                found.push((path, text[..tests.unwrap_or(text.len())].to_owned()));
+            }
+        }
+    }
+    assert!(found.len() > 5, "{folder}");
+    found
+}
+
+#[test]
+fn what_could_panic_is_denied_and_nowhere_allowed() {
+    let manifest = Path::new(env!("CARGO_MANIFEST_DIR")).join("Cargo.toml");
+    let manifest = fs::read_to_string(manifest).unwrap();
+    for lint in DENIED {
+        let line = format!("\n{lint} = \"deny\"\n");
+        assert!(
+            manifest.contains(&line),
+            "{lint} is not denied in Cargo.toml"
+        );
+        for (path, text) in sources("src") {
+            // It panics because it is told to, and is not part of the module that people load.
+            if path.ends_with("src/provoke.rs") {
+                continue;
+            }
+            for allowed in text.split("allow(").skip(1) {
+                let allowed = allowed.split(")]").next().unwrap();
+                assert!(
+                    !allowed.contains(&format!("clippy::{lint}")) || allowed.contains("reason = "),
+                    "{}: {lint} is allowed without a reason",
+                    path.display()
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn every_entry_from_the_server_is_shielded() {
+    let mut entries = 0;
+    for (path, text) in sources("src/server") {
+        for entry in text.split("extern \"C\" fn ").skip(1) {
+            let name: String = entry
+                .chars()
+                .take_while(|c| c.is_alphanumeric() || *c == '_')
+                .collect();
+            // A type of function, and not a function.
+            if name.is_empty() {
+                continue;
+            }
+            entries += 1;
+            let body = entry.split("\n}").next().unwrap();
+            let is_shielded = [
+                "shield(",
+                "module::enter(",
+                "get(|limits|",
+                "set(|limits|",
+                "$crate::server::",
+            ]
+            .iter()
+            .any(|call| body.contains(call));
+            assert!(
+                is_shielded || HARMLESS.contains(&name.as_str()),
+                "{}: a panic in {name} would stop the server",
+                path.display()
+            );
+        }
+    }
+    assert!(entries > 15, "{entries}");
+}
+
+#[test]
+fn the_core_knows_no_server() {
+    for (path, text) in sources("src/lock") {
+        assert!(!text.contains("redis_module"), "{}", path.display());
+        assert!(!text.contains("crate::server"), "{}", path.display());
+    }
+}
