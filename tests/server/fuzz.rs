@@ -58,7 +58,7 @@ fn whatever_is_said_the_server_lives_and_answers_and_leaves_alone_what_is_no_loc
             })
             .sum()
     });
-    assert!(said > 100, "only {said} commands were said");
+    assert!(said > 20, "only {said} commands were said");
     println!("{said} commands");
     assert_eq!(
         server.info("run_id"),
