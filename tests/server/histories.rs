@@ -2,21 +2,29 @@
 //! server has a bad day; then a checker that knows nothing of servers decides whether a lock may
 //! have answered so.
 //!
-//! `LOCK_SOAK_SECONDS` makes each run longer, `LOCK_SEED` replays the choice of actions.
+//! `LOCK_SOAK_SECONDS` makes each run longer, `LOCK_SEED` replays the choice of actions. A run that
+//! fails says where it has written its history; `LOCK_HISTORY` names it to `record`, which judges it
+//! again.
 
+mod aftermath;
 mod answers;
 mod checker;
 mod clients;
 mod exclusion;
 mod faults;
+mod guarded;
 mod history;
 mod index;
 mod life;
 mod limits;
 mod line;
+mod loss;
 mod networks;
 mod numbers;
 mod planted;
 mod proxy;
+mod record;
 mod run;
+mod slots;
 mod takeovers;
+mod way;

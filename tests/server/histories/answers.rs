@@ -1,7 +1,7 @@
 //! Each answer fits what the owner can have held, and what it must have held.
 
 use super::checker::{Fault, fault};
-use super::history::{Action, Answer, Call};
+use super::history::{Action, Answer, Call, count};
 use super::index::Index;
 use super::life::{Life, TOLERANCE};
 use std::ptr;
@@ -11,16 +11,49 @@ pub fn check(index: &Index<'_>, faults: &mut Vec<Fault>) {
         match call.action {
             Action::Acquire { .. } => {
                 retry(index, life, call, faults);
-                patience(call, faults);
+                patience(life, call, faults);
             }
             _ if call.tells_of_a_hold() && !life.may_hold_before(call) => {
                 fault!(faults, GoneIsGone, "{key}: {call:?}");
             }
-            _ if call.tells_of_no_hold() && life.held_all_through(call) => {
+            _ if life.tells_of_no_hold(call) && life.held_all_through(call) => {
                 fault!(faults, HeldIsHeld, "{key}: {call:?}");
             }
             _ => {}
         }
+    }
+    for call in &index.history.calls {
+        of_several(index, call, faults);
+    }
+}
+
+/// How many of several locks were released fits how many were held, and so does whether all were
+/// renewed.
+fn of_several(index: &Index<'_>, call: &Call, faults: &mut Vec<Fault>) {
+    let lives = || {
+        let keys = call.keys().iter();
+        keys.filter_map(|key| index.lives.get(&(*key, call.owner.as_str())))
+    };
+    let number_of = |is_such: &dyn Fn(&Life<'_>) -> bool| {
+        let such = lives().filter(|life| is_such(life));
+        i64::try_from(such.count()).unwrap()
+    };
+    match (&call.action, call.answer) {
+        (Action::Release { keys }, Answer::Int(number)) if (1..count(keys)).contains(&number) => {
+            if number > number_of(&|life| life.may_hold_before(call)) {
+                fault!(faults, GoneIsGone, "{call:?}");
+            }
+            if number < number_of(&|life| life.held_all_through(call)) {
+                fault!(faults, HeldIsHeld, "{call:?}");
+            }
+        }
+        (Action::Renew { keys, .. }, Answer::Int(0)) if keys.len() > 1 => {
+            let must = |life: &Life<'_>| life.held_all_through(call) && !life.may_be_breaking(call);
+            if number_of(&must) == count(keys) {
+                fault!(faults, HeldIsHeld, "{call:?}");
+            }
+        }
+        _ => {}
     }
 }
 
@@ -84,9 +117,10 @@ fn is_broken(index: &Index<'_>, call: &Call, before: &Call) -> bool {
     })
 }
 
-/// Nil before the time is up is no answer to BLOCK.
-fn patience(call: &Call, faults: &mut Vec<Fault>) {
+/// Nil before the time is up is no answer to BLOCK, but for one who wants more of what is ending.
+fn patience(life: &Life<'_>, call: &Call, faults: &mut Vec<Fault>) {
     if let (Action::Acquire { block, .. }, Answer::Nil) = (&call.action, call.answer)
+        && !life.may_be_breaking(call)
         && call.end + TOLERANCE < call.start + block.unwrap_or(0)
     {
         fault!(faults, Patience, "{call:?}");

@@ -3,7 +3,7 @@
 
 use super::history::History;
 use super::index::Index;
-use super::{answers, exclusion, limits, line, numbers};
+use super::{answers, exclusion, guarded, limits, line, numbers};
 
 /// What a history can break.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -18,14 +18,16 @@ pub enum Rule {
     OneNumberOneHold,
     /// A retry is not answered with the hold that is there, and its number.
     RetryIsFree,
-    /// RELEASE, RENEW or CHECK speaks of a hold that is gone.
+    /// RELEASE, RENEW, CHECK or GUARD speaks of a hold that is gone.
     GoneIsGone,
-    /// RELEASE, RENEW or CHECK knows nothing of a hold that is there.
+    /// RELEASE, RENEW, CHECK or GUARD knows nothing of a hold that is there.
     HeldIsHeld,
     /// A later waiter was served before an earlier one.
     Line,
     /// A wait ended without a grant before its time.
     Patience,
+    /// A write under LOCK.GUARD landed outside of its owner's hold.
+    GuardedWrite,
 }
 
 #[derive(Clone, Debug)]
@@ -42,6 +44,7 @@ pub fn check(history: &History) -> Vec<Fault> {
     numbers::check(&index, &mut faults);
     answers::check(&index, &mut faults);
     line::check(&index, &mut faults);
+    guarded::check(&index, &mut faults);
     faults
 }
 

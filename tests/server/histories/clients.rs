@@ -1,8 +1,9 @@
 //! The clients: each does one small piece of work after the other, by chance but from a seed, and
 //! writes down every call.
 
-use super::history::{Action, Answer, Call, MS, Micros, Mode};
+use super::history::{Action, Answer, Call, Kind, MS, Micros, Mode};
 use super::run::Stage;
+use super::way::{Told, Way};
 use crate::support::*;
 use std::thread;
 use std::time::Duration;
@@ -11,6 +12,10 @@ const KEYS: [&str; 3] = ["{h}a", "{h}b", "{h}c"];
 
 /// After this long without an answer a client gives up, and asks again on another connection.
 const PATIENCE: Duration = Duration::from_millis(250);
+
+/// So much later, and so many commands after that, the server has certainly seen that another
+/// connection was closed, and has done what it has to do then: it may leave that to a timer.
+const UNTIL_SEEN: (Duration, usize) = (Duration::from_millis(8), 4);
 
 /// Numbers that look like chance, and are the same for the same seed.
 pub struct Chance(u64);
@@ -48,9 +53,9 @@ impl Chance {
 }
 
 pub struct Worker<'a> {
-    pub stage: &'a Stage,
-    pub chance: Chance,
-    connection: Option<Client>,
+    stage: &'a Stage,
+    chance: Chance,
+    way: Way<'a>,
     calls: Vec<Call>,
 }
 
@@ -59,7 +64,7 @@ impl<'a> Worker<'a> {
         Worker {
             stage,
             chance,
-            connection: None,
+            way: Way::to(stage),
             calls: Vec::new(),
         }
     }
@@ -73,6 +78,9 @@ impl<'a> Worker<'a> {
             if self.stage.is_over() {
                 break;
             }
+            if self.chance.one_in(20) {
+                self.operate();
+            }
             self.piece_of_work(&format!("{name}-{round}"));
         }
         self.calls
@@ -81,6 +89,7 @@ impl<'a> Worker<'a> {
     /// A lock is asked for in some way, used or slept over, and given up in some way.
     fn piece_of_work(&mut self, owner: &str) {
         let keys = self.chance.some_keys();
+        let session = self.chance.one_in(4);
         let ask = Action::Acquire {
             keys: keys.clone(),
             mode: (self.chance).of([
@@ -96,6 +105,7 @@ impl<'a> Worker<'a> {
                 .chance
                 .of([None, Some(5), Some(50), Some(50), Some(200)])
                 .map(|ms| ms * MS),
+            session,
         };
         let mut answer = self.call(owner, &ask);
         for _ in 0..3 {
@@ -104,22 +114,36 @@ impl<'a> Worker<'a> {
             }
             answer = self.call(owner, &ask);
         }
-        if !matches!(answer, Answer::Int(_)) {
+        let Answer::Int(fence) = answer else {
             return self.think(1, 5);
-        }
+        };
         if self.chance.one_in(12) {
             self.upgrade(owner, keys[0]);
         }
         for _ in 0..self.chance.below(5) {
-            self.use_it(owner, &ask, &keys);
+            self.use_it(owner, &ask, &keys, fence);
+        }
+        if session && self.chance.one_in(3) {
+            return self.hang_up(owner, keys);
         }
         if self.chance.one_in(12) {
             return; // It is left to its time.
         }
-        for key in keys {
-            let answer = self.call(owner, &Action::Release { key });
+        self.give_up(owner, keys);
+    }
+
+    fn give_up(&mut self, owner: &str, keys: Vec<&'static str>) {
+        let at_once = self.chance.one_in(2);
+        let parts = if at_once {
+            vec![keys]
+        } else {
+            keys.into_iter().map(|key| vec![key]).collect()
+        };
+        for keys in parts {
+            let release = Action::Release { keys };
+            let answer = self.call(owner, &release);
             if answer == Answer::Unknown || self.chance.one_in(8) {
-                self.call(owner, &Action::Release { key });
+                self.call(owner, &release);
             }
         }
     }
@@ -130,22 +154,85 @@ impl<'a> Worker<'a> {
             mode: Mode::Exclusive,
             ttl: 60 * MS,
             block: Some(20 * MS),
+            session: false,
         };
         self.call(owner, &ask);
     }
 
-    fn use_it(&mut self, owner: &str, ask: &Action, keys: &[&'static str]) {
+    fn use_it(&mut self, owner: &str, ask: &Action, keys: &[&'static str], fence: i64) {
         let key = keys[usize::try_from(self.chance.below(keys.len() as u64)).unwrap()];
-        match self.chance.below(10) {
+        match self.chance.below(13) {
             0..4 => _ = self.call(owner, &Action::Check { key }),
             4..6 => {
                 let ttl = self.chance.of([10, 30, 100]) * MS;
-                self.call(owner, &Action::Renew { key, ttl });
+                let all = self.chance.one_in(2);
+                let keys = if all { keys.to_vec() } else { vec![key] };
+                self.call(owner, &Action::Renew { keys, ttl });
             }
             6 => _ = self.call(owner, ask),
             7 => self.think(15, 70), // Past the end of a short hold.
+            8..11 => {
+                let mark = self.stage.next_number();
+                self.call(owner, &Action::Guard { key, fence, mark });
+            }
             _ => self.think(0, 6),
         }
+    }
+
+    /// The connection goes, and with it what is tied to it.
+    fn hang_up(&mut self, owner: &str, keys: Vec<&'static str>) {
+        let Some((client, connection)) = self.way.leave() else {
+            return; // It is lost already.
+        };
+        let start = self.stage.now();
+        if self.chance.one_in(2) {
+            client.reset();
+        } else {
+            client.close();
+        }
+        let (pause, commands) = UNTIL_SEEN;
+        thread::sleep(pause);
+        let is_seen = self.stage.ends_are_prompt && (0..commands).all(|_| self.server_answers());
+        self.calls.push(Call {
+            owner: owner.to_owned(),
+            action: Action::HangUp { keys: keys.clone() },
+            start,
+            end: self.stage.now(),
+            answer: if is_seen {
+                Answer::Int(1)
+            } else {
+                Answer::Unknown
+            },
+            connection,
+        });
+        for key in keys {
+            self.call(owner, &Action::Check { key });
+        }
+    }
+
+    fn server_answers(&mut self) -> bool {
+        let told = self.way.run(&args!["PING"], PATIENCE);
+        told.and_then(|told| told.answer)
+            .is_some_and(|answer| answer == "PONG")
+    }
+
+    /// What an operator does now and then: he ends whatever holds a lock are there.
+    fn operate(&mut self) {
+        let key = self.chance.of(KEYS);
+        let grace = self.chance.of([0, 0, 5, 30]) * MS;
+        let mut words = args!["LOCK.BREAK", key];
+        if grace > 0 {
+            words.extend(args!["GRACE", grace / MS]);
+        }
+        let Some(told) = self.way.run(&words, PATIENCE) else {
+            return;
+        };
+        let to = match told.answer {
+            Some(Value::Int(_)) => self.stage.now(),
+            Some(_) => return, // It says that nothing was done.
+            None => Micros::MAX,
+        };
+        self.stage.note(Kind::Break { key, grace }, told.start, to);
     }
 
     fn think(&mut self, least: u64, most: u64) {
@@ -155,54 +242,53 @@ impl<'a> Worker<'a> {
     }
 
     fn call(&mut self, owner: &str, action: &Action) -> Answer {
-        let Some(mut connection) = self.connection.take().or_else(|| self.connect()) else {
-            // Nothing was sent, so there is nothing to write down.
-            self.think(2, 10);
-            return Answer::Unknown;
-        };
+        let words = words(owner, action);
         let waits = match action {
             Action::Acquire { block, .. } => block.unwrap_or(0),
             _ => 0,
         };
-        connection.give_up_after(PATIENCE + Duration::from_micros(waits));
-        let start = self.stage.now();
-        let hangs_up = self
-            .stage
-            .hang_up_one_in
-            .is_some_and(|n| self.chance.one_in(n));
-        let answer = if hangs_up {
-            // It may have gone before the answer comes, or before the wait has begun.
-            connection.send(&words(owner, action));
-            self.think(0, 3);
-            connection.reset();
-            Answer::Unknown
+        let patience = PATIENCE + Duration::from_micros(waits);
+        let hangs_up = (self.stage.hang_up_one_in).is_some_and(|n| self.chance.one_in(n));
+        let told = if hangs_up {
+            let pause = Duration::from_millis(self.chance.below(4));
+            self.way.send_and_vanish(&words, || thread::sleep(pause))
         } else {
-            match connection.try_run(&words(owner, action)) {
-                Ok(value) => {
-                    self.connection = Some(connection);
-                    answer_of(&value)
-                }
-                Err(_) => Answer::Unknown,
-            }
+            self.way.run(&words, patience)
         };
+        let Some(Told {
+            start,
+            connection,
+            answer,
+        }) = told
+        else {
+            // Nothing was sent, so there is nothing to write down.
+            self.think(2, 10);
+            return Answer::Unknown;
+        };
+        let answer = answer
+            .as_ref()
+            .map_or(Answer::Unknown, |value| answer_of(action, value));
+        self.stage.count(action, answer);
         self.calls.push(Call {
             owner: owner.to_owned(),
             action: action.clone(),
             start,
             end: self.stage.now(),
             answer,
+            connection,
         });
         answer
-    }
-
-    fn connect(&self) -> Option<Client> {
-        Client::try_connect(self.stage.address()).ok()
     }
 }
 
 /// What the watcher asks about.
 pub fn locks() -> impl Iterator<Item = &'static str> {
     KEYS.into_iter()
+}
+
+/// Where the guarded writes of a lock go.
+pub fn journal(key: &str) -> String {
+    format!("{key}:written")
 }
 
 fn words(owner: &str, action: &Action) -> Command {
@@ -213,11 +299,9 @@ fn words(owner: &str, action: &Action) -> Command {
             mode,
             ttl,
             block,
+            session,
         } => {
-            let mut words = match keys.as_slice() {
-                [key] => args!["LOCK.ACQUIRE", key],
-                keys => counted("LOCK.MACQUIRE", keys),
-            };
+            let mut words = one_or_more("LOCK.ACQUIRE", "LOCK.MACQUIRE", keys);
             words.extend(args![owner, ms(ttl)]);
             if let Some(block) = block {
                 words.extend(args!["BLOCK", ms(block)]);
@@ -227,20 +311,46 @@ fn words(owner: &str, action: &Action) -> Command {
                 Mode::Shared => words.extend(args!["SHARED"]),
                 Mode::Limit(limit) => words.extend(args!["LIMIT", limit]),
             }
+            if *session {
+                words.extend(args!["SESSION"]);
+            }
             words
         }
-        Action::Release { key } => args!["LOCK.RELEASE", key, owner],
-        Action::Renew { key, ttl } => args!["LOCK.RENEW", key, owner, ms(ttl)],
+        Action::Release { keys } => {
+            let mut words = one_or_more("LOCK.RELEASE", "LOCK.MRELEASE", keys);
+            words.extend(args![owner]);
+            words
+        }
+        Action::Renew { keys, ttl } => {
+            let mut words = one_or_more("LOCK.RENEW", "LOCK.MRENEW", keys);
+            words.extend(args![owner, ms(ttl)]);
+            words
+        }
         Action::Check { key } => args!["LOCK.CHECK", key, owner],
+        Action::Guard { key, fence, mark } => {
+            let written = format!("{owner} {fence} {mark}");
+            args!["LOCK.GUARD", key, owner, "RPUSH", journal(key), written]
+        }
+        Action::HangUp { .. } => unreachable!("no command"),
     }
 }
 
-fn answer_of(value: &Value) -> Answer {
+fn one_or_more(one: &str, more: &str, keys: &[&str]) -> Command {
+    match keys {
+        [key] => args![one, key],
+        keys => counted(more, keys),
+    }
+}
+
+fn answer_of(action: &Action, value: &Value) -> Answer {
     match value {
         Value::Int(number) => Answer::Int(*number),
         value if value.is_nil() => Answer::Nil,
         // Sent away from a wait: whether the lock had been granted meanwhile is not said.
         value if value.is_error("UNBLOCKED") => Answer::Unknown,
+        value if value.is_error("NOTOWNER") && matches!(action, Action::Guard { .. }) => {
+            Answer::Int(0)
+        }
         Value::Error(_) => Answer::Refused,
         other => panic!("no answer of a lock: {other:?}"),
     }

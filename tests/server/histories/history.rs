@@ -20,16 +20,31 @@ pub enum Action {
         mode: Mode,
         ttl: Micros,
         block: Option<Micros>,
+        session: bool,
     },
+    /// LOCK.RELEASE of one key, LOCK.MRELEASE of more.
     Release {
-        key: &'static str,
+        keys: Vec<&'static str>,
     },
+    /// LOCK.RENEW of one key, LOCK.MRENEW of more.
     Renew {
-        key: &'static str,
+        keys: Vec<&'static str>,
         ttl: Micros,
     },
     Check {
         key: &'static str,
+    },
+    /// LOCK.GUARD of a write that leaves this mark and the number of the hold that the client
+    /// believes to have. It is answered with an integer above 0; 0 stands for NOTOWNER.
+    Guard {
+        key: &'static str,
+        fence: i64,
+        mark: u64,
+    },
+    /// The client closes the connection by which it holds these locks with SESSION. It is answered
+    /// once the server has certainly seen that.
+    HangUp {
+        keys: Vec<&'static str>,
     },
 }
 
@@ -50,16 +65,23 @@ pub struct Call {
     pub start: Micros,
     pub end: Micros,
     pub answer: Answer,
+    /// By which of the connections.
+    pub connection: u64,
 }
 
 impl Call {
     pub fn keys(&self) -> &[&'static str] {
         match &self.action {
-            Action::Acquire { keys, .. } => keys,
-            Action::Release { key } | Action::Renew { key, .. } | Action::Check { key } => {
-                std::slice::from_ref(key)
-            }
+            Action::Acquire { keys, .. }
+            | Action::Release { keys }
+            | Action::Renew { keys, .. }
+            | Action::HangUp { keys } => keys,
+            Action::Check { key } | Action::Guard { key, .. } => std::slice::from_ref(key),
         }
+    }
+
+    pub fn is_acquire(&self) -> bool {
+        matches!(self.action, Action::Acquire { .. })
     }
 
     /// Whether it was certainly over at this time: what has no answer may be done late.
@@ -75,21 +97,30 @@ impl Call {
         }
     }
 
-    /// Whether this tells that the owner held the lock at some time between start and end.
+    /// Whether this tells that the owner held each of its locks at some time between start and end.
     pub fn tells_of_a_hold(&self) -> bool {
         match (&self.action, self.answer) {
-            (Action::Release { .. } | Action::Renew { .. }, Answer::Int(number)) => number == 1,
-            (_, answer) => matches!(answer, Answer::Int(_)),
+            (Action::Acquire { .. } | Action::Check { .. }, Answer::Int(_)) => true,
+            (Action::Release { keys }, Answer::Int(number)) => number == count(keys),
+            (Action::Renew { .. } | Action::Guard { .. }, Answer::Int(number)) => number > 0,
+            _ => false,
         }
     }
 
-    /// Whether this tells that the owner did not hold the lock at some time in between.
+    /// Whether this tells that the owner held none of its locks at some time in between. (Or, if it
+    /// is a renewal, that an operator is ending the hold.)
     pub fn tells_of_no_hold(&self) -> bool {
         match (&self.action, self.answer) {
-            (Action::Release { .. } | Action::Renew { .. }, answer) => answer == Answer::Int(0),
-            (_, answer) => answer == Answer::Nil,
+            (Action::Check { .. }, answer) => answer == Answer::Nil,
+            (Action::Release { .. } | Action::Guard { .. }, answer) => answer == Answer::Int(0),
+            (Action::Renew { keys, .. }, answer) => keys.len() == 1 && answer == Answer::Int(0),
+            _ => false,
         }
     }
+}
+
+pub fn count<T>(items: &[T]) -> i64 {
+    items.len().try_into().unwrap()
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -100,6 +131,11 @@ pub enum Kind {
     Failover,
     /// Holds stay, but which number belongs to which is forgotten: a restart, a reload.
     Forgotten,
+    /// The same, and holds last longer by as much as their way to another server took.
+    Moved,
+    /// An operator ends the holds of one lock, after so much longer at most. One whose answer is
+    /// lost is never over.
+    Break { key: &'static str, grace: Micros },
 }
 
 /// What the checker is told of, because the contract promises less there.
@@ -110,17 +146,45 @@ pub struct Event {
     pub to: Micros,
 }
 
+impl Event {
+    pub fn concerns(&self, lock: &str) -> bool {
+        !matches!(self.kind, Kind::Break { key, .. } if key != lock)
+    }
+
+    /// Whether the numbers, and which hold is tied to which connection, may be forgotten by this.
+    pub fn forgets(&self) -> bool {
+        !matches!(self.kind, Kind::Break { .. })
+    }
+
+    /// Whether any of it may have been between these two moments.
+    pub fn is_within(&self, start: Micros, end: Micros) -> bool {
+        self.to > start && self.from < end
+    }
+}
+
 /// Who waited in the line of a lock, as LOCK.INFO showed it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Seen {
     pub key: &'static str,
     pub waiting: Vec<String>,
+    pub start: Micros,
     pub end: Micros,
 }
 
-#[derive(Clone, Debug, Default)]
+/// What a guarded write has left on the server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Written {
+    pub key: &'static str,
+    pub owner: String,
+    pub fence: i64,
+    pub mark: u64,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct History {
     pub calls: Vec<Call>,
     pub events: Vec<Event>,
     pub seen: Vec<Seen>,
+    /// In the order in which it was written.
+    pub written: Vec<Written>,
 }

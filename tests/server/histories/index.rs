@@ -1,8 +1,9 @@
 //! A history in the order in which the rules ask for it.
 
-use super::history::{Answer, Call, History, Micros};
+use super::history::{Action, Answer, Call, History, Micros};
 use super::life::{Hold, Life};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// One fencing number and the time in which it was given.
 #[derive(Clone, Debug)]
@@ -25,6 +26,7 @@ pub struct Index<'a> {
 
 impl<'a> Index<'a> {
     pub fn of(history: &'a History) -> Index<'a> {
+        let alive = Arc::new(alive(&history.calls));
         let mut lives: BTreeMap<_, Life<'a>> = BTreeMap::new();
         for call in &history.calls {
             // An error says that nothing was done.
@@ -35,7 +37,10 @@ impl<'a> Index<'a> {
                 let life = lives.entry((*key, call.owner.as_str()));
                 let life = life.or_insert_with(|| Life {
                     calls: Vec::new(),
-                    events: &history.events,
+                    events: (history.events.iter())
+                        .filter(|event| event.concerns(key))
+                        .collect(),
+                    alive: Arc::clone(&alive),
                 });
                 life.calls.push(call);
             }
@@ -63,11 +68,25 @@ impl<'a> Index<'a> {
     }
 }
 
+/// When each connection was certainly still there for the last time.
+fn alive(calls: &[Call]) -> BTreeMap<u64, Micros> {
+    let mut alive = BTreeMap::new();
+    for call in calls {
+        // To hang up is answered by another connection.
+        let is_proof = !matches!(call.action, Action::HangUp { .. });
+        if is_proof && call.answer != Answer::Unknown {
+            let last = alive.entry(call.connection).or_insert(call.start);
+            *last = call.start.max(*last);
+        }
+    }
+    alive
+}
+
 fn grants(calls: &[Call]) -> Vec<Grant<'_>> {
     let mut grants: BTreeMap<(&str, i64), Grant<'_>> = BTreeMap::new();
     let mut lost: BTreeMap<&str, Micros> = BTreeMap::new();
     for call in calls {
-        if call.answer == Answer::Unknown {
+        if call.is_acquire() && call.answer == Answer::Unknown {
             let start = lost.entry(&call.owner).or_insert(call.start);
             *start = call.start.min(*start);
         }

@@ -1,7 +1,9 @@
 //! One owner at one lock: when it certainly held it, and whether it can have held it.
 
 use super::history::{Action, Answer, Call, Event, Kind, MS, Micros, Mode};
+use std::collections::BTreeMap;
 use std::ptr;
+use std::sync::Arc;
 
 /// By how much the server's clock may seem to differ: it counts whole milliseconds, and reads its
 /// clock once for each command.
@@ -21,7 +23,10 @@ pub struct Hold {
 
 pub struct Life<'a> {
     pub calls: Vec<&'a Call>,
-    pub events: &'a [Event],
+    /// Those that concern this lock.
+    pub events: Vec<&'a Event>,
+    /// When each connection was certainly still there for the last time.
+    pub alive: Arc<BTreeMap<u64, Micros>>,
 }
 
 impl Life<'_> {
@@ -53,10 +58,11 @@ impl Life<'_> {
                     until = until.min(may_end_it(other).unwrap_or(until));
                 }
             }
-            for event in self.events {
-                if event.kind != Kind::Forgotten && event.to > told.start {
-                    until = until.min(event.from);
-                }
+            for event in &self.events {
+                until = until.min(self.may_cut(event, told).unwrap_or(until));
+            }
+            if let Some(lost) = self.may_lose_its_tie(told) {
+                until = until.min(lost);
             }
             if told.end < until {
                 holds.push(Hold {
@@ -69,6 +75,37 @@ impl Life<'_> {
             }
         }
         holds
+    }
+
+    /// The earliest moment at which this event may end what the call tells of.
+    fn may_cut(&self, event: &Event, told: &Call) -> Option<Micros> {
+        let cuts = match event.kind {
+            Kind::Forgotten | Kind::Moved => false,
+            Kind::Flush | Kind::Failover => event.to > told.start,
+            Kind::Break { .. } => {
+                over_after(event) > told.start && self.may_have_asked_by(event.to)
+            }
+        };
+        let grace = match event.kind {
+            Kind::Break { grace, .. } => grace.saturating_sub(TOLERANCE),
+            _ => 0,
+        };
+        cuts.then(|| event.from.saturating_add(grace))
+    }
+
+    /// What is tied to a connection lasts certainly for as long as that was certainly there.
+    fn may_lose_its_tie(&self, told: &Call) -> Option<Micros> {
+        // The last ACQUIRE decides to which.
+        let counts = |call: &&&Call| !(told.is_acquire() && call.was_over_by(told.start));
+        let asked = self.calls.iter().filter(counts);
+        let tied =
+            asked.filter(|call| matches!(call.action, Action::Acquire { session: true, .. }));
+        tied.map(|call| self.alive.get(&call.connection).copied().unwrap_or(0))
+            .min()
+    }
+
+    fn may_have_asked_by(&self, time: Micros) -> bool {
+        (self.calls.iter()).any(|call| call.is_acquire() && call.start < time)
     }
 
     /// Whether a hold that this call tells of is exclusive.
@@ -101,6 +138,19 @@ impl Life<'_> {
         })
     }
 
+    /// Whether the call tells that its owner did not hold this lock.
+    pub fn tells_of_no_hold(&self, call: &Call) -> bool {
+        let is_renewal = matches!(call.action, Action::Renew { .. });
+        call.tells_of_no_hold() && !(is_renewal && self.may_be_breaking(call))
+    }
+
+    /// Whether an operator's BREAK may be letting the hold run out: nothing prolongs it then.
+    pub fn may_be_breaking(&self, call: &Call) -> bool {
+        let is_break = |event: &Event| matches!(event.kind, Kind::Break { .. });
+        (self.events.iter())
+            .any(|event| is_break(event) && event.from < call.end && over_after(event) > call.start)
+    }
+
     /// The calls that may have been done before this one.
     fn others(&self, call: &Call) -> impl Iterator<Item = &Call> {
         self.calls
@@ -123,7 +173,9 @@ impl Life<'_> {
         let latest = heeded.filter_map(|other| match other.action {
             Action::Acquire { ttl, .. } | Action::Renew { ttl, .. } => match other.answer {
                 Answer::Unknown => Some(Micros::MAX),
-                _ if other.tells_of_a_hold() => Some(other.end + ttl + TOLERANCE),
+                _ if other.tells_of_a_hold() => {
+                    Some(other.end + ttl + TOLERANCE + self.on_the_way_between(other, call))
+                }
                 _ => None,
             },
             _ => None,
@@ -131,31 +183,81 @@ impl Life<'_> {
         latest.max().unwrap_or(0)
     }
 
+    /// For how long the hold was on its way to another server, where its deadline stood still.
+    fn on_the_way_between(&self, first: &Call, second: &Call) -> Micros {
+        (self.events.iter())
+            .filter(|event| event.kind == Kind::Moved && event.is_within(first.start, second.end))
+            .map(|event| event.to - event.from)
+            .sum()
+    }
+
     /// Whether a server that took over in between may have missed the end of this hold.
     fn may_be_undone(&self, grant: &Call, call: &Call) -> bool {
-        self.events.iter().any(|event| {
-            event.kind == Kind::Failover && event.to > grant.start && event.from < call.end
-        })
+        (self.events.iter())
+            .any(|event| event.kind == Kind::Failover && event.is_within(grant.start, call.end))
     }
 
     fn is_ended_between(&self, grant: &Call, call: &Call) -> bool {
         let by_a_call = self.others(call).any(|other| {
-            let ends = matches!(other.action, Action::Release { .. }) || other.tells_of_no_hold();
-            let is_acquire = matches!(other.action, Action::Acquire { .. });
-            ends && !is_acquire && other.start >= grant.end && other.was_over_by(call.start)
+            let ends = match other.action {
+                Action::Release { .. } => true,
+                Action::HangUp { .. } => self.is_tied_until(other),
+                _ => self.tells_of_no_hold(other),
+            };
+            ends && other.start >= grant.end && other.was_over_by(call.start)
         });
         by_a_call
-            || self.events.iter().any(|event| {
-                event.kind == Kind::Flush && event.from >= grant.end && event.to <= call.start
+            || self.events.iter().any(|event| match event.kind {
+                Kind::Flush => event.from >= grant.end && event.to <= call.start,
+                // Asked for again in its last moments, a hold is the same.
+                Kind::Break { grace, .. } => {
+                    event.from >= self.first_end(grant)
+                        && over_after(event) <= call.start
+                        && (grace == 0 || !self.is_forgotten_within(event.from, call.start))
+                }
+                Kind::Failover | Kind::Forgotten | Kind::Moved => false,
             })
+    }
+
+    /// Whether the owner has certainly asked by that connection alone, and always with SESSION.
+    fn is_tied_until(&self, hang_up: &Call) -> bool {
+        let mut first = Micros::MAX;
+        let all_tied = self
+            .others(hang_up)
+            .filter(|call| call.is_acquire())
+            .all(|call| {
+                first = first.min(call.start);
+                matches!(call.action, Action::Acquire { session: true, .. })
+                    && call.connection == hang_up.connection
+            });
+        all_tied && !self.is_forgotten_within(first, hang_up.end)
+    }
+
+    /// When the owner had first heard of what this call tells of.
+    fn first_end(&self, grant: &Call) -> Micros {
+        let same = self
+            .calls
+            .iter()
+            .filter(|call| call.fence() == grant.fence());
+        same.map(|call| call.end).min().unwrap_or(grant.end)
     }
 
     /// Whether the numbers may have been forgotten between the beginning of one and the end of
     /// the other call.
     pub fn is_forgotten_between(&self, first: &Call, second: &Call) -> bool {
-        self.events
-            .iter()
-            .any(|event| event.to > first.start && event.from < second.end)
+        self.is_forgotten_within(first.start, second.end)
+    }
+
+    fn is_forgotten_within(&self, start: Micros, end: Micros) -> bool {
+        (self.events.iter()).any(|event| event.forgets() && event.is_within(start, end))
+    }
+}
+
+/// From when on nothing is left of what this event lets end.
+fn over_after(event: &Event) -> Micros {
+    match event.kind {
+        Kind::Break { grace, .. } if grace > 0 => event.to.saturating_add(grace + TOLERANCE),
+        _ => event.to,
     }
 }
 
@@ -172,9 +274,9 @@ fn promised(call: &Call) -> Option<Micros> {
 /// The earliest moment at which this call of the owner may end its hold.
 fn may_end_it(call: &Call) -> Option<Micros> {
     match call.action {
-        Action::Release { .. } => Some(call.start),
+        Action::Release { .. } | Action::HangUp { .. } => Some(call.start),
         // A renewal may shorten.
         Action::Renew { ttl, .. } => Some((call.start + ttl).saturating_sub(TOLERANCE)),
-        Action::Acquire { .. } | Action::Check { .. } => None,
+        Action::Acquire { .. } | Action::Check { .. } | Action::Guard { .. } => None,
     }
 }

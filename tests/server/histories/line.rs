@@ -1,7 +1,7 @@
 //! Whoever was seen waiting is served before those who came later.
 
 use super::checker::{Fault, fault};
-use super::history::{Action, Answer, Call, Micros};
+use super::history::{Action, Answer, Call, Event, Kind, Micros, Seen};
 use super::index::{Grant, Index};
 use super::life::TOLERANCE;
 use std::collections::BTreeMap;
@@ -61,17 +61,27 @@ fn asked_once<'a>(index: &Index<'a>, key: &'static str, owner: &str) -> Option<&
     asked.all(later).then_some(*first)
 }
 
-/// Those who were seen in the line of this lock, and when first.
+/// Those who were seen in the line of this lock, and when first. Where the lock moves to another
+/// server there is another line: who waits in the old one until it is sent on has no place in that.
 fn waiters<'a>(index: &Index<'a>, key: &'static str) -> Vec<(&'a Call, Micros)> {
-    let mut first: BTreeMap<&str, Micros> = BTreeMap::new();
+    let mut looks: BTreeMap<&str, Vec<&Seen>> = BTreeMap::new();
     for seen in index.history.seen.iter().filter(|seen| seen.key == key) {
         for owner in &seen.waiting {
-            let time = first.entry(owner).or_insert(seen.end);
-            *time = seen.end.min(*time);
+            looks.entry(owner).or_default().push(seen);
         }
     }
-    (first.into_iter())
-        .filter_map(|(owner, seen)| Some((asked_once(index, key, owner)?, seen)))
+    (looks.into_iter())
+        .filter_map(|(owner, looks)| {
+            let call = asked_once(index, key, owner)?;
+            let is_its_place = |seen: &&&Seen| {
+                let moves = |event: &&Event| event.kind == Kind::Moved;
+                let mut moves = index.history.events.iter().filter(moves);
+                seen.start >= call.start
+                    && !moves.any(|event| event.is_within(seen.start, call.end))
+            };
+            let looks = looks.iter().filter(is_its_place);
+            Some((call, looks.map(|seen| seen.end).min()?))
+        })
         .filter(|(call, seen)| *seen < call.end)
         .collect()
 }

@@ -1,7 +1,7 @@
 //! The checker itself: it finds each fault that is planted, and accepts what a lock may do.
 
 use super::checker::{Rule, check};
-use super::history::{Action, Answer, Call, Event, History, Kind, MS, Micros, Mode, Seen};
+use super::history::{Action, Answer, Call, Event, History, Kind, MS, Micros, Mode, Seen, Written};
 use std::collections::BTreeSet;
 
 /// One call from the one to the other millisecond.
@@ -12,6 +12,7 @@ fn call(owner: &str, action: Action, time: (Micros, Micros), answer: Answer) -> 
         start: time.0 * MS,
         end: time.1 * MS,
         answer,
+        connection: 1,
     }
 }
 
@@ -21,6 +22,7 @@ fn ask(mode: Mode, ttl: Micros) -> Action {
         mode,
         ttl: ttl * MS,
         block: None,
+        session: false,
     }
 }
 
@@ -30,15 +32,19 @@ fn wait(block: Micros, ttl: Micros) -> Action {
         mode: Mode::Exclusive,
         ttl: ttl * MS,
         block: Some(block * MS),
+        session: false,
     }
 }
 
-const RELEASE: Action = Action::Release { key: "k" };
+fn release() -> Action {
+    Action::Release { keys: vec!["k"] }
+}
+
 const CHECK: Action = Action::Check { key: "k" };
 
 fn renew(ttl: Micros) -> Action {
     Action::Renew {
-        key: "k",
+        keys: vec!["k"],
         ttl: ttl * MS,
     }
 }
@@ -62,6 +68,7 @@ fn seen(owner: &str, end: Micros) -> Seen {
     Seen {
         key: "k",
         waiting: vec![owner.to_owned()],
+        start: end * MS - 1,
         end: end * MS,
     }
 }
@@ -156,6 +163,7 @@ fn one_key_of_several_that_is_held_is_refused() {
         mode: Exclusive,
         ttl: 100 * MS,
         block: None,
+        session: false,
     };
     assert_breaks(
         Rule::Alone,
@@ -215,7 +223,7 @@ fn a_number_for_two_owners_is_refused() {
 #[test]
 fn a_number_given_again_after_the_hold_has_ended_is_refused() {
     for end in [
-        call("a", RELEASE, (2, 3), Int(1)),
+        call("a", release(), (2, 3), Int(1)),
         call("a", renew(200), (20, 21), Int(0)),
         call("a", CHECK, (20, 21), Nil),
         // Nothing but the time ended it.
@@ -236,7 +244,7 @@ fn a_lost_place_in_the_line_is_refused() {
         call("a", ask(Exclusive, 100), (0, 1), Int(1)),
         call("b", wait(200, 100), (2, 70), Int(3)),
         call("c", wait(200, 1), (10, 60), Int(2)),
-        call("a", RELEASE, (50, 51), Int(1)),
+        call("a", release(), (50, 51), Int(1)),
     ]);
     history.calls.sort_by_key(|call| call.start);
     assert_good(&history);
@@ -245,12 +253,31 @@ fn a_lost_place_in_the_line_is_refused() {
 }
 
 #[test]
+fn a_place_in_the_line_of_another_server_is_none_here() {
+    let mut history = of(vec![
+        call("a", ask(Exclusive, 100), (0, 1), Int(1)),
+        // It was seen waiting where the lock was before, and was sent here.
+        call("b", wait(200, 100), (12, 70), Int(3)),
+        call("c", wait(200, 1), (20, 60), Int(2)),
+        call("a", release(), (50, 51), Int(1)),
+    ]);
+    history.calls.sort_by_key(|call| call.start);
+    history.seen.push(seen("b", 9));
+    assert_good(&history);
+    // It still waits there when the lock is here.
+    history.seen.push(seen("b", 14));
+    assert_breaks(Rule::Line, &history);
+    history.events.push(event(Kind::Moved, (13, 20)));
+    assert_good(&history);
+}
+
+#[test]
 fn a_waiter_that_gets_nothing_while_a_later_one_is_served_is_refused() {
     let mut history = of(vec![
         call("a", ask(Exclusive, 100), (0, 1), Int(1)),
         call("b", wait(100, 100), (2, 102), Nil),
         call("c", wait(200, 1), (10, 60), Int(2)),
-        call("a", RELEASE, (50, 51), Int(1)),
+        call("a", release(), (50, 51), Int(1)),
     ]);
     history.calls.sort_by_key(|call| call.start);
     history.seen.push(seen("b", 5));
@@ -281,7 +308,7 @@ fn a_renewal_that_revives_a_lost_hold_is_refused() {
 #[test]
 fn a_release_of_a_hold_that_is_gone_is_refused() {
     for end in [
-        call("a", RELEASE, (10, 11), Int(1)),
+        call("a", release(), (10, 11), Int(1)),
         call("a", renew(5), (10, 11), Int(1)),
     ] {
         assert_breaks(
@@ -289,7 +316,7 @@ fn a_release_of_a_hold_that_is_gone_is_refused() {
             &of(vec![
                 call("a", ask(Exclusive, 100), (0, 1), Int(1)),
                 end,
-                call("a", RELEASE, (50, 51), Int(1)),
+                call("a", release(), (50, 51), Int(1)),
             ]),
         );
     }
@@ -299,7 +326,7 @@ fn a_release_of_a_hold_that_is_gone_is_refused() {
 fn a_release_of_a_hold_that_a_flush_took_is_refused() {
     let mut history = of(vec![
         call("a", ask(Exclusive, 100), (0, 1), Int(1)),
-        call("a", RELEASE, (50, 51), Int(1)),
+        call("a", release(), (50, 51), Int(1)),
     ]);
     assert_good(&history);
     history.events.push(event(Kind::Flush, (20, 21)));
@@ -309,7 +336,7 @@ fn a_release_of_a_hold_that_a_flush_took_is_refused() {
 #[test]
 fn a_hold_that_vanished_is_refused() {
     for answer in [
-        call("a", RELEASE, (50, 51), Int(0)),
+        call("a", release(), (50, 51), Int(0)),
         call("a", renew(100), (50, 51), Int(0)),
         call("a", CHECK, (50, 51), Nil),
     ] {
@@ -362,8 +389,8 @@ fn one_after_the_other_is_good() {
         call("a", ask(Exclusive, 100), (5, 6), Int(1)),
         call("a", renew(50), (7, 8), Int(1)),
         call("a", CHECK, (9, 10), Int(47)),
-        call("a", RELEASE, (30, 31), Int(1)),
-        call("a", RELEASE, (32, 33), Int(0)),
+        call("a", release(), (30, 31), Int(1)),
+        call("a", release(), (32, 33), Int(0)),
         call("a", ask(Exclusive, 10), (60, 61), Int(3)),
         call("a", renew(10), (80, 81), Int(0)),
         call("a", ask(Exclusive, 10), (90, 91), Int(4)),
@@ -395,12 +422,12 @@ fn a_limit_is_asked_of_those_who_come_and_not_of_those_who_are_there() {
 
 #[test]
 fn what_is_unknown_is_not_held_against_the_lock() {
-    // The first RELEASE has no answer: it was done, or it was not, or it is done at any time.
+    // The first release() has no answer: it was done, or it was not, or it is done at any time.
     for answer in [Int(0), Int(1)] {
         assert_good(&of(vec![
             call("a", ask(Exclusive, 100), (0, 1), Int(1)),
-            call("a", RELEASE, (10, 11), Unknown),
-            call("a", RELEASE, (20, 21), answer),
+            call("a", release(), (10, 11), Unknown),
+            call("a", release(), (20, 21), answer),
             call("b", ask(Exclusive, 10), (30, 31), Int(2)),
         ]));
     }
@@ -408,7 +435,7 @@ fn what_is_unknown_is_not_held_against_the_lock() {
     for answer in [Int(0), Int(1)] {
         assert_good(&of(vec![
             call("a", ask(Exclusive, 100), (0, 1), Unknown),
-            call("a", RELEASE, (20, 21), answer),
+            call("a", release(), (20, 21), answer),
         ]));
     }
     // It may have given the number that a later one is answered with.
@@ -437,15 +464,15 @@ fn a_failover_may_lose_grants_and_releases() {
         call("c", ask(Shared, 100), (2, 3), Nil),
         call("b", ask(Exclusive, 100), (31, 32), Int(2)),
         call("a", CHECK, (33, 34), Nil),
-        call("b", RELEASE, (35, 36), Int(1)),
+        call("b", release(), (35, 36), Int(1)),
     ]);
     history.events.push(event(Kind::Failover, (20, 30)));
     assert_good(&history);
     // What the old server was told, the new one may not know.
     let mut history = of(vec![
         call("a", ask(Exclusive, 100), (0, 1), Int(1)),
-        call("a", RELEASE, (2, 3), Int(1)),
-        call("a", RELEASE, (40, 41), Int(1)),
+        call("a", release(), (2, 3), Int(1)),
+        call("a", release(), (40, 41), Int(1)),
     ]);
     history.events.push(event(Kind::Failover, (20, 30)));
     assert_good(&history);
@@ -459,4 +486,363 @@ fn two_holders_after_a_failover_are_refused() {
     ]);
     history.events.push(event(Kind::Failover, (20, 30)));
     assert_breaks(Rule::Alone, &history);
+}
+
+fn session(ttl: Micros) -> Action {
+    Action::Acquire {
+        keys: vec!["k"],
+        mode: Exclusive,
+        ttl: ttl * MS,
+        block: None,
+        session: true,
+    }
+}
+
+fn hang_up() -> Action {
+    Action::HangUp { keys: vec!["k"] }
+}
+
+/// The same by another connection.
+fn by(connection: u64, call: Call) -> Call {
+    Call { connection, ..call }
+}
+
+#[test]
+fn a_session_that_outlives_its_connection_is_refused() {
+    for after in [
+        call("a", CHECK, (20, 21), Int(79)),
+        call("a", release(), (20, 21), Int(1)),
+        call("a", renew(100), (20, 21), Int(1)),
+        call("a", guard(7), (20, 21), Int(1)),
+    ] {
+        let mut history = of(vec![
+            call("a", session(100), (0, 1), Int(1)),
+            call("a", hang_up(), (5, 15), Int(1)),
+            by(2, after.clone()),
+        ]);
+        if matches!(after.action, Action::Guard { .. }) {
+            history.written = vec![written("a", 1, 7)];
+        }
+        assert_breaks(Rule::GoneIsGone, &history);
+        // Nobody knows yet whether the server has seen the end.
+        history.calls[1].answer = Unknown;
+        assert_good(&history);
+    }
+}
+
+#[test]
+fn a_hold_without_a_session_outlives_its_connection() {
+    let good = |calls| assert_good(&of(calls));
+    let check = || by(2, call("a", CHECK, (20, 21), Int(79)));
+    let hung_up = || call("a", hang_up(), (5, 15), Int(1));
+    good(vec![
+        call("a", ask(Exclusive, 100), (0, 1), Int(1)),
+        hung_up(),
+        check(),
+    ]);
+    // The last ACQUIRE counts, and it came by another connection, or without SESSION.
+    for again in [
+        by(2, call("a", session(100), (2, 3), Int(1))),
+        call("a", ask(Exclusive, 100), (2, 3), Int(1)),
+    ] {
+        let first = call("a", session(100), (0, 1), Int(1));
+        good(vec![first, again, hung_up(), check()]);
+    }
+    // The tie is forgotten.
+    let mut history = of(vec![
+        call("a", session(100), (0, 1), Int(1)),
+        hung_up(),
+        check(),
+    ]);
+    history.events.push(event(Kind::Forgotten, (2, 4)));
+    assert_good(&history);
+}
+
+#[test]
+fn a_session_is_certain_only_while_its_connection_is() {
+    let next = || by(2, call("b", ask(Exclusive, 100), (20, 21), Int(2)));
+    let calls = |last| {
+        let check = call("a", CHECK, last, Int(70));
+        of(vec![call("a", session(100), (0, 1), Int(1)), check, next()])
+    };
+    // Killed after the first answer it may be over; and it was there at the second one.
+    assert_good(&calls((5, 6)));
+    assert_breaks(Rule::Alone, &calls((25, 26)));
+}
+
+fn broken(grace: Micros, time: (Micros, Micros)) -> Event {
+    let grace = grace * MS;
+    event(Kind::Break { key: "k", grace }, time)
+}
+
+#[test]
+fn a_hold_that_an_operator_has_ended_and_that_goes_on_is_refused() {
+    for (grace, check) in [(0, (20, 21)), (20, (40, 41))] {
+        let mut history = of(vec![
+            call("a", ask(Exclusive, 100), (0, 1), Int(1)),
+            call("a", CHECK, check, Int(50)),
+        ]);
+        history.events.push(broken(grace, (10, 11)));
+        assert_breaks(Rule::GoneIsGone, &history);
+        // Another lock's end is nothing to it.
+        history.events[0].kind = Kind::Break { key: "j", grace };
+        assert_good(&history);
+    }
+}
+
+#[test]
+fn a_hold_that_an_operator_lets_run_out_lasts_its_grace_and_no_longer() {
+    let of_both = |time: (Micros, Micros)| {
+        let mut history = of(vec![
+            call("a", ask(Exclusive, 100), (0, 1), Int(1)),
+            call("a", CHECK, (20, 21), Int(20)),
+            call("b", ask(Exclusive, 100), time, Int(2)),
+        ]);
+        history.events.push(broken(30, (10, 11)));
+        history
+    };
+    assert_good(&of_both((39, 42)));
+    assert_breaks(Rule::Alone, &of_both((30, 31)));
+}
+
+#[test]
+fn a_broken_hold_that_its_owner_has_made_longer_is_refused() {
+    for longer in [
+        call("a", renew(100), (20, 21), Int(1)),
+        call("a", ask(Exclusive, 100), (20, 21), Int(1)),
+    ] {
+        let mut history = of(vec![
+            call("a", ask(Exclusive, 100), (0, 1), Int(1)),
+            longer,
+            call("a", CHECK, (60, 61), Int(50)),
+        ]);
+        history.events.push(broken(30, (10, 11)));
+        assert_breaks(Rule::GoneIsGone, &history);
+    }
+}
+
+#[test]
+fn a_broken_hold_is_not_renewed_and_is_held_all_the_same() {
+    let mut history = of(vec![
+        call("a", ask(Exclusive, 100), (0, 1), Int(1)),
+        call("a", renew(100), (20, 21), Int(0)),
+        call("a", ask(Exclusive, 100), (22, 23), Int(1)),
+        call("a", CHECK, (24, 25), Int(16)),
+        call("a", release(), (30, 31), Int(1)),
+        call("a", ask(Exclusive, 100), (50, 51), Int(2)),
+        call("a", CHECK, (60, 61), Int(90)),
+    ]);
+    assert!(!check(&history).is_empty());
+    history.events.push(broken(30, (10, 11)));
+    assert_good(&history);
+}
+
+#[test]
+fn a_break_without_an_answer_may_come_at_any_time() {
+    let mut history = of(vec![
+        call("a", ask(Exclusive, 100), (0, 1), Int(1)),
+        call("a", CHECK, (20, 21), Int(79)),
+        call("b", ask(Exclusive, 100), (30, 31), Int(2)),
+        call("a", CHECK, (35, 36), Nil),
+    ]);
+    assert!(!check(&history).is_empty());
+    history.events.push(broken(0, (10, 11)));
+    history.events[0].to = Micros::MAX;
+    assert_good(&history);
+}
+
+fn of_both(action: fn(Vec<&'static str>) -> Action) -> Action {
+    action(vec!["j", "k"])
+}
+
+fn release_both() -> Action {
+    of_both(|keys| Action::Release { keys })
+}
+
+fn renew_both() -> Action {
+    of_both(|keys| Action::Renew {
+        keys,
+        ttl: 100 * MS,
+    })
+}
+
+/// `a` holds both for 100 ms, and then says something.
+fn of_two(last: Call) -> History {
+    let both = of_both(|keys| Action::Acquire {
+        keys,
+        mode: Exclusive,
+        ttl: 100 * MS,
+        block: None,
+        session: false,
+    });
+    of(vec![call("a", both, (0, 1), Int(1)), last])
+}
+
+#[test]
+fn two_that_are_held_are_both_released_and_both_renewed() {
+    for (action, right, wrong) in [(release_both(), 2, 1), (renew_both(), 1, 0)] {
+        let last = |answer| call("a", action.clone(), (10, 11), Int(answer));
+        assert_good(&of_two(last(right)));
+        assert_breaks(Rule::HeldIsHeld, &of_two(last(wrong)));
+    }
+    let mut history = of_two(call("a", release_both(), (10, 11), Int(0)));
+    assert_breaks(Rule::HeldIsHeld, &history);
+    // Nobody knows which of them it was.
+    history.calls[1].answer = Int(1);
+    history.events.push(broken(0, (5, 6)));
+    assert_good(&history);
+}
+
+#[test]
+fn more_than_is_held_is_neither_released_nor_renewed() {
+    let only_one = |action: Action, number| {
+        of(vec![
+            call("a", ask(Exclusive, 100), (0, 1), Int(1)),
+            call("a", action, (10, 11), Int(number)),
+        ])
+    };
+    for (action, right, wrong) in [(release_both(), 1, 2), (renew_both(), 0, 1)] {
+        assert_good(&only_one(action.clone(), right));
+        assert_breaks(Rule::GoneIsGone, &only_one(action, wrong));
+    }
+    let gone = of_two(call("a", release_both(), (200, 201), Int(1)));
+    assert_breaks(Rule::GoneIsGone, &gone);
+}
+
+#[test]
+fn a_release_of_several_ends_each_hold() {
+    let mut history = of_two(call("a", release_both(), (10, 11), Int(2)));
+    history
+        .calls
+        .push(call("b", ask(Exclusive, 100), (12, 13), Int(2)));
+    assert_good(&history);
+    history.calls.push(call("a", CHECK, (14, 15), Int(80)));
+    assert!(
+        check(&history)
+            .iter()
+            .any(|fault| fault.rule == Rule::GoneIsGone)
+    );
+}
+
+fn guard(mark: u64) -> Action {
+    Action::Guard {
+        key: "k",
+        fence: 1,
+        mark,
+    }
+}
+
+fn written(owner: &str, fence: i64, mark: u64) -> Written {
+    Written {
+        key: "k",
+        owner: owner.to_owned(),
+        fence,
+        mark,
+    }
+}
+
+/// `a` holds the lock, and then `b` does, in these ways; all write.
+fn two_writers(modes: [Mode; 2], order: [&str; 3]) -> History {
+    let mut history = of(vec![
+        call("a", ask(modes[0], 40), (0, 1), Int(1)),
+        call("b", ask(modes[1], 40), (60, 61), Int(2)),
+    ]);
+    let all = order.into_iter().zip(1..);
+    history.written = all
+        .map(|(owner, mark)| written(owner, if owner == "a" { 1 } else { 2 }, mark))
+        .collect();
+    history
+}
+
+#[test]
+fn a_guarded_write_that_lands_after_the_next_holder_s_is_refused() {
+    for modes in [
+        [Exclusive, Exclusive],
+        [Shared, Exclusive],
+        [Exclusive, Limit(2)],
+    ] {
+        assert_good(&two_writers(modes, ["a", "a", "b"]));
+        assert_breaks(Rule::GuardedWrite, &two_writers(modes, ["a", "b", "a"]));
+    }
+}
+
+#[test]
+fn those_who_share_write_in_any_order() {
+    assert_good(&two_writers([Shared, Limit(2)], ["a", "b", "a"]));
+}
+
+#[test]
+fn a_guarded_write_by_one_of_two_grants_tells_nothing() {
+    let mut history = two_writers([Exclusive, Exclusive], ["a", "b", "a"]);
+    // `a` may have got the lock again, and does not know it.
+    history
+        .calls
+        .push(call("a", ask(Exclusive, 40), (110, 120), Unknown));
+    assert_good(&history);
+}
+
+#[test]
+fn a_guarded_write_is_there_when_it_was_done_and_not_when_it_was_refused() {
+    let mut history = of(vec![
+        call("a", ask(Exclusive, 100), (0, 1), Int(1)),
+        call("a", guard(7), (10, 11), Int(1)),
+        call("b", guard(8), (12, 13), Int(0)),
+        call("a", guard(9), (14, 15), Unknown),
+    ]);
+    history.written = vec![written("a", 1, 7)];
+    assert_good(&history);
+    history.written.push(written("a", 1, 9));
+    assert_good(&history);
+    history.written.push(written("b", 1, 8));
+    assert_breaks(Rule::GuardedWrite, &history);
+    history.written.clear();
+    assert_breaks(Rule::GuardedWrite, &history);
+    // What was flushed is not there.
+    history.events.push(event(Kind::Flush, (20, 21)));
+    assert_good(&history);
+}
+
+#[test]
+fn a_guarded_write_within_another_s_hold_is_refused() {
+    let mut history = of(vec![
+        call("a", ask(Exclusive, 10), (0, 1), Int(1)),
+        call("b", ask(Exclusive, 100), (20, 21), Int(2)),
+        call("a", guard(7), (30, 31), Int(1)),
+    ]);
+    history.written = vec![written("a", 1, 7)];
+    let rules: BTreeSet<_> = check(&history).iter().map(|fault| fault.rule).collect();
+    assert_eq!(rules, BTreeSet::from([Rule::Alone, Rule::GoneIsGone]));
+    history.calls[2].answer = Int(0);
+    history.written.clear();
+    assert_good(&history);
+}
+
+#[test]
+fn a_guarded_write_that_is_refused_within_its_own_hold_is_refused() {
+    let calls = vec![
+        call("a", ask(Exclusive, 100), (0, 1), Int(1)),
+        call("a", guard(7), (30, 31), Int(0)),
+    ];
+    assert_breaks(Rule::HeldIsHeld, &of(calls));
+}
+
+#[test]
+fn a_hold_lasts_longer_by_as_much_as_its_way_to_another_node_took() {
+    let mut history = of(vec![
+        call("a", ask(Exclusive, 50), (0, 1), Int(1)),
+        call("a", CHECK, (60, 61), Int(5)),
+    ]);
+    assert_breaks(Rule::GoneIsGone, &history);
+    history.events.push(event(Kind::Moved, (20, 40)));
+    assert_good(&history);
+}
+
+#[test]
+fn a_number_that_falls_when_a_lock_moves_to_another_node_is_refused() {
+    let mut history = of(vec![
+        call("a", ask(Exclusive, 10), (0, 1), Int(2)),
+        call("b", ask(Exclusive, 10), (50, 51), Int(1)),
+    ]);
+    history.events.push(event(Kind::Moved, (20, 30)));
+    assert_breaks(Rule::NumbersRise, &history);
 }

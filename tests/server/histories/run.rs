@@ -1,19 +1,24 @@
 //! One run: a server, its clients, somebody who watches the lines, and a bad day.
 
 use super::checker::check;
-use super::clients::{Chance, Worker, locks};
-use super::history::{Answer, Call, Event, History, Kind, MS, Micros, Seen};
+use super::clients::{Chance, Worker, journal, locks};
+use super::history::{Action, Answer, Call, Event, History, Kind, MS, Micros, Seen, Written};
+use super::record;
+use super::way::{Told, Way};
 use crate::support::*;
 use std::env;
+use std::io::{self, Write};
 use std::net::SocketAddr;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
-const SECONDS: u64 = 2;
+const SHORT: Duration = Duration::from_millis(1200);
 /// It decides what the clients choose; what the machine makes of it is never twice the same.
 const SEED: u64 = 20_261_121;
+/// So much longer goes on what has not seen enough, on a machine that does much else.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Where it all happens: the clock, the server of the moment, what the checker is told of.
 pub struct Stage {
@@ -22,18 +27,38 @@ pub struct Stage {
     is_over: AtomicBool,
     address: Mutex<SocketAddr>,
     events: Mutex<Vec<Event>>,
+    numbers: AtomicU64,
+    seen: Counts<AtomicUsize>,
+    enough: Counts<usize>,
     pub hang_up_one_in: Option<u64>,
+    pub ends_are_prompt: bool,
+}
+
+/// What shows that a run was one.
+#[derive(Default)]
+struct Counts<T> {
+    grants: T,
+    unknown: T,
+    refused: T,
 }
 
 impl Stage {
     fn new(address: SocketAddr, plan: &Plan) -> Stage {
         Stage {
             began: Instant::now(),
-            lasts: Duration::from_secs(number("LOCK_SOAK_SECONDS").unwrap_or(SECONDS)),
+            lasts: soak().unwrap_or(SHORT),
             is_over: AtomicBool::new(false),
             address: Mutex::new(address),
             events: Mutex::default(),
+            numbers: AtomicU64::new(0),
+            seen: Counts::default(),
+            enough: Counts {
+                grants: 50,
+                unknown: plan.unknown,
+                refused: plan.refused,
+            },
             hang_up_one_in: plan.hang_up_one_in,
+            ends_are_prompt: plan.ends_are_prompt,
         }
     }
 
@@ -47,7 +72,14 @@ impl Stage {
 
     /// Whether there is time for one more bad moment.
     pub fn goes_on(&self) -> bool {
-        self.began.elapsed() < self.lasts
+        self.goes_on_until(true)
+    }
+
+    /// The same, and as long as the bad day itself has not had enough.
+    pub fn goes_on_until(&self, enough: bool) -> bool {
+        let lasted = self.began.elapsed();
+        lasted < self.lasts
+            || (!(enough && self.missing().is_none()) && lasted < self.lasts + PATIENCE)
     }
 
     /// What the work takes that is done between two bad moments.
@@ -64,6 +96,11 @@ impl Stage {
         *self.address.lock().unwrap() = address;
     }
 
+    /// Never the same.
+    pub fn next_number(&self) -> u64 {
+        self.numbers.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
     /// Does it, and tells the checker when.
     pub fn tell<T>(&self, kind: Kind, act: impl FnOnce() -> T) -> T {
         let from = self.now();
@@ -74,8 +111,40 @@ impl Stage {
 
     /// Tells the checker what has happened since then.
     pub fn tell_since(&self, kind: Kind, from: Micros) {
-        let to = self.now();
+        self.note(kind, from, self.now());
+    }
+
+    pub fn note(&self, kind: Kind, from: Micros, to: Micros) {
         self.events.lock().unwrap().push(Event { kind, from, to });
+    }
+
+    pub fn count(&self, action: &Action, answer: Answer) {
+        let counter = match (action, answer) {
+            (Action::Acquire { .. }, Answer::Int(_)) => &self.seen.grants,
+            (_, Answer::Unknown) => &self.seen.unknown,
+            (_, Answer::Refused) => &self.seen.refused,
+            _ => return,
+        };
+        counter.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// What a run like this should have seen, and has not yet.
+    fn missing(&self) -> Option<String> {
+        let Counts {
+            grants,
+            unknown,
+            refused,
+        } = &self.enough;
+        let all = [
+            ("grants", &self.seen.grants, grants),
+            ("unknown", &self.seen.unknown, unknown),
+            ("refused", &self.seen.refused, refused),
+        ];
+        let counts = all.map(|(name, seen, least)| (name, seen.load(Ordering::Relaxed), *least));
+        let mut missing = counts.iter().filter(|(_, seen, least)| seen < least);
+        missing
+            .next()
+            .map(|(name, seen, least)| format!("{name}: {seen} of {least}"))
     }
 
     /// The clients' time is up, also when the bad day ended in a panic.
@@ -90,6 +159,12 @@ pub struct Plan {
     pub hang_up_one_in: Option<u64>,
     /// Every owner works on two connections at once.
     pub in_pairs: bool,
+    /// Whether the server sees at once that a connection was closed, and may write then.
+    pub ends_are_prompt: bool,
+    /// So many calls at least have no answer, or the run was none.
+    pub unknown: usize,
+    /// So many at least are refused.
+    pub refused: usize,
 }
 
 impl Default for Plan {
@@ -99,42 +174,22 @@ impl Default for Plan {
             clients: 8,
             hang_up_one_in: None,
             in_pairs: false,
+            ends_are_prompt: true,
+            unknown: 0,
+            refused: 0,
         }
-    }
-}
-
-/// What a run was, for those who ask whether it was any.
-pub struct Outcome {
-    pub history: History,
-}
-
-impl Outcome {
-    pub fn count(&self, is_such: impl Fn(&Call) -> bool) -> usize {
-        self.history
-            .calls
-            .iter()
-            .filter(|call| is_such(call))
-            .count()
-    }
-
-    pub fn unknown(&self) -> usize {
-        self.count(|call| call.answer == Answer::Unknown)
-    }
-
-    pub fn refused(&self) -> usize {
-        self.count(|call| call.answer == Answer::Refused)
     }
 }
 
 /// Lets the clients work while `bad_day` goes on, and fails when their history is not a lock's.
 #[track_caller]
-pub fn run(address: SocketAddr, plan: Plan, bad_day: impl FnOnce(&Stage, &mut Chance)) -> Outcome {
-    let seed = number("LOCK_SEED").unwrap_or(SEED);
+pub fn run(address: SocketAddr, plan: Plan, bad_day: impl FnOnce(&Stage, &mut Chance)) -> History {
+    let seed = seed();
     let stage = Stage::new(address, &plan);
     let (calls, seen) = thread::scope(|scope| {
         let workers: Vec<_> = (0..plan.clients)
             .map(|number| {
-                let worker = Worker::new(&stage, Chance::new(seed + number));
+                let worker = Worker::new(&stage, Chance::new(seed.wrapping_add(number)));
                 let name = if plan.in_pairs { number / 2 } else { number };
                 let name = format!("w{name}");
                 // Pairs do not go in step: the round is what the clock says.
@@ -143,7 +198,7 @@ pub fn run(address: SocketAddr, plan: Plan, bad_day: impl FnOnce(&Stage, &mut Ch
             .collect();
         let watcher = scope.spawn(|| watch(&stage));
         let end = End(&stage);
-        bad_day(&stage, &mut Chance::new(seed + plan.clients));
+        bad_day(&stage, &mut Chance::new(seed.wrapping_add(plan.clients)));
         drop(end);
         let calls: Vec<_> = workers
             .into_iter()
@@ -151,27 +206,87 @@ pub fn run(address: SocketAddr, plan: Plan, bad_day: impl FnOnce(&Stage, &mut Ch
             .collect();
         (calls, watcher.join().unwrap())
     });
+    let written = written(&stage);
+    let missing = stage.missing();
     let mut history = History {
         calls,
         events: stage.events.into_inner().unwrap(),
         seen,
+        written,
     };
     history.calls.sort_by_key(|call| call.start);
-    let faults = check(&history);
+    judge(&history, seed);
+    if let Some(missing) = missing {
+        panic!("hardly a run: {missing}");
+    }
+    history
+}
+
+#[track_caller]
+fn judge(history: &History, seed: u64) {
+    let faults = check(history);
     if let Some(fault) = faults.first() {
         panic!(
-            "LOCK_SEED={seed}: {} faults, the first is {:?}: {}\n{}while {:?}",
+            "LOCK_SEED={seed}: {} faults, the first is {:?}: {}\n{}while {:?}\n\
+             the whole history, to be judged again: LOCK_HISTORY={}",
             faults.len(),
             fault.rule,
             fault.words,
-            around(&history, &fault.words),
-            history.events
+            around(history, &fault.words),
+            history.events,
+            record::keep(history, seed).display(),
         );
     }
-    let outcome = Outcome { history };
-    let grants = outcome.count(|call| call.fence().is_some());
-    assert!(grants > 50, "hardly a run: {grants} grants");
-    outcome
+}
+
+/// How long a run shall be, if somebody wants more than the short one.
+pub fn soak() -> Option<Duration> {
+    number("LOCK_SOAK_SECONDS").map(Duration::from_secs)
+}
+
+/// A long run has a new seed each time, and says which: past cargo's capture of the output.
+fn seed() -> u64 {
+    let clock = || {
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+        u64::try_from(now.unwrap().as_micros()).unwrap()
+    };
+    let given = number("LOCK_SEED");
+    let seed = given.unwrap_or_else(|| soak().map_or(SEED, |_| clock()));
+    if soak().is_some() {
+        let current = thread::current();
+        let name = current.name().unwrap_or("a run");
+        let _ = writeln!(io::stderr(), "LOCK_SEED={seed} {name}");
+    }
+    seed
+}
+
+/// What the guarded writes have left, in their order.
+fn written(stage: &Stage) -> Vec<Written> {
+    let mut way = Way::to(stage);
+    let mut read = |key: &'static str| {
+        let words = args!["LRANGE", journal(key), 0, -1];
+        let told = way.run(&words, PATIENCE).and_then(|told| told.answer);
+        let all = told.expect("the server is there at the end");
+        let lines = all
+            .items()
+            .iter()
+            .map(|line| written_line(key, &line.text()));
+        lines.collect::<Vec<_>>()
+    };
+    locks().flat_map(&mut read).collect()
+}
+
+fn written_line(key: &'static str, line: &str) -> Written {
+    let words: Vec<_> = line.split(' ').collect();
+    let [owner, fence, mark] = words.as_slice() else {
+        panic!("no line of ours: {line}");
+    };
+    Written {
+        key,
+        owner: (*owner).to_owned(),
+        fence: fence.parse().unwrap(),
+        mark: mark.parse().unwrap(),
+    }
 }
 
 /// Ends the run also when the bad day panics, or nobody would ever come to the end of the scope.
@@ -207,29 +322,26 @@ fn number(name: &str) -> Option<u64> {
 /// Asks who waits, over and over.
 fn watch(stage: &Stage) -> Vec<Seen> {
     let mut all = Vec::new();
-    let mut connection = None;
+    let mut way = Way::to(stage);
     while !stage.is_over() {
         thread::sleep(Duration::from_millis(2));
-        let open = || Client::try_connect(stage.address()).ok();
-        let Some(mut client): Option<Client> = connection.take().or_else(open) else {
-            continue;
-        };
-        client.give_up_after(Duration::from_millis(300));
-        let answers: Vec<_> = locks()
-            .map_while(|key| Some((key, client.try_run(&["LOCK.INFO", key]).ok()?)))
-            .collect();
-        let is_whole = answers.len() == locks().count();
-        all.extend(
-            answers
-                .iter()
-                .filter_map(|(key, info)| seen(key, info, stage.now())),
-        );
-        connection = is_whole.then_some(client);
+        for key in locks() {
+            let told = way.run(&args!["LOCK.INFO", key], Duration::from_millis(300));
+            let Some(Told {
+                start,
+                answer: Some(info),
+                ..
+            }) = told
+            else {
+                break;
+            };
+            all.extend(seen(key, &info, (start, stage.now())));
+        }
     }
     all
 }
 
-fn seen(key: &'static str, info: &Value, end: Micros) -> Option<Seen> {
+fn seen(key: &'static str, info: &Value, (start, end): (Micros, Micros)) -> Option<Seen> {
     let waiters = info.field("waiters")?.items();
     Some(Seen {
         key,
@@ -237,6 +349,7 @@ fn seen(key: &'static str, info: &Value, end: Micros) -> Option<Seen> {
             .iter()
             .map(|waiter| waiter["owner"].text())
             .collect(),
+        start,
         end,
     })
 }

@@ -1,19 +1,16 @@
 //! Another server, or another module, takes over.
 
+use super::aftermath::assert_all_is_well_at;
 use super::history::Kind;
 use super::run::{Plan, Stage, run};
 use crate::support::*;
 
 #[test]
-#[ignore = "seconds of load and faults: scripts/test --test server -- --ignored histories"]
 fn no_two_hold_a_lock_while_the_module_is_unloaded_and_loaded_again() {
     let server = Server::start();
-    // Redis 8 looks no command up that is its connection's last one: it runs what it has freed.
-    skip_unless!(
-        !server.version().is_at_least((8, 0), (u32::MAX, 0)),
-        "this server crashes when a command of an unloaded module is repeated"
-    );
     let path = server.module_path();
+    // Redis 8 looks no command up that is its connection's last one: it runs what it has freed.
+    let close_first = server.version().is_at_least((8, 0), (u32::MAX, 0));
     let mut loads = 0;
     // So few that there are moments in which nobody waits.
     let plan = Plan {
@@ -22,11 +19,11 @@ fn no_two_hold_a_lock_while_the_module_is_unloaded_and_loaded_again() {
     };
     run(server.address(), plan, |stage, _| {
         let mut client = server.client();
-        while stage.goes_on() {
-            stage.let_work(2);
+        while stage.goes_on_until(loads > 2) {
+            stage.let_work(if close_first { 40 } else { 2 });
             // Refused while anybody waits: it goes through in a quiet moment.
             let before = stage.now();
-            if cmd!(client, "MODULE", "UNLOAD", "lock") == "OK" {
+            if unload(&mut client, close_first) == "OK" {
                 assert_eq!(cmd!(client, "MODULE", "LOAD", path), "OK");
                 stage.tell_since(Kind::Forgotten, before);
                 loads += 1;
@@ -34,12 +31,19 @@ fn no_two_hold_a_lock_while_the_module_is_unloaded_and_loaded_again() {
         }
     });
     assert!(loads > 2, "{loads}");
-    cmd!(server.client(), "FLUSHALL");
-    server.wait_until_unloaded();
+    assert_all_is_well_at(&server);
+}
+
+fn unload(client: &mut Client, close_first: bool) -> Value {
+    let unload = args!["MODULE", "UNLOAD", "lock"];
+    if close_first {
+        let close = args!["CLIENT", "KILL", "TYPE", "normal"];
+        return client.transaction(&[close, unload]).remove(1);
+    }
+    client.run(&unload)
 }
 
 #[test]
-#[ignore = "seconds of load and faults: scripts/test --test server -- --ignored histories"]
 fn no_two_hold_a_lock_while_the_data_are_loaded_anew() {
     let server = Server::start();
     run(server.address(), Plan::default(), |stage, chance| {
@@ -51,8 +55,7 @@ fn no_two_hold_a_lock_while_the_data_are_loaded_anew() {
             });
         }
     });
-    cmd!(server.client(), "FLUSHALL");
-    server.wait_until_unloaded();
+    assert_all_is_well_at(&server);
 }
 
 /// The master dies and its replica is promoted: whatever had not come over is lost.
@@ -65,7 +68,6 @@ fn fail_over(stage: &Stage, master: &Server, replica: &Server) {
 }
 
 #[test]
-#[ignore = "seconds of load and faults: scripts/test --test server -- --ignored histories"]
 fn no_two_hold_a_lock_after_its_replica_has_taken_over() {
     let master = Server::start();
     let replica = master.replica();
@@ -76,13 +78,11 @@ fn no_two_hold_a_lock_after_its_replica_has_taken_over() {
             stage.let_work(50);
         }
     });
-    cmd!(replica.client(), "FLUSHALL");
-    replica.wait_until_unloaded();
+    assert_all_is_well_at(&replica);
 }
 
 /// The restarted master's numbers are far ahead of its clock, and the replica's must be as well.
 #[test]
-#[ignore = "seconds of load and faults: scripts/test --test server -- --ignored histories"]
 fn numbers_rise_when_a_replica_takes_over_within_a_second_of_a_restart() {
     let master = Server::with()
         .config("appendonly yes")
@@ -102,6 +102,26 @@ fn numbers_rise_when_a_replica_takes_over_within_a_second_of_a_restart() {
             stage.let_work(50);
         }
     });
-    cmd!(replica.client(), "FLUSHALL");
-    replica.wait_until_unloaded();
+    assert_all_is_well_at(&replica);
+}
+
+#[test]
+fn no_two_hold_a_lock_after_the_sentinels_have_named_another_master() {
+    let master = Server::start();
+    let replica = master.replica();
+    let sentinels = Sentinels::over(&master);
+    run(master.address(), Plan::default(), |stage, _| {
+        stage.let_work(400);
+        stage.tell(Kind::Failover, || {
+            master.kill_9();
+            sentinels.wait_until_they_name(&replica);
+            replica.wait_for_role(Role::Master);
+            stage.move_to(replica.address());
+        });
+        stage.let_work(400);
+        while stage.goes_on() {
+            stage.let_work(50);
+        }
+    });
+    assert_all_is_well_at(&replica);
 }

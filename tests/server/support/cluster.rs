@@ -158,6 +158,47 @@ impl Cluster {
         self.set_slot_owner(slot, from, to);
     }
 
+    /// All the steps, with all keys that the slot has, while clients go on to use them.
+    #[track_caller]
+    pub fn move_whole_slot(&self, slot: u16, from: usize, to: usize) {
+        self.set_importing(slot, from, to);
+        self.set_migrating(slot, from, to);
+        let mut client = self.client(from);
+        loop {
+            let keys = cmd!(client, "CLUSTER", "GETKEYSINSLOT", slot, 100);
+            if keys.items().is_empty() {
+                break;
+            }
+            for key in keys.items() {
+                // It may have gone meanwhile.
+                let answer = self.migrate_key(&key.text(), from, to);
+                assert!(answer == "OK" || answer == "NOKEY", "{answer:?}");
+            }
+        }
+        self.set_slot_owner(slot, from, to);
+    }
+
+    /// The way of Valkey 9: the servers do it all by themselves. Returns when it is done.
+    #[track_caller]
+    pub fn migrate_slot_as_a_whole(&self, slot: u16, from: usize, to: usize) {
+        let id = self.id_of(to);
+        let range = ["CLUSTER", "MIGRATESLOTS", "SLOTSRANGE"];
+        let answer = cmd!(
+            self.client(from),
+            range[0],
+            range[1],
+            range[2],
+            slot,
+            slot,
+            "NODE",
+            id
+        );
+        assert_eq!(answer, "OK");
+        eventually("the slot has moved", || {
+            owns(self.node(to), slot) && !owns(self.node(from), slot)
+        });
+    }
+
     /// Returns once every node knows every other, and all call the cluster well.
     #[track_caller]
     pub fn wait_until_ok(&self) {

@@ -14,10 +14,11 @@ pub struct Process {
 }
 
 impl Process {
-    pub fn start(program: &Path, config: &Path, log: &Path) -> Process {
+    pub fn start(program: &Path, config: &Path, words: &[&str], log: &Path) -> Process {
         let log = File::options().create(true).append(true).open(log).unwrap();
         let child = Command::new(program)
             .arg(config)
+            .args(words)
             .stdin(Stdio::null())
             .stdout(log.try_clone().unwrap())
             .stderr(log)

@@ -233,7 +233,7 @@ const LOG: &str = "server.log";
 fn start_process(dir: &Path, port: u16) -> Result<Process, String> {
     let log = dir.join(LOG);
     let earlier = read_log(&log).len();
-    let mut process = Process::start(&program::server(), &dir.join(CONFIG), &log);
+    let mut process = Process::start(&program::server(), &dir.join(CONFIG), &[], &log);
     let answers = in_time(|| match process.exit() {
         Some(_) => Some(false),
         None => is_ready(&process, port).then_some(true),

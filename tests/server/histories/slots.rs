@@ -1,0 +1,49 @@
+//! The locks' slot moves from node to node of a cluster, while everybody works on.
+
+use super::aftermath::{assert_all_are_served, assert_nothing_is_left_at};
+use super::clients::locks;
+use super::history::Kind;
+use super::run::{Plan, run};
+use crate::support::*;
+
+#[test]
+fn no_two_hold_a_lock_while_its_slot_moves_back_and_forth() {
+    let cluster = Cluster::start(3);
+    work_while_the_slot_moves(&cluster, Cluster::move_whole_slot);
+}
+
+#[test]
+fn no_two_hold_a_lock_while_its_slot_is_migrated_as_a_whole() {
+    let cluster = Cluster::start(3);
+    skip_unless!(
+        cluster.node(0).version().is_at_least((u32::MAX, 0), (9, 0)),
+        "this server has no CLUSTER MIGRATESLOTS"
+    );
+    work_while_the_slot_moves(&cluster, Cluster::migrate_slot_as_a_whole);
+}
+
+#[track_caller]
+fn work_while_the_slot_moves(cluster: &Cluster, move_it: impl Fn(&Cluster, u16, usize, usize)) {
+    let key = locks().next().unwrap();
+    let slot = cluster.slot_of(key);
+    let plan = Plan {
+        // A slot that is leaving takes no writes but its clients'.
+        ends_are_prompt: false,
+        ..Plan::default()
+    };
+    let mut moves = 0;
+    run(cluster.node_of(key).address(), plan, |stage, chance| {
+        while stage.goes_on_until(moves > 3) {
+            stage.let_work(20 + chance.below(80));
+            let from = cluster.index_of(key);
+            let to = (from + 1 + usize::from(chance.one_in(2))) % 3;
+            stage.tell(Kind::Moved, || move_it(cluster, slot, from, to));
+            moves += 1;
+        }
+    });
+    assert!(moves > 3, "{moves}");
+    assert_all_are_served(cluster.node_of(key).address());
+    for node in cluster.nodes() {
+        assert_nothing_is_left_at(node);
+    }
+}
