@@ -27,4 +27,5 @@ mod record;
 mod run;
 mod slots;
 mod takeovers;
+mod unheard;
 mod way;

@@ -11,7 +11,7 @@ pub fn check(index: &Index<'_>, faults: &mut Vec<Fault>) {
         match call.action {
             Action::Acquire { .. } => {
                 retry(index, life, call, faults);
-                patience(life, call, faults);
+                patience(index, call, faults);
             }
             _ if call.tells_of_a_hold() && !life.may_hold_before(call) => {
                 fault!(faults, GoneIsGone, "{key}: {call:?}");
@@ -118,9 +118,11 @@ fn is_broken(index: &Index<'_>, call: &Call, before: &Call) -> bool {
 }
 
 /// Nil before the time is up is no answer to BLOCK, but for one who wants more of what is ending.
-fn patience(life: &Life<'_>, call: &Call, faults: &mut Vec<Fault>) {
+fn patience(index: &Index<'_>, call: &Call, faults: &mut Vec<Fault>) {
+    let life_at = |key: &&'static str| &index.lives[&(*key, call.owner.as_str())];
+    let mut lives = call.keys().iter().map(life_at);
     if let (Action::Acquire { block, .. }, Answer::Nil) = (&call.action, call.answer)
-        && !life.may_be_breaking(call)
+        && !lives.any(|life| life.may_be_breaking(call))
         && call.end + TOLERANCE < call.start + block.unwrap_or(0)
     {
         fault!(faults, Patience, "{call:?}");

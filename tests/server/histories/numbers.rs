@@ -1,27 +1,40 @@
 //! Fencing numbers rise from grant to grant, and each belongs to one hold.
 
 use super::checker::{Fault, fault};
+use super::history::Kind;
 use super::index::{Grant, Index};
 use std::collections::BTreeMap;
 
 pub fn check(index: &Index<'_>, faults: &mut Vec<Fault>) {
-    they_rise(index, faults);
+    they_rise(index, None, faults);
+    for key in index.holds.keys() {
+        they_rise(index, Some(key), faults);
+    }
     one_owner_each(index, faults);
     one_hold_each(index, faults);
 }
 
-fn they_rise(index: &Index<'_>, faults: &mut Vec<Fault>) {
-    let mut ended: Vec<&Grant<'_>> = index.grants.iter().collect();
+/// Over all locks, or over the grants of one lock. While a slot moves two servers have some of its
+/// locks each: then only what the same lock is granted with has an order.
+fn they_rise(index: &Index<'_>, key: Option<&str>, faults: &mut Vec<Fault>) {
+    let is_meant = |grant: &&Grant<'_>| key.is_none_or(|key| grant.call.keys().contains(&key));
+    let is_moving = |start, end| {
+        let mut events = index.history.events.iter();
+        events.any(|event| event.kind == Kind::Moved && event.is_within(start, end))
+    };
+    let mut ended: Vec<&Grant<'_>> = index.grants.iter().filter(is_meant).collect();
     ended.sort_by_key(|grant| grant.end);
     let mut ended = ended.into_iter().peekable();
     let mut highest: Option<&Grant<'_>> = None;
-    for grant in &index.grants {
+    for grant in index.grants.iter().filter(is_meant) {
         while let Some(earlier) = ended.next_if(|earlier| earlier.end < grant.start) {
             if highest.is_none_or(|highest| highest.fence < earlier.fence) {
                 highest = Some(earlier);
             }
         }
-        if let Some(earlier) = highest.filter(|earlier| earlier.fence > grant.fence) {
+        if let Some(earlier) = highest.filter(|earlier| earlier.fence > grant.fence)
+            && (key.is_some() || !is_moving(earlier.start, grant.end))
+        {
             fault!(faults, NumbersRise, "{grant:?} after {earlier:?}");
         }
     }

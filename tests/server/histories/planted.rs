@@ -846,3 +846,39 @@ fn a_number_that_falls_when_a_lock_moves_to_another_node_is_refused() {
     history.events.push(event(Kind::Moved, (20, 30)));
     assert_breaks(Rule::NumbersRise, &history);
 }
+
+#[test]
+fn while_a_slot_moves_only_the_numbers_of_the_same_lock_have_an_order() {
+    let other = Action::Acquire {
+        keys: vec!["j"],
+        mode: Exclusive,
+        ttl: 10 * MS,
+        block: None,
+        session: false,
+    };
+    let mut history = of(vec![
+        call("a", other, (0, 1), Int(2)),
+        call("b", ask(Exclusive, 10), (50, 51), Int(1)),
+    ]);
+    assert_breaks(Rule::NumbersRise, &history);
+    history.events.push(event(Kind::Moved, (20, 30)));
+    assert_good(&history);
+}
+
+#[test]
+fn who_wants_more_of_what_an_operator_is_ending_is_told_so_at_once() {
+    let both = of_both(|keys| Action::Acquire {
+        keys,
+        mode: Exclusive,
+        ttl: 100 * MS,
+        block: Some(100 * MS),
+        session: false,
+    });
+    let mut history = of(vec![
+        call("a", ask(Shared, 100), (0, 1), Int(1)),
+        call("a", both, (20, 21), Nil),
+    ]);
+    assert_breaks(Rule::Patience, &history);
+    history.events.push(broken(50, (10, 11)));
+    assert_good(&history);
+}

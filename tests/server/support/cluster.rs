@@ -1,10 +1,11 @@
 //! A cluster of real servers, and the steps by which a slot moves. Nodes are named by their index.
 
 use super::client::Client;
-use super::command::cmd;
+use super::command::{args, cmd};
 use super::replication::Role;
 use super::server::Server;
 use super::setup::Setup;
+use super::value::Value;
 use super::wait::eventually;
 
 const SLOTS: usize = 16_384;
@@ -169,13 +170,34 @@ impl Cluster {
             if keys.items().is_empty() {
                 break;
             }
-            for key in keys.items() {
+            for key in keys.items().iter().map(Value::text) {
                 // It may have gone meanwhile.
-                let answer = self.migrate_key(&key.text(), from, to);
-                assert!(answer == "OK" || answer == "NOKEY", "{answer:?}");
+                let answer = self.migrate_key(&key, from, to);
+                assert!(
+                    answer == "OK" || answer == "NOKEY",
+                    "{key}: {answer:?}; {from} has {}, {to} has {}",
+                    self.dump_of(&key, from),
+                    self.dump_of(&key, to)
+                );
             }
         }
         self.set_slot_owner(slot, from, to);
+    }
+
+    /// What a node has under this key while the slot moves, for those who read of it.
+    #[track_caller]
+    fn dump_of(&self, key: &str, node: usize) -> String {
+        let mut client = self.client(node);
+        let asking = args!["ASKING"];
+        let all = client.pipeline(&[
+            asking.clone(),
+            args!["TYPE", key],
+            asking.clone(),
+            args!["GET", key],
+            asking,
+            args!["PTTL", key],
+        ]);
+        format!("{all:?}")
     }
 
     /// The way of Valkey 9: the servers do it all by themselves. Returns when it is done.
