@@ -15,7 +15,7 @@ const PATIENCE: Duration = Duration::from_millis(250);
 
 /// So much later, and so many commands after that, the server has certainly seen that another
 /// connection was closed, and has done what it has to do then: it may leave that to a timer.
-const UNTIL_SEEN: (Duration, usize) = (Duration::from_millis(8), 4);
+const UNTIL_SEEN: (Duration, usize) = (Duration::from_millis(40), 4);
 
 /// Numbers that look like chance, and are the same for the same seed.
 pub struct Chance(u64);

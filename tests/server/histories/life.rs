@@ -87,6 +87,8 @@ impl Life<'_> {
             }
         };
         let grace = match event.kind {
+            // Asking again meanwhile moves no deadline: it tells only that there is still a hold.
+            Kind::Break { .. } if told.is_acquire() && told.end > event.from => 0,
             Kind::Break { grace, .. } => grace.saturating_sub(TOLERANCE),
             _ => 0,
         };

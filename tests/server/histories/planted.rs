@@ -882,3 +882,15 @@ fn who_wants_more_of_what_an_operator_is_ending_is_told_so_at_once() {
     history.events.push(broken(50, (10, 11)));
     assert_good(&history);
 }
+
+#[test]
+fn to_ask_again_while_an_operator_ends_the_hold_promises_no_longer_one() {
+    let mut history = of(vec![
+        call("a", ask(Exclusive, 50), (0, 1), Int(1)),
+        call("a", ask(Exclusive, 50), (35, 36), Int(1)),
+        call("a", release(), (55, 56), Int(0)),
+    ]);
+    assert_breaks(Rule::HeldIsHeld, &history);
+    history.events.push(broken(30, (30, 31)));
+    assert_good(&history);
+}
