@@ -6,7 +6,7 @@ use super::keyspace::Happening;
 use super::locks::{Locks, NotALock};
 use super::mode::Hold;
 use super::name::NameRef;
-use super::standing::{Standing, Turn};
+use super::standing::{Standing, Turn, earlier};
 use super::time::{Ms, is_over};
 
 /// What an operator asks for.
@@ -90,13 +90,14 @@ impl Locks {
     }
 }
 
-/// Those who share a lock, and until when.
+/// Those who share a lock, and until when. None outlasts its key.
 fn shares(turn: &mut Turn<'_>, name: NameRef<'_>) -> Vec<(Vec<u8>, Option<Ms>)> {
     let now = turn.now;
+    let key_ends = turn.keys.deadline(name);
     let mut shares = Vec::new();
     turn.keys.each_share(name, &mut |owner, share| {
         if !is_over(share.deadline, now) {
-            shares.push((owner.to_vec(), share.deadline));
+            shares.push((owner.to_vec(), earlier(share.deadline, key_ends)));
         }
         true
     });

@@ -22,7 +22,7 @@ pub struct Line {
     pub stale: bool,
     /// When the lock is to be looked at again: its alarm.
     pub alarm: Option<Ms>,
-    /// Is the alarm set for what could not be done at once? Then it is not to be moved.
+    /// Is the alarm set for what could not be done at once? Then it is not to be put off.
     pub comes_back: bool,
     /// How often in a row the server would not let us grant.
     pub refusals: u32,

@@ -139,7 +139,7 @@ impl Locks {
             self.drop_over(turn, name);
             if matches!(turn.look(name), Standing::Shared { count: 2.., .. }) {
                 turn.keys.unshare(name, owner);
-                self.share_is_gone(name, owner);
+                self.share_is_gone(turn.now, name, owner);
                 return self.settle_line(turn, name);
             }
         }

@@ -30,6 +30,13 @@ enum Seen {
     Refused,
 }
 
+impl Seen {
+    /// This, or what was seen of another, if this one waits.
+    fn unless_waits(self, other: Self) -> Self {
+        if self == Self::Waits { other } else { self }
+    }
+}
+
 impl Locks {
     /// Looks at a lock, grants it to whoever may have it now, and sets the alarm for the next look.
     /// Doing so twice changes nothing. A grant of several locks may let others move up in their
@@ -65,7 +72,7 @@ impl Locks {
 
     /// This owner has come to share the lock: its other waiters have what they want, or stand before
     /// everybody else from now on.
-    fn see_to_joined(&mut self, turn: &mut Turn<'_>, name: Name, owner: Rc<[u8]>) {
+    pub(super) fn see_to_joined(&mut self, turn: &mut Turn<'_>, name: Name, owner: Rc<[u8]>) {
         if self.line(name.borrow()).is_none() || turn.share_of(name.borrow(), &owner).is_none() {
             return;
         }
@@ -154,8 +161,8 @@ impl Locks {
             return Seen::Waits;
         };
         match self.serve(turn, ticket) {
-            Seen::Waits => self.serve_upgrades(turn, name),
-            seen => seen,
+            Seen::Through => Seen::Through,
+            seen => self.serve_upgrades(turn, name).unless_waits(seen),
         }
     }
 
@@ -179,21 +186,24 @@ impl Locks {
         let line = self.line(name);
         let upgrades: Vec<Ticket> =
             line.map_or_else(Vec::new, |line| line.upgrades().skip(1).collect());
+        let mut seen = Seen::Waits;
         for ticket in upgrades {
-            match self.serve(turn, ticket) {
-                Seen::Waits => {}
-                seen => return seen,
+            seen = self.serve(turn, ticket).unless_waits(seen);
+            if seen == Seen::Through {
+                break;
             }
         }
-        Seen::Waits
+        seen
     }
 
-    /// Serves one of this owner's waiters, who holds the lock.
+    /// Serves one of this owner's waiters, who holds the lock. Where the server refuses one of them for
+    /// another lock, the others are not held up by that.
     fn serve_any_of(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>, owner: &[u8]) -> Seen {
         let Some(tickets) = self.waits.get(owner) else {
             return Seen::Waits;
         };
         let tickets: Vec<Ticket> = tickets.iter().copied().collect();
+        let mut any = Seen::Waits;
         for ticket in tickets {
             let waiter = self.waiters.get(&ticket);
             let Some(waiter) = waiter.filter(|waiter| waiter.wants(name)) else {
@@ -207,10 +217,11 @@ impl Locks {
                     }
                 }
                 Seen::Waits => {}
-                seen => return seen,
+                Seen::Refused => any = Seen::Refused,
+                Seen::Through => return Seen::Through,
             }
         }
-        Seen::Waits
+        any
     }
 
     /// Grants a waiter what it waits for, if it may have all of it now.
@@ -271,7 +282,10 @@ impl Locks {
                 let ledger = self.ledger(name.db);
                 let entry = ledger.of(name.key, request.owner, Hold::Shared).copied();
                 let place = (name.keep(), Rc::from(request.owner));
-                self.kept.insert(place, Kept { share, entry });
+                // Nobody goes back to a share that is to be given back itself.
+                if !self.is_given_back(&place, entry) {
+                    self.kept.insert(place, Kept { share, entry });
+                }
             }
         }
         let fence = self.take(turn, fits, request, News::UnderWay);
@@ -296,14 +310,19 @@ impl Locks {
         let Some(waiter) = self.waiters.get(&ticket) else {
             return;
         };
-        let (names, owner) = (Rc::clone(&waiter.names), Rc::clone(&waiter.owner));
+        let names = Rc::clone(&waiter.names);
         let moved_up = self.decide(ticket, outcome);
         if names.len() == 1 {
             return;
         }
-        if matches!(outcome, State::Granted(_)) && self.waits.contains_key(&owner) {
-            // In each of them another request of its owner may have what it wants now.
-            self.moved_up.extend(names.iter().cloned());
+        if matches!(outcome, State::Granted(_)) {
+            // In each of them another request of its owner may have what it wants now; and what its
+            // owner held already may end at another time.
+            let lines = names
+                .iter()
+                .filter(|name| self.line_of(name.borrow()).is_some());
+            let lines: Vec<Name> = lines.cloned().collect();
+            self.moved_up.extend(lines);
         } else {
             self.moved_up.extend(moved_up);
         }

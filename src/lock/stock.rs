@@ -9,11 +9,12 @@ use super::locks::Locks;
 use super::name::NameRef;
 use super::settle::after;
 use super::standing::{Standing, Turn, earlier};
-use super::time::is_over;
+use super::time::{Now, is_over};
+use super::waiter::Ticket;
 
 impl Locks {
     /// Looks at a lock that has a line, writes down who holds it, and sets the alarm for when that
-    /// may change by itself; unless it is set for what could not be done at once.
+    /// may change by itself, if it is not set already for what could not be done at once.
     pub(super) fn take_stock(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>) {
         if self.line(name).is_none() {
             return;
@@ -34,12 +35,11 @@ impl Locks {
         };
         if let Some(line) = self.line(name) {
             line.stale = false;
-            if !line.comes_back {
-                let quarantine = self
-                    .quarantined_until
-                    .filter(|&until| turn.now.ms() < until);
-                self.set_alarm(name, earlier(alarm, quarantine));
-            }
+            let comes_back = line.alarm.filter(|_| line.comes_back);
+            let quarantine = self
+                .quarantined_until
+                .filter(|&until| turn.now.ms() < until);
+            self.set_alarm(name, earlier(comes_back, earlier(alarm, quarantine)));
         }
     }
 
@@ -57,6 +57,7 @@ impl Locks {
         });
         line.stale = false;
         self.set_holders(name, Holders::Many(shares));
+        self.demote_those_without_share(turn.now, name);
         let Some(line) = self.line_of(name) else {
             return;
         };
@@ -105,14 +106,30 @@ impl Locks {
         }
         turn.keys.unshare_over(name, now);
         let known = (over.iter())
-            .filter(|owner| self.share_is_gone(name, owner))
+            .filter(|owner| self.share_is_gone(now, name, owner))
             .count();
         self.have_expired(turn, name, known);
     }
 
+    /// Whoever does not share the lock any more goes back to its place in the line.
+    fn demote_those_without_share(&mut self, now: Now, name: NameRef<'_>) {
+        let Some(line) = self.line_of(name) else {
+            return;
+        };
+        let shares = |ticket: &Ticket| {
+            (self.waiters.get(ticket))
+                .is_some_and(|waiter| line.holders.include(&waiter.owner, now))
+        };
+        let without: Vec<Ticket> = line.upgrades().filter(|ticket| !shares(ticket)).collect();
+        if let Some(line) = self.line(name) {
+            without.into_iter().for_each(|ticket| line.demote(ticket));
+        }
+    }
+
     /// This owner does not share the lock any more. Did we know that it did?
-    pub(super) fn share_is_gone(&mut self, name: NameRef<'_>, owner: &[u8]) -> bool {
+    pub(super) fn share_is_gone(&mut self, now: Now, name: NameRef<'_>, owner: &[u8]) -> bool {
         self.set_sharer(name, owner, None);
+        self.demote_those_without_share(now, name);
         self.ledger(name.db).forget_share(name.key, owner)
     }
 

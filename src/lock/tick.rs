@@ -39,6 +39,14 @@ impl Return {
         }
         self
     }
+
+    /// The same, after the end of a waiter that was granted the share which it would leave.
+    pub(super) fn after_the_end(mut self, fence: Fence, heard: bool) -> Self {
+        if let Why::Unheard { kept } = &mut self.why {
+            *kept = kept.and_then(|kept| kept.after_the_end(fence, heard));
+        }
+        self
+    }
 }
 
 /// Why a hold has to be given back.
@@ -62,6 +70,23 @@ impl Kept {
     /// Does the share end with this connection?
     pub(super) fn is_tied_to(&self, client: u64) -> bool {
         (self.entry).is_some_and(|entry| entry.tied && entry.client == client)
+    }
+
+    /// Is this a number that the share has or has had?
+    pub(super) fn has_had(&self, fence: Fence) -> bool {
+        self.entry.is_some_and(|entry| entry.has_had(fence))
+    }
+
+    /// What is left of it when a waiter that was granted it by this number has come to its end:
+    /// nothing, if nobody has heard of it and nobody will.
+    pub(super) fn after_the_end(mut self, fence: Fence, heard: bool) -> Option<Self> {
+        let entry = (self.entry.as_mut()).filter(|entry| entry.has_had(fence));
+        let Some(entry) = entry else {
+            return Some(self);
+        };
+        entry.answers_under_way = entry.answers_under_way.saturating_sub(1);
+        entry.told |= heard;
+        (!entry.is_unheard()).then_some(self)
     }
 }
 
@@ -185,6 +210,16 @@ impl Locks {
         }
     }
 
+    /// Does this hold have to be given back?
+    pub(super) fn is_given_back(&self, place: &(Name, Rc<[u8]>), entry: Option<Entry>) -> bool {
+        let fence = entry.and_then(|entry| entry.fence);
+        (self.returns.iter()).any(|(_, given_back)| {
+            Some(given_back.fence) == fence
+                && given_back.name == place.0
+                && given_back.owner == place.1
+        })
+    }
+
     /// Passes on a hold that has to be given back, if that is still so and the key still holds it.
     fn take_back(&mut self, turn: &mut Turn<'_>, given_back: Return) {
         let Return {
@@ -236,10 +271,7 @@ impl Locks {
         turn.keys.remove(name);
         let deadline = earlier(kept.share.deadline, last).unwrap_or(LAST_MS);
         turn.keys.share(name, owner, deadline);
-        if let Some(mut entry) = kept.entry {
-            // What was under way of it has arrived by now, or belongs to the number that is gone.
-            entry.told |= entry.answers_under_way > 0;
-            entry.answers_under_way = 0;
+        if let Some(entry) = kept.entry {
             self.ledger(name.db)
                 .write(name.key, owner, Hold::Shared, entry);
         }
@@ -247,6 +279,8 @@ impl Locks {
         if breaking {
             self.mark(turn, name, owner, Hold::Shared);
         }
+        // Another request of its owner for the lock alone stands before everybody else again.
+        self.see_to_joined(turn, name.keep(), Rc::from(owner));
         self.settle_line(turn, name);
     }
 }

@@ -216,7 +216,31 @@ impl Locks {
             }
             return;
         }
-        self.kept.remove(&(name.clone(), Rc::clone(owner)));
+        self.share_ended(name, owner, fence, heard);
+    }
+
+    /// A waiter has come to its end whose grant is not what its owner holds now. It may have been the
+    /// share that its owner had before; nobody goes back to one that nobody heard of.
+    fn share_ended(&mut self, name: &Name, owner: &Rc<[u8]>, fence: Fence, heard: bool) {
+        let place = (name.clone(), Rc::clone(owner));
+        if let Some(kept) = self.kept.remove(&place)
+            && kept.has_had(fence)
+            && let Some(kept) = kept.after_the_end(fence, heard)
+        {
+            self.kept.insert(place, kept);
+        }
+        let returns = std::mem::take(&mut self.returns);
+        self.returns = (returns.into_iter())
+            .map(|(at, given_back)| {
+                let same = given_back.name == *name && given_back.owner == *owner;
+                let given_back = if same {
+                    given_back.after_the_end(fence, heard)
+                } else {
+                    given_back
+                };
+                (at, given_back)
+            })
+            .collect();
     }
 
     fn join_line(&mut self, name: NameRef<'_>, ticket: Ticket) -> Name {

@@ -1,20 +1,24 @@
 //! Random histories. Whatever a seed brings about, server and model must agree after every step, and
 //! everything must drain once the faults stop.
 //!
-//! `LOCK_ROUNDS` says how many histories are tried (500), `LOCK_SEED` replays a single one.
+//! `LOCK_SEED` replays a single history. `LOCK_ROUNDS` says how many are tried, `LOCK_FROM` from which
+//! seed on. `LOCK_SOAK_SECONDS` has them tried for so long, by seeds that nobody has tried before.
 
 mod counts;
 mod inside;
 mod random;
 mod shrink;
+mod soak;
 mod steps;
 mod world;
 
 use std::env;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::Duration;
 
 use counts::Counts;
 use random::Random;
+use soak::Plan;
 use steps::{Kind, Step};
 use world::World;
 
@@ -41,6 +45,7 @@ fn history(seed: u64) -> History {
         answers: random.pick(&[Answers::Straight, Answers::Kept, Answers::Late]),
         notes_late: random.one_in(2),
         keeps_expired: random.one_in(2),
+        says_how: random.one_in(2),
         in_cluster: random.one_in(4),
     };
     // Rare things are left out of half of the histories, so that long waits and long lines come about.
@@ -77,12 +82,11 @@ fn in_words(panic: &(dyn std::any::Any + Send)) -> String {
     format!("panic: {}", text.unwrap_or("of unknown kind"))
 }
 
-/// Tries one history. If it fails, says how, and by as few steps as can be found.
-fn try_history(seed: u64) -> Counts {
+/// Tells of a history that fails: how it does so, and by as few steps as can be found.
+fn tell_of(seed: u64) {
     let History { flavour, steps } = history(seed);
-    let failure = match run(flavour, &steps) {
-        Ok(counts) => return counts,
-        Err(failure) => failure,
+    let Err(failure) = run(flavour, &steps) else {
+        return;
     };
     let (steps, failure) = shrink::shrink(steps, failure, |steps| run(flavour, steps).err());
     let listed: Vec<String> = steps.iter().map(|step| format!("  {step:?}")).collect();
@@ -99,20 +103,34 @@ fn from_env(name: &str) -> Option<u64> {
     Some(value.parse().expect("a number"))
 }
 
+/// How many histories it takes for a million steps, and some.
+const ROUNDS: u64 = 2500;
+
 #[test]
 fn whatever_happens_the_rules_hold_and_everything_drains() {
     if let Some(seed) = from_env("LOCK_SEED") {
-        try_history(seed);
-        return;
+        return tell_of(seed);
     }
-    let rounds = from_env("LOCK_ROUNDS").unwrap_or(500);
-    let mut counts = Counts::default();
-    for seed in 0..rounds {
-        counts += try_history(seed);
-    }
-    eprintln!("{counts:?}");
+    let length = from_env("LOCK_SOAK_SECONDS").map(Duration::from_secs);
+    let unknown = || length.map_or(0, |_| soak::seed_of_now());
+    let plan = Plan {
+        first: from_env("LOCK_FROM").unwrap_or_else(unknown),
+        rounds: from_env("LOCK_ROUNDS").unwrap_or(length.map_or(ROUNDS, |_| u64::MAX)),
+        length,
+    };
+    let (rounds, counts) = match soak::try_all(plan, |seed| {
+        let History { flavour, steps } = history(seed);
+        run(flavour, &steps).ok()
+    }) {
+        Ok(tried) => tried,
+        Err(seed) => return tell_of(seed),
+    };
+    eprintln!("{rounds} histories from {} on: {counts:?}", plan.first);
     // A test that never gets into trouble proves nothing.
     if rounds >= 100 {
         assert_eq!(counts.rarest(rounds), None, "{counts:?}");
+    }
+    if rounds >= ROUNDS {
+        assert!(counts.steps >= 400 * rounds, "{counts:?}");
     }
 }

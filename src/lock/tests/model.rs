@@ -13,7 +13,7 @@ mod others;
 mod settling;
 
 use crate::lock::fencing::Fence;
-use crate::lock::{Hold, Mode, Ms, Patience, Ticket};
+use crate::lock::{Hold, Limits, Mode, Ms, Patience, Ticket};
 
 use super::simulated::{Lock, Owner, Plea};
 
@@ -52,13 +52,16 @@ impl Waiter {
     }
 }
 
-/// What is known of a hold that this server granted.
+/// What is known of a hold that this server granted, or has spoken of.
 #[derive(Clone, Debug)]
 pub struct Grant {
     pub lock: Lock,
     pub owner: Owner,
     pub hold: Hold,
-    pub fence: Fence,
+    /// None if somebody else granted it.
+    pub fence: Option<Fence>,
+    /// An operator is ending it.
+    pub breaking: bool,
     /// The connection that it ends with.
     pub tied: Option<u64>,
     /// Somebody was told.
@@ -85,8 +88,12 @@ pub enum Fit {
 
 /// What the core did in the step that the model is about to judge.
 pub struct Seen<'a> {
+    /// Waiters whose time it found to be up.
+    pub timed_out: &'a [Ticket],
     /// Waiters that it granted, in order.
     pub granted: &'a [(Ticket, Fence)],
+    /// How many of them at most it made before it did what a command asked.
+    pub before_the_deed: usize,
     /// May it write this lock, and had it to do so by now?
     pub had_to: &'a dyn Fn(Lock) -> bool,
     /// Does it remember a grant of this lock?
@@ -117,11 +124,17 @@ pub struct Tally {
     /// Locks whose holds an operator has ended.
     pub broken: u64,
     pub upgrades_refused: u64,
+    /// Holds that an operator will have ended after a while.
+    pub graces: u64,
+    /// Requests that too many others were before.
+    pub full: u64,
+    /// Strings without an end that were given one.
+    pub adopted_orphans: u64,
     /// Requests that had to be looked at closely, and were no deadlock.
     pub no_deadlock: u64,
 }
 
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Model {
     pub keys: Vec<Key>,
     /// Of all locks, in the order of arrival.
@@ -139,7 +152,33 @@ pub struct Model {
     /// before one of them comes to stand before everybody else because it wants the lock alone too.
     fresh_shares: Vec<(Lock, Owner)>,
     pub tally: Tally,
+    /// What an operator has set.
+    pub limits: Limits,
+    /// Until when nobody comes to hold a lock.
+    pub quarantined_until: Option<Ms>,
+    /// Slots that were elsewhere: the highest number that was given there for this key.
+    pub elsewhere: Vec<(&'static str, Fence)>,
     last_ticket: Ticket,
+}
+
+impl Default for Model {
+    fn default() -> Self {
+        Self {
+            keys: Vec::new(),
+            queue: Vec::new(),
+            grants: Vec::new(),
+            noted: Vec::new(),
+            highest: 0,
+            fresh: Vec::new(),
+            granted: Vec::new(),
+            fresh_shares: Vec::new(),
+            tally: Tally::default(),
+            limits: Limits::DEFAULT,
+            quarantined_until: None,
+            elsewhere: Vec::new(),
+            last_ticket: 0,
+        }
+    }
 }
 
 impl Model {
@@ -209,8 +248,18 @@ impl Model {
 
     /// May this owner have this lock now?
     pub fn fit(&self, lock: Lock, owner: Owner, mode: Mode, in_turn: bool, now: Ms) -> Fit {
+        let fit = self.fit_as_it_is(lock, owner, mode, in_turn, now);
+        let quarantined = self.quarantined_until.is_some_and(|until| now < until);
+        match fit {
+            Fit::Open(_) if quarantined => Fit::Shut,
+            fit => fit,
+        }
+    }
+
+    /// The same, with no thought of holds that are not known here.
+    fn fit_as_it_is(&self, lock: Lock, owner: Owner, mode: Mode, in_turn: bool, now: Ms) -> Fit {
         let holders = self.holders(lock, now);
-        let alone = holders.len() == 1;
+        let alone = holders.len() == 1 && !self.is_breaking(lock, owner, Hold::Shared);
         match self.hold_of(lock, owner, now) {
             _ if self.is_no_lock(lock, now) => Fit::Shut,
             Some((Hold::Shared, until)) if mode == Mode::Exclusive => {
@@ -235,6 +284,11 @@ impl Model {
                 }
             }
         }
+    }
+
+    /// Is an operator ending this hold?
+    pub fn is_breaking(&self, lock: Lock, owner: Owner, hold: Hold) -> bool {
+        (self.grant_of(lock, owner, hold)).is_some_and(|grant| grant.breaking)
     }
 
     /// What this waiter would get now, if it may have all that it waits for.

@@ -14,6 +14,26 @@ pub struct Counts {
     pub sent_away: u64,
     pub unheard: u64,
     pub refused: u64,
+    pub guarded: u64,
+    pub killed: u64,
+    pub foreign: u64,
+    pub flushed: u64,
+    pub swapped: u64,
+    pub copied: u64,
+    pub evicted: u64,
+    pub expired: u64,
+    pub steps_back: u64,
+    pub steps_forward: u64,
+    pub pauses: u64,
+    pub restarts: u64,
+    pub failovers: u64,
+    /// Restarts and failovers that lost what had been written.
+    pub tails_lost: u64,
+    pub demotions: u64,
+    pub slots_left: u64,
+    pub slots_back: u64,
+    pub settings: u64,
+    pub drained: u64,
     pub rare: Tally,
 }
 
@@ -26,6 +46,25 @@ impl AddAssign for Counts {
         self.sent_away += other.sent_away;
         self.unheard += other.unheard;
         self.refused += other.refused;
+        self.guarded += other.guarded;
+        self.killed += other.killed;
+        self.foreign += other.foreign;
+        self.flushed += other.flushed;
+        self.swapped += other.swapped;
+        self.copied += other.copied;
+        self.evicted += other.evicted;
+        self.expired += other.expired;
+        self.steps_back += other.steps_back;
+        self.steps_forward += other.steps_forward;
+        self.pauses += other.pauses;
+        self.restarts += other.restarts;
+        self.failovers += other.failovers;
+        self.tails_lost += other.tails_lost;
+        self.demotions += other.demotions;
+        self.slots_left += other.slots_left;
+        self.slots_back += other.slots_back;
+        self.settings += other.settings;
+        self.drained += other.drained;
         self.rare += other.rare;
     }
 }
@@ -45,11 +84,14 @@ impl AddAssign for Tally {
         self.broken += other.broken;
         self.upgrades_refused += other.upgrades_refused;
         self.no_deadlock += other.no_deadlock;
+        self.graces += other.graces;
+        self.full += other.full;
+        self.adopted_orphans += other.adopted_orphans;
     }
 }
 
 impl Counts {
-    /// Something that happened in less than one of four histories, or of forty or eighty where it is rare.
+    /// Something that happened in less than one of four histories, or of forty or a hundred and sixty where it is rare.
     pub fn rarest(&self, histories: u64) -> Option<&'static str> {
         let rare = &self.rare;
         [
@@ -62,7 +104,7 @@ impl Counts {
             ("held by another's write", rare.adopted * 10),
             ("held by another waiter of the owner", rare.joined),
             ("upgraded", rare.upgraded),
-            ("a share again", rare.weakened * 20),
+            ("a share again", rare.weakened * 40),
             ("released with its connection", rare.closed),
             ("waits for several", rare.several_waited),
             ("several granted to a waiter", rare.several_granted),
@@ -71,6 +113,28 @@ impl Counts {
             ("deadlocks", rare.deadlocks),
             ("broken", rare.broken),
             ("upgrades refused", rare.upgrades_refused * 10),
+            ("holds that end after a grace", rare.graces),
+            ("too many wait", rare.full * 40),
+            ("strings that were given an end", rare.adopted_orphans * 40),
+            ("guarded", self.guarded),
+            ("killed", self.killed),
+            ("foreign writes", self.foreign),
+            ("flushed", self.flushed),
+            ("swapped", self.swapped),
+            ("copied", self.copied),
+            ("evicted", self.evicted),
+            ("expired", self.expired),
+            ("clock set back", self.steps_back),
+            ("clock set forward", self.steps_forward),
+            ("pauses", self.pauses),
+            ("restarts", self.restarts),
+            ("failovers", self.failovers),
+            ("tails lost", self.tails_lost),
+            ("demotions", self.demotions),
+            ("slots that left", self.slots_left * 10),
+            ("slots that came back", self.slots_back * 10),
+            ("settings", self.settings * 10),
+            ("drained", self.drained),
         ]
         .into_iter()
         .find(|&(_, count)| count < histories / 4)

@@ -65,7 +65,15 @@ pub fn remembers(locks: &Locks, lock: Lock) -> bool {
 }
 
 /// Nobody holds anything or waits for anything: nothing is remembered.
-pub fn is_empty(locks: &Locks) -> Verdict {
+pub fn is_empty(server: &mut Server) -> Verdict {
+    let tied = (1..=server.connect()).find(|&client| {
+        (server.locks.databases.values_mut())
+            .any(|database| !database.ledger.take_ties(client).is_empty())
+    });
+    ensure(tied.is_none(), || {
+        format!("something ends with connection {tied:?}")
+    })?;
+    let locks = &server.locks;
     let ledgers = LOCKS.iter().all(|&lock| !remembers(locks, lock));
     let lines = locks
         .databases
@@ -88,6 +96,7 @@ pub fn is_empty(locks: &Locks) -> Verdict {
         ("sessions", locks.remembered().sessions == 0),
         ("timer", locks.next_due().is_none()),
         ("something", locks.is_idle()),
+        ("clients that wait", server.waiting().is_empty()),
     ];
     for (what, empty) in empty {
         ensure(empty, || {

@@ -2,12 +2,13 @@
 //! history can be replayed, and shortened.
 
 use crate::lock::tests::simulated::{Lock, Owner};
-use crate::lock::{Mode, Ms};
+use crate::lock::{Limits, Mode, Ms};
 
 use super::random::Random;
 
 pub const LOCKS: [Lock; 6] = [(0, "a"), (0, "b"), (0, "c"), (1, "a"), (1, "b"), (1, "c")];
 pub const OWNERS: [Owner; 5] = ["ann", "ben", "cid", "dot", "eve"];
+pub const KEYS: [&str; 3] = ["a", "b", "c"];
 
 /// How many connections come back to ask again. Every other request comes by a new one.
 pub const REGULARS: usize = 4;
@@ -79,11 +80,17 @@ pub enum Step {
         who: Who,
         ttl: Ms,
     },
-    /// At once, with `FORCE` or without.
+    /// After a grace, if it is not 0; with `FORCE` or without.
     Break {
         lock: Lock,
+        grace: Ms,
         force: bool,
     },
+    Guard {
+        lock: Lock,
+        who: Who,
+    },
+    Configure(Setting),
     /// The connection of one of the regulars closes.
     Close {
         regular: usize,
@@ -133,6 +140,16 @@ pub enum Step {
         from: Lock,
         to: Lock,
     },
+    /// `COPY`, with `REPLACE` or without.
+    Copy {
+        from: Lock,
+        to: Lock,
+        over: bool,
+    },
+    /// The server needs the memory.
+    Evict {
+        lock: Lock,
+    },
     FlushDb {
         db: usize,
     },
@@ -180,7 +197,60 @@ pub enum Step {
     },
     Promote,
     Reload,
-    Restart,
+    /// It stops and starts again, and what it wrote in so many of the last moments is lost.
+    Restart {
+        lost: usize,
+    },
+    /// Another server takes over, which was so many moments behind, and whose clock differs by so much.
+    Failover {
+        lost: usize,
+        by: i64,
+    },
+    /// The slot of this key leaves for another server.
+    Leave {
+        key: &'static str,
+    },
+    /// All slots that left come back, with what is held there. The other server's clock was ahead by so
+    /// much.
+    Return {
+        by: Ms,
+        held: Option<Owner>,
+    },
+}
+
+/// What an operator may set while the server runs.
+#[derive(Clone, Copy, Debug)]
+pub enum Setting {
+    MaxWaiters(u64),
+    MaxWaitersTotal(u64),
+    OrphanTtl(Ms),
+    Quarantine(Ms),
+    MaxClockSkew(Ms),
+    Drain(bool),
+}
+
+impl Setting {
+    pub fn apply(self, limits: &mut Limits) {
+        match self {
+            Self::MaxWaiters(most) => limits.max_waiters = most,
+            Self::MaxWaitersTotal(most) => limits.max_waiters_total = most,
+            Self::OrphanTtl(ttl) => limits.orphan_ttl = ttl,
+            Self::Quarantine(length) => limits.quarantine = length,
+            Self::MaxClockSkew(skew) => limits.max_clock_skew = skew,
+            Self::Drain(drain) => limits.drain = drain,
+        }
+    }
+
+    fn any(random: &mut Random) -> Self {
+        match random.below(8) {
+            0 => Self::MaxWaiters(random.pick(&[0, 1, 2, 3])),
+            1 => Self::MaxWaitersTotal(random.pick(&[0, 2, 4, 6])),
+            2 => Self::OrphanTtl(random.pick(&[0, 20, 40])),
+            3 | 4 => Self::Quarantine(random.pick(&[0, 10, 50])),
+            5 => Self::MaxClockSkew(random.pick(&[1000, 5000, 10_000])),
+            _ => Self::Drain(random.one_in(4)),
+        }
+    }
 }
 
 /// What kind of history it is.
@@ -193,6 +263,8 @@ pub struct Kind {
     /// How much is asked for several locks, and for shared ones: one in so many.
     pub several: u64,
     pub shared: u64,
+    /// Somebody changes the settings.
+    pub settings: bool,
     /// How many owners there are.
     pub owners: usize,
 }
@@ -204,6 +276,7 @@ impl Kind {
             refuses: random.one_in(2),
             several: random.pick(&[2, 3, 20]),
             shared: random.pick(&[1, 2, 2, 20]),
+            settings: random.one_in(4),
             owners: random.pick(&[3, 4, 5]),
         }
     }
@@ -282,7 +355,7 @@ pub fn any(random: &mut Random, kind: Kind) -> Step {
     };
     let ttl = random.between(1, 60);
     let n = random.below(16) as usize;
-    match random.below(if kind.rough { 130 } else { 106 }) {
+    match random.below(if kind.rough { 140 } else { 110 }) {
         0..=39 => kind.acquire(random, who, ttl),
         40..=49 => Step::Release {
             which: kind.which(random),
@@ -296,6 +369,11 @@ pub fn any(random: &mut Random, kind: Kind) -> Step {
         53 => Step::Check { lock, who },
         54 => Step::Break {
             lock,
+            grace: if random.one_in(2) {
+                random.between(1, 40)
+            } else {
+                0
+            },
             force: random.one_in(3),
         },
         55 => Step::Report { lock },
@@ -346,9 +424,17 @@ pub fn any(random: &mut Random, kind: Kind) -> Step {
             lock,
             who: (!random.one_in(8)).then_some(who),
         },
-        96..=105 => Step::Check { lock, who: named },
+        104 | 105 => Step::Guard { lock, who },
+        106 | 107 if kind.settings => Step::Configure(Setting::any(random)),
+        108 => Step::Copy {
+            from: lock,
+            to: random.pick(&LOCKS),
+            over: random.one_in(2),
+        },
+        109 => Step::Evict { lock },
+        96..=109 => Step::Check { lock, who: named },
         // The rough ones.
-        106..=110 => Step::Set {
+        110 => Step::Set {
             lock,
             who,
             ttl: (!random.one_in(3)).then_some(ttl),
@@ -374,17 +460,41 @@ pub fn any(random: &mut Random, kind: Kind) -> Step {
         119 => Step::FlushAll,
         120 | 121 => Step::SwapDb,
         122 => Step::Back {
-            ms: random.between(1, 100),
+            ms: if random.one_in(3) {
+                random.between(1001, 4000)
+            } else {
+                random.between(1, 100)
+            },
         },
         123 => Step::Demote {
             closes: random.one_in(2),
         },
         124..=126 => Step::Promote,
         127 => Step::Reload,
+        129 => Step::Lag {
+            ms: random.between(100, 6000),
+        },
+        130 | 131 => Step::Failover {
+            lost: random.below(6) as usize,
+            by: random.between(0, 10_000).cast_signed() - 5000,
+        },
+        132..=134 => Step::Leave {
+            key: random.pick(&KEYS),
+        },
+        135..=138 => Step::Return {
+            by: random.pick(&[0, 1, 100, 4999]),
+            held: random.one_in(3).then(|| OWNERS[n % 5]),
+        },
         128 => Step::ZRem {
             lock,
             who: Some(Who::Holder),
         },
-        _ => Step::Restart,
+        _ => Step::Restart {
+            lost: if random.one_in(2) {
+                random.below(6) as usize
+            } else {
+                0
+            },
+        },
     }
 }

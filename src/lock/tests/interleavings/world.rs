@@ -4,13 +4,14 @@ mod commands;
 mod fate;
 mod judging;
 mod others;
+mod slots;
 mod time;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::lock::Ms;
 use crate::lock::tests::model::{Model, Verdict};
 use crate::lock::tests::simulated::{Flavour, Lock, Owner, START, Server};
+use crate::lock::{Break, Limits, Ms};
 
 use super::counts::Counts;
 use super::inside;
@@ -35,8 +36,12 @@ pub struct World {
     /// Locks whose holds were over, and are not since the clock was set back. The core, which has seen
     /// them end, does not look again by itself.
     revived: BTreeSet<Lock>,
+    /// The latest that any server's clock has shown.
     latest: Ms,
-    took_over: Ms,
+    /// Up to where numbers may have run ahead of the clocks, at a takeover.
+    ahead: Ms,
+    /// Slots that have left, by their key, and when.
+    away: BTreeMap<&'static str, Ms>,
     /// When somebody last waited, or a grant was to be returned, in elapsed time.
     busy_until: Ms,
     /// Did the core know of all that had happened when the step began?
@@ -57,7 +62,8 @@ impl World {
             set_back: 0,
             revived: BTreeSet::new(),
             latest: START,
-            took_over: START,
+            ahead: START + Limits::DEFAULT.max_clock_skew,
+            away: BTreeMap::new(),
             busy_until: 0,
             up_to_date: true,
             counts: Counts::default(),
@@ -80,7 +86,9 @@ impl World {
             Step::Acquire { .. } => self.acquire(step)?,
             Step::Release { which, who } => self.release(which, who)?,
             Step::Renew { which, who, ttl } => self.renew(which, who, ttl)?,
-            Step::Break { lock, force } => self.break_holds(lock, force)?,
+            Step::Break { lock, grace, force } => self.break_holds(lock, Break { grace, force })?,
+            Step::Guard { lock, who } => self.guard(lock, who)?,
+            Step::Configure(setting) => self.configure(setting)?,
             Step::Close { regular } => self.close(regular)?,
             Step::Check { lock, who } => self.check(lock, who)?,
             Step::Report { lock } => self.report(lock)?,
@@ -92,44 +100,69 @@ impl World {
             | Step::PExpire { .. }
             | Step::Persist { .. }
             | Step::Rename { .. }
+            | Step::Copy { .. }
             | Step::FlushDb { .. }
             | Step::FlushAll
             | Step::SwapDb => self.foreign(step)?,
+            Step::Evict { lock } => self.evict(lock)?,
             Step::ExpireCycle => {
                 self.server.expire_cycle(&LOCKS);
                 self.judge(|_, _, _| Ok(()))?;
             }
             Step::LoopTurn => self.loop_turn()?,
             Step::Pass { ms } => self.pass_to(self.now() + ms)?,
-            Step::Lag { ms } => self.go(self.now() + ms),
+            Step::Lag { ms } => {
+                self.counts.steps_forward += 1;
+                self.go(self.now() + ms);
+            }
             Step::PassTo { mark, after, lag } => self.pass_to_mark(mark, after, lag)?,
             Step::Back { ms } => {
+                self.counts.steps_back += 1;
                 self.set_back += ms;
                 for until in self.late.values_mut() {
                     *until = until.saturating_add(ms);
                 }
-                let mut over = LOCKS.to_vec();
-                over.retain(|&lock| self.server.keys.is_expired(lock));
-                self.server.set_clock(self.now() - ms);
-                over.retain(|&lock| !self.server.keys.is_expired(lock));
-                self.revived.extend(over);
+                let (now, then) = (self.now(), self.now() - ms);
+                let revives = |&lock: &Lock| {
+                    self.model.holders(lock, now).len() < self.model.holders(lock, then).len()
+                };
+                self.revived.extend(LOCKS.into_iter().filter(revives));
+                self.server.set_clock(then);
+                // Our own takeover of a slot may come to be too close to the other server's.
+                self.model.elsewhere.clear();
             }
-            Step::Kill { n } => self.befall(n, Server::kill)?,
+            Step::Kill { n } => {
+                self.counts.killed += u64::from(!self.server.waiting().is_empty());
+                self.befall(n, Server::kill)?;
+            }
             Step::Unblock { n } => self.befall(n, Server::unblock)?,
             Step::UnblockByError { n } => self.befall(n, Server::unblock_by_error)?,
-            Step::Pause => self.server.keys.paused = true,
+            Step::Pause => {
+                self.counts.pauses += 1;
+                self.server.keys.paused = true;
+            }
             Step::Resume => self.resume(),
             Step::Forbid { lock } => {
                 self.server.keys.closed.insert(lock);
             }
             Step::Permit => {
-                self.server.keys.closed.clear();
+                let away = |lock: &Lock| self.away.contains_key(lock.1);
+                self.server.keys.closed.retain(away);
                 self.permit();
             }
             Step::Demote { closes } => self.demote(closes)?,
             Step::Promote => self.promote(),
             Step::Reload => self.reload()?,
-            Step::Restart => self.restart(),
+            Step::Restart { lost } => {
+                self.counts.restarts += 1;
+                self.restart(lost, 0);
+            }
+            Step::Failover { lost, by } => {
+                self.counts.failovers += 1;
+                self.restart(lost, by);
+            }
+            Step::Leave { key } => self.leave(key)?,
+            Step::Return { by, held } => self.come_back(by, held)?,
         }
         if self.server.has_job() {
             self.tick()?;
@@ -141,7 +174,12 @@ impl World {
     pub fn drain(&mut self) -> Verdict {
         self.promote();
         self.resume();
+        self.apply(Step::Return { by: 0, held: None })?;
         self.apply(Step::Permit)?;
+        self.set_limits(Limits {
+            max_clock_skew: self.model.limits.max_clock_skew,
+            ..Limits::DEFAULT
+        })?;
         for round in 0..1000 {
             for lock in LOCKS {
                 let (now, who) = (self.now(), Who::Holder);
@@ -166,7 +204,8 @@ impl World {
                 })?;
                 self.apply(Step::LoopTurn)?;
                 self.counts.rare = self.model.tally;
-                return inside::is_empty(&self.server.locks);
+                self.counts.drained += 1;
+                return inside::is_empty(&mut self.server);
             }
         }
         Err(format!("it does not drain: {:?}", self.model))

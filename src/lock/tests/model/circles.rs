@@ -1,6 +1,6 @@
 //! Deadlocks: what would come of all waiting if everybody who waits for nothing let go of all.
 
-use super::{Held, Key, Model, Seen, Verdict, Waiter, ensure, is_up};
+use super::{Fit, Held, Key, Model, Seen, Verdict, Waiter, ensure, is_up};
 use crate::lock::tests::simulated::{Lock, Owner, Plea};
 use crate::lock::{Circle, Claim, Hold, Mode, Ms};
 
@@ -86,9 +86,9 @@ impl Model {
         };
         self.queue.retain(|other| other.ticket != waiter.ticket);
         let (owner, hold) = (waiter.plea.owner, waiter.plea.mode.hold());
-        for (lock, _) in fits {
+        for (lock, fit) in fits {
             self.hold(lock, owner, hold);
-            if hold == Hold::Shared {
+            if hold == Hold::Shared && matches!(fit, Fit::Open(_)) {
                 self.fresh_shares.push((lock, owner));
             }
         }
@@ -157,7 +157,7 @@ impl Model {
             }
             for &lock in &waiter.locks {
                 found.extend(self.holders_in_the_way(waiter, lock, now));
-                found.extend(self.those_before(waiter, lock, now));
+                found.extend(self.those_in_the_way(waiter, lock, now));
             }
         }
         found.retain(|&other| other != owner);
@@ -170,6 +170,24 @@ impl Model {
             Some(Hold::Shared) if waiter.plea.mode == Mode::Shared => Vec::new(),
             _ => holders.collect(),
         }
+    }
+
+    /// Those who stand before it. But when another request of its owner comes before some of them,
+    /// its owner comes by a part of the lock before they do: then those are in its way only who do not
+    /// go on at once, because they wait for something else too.
+    fn those_in_the_way(&self, waiter: &Waiter, lock: Lock, now: Ms) -> Vec<Owner> {
+        let mut before = self.those_before(waiter, lock, now);
+        let owner = waiter.plea.owner;
+        if let Some(first) = before.iter().position(|&other| other == owner) {
+            let waits = |owner: Owner| {
+                let waits = (self.queue.iter())
+                    .filter(|waiter| waiter.plea.owner == owner && !is_up(waiter.until(), now));
+                waits.map(|waiter| waiter.locks.len()).sum::<usize>()
+            };
+            let behind = before.split_off(first);
+            before.extend(behind.into_iter().filter(|&other| waits(other) > 1));
+        }
+        before
     }
 
     /// Nobody stands before one who holds a part of the lock already.

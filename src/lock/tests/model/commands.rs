@@ -2,7 +2,7 @@
 
 use super::{Fit, Held, Model, Seen, Verdict, Waiter, ensure};
 use crate::lock::tests::simulated::{Lock, Owner, Plea};
-use crate::lock::{Acquired, Hold, Mode, Ms, NotALock, Patience, Refusal};
+use crate::lock::{Acquired, Break, Hold, Mode, Ms, NotALock, Patience, Refusal};
 
 impl Model {
     pub fn acquire(
@@ -13,7 +13,7 @@ impl Model {
         seen: &Seen<'_>,
         got: &Result<Acquired, Refusal>,
     ) -> Verdict {
-        self.settle_lines(locks, now, seen)?;
+        self.settle_before(locks, now, seen)?;
         let fits: Vec<(Lock, Fit)> = (locks.iter())
             .map(|&lock| {
                 let in_turn = self.line(lock, now).is_empty();
@@ -22,19 +22,36 @@ impl Model {
             .collect();
         let no_lock = locks.iter().any(|&lock| self.is_no_lock(lock, now));
         let open = fits.iter().all(|(_, fit)| *fit != Fit::Shut);
+        let shut = !open && !no_lock;
+        // Nothing comes of waiting for more than a share that an operator is ending.
+        let breaking = |&lock: &Lock| {
+            let held = self.hold_of(lock, plea.owner, now).map(|held| held.0);
+            plea.mode == Mode::Exclusive
+                && held == Some(Hold::Shared)
+                && self.is_breaking(lock, plea.owner, Hold::Shared)
+        };
+        let waits =
+            plea.patience != Patience::Try && !self.limits.drain && !locks.iter().any(breaking);
+        let full = shut && waits && self.is_full(locks, seen);
+        let waits = waits && !full;
+        if shut {
+            self.give_ends_to_orphans(&fits, now);
+        }
         match got {
             Err(Refusal::NotALock(_)) if no_lock => Ok(()),
+            Err(Refusal::QueueFull) if full => {
+                self.tally.full += 1;
+                Ok(())
+            }
             Ok(Acquired::Held(fence)) if open && !no_lock => {
                 self.take(&fits, plea, *fence, None, now)?;
                 self.settle_lines(locks, now, seen)
             }
-            Ok(Acquired::Busy) if !open && !no_lock && plea.patience == Patience::Try => {
+            Ok(Acquired::Busy) if shut && !waits && !full => {
                 self.count_shut(&fits, plea, now);
                 Ok(())
             }
-            Ok(Acquired::Waiting(ticket))
-                if !open && !no_lock && plea.patience != Patience::Try =>
-            {
+            Ok(Acquired::Waiting(ticket)) if shut && waits => {
                 ensure(*ticket > self.last_ticket, || {
                     format!("ticket {ticket} after {}", self.last_ticket)
                 })?;
@@ -43,9 +60,7 @@ impl Model {
                 self.push(*ticket, locks, plea);
                 self.is_no_deadlock(plea, now, seen)
             }
-            Err(Refusal::Deadlock(circle))
-                if !open && !no_lock && plea.patience != Patience::Try =>
-            {
+            Err(Refusal::Deadlock(circle)) if shut && waits => {
                 self.push(self.last_ticket + 1, locks, plea);
                 let verdict = self.is_deadlock(plea, circle, now, seen);
                 self.queue.pop();
@@ -60,6 +75,44 @@ impl Model {
                 "{} wants {locks:?}, {:?}; {fits:?}: {got:?}",
                 plea.owner, plea.mode
             )),
+        }
+    }
+
+    /// Do as many wait as may? Those whose time is up count, until that has been seen.
+    fn is_full(&self, locks: &[Lock], seen: &Seen<'_>) -> bool {
+        let reaches = |waiting: usize, most: u64| most > 0 && waiting as u64 >= most;
+        let queue: Vec<&Waiter> = (self.queue.iter())
+            .filter(|waiter| !seen.timed_out.contains(&waiter.ticket))
+            .collect();
+        let line = |lock: &Lock| {
+            let line = queue.iter().filter(|waiter| waiter.locks.contains(lock));
+            line.count()
+        };
+        reaches(queue.len(), self.limits.max_waiters_total)
+            || (locks.iter()).any(|lock| reaches(line(lock), self.limits.max_waiters))
+    }
+
+    fn give_ends_to_orphans(&mut self, fits: &[(Lock, Fit)], now: Ms) {
+        let shut = fits.iter().filter(|(_, fit)| *fit == Fit::Shut);
+        shut.for_each(|&(lock, _)| self.give_end_to_orphan(lock, now));
+    }
+
+    /// A string without an end that somebody wants as a lock is given one, if that has been set.
+    pub(super) fn give_end_to_orphan(&mut self, lock: Lock, now: Ms) {
+        let ttl = self.limits.orphan_ttl;
+        let is_orphan = (self.look(lock, now))
+            .is_some_and(|key| matches!(key.held, Held::By(_)) && key.deadline.is_none());
+        if is_orphan && ttl > 0 {
+            self.set_deadline(lock, Some(now + ttl));
+            self.tally.adopted_orphans += 1;
+        }
+    }
+
+    /// The core does so whenever it comes by and somebody waits.
+    pub fn follow_ends_of_orphans(&mut self, lock: Lock, deadline: Option<Ms>, now: Ms) {
+        let waited_for = self.queue.iter().any(|waiter| waiter.locks.contains(&lock));
+        if waited_for && deadline == Some(now + self.limits.orphan_ttl) {
+            self.give_end_to_orphan(lock, now);
         }
     }
 
@@ -90,7 +143,7 @@ impl Model {
         seen: &Seen<'_>,
         got: &Result<bool, NotALock>,
     ) -> Verdict {
-        self.settle_lines(&[lock], now, seen)?;
+        self.settle_before(&[lock], now, seen)?;
         let held = self.hold_of(lock, owner, now).is_some();
         let right = if self.is_no_lock(lock, now) {
             Err(NotALock)
@@ -118,7 +171,7 @@ impl Model {
         if locks.iter().any(|&lock| self.is_no_lock(lock, now)) {
             return ensure(got.is_err(), || format!("{locks:?} released: {got:?}"));
         }
-        self.settle_lines(locks, now, seen)?;
+        self.settle_before(locks, now, seen)?;
         let mut released = 0;
         for &lock in locks {
             self.settle_lines(&[lock], now, seen)?;
@@ -141,14 +194,17 @@ impl Model {
         seen: &Seen<'_>,
         got: &Result<bool, NotALock>,
     ) -> Verdict {
-        self.settle_lines(locks, now, seen)?;
+        self.settle_before(locks, now, seen)?;
         let holds: Option<Vec<Hold>> = (locks.iter())
             .map(|&lock| Some(self.hold_of(lock, owner, now)?.0))
             .collect();
+        // What an operator is ending is not renewed.
+        let lasts = (locks.iter().zip(holds.iter().flatten()))
+            .all(|(&lock, &hold)| !self.is_breaking(lock, owner, hold));
         let right = if locks.iter().any(|&lock| self.is_no_lock(lock, now)) {
             Err(NotALock)
         } else {
-            Ok(holds.is_some())
+            Ok(holds.is_some() && lasts)
         };
         ensure(*got == right, || {
             format!("{owner} renews {locks:?}: {got:?}, not {right:?}")
@@ -166,16 +222,17 @@ impl Model {
     pub fn break_holds(
         &mut self,
         lock: Lock,
-        force: bool,
+        wanted: Break,
         now: Ms,
         seen: &Seen<'_>,
         got: &Result<usize, NotALock>,
     ) -> Verdict {
-        self.settle_lines(&[lock], now, seen)?;
+        self.settle_before(&[lock], now, seen)?;
         let holders = self.holders(lock, now);
         let spared = match (self.kind(lock, now), holders.first()) {
             (Some(Hold::Exclusive), Some(&(owner, None))) => {
-                !force && self.grant_of(lock, owner, Hold::Exclusive).is_none()
+                let grant = self.grant_of(lock, owner, Hold::Exclusive);
+                !wanted.force && grant.is_none_or(|grant| grant.fence.is_none())
             }
             _ => false,
         };
@@ -187,13 +244,58 @@ impl Model {
         ensure(*got == right, || {
             format!("{lock:?} is broken: {got:?}, not {right:?}")
         })?;
-        if right.is_ok_and(|count| count > 0) {
+        if !right.is_ok_and(|count| count > 0) {
+            return Ok(());
+        }
+        if wanted.grace == 0 {
             self.tally.broken += 1;
             self.remove(lock);
             self.grants.retain(|grant| grant.lock != lock);
-            self.settle_lines(&[lock], now, seen)?;
+        } else {
+            self.tally.graces += 1;
+            self.end_within(lock, now + wanted.grace, now);
         }
-        Ok(())
+        self.settle_lines(&[lock], now, seen)
+    }
+
+    /// No hold of this lock lasts longer, whatever its owner does.
+    fn end_within(&mut self, lock: Lock, last: Ms, now: Ms) {
+        let Some(hold) = self.kind(lock, now) else {
+            return;
+        };
+        if hold == Hold::Shared {
+            self.drop_over(lock, now);
+        }
+        for (owner, until) in self.holders(lock, now) {
+            if until.is_none_or(|until| until > last) {
+                self.set_end(lock, owner, hold, last);
+            }
+            self.get_to_know(lock, owner, hold).breaking = true;
+        }
+    }
+
+    /// A command may be run under this lock, if its owner holds it.
+    pub fn guard(
+        &mut self,
+        lock: Lock,
+        owner: Owner,
+        now: Ms,
+        seen: &Seen<'_>,
+        got: &Result<bool, NotALock>,
+    ) -> Verdict {
+        self.settle_before(&[lock], now, seen)?;
+        let hold = self.hold_of(lock, owner, now).map(|held| held.0);
+        let right = if self.is_no_lock(lock, now) {
+            Err(NotALock)
+        } else {
+            Ok(hold.is_some())
+        };
+        if let Some(hold) = hold {
+            self.tell(lock, owner, hold);
+        }
+        ensure(*got == right, || {
+            format!("{owner} guards {lock:?}: {got:?}, not {right:?}")
+        })
     }
 
     /// The kind of hold that a lock is under.

@@ -47,11 +47,12 @@ impl Model {
 
     /// An answer has told the owner that it holds the lock.
     pub fn tell(&mut self, lock: Lock, owner: Owner, hold: Hold) {
-        for grant in &mut self.grants {
-            if (grant.lock, grant.owner, grant.hold) == (lock, owner, hold) {
-                grant.told = true;
-            }
-        }
+        self.get_to_know(lock, owner, hold).told = true;
+    }
+
+    /// A key is gone, and the server has said so: so is what was known of its hold.
+    pub fn gone(&mut self, lock: Lock) {
+        self.grants.retain(|grant| grant.lock != lock);
     }
 
     /// Something has happened to a lock's key.
@@ -74,6 +75,7 @@ impl Model {
         self.grants.clear();
         self.queue.clear();
         self.noted.clear();
+        self.fresh_shares.clear();
         self.last_ticket = 0;
     }
 

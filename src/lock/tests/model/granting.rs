@@ -21,8 +21,12 @@ impl Model {
                 format!("{} held {fits:?} by {known}, now by {fence}", plea.owner)
             })?,
             None => {
-                ensure(fence > self.highest && !self.fresh.contains(&fence), || {
-                    format!("{fence} is not a new number after {}", self.highest)
+                let elsewhere = (self.elsewhere.iter())
+                    .filter(|(key, _)| fits.iter().any(|(lock, _)| lock.1 == *key))
+                    .map(|&(_, fence)| fence);
+                let highest = elsewhere.fold(self.highest, Fence::max);
+                ensure(fence > highest && !self.fresh.contains(&fence), || {
+                    format!("{fence} is not a new number after {highest}")
                 })?;
                 self.fresh.push(fence);
             }
@@ -41,7 +45,7 @@ impl Model {
     /// The number by which this owner holds all of these, if it does.
     fn one_number(&self, fits: &[(Lock, Fit)], owner: Owner) -> Option<Fence> {
         let mut numbers = fits.iter().map(|&(lock, fit)| match fit {
-            Fit::Held(hold, _) => self.grant_of(lock, owner, hold).map(|grant| grant.fence),
+            Fit::Held(hold, _) => self.grant_of(lock, owner, hold)?.fence,
             Fit::Open(_) | Fit::Shut => None,
         });
         let first = numbers.next()??;
@@ -59,7 +63,8 @@ impl Model {
         let wanted = now + plea.ttl;
         match fit {
             Fit::Held(hold, until) => {
-                if until.is_none_or(|until| until < wanted) {
+                let breaking = self.is_breaking(lock, plea.owner, hold);
+                if !breaking && until.is_none_or(|until| until < wanted) {
                     self.set_end(lock, plea.owner, hold, wanted);
                 }
                 hold
@@ -123,7 +128,7 @@ impl Model {
     }
 
     /// Shares whose time is over are taken out before a new one is put in.
-    fn drop_over(&mut self, lock: Lock, now: Ms) {
+    pub(super) fn drop_over(&mut self, lock: Lock, now: Ms) {
         let Some(key) = self.keys.iter_mut().find(|key| key.lock == lock) else {
             return;
         };
@@ -168,7 +173,8 @@ impl Model {
                 lock,
                 owner,
                 hold,
-                fence,
+                fence: Some(fence),
+                breaking: false,
                 tied: None,
                 // What somebody else wrote, whoever did so knows of.
                 told: goes_on,
@@ -178,24 +184,58 @@ impl Model {
                 keeps: match fit {
                     Fit::Open(Some(until)) => {
                         let share = self.grant_of(lock, owner, Hold::Shared);
-                        Some((until, share.cloned().map(Box::new)))
+                        // Nobody goes back to a share that is to be given back itself.
+                        let goes = share.is_some_and(|share| {
+                            let closed = share.to_close.is_some() && share.to_close == share.tied;
+                            share.to_return || closed
+                        });
+                        (!goes).then(|| (until, share.cloned().map(Box::new)))
                     }
                     Fit::Open(None) | Fit::Held(..) | Fit::Shut => None,
                 },
             },
         };
-        if grant.fence != fence {
-            (grant.fence, grant.to_return, grant.to_close) = (fence, false, None);
+        if grant.fence != Some(fence) {
+            (grant.fence, grant.to_return, grant.to_close) = (Some(fence), false, None);
         }
         grant.tied = plea.session.then_some(plea.client);
         grant.under_way.extend(waiter);
         grant.told |= waiter.is_none();
-        let other_kind = |grant: &Grant| grant.lock == lock && grant.hold != hold;
-        self.grants.retain(|grant| !other_kind(grant));
-        if hold == Hold::Exclusive {
-            self.grants.retain(|grant| grant.lock != lock);
-        }
+        self.put(grant);
+    }
+
+    /// This is known now, and what it shuts out is forgotten.
+    fn put(&mut self, grant: Grant) {
+        let shuts_out = |other: &Grant| {
+            other.lock == grant.lock
+                && (other.hold != grant.hold
+                    || other.hold == Hold::Exclusive
+                    || other.owner == grant.owner)
+        };
+        self.grants.retain(|other| !shuts_out(other));
         self.grants.push(grant);
+    }
+
+    /// What is known of this hold, from now on at least that it is there.
+    pub(super) fn get_to_know(&mut self, lock: Lock, owner: Owner, hold: Hold) -> &mut Grant {
+        let same = |grant: &Grant| (grant.lock, grant.owner, grant.hold) == (lock, owner, hold);
+        let at = self.grants.iter().position(same).unwrap_or_else(|| {
+            self.put(Grant {
+                lock,
+                owner,
+                hold,
+                fence: None,
+                breaking: false,
+                tied: None,
+                told: true,
+                under_way: Vec::new(),
+                to_return: false,
+                to_close: None,
+                keeps: None,
+            });
+            self.grants.len() - 1
+        });
+        &mut self.grants[at]
     }
 
     fn count(&mut self, fit: Fit, known: bool, waiter: Option<Ticket>) {

@@ -1,6 +1,7 @@
 //! Whoever may have what it waits for has it; and what the core does by itself.
 
-use super::{Grant, Model, Seen, Verdict, Waiter, ensure, is_over, is_up};
+use super::{Fit, Grant, Model, Seen, Verdict, Waiter, earlier, ensure, is_over, is_up};
+use crate::lock::fencing::Fence;
 use crate::lock::tests::simulated::Lock;
 use crate::lock::{Hold, LAST_MS, Mode, Ms, Ticket};
 
@@ -17,47 +18,17 @@ impl Model {
         let before = self.fresh_shares.clone();
         let served = self.serve_all(locks, now, seen);
         self.fresh_shares = before;
-        self.fresh_shares.retain(|share| !locks.contains(&share.0));
+        // What nobody has looked at is as new as it was.
+        (self.fresh_shares).retain(|(lock, _)| !locks.contains(lock) || self.noted.contains(lock));
         served
     }
 
+    /// Grants what the core granted, in its order, as far as each may have it by now; then nobody must
+    /// be left out who may have what it waits for.
     fn serve_all(&mut self, locks: &[Lock], now: Ms, seen: &Seen<'_>) -> Verdict {
         let mut scope = locks.to_vec();
         let mut readers: Vec<Lock> = Vec::new();
-        loop {
-            let (next, fence) = {
-                let may: Vec<&Waiter> = (self.queue.iter())
-                    .filter(|waiter| waiter.locks.iter().any(|lock| scope.contains(lock)))
-                    .filter(|waiter| self.is_seen(waiter, &scope, now, seen))
-                    .filter(|waiter| self.fits_of(waiter, now).is_some())
-                    .collect();
-                let granted = seen.granted.iter().find_map(|&(ticket, fence)| {
-                    let waiter = may.iter().find(|waiter| waiter.ticket == ticket)?;
-                    Some(((*waiter).clone(), fence))
-                });
-                let Some(granted) = granted else {
-                    // Who stands before everybody else by now is behind nobody.
-                    let mut strict = self.clone();
-                    strict.fresh_shares.clear();
-                    let left_out = (may.into_iter())
-                        .filter(|waiter| strict.fits_of(waiter, now).is_some())
-                        .find(|waiter| {
-                            // What has happened to other locks may not have been looked at.
-                            let known = |lock| seen.up_to_date || scope.contains(lock);
-                            let had_to = |&lock: &Lock| (seen.had_to)(lock);
-                            let unseen = |lock: &Lock| {
-                                self.noted.contains(lock)
-                                    && self.fresh_shares.contains(&(*lock, waiter.plea.owner))
-                            };
-                            (waiter.locks.iter())
-                                .all(|lock| known(lock) && had_to(lock) && !unseen(lock))
-                        });
-                    return ensure(left_out.is_none(), || {
-                        format!("should be granted, and is not: {left_out:?}")
-                    });
-                };
-                granted
-            };
+        while let Some((next, fence)) = self.next_granted(now, seen) {
             let fits = self.fits_of(&next, now).unwrap_or_default();
             self.take(&fits, &next.plea, fence, Some(next.ticket), now)
                 .map_err(|why| format!("{why}; granted to {next:?}, of {:?}", seen.granted))?;
@@ -71,43 +42,82 @@ impl Model {
                 let again = next.locks.iter().any(|lock| readers.contains(lock));
                 self.tally.together += u64::from(again);
                 readers.extend(&next.locks);
-                let shares = next.locks.iter().map(|&lock| (lock, next.plea.owner));
+                let new = fits.iter().filter(|(_, fit)| matches!(fit, Fit::Open(_)));
+                let shares = new.map(|&(lock, _)| (lock, next.plea.owner));
                 self.fresh_shares.extend(shares);
             }
         }
+        self.nobody_is_left_out(&scope, now, seen)
     }
 
-    /// Does whoever looks at these locks come to this waiter? It may wait for others too, to which
-    /// something has happened that nobody has looked at.
-    fn is_seen(&self, waiter: &Waiter, scope: &[Lock], now: Ms, seen: &Seen<'_>) -> bool {
-        let known = |lock: &Lock| seen.up_to_date || scope.contains(lock);
-        let comes_first = |&lock: &Lock| {
-            let alone = !self.is_shared(lock, now);
-            let held = alone && self.hold_of(lock, waiter.plea.owner, now).is_some();
-            let line = self.line(lock, now);
-            // Several upgrades of one owner stand at the head together.
-            let comes_first = line.first().is_some_and(|first| {
-                first.ticket == waiter.ticket
-                    || (first.plea.owner == waiter.plea.owner
-                        && waiter.plea.mode == Mode::Exclusive)
+    /// Whom the core granted something next, if it may have that by now.
+    fn next_granted(&self, now: Ms, seen: &Seen<'_>) -> Option<(Waiter, Fence)> {
+        let &(ticket, fence) = seen.granted.get(self.granted.len())?;
+        let waiter = self.queue.iter().find(|waiter| waiter.ticket == ticket)?;
+        self.fits_of(waiter, now)?;
+        Some((waiter.clone(), fence))
+    }
+
+    fn nobody_is_left_out(&self, scope: &[Lock], now: Ms, seen: &Seen<'_>) -> Verdict {
+        // All are about to be sent away.
+        if self.limits.drain {
+            return Ok(());
+        }
+        // Who stands before everybody else by now is behind nobody.
+        let mut strict = self.clone();
+        strict.fresh_shares.clear();
+        // What has happened to other locks may not have been looked at.
+        let known = |lock| seen.up_to_date || scope.contains(&lock);
+        let left_out = (self.queue.iter())
+            .filter(|waiter| waiter.locks.iter().any(|lock| scope.contains(lock)))
+            .filter(|waiter| {
+                let unseen = |lock: Lock| {
+                    let has_come = self.fresh_shares.contains(&(lock, waiter.plea.owner));
+                    self.noted.contains(&lock) && has_come
+                };
+                { waiter.locks.iter() }
+                    .all(|&lock| known(lock) && (seen.had_to)(lock) && !unseen(lock))
+            })
+            .find(|waiter| {
+                let fits = |model: &Self| model.fits_of(waiter, now).is_some();
+                fits(self) && fits(&strict)
             });
-            let has_come = self.fresh_shares.contains(&(lock, waiter.plea.owner));
-            held || has_come || comes_first
-        };
-        waiter.locks.iter().all(known) || scope.iter().any(comes_first)
+        ensure(left_out.is_none(), || {
+            format!("should be granted, and is not: {left_out:?}")
+        })
     }
 
     /// Others may have come to be the first somewhere else, because one whose time was up was found
-    /// in several lines.
+    /// in several lines. Then all that the core granted has been.
     pub fn settle_rest(&mut self, known: &[Lock], now: Ms, seen: &Seen<'_>) -> Verdict {
-        if seen.granted.len() == self.granted.len() {
-            return Ok(());
+        if seen.granted.len() > self.granted.len() {
+            let may = Seen {
+                had_to: &|_| false,
+                ..*seen
+            };
+            self.serve(known, now, &may)?;
         }
-        let may = Seen {
-            had_to: &|_| false,
+        ensure(seen.granted.len() == self.granted.len(), || {
+            let granted: Vec<Ticket> = seen.granted.iter().map(|granted| granted.0).collect();
+            format!(
+                "granted to {granted:?}, but it should be to {:?}",
+                self.granted
+            )
+        })
+    }
+
+    /// What a command does before its own deed, and a tick before it has given back all that it has to.
+    ///
+    /// Where one whose time is up stands in several lines, the core comes upon it in one or another of
+    /// them, and so looks at the others sooner or later: before a command does its own deed, or after.
+    /// So as many grants as are said are made before.
+    pub(super) fn settle_before(&mut self, locks: &[Lock], now: Ms, seen: &Seen<'_>) -> Verdict {
+        let before = seen.granted.len().min(seen.before_the_deed);
+        let seen = Seen {
+            granted: &seen.granted[..before],
             ..*seen
         };
-        self.serve(known, now, &may)
+        self.settle_lines(locks, now, &seen)
     }
 
     /// Commands look only at lines that are there.
@@ -115,7 +125,16 @@ impl Model {
         let lines: Vec<Lock> = (locks.iter().copied())
             .filter(|lock| self.queue.iter().any(|waiter| waiter.locks.contains(lock)))
             .collect();
-        self.settle(&lines, now, seen)
+        self.settle(&lines, now, seen)?;
+        for lock in lines {
+            let waits = |waiter: &Waiter| {
+                waiter.locks.contains(&lock) && !seen.timed_out.contains(&waiter.ticket)
+            };
+            if self.queue.iter().any(waits) {
+                self.give_end_to_orphan(lock, now);
+            }
+        }
+        Ok(())
     }
 
     pub fn tick(&mut self, known: &[Lock], now: Ms, seen: &Seen<'_>) -> Verdict {
@@ -163,10 +182,17 @@ impl Model {
         }
         match keeps.filter(|(until, _)| unheard && !is_over(*until, now)) {
             Some((until, share)) => {
+                // What an operator is ending does not come back as a share that lasts.
+                let breaking = self.is_breaking(lock, owner, hold);
+                let last = self.look(lock, now).and_then(|key| key.deadline);
+                let until = earlier(until, last.filter(|_| breaking));
                 self.remove(lock);
                 self.grants.retain(|grant| grant.lock != lock);
                 self.set_end(lock, owner, Hold::Shared, until.unwrap_or(LAST_MS));
                 self.grants.extend(share.map(|share| *share));
+                if breaking {
+                    self.get_to_know(lock, owner, Hold::Shared).breaking = true;
+                }
                 self.tally.weakened += 1;
             }
             None => {
@@ -174,7 +200,7 @@ impl Model {
                 self.tally.closed += u64::from(closed && !unheard);
             }
         }
-        self.settle_lines(&[lock], now, seen)
+        self.settle_before(&[lock], now, seen)
     }
 
     // Waiters.

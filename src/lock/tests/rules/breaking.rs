@@ -308,3 +308,13 @@ fn a_legacy_hold_that_ends_is_broken() {
     assert_eq!(server.holder(), held("legacy", 50));
     assert_eq!(server.renew(LOCK, "legacy", 500), Ok(false));
 }
+
+#[test]
+fn grace_prolongs_no_share_that_ends_with_its_key() {
+    let mut server = server();
+    server.takes(&[LOCK], sharing("ann"));
+    server.foreign(Write::PExpireAt(LOCK, START + 30));
+    assert_eq!(server.break_holds(LOCK, within(50)), Ok(1));
+    server.at(31);
+    assert!(server.holders_of(LOCK).is_empty());
+}

@@ -70,7 +70,7 @@ fn a_server_that_takes_over_knows_no_numbers_and_gives_higher_ones() {
     assert!(second > number);
     assert_eq!(server.gets("ann", 100), second);
     server.lags_until(1);
-    server.restart();
+    server.restart(0);
     assert!(server.gets("ann", 100) > second);
     assert_eq!(server.holder(), held("ann", 101));
 }

@@ -427,3 +427,53 @@ fn releasing_several_looks_at_all_of_them_first() {
     assert_eq!(server.release_all(&BOTH, "ann"), Ok(2));
     assert!(server.keys.keys.is_empty());
 }
+
+#[test]
+fn a_line_hears_of_the_new_end_of_what_its_holder_is_granted_beside_another_lock() {
+    let mut server = server();
+    server.gets("ann", 100);
+    server.takes(&[OTHER], alone("cid"));
+    let ben = server.waits("ben", 50);
+    server.foreign(Write::Persist(LOCK));
+    server.tick();
+    server.queues(&BOTH, alone("ann"));
+    server.release(OTHER, "cid").unwrap();
+    // The hold without an end has one again.
+    server.at(101);
+    assert!(server.was_granted(ben).is_some());
+}
+
+#[test]
+fn a_request_that_the_server_refuses_holds_up_no_other_of_its_owner() {
+    let mut server = server();
+    server.gets("cid", 100);
+    server.queues(&BOTH, alone("ann"));
+    let one = server.waits("ann", 50);
+    server.keys.closed.insert(OTHER);
+    server.set(LOCK, token("ann", Some(START + 100)));
+    server.tick();
+    server.turn();
+    assert!(server.was_granted(one).is_some());
+}
+
+#[test]
+fn a_request_that_the_server_refuses_keeps_nobody_from_what_runs_out() {
+    let mut server = server();
+    server.gets("ann", 37);
+    let short = Plea {
+        ttl: 20,
+        ..alone("dot")
+    };
+    server.takes(&[OTHER], short);
+    let ben = server.waits("ben", 50);
+    server.queues(&BOTH, alone("ann"));
+    server.keys.closed.insert(OTHER);
+    // From now on the second request is tried again and again.
+    server.at(22);
+    server.foreign(Write::PExpireAt(LOCK, START + 37));
+    server.tick();
+    server.at(37);
+    assert_eq!(server.was_granted(ben), None);
+    server.at(38);
+    assert!(server.was_granted(ben).is_some());
+}

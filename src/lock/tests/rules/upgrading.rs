@@ -262,3 +262,92 @@ fn a_line_in_which_nobody_has_a_share_any_more_is_in_the_order_of_arrival() {
         assert_eq!(server.line(LOCK), [cid, ann]);
     }
 }
+
+#[test]
+fn nobody_goes_back_to_a_share_that_nobody_heard_of() {
+    let orders = [[0, 1], [1, 0]];
+    for order in orders {
+        let mut server = late_server();
+        server.gets("ann", 100);
+        let waiters = [
+            server.queues(&[LOCK], sharing("ben")),
+            server.waits("ben", 500),
+        ];
+        server.release(LOCK, "ann").unwrap();
+        assert_eq!(server.holder(), held("ben", 500), "both are under way");
+        for which in order {
+            server.kill(waiters[which]);
+        }
+        server.at(0);
+        assert!(server.keys.keys.is_empty(), "{order:?}");
+    }
+}
+
+#[test]
+fn nobody_goes_back_to_a_share_that_was_to_be_given_back_before() {
+    let mut server = late_server();
+    server.gets("ann", 100);
+    server.takes(&[OTHER], alone("cid"));
+    let share = server.queues(&[LOCK], sharing("ben"));
+    let both = server.queues(&[LOCK, OTHER], alone("ben"));
+    server.release(LOCK, "ann").unwrap();
+    server.kill(share);
+    server.release(OTHER, "cid").unwrap();
+    assert_eq!(server.holder(), held("ben", 100), "it holds both alone");
+    server.kill(both);
+    server.at(0);
+    assert!(server.keys.keys.is_empty());
+}
+
+#[test]
+fn a_share_that_somebody_heard_of_is_left_of_an_upgrade_whichever_comes_first() {
+    let mut server = late_server();
+    server.gets("ann", 100);
+    let share = server.queues(&[LOCK], sharing("ben"));
+    let upgrade = server.waits("ben", 500);
+    server.release(LOCK, "ann").unwrap();
+    server.kill(upgrade);
+    server.turn();
+    assert!(server.was_granted(share).is_some());
+    server.at(0);
+    assert_eq!(server.holders_of(LOCK), all([("ben", 100)]));
+}
+
+#[test]
+fn another_upgrade_of_its_owner_still_stands_before_everybody_else_when_one_was_not_heard_of() {
+    let mut server = shared_like(Flavour {
+        answers: Answers::Late,
+        ..Flavour::default()
+    });
+    server.takes(&[OTHER], alone("dot"));
+    let unheard = server.waits("ann", 500);
+    let reader = server.queues(&[LOCK], sharing("cid"));
+    let both = server.queues(&[LOCK, OTHER], alone("ann"));
+    server.release(LOCK, "ben").unwrap();
+    server.kill(unheard);
+    server.at(0);
+    assert_eq!(server.holders_of(LOCK), all([("ann", 100)]));
+    assert_eq!(server.line(LOCK), [both, reader]);
+}
+
+#[test]
+fn an_upgrade_behind_another_goes_back_to_its_place_with_its_share() {
+    let mut server = shared();
+    server.takes(&[OTHER], alone("dot"));
+    let mut by_hand = |owner: Owner| {
+        let share = (owner.as_bytes().to_vec(), Some(START + 100));
+        server.foreign(Write::ZAdd(LOCK, vec![share]));
+        server.tick();
+    };
+    // Whoever shares a lock by its own command is refused as the second.
+    by_hand("ann");
+    let first = server.queues(&[LOCK, OTHER], alone("ann"));
+    let between = server.queues(&[LOCK], limited("eve", 1));
+    let second = server.waits("cid", 10);
+    let share = (b"cid".to_vec(), Some(START + 100));
+    server.foreign(Write::ZAdd(LOCK, vec![share]));
+    server.tick();
+    assert_eq!(server.line(LOCK), [first, second, between]);
+    server.release(LOCK, "cid").unwrap();
+    assert_eq!(server.line(LOCK), [first, between, second]);
+}

@@ -292,7 +292,8 @@ impl Keyspace for SimulatedKeys {
         match (self.get(lock).map(|key| &key.content), shares) {
             (Some(Content::Token(owner)), _) => Stored::Exclusive { owner },
             (Some(_), Some(count)) => Stored::Shared { count },
-            (Some(_), None) if !over => Stored::NoLock,
+            // Only one who reads does not see it any more.
+            (Some(_), None) if !over || self.authority == Authority::Ourselves => Stored::NoLock,
             _ => Stored::Nothing,
         }
     }

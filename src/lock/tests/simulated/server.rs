@@ -1,6 +1,6 @@
 //! The server around the keys: its clock, and its clients from their block to their end.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
 use crate::lock::fencing::Fence;
 use crate::lock::waiter::State;
@@ -29,6 +29,8 @@ pub struct Flavour {
     pub answers: Answers,
     /// The core hears of a change to a key a loop turn later (Redis 7.0), not at its end.
     pub notes_late: bool,
+    /// It says at once that a key has gone, and how.
+    pub says_how: bool,
     /// Expired keys stay until the server comes to remove them by itself.
     pub keeps_expired: bool,
     /// Belongs to a cluster.
@@ -46,6 +48,8 @@ pub struct Happened {
     pub closed: Vec<u64>,
     pub writes: Vec<Write>,
     pub expired: Vec<Lock>,
+    /// Keys of which the server has said so at once.
+    pub gone: Vec<Lock>,
     pub offences: Vec<String>,
 }
 
@@ -94,6 +98,10 @@ pub struct Server {
     pub keys: SimulatedKeys,
     /// The keys of a server that knows no more than our log of writes.
     pub replica: Keys,
+    /// The same, without the last of it.
+    behind: Keys,
+    /// That last part, as it came: all writes of one moment together.
+    tail: VecDeque<Vec<Write>>,
     pub master: bool,
     /// What clients were told, if they lived to hear it.
     pub told: BTreeMap<Ticket, Told>,
@@ -107,6 +115,9 @@ pub struct Server {
 
 const SECRET: Secret = Secret(1, 2);
 
+/// How many moments a replica may be behind.
+const LONGEST_TAIL: usize = 16;
+
 impl Server {
     pub fn new(flavour: Flavour, known: &[Lock]) -> Self {
         let now = Now::from_micros(START * 1000);
@@ -116,6 +127,8 @@ impl Server {
             locks: Locks::new(now, SECRET, flavour.in_cluster),
             keys,
             replica: Keys::new(),
+            behind: Keys::new(),
+            tail: VecDeque::new(),
             master: true,
             told: BTreeMap::new(),
             flavour,
@@ -146,6 +159,13 @@ impl Server {
             .append(&mut std::mem::take(&mut self.keys.offences));
         for write in &happened.writes {
             replay(&mut self.replica, write);
+        }
+        if !happened.writes.is_empty() {
+            self.tail.push_back(happened.writes.clone());
+        }
+        while self.tail.len() > LONGEST_TAIL {
+            let first = self.tail.pop_front().into_iter().flatten();
+            first.for_each(|write| replay(&mut self.behind, &write));
         }
         happened
     }
@@ -285,6 +305,7 @@ impl Server {
     /// A key goes, and the server says how.
     pub fn loses(&mut self, lock: Lock, how: Gone) {
         self.keys.write(Write::Del(lock));
+        self.happened.gone.push(lock);
         self.locks.gone(name(lock).keep(), how);
         self.after_a_command();
     }
@@ -293,13 +314,11 @@ impl Server {
     pub fn foreign(&mut self, write: Write) {
         let touched = write.touches();
         // No write finds an expired key; a replica is told so by its master.
-        for &lock in &touched {
-            if self.keys.is_expired(lock) {
-                self.keys.write(Write::Del(lock));
-                self.keys.expired.push(lock);
-            }
-        }
+        touched.iter().for_each(|&lock| self.expire(lock));
         self.keys.write(write.clone());
+        if let Write::Del(lock) | Write::Rename(lock, _) = write {
+            self.says(lock, Gone::Otherwise);
+        }
         for lock in touched {
             self.event(lock);
         }
@@ -330,13 +349,26 @@ impl Server {
         if !self.master || self.keys.paused {
             return;
         }
-        for &lock in known {
-            if self.keys.is_expired(lock) {
-                self.keys.write(Write::Del(lock));
-                self.keys.expired.push(lock);
-            }
-        }
+        known.iter().for_each(|&lock| self.expire(lock));
         self.after_a_command();
+    }
+
+    /// The server comes by an expired key.
+    fn expire(&mut self, lock: Lock) {
+        if self.keys.is_expired(lock) {
+            self.keys.write(Write::Del(lock));
+            self.keys.expired.push(lock);
+            self.says(lock, Gone::Expired);
+        }
+    }
+
+    /// A key has gone, and perhaps the server says so at once.
+    fn says(&mut self, lock: Lock, how: Gone) {
+        if self.flavour.says_how && self.locks.concerns(name(lock)) {
+            self.locks.gone(name(lock).keep(), how);
+            self.happened.gone.push(lock);
+            self.touched.push(name(lock).keep());
+        }
     }
 
     // The event loop.
@@ -462,9 +494,22 @@ impl Server {
         self.after_a_command();
     }
 
-    /// It stops, and starts with its keys and nothing else.
-    pub fn restart(&mut self) {
+    /// It stops, and starts with its keys and its settings, and nothing else. What it did in so many of
+    /// the last moments is lost.
+    pub fn restart(&mut self, lost: usize) {
+        if lost > 0 {
+            let kept = self.tail.len().saturating_sub(lost);
+            self.tail.truncate(kept);
+            let mut keys = self.behind.clone();
+            let writes = self.tail.iter().flatten();
+            writes.for_each(|write| replay(&mut keys, write));
+            self.keys.keys = keys.clone();
+            self.replica = keys;
+        }
+        let limits = *self.locks.limits();
         self.locks = Locks::new(self.now(), SECRET, self.flavour.in_cluster);
+        self.locks.set_limits(limits, self.now());
+        self.locks.took_over(self.now());
         self.blocked.clear();
         self.touched.clear();
         self.master = true;
@@ -545,6 +590,9 @@ impl Server {
         let Some(blocked) = self.blocked.remove(&ticket) else {
             return;
         };
+        if client_lives && !cut_off && blocked.answer.is_none() {
+            self.offence("a client was woken and told nothing");
+        }
         let heard = client_lives && matches!(blocked.answer, Some(Told::Granted(..)));
         if let Some(answer) = blocked.answer.filter(|_| client_lives) {
             self.told.insert(ticket, answer);

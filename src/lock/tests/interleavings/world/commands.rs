@@ -21,7 +21,7 @@ impl World {
         else {
             return Ok(());
         };
-        let locks = which.locks();
+        let locks = self.locks_of(which);
         if !self.may_write_all(&locks) {
             return Ok(());
         }
@@ -50,13 +50,22 @@ impl World {
         Ok(())
     }
 
+    /// In a cluster the keys of a command are of one slot, and these are not.
+    fn locks_of(&self, which: Which) -> Vec<Lock> {
+        let mut locks = which.locks();
+        if self.in_cluster {
+            locks.truncate(1);
+        }
+        locks
+    }
+
     pub(super) fn release(&mut self, which: Which, who: Who) -> Verdict {
-        let locks = which.locks();
+        let locks = self.locks_of(which);
         if !self.may_write_all(&locks) {
             return Ok(());
         }
         let owner = self.name_of(who, locks[0]);
-        if let Which::One(lock) = which {
+        if let &[lock] = &*locks {
             let got = self.server.release(lock, owner);
             return self.judge(|model, now, seen| model.release(lock, owner, now, seen, &got));
         }
@@ -65,7 +74,7 @@ impl World {
     }
 
     pub(super) fn renew(&mut self, which: Which, who: Who, ttl: Ms) -> Verdict {
-        let locks = which.locks();
+        let locks = self.locks_of(which);
         if !self.may_write_all(&locks) {
             return Ok(());
         }
@@ -74,12 +83,22 @@ impl World {
         self.judge(|model, now, seen| model.renew(&locks, (owner, ttl), now, seen, &got))
     }
 
-    pub(super) fn break_holds(&mut self, lock: Lock, force: bool) -> Verdict {
+    pub(super) fn break_holds(&mut self, lock: Lock, wanted: Break) -> Verdict {
         if !self.may_write_all(&[lock]) {
             return Ok(());
         }
-        let got = self.server.break_holds(lock, Break { grace: 0, force });
-        self.judge(|model, now, seen| model.break_holds(lock, force, now, seen, &got))
+        let got = self.server.break_holds(lock, wanted);
+        self.judge(|model, now, seen| model.break_holds(lock, wanted, now, seen, &got))
+    }
+
+    pub(super) fn guard(&mut self, lock: Lock, who: Who) -> Verdict {
+        if !self.may_write_all(&[lock]) {
+            return Ok(());
+        }
+        let owner = self.name_of(who, lock);
+        let got = self.server.guard(lock, owner);
+        self.counts.guarded += u64::from(got == Ok(true));
+        self.judge(|model, now, seen| model.guard(lock, owner, now, seen, &got))
     }
 
     pub(super) fn check(&mut self, lock: Lock, who: Who) -> Verdict {
@@ -118,7 +137,7 @@ impl World {
                         holder.owner == owner.as_bytes()
                             && holder.left == left(until, now)
                             && holder.grant.map(|grant| grant.fence)
-                                == grant.map(|grant| grant.fence)
+                                == grant.and_then(|grant| grant.fence)
                     })
                     && (report.queue, report.waiters.len()) == (line.len(), line.len())
             };

@@ -1,9 +1,10 @@
 //! What the server may do, and what becomes of it.
 
-use super::super::steps::{LOCKS, REGULARS};
+use super::super::steps::{LOCKS, REGULARS, Setting};
+use super::judging::held;
 use super::{GRACE, World};
-use crate::lock::Ms;
-use crate::lock::tests::model::{Verdict, ensure};
+use crate::lock::tests::model::{Key, Verdict, ensure};
+use crate::lock::{Limits, Ms};
 
 impl World {
     /// Some keys may be written again. The core comes back to them after a while.
@@ -33,6 +34,7 @@ impl World {
 
     pub(super) fn demote(&mut self, closes: bool) -> Verdict {
         if self.server.master {
+            self.counts.demotions += 1;
             self.server.demote(closes);
             self.judge(|_, _, _| Ok(()))?;
             self.model.forget_grants();
@@ -48,7 +50,7 @@ impl World {
         if !self.server.master {
             self.server.promote();
             self.model.forget_grants();
-            self.took_over = self.took_over.max(self.now());
+            self.took_over();
             self.permit();
         }
     }
@@ -58,26 +60,79 @@ impl World {
             return Ok(());
         }
         self.server.reload();
-        self.took_over = self.took_over.max(self.now());
+        self.took_over();
         self.judge(|model, _, _| {
             model.forget_grants();
             Ok(())
         })
     }
 
-    pub(super) fn restart(&mut self) {
-        // Numbers rise over a restart only if the clock did not fall back by more than the skew.
-        let least = if self.in_cluster {
-            self.latest + 10
-        } else {
-            self.latest - 4000
-        };
-        self.go(self.now().max(least).max(self.took_over + 10));
-        self.server.restart();
+    /// Grants were made elsewhere, or before: numbers run ahead, and nobody comes to hold a lock until
+    /// those holds are over.
+    fn took_over(&mut self) {
+        let limits = self.model.limits;
+        self.ahead = self.ahead.max(self.now() + limits.max_clock_skew);
+        let quarantine = Some(limits.quarantine).filter(|&length| length > 0);
+        self.model.quarantined_until = quarantine.map(|length| self.now() + length);
+    }
+
+    /// The server starts anew, or another does in its place, with a clock that differs from this one's.
+    /// Numbers rise if the clocks agree within the skew, and if the last takeover is longer ago than
+    /// they differ; else that is no case for us.
+    pub(super) fn restart(&mut self, lost: usize, by: i64) {
+        self.counts.tails_lost += u64::from(lost > 0);
+        let skew = self.model.limits.max_clock_skew;
+        let least = self.latest.max(self.ahead).saturating_sub(skew) + 1;
+        let now = self.now().saturating_add_signed(by).max(least);
+        self.elapsed += now.saturating_sub(self.now());
+        self.latest = self.latest.max(now);
+        self.server.set_clock(now);
+        self.server.restart(lost);
         self.regulars = (0..REGULARS).map(|_| self.server.connect()).collect();
-        self.took_over = self.now();
         self.model.restart();
+        self.model.keys = self.keys_as_they_are();
         self.late.clear();
+        self.revived.clear();
         self.set_back = 0;
+        self.close_those_away();
+        self.took_over();
+    }
+
+    fn keys_as_they_are(&self) -> Vec<Key> {
+        let key = |lock| {
+            let key = self.server.keys.get(lock)?;
+            let (held, deadline) = (held(&key.content), key.deadline);
+            Some(Key {
+                lock,
+                held,
+                deadline,
+            })
+        };
+        LOCKS.into_iter().filter_map(key).collect()
+    }
+
+    /// An operator sets something.
+    pub(super) fn configure(&mut self, setting: Setting) -> Verdict {
+        let mut limits = self.model.limits;
+        setting.apply(&mut limits);
+        // A skew that was larger until now has let numbers run further ahead.
+        let is_lower = limits.max_clock_skew < self.model.limits.max_clock_skew;
+        if is_lower && self.now() + limits.max_clock_skew <= self.ahead.max(self.latest) {
+            return Ok(());
+        }
+        self.set_limits(limits)
+    }
+
+    pub(super) fn set_limits(&mut self, limits: Limits) -> Verdict {
+        self.counts.settings += 1;
+        self.server.set_limits(|now| *now = limits);
+        if limits.max_clock_skew != self.model.limits.max_clock_skew {
+            self.ahead = self.ahead.max(self.now() + limits.max_clock_skew);
+        }
+        self.model.limits = limits;
+        if limits.quarantine == 0 {
+            self.model.quarantined_until = None;
+        }
+        self.judge(|_, _, _| Ok(()))
     }
 }

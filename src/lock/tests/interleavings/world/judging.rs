@@ -14,17 +14,27 @@ impl World {
     /// Has the model follow what the server just did.
     pub(super) fn judge(
         &mut self,
-        follow: impl FnOnce(&mut Model, Ms, &Seen<'_>) -> Verdict,
+        follow: impl Fn(&mut Model, Ms, &Seen<'_>) -> Verdict,
     ) -> Verdict {
         let now = self.now();
         let happened = self.server.happened();
+        // In a cluster every grant may be the first in its slot, which is a takeover.
+        if self.in_cluster {
+            self.ahead = self.ahead.max(now + self.model.limits.max_clock_skew);
+        }
         ensure(happened.offences.is_empty(), || {
             format!("{:?}", happened.offences)
         })?;
+        self.counts.expired += happened.expired.len() as u64;
         for &lock in &happened.expired {
             self.model.remove(lock);
             self.model.note(lock);
         }
+        happened.gone.iter().for_each(|&lock| self.model.gone(lock));
+        let timed_out: Vec<Ticket> = (happened.decided.iter())
+            .filter(|(_, state)| *state == State::TimedOut)
+            .map(|&(ticket, _)| ticket)
+            .collect();
         let granted: Vec<(Ticket, Fence)> = happened
             .decided
             .iter()
@@ -42,21 +52,37 @@ impl World {
         let is_of = |due: &Return, grant: &Grant| {
             due.name.borrow() == name(grant.lock)
                 && *due.owner == *grant.owner.as_bytes()
-                && due.fence == grant.fence
+                && Some(due.fence) == grant.fence
         };
-        let mut model = std::mem::take(&mut self.model);
         let seen = Seen {
+            timed_out: &timed_out,
             granted: &granted,
-            had_to: &|lock| self.may_be_looked_at(lock) && !late(lock),
+            before_the_deed: granted.len(),
+            had_to: &|lock| {
+                self.may_be_looked_at(lock) && !late(lock) && !self.revived.contains(&lock)
+            },
             remembers: &|lock| inside::remembers(locks, lock),
             looked: &|lock| !locks.noted.contains(&name(lock).keep()),
             returned: &|grant| !locks.returns.iter().any(|(_, due)| is_of(due, grant)),
             up_to_date: self.up_to_date,
         };
-        let verdict = follow(&mut model, now, &seen);
-        let verdict = verdict.and_then(|()| model.settle_rest(&LOCKS, now, &seen));
-        self.model = model;
-        verdict?;
+        let follow = |before_the_deed| -> Verdict<Model> {
+            let mut model = self.model.clone();
+            model.granted.clear();
+            let seen = Seen {
+                before_the_deed,
+                ..seen
+            };
+            follow(&mut model, now, &seen)?;
+            model.settle_rest(&LOCKS, now, &seen)?;
+            self.has_same_keys(&mut model)?;
+            Ok(model)
+        };
+        let mut followed = follow(granted.len());
+        for fewer in 0..granted.len() {
+            followed = followed.or_else(|why| follow(fewer).map_err(|_| why));
+        }
+        self.model = followed?;
         self.decided(&happened, now)?;
         let elapsed = self.elapsed;
         self.late.retain(|_, until| elapsed <= *until);
@@ -80,7 +106,8 @@ impl World {
                 }
                 State::SentAway => {
                     self.counts.sent_away += 1;
-                    ensure(!self.server.master, || format!("{ticket} is sent away"))?;
+                    let leaves = !self.server.master || self.model.limits.drain;
+                    ensure(leaves, || format!("{ticket} is sent away"))?;
                     self.model.leave(ticket)?;
                 }
                 State::Waiting => return Err(format!("{ticket} is to be told that it waits")),
@@ -109,37 +136,45 @@ impl World {
         }
     }
 
-    /// Server and model agree on everything that can be seen.
-    pub(super) fn agree(&mut self) -> Verdict {
+    /// The model has the server's keys.
+    fn has_same_keys(&self, model: &mut Model) -> Verdict {
         let now = self.now();
         for lock in LOCKS {
-            let shares = (self.server.keys.get(lock)).and_then(|key| key.content.shares());
+            let key = self.server.keys.get(lock);
+            let shares = key.and_then(|key| key.content.shares());
             let left: Vec<Owner> = shares
                 .iter()
                 .flatten()
                 .map(|share| owner_of(share.0))
                 .collect();
-            self.model.drop_over_but(lock, &left, now);
-        }
-        ensure(self.server.replica == self.server.keys.keys, || {
-            format!("the log replays to {:?}", self.server.replica)
-        })?;
-        for lock in LOCKS {
-            let key = self
-                .server
-                .keys
-                .get(lock)
-                .filter(|_| !self.server.keys.is_expired(lock));
+            model.drop_over_but(lock, &left, now);
+            model.follow_ends_of_orphans(lock, key.and_then(|key| key.deadline), now);
+            let key = key.filter(|_| !self.server.keys.is_expired(lock));
             let key = key.map(|key| Key {
                 lock,
                 held: held(&key.content),
                 deadline: key.deadline,
             });
-            let right = self.model.look(lock, now).cloned();
-            ensure(key == right, || {
+            let right = model.look(lock, now);
+            ensure(key.as_ref() == right, || {
                 format!("{key:?}, but it should be {right:?}")
             })?;
-            if right.is_none() {
+        }
+        Ok(())
+    }
+
+    /// Server and model agree on everything that can be seen.
+    pub(super) fn agree(&mut self) -> Verdict {
+        let now = self.now();
+        let mut model = std::mem::take(&mut self.model);
+        let same = self.has_same_keys(&mut model);
+        self.model = model;
+        same?;
+        ensure(self.server.replica == self.server.keys.keys, || {
+            format!("the log replays to {:?}", self.server.replica)
+        })?;
+        for lock in LOCKS {
+            if self.model.look(lock, now).is_none() {
                 self.revived.remove(&lock);
             }
             let over = |ticket: &Ticket| {
@@ -163,7 +198,7 @@ impl World {
                 })?;
             }
             // Who stands before everybody else is found out when the lock is looked at.
-            if !self.is_up_to_date() {
+            if !self.is_up_to_date() || self.revived.contains(&lock) {
                 line.sort_unstable();
                 right.sort_unstable();
             }
@@ -175,7 +210,7 @@ impl World {
     }
 }
 
-fn held(content: &Content) -> Held {
+pub(super) fn held(content: &Content) -> Held {
     match (content, content.shares()) {
         (Content::Token(token), _) => Held::By(owner_of(token)),
         (_, Some(shares)) => {

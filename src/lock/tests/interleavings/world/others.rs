@@ -1,10 +1,11 @@
 //! What others do: to keys, and to clients that wait.
 
 use super::super::steps::{LOCKS, Step};
+use super::judging::held;
 use super::{World, owner_of};
-use crate::lock::tests::model::{Held, Verdict};
-use crate::lock::tests::simulated::{self, Content, Server, Write};
-use crate::lock::{Ms, SHARED_MARKER, Ticket};
+use crate::lock::tests::model::Verdict;
+use crate::lock::tests::simulated::{self, Content, Lock, Server, Write};
+use crate::lock::{Gone, Ms, SHARED_MARKER, Ticket};
 
 impl World {
     pub(super) fn foreign(&mut self, step: Step) -> Verdict {
@@ -12,7 +13,6 @@ impl World {
             return Ok(());
         };
         let touched = write.touches();
-        let moves_all = matches!(write, Write::Swap(..));
         // A replica is told by its master, whatever may be written here.
         let refused = self.server.keys.paused || touched.iter().any(|&lock| !self.may_write(lock));
         if refused && self.server.master {
@@ -29,36 +29,45 @@ impl World {
             }
             self.permit();
         }
+        self.counts.copied += u64::from(matches!(step, Step::Copy { .. }));
+        self.foreign_write(&write)
+    }
+
+    pub(super) fn foreign_write(&mut self, write: &Write) -> Verdict {
+        let touched = write.touches();
+        let moves_all = matches!(write, Write::Swap(..));
+        self.counts.foreign += 1;
+        match write {
+            Write::Flush(_) => self.counts.flushed += 1,
+            Write::Swap(..) => self.counts.swapped += 1,
+            _ => {}
+        }
         self.server.foreign(write.clone());
         self.judge(|model, _, _| {
             match write {
                 Write::Set(lock, key) => {
-                    let held = match key.content {
-                        Content::Token(token) => Held::By(owner_of(&token)),
-                        _ => Held::NoLock,
-                    };
-                    model.set(lock, held, key.deadline);
+                    model.set(*lock, held(&key.content), key.deadline);
                 }
                 Write::ZAdd(lock, members) => {
                     let marked = members.len() > 1;
                     if let Some((owner, until)) = members.last() {
-                        model.zadd(lock, owner_of(owner), *until, marked);
+                        model.zadd(*lock, owner_of(owner), *until, marked);
                     }
                 }
                 Write::ZRem(lock, member) => {
                     let is_owner = member != SHARED_MARKER;
-                    model.zrem(lock, is_owner.then(|| owner_of(&member)));
+                    model.zrem(*lock, is_owner.then(|| owner_of(member)));
                 }
                 Write::ZRemBelow(..) => {}
-                Write::PExpireAt(lock, deadline) => model.set_deadline(lock, Some(deadline)),
-                Write::Persist(lock) => model.set_deadline(lock, None),
-                Write::Del(lock) => model.remove(lock),
-                Write::Rename(from, to) => model.rename(from, to),
-                Write::Flush(db) => model.flush(db),
-                Write::Swap(one, other) => model.swap(one, other),
+                Write::PExpireAt(lock, deadline) => model.set_deadline(*lock, Some(*deadline)),
+                Write::Persist(lock) => model.set_deadline(*lock, None),
+                Write::Del(lock) => model.remove(*lock),
+                Write::Rename(from, to) => model.rename(*from, *to),
+                Write::Flush(db) => model.flush(*db),
+                Write::Swap(one, other) => model.swap(*one, *other),
             }
             model.share_anew(|lock| moves_all || touched.contains(&lock));
-            touched.into_iter().for_each(|lock| model.note(lock));
+            touched.iter().for_each(|&lock| model.note(lock));
             Ok(())
         })
     }
@@ -117,12 +126,30 @@ impl World {
             Step::Rename { from, to } if from != to && key(from).is_some() => {
                 Write::Rename(from, to)
             }
+            Step::Copy { from, to, over } if from != to && (over || key(to).is_none()) => {
+                key(from)?;
+                Write::Set(to, self.server.keys.get(from)?.clone())
+            }
             Step::FlushDb { db } => Write::Flush(Some(db)),
             Step::FlushAll => Write::Flush(None),
             Step::SwapDb => Write::Swap(0, 1),
             _ => return None,
         };
         Some(write)
+    }
+
+    /// The server needs the memory, and takes this key for it.
+    pub(super) fn evict(&mut self, lock: Lock) -> Verdict {
+        if self.may_write(lock) && self.model.look(lock, self.now()).is_some() {
+            self.counts.evicted += 1;
+            self.server.loses(lock, Gone::Evicted);
+            self.judge(|model, _, _| {
+                model.remove(lock);
+                model.note(lock);
+                Ok(())
+            })?;
+        }
+        Ok(())
     }
 
     pub(super) fn befall(&mut self, n: usize, fate: fn(&mut Server, Ticket)) -> Verdict {

@@ -117,7 +117,9 @@ impl World {
         let elapsed = self.elapsed + at.saturating_sub(self.now());
         let had_to = |lock: &Lock| {
             let late = |&until: &Ms| elapsed <= until;
-            self.may_be_looked_at(*lock) && !self.late.get(lock).is_some_and(late)
+            self.may_be_looked_at(*lock)
+                && !self.late.get(lock).is_some_and(late)
+                && !self.revived.contains(lock)
         };
         for waiter in queue
             .iter()

@@ -1,0 +1,83 @@
+//! In a cluster: slots leave for another server, and come back.
+
+use super::super::steps::LOCKS;
+use super::World;
+use crate::lock::slot;
+use crate::lock::tests::model::Verdict;
+use crate::lock::tests::simulated::{self, Content, Lock, Owner, Server, Write, name};
+
+impl World {
+    /// The slot of this key leaves, with what is held there. Whoever waits there is sent after it.
+    pub(super) fn leave(&mut self, key: &'static str) -> Verdict {
+        let may_leave = self.in_cluster && self.server.master && !self.server.keys.paused;
+        if !may_leave || self.away.contains_key(key) {
+            return Ok(());
+        }
+        for lock in LOCKS.into_iter().filter(|lock| lock.1 == key) {
+            if self.server.keys.get(lock).is_some() {
+                self.foreign_write(&Write::Del(lock))?;
+            }
+        }
+        self.counts.slots_left += 1;
+        self.away.insert(key, self.now());
+        self.close_those_away();
+        self.mind_refusals();
+        let slot = slot::of(key.as_bytes());
+        self.server.locks.slots_left(slot..=slot);
+        self.model.grants.retain(|grant| grant.lock.1 != key);
+        let waits_there = |waiter: &crate::lock::waiter::Waiter| {
+            waiter.names.iter().any(|name| *name.key == *key.as_bytes())
+        };
+        for ticket in self.server.waiting() {
+            if self
+                .server
+                .locks
+                .waiters
+                .get(&ticket)
+                .is_some_and(waits_there)
+            {
+                Server::unblock_by_error(&mut self.server, ticket);
+            }
+        }
+        self.judge(|_, _, _| Ok(()))
+    }
+
+    /// No key of a slot that is elsewhere may be written.
+    pub(super) fn close_those_away(&mut self) {
+        let away = LOCKS
+            .into_iter()
+            .filter(|lock| self.away.contains_key(lock.1));
+        self.server.keys.closed.extend(away);
+    }
+
+    /// All slots come back. The other server has granted something in each as soon as it had it and in
+    /// the moment before it left, by a clock that is ahead by so much, if that is within the skew; the
+    /// slot was there for longer than the clocks differ, or else that is no case for us.
+    pub(super) fn come_back(&mut self, by: u64, held: Option<Owner>) -> Verdict {
+        if !self.server.master || self.server.keys.paused {
+            return Ok(());
+        }
+        let (now, skew) = (self.now(), self.model.limits.max_clock_skew);
+        for (key, since) in std::mem::take(&mut self.away) {
+            self.counts.slots_back += 1;
+            let by = by.min(skew - 1).min(now.saturating_sub(since + 1));
+            let first = since + by + skew;
+            let highest = first.max(now + by) * 1000 + 999;
+            if since < now {
+                self.model.elsewhere.push((key, highest));
+            }
+            let there: Vec<Lock> = LOCKS.into_iter().filter(|lock| lock.1 == key).collect();
+            there
+                .iter()
+                .for_each(|lock| _ = self.server.keys.closed.remove(lock));
+            self.permit();
+            if let Some(owner) = held {
+                let content = Content::Token(owner.as_bytes().to_vec());
+                let deadline = Some(now + 30);
+                let key = simulated::Key { content, deadline };
+                self.foreign_write(&Write::Set(there[0], key))?;
+            }
+        }
+        self.judge(|_, _, _| Ok(()))
+    }
+}
