@@ -64,7 +64,8 @@ impl World {
             remembers: &|lock| inside::remembers(locks, lock),
             looked: &|lock| !locks.noted.contains(&name(lock).keep()),
             returned: &|grant| !locks.returns.iter().any(|(_, due)| is_of(due, grant)),
-            up_to_date: self.up_to_date,
+            // What a clock that was set back revives is seen by nobody.
+            up_to_date: self.up_to_date && self.revived.is_empty(),
         };
         let follow = |before_the_deed| -> Verdict<Model> {
             let mut model = self.model.clone();
