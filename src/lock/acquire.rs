@@ -144,6 +144,9 @@ impl Locks {
         news: News,
     ) -> Fence {
         let known = self.one_number(fits, request.owner);
+        if let (None, Some(&(name, _))) = (known, fits.first()) {
+            self.enter_slot(turn, name);
+        }
         let mut number = known;
         for &(name, fit) in fits {
             // A share that becomes more may stand beside others that are over.
@@ -152,10 +155,7 @@ impl Locks {
                 self.drop_over(turn, name);
             }
             let hold = self.write(turn, name, fit, request);
-            let fence = *number.get_or_insert_with(|| {
-                let slot = self.clock.slot(name.key);
-                (self.clock).next(slot, turn.now, || turn.keys.epoch(turn.now))
-            });
+            let fence = *number.get_or_insert_with(|| self.clock.next(turn.now));
             if hold == Hold::Shared {
                 self.shares_now(turn, name, request.owner);
             }
@@ -244,6 +244,14 @@ impl Locks {
             _ => return,
         }
         turn.keys.mention(name, Happening::Acquired);
+    }
+
+    /// In a cluster: numbers depend on where the slot of the locks has been.
+    fn enter_slot(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>) {
+        if let Some(slot) = self.clock.slot(name.key) {
+            let epoch = turn.keys.epoch(turn.now);
+            (self.clock).enter(slot, turn.now, epoch, || turn.keys.tenure(name));
+        }
     }
 
     /// Writes what makes the lock the owner's, until the later of what it had and what it asks for,

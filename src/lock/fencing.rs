@@ -15,6 +15,31 @@ pub type Fence = u64;
 /// Something that changes whenever slots may have moved to this server or from it.
 pub type Epoch = (u64, u64);
 
+/// How a slot stands with this server of a cluster.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tenure {
+    /// It is here.
+    Settled,
+    /// It is still here, and on its way to another server, which grants those of its locks that are
+    /// there already.
+    Leaving,
+    /// It is on its way here, and still another server's, which grants those of its locks that are
+    /// still there.
+    Coming,
+}
+
+/// What is known of our grants in a slot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Past {
+    /// Perhaps it has been away since our last one.
+    Unknown,
+    /// It has been here since our last one.
+    Ours,
+    /// It was here when we granted, and the server has refused us a write in it since: it leaves or
+    /// has left.
+    Refused,
+}
+
 /// Where the fencing numbers come from.
 #[derive(Debug)]
 pub struct FencingClock {
@@ -22,8 +47,8 @@ pub struct FencingClock {
     skew: u64,
     /// Has it given a number since it was made?
     has_given: bool,
-    /// In a cluster, the slots in which this server has granted since it had them.
-    granted_in: Option<Box<[bool]>>,
+    /// In a cluster, what is known of each slot.
+    slots: Option<Box<[Past]>>,
     /// The cluster's word by which we know that slots have moved.
     epoch: Epoch,
 }
@@ -35,7 +60,7 @@ impl FencingClock {
             last: 0,
             skew: Limits::DEFAULT.max_clock_skew.saturating_mul(1000),
             has_given: false,
-            granted_in: in_cluster.then(|| vec![false; SLOTS.into()].into_boxed_slice()),
+            slots: in_cluster.then(|| vec![Past::Unknown; SLOTS.into()].into_boxed_slice()),
             epoch: Epoch::default(),
         };
         clock.take_over(now);
@@ -58,17 +83,34 @@ impl FencingClock {
 
     /// The slot of this key, in a cluster.
     pub fn slot(&self, key: &[u8]) -> Option<Slot> {
-        self.granted_in.as_ref().map(|_| slot::of(key))
+        self.slots.as_ref().map(|_| slot::of(key))
     }
 
-    /// The number of a new grant in this slot. `epoch` is asked only in a cluster.
-    pub fn next(&mut self, slot: Option<Slot>, now: Now, epoch: impl FnOnce() -> Epoch) -> Fence {
-        if let Some(slot) = slot {
-            self.mind_moves(epoch());
-            if !self.mark(slot, true) {
+    /// Begins a grant in this slot of a cluster. `tenure` is asked where the slot may have been away.
+    pub fn enter(&mut self, slot: Slot, now: Now, epoch: Epoch, tenure: impl FnOnce() -> Tenure) {
+        self.mind_moves(epoch);
+        let past = self.past(slot).map_or(Past::Unknown, |past| *past);
+        if past == Past::Ours {
+            return;
+        }
+        match (past, tenure()) {
+            // The other server has begun ahead of our clock. Were we to jump ahead once more, its
+            // next number could be smaller than ours.
+            (Past::Refused, Tenure::Leaving) => {}
+            (_, Tenure::Settled | Tenure::Leaving) => {
                 self.take_over(now);
+                self.set_past(slot, Past::Ours);
+            }
+            // Until it is ours the other one's numbers go on rising, so each of ours is ahead.
+            (_, Tenure::Coming) => {
+                self.take_over(now);
+                self.set_past(slot, Past::Unknown);
             }
         }
+    }
+
+    /// The number of a new grant.
+    pub fn next(&mut self, now: Now) -> Fence {
         self.has_given = true;
         self.last = now.micros().max(self.last.saturating_add(1));
         self.last
@@ -76,24 +118,30 @@ impl FencingClock {
 
     /// This slot is leaving or has left: another server may grant in it before we do so again.
     pub fn slot_may_have_left(&mut self, slot: Slot) {
-        self.mark(slot, false);
+        if let Some(past) = self.past(slot)
+            && *past == Past::Ours
+        {
+            *past = Past::Refused;
+        }
     }
 
     /// In another epoch any slot may have been away.
     fn mind_moves(&mut self, epoch: Epoch) {
         if std::mem::replace(&mut self.epoch, epoch) != epoch {
-            self.granted_in
+            self.slots
                 .iter_mut()
-                .for_each(|slots| slots.fill(false));
+                .for_each(|slots| slots.fill(Past::Unknown));
         }
     }
 
-    /// Sets the mark of this slot and says what it was.
-    fn mark(&mut self, slot: Slot, granted: bool) -> bool {
-        self.granted_in
-            .as_mut()
-            .and_then(|slots| slots.get_mut(usize::from(slot)))
-            .is_some_and(|mark| std::mem::replace(mark, granted))
+    fn past(&mut self, slot: Slot) -> Option<&mut Past> {
+        self.slots.as_mut()?.get_mut(usize::from(slot))
+    }
+
+    fn set_past(&mut self, slot: Slot, past: Past) {
+        if let Some(place) = self.past(slot) {
+            *place = past;
+        }
     }
 }
 
@@ -112,7 +160,7 @@ mod tests {
     fn numbers_rise_when_the_wall_clock_stands_or_goes_back() {
         let mut clock = FencingClock::new(at(100), false);
         let numbers: Vec<_> = [100, 100, 90, 106, 106, 50, 200]
-            .map(|seconds| clock.next(None, at(seconds), Epoch::default))
+            .map(|seconds| clock.next(at(seconds)))
             .to_vec();
         assert!(numbers.is_sorted_by(|a, b| a < b), "{numbers:?}");
         assert_eq!(numbers.last(), Some(&(200 * SECOND)));
@@ -121,10 +169,10 @@ mod tests {
     #[test]
     fn a_server_that_takes_over_is_ahead_although_its_clock_lags_by_almost_the_skew() {
         let mut old = FencingClock::new(at(0), false);
-        let before = old.next(None, at(100), Epoch::default);
+        let before = old.next(at(100));
         let lagging = Now::from_micros(95 * SECOND + 1);
         let mut new = FencingClock::new(lagging, false);
-        assert!(new.next(None, lagging, Epoch::default) > before);
+        assert!(new.next(lagging) > before);
     }
 
     #[test]
@@ -134,7 +182,8 @@ mod tests {
             if epoch == 0 {
                 clock.slot_may_have_left(slot);
             }
-            clock.next(Some(slot), at(seconds), || (1, epoch.max(1)))
+            clock.enter(slot, at(seconds), (1, epoch.max(1)), || Tenure::Settled);
+            clock.next(at(seconds))
         };
         assert_eq!(next(1, 100, 1), 105 * SECOND + 1);
         assert_eq!(next(1, 200, 1), 200 * SECOND);
@@ -144,5 +193,50 @@ mod tests {
         assert_eq!(next(1, 500, 2), 505 * SECOND + 1, "slots have moved");
         assert_eq!(next(2, 600, 2), 605 * SECOND + 1);
         assert_eq!(next(2, 700, 2), 700 * SECOND);
+    }
+
+    /// One lock in a slot that is on its way from the first server to the second, and back.
+    #[test]
+    fn while_a_slot_moves_the_numbers_of_the_one_who_gets_it_are_above_those_of_the_one_who_had_it()
+    {
+        let mut clocks = [
+            FencingClock::new(at(0), true),
+            FencingClock::new(at(0), true),
+        ];
+        let mut next = |server: usize, seconds, tenure| {
+            let clock = &mut clocks[server];
+            clock.enter(1, at(seconds), (1, 1), || tenure);
+            clock.next(at(seconds))
+        };
+        let numbers = [
+            next(0, 100, Tenure::Settled),
+            // It leaves: the first of the second server, and one of the first that is still there.
+            next(1, 110, Tenure::Coming),
+            next(0, 130, Tenure::Leaving),
+            // That one has come over too, and the second server's clock lags.
+            next(1, 127, Tenure::Coming),
+            next(1, 128, Tenure::Coming),
+        ];
+        assert!(
+            numbers[2] < numbers[3] && numbers[3] < numbers[4],
+            "{numbers:?}"
+        );
+
+        clocks[0].slot_may_have_left(1);
+        let mut next = |seconds, tenure| {
+            clocks[0].enter(1, at(seconds), (1, 1), || tenure);
+            clocks[0].next(at(seconds))
+        };
+        assert_eq!(
+            next(140, Tenure::Leaving),
+            140 * SECOND,
+            "it has been here all the time"
+        );
+        assert_eq!(
+            next(150, Tenure::Settled),
+            155 * SECOND + 1,
+            "it stays after all"
+        );
+        assert_eq!(next(160, Tenure::Leaving), 160 * SECOND, "it leaves again");
     }
 }

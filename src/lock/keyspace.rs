@@ -1,6 +1,6 @@
 //! The seam between the core and whatever holds the keys: a server, or a simulation.
 
-use super::fencing::Epoch;
+use super::fencing::{Epoch, Tenure};
 use super::name::NameRef;
 use super::time::{Ms, Now};
 
@@ -108,6 +108,9 @@ pub trait Keyspace {
 
     /// In a cluster, something that changes whenever slots may have moved to this server or from it.
     fn epoch(&mut self, now: Now) -> Epoch;
+
+    /// In a cluster, how the slot of this lock, which is about to be granted, stands with this server.
+    fn tenure(&mut self, name: NameRef<'_>) -> Tenure;
 
     /// May anything be written now? Always true inside a client's own write command: the server has
     /// asked everything before it ran the command.

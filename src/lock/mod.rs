@@ -44,7 +44,7 @@ pub use breaking::Break;
 #[cfg(test)]
 pub use circle::Link;
 pub use circle::{Circle, Claim};
-pub use fencing::Epoch;
+pub use fencing::{Epoch, Tenure};
 pub use keyspace::{Glance, Happening, Keyspace, LONGEST_OWNER, SHARED_MARKER, Share, Stored};
 pub use ledger::Secret;
 pub use limits::Limits;

@@ -71,7 +71,7 @@ pub fn block(
 /// The name that a lock's waiters are blocked on: of the lock's own slot, so that the server sends
 /// them on when the slot leaves, and one that nobody writes, because the server runs through all
 /// clients that are blocked on a name when a sorted set comes into being under it.
-fn waiting_name(key: &[u8]) -> Vec<u8> {
+pub fn waiting_name(key: &[u8]) -> Vec<u8> {
     let part = slot::hashed_part(key);
     // Braces around a name that holds a `}` would hash only what stands before it.
     if part.is_empty() || part.contains(&b'}') {

@@ -4,10 +4,13 @@ use std::ffi::{CStr, c_int};
 
 use redis_module::raw;
 
-use crate::lock::{Db, Epoch, Glance, Happening, Keyspace, Ms, NameRef, Now, Share, Stored};
+use crate::lock::{
+    Db, Epoch, Glance, Happening, Keyspace, Ms, NameRef, Now, Share, Stored, Tenure,
+};
 
 use super::api;
 use super::audience::Announcement;
+use super::blocked;
 use super::call;
 use super::context::Ctx;
 use super::key::{Expiry, Key, Purpose};
@@ -97,6 +100,17 @@ impl<'a> Keys<'a> {
             }
         };
         self.announce(name.db, &text, raw::REDISMODULE_NOTIFY_GENERIC, event);
+    }
+
+    /// Would the server accept a write of this key from any client? Asked by a context of our own: our
+    /// caller may have said ASKING, for a key of a slot that is on its way here, and that is good for
+    /// the keys that it has named alone.
+    fn would_accept_a_write(&mut self, db: Db, name: &Text) -> bool {
+        // The server may change a key while it is asked, so none is open then.
+        self.open = None;
+        let own = self.module.own();
+        own.select(db);
+        call::would_accept_a_write(own, name)
     }
 
     fn announce(&mut self, db: Db, name: &Text, class: c_int, event: &'static CStr) {
@@ -252,6 +266,21 @@ impl Keyspace for Keys<'_> {
         self.module.epochs.now(self.ctx, now)
     }
 
+    fn tenure(&mut self, name: NameRef<'_>) -> Tenure {
+        // In a slot that leaves the server takes no write of a key that is not here; in one that
+        // comes, of none at all.
+        let absent = Text::new(&blocked::waiting_name(name.key));
+        if self.would_accept_a_write(name.db, &absent) {
+            return Tenure::Settled;
+        }
+        let text = self.said.text(name.key);
+        if self.would_accept_a_write(name.db, &text) {
+            Tenure::Leaving
+        } else {
+            Tenure::Coming
+        }
+    }
+
     fn is_writable(&mut self) -> bool {
         match self.authority {
             Authority::Reader | Authority::Passing => false,
@@ -266,10 +295,8 @@ impl Keyspace for Keys<'_> {
             // The server has not been asked about a key that only somebody who waits has named.
             Authority::Writer if self.said.names(name.key) => true,
             Authority::Writer | Authority::Ourselves => {
-                let name = self.open(name).name.clone();
-                // The server may change the key while it is asked, so it is not open then.
-                self.open = None;
-                let accepted = call::would_accept_a_write(self.ctx, &name);
+                let text = self.said.text(name.key);
+                let accepted = self.would_accept_a_write(name.db, &text);
                 self.module.refusals.heard(accepted, module::now());
                 accepted
             }

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::lock::fencing::Epoch;
+use crate::lock::fencing::{Epoch, Tenure};
 use crate::lock::{
     Db, Glance, Happening, Keyspace, Ms, NameRef, Now, SHARED_MARKER, Share, Stored,
 };
@@ -405,6 +405,10 @@ impl Keyspace for SimulatedKeys {
     fn epoch(&mut self, _: Now) -> Epoch {
         // Slots stay where they are: how they move is a matter of the fencing clock's own tests.
         Epoch::default()
+    }
+
+    fn tenure(&mut self, _: NameRef<'_>) -> Tenure {
+        Tenure::Settled
     }
 
     fn is_writable(&mut self) -> bool {
