@@ -24,6 +24,7 @@ mod histories;
 mod lost_updates;
 mod operating;
 mod panics;
+mod pages;
 mod persistence;
 mod replication;
 mod rounds;

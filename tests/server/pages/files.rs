@@ -1,0 +1,42 @@
+//! The files of the documentation.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+pub struct Page {
+    /// From the project's folder on.
+    pub name: String,
+    pub text: String,
+}
+
+pub fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// README.md, and every Markdown file below docs/ and examples/, in order.
+pub fn pages() -> Vec<Page> {
+    let mut files = vec![root().join("README.md")];
+    for folder in ["docs", "examples"] {
+        collect(&root().join(folder), &mut files);
+    }
+    files.sort();
+    (files.into_iter())
+        .map(|file| Page {
+            name: file.strip_prefix(root()).unwrap().display().to_string(),
+            text: fs::read_to_string(&file).unwrap(),
+        })
+        .collect()
+}
+
+fn collect(folder: &Path, files: &mut Vec<PathBuf>) {
+    let Ok(entries) = fs::read_dir(folder) else {
+        return;
+    };
+    for path in entries.map(|entry| entry.unwrap().path()) {
+        if path.is_dir() && !path.ends_with("node_modules") {
+            collect(&path, files);
+        } else if path.extension().is_some_and(|extension| extension == "md") {
+            files.push(path);
+        }
+    }
+}
