@@ -1,4 +1,4 @@
-//! README.md and docs/ say what is so.
+//! README.md, docs/, examples/ and packaging/ say what is so.
 //!
 //! Every transcript in them is run, each on a server of its own. A transcript is a fenced block whose
 //! first line, comments aside, is a prompt:

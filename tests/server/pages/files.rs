@@ -13,10 +13,10 @@ pub fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// README.md, and every Markdown file below docs/ and examples/, in order.
+/// README.md, and every Markdown file below docs/, examples/ and packaging/, in order.
 pub fn pages() -> Vec<Page> {
     let mut files = vec![root().join("README.md")];
-    for folder in ["docs", "examples"] {
+    for folder in ["docs", "examples", "packaging"] {
         collect(&root().join(folder), &mut files);
     }
     files.sort();
