@@ -11,7 +11,7 @@ MODULE_DIR := $(DESTDIR)$(PREFIX)/lib/redis/modules
 export CARGO_TARGET_DIR := $(CURDIR)/target
 export PORT REDIS_SERVER SERVERS
 
-.PHONY: help build run test test-servers soak lint install clean
+.PHONY: help build run test test-servers soak lint install dist deb clean
 
 help: ## list what there is to make
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' Makefile
@@ -44,6 +44,12 @@ install: $(MODULE) ## put the built module into PREFIX/lib/redis/modules (PREFIX
 	install -d "$(MODULE_DIR)"
 	install -m 755 $(MODULE) "$(MODULE_DIR)/"
 	@echo "Add to the server's configuration:  loadmodule $(PREFIX)/lib/redis/modules/$(notdir $(MODULE))"
+
+dist: build ## make a tar of the built module: target/dist/
+	@scripts/dist
+
+deb: build ## make a Debian package of it: target/debian/
+	@scripts/deb
 
 $(MODULE):
 	@$(MAKE) build
