@@ -11,7 +11,7 @@ MODULE_DIR := $(DESTDIR)$(PREFIX)/lib/redis/modules
 export CARGO_TARGET_DIR := $(CURDIR)/target
 export PORT REDIS_SERVER SERVERS
 
-.PHONY: help build run test test-servers soak lint install dist deb clean
+.PHONY: help build run test test-servers test-clients soak lint install dist deb clean
 
 help: ## list what there is to make
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' Makefile
@@ -31,6 +31,9 @@ test: ## run all tests, those on a real server too
 
 test-servers: ## run those on ten servers, Redis 7.0 to 8.10 and Valkey 8.0 to 9.1
 	@scripts/test-servers
+
+test-clients: ## run the examples in each language, and the tests beside other libraries' locks
+	@scripts/test-clients
 
 soak: ## look for trouble by chance, in simulation and on a real server, until told to stop
 	@scripts/soak
