@@ -1,0 +1,160 @@
+"""Redlock over five servers that know nothing of each other. PORTS says where they are; README.md, when not to.
+
+It ends by stopping three of them, so give it servers of its own: `scripts/test-clients redlock`.
+"""
+
+import os
+import random
+import time
+import uuid
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+
+from redis import Redis, RedisError
+from redis.backoff import NoBackoff
+from redis.retry import Retry
+
+
+class NotLocked(Exception):
+    """No majority in time."""
+
+
+class LockLost(Exception):
+    """The hold ended before the work did: somebody else may have worked beside us."""
+
+
+class Redlock:
+    def __init__(self, ports):
+        # A server that is down must cost little time: ask it once (redis-py would try ten times more), and not for long.
+        self.servers = [
+            Redis(port=port, socket_timeout=0.25, socket_connect_timeout=0.25, retry=Retry(NoBackoff(), 0))
+            for port in ports
+        ]
+        self.majority = len(self.servers) // 2 + 1
+        self.threads = ThreadPoolExecutor(max_workers=len(self.servers))
+
+    def ask(self, *command):
+        """Asks all servers at once. One that is down, or refuses, has said nothing."""
+
+        def one(server):
+            try:
+                return server.execute_command(*command)
+            except RedisError:
+                return None
+
+        return list(self.threads.map(one, self.servers))
+
+    def granted(self, command, name, owner, ttl):
+        """Says until when a majority has granted it, by this machine's clock; None: it has not."""
+        asked = time.monotonic()
+        yes = [answer for answer in self.ask(command, name, owner, ttl) if answer]
+        # From the moment of asking, because that is when the first of them may have begun to count. The servers' clocks
+        # may run a little faster than ours: one per cent, and 2 ms for the grain of their expiry.
+        until = asked + ttl / 1000 * 0.99 - 0.002
+        return until if len(yes) >= self.majority and time.monotonic() < until else None
+
+    def acquire(self, name, owner, ttl, wait):
+        """Tries, and tries again after a pause of random length.
+
+        Never by BLOCK: of five lines two clients may stand first in some each, and wait for each other.
+        """
+        give_up = time.monotonic() + wait / 1000
+        while True:
+            until = self.granted("LOCK.ACQUIRE", name, owner, ttl)
+            if until:
+                return until
+            # Those that did grant it, and those whose answer was lost, must not keep it.
+            self.ask("LOCK.RELEASE", name, owner)
+            if time.monotonic() > give_up:
+                raise NotLocked(name)
+            time.sleep(random.uniform(0.01, 0.1))
+
+    def release(self, name, owner):
+        return sum(answer == 1 for answer in self.ask("LOCK.RELEASE", name, owner)) >= self.majority
+
+    @contextmanager
+    def lock(self, name, ttl, wait=0):
+        hold = Hold(self, name, ttl, wait)
+        try:
+            yield hold
+        finally:
+            released = self.release(name, hold.owner)
+            if not released or hold.time_left() < 0:
+                raise LockLost(name)
+
+
+class Hold:
+    """Ask it before each thing that can't be undone: is there time left?"""
+
+    def __init__(self, redlock, name, ttl, wait):
+        self.redlock, self.name, self.ttl = redlock, name, ttl
+        self.owner = str(uuid.uuid4())
+        self.until = redlock.acquire(name, self.owner, ttl, wait)
+
+    def time_left(self):
+        return self.until - time.monotonic()
+
+    def renew(self):
+        until = self.redlock.granted("LOCK.RENEW", self.name, self.owner, self.ttl)
+        if until is None or self.time_left() < 0:
+            raise LockLost(self.name)
+        self.until = until
+
+
+# From here on: the example at work, and what must come of it.
+def refused(error, lock, during=lambda: None):
+    try:
+        with lock:
+            during()
+    except error:
+        return
+    raise AssertionError(f"no {error.__name__}")
+
+
+def main():
+    red = Redlock([int(port) for port in os.environ["PORTS"].split()])
+
+    with red.lock("market", ttl=10_000) as hold:
+        assert 9 < hold.time_left() < 10
+        refused(NotLocked, red.lock("market", ttl=10_000))
+    with red.lock("market", ttl=10_000):
+        pass
+    print("granted by a majority, to one at a time")
+
+    first, again = (red.ask("LOCK.ACQUIRE", "market", "ann", 10_000) for _ in range(2))
+    assert first == again and all(first)
+    assert red.release("market", "ann")
+    print("asked again, each server answers with the number that it gave before:", *first)
+
+    for server in red.servers[:2]:
+        server.execute_command("LOCK.ACQUIRE", "market", "ben", 60_000)
+    with red.lock("market", ttl=10_000):
+        pass
+    red.servers[2].execute_command("LOCK.ACQUIRE", "market", "ben", 60_000)
+    refused(NotLocked, red.lock("market", ttl=10_000))
+    assert red.release("market", "ben")
+    print("three votes of five are enough, two are not")
+
+    with red.lock("market", ttl=1_000) as hold:
+        for _ in range(4):
+            time.sleep(0.4)
+            hold.renew()
+    print("renewed a long job")
+
+    refused(LockLost, red.lock("market", ttl=100), during=lambda: time.sleep(0.2))
+    print("a lost lock is noticed")
+
+    red.servers[0].execute_command("CLIENT", "PAUSE", 2_000)  # it hangs
+    red.servers[1].shutdown(nosave=True)
+    with red.lock("market", ttl=10_000) as hold:
+        assert hold.time_left() > 8
+    print("with one server down and one that hangs it goes on")
+
+    for server in red.servers[2:4]:
+        server.shutdown(nosave=True)
+    refused(NotLocked, red.lock("market", ttl=10_000, wait=500))
+    assert red.servers[4].exists("market") == 0
+    print("without a majority nothing is granted, and nothing is left behind")
+
+
+main()

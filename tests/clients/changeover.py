@@ -1,0 +1,130 @@
+"""A fleet changes over from SET NX to LOCK.ACQUIRE, client by client, and back; and what must be changed first.
+
+What docs/migration.md says is tried here. PORT says where the server is; the last test unloads its module.
+"""
+
+import os
+import sys
+import threading
+import time
+import traceback
+import uuid
+
+from redis import Redis, ResponseError
+
+db = Redis(port=int(os.environ["PORT"]), socket_timeout=60, decode_responses=True)
+
+
+class Worker(threading.Thread):
+    """Adds to a number by reading it, thinking, and writing it: two at a time would lose an addition."""
+
+    def __init__(self):
+        super().__init__(daemon=True)
+        self.db = Redis(port=int(os.environ["PORT"]), socket_timeout=60, decode_responses=True)
+        self.way, self.working = self.the_old_way, True
+        self.done, self.beside = {}, 0
+        self.start()
+
+    def run(self):
+        while self.working:
+            way = self.way
+            with way():
+                self.beside += self.db.incr("inside") - 1
+                number = int(self.db.get("number") or 0)
+                time.sleep(0.001)
+                self.db.set("number", number + 1)
+                self.db.decr("inside")
+            self.done[way.__name__] = self.done.get(way.__name__, 0) + 1
+
+    def the_old_way(self):
+        return self.db.lock("fleet", timeout=10, sleep=0.005)
+
+    def the_new_way(self):
+        return Held(self.db)
+
+
+class Held:
+    """A hold of the lock by the module's commands."""
+
+    def __init__(self, db):
+        self.db, self.owner = db, str(uuid.uuid4())
+
+    def __enter__(self):
+        assert self.db.execute_command("LOCK.ACQUIRE", "fleet", self.owner, 10_000, "BLOCK", 30_000)
+
+    def __exit__(self, *_):
+        assert self.db.execute_command("LOCK.RELEASE", "fleet", self.owner) == 1
+
+
+def a_fleet_changes_over_client_by_client_and_back():
+    workers = [Worker() for _ in range(6)]
+    for way in ("the_old_way", "the_new_way", "the_old_way"):
+        for worker in workers:
+            worker.way = getattr(worker, way)
+            time.sleep(0.2)
+    for worker in workers:
+        worker.working = False
+    for worker in workers:
+        worker.join(timeout=30)
+        assert not worker.is_alive() and worker.beside == 0
+    old, new = (sum(worker.done.get(way, 0) for worker in workers) for way in ("the_old_way", "the_new_way"))
+    assert int(db.get("number")) == old + new and old > 0 and new > 0
+    return f"{old} pieces of work by SET NX, {new} by LOCK.ACQUIRE, none beside another"
+
+
+def a_constant_as_the_owner_lets_everybody_in():
+    assert db.set("fleet", "1", nx=True, px=10_000)  # a client of the old kind works
+    first, second = (db.execute_command("LOCK.ACQUIRE", "fleet", "1", 10_000) for _ in range(2))
+    assert first and first == second  # and both of these are told that they hold it too
+    assert db.execute_command("LOCK.ACQUIRE", "fleet", str(uuid.uuid4()), 10_000) is None
+
+
+def a_time_as_the_value_overwrites_our_hold():
+    # SETNX with the time at which it ends, and GETSET by whoever finds that time to be over. An owner is no time: to
+    # such a client it is 0, long over.
+    assert db.execute_command("LOCK.ACQUIRE", "fleet", "ann", 10_000)
+    found = db.get("fleet")
+    assert not found.isdigit() and db.getset("fleet", int(time.time()) + 10) == found
+    try:
+        db.execute_command("LOCK.GUARD", "fleet", "ann", "SET", "number", 1)
+        raise AssertionError("written without the lock")
+    except ResponseError as refused:
+        assert str(refused).startswith("NOTOWNER")
+    assert db.execute_command("LOCK.RELEASE", "fleet", "ann") == 0
+    # And what it leaves has no expiry: nobody else ever comes in, until somebody deletes it.
+    assert db.ttl("fleet") == -1 and db.execute_command("LOCK.ACQUIRE", "fleet", "ben", 10_000, "BLOCK", 50) is None
+
+
+def a_hold_outlives_the_module():
+    assert db.execute_command("LOCK.ACQUIRE", "fleet", "ann", 60_000)
+    db.execute_command("CONFIG", "SET", "lock.drain", "yes")
+    with db.pipeline() as transaction:
+        transaction.execute_command("CLIENT", "KILL", "TYPE", "normal")
+        transaction.execute_command("MODULE", "UNLOAD", "lock")
+        transaction.execute()
+    assert 0 < db.pttl("fleet") <= 60_000
+    theirs = db.lock("fleet", timeout=10)
+    assert not theirs.acquire(blocking=False)
+    theirs.local.token = b"ann"
+    theirs.release()
+    assert theirs.acquire(blocking=False)
+
+
+def main():
+    failed = 0
+    for claim in (
+        a_fleet_changes_over_client_by_client_and_back, a_constant_as_the_owner_lets_everybody_in,
+        a_time_as_the_value_overwrites_our_hold, a_hold_outlives_the_module,
+    ):
+        db.delete("fleet", "number", "inside")
+        try:
+            note = claim()
+            print(f"  ok  {claim.__name__.replace('_', ' ')}{f' ({note})' if note else ''}")
+        except Exception:
+            failed += 1
+            print(f"FAIL  {claim.__name__.replace('_', ' ')}")
+            traceback.print_exc(file=sys.stdout)
+    sys.exit(failed > 0)
+
+
+main()
