@@ -42,6 +42,8 @@ lint: ## check format and lints, as CI does
 	@scripts/setup lint
 	cargo fmt --check
 	cargo clippy --all-targets --all-features -- -D warnings
+	cargo fmt --check --manifest-path examples/rust/Cargo.toml
+	CARGO_TARGET_DIR=$(CURDIR)/target/clients/rust cargo clippy --manifest-path examples/rust/Cargo.toml -- -D warnings
 
 install: $(MODULE) ## put the built module into PREFIX/lib/redis/modules (PREFIX=/usr/local, DESTDIR=)
 	install -d "$(MODULE_DIR)"

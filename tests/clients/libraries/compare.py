@@ -1,5 +1,5 @@
-"""SET NX PX, and the servers' own compare-and-delete: DELEX of Redis 8.4, DELIFEQ of Valkey 9.0. To extend it:
-SET IFEQ, of Redis 8.4 and Valkey 8.1."""
+"""SET NX PX, and a compare-and-delete: the documented script (EVAL), or DELEX or DELIFEQ where the server has them.
+To extend it: SET IFEQ, where the server has that."""
 
 import sys
 import time
@@ -25,6 +25,8 @@ def acquire(key, ttl, wait=0):
 
 
 def release():
+    if delete == "EVAL":
+        return db.eval('return redis.call("GET", KEYS[1]) == ARGV[1] and redis.call("DEL", KEYS[1]) or 0', 1, name, token)
     condition = ("IFEQ", token) if delete == "DELEX" else (token,)
     return db.execute_command(delete, name, *condition)
 
