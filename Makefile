@@ -11,10 +11,11 @@ MODULE_DIR := $(DESTDIR)$(PREFIX)/lib/redis/modules
 export CARGO_TARGET_DIR := $(CURDIR)/target
 export PORT REDIS_SERVER SERVERS
 
-.PHONY: help build run test test-servers test-clients soak lint install dist deb clean
+.PHONY: help build run test test-servers test-clients soak lint instructions install dist deb clean
 
 help: ## list what there is to make
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s
+", $$1, $$2 }' Makefile
 	@echo
 	@echo "  REDIS_SERVER=/path/to/redis-server chooses the server for run and test (also valkey-server)."
 	@echo '  SERVERS="redis-7.2 valkey-9.1" chooses among the ten.'
@@ -40,10 +41,13 @@ soak: ## look for trouble by chance, in simulation and on a real server, until t
 
 lint: ## check format and lints, as CI does
 	@scripts/setup lint
-	cargo fmt --check
-	cargo clippy --all-targets --all-features -- -D warnings
+	cargo fmt --all --check
+	cargo clippy --workspace --all-targets --all-features -- -D warnings
 	cargo fmt --check --manifest-path examples/rust/Cargo.toml
 	CARGO_TARGET_DIR=$(CURDIR)/target/clients/rust cargo clippy --manifest-path examples/rust/Cargo.toml -- -D warnings
+
+instructions: ## count the server's instructions for each operation (CHECK=1: of a pair, as CI does)
+	@scripts/instructions $(if $(CHECK),check,$(if $(ACCEPT),accept))
 
 install: $(MODULE) ## put the built module into PREFIX/lib/redis/modules (PREFIX=/usr/local, DESTDIR=)
 	install -d "$(MODULE_DIR)"

@@ -1,0 +1,258 @@
+//! What is counted.
+
+use super::answer::Expected;
+use super::connection::{Step, step};
+
+/// One thing that is done again and again.
+pub struct Operation {
+    /// What it is called in files.
+    pub id: &'static str,
+    /// What it is called in tables.
+    pub name: &'static str,
+    /// What it stands beside, by its id.
+    pub beside: &'static str,
+    /// The command that a server must have for it.
+    pub needs: &'static str,
+    /// How it is done.
+    pub work: Work,
+}
+
+/// How an operation is done.
+pub enum Work {
+    /// By one connection that does not wait for the answers.
+    Pipelined {
+        /// What has to be said before.
+        before: Vec<Step>,
+        /// What is counted.
+        again: Vec<Step>,
+        /// What has to be said afterwards.
+        after: Vec<Step>,
+    },
+    /// By many connections that wait, each once, and one that then serves them one after another.
+    HandedOver {
+        /// What has to be said before.
+        before: Vec<Step>,
+        /// How the nth waits.
+        wait: fn(usize) -> Step,
+        /// How the nth is served.
+        serve: fn(usize) -> Step,
+    },
+}
+
+/// As long as a UUID, as tokens should be.
+const OWNER: &str = "5b0f6c9e-6d1a-4c55-9a53-0f4a1d7f2c11";
+
+/// The release that everybody uses: from the server's own documentation of SET.
+const COMPARE_AND_DELETE: &str = "if redis.call('get',KEYS[1]) == ARGV[1] then return redis.call('del',KEYS[1]) else return 0 end";
+
+/// What the server calls it.
+const COMPARE_AND_DELETE_SHA: &str = "ae3671744a5dbb24ea37ef607b8b10ac7856d43e";
+
+/// The same as a function.
+const COMPARE_AND_DELETE_FUNCTION: &str = "#!lua name=locks\nredis.register_function('release', function(keys, args) if redis.call('get',keys[1]) == args[1] then return redis.call('del',keys[1]) else return 0 end end)";
+
+const OK: Expected = Expected::Line("+OK");
+const ONE: Expected = Expected::Line(":1");
+
+/// `@` stands for the owner.
+fn say(line: &str, answer: Expected) -> Step {
+    step(&line.replace('@', OWNER), answer)
+}
+
+fn acquire(key: &str) -> Step {
+    say(&format!("LOCK.ACQUIRE {key} @ 30000"), Expected::Number)
+}
+
+fn release(key: &str) -> Step {
+    say(&format!("LOCK.RELEASE {key} @"), ONE)
+}
+
+/// A command of which one word has spaces in it.
+fn with_text(line: &str, text: &str, answer: Expected) -> Step {
+    let mut step = say(line, answer);
+    for word in step.words.iter_mut().filter(|word| *word == "TEXT") {
+        text.clone_into(word);
+    }
+    step
+}
+
+fn set_nx(key: &str) -> Step {
+    say(&format!("SET {key} @ NX PX 30000"), OK)
+}
+
+impl Operation {
+    fn new(id: &'static str, name: &'static str, again: Vec<Step>) -> Self {
+        Self {
+            id,
+            name,
+            beside: id,
+            needs: "PING",
+            work: Work::Pipelined {
+                before: Vec::new(),
+                again,
+                after: Vec::new(),
+            },
+        }
+    }
+
+    fn beside(mut self, other: &'static str) -> Self {
+        self.beside = other;
+        self
+    }
+
+    fn needs(mut self, command: &'static str) -> Self {
+        self.needs = command;
+        self
+    }
+
+    fn between(mut self, first: Vec<Step>, last: Vec<Step>) -> Self {
+        if let Work::Pipelined { before, after, .. } = &mut self.work {
+            (*before, *after) = (first, last);
+        }
+        self
+    }
+}
+
+/// The server as it is, and what people use on it.
+pub fn without_the_module() -> Vec<Operation> {
+    let other =
+        |id, name, last| Operation::new(id, name, vec![set_nx("lock"), last]).beside("evalsha");
+    vec![
+        other("del", "SET NX PX + DEL", say("DEL lock", ONE)),
+        other(
+            "evalsha",
+            "SET NX PX + EVALSHA",
+            say(&format!("EVALSHA {COMPARE_AND_DELETE_SHA} 1 lock @"), ONE),
+        )
+        .between(
+            vec![with_text(
+                "SCRIPT LOAD TEXT",
+                COMPARE_AND_DELETE,
+                Expected::Bytes,
+            )],
+            Vec::new(),
+        ),
+        other(
+            "fcall",
+            "SET NX PX + FCALL",
+            say("FCALL release 1 lock @", ONE),
+        )
+        .between(
+            vec![with_text(
+                "FUNCTION LOAD TEXT",
+                COMPARE_AND_DELETE_FUNCTION,
+                Expected::Bytes,
+            )],
+            Vec::new(),
+        ),
+        other(
+            "delex",
+            "SET NX PX + DELEX IFEQ",
+            say("DELEX lock IFEQ @", ONE),
+        )
+        .needs("DELEX"),
+        other("delifeq", "SET NX PX + DELIFEQ", say("DELIFEQ lock @", ONE)).needs("DELIFEQ"),
+        Operation::new("set", "SET", vec![set()]),
+        Operation::new("set_get", "SET + GET without the module", set_and_get()),
+        Operation {
+            id: "list_hand_over",
+            name: "BLPOP + LPUSH, hand-over",
+            beside: "list_hand_over",
+            needs: "PING",
+            work: Work::HandedOver {
+                before: Vec::new(),
+                wait: |_| say("BLPOP queue 0", Expected::List),
+                serve: |_| say("LPUSH queue item", ONE),
+            },
+        },
+    ]
+}
+
+/// The module's own operations, and what it does to others'. After the first waiter the server tells
+/// it of every SET.
+pub fn with_the_module() -> Vec<Operation> {
+    let pair = |id, name, again| Operation::new(id, name, again).beside("evalsha");
+    let within = |id, name, again| {
+        Operation::new(id, name, vec![again]).between(vec![acquire("lock")], vec![release("lock")])
+    };
+    let tax = |id, name| Operation::new(id, name, set_and_get()).beside("set_get");
+    vec![
+        tax("set_get_with_module", "SET + GET with the module"),
+        tax("set_get_with_hold", "SET + GET while a lock is held")
+            .between(vec![acquire("lock")], vec![release("lock")]),
+        pair(
+            "lock",
+            "LOCK.ACQUIRE + LOCK.RELEASE",
+            vec![acquire("lock"), release("lock")],
+        ),
+        pair(
+            "shared",
+            "LOCK.ACQUIRE SHARED + LOCK.RELEASE",
+            vec![
+                say("LOCK.ACQUIRE lock @ 30000 SHARED", Expected::Number),
+                release("lock"),
+            ],
+        ),
+        pair(
+            "several",
+            "LOCK.MACQUIRE of 2 + LOCK.MRELEASE",
+            vec![
+                say("LOCK.MACQUIRE 2 lock other @ 30000", Expected::Number),
+                say("LOCK.MRELEASE 2 lock other @", Expected::Line(":2")),
+            ],
+        ),
+        within("renew", "LOCK.RENEW", say("LOCK.RENEW lock @ 30000", ONE)),
+        within(
+            "check",
+            "LOCK.CHECK",
+            say("LOCK.CHECK lock @", Expected::Number),
+        ),
+        within(
+            "guard",
+            "LOCK.GUARD of SET",
+            say("LOCK.GUARD lock @ SET price 5", OK),
+        )
+        .beside("set"),
+        Operation {
+            id: "hand_over",
+            name: "LOCK.ACQUIRE BLOCK + LOCK.RELEASE, hand-over",
+            beside: "list_hand_over",
+            needs: "PING",
+            work: Work::HandedOver {
+                before: vec![waiter(0)],
+                wait: waiter,
+                serve: |place| step(&format!("LOCK.RELEASE lock {}", owner(place - 1)), ONE),
+            },
+        },
+        tax("set_get_after_wait", "SET + GET after the first waiter"),
+    ]
+}
+
+fn set() -> Step {
+    say("SET price 5", OK)
+}
+
+fn set_and_get() -> Vec<Step> {
+    vec![set(), say("GET price", Expected::Bytes)]
+}
+
+fn waiter(place: usize) -> Step {
+    let owner = owner(place);
+    let line = format!("LOCK.ACQUIRE lock {owner} 600000 BLOCK 0");
+    step(&line, Expected::Number)
+}
+
+/// One for each waiter, as long as a UUID.
+fn owner(place: usize) -> String {
+    format!("5b0f6c9e-6d1a-4c55-9a53-{place:012}")
+}
+
+/// The server sleeps so long that a crowd can speak meanwhile.
+pub fn sleep() -> Step {
+    step("DEBUG SLEEP 0.1", OK)
+}
+
+/// Nothing of what was counted before is left.
+pub fn empty() -> Step {
+    step("FLUSHALL SYNC", OK)
+}

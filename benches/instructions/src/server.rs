@@ -1,0 +1,168 @@
+//! A server under callgrind.
+
+use std::fs::{self, File};
+use std::net::{Ipv4Addr, TcpListener};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use tempfile::TempDir;
+
+use super::Try;
+use super::answer::{Answer, Expected};
+use super::connection::{Connection, Step, step};
+
+/// How long a server may take to start, on a machine that is busy.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Whenever the server enters this function, callgrind writes down what has been counted, and begins
+/// anew. So a command in the very stream of commands marks where a count begins and ends.
+const MARK: (&str, &str) = ("echoCommand", "ECHO mark");
+
+/// A server that is counted. It ends when this is dropped, or this program.
+pub struct Server {
+    child: Child,
+    reaper: Child,
+    port: u16,
+    folder: TempDir,
+    marks: usize,
+    /// Over which everything is said that is not about connections.
+    pub connection: Connection,
+}
+
+impl Server {
+    /// Starts one, with this module or without.
+    pub fn start(program: &Path, module: Option<&Path>) -> Try<Self> {
+        let folder = TempDir::new()?;
+        let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?
+            .local_addr()?
+            .port();
+        let log = File::create(folder.path().join("log"))?;
+        let mut command = Command::new("valgrind");
+        command
+            .args(["--tool=callgrind", "--trace-children=yes"])
+            .arg(format!("--dump-before={}", MARK.0))
+            .arg(format!(
+                "--callgrind-out-file={}",
+                counts(&folder).display()
+            ))
+            .arg(program)
+            .args(["--port", &port.to_string(), "--bind", "127.0.0.1"])
+            // Once a second, and so almost never.
+            .args(["--hz", "1"])
+            .args(["--save", "", "--appendonly", "no"])
+            // For its SLEEP.
+            .args(["--enable-debug-command", "local"])
+            .arg("--dir")
+            .arg(folder.path());
+        if let Some(module) = module {
+            let module = module.canonicalize();
+            command.arg("--loadmodule").arg(module.map_err(|error| {
+                format!("there is no module to load ({error}): make build builds it")
+            })?);
+        }
+        let mut child = command
+            .stdin(Stdio::null())
+            .stdout(log.try_clone()?)
+            .stderr(log)
+            .spawn()
+            .map_err(|error| format!("valgrind does not run: {error}"))?;
+        let reaper = reaper_of(child.id())?;
+        let connection = connect(&mut child, port);
+        if connection.is_err() {
+            eprint!("{}", fs::read_to_string(folder.path().join("log"))?);
+        }
+        Ok(Self {
+            connection: connection?,
+            child,
+            reaper,
+            port,
+            folder,
+            marks: 0,
+        })
+    }
+
+    /// One more connection.
+    pub fn connect(&self) -> Try<Connection> {
+        Connection::open(self.port)
+    }
+
+    /// What server it is.
+    pub fn version(&mut self) -> Try<String> {
+        let answer = self.connection.ask(&step("INFO server", Expected::Bytes))?;
+        let Answer::Bytes(Some(info)) = answer else {
+            return Err("INFO says nothing".into());
+        };
+        let info = String::from_utf8_lossy(&info).into_owned();
+        let field = |name| info.lines().find_map(|line| line.strip_prefix(name));
+        let version = |kind, name| Some(format!("{kind} {}", field(name)?.trim()));
+        // A Valkey says also which Redis it can stand in for.
+        version("Valkey", "valkey_version:")
+            .or_else(|| version("Redis", "redis_version:"))
+            .ok_or_else(|| "INFO names no version".into())
+    }
+
+    /// Does it know this command?
+    pub fn has(&mut self, command: &str) -> Try<bool> {
+        let step = step(&format!("COMMAND INFO {command}"), Expected::List);
+        let unknown = Answer::List(vec![Answer::List(Vec::new())]);
+        let nil = Answer::List(vec![Answer::Bytes(None)]);
+        Ok(![unknown, nil].contains(&self.connection.ask(&step)?))
+    }
+
+    /// The file with what was counted between the last two marks, when so many more have been passed.
+    pub fn counted_up_to(&mut self, marks: usize) -> PathBuf {
+        self.marks += marks;
+        let mut file = counts(&self.folder).into_os_string();
+        file.push(format!(".{}", self.marks));
+        file.into()
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        for child in [&mut self.reaper, &mut self.child] {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+/// A command that marks where a count begins or ends.
+pub fn mark() -> Step {
+    step(MARK.1, Expected::Bytes)
+}
+
+fn counts(folder: &TempDir) -> PathBuf {
+    folder.path().join("counts")
+}
+
+/// The first connection, when the server answers.
+fn connect(server: &mut Child, port: u16) -> Try<Connection> {
+    let start = Instant::now();
+    loop {
+        let answer = Connection::open(port).and_then(|mut connection| {
+            connection.ask(&step("PING", Expected::Line("+PONG")))?;
+            Ok(connection)
+        });
+        if answer.is_ok() || start.elapsed() > PATIENCE {
+            return answer;
+        }
+        if let Some(status) = server.try_wait()? {
+            return Err(format!("the server did not start: {status}").into());
+        }
+        thread::sleep(Duration::from_millis(50));
+    }
+}
+
+/// Kills the server when this program ends in whatever way: the pipe closes then.
+fn reaper_of(server: u32) -> Try<Child> {
+    Ok(Command::new("sh")
+        .args(["-c", r#"trap "" HUP INT TERM; read -r _; kill -9 "$0""#])
+        .arg(server.to_string())
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()?)
+}
