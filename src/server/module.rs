@@ -3,8 +3,7 @@
 use std::cell::{Cell, RefCell, RefMut, UnsafeCell};
 use std::collections::HashMap;
 use std::ffi::c_char;
-use std::ptr::null;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::ptr::{null, null_mut};
 
 use crate::lock::{Locks, Ms, Name, Now, SHARED_MARKER, Secret, Ticket, Turn};
 
@@ -147,13 +146,18 @@ pub fn remove() {
     }
 }
 
-/// What the wall clock says: the server's own clock, to the microsecond.
+/// What the wall clock says, to the microsecond: asked as the server asks it. The standard library's
+/// way to it costs a command three times as much.
 pub fn now() -> Now {
-    let since = SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .unwrap_or_default();
-    let whole = since.as_secs().saturating_mul(1_000_000);
-    Now::from_micros(whole.saturating_add(since.subsec_micros().into()))
+    let mut time = libc::timeval {
+        tv_sec: 0,
+        tv_usec: 0,
+    };
+    // SAFETY: there is room for the time, and nobody asks for a zone.
+    unsafe { libc::gettimeofday(&raw mut time, null_mut()) };
+    let seconds = u64::try_from(time.tv_sec).unwrap_or_default();
+    let micros = u64::try_from(time.tv_usec).unwrap_or_default();
+    Now::from_micros(seconds.saturating_mul(1_000_000).saturating_add(micros))
 }
 
 /// A secret that nobody can guess.

@@ -3,6 +3,9 @@
 
 use std::ffi::CStr;
 
+// The server's own way to take a number makes two strings of it.
+use itoa::Buffer;
+
 use super::api;
 use super::context::Ctx;
 use super::text::Text;
@@ -12,8 +15,8 @@ use crate::lock::Ms;
 /// one that is made each time.
 pub fn set(ctx: Ctx<'_>, name: &Text, owner: &Text, pxat: &Text, at: Ms) {
     modified(ctx, name);
-    let mut room = [0; DIGITS];
-    let at = digits(at, &mut room);
+    let mut room = Buffer::new();
+    let at = room.format(at);
     if let Some(replicate) = api::replicate() {
         // SAFETY: the context and the strings live, and the format asks for three strings and for
         // bytes with their number.
@@ -35,8 +38,8 @@ pub fn set(ctx: Ctx<'_>, name: &Text, owner: &Text, pxat: &Text, at: Ms) {
 /// `PEXPIREAT name at`
 pub fn pexpireat(ctx: Ctx<'_>, name: &Text, at: Ms) {
     modified(ctx, name);
-    let mut room = [0; DIGITS];
-    let at = digits(at, &mut room);
+    let mut room = Buffer::new();
+    let at = room.format(at);
     if let Some(replicate) = api::replicate() {
         // SAFETY: the context and the string live, and the format asks for a string and for bytes
         // with their number.
@@ -61,8 +64,8 @@ pub fn persist(ctx: Ctx<'_>, name: &Text) {
 /// `ZADD name [inf marker] at owner`
 pub fn zadd(ctx: Ctx<'_>, name: &Text, marker: Option<&Text>, at: Ms, owner: &Text) {
     modified(ctx, name);
-    let mut room = [0; DIGITS];
-    let at = digits(at, &mut room);
+    let mut room = Buffer::new();
+    let at = room.format(at);
     let Some(replicate) = api::replicate() else {
         return;
     };
@@ -152,36 +155,4 @@ fn alone(ctx: Ctx<'_>, command: &CStr, name: &Text) {
 fn modified(ctx: Ctx<'_>, name: &Text) {
     // SAFETY: the context and the string live.
     unsafe { api::signal_modified_key(ctx.raw(), name.raw()) };
-}
-
-/// The most digits that a number of 64 bits has.
-const DIGITS: usize = 20;
-
-/// A number in digits. The server's own way to take a number makes two strings of it.
-fn digits(mut number: u64, room: &mut [u8; DIGITS]) -> &[u8] {
-    let mut start = DIGITS;
-    for (index, digit) in room.iter_mut().enumerate().rev() {
-        *digit = b'0'.saturating_add(u8::try_from(number % 10).unwrap_or_default());
-        number /= 10;
-        start = index;
-        if number == 0 {
-            break;
-        }
-    }
-    room.get(start..).unwrap_or_default()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn numbers_are_written_in_digits() {
-        for number in [0, 9, 10, 1_795_234_208_385, u64::MAX] {
-            assert_eq!(
-                digits(number, &mut [0; DIGITS]),
-                number.to_string().as_bytes()
-            );
-        }
-    }
 }
