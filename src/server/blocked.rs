@@ -114,7 +114,7 @@ unsafe extern "C" fn answer(ctx: *mut RawCtx, _: *mut *mut RawString, _: c_int) 
             let ticket = Ticket::try_from(data.addr()).ok()?;
             let in_words = module.waiting.borrow().get(&ticket)?.in_words;
             let reply = module.locks.borrow_mut().answer(ticket).map(in_words)?;
-            reply::send(ctx, &reply);
+            reply::send(ctx, reply);
             Some(())
         });
     });

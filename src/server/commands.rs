@@ -179,7 +179,7 @@ fn run<C: Command>(module: &Module, ctx: Ctx<'_>, authority: Authority, said: Sa
         // The reply comes last: after it nothing may fail, since a client expects only one.
         Ok(Outcome::Reply(reply)) => {
             module.finish(ctx, authority, keys.close(), now);
-            reply::send(ctx, &reply);
+            reply::send(ctx, reply);
         }
         Ok(Outcome::Scan { words, all }) => {
             module.finish(ctx, authority, keys.close(), now);
@@ -203,7 +203,7 @@ fn run<C: Command>(module: &Module, ctx: Ctx<'_>, authority: Authority, said: Sa
                 module.locks.borrow_mut().answer_again(ticket);
             } else {
                 module.locks.borrow_mut().give_up(ticket);
-                reply::send(ctx, &in_words(Answer::TimedOut));
+                reply::send(ctx, in_words(Answer::TimedOut));
             }
             module.set_timer(now);
         }

@@ -78,7 +78,7 @@ impl<'a> Keys<'a> {
         }
         let (ctx, authority, said) = (self.ctx, self.authority, self.said);
         self.open
-            .get_or_insert_with(|| Open::new(ctx, authority, said.text(name.key), name.db))
+            .get_or_insert_with(|| Open::new(ctx, authority, said.text(name.key), name))
     }
 
     /// A shared lock ends with the last who holds it.
@@ -122,23 +122,27 @@ impl<'a> Keys<'a> {
 }
 
 impl Open {
-    fn new(ctx: Ctx<'_>, authority: Authority, name: Text, db: Db) -> Self {
+    fn new(ctx: Ctx<'_>, authority: Authority, text: Text, name: NameRef<'_>) -> Self {
         if authority == Authority::Ourselves {
-            ctx.select(db);
+            ctx.select(name.db);
         }
         let purpose = match authority {
             Authority::Reader => Purpose::Read,
             Authority::Passing => Purpose::Pass,
             Authority::Writer | Authority::Ourselves => Purpose::Write,
         };
-        let key = Key::open(ctx, &name, purpose);
-        // SAFETY: the name lives as long as we have it, and strings don't change.
-        let bytes = unsafe { text::bytes(name.raw()) };
+        let key = Key::open(ctx, &text, purpose);
+        let bytes: *const [u8] = match &text {
+            // A word of the command's, and these are its bytes.
+            Text::Lent(_) => name.key,
+            // SAFETY: the text lives as long as we have it, and strings don't change.
+            Text::Own(own) => unsafe { text::bytes(own.raw()) },
+        };
         Self {
-            db,
+            db: name.db,
             key,
             bytes,
-            name,
+            name: text,
         }
     }
 

@@ -8,29 +8,30 @@ use super::api;
 use super::context::Ctx;
 
 /// Sends a reply to whoever has this context.
-pub fn send(ctx: Ctx<'_>, reply: &Reply) {
+pub fn send(ctx: Ctx<'_>, reply: Reply) {
     let raw = ctx.raw();
     // SAFETY: the context lives, and each length is that of what follows.
     unsafe {
         match reply {
-            Reply::Integer(number) => api::reply_with_long_long(raw, *number),
-            Reply::Null => api::reply_with_null(raw),
-            Reply::NullList => api::reply_with_null_array(raw),
+            Reply::Integer(number) => _ = api::reply_with_long_long(raw, number),
+            Reply::Null => _ = api::reply_with_null(raw),
+            Reply::NullList => _ = api::reply_with_null_array(raw),
             Reply::Bytes(bytes) => {
-                api::reply_with_string_buffer(raw, bytes.as_ptr().cast(), bytes.len())
+                api::reply_with_string_buffer(raw, bytes.as_ptr().cast(), bytes.len());
             }
-            Reply::List(list) => api::reply_with_array(raw, length(list.len())),
-            Reply::Map(map) => api::reply_with_map(raw, length(map.len())),
-            Reply::Error(text) => return send_error(ctx, text),
-        };
-    }
-    match reply {
-        Reply::List(list) => list.iter().for_each(|item| send(ctx, item)),
-        Reply::Map(map) => map.iter().for_each(|(name, value)| {
-            send_name(ctx, name);
-            send(ctx, value);
-        }),
-        _ => {}
+            Reply::List(list) => {
+                api::reply_with_array(raw, length(list.len()));
+                list.into_iter().for_each(|item| send(ctx, item));
+            }
+            Reply::Map(map) => {
+                api::reply_with_map(raw, length(map.len()));
+                map.into_iter().for_each(|(name, value)| {
+                    send_name(ctx, name);
+                    send(ctx, value);
+                });
+            }
+            Reply::Error(text) => send_error(ctx, text),
+        }
     }
 }
 

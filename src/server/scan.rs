@@ -35,5 +35,5 @@ pub fn run(module: &Module, ctx: Ctx<'_>, words: &[&[u8]], all: bool) {
     }
     let cursor = Reply::Bytes(Rc::from(found.text_at(0)));
     module.finish(ctx, Authority::Passing, keys.close(), now);
-    reply::send(ctx, &Reply::List(vec![cursor, Reply::List(locks)]));
+    reply::send(ctx, Reply::List(vec![cursor, Reply::List(locks)]));
 }

@@ -40,8 +40,15 @@ impl Text {
     pub fn raw(&self) -> *mut RawString {
         match self {
             Self::Lent(raw) => *raw,
-            Self::Own(own) => own.0,
+            Self::Own(own) => own.raw(),
         }
+    }
+}
+
+impl OwnText {
+    /// The server's own handle of it.
+    pub fn raw(&self) -> *mut RawString {
+        self.0
     }
 }
 
