@@ -6,6 +6,7 @@ use std::rc::Rc;
 
 use super::counts::{Counts, count};
 use super::fencing::FencingClock;
+use super::keyed::Keyed;
 use super::ledger::{Ledger, Secret};
 use super::limits::Limits;
 use super::line::Line;
@@ -44,14 +45,14 @@ pub struct Lapse {
 #[derive(Debug)]
 pub(super) struct Database {
     pub ledger: Ledger,
-    pub lines: HashMap<Rc<[u8]>, Line>,
+    pub lines: HashMap<Rc<[u8]>, Line, Keyed>,
 }
 
 impl Database {
     fn new(secret: Secret) -> Self {
         Self {
             ledger: Ledger::new(secret),
-            lines: HashMap::new(),
+            lines: HashMap::with_hasher(Keyed::new(secret)),
         }
     }
 }
@@ -61,13 +62,13 @@ impl Database {
 #[derive(Debug)]
 pub struct Locks {
     pub(super) databases: BTreeMap<Db, Database>,
-    pub(super) waiters: HashMap<Ticket, Waiter>,
+    pub(super) waiters: HashMap<Ticket, Waiter, Keyed>,
     /// How many wait.
     pub(super) waiting: usize,
     /// The tickets of those who wait, by owner.
-    pub(super) waits: HashMap<Rc<[u8]>, BTreeSet<Ticket>>,
+    pub(super) waits: HashMap<Rc<[u8]>, BTreeSet<Ticket>, Keyed>,
     /// How many locks that somebody waits for each owner holds.
-    pub(super) waited_for: HashMap<Rc<[u8]>, usize>,
+    pub(super) waited_for: HashMap<Rc<[u8]>, usize, Keyed>,
     pub(super) last_ticket: Ticket,
     pub(super) clock: FencingClock,
     pub(super) secret: Secret,
@@ -109,12 +110,13 @@ pub struct Locks {
 impl Locks {
     /// No locks yet.
     pub fn new(now: Now, secret: Secret, in_cluster: bool) -> Self {
+        let keyed = Keyed::new(secret);
         Self {
             databases: BTreeMap::new(),
-            waiters: HashMap::new(),
+            waiters: HashMap::with_hasher(keyed),
             waiting: 0,
-            waits: HashMap::new(),
-            waited_for: HashMap::new(),
+            waits: HashMap::with_hasher(keyed),
+            waited_for: HashMap::with_hasher(keyed),
             last_ticket: 0,
             clock: FencingClock::new(now, in_cluster),
             secret,

@@ -14,6 +14,7 @@ mod fit;
 mod future;
 mod histogram;
 mod holders;
+mod keyed;
 mod keyspace;
 mod ledger;
 mod limits;
