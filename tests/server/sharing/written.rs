@@ -363,8 +363,8 @@ fn keyspace_events_are_those_of_the_native_commands() {
         assert_eq!(came, expected, "{command:?}");
     }
     // Those whose time is up.
-    cmd!(client, "LOCK.ACQUIRE", "k", "short", 1, "SHARED").fence();
     client.share("k", "a");
+    cmd!(client, "LOCK.ACQUIRE", "k", "short", 1, "SHARED").fence();
     eventually("it is over", || client.sharers("k") == ["a"]);
     events(&mut client, &mut subscriber);
     let next = args!["LOCK.ACQUIRE", "k", "b", 2 * LONG, "SHARED"];
