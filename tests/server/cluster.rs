@@ -1,5 +1,7 @@
 //! Clusters: locks whose slots move, nodes that fall silent, replicas that take over.
 
+mod whole_slots;
+
 use crate::support::*;
 
 #[test]
@@ -637,6 +639,17 @@ impl Cluster {
             client.run(&[args!["CLUSTER", "MIGRATION", "IMPORT"], range].concat())
         };
         assert!(!answer.is_error(""), "{answer:?}");
+    }
+
+    /// Returns once both nodes know that a slot has moved to this one of them.
+    #[track_caller]
+    fn wait_until_served_by(&self, key: &str, to: usize) {
+        for (index, node) in self.nodes().iter().enumerate() {
+            let mut client = node.client();
+            eventually("both nodes know that the slot has moved", || {
+                cmd!(client, "EXISTS", key).is_error("MOVED") == (index != to)
+            });
+        }
     }
 
     /// Returns once the last move is known to all: a node that takes a slot begins a new epoch.

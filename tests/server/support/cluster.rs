@@ -240,18 +240,20 @@ impl Cluster {
         }
     }
 
-    /// A master that has not heard of it yet ignores the replica's request for a failover.
+    /// A master that has not heard of it yet ignores the replica's request for a failover; one that
+    /// the replica has no link to never gets it.
     #[track_caller]
     fn wait_until_known_as_replica(&self, replica: usize, master: usize) {
         let (replica, master) = (self.id_of(replica), self.id_of(master));
         let role = format!("slave {master} ");
         for node in &self.nodes {
             let mut client = node.client();
-            eventually("every node knows the replica as such", || {
-                cmd!(client, "CLUSTER", "NODES")
-                    .text()
-                    .lines()
-                    .any(|line| line.starts_with(&replica) && line.contains(&role))
+            eventually("every node knows the replica, and is linked to all", || {
+                let nodes = cmd!(client, "CLUSTER", "NODES").text();
+                !nodes.contains("disconnected")
+                    && nodes
+                        .lines()
+                        .any(|line| line.starts_with(&replica) && line.contains(&role))
             });
         }
     }

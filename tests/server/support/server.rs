@@ -13,6 +13,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
+use std::time::Duration;
 use tempfile::TempDir;
 
 /// How often a start is tried when others take the port in between.
@@ -82,6 +83,16 @@ impl Server {
             .info("everything")
             .remove(field)
             .unwrap_or_else(|| panic!("no field {field:?} in INFO everything"))
+    }
+
+    /// The processor time that the server has used: unlike the clock it says the same on a busy
+    /// machine.
+    #[track_caller]
+    pub fn cpu_time(&self) -> Duration {
+        ["used_cpu_user", "used_cpu_sys"]
+            .map(|field| Duration::from_secs_f64(self.info(field).parse().unwrap()))
+            .iter()
+            .sum()
     }
 
     pub fn is_alive(&self) -> bool {
