@@ -167,8 +167,10 @@ unsafe fn heard(
         // In the middle of a change of ours we can't ask, and may note too much.
         _ => module.touched.borrow_mut().push(name.keep()),
     }
-    // The server would run the job after each key that it evicts, and might evict the new hold next.
-    let at_once = class != raw::REDISMODULE_NOTIFY_EVICTED;
+    // The server would run the job after each key that it evicts, and might evict the new hold next;
+    // and after each that it finds expired, while it walks through the table of those and knows the
+    // neighbour's place: a job that takes the neighbour away makes it crash.
+    let at_once = class & (raw::REDISMODULE_NOTIFY_EVICTED | raw::REDISMODULE_NOTIFY_EXPIRED) == 0;
     ask_for_a_turn(module, ctx, at_once);
 }
 

@@ -853,3 +853,34 @@ impl Server {
         self.waiter_for(key, "b")
     }
 }
+
+/// The server deletes expired keys while it walks through the table of those that expire: whoever
+/// touches its neighbours then takes them away under its feet, and it crashes.
+#[test]
+fn locks_that_end_in_one_moment_are_passed_on_while_the_server_walks_through_them() {
+    const LOCKS: usize = 64;
+    let server = Server::with().config("hz 500").start();
+    let mut client = server.client();
+    let keys: Vec<String> = (0..LOCKS).map(|number| format!("k{number}")).collect();
+    let mut waiters: Vec<Client> = keys.iter().map(|_| server.client()).collect();
+    for key in &keys {
+        client.acquire(key, "w");
+    }
+    for round in 0..40 {
+        for (key, waiter) in keys.iter().zip(&mut waiters) {
+            let owner = format!("w{round}");
+            waiter.send(&args!["LOCK.ACQUIRE", key, owner, LONG, "BLOCK", 0]);
+        }
+        server.wait_for_blocked_clients(LOCKS);
+        let time = cmd!(client, "TIME");
+        let [seconds, micros] = [0, 1].map(|part| time[part].text().parse::<i64>().unwrap());
+        let end = seconds * 1000 + micros / 1000 + 30;
+        let ends: Vec<Command> = (keys.iter())
+            .map(|key| args!["PEXPIREAT", key, end])
+            .collect();
+        client.pipeline(&ends);
+        for waiter in &mut waiters {
+            waiter.answer().fence();
+        }
+    }
+}

@@ -156,9 +156,10 @@ impl Lock {
 
     /// A client has been told that it holds the lock.
     fn is_granted(&self, fence: i64, node: usize) {
-        let mut known = self.known();
-        let free = known.free_from.take().is_some_and(|t| t <= Instant::now());
-        assert!(free, "{}: {fence} beside {known:?}", self.key);
+        let (mut known, now) = (self.known(), Instant::now());
+        let is_free = known.free_from.is_some_and(|time| time <= now);
+        assert!(is_free, "{}: {fence} at {now:?} beside {known:?}", self.key);
+        known.free_from = None;
         assert!(fence > known.last, "{}: {fence} after {known:?}", self.key);
         known.last = fence;
         known.granted_on[node] += 1;
@@ -209,7 +210,8 @@ impl Worker<'_> {
             self.lock.is_granted(fence.fence(), self.node);
             let is_left_to_its_time = round % 5 == 4;
             let ended = if is_left_to_its_time {
-                self.lock.ends_after(Duration::from_millis(SHORT_MS));
+                // The server counts whole milliseconds from the beginning of one.
+                self.lock.ends_after(Duration::from_millis(SHORT_MS - 1));
                 self.run(&args!["LOCK.RENEW", key, owner, SHORT_MS])
             } else {
                 self.lock.ends_after(Duration::ZERO);
