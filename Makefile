@@ -9,15 +9,14 @@ MODULE_DIR := $(DESTDIR)$(PREFIX)/lib/redis/modules
 
 # The server's configuration and the tests look for the module in ./target, wherever else you keep yours.
 export CARGO_TARGET_DIR := $(CURDIR)/target
-export PORT REDIS_SERVER SERVERS
+export PORT REDIS_SERVER SERVERS ONLY QUICK
 
-.PHONY: help build run test test-servers test-clients soak lint instructions install dist deb clean
+.PHONY: help build run test test-servers test-clients soak bench lint instructions install dist deb clean
 
 help: ## list what there is to make
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s
-", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' Makefile
 	@echo
-	@echo "  REDIS_SERVER=/path/to/redis-server chooses the server for run and test (also valkey-server)."
+	@echo "  REDIS_SERVER=/path/to/redis-server chooses the server for run, test and bench (also valkey-server)."
 	@echo '  SERVERS="redis-7.2 valkey-9.1" chooses among the ten.'
 
 build: ## build the module: target/release/libredis_lock.so
@@ -38,6 +37,9 @@ test-clients: ## run the examples in each language, and the tests beside other l
 
 soak: ## look for trouble by chance, in simulation and on a real server, until told to stop
 	@scripts/soak
+
+bench: ## measure it beside other locks, in ten minutes (ONLY=market, QUICK=1; benches/README.md)
+	@scripts/bench
 
 lint: ## check format and lints, as CI does
 	@scripts/setup lint

@@ -1,0 +1,81 @@
+//! The ways to a lock: each is its published algorithm, over the same connection and runtime.
+
+pub mod blpop;
+pub mod keyspace;
+pub mod module;
+pub mod polling;
+pub mod pubsub;
+pub mod repaired;
+pub mod token_list;
+pub mod watched;
+
+use crate::connection::Connection;
+use anyhow::Result;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+/// Where a client goes for its lock.
+#[derive(Debug, Clone)]
+pub struct Venue {
+    /// The server.
+    pub address: SocketAddr,
+    /// The lock's name.
+    pub key: String,
+    /// How long a hold lasts that nobody ends.
+    pub ttl: Duration,
+    /// Which client this is.
+    pub client: usize,
+}
+
+impl Venue {
+    /// One where holds last far longer than any measurement.
+    pub fn new(address: SocketAddr, key: &str, client: usize) -> Venue {
+        Venue {
+            address,
+            key: key.to_owned(),
+            ttl: Duration::from_secs(600),
+            client,
+        }
+    }
+
+    /// The ttl in milliseconds, as a command takes it.
+    pub fn ttl_ms(&self) -> Vec<u8> {
+        self.ttl.as_millis().to_string().into_bytes()
+    }
+
+    /// The ttl in whole seconds, at least one.
+    pub fn ttl_s(&self) -> Vec<u8> {
+        self.ttl.as_secs().max(1).to_string().into_bytes()
+    }
+}
+
+/// One client of a lock.
+pub trait Way: Sized + 'static {
+    /// What it is called in tables and figures.
+    const NAME: &'static str;
+    /// Connections that each client needs.
+    const CONNECTIONS: usize = 1;
+    /// What it needs `notify-keyspace-events` to be.
+    const EVENTS: &'static str = "";
+    /// Whether it needs the module.
+    const MODULE: bool = false;
+
+    /// Connects a client.
+    async fn connect(venue: Venue) -> Result<Self>;
+    /// Returns when the lock is held, however long that takes.
+    async fn acquire(&mut self) -> Result<()>;
+    /// Lets go of it.
+    async fn release(&mut self) -> Result<()>;
+    /// The connection that the lock is spoken over: while it is held, its owner may use it.
+    fn connection(&mut self) -> &mut Connection;
+    /// How many commands the client has sent.
+    fn commands(&self) -> u64;
+}
+
+/// Deletes the lock if it is the caller's: the script that the documentation of SET shows, and
+/// that nearly every library has.
+pub const COMPARE_AND_DELETE: &str = "\
+if redis.call('GET', KEYS[1]) == ARGV[1] then
+    return redis.call('DEL', KEYS[1])
+end
+return 0";
