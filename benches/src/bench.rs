@@ -12,19 +12,19 @@ use std::time::{Duration, Instant};
 /// What one measurement has found.
 #[derive(Debug)]
 pub struct Figures {
+    part: &'static str,
     fields: Map<String, Value>,
 }
 
 impl Figures {
     /// Those of a way in a part, with everything else that there is to say.
-    pub fn new(part: &str, way: &str, rest: Value) -> Figures {
+    pub fn new(part: &'static str, way: &str, rest: Value) -> Figures {
         let mut fields = Map::new();
-        fields.insert("part".to_owned(), part.into());
         fields.insert("way".to_owned(), way.into());
         if let Value::Object(rest) = rest {
             fields.extend(rest);
         }
-        Figures { fields }
+        Figures { part, fields }
     }
 }
 
@@ -80,20 +80,33 @@ impl Bench {
         self.figures.push(figures);
     }
 
-    /// Writes the file of every figure.
+    /// Writes the file of every figure. A part that was not measured now stays as it was.
     pub async fn write(self, file: &Path) -> Result<()> {
-        let machine = machine(self.quick, self.began.elapsed()).await?;
-        let figures = self
-            .figures
-            .into_iter()
-            .map(|figures| figures.fields.into());
-        let all = json!({ "machine": machine, "figures": figures.collect::<Vec<Value>>() });
-        fs::write(file, serde_json::to_string_pretty(&all)? + "\n")
+        let machine = machine(self.quick).await?;
+        let old = fs::read_to_string(file).unwrap_or_default();
+        let mut parts: Map<String, Value> = serde_json::from_str(&old).unwrap_or_default();
+        let mut measured: Vec<(&str, Vec<Value>)> = Vec::new();
+        for figures in self.figures {
+            if measured
+                .last()
+                .is_none_or(|(part, _)| *part != figures.part)
+            {
+                measured.push((figures.part, Vec::new()));
+            }
+            if let Some((_, all)) = measured.last_mut() {
+                all.push(figures.fields.into());
+            }
+        }
+        for (part, figures) in measured {
+            let part_of_file = json!({ "machine": machine, "figures": figures });
+            parts.insert(part.to_owned(), part_of_file);
+        }
+        fs::write(file, serde_json::to_string_pretty(&parts)? + "\n")
             .with_context(|| format!("could not write {}", file.display()))
     }
 }
 
-async fn machine(quick: bool, took: Duration) -> Result<Value> {
+async fn machine(quick: bool) -> Result<Value> {
     let server = Server::start(With::Module).await?;
     let info = server.control().await?.info().await?;
     let text = |name: &str| info.text(name).unwrap_or("unknown").to_owned();
@@ -111,7 +124,6 @@ async fn machine(quick: bool, took: Duration) -> Result<Value> {
         "module": env!("CARGO_PKG_VERSION"),
         "commit": first_line("git", &["describe", "--always", "--dirty"]),
         "quick": quick,
-        "seconds": took.as_secs(),
     }))
 }
 

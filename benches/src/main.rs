@@ -9,6 +9,7 @@ mod bench;
 mod connection;
 mod contention;
 mod limits;
+mod market;
 mod runtime;
 mod server;
 mod stats;
@@ -22,7 +23,9 @@ use std::path::Path;
 use std::{env, fs};
 
 const RESULTS: &str = "benches/results";
-const PARTS: [&str; 1] = ["contention"];
+/// A quick look leaves the figures alone that were measured in earnest.
+const QUICK_RESULTS: &str = "target/bench-quick";
+const PARTS: [&str; 2] = ["market", "contention"];
 
 fn main() -> Result<()> {
     runtime::block_on(measure())?
@@ -37,11 +40,16 @@ async fn measure() -> Result<()> {
     let quick = env::var("QUICK").is_ok_and(|quick| !quick.is_empty() && quick != "0");
     let mut bench = Bench::begin(quick);
 
+    if wanted("market") {
+        bench.title("The market: listers and buyers under one lock");
+        market::run(&mut bench).await?;
+    }
     if wanted("contention") {
         bench.title("Contention: many clients on one lock");
         contention::run(&mut bench).await?;
     }
 
-    fs::create_dir_all(RESULTS)?;
-    bench.write(&Path::new(RESULTS).join("figures.json")).await
+    let results = Path::new(if quick { QUICK_RESULTS } else { RESULTS });
+    fs::create_dir_all(results)?;
+    bench.write(&results.join("figures.json")).await
 }

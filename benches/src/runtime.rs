@@ -30,10 +30,13 @@ thread_local! {
 pub fn block_on<T: 'static>(main: impl Future<Output = T> + 'static) -> io::Result<T> {
     let task = spawn(main);
     let mut events = Events::new();
-    while !task.is_finished() {
-        turn(&mut events)?;
+    loop {
+        run_what_is_ready();
+        if task.is_finished() {
+            return Ok(future::block_on(task));
+        }
+        wait(&mut events)?;
     }
-    Ok(future::block_on(task))
 }
 
 /// Starts a task. Whoever drops it ends it.
@@ -45,12 +48,15 @@ pub fn spawn<T: 'static>(task: impl Future<Output = T> + 'static) -> Task<T> {
     task
 }
 
-fn turn(events: &mut Events) -> io::Result<()> {
+fn run_what_is_ready() {
     for _ in 0..READY.with_borrow(VecDeque::len) {
         if let Some(runnable) = READY.with_borrow_mut(VecDeque::pop_front) {
             runnable.run();
         }
     }
+}
+
+fn wait(events: &mut Events) -> io::Result<()> {
     let now = Instant::now();
     while let Some(waker) = due_timer(now) {
         waker.wake();
