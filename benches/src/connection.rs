@@ -36,14 +36,12 @@ impl Connection {
     /// Puts a command into the next sending.
     pub fn push(&mut self, words: &[&[u8]]) {
         self.commands += 1;
-        let out = &mut self.output;
-        // Writing to a vector can't fail.
-        let _ = write!(out, "*{}\r\n", words.len());
-        for word in words {
-            let _ = write!(out, "${}\r\n", word.len());
-            out.extend_from_slice(word);
-            out.extend_from_slice(b"\r\n");
-        }
+        encode(&mut self.output, words);
+    }
+
+    /// Puts commands into the next sending that were encoded before.
+    pub fn push_encoded(&mut self, commands: &[u8]) {
+        self.output.extend_from_slice(commands);
     }
 
     /// Sends what was pushed.
@@ -111,5 +109,16 @@ impl Connection {
     /// How many commands were pushed here.
     pub fn commands(&self) -> u64 {
         self.commands
+    }
+}
+
+/// Appends a command as the server reads it.
+pub fn encode(out: &mut Vec<u8>, words: &[&[u8]]) {
+    // Writing to a vector can't fail.
+    let _ = write!(out, "*{}\r\n", words.len());
+    for word in words {
+        let _ = write!(out, "${}\r\n", word.len());
+        out.extend_from_slice(word);
+        out.extend_from_slice(b"\r\n");
     }
 }

@@ -8,12 +8,17 @@ mod answer;
 mod bench;
 mod connection;
 mod contention;
+mod expiry;
+mod growth;
+mod handover;
 mod limits;
+mod load;
 mod market;
 mod runtime;
 mod server;
 mod stats;
 mod token;
+mod uncontended;
 mod ways;
 mod words;
 
@@ -25,7 +30,7 @@ use std::{env, fs};
 const RESULTS: &str = "benches/results";
 /// A quick look leaves the figures alone that were measured in earnest.
 const QUICK_RESULTS: &str = "target/bench-quick";
-const PARTS: [&str; 2] = ["market", "contention"];
+const PARTS: [&str; 5] = ["market", "contention", "handover", "growth", "uncontended"];
 
 fn main() -> Result<()> {
     runtime::block_on(measure())?
@@ -47,6 +52,24 @@ async fn measure() -> Result<()> {
     if wanted("contention") {
         bench.title("Contention: many clients on one lock");
         contention::run(&mut bench).await?;
+    }
+
+    if wanted("handover") {
+        bench.title("Hand-over: from a release to the next holder's answer");
+        handover::run(&mut bench).await?;
+        bench.title("Expiry: from the end of a hold that nobody released");
+        expiry::run(&mut bench).await?;
+    }
+
+    if wanted("growth") {
+        bench.title("Growth: with a million locks, and when very many expire at once");
+        growth::run(&mut bench).await?;
+    }
+    if wanted("uncontended") {
+        bench.title("Uncontended: acquire and release with nobody in the way");
+        uncontended::run(&mut bench).await?;
+        bench.title("The tax: other traffic beside the module");
+        uncontended::tax(&mut bench).await?;
     }
 
     let results = Path::new(if quick { QUICK_RESULTS } else { RESULTS });

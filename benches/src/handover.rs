@@ -1,0 +1,224 @@
+//! From the sending of a release to the next holder's answer, with many in the line.
+//!
+//! LOCK and the server's own best take turns, hand-over by hand-over, each on a server of its own,
+//! so that whatever the machine does in between meets both of them.
+
+use crate::bench::{Bench, Figures};
+use crate::limits;
+use crate::runtime::{Turnstile, sleep, spawn};
+use crate::server::{Server, With};
+use crate::stats::Spread;
+use crate::ways::blpop::Blpop;
+use crate::ways::module::Module;
+use crate::ways::token_list::TokenList;
+use crate::ways::{Venue, Way};
+use crate::words::{Table, count, time, times};
+use anyhow::{Context, Result, bail};
+use async_task::Task;
+use futures_lite::future;
+use serde_json::json;
+use std::cell::{Cell, RefCell};
+use std::mem;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+const WAITERS: [usize; 4] = [1, 100, 1000, 9000];
+const HANDOVERS: usize = 300;
+/// These only warm up.
+const FIRST_ROUNDS: usize = 10;
+/// After a hand-over the last holder joins the end of the line. This is far more than it needs.
+const BETWEEN: Duration = Duration::from_millis(1);
+const TOO_LONG: Duration = Duration::from_secs(10);
+
+/// How fast one way hands over.
+#[derive(Debug, Clone)]
+pub struct Outcome {
+    /// The way.
+    pub way: &'static str,
+    /// How many wait.
+    pub waiters: usize,
+    /// From the sending of the release to the next holder's answer.
+    pub latency: Spread,
+}
+
+/// Measures the ways that keep a line in the server.
+pub async fn run(bench: &mut Bench) -> Result<Vec<Outcome>> {
+    limits::raise_open_files(30_000)?;
+    let mut all = Vec::new();
+    for wanted in WAITERS {
+        // Two lines at a time.
+        let waiters = wanted.min(limits::connections()? / 2 - 10);
+        if waiters < wanted {
+            bench.say(&format!(
+                "{} waiters instead of {}: the limit on open files (ulimit -n) allows no more",
+                count(waiters as f64),
+                count(wanted as f64)
+            ));
+        }
+        let rounds = bench.fewer(HANDOVERS);
+        let best = Line::form::<TokenList>(waiters).await?;
+        let ours = Line::form::<Module>(waiters).await?;
+        let mut outcomes = hand_over(vec![best, ours], rounds).await?;
+        let other = Line::form::<Blpop>(waiters).await?;
+        outcomes.extend(hand_over(vec![other], rounds).await?);
+        bench.say(&table(waiters, &outcomes));
+        for outcome in &outcomes {
+            bench.keep(figures(outcome));
+        }
+        all.extend(outcomes);
+    }
+    Ok(all)
+}
+
+async fn hand_over(lines: Vec<Line>, rounds: usize) -> Result<Vec<Outcome>> {
+    for round in 0..rounds + FIRST_ROUNDS {
+        for line in &lines {
+            line.hand_over().await?;
+            if round < FIRST_ROUNDS {
+                line.state.latencies.borrow_mut().clear();
+            }
+        }
+    }
+    let mut outcomes = Vec::new();
+    for line in lines {
+        outcomes.push(line.disperse().await);
+    }
+    Ok(outcomes)
+}
+
+/// One holder and those behind it, on a server of their own.
+struct Line {
+    way: &'static str,
+    waiters: usize,
+    state: Rc<State>,
+    clients: Vec<Task<()>>,
+    _server: Server,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// Lets the holder release.
+    turn: Turnstile,
+    /// Opens with each grant.
+    granted: Turnstile,
+    released: Cell<Option<Instant>>,
+    latencies: RefCell<Vec<f64>>,
+    trouble: RefCell<Option<anyhow::Error>>,
+}
+
+impl Line {
+    async fn form<W: Way>(waiters: usize) -> Result<Line> {
+        let with = if W::MODULE {
+            With::Module
+        } else {
+            With::Nothing
+        };
+        let server = Server::start(with).await?;
+        let mut control = server.control().await?;
+        let state = Rc::new(State::default());
+        let mut clients = Vec::with_capacity(waiters + 1);
+        for client in 0..=waiters {
+            let way = W::connect(Venue::new(server.address(), "lock", client)).await?;
+            let state = Rc::clone(&state);
+            clients.push(spawn(async move {
+                if let Err(error) = take_turns(way, &state).await {
+                    *state.trouble.borrow_mut() = Some(error);
+                }
+            }));
+        }
+        let blocked = u64::try_from(waiters)?;
+        control
+            .wait_for("blocked_clients", |clients| clients == blocked)
+            .await
+            .context(W::NAME)?;
+        let line = Line {
+            way: W::NAME,
+            waiters,
+            state,
+            clients,
+            _server: server,
+        };
+        line.wait_for_grant().await?;
+        Ok(line)
+    }
+
+    async fn hand_over(&self) -> Result<()> {
+        self.state.turn.open(1);
+        self.wait_for_grant().await?;
+        sleep(BETWEEN).await;
+        Ok(())
+    }
+
+    async fn wait_for_grant(&self) -> Result<()> {
+        let granted = async {
+            self.state.granted.pass().await;
+            true
+        };
+        let too_late = async {
+            sleep(TOO_LONG).await;
+            false
+        };
+        let in_time = future::or(granted, too_late).await;
+        if let Some(trouble) = self.state.trouble.take() {
+            return Err(trouble.context(self.way));
+        }
+        if !in_time {
+            bail!("{}: nobody got the lock in {TOO_LONG:?}", self.way);
+        }
+        Ok(())
+    }
+
+    async fn disperse(self) -> Outcome {
+        for client in self.clients {
+            client.cancel().await;
+        }
+        Outcome {
+            way: self.way,
+            waiters: self.waiters,
+            latency: Spread::of(mem::take(&mut *self.state.latencies.borrow_mut())),
+        }
+    }
+}
+
+async fn take_turns<W: Way>(mut way: W, state: &State) -> Result<()> {
+    loop {
+        way.acquire().await?;
+        if let Some(released) = state.released.take() {
+            let latency = released.elapsed().as_secs_f64();
+            state.latencies.borrow_mut().push(latency);
+        }
+        state.granted.open(1);
+        state.turn.pass().await;
+        state.released.set(Some(Instant::now()));
+        way.release().await?;
+    }
+}
+
+fn table(waiters: usize, outcomes: &[Outcome]) -> String {
+    let mut table = Table::new(&[
+        &format!("{} in the line", count(waiters as f64)),
+        "p50",
+        "p99",
+        "max",
+        "p50, bare BLPOP = 1",
+    ]);
+    let bare = outcomes
+        .iter()
+        .find(|outcome| outcome.way == TokenList::NAME);
+    let bare = bare.map_or(f64::NAN, |outcome| outcome.latency.p50);
+    for outcome in outcomes {
+        table.row(vec![
+            outcome.way.to_owned(),
+            time(outcome.latency.p50),
+            time(outcome.latency.p99),
+            time(outcome.latency.max),
+            times(outcome.latency.p50 / bare),
+        ]);
+    }
+    table.text()
+}
+
+fn figures(outcome: &Outcome) -> Figures {
+    let fields = json!({ "waiters": outcome.waiters, "latency": outcome.latency.to_json() });
+    Figures::new("handover", outcome.way, fields)
+}

@@ -1,0 +1,82 @@
+//! The same few commands, again and again, as fast as they are answered.
+
+use crate::connection::{Connection, encode};
+use crate::runtime::{sleep, spawn};
+use crate::server::Server;
+use anyhow::Result;
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+/// So long the load runs before it is measured.
+const FIRST: Duration = Duration::from_millis(50);
+
+/// What one connection does over and over: sendings, each of which waits for its answers.
+#[derive(Debug, Default, Clone)]
+pub struct Cycle {
+    sendings: Vec<(Vec<u8>, usize)>,
+}
+
+impl Cycle {
+    /// One more sending, of these commands so many times over.
+    pub fn send(&mut self, commands: &[Vec<&[u8]>], times: usize) {
+        let mut bytes = Vec::new();
+        for words in commands {
+            encode(&mut bytes, words);
+        }
+        self.sendings
+            .push((bytes.repeat(times), commands.len() * times));
+    }
+}
+
+/// What a load came to.
+#[derive(Debug, Clone, Copy)]
+pub struct Pace {
+    /// Commands in a second.
+    pub rate: f64,
+    /// Seconds of the server's CPU for each.
+    pub cpu: f64,
+}
+
+/// Drives a server for so long, each cycle on a connection of its own.
+pub async fn drive(server: &Server, cycles: Vec<Cycle>, span: Duration) -> Result<Pace> {
+    let mut control = server.control().await?;
+    let answered = Rc::new(Cell::new(0_u64));
+    let trouble = Rc::new(RefCell::new(None));
+    let mut tasks = Vec::new();
+    for cycle in cycles {
+        let connection = Connection::open(server.address()).await?;
+        let (answered, trouble) = (Rc::clone(&answered), Rc::clone(&trouble));
+        tasks.push(spawn(async move {
+            if let Err(error) = go_round(connection, cycle, &answered).await {
+                *trouble.borrow_mut() = Some(error);
+            }
+        }));
+    }
+    sleep(FIRST).await;
+    let before = control.work().await?;
+    let (began, already) = (Instant::now(), answered.get());
+    sleep(span).await;
+    let after = control.work().await?;
+    let (seconds, done) = (began.elapsed().as_secs_f64(), answered.get() - already);
+    for task in tasks {
+        task.cancel().await;
+    }
+    match trouble.take() {
+        Some(trouble) => Err(trouble),
+        None => Ok(Pace {
+            rate: done as f64 / seconds,
+            cpu: (after.cpu - before.cpu) / done as f64,
+        }),
+    }
+}
+
+async fn go_round(mut connection: Connection, cycle: Cycle, answered: &Cell<u64>) -> Result<()> {
+    loop {
+        for (commands, answers) in &cycle.sendings {
+            connection.push_encoded(commands);
+            connection.last_of(*answers).await?;
+            answered.set(answered.get() + *answers as u64);
+        }
+    }
+}
