@@ -2,6 +2,7 @@
 
 use crate::bench::{Bench, Figures};
 use crate::limits;
+use crate::picture::{self, Panel, Series};
 use crate::runtime::{Turnstile, sleep, spawn};
 use crate::server::{Server, With};
 use crate::stats::{Spread, fairness, jain};
@@ -12,12 +13,13 @@ use crate::ways::polling::Polling;
 use crate::ways::pubsub::PubSub;
 use crate::ways::{Venue, Way};
 use crate::words::{Table, count, ms, time, times};
-use anyhow::{Result, bail, ensure};
+use anyhow::{Result, bail};
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeValLike;
 use serde_json::json;
 use std::cell::RefCell;
 use std::mem;
+use std::path::Path;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
@@ -228,7 +230,6 @@ async fn measure<W: Way>(load: &Load, servers: [&Server; 2]) -> Result<Outcome> 
         return Err(trouble.context(W::NAME));
     }
     let grants = log.waits.len();
-    ensure!(grants > 0, "{}: nobody got the lock", W::NAME);
     let now = began + Duration::from_secs_f64(seconds);
     let still = log.waiting_since.iter().flatten();
     let unfinished: Vec<f64> = still
@@ -339,4 +340,52 @@ fn figures(outcome: &Outcome) -> Figures {
             "client_load": outcome.client_load,
         }),
     )
+}
+
+/// One picture for each hold time.
+pub fn draw(outcomes: &[Outcome], folder: &Path) -> Result<()> {
+    for hold in HOLDS {
+        let of_hold: Vec<&Outcome> = outcomes
+            .iter()
+            .filter(|outcome| outcome.hold == hold)
+            .collect();
+        let panel = |title, value: fn(&Outcome) -> f64, label| Panel {
+            title,
+            series: series(&of_hold, value),
+            label,
+        };
+        let panels = [
+            panel("grants in a second", Outcome::rate, count),
+            panel(
+                "99 of 100 waits were shorter",
+                |outcome| outcome.wait.p99,
+                time,
+            ),
+            panel(
+                "without a holder (median)",
+                |outcome| outcome.idle.p50,
+                time,
+            ),
+            panel("commands for one grant", |outcome| outcome.commands, times),
+        ];
+        let title = format!("Clients on one lock, each holds it for {}", ms(hold));
+        let file = format!("contention-{}ms.svg", hold.as_millis());
+        picture::lines(&folder.join(file), &title, "clients", &panels)?;
+    }
+    Ok(())
+}
+
+fn series(outcomes: &[&Outcome], value: fn(&Outcome) -> f64) -> Vec<Series> {
+    let mut all: Vec<Series> = Vec::new();
+    for outcome in outcomes {
+        let point = (outcome.clients as f64, value(outcome));
+        match all.iter_mut().find(|series| series.name == outcome.way) {
+            Some(series) => series.points.push(point),
+            None => all.push(Series {
+                name: outcome.way,
+                points: vec![point],
+            }),
+        }
+    }
+    all
 }

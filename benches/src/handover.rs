@@ -5,6 +5,7 @@
 
 use crate::bench::{Bench, Figures};
 use crate::limits;
+use crate::picture::{self, Panel, Series};
 use crate::runtime::{Turnstile, sleep, spawn};
 use crate::server::{Server, With};
 use crate::stats::Spread;
@@ -19,6 +20,7 @@ use futures_lite::future;
 use serde_json::json;
 use std::cell::{Cell, RefCell};
 use std::mem;
+use std::path::Path;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
@@ -221,4 +223,23 @@ fn table(waiters: usize, outcomes: &[Outcome]) -> String {
 fn figures(outcome: &Outcome) -> Figures {
     let fields = json!({ "waiters": outcome.waiters, "latency": outcome.latency.to_json() });
     Figures::new("handover", outcome.way, fields)
+}
+
+/// Latency over the length of the line, as a picture.
+pub fn draw(outcomes: &[Outcome], folder: &Path) -> Result<()> {
+    let series = [TokenList::NAME, Blpop::NAME, Module::NAME].map(|name| Series {
+        name,
+        points: outcomes
+            .iter()
+            .filter(|outcome| outcome.way == name)
+            .map(|outcome| (outcome.waiters as f64, outcome.latency.p50))
+            .collect(),
+    });
+    let panel = Panel {
+        title: "median, from the release to the next holder's answer",
+        series: series.into(),
+        label: time,
+    };
+    let title = "Hand-over";
+    picture::lines(&folder.join("handover.svg"), title, "in the line", &[panel])
 }

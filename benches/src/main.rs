@@ -14,6 +14,7 @@ mod handover;
 mod limits;
 mod load;
 mod market;
+mod picture;
 mod runtime;
 mod server;
 mod stats;
@@ -43,20 +44,25 @@ async fn measure() -> Result<()> {
     }
     let wanted = |part: &str| only.is_empty() || only == part;
     let quick = env::var("QUICK").is_ok_and(|quick| !quick.is_empty() && quick != "0");
+    let results = Path::new(if quick { QUICK_RESULTS } else { RESULTS });
+    fs::create_dir_all(results)?;
     let mut bench = Bench::begin(quick);
 
     if wanted("market") {
         bench.title("The market: listers and buyers under one lock");
-        market::run(&mut bench).await?;
+        let outcomes = market::run(&mut bench).await?;
+        market::draw(&outcomes, results)?;
     }
     if wanted("contention") {
         bench.title("Contention: many clients on one lock");
-        contention::run(&mut bench).await?;
+        let outcomes = contention::run(&mut bench).await?;
+        contention::draw(&outcomes, results)?;
     }
 
     if wanted("handover") {
         bench.title("Hand-over: from a release to the next holder's answer");
-        handover::run(&mut bench).await?;
+        let outcomes = handover::run(&mut bench).await?;
+        handover::draw(&outcomes, results)?;
         bench.title("Expiry: from the end of a hold that nobody released");
         expiry::run(&mut bench).await?;
     }
@@ -72,7 +78,5 @@ async fn measure() -> Result<()> {
         uncontended::tax(&mut bench).await?;
     }
 
-    let results = Path::new(if quick { QUICK_RESULTS } else { RESULTS });
-    fs::create_dir_all(results)?;
     bench.write(&results.join("figures.json")).await
 }

@@ -18,6 +18,7 @@ pub fn count(number: f64) -> String {
 /// Seconds, in the unit that fits.
 pub fn time(seconds: f64) -> String {
     match seconds * 1e6 {
+        us if !us.is_finite() => "-".to_owned(),
         us if us < 9.95 => format!("{us:.1} µs"),
         us if us < 995.0 => format!("{us:.0} µs"),
         us if us < 9_950.0 => format!("{:.1} ms", us / 1e3),
