@@ -45,7 +45,7 @@ enum Kind {
 }
 
 impl Kind {
-    fn words<'a>(self, key: &'a [u8]) -> Vec<&'a [u8]> {
+    fn words(self, key: &[u8]) -> Vec<&[u8]> {
         match self {
             Kind::Lock => vec![b"LOCK.ACQUIRE", key, OWNER.as_bytes(), TTL],
             Kind::PlainWithEnd => vec![b"SET", key, OWNER.as_bytes(), b"PX", TTL],

@@ -91,10 +91,8 @@ fn draw(area: &Area<'_>, across: &str, panel: &Panel) -> Result<()> {
             .iter()
             .flat_map(|series| series.points.iter().copied())
     };
-    let (x, y) = (
-        range(all().map(|point| point.0)),
-        range(all().map(|point| point.1)),
-    );
+    let x = range(all().map(|point| point.0));
+    let y = decades(range(all().map(|point| point.1)));
     let mut chart = ChartBuilder::on(area)
         .caption(panel.title, (FONT, 15).into_font().color(&INK))
         .margin(14)
@@ -137,6 +135,14 @@ fn range(values: impl Iterator<Item = f64>) -> (f64, f64) {
     } else {
         (low / 1.3, high * 1.3)
     }
+}
+
+/// From one power of ten to another: those are what the axis names.
+fn decades((low, high): (f64, f64)) -> (f64, f64) {
+    (
+        10_f64.powf(low.log10().floor()),
+        10_f64.powf(high.log10().ceil()),
+    )
 }
 
 fn color(name: &str, number: usize) -> RGBColor {

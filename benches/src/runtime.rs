@@ -6,6 +6,8 @@
 
 use async_task::{Runnable, Task};
 use futures_lite::future;
+use nix::libc::linger;
+use nix::sys::socket::{setsockopt, sockopt};
 use polling::{Event, Events, PollMode, Poller};
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, VecDeque};
@@ -229,6 +231,12 @@ impl Socket {
         let stream = TcpStream::connect(address)?;
         stream.set_nodelay(true)?;
         stream.set_nonblocking(true)?;
+        // Closed at once: ports that linger for a minute would run out, and make each connect slow.
+        let linger = linger {
+            l_onoff: 1,
+            l_linger: 0,
+        };
+        setsockopt(&stream, sockopt::Linger, &linger)?;
         let readiness = Rc::new(Readiness::default());
         readiness.writable.set(true);
         let seat = SOCKETS.with_borrow_mut(|sockets| sockets.take_seat(Rc::clone(&readiness)));
