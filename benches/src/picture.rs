@@ -116,17 +116,28 @@ fn draw(area: &Area<'_>, across: &str, panel: &Panel) -> Result<()> {
     for (number, series) in panel.series.iter().enumerate() {
         let color = color(series.name, number);
         let width = if color == OURS { 3 } else { 2 };
-        let points = || series.points.iter().copied().filter(|point| point.1 > 0.0);
+        let points = || {
+            series
+                .points
+                .iter()
+                .copied()
+                .filter(|point| can_be_shown(point.1))
+        };
         chart.draw_series(LineSeries::new(points(), color.stroke_width(width)))?;
         chart.draw_series(points().map(|point| Circle::new(point, width + 1, color.filled())))?;
     }
     Ok(())
 }
 
+/// A logarithm has no place for nothing, nor for what nobody got.
+fn can_be_shown(value: f64) -> bool {
+    value > 0.0 && value.is_finite()
+}
+
 /// A little wider than what there is, and never empty.
 fn range(values: impl Iterator<Item = f64>) -> (f64, f64) {
     let (low, high) = values
-        .filter(|&value| value > 0.0)
+        .filter(|&value| can_be_shown(value))
         .fold((f64::MAX, f64::MIN_POSITIVE), |(low, high), value| {
             (low.min(value), high.max(value))
         });
@@ -178,4 +189,29 @@ pub fn bars(file: &Path, title: &str, bars: &[(&str, f64, String)]) -> Result<()
     }
     root.present()?;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_picture_can_be_drawn_of_values_that_are_none() -> Result<()> {
+        let file = tempfile::NamedTempFile::new()?;
+        let panel = |points: &[(f64, f64)]| Panel {
+            title: "panel",
+            series: vec![Series {
+                name: "LOCK",
+                points: points.to_vec(),
+            }],
+            label: words::time,
+        };
+        let panels = [
+            panel(&[(1.0, 0.5), (10.0, f64::INFINITY), (100.0, 0.0)]),
+            panel(&[(1.0, f64::NAN)]),
+            panel(&[]),
+        ];
+        lines(file.path(), "title", "across", &panels)?;
+        bars(file.path(), "title", &[("LOCK", 0.0, String::new())])
+    }
 }

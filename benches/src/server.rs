@@ -86,7 +86,9 @@ impl Server {
                 let log = fs::read_to_string(self.dir.path().join("log")).unwrap_or_default();
                 bail!("the server did not start. Its log:\n{log}");
             }
-            if Connection::open(self.address).await.is_ok() {
+            if let Ok(mut connection) = Connection::open(self.address).await
+                && connection.call(&[b"PING"]).await.is_ok()
+            {
                 return Ok(());
             }
             sleep(Duration::from_millis(5)).await;
