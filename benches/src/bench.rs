@@ -70,6 +70,11 @@ impl Bench {
         println!("\n{text}   ({} s)\n", self.began.elapsed().as_secs());
     }
 
+    /// Says what is being measured now, so that nobody wonders.
+    pub fn progress(&self, what: &str) {
+        eprintln!("[{:>3} s] {what}", self.began.elapsed().as_secs());
+    }
+
     /// Shows something at once.
     pub fn say(&self, text: &str) {
         println!("{text}");

@@ -95,13 +95,13 @@ pub async fn run(bench: &mut Bench) -> Result<Vec<Outcome>> {
                 span: bench.shortened(span(clients, hold)),
             };
             let outcomes = [
-                measure::<Polling<1>>(&load, servers).await?,
-                measure::<Polling<10>>(&load, servers).await?,
-                measure::<Polling<100>>(&load, servers).await?,
-                measure::<Blpop>(&load, servers).await?,
-                measure::<PubSub>(&load, servers).await?,
-                measure::<Keyspace>(&load, servers).await?,
-                measure::<Module>(&load, servers).await?,
+                measure::<Polling<1>>(bench, &load, servers).await?,
+                measure::<Polling<10>>(bench, &load, servers).await?,
+                measure::<Polling<100>>(bench, &load, servers).await?,
+                measure::<Blpop>(bench, &load, servers).await?,
+                measure::<PubSub>(bench, &load, servers).await?,
+                measure::<Keyspace>(bench, &load, servers).await?,
+                measure::<Module>(bench, &load, servers).await?,
             ];
             bench.say(&table(&load, &outcomes));
             for outcome in &outcomes {
@@ -189,7 +189,13 @@ impl Log {
     }
 }
 
-async fn measure<W: Way>(load: &Load, servers: [&Server; 2]) -> Result<Outcome> {
+async fn measure<W: Way>(bench: &Bench, load: &Load, servers: [&Server; 2]) -> Result<Outcome> {
+    bench.progress(&format!(
+        "{} clients, held {}: {}",
+        count(load.clients as f64),
+        ms(load.hold),
+        W::NAME
+    ));
     let [plain, with_module] = servers;
     let server = if W::MODULE { with_module } else { plain };
     let mut control = server.control().await?;

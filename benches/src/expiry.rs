@@ -37,13 +37,13 @@ pub async fn run(bench: &mut Bench) -> Result<Vec<Outcome>> {
     let module = Server::start(With::Module).await?;
     let span = bench.shortened(SPAN);
     let outcomes = vec![
-        measure::<Polling<1>>(&plain, span).await?,
-        measure::<Polling<10>>(&plain, span).await?,
-        measure::<Polling<100>>(&plain, span).await?,
-        measure::<Blpop>(&plain, span).await?,
-        measure::<PubSub>(&plain, span).await?,
-        measure::<Keyspace>(&plain, span).await?,
-        measure::<Module>(&module, span).await?,
+        measure::<Polling<1>>(bench, &plain, span).await?,
+        measure::<Polling<10>>(bench, &plain, span).await?,
+        measure::<Polling<100>>(bench, &plain, span).await?,
+        measure::<Blpop>(bench, &plain, span).await?,
+        measure::<PubSub>(bench, &plain, span).await?,
+        measure::<Keyspace>(bench, &plain, span).await?,
+        measure::<Module>(bench, &module, span).await?,
     ];
     let mut table = Table::new(&[
         "from the end of a hold to the next",
@@ -70,7 +70,8 @@ pub async fn run(bench: &mut Bench) -> Result<Vec<Outcome>> {
     Ok(outcomes)
 }
 
-async fn measure<W: Way>(server: &Server, span: Duration) -> Result<Outcome> {
+async fn measure<W: Way>(bench: &Bench, server: &Server, span: Duration) -> Result<Outcome> {
+    bench.progress(&format!("expiry: {}", W::NAME));
     let mut control = server.control().await?;
     control.set("notify-keyspace-events", W::EVENTS).await?;
     let began = Instant::now();

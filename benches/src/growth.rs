@@ -84,6 +84,7 @@ async fn costs(bench: &mut Bench) -> Result<()> {
             } else {
                 held
             };
+            bench.progress(&format!("{way} beside {} {beside}", count(held as f64)));
             fill(&server, kind, there, held).await?;
             there = held;
             let bytes = (memory(&server).await? - empty) / held as f64;
@@ -174,6 +175,7 @@ async fn memory(server: &Server) -> Result<f64> {
 
 /// Bytes that a connection takes more when it waits.
 async fn waiters(bench: &mut Bench) -> Result<()> {
+    bench.progress("memory of waiters");
     let waiters = WAITERS.min(limits::connections()?);
     let mut table = Table::new(&["memory of a connection", "idle", "more when it waits"]);
     memory_of_waiters::<TokenList>(bench, &mut table, With::Nothing, waiters).await?;
@@ -227,6 +229,7 @@ async fn memory_of_waiters<W: Way>(
 /// As many as there may be connections wait for one lock each; the rest wait for a thousand at
 /// once, by MACQUIRE.
 async fn mass_expiry(bench: &mut Bench) -> Result<()> {
+    bench.progress("very many locks end at once");
     limits::raise_open_files(EXPIRING as u64 + 1000)?;
     // A quick look has a tenth of them.
     let locks = if bench.is_quick() {

@@ -57,6 +57,7 @@ pub async fn run(bench: &mut Bench) -> Result<Vec<Outcome>> {
                 count(wanted as f64)
             ));
         }
+        bench.progress(&format!("{} in the line", count(waiters as f64)));
         let rounds = bench.fewer(HANDOVERS);
         let best = Line::form::<TokenList>(waiters).await?;
         let ours = Line::form::<Module>(waiters).await?;

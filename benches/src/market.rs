@@ -61,12 +61,12 @@ pub async fn run(bench: &mut Bench) -> Result<Vec<Outcome>> {
             span: bench.shortened(SPAN),
         };
         let outcomes = [
-            measure::<Watching>(&crowd, &plain).await?,
-            measure::<Locked<Watched>>(&crowd, &plain).await?,
-            measure::<Locked<Repaired>>(&crowd, &plain).await?,
-            measure::<Locked<Polling<1>>>(&crowd, &plain).await?,
-            measure::<Locked<Module>>(&crowd, &module).await?,
-            measure::<Guarded>(&crowd, &module).await?,
+            measure::<Watching>(bench, &crowd, &plain).await?,
+            measure::<Locked<Watched>>(bench, &crowd, &plain).await?,
+            measure::<Locked<Repaired>>(bench, &crowd, &plain).await?,
+            measure::<Locked<Polling<1>>>(bench, &crowd, &plain).await?,
+            measure::<Locked<Module>>(bench, &crowd, &module).await?,
+            measure::<Guarded>(bench, &crowd, &module).await?,
         ];
         bench.say(&table(&crowd, &outcomes));
         for outcome in &outcomes {
@@ -94,7 +94,11 @@ struct Log {
     spent: Cell<i64>,
 }
 
-async fn measure<T: Trader>(crowd: &Crowd, server: &Server) -> Result<Outcome> {
+async fn measure<T: Trader>(bench: &Bench, crowd: &Crowd, server: &Server) -> Result<Outcome> {
+    let Crowd {
+        listers, buyers, ..
+    } = crowd;
+    bench.progress(&format!("{listers} listers, {buyers} buyers: {}", T::NAME));
     let mut control = server.control().await?;
     let books = Books::open(&mut control, crowd.listers, crowd.buyers, crowd.span).await?;
     let log = Rc::new(Log::default());

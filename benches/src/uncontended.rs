@@ -114,6 +114,9 @@ pub async fn run(bench: &mut Bench) -> Result<()> {
         pairs.push(Pair::Module);
         for depth in DEPTHS {
             for connections in CONNECTIONS {
+                bench.progress(&format!(
+                    "{connections} connections, {depth} pairs in flight, AOF {aof}"
+                ));
                 let mut paces = Vec::new();
                 for pair in &pairs {
                     let server = if matches!(pair, Pair::Module) {
