@@ -32,6 +32,7 @@
 mod commands;
 mod files;
 mod likeness;
+mod links;
 mod planted;
 mod play;
 mod screen;
