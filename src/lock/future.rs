@@ -25,6 +25,8 @@ pub struct Future<'a> {
     to_try: VecDeque<Ticket>,
     /// Who has come to share which lock, and may want it alone.
     joined: Vec<(&'a Name, &'a [u8])>,
+    /// Those who wait for nothing any more, and have not let go yet.
+    through: Vec<&'a [u8]>,
 }
 
 /// A lock, and its line.
@@ -52,6 +54,7 @@ impl<'a> Future<'a> {
             left: HashMap::new(),
             to_try: VecDeque::new(),
             joined: Vec::new(),
+            through: Vec::new(),
         };
         for name in names {
             future.add(name, now);
@@ -103,8 +106,8 @@ impl<'a> Future<'a> {
         all.sort_unstable();
         self.to_try.extend(all);
         // As it is done when a lock is settled: all at the head come in before anybody is seen to
-        // stand before everybody else.
-        while self.try_next() || self.promote_those_who_joined() {}
+        // stand before everybody else. Nobody lets go of anything in the midst of that.
+        while self.try_next() || self.promote_those_who_joined() || self.let_go_if_through() {}
         let left = self.left.values();
         left.map(|waiter| Rc::clone(&waiter.owner)).collect()
     }
@@ -174,11 +177,19 @@ impl<'a> Future<'a> {
         let waits = self.waits.entry(owner).or_default();
         *waits = waits.saturating_sub(1);
         if *waits == 0 {
-            self.let_go(owner);
+            self.through.push(owner);
         }
     }
 
-    /// This owner waits for nothing any more, and sooner or later lets go of all that it holds.
+    /// Those who wait for nothing any more let go, sooner or later.
+    fn let_go_if_through(&mut self) -> bool {
+        let through = std::mem::take(&mut self.through);
+        let any = !through.is_empty();
+        through.into_iter().for_each(|owner| self.let_go(owner));
+        any
+    }
+
+    /// Of all that this owner holds.
     fn let_go(&mut self, owner: &'a [u8]) {
         for name in self.held.remove(owner).unwrap_or_default() {
             if let Some(play) = self.lines.get_mut(name) {

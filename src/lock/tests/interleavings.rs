@@ -6,6 +6,7 @@
 
 mod counts;
 mod inside;
+mod orders;
 mod random;
 mod shrink;
 mod soak;

@@ -219,6 +219,32 @@ fn two_that_wait_for_a_share_and_for_an_upgrade_are_a_circle() {
 }
 
 #[test]
+fn those_who_come_in_together_are_in_each_others_way_before_one_of_them_lets_go() {
+    // cid and ben come to share b together. So there is no permit of two for ann, and ben, who wants
+    // more, comes to stand before her; and she stands before him in the other line.
+    let mut server = server();
+    server.takes(&[A], alone("dot"));
+    server.takes(&[B], alone("eve"));
+    server.queues(&[A, B], limited("cid", 1));
+    server.queues(&[B], sharing("ben"));
+    server.queues(&[A, B], limited("ann", 2));
+    assert!(server.is_refused(&[A, B], alone("ben")));
+}
+
+#[test]
+fn who_can_only_come_in_after_another_has_let_go_is_not_in_its_way_before() {
+    // ann and ben come in together, and ben stands before all others then: before eve in both lines.
+    let mut server = server();
+    server.takes(&[A, B], alone("cid"));
+    server.queues(&[A, B], limited("ann", 1));
+    server.queues(&[A], sharing("ben"));
+    server.queues(&[A], limited("dot", 2));
+    server.queues(&[A], sharing("eve"));
+    server.queues(&[A], alone("ben"));
+    assert!(!server.is_refused(&[A, B], alone("eve")));
+}
+
+#[test]
 fn waiters_that_have_gone_are_in_no_circle() {
     let fates: [(&str, Fate); 4] = [
         ("killed", Server::kill),

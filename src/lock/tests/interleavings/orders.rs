@@ -1,0 +1,350 @@
+//! The search for deadlocks against a naive one, which tries every order in which owners may let go.
+//!
+//! Small histories of requests and releases. Each request that has to wait is judged: by how many
+//! orders would its owner come by all that it waits for?
+//!
+//! | by | the core |
+//! |---|---|
+//! | none, and it is this request that has done so | refuses it |
+//! | all | does not refuse it |
+//! | some | either is right, and both are counted |
+//!
+//! An owner lets go when it waits for nothing, of one lock after another, or together with all others
+//! of a lock, or of all. Whoever is granted something goes on, and lets go too as soon as it waits for
+//! nothing more.
+//!
+//! Where it is some, an owner has asked twice, for a share and for more. Who comes in together with its
+//! share decides whether they end up in each other's way. The core looks at one order, in which all
+//! let go at once: it refuses if nothing comes of that.
+
+mod search;
+
+use std::fmt;
+use std::ops::AddAssign;
+
+use crate::lock::tests::model::{Verdict, ensure};
+use crate::lock::tests::simulated::{Flavour, Lock, Owner, Plea, Server};
+use crate::lock::{Acquired, Mode, Patience, Refusal, Ticket};
+
+use super::random::Random;
+
+use search::{Ends, LOCKS, Owners, Request, State, bit, try_every_order};
+
+const NAMES: [Lock; LOCKS] = [(0, "a"), (0, "b"), (0, "c")];
+const OWNERS: [Owner; 5] = ["ann", "ben", "cid", "dot", "eve"];
+
+/// How many histories are tried, and how long each is.
+const HISTORIES: u64 = 5000;
+const STEPS: usize = 14;
+
+/// What came of the requests that had to wait.
+#[derive(Clone, Copy, Debug, Default)]
+struct Counts {
+    judged: u64,
+    states: usize,
+    refused: u64,
+    granted_by_all: u64,
+    /// Granted by some orders: refused, and not.
+    between_refused: u64,
+    between_waiting: u64,
+    /// Granted by none, but not because of this request alone: refused, and not.
+    stuck_before_refused: u64,
+    stuck_before_waiting: u64,
+    upgrades: u64,
+    limits: u64,
+    several: u64,
+    two_requests: u64,
+    /// Histories in which somebody else was granted something first, and rightly.
+    other_grants: u64,
+}
+
+impl AddAssign for Counts {
+    fn add_assign(&mut self, other: Self) {
+        self.judged += other.judged;
+        self.states += other.states;
+        self.refused += other.refused;
+        self.granted_by_all += other.granted_by_all;
+        self.between_refused += other.between_refused;
+        self.between_waiting += other.between_waiting;
+        self.stuck_before_refused += other.stuck_before_refused;
+        self.stuck_before_waiting += other.stuck_before_waiting;
+        self.upgrades += other.upgrades;
+        self.limits += other.limits;
+        self.several += other.several;
+        self.two_requests += other.two_requests;
+        self.other_grants += other.other_grants;
+    }
+}
+
+/// A server, and the same once more as the naive search knows it.
+struct Graph {
+    server: Server,
+    state: State,
+    requests: Vec<Request>,
+    tickets: Vec<Option<Ticket>>,
+    /// Does the server not agree?
+    differs: bool,
+    counts: Counts,
+}
+
+impl Graph {
+    fn new() -> Self {
+        Self {
+            server: Server::new(Flavour::default(), &NAMES),
+            state: State::default(),
+            requests: Vec::new(),
+            tickets: Vec::new(),
+            differs: false,
+            counts: Counts::default(),
+        }
+    }
+
+    fn ask(&mut self, request: Request) -> Verdict {
+        let at = self.requests.len();
+        let mut with = self.requests.clone();
+        with.push(request);
+        let mut next = self.state;
+        next.left |= bit(at);
+        next.settle(&with);
+        let waits = next.left & bit(at) != 0;
+        let answer = self.ask_the_server(request);
+        let ticket = match answer {
+            Ok(Acquired::Waiting(ticket)) => Some(ticket),
+            _ => None,
+        };
+        match answer {
+            Ok(Acquired::Held(_)) if !waits => {}
+            Ok(Acquired::Waiting(_)) if waits => self.judge(request, false, next, &with)?,
+            Err(Refusal::Deadlock(_)) if waits => {
+                self.judge(request, true, next, &with)?;
+                return self.agrees();
+            }
+            other => return Err(format!("{other:?}: {}", self.told(request))),
+        }
+        self.requests = with;
+        self.state = next;
+        self.tickets.push(ticket);
+        self.agrees()
+    }
+
+    fn ask_the_server(&mut self, request: Request) -> Result<Acquired, Refusal> {
+        let locks: Vec<Lock> = (0..LOCKS)
+            .filter(|&lock| request.locks[lock])
+            .map(|lock| NAMES[lock])
+            .collect();
+        let plea = Plea {
+            owner: OWNERS[request.owner.trailing_zeros() as usize],
+            ttl: 1_000_000,
+            mode: request.mode,
+            patience: Patience::Forever,
+            client: self.server.connect(),
+            session: false,
+        };
+        self.server.acquire_all(&locks, plea)
+    }
+
+    /// Was it right to refuse this request, or not to? With it the graph would be this.
+    fn judge(&mut self, request: Request, refused: bool, with: State, all: &[Request]) -> Verdict {
+        let owner = request.owner;
+        let before = try_every_order(self.state, &self.requests);
+        let after = try_every_order(with, all);
+        self.count(request, after.states);
+        let told = || self.told(request);
+        // Others may have been stuck before, by one order or other.
+        let sure = before.ever == 0;
+        let counts = &mut Counts::default();
+        match (after.always & owner != 0, after.ever & owner != 0) {
+            (true, _) if sure => {
+                ensure(refused, || format!("no order grants it: {}", told()))?;
+                counts.refused += 1;
+            }
+            (true, _) if refused => counts.stuck_before_refused += 1,
+            (true, _) => counts.stuck_before_waiting += 1,
+            (false, true) if refused => counts.between_refused += 1,
+            (false, true) => counts.between_waiting += 1,
+            (false, false) => {
+                ensure(!refused, || {
+                    format!("refused, and every order grants it: {}", told())
+                })?;
+                counts.granted_by_all += 1;
+            }
+        }
+        ensure(refused || !sure || after.always == 0, || {
+            let stuck: Vec<Owner> = named(after.always).collect();
+            format!("not refused, and now {stuck:?} wait for ever: {}", told())
+        })?;
+        self.counts += *counts;
+        Ok(())
+    }
+
+    fn count(&mut self, request: Request, states: usize) {
+        let upgrade = request.mode == Mode::Exclusive && self.has_share(request);
+        let waits = self.state.waiting(&self.requests) & request.owner != 0;
+        let several = request.locks.iter().filter(|&&wanted| wanted).count() > 1;
+        let counts = &mut self.counts;
+        counts.judged += 1;
+        counts.states += states;
+        counts.upgrades += u64::from(upgrade);
+        counts.limits += u64::from(matches!(request.mode, Mode::Limit(_)));
+        counts.several += u64::from(several);
+        counts.two_requests += u64::from(waits);
+    }
+
+    fn release(&mut self, ends: Ends) -> Verdict {
+        for lock in 0..LOCKS {
+            for name in named(ends[lock]) {
+                let released = self.server.release(NAMES[lock], name);
+                ensure(released == Ok(true), || {
+                    format!("{name} held {lock}: {self}")
+                })?;
+            }
+        }
+        self.state.release(&self.requests, ends);
+        self.agrees()
+    }
+
+    /// Do the same requests still wait here and there? Not if the core came to an upgrade by another of
+    /// its locks, and made it before it let in those at the head of this one: that is right too, and the
+    /// end of this history.
+    fn agrees(&mut self) -> Verdict {
+        self.server.tick();
+        self.server.turn();
+        let waiting = self.server.waiting();
+        let left: Vec<Ticket> = (self.tickets.iter().enumerate())
+            .filter(|&(at, _)| self.state.left & bit(at) != 0)
+            .filter_map(|(_, ticket)| *ticket)
+            .collect();
+        let upgrade = (self.requests.iter())
+            .any(|request| request.mode == Mode::Exclusive && self.has_share(*request));
+        ensure(waiting == left || upgrade, || {
+            format!("{waiting:?} wait on, and not {left:?}: {self}")
+        })?;
+        self.differs = waiting != left;
+        self.counts.other_grants += u64::from(self.differs);
+        Ok(())
+    }
+
+    fn has_share(&self, request: Request) -> bool {
+        (0..LOCKS).any(|lock| {
+            let held = self.state.held[lock];
+            request.locks[lock] && !held.alone && held.by & request.owner != 0
+        })
+    }
+
+    fn told(&self, request: Request) -> String {
+        format!("{} asks in {self}", in_words(request))
+    }
+}
+
+/// Such as `ann holds a alone, ben wants a+b as Shared`.
+impl fmt::Display for Graph {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut parts = Vec::new();
+        for (held, name) in self.state.held.iter().zip(NAMES) {
+            let how = if held.alone { "alone" } else { "shared" };
+            parts.extend(named(held.by).map(|owner| format!("{owner} holds {} {how}", name.1)));
+        }
+        let left = (self.requests.iter().enumerate())
+            .filter(|&(at, _)| self.state.left & bit(at) != 0)
+            .map(|(_, request)| in_words(*request));
+        parts.extend(left);
+        f.write_str(&parts.join(", "))
+    }
+}
+
+fn in_words(request: Request) -> String {
+    let locks: Vec<&str> = (NAMES.iter().zip(request.locks))
+        .filter_map(|(name, wanted)| wanted.then_some(name.1))
+        .collect();
+    let owner: String = named(request.owner).collect();
+    format!("{owner} wants {} {:?}", locks.join("+"), request.mode)
+}
+
+fn named(owners: Owners) -> impl Iterator<Item = Owner> {
+    (0..OWNERS.len())
+        .filter(move |&at| owners & (1 << at) != 0)
+        .map(|at| OWNERS[at])
+}
+
+fn is_of_one(ends: &Ends) -> bool {
+    ends.iter().map(|owners| owners.count_ones()).sum::<u32>() == 1
+}
+
+/// A history, by this seed.
+fn live(seed: u64) -> Verdict<Counts> {
+    let mut random = Random::new(seed);
+    let owners = random.between(4, 5);
+    let locks = random.between(2, 3);
+    // One in so many asks for several locks, for a share, while it waits.
+    let several = random.pick(&[2, 4]);
+    let shared = random.pick(&[1, 2, 4]);
+    let again = random.pick(&[2, 8]);
+    let mut graph = Graph::new();
+    for _ in 0..STEPS {
+        if graph.differs {
+            break;
+        }
+        let mut ends = graph.state.ends(&graph.requests);
+        ends.retain(is_of_one);
+        if random.one_in(8) && !ends.is_empty() {
+            graph.release(random.pick(&ends))?;
+            continue;
+        }
+        let owner: Owners = 1 << random.below(owners);
+        if graph.state.waiting(&graph.requests) & owner != 0 && !random.one_in(again) {
+            continue;
+        }
+        let mut request = Request {
+            owner,
+            locks: [false; LOCKS],
+            mode: match random.below(4) {
+                _ if !random.one_in(shared) => Mode::Exclusive,
+                0 | 1 => Mode::Shared,
+                2 => Mode::Limit(random.between(1, 3)),
+                _ => Mode::Exclusive,
+            },
+        };
+        let some = if random.one_in(several) { 2 } else { 1 };
+        for _ in 0..some {
+            request.locks[random.below(locks) as usize] = true;
+        }
+        graph.ask(request)?;
+    }
+    Ok(graph.counts)
+}
+
+#[test]
+fn a_request_is_refused_if_no_order_of_release_grants_it_and_only_then() {
+    let mut counts = Counts::default();
+    let mut failed = Vec::new();
+    for seed in 0..HISTORIES {
+        match live(seed) {
+            Ok(some) => counts += some,
+            Err(why) => failed.push(format!("seed {seed}: {why}")),
+        }
+    }
+    eprintln!("{HISTORIES} histories: {counts:?}");
+    assert!(
+        failed.is_empty(),
+        "{}:\n{}",
+        failed.len(),
+        failed.join("\n")
+    );
+    // Nothing that is there to be judged may be rare, and what is not judged must be.
+    assert!(counts.judged >= 20_000, "{counts:?}");
+    assert!(counts.refused >= counts.judged / 10, "{counts:?}");
+    for some in [
+        counts.upgrades,
+        counts.limits,
+        counts.several,
+        counts.two_requests,
+    ] {
+        assert!(some >= counts.judged / 40, "{counts:?}");
+    }
+    let unsure = counts.between_refused
+        + counts.between_waiting
+        + counts.stuck_before_refused
+        + counts.stuck_before_waiting
+        + counts.other_grants;
+    assert!(unsure <= counts.judged / 1000, "{counts:?}");
+}

@@ -1,0 +1,210 @@
+//! What comes of some owners, locks and requests by every order in which the locks may be let go of.
+//!
+//! It is naive on purpose, and shares no code with the search that it judges: owners and requests are
+//! bits, and a state is who holds what and who still waits.
+
+use std::collections::HashSet;
+
+use crate::lock::Mode;
+
+/// Owners, each a bit.
+pub type Owners = u8;
+
+/// Requests, each a bit; the lower one came first.
+pub type Requests = u32;
+
+/// How many locks there are.
+pub const LOCKS: usize = 3;
+
+#[derive(Clone, Copy, Debug)]
+pub struct Request {
+    pub owner: Owners,
+    /// Whether it is for this lock.
+    pub locks: [bool; LOCKS],
+    pub mode: Mode,
+}
+
+/// Who holds a lock.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Held {
+    pub by: Owners,
+    pub alone: bool,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct State {
+    pub held: [Held; LOCKS],
+    /// Those that still wait.
+    pub left: Requests,
+}
+
+/// Who lets go of each lock.
+pub type Ends = [Owners; LOCKS];
+
+/// Those who have come to share each lock in this moment. They stand where they stood, until all at
+/// the head of the line have come in.
+type Fresh = [Owners; LOCKS];
+
+impl State {
+    /// Grants whatever may be granted now.
+    pub fn settle(&mut self, requests: &[Request]) {
+        let mut before = None;
+        while before != Some(self.left) {
+            before = Some(self.left);
+            let mut fresh = Fresh::default();
+            while let Some(next) =
+                (0..requests.len()).find(|&next| self.may_have_all(requests, next, fresh))
+            {
+                self.grant(requests[next], next, &mut fresh);
+            }
+        }
+    }
+
+    fn may_have_all(&self, requests: &[Request], at: usize, fresh: Fresh) -> bool {
+        self.left & bit(at) != 0
+            && (0..LOCKS)
+                .filter(|&lock| requests[at].locks[lock])
+                .all(|lock| self.may_have(requests, at, lock, fresh))
+    }
+
+    fn may_have(&self, requests: &[Request], at: usize, lock: usize, fresh: Fresh) -> bool {
+        let (held, request) = (self.held[lock], requests[at]);
+        let in_turn = self.first_in_line(requests, lock, fresh) == Some(at);
+        if held.alone {
+            return held.by == request.owner;
+        }
+        if held.by & request.owner != 0 {
+            let stands_first = in_turn || fresh[lock] & request.owner == 0;
+            return request.mode != Mode::Exclusive || (held.by == request.owner && stands_first);
+        }
+        let others = u64::from(held.by.count_ones());
+        let room = match request.mode {
+            Mode::Exclusive => others == 0,
+            Mode::Shared => true,
+            Mode::Limit(most) => others < most,
+        };
+        in_turn && room
+    }
+
+    /// Those who share the lock and want it alone stand before everybody else.
+    fn first_in_line(&self, requests: &[Request], lock: usize, fresh: Fresh) -> Option<usize> {
+        let held = self.held[lock];
+        let line = || {
+            (0..requests.len())
+                .filter(move |&other| self.left & bit(other) != 0 && requests[other].locks[lock])
+        };
+        let shares = if held.alone {
+            0
+        } else {
+            held.by & !fresh[lock]
+        };
+        let upgrade = |other: &usize| {
+            requests[*other].mode == Mode::Exclusive && requests[*other].owner & shares != 0
+        };
+        line().find(upgrade).or_else(|| line().next())
+    }
+
+    fn grant(&mut self, request: Request, at: usize, fresh: &mut Fresh) {
+        self.left &= !bit(at);
+        for lock in (0..LOCKS).filter(|&lock| request.locks[lock]) {
+            let held = &mut self.held[lock];
+            // Who holds a lock alone keeps it alone.
+            if held.alone {
+                continue;
+            }
+            if request.mode == Mode::Exclusive {
+                *held = Held {
+                    by: request.owner,
+                    alone: true,
+                };
+            } else if held.by & request.owner == 0 {
+                held.by |= request.owner;
+                fresh[lock] |= request.owner;
+            }
+        }
+    }
+
+    /// These owners let go of these locks, in one instant.
+    pub fn release(&mut self, requests: &[Request], ends: Ends) {
+        for (held, ends) in self.held.iter_mut().zip(ends) {
+            held.by &= !ends;
+            held.alone &= held.by != 0;
+        }
+        self.settle(requests);
+    }
+
+    /// Those who wait for something.
+    pub fn waiting(&self, requests: &[Request]) -> Owners {
+        (requests.iter().enumerate())
+            .filter(|&(at, _)| self.left & bit(at) != 0)
+            .fold(0, |owners, (_, request)| owners | request.owner)
+    }
+
+    /// What may end next, if only those let go who wait for nothing: one hold, all of one lock (as by
+    /// `DEL`, or a deadline that they share), or all of all.
+    pub fn ends(&self, requests: &[Request]) -> Vec<Ends> {
+        let waiting = self.waiting(requests);
+        let all = self.held.map(|held| held.by & !waiting);
+        let of = |lock: usize, owners: Owners| {
+            let mut ends = Ends::default();
+            ends[lock] = owners;
+            ends
+        };
+        let mut found = Vec::new();
+        for (lock, owners) in all.into_iter().enumerate() {
+            let single = (0..Owners::BITS).map(|at| owners & (1 << at));
+            found.extend(single.map(|owner| of(lock, owner)));
+            if owners.count_ones() > 1 {
+                found.push(of(lock, owners));
+            }
+        }
+        found.retain(|ends| *ends != Ends::default());
+        if all.iter().filter(|&&owners| owners != 0).count() > 1 {
+            found.push(all);
+        }
+        found
+    }
+}
+
+/// Who still waits for something when nobody can let go of anything any more.
+#[derive(Clone, Copy, Debug)]
+pub struct Stuck {
+    /// Whatever the order.
+    pub always: Owners,
+    /// By one order at least.
+    pub ever: Owners,
+    /// How many states there are on all ways.
+    pub states: usize,
+}
+
+/// Tries every order.
+pub fn try_every_order(state: State, requests: &[Request]) -> Stuck {
+    let mut stuck = Stuck {
+        always: Owners::MAX,
+        ever: 0,
+        states: 0,
+    };
+    let mut seen = HashSet::from([state]);
+    let mut to_visit = vec![state];
+    while let Some(state) = to_visit.pop() {
+        stuck.states += 1;
+        let ends = state.ends(requests);
+        if ends.is_empty() {
+            let waiting = state.waiting(requests);
+            stuck.always &= waiting;
+            stuck.ever |= waiting;
+        }
+        for ends in ends {
+            let mut next = state;
+            next.release(requests, ends);
+            if seen.insert(next) {
+                to_visit.push(next);
+            }
+        }
+    }
+    stuck
+}
+
+pub fn bit(request: usize) -> Requests {
+    1 << request
+}
