@@ -5,6 +5,7 @@
 //! seed on. `LOCK_SOAK_SECONDS` has them tried for so long, by seeds that nobody has tried before.
 
 mod counts;
+mod crowd;
 mod inside;
 mod orders;
 mod random;

@@ -1,6 +1,6 @@
 //! The server around the keys: its clock, and its clients from their block to their end.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use crate::lock::fencing::Fence;
 use crate::lock::waiter::State;
@@ -88,7 +88,6 @@ pub struct Plea {
 #[derive(Debug)]
 struct Blocked {
     client: u64,
-    woken: bool,
     answer: Option<Told>,
 }
 
@@ -108,6 +107,8 @@ pub struct Server {
     flavour: Flavour,
     micros: u64,
     blocked: BTreeMap<Ticket, Blocked>,
+    /// Those of them who were woken.
+    woken: BTreeSet<Ticket>,
     touched: Vec<Name>,
     happened: Happened,
     clients: u64,
@@ -134,6 +135,7 @@ impl Server {
             flavour,
             micros: now.micros(),
             blocked: BTreeMap::new(),
+            woken: BTreeSet::new(),
             touched: Vec::new(),
             happened: Happened::default(),
             clients: 0,
@@ -194,7 +196,6 @@ impl Server {
         if let Ok(Acquired::Waiting(ticket)) = acquired {
             let blocked = Blocked {
                 client: plea.client,
-                woken: false,
                 answer: None,
             };
             self.blocked.insert(ticket, blocked);
@@ -403,11 +404,7 @@ impl Server {
 
     /// One turn of the event loop, without the timer: clients that were woken come to their end.
     pub fn turn(&mut self) {
-        let woken = self
-            .waiting()
-            .into_iter()
-            .filter(|ticket| self.blocked[ticket].woken);
-        for ticket in woken.collect::<Vec<_>>() {
+        for ticket in self.woken.clone() {
             if self.flavour.answers == Answers::Late {
                 self.ask(ticket);
             }
@@ -426,9 +423,14 @@ impl Server {
         self.blocked.keys().copied().collect()
     }
 
+    /// The connection by which it waits.
+    pub fn client_of(&self, ticket: Ticket) -> Option<u64> {
+        self.blocked.get(&ticket).map(|blocked| blocked.client)
+    }
+
     /// Its connection closes.
     pub fn kill(&mut self, ticket: Ticket) {
-        if let Some(client) = self.blocked.get(&ticket).map(|blocked| blocked.client) {
+        if let Some(client) = self.client_of(ticket) {
             self.close(client);
         }
     }
@@ -437,20 +439,16 @@ impl Server {
     pub fn close(&mut self, client: u64) {
         self.locks.closed(client);
         self.happened.closed.push(client);
-        for ticket in self.waiting() {
-            if self.blocked[&ticket].client == client {
-                self.end(ticket, true, false);
-            }
+        let waits = |&(_, blocked): &(&Ticket, &Blocked)| blocked.client == client;
+        let waits = self.blocked.iter().filter(waits);
+        for ticket in waits.map(|(&ticket, _)| ticket).collect::<Vec<_>>() {
+            self.end(ticket, true, false);
         }
     }
 
     /// `CLIENT UNBLOCK id TIMEOUT`. Nothing comes of it if the client is about to be answered.
     pub fn unblock(&mut self, ticket: Ticket) {
-        if self
-            .blocked
-            .get(&ticket)
-            .is_some_and(|blocked| !blocked.woken)
-        {
+        if self.blocked.contains_key(&ticket) && !self.woken.contains(&ticket) {
             self.ask(ticket);
             self.end(ticket, true, true);
         }
@@ -511,6 +509,7 @@ impl Server {
         self.locks.set_limits(limits, self.now());
         self.locks.took_over(self.now());
         self.blocked.clear();
+        self.woken.clear();
         self.touched.clear();
         self.master = true;
         self.keys.paused = false;
@@ -563,7 +562,7 @@ impl Server {
                 None => self.offence("one that is gone was to be answered"),
             }
             match self.blocked.get_mut(&ticket) {
-                Some(blocked) if !blocked.woken => blocked.woken = true,
+                Some(_) if self.woken.insert(ticket) => {}
                 _ => self.offence("one that does not wait was to be woken"),
             }
             if self.flavour.answers != Answers::Late {
@@ -590,6 +589,7 @@ impl Server {
         let Some(blocked) = self.blocked.remove(&ticket) else {
             return;
         };
+        self.woken.remove(&ticket);
         if client_lives && !cut_off && blocked.answer.is_none() {
             self.offence("a client was woken and told nothing");
         }
