@@ -48,16 +48,16 @@ impl Counts {
             ("died in line", self.died_in_line / 20),
             (
                 "died before they heard of their grant",
-                self.died_granted * 2,
+                self.died_granted * 4,
             ),
             ("unblocked", self.unblocked),
-            ("closed", self.closed * 2),
+            ("closed", self.closed * 4),
             ("expired", self.expired),
             ("flushed", self.flushed * 20),
             ("deleted", self.deleted * 4),
             ("limited", if_shared(self.limited / 10)),
             ("held together", if_shared(self.together / 10)),
-            ("many wait", self.most_waiting as u64 / 100),
+            ("many wait", self.most_waiting as u64 / 50),
             ("many wait for one lock", self.longest_line as u64 / 50),
         ]
         .into_iter()

@@ -22,7 +22,8 @@ struct Place {
     line: BTreeSet<Ticket>,
     /// Those who share it and want it alone.
     upgrades: BTreeSet<Ticket>,
-    numbers: HashMap<Owner, Fence>,
+    /// By owner, and whether it is alone: one that was never told of more goes back to its share.
+    numbers: HashMap<(Owner, bool), Fence>,
 }
 
 #[derive(Debug)]
@@ -90,6 +91,11 @@ impl Place {
             Some((holder, _)) => (holder == owner).then_some(Hold::Exclusive),
             None => self.shares.contains_key(owner).then_some(Hold::Shared),
         }
+    }
+
+    fn number_of(&self, owner: Owner) -> Option<Fence> {
+        let alone = self.hold_of(owner)? == Hold::Exclusive;
+        self.numbers.get(&(owner, alone)).copied()
     }
 
     fn leave(&mut self, ticket: Ticket) {
@@ -203,7 +209,7 @@ impl Watch {
             *hold == Some(Hold::Exclusive) || (hold.is_some() && *hold == Some(plea.mode.hold()))
         };
         let known: BTreeSet<Option<Fence>> = (locks.iter())
-            .map(|&lock| self.place(lock, now).numbers.get(owner).copied())
+            .map(|&lock| self.place(lock, now).number_of(owner))
             .collect();
         let known = (held.iter().all(has_it) && known.len() == 1)
             .then(|| known.first().copied().flatten())
@@ -231,8 +237,9 @@ impl Watch {
     fn now_holds(&mut self, locks: &[Lock], plea: Plea, fence: Fence, now: Ms) -> Verdict {
         for &lock in locks {
             let place = self.place(lock, now);
-            place.numbers.insert(plea.owner, fence);
             let hold = place.hold_of(plea.owner);
+            let alone = hold == Some(Hold::Exclusive);
+            place.numbers.insert((plea.owner, alone), fence);
             let right = hold == Some(Hold::Exclusive) || hold == Some(plea.mode.hold());
             ensure(right, || format!("{plea:?} has {hold:?} of {lock:?}"))?;
         }
