@@ -4,7 +4,7 @@ use super::super::steps::LOCKS;
 use super::World;
 use crate::lock::slot;
 use crate::lock::tests::model::Verdict;
-use crate::lock::tests::simulated::{self, Content, Lock, Owner, Server, Write, name};
+use crate::lock::tests::simulated::{self, Content, Lock, Owner, Server, Write};
 
 impl World {
     /// The slot of this key leaves, with what is held there. Whoever waits there is sent after it.
