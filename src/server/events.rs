@@ -167,11 +167,16 @@ unsafe fn heard(
         // In the middle of a change of ours we can't ask, and may note too much.
         _ => module.touched.borrow_mut().push(name.keep()),
     }
-    // The server would run the job after each key that it evicts, and might evict the new hold next;
-    // and after each that it finds expired, while it walks through the table of those and knows the
-    // neighbour's place: a job that takes the neighbour away makes it crash.
-    let at_once = class & (raw::REDISMODULE_NOTIFY_EVICTED | raw::REDISMODULE_NOTIFY_EXPIRED) == 0;
-    ask_for_a_turn(module, ctx, at_once);
+    ask_for_a_turn(module, ctx, !may_be_on_a_walk(ctx, class, event));
+}
+
+/// May the server be on a walk through many keys? It would run a job after each of them. While it
+/// evicts, it might evict the new hold next. While it looks for what has expired, or drops the keys of
+/// a slot that has left, it knows the place of the neighbour already: a job that takes the neighbour
+/// away makes it crash.
+fn may_be_on_a_walk(ctx: Ctx<'_>, class: c_int, event: &CStr) -> bool {
+    class & (raw::REDISMODULE_NOTIFY_EVICTED | raw::REDISMODULE_NOTIFY_EXPIRED) != 0
+        || (event == c"del" && ctx.flags().cluster())
 }
 
 /// Has the server call us when it is through with what it is doing: at the very end of that, if it
