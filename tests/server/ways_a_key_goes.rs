@@ -169,12 +169,17 @@ fn a_lock_whose_key_goes_is_handed_on() {
 #[test]
 fn nobody_barges_in_by_acquire_behind_a_command_that_removes_the_key() {
     let mut scene = Scene::new();
-    let settles_at_once = scene.server.version().is_at_least((7, 2), (7, 2));
+    let version = scene.server.version();
+    let settles_at_once = version.is_at_least((7, 2), (7, 2));
+    // To Valkey 9 a key whose end is set into the past has expired, and what has expired is handed on
+    // in the next turn of the loop.
+    let past_is_expiry = version.is_at_least((u32::MAX, 0), (9, 0));
     for way in ways_to_go() {
         scene = scene.again();
         let case = in_words(&way);
+        let sets_an_end = case.contains("EXPIRE") || case.contains("GETEX");
         let mut commands = way.clone();
-        if settles_at_once {
+        if settles_at_once && !(past_is_expiry && sets_an_end) {
             commands.push(args!["SET", "k", "barger", "NX", "PX", LONG]);
         }
         commands.push(args!["LOCK.ACQUIRE", "k", "barger", LONG]);

@@ -310,13 +310,14 @@ fn fitting(dice: &mut Dice) -> Command {
     }
 }
 
-/// BREAK with FORCE may end what is somebody's data. That is what it is for.
+/// BREAK with FORCE may end what is somebody's data, and GUARD runs what may do so. That is what they
+/// are for.
 fn keep_data(mut command: Command) -> Command {
-    if command
-        .iter()
-        .any(|word| word.eq_ignore_ascii_case(b"FORCE"))
-    {
-        for word in command.iter_mut().filter(|word| *word == DATA.as_bytes()) {
+    let by_force = (command.iter()).any(|word| word.eq_ignore_ascii_case(b"FORCE"));
+    let is_guard = command[0] == b"LOCK.GUARD";
+    for (place, word) in command.iter_mut().enumerate() {
+        let is_treasure = treasure::KEYS.iter().any(|key| word == key.as_bytes());
+        if (by_force && word == DATA.as_bytes()) || (is_guard && place > 2 && is_treasure) {
             *word = b"k".to_vec();
         }
     }
