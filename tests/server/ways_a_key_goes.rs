@@ -171,9 +171,9 @@ fn nobody_barges_in_by_acquire_behind_a_command_that_removes_the_key() {
     let mut scene = Scene::new();
     let version = scene.server.version();
     let settles_at_once = version.is_at_least((7, 2), (7, 2));
-    // To Valkey 9 a key whose end is set into the past has expired, and what has expired is handed on
+    // From Valkey 8.1 on a key whose end is set into the past has expired, and is handed on
     // in the next turn of the loop.
-    let past_is_expiry = version.is_at_least((u32::MAX, 0), (9, 0));
+    let past_is_expiry = version.is_at_least((u32::MAX, 0), (8, 1));
     for way in ways_to_go() {
         scene = scene.again();
         let case = in_words(&way);
