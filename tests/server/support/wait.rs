@@ -1,5 +1,6 @@
 //! Waiting for something to become true, with a deadline. Nothing else in the tests sleeps, but for
-//! those of histories/, where clients think and servers have bad days.
+//! those of histories/ and lost_updates/, where clients think, or sleep for too long, and servers have
+//! bad days.
 
 use std::thread;
 use std::time::{Duration, Instant};
