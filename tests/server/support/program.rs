@@ -39,17 +39,17 @@ pub fn provoking_module() -> PathBuf {
                 "build",
                 "--quiet",
                 "--profile",
-                "provoke",
+                "testing",
                 "--features",
                 "provoke",
             ])
             .args(["--target-dir", "target"])
             .current_dir(env!("CARGO_MANIFEST_DIR"))
             .status();
-        assert!(built.unwrap().success(), "cargo build --profile provoke");
+        assert!(built.unwrap().success(), "cargo build --profile testing");
     });
     LazyLock::force(&BUILT);
-    module_of("provoke")
+    module_of("testing")
 }
 
 fn built_module() -> PathBuf {
