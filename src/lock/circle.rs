@@ -228,7 +228,7 @@ impl Locks {
     }
 
     pub(super) fn line_of(&self, name: NameRef<'_>) -> Option<&Line> {
-        self.databases.get(&name.db)?.lines.get(name.key)
+        self.databases.get(name.db)?.lines.get(name.key)
     }
 }
 

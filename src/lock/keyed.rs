@@ -7,7 +7,7 @@ use siphasher::sip::SipHasher13;
 use super::ledger::Secret;
 
 /// The standard library's own hash, by our secret. It is told all bytes of a key at once, and so
-/// costs a third less than there: a hand-over asks for its line some forty times.
+/// costs a third less than there.
 #[derive(Clone, Copy, Debug)]
 pub struct Keyed(SipHasher13);
 

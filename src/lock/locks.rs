@@ -4,7 +4,9 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::ops::RangeInclusive;
 use std::rc::Rc;
 
+use super::by_ticket::ByTicket;
 use super::counts::{Counts, count};
+use super::databases::{Database, Databases};
 use super::fencing::FencingClock;
 use super::keyed::Keyed;
 use super::ledger::{Ledger, Secret};
@@ -41,28 +43,12 @@ pub struct Lapse {
     pub owner: Rc<[u8]>,
 }
 
-/// What the server remembers of one database's locks.
-#[derive(Debug)]
-pub(super) struct Database {
-    pub ledger: Ledger,
-    pub lines: HashMap<Rc<[u8]>, Line, Keyed>,
-}
-
-impl Database {
-    fn new(secret: Secret) -> Self {
-        Self {
-            ledger: Ledger::new(secret),
-            lines: HashMap::with_hasher(Keyed::new(secret)),
-        }
-    }
-}
-
 /// Everything that the server remembers of its locks. All of it may be lost without harm: who holds
 /// a lock stands in the key.
 #[derive(Debug)]
 pub struct Locks {
-    pub(super) databases: BTreeMap<Db, Database>,
-    pub(super) waiters: HashMap<Ticket, Waiter, Keyed>,
+    pub(super) databases: Databases,
+    pub(super) waiters: ByTicket<Waiter>,
     /// How many wait.
     pub(super) waiting: usize,
     /// The tickets of those who wait, by owner.
@@ -112,8 +98,8 @@ impl Locks {
     pub fn new(now: Now, secret: Secret, in_cluster: bool) -> Self {
         let keyed = Keyed::new(secret);
         Self {
-            databases: BTreeMap::new(),
-            waiters: HashMap::with_hasher(keyed),
+            databases: Databases::new(secret),
+            waiters: ByTicket::default(),
             waiting: 0,
             waits: HashMap::with_hasher(keyed),
             waited_for: HashMap::with_hasher(keyed),
@@ -141,16 +127,16 @@ impl Locks {
 
     /// Does it matter to us what happens to this key?
     pub fn concerns(&self, name: NameRef<'_>) -> bool {
-        self.databases.get(&name.db).is_some_and(|database| {
-            database.lines.contains_key(name.key) || database.ledger.knows(name.key)
+        self.databases.get(name.db).is_some_and(|database| {
+            database.lines.contain(name.key) || database.ledger.knows(name.key)
         })
     }
 
     /// Does anybody wait for this lock?
     pub fn is_waited_for(&self, name: NameRef<'_>) -> bool {
         !self.waiters.is_empty()
-            && (self.databases.get(&name.db))
-                .is_some_and(|database| database.lines.contains_key(name.key))
+            && (self.databases.get(name.db))
+                .is_some_and(|database| database.lines.contain(name.key))
     }
 
     /// Something has happened to this key. It is looked at in the next [`tick`](Self::tick).
@@ -190,7 +176,7 @@ impl Locks {
 
     /// A database was emptied, or all of them.
     pub fn flushed(&mut self, db: Option<Db>) {
-        for (&number, database) in &mut self.databases {
+        for (number, database) in self.databases.iter_mut() {
             if db.is_none_or(|db| db == number) {
                 database.ledger = Ledger::new(self.secret);
                 self.noted.extend(touch_all(number, database));
@@ -203,8 +189,7 @@ impl Locks {
         let ledger_of_one = self.take_ledger(one);
         let ledger_of_other = self.take_ledger(other);
         for (db, ledger) in [(one, ledger_of_other), (other, ledger_of_one)] {
-            let database = self.database(db);
-            database.ledger = ledger;
+            *self.ledger(db) = ledger;
         }
         self.note_all();
         let change_places = |db: &mut Db| match *db {
@@ -254,7 +239,7 @@ impl Locks {
 
     /// These slots have left for another server, with what was held in them.
     pub fn slots_left(&mut self, slots: RangeInclusive<Slot>) {
-        for database in self.databases.values_mut() {
+        for (_, database) in self.databases.iter_mut() {
             database.ledger.forget_slots(&slots);
         }
         slots.for_each(|slot| self.clock.slot_may_have_left(slot));
@@ -285,7 +270,7 @@ impl Locks {
 
     /// How many wait, and for how many locks.
     pub fn waiting_now(&self) -> (usize, usize) {
-        let lines = self.databases.values().map(|database| database.lines.len());
+        let lines = (self.databases.iter()).map(|(_, database)| database.lines.len());
         (self.waiting, lines.sum())
     }
 
@@ -330,7 +315,7 @@ impl Locks {
 
     /// Has every lock with a line looked at.
     pub fn note_all(&mut self) {
-        for (&db, database) in &mut self.databases {
+        for (db, database) in self.databases.iter_mut() {
             self.noted.extend(touch_all(db, database));
         }
     }
@@ -340,17 +325,12 @@ impl Locks {
         if self.waiters.is_empty() {
             return None;
         }
-        self.databases.get_mut(&name.db)?.lines.get_mut(name.key)
+        self.databases.get_mut(name.db)?.lines.get_mut(name.key)
     }
 
     /// The ledger of this database.
     pub(super) fn ledger(&mut self, db: Db) -> &mut Ledger {
-        &mut self.database(db).ledger
-    }
-
-    pub(super) fn database(&mut self, db: Db) -> &mut Database {
-        let secret = self.secret;
-        (self.databases.entry(db)).or_insert_with(|| Database::new(secret))
+        &mut self.databases.open(db).ledger
     }
 
     fn take_ledger(&mut self, db: Db) -> Ledger {

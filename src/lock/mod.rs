@@ -7,8 +7,10 @@
 
 mod acquire;
 mod breaking;
+mod by_ticket;
 mod circle;
 mod counts;
+mod databases;
 mod fencing;
 mod fit;
 mod future;
@@ -19,6 +21,7 @@ mod keyspace;
 mod ledger;
 mod limits;
 mod line;
+mod lines;
 mod locks;
 mod mode;
 mod name;
@@ -42,6 +45,7 @@ mod tests;
 
 pub use acquire::{Acquired, Patience, Refusal, Request};
 pub use breaking::Break;
+pub use by_ticket::ByTicket;
 #[cfg(test)]
 pub use circle::Link;
 pub use circle::{Circle, Claim};

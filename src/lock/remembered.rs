@@ -1,6 +1,7 @@
 //! How much the server remembers of its locks: what tells that nothing of them is left behind.
 
-use super::locks::{Database, Locks};
+use super::databases::Database;
+use super::locks::Locks;
 
 /// How many things of each kind are remembered. Once nobody holds or waits for anything, and what was
 /// to be done is done, there are none.
@@ -26,7 +27,7 @@ impl Locks {
     /// How much is remembered. That takes no longer when there are many locks.
     pub fn remembered(&self) -> Remembered {
         let over_databases =
-            |count: fn(&Database) -> usize| self.databases.values().map(count).sum();
+            |count: fn(&Database) -> usize| self.databases.iter().map(|(_, one)| count(one)).sum();
         let tasks = [
             self.noted.len(),
             self.moved_up.len(),

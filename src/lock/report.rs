@@ -159,7 +159,7 @@ impl Locks {
     fn waiting(&mut self, name: NameRef<'_>, now: Now) -> (Vec<Waiting>, usize) {
         let Some(line) = self
             .databases
-            .get(&name.db)
+            .get(name.db)
             .and_then(|database| database.lines.get(name.key))
         else {
             return (Vec::new(), 0);

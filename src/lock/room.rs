@@ -3,10 +3,42 @@
 use std::collections::HashMap;
 use std::hash::{BuildHasher, Hash};
 
+use indexmap::IndexMap;
+
+/// A map that may have been much larger once.
+pub trait Roomy {
+    /// How much there is, and for how much there is room.
+    fn use_of_room(&self) -> (usize, usize);
+
+    /// Has room for so much, or for all that is there.
+    fn shrink_to(&mut self, room: usize);
+}
+
 /// Shrinks a map that was much larger once.
-pub fn give_back_room<K: Eq + Hash, V, S: BuildHasher>(map: &mut HashMap<K, V, S>) {
-    let room = map.capacity();
-    if room > 1024 && map.len() < room / 8 {
+#[inline]
+pub fn give_back_room(map: &mut impl Roomy) {
+    let (used, room) = map.use_of_room();
+    if room > 1024 && used < room / 8 {
         map.shrink_to(room / 4);
+    }
+}
+
+impl<K: Eq + Hash, V, S: BuildHasher> Roomy for HashMap<K, V, S> {
+    fn use_of_room(&self) -> (usize, usize) {
+        (self.len(), self.capacity())
+    }
+
+    fn shrink_to(&mut self, room: usize) {
+        self.shrink_to(room);
+    }
+}
+
+impl<K, V, S> Roomy for IndexMap<K, V, S> {
+    fn use_of_room(&self) -> (usize, usize) {
+        (self.len(), self.capacity())
+    }
+
+    fn shrink_to(&mut self, room: usize) {
+        self.shrink_to(room);
     }
 }

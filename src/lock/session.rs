@@ -15,7 +15,7 @@ impl Locks {
         self.returns = (returns.into_iter())
             .map(|(at, given_back)| (at, given_back.without_share_of(client)))
             .collect();
-        for (&db, database) in &mut self.databases {
+        for (db, database) in self.databases.iter_mut() {
             for (key, owner) in database.ledger.take_ties(client) {
                 for hold in [Hold::Exclusive, Hold::Shared] {
                     let entry = database.ledger.of(&key, &owner, hold);

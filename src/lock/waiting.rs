@@ -244,11 +244,8 @@ impl Locks {
     }
 
     fn join_line(&mut self, name: NameRef<'_>, ticket: Ticket) -> Name {
-        let lines = &mut self.database(name.db).lines;
-        let key = lines
-            .get_key_value(name.key)
-            .map_or_else(|| Rc::from(name.key), |(key, _)| Rc::clone(key));
-        lines.entry(Rc::clone(&key)).or_default().join(ticket);
+        let (key, line) = self.databases.open(name.db).lines.open(name.key);
+        line.join(ticket);
         Name { db: name.db, key }
     }
 
@@ -335,9 +332,8 @@ impl Locks {
             if line.is_empty() {
                 self.set_alarm(name.borrow(), None);
                 self.set_holders(name.borrow(), Holders::Nobody);
-                if let Some(database) = self.databases.get_mut(&name.db) {
-                    database.lines.remove(&name.key);
-                    give_back_room(&mut database.lines);
+                if let Some(database) = self.databases.get_mut(name.db) {
+                    database.lines.close(&name.key);
                 }
             } else if was_first {
                 moved_up.push(name.clone());

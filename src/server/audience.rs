@@ -85,10 +85,15 @@ impl Audience {
         }
     }
 
-    /// May anybody hear of an event of this class: a client, by the server's setting, or a module?
-    pub fn hears(&self, class: c_int) -> bool {
+    /// The classes of events that anybody may hear of now: a client, by the server's setting, or a
+    /// module.
+    pub fn classes(&self) -> c_int {
+        const ALL: c_int = !0;
+        if self.modules.get() > 0 {
+            return ALL;
+        }
         // SAFETY: asks for nothing.
-        self.modules.get() > 0 || unsafe { api::get_notify_keyspace_events() } & class != 0
+        unsafe { api::get_notify_keyspace_events() }
     }
 }
 

@@ -1,5 +1,6 @@
 //! A key that is open: what stands there, and how it is written.
 
+use std::cell::Cell;
 use std::ptr::null_mut;
 
 use crate::lock::{Glance, LONGEST_OWNER, Ms, Share, Stored};
@@ -46,6 +47,8 @@ fn share(score: f64) -> Share {
 /// An open key; closed when dropped. While it is open nothing but this may change the key.
 pub struct Key {
     raw: *mut RawKey,
+    /// When it expires, if that has been asked since it was changed: the server has to look for it.
+    deadline: Cell<Option<Option<Ms>>>,
 }
 
 impl Key {
@@ -58,7 +61,10 @@ impl Key {
         };
         // SAFETY: context and name live.
         let raw = unsafe { api::open_key(ctx.raw(), name.raw(), mode) };
-        Self { raw }
+        Self {
+            raw,
+            deadline: Cell::default(),
+        }
     }
 
     /// What stands there. A key that was opened to be read and does not exist has no handle.
@@ -120,6 +126,15 @@ impl Key {
 
     /// When it expires, if ever.
     pub fn deadline(&self) -> Option<Ms> {
+        if let Some(deadline) = self.deadline.get() {
+            return deadline;
+        }
+        let deadline = self.ask_for_deadline();
+        self.deadline.set(Some(deadline));
+        deadline
+    }
+
+    fn ask_for_deadline(&self) -> Option<Ms> {
         // SAFETY: the key is open. Redis 8.2 would look for the value of a key that does not exist.
         if self.raw.is_null() || unsafe { api::key_type(self.raw) } == KEY_EMPTY {
             return None;
@@ -133,6 +148,7 @@ impl Key {
     /// Written in place rather than set from an argument: the server then stores it in the form in
     /// which `stored` finds it without a copy.
     pub fn set(&mut self, value: &[u8]) {
+        self.deadline.take();
         let mut len = 0;
         // SAFETY: the key is open for writing. Redis 8.0 to 8.6 lose count of the sizes of their
         // keys when a string's length is changed in place.
@@ -229,12 +245,14 @@ impl Key {
 
     /// Adds a member to the sorted set, or makes one of it.
     pub fn add_share(&mut self, member: &Text, score: f64) {
+        self.deadline.take();
         // SAFETY: the key is open for writing and holds a sorted set or nothing; the member lives.
         unsafe { api::zset_add(self.raw, score, member.raw(), null_mut()) };
     }
 
     /// Removes a member.
     pub fn remove_share(&mut self, member: &Text) {
+        self.deadline.take();
         // SAFETY: the key is open for writing and holds a sorted set; the member lives.
         unsafe { api::zset_rem(self.raw, member.raw(), null_mut()) };
     }
@@ -251,6 +269,7 @@ impl Key {
                 Expiry::At(latest)
             }
             None => {
+                self.deadline.take();
                 // SAFETY: the key is open for writing.
                 unsafe { api::set_abs_expire(self.raw, NO_EXPIRY) };
                 Expiry::Never
@@ -261,12 +280,14 @@ impl Key {
     /// Sets its expiry.
     pub fn expire_at(&mut self, at: Ms) {
         let Ok(at) = i64::try_from(at) else { return };
+        self.deadline.take();
         // SAFETY: the key is open for writing.
         unsafe { api::set_abs_expire(self.raw, at) };
     }
 
     /// Deletes it.
     pub fn delete(&mut self) {
+        self.deadline.take();
         // SAFETY: the key is open for writing.
         unsafe { api::delete_key(self.raw) };
     }

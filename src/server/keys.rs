@@ -39,6 +39,8 @@ pub struct Keys<'a> {
     said: Said<'a>,
     open: Option<Open>,
     announcements: Vec<Announcement>,
+    /// The classes of events that anybody hears of.
+    heard: c_int,
 }
 
 /// The key that was last looked at stays open: what is looked at is often written next.
@@ -60,6 +62,7 @@ impl<'a> Keys<'a> {
             said,
             open: None,
             announcements: module.room.take(),
+            heard: module.audience.classes(),
         }
     }
 
@@ -114,7 +117,7 @@ impl<'a> Keys<'a> {
     }
 
     fn announce(&mut self, db: Db, name: &Text, class: c_int, event: &'static CStr) {
-        if self.module.audience.hears(class) {
+        if self.heard & class != 0 {
             self.announcements
                 .push(Announcement::new(db, name.clone(), class, event));
         }
@@ -253,7 +256,7 @@ impl Keyspace for Keys<'_> {
 
     fn mention(&mut self, name: NameRef<'_>, happening: Happening) {
         let class = raw::REDISMODULE_NOTIFY_MODULE;
-        if self.module.audience.hears(class) {
+        if self.heard & class != 0 {
             let event = match happening {
                 Happening::Acquired => c"lock.acquire",
                 Happening::Released => c"lock.release",

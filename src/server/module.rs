@@ -1,11 +1,10 @@
 //! What the module keeps while it is loaded.
 
 use std::cell::{Cell, RefCell, RefMut, UnsafeCell};
-use std::collections::HashMap;
 use std::ffi::c_char;
 use std::ptr::{null, null_mut};
 
-use crate::lock::{Locks, Ms, Name, Now, SHARED_MARKER, Secret, Ticket, Turn};
+use crate::lock::{ByTicket, Locks, Ms, Name, Now, SHARED_MARKER, Secret, Turn};
 
 use super::api::{self, RawCtx, RawString};
 use super::audience::{Announcement, Audience};
@@ -30,7 +29,7 @@ pub struct Module {
     /// The locks.
     pub locks: RefCell<Locks>,
     /// The clients that wait.
-    pub waiting: RefCell<HashMap<Ticket, Waiting>>,
+    pub waiting: RefCell<ByTicket<Waiting>>,
     /// Rings when something is due.
     pub timer: Timer,
     /// Keys that something has happened to since the last tick. Apart from the locks, because it

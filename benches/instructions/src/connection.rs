@@ -1,7 +1,8 @@
 //! A connection to the server.
 
 use std::io::{BufReader, Write};
-use std::net::{Ipv4Addr, TcpStream};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
 use std::thread;
 
 use super::Try;
@@ -33,15 +34,14 @@ impl Step {
     }
 }
 
-/// A connection.
-pub struct Connection(BufReader<TcpStream>);
+/// A connection, over a socket that the server has as a file: what is said there has come to the server
+/// when the writing is done, and in this order, however busy the machine is.
+pub struct Connection(BufReader<UnixStream>);
 
 impl Connection {
     /// Opens one.
-    pub fn open(port: u16) -> Try<Self> {
-        let stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port))?;
-        stream.set_nodelay(true)?;
-        Ok(Self(BufReader::new(stream)))
+    pub fn open(socket: &Path) -> Try<Self> {
+        Ok(Self(BufReader::new(UnixStream::connect(socket)?)))
     }
 
     /// Says a command, without waiting for the answer.

@@ -64,8 +64,8 @@ fn pipelined(server: &mut Server, again: &[Step]) -> Try<Profile> {
     Profile::read(server.counted_up_to(2))
 }
 
-/// All come to wait in one turn of the server's loop, because it sleeps while they speak; then they
-/// are served one after another.
+/// All come to wait in one turn of the server's loop, because it stands still while they speak; then
+/// they are served one after another.
 fn handed_over(
     server: &mut Server,
     wait: fn(usize) -> Step,
@@ -74,14 +74,13 @@ fn handed_over(
     let mut crowd = iter::repeat_with(|| server.connect())
         .take(CROWD)
         .collect::<Try<Vec<_>>>()?;
-    let sleep = operations::sleep();
     for round in 0..=TIMES / CROWD {
         let places = round * CROWD + 1..=(round + 1) * CROWD;
-        server.connection.say(&sleep)?;
+        server.stand_still()?;
         for (waiter, place) in crowd.iter_mut().zip(places.clone()) {
             waiter.say(&wait(place))?;
         }
-        server.connection.hear(&sleep)?;
+        server.go_on()?;
         let serve: Vec<Step> = places.clone().map(serve).collect();
         server.connection.pipeline(serve.iter())?;
         for (waiter, place) in crowd.iter_mut().zip(places) {

@@ -247,11 +247,6 @@ fn owner(place: usize) -> String {
     format!("5b0f6c9e-6d1a-4c55-9a53-{place:012}")
 }
 
-/// The server sleeps so long that a crowd can speak meanwhile.
-pub fn sleep() -> Step {
-    step("DEBUG SLEEP 0.1", OK)
-}
-
 /// Nothing of what was counted before is left.
 pub fn empty() -> Step {
     step("FLUSHALL SYNC", OK)

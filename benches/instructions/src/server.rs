@@ -1,7 +1,6 @@
 //! A server under callgrind.
 
 use std::fs::{self, File};
-use std::net::{Ipv4Addr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::thread;
@@ -24,7 +23,6 @@ const MARK: (&str, &str) = ("echoCommand", "ECHO mark");
 pub struct Server {
     child: Child,
     reaper: Child,
-    port: u16,
     folder: TempDir,
     marks: usize,
     /// Over which everything is said that is not about connections.
@@ -35,9 +33,6 @@ impl Server {
     /// Starts one, with this module or without.
     pub fn start(program: &Path, module: Option<&Path>) -> Try<Self> {
         let folder = TempDir::new()?;
-        let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?
-            .local_addr()?
-            .port();
         let log = File::create(folder.path().join("log"))?;
         let mut command = Command::new("valgrind");
         command
@@ -48,12 +43,11 @@ impl Server {
                 counts(&folder).display()
             ))
             .arg(program)
-            .args(["--port", &port.to_string(), "--bind", "127.0.0.1"])
+            .args(["--port", "0", "--unixsocket"])
+            .arg(socket(&folder))
             // Once a second, and so almost never.
             .args(["--hz", "1"])
             .args(["--save", "", "--appendonly", "no"])
-            // For its SLEEP.
-            .args(["--enable-debug-command", "local"])
             .arg("--dir")
             .arg(folder.path());
         if let Some(module) = module {
@@ -69,7 +63,7 @@ impl Server {
             .spawn()
             .map_err(|error| format!("valgrind does not run: {error}"))?;
         let reaper = reaper_of(child.id())?;
-        let connection = connect(&mut child, port);
+        let connection = connect(&mut child, &socket(&folder));
         if connection.is_err() {
             eprint!("{}", fs::read_to_string(folder.path().join("log"))?);
         }
@@ -77,15 +71,14 @@ impl Server {
             connection: connection?,
             child,
             reaper,
-            port,
             folder,
             marks: 0,
         })
     }
 
-    /// One more connection.
+    /// One more connection, which the server has accepted.
     pub fn connect(&self) -> Try<Connection> {
-        Connection::open(self.port)
+        greet(&socket(&self.folder))
     }
 
     /// What server it is.
@@ -111,6 +104,41 @@ impl Server {
         Ok(![unknown, nil].contains(&self.connection.ask(&step)?))
     }
 
+    /// Stops it, however busy the machine is, until it is told to go on.
+    pub fn stand_still(&mut self) -> Try<()> {
+        // It is done with all that others have said: none of them would come first when it goes on.
+        self.connection.ask(&ping())?;
+        self.signal("STOP")?;
+        wait_until("the server stands still", || self.stands_still())
+    }
+
+    /// Lets it go on, until it has heard all that was said meanwhile. The kernel may name first who
+    /// spoke last before: so nothing that matters is said here in that turn.
+    pub fn go_on(&mut self) -> Try<()> {
+        self.signal("CONT")?;
+        self.connection.ask(&ping())?;
+        Ok(())
+    }
+
+    fn signal(&self, name: &str) -> Try<()> {
+        let process = self.child.id().to_string();
+        let status = Command::new("kill").args(["-s", name, &process]).status()?;
+        if status.success() {
+            Ok(())
+        } else {
+            Err(format!("kill -s {name} has failed").into())
+        }
+    }
+
+    /// The state stands behind the name, which is in brackets.
+    fn stands_still(&self) -> Try<bool> {
+        let stat = fs::read_to_string(format!("/proc/{}/stat", self.child.id()))?;
+        Ok(stat
+            .rsplit(')')
+            .next()
+            .is_some_and(|rest| rest.trim_start().starts_with('T')))
+    }
+
     /// The file with what was counted between the last two marks, when so many more have been passed.
     pub fn counted_up_to(&mut self, marks: usize) -> PathBuf {
         self.marks += marks;
@@ -134,18 +162,34 @@ pub fn mark() -> Step {
     step(MARK.1, Expected::Bytes)
 }
 
+fn ping() -> Step {
+    step("PING", Expected::Line("+PONG"))
+}
+
+fn socket(folder: &TempDir) -> PathBuf {
+    folder.path().join("socket")
+}
+
 fn counts(folder: &TempDir) -> PathBuf {
     folder.path().join("counts")
 }
 
+fn wait_until(what: &str, is_so: impl Fn() -> Try<bool>) -> Try<()> {
+    let start = Instant::now();
+    while !is_so()? {
+        if start.elapsed() > PATIENCE {
+            return Err(format!("waited in vain until {what}").into());
+        }
+        thread::sleep(Duration::from_millis(1));
+    }
+    Ok(())
+}
+
 /// The first connection, when the server answers.
-fn connect(server: &mut Child, port: u16) -> Try<Connection> {
+fn connect(server: &mut Child, socket: &Path) -> Try<Connection> {
     let start = Instant::now();
     loop {
-        let answer = Connection::open(port).and_then(|mut connection| {
-            connection.ask(&step("PING", Expected::Line("+PONG")))?;
-            Ok(connection)
-        });
+        let answer = greet(socket);
         if answer.is_ok() || start.elapsed() > PATIENCE {
             return answer;
         }
@@ -154,6 +198,12 @@ fn connect(server: &mut Child, port: u16) -> Try<Connection> {
         }
         thread::sleep(Duration::from_millis(50));
     }
+}
+
+fn greet(socket: &Path) -> Try<Connection> {
+    let mut connection = Connection::open(socket)?;
+    connection.ask(&ping())?;
+    Ok(connection)
 }
 
 /// Kills the server when this program ends in whatever way: the pipe closes then.

@@ -191,7 +191,7 @@ impl Crowd {
     fn at_rest(&mut self) -> Verdict {
         let (locks, now) = (&self.server.locks, self.now());
         self.watch.at_rest(now, |lock| {
-            let database = locks.databases.get(&lock.0);
+            let database = locks.databases.get(lock.0);
             let line = database.and_then(|database| database.lines.get(lock.1.as_bytes()));
             line.is_some_and(|line| line.comes_back)
         })

@@ -14,8 +14,8 @@ pub fn is_sound(server: &Server) -> Verdict {
     let locks = &server.locks;
     let mut in_line = BTreeSet::new();
     let mut alarms = BTreeSet::new();
-    for (&db, database) in &locks.databases {
-        for (key, line) in &database.lines {
+    for (db, database) in locks.databases.iter() {
+        for (key, line) in database.lines.iter() {
             let name = Name {
                 db,
                 key: key.clone(),
@@ -54,21 +54,21 @@ pub fn is_sound(server: &Server) -> Verdict {
 
 /// Those who hold a lock that has a line, as the search for deadlocks knows them.
 pub fn holders(locks: &Locks, lock: Lock, now: Now) -> Option<BTreeSet<Vec<u8>>> {
-    let line = (locks.databases.get(&lock.0)?.lines).get(lock.1.as_bytes())?;
+    let line = (locks.databases.get(lock.0)?.lines).get(lock.1.as_bytes())?;
     Some(line.holders.iter(now).map(|owner| owner.to_vec()).collect())
 }
 
 /// Does the core remember a grant of this lock?
 pub fn remembers(locks: &Locks, lock: Lock) -> bool {
-    let database = locks.databases.get(&lock.0);
+    let database = locks.databases.get(lock.0);
     database.is_some_and(|database| database.ledger.knows(lock.1.as_bytes()))
 }
 
 /// Nobody holds anything or waits for anything: nothing is remembered.
 pub fn is_empty(server: &mut Server) -> Verdict {
     let tied = (1..=server.connect()).find(|&client| {
-        (server.locks.databases.values_mut())
-            .any(|database| !database.ledger.take_ties(client).is_empty())
+        (server.locks.databases.iter_mut())
+            .any(|(_, database)| !database.ledger.take_ties(client).is_empty())
     });
     ensure(tied.is_none(), || {
         format!("something ends with connection {tied:?}")
@@ -77,8 +77,8 @@ pub fn is_empty(server: &mut Server) -> Verdict {
     let ledgers = LOCKS.iter().all(|&lock| !remembers(locks, lock));
     let lines = locks
         .databases
-        .values()
-        .all(|database| database.lines.is_empty());
+        .iter()
+        .all(|(_, database)| database.lines.len() == 0);
     let empty = [
         ("ledger", ledgers),
         ("lines", lines),

@@ -624,7 +624,7 @@ impl Server {
         let db: Db = lock.0;
         self.locks
             .databases
-            .get(&db)
+            .get(db)
             .and_then(|database| database.lines.get(lock.1.as_bytes()))
             .map(|line| line.iter().collect())
             .unwrap_or_default()
