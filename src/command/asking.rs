@@ -79,10 +79,10 @@ pub fn ask<'w>(call: &mut Call<'w, '_, '_>, names: &[NameRef<'w>]) -> Result<Out
     let said = call.words.owner()?;
     let ttl = call.ttl()?;
     let mut options = options(call.words, call.turn.now)?;
-    if options.session && !(call.may_tie)() {
+    if options.session && !call.caller.may_tie() {
         return Err(Fault::Syntax);
     }
-    if options.patience != Patience::Try && !(call.may_wait)() {
+    if options.patience != Patience::Try && !call.caller.may_wait() {
         options.patience = Patience::Try;
     }
     let made_up = (said == ANY_OWNER).then(|| Uuid::new_v4().hyphenated().to_string());
@@ -113,7 +113,9 @@ pub fn ask<'w>(call: &mut Call<'w, '_, '_>, names: &[NameRef<'w>]) -> Result<Out
         Err(Refusal::NotALock(fault)) => return Err(fault.into()),
         Err(Refusal::QueueFull) => return Err(Fault::QueueFull),
         Err(Refusal::Deadlock(circle)) => {
-            return Err(Fault::Deadlock(circle::in_words(&circle, call.may_read)));
+            return Err(Fault::Deadlock(circle::in_words(&circle, &|name| {
+                call.caller.may_read(name)
+            })));
         }
     };
     Ok(Outcome::Reply(in_words(answer)))

@@ -1,7 +1,7 @@
 //! `LOCK.INFO key`
 
 use crate::lock::{Grant, Hold, Holder, Mode, Report, Waiting};
-use crate::protocol::{Access, Call, Command, Fault, Keys, Outcome, Reply, Spec};
+use crate::protocol::{Access, Call, Caller, Command, Fault, Keys, Outcome, Reply, Spec};
 
 use super::check::time_left;
 use super::{KEY, lock_name};
@@ -26,19 +26,19 @@ impl Command for Info {
     fn run<'w>(mut call: Call<'w, '_, '_>) -> Result<Outcome<'w>, Fault> {
         let name = lock_name(&mut call)?;
         let report = call.locks.report(&mut call.turn, name)?;
-        let described = report.map(|report| describe(report, call.lives));
+        let described = report.map(|report| describe(report, call.caller));
         Ok(Outcome::Reply(described.unwrap_or(Reply::Null)))
     }
 }
 
-fn describe(report: Report, lives: &dyn Fn(u64) -> bool) -> Reply {
+fn describe(report: Report, caller: &dyn Caller) -> Reply {
     let mode = match report.hold {
         Some(Hold::Exclusive) => "exclusive",
         Some(Hold::Shared) => "shared",
         None => "free",
     };
     let holders = (report.holders.iter())
-        .map(|one| holder(one, lives))
+        .map(|one| holder(one, caller))
         .collect();
     let waiters = report.waiters.iter().map(waiter).collect();
     Reply::Map(vec![
@@ -50,11 +50,11 @@ fn describe(report: Report, lives: &dyn Fn(u64) -> bool) -> Reply {
     ])
 }
 
-fn holder(holder: &Holder, lives: &dyn Fn(u64) -> bool) -> Reply {
+fn holder(holder: &Holder, caller: &dyn Caller) -> Reply {
     let grant = |number: fn(&Grant) -> u64| holder.grant.as_ref().map(number);
     let said = |number: Option<u64>| number.map_or(Reply::Null, Reply::number);
     // A connection that is gone, or that was a script's, is nobody's any more.
-    let client = grant(|grant| grant.client).filter(|&client| lives(client));
+    let client = grant(|grant| grant.client).filter(|&client| caller.is_connected(client));
     Reply::Map(vec![
         ("owner", Reply::Bytes(holder.owner.as_slice().into())),
         ("ttl", time_left(holder.left)),

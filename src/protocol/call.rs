@@ -25,15 +25,24 @@ pub struct Call<'w, 'a, 'k> {
     pub db: Db,
     /// The connection's number.
     pub client: u64,
+    /// Who says it.
+    pub caller: &'a dyn Caller,
+}
+
+/// Whoever has issued a command, as the server knows them.
+pub trait Caller {
     /// May the connection be blocked? Not in MULTI, in a script, or where another module calls.
-    pub may_wait: &'a dyn Fn() -> bool,
+    fn may_wait(&self) -> bool;
+
     /// May a hold end with the connection? Not in a script, or where another module calls: there it
     /// is nobody's.
-    pub may_tie: &'a dyn Fn() -> bool,
-    /// Is there a connection of this number?
-    pub lives: &'a dyn Fn(u64) -> bool,
+    fn may_tie(&self) -> bool;
+
     /// May the caller read this key?
-    pub may_read: &'a dyn Fn(NameRef<'_>) -> bool,
+    fn may_read(&self, name: NameRef<'_>) -> bool;
+
+    /// Is there a connection of this number?
+    fn is_connected(&self, client: u64) -> bool;
 }
 
 impl Call<'_, '_, '_> {

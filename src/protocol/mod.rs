@@ -8,7 +8,7 @@ mod shown;
 mod spec;
 mod words;
 
-pub use call::{Call, Command, Outcome};
+pub use call::{Call, Caller, Command, Outcome};
 pub use fault::Fault;
 pub use reply::Reply;
 pub use shown::shown;

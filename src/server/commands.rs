@@ -2,9 +2,9 @@
 
 use std::ffi::c_int;
 
-use crate::lock::{Answer, Turn};
+use crate::lock::{Answer, NameRef, Turn};
 use crate::protocol::{
-    Access, Call, Command, Fault, Keys as KeyPlaces, Outcome, Spec, Words, counted,
+    Access, Call, Caller, Command, Fault, Keys as KeyPlaces, Outcome, Spec, Words, counted,
 };
 
 use super::api::{self, RawCtx, RawString};
@@ -166,13 +166,7 @@ fn run<C: Command>(module: &Module, ctx: Ctx<'_>, authority: Authority, said: Sa
             },
             db,
             client: ctx.client(),
-            may_wait: &|| ctx.flags().may_block(),
-            lives: &context::lives,
-            may_tie: &|| ctx.flags().has_connection() && events::hear_of_ends(module, ctx),
-            may_read: &|name| {
-                let may_enter = !module.server.has_rights_to_databases() || name.db == db;
-                may_enter && ctx.may_read(name.key)
-            },
+            caller: &Asking { module, ctx },
         })
     };
     match outcome {
@@ -211,6 +205,32 @@ fn run<C: Command>(module: &Module, ctx: Ctx<'_>, authority: Authority, said: Sa
             module.finish(ctx, authority, keys.close(), now);
             refuse(ctx, &fault);
         }
+    }
+}
+
+/// Whoever calls us in this context.
+struct Asking<'a> {
+    module: &'a Module,
+    ctx: Ctx<'a>,
+}
+
+impl Caller for Asking<'_> {
+    fn may_wait(&self) -> bool {
+        self.ctx.flags().may_block()
+    }
+
+    fn may_tie(&self) -> bool {
+        self.ctx.flags().has_connection() && events::hear_of_ends(self.module, self.ctx)
+    }
+
+    fn may_read(&self, name: NameRef<'_>) -> bool {
+        let has_rights_to_it =
+            !self.module.server.has_rights_to_databases() || name.db == self.ctx.db();
+        has_rights_to_it && self.ctx.may_read(name.key)
+    }
+
+    fn is_connected(&self, client: u64) -> bool {
+        context::lives(client)
     }
 }
 

@@ -61,7 +61,7 @@ impl<'a> Keys<'a> {
             authority,
             said,
             open: None,
-            announcements: module.room.take(),
+            announcements: Vec::new(),
             heard: module.audience.classes(),
         }
     }

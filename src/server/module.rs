@@ -66,8 +66,6 @@ pub struct Module {
     /// The event that we are sending just now, and need not hear of: its key and its name, by their
     /// places in memory. Both, because others may act on the key that they hear of.
     announcing: Cell<(*const RawString, *const c_char)>,
-    /// Room for announcements, kept so that a command need not make it anew.
-    pub room: Cell<Vec<Announcement>>,
     /// A word that every grant is replicated with.
     pub pxat: Text,
     /// What tells shared locks from other sorted sets.
@@ -126,7 +124,6 @@ pub fn install(ctx: Ctx<'_>, server: Server) {
         cut_short: Cell::new(false),
         master: Cell::new(flags.master()),
         announcing: Cell::new((null(), null())),
-        room: Cell::default(),
         pxat: Text::new(b"PXAT"),
         marker: Text::new(SHARED_MARKER),
         own,
@@ -228,17 +225,16 @@ impl Module {
         &self,
         ctx: Ctx<'_>,
         authority: Authority,
-        mut announcements: Vec<Announcement>,
+        announcements: Vec<Announcement>,
         now: Now,
     ) {
         #[cfg(feature = "provoke")]
         crate::provoke::at("the end");
-        for announcement in announcements.drain(..) {
+        for announcement in announcements {
             let outer = self.announcing.replace(announcement.identity());
             announcement.send(ctx, authority);
             self.announcing.set(outer);
         }
-        self.room.set(announcements);
         if self.is_idle() {
             return;
         }
