@@ -97,12 +97,15 @@ enum Due {
 }
 
 impl Locks {
-    /// Does nobody wait, and is nothing left to do?
+    /// Does nobody wait, and is nothing left to do, or to tell?
     pub fn is_idle(&self) -> bool {
         self.waiters.is_empty()
             && self.noted.is_empty()
             && self.returns.is_empty()
             && self.expired.is_empty()
+            && self.to_answer.is_empty()
+            && self.waited.is_empty()
+            && self.lapsed.is_empty()
     }
 
     /// When the next tick is due, if anything is left to do. In the past means now.

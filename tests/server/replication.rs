@@ -326,6 +326,32 @@ fn a_demotion_sends_the_waiters_away_and_leaves_nothing_behind() {
     }
 }
 
+/// The turn in which the module tells them may come after the end of their waits.
+#[test]
+fn whom_a_demotion_sends_away_is_forgotten_also_in_the_moment_of_an_alarm() {
+    let server = Server::start();
+    let mut client = server.client();
+    for round in 0..100 {
+        client.acquire("k", "a");
+        let mut waiter = server.client();
+        waiter.send(&args!["LOCK.ACQUIRE", "k", "b", LONG, "BLOCK", 8]);
+        let _other = server.waiter_for("k", "c");
+        // Its time is up about when the server steps down.
+        let sleep = format!("0.0{:03}", 40 + round);
+        let answers = client.pipeline(&[
+            args!["DEBUG", "SLEEP", sleep],
+            args!["REPLICAOF", "127.0.0.1", 1],
+        ]);
+        assert_eq!(answers[1], "OK");
+        waiter.answer();
+        eventually("nothing is left to tell", || {
+            server.info("lock_memory_tasks") == "0"
+        });
+        server.promote();
+        cmd!(client, "DEL", "k");
+    }
+}
+
 #[test]
 fn a_server_that_is_demoted_and_promoted_at_once_has_no_old_waiters() {
     let server = Server::with().append_only().start();

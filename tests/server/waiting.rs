@@ -821,11 +821,8 @@ fn nine_thousand_wait_for_one_lock_and_each_gets_it() {
     const ALL: usize = 9_000;
     /// So many come one by one, so that their order is known.
     const IN_ORDER: usize = 60;
-    let files = process::Command::new("sh")
-        .args(["-c", "ulimit -n"])
-        .output()
-        .unwrap()
-        .stdout;
+    let files = output(process::Command::new("sh").args(["-c", "ulimit -n"]));
+    let files = files.unwrap().stdout;
     let files = String::from_utf8(files).unwrap();
     let files = files.trim().parse().unwrap_or(usize::MAX);
     skip_unless!(

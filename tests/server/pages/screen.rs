@@ -85,7 +85,7 @@ fn head(number: usize, width: usize, mark: &str) -> impl Iterator<Item = String>
 /// By the real one, where there is one.
 #[test]
 fn answers_are_shown_as_redis_cli_shows_them() {
-    let has_cli = Command::new("redis-cli").arg("--version").output().is_ok();
+    let has_cli = output(Command::new("redis-cli").arg("--version")).is_ok();
     skip_unless!(has_cli, "redis-cli is not on PATH");
     let server = Server::start();
     let mut client = server.client();
@@ -116,11 +116,9 @@ fn answers_are_shown_as_redis_cli_shows_them() {
     ] {
         let words = super::transcript::words(typed);
         for (protocol, client) in [("-2", &mut client), ("-3", &mut third)] {
-            let shown = Command::new("redis-cli")
-                .args(["--no-raw", protocol, "-p", &server.port().to_string()])
-                .args(&words)
-                .output()
-                .unwrap();
+            let mut cli = Command::new("redis-cli");
+            cli.args(["--no-raw", protocol, "-p", &server.port().to_string()]);
+            let shown = output(cli.args(&words)).unwrap();
             let shown = String::from_utf8(shown.stdout).unwrap();
             let shown: Vec<_> = shown.trim_end().lines().map(str::trim_end).collect();
             let ours = lines(&client.run(&words));

@@ -289,8 +289,8 @@ fn each_deed_is_written_as_the_native_commands_for_it() {
     client.release("k", "a");
     assert_eq!(new_lines(&server), ["DEL k"]);
     // Those whose time is up go by their deadlines, which replicas can't mistake.
-    cmd!(client, "LOCK.ACQUIRE", "k", "short", 1, "SHARED").fence();
     client.share("k", "a");
+    cmd!(client, "LOCK.ACQUIRE", "k", "short", 1, "SHARED").fence();
     eventually("it is over", || client.sharers("k") == ["a"]);
     new_lines(&server);
     client.share("k", "b");

@@ -2,6 +2,7 @@
 //! without reading, to see that no answer came, to tell nil from a null array, to vanish.
 
 use super::command::{Command, encode};
+use super::process::while_none_starts;
 use super::value::Value;
 use nix::libc::linger;
 use nix::sys::socket::{setsockopt, sockopt};
@@ -193,8 +194,11 @@ impl Client {
         self.address
     }
 
-    /// Closes as a client does that ends well: with FIN. Dropping does the same.
-    pub fn close(self) {}
+    /// Closes as a client does that ends well: with FIN. Dropping does the same, but a process
+    /// that is about to start may keep it open a little longer.
+    pub fn close(self) {
+        while_none_starts(|| drop(self));
+    }
 
     /// Closes as a client does that crashed: with RST. What it has not read yet is lost.
     pub fn reset(self) {
@@ -203,6 +207,7 @@ impl Client {
             l_linger: 0,
         };
         setsockopt(&self.stream, sockopt::Linger, &at_once).unwrap();
+        self.close();
     }
 
     fn fill(&mut self) -> io::Result<()> {

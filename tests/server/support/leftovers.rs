@@ -53,11 +53,9 @@ fn clear(address: SocketAddr) -> Result<Reading, Excuse> {
     if reading.is_empty() {
         return Err("the module is not loaded".to_owned());
     }
-    // A replica's keys are its master's to delete, and it may remember who has asked for them. What it
-    // has heard of them it sees to when it is a master again.
+    // A replica's keys are its master's to delete, and it may remember who has asked for them.
     if fields.get("role") != Some(&"master") {
         reading.remove("lock_memory_holds");
-        reading.remove("lock_memory_tasks");
     } else {
         let databases = fields.keys().filter_map(|name| name.strip_prefix("db"));
         for db in databases.filter(|db| db.bytes().all(|byte| byte.is_ascii_digit())) {

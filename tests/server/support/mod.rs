@@ -32,6 +32,7 @@ pub use cluster::Cluster;
 pub use command::{Arg, Command};
 pub(crate) use command::{args, cmd};
 pub use locks::LONG;
+pub use process::output;
 pub use replication::Role;
 pub use sentinel::Sentinels;
 pub use server::Server;

@@ -4,8 +4,32 @@ use nix::sys::signal::{Signal, kill};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::Pid;
 use std::fs::File;
+use std::io;
 use std::path::Path;
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Child, Command, ExitStatus, Output, Stdio};
+use std::sync::{PoisonError, RwLock};
+
+/// A process that is about to start has all our connections open too, until it is the program that it
+/// is to be. On a busy machine that takes long, and a connection that we close then is still there to
+/// its server.
+static STARTING: RwLock<()> = RwLock::new(());
+
+/// Starts a process, while no connection is being closed.
+pub fn spawn(command: &mut Command) -> io::Result<Child> {
+    let _alone = STARTING.write().unwrap_or_else(PoisonError::into_inner);
+    command.spawn()
+}
+
+/// Runs a program to its end, and hands back what it has said.
+pub fn output(command: &mut Command) -> io::Result<Output> {
+    spawn(command.stdout(Stdio::piped()).stderr(Stdio::piped()))?.wait_with_output()
+}
+
+/// Does it while no process is about to start.
+pub fn while_none_starts<T>(act: impl FnOnce() -> T) -> T {
+    let _none_starts = STARTING.read().unwrap_or_else(PoisonError::into_inner);
+    act()
+}
 
 #[derive(Debug)]
 pub struct Process {
@@ -16,13 +40,11 @@ pub struct Process {
 impl Process {
     pub fn start(program: &Path, config: &Path, words: &[&str], log: &Path) -> Process {
         let log = File::options().create(true).append(true).open(log).unwrap();
-        let child = Command::new(program)
-            .arg(config)
-            .args(words)
-            .stdin(Stdio::null())
+        let mut command = Command::new(program);
+        (command.arg(config).args(words).stdin(Stdio::null()))
             .stdout(log.try_clone().unwrap())
-            .stderr(log)
-            .spawn()
+            .stderr(log);
+        let child = spawn(&mut command)
             .unwrap_or_else(|error| panic!("could not run {}: {error}", program.display()));
         let reaper = reaper_of(child.id());
         Process { child, reaper }
@@ -73,12 +95,12 @@ impl Drop for Process {
 /// Kills the server when this test process ends without its destructors (an abort, a SIGKILL by
 /// an impatient CI): the pipe closes then, whatever the end was.
 fn reaper_of(server: u32) -> Child {
-    Command::new("sh")
+    let mut command = Command::new("sh");
+    command
         .args(["-c", r#"trap "" HUP INT TERM; read -r _; kill -9 "$0""#])
         .arg(server.to_string())
         .stdin(Stdio::piped())
         .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn()
-        .expect("could not run sh")
+        .stderr(Stdio::null());
+    spawn(&mut command).expect("could not run sh")
 }

@@ -1,5 +1,6 @@
 //! Which server and which module the tests are about.
 
+use super::process::spawn;
 use std::env::{self, consts};
 use std::path::{self, Path, PathBuf};
 use std::process::Command;
@@ -34,7 +35,11 @@ pub fn module() -> PathBuf {
 /// The module that panics when it is told to, built anew if need be.
 pub fn provoking_module() -> PathBuf {
     static BUILT: LazyLock<()> = LazyLock::new(|| {
-        let built = Command::new(env!("CARGO"))
+        // The one that runs the tests, or the one on PATH: where the name stands for one of several
+        // toolchains, only that says which of them the compiler is to be.
+        let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+        let mut build = Command::new(cargo);
+        build
             .args([
                 "build",
                 "--quiet",
@@ -44,8 +49,8 @@ pub fn provoking_module() -> PathBuf {
                 "provoke",
             ])
             .args(["--target-dir", "target"])
-            .current_dir(env!("CARGO_MANIFEST_DIR"))
-            .status();
+            .current_dir(env!("CARGO_MANIFEST_DIR"));
+        let built = spawn(&mut build).and_then(|mut build| build.wait());
         assert!(built.unwrap().success(), "cargo build --profile testing");
     });
     LazyLock::force(&BUILT);

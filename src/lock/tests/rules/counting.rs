@@ -113,7 +113,7 @@ fn a_wait_for_several_counts_each_of_them_and_is_one_wait() {
         server.queues(&[LOCK, OTHER], alone("ben"));
         server.at(5);
         server.release(LOCK, "ann").unwrap();
-        assert_eq!(server.locks.take_waited(), [5]);
+        assert_eq!(server.happened().waited, [5]);
     });
     let expected = [("acquired", 2), ("after wait", 2), ("released", 1)];
     assert_eq!(counts, expected);
@@ -391,6 +391,5 @@ fn only_waits_that_were_granted_have_a_length() {
     let cid = server.waits("cid", 100);
     server.at(101);
     assert!(server.was_granted(cid).is_some());
-    assert_eq!(server.locks.take_waited(), [101]);
-    assert_eq!(server.locks.take_waited(), []);
+    assert_eq!(server.happened().waited, [101]);
 }

@@ -19,6 +19,19 @@ fn a_released_lock_is_forgotten() {
 }
 
 #[test]
+fn a_server_that_has_still_to_tell_of_something_is_not_idle() {
+    // Of a waiter that is sent away, and has come to its end before.
+    let mut server = server();
+    server.gets("ann", 100);
+    let ben = server.waits("ben", 100);
+    server.locks.stepped_down();
+    server.kill(ben);
+    assert!(!server.locks.is_idle());
+    assert_eq!(server.locks.take_to_answer(), [ben]);
+    assert!(server.locks.is_idle());
+}
+
+#[test]
 fn a_lock_whose_key_goes_by_itself_is_forgotten() {
     let ends: [(&str, Deed); 4] = [
         ("DEL", |server| server.del(LOCK)),

@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use crate::lock::fencing::Fence;
 use crate::lock::waiter::State;
 use crate::lock::{
-    Acquired, Answer, Break, Db, End, Gone, Left, Limits, Locks, Mode, Ms, Name, NameRef, NotALock,
-    Now, Patience, Refusal, Report, Request, Secret, Ticket, Turn,
+    Acquired, Answer, Break, Db, End, Gone, Lapse, Left, Limits, Locks, Mode, Ms, Name, NameRef,
+    NotALock, Now, Patience, Refusal, Report, Request, Secret, Ticket, Turn,
 };
 
 use super::{Authority, Key, Keys, Lock, Owner, START, SimulatedKeys, Write, name, replay};
@@ -50,6 +50,10 @@ pub struct Happened {
     pub expired: Vec<Lock>,
     /// Keys of which the server has said so at once.
     pub gone: Vec<Lock>,
+    /// How long those have waited who were granted something.
+    pub waited: Vec<Ms>,
+    /// Holds that ran out while others waited.
+    pub lapsed: Vec<Lapse>,
     pub offences: Vec<String>,
 }
 
@@ -554,8 +558,10 @@ impl Server {
         }
     }
 
-    /// Wakes those whose answer stands.
+    /// Tells what there is to tell, and wakes those whose answer stands.
     fn answer(&mut self) {
+        self.happened.waited.extend(self.locks.take_waited());
+        self.happened.lapsed.extend(self.locks.take_lapsed());
         for ticket in self.locks.take_to_answer() {
             match self.locks.waiters.get(&ticket) {
                 Some(waiter) => self.happened.decided.push((ticket, waiter.state)),
