@@ -1,9 +1,5 @@
-"""Redlock over five servers that know nothing of each other. PORTS says where they are; README.md, when not to.
+"""Redlock over five servers that know nothing of each other. README.md says when not to; check.py runs it."""
 
-It ends by stopping three of them, so give it servers of its own: `scripts/test-clients redlock`.
-"""
-
-import os
 import random
 import time
 import uuid
@@ -99,62 +95,3 @@ class Hold:
         if until is None or self.time_left() < 0:
             raise LockLost(self.name)
         self.until = until
-
-
-# From here on: the example at work, and what must come of it.
-def refused(error, lock, during=lambda: None):
-    try:
-        with lock:
-            during()
-    except error:
-        return
-    raise AssertionError(f"no {error.__name__}")
-
-
-def main():
-    red = Redlock([int(port) for port in os.environ["PORTS"].split()])
-
-    with red.lock("market", ttl=10_000) as hold:
-        assert 9 < hold.time_left() < 10
-        refused(NotLocked, red.lock("market", ttl=10_000))
-    with red.lock("market", ttl=10_000):
-        pass
-    print("granted by a majority, to one at a time")
-
-    first, again = (red.ask("LOCK.ACQUIRE", "market", "ann", 10_000) for _ in range(2))
-    assert first == again and all(first)
-    assert red.release("market", "ann")
-    print("asked again, each server answers with the number that it gave before:", *first)
-
-    for server in red.servers[:2]:
-        server.execute_command("LOCK.ACQUIRE", "market", "ben", 60_000)
-    with red.lock("market", ttl=10_000):
-        pass
-    red.servers[2].execute_command("LOCK.ACQUIRE", "market", "ben", 60_000)
-    refused(NotLocked, red.lock("market", ttl=10_000))
-    assert red.release("market", "ben")
-    print("three votes of five are enough, two are not")
-
-    with red.lock("market", ttl=1_000) as hold:
-        for _ in range(4):
-            time.sleep(0.4)
-            hold.renew()
-    print("renewed a long job")
-
-    refused(LockLost, red.lock("market", ttl=100), during=lambda: time.sleep(0.2))
-    print("a lost lock is noticed")
-
-    red.servers[0].execute_command("CLIENT", "PAUSE", 2_000)  # it hangs
-    red.servers[1].shutdown(nosave=True)
-    with red.lock("market", ttl=10_000) as hold:
-        assert hold.time_left() > 8
-    print("with one server down and one that hangs it goes on")
-
-    for server in red.servers[2:4]:
-        server.shutdown(nosave=True)
-    refused(NotLocked, red.lock("market", ttl=10_000, wait=500))
-    assert red.servers[4].exists("market") == 0
-    print("without a majority nothing is granted, and nothing is left behind")
-
-
-main()

@@ -182,6 +182,28 @@ def we_renew_and_release_what_it_took(lib):
         assert not lib.ask("release")
 
 
+def our_renewal_keeps_it_waiting(lib):
+    assert lock("ACQUIRE", lib.key, "ann", SHORT)
+    lib.begin("wait", lib.key, LONG, 20_000)
+    for _ in range(3):
+        time.sleep(SHORT * 0.6 / 1000)
+        assert lock("RENEW", lib.key, "ann", SHORT) == 1
+    assert lock("RELEASE", lib.key, "ann") == 1
+    token = lib.end()
+    assert token and db.get(lib.key) == token
+
+
+def it_renews_and_releases_what_we_took(lib):
+    assert lock("ACQUIRE", lib.key, "ann", SHORT)
+    lib.ask("adopt", lib.key, "ann")
+    if lib.extends:
+        assert lib.ask("extend", LONG) and lock("CHECK", lib.key, "ann") > SHORT
+    waiter = Waiter(lib.key, "ben")
+    assert lib.ask("release")
+    waiter.served_after(time.monotonic())
+    assert lock("RELEASE", lib.key, "ann") == 0 and lock("CHECK", lib.key, "ben") > 0
+
+
 def what_it_has_lost_stays_ours(lib):
     if not lib.asks_whose:
         return "its DEL asks for no owner: see below"
@@ -207,7 +229,8 @@ def what_we_have_lost_stays_its(lib):
 STRINGS = [
     it_excludes_us, we_exclude_it, our_readers_exclude_it, its_release_wakes_us, our_release_lets_it_in,
     it_does_not_overtake_our_line, its_expiry_wakes_us, our_expiry_lets_it_in, its_renewal_keeps_us_waiting,
-    we_renew_and_release_what_it_took, what_it_has_lost_stays_ours, what_we_have_lost_stays_its,
+    our_renewal_keeps_it_waiting, we_renew_and_release_what_it_took, it_renews_and_releases_what_we_took,
+    what_it_has_lost_stays_ours, what_we_have_lost_stays_its,
 ]
 
 

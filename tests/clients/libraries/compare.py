@@ -24,6 +24,11 @@ def acquire(key, ttl, wait=0):
     return token
 
 
+def adopt(key, theirs):
+    global name, token
+    name, token = key, theirs
+
+
 def release():
     if delete == "EVAL":
         return db.eval('return redis.call("GET", KEYS[1]) == ARGV[1] and redis.call("DEL", KEYS[1]) or 0', 1, name, token)
@@ -35,4 +40,4 @@ def extend(ttl):
     return db.execute_command("SET", name, token, "IFEQ", token, "PX", ttl)
 
 
-answer_each(acquire=acquire, wait=acquire, extend=extend, release=release)
+answer_each(acquire=acquire, wait=acquire, adopt=adopt, extend=extend, release=release)

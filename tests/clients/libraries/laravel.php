@@ -28,6 +28,9 @@ answer_each([
             return false;
         }
     },
+    'adopt' => function (string $key, string $owner) use ($db, &$lock) {
+        $lock = new PhpRedisLock($db, $key, 60, $owner);
+    },
     'release' => function () use (&$lock) {
         return $lock->release();
     },

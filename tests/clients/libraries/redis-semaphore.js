@@ -14,5 +14,13 @@ async function acquire(key, ttl, wait = 1) {
   return await mutex.tryAcquire() ? mutex.identifier : null;
 }
 
+function adopt(key, identifier) {
+  mutex = new Mutex(db, key.replace(/^mutex:/, ""), {
+    lockTimeout: 60_000, refreshInterval: 0, identifier, acquiredExternally: true,
+  });
+}
+
 // Its refresh and its release say nothing of a lock that is lost; with a refreshInterval it tells onLockLost.
-answerEach({ acquire, wait: acquire, extend: () => mutex._refresh(), release: () => mutex.release().then(() => true) });
+answerEach({
+  acquire, wait: acquire, adopt, extend: () => mutex._refresh(), release: () => mutex.release().then(() => true),
+});

@@ -17,6 +17,12 @@ def acquire(key, ttl, wait=None):
     return lock.local.token.decode() if got else None
 
 
+def adopt(key, token):
+    global lock
+    lock = db.lock(key, timeout=60)
+    lock.local.token = token.encode()
+
+
 def extend(ttl):
     return honest(lambda: lock.extend(int(ttl) / 1000, replace_ttl=True))
 
@@ -32,4 +38,4 @@ def honest(ask):
         return False
 
 
-answer_each(acquire=acquire, wait=acquire, extend=extend, release=release)
+answer_each(acquire=acquire, wait=acquire, adopt=adopt, extend=extend, release=release)

@@ -13,6 +13,12 @@ async function acquire(key, ttl, wait = 0) {
   return got?.value;
 }
 
+function adopt(key, token) {
+  lock = new Redlock.Lock(new Redlock([db]), [key], token, Date.now() + 60_000, 1, 0);
+}
+
 const honest = (asked) => asked.then(() => true, () => false);
 
-answerEach({ acquire, wait: acquire, extend: (ttl) => honest(lock.extend(+ttl)), release: () => honest(lock.unlock()) });
+answerEach({
+  acquire, wait: acquire, adopt, extend: (ttl) => honest(lock.extend(+ttl)), release: () => honest(lock.unlock()),
+});

@@ -1,5 +1,5 @@
 <?php
-// Answers one line for each line that it is asked: `acquire KEY TTL`, `wait KEY TTL MS`, `extend TTL`, `release`.
+// Answers one line for each line that it is asked: `acquire KEY TTL`, `wait KEY TTL MS`, `adopt KEY TOKEN`, `extend TTL`, `release`.
 function answer_each(array $verbs): void
 {
     while (($line = fgets(STDIN)) !== false) {

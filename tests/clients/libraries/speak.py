@@ -1,4 +1,4 @@
-"""Answers one line for each line that it is asked: `acquire KEY TTL`, `wait KEY TTL MS`, `extend TTL`, `release`."""
+"""Answers one line for each line that it is asked: `acquire KEY TTL`, `wait KEY TTL MS`, `adopt KEY TOKEN`, `extend TTL`, `release`."""
 
 import sys
 

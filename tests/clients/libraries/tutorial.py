@@ -22,4 +22,9 @@ def acquire(key, ttl, wait=0):
     return token
 
 
-answer_each(acquire=acquire, wait=acquire, release=lambda: db.delete(name))
+def adopt(key, _):
+    global name
+    name = key
+
+
+answer_each(acquire=acquire, wait=acquire, adopt=adopt, release=lambda: db.delete(name))

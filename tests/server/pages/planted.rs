@@ -96,3 +96,10 @@ fn one_wrong_answer_is_found_in_a_transcript() {
 fn a_command_without_an_answer_must_wait() {
     let _ = verdict("> PING\n> PING\nPONG");
 }
+
+#[test]
+fn where_a_transcript_says_wait_there_is_one_replica() {
+    let said = |count| format!("> SET k v\nOK\n> WAIT 1 10000\n(integer) {count}");
+    assert_eq!(verdict(&said(1)), Ok(()));
+    assert!(verdict(&said(0)).is_err());
+}

@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 /// The first step that is not as the page has it, in words.
 pub fn play(transcript: &Transcript) -> Result<(), String> {
     let server = Server::start();
+    let _replica = needs_replica(transcript).then(|| server.replica());
     let mut clients: BTreeMap<&str, Connection> = BTreeMap::new();
     let mut likeness = Likeness::default();
     for (number, step) in transcript.steps.iter().enumerate() {
@@ -27,6 +28,15 @@ pub fn play(transcript: &Transcript) -> Result<(), String> {
         )),
         None => Ok(()),
     }
+}
+
+/// `WAIT` asks replicas, so there is one.
+fn needs_replica(transcript: &Transcript) -> bool {
+    let mut typed = transcript
+        .steps
+        .iter()
+        .filter_map(|step| step.typed.as_deref());
+    typed.any(|typed| typed.starts_with("WAIT "))
 }
 
 struct Connection {

@@ -1,0 +1,68 @@
+"""What must come of market.py. PORT says where a server with the module is (`make run` starts one)."""
+
+import os
+import threading
+import time
+
+from market import BLOCK, LOCK, MARKET, LockLost, buy, connect, lock, sell, take_stock, write
+
+port = int(os.environ.get("PORT", 6379))
+
+
+def acquire(db, owner, ttl):
+    return db.execute_command("LOCK.ACQUIRE", LOCK, owner, ttl)
+
+
+def who_waits(db, other_than=None):
+    while True:
+        for waiter in db.execute_command("LOCK.INFO", LOCK)["waiters"]:
+            if waiter["client"] != other_than:
+                return waiter["client"]
+        time.sleep(0.001)
+
+
+db, operator = connect(port), connect(port)
+db.delete(MARKET, LOCK)
+db.hset(MARKET, mapping={"ann:funds": 0, "bob:funds": 100})
+
+sell(db, "ann", "sword", 80)
+assert buy(db, "bob", "sword") and not buy(db, "bob", "sword")
+assert db.hmget(MARKET, "ann:funds", "bob:funds", "sword:owner") == ["80", "20", "bob"]
+print("bob has bought the sword")
+
+acquire(db, "a worker that dies", 5_500)
+try:
+    sell(db, "bob", "sword", 90)
+    raise AssertionError("sold under somebody else's lock")
+except TimeoutError:
+    print("tried, and did not wait")
+began = time.monotonic()
+assert not buy(db, "ann", "sword") and time.monotonic() - began > 5
+print("waited for longer than the default read timeout")
+
+take_stock(db, shelves=5)
+print("renewed a long job")
+
+try:
+    with lock(db, 50) as owner:
+        time.sleep(0.1)
+        write(db, owner, {"bob:funds": 1_000_000})
+    raise AssertionError("the loss was not noticed")
+except LockLost as lost:
+    assert "NOTOWNER" in str(lost.__context__) and db.hget(MARKET, "bob:funds") == "20"
+print("a lost lock: the write was refused, and RELEASE said so")
+
+fence = acquire(db, "ann", 5_000)
+operator.client_kill_filter(_type="normal", skipme=True)
+assert acquire(db, "ann", 5_000) == fence
+print("connection broken while holding: the same number", fence)
+
+thread = threading.Thread(target=take_stock, args=(db, 1))
+thread.start()
+waiter = who_waits(operator)
+operator.client_kill_filter(_id=waiter)
+assert who_waits(operator, other_than=waiter)
+db.execute_command("LOCK.RELEASE", LOCK, "ann")
+thread.join(timeout=BLOCK / 1000)
+assert not thread.is_alive() and not db.exists(LOCK)
+print("connection broken while waiting: asked again, and served")
