@@ -30,6 +30,8 @@ const HANDOVERS: usize = 300;
 const FIRST_ROUNDS: usize = 10;
 /// After a hand-over the last holder joins the end of the line. This is far more than it needs.
 const BETWEEN: Duration = Duration::from_millis(1);
+/// So long the longest line takes, about.
+const SPAN: Duration = Duration::from_secs(20);
 const TOO_LONG: Duration = Duration::from_secs(10);
 
 /// How fast one way hands over.
@@ -57,13 +59,12 @@ pub async fn run(bench: &mut Bench) -> Result<Vec<Outcome>> {
                 count(wanted as f64)
             ));
         }
-        bench.progress(&format!("{} in the line", count(waiters as f64)));
+        let what = format!("{} in the line", count(waiters as f64));
         let rounds = bench.fewer(HANDOVERS);
-        let best = Line::form::<TokenList>(waiters).await?;
-        let ours = Line::form::<Module>(waiters).await?;
-        let mut outcomes = hand_over(vec![best, ours], rounds).await?;
-        let other = Line::form::<Blpop>(waiters).await?;
-        outcomes.extend(hand_over(vec![other], rounds).await?);
+        let measuring = measure(waiters, rounds);
+        let Some(outcomes) = bench.attempt("handover", &what, SPAN, measuring).await? else {
+            continue;
+        };
         bench.say(&table(waiters, &outcomes));
         for outcome in &outcomes {
             bench.keep(figures(outcome));
@@ -71,6 +72,15 @@ pub async fn run(bench: &mut Bench) -> Result<Vec<Outcome>> {
         all.extend(outcomes);
     }
     Ok(all)
+}
+
+async fn measure(waiters: usize, rounds: usize) -> Result<Vec<Outcome>> {
+    let best = Line::form::<TokenList>(waiters).await?;
+    let ours = Line::form::<Module>(waiters).await?;
+    let mut outcomes = hand_over(vec![best, ours], rounds).await?;
+    let other = Line::form::<Blpop>(waiters).await?;
+    outcomes.extend(hand_over(vec![other], rounds).await?);
+    Ok(outcomes)
 }
 
 async fn hand_over(lines: Vec<Line>, rounds: usize) -> Result<Vec<Outcome>> {
@@ -82,11 +92,7 @@ async fn hand_over(lines: Vec<Line>, rounds: usize) -> Result<Vec<Outcome>> {
             }
         }
     }
-    let mut outcomes = Vec::new();
-    for line in lines {
-        outcomes.push(line.disperse().await);
-    }
-    Ok(outcomes)
+    Ok(lines.into_iter().map(Line::disperse).collect())
 }
 
 /// One holder and those behind it, on a server of their own.
@@ -94,7 +100,7 @@ struct Line {
     way: &'static str,
     waiters: usize,
     state: Rc<State>,
-    clients: Vec<Task<()>>,
+    _clients: Vec<Task<()>>,
     _server: Server,
 }
 
@@ -111,12 +117,7 @@ struct State {
 
 impl Line {
     async fn form<W: Way>(waiters: usize) -> Result<Line> {
-        let with = if W::MODULE {
-            With::Module
-        } else {
-            With::Nothing
-        };
-        let server = Server::start(with).await?;
+        let server = Server::start(With::what_needs::<W>()).await?;
         let mut control = server.control().await?;
         let state = Rc::new(State::default());
         let mut clients = Vec::with_capacity(waiters + 1);
@@ -138,7 +139,7 @@ impl Line {
             way: W::NAME,
             waiters,
             state,
-            clients,
+            _clients: clients,
             _server: server,
         };
         line.wait_for_grant().await?;
@@ -171,10 +172,7 @@ impl Line {
         Ok(())
     }
 
-    async fn disperse(self) -> Outcome {
-        for client in self.clients {
-            client.cancel().await;
-        }
+    fn disperse(self) -> Outcome {
         Outcome {
             way: self.way,
             waiters: self.waiters,

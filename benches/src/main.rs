@@ -5,6 +5,7 @@
 //!   REDIS_SERVER=...  the server to start
 
 mod answer;
+mod bars;
 mod bench;
 mod connection;
 mod contention;
@@ -52,24 +53,29 @@ async fn measure() -> Result<()> {
         bench.title("The market: listers and buyers under one lock");
         let outcomes = market::run(&mut bench).await?;
         market::draw(&outcomes, results)?;
+        bench.judge(bars::market(&outcomes));
     }
     if wanted("contention") {
         bench.title("Contention: many clients on one lock");
         let outcomes = contention::run(&mut bench).await?;
         contention::draw(&outcomes, results)?;
+        bench.judge(bars::contention(&outcomes));
     }
 
     if wanted("handover") {
         bench.title("Hand-over: from a release to the next holder's answer");
         let outcomes = handover::run(&mut bench).await?;
         handover::draw(&outcomes, results)?;
+        bench.judge(bars::handover(&outcomes));
         bench.title("Expiry: from the end of a hold that nobody released");
-        expiry::run(&mut bench).await?;
+        let outcomes = expiry::run(&mut bench).await?;
+        bench.judge(bars::expiry(&outcomes));
     }
 
     if wanted("growth") {
         bench.title("Growth: with a million locks, and when very many expire at once");
-        growth::run(&mut bench).await?;
+        let costs = growth::run(&mut bench).await?;
+        bench.judge(bars::growth(&costs));
     }
     if wanted("uncontended") {
         bench.title("Uncontended: acquire and release with nobody in the way");
@@ -78,5 +84,5 @@ async fn measure() -> Result<()> {
         uncontended::tax(&mut bench).await?;
     }
 
-    bench.write(&results.join("figures.json")).await
+    bench.end(&results.join("figures.json")).await
 }

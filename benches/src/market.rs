@@ -13,7 +13,7 @@ use crate::ways::polling::Polling;
 use crate::ways::repaired::Repaired;
 use crate::ways::watched::Watched;
 use crate::words::{Table, count, time, times};
-use anyhow::{Context, Result};
+use anyhow::Result;
 use books::Books;
 use serde_json::json;
 use std::cell::{Cell, RefCell};
@@ -49,6 +49,13 @@ pub struct Outcome {
     pub wait: Spread,
 }
 
+impl Outcome {
+    /// Items bought in a second.
+    pub fn rate(&self) -> f64 {
+        self.bought as f64 / self.seconds
+    }
+}
+
 /// Measures all ways.
 pub async fn run(bench: &mut Bench) -> Result<Vec<Outcome>> {
     let plain = Server::start(With::Nothing).await?;
@@ -60,14 +67,17 @@ pub async fn run(bench: &mut Bench) -> Result<Vec<Outcome>> {
             buyers,
             span: bench.shortened(SPAN),
         };
-        let outcomes = [
-            measure::<Watching>(bench, &crowd, &plain).await?,
-            measure::<Locked<Watched>>(bench, &crowd, &plain).await?,
-            measure::<Locked<Repaired>>(bench, &crowd, &plain).await?,
-            measure::<Locked<Polling<1>>>(bench, &crowd, &plain).await?,
-            measure::<Locked<Module>>(bench, &crowd, &module).await?,
-            measure::<Guarded>(bench, &crowd, &module).await?,
-        ];
+        let outcomes: Vec<Outcome> = [
+            attempt::<Watching>(bench, &crowd, &plain).await?,
+            attempt::<Locked<Watched>>(bench, &crowd, &plain).await?,
+            attempt::<Locked<Repaired>>(bench, &crowd, &plain).await?,
+            attempt::<Locked<Polling<1>>>(bench, &crowd, &plain).await?,
+            attempt::<Locked<Module>>(bench, &crowd, &module).await?,
+            attempt::<Guarded>(bench, &crowd, &module).await?,
+        ]
+        .into_iter()
+        .flatten()
+        .collect();
         bench.say(&table(&crowd, &outcomes));
         for outcome in &outcomes {
             bench.keep(figures(outcome));
@@ -94,12 +104,24 @@ struct Log {
     spent: Cell<i64>,
 }
 
-async fn measure<T: Trader>(bench: &Bench, crowd: &Crowd, server: &Server) -> Result<Outcome> {
+async fn attempt<T: Trader>(
+    bench: &Bench,
+    crowd: &Crowd,
+    server: &Server,
+) -> Result<Option<Outcome>> {
     let Crowd {
         listers, buyers, ..
     } = crowd;
-    bench.progress(&format!("{listers} listers, {buyers} buyers: {}", T::NAME));
+    let what = format!("{listers} listers, {buyers} buyers: {}", T::NAME);
+    bench
+        .attempt("market", &what, crowd.span, measure::<T>(crowd, server))
+        .await
+}
+
+async fn measure<T: Trader>(crowd: &Crowd, server: &Server) -> Result<Outcome> {
     let mut control = server.control().await?;
+    // Of somebody who was given up there may be something left.
+    control.clear().await?;
     let books = Books::open(&mut control, crowd.listers, crowd.buyers, crowd.span).await?;
     let log = Rc::new(Log::default());
     let mut tasks = Vec::new();
@@ -116,14 +138,10 @@ async fn measure<T: Trader>(bench: &Bench, crowd: &Crowd, server: &Server) -> Re
     log.over.set(true);
     let seconds = began.elapsed().as_secs_f64();
     for task in tasks {
-        task.await.context(T::NAME)?;
+        task.await?;
     }
     let bought = log.waits.borrow().len();
-    books
-        .check(&mut control, bought, log.spent.get())
-        .await
-        .context(T::NAME)?;
-    control.clear().await?;
+    books.check(&mut control, bought, log.spent.get()).await?;
     Ok(Outcome {
         way: T::NAME,
         listers: crowd.listers,
@@ -184,7 +202,7 @@ fn table(crowd: &Crowd, outcomes: &[Outcome]) -> String {
     let ours = outcomes
         .iter()
         .find(|outcome| outcome.way == Locked::<Module>::NAME);
-    let ours = ours.map_or(f64::NAN, |outcome| outcome.bought as f64 / outcome.seconds);
+    let ours = ours.map_or(f64::NAN, |outcome| outcome.rate());
     for outcome in outcomes {
         table.row(vec![
             outcome.way.to_owned(),
@@ -193,7 +211,7 @@ fn table(crowd: &Crowd, outcomes: &[Outcome]) -> String {
             count(outcome.retries as f64),
             outcome.wait.shown(outcome.wait.mean),
             outcome.wait.shown(outcome.wait.max),
-            times(outcome.bought as f64 / outcome.seconds / ours),
+            times(outcome.rate() / ours),
         ]);
     }
     format!(
@@ -232,7 +250,7 @@ pub fn draw(outcomes: &[Outcome], folder: &Path) -> Result<()> {
                 0 => String::new(),
                 retries => format!(", {} retries", count(retries as f64)),
             };
-            let rate = outcome.bought as f64 / outcome.seconds;
+            let rate = outcome.rate();
             (outcome.way, rate, format!("(average wait {wait}{retries})"))
         })
         .collect();
