@@ -5,7 +5,7 @@ use crate::connection::Connection;
 use crate::load::{Cycle, Pace, drive};
 use crate::runtime::spawn;
 use crate::server::{Server, With};
-use crate::ways::COMPARE_AND_DELETE;
+use crate::ways::documented::COMPARE_AND_DELETE;
 use crate::words::{Table, count, time, times};
 use anyhow::Result;
 use serde_json::json;
