@@ -231,3 +231,27 @@ fn client_cpu() -> Result<f64> {
     let us = (usage.user_time() + usage.system_time()).num_microseconds();
     Ok(us as f64 / 1e6)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::runtime::block_on;
+    use crate::ways::unlocked::Unlocked;
+
+    #[test]
+    fn two_holders_at_a_time_are_noticed() -> Result<()> {
+        let load = Load {
+            clients: 2,
+            hold: Duration::from_millis(1),
+            span: Duration::from_millis(50),
+        };
+        let outcome = block_on(async move { measure::<Unlocked>(&load).await })?;
+        let trouble = outcome.err().map(|error| error.to_string());
+        let trouble = trouble.unwrap_or_default();
+        assert!(
+            trouble.contains("was given a lock that client"),
+            "{trouble}"
+        );
+        Ok(())
+    }
+}

@@ -141,7 +141,8 @@ async fn measure<T: Trader>(crowd: &Crowd, server: &Server) -> Result<Outcome> {
         task.await?;
     }
     let bought = log.waits.borrow().len();
-    books.check(&mut control, bought, log.spent.get()).await?;
+    let stock = books.count(&mut control).await?;
+    books.check(&stock, bought, log.spent.get())?;
     Ok(Outcome {
         way: T::NAME,
         listers: crowd.listers,
@@ -256,4 +257,28 @@ pub fn draw(outcomes: &[Outcome], folder: &Path) -> Result<()> {
         .collect();
     let title = "Items bought in a second, by 5 buyers beside 5 listers";
     picture::bars(&folder.join("market.svg"), title, &bars)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::runtime::block_on;
+    use crate::ways::unlocked::Unlocked;
+
+    #[test]
+    fn a_market_without_a_lock_ends_with_wrong_books() -> Result<()> {
+        let outcome = block_on(async {
+            let server = Server::start(With::Nothing).await?;
+            let crowd = Crowd {
+                listers: 2,
+                buyers: 5,
+                span: Duration::from_millis(300),
+            };
+            measure::<Locked<Unlocked>>(&crowd, &server).await
+        })?;
+        let trouble = outcome.err().map(|error| error.to_string());
+        let trouble = trouble.unwrap_or_default();
+        assert!(trouble.contains("the books are wrong"), "{trouble}");
+        Ok(())
+    }
 }

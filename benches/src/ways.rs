@@ -9,6 +9,8 @@ pub mod polling;
 pub mod pubsub;
 pub mod repaired;
 pub mod token_list;
+#[cfg(test)]
+pub mod unlocked;
 pub mod watched;
 
 use crate::connection::Connection;

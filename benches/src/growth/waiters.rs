@@ -3,41 +3,51 @@
 use super::memory;
 use crate::bench::{Bench, Figures};
 use crate::limits;
-use crate::runtime::spawn;
+use crate::runtime::{sleep, spawn};
 use crate::server::{Server, With};
 use crate::ways::module::Module;
 use crate::ways::token_list::TokenList;
 use crate::ways::{Venue, Way};
 use crate::words::{Table, count};
 use anyhow::Result;
+use futures_lite::future;
 use serde_json::json;
 use std::time::Duration;
 
 const WAITERS: usize = 2_000;
-const SPAN: Duration = Duration::from_secs(5);
+/// So long after its last command a connection has shed the buffers that it no longer needs: some
+/// 35 KB, in which a waiter would be lost.
+const SETTLE: Duration = Duration::from_secs(8);
 
-/// Those of LOCK beside those of BLPOP.
+/// Those of LOCK beside those of BLPOP, both at a time.
 pub async fn run(bench: &mut Bench) -> Result<()> {
-    let waiters = WAITERS.min(limits::connections()? - 10);
-    let mut table = Table::new(&["memory of a connection", "idle", "more when it waits"]);
-    for measured in [
-        attempt::<TokenList>(bench, waiters).await?,
-        attempt::<Module>(bench, waiters).await?,
-    ]
-    .into_iter()
-    .flatten()
-    {
+    let settle = bench.shortened(SETTLE);
+    // Two crowds, on two servers.
+    let waiters = WAITERS.min(limits::connections()? / 2 - 10);
+    let measuring = future::try_zip(
+        measure::<TokenList>(waiters, settle),
+        measure::<Module>(waiters, settle),
+    );
+    let what = format!("memory of {} waiters", count(waiters as f64));
+    let measured = bench
+        .attempt("memory", &what, settle * 2, measuring)
+        .await?;
+    let Some((blpop, lock)) = measured else {
+        return Ok(());
+    };
+    let mut table = Table::new(&["bytes of a connection", "idle", "more when it waits"]);
+    for bytes in [blpop, lock] {
         table.row(vec![
-            measured.way.to_owned(),
-            count(measured.idle),
-            count(measured.more),
+            bytes.way.to_owned(),
+            count(bytes.idle),
+            count(bytes.more),
         ]);
         let fields = json!({
             "waiters": waiters,
-            "bytes_of_idle_connection": measured.idle,
-            "bytes_more_when_waiting": measured.more,
+            "bytes_of_idle_connection": bytes.idle,
+            "bytes_more_when_waiting": bytes.more,
         });
-        bench.keep(Figures::new("memory", measured.way, fields));
+        bench.keep(Figures::new("memory", bytes.way, fields));
     }
     bench.say(&table.text());
     Ok(())
@@ -49,32 +59,29 @@ struct Bytes {
     more: f64,
 }
 
-async fn attempt<W: Way>(bench: &Bench, waiters: usize) -> Result<Option<Bytes>> {
-    let what = format!("memory of waiters: {}", W::NAME);
-    bench
-        .attempt("memory", &what, SPAN, measure::<W>(waiters))
-        .await
-}
-
-async fn measure<W: Way>(waiters: usize) -> Result<Bytes> {
+async fn measure<W: Way>(waiters: usize, settle: Duration) -> Result<Bytes> {
     let server = Server::start(With::what_needs::<W>()).await?;
+    let mut control = server.control().await?;
     let mut holder = W::connect(Venue::new(server.address(), "lock", 0)).await?;
     holder.acquire().await?;
     let empty = memory(&server).await?;
     let mut ways = Vec::new();
     for client in 1..=waiters {
-        ways.push(W::connect(Venue::new(server.address(), "lock", client)).await?);
+        let mut way = W::connect(Venue::new(server.address(), "lock", client)).await?;
+        way.connection().call(&[b"PING"]).await?;
+        ways.push(way);
     }
+    sleep(settle).await;
     let idle = memory(&server).await?;
     let tasks: Vec<_> = ways
         .into_iter()
         .map(|mut way| spawn(async move { way.acquire().await }))
         .collect();
     let blocked = u64::try_from(waiters)?;
-    let mut control = server.control().await?;
     control
         .wait_for("blocked_clients", |clients| clients == blocked)
         .await?;
+    sleep(settle).await;
     let waiting = memory(&server).await?;
     drop(tasks);
     let each = |bytes: f64| bytes / waiters as f64;
