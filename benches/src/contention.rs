@@ -14,7 +14,7 @@ use crate::ways::module::Module;
 use crate::ways::polling::Polling;
 use crate::ways::pubsub::PubSub;
 use crate::ways::{Venue, Way};
-use crate::words::{count, ms};
+use crate::words::{ms, some};
 use anyhow::Result;
 use log::Log;
 use nix::sys::resource::{UsageWho, getrusage};
@@ -79,15 +79,11 @@ impl Outcome {
 pub async fn run(bench: &mut Bench) -> Result<Vec<Outcome>> {
     limits::raise_open_files(10_000)?;
     let mut all = Vec::new();
-    for wanted in CLIENTS {
-        let clients = wanted.min(limits::connections()? / PubSub::CONNECTIONS);
-        if clients < wanted {
-            bench.say(&format!(
-                "{} clients instead of {}: the limit on open files (ulimit -n) allows no more",
-                count(clients as f64),
-                count(wanted as f64)
-            ));
-        }
+    let most = limits::connections()? / PubSub::CONNECTIONS;
+    if let Some(remark) = limits::remark(&CLIENTS, most, "clients") {
+        bench.say(&remark);
+    }
+    for clients in limits::steps(&CLIENTS, most) {
         for hold in HOLDS {
             let load = Load {
                 clients,
@@ -130,8 +126,8 @@ struct Load {
 
 async fn attempt<W: Way>(bench: &Bench, load: &Load) -> Result<Option<Outcome>> {
     let what = format!(
-        "{} clients, held {}: {}",
-        count(load.clients as f64),
+        "{}, held {}: {}",
+        some(load.clients, "client"),
         ms(load.hold),
         W::NAME
     );

@@ -49,16 +49,12 @@ pub struct Outcome {
 pub async fn run(bench: &mut Bench) -> Result<Vec<Outcome>> {
     limits::raise_open_files(30_000)?;
     let mut all = Vec::new();
-    for wanted in WAITERS {
-        // Two lines at a time.
-        let waiters = wanted.min(limits::connections()? / 2 - 10);
-        if waiters < wanted {
-            bench.say(&format!(
-                "{} waiters instead of {}: the limit on open files (ulimit -n) allows no more",
-                count(waiters as f64),
-                count(wanted as f64)
-            ));
-        }
+    // Two lines at a time.
+    let most = limits::connections()? / 2 - 10;
+    if let Some(remark) = limits::remark(&WAITERS, most, "waiters") {
+        bench.say(&remark);
+    }
+    for waiters in limits::steps(&WAITERS, most) {
         let what = format!("{} in the line", count(waiters as f64));
         let rounds = bench.fewer(HANDOVERS);
         let measuring = measure(waiters, rounds);

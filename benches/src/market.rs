@@ -12,7 +12,7 @@ use crate::ways::module::Module;
 use crate::ways::polling::Polling;
 use crate::ways::repaired::Repaired;
 use crate::ways::watched::Watched;
-use crate::words::{Table, count, time, times};
+use crate::words::{Table, count, some, time, times};
 use anyhow::Result;
 use books::Books;
 use serde_json::json;
@@ -93,6 +93,13 @@ struct Crowd {
     span: Duration,
 }
 
+impl Crowd {
+    fn in_words(&self) -> String {
+        let (listers, buyers) = (some(self.listers, "lister"), some(self.buyers, "buyer"));
+        format!("{listers}, {buyers}")
+    }
+}
+
 /// What the traders have done so far.
 #[derive(Debug, Default)]
 struct Log {
@@ -109,10 +116,7 @@ async fn attempt<T: Trader>(
     crowd: &Crowd,
     server: &Server,
 ) -> Result<Option<Outcome>> {
-    let Crowd {
-        listers, buyers, ..
-    } = crowd;
-    let what = format!("{listers} listers, {buyers} buyers: {}", T::NAME);
+    let what = format!("{}: {}", crowd.in_words(), T::NAME);
     bench
         .attempt("market", &what, crowd.span, measure::<T>(crowd, server))
         .await
@@ -192,7 +196,7 @@ async fn buy<T: Trader>(mut trader: T, log: Rc<Log>) -> Result<()> {
 
 fn table(crowd: &Crowd, outcomes: &[Outcome]) -> String {
     let mut table = Table::new(&[
-        &format!("{} listers, {} buyers", crowd.listers, crowd.buyers),
+        &crowd.in_words(),
         "listed",
         "bought",
         "retries",

@@ -6,7 +6,7 @@ use crate::load::{Cycle, Pace, drive};
 use crate::runtime::spawn;
 use crate::server::{Server, With};
 use crate::ways::documented::COMPARE_AND_DELETE;
-use crate::words::{Table, count, time, times};
+use crate::words::{Table, count, some, time, times};
 use anyhow::Result;
 use serde_json::json;
 use std::time::Duration;
@@ -158,10 +158,7 @@ impl PairLoad {
             1 => "one by one".to_owned(),
             depth => format!("{depth} pairs pipelined"),
         };
-        let many = match connections {
-            1 => "1 connection".to_owned(),
-            more => format!("{more} connections"),
-        };
+        let many = some(*connections, "connection");
         format!("{many}, {how}, AOF {aof}")
     }
 
@@ -218,16 +215,13 @@ pub async fn tax(bench: &mut Bench) -> Result<()> {
         ("with it", &idle),
         ("with it, and one waiter", &waited),
     ];
-    let mut all = [const { Vec::new() }; 3];
-    // By turns: whatever the machine does in between meets all of them.
-    for round in 1..=bench.fewer(ROUNDS) {
-        for ((name, server), paces) in servers.iter().zip(&mut all) {
-            let what = format!("SET and GET {name}, round {round}");
-            let span = bench.shortened(TAX_SPAN);
-            let driving = drive(server, (0..8).map(others).collect(), span);
-            paces.extend(bench.attempt("tax", &what, span, driving).await?);
-        }
-    }
+    let (rounds, span) = (bench.fewer(ROUNDS), bench.shortened(TAX_SPAN));
+    let measuring = by_turns(servers.map(|(_, server)| server), rounds, span);
+    let all = span * u32::try_from(rounds * servers.len())?;
+    let all = bench
+        .attempt("tax", "SET and GET of others", all, measuring)
+        .await?
+        .unwrap_or_default();
     drop(waiter);
 
     let mut table = Table::new(&[
@@ -260,6 +254,17 @@ pub async fn tax(bench: &mut Bench) -> Result<()> {
     }
     bench.say(&table.text());
     Ok(())
+}
+
+/// Whatever the machine does in between meets all of them.
+async fn by_turns(servers: [&Server; 3], rounds: usize, span: Duration) -> Result<[Vec<Pace>; 3]> {
+    let mut all = [const { Vec::new() }; 3];
+    for _ in 0..rounds {
+        for (server, paces) in servers.iter().zip(&mut all) {
+            paces.push(drive(server, (0..8).map(others).collect(), span).await?);
+        }
+    }
+    Ok(all)
 }
 
 /// What others do, on a connection.
