@@ -115,7 +115,7 @@ pub async fn run(bench: &mut Bench) -> Result<Vec<Outcome>> {
 /// Long enough for each client to have a few turns, where that can be had in seconds.
 fn span(clients: usize, hold: Duration) -> Duration {
     let turn = (hold + Duration::from_micros(100)) * clients.try_into().unwrap_or(u32::MAX);
-    (turn * 5 / 2).clamp(Duration::from_secs(1), Duration::from_secs(4))
+    (turn * 5 / 2).clamp(Duration::from_secs(1), Duration::from_secs(3))
 }
 
 struct Load {
@@ -157,8 +157,9 @@ async fn measure<W: Way>(load: &Load) -> Result<Outcome> {
     }
 
     start.open(load.clients);
-    // The first rush is over when the server answers in between.
+    // All have asked by then. The first rush is over when the server, too, has gone round once.
     sleep(FIRST_RUSH).await;
+    control.work().await?;
     let before = control.work().await?;
     let own = client_cpu()?;
     let began = Instant::now();

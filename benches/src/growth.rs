@@ -15,6 +15,7 @@ const HELD: [usize; 3] = [1, 1_000, 1_000_000];
 const SPAN: Duration = Duration::from_secs(1);
 /// Making a million of something takes longer than measuring beside it.
 const FILLING: Duration = Duration::from_secs(10);
+const MANY: usize = 100_000;
 const OWNER: &str = "0190f3b2-6a55-7c10-8f1e-4b7a52d9c001";
 const TTL: &[u8] = b"3600000";
 
@@ -38,7 +39,7 @@ pub struct Cost {
     /// How much more of the server's CPU it takes than beside the first.
     pub to_first: f64,
     pace: Pace,
-    /// Bytes that each of them takes; of few there is no telling.
+    /// Bytes that each of them takes; of few there is no telling, for tables grow in steps.
     bytes: Option<f64>,
 }
 
@@ -79,7 +80,7 @@ async fn costs(bench: &mut Bench) -> Result<Vec<Cost>> {
         let (mut first, mut already) = (None, 0);
         for wanted in HELD {
             let there = match bench.is_quick() {
-                true => wanted.min(100_000),
+                true => wanted.min(MANY),
                 false => wanted,
             };
             let span = bench.shortened(SPAN);
@@ -100,7 +101,7 @@ async fn costs(bench: &mut Bench) -> Result<Vec<Cost>> {
                 there,
                 to_first: pace.cpu / first.get_or_insert(pace).cpu,
                 pace,
-                bytes: (there >= 1000).then(|| bytes / there as f64),
+                bytes: (there >= MANY).then(|| bytes / there as f64),
             });
         }
     }

@@ -42,6 +42,7 @@ pub fn ms(duration: Duration) -> String {
 pub fn times(ratio: f64) -> String {
     match ratio {
         ratio if !ratio.is_finite() => "-".to_owned(),
+        ratio if ratio < 0.095 => format!("{ratio:.4}"),
         ratio if ratio < 9.95 => format!("{ratio:.2}"),
         ratio if ratio < 99.5 => format!("{ratio:.1}"),
         ratio => count(ratio),
@@ -109,6 +110,7 @@ mod tests {
         assert_eq!(times(1.234), "1.23");
         assert_eq!(some(1, "client"), "1 client");
         assert_eq!(some(4096, "client"), "4,096 clients");
+        assert_eq!(times(0.000_33), "0.0003");
         assert_eq!(times(1500.0), "1,500");
     }
 }

@@ -135,7 +135,7 @@ pub fn handover(outcomes: &[handover::Outcome]) -> Vec<Bar> {
     let growth = |way| Some(find(way, longest)? / find(way, 100)?);
     if let (Some(ours), Some(bare)) = (growth(Module::NAME), growth(TokenList::NAME)) {
         let name = format!(
-            "hand-over p50, {} in the line to 100",
+            "hand-over p50, growth from 100 in the line to {}",
             count(longest as f64)
         );
         let most = bare.max(1.0) * NO_GROWTH;
@@ -169,7 +169,7 @@ pub fn growth(costs: &[Cost]) -> Vec<Bar> {
         .filter(|cost| cost.way == Module::NAME && cost.there == plain.there);
     ours.map(|cost| {
         let there = count(cost.there as f64);
-        let name = format!("CPU of a pair, {there} {} to 1", cost.beside);
+        let name = format!("CPU of a pair, growth to {there} {}", cost.beside);
         let bar = Bar::at_most("growth", &name, cost.to_first, most, times);
         bar.of("SET NX PX, DEL's, and 20 %")
     })

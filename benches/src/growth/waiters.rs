@@ -21,16 +21,12 @@ const SETTLE: Duration = Duration::from_secs(8);
 
 /// Those of LOCK beside those of BLPOP, both at a time.
 pub async fn run(bench: &mut Bench) -> Result<()> {
-    let settle = bench.shortened(SETTLE);
     // Two crowds, on two servers.
     let waiters = WAITERS.min(limits::connections()? / 2 - 10);
-    let measuring = future::try_zip(
-        measure::<TokenList>(waiters, settle),
-        measure::<Module>(waiters, settle),
-    );
+    let measuring = future::try_zip(measure::<TokenList>(waiters), measure::<Module>(waiters));
     let what = format!("memory of {} waiters", count(waiters as f64));
     let measured = bench
-        .attempt("memory", &what, settle * 2, measuring)
+        .attempt("memory", &what, SETTLE * 2, measuring)
         .await?;
     let Some((blpop, lock)) = measured else {
         return Ok(());
@@ -59,7 +55,7 @@ struct Bytes {
     more: f64,
 }
 
-async fn measure<W: Way>(waiters: usize, settle: Duration) -> Result<Bytes> {
+async fn measure<W: Way>(waiters: usize) -> Result<Bytes> {
     let server = Server::start(With::what_needs::<W>()).await?;
     let mut control = server.control().await?;
     let mut holder = W::connect(Venue::new(server.address(), "lock", 0)).await?;
@@ -71,7 +67,7 @@ async fn measure<W: Way>(waiters: usize, settle: Duration) -> Result<Bytes> {
         way.connection().call(&[b"PING"]).await?;
         ways.push(way);
     }
-    sleep(settle).await;
+    sleep(SETTLE).await;
     let idle = memory(&server).await?;
     let tasks: Vec<_> = ways
         .into_iter()
@@ -81,7 +77,7 @@ async fn measure<W: Way>(waiters: usize, settle: Duration) -> Result<Bytes> {
     control
         .wait_for("blocked_clients", |clients| clients == blocked)
         .await?;
-    sleep(settle).await;
+    sleep(SETTLE).await;
     let waiting = memory(&server).await?;
     drop(tasks);
     let each = |bytes: f64| bytes / waiters as f64;
