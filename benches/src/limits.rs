@@ -7,6 +7,9 @@ use nix::sys::resource::{Resource, getrlimit, setrlimit};
 /// Files that are none of our clients' connections, on either side.
 const OTHERS: u64 = 200;
 
+/// Connections that are no client of a lock. A server needs 32 files of its own besides.
+const QUESTIONS: usize = 100;
+
 /// Asks for so many open files, for this process and the servers that it starts.
 ///
 /// The soft limit may go up to the hard one; root may lift that too. What can't be had is not an
@@ -23,6 +26,11 @@ pub fn raise_open_files(wanted: u64) -> Result<()> {
 pub fn connections() -> Result<usize> {
     let (soft, _) = getrlimit(Resource::RLIMIT_NOFILE)?;
     Ok(usize::try_from(soft.saturating_sub(OTHERS))?)
+}
+
+/// How many a server may accept: ours, and a few that ask it questions.
+pub fn accepted() -> Result<usize> {
+    Ok(connections()? + QUESTIONS)
 }
 
 /// Those of the wanted numbers that there can be; the most that there can be stands for the others.

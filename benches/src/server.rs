@@ -143,7 +143,7 @@ fn configuration(port: u16, dir: &Path, with: With, lines: &str) -> Result<Strin
     let mut text = format!(
         "bind 127.0.0.1\nport {port}\ndir \"{dir}\"\nsave \"\"\nappendonly no\n\
          tcp-backlog 4096\nmaxclients {}\n",
-        limits::connections()?
+        limits::accepted()?
     );
     if with == With::Module {
         let module = fs::canonicalize("target/release/libredis_lock.so")
