@@ -1,13 +1,21 @@
-//! One run of all that is measured: its progress, its figures, and the machine it ran on.
+//! One run of all that is measured: its progress, its figures, what they are judged by.
 
-use crate::server::{Server, With};
-use anyhow::{Context, Result};
+mod machine;
+
+use crate::bars::{self, Bar};
+use crate::runtime::within;
+use crate::words;
+use anyhow::{Context, Result, bail};
+use machine::machine;
 use serde_json::{Map, Value, json};
+use std::cell::RefCell;
 use std::fs;
+use std::future::Future;
 use std::path::Path;
-use std::process::Command;
-use std::thread;
 use std::time::{Duration, Instant};
+
+/// So much longer than it should last may a measurement take, on a machine that is busy or small.
+const PATIENCE: Duration = Duration::from_secs(40);
 
 /// What one measurement has found.
 #[derive(Debug)]
@@ -33,7 +41,10 @@ impl Figures {
 pub struct Bench {
     began: Instant,
     quick: bool,
+    patience: Duration,
     figures: Vec<Figures>,
+    bars: Vec<Bar>,
+    given_up: RefCell<Vec<(&'static str, String)>>,
 }
 
 impl Bench {
@@ -42,7 +53,10 @@ impl Bench {
         Bench {
             began: Instant::now(),
             quick,
+            patience: PATIENCE,
             figures: Vec::new(),
+            bars: Vec::new(),
+            given_up: RefCell::default(),
         }
     }
 
@@ -70,9 +84,29 @@ impl Bench {
         println!("\n{text}   ({} s)\n", self.began.elapsed().as_secs());
     }
 
-    /// Says what is being measured now, so that nobody wonders.
-    pub fn progress(&self, what: &str) {
+    /// Says what is being measured now, so that nobody wonders, and measures it.
+    ///
+    /// What takes far longer than the span that it should is given up: the run says so and goes on
+    /// without it, and fails at its end.
+    pub async fn attempt<T>(
+        &self,
+        part: &'static str,
+        what: &str,
+        span: Duration,
+        measuring: impl Future<Output = Result<T>>,
+    ) -> Result<Option<T>> {
         eprintln!("[{:>3} s] {what}", self.began.elapsed().as_secs());
+        let limit = span + self.patience;
+        match within(limit, measuring).await {
+            Some(outcome) => outcome.map(Some).with_context(|| what.to_owned()),
+            None => {
+                let after = words::time(limit.as_secs_f64());
+                let trouble = format!("{what}: given up after {after}");
+                self.say(&trouble);
+                self.given_up.borrow_mut().push((part, trouble));
+                Ok(None)
+            }
+        }
     }
 
     /// Shows something at once.
@@ -85,61 +119,88 @@ impl Bench {
         self.figures.push(figures);
     }
 
-    /// Writes the file of every figure. A part that was not measured now stays as it was.
-    pub async fn write(self, file: &Path) -> Result<()> {
+    /// Keeps what the figures were judged by, for the table at the end and for the file.
+    pub fn judge(&mut self, bars: Vec<Bar>) {
+        self.bars.extend(bars);
+    }
+
+    /// Shows what was judged, and writes the file. A part that was not measured now stays there as it was.
+    pub async fn end(self, file: &Path) -> Result<()> {
+        self.title("The bars");
+        self.say(&bars::table(&self.bars));
         let machine = machine(self.quick).await?;
         let old = fs::read_to_string(file).unwrap_or_default();
         let mut parts: Map<String, Value> = serde_json::from_str(&old).unwrap_or_default();
-        let mut measured: Vec<(&str, Vec<Value>)> = Vec::new();
-        for figures in self.figures {
-            if measured
-                .last()
-                .is_none_or(|(part, _)| *part != figures.part)
-            {
-                measured.push((figures.part, Vec::new()));
+        for part in self.parts() {
+            let mut measured = json!({ "machine": machine, "figures": self.figures_of(part) });
+            let more = [
+                ("bars", self.bars_of(part)),
+                ("given_up", self.given_up_of(part)),
+            ];
+            for (name, values) in more {
+                if let (false, Some(fields)) = (values.is_empty(), measured.as_object_mut()) {
+                    fields.insert(name.to_owned(), values.into());
+                }
             }
-            if let Some((_, all)) = measured.last_mut() {
-                all.push(figures.fields.into());
-            }
-        }
-        for (part, figures) in measured {
-            let part_of_file = json!({ "machine": machine, "figures": figures });
-            parts.insert(part.to_owned(), part_of_file);
+            parts.insert(part.to_owned(), measured);
         }
         fs::write(file, serde_json::to_string_pretty(&parts)? + "\n")
-            .with_context(|| format!("could not write {}", file.display()))
+            .with_context(|| format!("could not write {}", file.display()))?;
+        let all = self.began.elapsed().as_secs();
+        self.say(&format!("All of this took {all} s. {}", file.display()));
+        match self.given_up.borrow().len() {
+            0 => Ok(()),
+            some => bail!("{some} measurements were given up, as said above"),
+        }
+    }
+
+    /// The parts that were measured, each once, in their order.
+    fn parts(&self) -> Vec<&'static str> {
+        let mut parts = Vec::new();
+        let given_up = self.given_up.borrow();
+        let figures = self.figures.iter().map(|figures| figures.part);
+        for part in figures.chain(given_up.iter().map(|(part, _)| *part)) {
+            if !parts.contains(&part) {
+                parts.push(part);
+            }
+        }
+        parts
+    }
+
+    fn figures_of(&self, part: &str) -> Vec<Value> {
+        let those = self.figures.iter().filter(|figures| figures.part == part);
+        those.map(|figures| figures.fields.clone().into()).collect()
+    }
+
+    fn bars_of(&self, part: &str) -> Vec<Value> {
+        let those = self.bars.iter().filter(|bar| bar.part == part);
+        those.map(Bar::to_json).collect()
+    }
+
+    fn given_up_of(&self, part: &str) -> Vec<Value> {
+        let all = self.given_up.borrow();
+        let those = all.iter().filter(|(of, _)| *of == part);
+        those.map(|(_, what)| what.as_str().into()).collect()
     }
 }
 
-async fn machine(quick: bool) -> Result<Value> {
-    let server = Server::start(With::Module).await?;
-    let info = server.control().await?.info().await?;
-    let text = |name: &str| info.text(name).unwrap_or("unknown").to_owned();
-    let (name, version) = match info.text("valkey_version") {
-        Some(version) => ("Valkey", version.to_owned()),
-        None => ("Redis", text("redis_version")),
-    };
-    Ok(json!({
-        "date": first_line("date", &["-u", "+%Y-%m-%dT%H:%MZ"]),
-        "cores": thread::available_parallelism()?.get(),
-        "processor": processor(),
-        "system": first_line("uname", &["-srm"]),
-        "server": format!("{name} {version}"),
-        "allocator": text("mem_allocator"),
-        "module": env!("CARGO_PKG_VERSION"),
-        "commit": first_line("git", &["describe", "--always", "--dirty"]),
-        "quick": quick,
-    }))
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::runtime::block_on;
+    use std::future;
 
-fn processor() -> Option<String> {
-    let text = fs::read_to_string("/proc/cpuinfo").ok()?;
-    let line = text.lines().find(|line| line.starts_with("model name"))?;
-    Some(line.split_once(':')?.1.trim().to_owned())
-}
-
-fn first_line(program: &str, arguments: &[&str]) -> Option<String> {
-    let output = Command::new(program).args(arguments).output().ok()?;
-    let text = String::from_utf8(output.stdout).ok()?;
-    text.lines().next().map(str::to_owned)
+    #[test]
+    fn what_takes_too_long_is_given_up_and_said_to_be() -> Result<()> {
+        let mut bench = Bench::begin(false);
+        bench.patience = Duration::from_millis(1);
+        let (outcome, given_up) = block_on(async move {
+            let never = future::pending::<Result<()>>();
+            let outcome = bench.attempt("part", "all", Duration::ZERO, never).await;
+            (outcome, bench.given_up_of("part"))
+        })?;
+        assert_eq!(outcome?, None);
+        assert_eq!(given_up, ["all: given up after 1.0 ms"]);
+        Ok(())
+    }
 }

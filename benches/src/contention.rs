@@ -1,8 +1,10 @@
 //! Many clients on one lock: who gets it, how soon, and what that costs the server.
 
-use crate::bench::{Bench, Figures};
+mod log;
+mod report;
+
+use crate::bench::Bench;
 use crate::limits;
-use crate::picture::{self, Panel, Series};
 use crate::runtime::{Turnstile, sleep, spawn};
 use crate::server::{Server, With};
 use crate::stats::{Spread, fairness, jain};
@@ -12,14 +14,15 @@ use crate::ways::module::Module;
 use crate::ways::polling::Polling;
 use crate::ways::pubsub::PubSub;
 use crate::ways::{Venue, Way};
-use crate::words::{Table, count, ms, time, times};
-use anyhow::{Result, bail};
+use crate::words::{ms, some};
+use anyhow::Result;
+use log::Log;
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeValLike;
-use serde_json::json;
+pub use report::draw;
+use report::{figures, table};
 use std::cell::RefCell;
 use std::mem;
-use std::path::Path;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
@@ -75,34 +78,30 @@ impl Outcome {
 /// Measures all ways under all loads.
 pub async fn run(bench: &mut Bench) -> Result<Vec<Outcome>> {
     limits::raise_open_files(10_000)?;
-    let plain = Server::start(With::Nothing).await?;
-    let module = Server::start(With::Module).await?;
-    let servers = [&plain, &module];
     let mut all = Vec::new();
-    for wanted in CLIENTS {
-        let clients = wanted.min(limits::connections()? / PubSub::CONNECTIONS);
-        if clients < wanted {
-            bench.say(&format!(
-                "{} clients instead of {}: the limit on open files (ulimit -n) allows no more",
-                count(clients as f64),
-                count(wanted as f64)
-            ));
-        }
+    let most = limits::connections()? / PubSub::CONNECTIONS;
+    if let Some(remark) = limits::remark(&CLIENTS, most, "clients") {
+        bench.say(&remark);
+    }
+    for clients in limits::steps(&CLIENTS, most) {
         for hold in HOLDS {
             let load = Load {
                 clients,
                 hold,
                 span: bench.shortened(span(clients, hold)),
             };
-            let outcomes = [
-                measure::<Polling<1>>(bench, &load, servers).await?,
-                measure::<Polling<10>>(bench, &load, servers).await?,
-                measure::<Polling<100>>(bench, &load, servers).await?,
-                measure::<Blpop>(bench, &load, servers).await?,
-                measure::<PubSub>(bench, &load, servers).await?,
-                measure::<Keyspace>(bench, &load, servers).await?,
-                measure::<Module>(bench, &load, servers).await?,
-            ];
+            let outcomes: Vec<Outcome> = [
+                attempt::<Polling<1>>(bench, &load).await?,
+                attempt::<Polling<10>>(bench, &load).await?,
+                attempt::<Polling<100>>(bench, &load).await?,
+                attempt::<Blpop>(bench, &load).await?,
+                attempt::<PubSub>(bench, &load).await?,
+                attempt::<Keyspace>(bench, &load).await?,
+                attempt::<Module>(bench, &load).await?,
+            ]
+            .into_iter()
+            .flatten()
+            .collect();
             bench.say(&table(&load, &outcomes));
             for outcome in &outcomes {
                 bench.keep(figures(outcome));
@@ -116,7 +115,7 @@ pub async fn run(bench: &mut Bench) -> Result<Vec<Outcome>> {
 /// Long enough for each client to have a few turns, where that can be had in seconds.
 fn span(clients: usize, hold: Duration) -> Duration {
     let turn = (hold + Duration::from_micros(100)) * clients.try_into().unwrap_or(u32::MAX);
-    (turn * 5 / 2).clamp(Duration::from_secs(1), Duration::from_secs(4))
+    (turn * 5 / 2).clamp(Duration::from_secs(1), Duration::from_secs(3))
 }
 
 struct Load {
@@ -125,79 +124,21 @@ struct Load {
     span: Duration,
 }
 
-/// What happens at the lock, as seen by the one clock of all clients.
-#[derive(Debug)]
-struct Log {
-    waits: Vec<f64>,
-    idle: Vec<f64>,
-    grants: Vec<u64>,
-    waiting_since: Vec<Option<Instant>>,
-    holder: Option<usize>,
-    released: Option<Instant>,
-    trouble: Option<anyhow::Error>,
-    commands: u64,
-}
-
-impl Log {
-    fn new(clients: usize) -> Log {
-        Log {
-            waits: Vec::with_capacity(100_000),
-            idle: Vec::with_capacity(100_000),
-            grants: vec![0; clients],
-            waiting_since: vec![None; clients],
-            holder: None,
-            released: None,
-            trouble: None,
-            commands: 0,
-        }
-    }
-
-    /// Forgets what was counted, and not who holds the lock and who waits, nor since when.
-    fn count_from_here(&mut self) {
-        self.waits.clear();
-        self.idle.clear();
-        self.grants.fill(0);
-        self.commands = 0;
-    }
-
-    fn asks(&mut self, client: usize) {
-        if let Some(since) = self.waiting_since.get_mut(client) {
-            *since = Some(Instant::now());
-        }
-    }
-
-    fn is_granted(&mut self, client: usize) -> Result<()> {
-        let now = Instant::now();
-        if let Some(other) = self.holder.replace(client) {
-            bail!("client {client} was given a lock that client {other} held");
-        }
-        if let Some(since) = self.waiting_since.get_mut(client).and_then(Option::take) {
-            self.waits.push((now - since).as_secs_f64());
-        }
-        if let Some(released) = self.released.take() {
-            self.idle.push((now - released).as_secs_f64());
-        }
-        if let Some(grants) = self.grants.get_mut(client) {
-            *grants += 1;
-        }
-        Ok(())
-    }
-
-    fn releases(&mut self) {
-        self.holder = None;
-        self.released = Some(Instant::now());
-    }
-}
-
-async fn measure<W: Way>(bench: &Bench, load: &Load, servers: [&Server; 2]) -> Result<Outcome> {
-    bench.progress(&format!(
-        "{} clients, held {}: {}",
-        count(load.clients as f64),
+async fn attempt<W: Way>(bench: &Bench, load: &Load) -> Result<Option<Outcome>> {
+    let what = format!(
+        "{}, held {}: {}",
+        some(load.clients, "client"),
         ms(load.hold),
         W::NAME
-    ));
-    let [plain, with_module] = servers;
-    let server = if W::MODULE { with_module } else { plain };
+    );
+    bench
+        .attempt("contention", &what, load.span, measure::<W>(load))
+        .await
+}
+
+/// Each on a server of its own: nobody finds what somebody else has left behind.
+async fn measure<W: Way>(load: &Load) -> Result<Outcome> {
+    let server = Server::start(With::what_needs::<W>()).await?;
     let mut control = server.control().await?;
     control.set("notify-keyspace-events", W::EVENTS).await?;
 
@@ -216,8 +157,9 @@ async fn measure<W: Way>(bench: &Bench, load: &Load, servers: [&Server; 2]) -> R
     }
 
     start.open(load.clients);
-    // The first rush is over when the server answers in between.
+    // All have asked by then. The first rush is over when the server, too, has gone round once.
     sleep(FIRST_RUSH).await;
+    control.work().await?;
     let before = control.work().await?;
     let own = client_cpu()?;
     let began = Instant::now();
@@ -227,13 +169,12 @@ async fn measure<W: Way>(bench: &Bench, load: &Load, servers: [&Server; 2]) -> R
     let seconds = began.elapsed().as_secs_f64();
     let own = client_cpu()? - own;
     let log = mem::replace(&mut *log.borrow_mut(), Log::new(load.clients));
-    for task in tasks {
-        task.cancel().await;
-    }
+    // All at once: one by one would take as many turns of the loop, in which the others go on.
+    drop(tasks);
     control.clear().await?;
 
     if let Some(trouble) = log.trouble {
-        return Err(trouble.context(W::NAME));
+        return Err(trouble);
     }
     let grants = log.waits.len();
     let now = began + Duration::from_secs_f64(seconds);
@@ -288,110 +229,26 @@ fn client_cpu() -> Result<f64> {
     Ok(us as f64 / 1e6)
 }
 
-fn table(load: &Load, outcomes: &[Outcome]) -> String {
-    let mut table = Table::new(&[
-        &format!(
-            "{} clients, held {}",
-            count(load.clients as f64),
-            ms(load.hold)
-        ),
-        "grants/s",
-        "wait p50",
-        "p99",
-        "max",
-        "max/mean",
-        "idle p50",
-        "idle p99",
-        "fairness",
-        "commands",
-        "CPU",
-    ]);
-    for outcome in outcomes {
-        table.row(vec![
-            outcome.way.to_owned(),
-            count(outcome.rate()),
-            time(outcome.wait.p50),
-            time(outcome.wait.p99),
-            time(outcome.wait.max),
-            times(outcome.wait.max / outcome.wait.mean),
-            outcome.idle.shown(outcome.idle.p50),
-            outcome.idle.shown(outcome.idle.p99),
-            format!("{:.3}", outcome.fairness),
-            times(outcome.commands),
-            time(outcome.cpu),
-        ]);
-    }
-    table.text()
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::runtime::block_on;
+    use crate::ways::unlocked::Unlocked;
 
-fn figures(outcome: &Outcome) -> Figures {
-    Figures::new(
-        "contention",
-        outcome.way,
-        json!({
-            "clients": outcome.clients,
-            "hold_ms": outcome.hold.as_millis(),
-            "seconds": outcome.seconds,
-            "grants": outcome.grants,
-            "grants_per_second": outcome.rate(),
-            "wait": outcome.wait.to_json(),
-            "unfinished_waits": outcome.unfinished,
-            "without_holder": outcome.idle.to_json(),
-            "jain": outcome.jain,
-            "fairness": outcome.fairness,
-            "longest_wait_to_mean": outcome.wait.max / outcome.wait.mean,
-            "commands_per_grant": outcome.commands,
-            "commands_sent_per_grant": outcome.sent,
-            "server_cpu_us_per_grant": outcome.cpu * 1e6,
-            "client_load": outcome.client_load,
-        }),
-    )
-}
-
-/// One picture for each hold time.
-pub fn draw(outcomes: &[Outcome], folder: &Path) -> Result<()> {
-    for hold in HOLDS {
-        let of_hold: Vec<&Outcome> = outcomes
-            .iter()
-            .filter(|outcome| outcome.hold == hold)
-            .collect();
-        let panel = |title, value: fn(&Outcome) -> f64, label| Panel {
-            title,
-            series: series(&of_hold, value),
-            label,
+    #[test]
+    fn two_holders_at_a_time_are_noticed() -> Result<()> {
+        let load = Load {
+            clients: 2,
+            hold: Duration::from_millis(1),
+            span: Duration::from_millis(50),
         };
-        let panels = [
-            panel("grants in a second", Outcome::rate, count),
-            panel(
-                "99 of 100 waits were shorter",
-                |outcome| outcome.wait.p99,
-                time,
-            ),
-            panel(
-                "without a holder (median)",
-                |outcome| outcome.idle.p50,
-                time,
-            ),
-            panel("commands for one grant", |outcome| outcome.commands, times),
-        ];
-        let title = format!("Clients on one lock, each holds it for {}", ms(hold));
-        let file = format!("contention-{}ms.svg", hold.as_millis());
-        picture::lines(&folder.join(file), &title, "clients", &panels)?;
+        let outcome = block_on(async move { measure::<Unlocked>(&load).await })?;
+        let trouble = outcome.err().map(|error| error.to_string());
+        let trouble = trouble.unwrap_or_default();
+        assert!(
+            trouble.contains("was given a lock that client"),
+            "{trouble}"
+        );
+        Ok(())
     }
-    Ok(())
-}
-
-fn series(outcomes: &[&Outcome], value: fn(&Outcome) -> f64) -> Vec<Series> {
-    let mut all: Vec<Series> = Vec::new();
-    for outcome in outcomes {
-        let point = (outcome.clients as f64, value(outcome));
-        match all.iter_mut().find(|series| series.name == outcome.way) {
-            Some(series) => series.points.push(point),
-            None => all.push(Series {
-                name: outcome.way,
-                points: vec![point],
-            }),
-        }
-    }
-    all
 }

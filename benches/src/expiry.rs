@@ -36,15 +36,18 @@ pub async fn run(bench: &mut Bench) -> Result<Vec<Outcome>> {
     let plain = Server::start(With::Nothing).await?;
     let module = Server::start(With::Module).await?;
     let span = bench.shortened(SPAN);
-    let outcomes = vec![
-        measure::<Polling<1>>(bench, &plain, span).await?,
-        measure::<Polling<10>>(bench, &plain, span).await?,
-        measure::<Polling<100>>(bench, &plain, span).await?,
-        measure::<Blpop>(bench, &plain, span).await?,
-        measure::<PubSub>(bench, &plain, span).await?,
-        measure::<Keyspace>(bench, &plain, span).await?,
-        measure::<Module>(bench, &module, span).await?,
-    ];
+    let outcomes: Vec<Outcome> = [
+        attempt::<Polling<1>>(bench, &plain, span).await?,
+        attempt::<Polling<10>>(bench, &plain, span).await?,
+        attempt::<Polling<100>>(bench, &plain, span).await?,
+        attempt::<Blpop>(bench, &plain, span).await?,
+        attempt::<PubSub>(bench, &plain, span).await?,
+        attempt::<Keyspace>(bench, &plain, span).await?,
+        attempt::<Module>(bench, &module, span).await?,
+    ]
+    .into_iter()
+    .flatten()
+    .collect();
     let mut table = Table::new(&[
         "from the end of a hold to the next",
         "p50",
@@ -70,9 +73,20 @@ pub async fn run(bench: &mut Bench) -> Result<Vec<Outcome>> {
     Ok(outcomes)
 }
 
-async fn measure<W: Way>(bench: &Bench, server: &Server, span: Duration) -> Result<Outcome> {
-    bench.progress(&format!("expiry: {}", W::NAME));
+async fn attempt<W: Way>(
+    bench: &Bench,
+    server: &Server,
+    span: Duration,
+) -> Result<Option<Outcome>> {
+    let what = format!("expiry: {}", W::NAME);
+    bench
+        .attempt("expiry", &what, span, measure::<W>(server, span))
+        .await
+}
+
+async fn measure<W: Way>(server: &Server, span: Duration) -> Result<Outcome> {
     let mut control = server.control().await?;
+    control.clear().await?;
     control.set("notify-keyspace-events", W::EVENTS).await?;
     let began = Instant::now();
     let mut late = Vec::new();

@@ -26,10 +26,14 @@ use std::time::{Duration, Instant};
 
 const WAITERS: [usize; 4] = [1, 100, 1000, 9000];
 const HANDOVERS: usize = 300;
+/// There are fewer where each takes long: the BLPOP of newer servers grows with the line.
+const AT_MOST: Duration = Duration::from_secs(8);
 /// These only warm up.
-const FIRST_ROUNDS: usize = 10;
+const FIRST_ROUNDS: usize = 5;
 /// After a hand-over the last holder joins the end of the line. This is far more than it needs.
 const BETWEEN: Duration = Duration::from_millis(1);
+/// So long the longest line takes, about.
+const SPAN: Duration = Duration::from_secs(20);
 const TOO_LONG: Duration = Duration::from_secs(10);
 
 /// How fast one way hands over.
@@ -47,23 +51,18 @@ pub struct Outcome {
 pub async fn run(bench: &mut Bench) -> Result<Vec<Outcome>> {
     limits::raise_open_files(30_000)?;
     let mut all = Vec::new();
-    for wanted in WAITERS {
-        // Two lines at a time.
-        let waiters = wanted.min(limits::connections()? / 2 - 10);
-        if waiters < wanted {
-            bench.say(&format!(
-                "{} waiters instead of {}: the limit on open files (ulimit -n) allows no more",
-                count(waiters as f64),
-                count(wanted as f64)
-            ));
-        }
-        bench.progress(&format!("{} in the line", count(waiters as f64)));
+    // Two lines at a time.
+    let most = limits::connections()? / 2 - 10;
+    if let Some(remark) = limits::remark(&WAITERS, most, "waiters") {
+        bench.say(&remark);
+    }
+    for waiters in limits::steps(&WAITERS, most) {
+        let what = format!("{} in the line", count(waiters as f64));
         let rounds = bench.fewer(HANDOVERS);
-        let best = Line::form::<TokenList>(waiters).await?;
-        let ours = Line::form::<Module>(waiters).await?;
-        let mut outcomes = hand_over(vec![best, ours], rounds).await?;
-        let other = Line::form::<Blpop>(waiters).await?;
-        outcomes.extend(hand_over(vec![other], rounds).await?);
+        let measuring = measure(waiters, rounds);
+        let Some(outcomes) = bench.attempt("handover", &what, SPAN, measuring).await? else {
+            continue;
+        };
         bench.say(&table(waiters, &outcomes));
         for outcome in &outcomes {
             bench.keep(figures(outcome));
@@ -73,8 +72,21 @@ pub async fn run(bench: &mut Bench) -> Result<Vec<Outcome>> {
     Ok(all)
 }
 
+async fn measure(waiters: usize, rounds: usize) -> Result<Vec<Outcome>> {
+    let best = Line::form::<TokenList>(waiters).await?;
+    let ours = Line::form::<Module>(waiters).await?;
+    let mut outcomes = hand_over(vec![best, ours], rounds).await?;
+    let other = Line::form::<Blpop>(waiters).await?;
+    outcomes.extend(hand_over(vec![other], rounds).await?);
+    Ok(outcomes)
+}
+
 async fn hand_over(lines: Vec<Line>, rounds: usize) -> Result<Vec<Outcome>> {
+    let began = Instant::now();
     for round in 0..rounds + FIRST_ROUNDS {
+        if round > 2 * FIRST_ROUNDS && began.elapsed() > AT_MOST {
+            break;
+        }
         for line in &lines {
             line.hand_over().await?;
             if round < FIRST_ROUNDS {
@@ -82,11 +94,7 @@ async fn hand_over(lines: Vec<Line>, rounds: usize) -> Result<Vec<Outcome>> {
             }
         }
     }
-    let mut outcomes = Vec::new();
-    for line in lines {
-        outcomes.push(line.disperse().await);
-    }
-    Ok(outcomes)
+    Ok(lines.into_iter().map(Line::disperse).collect())
 }
 
 /// One holder and those behind it, on a server of their own.
@@ -94,7 +102,7 @@ struct Line {
     way: &'static str,
     waiters: usize,
     state: Rc<State>,
-    clients: Vec<Task<()>>,
+    _clients: Vec<Task<()>>,
     _server: Server,
 }
 
@@ -111,12 +119,7 @@ struct State {
 
 impl Line {
     async fn form<W: Way>(waiters: usize) -> Result<Line> {
-        let with = if W::MODULE {
-            With::Module
-        } else {
-            With::Nothing
-        };
-        let server = Server::start(with).await?;
+        let server = Server::start(With::what_needs::<W>()).await?;
         let mut control = server.control().await?;
         let state = Rc::new(State::default());
         let mut clients = Vec::with_capacity(waiters + 1);
@@ -138,7 +141,7 @@ impl Line {
             way: W::NAME,
             waiters,
             state,
-            clients,
+            _clients: clients,
             _server: server,
         };
         line.wait_for_grant().await?;
@@ -171,10 +174,7 @@ impl Line {
         Ok(())
     }
 
-    async fn disperse(self) -> Outcome {
-        for client in self.clients {
-            client.cancel().await;
-        }
+    fn disperse(self) -> Outcome {
         Outcome {
             way: self.way,
             waiters: self.waiters,

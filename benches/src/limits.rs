@@ -1,10 +1,14 @@
 //! How many connections this machine lets us have.
 
+use crate::words::count;
 use anyhow::Result;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 
 /// Files that are none of our clients' connections, on either side.
 const OTHERS: u64 = 200;
+
+/// Connections that are no client of a lock. A server needs 32 files of its own besides.
+const QUESTIONS: usize = 100;
 
 /// Asks for so many open files, for this process and the servers that it starts.
 ///
@@ -22,4 +26,50 @@ pub fn raise_open_files(wanted: u64) -> Result<()> {
 pub fn connections() -> Result<usize> {
     let (soft, _) = getrlimit(Resource::RLIMIT_NOFILE)?;
     Ok(usize::try_from(soft.saturating_sub(OTHERS))?)
+}
+
+/// How many a server may accept: ours, and a few that ask it questions.
+pub fn accepted() -> Result<usize> {
+    Ok(connections()? + QUESTIONS)
+}
+
+/// Those of the wanted numbers that there can be; the most that there can be stands for the others.
+pub fn steps(wanted: &[usize], most: usize) -> Vec<usize> {
+    let mut steps: Vec<usize> = wanted.iter().map(|&number| number.min(most)).collect();
+    steps.dedup();
+    steps
+}
+
+/// What there is to say if not all of them can be.
+pub fn remark(wanted: &[usize], most: usize, of_what: &str) -> Option<String> {
+    let more = wanted.iter().filter(|&&number| number > most);
+    let more: Vec<String> = more.map(|&number| count(number as f64)).collect();
+    let (most, more) = (
+        count(most as f64),
+        match more.as_slice() {
+            [] => return None,
+            more => more.join(" and "),
+        },
+    );
+    Some(format!(
+        "{most} {of_what} instead of {more}: the limit on open files (ulimit -n) allows no more\n"
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_can_not_be_had_is_measured_once_with_as_many_as_there_may_be() {
+        let wanted = [2, 64, 512, 4096];
+        assert_eq!(steps(&wanted, 9000), wanted);
+        assert_eq!(steps(&wanted, 400), [2, 64, 400]);
+        assert_eq!(remark(&wanted, 9000, "clients"), None);
+        let remark = remark(&wanted, 400, "clients").unwrap_or_default();
+        assert!(
+            remark.starts_with("400 clients instead of 512 and 4,096:"),
+            "{remark}"
+        );
+    }
 }

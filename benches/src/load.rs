@@ -59,9 +59,7 @@ pub async fn drive(server: &Server, cycles: Vec<Cycle>, span: Duration) -> Resul
     sleep(span).await;
     let after = control.work().await?;
     let (seconds, done) = (began.elapsed().as_secs_f64(), answered.get() - already);
-    for task in tasks {
-        task.cancel().await;
-    }
+    drop(tasks);
     match trouble.take() {
         Some(trouble) => Err(trouble),
         None => Ok(Pace {

@@ -5,6 +5,7 @@
 //!   REDIS_SERVER=...  the server to start
 
 mod answer;
+mod bars;
 mod bench;
 mod connection;
 mod contention;
@@ -47,36 +48,51 @@ async fn measure() -> Result<()> {
     let results = Path::new(if quick { QUICK_RESULTS } else { RESULTS });
     fs::create_dir_all(results)?;
     let mut bench = Bench::begin(quick);
+    let outcome = measure_parts(&mut bench, wanted, results).await;
+    // Also when something went wrong: what was measured until then is right.
+    let ending = bench.end(&results.join("figures.json")).await;
+    outcome.and(ending)
+}
 
+async fn measure_parts(
+    bench: &mut Bench,
+    wanted: impl Fn(&str) -> bool,
+    results: &Path,
+) -> Result<()> {
     if wanted("market") {
         bench.title("The market: listers and buyers under one lock");
-        let outcomes = market::run(&mut bench).await?;
+        let outcomes = market::run(bench).await?;
         market::draw(&outcomes, results)?;
+        bench.judge(bars::market(&outcomes));
     }
     if wanted("contention") {
         bench.title("Contention: many clients on one lock");
-        let outcomes = contention::run(&mut bench).await?;
+        let outcomes = contention::run(bench).await?;
         contention::draw(&outcomes, results)?;
+        bench.judge(bars::contention(&outcomes));
     }
 
     if wanted("handover") {
         bench.title("Hand-over: from a release to the next holder's answer");
-        let outcomes = handover::run(&mut bench).await?;
+        let outcomes = handover::run(bench).await?;
         handover::draw(&outcomes, results)?;
+        bench.judge(bars::handover(&outcomes));
         bench.title("Expiry: from the end of a hold that nobody released");
-        expiry::run(&mut bench).await?;
+        let outcomes = expiry::run(bench).await?;
+        bench.judge(bars::expiry(&outcomes));
     }
 
     if wanted("growth") {
         bench.title("Growth: with a million locks, and when very many expire at once");
-        growth::run(&mut bench).await?;
+        let costs = growth::run(bench).await?;
+        bench.judge(bars::growth(&costs));
     }
     if wanted("uncontended") {
         bench.title("Uncontended: acquire and release with nobody in the way");
-        uncontended::run(&mut bench).await?;
+        uncontended::run(bench).await?;
         bench.title("The tax: other traffic beside the module");
-        uncontended::tax(&mut bench).await?;
+        uncontended::tax(bench).await?;
     }
 
-    bench.write(&results.join("figures.json")).await
+    Ok(())
 }

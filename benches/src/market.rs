@@ -12,8 +12,8 @@ use crate::ways::module::Module;
 use crate::ways::polling::Polling;
 use crate::ways::repaired::Repaired;
 use crate::ways::watched::Watched;
-use crate::words::{Table, count, time, times};
-use anyhow::{Context, Result};
+use crate::words::{Table, count, some, time, times};
+use anyhow::Result;
 use books::Books;
 use serde_json::json;
 use std::cell::{Cell, RefCell};
@@ -49,6 +49,13 @@ pub struct Outcome {
     pub wait: Spread,
 }
 
+impl Outcome {
+    /// Items bought in a second.
+    pub fn rate(&self) -> f64 {
+        self.bought as f64 / self.seconds
+    }
+}
+
 /// Measures all ways.
 pub async fn run(bench: &mut Bench) -> Result<Vec<Outcome>> {
     let plain = Server::start(With::Nothing).await?;
@@ -60,14 +67,17 @@ pub async fn run(bench: &mut Bench) -> Result<Vec<Outcome>> {
             buyers,
             span: bench.shortened(SPAN),
         };
-        let outcomes = [
-            measure::<Watching>(bench, &crowd, &plain).await?,
-            measure::<Locked<Watched>>(bench, &crowd, &plain).await?,
-            measure::<Locked<Repaired>>(bench, &crowd, &plain).await?,
-            measure::<Locked<Polling<1>>>(bench, &crowd, &plain).await?,
-            measure::<Locked<Module>>(bench, &crowd, &module).await?,
-            measure::<Guarded>(bench, &crowd, &module).await?,
-        ];
+        let outcomes: Vec<Outcome> = [
+            attempt::<Watching>(bench, &crowd, &plain).await?,
+            attempt::<Locked<Watched>>(bench, &crowd, &plain).await?,
+            attempt::<Locked<Repaired>>(bench, &crowd, &plain).await?,
+            attempt::<Locked<Polling<1>>>(bench, &crowd, &plain).await?,
+            attempt::<Locked<Module>>(bench, &crowd, &module).await?,
+            attempt::<Guarded>(bench, &crowd, &module).await?,
+        ]
+        .into_iter()
+        .flatten()
+        .collect();
         bench.say(&table(&crowd, &outcomes));
         for outcome in &outcomes {
             bench.keep(figures(outcome));
@@ -83,6 +93,13 @@ struct Crowd {
     span: Duration,
 }
 
+impl Crowd {
+    fn in_words(&self) -> String {
+        let (listers, buyers) = (some(self.listers, "lister"), some(self.buyers, "buyer"));
+        format!("{listers}, {buyers}")
+    }
+}
+
 /// What the traders have done so far.
 #[derive(Debug, Default)]
 struct Log {
@@ -94,12 +111,21 @@ struct Log {
     spent: Cell<i64>,
 }
 
-async fn measure<T: Trader>(bench: &Bench, crowd: &Crowd, server: &Server) -> Result<Outcome> {
-    let Crowd {
-        listers, buyers, ..
-    } = crowd;
-    bench.progress(&format!("{listers} listers, {buyers} buyers: {}", T::NAME));
+async fn attempt<T: Trader>(
+    bench: &Bench,
+    crowd: &Crowd,
+    server: &Server,
+) -> Result<Option<Outcome>> {
+    let what = format!("{}: {}", crowd.in_words(), T::NAME);
+    bench
+        .attempt("market", &what, crowd.span, measure::<T>(crowd, server))
+        .await
+}
+
+async fn measure<T: Trader>(crowd: &Crowd, server: &Server) -> Result<Outcome> {
     let mut control = server.control().await?;
+    // Of somebody who was given up there may be something left.
+    control.clear().await?;
     let books = Books::open(&mut control, crowd.listers, crowd.buyers, crowd.span).await?;
     let log = Rc::new(Log::default());
     let mut tasks = Vec::new();
@@ -116,14 +142,11 @@ async fn measure<T: Trader>(bench: &Bench, crowd: &Crowd, server: &Server) -> Re
     log.over.set(true);
     let seconds = began.elapsed().as_secs_f64();
     for task in tasks {
-        task.await.context(T::NAME)?;
+        task.await?;
     }
     let bought = log.waits.borrow().len();
-    books
-        .check(&mut control, bought, log.spent.get())
-        .await
-        .context(T::NAME)?;
-    control.clear().await?;
+    let stock = books.count(&mut control).await?;
+    books.check(&stock, bought, log.spent.get())?;
     Ok(Outcome {
         way: T::NAME,
         listers: crowd.listers,
@@ -173,7 +196,7 @@ async fn buy<T: Trader>(mut trader: T, log: Rc<Log>) -> Result<()> {
 
 fn table(crowd: &Crowd, outcomes: &[Outcome]) -> String {
     let mut table = Table::new(&[
-        &format!("{} listers, {} buyers", crowd.listers, crowd.buyers),
+        &crowd.in_words(),
         "listed",
         "bought",
         "retries",
@@ -184,7 +207,7 @@ fn table(crowd: &Crowd, outcomes: &[Outcome]) -> String {
     let ours = outcomes
         .iter()
         .find(|outcome| outcome.way == Locked::<Module>::NAME);
-    let ours = ours.map_or(f64::NAN, |outcome| outcome.bought as f64 / outcome.seconds);
+    let ours = ours.map_or(f64::NAN, |outcome| outcome.rate());
     for outcome in outcomes {
         table.row(vec![
             outcome.way.to_owned(),
@@ -193,7 +216,7 @@ fn table(crowd: &Crowd, outcomes: &[Outcome]) -> String {
             count(outcome.retries as f64),
             outcome.wait.shown(outcome.wait.mean),
             outcome.wait.shown(outcome.wait.max),
-            times(outcome.bought as f64 / outcome.seconds / ours),
+            times(outcome.rate() / ours),
         ]);
     }
     format!(
@@ -232,10 +255,34 @@ pub fn draw(outcomes: &[Outcome], folder: &Path) -> Result<()> {
                 0 => String::new(),
                 retries => format!(", {} retries", count(retries as f64)),
             };
-            let rate = outcome.bought as f64 / outcome.seconds;
+            let rate = outcome.rate();
             (outcome.way, rate, format!("(average wait {wait}{retries})"))
         })
         .collect();
     let title = "Items bought in a second, by 5 buyers beside 5 listers";
     picture::bars(&folder.join("market.svg"), title, &bars)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::runtime::block_on;
+    use crate::ways::unlocked::Unlocked;
+
+    #[test]
+    fn a_market_without_a_lock_ends_with_wrong_books() -> Result<()> {
+        let outcome = block_on(async {
+            let server = Server::start(With::Nothing).await?;
+            let crowd = Crowd {
+                listers: 2,
+                buyers: 5,
+                span: Duration::from_millis(300),
+            };
+            measure::<Locked<Unlocked>>(&crowd, &server).await
+        })?;
+        let trouble = outcome.err().map(|error| error.to_string());
+        let trouble = trouble.unwrap_or_default();
+        assert!(trouble.contains("the books are wrong"), "{trouble}");
+        Ok(())
+    }
 }

@@ -68,10 +68,8 @@ pub fn lines(file: &Path, title: &str, across: &str, panels: &[Panel]) -> Result
 }
 
 fn legend(area: &Area<'_>, title: &str, names: &[&str]) -> Result<()> {
-    let (width, _) = area.dim_in_pixel();
     let big = (FONT, 19).into_font().color(&INK);
     area.draw(&Text::new(title.to_owned(), (16, 12), big))?;
-    let step = (i32::try_from(width)? - 32) / i32::try_from(names.len().max(1))?;
     let mut left = 16;
     for (number, name) in names.iter().enumerate() {
         let color = color(name, number);
@@ -79,7 +77,8 @@ fn legend(area: &Area<'_>, title: &str, names: &[&str]) -> Result<()> {
         area.draw(&Rectangle::new(bar, color.filled()))?;
         let small = (FONT, 12).into_font().color(&INK);
         area.draw(&Text::new((*name).to_owned(), (left + 21, 47), small))?;
-        left += step;
+        // Room for letters that are wider than most: who looks chooses the font.
+        left += 44 + 7 * i32::try_from(name.chars().count())?;
     }
     Ok(())
 }

@@ -19,6 +19,9 @@ use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
+/// Far longer than a connection takes; whoever does not accept in this time never will.
+const CONNECT_IN: Duration = Duration::from_secs(10);
+
 thread_local! {
     static READY: RefCell<VecDeque<Runnable>> = const { RefCell::new(VecDeque::new()) };
     static TIMERS: RefCell<BTreeMap<(Instant, u64), Waker>> = const { RefCell::new(BTreeMap::new()) };
@@ -35,6 +38,8 @@ pub fn block_on<T: 'static>(main: impl Future<Output = T> + 'static) -> io::Resu
     loop {
         run_what_is_ready();
         if task.is_finished() {
+            // Tasks that were dropped end in their next turn, while there is still a runtime.
+            run_what_is_ready();
             return Ok(future::block_on(task));
         }
         wait(&mut events)?;
@@ -129,6 +134,16 @@ impl Drop for Sleep {
     fn drop(&mut self) {
         TIMERS.with_borrow_mut(|timers| timers.remove(&(self.at, self.number)));
     }
+}
+
+/// What a future gives, or nothing if that takes longer: then it is dropped.
+pub async fn within<T>(limit: Duration, future: impl Future<Output = T>) -> Option<T> {
+    let done = async { Some(future.await) };
+    let too_late = async {
+        sleep(limit).await;
+        None
+    };
+    future::or(done, too_late).await
 }
 
 /// Something that tasks wait for: each `open` lets one of them through.
@@ -228,7 +243,7 @@ pub struct Socket {
 impl Socket {
     /// On the loopback a connection is there at once, so this step may block.
     pub fn connect(address: SocketAddr) -> io::Result<Socket> {
-        let stream = TcpStream::connect(address)?;
+        let stream = TcpStream::connect_timeout(&address, CONNECT_IN)?;
         stream.set_nodelay(true)?;
         stream.set_nonblocking(true)?;
         // Closed at once: ports that linger for a minute would run out, and make each connect slow.
@@ -326,6 +341,30 @@ mod tests {
         let slept = slept.unwrap_or_default();
         assert!(slept >= Duration::from_micros(300), "{slept:?}");
         assert!(slept < Duration::from_micros(900), "{slept:?}");
+    }
+
+    #[test]
+    fn what_takes_too_long_is_dropped() {
+        let dropped = Rc::new(Cell::new(false));
+        let seen = Rc::clone(&dropped);
+        let outcomes = block_on(async move {
+            let in_time = within(Duration::from_secs(60), async { 1 }).await;
+            let task = spawn(async move {
+                let _note = Note(seen);
+                future::pending::<()>().await;
+            });
+            (in_time, within(Duration::from_millis(1), task).await)
+        });
+        assert_eq!(outcomes.ok(), Some((Some(1), None)));
+        assert!(dropped.get(), "a task that was given up still lives");
+    }
+
+    struct Note(Rc<Cell<bool>>);
+
+    impl Drop for Note {
+        fn drop(&mut self) {
+            self.0.set(true);
+        }
     }
 
     #[test]

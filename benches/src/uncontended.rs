@@ -5,8 +5,8 @@ use crate::connection::Connection;
 use crate::load::{Cycle, Pace, drive};
 use crate::runtime::spawn;
 use crate::server::{Server, With};
-use crate::ways::COMPARE_AND_DELETE;
-use crate::words::{Table, count, time, times};
+use crate::ways::documented::COMPARE_AND_DELETE;
+use crate::words::{Table, count, some, time, times};
 use anyhow::Result;
 use serde_json::json;
 use std::time::Duration;
@@ -114,9 +114,11 @@ pub async fn run(bench: &mut Bench) -> Result<()> {
         pairs.push(Pair::Module);
         for depth in DEPTHS {
             for connections in CONNECTIONS {
-                bench.progress(&format!(
-                    "{connections} connections, {depth} pairs in flight, AOF {aof}"
-                ));
+                let load = PairLoad {
+                    aof,
+                    depth,
+                    connections,
+                };
                 let mut paces = Vec::new();
                 for pair in &pairs {
                     let server = if matches!(pair, Pair::Module) {
@@ -126,14 +128,13 @@ pub async fn run(bench: &mut Bench) -> Result<()> {
                     };
                     let keys = (0..connections).map(|number| format!("lock:{number}"));
                     let cycles = keys.map(|key| pair.cycle(&key, depth)).collect();
-                    paces.push(drive(server, cycles, bench.shortened(SPAN)).await?);
+                    let what = format!("{}: {}", load.in_words(), pair.name());
+                    let span = bench.shortened(SPAN);
+                    let driving = drive(server, cycles, span);
+                    let pace = bench.attempt("uncontended", &what, span, driving).await?;
+                    paces.extend(pace.map(|pace| (pair, pace)));
                 }
-                let load = PairLoad {
-                    aof,
-                    depth,
-                    connections,
-                };
-                load.report(bench, &pairs, &paces);
+                load.report(bench, &paces);
             }
         }
     }
@@ -147,23 +148,32 @@ struct PairLoad {
 }
 
 impl PairLoad {
-    fn report(&self, bench: &mut Bench, pairs: &[Pair], paces: &[Pace]) {
-        let how = match self.depth {
+    fn in_words(&self) -> String {
+        let PairLoad {
+            aof,
+            depth,
+            connections,
+        } = self;
+        let how = match depth {
             1 => "one by one".to_owned(),
             depth => format!("{depth} pairs pipelined"),
         };
+        let many = some(*connections, "connection");
+        format!("{many}, {how}, AOF {aof}")
+    }
+
+    fn report(&self, bench: &mut Bench, paces: &[(&Pair, Pace)]) {
         let mut table = Table::new(&[
-            &format!("{} connections, {how}, AOF {}", self.connections, self.aof),
+            &self.in_words(),
             "pairs/s",
             "server CPU a pair",
             "CPU, EVALSHA = 1",
         ]);
-        let script = pairs
+        let mut scripts = paces
             .iter()
-            .position(|pair| matches!(pair, Pair::Script(_)));
-        let script = script.and_then(|at| paces.get(at));
-        let script = script.map_or(f64::NAN, |pace| pace.cpu);
-        for (pair, pace) in pairs.iter().zip(paces) {
+            .filter(|(pair, _)| matches!(pair, Pair::Script(_)));
+        let script = scripts.next().map_or(f64::NAN, |(_, pace)| pace.cpu);
+        for (pair, pace) in paces {
             let (rate, cpu) = (pace.rate / 2.0, pace.cpu * 2.0);
             table.row(vec![
                 pair.name().to_owned(),
@@ -205,15 +215,14 @@ pub async fn tax(bench: &mut Bench) -> Result<()> {
         ("with it", &idle),
         ("with it, and one waiter", &waited),
     ];
-    let mut all = [const { Vec::new() }; 3];
-    // By turns: whatever the machine does in between meets all of them.
-    for _ in 0..bench.fewer(ROUNDS) {
-        for ((_, server), paces) in servers.iter().zip(&mut all) {
-            let cycles = (0..8).map(others).collect();
-            paces.push(drive(server, cycles, bench.shortened(TAX_SPAN)).await?);
-        }
-    }
-    waiter.cancel().await;
+    let (rounds, span) = (bench.fewer(ROUNDS), bench.shortened(TAX_SPAN));
+    let measuring = by_turns(servers.map(|(_, server)| server), rounds, span);
+    let all = span * u32::try_from(rounds * servers.len())?;
+    let all = bench
+        .attempt("tax", "SET and GET of others", all, measuring)
+        .await?
+        .unwrap_or_default();
+    drop(waiter);
 
     let mut table = Table::new(&[
         "8 connections, SET and GET",
@@ -245,6 +254,17 @@ pub async fn tax(bench: &mut Bench) -> Result<()> {
     }
     bench.say(&table.text());
     Ok(())
+}
+
+/// Whatever the machine does in between meets all of them.
+async fn by_turns(servers: [&Server; 3], rounds: usize, span: Duration) -> Result<[Vec<Pace>; 3]> {
+    let mut all = [const { Vec::new() }; 3];
+    for _ in 0..rounds {
+        for (server, paces) in servers.iter().zip(&mut all) {
+            paces.push(drive(server, (0..8).map(others).collect(), span).await?);
+        }
+    }
+    Ok(all)
 }
 
 /// What others do, on a connection.

@@ -1,12 +1,16 @@
 //! The ways to a lock: each is its published algorithm, over the same connection and runtime.
 
 pub mod blpop;
+pub mod documented;
+pub mod ear;
 pub mod keyspace;
 pub mod module;
 pub mod polling;
 pub mod pubsub;
 pub mod repaired;
 pub mod token_list;
+#[cfg(test)]
+pub mod unlocked;
 pub mod watched;
 
 use crate::connection::Connection;
@@ -71,11 +75,3 @@ pub trait Way: Sized + 'static {
     /// How many commands the client has sent.
     fn commands(&self) -> u64;
 }
-
-/// Deletes the lock if it is the caller's: the script that the documentation of SET shows, and
-/// that nearly every library has.
-pub const COMPARE_AND_DELETE: &str = "\
-if redis.call('GET', KEYS[1]) == ARGV[1] then
-    return redis.call('DEL', KEYS[1])
-end
-return 0";

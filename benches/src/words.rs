@@ -15,6 +15,12 @@ pub fn count(number: f64) -> String {
     text
 }
 
+/// So many of something, whose name takes an s: "1 client", "4,096 clients".
+pub fn some(number: usize, of: &str) -> String {
+    let ending = if number == 1 { "" } else { "s" };
+    format!("{} {of}{ending}", count(number as f64))
+}
+
 /// Seconds, in the unit that fits.
 pub fn time(seconds: f64) -> String {
     match seconds * 1e6 {
@@ -36,6 +42,7 @@ pub fn ms(duration: Duration) -> String {
 pub fn times(ratio: f64) -> String {
     match ratio {
         ratio if !ratio.is_finite() => "-".to_owned(),
+        ratio if ratio < 0.095 => format!("{ratio:.4}"),
         ratio if ratio < 9.95 => format!("{ratio:.2}"),
         ratio if ratio < 99.5 => format!("{ratio:.1}"),
         ratio => count(ratio),
@@ -101,6 +108,9 @@ mod tests {
         assert_eq!(time(0.153), "153 ms");
         assert_eq!(time(2.5), "2.5 s");
         assert_eq!(times(1.234), "1.23");
+        assert_eq!(some(1, "client"), "1 client");
+        assert_eq!(some(4096, "client"), "4,096 clients");
+        assert_eq!(times(0.000_33), "0.0003");
         assert_eq!(times(1500.0), "1,500");
     }
 }

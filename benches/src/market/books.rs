@@ -53,13 +53,10 @@ impl Books {
         (0..self.items).map(move |item| (format!("item{item}.{lister}"), price(item)))
     }
 
-    /// Money and items are conserved, and nothing was sold twice.
-    pub async fn check(&self, control: &mut Control, bought: usize, spent: i64) -> Result<()> {
+    /// Looks at everybody's money and at every place where an item may be.
+    pub async fn count(&self, control: &mut Control) -> Result<Stock> {
         let connection = &mut control.connection;
-        let mut money = 0;
-        let mut left_of_buyers = 0;
-        let mut pieces = 0;
-        let mut of_buyers = 0;
+        let mut stock = Stock::default();
         let mut places = vec![MARKET.to_owned()];
         for trader in 0..self.traders {
             let (user, inventory) = (user(trader), inventory(trader));
@@ -67,44 +64,59 @@ impl Books {
             let funds = connection.call(&words).await?.number()?;
             let words: [&[u8]; 2] = [b"SCARD", inventory.as_bytes()];
             let owned = connection.call(&words).await?.number()?;
-            money += funds;
-            pieces += owned;
+            stock.money += funds;
+            stock.items += owned;
             if trader >= self.listers {
-                left_of_buyers += FUNDS - funds;
-                of_buyers += owned;
+                stock.money_of_buyers += funds;
+                stock.items_of_buyers += owned;
             }
             places.push(inventory);
         }
         let words: [&[u8]; 2] = [b"ZCARD", MARKET.as_bytes()];
-        pieces += connection.call(&words).await?.number()?;
+        stock.items += connection.call(&words).await?.number()?;
         // An item that is in two places is but one in the union of all places.
         let number = places.len().to_string();
         let mut words: Vec<&[u8]> = vec![b"ZUNIONSTORE", b"all", number.as_bytes()];
         words.extend(places.iter().map(String::as_bytes));
-        let different = connection.call(&words).await?.number()?;
+        stock.different_items = connection.call(&words).await?.number()?;
+        Ok(stock)
+    }
 
+    /// Money and items are conserved, and nothing was sold twice.
+    pub fn check(&self, stock: &Stock, bought: usize, spent: i64) -> Result<()> {
         let items = i64::try_from(self.items * self.listers)?;
-        let all_money = FUNDS * i64::try_from(self.traders)?;
-        ensure!(
-            money == all_money,
-            "of {all_money} coins there are now {money}"
-        );
-        ensure!(pieces == items, "of {items} items there are now {pieces}");
-        ensure!(
-            different == items,
-            "{items} items are in two places: {different} are different"
-        );
-        let sold = i64::try_from(bought)?;
-        ensure!(
-            of_buyers == sold,
-            "{sold} purchases, and the buyers own {of_buyers} items"
-        );
-        ensure!(
-            left_of_buyers == spent,
-            "purchases for {spent} cost {left_of_buyers}"
-        );
+        let bought = i64::try_from(bought)?;
+        let money = FUNDS * i64::try_from(self.traders)?;
+        let of_buyers = FUNDS * i64::try_from(self.traders - self.listers)?;
+        for (what, is, should) in [
+            ("coins", stock.money, money),
+            ("items", stock.items, items),
+            ("different items", stock.different_items, items),
+            ("items of the buyers", stock.items_of_buyers, bought),
+            (
+                "coins of the buyers",
+                stock.money_of_buyers,
+                of_buyers - spent,
+            ),
+        ] {
+            ensure!(
+                is == should,
+                "the books are wrong: {is} {what}, not {should}"
+            );
+        }
         Ok(())
     }
+}
+
+/// All that there is, counted.
+#[derive(Debug, Default, Clone)]
+pub struct Stock {
+    money: i64,
+    money_of_buyers: i64,
+    /// In all places; one that is in two of them counts twice.
+    items: i64,
+    different_items: i64,
+    items_of_buyers: i64,
 }
 
 /// The key of a trader's money.
@@ -119,4 +131,41 @@ pub fn inventory(trader: usize) -> String {
 
 fn price(item: usize) -> i64 {
     i64::try_from(item % 97).unwrap_or(0) + 1
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn books_in_which_anything_is_amiss_are_wrong() -> Result<()> {
+        let books = Books {
+            listers: 1,
+            traders: 2,
+            items: 100,
+        };
+        let right = Stock {
+            money: 2 * FUNDS,
+            money_of_buyers: FUNDS - 50,
+            items: 100,
+            different_items: 100,
+            items_of_buyers: 7,
+        };
+        books.check(&right, 7, 50)?;
+        let spoilers: [fn(&mut Stock); 5] = [
+            |stock| stock.money -= 1,
+            |stock| stock.money_of_buyers += 1,
+            |stock| stock.items += 1,
+            |stock| stock.different_items -= 1,
+            |stock| stock.items_of_buyers -= 1,
+        ];
+        for spoil in spoilers {
+            let mut stock = right.clone();
+            spoil(&mut stock);
+            assert!(books.check(&stock, 7, 50).is_err(), "{stock:?}");
+        }
+        assert!(books.check(&right, 8, 50).is_err());
+        assert!(books.check(&right, 7, 51).is_err());
+        Ok(())
+    }
 }

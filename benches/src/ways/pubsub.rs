@@ -5,6 +5,7 @@
 //! each client is a process of its own, as workers on many machines are, so each release is told
 //! to all who wait. (Redisson wakes one thread of each process.)
 
+use super::ear::Ear;
 use super::{Venue, Way};
 use crate::answer::Answer;
 use crate::connection::Connection;
@@ -39,7 +40,7 @@ return 1";
 #[derive(Debug)]
 pub struct PubSub {
     connection: Connection,
-    ear: Connection,
+    ear: Ear,
     key: Vec<u8>,
     channel: Vec<u8>,
     ttl: Vec<u8>,
@@ -65,7 +66,7 @@ impl PubSub {
                 sleep(left).await;
                 Ok(())
             };
-            let told = async { self.ear.answer().await.map(drop) };
+            let told = async { self.ear.hear().await.map(drop) };
             future::or(told, time_is_up).await?;
         }
         Ok(())
@@ -77,14 +78,15 @@ impl Way for PubSub {
     const CONNECTIONS: usize = 2;
 
     async fn connect(venue: Venue) -> Result<Self> {
+        let channel = format!("channel:{}", venue.key);
         let mut connection = Connection::open(venue.address).await?;
         Ok(PubSub {
-            ear: Connection::open(venue.address).await?,
+            ear: Ear::connect(&venue, channel.clone()).await?,
             acquire: connection.load(ACQUIRE).await?,
             release: connection.load(RELEASE).await?,
             connection,
             ttl: venue.ttl_ms(),
-            channel: format!("channel:{}", venue.key).into_bytes(),
+            channel: channel.into_bytes(),
             key: venue.key.into_bytes(),
             tokens: Tokens::of(venue.client),
         })
@@ -95,9 +97,9 @@ impl Way for PubSub {
         if self.try_once().await?.is_none() {
             return Ok(());
         }
-        self.ear.call(&[b"SUBSCRIBE", &self.channel]).await?;
+        self.ear.open().await?;
         self.wait_in_line().await?;
-        unsubscribe(&mut self.ear, &self.channel).await
+        self.ear.close().await
     }
 
     async fn release(&mut self) -> Result<()> {
@@ -122,17 +124,5 @@ impl Way for PubSub {
 
     fn commands(&self) -> u64 {
         self.connection.commands() + self.ear.commands()
-    }
-}
-
-/// Messages may come before the answer; they concern nobody any more.
-pub async fn unsubscribe(ear: &mut Connection, channel: &[u8]) -> Result<()> {
-    ear.push(&[b"UNSUBSCRIBE", channel]);
-    ear.send().await?;
-    loop {
-        let said = ear.answer().await?;
-        if said.items().first() == Some(&Answer::Text(b"unsubscribe".as_slice().into())) {
-            return Ok(());
-        }
     }
 }

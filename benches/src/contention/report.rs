@@ -1,0 +1,119 @@
+//! Contention in tables, pictures and the file of figures.
+
+use super::{HOLDS, Load, Outcome};
+use crate::bench::Figures;
+use crate::picture::{self, Panel, Series};
+use crate::words::{Table, count, ms, time, times};
+use anyhow::Result;
+use serde_json::json;
+use std::path::Path;
+
+/// Those of one load beside each other, for the terminal.
+pub fn table(load: &Load, outcomes: &[Outcome]) -> String {
+    let mut table = Table::new(&[
+        &format!(
+            "{} clients, held {}",
+            count(load.clients as f64),
+            ms(load.hold)
+        ),
+        "grants/s",
+        "wait p50",
+        "p99",
+        "max",
+        "max/mean",
+        "idle p50",
+        "idle p99",
+        "fairness",
+        "commands",
+        "CPU",
+    ]);
+    for outcome in outcomes {
+        table.row(vec![
+            outcome.way.to_owned(),
+            count(outcome.rate()),
+            time(outcome.wait.p50),
+            time(outcome.wait.p99),
+            time(outcome.wait.max),
+            times(outcome.wait.max / outcome.wait.mean),
+            outcome.idle.shown(outcome.idle.p50),
+            outcome.idle.shown(outcome.idle.p99),
+            format!("{:.3}", outcome.fairness),
+            times(outcome.commands),
+            time(outcome.cpu),
+        ]);
+    }
+    table.text()
+}
+
+/// For the file.
+pub fn figures(outcome: &Outcome) -> Figures {
+    Figures::new(
+        "contention",
+        outcome.way,
+        json!({
+            "clients": outcome.clients,
+            "hold_ms": outcome.hold.as_millis(),
+            "seconds": outcome.seconds,
+            "grants": outcome.grants,
+            "grants_per_second": outcome.rate(),
+            "wait": outcome.wait.to_json(),
+            "unfinished_waits": outcome.unfinished,
+            "without_holder": outcome.idle.to_json(),
+            "jain": outcome.jain,
+            "fairness": outcome.fairness,
+            "longest_wait_to_mean": outcome.wait.max / outcome.wait.mean,
+            "commands_per_grant": outcome.commands,
+            "commands_sent_per_grant": outcome.sent,
+            "server_cpu_us_per_grant": outcome.cpu * 1e6,
+            "client_load": outcome.client_load,
+        }),
+    )
+}
+
+/// One picture for each hold time.
+pub fn draw(outcomes: &[Outcome], folder: &Path) -> Result<()> {
+    for hold in HOLDS {
+        let of_hold: Vec<&Outcome> = outcomes
+            .iter()
+            .filter(|outcome| outcome.hold == hold)
+            .collect();
+        let panel = |title, value: fn(&Outcome) -> f64, label| Panel {
+            title,
+            series: series(&of_hold, value),
+            label,
+        };
+        let panels = [
+            panel("grants in a second", Outcome::rate, count),
+            panel(
+                "99 of 100 waits were shorter",
+                |outcome| outcome.wait.p99,
+                time,
+            ),
+            panel(
+                "without a holder (median)",
+                |outcome| outcome.idle.p50,
+                time,
+            ),
+            panel("commands for one grant", |outcome| outcome.commands, times),
+        ];
+        let title = format!("Clients on one lock, each holds it for {}", ms(hold));
+        let file = format!("contention-{}ms.svg", hold.as_millis());
+        picture::lines(&folder.join(file), &title, "clients", &panels)?;
+    }
+    Ok(())
+}
+
+fn series(outcomes: &[&Outcome], value: fn(&Outcome) -> f64) -> Vec<Series> {
+    let mut all: Vec<Series> = Vec::new();
+    for outcome in outcomes {
+        let point = (outcome.clients as f64, value(outcome));
+        match all.iter_mut().find(|series| series.name == outcome.way) {
+            Some(series) => series.points.push(point),
+            None => all.push(Series {
+                name: outcome.way,
+                points: vec![point],
+            }),
+        }
+    }
+    all
+}

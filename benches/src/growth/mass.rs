@@ -1,0 +1,260 @@
+//! Very many locks end in the same instant, and somebody waits for each of them.
+//!
+//! As many as there may be connections wait for one lock each; the rest wait for a thousand at
+//! once, by MACQUIRE.
+
+use super::{Kind, OWNER, TTL, fill};
+use crate::answer::Answer;
+use crate::bench::{Bench, Figures};
+use crate::connection::Connection;
+use crate::limits;
+use crate::runtime::{sleep, spawn};
+use crate::server::{Server, With};
+use crate::words::{Table, count, time};
+use anyhow::{Context, Result, ensure};
+use async_task::Task;
+use serde_json::json;
+use std::cell::{Cell, RefCell};
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+const LOCKS: usize = 100_000;
+/// What one MACQUIRE asks for.
+const AT_ONCE: usize = 1000;
+/// One address of the loopback offers some 28,000 ports.
+const MOST_CONNECTIONS: usize = 25_000;
+const SPAN: Duration = Duration::from_secs(20);
+/// Longer than the server is silent at any time.
+const NO_SIGN_OF_LIFE: Duration = Duration::from_secs(30);
+
+/// How many locks, and who waits for them.
+#[derive(Debug, Clone, Copy)]
+struct Load {
+    locks: usize,
+    /// Waiters for one lock.
+    singles: usize,
+}
+
+impl Load {
+    fn as_limits_allow(quick: bool) -> Result<Load> {
+        limits::raise_open_files(LOCKS as u64 + 1000)?;
+        let connections = limits::connections()?.min(MOST_CONNECTIONS);
+        Ok(if quick {
+            // A tenth of them, and a bit of both.
+            let locks = LOCKS / 10;
+            Load::of(locks, connections.min(locks / 2))
+        } else {
+            Load::of(LOCKS, connections)
+        })
+    }
+
+    fn of(locks: usize, connections: usize) -> Load {
+        // Some connections are for the waiters of many, and for ourselves.
+        let others = locks.div_ceil(AT_ONCE) + 10;
+        let singles = locks.min(connections.saturating_sub(others));
+        Load { locks, singles }
+    }
+
+    /// Waiters for many locks.
+    fn of_many(&self) -> usize {
+        (self.locks - self.singles).div_ceil(AT_ONCE)
+    }
+}
+
+/// Measures it, and shows it.
+pub async fn run(bench: &mut Bench) -> Result<()> {
+    let load = Load::as_limits_allow(bench.is_quick())?;
+    let what = format!("{} locks end at once", count(load.locks as f64));
+    let measuring = measure(load);
+    let Some((took, stall)) = bench.attempt("mass expiry", &what, SPAN, measuring).await? else {
+        return Ok(());
+    };
+    let mut table = Table::new(&[
+        "locks that end at once",
+        "waiters of one",
+        "waiters of 1,000",
+        "all granted after",
+        "longest stall",
+    ]);
+    table.row(vec![
+        count(load.locks as f64),
+        count(load.singles as f64),
+        count(load.of_many() as f64),
+        time(took.as_secs_f64()),
+        time(stall.as_secs_f64()),
+    ]);
+    bench.say(&table.text());
+    if load.of_many() > 0 {
+        bench.say(
+            "  (a connection for each lock is more than there may be: ulimit -n, or the ports)\n",
+        );
+    }
+    let fields = json!({
+        "locks": load.locks,
+        "waiters_of_one": load.singles,
+        "waiters_of_many": load.of_many(),
+        "all_granted_after_ms": took.as_secs_f64() * 1e3,
+        "longest_stall_ms": stall.as_secs_f64() * 1e3,
+    });
+    bench.keep(Figures::new("mass expiry", "LOCK", fields));
+    Ok(())
+}
+
+/// How long until all are granted, and the longest time without a sign of life meanwhile.
+async fn measure(load: Load) -> Result<(Duration, Duration)> {
+    let server = Server::start(With::Module).await?;
+    let mut control = server.control().await?;
+    for limit in ["lock.max-waiters", "lock.max-waiters-total"] {
+        control.set(limit, "0").await?;
+    }
+    let began = Instant::now();
+    fill(&server, Kind::Lock, 0, load.locks).await?;
+    let filling = began.elapsed();
+
+    let grants = Rc::new(Grants::default());
+    let waiters = wait_for_all(&server, load, &grants).await?;
+    let waiting = u64::try_from(waiters.len())?;
+    control
+        .wait_for("blocked_clients", |clients| clients == waiting)
+        .await?;
+
+    // To renew them takes about as long as to make them.
+    let end = Instant::now() + Duration::from_secs(1) + filling * 3;
+    end_together(&server, load.locks, end).await?;
+    let pinger = Pinger::start(server.address())?;
+    while grants.locks.get() < load.locks {
+        sleep(Duration::from_millis(20)).await;
+        if let Some(trouble) = grants.trouble.take() {
+            return Err(trouble);
+        }
+    }
+    let stall = pinger.stop()?;
+    let last = grants.last.get().context("nobody was granted anything")?;
+    Ok((last.saturating_duration_since(end), stall))
+}
+
+#[derive(Debug, Default)]
+struct Grants {
+    locks: Cell<usize>,
+    last: Cell<Option<Instant>>,
+    trouble: RefCell<Option<anyhow::Error>>,
+}
+
+async fn wait_for_all(server: &Server, load: Load, grants: &Rc<Grants>) -> Result<Vec<Task<()>>> {
+    let keys: Vec<String> = (0..load.locks)
+        .map(|number| format!("lock:{number}"))
+        .collect();
+    let (singles, rest) = keys.split_at(load.singles);
+    let mut tasks = Vec::new();
+    for some in singles.chunks(1).chain(rest.chunks(AT_ONCE)) {
+        let (size, owner) = (some.len().to_string(), format!("waiter:{}", tasks.len()));
+        let mut words: Vec<&[u8]> = match some.len() {
+            1 => vec![b"LOCK.ACQUIRE"],
+            _ => vec![b"LOCK.MACQUIRE", size.as_bytes()],
+        };
+        words.extend(some.iter().map(String::as_bytes));
+        words.extend([owner.as_bytes(), TTL, b"BLOCK".as_slice(), b"0"]);
+        let mut connection = Connection::open(server.address()).await?;
+        connection.push(&words);
+        connection.send().await?;
+        let (grants, locks) = (Rc::clone(grants), some.len());
+        tasks.push(spawn(async move {
+            match fence(connection).await {
+                Ok(()) => {
+                    grants.last.set(Some(Instant::now()));
+                    grants.locks.set(grants.locks.get() + locks);
+                }
+                Err(error) => *grants.trouble.borrow_mut() = Some(error),
+            }
+        }));
+    }
+    Ok(tasks)
+}
+
+async fn fence(mut connection: Connection) -> Result<()> {
+    let fence = connection.answer().await?.number()?;
+    ensure!(fence > 0, "a waiter was answered {fence}");
+    Ok(())
+}
+
+/// Renews all holds so that they end at this moment.
+async fn end_together(server: &Server, locks: usize, end: Instant) -> Result<()> {
+    let connection = &mut server.control().await?.connection;
+    let numbers: Vec<usize> = (0..locks).collect();
+    for some in numbers.chunks(500) {
+        let left = end.saturating_duration_since(Instant::now());
+        let ttl = left.as_millis().to_string();
+        for number in some {
+            let key = format!("lock:{number}");
+            connection.push(&[
+                b"LOCK.RENEW",
+                key.as_bytes(),
+                OWNER.as_bytes(),
+                ttl.as_bytes(),
+            ]);
+        }
+        let renewed = connection.last_of(some.len()).await?;
+        ensure!(
+            renewed == Answer::Number(1),
+            "the locks ended before they were all renewed"
+        );
+    }
+    Ok(())
+}
+
+/// Asks the server for a sign of life each millisecond, from a thread that does nothing else.
+struct Pinger {
+    thread: thread::JoinHandle<Result<Duration>>,
+    over: Arc<AtomicBool>,
+}
+
+impl Pinger {
+    fn start(address: SocketAddr) -> Result<Pinger> {
+        let over = Arc::new(AtomicBool::new(false));
+        let seen = Arc::clone(&over);
+        let mut stream = TcpStream::connect(address)?;
+        stream.set_nodelay(true)?;
+        stream.set_read_timeout(Some(NO_SIGN_OF_LIFE))?;
+        let thread = thread::spawn(move || {
+            let mut longest = Duration::ZERO;
+            let mut answer = [0; 7];
+            while !seen.load(Ordering::Relaxed) {
+                let asked = Instant::now();
+                stream.write_all(b"PING\r\n")?;
+                stream.read_exact(&mut answer)?;
+                longest = longest.max(asked.elapsed());
+                thread::sleep(Duration::from_millis(1));
+            }
+            Ok(longest)
+        });
+        Ok(Pinger { thread, over })
+    }
+
+    fn stop(self) -> Result<Duration> {
+        self.over.store(true, Ordering::Relaxed);
+        let ended = self.thread.join();
+        ended.ok().context("the thread that pings has panicked")?
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_lock_has_somebody_who_waits_for_it_however_few_connections_there_are() {
+        let waiters = |connections| {
+            let load = Load::of(100_000, connections);
+            (load.singles, load.of_many())
+        };
+        assert_eq!(waiters(200_000), (100_000, 0));
+        assert_eq!(waiters(20_110), (20_000, 80));
+        assert_eq!(waiters(500), (390, 100));
+        assert_eq!(waiters(50), (0, 100));
+    }
+}
