@@ -354,6 +354,8 @@ impl Crowd {
         let Some(hold) = self.some_hold() else {
             return Ok(());
         };
+        // A renewal tells its owner of a grant that would else be given back now.
+        self.pass(0)?;
         let (owner, now) = (hold.plea.owner, self.now());
         let all = (hold.locks.iter()).all(|&lock| self.watch.hold_of(lock, owner, now).is_some());
         let ttl = self.random.between(1, 400);
