@@ -239,4 +239,22 @@ mod tests {
         );
         assert_eq!(next(160, Tenure::Leaving), 160 * SECOND, "it leaves again");
     }
+
+    #[test]
+    fn a_slot_that_leaves_jumps_ahead_at_the_first_grant_and_when_it_has_been_away() {
+        let mut clock = FencingClock::new(at(0), true);
+        let next = |clock: &mut FencingClock, seconds, tenure| {
+            clock.enter(1, at(seconds), (1, 1), || tenure);
+            clock.next(at(seconds))
+        };
+        let first = next(&mut clock, 100, Tenure::Leaving);
+        assert_eq!(first, 105 * SECOND + 1);
+        assert_eq!(next(&mut clock, 110, Tenure::Leaving), 110 * SECOND);
+
+        clock.slot_may_have_left(1);
+        let on_its_way_back = next(&mut clock, 200, Tenure::Coming);
+        assert_eq!(on_its_way_back, 205 * SECOND + 1);
+        let turned_round = next(&mut clock, 210, Tenure::Leaving);
+        assert_eq!(turned_round, 215 * SECOND + 1);
+    }
 }

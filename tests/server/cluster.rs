@@ -1,5 +1,6 @@
 //! Clusters: locks whose slots move, nodes that fall silent, replicas that take over.
 
+mod tenure;
 mod whole_slots;
 
 use crate::support::*;
@@ -22,6 +23,23 @@ fn a_key_of_another_node_is_moved() {
         assert_eq!(client.run(&command).error(), moved, "{command:?}");
     }
     assert!(cluster.client(1).acquire(&key, "a") > 0);
+}
+
+/// A server that drops the keys of a slot says `del` of each on its walk, and would let us write after
+/// each. So what is deleted here is not handed on within the command, but in the next turn of the loop.
+#[test]
+fn in_a_cluster_a_lock_that_is_deleted_is_handed_on_a_turn_later() {
+    let cluster = Cluster::start(2);
+    let key = cluster.key_on(0, "k");
+    let mut client = cluster.client(0);
+    for how in ["DEL", "UNLINK"] {
+        client.acquire(&key, "a");
+        let mut waiter = cluster.node(0).waiter_for(&key, "b");
+        let answers = client.pipeline(&[args![how, key], args!["GET", key]]);
+        assert_eq!(answers, [Value::Int(1), Value::Nil], "{how}");
+        waiter.answer().fence();
+        client.release(&key, "b");
+    }
 }
 
 /// How a lock may go on the node that its slot is leaving, and whether its hold has moved before.

@@ -83,19 +83,27 @@ fn redisson_5761_a_release_in_the_moment_of_the_wait_wakes_the_waiter() {
         for owner in ["a", "b", "c"] {
             let mut client = server.client();
             scope.spawn(move || {
+                client.send(&waiting("k", owner, LONG, 0));
                 for _ in 0..ROUNDS {
+                    client.answer().fence();
                     // In one write, so that the release meets the others in every state.
                     client.send_pipeline(&[
-                        waiting("k", owner, LONG, 0),
                         args!["LOCK.RELEASE", "k", owner],
+                        waiting("k", owner, LONG, 0),
                     ]);
-                    client.answer().fence();
                     assert_eq!(client.answer(), 1);
                 }
+                client.answer().fence();
+                client.release("k", owner);
             });
         }
     });
     assert_eq!(cmd!(server.client(), "EXISTS", "k"), 0);
+    let waited: usize = server
+        .info("lock_acquired_after_wait_total")
+        .parse()
+        .unwrap();
+    assert!(waited > ROUNDS, "only {waited} have waited");
 }
 
 /// A reader with a short ttl set the end of the whole lock, so that a longer reader lost its share.
@@ -171,6 +179,8 @@ fn mysql_87620_a_wait_without_a_circle_is_no_deadlock() {
     let mut client = server.client();
     client.acquire("x", "ann");
     client.acquire("y", "ben");
+    // Ann has what somebody waits for, and waits for what somebody has.
+    let mut eve = server.waiter_for("x", "eve");
     let mut ann = server.waiter_for("y", "ann");
     // Ben does not wait: he only tries, in both ways.
     assert!(cmd!(client, "LOCK.ACQUIRE", "x", "ben", LONG).is_nil());
@@ -188,6 +198,8 @@ fn mysql_87620_a_wait_without_a_circle_is_no_deadlock() {
     let mut ben = server.waiter_for("x", "ben");
     client.release("y", "ann");
     client.release("x", "ann");
+    eve.answer().fence();
+    client.release("x", "eve");
     for (other, (key, owner)) in others.iter_mut().zip([
         ("x", "other0"),
         ("y", "other0"),

@@ -105,6 +105,13 @@ fn from_env(name: &str) -> Option<u64> {
     Some(value.parse().expect("a number"))
 }
 
+/// From which seed on to begin: from this one, unless somebody names another, or wants new ones.
+fn first_seed(usual: u64) -> u64 {
+    let soaks = env::var_os("LOCK_SOAK_SECONDS").is_some();
+    let usual = || if soaks { soak::seed_of_now() } else { usual };
+    from_env("LOCK_FROM").unwrap_or_else(usual)
+}
+
 /// How many histories it takes for a million steps, and some.
 const ROUNDS: u64 = 2500;
 
@@ -114,9 +121,8 @@ fn whatever_happens_the_rules_hold_and_everything_drains() {
         return tell_of(seed);
     }
     let length = from_env("LOCK_SOAK_SECONDS").map(Duration::from_secs);
-    let unknown = || length.map_or(0, |_| soak::seed_of_now());
     let plan = Plan {
-        first: from_env("LOCK_FROM").unwrap_or_else(unknown),
+        first: first_seed(0),
         rounds: from_env("LOCK_ROUNDS").unwrap_or(length.map_or(ROUNDS, |_| u64::MAX)),
         length,
     };

@@ -15,6 +15,7 @@ use crate::lock::{Acquired, Mode, Ms, Patience, Refusal, Ticket};
 use super::inside;
 use super::random::Random;
 use super::steps::LOCKS;
+use super::{first_seed, from_env};
 use counts::Counts;
 use watch::Watch;
 
@@ -353,6 +354,8 @@ impl Crowd {
         let Some(hold) = self.some_hold() else {
             return Ok(());
         };
+        // A renewal tells its owner of a grant that would else be given back now.
+        self.pass(0)?;
         let (owner, now) = (hold.plea.owner, self.now());
         let all = (hold.locks.iter()).all(|&lock| self.watch.hold_of(lock, owner, now).is_some());
         let ttl = self.random.between(1, 400);
@@ -531,9 +534,13 @@ fn live(kind: Kind, seed: u64) -> Verdict<Counts> {
 
 #[test]
 fn a_crowd_is_served_in_order_and_nobody_is_forgotten() {
+    let replayed = from_env("LOCK_SEED");
+    // A seed that is replayed is every crowd's: which of them failed stands beside it.
+    let seed_of = |place| replayed.unwrap_or_else(|| first_seed(1) + place);
     let live_all = || {
         thread::scope(|scope| {
-            let crowds: Vec<_> = (1..)
+            let crowds: Vec<_> = (0..)
+                .map(seed_of)
                 .zip(KINDS)
                 .map(|(seed, kind)| scope.spawn(move || (seed, kind, live(kind, seed))))
                 .collect();
@@ -544,9 +551,11 @@ fn a_crowd_is_served_in_order_and_nobody_is_forgotten() {
     for (seed, kind, lived) in live_all().expect("no panic") {
         let counts = match lived {
             Ok(counts) => counts,
-            Err(why) => panic!("{why}; seed {seed}, {kind:?}"),
+            Err(why) => panic!("{why}, {kind:?}; replay with LOCK_SEED={seed}"),
         };
         eprintln!("seed {seed}, {kind:?}: {counts:?}");
-        assert_eq!(counts.rarest(kind), None, "{kind:?}: {counts:?}");
+        if replayed.is_none() && first_seed(1) == 1 {
+            assert_eq!(counts.rarest(kind), None, "{kind:?}: {counts:?}");
+        }
     }
 }

@@ -1,0 +1,70 @@
+//! Fencing numbers of a slot that is on its way: who gets it begins ahead of who had it with every
+//! number, and who has it still does not.
+
+use crate::support::*;
+
+/// By how much the clocks of two servers may differ, in microseconds, if nobody says otherwise.
+const SKEW: i64 = 5_000_000;
+
+/// By how much the number of a new grant is ahead of the node's clock, a while after the last one. A
+/// hold that the node did not make gets a number too, so the key need not be free; but its owner must
+/// be a new one each time.
+fn ahead(node: &Server, key: &str, owner: &str) -> i64 {
+    node.let_pass(20);
+    let asking = args!["ASKING"];
+    let answers = node.client().pipeline(&[
+        args!["TIME"],
+        asking.clone(),
+        args!["SET", key, owner, "PX", LONG],
+        asking,
+        args!["LOCK.ACQUIRE", key, owner, LONG],
+    ]);
+    assert_eq!(answers[2], "OK");
+    let [seconds, micros] = [0, 1].map(|at| answers[0][at].text().parse::<i64>().unwrap());
+    answers[4].fence() - (seconds * 1_000_000 + micros)
+}
+
+#[test]
+fn every_number_of_a_slot_that_comes_is_ahead_until_it_is_here() {
+    let cluster = Cluster::start(2);
+    let key = cluster.key_on(0, "k");
+    let slot = cluster.slot_of(&key);
+    let there = cluster.node(1);
+    cluster.set_importing(slot, 0, 1);
+    cluster.set_migrating(slot, 0, 1);
+    for owner in ["a", "b", "c"] {
+        let ahead = ahead(there, &key, owner);
+        assert!(ahead >= SKEW, "{ahead}");
+    }
+    cluster.set_slot_owner(slot, 0, 1);
+    let first = ahead(there, &key, "d");
+    assert!(first >= SKEW, "the first of its own: {first}");
+    let second = ahead(there, &key, "e");
+    assert!(second < SKEW, "it has been here since: {second}");
+}
+
+#[test]
+fn a_slot_that_leaves_is_not_ahead_of_who_gets_it() {
+    let cluster = Cluster::start(2);
+    let key = cluster.key_on(0, "k");
+    let stays = format!("{{{key}}}");
+    let slot = cluster.slot_of(&key);
+    let here = cluster.node(0);
+    let first = ahead(here, &stays, "z");
+    assert!(first >= SKEW, "the first in its slot: {first}");
+    here.client().acquire(&key, "x");
+    let mut waiter = here.waiter_for(&key, "w");
+    cluster.set_importing(slot, 0, 1);
+    cluster.set_migrating(slot, 0, 1);
+    // The server refuses what would pass it on: so the node knows that the slot is leaving.
+    assert_eq!(cmd!(here.client(), "DEL", key), 1);
+    here.let_pass(50);
+    assert!(waiter.no_answer_yet());
+    for owner in ["a", "b", "c"] {
+        let ahead = ahead(here, &stays, owner);
+        assert!(ahead < SKEW, "{ahead}");
+    }
+    assert_eq!(cluster.migrate_key(&stays, 0, 1), "OK");
+    cluster.set_slot_owner(slot, 0, 1);
+    assert!(waiter.answer().is_error("MOVED"));
+}
