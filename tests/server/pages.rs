@@ -58,6 +58,13 @@ fn every_transcript_in_the_pages_is_what_the_server_answers() {
 }
 
 #[test]
+fn no_page_shows_commands_that_are_not_tried() {
+    let pages = files::pages();
+    let untried: Vec<_> = pages.iter().flat_map(transcript::said_by_nobody).collect();
+    assert!(untried.is_empty(), "no prompt at {untried:?}");
+}
+
+#[test]
 fn the_readme_and_every_page_of_a_command_have_a_transcript() {
     for page in files::pages() {
         let shows = page.name == "README.md" || page.name.starts_with("docs/commands/");

@@ -98,6 +98,19 @@ fn a_command_without_an_answer_must_wait() {
 }
 
 #[test]
+fn commands_without_a_prompt_are_found() {
+    let page = |text: &str| Page {
+        name: "planted".to_owned(),
+        text: text.to_owned(),
+    };
+    let found = |text| transcript::said_by_nobody(&page(text));
+    let said = "Text\n\n```\n> LOCK.CHECK k a\n(nil)\n```\n```\nLOCK.CHECK key owner\n```\n";
+    assert!(found(said).is_empty());
+    let not_said = "Text\n\n```\nLOCK.ACQUIRE k a 10\nWAIT 1 100\n```\n";
+    assert_eq!(found(not_said), ["planted:4"]);
+}
+
+#[test]
 fn where_a_transcript_says_wait_there_is_one_replica() {
     let said = |count| format!("> SET k v\nOK\n> WAIT 1 10000\n(integer) {count}");
     assert_eq!(verdict(&said(1)), Ok(()));

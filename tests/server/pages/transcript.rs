@@ -29,7 +29,36 @@ impl Transcript {
 }
 
 pub fn all_in(page: &Page) -> Vec<Transcript> {
-    let mut transcripts = Vec::new();
+    let shown = blocks(page)
+        .into_iter()
+        .filter(|block| is_transcript(block));
+    shown
+        .map(|block| Transcript {
+            page: page.name.clone(),
+            steps: steps(&block),
+        })
+        .collect()
+}
+
+/// Where commands of ours stand one below the other and nobody says them, so that they are not tried.
+pub fn said_by_nobody(page: &Page) -> Vec<String> {
+    let blocks = blocks(page).into_iter();
+    blocks
+        .filter(|block| block.len() > 1 && block[0].1.starts_with("LOCK."))
+        .map(|block| format!("{}:{}", page.name, block[0].0))
+        .collect()
+}
+
+type Block<'a> = Vec<(usize, &'a str)>;
+
+fn is_transcript(block: &Block<'_>) -> bool {
+    let first = block.iter().find(|(_, line)| !is_comment(line));
+    first.is_some_and(|(_, line)| prompt(line).is_some())
+}
+
+/// The fenced blocks of a page, with the numbers of their lines.
+fn blocks(page: &Page) -> Vec<Block<'_>> {
+    let mut blocks = Vec::new();
     let mut lines = (1..).zip(page.text.lines());
     while let Some((_, line)) = lines.next() {
         let text = line.trim_start();
@@ -37,20 +66,14 @@ pub fn all_in(page: &Page) -> Vec<Transcript> {
             continue;
         }
         let indent = line.len() - text.len();
-        let block: Vec<_> = lines
+        let block = lines
             .by_ref()
             .take_while(|(_, line)| !line.trim_start().starts_with("```"))
             .map(|(number, line)| (number, line.get(indent..).unwrap_or_default().trim_end()))
             .collect();
-        let first = block.iter().find(|(_, line)| !is_comment(line));
-        if first.is_some_and(|(_, line)| prompt(line).is_some()) {
-            transcripts.push(Transcript {
-                page: page.name.clone(),
-                steps: steps(&block),
-            });
-        }
+        blocks.push(block);
     }
-    transcripts
+    blocks
 }
 
 fn steps(block: &[(usize, &str)]) -> Vec<Step> {
