@@ -20,9 +20,15 @@ impl Locks {
             return;
         }
         let alarm = match turn.look(name) {
-            Standing::Free | Standing::NoLock => {
+            Standing::Free => {
                 self.set_holders(name, Holders::Nobody);
                 None
+            }
+            // Somebody else's key may end too. One that is left standing then by the server is not
+            // waited for: we hear when it goes.
+            Standing::NoLock => {
+                self.set_holders(name, Holders::Nobody);
+                after(turn.keys.deadline(name)).filter(|&end| end > turn.now.ms())
             }
             Standing::Exclusive { owner, deadline } => {
                 self.set_holder(name, owner, deadline);

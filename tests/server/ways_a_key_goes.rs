@@ -496,6 +496,23 @@ fn a_waiter_can_give_up_while_the_key_is_no_lock() {
 }
 
 #[test]
+fn a_waiter_has_the_lock_when_a_key_that_is_no_lock_runs_out() {
+    let server = Server::start();
+    let mut client = server.client();
+    // Nothing but the module's own timer shall bring the end to light.
+    assert_eq!(cmd!(client, "DEBUG", "SET-ACTIVE-EXPIRE", 0), "OK");
+    client.acquire("k", "a");
+    let mut waiter = server.waiter(&args!["LOCK.ACQUIRE", "k", "w", LONG, "BLOCK", 0]);
+    client.pipeline(&transaction(&[
+        args!["DEL", "k"],
+        args!["RPUSH", "k", "x"],
+        args!["PEXPIRE", "k", 100],
+    ]));
+    waiter.answer().fence();
+    assert!(cmd!(client, "LOCK.CHECK", "k", "w").int() > 0);
+}
+
+#[test]
 fn a_lock_that_expires_is_handed_on_within_milliseconds() {
     let server = Server::start();
     let mut client = server.client();

@@ -140,6 +140,18 @@ fn a_line_waits_on_when_its_key_becomes_something_else() {
 }
 
 #[test]
+fn somebody_else_s_key_is_waited_for_until_it_ends() {
+    let mut server = server();
+    server.gets("ann", 100);
+    server.waits("ben", 10);
+    server.set(LOCK, no_lock(Some(START + 50)));
+    server.at(50);
+    assert_eq!(server.due(), Some(START + 51));
+    server.at(51);
+    assert_eq!(server.holder(), held("ben", 61));
+}
+
+#[test]
 fn more_waiters_than_a_tick_can_see_to_are_told_in_the_next() {
     let mut server = server();
     server.gets("ann", 1000);
