@@ -170,10 +170,13 @@ fn run<C: Command>(module: &Module, ctx: Ctx<'_>, authority: Authority, said: Sa
         })
     };
     match outcome {
-        // The reply comes last: after it nothing may fail, since a client expects only one.
         Ok(Outcome::Reply(reply)) => {
-            module.finish(ctx, authority, keys.close(), now);
+            module.announce(ctx, authority, keys.close());
+            // Servers send first what was answered last: so whoever waits for the lock has it before
+            // the caller hears that it has let go.
             reply::send(ctx, reply);
+            // A client expects one reply: what fails from now on brings no other.
+            shield("waking", module::recover, || module.wake(now));
         }
         Ok(Outcome::Scan { words, all }) => {
             module.finish(ctx, authority, keys.close(), now);

@@ -228,6 +228,12 @@ impl Module {
         announcements: Vec<Announcement>,
         now: Now,
     ) {
+        self.announce(ctx, authority, announcements);
+        self.wake(now);
+    }
+
+    /// Others hear of the changes.
+    pub fn announce(&self, ctx: Ctx<'_>, authority: Authority, announcements: Vec<Announcement>) {
         #[cfg(feature = "provoke")]
         crate::provoke::at("the end");
         for announcement in announcements {
@@ -235,6 +241,10 @@ impl Module {
             announcement.send(ctx, authority);
             self.announcing.set(outer);
         }
+    }
+
+    /// Waiters are answered, the timer is set.
+    pub fn wake(&self, now: Now) {
         if self.is_idle() {
             return;
         }

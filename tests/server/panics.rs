@@ -14,7 +14,7 @@ fn server() -> Server {
 #[track_caller]
 fn provoke(client: &mut Client, place: &str) {
     // LOCK.PROVOKE comes to its own end first.
-    let passes = i64::from(place == "the end");
+    let passes = i64::from(["the end", "waking"].contains(&place));
     assert_eq!(cmd!(client, "LOCK.PROVOKE", place, passes), 1);
 }
 
@@ -196,6 +196,21 @@ fn a_panic_in_a_job_costs_nobody_the_lock() {
     assert_eq!(cmd!(client, "DEL", "k"), 1);
     waiter.answer().fence();
     logged(&server, &["a job"]);
+    client.release("k", "w");
+    all_is_well(&server);
+}
+
+#[test]
+fn a_panic_before_a_waiter_is_woken_leaves_the_caller_its_answer_and_the_waiter_the_lock() {
+    let server = server();
+    let mut client = server.client();
+    client.acquire("k", "a");
+    let mut waiter = server.waiter_for("k", "w");
+    provoke(&mut client, "waking");
+    assert_eq!(cmd!(client, "LOCK.RELEASE", "k", "a"), 1);
+    assert_eq!(cmd!(client, "PING"), "PONG");
+    waiter.answer().fence();
+    logged(&server, &["waking"]);
     client.release("k", "w");
     all_is_well(&server);
 }
