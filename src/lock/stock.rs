@@ -89,8 +89,11 @@ impl Locks {
     /// been left standing by the server.
     pub(super) fn drop_over(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>) {
         let now = turn.now;
-        // In this order: what is not there has no deadline to be asked for.
-        if turn.keys.look(name) != Stored::Nothing && is_over(turn.keys.deadline(name), now) {
+        // What is remembered of the last who shared it is no news of whoever may do so next.
+        if turn.keys.look(name) == Stored::Nothing {
+            return self.forget_expired(turn, name);
+        }
+        if is_over(turn.keys.deadline(name), now) {
             turn.keys.remove(name);
             return self.forget_expired(turn, name);
         }

@@ -191,8 +191,11 @@ impl<'a> Worker<'a> {
             client.close();
         }
         let (pause, commands) = UNTIL_SEEN;
+        // It may have stood still until now, with all that was said to it meanwhile still to be read.
+        let goes_on = self.server_answers();
         thread::sleep(pause);
-        let is_seen = self.stage.ends_are_prompt && (0..commands).all(|_| self.server_answers());
+        let is_seen =
+            goes_on && self.stage.ends_are_prompt && (0..commands).all(|_| self.server_answers());
         self.calls.push(Call {
             owner: owner.to_owned(),
             action: Action::HangUp { keys: keys.clone() },

@@ -101,6 +101,9 @@ impl Model {
         }
         for grant in &mut self.grants {
             grant.lock = swapped(grant.lock);
+            if let Some((_, Some(share))) = &mut grant.keeps {
+                share.lock = swapped(share.lock);
+            }
         }
         self.note_queue(|_| true);
     }

@@ -24,8 +24,9 @@ impl Model {
                 let elsewhere = (self.elsewhere.iter())
                     .filter(|(key, _)| fits.iter().any(|(lock, _)| lock.1 == *key))
                     .map(|&(_, fence)| fence);
-                let highest = elsewhere.fold(self.highest, Fence::max);
-                ensure(fence > highest && !self.fresh.contains(&fence), || {
+                let highest = elsewhere.chain(self.fresh.iter().copied());
+                let highest = highest.fold(self.highest, Fence::max);
+                ensure(fence > highest, || {
                     format!("{fence} is not a new number after {highest}")
                 })?;
                 self.fresh.push(fence);
@@ -130,7 +131,7 @@ impl Model {
     /// Shares whose time is over are taken out before a new one is put in.
     pub(super) fn drop_over(&mut self, lock: Lock, now: Ms) {
         let Some(key) = self.keys.iter_mut().find(|key| key.lock == lock) else {
-            return;
+            return self.gone(lock);
         };
         let Held::Shared(shares) = &mut key.held else {
             return;

@@ -97,6 +97,12 @@ impl Model {
             };
             self.serve(known, now, &may)?;
         }
+        // It has looked at these too then, and found that what it remembered was over.
+        for &lock in known {
+            if !(seen.remembers)(lock) {
+                self.look_at(lock, now);
+            }
+        }
         ensure(seen.granted.len() == self.granted.len(), || {
             let granted: Vec<Ticket> = seen.granted.iter().map(|granted| granted.0).collect();
             format!(

@@ -334,6 +334,17 @@ fn one_whose_share_somebody_else_wrote_is_answered_with_it() {
 }
 
 #[test]
+fn whoever_comes_to_share_a_lock_anew_has_no_number_of_a_share_that_was_over_before() {
+    let mut server = server();
+    server.takes(&[LOCK], sharing("ann"));
+    // Her share ends, and nobody looks.
+    server.lags_until(200);
+    let cid = server.takes(&[LOCK], sharing("cid"));
+    server.foreign(Write::ZAdd(LOCK, vec![share("ann", 300)]));
+    assert!(server.takes(&[LOCK], sharing("ann")) > cid);
+}
+
+#[test]
 fn a_user_s_sorted_set_is_no_lock() {
     let mut server = server();
     server.foreign(Write::ZAdd(LOCK, vec![share("ann", 60)]));
