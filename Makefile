@@ -17,7 +17,7 @@ help: ## list what there is to make
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' Makefile
 	@echo
 	@echo "  REDIS_SERVER=/path/to/redis-server chooses the server for run, test and bench (also valkey-server)."
-	@echo '  SERVERS="redis-7.2 valkey-9.1" chooses among the ten.'
+	@echo '  SERVERS="redis-7.2 valkey-9.1/4" chooses among the ten; /4 with four io-threads.'
 
 build: ## build the module: target/release/libredis_lock.so
 	@scripts/setup build
@@ -29,7 +29,7 @@ run: ## start a server with the module, here in the terminal (PORT=6379)
 test: ## run all tests, those on a real server too
 	@scripts/test
 
-test-servers: ## run those on ten servers, Redis 7.0 to 8.10 and Valkey 8.0 to 9.1
+test-servers: ## run those on ten servers, Redis 7.0 to 8.10 and Valkey 8.0 to 9.1, on two of them with io-threads too
 	@scripts/test-servers
 
 test-clients: ## run the examples in each language, and the tests beside other libraries' locks

@@ -11,7 +11,7 @@ impl Command for Guard {
     const SPEC: Spec = Spec {
         name: c"lock.guard",
         // Not deny-oom: that is the inner command's to be.
-        flags: c"write getkeys-api",
+        flags: c"write",
         summary: c"Runs a command, if this owner holds the lock, and returns what it returns.",
         complexity: c"That of the command.",
         since: c"0.1.0",

@@ -11,7 +11,7 @@ pub struct Macquire;
 impl Command for Macquire {
     const SPEC: Spec = Spec {
         name: c"lock.macquire",
-        flags: c"write deny-oom blocking getkeys-api",
+        flags: c"write deny-oom blocking",
         summary: c"Acquires several locks in one instant, or none, or waits for them, and returns one fencing number for all.",
         complexity: c"O(K*log(N)) with K locks, and N as for LOCK.ACQUIRE.",
         since: c"0.1.0",

@@ -11,7 +11,7 @@ impl Command for Mrelease {
     const SPEC: Spec = Spec {
         name: c"lock.mrelease",
         // Not deny-oom: a release must work when memory is full.
-        flags: c"write getkeys-api",
+        flags: c"write",
         summary: c"Releases those of several locks that this owner holds, and returns how many they were.",
         complexity: c"O(K*log(N)) with K locks, and N as for LOCK.ACQUIRE.",
         since: c"0.1.0",

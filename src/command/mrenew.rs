@@ -11,7 +11,7 @@ impl Command for Mrenew {
     const SPEC: Spec = Spec {
         name: c"lock.mrenew",
         // Not deny-oom: nothing grows, and whoever can't renew loses the lock.
-        flags: c"write getkeys-api",
+        flags: c"write",
         summary:
             c"Sets the time for which several locks are still held, if this owner holds them all.",
         complexity: c"O(K*log(N)) with K locks, and N as for LOCK.ACQUIRE.",

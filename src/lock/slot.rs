@@ -19,6 +19,12 @@ fn tag(key: &[u8]) -> Option<&[u8]> {
     inner.get(..close).filter(|tag| !tag.is_empty())
 }
 
+/// Are two keys of one slot?
+pub fn is_shared(one: &[u8], other: &[u8]) -> bool {
+    // Mostly they have the same tag, and then that is seen without a hash.
+    hashed_part(one) == hashed_part(other) || of(one) == of(other)
+}
+
 /// The slot of a key.
 pub fn of(key: &[u8]) -> Slot {
     crc16(hashed_part(key)) % SLOTS

@@ -91,8 +91,7 @@ api! {
     get_notify_keyspace_events = RedisModule_GetNotifyKeyspaceEvents() -> c_int, or -1;
     get_selected_db = RedisModule_GetSelectedDb(ctx: *mut RawCtx) -> c_int, or 0;
     get_server_info = RedisModule_GetServerInfo(ctx: *mut RawCtx, section: *const c_char) -> *mut ServerInfo, or null_mut();
-    is_keys_position_request = RedisModule_IsKeysPositionRequest(ctx: *mut RawCtx) -> c_int, or 0;
-    key_at_pos_with_flags = RedisModule_KeyAtPosWithFlags(ctx: *mut RawCtx, position: c_int, flags: c_int), or ();
+    key_exists = RedisModule_KeyExists(ctx: *mut RawCtx, name: *mut RawString) -> c_int, or 0;
     key_type = RedisModule_KeyType(key: *mut RawKey) -> c_int, or -1;
     notify_keyspace_event = RedisModule_NotifyKeyspaceEvent(ctx: *mut RawCtx, class: c_int, event: *const c_char, key: *mut RawString) -> c_int, or ERR;
     open_key = RedisModule_OpenKey(ctx: *mut RawCtx, name: *mut RawString, mode: c_int) -> *mut RawKey, or null_mut();

@@ -19,6 +19,7 @@ use super::module::{self, Module};
 use super::reply;
 use super::shield::shield;
 use super::text::Text;
+use super::thread;
 
 /// A client that waits.
 pub struct Waiting {
@@ -110,13 +111,16 @@ unsafe extern "C" fn answer(ctx: *mut RawCtx, _: *mut *mut RawString, _: c_int) 
         module::recover();
     };
     shield("an answer", defect, || {
-        _ = module::with(|module| {
+        let answer = |module: &Module| {
             let ticket = Ticket::try_from(data.addr()).ok()?;
             let in_words = module.waiting.borrow().get(&ticket)?.in_words;
             let reply = module.locks.borrow_mut().answer(ticket).map(in_words)?;
             reply::send(ctx, reply);
             Some(())
-        });
+        };
+        if module::with(answer).is_none() {
+            reply::send_error(ctx, "UNBLOCKED by another thread than the server's own");
+        }
     });
     OK
 }
@@ -141,12 +145,12 @@ unsafe extern "C" fn end(ctx: *mut RawCtx, data: *mut c_void) {
         });
         module::recover();
     };
-    let work = |module: &Module| {
+    // SAFETY: it is a blocked client's context, as this callback is one's.
+    let cut_off = unsafe { api::blocked_client_disconnected(ctx) } != 0;
+    let work = move |module: &Module| {
         let Some(waiting) = forget(module, ticket) else {
             return;
         };
-        // SAFETY: it is a blocked client's context, as this callback is one's.
-        let cut_off = unsafe { api::blocked_client_disconnected(ctx) } != 0;
         let end = End {
             cut_off,
             client_lives: !cut_off || context::lives(waiting.client),
@@ -155,6 +159,9 @@ unsafe extern "C" fn end(ctx: *mut RawCtx, data: *mut c_void) {
         module.locks.borrow_mut().ended(ticket, end);
         module.set_timer(module::now());
     };
+    if !thread::is_own() {
+        return thread::on_own("a waiter's end", work);
+    }
     shield("a waiter's end", defect, || _ = module::with(work));
 }
 

@@ -1,5 +1,6 @@
 //! Commands, as the server knows and calls them.
 
+use std::borrow::Cow;
 use std::ffi::c_int;
 
 use crate::lock::{Answer, NameRef, Turn};
@@ -16,11 +17,14 @@ use super::events;
 use super::inner;
 use super::keys::{Authority, Keys};
 use super::module::{self, Module};
-use super::places;
 use super::reply;
+use super::routing;
 use super::scan;
 use super::shield::shield;
 use super::text::{self, Said};
+
+/// Which of the words behind the name of LOCK.GUARD begin a command: those behind key and owner.
+const INNER: usize = 2;
 
 /// How many words most commands have at most: so many need no memory of their own.
 const FEW: usize = 8;
@@ -46,7 +50,9 @@ impl<'a> Registrar<'a> {
         let refused = Refused(C::SPEC.name());
         let (first, last, step) = match C::SPEC.keys {
             KeyPlaces::First => (1, 1, 1),
-            KeyPlaces::Counted | KeyPlaces::None => (0, 0, 0),
+            // The first: the server routes by it, and asks nobody for the others.
+            KeyPlaces::Counted => (2, 2, 1),
+            KeyPlaces::None => (0, 0, 0),
         };
         // SAFETY: the context lives, and the texts are for ever.
         let created = unsafe {
@@ -78,19 +84,16 @@ unsafe extern "C" fn entry<C: Command>(
         let len = usize::try_from(argc).unwrap_or_default();
         (Ctx::new(ctx), std::slice::from_raw_parts(argv, len))
     };
-    let may_be_asked = C::SPEC.access == Access::Guard || C::SPEC.keys == KeyPlaces::Counted;
-    if may_be_asked && places::are_asked_for(ctx) {
-        let name = || places::name(ctx, &C::SPEC, argv);
-        shield("a question for keys", || (), name);
-        return OK;
-    }
     let defect = || {
         reply::send_defect(ctx);
         module::recover();
     };
     shield(const { C::SPEC.name() }, defect, || {
         if module::with(|module| call::<C>(module, ctx, argv)).is_none() {
-            reply::send_error(ctx, "ERR the lock module is not loaded");
+            reply::send_error(
+                ctx,
+                "ERR LOCK commands can be run on the server's own thread only",
+            );
         }
     });
     OK
@@ -151,6 +154,11 @@ fn run<C: Command>(module: &Module, ctx: Ctx<'_>, authority: Authority, said: Sa
     module.forget_job();
     let (now, db) = (module::now(), ctx.db());
     let mut keys = Keys::new(module, ctx, authority, said);
+    if module.in_cluster
+        && let Some(refusal) = routing::refusal(ctx, &mut keys, &all_keys(ctx, &C::SPEC, said))
+    {
+        return reply::send_error(ctx, refusal);
+    }
     let outcome = {
         // Borrowed already only if another module issues our command from a callback of a change
         // that we are in the middle of.
@@ -209,6 +217,15 @@ fn run<C: Command>(module: &Module, ctx: Ctx<'_>, authority: Authority, said: Sa
             refuse(ctx, &fault);
         }
     }
+}
+
+/// The keys of a call, those of a command within it among them.
+fn all_keys<'a>(ctx: Ctx<'_>, spec: &Spec, said: Said<'a>) -> Cow<'a, [&'a [u8]]> {
+    if spec.access != Access::Guard {
+        return Cow::Borrowed(said.keys);
+    }
+    let inner = said.strings.get(INNER..).unwrap_or_default();
+    Cow::Owned([said.keys, &routing::keys_within(ctx, inner)].concat())
 }
 
 /// Whoever calls us in this context.

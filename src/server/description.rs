@@ -10,7 +10,6 @@ use crate::protocol::{Access, Argument, Keys, Kind, Spec};
 use super::api;
 use super::constants::{ARGUMENT_MULTIPLE, ARGUMENT_OPTIONAL, OK};
 use super::context::Ctx;
-use super::places;
 
 /// The shape of what we hand over, by which the server knows it.
 static VERSION: raw::RedisModuleCommandInfoVersion = raw::RedisModuleCommandInfoVersion {
@@ -78,7 +77,7 @@ pub fn add_acl_category(ctx: Ctx<'_>, name: &CStr) {
 
 fn tell_info(command: *mut api::Command, spec: &Spec) -> bool {
     // A list that ends with an entry of nothing, and has no other where there are no keys.
-    let mut key_specs = [key_spec(spec), zeroed_key_spec()];
+    let mut key_specs = key_specs(spec);
     let mut inside = Vec::new();
     let mut arguments = arguments(spec.arguments, &mut inside);
     let info = raw::RedisModuleCommandInfo {
@@ -106,40 +105,61 @@ fn arity(spec: &Spec) -> i32 {
     }
 }
 
-fn key_spec(spec: &Spec) -> raw::RedisModuleCommandKeySpec {
-    if spec.keys == Keys::None {
-        return zeroed_key_spec();
-    }
-    let mut flags = places::flags(spec.access);
-    if spec.access == Access::Guard {
-        flags |= raw::REDISMODULE_CMD_KEY_INCOMPLETE;
-    }
-    let mut described = zeroed_key_spec();
-    described.flags = u64::from(flags);
-    described.begin_search_type = raw::RedisModuleKeySpecBeginSearchType_REDISMODULE_KSPEC_BS_INDEX;
-    described.bs.index.pos = 1;
+/// Where a command's keys stand. One that counts them has two descriptions: that of all keys, by which
+/// the server asks for rights, and that of the first alone, by which it routes.
+fn key_specs(spec: &Spec) -> [raw::RedisModuleCommandKeySpec; 3] {
+    let nothing = zeroed_key_spec();
     match spec.keys {
-        Keys::First => {
-            described.find_keys_type =
-                raw::RedisModuleKeySpecFindKeysType_REDISMODULE_KSPEC_FK_RANGE;
-            described.fk.range = raw::RedisModuleCommandKeySpec__bindgen_ty_2__bindgen_ty_1 {
-                lastkey: 0,
-                keystep: 1,
-                limit: 0,
-            };
-        }
-        Keys::None => {}
-        Keys::Counted => {
-            described.find_keys_type =
-                raw::RedisModuleKeySpecFindKeysType_REDISMODULE_KSPEC_FK_KEYNUM;
-            described.fk.keynum = raw::RedisModuleCommandKeySpec__bindgen_ty_2__bindgen_ty_2 {
-                keynumidx: 0,
-                firstkey: 1,
-                keystep: 1,
-            };
-        }
+        Keys::None => [nothing; 3],
+        Keys::First => [key_at(1, spec.access), nothing, nothing],
+        Keys::Counted => [counted_keys(spec.access), key_at(2, spec.access), nothing],
     }
+}
+
+fn key_at(place: c_int, access: Access) -> raw::RedisModuleCommandKeySpec {
+    let mut described = keys_from(place, access);
+    described.find_keys_type = raw::RedisModuleKeySpecFindKeysType_REDISMODULE_KSPEC_FK_RANGE;
+    described.fk.range = raw::RedisModuleCommandKeySpec__bindgen_ty_2__bindgen_ty_1 {
+        lastkey: 0,
+        keystep: 1,
+        limit: 0,
+    };
     described
+}
+
+fn counted_keys(access: Access) -> raw::RedisModuleCommandKeySpec {
+    let mut described = keys_from(1, access);
+    described.find_keys_type = raw::RedisModuleKeySpecFindKeysType_REDISMODULE_KSPEC_FK_KEYNUM;
+    described.fk.keynum = raw::RedisModuleCommandKeySpec__bindgen_ty_2__bindgen_ty_2 {
+        keynumidx: 0,
+        firstkey: 1,
+        keystep: 1,
+    };
+    described
+}
+
+fn keys_from(place: c_int, access: Access) -> raw::RedisModuleCommandKeySpec {
+    let mut described = zeroed_key_spec();
+    described.flags = u64::from(flags(access));
+    described.begin_search_type = raw::RedisModuleKeySpecBeginSearchType_REDISMODULE_KSPEC_BS_INDEX;
+    described.bs.index.pos = place;
+    described
+}
+
+/// What a command does with its keys, in the flags of a key specification.
+fn flags(access: Access) -> u32 {
+    match access {
+        Access::Read | Access::Guard => {
+            raw::REDISMODULE_CMD_KEY_RO | raw::REDISMODULE_CMD_KEY_ACCESS
+        }
+        Access::Set => {
+            raw::REDISMODULE_CMD_KEY_RW
+                | raw::REDISMODULE_CMD_KEY_ACCESS
+                | raw::REDISMODULE_CMD_KEY_UPDATE
+        }
+        Access::Update => raw::REDISMODULE_CMD_KEY_RW | raw::REDISMODULE_CMD_KEY_UPDATE,
+        Access::Delete => raw::REDISMODULE_CMD_KEY_RW | raw::REDISMODULE_CMD_KEY_DELETE,
+    }
 }
 
 fn zeroed_key_spec() -> raw::RedisModuleCommandKeySpec {

@@ -13,6 +13,7 @@ use super::constants::OK;
 use super::context::Ctx;
 use super::module::{self, Module};
 use super::text;
+use super::thread;
 use super::version::Server;
 
 /// How a key goes, comes, or comes by another expiry.
@@ -111,8 +112,13 @@ unsafe extern "C" fn key_event(
     event: *const c_char,
     key: *mut RawString,
 ) -> c_int {
-    module::enter("a key's event", |module| {
+    if !thread::is_own() {
         // SAFETY: the server hands all this to us for the length of this call.
+        unsafe { heard_elsewhere(ctx, key) };
+        return OK;
+    }
+    module::enter("a key's event", |module| {
+        // SAFETY: as above.
         unsafe { heard(module, ctx, class, event, key, Locks::concerns) };
     });
     OK
@@ -126,11 +132,16 @@ unsafe extern "C" fn value_event(
     event: *const c_char,
     key: *mut RawString,
 ) -> c_int {
+    if !thread::is_own() {
+        // SAFETY: the server hands all this to us for the length of this call.
+        unsafe { heard_elsewhere(ctx, key) };
+        return OK;
+    }
     module::enter("a value's event", |module| {
         if module.waiting.borrow().is_empty() {
             return;
         }
-        // SAFETY: the server hands all this to us for the length of this call.
+        // SAFETY: as above.
         unsafe { heard(module, ctx, class, event, key, Locks::is_waited_for) };
     });
     OK
@@ -167,21 +178,36 @@ unsafe fn heard(
         // In the middle of a change of ours we can't ask, and may note too much.
         _ => module.touched.borrow_mut().push(name.keep()),
     }
-    ask_for_a_turn(module, ctx, !may_be_on_a_walk(ctx, class, event));
+    ask_for_a_turn(module, !may_be_on_a_walk(module, class, event));
+}
+
+/// The same, where another module's thread has done it.
+///
+/// # Safety
+/// Called with what the server hands to us, for the length of that call.
+unsafe fn heard_elsewhere(ctx: *mut RawCtx, key: *mut RawString) {
+    // SAFETY: promised by our caller.
+    let (db, key) = unsafe { (Ctx::new(ctx).db(), text::bytes(key).to_vec()) };
+    thread::on_own("a key's event", move |module| {
+        let name = NameRef { db, key: &key };
+        if module.locks.borrow().concerns(name) {
+            module.touched.borrow_mut().push(name.keep());
+        }
+    });
 }
 
 /// May the server be on a walk through many keys? It would run a job after each of them. While it
 /// evicts, it might evict the new hold next. While it looks for what has expired, or drops the keys of
 /// a slot that has left, it knows the place of the neighbour already: a job that takes the neighbour
 /// away makes it crash.
-fn may_be_on_a_walk(ctx: Ctx<'_>, class: c_int, event: &CStr) -> bool {
+fn may_be_on_a_walk(module: &Module, class: c_int, event: &CStr) -> bool {
     class & (raw::REDISMODULE_NOTIFY_EVICTED | raw::REDISMODULE_NOTIFY_EXPIRED) != 0
-        || (event == c"del" && ctx.flags().cluster())
+        || (event == c"del" && module.in_cluster)
 }
 
 /// Has the server call us when it is through with what it is doing: at the very end of that, if it
 /// can do so and `at_once` asks for it, or else in the next turn of its loop.
-fn ask_for_a_turn(module: &Module, ctx: Ctx<'_>, at_once: bool) {
+fn ask_for_a_turn(module: &Module, at_once: bool) {
     if module.job_ahead.get() {
         return;
     }
@@ -189,7 +215,7 @@ fn ask_for_a_turn(module: &Module, ctx: Ctx<'_>, at_once: bool) {
         // SAFETY: the context lives, there is no data, and the server wrote the address once.
         let accepted = unsafe {
             raw::RedisModule_AddPostNotificationJob
-                .is_some_and(|add| add(ctx.raw(), Some(job), null_mut(), None) == OK)
+                .is_some_and(|add| add(module.own().raw(), Some(job), null_mut(), None) == OK)
         };
         if accepted {
             module.job_ahead.set(true);
@@ -211,36 +237,34 @@ unsafe extern "C" fn job(_: *mut RawCtx, _: *mut c_void) {
     });
 }
 
-unsafe extern "C" fn flushed(ctx: *mut RawCtx, _: Event, sub: u64, data: *mut c_void) {
+unsafe extern "C" fn flushed(_: *mut RawCtx, _: Event, sub: u64, data: *mut c_void) {
     if sub != raw::REDISMODULE_SUBEVENT_FLUSHDB_END {
         return;
     }
-    module::enter("a flush", |module| {
-        // SAFETY: this is what the event comes with, for the length of this call.
-        let (ctx, db) = unsafe {
-            let info = data.cast::<raw::RedisModuleFlushInfoV1>();
-            (Ctx::new(ctx), info.as_ref().map_or(-1, |info| info.dbnum))
-        };
-        module.locks_with_notes().flushed(Db::try_from(db).ok());
-        ask_for_a_turn(module, ctx, true);
+    // SAFETY: this is what the event comes with, for the length of this call.
+    let info = unsafe { data.cast::<raw::RedisModuleFlushInfoV1>().as_ref() };
+    let db = info.and_then(|info| Db::try_from(info.dbnum).ok());
+    thread::on_own("a flush", move |module| {
+        module.locks_with_notes().flushed(db);
+        ask_for_a_turn(module, true);
     });
 }
 
-unsafe extern "C" fn swapped(ctx: *mut RawCtx, _: Event, _: u64, data: *mut c_void) {
-    module::enter("a swap", |module| {
-        // SAFETY: this is what the event comes with, for the length of this call.
-        let (ctx, info) = unsafe {
-            let info = data.cast::<raw::RedisModuleSwapDbInfoV1>();
-            (Ctx::new(ctx), info.as_ref())
-        };
-        let dbs = info.map(|info| {
-            let (one, other) = (info.dbnum_first, info.dbnum_second);
-            (Db::try_from(one), Db::try_from(other))
-        });
-        if let Some((Ok(one), Ok(other))) = dbs {
-            module.locks_with_notes().swapped(one, other);
-            ask_for_a_turn(module, ctx, true);
-        }
+unsafe extern "C" fn swapped(_: *mut RawCtx, _: Event, _: u64, data: *mut c_void) {
+    // SAFETY: this is what the event comes with, for the length of this call.
+    let info = unsafe { data.cast::<raw::RedisModuleSwapDbInfoV1>().as_ref() };
+    let dbs = info.map(|info| {
+        (
+            Db::try_from(info.dbnum_first),
+            Db::try_from(info.dbnum_second),
+        )
+    });
+    let Some((Ok(one), Ok(other))) = dbs else {
+        return;
+    };
+    thread::on_own("a swap", move |module| {
+        module.locks_with_notes().swapped(one, other);
+        ask_for_a_turn(module, true);
     });
 }
 
@@ -252,7 +276,7 @@ unsafe extern "C" fn loading(_: *mut RawCtx, _: Event, sub: u64, _: *mut c_void)
     if !through.contains(&sub) {
         return;
     }
-    module::enter("loading", |module| {
+    thread::on_own("loading", |module| {
         let now = module::now();
         module.locks_with_notes().took_over(now);
         module.set_timer(now);
@@ -264,12 +288,12 @@ unsafe extern "C" fn client_changed(_: *mut RawCtx, _: Event, sub: u64, data: *m
     if sub != raw::REDISMODULE_SUBEVENT_CLIENT_CHANGE_DISCONNECTED {
         return;
     }
-    module::enter("a connection's end", |module| {
-        // SAFETY: this is what the event comes with, for the length of this call.
-        let info = unsafe { data.cast::<raw::RedisModuleClientInfoV1>().as_ref() };
-        let Some(client) = info.map(|info| info.id) else {
-            return;
-        };
+    // SAFETY: this is what the event comes with, for the length of this call.
+    let info = unsafe { data.cast::<raw::RedisModuleClientInfoV1>().as_ref() };
+    let Some(client) = info.map(|info| info.id) else {
+        return;
+    };
+    thread::on_own("a connection's end", move |module| {
         match module.locks.try_borrow_mut() {
             Ok(mut locks) => {
                 if !locks.closed(client) {
@@ -287,19 +311,20 @@ unsafe extern "C" fn slots_moved(_: *mut RawCtx, _: Event, sub: u64, data: *mut 
     if sub != raw::REDISMODULE_SUBEVENT_CLUSTER_SLOT_MIGRATION_MIGRATE_COMPLETED {
         return;
     }
-    module::enter("slots that move", |module| {
-        // SAFETY: this is what the event comes with, for the length of this call: a list of ranges
-        // behind its own length.
-        let ranges: &[raw::RedisModuleSlotRange] = unsafe {
-            let info = data.cast::<raw::RedisModuleClusterSlotMigrationInfoV1>();
-            match info.as_ref().map(|info| info.slots) {
-                Some(list) if !list.is_null() => {
-                    let count = usize::try_from((*list).num_ranges).unwrap_or_default();
-                    std::slice::from_raw_parts((&raw const (*list).ranges).cast(), count)
-                }
-                _ => &[],
+    // SAFETY: this is what the event comes with, for the length of this call: a list of ranges
+    // behind its own length.
+    let ranges: &[raw::RedisModuleSlotRange] = unsafe {
+        let info = data.cast::<raw::RedisModuleClusterSlotMigrationInfoV1>();
+        match info.as_ref().map(|info| info.slots) {
+            Some(list) if !list.is_null() => {
+                let count = usize::try_from((*list).num_ranges).unwrap_or_default();
+                std::slice::from_raw_parts((&raw const (*list).ranges).cast(), count)
             }
-        };
+            _ => &[],
+        }
+    };
+    let ranges = ranges.to_vec();
+    thread::on_own("slots that move", move |module| {
         let mut locks = module.locks_with_notes();
         for range in ranges {
             locks.slots_left(range.start..=range.end);
@@ -308,30 +333,30 @@ unsafe extern "C" fn slots_moved(_: *mut RawCtx, _: Event, sub: u64, data: *mut 
 }
 
 unsafe extern "C" fn modules_changed(_: *mut RawCtx, _: Event, sub: u64, data: *mut c_void) {
-    module::enter("a change of modules", |module| {
-        // SAFETY: this is what the event comes with, for the length of this call; a module's name
-        // ends where it should.
-        let name = unsafe {
-            let change = data.cast::<raw::RedisModuleModuleChangeV1>().as_ref();
-            change.map(|change| CStr::from_ptr(change.module_name))
-        };
+    // SAFETY: this is what the event comes with, for the length of this call; a module's name ends
+    // where it should.
+    let name = unsafe {
+        let change = data.cast::<raw::RedisModuleModuleChangeV1>().as_ref();
+        change.map(|change| CStr::from_ptr(change.module_name).to_owned())
+    };
+    thread::on_own("a change of modules", move |module| {
         module.origins.forget();
         match (name, sub) {
-            (Some(name), raw::REDISMODULE_SUBEVENT_MODULE_LOADED) => module.audience.joined(name),
-            (Some(name), _) => module.audience.left(name),
+            (Some(name), raw::REDISMODULE_SUBEVENT_MODULE_LOADED) => module.audience.joined(&name),
+            (Some(name), _) => module.audience.left(&name),
             (None, _) => {}
         }
     });
 }
 
 unsafe extern "C" fn settings_changed(_: *mut RawCtx, _: Event, _: u64, _: *mut c_void) {
-    module::enter("changed settings", |module| {
+    thread::on_own("changed settings", |module| {
         module.slow_waits.forget_threshold()
     });
 }
 
 unsafe extern "C" fn role_changed(_: *mut RawCtx, _: Event, sub: u64, _: *mut c_void) {
-    module::enter("a change of roles", |module| {
+    thread::on_own("a change of roles", move |module| {
         let now = module::now();
         let master = sub == raw::REDISMODULE_EVENT_REPLROLECHANGED_NOW_MASTER;
         module.master.set(master);

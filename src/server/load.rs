@@ -18,6 +18,7 @@ use super::settings;
 use super::shield::{self, shield};
 use super::statistics;
 use super::text;
+use super::thread;
 use super::version;
 
 /// The module's table: what it adds to the server.
@@ -72,10 +73,11 @@ pub unsafe fn load(
 }
 
 /// Unloads the module. The server has made sure that nobody waits and no timer runs, but it would
-/// call us for a job that it has accepted when we are not there any more.
+/// call us for what else it has accepted when we are not there any more.
 pub fn unload() -> c_int {
     let remove = || {
-        if module::with(|module| module.jobs.get() > 0).unwrap_or(false) {
+        let is_busy = module::with(|module| module.jobs.get() > 0).unwrap_or(true);
+        if is_busy || thread::is_called_for() {
             return ERR;
         }
         module::remove();
@@ -104,6 +106,7 @@ enum Failure {
 
 fn set_up(table: &Table, ctx: Ctx<'_>, words: &[&[u8]]) -> Result<(), Failure> {
     shield::tell_the_log();
+    thread::is_this();
     let server = version::check(ctx)?;
     let said = settings::said(words).map_err(Failure::Words)?;
     // SAFETY: the context lives. This sets all options at once.

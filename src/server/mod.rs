@@ -21,16 +21,17 @@ mod key;
 mod keys;
 mod load;
 mod module;
-mod places;
 mod refusals;
 mod replicate;
 mod reply;
+mod routing;
 mod scan;
 mod settings;
 mod shield;
 mod slow;
 mod statistics;
 mod text;
+mod thread;
 mod timer;
 mod version;
 

@@ -17,6 +17,7 @@ use super::refusals::Refusals;
 use super::shield::shield;
 use super::slow::{Lapses, SlowWaits};
 use super::text::{Said, Text};
+use super::thread;
 use super::timer::Timer;
 use super::version::Server;
 
@@ -63,6 +64,8 @@ pub struct Module {
     cut_short: Cell<bool>,
     /// Is this server a master?
     pub master: Cell<bool>,
+    /// Is it a node of a cluster?
+    pub in_cluster: bool,
     /// The event that we are sending just now, and need not hear of: its key and its name, by their
     /// places in memory. Both, because others may act on the key that they hear of.
     announcing: Cell<(*const RawString, *const c_char)>,
@@ -77,15 +80,23 @@ pub struct Module {
 /// The module lives where its callbacks find it.
 struct Place(UnsafeCell<Option<Module>>);
 
-// SAFETY: the server calls a module on one thread at a time, its main one.
+// SAFETY: `with` keeps all threads out but the server's own.
 unsafe impl Sync for Place {}
 
 static PLACE: Place = Place(UnsafeCell::new(None));
 
-/// Does something with the module, if it is loaded.
+/// Does something with the module, if it is loaded, and if this is the server's own thread.
 pub fn with<T>(work: impl FnOnce(&Module) -> T) -> Option<T> {
+    if !thread::is_own() {
+        thread::complain();
+        return None;
+    }
     // SAFETY: written only by `install` and `remove`, which run while nothing else of ours does.
-    unsafe { &*PLACE.0.get() }.as_ref().map(work)
+    let module = unsafe { &*PLACE.0.get() }.as_ref()?;
+    if !thread::nothing_is_left() && module.locks.try_borrow_mut().is_ok() {
+        thread::take_left().for_each(|work| work(module));
+    }
+    Some(work(module))
 }
 
 /// Does what the server has called us for, with the module; no panic comes out of it.
@@ -123,6 +134,7 @@ pub fn install(ctx: Ctx<'_>, server: Server) {
         lapses: Lapses::default(),
         cut_short: Cell::new(false),
         master: Cell::new(flags.master()),
+        in_cluster: flags.cluster(),
         announcing: Cell::new((null(), null())),
         pxat: Text::new(b"PXAT"),
         marker: Text::new(SHARED_MARKER),

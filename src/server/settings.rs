@@ -13,6 +13,7 @@ use super::constants::{ERR, OK};
 use super::context::Ctx;
 use super::module::{self, Module};
 use super::shield::shield;
+use super::thread;
 
 /// A setting that is a whole number.
 struct Number {
@@ -139,8 +140,8 @@ pub fn said(words: &[&[u8]]) -> Result<Limits, String> {
     Ok(limits)
 }
 
-fn set(change: impl FnOnce(&mut Limits)) {
-    module::enter("a new setting", |module| {
+fn set(change: impl FnOnce(&mut Limits) + Send + 'static) {
+    thread::on_own("a new setting", move |module| {
         let now = module::now();
         if let Ok(mut locks) = module.locks.try_borrow_mut() {
             let mut limits = *locks.limits();
@@ -181,7 +182,7 @@ unsafe extern "C" fn set_number(
 ) -> c_int {
     match (NUMBERS.get(place.addr()), u64::try_from(value)) {
         (Some(number), Ok(value)) => {
-            set(|limits| *(number.of)(limits) = value);
+            set(move |limits| *(number.of)(limits) = value);
             OK
         }
         _ => ERR,
@@ -198,6 +199,6 @@ unsafe extern "C" fn set_drain(
     _: *mut c_void,
     _: *mut *mut RawString,
 ) -> c_int {
-    set(|limits| limits.drain = value != 0);
+    set(move |limits| limits.drain = value != 0);
     OK
 }

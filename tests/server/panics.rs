@@ -267,11 +267,7 @@ fn a_panic_when_a_connection_ends_leaves_its_holds_to_their_time() {
 fn a_panic_in_what_the_server_tells_or_asks_by_the_way_is_a_line_in_the_log() {
     let server = server();
     let mut client = server.client();
-    let rest: [(&str, Command); 9] = [
-        (
-            "a question for keys",
-            args!["COMMAND", "GETKEYS", "LOCK.GUARD", "k", "a", "GET", "k"],
-        ),
+    let rest: [(&str, Command); 8] = [
         ("INFO", args!["INFO", "lock"]),
         ("a flush", args!["FLUSHALL"]),
         ("a swap", args!["SWAPDB", 0, 1]),

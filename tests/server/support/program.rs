@@ -1,6 +1,7 @@
 //! Which server and which module the tests are about.
 
-use super::process::spawn;
+use super::process::{output, spawn};
+use super::version::Version;
 use std::env::{self, consts};
 use std::path::{self, Path, PathBuf};
 use std::process::Command;
@@ -20,6 +21,16 @@ pub fn server() -> PathBuf {
     }
 }
 
+/// What the server says of itself before it is started.
+pub fn version() -> Version {
+    static VERSION: LazyLock<Version> = LazyLock::new(|| {
+        let said = output(Command::new(server()).arg("--version")).unwrap();
+        let said = String::from_utf8_lossy(&said.stdout).into_owned();
+        Version::of_words(&said)
+    });
+    *VERSION
+}
+
 /// `REDIS_LOCK_MODULE`, else what `cargo build --release` makes.
 pub fn module() -> PathBuf {
     let module = env::var_os("REDIS_LOCK_MODULE").map_or_else(built_module, PathBuf::from);
@@ -34,27 +45,30 @@ pub fn module() -> PathBuf {
 
 /// The module that panics when it is told to, built anew if need be.
 pub fn provoking_module() -> PathBuf {
-    static BUILT: LazyLock<()> = LazyLock::new(|| {
-        // The one that runs the tests, or the one on PATH: where the name stands for one of several
-        // toolchains, only that says which of them the compiler is to be.
-        let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-        let mut build = Command::new(cargo);
-        build
-            .args([
-                "build",
-                "--quiet",
-                "--profile",
-                "testing",
-                "--features",
-                "provoke",
-            ])
-            .args(["--target-dir", "target"])
-            .current_dir(env!("CARGO_MANIFEST_DIR"));
-        let built = spawn(&mut build).and_then(|mut build| build.wait());
-        assert!(built.unwrap().success(), "cargo build --profile testing");
-    });
+    static BUILT: LazyLock<()> = LazyLock::new(|| build(&["--features", "provoke"]));
     LazyLock::force(&BUILT);
     module_of("testing")
+}
+
+/// Another module, to stand beside ours, built anew if need be.
+pub fn neighbour() -> PathBuf {
+    static BUILT: LazyLock<()> = LazyLock::new(|| build(&["--example", "neighbour"]));
+    LazyLock::force(&BUILT);
+    in_target("testing/examples", "neighbour")
+}
+
+fn build(what: &[&str]) {
+    // The one that runs the tests, or the one on PATH: where the name stands for one of several
+    // toolchains, only that says which of them the compiler is to be.
+    let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let mut build = Command::new(cargo);
+    build
+        .args(["build", "--quiet", "--profile", "testing"])
+        .args(what)
+        .args(["--target-dir", "target"])
+        .current_dir(env!("CARGO_MANIFEST_DIR"));
+    let built = spawn(&mut build).and_then(|mut build| build.wait());
+    assert!(built.unwrap().success(), "cargo build {what:?}");
 }
 
 fn built_module() -> PathBuf {
@@ -62,10 +76,14 @@ fn built_module() -> PathBuf {
 }
 
 fn module_of(profile: &str) -> PathBuf {
-    let file = format!("{}redis_lock{}", consts::DLL_PREFIX, consts::DLL_SUFFIX);
+    in_target(profile, "redis_lock")
+}
+
+fn in_target(folder: &str, library: &str) -> PathBuf {
+    let file = format!("{}{library}{}", consts::DLL_PREFIX, consts::DLL_SUFFIX);
     Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("target")
-        .join(profile)
+        .join(folder)
         .join(file)
 }
 

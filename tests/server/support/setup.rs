@@ -2,6 +2,7 @@
 
 use super::server::Server;
 use super::{port, program};
+use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -49,6 +50,11 @@ impl Setup {
         self
     }
 
+    /// With another module beside ours (see tests/neighbour).
+    pub fn with_neighbour(self) -> Setup {
+        self.config(&format!("loadmodule {:?}", program::neighbour()))
+    }
+
     /// What follows the module's path in the line `loadmodule`.
     pub fn module_args(mut self, args: &str) -> Setup {
         self.module = Some(args.to_owned());
@@ -70,6 +76,14 @@ impl Setup {
     pub fn cluster(self) -> Setup {
         self.config("cluster-enabled yes")
             .config("cluster-node-timeout 2000")
+    }
+
+    /// So many threads for reading and writing, the server's own among them, also when there is little
+    /// to read.
+    pub fn io_threads(self, threads: usize) -> Setup {
+        io_threads(threads)
+            .into_iter()
+            .fold(self, |setup, line| setup.config(&line))
     }
 
     pub fn port(mut self, port: u16) -> Setup {
@@ -126,6 +140,10 @@ impl Setup {
             // Else a master waits 5 s for more replicas before it serves the first.
             "repl-diskless-sync-delay 0".to_owned(),
         ];
+        if let Some(threads) = env::var_os("LOCK_IO_THREADS") {
+            let threads = threads.into_string().unwrap().parse().unwrap();
+            lines.extend(io_threads(threads));
+        }
         if let Some(args) = &self.module {
             let file = self.module_file.clone().unwrap_or_else(program::module);
             lines.push(format!("loadmodule {file:?} {args}"));
@@ -135,6 +153,21 @@ impl Setup {
         lines.extend(self.lines.iter().filter(ours).cloned());
         fs::write(file, lines.join("\n") + "\n").unwrap();
     }
+}
+
+/// The settings of a server that reads and writes on so many threads.
+fn io_threads(threads: usize) -> Vec<String> {
+    let mut lines = vec![format!("io-threads {threads}")];
+    let version = program::version();
+    if version.is_valkey() {
+        if version.is_at_least((0, 0), (8, 0)) {
+            // Not only when many connections have something to say.
+            lines.push("events-per-io-thread 0".to_owned());
+        }
+    } else if !version.is_at_least((8, 0), (0, 0)) {
+        lines.push("io-threads-do-reads yes".to_owned());
+    }
+    lines
 }
 
 /// The port that a server shall try next.
