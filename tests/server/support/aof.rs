@@ -1,7 +1,10 @@
 //! The append-only file: what the server would do again after a crash.
 
+use super::client::Client;
+use super::program;
 use super::server::Server;
 use super::value::Value;
+use super::wait::in_time;
 use std::fs;
 
 impl Server {
@@ -26,8 +29,26 @@ impl Server {
         commands
     }
 
+    /// Returns when all that was answered is in the file. With io-threads Redis 8 may answer before it
+    /// writes, whatever `appendfsync` says; all others write first.
+    pub(super) fn see_it_written(&self) {
+        if !program::is_redis_8_with_io_threads() {
+            return;
+        }
+        in_time(|| {
+            let mut client = Client::try_connect(self.address()).ok()?;
+            let info = client.try_run(&["INFO", "persistence"]).ok()?;
+            let left = (info.text().lines())
+                .find_map(|line| Some(line.strip_prefix("aof_buffer_length:")?.to_owned()));
+            left.is_none_or(|left| left == "0").then_some(())
+        });
+    }
+
     /// Redis 7.0 and Valkey keep a folder of files, and a manifest that says which of them count.
     fn aof_bytes(&self) -> Vec<u8> {
+        if self.is_alive() {
+            self.see_it_written();
+        }
         let folder = self.file("appendonlydir");
         let manifest = fs::read_to_string(folder.join("appendonly.aof.manifest"))
             .expect("a manifest: was the server started with append_only()?");

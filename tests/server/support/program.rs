@@ -31,6 +31,20 @@ pub fn version() -> Version {
     *VERSION
 }
 
+/// On how many threads every server shall read and write, if `LOCK_IO_THREADS` says so.
+pub fn io_threads() -> Option<usize> {
+    let threads = env::var("LOCK_IO_THREADS").ok()?;
+    Some(threads.parse().expect("LOCK_IO_THREADS is a number"))
+}
+
+/// It has traits of its own: it may send a reply before the append-only file is written, whatever the
+/// command and whatever `appendfsync` says; it stops when a module's thread closes a connection; and when
+/// a module is unloaded that clients go on to use.
+pub fn is_redis_8_with_io_threads() -> bool {
+    let redis_8 = version().is_at_least((8, 0), (u32::MAX, 0));
+    redis_8 && io_threads().is_some_and(|threads| threads > 1)
+}
+
 /// `REDIS_LOCK_MODULE`, else what `cargo build --release` makes.
 pub fn module() -> PathBuf {
     let module = env::var_os("REDIS_LOCK_MODULE").map_or_else(built_module, PathBuf::from);

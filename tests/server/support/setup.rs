@@ -2,7 +2,6 @@
 
 use super::server::Server;
 use super::{port, program};
-use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -140,8 +139,7 @@ impl Setup {
             // Else a master waits 5 s for more replicas before it serves the first.
             "repl-diskless-sync-delay 0".to_owned(),
         ];
-        if let Some(threads) = env::var_os("LOCK_IO_THREADS") {
-            let threads = threads.into_string().unwrap().parse().unwrap();
+        if let Some(threads) = program::io_threads() {
             lines.extend(io_threads(threads));
         }
         if let Some(args) = &self.module {
