@@ -59,8 +59,10 @@ pub enum Refusal {
     NotALock(NotALock),
     /// It would wait for itself.
     Deadlock(Circle),
-    /// As many wait as may.
+    /// There is no room for it in the queues.
     QueueFull,
+    /// Its owner would stand in too many queues at once.
+    TooManyQueues,
 }
 
 impl From<NotALock> for Refusal {

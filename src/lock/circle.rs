@@ -113,10 +113,7 @@ impl Locks {
         let owner = &self.waiters.get(&ticket)?.owner;
         // Somebody would have to wait for it: for what it holds, or because another request of its
         // comes first. Nobody comes after the last in line.
-        let waits_elsewhere = self
-            .waits
-            .get(owner)
-            .is_some_and(|tickets| tickets.len() > 1);
+        let waits_elsewhere = self.requests_of(owner) > 1;
         if !waits_elsewhere && !self.waited_for.contains_key(owner) {
             return None;
         }
@@ -221,9 +218,8 @@ impl Locks {
         owner: &[u8],
         now: Now,
     ) -> impl Iterator<Item = (Ticket, &Waiter)> {
-        let tickets = self.waits.get(owner).into_iter().flatten();
-        tickets
-            .filter_map(|&ticket| Some((ticket, self.waiters.get(&ticket)?)))
+        self.tickets_of(owner)
+            .filter_map(|ticket| Some((ticket, self.waiters.get(&ticket)?)))
             .filter(move |(_, waiter)| !waiter.is_up(now))
     }
 

@@ -172,8 +172,7 @@ impl<'a> Future<'a> {
             self.held.entry(owner).or_default().push(name);
         }
         // Its other waiters may want no more than what it has now.
-        self.to_try
-            .extend(self.locks.waits.get(owner).into_iter().flatten());
+        self.to_try.extend(self.locks.tickets_of(owner));
         let waits = self.waits.entry(owner).or_default();
         *waits = waits.saturating_sub(1);
         if *waits == 0 {
@@ -207,7 +206,7 @@ impl<'a> Future<'a> {
             let Some(play) = self.lines.get_mut(name) else {
                 continue;
             };
-            for &ticket in self.locks.waits.get(owner).into_iter().flatten() {
+            for ticket in self.locks.tickets_of(owner) {
                 let wants_it_alone =
                     (self.left.get(&ticket)).is_some_and(|waiter| waiter.mode == Mode::Exclusive);
                 if wants_it_alone && play.line.remove(&(Rank::InTurn, ticket)) {

@@ -43,6 +43,13 @@ pub fn is_sound(server: &Server) -> Verdict {
         .filter_map(|&ticket| Some((locks.waiters[&ticket].until?, ticket)))
         .collect();
     same("in line and waiting", &in_line, &waiting)?;
+    let names = waiting
+        .iter()
+        .map(|ticket| locks.waiters[ticket].names.len());
+    let places: usize = names.sum();
+    ensure(places == locks.places(), || {
+        format!("{places} places in queues, counted as {}", locks.places())
+    })?;
     same(
         "waiters and blocked clients",
         &all,
@@ -96,6 +103,7 @@ pub fn is_empty(server: &mut Server) -> Verdict {
         ("sessions", locks.remembered().sessions == 0),
         ("timer", locks.next_due().is_none()),
         ("something", locks.is_idle()),
+        ("places in queues", locks.places() == 0),
         ("clients that wait", server.waiting().is_empty()),
     ];
     for (what, empty) in empty {
