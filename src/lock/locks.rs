@@ -15,6 +15,7 @@ use super::line::Line;
 use super::name::{Db, Name, NameRef};
 use super::places::OwnerWaits;
 use super::slot::Slot;
+use super::steps::MOST_STEPS;
 use super::tick::{Kept, Return};
 use super::time::{Ms, Now};
 use super::waiter::{State, Ticket, Waiter};
@@ -80,6 +81,8 @@ pub struct Locks {
     pub(super) put_off: Option<Ms>,
     /// What an operator has set.
     pub(super) limits: Limits,
+    /// How many steps a search for deadlocks may take.
+    pub(super) most_steps: usize,
     /// What has been done.
     pub(super) counts: Counts,
     /// How long those have waited who were granted something since somebody asked, in milliseconds.
@@ -119,6 +122,7 @@ impl Locks {
             returns: BTreeSet::new(),
             put_off: None,
             limits: Limits::DEFAULT,
+            most_steps: MOST_STEPS,
             counts: Counts::new(),
             waited: Vec::new(),
             lapsed: Vec::new(),

@@ -34,12 +34,14 @@ mod session;
 mod settle;
 pub mod slot;
 mod standing;
+mod steps;
 mod stock;
 mod tick;
 mod ties;
 mod time;
 mod waiter;
 mod waiting;
+mod walk;
 
 #[cfg(test)]
 mod tests;

@@ -77,10 +77,17 @@ impl Locks {
         }
         // Of those who share the lock only the newcomer waits in a line that is new.
         self.joined.clear();
-        if let Some(circle) = self.circle_of(ticket, turn.now) {
-            self.give_up(ticket);
-            count(&mut self.counts.deadlocks, 1);
-            return Err(Refusal::Deadlock(circle));
+        match self.circle_of(ticket, turn.now) {
+            Ok(None) => {}
+            Ok(Some(circle)) => {
+                self.give_up(ticket);
+                count(&mut self.counts.deadlocks, 1);
+                return Err(Refusal::Deadlock(circle));
+            }
+            Err(too_long) => {
+                self.give_up(ticket);
+                return Err(too_long.into());
+            }
         }
         let waiting = u64::try_from(self.waiting).unwrap_or_default();
         self.counts.waiters_peak = self.counts.waiters_peak.max(waiting);

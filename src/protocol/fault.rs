@@ -60,6 +60,11 @@ pub enum Fault {
     /// Its owner waits for as many locks as one may.
     #[error("QUEUEFULL this owner would stand in more than {MOST_QUEUES} queues at once")]
     TooManyQueues,
+    /// The search for a deadlock would hold up everybody else.
+    #[error(
+        "TOOCOMPLEX too many requests wait for each other to tell whether this one would be a deadlock"
+    )]
+    TooComplex,
     /// The owner would wait for itself; in words.
     #[error("DEADLOCK {0}")]
     Deadlock(String),

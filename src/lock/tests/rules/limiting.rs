@@ -247,7 +247,7 @@ fn one_owner_stands_in_so_many_queues_and_no_more() {
     assert_eq!(server.line(last).len(), 4);
     // A try takes no place, and others have places of their own.
     assert_eq!(server.asks(&[last], alone("ben")), Ok(Acquired::Busy));
-    server.queues(&keys, alone("cid"));
+    server.queues(&[last], alone("cid"));
     first.into_iter().for_each(|first| server.unblock(first));
     server.queues(&keys, alone("ben"));
     assert_eq!(server.asks(&[last], waiting("ben")), refused);
