@@ -112,6 +112,8 @@ pub fn ask<'w>(call: &mut Call<'w, '_, '_>, names: &[NameRef<'w>]) -> Result<Out
         }
         Err(Refusal::NotALock(fault)) => return Err(fault.into()),
         Err(Refusal::QueueFull) => return Err(Fault::QueueFull),
+        Err(Refusal::TooComplex) => return Err(Fault::TooComplex),
+        Err(Refusal::TooManyQueues) => return Err(Fault::TooManyQueues),
         Err(Refusal::Deadlock(circle)) => {
             return Err(Fault::Deadlock(circle::in_words(&circle, &|name| {
                 call.caller.may_read(name)

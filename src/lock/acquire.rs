@@ -10,6 +10,7 @@ use super::locks::{Locks, NotALock};
 use super::mode::{Hold, Mode};
 use super::name::NameRef;
 use super::standing::Turn;
+use super::steps::TooLong;
 use super::time::Ms;
 use super::waiter::Ticket;
 
@@ -59,13 +60,23 @@ pub enum Refusal {
     NotALock(NotALock),
     /// It would wait for itself.
     Deadlock(Circle),
-    /// As many wait as may.
+    /// Nobody can tell whether it would: too many wait for each other.
+    TooComplex,
+    /// There is no room for it in the queues.
     QueueFull,
+    /// Its owner would stand in too many queues at once.
+    TooManyQueues,
 }
 
 impl From<NotALock> for Refusal {
     fn from(fault: NotALock) -> Self {
         Self::NotALock(fault)
+    }
+}
+
+impl From<TooLong> for Refusal {
+    fn from(_: TooLong) -> Self {
+        Self::TooComplex
     }
 }
 

@@ -2,25 +2,28 @@
 //! then do so for ever.
 
 use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
-use std::rc::Rc;
 
+use super::by_ticket::ByTicket;
 use super::holders::Holders;
+use super::keyed::Keyed;
 use super::locks::Locks;
 use super::mode::{Hold, Mode};
 use super::name::Name;
+use super::steps::{Steps, TooLong};
 use super::time::Now;
 use super::waiter::{Ticket, Waiter};
 
 /// Some locks, on their way into the future.
 pub struct Future<'a> {
     locks: &'a Locks,
-    lines: HashMap<&'a Name, Play<'a>>,
+    /// By their names' ids.
+    lines: ByTicket<Play<'a>>,
     /// How much each owner waits for.
-    waits: HashMap<&'a [u8], usize>,
+    waits: HashMap<&'a [u8], usize, Keyed>,
     /// What each owner holds.
-    held: HashMap<&'a [u8], Vec<&'a Name>>,
+    held: HashMap<&'a [u8], Vec<&'a Name>, Keyed>,
     /// Those who wait for these locks.
-    left: HashMap<Ticket, &'a Waiter>,
+    left: ByTicket<&'a Waiter>,
     /// Those of them who may have come by what they wait for.
     to_try: VecDeque<Ticket>,
     /// Who has come to share which lock, and may want it alone.
@@ -45,29 +48,36 @@ enum Rank {
 
 impl<'a> Future<'a> {
     /// Of these locks, as they are now.
-    pub fn of(locks: &'a Locks, names: &'a BTreeSet<Name>, now: Now) -> Self {
+    pub fn of(
+        locks: &'a Locks,
+        names: impl Iterator<Item = &'a Name>,
+        now: Now,
+        steps: &mut Steps,
+    ) -> Result<Self, TooLong> {
+        let keyed = Keyed::new(locks.secret);
         let mut future = Self {
             locks,
-            lines: HashMap::new(),
-            waits: HashMap::new(),
-            held: HashMap::new(),
-            left: HashMap::new(),
+            lines: ByTicket::default(),
+            waits: HashMap::with_hasher(keyed),
+            held: HashMap::with_hasher(keyed),
+            left: ByTicket::default(),
             to_try: VecDeque::new(),
             joined: Vec::new(),
             through: Vec::new(),
         };
         for name in names {
-            future.add(name, now);
+            future.add(name, now, steps)?;
         }
-        future
+        Ok(future)
     }
 
-    fn add(&mut self, name: &'a Name, now: Now) {
+    fn add(&mut self, name: &'a Name, now: Now, steps: &mut Steps) -> Result<(), TooLong> {
         let Some(line) = self.locks.line_of(name.borrow()) else {
-            return;
+            return Ok(());
         };
         let mut play = Play::default();
         for ticket in line.iter() {
+            steps.write(5)?;
             let waiter = self.locks.waiters.get(&ticket);
             if let Some(waiter) = waiter.filter(|waiter| !waiter.is_up(now)) {
                 let rank = if line.is_upgrade(ticket) {
@@ -77,12 +87,13 @@ impl<'a> Future<'a> {
                 };
                 play.line.insert((rank, ticket));
                 self.left.insert(ticket, waiter);
-                self.count_waits(&waiter.owner, now);
+                self.count_waits(&waiter.owner, now, steps)?;
             }
         }
         for holder in line.holders.iter(now) {
+            steps.write(2)?;
             // Who waits for nothing lets go at once.
-            if self.count_waits(holder, now) == 0 {
+            if self.count_waits(holder, now, steps)? == 0 {
                 continue;
             }
             match line.holders {
@@ -91,65 +102,104 @@ impl<'a> Future<'a> {
             }
             self.held.entry(holder).or_default().push(name);
         }
-        self.lines.insert(name, play);
+        self.lines.insert(name.id(), play);
+        Ok(())
     }
 
-    fn count_waits(&mut self, owner: &'a [u8], now: Now) -> usize {
-        let locks = self.locks;
-        let waits = self.waits.entry(owner);
-        *waits.or_insert_with(|| locks.waiting_of(owner, now).count())
+    fn count_waits(
+        &mut self,
+        owner: &'a [u8],
+        now: Now,
+        steps: &mut Steps,
+    ) -> Result<usize, TooLong> {
+        if let Some(&waits) = self.waits.get(owner) {
+            return Ok(waits);
+        }
+        steps.look(self.locks.requests_of(owner))?;
+        let waits = self.locks.waiting_of(owner, now).count();
+        self.waits.insert(owner, waits);
+        Ok(waits)
     }
 
     /// The owners that never come to hold what they wait for.
-    pub fn those_who_wait_for_ever(mut self) -> HashSet<Rc<[u8]>> {
+    pub fn those_who_wait_for_ever(
+        mut self,
+        steps: &mut Steps,
+    ) -> Result<HashSet<&'a [u8]>, TooLong> {
+        steps.look(self.left.len())?;
         let mut all: Vec<Ticket> = self.left.keys().copied().collect();
         all.sort_unstable();
         self.to_try.extend(all);
         // As it is done when a lock is settled: all at the head come in before anybody is seen to
         // stand before everybody else. Nobody lets go of anything in the midst of that.
-        while self.try_next() || self.promote_those_who_joined() || self.let_go_if_through() {}
+        while self.try_next(steps)?
+            || self.promote_those_who_joined(steps)?
+            || self.let_go_if_through(steps)?
+        {}
         let left = self.left.values();
-        left.map(|waiter| Rc::clone(&waiter.owner)).collect()
+        Ok(left.map(|waiter| &*waiter.owner).collect())
     }
 
     /// Grants the next of those who are to be tried what it waits for, if it may have it.
-    fn try_next(&mut self) -> bool {
+    fn try_next(&mut self, steps: &mut Steps) -> Result<bool, TooLong> {
         let Some(ticket) = self.to_try.pop_front() else {
-            return false;
+            return Ok(false);
         };
+        steps.look(1)?;
         if let Some(&waiter) = self.left.get(&ticket) {
-            let mut names = waiter.names.iter();
-            if names.all(|name| self.fits(name, ticket, waiter)) {
-                self.grant(ticket, waiter);
+            for name in &*waiter.names {
+                steps.look(2)?;
+                if !self.fits(name, ticket, waiter, steps)? {
+                    return Ok(true);
+                }
             }
+            self.grant(ticket, waiter, steps)?;
         }
-        true
+        Ok(true)
     }
 
     /// As the locks themselves decide it.
-    fn fits(&self, name: &Name, ticket: Ticket, waiter: &Waiter) -> bool {
+    fn fits(
+        &self,
+        name: &'a Name,
+        ticket: Ticket,
+        waiter: &'a Waiter,
+        steps: &mut Steps,
+    ) -> Result<bool, TooLong> {
         // A lock that nobody stuck was found to wait for; this one stands behind all who matter.
-        let Some(play) = self.lines.get(name) else {
-            return false;
+        let Some(play) = self.lines.get(&name.id()) else {
+            return Ok(false);
         };
         let owner = &*waiter.owner;
         if let Some(alone) = play.alone {
-            return alone == owner;
+            return Ok(alone == owner);
         }
         let in_turn = (play.line.first()).is_some_and(|&(_, first)| first == ticket);
         if play.shares.contains(owner) {
             // Whoever has just come to share it lets the others at the head in first.
+            if waiter.mode != Mode::Exclusive {
+                return Ok(true);
+            }
+            steps.look(self.joined.len())?;
             let has_come = in_turn || !self.joined.contains(&(name, owner));
-            return waiter.mode != Mode::Exclusive || (play.shares.len() == 1 && has_come);
+            return Ok(play.shares.len() == 1 && has_come);
         }
-        in_turn && waiter.mode.room_beside(play.shares.len())
+        Ok(in_turn && waiter.mode.room_beside(play.shares.len()))
     }
 
-    fn grant(&mut self, ticket: Ticket, waiter: &'a Waiter) {
+    fn grant(
+        &mut self,
+        ticket: Ticket,
+        waiter: &'a Waiter,
+        steps: &mut Steps,
+    ) -> Result<(), TooLong> {
         let owner = &*waiter.owner;
+        let requests = self.locks.requests_of(owner);
+        steps.write(waiter.names.len())?;
+        steps.look(requests)?;
         self.left.remove(&ticket);
         for name in &*waiter.names {
-            let Some(play) = self.lines.get_mut(name) else {
+            let Some(play) = self.lines.get_mut(&name.id()) else {
                 continue;
             };
             for rank in [Rank::BeforeEverybody, Rank::InTurn] {
@@ -172,42 +222,47 @@ impl<'a> Future<'a> {
             self.held.entry(owner).or_default().push(name);
         }
         // Its other waiters may want no more than what it has now.
-        self.to_try
-            .extend(self.locks.waits.get(owner).into_iter().flatten());
+        self.to_try.extend(self.locks.tickets_of(owner));
         let waits = self.waits.entry(owner).or_default();
         *waits = waits.saturating_sub(1);
         if *waits == 0 {
             self.through.push(owner);
         }
+        Ok(())
     }
 
     /// Those who wait for nothing any more let go, sooner or later.
-    fn let_go_if_through(&mut self) -> bool {
+    fn let_go_if_through(&mut self, steps: &mut Steps) -> Result<bool, TooLong> {
         let through = std::mem::take(&mut self.through);
         let any = !through.is_empty();
-        through.into_iter().for_each(|owner| self.let_go(owner));
-        any
+        for owner in through {
+            self.let_go(owner, steps)?;
+        }
+        Ok(any)
     }
 
     /// Of all that this owner holds.
-    fn let_go(&mut self, owner: &'a [u8]) {
+    fn let_go(&mut self, owner: &'a [u8], steps: &mut Steps) -> Result<(), TooLong> {
         for name in self.held.remove(owner).unwrap_or_default() {
-            if let Some(play) = self.lines.get_mut(name) {
+            steps.write(1)?;
+            if let Some(play) = self.lines.get_mut(&name.id()) {
                 play.alone = play.alone.filter(|&holder| holder != owner);
                 play.shares.remove(owner);
                 self.to_try.extend(play.first());
             }
         }
+        Ok(())
     }
 
     /// Those who have come to share a lock and want it alone stand before everybody else.
-    fn promote_those_who_joined(&mut self) -> bool {
+    fn promote_those_who_joined(&mut self, steps: &mut Steps) -> Result<bool, TooLong> {
         let mut promoted = false;
         for (name, owner) in std::mem::take(&mut self.joined) {
-            let Some(play) = self.lines.get_mut(name) else {
+            let Some(play) = self.lines.get_mut(&name.id()) else {
                 continue;
             };
-            for &ticket in self.locks.waits.get(owner).into_iter().flatten() {
+            for ticket in self.locks.tickets_of(owner) {
+                steps.look(1)?;
                 let wants_it_alone =
                     (self.left.get(&ticket)).is_some_and(|waiter| waiter.mode == Mode::Exclusive);
                 if wants_it_alone && play.line.remove(&(Rank::InTurn, ticket)) {
@@ -217,7 +272,7 @@ impl<'a> Future<'a> {
                 }
             }
         }
-        promoted
+        Ok(promoted)
     }
 }
 

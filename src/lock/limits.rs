@@ -2,6 +2,9 @@
 
 use super::time::Ms;
 
+/// In how many queues one owner may stand at once, by all its requests.
+pub const MOST_QUEUES: u64 = 4096;
+
 /// Settings. They are asked when a request arrives: a change touches no waiter and no hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
@@ -9,7 +12,8 @@ pub struct Limits {
     pub max_ttl: Ms,
     /// How many may wait for one lock; 0 for any number.
     pub max_waiters: u64,
-    /// How many may wait in all; 0 for any number.
+    /// How many places there may be in all queues together, of which a request for several locks takes
+    /// one in each; 0 for any number.
     pub max_waiters_total: u64,
     /// How far two servers' clocks may differ.
     pub max_clock_skew: Ms,
@@ -26,7 +30,7 @@ impl Limits {
     pub const DEFAULT: Self = Self {
         max_ttl: 0,
         max_waiters: 10_000,
-        max_waiters_total: 20_000,
+        max_waiters_total: 100_000,
         max_clock_skew: 5_000,
         orphan_ttl: 0,
         quarantine: 0,

@@ -72,6 +72,11 @@ impl Line {
         self.upgrades.contains(&ticket)
     }
 
+    /// Does it stand here?
+    pub fn contains(&self, ticket: Ticket) -> bool {
+        self.order.contains(&ticket) || self.upgrades.contains(&ticket)
+    }
+
     /// Those who stand before everybody else.
     pub fn upgrades(&self) -> impl Iterator<Item = Ticket> {
         self.upgrades.iter().copied()

@@ -13,7 +13,9 @@ use super::ledger::{Ledger, Secret};
 use super::limits::Limits;
 use super::line::Line;
 use super::name::{Db, Name, NameRef};
+use super::places::OwnerWaits;
 use super::slot::Slot;
+use super::steps::MOST_STEPS;
 use super::tick::{Kept, Return};
 use super::time::{Ms, Now};
 use super::waiter::{State, Ticket, Waiter};
@@ -51,8 +53,10 @@ pub struct Locks {
     pub(super) waiters: ByTicket<Waiter>,
     /// How many wait.
     pub(super) waiting: usize,
-    /// The tickets of those who wait, by owner.
-    pub(super) waits: HashMap<Rc<[u8]>, BTreeSet<Ticket>, Keyed>,
+    /// In how many queues they stand.
+    pub(super) places: usize,
+    /// What each owner waits for.
+    pub(super) waits: HashMap<Rc<[u8]>, OwnerWaits, Keyed>,
     /// How many locks that somebody waits for each owner holds.
     pub(super) waited_for: HashMap<Rc<[u8]>, usize, Keyed>,
     pub(super) last_ticket: Ticket,
@@ -77,6 +81,8 @@ pub struct Locks {
     pub(super) put_off: Option<Ms>,
     /// What an operator has set.
     pub(super) limits: Limits,
+    /// How many steps a search for deadlocks may take.
+    pub(super) most_steps: usize,
     /// What has been done.
     pub(super) counts: Counts,
     /// How long those have waited who were granted something since somebody asked, in milliseconds.
@@ -101,6 +107,7 @@ impl Locks {
             databases: Databases::new(secret),
             waiters: ByTicket::default(),
             waiting: 0,
+            places: 0,
             waits: HashMap::with_hasher(keyed),
             waited_for: HashMap::with_hasher(keyed),
             last_ticket: 0,
@@ -115,6 +122,7 @@ impl Locks {
             returns: BTreeSet::new(),
             put_off: None,
             limits: Limits::DEFAULT,
+            most_steps: MOST_STEPS,
             counts: Counts::new(),
             waited: Vec::new(),
             lapsed: Vec::new(),
@@ -300,7 +308,8 @@ impl Locks {
 
     /// Whoever still waits is told that nothing comes of it here.
     pub(super) fn send_away_all(&mut self) {
-        let mut waiting: Vec<Ticket> = self.waits.values().flatten().copied().collect();
+        let owners = self.waits.keys();
+        let mut waiting: Vec<Ticket> = owners.flat_map(|owner| self.tickets_of(owner)).collect();
         waiting.sort_unstable();
         for ticket in waiting {
             self.decide(ticket, State::SentAway);

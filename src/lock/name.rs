@@ -24,6 +24,12 @@ pub struct Name {
 }
 
 impl Name {
+    /// A number that tells it from the names of all other locks that somebody waits for, as long as
+    /// nobody comes or goes: all waiters of a lock share one key.
+    pub fn id(&self) -> u64 {
+        u64::try_from(self.key.as_ptr().addr()).unwrap_or_default()
+    }
+
     /// The same name, borrowed.
     pub fn borrow(&self) -> NameRef<'_> {
         NameRef {

@@ -199,10 +199,7 @@ impl Locks {
     /// Serves one of this owner's waiters, who holds the lock. Where the server refuses one of them for
     /// another lock, the others are not held up by that.
     fn serve_any_of(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>, owner: &[u8]) -> Seen {
-        let Some(tickets) = self.waits.get(owner) else {
-            return Seen::Waits;
-        };
-        let tickets: Vec<Ticket> = tickets.iter().copied().collect();
+        let tickets: Vec<Ticket> = self.tickets_of(owner).collect();
         let mut any = Seen::Waits;
         for ticket in tickets {
             let waiter = self.waiters.get(&ticket);

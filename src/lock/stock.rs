@@ -67,10 +67,11 @@ impl Locks {
         let Some(line) = self.line_of(name) else {
             return;
         };
-        let joined = self.waiting_among(&line.holders, turn.now);
-        for owner in joined {
-            self.joined.push_back((name.keep(), owner));
-        }
+        let joined = self.waiting_among(&line.holders, turn.now).into_iter();
+        let joined: Vec<_> = joined
+            .map(|owner| (name.keep(), Rc::clone(owner)))
+            .collect();
+        self.joined.extend(joined);
     }
 
     /// This owner shares the lock now, or until another time; its other waiters should know.

@@ -42,9 +42,7 @@ impl Locks {
             Patience::Until(until) => Some(until),
             Patience::Forever => None,
         };
-        if !self.has_room(fits) {
-            return Err(Refusal::QueueFull);
-        }
+        self.find_room(fits, request.owner)?;
         self.last_ticket = self.last_ticket.saturating_add(1);
         let ticket = self.last_ticket;
         let names: Vec<Name> = (fits.iter())
@@ -79,10 +77,17 @@ impl Locks {
         }
         // Of those who share the lock only the newcomer waits in a line that is new.
         self.joined.clear();
-        if let Some(circle) = self.circle_of(ticket, turn.now) {
-            self.give_up(ticket);
-            count(&mut self.counts.deadlocks, 1);
-            return Err(Refusal::Deadlock(circle));
+        match self.circle_of(ticket, turn.now) {
+            Ok(None) => {}
+            Ok(Some(circle)) => {
+                self.give_up(ticket);
+                count(&mut self.counts.deadlocks, 1);
+                return Err(Refusal::Deadlock(circle));
+            }
+            Err(too_long) => {
+                self.give_up(ticket);
+                return Err(too_long.into());
+            }
         }
         let waiting = u64::try_from(self.waiting).unwrap_or_default();
         self.counts.waiters_peak = self.counts.waiters_peak.max(waiting);
@@ -92,19 +97,6 @@ impl Locks {
     fn busy(&mut self) -> Acquired {
         count(&mut self.counts.busy, 1);
         Acquired::Busy
-    }
-
-    /// May one more wait, for each of these?
-    fn has_room(&mut self, fits: &[(NameRef<'_>, Fit)]) -> bool {
-        let is_below = |waiting: usize, most: u64| {
-            most == 0 || u64::try_from(waiting).is_ok_and(|waiting| waiting < most)
-        };
-        let limits = self.limits;
-        is_below(self.waiting, limits.max_waiters_total)
-            && fits.iter().all(|&(name, _)| {
-                let waiting = self.line(name).map_or(0, |line| line.len());
-                is_below(waiting, limits.max_waiters)
-            })
     }
 
     /// Takes a waiter out of its lines with this outcome, and has its client answered. Says in which
@@ -249,59 +241,6 @@ impl Locks {
         Name { db: name.db, key }
     }
 
-    /// One more ticket of this owner. Whoever waits for several things is tangled: the search for
-    /// deadlocks passes over all others.
-    fn add_wait(&mut self, ticket: Ticket, names: &[Name], owner: Rc<[u8]>) {
-        let tickets = self.waits.entry(owner).or_default();
-        tickets.insert(ticket);
-        self.waiting = self.waiting.saturating_add(1);
-        let tangled = tickets.len() > 1 || names.len() > 1;
-        let first = (tickets.len() == 2)
-            .then(|| tickets.first().copied())
-            .flatten();
-        if tangled {
-            self.set_tangled(names, ticket, true);
-        }
-        if let Some((first, names)) = first.and_then(|first| Some((first, self.names_of(first)?))) {
-            self.set_tangled(&names, first, true);
-        }
-    }
-
-    fn remove_wait(&mut self, ticket: Ticket, owner: &Rc<[u8]>) {
-        let Some(tickets) = self.waits.get_mut(owner) else {
-            return;
-        };
-        tickets.remove(&ticket);
-        self.waiting = self.waiting.saturating_sub(1);
-        let last = (tickets.len() == 1)
-            .then(|| tickets.first().copied())
-            .flatten();
-        if tickets.is_empty() {
-            self.waits.remove(owner);
-            give_back_room(&mut self.waits);
-        }
-        if let Some((last, names)) = last.and_then(|last| Some((last, self.names_of(last)?))) {
-            self.set_tangled(&names, last, names.len() > 1);
-        }
-    }
-
-    fn names_of(&self, ticket: Ticket) -> Option<Rc<[Name]>> {
-        (self.waiters.get(&ticket)).map(|waiter| Rc::clone(&waiter.names))
-    }
-
-    fn set_tangled(&mut self, names: &[Name], ticket: Ticket, tangled: bool) {
-        for name in names {
-            let Some(line) = self.line(name.borrow()) else {
-                continue;
-            };
-            if tangled {
-                line.tangled.insert(ticket);
-            } else {
-                line.tangled.remove(&ticket);
-            }
-        }
-    }
-
     /// Out of its lines, outside of any settling: whoever is first in one of them now may have what
     /// it waits for, and is seen to in the next tick.
     fn leave(&mut self, ticket: Ticket) {
@@ -322,7 +261,7 @@ impl Locks {
             self.times_up.remove(&(until, ticket));
         }
         let (names, owner) = (Rc::clone(&waiter.names), Rc::clone(&waiter.owner));
-        self.remove_wait(ticket, &owner);
+        self.remove_wait(ticket, &names, &owner);
         let mut moved_up = Vec::new();
         for name in &*names {
             let Some(line) = self.line(name.borrow()) else {

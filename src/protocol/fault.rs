@@ -1,6 +1,6 @@
 //! What can be wrong with a command, in the server's own words where it has any.
 
-use crate::lock::{LONGEST_OWNER, NotALock};
+use crate::lock::{LONGEST_OWNER, MOST_QUEUES, NotALock};
 
 use super::words::MOST_KEYS;
 
@@ -54,9 +54,17 @@ pub enum Fault {
     NotALock(#[from] NotALock),
     /// As many wait as an operator lets wait.
     #[error(
-        "QUEUEFULL as many clients wait already as lock.max-waiters or lock.max-waiters-total allows"
+        "QUEUEFULL lock.max-waiters or lock.max-waiters-total leaves no room for this request to wait"
     )]
     QueueFull,
+    /// Its owner waits for as many locks as one may.
+    #[error("QUEUEFULL this owner would stand in more than {MOST_QUEUES} queues at once")]
+    TooManyQueues,
+    /// The search for a deadlock would hold up everybody else.
+    #[error(
+        "TOOCOMPLEX too many requests wait for each other to tell whether this one would be a deadlock"
+    )]
+    TooComplex,
     /// The owner would wait for itself; in words.
     #[error("DEADLOCK {0}")]
     Deadlock(String),

@@ -90,7 +90,7 @@ fn number(number: usize) -> u64 {
     u64::try_from(number).unwrap_or_default()
 }
 
-fn counted(locks: &Locks) -> [(&'static CStr, u64); 21] {
+fn counted(locks: &Locks) -> [(&'static CStr, u64); 22] {
     let counts = locks.counts();
     let (waiters, contended) = locks.waiting_now();
     [
@@ -111,6 +111,7 @@ fn counted(locks: &Locks) -> [(&'static CStr, u64); 21] {
         (c"guard_refused_total", counts.guard_refused),
         (c"waiters", number(waiters)),
         (c"waiters_peak", counts.waiters_peak),
+        (c"queue_places", number(locks.places())),
         (c"contended_keys", number(contended)),
         (c"wait_usec_p50", counts.waits.quantile(500)),
         (c"wait_usec_p99", counts.waits.quantile(990)),

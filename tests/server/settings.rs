@@ -11,7 +11,7 @@ use crate::support::*;
 const NUMBERS: [(&str, i64, i64); 6] = [
     ("max-ttl", 0, (1 << 53) - 1),
     ("max-waiters", 10_000, 1_000_000_000),
-    ("max-waiters-total", 20_000, 1_000_000_000),
+    ("max-waiters-total", 100_000, 1_000_000_000),
     ("max-clock-skew", 5_000, 86_400_000),
     ("orphan-ttl", 0, (1 << 53) - 1),
     ("quarantine", 0, 86_400_000),
@@ -86,7 +86,7 @@ fn a_setting_may_be_said_in_the_configuration_file_and_behind_loadmodule() {
     for (name, value) in [
         ("max-ttl", "600000"),
         ("max-waiters", "5"),
-        ("max-waiters-total", "20000"),
+        ("max-waiters-total", "100000"),
         ("drain", "yes"),
         ("quarantine", "7"),
         ("orphan-ttl", "8"),

@@ -2,8 +2,9 @@
 
 use super::waiting;
 use crate::support::*;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
+use std::time::{Duration, Instant};
 
 const KEYS: [&str; 5] = ["a", "b", "c", "d", "e"];
 const CLIENTS: usize = 10;
@@ -104,6 +105,7 @@ fn many_who_wait_for_the_same_locks_cost_little() {
     for (waiters, keys) in [(800, 6), (150, 1024)] {
         let server = Server::start();
         let mut client = server.client();
+        cmd!(client, "CONFIG", "SET", "lock.max-waiters-total", 0);
         let keys: Vec<String> = (0..keys).map(|number| format!("k{number}")).collect();
         client.acquire_all(&keys, "x");
         let crowd: Vec<_> = (0..waiters)
@@ -126,4 +128,85 @@ fn many_who_wait_for_the_same_locks_cost_little() {
         client.release_all(&keys, "x");
         last.answer().fence();
     }
+}
+
+/// As many as the settings let wait, each for as many locks as a command may name.
+const MANY: usize = 95;
+
+/// `x` holds the first of 1,024 keys, and all others wait for all of them.
+fn crowd_behind_x(server: &Server) -> (Vec<String>, Vec<Client>) {
+    let mut client = server.client();
+    let keys: Vec<String> = (0..1024).map(|number| format!("k{number}")).collect();
+    client.acquire(&keys[0], "x");
+    let crowd = (0..MANY).map(|number| {
+        let mut waiter = server.client();
+        waiter.send(&macquire_waiting(&keys, format!("w{number}")));
+        waiter
+    });
+    let crowd = crowd.collect();
+    server.wait_for_blocked_clients(MANY);
+    (keys, crowd)
+}
+
+/// Asks for this twenty times, and says what came of it and how long another connection's PING took
+/// at worst.
+fn asked_twenty_times(server: &Server, command: &Command) -> (Vec<Value>, Duration) {
+    let is_over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let pings = scope.spawn(|| {
+            let mut client = server.client();
+            let mut worst = Duration::ZERO;
+            while !is_over.load(Ordering::Relaxed) {
+                let began = Instant::now();
+                cmd!(client, "PING");
+                worst = worst.max(began.elapsed());
+            }
+            worst
+        });
+        let mut client = server.client();
+        let replies = (0..20).map(|_| client.run(command)).collect();
+        is_over.store(true, Ordering::Relaxed);
+        (replies, pings.join().unwrap())
+    })
+}
+
+/// Much more than a search may take, and much less than one without an end took.
+const SOON: Duration = Duration::from_millis(250);
+
+#[test]
+fn a_deadlock_behind_a_crowd_that_waits_for_everything_is_found_at_once() {
+    let server = Server::start();
+    let (_, _crowd) = crowd_behind_x(&server);
+    let request = args!["LOCK.ACQUIRE", "k5", "x", LONG, "BLOCK", 1];
+    let (replies, worst) = asked_twenty_times(&server, &request);
+    let words = r#"DEADLOCK "x" waits for "k5", behind "w0"; "w0" waits for "k0", held by "x""#;
+    assert_eq!(replies, vec![Value::Error(words.to_owned()); 20]);
+    assert!(worst < SOON, "a PING took {worst:?}");
+}
+
+#[test]
+fn a_search_that_would_be_too_long_is_refused_and_nobody_else_has_to_wait_for_it() {
+    let server = Server::start();
+    let (keys, crowd) = crowd_behind_x(&server);
+    let mut client = server.client();
+    client.acquire("other", "y");
+    let _waiter = server.waiter_for("other", "z");
+    let request = args!["LOCK.ACQUIRE", "k5", "y", LONG, "BLOCK", 1];
+    let (replies, worst) = asked_twenty_times(&server, &request);
+    for reply in replies {
+        assert!(reply.is_error("TOOCOMPLEX"), "{reply:?}");
+    }
+    assert!(worst < SOON, "a PING took {worst:?}");
+    assert_eq!(cmd!(client, "LOCK.INFO", "k5")["queue"], 95);
+    // A try and asking again are not searched for.
+    assert_eq!(cmd!(client, "LOCK.ACQUIRE", "k5", "y", LONG), Value::Nil);
+    client.run(&waiting("other", "y", "")).fence();
+    // Nor does it need to be, if nobody waits for what its owner holds.
+    client.release("other", "y");
+    assert_eq!(client.run(&request), Value::Nil);
+    drop(crowd);
+    eventually("the crowd has gone", || {
+        cmd!(client, "LOCK.INFO", &keys[5]).is_nil()
+    });
+    client.release("k0", "x");
 }

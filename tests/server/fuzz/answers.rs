@@ -2,12 +2,13 @@
 
 use crate::support::*;
 
-const FAMILIES: [&str; 14] = [
+const FAMILIES: [&str; 15] = [
     "ERR",
     "WRONGTYPE",
     "NOTOWNER",
     "DEADLOCK",
     "QUEUEFULL",
+    "TOOCOMPLEX",
     "EXECABORT",
     "UNBLOCKED",
     "NOPROTO",

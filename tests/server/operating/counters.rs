@@ -2,7 +2,7 @@
 
 use super::*;
 
-const FIELDS: [&str; 21] = [
+const FIELDS: [&str; 22] = [
     "lock_acquired_total",
     "lock_acquired_after_wait_total",
     "lock_busy_total",
@@ -20,6 +20,7 @@ const FIELDS: [&str; 21] = [
     "lock_guard_refused_total",
     "lock_waiters",
     "lock_waiters_peak",
+    "lock_queue_places",
     "lock_contended_keys",
     "lock_wait_usec_p50",
     "lock_wait_usec_p99",

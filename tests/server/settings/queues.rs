@@ -41,15 +41,15 @@ fn one_more_than_may_wait_for_a_lock_is_answered_queuefull() {
 }
 
 #[test]
-fn one_more_than_may_wait_in_all_is_answered_queuefull() {
+fn a_request_beyond_the_places_of_all_queues_is_answered_queuefull() {
     let server = Server::start();
     let mut client = server.client();
     for key in ["x", "y", "z"] {
         client.acquire(key, "a");
     }
-    set(&mut client, "max-waiters-total", 2);
-    // One who waits for two locks is one who waits.
-    let all = server.waiter_for_all(&["x", "y"], "w1");
+    set(&mut client, "max-waiters-total", 3);
+    // One who waits for two locks takes two places; one that is named twice is one.
+    let all = server.waiter_for_all(&["x", "y", "x"], "w1");
     let mut one = server.waiter_for("x", "w2");
     assert!(client.run(&blocking("z", "w3")).is_error(FULL));
     assert!(
@@ -59,11 +59,38 @@ fn one_more_than_may_wait_in_all_is_answered_queuefull() {
     );
     all.close();
     eventually("the first has left", || client.queue("x") == ["w2"]);
-    let _again = server.waiter_for("z", "w3");
+    assert_eq!(client.info("lock")["lock_queue_places"], "1");
+    let _again = server.waiter_for_all(&["y", "z"], "w3");
     assert!(client.run(&blocking("z", "w4")).is_error(FULL));
     client.release("x", "a");
     one.answer().fence();
     let _next = server.waiter_for("z", "w4");
+}
+
+/// Whatever the settings say.
+#[test]
+fn one_owner_stands_in_4096_queues_and_no_more() {
+    let server = Server::start();
+    let mut client = server.client();
+    set(&mut client, "max-waiters", 0);
+    set(&mut client, "max-waiters-total", 0);
+    let keys: Vec<String> = (0..1024).map(|number| format!("k{number}")).collect();
+    client.acquire_all(&keys, "a");
+    let mut waiters: Vec<_> = (0..4).map(|_| server.waiter_for_all(&keys, "w")).collect();
+    let full = "QUEUEFULL this owner would stand in more than 4096 queues at once";
+    for request in [blocking("k0", "w"), macquire_waiting(&keys, "w")] {
+        assert_eq!(client.run(&request), Value::Error(full.to_owned()));
+    }
+    assert_eq!(client.info("lock")["lock_queue_places"], "4096");
+    assert_eq!(cmd!(client, "LOCK.ACQUIRE", "k0", "w", LONG), Value::Nil);
+    let other = server.waiter_for("k0", "another");
+    waiters.pop().expect("there are four").close();
+    eventually("one has left", || client.queue("k0").len() == 4);
+    let last = server.waiter_for("k0", "w");
+    drop((other, last, waiters));
+    eventually("all have left", || {
+        client.info("lock")["lock_queue_places"] == "0"
+    });
 }
 
 #[test]

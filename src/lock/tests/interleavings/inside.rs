@@ -1,6 +1,7 @@
 //! What must be true of the core's memory at any time: nothing in it outlives its cause.
 
 use std::collections::BTreeSet;
+use std::rc::Rc;
 
 use crate::lock::tests::model::{Verdict, ensure};
 use crate::lock::tests::simulated::{Lock, Server};
@@ -43,6 +44,25 @@ pub fn is_sound(server: &Server) -> Verdict {
         .filter_map(|&ticket| Some((locks.waiters[&ticket].until?, ticket)))
         .collect();
     same("in line and waiting", &in_line, &waiting)?;
+    for ticket in &waiting {
+        for name in &*locks.waiters[ticket].names {
+            let line = locks.databases.get(name.db).and_then(|database| {
+                let mut lines = database.lines.iter();
+                lines.find(|(key, _)| **key == name.key)
+            });
+            ensure(
+                line.is_some_and(|(key, _)| Rc::ptr_eq(key, &name.key)),
+                || format!("{ticket} has a key of its own: {name:?}"),
+            )?;
+        }
+    }
+    let names = waiting
+        .iter()
+        .map(|ticket| locks.waiters[ticket].names.len());
+    let places: usize = names.sum();
+    ensure(places == locks.places(), || {
+        format!("{places} places in queues, counted as {}", locks.places())
+    })?;
     same(
         "waiters and blocked clients",
         &all,
@@ -96,6 +116,7 @@ pub fn is_empty(server: &mut Server) -> Verdict {
         ("sessions", locks.remembered().sessions == 0),
         ("timer", locks.next_due().is_none()),
         ("something", locks.is_idle()),
+        ("places in queues", locks.places() == 0),
         ("clients that wait", server.waiting().is_empty()),
     ];
     for (what, empty) in empty {

@@ -244,7 +244,7 @@ impl Setting {
     fn any(random: &mut Random) -> Self {
         match random.below(8) {
             0 => Self::MaxWaiters(random.pick(&[0, 1, 2, 3])),
-            1 => Self::MaxWaitersTotal(random.pick(&[0, 2, 4, 6])),
+            1 => Self::MaxWaitersTotal(random.pick(&[0, 3, 5, 8])),
             2 => Self::OrphanTtl(random.pick(&[0, 20, 40])),
             3 | 4 => Self::Quarantine(random.pick(&[0, 10, 50])),
             5 => Self::MaxClockSkew(random.pick(&[1000, 5000, 10_000])),

@@ -78,9 +78,9 @@ impl Model {
         }
     }
 
-    /// Do as many wait as may? Those whose time is up count, until that has been seen.
+    /// Is there no room in the queues? Those whose time is up count, until that has been seen.
     fn is_full(&self, locks: &[Lock], seen: &Seen<'_>) -> bool {
-        let reaches = |waiting: usize, most: u64| most > 0 && waiting as u64 >= most;
+        let exceeds = |places: usize, most: u64| most > 0 && places as u64 > most;
         let queue: Vec<&Waiter> = (self.queue.iter())
             .filter(|waiter| !seen.timed_out.contains(&waiter.ticket))
             .collect();
@@ -88,8 +88,9 @@ impl Model {
             let line = queue.iter().filter(|waiter| waiter.locks.contains(lock));
             line.count()
         };
-        reaches(queue.len(), self.limits.max_waiters_total)
-            || (locks.iter()).any(|lock| reaches(line(lock), self.limits.max_waiters))
+        let taken: usize = queue.iter().map(|waiter| waiter.locks.len()).sum();
+        exceeds(taken + locks.len(), self.limits.max_waiters_total)
+            || (locks.iter()).any(|lock| exceeds(line(lock) + 1, self.limits.max_waiters))
     }
 
     fn give_ends_to_orphans(&mut self, fits: &[(Lock, Fit)], now: Ms) {

@@ -333,3 +333,107 @@ fn an_old_circle_that_others_have_made_refuses_nobody_who_is_not_on_it() {
     server.at(0);
     assert!(!server.is_refused(&[A], alone("dot")));
 }
+
+/// Whatever it takes to be sure, `ben` may take too few steps to find it out.
+#[test]
+fn a_search_that_would_be_too_long_is_refused_and_leaves_no_trace() {
+    let forever = |owner| Plea {
+        patience: Patience::Forever,
+        ..alone(owner)
+    };
+    let (mut server, ann) = ann_waits_for_ben();
+    let enough = (0..).find(|&steps| {
+        server.locks.most_steps = steps;
+        let answer = server.asks(&[A], forever("ben"));
+        assert!(server.line(A).is_empty());
+        assert_eq!(server.line(B), [ann]);
+        assert_eq!(server.locks.places(), 1);
+        match answer {
+            Err(Refusal::TooComplex) => false,
+            Err(Refusal::Deadlock(_)) => true,
+            other => panic!("with {steps} steps: {other:?}"),
+        }
+    });
+    let enough = enough.unwrap();
+    assert!(enough > 4, "{enough}");
+    assert_eq!(server.locks.counts().deadlocks, 1);
+    // Neither a try, nor asking for what one holds, nor a wait that nobody waits for is searched.
+    server.locks.most_steps = 0;
+    assert_eq!(server.asks(&[A], alone("ben")), Ok(Acquired::Busy));
+    let again = server.asks(&[B], forever("ben"));
+    assert!(matches!(again, Ok(Acquired::Held(_))), "{again:?}");
+    let cid = server.queues(&[A], alone("cid"));
+    server.release(B, "ben").unwrap();
+    server.turn();
+    assert!(server.was_granted(ann).is_some());
+    server.unblock(cid);
+}
+
+/// So many keys, made up.
+fn keys(count: usize) -> Vec<Lock> {
+    let key = |number| &*Box::leak(format!("k{number}").into_boxed_str());
+    (0..count).map(|number| (0, key(number))).collect()
+}
+
+/// A server where `x` holds the first of so many keys, and so many wait for all of them.
+fn crowd(keys: &[Lock], waiters: usize) -> Server {
+    let known: Vec<Lock> = keys.iter().chain(&[A, B]).copied().collect();
+    let mut server = Server::new(Flavour::default(), &known);
+    server.takes(&keys[..1], alone("x"));
+    for number in 0..waiters {
+        let owner = &*Box::leak(format!("w{number}").into_boxed_str());
+        server.queues(keys, alone(owner));
+    }
+    server
+}
+
+#[test]
+fn a_deadlock_is_found_at_once_however_many_others_wait() {
+    let keys = keys(500);
+    let mut server = crowd(&keys, 190);
+    let found = circle(&mut server, &keys[7..8], alone("x"));
+    let right = [
+        link("x", keys[7], Claim::ComesFirst),
+        link("w0", keys[0], Claim::Holds),
+    ];
+    assert_eq!(found, right);
+}
+
+#[test]
+fn a_deadlock_that_is_not_certain_at_once_is_found_among_many() {
+    let keys = keys(20);
+    let mut server = crowd(&keys, 100);
+    for owner in ["ann", "ben"] {
+        server.takes(&[A], limited(owner, 2));
+    }
+    server.takes(&[B], alone("cid"));
+    server.queues(&[A], limited("cid", 2));
+    assert!(!server.is_refused(&[B], alone("ann")));
+    let found = circle(&mut server, &[B, keys[1]], alone("ben"));
+    assert_eq!(
+        found,
+        [link("ben", B, Claim::Holds), link("cid", A, Claim::Holds)]
+    );
+}
+
+/// All who come first there would have to be looked at, and each waits for all keys.
+#[test]
+fn a_request_that_waits_for_too_many_to_look_at_is_refused_by_itself() {
+    let keys = keys(500);
+    let mut server = crowd(&keys, 190);
+    server.takes(&[A], alone("y"));
+    server.queues(&[A], alone("ann"));
+    let waits = Plea {
+        patience: Patience::Forever,
+        ..alone("y")
+    };
+    for _ in 0..3 {
+        let answer = server.asks(&keys[7..8], waits);
+        assert_eq!(answer, Err(Refusal::TooComplex));
+        assert_eq!(server.line(keys[7]).len(), 190);
+    }
+    // It would not have been a deadlock; and when nobody waits for it, nobody has to look.
+    server.release(A, "y").unwrap();
+    server.turn();
+    server.queues(&keys[7..8], alone("y"));
+}

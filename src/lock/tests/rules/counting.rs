@@ -376,9 +376,11 @@ fn the_most_who_waited_at_once_stay_known() {
     assert_eq!(server.locks.waiting_now(), (1, 2));
     let cid = server.waits("cid", 100);
     assert_eq!(server.locks.waiting_now(), (2, 2));
+    assert_eq!(server.locks.places(), 3);
     server.unblock(ben);
     server.unblock(cid);
     assert_eq!(server.locks.waiting_now(), (0, 0));
+    assert_eq!(server.locks.places(), 0);
     server.waits("dot", 100);
     assert_eq!(server.locks.counts().waiters_peak, 2);
 }

@@ -140,11 +140,11 @@ fn a_line_takes_as_many_as_it_may() {
 }
 
 #[test]
-fn one_who_waits_for_several_needs_a_place_in_each_line_and_one_in_all() {
+fn one_who_waits_for_several_needs_a_place_in_each_queue_and_all_of_them_count() {
     let mut server = server();
     server.set_limits(|limits| {
         limits.max_waiters = 1;
-        limits.max_waiters_total = 2;
+        limits.max_waiters_total = 3;
     });
     server.takes(&[LOCK, OTHER, THIRD], alone("ann"));
     let waiting = |owner| Plea {
@@ -163,6 +163,94 @@ fn one_who_waits_for_several_needs_a_place_in_each_line_and_one_in_all() {
     assert_eq!(answer, Err(Refusal::QueueFull));
     server.set_limits(|limits| limits.max_waiters_total = 0);
     server.queues(&[THIRD], alone("dot"));
+}
+
+#[test]
+fn a_request_that_finds_room_for_a_part_of_it_takes_none() {
+    let mut server = server();
+    server.set_limits(|limits| limits.max_waiters_total = 3);
+    server.takes(&[LOCK, OTHER, THIRD], alone("ann"));
+    server.queues(&[LOCK, OTHER], alone("ben"));
+    let both = Plea {
+        patience: Patience::Forever,
+        ..alone("cid")
+    };
+    let answer = server.asks(&[LOCK, OTHER], both);
+    assert_eq!(answer, Err(Refusal::QueueFull));
+    assert_eq!(server.locks.places(), 2);
+    server.queues(&[OTHER], alone("cid"));
+    assert_eq!(server.locks.places(), 3);
+}
+
+/// However the wait ends.
+#[test]
+fn the_places_of_a_waiter_are_free_when_it_has_left() {
+    let ends: [(&str, Fate); 4] = [
+        ("unblocked", Server::unblock),
+        ("dead", Server::kill),
+        ("granted", |server, _| {
+            assert_eq!(server.release_all(&[LOCK, OTHER], "ann"), Ok(2));
+        }),
+        ("out of time", |server, _| server.at(51)),
+    ];
+    for (end, leave) in ends {
+        let mut server = server();
+        server.set_limits(|limits| limits.max_waiters_total = 2);
+        server.takes(&[LOCK, OTHER], alone("ann"));
+        let patience = Patience::Until(START + 50);
+        let both = Plea {
+            patience,
+            ..alone("ben")
+        };
+        let ben = server.queues(&[LOCK, OTHER], both);
+        server.takes(&[THIRD], alone("dot"));
+        let one = Plea {
+            patience: Patience::Forever,
+            ..alone("cid")
+        };
+        let answer = server.asks(&[THIRD], one);
+        assert_eq!(answer, Err(Refusal::QueueFull), "{end}");
+        leave(&mut server, ben);
+        server.turn();
+        assert_eq!(server.locks.places(), 0, "{end}");
+        server.queues(&[THIRD], alone("cid"));
+    }
+}
+
+/// By one request or by many, whatever an operator has set.
+#[test]
+fn one_owner_stands_in_so_many_queues_and_no_more() {
+    let keys: Vec<Lock> = (0..1024)
+        .map(|number| (0, &*Box::leak(format!("k{number}").into_boxed_str())))
+        .collect();
+    let mut server = Server::new(Flavour::default(), &keys);
+    server.set_limits(|limits| {
+        limits.max_waiters = 0;
+        limits.max_waiters_total = 0;
+    });
+    server.takes(&keys, alone("ann"));
+    let waiting = |owner| Plea {
+        patience: Patience::Forever,
+        ..alone(owner)
+    };
+    let last = keys[1023];
+    let mut first = None;
+    for _ in 0..3 {
+        let ticket = server.queues(&keys, alone("ben"));
+        first.get_or_insert(ticket);
+    }
+    server.queues(&keys[1..], alone("ben"));
+    let refused = Err(Refusal::TooManyQueues);
+    assert_eq!(server.asks(&keys[..2], waiting("ben")), refused);
+    server.queues(&keys[..1], alone("ben"));
+    assert_eq!(server.asks(&[last], waiting("ben")), refused);
+    assert_eq!(server.line(last).len(), 4);
+    // A try takes no place, and others have places of their own.
+    assert_eq!(server.asks(&[last], alone("ben")), Ok(Acquired::Busy));
+    server.queues(&[last], alone("cid"));
+    first.into_iter().for_each(|first| server.unblock(first));
+    server.queues(&keys, alone("ben"));
+    assert_eq!(server.asks(&[last], waiting("ben")), refused);
 }
 
 #[test]

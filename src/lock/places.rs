@@ -1,0 +1,121 @@
+//! Places in queues: a request that waits takes one in the queue of each of its locks. How many there
+//! are, in all and for each owner, and how many there may be.
+
+use std::collections::BTreeSet;
+use std::rc::Rc;
+
+use super::acquire::Refusal;
+use super::fit::Fit;
+use super::limits::MOST_QUEUES;
+use super::locks::Locks;
+use super::name::{Name, NameRef};
+use super::room::give_back_room;
+use super::waiter::Ticket;
+
+/// What one owner waits for.
+#[derive(Debug, Default)]
+pub struct OwnerWaits {
+    /// By which requests.
+    tickets: BTreeSet<Ticket>,
+    /// In how many queues these stand.
+    places: usize,
+}
+
+impl Locks {
+    /// In how many queues all those who wait stand, one beside another.
+    pub fn places(&self) -> usize {
+        self.places
+    }
+
+    /// The requests by which this owner waits, in order of arrival.
+    pub(super) fn tickets_of(&self, owner: &[u8]) -> impl Iterator<Item = Ticket> + use<'_> {
+        let waits = self.waits.get(owner).into_iter();
+        waits.flat_map(|waits| waits.tickets.iter().copied())
+    }
+
+    /// By how many requests this owner waits.
+    pub(super) fn requests_of(&self, owner: &[u8]) -> usize {
+        (self.waits.get(owner)).map_or(0, |waits| waits.tickets.len())
+    }
+
+    /// May one more request of this owner wait, in the queue of each of these?
+    pub(super) fn find_room(
+        &mut self,
+        fits: &[(NameRef<'_>, Fit)],
+        owner: &[u8],
+    ) -> Result<(), Refusal> {
+        let leave_room = |taken: usize, wanted: usize, most: u64| {
+            let needed = taken.saturating_add(wanted);
+            most == 0 || u64::try_from(needed).is_ok_and(|needed| needed <= most)
+        };
+        let (limits, wanted) = (self.limits, fits.len());
+        let of_owner = (self.waits.get(owner)).map_or(0, |waits| waits.places);
+        if !leave_room(of_owner, wanted, MOST_QUEUES) {
+            return Err(Refusal::TooManyQueues);
+        }
+        let has_room = leave_room(self.places, wanted, limits.max_waiters_total)
+            && fits.iter().all(|&(name, _)| {
+                let waiting = self.line(name).map_or(0, |line| line.len());
+                leave_room(waiting, 1, limits.max_waiters)
+            });
+        has_room.then_some(()).ok_or(Refusal::QueueFull)
+    }
+
+    /// One more request of this owner. Whoever waits for several things is tangled: the search for
+    /// deadlocks passes over all others.
+    pub(super) fn add_wait(&mut self, ticket: Ticket, names: &[Name], owner: Rc<[u8]>) {
+        let waits = self.waits.entry(owner).or_default();
+        waits.tickets.insert(ticket);
+        waits.places = waits.places.saturating_add(names.len());
+        self.places = self.places.saturating_add(names.len());
+        self.waiting = self.waiting.saturating_add(1);
+        let tangled = waits.tickets.len() > 1 || names.len() > 1;
+        let first = (waits.tickets.len() == 2)
+            .then(|| waits.tickets.first().copied())
+            .flatten();
+        if tangled {
+            self.set_tangled(names, ticket, true);
+        }
+        if let Some((first, names)) = first.and_then(|first| Some((first, self.names_of(first)?))) {
+            self.set_tangled(&names, first, true);
+        }
+    }
+
+    /// One less.
+    pub(super) fn remove_wait(&mut self, ticket: Ticket, names: &[Name], owner: &Rc<[u8]>) {
+        let Some(waits) = self.waits.get_mut(owner) else {
+            return;
+        };
+        waits.tickets.remove(&ticket);
+        waits.places = waits.places.saturating_sub(names.len());
+        self.places = self.places.saturating_sub(names.len());
+        self.waiting = self.waiting.saturating_sub(1);
+        let last = (waits.tickets.len() == 1)
+            .then(|| waits.tickets.first().copied())
+            .flatten();
+        if waits.tickets.is_empty() {
+            self.waits.remove(owner);
+            give_back_room(&mut self.waits);
+        }
+        if let Some((last, names)) = last.and_then(|last| Some((last, self.names_of(last)?))) {
+            self.set_tangled(&names, last, names.len() > 1);
+        }
+    }
+
+    fn names_of(&self, ticket: Ticket) -> Option<Rc<[Name]>> {
+        (self.waiters.get(&ticket)).map(|waiter| Rc::clone(&waiter.names))
+    }
+
+    fn set_tangled(&mut self, names: &[Name], ticket: Ticket, tangled: bool) {
+        for name in names {
+            let Some(line) = self.line(name.borrow()) else {
+                continue;
+            };
+            if tangled {
+                line.tangled.insert(ticket);
+            } else {
+                line.tangled.remove(&ticket);
+            }
+        }
+    }
+}
