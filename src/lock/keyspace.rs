@@ -2,7 +2,7 @@
 
 use super::fencing::{Epoch, Tenure};
 use super::name::NameRef;
-use super::time::{Ms, Now};
+use super::time::{LAST_MS, Ms, Now};
 
 /// What stands under a lock's name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,6 +54,20 @@ pub enum Happening {
 pub struct Share {
     /// When it ends, if ever.
     pub deadline: Option<Ms>,
+}
+
+impl Share {
+    /// The share whose member has this score. Others can write any: one that lies beyond all points in
+    /// time is no deadline, like infinity, and one from before time began is over.
+    #[allow(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "the cast stops at either end, as it should"
+    )]
+    pub fn with_score(score: f64) -> Self {
+        let deadline = Some(score as Ms).filter(|&deadline| deadline <= LAST_MS);
+        Self { deadline }
+    }
 }
 
 /// The longest token that an owner may have, in bytes.

@@ -272,7 +272,7 @@ impl Locks {
         let last = breaking.then(|| turn.keys.deadline(name)).flatten();
         self.forget(name);
         turn.keys.remove(name);
-        let deadline = earlier(kept.share.deadline, last).unwrap_or(LAST_MS);
+        let deadline = earlier(kept.share.deadline, last).map_or(LAST_MS, |end| end.min(LAST_MS));
         turn.keys.share(name, owner, deadline);
         if let Some(entry) = kept.entry {
             self.ledger(name.db)

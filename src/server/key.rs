@@ -33,17 +33,6 @@ pub enum Expiry {
 /// The server's word for no expiry.
 const NO_EXPIRY: i64 = -1;
 
-/// A share with this score.
-#[allow(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "the cast stops at either end, as it should"
-)]
-fn share(score: f64) -> Share {
-    let deadline = (score != f64::INFINITY).then_some(score as Ms);
-    Share { deadline }
-}
-
 /// An open key; closed when dropped. While it is open nothing but this may change the key.
 pub struct Key {
     raw: *mut RawKey,
@@ -189,7 +178,7 @@ impl Key {
 
     /// An owner's share.
     pub fn share_of(&self, owner: &Text) -> Option<Share> {
-        self.score(owner).map(share)
+        self.score(owner).map(Share::with_score)
     }
 
     /// Walks through the members by their scores, for as long as `visit` answers yes.
@@ -206,7 +195,8 @@ impl Key {
             let mut goes_on = true;
             while goes_on && api::zset_range_end_reached(self.raw) == 0 {
                 if let Some((member, score)) = self.current() {
-                    goes_on = member.is(marker) || visit(text::bytes(member.raw()), share(score));
+                    goes_on = member.is(marker)
+                        || visit(text::bytes(member.raw()), Share::with_score(score));
                 }
                 api::zset_range_next(self.raw);
             }
@@ -228,7 +218,7 @@ impl Key {
                 last = self.current();
             }
             api::zset_range_stop(self.raw);
-            last.and_then(|(_, score)| share(score).deadline)
+            last.and_then(|(_, score)| Share::with_score(score).deadline)
         }
     }
 
@@ -279,7 +269,8 @@ impl Key {
 
     /// Sets its expiry.
     pub fn expire_at(&mut self, at: Ms) {
-        let Ok(at) = i64::try_from(at) else { return };
+        // Nobody asks for more: replicas are told of what was asked for.
+        let at = i64::try_from(at).unwrap_or(i64::MAX);
         self.deadline.take();
         // SAFETY: the key is open for writing.
         unsafe { api::set_abs_expire(self.raw, at) };

@@ -1,10 +1,11 @@
 //! Random words, said to a live server in every way in which a client can say them. Whatever comes:
-//! the server lives, every command has one answer, what is no lock stays as it was, and in the end
-//! nothing is remembered.
+//! the server lives, every command has one answer, what is no lock stays as it was, a replica and the
+//! append-only file have the same keys, and in the end nothing is remembered.
 //!
 //! `LOCK_SOAK_SECONDS` makes it longer, `LOCK_SEED` replays the choice of words.
 
 mod answers;
+mod copies;
 mod dice;
 mod nests;
 mod talker;
@@ -12,6 +13,7 @@ mod treasure;
 mod words;
 
 use crate::support::*;
+use copies::{Copies, strict};
 use dice::Dice;
 use std::env;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -28,13 +30,15 @@ const TALKERS: u64 = 12;
 fn whatever_is_said_the_server_lives_and_answers_and_leaves_alone_what_is_no_lock() {
     let seed = number("LOCK_SEED").unwrap_or_else(|| u64::from(std::process::id()));
     let lasts = Duration::from_secs(number("LOCK_SOAK_SECONDS").unwrap_or(SECONDS));
-    let server = Server::with()
+    let server = strict(Server::with().append_only())
         .config("maxmemory 0")
         .config("lock.max-waiters 20")
         .start();
+    copies::leave_out_what_goes_wrong_without_us(&server);
     let run_id = server.info("run_id");
     words::load_function(&mut server.client());
     let treasure = Treasure::bury(&server);
+    let copies = Copies::of(&server);
     let until = Instant::now() + lasts;
     let is_over = AtomicBool::new(false);
     let said: u64 = thread::scope(|scope| {
@@ -75,6 +79,8 @@ fn whatever_is_said_the_server_lives_and_answers_and_leaves_alone_what_is_no_loc
         changed.is_empty(),
         "LOCK_SEED={seed}: no locks, but changed: {changed:?}"
     );
+    let differs = copies.what_differs(&server);
+    assert!(differs.is_empty(), "LOCK_SEED={seed}: {differs:#?}");
 }
 
 /// Some wait for ever. Sooner or later each is told that its time is up, or sent away.

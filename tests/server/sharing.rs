@@ -1,6 +1,7 @@
 //! SHARED and LIMIT: who may hold a lock beside whom.
 
 mod crowd;
+mod endless;
 mod line;
 mod others;
 mod trouble;

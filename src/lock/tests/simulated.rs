@@ -3,7 +3,7 @@
 mod keys;
 mod server;
 
-pub use keys::{Authority, Content, Key, Keys, SimulatedKeys, Write, replay};
+pub use keys::{Authority, Content, Key, Keys, SimulatedKeys, Write, end_of, replay};
 pub use server::{Answers, Flavour, Happened, Plea, Server, Told};
 
 use crate::lock::{Db, Ms, NameRef};

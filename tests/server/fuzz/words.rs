@@ -57,6 +57,17 @@ const OPTIONS: [&str; 12] = [
     "BLOCK", "block", "SHARED", "LIMIT", "SESSION", "FORCE", "GRACE", "MATCH", "COUNT", "ALL",
     "NX", "BLOCK\0",
 ];
+/// Of shares that others write: points in time, and what lies beyond all of them.
+const SCORES: [&str; 8] = [
+    "+inf",
+    "-inf",
+    "5",
+    "9005400000000000",
+    "9007199254740993",
+    "9223372036854775807",
+    "1e19",
+    "1e300",
+];
 const COMMANDS: [&str; 11] = [
     "LOCK.ACQUIRE",
     "LOCK.RELEASE",
@@ -181,18 +192,22 @@ fn foreign(dice: &mut Dice) -> Command {
         1 => args!["SET", key, owner],
         2 => args!["DEL", key],
         3 => args!["UNLINK", key, other],
-        4 => args!["PEXPIRE", key, time(dice)],
+        4 => {
+            let command = *dice.of(&[&"PEXPIRE", &"PEXPIREAT"]);
+            args![command, key, time(dice)]
+        }
         5 => args!["PERSIST", key],
         6 => args!["RENAME", key, other],
         7 => args!["COPY", key, other, "REPLACE"],
         8 => args!["MOVE", key, 1],
         9 => args!["ZADD", key, "+inf", MARKER],
-        10 => args![
-            "ZADD",
-            key,
-            *dice.of(&[&"+inf", &"-inf", &"1e300", &"5"]),
-            owner
-        ],
+        10 => {
+            let mut command = args!["ZADD", key, *dice.of(&SCORES.each_ref()), owner];
+            if dice.one_in(2) {
+                command.extend(args!["+inf", MARKER]);
+            }
+            command
+        }
         11 => args!["ZREM", key, *dice.of(&[&"a", &MARKER])],
         12 => args!["LPUSH", key, "x"],
         13 => args!["GETDEL", key],

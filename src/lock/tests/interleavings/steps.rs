@@ -2,7 +2,7 @@
 //! history can be replayed, and shortened.
 
 use crate::lock::tests::simulated::{Lock, Owner};
-use crate::lock::{Limits, Mode, Ms};
+use crate::lock::{LAST_MS, Limits, Mode, Ms};
 
 use super::random::Random;
 
@@ -443,7 +443,8 @@ pub fn any(random: &mut Random, kind: Kind) -> Step {
         111..=114 => Step::ZAdd {
             lock,
             who,
-            ttl: (!random.one_in(3)).then_some(ttl),
+            // A score that is no point in time is as good as none.
+            ttl: (!random.one_in(3)).then_some(if random.one_in(8) { LAST_MS } else { ttl }),
             marked: !random.one_in(6),
         },
         115 => Step::SetNoLock {

@@ -1,7 +1,7 @@
 //! Beside others: SHARED and LIMIT.
 
 use super::*;
-use crate::lock::{Hold, SHARED_MARKER};
+use crate::lock::{Hold, LAST_MS, SHARED_MARKER, Share};
 
 const BOTH: [(&str, Ms); 2] = [("ann", 100), ("ben", 30)];
 
@@ -377,6 +377,40 @@ fn the_last_share_is_handed_over_to_a_writer() {
     assert!(server.was_granted(cid).is_some());
     let over = Write::Set(LOCK, token("cid", Some(START + 10)));
     assert_eq!(written(&mut server), [over]);
+}
+
+#[test]
+fn a_score_beyond_all_time_is_no_deadline() {
+    for (score, deadline) in [
+        (f64::NEG_INFINITY, Some(0)),
+        (-1.0, Some(0)),
+        (1.9, Some(1)),
+        (9_007_199_254_740_991.0, Some(LAST_MS)),
+        (9_007_199_254_740_992.0, None),
+        (1e19, None),
+        (1e300, None),
+        (f64::INFINITY, None),
+    ] {
+        assert_eq!(Share::with_score(score).deadline, deadline, "{score}");
+    }
+}
+
+#[test]
+fn beside_a_share_with_a_score_beyond_all_time_the_key_has_no_end() {
+    let mut server = shared();
+    server.foreign(Write::ZAdd(LOCK, vec![(b"cid".to_vec(), Some(1 << 60))]));
+    written(&mut server);
+    server.takes(&[LOCK], sharing("ann"));
+    let key = server.keys.get(LOCK).unwrap();
+    assert_eq!(key.deadline, Some(START + 100));
+    server.takes(&[LOCK], sharing("dot"));
+    let gets = Write::ZAdd(LOCK, vec![share("dot", 100)]);
+    assert_eq!(written(&mut server), [gets, Write::Persist(LOCK)]);
+    server.at(200);
+    assert_eq!(server.holders_of(LOCK), [("cid".to_owned(), None)]);
+    // Alone it lasts for as long as its owner says.
+    server.takes(&[LOCK], alone("cid"));
+    assert_eq!(server.holder(), Some(("cid".to_owned(), Some(300))));
 }
 
 #[test]

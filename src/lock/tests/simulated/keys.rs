@@ -23,6 +23,12 @@ pub enum Content {
 /// A member's score; none is infinite.
 pub type Score = Option<Ms>;
 
+/// When a share with this score ends.
+pub fn end_of(score: Score) -> Option<Ms> {
+    #[allow(clippy::cast_precision_loss, reason = "so do scores")]
+    score.and_then(|score| Share::with_score(score as f64).deadline)
+}
+
 impl Content {
     /// Those who share the lock, if it is one.
     pub fn shares(&self) -> Option<BTreeMap<Vec<u8>, Score>> {
@@ -31,6 +37,9 @@ impl Content {
         };
         let mut shares = members.clone();
         let marker = shares.remove(SHARED_MARKER);
+        shares
+            .values_mut()
+            .for_each(|score| *score = end_of(*score));
         (marker == Some(None)).then_some(shares)
     }
 

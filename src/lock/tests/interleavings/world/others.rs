@@ -4,7 +4,7 @@ use super::super::steps::{LOCKS, Step};
 use super::judging::held;
 use super::{World, owner_of};
 use crate::lock::tests::model::Verdict;
-use crate::lock::tests::simulated::{self, Content, Lock, Server, Write};
+use crate::lock::tests::simulated::{self, Content, Lock, Server, Write, end_of};
 use crate::lock::{Gone, Ms, SHARED_MARKER, Ticket};
 
 impl World {
@@ -51,7 +51,7 @@ impl World {
                 Write::ZAdd(lock, members) => {
                     let marked = members.len() > 1;
                     if let Some((owner, until)) = members.last() {
-                        model.zadd(*lock, owner_of(owner), *until, marked);
+                        model.zadd(*lock, owner_of(owner), end_of(*until), marked);
                     }
                 }
                 Write::ZRem(lock, member) => {
