@@ -277,6 +277,7 @@ impl Locks {
         fits: &[(NameRef<'_>, Fit)],
         request: &Request<'_>,
     ) {
+        let mut kept = Vec::new();
         for &(name, fit) in fits {
             if let Fit::Open { keeps: Some(share) } = fit {
                 let ledger = self.ledger(name.db);
@@ -284,11 +285,15 @@ impl Locks {
                 let place = (name.keep(), Rc::from(request.owner));
                 // Nobody goes back to a share that is to be given back itself.
                 if !self.is_given_back(&place, entry) {
-                    self.kept.insert(place, Kept { share, entry });
+                    kept.push((place, share, entry));
                 }
             }
         }
         let fence = self.take(turn, fits, request, News::UnderWay);
+        for (place, share, entry) in kept {
+            let by = fence;
+            self.kept.insert(place, Kept { share, entry, by });
+        }
         // What its owner holds already, by another request, is no grant of now.
         let granted = (fits.iter()).filter(|(_, fit)| matches!(fit, Fit::Open { .. }));
         self.count_wait(turn.now, ticket, granted.count());

@@ -3,7 +3,7 @@
 //! | state | what has happened | what may come next |
 //! |---|---|---|
 //! | `Waiting` | it stands in the line of each of its locks | granted; its time is up; sent away; its end |
-//! | `Granted` | the holds are written; its client has yet to be answered | its answer, its end |
+//! | `Granted` | the holds are written; its client has yet to be answered | its answer; its end, which is confirmed a turn later |
 //! | `TimedOut` | it has left the lines with nothing | its answer, its end |
 //! | `SentAway` | the server became a replica; it has left the lines | its answer, its end |
 //!
@@ -12,7 +12,9 @@
 //! while it is still `Waiting` is one that `CLIENT UNBLOCK` ends: it becomes `TimedOut`.
 //!
 //! The end comes exactly once for each waiter, whatever brought it about, and nothing of the waiter
-//! is left afterwards. A waiter that ends `Granted` but unheard gives its grant back.
+//! is left afterwards. A waiter that ends `Granted` but unheard gives its grant back. One that seems
+//! to have heard is remembered for one more turn of the server's loop, at the end of which the server
+//! may still close its connection, reply and all: only whoever outlives that has heard.
 
 use std::rc::Rc;
 

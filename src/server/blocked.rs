@@ -39,6 +39,7 @@ pub fn block(
         return false;
     };
     events::hear_of_values(module, ctx);
+    events::hear_of_turns(module, ctx);
     let text = Text::new(&waiting_name(key));
     let mut keys = [text.raw()];
     // SAFETY: the context lives; one key is there. The data is a ticket, never a place in memory.
@@ -151,6 +152,7 @@ unsafe extern "C" fn end(ctx: *mut RawCtx, data: *mut c_void) {
             cut_off,
             client_lives: !cut_off || context::lives(waiting.client),
             answers_stay: module.server.answers_stay(),
+            is_confirmed_later: module.hears_of_turns.get(),
         };
         module.locks.borrow_mut().ended(ticket, end);
         module.set_timer(module::now());

@@ -20,6 +20,7 @@ mod elsewhere;
 mod fuzz;
 mod guard;
 mod harness;
+mod hearing;
 mod histories;
 mod lost_updates;
 mod operating;

@@ -16,6 +16,8 @@ pub struct Counts {
     pub refused: u64,
     pub guarded: u64,
     pub killed: u64,
+    /// Waiters that were answered, and whose connections closed before they could have heard.
+    pub lost: u64,
     pub foreign: u64,
     pub flushed: u64,
     pub swapped: u64,
@@ -48,6 +50,7 @@ impl AddAssign for Counts {
         self.refused += other.refused;
         self.guarded += other.guarded;
         self.killed += other.killed;
+        self.lost += other.lost;
         self.foreign += other.foreign;
         self.flushed += other.flushed;
         self.swapped += other.swapped;
@@ -118,6 +121,7 @@ impl Counts {
             ("strings that were given an end", rare.adopted_orphans * 40),
             ("guarded", self.guarded),
             ("killed", self.killed),
+            ("lost after the answer", self.lost),
             ("foreign writes", self.foreign),
             ("flushed", self.flushed),
             ("swapped", self.swapped),

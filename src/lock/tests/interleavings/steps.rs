@@ -157,6 +157,8 @@ pub enum Step {
     SwapDb,
     ExpireCycle,
     LoopTurn,
+    /// Those who were answered come to their end; whether their connections outlive that shows later.
+    FallAsleep,
     /// Time passes, and the server does what is due on time.
     Pass {
         ms: Ms,
@@ -176,6 +178,10 @@ pub enum Step {
         ms: Ms,
     },
     Kill {
+        n: usize,
+    },
+    /// The server closes its connection at the end of the turn, whatever it has been told by then.
+    Doom {
         n: usize,
     },
     Unblock {
@@ -377,7 +383,8 @@ pub fn any(random: &mut Random, kind: Kind) -> Step {
             force: random.one_in(3),
         },
         55 => Step::Report { lock },
-        56..=66 => Step::LoopTurn,
+        56..=65 => Step::LoopTurn,
+        66 => Step::FallAsleep,
         67..=71 => Step::Pass {
             ms: random.below(20),
         },
@@ -393,7 +400,8 @@ pub fn any(random: &mut Random, kind: Kind) -> Step {
             after: random.below(2),
             lag: random.one_in(3),
         },
-        79..=83 => Step::Kill { n },
+        79..=82 => Step::Kill { n },
+        83 => Step::Doom { n },
         84 => Step::Unblock { n },
         85 => Step::UnblockByError { n },
         86 => Step::ExpireCycle,

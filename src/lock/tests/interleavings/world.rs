@@ -110,6 +110,10 @@ impl World {
                 self.judge(|_, _, _| Ok(()))?;
             }
             Step::LoopTurn => self.loop_turn()?,
+            Step::FallAsleep => {
+                self.server.falls_asleep();
+                self.judge(|_, _, _| Ok(()))?;
+            }
             Step::Pass { ms } => self.pass_to(self.now() + ms)?,
             Step::Lag { ms } => {
                 self.counts.steps_forward += 1;
@@ -135,6 +139,7 @@ impl World {
                 self.counts.killed += u64::from(!self.server.waiting().is_empty());
                 self.befall(n, Server::kill)?;
             }
+            Step::Doom { n } => self.befall(n, Server::doom)?,
             Step::Unblock { n } => self.befall(n, Server::unblock)?,
             Step::UnblockByError { n } => self.befall(n, Server::unblock_by_error)?,
             Step::Pause => {

@@ -118,6 +118,7 @@ impl World {
             self.model.closed(client);
             self.replace(client);
         }
+        self.counts.lost += happened.lost;
         for &(ticket, heard) in &happened.ended {
             self.model.ended(ticket, heard);
         }
