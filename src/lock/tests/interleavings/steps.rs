@@ -337,7 +337,7 @@ impl Kind {
             by: random
                 .one_in(2)
                 .then(|| random.below(REGULARS as u64) as usize),
-            session: random.one_in(4),
+            session: random.one_in(3),
         }
     }
 }

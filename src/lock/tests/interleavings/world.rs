@@ -139,7 +139,7 @@ impl World {
                 self.counts.killed += u64::from(!self.server.waiting().is_empty());
                 self.befall(n, Server::kill)?;
             }
-            Step::Doom { n } => self.befall(n, Server::doom)?,
+            Step::Doom { n } => self.doom(n)?,
             Step::Unblock { n } => self.befall(n, Server::unblock)?,
             Step::UnblockByError { n } => self.befall(n, Server::unblock_by_error)?,
             Step::Pause => {

@@ -460,6 +460,11 @@ impl Server {
         self.blocked.keys().copied().collect()
     }
 
+    /// Those of them who are about to be answered.
+    pub fn woken(&self) -> Vec<Ticket> {
+        self.woken.iter().copied().collect()
+    }
+
     /// The connection by which it waits.
     pub fn client_of(&self, ticket: Ticket) -> Option<u64> {
         self.blocked.get(&ticket).map(|blocked| blocked.client)
