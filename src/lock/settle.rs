@@ -22,7 +22,7 @@ const LAST_RETRY: Ms = 100;
 /// What came of looking at a waiter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Seen {
-    /// It has been granted what it waits for, or its time was up.
+    /// It has been granted what it waits for, or has lost the right to it, or its time was up.
     Through,
     /// It waits on.
     Waits,
@@ -87,7 +87,7 @@ impl Locks {
     }
 
     fn settle_one(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>) {
-        // Each round grants the lock to a waiter, or answers one that holds it already.
+        // Each round grants the lock to a waiter, or answers one that holds it already or may not have it.
         for _ in 0..MOST_AT_ONCE {
             match self.serve_one(turn, name) {
                 Seen::Through => {}
@@ -252,8 +252,29 @@ impl Locks {
         if !names.iter().all(|name| turn.keys.may_write(name.borrow())) {
             return Seen::Refused;
         }
-        self.grant(turn, ticket, &fits, &request);
+        if !self.is_denied(turn, ticket) {
+            self.grant(turn, ticket, &fits, &request);
+        }
         Seen::Through
+    }
+
+    /// Asks once more for the rights of a waiter that is about to be granted what it waits for. They
+    /// may have been taken away: then it leaves with nothing.
+    fn is_denied(&mut self, turn: &mut Turn<'_>, ticket: Ticket) -> bool {
+        let Some(denial) = self.denial(turn, ticket) else {
+            return false;
+        };
+        if let Some(waiter) = self.waiters.get_mut(&ticket) {
+            waiter.denial = Some(denial);
+        }
+        self.conclude(ticket, State::Denied);
+        true
+    }
+
+    /// What the server says of this waiter's rights, if they don't suffice.
+    pub(super) fn denial(&self, turn: &mut Turn<'_>, ticket: Ticket) -> Option<Rc<str>> {
+        let waiter = self.waiters.get(&ticket)?;
+        turn.keys.denial(ticket, &waiter.names)
     }
 
     /// How one of a waiter's locks fits it, unless it is shut out there.

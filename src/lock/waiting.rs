@@ -64,6 +64,7 @@ impl Locks {
             client: request.client,
             state: State::Waiting,
             answered: false,
+            denial: None,
             shut_out_by: 0,
         };
         if let Some(until) = until {
@@ -142,6 +143,7 @@ impl Locks {
                 owner: &waiter.owner,
                 fence,
             },
+            State::Denied => Answer::Denied(waiter.denial.as_deref().unwrap_or_default()),
             State::SentAway => Answer::SentAway,
             State::Waiting | State::TimedOut => Answer::TimedOut,
         })
@@ -185,7 +187,7 @@ impl Locks {
                     self.slot_may_have_left(&name.key);
                 }
             }
-            State::Waiting | State::TimedOut | State::SentAway => {}
+            State::Waiting | State::TimedOut | State::Denied | State::SentAway => {}
         }
         give_back_room(&mut self.waiters);
     }

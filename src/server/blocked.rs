@@ -9,7 +9,7 @@ use std::ffi::{c_int, c_void};
 use std::ptr::{null_mut, without_provenance_mut};
 
 use crate::lock::{Answer, End, Ticket, give_back_room, slot};
-use crate::protocol::Reply;
+use crate::protocol::{Reply, Spec};
 
 use super::api::{self, Blocked, RawCtx, RawString};
 use super::constants::{ERR, OK};
@@ -17,6 +17,7 @@ use super::context::{self, Ctx};
 use super::events;
 use super::module::{self, Module};
 use super::reply;
+use super::rights::Asker;
 use super::shield::shield;
 use super::text::Text;
 
@@ -24,6 +25,8 @@ use super::text::Text;
 pub struct Waiting {
     handle: *mut Blocked,
     client: u64,
+    /// Who asks for the locks, if the server knows.
+    pub asker: Option<Asker>,
     in_words: fn(Answer<'_>) -> Reply,
 }
 
@@ -33,6 +36,7 @@ pub fn block(
     ctx: Ctx<'_>,
     key: &[u8],
     ticket: Ticket,
+    spec: &Spec,
     in_words: fn(Answer<'_>) -> Reply,
 ) -> bool {
     let Ok(number) = usize::try_from(ticket) else {
@@ -63,6 +67,7 @@ pub fn block(
     let waiting = Waiting {
         handle,
         client: ctx.client(),
+        asker: ctx.user_name().map(|user| Asker::new(user, spec)),
         in_words,
     };
     module.waiting.borrow_mut().insert(ticket, waiting);

@@ -25,6 +25,7 @@ mod places;
 mod refusals;
 mod replicate;
 mod reply;
+mod rights;
 mod scan;
 mod settings;
 mod shield;

@@ -28,6 +28,7 @@ mod pages;
 mod panics;
 mod persistence;
 mod replication;
+mod rights;
 mod rounds;
 mod session;
 mod settings;

@@ -11,6 +11,7 @@ pub struct Counts {
     pub granted_at_once: u64,
     pub granted_to_waiters: u64,
     pub timed_out: u64,
+    pub denied: u64,
     pub sent_away: u64,
     pub unheard: u64,
     pub refused: u64,
@@ -45,6 +46,7 @@ impl AddAssign for Counts {
         self.granted_at_once += other.granted_at_once;
         self.granted_to_waiters += other.granted_to_waiters;
         self.timed_out += other.timed_out;
+        self.denied += other.denied;
         self.sent_away += other.sent_away;
         self.unheard += other.unheard;
         self.refused += other.refused;
@@ -94,20 +96,21 @@ impl AddAssign for Tally {
 }
 
 impl Counts {
-    /// Something that happened in less than one of four histories, or of forty or a hundred and sixty where it is rare.
+    /// Something that happened in less than one of four histories, or of forty, of a hundred and sixty or of three hundred and twenty where it is rare.
     pub fn rarest(&self, histories: u64) -> Option<&'static str> {
         let rare = &self.rare;
         [
             ("granted at once", self.granted_at_once),
             ("granted to a waiter", self.granted_to_waiters),
             ("timed out", self.timed_out),
+            ("denied", self.denied),
             ("sent away", self.sent_away),
             ("unheard", self.unheard),
             ("refused", self.refused),
             ("held by another's write", rare.adopted * 10),
             ("held by another waiter of the owner", rare.joined),
             ("upgraded", rare.upgraded),
-            ("a share again", rare.weakened * 40),
+            ("a share again", rare.weakened * 80),
             ("released with its connection", rare.closed),
             ("waits for several", rare.several_waited),
             ("several granted to a waiter", rare.several_granted),

@@ -157,6 +157,10 @@ pub enum Step {
     SwapDb,
     ExpireCycle,
     LoopTurn,
+    /// The user of one who waits loses the right to it.
+    Bar {
+        n: usize,
+    },
     /// Those who were answered come to their end; whether their connections outlive that shows later.
     FallAsleep,
     /// Time passes, and the server does what is due on time.
@@ -382,7 +386,8 @@ pub fn any(random: &mut Random, kind: Kind) -> Step {
             },
             force: random.one_in(3),
         },
-        55 => Step::Report { lock },
+        55 if random.one_in(4) => Step::Report { lock },
+        55 => Step::Bar { n },
         56..=65 => Step::LoopTurn,
         66 => Step::FallAsleep,
         67..=71 => Step::Pass {

@@ -140,6 +140,14 @@ impl World {
                 self.befall(n, Server::kill)?;
             }
             Step::Doom { n } => self.doom(n)?,
+            Step::Bar { n } => {
+                let waiting = self.server.waiting();
+                if let Some(&ticket) = waiting.get(n % waiting.len().max(1)) {
+                    self.server.bar(ticket);
+                    let waiter = self.model.queue.iter_mut().find(|one| one.ticket == ticket);
+                    waiter.into_iter().for_each(|waiter| waiter.barred = true);
+                }
+            }
             Step::Unblock { n } => self.befall(n, Server::unblock)?,
             Step::UnblockByError { n } => self.befall(n, Server::unblock_by_error)?,
             Step::Pause => {

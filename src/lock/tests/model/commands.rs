@@ -121,6 +121,7 @@ impl Model {
             ticket,
             locks: locks.to_vec(),
             plea: *plea,
+            barred: false,
         });
     }
 

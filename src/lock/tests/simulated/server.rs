@@ -64,6 +64,7 @@ pub struct Happened {
 pub enum Told {
     Granted(Vec<u8>, Fence),
     TimedOut,
+    Denied,
     SentAway,
 }
 
@@ -72,6 +73,7 @@ impl From<Answer<'_>> for Told {
         match answer {
             Answer::Granted { owner, fence } => Self::Granted(owner.to_vec(), fence),
             Answer::TimedOut => Self::TimedOut,
+            Answer::Denied(_) => Self::Denied,
             Answer::SentAway => Self::SentAway,
         }
     }
@@ -470,6 +472,11 @@ impl Server {
         self.blocked.get(&ticket).map(|blocked| blocked.client)
     }
 
+    /// Its user loses the right to what it waits for.
+    pub fn bar(&mut self, ticket: Ticket) {
+        self.keys.barred.insert(ticket);
+    }
+
     /// Its connection closes.
     pub fn kill(&mut self, ticket: Ticket) {
         if let Some(client) = self.client_of(ticket) {
@@ -567,6 +574,7 @@ impl Server {
         self.master = true;
         self.keys.paused = false;
         self.keys.closed.clear();
+        self.keys.barred.clear();
     }
 
     fn command<T>(
