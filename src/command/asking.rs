@@ -1,5 +1,6 @@
 //! What LOCK.ACQUIRE and LOCK.MACQUIRE have in common: the words after the ttl, and the answers.
 
+use std::borrow::Cow;
 use std::rc::Rc;
 
 use uuid::Uuid;
@@ -127,6 +128,7 @@ fn number_alone(answer: Answer<'_>) -> Reply {
     match answer {
         Answer::Granted { fence, .. } => Reply::number(fence),
         Answer::TimedOut => Reply::Null,
+        Answer::Denied(why) => denied(why),
         Answer::SentAway => SENT_AWAY,
     }
 }
@@ -137,14 +139,19 @@ fn owner_and_number(answer: Answer<'_>) -> Reply {
             Reply::List(vec![Reply::Bytes(Rc::from(owner)), Reply::number(fence)])
         }
         Answer::TimedOut => Reply::NullList,
+        Answer::Denied(why) => denied(why),
         Answer::SentAway => SENT_AWAY,
     }
 }
 
 /// Much as the server says it to clients that it unblocks itself.
-const SENT_AWAY: Reply = Reply::Error(
+const SENT_AWAY: Reply = Reply::Error(Cow::Borrowed(
     "UNBLOCKED force unblock from blocking operation, instance state changed (master -> replica, or lock.drain was set)",
-);
+));
+
+fn denied(why: &str) -> Reply {
+    Reply::Error(Cow::Owned(format!("NOPERM {why}")))
+}
 
 /// In any order, each at most once.
 fn options(mut words: Words<'_>, now: Now) -> Result<Options, Fault> {

@@ -1,8 +1,11 @@
 //! The seam between the core and whatever holds the keys: a server, or a simulation.
 
+use std::rc::Rc;
+
 use super::fencing::{Epoch, Tenure};
-use super::name::NameRef;
+use super::name::{Name, NameRef};
 use super::time::{LAST_MS, Ms, Now};
+use super::waiter::Ticket;
 
 /// What stands under a lock's name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -132,4 +135,9 @@ pub trait Keyspace {
 
     /// Would the server accept a client's write of this very key now? Asked after `is_writable`.
     fn may_write(&mut self, name: NameRef<'_>) -> bool;
+
+    /// May the user of this waiter's client have these locks no more? Then what the server says to
+    /// that. Rights may have been taken away while it waited; those of whoever issues a command the
+    /// server has asked for itself.
+    fn denial(&mut self, ticket: Ticket, names: &[Name]) -> Option<Rc<str>>;
 }

@@ -7,7 +7,7 @@ use std::rc::Rc;
 use super::by_ticket::ByTicket;
 use super::counts::{Counts, count};
 use super::databases::{Database, Databases};
-use super::fencing::FencingClock;
+use super::fencing::{Fence, FencingClock};
 use super::keyed::Keyed;
 use super::ledger::{Ledger, Secret};
 use super::limits::Limits;
@@ -97,6 +97,9 @@ pub struct Locks {
     pub(super) last_tick: Ms,
     /// Waiters whose answer stands, and whose clients wait for it.
     pub(super) to_answer: Vec<Ticket>,
+    /// Those who have come to their end as if they had heard of their grants, and the numbers of
+    /// these, until it is known whether their connections have outlived the turn.
+    pub(super) unconfirmed: Vec<(Waiter, Fence)>,
 }
 
 impl Locks {
@@ -130,6 +133,7 @@ impl Locks {
             quarantined_until: None,
             last_tick: 0,
             to_answer: Vec::new(),
+            unconfirmed: Vec::new(),
         }
     }
 
@@ -206,7 +210,8 @@ impl Locks {
             _ => {}
         };
         // Grants whose news is under way have moved with their keys.
-        for waiter in self.waiters.values_mut() {
+        let unconfirmed = self.unconfirmed.iter_mut().map(|(waiter, _)| waiter);
+        for waiter in self.waiters.values_mut().chain(unconfirmed) {
             if matches!(waiter.state, State::Granted(_)) {
                 let mut names = waiter.names.to_vec();
                 names

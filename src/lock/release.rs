@@ -154,6 +154,8 @@ impl Locks {
         self.demote_all(name);
         let next = self.next_in_line(name, turn.now);
         let quarantined = self.is_quarantined(turn.now);
+        // Whoever may not have it is told so below.
+        let next = next.filter(|&ticket| self.denial(turn, ticket).is_none());
         match next.and_then(|ticket| Some((ticket, self.waiters.get(&ticket)?))) {
             Some((ticket, waiter)) if waiter.is_plain() && !quarantined => {
                 let owner = Rc::clone(&waiter.owner);

@@ -38,6 +38,7 @@ impl Locks {
             self.lapsed.len(),
             self.expired.len(),
             self.to_answer.len(),
+            self.unconfirmed.len(),
         ];
         Remembered {
             holds: over_databases(|database| database.ledger.locks()),

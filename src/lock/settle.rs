@@ -22,7 +22,7 @@ const LAST_RETRY: Ms = 100;
 /// What came of looking at a waiter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Seen {
-    /// It has been granted what it waits for, or its time was up.
+    /// It has been granted what it waits for, or has lost the right to it, or its time was up.
     Through,
     /// It waits on.
     Waits,
@@ -87,7 +87,7 @@ impl Locks {
     }
 
     fn settle_one(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>) {
-        // Each round grants the lock to a waiter, or answers one that holds it already.
+        // Each round grants the lock to a waiter, or answers one that holds it already or may not have it.
         for _ in 0..MOST_AT_ONCE {
             match self.serve_one(turn, name) {
                 Seen::Through => {}
@@ -249,8 +249,29 @@ impl Locks {
         if !names.iter().all(|name| turn.keys.may_write(name.borrow())) {
             return Seen::Refused;
         }
-        self.grant(turn, ticket, &fits, &request);
+        if !self.is_denied(turn, ticket) {
+            self.grant(turn, ticket, &fits, &request);
+        }
         Seen::Through
+    }
+
+    /// Asks once more for the rights of a waiter that is about to be granted what it waits for. They
+    /// may have been taken away: then it leaves with nothing.
+    fn is_denied(&mut self, turn: &mut Turn<'_>, ticket: Ticket) -> bool {
+        let Some(denial) = self.denial(turn, ticket) else {
+            return false;
+        };
+        if let Some(waiter) = self.waiters.get_mut(&ticket) {
+            waiter.denial = Some(denial);
+        }
+        self.conclude(ticket, State::Denied);
+        true
+    }
+
+    /// What the server says of this waiter's rights, if they don't suffice.
+    pub(super) fn denial(&self, turn: &mut Turn<'_>, ticket: Ticket) -> Option<Rc<str>> {
+        let waiter = self.waiters.get(&ticket)?;
+        turn.keys.denial(ticket, &waiter.names)
     }
 
     /// How one of a waiter's locks fits it, unless it is shut out there.
@@ -274,6 +295,7 @@ impl Locks {
         fits: &[(NameRef<'_>, Fit)],
         request: &Request<'_>,
     ) {
+        let mut kept = Vec::new();
         for &(name, fit) in fits {
             if let Fit::Open { keeps: Some(share) } = fit {
                 let ledger = self.ledger(name.db);
@@ -281,11 +303,15 @@ impl Locks {
                 let place = (name.keep(), Rc::from(request.owner));
                 // Nobody goes back to a share that is to be given back itself.
                 if !self.is_given_back(&place, entry) {
-                    self.kept.insert(place, Kept { share, entry });
+                    kept.push((place, share, entry));
                 }
             }
         }
         let fence = self.take(turn, fits, request, News::UnderWay);
+        for (place, share, entry) in kept {
+            let by = fence;
+            self.kept.insert(place, Kept { share, entry, by });
+        }
         // What its owner holds already, by another request, is no grant of now.
         let granted = (fits.iter()).filter(|(_, fit)| matches!(fit, Fit::Open { .. }));
         self.count_wait(turn.now, ticket, granted.count());

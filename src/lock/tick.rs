@@ -64,17 +64,14 @@ pub(super) struct Kept {
     pub share: Share,
     /// What was remembered of it.
     pub entry: Option<Entry>,
+    /// The number of the grant that it gave way to.
+    pub by: Fence,
 }
 
 impl Kept {
     /// Does the share end with this connection?
     pub(super) fn is_tied_to(&self, client: u64) -> bool {
         (self.entry).is_some_and(|entry| entry.tied && entry.client == client)
-    }
-
-    /// Is this a number that the share has or has had?
-    pub(super) fn has_had(&self, fence: Fence) -> bool {
-        self.entry.is_some_and(|entry| entry.has_had(fence))
     }
 
     /// What is left of it when a waiter that was granted it by this number has come to its end:
@@ -106,6 +103,7 @@ impl Locks {
             && self.to_answer.is_empty()
             && self.waited.is_empty()
             && self.lapsed.is_empty()
+            && self.unconfirmed.is_empty()
     }
 
     /// When the next tick is due, if anything is left to do. In the past means now.

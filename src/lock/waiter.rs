@@ -3,8 +3,9 @@
 //! | state | what has happened | what may come next |
 //! |---|---|---|
 //! | `Waiting` | it stands in the line of each of its locks | granted; its time is up; sent away; its end |
-//! | `Granted` | the holds are written; its client has yet to be answered | its answer, its end |
+//! | `Granted` | the holds are written; its client has yet to be answered | its answer; its end, which is confirmed a turn later |
 //! | `TimedOut` | it has left the lines with nothing | its answer, its end |
+//! | `Denied` | its user had lost the right to the locks when its turn came; it has left the lines | its answer, its end |
 //! | `SentAway` | the server became a replica; it has left the lines | its answer, its end |
 //!
 //! `answered` is apart from that, because the server decides when it asks for the answer: at once,
@@ -12,7 +13,9 @@
 //! while it is still `Waiting` is one that `CLIENT UNBLOCK` ends: it becomes `TimedOut`.
 //!
 //! The end comes exactly once for each waiter, whatever brought it about, and nothing of the waiter
-//! is left afterwards. A waiter that ends `Granted` but unheard gives its grant back.
+//! is left afterwards. A waiter that ends `Granted` but unheard gives its grant back. One that seems
+//! to have heard is remembered for one more turn of the server's loop, at the end of which the server
+//! may still close its connection, reply and all: only whoever outlives that has heard.
 
 use std::rc::Rc;
 
@@ -47,6 +50,8 @@ pub struct Waiter {
     pub state: State,
     /// Has the server taken its answer?
     pub answered: bool,
+    /// What the server says of its user's rights, if these have been taken away.
+    pub denial: Option<Rc<str>>,
     /// The place of the lock that it could not have when it was looked at last.
     pub shut_out_by: usize,
 }
@@ -72,6 +77,8 @@ pub enum State {
     Granted(Fence),
     /// Its time was up.
     TimedOut,
+    /// Its user has no right to the locks any more.
+    Denied,
     /// The server became a replica.
     SentAway,
 }
@@ -88,6 +95,8 @@ pub enum Answer<'a> {
     },
     /// Nothing came of it.
     TimedOut,
+    /// Its user has no right to the locks any more, in the server's words.
+    Denied(&'a str),
     /// The server became a replica, and can't say who holds the lock.
     SentAway,
 }

@@ -25,6 +25,9 @@ pub struct End {
     /// Whatever this server takes as an answer has reached the client, even if something else then
     /// cuts it off. Other servers take it first, and may drop it.
     pub answers_stay: bool,
+    /// The server says in its next turn whether the connection has outlived this one: it may close it
+    /// still, in spite of an answer. Then [`confirm`](Locks::confirm) follows.
+    pub is_confirmed_later: bool,
 }
 
 impl Locks {
@@ -59,6 +62,7 @@ impl Locks {
             client: request.client,
             state: State::Waiting,
             answered: false,
+            denial: None,
             shut_out_by: 0,
         };
         if let Some(until) = until {
@@ -131,6 +135,7 @@ impl Locks {
                 owner: &waiter.owner,
                 fence,
             },
+            State::Denied => Answer::Denied(waiter.denial.as_deref().unwrap_or_default()),
             State::SentAway => Answer::SentAway,
             State::Waiting | State::TimedOut => Answer::TimedOut,
         })
@@ -152,7 +157,7 @@ impl Locks {
     }
 
     /// The waiter's end: it is forgotten. If nobody heard of its grant, that is given back in the
-    /// next tick.
+    /// next tick. One that seems to have heard is remembered for a turn more, until that is confirmed.
     pub fn ended(&mut self, ticket: Ticket, end: End) {
         self.leave(ticket);
         let Some(waiter) = self.waiters.remove(&ticket) else {
@@ -162,12 +167,10 @@ impl Locks {
             State::Granted(fence) => {
                 let has_answer = waiter.answered && end.answers_stay && end.client_lives;
                 let heard = !end.cut_off || has_answer;
-                for name in &*waiter.names {
-                    self.grant_ended(&waiter, name, fence, heard);
-                }
-                // Its connection may have closed before the grant.
-                if waiter.session && !end.client_lives {
-                    self.closed(waiter.client);
+                if heard && end.is_confirmed_later {
+                    self.unconfirmed.push((waiter, fence));
+                } else {
+                    self.grant_ended(&waiter, fence, heard, end.client_lives);
                 }
             }
             // A client that lives and was not answered by us may have been sent to another server.
@@ -176,13 +179,38 @@ impl Locks {
                     self.slot_may_have_left(&name.key);
                 }
             }
-            State::Waiting | State::TimedOut | State::SentAway => {}
+            State::Waiting | State::TimedOut | State::Denied | State::SentAway => {}
         }
         give_back_room(&mut self.waiters);
     }
 
-    fn grant_ended(&mut self, waiter: &Waiter, name: &Name, fence: Fence, heard: bool) {
-        let owner = &waiter.owner;
+    /// Is anybody remembered whose end is to be confirmed?
+    pub fn has_unconfirmed(&self) -> bool {
+        !self.unconfirmed.is_empty()
+    }
+
+    /// A turn of the server's loop is over, and with it all connections that it meant to close in it.
+    /// Whoever ended in that turn as if it had heard of its grant has heard if its connection lives.
+    /// All at once, because in the next turn a connection may close that has heard; there are no more
+    /// of them than were granted in a turn.
+    pub fn confirm(&mut self, mut lives: impl FnMut(u64) -> bool) {
+        for (waiter, fence) in std::mem::take(&mut self.unconfirmed) {
+            let lives = lives(waiter.client);
+            self.grant_ended(&waiter, fence, lives, lives);
+        }
+    }
+
+    fn grant_ended(&mut self, waiter: &Waiter, fence: Fence, heard: bool, client_lives: bool) {
+        for name in &*waiter.names {
+            self.grant_of_one_ended(&waiter.owner, name, fence, heard);
+        }
+        // Its connection may have closed before the grant.
+        if waiter.session && !client_lives {
+            self.closed(waiter.client);
+        }
+    }
+
+    fn grant_of_one_ended(&mut self, owner: &Rc<[u8]>, name: &Name, fence: Fence, heard: bool) {
         for hold in [Hold::Exclusive, Hold::Shared] {
             let ledger = self.ledger(name.db);
             let entry = ledger.of(&name.key, owner, hold);
@@ -195,8 +223,10 @@ impl Locks {
                 return;
             }
             let is_unheard = entry.is_unheard();
+            let first = entry.first;
             let fence = entry.fence.unwrap_or(fence);
             let kept = self.kept.remove(&(name.clone(), Rc::clone(owner)));
+            let kept = kept.filter(|kept| kept.by == first);
             if is_unheard {
                 let given_back = Return {
                     name: name.clone(),
@@ -216,7 +246,7 @@ impl Locks {
     fn share_ended(&mut self, name: &Name, owner: &Rc<[u8]>, fence: Fence, heard: bool) {
         let place = (name.clone(), Rc::clone(owner));
         if let Some(kept) = self.kept.remove(&place)
-            && kept.has_had(fence)
+            && kept.by != fence
             && let Some(kept) = kept.after_the_end(fence, heard)
         {
             self.kept.insert(place, kept);

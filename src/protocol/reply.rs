@@ -1,5 +1,6 @@
 //! What a connection is told.
 
+use std::borrow::Cow;
 use std::rc::Rc;
 
 /// A reply, in the server's own types. A map is a map in RESP3 and a flat list in RESP2.
@@ -18,7 +19,7 @@ pub enum Reply {
     /// Names and what they stand for.
     Map(Vec<(&'static str, Reply)>),
     /// An error, which begins with its code word.
-    Error(&'static str),
+    Error(Cow<'static, str>),
 }
 
 impl Reply {

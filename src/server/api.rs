@@ -118,6 +118,7 @@ api! {
     unblock_client = RedisModule_UnblockClient(client: *mut Blocked, data: *mut c_void) -> c_int, or ERR;
     value_length = RedisModule_ValueLength(key: *mut RawKey) -> usize, or 0;
     wrong_arity = RedisModule_WrongArity(ctx: *mut RawCtx) -> c_int, or ERR;
+    acl_check_command_permissions = RedisModule_ACLCheckCommandPermissions(user: *mut User, argv: *mut *mut RawString, argc: c_int) -> c_int, or ERR;
     acl_check_key_permissions = RedisModule_ACLCheckKeyPermissions(user: *mut User, key: *mut RawString, flags: c_int) -> c_int, or ERR;
     free_module_user = RedisModule_FreeModuleUser(user: *mut User), or ();
     get_current_user_name = RedisModule_GetCurrentUserName(ctx: *mut RawCtx) -> *mut RawString, or null_mut();
@@ -136,6 +137,23 @@ api! {
     zset_range_stop = RedisModule_ZsetRangeStop(key: *mut RawKey), or ();
     zset_rem = RedisModule_ZsetRem(key: *mut RawKey, member: *mut RawString, deleted: *mut c_int) -> c_int, or ERR;
     zset_score = RedisModule_ZsetScore(key: *mut RawKey, member: *mut RawString, score: *mut f64) -> c_int, or ERR;
+}
+
+/// How a Valkey that knows rights to databases (9.1) is asked for all of a user's rights to a command.
+/// The last argument says which of them is missing.
+pub type CheckPermissions =
+    unsafe extern "C" fn(*mut User, *mut *mut RawString, c_int, c_int, *mut c_int) -> c_int;
+
+/// The function that does so, where the server has it.
+pub fn check_permissions() -> Option<CheckPermissions> {
+    let name = c"RedisModule_ACLCheckPermissions";
+    let mut function: Option<CheckPermissions> = None;
+    // SAFETY: the server wrote the address once. It leaves the function's own where we say, which is
+    // good for one, or leaves that as it is.
+    unsafe {
+        raw::RedisModule_GetApi?(name.as_ptr(), (&raw mut function).cast());
+    }
+    function
 }
 
 /// How a command is sent to replicas and to the append-only file.

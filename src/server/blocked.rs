@@ -9,7 +9,7 @@ use std::ffi::{c_int, c_void};
 use std::ptr::{null_mut, without_provenance_mut};
 
 use crate::lock::{Answer, End, Ticket, give_back_room, slot};
-use crate::protocol::Reply;
+use crate::protocol::{Reply, Spec};
 
 use super::api::{self, Blocked, RawCtx, RawString};
 use super::constants::{ERR, OK};
@@ -17,6 +17,7 @@ use super::context::{self, Ctx};
 use super::events;
 use super::module::{self, Module};
 use super::reply;
+use super::rights::Asker;
 use super::shield::shield;
 use super::text::Text;
 use super::thread;
@@ -25,6 +26,8 @@ use super::thread;
 pub struct Waiting {
     handle: *mut Blocked,
     client: u64,
+    /// Who asks for the locks, if the server knows.
+    pub asker: Option<Asker>,
     in_words: fn(Answer<'_>) -> Reply,
 }
 
@@ -34,12 +37,14 @@ pub fn block(
     ctx: Ctx<'_>,
     key: &[u8],
     ticket: Ticket,
+    spec: &Spec,
     in_words: fn(Answer<'_>) -> Reply,
 ) -> bool {
     let Ok(number) = usize::try_from(ticket) else {
         return false;
     };
     events::hear_of_values(module, ctx);
+    events::hear_of_turns(module, ctx);
     let text = Text::new(&waiting_name(key));
     let mut keys = [text.raw()];
     // SAFETY: the context lives; one key is there. The data is a ticket, never a place in memory.
@@ -63,6 +68,7 @@ pub fn block(
     let waiting = Waiting {
         handle,
         client: ctx.client(),
+        asker: ctx.user_name().map(|user| Asker::new(user, spec)),
         in_words,
     };
     module.waiting.borrow_mut().insert(ticket, waiting);
@@ -155,6 +161,7 @@ unsafe extern "C" fn end(ctx: *mut RawCtx, data: *mut c_void) {
             cut_off,
             client_lives: !cut_off || context::lives(waiting.client),
             answers_stay: module.server.answers_stay(),
+            is_confirmed_later: module.hears_of_turns.get(),
         };
         module.locks.borrow_mut().ended(ticket, end);
         module.set_timer(module::now());

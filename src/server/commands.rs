@@ -203,7 +203,7 @@ fn run<C: Command>(module: &Module, ctx: Ctx<'_>, authority: Authority, said: Sa
             in_words,
         }) => {
             module.finish(ctx, authority, keys.close(), now);
-            if blocked::block(module, ctx, key, ticket, in_words) {
+            if blocked::block(module, ctx, key, ticket, &C::SPEC, in_words) {
                 // What others have done when they heard of our changes may have decided it already.
                 module.locks.borrow_mut().answer_again(ticket);
             } else {

@@ -42,6 +42,11 @@ pub const ARGUMENT_MULTIPLE: c_int = raw::REDISMODULE_CMD_ARG_MULTIPLE as c_int;
 /// The right to read a key's value.
 pub const KEY_ACCESS: c_int = raw::REDISMODULE_CMD_KEY_ACCESS as c_int;
 
+/// The right to read a key's value and to change it.
+pub const KEY_UPDATE: c_int = KEY_ACCESS | raw::REDISMODULE_CMD_KEY_UPDATE as c_int;
+/// Valkey 9.1: what a user lacks is the right to the database.
+pub const NO_DATABASE: c_int = 4;
+
 /// We say ourselves which keys we have changed, so that looking at one disturbs nobody.
 pub const NO_IMPLICIT_SIGNAL_MODIFIED: c_int =
     raw::REDISMODULE_OPTION_NO_IMPLICIT_SIGNAL_MODIFIED as c_int;

@@ -9,7 +9,8 @@ use redis_module::raw;
 use crate::lock::Db;
 
 use super::api::{self, RawCtx};
-use super::constants::{KEY_ACCESS, OK};
+use super::constants::OK;
+use super::rights::User;
 use super::text::Text;
 
 /// A context that the server has handed to a callback, for as long as that runs; or our own.
@@ -103,23 +104,15 @@ impl Ctx<'_> {
         if !self.flags().has_connection() {
             return false;
         }
-        let key = Text::new(key);
-        // SAFETY: the context and the key live. The server gives us the name and the user, or null,
-        // and gets both back.
-        unsafe {
-            let name = api::get_current_user_name(self.raw);
-            if name.is_null() {
-                return false;
-            }
-            let name = Text::given(name);
-            let user = api::get_module_user_from_user_name(name.raw());
-            if user.is_null() {
-                return false;
-            }
-            let may = api::acl_check_key_permissions(user, key.raw(), KEY_ACCESS) == OK;
-            api::free_module_user(user);
-            may
-        }
+        let user = self.user_name().and_then(|name| User::of(&name));
+        user.is_some_and(|user| user.may_read(&Text::new(key)))
+    }
+
+    /// The name of the caller's user.
+    pub fn user_name(self) -> Option<Text> {
+        // SAFETY: the context lives. The server gives us a string, or null.
+        let name = unsafe { api::get_current_user_name(self.raw) };
+        (!name.is_null()).then(|| Text::given(name))
     }
 
     /// Turns a context of our own to a database. Never done to a caller's: it would stay there.

@@ -10,7 +10,7 @@ use crate::lock::{Db, Gone, Locks, NameRef};
 
 use super::api::{self, Event, NotificationFn, RawCtx, RawString};
 use super::constants::OK;
-use super::context::Ctx;
+use super::context::{self, Ctx};
 use super::module::{self, Module};
 use super::text;
 use super::thread;
@@ -98,6 +98,18 @@ pub fn hear_of_ends(module: &Module, ctx: Ctx<'_>) -> bool {
         module.hears_of_ends.set(hears);
     }
     module.hears_of_ends.get()
+}
+
+/// Somebody waits. From now on the server tells us of each turn of its loop: it may close a connection
+/// at the end of the turn in which a waiter has been granted its lock and answered.
+pub fn hear_of_turns(module: &Module, ctx: Ctx<'_>) {
+    if !module.hears_of_turns.get() {
+        let id = raw::REDISMODULE_EVENT_EVENTLOOP;
+        let event = Event { id, dataver: 1 };
+        // SAFETY: the context lives, and the function is for ever.
+        let hears = unsafe { api::subscribe_to_server_event(ctx.raw(), event, Some(turned)) == OK };
+        module.hears_of_turns.set(hears);
+    }
 }
 
 fn hear_of(ctx: Ctx<'_>, classes: c_int, function: NotificationFn) -> bool {
@@ -304,6 +316,21 @@ unsafe extern "C" fn client_changed(_: *mut RawCtx, _: Event, sub: u64, data: *m
         }
         // Without a look at the locks, which may be in the middle of a change.
         module.timer.set(module.own(), Some(0), module::now());
+    });
+}
+
+/// The server has closed what it meant to close in the last turn, and has not read what clients have
+/// sent since: a connection that is gone now is one that it closed by itself.
+unsafe extern "C" fn turned(_: *mut RawCtx, _: Event, sub: u64, _: *mut c_void) {
+    if sub != raw::REDISMODULE_SUBEVENT_EVENTLOOP_AFTER_SLEEP {
+        return;
+    }
+    module::enter("a turn's end", |module| {
+        if !module.locks.borrow().has_unconfirmed() {
+            return;
+        }
+        module.locks.borrow_mut().confirm(context::lives);
+        module.set_timer(module::now());
     });
 }
 

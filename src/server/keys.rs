@@ -1,11 +1,12 @@
 //! The server's keys as the core sees them: read, written, replicated; and announced afterwards.
 
 use std::ffi::{CStr, c_int};
+use std::rc::Rc;
 
 use redis_module::raw;
 
 use crate::lock::{
-    Db, Epoch, Glance, Happening, Keyspace, Ms, NameRef, Now, Share, Stored, Tenure,
+    Db, Epoch, Glance, Happening, Keyspace, Ms, Name, NameRef, Now, Share, Stored, Tenure, Ticket,
 };
 
 use super::api;
@@ -308,6 +309,12 @@ impl Keyspace for Keys<'_> {
                 accepted
             }
         }
+    }
+
+    fn denial(&mut self, ticket: Ticket, names: &[Name]) -> Option<Rc<str>> {
+        // One that is not blocked as yet is still in its own command.
+        let waiting = self.module.waiting.borrow();
+        waiting.get(&ticket)?.asker.as_ref()?.denial(names)
     }
 }
 

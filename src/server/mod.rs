@@ -24,6 +24,7 @@ mod module;
 mod refusals;
 mod replicate;
 mod reply;
+mod rights;
 mod routing;
 mod scan;
 mod settings;

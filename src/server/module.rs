@@ -44,6 +44,8 @@ pub struct Module {
     pub hears_of_values: Cell<bool>,
     /// Has the server been asked to tell us of connections that close?
     pub hears_of_ends: Cell<bool>,
+    /// Has the server been asked to tell us of each turn of its loop?
+    pub hears_of_turns: Cell<bool>,
     /// Connections that have closed in the middle of a change to the locks.
     pub closed: RefCell<Vec<u64>>,
     /// What server this is.
@@ -124,6 +126,7 @@ pub fn install(ctx: Ctx<'_>, server: Server) {
         jobs: Cell::new(0),
         hears_of_values: Cell::new(false),
         hears_of_ends: Cell::new(false),
+        hears_of_turns: Cell::new(false),
         closed: RefCell::default(),
         server,
         audience: Audience::of(ctx),

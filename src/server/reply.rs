@@ -30,7 +30,7 @@ pub fn send(ctx: Ctx<'_>, reply: Reply) {
                     send(ctx, value);
                 });
             }
-            Reply::Error(text) => send_error(ctx, text),
+            Reply::Error(text) => send_error(ctx, &text),
         }
     }
 }

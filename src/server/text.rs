@@ -36,6 +36,12 @@ impl Text {
         unsafe { bytes(self.raw()) == bytes(other.raw()) }
     }
 
+    /// As a text, for people to read.
+    pub fn show(&self) -> String {
+        // SAFETY: it lives as long as we have it, and strings don't change.
+        String::from_utf8_lossy(unsafe { bytes(self.raw()) }).into_owned()
+    }
+
     /// The server's own handle of it.
     pub fn raw(&self) -> *mut RawString {
         match self {

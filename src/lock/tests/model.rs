@@ -41,7 +41,12 @@ pub struct Waiter {
     pub ticket: Ticket,
     pub locks: Vec<Lock>,
     pub plea: Plea,
+    /// Its user has lost the right to what it waits for.
+    pub barred: bool,
 }
+
+/// Stands in the place of a number where a waiter was denied what it waited for.
+pub const DENIED: Fence = 0;
 
 impl Waiter {
     pub fn until(&self) -> Option<Ms> {
@@ -90,7 +95,7 @@ pub enum Fit {
 pub struct Seen<'a> {
     /// Waiters whose time it found to be up.
     pub timed_out: &'a [Ticket],
-    /// Waiters that it granted, in order.
+    /// Waiters that it granted something, or denied it, in order.
     pub granted: &'a [(Ticket, Fence)],
     /// How many of them at most it made before it did what a command asked.
     pub before_the_deed: usize,

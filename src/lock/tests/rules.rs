@@ -3,6 +3,7 @@
 mod breaking;
 mod circles;
 mod counting;
+mod denying;
 mod handing_over;
 mod hearing;
 mod holding;
@@ -220,7 +221,7 @@ impl Plain for Server {
     fn was_granted(&self, ticket: Ticket) -> Option<Fence> {
         match self.told.get(&ticket)? {
             Told::Granted(_, fence) => Some(*fence),
-            Told::TimedOut | Told::SentAway => None,
+            Told::TimedOut | Told::Denied | Told::SentAway => None,
         }
     }
 }

@@ -11,11 +11,14 @@ pub struct Counts {
     pub granted_at_once: u64,
     pub granted_to_waiters: u64,
     pub timed_out: u64,
+    pub denied: u64,
     pub sent_away: u64,
     pub unheard: u64,
     pub refused: u64,
     pub guarded: u64,
     pub killed: u64,
+    /// Waiters that were answered, and whose connections closed before they could have heard.
+    pub lost: u64,
     pub foreign: u64,
     pub flushed: u64,
     pub swapped: u64,
@@ -43,11 +46,13 @@ impl AddAssign for Counts {
         self.granted_at_once += other.granted_at_once;
         self.granted_to_waiters += other.granted_to_waiters;
         self.timed_out += other.timed_out;
+        self.denied += other.denied;
         self.sent_away += other.sent_away;
         self.unheard += other.unheard;
         self.refused += other.refused;
         self.guarded += other.guarded;
         self.killed += other.killed;
+        self.lost += other.lost;
         self.foreign += other.foreign;
         self.flushed += other.flushed;
         self.swapped += other.swapped;
@@ -91,20 +96,21 @@ impl AddAssign for Tally {
 }
 
 impl Counts {
-    /// Something that happened in less than one of four histories, or of forty or a hundred and sixty where it is rare.
+    /// Something that happened in less than one of four histories, or of forty, of a hundred and sixty or of three hundred and twenty where it is rare.
     pub fn rarest(&self, histories: u64) -> Option<&'static str> {
         let rare = &self.rare;
         [
             ("granted at once", self.granted_at_once),
             ("granted to a waiter", self.granted_to_waiters),
             ("timed out", self.timed_out),
+            ("denied", self.denied),
             ("sent away", self.sent_away),
             ("unheard", self.unheard),
             ("refused", self.refused),
             ("held by another's write", rare.adopted * 10),
             ("held by another waiter of the owner", rare.joined),
             ("upgraded", rare.upgraded),
-            ("a share again", rare.weakened * 40),
+            ("a share again", rare.weakened * 80),
             ("released with its connection", rare.closed),
             ("waits for several", rare.several_waited),
             ("several granted to a waiter", rare.several_granted),
@@ -118,6 +124,7 @@ impl Counts {
             ("strings that were given an end", rare.adopted_orphans * 40),
             ("guarded", self.guarded),
             ("killed", self.killed),
+            ("lost after the answer", self.lost),
             ("foreign writes", self.foreign),
             ("flushed", self.flushed),
             ("swapped", self.swapped),

@@ -108,6 +108,7 @@ pub fn is_empty(server: &mut Server) -> Verdict {
         ("notes", locks.noted.is_empty()),
         ("returns", locks.returns.is_empty()),
         ("answers", locks.to_answer.is_empty()),
+        ("ends to be confirmed", !locks.has_unconfirmed()),
         ("waits by owner", locks.waits.is_empty()),
         ("holders by owner", locks.waited_for.is_empty()),
         ("lines that moved up", locks.moved_up.is_empty()),

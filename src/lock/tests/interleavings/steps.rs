@@ -157,6 +157,12 @@ pub enum Step {
     SwapDb,
     ExpireCycle,
     LoopTurn,
+    /// The user of one who waits loses the right to it.
+    Bar {
+        n: usize,
+    },
+    /// Those who were answered come to their end; whether their connections outlive that shows later.
+    FallAsleep,
     /// Time passes, and the server does what is due on time.
     Pass {
         ms: Ms,
@@ -176,6 +182,10 @@ pub enum Step {
         ms: Ms,
     },
     Kill {
+        n: usize,
+    },
+    /// The server closes its connection at the end of the turn, whatever it has been told by then.
+    Doom {
         n: usize,
     },
     Unblock {
@@ -331,7 +341,7 @@ impl Kind {
             by: random
                 .one_in(2)
                 .then(|| random.below(REGULARS as u64) as usize),
-            session: random.one_in(4),
+            session: random.one_in(3),
         }
     }
 }
@@ -376,8 +386,10 @@ pub fn any(random: &mut Random, kind: Kind) -> Step {
             },
             force: random.one_in(3),
         },
-        55 => Step::Report { lock },
-        56..=66 => Step::LoopTurn,
+        55 if random.one_in(4) => Step::Report { lock },
+        55 => Step::Bar { n },
+        56..=65 => Step::LoopTurn,
+        66 => Step::FallAsleep,
         67..=71 => Step::Pass {
             ms: random.below(20),
         },
@@ -393,7 +405,8 @@ pub fn any(random: &mut Random, kind: Kind) -> Step {
             after: random.below(2),
             lag: random.one_in(3),
         },
-        79..=83 => Step::Kill { n },
+        79..=82 => Step::Kill { n },
+        83 => Step::Doom { n },
         84 => Step::Unblock { n },
         85 => Step::UnblockByError { n },
         86 => Step::ExpireCycle,

@@ -110,6 +110,10 @@ impl World {
                 self.judge(|_, _, _| Ok(()))?;
             }
             Step::LoopTurn => self.loop_turn()?,
+            Step::FallAsleep => {
+                self.server.falls_asleep();
+                self.judge(|_, _, _| Ok(()))?;
+            }
             Step::Pass { ms } => self.pass_to(self.now() + ms)?,
             Step::Lag { ms } => {
                 self.counts.steps_forward += 1;
@@ -134,6 +138,15 @@ impl World {
             Step::Kill { n } => {
                 self.counts.killed += u64::from(!self.server.waiting().is_empty());
                 self.befall(n, Server::kill)?;
+            }
+            Step::Doom { n } => self.doom(n)?,
+            Step::Bar { n } => {
+                let waiting = self.server.waiting();
+                if let Some(&ticket) = waiting.get(n % waiting.len().max(1)) {
+                    self.server.bar(ticket);
+                    let waiter = self.model.queue.iter_mut().find(|one| one.ticket == ticket);
+                    waiter.into_iter().for_each(|waiter| waiter.barred = true);
+                }
             }
             Step::Unblock { n } => self.befall(n, Server::unblock)?,
             Step::UnblockByError { n } => self.befall(n, Server::unblock_by_error)?,

@@ -122,6 +122,7 @@ impl Model {
             ticket,
             locks: locks.to_vec(),
             plea: *plea,
+            barred: false,
         });
     }
 

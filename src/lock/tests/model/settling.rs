@@ -1,6 +1,6 @@
 //! Whoever may have what it waits for has it; and what the core does by itself.
 
-use super::{Fit, Grant, Model, Seen, Verdict, Waiter, earlier, ensure, is_over, is_up};
+use super::{DENIED, Fit, Grant, Model, Seen, Verdict, Waiter, earlier, ensure, is_over, is_up};
 use crate::lock::fencing::Fence;
 use crate::lock::tests::simulated::Lock;
 use crate::lock::{Hold, LAST_MS, Mode, Ms, Ticket};
@@ -30,6 +30,15 @@ impl Model {
         let mut readers: Vec<Lock> = Vec::new();
         while let Some((next, fence)) = self.next_granted(now, seen) {
             let fits = self.fits_of(&next, now).unwrap_or_default();
+            ensure(next.barred == (fence == DENIED), || {
+                format!("{fence} for {next:?}")
+            })?;
+            if next.barred {
+                self.leave(next.ticket)?;
+                self.granted.push(next.ticket);
+                scope.extend(&next.locks);
+                continue;
+            }
             self.take(&fits, &next.plea, fence, Some(next.ticket), now)
                 .map_err(|why| format!("{why}; granted to {next:?}, of {:?}", seen.granted))?;
             self.leave(next.ticket)?;

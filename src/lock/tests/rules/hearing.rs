@@ -71,6 +71,63 @@ fn a_grant_that_was_told_is_kept_when_its_client_dies_later() {
 }
 
 #[test]
+fn a_grant_whose_client_is_cut_off_in_the_turn_of_its_answer_goes_to_the_next() {
+    for answers in [Answers::Straight, Answers::Kept, Answers::Late] {
+        let mut server = server_like(Flavour {
+            answers,
+            ..Flavour::default()
+        });
+        server.gets("ann", 100);
+        let ben = server.waits("ben", 100);
+        let cid = server.waits("cid", 50);
+        server.release(LOCK, "ann").unwrap();
+        server.doom(ben);
+        server.turn();
+        server.at(0);
+        assert!(server.was_granted(cid).is_some(), "{answers:?}");
+        assert_eq!(server.holder(), held("cid", 50), "{answers:?}");
+        assert_eq!(server.locks.counts().undelivered, 1, "{answers:?}");
+    }
+}
+
+#[test]
+fn a_grant_is_not_known_to_be_heard_before_its_connection_has_outlived_the_turn() {
+    let (mut server, ben) = on_its_way();
+    server.doom(ben);
+    server.falls_asleep();
+    server.tick();
+    assert_eq!(server.holder(), held("ben", 100));
+    assert!(!server.locks.is_idle());
+    server.turn();
+    server.at(0);
+    assert_eq!(server.holder(), None);
+    assert!(server.locks.is_idle());
+}
+
+#[test]
+fn a_share_that_gave_way_to_an_unheard_grant_is_kept_apart_from_the_next_one() {
+    let mut server = late_server();
+    let share = sharing("ben");
+    server.takes(&[LOCK], share);
+    server.takes(&[LOCK], sharing("ann"));
+    let alone = alone("ben");
+    server.queues(&[LOCK], alone);
+    server.release(LOCK, "ann").unwrap();
+    // The first is confirmed when the second is on its way.
+    server.falls_asleep();
+    server.release(LOCK, "ben").unwrap();
+    server.takes(&[LOCK], share);
+    server.takes(&[LOCK], sharing("ann"));
+    let second = server.queues(&[LOCK], alone);
+    server.release(LOCK, "ann").unwrap();
+    server.doom(second);
+    server.turn();
+    server.at(0);
+    assert_eq!(server.holders_of(LOCK), all([("ben", 100)]));
+    assert_eq!(server.holder(), None, "it is a share again");
+}
+
+#[test]
 fn an_answer_to_another_command_of_the_owner_counts_as_heard() {
     let hears: [(&str, Deed); 3] = [
         ("ACQUIRE", |server| {
@@ -84,6 +141,13 @@ fn an_answer_to_another_command_of_the_owner_counts_as_heard() {
         }),
     ];
     for (command, hear) in hears {
+        // Between the waiter's answer and the end of its connection.
+        let (mut server, ben) = on_its_way();
+        server.doom(ben);
+        server.falls_asleep();
+        hear(&mut server);
+        server.at(0);
+        assert_eq!(server.holder(), held("ben", 100), "{command}, in between");
         // Before the waiter's end, or after it and before the tick.
         for first in [true, false] {
             let (mut server, ben) = on_its_way();

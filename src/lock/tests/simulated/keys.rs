@@ -1,10 +1,11 @@
 //! Keys with deadlines, and a log of all that is written to them.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
 
 use crate::lock::fencing::{Epoch, Tenure};
 use crate::lock::{
-    Db, Glance, Happening, Keyspace, Ms, NameRef, Now, SHARED_MARKER, Share, Stored,
+    Db, Glance, Happening, Keyspace, Ms, Name, NameRef, Now, SHARED_MARKER, Share, Stored, Ticket,
 };
 
 use super::Lock;
@@ -194,6 +195,8 @@ pub struct SimulatedKeys {
     pub paused: bool,
     /// Keys that may not be written.
     pub closed: BTreeSet<Lock>,
+    /// Waiters whose users have lost the right to what they wait for.
+    pub barred: BTreeSet<Ticket>,
     /// What the core should not have done.
     pub offences: Vec<String>,
     /// What others were told of.
@@ -213,6 +216,7 @@ impl SimulatedKeys {
             named: Vec::new(),
             paused: false,
             closed: BTreeSet::new(),
+            barred: BTreeSet::new(),
             offences: Vec::new(),
             mentioned: Vec::new(),
             known: known.iter().copied().collect(),
@@ -437,5 +441,9 @@ impl Keyspace for SimulatedKeys {
             // A server that is paused does not say so when it is asked about a key.
             Authority::Writer | Authority::Ourselves => !self.closed.contains(&lock),
         }
+    }
+
+    fn denial(&mut self, ticket: Ticket, _: &[Name]) -> Option<Rc<str>> {
+        self.barred.contains(&ticket).then(|| Rc::from("no"))
     }
 }

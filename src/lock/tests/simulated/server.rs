@@ -44,6 +44,8 @@ pub struct Happened {
     pub decided: Vec<(Ticket, State)>,
     /// Waiters that have come to their end, and whether their clients were told of a grant.
     pub ended: Vec<(Ticket, bool)>,
+    /// How many of them seemed to have been told, and were not.
+    pub lost: u64,
     /// Connections that have closed.
     pub closed: Vec<u64>,
     pub writes: Vec<Write>,
@@ -62,6 +64,7 @@ pub struct Happened {
 pub enum Told {
     Granted(Vec<u8>, Fence),
     TimedOut,
+    Denied,
     SentAway,
 }
 
@@ -70,6 +73,7 @@ impl From<Answer<'_>> for Told {
         match answer {
             Answer::Granted { owner, fence } => Self::Granted(owner.to_vec(), fence),
             Answer::TimedOut => Self::TimedOut,
+            Answer::Denied(_) => Self::Denied,
             Answer::SentAway => Self::SentAway,
         }
     }
@@ -113,6 +117,12 @@ pub struct Server {
     blocked: BTreeMap<Ticket, Blocked>,
     /// Those of them who were woken.
     woken: BTreeSet<Ticket>,
+    /// Connections that the server closes at the end of the turn, in spite of an answer.
+    doomed: BTreeSet<u64>,
+    /// Those who have ended in this turn as if they had been told, and what that was.
+    ending: Vec<(Ticket, Blocked)>,
+    /// Connections that closed in this turn.
+    lost: BTreeSet<u64>,
     touched: Vec<Name>,
     happened: Happened,
     clients: u64,
@@ -140,6 +150,9 @@ impl Server {
             micros: now.micros(),
             blocked: BTreeMap::new(),
             woken: BTreeSet::new(),
+            doomed: BTreeSet::new(),
+            ending: Vec::new(),
+            lost: BTreeSet::new(),
             touched: Vec::new(),
             happened: Happened::default(),
             clients: 0,
@@ -406,13 +419,35 @@ impl Server {
         self.answer();
     }
 
-    /// One turn of the event loop, without the timer: clients that were woken come to their end.
+    /// One turn of the event loop, without the timer: clients that were woken come to their end, and
+    /// it is seen who of them has outlived that.
     pub fn turn(&mut self) {
+        self.falls_asleep();
+        self.wakes_up();
+    }
+
+    /// The first half of it.
+    pub fn falls_asleep(&mut self) {
+        self.wakes_up();
         for ticket in self.woken.clone() {
             if self.flavour.answers == Answers::Late {
                 self.ask(ticket);
             }
             self.end(ticket, false, true);
+        }
+        for client in std::mem::take(&mut self.doomed) {
+            self.close(client);
+        }
+    }
+
+    /// The second half: nobody's connection can have closed by itself in between.
+    fn wakes_up(&mut self) {
+        let lost = std::mem::take(&mut self.lost);
+        self.locks.confirm(|client| !lost.contains(&client));
+        for (ticket, blocked) in std::mem::take(&mut self.ending) {
+            let heard = !lost.contains(&blocked.client);
+            self.happened.lost += u64::from(!heard);
+            self.ended(ticket, blocked.answer.filter(|_| heard));
         }
     }
 
@@ -427,9 +462,19 @@ impl Server {
         self.blocked.keys().copied().collect()
     }
 
+    /// Those of them who are about to be answered.
+    pub fn woken(&self) -> Vec<Ticket> {
+        self.woken.iter().copied().collect()
+    }
+
     /// The connection by which it waits.
     pub fn client_of(&self, ticket: Ticket) -> Option<u64> {
         self.blocked.get(&ticket).map(|blocked| blocked.client)
+    }
+
+    /// Its user loses the right to what it waits for.
+    pub fn bar(&mut self, ticket: Ticket) {
+        self.keys.barred.insert(ticket);
     }
 
     /// Its connection closes.
@@ -439,8 +484,16 @@ impl Server {
         }
     }
 
+    /// Its connection is closed at the end of the turn, whatever it has been told by then.
+    pub fn doom(&mut self, ticket: Ticket) {
+        self.doomed.extend(self.client_of(ticket));
+    }
+
     /// A connection closes. The server says so first, and then ends its wait, if it has one.
     pub fn close(&mut self, client: u64) {
+        if !self.ending.is_empty() {
+            self.lost.insert(client);
+        }
         self.locks.closed(client);
         self.happened.closed.push(client);
         let waits = |&(_, blocked): &(&Ticket, &Blocked)| blocked.client == client;
@@ -514,10 +567,14 @@ impl Server {
         self.locks.took_over(self.now());
         self.blocked.clear();
         self.woken.clear();
+        self.doomed.clear();
+        self.ending.clear();
+        self.lost.clear();
         self.touched.clear();
         self.master = true;
         self.keys.paused = false;
         self.keys.closed.clear();
+        self.keys.barred.clear();
     }
 
     fn command<T>(
@@ -599,19 +656,28 @@ impl Server {
         if client_lives && !cut_off && blocked.answer.is_none() {
             self.offence("a client was woken and told nothing");
         }
-        let heard = client_lives && matches!(blocked.answer, Some(Told::Granted(..)));
-        if let Some(answer) = blocked.answer.filter(|_| client_lives) {
-            self.told.insert(ticket, answer);
-        }
+        let unconfirmed = self.locks.unconfirmed.len();
         self.locks.ended(
             ticket,
             End {
                 cut_off,
                 client_lives,
                 answers_stay: self.flavour.answers == Answers::Straight,
+                is_confirmed_later: true,
             },
         );
+        if self.locks.unconfirmed.len() > unconfirmed {
+            self.ending.push((ticket, blocked));
+        } else {
+            self.ended(ticket, blocked.answer.filter(|_| client_lives));
+        }
+    }
+
+    /// A waiter has come to its end, and its client has been told this.
+    fn ended(&mut self, ticket: Ticket, told: Option<Told>) {
+        let heard = matches!(told, Some(Told::Granted(..)));
         self.happened.ended.push((ticket, heard));
+        self.told.extend(told.map(|told| (ticket, told)));
     }
 
     /// Blocked, and not answered.

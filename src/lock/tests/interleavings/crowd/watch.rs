@@ -357,7 +357,9 @@ impl Watch {
                 self.now_holds(&locks, plea, fence, now)?;
             }
             State::TimedOut => ensure(is_up, || format!("{plea:?}: not yet, at {now}"))?,
-            State::Waiting | State::SentAway => return Err(format!("{plea:?}: {state:?}")),
+            State::Waiting | State::Denied | State::SentAway => {
+                return Err(format!("{plea:?}: {state:?}"));
+            }
         }
         self.leaves(ticket, &locks, until);
         Ok(())

@@ -4,7 +4,7 @@ use super::super::inside;
 use super::super::steps::LOCKS;
 use super::{World, owner_of};
 use crate::lock::fencing::Fence;
-use crate::lock::tests::model::{Grant, Held, Key, Model, Seen, Verdict, ensure, is_up};
+use crate::lock::tests::model::{DENIED, Grant, Held, Key, Model, Seen, Verdict, ensure, is_up};
 use crate::lock::tests::simulated::{Content, Happened, Owner, name};
 use crate::lock::tick::Return;
 use crate::lock::waiter::State;
@@ -40,6 +40,7 @@ impl World {
             .iter()
             .filter_map(|&(ticket, state)| match state {
                 State::Granted(fence) => Some((ticket, fence)),
+                State::Denied => Some((ticket, DENIED)),
                 _ => None,
             })
             .collect();
@@ -101,6 +102,13 @@ impl World {
                     let expected = self.model.granted.contains(&ticket);
                     ensure(expected, || format!("{ticket} should not be granted"))?;
                 }
+                State::Denied => {
+                    self.counts.denied += 1;
+                    let expected = self.model.granted.contains(&ticket);
+                    ensure(expected, || {
+                        format!("{ticket} should not be denied anything")
+                    })?;
+                }
                 State::TimedOut => {
                     self.counts.timed_out += 1;
                     self.model.timed_out(ticket, now)?;
@@ -118,6 +126,7 @@ impl World {
             self.model.closed(client);
             self.replace(client);
         }
+        self.counts.lost += happened.lost;
         for &(ticket, heard) in &happened.ended {
             self.model.ended(ticket, heard);
         }

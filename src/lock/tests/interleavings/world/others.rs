@@ -160,6 +160,18 @@ impl World {
         self.judge(|_, _, _| Ok(()))
     }
 
+    /// The server means to close the connection of somebody who waits: of one that has been granted
+    /// something in this turn, if there is one.
+    pub(super) fn doom(&mut self, n: usize) -> Verdict {
+        let woken = self.server.woken();
+        let waiting = self.server.waiting();
+        let which = if woken.is_empty() { waiting } else { woken };
+        if let Some(&ticket) = which.get(n % which.len().max(1)) {
+            self.server.doom(ticket);
+        }
+        self.judge(|_, _, _| Ok(()))
+    }
+
     /// The connection of a regular closes, and another takes its place.
     pub(super) fn close(&mut self, regular: usize) -> Verdict {
         let next = self.server.connect();
