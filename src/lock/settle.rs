@@ -181,8 +181,11 @@ impl Locks {
     }
 
     /// Several requests of one owner may stand before everybody else. One that waits for other locks
-    /// too holds up no other.
+    /// too holds up no other. While others share the lock none of them may have it.
     fn serve_upgrades(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>) -> Seen {
+        if matches!(turn.look(name), Standing::Shared { count: 2.., .. }) {
+            return Seen::Waits;
+        }
         let line = self.line(name);
         let upgrades: Vec<Ticket> =
             line.map_or_else(Vec::new, |line| line.upgrades().skip(1).collect());

@@ -116,8 +116,9 @@ impl Locks {
         }
         turn.keys.unshare_over(name, now);
         let known = (over.iter())
-            .filter(|owner| self.share_is_gone(now, name, owner))
+            .filter(|owner| self.forget_share(name, owner))
             .count();
+        self.demote_those_without_share(now, name);
         self.have_expired(turn, name, known);
     }
 
@@ -138,8 +139,13 @@ impl Locks {
 
     /// This owner does not share the lock any more. Did we know that it did?
     pub(super) fn share_is_gone(&mut self, now: Now, name: NameRef<'_>, owner: &[u8]) -> bool {
-        self.set_sharer(name, owner, None);
+        let known = self.forget_share(name, owner);
         self.demote_those_without_share(now, name);
+        known
+    }
+
+    fn forget_share(&mut self, name: NameRef<'_>, owner: &[u8]) -> bool {
+        self.set_sharer(name, owner, None);
         self.ledger(name.db).forget_share(name.key, owner)
     }
 

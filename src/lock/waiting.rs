@@ -13,6 +13,7 @@ use super::name::{Name, NameRef};
 use super::room::give_back_room;
 use super::standing::Turn;
 use super::tick::{Return, Why};
+use super::time::Ms;
 use super::waiter::{Answer, State, Ticket, Waiter};
 
 /// What the server knows of a waiter's client in the moment in which the waiter ends.
@@ -251,18 +252,16 @@ impl Locks {
         {
             self.kept.insert(place, kept);
         }
-        let returns = std::mem::take(&mut self.returns);
-        self.returns = (returns.into_iter())
-            .map(|(at, given_back)| {
-                let same = given_back.name == *name && given_back.owner == *owner;
-                let given_back = if same {
-                    given_back.after_the_end(fence, heard)
-                } else {
-                    given_back
-                };
-                (at, given_back)
-            })
-            .collect();
+        let is_it = |(_, given_back): &&(Ms, Return)| {
+            given_back.name == *name && given_back.owner == *owner
+        };
+        let its: Vec<_> = self.returns.iter().filter(is_it).cloned().collect();
+        for before in its {
+            self.returns.remove(&before);
+            let (at, given_back) = before;
+            let after = given_back.after_the_end(fence, heard);
+            self.returns.insert((at, after));
+        }
     }
 
     fn join_line(&mut self, name: NameRef<'_>, ticket: Ticket) -> Name {

@@ -500,3 +500,32 @@ fn one_unblocked_in_the_moment_of_its_grant_either_hears_of_it_or_has_its_share_
         client.release("k", "a");
     }
 }
+
+/// None of them can have it while others share it too, so none is looked at.
+#[test]
+fn the_many_upgrades_of_one_owner_cost_nobody_else_time() {
+    const UPGRADES: usize = 2000;
+    let server = Server::start();
+    let mut client = server.client();
+    client.share("k", "a");
+    client.share("k", "b");
+    let waiters: Vec<_> = (0..UPGRADES)
+        .map(|_| {
+            let mut waiter = server.client();
+            waiter.send(&args!["LOCK.ACQUIRE", "k", "a", LONG, "BLOCK", 0]);
+            waiter
+        })
+        .collect();
+    server.wait_for_blocked_clients(UPGRADES);
+    let began = Instant::now();
+    for _ in 0..500 {
+        assert_eq!(cmd!(client, "LOCK.RENEW", "k", "b", LONG), 1);
+    }
+    // Each took milliseconds when it looked at all of them.
+    let took = began.elapsed();
+    assert!(took < Duration::from_secs(1), "{took:?}");
+    client.release("k", "b");
+    for mut waiter in waiters {
+        waiter.answer().fence();
+    }
+}
