@@ -31,12 +31,14 @@ mod report;
 mod room;
 mod session;
 mod settle;
+mod shares;
 pub mod slot;
 mod standing;
 mod stock;
 mod tick;
 mod ties;
 mod time;
+mod token;
 mod waiter;
 mod waiting;
 
