@@ -163,7 +163,7 @@ impl Locks {
             // A share that becomes more may stand beside others that are over.
             let is_upgrade = matches!(fit, Fit::Open { keeps: Some(_) });
             if is_upgrade || request.mode.hold() == Hold::Shared {
-                self.drop_over(turn, name);
+                self.make_room(turn, name);
             }
             let hold = self.write(turn, name, fit, request);
             let fence = *number.get_or_insert_with(|| self.clock.next(turn.now));

@@ -41,7 +41,7 @@ impl Locks {
                 (hold, vec![(owner, deadline)])
             }
             Standing::Shared { .. } => {
-                self.drop_over(turn, name);
+                self.make_room(turn, name);
                 (Hold::Shared, shares(turn, name))
             }
         };
@@ -79,7 +79,7 @@ impl Locks {
         hold: Hold,
     ) {
         if self.ledger(name.db).of(name.key, owner, hold).is_none() {
-            self.get_to_know(turn.now, name, owner, hold);
+            self.get_to_know(turn, name, owner, hold);
         }
         if let Some(entry) = self.ledger(name.db).of(name.key, owner, hold) {
             entry.breaking = true;

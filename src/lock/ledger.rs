@@ -11,11 +11,14 @@ use std::ops::RangeInclusive;
 use siphasher::sip128::SipHasher13;
 
 use super::fencing::Fence;
+use super::keyed::Keyed;
 use super::mode::Hold;
 use super::room::give_back_room;
+use super::shares::Shares;
 use super::slot::Slot;
 use super::ties::{Tie, Ties};
 use super::time::Ms;
+use super::token::Token;
 
 /// What is remembered of a hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -58,7 +61,7 @@ enum Holds {
     /// Of one owner's, that holds it alone.
     Exclusive(Token, Entry),
     /// Of those who share it.
-    Shared(HashMap<Print, Entry, BuildHasherDefault<PrintHasher>>),
+    Shared(Shares),
 }
 
 impl Holds {
@@ -75,6 +78,8 @@ impl Holds {
 pub struct Ledger {
     secret: Secret,
     locks: HashMap<Print, Holds, BuildHasherDefault<PrintHasher>>,
+    /// How many holds that are.
+    holds: usize,
     ties: Ties,
 }
 
@@ -84,6 +89,7 @@ impl Ledger {
         Self {
             secret,
             locks: HashMap::default(),
+            holds: 0,
             ties: Ties::default(),
         }
     }
@@ -93,9 +99,16 @@ impl Ledger {
         !self.locks.is_empty() && self.locks.contains_key(&self.secret.print(key))
     }
 
-    /// How many locks something is remembered of.
-    pub fn locks(&self) -> usize {
-        self.locks.len()
+    /// Is this owner's share of this key remembered?
+    #[cfg(test)]
+    pub fn knows_share(&self, key: &[u8], owner: &[u8]) -> bool {
+        let holds = self.locks.get(&self.secret.print(key));
+        matches!(holds, Some(Holds::Shared(shares)) if shares.knows(owner))
+    }
+
+    /// How many holds are remembered. A lock that is shared has several.
+    pub fn holds(&self) -> usize {
+        self.holds
     }
 
     /// How many connections there are that holds end with.
@@ -107,9 +120,9 @@ impl Ledger {
     pub fn of(&mut self, key: &[u8], owner: &[u8], hold: Hold) -> Option<&mut Entry> {
         match (hold, self.locks.get_mut(&self.secret.print(key))?) {
             (Hold::Exclusive, Holds::Exclusive(token, entry)) => {
-                token.is(owner, self.secret).then_some(entry)
+                (token.bytes() == owner).then_some(entry)
             }
-            (Hold::Shared, Holds::Shared(shares)) => shares.get_mut(&self.secret.print(owner)),
+            (Hold::Shared, Holds::Shared(shares)) => shares.get_mut(owner),
             _ => None,
         }
     }
@@ -119,10 +132,11 @@ impl Ledger {
     pub fn write(&mut self, key: &[u8], owner: &[u8], hold: Hold, entry: Entry) -> usize {
         let forgotten = match hold {
             Hold::Exclusive => {
-                let holds = Holds::Exclusive(Token::new(owner, self.secret), entry);
+                let holds = Holds::Exclusive(Token::from(owner), entry);
                 let before = self.locks.insert(self.secret.print(key), holds);
                 before.map_or(0, |before| {
                     self.untie(key, &before);
+                    self.holds = self.holds.saturating_sub(before.count());
                     before.count()
                 })
             }
@@ -133,14 +147,16 @@ impl Ledger {
                     _ => self.forget(key),
                 };
                 self.forget_share(key, owner);
-                let holds = (self.locks.entry(self.secret.print(key)))
-                    .or_insert_with(|| Holds::Shared(HashMap::default()));
+                let keyed = Keyed::new(self.secret);
+                let holds =
+                    (self.locks.entry(print)).or_insert_with(|| Holds::Shared(Shares::new(keyed)));
                 if let Holds::Shared(shares) = holds {
-                    shares.insert(self.secret.print(owner), entry);
+                    shares.insert(owner, entry);
                 }
                 forgotten
             }
         };
+        self.holds = self.holds.saturating_add(1);
         if entry.tied {
             self.ties.add(entry.client, key, owner);
         }
@@ -174,6 +190,7 @@ impl Ledger {
             self.untie(key, &holds);
             holds.count()
         });
+        self.holds = self.holds.saturating_sub(forgotten);
         give_back_room(&mut self.locks);
         forgotten
     }
@@ -184,25 +201,46 @@ impl Ledger {
         let Some(Holds::Shared(shares)) = self.locks.get_mut(&print) else {
             return false;
         };
-        let entry = shares.remove(&self.secret.print(owner));
-        give_back_room(shares);
+        let Some(entry) = shares.remove(owner) else {
+            return false;
+        };
+        self.holds = self.holds.saturating_sub(1);
         if shares.is_empty() {
             self.locks.remove(&print);
             give_back_room(&mut self.locks);
         }
-        if let Some(entry) = entry.filter(|entry| entry.tied) {
+        if entry.tied {
             self.ties.remove(entry.client, key, Some(owner));
         }
-        entry.is_some()
+        true
+    }
+
+    /// The lock has so many shares. If more are remembered, somebody else has taken some out of it: a
+    /// few of those that are remembered are looked for, and forgotten if they are not there. As long
+    /// as this is done with every new one, what is remembered grows no further than the lock.
+    pub fn weed(&mut self, key: &[u8], shares: usize, is_there: &mut dyn FnMut(&[u8]) -> bool) {
+        let few = match self.locks.get_mut(&self.secret.print(key)) {
+            Some(Holds::Shared(known)) if known.len() > shares => known.next_few(),
+            _ => return,
+        };
+        for owner in few.iter().filter(|owner| !is_there(owner.bytes())) {
+            self.forget_share(key, owner.bytes());
+        }
     }
 
     /// Forgets what is remembered of keys in these slots.
     pub fn forget_slots(&mut self, slots: &RangeInclusive<Slot>) {
         let stays = |entry: &Entry| entry.slot.is_none_or(|slot| !slots.contains(&slot));
-        self.locks.retain(|_, holds| match holds {
-            Holds::Exclusive(_, entry) => stays(entry),
-            Holds::Shared(shares) => shares.values().all(stays),
+        let mut left = 0_usize;
+        self.locks.retain(|_, holds| {
+            let stays = match holds {
+                Holds::Exclusive(_, entry) => stays(entry),
+                Holds::Shared(shares) => shares.entries().all(stays),
+            };
+            left = left.saturating_add(if stays { holds.count() } else { 0 });
+            stays
         });
+        self.holds = left;
         give_back_room(&mut self.locks);
         self.ties.forget_slots(slots);
     }
@@ -211,7 +249,7 @@ impl Ledger {
     /// any other hold.
     pub fn forget_others(&mut self, key: &[u8], owner: Option<&[u8]>) {
         let stays = match (self.locks.get(&self.secret.print(key)), owner) {
-            (Some(Holds::Exclusive(token, _)), Some(owner)) => token.is(owner, self.secret),
+            (Some(Holds::Exclusive(token, _)), Some(owner)) => token.bytes() == owner,
             (Some(Holds::Shared(_)), None) | (None, _) => true,
             _ => false,
         };
@@ -225,7 +263,7 @@ impl Ledger {
         match holds {
             Holds::Exclusive(_, entry) if !entry.tied => {}
             Holds::Exclusive(_, entry) => self.ties.remove(entry.client, key, None),
-            Holds::Shared(shares) => (shares.values().filter(tied))
+            Holds::Shared(shares) => (shares.entries().filter(tied))
                 .for_each(|entry| self.ties.remove(entry.client, key, None)),
         }
     }
@@ -245,39 +283,10 @@ impl Secret {
     }
 }
 
-/// A keyed 128-bit hash that stands for a key or a long owner, so that an entry needs no memory of
-/// its own. Nobody without the secret can make two of them meet.
+/// A keyed 128-bit hash that stands for a key, so that an entry needs no memory of its own for it.
+/// Nobody without the secret can make two of them meet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Print(u128);
-
-/// Whose hold an entry is about. Most tokens are UUIDs or shorter, and cost no hash.
-#[derive(Clone, Copy, Debug)]
-enum Token {
-    Short { len: u8, bytes: [u8; SHORT] },
-    Long(Print),
-}
-
-const SHORT: usize = 36;
-
-impl Token {
-    fn new(owner: &[u8], secret: Secret) -> Self {
-        let mut bytes = [0; SHORT];
-        match (bytes.get_mut(..owner.len()), u8::try_from(owner.len())) {
-            (Some(start), Ok(len)) => {
-                start.copy_from_slice(owner);
-                Self::Short { len, bytes }
-            }
-            _ => Self::Long(secret.print(owner)),
-        }
-    }
-
-    fn is(&self, owner: &[u8], secret: Secret) -> bool {
-        match self {
-            Self::Short { len, bytes } => bytes.get(..usize::from(*len)) == Some(owner),
-            Self::Long(print) => *print == secret.print(owner),
-        }
-    }
-}
 
 /// Prints are as random as a hash can be: their low half is one.
 #[derive(Debug, Default)]
@@ -357,6 +366,36 @@ mod tests {
         assert!(ledger.of(b"k", b"c", Hold::Exclusive).is_none());
         ledger.forget_share(b"k", b"d");
         assert!(!ledger.knows(b"k"));
+    }
+
+    #[test]
+    fn every_hold_is_counted() {
+        let mut ledger = Ledger::new(Secret(1, 2));
+        let mut counts = Vec::new();
+        let deeds: [fn(&mut Ledger); 9] = [
+            |ledger| _ = ledger.write(b"k", b"a", Hold::Shared, entry(1)),
+            |ledger| _ = ledger.write(b"k", b"b", Hold::Shared, entry(2)),
+            |ledger| _ = ledger.write(b"k", b"b", Hold::Shared, entry(3)),
+            |ledger| _ = ledger.write(b"l", b"a", Hold::Exclusive, entry(4)),
+            |ledger| _ = ledger.forget_share(b"k", b"x"),
+            |ledger| ledger.weed(b"k", 1, &mut |owner| owner == b"a"),
+            |ledger| ledger.forget_slots(&(0..=16383)),
+            |ledger| _ = ledger.write(b"k", b"c", Hold::Exclusive, entry(5)),
+            |ledger| _ = ledger.forget(b"k"),
+        ];
+        for deed in deeds {
+            deed(&mut ledger);
+            counts.push(ledger.holds());
+        }
+        assert_eq!(counts, [1, 2, 2, 3, 3, 2, 2, 2, 1]);
+        let in_slot = |slot| Entry {
+            slot: Some(slot),
+            ..entry(6)
+        };
+        ledger.write(b"m", b"a", Hold::Shared, in_slot(3));
+        ledger.write(b"m", b"b", Hold::Shared, in_slot(3));
+        ledger.forget_slots(&(3..=3));
+        assert_eq!(ledger.holds(), 1);
     }
 
     #[test]

@@ -11,7 +11,7 @@ use super::locks::{Locks, NotALock};
 use super::mode::Hold;
 use super::name::NameRef;
 use super::standing::{Standing, Turn};
-use super::time::{Ms, Now};
+use super::time::Ms;
 
 impl Locks {
     /// `LOCK.RELEASE`: ends this owner's hold, and says whether there was one.
@@ -93,10 +93,10 @@ impl Locks {
         for &name in names {
             if let Some((hold, _)) = turn.hold_of(name, owner)? {
                 if hold == Hold::Shared {
-                    self.drop_over(turn, name);
+                    self.make_room(turn, name);
                 }
                 prolong(turn, name, owner, hold, deadline);
-                self.tell(turn.now, name, owner, hold);
+                self.tell(turn, name, owner, hold);
                 turn.keys.mention(name, Happening::Renewed);
                 if hold == Hold::Shared {
                     self.shares_now(turn, name, owner);
@@ -118,7 +118,7 @@ impl Locks {
         let held = turn.hold_of(name, owner)?;
         match held {
             Some((hold, _)) => {
-                self.tell(turn.now, name, owner, hold);
+                self.tell(turn, name, owner, hold);
                 count(&mut self.counts.guarded, 1);
             }
             None => count(&mut self.counts.guard_refused, 1),
@@ -136,7 +136,7 @@ impl Locks {
         hold: Hold,
     ) {
         if hold == Hold::Shared {
-            self.drop_over(turn, name);
+            self.make_room(turn, name);
             if matches!(turn.look(name), Standing::Shared { count: 2.., .. }) {
                 turn.keys.unshare(name, owner);
                 self.share_is_gone(turn.now, name, owner);
@@ -169,20 +169,35 @@ impl Locks {
     }
 
     /// This owner is being told that it holds the lock. A hold that is not ours is known from now on.
-    pub(super) fn tell(&mut self, now: Now, name: NameRef<'_>, owner: &[u8], hold: Hold) {
+    pub(super) fn tell(
+        &mut self,
+        turn: &mut Turn<'_>,
+        name: NameRef<'_>,
+        owner: &[u8],
+        hold: Hold,
+    ) {
         match self.ledger(name.db).of(name.key, owner, hold) {
             Some(entry) => entry.told = true,
-            None => self.get_to_know(now, name, owner, hold),
+            None => self.get_to_know(turn, name, owner, hold),
         }
     }
 
     /// Remembers a hold that this server did not grant.
-    pub(super) fn get_to_know(&mut self, now: Now, name: NameRef<'_>, owner: &[u8], hold: Hold) {
+    pub(super) fn get_to_know(
+        &mut self,
+        turn: &mut Turn<'_>,
+        name: NameRef<'_>,
+        owner: &[u8],
+        hold: Hold,
+    ) {
+        if hold == Hold::Shared {
+            self.forget_removed(turn, name);
+        }
         let entry = Entry {
             fence: None,
             first: 0,
             slot: self.clock.slot(name.key),
-            since: now.ms(),
+            since: turn.now.ms(),
             client: 0,
             tied: false,
             breaking: false,

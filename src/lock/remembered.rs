@@ -7,7 +7,7 @@ use super::locks::Locks;
 /// to be done is done, there are none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Remembered {
-    /// Locks with a hold whose fencing number is known.
+    /// Holds whose fencing number is known.
     pub holds: usize,
     /// Connections that holds end with.
     pub sessions: usize,
@@ -41,7 +41,7 @@ impl Locks {
             self.unconfirmed.len(),
         ];
         Remembered {
-            holds: over_databases(|database| database.ledger.locks()),
+            holds: over_databases(|database| database.ledger.holds()),
             sessions: over_databases(|database| database.ledger.sessions()),
             queues: over_databases(|database| database.lines.len()),
             waiters: self.waiters.len(),

@@ -84,7 +84,7 @@ impl Locks {
         let Some((hold, deadline)) = turn.hold_of(name, owner)? else {
             return Ok(None);
         };
-        self.tell(turn.now, name, owner, hold);
+        self.tell(turn, name, owner, hold);
         Ok(Some(left_until(deadline, turn.now)))
     }
 

@@ -128,7 +128,7 @@ impl Locks {
             Standing::Shared { over, .. } => {
                 self.ledger(name.db).forget_others(name.key, None);
                 if over > 0 && self.line(name).is_some() && turn.keys.may_write(name) {
-                    self.drop_over(turn, name);
+                    self.make_room(turn, name);
                 }
                 self.see_who_shares(turn, name);
                 return self.serve_first(turn, name);

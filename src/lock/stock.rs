@@ -87,8 +87,21 @@ impl Locks {
     }
 
     /// Makes room for a share: takes those out whose share is over, and a hold that is over and has
-    /// been left standing by the server.
-    pub(super) fn drop_over(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>) {
+    /// been left standing by the server; and forgets some of those that somebody else has taken out.
+    pub(super) fn make_room(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>) {
+        self.drop_over(turn, name);
+        self.forget_removed(turn, name);
+    }
+
+    /// Forgets some of those whose share somebody else has taken out of the lock.
+    pub(super) fn forget_removed(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>) {
+        if let Stored::Shared { count } = turn.keys.look(name) {
+            let is_there = &mut |owner: &[u8]| turn.keys.share_of(name, owner).is_some();
+            self.ledger(name.db).weed(name.key, count, is_there);
+        }
+    }
+
+    fn drop_over(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>) {
         let now = turn.now;
         // What is remembered of the last who shared it is no news of whoever may do so next.
         if turn.keys.look(name) == Stored::Nothing {

@@ -13,7 +13,7 @@ fn what_is_remembered_is_counted_and_forgotten() {
     remembers(&mut client, &["holds"]);
     client.share("shared", "a");
     client.share("shared", "b");
-    remembers(&mut client, &["holds", "holds"]);
+    remembers(&mut client, &["holds", "holds", "holds"]);
     cmd!(client, "LOCK.RELEASE", "shared", "a");
     cmd!(client, "DEL", "shared");
     remembers(&mut client, &["holds"]);

@@ -84,6 +84,13 @@ pub fn remembers(locks: &Locks, lock: Lock) -> bool {
     database.is_some_and(|database| database.ledger.knows(lock.1.as_bytes()))
 }
 
+/// Does the core remember a grant of a share of this lock to this owner?
+pub fn remembers_share(locks: &Locks, lock: Lock, owner: &str) -> bool {
+    let database = locks.databases.get(lock.0);
+    database
+        .is_some_and(|database| (database.ledger).knows_share(lock.1.as_bytes(), owner.as_bytes()))
+}
+
 /// Nobody holds anything or waits for anything: nothing is remembered.
 pub fn is_empty(server: &mut Server) -> Verdict {
     let tied = (1..=server.connect()).find(|&client| {

@@ -45,6 +45,21 @@ impl Model {
         }
     }
 
+    /// What is known of shares that somebody else has taken out may be forgotten at any time: these
+    /// are known still.
+    pub fn forget_removed_but(&mut self, lock: Lock, known: impl Fn(Owner) -> bool) {
+        let key = self.keys.iter().find(|key| key.lock == lock);
+        let Some(Held::Shared(shares)) = key.map(|key| &key.held) else {
+            return;
+        };
+        let shared: Vec<Owner> = shares.iter().map(|share| share.0).collect();
+        self.grants.retain(|grant| {
+            let is_removed =
+                grant.lock == lock && grant.hold == Hold::Shared && !shared.contains(&grant.owner);
+            !is_removed || known(grant.owner)
+        });
+    }
+
     /// An answer has told the owner that it holds the lock.
     pub fn tell(&mut self, lock: Lock, owner: Owner, hold: Hold) {
         self.get_to_know(lock, owner, hold).told = true;

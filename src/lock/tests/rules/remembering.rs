@@ -4,6 +4,9 @@ use super::*;
 use crate::lock::Gone;
 use crate::lock::tests::simulated::name;
 
+/// An owner comes to share the lock, and the server knows of it.
+type Comes = fn(&mut Server, Owner);
+
 fn remembers(server: &Server, lock: Lock) -> bool {
     server.locks.concerns(name(lock))
 }
@@ -52,6 +55,65 @@ fn a_lock_whose_key_goes_by_itself_is_forgotten() {
         server.tick();
         assert!(!remembers(&server, LOCK), "{how}");
     }
+}
+
+#[test]
+fn shares_that_somebody_else_takes_out_are_forgotten_beside_one_that_stays() {
+    let ways: [(&str, Comes); 4] = [
+        ("SHARED", |server, owner| {
+            _ = server.takes(&[LOCK], sharing(owner))
+        }),
+        ("LIMIT", |server, owner| {
+            _ = server.takes(&[LOCK], limited(owner, 5))
+        }),
+        ("CHECK", |server, owner| {
+            server.foreign(Write::ZAdd(LOCK, vec![(owner.into(), None)]));
+            assert!(server.check(LOCK, owner).unwrap().is_some());
+        }),
+        ("RENEW", |server, owner| {
+            server.foreign(Write::ZAdd(LOCK, vec![(owner.into(), None)]));
+            assert_eq!(server.renew(LOCK, owner, 100), Ok(true));
+        }),
+    ];
+    for (how, comes) in ways {
+        let mut server = server();
+        server.takes(&[LOCK], sharing("stays"));
+        for number in 0..1000 {
+            let owner: Owner = format!("{number}").leak();
+            comes(&mut server, owner);
+            server.foreign(Write::ZRem(LOCK, owner.into()));
+            let holds = server.locks.remembered().holds;
+            assert!(holds <= 3, "{how}: {holds} after {number}");
+        }
+        assert!(server.takes(&[LOCK], sharing("stays")) > 0);
+        assert_eq!(server.locks.remembered().holds, 1, "{how}");
+    }
+}
+
+#[test]
+fn of_many_shares_that_somebody_else_takes_out_at_once_a_few_are_forgotten_at_a_time() {
+    let mut server = server();
+    let owners: Vec<Owner> = (0..100)
+        .map(|number| &*format!("{number}").leak())
+        .collect();
+    for &owner in &owners {
+        server.takes(&[LOCK], sharing(owner));
+    }
+    for &owner in &owners[1..] {
+        server.foreign(Write::ZRem(LOCK, owner.into()));
+    }
+    let mut holds = 100;
+    while holds > 1 {
+        server.takes(&[LOCK], sharing("0"));
+        let before = std::mem::replace(&mut holds, server.locks.remembered().holds);
+        assert!(
+            (1..=8).contains(&(before - holds)),
+            "{before}, then {holds}"
+        );
+    }
+    // Whoever is still there has its number still.
+    let number = server.takes(&[LOCK], sharing("0"));
+    assert!(server.takes(&[LOCK], sharing("1")) > number);
 }
 
 #[test]

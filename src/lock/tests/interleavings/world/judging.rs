@@ -158,6 +158,8 @@ impl World {
                 .map(|share| owner_of(share.0))
                 .collect();
             model.drop_over_but(lock, &left, now);
+            let locks = &self.server.locks;
+            model.forget_removed_but(lock, |owner| inside::remembers_share(locks, lock, owner));
             model.follow_ends_of_orphans(lock, key.and_then(|key| key.deadline), now);
             let key = key.filter(|_| !self.server.keys.is_expired(lock));
             let key = key.map(|key| Key {

@@ -1,0 +1,58 @@
+//! An owner's token as the ledger keeps it.
+
+use std::borrow::Borrow;
+use std::hash::{Hash, Hasher};
+
+/// Whose hold an entry is about. Most tokens are UUIDs or shorter, and need no memory of their own.
+#[derive(Clone, Debug)]
+pub enum Token {
+    /// As many of these bytes as it is long.
+    Short { len: u8, bytes: [u8; SHORT] },
+    /// Any other.
+    Long(Box<[u8]>),
+}
+
+const SHORT: usize = 36;
+
+impl Token {
+    /// Its bytes.
+    pub fn bytes(&self) -> &[u8] {
+        match self {
+            Self::Short { len, bytes } => bytes.get(..usize::from(*len)).unwrap_or_default(),
+            Self::Long(bytes) => bytes,
+        }
+    }
+}
+
+impl From<&[u8]> for Token {
+    fn from(owner: &[u8]) -> Self {
+        let mut bytes = [0; SHORT];
+        match (bytes.get_mut(..owner.len()), u8::try_from(owner.len())) {
+            (Some(start), Ok(len)) => {
+                start.copy_from_slice(owner);
+                Self::Short { len, bytes }
+            }
+            _ => Self::Long(Box::from(owner)),
+        }
+    }
+}
+
+impl Borrow<[u8]> for Token {
+    fn borrow(&self) -> &[u8] {
+        self.bytes()
+    }
+}
+
+impl PartialEq for Token {
+    fn eq(&self, other: &Self) -> bool {
+        self.bytes() == other.bytes()
+    }
+}
+
+impl Eq for Token {}
+
+impl Hash for Token {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.bytes().hash(state);
+    }
+}
