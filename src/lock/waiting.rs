@@ -151,7 +151,14 @@ impl Locks {
         }
     }
 
-    /// A waiter whose client can't be blocked after all.
+    /// A waiter whose client can't be blocked after all: the lock was as busy for it as for one that
+    /// tries once.
+    pub fn cannot_wait(&mut self, ticket: Ticket) {
+        self.give_up(ticket);
+        count(&mut self.counts.busy, 1);
+    }
+
+    /// A waiter that has come to nothing.
     pub fn give_up(&mut self, ticket: Ticket) {
         self.leave(ticket);
         self.waiters.remove(&ticket);

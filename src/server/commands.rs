@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::ffi::c_int;
 
-use crate::lock::{Answer, NameRef, Turn};
+use crate::lock::{NameRef, Turn};
 use crate::protocol::{
     Access, Call, Caller, Command, Fault, Keys as KeyPlaces, Outcome, Spec, Words, counted,
 };
@@ -28,6 +28,10 @@ const INNER: usize = 2;
 
 /// How many words most commands have at most: so many need no memory of their own.
 const FEW: usize = 8;
+
+/// For a connection that the server blocks for its own commands and not for a module's: on Valkey
+/// from 8.1 on one that has a subscription (in RESP3), or that monitors.
+const CANNOT_WAIT: &str = "ERR this server lets no module block a connection that is subscribed to channels or monitors: wait by a connection of its own, or subscribe by another";
 
 /// Takes the commands of a module that is being loaded.
 pub struct Registrar<'a> {
@@ -207,8 +211,9 @@ fn run<C: Command>(module: &Module, ctx: Ctx<'_>, authority: Authority, said: Sa
                 // What others have done when they heard of our changes may have decided it already.
                 module.locks.borrow_mut().answer_again(ticket);
             } else {
-                module.locks.borrow_mut().give_up(ticket);
-                reply::send(ctx, in_words(Answer::TimedOut));
+                module.locks.borrow_mut().cannot_wait(ticket);
+                // Not as if its time were up: a loop that asks again at once would spin.
+                reply::send_error(ctx, CANNOT_WAIT);
             }
             module.set_timer(now);
         }

@@ -627,6 +627,47 @@ fn where_blocking_is_denied_the_answer_is_as_if_the_time_were_up() {
 }
 
 #[test]
+fn a_connection_with_a_subscription_waits_or_is_told_why_it_cannot() {
+    let server = Server::start();
+    let version = server.version();
+    let blocks = !(version.is_valkey() && version.is_at_least((0, 0), (8, 1)));
+    let mut client = server.client();
+    for subscribe in ["SUBSCRIBE", "PSUBSCRIBE", "SSUBSCRIBE"] {
+        client.acquire("k", "a");
+        let mut waiter = server.client3();
+        cmd!(waiter, subscribe, "news");
+        let acquire = args!["LOCK.ACQUIRE", "k", "w", LONG, "BLOCK", 0];
+        if blocks {
+            waiter.send_and_block(&acquire);
+            client.release("k", "a");
+            waiter.answer().fence();
+            client.release("k", "w");
+            continue;
+        }
+        let busy = |server: &Server| server.info("lock_busy_total").parse::<u64>().unwrap();
+        let before = busy(&server);
+        let told = waiter.run(&acquire);
+        assert!(
+            told.is_error("ERR this server lets no module block"),
+            "{told:?}"
+        );
+        assert_eq!(busy(&server), before + 1);
+        assert_eq!(client.queue("k"), [""; 0]);
+        let several = cmd!(waiter, "LOCK.MACQUIRE", 2, "k", "j", "*", LONG, "BLOCK", 9);
+        assert!(
+            several.is_error("ERR this server lets no module block"),
+            "{several:?}"
+        );
+        // A try needs no waiting, and is answered as ever.
+        assert!(cmd!(waiter, "LOCK.ACQUIRE", "k", "w", LONG).is_nil());
+        client.release("k", "a");
+        assert_eq!(cmd!(client, "EXISTS", "k"), 0);
+        cmd!(waiter, "LOCK.ACQUIRE", "k", "w", LONG, "BLOCK", 0).fence();
+        client.release("k", "w");
+    }
+}
+
+#[test]
 fn a_release_inside_a_transaction_script_or_function_hands_over() {
     let server = Server::start();
     let mut client = server.client();

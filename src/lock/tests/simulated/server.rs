@@ -243,7 +243,7 @@ impl Server {
     /// The server won't block the client of this waiter after all.
     pub fn cannot_block(&mut self, ticket: Ticket) {
         self.blocked.remove(&ticket);
-        self.locks.give_up(ticket);
+        self.locks.cannot_wait(ticket);
     }
 
     pub fn release(&mut self, lock: Lock, owner: Owner) -> Result<bool, NotALock> {
