@@ -1,8 +1,8 @@
 //! An end to the search for deadlocks: it takes so many steps at most, whoever waits for whom.
 
-/// How many steps a search may take. Searches that were given up after so many took 1.0 to 5.3 ms of
-/// the server's time, by how waiters, locks and modes were mixed, on Redis 7.0.15. What costs more than a look counts as
-/// more, by the same measurements.
+/// How many steps a search may take. Searches that were given up after so many took 1.0 to 5.3 ms
+/// of the server's time on Redis 7.0.15, by how waiters, locks and modes were mixed. What costs more
+/// than a look counts as more, by the same measurements.
 pub const MOST_STEPS: usize = 80_000;
 
 /// As many steps as it takes to write something down, beside the one of looking at it.
