@@ -32,6 +32,15 @@ pub enum Authority {
     Ourselves,
 }
 
+/// Whose change it is.
+#[derive(Clone, Copy)]
+enum Whose {
+    /// The caller has asked for it.
+    Callers,
+    /// It is what somebody waited for.
+    Anothers,
+}
+
 /// The server's keys, for the length of one callback.
 pub struct Keys<'a> {
     module: &'a Module,
@@ -85,14 +94,37 @@ impl<'a> Keys<'a> {
             .get_or_insert_with(|| Open::new(ctx, authority, said.text(name.key), name))
     }
 
+    /// Tells transactions and caches that a key has changed: in the caller's name, unless its command
+    /// has made somebody else's hold of it, of whom the caller's own copy knows nothing.
+    fn modified(&self, db: Db, text: &Text, whose: Whose) {
+        let ctx = match whose {
+            Whose::Callers => self.ctx,
+            Whose::Anothers => {
+                let own = self.module.own();
+                own.select(db);
+                own
+            }
+        };
+        replicate::modified(ctx, text);
+    }
+
+    /// Whose hold it is that this owner comes by: the caller's, if it is a word of the caller's own.
+    fn whose(owner: &Text) -> Whose {
+        match owner {
+            Text::Lent(_) => Whose::Callers,
+            Text::Own(_) => Whose::Anothers,
+        }
+    }
+
     /// A shared lock ends with the last who holds it.
-    fn expire_with_last(&mut self, name: NameRef<'_>) {
+    fn expire_with_last(&mut self, name: NameRef<'_>, whose: Whose) {
         let marker = &self.module.marker;
         let open = self.open(name);
         let Some(expiry) = open.key.expire_with_last(marker) else {
             return;
         };
         let text = open.name.clone();
+        self.modified(name.db, &text, whose);
         let event = match expiry {
             Expiry::At(at) => {
                 replicate::pexpireat(self.ctx, &text, at);
@@ -189,6 +221,7 @@ impl Keyspace for Keys<'_> {
         open.key.expire_at(deadline);
         let text = open.name.clone();
         let (owner, pxat) = (self.said.text(owner), &self.module.pxat);
+        self.modified(name.db, &text, Self::whose(&owner));
         replicate::set(self.ctx, &text, &owner, pxat, deadline);
         self.announce(name.db, &text, raw::REDISMODULE_NOTIFY_STRING, c"set");
         self.announce(name.db, &text, raw::REDISMODULE_NOTIFY_GENERIC, c"expire");
@@ -198,12 +231,14 @@ impl Keyspace for Keys<'_> {
         let open = self.open(name);
         open.key.expire_at(deadline);
         let text = open.name.clone();
+        self.modified(name.db, &text, Whose::Callers);
         replicate::pexpireat(self.ctx, &text, deadline);
         self.announce(name.db, &text, raw::REDISMODULE_NOTIFY_GENERIC, c"expire");
     }
 
     fn share(&mut self, name: NameRef<'_>, owner: &[u8], deadline: Ms) {
         let (owner, marker) = (self.said.text(owner), &self.module.marker);
+        let whose = Self::whose(&owner);
         let open = self.open(name);
         let is_new = open.key.stored(marker) == Stored::Nothing;
         if is_new {
@@ -212,9 +247,10 @@ impl Keyspace for Keys<'_> {
         #[allow(clippy::cast_precision_loss, reason = "deadlines are below 2^53")]
         open.key.add_share(&owner, deadline as f64);
         let text = open.name.clone();
+        self.modified(name.db, &text, whose);
         replicate::zadd(self.ctx, &text, is_new.then_some(marker), deadline, &owner);
         self.announce(name.db, &text, raw::REDISMODULE_NOTIFY_ZSET, c"zadd");
-        self.expire_with_last(name);
+        self.expire_with_last(name, whose);
     }
 
     fn unshare(&mut self, name: NameRef<'_>, owner: &[u8]) {
@@ -222,9 +258,10 @@ impl Keyspace for Keys<'_> {
         let open = self.open(name);
         open.key.remove_share(&owner);
         let text = open.name.clone();
+        self.modified(name.db, &text, Whose::Callers);
         replicate::zrem(self.ctx, &text, &owner);
         self.announce(name.db, &text, raw::REDISMODULE_NOTIFY_ZSET, c"zrem");
-        self.expire_with_last(name);
+        self.expire_with_last(name, Whose::Callers);
     }
 
     fn unshare_over(&mut self, name: NameRef<'_>, now: Now) {
@@ -242,6 +279,7 @@ impl Keyspace for Keys<'_> {
             open.key.remove_share(owner);
         }
         let text = open.name.clone();
+        self.modified(name.db, &text, Whose::Callers);
         replicate::zremrangebyscore(self.ctx, &text, now.ms());
         let class = raw::REDISMODULE_NOTIFY_ZSET;
         self.announce(name.db, &text, class, c"zremrangebyscore");
@@ -251,6 +289,7 @@ impl Keyspace for Keys<'_> {
         let open = self.open(name);
         open.key.delete();
         let text = open.name.clone();
+        self.modified(name.db, &text, Whose::Callers);
         replicate::del(self.ctx, &text);
         self.announce(name.db, &text, raw::REDISMODULE_NOTIFY_GENERIC, c"del");
     }

@@ -1,5 +1,5 @@
-//! What replicas, the append-only file, transactions and caches are told of a change: the server's own
-//! commands, with nothing in them that depends on when they are run.
+//! What replicas, the append-only file, transactions and caches are told of a change: the first two the
+//! server's own commands, with nothing in them that depends on when they are run.
 
 use std::ffi::CStr;
 
@@ -14,7 +14,6 @@ use crate::lock::Ms;
 /// `SET name owner PXAT at`. The word is handed in, because a string that is kept costs less than
 /// one that is made each time.
 pub fn set(ctx: Ctx<'_>, name: &Text, owner: &Text, pxat: &Text, at: Ms) {
-    modified(ctx, name);
     let mut room = Buffer::new();
     let at = room.format(at);
     if let Some(replicate) = api::replicate() {
@@ -37,7 +36,6 @@ pub fn set(ctx: Ctx<'_>, name: &Text, owner: &Text, pxat: &Text, at: Ms) {
 
 /// `PEXPIREAT name at`
 pub fn pexpireat(ctx: Ctx<'_>, name: &Text, at: Ms) {
-    modified(ctx, name);
     let mut room = Buffer::new();
     let at = room.format(at);
     if let Some(replicate) = api::replicate() {
@@ -63,7 +61,6 @@ pub fn persist(ctx: Ctx<'_>, name: &Text) {
 
 /// `ZADD name [inf marker] at owner`
 pub fn zadd(ctx: Ctx<'_>, name: &Text, marker: Option<&Text>, at: Ms, owner: &Text) {
-    modified(ctx, name);
     let mut room = Buffer::new();
     let at = room.format(at);
     let Some(replicate) = api::replicate() else {
@@ -99,7 +96,6 @@ pub fn zadd(ctx: Ctx<'_>, name: &Text, marker: Option<&Text>, at: Ms, owner: &Te
 
 /// `ZREM name owner`
 pub fn zrem(ctx: Ctx<'_>, name: &Text, owner: &Text) {
-    modified(ctx, name);
     if let Some(replicate) = api::replicate() {
         // SAFETY: the context and the strings live, and the format asks for two strings.
         unsafe {
@@ -116,7 +112,6 @@ pub fn zrem(ctx: Ctx<'_>, name: &Text, owner: &Text) {
 
 /// `ZREMRANGEBYSCORE name -inf (before`
 pub fn zremrangebyscore(ctx: Ctx<'_>, name: &Text, before: Ms) {
-    modified(ctx, name);
     let before = format!("({before}");
     if let Some(replicate) = api::replicate() {
         // SAFETY: the context and the string live, and the format asks for a string, a text, and
@@ -142,7 +137,6 @@ pub fn del(ctx: Ctx<'_>, name: &Text) {
 
 /// A command that names a key and nothing else.
 fn alone(ctx: Ctx<'_>, command: &CStr, name: &Text) {
-    modified(ctx, name);
     if let Some(replicate) = api::replicate() {
         // SAFETY: the context and the string live, and the format asks for a string.
         unsafe {
@@ -151,8 +145,9 @@ fn alone(ctx: Ctx<'_>, command: &CStr, name: &Text) {
     }
 }
 
-/// For those who WATCH the key, and for clients that keep copies.
-fn modified(ctx: Ctx<'_>, name: &Text) {
+/// Tells those who WATCH the key, and clients that keep copies, that it has changed; in the name of
+/// whoever has this context. A client may have asked not to be told of its own changes.
+pub fn modified(ctx: Ctx<'_>, name: &Text) {
     // SAFETY: the context and the string live.
     unsafe { api::signal_modified_key(ctx.raw(), name.raw()) };
 }

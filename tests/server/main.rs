@@ -37,6 +37,7 @@ mod settings;
 mod several;
 mod sharing;
 mod support;
+mod tracking;
 mod trouble;
 mod waiting;
 mod ways_a_key_goes;
