@@ -12,6 +12,7 @@ use super::mode::Hold;
 use super::name::NameRef;
 use super::standing::{Standing, Turn};
 use super::time::Ms;
+use super::waiter::{Ticket, Waiter};
 
 impl Locks {
     /// `LOCK.RELEASE`: ends this owner's hold, and says whether there was one.
@@ -153,11 +154,14 @@ impl Locks {
         self.forget(name);
         self.demote_all(name);
         let next = self.next_in_line(name, turn.now);
+        let next = next.and_then(|ticket| Some((ticket, self.waiters.get(&ticket)?)));
         let quarantined = self.is_quarantined(turn.now);
-        // Whoever may not have it is told so below.
-        let next = next.filter(|&ticket| self.denial(turn, ticket).is_none());
-        match next.and_then(|ticket| Some((ticket, self.waiters.get(&ticket)?))) {
-            Some((ticket, waiter)) if waiter.is_plain() && !quarantined => {
+        // Whoever may not have it any more is told so below.
+        let may_have_it = |&(ticket, waiter): &(Ticket, &Waiter)| {
+            waiter.is_plain() && !quarantined && waiter.denial(turn, ticket).is_none()
+        };
+        match next.filter(may_have_it) {
+            Some((ticket, waiter)) => {
                 let owner = Rc::clone(&waiter.owner);
                 let request = waiter.request(&owner);
                 let open = Fit::Open { keeps: None };

@@ -261,20 +261,15 @@ impl Locks {
     /// Asks once more for the rights of a waiter that is about to be granted what it waits for. They
     /// may have been taken away: then it leaves with nothing.
     fn is_denied(&mut self, turn: &mut Turn<'_>, ticket: Ticket) -> bool {
-        let Some(denial) = self.denial(turn, ticket) else {
+        let Some(waiter) = self.waiters.get_mut(&ticket) else {
             return false;
         };
-        if let Some(waiter) = self.waiters.get_mut(&ticket) {
-            waiter.denial = Some(denial);
+        waiter.denial = waiter.denial(turn, ticket);
+        if waiter.denial.is_none() {
+            return false;
         }
         self.conclude(ticket, State::Denied);
         true
-    }
-
-    /// What the server says of this waiter's rights, if they don't suffice.
-    pub(super) fn denial(&self, turn: &mut Turn<'_>, ticket: Ticket) -> Option<Rc<str>> {
-        let waiter = self.waiters.get(&ticket)?;
-        turn.keys.denial(ticket, &waiter.names)
     }
 
     /// How one of a waiter's locks fits it, unless it is shut out there.
@@ -461,6 +456,11 @@ pub(super) fn after(deadline: Option<Ms>) -> Option<Ms> {
 impl Waiter {
     fn wants(&self, name: NameRef<'_>) -> bool {
         self.names.iter().any(|wanted| wanted.borrow() == name)
+    }
+
+    /// What the server says of its user's rights, if they don't suffice any more.
+    pub(super) fn denial(&self, turn: &mut Turn<'_>, ticket: Ticket) -> Option<Rc<str>> {
+        turn.keys.denial(ticket, &self.names)
     }
 
     pub(super) fn request<'a>(&self, owner: &'a [u8]) -> Request<'a> {
