@@ -140,7 +140,8 @@ fn left_behind(ctx: Ctx<'_>) -> Option<Answer> {
 
 impl Answer {
     fn new(reply: *mut CallReply) -> Option<Self> {
-        (!reply.is_null()).then_some(Self(reply))
+        // Not made before it is known that there is one: it would be given back.
+        (!reply.is_null()).then(|| Self(reply))
     }
 
     /// Has nothing been said at all, not even that there is nothing?

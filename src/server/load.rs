@@ -1,5 +1,6 @@
 //! Loading and unloading.
 
+use std::borrow::Cow;
 use std::ffi::c_int;
 
 use redis_module::raw;
@@ -14,6 +15,7 @@ use super::context::{self, Ctx};
 use super::description;
 use super::events;
 use super::module;
+use super::replicate;
 use super::settings;
 use super::shield::{self, shield};
 use super::statistics;
@@ -102,12 +104,17 @@ enum Failure {
     Refused(#[from] Refused),
     #[error("the server does not let it hear of {0}")]
     Deaf(&'static str),
+    #[error("this server has no command {0}, which locks are replicated by: see rename-command")]
+    Renamed(Cow<'static, str>),
 }
 
 fn set_up(table: &Table, ctx: Ctx<'_>, words: &[&[u8]]) -> Result<(), Failure> {
     shield::tell_the_log();
     thread::is_this();
     let server = version::check(ctx)?;
+    if let Some(command) = replicate::missing(ctx) {
+        return Err(Failure::Renamed(command.to_string_lossy()));
+    }
     let said = settings::said(words).map_err(Failure::Words)?;
     // SAFETY: the context lives. This sets all options at once.
     unsafe {

@@ -2,6 +2,8 @@
 //! server's own commands, with nothing in them that depends on when they are run.
 
 use std::ffi::CStr;
+use std::io;
+use std::ptr::null_mut;
 
 // The server's own way to take a number makes two strings of it.
 use itoa::Buffer;
@@ -10,6 +12,42 @@ use super::api;
 use super::context::Ctx;
 use super::text::Text;
 use crate::lock::Ms;
+
+/// All commands that are used here, or that we ask the server by whether it would take a write.
+const NATIVE: [&CStr; 7] = [
+    c"SET",
+    c"DEL",
+    c"PERSIST",
+    c"PEXPIREAT",
+    c"ZADD",
+    c"ZREM",
+    c"ZREMRANGEBYSCORE",
+];
+
+/// A command that the server does not have, because its configuration file gives it another name or
+/// none. What we would replicate by it would be lost without a word, and after a restart or a failover
+/// two would hold a lock.
+pub fn missing(ctx: Ctx<'_>) -> Option<&'static CStr> {
+    NATIVE.into_iter().find(|name| !exists(ctx, name))
+}
+
+fn exists(ctx: Ctx<'_>, name: &CStr) -> bool {
+    let name = Text::new(name.to_bytes());
+    let (mut argv, mut count) = ([name.raw()], 0);
+    // None of them is right without arguments, so there is no list: either the number of arguments is
+    // wrong, or there is no such command.
+    // SAFETY: the context and the name live, and the server reads the name only. No list of flags is
+    // asked for, and a list of keys would be ours.
+    unsafe {
+        let argv = argv.as_mut_ptr();
+        let keys = api::get_command_keys_with_flags(ctx.raw(), argv, 1, &raw mut count, null_mut());
+        if !keys.is_null() {
+            api::free(keys.cast());
+            return true;
+        }
+    }
+    io::Error::last_os_error().kind() != io::ErrorKind::NotFound
+}
 
 /// `SET name owner PXAT at`. The word is handed in, because a string that is kept costs less than
 /// one that is made each time.

@@ -29,6 +29,7 @@ mod operating;
 mod pages;
 mod panics;
 mod persistence;
+mod renamed;
 mod replication;
 mod rights;
 mod rounds;
