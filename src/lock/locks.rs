@@ -1,6 +1,6 @@
 //! All locks of a server, and what may be asked of them at any time.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 use std::ops::RangeInclusive;
 use std::rc::Rc;
 
@@ -75,6 +75,9 @@ pub struct Locks {
     pub(super) joined: VecDeque<(Name, Rc<[u8]>)>,
     /// The shares that owners had of what they have been granted alone, until one of them hears of it.
     pub(super) kept: BTreeMap<(Name, Rc<[u8]>), Kept>,
+    /// Connections with which some of these shares may end: so the close of any other one asks none
+    /// of them.
+    pub(super) had_tied_shares: HashSet<u64>,
     /// Holds that have to be given back, and when to see to each.
     pub(super) returns: BTreeSet<(Ms, Return)>,
     /// Until when writing waits, because the server would not let us.
@@ -122,6 +125,7 @@ impl Locks {
             moved_up: Vec::new(),
             joined: VecDeque::new(),
             kept: BTreeMap::new(),
+            had_tied_shares: HashSet::new(),
             returns: BTreeSet::new(),
             put_off: None,
             limits: Limits::DEFAULT,
@@ -307,6 +311,7 @@ impl Locks {
         self.flushed(None);
         self.returns.clear();
         self.kept.clear();
+        self.had_tied_shares.clear();
         self.send_away_all();
         self.noted.clear();
     }

@@ -9,12 +9,9 @@ impl Locks {
     /// A connection has closed. What ends with it is given back in the next tick; is there anything?
     pub fn closed(&mut self, client: u64) -> bool {
         let mut any = false;
-        // Nobody goes back to a share that ends with this connection.
-        self.kept.retain(|_, kept| !kept.is_tied_to(client));
-        let returns = std::mem::take(&mut self.returns);
-        self.returns = (returns.into_iter())
-            .map(|(at, given_back)| (at, given_back.without_share_of(client)))
-            .collect();
+        if self.had_tied_shares.remove(&client) {
+            self.give_up_shares_of(client);
+        }
         for (db, database) in self.databases.iter_mut() {
             for (key, owner) in database.ledger.take_ties(client) {
                 for hold in [Hold::Exclusive, Hold::Shared] {
@@ -36,5 +33,14 @@ impl Locks {
             }
         }
         any
+    }
+
+    /// Nobody goes back to a share that ends with this connection.
+    fn give_up_shares_of(&mut self, client: u64) {
+        self.kept.retain(|_, kept| !kept.is_tied_to(client));
+        let returns = std::mem::take(&mut self.returns);
+        self.returns = (returns.into_iter())
+            .map(|(at, given_back)| (at, given_back.without_share_of(client)))
+            .collect();
     }
 }

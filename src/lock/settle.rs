@@ -308,6 +308,8 @@ impl Locks {
         let fence = self.take(turn, fits, request, News::UnderWay);
         for (place, share, entry) in kept {
             let by = fence;
+            let client = entry.filter(|entry| entry.tied).map(|entry| entry.client);
+            self.had_tied_shares.extend(client);
             self.kept.insert(place, Kept { share, entry, by });
         }
         // What its owner holds already, by another request, is no grant of now.

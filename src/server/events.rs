@@ -188,7 +188,7 @@ unsafe fn heard(
             locks.gone(name.keep(), how);
         }
         // In the middle of a change of ours we can't ask, and may note too much.
-        _ => module.touched.borrow_mut().push(name.keep()),
+        _ => _ = module.touched.borrow_mut().insert(name.keep()),
     }
     ask_for_a_turn(module, !may_be_on_a_walk(module, class, event));
 }
@@ -203,7 +203,7 @@ unsafe fn heard_elsewhere(ctx: *mut RawCtx, key: *mut RawString) {
     thread::on_own("a key's event", move |module| {
         let name = NameRef { db, key: &key };
         if module.locks.borrow().concerns(name) {
-            module.touched.borrow_mut().push(name.keep());
+            _ = module.touched.borrow_mut().insert(name.keep());
         }
     });
 }

@@ -1,6 +1,7 @@
 //! What the module keeps while it is loaded.
 
 use std::cell::{Cell, RefCell, RefMut, UnsafeCell};
+use std::collections::BTreeSet;
 use std::ffi::c_char;
 use std::ptr::{null, null_mut};
 
@@ -35,7 +36,7 @@ pub struct Module {
     pub timer: Timer,
     /// Keys that something has happened to since the last tick. Apart from the locks, because it
     /// may happen in the middle of a change to those.
-    pub touched: RefCell<Vec<Name>>,
+    pub touched: RefCell<BTreeSet<Name>>,
     /// Has the server been asked to give us a turn at the end of what it is doing?
     pub job_ahead: Cell<bool>,
     /// How many such turns the server has still to give.

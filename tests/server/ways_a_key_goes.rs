@@ -879,3 +879,24 @@ fn what_happens_to_a_neighbour_moves_nobody() {
     );
     scene.both_wait_for(HOLDER, "a neighbour");
 }
+
+/// One note is enough, however often it has been written.
+#[test]
+fn a_script_that_writes_a_lock_over_and_over_takes_no_memory_for_each() {
+    let server = Server::start();
+    let mut client = server.client();
+    client.acquire("k", "a");
+    let waiter = server.waiter_for("k", "w");
+    let script = "for _ = 1, ARGV[1] do redis.call('PEXPIRE', KEYS[1], 600000) end \
+                  return redis.call('INFO', 'memory'):match('used_memory:(%d+)')";
+    let mut used_after = |times: u32| -> u64 {
+        cmd!(client, "EVAL", script, 1, "k", times)
+            .text()
+            .parse()
+            .unwrap()
+    };
+    let before = used_after(1_000);
+    let after = used_after(300_000);
+    assert!(after < before + 4_000_000, "{before}, then {after}");
+    drop(waiter);
+}

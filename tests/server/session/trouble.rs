@@ -251,3 +251,33 @@ fn a_hundred_connections_that_close_at_once_hand_on_a_hundred_locks() {
     eventually("all of them are over", || cmd!(observer, "DBSIZE") == 0);
     server.wait_until_unloaded();
 }
+
+/// Each close used to look at all that the others had left to do.
+#[test]
+fn connections_that_close_by_the_thousand_cost_no_more_for_each_than_few_do() {
+    let server = Server::start();
+    let mut admin = server.client();
+    let mut cost_of = |connections: usize| {
+        let tied: Vec<_> = (0..connections)
+            .map(|number| {
+                let mut client = server.client();
+                let key = format!("k{number}");
+                cmd!(client, "LOCK.ACQUIRE", key, "o", LONG, "SESSION").fence();
+                client
+            })
+            .collect();
+        let before = server.cpu_time();
+        let killed = cmd!(admin, "CLIENT", "KILL", "TYPE", "normal").int();
+        assert!(usize::try_from(killed).unwrap() >= connections);
+        eventually("all have let go", || {
+            cmd!(admin, "DBSIZE") == 0 && admin.info("lock_memory")["lock_memory_tasks"] == "0"
+        });
+        drop(tied);
+        server.cpu_time() - before
+    };
+    let (few, many) = (cost_of(750), cost_of(3_000));
+    assert!(
+        many < 8 * few.max(Duration::from_millis(20)),
+        "{few:?} for 750, {many:?} for 3,000"
+    );
+}
