@@ -22,6 +22,7 @@ mod guard;
 mod harness;
 mod histories;
 mod lost_updates;
+
 mod operating;
 mod pages;
 mod panics;
@@ -32,6 +33,7 @@ mod session;
 mod settings;
 mod several;
 mod sharing;
+mod silent;
 mod support;
 mod trouble;
 mod waiting;
