@@ -23,6 +23,7 @@ mod harness;
 mod histories;
 mod lost_updates;
 
+mod one_moment;
 mod operating;
 mod pages;
 mod panics;
