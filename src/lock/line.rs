@@ -18,6 +18,8 @@ pub struct Line {
     pub tangled: BTreeSet<Ticket>,
     /// Who holds the lock.
     pub holders: Holders,
+    /// Was the key no lock when it was last looked at?
+    pub is_no_lock: bool,
     /// Has something happened to the key that we have not looked at?
     pub stale: bool,
     /// When the lock is to be looked at again: its alarm.

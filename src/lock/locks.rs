@@ -66,6 +66,8 @@ pub struct Locks {
     pub(super) times_up: BTreeSet<(Ms, Ticket)>,
     /// When which lock with a line is to be looked at again.
     pub(super) alarms: BTreeSet<(Ms, Name)>,
+    /// How many lines there are before keys that are no locks.
+    pub(super) no_locks: usize,
     /// Locks that something has happened to.
     pub(super) noted: BTreeSet<Name>,
     /// Locks whose first in line has been granted something, while that is being settled.
@@ -121,6 +123,7 @@ impl Locks {
             secret,
             times_up: BTreeSet::new(),
             alarms: BTreeSet::new(),
+            no_locks: 0,
             noted: BTreeSet::new(),
             moved_up: Vec::new(),
             joined: VecDeque::new(),

@@ -9,8 +9,15 @@ use super::locks::Locks;
 use super::name::NameRef;
 use super::settle::after;
 use super::standing::{Standing, Turn, earlier};
-use super::time::{Now, is_over};
+use super::time::{Ms, Now, is_over};
 use super::waiter::Ticket;
+
+/// How soon a key that is no lock is looked at again while somebody waits for it.
+const LOOK_AGAIN: Ms = 100;
+
+/// How many such keys are looked at in a millisecond at most: that takes some two hundredths of the
+/// server's time, however many there are.
+const LOOKS_PER_MS: Ms = 5;
 
 impl Locks {
     /// Looks at a lock that has a line, writes down who holds it, and sets the alarm for when that
@@ -19,26 +26,29 @@ impl Locks {
         if self.line(name).is_none() {
             return;
         }
-        let alarm = match turn.look(name) {
+        let (is_no_lock, alarm) = match turn.look(name) {
             Standing::Free => {
                 self.set_holders(name, Holders::Nobody);
-                None
+                (false, None)
             }
-            // Somebody else's key may end too. One that is left standing then by the server is not
-            // waited for: we hear when it goes.
+            // Somebody else's key may end too.
             Standing::NoLock => {
                 self.set_holders(name, Holders::Nobody);
-                after(turn.keys.deadline(name)).filter(|&end| end > turn.now.ms())
+                let end = after(turn.keys.deadline(name)).filter(|&end| end > turn.now.ms());
+                (true, end)
             }
             Standing::Exclusive { owner, deadline } => {
                 self.set_holder(name, owner, deadline);
-                after(deadline)
+                (false, after(deadline))
             }
             Standing::Shared { first_end, .. } => {
                 self.see_who_shares(turn, name);
-                after(first_end)
+                (false, after(first_end))
             }
         };
+        self.set_no_lock(name, is_no_lock);
+        let again = is_no_lock.then(|| turn.now.plus(self.look_again()));
+        let alarm = earlier(alarm, again);
         if let Some(line) = self.line(name) {
             line.stale = false;
             let comes_back = line.alarm.filter(|_| line.comes_back);
@@ -47,6 +57,34 @@ impl Locks {
                 .filter(|&until| turn.now.ms() < until);
             self.set_alarm(name, earlier(comes_back, earlier(alarm, quarantine)));
         }
+    }
+
+    /// Was this key no lock when it was last looked at, or has something happened to it since?
+    pub fn may_be_no_lock(&self, name: NameRef<'_>) -> bool {
+        match self.line_of(name) {
+            Some(line) => line.is_no_lock || line.stale,
+            None => !self.noted.is_empty() && self.noted.contains(&name.keep()),
+        }
+    }
+
+    /// The key of a lock that has a line is no lock, or is one again.
+    pub(super) fn set_no_lock(&mut self, name: NameRef<'_>, is_no_lock: bool) {
+        let Some(line) = self.line(name) else { return };
+        match (
+            std::mem::replace(&mut line.is_no_lock, is_no_lock),
+            is_no_lock,
+        ) {
+            (false, true) => self.no_locks = self.no_locks.saturating_add(1),
+            (true, false) => self.no_locks = self.no_locks.saturating_sub(1),
+            _ => {}
+        }
+    }
+
+    /// When a key that is no lock is to be looked at again: there are types of keys that go without an
+    /// event. The more there are, the later.
+    fn look_again(&self) -> Ms {
+        let no_locks = Ms::try_from(self.no_locks).unwrap_or(Ms::MAX);
+        LOOK_AGAIN.max(no_locks / LOOKS_PER_MS)
     }
 
     /// Writes down who shares a lock that has a line, if that is not known already. Some of them may

@@ -306,6 +306,7 @@ impl Locks {
             let was_first = line.leave(ticket);
             if line.is_empty() {
                 self.set_alarm(name.borrow(), None);
+                self.set_no_lock(name.borrow(), false);
                 self.set_holders(name.borrow(), Holders::Nobody);
                 if let Some(database) = self.databases.get_mut(name.db) {
                     database.lines.close(&name.key);

@@ -177,9 +177,13 @@ unsafe fn heard(
     // SAFETY: promised by our caller; an event's name ends where it should.
     let (ctx, key, event) = unsafe { (Ctx::new(ctx), text::bytes(key), CStr::from_ptr(event)) };
     let name = NameRef { db: ctx.db(), key };
+    let mut at_once = !may_be_on_a_walk(module, class, event);
     match module.locks.try_borrow_mut() {
         Ok(locks) if !matters(&locks, name) => return,
         Ok(mut locks) if ENDS.contains(&event) => {
+            // The last field of a hash may have run out by itself: outside of any command, where a
+            // job would not be run until the next one, and in the middle of a walk through others.
+            at_once &= !locks.may_be_no_lock(name);
             let how = match class {
                 raw::REDISMODULE_NOTIFY_EXPIRED => Gone::Expired,
                 raw::REDISMODULE_NOTIFY_EVICTED => Gone::Evicted,
@@ -190,7 +194,7 @@ unsafe fn heard(
         // In the middle of a change of ours we can't ask, and may note too much.
         _ => _ = module.touched.borrow_mut().insert(name.keep()),
     }
-    ask_for_a_turn(module, !may_be_on_a_walk(module, class, event));
+    ask_for_a_turn(module, at_once);
 }
 
 /// The same, where another module's thread has done it.

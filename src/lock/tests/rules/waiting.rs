@@ -152,6 +152,65 @@ fn somebody_else_s_key_is_waited_for_until_it_ends() {
 }
 
 #[test]
+fn a_key_that_is_no_lock_and_goes_without_a_word_is_missed_soon() {
+    let mut server = server();
+    server.gets("ann", 100);
+    server.waits("ben", 10);
+    server.set(LOCK, no_lock(None));
+    server.at(60);
+    server.keys.write(Write::Del(LOCK));
+    server.at(99);
+    assert_eq!(server.holder(), None);
+    server.at(100);
+    assert_eq!(server.holder(), held("ben", 110));
+}
+
+#[test]
+fn the_more_keys_are_no_locks_the_later_each_is_looked_at_again() {
+    let many: Vec<Lock> = (0..2000)
+        .map(|number| (0, &*format!("{number}").leak()))
+        .collect();
+    let mut server = Server::new(Flavour::default(), &many);
+    for &lock in &many {
+        server.takes(&[lock], alone("ann"));
+        server.queues(&[lock], alone("ben"));
+        server.set(lock, no_lock(None));
+        server.tick();
+    }
+    let looks = passes(&mut server, 1000);
+    // Five in a millisecond, and each of them.
+    assert!(
+        (4_500..=7_000).contains(&looks),
+        "{looks} looks in a second"
+    );
+    for &lock in &many {
+        server.keys.write(Write::Del(lock));
+    }
+    passes(&mut server, 450);
+    assert!(many.iter().all(|&lock| server.line(lock).is_empty()));
+}
+
+/// So many milliseconds go by. How often a key was looked at because of an alarm.
+fn passes(server: &mut Server, ms: Ms) -> usize {
+    let mut looks = 0;
+    for _ in 0..ms {
+        let now = server.now().ms() + 1;
+        server.set_clock(now);
+        looks += server
+            .locks
+            .alarms
+            .iter()
+            .filter(|alarm| alarm.0 <= now)
+            .count();
+        while server.due().is_some_and(|due| due <= now) {
+            server.tick();
+            server.turn();
+        }
+    }
+    looks
+}
+
+#[test]
 fn more_waiters_than_a_tick_can_see_to_are_told_in_the_next() {
     let mut server = server();
     server.gets("ann", 1000);
