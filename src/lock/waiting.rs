@@ -142,6 +142,20 @@ impl Locks {
         })
     }
 
+    /// The first lock of a waiter that is to be told that it has come to nothing, and has not been.
+    pub fn empty_handed(&self, ticket: Ticket) -> Option<Rc<[u8]>> {
+        let waiter = self.waiters.get(&ticket)?;
+        let has_nothing = match waiter.state {
+            State::TimedOut | State::Denied | State::SentAway => !waiter.answered,
+            State::Waiting | State::Granted(_) => false,
+        };
+        waiter
+            .names
+            .first()
+            .filter(|_| has_nothing)
+            .map(|name| Rc::clone(&name.key))
+    }
+
     /// Has this waiter's client answered, in the next turn, if that should have been done already.
     pub fn answer_again(&mut self, ticket: Ticket) {
         let decided =

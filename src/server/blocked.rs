@@ -134,6 +134,7 @@ unsafe extern "C" fn answer(ctx: *mut RawCtx, _: *mut *mut RawString, _: c_int) 
 fn forget(module: &Module, ticket: Ticket) -> Option<Waiting> {
     let mut waiting = module.waiting.borrow_mut();
     let gone = waiting.remove(&ticket);
+    module.sent_on.forget(ticket);
     give_back_room(&mut *waiting);
     gone
 }

@@ -97,6 +97,23 @@ pub fn would_accept_a_write(ctx: Ctx<'_>, name: &Text) -> bool {
     answer.is_some_and(|answer| !answer.is_error())
 }
 
+/// Is the slot of this name ours, wherever its keys are while it moves? Asked by a command that a
+/// cluster routes by the slot of its channel, and that changes nothing for whoever has no subscription.
+pub fn has_slot_of(ctx: Ctx<'_>, name: &Text) -> bool {
+    // SAFETY: the context and the name live, and the format asks for one string, which is there.
+    let answer = unsafe {
+        raw::RedisModule_Call.and_then(|call| {
+            Answer::new(call(
+                ctx.raw(),
+                c"SUNSUBSCRIBE".as_ptr(),
+                c"Es".as_ptr(),
+                name.raw(),
+            ))
+        })
+    };
+    answer.is_none_or(|answer| !answer.is_error())
+}
+
 /// Runs a command for a client: with its rights, in its database and its protocol, as one that a
 /// script would run, and replicated as itself. What the server has against it is the answer.
 pub fn for_client(

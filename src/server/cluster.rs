@@ -17,21 +17,40 @@ const FRESH: Ms = 2;
 #[derive(Default)]
 pub struct Epochs {
     said: Cell<Epoch>,
+    is_down: Cell<bool>,
     at: Cell<Ms>,
 }
 
 impl Epochs {
     /// The epochs now, or as they were a moment ago.
     pub fn now(&self, ctx: Ctx<'_>, now: Now) -> Epoch {
-        if now.ms().abs_diff(self.at.get()) >= FRESH {
-            self.at.set(now.ms());
-            // No answer is no news that all is as it was.
-            let info = call::ask(ctx, c"CLUSTER", c"INFO").filter(|info| !info.is_error());
-            self.said
-                .set(info.map_or((0, now.ms()), |info| read(info.text())));
-        }
+        self.refresh(ctx, now);
         self.said.get()
     }
+
+    /// Is the cluster up, as far as this node knows?
+    pub fn is_up(&self, ctx: Ctx<'_>, now: Now) -> bool {
+        self.refresh(ctx, now);
+        !self.is_down.get()
+    }
+
+    fn refresh(&self, ctx: Ctx<'_>, now: Now) {
+        if now.ms().abs_diff(self.at.get()) < FRESH {
+            return;
+        }
+        self.at.set(now.ms());
+        // No answer is no news that all is as it was.
+        let info = call::ask(ctx, c"CLUSTER", c"INFO").filter(|info| !info.is_error());
+        let info = info.as_ref().map(|info| info.text());
+        self.said.set(info.map_or((0, now.ms()), read));
+        self.is_down.set(info.is_some_and(says_down));
+    }
+}
+
+fn says_down(info: &[u8]) -> bool {
+    String::from_utf8_lossy(info)
+        .lines()
+        .any(|line| line.trim() == "cluster_state:fail")
 }
 
 fn read(info: &[u8]) -> Epoch {
@@ -53,5 +72,11 @@ mod tests {
         let info = b"cluster_state:ok\r\ncluster_current_epoch:6\r\ncluster_my_epoch:2\r\n";
         assert_eq!(read(info), (6, 2));
         assert_eq!(read(b"nothing of the kind"), (0, 0));
+    }
+
+    #[test]
+    fn a_cluster_that_is_down_says_so() {
+        assert!(says_down(b"cluster_state:fail\r\ncluster_slots_ok:0\r\n"));
+        assert!(!says_down(b"cluster_state:ok\r\ncluster_slots_fail:0\r\n"));
     }
 }

@@ -27,6 +27,7 @@ mod reply;
 mod rights;
 mod routing;
 mod scan;
+mod sent_on;
 mod settings;
 mod shield;
 mod slow;

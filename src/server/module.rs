@@ -15,6 +15,7 @@ use super::context::Ctx;
 use super::inner::Origins;
 use super::keys::{Authority, Keys};
 use super::refusals::Refusals;
+use super::sent_on::SentOn;
 use super::shield::shield;
 use super::slow::{Lapses, SlowWaits};
 use super::text::{Said, Text};
@@ -59,6 +60,8 @@ pub struct Module {
     pub origins: Origins,
     /// Since when the server has refused our writes.
     pub refusals: Refusals,
+    /// Waiters whom the server is about to send away by itself.
+    pub sent_on: SentOn,
     /// What the latency monitor hears.
     pub slow_waits: SlowWaits,
     /// What the log hears of holds that run out.
@@ -134,6 +137,7 @@ pub fn install(ctx: Ctx<'_>, server: Server) {
         epochs: Epochs::default(),
         origins: Origins::default(),
         refusals: Refusals::default(),
+        sent_on: SentOn::default(),
         slow_waits: SlowWaits::default(),
         lapses: Lapses::default(),
         cut_short: Cell::new(false),
@@ -208,6 +212,9 @@ impl Module {
             if self.cut_short.take() {
                 locks.note_all();
             }
+            for ticket in self.sent_on.due(now) {
+                locks.answer_again(ticket);
+            }
         }
         self.finish(self.own(), Authority::Ourselves, keys.close(), now);
     }
@@ -275,7 +282,9 @@ impl Module {
         self.slow_waits.tell(self.own(), &waited);
         self.lapses.tell(&lapsed, now);
         for ticket in to_answer {
-            blocked::wake(self, ticket);
+            if !self.sent_on.is_left_to_server(self, ticket, now) {
+                blocked::wake(self, ticket);
+            }
         }
         self.set_timer(now);
     }
@@ -296,6 +305,7 @@ impl Module {
         } else {
             Some(0)
         };
+        let due = due.into_iter().chain(self.sent_on.next_look()).min();
         self.timer.set(self.own(), due, now);
     }
 

@@ -4,6 +4,8 @@ mod tenure;
 mod whole_slots;
 
 use crate::support::*;
+use std::thread;
+use std::time::Duration;
 
 #[test]
 fn a_key_of_another_node_is_moved() {
@@ -136,6 +138,37 @@ fn a_slot_that_leaves_grants_nothing_and_its_waiters_are_moved() {
         }
         cluster.node(0).wait_until_unloaded();
     }
+}
+
+/// The server's cron sends each waiter after its slot. In the turn of its loop in which the slot leaves
+/// the waiters' time is up as well, and some servers would say both.
+#[test]
+fn a_waiter_whose_time_is_up_as_its_slot_leaves_gets_one_reply() {
+    let cluster = Cluster::start(2);
+    let (key, id) = (cluster.key_on(0, "k"), cluster.id_of(1));
+    let (slot, node) = (cluster.slot_of(&key), cluster.node(0));
+    let mut admin = node.client();
+    admin.acquire(&key, "a");
+    let patience = Duration::from_millis(400);
+    let mut waiters = ["b", "c"].map(|owner| {
+        let block = patience.as_millis().to_string();
+        node.waiter(&args!["LOCK.ACQUIRE", key, owner, LONG, "BLOCK", block])
+    });
+    cluster.set_importing(slot, 0, 1);
+    cluster.set_migrating(slot, 0, 1);
+    assert_eq!(cluster.migrate_key(&key, 0, 1), "OK");
+    // It finds all of it in one turn: the slot leaves, the time is up, the cron comes by.
+    node.pause();
+    admin.send(&args!["CLUSTER", "SETSLOT", slot, "NODE", id]);
+    thread::sleep(patience + Duration::from_millis(200));
+    node.resume();
+    assert_eq!(admin.answer(), "OK");
+    for waiter in &mut waiters {
+        let answer = waiter.answer();
+        assert!(answer.is_nil() || answer.is_error("MOVED"), "{answer:?}");
+        assert_eq!(cmd!(waiter, "PING"), "PONG", "after {answer:?}");
+    }
+    node.wait_until_unloaded();
 }
 
 #[test]

@@ -1,0 +1,89 @@
+//! Waiters whom the server is about to send away by itself: their slot has left, or the cluster is down.
+//!
+//! Its cron says so to each client that is still blocked. Servers that write a reply at once say it
+//! also to a client that was answered in that turn of the loop: two replies to one command, and the
+//! client takes each later one for the reply to another command. So nothing is said to such a client:
+//! the cron, which comes by every client once a second, is left to do it.
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+
+use crate::lock::{Ms, Now, Ticket, slot};
+
+use super::blocked;
+use super::call;
+use super::module::Module;
+use super::text::Text;
+
+/// How long until we look again.
+const PAUSE: Ms = 100;
+
+/// So many looks, and the server does not mean to send it away: it leaves clients alone in a slot that
+/// is on its way here. Looks and not time, because a server that stood still has not been by.
+const LOOKS: u8 = 15;
+
+/// Who is left to the server, and how often we have looked.
+#[derive(Default)]
+pub struct SentOn {
+    looks: RefCell<BTreeMap<Ticket, u8>>,
+    next_look: Cell<Ms>,
+    /// What was found last, and when: many waiters of one slot cost one question.
+    found: Cell<Option<(Ms, slot::Slot, bool)>>,
+}
+
+impl SentOn {
+    /// Is the server about to send this waiter away? One that has been granted its locks is not: they
+    /// were granted because the slot is here.
+    pub fn is_left_to_server(&self, module: &Module, ticket: Ticket, now: Now) -> bool {
+        if !module.in_cluster || !module.server.answers_stay() {
+            return false;
+        }
+        let key = module.locks.borrow().empty_handed(ticket);
+        if key.is_none_or(|key| self.is_served(module, &key, now)) {
+            self.forget(ticket);
+            return false;
+        }
+        let mut looks = self.looks.borrow_mut();
+        if looks.is_empty() {
+            self.next_look.set(now.plus(PAUSE));
+        }
+        let count = looks.entry(ticket).or_default();
+        *count = count.saturating_add(1);
+        *count <= LOOKS
+    }
+
+    /// It has come to its end.
+    pub fn forget(&self, ticket: Ticket) {
+        self.looks.borrow_mut().remove(&ticket);
+    }
+
+    /// When to look again, if anybody is left to the server.
+    pub fn next_look(&self) -> Option<Ms> {
+        (!self.looks.borrow().is_empty()).then(|| self.next_look.get())
+    }
+
+    /// Who is to be looked at again now.
+    pub fn due(&self, now: Now) -> Vec<Ticket> {
+        // A clock that was set back brings the look forward.
+        let is_due = (self.next_look()).is_some_and(|at| at <= now.ms() || at > now.plus(PAUSE));
+        if !is_due {
+            return Vec::new();
+        }
+        self.next_look.set(now.plus(PAUSE));
+        self.looks.borrow().keys().copied().collect()
+    }
+
+    fn is_served(&self, module: &Module, key: &[u8], now: Now) -> bool {
+        let slot = slot::of(key);
+        match self.found.get() {
+            Some((at, of, is_served)) if (at, of) == (now.ms(), slot) => is_served,
+            _ => {
+                let name = Text::new(&blocked::waiting_name(key));
+                let is_served = module.epochs.is_up(module.own(), now)
+                    && call::has_slot_of(module.own(), &name);
+                self.found.set(Some((now.ms(), slot, is_served)));
+                is_served
+            }
+        }
+    }
+}
