@@ -22,7 +22,7 @@ mod guard;
 mod harness;
 mod histories;
 mod lost_updates;
-
+mod one_moment;
 mod operating;
 mod pages;
 mod panics;
