@@ -5,6 +5,7 @@
 //! `UnblockClient`, which asks for its answer through the timeout callback, at once or a loop turn
 //! later. The free callback is its end, and comes exactly once, whatever brought it about.
 
+use std::cell::Cell;
 use std::ffi::{c_int, c_void};
 use std::ptr::{null_mut, without_provenance_mut};
 
@@ -29,6 +30,8 @@ pub struct Waiting {
     /// Who asks for the locks, if the server knows.
     pub asker: Option<Asker>,
     in_words: fn(Answer<'_>) -> Reply,
+    /// Has its client been told that it got nothing, without the core knowing?
+    sent_off: Cell<bool>,
 }
 
 /// Blocks the client of a command that has come to wait; false if the server won't have that.
@@ -70,6 +73,7 @@ pub fn block(
         client: ctx.client(),
         asker: ctx.user_name().map(|user| Asker::new(user, spec)),
         in_words,
+        sent_off: Cell::new(false),
     };
     module.waiting.borrow_mut().insert(ticket, waiting);
     true
@@ -119,8 +123,7 @@ unsafe extern "C" fn answer(ctx: *mut RawCtx, _: *mut *mut RawString, _: c_int) 
     shield("an answer", defect, || {
         let answer = |module: &Module| {
             let ticket = Ticket::try_from(data.addr()).ok()?;
-            let in_words = module.waiting.borrow().get(&ticket)?.in_words;
-            let reply = module.locks.borrow_mut().answer(ticket).map(in_words)?;
+            let reply = to_be_told(module, ticket)?;
             reply::send(ctx, reply);
             Some(())
         };
@@ -129,6 +132,21 @@ unsafe extern "C" fn answer(ctx: *mut RawCtx, _: *mut *mut RawString, _: c_int) 
         }
     });
     OK
+}
+
+/// What a client is to be told now; none if it has been told.
+fn to_be_told(module: &Module, ticket: Ticket) -> Option<Reply> {
+    let waiting = module.waiting.borrow();
+    let waiting = waiting.get(&ticket)?;
+    match module.locks.try_borrow_mut() {
+        Ok(mut locks) => locks.answer(ticket).map(waiting.in_words),
+        // Another module unblocks it in the middle of a change of ours. Should that grant it the lock,
+        // nobody has heard of it.
+        Err(_) => {
+            waiting.sent_off.set(true);
+            Some((waiting.in_words)(Answer::TimedOut))
+        }
+    }
 }
 
 fn forget(module: &Module, ticket: Ticket) -> Option<Waiting> {
@@ -158,6 +176,7 @@ unsafe extern "C" fn end(ctx: *mut RawCtx, data: *mut c_void) {
         let Some(waiting) = forget(module, ticket) else {
             return;
         };
+        let cut_off = cut_off || waiting.sent_off.get();
         let end = End {
             cut_off,
             client_lives: !cut_off || context::lives(waiting.client),
@@ -167,7 +186,7 @@ unsafe extern "C" fn end(ctx: *mut RawCtx, data: *mut c_void) {
         module.locks.borrow_mut().ended(ticket, end);
         module.set_timer(module::now());
     };
-    if !thread::is_own() {
+    if !thread::is_free() {
         return thread::on_own("a waiter's end", work);
     }
     shield("a waiter's end", defect, || _ = module::with(work));

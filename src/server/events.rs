@@ -310,16 +310,9 @@ unsafe extern "C" fn client_changed(_: *mut RawCtx, _: Event, sub: u64, data: *m
         return;
     };
     thread::on_own("a connection's end", move |module| {
-        match module.locks.try_borrow_mut() {
-            Ok(mut locks) => {
-                if !locks.closed(client) {
-                    return;
-                }
-            }
-            Err(_) => module.closed.borrow_mut().push(client),
+        if module.locks.borrow_mut().closed(client) {
+            module.ask_for_the_next_turn();
         }
-        // Without a look at the locks, which may be in the middle of a change.
-        module.timer.set(module.own(), Some(0), module::now());
     });
 }
 

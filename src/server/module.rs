@@ -48,8 +48,6 @@ pub struct Module {
     pub hears_of_ends: Cell<bool>,
     /// Has the server been asked to tell us of each turn of its loop?
     pub hears_of_turns: Cell<bool>,
-    /// Connections that have closed in the middle of a change to the locks.
-    pub closed: RefCell<Vec<u64>>,
     /// What server this is.
     pub server: Server,
     /// Who hears what we announce.
@@ -99,7 +97,7 @@ pub fn with<T>(work: impl FnOnce(&Module) -> T) -> Option<T> {
     }
     // SAFETY: written only by `install` and `remove`, which run while nothing else of ours does.
     let module = unsafe { &*PLACE.0.get() }.as_ref()?;
-    if !thread::nothing_is_left() && module.locks.try_borrow_mut().is_ok() {
+    if !thread::nothing_is_left() && !module.is_in_a_change() {
         thread::take_left().for_each(|work| work(module));
     }
     Some(work(module))
@@ -131,7 +129,6 @@ pub fn install(ctx: Ctx<'_>, server: Server) {
         hears_of_values: Cell::new(false),
         hears_of_ends: Cell::new(false),
         hears_of_turns: Cell::new(false),
-        closed: RefCell::default(),
         server,
         audience: Audience::of(ctx),
         epochs: Epochs::default(),
@@ -238,7 +235,6 @@ impl Module {
             .take()
             .into_iter()
             .for_each(|name| locks.note(name));
-        (self.closed.take().into_iter()).for_each(|client| _ = locks.closed(client));
         locks
     }
 
@@ -295,7 +291,18 @@ impl Module {
     }
 
     fn has_no_notes(&self) -> bool {
-        self.touched.borrow().is_empty() && self.closed.borrow().is_empty()
+        self.touched.borrow().is_empty()
+    }
+
+    /// Are we in the middle of a change to the locks?
+    pub fn is_in_a_change(&self) -> bool {
+        self.locks.try_borrow_mut().is_err()
+    }
+
+    /// Sets the timer to the next turn, without a look at the locks, which may be in the middle of a
+    /// change.
+    pub fn ask_for_the_next_turn(&self) {
+        self.timer.set(self.own(), Some(0), now());
     }
 
     /// Sets the timer to when something is due next.

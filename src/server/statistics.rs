@@ -60,18 +60,11 @@ unsafe fn section(info: *mut raw::RedisModuleInfoCtx, name: &CStr, fields: &[(&C
 fn remembered(module: &Module, locks: &Locks) -> [(&'static CStr, u64); 10] {
     let remembered = locks.remembered();
     let heard = module.touched.try_borrow().map_or(0, |names| names.len());
-    let closed = module
-        .closed
-        .try_borrow()
-        .map_or(0, |clients| clients.len());
     let blocked = module
         .waiting
         .try_borrow()
         .map_or(0, |waiting| waiting.len());
-    let tasks = remembered
-        .tasks
-        .saturating_add(heard)
-        .saturating_add(closed);
+    let tasks = remembered.tasks.saturating_add(heard);
     [
         (c"memory_holds", number(remembered.holds)),
         (c"memory_sessions", number(remembered.sessions)),

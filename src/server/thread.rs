@@ -3,7 +3,8 @@
 //! A server has other threads: its own, which read and parse what clients send, and those of other
 //! modules, which may run commands while they hold the server's lock. Nothing is done on these. What
 //! the server tells us of there is left for its own thread, which finds it before it does anything
-//! else of ours: it can't have run meanwhile.
+//! else of ours: it can't have run meanwhile. The same goes for what the server tells us in the middle
+//! of a change of ours, because another module did something when it heard of that.
 
 use std::ffi::c_void;
 use std::ptr::null_mut;
@@ -48,18 +49,29 @@ pub fn complain() {
     }
 }
 
-/// Does this, here if we are on the server's own thread; if not, leaves it for that.
+/// Are we on the server's own thread, and not in the middle of a change to the locks? Another module
+/// may hear of what our change does, and do something of which the server tells us within it.
+pub fn is_free() -> bool {
+    is_own() && module::with(Module::is_in_a_change) != Some(true)
+}
+
+/// Does this, here if we are on the server's own thread and in the middle of nothing; if not, leaves
+/// it for a moment in which we are.
 pub fn on_own(place: &'static str, work: impl FnOnce(&Module) + Send + 'static) {
-    if is_own() {
+    if is_free() {
         return module::enter(place, work);
     }
-    complain();
     left().push(Box::new(|module| {
         module::enter(place, |_| work(module));
         // Whatever is to follow, follows in a turn of our own.
         module.set_timer(module::now());
     }));
     ANY_LEFT.store(true, Ordering::Release);
+    if is_own() {
+        _ = module::with(Module::ask_for_the_next_turn);
+        return;
+    }
+    complain();
     // The server wakes for this, however idle it is. It may be asked so on any thread.
     // SAFETY: the function is for ever, and the server wrote the address once.
     let asked = unsafe {

@@ -24,10 +24,7 @@ mod hearing;
 mod histories;
 mod io_threads;
 mod lost_updates;
-<<<<<<< HEAD
 mod neighbour;
-=======
->>>>>>> help-b
 mod one_moment;
 mod operating;
 mod pages;

@@ -151,3 +151,41 @@ fn another_module_may_call_every_command_when_it_hears_of_ours() {
     let log = server.log();
     assert!(!log.contains("defect of this module"), "{log}");
 }
+
+/// Our own look at a key that has expired makes the server tell of it, in the middle of our change.
+#[test]
+fn another_module_may_flush_swap_and_unblock_when_it_hears_of_a_key_that_we_have_found_expired() {
+    let server = with_neighbour();
+    let mut client = server.client();
+    cmd!(client, "DEBUG", "SET-ACTIVE-EXPIRE", 0);
+    for way in ["FLUSHALL", "SWAPDB", "UNBLOCK"] {
+        let mut waiter = server.client();
+        let command = match way {
+            "FLUSHALL" => args!["FLUSHALL"],
+            "SWAPDB" => args!["SWAPDB", 0, 1],
+            _ => args!["CLIENT", "UNBLOCK", waiter.id()],
+        };
+        client.acquire("elsewhere", "a");
+        cmd!(client, "LOCK.ACQUIRE", "k", "a", 50);
+        waiter.send_and_block(&args!["LOCK.ACQUIRE", "k", "w", LONG, "BLOCK", 0]);
+        assert_eq!(
+            client.run(&[args!["NEIGHBOUR.WHEN", "expired", "k"], command].concat()),
+            "OK"
+        );
+        let answer = waiter.answer();
+        cmd!(client, "NEIGHBOUR.WHEN");
+        if way == "UNBLOCK" {
+            assert!(answer.is_nil(), "{answer:?}");
+            // What it was not told of is nobody's.
+            let next = cmd!(client, "LOCK.ACQUIRE", "k", "n", LONG, "BLOCK", 5000);
+            assert!(next.int() > 0, "{next:?}");
+        } else {
+            assert!(answer.int() > 0, "{way}: {answer:?}");
+            let holder = cmd!(client, "LOCK.ACQUIRE", "elsewhere", "n", LONG);
+            assert!(holder.int() > 0, "{way}: {holder:?}");
+        }
+        cmd!(client, "FLUSHALL");
+        let log = server.log();
+        assert!(!log.contains("defect of this module"), "{way}: {log}");
+    }
+}
