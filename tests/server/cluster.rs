@@ -673,13 +673,13 @@ fn locks_expire_during(cluster: &Cluster, moves: impl Fn(&[String], u16, usize, 
 
 impl Cluster {
     #[track_caller]
-    fn moves_atomically(&self) -> bool {
+    pub fn moves_atomically(&self) -> bool {
         self.node(0).version().is_at_least((8, 4), (9, 0))
     }
 
     /// Has a slot moved with all that is in it; does not wait for that.
     #[track_caller]
-    fn move_atomically(&self, slot: u16, from: usize, to: usize) {
+    pub fn move_atomically(&self, slot: u16, from: usize, to: usize) {
         let answer = if self.node(from).version().is_valkey() {
             let (mut client, id) = (self.client(from), self.id_of(to));
             let range = args!["SLOTSRANGE", slot, slot, "NODE", id];
@@ -694,7 +694,7 @@ impl Cluster {
 
     /// Returns once both nodes know that a slot has moved to this one of them.
     #[track_caller]
-    fn wait_until_served_by(&self, key: &str, to: usize) {
+    pub fn wait_until_served_by(&self, key: &str, to: usize) {
         for (index, node) in self.nodes().iter().enumerate() {
             let mut client = node.client();
             eventually("both nodes know that the slot has moved", || {

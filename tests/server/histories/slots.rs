@@ -14,12 +14,26 @@ fn no_two_hold_a_lock_while_its_slot_moves_back_and_forth() {
 
 #[test]
 fn no_two_hold_a_lock_while_its_slot_is_migrated_as_a_whole() {
-    let cluster = Cluster::start(3);
+    work_while_the_slot_moves_as_a_whole(&Cluster::start(3));
+}
+
+#[test]
+fn no_two_hold_a_lock_while_its_slot_is_migrated_as_a_whole_between_servers_with_io_threads() {
+    let cluster = Cluster::with(3, |setup| setup.append_only().io_threads(4));
+    work_while_the_slot_moves_as_a_whole(&cluster);
+}
+
+#[track_caller]
+fn work_while_the_slot_moves_as_a_whole(cluster: &Cluster) {
     skip_unless!(
-        cluster.node(0).version().is_at_least((u32::MAX, 0), (9, 0)),
-        "this server has no CLUSTER MIGRATESLOTS"
+        cluster.moves_atomically(),
+        "this server moves slots key by key"
     );
-    work_while_the_slot_moves(&cluster, Cluster::migrate_slot_as_a_whole);
+    let key = locks().next().unwrap();
+    work_while_the_slot_moves(cluster, |cluster, slot, from, to| {
+        cluster.move_atomically(slot, from, to);
+        cluster.wait_until_served_by(key, to);
+    });
 }
 
 #[track_caller]

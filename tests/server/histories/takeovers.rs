@@ -1,6 +1,7 @@
 //! Another server, or another module, takes over.
 
-use super::aftermath::assert_all_is_well_at;
+use super::aftermath::{assert_all_are_served, assert_all_is_well_at, assert_nothing_is_left_at};
+use super::clients::locks;
 use super::history::Kind;
 use super::run::{Plan, Stage, run};
 use crate::support::*;
@@ -129,4 +130,46 @@ fn no_two_hold_a_lock_after_the_sentinels_have_named_another_master() {
         }
     });
     assert_all_is_well_at(&replica);
+}
+
+/// The replica asks its master, or takes the slots without asking it, or without asking anybody; and the
+/// old master comes back as a replica, to take over in its turn.
+#[test]
+fn no_two_hold_a_lock_while_a_replica_and_its_master_change_places() {
+    let mut cluster = Cluster::start(3);
+    let key = locks().next().unwrap();
+    let one = cluster.index_of(key);
+    let other = cluster.add_replica_of(one, Setup::new());
+    let plan = Plan {
+        ends_are_prompt: false,
+        ..Plan::default()
+    };
+    run(cluster.node(one).address(), plan, |stage, _| {
+        let ways: [&[&str]; 3] = [&[], &["FORCE"], &["TAKEOVER"]];
+        for (turn, way) in ways.into_iter().enumerate() {
+            stage.let_work(400);
+            let (old, new) = if turn % 2 == 0 {
+                (one, other)
+            } else {
+                (other, one)
+            };
+            let (master, heir) = (cluster.node(old), cluster.node(new));
+            stage.tell(Kind::Failover, || {
+                let command = [&["CLUSTER", "FAILOVER"], way].concat();
+                assert_eq!(heir.client().run(&command), "OK");
+                heir.wait_for_role(Role::Master);
+                master.wait_for_role(Role::Replica);
+                stage.move_to(heir.address());
+            });
+            master.wait_until_in_sync_with(heir);
+            cluster.wait_until_known_as_replica(old, new);
+        }
+        while stage.goes_on() {
+            stage.let_work(50);
+        }
+    });
+    assert_all_are_served(cluster.node(other).address());
+    for node in cluster.nodes() {
+        assert_nothing_is_left_at(node);
+    }
 }

@@ -200,27 +200,6 @@ impl Cluster {
         format!("{all:?}")
     }
 
-    /// The way of Valkey 9: the servers do it all by themselves. Returns when it is done.
-    #[track_caller]
-    pub fn migrate_slot_as_a_whole(&self, slot: u16, from: usize, to: usize) {
-        let id = self.id_of(to);
-        let range = ["CLUSTER", "MIGRATESLOTS", "SLOTSRANGE"];
-        let answer = cmd!(
-            self.client(from),
-            range[0],
-            range[1],
-            range[2],
-            slot,
-            slot,
-            "NODE",
-            id
-        );
-        assert_eq!(answer, "OK");
-        eventually("the slot has moved", || {
-            owns(self.node(to), slot) && !owns(self.node(from), slot)
-        });
-    }
-
     /// Returns once every node knows every other, and all call the cluster well.
     #[track_caller]
     pub fn wait_until_ok(&self) {
@@ -243,7 +222,7 @@ impl Cluster {
     /// A master that has not heard of it yet ignores the replica's request for a failover; one that
     /// the replica has no link to never gets it.
     #[track_caller]
-    fn wait_until_known_as_replica(&self, replica: usize, master: usize) {
+    pub fn wait_until_known_as_replica(&self, replica: usize, master: usize) {
         let (replica, master) = (self.id_of(replica), self.id_of(master));
         let role = format!("slave {master} ");
         for node in &self.nodes {
