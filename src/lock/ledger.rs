@@ -156,34 +156,37 @@ impl Ledger {
 
     /// Remembers a grant, and forgets what was remembered of the key, other owners' shares excepted
     /// if it is one itself. Says how many other holds were forgotten.
+    #[inline]
     pub fn write(&mut self, key: &[u8], owner: &[u8], hold: Hold, entry: Entry) -> usize {
-        let (print, secret) = (self.print(key), self.secret);
+        let print = self.print(key);
         let forgotten = match hold {
             Hold::Exclusive => {
                 let shares = self.forget_shares(key, print);
                 let before = self.exclusive.insert(Exclusive {
                     key: print,
-                    owner: secret.half_print(owner),
+                    owner: self.secret.half_print(owner),
                     entry: entry.into(),
                 });
                 shares.saturating_add(self.forgotten(key, before))
             }
-            Hold::Shared => {
-                let before = self.exclusive.remove(print);
-                let forgotten = self.forgotten(key, before);
-                if self.shared.get(print).is_none() {
-                    self.shared.insert(Shares::new(print));
-                }
-                let shares = self.shared.get_mut(print);
-                if let Some(before) = shares.and_then(|all| all.insert(secret, owner, entry)) {
-                    self.share_forgotten(key, owner, &before);
-                }
-                forgotten
-            }
+            Hold::Shared => self.write_share(key, print, owner, entry),
         };
         self.holds = self.holds.saturating_add(1);
         if entry.tied {
             self.ties.add(entry.client, key, owner);
+        }
+        forgotten
+    }
+
+    fn write_share(&mut self, key: &[u8], print: Print, owner: &[u8], entry: Entry) -> usize {
+        let before = self.exclusive.remove(print);
+        let forgotten = self.forgotten(key, before);
+        if self.shared.get(print).is_none() {
+            self.shared.insert(Shares::new(print));
+        }
+        let shares = self.shared.get_mut(print);
+        if let Some(before) = shares.and_then(|all| all.insert(self.secret, owner, entry)) {
+            self.share_forgotten(key, owner, &before);
         }
         forgotten
     }
@@ -217,6 +220,9 @@ impl Ledger {
 
     /// Forgets what is remembered of the key, and says of how many holds that was.
     pub fn forget(&mut self, key: &[u8]) -> usize {
+        if self.holds == 0 {
+            return 0;
+        }
         let print = self.print(key);
         match self.exclusive.remove(print) {
             None => self.forget_shares(key, print),
@@ -287,6 +293,13 @@ impl Ledger {
     /// Forgets all shares of the key, and says how many those were.
     #[inline]
     fn forget_shares(&mut self, key: &[u8], print: Print) -> usize {
+        if self.shared.is_empty() {
+            return 0;
+        }
+        self.forget_known_shares(key, print)
+    }
+
+    fn forget_known_shares(&mut self, key: &[u8], print: Print) -> usize {
         let Some(shares) = self.shared.remove(print) else {
             return 0;
         };
@@ -303,11 +316,11 @@ impl Ledger {
 
     /// What was remembered of this key's hold by one owner alone, if anything, is forgotten. Says of
     /// how many holds it was.
+    #[inline]
     fn forgotten(&mut self, key: &[u8], before: Option<Exclusive>) -> usize {
         let Some(before) = before else { return 0 };
-        let entry = before.entry.entry();
-        if entry.tied {
-            self.ties.remove(entry.client, key, None);
+        if before.entry.is_tied() {
+            self.ties.remove(before.entry.entry().client, key, None);
         }
         self.holds = self.holds.saturating_sub(1);
         1

@@ -46,6 +46,7 @@ const NO_SLOT: Slot = Slot::MAX;
 const END_OF_TIME: u64 = 1 << 48;
 
 impl Usual {
+    #[inline]
     fn try_from(entry: &Entry) -> Option<Self> {
         let number = entry.fence.unwrap_or(0);
         let fits = number < END_OF_NUMBERS
@@ -97,6 +98,15 @@ impl Packed {
         match self {
             Self::Usual(usual) => usual.entry(),
             Self::Unusual(entry) => **entry,
+        }
+    }
+
+    /// Does the hold end with its connection?
+    #[inline]
+    pub fn is_tied(&self) -> bool {
+        match self {
+            Self::Usual(usual) => usual.number.get() & TIED != 0,
+            Self::Unusual(entry) => entry.tied,
         }
     }
 
@@ -247,6 +257,7 @@ mod tests {
             let packed = Packed::from(entry);
             assert_eq!(packed.entry(), entry);
             assert_eq!(packed.slot(), entry.slot);
+            assert_eq!(packed.is_tied(), entry.tied);
             assert_eq!(matches!(packed, Packed::Usual(_)), fits, "{entry:?}");
         }
     }

@@ -243,6 +243,10 @@ pub struct Place {
 /// The bucket of a print among so many: as many low bits of it as there are buckets for.
 #[inline]
 fn home(print: Print, buckets: usize) -> usize {
+    // Most tables have but one.
+    if buckets == 1 {
+        return 0;
+    }
     let mask = buckets.next_power_of_two().saturating_sub(1);
     let low = |mask: usize| {
         let mask = u64::try_from(mask).unwrap_or_default();
