@@ -172,8 +172,9 @@ impl Locks {
             }
             if known.is_some() {
                 let ledger = self.ledger(name.db);
-                if let Some(entry) = ledger.of(name.key, request.owner, hold) {
+                if let Some(mut entry) = ledger.of(name.key, request.owner, hold) {
                     entry.hear(news);
+                    ledger.set(name.key, request.owner, hold, entry);
                 }
                 ledger.tie(
                     name.key,
@@ -216,7 +217,7 @@ impl Locks {
         let slot = self.clock.slot(name.key);
         let ledger = self.ledger(name.db);
         let before = match fit {
-            Fit::Held { .. } => Some(ledger.of(name.key, request.owner, hold).copied()),
+            Fit::Held { .. } => Some(ledger.of(name.key, request.owner, hold)),
             _ => None,
         };
         let mut entry = Entry {

@@ -81,8 +81,10 @@ impl Locks {
         if self.ledger(name.db).of(name.key, owner, hold).is_none() {
             self.get_to_know(turn, name, owner, hold);
         }
-        if let Some(entry) = self.ledger(name.db).of(name.key, owner, hold) {
+        let ledger = self.ledger(name.db);
+        if let Some(mut entry) = ledger.of(name.key, owner, hold) {
             entry.breaking = true;
+            ledger.set(name.key, owner, hold, entry);
         }
         if hold == Hold::Shared {
             self.shares_now(turn, name, owner);

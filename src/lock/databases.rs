@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 
 use super::keyed::Keyed;
-use super::ledger::{Ledger, Secret};
+use super::ledger::Ledger;
 use super::lines::Lines;
 use super::name::Db;
+use super::print::Secret;
 
 /// What the server remembers of one database's locks.
 #[derive(Debug)]

@@ -4,7 +4,7 @@ use std::hash::{BuildHasher, Hasher};
 
 use siphasher::sip::SipHasher13;
 
-use super::ledger::Secret;
+use super::print::Secret;
 
 /// The standard library's own hash, by our secret. It is told all bytes of a key at once, and so
 /// costs a third less than there.

@@ -90,7 +90,7 @@ impl Lines {
 
 #[cfg(test)]
 mod tests {
-    use super::super::ledger::Secret;
+    use super::super::print::Secret;
     use super::*;
 
     #[test]

@@ -9,12 +9,13 @@ use super::counts::{Counts, count};
 use super::databases::{Database, Databases};
 use super::fencing::{Fence, FencingClock};
 use super::keyed::Keyed;
-use super::ledger::{Ledger, Secret};
+use super::ledger::Ledger;
 use super::limits::Limits;
 use super::line::Line;
 use super::name::{Db, Name, NameRef};
 use super::places::OwnerWaits;
-use super::slot::Slot;
+use super::print::Secret;
+use super::slot::{Slot, Slots};
 use super::steps::MOST_STEPS;
 use super::tick::{Kept, Return};
 use super::time::{Ms, Now};
@@ -258,11 +259,14 @@ impl Locks {
     }
 
     /// These slots have left for another server, with what was held in them.
-    pub fn slots_left(&mut self, slots: RangeInclusive<Slot>) {
+    pub fn slots_left(&mut self, ranges: &[RangeInclusive<Slot>]) {
+        let slots = Slots::of(ranges);
         for (_, database) in self.databases.iter_mut() {
             database.ledger.forget_slots(&slots);
         }
-        slots.for_each(|slot| self.clock.slot_may_have_left(slot));
+        for slot in ranges.iter().cloned().flatten() {
+            self.clock.slot_may_have_left(slot);
+        }
     }
 
     /// The slot of this key may have left.

@@ -180,8 +180,13 @@ impl Locks {
         owner: &[u8],
         hold: Hold,
     ) {
-        match self.ledger(name.db).of(name.key, owner, hold) {
-            Some(entry) => entry.told = true,
+        let ledger = self.ledger(name.db);
+        match ledger.of(name.key, owner, hold) {
+            Some(entry) if entry.told => {}
+            Some(mut entry) => {
+                entry.told = true;
+                ledger.set(name.key, owner, hold, entry);
+            }
             None => self.get_to_know(turn, name, owner, hold),
         }
     }

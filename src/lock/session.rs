@@ -1,5 +1,7 @@
 //! Holds that end with a connection.
 
+use std::rc::Rc;
+
 use super::locks::Locks;
 use super::mode::Hold;
 use super::name::Name;
@@ -13,16 +15,17 @@ impl Locks {
             self.give_up_shares_of(client);
         }
         for (db, database) in self.databases.iter_mut() {
-            for (key, owner) in database.ledger.take_ties(client) {
+            for tie in database.ledger.take_ties(client) {
+                let (key, owner) = tie.key_and_owner();
                 for hold in [Hold::Exclusive, Hold::Shared] {
-                    let entry = database.ledger.of(&key, &owner, hold);
+                    let entry = database.ledger.of(key, owner, hold);
                     if let Some(fence) = entry.and_then(|entry| entry.fence) {
                         let given_back = Return {
                             name: Name {
                                 db,
-                                key: key.clone(),
+                                key: Rc::from(key),
                             },
-                            owner: owner.clone(),
+                            owner: Rc::from(owner),
                             fence,
                             why: Why::Closed { client },
                         };

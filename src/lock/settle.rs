@@ -297,7 +297,7 @@ impl Locks {
         for &(name, fit) in fits {
             if let Fit::Open { keeps: Some(share) } = fit {
                 let ledger = self.ledger(name.db);
-                let entry = ledger.of(name.key, request.owner, Hold::Shared).copied();
+                let entry = ledger.of(name.key, request.owner, Hold::Shared);
                 let place = (name.keep(), Rc::from(request.owner));
                 // Nobody goes back to a share that is to be given back itself.
                 if !self.is_given_back(&place, entry) {

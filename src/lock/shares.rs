@@ -1,29 +1,50 @@
 //! What is remembered of those who share one lock.
 
-use indexmap::IndexMap;
-
-use super::keyed::Keyed;
 use super::ledger::Entry;
-use super::room::give_back_room;
+use super::packed::Packed;
+use super::print::{Print, Secret};
+use super::table::{Place, Record, Table};
 use super::token::Token;
 
 /// So many are asked for at once when some must have gone.
 const FEW: usize = 8;
 
-/// An entry for each owner.
+/// The entries of those who share one lock.
 #[derive(Debug)]
 pub struct Shares {
-    of_owner: IndexMap<Token, Entry, Keyed>,
+    of_key: Print,
+    of_owner: Table<Share>,
     /// Those before this place have still to be looked for, in this round.
-    unseen: usize,
+    unseen: Place,
+}
+
+/// The entry of one.
+#[derive(Debug)]
+struct Share {
+    print: Print,
+    owner: Token,
+    entry: Packed,
+}
+
+impl Record for Shares {
+    fn print(&self) -> Print {
+        self.of_key
+    }
+}
+
+impl Record for Share {
+    fn print(&self) -> Print {
+        self.print
+    }
 }
 
 impl Shares {
-    /// None yet.
-    pub fn new(keyed: Keyed) -> Self {
+    /// None yet of this key.
+    pub fn new(of_key: Print) -> Self {
         Self {
-            of_owner: IndexMap::with_hasher(keyed),
-            unseen: 0,
+            of_key,
+            of_owner: Table::default(),
+            unseen: Place::default(),
         }
     }
 
@@ -38,42 +59,44 @@ impl Shares {
     }
 
     /// All that is remembered.
-    pub fn entries(&self) -> impl Iterator<Item = &Entry> {
-        self.of_owner.values()
+    pub fn entries(&self) -> impl Iterator<Item = &Packed> {
+        self.of_owner.iter().map(|share| &share.entry)
     }
 
-    /// Is anything remembered of this owner's?
-    #[cfg(test)]
-    pub fn knows(&self, owner: &[u8]) -> bool {
-        self.of_owner.contains_key(owner)
+    /// What is remembered of this owner's.
+    pub fn get(&self, secret: Secret, owner: &[u8]) -> Option<Entry> {
+        let share = self.of_owner.get(secret.print(owner))?;
+        Some(share.entry.entry())
     }
 
-    /// What is remembered of this owner's, to be changed.
-    pub fn get_mut(&mut self, owner: &[u8]) -> Option<&mut Entry> {
-        self.of_owner.get_mut(owner)
+    /// Remembers this of an owner's. Says what was remembered before.
+    pub fn insert(&mut self, secret: Secret, owner: &[u8], entry: Entry) -> Option<Entry> {
+        let before = self.of_owner.insert(Share {
+            print: secret.print(owner),
+            owner: Token::from(owner),
+            entry: Packed::from(entry),
+        });
+        before.map(|share| share.entry.entry())
     }
 
-    /// Remembers this of an owner's.
-    pub fn insert(&mut self, owner: &[u8], entry: Entry) {
-        self.of_owner.insert(Token::from(owner), entry);
+    /// Changes what is remembered of this owner's, if anything is.
+    pub fn set(&mut self, secret: Secret, owner: &[u8], entry: Entry) {
+        if let Some(share) = self.of_owner.get_mut(secret.print(owner)) {
+            share.entry = entry.into();
+        }
     }
 
     /// Forgets an owner's.
-    pub fn remove(&mut self, owner: &[u8]) -> Option<Entry> {
-        let entry = self.of_owner.swap_remove(owner);
-        give_back_room(&mut self.of_owner);
-        entry
+    pub fn remove(&mut self, secret: Secret, owner: &[u8]) -> Option<Entry> {
+        let share = self.of_owner.remove(secret.print(owner))?;
+        Some(share.entry.entry())
     }
 
-    /// The next few, in turn: so all come up sooner or later, however many there are. From the last to
-    /// the first, because the last takes the place of one that is removed.
+    /// The next few, in turn: so all come up sooner or later, however many there are.
     pub fn next_few(&mut self) -> Vec<Token> {
-        let end = match self.unseen {
-            0 => self.len(),
-            unseen => unseen.min(self.len()),
-        };
-        self.unseen = end.saturating_sub(FEW);
-        let few = self.of_owner.get_range(self.unseen..end);
-        (few.into_iter().flat_map(|few| few.keys().cloned())).collect()
+        let (few, unseen) = self.of_owner.some_before(self.unseen, FEW);
+        let few = few.into_iter().map(|share| share.owner.clone()).collect();
+        self.unseen = unseen;
+        few
     }
 }

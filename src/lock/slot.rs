@@ -1,10 +1,34 @@
 //! Where a cluster puts a key: hash tags and slots.
 
+use std::ops::RangeInclusive;
+
 /// How many slots a cluster has.
 pub const SLOTS: Slot = 16_384;
 
 /// The number of a slot.
 pub type Slot = u16;
+
+/// Some slots.
+#[derive(Debug)]
+pub struct Slots(Vec<bool>);
+
+impl Slots {
+    /// Those in these ranges.
+    pub fn of(ranges: &[RangeInclusive<Slot>]) -> Self {
+        let mut slots = Self(vec![false; SLOTS.into()]);
+        for slot in ranges.iter().cloned().flatten() {
+            if let Some(is_in) = slots.0.get_mut(usize::from(slot)) {
+                *is_in = true;
+            }
+        }
+        slots
+    }
+
+    /// Is this one of them?
+    pub fn contains(&self, slot: Slot) -> bool {
+        self.0.get(usize::from(slot)) == Some(&true)
+    }
+}
 
 /// The part of the key that decides its slot: what stands between the first `{` and the next `}`,
 /// or the whole key where there is no such thing or nothing in it.

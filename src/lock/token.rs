@@ -1,9 +1,6 @@
-//! An owner's token as the ledger keeps it.
+//! An owner's token as the ledger keeps it, where it has to be kept.
 
-use std::borrow::Borrow;
-use std::hash::{Hash, Hasher};
-
-/// Whose hold an entry is about. Most tokens are UUIDs or shorter, and need no memory of their own.
+/// Whose share an entry is about. Most tokens are UUIDs or shorter, and need no memory of their own.
 #[derive(Clone, Debug)]
 pub enum Token {
     /// As many of these bytes as it is long.
@@ -34,25 +31,5 @@ impl From<&[u8]> for Token {
             }
             _ => Self::Long(Box::from(owner)),
         }
-    }
-}
-
-impl Borrow<[u8]> for Token {
-    fn borrow(&self) -> &[u8] {
-        self.bytes()
-    }
-}
-
-impl PartialEq for Token {
-    fn eq(&self, other: &Self) -> bool {
-        self.bytes() == other.bytes()
-    }
-}
-
-impl Eq for Token {}
-
-impl Hash for Token {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        self.bytes().hash(state);
     }
 }

@@ -236,11 +236,12 @@ impl Locks {
         for hold in [Hold::Exclusive, Hold::Shared] {
             let ledger = self.ledger(name.db);
             let entry = ledger.of(&name.key, owner, hold);
-            let Some(entry) = entry.filter(|entry| entry.has_had(fence)) else {
+            let Some(mut entry) = entry.filter(|entry| entry.has_had(fence)) else {
                 continue;
             };
             entry.answers_under_way = entry.answers_under_way.saturating_sub(1);
             entry.told |= heard;
+            ledger.set(&name.key, owner, hold, entry);
             if !entry.told && entry.answers_under_way > 0 {
                 return;
             }

@@ -349,10 +349,10 @@ unsafe extern "C" fn slots_moved(_: *mut RawCtx, _: Event, sub: u64, data: *mut 
     };
     let ranges = ranges.to_vec();
     thread::on_own("slots that move", move |module| {
-        let mut locks = module.locks_with_notes();
-        for range in ranges {
-            locks.slots_left(range.start..=range.end);
-        }
+        let ranges: Vec<_> = (ranges.iter())
+            .map(|range| range.start..=range.end)
+            .collect();
+        module.locks_with_notes().slots_left(&ranges);
     });
 }
 

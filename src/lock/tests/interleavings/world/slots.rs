@@ -23,7 +23,7 @@ impl World {
         self.close_those_away();
         self.mind_refusals();
         let slot = slot::of(key.as_bytes());
-        self.server.locks.slots_left(slot..=slot);
+        self.server.locks.slots_left(&[slot..=slot]);
         self.model.grants.retain(|grant| grant.lock.1 != key);
         let waits_there = |waiter: &crate::lock::waiter::Waiter| {
             waiter.names.iter().any(|name| *name.key == *key.as_bytes())
