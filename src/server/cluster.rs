@@ -1,22 +1,27 @@
 //! What a cluster says about its slots.
 
 use std::cell::Cell;
+use std::ffi::CStr;
 
 use crate::lock::{Epoch, Ms, Now};
 
 use super::call;
 use super::context::Ctx;
+use super::version;
 
 /// For how long an answer is good. The question costs the server some 50 microseconds, and slots
 /// take longer than this to go and come back.
 const FRESH: Ms = 2;
 
 /// The cluster's epochs, as it has last said them. No server tells a module that a slot has moved
-/// from hand to hand, but a node that takes one raises its own epoch, and a node that loses one
-/// hears of the winner's.
+/// from hand to hand. A node that takes one raises its own epoch, or has the highest already; and others
+/// hear of that. But a master that stood still while its replica took over hears of the new epoch before
+/// it hears that its slots are gone, and must not take that for news that they have come: so an epoch
+/// counts only beside a command by which slots come to this very node.
 #[derive(Default)]
 pub struct Epochs {
     said: Cell<Epoch>,
+    heard: Cell<(u64, u64)>,
     is_down: Cell<bool>,
     at: Cell<Ms>,
 }
@@ -42,9 +47,34 @@ impl Epochs {
         // No answer is no news that all is as it was.
         let info = call::ask(ctx, c"CLUSTER", c"INFO").filter(|info| !info.is_error());
         let info = info.as_ref().map(|info| info.text());
-        self.said.set(info.map_or((0, now.ms()), read));
+        let heard = info.map_or((0, now.ms()), read);
+        if self.heard.replace(heard) != heard {
+            let (_, own) = heard;
+            self.said.set((own, slots_taken(ctx)));
+        }
         self.is_down.set(info.is_some_and(says_down));
     }
+}
+
+/// How often a command has come by which slots may come to this node, since somebody last reset that.
+fn slots_taken(ctx: Ctx<'_>) -> u64 {
+    const COMMANDS: [&CStr; 5] = [
+        c"cmdstat_cluster|setslot",
+        c"cmdstat_cluster|addslots",
+        c"cmdstat_cluster|addslotsrange",
+        c"cmdstat_cluster|migration",
+        c"cmdstat_cluster|syncslots",
+    ];
+    version::info(ctx, c"commandstats", |field| {
+        let calls = COMMANDS.iter().filter_map(|name| calls(&field(name)?));
+        calls.fold(0, u64::saturating_add)
+    })
+}
+
+/// `calls=3,usec=…`
+fn calls(said: &str) -> Option<u64> {
+    let (calls, _) = said.strip_prefix("calls=")?.split_once(',')?;
+    calls.parse().ok()
 }
 
 fn says_down(info: &[u8]) -> bool {
@@ -72,6 +102,13 @@ mod tests {
         let info = b"cluster_state:ok\r\ncluster_current_epoch:6\r\ncluster_my_epoch:2\r\n";
         assert_eq!(read(info), (6, 2));
         assert_eq!(read(b"nothing of the kind"), (0, 0));
+    }
+
+    #[test]
+    fn the_calls_of_a_command_are_found_among_what_is_counted_of_it() {
+        let said = "calls=3,usec=12,usec_per_call=4.00,rejected_calls=0,failed_calls=0";
+        assert_eq!(calls(said), Some(3));
+        assert_eq!(calls("usec=12"), None);
     }
 
     #[test]

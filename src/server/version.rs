@@ -56,7 +56,7 @@ impl Server {
 
 /// The server, if the module runs on it.
 pub fn check(ctx: Ctx<'_>) -> Result<Server, Unfit> {
-    let (redis, valkey) = info(ctx, |field| {
+    let (redis, valkey) = info(ctx, c"server", |field| {
         (field(c"redis_version"), field(c"valkey_version"))
     });
     let server = judge(redis.as_deref(), valkey.as_deref())?;
@@ -81,10 +81,14 @@ fn parse(version: &str) -> Option<Version> {
     Some((numbers.next()?.ok()?, numbers.next()?.ok()?))
 }
 
-/// Reads fields of the section `server` of `INFO`.
-fn info<T>(ctx: Ctx<'_>, read: impl FnOnce(&dyn Fn(&CStr) -> Option<String>) -> T) -> T {
+/// Reads fields of a section of `INFO`.
+pub fn info<T>(
+    ctx: Ctx<'_>,
+    section: &CStr,
+    read: impl FnOnce(&dyn Fn(&CStr) -> Option<String>) -> T,
+) -> T {
     // SAFETY: the context lives, and the section's name ends where it should.
-    let info = unsafe { api::get_server_info(ctx.raw(), c"server".as_ptr()) };
+    let info = unsafe { api::get_server_info(ctx.raw(), section.as_ptr()) };
     let result = read(&|field| {
         // SAFETY: the information lives, and so does the text in it, until it is given back below.
         unsafe {
