@@ -60,6 +60,11 @@ fn all_is_well(server: &Server) {
     client.share("well", "f");
     assert_eq!(cmd!(client, "LOCK.BREAK", "well"), 2);
     assert_eq!(cmd!(client, "LOCK.INFO", "well"), Value::Nil);
+    // A timer that is still to come would meet the next panic.
+    eventually("nothing is left to do", || {
+        let memory = client.info("lock_memory");
+        memory["lock_memory_tasks"] == "0" && memory["lock_memory_timers"] == "0"
+    });
 }
 
 #[test]
