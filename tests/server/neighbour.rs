@@ -166,12 +166,13 @@ fn another_module_may_flush_swap_and_unblock_when_it_hears_of_a_key_that_we_have
             _ => args!["CLIENT", "UNBLOCK", waiter.id()],
         };
         client.acquire("elsewhere", "a");
-        cmd!(client, "LOCK.ACQUIRE", "k", "a", 50);
+        client.acquire("k", "a");
         waiter.send_and_block(&args!["LOCK.ACQUIRE", "k", "w", LONG, "BLOCK", 0]);
         assert_eq!(
             client.run(&[args!["NEIGHBOUR.WHEN", "expired", "k"], command].concat()),
             "OK"
         );
+        assert_eq!(cmd!(client, "LOCK.RENEW", "k", "a", 20), 1);
         let answer = waiter.answer();
         cmd!(client, "NEIGHBOUR.WHEN");
         if way == "UNBLOCK" {
