@@ -1,6 +1,6 @@
 //! Waiting for something to become true, with a deadline. Nothing else in the tests sleeps, but for
 //! those of histories/ and lost_updates/, where clients think, or sleep for too long, and servers have
-//! bad days.
+//! bad days, and for one in cluster.rs, where a server is stopped until a wait's time is up.
 
 use std::thread;
 use std::time::{Duration, Instant};
