@@ -1,6 +1,6 @@
 //! `LOCK.ACQUIRE key owner ttl [BLOCK ms] [SHARED | LIMIT n] [SESSION]`
 
-use crate::protocol::{Access, Call, Command, Fault, Keys, Outcome, Spec};
+use crate::protocol::{Access, Call, Command, Fault, KeyPositions, Outcome, Spec};
 
 use super::asking::{ARGUMENTS, ask};
 use super::{KEY, lock_name};
@@ -18,7 +18,7 @@ impl Command for Acquire {
         since: c"0.1.0",
         words: 4,
         more: true,
-        keys: Keys::First,
+        keys: KeyPositions::First,
         access: Access::Set,
         arguments: {
             let [owner, ttl, block, mode, session] = ARGUMENTS;

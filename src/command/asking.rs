@@ -5,10 +5,10 @@ use std::rc::Rc;
 
 use uuid::Uuid;
 
-use crate::lock::{Acquired, Answer, LAST_MS, Mode, NameRef, Now, Patience, Refusal, Request};
-use crate::protocol::{Argument, Call, Fault, Kind, Outcome, Reply, Words, integer};
+use crate::lock::{Acquired, LAST_MS, Mode, NameRef, Now, Patience, Refusal, Request, WaitOutcome};
+use crate::protocol::{Args, Argument, Call, Fault, Kind, Outcome, Reply, integer};
 
-use super::{OWNER, TTL, circle};
+use super::{OWNER, TTL, deadlock};
 
 /// The owner that asks the server to make up one.
 const ANY_OWNER: &[u8] = b"*";
@@ -102,8 +102,8 @@ pub fn ask<'w>(call: &mut Call<'w, '_, '_>, names: &[NameRef<'w>]) -> Result<Out
         session: options.session,
     };
     let answer = match call.locks.acquire(&mut call.turn, names, &request) {
-        Ok(Acquired::Held(fence)) => Answer::Granted { owner, fence },
-        Ok(Acquired::Busy) => Answer::TimedOut,
+        Ok(Acquired::Held(fence)) => WaitOutcome::Granted { owner, fence },
+        Ok(Acquired::Busy) => WaitOutcome::TimedOut,
         Ok(Acquired::Waiting(ticket)) => {
             return Ok(Outcome::Wait {
                 ticket,
@@ -115,8 +115,8 @@ pub fn ask<'w>(call: &mut Call<'w, '_, '_>, names: &[NameRef<'w>]) -> Result<Out
         Err(Refusal::QueueFull) => return Err(Fault::QueueFull),
         Err(Refusal::TooComplex) => return Err(Fault::TooComplex),
         Err(Refusal::TooManyQueues) => return Err(Fault::TooManyQueues),
-        Err(Refusal::Deadlock(circle)) => {
-            return Err(Fault::Deadlock(circle::in_words(&circle, &|name| {
+        Err(Refusal::Deadlock(deadlock)) => {
+            return Err(Fault::Deadlock(deadlock::in_words(&deadlock, &|name| {
                 call.caller.may_read(name)
             })));
         }
@@ -124,23 +124,23 @@ pub fn ask<'w>(call: &mut Call<'w, '_, '_>, names: &[NameRef<'w>]) -> Result<Out
     Ok(Outcome::Reply(in_words(answer)))
 }
 
-fn number_alone(answer: Answer<'_>) -> Reply {
+fn number_alone(answer: WaitOutcome<'_>) -> Reply {
     match answer {
-        Answer::Granted { fence, .. } => Reply::number(fence),
-        Answer::TimedOut => Reply::Null,
-        Answer::Denied(why) => denied(why),
-        Answer::SentAway => SENT_AWAY,
+        WaitOutcome::Granted { fence, .. } => Reply::number(fence),
+        WaitOutcome::TimedOut => Reply::Null,
+        WaitOutcome::Denied(why) => denied(why),
+        WaitOutcome::SentAway => SENT_AWAY,
     }
 }
 
-fn owner_and_number(answer: Answer<'_>) -> Reply {
+fn owner_and_number(answer: WaitOutcome<'_>) -> Reply {
     match answer {
-        Answer::Granted { owner, fence } => {
+        WaitOutcome::Granted { owner, fence } => {
             Reply::List(vec![Reply::Bytes(Rc::from(owner)), Reply::number(fence)])
         }
-        Answer::TimedOut => Reply::NullList,
-        Answer::Denied(why) => denied(why),
-        Answer::SentAway => SENT_AWAY,
+        WaitOutcome::TimedOut => Reply::NullList,
+        WaitOutcome::Denied(why) => denied(why),
+        WaitOutcome::SentAway => SENT_AWAY,
     }
 }
 
@@ -154,7 +154,7 @@ fn denied(why: &str) -> Reply {
 }
 
 /// In any order, each at most once.
-fn options(mut words: Words<'_>, now: Now) -> Result<Options, Fault> {
+fn options(mut words: Args<'_>, now: Now) -> Result<Options, Fault> {
     let (mut patience, mut mode, mut session) = (None, None, false);
     while let Some(word) = words.next() {
         if word.eq_ignore_ascii_case(b"BLOCK") && patience.is_none() {
@@ -254,7 +254,7 @@ mod tests {
             ("SESSION SESSION", Err(Fault::Syntax)),
         ] {
             let words: Vec<&[u8]> = line.split_whitespace().map(str::as_bytes).collect();
-            let verdict_here = options(Words::new("lock.acquire", &words), NOW);
+            let verdict_here = options(Args::new("lock.acquire", &words), NOW);
             assert_eq!(verdict_here, verdict, "{line:?}");
         }
     }

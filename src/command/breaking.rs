@@ -2,7 +2,7 @@
 
 use crate::lock::{self, LAST_MS, Now};
 use crate::protocol::{
-    Access, Argument, Call, Command, Fault, Keys, Kind, Outcome, Reply, Spec, Words, integer,
+    Access, Args, Argument, Call, Command, Fault, KeyPositions, Kind, Outcome, Reply, Spec, integer,
 };
 
 use super::{KEY, lock_name};
@@ -19,7 +19,7 @@ impl Command for Break {
         since: c"0.1.0",
         words: 2,
         more: true,
-        keys: Keys::First,
+        keys: KeyPositions::First,
         access: Access::Delete,
         arguments: &[
             KEY,
@@ -50,7 +50,7 @@ impl Command for Break {
     }
 }
 
-fn options(mut words: Words<'_>, now: Now) -> Result<lock::Break, Fault> {
+fn options(mut words: Args<'_>, now: Now) -> Result<lock::Break, Fault> {
     let (mut grace, mut force) = (None, false);
     while let Some(word) = words.next() {
         if word.eq_ignore_ascii_case(b"GRACE") && grace.is_none() {

@@ -1,7 +1,7 @@
 //! `LOCK.CHECK key owner`
 
 use crate::lock::Left;
-use crate::protocol::{Access, Call, Command, Fault, Keys, Outcome, Reply, Spec};
+use crate::protocol::{Access, Call, Command, Fault, KeyPositions, Outcome, Reply, Spec};
 
 use super::{KEY, OWNER, lock_name};
 
@@ -17,7 +17,7 @@ impl Command for Check {
         since: c"0.1.0",
         words: 3,
         more: false,
-        keys: Keys::First,
+        keys: KeyPositions::First,
         access: Access::Read,
         arguments: &[KEY, OWNER],
     };

@@ -1,6 +1,8 @@
 //! `LOCK.GUARD key owner command [arg ...]`
 
-use crate::protocol::{Access, Argument, Call, Command, Fault, Keys, Kind, Outcome, Spec, is_ours};
+use crate::protocol::{
+    Access, Argument, Call, Command, Fault, KeyPositions, Kind, Outcome, Spec, is_ours,
+};
 
 use super::{KEY, OWNER, lock_name};
 
@@ -17,7 +19,7 @@ impl Command for Guard {
         since: c"0.1.0",
         words: 4,
         more: true,
-        keys: Keys::First,
+        keys: KeyPositions::First,
         access: Access::Guard,
         arguments: &[
             KEY,

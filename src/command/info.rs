@@ -1,7 +1,7 @@
 //! `LOCK.INFO key`
 
-use crate::lock::{Grant, Hold, Holder, Mode, Report, Waiting};
-use crate::protocol::{Access, Call, Caller, Command, Fault, Keys, Outcome, Reply, Spec};
+use crate::lock::{Grant, Hold, Holder, Mode, QueuedWaiter, Report};
+use crate::protocol::{Access, Call, Caller, Command, Fault, KeyPositions, Outcome, Reply, Spec};
 
 use super::check::time_left;
 use super::{KEY, lock_name};
@@ -18,7 +18,7 @@ impl Command for Info {
         since: c"0.1.0",
         words: 2,
         more: false,
-        keys: Keys::First,
+        keys: KeyPositions::First,
         access: Access::Read,
         arguments: &[KEY],
     };
@@ -64,7 +64,7 @@ fn holder(holder: &Holder, caller: &dyn Caller) -> Reply {
     ])
 }
 
-fn waiter(waiter: &Waiting) -> Reply {
+fn waiter(waiter: &QueuedWaiter) -> Reply {
     let (mode, limit) = match waiter.mode {
         Mode::Exclusive => ("exclusive", None),
         Mode::Shared => ("shared", None),

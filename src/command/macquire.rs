@@ -1,6 +1,6 @@
 //! `LOCK.MACQUIRE numkeys key [key ...] owner ttl [BLOCK ms] [SHARED | LIMIT n] [SESSION]`
 
-use crate::protocol::{Access, Call, Command, Fault, Keys, Outcome, Spec};
+use crate::protocol::{Access, Call, Command, Fault, KeyPositions, Outcome, Spec};
 
 use super::asking::{ARGUMENTS, ask};
 use super::{KEYS, NUMKEYS, lock_names};
@@ -17,7 +17,7 @@ impl Command for Macquire {
         since: c"0.1.0",
         words: 5,
         more: true,
-        keys: Keys::Counted,
+        keys: KeyPositions::Counted,
         access: Access::Set,
         arguments: {
             let [owner, ttl, block, mode, session] = ARGUMENTS;

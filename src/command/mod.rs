@@ -4,7 +4,7 @@ mod acquire;
 mod asking;
 mod breaking;
 mod check;
-mod circle;
+mod deadlock;
 mod guard;
 mod info;
 mod macquire;

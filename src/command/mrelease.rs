@@ -1,6 +1,6 @@
 //! `LOCK.MRELEASE numkeys key [key ...] owner`
 
-use crate::protocol::{Access, Call, Command, Fault, Keys, Outcome, Reply, Spec};
+use crate::protocol::{Access, Call, Command, Fault, KeyPositions, Outcome, Reply, Spec};
 
 use super::{KEYS, NUMKEYS, OWNER, lock_names};
 
@@ -17,7 +17,7 @@ impl Command for Mrelease {
         since: c"0.1.0",
         words: 4,
         more: true,
-        keys: Keys::Counted,
+        keys: KeyPositions::Counted,
         access: Access::Delete,
         arguments: &[NUMKEYS, KEYS, OWNER],
     };

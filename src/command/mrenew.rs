@@ -1,6 +1,6 @@
 //! `LOCK.MRENEW numkeys key [key ...] owner ttl`
 
-use crate::protocol::{Access, Call, Command, Fault, Keys, Outcome, Reply, Spec};
+use crate::protocol::{Access, Call, Command, Fault, KeyPositions, Outcome, Reply, Spec};
 
 use super::{KEYS, NUMKEYS, OWNER, TTL, lock_names};
 
@@ -18,7 +18,7 @@ impl Command for Mrenew {
         since: c"0.1.0",
         words: 5,
         more: true,
-        keys: Keys::Counted,
+        keys: KeyPositions::Counted,
         access: Access::Update,
         arguments: &[NUMKEYS, KEYS, OWNER, TTL],
     };

@@ -1,7 +1,7 @@
 //! `LOCK.PROVOKE place passes`, for tests alone: the module panics when it has come by there so often,
 //! and comes there again.
 
-use crate::protocol::{Access, Call, Command, Fault, Keys, Outcome, Reply, Spec, integer};
+use crate::protocol::{Access, Call, Command, Fault, KeyPositions, Outcome, Reply, Spec, integer};
 use crate::provoke;
 
 /// `LOCK.PROVOKE`
@@ -16,7 +16,7 @@ impl Command for Provoke {
         since: c"0.1.0",
         words: 3,
         more: false,
-        keys: Keys::None,
+        keys: KeyPositions::None,
         access: Access::Read,
         arguments: &[],
     };

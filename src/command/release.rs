@@ -1,6 +1,6 @@
 //! `LOCK.RELEASE key owner`
 
-use crate::protocol::{Access, Call, Command, Fault, Keys, Outcome, Reply, Spec};
+use crate::protocol::{Access, Call, Command, Fault, KeyPositions, Outcome, Reply, Spec};
 
 use super::{KEY, OWNER, lock_name};
 
@@ -12,13 +12,13 @@ impl Command for Release {
         name: c"lock.release",
         // Not deny-oom: a release must work when memory is full.
         flags: c"write fast",
-        summary: c"Releases a lock, if this owner holds it, and hands it to the next in line.",
+        summary: c"Releases a lock, if this owner holds it, and hands it to the next in the queue.",
         complexity:
             c"O(log(N)) with N the number of those who share the lock and of those who wait for it.",
         since: c"0.1.0",
         words: 3,
         more: false,
-        keys: Keys::First,
+        keys: KeyPositions::First,
         access: Access::Delete,
         arguments: &[KEY, OWNER],
     };

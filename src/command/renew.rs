@@ -1,6 +1,6 @@
 //! `LOCK.RENEW key owner ttl`
 
-use crate::protocol::{Access, Call, Command, Fault, Keys, Outcome, Reply, Spec};
+use crate::protocol::{Access, Call, Command, Fault, KeyPositions, Outcome, Reply, Spec};
 
 use super::{KEY, OWNER, TTL, lock_name};
 
@@ -18,7 +18,7 @@ impl Command for Renew {
         since: c"0.1.0",
         words: 4,
         more: false,
-        keys: Keys::First,
+        keys: KeyPositions::First,
         access: Access::Update,
         arguments: &[KEY, OWNER, TTL],
     };

@@ -1,6 +1,8 @@
 //! `LOCK.SCAN cursor [MATCH pattern] [COUNT n] [ALL]`
 
-use crate::protocol::{Access, Argument, Call, Command, Fault, Keys, Kind, Outcome, Spec, Words};
+use crate::protocol::{
+    Access, Args, Argument, Call, Command, Fault, KeyPositions, Kind, Outcome, Spec,
+};
 
 /// `LOCK.SCAN`
 pub struct Scan;
@@ -14,14 +16,14 @@ impl Command for Scan {
         since: c"0.1.0",
         words: 2,
         more: true,
-        keys: Keys::None,
+        keys: KeyPositions::None,
         access: Access::Read,
         arguments: &[
             Argument {
                 name: c"cursor",
                 kind: Kind::Integer,
                 token: None,
-                summary: c"0 to begin with, then what the last call has answered.",
+                summary: c"0 to begin with, then what the last call has replied.",
                 optional: false,
                 multiple: false,
             },
@@ -61,7 +63,7 @@ impl Command for Scan {
 
 /// What is the server's to read, and what is ours. What is wrong with them the server's SCAN says in
 /// its own words and order.
-fn options<'w>(cursor: &'w [u8], mut words: Words<'w>) -> (Vec<&'w [u8]>, bool) {
+fn options<'w>(cursor: &'w [u8], mut words: Args<'w>) -> (Vec<&'w [u8]>, bool) {
     let (mut said, mut all) = (vec![cursor], false);
     while let Some(word) = words.next() {
         if word.eq_ignore_ascii_case(b"ALL") {

@@ -1,102 +1,16 @@
 //! How a lock comes to be held.
 
-use super::circle::Circle;
-use super::counts::count;
-use super::fencing::Fence;
-use super::fit::Fit;
-use super::keyspace::Happening;
-use super::ledger::Entry;
-use super::locks::{Locks, NotALock};
-use super::mode::{Hold, Mode};
+use super::ledger::entry::{Entry, News};
+use super::request::{Acquired, Hold, Refusal, Request};
+
+use super::fence::Fence;
+use super::keyspace::LockEvent;
+use super::rules::Fit;
+use super::stats::count;
+
+use super::locks::Locks;
 use super::name::NameRef;
-use super::standing::Turn;
-use super::steps::TooLong;
-use super::time::Ms;
-use super::waiter::Ticket;
-
-/// A request for a lock, or for several at once.
-#[derive(Clone, Copy, Debug)]
-pub struct Request<'a> {
-    /// Who wants it.
-    pub owner: &'a [u8],
-    /// For how long, from the grant.
-    pub ttl: Ms,
-    /// Alone, or beside others.
-    pub mode: Mode,
-    /// Whether to wait for it.
-    pub patience: Patience,
-    /// The connection that asks.
-    pub client: u64,
-    /// Does the hold end with that connection?
-    pub session: bool,
-}
-
-/// How long a request may wait.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Patience {
-    /// Not at all.
-    Try,
-    /// Until then.
-    Until(Ms),
-    /// Until it is granted.
-    Forever,
-}
-
-/// What came of a request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Acquired {
-    /// The owner holds the lock, by this number.
-    Held(Fence),
-    /// Others hold it, or come first.
-    Busy,
-    /// It waits; this is its ticket. Its client must be blocked.
-    Waiting(Ticket),
-}
-
-/// Why a request was refused.
-#[derive(Debug, PartialEq, Eq)]
-pub enum Refusal {
-    /// The key is no lock.
-    NotALock(NotALock),
-    /// It would wait for itself.
-    Deadlock(Circle),
-    /// Nobody can tell whether it would: too many wait for each other.
-    TooComplex,
-    /// There is no room for it in the queues.
-    QueueFull,
-    /// Its owner would stand in too many queues at once.
-    TooManyQueues,
-}
-
-impl From<NotALock> for Refusal {
-    fn from(fault: NotALock) -> Self {
-        Self::NotALock(fault)
-    }
-}
-
-impl From<TooLong> for Refusal {
-    fn from(_: TooLong) -> Self {
-        Self::TooComplex
-    }
-}
-
-/// Who hears of a grant in the moment in which it is made.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum News {
-    /// The owner: it is the answer to the command that is running.
-    Told,
-    /// Nobody as yet: a waiter has still to be answered.
-    UnderWay,
-}
-
-impl Entry {
-    fn hear(&mut self, news: News) {
-        match news {
-            News::Told => self.told = true,
-            News::UnderWay => self.answers_under_way = self.answers_under_way.saturating_add(1),
-        }
-    }
-}
+use super::state::Turn;
 
 impl Locks {
     /// `LOCK.ACQUIRE` and `LOCK.MACQUIRE`: all of these locks, each named once, or none.
@@ -107,16 +21,16 @@ impl Locks {
         request: &Request<'_>,
     ) -> Result<Acquired, Refusal> {
         for &name in names {
-            self.settle_line(turn, name);
+            self.settle_queue(turn, name);
         }
         if let &[name] = names {
-            let in_turn = self.line(name).is_none();
+            let in_turn = self.queue(name).is_none();
             let fit = self.fit(turn, name, request, in_turn)?;
             return self.take_or_wait(turn, &[(name, fit)], request);
         }
         let mut fits = Vec::with_capacity(names.len());
         for &name in names {
-            let in_turn = self.line(name).is_none();
+            let in_turn = self.queue(name).is_none();
             fits.push((name, self.fit(turn, name, request, in_turn)?));
         }
         self.take_or_wait(turn, &fits, request)
@@ -138,9 +52,9 @@ impl Locks {
             return self.wait(turn, fits, request);
         }
         let fence = self.take(turn, fits, request, News::Told);
-        // Others of this owner may wait for what it has now, and the line's alarm may ring later.
+        // Others of this owner may wait for what it has now, and the queue's alarm may ring later.
         for &(name, _) in fits {
-            self.settle_line(turn, name);
+            self.settle_queue(turn, name);
         }
         Ok(Acquired::Held(fence))
     }
@@ -229,7 +143,7 @@ impl Locks {
             tied: request.session,
             breaking: false,
             told: false,
-            answers_under_way: 0,
+            replies_under_way: 0,
         };
         match before {
             // A new hold.
@@ -241,7 +155,7 @@ impl Locks {
                 entry.first = before.fence.map_or(fence, |_| before.first);
                 entry.breaking = before.breaking;
                 entry.told = before.told;
-                entry.answers_under_way = before.answers_under_way;
+                entry.replies_under_way = before.replies_under_way;
             }
         }
         entry.hear(news);
@@ -255,14 +169,14 @@ impl Locks {
             Fit::Open { keeps: Some(_) } => count(&mut self.counts.acquired, 1),
             _ => return,
         }
-        turn.keys.mention(name, Happening::Acquired);
+        turn.keys.announce(name, LockEvent::Acquired);
     }
 
     /// In a cluster: numbers depend on where the slot of the locks has been.
     fn enter_slot(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>) {
         if let Some(slot) = self.clock.slot(name.key) {
             let epoch = turn.keys.epoch(turn.now);
-            (self.clock).enter(slot, turn.now, epoch, || turn.keys.tenure(name));
+            (self.clock).enter(slot, turn.now, epoch, || turn.keys.slot_state(name));
         }
     }
 
@@ -281,7 +195,7 @@ impl Locks {
                 let entry = self.ledger(name.db).of(name.key, request.owner, hold);
                 let breaking = entry.is_some_and(|entry| entry.breaking);
                 if !breaking && until.is_none_or(|until| until < wanted) {
-                    prolong(turn, name, request.owner, hold, wanted);
+                    turn.prolong(name, request.owner, hold, wanted);
                 }
                 hold
             }
@@ -297,19 +211,5 @@ impl Locks {
             // Nobody who has to wait comes here.
             Fit::Shut | Fit::Breaking => request.mode.hold(),
         }
-    }
-}
-
-/// Moves the end of a hold.
-pub(super) fn prolong(
-    turn: &mut Turn<'_>,
-    name: NameRef<'_>,
-    owner: &[u8],
-    hold: Hold,
-    deadline: Ms,
-) {
-    match hold {
-        Hold::Exclusive => turn.keys.move_deadline(name, deadline),
-        Hold::Shared => turn.keys.share(name, owner, deadline),
     }
 }

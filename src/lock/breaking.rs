@@ -1,12 +1,11 @@
 //! How an operator ends the holds of a lock.
 
-use super::acquire::prolong;
-use super::counts::count;
-use super::keyspace::Happening;
-use super::locks::{Locks, NotALock};
-use super::mode::Hold;
+use super::keyspace::LockEvent;
+use super::locks::Locks;
 use super::name::NameRef;
-use super::standing::{Standing, Turn, earlier};
+use super::request::{Hold, NotALock};
+use super::state::{LockState, Turn, earlier};
+use super::stats::count;
 use super::time::{Ms, is_over};
 
 /// What an operator asks for.
@@ -27,11 +26,11 @@ impl Locks {
         name: NameRef<'_>,
         wanted: Break,
     ) -> Result<usize, NotALock> {
-        self.settle_line(turn, name);
+        self.settle_queue(turn, name);
         let (hold, held) = match turn.look(name) {
-            Standing::NoLock => return Err(NotALock),
-            Standing::Free => return Ok(0),
-            Standing::Exclusive { owner, deadline } => {
+            LockState::NoLock => return Err(NotALock),
+            LockState::Free => return Ok(0),
+            LockState::Exclusive { owner, deadline } => {
                 let (owner, hold) = (owner.to_vec(), Hold::Exclusive);
                 let entry = self.ledger(name.db).of(name.key, &owner, hold);
                 let is_ours = entry.is_some_and(|entry| entry.fence.is_some());
@@ -40,7 +39,7 @@ impl Locks {
                 }
                 (hold, vec![(owner, deadline)])
             }
-            Standing::Shared { .. } => {
+            LockState::Shared { .. } => {
                 self.make_room(turn, name);
                 (Hold::Shared, shares(turn, name))
             }
@@ -53,18 +52,18 @@ impl Locks {
                 ended = ended.saturating_add(1);
             }
         }
-        turn.keys.mention(name, Happening::Broken);
+        turn.keys.announce(name, LockEvent::Broken);
         if wanted.grace == 0 {
             self.pass_on(turn, name);
         } else {
             let last = turn.now.plus(wanted.grace);
             for (owner, deadline) in &held {
                 if deadline.is_none_or(|deadline| deadline > last) {
-                    prolong(turn, name, owner, hold, last);
+                    turn.prolong(name, owner, hold, last);
                 }
                 self.mark(turn, name, owner, hold);
             }
-            self.settle_line(turn, name);
+            self.settle_queue(turn, name);
         }
         count(&mut self.counts.broken, ended);
         Ok(held.len())

@@ -2,24 +2,24 @@
 
 use std::collections::BTreeMap;
 
-use super::keyed::Keyed;
+use super::hashing::Keyed;
 use super::ledger::Ledger;
-use super::lines::Lines;
+use super::ledger::print::Secret;
 use super::name::Db;
-use super::print::Secret;
+use super::queue::queues::Queues;
 
 /// What the server remembers of one database's locks.
 #[derive(Debug)]
 pub struct Database {
     pub ledger: Ledger,
-    pub lines: Lines,
+    pub queues: Queues,
 }
 
 impl Database {
     fn new(secret: Secret) -> Self {
         Self {
             ledger: Ledger::new(secret),
-            lines: Lines::new(Keyed::new(secret)),
+            queues: Queues::new(Keyed::new(secret)),
         }
     }
 }

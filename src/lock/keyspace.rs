@@ -2,10 +2,10 @@
 
 use std::rc::Rc;
 
-use super::fencing::{Epoch, Tenure};
+use super::fence::{Epoch, SlotState};
 use super::name::{Name, NameRef};
+use super::queue::ticket::Ticket;
 use super::time::{LAST_MS, Ms, Now};
-use super::waiter::Ticket;
 
 /// What stands under a lock's name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,7 +39,7 @@ pub enum Glance {
 
 /// What may happen to a lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Happening {
+pub enum LockEvent {
     /// It was granted.
     Acquired,
     /// An owner has let go of it.
@@ -98,7 +98,7 @@ pub trait Keyspace {
     fn share_of(&mut self, name: NameRef<'_>, owner: &[u8]) -> Option<Share>;
 
     /// Walks through those who share a lock, in the order of their deadlines, for as long as `visit`
-    /// answers yes.
+    /// returns true.
     fn each_share(&mut self, name: NameRef<'_>, visit: &mut dyn FnMut(&[u8], Share) -> bool);
 
     /// `SET key owner PXAT deadline`, over whatever hold is there.
@@ -121,13 +121,13 @@ pub trait Keyspace {
     fn remove(&mut self, name: NameRef<'_>);
 
     /// Something has happened to a lock, which others may like to hear of.
-    fn mention(&mut self, name: NameRef<'_>, happening: Happening);
+    fn announce(&mut self, name: NameRef<'_>, event: LockEvent);
 
     /// In a cluster, something that changes whenever slots may have moved to this server or from it.
     fn epoch(&mut self, now: Now) -> Epoch;
 
     /// In a cluster, how the slot of this lock, which is about to be granted, stands with this server.
-    fn tenure(&mut self, name: NameRef<'_>) -> Tenure;
+    fn slot_state(&mut self, name: NameRef<'_>) -> SlotState;
 
     /// May anything be written now? Always true inside a client's own write command: the server has
     /// asked everything before it ran the command.

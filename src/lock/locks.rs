@@ -4,27 +4,24 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 use std::ops::RangeInclusive;
 use std::rc::Rc;
 
-use super::by_ticket::ByTicket;
-use super::counts::{Counts, count};
 use super::databases::{Database, Databases};
-use super::fencing::{Fence, FencingClock};
-use super::keyed::Keyed;
+use super::fence::{Fence, FencingClock};
+use super::hashing::Keyed;
 use super::ledger::Ledger;
 use super::limits::Limits;
-use super::line::Line;
 use super::name::{Db, Name, NameRef};
-use super::places::OwnerWaits;
-use super::print::Secret;
-use super::slot::{Slot, Slots};
-use super::steps::MOST_STEPS;
-use super::tick::{Kept, Return};
-use super::time::{Ms, Now};
-use super::waiter::{State, Ticket, Waiter};
+use super::queue::Queue;
+use super::queue::ticket::{ByTicket, Ticket};
+use super::queue::waits::OwnerWaits;
+use super::returns::{Kept, Return};
+use super::stats::{Counts, count};
 
-/// The key is no lock, and stays as it is.
-#[derive(Debug, thiserror::Error, PartialEq, Eq)]
-#[error("WRONGTYPE Operation against a key holding the wrong kind of value")]
-pub struct NotALock;
+use super::deadlock::steps::MOST_STEPS;
+use super::ledger::print::Secret;
+use super::slot::{Slot, Slots};
+
+use super::queue::waiter::{State, Waiter};
+use super::time::{Ms, Now};
 
 /// How a key has gone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,15 +62,15 @@ pub struct Locks {
     pub(super) secret: Secret,
     /// When whose time is up.
     pub(super) times_up: BTreeSet<(Ms, Ticket)>,
-    /// When which lock with a line is to be looked at again.
+    /// When which lock with a queue is to be looked at again.
     pub(super) alarms: BTreeSet<(Ms, Name)>,
-    /// How many lines there are before keys that are no locks.
+    /// How many queues there are before keys that are no locks.
     pub(super) no_locks: usize,
     /// Locks that something has happened to.
     pub(super) noted: BTreeSet<Name>,
-    /// Locks whose first in line has been granted something, while that is being settled.
+    /// Locks whose first in the queue has been granted something, while that is being settled.
     pub(super) moved_up: Vec<Name>,
-    /// Who has come to share which lock that has a line, and waits for something, while that is being
+    /// Who has come to share which lock that has a queue, and waits for something, while that is being
     /// settled.
     pub(super) joined: VecDeque<(Name, Rc<[u8]>)>,
     /// The shares that owners had of what they have been granted alone, until one of them hears of it.
@@ -102,7 +99,7 @@ pub struct Locks {
     /// When the last tick was.
     pub(super) last_tick: Ms,
     /// Waiters whose answer stands, and whose clients wait for it.
-    pub(super) to_answer: Vec<Ticket>,
+    pub(super) to_reply: Vec<Ticket>,
     /// Those who have come to their end as if they had heard of their grants, and the numbers of
     /// these, until it is known whether their connections have outlived the turn.
     pub(super) unconfirmed: Vec<(Waiter, Fence)>,
@@ -140,7 +137,7 @@ impl Locks {
             expired: Vec::new(),
             quarantined_until: None,
             last_tick: 0,
-            to_answer: Vec::new(),
+            to_reply: Vec::new(),
             unconfirmed: Vec::new(),
         }
     }
@@ -148,7 +145,7 @@ impl Locks {
     /// Does it matter to us what happens to this key?
     pub fn concerns(&self, name: NameRef<'_>) -> bool {
         self.databases.get(name.db).is_some_and(|database| {
-            database.lines.contain(name.key) || database.ledger.knows(name.key)
+            database.queues.contain(name.key) || database.ledger.knows(name.key)
         })
     }
 
@@ -156,23 +153,23 @@ impl Locks {
     pub fn is_waited_for(&self, name: NameRef<'_>) -> bool {
         !self.waiters.is_empty()
             && (self.databases.get(name.db))
-                .is_some_and(|database| database.lines.contain(name.key))
+                .is_some_and(|database| database.queues.contain(name.key))
     }
 
     /// Something has happened to this key. It is looked at in the next [`tick`](Self::tick).
     pub fn note(&mut self, name: Name) {
-        if let Some(line) = self.line(name.borrow()) {
-            line.stale = true;
+        if let Some(queue) = self.queue(name.borrow()) {
+            queue.stale = true;
         }
         self.noted.insert(name);
     }
 
-    /// This key is gone, whatever may come in its place: so is the hold that it was. The line is
+    /// This key is gone, whatever may come in its place: so is the hold that it was. The queue is
     /// seen to in the next [`tick`](Self::tick).
     pub fn gone(&mut self, name: Name, how: Gone) {
         match how {
             Gone::Expired => {
-                let holders = self.line(name.borrow()).map(|line| &line.holders);
+                let holders = self.queue(name.borrow()).map(|queue| &queue.holders);
                 if let Some(owner) = holders.and_then(|holders| holders.any().cloned()) {
                     let name = name.clone();
                     self.lapsed.push(Lapse { name, owner });
@@ -240,7 +237,7 @@ impl Locks {
                 change_places(&mut given_back.name.db);
                 (at, given_back)
             }));
-        // What has happened to a key has happened to its hold, which has moved, and to its line,
+        // What has happened to a key has happened to its hold, which has moved, and to its queue,
         // which has not.
         let mut moved: Vec<Name> = self.noted.iter().cloned().collect();
         moved
@@ -294,8 +291,8 @@ impl Locks {
 
     /// How many wait, and for how many locks.
     pub fn waiting_now(&self) -> (usize, usize) {
-        let lines = (self.databases.iter()).map(|(_, database)| database.lines.len());
-        (self.waiting, lines.sum())
+        let queues = (self.databases.iter()).map(|(_, database)| database.queues.len());
+        (self.waiting, queues.sum())
     }
 
     /// What has been done.
@@ -333,25 +330,25 @@ impl Locks {
         }
     }
 
-    /// The waiters whose clients are to be answered now, in the order in which that was decided.
+    /// The waiters whose clients are to be replied to now, in the order in which that was decided.
     /// Their clients must be woken; each then asks for its [`answer`](Self::answer).
-    pub fn take_to_answer(&mut self) -> Vec<Ticket> {
-        std::mem::take(&mut self.to_answer)
+    pub fn take_to_reply(&mut self) -> Vec<Ticket> {
+        std::mem::take(&mut self.to_reply)
     }
 
-    /// Has every lock with a line looked at.
+    /// Has every lock with a queue looked at.
     pub fn note_all(&mut self) {
         for (db, database) in self.databases.iter_mut() {
             self.noted.extend(touch_all(db, database));
         }
     }
 
-    /// The line before this lock, if anybody waits.
-    pub(super) fn line(&mut self, name: NameRef<'_>) -> Option<&mut Line> {
+    /// The queue before this lock, if anybody waits.
+    pub(super) fn queue(&mut self, name: NameRef<'_>) -> Option<&mut Queue> {
         if self.waiters.is_empty() {
             return None;
         }
-        self.databases.get_mut(name.db)?.lines.get_mut(name.key)
+        self.databases.get_mut(name.db)?.queues.get_mut(name.key)
     }
 
     /// The ledger of this database.
@@ -365,10 +362,10 @@ impl Locks {
     }
 }
 
-/// The names of all locks with a line in a database, which will have to be looked at.
+/// The names of all locks with a queue in a database, which will have to be looked at.
 fn touch_all(db: Db, database: &mut Database) -> impl Iterator<Item = Name> {
-    database.lines.iter_mut().map(move |(key, line)| {
-        line.stale = true;
+    database.queues.iter_mut().map(move |(key, queue)| {
+        queue.stale = true;
         Name {
             db,
             key: Rc::clone(key),

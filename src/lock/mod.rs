@@ -1,72 +1,59 @@
 //! The rules of the lock. Nothing here knows a server: the keys stand behind [`Keyspace`], time is
-//! an argument, and whoever must be answered is named to the caller.
+//! an argument, and whoever must be replied to is named to the caller.
 //!
 //! A lock is held when its key stores a hold that is not over ([`Stored`]). Everybody else waits in
-//! the lock's line. [`Locks::settle`](locks::Locks) is the one function that brings the two
-//! together, and it is the answer to whatever happened to the key.
+//! the lock's queue. [`Locks::settle`](locks::Locks) is the one function that brings the two
+//! together, and it is what follows whatever happened to the key.
 
 mod acquire;
 mod breaking;
-mod by_ticket;
-mod circle;
-mod counts;
+mod check;
 mod databases;
-mod fencing;
-mod fit;
-mod future;
-mod histogram;
-mod holders;
-mod keyed;
+mod deadlock;
+mod due;
+mod fence;
+mod hashing;
 mod keyspace;
 mod ledger;
 mod limits;
-mod line;
-mod lines;
 mod locks;
-mod mode;
+mod look;
 mod name;
-mod packed;
 mod places;
-mod print;
+mod queue;
 mod release;
-mod remembered;
+mod renew;
 mod report;
+mod request;
+mod returns;
 mod room;
-mod session;
+mod rules;
 mod settle;
-mod shares;
 pub mod slot;
-mod standing;
-mod steps;
-mod stock;
-mod table;
-mod tick;
-mod ties;
+mod state;
+mod stats;
+mod take_back;
 mod time;
-mod token;
-mod waiter;
-mod waiting;
-mod walk;
+mod wait;
 
 #[cfg(test)]
 mod tests;
 
-pub use acquire::{Acquired, Patience, Refusal, Request};
 pub use breaking::Break;
-pub use by_ticket::ByTicket;
 #[cfg(test)]
-pub use circle::Link;
-pub use circle::{Circle, Claim};
-pub use fencing::{Epoch, Tenure};
-pub use keyspace::{Glance, Happening, Keyspace, LONGEST_OWNER, SHARED_MARKER, Share, Stored};
+pub use deadlock::found::Link;
+pub use deadlock::found::{Claim, Deadlock};
+pub use fence::{Epoch, SlotState};
+pub use keyspace::{Glance, Keyspace, LONGEST_OWNER, LockEvent, SHARED_MARKER, Share, Stored};
+pub use ledger::print::Secret;
 pub use limits::{Limits, MOST_QUEUES};
-pub use locks::{Gone, Lapse, Locks, NotALock};
-pub use mode::{Hold, Mode};
+pub use locks::{Gone, Lapse, Locks};
 pub use name::{Db, Name, NameRef};
-pub use print::Secret;
-pub use report::{Grant, Holder, Left, Report, Waiting};
+pub use queue::ticket::{ByTicket, Ticket};
+pub use queue::waiter::WaitOutcome;
+pub use report::{Grant, Holder, Left, QueuedWaiter, Report};
+pub use request::{Acquired, Hold, Mode, NotALock, Patience, Refusal, Request};
 pub use room::give_back_room;
-pub use standing::Turn;
+pub use state::Turn;
 pub use time::{LAST_MS, Ms, Now};
-pub use waiter::{Answer, Ticket};
-pub use waiting::End;
+pub use wait::End;

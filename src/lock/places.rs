@@ -1,25 +1,15 @@
 //! Places in queues: a request that waits takes one in the queue of each of its locks. How many there
 //! are, in all and for each owner, and how many there may be.
 
-use std::collections::BTreeSet;
 use std::rc::Rc;
 
-use super::acquire::Refusal;
-use super::fit::Fit;
 use super::limits::MOST_QUEUES;
 use super::locks::Locks;
 use super::name::{Name, NameRef};
+use super::queue::ticket::Ticket;
+use super::request::Refusal;
 use super::room::give_back_room;
-use super::waiter::Ticket;
-
-/// What one owner waits for.
-#[derive(Debug, Default)]
-pub struct OwnerWaits {
-    /// By which requests.
-    tickets: BTreeSet<Ticket>,
-    /// In how many queues these stand.
-    places: usize,
-}
+use super::rules::Fit;
 
 impl Locks {
     /// In how many queues all those who wait stand, one beside another.
@@ -55,7 +45,7 @@ impl Locks {
         }
         let has_room = leave_room(self.places, wanted, limits.max_waiters_total)
             && fits.iter().all(|&(name, _)| {
-                let waiting = self.line(name).map_or(0, |line| line.len());
+                let waiting = self.queue(name).map_or(0, |queue| queue.len());
                 leave_room(waiting, 1, limits.max_waiters)
             });
         has_room.then_some(()).ok_or(Refusal::QueueFull)
@@ -108,13 +98,13 @@ impl Locks {
 
     fn set_tangled(&mut self, names: &[Name], ticket: Ticket, tangled: bool) {
         for name in names {
-            let Some(line) = self.line(name.borrow()) else {
+            let Some(queue) = self.queue(name.borrow()) else {
                 continue;
             };
             if tangled {
-                line.tangled.insert(ticket);
+                queue.tangled.insert(ticket);
             } else {
-                line.tangled.remove(&ticket);
+                queue.tangled.remove(&ticket);
             }
         }
     }

@@ -2,12 +2,12 @@
 
 use std::rc::Rc;
 
-use super::fencing::Fence;
+use super::fence::Fence;
 use super::keyspace::Glance;
-use super::locks::{Locks, NotALock};
-use super::mode::{Hold, Mode};
+use super::locks::Locks;
 use super::name::NameRef;
-use super::standing::{Standing, Turn, earlier};
+use super::request::{Hold, Mode, NotALock};
+use super::state::{LockState, Turn, earlier};
 use super::time::{Ms, Now, is_over};
 
 /// How many holders and how many waiters a report names.
@@ -26,14 +26,14 @@ pub enum Left {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Report {
     /// How it is held; not at all for a moment, where the server would not let us grant it, or where
-    /// the first in line waits for other locks too.
+    /// the first in the queue waits for other locks too.
     pub hold: Option<Hold>,
     /// Who holds it; the first hundred.
     pub holders: Vec<Holder>,
     /// How many hold it.
     pub count: usize,
     /// Those who wait for it, in order; the first hundred.
-    pub waiters: Vec<Waiting>,
+    pub waiters: Vec<QueuedWaiter>,
     /// How many wait for it.
     pub queue: usize,
 }
@@ -62,7 +62,7 @@ pub struct Grant {
 
 /// Somebody who waits for a lock.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Waiting {
+pub struct QueuedWaiter {
     /// The owner.
     pub owner: Rc<[u8]>,
     /// What it waits for.
@@ -74,20 +74,6 @@ pub struct Waiting {
 }
 
 impl Locks {
-    /// `LOCK.CHECK`: what is left of this owner's hold, if it has one.
-    pub fn check(
-        &mut self,
-        turn: &mut Turn<'_>,
-        name: NameRef<'_>,
-        owner: &[u8],
-    ) -> Result<Option<Left>, NotALock> {
-        let Some((hold, deadline)) = turn.hold_of(name, owner)? else {
-            return Ok(None);
-        };
-        self.tell(turn, name, owner, hold);
-        Ok(Some(left_until(deadline, turn.now)))
-    }
-
     /// `LOCK.INFO`: the lock, if anybody holds it or waits for it.
     pub fn report(
         &mut self,
@@ -96,13 +82,15 @@ impl Locks {
     ) -> Result<Option<Report>, NotALock> {
         let now = turn.now;
         let (hold, count, found) = match turn.look(name) {
-            Standing::NoLock => return Err(NotALock),
-            Standing::Free => (None, 0, Vec::new()),
-            Standing::Exclusive { owner, deadline } => {
+            LockState::NoLock => return Err(NotALock),
+            LockState::Free => (None, 0, Vec::new()),
+            LockState::Exclusive { owner, deadline } => {
                 let found = vec![(owner.to_vec(), deadline)];
                 (Some(Hold::Exclusive), 1, found)
             }
-            Standing::Shared { count, .. } => (Some(Hold::Shared), count, first_shares(turn, name)),
+            LockState::Shared { count, .. } => {
+                (Some(Hold::Shared), count, first_shares(turn, name))
+            }
         };
         let holders = (found.into_iter().zip(hold.iter().cycle()))
             .map(|((owner, deadline), &hold)| Holder {
@@ -127,7 +115,7 @@ impl Locks {
     pub fn lists(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>, all: bool) -> bool {
         match turn.keys.glance(name) {
             Glance::NoLock => false,
-            Glance::Shared => matches!(turn.look(name), Standing::Shared { .. }),
+            Glance::Shared => matches!(turn.look(name), LockState::Shared { .. }),
             Glance::Token => {
                 // What was granted is listed without `all`, so with it too, whatever became of its
                 // end.
@@ -142,7 +130,7 @@ impl Locks {
         ledger.knows(name.key)
             && matches!(
                 turn.look(name),
-                Standing::Exclusive { owner, .. }
+                LockState::Exclusive { owner, .. }
                     if ledger.of(name.key, owner, Hold::Exclusive).is_some()
             )
     }
@@ -156,30 +144,30 @@ impl Locks {
         })
     }
 
-    fn waiting(&mut self, name: NameRef<'_>, now: Now) -> (Vec<Waiting>, usize) {
-        let Some(line) = self
+    fn waiting(&mut self, name: NameRef<'_>, now: Now) -> (Vec<QueuedWaiter>, usize) {
+        let Some(queue) = self
             .databases
             .get(name.db)
-            .and_then(|database| database.lines.get(name.key))
+            .and_then(|database| database.queues.get(name.key))
         else {
             return (Vec::new(), 0);
         };
-        let waiters = line
+        let waiters = queue
             .iter()
             .filter_map(|ticket| self.waiters.get(&ticket))
             .take(MOST_NAMED)
-            .map(|waiter| Waiting {
+            .map(|waiter| QueuedWaiter {
                 owner: Rc::clone(&waiter.owner),
                 mode: waiter.mode,
                 waited: now.ms().saturating_sub(waiter.since.ms()),
                 client: waiter.client,
             })
             .collect();
-        (waiters, line.len())
+        (waiters, queue.len())
     }
 }
 
-fn left_until(deadline: Option<Ms>, now: Now) -> Left {
+pub(super) fn left_until(deadline: Option<Ms>, now: Now) -> Left {
     deadline.map_or(Left::Unlimited, |deadline| {
         Left::Ms(deadline.saturating_sub(now.ms()).max(1))
     })

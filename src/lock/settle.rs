@@ -1,19 +1,21 @@
-//! Settling a lock: whatever happened to its key, the line is brought into step with it.
+//! Settling a lock: whatever happened to its key, the queue is brought into step with it.
 
 use std::rc::Rc;
 
-use super::acquire::{News, Patience, Request};
-use super::counts::count;
-use super::fit::Fit;
-use super::holders::Holders;
-use super::keyspace::Happening;
+use super::due::MOST_AT_ONCE;
+use super::keyspace::LockEvent;
+use super::ledger::entry::News;
 use super::locks::{Lapse, Locks};
-use super::mode::{Hold, Mode};
 use super::name::{Name, NameRef};
-use super::standing::{Standing, Turn};
-use super::tick::{Kept, MOST_AT_ONCE};
+use super::queue::holders::Holders;
+use super::queue::ticket::Ticket;
+use super::queue::waiter::{State, Waiter};
+use super::request::{Hold, Mode, Patience, Request};
+use super::returns::Kept;
+use super::rules::Fit;
+use super::state::{LockState, Turn};
+use super::stats::count;
 use super::time::{Ms, Now};
-use super::waiter::{State, Ticket, Waiter};
 
 /// How long the first refusal of a grant puts it off, and how long a later one does at most.
 const FIRST_RETRY: Ms = 5;
@@ -21,7 +23,7 @@ const LAST_RETRY: Ms = 100;
 
 /// What came of looking at a waiter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Seen {
+enum Served {
     /// It has been granted what it waits for, or has lost the right to it, or its time was up.
     Through,
     /// It waits on.
@@ -30,7 +32,7 @@ enum Seen {
     Refused,
 }
 
-impl Seen {
+impl Served {
     /// This, or what was seen of another, if this one waits.
     fn unless_waits(self, other: Self) -> Self {
         if self == Self::Waits { other } else { self }
@@ -40,13 +42,13 @@ impl Seen {
 impl Locks {
     /// Looks at a lock, grants it to whoever may have it now, and sets the alarm for the next look.
     /// Doing so twice changes nothing. A grant of several locks may let others move up in their
-    /// lines: so these are settled too.
+    /// queues: so these are settled too.
     pub(super) fn settle(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>) {
         self.settle_one(turn, name);
         self.settle_moved_up(turn);
     }
 
-    /// First all who come first in their lines, in whichever it is; then those who have come to share
+    /// First all who come first in their queues, in whichever it is; then those who have come to share
     /// a lock and wait for it by another request too. Some of these then stand before everybody else,
     /// and the search for deadlocks goes by this order.
     fn settle_moved_up(&mut self, turn: &mut Turn<'_>) {
@@ -73,16 +75,16 @@ impl Locks {
     /// This owner has come to share the lock: its other waiters have what they want, or stand before
     /// everybody else from now on.
     pub(super) fn see_to_joined(&mut self, turn: &mut Turn<'_>, name: Name, owner: Rc<[u8]>) {
-        if self.line(name.borrow()).is_none() || turn.share_of(name.borrow(), &owner).is_none() {
+        if self.queue(name.borrow()).is_none() || turn.share_of(name.borrow(), &owner).is_none() {
             return;
         }
         match self.serve_any_of(turn, name.borrow(), &owner) {
-            Seen::Waits => {}
-            Seen::Through => {
+            Served::Waits => {}
+            Served::Through => {
                 self.moved_up.push(name.clone());
                 self.joined.push_back((name, owner));
             }
-            Seen::Refused => self.ring_for_retry(name.borrow(), turn.now),
+            Served::Refused => self.ring_for_retry(name.borrow(), turn.now),
         }
     }
 
@@ -90,15 +92,15 @@ impl Locks {
         // Each round grants the lock to a waiter, or answers one that holds it already or may not have it.
         for _ in 0..MOST_AT_ONCE {
             match self.serve_one(turn, name) {
-                Seen::Through => {}
-                Seen::Waits => {
+                Served::Through => {}
+                Served::Waits => {
                     self.is_through(name);
-                    if self.line(name).is_some() {
+                    if self.queue(name).is_some() {
                         self.adopt_orphan(turn, name);
                     }
                     return self.take_stock(turn, name);
                 }
-                Seen::Refused => {
+                Served::Refused => {
                     self.slot_may_have_left(name.key);
                     self.ring_for_retry(name, turn.now);
                     return self.take_stock(turn, name);
@@ -112,32 +114,32 @@ impl Locks {
     }
 
     /// Serves one of those who may be served now, if there is one.
-    fn serve_one(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>) -> Seen {
+    fn serve_one(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>) -> Served {
         let owner = match turn.look(name) {
-            Standing::NoLock => {
+            LockState::NoLock => {
                 self.forget(name);
                 self.demote_all(name);
-                return Seen::Waits;
+                return Served::Waits;
             }
-            Standing::Free => {
+            LockState::Free => {
                 self.note_lapse(name, turn.now);
                 self.forget_expired(turn, name);
                 self.demote_all(name);
                 return self.serve_first(turn, name);
             }
-            Standing::Shared { over, .. } => {
+            LockState::Shared { over, .. } => {
                 self.ledger(name.db).forget_others(name.key, None);
-                if over > 0 && self.line(name).is_some() && turn.keys.may_write(name) {
+                if over > 0 && self.queue(name).is_some() && turn.keys.may_write(name) {
                     self.make_room(turn, name);
                 }
                 self.see_who_shares(turn, name);
                 return self.serve_first(turn, name);
             }
-            Standing::Exclusive { owner, .. } => {
+            LockState::Exclusive { owner, .. } => {
                 self.ledger(name.db).forget_others(name.key, Some(owner));
                 self.demote_all(name);
-                if self.line(name).is_none() || !self.waits.contains_key(owner) {
-                    return Seen::Waits;
+                if self.queue(name).is_none() || !self.waits.contains_key(owner) {
+                    return Served::Waits;
                 }
                 Rc::from(owner)
             }
@@ -148,51 +150,51 @@ impl Locks {
     /// Those who wait for this lock have waited for a hold to run out.
     fn note_lapse(&mut self, name: NameRef<'_>, now: Now) {
         let lapsed = self
-            .line(name)
-            .and_then(|line| line.holders.over(now).cloned());
+            .queue(name)
+            .and_then(|queue| queue.holders.over(now).cloned());
         if let Some(owner) = lapsed {
             let name = name.keep();
             self.lapsed.push(Lapse { name, owner });
         }
     }
 
-    fn serve_first(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>) -> Seen {
+    fn serve_first(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>) -> Served {
         let Some(ticket) = self.first_of(turn, name) else {
-            return Seen::Waits;
+            return Served::Waits;
         };
         match self.serve(turn, ticket) {
-            Seen::Through => Seen::Through,
+            Served::Through => Served::Through,
             seen => self.serve_upgrades(turn, name).unless_waits(seen),
         }
     }
 
-    /// Who is the first in a line now. One that stands before everybody else does so because of its
+    /// Who is the first in a queue now. One that stands before everybody else does so because of its
     /// share, and goes back to its place when that is over, whether or not the lock has been settled
     /// since.
     fn first_of(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>) -> Option<Ticket> {
         loop {
-            let line = self.line(name)?;
-            let ticket = line.first()?;
-            if !line.is_upgrade(ticket) || self.has_share(turn, name, ticket) {
+            let queue = self.queue(name)?;
+            let ticket = queue.first()?;
+            if !queue.is_upgrade(ticket) || self.has_share(turn, name, ticket) {
                 return Some(ticket);
             }
-            self.line(name)?.demote(ticket);
+            self.queue(name)?.demote(ticket);
         }
     }
 
     /// Several requests of one owner may stand before everybody else. One that waits for other locks
     /// too holds up no other. While others share the lock none of them may have it.
-    fn serve_upgrades(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>) -> Seen {
-        if matches!(turn.look(name), Standing::Shared { count: 2.., .. }) {
-            return Seen::Waits;
+    fn serve_upgrades(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>) -> Served {
+        if matches!(turn.look(name), LockState::Shared { count: 2.., .. }) {
+            return Served::Waits;
         }
-        let line = self.line(name);
+        let queue = self.queue(name);
         let upgrades: Vec<Ticket> =
-            line.map_or_else(Vec::new, |line| line.upgrades().skip(1).collect());
-        let mut seen = Seen::Waits;
+            queue.map_or_else(Vec::new, |queue| queue.upgrades().skip(1).collect());
+        let mut seen = Served::Waits;
         for ticket in upgrades {
             seen = self.serve(turn, ticket).unless_waits(seen);
-            if seen == Seen::Through {
+            if seen == Served::Through {
                 break;
             }
         }
@@ -201,9 +203,9 @@ impl Locks {
 
     /// Serves one of this owner's waiters, who holds the lock. Where the server refuses one of them for
     /// another lock, the others are not held up by that.
-    fn serve_any_of(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>, owner: &[u8]) -> Seen {
+    fn serve_any_of(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>, owner: &[u8]) -> Served {
         let tickets: Vec<Ticket> = self.tickets_of(owner).collect();
-        let mut any = Seen::Waits;
+        let mut any = Served::Waits;
         for ticket in tickets {
             let waiter = self.waiters.get(&ticket);
             let Some(waiter) = waiter.filter(|waiter| waiter.wants(name)) else {
@@ -211,27 +213,27 @@ impl Locks {
             };
             let wants_it_alone = waiter.mode == Mode::Exclusive;
             match self.serve(turn, ticket) {
-                Seen::Waits if wants_it_alone && turn.share_of(name, owner).is_some() => {
-                    if let Some(line) = self.line(name) {
-                        line.promote(ticket);
+                Served::Waits if wants_it_alone && turn.share_of(name, owner).is_some() => {
+                    if let Some(queue) = self.queue(name) {
+                        queue.promote(ticket);
                     }
                 }
-                Seen::Waits => {}
-                Seen::Refused => any = Seen::Refused,
-                Seen::Through => return Seen::Through,
+                Served::Waits => {}
+                Served::Refused => any = Served::Refused,
+                Served::Through => return Served::Through,
             }
         }
         any
     }
 
     /// Grants a waiter what it waits for, if it may have all of it now.
-    fn serve(&mut self, turn: &mut Turn<'_>, ticket: Ticket) -> Seen {
+    fn serve(&mut self, turn: &mut Turn<'_>, ticket: Ticket) -> Served {
         let Some(waiter) = self.waiters.get(&ticket) else {
-            return Seen::Waits;
+            return Served::Waits;
         };
         if waiter.is_up(turn.now) {
             self.conclude(ticket, State::TimedOut);
-            return Seen::Through;
+            return Served::Through;
         }
         let (names, owner) = (Rc::clone(&waiter.names), Rc::clone(&waiter.owner));
         let request = waiter.request(&owner);
@@ -245,17 +247,17 @@ impl Locks {
                 if let Some(waiter) = self.waiters.get_mut(&ticket) {
                     waiter.shut_out_by = place;
                 }
-                return Seen::Waits;
+                return Served::Waits;
             };
             fits.push((name.borrow(), fit));
         }
         if !names.iter().all(|name| turn.keys.may_write(name.borrow())) {
-            return Seen::Refused;
+            return Served::Refused;
         }
         if !self.is_denied(turn, ticket) {
             self.grant(turn, ticket, &fits, &request);
         }
-        Seen::Through
+        Served::Through
     }
 
     /// Asks once more for the rights of a waiter that is about to be granted what it waits for. They
@@ -328,7 +330,7 @@ impl Locks {
         count(&mut self.counts.acquired_after_wait, holds);
     }
 
-    /// Decides a waiter's fate while a lock of its is being settled; its other lines are next.
+    /// Decides a waiter's fate while a lock of its is being settled; its other queues are next.
     fn conclude(&mut self, ticket: Ticket, outcome: State) {
         let Some(waiter) = self.waiters.get(&ticket) else {
             return;
@@ -341,33 +343,33 @@ impl Locks {
         if matches!(outcome, State::Granted(_)) {
             // In each of them another request of its owner may have what it wants now; and what its
             // owner held already may end at another time.
-            let lines = names
+            let queues = names
                 .iter()
-                .filter(|name| self.line_of(name.borrow()).is_some());
-            let lines: Vec<Name> = lines.cloned().collect();
-            self.moved_up.extend(lines);
+                .filter(|name| self.queue_of(name.borrow()).is_some());
+            let queues: Vec<Name> = queues.cloned().collect();
+            self.moved_up.extend(queues);
         } else {
             self.moved_up.extend(moved_up);
         }
     }
 
-    /// Settles a lock that has a line; and those lines in which somebody has moved up, even if this
+    /// Settles a lock that has a queue; and those queues in which somebody has moved up, even if this
     /// one has closed by that.
     #[inline]
-    pub(super) fn settle_line(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>) {
+    pub(super) fn settle_queue(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>) {
         if self.waiters.is_empty() {
             return;
         }
-        if self.line(name).is_some() {
+        if self.queue(name).is_some() {
             self.settle_one(turn, name);
         }
         self.settle_moved_up(turn);
     }
 
-    /// Who is next in line, when those whose time is up have left it.
-    pub(super) fn next_in_line(&mut self, name: NameRef<'_>, now: Now) -> Option<Ticket> {
+    /// Who is next in the queue, when those whose time is up have left it.
+    pub(super) fn next_in_queue(&mut self, name: NameRef<'_>, now: Now) -> Option<Ticket> {
         loop {
-            let ticket = self.line(name)?.first()?;
+            let ticket = self.queue(name)?.first()?;
             if !self.waiters.get(&ticket)?.is_up(now) {
                 return Some(ticket);
             }
@@ -382,8 +384,8 @@ impl Locks {
 
     /// Nobody shares the lock any more, so nobody stands before everybody else.
     pub(super) fn demote_all(&mut self, name: NameRef<'_>) {
-        if let Some(line) = self.line(name) {
-            line.demote_all();
+        if let Some(queue) = self.queue(name) {
+            queue.demote_all();
         }
     }
 
@@ -404,39 +406,43 @@ impl Locks {
     pub(super) fn have_expired(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>, expired: usize) {
         if expired > 0 {
             count(&mut self.counts.expired, expired);
-            turn.keys.mention(name, Happening::Expired);
+            turn.keys.announce(name, LockEvent::Expired);
         }
     }
 
     /// All that was due has been done.
     fn is_through(&mut self, name: NameRef<'_>) {
-        if let Some(line) = self.line(name) {
-            line.refusals = 0;
-            line.comes_back = false;
+        if let Some(queue) = self.queue(name) {
+            queue.refusals = 0;
+            queue.comes_back = false;
         }
     }
 
     fn ring_for_retry(&mut self, name: NameRef<'_>, now: Now) {
-        let Some(line) = self.line(name) else { return };
+        let Some(queue) = self.queue(name) else {
+            return;
+        };
         let wait = FIRST_RETRY
-            .checked_shl(line.refusals)
+            .checked_shl(queue.refusals)
             .map_or(LAST_RETRY, |wait| wait.min(LAST_RETRY));
-        line.refusals = line.refusals.saturating_add(1).min(8);
+        queue.refusals = queue.refusals.saturating_add(1).min(8);
         self.come_back(name, now.plus(wait));
     }
 
     /// Has the rest done at this time, whatever else may ring before.
     fn come_back(&mut self, name: NameRef<'_>, at: Ms) {
-        if let Some(line) = self.line(name) {
-            line.comes_back = true;
+        if let Some(queue) = self.queue(name) {
+            queue.comes_back = true;
         }
         self.set_alarm(name, Some(at));
     }
 
-    /// Sets, moves or stops the alarm of a lock that has a line.
+    /// Sets, moves or stops the alarm of a lock that has a queue.
     pub(super) fn set_alarm(&mut self, name: NameRef<'_>, alarm: Option<Ms>) {
-        let Some(line) = self.line(name) else { return };
-        let before = std::mem::replace(&mut line.alarm, alarm);
+        let Some(queue) = self.queue(name) else {
+            return;
+        };
+        let before = std::mem::replace(&mut queue.alarm, alarm);
         if before == alarm {
             return;
         }
@@ -448,11 +454,6 @@ impl Locks {
             self.alarms.insert((alarm, name));
         }
     }
-}
-
-/// When a hold with this deadline is over.
-pub(super) fn after(deadline: Option<Ms>) -> Option<Ms> {
-    deadline.map(|deadline| deadline.saturating_add(1))
 }
 
 impl Waiter {

@@ -36,3 +36,8 @@ impl Now {
 pub fn is_over(deadline: Option<Ms>, now: Now) -> bool {
     deadline.is_some_and(|deadline| now.ms() > deadline)
 }
+
+/// When a hold with this deadline is over.
+pub fn after(deadline: Option<Ms>) -> Option<Ms> {
+    deadline.map(|deadline| deadline.saturating_add(1))
+}

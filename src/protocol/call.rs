@@ -1,8 +1,8 @@
 //! A command, and one call of it.
 
-use crate::lock::{Answer, Db, Locks, Ms, NameRef, Ticket, Turn};
+use crate::lock::{Db, Locks, Ms, NameRef, Ticket, Turn, WaitOutcome};
 
-use super::{Fault, Reply, Spec, Words};
+use super::{Args, Fault, Reply, Spec};
 
 /// A command of the module.
 pub trait Command {
@@ -16,7 +16,7 @@ pub trait Command {
 /// One call of a command.
 pub struct Call<'w, 'a, 'k> {
     /// What was said after the command's name.
-    pub words: Words<'w>,
+    pub words: Args<'w>,
     /// All locks.
     pub locks: &'a mut Locks,
     /// The keys, and what time it is.
@@ -55,9 +55,9 @@ impl Call<'_, '_, '_> {
 
 /// What comes of a call.
 pub enum Outcome<'w> {
-    /// The connection is answered.
+    /// The connection is replied.
     Reply(Reply),
-    /// This command is run for the connection, and what it answers is answered.
+    /// This command is run for the connection, and what it answers is replied.
     Run(&'w [&'w [u8]]),
     /// These words are said to the server's own SCAN, and those of the keys that it finds are
     /// answered that are locks.
@@ -74,6 +74,6 @@ pub enum Outcome<'w> {
         /// The lock that it waits for, or one of them.
         key: &'w [u8],
         /// How to say the answer.
-        in_words: fn(Answer<'_>) -> Reply,
+        in_words: fn(WaitOutcome<'_>) -> Reply,
     },
 }

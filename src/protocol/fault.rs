@@ -2,7 +2,7 @@
 
 use crate::lock::{LONGEST_OWNER, MOST_QUEUES, NotALock};
 
-use super::words::MOST_KEYS;
+use super::args::MOST_KEYS;
 
 /// Why a command was refused. Nothing has been changed.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]

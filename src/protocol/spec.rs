@@ -19,7 +19,7 @@ pub struct Spec {
     /// May there be more words than that?
     pub more: bool,
     /// Where its keys stand.
-    pub keys: Keys,
+    pub keys: KeyPositions,
     /// What it does with them.
     pub access: Access,
     /// Its words.
@@ -44,7 +44,7 @@ pub fn is_ours(name: &[u8]) -> bool {
 
 /// Where a command's keys stand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Keys {
+pub enum KeyPositions {
     /// The first word is the key.
     First,
     /// The first word says how many keys follow it.

@@ -1,4 +1,4 @@
-//! Clients that wait: blocked, woken, answered, and forgotten.
+//! Clients that wait: blocked, woken, replied, and forgotten.
 //!
 //! They are blocked on a key, because only such clients are sent on when the key's slot leaves this
 //! server; but never woken through it: that would run through all of them. One is woken by
@@ -9,27 +9,26 @@ use std::cell::Cell;
 use std::ffi::{c_int, c_void};
 use std::ptr::{null_mut, without_provenance_mut};
 
-use crate::lock::{Answer, End, Ticket, give_back_room, slot};
+use crate::lock::{End, Ticket, WaitOutcome, give_back_room, slot};
 use crate::protocol::{Reply, Spec};
 
-use super::api::{self, Blocked, RawCtx, RawString};
-use super::constants::{ERR, OK};
-use super::context::{self, Ctx};
-use super::events;
+use super::command::rights::Asker;
+use super::ffi::api::{self, Blocked, RawCtx, RawString};
+use super::ffi::constants::{ERR, OK};
+use super::ffi::context::{self, Ctx};
+use super::ffi::reply;
+use super::ffi::shield::shield;
+use super::ffi::text::Text;
 use super::module::{self, Module};
-use super::reply;
-use super::rights::Asker;
-use super::shield::shield;
-use super::text::Text;
-use super::thread;
+use super::{events, thread};
 
 /// A client that waits.
-pub struct Waiting {
+pub struct BlockedClient {
     handle: *mut Blocked,
     client: u64,
     /// Who asks for the locks, if the server knows.
     pub asker: Option<Asker>,
-    in_words: fn(Answer<'_>) -> Reply,
+    in_words: fn(WaitOutcome<'_>) -> Reply,
     /// Has its client been told that it got nothing, without the core knowing?
     sent_off: Cell<bool>,
 }
@@ -41,7 +40,7 @@ pub fn block(
     key: &[u8],
     ticket: Ticket,
     spec: &Spec,
-    in_words: fn(Answer<'_>) -> Reply,
+    in_words: fn(WaitOutcome<'_>) -> Reply,
 ) -> bool {
     let Ok(number) = usize::try_from(ticket) else {
         return false;
@@ -68,7 +67,7 @@ pub fn block(
     if handle.is_null() {
         return false;
     }
-    let waiting = Waiting {
+    let waiting = BlockedClient {
         handle,
         client: ctx.client(),
         asker: ctx.user_name().map(|user| Asker::new(user, spec)),
@@ -144,12 +143,12 @@ fn to_be_told(module: &Module, ticket: Ticket) -> Option<Reply> {
         // nobody has heard of it.
         Err(_) => {
             waiting.sent_off.set(true);
-            Some((waiting.in_words)(Answer::TimedOut))
+            Some((waiting.in_words)(WaitOutcome::TimedOut))
         }
     }
 }
 
-fn forget(module: &Module, ticket: Ticket) -> Option<Waiting> {
+fn forget(module: &Module, ticket: Ticket) -> Option<BlockedClient> {
     let mut waiting = module.waiting.borrow_mut();
     let gone = waiting.remove(&ticket);
     module.sent_on.forget(ticket);
@@ -180,7 +179,7 @@ unsafe extern "C" fn end(ctx: *mut RawCtx, data: *mut c_void) {
         let end = End {
             cut_off,
             client_lives: !cut_off || context::lives(waiting.client),
-            answers_stay: module.server.answers_stay(),
+            replies_stay: module.server.replies_stay(),
             is_confirmed_later: module.hears_of_turns.get(),
         };
         module.locks.borrow_mut().ended(ticket, end);

@@ -5,8 +5,8 @@ use std::ffi::CStr;
 
 use crate::lock::{Epoch, Ms, Now};
 
-use super::call;
-use super::context::Ctx;
+use super::ffi::call;
+use super::ffi::context::Ctx;
 use super::version;
 
 /// For how long an answer is good. The question costs the server some 50 microseconds, and slots

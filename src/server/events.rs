@@ -8,11 +8,11 @@ use redis_module::raw;
 
 use crate::lock::{Db, Gone, Locks, NameRef};
 
-use super::api::{self, Event, NotificationFn, RawCtx, RawString};
-use super::constants::OK;
-use super::context::{self, Ctx};
+use super::ffi::api::{self, Event, NotificationFn, RawCtx, RawString};
+use super::ffi::constants::OK;
+use super::ffi::context::{self, Ctx};
+use super::ffi::text;
 use super::module::{self, Module};
-use super::text;
 use super::thread;
 use super::version::Server;
 
@@ -101,7 +101,7 @@ pub fn hear_of_ends(module: &Module, ctx: Ctx<'_>) -> bool {
 }
 
 /// Somebody waits. From now on the server tells us of each turn of its loop: it may close a connection
-/// at the end of the turn in which a waiter has been granted its lock and answered.
+/// at the end of the turn in which a waiter has been granted its lock and replied.
 pub fn hear_of_turns(module: &Module, ctx: Ctx<'_>) {
     if !module.hears_of_turns.get() {
         let id = raw::REDISMODULE_EVENT_EVENTLOOP;

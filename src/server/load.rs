@@ -5,23 +5,16 @@ use std::ffi::c_int;
 
 use redis_module::raw;
 
-use super::api::{self, RawCtx, RawString};
-use super::commands::{Refused, Registrar};
-use super::constants::{
+use super::command::{Refused, Registrar, describe};
+use super::ffi::api::{self, RawCtx, RawString};
+use super::ffi::constants::{
     API_VERSION, ERR, HANDLE_ATOMIC_SLOT_MIGRATION, HANDLE_REPL_ASYNC_LOAD,
     NO_IMPLICIT_SIGNAL_MODIFIED, OK,
 };
-use super::context::{self, Ctx};
-use super::description;
-use super::events;
-use super::module;
-use super::replicate;
-use super::settings;
-use super::shield::{self, shield};
-use super::statistics;
-use super::text;
-use super::thread;
-use super::version;
+use super::ffi::context::{self, Ctx};
+use super::ffi::shield::{self, shield};
+use super::ffi::text;
+use super::{config, events, info, module, replicate, thread, version};
 
 /// The module's table: what it adds to the server.
 pub struct Table {
@@ -95,7 +88,7 @@ enum Failure {
     #[error(transparent)]
     Unfit(#[from] version::Unfit),
     #[error("{0}")]
-    Words(String),
+    Args(String),
     #[error("the server does not take its settings")]
     Settings,
     #[error("the server does not take its statistics")]
@@ -115,7 +108,7 @@ fn set_up(table: &Table, ctx: Ctx<'_>, words: &[&[u8]]) -> Result<(), Failure> {
     if let Some(command) = replicate::missing(ctx) {
         return Err(Failure::Renamed(command.to_string_lossy()));
     }
-    let said = settings::said(words).map_err(Failure::Words)?;
+    let said = config::said(words).map_err(Failure::Args)?;
     // SAFETY: the context lives. This sets all options at once.
     unsafe {
         api::set_module_options(
@@ -124,12 +117,12 @@ fn set_up(table: &Table, ctx: Ctx<'_>, words: &[&[u8]]) -> Result<(), Failure> {
         );
     }
     module::install(ctx, server);
-    description::add_acl_category(ctx, table.name);
+    describe::add_acl_category(ctx, table.name);
     (table.commands)(&Registrar::new(ctx))?;
-    if !statistics::offer(ctx) {
+    if !info::offer(ctx) {
         return Err(Failure::Statistics);
     }
-    if !settings::add(ctx, said) {
+    if !config::add(ctx, said) {
         return Err(Failure::Settings);
     }
     events::subscribe(ctx, server).map_err(Failure::Deaf)

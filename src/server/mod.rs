@@ -6,33 +6,22 @@
 //! server is called in such a way (see [`module::Module`]).
 #![allow(unsafe_code)]
 
-mod api;
-mod audience;
+mod authority;
 mod blocked;
-mod call;
 mod cluster;
-mod commands;
-mod constants;
-mod context;
-mod description;
+mod command;
+mod config;
 mod events;
-mod inner;
-mod key;
-mod keys;
+mod ffi;
+mod info;
+mod keyspace;
 mod load;
+mod log;
 mod module;
+mod notify;
 mod refusals;
 mod replicate;
-mod reply;
-mod rights;
-mod routing;
-mod scan;
 mod sent_on;
-mod settings;
-mod shield;
-mod slow;
-mod statistics;
-mod text;
 mod thread;
 mod timer;
 mod version;

@@ -7,18 +7,19 @@ use std::ptr::{null, null_mut};
 
 use crate::lock::{ByTicket, Locks, Ms, Name, Now, SHARED_MARKER, Secret, Turn};
 
-use super::api::{self, RawCtx, RawString};
-use super::audience::{Announcement, Audience};
-use super::blocked::{self, Waiting};
+use super::authority::Authority;
+use super::blocked::{self, BlockedClient};
 use super::cluster::Epochs;
-use super::context::Ctx;
-use super::inner::Origins;
-use super::keys::{Authority, Keys};
+use super::command::guard::Origins;
+use super::ffi::api::{self, RawCtx, RawString};
+use super::ffi::context::Ctx;
+use super::ffi::shield::shield;
+use super::ffi::text::{Said, Text};
+use super::keyspace::ServerKeys;
+use super::log::{Lapses, SlowWaits};
+use super::notify::{Announcement, Audience};
 use super::refusals::Refusals;
 use super::sent_on::SentOn;
-use super::shield::shield;
-use super::slow::{Lapses, SlowWaits};
-use super::text::{Said, Text};
 use super::thread;
 use super::timer::Timer;
 use super::version::Server;
@@ -32,10 +33,10 @@ pub struct Module {
     /// The locks.
     pub locks: RefCell<Locks>,
     /// The clients that wait.
-    pub waiting: RefCell<ByTicket<Waiting>>,
+    pub waiting: RefCell<ByTicket<BlockedClient>>,
     /// Rings when something is due.
     pub timer: Timer,
-    /// Keys that something has happened to since the last tick. Apart from the locks, because it
+    /// ServerKeys that something has happened to since the last tick. Apart from the locks, because it
     /// may happen in the middle of a change to those.
     pub touched: RefCell<BTreeSet<Name>>,
     /// Has the server been asked to give us a turn at the end of what it is doing?
@@ -82,12 +83,12 @@ pub struct Module {
 }
 
 /// The module lives where its callbacks find it.
-struct Place(UnsafeCell<Option<Module>>);
+struct Home(UnsafeCell<Option<Module>>);
 
 // SAFETY: `with` keeps all threads out but the server's own.
-unsafe impl Sync for Place {}
+unsafe impl Sync for Home {}
 
-static PLACE: Place = Place(UnsafeCell::new(None));
+static HOME: Home = Home(UnsafeCell::new(None));
 
 /// Does something with the module, if it is loaded, and if this is the server's own thread.
 pub fn with<T>(work: impl FnOnce(&Module) -> T) -> Option<T> {
@@ -96,7 +97,7 @@ pub fn with<T>(work: impl FnOnce(&Module) -> T) -> Option<T> {
         return None;
     }
     // SAFETY: written only by `install` and `remove`, which run while nothing else of ours does.
-    let module = unsafe { &*PLACE.0.get() }.as_ref()?;
+    let module = unsafe { &*HOME.0.get() }.as_ref()?;
     if !thread::nothing_is_left() && !module.is_in_a_change() {
         thread::take_left().for_each(|work| work(module));
     }
@@ -146,13 +147,13 @@ pub fn install(ctx: Ctx<'_>, server: Server) {
         own,
     };
     // SAFETY: the module is being loaded, so nothing of ours runs.
-    unsafe { *PLACE.0.get() = Some(module) };
+    unsafe { *HOME.0.get() = Some(module) };
 }
 
 /// The module is unloaded.
 pub fn remove() {
     // SAFETY: the module is being unloaded, so nothing of ours runs.
-    let module = unsafe { (*PLACE.0.get()).take() };
+    let module = unsafe { (*HOME.0.get()).take() };
     if let Some(module) = module {
         // SAFETY: we got it from the server, and nobody uses it any more.
         unsafe { api::free_thread_safe_context(module.own) };
@@ -197,7 +198,7 @@ impl Module {
     /// job at the end of a command.
     pub fn tick(&self) {
         let now = now();
-        let mut keys = Keys::new(self, self.own(), Authority::Ourselves, Said::default());
+        let mut keys = ServerKeys::new(self, self.own(), Authority::Ourselves, Said::default());
         {
             let mut locks = self.locks_with_notes();
             locks.tick(&mut Turn {
@@ -210,7 +211,7 @@ impl Module {
                 locks.note_all();
             }
             for ticket in self.sent_on.due(now) {
-                locks.answer_again(ticket);
+                locks.reply_again(ticket);
             }
         }
         self.finish(self.own(), Authority::Ourselves, keys.close(), now);
@@ -239,7 +240,7 @@ impl Module {
     }
 
     /// What follows when the core is through, and nothing of it is borrowed: others hear of the
-    /// changes, waiters are answered, the timer is set.
+    /// changes, waiters are replied, the timer is set.
     pub fn finish(
         &self,
         ctx: Ctx<'_>,
@@ -262,22 +263,22 @@ impl Module {
         }
     }
 
-    /// Waiters are answered, the timer is set.
+    /// Waiters are replied, the timer is set.
     pub fn wake(&self, now: Now) {
         if self.is_idle() {
             return;
         }
-        let (to_answer, waited, lapsed) = {
+        let (to_reply, waited, lapsed) = {
             let mut locks = self.locks.borrow_mut();
             (
-                locks.take_to_answer(),
+                locks.take_to_reply(),
                 locks.take_waited(),
                 locks.take_lapsed(),
             )
         };
         self.slow_waits.tell(self.own(), &waited);
         self.lapses.tell(&lapsed, now);
-        for ticket in to_answer {
+        for ticket in to_reply {
             if !self.sent_on.is_left_to_server(self, ticket, now) {
                 blocked::wake(self, ticket);
             }

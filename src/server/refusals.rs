@@ -4,7 +4,7 @@ use std::cell::Cell;
 
 use crate::lock::{Ms, Now};
 
-use super::context;
+use super::ffi::context;
 
 /// How long it may refuse them before that is worth a line in its log.
 const PATIENCE: Ms = 10_000;

@@ -8,9 +8,9 @@ use std::ptr::null_mut;
 // The server's own way to take a number makes two strings of it.
 use itoa::Buffer;
 
-use super::api;
-use super::context::Ctx;
-use super::text::Text;
+use super::ffi::api;
+use super::ffi::context::Ctx;
+use super::ffi::text::Text;
 use crate::lock::Ms;
 
 /// All commands that are used here, or that we ask the server by whether it would take a write.

@@ -11,9 +11,9 @@ use std::collections::BTreeMap;
 use crate::lock::{Ms, Now, Ticket, slot};
 
 use super::blocked;
-use super::call;
+use super::ffi::call;
+use super::ffi::text::Text;
 use super::module::Module;
-use super::text::Text;
 
 /// How long until we look again.
 const PAUSE: Ms = 100;
@@ -35,7 +35,7 @@ impl SentOn {
     /// Is the server about to send this waiter away? One that has been granted its locks is not: they
     /// were granted because the slot is here.
     pub fn is_left_to_server(&self, module: &Module, ticket: Ticket, now: Now) -> bool {
-        if !module.in_cluster || !module.server.answers_stay() {
+        if !module.in_cluster || !module.server.replies_stay() {
             return false;
         }
         let key = module.locks.borrow().empty_handed(ticket);

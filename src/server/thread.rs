@@ -13,8 +13,8 @@ use std::sync::{Mutex, PoisonError};
 
 use redis_module::raw;
 
-use super::constants::OK;
-use super::context;
+use super::ffi::constants::OK;
+use super::ffi::context;
 use super::module::{self, Module};
 
 /// Something that has to be done on the server's own thread.

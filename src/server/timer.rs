@@ -7,8 +7,8 @@ use std::ptr::null_mut;
 
 use crate::lock::{Ms, Now};
 
-use super::api::{self, RawCtx, TimerId};
-use super::context::Ctx;
+use super::ffi::api::{self, RawCtx, TimerId};
+use super::ffi::context::Ctx;
 use super::module;
 
 /// The longest that we sleep. The server's timers follow the wall clock, and are late when it is

@@ -2,8 +2,8 @@
 
 use std::ffi::CStr;
 
-use super::api;
-use super::context::Ctx;
+use super::ffi::api;
+use super::ffi::context::Ctx;
 
 /// Major and minor number.
 type Version = (u32, u32);
@@ -46,7 +46,7 @@ impl Server {
     /// When a client is woken, does its answer go straight into what it will read? Redis 7.4 asks
     /// for the answer only when it delivers it; Valkey 8 asks at once, but drops it if the client
     /// is unblocked by somebody else before the end of the loop's turn.
-    pub fn answers_stay(self) -> bool {
+    pub fn replies_stay(self) -> bool {
         match self {
             Self::Redis(version) => version < (7, 4),
             Self::Valkey(version) => version < (8, 0),

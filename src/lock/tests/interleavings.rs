@@ -50,7 +50,7 @@ fn history(seed: u64) -> History {
         says_how: random.one_in(2),
         in_cluster: random.one_in(4),
     };
-    // Rare things are left out of half of the histories, so that long waits and long lines come about.
+    // Rare things are left out of half of the histories, so that long waits and long queues come about.
     let kind = Kind::any(&mut random);
     let steps = (0..STEPS).map(|_| steps::any(&mut random, kind)).collect();
     History { flavour, steps }

@@ -5,14 +5,14 @@
 //! order; and the moment in which something is done that may be done at any time, such as a retry
 //! after the server had refused a write.
 
-mod circles;
 mod commands;
+mod deadlocks;
 mod forgetting;
 mod granting;
 mod others;
 mod settling;
 
-use crate::lock::fencing::Fence;
+use crate::lock::fence::Fence;
 use crate::lock::{Hold, Limits, Mode, Ms, Patience, Ticket};
 
 use super::simulated::{Lock, Owner, Plea};
@@ -153,7 +153,7 @@ pub struct Model {
     pub fresh: Vec<Fence>,
     /// Waiters granted in this step.
     pub granted: Vec<Ticket>,
-    /// Shares that have been granted in this moment, or written by somebody else. Those at the head of a line come in together,
+    /// Shares that have been granted in this moment, or written by somebody else. Those at the head of a queue come in together,
     /// before one of them comes to stand before everybody else because it wants the lock alone too.
     fresh_shares: Vec<(Lock, Owner)>,
     pub tally: Tally,
@@ -236,19 +236,19 @@ impl Model {
 
     /// Those who wait and whose time is not up, in order: first those who share the lock and want it
     /// alone, then all others; both as they came.
-    pub fn line(&self, lock: Lock, now: Ms) -> Vec<&Waiter> {
+    pub fn queue(&self, lock: Lock, now: Ms) -> Vec<&Waiter> {
         let wait = self
             .queue
             .iter()
             .filter(|waiter| waiter.locks.contains(&lock) && !is_up(waiter.until(), now));
-        let (mut line, others): (Vec<_>, Vec<_>) = wait.partition(|waiter| {
+        let (mut queue, others): (Vec<_>, Vec<_>) = wait.partition(|waiter| {
             let hold = self.hold_of(lock, waiter.plea.owner, now);
             waiter.plea.mode == Mode::Exclusive
                 && hold.is_some_and(|hold| hold.0 == Hold::Shared)
                 && !self.fresh_shares.contains(&(lock, waiter.plea.owner))
         });
-        line.extend(others);
-        line
+        queue.extend(others);
+        queue
     }
 
     /// May this owner have this lock now?
@@ -299,8 +299,8 @@ impl Model {
     /// What this waiter would get now, if it may have all that it waits for.
     pub fn fits_of(&self, waiter: &Waiter, now: Ms) -> Option<Vec<(Lock, Fit)>> {
         let fit = |lock: Lock| {
-            let line = self.line(lock, now);
-            let in_turn = (line.first()).is_some_and(|first| first.ticket == waiter.ticket);
+            let queue = self.queue(lock, now);
+            let in_turn = (queue.first()).is_some_and(|first| first.ticket == waiter.ticket);
             self.fit(lock, waiter.plea.owner, waiter.plea.mode, in_turn, now)
         };
         let fits: Vec<_> = (waiter.locks.iter())

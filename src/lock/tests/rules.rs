@@ -1,8 +1,8 @@
 //! Single rules, one short history each. Owners are `ann`, `ben` and `cid`; `LOCK` is what they want.
 
 mod breaking;
-mod circles;
 mod counting;
+mod deadlocks;
 mod denying;
 mod handing_over;
 mod hearing;
@@ -16,7 +16,7 @@ mod sharing;
 mod upgrading;
 mod waiting;
 
-use crate::lock::fencing::Fence;
+use crate::lock::fence::Fence;
 use crate::lock::{Acquired, Mode, Ms, NotALock, Patience, Refusal, Ticket};
 
 use super::simulated::{
@@ -92,7 +92,7 @@ fn limited(owner: Owner, most: u64) -> Plea {
     }
 }
 
-/// What is asked of a server in one line.
+/// What is asked of a server in one queue.
 trait Plain {
     fn gets(&mut self, owner: Owner, ttl: Ms) -> Fence;
     fn waits(&mut self, owner: Owner, ttl: Ms) -> Ticket;

@@ -17,7 +17,7 @@ pub struct Counts {
     pub refused: u64,
     pub guarded: u64,
     pub killed: u64,
-    /// Waiters that were answered, and whose connections closed before they could have heard.
+    /// Waiters that were replied, and whose connections closed before they could have heard.
     pub lost: u64,
     pub foreign: u64,
     pub flushed: u64,

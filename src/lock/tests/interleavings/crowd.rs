@@ -12,10 +12,9 @@ use crate::lock::tests::model::{Verdict, ensure};
 use crate::lock::tests::simulated::{Answers, Flavour, Lock, Owner, Plea, Server, Write};
 use crate::lock::{Acquired, Mode, Ms, Patience, Refusal, Ticket};
 
-use super::inside;
 use super::random::Random;
 use super::steps::LOCKS;
-use super::{first_seed, from_env};
+use super::{first_seed, from_env, inside};
 use counts::Counts;
 use watch::Watch;
 
@@ -117,13 +116,13 @@ impl Crowd {
             660..=689 => self.somebody_renews(),
             690..=709 => self.somebody_asks_again(),
             710..=739 => self.somebody_wants_more(),
-            740..=769 => self.one_in_line_dies(),
+            740..=769 => self.one_in_queue_dies(),
             770..=789 => self.one_dies_granted(),
             790..=799 => self.one_is_unblocked(),
             800..=809 => self.a_connection_closes(),
             810..=811 => {
                 for _ in 0..50 {
-                    self.one_in_line_dies()?;
+                    self.one_in_queue_dies()?;
                 }
                 Ok(())
             }
@@ -193,8 +192,8 @@ impl Crowd {
         let (locks, now) = (&self.server.locks, self.now());
         self.watch.at_rest(now, |lock| {
             let database = locks.databases.get(lock.0);
-            let line = database.and_then(|database| database.lines.get(lock.1.as_bytes()));
-            line.is_some_and(|line| line.comes_back)
+            let queue = database.and_then(|database| database.queues.get(lock.1.as_bytes()));
+            queue.is_some_and(|queue| queue.comes_back)
         })
     }
 
@@ -421,7 +420,7 @@ impl Crowd {
             }
             let at = self.random.below(self.tickets.len() as u64) as usize;
             let ticket = self.tickets[at];
-            if self.watch.is_in_line(ticket) {
+            if self.watch.is_in_queue(ticket) {
                 return Some(ticket);
             }
             self.tickets.swap_remove(at);
@@ -429,11 +428,11 @@ impl Crowd {
         None
     }
 
-    fn one_in_line_dies(&mut self) -> Verdict {
+    fn one_in_queue_dies(&mut self) -> Verdict {
         let Some(ticket) = self.some_ticket() else {
             return Ok(());
         };
-        self.counts.died_in_line += 1;
+        self.counts.died_in_queue += 1;
         self.dies(ticket)
     }
 
@@ -528,7 +527,7 @@ fn live(kind: Kind, seed: u64) -> Verdict<Counts> {
     crowd.counts.timed_out = crowd.server.locks.counts.wait_timeouts;
     crowd.counts.limited = crowd.watch.limited;
     crowd.counts.together = crowd.watch.together;
-    crowd.counts.longest_line = crowd.watch.longest;
+    crowd.counts.longest_queue = crowd.watch.longest;
     Ok(crowd.counts)
 }
 

@@ -3,37 +3,38 @@
 use std::collections::BTreeSet;
 use std::rc::Rc;
 
+use crate::lock::queue::waiter::State;
 use crate::lock::tests::model::{Verdict, ensure};
 use crate::lock::tests::simulated::{Lock, Server};
-use crate::lock::waiter::State;
 use crate::lock::{Locks, Name, Now, Ticket};
 
 use super::steps::LOCKS;
 
-/// Lines, waiters, alarms and times fit each other.
+/// Queues, waiters, alarms and times fit each other.
 pub fn is_sound(server: &Server) -> Verdict {
     let locks = &server.locks;
-    let mut in_line = BTreeSet::new();
+    let mut in_queue = BTreeSet::new();
     let mut alarms = BTreeSet::new();
     for (db, database) in locks.databases.iter() {
-        for (key, line) in database.lines.iter() {
+        for (key, queue) in database.queues.iter() {
             let name = Name {
                 db,
                 key: key.clone(),
             };
-            ensure(!line.is_empty(), || format!("{name:?}: a line of nobody"))?;
-            for ticket in line.iter() {
+            ensure(!queue.is_empty(), || format!("{name:?}: a queue of nobody"))?;
+            for ticket in queue.iter() {
                 let waiter = locks
                     .waiters
                     .get(&ticket)
                     .filter(|waiter| waiter.names.contains(&name));
-                let waiter = waiter.ok_or_else(|| format!("{ticket} is in a line it is not of"))?;
+                let waiter =
+                    waiter.ok_or_else(|| format!("{ticket} is in a queue it is not of"))?;
                 ensure(waiter.state == State::Waiting, || {
-                    format!("in line: {waiter:?}")
+                    format!("in queue: {waiter:?}")
                 })?;
-                in_line.insert(ticket);
+                in_queue.insert(ticket);
             }
-            alarms.extend(line.alarm.map(|alarm| (alarm, name)));
+            alarms.extend(queue.alarm.map(|alarm| (alarm, name)));
         }
     }
     let waiting = |ticket: &Ticket| locks.waiters[ticket].state == State::Waiting;
@@ -43,15 +44,15 @@ pub fn is_sound(server: &Server) -> Verdict {
         .iter()
         .filter_map(|&ticket| Some((locks.waiters[&ticket].until?, ticket)))
         .collect();
-    same("in line and waiting", &in_line, &waiting)?;
+    same("in queue and waiting", &in_queue, &waiting)?;
     for ticket in &waiting {
         for name in &*locks.waiters[ticket].names {
-            let line = locks.databases.get(name.db).and_then(|database| {
-                let mut lines = database.lines.iter();
-                lines.find(|(key, _)| **key == name.key)
+            let queue = locks.databases.get(name.db).and_then(|database| {
+                let mut queues = database.queues.iter();
+                queues.find(|(key, _)| **key == name.key)
             });
             ensure(
-                line.is_some_and(|(key, _)| Rc::ptr_eq(key, &name.key)),
+                queue.is_some_and(|(key, _)| Rc::ptr_eq(key, &name.key)),
                 || format!("{ticket} has a key of its own: {name:?}"),
             )?;
         }
@@ -72,10 +73,16 @@ pub fn is_sound(server: &Server) -> Verdict {
     same("times that are up", &times_up, &locks.times_up)
 }
 
-/// Those who hold a lock that has a line, as the search for deadlocks knows them.
+/// Those who hold a lock that has a queue, as the search for deadlocks knows them.
 pub fn holders(locks: &Locks, lock: Lock, now: Now) -> Option<BTreeSet<Vec<u8>>> {
-    let line = (locks.databases.get(lock.0)?.lines).get(lock.1.as_bytes())?;
-    Some(line.holders.iter(now).map(|owner| owner.to_vec()).collect())
+    let queue = (locks.databases.get(lock.0)?.queues).get(lock.1.as_bytes())?;
+    Some(
+        queue
+            .holders
+            .iter(now)
+            .map(|owner| owner.to_vec())
+            .collect(),
+    )
 }
 
 /// Does the core remember a grant of this lock?
@@ -102,23 +109,23 @@ pub fn is_empty(server: &mut Server) -> Verdict {
     })?;
     let locks = &server.locks;
     let ledgers = LOCKS.iter().all(|&lock| !remembers(locks, lock));
-    let lines = locks
+    let queues = locks
         .databases
         .iter()
-        .all(|(_, database)| database.lines.len() == 0);
+        .all(|(_, database)| database.queues.len() == 0);
     let empty = [
         ("ledger", ledgers),
-        ("lines", lines),
+        ("queues", queues),
         ("waiters", locks.waiters.is_empty()),
         ("times", locks.times_up.is_empty()),
         ("alarms", locks.alarms.is_empty()),
         ("notes", locks.noted.is_empty()),
         ("returns", locks.returns.is_empty()),
-        ("answers", locks.to_answer.is_empty()),
+        ("answers", locks.to_reply.is_empty()),
         ("ends to be confirmed", !locks.has_unconfirmed()),
         ("waits by owner", locks.waits.is_empty()),
         ("holders by owner", locks.waited_for.is_empty()),
-        ("lines that moved up", locks.moved_up.is_empty()),
+        ("queues that moved up", locks.moved_up.is_empty()),
         ("those who joined", locks.joined.is_empty()),
         ("shares to go back to", locks.kept.is_empty()),
         ("sessions", locks.remembered().sessions == 0),
@@ -143,12 +150,12 @@ pub fn what_is_due(locks: &Locks) -> String {
         noted,
         returns,
         put_off,
-        to_answer,
+        to_reply,
         ..
     } = locks;
     format!(
         "times {times_up:?}, alarms {alarms:?}, notes {noted:?}, returns {returns:?}, \
-         put off until {put_off:?}, answers {to_answer:?}"
+         put off until {put_off:?}, answers {to_reply:?}"
     )
 }
 

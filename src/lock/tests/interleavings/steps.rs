@@ -37,7 +37,7 @@ pub enum Who {
     Named(Owner),
     /// Whoever holds the lock.
     Holder,
-    /// Whoever is first in line.
+    /// Whoever is first in the queue.
     First,
 }
 

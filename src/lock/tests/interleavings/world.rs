@@ -236,8 +236,8 @@ impl World {
                 holders.first().map_or(OWNERS[0], |holder| holder.0)
             }
             Who::First => {
-                let line = self.model.line(lock, self.now());
-                line.first().map_or(OWNERS[1], |waiter| waiter.plea.owner)
+                let queue = self.model.queue(lock, self.now());
+                queue.first().map_or(OWNERS[1], |waiter| waiter.plea.owner)
             }
         }
     }

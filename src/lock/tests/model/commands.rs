@@ -16,7 +16,7 @@ impl Model {
         self.settle_before(locks, now, seen)?;
         let fits: Vec<(Lock, Fit)> = (locks.iter())
             .map(|&lock| {
-                let in_turn = self.line(lock, now).is_empty();
+                let in_turn = self.queue(lock, now).is_empty();
                 (lock, self.fit(lock, plea.owner, plea.mode, in_turn, now))
             })
             .collect();
@@ -60,9 +60,9 @@ impl Model {
                 self.push(*ticket, locks, plea);
                 self.is_no_deadlock(plea, now, seen)
             }
-            Err(Refusal::Deadlock(circle)) if shut && waits => {
+            Err(Refusal::Deadlock(deadlock)) if shut && waits => {
                 self.push(self.last_ticket + 1, locks, plea);
-                let verdict = self.is_deadlock(plea, circle, now, seen);
+                let verdict = self.is_deadlock(plea, deadlock, now, seen);
                 self.queue.pop();
                 let upgrade = (locks.iter())
                     .any(|&lock| self.hold_of(lock, plea.owner, now).is_some())
@@ -81,16 +81,16 @@ impl Model {
     /// Is there no room in the queues? Those whose time is up count, until that has been seen.
     fn is_full(&self, locks: &[Lock], seen: &Seen<'_>) -> bool {
         let exceeds = |places: usize, most: u64| most > 0 && places as u64 > most;
-        let queue: Vec<&Waiter> = (self.queue.iter())
+        let waiters: Vec<&Waiter> = (self.queue.iter())
             .filter(|waiter| !seen.timed_out.contains(&waiter.ticket))
             .collect();
-        let line = |lock: &Lock| {
-            let line = queue.iter().filter(|waiter| waiter.locks.contains(lock));
-            line.count()
+        let waiting_for = |lock: &Lock| {
+            let waiting = waiters.iter().filter(|waiter| waiter.locks.contains(lock));
+            waiting.count()
         };
-        let taken: usize = queue.iter().map(|waiter| waiter.locks.len()).sum();
+        let taken: usize = waiters.iter().map(|waiter| waiter.locks.len()).sum();
         exceeds(taken + locks.len(), self.limits.max_waiters_total)
-            || (locks.iter()).any(|lock| exceeds(line(lock) + 1, self.limits.max_waiters))
+            || (locks.iter()).any(|lock| exceeds(waiting_for(lock) + 1, self.limits.max_waiters))
     }
 
     fn give_ends_to_orphans(&mut self, fits: &[(Lock, Fit)], now: Ms) {

@@ -1,7 +1,7 @@
 //! What a grant makes of the keys, and what is remembered of it.
 
 use super::{Fit, Grant, Held, Key, Model, Verdict, ensure, is_over};
-use crate::lock::fencing::Fence;
+use crate::lock::fence::Fence;
 use crate::lock::tests::simulated::{Lock, Owner, Plea};
 use crate::lock::{Hold, Mode, Ms, Ticket};
 

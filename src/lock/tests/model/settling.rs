@@ -1,7 +1,7 @@
 //! Whoever may have what it waits for has it; and what the core does by itself.
 
 use super::{DENIED, Fit, Grant, Model, Seen, Verdict, Waiter, earlier, ensure, is_over, is_up};
-use crate::lock::fencing::Fence;
+use crate::lock::fence::Fence;
 use crate::lock::tests::simulated::Lock;
 use crate::lock::{Hold, LAST_MS, Mode, Ms, Ticket};
 
@@ -97,7 +97,7 @@ impl Model {
     }
 
     /// Others may have come to be the first somewhere else, because one whose time was up was found
-    /// in several lines. Then all that the core granted has been.
+    /// in several queues. Then all that the core granted has been.
     pub fn settle_rest(&mut self, known: &[Lock], now: Ms, seen: &Seen<'_>) -> Verdict {
         if seen.granted.len() > self.granted.len() {
             let may = Seen {
@@ -123,7 +123,7 @@ impl Model {
 
     /// What a command does before its own deed, and a tick before it has given back all that it has to.
     ///
-    /// Where one whose time is up stands in several lines, the core comes upon it in one or another of
+    /// Where one whose time is up stands in several queues, the core comes upon it in one or another of
     /// them, and so looks at the others sooner or later: before a command does its own deed, or after.
     /// So as many grants as are said are made before.
     pub(super) fn settle_before(&mut self, locks: &[Lock], now: Ms, seen: &Seen<'_>) -> Verdict {
@@ -135,13 +135,13 @@ impl Model {
         self.settle_lines(locks, now, &seen)
     }
 
-    /// Commands look only at lines that are there.
+    /// Commands look only at queues that are there.
     pub(super) fn settle_lines(&mut self, locks: &[Lock], now: Ms, seen: &Seen<'_>) -> Verdict {
-        let lines: Vec<Lock> = (locks.iter().copied())
+        let queues: Vec<Lock> = (locks.iter().copied())
             .filter(|lock| self.queue.iter().any(|waiter| waiter.locks.contains(lock)))
             .collect();
-        self.settle(&lines, now, seen)?;
-        for lock in lines {
+        self.settle(&queues, now, seen)?;
+        for lock in queues {
             let waits = |waiter: &Waiter| {
                 waiter.locks.contains(&lock) && !seen.timed_out.contains(&waiter.ticket)
             };
@@ -173,7 +173,7 @@ impl Model {
             }
         }
         let waited_for: Vec<Lock> = (known.iter().copied())
-            .filter(|&lock| !self.line(lock, now).is_empty() && (seen.had_to)(lock))
+            .filter(|&lock| !self.queue(lock, now).is_empty() && (seen.had_to)(lock))
             .collect();
         self.settle(&waited_for, now, seen)
     }

@@ -96,7 +96,7 @@ fn what_is_no_lock_is_refused_and_stays() {
 }
 
 #[test]
-fn with_grace_the_hold_ends_then_and_the_next_in_line_has_the_lock() {
+fn with_grace_the_hold_ends_then_and_the_next_in_queue_has_the_lock() {
     let mut server = breaking();
     let ben = server.waits("ben", 70);
     assert_eq!(server.holder(), held("ann", 50));
@@ -194,7 +194,7 @@ fn asking_for_it_beside_another_gives_it_a_new_number_and_no_other_end() {
 }
 
 #[test]
-fn an_upgrade_of_what_is_being_broken_is_answered_nil_and_waits_for_nothing() {
+fn an_upgrade_of_what_is_being_broken_is_replied_to_nil_and_waits_for_nothing() {
     let mut server = server();
     server.takes(&[LOCK], sharing("ann"));
     server.break_holds(LOCK, within(50)).unwrap();

@@ -1,7 +1,7 @@
 //! What the counters count, and what others hear of.
 
 use super::*;
-use crate::lock::{Break, Gone, Happening};
+use crate::lock::{Break, Gone, LockEvent};
 
 /// The counters that are not 0, without those that say how it is now.
 fn counted(server: &Server) -> Vec<(&'static str, u64)> {
@@ -27,12 +27,12 @@ fn counted(server: &Server) -> Vec<(&'static str, u64)> {
 }
 
 /// What others have been told since the last time.
-fn heard(server: &mut Server) -> Vec<(Lock, Happening)> {
+fn heard(server: &mut Server) -> Vec<(Lock, LockEvent)> {
     std::mem::take(&mut server.keys.mentioned)
 }
 
 /// What has been counted, and heard of, since `ann` got the lock for 100 ms.
-fn since_the_grant(deed: Deed) -> (Vec<(&'static str, u64)>, Vec<Happening>) {
+fn since_the_grant(deed: Deed) -> (Vec<(&'static str, u64)>, Vec<LockEvent>) {
     let mut server = server();
     server.gets("ann", 100);
     heard(&mut server);
@@ -45,7 +45,7 @@ fn since_the_grant(deed: Deed) -> (Vec<(&'static str, u64)>, Vec<Happening>) {
     (counts, events.into_iter().map(|(_, what)| what).collect())
 }
 
-use Happening::{Acquired as Got, Broken, Expired, Released, Renewed};
+use LockEvent::{Acquired as Got, Broken, Expired, Released, Renewed};
 
 #[test]
 fn a_grant_counts_once_for_each_lock() {
@@ -314,7 +314,7 @@ fn holds_that_an_operator_ends_count_one_by_one_and_are_heard_of_once() {
 }
 
 #[test]
-fn a_circle_counts_once_and_its_request_nowhere_else() {
+fn a_deadlock_counts_once_and_its_request_nowhere_else() {
     let (counts, events) = since_the_grant(|server| {
         server.takes(&[OTHER], alone("ben"));
         server.queues(&[OTHER], alone("ann"));

@@ -23,7 +23,7 @@ fn whoever_has_lost_the_right_to_the_lock_is_told_so_in_its_turn_and_the_next_ha
         let cid = server.waits("cid", 50);
         server.bar(ben);
         server.at(1);
-        assert_eq!(server.line(LOCK), [ben, cid], "it waits for its turn");
+        assert_eq!(server.queue(LOCK), [ben, cid], "it waits for its turn");
         end(&mut server);
         server.turn();
         assert!(was_denied(&server, ben));
@@ -56,7 +56,7 @@ fn whoever_waits_for_several_locks_leaves_all_their_queues_when_it_is_denied_the
     server.turn();
     assert!(was_denied(&server, ben));
     assert!(server.was_granted(cid).is_some());
-    assert!(server.line(LOCK).is_empty());
+    assert!(server.queue(LOCK).is_empty());
 }
 
 #[test]
@@ -67,7 +67,7 @@ fn more_of_them_than_a_tick_can_see_to_are_told_in_the_next() {
     let cid = server.waits("cid", 50);
     many.iter().for_each(|&ticket| server.bar(ticket));
     server.release(LOCK, "ann").unwrap();
-    assert!(!server.line(LOCK).is_empty(), "not all at once");
+    assert!(!server.queue(LOCK).is_empty(), "not all at once");
     server.at(20);
     assert!(many.iter().all(|&ticket| was_denied(&server, ticket)));
     assert!(server.was_granted(cid).is_some());

@@ -23,7 +23,7 @@ fn settling_twice_changes_nothing() {
     server.waits("cid", 30);
     server.release(LOCK, "ann").unwrap();
     written(&mut server);
-    let (line, due) = (server.line(LOCK), server.due());
+    let (queue, due) = (server.queue(LOCK), server.due());
     for _ in 0..2 {
         server
             .locks
@@ -31,7 +31,7 @@ fn settling_twice_changes_nothing() {
         server.tick();
     }
     assert_eq!(written(&mut server), []);
-    assert_eq!((server.line(LOCK), server.due()), (line, due));
+    assert_eq!((server.queue(LOCK), server.due()), (queue, due));
 }
 
 #[test]
@@ -69,7 +69,7 @@ fn the_alarm_follows_the_deadline() {
 }
 
 #[test]
-fn whatever_takes_the_key_away_serves_the_line() {
+fn whatever_takes_the_key_away_serves_the_queue() {
     let away: [(&str, Write); 5] = [
         ("DEL", Write::Del(LOCK)),
         ("RENAME", Write::Rename(LOCK, LOCKS[1])),
@@ -94,7 +94,7 @@ fn whatever_takes_the_key_away_serves_the_line() {
 }
 
 #[test]
-fn a_lock_that_is_renamed_onto_a_line_is_waited_for() {
+fn a_lock_that_is_renamed_onto_a_queue_is_waited_for() {
     let mut server = server();
     server.set(LOCKS[1], token("cid", Some(START + 70)));
     server.gets("ann", 100);
@@ -129,17 +129,17 @@ fn numbers_move_with_their_databases() {
 }
 
 #[test]
-fn a_waiter_that_is_decided_before_its_client_is_blocked_is_answered_in_the_next_turn() {
+fn a_waiter_that_is_decided_before_its_client_is_blocked_is_replied_to_in_the_next_turn() {
     let mut server = late_server();
     server.gets("ann", 100);
     let ben = server.waits("ben", 100);
-    server.locks.answer_again(ben);
-    assert!(server.locks.take_to_answer().is_empty(), "it still waits");
+    server.locks.reply_again(ben);
+    assert!(server.locks.take_to_reply().is_empty(), "it still waits");
     server.release(LOCK, "ann").unwrap();
-    assert!(server.locks.take_to_answer().is_empty(), "it was woken");
-    server.locks.answer_again(ben);
+    assert!(server.locks.take_to_reply().is_empty(), "it was woken");
+    server.locks.reply_again(ben);
     assert_eq!(server.locks.next_due(), Some(0));
-    assert_eq!(server.locks.take_to_answer(), [ben]);
+    assert_eq!(server.locks.take_to_reply(), [ben]);
 }
 
 #[test]

@@ -206,7 +206,7 @@ fn a_hold_that_somebody_else_wrote_is_never_given_back() {
     let ben = server.waits("ben", 50);
     server.set(LOCK, token("ben", Some(START + 200)));
     server.tick();
-    assert!(server.line(LOCK).is_empty(), "ben has been granted it");
+    assert!(server.queue(LOCK).is_empty(), "ben has been granted it");
     server.kill(ben);
     server.at(0);
     assert_eq!(server.holder(), held("ben", 200));

@@ -125,7 +125,7 @@ fn to_set_a_quarantine_begins_none() {
 }
 
 #[test]
-fn a_line_takes_as_many_as_it_may() {
+fn a_queue_takes_as_many_as_it_may() {
     let mut server = server();
     server.set_limits(|limits| limits.max_waiters = 2);
     server.gets("ann", 100);
@@ -134,7 +134,7 @@ fn a_line_takes_as_many_as_it_may() {
     let forever = Patience::Forever;
     let full = server.acquire(LOCK, "dot", 100, forever);
     assert_eq!(full, Err(Refusal::QueueFull));
-    assert_eq!(server.line(LOCK).len(), 2);
+    assert_eq!(server.queue(LOCK).len(), 2);
     server.unblock(ben);
     server.waits("dot", 100);
 }
@@ -155,7 +155,7 @@ fn one_who_waits_for_several_needs_a_place_in_each_queue_and_all_of_them_count()
     for locks in [&[LOCK][..], &[OTHER], &[THIRD, OTHER]] {
         let answer = server.asks(locks, waiting("cid"));
         assert_eq!(answer, Err(Refusal::QueueFull), "{locks:?}");
-        assert!(server.line(THIRD).is_empty());
+        assert!(server.queue(THIRD).is_empty());
     }
     server.queues(&[THIRD], alone("cid"));
     server.set_limits(|limits| limits.max_waiters = 0);
@@ -244,7 +244,7 @@ fn one_owner_stands_in_so_many_queues_and_no_more() {
     assert_eq!(server.asks(&keys[..2], waiting("ben")), refused);
     server.queues(&keys[..1], alone("ben"));
     assert_eq!(server.asks(&[last], waiting("ben")), refused);
-    assert_eq!(server.line(last).len(), 4);
+    assert_eq!(server.queue(last).len(), 4);
     // A try takes no place, and others have places of their own.
     assert_eq!(server.asks(&[last], alone("ben")), Ok(Acquired::Busy));
     server.queues(&[last], alone("cid"));
@@ -295,7 +295,7 @@ fn who_waits_for_an_orphan_has_the_lock_when_it_ends() {
 }
 
 #[test]
-fn a_string_without_an_end_that_comes_under_a_line_is_given_one() {
+fn a_string_without_an_end_that_comes_under_a_queue_is_given_one() {
     let mut server = orphanage();
     server.takes(&[OTHER], alone("ann"));
     let ben = server.queues(&[OTHER], alone("ben"));
@@ -305,7 +305,7 @@ fn a_string_without_an_end_that_comes_under_a_line_is_given_one() {
 }
 
 #[test]
-fn only_an_acquire_or_a_line_gives_an_orphan_its_end() {
+fn only_an_acquire_or_a_queue_gives_an_orphan_its_end() {
     let mut server = orphanage();
     server.check(LOCK, "orphan").unwrap();
     server.report(LOCK).unwrap();

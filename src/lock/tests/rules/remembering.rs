@@ -30,7 +30,7 @@ fn a_server_that_has_still_to_tell_of_something_is_not_idle() {
     server.locks.stepped_down();
     server.kill(ben);
     assert!(!server.locks.is_idle());
-    assert_eq!(server.locks.take_to_answer(), [ben]);
+    assert_eq!(server.locks.take_to_reply(), [ben]);
     assert!(server.locks.is_idle());
 }
 
@@ -151,7 +151,7 @@ fn a_server_that_takes_over_knows_no_numbers_and_gives_higher_ones() {
 }
 
 #[test]
-fn a_line_survives_a_reload() {
+fn a_queue_survives_a_reload() {
     let mut server = server();
     server.gets("ann", 100);
     let ben = server.waits("ben", 30);
@@ -190,7 +190,7 @@ fn reading_changes_nothing() {
         assert_eq!((report.hold, report.count, report.queue), (None, 0, 1));
         assert_eq!(server.check(LOCK, "ben"), Ok(None));
     }
-    assert_eq!(server.line(LOCK), [ben]);
+    assert_eq!(server.queue(LOCK), [ben]);
     assert_eq!(written(&mut server), []);
 }
 

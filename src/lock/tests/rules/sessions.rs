@@ -177,7 +177,7 @@ fn a_wait_of_a_connection_that_closes_is_over_and_so_are_its_holds() {
     server.queues(&[OTHER], tied(alone("ann"), client));
     server.close(client);
     server.at(0);
-    assert!(server.line(OTHER).is_empty());
+    assert!(server.queue(OTHER).is_empty());
     assert_eq!(server.holder(), None);
 }
 

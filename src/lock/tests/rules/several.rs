@@ -58,13 +58,13 @@ fn one_that_waits_holds_nothing() {
 }
 
 #[test]
-fn one_that_waits_stands_in_the_line_of_each() {
+fn one_that_waits_stands_in_the_queue_of_each() {
     let mut server = server();
     server.takes(&[OTHER], alone("ann"));
     let ben = server.queues(&BOTH, alone("ben"));
     for lock in BOTH {
         let cid = server.queues(&[lock], alone("cid"));
-        assert_eq!(server.line(lock), [ben, cid], "{lock:?}");
+        assert_eq!(server.queue(lock), [ben, cid], "{lock:?}");
     }
     assert_eq!(server.asks(&[LOCK], alone("dot")), Ok(Acquired::Busy));
 }
@@ -87,7 +87,7 @@ fn all_are_granted_in_the_moment_in_which_all_could_be_taken() {
 }
 
 #[test]
-fn a_line_that_moved_up_because_all_were_granted_is_served() {
+fn a_queue_that_moved_up_because_all_were_granted_is_served() {
     let mut server = server();
     server.takes(&[LOCK], alone("ann"));
     let ben = server.queues(&BOTH, sharing("ben"));
@@ -99,7 +99,7 @@ fn a_line_that_moved_up_because_all_were_granted_is_served() {
 }
 
 #[test]
-fn a_line_that_moved_up_because_one_of_several_gave_up_is_served() {
+fn a_queue_that_moved_up_because_one_of_several_gave_up_is_served() {
     let fates: [Fate; 3] = [Server::unblock, Server::unblock_by_error, Server::kill];
     for fate in fates {
         let mut server = server();
@@ -113,7 +113,7 @@ fn a_line_that_moved_up_because_one_of_several_gave_up_is_served() {
 }
 
 #[test]
-fn a_line_that_moved_up_because_one_of_several_timed_out_is_served() {
+fn a_queue_that_moved_up_because_one_of_several_timed_out_is_served() {
     let mut server = server();
     server.takes(&[LOCK], alone("ann"));
     let short = Plea {
@@ -149,7 +149,7 @@ fn it_cannot_be_starved() {
 }
 
 #[test]
-fn two_that_want_the_same_in_different_orders_are_no_circle() {
+fn two_that_want_the_same_in_different_orders_are_no_deadlock() {
     let mut server = server();
     server.takes(&BOTH, alone("ann"));
     let ben = server.queues(&[LOCK, OTHER], alone("ben"));
@@ -214,7 +214,7 @@ fn what_an_owner_holds_already_stays_held_while_it_waits_for_the_rest() {
     server.turn();
     assert!(server.was_granted(ann).is_some());
     assert_eq!(server.holders_of(LOCK), all([("ann", 200)]));
-    assert_eq!(server.line(LOCK), [cid]);
+    assert_eq!(server.queue(LOCK), [cid]);
 }
 
 #[test]
@@ -226,7 +226,7 @@ fn who_loses_what_it_holds_while_it_waits_for_the_rest_stands_where_it_came() {
     let dot = server.queues(&[LOCK], alone("dot"));
     server.release(LOCK, "cid").unwrap();
     assert_eq!(server.holder(), None, "it is ann's turn, who needs both");
-    assert_eq!(server.line(LOCK), [ann, dot]);
+    assert_eq!(server.queue(LOCK), [ann, dot]);
 }
 
 #[test]
@@ -402,7 +402,7 @@ fn one_whose_time_is_up_stands_in_nobody_s_way() {
 }
 
 #[test]
-fn whoever_comes_to_hold_several_has_all_its_other_waiters_answered() {
+fn whoever_comes_to_hold_several_has_all_its_other_waiters_replied_to() {
     let mut server = server();
     server.takes(&[LOCK], alone("cid"));
     server.queues(&[THIRD, LOCK, OTHER], sharing("ann"));
@@ -429,7 +429,7 @@ fn releasing_several_looks_at_all_of_them_first() {
 }
 
 #[test]
-fn a_line_hears_of_the_new_end_of_what_its_holder_is_granted_beside_another_lock() {
+fn a_queue_hears_of_the_new_end_of_what_its_holder_is_granted_beside_another_lock() {
     let mut server = server();
     server.gets("ann", 100);
     server.takes(&[OTHER], alone("cid"));

@@ -128,7 +128,11 @@ fn a_retry_of_a_share_gets_the_same_number_and_the_later_deadline() {
     assert_eq!(server.takes(&[LOCK], short), number);
     assert_eq!(server.holders_of(LOCK), all([("ann", 100), ("ben", 100)]));
     server.waits("cid", 10);
-    assert_eq!(server.takes(&[LOCK], sharing("ben")), number, "past a line");
+    assert_eq!(
+        server.takes(&[LOCK], sharing("ben")),
+        number,
+        "past a queue"
+    );
 }
 
 #[test]
@@ -219,7 +223,7 @@ fn readers_at_the_head_are_granted_together() {
     assert!(numbers.is_sorted(), "in their order: {numbers:?}");
     numbers.sort_unstable();
     assert!(numbers.windows(2).all(|two| two[0] != two[1]));
-    assert_eq!(server.line(LOCK), [writer, behind]);
+    assert_eq!(server.queue(LOCK), [writer, behind]);
 }
 
 #[test]
@@ -251,9 +255,9 @@ fn permits_are_granted_as_far_as_they_go() {
     let all = ["ben", "cid", "dot"].map(|owner| server.queues(&[LOCK], limited(owner, 2)));
     server.release(LOCK, "ann").unwrap();
     server.turn();
-    assert_eq!(server.line(LOCK), all[2..]);
+    assert_eq!(server.queue(LOCK), all[2..]);
     server.release(LOCK, "ben").unwrap();
-    assert_eq!(server.line(LOCK), [0; 0]);
+    assert_eq!(server.queue(LOCK), [0; 0]);
 }
 
 #[test]
@@ -262,7 +266,7 @@ fn one_that_waits_for_a_permit_is_not_overtaken_by_one_that_asks_for_less() {
     let cid = server.queues(&[LOCK], limited("cid", 2));
     let dot = server.queues(&[LOCK], sharing("dot"));
     server.at(0);
-    assert_eq!(server.line(LOCK), [cid, dot]);
+    assert_eq!(server.queue(LOCK), [cid, dot]);
     server.release(LOCK, "ben").unwrap();
     server.turn();
     assert!(server.was_granted(cid).is_some() && server.was_granted(dot).is_some());
@@ -297,7 +301,7 @@ fn an_exclusive_owner_that_asks_shared_stays_exclusive() {
 }
 
 #[test]
-fn a_stale_shared_waiter_of_an_exclusive_owner_is_answered_with_that_hold() {
+fn a_stale_shared_waiter_of_an_exclusive_owner_is_replied_to_with_that_hold() {
     let mut server = server();
     server.gets("ann", 100);
     let alone = server.waits("ben", 10);
@@ -311,7 +315,7 @@ fn a_stale_shared_waiter_of_an_exclusive_owner_is_answered_with_that_hold() {
 }
 
 #[test]
-fn a_shared_waiter_whose_owner_has_come_to_share_is_answered_past_the_line() {
+fn a_shared_waiter_whose_owner_has_come_to_share_is_replied_to_past_the_queue() {
     let mut server = server();
     server.gets("ann", 100);
     let one = server.queues(&[LOCK], sharing("ben"));
@@ -324,7 +328,7 @@ fn a_shared_waiter_whose_owner_has_come_to_share_is_answered_past_the_line() {
 }
 
 #[test]
-fn one_whose_share_somebody_else_wrote_is_answered_with_it() {
+fn one_whose_share_somebody_else_wrote_is_replied_to_with_it() {
     let mut server = shared();
     server.waits("cid", 10);
     let dot = server.queues(&[LOCK], sharing("dot"));

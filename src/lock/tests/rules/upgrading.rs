@@ -55,7 +55,7 @@ fn a_waiting_upgrade_stands_before_a_writer_that_came_first() {
     let mut server = shared();
     let cid = server.waits("cid", 10);
     let ann = server.waits("ann", 10);
-    assert_eq!(server.line(LOCK), [ann, cid]);
+    assert_eq!(server.queue(LOCK), [ann, cid]);
     server.release(LOCK, "ben").unwrap();
     server.turn();
     assert!(server.was_granted(ann).is_some());
@@ -65,16 +65,16 @@ fn a_waiting_upgrade_stands_before_a_writer_that_came_first() {
 }
 
 #[test]
-fn an_upgrade_that_need_not_wait_passes_the_line() {
+fn an_upgrade_that_need_not_wait_passes_the_queue() {
     let mut server = server();
     server.takes(&[LOCK], sharing("ann"));
     let cid = server.waits("cid", 10);
     server.gets("ann", 10);
-    assert_eq!(server.line(LOCK), [cid]);
+    assert_eq!(server.queue(LOCK), [cid]);
 }
 
 #[test]
-fn two_upgrades_are_a_circle() {
+fn two_upgrades_are_a_deadlock() {
     let mut server = shared();
     server.waits("ann", 10);
     assert!(server.is_refused(&[LOCK], alone("ben")));
@@ -99,7 +99,7 @@ fn an_upgrade_that_lost_its_share_goes_back_to_its_place() {
     let cid = server.waits("cid", 10);
     let ann = server.waits("ann", 10);
     server.release(LOCK, "ann").unwrap();
-    assert_eq!(server.line(LOCK), [cid, ann]);
+    assert_eq!(server.queue(LOCK), [cid, ann]);
     server.release(LOCK, "ben").unwrap();
     server.turn();
     assert!(server.was_granted(cid).is_some());
@@ -116,7 +116,7 @@ fn an_upgrade_whose_share_is_over_goes_back_to_its_place() {
     let cid = server.waits("cid", 10);
     let ann = server.waits("ann", 10);
     server.at(51);
-    assert_eq!(server.line(LOCK), [cid, ann]);
+    assert_eq!(server.queue(LOCK), [cid, ann]);
 }
 
 #[test]
@@ -206,7 +206,7 @@ fn who_has_come_to_share_the_lock_and_wants_it_alone_stands_before_everybody_els
     server.turn();
     // Those at the head come in together, ben among them.
     assert!(server.was_granted(shared).is_some() && server.was_granted(reader).is_some());
-    assert_eq!(server.line(LOCK), [alone, writer]);
+    assert_eq!(server.queue(LOCK), [alone, writer]);
     server.release(LOCK, "cid").unwrap();
     server.turn();
     assert!(server.was_granted(alone) > server.was_granted(shared));
@@ -225,7 +225,7 @@ fn an_upgrade_whose_share_is_over_overtakes_nobody_before_the_timer_has_rung() {
     server.renew(LOCK, "ann", 50).unwrap();
     let dot = server.waits("dot", 10);
     let both = server.queues(&[LOCK, OTHER], alone("ben"));
-    assert_eq!(server.line(LOCK), [both, dot]);
+    assert_eq!(server.queue(LOCK), [both, dot]);
     server.lags_until(51);
     server.release(OTHER, "cid").unwrap();
     server.turn();
@@ -250,16 +250,16 @@ fn an_upgrade_that_waits_for_another_lock_too_holds_up_no_other_of_its_owner() {
 }
 
 #[test]
-fn a_line_in_which_nobody_has_a_share_any_more_is_in_the_order_of_arrival() {
+fn a_queue_in_which_nobody_has_a_share_any_more_is_in_the_order_of_arrival() {
     let keys = [no_lock(None), token("eve", None)];
     for key in keys {
         let mut server = shared();
         let cid = server.waits("cid", 10);
         let ann = server.waits("ann", 10);
-        assert_eq!(server.line(LOCK), [ann, cid]);
+        assert_eq!(server.queue(LOCK), [ann, cid]);
         server.set(LOCK, key);
         server.tick();
-        assert_eq!(server.line(LOCK), [cid, ann]);
+        assert_eq!(server.queue(LOCK), [cid, ann]);
     }
 }
 
@@ -327,7 +327,7 @@ fn another_upgrade_of_its_owner_still_stands_before_everybody_else_when_one_was_
     server.kill(unheard);
     server.at(0);
     assert_eq!(server.holders_of(LOCK), all([("ann", 100)]));
-    assert_eq!(server.line(LOCK), [both, reader]);
+    assert_eq!(server.queue(LOCK), [both, reader]);
 }
 
 #[test]
@@ -347,7 +347,7 @@ fn an_upgrade_behind_another_goes_back_to_its_place_with_its_share() {
     let share = (b"cid".to_vec(), Some(START + 100));
     server.foreign(Write::ZAdd(LOCK, vec![share]));
     server.tick();
-    assert_eq!(server.line(LOCK), [first, second, between]);
+    assert_eq!(server.queue(LOCK), [first, second, between]);
     server.release(LOCK, "cid").unwrap();
-    assert_eq!(server.line(LOCK), [first, between, second]);
+    assert_eq!(server.queue(LOCK), [first, between, second]);
 }

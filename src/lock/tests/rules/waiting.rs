@@ -1,4 +1,4 @@
-//! Standing in line.
+//! LockState in the queue.
 
 use super::*;
 
@@ -97,7 +97,7 @@ fn a_wait_ends_on_time_with_nothing() {
 }
 
 #[test]
-fn a_client_that_is_unblocked_leaves_the_line() {
+fn a_client_that_is_unblocked_leaves_the_queue() {
     let fates: [Fate; 3] = [Server::unblock, Server::unblock_by_error, Server::kill];
     for fate in fates {
         let mut server = server();
@@ -105,7 +105,7 @@ fn a_client_that_is_unblocked_leaves_the_line() {
         let ben = server.waits("ben", 10);
         let cid = server.waits("cid", 10);
         fate(&mut server, ben);
-        assert_eq!(server.line(LOCK), [cid]);
+        assert_eq!(server.queue(LOCK), [cid]);
         fate(&mut server, cid);
         server.tick();
         assert!(server.locks.is_idle());
@@ -127,13 +127,13 @@ fn nobody_waits_for_what_it_holds() {
 }
 
 #[test]
-fn a_line_waits_on_when_its_key_becomes_something_else() {
+fn a_queue_waits_on_when_its_key_becomes_something_else() {
     let mut server = server();
     server.gets("ann", 100);
     let ben = server.waits("ben", 10);
     server.set(LOCK, no_lock(None));
     server.at(200);
-    assert_eq!(server.line(LOCK), [ben]);
+    assert_eq!(server.queue(LOCK), [ben]);
     server.del(LOCK);
     server.at(200);
     assert_eq!(server.holder(), held("ben", 210));
@@ -187,7 +187,7 @@ fn the_more_keys_are_no_locks_the_later_each_is_looked_at_again() {
         server.keys.write(Write::Del(lock));
     }
     passes(&mut server, 450);
-    assert!(many.iter().all(|&lock| server.line(lock).is_empty()));
+    assert!(many.iter().all(|&lock| server.queue(lock).is_empty()));
 }
 
 /// So many milliseconds go by. How often a key was looked at because of an alarm.
@@ -233,7 +233,7 @@ fn one_that_cannot_be_blocked_leaves_no_trace() {
     server.gets("ann", 100);
     let ben = server.waits("ben", 10);
     server.cannot_block(ben);
-    assert!(server.line(LOCK).is_empty());
+    assert!(server.queue(LOCK).is_empty());
     assert_eq!(server.due(), None);
 }
 

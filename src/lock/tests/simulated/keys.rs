@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
-use crate::lock::fencing::{Epoch, Tenure};
+use crate::lock::fence::{Epoch, SlotState};
 use crate::lock::{
-    Db, Glance, Happening, Keyspace, Ms, Name, NameRef, Now, SHARED_MARKER, Share, Stored, Ticket,
+    Db, Glance, Keyspace, LockEvent, Ms, Name, NameRef, Now, SHARED_MARKER, Share, Stored, Ticket,
 };
 
 use super::Lock;
@@ -200,7 +200,7 @@ pub struct SimulatedKeys {
     /// What the core should not have done.
     pub offences: Vec<String>,
     /// What others were told of.
-    pub mentioned: Vec<(Lock, Happening)>,
+    pub mentioned: Vec<(Lock, LockEvent)>,
     known: BTreeSet<Lock>,
 }
 
@@ -410,9 +410,9 @@ impl Keyspace for SimulatedKeys {
         }
     }
 
-    fn mention(&mut self, name: NameRef<'_>, happening: Happening) {
+    fn announce(&mut self, name: NameRef<'_>, event: LockEvent) {
         let lock = self.lock(name);
-        self.mentioned.push((lock, happening));
+        self.mentioned.push((lock, event));
     }
 
     fn epoch(&mut self, _: Now) -> Epoch {
@@ -420,8 +420,8 @@ impl Keyspace for SimulatedKeys {
         Epoch::default()
     }
 
-    fn tenure(&mut self, _: NameRef<'_>) -> Tenure {
-        Tenure::Settled
+    fn slot_state(&mut self, _: NameRef<'_>) -> SlotState {
+        SlotState::Settled
     }
 
     fn is_writable(&mut self) -> bool {

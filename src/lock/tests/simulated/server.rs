@@ -2,11 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use crate::lock::fencing::Fence;
-use crate::lock::waiter::State;
+use crate::lock::fence::Fence;
+use crate::lock::queue::waiter::State;
 use crate::lock::{
-    Acquired, Answer, Break, Db, End, Gone, Lapse, Left, Limits, Locks, Mode, Ms, Name, NameRef,
-    NotALock, Now, Patience, Refusal, Report, Request, Secret, Ticket, Turn,
+    Acquired, Break, Db, End, Gone, Lapse, Left, Limits, Locks, Mode, Ms, Name, NameRef, NotALock,
+    Now, Patience, Refusal, Report, Request, Secret, Ticket, Turn, WaitOutcome,
 };
 
 use super::{Authority, Key, Keys, Lock, Owner, START, SimulatedKeys, Write, name, replay};
@@ -68,13 +68,13 @@ pub enum Told {
     SentAway,
 }
 
-impl From<Answer<'_>> for Told {
-    fn from(answer: Answer<'_>) -> Self {
+impl From<WaitOutcome<'_>> for Told {
+    fn from(answer: WaitOutcome<'_>) -> Self {
         match answer {
-            Answer::Granted { owner, fence } => Self::Granted(owner.to_vec(), fence),
-            Answer::TimedOut => Self::TimedOut,
-            Answer::Denied(_) => Self::Denied,
-            Answer::SentAway => Self::SentAway,
+            WaitOutcome::Granted { owner, fence } => Self::Granted(owner.to_vec(), fence),
+            WaitOutcome::TimedOut => Self::TimedOut,
+            WaitOutcome::Denied(_) => Self::Denied,
+            WaitOutcome::SentAway => Self::SentAway,
         }
     }
 }
@@ -462,7 +462,7 @@ impl Server {
         self.blocked.keys().copied().collect()
     }
 
-    /// Those of them who are about to be answered.
+    /// Those of them who are about to be replied to.
     pub fn woken(&self) -> Vec<Ticket> {
         self.woken.iter().copied().collect()
     }
@@ -503,7 +503,7 @@ impl Server {
         }
     }
 
-    /// `CLIENT UNBLOCK id TIMEOUT`. Nothing comes of it if the client is about to be answered.
+    /// `CLIENT UNBLOCK id TIMEOUT`. Nothing comes of it if the client is about to be replied to.
     pub fn unblock(&mut self, ticket: Ticket) {
         if self.blocked.contains_key(&ticket) && !self.woken.contains(&ticket) {
             self.ask(ticket);
@@ -619,10 +619,10 @@ impl Server {
     fn answer(&mut self) {
         self.happened.waited.extend(self.locks.take_waited());
         self.happened.lapsed.extend(self.locks.take_lapsed());
-        for ticket in self.locks.take_to_answer() {
+        for ticket in self.locks.take_to_reply() {
             match self.locks.waiters.get(&ticket) {
                 Some(waiter) => self.happened.decided.push((ticket, waiter.state)),
-                None => self.offence("one that is gone was to be answered"),
+                None => self.offence("one that is gone was to be replied to"),
             }
             match self.blocked.get_mut(&ticket) {
                 Some(_) if self.woken.insert(ticket) => {}
@@ -662,7 +662,7 @@ impl Server {
             End {
                 cut_off,
                 client_lives,
-                answers_stay: self.flavour.answers == Answers::Straight,
+                replies_stay: self.flavour.answers == Answers::Straight,
                 is_confirmed_later: true,
             },
         );
@@ -680,7 +680,7 @@ impl Server {
         self.told.extend(told.map(|told| (ticket, told)));
     }
 
-    /// Blocked, and not answered.
+    /// Blocked, and not replied.
     fn is_blocked(&self, ticket: Ticket) -> bool {
         self.blocked
             .get(&ticket)
@@ -692,13 +692,13 @@ impl Server {
     }
 
     /// The waiters of a lock, in order.
-    pub fn line(&self, lock: Lock) -> Vec<Ticket> {
+    pub fn queue(&self, lock: Lock) -> Vec<Ticket> {
         let db: Db = lock.0;
         self.locks
             .databases
             .get(db)
-            .and_then(|database| database.lines.get(lock.1.as_bytes()))
-            .map(|line| line.iter().collect())
+            .and_then(|database| database.queues.get(lock.1.as_bytes()))
+            .map(|queue| queue.iter().collect())
             .unwrap_or_default()
     }
 }

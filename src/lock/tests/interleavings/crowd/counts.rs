@@ -14,7 +14,7 @@ pub struct Counts {
     pub retries: u64,
     pub released: u64,
     pub renewed: u64,
-    pub died_in_line: u64,
+    pub died_in_queue: u64,
     pub died_granted: u64,
     pub unblocked: u64,
     pub closed: u64,
@@ -24,7 +24,7 @@ pub struct Counts {
     pub limited: u64,
     pub together: u64,
     pub most_waiting: usize,
-    pub longest_line: usize,
+    pub longest_queue: usize,
 }
 
 /// Some of a thousand steps at least, in a history in which it may come about.
@@ -45,7 +45,7 @@ impl Counts {
             ("asked again", self.retries),
             ("released", self.released / 50),
             ("renewed", self.renewed),
-            ("died in line", self.died_in_line / 20),
+            ("died in the queue", self.died_in_queue / 20),
             (
                 "died before they heard of their grant",
                 self.died_granted * 4,
@@ -58,7 +58,7 @@ impl Counts {
             ("limited", if_shared(self.limited / 10)),
             ("held together", if_shared(self.together / 10)),
             ("many wait", self.most_waiting as u64 / 50),
-            ("many wait for one lock", self.longest_line as u64 / 50),
+            ("many wait for one lock", self.longest_queue as u64 / 50),
         ]
         .into_iter()
         .find(|&(_, count)| count < NOT_RARE)

@@ -3,10 +3,10 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
-use crate::lock::fencing::Fence;
+use crate::lock::fence::Fence;
+use crate::lock::queue::waiter::State;
 use crate::lock::tests::model::{Verdict, ensure};
 use crate::lock::tests::simulated::{Content, Happened, Lock, Owner, Plea, Write};
-use crate::lock::waiter::State;
 use crate::lock::{Acquired, Hold, Mode, Ms, Patience, Refusal, Ticket};
 
 use super::super::steps::LOCKS;
@@ -19,7 +19,7 @@ struct Place {
     shares: HashMap<Owner, Ms>,
     ends: BTreeSet<(Ms, Owner)>,
     /// Those who wait.
-    line: BTreeSet<Ticket>,
+    queue: BTreeSet<Ticket>,
     /// Those who share it and want it alone.
     upgrades: BTreeSet<Ticket>,
     /// By owner, and whether it is alone: one that was never told of more goes back to its share.
@@ -99,7 +99,7 @@ impl Place {
     }
 
     fn leave(&mut self, ticket: Ticket) {
-        self.line.remove(&ticket);
+        self.queue.remove(&ticket);
         self.upgrades.remove(&ticket);
     }
 }
@@ -132,8 +132,8 @@ impl Watch {
         self.asking.contains(owner)
     }
 
-    /// Is it still in line?
-    pub fn is_in_line(&self, ticket: Ticket) -> bool {
+    /// Is it still in the queue?
+    pub fn is_in_queue(&self, ticket: Ticket) -> bool {
         self.asked.contains_key(&ticket) && !self.decided.contains_key(&ticket)
     }
 
@@ -171,9 +171,9 @@ impl Watch {
                     if shares && plea.mode == Mode::Exclusive {
                         place.upgrades.insert(ticket);
                     } else {
-                        place.line.insert(ticket);
+                        place.queue.insert(ticket);
                     }
-                    let length = place.line.len();
+                    let length = place.queue.len();
                     self.longest = self.longest.max(length);
                 }
                 if let Patience::Until(until) = plea.patience {
@@ -416,12 +416,12 @@ impl Watch {
         place.unshare(owner);
     }
 
-    /// The first in line whose time is not up.
+    /// The first in the queue whose time is not up.
     fn first(&mut self, lock: Lock, now: Ms) -> Option<Ticket> {
         loop {
             let place = self.place(lock, now);
             let upgrade = place.upgrades.first().copied();
-            let ticket = upgrade.or_else(|| place.line.first().copied())?;
+            let ticket = upgrade.or_else(|| place.queue.first().copied())?;
             let Some(Asked { locks, plea }) = self.asked.get(&ticket) else {
                 self.place(lock, now).leave(ticket);
                 continue;
@@ -439,7 +439,7 @@ impl Watch {
             if upgrade.is_some() && place.hold_of(owner).is_none() {
                 // Its share is over: back to where it came.
                 place.upgrades.remove(&ticket);
-                place.line.insert(ticket);
+                place.queue.insert(ticket);
                 continue;
             }
             return Some(ticket);

@@ -42,7 +42,7 @@ pub struct State {
 pub type Ends = [Owners; LOCKS];
 
 /// Those who have come to share each lock in this moment. They stand where they stood, until all at
-/// the head of the line have come in.
+/// the head of the queue have come in.
 type Fresh = [Owners; LOCKS];
 
 impl State {
@@ -69,7 +69,7 @@ impl State {
 
     fn may_have(&self, requests: &[Request], at: usize, lock: usize, fresh: Fresh) -> bool {
         let (held, request) = (self.held[lock], requests[at]);
-        let in_turn = self.first_in_line(requests, lock, fresh) == Some(at);
+        let in_turn = self.first_in_queue(requests, lock, fresh) == Some(at);
         if held.alone {
             return held.by == request.owner;
         }
@@ -87,9 +87,9 @@ impl State {
     }
 
     /// Those who share the lock and want it alone stand before everybody else.
-    fn first_in_line(&self, requests: &[Request], lock: usize, fresh: Fresh) -> Option<usize> {
+    fn first_in_queue(&self, requests: &[Request], lock: usize, fresh: Fresh) -> Option<usize> {
         let held = self.held[lock];
-        let line = || {
+        let queue = || {
             (0..requests.len())
                 .filter(move |&other| self.left & bit(other) != 0 && requests[other].locks[lock])
         };
@@ -101,7 +101,7 @@ impl State {
         let upgrade = |other: &usize| {
             requests[*other].mode == Mode::Exclusive && requests[*other].owner & shares != 0
         };
-        line().find(upgrade).or_else(|| line().next())
+        queue().find(upgrade).or_else(|| queue().next())
     }
 
     fn grant(&mut self, request: Request, at: usize, fresh: &mut Fresh) {

@@ -120,7 +120,7 @@ impl World {
     }
 
     pub(super) fn report(&mut self, lock: Lock) -> Verdict {
-        let line = self.server.line(lock);
+        let queue = self.server.queue(lock);
         let got = self.server.report(lock);
         self.judge(|model, now, _| {
             let mut right = model.holders(lock, now);
@@ -139,15 +139,15 @@ impl World {
                             && holder.grant.map(|grant| grant.fence)
                                 == grant.and_then(|grant| grant.fence)
                     })
-                    && (report.queue, report.waiters.len()) == (line.len(), line.len())
+                    && (report.queue, report.waiters.len()) == (queue.len(), queue.len())
             };
             let agrees = match &got {
                 Err(NotALock) => model.is_no_lock(lock, now),
                 Ok(Some(report)) => is_right(report) && !model.is_no_lock(lock, now),
-                Ok(None) => right.is_empty() && line.is_empty(),
+                Ok(None) => right.is_empty() && queue.is_empty(),
             };
             ensure(agrees, || {
-                format!("report of {lock:?}: {got:?}, but {right:?} and {line:?}")
+                format!("report of {lock:?}: {got:?}, but {right:?} and {queue:?}")
             })
         })
     }

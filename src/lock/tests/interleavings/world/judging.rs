@@ -3,11 +3,11 @@
 use super::super::inside;
 use super::super::steps::LOCKS;
 use super::{World, owner_of};
-use crate::lock::fencing::Fence;
+use crate::lock::fence::Fence;
+use crate::lock::queue::waiter::State;
+use crate::lock::returns::Return;
 use crate::lock::tests::model::{DENIED, Grant, Held, Key, Model, Seen, Verdict, ensure, is_up};
 use crate::lock::tests::simulated::{Content, Happened, Owner, name};
-use crate::lock::tick::Return;
-use crate::lock::waiter::State;
 use crate::lock::{Ms, Ticket};
 
 impl World {
@@ -193,9 +193,9 @@ impl World {
                 let waiter = self.server.locks.waiters.get(ticket);
                 is_up(waiter.and_then(|waiter| waiter.until), now)
             };
-            let mut line = self.server.line(lock);
-            line.retain(|ticket| !over(ticket));
-            let mut right: Vec<Ticket> = (self.model.line(lock, now).iter())
+            let mut queue = self.server.queue(lock);
+            queue.retain(|ticket| !over(ticket));
+            let mut right: Vec<Ticket> = (self.model.queue(lock, now).iter())
                 .map(|waiter| waiter.ticket)
                 .collect();
             let known = inside::holders(&self.server.locks, lock, self.server.now());
@@ -211,11 +211,11 @@ impl World {
             }
             // Who stands before everybody else is found out when the lock is looked at.
             if !self.is_up_to_date() || self.revived.contains(&lock) {
-                line.sort_unstable();
+                queue.sort_unstable();
                 right.sort_unstable();
             }
-            ensure(line == right, || {
-                format!("{lock:?}: {line:?} wait, not {right:?}")
+            ensure(queue == right, || {
+                format!("{lock:?}: {queue:?} wait, not {right:?}")
             })?;
         }
         inside::is_sound(&self.server)

@@ -25,7 +25,7 @@ impl World {
         let slot = slot::of(key.as_bytes());
         self.server.locks.slots_left(&[slot..=slot]);
         self.model.grants.retain(|grant| grant.lock.1 != key);
-        let waits_there = |waiter: &crate::lock::waiter::Waiter| {
+        let waits_there = |waiter: &crate::lock::queue::waiter::Waiter| {
             waiter.names.iter().any(|name| *name.key == *key.as_bytes())
         };
         for ticket in self.server.waiting() {

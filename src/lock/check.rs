@@ -1,0 +1,88 @@
+//! Does an owner hold a lock? And does it know that?
+
+use super::ledger::entry::Entry;
+use super::locks::Locks;
+use super::name::NameRef;
+use super::report::{Left, left_until};
+use super::request::{Hold, NotALock};
+use super::state::Turn;
+use super::stats::count;
+
+impl Locks {
+    /// `LOCK.CHECK`: what is left of this owner's hold, if it has one.
+    pub fn check(
+        &mut self,
+        turn: &mut Turn<'_>,
+        name: NameRef<'_>,
+        owner: &[u8],
+    ) -> Result<Option<Left>, NotALock> {
+        let Some((hold, deadline)) = turn.hold_of(name, owner)? else {
+            return Ok(None);
+        };
+        self.tell(turn, name, owner, hold);
+        Ok(Some(left_until(deadline, turn.now)))
+    }
+
+    /// `LOCK.GUARD`: does this owner hold the lock, so that what follows may be done?
+    pub fn guard(
+        &mut self,
+        turn: &mut Turn<'_>,
+        name: NameRef<'_>,
+        owner: &[u8],
+    ) -> Result<bool, NotALock> {
+        self.settle_queue(turn, name);
+        let held = turn.hold_of(name, owner)?;
+        match held {
+            Some((hold, _)) => {
+                self.tell(turn, name, owner, hold);
+                count(&mut self.counts.guarded, 1);
+            }
+            None => count(&mut self.counts.guard_refused, 1),
+        }
+        Ok(held.is_some())
+    }
+
+    /// This owner is being told that it holds the lock. A hold that is not ours is known from now on.
+    pub(super) fn tell(
+        &mut self,
+        turn: &mut Turn<'_>,
+        name: NameRef<'_>,
+        owner: &[u8],
+        hold: Hold,
+    ) {
+        let ledger = self.ledger(name.db);
+        match ledger.of(name.key, owner, hold) {
+            Some(entry) if entry.told => {}
+            Some(mut entry) => {
+                entry.told = true;
+                ledger.set(name.key, owner, hold, entry);
+            }
+            None => self.get_to_know(turn, name, owner, hold),
+        }
+    }
+
+    /// Remembers a hold that this server did not grant.
+    pub(super) fn get_to_know(
+        &mut self,
+        turn: &mut Turn<'_>,
+        name: NameRef<'_>,
+        owner: &[u8],
+        hold: Hold,
+    ) {
+        if hold == Hold::Shared {
+            self.forget_removed(turn, name);
+        }
+        let entry = Entry {
+            fence: None,
+            first: 0,
+            slot: self.clock.slot(name.key),
+            since: turn.now.ms(),
+            client: 0,
+            tied: false,
+            breaking: false,
+            told: true,
+            replies_under_way: 0,
+        };
+        self.ledger(name.db).write(name.key, owner, hold, entry);
+    }
+}

@@ -1,0 +1,32 @@
+//! A deadlock that was found.
+
+use std::rc::Rc;
+
+use crate::lock::name::Name;
+
+/// Owners of whom each waits for the next, and the last for the first.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Deadlock {
+    /// Each of them, beginning with the one whose request closes the deadlock.
+    pub links: Vec<Link>,
+}
+
+/// One of a deadlock.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Link {
+    /// Who waits.
+    pub owner: Rc<[u8]>,
+    /// For this lock.
+    pub name: Name,
+    /// What the next of the deadlock has to do with it.
+    pub next: Claim,
+}
+
+/// What somebody has to do with a lock that another waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Claim {
+    /// They hold it.
+    Holds,
+    /// They wait for it too, and come first.
+    ComesFirst,
+}

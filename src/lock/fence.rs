@@ -1,0 +1,270 @@
+//! Fencing numbers: one clock for the whole server.
+//!
+//! A number is larger than every earlier one of this server, and than those of the server that had
+//! the lock before it, as long as their clocks agree within `skew`. That costs no key and no write:
+//! the numbers follow the wall clock, and whoever takes over begins `skew` ahead of it.
+
+use super::limits::Limits;
+use super::slot::{self, SLOTS, Slot};
+use super::time::{Ms, Now};
+
+/// A fencing number: microseconds of Unix time, or a little ahead of it. Below 2^53, so that every
+/// client language can hold it.
+pub type Fence = u64;
+
+/// Something that changes whenever slots may have moved to this server or from it.
+pub type Epoch = (u64, u64);
+
+/// How a slot stands with this server of a cluster.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SlotState {
+    /// It is here.
+    Settled,
+    /// It is still here, and on its way to another server, which grants those of its locks that are
+    /// there already.
+    Leaving,
+    /// It is on its way here, and still another server's, which grants those of its locks that are
+    /// still there.
+    Coming,
+}
+
+/// What is known of our grants in a slot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Past {
+    /// Perhaps it has been away since our last one.
+    Unknown,
+    /// It has been here since our last one.
+    Ours,
+    /// It was here when we granted, and the server has refused us a write in it since: it leaves or
+    /// has left.
+    Refused,
+}
+
+/// Where the fencing numbers come from.
+#[derive(Debug)]
+pub struct FencingClock {
+    last: Fence,
+    skew: u64,
+    /// Has it given a number since it was made?
+    has_given: bool,
+    /// In a cluster, what is known of each slot.
+    slots: Option<Box<[Past]>>,
+    /// The cluster's word by which we know that slots have moved.
+    epoch: Epoch,
+}
+
+impl FencingClock {
+    /// A clock that starts as one that takes over.
+    pub fn new(now: Now, in_cluster: bool) -> Self {
+        let mut clock = Self {
+            last: 0,
+            skew: Limits::DEFAULT.max_clock_skew.saturating_mul(1000),
+            has_given: false,
+            slots: in_cluster.then(|| vec![Past::Unknown; SLOTS.into()].into_boxed_slice()),
+            epoch: Epoch::default(),
+        };
+        clock.take_over(now);
+        clock
+    }
+
+    /// This server takes over from another, or from itself before it stopped.
+    pub fn take_over(&mut self, now: Now) {
+        self.last = self.last.max(now.micros().saturating_add(self.skew));
+    }
+
+    /// Two servers' clocks may differ by so much; this one may have been too little ahead until now.
+    pub fn set_skew(&mut self, skew: Ms, now: Now) {
+        self.skew = skew.saturating_mul(1000);
+        if !self.has_given {
+            self.last = 0;
+        }
+        self.take_over(now);
+    }
+
+    /// The slot of this key, in a cluster.
+    pub fn slot(&self, key: &[u8]) -> Option<Slot> {
+        self.slots.as_ref().map(|_| slot::of(key))
+    }
+
+    /// Begins a grant in this slot of a cluster. `slot_state` is asked where the slot may have been away.
+    pub fn enter(
+        &mut self,
+        slot: Slot,
+        now: Now,
+        epoch: Epoch,
+        slot_state: impl FnOnce() -> SlotState,
+    ) {
+        self.mind_moves(epoch);
+        let past = self.past(slot).map_or(Past::Unknown, |past| *past);
+        if past == Past::Ours {
+            return;
+        }
+        match (past, slot_state()) {
+            // The other server has begun ahead of our clock. Were we to jump ahead once more, its
+            // next number could be smaller than ours.
+            (Past::Refused, SlotState::Leaving) => {}
+            (_, SlotState::Settled | SlotState::Leaving) => {
+                self.take_over(now);
+                self.set_past(slot, Past::Ours);
+            }
+            // Until it is ours the other one's numbers go on rising, so each of ours is ahead.
+            (_, SlotState::Coming) => {
+                self.take_over(now);
+                self.set_past(slot, Past::Unknown);
+            }
+        }
+    }
+
+    /// The number of a new grant.
+    pub fn next(&mut self, now: Now) -> Fence {
+        self.has_given = true;
+        self.last = now.micros().max(self.last.saturating_add(1));
+        self.last
+    }
+
+    /// This slot is leaving or has left: another server may grant in it before we do so again.
+    pub fn slot_may_have_left(&mut self, slot: Slot) {
+        if let Some(past) = self.past(slot)
+            && *past == Past::Ours
+        {
+            *past = Past::Refused;
+        }
+    }
+
+    /// In another epoch any slot may have been away.
+    fn mind_moves(&mut self, epoch: Epoch) {
+        if std::mem::replace(&mut self.epoch, epoch) != epoch {
+            self.slots
+                .iter_mut()
+                .for_each(|slots| slots.fill(Past::Unknown));
+        }
+    }
+
+    fn past(&mut self, slot: Slot) -> Option<&mut Past> {
+        self.slots.as_mut()?.get_mut(usize::from(slot))
+    }
+
+    fn set_past(&mut self, slot: Slot, past: Past) {
+        if let Some(place) = self.past(slot) {
+            *place = past;
+        }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::arithmetic_side_effects, reason = "small numbers")]
+mod tests {
+    use super::*;
+
+    const SECOND: u64 = 1_000_000;
+
+    fn at(seconds: u64) -> Now {
+        Now::from_micros(seconds * SECOND)
+    }
+
+    #[test]
+    fn numbers_rise_when_the_wall_clock_stands_or_goes_back() {
+        let mut clock = FencingClock::new(at(100), false);
+        let numbers: Vec<_> = [100, 100, 90, 106, 106, 50, 200]
+            .map(|seconds| clock.next(at(seconds)))
+            .to_vec();
+        assert!(numbers.is_sorted_by(|a, b| a < b), "{numbers:?}");
+        assert_eq!(numbers.last(), Some(&(200 * SECOND)));
+    }
+
+    #[test]
+    fn a_server_that_takes_over_is_ahead_although_its_clock_lags_by_almost_the_skew() {
+        let mut old = FencingClock::new(at(0), false);
+        let before = old.next(at(100));
+        let lagging = Now::from_micros(95 * SECOND + 1);
+        let mut new = FencingClock::new(lagging, false);
+        assert!(new.next(lagging) > before);
+    }
+
+    #[test]
+    fn in_a_cluster_the_first_grant_in_a_slot_jumps_ahead_and_the_second_does_not() {
+        let mut clock = FencingClock::new(at(0), true);
+        let mut next = |slot, seconds, epoch: u64| {
+            if epoch == 0 {
+                clock.slot_may_have_left(slot);
+            }
+            clock.enter(slot, at(seconds), (1, epoch.max(1)), || SlotState::Settled);
+            clock.next(at(seconds))
+        };
+        assert_eq!(next(1, 100, 1), 105 * SECOND + 1);
+        assert_eq!(next(1, 200, 1), 200 * SECOND);
+        assert_eq!(next(2, 200, 1), 205 * SECOND + 1);
+        assert_eq!(next(1, 300, 0), 305 * SECOND + 1, "the slot may have left");
+        assert_eq!(next(1, 400, 1), 400 * SECOND);
+        assert_eq!(next(1, 500, 2), 505 * SECOND + 1, "slots have moved");
+        assert_eq!(next(2, 600, 2), 605 * SECOND + 1);
+        assert_eq!(next(2, 700, 2), 700 * SECOND);
+    }
+
+    /// One lock in a slot that is on its way from the first server to the second, and back.
+    #[test]
+    fn while_a_slot_moves_the_numbers_of_the_one_who_gets_it_are_above_those_of_the_one_who_had_it()
+    {
+        let mut clocks = [
+            FencingClock::new(at(0), true),
+            FencingClock::new(at(0), true),
+        ];
+        let mut next = |server: usize, seconds, slot_state| {
+            let clock = &mut clocks[server];
+            clock.enter(1, at(seconds), (1, 1), || slot_state);
+            clock.next(at(seconds))
+        };
+        let numbers = [
+            next(0, 100, SlotState::Settled),
+            // It leaves: the first of the second server, and one of the first that is still there.
+            next(1, 110, SlotState::Coming),
+            next(0, 130, SlotState::Leaving),
+            // That one has come over too, and the second server's clock lags.
+            next(1, 127, SlotState::Coming),
+            next(1, 128, SlotState::Coming),
+        ];
+        assert!(
+            numbers[2] < numbers[3] && numbers[3] < numbers[4],
+            "{numbers:?}"
+        );
+
+        clocks[0].slot_may_have_left(1);
+        let mut next = |seconds, slot_state| {
+            clocks[0].enter(1, at(seconds), (1, 1), || slot_state);
+            clocks[0].next(at(seconds))
+        };
+        assert_eq!(
+            next(140, SlotState::Leaving),
+            140 * SECOND,
+            "it has been here all the time"
+        );
+        assert_eq!(
+            next(150, SlotState::Settled),
+            155 * SECOND + 1,
+            "it stays after all"
+        );
+        assert_eq!(
+            next(160, SlotState::Leaving),
+            160 * SECOND,
+            "it leaves again"
+        );
+    }
+
+    #[test]
+    fn a_slot_that_leaves_jumps_ahead_at_the_first_grant_and_when_it_has_been_away() {
+        let mut clock = FencingClock::new(at(0), true);
+        let next = |clock: &mut FencingClock, seconds, slot_state| {
+            clock.enter(1, at(seconds), (1, 1), || slot_state);
+            clock.next(at(seconds))
+        };
+        let first = next(&mut clock, 100, SlotState::Leaving);
+        assert_eq!(first, 105 * SECOND + 1);
+        assert_eq!(next(&mut clock, 110, SlotState::Leaving), 110 * SECOND);
+
+        clock.slot_may_have_left(1);
+        let on_its_way_back = next(&mut clock, 200, SlotState::Coming);
+        assert_eq!(on_its_way_back, 205 * SECOND + 1);
+        let turned_round = next(&mut clock, 210, SlotState::Leaving);
+        assert_eq!(turned_round, 215 * SECOND + 1);
+    }
+}

@@ -1,0 +1,66 @@
+//! How the tables hash whose keys clients choose.
+
+use std::hash::{BuildHasher, Hasher};
+
+use siphasher::sip::SipHasher13;
+
+use super::ledger::print::Secret;
+
+/// The standard library's own hash, by our secret. It is told all bytes of a key at once, and so
+/// costs a third less than there.
+#[derive(Clone, Copy, Debug)]
+pub struct Keyed(SipHasher13);
+
+impl Keyed {
+    /// By this secret.
+    pub fn new(secret: Secret) -> Self {
+        Self(SipHasher13::new_with_keys(secret.0, secret.1))
+    }
+}
+
+impl BuildHasher for Keyed {
+    type Hasher = KeyedHasher;
+
+    fn build_hasher(&self) -> KeyedHasher {
+        KeyedHasher {
+            sip: self.0,
+            hash: 0,
+        }
+    }
+}
+
+/// The hash of one key: of some bytes, or of a number.
+pub struct KeyedHasher {
+    sip: SipHasher13,
+    hash: u64,
+}
+
+impl Hasher for KeyedHasher {
+    fn finish(&self) -> u64 {
+        self.hash
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        self.hash = self.hash.rotate_left(1) ^ self.sip.hash(bytes);
+    }
+
+    /// The length of the bytes that follow, which is in their hash already.
+    fn write_usize(&mut self, _: usize) {}
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::rc::Rc;
+
+    #[test]
+    fn a_key_has_one_hash_however_it_is_kept_and_another_one_by_another_secret() {
+        let keyed = Keyed::new(Secret(1, 2));
+        let kept: Rc<[u8]> = Rc::from(&b"market"[..]);
+        let hash = keyed.hash_one(&b"market"[..]);
+        assert_eq!(keyed.hash_one(&kept), hash);
+        assert_ne!(keyed.hash_one(&b"market\0"[..]), hash);
+        assert_ne!(keyed.hash_one(7_u64), keyed.hash_one(8_u64));
+        assert_ne!(Keyed::new(Secret(1, 3)).hash_one(&kept), hash);
+    }
+}

@@ -1,0 +1,59 @@
+//! What is remembered of one hold.
+
+use crate::lock::fence::Fence;
+use crate::lock::slot::Slot;
+use crate::lock::time::Ms;
+
+/// What is remembered of a hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Entry {
+    /// Its fencing number, if this server granted it.
+    pub fence: Option<Fence>,
+    /// The number that it had first: a hold that goes on may have come by another, with more locks.
+    pub first: Fence,
+    /// The key's slot, in a cluster.
+    pub slot: Option<Slot>,
+    /// When it was granted.
+    pub since: Ms,
+    /// The connection that asked for it last.
+    pub client: u64,
+    /// Does it end with that connection?
+    pub tied: bool,
+    /// Is an operator ending it? Then nothing that its owner does prolongs it.
+    pub breaking: bool,
+    /// Has any answer told the owner of it?
+    pub told: bool,
+    /// How many granted waiters have not come to their end, whose answer may still tell the owner.
+    pub replies_under_way: u32,
+}
+
+impl Entry {
+    /// Is this a number that the hold has or has had?
+    pub fn has_had(&self, fence: Fence) -> bool {
+        (self.fence).is_some_and(|last| (self.first..=last).contains(&fence))
+    }
+
+    /// Has nobody heard of this grant, and will nobody any more?
+    pub fn is_unheard(&self) -> bool {
+        !self.told && self.replies_under_way == 0
+    }
+}
+
+/// Who hears of a grant in the moment in which it is made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::lock) enum News {
+    /// The owner: it is the answer to the command that is running.
+    Told,
+    /// Nobody as yet: a waiter has still to be replied to.
+    UnderWay,
+}
+
+impl Entry {
+    /// The owner hears of it, or will.
+    pub fn hear(&mut self, news: News) {
+        match news {
+            News::Told => self.told = true,
+            News::UnderWay => self.replies_under_way = self.replies_under_way.saturating_add(1),
+        }
+    }
+}

@@ -1,0 +1,441 @@
+//! A table of records that is never moved as a whole: it grows and shrinks a few records at a time.
+//!
+//! Linear hashing (Litwin, 1980). The records lie in small buckets, sorted by their prints. When there
+//! are more than [`FULL`] records to a bucket, one bucket more is made, and the one whose turn it is is
+//! divided with it; when there are fewer than [`SPARSE`], the last one is put back into that which it
+//! came from. So an insertion or a removal moves the records of one or two buckets, however many there
+//! are, and what is allocated follows what is there.
+
+use crate::lock::ledger::print::Print;
+
+/// What a table keeps.
+pub trait Record {
+    /// What it is found by.
+    fn print(&self) -> Print;
+}
+
+/// So many records to a bucket, on average, before there is one bucket more.
+const FULL: usize = 24;
+
+/// So many before there is one less.
+const SPARSE: usize = 16;
+
+/// Buckets have room for a multiple of so many records; they are too small to double it.
+const STEP: usize = 4;
+
+/// The buckets, all but the first, stand in pieces of so many: that list is not moved as a whole either.
+const PIECE: usize = 256;
+
+/// Some records, each with a print of its own.
+#[derive(Debug)]
+pub struct Table<R> {
+    len: usize,
+    /// How many buckets there are.
+    buckets: usize,
+    /// A small table has no other bucket.
+    first: Vec<R>,
+    others: Vec<Vec<Vec<R>>>,
+    /// How many records have been put into another bucket.
+    #[cfg(test)]
+    pub moved: usize,
+}
+
+impl<R> Default for Table<R> {
+    fn default() -> Self {
+        Self {
+            len: 0,
+            buckets: 1,
+            first: Vec::new(),
+            others: Vec::new(),
+            #[cfg(test)]
+            moved: 0,
+        }
+    }
+}
+
+impl<R: Record> Table<R> {
+    /// How many records.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// None?
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// All records, in no order that means anything.
+    pub fn iter(&self) -> impl Iterator<Item = &R> {
+        let others = self.others.iter().flatten();
+        std::iter::once(&self.first).chain(others).flatten()
+    }
+
+    /// The record with this print.
+    #[inline]
+    pub fn get(&self, print: Print) -> Option<&R> {
+        if self.is_empty() {
+            return None;
+        }
+        let bucket = self.bucket(home(print, self.buckets))?;
+        bucket.get(place(bucket, print).ok()?)
+    }
+
+    /// The record with this print, to be changed. Its print must stay.
+    #[inline]
+    pub fn get_mut(&mut self, print: Print) -> Option<&mut R> {
+        if self.is_empty() {
+            return None;
+        }
+        let bucket = self.bucket_mut(home(print, self.buckets))?;
+        let place = place(bucket, print).ok()?;
+        bucket.get_mut(place)
+    }
+
+    /// Adds a record, or puts it in the place of the one with the same print, which is returned.
+    #[inline]
+    pub fn insert(&mut self, record: R) -> Option<R> {
+        let print = record.print();
+        let bucket = self.bucket_mut(home(print, self.buckets))?;
+        match place(bucket, print) {
+            Ok(place) => {
+                let there = bucket.get_mut(place)?;
+                return Some(std::mem::replace(there, record));
+            }
+            Err(place) => {
+                if bucket.len() == bucket.capacity() {
+                    make_room(bucket, 1);
+                }
+                bucket.insert(place, record);
+            }
+        }
+        self.len = self.len.saturating_add(1);
+        if self.len > FULL.saturating_mul(self.buckets) {
+            self.divide_one();
+        }
+        None
+    }
+
+    /// Takes the record with this print out.
+    #[inline]
+    pub fn remove(&mut self, print: Print) -> Option<R> {
+        let bucket = self.bucket_mut(home(print, self.buckets))?;
+        let place = place(bucket, print).ok()?;
+        let record = bucket.remove(place);
+        give_back_room(bucket);
+        self.len = self.len.saturating_sub(1);
+        if self.is_sparse() {
+            self.unite_one();
+        }
+        Some(record)
+    }
+
+    /// Keeps only those records that are to stay. This goes through the whole table.
+    pub fn retain(&mut self, mut stays: impl FnMut(&R) -> bool) {
+        let mut len = 0_usize;
+        for bucket in std::iter::once(&mut self.first).chain(self.others.iter_mut().flatten()) {
+            bucket.retain(&mut stays);
+            give_back_room(bucket);
+            len = len.saturating_add(bucket.len());
+        }
+        self.len = len;
+        while self.is_sparse() {
+            self.unite_one();
+        }
+    }
+
+    /// Up to `few` records before this place, and the place of the first of them. Whoever goes on from
+    /// there, and begins again at the end, comes by all; a record that is moved in between, in the next
+    /// round.
+    pub fn some_before(&self, before: Cursor, few: usize) -> (Vec<&R>, Cursor) {
+        let mut found = Vec::new();
+        let mut at = before;
+        for _ in 0..=self.buckets {
+            let bucket = self.bucket(at.bucket).map_or(&[][..], Vec::as_slice);
+            let end = at.record.min(bucket.len());
+            at.record = end.saturating_sub(few.saturating_sub(found.len()));
+            found.extend(bucket.get(at.record..end).into_iter().flatten().rev());
+            if found.len() >= few {
+                break;
+            }
+            at = Cursor {
+                bucket: (at.bucket.checked_sub(1)).unwrap_or(self.buckets.saturating_sub(1)),
+                record: usize::MAX,
+            };
+        }
+        (found, at)
+    }
+
+    fn is_sparse(&self) -> bool {
+        self.buckets > 1 && self.len < SPARSE.saturating_mul(self.buckets)
+    }
+
+    #[inline]
+    fn bucket(&self, number: usize) -> Option<&Vec<R>> {
+        match number.checked_sub(1) {
+            None => Some(&self.first),
+            Some(number) => self.others.get(number / PIECE)?.get(number % PIECE),
+        }
+    }
+
+    #[inline]
+    fn bucket_mut(&mut self, number: usize) -> Option<&mut Vec<R>> {
+        match number.checked_sub(1) {
+            None => Some(&mut self.first),
+            Some(number) => (self.others.get_mut(number / PIECE)?).get_mut(number % PIECE),
+        }
+    }
+
+    /// One bucket more.
+    #[cold]
+    fn divide_one(&mut self) {
+        let new = self.buckets;
+        let after = new.saturating_add(1);
+        let Some(old) = self.bucket_mut(origin(new)) else {
+            return;
+        };
+        let goes = |record: &R| home(record.print(), after) == new;
+        let going = old.iter().filter(|record| goes(record)).count();
+        let mut bucket = Vec::new();
+        make_room(&mut bucket, going);
+        bucket.extend(old.extract_if(.., |record| goes(record)));
+        give_back_room(old);
+        match self.others.last_mut() {
+            Some(piece) if piece.len() < PIECE => piece.push(bucket),
+            _ => self.others.push(vec![bucket]),
+        }
+        self.buckets = after;
+        #[cfg(test)]
+        {
+            self.moved = self.moved.saturating_add(going);
+        }
+    }
+
+    /// One bucket less.
+    #[cold]
+    fn unite_one(&mut self) {
+        let Some(piece) = self.others.last_mut() else {
+            return;
+        };
+        let bucket = piece.pop().unwrap_or_default();
+        if piece.is_empty() {
+            self.others.pop();
+        }
+        self.buckets = self.buckets.saturating_sub(1);
+        #[cfg(test)]
+        {
+            self.moved = self.moved.saturating_add(bucket.len());
+        }
+        if let Some(old) = self.bucket_mut(origin(self.buckets)) {
+            make_room(old, bucket.len());
+            old.extend(bucket);
+            old.sort_unstable_by_key(Record::print);
+        }
+    }
+}
+
+/// A place in a table.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Cursor {
+    bucket: usize,
+    record: usize,
+}
+
+/// The bucket of a print among so many: as many low bits of it as there are buckets for.
+#[inline]
+fn home(print: Print, buckets: usize) -> usize {
+    // Most tables have but one.
+    if buckets == 1 {
+        return 0;
+    }
+    let mask = buckets.next_power_of_two().saturating_sub(1);
+    let low = |mask: usize| {
+        let mask = u64::try_from(mask).unwrap_or_default();
+        usize::try_from(print.bits() & mask).unwrap_or_default()
+    };
+    let number = low(mask);
+    if number < buckets {
+        number
+    } else {
+        low(mask >> 1)
+    }
+}
+
+/// The bucket that this one is divided from: its number without the highest bit.
+fn origin(number: usize) -> usize {
+    number
+        .checked_ilog2()
+        .map_or(0, |highest| number ^ (1 << highest))
+}
+
+/// Where the record with this print stands in its bucket, or would.
+#[inline]
+fn place<R: Record>(bucket: &[R], print: Print) -> Result<usize, usize> {
+    bucket.binary_search_by(|record| record.print().cmp(&print))
+}
+
+/// Makes room for so many records more, and for few beyond them.
+fn make_room<R>(bucket: &mut Vec<R>, more: usize) {
+    bucket.reserve_exact(room(bucket.len().saturating_add(more)).saturating_sub(bucket.len()));
+}
+
+/// Gives back what a bucket has much more room for than it needs.
+#[inline]
+fn give_back_room<R>(bucket: &mut Vec<R>) {
+    if bucket.capacity().saturating_sub(bucket.len()) >= 2 * STEP {
+        bucket.shrink_to(room(bucket.len()));
+    }
+}
+
+/// The room that so many records are given. A few get no more than they need: there may be many tables
+/// with no more.
+fn room(records: usize) -> usize {
+    if records <= STEP / 2 {
+        records
+    } else {
+        records.next_multiple_of(STEP)
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::arithmetic_side_effects, reason = "small numbers")]
+mod tests {
+    use super::*;
+    use crate::lock::ledger::print::Secret;
+
+    impl<R> Table<R> {
+        /// How much memory it has asked for.
+        pub fn bytes(&self) -> usize {
+            let bucket = size_of::<Vec<R>>();
+            let buckets = std::iter::once(&self.first).chain(self.others.iter().flatten());
+            let records: usize = buckets.map(Vec::capacity).sum();
+            let pieces: usize = self.others.iter().map(Vec::capacity).sum();
+            records * size_of::<R>() + (pieces + self.others.capacity()) * bucket
+        }
+    }
+
+    /// As large as the ledger's will be.
+    #[derive(Debug)]
+    struct Number(Print, [u64; 5]);
+
+    impl Record for Number {
+        fn print(&self) -> Print {
+            self.0
+        }
+    }
+
+    fn print(number: u64) -> Print {
+        Secret(1, 2).print(&number.to_le_bytes())
+    }
+
+    const MANY: u64 = 200_000;
+
+    /// A table that has grown to so many, and what was seen on the way.
+    fn grow(mut seen: impl FnMut(&Table<Number>)) -> Table<Number> {
+        let mut table = Table::default();
+        for number in 0..MANY {
+            assert!(table.insert(Number(print(number), [number; 5])).is_none());
+            seen(&table);
+        }
+        table
+    }
+
+    #[test]
+    fn what_is_put_in_is_found_until_it_is_taken_out() {
+        let mut table = grow(|_| ());
+        assert_eq!(table.iter().count(), table.len());
+        for number in 0..MANY {
+            let found = table.get(print(number)).map(|found| found.1[0]);
+            assert_eq!(found, Some(number));
+        }
+        assert!(table.get(print(MANY)).is_none());
+        assert!(table.remove(print(MANY)).is_none());
+        let again = table.insert(Number(print(5), [MANY; 5]));
+        assert_eq!(again.map(|before| before.1[0]), Some(5));
+        assert_eq!(table.get_mut(print(5)).map(|found| found.1[0]), Some(MANY));
+        table.retain(|record| record.1[0] % 10 == 0 || record.1[0] == MANY);
+        assert_eq!(table.len(), 20_001);
+        for number in 0..MANY {
+            let stays = number == 5 || number % 10 == 0;
+            assert_eq!(table.remove(print(number)).is_some(), stays);
+        }
+        assert!(table.is_empty() && table.iter().next().is_none());
+    }
+
+    #[test]
+    fn an_insertion_or_a_removal_moves_the_records_of_a_few_buckets_however_many_there_are() {
+        let (mut before, mut most) = (0, 0);
+        let mut table = grow(|table| {
+            most = most.max(table.moved - before);
+            before = table.moved;
+        });
+        for number in 0..MANY {
+            table.remove(print(number));
+            most = most.max(table.moved - before);
+            before = table.moved;
+        }
+        assert!((1..=100).contains(&most), "{most} at once");
+    }
+
+    #[test]
+    fn a_bucket_holds_no_more_than_is_gone_through_at_once() {
+        let mut largest = 0;
+        grow(|table| largest = largest.max(table.first.len()));
+        assert!(largest <= 100, "{largest}");
+    }
+
+    #[test]
+    fn memory_follows_the_records_at_every_point_of_the_growth_and_when_they_go() {
+        let mut table = grow(|table| {
+            let (bytes, records) = (table.bytes(), table.len());
+            assert!(bytes <= records * 70 + 8_192, "{bytes} for {records}");
+        });
+        for number in 0..MANY {
+            table.remove(print(number));
+            let (bytes, records) = (table.bytes(), table.len());
+            assert!(bytes <= records * 80 + 40_000, "{bytes} for {records}");
+        }
+    }
+
+    #[test]
+    fn whoever_asks_for_a_few_at_a_time_comes_by_all() {
+        for records in [0, 1, 7, 8, 9, 30, 1_000] {
+            let mut table = Table::default();
+            for number in 0..records {
+                table.insert(Number(print(number), [number; 5]));
+            }
+            let (mut seen, mut place) = (std::collections::BTreeSet::new(), Cursor::default());
+            for _ in 0..=records / 8 {
+                let (few, next) = table.some_before(place, 8);
+                assert!(few.len() <= 8);
+                seen.extend(few.iter().map(|record| record.1[0]));
+                place = next;
+            }
+            assert!(seen.into_iter().eq(0..records), "of {records}");
+        }
+    }
+
+    #[test]
+    fn a_divided_bucket_goes_back_where_it_came_from() {
+        for (number, from) in [
+            (1, 0),
+            (2, 0),
+            (3, 1),
+            (4, 0),
+            (5, 1),
+            (6, 2),
+            (7, 3),
+            (12, 4),
+        ] {
+            assert_eq!(origin(number), from, "{number}");
+        }
+        for buckets in 1..70 {
+            for number in 0..1_000 {
+                let (before, after) = (
+                    home(print(number), buckets),
+                    home(print(number), buckets + 1),
+                );
+                assert!(after == before || (after == buckets && before == origin(buckets)));
+            }
+        }
+    }
+}

@@ -1,0 +1,103 @@
+//! Which holds end with which connection.
+
+use std::collections::BTreeSet;
+
+use crate::lock::slot::{self, Slots};
+
+/// A hold that ends with a connection. In their order, all of one connection stand together, and among
+/// these all of one key.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Tie {
+    client: u64,
+    key_len: usize,
+    /// The key, and then the owner, in one piece of memory.
+    bytes: Box<[u8]>,
+}
+
+impl Tie {
+    fn new(client: u64, key: &[u8], owner: &[u8]) -> Self {
+        Self {
+            client,
+            key_len: key.len(),
+            bytes: [key, owner].concat().into_boxed_slice(),
+        }
+    }
+
+    /// The key, and the owner of the hold.
+    pub fn key_and_owner(&self) -> (&[u8], &[u8]) {
+        self.bytes
+            .split_at_checked(self.key_len)
+            .unwrap_or_default()
+    }
+
+    fn key(&self) -> &[u8] {
+        self.key_and_owner().0
+    }
+}
+
+/// The ties of one database.
+#[derive(Debug, Default)]
+pub struct Ties {
+    all: BTreeSet<Tie>,
+    /// How many connections there are that holds end with.
+    connections: usize,
+}
+
+impl Ties {
+    /// How many connections there are that holds end with.
+    pub fn connections(&self) -> usize {
+        self.connections
+    }
+
+    /// This owner's hold ends with this connection.
+    pub fn add(&mut self, client: u64, key: &[u8], owner: &[u8]) {
+        if self.next(client, &[]).is_none() {
+            self.connections = self.connections.saturating_add(1);
+        }
+        self.all.insert(Tie::new(client, key, owner));
+    }
+
+    /// This owner's hold does not end with this connection any more; nobody's, if no owner is named.
+    pub fn remove(&mut self, client: u64, key: &[u8], owner: Option<&[u8]>) {
+        let removed = match owner {
+            Some(owner) => self.all.remove(&Tie::new(client, key, owner)),
+            None => {
+                let mut removed = false;
+                while let Some(tie) = self.next(client, key).filter(|tie| tie.key() == key) {
+                    removed = self.all.remove(&tie);
+                }
+                removed
+            }
+        };
+        if removed && self.next(client, &[]).is_none() {
+            self.connections = self.connections.saturating_sub(1);
+        }
+    }
+
+    /// All that ends with this connection. It is forgotten.
+    pub fn take(&mut self, client: u64) -> Vec<Tie> {
+        let mut taken = Vec::new();
+        while let Some(tie) = self.next(client, &[]) {
+            self.all.remove(&tie);
+            taken.push(tie);
+        }
+        if !taken.is_empty() {
+            self.connections = self.connections.saturating_sub(1);
+        }
+        taken
+    }
+
+    /// Keys in these slots have left.
+    pub fn forget_slots(&mut self, slots: &Slots) {
+        self.all.retain(|tie| !slots.contains(slot::of(tie.key())));
+        let mut last = None;
+        let first_of_each = |tie: &&Tie| last.replace(tie.client) != Some(tie.client);
+        self.connections = self.all.iter().filter(first_of_each).count();
+    }
+
+    /// The first of this connection's ties, from this key on.
+    fn next(&self, client: u64, key: &[u8]) -> Option<Tie> {
+        let next = self.all.range(Tie::new(client, key, &[])..).next()?;
+        (next.client == client).then(|| next.clone())
+    }
+}

@@ -1,0 +1,281 @@
+//! What a queue knows of its lock: who holds it, and when to look again.
+
+use super::keyspace::{Share, Stored};
+use super::room::give_back_room;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use super::locks::Locks;
+use super::name::NameRef;
+use super::queue::holders::Holders;
+use super::queue::ticket::Ticket;
+use super::time::{Ms, Now, after, is_over};
+
+use super::state::{LockState, Turn, earlier};
+
+/// How soon a key that is no lock is looked at again while somebody waits for it.
+const LOOK_AGAIN: Ms = 100;
+
+/// How many such keys are looked at in a millisecond at most: that takes some two hundredths of the
+/// server's time, however many there are.
+const LOOKS_PER_MS: Ms = 5;
+
+impl Locks {
+    /// Looks at a lock that has a queue, writes down who holds it, and sets the alarm for when that
+    /// may change by itself, if it is not set already for what could not be done at once.
+    pub(super) fn take_stock(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>) {
+        if self.queue(name).is_none() {
+            return;
+        }
+        let (is_no_lock, alarm) = match turn.look(name) {
+            LockState::Free => {
+                self.set_holders(name, Holders::Nobody);
+                (false, None)
+            }
+            // Somebody else's key may end too.
+            LockState::NoLock => {
+                self.set_holders(name, Holders::Nobody);
+                let end = after(turn.keys.deadline(name)).filter(|&end| end > turn.now.ms());
+                (true, end)
+            }
+            LockState::Exclusive { owner, deadline } => {
+                self.set_holder(name, owner, deadline);
+                (false, after(deadline))
+            }
+            LockState::Shared { first_end, .. } => {
+                self.see_who_shares(turn, name);
+                (false, after(first_end))
+            }
+        };
+        self.set_no_lock(name, is_no_lock);
+        let again = is_no_lock.then(|| turn.now.plus(self.look_again()));
+        let alarm = earlier(alarm, again);
+        if let Some(queue) = self.queue(name) {
+            queue.stale = false;
+            let comes_back = queue.alarm.filter(|_| queue.comes_back);
+            let quarantine = self
+                .quarantined_until
+                .filter(|&until| turn.now.ms() < until);
+            self.set_alarm(name, earlier(comes_back, earlier(alarm, quarantine)));
+        }
+    }
+
+    /// Was this key no lock when it was last looked at, or has something happened to it since?
+    pub fn may_be_no_lock(&self, name: NameRef<'_>) -> bool {
+        match self.queue_of(name) {
+            Some(queue) => queue.is_no_lock || queue.stale,
+            None => !self.noted.is_empty() && self.noted.contains(&name.keep()),
+        }
+    }
+
+    /// The key of a lock that has a queue is no lock, or is one again.
+    pub(super) fn set_no_lock(&mut self, name: NameRef<'_>, is_no_lock: bool) {
+        let Some(queue) = self.queue(name) else {
+            return;
+        };
+        match (
+            std::mem::replace(&mut queue.is_no_lock, is_no_lock),
+            is_no_lock,
+        ) {
+            (false, true) => self.no_locks = self.no_locks.saturating_add(1),
+            (true, false) => self.no_locks = self.no_locks.saturating_sub(1),
+            _ => {}
+        }
+    }
+
+    /// When a key that is no lock is to be looked at again: there are types of keys that go without an
+    /// event. The more there are, the later.
+    fn look_again(&self) -> Ms {
+        let no_locks = Ms::try_from(self.no_locks).unwrap_or(Ms::MAX);
+        LOOK_AGAIN.max(no_locks / LOOKS_PER_MS)
+    }
+
+    /// Writes down who shares a lock that has a queue, if that is not known already. Some of them may
+    /// wait for it: they have come to share it by another's hand.
+    pub(super) fn see_who_shares(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>) {
+        let Some(queue) = self.queue(name) else {
+            return;
+        };
+        if !queue.stale && matches!(queue.holders, Holders::Many(_)) {
+            return;
+        }
+        let mut shares = BTreeMap::new();
+        turn.keys.each_share(name, &mut |owner, share| {
+            shares.insert(Rc::from(owner), share.deadline);
+            true
+        });
+        queue.stale = false;
+        self.set_holders(name, Holders::Many(shares));
+        self.demote_those_without_share(turn.now, name);
+        let Some(queue) = self.queue_of(name) else {
+            return;
+        };
+        let joined = self.waiting_among(&queue.holders, turn.now).into_iter();
+        let joined: Vec<_> = joined
+            .map(|owner| (name.keep(), Rc::clone(owner)))
+            .collect();
+        self.joined.extend(joined);
+    }
+
+    /// This owner shares the lock now, or until another time; its other waiters should know.
+    pub(super) fn shares_now(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>, owner: &[u8]) {
+        if self.queue(name).is_none() {
+            return;
+        }
+        let share = turn.keys.share_of(name, owner);
+        self.set_sharer(name, owner, share);
+        if self.waits.contains_key(owner) {
+            self.joined.push_back((name.keep(), Rc::from(owner)));
+        }
+    }
+
+    /// Makes room for a share: takes those out whose share is over, and a hold that is over and has
+    /// been left standing by the server; and forgets some of those that somebody else has taken out.
+    pub(super) fn make_room(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>) {
+        self.drop_over(turn, name);
+        self.forget_removed(turn, name);
+    }
+
+    /// Forgets some of those whose share somebody else has taken out of the lock.
+    pub(super) fn forget_removed(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>) {
+        if let Stored::Shared { count } = turn.keys.look(name) {
+            let is_there = &mut |owner: &[u8]| turn.keys.share_of(name, owner).is_some();
+            self.ledger(name.db).weed(name.key, count, is_there);
+        }
+    }
+
+    fn drop_over(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>) {
+        let now = turn.now;
+        // What is remembered of the last who shared it is no news of whoever may do so next.
+        if turn.keys.look(name) == Stored::Nothing {
+            return self.forget_expired(turn, name);
+        }
+        if is_over(turn.keys.deadline(name), now) {
+            turn.keys.remove(name);
+            return self.forget_expired(turn, name);
+        }
+        let mut over: Vec<Box<[u8]>> = Vec::new();
+        let mut all = true;
+        turn.keys.each_share(name, &mut |owner, share| {
+            all = is_over(share.deadline, now);
+            if all {
+                over.push(Box::from(owner));
+            }
+            all
+        });
+        if over.is_empty() {
+            return;
+        }
+        if all {
+            turn.keys.remove(name);
+            return self.forget_expired(turn, name);
+        }
+        turn.keys.unshare_over(name, now);
+        let known = (over.iter())
+            .filter(|owner| self.forget_share(name, owner))
+            .count();
+        self.demote_those_without_share(now, name);
+        self.have_expired(turn, name, known);
+    }
+
+    /// Whoever does not share the lock any more goes back to its place in the queue.
+    fn demote_those_without_share(&mut self, now: Now, name: NameRef<'_>) {
+        let Some(queue) = self.queue_of(name) else {
+            return;
+        };
+        let shares = |ticket: &Ticket| {
+            (self.waiters.get(ticket))
+                .is_some_and(|waiter| queue.holders.include(&waiter.owner, now))
+        };
+        let without: Vec<Ticket> = queue.upgrades().filter(|ticket| !shares(ticket)).collect();
+        if let Some(queue) = self.queue(name) {
+            without.into_iter().for_each(|ticket| queue.demote(ticket));
+        }
+    }
+
+    /// This owner does not share the lock any more. Did we know that it did?
+    pub(super) fn share_is_gone(&mut self, now: Now, name: NameRef<'_>, owner: &[u8]) -> bool {
+        let known = self.forget_share(name, owner);
+        self.demote_those_without_share(now, name);
+        known
+    }
+
+    fn forget_share(&mut self, name: NameRef<'_>, owner: &[u8]) -> bool {
+        self.set_sharer(name, owner, None);
+        self.ledger(name.db).forget_share(name.key, owner)
+    }
+
+    /// A string without an end that somebody wants as a lock: its client may have died between
+    /// `SETNX` and `EXPIRE`. It is given an end, if an operator has said so.
+    pub(super) fn adopt_orphan(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>) {
+        let ttl = self.limits.orphan_ttl;
+        if ttl == 0 {
+            return;
+        }
+        let is_endless = matches!(turn.look(name), LockState::Exclusive { deadline: None, .. });
+        if is_endless && turn.keys.may_write(name) {
+            turn.keys.move_deadline(name, turn.now.plus(ttl));
+        }
+    }
+
+    /// These hold a lock that has a queue.
+    pub(super) fn set_holders(&mut self, name: NameRef<'_>, holders: Holders) {
+        let Some(queue) = self.queue(name) else {
+            return;
+        };
+        let before = std::mem::replace(&mut queue.holders, holders).owners();
+        let now = queue.holders.owners();
+        now.iter().for_each(|owner| self.holds_one_more(owner));
+        before.iter().for_each(|owner| self.holds_one_less(owner));
+    }
+
+    /// This owner holds it alone, until then.
+    pub(super) fn set_holder(&mut self, name: NameRef<'_>, owner: &[u8], deadline: Option<Ms>) {
+        let Some(queue) = self.queue(name) else {
+            return;
+        };
+        match &mut queue.holders {
+            Holders::One(holder, until) if **holder == *owner => *until = deadline,
+            _ => self.set_holders(name, Holders::One(Rc::from(owner), deadline)),
+        }
+    }
+
+    /// This owner shares it until then, or does not share it any more.
+    pub(super) fn set_sharer(&mut self, name: NameRef<'_>, owner: &[u8], share: Option<Share>) {
+        let Some(queue) = self.queue(name) else {
+            return;
+        };
+        let Holders::Many(shares) = &mut queue.holders else {
+            return;
+        };
+        match (share, shares.remove_entry(owner)) {
+            (Some(share), Some((owner, _))) => {
+                shares.insert(owner, share.deadline);
+            }
+            (Some(share), None) => {
+                let owner: Rc<[u8]> = Rc::from(owner);
+                shares.insert(Rc::clone(&owner), share.deadline);
+                self.holds_one_more(&owner);
+            }
+            (None, Some((owner, _))) => self.holds_one_less(&owner),
+            (None, None) => {}
+        }
+    }
+
+    /// One more lock that somebody waits for.
+    fn holds_one_more(&mut self, owner: &Rc<[u8]>) {
+        let held = self.waited_for.entry(Rc::clone(owner)).or_default();
+        *held = held.saturating_add(1);
+    }
+
+    /// One less.
+    fn holds_one_less(&mut self, owner: &Rc<[u8]>) {
+        if let Some(held) = self.waited_for.get_mut(owner) {
+            *held = held.saturating_sub(1);
+            if *held == 0 {
+                self.waited_for.remove(owner);
+                give_back_room(&mut self.waited_for);
+            }
+        }
+    }
+}

@@ -1,0 +1,116 @@
+//! The queue before one lock: who waits, in which order.
+
+pub mod holders;
+pub mod queues;
+pub mod ticket;
+pub mod waiter;
+pub mod waits;
+
+use std::collections::BTreeSet;
+
+use crate::lock::queue::holders::Holders;
+use crate::lock::queue::ticket::Ticket;
+use crate::lock::time::Ms;
+
+/// The waiters of one lock. A queue that has no waiters does not exist.
+#[derive(Debug, Default)]
+pub struct Queue {
+    /// In the order of arrival: that of their tickets.
+    order: BTreeSet<Ticket>,
+    /// Those who share the lock and want it alone. They stand before everybody else: at the end they
+    /// would wait for those who wait for them.
+    upgrades: BTreeSet<Ticket>,
+    /// Those who wait for something else too, by this ticket or by another of their owner.
+    pub tangled: BTreeSet<Ticket>,
+    /// Who holds the lock.
+    pub holders: Holders,
+    /// Was the key no lock when it was last looked at?
+    pub is_no_lock: bool,
+    /// Has something happened to the key that we have not looked at?
+    pub stale: bool,
+    /// When the lock is to be looked at again: its alarm.
+    pub alarm: Option<Ms>,
+    /// Is the alarm set for what could not be done at once? Then it is not to be put off.
+    pub comes_back: bool,
+    /// How often in a row the server would not let us grant.
+    pub refusals: u32,
+}
+
+impl Queue {
+    /// A newcomer, at the end.
+    pub fn join(&mut self, ticket: Ticket) {
+        self.order.insert(ticket);
+    }
+
+    /// Somebody comes to stand before everybody else, behind others who do so already.
+    pub fn promote(&mut self, ticket: Ticket) {
+        if self.order.remove(&ticket) {
+            self.upgrades.insert(ticket);
+        }
+    }
+
+    /// Back to the place that is theirs by the order of arrival.
+    pub fn demote(&mut self, ticket: Ticket) {
+        if self.upgrades.remove(&ticket) {
+            self.order.insert(ticket);
+        }
+    }
+
+    /// All of them back.
+    pub fn demote_all(&mut self) {
+        self.order.append(&mut self.upgrades);
+    }
+
+    /// Somebody leaves, from wherever they stand; were they the first?
+    pub fn leave(&mut self, ticket: Ticket) -> bool {
+        let was_first = self.first() == Some(ticket);
+        self.order.remove(&ticket);
+        self.upgrades.remove(&ticket);
+        self.tangled.remove(&ticket);
+        was_first
+    }
+
+    /// Who comes first.
+    pub fn first(&self) -> Option<Ticket> {
+        self.upgrades.first().or(self.order.first()).copied()
+    }
+
+    /// Does it stand before everybody else because its owner shares the lock?
+    pub fn is_upgrade(&self, ticket: Ticket) -> bool {
+        self.upgrades.contains(&ticket)
+    }
+
+    /// Does it stand here?
+    pub fn contains(&self, ticket: Ticket) -> bool {
+        self.order.contains(&ticket) || self.upgrades.contains(&ticket)
+    }
+
+    /// Those who stand before everybody else.
+    pub fn upgrades(&self) -> impl Iterator<Item = Ticket> {
+        self.upgrades.iter().copied()
+    }
+
+    /// All, in order.
+    pub fn iter(&self) -> impl Iterator<Item = Ticket> {
+        self.upgrades.iter().chain(&self.order).copied()
+    }
+
+    /// Do both stand here, the one before the other?
+    pub fn is_before(&self, one: Ticket, other: Ticket) -> bool {
+        let place = |ticket| {
+            let is_upgrade = self.upgrades.contains(&ticket);
+            (is_upgrade || self.order.contains(&ticket)).then_some((!is_upgrade, ticket))
+        };
+        (place(one).zip(place(other))).is_some_and(|(one, other)| one < other)
+    }
+
+    /// How many.
+    pub fn len(&self) -> usize {
+        self.order.len().saturating_add(self.upgrades.len())
+    }
+
+    /// Does nobody wait any more?
+    pub fn is_empty(&self) -> bool {
+        self.order.is_empty() && self.upgrades.is_empty()
+    }
+}

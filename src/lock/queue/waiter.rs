@@ -1,0 +1,99 @@
+//! One request that waits, from its place in the queue to its end.
+//!
+//! | state | what has happened | what may come next |
+//! |---|---|---|
+//! | `Waiting` | it stands in the queue of each of its locks | granted; its time is up; sent away; its end |
+//! | `Granted` | the holds are written; its client has yet to be replied to | its answer; its end, which is confirmed a turn later |
+//! | `TimedOut` | it has left the queues with nothing | its answer, its end |
+//! | `Denied` | its user had lost the right to the locks when its turn came; it has left the queues | its answer, its end |
+//! | `SentAway` | the server became a replica; it has left the queues | its answer, its end |
+//!
+//! `answered` is apart from that, because the server decides when it asks for the answer: at once,
+//! a loop turn later, or never, if the client went in between. A waiter that is asked for its answer
+//! while it is still `Waiting` is one that `CLIENT UNBLOCK` ends: it becomes `TimedOut`.
+//!
+//! The end comes exactly once for each waiter, whatever brought it about, and nothing of the waiter
+//! is left afterwards. A waiter that ends `Granted` but unheard gives its grant back. One that seems
+//! to have heard is remembered for one more turn of the server's loop, at the end of which the server
+//! may still close its connection, reply and all: only whoever outlives that has heard.
+
+use std::rc::Rc;
+
+use crate::lock::fence::Fence;
+use crate::lock::name::Name;
+use crate::lock::request::Mode;
+use crate::lock::time::{Ms, Now};
+
+/// A request that waits, or that waited and has not come to its end.
+#[derive(Debug)]
+pub struct Waiter {
+    /// The locks, each once.
+    pub names: Rc<[Name]>,
+    /// Who wants them.
+    pub owner: Rc<[u8]>,
+    /// For how long, from the grant.
+    pub ttl: Ms,
+    /// Alone, or beside others.
+    pub mode: Mode,
+    /// Do the holds end with the connection?
+    pub session: bool,
+    /// When its time is up; none waits for ever.
+    pub until: Option<Ms>,
+    /// When it came.
+    pub since: Now,
+    /// The connection that waits.
+    pub client: u64,
+    /// Where it stands.
+    pub state: State,
+    /// Has the server taken its answer?
+    pub replied: bool,
+    /// What the server says of its user's rights, if these have been taken away.
+    pub denial: Option<Rc<str>>,
+    /// The place of the lock that it could not have when it was looked at last.
+    pub shut_out_by: usize,
+}
+
+impl Waiter {
+    /// Does it want a single lock, alone?
+    pub fn is_plain(&self) -> bool {
+        self.names.len() == 1 && self.mode == Mode::Exclusive
+    }
+
+    /// Is its time up?
+    pub fn is_up(&self, now: Now) -> bool {
+        self.until.is_some_and(|until| until <= now.ms())
+    }
+}
+
+/// See the table above.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    /// In queue.
+    Waiting,
+    /// Holds the locks, by this number.
+    Granted(Fence),
+    /// Its time was up.
+    TimedOut,
+    /// Its user has no right to the locks any more.
+    Denied,
+    /// The server became a replica.
+    SentAway,
+}
+
+/// What a waiter's client is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WaitOutcome<'a> {
+    /// This owner holds the lock, by this number.
+    Granted {
+        /// Who asked.
+        owner: &'a [u8],
+        /// The fencing number.
+        fence: Fence,
+    },
+    /// Nothing came of it.
+    TimedOut,
+    /// Its user has no right to the locks any more, in the server's words.
+    Denied(&'a str),
+    /// The server became a replica, and can't say who holds the lock.
+    SentAway,
+}

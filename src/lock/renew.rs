@@ -1,0 +1,54 @@
+//! How a hold goes on.
+
+use super::keyspace::LockEvent;
+use super::locks::Locks;
+use super::name::NameRef;
+use super::request::{Hold, NotALock};
+use super::state::Turn;
+use super::stats::count;
+use super::time::Ms;
+
+impl Locks {
+    /// `LOCK.RENEW` and `LOCK.MRENEW`: the holds now end `ttl` from now; false, and nothing has
+    /// changed, if this owner has not got all of them.
+    pub fn renew(
+        &mut self,
+        turn: &mut Turn<'_>,
+        names: &[NameRef<'_>],
+        owner: &[u8],
+        ttl: Ms,
+    ) -> Result<bool, NotALock> {
+        for &name in names {
+            self.settle_queue(turn, name);
+        }
+        let mut held = true;
+        for &name in names {
+            let hold = turn.hold_of(name, owner)?;
+            held &= hold.is_some_and(|(hold, _)| {
+                let entry = self.ledger(name.db).of(name.key, owner, hold);
+                !entry.is_some_and(|entry| entry.breaking)
+            });
+        }
+        if !held {
+            count(&mut self.counts.renew_refused, 1);
+            return Ok(false);
+        }
+        count(&mut self.counts.renewed, names.len());
+        let deadline = turn.now.plus(ttl);
+        for &name in names {
+            if let Some((hold, _)) = turn.hold_of(name, owner)? {
+                if hold == Hold::Shared {
+                    self.make_room(turn, name);
+                }
+                turn.prolong(name, owner, hold, deadline);
+                self.tell(turn, name, owner, hold);
+                turn.keys.announce(name, LockEvent::Renewed);
+                if hold == Hold::Shared {
+                    self.shares_now(turn, name, owner);
+                }
+                self.settle_queue(turn, name);
+            }
+        }
+        Ok(true)
+    }
+}

@@ -1,0 +1,128 @@
+//! What is to be known of a lock before anything is decided about it.
+
+use super::keyspace::{Keyspace, Share, Stored};
+use super::request::{Hold, NotALock};
+
+use super::name::NameRef;
+use super::time::{Ms, Now, is_over};
+
+/// An occasion to act: the keys, and what time it is.
+pub struct Turn<'k> {
+    /// The keys.
+    pub keys: &'k mut dyn Keyspace,
+    /// Read once.
+    pub now: Now,
+}
+
+/// Who holds a lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum LockState<'a> {
+    /// Nobody.
+    Free,
+    /// This owner alone, until then.
+    Exclusive {
+        owner: &'a [u8],
+        deadline: Option<Ms>,
+    },
+    /// So many owners, of whom the first goes then; so many others are there, but over.
+    Shared {
+        count: usize,
+        over: usize,
+        first_end: Option<Ms>,
+    },
+    /// It is no lock.
+    NoLock,
+}
+
+impl Turn<'_> {
+    /// Who holds the lock now. The key may outlive the hold: servers expire keys when they come to
+    /// it, and not at all while writes are paused.
+    #[inline]
+    pub(super) fn look(&mut self, name: NameRef<'_>) -> LockState<'_> {
+        let (stored, deadline) = match self.keys.look(name) {
+            Stored::Nothing => return LockState::Free,
+            Stored::NoLock => return LockState::NoLock,
+            Stored::Shared { count } => (Some(count), self.keys.deadline(name)),
+            Stored::Exclusive { .. } => (None, self.keys.deadline(name)),
+        };
+        if is_over(deadline, self.now) {
+            return LockState::Free;
+        }
+        match stored {
+            Some(count) => self.shared(name, count, deadline),
+            None => match self.keys.look(name) {
+                Stored::Exclusive { owner } => LockState::Exclusive { owner, deadline },
+                _ => LockState::Free,
+            },
+        }
+    }
+
+    fn shared(
+        &mut self,
+        name: NameRef<'_>,
+        all: usize,
+        deadline: Option<Ms>,
+    ) -> LockState<'static> {
+        let now = self.now;
+        let (mut over, mut first_end) = (0_usize, None);
+        self.keys.each_share(name, &mut |_, share| {
+            let is_over = is_over(share.deadline, now);
+            if is_over {
+                over = over.saturating_add(1);
+            } else {
+                first_end = earlier(share.deadline, deadline);
+            }
+            is_over
+        });
+        match all.saturating_sub(over) {
+            0 => LockState::Free,
+            count => LockState::Shared {
+                count,
+                over,
+                first_end,
+            },
+        }
+    }
+
+    /// This owner's share of a shared lock, if it is not over. None outlasts its key.
+    pub(super) fn share_of(&mut self, name: NameRef<'_>, owner: &[u8]) -> Option<Share> {
+        let share = self.keys.share_of(name, owner)?;
+        let deadline = earlier(share.deadline, self.keys.deadline(name));
+        (!is_over(deadline, self.now)).then_some(Share { deadline })
+    }
+
+    /// How this owner holds the lock, if it does, and until when.
+    pub(super) fn hold_of(
+        &mut self,
+        name: NameRef<'_>,
+        owner: &[u8],
+    ) -> Result<Option<(Hold, Option<Ms>)>, NotALock> {
+        Ok(match self.look(name) {
+            LockState::NoLock => return Err(NotALock),
+            LockState::Free => None,
+            LockState::Exclusive {
+                owner: holder,
+                deadline,
+            } => (holder == owner).then_some((Hold::Exclusive, deadline)),
+            LockState::Shared { .. } => {
+                (self.share_of(name, owner)).map(|share| (Hold::Shared, share.deadline))
+            }
+        })
+    }
+
+    /// Moves the end of a hold.
+    pub(super) fn prolong(&mut self, name: NameRef<'_>, owner: &[u8], hold: Hold, deadline: Ms) {
+        match hold {
+            Hold::Exclusive => self.keys.move_deadline(name, deadline),
+            Hold::Shared => self.keys.share(name, owner, deadline),
+        }
+    }
+}
+
+/// The earlier of two ends, either of which may never come.
+pub(super) fn earlier(one: Option<Ms>, other: Option<Ms>) -> Option<Ms> {
+    match (one, other) {
+        (Some(one), Some(other)) => Some(one.min(other)),
+        (one, other) => one.or(other),
+    }
+}

@@ -1,0 +1,439 @@
+//! Requests that would wait for themselves.
+
+use super::*;
+use crate::lock::{Claim, Deadlock};
+
+const A: Lock = LOCK;
+const B: Lock = OTHER;
+const C: Lock = THIRD;
+
+/// The deadlock that refuses this request, in short: who waits for what, and why.
+fn deadlock(server: &mut Server, locks: &[Lock], plea: Plea) -> Vec<(String, String, Claim)> {
+    let patience = Patience::Forever;
+    match server.asks(locks, Plea { patience, ..plea }) {
+        Err(Refusal::Deadlock(Deadlock { links })) => (links.iter())
+            .map(|link| {
+                let owner = String::from_utf8_lossy(&link.owner).into_owned();
+                let name = String::from_utf8_lossy(&link.name.key).into_owned();
+                (owner, name, link.next)
+            })
+            .collect(),
+        other => panic!("{}: {other:?}", plea.owner),
+    }
+}
+
+fn link(owner: &str, lock: Lock, next: Claim) -> (String, String, Claim) {
+    (owner.to_owned(), lock.1.to_owned(), next)
+}
+
+/// `ann` holds A and waits for B, which `ben` holds.
+fn ann_waits_for_ben() -> (Server, Ticket) {
+    let mut server = server();
+    server.takes(&[A], alone("ann"));
+    server.takes(&[B], alone("ben"));
+    let ann = server.queues(&[B], alone("ann"));
+    (server, ann)
+}
+
+#[test]
+fn two_that_wait_for_each_other_are_a_deadlock_in_words() {
+    let (mut server, _) = ann_waits_for_ben();
+    let found = deadlock(&mut server, &[A], alone("ben"));
+    let right = [link("ben", A, Claim::Holds), link("ann", B, Claim::Holds)];
+    assert_eq!(found, right);
+}
+
+#[test]
+fn who_is_refused_leaves_no_trace() {
+    let (mut server, ann) = ann_waits_for_ben();
+    assert!(server.is_refused(&[A], alone("ben")));
+    assert!(server.queue(A).is_empty());
+    assert_eq!(server.queue(B), [ann]);
+    server.release(B, "ben").unwrap();
+    server.turn();
+    assert!(server.was_granted(ann).is_some());
+    server.takes(&[C], alone("ben"));
+}
+
+#[test]
+fn a_long_deadlock_is_found() {
+    let (mut server, _) = ann_waits_for_ben();
+    server.takes(&[C], alone("cid"));
+    server.queues(&[C], alone("ben"));
+    let found = deadlock(&mut server, &[A], alone("cid"));
+    let owners: Vec<_> = found.iter().map(|link| &*link.0).collect();
+    assert_eq!(owners, ["cid", "ann", "ben"]);
+}
+
+#[test]
+fn a_try_never_is_a_deadlock() {
+    let (mut server, _) = ann_waits_for_ben();
+    assert_eq!(server.asks(&[A], alone("ben")), Ok(Acquired::Busy));
+}
+
+#[test]
+fn asking_again_for_what_one_holds_never_is_a_deadlock() {
+    let (mut server, _) = ann_waits_for_ben();
+    for (lock, owner) in [(A, "ann"), (B, "ben")] {
+        let forever = Plea {
+            patience: Patience::Forever,
+            ..alone(owner)
+        };
+        assert!(matches!(
+            server.asks(&[lock], forever),
+            Ok(Acquired::Held(_))
+        ));
+    }
+}
+
+#[test]
+fn who_waits_for_one_that_waits_for_nobody_in_return_is_not_refused() {
+    let (mut server, _) = ann_waits_for_ben();
+    assert!(!server.is_refused(&[A], alone("cid")));
+    assert!(!server.is_refused(&[B], alone("cid")));
+    assert!(!server.is_refused(&[A, B], alone("dot")));
+}
+
+#[test]
+fn one_that_comes_first_in_a_queue_is_waited_for() {
+    // H holds a; M waits for a and b; L holds c and waits for b behind M; H asks for c.
+    let mut server = server();
+    server.takes(&[A], alone("H"));
+    server.takes(&[C], alone("L"));
+    server.queues(&[A, B], alone("M"));
+    server.queues(&[B], alone("L"));
+    let found = deadlock(&mut server, &[C], alone("H"));
+    let right = [
+        link("H", C, Claim::Holds),
+        link("L", B, Claim::ComesFirst),
+        link("M", A, Claim::Holds),
+    ];
+    assert_eq!(found, right);
+}
+
+#[test]
+fn the_very_first_of_all_waiters_is_waited_for_too() {
+    let mut server = server();
+    server.takes(&[B], alone("ben"));
+    server.queues(&[A, B], alone("ann"));
+    let found = deadlock(&mut server, &[A], alone("ben"));
+    let right = [
+        link("ben", A, Claim::ComesFirst),
+        link("ann", B, Claim::Holds),
+    ];
+    assert_eq!(found, right);
+}
+
+#[test]
+fn a_reader_behind_a_writer_waits_for_whom_the_writer_waits() {
+    // The writer waits for nothing else, and is not looked at for itself.
+    let mut server = server();
+    server.takes(&[A], sharing("ann"));
+    server.takes(&[B], alone("ben"));
+    server.queues(&[A], alone("writer"));
+    server.queues(&[B], alone("ann"));
+    assert!(server.is_refused(&[A], sharing("ben")));
+}
+
+#[test]
+fn a_reader_waits_for_no_other_reader() {
+    let mut server = server();
+    server.takes(&[A], sharing("ann"));
+    server.takes(&[B], alone("ben"));
+    server.queues(&[B], alone("ann"));
+    server.takes(&[A], sharing("ben"));
+}
+
+#[test]
+fn a_limit_is_a_deadlock_only_if_it_remains_whichever_of_the_others_let_go() {
+    // Two hold a permit of two; cid holds b and waits for a permit; one of the two asks for b.
+    let mut server = server();
+    for owner in ["ann", "ben"] {
+        server.takes(&[A], limited(owner, 2));
+    }
+    server.takes(&[B], alone("cid"));
+    server.queues(&[A], limited("cid", 2));
+    assert!(!server.is_refused(&[B], alone("ann")));
+    // And now the other.
+    assert!(server.is_refused(&[B], alone("ben")));
+}
+
+#[test]
+fn a_permit_of_one_is_a_deadlock_with_any_of_its_holders() {
+    let mut server = server();
+    for owner in ["ann", "ben"] {
+        server.takes(&[A], limited(owner, 2));
+    }
+    server.takes(&[B], alone("cid"));
+    server.queues(&[A], limited("cid", 1));
+    assert!(server.is_refused(&[B], alone("ann")));
+}
+
+#[test]
+fn what_an_owner_holds_of_several_is_not_waited_for() {
+    let mut server = server();
+    server.takes(&[A, B], sharing("ben"));
+    server.queues(&[B, C], limited("dot", 1));
+    let found = deadlock(&mut server, &[A, B, C], sharing("ben"));
+    let right = [
+        link("ben", C, Claim::ComesFirst),
+        link("dot", B, Claim::Holds),
+    ];
+    assert_eq!(found, right);
+}
+
+#[test]
+fn two_waiters_of_one_owner_wait_for_both() {
+    let mut server = server();
+    server.takes(&[A], alone("ann"));
+    server.takes(&[B], alone("ben"));
+    server.takes(&[C], alone("cid"));
+    server.queues(&[B], alone("ann"));
+    server.queues(&[C], alone("ann"));
+    assert!(server.is_refused(&[A], alone("ben")));
+    assert!(server.is_refused(&[A], alone("cid")));
+    assert!(!server.is_refused(&[A], alone("dot")));
+}
+
+#[test]
+fn an_upgrade_waits_for_those_who_share_and_for_nobody_in_the_queue() {
+    let mut server = server();
+    server.takes(&[A], sharing("ann"));
+    server.takes(&[A], sharing("ben"));
+    server.takes(&[B], alone("ann"));
+    // The writer waits for ann in two ways, and stands behind her.
+    server.queues(&[A, B], alone("cid"));
+    assert!(!server.is_refused(&[A], alone("ann")));
+    assert!(server.is_refused(&[B], alone("ben")), "ann waits for ben");
+}
+
+#[test]
+fn two_that_wait_for_a_share_and_for_an_upgrade_are_a_deadlock() {
+    // Both readers come in together, and then each waits for the other.
+    let mut server = server();
+    server.takes(&[A], alone("writer"));
+    server.queues(&[A], sharing("ann"));
+    server.queues(&[A], sharing("ben"));
+    server.queues(&[A], alone("ann"));
+    assert!(server.is_refused(&[A], alone("ben")));
+}
+
+#[test]
+fn those_who_come_in_together_are_in_each_others_way_before_one_of_them_lets_go() {
+    // cid and ben come to share b together. So there is no permit of two for ann, and ben, who wants
+    // more, comes to stand before her; and she stands before him in the other queue.
+    let mut server = server();
+    server.takes(&[A], alone("dot"));
+    server.takes(&[B], alone("eve"));
+    server.queues(&[A, B], limited("cid", 1));
+    server.queues(&[B], sharing("ben"));
+    server.queues(&[A, B], limited("ann", 2));
+    assert!(server.is_refused(&[A, B], alone("ben")));
+}
+
+#[test]
+fn who_can_only_come_in_after_another_has_let_go_is_not_in_its_way_before() {
+    // ann and ben come in together, and ben stands before all others then: before eve in both queues.
+    let mut server = server();
+    server.takes(&[A, B], alone("cid"));
+    server.queues(&[A, B], limited("ann", 1));
+    server.queues(&[A], sharing("ben"));
+    server.queues(&[A], limited("dot", 2));
+    server.queues(&[A], sharing("eve"));
+    server.queues(&[A], alone("ben"));
+    assert!(!server.is_refused(&[A, B], alone("eve")));
+}
+
+#[test]
+fn waiters_that_have_gone_are_in_no_deadlock() {
+    let fates: [(&str, Fate); 4] = [
+        ("killed", Server::kill),
+        ("unblocked", Server::unblock),
+        ("timed out, and nobody has seen to it", |server, _| {
+            server.lags_until(20);
+        }),
+        ("timed out", |server, _| server.at(20)),
+    ];
+    for (fate, befall) in fates {
+        let mut server = server();
+        server.takes(&[A], alone("ann"));
+        server.takes(&[B], alone("ben"));
+        let short = Plea {
+            patience: Patience::Until(START + 20),
+            ..alone("ann")
+        };
+        let ann = server.queues(&[B], short);
+        befall(&mut server, ann);
+        assert!(!server.is_refused(&[A], alone("ben")), "{fate}");
+    }
+}
+
+#[test]
+fn a_waiter_that_was_granted_is_in_no_deadlock() {
+    let (mut server, _) = ann_waits_for_ben();
+    server.release(B, "ben").unwrap();
+    assert!(!server.is_refused(&[A], alone("ben")));
+}
+
+#[test]
+fn holds_that_are_over_are_in_no_deadlock() {
+    let (mut server, _) = ann_waits_for_ben();
+    server.renew(B, "ben", 500).unwrap();
+    server.lags_until(101);
+    server.takes(&[A], alone("ben"));
+    let mut server = server_with_two_readers();
+    server.lags_until(31);
+    // The short share is over, and cid may have the permit as soon as anybody looks.
+    assert!(!server.is_refused(&[B], alone("ann")));
+}
+
+/// `ann` and, for 30 ms, `ben` share A; `cid` holds B and waits for A with one beside it.
+fn server_with_two_readers() -> Server {
+    let mut server = server();
+    server.takes(&[A], sharing("ann"));
+    let short = Plea {
+        ttl: 30,
+        ..sharing("ben")
+    };
+    server.takes(&[A], short);
+    server.takes(&[B], alone("cid"));
+    server.queues(&[A], limited("cid", 2));
+    server
+}
+
+#[test]
+fn whoever_has_released_a_lock_is_in_no_deadlock_by_it() {
+    let mut server = server();
+    server.takes(&[A], sharing("x"));
+    server.takes(&[B], alone("o"));
+    let y = server.queues(&[A], limited("y", 1));
+    server.queues(&[A], alone("o"));
+    server.release(A, "x").unwrap();
+    server.turn();
+    assert!(server.was_granted(y).is_some());
+    assert!(!server.is_refused(&[B], alone("x")));
+}
+
+#[test]
+fn a_deadlock_over_databases_is_one() {
+    let mut server = server();
+    server.takes(&[A], alone("ann"));
+    server.takes(&[(1, "lock")], alone("ben"));
+    server.queues(&[(1, "lock")], alone("ann"));
+    assert!(server.is_refused(&[A], alone("ben")));
+}
+
+#[test]
+fn an_old_deadlock_that_others_have_made_refuses_nobody_who_is_not_on_it() {
+    let (mut server, _) = ann_waits_for_ben();
+    server.takes(&[C], alone("cid"));
+    // By a rename, ben comes to hold what he waits for, and cid what ann holds.
+    server.queues(&[C], alone("ben"));
+    server.foreign(Write::Set(C, token("ann", None)));
+    server.at(0);
+    assert!(!server.is_refused(&[A], alone("dot")));
+}
+
+/// Whatever it takes to be sure, `ben` may take too few steps to find it out.
+#[test]
+fn a_search_that_would_be_too_long_is_refused_and_leaves_no_trace() {
+    let forever = |owner| Plea {
+        patience: Patience::Forever,
+        ..alone(owner)
+    };
+    let (mut server, ann) = ann_waits_for_ben();
+    let enough = (0..).find(|&steps| {
+        server.locks.most_steps = steps;
+        let answer = server.asks(&[A], forever("ben"));
+        assert!(server.queue(A).is_empty());
+        assert_eq!(server.queue(B), [ann]);
+        assert_eq!(server.locks.places(), 1);
+        match answer {
+            Err(Refusal::TooComplex) => false,
+            Err(Refusal::Deadlock(_)) => true,
+            other => panic!("with {steps} steps: {other:?}"),
+        }
+    });
+    let enough = enough.unwrap();
+    assert!(enough > 4, "{enough}");
+    assert_eq!(server.locks.counts().deadlocks, 1);
+    // Neither a try, nor asking for what one holds, nor a wait that nobody waits for is searched.
+    server.locks.most_steps = 0;
+    assert_eq!(server.asks(&[A], alone("ben")), Ok(Acquired::Busy));
+    let again = server.asks(&[B], forever("ben"));
+    assert!(matches!(again, Ok(Acquired::Held(_))), "{again:?}");
+    let cid = server.queues(&[A], alone("cid"));
+    server.release(B, "ben").unwrap();
+    server.turn();
+    assert!(server.was_granted(ann).is_some());
+    server.unblock(cid);
+}
+
+/// So many keys, made up.
+fn keys(count: usize) -> Vec<Lock> {
+    let key = |number| &*Box::leak(format!("k{number}").into_boxed_str());
+    (0..count).map(|number| (0, key(number))).collect()
+}
+
+/// A server where `x` holds the first of so many keys, and so many wait for all of them.
+fn crowd(keys: &[Lock], waiters: usize) -> Server {
+    let known: Vec<Lock> = keys.iter().chain(&[A, B]).copied().collect();
+    let mut server = Server::new(Flavour::default(), &known);
+    server.takes(&keys[..1], alone("x"));
+    for number in 0..waiters {
+        let owner = &*Box::leak(format!("w{number}").into_boxed_str());
+        server.queues(keys, alone(owner));
+    }
+    server
+}
+
+#[test]
+fn a_deadlock_is_found_at_once_however_many_others_wait() {
+    let keys = keys(500);
+    let mut server = crowd(&keys, 190);
+    let found = deadlock(&mut server, &keys[7..8], alone("x"));
+    let right = [
+        link("x", keys[7], Claim::ComesFirst),
+        link("w0", keys[0], Claim::Holds),
+    ];
+    assert_eq!(found, right);
+}
+
+#[test]
+fn a_deadlock_that_is_not_certain_at_once_is_found_among_many() {
+    let keys = keys(20);
+    let mut server = crowd(&keys, 100);
+    for owner in ["ann", "ben"] {
+        server.takes(&[A], limited(owner, 2));
+    }
+    server.takes(&[B], alone("cid"));
+    server.queues(&[A], limited("cid", 2));
+    assert!(!server.is_refused(&[B], alone("ann")));
+    let found = deadlock(&mut server, &[B, keys[1]], alone("ben"));
+    assert_eq!(
+        found,
+        [link("ben", B, Claim::Holds), link("cid", A, Claim::Holds)]
+    );
+}
+
+/// All who come first there would have to be looked at, and each waits for all keys.
+#[test]
+fn a_request_that_waits_for_too_many_to_look_at_is_refused_by_itself() {
+    let keys = keys(500);
+    let mut server = crowd(&keys, 190);
+    server.takes(&[A], alone("y"));
+    server.queues(&[A], alone("ann"));
+    let waits = Plea {
+        patience: Patience::Forever,
+        ..alone("y")
+    };
+    for _ in 0..3 {
+        let answer = server.asks(&keys[7..8], waits);
+        assert_eq!(answer, Err(Refusal::TooComplex));
+        assert_eq!(server.queue(keys[7]).len(), 190);
+    }
+    // It would not have been a deadlock; and when nobody waits for it, nobody has to look.
+    server.release(A, "y").unwrap();
+    server.turn();
+    server.queues(&keys[7..8], alone("y"));
+}

@@ -1,0 +1,336 @@
+//! A waiter's way: joining the queue, the decision, the answer, the end.
+
+use std::rc::Rc;
+
+use super::fence::Fence;
+use super::locks::Locks;
+use super::name::{Name, NameRef};
+use super::queue::holders::Holders;
+use super::queue::ticket::Ticket;
+use super::request::{Acquired, Hold, Mode, Patience, Refusal, Request};
+use super::returns::{Return, Why};
+use super::room::give_back_room;
+use super::rules::Fit;
+use super::state::Turn;
+use super::stats::count;
+
+use super::queue::waiter::{State, WaitOutcome, Waiter};
+use super::time::Ms;
+
+/// What the server knows of a waiter's client in the moment in which the waiter ends.
+#[derive(Clone, Copy, Debug)]
+pub struct End {
+    /// The wait was ended by something else than our answer.
+    pub cut_off: bool,
+    /// The connection is still there.
+    pub client_lives: bool,
+    /// Whatever this server takes as an answer has reached the client, even if something else then
+    /// cuts it off. Other servers take it first, and may drop it.
+    pub replies_stay: bool,
+    /// The server says in its next turn whether the connection has outlived this one: it may close it
+    /// still, in spite of an answer. Then [`confirm`](Locks::confirm) follows.
+    pub is_confirmed_later: bool,
+}
+
+impl Locks {
+    /// The end of each queue for this request, unless it won't wait, or would wait for itself.
+    pub(super) fn wait(
+        &mut self,
+        turn: &mut Turn<'_>,
+        fits: &[(NameRef<'_>, Fit)],
+        request: &Request<'_>,
+    ) -> Result<Acquired, Refusal> {
+        let is_breaking = fits.iter().any(|&(_, fit)| fit == Fit::Breaking);
+        let until = match request.patience {
+            Patience::Try => return Ok(self.busy()),
+            _ if self.limits.drain || is_breaking => return Ok(self.busy()),
+            Patience::Until(until) => Some(until),
+            Patience::Forever => None,
+        };
+        self.find_room(fits, request.owner)?;
+        self.last_ticket = self.last_ticket.saturating_add(1);
+        let ticket = self.last_ticket;
+        let names: Vec<Name> = (fits.iter())
+            .map(|&(name, _)| self.join_queue(name, ticket))
+            .collect();
+        let waiter = Waiter {
+            names: names.into(),
+            owner: Rc::from(request.owner),
+            ttl: request.ttl,
+            mode: request.mode,
+            session: request.session,
+            until,
+            since: turn.now,
+            client: request.client,
+            state: State::Waiting,
+            replied: false,
+            denial: None,
+            shut_out_by: 0,
+        };
+        if let Some(until) = until {
+            self.times_up.insert((until, ticket));
+        }
+        let (names, owner) = (Rc::clone(&waiter.names), Rc::clone(&waiter.owner));
+        self.waiters.insert(ticket, waiter);
+        self.add_wait(ticket, &names, owner);
+        for &(name, _) in fits {
+            self.take_stock(turn, name);
+            let is_upgrade =
+                request.mode == Mode::Exclusive && turn.share_of(name, request.owner).is_some();
+            if let Some(queue) = self.queue(name).filter(|_| is_upgrade) {
+                queue.promote(ticket);
+            }
+        }
+        // Of those who share the lock only the newcomer waits in a queue that is new.
+        self.joined.clear();
+        match self.deadlock_of(ticket, turn.now) {
+            Ok(None) => {}
+            Ok(Some(deadlock)) => {
+                self.give_up(ticket);
+                count(&mut self.counts.deadlocks, 1);
+                return Err(Refusal::Deadlock(deadlock));
+            }
+            Err(too_long) => {
+                self.give_up(ticket);
+                return Err(too_long.into());
+            }
+        }
+        let waiting = u64::try_from(self.waiting).unwrap_or_default();
+        self.counts.waiters_peak = self.counts.waiters_peak.max(waiting);
+        Ok(Acquired::Waiting(ticket))
+    }
+
+    fn busy(&mut self) -> Acquired {
+        count(&mut self.counts.busy, 1);
+        Acquired::Busy
+    }
+
+    /// Takes a waiter out of its queues with this outcome, and has its client replied. Says in which
+    /// of them somebody else is the first now.
+    pub(super) fn decide(&mut self, ticket: Ticket, outcome: State) -> Vec<Name> {
+        let moved_up = self.leave_lines(ticket);
+        if outcome == State::TimedOut {
+            count(&mut self.counts.wait_timeouts, 1);
+        }
+        if let Some(waiter) = self.waiters.get_mut(&ticket) {
+            waiter.state = outcome;
+            self.to_reply.push(ticket);
+        }
+        moved_up
+    }
+
+    /// What this waiter's client is to be told now; none if it has been told. A waiter that is
+    /// asked while it still waits is at its end: somebody has unblocked its client.
+    pub fn answer(&mut self, ticket: Ticket) -> Option<WaitOutcome<'_>> {
+        // It leaves while its state still says that it stands there.
+        self.leave(ticket);
+        let waiter = self.waiters.get_mut(&ticket)?;
+        if waiter.state == State::Waiting {
+            waiter.state = State::TimedOut;
+            self.counts.wait_timeouts = self.counts.wait_timeouts.saturating_add(1);
+        }
+        if std::mem::replace(&mut waiter.replied, true) {
+            return None;
+        }
+        Some(match waiter.state {
+            State::Granted(fence) => WaitOutcome::Granted {
+                owner: &waiter.owner,
+                fence,
+            },
+            State::Denied => WaitOutcome::Denied(waiter.denial.as_deref().unwrap_or_default()),
+            State::SentAway => WaitOutcome::SentAway,
+            State::Waiting | State::TimedOut => WaitOutcome::TimedOut,
+        })
+    }
+
+    /// The first lock of a waiter that is to be told that it has come to nothing, and has not been.
+    pub fn empty_handed(&self, ticket: Ticket) -> Option<Rc<[u8]>> {
+        let waiter = self.waiters.get(&ticket)?;
+        let has_nothing = match waiter.state {
+            State::TimedOut | State::Denied | State::SentAway => !waiter.replied,
+            State::Waiting | State::Granted(_) => false,
+        };
+        waiter
+            .names
+            .first()
+            .filter(|_| has_nothing)
+            .map(|name| Rc::clone(&name.key))
+    }
+
+    /// Has this waiter's client replied, in the next turn, if that should have been done already.
+    pub fn reply_again(&mut self, ticket: Ticket) {
+        let decided =
+            (self.waiters.get(&ticket)).is_some_and(|waiter| waiter.state != State::Waiting);
+        if decided {
+            self.to_reply.push(ticket);
+        }
+    }
+
+    /// A waiter whose client can't be blocked after all: the lock was as busy for it as for one that
+    /// tries once.
+    pub fn cannot_wait(&mut self, ticket: Ticket) {
+        self.give_up(ticket);
+        count(&mut self.counts.busy, 1);
+    }
+
+    /// A waiter that has come to nothing.
+    pub fn give_up(&mut self, ticket: Ticket) {
+        self.leave(ticket);
+        self.waiters.remove(&ticket);
+    }
+
+    /// The waiter's end: it is forgotten. If nobody heard of its grant, that is given back in the
+    /// next tick. One that seems to have heard is remembered for a turn more, until that is confirmed.
+    pub fn ended(&mut self, ticket: Ticket, end: End) {
+        self.leave(ticket);
+        let Some(waiter) = self.waiters.remove(&ticket) else {
+            return;
+        };
+        match waiter.state {
+            State::Granted(fence) => {
+                let has_reply = waiter.replied && end.replies_stay && end.client_lives;
+                let heard = !end.cut_off || has_reply;
+                if heard && end.is_confirmed_later {
+                    self.unconfirmed.push((waiter, fence));
+                } else {
+                    self.grant_ended(&waiter, fence, heard, end.client_lives);
+                }
+            }
+            // A client that lives and was not answered by us may have been sent to another server.
+            State::Waiting if end.client_lives => {
+                for name in &*waiter.names {
+                    self.slot_may_have_left(&name.key);
+                }
+            }
+            State::Waiting | State::TimedOut | State::Denied | State::SentAway => {}
+        }
+        give_back_room(&mut self.waiters);
+    }
+
+    /// Is anybody remembered whose end is to be confirmed?
+    pub fn has_unconfirmed(&self) -> bool {
+        !self.unconfirmed.is_empty()
+    }
+
+    /// A turn of the server's loop is over, and with it all connections that it meant to close in it.
+    /// Whoever ended in that turn as if it had heard of its grant has heard if its connection lives.
+    /// All at once, because in the next turn a connection may close that has heard; there are no more
+    /// of them than were granted in a turn.
+    pub fn confirm(&mut self, mut lives: impl FnMut(u64) -> bool) {
+        for (waiter, fence) in std::mem::take(&mut self.unconfirmed) {
+            let lives = lives(waiter.client);
+            self.grant_ended(&waiter, fence, lives, lives);
+        }
+    }
+
+    fn grant_ended(&mut self, waiter: &Waiter, fence: Fence, heard: bool, client_lives: bool) {
+        for name in &*waiter.names {
+            self.grant_of_one_ended(&waiter.owner, name, fence, heard);
+        }
+        // Its connection may have closed before the grant.
+        if waiter.session && !client_lives {
+            self.closed(waiter.client);
+        }
+    }
+
+    fn grant_of_one_ended(&mut self, owner: &Rc<[u8]>, name: &Name, fence: Fence, heard: bool) {
+        for hold in [Hold::Exclusive, Hold::Shared] {
+            let ledger = self.ledger(name.db);
+            let entry = ledger.of(&name.key, owner, hold);
+            let Some(mut entry) = entry.filter(|entry| entry.has_had(fence)) else {
+                continue;
+            };
+            entry.replies_under_way = entry.replies_under_way.saturating_sub(1);
+            entry.told |= heard;
+            ledger.set(&name.key, owner, hold, entry);
+            if !entry.told && entry.replies_under_way > 0 {
+                return;
+            }
+            let is_unheard = entry.is_unheard();
+            let first = entry.first;
+            let fence = entry.fence.unwrap_or(fence);
+            let kept = self.kept.remove(&(name.clone(), Rc::clone(owner)));
+            let kept = kept.filter(|kept| kept.by == first);
+            if is_unheard {
+                let given_back = Return {
+                    name: name.clone(),
+                    owner: Rc::clone(owner),
+                    fence,
+                    why: Why::Unheard { kept },
+                };
+                self.returns.insert((0, given_back));
+            }
+            return;
+        }
+        self.share_ended(name, owner, fence, heard);
+    }
+
+    /// A waiter has come to its end whose grant is not what its owner holds now. It may have been the
+    /// share that its owner had before; nobody goes back to one that nobody heard of.
+    fn share_ended(&mut self, name: &Name, owner: &Rc<[u8]>, fence: Fence, heard: bool) {
+        let place = (name.clone(), Rc::clone(owner));
+        if let Some(kept) = self.kept.remove(&place)
+            && kept.by != fence
+            && let Some(kept) = kept.after_the_end(fence, heard)
+        {
+            self.kept.insert(place, kept);
+        }
+        let is_it = |(_, given_back): &&(Ms, Return)| {
+            given_back.name == *name && given_back.owner == *owner
+        };
+        let its: Vec<_> = self.returns.iter().filter(is_it).cloned().collect();
+        for before in its {
+            self.returns.remove(&before);
+            let (at, given_back) = before;
+            let after = given_back.after_the_end(fence, heard);
+            self.returns.insert((at, after));
+        }
+    }
+
+    fn join_queue(&mut self, name: NameRef<'_>, ticket: Ticket) -> Name {
+        let (key, queue) = self.databases.open(name.db).queues.open(name.key);
+        queue.join(ticket);
+        Name { db: name.db, key }
+    }
+
+    /// Out of its queues, outside of any settling: whoever is first in one of them now may have what
+    /// it waits for, and is seen to in the next tick.
+    fn leave(&mut self, ticket: Ticket) {
+        let moved_up = self.leave_lines(ticket);
+        self.noted.extend(moved_up);
+    }
+
+    /// Out of its queues, wherever it stands in them. The last one to leave closes the queue. Says in
+    /// which of them somebody else is the first now.
+    fn leave_lines(&mut self, ticket: Ticket) -> Vec<Name> {
+        let Some(waiter) = self.waiters.get(&ticket) else {
+            return Vec::new();
+        };
+        if waiter.state != State::Waiting {
+            return Vec::new();
+        }
+        if let Some(until) = waiter.until {
+            self.times_up.remove(&(until, ticket));
+        }
+        let (names, owner) = (Rc::clone(&waiter.names), Rc::clone(&waiter.owner));
+        self.remove_wait(ticket, &names, &owner);
+        let mut moved_up = Vec::new();
+        for name in &*names {
+            let Some(queue) = self.queue(name.borrow()) else {
+                continue;
+            };
+            let was_first = queue.leave(ticket);
+            if queue.is_empty() {
+                self.set_alarm(name.borrow(), None);
+                self.set_no_lock(name.borrow(), false);
+                self.set_holders(name.borrow(), Holders::Nobody);
+                if let Some(database) = self.databases.get_mut(name.db) {
+                    database.queues.close(&name.key);
+                }
+            } else if was_first {
+                moved_up.push(name.clone());
+            }
+        }
+        moved_up
+    }
+}

@@ -1,0 +1,233 @@
+//! `COMMAND DOCS`, `COMMAND INFO` and key specifications.
+
+use std::ffi::{CStr, CString, c_int};
+use std::ptr::{null, null_mut};
+
+use redis_module::raw;
+
+use crate::protocol::{Access, Argument, KeyPositions, Kind, Spec};
+
+use crate::server::ffi::api;
+use crate::server::ffi::constants::{ARGUMENT_MULTIPLE, ARGUMENT_OPTIONAL, OK};
+use crate::server::ffi::context::Ctx;
+
+/// The shape of what we hand over, by which the server knows it.
+static VERSION: raw::RedisModuleCommandInfoVersion = raw::RedisModuleCommandInfoVersion {
+    version: 1,
+    sizeof_historyentry: size_of::<raw::RedisModuleCommandHistoryEntry>(),
+    sizeof_keyspec: size_of::<raw::RedisModuleCommandKeySpec>(),
+    sizeof_arg: size_of::<raw::RedisModuleCommandArg>(),
+};
+
+/// Describes a command that has been created. The server copies what it is told.
+pub fn describe(ctx: Ctx<'_>, spec: &Spec) -> bool {
+    // SAFETY: the context lives.
+    let command = unsafe { api::get_command(ctx.raw(), spec.name.as_ptr()) };
+    !command.is_null() && tell_info(command, spec) && tell_acl_categories(command, spec)
+}
+
+/// The categories that the server gives its own commands of such flags. Before 7.2 a module's
+/// command can be in none.
+fn tell_acl_categories(command: *mut api::Command, spec: &Spec) -> bool {
+    let Ok(flags) = spec.flags.to_str() else {
+        return false;
+    };
+    let has = |flag| flags.split(' ').any(|word| word == flag);
+    let categories = [
+        (has("write"), "write"),
+        (has("readonly"), "read"),
+        (has("fast"), "fast"),
+        (!has("fast"), "slow"),
+        (has("blocking"), "blocking"),
+        (has("admin"), "admin dangerous"),
+        (has_own_category(), "lock"),
+    ];
+    let named: Vec<&str> = (categories.iter())
+        .filter_map(|&(applies, name)| applies.then_some(name))
+        .collect();
+    let Ok(named) = CString::new(named.join(" ")) else {
+        return false;
+    };
+    // SAFETY: the command is ours, the text ends where it should, and the server wrote the address
+    // once.
+    unsafe {
+        raw::RedisModule_SetCommandACLCategories
+            .is_none_or(|set| set(command, named.as_ptr()) == OK)
+    }
+}
+
+/// Where a module may have a category of its own, and this one has it since it was loaded.
+fn has_own_category() -> bool {
+    // SAFETY: the server wrote the address once, and it is copied.
+    let add = unsafe { raw::RedisModule_AddACLCategory };
+    add.is_some()
+}
+
+/// The category of all these commands, where a module may have one. It outlives the module: when that
+/// is loaded again the server refuses to add it, and has it. If it has not, it refuses the commands.
+pub fn add_acl_category(ctx: Ctx<'_>, name: &CStr) {
+    // SAFETY: the context lives, the text ends where it should, and the server wrote the address
+    // once.
+    unsafe {
+        if let Some(add) = raw::RedisModule_AddACLCategory {
+            add(ctx.raw(), name.as_ptr());
+        }
+    }
+}
+
+fn tell_info(command: *mut api::Command, spec: &Spec) -> bool {
+    // A list that ends with an entry of nothing, and has no other where there are no keys.
+    let mut key_specs = key_specs(spec);
+    let mut inside = Vec::new();
+    let mut arguments = arguments(spec.arguments, &mut inside);
+    let info = raw::RedisModuleCommandInfo {
+        version: &raw const VERSION,
+        summary: spec.summary.as_ptr(),
+        complexity: spec.complexity.as_ptr(),
+        since: spec.since.as_ptr(),
+        history: null_mut(),
+        tips: null(),
+        arity: arity(spec),
+        key_specs: key_specs.as_mut_ptr(),
+        args: arguments.as_mut_ptr(),
+    };
+    // SAFETY: everything that the description points to is there, and both lists end with an entry
+    // of nothing, as the server expects.
+    unsafe { api::set_command_info(command, &raw const info) == OK }
+}
+
+fn arity(spec: &Spec) -> i32 {
+    let words = i32::from(spec.words);
+    if spec.more {
+        words.saturating_neg()
+    } else {
+        words
+    }
+}
+
+/// Where a command's keys stand. One that counts them has two descriptions: that of all keys, by which
+/// the server asks for rights, and that of the first alone, by which it routes.
+fn key_specs(spec: &Spec) -> [raw::RedisModuleCommandKeySpec; 3] {
+    let nothing = zeroed_key_spec();
+    match spec.keys {
+        KeyPositions::None => [nothing; 3],
+        KeyPositions::First => [key_at(1, spec.access), nothing, nothing],
+        KeyPositions::Counted => [counted_keys(spec.access), key_at(2, spec.access), nothing],
+    }
+}
+
+fn key_at(place: c_int, access: Access) -> raw::RedisModuleCommandKeySpec {
+    let mut described = keys_from(place, access);
+    described.find_keys_type = raw::RedisModuleKeySpecFindKeysType_REDISMODULE_KSPEC_FK_RANGE;
+    described.fk.range = raw::RedisModuleCommandKeySpec__bindgen_ty_2__bindgen_ty_1 {
+        lastkey: 0,
+        keystep: 1,
+        limit: 0,
+    };
+    described
+}
+
+fn counted_keys(access: Access) -> raw::RedisModuleCommandKeySpec {
+    let mut described = keys_from(1, access);
+    described.find_keys_type = raw::RedisModuleKeySpecFindKeysType_REDISMODULE_KSPEC_FK_KEYNUM;
+    described.fk.keynum = raw::RedisModuleCommandKeySpec__bindgen_ty_2__bindgen_ty_2 {
+        keynumidx: 0,
+        firstkey: 1,
+        keystep: 1,
+    };
+    described
+}
+
+fn keys_from(place: c_int, access: Access) -> raw::RedisModuleCommandKeySpec {
+    let mut described = zeroed_key_spec();
+    described.flags = u64::from(flags(access));
+    described.begin_search_type = raw::RedisModuleKeySpecBeginSearchType_REDISMODULE_KSPEC_BS_INDEX;
+    described.bs.index.pos = place;
+    described
+}
+
+/// What a command does with its keys, in the flags of a key specification.
+fn flags(access: Access) -> u32 {
+    match access {
+        Access::Read | Access::Guard => {
+            raw::REDISMODULE_CMD_KEY_RO | raw::REDISMODULE_CMD_KEY_ACCESS
+        }
+        Access::Set => {
+            raw::REDISMODULE_CMD_KEY_RW
+                | raw::REDISMODULE_CMD_KEY_ACCESS
+                | raw::REDISMODULE_CMD_KEY_UPDATE
+        }
+        Access::Update => raw::REDISMODULE_CMD_KEY_RW | raw::REDISMODULE_CMD_KEY_UPDATE,
+        Access::Delete => raw::REDISMODULE_CMD_KEY_RW | raw::REDISMODULE_CMD_KEY_DELETE,
+    }
+}
+
+fn zeroed_key_spec() -> raw::RedisModuleCommandKeySpec {
+    // SAFETY: numbers, null pointers and unions of such.
+    unsafe { std::mem::zeroed() }
+}
+
+/// Descriptions of arguments, ended as the server expects. Those of arguments within arguments are
+/// kept in `inside` until the server has copied them.
+fn arguments(
+    list: &[Argument],
+    inside: &mut Vec<Vec<raw::RedisModuleCommandArg>>,
+) -> Vec<raw::RedisModuleCommandArg> {
+    let mut described: Vec<_> = (list.iter().map(|one| argument(one, inside))).collect();
+    described.push(last_argument());
+    described
+}
+
+fn argument(
+    argument: &Argument,
+    inside: &mut Vec<Vec<raw::RedisModuleCommandArg>>,
+) -> raw::RedisModuleCommandArg {
+    let (type_, key_spec_index) = match argument.kind {
+        Kind::Key => (raw::RedisModuleCommandArgType_REDISMODULE_ARG_TYPE_KEY, 0),
+        Kind::Bytes => (
+            raw::RedisModuleCommandArgType_REDISMODULE_ARG_TYPE_STRING,
+            -1,
+        ),
+        Kind::Integer => (
+            raw::RedisModuleCommandArgType_REDISMODULE_ARG_TYPE_INTEGER,
+            -1,
+        ),
+        Kind::Word => (
+            raw::RedisModuleCommandArgType_REDISMODULE_ARG_TYPE_PURE_TOKEN,
+            -1,
+        ),
+        Kind::Pattern => (
+            raw::RedisModuleCommandArgType_REDISMODULE_ARG_TYPE_PATTERN,
+            -1,
+        ),
+        Kind::OneOf(_) => (
+            raw::RedisModuleCommandArgType_REDISMODULE_ARG_TYPE_ONEOF,
+            -1,
+        ),
+    };
+    let mut described = raw::RedisModuleCommandArg {
+        name: argument.name.as_ptr(),
+        type_,
+        key_spec_index,
+        token: argument.token.map_or(null(), CStr::as_ptr),
+        summary: argument.summary.as_ptr(),
+        flags: flag(argument.optional, ARGUMENT_OPTIONAL)
+            | flag(argument.multiple, ARGUMENT_MULTIPLE),
+        ..last_argument()
+    };
+    if let Kind::OneOf(choice) = argument.kind {
+        let mut choice = arguments(choice, inside);
+        described.subargs = choice.as_mut_ptr();
+        inside.push(choice);
+    }
+    described
+}
+
+fn flag(set: bool, flag: c_int) -> c_int {
+    if set { flag } else { 0 }
+}
+
+fn last_argument() -> raw::RedisModuleCommandArg {
+    // SAFETY: numbers and null pointers.
+    unsafe { std::mem::zeroed() }
+}

@@ -1,0 +1,271 @@
+//! Commands, as the server knows and calls them.
+
+pub mod describe;
+pub mod guard;
+pub mod rights;
+pub mod routing;
+pub mod scan;
+
+use std::borrow::Cow;
+use std::ffi::c_int;
+
+use crate::lock::{NameRef, Turn};
+use crate::protocol::{
+    Access, Args, Call, Caller, Command, Fault, KeyPositions, Outcome, Spec, counted,
+};
+
+use crate::server::authority::Authority;
+use crate::server::ffi::api::{self, RawCtx, RawString};
+use crate::server::ffi::constants::OK;
+use crate::server::ffi::context::{self, Ctx};
+use crate::server::ffi::reply;
+use crate::server::ffi::shield::shield;
+use crate::server::ffi::text::{self, Said};
+use crate::server::keyspace::ServerKeys;
+use crate::server::module::{self, Module};
+use crate::server::{blocked, events};
+
+/// Which of the words behind the name of LOCK.GUARD begin a command: those behind key and owner.
+const INNER: usize = 2;
+
+/// How many words most commands have at most: so many need no memory of their own.
+const FEW: usize = 8;
+
+/// For a connection that the server blocks for its own commands and not for a module's: on Valkey
+/// from 8.1 on one that has a subscription (in RESP3), or that monitors.
+const CANNOT_WAIT: &str = "ERR this server lets no module block a connection that is subscribed to channels or monitors: wait by a connection of its own, or subscribe by another";
+
+/// Takes the commands of a module that is being loaded.
+pub struct Registrar<'a> {
+    ctx: Ctx<'a>,
+}
+
+/// The server would not have a command.
+#[derive(Debug, thiserror::Error)]
+#[error("the server does not accept the command {0}")]
+pub struct Refused(&'static str);
+
+impl<'a> Registrar<'a> {
+    /// For the module that is being loaded in this context.
+    pub(in crate::server) fn new(ctx: Ctx<'a>) -> Self {
+        Self { ctx }
+    }
+
+    /// A command.
+    pub fn add<C: Command>(&self) -> Result<(), Refused> {
+        let refused = Refused(C::SPEC.name());
+        let (first, last, step) = match C::SPEC.keys {
+            KeyPositions::First => (1, 1, 1),
+            // The first: the server routes by it, and asks nobody for the others.
+            KeyPositions::Counted => (2, 2, 1),
+            KeyPositions::None => (0, 0, 0),
+        };
+        // SAFETY: the context lives, and the texts are for ever.
+        let created = unsafe {
+            api::create_command(
+                self.ctx.raw(),
+                C::SPEC.name.as_ptr(),
+                Some(entry::<C>),
+                C::SPEC.flags.as_ptr(),
+                first,
+                last,
+                step,
+            )
+        };
+        if created != OK || !describe::describe(self.ctx, &C::SPEC) {
+            return Err(refused);
+        }
+        Ok(())
+    }
+}
+
+/// Where the server enters a command.
+unsafe extern "C" fn entry<C: Command>(
+    ctx: *mut RawCtx,
+    argv: *mut *mut RawString,
+    argc: c_int,
+) -> c_int {
+    // SAFETY: the server hands all this to us for the length of this call.
+    let (ctx, argv) = unsafe {
+        let len = usize::try_from(argc).unwrap_or_default();
+        (Ctx::new(ctx), std::slice::from_raw_parts(argv, len))
+    };
+    let defect = || {
+        reply::send_defect(ctx);
+        module::recover();
+    };
+    shield(const { C::SPEC.name() }, defect, || {
+        if module::with(|module| call::<C>(module, ctx, argv)).is_none() {
+            reply::send_error(
+                ctx,
+                "ERR LOCK commands can be run on the server's own thread only",
+            );
+        }
+    });
+    OK
+}
+
+fn call<C: Command>(module: &Module, ctx: Ctx<'_>, argv: &[*mut RawString]) {
+    let spec = &C::SPEC;
+    if !has_arity(spec, argv.len()) {
+        // SAFETY: the context lives.
+        unsafe { api::wrong_arity(ctx.raw()) };
+        return;
+    }
+    let authority = match spec.access {
+        Access::Read => Authority::Reader,
+        Access::Set | Access::Update | Access::Delete | Access::Guard => Authority::Writer,
+    };
+    // A writable replica lets clients write what its master does not know.
+    if authority == Authority::Writer && !module.master.get() {
+        return reply::send_error(ctx, "READONLY You can't write against a read only replica.");
+    }
+    let mut few = [&[][..]; FEW];
+    let many: Vec<&[u8]>;
+    let said = argv.get(1..).unwrap_or_default();
+    let words = match few.get_mut(..said.len()) {
+        Some(few) => {
+            for (word, &string) in few.iter_mut().zip(said) {
+                // SAFETY: the words live, and stay as they are, for the length of this call.
+                *word = unsafe { text::bytes(string) };
+            }
+            &*few
+        }
+        None => {
+            // SAFETY: as above.
+            many = said
+                .iter()
+                .map(|&string| unsafe { text::bytes(string) })
+                .collect();
+            &many
+        }
+    };
+    run::<C>(
+        module,
+        ctx,
+        authority,
+        Said {
+            strings: said,
+            words,
+            keys: match spec.keys {
+                KeyPositions::First => words.get(..1).unwrap_or_default(),
+                KeyPositions::Counted => words.get(counted(words)).unwrap_or_default(),
+                KeyPositions::None => &[],
+            },
+        },
+    );
+}
+
+fn run<C: Command>(module: &Module, ctx: Ctx<'_>, authority: Authority, said: Said<'_>) {
+    module.forget_job();
+    let (now, db) = (module::now(), ctx.db());
+    let mut keys = ServerKeys::new(module, ctx, authority, said);
+    if module.in_cluster
+        && let Some(refusal) = routing::refusal(ctx, &mut keys, &all_keys(ctx, &C::SPEC, said))
+    {
+        return reply::send_error(ctx, refusal);
+    }
+    let outcome = {
+        // Borrowed already only if another module issues our command from a callback of a change
+        // that we are in the middle of.
+        let Ok(mut locks) = module.locks.try_borrow_mut() else {
+            return reply::send_error(ctx, "TRYAGAIN the lock module is in the middle of a change");
+        };
+        C::run(Call {
+            words: Args::new(const { C::SPEC.name() }, said.words),
+            locks: &mut locks,
+            turn: Turn {
+                keys: &mut keys,
+                now,
+            },
+            db,
+            client: ctx.client(),
+            caller: &Asking { module, ctx },
+        })
+    };
+    match outcome {
+        Ok(Outcome::Reply(reply)) => {
+            module.announce(ctx, authority, keys.close());
+            // Servers send first what was answered last: so whoever waits for the lock has it before
+            // the caller hears that it has let go.
+            reply::send(ctx, reply);
+            // A client expects one reply: what fails from now on brings no other.
+            shield("waking", module::recover, || module.wake(now));
+        }
+        Ok(Outcome::Scan { words, all }) => {
+            module.finish(ctx, authority, keys.close(), now);
+            scan::run(module, ctx, &words, all);
+        }
+        Ok(Outcome::Run(words)) => {
+            module.finish(ctx, authority, keys.close(), now);
+            let start = said.strings.len().saturating_sub(words.len());
+            guard::run(module, ctx, said.strings.get(start..).unwrap_or_default());
+        }
+        // The server must not be asked to wake anybody inside the command that blocks, so that
+        // comes last.
+        Ok(Outcome::Wait {
+            ticket,
+            key,
+            in_words,
+        }) => {
+            module.finish(ctx, authority, keys.close(), now);
+            if blocked::block(module, ctx, key, ticket, &C::SPEC, in_words) {
+                // What others have done when they heard of our changes may have decided it already.
+                module.locks.borrow_mut().reply_again(ticket);
+            } else {
+                module.locks.borrow_mut().cannot_wait(ticket);
+                // Not as if its time were up: a loop that asks again at once would spin.
+                reply::send_error(ctx, CANNOT_WAIT);
+            }
+            module.set_timer(now);
+        }
+        Err(fault) => {
+            module.finish(ctx, authority, keys.close(), now);
+            refuse(ctx, &fault);
+        }
+    }
+}
+
+/// The keys of a call, those of a command within it among them.
+fn all_keys<'a>(ctx: Ctx<'_>, spec: &Spec, said: Said<'a>) -> Cow<'a, [&'a [u8]]> {
+    if spec.access != Access::Guard {
+        return Cow::Borrowed(said.keys);
+    }
+    let inner = said.strings.get(INNER..).unwrap_or_default();
+    Cow::Owned([said.keys, &routing::keys_within(ctx, inner)].concat())
+}
+
+/// Whoever calls us in this context.
+struct Asking<'a> {
+    module: &'a Module,
+    ctx: Ctx<'a>,
+}
+
+impl Caller for Asking<'_> {
+    fn may_wait(&self) -> bool {
+        self.ctx.flags().may_block()
+    }
+
+    fn may_tie(&self) -> bool {
+        self.ctx.flags().has_connection() && events::hear_of_ends(self.module, self.ctx)
+    }
+
+    fn may_read(&self, name: NameRef<'_>) -> bool {
+        let has_rights_to_it =
+            !self.module.server.has_rights_to_databases() || name.db == self.ctx.db();
+        has_rights_to_it && self.ctx.may_read(name.key)
+    }
+
+    fn is_connected(&self, client: u64) -> bool {
+        context::lives(client)
+    }
+}
+
+fn refuse(ctx: Ctx<'_>, fault: &Fault) {
+    reply::send_error(ctx, &fault.to_string());
+}
+
+fn has_arity(spec: &Spec, words: usize) -> bool {
+    let least = usize::from(spec.words);
+    words == least || (spec.more && words > least)
+}

@@ -1,0 +1,39 @@
+//! The server's own SCAN, of which the locks are left.
+
+use std::rc::Rc;
+
+use crate::lock::{NameRef, Turn};
+use crate::protocol::Reply;
+
+use crate::server::authority::Authority;
+use crate::server::ffi::context::Ctx;
+use crate::server::ffi::text::Said;
+use crate::server::ffi::{call, reply};
+use crate::server::keyspace::ServerKeys;
+use crate::server::module::{self, Module};
+
+/// Answers what the server's SCAN answers to these words, without the keys that are no locks.
+pub fn run(module: &Module, ctx: Ctx<'_>, words: &[&[u8]], all: bool) {
+    let Some(found) = call::scan(ctx, words) else {
+        return reply::send_error(ctx, "ERR the server did not answer SCAN");
+    };
+    if found.is_error() {
+        return found.pass_on(ctx);
+    }
+    let (db, now) = (ctx.db(), module::now());
+    let mut keys = ServerKeys::new(module, ctx, Authority::Passing, Said::default());
+    let mut locks = Vec::new();
+    for key in found.texts_at(1) {
+        let turn = &mut Turn {
+            keys: &mut keys,
+            now,
+        };
+        let name = NameRef { db, key };
+        if module.locks.borrow_mut().lists(turn, name, all) {
+            locks.push(Reply::Bytes(Rc::from(key)));
+        }
+    }
+    let cursor = Reply::Bytes(Rc::from(found.text_at(0)));
+    module.finish(ctx, Authority::Passing, keys.close(), now);
+    reply::send(ctx, Reply::List(vec![cursor, Reply::List(locks)]));
+}

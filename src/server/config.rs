@@ -1,0 +1,204 @@
+//! What an operator may set: `CONFIG SET lock.…`, the configuration file, the words after `loadmodule`.
+
+use std::ffi::{CStr, c_char, c_int, c_longlong, c_uint, c_void};
+use std::ptr::without_provenance_mut;
+
+use redis_module::raw;
+
+use crate::lock::{LAST_MS, Limits};
+use crate::protocol::integer;
+
+use super::ffi::api::RawString;
+use super::ffi::constants::{ERR, OK};
+use super::ffi::context::Ctx;
+use super::ffi::shield::shield;
+use super::module::{self, Module};
+use super::thread;
+
+/// A setting that is a whole number.
+struct Number {
+    name: &'static CStr,
+    most: u64,
+    of: fn(&mut Limits) -> &mut u64,
+}
+
+const DAY: u64 = 86_400_000;
+
+/// All of them, by their places.
+const NUMBERS: [Number; 6] = [
+    Number {
+        name: c"max-ttl",
+        most: LAST_MS,
+        of: |limits| &mut limits.max_ttl,
+    },
+    Number {
+        name: c"max-waiters",
+        most: 1_000_000_000,
+        of: |limits| &mut limits.max_waiters,
+    },
+    Number {
+        name: c"max-waiters-total",
+        most: 1_000_000_000,
+        of: |limits| &mut limits.max_waiters_total,
+    },
+    Number {
+        name: c"max-clock-skew",
+        most: DAY,
+        of: |limits| &mut limits.max_clock_skew,
+    },
+    Number {
+        name: c"orphan-ttl",
+        most: LAST_MS,
+        of: |limits| &mut limits.orphan_ttl,
+    },
+    Number {
+        name: c"quarantine",
+        most: DAY,
+        of: |limits| &mut limits.quarantine,
+    },
+];
+
+const DRAIN: &CStr = c"drain";
+
+/// Adds the settings to the server's, and takes what is set already. What was said after
+/// `loadmodule` is what they are where nothing else is said: so CONFIG REWRITE writes down all that
+/// differs from it, and what was set later wins after a restart.
+pub fn add(ctx: Ctx<'_>, mut defaults: Limits) -> bool {
+    for (place, number) in NUMBERS.iter().enumerate() {
+        let default = *(number.of)(&mut defaults);
+        // SAFETY: the context lives, texts and functions are for ever; the data is a place in a list,
+        // never one in memory. The server wrote the address once.
+        let added = unsafe {
+            raw::RedisModule_RegisterNumericConfig.is_some_and(|register| {
+                register(
+                    ctx.raw(),
+                    number.name.as_ptr(),
+                    signed(default),
+                    PLAIN,
+                    0,
+                    signed(number.most),
+                    Some(get_number),
+                    Some(set_number),
+                    None,
+                    without_provenance_mut(place),
+                ) == OK
+            })
+        };
+        if !added {
+            return false;
+        }
+    }
+    // SAFETY: as above.
+    unsafe {
+        raw::RedisModule_RegisterBoolConfig.is_some_and(|register| {
+            register(
+                ctx.raw(),
+                DRAIN.as_ptr(),
+                c_int::from(defaults.drain),
+                PLAIN,
+                Some(get_drain),
+                Some(set_drain),
+                None,
+                without_provenance_mut(0),
+            ) == OK
+        }) && raw::RedisModule_LoadConfigs.is_some_and(|load| load(ctx.raw()) == OK)
+    }
+}
+
+/// A setting like any other.
+const PLAIN: c_uint = raw::REDISMODULE_CONFIG_DEFAULT;
+
+/// What was said after `loadmodule`: names and values, by turns. What is wrong with it, if anything.
+pub fn said(words: &[&[u8]]) -> Result<Limits, String> {
+    let mut limits = Limits::DEFAULT;
+    for pair in words.chunks(2) {
+        let &[name, value] = pair else {
+            return Err("its arguments are names of settings, each with a value".to_owned());
+        };
+        let short = name.strip_prefix(b"lock.").unwrap_or(name);
+        let is = |known: &CStr| short.eq_ignore_ascii_case(known.to_bytes());
+        let accepted = if is(DRAIN) {
+            match value.to_ascii_lowercase().as_slice() {
+                b"yes" => Some(true),
+                b"no" => Some(false),
+                _ => None,
+            }
+            .map(|drain| limits.drain = drain)
+        } else {
+            let number = NUMBERS.iter().find(|number| is(number.name));
+            let number =
+                number.ok_or_else(|| format!("it has no setting {}", name.escape_ascii()))?;
+            (integer(value).and_then(|value| u64::try_from(value).ok()))
+                .filter(|&value| value <= number.most)
+                .map(|value| *(number.of)(&mut limits) = value)
+        };
+        if accepted.is_none() {
+            let (name, value) = (name.escape_ascii(), value.escape_ascii());
+            return Err(format!("its setting {name} can't be {value}"));
+        }
+    }
+    Ok(limits)
+}
+
+fn set(change: impl FnOnce(&mut Limits) + Send + 'static) {
+    thread::on_own("a new setting", move |module| {
+        let now = module::now();
+        if let Ok(mut locks) = module.locks.try_borrow_mut() {
+            let mut limits = *locks.limits();
+            change(&mut limits);
+            locks.set_limits(limits, now);
+        }
+        // Whoever waits may have to be sent away.
+        module.set_timer(now);
+    });
+}
+
+fn get<T>(read: impl FnOnce(&mut Limits) -> T) -> Option<T> {
+    let read = |module: &Module| {
+        let mut limits = *module.locks.try_borrow().ok()?.limits();
+        Some(read(&mut limits))
+    };
+    shield("a setting", || None, || module::with(read).flatten())
+}
+
+fn signed(number: u64) -> c_longlong {
+    c_longlong::try_from(number).unwrap_or(c_longlong::MAX)
+}
+
+unsafe extern "C" fn get_number(_: *const c_char, place: *mut c_void) -> c_longlong {
+    let number = NUMBERS.get(place.addr());
+    signed(
+        number
+            .and_then(|number| get(|limits| *(number.of)(limits)))
+            .unwrap_or_default(),
+    )
+}
+
+unsafe extern "C" fn set_number(
+    _: *const c_char,
+    value: c_longlong,
+    place: *mut c_void,
+    _: *mut *mut RawString,
+) -> c_int {
+    match (NUMBERS.get(place.addr()), u64::try_from(value)) {
+        (Some(number), Ok(value)) => {
+            set(move |limits| *(number.of)(limits) = value);
+            OK
+        }
+        _ => ERR,
+    }
+}
+
+unsafe extern "C" fn get_drain(_: *const c_char, _: *mut c_void) -> c_int {
+    get(|limits| c_int::from(limits.drain)).unwrap_or_default()
+}
+
+unsafe extern "C" fn set_drain(
+    _: *const c_char,
+    value: c_int,
+    _: *mut c_void,
+    _: *mut *mut RawString,
+) -> c_int {
+    set(move |limits| limits.drain = value != 0);
+    OK
+}

@@ -1,0 +1,166 @@
+//! The functions of the server that this module uses, and nothing else of them than their names.
+//!
+//! The server fills in their addresses when the module is loaded; one that it has not got stays
+//! empty. [`missing`] is asked before anything else is, so that the fallbacks below never happen on
+//! a server that we run on.
+
+use std::ffi::{c_char, c_int, c_long, c_longlong, c_void};
+use std::ptr::null_mut;
+
+use redis_module::raw;
+
+use crate::server::ffi::constants::{ERR, REPLY_UNKNOWN};
+
+pub use redis_module::raw::{
+    RedisModuleBlockedClient as Blocked, RedisModuleCallReply as CallReply,
+    RedisModuleCmdFunc as CommandFn, RedisModuleCommand as Command,
+    RedisModuleCommandInfo as CommandInfo, RedisModuleCtx as RawCtx, RedisModuleEvent as Event,
+    RedisModuleEventCallback as EventFn, RedisModuleKey as RawKey,
+    RedisModuleNotificationFunc as NotificationFn, RedisModuleServerInfoData as ServerInfo,
+    RedisModuleString as RawString, RedisModuleTimerID as TimerId, RedisModuleTimerProc as TimerFn,
+    RedisModuleUser as User,
+};
+
+/// How the server calls what is to be done at a waiter's end.
+pub type FreeFn = Option<unsafe extern "C" fn(*mut RawCtx, *mut c_void)>;
+
+macro_rules! api {
+    ($($name:ident = $raw:ident($($arg:ident: $kind:ty),*) $(-> $result:ty)?, or $absent:expr;)*) => {
+        $(
+            /// # Safety
+            /// As the server's function of this name asks.
+            #[inline]
+            #[allow(clippy::too_many_arguments, reason = "as many as the server's function takes")]
+            pub unsafe fn $name($($arg: $kind),*) $(-> $result)? {
+                // SAFETY: the server wrote the address once, before any of our code ran.
+                match unsafe { raw::$raw } {
+                    // SAFETY: promised by whoever called us.
+                    Some(function) => unsafe { function($($arg),*) },
+                    None => $absent,
+                }
+            }
+        )*
+
+        /// The first function that this server has not got.
+        pub fn missing() -> Option<&'static str> {
+            $(
+                // SAFETY: the server wrote the address once, before any of our code ran.
+                if unsafe { raw::$raw }.is_none() {
+                    return Some(stringify!($raw));
+                }
+            )*
+            None
+        }
+    };
+}
+
+api! {
+    avoid_replica_traffic = RedisModule_AvoidReplicaTraffic() -> c_int, or 1;
+    block_client_on_keys = RedisModule_BlockClientOnKeys(
+        ctx: *mut RawCtx, reply: CommandFn, timeout: CommandFn, free: FreeFn, timeout_ms: c_longlong,
+        keys: *mut *mut RawString, count: c_int, data: *mut c_void
+    ) -> *mut Blocked, or null_mut();
+    blocked_client_disconnected = RedisModule_BlockedClientDisconnected(ctx: *mut RawCtx) -> c_int, or 1;
+    call_reply_array_element = RedisModule_CallReplyArrayElement(reply: *mut CallReply, index: usize) -> *mut CallReply, or null_mut();
+    call_reply_proto = RedisModule_CallReplyProto(reply: *mut CallReply, len: *mut usize) -> *const c_char, or std::ptr::null();
+    call_reply_string_ptr = RedisModule_CallReplyStringPtr(reply: *mut CallReply, len: *mut usize) -> *const c_char, or std::ptr::null();
+    call_reply_type = RedisModule_CallReplyType(reply: *mut CallReply) -> c_int, or REPLY_UNKNOWN;
+    close_key = RedisModule_CloseKey(key: *mut RawKey), or ();
+    create_command = RedisModule_CreateCommand(
+        ctx: *mut RawCtx, name: *const c_char, function: CommandFn, flags: *const c_char,
+        first: c_int, last: c_int, step: c_int
+    ) -> c_int, or ERR;
+    create_string = RedisModule_CreateString(ctx: *mut RawCtx, bytes: *const c_char, len: usize) -> *mut RawString, or null_mut();
+    create_timer = RedisModule_CreateTimer(ctx: *mut RawCtx, period: c_longlong, function: TimerFn, data: *mut c_void) -> TimerId, or 0;
+    delete_key = RedisModule_DeleteKey(key: *mut RawKey) -> c_int, or ERR;
+    free_call_reply = RedisModule_FreeCallReply(reply: *mut CallReply), or ();
+    free_server_info = RedisModule_FreeServerInfo(ctx: *mut RawCtx, info: *mut ServerInfo), or ();
+    free_string = RedisModule_FreeString(ctx: *mut RawCtx, string: *mut RawString), or ();
+    free_thread_safe_context = RedisModule_FreeThreadSafeContext(ctx: *mut RawCtx), or ();
+    get_abs_expire = RedisModule_GetAbsExpire(key: *mut RawKey) -> c_longlong, or -1;
+    get_blocked_client_private_data = RedisModule_GetBlockedClientPrivateData(ctx: *mut RawCtx) -> *mut c_void, or null_mut();
+    get_client_id = RedisModule_GetClientId(ctx: *mut RawCtx) -> u64, or 0;
+    get_client_info_by_id = RedisModule_GetClientInfoById(info: *mut c_void, id: u64) -> c_int, or ERR;
+    free = RedisModule_Free(memory: *mut c_void), or ();
+    get_command_keys_with_flags = RedisModule_GetCommandKeysWithFlags(
+        ctx: *mut RawCtx, argv: *mut *mut RawString, argc: c_int, count: *mut c_int, flags: *mut *mut c_int
+    ) -> *mut c_int, or null_mut();
+    get_command = RedisModule_GetCommand(ctx: *mut RawCtx, name: *const c_char) -> *mut Command, or null_mut();
+    get_context_flags = RedisModule_GetContextFlags(ctx: *mut RawCtx) -> c_int, or 0;
+    get_detached_thread_safe_context = RedisModule_GetDetachedThreadSafeContext(ctx: *mut RawCtx) -> *mut RawCtx, or null_mut();
+    get_notify_keyspace_events = RedisModule_GetNotifyKeyspaceEvents() -> c_int, or -1;
+    get_selected_db = RedisModule_GetSelectedDb(ctx: *mut RawCtx) -> c_int, or 0;
+    get_server_info = RedisModule_GetServerInfo(ctx: *mut RawCtx, section: *const c_char) -> *mut ServerInfo, or null_mut();
+    key_exists = RedisModule_KeyExists(ctx: *mut RawCtx, name: *mut RawString) -> c_int, or 0;
+    key_type = RedisModule_KeyType(key: *mut RawKey) -> c_int, or -1;
+    notify_keyspace_event = RedisModule_NotifyKeyspaceEvent(ctx: *mut RawCtx, class: c_int, event: *const c_char, key: *mut RawString) -> c_int, or ERR;
+    open_key = RedisModule_OpenKey(ctx: *mut RawCtx, name: *mut RawString, mode: c_int) -> *mut RawKey, or null_mut();
+    reply_with_array = RedisModule_ReplyWithArray(ctx: *mut RawCtx, len: c_long) -> c_int, or ERR;
+    reply_with_call_reply = RedisModule_ReplyWithCallReply(ctx: *mut RawCtx, reply: *mut CallReply) -> c_int, or ERR;
+    reply_with_error = RedisModule_ReplyWithError(ctx: *mut RawCtx, text: *const c_char) -> c_int, or ERR;
+    reply_with_long_long = RedisModule_ReplyWithLongLong(ctx: *mut RawCtx, number: c_longlong) -> c_int, or ERR;
+    reply_with_map = RedisModule_ReplyWithMap(ctx: *mut RawCtx, len: c_long) -> c_int, or ERR;
+    reply_with_null = RedisModule_ReplyWithNull(ctx: *mut RawCtx) -> c_int, or ERR;
+    reply_with_null_array = RedisModule_ReplyWithNullArray(ctx: *mut RawCtx) -> c_int, or ERR;
+    reply_with_string_buffer = RedisModule_ReplyWithStringBuffer(ctx: *mut RawCtx, bytes: *const c_char, len: usize) -> c_int, or ERR;
+    select_db = RedisModule_SelectDb(ctx: *mut RawCtx, db: c_int) -> c_int, or ERR;
+    server_info_get_field = RedisModule_ServerInfoGetFieldC(info: *mut ServerInfo, field: *const c_char) -> *const c_char, or std::ptr::null();
+    set_abs_expire = RedisModule_SetAbsExpire(key: *mut RawKey, at: c_longlong) -> c_int, or ERR;
+    set_command_info = RedisModule_SetCommandInfo(command: *mut Command, info: *const CommandInfo) -> c_int, or ERR;
+    set_module_options = RedisModule_SetModuleOptions(ctx: *mut RawCtx, options: c_int), or ();
+    signal_modified_key = RedisModule_SignalModifiedKey(ctx: *mut RawCtx, key: *mut RawString) -> c_int, or ERR;
+    stop_timer = RedisModule_StopTimer(ctx: *mut RawCtx, id: TimerId, data: *mut *mut c_void) -> c_int, or ERR;
+    string_dma = RedisModule_StringDMA(key: *mut RawKey, len: *mut usize, mode: c_int) -> *mut c_char, or null_mut();
+    string_ptr_len = RedisModule_StringPtrLen(string: *const RawString, len: *mut usize) -> *const c_char, or std::ptr::null();
+    string_truncate = RedisModule_StringTruncate(key: *mut RawKey, len: usize) -> c_int, or ERR;
+    subscribe_to_keyspace_events = RedisModule_SubscribeToKeyspaceEvents(ctx: *mut RawCtx, classes: c_int, function: NotificationFn) -> c_int, or ERR;
+    subscribe_to_server_event = RedisModule_SubscribeToServerEvent(ctx: *mut RawCtx, event: Event, function: EventFn) -> c_int, or ERR;
+    unblock_client = RedisModule_UnblockClient(client: *mut Blocked, data: *mut c_void) -> c_int, or ERR;
+    value_length = RedisModule_ValueLength(key: *mut RawKey) -> usize, or 0;
+    wrong_arity = RedisModule_WrongArity(ctx: *mut RawCtx) -> c_int, or ERR;
+    acl_check_command_permissions = RedisModule_ACLCheckCommandPermissions(user: *mut User, argv: *mut *mut RawString, argc: c_int) -> c_int, or ERR;
+    acl_check_key_permissions = RedisModule_ACLCheckKeyPermissions(user: *mut User, key: *mut RawString, flags: c_int) -> c_int, or ERR;
+    free_module_user = RedisModule_FreeModuleUser(user: *mut User), or ();
+    get_current_user_name = RedisModule_GetCurrentUserName(ctx: *mut RawCtx) -> *mut RawString, or null_mut();
+    get_module_user_from_user_name = RedisModule_GetModuleUserFromUserName(name: *mut RawString) -> *mut User, or null_mut();
+    zset_add = RedisModule_ZsetAdd(key: *mut RawKey, score: f64, member: *mut RawString, flags: *mut c_int) -> c_int, or ERR;
+    zset_first_in_score_range = RedisModule_ZsetFirstInScoreRange(
+        key: *mut RawKey, least: f64, most: f64, without_least: c_int, without_most: c_int
+    ) -> c_int, or ERR;
+    zset_last_in_score_range = RedisModule_ZsetLastInScoreRange(
+        key: *mut RawKey, least: f64, most: f64, without_least: c_int, without_most: c_int
+    ) -> c_int, or ERR;
+    zset_range_current_element = RedisModule_ZsetRangeCurrentElement(key: *mut RawKey, score: *mut f64) -> *mut RawString, or null_mut();
+    zset_range_end_reached = RedisModule_ZsetRangeEndReached(key: *mut RawKey) -> c_int, or 1;
+    zset_range_next = RedisModule_ZsetRangeNext(key: *mut RawKey) -> c_int, or 0;
+    zset_range_prev = RedisModule_ZsetRangePrev(key: *mut RawKey) -> c_int, or 0;
+    zset_range_stop = RedisModule_ZsetRangeStop(key: *mut RawKey), or ();
+    zset_rem = RedisModule_ZsetRem(key: *mut RawKey, member: *mut RawString, deleted: *mut c_int) -> c_int, or ERR;
+    zset_score = RedisModule_ZsetScore(key: *mut RawKey, member: *mut RawString, score: *mut f64) -> c_int, or ERR;
+}
+
+/// How a Valkey that knows rights to databases (9.1) is asked for all of a user's rights to a command.
+/// The last argument says which of them is missing.
+pub type CheckPermissions =
+    unsafe extern "C" fn(*mut User, *mut *mut RawString, c_int, c_int, *mut c_int) -> c_int;
+
+/// The function that does so, where the server has it.
+pub fn check_permissions() -> Option<CheckPermissions> {
+    let name = c"RedisModule_ACLCheckPermissions";
+    let mut function: Option<CheckPermissions> = None;
+    // SAFETY: the server wrote the address once. It leaves the function's own where we say, which is
+    // good for one, or leaves that as it is.
+    unsafe {
+        raw::RedisModule_GetApi?(name.as_ptr(), (&raw mut function).cast());
+    }
+    function
+}
+
+/// How a command is sent to replicas and to the append-only file.
+pub type Replicate = unsafe extern "C" fn(*mut RawCtx, *const c_char, *const c_char, ...) -> c_int;
+
+/// The function that does so; its arguments vary.
+pub fn replicate() -> Option<Replicate> {
+    // SAFETY: the server wrote the address once, before any of our code ran.
+    unsafe { raw::RedisModule_Replicate }
+}

@@ -1,0 +1,244 @@
+//! Commands that we run ourselves, and what they answer.
+
+use std::ffi::{CStr, CString};
+
+use redis_module::raw;
+
+use crate::server::ffi::api::{self, CallReply, RawString};
+use crate::server::ffi::constants::REPLY_ERROR;
+use crate::server::ffi::context::Ctx;
+use crate::server::ffi::text::{self, Text};
+
+/// What a command has replied; given back when dropped.
+pub struct ServerReply(*mut CallReply);
+
+/// `COMMAND INFO name`
+pub fn command_info(ctx: Ctx<'_>, name: *mut RawString) -> Option<ServerReply> {
+    // SAFETY: the context and the name live, and the format asks for a text and a string.
+    let reply = unsafe {
+        let call = raw::RedisModule_Call?;
+        let (command, format, word) = (c"COMMAND", c"cs", c"INFO");
+        call(
+            ctx.raw(),
+            command.as_ptr(),
+            format.as_ptr(),
+            word.as_ptr(),
+            name,
+        )
+    };
+    ServerReply::new(reply)
+}
+
+/// Runs a command of two words that changes nothing.
+pub fn ask(ctx: Ctx<'_>, command: &CStr, word: &CStr) -> Option<ServerReply> {
+    // SAFETY: the context lives, and the format asks for one text, which is there.
+    let reply = unsafe {
+        let call = raw::RedisModule_Call?;
+        call(ctx.raw(), command.as_ptr(), c"c".as_ptr(), word.as_ptr())
+    };
+    ServerReply::new(reply)
+}
+
+/// `SCAN`, with these words.
+pub fn scan(ctx: Ctx<'_>, words: &[&[u8]]) -> Option<ServerReply> {
+    let texts: Vec<Text> = words.iter().map(|word| Text::new(word)).collect();
+    let words: Vec<*mut RawString> = texts.iter().map(Text::raw).collect();
+    // SAFETY: the context lives, and the format asks for a list of words and their number. The words
+    // live until the end.
+    let reply = unsafe {
+        let call = raw::RedisModule_Call?;
+        let (command, format) = (c"SCAN", c"Ev");
+        call(
+            ctx.raw(),
+            command.as_ptr(),
+            format.as_ptr(),
+            words.as_ptr(),
+            words.len(),
+        )
+    };
+    ServerReply::new(reply)
+}
+
+/// What a setting of the server's is, if it has it.
+pub fn setting(ctx: Ctx<'_>, name: &CStr) -> Option<Vec<u8>> {
+    // SAFETY: the context lives, and the format asks for two texts.
+    let reply = unsafe {
+        let call = raw::RedisModule_Call?;
+        let (command, format, word) = (c"CONFIG", c"cc", c"GET");
+        call(
+            ctx.raw(),
+            command.as_ptr(),
+            format.as_ptr(),
+            word.as_ptr(),
+            name.as_ptr(),
+        )
+    };
+    ServerReply::new(reply).map(|answer| answer.text_at(1).to_vec())
+}
+
+/// Would the server accept a client's write of this key? Asked by a command that changes nothing,
+/// whatever the key is, and that it refuses just as it would refuse a client's write: a slot that
+/// leaves, a cluster that is down, too few replicas, a disk that fails.
+pub fn would_accept_a_write(ctx: Ctx<'_>, name: &Text) -> bool {
+    // SAFETY: the context and the name live, and the format asks for one string and two texts,
+    // which are there.
+    let answer = unsafe {
+        raw::RedisModule_Call.and_then(|call| {
+            ServerReply::new(call(
+                ctx.raw(),
+                c"PEXPIREAT".as_ptr(),
+                c"SEscc".as_ptr(),
+                name.raw(),
+                c"1".as_ptr(),
+                c"GT".as_ptr(),
+            ))
+        })
+    };
+    answer.is_some_and(|answer| !answer.is_error())
+}
+
+/// Is the slot of this name ours, wherever its keys are while it moves? Asked by a command that a
+/// cluster routes by the slot of its channel, and that changes nothing for whoever has no subscription.
+pub fn has_slot_of(ctx: Ctx<'_>, name: &Text) -> bool {
+    // SAFETY: the context and the name live, and the format asks for one string, which is there.
+    let answer = unsafe {
+        raw::RedisModule_Call.and_then(|call| {
+            ServerReply::new(call(
+                ctx.raw(),
+                c"SUNSUBSCRIBE".as_ptr(),
+                c"Es".as_ptr(),
+                name.raw(),
+            ))
+        })
+    };
+    answer.is_none_or(|answer| !answer.is_error())
+}
+
+/// Runs a command for a client: with its rights, in its database and its protocol, as one that a
+/// script would run, and replicated as itself. What the server has against it is the answer.
+pub fn for_client(
+    ctx: Ctx<'_>,
+    name: *mut RawString,
+    arguments: &[*mut RawString],
+) -> Option<ServerReply> {
+    // SAFETY: the name lives.
+    let name = CString::new(unsafe { text::bytes(name) }).unwrap_or_default();
+    // SAFETY: the context and the words live, and the format asks for a list of words and their
+    // number.
+    let reply = unsafe {
+        let call = raw::RedisModule_Call?;
+        call(
+            ctx.raw(),
+            name.as_ptr(),
+            c"!CES0Mv".as_ptr(),
+            arguments.as_ptr(),
+            arguments.len(),
+        )
+    };
+    let answer = ServerReply::new(reply)?;
+    if !answer.is_nothing() {
+        return Some(answer);
+    }
+    // Valkey 8.1 and 9 leave some answers (WRONGTYPE to GETDEL and GETSET) with the client that they
+    // keep for such calls, and give them to whoever calls next: that is us, before anybody else.
+    drop(answer);
+    left_behind(ctx)
+}
+
+/// The answer that the last call has left behind, if this call of a harmless command brings it.
+fn left_behind(ctx: Ctx<'_>) -> Option<ServerReply> {
+    // SAFETY: the context lives, and the format asks for nothing.
+    let reply = unsafe {
+        let call = raw::RedisModule_Call?;
+        call(ctx.raw(), c"PING".as_ptr(), c"0".as_ptr())
+    };
+    ServerReply::new(reply).filter(|answer| !answer.is_nothing() && answer.text() != b"PONG")
+}
+
+impl ServerReply {
+    fn new(reply: *mut CallReply) -> Option<Self> {
+        // Not made before it is known that there is one: it would be given back.
+        (!reply.is_null()).then(|| Self(reply))
+    }
+
+    /// Has nothing been said at all, not even that there is nothing?
+    fn is_nothing(&self) -> bool {
+        let mut len = 0;
+        // SAFETY: the reply is ours until it is dropped.
+        unsafe { api::call_reply_proto(self.0, &raw mut len) };
+        len == 0
+    }
+
+    /// Is it an error?
+    pub fn is_error(&self) -> bool {
+        // SAFETY: the reply is ours until it is dropped.
+        unsafe { api::call_reply_type(self.0) == REPLY_ERROR }
+    }
+
+    /// Answers the same to a client.
+    pub fn pass_on(&self, ctx: Ctx<'_>) {
+        // SAFETY: the context lives, and so does the reply.
+        unsafe { api::reply_with_call_reply(ctx.raw(), self.0) };
+    }
+
+    /// The bytes of a text.
+    pub fn text(&self) -> &[u8] {
+        text(self.0)
+    }
+
+    /// The text at this place in a list.
+    pub fn text_at(&self, place: usize) -> &[u8] {
+        items(self.0).nth(place).map_or(&[], text)
+    }
+
+    /// The texts of the list at this place in a list.
+    pub fn texts_at(&self, place: usize) -> impl Iterator<Item = &[u8]> {
+        items(self.0).skip(place).take(1).flat_map(items).map(text)
+    }
+
+    /// The texts of the list that stands at the second place in the list at the first.
+    pub fn texts_within(&self, first: usize, second: usize) -> impl Iterator<Item = &[u8]> {
+        items(self.0)
+            .skip(first)
+            .take(1)
+            .flat_map(items)
+            .skip(second)
+            .take(1)
+            .flat_map(items)
+            .map(text)
+    }
+
+    /// The texts of the lists in a list.
+    pub fn texts_of_lists(&self) -> impl Iterator<Item = &[u8]> {
+        items(self.0).flat_map(items).map(text)
+    }
+}
+
+impl Drop for ServerReply {
+    fn drop(&mut self) {
+        // SAFETY: it is ours, and nobody else's.
+        unsafe { api::free_call_reply(self.0) }
+    }
+}
+
+fn text<'a>(reply: *mut CallReply) -> &'a [u8] {
+    let mut len = 0;
+    // SAFETY: the reply is part of an answer that lives; the server says null for anything but a
+    // text, and else how long it is.
+    unsafe {
+        let start = api::call_reply_string_ptr(reply, &raw mut len);
+        if start.is_null() {
+            &[]
+        } else {
+            std::slice::from_raw_parts(start.cast(), len)
+        }
+    }
+}
+
+fn items(list: *mut CallReply) -> impl Iterator<Item = *mut CallReply> {
+    (0_usize..)
+        // SAFETY: the reply is part of an answer that lives; the server says null past the end of a
+        // list, and for anything but a list.
+        .map(move |index| unsafe { api::call_reply_array_element(list, index) })
+        .take_while(|item| !item.is_null())
+}

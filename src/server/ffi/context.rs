@@ -1,0 +1,156 @@
+//! The context in which the server calls us, and the one that we call it in.
+
+use std::ffi::{CStr, CString, c_int};
+use std::marker::PhantomData;
+use std::ptr::null_mut;
+
+use redis_module::raw;
+
+use crate::lock::Db;
+
+use crate::server::command::rights::User;
+use crate::server::ffi::api::{self, RawCtx};
+use crate::server::ffi::constants::OK;
+use crate::server::ffi::text::Text;
+
+/// A context that the server has handed to a callback, for as long as that runs; or our own.
+#[derive(Clone, Copy)]
+pub struct Ctx<'a> {
+    raw: *mut RawCtx,
+    life: PhantomData<&'a RawCtx>,
+}
+
+/// What the server says of itself and of the caller, all at once.
+#[derive(Clone, Copy)]
+pub struct Flags(c_int);
+
+impl Flags {
+    fn has(self, flag: u32) -> bool {
+        c_int::try_from(flag).is_ok_and(|flag| self.0 & flag != 0)
+    }
+
+    /// Is it a master?
+    pub fn master(self) -> bool {
+        self.has(raw::REDISMODULE_CTX_FLAGS_MASTER)
+    }
+
+    /// Is it a node of a cluster?
+    pub fn cluster(self) -> bool {
+        self.has(raw::REDISMODULE_CTX_FLAGS_CLUSTER)
+    }
+
+    /// Is it reading its keys from a file or from a master?
+    pub fn loading(self) -> bool {
+        self.has(raw::REDISMODULE_CTX_FLAGS_LOADING)
+            || self.has(raw::REDISMODULE_CTX_FLAGS_ASYNC_LOADING)
+    }
+
+    /// Is it in a transaction or in a script? There the server itself lets no command block.
+    pub fn bundled(self) -> bool {
+        self.has(raw::REDISMODULE_CTX_FLAGS_MULTI) || self.has(raw::REDISMODULE_CTX_FLAGS_LUA)
+    }
+
+    /// Is the caller a connection of somebody's? In a script, or where a module calls, it is not one
+    /// that ever closes.
+    pub fn has_connection(self) -> bool {
+        let denied = self.has(raw::REDISMODULE_CTX_FLAGS_DENY_BLOCKING);
+        let in_multi = self.has(raw::REDISMODULE_CTX_FLAGS_MULTI);
+        !self.has(raw::REDISMODULE_CTX_FLAGS_LUA) && (!denied || in_multi)
+    }
+
+    /// May the caller be blocked? A master's link says nothing of it, and must not be.
+    pub fn may_block(self) -> bool {
+        !self.has(raw::REDISMODULE_CTX_FLAGS_DENY_BLOCKING)
+            && !self.has(raw::REDISMODULE_CTX_FLAGS_REPLICATED)
+    }
+}
+
+impl Ctx<'_> {
+    /// # Safety
+    /// The context must live as long as the value is used.
+    pub unsafe fn new(raw: *mut RawCtx) -> Self {
+        Self {
+            raw,
+            life: PhantomData,
+        }
+    }
+
+    /// The server's own handle of it.
+    pub fn raw(self) -> *mut RawCtx {
+        self.raw
+    }
+
+    /// What the server says of itself and of the caller.
+    pub fn flags(self) -> Flags {
+        // SAFETY: the context lives.
+        Flags(unsafe { api::get_context_flags(self.raw) })
+    }
+
+    /// The database that the caller has selected.
+    pub fn db(self) -> Db {
+        // SAFETY: the context lives.
+        usize::try_from(unsafe { api::get_selected_db(self.raw) }).unwrap_or_default()
+    }
+
+    /// The caller's number.
+    pub fn client(self) -> u64 {
+        // SAFETY: the context lives.
+        unsafe { api::get_client_id(self.raw) }
+    }
+
+    /// May the caller read this key, by its user's rights?
+    pub fn may_read(self, key: &[u8]) -> bool {
+        // A module's call may have no user, which some servers don't expect.
+        if !self.flags().has_connection() {
+            return false;
+        }
+        let user = self.user_name().and_then(|name| User::of(&name));
+        user.is_some_and(|user| user.may_read(&Text::new(key)))
+    }
+
+    /// The name of the caller's user.
+    pub fn user_name(self) -> Option<Text> {
+        // SAFETY: the context lives. The server gives us a string, or null.
+        let name = unsafe { api::get_current_user_name(self.raw) };
+        (!name.is_null()).then(|| Text::given(name))
+    }
+
+    /// Turns a context of our own to a database. Never done to a caller's: it would stay there.
+    pub fn select(self, db: Db) {
+        let Ok(db) = c_int::try_from(db) else { return };
+        // SAFETY: the context lives.
+        unsafe { api::select_db(self.raw, db) };
+    }
+}
+
+/// Is there a connection of this number? Those of scripts and modules are none.
+pub fn lives(client: u64) -> bool {
+    // SAFETY: asks only whether there is such a client.
+    unsafe { api::get_client_info_by_id(null_mut(), client) == OK }
+}
+
+/// A line in the server's log that somebody should see.
+pub fn log_warning(text: &str) {
+    log(c"warning", text);
+}
+
+/// A line in the server's log for whoever reads it.
+pub fn log_notice(text: &str) {
+    log(c"notice", text);
+}
+
+fn log(level: &CStr, text: &str) {
+    let Ok(text) = CString::new(text) else { return };
+    // SAFETY: the server wrote the address once; it takes no context too, and the format asks for
+    // one text, which is there.
+    unsafe {
+        if let Some(log) = raw::RedisModule_Log {
+            log(
+                null_mut(),
+                level.as_ptr(),
+                c"<lock> %s".as_ptr(),
+                text.as_ptr(),
+            );
+        }
+    }
+}

@@ -1,0 +1,294 @@
+//! A key that is open: what stands there, and how it is written.
+
+use std::cell::Cell;
+use std::ptr::null_mut;
+
+use crate::lock::{Glance, LONGEST_OWNER, Ms, Share, Stored};
+
+use crate::server::ffi::api::{self, RawKey};
+use crate::server::ffi::constants::{
+    KEY_EMPTY, KEY_STRING, KEY_ZSET, NO_TOUCH, OK, READ, READ_WRITE,
+};
+use crate::server::ffi::context::Ctx;
+use crate::server::ffi::text::{self, Text};
+
+/// What a key is opened for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Purpose {
+    /// To look.
+    Read,
+    /// To look, without the server's taking it for a use of the key.
+    Pass,
+    /// To change it.
+    Write,
+}
+
+/// When a key is to expire.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Expiry {
+    /// Then.
+    At(Ms),
+    /// Never: somebody has put in a share without an end.
+    Never,
+}
+
+/// The server's word for no expiry.
+const NO_EXPIRY: i64 = -1;
+
+/// An open key; closed when dropped. While it is open nothing but this may change the key.
+pub struct Key {
+    raw: *mut RawKey,
+    /// When it expires, if that has been asked since it was changed: the server has to look for it.
+    deadline: Cell<Option<Option<Ms>>>,
+}
+
+impl Key {
+    /// Opens a key. One that has expired may be deleted by that.
+    pub fn open(ctx: Ctx<'_>, name: &Text, purpose: Purpose) -> Self {
+        let mode = match purpose {
+            Purpose::Read => READ,
+            Purpose::Pass => READ | NO_TOUCH,
+            Purpose::Write => READ_WRITE,
+        };
+        // SAFETY: context and name live.
+        let raw = unsafe { api::open_key(ctx.raw(), name.raw(), mode) };
+        Self {
+            raw,
+            deadline: Cell::default(),
+        }
+    }
+
+    /// What stands there. A key that was opened to be read and does not exist has no handle.
+    pub fn stored(&self, marker: &Text) -> Stored<'_> {
+        if self.raw.is_null() {
+            return Stored::Nothing;
+        }
+        // SAFETY: the key is open.
+        match unsafe { api::key_type(self.raw) } {
+            KEY_EMPTY => Stored::Nothing,
+            KEY_STRING => self.string(),
+            KEY_ZSET => self.sorted_set(marker),
+            _ => Stored::NoLock,
+        }
+    }
+
+    /// What stands there, at first sight.
+    pub fn glance(&self, marker: &Text) -> Glance {
+        if self.raw.is_null() {
+            return Glance::NoLock;
+        }
+        // SAFETY: the key is open.
+        let (kind, length) = unsafe { (api::key_type(self.raw), api::value_length(self.raw)) };
+        match kind {
+            KEY_STRING if (1..=LONGEST_OWNER).contains(&length) => Glance::Token,
+            KEY_ZSET if self.score(marker) == Some(f64::INFINITY) => Glance::Shared,
+            _ => Glance::NoLock,
+        }
+    }
+
+    fn sorted_set(&self, marker: &Text) -> Stored<'_> {
+        if self.score(marker) != Some(f64::INFINITY) {
+            return Stored::NoLock;
+        }
+        // SAFETY: the key is open.
+        let members = unsafe { api::value_length(self.raw) };
+        Stored::Shared {
+            count: members.saturating_sub(1),
+        }
+    }
+
+    fn string(&self) -> Stored<'_> {
+        // SAFETY: the key is open. Asked first, because looking at a string may store it anew.
+        if !(1..=LONGEST_OWNER).contains(&unsafe { api::value_length(self.raw) }) {
+            return Stored::NoLock;
+        }
+        let mut len = 0;
+        // SAFETY: the key is open and holds a string.
+        let start = unsafe { api::string_dma(self.raw, &raw mut len, READ) };
+        if start.is_null() {
+            return Stored::NoLock;
+        }
+        Stored::Exclusive {
+            // SAFETY: so many bytes are there, and stay until the key is changed, for which `self`
+            // must be borrowed anew.
+            owner: unsafe { std::slice::from_raw_parts(start.cast(), len) },
+        }
+    }
+
+    /// When it expires, if ever.
+    pub fn deadline(&self) -> Option<Ms> {
+        if let Some(deadline) = self.deadline.get() {
+            return deadline;
+        }
+        let deadline = self.ask_for_deadline();
+        self.deadline.set(Some(deadline));
+        deadline
+    }
+
+    fn ask_for_deadline(&self) -> Option<Ms> {
+        // SAFETY: the key is open. Redis 8.2 would look for the value of a key that does not exist.
+        if self.raw.is_null() || unsafe { api::key_type(self.raw) } == KEY_EMPTY {
+            return None;
+        }
+        // SAFETY: the key is open. The server answers -1 where there is no expiry.
+        u64::try_from(unsafe { api::get_abs_expire(self.raw) }).ok()
+    }
+
+    /// Makes it a string, or another string. Its expiry must be set anew.
+    ///
+    /// Written in place rather than set from an argument: the server then stores it in the form in
+    /// which `stored` finds it without a copy.
+    pub fn set(&mut self, value: &[u8]) {
+        self.deadline.take();
+        let mut len = 0;
+        // SAFETY: the key is open for writing. Redis 8.0 to 8.6 lose count of the sizes of their
+        // keys when a string's length is changed in place.
+        unsafe {
+            let fits = match api::key_type(self.raw) {
+                KEY_EMPTY => true,
+                KEY_STRING => api::value_length(self.raw) == value.len(),
+                _ => false,
+            };
+            if !fits {
+                api::delete_key(self.raw);
+            }
+        }
+        // SAFETY: the key is open for writing and holds a string or nothing, so that it holds a
+        // string of this length afterwards; it is asked how long the string is before any byte of
+        // it is written.
+        unsafe {
+            if api::string_truncate(self.raw, value.len()) != OK {
+                return;
+            }
+            let start = api::string_dma(self.raw, &raw mut len, READ_WRITE);
+            if !start.is_null() && len == value.len() {
+                std::ptr::copy_nonoverlapping(value.as_ptr(), start.cast(), len);
+            }
+        }
+    }
+
+    /// A member's score, if the key holds a sorted set with this member.
+    fn score(&self, member: &Text) -> Option<f64> {
+        if self.raw.is_null() {
+            return None;
+        }
+        let mut score = 0.0;
+        // SAFETY: the key is open, the member lives; the server refuses all but sorted sets.
+        let found = unsafe { api::zset_score(self.raw, member.raw(), &raw mut score) } == OK;
+        found.then_some(score)
+    }
+
+    /// An owner's share.
+    pub fn share_of(&self, owner: &Text) -> Option<Share> {
+        self.score(owner).map(Share::with_score)
+    }
+
+    /// Walks through the members by their scores, for as long as `visit` returns true.
+    pub fn each_share(&self, marker: &Text, visit: &mut dyn FnMut(&[u8], Share) -> bool) {
+        let (least, most) = (f64::NEG_INFINITY, f64::INFINITY);
+        // SAFETY: the key is open. The server refuses all but sorted sets. Each member that it gives
+        // us is ours, and given back by `Text`; the walk is ended before the key is closed.
+        unsafe {
+            if self.raw.is_null()
+                || api::zset_first_in_score_range(self.raw, least, most, 0, 0) != OK
+            {
+                return;
+            }
+            let mut goes_on = true;
+            while goes_on && api::zset_range_end_reached(self.raw) == 0 {
+                if let Some((member, score)) = self.current() {
+                    goes_on = member.is(marker)
+                        || visit(text::bytes(member.raw()), Share::with_score(score));
+                }
+                api::zset_range_next(self.raw);
+            }
+            api::zset_range_stop(self.raw);
+        }
+    }
+
+    /// The latest end of all shares, if they all end.
+    fn latest(&self, marker: &Text) -> Option<Ms> {
+        let (least, most) = (f64::NEG_INFINITY, f64::INFINITY);
+        // SAFETY: as above.
+        unsafe {
+            if api::zset_last_in_score_range(self.raw, least, most, 0, 0) != OK {
+                return None;
+            }
+            let mut last = self.current();
+            if last.as_ref().is_some_and(|(member, _)| member.is(marker)) {
+                api::zset_range_prev(self.raw);
+                last = self.current();
+            }
+            api::zset_range_stop(self.raw);
+            last.and_then(|(_, score)| Share::with_score(score).deadline)
+        }
+    }
+
+    /// The member that a walk has come to.
+    ///
+    /// # Safety
+    /// A walk must have been begun.
+    unsafe fn current(&self) -> Option<(Text, f64)> {
+        let mut score = 0.0;
+        // SAFETY: promised by our caller.
+        let member = unsafe { api::zset_range_current_element(self.raw, &raw mut score) };
+        (!member.is_null()).then(|| (Text::given(member), score))
+    }
+
+    /// Adds a member to the sorted set, or makes one of it.
+    pub fn add_share(&mut self, member: &Text, score: f64) {
+        self.deadline.take();
+        // SAFETY: the key is open for writing and holds a sorted set or nothing; the member lives.
+        unsafe { api::zset_add(self.raw, score, member.raw(), null_mut()) };
+    }
+
+    /// Removes a member.
+    pub fn remove_share(&mut self, member: &Text) {
+        self.deadline.take();
+        // SAFETY: the key is open for writing and holds a sorted set; the member lives.
+        unsafe { api::zset_rem(self.raw, member.raw(), null_mut()) };
+    }
+
+    /// Has the key expire with the last of its shares; says when that is, if it was not so before.
+    pub fn expire_with_last(&mut self, marker: &Text) -> Option<Expiry> {
+        let latest = self.latest(marker);
+        if latest == self.deadline() {
+            return None;
+        }
+        Some(match latest {
+            Some(latest) => {
+                self.expire_at(latest);
+                Expiry::At(latest)
+            }
+            None => {
+                self.deadline.take();
+                // SAFETY: the key is open for writing.
+                unsafe { api::set_abs_expire(self.raw, NO_EXPIRY) };
+                Expiry::Never
+            }
+        })
+    }
+
+    /// Sets its expiry.
+    pub fn expire_at(&mut self, at: Ms) {
+        // Nobody asks for more: replicas are told of what was asked for.
+        let at = i64::try_from(at).unwrap_or(i64::MAX);
+        self.deadline.take();
+        // SAFETY: the key is open for writing.
+        unsafe { api::set_abs_expire(self.raw, at) };
+    }
+
+    /// Deletes it.
+    pub fn delete(&mut self) {
+        self.deadline.take();
+        // SAFETY: the key is open for writing.
+        unsafe { api::delete_key(self.raw) };
+    }
+}
+
+impl Drop for Key {
+    fn drop(&mut self) {
+        // SAFETY: the key is open, or was never; the server takes either.
+        unsafe { api::close_key(self.raw) }
+    }
+}

@@ -1,0 +1,11 @@
+//! The server's C interface: its functions by address, and what they hand out, wrapped so that safe code
+//! can't misuse it. Nothing here knows a lock.
+
+pub mod api;
+pub mod call;
+pub mod constants;
+pub mod context;
+pub mod key;
+pub mod reply;
+pub mod shield;
+pub mod text;

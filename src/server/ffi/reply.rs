@@ -1,0 +1,60 @@
+//! Replies, as the server sends them.
+
+use std::ffi::{CString, c_long};
+
+use crate::protocol::Reply;
+
+use crate::server::ffi::api;
+use crate::server::ffi::context::Ctx;
+
+/// Sends a reply to whoever has this context.
+pub fn send(ctx: Ctx<'_>, reply: Reply) {
+    let raw = ctx.raw();
+    // SAFETY: the context lives, and each length is that of what follows.
+    unsafe {
+        match reply {
+            Reply::Integer(number) => _ = api::reply_with_long_long(raw, number),
+            Reply::Null => _ = api::reply_with_null(raw),
+            Reply::NullList => _ = api::reply_with_null_array(raw),
+            Reply::Bytes(bytes) => {
+                api::reply_with_string_buffer(raw, bytes.as_ptr().cast(), bytes.len());
+            }
+            Reply::List(list) => {
+                api::reply_with_array(raw, length(list.len()));
+                list.into_iter().for_each(|item| send(ctx, item));
+            }
+            Reply::Map(map) => {
+                api::reply_with_map(raw, length(map.len()));
+                map.into_iter().for_each(|(name, value)| {
+                    send_name(ctx, name);
+                    send(ctx, value);
+                });
+            }
+            Reply::Error(text) => send_error(ctx, &text),
+        }
+    }
+}
+
+/// Sends an error.
+pub fn send_error(ctx: Ctx<'_>, text: &str) {
+    let Ok(text) = CString::new(text) else { return };
+    // SAFETY: the context lives, and the text ends where it should.
+    unsafe { api::reply_with_error(ctx.raw(), text.as_ptr()) };
+}
+
+/// Tells whoever has this context that we have met a defect of ours.
+pub fn send_defect(ctx: Ctx<'_>) {
+    send_error(
+        ctx,
+        "ERR a defect of the lock module was met; please report it",
+    );
+}
+
+fn send_name(ctx: Ctx<'_>, name: &str) {
+    // SAFETY: the context lives, and so many bytes are there.
+    unsafe { api::reply_with_string_buffer(ctx.raw(), name.as_ptr().cast(), name.len()) };
+}
+
+fn length(len: usize) -> c_long {
+    c_long::try_from(len).unwrap_or(c_long::MAX)
+}

@@ -1,0 +1,113 @@
+//! `INFO lock`: what has been done, and how much of it is remembered.
+
+use std::ffi::{CStr, c_int};
+
+use redis_module::raw;
+
+use crate::lock::Locks;
+
+use super::ffi::constants::OK;
+use super::ffi::context::Ctx;
+use super::module::{self, Module};
+
+/// Has the server ask us when somebody asks it.
+pub fn offer(ctx: Ctx<'_>) -> bool {
+    // SAFETY: the context lives, and the function is for ever; the server wrote the address once.
+    unsafe {
+        raw::RedisModule_RegisterInfoFunc
+            .is_some_and(|register| register(ctx.raw(), Some(report)) == OK)
+    }
+}
+
+unsafe extern "C" fn report(info: *mut raw::RedisModuleInfoCtx, _: c_int) {
+    module::enter("INFO", |module| {
+        // In the middle of a change only if the server is dying.
+        let Ok(locks) = module.locks.try_borrow() else {
+            return;
+        };
+        // SAFETY: the server hands it to us for the length of this call.
+        unsafe {
+            section(info, c"", &counted(&locks));
+            section(info, c"memory", &remembered(module, &locks));
+        }
+    });
+}
+
+/// A section, and its fields if somebody wants them. Its name follows the module's; so do those of
+/// the fields.
+///
+/// # Safety
+/// While the server asks for what this adds to.
+unsafe fn section(info: *mut raw::RedisModuleInfoCtx, name: &CStr, fields: &[(&CStr, u64)]) {
+    // SAFETY: promised by our caller; the names end where they should, and the server wrote the
+    // addresses once.
+    unsafe {
+        let wanted =
+            raw::RedisModule_InfoAddSection.is_some_and(|add| add(info, name.as_ptr()) == OK);
+        if !wanted {
+            return;
+        }
+        for &(name, value) in fields {
+            if let Some(add) = raw::RedisModule_InfoAddFieldULongLong {
+                add(info, name.as_ptr(), value);
+            }
+        }
+    }
+}
+
+/// What is remembered. All of it is 0 when nobody holds a lock or waits for one, and a turn of the
+/// server's loop has gone by.
+fn remembered(module: &Module, locks: &Locks) -> [(&'static CStr, u64); 10] {
+    let remembered = locks.remembered();
+    let heard = module.touched.try_borrow().map_or(0, |names| names.len());
+    let blocked = module
+        .waiting
+        .try_borrow()
+        .map_or(0, |waiting| waiting.len());
+    let tasks = remembered.tasks.saturating_add(heard);
+    [
+        (c"memory_holds", number(remembered.holds)),
+        (c"memory_sessions", number(remembered.sessions)),
+        (c"memory_queues", number(remembered.queues)),
+        (c"memory_waiters", number(remembered.waiters)),
+        (c"memory_blocked", number(blocked)),
+        (c"memory_owners", number(remembered.owners)),
+        (c"memory_alarms", number(remembered.alarms)),
+        (c"memory_tasks", number(tasks)),
+        (c"memory_jobs", module.jobs.get().into()),
+        (c"memory_timers", module.timer.is_set().into()),
+    ]
+}
+
+fn number(number: usize) -> u64 {
+    u64::try_from(number).unwrap_or_default()
+}
+
+fn counted(locks: &Locks) -> [(&'static CStr, u64); 22] {
+    let counts = locks.counts();
+    let (waiters, contended) = locks.waiting_now();
+    [
+        (c"acquired_total", counts.acquired),
+        (c"acquired_after_wait_total", counts.acquired_after_wait),
+        (c"busy_total", counts.busy),
+        (c"wait_timeouts_total", counts.wait_timeouts),
+        (c"released_total", counts.released),
+        (c"release_refused_total", counts.release_refused),
+        (c"renewed_total", counts.renewed),
+        (c"renew_refused_total", counts.renew_refused),
+        (c"expired_total", counts.expired),
+        (c"evicted_total", counts.evicted),
+        (c"broken_total", counts.broken),
+        (c"deadlocks_total", counts.deadlocks),
+        (c"undelivered_total", counts.undelivered),
+        (c"guard_total", counts.guarded),
+        (c"guard_refused_total", counts.guard_refused),
+        (c"waiters", number(waiters)),
+        (c"waiters_peak", counts.waiters_peak),
+        (c"queue_places", number(locks.places())),
+        (c"contended_keys", number(contended)),
+        (c"wait_usec_p50", counts.waits.quantile(500)),
+        (c"wait_usec_p99", counts.waits.quantile(990)),
+        (c"wait_usec_p999", counts.waits.quantile(999)),
+    ]
+}

@@ -1,0 +1,352 @@
+//! The server's keys as the core sees them: read, written, replicated; and announced afterwards.
+
+use std::ffi::{CStr, c_int};
+use std::rc::Rc;
+
+use redis_module::raw;
+
+use crate::lock::{
+    Db, Epoch, Glance, Keyspace, LockEvent, Ms, Name, NameRef, Now, Share, SlotState, Stored,
+    Ticket,
+};
+
+use super::authority::Authority;
+use super::ffi::context::Ctx;
+use super::ffi::key::{Expiry, Key, Purpose};
+use super::ffi::text::{self, Said, Text};
+use super::ffi::{api, call};
+use super::module::{self, Module};
+use super::notify::Announcement;
+use super::{blocked, replicate};
+
+/// Whose change it is.
+#[derive(Clone, Copy)]
+enum Whose {
+    /// The caller has asked for it.
+    Callers,
+    /// It is what somebody waited for.
+    Anothers,
+}
+
+/// The server's keys, for the length of one callback.
+pub struct ServerKeys<'a> {
+    module: &'a Module,
+    ctx: Ctx<'a>,
+    authority: Authority,
+    said: Said<'a>,
+    open: Option<Open>,
+    announcements: Vec<Announcement>,
+    /// The classes of events that anybody hears of.
+    heard: c_int,
+}
+
+/// The key that was last looked at stays open: what is looked at is often written next.
+struct Open {
+    db: Db,
+    key: Key,
+    /// Those of `name`.
+    bytes: *const [u8],
+    name: Text,
+}
+
+impl<'a> ServerKeys<'a> {
+    /// The keys, for whoever has this context and has said this.
+    pub fn new(module: &'a Module, ctx: Ctx<'a>, authority: Authority, said: Said<'a>) -> Self {
+        Self {
+            module,
+            ctx,
+            authority,
+            said,
+            open: None,
+            announcements: Vec::new(),
+            heard: module.audience.classes(),
+        }
+    }
+
+    /// Closes what is open, and hands over what is to be announced.
+    pub fn close(self) -> Vec<Announcement> {
+        self.announcements
+    }
+
+    /// This key, open.
+    fn open(&mut self, name: NameRef<'_>) -> &mut Open {
+        let is_open =
+            (self.open.as_ref()).is_some_and(|open| open.db == name.db && open.is_named(name.key));
+        if !is_open {
+            // The server may want to change it when it opens another.
+            self.open = None;
+        }
+        let (ctx, authority, said) = (self.ctx, self.authority, self.said);
+        self.open
+            .get_or_insert_with(|| Open::new(ctx, authority, said.text(name.key), name))
+    }
+
+    /// Tells transactions and caches that a key has changed: in the caller's name, unless its command
+    /// has made somebody else's hold of it, of whom the caller's own copy knows nothing.
+    fn modified(&self, db: Db, text: &Text, whose: Whose) {
+        let ctx = match whose {
+            Whose::Callers => self.ctx,
+            Whose::Anothers => {
+                let own = self.module.own();
+                own.select(db);
+                own
+            }
+        };
+        replicate::modified(ctx, text);
+    }
+
+    /// Whose hold it is that this owner comes by: the caller's, if it is a word of the caller's own.
+    fn whose(owner: &Text) -> Whose {
+        match owner {
+            Text::Lent(_) => Whose::Callers,
+            Text::Own(_) => Whose::Anothers,
+        }
+    }
+
+    /// A shared lock ends with the last who holds it.
+    fn expire_with_last(&mut self, name: NameRef<'_>, whose: Whose) {
+        let marker = &self.module.marker;
+        let open = self.open(name);
+        let Some(expiry) = open.key.expire_with_last(marker) else {
+            return;
+        };
+        let text = open.name.clone();
+        self.modified(name.db, &text, whose);
+        let event = match expiry {
+            Expiry::At(at) => {
+                replicate::pexpireat(self.ctx, &text, at);
+                c"expire"
+            }
+            Expiry::Never => {
+                replicate::persist(self.ctx, &text);
+                c"persist"
+            }
+        };
+        self.announce(name.db, &text, raw::REDISMODULE_NOTIFY_GENERIC, event);
+    }
+
+    /// Would the server accept a write of this key from any client? Asked by a context of our own: our
+    /// caller may have said ASKING, for a key of a slot that is on its way here, and that is good for
+    /// the keys that it has named alone.
+    fn would_accept_a_write(&mut self, db: Db, name: &Text) -> bool {
+        // The server may change a key while it is asked, so none is open then.
+        self.open = None;
+        let own = self.module.own();
+        own.select(db);
+        call::would_accept_a_write(own, name)
+    }
+
+    fn announce(&mut self, db: Db, name: &Text, class: c_int, event: &'static CStr) {
+        if self.heard & class != 0 {
+            self.announcements
+                .push(Announcement::new(db, name.clone(), class, event));
+        }
+    }
+}
+
+impl Open {
+    fn new(ctx: Ctx<'_>, authority: Authority, text: Text, name: NameRef<'_>) -> Self {
+        if authority == Authority::Ourselves {
+            ctx.select(name.db);
+        }
+        let purpose = match authority {
+            Authority::Reader => Purpose::Read,
+            Authority::Passing => Purpose::Pass,
+            Authority::Writer | Authority::Ourselves => Purpose::Write,
+        };
+        let key = Key::open(ctx, &text, purpose);
+        let bytes: *const [u8] = match &text {
+            // A word of the command's, and these are its bytes.
+            Text::Lent(_) => name.key,
+            // SAFETY: the text lives as long as we have it, and strings don't change.
+            Text::Own(own) => unsafe { text::bytes(own.raw()) },
+        };
+        Self {
+            db: name.db,
+            key,
+            bytes,
+            name: text,
+        }
+    }
+
+    fn is_named(&self, key: &[u8]) -> bool {
+        // SAFETY: the name lives as long as we have it, and strings don't change.
+        std::ptr::eq(self.bytes, key) || unsafe { &*self.bytes } == key
+    }
+}
+
+impl Keyspace for ServerKeys<'_> {
+    fn look(&mut self, name: NameRef<'_>) -> Stored<'_> {
+        #[cfg(feature = "provoke")]
+        crate::provoke::at("a look");
+        let marker = &self.module.marker;
+        self.open(name).key.stored(marker)
+    }
+
+    fn glance(&mut self, name: NameRef<'_>) -> Glance {
+        let marker = &self.module.marker;
+        self.open(name).key.glance(marker)
+    }
+
+    fn deadline(&mut self, name: NameRef<'_>) -> Option<Ms> {
+        self.open(name).key.deadline()
+    }
+
+    fn share_of(&mut self, name: NameRef<'_>, owner: &[u8]) -> Option<Share> {
+        let owner = self.said.text(owner);
+        self.open(name).key.share_of(&owner)
+    }
+
+    fn each_share(&mut self, name: NameRef<'_>, visit: &mut dyn FnMut(&[u8], Share) -> bool) {
+        let marker = &self.module.marker;
+        self.open(name).key.each_share(marker, visit);
+    }
+
+    fn hold(&mut self, name: NameRef<'_>, owner: &[u8], deadline: Ms) {
+        let open = self.open(name);
+        open.key.set(owner);
+        open.key.expire_at(deadline);
+        let text = open.name.clone();
+        let (owner, pxat) = (self.said.text(owner), &self.module.pxat);
+        self.modified(name.db, &text, Self::whose(&owner));
+        replicate::set(self.ctx, &text, &owner, pxat, deadline);
+        self.announce(name.db, &text, raw::REDISMODULE_NOTIFY_STRING, c"set");
+        self.announce(name.db, &text, raw::REDISMODULE_NOTIFY_GENERIC, c"expire");
+    }
+
+    fn move_deadline(&mut self, name: NameRef<'_>, deadline: Ms) {
+        let open = self.open(name);
+        open.key.expire_at(deadline);
+        let text = open.name.clone();
+        self.modified(name.db, &text, Whose::Callers);
+        replicate::pexpireat(self.ctx, &text, deadline);
+        self.announce(name.db, &text, raw::REDISMODULE_NOTIFY_GENERIC, c"expire");
+    }
+
+    fn share(&mut self, name: NameRef<'_>, owner: &[u8], deadline: Ms) {
+        let (owner, marker) = (self.said.text(owner), &self.module.marker);
+        let whose = Self::whose(&owner);
+        let open = self.open(name);
+        let is_new = open.key.stored(marker) == Stored::Nothing;
+        if is_new {
+            open.key.add_share(marker, f64::INFINITY);
+        }
+        #[allow(clippy::cast_precision_loss, reason = "deadlines are below 2^53")]
+        open.key.add_share(&owner, deadline as f64);
+        let text = open.name.clone();
+        self.modified(name.db, &text, whose);
+        replicate::zadd(self.ctx, &text, is_new.then_some(marker), deadline, &owner);
+        self.announce(name.db, &text, raw::REDISMODULE_NOTIFY_ZSET, c"zadd");
+        self.expire_with_last(name, whose);
+    }
+
+    fn unshare(&mut self, name: NameRef<'_>, owner: &[u8]) {
+        let owner = self.said.text(owner);
+        let open = self.open(name);
+        open.key.remove_share(&owner);
+        let text = open.name.clone();
+        self.modified(name.db, &text, Whose::Callers);
+        replicate::zrem(self.ctx, &text, &owner);
+        self.announce(name.db, &text, raw::REDISMODULE_NOTIFY_ZSET, c"zrem");
+        self.expire_with_last(name, Whose::Callers);
+    }
+
+    fn unshare_over(&mut self, name: NameRef<'_>, now: Now) {
+        let marker = &self.module.marker;
+        let open = self.open(name);
+        let mut over = Vec::new();
+        open.key.each_share(marker, &mut |owner, share| {
+            let is_over = share.deadline.is_some_and(|deadline| deadline < now.ms());
+            if is_over {
+                over.push(Text::new(owner));
+            }
+            is_over
+        });
+        for owner in &over {
+            open.key.remove_share(owner);
+        }
+        let text = open.name.clone();
+        self.modified(name.db, &text, Whose::Callers);
+        replicate::zremrangebyscore(self.ctx, &text, now.ms());
+        let class = raw::REDISMODULE_NOTIFY_ZSET;
+        self.announce(name.db, &text, class, c"zremrangebyscore");
+    }
+
+    fn remove(&mut self, name: NameRef<'_>) {
+        let open = self.open(name);
+        open.key.delete();
+        let text = open.name.clone();
+        self.modified(name.db, &text, Whose::Callers);
+        replicate::del(self.ctx, &text);
+        self.announce(name.db, &text, raw::REDISMODULE_NOTIFY_GENERIC, c"del");
+    }
+
+    fn announce(&mut self, name: NameRef<'_>, event: LockEvent) {
+        let class = raw::REDISMODULE_NOTIFY_MODULE;
+        if self.heard & class != 0 {
+            let event = match event {
+                LockEvent::Acquired => c"lock.acquire",
+                LockEvent::Released => c"lock.release",
+                LockEvent::Renewed => c"lock.renew",
+                LockEvent::Expired => c"lock.expire",
+                LockEvent::Broken => c"lock.break",
+            };
+            let text = self.said.text(name.key);
+            self.announce(name.db, &text, class, event);
+        }
+    }
+
+    fn epoch(&mut self, now: Now) -> Epoch {
+        self.module.epochs.now(self.ctx, now)
+    }
+
+    fn slot_state(&mut self, name: NameRef<'_>) -> SlotState {
+        // In a slot that leaves the server takes no write of a key that is not here; in one that
+        // comes, of none at all.
+        let absent = Text::new(&blocked::waiting_name(name.key));
+        if self.would_accept_a_write(name.db, &absent) {
+            return SlotState::Settled;
+        }
+        let text = self.said.text(name.key);
+        if self.would_accept_a_write(name.db, &text) {
+            SlotState::Leaving
+        } else {
+            SlotState::Coming
+        }
+    }
+
+    fn is_writable(&mut self) -> bool {
+        match self.authority {
+            Authority::Reader | Authority::Passing => false,
+            Authority::Writer => true,
+            Authority::Ourselves => is_writable(self.ctx),
+        }
+    }
+
+    fn may_write(&mut self, name: NameRef<'_>) -> bool {
+        match self.authority {
+            Authority::Reader | Authority::Passing => false,
+            // The server has not been asked about a key that only somebody who waits has named.
+            Authority::Writer if self.said.names(name.key) => true,
+            Authority::Writer | Authority::Ourselves => {
+                let text = self.said.text(name.key);
+                let accepted = self.would_accept_a_write(name.db, &text);
+                self.module.refusals.heard(accepted, module::now());
+                accepted
+            }
+        }
+    }
+
+    fn denial(&mut self, ticket: Ticket, names: &[Name]) -> Option<Rc<str>> {
+        // One that is not blocked as yet is still in its own command.
+        let waiting = self.module.waiting.borrow();
+        waiting.get(&ticket)?.asker.as_ref()?.denial(names)
+    }
+}
+
+fn is_writable(ctx: Ctx<'_>) -> bool {
+    let flags = ctx.flags();
+    // A write while clients are paused, or while the server hands over to a replica, would stop it.
+    // SAFETY: asks for nothing.
+    flags.master() && !flags.loading() && unsafe { api::avoid_replica_traffic() } == 0
+}
