@@ -98,8 +98,8 @@ fn every_entry_from_the_server_is_shielded() {
             let is_shielded = [
                 "shield(",
                 "module::enter(",
-                "thread::on_own(",
-                "get(|limits|",
+                "hear(",
+                "settings()",
                 "set(move |limits|",
                 "$crate::server::",
             ]

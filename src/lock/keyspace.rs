@@ -104,8 +104,9 @@ pub trait Keyspace {
     /// `SET key owner PXAT deadline`, over whatever hold is there.
     fn hold(&mut self, name: NameRef<'_>, owner: &[u8], deadline: Ms);
 
-    /// `PEXPIREAT key deadline`, of an exclusive hold that is there.
-    fn move_deadline(&mut self, name: NameRef<'_>, deadline: Ms);
+    /// `PEXPIREAT key deadline`, of an exclusive hold that was there when it was last looked at. False
+    /// if there is no key any more: some servers' time goes on meanwhile.
+    fn move_deadline(&mut self, name: NameRef<'_>, deadline: Ms) -> bool;
 
     /// `ZADD key deadline owner`, to a shared lock or instead of nothing, with the marker if that is
     /// not there; the key then expires at the latest deadline.
@@ -128,6 +129,12 @@ pub trait Keyspace {
 
     /// In a cluster, how the slot of this lock, which is about to be granted, stands with this server.
     fn slot_state(&mut self, name: NameRef<'_>) -> SlotState;
+
+    /// Does the server let us have this key for writing now? If not, nothing is known of what stands
+    /// there, which then looks like no lock: it is tried again shortly.
+    fn can_open(&mut self, _name: NameRef<'_>) -> bool {
+        true
+    }
 
     /// May anything be written now? Always true inside a client's own write command: the server has
     /// asked everything before it ran the command.

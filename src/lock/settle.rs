@@ -115,6 +115,9 @@ impl Locks {
 
     /// Serves one of those who may be served now, if there is one.
     fn serve_one(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>) -> Served {
+        if self.queue(name).is_some() && !turn.keys.can_open(name) {
+            return Served::Refused;
+        }
         let owner = match turn.look(name) {
             LockState::NoLock => {
                 self.forget(name);
@@ -244,6 +247,9 @@ impl Locks {
         let mut fits = Vec::new();
         for (place, name) in (last..).zip(from).chain((0..).zip(before)) {
             let Some(fit) = self.fit_of(turn, name, ticket, &request) else {
+                if !turn.keys.can_open(name.borrow()) {
+                    return Served::Refused;
+                }
                 if let Some(waiter) = self.waiters.get_mut(&ticket) {
                     waiter.shut_out_by = place;
                 }

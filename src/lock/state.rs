@@ -113,7 +113,12 @@ impl Turn<'_> {
     /// Moves the end of a hold.
     pub(super) fn prolong(&mut self, name: NameRef<'_>, owner: &[u8], hold: Hold, deadline: Ms) {
         match hold {
-            Hold::Exclusive => self.keys.move_deadline(name, deadline),
+            Hold::Exclusive => {
+                // It has expired in this very moment, and nobody else has come to hold it.
+                if !self.keys.move_deadline(name, deadline) {
+                    self.keys.hold(name, owner, deadline);
+                }
+            }
             Hold::Shared => self.keys.share(name, owner, deadline),
         }
     }

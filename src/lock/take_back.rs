@@ -69,6 +69,10 @@ impl Locks {
             name, owner, fence, ..
         } = &given_back;
         let name = name.borrow();
+        if !turn.keys.can_open(name) {
+            self.returns.insert((turn.now.plus(PAUSE), given_back));
+            return;
+        }
         let Ok(Some((hold, _))) = turn.hold_of(name, owner) else {
             return;
         };

@@ -2,6 +2,7 @@
 
 use std::ffi::{CStr, c_char, c_int, c_longlong, c_uint, c_void};
 use std::ptr::without_provenance_mut;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use redis_module::raw;
 
@@ -11,9 +12,8 @@ use crate::protocol::integer;
 use super::ffi::api::RawString;
 use super::ffi::constants::{ERR, OK};
 use super::ffi::context::Ctx;
-use super::ffi::shield::shield;
-use super::module::{self, Module};
-use super::thread;
+use super::inbox::Note;
+use super::notes;
 
 /// A setting that is a whole number.
 struct Number {
@@ -64,6 +64,7 @@ const DRAIN: &CStr = c"drain";
 /// `loadmodule` is what they are where nothing else is said: so CONFIG REWRITE writes down all that
 /// differs from it, and what was set later wins after a restart.
 pub fn add(ctx: Ctx<'_>, mut defaults: Limits) -> bool {
+    *settings() = Limits::DEFAULT;
     for (place, number) in NUMBERS.iter().enumerate() {
         let default = *(number.of)(&mut defaults);
         // SAFETY: the context lives, texts and functions are for ever; the data is a place in a list,
@@ -140,25 +141,21 @@ pub fn said(words: &[&[u8]]) -> Result<Limits, String> {
     Ok(limits)
 }
 
-fn set(change: impl FnOnce(&mut Limits) + Send + 'static) {
-    thread::on_own("a new setting", move |module| {
-        let now = module::now();
-        if let Ok(mut locks) = module.locks.try_borrow_mut() {
-            let mut limits = *locks.limits();
-            change(&mut limits);
-            locks.set_limits(limits, now);
-        }
-        // Whoever waits may have to be sent away.
-        module.set_timer(now);
-    });
+/// What is set, as the server has it: it may ask on any thread, and in the middle of a change to the
+/// locks. These are told when they can be.
+static SETTINGS: Mutex<Limits> = Mutex::new(Limits::DEFAULT);
+
+fn settings() -> MutexGuard<'static, Limits> {
+    SETTINGS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn get<T>(read: impl FnOnce(&mut Limits) -> T) -> Option<T> {
-    let read = |module: &Module| {
-        let mut limits = *module.locks.try_borrow().ok()?.limits();
-        Some(read(&mut limits))
+fn set(change: impl FnOnce(&mut Limits)) {
+    let limits = {
+        let mut settings = settings();
+        change(&mut settings);
+        *settings
     };
-    shield("a setting", || None, || module::with(read).flatten())
+    notes::hear(Note::NewLimits(limits));
 }
 
 fn signed(number: u64) -> c_longlong {
@@ -169,7 +166,7 @@ unsafe extern "C" fn get_number(_: *const c_char, place: *mut c_void) -> c_longl
     let number = NUMBERS.get(place.addr());
     signed(
         number
-            .and_then(|number| get(|limits| *(number.of)(limits)))
+            .map(|number| *(number.of)(&mut settings()))
             .unwrap_or_default(),
     )
 }
@@ -190,7 +187,7 @@ unsafe extern "C" fn set_number(
 }
 
 unsafe extern "C" fn get_drain(_: *const c_char, _: *mut c_void) -> c_int {
-    get(|limits| c_int::from(limits.drain)).unwrap_or_default()
+    c_int::from(settings().drain)
 }
 
 unsafe extern "C" fn set_drain(

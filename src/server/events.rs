@@ -1,8 +1,7 @@
 //! What the server tells us of by itself. It does so in the middle of what it is doing, where
-//! nothing may be written: we make a note, and act when it is through.
+//! nothing may be written: we remember it, and act when the server is through.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
-use std::ptr::null_mut;
 
 use redis_module::raw;
 
@@ -12,7 +11,9 @@ use super::ffi::api::{self, Event, NotificationFn, RawCtx, RawString};
 use super::ffi::constants::OK;
 use super::ffi::context::{self, Ctx};
 use super::ffi::text;
-use super::module::{self, Module};
+use super::inbox::Note;
+use super::module::{self, InAChange, Module};
+use super::notes::hear;
 use super::thread;
 use super::version::Server;
 
@@ -150,7 +151,7 @@ unsafe extern "C" fn value_event(
         return OK;
     }
     module::enter("a value's event", |module| {
-        if module.waiting.borrow().is_empty() {
+        if module.waiting.is_empty() {
             return;
         }
         // SAFETY: as above.
@@ -174,27 +175,36 @@ unsafe fn heard(
     if module.is_announcing(key, event) {
         return;
     }
+    // The core sees by itself that it has gone.
+    if class == raw::REDISMODULE_NOTIFY_EXPIRED && module.is_opening(key) {
+        return;
+    }
     // SAFETY: promised by our caller; an event's name ends where it should.
     let (ctx, key, event) = unsafe { (Ctx::new(ctx), text::bytes(key), CStr::from_ptr(event)) };
-    let name = NameRef { db: ctx.db(), key };
-    let mut at_once = !may_be_on_a_walk(module, class, event);
-    match module.locks.try_borrow_mut() {
-        Ok(locks) if !matters(&locks, name) => return,
-        Ok(mut locks) if ENDS.contains(&event) => {
-            // The last field of a hash may have run out by itself: outside of any command, where a
-            // job would not be run until the next one, and in the middle of a walk through others.
-            at_once &= !locks.may_be_no_lock(name);
-            let how = match class {
-                raw::REDISMODULE_NOTIFY_EXPIRED => Gone::Expired,
-                raw::REDISMODULE_NOTIFY_EVICTED => Gone::Evicted,
-                _ => Gone::Otherwise,
-            };
-            locks.gone(name.keep(), how);
-        }
-        // In the middle of a change of ours we can't ask, and may note too much.
-        _ => _ = module.touched.borrow_mut().insert(name.keep()),
+    let (db, mut at_once) = (ctx.db(), !may_be_on_a_walk(module, class, event));
+    let name = NameRef { db, key };
+    if module.read(|locks| matters(locks, name)) == Ok(false) {
+        return;
     }
-    ask_for_a_turn(module, at_once);
+    let changed = module.change(|locks| {
+        if !ENDS.contains(&event) {
+            return locks.note(name.keep());
+        }
+        // The last field of a hash may have run out by itself: outside of any command, where a
+        // job would not be run until the next one, and in the middle of a walk through others.
+        at_once &= !locks.may_be_no_lock(name);
+        let how = match class {
+            raw::REDISMODULE_NOTIFY_EXPIRED => Gone::Expired,
+            raw::REDISMODULE_NOTIFY_EVICTED => Gone::Evicted,
+            _ => Gone::Otherwise,
+        };
+        locks.gone(name.keep(), how);
+    });
+    match changed {
+        Ok(()) => module.ask_for_a_turn(at_once),
+        // What the change makes of the key is not known yet, so it is looked at anew.
+        Err(InAChange) => hear(Note::touched(db, key)),
+    }
 }
 
 /// The same, where another module's thread has done it.
@@ -203,13 +213,8 @@ unsafe fn heard(
 /// Called with what the server hands to us, for the length of that call.
 unsafe fn heard_elsewhere(ctx: *mut RawCtx, key: *mut RawString) {
     // SAFETY: promised by our caller.
-    let (db, key) = unsafe { (Ctx::new(ctx).db(), text::bytes(key).to_vec()) };
-    thread::on_own("a key's event", move |module| {
-        let name = NameRef { db, key: &key };
-        if module.locks.borrow().concerns(name) {
-            _ = module.touched.borrow_mut().insert(name.keep());
-        }
-    });
+    let (db, key) = unsafe { (Ctx::new(ctx).db(), text::bytes(key)) };
+    hear(Note::touched(db, key));
 }
 
 /// May the server be on a walk through many keys? It would run a job after each of them. While it
@@ -221,38 +226,6 @@ fn may_be_on_a_walk(module: &Module, class: c_int, event: &CStr) -> bool {
         || (event == c"del" && module.in_cluster)
 }
 
-/// Has the server call us when it is through with what it is doing: at the very end of that, if it
-/// can do so and `at_once` asks for it, or else in the next turn of its loop.
-fn ask_for_a_turn(module: &Module, at_once: bool) {
-    if module.job_ahead.get() {
-        return;
-    }
-    if at_once && module.master.get() {
-        // SAFETY: the context lives, there is no data, and the server wrote the address once.
-        let accepted = unsafe {
-            raw::RedisModule_AddPostNotificationJob
-                .is_some_and(|add| add(module.own().raw(), Some(job), null_mut(), None) == OK)
-        };
-        if accepted {
-            module.job_ahead.set(true);
-            module.jobs.set(module.jobs.get().saturating_add(1));
-            return;
-        }
-    }
-    module.set_timer(module::now());
-}
-
-unsafe extern "C" fn job(_: *mut RawCtx, _: *mut c_void) {
-    // Before all else: a job that seems to be ahead keeps the module from being unloaded.
-    _ = module::with(|module| {
-        module.jobs.set(module.jobs.get().saturating_sub(1));
-        module.forget_job();
-    });
-    module::enter("a job", |module| {
-        module.tick();
-    });
-}
-
 unsafe extern "C" fn flushed(_: *mut RawCtx, _: Event, sub: u64, data: *mut c_void) {
     if sub != raw::REDISMODULE_SUBEVENT_FLUSHDB_END {
         return;
@@ -260,10 +233,7 @@ unsafe extern "C" fn flushed(_: *mut RawCtx, _: Event, sub: u64, data: *mut c_vo
     // SAFETY: this is what the event comes with, for the length of this call.
     let info = unsafe { data.cast::<raw::RedisModuleFlushInfoV1>().as_ref() };
     let db = info.and_then(|info| Db::try_from(info.dbnum).ok());
-    thread::on_own("a flush", move |module| {
-        module.locks_with_notes().flushed(db);
-        ask_for_a_turn(module, true);
-    });
+    hear(Note::Flushed(db));
 }
 
 unsafe extern "C" fn swapped(_: *mut RawCtx, _: Event, _: u64, data: *mut c_void) {
@@ -278,10 +248,7 @@ unsafe extern "C" fn swapped(_: *mut RawCtx, _: Event, _: u64, data: *mut c_void
     let Some((Ok(one), Ok(other))) = dbs else {
         return;
     };
-    thread::on_own("a swap", move |module| {
-        module.locks_with_notes().swapped(one, other);
-        ask_for_a_turn(module, true);
-    });
+    hear(Note::Swapped(one, other));
 }
 
 unsafe extern "C" fn loading(_: *mut RawCtx, _: Event, sub: u64, _: *mut c_void) {
@@ -289,14 +256,9 @@ unsafe extern "C" fn loading(_: *mut RawCtx, _: Event, sub: u64, _: *mut c_void)
         raw::REDISMODULE_SUBEVENT_LOADING_ENDED,
         raw::REDISMODULE_SUBEVENT_LOADING_FAILED,
     ];
-    if !through.contains(&sub) {
-        return;
+    if through.contains(&sub) {
+        hear(Note::Loaded);
     }
-    thread::on_own("loading", |module| {
-        let now = module::now();
-        module.locks_with_notes().took_over(now);
-        module.set_timer(now);
-    });
 }
 
 /// This may come in the middle of anything, and nothing may be written in it.
@@ -306,14 +268,9 @@ unsafe extern "C" fn client_changed(_: *mut RawCtx, _: Event, sub: u64, data: *m
     }
     // SAFETY: this is what the event comes with, for the length of this call.
     let info = unsafe { data.cast::<raw::RedisModuleClientInfoV1>().as_ref() };
-    let Some(client) = info.map(|info| info.id) else {
-        return;
-    };
-    thread::on_own("a connection's end", move |module| {
-        if module.locks.borrow_mut().closed(client) {
-            module.ask_for_the_next_turn();
-        }
-    });
+    if let Some(client) = info.map(|info| info.id) {
+        hear(Note::ConnectionClosed(client));
+    }
 }
 
 /// The server has closed what it meant to close in the last turn, and has not read what clients have
@@ -323,11 +280,12 @@ unsafe extern "C" fn turned(_: *mut RawCtx, _: Event, sub: u64, _: *mut c_void) 
         return;
     }
     module::enter("a turn's end", |module| {
-        if !module.locks.borrow().has_unconfirmed() {
-            return;
+        // In the middle of a change it can wait for the next turn.
+        if module.read(Locks::has_unconfirmed) == Ok(true)
+            && (module.change(|locks| locks.confirm(context::lives))).is_ok()
+        {
+            module.set_timer(module::now());
         }
-        module.locks.borrow_mut().confirm(context::lives);
-        module.set_timer(module::now());
     });
 }
 
@@ -347,13 +305,8 @@ unsafe extern "C" fn slots_moved(_: *mut RawCtx, _: Event, sub: u64, data: *mut 
             _ => &[],
         }
     };
-    let ranges = ranges.to_vec();
-    thread::on_own("slots that move", move |module| {
-        let ranges: Vec<_> = (ranges.iter())
-            .map(|range| range.start..=range.end)
-            .collect();
-        module.locks_with_notes().slots_left(&ranges);
-    });
+    let ranges = ranges.iter().map(|range| range.start..=range.end);
+    hear(Note::SlotsLeft(ranges.collect()));
 }
 
 unsafe extern "C" fn modules_changed(_: *mut RawCtx, _: Event, sub: u64, data: *mut c_void) {
@@ -363,32 +316,18 @@ unsafe extern "C" fn modules_changed(_: *mut RawCtx, _: Event, sub: u64, data: *
         let change = data.cast::<raw::RedisModuleModuleChangeV1>().as_ref();
         change.map(|change| CStr::from_ptr(change.module_name).to_owned())
     };
-    thread::on_own("a change of modules", move |module| {
-        module.origins.forget();
-        match (name, sub) {
-            (Some(name), raw::REDISMODULE_SUBEVENT_MODULE_LOADED) => module.audience.joined(&name),
-            (Some(name), _) => module.audience.left(&name),
-            (None, _) => {}
-        }
+    let Some(name) = name else { return };
+    hear(match sub {
+        raw::REDISMODULE_SUBEVENT_MODULE_LOADED => Note::ModuleJoined(name),
+        _ => Note::ModuleLeft(name),
     });
 }
 
 unsafe extern "C" fn settings_changed(_: *mut RawCtx, _: Event, _: u64, _: *mut c_void) {
-    thread::on_own("changed settings", |module| {
-        module.slow_waits.forget_threshold()
-    });
+    hear(Note::SettingsChanged);
 }
 
 unsafe extern "C" fn role_changed(_: *mut RawCtx, _: Event, sub: u64, _: *mut c_void) {
-    thread::on_own("a change of roles", move |module| {
-        let now = module::now();
-        let master = sub == raw::REDISMODULE_EVENT_REPLROLECHANGED_NOW_MASTER;
-        module.master.set(master);
-        if master {
-            module.locks_with_notes().took_over(now);
-        } else {
-            module.locks_with_notes().stepped_down();
-        }
-        module.set_timer(now);
-    });
+    let master = sub == raw::REDISMODULE_EVENT_REPLROLECHANGED_NOW_MASTER;
+    hear(Note::RoleChanged { master });
 }

@@ -1,5 +1,6 @@
 //! `INFO lock`: what has been done, and how much of it is remembered.
 
+use std::cell::Cell;
 use std::ffi::{CStr, c_int};
 
 use redis_module::raw;
@@ -9,6 +10,7 @@ use crate::lock::Locks;
 use super::ffi::constants::OK;
 use super::ffi::context::Ctx;
 use super::module::{self, Module};
+use super::{inbox, thread};
 
 /// Has the server ask us when somebody asks it.
 pub fn offer(ctx: Ctx<'_>) -> bool {
@@ -20,17 +22,24 @@ pub fn offer(ctx: Ctx<'_>) -> bool {
 }
 
 unsafe extern "C" fn report(info: *mut raw::RedisModuleInfoCtx, _: c_int) {
-    module::enter("INFO", |module| {
-        // In the middle of a change only if the server is dying.
-        let Ok(locks) = module.locks.try_borrow() else {
-            return;
-        };
-        // SAFETY: the server hands it to us for the length of this call.
-        unsafe {
-            section(info, c"", &counted(&locks));
-            section(info, c"memory", &remembered(module, &locks));
-        }
-    });
+    let is_told = Cell::new(false);
+    if thread::is_own() {
+        module::enter("INFO", |module| {
+            let told = module.read(|locks| {
+                // SAFETY: the server hands it to us for the length of this call.
+                unsafe {
+                    section(info, c"", &counted(locks));
+                    section(info, c"memory", &remembered(module, locks));
+                }
+            });
+            is_told.set(told.is_ok());
+        });
+    }
+    if !is_told.get() {
+        // Another module asks, on a thread of its own or in the middle of a change.
+        // SAFETY: as above.
+        unsafe { section(info, c"", &[(c"unavailable", 1)]) };
+    }
 }
 
 /// A section, and its fields if somebody wants them. Its name follows the module's; so do those of
@@ -59,18 +68,13 @@ unsafe fn section(info: *mut raw::RedisModuleInfoCtx, name: &CStr, fields: &[(&C
 /// server's loop has gone by.
 fn remembered(module: &Module, locks: &Locks) -> [(&'static CStr, u64); 10] {
     let remembered = locks.remembered();
-    let heard = module.touched.try_borrow().map_or(0, |names| names.len());
-    let blocked = module
-        .waiting
-        .try_borrow()
-        .map_or(0, |waiting| waiting.len());
-    let tasks = remembered.tasks.saturating_add(heard);
+    let tasks = remembered.tasks.saturating_add(inbox::len());
     [
         (c"memory_holds", number(remembered.holds)),
         (c"memory_sessions", number(remembered.sessions)),
         (c"memory_queues", number(remembered.queues)),
         (c"memory_waiters", number(remembered.waiters)),
-        (c"memory_blocked", number(blocked)),
+        (c"memory_blocked", number(module.waiting.len())),
         (c"memory_owners", number(remembered.owners)),
         (c"memory_alarms", number(remembered.alarms)),
         (c"memory_tasks", number(tasks)),

@@ -12,12 +12,14 @@ use crate::lock::{
 
 use super::authority::Authority;
 use super::ffi::context::Ctx;
-use super::ffi::key::{Expiry, Key, Purpose};
-use super::ffi::text::{self, Said, Text};
+use super::ffi::key::{Expiry, Key, NotWritten, Purpose};
+use super::ffi::text::{Said, Text};
 use super::ffi::{api, call};
+use super::inbox::{self, Note};
 use super::module::{self, Module};
 use super::notify::Announcement;
-use super::{blocked, replicate};
+use super::replicate;
+use super::waiting_name::waiting_name;
 
 /// Whose change it is.
 #[derive(Clone, Copy)]
@@ -34,19 +36,25 @@ pub struct ServerKeys<'a> {
     ctx: Ctx<'a>,
     authority: Authority,
     said: Said<'a>,
-    open: Option<Open>,
-    announcements: Vec<Announcement>,
+    open: Option<Open<'a>>,
+    announcements: Vec<Announcement<'a>>,
+    /// Keys to be looked at once more when this is done.
+    again: Vec<Name>,
+    /// Has the server refused us a key that the caller has named?
+    refused: bool,
     /// The classes of events that anybody hears of.
     heard: c_int,
 }
 
 /// The key that was last looked at stays open: what is looked at is often written next.
-struct Open {
+struct Open<'a> {
     db: Db,
-    key: Key,
+    key: Key<'a>,
     /// Those of `name`.
     bytes: *const [u8],
-    name: Text,
+    name: Text<'a>,
+    /// Has the server found the key expired when it opened it?
+    had_expired: bool,
 }
 
 impl<'a> ServerKeys<'a> {
@@ -59,31 +67,64 @@ impl<'a> ServerKeys<'a> {
             said,
             open: None,
             announcements: Vec::new(),
+            again: Vec::new(),
+            refused: false,
             heard: module.audience.classes(),
         }
     }
 
     /// Closes what is open, and hands over what is to be announced.
-    pub fn close(self) -> Vec<Announcement> {
-        self.announcements
+    pub fn close(mut self) -> Vec<Announcement<'a>> {
+        std::mem::take(&mut self.announcements)
+    }
+
+    /// Has the server refused us a key that the caller has named? Then its command has failed, and it
+    /// may try again.
+    pub fn is_refused(&self) -> bool {
+        self.refused
+    }
+
+    /// Was this written? If not, nobody is told that it was, the command that has named the key fails,
+    /// and the key is looked at once more.
+    fn is_written(&mut self, name: NameRef<'_>, written: Result<(), NotWritten>) -> bool {
+        if written.is_err() {
+            self.refused |= self.said.names(name.key);
+            self.again.push(name.keep());
+        }
+        written.is_ok()
+    }
+
+    /// A hold has been written over what has expired: there is nothing more to be seen.
+    fn is_held_anew(&mut self, name: NameRef<'_>) {
+        if !self.again.is_empty() {
+            self.again.retain(|again| again.borrow() != name);
+        }
     }
 
     /// This key, open.
-    fn open(&mut self, name: NameRef<'_>) -> &mut Open {
+    fn open(&mut self, name: NameRef<'_>) -> &mut Open<'a> {
         let is_open =
             (self.open.as_ref()).is_some_and(|open| open.db == name.db && open.is_named(name.key));
         if !is_open {
             // The server may want to change it when it opens another.
             self.open = None;
         }
-        let (ctx, authority, said) = (self.ctx, self.authority, self.said);
-        self.open
-            .get_or_insert_with(|| Open::new(ctx, authority, said.text(name.key), name))
+        let (module, ctx, authority, said) = (self.module, self.ctx, self.authority, self.said);
+        let (refused, again) = (&mut self.refused, &mut self.again);
+        self.open.get_or_insert_with(|| {
+            // SAFETY: another key is opened, and a command is run, only when this one has been closed.
+            let open = unsafe { Open::new(module, ctx, authority, said.text(name.key), name) };
+            *refused |= open.key.is_refused() && said.names(name.key);
+            if open.had_expired {
+                again.push(name.keep());
+            }
+            open
+        })
     }
 
     /// Tells transactions and caches that a key has changed: in the caller's name, unless its command
     /// has made somebody else's hold of it, of whom the caller's own copy knows nothing.
-    fn modified(&self, db: Db, text: &Text, whose: Whose) {
+    fn modified(&self, db: Db, text: &Text<'_>, whose: Whose) {
         let ctx = match whose {
             Whose::Callers => self.ctx,
             Whose::Anothers => {
@@ -96,10 +137,11 @@ impl<'a> ServerKeys<'a> {
     }
 
     /// Whose hold it is that this owner comes by: the caller's, if it is a word of the caller's own.
-    fn whose(owner: &Text) -> Whose {
-        match owner {
-            Text::Lent(_) => Whose::Callers,
-            Text::Own(_) => Whose::Anothers,
+    fn whose(owner: &Text<'_>) -> Whose {
+        if owner.is_lent() {
+            Whose::Callers
+        } else {
+            Whose::Anothers
         }
     }
 
@@ -107,10 +149,11 @@ impl<'a> ServerKeys<'a> {
     fn expire_with_last(&mut self, name: NameRef<'_>, whose: Whose) {
         let marker = &self.module.marker;
         let open = self.open(name);
-        let Some(expiry) = open.key.expire_with_last(marker) else {
+        let (expiry, text) = (open.key.expire_with_last(marker), open.name.clone());
+        if !self.is_written(name, expiry.map(|_| ())) {
             return;
-        };
-        let text = open.name.clone();
+        }
+        let Ok(Some(expiry)) = expiry else { return };
         self.modified(name.db, &text, whose);
         let event = match expiry {
             Expiry::At(at) => {
@@ -128,7 +171,7 @@ impl<'a> ServerKeys<'a> {
     /// Would the server accept a write of this key from any client? Asked by a context of our own: our
     /// caller may have said ASKING, for a key of a slot that is on its way here, and that is good for
     /// the keys that it has named alone.
-    fn would_accept_a_write(&mut self, db: Db, name: &Text) -> bool {
+    fn would_accept_a_write(&mut self, db: Db, name: &Text<'_>) -> bool {
         // The server may change a key while it is asked, so none is open then.
         self.open = None;
         let own = self.module.own();
@@ -136,7 +179,7 @@ impl<'a> ServerKeys<'a> {
         call::would_accept_a_write(own, name)
     }
 
-    fn announce(&mut self, db: Db, name: &Text, class: c_int, event: &'static CStr) {
+    fn announce(&mut self, db: Db, name: &Text<'a>, class: c_int, event: &'static CStr) {
         if self.heard & class != 0 {
             self.announcements
                 .push(Announcement::new(db, name.clone(), class, event));
@@ -144,8 +187,24 @@ impl<'a> ServerKeys<'a> {
     }
 }
 
-impl Open {
-    fn new(ctx: Ctx<'_>, authority: Authority, text: Text, name: NameRef<'_>) -> Self {
+impl Drop for ServerKeys<'_> {
+    fn drop(&mut self) {
+        for Name { db, key } in self.again.drain(..) {
+            inbox::leave(Note::touched(db, &key));
+        }
+    }
+}
+
+impl<'a> Open<'a> {
+    /// # Safety
+    /// As [`Key::open`] asks.
+    unsafe fn new(
+        module: &Module,
+        ctx: Ctx<'a>,
+        authority: Authority,
+        text: Text<'a>,
+        name: NameRef<'_>,
+    ) -> Self {
         if authority == Authority::Ourselves {
             ctx.select(name.db);
         }
@@ -154,18 +213,21 @@ impl Open {
             Authority::Passing => Purpose::Pass,
             Authority::Writer | Authority::Ourselves => Purpose::Write,
         };
-        let key = Key::open(ctx, &text, purpose);
-        let bytes: *const [u8] = match &text {
-            // A word of the command's, and these are its bytes.
-            Text::Lent(_) => name.key,
-            // SAFETY: the text lives as long as we have it, and strings don't change.
-            Text::Own(own) => unsafe { text::bytes(own.raw()) },
+        // SAFETY: promised by our caller.
+        let open = || unsafe { Key::open(ctx, &text, purpose) };
+        let (key, had_expired) = module.open_by(text.raw(), open);
+        // Those of a word of the command's are known without a question.
+        let bytes: *const [u8] = if text.is_lent() {
+            name.key
+        } else {
+            text.bytes()
         };
         Self {
             db: name.db,
             key,
             bytes,
             name: text,
+            had_expired,
         }
     }
 
@@ -204,9 +266,12 @@ impl Keyspace for ServerKeys<'_> {
 
     fn hold(&mut self, name: NameRef<'_>, owner: &[u8], deadline: Ms) {
         let open = self.open(name);
-        open.key.set(owner);
-        open.key.expire_at(deadline);
+        let written = (open.key.set(owner)).and_then(|()| open.key.expire_at(deadline));
         let text = open.name.clone();
+        if !self.is_written(name, written) {
+            return;
+        }
+        self.is_held_anew(name);
         let (owner, pxat) = (self.said.text(owner), &self.module.pxat);
         self.modified(name.db, &text, Self::whose(&owner));
         replicate::set(self.ctx, &text, &owner, pxat, deadline);
@@ -214,13 +279,19 @@ impl Keyspace for ServerKeys<'_> {
         self.announce(name.db, &text, raw::REDISMODULE_NOTIFY_GENERIC, c"expire");
     }
 
-    fn move_deadline(&mut self, name: NameRef<'_>, deadline: Ms) {
+    fn move_deadline(&mut self, name: NameRef<'_>, deadline: Ms) -> bool {
         let open = self.open(name);
-        open.key.expire_at(deadline);
-        let text = open.name.clone();
+        if !open.key.is_refused() && open.key.is_nothing() {
+            return false;
+        }
+        let (written, text) = (open.key.expire_at(deadline), open.name.clone());
+        if !self.is_written(name, written) {
+            return true;
+        }
         self.modified(name.db, &text, Whose::Callers);
         replicate::pexpireat(self.ctx, &text, deadline);
         self.announce(name.db, &text, raw::REDISMODULE_NOTIFY_GENERIC, c"expire");
+        true
     }
 
     fn share(&mut self, name: NameRef<'_>, owner: &[u8], deadline: Ms) {
@@ -228,12 +299,18 @@ impl Keyspace for ServerKeys<'_> {
         let whose = Self::whose(&owner);
         let open = self.open(name);
         let is_new = open.key.stored(marker) == Stored::Nothing;
-        if is_new {
-            open.key.add_share(marker, f64::INFINITY);
-        }
+        let marked = if is_new {
+            open.key.add_share(marker, f64::INFINITY)
+        } else {
+            Ok(())
+        };
         #[allow(clippy::cast_precision_loss, reason = "deadlines are below 2^53")]
-        open.key.add_share(&owner, deadline as f64);
+        let written = marked.and_then(|()| open.key.add_share(&owner, deadline as f64));
         let text = open.name.clone();
+        if !self.is_written(name, written) {
+            return;
+        }
+        self.is_held_anew(name);
         self.modified(name.db, &text, whose);
         replicate::zadd(self.ctx, &text, is_new.then_some(marker), deadline, &owner);
         self.announce(name.db, &text, raw::REDISMODULE_NOTIFY_ZSET, c"zadd");
@@ -243,8 +320,10 @@ impl Keyspace for ServerKeys<'_> {
     fn unshare(&mut self, name: NameRef<'_>, owner: &[u8]) {
         let owner = self.said.text(owner);
         let open = self.open(name);
-        open.key.remove_share(&owner);
-        let text = open.name.clone();
+        let (written, text) = (open.key.remove_share(&owner), open.name.clone());
+        if !self.is_written(name, written) {
+            return;
+        }
         self.modified(name.db, &text, Whose::Callers);
         replicate::zrem(self.ctx, &text, &owner);
         self.announce(name.db, &text, raw::REDISMODULE_NOTIFY_ZSET, c"zrem");
@@ -262,10 +341,13 @@ impl Keyspace for ServerKeys<'_> {
             }
             is_over
         });
-        for owner in &over {
-            open.key.remove_share(owner);
-        }
+        let written = over
+            .iter()
+            .try_for_each(|owner| open.key.remove_share(owner));
         let text = open.name.clone();
+        if !self.is_written(name, written) {
+            return;
+        }
         self.modified(name.db, &text, Whose::Callers);
         replicate::zremrangebyscore(self.ctx, &text, now.ms());
         let class = raw::REDISMODULE_NOTIFY_ZSET;
@@ -274,8 +356,10 @@ impl Keyspace for ServerKeys<'_> {
 
     fn remove(&mut self, name: NameRef<'_>) {
         let open = self.open(name);
-        open.key.delete();
-        let text = open.name.clone();
+        let (written, text) = (open.key.delete(), open.name.clone());
+        if !self.is_written(name, written) {
+            return;
+        }
         self.modified(name.db, &text, Whose::Callers);
         replicate::del(self.ctx, &text);
         self.announce(name.db, &text, raw::REDISMODULE_NOTIFY_GENERIC, c"del");
@@ -303,7 +387,7 @@ impl Keyspace for ServerKeys<'_> {
     fn slot_state(&mut self, name: NameRef<'_>) -> SlotState {
         // In a slot that leaves the server takes no write of a key that is not here; in one that
         // comes, of none at all.
-        let absent = Text::new(&blocked::waiting_name(name.key));
+        let absent = Text::new(&waiting_name(name.key));
         if self.would_accept_a_write(name.db, &absent) {
             return SlotState::Settled;
         }
@@ -313,6 +397,10 @@ impl Keyspace for ServerKeys<'_> {
         } else {
             SlotState::Coming
         }
+    }
+
+    fn can_open(&mut self, name: NameRef<'_>) -> bool {
+        !self.open(name).key.is_refused()
     }
 
     fn is_writable(&mut self) -> bool {
@@ -327,10 +415,12 @@ impl Keyspace for ServerKeys<'_> {
         match self.authority {
             Authority::Reader | Authority::Passing => false,
             // The server has not been asked about a key that only somebody who waits has named.
-            Authority::Writer if self.said.names(name.key) => true,
+            Authority::Writer if self.said.names(name.key) => self.can_open(name),
             Authority::Writer | Authority::Ourselves => {
+                #[cfg(feature = "provoke")]
+                crate::provoke::sleep();
                 let text = self.said.text(name.key);
-                let accepted = self.would_accept_a_write(name.db, &text);
+                let accepted = self.would_accept_a_write(name.db, &text) && self.can_open(name);
                 self.module.refusals.heard(accepted, module::now());
                 accepted
             }
@@ -339,8 +429,7 @@ impl Keyspace for ServerKeys<'_> {
 
     fn denial(&mut self, ticket: Ticket, names: &[Name]) -> Option<Rc<str>> {
         // One that is not blocked as yet is still in its own command.
-        let waiting = self.module.waiting.borrow();
-        waiting.get(&ticket)?.asker.as_ref()?.denial(names)
+        self.module.waiting.denial(ticket, names)
     }
 }
 

@@ -13,8 +13,8 @@ use super::ffi::constants::{
 };
 use super::ffi::context::{self, Ctx};
 use super::ffi::shield::{self, shield};
-use super::ffi::text;
-use super::{config, events, info, module, replicate, thread, version};
+use super::ffi::text::Lent;
+use super::{config, events, inbox, info, module, replicate, thread, turns, version};
 
 /// The module's table: what it adds to the server.
 pub struct Table {
@@ -48,17 +48,13 @@ pub unsafe fn load(
     let ctx = unsafe { Ctx::new(ctx) };
     let set_up = || {
         // SAFETY: the loader hands over so many words, which live as long as this call.
-        let words: Vec<&[u8]> = unsafe {
-            let count = usize::try_from(argc).unwrap_or_default();
-            (0..count)
-                .map(|place| text::bytes(*argv.add(place)))
-                .collect()
-        };
+        let words = unsafe { Lent::list(argv, argc) };
+        let words: Vec<&[u8]> = words.iter().map(|word| word.bytes()).collect();
         match set_up(table, ctx, &words) {
             Ok(()) => OK,
             Err(reason) => {
                 context::log_warning(&format!("not loaded: {reason}"));
-                module::remove();
+                _ = module::remove();
                 shield::tell_the_log_no_more();
                 ERR
             }
@@ -67,19 +63,28 @@ pub unsafe fn load(
     shield("loading", || ERR, set_up)
 }
 
-/// Unloads the module. The server has made sure that nobody waits and no timer runs, but it would
-/// call us for what else it has accepted when we are not there any more.
+/// Unloads the module, unless the server is to call us for anything, or anything of ours is running.
+///
+/// The server itself refuses while a client is blocked or a timer set, and no more than that: not for
+/// the sake of a job that it has accepted, and not if another module asks for it from within a
+/// call of ours, as from a notification or from a command within LOCK.GUARD.
 pub fn unload() -> c_int {
     let remove = || {
-        let is_busy = module::with(|module| module.jobs.get() > 0).unwrap_or(true);
-        if is_busy || thread::is_called_for() {
+        if is_called_for() || module::remove().is_err() {
             return ERR;
         }
-        module::remove();
         shield::tell_the_log_no_more();
         OK
     };
     shield("unloading", || ERR, remove)
+}
+
+/// Has the server still to call us?
+fn is_called_for() -> bool {
+    let by_module = |module: &module::Module| {
+        module.jobs.get() > 0 || module.timer.is_set() || !module.waiting.is_empty()
+    };
+    inbox::is_called_for() || module::with(by_module).unwrap_or(true)
 }
 
 /// Why a module was not loaded.
@@ -89,6 +94,8 @@ enum Failure {
     Unfit(#[from] version::Unfit),
     #[error("{0}")]
     Args(String),
+    #[error("it is loaded already, and running")]
+    InUse,
     #[error("the server does not take its settings")]
     Settings,
     #[error("the server does not take its statistics")]
@@ -116,7 +123,7 @@ fn set_up(table: &Table, ctx: Ctx<'_>, words: &[&[u8]]) -> Result<(), Failure> {
             NO_IMPLICIT_SIGNAL_MODIFIED | HANDLE_REPL_ASYNC_LOAD | HANDLE_ATOMIC_SLOT_MIGRATION,
         );
     }
-    module::install(ctx, server);
+    module::install(ctx, server, Some(turns::ring)).map_err(|module::InUse| Failure::InUse)?;
     describe::add_acl_category(ctx, table.name);
     (table.commands)(&Registrar::new(ctx))?;
     if !info::offer(ctx) {

@@ -2,8 +2,8 @@
 //!
 //! The server runs everything of ours on one thread, one callback at a time, but callbacks nest:
 //! opening a key, announcing a change, and waking a client can each call back into this module, and
-//! other modules may issue our commands from theirs. So nothing of ours is borrowed while the
-//! server is called in such a way (see [`module::Module`]).
+//! other modules may issue our commands from theirs. What that means for the locks stands at
+//! [`change`](module::Module::change).
 #![allow(unsafe_code)]
 
 mod authority;
@@ -13,18 +13,23 @@ mod command;
 mod config;
 mod events;
 mod ffi;
+mod inbox;
 mod info;
 mod keyspace;
 mod load;
 mod log;
 mod module;
+mod notes;
 mod notify;
 mod refusals;
 mod replicate;
 mod sent_on;
 mod thread;
 mod timer;
+mod turns;
 mod version;
+mod wait;
+mod waiting_name;
 
 pub(crate) use load::entries;
 pub use load::{Table, load, unload};

@@ -1,23 +1,20 @@
 //! What the module keeps while it is loaded.
 
-use std::cell::{Cell, RefCell, RefMut, UnsafeCell};
-use std::collections::BTreeSet;
+use std::cell::{Cell, RefCell, UnsafeCell};
 use std::ffi::c_char;
 use std::ptr::{null, null_mut};
 
-use crate::lock::{ByTicket, Locks, Ms, Name, Now, SHARED_MARKER, Secret, Turn};
+use crate::lock::{Locks, Ms, Now, SHARED_MARKER, Secret};
 
-use super::authority::Authority;
-use super::blocked::{self, BlockedClient};
+use super::blocked::BlockedClients;
 use super::cluster::Epochs;
-use super::command::guard::Origins;
-use super::ffi::api::{self, RawCtx, RawString};
+use super::command::origins::Origins;
+use super::ffi::api::{self, RawCtx, RawString, TimerFn};
 use super::ffi::context::Ctx;
 use super::ffi::shield::shield;
-use super::ffi::text::{Said, Text};
-use super::keyspace::ServerKeys;
+use super::ffi::text::Text;
 use super::log::{Lapses, SlowWaits};
-use super::notify::{Announcement, Audience};
+use super::notify::Audience;
 use super::refusals::Refusals;
 use super::sent_on::SentOn;
 use super::thread;
@@ -27,18 +24,14 @@ use super::version::Server;
 /// How long after a panic we go on. Not at once: it might come again, and again.
 const RECOVERY: Ms = 1000;
 
-/// Everything that the module keeps. Each part is borrowed for itself, and never while the server is
-/// called in a way that could call back.
+/// Everything that the module keeps.
 pub struct Module {
-    /// The locks.
-    pub locks: RefCell<Locks>,
+    /// The locks. Borrowed by [`change`](Self::change) and [`read`](Self::read) alone.
+    locks: RefCell<Locks>,
     /// The clients that wait.
-    pub waiting: RefCell<ByTicket<BlockedClient>>,
+    pub waiting: BlockedClients,
     /// Rings when something is due.
     pub timer: Timer,
-    /// ServerKeys that something has happened to since the last tick. Apart from the locks, because it
-    /// may happen in the middle of a change to those.
-    pub touched: RefCell<BTreeSet<Name>>,
     /// Has the server been asked to give us a turn at the end of what it is doing?
     pub job_ahead: Cell<bool>,
     /// How many such turns the server has still to give.
@@ -66,7 +59,7 @@ pub struct Module {
     /// What the log hears of holds that run out.
     pub lapses: Lapses,
     /// Has a panic cut something short?
-    cut_short: Cell<bool>,
+    pub cut_short: Cell<bool>,
     /// Is this server a master?
     pub master: Cell<bool>,
     /// Is it a node of a cluster?
@@ -74,21 +67,56 @@ pub struct Module {
     /// The event that we are sending just now, and need not hear of: its key and its name, by their
     /// places in memory. Both, because others may act on the key that they hear of.
     announcing: Cell<(*const RawString, *const c_char)>,
+    /// The name of the key that we are opening just now, by its place in memory.
+    opening: Cell<*const RawString>,
+    /// Has the server told us that this key had expired?
+    had_expired: Cell<bool>,
     /// A word that every grant is replicated with.
-    pub pxat: Text,
+    pub pxat: Text<'static>,
     /// What tells shared locks from other sorted sets.
-    pub marker: Text,
+    pub marker: Text<'static>,
     /// Our own context: the only one that is good for writing outside of a command.
     own: *mut RawCtx,
 }
 
-/// The module lives where its callbacks find it.
-struct Home(UnsafeCell<Option<Module>>);
+/// We are in the middle of a change to the locks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct InAChange;
 
-// SAFETY: `with` keeps all threads out but the server's own.
+/// Something of ours is running.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct InUse;
+
+/// The module lives where its callbacks find it.
+struct Home {
+    module: UnsafeCell<Option<Module>>,
+    /// How many calls of [`with`] are on the stack.
+    uses: Cell<usize>,
+}
+
+// SAFETY: `with`, `install` and `remove` keep all threads out but the server's own.
 unsafe impl Sync for Home {}
 
-static HOME: Home = Home(UnsafeCell::new(None));
+static HOME: Home = Home {
+    module: UnsafeCell::new(None),
+    uses: Cell::new(0),
+};
+
+/// One use of the module, until it is dropped.
+struct Use;
+
+impl Use {
+    fn begin() -> Self {
+        HOME.uses.set(HOME.uses.get().saturating_add(1));
+        Self
+    }
+}
+
+impl Drop for Use {
+    fn drop(&mut self) {
+        HOME.uses.set(HOME.uses.get().saturating_sub(1));
+    }
+}
 
 /// Does something with the module, if it is loaded, and if this is the server's own thread.
 pub fn with<T>(work: impl FnOnce(&Module) -> T) -> Option<T> {
@@ -96,11 +124,11 @@ pub fn with<T>(work: impl FnOnce(&Module) -> T) -> Option<T> {
         thread::complain();
         return None;
     }
-    // SAFETY: written only by `install` and `remove`, which run while nothing else of ours does.
-    let module = unsafe { &*HOME.0.get() }.as_ref()?;
-    if !thread::nothing_is_left() && !module.is_in_a_change() {
-        thread::take_left().for_each(|work| work(module));
-    }
+    let _use = Use::begin();
+    // SAFETY: this is the server's own thread. `install` and `remove` write nothing while there is a
+    // use.
+    let module = unsafe { &*HOME.module.get() }.as_ref()?;
+    module.read_inbox();
     Some(work(module))
 }
 
@@ -115,16 +143,16 @@ pub fn recover() {
     shield("recovering", || (), rest);
 }
 
-/// The module is loaded.
-pub fn install(ctx: Ctx<'_>, server: Server) {
+/// The module is loaded; `ring` is called when its timer rings.
+pub fn install(ctx: Ctx<'_>, server: Server, ring: TimerFn) -> Result<(), InUse> {
+    remove()?;
     // SAFETY: the context lives.
     let own = unsafe { api::get_detached_thread_safe_context(ctx.raw()) };
     let flags = ctx.flags();
     let module = Module {
         locks: RefCell::new(Locks::new(now(), secret(), flags.cluster())),
-        waiting: RefCell::default(),
-        timer: Timer::default(),
-        touched: RefCell::default(),
+        waiting: BlockedClients::default(),
+        timer: Timer::new(ring),
         job_ahead: Cell::new(false),
         jobs: Cell::new(0),
         hears_of_values: Cell::new(false),
@@ -142,22 +170,30 @@ pub fn install(ctx: Ctx<'_>, server: Server) {
         master: Cell::new(flags.master()),
         in_cluster: flags.cluster(),
         announcing: Cell::new((null(), null())),
+        opening: Cell::new(null()),
+        had_expired: Cell::new(false),
         pxat: Text::new(b"PXAT"),
         marker: Text::new(SHARED_MARKER),
         own,
     };
-    // SAFETY: the module is being loaded, so nothing of ours runs.
-    unsafe { *HOME.0.get() = Some(module) };
+    // SAFETY: `remove` has made sure that this is the server's own thread and that there is no use.
+    unsafe { *HOME.module.get() = Some(module) };
+    Ok(())
 }
 
-/// The module is unloaded.
-pub fn remove() {
-    // SAFETY: the module is being unloaded, so nothing of ours runs.
-    let module = unsafe { (*HOME.0.get()).take() };
+/// The module is unloaded, unless anything of ours is running: another module may unload this one from
+/// within a call that we have made.
+pub fn remove() -> Result<(), InUse> {
+    if !thread::is_own() || HOME.uses.get() > 0 {
+        return Err(InUse);
+    }
+    // SAFETY: this is the server's own thread, and there is no use.
+    let module = unsafe { (*HOME.module.get()).take() };
     if let Some(module) = module {
         // SAFETY: we got it from the server, and nobody uses it any more.
         unsafe { api::free_thread_safe_context(module.own) };
     }
+    Ok(())
 }
 
 /// What the wall clock says, to the microsecond: asked as the server asks it. The standard library's
@@ -194,27 +230,34 @@ impl Module {
         unsafe { Ctx::new(self.own) }
     }
 
-    /// Does what is due. Only where the server has opened a unit of execution: in a timer, or in a
-    /// job at the end of a command.
-    pub fn tick(&self) {
-        let now = now();
-        let mut keys = ServerKeys::new(self, self.own(), Authority::Ourselves, Said::default());
-        {
-            let mut locks = self.locks_with_notes();
-            locks.tick(&mut Turn {
-                keys: &mut keys,
-                now,
-            });
-            // Not before: the lock that brought the panic about should not keep all others from
-            // being seen to.
-            if self.cut_short.take() {
-                locks.note_all();
-            }
-            for ticket in self.sent_on.due(now) {
-                locks.reply_again(ticket);
-            }
-        }
-        self.finish(self.own(), Authority::Ourselves, keys.close(), now);
+    /// Changes the locks.
+    ///
+    /// This is the one place where they are borrowed to be changed. The change looks at keys and writes
+    /// them, and the server may call us back meanwhile: it tells of a key that our look has found
+    /// expired, and another module that hears of that may do anything: issue a command of ours, flush,
+    /// close a connection, set something. None of that can touch the locks now.
+    ///
+    /// - What the server tells us leaves a note in the [inbox](super::inbox), which is read here, as soon
+    ///   as the change is done.
+    /// - A command needs its reply at once: it is refused with an error, which says to try again. So is
+    ///   INFO of its section, and a waiter that somebody unblocks is told that it got nothing.
+    /// - A timer or a job comes again.
+    ///
+    /// That another module hears of what we have changed, and that waiters are woken, comes after it.
+    pub fn change<T>(&self, work: impl FnOnce(&mut Locks) -> T) -> Result<T, InAChange> {
+        let done = work(&mut *self.locks.try_borrow_mut().map_err(|_| InAChange)?);
+        self.read_inbox();
+        Ok(done)
+    }
+
+    /// Reads what stands in the locks.
+    pub fn read<T>(&self, work: impl FnOnce(&Locks) -> T) -> Result<T, InAChange> {
+        Ok(work(&*self.locks.try_borrow().map_err(|_| InAChange)?))
+    }
+
+    /// Are we in the middle of a change to the locks?
+    pub fn is_in_a_change(&self) -> bool {
+        self.locks.try_borrow_mut().is_err()
     }
 
     fn see_to_the_rest(&self) {
@@ -224,101 +267,44 @@ impl Module {
     }
 
     /// The job at the end of what the server is doing has run; or we don't rely on it any more, as
-    /// when something of ours runs before it: should it never come, the next event asks again.
+    /// when something of ours runs before it.
     pub fn forget_job(&self) {
         self.job_ahead.set(false);
     }
 
-    /// The locks, when they know of all that has happened so far.
-    pub fn locks_with_notes(&self) -> RefMut<'_, Locks> {
-        let mut locks = self.locks.borrow_mut();
-        self.touched
-            .take()
-            .into_iter()
-            .for_each(|name| locks.note(name));
-        locks
-    }
-
-    /// What follows when the core is through, and nothing of it is borrowed: others hear of the
-    /// changes, waiters are replied, the timer is set.
-    pub fn finish(
-        &self,
-        ctx: Ctx<'_>,
-        authority: Authority,
-        announcements: Vec<Announcement>,
-        now: Now,
-    ) {
-        self.announce(ctx, authority, announcements);
-        self.wake(now);
-    }
-
-    /// Others hear of the changes.
-    pub fn announce(&self, ctx: Ctx<'_>, authority: Authority, announcements: Vec<Announcement>) {
-        #[cfg(feature = "provoke")]
-        crate::provoke::at("the end");
-        for announcement in announcements {
-            let outer = self.announcing.replace(announcement.identity());
-            announcement.send(ctx, authority);
-            self.announcing.set(outer);
-        }
-    }
-
-    /// Waiters are replied, the timer is set.
-    pub fn wake(&self, now: Now) {
-        if self.is_idle() {
-            return;
-        }
-        let (to_reply, waited, lapsed) = {
-            let mut locks = self.locks.borrow_mut();
-            (
-                locks.take_to_reply(),
-                locks.take_waited(),
-                locks.take_lapsed(),
-            )
-        };
-        self.slow_waits.tell(self.own(), &waited);
-        self.lapses.tell(&lapsed, now);
-        for ticket in to_reply {
-            if !self.sent_on.is_left_to_server(self, ticket, now) {
-                blocked::wake(self, ticket);
-            }
-        }
-        self.set_timer(now);
-    }
-
-    /// Does nobody wait, and is nothing to be done?
-    fn is_idle(&self) -> bool {
-        self.locks.borrow().is_idle() && self.has_no_notes() && !self.timer.is_set()
-    }
-
-    fn has_no_notes(&self) -> bool {
-        self.touched.borrow().is_empty()
-    }
-
-    /// Are we in the middle of a change to the locks?
-    pub fn is_in_a_change(&self) -> bool {
-        self.locks.try_borrow_mut().is_err()
-    }
-
-    /// Sets the timer to the next turn, without a look at the locks, which may be in the middle of a
-    /// change.
-    pub fn ask_for_the_next_turn(&self) {
-        self.timer.set(self.own(), Some(0), now());
-    }
-
     /// Sets the timer to when something is due next.
     pub fn set_timer(&self, now: Now) {
-        let due = if self.has_no_notes() || self.job_ahead.get() {
-            self.locks.borrow().next_due()
-        } else {
-            Some(0)
-        };
+        let due = self.read(Locks::next_due).unwrap_or(Some(0));
         let due = due.into_iter().chain(self.sent_on.next_look()).min();
         self.timer.set(self.own(), due, now);
+    }
+
+    /// While `send` runs, an event of this identity is our own, and need not be heard.
+    pub fn announce_by(&self, identity: (*const RawString, *const c_char), send: impl FnOnce()) {
+        let outer = self.announcing.replace(identity);
+        send();
+        self.announcing.set(outer);
     }
 
     /// Is this an event that we are sending ourselves?
     pub fn is_announcing(&self, key: *const RawString, event: *const c_char) -> bool {
         self.announcing.get() == (key, event)
+    }
+
+    /// Opens a key of this name, and says whether the server has found it expired at that.
+    pub fn open_by<T>(&self, name: *const RawString, open: impl FnOnce() -> T) -> (T, bool) {
+        self.opening.set(name);
+        let opened = open();
+        self.opening.set(null());
+        (opened, self.had_expired.take())
+    }
+
+    /// This key has expired. Is it the one that we are opening? Then whoever opens it is told so.
+    pub fn is_opening(&self, key: *const RawString) -> bool {
+        let is_it = std::ptr::eq(self.opening.get(), key);
+        if is_it {
+            self.had_expired.set(true);
+        }
+        is_it
     }
 }

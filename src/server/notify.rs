@@ -12,16 +12,16 @@ use super::ffi::context::Ctx;
 use super::ffi::text::Text;
 
 /// What others are to be told of a change, when the core is through.
-pub struct Announcement {
+pub struct Announcement<'a> {
     db: Db,
-    name: Text,
+    name: Text<'a>,
     class: c_int,
     event: &'static CStr,
 }
 
-impl Announcement {
+impl<'a> Announcement<'a> {
     /// An event of this class, about this key.
-    pub fn new(db: Db, name: Text, class: c_int, event: &'static CStr) -> Self {
+    pub fn new(db: Db, name: Text<'a>, class: c_int, event: &'static CStr) -> Self {
         Self {
             db,
             name,

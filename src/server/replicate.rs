@@ -51,7 +51,7 @@ fn exists(ctx: Ctx<'_>, name: &CStr) -> bool {
 
 /// `SET name owner PXAT at`. The word is handed in, because a string that is kept costs less than
 /// one that is made each time.
-pub fn set(ctx: Ctx<'_>, name: &Text, owner: &Text, pxat: &Text, at: Ms) {
+pub fn set(ctx: Ctx<'_>, name: &Text<'_>, owner: &Text<'_>, pxat: &Text<'_>, at: Ms) {
     let mut room = Buffer::new();
     let at = room.format(at);
     if let Some(replicate) = api::replicate() {
@@ -73,7 +73,7 @@ pub fn set(ctx: Ctx<'_>, name: &Text, owner: &Text, pxat: &Text, at: Ms) {
 }
 
 /// `PEXPIREAT name at`
-pub fn pexpireat(ctx: Ctx<'_>, name: &Text, at: Ms) {
+pub fn pexpireat(ctx: Ctx<'_>, name: &Text<'_>, at: Ms) {
     let mut room = Buffer::new();
     let at = room.format(at);
     if let Some(replicate) = api::replicate() {
@@ -93,12 +93,12 @@ pub fn pexpireat(ctx: Ctx<'_>, name: &Text, at: Ms) {
 }
 
 /// `PERSIST name`
-pub fn persist(ctx: Ctx<'_>, name: &Text) {
+pub fn persist(ctx: Ctx<'_>, name: &Text<'_>) {
     alone(ctx, c"PERSIST", name);
 }
 
 /// `ZADD name [inf marker] at owner`
-pub fn zadd(ctx: Ctx<'_>, name: &Text, marker: Option<&Text>, at: Ms, owner: &Text) {
+pub fn zadd(ctx: Ctx<'_>, name: &Text<'_>, marker: Option<&Text<'_>>, at: Ms, owner: &Text<'_>) {
     let mut room = Buffer::new();
     let at = room.format(at);
     let Some(replicate) = api::replicate() else {
@@ -133,7 +133,7 @@ pub fn zadd(ctx: Ctx<'_>, name: &Text, marker: Option<&Text>, at: Ms, owner: &Te
 }
 
 /// `ZREM name owner`
-pub fn zrem(ctx: Ctx<'_>, name: &Text, owner: &Text) {
+pub fn zrem(ctx: Ctx<'_>, name: &Text<'_>, owner: &Text<'_>) {
     if let Some(replicate) = api::replicate() {
         // SAFETY: the context and the strings live, and the format asks for two strings.
         unsafe {
@@ -149,7 +149,7 @@ pub fn zrem(ctx: Ctx<'_>, name: &Text, owner: &Text) {
 }
 
 /// `ZREMRANGEBYSCORE name -inf (before`
-pub fn zremrangebyscore(ctx: Ctx<'_>, name: &Text, before: Ms) {
+pub fn zremrangebyscore(ctx: Ctx<'_>, name: &Text<'_>, before: Ms) {
     let before = format!("({before}");
     if let Some(replicate) = api::replicate() {
         // SAFETY: the context and the string live, and the format asks for a string, a text, and
@@ -169,12 +169,12 @@ pub fn zremrangebyscore(ctx: Ctx<'_>, name: &Text, before: Ms) {
 }
 
 /// `DEL name`
-pub fn del(ctx: Ctx<'_>, name: &Text) {
+pub fn del(ctx: Ctx<'_>, name: &Text<'_>) {
     alone(ctx, c"DEL", name);
 }
 
 /// A command that names a key and nothing else.
-fn alone(ctx: Ctx<'_>, command: &CStr, name: &Text) {
+fn alone(ctx: Ctx<'_>, command: &CStr, name: &Text<'_>) {
     if let Some(replicate) = api::replicate() {
         // SAFETY: the context and the string live, and the format asks for a string.
         unsafe {
@@ -185,7 +185,7 @@ fn alone(ctx: Ctx<'_>, command: &CStr, name: &Text) {
 
 /// Tells those who WATCH the key, and clients that keep copies, that it has changed; in the name of
 /// whoever has this context. A client may have asked not to be told of its own changes.
-pub fn modified(ctx: Ctx<'_>, name: &Text) {
+pub fn modified(ctx: Ctx<'_>, name: &Text<'_>) {
     // SAFETY: the context and the string live.
     unsafe { api::signal_modified_key(ctx.raw(), name.raw()) };
 }

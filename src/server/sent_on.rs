@@ -10,10 +10,8 @@ use std::collections::BTreeMap;
 
 use crate::lock::{Ms, Now, Ticket, slot};
 
-use super::blocked;
-use super::ffi::call;
 use super::ffi::text::Text;
-use super::module::Module;
+use super::waiting_name::waiting_name;
 
 /// How long until we look again.
 const PAUSE: Ms = 100;
@@ -32,14 +30,17 @@ pub struct SentOn {
 }
 
 impl SentOn {
-    /// Is the server about to send this waiter away? One that has been granted its locks is not: they
-    /// were granted because the slot is here.
-    pub fn is_left_to_server(&self, module: &Module, ticket: Ticket, now: Now) -> bool {
-        if !module.in_cluster || !module.server.replies_stay() {
-            return false;
-        }
-        let key = module.locks.borrow().empty_handed(ticket);
-        if key.is_none_or(|key| self.is_served(module, &key, now)) {
+    /// Is the server about to send this waiter away, whose reply says that it does not get the lock of
+    /// this key? One that has been granted its locks is not, and has no such key: they were granted
+    /// because the slot is here.
+    pub fn is_left_to_server(
+        &self,
+        ticket: Ticket,
+        key: Option<&[u8]>,
+        now: Now,
+        serves: impl FnOnce(&Text<'_>) -> bool,
+    ) -> bool {
+        if key.is_none_or(|key| self.is_served(key, now, serves)) {
             self.forget(ticket);
             return false;
         }
@@ -73,14 +74,12 @@ impl SentOn {
         self.looks.borrow().keys().copied().collect()
     }
 
-    fn is_served(&self, module: &Module, key: &[u8], now: Now) -> bool {
+    fn is_served(&self, key: &[u8], now: Now, serves: impl FnOnce(&Text<'_>) -> bool) -> bool {
         let slot = slot::of(key);
         match self.found.get() {
             Some((at, of, is_served)) if (at, of) == (now.ms(), slot) => is_served,
             _ => {
-                let name = Text::new(&blocked::waiting_name(key));
-                let is_served = module.epochs.is_up(module.own(), now)
-                    && call::has_slot_of(module.own(), &name);
+                let is_served = serves(&Text::new(&waiting_name(key)));
                 self.found.set(Some((now.ms(), slot, is_served)));
                 is_served
             }

@@ -2,26 +2,32 @@
 //! module that has one.
 
 use std::cell::Cell;
-use std::ffi::c_void;
 use std::ptr::null_mut;
 
 use crate::lock::{Ms, Now};
 
-use super::ffi::api::{self, RawCtx, TimerId};
+use super::ffi::api::{self, TimerFn, TimerId};
 use super::ffi::context::Ctx;
-use super::module;
 
 /// The longest that we sleep. The server's timers follow the wall clock, and are late when it is
 /// set back; deadlines follow it too, and come early when it is set forward.
 const LONGEST_SLEEP: Ms = 1000;
 
 /// The timer, if there is one, and when it rings.
-#[derive(Default)]
 pub struct Timer {
+    ring: TimerFn,
     set: Cell<Option<(TimerId, Ms)>>,
 }
 
 impl Timer {
+    /// One that is not set. When it rings, `ring` is called, and has to say so by [`rung`](Self::rung).
+    pub fn new(ring: TimerFn) -> Self {
+        Self {
+            ring,
+            set: Cell::default(),
+        }
+    }
+
     /// Has it ring at `due`, or a little earlier, or not at all.
     pub fn set(&self, ctx: Ctx<'_>, due: Option<Ms>, now: Now) {
         let wanted = due.map(|due| due.clamp(now.ms(), now.plus(LONGEST_SLEEP)));
@@ -50,7 +56,7 @@ impl Timer {
         let micros = at.saturating_mul(1000).saturating_sub(now.micros());
         let period = i64::try_from(micros.div_ceil(1000)).unwrap_or(i64::MAX);
         // SAFETY: the context is our own, and lives as long as the module.
-        let id = unsafe { api::create_timer(ctx.raw(), period, Some(ring), null_mut()) };
+        let id = unsafe { api::create_timer(ctx.raw(), period, self.ring, null_mut()) };
         self.set.set(Some((id, at)));
     }
 
@@ -62,16 +68,7 @@ impl Timer {
     }
 
     /// It has rung, and is no more. Stopping it now would free it twice.
-    fn rung(&self) {
+    pub fn rung(&self) {
         self.set.set(None);
     }
-}
-
-unsafe extern "C" fn ring(_: *mut RawCtx, _: *mut c_void) {
-    // Before all else: no other timer is set while this one seems to be.
-    _ = module::with(|module| module.timer.rung());
-    module::enter("a timer", |module| {
-        module.forget_job();
-        module.tick();
-    });
 }

@@ -6,6 +6,7 @@
 //!   server's lock meanwhile.
 //! - `NEIGHBOUR.WHEN event key command [arg ...]` runs it whenever this event comes about this key,
 //!   from within the notification; one of them at a time, and none without a command.
+//! - `NEIGHBOUR.HEARD` says what the last such command was replied, as it would be sent to a client.
 #![allow(
     missing_docs,
     unsafe_code,
@@ -39,6 +40,7 @@ struct Wanted {
 
 thread_local! {
     static WANTED: RefCell<Option<Wanted>> = const { RefCell::new(None) };
+    static HEARD: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
 unsafe fn words(argv: *mut *mut RedisModuleString, argc: c_int) -> Words {
@@ -145,6 +147,18 @@ unsafe extern "C" fn when(
     0
 }
 
+unsafe extern "C" fn tell_heard(
+    ctx: *mut RedisModuleCtx,
+    _: *mut *mut RedisModuleString,
+    _: c_int,
+) -> c_int {
+    let heard = HEARD.take();
+    unsafe {
+        RedisModule_ReplyWithStringBuffer.unwrap()(ctx, heard.as_ptr().cast(), heard.len());
+    }
+    0
+}
+
 unsafe extern "C" fn heard(
     ctx: *mut RedisModuleCtx,
     _: c_int,
@@ -160,6 +174,9 @@ unsafe extern "C" fn heard(
         unsafe {
             let reply = run(ctx, &command);
             if !reply.is_null() {
+                let mut len = 0;
+                let start = RedisModule_CallReplyProto.unwrap()(reply, &raw mut len);
+                HEARD.set(std::slice::from_raw_parts(start.cast(), len).to_vec());
                 RedisModule_FreeCallReply.unwrap()(reply);
             }
         }
@@ -177,10 +194,11 @@ pub unsafe extern "C" fn RedisModule_OnLoad(
 ) -> c_int {
     type Entry =
         unsafe extern "C" fn(*mut RedisModuleCtx, *mut *mut RedisModuleString, c_int) -> c_int;
-    let commands: [(&CStr, Entry); 3] = [
+    let commands: [(&CStr, Entry); 4] = [
         (c"neighbour.call", call),
         (c"neighbour.thread", on_a_thread),
         (c"neighbour.when", when),
+        (c"neighbour.heard", tell_heard),
     ];
     unsafe {
         if Export_RedisModule_Init(ctx, c"neighbour".as_ptr(), 1, 1) != 0 {

@@ -963,3 +963,19 @@ fn a_mistake_in_a_transaction_is_the_servers_to_answer() {
     assert!(answers[2].int() > 0);
     assert_eq!(answers[3..], [1, 0].map(Value::Int));
 }
+
+#[test]
+fn asking_again_never_shortens_a_hold_but_gives_one_without_an_end_the_end_that_is_asked_for() {
+    let server = Server::start();
+    let mut client = server.client();
+    client.acquire("k", "a");
+    let before = cmd!(client, "PEXPIRETIME", "k").int();
+    cmd!(client, "LOCK.ACQUIRE", "k", "a", 1000).fence();
+    assert_eq!(cmd!(client, "PEXPIRETIME", "k").int(), before);
+    // Its owner could not be told from one that has died.
+    assert_eq!(cmd!(client, "SET", "l", "a", "NX"), "OK");
+    assert_eq!(cmd!(client, "PTTL", "l"), -1);
+    cmd!(client, "LOCK.ACQUIRE", "l", "a", 1000).fence();
+    assert!((1..=1000).contains(&cmd!(client, "PTTL", "l").int()));
+    assert_eq!(cmd!(client, "GET", "l"), "a");
+}

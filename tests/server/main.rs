@@ -30,6 +30,7 @@ mod operating;
 mod pages;
 mod panics;
 mod persistence;
+mod provoked;
 mod renamed;
 mod replication;
 mod rights;

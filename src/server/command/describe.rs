@@ -23,12 +23,16 @@ static VERSION: raw::RedisModuleCommandInfoVersion = raw::RedisModuleCommandInfo
 pub fn describe(ctx: Ctx<'_>, spec: &Spec) -> bool {
     // SAFETY: the context lives.
     let command = unsafe { api::get_command(ctx.raw(), spec.name.as_ptr()) };
-    !command.is_null() && tell_info(command, spec) && tell_acl_categories(command, spec)
+    // SAFETY: the command is there.
+    !command.is_null() && unsafe { tell_info(command, spec) && tell_acl_categories(command, spec) }
 }
 
 /// The categories that the server gives its own commands of such flags. Before 7.2 a module's
 /// command can be in none.
-fn tell_acl_categories(command: *mut api::Command, spec: &Spec) -> bool {
+///
+/// # Safety
+/// The command must be there, and ours.
+unsafe fn tell_acl_categories(command: *mut api::Command, spec: &Spec) -> bool {
     let Ok(flags) = spec.flags.to_str() else {
         return false;
     };
@@ -75,7 +79,9 @@ pub fn add_acl_category(ctx: Ctx<'_>, name: &CStr) {
     }
 }
 
-fn tell_info(command: *mut api::Command, spec: &Spec) -> bool {
+/// # Safety
+/// The command must be there, and ours.
+unsafe fn tell_info(command: *mut api::Command, spec: &Spec) -> bool {
     // A list that ends with an entry of nothing, and has no other where there are no keys.
     let mut key_specs = key_specs(spec);
     let mut inside = Vec::new();

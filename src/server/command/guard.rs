@@ -1,57 +1,20 @@
-//! Commands within commands, and how they are run for a client.
+//! How a command within a command is run for a client.
 
-use std::cell::RefCell;
-use std::collections::HashMap;
-
-use crate::server::ffi::api::RawString;
 use crate::server::ffi::context::Ctx;
-use crate::server::ffi::{call, reply, text};
+use crate::server::ffi::text::Lent;
+use crate::server::ffi::{call, reply};
 use crate::server::module::Module;
-
-/// Which commands are a module's, as far as we have asked.
-#[derive(Default)]
-pub struct Origins(RefCell<HashMap<Vec<u8>, bool>>);
-
-/// So many names are remembered at most.
-const MOST_NAMES: usize = 1024;
-
-impl Origins {
-    /// Modules have come or gone.
-    pub fn forget(&self) {
-        self.0.borrow_mut().clear();
-    }
-
-    /// Is this command a module's? One that does not exist is nobody's.
-    fn is_modules(&self, ctx: Ctx<'_>, name: *mut RawString) -> bool {
-        // SAFETY: the name lives.
-        let key = unsafe { text::bytes(name) }.to_ascii_lowercase();
-        if let Some(&known) = self.0.borrow().get(&key) {
-            return known;
-        }
-        let Some(info) = call::command_info(ctx, name) else {
-            return true;
-        };
-        let mut flags = info.texts_within(0, 2).peekable();
-        let exists = flags.peek().is_some();
-        let is_modules = flags.any(|flag| flag == b"module");
-        if exists && self.0.borrow().len() < MOST_NAMES {
-            self.0.borrow_mut().insert(key, is_modules);
-        }
-        is_modules
-    }
-}
 
 /// Commands that wait for replicas or for a disk. They can't wait here, and Valkey 8 stops when one
 /// is called in a script by anybody but the script itself. Refused in the words of Redis 7.0.
 const WAITS: [&[u8]; 2] = [b"wait", b"waitaof"];
 
 /// Runs a command for the client that has this context, with its rights, and answers what it answers.
-pub fn run(module: &Module, ctx: Ctx<'_>, argv: &[*mut RawString]) {
+pub fn run(module: &Module, ctx: Ctx<'_>, argv: &[Lent<'_>]) {
     let Some((&name, arguments)) = argv.split_first() else {
         return;
     };
-    // SAFETY: the name lives.
-    let said = unsafe { text::bytes(name) };
+    let said = name.bytes();
     if WAITS.iter().any(|wait| said.eq_ignore_ascii_case(wait)) {
         let said = said.to_ascii_lowercase();
         let text = format!(

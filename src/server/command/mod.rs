@@ -2,6 +2,7 @@
 
 pub mod describe;
 pub mod guard;
+pub mod origins;
 pub mod rights;
 pub mod routing;
 pub mod scan;
@@ -20,10 +21,10 @@ use crate::server::ffi::constants::OK;
 use crate::server::ffi::context::{self, Ctx};
 use crate::server::ffi::reply;
 use crate::server::ffi::shield::shield;
-use crate::server::ffi::text::{self, Said};
+use crate::server::ffi::text::{Lent, Said};
 use crate::server::keyspace::ServerKeys;
 use crate::server::module::{self, Module};
-use crate::server::{blocked, events};
+use crate::server::{events, wait};
 
 /// Which of the words behind the name of LOCK.GUARD begin a command: those behind key and owner.
 const INNER: usize = 2;
@@ -86,10 +87,7 @@ unsafe extern "C" fn entry<C: Command>(
     argc: c_int,
 ) -> c_int {
     // SAFETY: the server hands all this to us for the length of this call.
-    let (ctx, argv) = unsafe {
-        let len = usize::try_from(argc).unwrap_or_default();
-        (Ctx::new(ctx), std::slice::from_raw_parts(argv, len))
-    };
+    let (ctx, argv) = unsafe { (Ctx::new(ctx), Lent::list(argv, argc)) };
     let defect = || {
         reply::send_defect(ctx);
         module::recover();
@@ -105,7 +103,7 @@ unsafe extern "C" fn entry<C: Command>(
     OK
 }
 
-fn call<C: Command>(module: &Module, ctx: Ctx<'_>, argv: &[*mut RawString]) {
+fn call<C: Command>(module: &Module, ctx: Ctx<'_>, argv: &[Lent<'_>]) {
     let spec = &C::SPEC;
     if !has_arity(spec, argv.len()) {
         // SAFETY: the context lives.
@@ -125,18 +123,13 @@ fn call<C: Command>(module: &Module, ctx: Ctx<'_>, argv: &[*mut RawString]) {
     let said = argv.get(1..).unwrap_or_default();
     let words = match few.get_mut(..said.len()) {
         Some(few) => {
-            for (word, &string) in few.iter_mut().zip(said) {
-                // SAFETY: the words live, and stay as they are, for the length of this call.
-                *word = unsafe { text::bytes(string) };
+            for (word, string) in few.iter_mut().zip(said) {
+                *word = string.bytes();
             }
             &*few
         }
         None => {
-            // SAFETY: as above.
-            many = said
-                .iter()
-                .map(|&string| unsafe { text::bytes(string) })
-                .collect();
+            many = said.iter().map(|string| string.bytes()).collect();
             &many
         }
     };
@@ -165,15 +158,10 @@ fn run<C: Command>(module: &Module, ctx: Ctx<'_>, authority: Authority, said: Sa
     {
         return reply::send_error(ctx, refusal);
     }
-    let outcome = {
-        // Borrowed already only if another module issues our command from a callback of a change
-        // that we are in the middle of.
-        let Ok(mut locks) = module.locks.try_borrow_mut() else {
-            return reply::send_error(ctx, "TRYAGAIN the lock module is in the middle of a change");
-        };
+    let outcome = module.change(|locks| {
         C::run(Call {
             words: Args::new(const { C::SPEC.name() }, said.words),
-            locks: &mut locks,
+            locks,
             turn: Turn {
                 keys: &mut keys,
                 now,
@@ -182,7 +170,18 @@ fn run<C: Command>(module: &Module, ctx: Ctx<'_>, authority: Authority, said: Sa
             client: ctx.client(),
             caller: &Asking { module, ctx },
         })
+    });
+    // Another module issues our command from a callback of a change that we are in the middle of.
+    let Ok(outcome) = outcome else {
+        return reply::send_error(ctx, "TRYAGAIN the lock module is in the middle of a change");
     };
+    if keys.is_refused() && !matches!(outcome, Ok(Outcome::Wait { .. })) {
+        module.finish(ctx, authority, keys.close(), now);
+        return reply::send_error(
+            ctx,
+            "TRYAGAIN the server does not let this key be written now",
+        );
+    }
     match outcome {
         Ok(Outcome::Reply(reply)) => {
             module.announce(ctx, authority, keys.close());
@@ -209,11 +208,16 @@ fn run<C: Command>(module: &Module, ctx: Ctx<'_>, authority: Authority, said: Sa
             in_words,
         }) => {
             module.finish(ctx, authority, keys.close(), now);
-            if blocked::block(module, ctx, key, ticket, &C::SPEC, in_words) {
-                // What others have done when they heard of our changes may have decided it already.
-                module.locks.borrow_mut().reply_again(ticket);
-            } else {
-                module.locks.borrow_mut().cannot_wait(ticket);
+            let is_blocked = wait::block(module, ctx, key, ticket, &C::SPEC, in_words);
+            let settled = module.change(|locks| {
+                if is_blocked {
+                    // What others have done when they heard of our changes may have decided it.
+                    locks.reply_again(ticket);
+                } else {
+                    locks.cannot_wait(ticket);
+                }
+            });
+            if !is_blocked || settled.is_err() {
                 // Not as if its time were up: a loop that asks again at once would spin.
                 reply::send_error(ctx, CANNOT_WAIT);
             }

@@ -16,7 +16,10 @@ pub struct User(*mut api::User);
 
 impl User {
     /// The user of this name, if there is one.
-    pub fn of(name: &Text) -> Option<Self> {
+    ///
+    /// # Safety
+    /// No command may run while it is there: one may delete the user.
+    pub unsafe fn of(name: &Text<'_>) -> Option<Self> {
         // SAFETY: the name lives. The server gives us a handle, or null.
         let raw = unsafe { api::get_module_user_from_user_name(name.raw()) };
         // Not made before it is known that there is one: it would be given back.
@@ -24,17 +27,17 @@ impl User {
     }
 
     /// May it read this key?
-    pub fn may_read(&self, key: &Text) -> bool {
+    pub fn may_read(&self, key: &Text<'_>) -> bool {
         self.may_use(key, KEY_ACCESS)
     }
 
-    fn may_use(&self, key: &Text, flags: c_int) -> bool {
+    fn may_use(&self, key: &Text<'_>, flags: c_int) -> bool {
         // SAFETY: the user and the key live.
         unsafe { api::acl_check_key_permissions(self.0, key.raw(), flags) == OK }
     }
 
     /// May it say this, in this database?
-    fn may_say(&self, words: &[&Text], db: Db) -> Verdict {
+    fn may_say(&self, words: &[&Text<'_>], db: Db) -> Verdict {
         let mut argv: Vec<*mut RawString> = words.iter().map(|word| word.raw()).collect();
         let (argv, argc) = (argv.as_mut_ptr(), c_int::try_from(words.len()));
         let (Ok(argc), Ok(db)) = (argc, c_int::try_from(db)) else {
@@ -75,7 +78,7 @@ impl Drop for User {
 /// Who has asked for locks and waits for them, and by which command.
 pub struct Asker {
     /// The name of its user.
-    user: Text,
+    user: Text<'static>,
     /// What it has said.
     command: &'static CStr,
     /// Where the keys stand in that.
@@ -84,7 +87,7 @@ pub struct Asker {
 
 impl Asker {
     /// By this command, and a user of this name.
-    pub fn new(user: Text, spec: &Spec) -> Self {
+    pub fn new(user: Text<'static>, spec: &Spec) -> Self {
         Self {
             user,
             command: spec.name,
@@ -95,16 +98,17 @@ impl Asker {
     /// Asks what the server asked when the command came. If its user must not issue it any more, this
     /// is what the server says then.
     pub fn denial(&self, names: &[Name]) -> Option<Rc<str>> {
-        let Some(user) = User::of(&self.user) else {
+        // SAFETY: no command runs before the user is given back.
+        let Some(user) = (unsafe { User::of(&self.user) }) else {
             return Some(self.no_command());
         };
-        let keys: Vec<Text> = names.iter().map(|name| Text::new(&name.key)).collect();
+        let keys: Vec<Text<'_>> = names.iter().map(|name| Text::new(&name.key)).collect();
         let command = Text::new(self.command.to_bytes());
         let count = Text::new(names.len().to_string().as_bytes());
         // Whatever the owner and the ttl are: no right depends on them.
         let (owner, ttl) = (Text::new(b"*"), Text::new(b"1"));
         let count = (self.keys == KeyPositions::Counted).then_some(&count);
-        let words: Vec<&Text> = [&command]
+        let words: Vec<&Text<'_>> = [&command]
             .into_iter()
             .chain(count)
             .chain(&keys)

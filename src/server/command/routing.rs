@@ -10,9 +10,9 @@ use std::ptr::null_mut;
 use crate::lock::{Keyspace, NameRef, SlotState, slot};
 use crate::protocol::is_ours;
 
-use crate::server::ffi::api::{self, RawString};
+use crate::server::ffi::api;
 use crate::server::ffi::context::Ctx;
-use crate::server::ffi::text::{self, Text};
+use crate::server::ffi::text::{Lent, Text};
 use crate::server::keyspace::ServerKeys;
 
 /// Why a command with these keys can't run here, in the server's own words. None if it can.
@@ -43,22 +43,22 @@ fn exists(ctx: Ctx<'_>, key: &[u8]) -> bool {
 
 /// The keys of a command within a command, as far as the server knows them. It does not know those of
 /// one that does not exist or has too few words; that one is refused when it is to run.
-pub fn keys_within<'a>(ctx: Ctx<'_>, inner: &'a [*mut RawString]) -> Vec<&'a [u8]> {
-    let Some(&name) = inner.first() else {
+pub fn keys_within<'a>(ctx: Ctx<'_>, inner: &[Lent<'a>]) -> Vec<&'a [u8]> {
+    let Some(name) = inner.first() else {
         return Vec::new();
     };
     let Ok(count) = c_int::try_from(inner.len()) else {
         return Vec::new();
     };
-    // SAFETY: the words live for the length of the call. Those of our own commands are refused later.
-    if is_ours(unsafe { text::bytes(name) }) {
+    // Those of our own commands are refused later.
+    if is_ours(name.bytes()) {
         return Vec::new();
     }
     let mut found = 0;
     // SAFETY: the context and the words live, and the server reads the words only. It gives a list of
     // so many numbers, or null; no list of flags is asked for.
     unsafe {
-        let argv = inner.as_ptr().cast_mut();
+        let argv = inner.as_ptr().cast_mut().cast();
         let places =
             api::get_command_keys_with_flags(ctx.raw(), argv, count, &raw mut found, null_mut());
         if places.is_null() {
@@ -68,7 +68,7 @@ pub fn keys_within<'a>(ctx: Ctx<'_>, inner: &'a [*mut RawString]) -> Vec<&'a [u8
         let keys = std::slice::from_raw_parts(places, found)
             .iter()
             .filter_map(|&place| inner.get(usize::try_from(place).ok()?))
-            .map(|&key| text::bytes(key))
+            .map(|key| key.bytes())
             .collect();
         api::free(places.cast());
         keys

@@ -29,7 +29,7 @@ pub fn run(module: &Module, ctx: Ctx<'_>, words: &[&[u8]], all: bool) {
             now,
         };
         let name = NameRef { db, key };
-        if module.locks.borrow_mut().lists(turn, name, all) {
+        if module.change(|locks| locks.lists(turn, name, all)) == Ok(true) {
             locks.push(Reply::Bytes(Rc::from(key)));
         }
     }

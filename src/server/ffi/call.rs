@@ -1,19 +1,20 @@
 //! Commands that we run ourselves, and what they answer.
 
 use std::ffi::{CStr, CString};
+use std::marker::PhantomData;
 
 use redis_module::raw;
 
 use crate::server::ffi::api::{self, CallReply, RawString};
 use crate::server::ffi::constants::REPLY_ERROR;
 use crate::server::ffi::context::Ctx;
-use crate::server::ffi::text::{self, Text};
+use crate::server::ffi::text::{Lent, Text};
 
 /// What a command has replied; given back when dropped.
 pub struct ServerReply(*mut CallReply);
 
 /// `COMMAND INFO name`
-pub fn command_info(ctx: Ctx<'_>, name: *mut RawString) -> Option<ServerReply> {
+pub fn command_info(ctx: Ctx<'_>, name: Lent<'_>) -> Option<ServerReply> {
     // SAFETY: the context and the name live, and the format asks for a text and a string.
     let reply = unsafe {
         let call = raw::RedisModule_Call?;
@@ -23,7 +24,7 @@ pub fn command_info(ctx: Ctx<'_>, name: *mut RawString) -> Option<ServerReply> {
             command.as_ptr(),
             format.as_ptr(),
             word.as_ptr(),
-            name,
+            name.raw(),
         )
     };
     ServerReply::new(reply)
@@ -41,7 +42,7 @@ pub fn ask(ctx: Ctx<'_>, command: &CStr, word: &CStr) -> Option<ServerReply> {
 
 /// `SCAN`, with these words.
 pub fn scan(ctx: Ctx<'_>, words: &[&[u8]]) -> Option<ServerReply> {
-    let texts: Vec<Text> = words.iter().map(|word| Text::new(word)).collect();
+    let texts: Vec<Text<'_>> = words.iter().map(|word| Text::new(word)).collect();
     let words: Vec<*mut RawString> = texts.iter().map(Text::raw).collect();
     // SAFETY: the context lives, and the format asks for a list of words and their number. The words
     // live until the end.
@@ -79,7 +80,7 @@ pub fn setting(ctx: Ctx<'_>, name: &CStr) -> Option<Vec<u8>> {
 /// Would the server accept a client's write of this key? Asked by a command that changes nothing,
 /// whatever the key is, and that it refuses just as it would refuse a client's write: a slot that
 /// leaves, a cluster that is down, too few replicas, a disk that fails.
-pub fn would_accept_a_write(ctx: Ctx<'_>, name: &Text) -> bool {
+pub fn would_accept_a_write(ctx: Ctx<'_>, name: &Text<'_>) -> bool {
     // SAFETY: the context and the name live, and the format asks for one string and two texts,
     // which are there.
     let answer = unsafe {
@@ -99,7 +100,7 @@ pub fn would_accept_a_write(ctx: Ctx<'_>, name: &Text) -> bool {
 
 /// Is the slot of this name ours, wherever its keys are while it moves? Asked by a command that a
 /// cluster routes by the slot of its channel, and that changes nothing for whoever has no subscription.
-pub fn has_slot_of(ctx: Ctx<'_>, name: &Text) -> bool {
+pub fn has_slot_of(ctx: Ctx<'_>, name: &Text<'_>) -> bool {
     // SAFETY: the context and the name live, and the format asks for one string, which is there.
     let answer = unsafe {
         raw::RedisModule_Call.and_then(|call| {
@@ -116,13 +117,8 @@ pub fn has_slot_of(ctx: Ctx<'_>, name: &Text) -> bool {
 
 /// Runs a command for a client: with its rights, in its database and its protocol, as one that a
 /// script would run, and replicated as itself. What the server has against it is the answer.
-pub fn for_client(
-    ctx: Ctx<'_>,
-    name: *mut RawString,
-    arguments: &[*mut RawString],
-) -> Option<ServerReply> {
-    // SAFETY: the name lives.
-    let name = CString::new(unsafe { text::bytes(name) }).unwrap_or_default();
+pub fn for_client(ctx: Ctx<'_>, name: Lent<'_>, arguments: &[Lent<'_>]) -> Option<ServerReply> {
+    let name = CString::new(name.bytes()).unwrap_or_default();
     // SAFETY: the context and the words live, and the format asks for a list of words and their
     // number.
     let reply = unsafe {
@@ -131,7 +127,7 @@ pub fn for_client(
             ctx.raw(),
             name.as_ptr(),
             c"!CES0Mv".as_ptr(),
-            arguments.as_ptr(),
+            arguments.as_ptr().cast::<*mut RawString>(),
             arguments.len(),
         )
     };
@@ -181,36 +177,37 @@ impl ServerReply {
         unsafe { api::reply_with_call_reply(ctx.raw(), self.0) };
     }
 
+    fn part(&self) -> Part<'_> {
+        Part {
+            raw: self.0,
+            life: PhantomData,
+        }
+    }
+
     /// The bytes of a text.
     pub fn text(&self) -> &[u8] {
-        text(self.0)
+        self.part().text()
     }
 
     /// The text at this place in a list.
     pub fn text_at(&self, place: usize) -> &[u8] {
-        items(self.0).nth(place).map_or(&[], text)
+        self.part().items().nth(place).map_or(&[], Part::text)
     }
 
     /// The texts of the list at this place in a list.
     pub fn texts_at(&self, place: usize) -> impl Iterator<Item = &[u8]> {
-        items(self.0).skip(place).take(1).flat_map(items).map(text)
+        self.part().list_at(place).map(Part::text)
     }
 
     /// The texts of the list that stands at the second place in the list at the first.
     pub fn texts_within(&self, first: usize, second: usize) -> impl Iterator<Item = &[u8]> {
-        items(self.0)
-            .skip(first)
-            .take(1)
-            .flat_map(items)
-            .skip(second)
-            .take(1)
-            .flat_map(items)
-            .map(text)
+        let list = self.part().list_at(first).skip(second).take(1);
+        list.flat_map(Part::items).map(Part::text)
     }
 
     /// The texts of the lists in a list.
     pub fn texts_of_lists(&self) -> impl Iterator<Item = &[u8]> {
-        items(self.0).flat_map(items).map(text)
+        self.part().items().flat_map(Part::items).map(Part::text)
     }
 }
 
@@ -221,24 +218,41 @@ impl Drop for ServerReply {
     }
 }
 
-fn text<'a>(reply: *mut CallReply) -> &'a [u8] {
-    let mut len = 0;
-    // SAFETY: the reply is part of an answer that lives; the server says null for anything but a
-    // text, and else how long it is.
-    unsafe {
-        let start = api::call_reply_string_ptr(reply, &raw mut len);
-        if start.is_null() {
-            &[]
-        } else {
-            std::slice::from_raw_parts(start.cast(), len)
-        }
-    }
+/// A reply, or what stands at some place in it; gone when the reply is.
+#[derive(Clone, Copy)]
+struct Part<'a> {
+    raw: *mut CallReply,
+    life: PhantomData<&'a ServerReply>,
 }
 
-fn items(list: *mut CallReply) -> impl Iterator<Item = *mut CallReply> {
-    (0_usize..)
-        // SAFETY: the reply is part of an answer that lives; the server says null past the end of a
-        // list, and for anything but a list.
-        .map(move |index| unsafe { api::call_reply_array_element(list, index) })
-        .take_while(|item| !item.is_null())
+impl<'a> Part<'a> {
+    fn text(self) -> &'a [u8] {
+        let mut len = 0;
+        // SAFETY: the reply lives; the server says null for anything but a text, and else how long
+        // it is.
+        unsafe {
+            let start = api::call_reply_string_ptr(self.raw, &raw mut len);
+            if start.is_null() {
+                &[]
+            } else {
+                std::slice::from_raw_parts(start.cast(), len)
+            }
+        }
+    }
+
+    fn items(self) -> impl Iterator<Item = Part<'a>> {
+        (0_usize..)
+            // SAFETY: the reply lives; the server says null past the end of a list, and for anything
+            // but a list.
+            .map(move |index| unsafe { api::call_reply_array_element(self.raw, index) })
+            .take_while(|item| !item.is_null())
+            .map(|raw| Part {
+                raw,
+                life: PhantomData,
+            })
+    }
+
+    fn list_at(self, place: usize) -> impl Iterator<Item = Part<'a>> {
+        self.items().skip(place).take(1).flat_map(Part::items)
+    }
 }

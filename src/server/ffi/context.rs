@@ -104,15 +104,18 @@ impl Ctx<'_> {
         if !self.flags().has_connection() {
             return false;
         }
-        let user = self.user_name().and_then(|name| User::of(&name));
+        // SAFETY: no command runs before the user is given back.
+        let user = self.user_name().and_then(|name| unsafe { User::of(&name) });
         user.is_some_and(|user| user.may_read(&Text::new(key)))
     }
 
     /// The name of the caller's user.
-    pub fn user_name(self) -> Option<Text> {
-        // SAFETY: the context lives. The server gives us a string, or null.
-        let name = unsafe { api::get_current_user_name(self.raw) };
-        (!name.is_null()).then(|| Text::given(name))
+    pub fn user_name(self) -> Option<Text<'static>> {
+        // SAFETY: the context lives. The server gives us a string to free, or null.
+        unsafe {
+            let name = api::get_current_user_name(self.raw);
+            (!name.is_null()).then(|| Text::given(name))
+        }
     }
 
     /// Turns a context of our own to a database. Never done to a caller's: it would stay there.

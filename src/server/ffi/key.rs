@@ -1,6 +1,8 @@
 //! A key that is open: what stands there, and how it is written.
 
 use std::cell::Cell;
+use std::ffi::c_int;
+use std::marker::PhantomData;
 use std::ptr::null_mut;
 
 use crate::lock::{Glance, LONGEST_OWNER, Ms, Share, Stored};
@@ -35,16 +37,28 @@ pub enum Expiry {
 /// The server's word for no expiry.
 const NO_EXPIRY: i64 = -1;
 
-/// An open key; closed when dropped. While it is open nothing but this may change the key.
-pub struct Key {
+/// The server did not take a write: it keeps the key for itself at the moment, or there is no key to
+/// be written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NotWritten;
+
+/// An open key; closed when dropped.
+pub struct Key<'a> {
+    /// Null if there is no such key, or if the server does not let us write it.
     raw: *mut RawKey,
+    purpose: Purpose,
+    life: PhantomData<Ctx<'a>>,
     /// When it expires, if that has been asked since it was changed: the server has to look for it.
     deadline: Cell<Option<Option<Ms>>>,
 }
 
-impl Key {
+impl<'a> Key<'a> {
     /// Opens a key. One that has expired may be deleted by that.
-    pub fn open(ctx: Ctx<'_>, name: &Text, purpose: Purpose) -> Self {
+    ///
+    /// # Safety
+    /// While it is open nothing else may change the key: no command may run, and it must not be open
+    /// a second time.
+    pub unsafe fn open(ctx: Ctx<'a>, name: &Text<'_>, purpose: Purpose) -> Self {
         let mode = match purpose {
             Purpose::Read => READ,
             Purpose::Pass => READ | NO_TOUCH,
@@ -52,14 +66,43 @@ impl Key {
         };
         // SAFETY: context and name live.
         let raw = unsafe { api::open_key(ctx.raw(), name.raw(), mode) };
+        #[cfg(feature = "provoke")]
+        let raw = if purpose == Purpose::Write && crate::provoke::refuses(name.bytes()) {
+            // SAFETY: the key is open, or was never; the server takes either.
+            unsafe { api::close_key(raw) };
+            null_mut()
+        } else {
+            raw
+        };
         Self {
             raw,
+            purpose,
+            life: PhantomData,
             deadline: Cell::default(),
         }
     }
 
-    /// What stands there. A key that was opened to be read and does not exist has no handle.
-    pub fn stored(&self, marker: &Text) -> Stored<'_> {
+    /// Does the server not let us write it now? Valkey 9.2 does so with keys that it is saving, unless
+    /// a client's command has named them. What stands there is not known then.
+    pub fn is_refused(&self) -> bool {
+        self.raw.is_null() && self.purpose == Purpose::Write
+    }
+
+    /// The handle by which it is written.
+    fn writable(&mut self) -> Result<*mut RawKey, NotWritten> {
+        self.deadline.take();
+        if self.raw.is_null() || self.purpose != Purpose::Write {
+            return Err(NotWritten);
+        }
+        Ok(self.raw)
+    }
+
+    /// What stands there. A key that was opened to be read and does not exist has no handle. One that
+    /// the server refuses us is never free, whatever stands there.
+    pub fn stored(&self, marker: &Text<'_>) -> Stored<'_> {
+        if self.is_refused() {
+            return Stored::NoLock;
+        }
         if self.raw.is_null() {
             return Stored::Nothing;
         }
@@ -72,8 +115,14 @@ impl Key {
         }
     }
 
+    /// Is there no such key?
+    pub fn is_nothing(&self) -> bool {
+        // SAFETY: the key is open.
+        self.raw.is_null() || unsafe { api::key_type(self.raw) } == KEY_EMPTY
+    }
+
     /// What stands there, at first sight.
-    pub fn glance(&self, marker: &Text) -> Glance {
+    pub fn glance(&self, marker: &Text<'_>) -> Glance {
         if self.raw.is_null() {
             return Glance::NoLock;
         }
@@ -86,7 +135,7 @@ impl Key {
         }
     }
 
-    fn sorted_set(&self, marker: &Text) -> Stored<'_> {
+    fn sorted_set(&self, marker: &Text<'_>) -> Stored<'_> {
         if self.score(marker) != Some(f64::INFINITY) {
             return Stored::NoLock;
         }
@@ -126,8 +175,8 @@ impl Key {
     }
 
     fn ask_for_deadline(&self) -> Option<Ms> {
-        // SAFETY: the key is open. Redis 8.2 would look for the value of a key that does not exist.
-        if self.raw.is_null() || unsafe { api::key_type(self.raw) } == KEY_EMPTY {
+        // Redis 8.2 would look for the value of a key that does not exist.
+        if self.is_nothing() {
             return None;
         }
         // SAFETY: the key is open. The server answers -1 where there is no expiry.
@@ -138,37 +187,37 @@ impl Key {
     ///
     /// Written in place rather than set from an argument: the server then stores it in the form in
     /// which `stored` finds it without a copy.
-    pub fn set(&mut self, value: &[u8]) {
-        self.deadline.take();
+    pub fn set(&mut self, value: &[u8]) -> Result<(), NotWritten> {
+        let raw = self.writable()?;
         let mut len = 0;
         // SAFETY: the key is open for writing. Redis 8.0 to 8.6 lose count of the sizes of their
         // keys when a string's length is changed in place.
         unsafe {
-            let fits = match api::key_type(self.raw) {
+            let fits = match api::key_type(raw) {
                 KEY_EMPTY => true,
-                KEY_STRING => api::value_length(self.raw) == value.len(),
+                KEY_STRING => api::value_length(raw) == value.len(),
                 _ => false,
             };
             if !fits {
-                api::delete_key(self.raw);
+                api::delete_key(raw);
             }
         }
         // SAFETY: the key is open for writing and holds a string or nothing, so that it holds a
         // string of this length afterwards; it is asked how long the string is before any byte of
         // it is written.
         unsafe {
-            if api::string_truncate(self.raw, value.len()) != OK {
-                return;
+            taken(api::string_truncate(raw, value.len()))?;
+            let start = api::string_dma(raw, &raw mut len, READ_WRITE);
+            if start.is_null() || len != value.len() {
+                return Err(NotWritten);
             }
-            let start = api::string_dma(self.raw, &raw mut len, READ_WRITE);
-            if !start.is_null() && len == value.len() {
-                std::ptr::copy_nonoverlapping(value.as_ptr(), start.cast(), len);
-            }
+            std::ptr::copy_nonoverlapping(value.as_ptr(), start.cast(), len);
         }
+        Ok(())
     }
 
     /// A member's score, if the key holds a sorted set with this member.
-    fn score(&self, member: &Text) -> Option<f64> {
+    fn score(&self, member: &Text<'_>) -> Option<f64> {
         if self.raw.is_null() {
             return None;
         }
@@ -179,12 +228,12 @@ impl Key {
     }
 
     /// An owner's share.
-    pub fn share_of(&self, owner: &Text) -> Option<Share> {
+    pub fn share_of(&self, owner: &Text<'_>) -> Option<Share> {
         self.score(owner).map(Share::with_score)
     }
 
     /// Walks through the members by their scores, for as long as `visit` returns true.
-    pub fn each_share(&self, marker: &Text, visit: &mut dyn FnMut(&[u8], Share) -> bool) {
+    pub fn each_share(&self, marker: &Text<'_>, visit: &mut dyn FnMut(&[u8], Share) -> bool) {
         let (least, most) = (f64::NEG_INFINITY, f64::INFINITY);
         // SAFETY: the key is open. The server refuses all but sorted sets. Each member that it gives
         // us is ours, and given back by `Text`; the walk is ended before the key is closed.
@@ -207,7 +256,7 @@ impl Key {
     }
 
     /// The latest end of all shares, if they all end.
-    fn latest(&self, marker: &Text) -> Option<Ms> {
+    fn latest(&self, marker: &Text<'_>) -> Option<Ms> {
         let (least, most) = (f64::NEG_INFINITY, f64::INFINITY);
         // SAFETY: as above.
         unsafe {
@@ -228,65 +277,76 @@ impl Key {
     ///
     /// # Safety
     /// A walk must have been begun.
-    unsafe fn current(&self) -> Option<(Text, f64)> {
+    unsafe fn current(&self) -> Option<(Text<'static>, f64)> {
         let mut score = 0.0;
-        // SAFETY: promised by our caller.
-        let member = unsafe { api::zset_range_current_element(self.raw, &raw mut score) };
-        (!member.is_null()).then(|| (Text::given(member), score))
+        // SAFETY: promised by our caller. The server gives us a string to free, or null.
+        unsafe {
+            let member = api::zset_range_current_element(self.raw, &raw mut score);
+            (!member.is_null()).then(|| (Text::given(member), score))
+        }
     }
 
     /// Adds a member to the sorted set, or makes one of it.
-    pub fn add_share(&mut self, member: &Text, score: f64) {
-        self.deadline.take();
-        // SAFETY: the key is open for writing and holds a sorted set or nothing; the member lives.
-        unsafe { api::zset_add(self.raw, score, member.raw(), null_mut()) };
+    pub fn add_share(&mut self, member: &Text<'_>, score: f64) -> Result<(), NotWritten> {
+        let raw = self.writable()?;
+        // SAFETY: the key is open for writing; the member lives. The server refuses all but a sorted
+        // set or nothing.
+        taken(unsafe { api::zset_add(raw, score, member.raw(), null_mut()) })
     }
 
     /// Removes a member.
-    pub fn remove_share(&mut self, member: &Text) {
-        self.deadline.take();
-        // SAFETY: the key is open for writing and holds a sorted set; the member lives.
-        unsafe { api::zset_rem(self.raw, member.raw(), null_mut()) };
+    pub fn remove_share(&mut self, member: &Text<'_>) -> Result<(), NotWritten> {
+        let raw = self.writable()?;
+        // SAFETY: the key is open for writing; the member lives. The server refuses all but a sorted
+        // set or nothing.
+        taken(unsafe { api::zset_rem(raw, member.raw(), null_mut()) })
     }
 
     /// Has the key expire with the last of its shares; says when that is, if it was not so before.
-    pub fn expire_with_last(&mut self, marker: &Text) -> Option<Expiry> {
+    pub fn expire_with_last(&mut self, marker: &Text<'_>) -> Result<Option<Expiry>, NotWritten> {
+        if self.raw.is_null() {
+            return Err(NotWritten);
+        }
         let latest = self.latest(marker);
         if latest == self.deadline() {
-            return None;
+            return Ok(None);
         }
-        Some(match latest {
+        Ok(Some(match latest {
             Some(latest) => {
-                self.expire_at(latest);
+                self.expire_at(latest)?;
                 Expiry::At(latest)
             }
             None => {
-                self.deadline.take();
+                let raw = self.writable()?;
                 // SAFETY: the key is open for writing.
-                unsafe { api::set_abs_expire(self.raw, NO_EXPIRY) };
+                taken(unsafe { api::set_abs_expire(raw, NO_EXPIRY) })?;
                 Expiry::Never
             }
-        })
+        }))
     }
 
-    /// Sets its expiry.
-    pub fn expire_at(&mut self, at: Ms) {
+    /// Sets its expiry. There is none to be set where there is no key.
+    pub fn expire_at(&mut self, at: Ms) -> Result<(), NotWritten> {
         // Nobody asks for more: replicas are told of what was asked for.
         let at = i64::try_from(at).unwrap_or(i64::MAX);
-        self.deadline.take();
+        let raw = self.writable()?;
         // SAFETY: the key is open for writing.
-        unsafe { api::set_abs_expire(self.raw, at) };
+        taken(unsafe { api::set_abs_expire(raw, at) })
     }
 
-    /// Deletes it.
-    pub fn delete(&mut self) {
-        self.deadline.take();
+    /// Deletes it, if it is there.
+    pub fn delete(&mut self) -> Result<(), NotWritten> {
+        let raw = self.writable()?;
         // SAFETY: the key is open for writing.
-        unsafe { api::delete_key(self.raw) };
+        taken(unsafe { api::delete_key(raw) })
     }
 }
 
-impl Drop for Key {
+fn taken(reply: c_int) -> Result<(), NotWritten> {
+    if reply == OK { Ok(()) } else { Err(NotWritten) }
+}
+
+impl Drop for Key<'_> {
     fn drop(&mut self) {
         // SAFETY: the key is open, or was never; the server takes either.
         unsafe { api::close_key(self.raw) }

@@ -1,66 +1,110 @@
 //! The server's strings.
 
+use std::ffi::c_int;
+use std::marker::PhantomData;
 use std::ptr::null_mut;
 use std::rc::Rc;
 
 use crate::server::ffi::api::{self, RawString};
 
-/// A string of the server: one that it has lent to us, or one that we have made.
+/// A string that the server has lent to us, for as long as the callback runs that it was handed to.
+#[derive(Clone, Copy)]
+#[repr(transparent)]
+pub struct Lent<'a> {
+    raw: *mut RawString,
+    life: PhantomData<&'a RawString>,
+}
+
+impl<'a> Lent<'a> {
+    /// The arguments of a command.
+    ///
+    /// # Safety
+    /// So many strings must be there, and stay as they are for as long as the list is used.
+    pub unsafe fn list(argv: *mut *mut RawString, argc: c_int) -> &'a [Self] {
+        let count = usize::try_from(argc).unwrap_or_default();
+        if argv.is_null() || count == 0 {
+            return &[];
+        }
+        // SAFETY: promised by our caller; the type is a pointer and nothing else.
+        unsafe { std::slice::from_raw_parts(argv.cast(), count) }
+    }
+
+    /// The server's own handle of it.
+    pub fn raw(self) -> *mut RawString {
+        self.raw
+    }
+
+    /// Its bytes.
+    pub fn bytes(self) -> &'a [u8] {
+        // SAFETY: it lives, and strings don't change.
+        unsafe { bytes(self.raw) }
+    }
+}
+
+/// A string of the server's: one that it has lent to us, or one of our own.
 #[derive(Clone)]
-pub enum Text {
-    /// Lent, for as long as the callback runs that it was handed to.
-    Lent(*mut RawString),
-    /// Ours.
+pub struct Text<'a>(Kind<'a>);
+
+#[derive(Clone)]
+enum Kind<'a> {
+    Lent(Lent<'a>),
     Own(Rc<OwnText>),
 }
 
-/// A string that we have made, and give back.
-pub struct OwnText(*mut RawString);
+/// A string that we have made or were given, and free.
+struct OwnText(*mut RawString);
 
-impl Text {
+impl Text<'static> {
     /// A new string.
     pub fn new(bytes: &[u8]) -> Self {
         // SAFETY: the bytes are there, so many of them; no context means that nobody else frees it.
         let raw = unsafe { api::create_string(null_mut(), bytes.as_ptr().cast(), bytes.len()) };
-        Self::Own(Rc::new(OwnText(raw)))
+        Self(Kind::Own(Rc::new(OwnText(raw))))
     }
 
     /// A string that the server has given to us.
-    pub fn given(raw: *mut RawString) -> Self {
-        Self::Own(Rc::new(OwnText(raw)))
+    ///
+    /// # Safety
+    /// It must be ours to free, and nobody else may free it.
+    pub unsafe fn given(raw: *mut RawString) -> Self {
+        Self(Kind::Own(Rc::new(OwnText(raw))))
+    }
+}
+
+impl Text<'_> {
+    /// Is it one of the caller's own words?
+    pub fn is_lent(&self) -> bool {
+        matches!(self.0, Kind::Lent(_))
+    }
+
+    /// Its bytes.
+    pub fn bytes(&self) -> &[u8] {
+        // SAFETY: it lives as long as we have it, and strings don't change.
+        unsafe { bytes(self.raw()) }
     }
 
     /// Are they the same bytes?
-    pub fn is(&self, other: &Self) -> bool {
-        // SAFETY: both live as long as we have them, and strings don't change.
-        unsafe { bytes(self.raw()) == bytes(other.raw()) }
+    pub fn is(&self, other: &Text<'_>) -> bool {
+        self.bytes() == other.bytes()
     }
 
     /// As a text, for people to read.
     pub fn show(&self) -> String {
-        // SAFETY: it lives as long as we have it, and strings don't change.
-        String::from_utf8_lossy(unsafe { bytes(self.raw()) }).into_owned()
+        String::from_utf8_lossy(self.bytes()).into_owned()
     }
 
     /// The server's own handle of it.
     pub fn raw(&self) -> *mut RawString {
-        match self {
-            Self::Lent(raw) => *raw,
-            Self::Own(own) => own.raw(),
+        match &self.0 {
+            Kind::Lent(lent) => lent.raw,
+            Kind::Own(own) => own.0,
         }
-    }
-}
-
-impl OwnText {
-    /// The server's own handle of it.
-    pub fn raw(&self) -> *mut RawString {
-        self.0
     }
 }
 
 impl Drop for OwnText {
     fn drop(&mut self) {
-        // SAFETY: we made it, and nobody else has it.
+        // SAFETY: it is ours, and nobody else has it.
         unsafe { api::free_string(null_mut(), self.0) }
     }
 }
@@ -70,24 +114,24 @@ impl Drop for OwnText {
 #[derive(Clone, Copy, Default)]
 pub struct Said<'a> {
     /// The server's strings.
-    pub strings: &'a [*mut RawString],
+    pub strings: &'a [Lent<'a>],
     /// The bytes of each.
     pub words: &'a [&'a [u8]],
     /// Those of them that are keys.
     pub keys: &'a [&'a [u8]],
 }
 
-impl Said<'_> {
+impl<'a> Said<'a> {
     /// Is this one of the keys? By its bytes: it may have been kept since another command.
     pub fn names(self, key: &[u8]) -> bool {
         self.keys.contains(&key)
     }
 
     /// The server's own string, if these bytes are one of the words; else one that we make.
-    pub fn text(self, bytes: &[u8]) -> Text {
+    pub fn text(self, bytes: &[u8]) -> Text<'a> {
         (self.words.iter().zip(self.strings))
             .find(|&(&word, _)| std::ptr::eq(word, bytes))
-            .map_or_else(|| Text::new(bytes), |(_, &string)| Text::Lent(string))
+            .map_or_else(|| Text::new(bytes), |(_, &string)| Text(Kind::Lent(string)))
     }
 }
 

@@ -346,13 +346,14 @@ impl Keyspace for SimulatedKeys {
         self.write(Write::Set(lock, Key { content, deadline }));
     }
 
-    fn move_deadline(&mut self, name: NameRef<'_>, deadline: Ms) {
+    fn move_deadline(&mut self, name: NameRef<'_>, deadline: Ms) -> bool {
         let lock = self.lock(name);
         self.check(lock, "PEXPIREAT");
         if !matches!(self.get(lock), Some(key) if matches!(key.content, Content::Token(_))) {
             self.offend(format!("PEXPIREAT {lock:?}: not held by one"));
         }
         self.write(Write::PExpireAt(lock, deadline));
+        true
     }
 
     fn share(&mut self, name: NameRef<'_>, owner: &[u8], deadline: Ms) {

@@ -1,0 +1,40 @@
+//! Which commands are other modules'.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+
+use crate::server::ffi::call;
+use crate::server::ffi::context::Ctx;
+use crate::server::ffi::text::Lent;
+
+/// Which commands are a module's, as far as we have asked.
+#[derive(Default)]
+pub struct Origins(RefCell<HashMap<Vec<u8>, bool>>);
+
+/// So many names are remembered at most.
+const MOST_NAMES: usize = 1024;
+
+impl Origins {
+    /// Modules have come or gone.
+    pub fn forget(&self) {
+        self.0.borrow_mut().clear();
+    }
+
+    /// Is this command a module's? One that does not exist is nobody's.
+    pub fn is_modules(&self, ctx: Ctx<'_>, name: Lent<'_>) -> bool {
+        let key = name.bytes().to_ascii_lowercase();
+        if let Some(&known) = self.0.borrow().get(&key) {
+            return known;
+        }
+        let Some(info) = call::command_info(ctx, name) else {
+            return true;
+        };
+        let mut flags = info.texts_within(0, 2).peekable();
+        let exists = flags.peek().is_some();
+        let is_modules = flags.any(|flag| flag == b"module");
+        if exists && self.0.borrow().len() < MOST_NAMES {
+            self.0.borrow_mut().insert(key, is_modules);
+        }
+        is_modules
+    }
+}

@@ -1,0 +1,155 @@
+//! What we do by ourselves, in a timer or in a job at the end of what the server is doing; and what
+//! follows each change to the locks.
+
+use std::ffi::c_void;
+use std::ptr::null_mut;
+
+use redis_module::raw;
+
+use crate::lock::{Locks, Now, Turn};
+
+use super::authority::Authority;
+use super::ffi::api::RawCtx;
+use super::ffi::constants::OK;
+use super::ffi::context::Ctx;
+use super::ffi::text::Said;
+use super::keyspace::ServerKeys;
+use super::module::{self, Module};
+use super::notify::Announcement;
+
+/// The timer has rung.
+pub unsafe extern "C" fn ring(_: *mut RawCtx, _: *mut c_void) {
+    // Before all else: no other timer is set while this one seems to be.
+    _ = module::with(|module| module.timer.rung());
+    module::enter("a timer", |module| {
+        module.forget_job();
+        module.tick();
+    });
+}
+
+unsafe extern "C" fn job(_: *mut RawCtx, _: *mut c_void) {
+    // Before all else: a job that seems to be ahead keeps the module from being unloaded.
+    _ = module::with(|module| {
+        module.jobs.set(module.jobs.get().saturating_sub(1));
+        module.forget_job();
+    });
+    module::enter("a job", |module| {
+        module.tick();
+    });
+}
+
+impl Module {
+    /// Does what is due. Only where the server has opened a unit of execution: in a timer, or in a
+    /// job at the end of a command.
+    fn tick(&self) {
+        let now = module::now();
+        let mut keys = ServerKeys::new(self, self.own(), Authority::Ourselves, Said::default());
+        let ticked = self.change(|locks| {
+            locks.tick(&mut Turn {
+                keys: &mut keys,
+                now,
+            });
+            // Not before: the lock that brought the panic about should not keep all others from
+            // being seen to.
+            if self.cut_short.take() {
+                locks.note_all();
+            }
+            for ticket in self.sent_on.due(now) {
+                locks.reply_again(ticket);
+            }
+        });
+        let announcements = keys.close();
+        match ticked {
+            Ok(()) => self.finish(self.own(), Authority::Ourselves, announcements, now),
+            Err(module::InAChange) => self.set_timer(now),
+        }
+    }
+
+    /// What follows when the core is through, and nothing of it is borrowed: others hear of the
+    /// changes, waiters are replied to, the timer is set.
+    pub fn finish(
+        &self,
+        ctx: Ctx<'_>,
+        authority: Authority,
+        announcements: Vec<Announcement<'_>>,
+        now: Now,
+    ) {
+        self.announce(ctx, authority, announcements);
+        self.wake(now);
+    }
+
+    /// Others hear of the changes.
+    pub fn announce(
+        &self,
+        ctx: Ctx<'_>,
+        authority: Authority,
+        announcements: Vec<Announcement<'_>>,
+    ) {
+        #[cfg(feature = "provoke")]
+        crate::provoke::at("the end");
+        self.read_inbox();
+        for announcement in announcements {
+            self.announce_by(announcement.identity(), || {
+                announcement.send(ctx, authority)
+            });
+        }
+    }
+
+    /// Waiters are replied to, the timer is set.
+    pub fn wake(&self, now: Now) {
+        let is_idle = self.read(Locks::is_idle).unwrap_or(false);
+        if is_idle && !self.timer.is_set() {
+            return;
+        }
+        let to_tell = self.change(|locks| {
+            let to_reply = locks.take_to_reply();
+            (to_reply, locks.take_waited(), locks.take_lapsed())
+        });
+        if let Ok((to_reply, waited, lapsed)) = to_tell {
+            self.slow_waits.tell(self.own(), &waited);
+            self.lapses.tell(&lapsed, now);
+            for ticket in to_reply {
+                if !self.is_left_to_server(ticket, now) {
+                    self.waiting.wake(ticket);
+                }
+            }
+        }
+        self.set_timer(now);
+    }
+
+    /// Is the server about to send this waiter away?
+    fn is_left_to_server(&self, ticket: u64, now: Now) -> bool {
+        if !self.in_cluster || !self.server.replies_stay() {
+            return false;
+        }
+        let key = self.read(|locks| locks.empty_handed(ticket)).ok().flatten();
+        self.sent_on
+            .is_left_to_server(ticket, key.as_deref(), now, |name| {
+                self.epochs.is_up(self.own(), now)
+                    && super::ffi::call::has_slot_of(self.own(), name)
+            })
+    }
+
+    /// Has the server call us when it is through with what it is doing: at the very end of that, if it
+    /// can do so and `at_once` asks for it, or else in the next turn of its loop.
+    pub fn ask_for_a_turn(&self, at_once: bool) {
+        if self.job_ahead.get() {
+            return;
+        }
+        // One job at a time is enough: a script may run commands of ours, and touch their locks, ten
+        // million times before any job runs. Should the one that is ahead never come, the timer does.
+        if at_once && self.master.get() && self.jobs.get() == 0 {
+            // SAFETY: the context lives, there is no data, and the server wrote the address once.
+            let accepted = unsafe {
+                raw::RedisModule_AddPostNotificationJob
+                    .is_some_and(|add| add(self.own().raw(), Some(job), null_mut(), None) == OK)
+            };
+            if accepted {
+                self.job_ahead.set(true);
+                self.jobs.set(self.jobs.get().saturating_add(1));
+                return;
+            }
+        }
+        self.set_timer(module::now());
+    }
+}

@@ -1,0 +1,119 @@
+//! How a client waits: it is blocked, asked for its reply, and comes to its end.
+//!
+//! It is blocked on a key, because only such clients are sent on when the key's slot leaves this server;
+//! but never woken through it: that would run through all of them. One is woken by `UnblockClient`,
+//! upon which the server asks for its reply through the timeout callback, at once or a loop turn later.
+//! The free callback is its end, and comes exactly once, whatever brought it about.
+
+use std::ffi::{c_int, c_void};
+use std::ptr::without_provenance_mut;
+
+use crate::lock::{Ticket, WaitOutcome};
+use crate::protocol::{Reply, Spec};
+
+use super::blocked::BlockedClient;
+use super::command::rights::Asker;
+use super::ffi::api::{self, RawCtx, RawString};
+use super::ffi::constants::{ERR, OK};
+use super::ffi::context::Ctx;
+use super::ffi::reply;
+use super::ffi::shield::shield;
+use super::ffi::text::Text;
+use super::inbox::Note;
+use super::module::{self, Module};
+use super::waiting_name::waiting_name;
+use super::{events, notes};
+
+/// Blocks the client of a command that has come to wait; false if the server won't have that.
+pub fn block(
+    module: &Module,
+    ctx: Ctx<'_>,
+    key: &[u8],
+    ticket: Ticket,
+    spec: &Spec,
+    in_words: fn(WaitOutcome<'_>) -> Reply,
+) -> bool {
+    let Ok(number) = usize::try_from(ticket) else {
+        return false;
+    };
+    events::hear_of_values(module, ctx);
+    events::hear_of_turns(module, ctx);
+    let text = Text::new(&waiting_name(key));
+    let mut keys = [text.raw()];
+    // SAFETY: the context lives; one key is there. The data is a ticket, never a place in memory.
+    let handle = unsafe {
+        api::block_client_on_keys(
+            ctx.raw(),
+            Some(never_ready),
+            Some(answer),
+            Some(end),
+            // The server's own timeouts come up to 100 ms late, and some versions lose the reply
+            // when one meets a wake-up.
+            0,
+            keys.as_mut_ptr(),
+            1,
+            without_provenance_mut(number),
+        )
+    };
+    if handle.is_null() {
+        return false;
+    }
+    let asker = ctx.user_name().map(|user| Asker::new(user, spec));
+    // SAFETY: the handle is good until `end`, by which the client is removed.
+    let waiting = unsafe { BlockedClient::new(handle, ctx.client(), asker, in_words) };
+    module.waiting.insert(ticket, waiting);
+    true
+}
+
+/// The key that clients are blocked on has come into being: nothing to us.
+unsafe extern "C" fn never_ready(_: *mut RawCtx, _: *mut *mut RawString, _: c_int) -> c_int {
+    ERR
+}
+
+/// The server asks what to tell a client.
+unsafe extern "C" fn answer(ctx: *mut RawCtx, _: *mut *mut RawString, _: c_int) -> c_int {
+    // SAFETY: the server hands it to us for the length of this call, and it is a blocked client's,
+    // as this callback is one's.
+    let (ctx, data) = unsafe { (Ctx::new(ctx), api::get_blocked_client_private_data(ctx)) };
+    let defect = || {
+        // It would wait for ever for a reply that it does not get now.
+        reply::send_defect(ctx);
+        module::recover();
+    };
+    shield("an answer", defect, || {
+        let answer = |module: &Module| {
+            let ticket = Ticket::try_from(data.addr()).ok()?;
+            let reply = to_be_told(module, ticket)?;
+            reply::send(ctx, reply);
+            Some(())
+        };
+        if module::with(answer).is_none() {
+            reply::send_error(ctx, "UNBLOCKED by another thread than the server's own");
+        }
+    });
+    OK
+}
+
+/// What a client is to be told now; none if it has been told.
+fn to_be_told(module: &Module, ticket: Ticket) -> Option<Reply> {
+    let in_words = module.waiting.in_words(ticket)?;
+    match module.change(|locks| locks.answer(ticket).map(in_words)) {
+        Ok(reply) => reply,
+        // Another module unblocks it in the middle of a change of ours, and it needs its reply at
+        // once. Should that change grant it the lock, nobody has heard of it.
+        Err(_) => {
+            module.waiting.send_off(ticket);
+            Some(in_words(WaitOutcome::TimedOut))
+        }
+    }
+}
+
+/// A waiter's end.
+unsafe extern "C" fn end(ctx: *mut RawCtx, data: *mut c_void) {
+    let Ok(ticket) = Ticket::try_from(data.addr()) else {
+        return;
+    };
+    // SAFETY: it is a blocked client's context, as this callback is one's.
+    let cut_off = unsafe { api::blocked_client_disconnected(ctx) } != 0;
+    notes::hear(Note::WaiterEnded { ticket, cut_off });
+}

@@ -1,0 +1,41 @@
+//! The key that a client is blocked on while it waits for a lock.
+
+use crate::lock::slot;
+
+/// The name that a lock's waiters are blocked on: of the lock's own slot, so that the server sends
+/// them on when the slot leaves, and one that nobody writes, because the server runs through all
+/// clients that are blocked on a name when a sorted set comes into being under it.
+pub fn waiting_name(key: &[u8]) -> Vec<u8> {
+    let part = slot::hashed_part(key);
+    // Braces around a name that holds a `}` would hash only what stands before it.
+    if part.is_empty() || part.contains(&b'}') {
+        return key.to_vec();
+    }
+    [b"{", part, b"}:lock-wait"].concat()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn waiters_block_on_a_name_of_the_same_slot() {
+        for key in [
+            "", "{", "}", "{}", "a", "a{b", "a}b", "a{b}c", "{}a", "{a", "a}", "{{a}}", "x{}{y}",
+            "{a}{b}",
+        ] {
+            assert_eq!(
+                slot::of(&waiting_name(key.as_bytes())),
+                slot::of(key.as_bytes()),
+                "{key}"
+            );
+        }
+    }
+
+    #[test]
+    fn waiters_block_on_another_name_wherever_one_can_be_made() {
+        for key in ["a", "a{b", "a{b}c", "{a", "{{a}}"] {
+            assert_ne!(waiting_name(key.as_bytes()), key.as_bytes(), "{key}");
+        }
+    }
+}
