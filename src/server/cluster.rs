@@ -9,7 +9,7 @@ use super::ffi::call;
 use super::ffi::context::Ctx;
 use super::version;
 
-/// For how long an answer is good. The question costs the server some 50 microseconds, and slots
+/// For how long a reply is good. The command costs the server some 50 microseconds, and slots
 /// take longer than this to go and come back.
 const FRESH: Ms = 2;
 
@@ -44,7 +44,7 @@ impl Epochs {
             return;
         }
         self.at.set(now.ms());
-        // No answer is no news that all is as it was.
+        // No reply does not mean that all is as it was.
         let info = call::ask(ctx, c"CLUSTER", c"INFO").filter(|info| !info.is_error());
         let info = info.as_ref().map(|info| info.text());
         let heard = info.map_or((0, now.ms()), read);

@@ -160,7 +160,7 @@ unsafe extern "C" fn value_event(
     OK
 }
 
-/// Makes a note of what has happened to a key, if it matters.
+/// Tells the core what has happened to a key, if it matters.
 ///
 /// # Safety
 /// Called with what the server hands to us, for the length of that call.

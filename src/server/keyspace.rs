@@ -112,7 +112,8 @@ impl<'a> ServerKeys<'a> {
         let (module, ctx, authority, said) = (self.module, self.ctx, self.authority, self.said);
         let (refused, again) = (&mut self.refused, &mut self.again);
         self.open.get_or_insert_with(|| {
-            // SAFETY: another key is opened, and a command is run, only when this one has been closed.
+            // SAFETY: no other key is opened while this one is, and no command is run that may change
+            // one.
             let open = unsafe { Open::new(module, ctx, authority, said.text(name.key), name) };
             *refused |= open.key.is_refused() && said.names(name.key);
             if open.had_expired {

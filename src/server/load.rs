@@ -26,7 +26,7 @@ pub struct Table {
     pub commands: fn(&Registrar<'_>) -> Result<(), Refused>,
 }
 
-/// Loads the module; the answer is the server's word for success or failure.
+/// Loads the module, and returns the server's word for success or failure.
 ///
 /// # Safety
 /// Called by the server's loader, with what it hands over.

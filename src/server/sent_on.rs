@@ -1,7 +1,7 @@
 //! Waiters whom the server is about to send away by itself: their slot has left, or the cluster is down.
 //!
 //! Its cron says so to each client that is still blocked. Servers that write a reply at once say it
-//! also to a client that was answered in that turn of the loop: two replies to one command, and the
+//! also to a client that was replied to in that turn of the loop: two replies to one command, and the
 //! client takes each later one for the reply to another command. So nothing is said to such a client:
 //! the cron, which comes by every client once a second, is left to do it.
 

@@ -43,8 +43,8 @@ impl Server {
         matches!(self, Self::Valkey(version) if version >= (9, 1))
     }
 
-    /// When a client is woken, does its answer go straight into what it will read? Redis 7.4 asks
-    /// for the answer only when it delivers it; Valkey 8 asks at once, but drops it if the client
+    /// When a client is woken, is its reply written at once into what it will read? Redis 7.4 asks
+    /// for the reply only when it delivers it; Valkey 8 asks at once, but drops it if the client
     /// is unblocked by somebody else before the end of the loop's turn.
     pub fn replies_stay(self) -> bool {
         match self {

@@ -81,13 +81,13 @@ unsafe extern "C" fn answer(ctx: *mut RawCtx, _: *mut *mut RawString, _: c_int) 
         module::recover();
     };
     shield("an answer", defect, || {
-        let answer = |module: &Module| {
+        let tell = |module: &Module| {
             let ticket = Ticket::try_from(data.addr()).ok()?;
             let reply = to_be_told(module, ticket)?;
             reply::send(ctx, reply);
             Some(())
         };
-        if module::with(answer).is_none() {
+        if module::with(tell).is_none() {
             reply::send_error(ctx, "UNBLOCKED by another thread than the server's own");
         }
     });

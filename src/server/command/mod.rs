@@ -185,7 +185,7 @@ fn run<C: Command>(module: &Module, ctx: Ctx<'_>, authority: Authority, said: Sa
     match outcome {
         Ok(Outcome::Reply(reply)) => {
             module.announce(ctx, authority, keys.close());
-            // Servers send first what was answered last: so whoever waits for the lock has it before
+            // Servers send first what was written last: so whoever waits for the lock has it before
             // the caller hears that it has let go.
             reply::send(ctx, reply);
             // A client expects one reply: what fails from now on brings no other.

@@ -12,7 +12,7 @@ use crate::server::ffi::{call, reply};
 use crate::server::keyspace::ServerKeys;
 use crate::server::module::{self, Module};
 
-/// Answers what the server's SCAN answers to these words, without the keys that are no locks.
+/// Replies what the server's SCAN replies to these words, without the keys that are no locks.
 pub fn run(module: &Module, ctx: Ctx<'_>, words: &[&[u8]], all: bool) {
     let Some(found) = call::scan(ctx, words) else {
         return reply::send_error(ctx, "ERR the server did not answer SCAN");

@@ -1,4 +1,4 @@
-//! Commands that we run ourselves, and what they answer.
+//! Commands that we run ourselves, and what they reply.
 
 use std::ffi::{CStr, CString};
 use std::marker::PhantomData;
@@ -74,7 +74,7 @@ pub fn setting(ctx: Ctx<'_>, name: &CStr) -> Option<Vec<u8>> {
             name.as_ptr(),
         )
     };
-    ServerReply::new(reply).map(|answer| answer.text_at(1).to_vec())
+    ServerReply::new(reply).map(|reply| reply.text_at(1).to_vec())
 }
 
 /// Would the server accept a client's write of this key? Asked by a command that changes nothing,
@@ -83,7 +83,7 @@ pub fn setting(ctx: Ctx<'_>, name: &CStr) -> Option<Vec<u8>> {
 pub fn would_accept_a_write(ctx: Ctx<'_>, name: &Text<'_>) -> bool {
     // SAFETY: the context and the name live, and the format asks for one string and two texts,
     // which are there.
-    let answer = unsafe {
+    let reply = unsafe {
         raw::RedisModule_Call.and_then(|call| {
             ServerReply::new(call(
                 ctx.raw(),
@@ -95,14 +95,14 @@ pub fn would_accept_a_write(ctx: Ctx<'_>, name: &Text<'_>) -> bool {
             ))
         })
     };
-    answer.is_some_and(|answer| !answer.is_error())
+    reply.is_some_and(|reply| !reply.is_error())
 }
 
 /// Is the slot of this name ours, wherever its keys are while it moves? Asked by a command that a
 /// cluster routes by the slot of its channel, and that changes nothing for whoever has no subscription.
 pub fn has_slot_of(ctx: Ctx<'_>, name: &Text<'_>) -> bool {
     // SAFETY: the context and the name live, and the format asks for one string, which is there.
-    let answer = unsafe {
+    let reply = unsafe {
         raw::RedisModule_Call.and_then(|call| {
             ServerReply::new(call(
                 ctx.raw(),
@@ -112,11 +112,11 @@ pub fn has_slot_of(ctx: Ctx<'_>, name: &Text<'_>) -> bool {
             ))
         })
     };
-    answer.is_none_or(|answer| !answer.is_error())
+    reply.is_none_or(|reply| !reply.is_error())
 }
 
 /// Runs a command for a client: with its rights, in its database and its protocol, as one that a
-/// script would run, and replicated as itself. What the server has against it is the answer.
+/// script would run, and replicated as itself. What the server has against it is the reply.
 pub fn for_client(ctx: Ctx<'_>, name: Lent<'_>, arguments: &[Lent<'_>]) -> Option<ServerReply> {
     let name = CString::new(name.bytes()).unwrap_or_default();
     // SAFETY: the context and the words live, and the format asks for a list of words and their
@@ -131,24 +131,24 @@ pub fn for_client(ctx: Ctx<'_>, name: Lent<'_>, arguments: &[Lent<'_>]) -> Optio
             arguments.len(),
         )
     };
-    let answer = ServerReply::new(reply)?;
-    if !answer.is_nothing() {
-        return Some(answer);
+    let reply = ServerReply::new(reply)?;
+    if !reply.is_nothing() {
+        return Some(reply);
     }
-    // Valkey 8.1 and 9 leave some answers (WRONGTYPE to GETDEL and GETSET) with the client that they
+    // Valkey 8.1 and 9 leave some replies (WRONGTYPE to GETDEL and GETSET) with the client that they
     // keep for such calls, and give them to whoever calls next: that is us, before anybody else.
-    drop(answer);
+    drop(reply);
     left_behind(ctx)
 }
 
-/// The answer that the last call has left behind, if this call of a harmless command brings it.
+/// The reply that the last call has left behind, if this call of a harmless command brings it.
 fn left_behind(ctx: Ctx<'_>) -> Option<ServerReply> {
     // SAFETY: the context lives, and the format asks for nothing.
     let reply = unsafe {
         let call = raw::RedisModule_Call?;
         call(ctx.raw(), c"PING".as_ptr(), c"0".as_ptr())
     };
-    ServerReply::new(reply).filter(|answer| !answer.is_nothing() && answer.text() != b"PONG")
+    ServerReply::new(reply).filter(|reply| !reply.is_nothing() && reply.text() != b"PONG")
 }
 
 impl ServerReply {
@@ -171,7 +171,7 @@ impl ServerReply {
         unsafe { api::call_reply_type(self.0) == REPLY_ERROR }
     }
 
-    /// Answers the same to a client.
+    /// Sends the same to a client.
     pub fn pass_on(&self, ctx: Ctx<'_>) {
         // SAFETY: the context lives, and so does the reply.
         unsafe { api::reply_with_call_reply(ctx.raw(), self.0) };

@@ -56,8 +56,8 @@ impl<'a> Key<'a> {
     /// Opens a key. One that has expired may be deleted by that.
     ///
     /// # Safety
-    /// While it is open nothing else may change the key: no command may run, and it must not be open
-    /// a second time.
+    /// While it is open nothing else may change the key: no command may run that does, and it must not
+    /// be open a second time.
     pub unsafe fn open(ctx: Ctx<'a>, name: &Text<'_>, purpose: Purpose) -> Self {
         let mode = match purpose {
             Purpose::Read => READ,
@@ -179,7 +179,7 @@ impl<'a> Key<'a> {
         if self.is_nothing() {
             return None;
         }
-        // SAFETY: the key is open. The server answers -1 where there is no expiry.
+        // SAFETY: the key is open. The server says -1 where there is no expiry.
         u64::try_from(unsafe { api::get_abs_expire(self.raw) }).ok()
     }
 
