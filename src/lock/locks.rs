@@ -1,6 +1,6 @@
 //! All locks of a server, and what may be asked of them at any time.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
+use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::ops::RangeInclusive;
 use std::rc::Rc;
 
@@ -13,7 +13,7 @@ use super::name::{Db, Name, NameRef};
 use super::queue::Queue;
 use super::queue::ticket::{ByTicket, Ticket};
 use super::queue::waits::OwnerWaits;
-use super::returns::{Kept, Return};
+use super::returns::Return;
 use super::stats::{Counts, count};
 
 use super::deadlock::steps::MOST_STEPS;
@@ -73,12 +73,7 @@ pub struct Locks {
     /// Who has come to share which lock that has a queue, and waits for something, while that is being
     /// settled.
     pub(super) joined: VecDeque<(Name, Rc<[u8]>)>,
-    /// The shares that owners had of what they have been granted alone, until one of them hears of it.
-    pub(super) kept: BTreeMap<(Name, Rc<[u8]>), Kept>,
-    /// Connections with which some of these shares may end: so the close of any other one asks none
-    /// of them.
-    pub(super) had_tied_shares: HashSet<u64>,
-    /// Holds that have to be given back, and when to see to each.
+    /// Holds that may have to be given back, and when to look at each.
     pub(super) returns: BTreeSet<(Ms, Return)>,
     /// Until when writing waits, because the server would not let us.
     pub(super) put_off: Option<Ms>,
@@ -125,8 +120,6 @@ impl Locks {
             noted: BTreeSet::new(),
             moved_up: Vec::new(),
             joined: VecDeque::new(),
-            kept: BTreeMap::new(),
-            had_tied_shares: HashSet::new(),
             returns: BTreeSet::new(),
             put_off: None,
             limits: Limits::DEFAULT,
@@ -225,12 +218,6 @@ impl Locks {
                 waiter.names = names.into();
             }
         }
-        self.kept = (std::mem::take(&mut self.kept).into_iter())
-            .map(|((mut name, owner), kept)| {
-                change_places(&mut name.db);
-                ((name, owner), kept)
-            })
-            .collect();
         let returns = std::mem::take(&mut self.returns);
         self.returns
             .extend(returns.into_iter().map(|(at, mut given_back)| {
@@ -314,8 +301,6 @@ impl Locks {
     pub fn stepped_down(&mut self) {
         self.flushed(None);
         self.returns.clear();
-        self.kept.clear();
-        self.had_tied_shares.clear();
         self.send_away_all();
         self.noted.clear();
     }

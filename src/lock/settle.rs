@@ -10,8 +10,7 @@ use super::name::{Name, NameRef};
 use super::queue::holders::Holders;
 use super::queue::ticket::Ticket;
 use super::queue::waiter::{State, Waiter};
-use super::request::{Hold, Mode, Patience, Request};
-use super::returns::Kept;
+use super::request::{Mode, Patience, Request};
 use super::rules::Fit;
 use super::state::{LockState, Turn};
 use super::stats::count;
@@ -295,25 +294,7 @@ impl Locks {
         fits: &[(NameRef<'_>, Fit)],
         request: &Request<'_>,
     ) {
-        let mut kept = Vec::new();
-        for &(name, fit) in fits {
-            if let Fit::Open { keeps: Some(share) } = fit {
-                let ledger = self.ledger(name.db);
-                let entry = ledger.of(name.key, request.owner, Hold::Shared);
-                let place = (name.keep(), Rc::from(request.owner));
-                // Nobody goes back to a share that is to be given back itself.
-                if !self.is_given_back(&place, entry) {
-                    kept.push((place, share, entry));
-                }
-            }
-        }
         let fence = self.take(turn, fits, request, News::UnderWay);
-        for (place, share, entry) in kept {
-            let by = fence;
-            let client = entry.filter(|entry| entry.tied).map(|entry| entry.client);
-            self.had_tied_shares.extend(client);
-            self.kept.insert(place, Kept { share, entry, by });
-        }
         // What its owner holds already, by another request, is no grant of now.
         let granted = (fits.iter()).filter(|(_, fit)| matches!(fit, Fit::Open { .. }));
         self.count_wait(turn.now, ticket, granted.count());

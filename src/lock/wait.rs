@@ -7,15 +7,14 @@ use super::locks::Locks;
 use super::name::{Name, NameRef};
 use super::queue::holders::Holders;
 use super::queue::ticket::Ticket;
-use super::request::{Acquired, Hold, Mode, Patience, Refusal, Request};
-use super::returns::{Return, Why};
+use super::request::{Acquired, Mode, Patience, Refusal, Request};
+use super::returns::Return;
 use super::room::give_back_room;
 use super::rules::Fit;
 use super::state::Turn;
 use super::stats::count;
 
 use super::queue::waiter::{State, WaitOutcome, Waiter};
-use super::time::Ms;
 
 /// What the server knows of a waiter's client in the moment in which the waiter ends.
 #[derive(Clone, Copy, Debug)]
@@ -225,65 +224,15 @@ impl Locks {
 
     fn grant_ended(&mut self, waiter: &Waiter, fence: Fence, heard: bool, client_lives: bool) {
         for name in &*waiter.names {
-            self.grant_of_one_ended(&waiter.owner, name, fence, heard);
+            let (name, owner) = (name.clone(), Rc::clone(&waiter.owner));
+            let ledger = self.ledger(name.db);
+            if ledger.reply_ended(&name.key, &owner, fence, heard) {
+                self.returns.insert((0, Return { name, owner }));
+            }
         }
         // Its connection may have closed before the grant.
         if waiter.session && !client_lives {
             self.closed(waiter.client);
-        }
-    }
-
-    fn grant_of_one_ended(&mut self, owner: &Rc<[u8]>, name: &Name, fence: Fence, heard: bool) {
-        for hold in [Hold::Exclusive, Hold::Shared] {
-            let ledger = self.ledger(name.db);
-            let entry = ledger.of(&name.key, owner, hold);
-            let Some(mut entry) = entry.filter(|entry| entry.has_had(fence)) else {
-                continue;
-            };
-            entry.replies_under_way = entry.replies_under_way.saturating_sub(1);
-            entry.told |= heard;
-            ledger.set(&name.key, owner, hold, entry);
-            if !entry.told && entry.replies_under_way > 0 {
-                return;
-            }
-            let is_unheard = entry.is_unheard();
-            let first = entry.first;
-            let fence = entry.fence.unwrap_or(fence);
-            let kept = self.kept.remove(&(name.clone(), Rc::clone(owner)));
-            let kept = kept.filter(|kept| kept.by == first);
-            if is_unheard {
-                let given_back = Return {
-                    name: name.clone(),
-                    owner: Rc::clone(owner),
-                    fence,
-                    why: Why::Unheard { kept },
-                };
-                self.returns.insert((0, given_back));
-            }
-            return;
-        }
-        self.share_ended(name, owner, fence, heard);
-    }
-
-    /// A waiter has come to its end whose grant is not what its owner holds now. It may have been the
-    /// share that its owner had before; nobody goes back to one that nobody heard of.
-    fn share_ended(&mut self, name: &Name, owner: &Rc<[u8]>, fence: Fence, heard: bool) {
-        let place = (name.clone(), Rc::clone(owner));
-        if let Some(kept) = self.kept.remove(&place)
-            && kept.by != fence
-            && let Some(kept) = kept.after_the_end(fence, heard)
-        {
-            self.kept.insert(place, kept);
-        }
-        let is_it = |(_, given_back): &&(Ms, Return)| {
-            given_back.name == *name && given_back.owner == *owner
-        };
-        let its: Vec<_> = self.returns.iter().filter(is_it).cloned().collect();
-        for before in its {
-            self.returns.remove(&before);
-            let (at, given_back) = before;
-            let after = given_back.after_the_end(fence, heard);
-            self.returns.insert((at, after));
         }
     }
 

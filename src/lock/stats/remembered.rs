@@ -32,7 +32,6 @@ impl Locks {
             self.noted.len(),
             self.moved_up.len(),
             self.joined.len(),
-            self.kept.len(),
             self.returns.len(),
             self.waited.len(),
             self.lapsed.len(),
