@@ -1,6 +1,6 @@
 //! All locks of a server, and what may be asked of them at any time.
 
-use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeSet, HashMap};
 use std::ops::RangeInclusive;
 use std::rc::Rc;
 
@@ -68,11 +68,6 @@ pub struct Locks {
     pub(super) no_locks: usize,
     /// Locks that something has happened to.
     pub(super) noted: BTreeSet<Name>,
-    /// Locks whose first in the queue has been granted something, while that is being settled.
-    pub(super) moved_up: Vec<Name>,
-    /// Who has come to share which lock that has a queue, and waits for something, while that is being
-    /// settled.
-    pub(super) joined: VecDeque<(Name, Rc<[u8]>)>,
     /// Holds that may have to be given back, and when to look at each.
     pub(super) returns: BTreeSet<(Ms, Return)>,
     /// Until when writing waits, because the server would not let us.
@@ -118,8 +113,6 @@ impl Locks {
             alarms: BTreeSet::new(),
             no_locks: 0,
             noted: BTreeSet::new(),
-            moved_up: Vec::new(),
-            joined: VecDeque::new(),
             returns: BTreeSet::new(),
             put_off: None,
             limits: Limits::DEFAULT,

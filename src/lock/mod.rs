@@ -29,6 +29,7 @@ mod returns;
 mod room;
 mod rules;
 mod settle;
+mod settling;
 pub mod slot;
 mod state;
 mod stats;

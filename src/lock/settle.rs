@@ -52,17 +52,17 @@ impl Locks {
     /// and the search for deadlocks goes by this order.
     fn settle_moved_up(&mut self, turn: &mut Turn<'_>) {
         for _ in 0..MOST_AT_ONCE {
-            if let Some(name) = self.moved_up.pop() {
+            if let Some(name) = turn.settling.moved_up.pop() {
                 self.settle_one(turn, name.borrow());
-            } else if let Some((name, owner)) = self.joined.pop_front() {
+            } else if let Some((name, owner)) = turn.settling.joined.pop_front() {
                 self.see_to_joined(turn, name, owner);
             } else {
                 return;
             }
         }
         // The others are seen to in the next turn.
-        let joined = std::mem::take(&mut self.joined);
-        let left = std::mem::take(&mut self.moved_up);
+        let joined = std::mem::take(&mut turn.settling.joined);
+        let left = std::mem::take(&mut turn.settling.moved_up);
         for name in left
             .into_iter()
             .chain(joined.into_iter().map(|(name, _)| name))
@@ -80,8 +80,8 @@ impl Locks {
         match self.serve_any_of(turn, name.borrow(), &owner) {
             Served::Waits => {}
             Served::Through => {
-                self.moved_up.push(name.clone());
-                self.joined.push_back((name, owner));
+                turn.settling.moved_up.push(name.clone());
+                turn.settling.joined.push_back((name, owner));
             }
             Served::Refused => self.ring_for_retry(name.borrow(), turn.now),
         }
@@ -231,7 +231,7 @@ impl Locks {
             return Served::Waits;
         };
         if waiter.is_up(turn.now) {
-            self.conclude(ticket, State::TimedOut);
+            self.conclude(turn, ticket, State::TimedOut);
             return Served::Through;
         }
         let (names, owner) = (Rc::clone(&waiter.names), Rc::clone(&waiter.owner));
@@ -269,7 +269,7 @@ impl Locks {
         if waiter.denial.is_none() {
             return false;
         }
-        self.conclude(ticket, State::Denied);
+        self.conclude(turn, ticket, State::Denied);
         true
     }
 
@@ -298,7 +298,7 @@ impl Locks {
         // What its owner holds already, by another request, is no grant of now.
         let granted = (fits.iter()).filter(|(_, fit)| matches!(fit, Fit::Open { .. }));
         self.count_wait(turn.now, ticket, granted.count());
-        self.conclude(ticket, State::Granted(fence));
+        self.conclude(turn, ticket, State::Granted(fence));
     }
 
     fn count_wait(&mut self, now: Now, ticket: Ticket, holds: usize) {
@@ -312,7 +312,7 @@ impl Locks {
     }
 
     /// Decides a waiter's fate while a lock of its is being settled; its other queues are next.
-    fn conclude(&mut self, ticket: Ticket, outcome: State) {
+    fn conclude(&mut self, turn: &mut Turn<'_>, ticket: Ticket, outcome: State) {
         let Some(waiter) = self.waiters.get(&ticket) else {
             return;
         };
@@ -328,9 +328,9 @@ impl Locks {
                 .iter()
                 .filter(|name| self.queue_of(name.borrow()).is_some());
             let queues: Vec<Name> = queues.cloned().collect();
-            self.moved_up.extend(queues);
+            turn.settling.moved_up.extend(queues);
         } else {
-            self.moved_up.extend(moved_up);
+            turn.settling.moved_up.extend(moved_up);
         }
     }
 
@@ -348,13 +348,17 @@ impl Locks {
     }
 
     /// Who is next in the queue, when those whose time is up have left it.
-    pub(super) fn next_in_queue(&mut self, name: NameRef<'_>, now: Now) -> Option<Ticket> {
+    pub(super) fn next_in_queue(
+        &mut self,
+        turn: &mut Turn<'_>,
+        name: NameRef<'_>,
+    ) -> Option<Ticket> {
         loop {
             let ticket = self.queue(name)?.first()?;
-            if !self.waiters.get(&ticket)?.is_up(now) {
+            if !self.waiters.get(&ticket)?.is_up(turn.now) {
                 return Some(ticket);
             }
-            self.conclude(ticket, State::TimedOut);
+            self.conclude(turn, ticket, State::TimedOut);
         }
     }
 

@@ -81,7 +81,7 @@ impl Locks {
             }
         }
         // Of those who share the lock only the newcomer waits in a queue that is new.
-        self.joined.clear();
+        turn.settling.joined.clear();
         match self.deadlock_of(ticket, turn.now) {
             Ok(None) => {}
             Ok(Some(deadlock)) => {

@@ -30,8 +30,6 @@ impl Locks {
             |count: fn(&Database) -> usize| self.databases.iter().map(|(_, one)| count(one)).sum();
         let tasks = [
             self.noted.len(),
-            self.moved_up.len(),
-            self.joined.len(),
             self.returns.len(),
             self.waited.len(),
             self.lapsed.len(),

@@ -133,8 +133,6 @@ pub fn is_empty(server: &mut Server) -> Verdict {
         ("ends to be confirmed", !locks.has_unconfirmed()),
         ("waits by owner", locks.waits.is_empty()),
         ("holders by owner", locks.waited_for.is_empty()),
-        ("queues that moved up", locks.moved_up.is_empty()),
-        ("those who joined", locks.joined.is_empty()),
         ("sessions", locks.remembered().sessions == 0),
         ("timer", locks.next_due().is_none()),
         ("something", locks.is_idle()),
