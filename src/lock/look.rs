@@ -124,7 +124,7 @@ impl Locks {
         }
         let share = turn.keys.share_of(name, owner);
         self.set_sharer(name, owner, share);
-        if self.waits.contains_key(owner) {
+        if self.waits.by_owner.contains_key(owner) {
             turn.settling
                 .joined
                 .push_back((name.keep(), Rc::from(owner)));

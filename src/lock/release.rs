@@ -79,7 +79,7 @@ impl Locks {
         owner: &[u8],
     ) -> bool {
         self.queue(name).is_some()
-            && !self.waits.contains_key(owner)
+            && !self.waits.by_owner.contains_key(owner)
             && matches!(turn.look(name), LockState::Exclusive { owner: holder, .. } if holder == owner)
     }
 

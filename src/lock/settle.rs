@@ -5,8 +5,9 @@ use std::rc::Rc;
 use super::due::MOST_AT_ONCE;
 use super::keyspace::LockEvent;
 use super::ledger::entry::News;
-use super::locks::{Lapse, Locks};
+use super::locks::Locks;
 use super::name::{Name, NameRef};
+use super::outbox::Lapse;
 use super::queue::holders::Holders;
 use super::queue::ticket::Ticket;
 use super::queue::waiter::{State, Waiter};
@@ -137,7 +138,7 @@ impl Locks {
             LockState::Exclusive { owner, .. } => {
                 self.ledger(name.db).forget_others(name.key, Some(owner));
                 self.demote_all(name);
-                if self.queue(name).is_none() || !self.waits.contains_key(owner) {
+                if self.queue(name).is_none() || !self.waits.by_owner.contains_key(owner) {
                     return Served::Waits;
                 }
                 Rc::from(owner)
@@ -153,7 +154,7 @@ impl Locks {
             .and_then(|queue| queue.holders.over(now).cloned());
         if let Some(owner) = lapsed {
             let name = name.keep();
-            self.lapsed.push(Lapse { name, owner });
+            self.outbox.lapsed.push(Lapse { name, owner });
         }
     }
 
@@ -307,7 +308,7 @@ impl Locks {
         };
         let waited = now.micros().saturating_sub(waiter.since.micros());
         self.counts.waits.add(waited);
-        self.waited.push(waited / 1000);
+        self.outbox.waited.push(waited / 1000);
         count(&mut self.counts.acquired_after_wait, holds);
     }
 

@@ -47,8 +47,7 @@ impl Locks {
             Patience::Forever => None,
         };
         self.find_room(fits, request.owner)?;
-        self.last_ticket = self.last_ticket.saturating_add(1);
-        let ticket = self.last_ticket;
+        let ticket = self.waits.draw_ticket();
         let names: Vec<Name> = (fits.iter())
             .map(|&(name, _)| self.join_queue(name, ticket))
             .collect();
@@ -67,7 +66,7 @@ impl Locks {
             shut_out_by: 0,
         };
         if let Some(until) = until {
-            self.times_up.insert((until, ticket));
+            self.waits.times_up.insert((until, ticket));
         }
         let (names, owner) = (Rc::clone(&waiter.names), Rc::clone(&waiter.owner));
         self.waiters.insert(ticket, waiter);
@@ -94,7 +93,7 @@ impl Locks {
                 return Err(too_long.into());
             }
         }
-        let waiting = u64::try_from(self.waiting).unwrap_or_default();
+        let waiting = u64::try_from(self.waits.waiting).unwrap_or_default();
         self.counts.waiters_peak = self.counts.waiters_peak.max(waiting);
         Ok(Acquired::Waiting(ticket))
     }
@@ -113,7 +112,7 @@ impl Locks {
         }
         if let Some(waiter) = self.waiters.get_mut(&ticket) {
             waiter.state = outcome;
-            self.to_reply.push(ticket);
+            self.outbox.to_reply.push(ticket);
         }
         moved_up
     }
@@ -161,7 +160,7 @@ impl Locks {
         let decided =
             (self.waiters.get(&ticket)).is_some_and(|waiter| waiter.state != State::Waiting);
         if decided {
-            self.to_reply.push(ticket);
+            self.outbox.to_reply.push(ticket);
         }
     }
 
@@ -259,7 +258,7 @@ impl Locks {
             return Vec::new();
         }
         if let Some(until) = waiter.until {
-            self.times_up.remove(&(until, ticket));
+            self.waits.times_up.remove(&(until, ticket));
         }
         let (names, owner) = (Rc::clone(&waiter.names), Rc::clone(&waiter.owner));
         self.remove_wait(ticket, &names, &owner);

@@ -31,10 +31,7 @@ impl Locks {
         let tasks = [
             self.noted.len(),
             self.returns.len(),
-            self.waited.len(),
-            self.lapsed.len(),
-            self.expired.len(),
-            self.to_reply.len(),
+            self.outbox.len(),
             self.unconfirmed.len(),
         ];
         Remembered {
@@ -42,8 +39,8 @@ impl Locks {
             sessions: over_databases(|database| database.ledger.sessions()),
             queues: over_databases(|database| database.queues.len()),
             waiters: self.waiters.len(),
-            owners: self.waits.len().saturating_add(self.waited_for.len()),
-            alarms: self.times_up.len().saturating_add(self.alarms.len()),
+            owners: (self.waits.by_owner.len()).saturating_add(self.waited_for.len()),
+            alarms: self.waits.times_up.len().saturating_add(self.alarms.len()),
             tasks: tasks.into_iter().sum(),
         }
     }

@@ -70,7 +70,7 @@ pub fn is_sound(server: &Server) -> Verdict {
         &server.waiting().into_iter().collect(),
     )?;
     same("alarms", &alarms, &locks.alarms)?;
-    same("times that are up", &times_up, &locks.times_up)
+    same("times that are up", &times_up, &locks.waits.times_up)
 }
 
 /// Those who hold a lock that has a queue, as the search for deadlocks knows them.
@@ -125,13 +125,13 @@ pub fn is_empty(server: &mut Server) -> Verdict {
         ("ledger", ledgers),
         ("queues", queues),
         ("waiters", locks.waiters.is_empty()),
-        ("times", locks.times_up.is_empty()),
+        ("times", locks.waits.times_up.is_empty()),
         ("alarms", locks.alarms.is_empty()),
         ("notes", locks.noted.is_empty()),
         ("returns", locks.returns.is_empty()),
-        ("answers", locks.to_reply.is_empty()),
+        ("answers", locks.outbox.to_reply.is_empty()),
         ("ends to be confirmed", !locks.has_unconfirmed()),
-        ("waits by owner", locks.waits.is_empty()),
+        ("waits by owner", locks.waits.by_owner.is_empty()),
         ("holders by owner", locks.waited_for.is_empty()),
         ("sessions", locks.remembered().sessions == 0),
         ("timer", locks.next_due().is_none()),
@@ -150,17 +150,18 @@ pub fn is_empty(server: &mut Server) -> Verdict {
 /// What the core means to do by itself.
 pub fn what_is_due(locks: &Locks) -> String {
     let Locks {
-        times_up,
+        waits,
         alarms,
         noted,
         returns,
         put_off,
-        to_reply,
+        outbox,
         ..
     } = locks;
     format!(
-        "times {times_up:?}, alarms {alarms:?}, notes {noted:?}, returns {returns:?}, \
-         put off until {put_off:?}, answers {to_reply:?}"
+        "times {:?}, alarms {alarms:?}, notes {noted:?}, returns {returns:?}, \
+         put off until {put_off:?}, {outbox:?}",
+        waits.times_up
     )
 }
 
