@@ -33,6 +33,8 @@ pub const SCENES: [&str; 9] = [
 
 /// As long as one of them takes.
 const SPAN: Duration = Duration::from_secs(20);
+/// So often is measured what the server alone does, where a bound is on top of that.
+const TIMES_ALONE: usize = 3;
 const CALM: Duration = Duration::from_secs(1);
 /// For 9,000 connections, and our own.
 const OPEN_FILES: u64 = 12_000;

@@ -59,6 +59,15 @@ impl Seen {
         Seen { call: None, ..self }
     }
 
+    /// The shorter one of two: of what the server alone does, the noise of the machine left out.
+    pub fn or_shorter(self, other: Seen) -> Seen {
+        if other.turn() < self.turn() {
+            other
+        } else {
+            self
+        }
+    }
+
     /// The longer one of two.
     pub fn or_longer(self, other: Seen) -> Seen {
         if other.turn() > self.turn() {
