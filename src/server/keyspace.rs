@@ -340,7 +340,8 @@ impl Keyspace for ServerKeys<'_> {
     fn denial(&mut self, ticket: Ticket, names: &[Name]) -> Option<Rc<str>> {
         // One that is not blocked as yet is still in its own command.
         let waiting = self.module.waiting.borrow();
-        waiting.get(&ticket)?.asker.as_ref()?.denial(names)
+        let asker = waiting.get(&ticket)?.asker.as_ref()?;
+        asker.denial(&self.module.phrases, self.said, names)
     }
 }
 

@@ -11,6 +11,7 @@ use super::authority::Authority;
 use super::blocked::{self, BlockedClient};
 use super::cluster::Epochs;
 use super::command::guard::Origins;
+use super::command::rights::Phrases;
 use super::ffi::api::{self, RawCtx, RawString};
 use super::ffi::context::Ctx;
 use super::ffi::shield::shield;
@@ -78,6 +79,8 @@ pub struct Module {
     pub pxat: Text,
     /// What tells shared locks from other sorted sets.
     pub marker: Text,
+    /// Words that users' rights are asked about.
+    pub phrases: Phrases,
     /// Our own context: the only one that is good for writing outside of a command.
     own: *mut RawCtx,
 }
@@ -144,6 +147,7 @@ pub fn install(ctx: Ctx<'_>, server: Server) {
         announcing: Cell::new((null(), null())),
         pxat: Text::new(b"PXAT"),
         marker: Text::new(SHARED_MARKER),
+        phrases: Phrases::new(),
         own,
     };
     // SAFETY: the module is being loaded, so nothing of ours runs.
