@@ -70,8 +70,8 @@ impl Locks {
         Ok(released)
     }
 
-    /// Does this owner hold a lock that others wait for alone, and wait for nothing itself? Then settling
-    /// it would grant nobody anything, and it need not be done before the release as well as after it.
+    /// Does this owner alone hold a lock that others wait for, and wait for nothing itself? Then settling
+    /// grants nobody anything before the release, and is done only after it.
     fn is_ready_to_pass_on(
         &mut self,
         turn: &mut Turn<'_>,

@@ -103,7 +103,7 @@ impl Locks {
         Acquired::Busy
     }
 
-    /// Takes a waiter out of its queues with this outcome, and has its client replied. Says in which
+    /// Takes a waiter out of its queues with this outcome, and has its client replied to. Says in which
     /// of them somebody else is the first now.
     pub(super) fn decide(&mut self, ticket: Ticket, outcome: State) -> Vec<Name> {
         let moved_up = self.leave_lines(ticket);

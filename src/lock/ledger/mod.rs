@@ -160,8 +160,8 @@ impl Ledger {
             Hold::Shared => self.write_share(key, print, owner, entry),
         };
         self.holds = self.holds.saturating_add(1);
-        if entry.tied {
-            self.ties.add(entry.client, key, owner);
+        if let Some(client) = entry.tie() {
+            self.ties.add(client, key, owner);
         }
         forgotten
     }
@@ -218,8 +218,8 @@ impl Ledger {
         });
     }
 
-    /// A waiter that was granted this by this number has come to its end. Does what it was granted have
-    /// to be given back?
+    /// A waiter that was granted this lock by this number has come to its end. Does the hold have to be
+    /// given back?
     pub fn reply_ended(&mut self, key: &[u8], owner: &[u8], fence: Fence, heard: bool) -> bool {
         let ended = |record: &mut Packed| {
             record.reply_ended(fence, heard) && record.entry().is_given_back()
@@ -229,7 +229,7 @@ impl Ledger {
             .any(|hold| self.change(key, owner, hold, ended).unwrap_or(false))
     }
 
-    /// A connection has closed: the keys and owners of the holds that end with it.
+    /// A connection has closed: the keys and owners of the holds that have to be given back.
     pub fn close(&mut self, client: u64) -> Vec<Tie> {
         let mut ties = self.ties.take(client);
         ties.retain(|tie| {
