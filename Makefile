@@ -9,14 +9,14 @@ MODULE_DIR := $(DESTDIR)$(PREFIX)/lib/redis/modules
 
 # The server's configuration and the tests look for the module in ./target, wherever else you keep yours.
 export CARGO_TARGET_DIR := $(CURDIR)/target
-export PORT REDIS_SERVER SERVERS ONLY QUICK
+export PORT REDIS_SERVER SERVERS ONLY QUICK CHECK
 
-.PHONY: help build run test test-servers test-clients soak bench lint instructions install dist deb clean
+.PHONY: help build run test test-servers test-clients soak bench stalls lint instructions install dist deb clean
 
 help: ## list what there is to make
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' Makefile
 	@echo
-	@echo "  REDIS_SERVER=/path/to/redis-server chooses the server for run, test and bench (also valkey-server)."
+	@echo "  REDIS_SERVER=/path/to/redis-server chooses the server for run, test, bench and stalls (also valkey-server)."
 	@echo '  SERVERS="redis-7.2 valkey-9.1/4" chooses among the ten; /4 with four io-threads.'
 
 build: ## build the module: target/release/libredis_lock.so
@@ -40,6 +40,9 @@ soak: ## look for trouble by chance, in simulation and on a real server, until t
 
 bench: ## measure it beside other locks, in ten minutes (ONLY=market, QUICK=1; benches/README.md)
 	@scripts/bench
+
+stalls: ## measure what could hold up the whole server (ONLY=flush, QUICK=1; CHECK=1: fail if a bound is missed)
+	@scripts/stalls
 
 lint: ## check format and lints, as CI does
 	@scripts/setup lint

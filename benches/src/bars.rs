@@ -3,7 +3,7 @@
 mod judge;
 
 use crate::words::Table;
-pub use judge::{contention, expiry, growth, handover, market};
+pub use judge::{contention, expiry, growth, handover, market, stalls};
 use serde_json::{Value, json};
 
 /// One such thing.
@@ -63,6 +63,11 @@ impl Bar {
 }
 
 type Words = fn(f64) -> String;
+
+/// How many of them were met.
+pub fn met(bars: &[Bar]) -> usize {
+    bars.iter().filter(|bar| bar.met).count()
+}
 
 /// All of them, as the last table of a run.
 pub fn table(bars: &[Bar]) -> String {

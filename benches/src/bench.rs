@@ -41,6 +41,7 @@ impl Figures {
 pub struct Bench {
     began: Instant,
     quick: bool,
+    is_checked: bool,
     patience: Duration,
     figures: Vec<Figures>,
     bars: Vec<Bar>,
@@ -49,10 +50,13 @@ pub struct Bench {
 
 impl Bench {
     /// Begins one. A quick one has a look at everything, too short to be trusted.
-    pub fn begin(quick: bool) -> Bench {
+    ///
+    /// One that is checked fails if a bar is not met.
+    pub fn begin(quick: bool, is_checked: bool) -> Bench {
         Bench {
             began: Instant::now(),
             quick,
+            is_checked,
             patience: PATIENCE,
             figures: Vec::new(),
             bars: Vec::new(),
@@ -128,6 +132,8 @@ impl Bench {
     pub async fn end(self, file: &Path) -> Result<()> {
         self.title("The bars");
         self.say(&bars::table(&self.bars));
+        let (met, judged) = (bars::met(&self.bars), self.bars.len());
+        self.say(&format!("{met} of {judged} bars were met."));
         let machine = machine(self.quick).await?;
         let old = fs::read_to_string(file).unwrap_or_default();
         let mut parts: Map<String, Value> = serde_json::from_str(&old).unwrap_or_default();
@@ -149,6 +155,7 @@ impl Bench {
         let all = self.began.elapsed().as_secs();
         self.say(&format!("All of this took {all} s. {}", file.display()));
         match self.given_up.borrow().len() {
+            0 if self.is_checked && met < judged => bail!("not all bars were met"),
             0 => Ok(()),
             some => bail!("{some} measurements were given up, as said above"),
         }
@@ -192,7 +199,7 @@ mod tests {
 
     #[test]
     fn what_takes_too_long_is_given_up_and_said_to_be() -> Result<()> {
-        let mut bench = Bench::begin(false);
+        let mut bench = Bench::begin(false, false);
         bench.patience = Duration::from_millis(1);
         let (outcome, given_up) = block_on(async move {
             let never = future::pending::<Result<()>>();

@@ -1,6 +1,6 @@
 //! What locks, keys and waiters cost when there are very many of them.
 
-mod mass;
+pub mod mass;
 mod waiters;
 
 use crate::bench::{Bench, Figures};

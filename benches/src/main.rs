@@ -1,6 +1,8 @@
 //! What redis-lock costs, measured beside what people use instead, on this machine.
 //!
 //!   ONLY=contention   one part of it
+//!   ONLY=stalls/flush  one of the parts of that part
+//!   CHECK=1           fail if a bar is not met
 //!   QUICK=1           a minute's look; the figures are not to be trusted
 //!   REDIS_SERVER=...  the server to start
 
@@ -16,8 +18,10 @@ mod limits;
 mod load;
 mod market;
 mod picture;
+mod pinger;
 mod runtime;
 mod server;
+mod stalls;
 mod stats;
 mod token;
 mod uncontended;
@@ -32,7 +36,14 @@ use std::{env, fs};
 const RESULTS: &str = "benches/results";
 /// A quick look leaves the figures alone that were measured in earnest.
 const QUICK_RESULTS: &str = "target/bench-quick";
-const PARTS: [&str; 5] = ["market", "contention", "handover", "growth", "uncontended"];
+const PARTS: [&str; 6] = [
+    "market",
+    "contention",
+    "handover",
+    "growth",
+    "uncontended",
+    "stalls",
+];
 
 fn main() -> Result<()> {
     runtime::block_on(measure())?
@@ -40,39 +51,62 @@ fn main() -> Result<()> {
 
 async fn measure() -> Result<()> {
     let only = env::var("ONLY").unwrap_or_default();
-    if !only.is_empty() && !PARTS.contains(&only.as_str()) {
-        bail!("ONLY={only} is no part. The parts: {}", PARTS.join(", "));
-    }
-    let wanted = |part: &str| only.is_empty() || only == part;
-    let quick = env::var("QUICK").is_ok_and(|quick| !quick.is_empty() && quick != "0");
+    let wanted = Wanted::named(&only)?;
+    let is_set = |name| env::var(name).is_ok_and(|value| !value.is_empty() && value != "0");
+    let quick = is_set("QUICK");
     let results = Path::new(if quick { QUICK_RESULTS } else { RESULTS });
     fs::create_dir_all(results)?;
-    let mut bench = Bench::begin(quick);
-    let outcome = measure_parts(&mut bench, wanted, results).await;
+    let mut bench = Bench::begin(quick, is_set("CHECK"));
+    let outcome = measure_parts(&mut bench, &wanted, results).await;
     // Also when something went wrong: what was measured until then is right.
     let ending = bench.end(&results.join("figures.json")).await;
     outcome.and(ending)
 }
 
-async fn measure_parts(
-    bench: &mut Bench,
-    wanted: impl Fn(&str) -> bool,
-    results: &Path,
-) -> Result<()> {
-    if wanted("market") {
+/// What is to be measured: everything, a part, or a part of a part.
+struct Wanted<'a> {
+    part: &'a str,
+    scene: &'a str,
+}
+
+impl Wanted<'_> {
+    fn named(only: &str) -> Result<Wanted<'_>> {
+        let (part, scene) = only.split_once('/').unwrap_or((only, ""));
+        if !part.is_empty() && !PARTS.contains(&part) {
+            bail!("ONLY={only} is no part. The parts: {}", PARTS.join(", "));
+        }
+        let is_scene = part == "stalls" && stalls::SCENES.contains(&scene);
+        if !scene.is_empty() && !is_scene {
+            let scenes = stalls::SCENES.join(", ");
+            bail!("{part} has no part {scene}. Those of stalls: {scenes}");
+        }
+        Ok(Wanted { part, scene })
+    }
+
+    fn part(&self, part: &str) -> bool {
+        self.part.is_empty() || self.part == part
+    }
+
+    fn scene(&self, scene: &str) -> bool {
+        self.scene.is_empty() || self.scene == scene
+    }
+}
+
+async fn measure_parts(bench: &mut Bench, wanted: &Wanted<'_>, results: &Path) -> Result<()> {
+    if wanted.part("market") {
         bench.title("The market: listers and buyers under one lock");
         let outcomes = market::run(bench).await?;
         market::draw(&outcomes, results)?;
         bench.judge(bars::market(&outcomes));
     }
-    if wanted("contention") {
+    if wanted.part("contention") {
         bench.title("Contention: many clients on one lock");
         let outcomes = contention::run(bench).await?;
         contention::draw(&outcomes, results)?;
         bench.judge(bars::contention(&outcomes));
     }
 
-    if wanted("handover") {
+    if wanted.part("handover") {
         bench.title("Hand-over: from a release to the next holder's answer");
         let outcomes = handover::run(bench).await?;
         handover::draw(&outcomes, results)?;
@@ -82,17 +116,41 @@ async fn measure_parts(
         bench.judge(bars::expiry(&outcomes));
     }
 
-    if wanted("growth") {
+    if wanted.part("growth") {
         bench.title("Growth: with a million locks, and when very many expire at once");
         let costs = growth::run(bench).await?;
         bench.judge(bars::growth(&costs));
     }
-    if wanted("uncontended") {
+    if wanted.part("uncontended") {
         bench.title("Uncontended: acquire and release with nobody in the way");
         uncontended::run(bench).await?;
         bench.title("The tax: other traffic beside the module");
         uncontended::tax(bench).await?;
     }
 
+    if wanted.part("stalls") {
+        bench.title("Stalls: what one command or one event holds up");
+        let rows = stalls::run(bench, |scene| wanted.scene(scene)).await?;
+        bench.judge(bars::stalls(&rows));
+    }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_part_or_a_part_of_it_can_be_measured_alone() -> Result<()> {
+        let all = Wanted::named("")?;
+        assert!(all.part("market") && all.part("stalls") && all.scene("flush"));
+        let part = Wanted::named("stalls")?;
+        assert!(!part.part("market") && part.part("stalls") && part.scene("flush"));
+        let scene = Wanted::named("stalls/flush")?;
+        assert!(scene.part("stalls") && scene.scene("flush") && !scene.scene("search"));
+        for none in ["nothing", "stalls/nothing", "market/flush"] {
+            assert!(Wanted::named(none).is_err(), "{none}");
+        }
+        Ok(())
+    }
 }

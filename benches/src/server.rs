@@ -116,6 +116,11 @@ impl Server {
         self.address
     }
 
+    /// Its process.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
     /// A connection for questions about it.
     pub async fn control(&self) -> Result<Control> {
         Ok(Control {

@@ -85,18 +85,9 @@ impl Locks {
                 self.shares_now(turn, name, request.owner);
             }
             if known.is_some() {
-                let ledger = self.ledger(name.db);
-                if let Some(mut entry) = ledger.of(name.key, request.owner, hold) {
-                    entry.hear(news);
-                    ledger.set(name.key, request.owner, hold, entry);
+                if let Some(entry) = self.ledger(name.db).of(name.key, request.owner, hold) {
+                    self.go_on(name, hold, entry, request, news);
                 }
-                ledger.tie(
-                    name.key,
-                    request.owner,
-                    hold,
-                    request.client,
-                    request.session,
-                );
             } else {
                 self.remember(turn, name, (fit, hold, fence), request, news);
             }
@@ -130,10 +121,17 @@ impl Locks {
     ) {
         let slot = self.clock.slot(name.key);
         let ledger = self.ledger(name.db);
-        let before = match fit {
-            Fit::Held { .. } => Some(ledger.of(name.key, request.owner, hold)),
+        let known = match fit {
+            Fit::Held { .. } => ledger.of(name.key, request.owner, hold),
             _ => None,
         };
+        if let Some(mut entry) = known {
+            // The hold goes on, and so does the news of it.
+            entry.first = entry.fence.map_or(fence, |_| entry.first);
+            entry.fence = Some(fence);
+            entry.since = turn.now.ms();
+            return self.go_on(name, hold, entry, request, news);
+        }
         let mut entry = Entry {
             fence: Some(fence),
             first: fence,
@@ -141,35 +139,47 @@ impl Locks {
             since: turn.now.ms(),
             client: request.client,
             tied: request.session,
+            closed: false,
             breaking: false,
-            told: false,
+            // Where it is not a grant of ours, whoever made it has told the owner.
+            told: matches!(fit, Fit::Held { .. }),
             replies_under_way: 0,
         };
-        match before {
-            // A new hold.
-            None => {}
-            // Not a grant of ours: whoever made it has told the owner.
-            Some(None) => entry.told = true,
-            // The hold goes on, and so does the news of it.
-            Some(Some(before)) => {
-                entry.first = before.fence.map_or(fence, |_| before.first);
-                entry.breaking = before.breaking;
-                entry.told = before.told;
-                entry.replies_under_way = before.replies_under_way;
-            }
-        }
         entry.hear(news);
-        let others = ledger.write(name.key, request.owner, hold, entry);
         match fit {
-            Fit::Open { keeps: None } => {
-                count(&mut self.counts.acquired, 1);
-                // Others held it, and nobody has told us how that ended.
-                self.have_expired(turn, name, others);
+            Fit::Open { keeps: Some(share) } if news == News::UnderWay => {
+                ledger.upgrade(name.key, request.owner, entry, share.deadline);
             }
-            Fit::Open { keeps: Some(_) } => count(&mut self.counts.acquired, 1),
-            _ => return,
+            Fit::Open { keeps } => {
+                let others = ledger.write(name.key, request.owner, hold, entry);
+                if keeps.is_none() {
+                    // Others held it, and nobody has told us how that ended.
+                    self.have_expired(turn, name, others);
+                }
+            }
+            _ => {
+                ledger.write(name.key, request.owner, hold, entry);
+                return;
+            }
         }
+        count(&mut self.counts.acquired, 1);
         turn.keys.announce(name, LockEvent::Acquired);
+    }
+
+    /// The owner has asked again for a hold that it has: this is remembered of it now.
+    fn go_on(
+        &mut self,
+        name: NameRef<'_>,
+        hold: Hold,
+        mut entry: Entry,
+        request: &Request<'_>,
+        news: News,
+    ) {
+        let (owner, client) = (request.owner, request.client);
+        let ledger = self.ledger(name.db);
+        entry.hear(news);
+        ledger.set(name.key, owner, hold, entry);
+        ledger.tie(name.key, owner, hold, client, request.session);
     }
 
     /// In a cluster: numbers depend on where the slot of the locks has been.

@@ -79,6 +79,7 @@ impl Locks {
             since: turn.now.ms(),
             client: 0,
             tied: false,
+            closed: false,
             breaking: false,
             told: true,
             replies_under_way: 0,

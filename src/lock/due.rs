@@ -31,19 +31,17 @@ impl Locks {
         self.waiters.is_empty()
             && self.noted.is_empty()
             && self.returns.is_empty()
-            && self.expired.is_empty()
-            && self.to_reply.is_empty()
-            && self.waited.is_empty()
-            && self.lapsed.is_empty()
+            && self.outbox.is_empty()
             && self.unconfirmed.is_empty()
     }
 
     /// When the next tick is due, if anything is left to do. In the past means now.
     pub fn next_due(&self) -> Option<Ms> {
-        let sends_away = self.limits.drain && self.waiting > 0;
-        let at_once = sends_away || !self.to_reply.is_empty() || !self.expired.is_empty();
+        let sends_away = self.limits.drain && self.waits.waiting > 0;
+        let at_once =
+            sends_away || !self.outbox.to_reply.is_empty() || !self.outbox.expired.is_empty();
         let answers = at_once.then_some(0);
-        let time_up = self.times_up.first().map(|&(until, _)| until);
+        let time_up = self.waits.times_up.first().map(|&(until, _)| until);
         let noted = (!self.noted.is_empty()).then_some(0);
         let returns = self.returns.first().map(|&(at, _)| at);
         let alarm = self.alarms.first().map(|&(at, _)| at);
@@ -59,14 +57,14 @@ impl Locks {
     /// settles the locks that something has happened to.
     pub fn tick(&mut self, turn: &mut Turn<'_>) {
         self.mind_the_clock(turn.now);
-        for name in std::mem::take(&mut self.expired) {
+        for name in std::mem::take(&mut self.outbox.expired) {
             turn.keys.announce(name.borrow(), LockEvent::Expired);
         }
         if self.limits.drain {
             self.send_away_all();
         }
         let mut left = MOST_AT_ONCE;
-        while let Some(&(until, ticket)) = self.times_up.first() {
+        while let Some(&(until, ticket)) = self.waits.times_up.first() {
             if left == 0 || until > turn.now.ms() {
                 break;
             }

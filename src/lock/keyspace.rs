@@ -53,7 +53,7 @@ pub enum LockEvent {
 }
 
 /// One owner's part in a shared lock.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Share {
     /// When it ends, if ever.
     pub deadline: Option<Ms>,

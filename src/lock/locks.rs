@@ -1,6 +1,6 @@
 //! All locks of a server, and what may be asked of them at any time.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
+use std::collections::{BTreeSet, HashMap};
 use std::ops::RangeInclusive;
 use std::rc::Rc;
 
@@ -10,10 +10,11 @@ use super::hashing::Keyed;
 use super::ledger::Ledger;
 use super::limits::Limits;
 use super::name::{Db, Name, NameRef};
+use super::outbox::{Lapse, Outbox};
 use super::queue::Queue;
 use super::queue::ticket::{ByTicket, Ticket};
-use super::queue::waits::OwnerWaits;
-use super::returns::{Kept, Return};
+use super::queue::waits::Waits;
+use super::returns::Return;
 use super::stats::{Counts, count};
 
 use super::deadlock::steps::MOST_STEPS;
@@ -34,51 +35,29 @@ pub enum Gone {
     Otherwise,
 }
 
-/// A hold that ran out while others waited for the lock.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Lapse {
-    /// The lock.
-    pub name: Name,
-    /// Who held it.
-    pub owner: Rc<[u8]>,
-}
-
 /// Everything that the server remembers of its locks. All of it may be lost without harm: who holds
 /// a lock stands in the key.
 #[derive(Debug)]
 pub struct Locks {
+    /// What is remembered of each database: holds by the ledger, and queues.
     pub(super) databases: Databases,
+    /// Requests that wait, or have waited and have not come to their end.
     pub(super) waiters: ByTicket<Waiter>,
-    /// How many wait.
-    pub(super) waiting: usize,
-    /// In how many queues they stand.
-    pub(super) places: usize,
-    /// What each owner waits for.
-    pub(super) waits: HashMap<Rc<[u8]>, OwnerWaits, Keyed>,
+    /// Who waits for how much, and until when.
+    pub(super) waits: Waits,
     /// How many locks that somebody waits for each owner holds.
     pub(super) waited_for: HashMap<Rc<[u8]>, usize, Keyed>,
-    pub(super) last_ticket: Ticket,
+    /// Where fencing numbers come from.
     pub(super) clock: FencingClock,
+    /// What keys and owners are hashed with, so that nobody can make hashes meet.
     pub(super) secret: Secret,
-    /// When whose time is up.
-    pub(super) times_up: BTreeSet<(Ms, Ticket)>,
     /// When which lock with a queue is to be looked at again.
     pub(super) alarms: BTreeSet<(Ms, Name)>,
     /// How many queues there are before keys that are no locks.
     pub(super) no_locks: usize,
     /// Locks that something has happened to.
     pub(super) noted: BTreeSet<Name>,
-    /// Locks whose first in the queue has been granted something, while that is being settled.
-    pub(super) moved_up: Vec<Name>,
-    /// Who has come to share which lock that has a queue, and waits for something, while that is being
-    /// settled.
-    pub(super) joined: VecDeque<(Name, Rc<[u8]>)>,
-    /// The shares that owners had of what they have been granted alone, until one of them hears of it.
-    pub(super) kept: BTreeMap<(Name, Rc<[u8]>), Kept>,
-    /// Connections with which some of these shares may end: so the close of any other one asks none
-    /// of them.
-    pub(super) had_tied_shares: HashSet<u64>,
-    /// Holds that have to be given back, and when to see to each.
+    /// Holds that may have to be given back, and when to look at each.
     pub(super) returns: BTreeSet<(Ms, Return)>,
     /// Until when writing waits, because the server would not let us.
     pub(super) put_off: Option<Ms>,
@@ -88,18 +67,12 @@ pub struct Locks {
     pub(super) most_steps: usize,
     /// What has been done.
     pub(super) counts: Counts,
-    /// How long those have waited who were granted something since somebody asked, in milliseconds.
-    pub(super) waited: Vec<Ms>,
-    /// Locks whose holder's time ran out while others waited, since somebody asked.
-    pub(super) lapsed: Vec<Lapse>,
-    /// Locks whose holds have run out, of which others have yet to hear.
-    pub(super) expired: Vec<Name>,
+    /// What others have still to hear of.
+    pub(super) outbox: Outbox,
     /// Until when nobody comes to hold a lock: holds that are not known here have run out by then.
     pub(super) quarantined_until: Option<Ms>,
     /// When the last tick was.
     pub(super) last_tick: Ms,
-    /// Waiters whose answer stands, and whose clients wait for it.
-    pub(super) to_reply: Vec<Ticket>,
     /// Those who have come to their end as if they had heard of their grants, and the numbers of
     /// these, until it is known whether their connections have outlived the turn.
     pub(super) unconfirmed: Vec<(Waiter, Fence)>,
@@ -112,32 +85,21 @@ impl Locks {
         Self {
             databases: Databases::new(secret),
             waiters: ByTicket::default(),
-            waiting: 0,
-            places: 0,
-            waits: HashMap::with_hasher(keyed),
+            waits: Waits::new(keyed),
             waited_for: HashMap::with_hasher(keyed),
-            last_ticket: 0,
             clock: FencingClock::new(now, in_cluster),
             secret,
-            times_up: BTreeSet::new(),
             alarms: BTreeSet::new(),
             no_locks: 0,
             noted: BTreeSet::new(),
-            moved_up: Vec::new(),
-            joined: VecDeque::new(),
-            kept: BTreeMap::new(),
-            had_tied_shares: HashSet::new(),
             returns: BTreeSet::new(),
             put_off: None,
             limits: Limits::DEFAULT,
             most_steps: MOST_STEPS,
             counts: Counts::new(),
-            waited: Vec::new(),
-            lapsed: Vec::new(),
-            expired: Vec::new(),
+            outbox: Outbox::default(),
             quarantined_until: None,
             last_tick: 0,
-            to_reply: Vec::new(),
             unconfirmed: Vec::new(),
         }
     }
@@ -172,12 +134,12 @@ impl Locks {
                 let holders = self.queue(name.borrow()).map(|queue| &queue.holders);
                 if let Some(owner) = holders.and_then(|holders| holders.any().cloned()) {
                     let name = name.clone();
-                    self.lapsed.push(Lapse { name, owner });
+                    self.outbox.lapsed.push(Lapse { name, owner });
                 }
                 let expired = self.forget(name.borrow());
                 count(&mut self.counts.expired, expired);
                 if expired > 0 {
-                    self.expired.push(name.clone());
+                    self.outbox.expired.push(name.clone());
                 }
             }
             Gone::Evicted => {
@@ -225,12 +187,6 @@ impl Locks {
                 waiter.names = names.into();
             }
         }
-        self.kept = (std::mem::take(&mut self.kept).into_iter())
-            .map(|((mut name, owner), kept)| {
-                change_places(&mut name.db);
-                ((name, owner), kept)
-            })
-            .collect();
         let returns = std::mem::take(&mut self.returns);
         self.returns
             .extend(returns.into_iter().map(|(at, mut given_back)| {
@@ -292,7 +248,7 @@ impl Locks {
     /// How many wait, and for how many locks.
     pub fn waiting_now(&self) -> (usize, usize) {
         let queues = (self.databases.iter()).map(|(_, database)| database.queues.len());
-        (self.waiting, queues.sum())
+        (self.waits.waiting, queues.sum())
     }
 
     /// What has been done.
@@ -302,27 +258,25 @@ impl Locks {
 
     /// How long those have waited who were granted something since this was asked.
     pub fn take_waited(&mut self) -> Vec<Ms> {
-        std::mem::take(&mut self.waited)
+        std::mem::take(&mut self.outbox.waited)
     }
 
     /// Holds that ran out while others waited, since this was asked.
     pub fn take_lapsed(&mut self) -> Vec<Lapse> {
-        std::mem::take(&mut self.lapsed)
+        std::mem::take(&mut self.outbox.lapsed)
     }
 
     /// This server has become a replica: somebody else grants now. Whoever still waits is sent away.
     pub fn stepped_down(&mut self) {
         self.flushed(None);
         self.returns.clear();
-        self.kept.clear();
-        self.had_tied_shares.clear();
         self.send_away_all();
         self.noted.clear();
     }
 
     /// Whoever still waits is told that nothing comes of it here.
     pub(super) fn send_away_all(&mut self) {
-        let owners = self.waits.keys();
+        let owners = self.waits.by_owner.keys();
         let mut waiting: Vec<Ticket> = owners.flat_map(|owner| self.tickets_of(owner)).collect();
         waiting.sort_unstable();
         for ticket in waiting {
@@ -333,7 +287,7 @@ impl Locks {
     /// The waiters whose clients are to be replied to now, in the order in which that was decided.
     /// Their clients must be woken; each then asks for its [`answer`](Self::answer).
     pub fn take_to_reply(&mut self) -> Vec<Ticket> {
-        std::mem::take(&mut self.to_reply)
+        std::mem::take(&mut self.outbox.to_reply)
     }
 
     /// Has every lock with a queue looked at.

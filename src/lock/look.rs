@@ -114,7 +114,7 @@ impl Locks {
         let joined: Vec<_> = joined
             .map(|owner| (name.keep(), Rc::clone(owner)))
             .collect();
-        self.joined.extend(joined);
+        turn.settling.joined.extend(joined);
     }
 
     /// This owner shares the lock now, or until another time; its other waiters should know.
@@ -124,8 +124,10 @@ impl Locks {
         }
         let share = turn.keys.share_of(name, owner);
         self.set_sharer(name, owner, share);
-        if self.waits.contains_key(owner) {
-            self.joined.push_back((name.keep(), Rc::from(owner)));
+        if self.waits.by_owner.contains_key(owner) {
+            turn.settling
+                .joined
+                .push_back((name.keep(), Rc::from(owner)));
         }
     }
 

@@ -14,18 +14,18 @@ use super::rules::Fit;
 impl Locks {
     /// In how many queues all those who wait stand, one beside another.
     pub fn places(&self) -> usize {
-        self.places
+        self.waits.places
     }
 
     /// The requests by which this owner waits, in order of arrival.
     pub(super) fn tickets_of(&self, owner: &[u8]) -> impl Iterator<Item = Ticket> + use<'_> {
-        let waits = self.waits.get(owner).into_iter();
+        let waits = self.waits.by_owner.get(owner).into_iter();
         waits.flat_map(|waits| waits.tickets.iter().copied())
     }
 
     /// By how many requests this owner waits.
     pub(super) fn requests_of(&self, owner: &[u8]) -> usize {
-        (self.waits.get(owner)).map_or(0, |waits| waits.tickets.len())
+        (self.waits.by_owner.get(owner)).map_or(0, |waits| waits.tickets.len())
     }
 
     /// May one more request of this owner wait, in the queue of each of these?
@@ -39,11 +39,11 @@ impl Locks {
             most == 0 || u64::try_from(needed).is_ok_and(|needed| needed <= most)
         };
         let (limits, wanted) = (self.limits, fits.len());
-        let of_owner = (self.waits.get(owner)).map_or(0, |waits| waits.places);
+        let of_owner = (self.waits.by_owner.get(owner)).map_or(0, |waits| waits.places);
         if !leave_room(of_owner, wanted, MOST_QUEUES) {
             return Err(Refusal::TooManyQueues);
         }
-        let has_room = leave_room(self.places, wanted, limits.max_waiters_total)
+        let has_room = leave_room(self.waits.places, wanted, limits.max_waiters_total)
             && fits.iter().all(|&(name, _)| {
                 let waiting = self.queue(name).map_or(0, |queue| queue.len());
                 leave_room(waiting, 1, limits.max_waiters)
@@ -54,11 +54,11 @@ impl Locks {
     /// One more request of this owner. Whoever waits for several things is tangled: the search for
     /// deadlocks passes over all others.
     pub(super) fn add_wait(&mut self, ticket: Ticket, names: &[Name], owner: Rc<[u8]>) {
-        let waits = self.waits.entry(owner).or_default();
+        let waits = self.waits.by_owner.entry(owner).or_default();
         waits.tickets.insert(ticket);
         waits.places = waits.places.saturating_add(names.len());
-        self.places = self.places.saturating_add(names.len());
-        self.waiting = self.waiting.saturating_add(1);
+        self.waits.places = self.waits.places.saturating_add(names.len());
+        self.waits.waiting = self.waits.waiting.saturating_add(1);
         let tangled = waits.tickets.len() > 1 || names.len() > 1;
         let first = (waits.tickets.len() == 2)
             .then(|| waits.tickets.first().copied())
@@ -73,19 +73,19 @@ impl Locks {
 
     /// One less.
     pub(super) fn remove_wait(&mut self, ticket: Ticket, names: &[Name], owner: &Rc<[u8]>) {
-        let Some(waits) = self.waits.get_mut(owner) else {
+        let Some(waits) = self.waits.by_owner.get_mut(owner) else {
             return;
         };
         waits.tickets.remove(&ticket);
         waits.places = waits.places.saturating_sub(names.len());
-        self.places = self.places.saturating_sub(names.len());
-        self.waiting = self.waiting.saturating_sub(1);
+        self.waits.places = self.waits.places.saturating_sub(names.len());
+        self.waits.waiting = self.waits.waiting.saturating_sub(1);
         let last = (waits.tickets.len() == 1)
             .then(|| waits.tickets.first().copied())
             .flatten();
         if waits.tickets.is_empty() {
-            self.waits.remove(owner);
-            give_back_room(&mut self.waits);
+            self.waits.by_owner.remove(owner);
+            give_back_room(&mut self.waits.by_owner);
         }
         if let Some((last, names)) = last.and_then(|last| Some((last, self.names_of(last)?))) {
             self.set_tangled(&names, last, names.len() > 1);

@@ -21,14 +21,18 @@ impl Locks {
         name: NameRef<'_>,
         owner: &[u8],
     ) -> Result<bool, NotALock> {
-        self.settle_queue(turn, name);
-        // The server has opened the key for a write command, and so has seen to it that the key has
-        // not expired by its own clock. That is enough here: whoever may have it next waits for this.
-        let held = match turn.keys.look(name) {
-            Stored::NoLock => return Err(NotALock),
-            Stored::Nothing => None,
-            Stored::Exclusive { owner: holder } => (holder == owner).then_some(Hold::Exclusive),
-            Stored::Shared { .. } => turn.share_of(name, owner).map(|_| Hold::Shared),
+        let held = if self.is_ready_to_pass_on(turn, name, owner) {
+            Some(Hold::Exclusive)
+        } else {
+            self.settle_queue(turn, name);
+            // The server has opened the key for a write command, and so has seen to it that the key has
+            // not expired by its own clock. That is enough here: whoever may have it next waits for this.
+            match turn.keys.look(name) {
+                Stored::NoLock => return Err(NotALock),
+                Stored::Nothing => None,
+                Stored::Exclusive { owner: holder } => (holder == owner).then_some(Hold::Exclusive),
+                Stored::Shared { .. } => turn.share_of(name, owner).map(|_| Hold::Shared),
+            }
         };
         match held {
             Some(hold) => {
@@ -55,13 +59,28 @@ impl Locks {
         }
         // Somebody may come to hold several of them.
         for &name in names {
-            self.settle_queue(turn, name);
+            if !self.is_ready_to_pass_on(turn, name, owner) {
+                self.settle_queue(turn, name);
+            }
         }
         let mut released = 0_usize;
         for &name in names {
             released = released.saturating_add(self.release(turn, name, owner)?.into());
         }
         Ok(released)
+    }
+
+    /// Does this owner alone hold a lock that others wait for, and wait for nothing itself? Then settling
+    /// grants nobody anything before the release, and is done only after it.
+    fn is_ready_to_pass_on(
+        &mut self,
+        turn: &mut Turn<'_>,
+        name: NameRef<'_>,
+        owner: &[u8],
+    ) -> bool {
+        self.queue(name).is_some()
+            && !self.waits.by_owner.contains_key(owner)
+            && matches!(turn.look(name), LockState::Exclusive { owner: holder, .. } if holder == owner)
     }
 
     /// Ends this owner's hold, which is there.
@@ -90,7 +109,7 @@ impl Locks {
     pub(super) fn pass_on(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>) {
         self.forget(name);
         self.demote_all(name);
-        let next = self.next_in_queue(name, turn.now);
+        let next = self.next_in_queue(turn, name);
         let next = next.and_then(|ticket| Some((ticket, self.waiters.get(&ticket)?)));
         let quarantined = self.is_quarantined(turn.now);
         // Whoever may not have it any more is told so below.

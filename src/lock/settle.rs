@@ -5,13 +5,13 @@ use std::rc::Rc;
 use super::due::MOST_AT_ONCE;
 use super::keyspace::LockEvent;
 use super::ledger::entry::News;
-use super::locks::{Lapse, Locks};
+use super::locks::Locks;
 use super::name::{Name, NameRef};
+use super::outbox::Lapse;
 use super::queue::holders::Holders;
 use super::queue::ticket::Ticket;
 use super::queue::waiter::{State, Waiter};
-use super::request::{Hold, Mode, Patience, Request};
-use super::returns::Kept;
+use super::request::{Mode, Patience, Request};
 use super::rules::Fit;
 use super::state::{LockState, Turn};
 use super::stats::count;
@@ -53,17 +53,17 @@ impl Locks {
     /// and the search for deadlocks goes by this order.
     fn settle_moved_up(&mut self, turn: &mut Turn<'_>) {
         for _ in 0..MOST_AT_ONCE {
-            if let Some(name) = self.moved_up.pop() {
+            if let Some(name) = turn.settling.moved_up.pop() {
                 self.settle_one(turn, name.borrow());
-            } else if let Some((name, owner)) = self.joined.pop_front() {
+            } else if let Some((name, owner)) = turn.settling.joined.pop_front() {
                 self.see_to_joined(turn, name, owner);
             } else {
                 return;
             }
         }
         // The others are seen to in the next turn.
-        let joined = std::mem::take(&mut self.joined);
-        let left = std::mem::take(&mut self.moved_up);
+        let joined = std::mem::take(&mut turn.settling.joined);
+        let left = std::mem::take(&mut turn.settling.moved_up);
         for name in left
             .into_iter()
             .chain(joined.into_iter().map(|(name, _)| name))
@@ -81,8 +81,8 @@ impl Locks {
         match self.serve_any_of(turn, name.borrow(), &owner) {
             Served::Waits => {}
             Served::Through => {
-                self.moved_up.push(name.clone());
-                self.joined.push_back((name, owner));
+                turn.settling.moved_up.push(name.clone());
+                turn.settling.joined.push_back((name, owner));
             }
             Served::Refused => self.ring_for_retry(name.borrow(), turn.now),
         }
@@ -141,7 +141,7 @@ impl Locks {
             LockState::Exclusive { owner, .. } => {
                 self.ledger(name.db).forget_others(name.key, Some(owner));
                 self.demote_all(name);
-                if self.queue(name).is_none() || !self.waits.contains_key(owner) {
+                if self.queue(name).is_none() || !self.waits.by_owner.contains_key(owner) {
                     return Served::Waits;
                 }
                 Rc::from(owner)
@@ -157,7 +157,7 @@ impl Locks {
             .and_then(|queue| queue.holders.over(now).cloned());
         if let Some(owner) = lapsed {
             let name = name.keep();
-            self.lapsed.push(Lapse { name, owner });
+            self.outbox.lapsed.push(Lapse { name, owner });
         }
     }
 
@@ -235,7 +235,7 @@ impl Locks {
             return Served::Waits;
         };
         if waiter.is_up(turn.now) {
-            self.conclude(ticket, State::TimedOut);
+            self.conclude(turn, ticket, State::TimedOut);
             return Served::Through;
         }
         let (names, owner) = (Rc::clone(&waiter.names), Rc::clone(&waiter.owner));
@@ -276,7 +276,7 @@ impl Locks {
         if waiter.denial.is_none() {
             return false;
         }
-        self.conclude(ticket, State::Denied);
+        self.conclude(turn, ticket, State::Denied);
         true
     }
 
@@ -301,29 +301,11 @@ impl Locks {
         fits: &[(NameRef<'_>, Fit)],
         request: &Request<'_>,
     ) {
-        let mut kept = Vec::new();
-        for &(name, fit) in fits {
-            if let Fit::Open { keeps: Some(share) } = fit {
-                let ledger = self.ledger(name.db);
-                let entry = ledger.of(name.key, request.owner, Hold::Shared);
-                let place = (name.keep(), Rc::from(request.owner));
-                // Nobody goes back to a share that is to be given back itself.
-                if !self.is_given_back(&place, entry) {
-                    kept.push((place, share, entry));
-                }
-            }
-        }
         let fence = self.take(turn, fits, request, News::UnderWay);
-        for (place, share, entry) in kept {
-            let by = fence;
-            let client = entry.filter(|entry| entry.tied).map(|entry| entry.client);
-            self.had_tied_shares.extend(client);
-            self.kept.insert(place, Kept { share, entry, by });
-        }
         // What its owner holds already, by another request, is no grant of now.
         let granted = (fits.iter()).filter(|(_, fit)| matches!(fit, Fit::Open { .. }));
         self.count_wait(turn.now, ticket, granted.count());
-        self.conclude(ticket, State::Granted(fence));
+        self.conclude(turn, ticket, State::Granted(fence));
     }
 
     fn count_wait(&mut self, now: Now, ticket: Ticket, holds: usize) {
@@ -332,12 +314,12 @@ impl Locks {
         };
         let waited = now.micros().saturating_sub(waiter.since.micros());
         self.counts.waits.add(waited);
-        self.waited.push(waited / 1000);
+        self.outbox.waited.push(waited / 1000);
         count(&mut self.counts.acquired_after_wait, holds);
     }
 
     /// Decides a waiter's fate while a lock of its is being settled; its other queues are next.
-    fn conclude(&mut self, ticket: Ticket, outcome: State) {
+    fn conclude(&mut self, turn: &mut Turn<'_>, ticket: Ticket, outcome: State) {
         let Some(waiter) = self.waiters.get(&ticket) else {
             return;
         };
@@ -353,9 +335,9 @@ impl Locks {
                 .iter()
                 .filter(|name| self.queue_of(name.borrow()).is_some());
             let queues: Vec<Name> = queues.cloned().collect();
-            self.moved_up.extend(queues);
+            turn.settling.moved_up.extend(queues);
         } else {
-            self.moved_up.extend(moved_up);
+            turn.settling.moved_up.extend(moved_up);
         }
     }
 
@@ -373,13 +355,17 @@ impl Locks {
     }
 
     /// Who is next in the queue, when those whose time is up have left it.
-    pub(super) fn next_in_queue(&mut self, name: NameRef<'_>, now: Now) -> Option<Ticket> {
+    pub(super) fn next_in_queue(
+        &mut self,
+        turn: &mut Turn<'_>,
+        name: NameRef<'_>,
+    ) -> Option<Ticket> {
         loop {
             let ticket = self.queue(name)?.first()?;
-            if !self.waiters.get(&ticket)?.is_up(now) {
+            if !self.waiters.get(&ticket)?.is_up(turn.now) {
                 return Some(ticket);
             }
-            self.conclude(ticket, State::TimedOut);
+            self.conclude(turn, ticket, State::TimedOut);
         }
     }
 

@@ -4,6 +4,7 @@ use super::keyspace::{Keyspace, Share, Stored};
 use super::request::{Hold, NotALock};
 
 use super::name::NameRef;
+use super::settling::Settling;
 use super::time::{Ms, Now, is_over};
 
 /// An occasion to act: the keys, and what time it is.
@@ -12,6 +13,8 @@ pub struct Turn<'k> {
     pub keys: &'k mut dyn Keyspace,
     /// Read once.
     pub now: Now,
+    /// What is being settled.
+    pub(super) settling: Settling,
 }
 
 /// Who holds a lock.
@@ -32,6 +35,18 @@ pub(super) enum LockState<'a> {
     },
     /// It is no lock.
     NoLock,
+}
+
+impl<'k> Turn<'k> {
+    /// For a command, or a tick.
+    pub fn new(keys: &'k mut dyn Keyspace, now: Now) -> Self {
+        let settling = Settling::default();
+        Self {
+            keys,
+            now,
+            settling,
+        }
+    }
 }
 
 impl Turn<'_> {

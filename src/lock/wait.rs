@@ -7,15 +7,14 @@ use super::locks::Locks;
 use super::name::{Name, NameRef};
 use super::queue::holders::Holders;
 use super::queue::ticket::Ticket;
-use super::request::{Acquired, Hold, Mode, Patience, Refusal, Request};
-use super::returns::{Return, Why};
+use super::request::{Acquired, Mode, Patience, Refusal, Request};
+use super::returns::Return;
 use super::room::give_back_room;
 use super::rules::Fit;
 use super::state::Turn;
 use super::stats::count;
 
 use super::queue::waiter::{State, WaitOutcome, Waiter};
-use super::time::Ms;
 
 /// What the server knows of a waiter's client in the moment in which the waiter ends.
 #[derive(Clone, Copy, Debug)]
@@ -48,8 +47,7 @@ impl Locks {
             Patience::Forever => None,
         };
         self.find_room(fits, request.owner)?;
-        self.last_ticket = self.last_ticket.saturating_add(1);
-        let ticket = self.last_ticket;
+        let ticket = self.waits.draw_ticket();
         let names: Vec<Name> = (fits.iter())
             .map(|&(name, _)| self.join_queue(name, ticket))
             .collect();
@@ -68,7 +66,7 @@ impl Locks {
             shut_out_by: 0,
         };
         if let Some(until) = until {
-            self.times_up.insert((until, ticket));
+            self.waits.times_up.insert((until, ticket));
         }
         let (names, owner) = (Rc::clone(&waiter.names), Rc::clone(&waiter.owner));
         self.waiters.insert(ticket, waiter);
@@ -82,7 +80,7 @@ impl Locks {
             }
         }
         // Of those who share the lock only the newcomer waits in a queue that is new.
-        self.joined.clear();
+        turn.settling.joined.clear();
         match self.deadlock_of(ticket, turn.now) {
             Ok(None) => {}
             Ok(Some(deadlock)) => {
@@ -95,7 +93,7 @@ impl Locks {
                 return Err(too_long.into());
             }
         }
-        let waiting = u64::try_from(self.waiting).unwrap_or_default();
+        let waiting = u64::try_from(self.waits.waiting).unwrap_or_default();
         self.counts.waiters_peak = self.counts.waiters_peak.max(waiting);
         Ok(Acquired::Waiting(ticket))
     }
@@ -105,7 +103,7 @@ impl Locks {
         Acquired::Busy
     }
 
-    /// Takes a waiter out of its queues with this outcome, and has its client replied. Says in which
+    /// Takes a waiter out of its queues with this outcome, and has its client replied to. Says in which
     /// of them somebody else is the first now.
     pub(super) fn decide(&mut self, ticket: Ticket, outcome: State) -> Vec<Name> {
         let moved_up = self.leave_lines(ticket);
@@ -114,7 +112,7 @@ impl Locks {
         }
         if let Some(waiter) = self.waiters.get_mut(&ticket) {
             waiter.state = outcome;
-            self.to_reply.push(ticket);
+            self.outbox.to_reply.push(ticket);
         }
         moved_up
     }
@@ -162,7 +160,7 @@ impl Locks {
         let decided =
             (self.waiters.get(&ticket)).is_some_and(|waiter| waiter.state != State::Waiting);
         if decided {
-            self.to_reply.push(ticket);
+            self.outbox.to_reply.push(ticket);
         }
     }
 
@@ -225,65 +223,15 @@ impl Locks {
 
     fn grant_ended(&mut self, waiter: &Waiter, fence: Fence, heard: bool, client_lives: bool) {
         for name in &*waiter.names {
-            self.grant_of_one_ended(&waiter.owner, name, fence, heard);
+            let (name, owner) = (name.clone(), Rc::clone(&waiter.owner));
+            let ledger = self.ledger(name.db);
+            if ledger.reply_ended(&name.key, &owner, fence, heard) {
+                self.returns.insert((0, Return { name, owner }));
+            }
         }
         // Its connection may have closed before the grant.
         if waiter.session && !client_lives {
             self.closed(waiter.client);
-        }
-    }
-
-    fn grant_of_one_ended(&mut self, owner: &Rc<[u8]>, name: &Name, fence: Fence, heard: bool) {
-        for hold in [Hold::Exclusive, Hold::Shared] {
-            let ledger = self.ledger(name.db);
-            let entry = ledger.of(&name.key, owner, hold);
-            let Some(mut entry) = entry.filter(|entry| entry.has_had(fence)) else {
-                continue;
-            };
-            entry.replies_under_way = entry.replies_under_way.saturating_sub(1);
-            entry.told |= heard;
-            ledger.set(&name.key, owner, hold, entry);
-            if !entry.told && entry.replies_under_way > 0 {
-                return;
-            }
-            let is_unheard = entry.is_unheard();
-            let first = entry.first;
-            let fence = entry.fence.unwrap_or(fence);
-            let kept = self.kept.remove(&(name.clone(), Rc::clone(owner)));
-            let kept = kept.filter(|kept| kept.by == first);
-            if is_unheard {
-                let given_back = Return {
-                    name: name.clone(),
-                    owner: Rc::clone(owner),
-                    fence,
-                    why: Why::Unheard { kept },
-                };
-                self.returns.insert((0, given_back));
-            }
-            return;
-        }
-        self.share_ended(name, owner, fence, heard);
-    }
-
-    /// A waiter has come to its end whose grant is not what its owner holds now. It may have been the
-    /// share that its owner had before; nobody goes back to one that nobody heard of.
-    fn share_ended(&mut self, name: &Name, owner: &Rc<[u8]>, fence: Fence, heard: bool) {
-        let place = (name.clone(), Rc::clone(owner));
-        if let Some(kept) = self.kept.remove(&place)
-            && kept.by != fence
-            && let Some(kept) = kept.after_the_end(fence, heard)
-        {
-            self.kept.insert(place, kept);
-        }
-        let is_it = |(_, given_back): &&(Ms, Return)| {
-            given_back.name == *name && given_back.owner == *owner
-        };
-        let its: Vec<_> = self.returns.iter().filter(is_it).cloned().collect();
-        for before in its {
-            self.returns.remove(&before);
-            let (at, given_back) = before;
-            let after = given_back.after_the_end(fence, heard);
-            self.returns.insert((at, after));
         }
     }
 
@@ -310,7 +258,7 @@ impl Locks {
             return Vec::new();
         }
         if let Some(until) = waiter.until {
-            self.times_up.remove(&(until, ticket));
+            self.waits.times_up.remove(&(until, ticket));
         }
         let (names, owner) = (Rc::clone(&waiter.names), Rc::clone(&waiter.owner));
         self.remove_wait(ticket, &names, &owner);

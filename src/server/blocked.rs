@@ -7,8 +7,9 @@ use std::rc::Rc;
 use crate::lock::{ByTicket, Name, Ticket, WaitOutcome, give_back_room};
 use crate::protocol::Reply;
 
-use super::command::rights::Asker;
+use super::command::rights::{Asker, Phrases};
 use super::ffi::api::{self, Blocked};
+use super::ffi::text::Said;
 
 /// A client that waits.
 pub struct BlockedClient {
@@ -99,7 +100,15 @@ impl BlockedClients {
     }
 
     /// May this client have these locks no more? Then what the server says to that.
-    pub fn denial(&self, ticket: Ticket, names: &[Name]) -> Option<Rc<str>> {
-        self.0.borrow().get(&ticket)?.asker.as_ref()?.denial(names)
+    pub fn denial(
+        &self,
+        ticket: Ticket,
+        phrases: &Phrases,
+        said: Said<'_>,
+        names: &[Name],
+    ) -> Option<Rc<str>> {
+        let clients = self.0.borrow();
+        let asker = clients.get(&ticket)?.asker.as_ref()?;
+        asker.denial(phrases, said, names)
     }
 }

@@ -430,7 +430,8 @@ impl Keyspace for ServerKeys<'_> {
 
     fn denial(&mut self, ticket: Ticket, names: &[Name]) -> Option<Rc<str>> {
         // One that is not blocked as yet is still in its own command.
-        self.module.waiting.denial(ticket, names)
+        let phrases = &self.module.phrases;
+        (self.module.waiting).denial(ticket, phrases, self.said, names)
     }
 }
 

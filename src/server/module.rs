@@ -9,6 +9,7 @@ use crate::lock::{Locks, Ms, Now, SHARED_MARKER, Secret};
 use super::blocked::BlockedClients;
 use super::cluster::Epochs;
 use super::command::origins::Origins;
+use super::command::rights::Phrases;
 use super::ffi::api::{self, RawCtx, RawString, TimerFn};
 use super::ffi::context::Ctx;
 use super::ffi::shield::shield;
@@ -75,6 +76,8 @@ pub struct Module {
     pub pxat: Text<'static>,
     /// What tells shared locks from other sorted sets.
     pub marker: Text<'static>,
+    /// Words that users' rights are asked about.
+    pub phrases: Phrases,
     /// Our own context: the only one that is good for writing outside of a command.
     own: *mut RawCtx,
 }
@@ -174,6 +177,7 @@ pub fn install(ctx: Ctx<'_>, server: Server, ring: TimerFn) -> Result<(), InUse>
         had_expired: Cell::new(false),
         pxat: Text::new(b"PXAT"),
         marker: Text::new(SHARED_MARKER),
+        phrases: Phrases::new(),
         own,
     };
     // SAFETY: `remove` has made sure that this is the server's own thread and that there is no use.

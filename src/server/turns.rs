@@ -45,10 +45,7 @@ impl Module {
         let now = module::now();
         let mut keys = ServerKeys::new(self, self.own(), Authority::Ourselves, Said::default());
         let ticked = self.change(|locks| {
-            locks.tick(&mut Turn {
-                keys: &mut keys,
-                now,
-            });
+            locks.tick(&mut Turn::new(&mut keys, now));
             // Not before: the lock that brought the panic about should not keep all others from
             // being seen to.
             if self.cut_short.take() {

@@ -1,8 +1,8 @@
-//! Requests that would wait for themselves are refused at once, with the circle in words; all others
+//! Requests that would wait for themselves are refused at once, with the deadlock in words; all others
 //! wait.
 
-mod circles;
 mod crowd;
+mod found;
 mod graph;
 mod words;
 

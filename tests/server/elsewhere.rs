@@ -172,9 +172,9 @@ fn python_redis_lock_58_nobody_barges_in_before_those_who_wait() {
     last.answer().fence();
 }
 
-/// A deadlock was reported where nobody waited for anybody in a circle.
+/// A deadlock was reported where nobody waited for anybody in a deadlock.
 #[test]
-fn mysql_87620_a_wait_without_a_circle_is_no_deadlock() {
+fn mysql_87620_a_wait_that_nobody_waits_back_for_is_no_deadlock() {
     let server = Server::start();
     let mut client = server.client();
     client.acquire("x", "ann");

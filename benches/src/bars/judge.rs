@@ -6,6 +6,7 @@ use crate::expiry;
 use crate::growth::Cost;
 use crate::handover;
 use crate::market;
+use crate::stalls::Row;
 use crate::ways::Way;
 use crate::ways::blpop::Blpop;
 use crate::ways::module::Module;
@@ -181,6 +182,18 @@ pub fn growth(costs: &[Cost]) -> Vec<Bar> {
         bar.of("SET NX PX, DEL's, and 20 %")
     })
     .collect()
+}
+
+/// Each by the server's longest turn, or by what its memory grows by.
+pub fn stalls(rows: &[Row]) -> Vec<Bar> {
+    let bar = |row: &Row| {
+        let bar = Bar::at_most(row.part, &row.what, row.figure, row.bound, row.unit.words());
+        match row.remark() {
+            Some(remark) => bar.of(remark),
+            None => bar,
+        }
+    };
+    rows.iter().map(bar).collect()
 }
 
 #[cfg(test)]

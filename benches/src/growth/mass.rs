@@ -8,6 +8,7 @@ use crate::answer::Answer;
 use crate::bench::{Bench, Figures};
 use crate::connection::Connection;
 use crate::limits;
+use crate::pinger::{Gap, Pinger};
 use crate::runtime::{sleep, spawn};
 use crate::server::{Server, With};
 use crate::words::{Table, count, time};
@@ -15,12 +16,7 @@ use anyhow::{Context, Result, ensure};
 use async_task::Task;
 use serde_json::json;
 use std::cell::{Cell, RefCell};
-use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpStream};
 use std::rc::Rc;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
 use std::time::{Duration, Instant};
 
 const LOCKS: usize = 100_000;
@@ -29,19 +25,19 @@ const AT_ONCE: usize = 1000;
 /// One address of the loopback offers some 28,000 ports.
 const MOST_CONNECTIONS: usize = 25_000;
 const SPAN: Duration = Duration::from_secs(20);
-/// Longer than the server is silent at any time.
-const NO_SIGN_OF_LIFE: Duration = Duration::from_secs(30);
 
 /// How many locks, and who waits for them.
 #[derive(Debug, Clone, Copy)]
-struct Load {
-    locks: usize,
+pub struct Load {
+    /// The locks.
+    pub locks: usize,
     /// Waiters for one lock.
     singles: usize,
 }
 
 impl Load {
-    fn as_limits_allow(quick: bool) -> Result<Load> {
+    /// As many waiters for one lock as there may be connections.
+    pub fn as_limits_allow(quick: bool) -> Result<Load> {
         limits::raise_open_files(LOCKS as u64 + 1000)?;
         let connections = limits::connections()?.min(MOST_CONNECTIONS);
         Ok(if quick {
@@ -71,9 +67,10 @@ pub async fn run(bench: &mut Bench) -> Result<()> {
     let load = Load::as_limits_allow(bench.is_quick())?;
     let what = format!("{} locks end at once", count(load.locks as f64));
     let measuring = measure(load);
-    let Some((took, stall)) = bench.attempt("mass expiry", &what, SPAN, measuring).await? else {
+    let Some((took, gap)) = bench.attempt("mass expiry", &what, SPAN, measuring).await? else {
         return Ok(());
     };
+    let stall = gap.seen;
     let mut table = Table::new(&[
         "locks that end at once",
         "waiters of one",
@@ -106,7 +103,7 @@ pub async fn run(bench: &mut Bench) -> Result<()> {
 }
 
 /// How long until all are granted, and the longest time without a sign of life meanwhile.
-async fn measure(load: Load) -> Result<(Duration, Duration)> {
+pub async fn measure(load: Load) -> Result<(Duration, Gap)> {
     let server = Server::start(With::Module).await?;
     let mut control = server.control().await?;
     for limit in ["lock.max-waiters", "lock.max-waiters-total"] {
@@ -126,16 +123,16 @@ async fn measure(load: Load) -> Result<(Duration, Duration)> {
     // To renew them takes about as long as to make them.
     let end = Instant::now() + Duration::from_secs(1) + filling * 3;
     end_together(&server, load.locks, end).await?;
-    let pinger = Pinger::start(server.address())?;
+    let pinger = Pinger::start(&server)?;
     while grants.locks.get() < load.locks {
         sleep(Duration::from_millis(20)).await;
         if let Some(trouble) = grants.trouble.take() {
             return Err(trouble);
         }
     }
-    let stall = pinger.stop()?;
+    let gap = pinger.stop()?;
     let last = grants.last.get().context("nobody was granted anything")?;
-    Ok((last.saturating_duration_since(end), stall))
+    Ok((last.saturating_duration_since(end), gap))
 }
 
 #[derive(Debug, Default)]
@@ -205,41 +202,6 @@ async fn end_together(server: &Server, locks: usize, end: Instant) -> Result<()>
         );
     }
     Ok(())
-}
-
-/// Asks the server for a sign of life each millisecond, from a thread that does nothing else.
-struct Pinger {
-    thread: thread::JoinHandle<Result<Duration>>,
-    over: Arc<AtomicBool>,
-}
-
-impl Pinger {
-    fn start(address: SocketAddr) -> Result<Pinger> {
-        let over = Arc::new(AtomicBool::new(false));
-        let seen = Arc::clone(&over);
-        let mut stream = TcpStream::connect(address)?;
-        stream.set_nodelay(true)?;
-        stream.set_read_timeout(Some(NO_SIGN_OF_LIFE))?;
-        let thread = thread::spawn(move || {
-            let mut longest = Duration::ZERO;
-            let mut answer = [0; 7];
-            while !seen.load(Ordering::Relaxed) {
-                let asked = Instant::now();
-                stream.write_all(b"PING\r\n")?;
-                stream.read_exact(&mut answer)?;
-                longest = longest.max(asked.elapsed());
-                thread::sleep(Duration::from_millis(1));
-            }
-            Ok(longest)
-        });
-        Ok(Pinger { thread, over })
-    }
-
-    fn stop(self) -> Result<Duration> {
-        self.over.store(true, Ordering::Relaxed);
-        let ended = self.thread.join();
-        ended.ok().context("the thread that pings has panicked")?
-    }
 }
 
 #[cfg(test)]

@@ -80,11 +80,12 @@ impl Locks {
         now: Now,
     ) -> Vec<&'a Rc<[u8]>> {
         // Whichever are fewer are walked through.
-        if holders.len() <= self.waits.len() {
-            let waiting = (holders.iter(now)).filter(|holder| self.waits.contains_key(*holder));
+        if holders.len() <= self.waits.by_owner.len() {
+            let waiting =
+                (holders.iter(now)).filter(|holder| self.waits.by_owner.contains_key(*holder));
             waiting.collect()
         } else {
-            let holding = (self.waits.keys()).filter(|owner| holders.include(owner, now));
+            let holding = (self.waits.by_owner.keys()).filter(|owner| holders.include(owner, now));
             holding.collect()
         }
     }

@@ -315,7 +315,7 @@ impl<'a> Walk<'a> {
             }
         }
         if look_at_holders {
-            steps.look(queue.holders.len().min(locks.waits.len()))?;
+            steps.look(queue.holders.len().min(locks.waits.by_owner.len()))?;
             let way = place.way(Claim::Holds, certain && place.needs_all_holders_gone());
             for holder in locks.waiting_among(&queue.holders, now) {
                 self.visit(holder, way, steps)?;

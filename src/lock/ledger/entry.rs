@@ -5,7 +5,7 @@ use crate::lock::slot::Slot;
 use crate::lock::time::Ms;
 
 /// What is remembered of a hold.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Entry {
     /// Its fencing number, if this server granted it.
     pub fence: Option<Fence>,
@@ -19,11 +19,13 @@ pub struct Entry {
     pub client: u64,
     /// Does it end with that connection?
     pub tied: bool,
+    /// Has that connection closed? Then the hold is about to end.
+    pub closed: bool,
     /// Is an operator ending it? Then nothing that its owner does prolongs it.
     pub breaking: bool,
-    /// Has any answer told the owner of it?
+    /// Has any reply told the owner of it?
     pub told: bool,
-    /// How many granted waiters have not come to their end, whose answer may still tell the owner.
+    /// How many granted waiters have not come to their end, whose reply may still tell the owner.
     pub replies_under_way: u32,
 }
 
@@ -37,12 +39,32 @@ impl Entry {
     pub fn is_unheard(&self) -> bool {
         !self.told && self.replies_under_way == 0
     }
+
+    /// Does it have to be given back?
+    pub fn is_given_back(&self) -> bool {
+        self.closed || self.is_unheard()
+    }
+
+    /// The connection that is still to close before the hold ends.
+    pub fn tie(&self) -> Option<u64> {
+        (self.tied && !self.closed).then_some(self.client)
+    }
+}
+
+/// The share that an owner had of a lock which it has been granted alone, as long as it has not heard
+/// of that grant: if nobody hears of it, the owner has this share again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ShareBefore {
+    /// When it ends, if ever.
+    pub deadline: Option<Ms>,
+    /// What was remembered of it, if anything.
+    pub entry: Option<Entry>,
 }
 
 /// Who hears of a grant in the moment in which it is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::lock) enum News {
-    /// The owner: it is the answer to the command that is running.
+    /// The owner: it is the reply to the command that is running.
     Told,
     /// Nobody as yet: a waiter has still to be replied to.
     UnderWay,
@@ -55,5 +77,11 @@ impl Entry {
             News::Told => self.told = true,
             News::UnderWay => self.replies_under_way = self.replies_under_way.saturating_add(1),
         }
+    }
+
+    /// A waiter that was granted it has come to its end.
+    pub fn reply_ended(&mut self, heard: bool) {
+        self.replies_under_way = self.replies_under_way.saturating_sub(1);
+        self.told |= heard;
     }
 }

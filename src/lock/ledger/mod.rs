@@ -11,8 +11,8 @@ pub mod shares;
 pub mod table;
 pub mod ties;
 pub mod token;
-use crate::lock::ledger::entry::Entry;
-
+use crate::lock::fence::Fence;
+use crate::lock::ledger::entry::{Entry, ShareBefore};
 use crate::lock::ledger::packed::Packed;
 use crate::lock::ledger::print::{Print, Secret};
 use crate::lock::ledger::shares::Shares;
@@ -20,6 +20,7 @@ use crate::lock::ledger::table::{Record, Table};
 use crate::lock::ledger::ties::{Tie, Ties};
 use crate::lock::request::Hold;
 use crate::lock::slot::Slots;
+use crate::lock::time::Ms;
 
 /// The entry of a hold that its owner has alone. The key and the owner stand here as prints, so that
 /// it needs no memory of its own.
@@ -106,24 +107,39 @@ impl Ledger {
         }
     }
 
-    /// Changes the entry of this key, if it is about such a hold of this owner; but not by which
-    /// connection it was asked for ([`tie`](Self::tie)).
+    /// Changes the entry of this key, if it is about such a hold of this owner.
     pub fn set(&mut self, key: &[u8], owner: &[u8], hold: Hold, entry: Entry) {
-        let (key, secret) = (self.print(key), self.secret);
-        match hold {
-            Hold::Exclusive => {
-                if let Some(hold) = self.exclusive.get_mut(key)
-                    && hold.owner == secret.half_print(owner)
-                {
-                    hold.entry = entry.into();
-                }
-            }
+        self.change(key, owner, hold, |record| record.set(entry));
+    }
+
+    /// Changes what is remembered of this hold, if anything is, and with it which connections it ends
+    /// with.
+    fn change<T>(
+        &mut self,
+        key: &[u8],
+        owner: &[u8],
+        hold: Hold,
+        change: impl FnOnce(&mut Packed) -> T,
+    ) -> Option<T> {
+        let (print, secret) = (self.print(key), self.secret);
+        let record = match hold {
+            Hold::Exclusive => (self.exclusive.get_mut(print))
+                .filter(|hold| hold.owner == secret.half_print(owner))
+                .map(|hold| &mut hold.entry),
             Hold::Shared => {
-                if let Some(shares) = self.shared.get_mut(key) {
-                    shares.set(secret, owner, entry);
-                }
+                (self.shared.get_mut(print)).and_then(|shares| shares.get_mut(secret, owner))
             }
+        }?;
+        let before = record.ties();
+        let changed = change(record);
+        let after = record.ties();
+        for client in before.iter().filter(|tie| !after.contains(tie)).flatten() {
+            self.ties.remove(*client, key, Some(owner));
         }
+        for client in after.iter().filter(|tie| !before.contains(tie)).flatten() {
+            self.ties.add(*client, key, owner);
+        }
+        Some(changed)
     }
 
     /// Remembers a grant, and forgets what was remembered of the key, other owners' shares excepted
@@ -144,8 +160,8 @@ impl Ledger {
             Hold::Shared => self.write_share(key, print, owner, entry),
         };
         self.holds = self.holds.saturating_add(1);
-        if entry.tied {
-            self.ties.add(entry.client, key, owner);
+        if let Some(client) = entry.tie() {
+            self.ties.add(client, key, owner);
         }
         forgotten
     }
@@ -163,31 +179,67 @@ impl Ledger {
         forgotten
     }
 
-    /// The owner has asked for its hold again, by this connection.
-    pub fn tie(&mut self, key: &[u8], owner: &[u8], hold: Hold, client: u64, tied: bool) {
-        let Some(before) = self.of(key, owner, hold) else {
-            return;
-        };
-        let after = Entry {
-            client,
-            tied,
-            ..before
-        };
-        if after == before {
-            return;
-        }
-        self.set(key, owner, hold, after);
-        if before.tied {
-            self.ties.remove(before.client, key, Some(owner));
-        }
-        if tied {
-            self.ties.add(client, key, owner);
+    /// Remembers the grant of the lock alone to an owner that has a share of it until then, and has
+    /// still to hear of the grant; and the share, unless that has to be given back itself.
+    pub fn upgrade(&mut self, key: &[u8], owner: &[u8], entry: Entry, deadline: Option<Ms>) {
+        let share = self.of(key, owner, Hold::Shared);
+        self.write(key, owner, Hold::Exclusive, entry);
+        if !share.is_some_and(|share| share.is_given_back()) {
+            let share = ShareBefore {
+                deadline,
+                entry: share,
+            };
+            self.change(key, owner, Hold::Exclusive, |record| {
+                record.set_share_before(share);
+            });
         }
     }
 
-    /// A connection has closed: the keys and owners of the holds that end with it.
-    pub fn take_ties(&mut self, client: u64) -> Vec<Tie> {
-        self.ties.take(client)
+    /// The share that this owner has again if nobody hears that it was granted the lock alone.
+    pub fn share_before(&self, key: &[u8], owner: &[u8]) -> Option<ShareBefore> {
+        let hold = self.exclusive.get(self.print(key))?;
+        (hold.owner == self.secret.half_print(owner))
+            .then(|| hold.entry.share_before())
+            .flatten()
+    }
+
+    /// The owner has asked for its hold again, by this connection.
+    pub fn tie(&mut self, key: &[u8], owner: &[u8], hold: Hold, client: u64, tied: bool) {
+        self.change(key, owner, hold, |record| {
+            let before = record.entry();
+            if (before.client, before.tied) != (client, tied) {
+                record.set(Entry {
+                    client,
+                    tied,
+                    closed: false,
+                    ..before
+                });
+            }
+        });
+    }
+
+    /// A waiter that was granted this lock by this number has come to its end. Does the hold have to be
+    /// given back?
+    pub fn reply_ended(&mut self, key: &[u8], owner: &[u8], fence: Fence, heard: bool) -> bool {
+        let ended = |record: &mut Packed| {
+            record.reply_ended(fence, heard) && record.entry().is_given_back()
+        };
+        [Hold::Exclusive, Hold::Shared]
+            .into_iter()
+            .any(|hold| self.change(key, owner, hold, ended).unwrap_or(false))
+    }
+
+    /// A connection has closed: the keys and owners of the holds that have to be given back.
+    pub fn close(&mut self, client: u64) -> Vec<Tie> {
+        let mut ties = self.ties.take(client);
+        ties.retain(|tie| {
+            let (key, owner) = tie.key_and_owner();
+            let ends = |hold| self.change(key, owner, hold, |record| record.close(client));
+            [Hold::Exclusive, Hold::Shared]
+                .map(ends)
+                .contains(&Some(true))
+        });
+        ties
     }
 
     /// Forgets what is remembered of the key, and says of how many holds that was.
@@ -275,12 +327,8 @@ impl Ledger {
         let Some(shares) = self.shared.remove(print) else {
             return 0;
         };
-        for entry in shares
-            .entries()
-            .map(Packed::entry)
-            .filter(|entry| entry.tied)
-        {
-            self.ties.remove(entry.client, key, None);
+        for client in shares.entries().flat_map(Packed::ties).flatten() {
+            self.ties.remove(client, key, None);
         }
         self.holds = self.holds.saturating_sub(shares.len());
         shares.len()
@@ -291,8 +339,8 @@ impl Ledger {
     #[inline]
     fn forgotten(&mut self, key: &[u8], before: Option<Exclusive>) -> usize {
         let Some(before) = before else { return 0 };
-        if before.entry.is_tied() {
-            self.ties.remove(before.entry.entry().client, key, None);
+        for client in before.entry.ties().into_iter().flatten() {
+            self.ties.remove(client, key, None);
         }
         self.holds = self.holds.saturating_sub(1);
         1
@@ -300,8 +348,8 @@ impl Ledger {
 
     /// What was remembered of this owner's share is forgotten.
     fn share_forgotten(&mut self, key: &[u8], owner: &[u8], before: &Entry) {
-        if before.tied {
-            self.ties.remove(before.client, key, Some(owner));
+        if let Some(client) = before.tie() {
+            self.ties.remove(client, key, Some(owner));
         }
         self.holds = self.holds.saturating_sub(1);
     }
@@ -325,7 +373,6 @@ impl Ledger {
 )]
 mod tests {
     use super::*;
-    use crate::lock::fence::Fence;
     use crate::lock::slot::Slot;
     use std::collections::{BTreeMap, BTreeSet};
 
@@ -337,6 +384,7 @@ mod tests {
             since: 0,
             client: 0,
             tied: false,
+            closed: false,
             breaking: false,
             told: true,
             replies_under_way: 0,
@@ -344,6 +392,9 @@ mod tests {
     }
 
     const BOTH: [Hold; 2] = [Hold::Exclusive, Hold::Shared];
+
+    /// Something that may be done to a ledger, in a table of such things.
+    type Deed = fn(&mut Ledger);
 
     #[test]
     fn an_entry_counts_only_for_its_key_its_owner_and_its_kind() {
@@ -438,14 +489,85 @@ mod tests {
             let mut ledger = Ledger::new(Secret(1, 2));
             ledger.write(b"k", b"a", Hold::Shared, tied(8));
             deed(&mut ledger);
-            assert_eq!(ledger.take_ties(8), [], "deed {number}");
+            assert_eq!(ledger.close(8), [], "deed {number}");
         }
         let mut ledger = Ledger::new(Secret(1, 2));
         ledger.write(b"k", b"a", Hold::Exclusive, tied(8));
         ledger.tie(b"k", b"a", Hold::Exclusive, 9, true);
-        assert_eq!(ledger.take_ties(8), []);
-        assert_eq!(ledger.take_ties(9).len(), 1);
-        assert_eq!(ledger.take_ties(9), []);
+        assert_eq!(ledger.close(8), []);
+        assert_eq!(ledger.close(9).len(), 1);
+        assert_eq!(ledger.close(9), []);
+    }
+
+    #[test]
+    fn the_share_before_an_upgrade_goes_when_it_can_come_back_no_more() {
+        let tied = |number, client| Entry {
+            client,
+            tied: true,
+            told: false,
+            replies_under_way: 1,
+            ..entry(number)
+        };
+        let upgraded = || {
+            let mut ledger = Ledger::new(Secret(1, 2));
+            ledger.write(b"k", b"a", Hold::Shared, tied(1, 8));
+            ledger.upgrade(b"k", b"a", tied(2, 9), Some(100));
+            assert_eq!((ledger.sessions(), ledger.holds()), (2, 1));
+            ledger
+        };
+        let share = |ledger: &Ledger| ledger.share_before(b"k", b"a");
+        let deeds: [(Deed, bool, usize); 8] = [
+            // Who holds it alone asks by another connection, by that of the share, by none.
+            (
+                |ledger| ledger.tie(b"k", b"a", Hold::Exclusive, 7, true),
+                true,
+                2,
+            ),
+            (
+                |ledger| ledger.tie(b"k", b"a", Hold::Exclusive, 8, true),
+                true,
+                1,
+            ),
+            (
+                |ledger| ledger.tie(b"k", b"a", Hold::Exclusive, 9, false),
+                true,
+                1,
+            ),
+            // The connection of the one or of the other closes.
+            (|ledger| assert_eq!(ledger.close(8), []), false, 1),
+            (|ledger| assert_eq!(ledger.close(9).len(), 1), true, 1),
+            // Nobody heard of the share; somebody heard of the upgrade.
+            (
+                |ledger| assert!(!ledger.reply_ended(b"k", b"a", 1, false)),
+                false,
+                1,
+            ),
+            (
+                |ledger| assert!(!ledger.reply_ended(b"k", b"a", 2, true)),
+                false,
+                1,
+            ),
+            (|ledger| _ = ledger.forget(b"k"), false, 0),
+        ];
+        for (number, (deed, stays, sessions)) in deeds.into_iter().enumerate() {
+            let mut ledger = upgraded();
+            deed(&mut ledger);
+            assert_eq!(share(&ledger).is_some(), stays, "deed {number}");
+            assert_eq!(ledger.sessions(), sessions, "deed {number}");
+        }
+        let mut ledger = upgraded();
+        assert!(!ledger.reply_ended(b"k", b"a", 1, true));
+        assert!(ledger.reply_ended(b"k", b"a", 2, false), "nobody heard");
+        let kept = share(&ledger).and_then(|share| share.entry);
+        assert!(kept.is_some_and(|share| share.told));
+        // A share that has to be given back itself is none to go back to.
+        let unheard = Entry {
+            replies_under_way: 0,
+            ..tied(1, 8)
+        };
+        ledger.write(b"k", b"a", Hold::Shared, unheard);
+        ledger.upgrade(b"k", b"a", tied(3, 9), None);
+        assert_eq!(share(&ledger), None);
     }
 
     /// What the ledger is: for each key whose hold or whose shares are remembered, the entry by owner.
@@ -583,7 +705,7 @@ mod tests {
                     naive.remove(&key);
                 }
                 _ => {
-                    let taken = ledger.take_ties(client);
+                    let taken = ledger.close(client);
                     let taken = taken.iter().map(|tie| tie.key_and_owner().0);
                     let own = naive.iter().filter(|(_, tie)| **tie == Some(client));
                     assert!(taken.eq(own.map(|(key, _)| &key[..])));

@@ -2,7 +2,8 @@
 
 use std::num::NonZero;
 
-use crate::lock::ledger::entry::Entry;
+use crate::lock::fence::Fence;
+use crate::lock::ledger::entry::{Entry, ShareBefore};
 use crate::lock::slot::Slot;
 
 /// An entry in 24 bytes. Almost all fit; any other is kept whole elsewhere for as long as it does not.
@@ -10,8 +11,16 @@ use crate::lock::slot::Slot;
 pub enum Packed {
     /// One as most are.
     Usual(Usual),
-    /// One with another number than it had first, or with very many answers under way.
-    Unusual(Box<Entry>),
+    /// One with another number than it had first, with very many replies under way, or with a share
+    /// that its owner may have again.
+    Unusual(Box<Unusual>),
+}
+
+/// An entry that does not fit.
+#[derive(Debug)]
+pub struct Unusual {
+    entry: Entry,
+    share_before: Option<ShareBefore>,
 }
 
 const _: () = assert!(
@@ -22,7 +31,7 @@ const _: () = assert!(
 /// An entry whose first number is its number.
 #[derive(Clone, Copy, Debug)]
 pub struct Usual {
-    /// From the lowest bit: one that is always set; three flags; how many answers are under way; and the
+    /// From the lowest bit: one that is always set; four flags; how many replies are under way; and the
     /// fencing number, or 0 if there is none.
     number: NonZero<u64>,
     client: u64,
@@ -34,8 +43,9 @@ const ALWAYS: NonZero<u64> = NonZero::<u64>::MIN;
 const TIED: u64 = 1 << 1;
 const BREAKING: u64 = 1 << 2;
 const TOLD: u64 = 1 << 3;
-const ANSWERS: u32 = 4;
-const MOST_ANSWERS: u32 = 0x7f;
+const CLOSED: u64 = 1 << 4;
+const REPLIES: u32 = 5;
+const MOST_REPLIES: u32 = 0x3f;
 const NUMBER: u32 = 11;
 /// Fencing numbers are smaller.
 const END_OF_NUMBERS: u64 = 1 << (u64::BITS - NUMBER);
@@ -52,7 +62,7 @@ impl Usual {
         let fits = number < END_OF_NUMBERS
             && number == entry.first
             && entry.fence != Some(0)
-            && entry.replies_under_way <= MOST_ANSWERS
+            && entry.replies_under_way <= MOST_REPLIES
             && entry.since < END_OF_TIME
             && entry.slot != Some(NO_SLOT);
         let flag = |set: bool, flag: u64| if set { flag } else { 0 };
@@ -61,7 +71,8 @@ impl Usual {
                 | flag(entry.tied, TIED)
                 | flag(entry.breaking, BREAKING)
                 | flag(entry.told, TOLD)
-                | u64::from(entry.replies_under_way) << ANSWERS
+                | flag(entry.closed, CLOSED)
+                | u64::from(entry.replies_under_way) << REPLIES
                 | number << NUMBER,
             client: entry.client,
             since: entry.since << Slot::BITS | u64::from(entry.slot.unwrap_or(NO_SLOT)),
@@ -71,7 +82,7 @@ impl Usual {
     fn entry(self) -> Entry {
         let bits = self.number.get();
         let number = bits >> NUMBER;
-        let answers = bits >> ANSWERS & u64::from(MOST_ANSWERS);
+        let replies = bits >> REPLIES & u64::from(MOST_REPLIES);
         Entry {
             fence: (number != 0).then_some(number),
             first: number,
@@ -79,10 +90,15 @@ impl Usual {
             since: self.since >> Slot::BITS,
             client: self.client,
             tied: bits & TIED != 0,
+            closed: bits & CLOSED != 0,
             breaking: bits & BREAKING != 0,
             told: bits & TOLD != 0,
-            replies_under_way: u32::try_from(answers).unwrap_or_default(),
+            replies_under_way: u32::try_from(replies).unwrap_or_default(),
         }
+    }
+
+    fn tie(self) -> Option<u64> {
+        (self.number.get() & (TIED | CLOSED) == TIED).then_some(self.client)
     }
 
     fn slot(self) -> Option<Slot> {
@@ -97,16 +113,27 @@ impl Packed {
     pub fn entry(&self) -> Entry {
         match self {
             Self::Usual(usual) => usual.entry(),
-            Self::Unusual(entry) => **entry,
+            Self::Unusual(unusual) => unusual.entry,
         }
     }
 
-    /// Does the hold end with its connection?
-    #[inline]
-    pub fn is_tied(&self) -> bool {
+    /// The share that its owner has again if nobody hears of this grant.
+    pub fn share_before(&self) -> Option<ShareBefore> {
         match self {
-            Self::Usual(usual) => usual.number.get() & TIED != 0,
-            Self::Unusual(entry) => entry.tied,
+            Self::Usual(_) => None,
+            Self::Unusual(unusual) => unusual.share_before,
+        }
+    }
+
+    /// The connections with which the hold ends, and the share before it.
+    #[inline]
+    pub fn ties(&self) -> [Option<u64>; 2] {
+        match self {
+            Self::Usual(usual) => [usual.tie(), None],
+            Self::Unusual(unusual) => {
+                let share = unusual.share_before.and_then(|share| share.entry);
+                [unusual.entry.tie(), share.and_then(|share| share.tie())]
+            }
         }
     }
 
@@ -114,8 +141,58 @@ impl Packed {
     pub fn slot(&self) -> Option<Slot> {
         match self {
             Self::Usual(usual) => usual.slot(),
-            Self::Unusual(entry) => entry.slot,
+            Self::Unusual(unusual) => unusual.entry.slot,
         }
+    }
+
+    /// Changes the entry.
+    pub fn set(&mut self, entry: Entry) {
+        self.keep(entry, self.share_before());
+    }
+
+    /// Its owner has this share again if nobody hears of this grant.
+    pub fn set_share_before(&mut self, share: ShareBefore) {
+        self.keep(self.entry(), Some(share));
+    }
+
+    /// A waiter that was granted this hold by this number, or the share before it, has come to its end.
+    /// Says whether it is this hold. Nobody goes back to a share that nobody heard of.
+    pub fn reply_ended(&mut self, fence: Fence, heard: bool) -> bool {
+        let mut entry = self.entry();
+        if entry.has_had(fence) {
+            entry.reply_ended(heard);
+            self.set(entry);
+            return true;
+        }
+        if let Some(mut share) = self.share_before()
+            && let Some(entry) = share.entry.as_mut().filter(|entry| entry.has_had(fence))
+        {
+            entry.reply_ended(heard);
+            let is_unheard = entry.is_unheard();
+            self.keep(self.entry(), (!is_unheard).then_some(share));
+        }
+        false
+    }
+
+    /// This connection has closed: says whether the hold ends with it. Nobody goes back to a share that
+    /// would end with it.
+    pub fn close(&mut self, client: u64) -> bool {
+        let [hold, share] = self.ties().map(|tie| tie == Some(client));
+        let mut entry = self.entry();
+        entry.closed |= hold;
+        self.keep(entry, self.share_before().filter(|_| !share));
+        hold
+    }
+
+    fn keep(&mut self, entry: Entry, share_before: Option<ShareBefore>) {
+        // Whoever has heard of the lock alone never has the share again.
+        *self = match share_before.filter(|_| !entry.told) {
+            None => entry.into(),
+            share_before => Self::Unusual(Box::new(Unusual {
+                entry,
+                share_before,
+            })),
+        };
     }
 }
 
@@ -124,7 +201,10 @@ impl From<Entry> for Packed {
     fn from(entry: Entry) -> Self {
         match Usual::try_from(&entry) {
             Some(usual) => Self::Usual(usual),
-            None => Self::Unusual(Box::new(entry)),
+            None => Self::Unusual(Box::new(Unusual {
+                entry,
+                share_before: None,
+            })),
         }
     }
 }
@@ -142,6 +222,7 @@ mod tests {
             since: 1_790_000_000_000,
             client: u64::MAX,
             tied: false,
+            closed: false,
             breaking: false,
             told: true,
             replies_under_way: 0,
@@ -183,6 +264,14 @@ mod tests {
             ),
             (
                 Entry {
+                    tied: true,
+                    closed: true,
+                    ..usual
+                },
+                true,
+            ),
+            (
+                Entry {
                     breaking: true,
                     ..usual
                 },
@@ -197,14 +286,14 @@ mod tests {
             ),
             (
                 Entry {
-                    replies_under_way: 127,
+                    replies_under_way: 63,
                     ..usual
                 },
                 true,
             ),
             (
                 Entry {
-                    replies_under_way: 128,
+                    replies_under_way: 64,
                     ..usual
                 },
                 false,
@@ -257,7 +346,7 @@ mod tests {
             let packed = Packed::from(entry);
             assert_eq!(packed.entry(), entry);
             assert_eq!(packed.slot(), entry.slot);
-            assert_eq!(packed.is_tied(), entry.tied);
+            assert_eq!(packed.ties(), [entry.tie(), None]);
             assert_eq!(matches!(packed, Packed::Usual(_)), fits, "{entry:?}");
         }
     }

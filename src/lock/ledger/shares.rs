@@ -79,11 +79,10 @@ impl Shares {
         before.map(|share| share.entry.entry())
     }
 
-    /// Changes what is remembered of this owner's, if anything is.
-    pub fn set(&mut self, secret: Secret, owner: &[u8], entry: Entry) {
-        if let Some(share) = self.of_owner.get_mut(secret.print(owner)) {
-            share.entry = entry.into();
-        }
+    /// What is remembered of this owner's, to be changed.
+    pub fn get_mut(&mut self, secret: Secret, owner: &[u8]) -> Option<&mut Packed> {
+        let share = self.of_owner.get_mut(secret.print(owner))?;
+        Some(&mut share.entry)
     }
 
     /// Forgets an owner's.

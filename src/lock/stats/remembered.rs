@@ -30,14 +30,8 @@ impl Locks {
             |count: fn(&Database) -> usize| self.databases.iter().map(|(_, one)| count(one)).sum();
         let tasks = [
             self.noted.len(),
-            self.moved_up.len(),
-            self.joined.len(),
-            self.kept.len(),
             self.returns.len(),
-            self.waited.len(),
-            self.lapsed.len(),
-            self.expired.len(),
-            self.to_reply.len(),
+            self.outbox.len(),
             self.unconfirmed.len(),
         ];
         Remembered {
@@ -45,8 +39,8 @@ impl Locks {
             sessions: over_databases(|database| database.ledger.sessions()),
             queues: over_databases(|database| database.queues.len()),
             waiters: self.waiters.len(),
-            owners: self.waits.len().saturating_add(self.waited_for.len()),
-            alarms: self.times_up.len().saturating_add(self.alarms.len()),
+            owners: (self.waits.by_owner.len()).saturating_add(self.waited_for.len()),
+            alarms: self.waits.times_up.len().saturating_add(self.alarms.len()),
             tasks: tasks.into_iter().sum(),
         }
     }

@@ -1,6 +1,7 @@
 //! What users may do. They come and go, and a handle of one that has gone is deadly: so a user is kept
 //! by name, and its handle for as long as a question takes.
 
+use std::cell::RefCell;
 use std::ffi::{CStr, c_int};
 use std::rc::Rc;
 
@@ -9,7 +10,7 @@ use crate::protocol::{KeyPositions, Spec};
 
 use crate::server::ffi::api::{self, RawString};
 use crate::server::ffi::constants::{KEY_ACCESS, KEY_UPDATE, NO_DATABASE, OK};
-use crate::server::ffi::text::Text;
+use crate::server::ffi::text::{Said, Text};
 
 /// A user, for the length of a question: never kept.
 pub struct User(*mut api::User);
@@ -75,6 +76,37 @@ impl Drop for User {
     }
 }
 
+/// Words of commands, kept because they are asked about at every grant to somebody who has waited.
+pub struct Phrases {
+    /// The names of the commands that wait.
+    commands: RefCell<Vec<(&'static CStr, Text<'static>)>>,
+    /// An owner and a ttl: whatever they are, no right depends on them.
+    owner: Text<'static>,
+    ttl: Text<'static>,
+}
+
+impl Phrases {
+    /// The words.
+    pub fn new() -> Self {
+        Self {
+            commands: RefCell::default(),
+            owner: Text::new(b"*"),
+            ttl: Text::new(b"1"),
+        }
+    }
+
+    fn command(&self, name: &'static CStr) -> Text<'static> {
+        let mut commands = self.commands.borrow_mut();
+        let kept = commands.iter().find(|(kept, _)| *kept == name);
+        if let Some((_, text)) = kept {
+            return text.clone();
+        }
+        let text = Text::new(name.to_bytes());
+        commands.push((name, text.clone()));
+        text
+    }
+}
+
 /// Who has asked for locks and waits for them, and by which command.
 pub struct Asker {
     /// The name of its user.
@@ -97,32 +129,36 @@ impl Asker {
 
     /// Asks what the server asked when the command came. If its user must not issue it any more, this
     /// is what the server says then.
-    pub fn denial(&self, names: &[Name]) -> Option<Rc<str>> {
+    pub fn denial(&self, phrases: &Phrases, said: Said<'_>, names: &[Name]) -> Option<Rc<str>> {
         // SAFETY: no command runs before the user is given back.
         let Some(user) = (unsafe { User::of(&self.user) }) else {
             return Some(self.no_command());
         };
-        let keys: Vec<Text<'_>> = names.iter().map(|name| Text::new(&name.key)).collect();
-        let command = Text::new(self.command.to_bytes());
-        let count = Text::new(names.len().to_string().as_bytes());
-        // Whatever the owner and the ttl are: no right depends on them.
-        let (owner, ttl) = (Text::new(b"*"), Text::new(b"1"));
-        let count = (self.keys == KeyPositions::Counted).then_some(&count);
-        let words: Vec<&Text<'_>> = [&command]
-            .into_iter()
-            .chain(count)
-            .chain(&keys)
-            .chain([&owner, &ttl])
-            .collect();
         let db = names.first().map_or(0, |name| name.db);
-        match user.may_say(&words, db) {
+        let command = phrases.command(self.command);
+        let verdict = match names {
+            [name] if self.keys == KeyPositions::First => {
+                let key = said.text_like(&name.key);
+                let words = [&command, &key, &phrases.owner, &phrases.ttl];
+                user.may_say(&words, db)
+            }
+            _ => {
+                let keys: Vec<Text<'_>> = names.iter().map(|name| Text::new(&name.key)).collect();
+                let count = Text::new(names.len().to_string().as_bytes());
+                let words: Vec<&Text<'_>> = [&command, &count]
+                    .into_iter()
+                    .chain(&keys)
+                    .chain([&phrases.owner, &phrases.ttl])
+                    .collect();
+                user.may_say(&words, db)
+            }
+        };
+        let may_use = |name: &Name| user.may_use(&Text::new(&name.key), KEY_UPDATE);
+        match verdict {
             Verdict::Yes => None,
             Verdict::NoDatabase => Some(Rc::from("No permissions to access database")),
-            Verdict::No => Some(if keys.iter().all(|key| user.may_use(key, KEY_UPDATE)) {
-                self.no_command()
-            } else {
-                Rc::from("No permissions to access a key")
-            }),
+            Verdict::No if names.iter().all(may_use) => Some(self.no_command()),
+            Verdict::No => Some(Rc::from("No permissions to access a key")),
         }
     }
 

@@ -6,6 +6,7 @@
 
 use std::ffi::{c_char, c_int, c_long, c_longlong, c_void};
 use std::ptr::null_mut;
+use std::sync::OnceLock;
 
 use redis_module::raw;
 
@@ -144,16 +145,19 @@ api! {
 pub type CheckPermissions =
     unsafe extern "C" fn(*mut User, *mut *mut RawString, c_int, c_int, *mut c_int) -> c_int;
 
-/// The function that does so, where the server has it.
+/// The function that does so, where the server has it. It is looked for once.
 pub fn check_permissions() -> Option<CheckPermissions> {
-    let name = c"RedisModule_ACLCheckPermissions";
-    let mut function: Option<CheckPermissions> = None;
-    // SAFETY: the server wrote the address once. It leaves the function's own where we say, which is
-    // good for one, or leaves that as it is.
-    unsafe {
-        raw::RedisModule_GetApi?(name.as_ptr(), (&raw mut function).cast());
-    }
-    function
+    static FOUND: OnceLock<Option<CheckPermissions>> = OnceLock::new();
+    *FOUND.get_or_init(|| {
+        let name = c"RedisModule_ACLCheckPermissions";
+        let mut function: Option<CheckPermissions> = None;
+        // SAFETY: the server wrote the address once. It leaves the function's own where we say, which
+        // is good for one, or leaves that as it is.
+        unsafe {
+            raw::RedisModule_GetApi?(name.as_ptr(), (&raw mut function).cast());
+        }
+        function
+    })
 }
 
 /// How a command is sent to replicas and to the append-only file.

@@ -133,6 +133,14 @@ impl<'a> Said<'a> {
             .find(|&(&word, _)| std::ptr::eq(word, bytes))
             .map_or_else(|| Text::new(bytes), |(_, &string)| Text(Kind::Lent(string)))
     }
+
+    /// The server's own string, if one of the words is the same, wherever it stands; else one that we
+    /// make.
+    pub fn text_like(self, bytes: &[u8]) -> Text<'a> {
+        (self.words.iter().zip(self.strings))
+            .find(|&(&word, _)| word == bytes)
+            .map_or_else(|| Text::new(bytes), |(_, &string)| Text(Kind::Lent(string)))
+    }
 }
 
 /// The bytes of a string of the server's.

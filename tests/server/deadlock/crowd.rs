@@ -23,7 +23,7 @@ impl Chance {
     }
 }
 
-/// A circle that nobody noticed would let this test wait until its patience ends.
+/// A deadlock that nobody noticed would let this test wait until its patience ends.
 fn all_get_through(request: impl Fn(&mut Chance, &str) -> Command + Sync) {
     let server = Server::start();
     let refusals = AtomicUsize::new(0);
@@ -57,7 +57,7 @@ fn all_get_through(request: impl Fn(&mut Chance, &str) -> Command + Sync) {
             });
         }
     });
-    assert!(refusals.into_inner() > 10, "there was hardly a circle");
+    assert!(refusals.into_inner() > 10, "there was hardly a deadlock");
     let mut client = server.client();
     for key in KEYS {
         assert_eq!(cmd!(client, "LOCK.INFO", key), Value::Nil);
@@ -99,7 +99,7 @@ fn upgrades() {
     });
 }
 
-/// Nobody is in a circle, and each newcomer is asked whether it closes one.
+/// Nobody is in a deadlock, and each newcomer is asked whether it closes one.
 #[test]
 fn many_who_wait_for_the_same_locks_cost_little() {
     for (waiters, keys) in [(800, 6), (150, 1024)] {
@@ -118,7 +118,7 @@ fn many_who_wait_for_the_same_locks_cost_little() {
         server.wait_for_blocked_clients(waiters);
         let queue = cmd!(client, "LOCK.INFO", keys[1])["queue"].int();
         assert_eq!(queue, i64::try_from(waiters).unwrap());
-        // One that holds something, and waits for them all: whoever asks for that closes a circle.
+        // One that holds something, and waits for them all: whoever asks for that closes a deadlock.
         client.acquire("mine", "last");
         let mut last = server.waiter_for_all(&keys, "last");
         let answer = client.run(&waiting("mine", "w0", ""));

@@ -1,5 +1,5 @@
 //! Who waits for whom is always what it is now: whoever has left, was granted or lost the lock is no
-//! part of a circle any more; and whoever holds one is, however it came by it.
+//! part of a deadlock any more; and whoever holds one is, however it came by it.
 
 use super::{refused, take, waiting};
 use crate::support::*;
@@ -183,7 +183,7 @@ fn one_after_the_other(server: &Server, client: &mut Client, command: &Command, 
 fn a_key_that_is_written_over_has_the_new_holder() {
     let server = Server::start();
     let mut client = server.client();
-    for (way, is_circle) in [
+    for (way, is_deadlock) in [
         // ann waits for y, which is no longer ben's.
         (args!["SET", "y", "eve", "PX", LONG], false),
         (args!["SET", "y", "eve"], false),
@@ -205,7 +205,7 @@ fn a_key_that_is_written_over_has_the_new_holder() {
         one_after_the_other(&server, &mut ben, &way, &waiting("x", "ben", ""));
         let done = ben.answer();
         assert!(!done.is_error(""), "{way:?}: {done:?}");
-        if is_circle {
+        if is_deadlock {
             let answer = ben.answer();
             assert!(answer.is_error("DEADLOCK"), "{way:?}: {answer:?}");
             assert!(ann.still_waits(), "{way:?}");
@@ -220,9 +220,9 @@ fn a_key_that_is_written_over_has_the_new_holder() {
     }
 }
 
-/// As above: who comes to hold what is waited for is part of a circle at once.
+/// As above: who comes to hold what is waited for is part of a deadlock at once.
 #[test]
-fn a_new_holder_closes_the_circle_for_the_next_request() {
+fn a_new_holder_closes_the_deadlock_for_the_next_request() {
     let server = Server::start();
     let mut client = server.client();
     for way in [
@@ -265,7 +265,7 @@ fn after_a_flush_or_a_swap_it_is_right_again() {
         client.select(0);
         ann.answer().fence();
         assert_eq!(client.holder("y"), "ann", "{way:?}");
-        // Whatever is left of x, ben may wait for what ann has, and for nothing of that in a circle.
+        // Whatever is left of x, ben may wait for what ann has, and for nothing of that in a deadlock.
         let mut ben = server.waiter_for("y", "ben");
         let mut late = server.waiter_for("y", "late");
         client.release("y", "ann");

@@ -622,7 +622,7 @@ fn a_deadlock_counts_once_and_is_no_wait() {
     let mut counters = Counters::of(&server);
     let answer = cmd!(client, "LOCK.ACQUIRE", "x", "b", LONG, "BLOCK", 0);
     assert!(answer.is_error("DEADLOCK"), "{answer:?}");
-    counters.have_risen("a circle", &[("deadlocks", 1)]);
+    counters.have_risen("a deadlock", &[("deadlocks", 1)]);
     assert_eq!(gauge(&mut client, "lock_waiters"), 1);
     assert_eq!(gauge(&mut client, "lock_waiters_peak"), 1);
     assert_eq!(gauge(&mut client, "lock_contended_keys"), 1);

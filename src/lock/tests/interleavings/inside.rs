@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::rc::Rc;
 
 use crate::lock::queue::waiter::State;
-use crate::lock::tests::model::{Verdict, ensure};
+use crate::lock::tests::model::{Grant, Verdict, ensure};
 use crate::lock::tests::simulated::{Lock, Server};
 use crate::lock::{Locks, Name, Now, Ticket};
 
@@ -70,7 +70,7 @@ pub fn is_sound(server: &Server) -> Verdict {
         &server.waiting().into_iter().collect(),
     )?;
     same("alarms", &alarms, &locks.alarms)?;
-    same("times that are up", &times_up, &locks.times_up)
+    same("times that are up", &times_up, &locks.waits.times_up)
 }
 
 /// Those who hold a lock that has a queue, as the search for deadlocks knows them.
@@ -98,11 +98,19 @@ pub fn remembers_share(locks: &Locks, lock: Lock, owner: &str) -> bool {
         .is_some_and(|database| (database.ledger).knows_share(lock.1.as_bytes(), owner.as_bytes()))
 }
 
+/// Does the core remember of this very grant that it has to be given back?
+pub fn is_given_back(locks: &Locks, grant: &Grant) -> bool {
+    let (key, owner) = (grant.lock.1.as_bytes(), grant.owner.as_bytes());
+    let entry = (locks.databases.get(grant.lock.0))
+        .and_then(|database| database.ledger.of(key, owner, grant.hold));
+    entry.is_some_and(|entry| entry.fence == grant.fence && entry.is_given_back())
+}
+
 /// Nobody holds anything or waits for anything: nothing is remembered.
 pub fn is_empty(server: &mut Server) -> Verdict {
     let tied = (1..=server.connect()).find(|&client| {
         (server.locks.databases.iter_mut())
-            .any(|(_, database)| !database.ledger.take_ties(client).is_empty())
+            .any(|(_, database)| !database.ledger.close(client).is_empty())
     });
     ensure(tied.is_none(), || {
         format!("something ends with connection {tied:?}")
@@ -117,17 +125,14 @@ pub fn is_empty(server: &mut Server) -> Verdict {
         ("ledger", ledgers),
         ("queues", queues),
         ("waiters", locks.waiters.is_empty()),
-        ("times", locks.times_up.is_empty()),
+        ("times", locks.waits.times_up.is_empty()),
         ("alarms", locks.alarms.is_empty()),
         ("notes", locks.noted.is_empty()),
         ("returns", locks.returns.is_empty()),
-        ("answers", locks.to_reply.is_empty()),
+        ("answers", locks.outbox.to_reply.is_empty()),
         ("ends to be confirmed", !locks.has_unconfirmed()),
-        ("waits by owner", locks.waits.is_empty()),
+        ("waits by owner", locks.waits.by_owner.is_empty()),
         ("holders by owner", locks.waited_for.is_empty()),
-        ("queues that moved up", locks.moved_up.is_empty()),
-        ("those who joined", locks.joined.is_empty()),
-        ("shares to go back to", locks.kept.is_empty()),
         ("sessions", locks.remembered().sessions == 0),
         ("timer", locks.next_due().is_none()),
         ("something", locks.is_idle()),
@@ -145,17 +150,18 @@ pub fn is_empty(server: &mut Server) -> Verdict {
 /// What the core means to do by itself.
 pub fn what_is_due(locks: &Locks) -> String {
     let Locks {
-        times_up,
+        waits,
         alarms,
         noted,
         returns,
         put_off,
-        to_reply,
+        outbox,
         ..
     } = locks;
     format!(
-        "times {times_up:?}, alarms {alarms:?}, notes {noted:?}, returns {returns:?}, \
-         put off until {put_off:?}, answers {to_reply:?}"
+        "times {:?}, alarms {alarms:?}, notes {noted:?}, returns {returns:?}, \
+         put off until {put_off:?}, {outbox:?}",
+        waits.times_up
     )
 }
 

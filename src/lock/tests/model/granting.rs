@@ -186,20 +186,19 @@ impl Model {
                     Fit::Open(Some(until)) => {
                         let share = self.grant_of(lock, owner, Hold::Shared);
                         // Nobody goes back to a share that is to be given back itself.
-                        let goes = share.is_some_and(|share| {
-                            let closed = share.to_close.is_some() && share.to_close == share.tied;
-                            share.to_return || closed
-                        });
+                        let goes =
+                            share.is_some_and(|share| share.is_unheard() || share.is_closed());
                         (!goes).then(|| (until, share.cloned().map(Box::new)))
                     }
                     Fit::Open(None) | Fit::Held(..) | Fit::Shut => None,
                 },
             },
         };
-        if grant.fence != Some(fence) {
-            (grant.fence, grant.to_return, grant.to_close) = (Some(fence), false, None);
+        grant.fence = Some(fence);
+        let tied = plea.session.then_some(plea.client);
+        if grant.tied != tied {
+            (grant.tied, grant.to_close) = (tied, None);
         }
-        grant.tied = plea.session.then_some(plea.client);
         grant.under_way.extend(waiter);
         grant.told |= waiter.is_none();
         self.put(grant);

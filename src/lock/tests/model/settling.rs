@@ -187,8 +187,7 @@ impl Model {
         let Some(grant) = self.grants.iter_mut().find(same) else {
             return Ok(());
         };
-        let unheard = grant.to_return && !grant.told && grant.under_way.is_empty();
-        let closed = grant.to_close.is_some() && grant.to_close == grant.tied;
+        let (unheard, closed) = (grant.is_unheard(), grant.is_closed());
         (grant.to_return, grant.to_close) = (false, None);
         let keeps = grant.keeps.clone();
         let held = self.hold_of(lock, owner, now).map(|held| held.0);
@@ -265,6 +264,16 @@ impl Model {
 }
 
 impl Grant {
+    /// It is to be returned, and nobody has been told in the meantime.
+    pub(super) fn is_unheard(&self) -> bool {
+        self.to_return && !self.told && self.under_way.is_empty()
+    }
+
+    /// The connection that it ends with has closed.
+    pub(super) fn is_closed(&self) -> bool {
+        self.to_close.is_some() && self.to_close == self.tied
+    }
+
     fn ended(&mut self, ticket: Ticket, heard: bool) {
         if self.under_way.contains(&ticket) {
             self.under_way.retain(|&other| other != ticket);

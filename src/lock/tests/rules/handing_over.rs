@@ -16,6 +16,24 @@ fn a_hand_over_is_one_write_over_the_old_hold() {
 }
 
 #[test]
+fn a_release_settles_the_lock_once_however_many_wait() {
+    let mut looks = Vec::new();
+    for waiters in [1, 2, 100] {
+        let mut server = server();
+        server.gets("ann", 100);
+        for number in 0..waiters {
+            server.waits(format!("{number}").leak(), 30);
+        }
+        server.keys.looks = 0;
+        server.release(LOCK, "ann").unwrap();
+        looks.push(server.keys.looks);
+    }
+    // Two of them are a look at the hold, where it is an exclusive one: before the release, to serve
+    // the queue after it, and to set the alarm. The last to leave closes the queue.
+    assert_eq!(looks, [2, 6, 6]);
+}
+
+#[test]
 fn settling_twice_changes_nothing() {
     let mut server = late_server();
     server.gets("ann", 100);

@@ -300,6 +300,25 @@ fn nobody_goes_back_to_a_share_that_was_to_be_given_back_before() {
 }
 
 #[test]
+fn a_share_whose_owner_has_been_told_in_the_meantime_is_left_of_an_upgrade() {
+    let mut server = late_server();
+    server.gets("ann", 100);
+    server.takes(&[OTHER], alone("cid"));
+    let share = server.queues(&[LOCK], sharing("ben"));
+    let both = server.queues(&[LOCK, OTHER], alone("ben"));
+    server.release(LOCK, "ann").unwrap();
+    server.kill(share);
+    // It was to be given back in the next tick.
+    assert!(server.check(LOCK, "ben").unwrap().is_some());
+    server.release(OTHER, "cid").unwrap();
+    assert_eq!(server.holder(), held("ben", 100), "it holds both alone");
+    server.kill(both);
+    server.at(0);
+    assert_eq!(server.holders_of(LOCK), all([("ben", 100)]));
+    assert!(server.holders_of(OTHER).is_empty());
+}
+
+#[test]
 fn a_share_that_somebody_heard_of_is_left_of_an_upgrade_whichever_comes_first() {
     let mut server = late_server();
     server.gets("ann", 100);

@@ -201,6 +201,8 @@ pub struct SimulatedKeys {
     pub offences: Vec<String>,
     /// What others were told of.
     pub mentioned: Vec<(Lock, LockEvent)>,
+    /// How often the core has looked at a key.
+    pub looks: u64,
     known: BTreeSet<Lock>,
 }
 
@@ -211,6 +213,7 @@ impl SimulatedKeys {
             now,
             log: Vec::new(),
             expired: Vec::new(),
+            looks: 0,
             removes_expired: true,
             authority: Authority::Ourselves,
             named: Vec::new(),
@@ -298,6 +301,7 @@ impl SimulatedKeys {
 
 impl Keyspace for SimulatedKeys {
     fn look(&mut self, name: NameRef<'_>) -> Stored<'_> {
+        self.looks += 1;
         let lock = self.lock(name);
         self.expire(lock);
         let over = self.is_expired(lock);

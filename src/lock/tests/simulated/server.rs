@@ -411,10 +411,10 @@ impl Server {
             self.locks.note(name);
         }
         let now = self.now();
-        self.locks.tick(&mut Turn {
-            keys: &mut self.keys,
-            now,
-        });
+        let mut turn = Turn::new(&mut self.keys, now);
+        self.locks.tick(&mut turn);
+        let is_over = turn.settling.is_over();
+        self.has_settled(is_over);
         self.hear_of_expired();
         self.answer();
     }
@@ -586,15 +586,18 @@ impl Server {
         self.keys.authority = authority;
         self.keys.named = named.to_vec();
         let now = self.now();
-        let outcome = work(
-            &mut self.locks,
-            &mut Turn {
-                keys: &mut self.keys,
-                now,
-            },
-        );
+        let mut turn = Turn::new(&mut self.keys, now);
+        let outcome = work(&mut self.locks, &mut turn);
+        let is_over = turn.settling.is_over();
+        self.has_settled(is_over);
         self.keys.authority = Authority::Ourselves;
         outcome
+    }
+
+    fn has_settled(&mut self, is_over: bool) {
+        if !is_over {
+            self.offence("a lock was left half settled");
+        }
     }
 
     fn after_a_command(&mut self) {

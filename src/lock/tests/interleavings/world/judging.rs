@@ -53,7 +53,7 @@ impl World {
         let is_of = |due: &Return, grant: &Grant| {
             due.name.borrow() == name(grant.lock)
                 && *due.owner == *grant.owner.as_bytes()
-                && Some(due.fence) == grant.fence
+                && inside::is_given_back(locks, grant)
         };
         let seen = Seen {
             timed_out: &timed_out,

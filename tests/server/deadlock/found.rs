@@ -1,4 +1,4 @@
-//! What is a circle, and what only looks like one.
+//! What is a deadlock, and what only looks like one.
 
 use super::{assert_refused, refused, take, waiting};
 use crate::support::*;
@@ -44,7 +44,7 @@ fn however_long_one_would_wait_it_is_refused_at_once() {
 }
 
 #[test]
-fn a_circle_of_any_length_is_found_and_eight_of_it_are_named() {
+fn a_deadlock_of_any_length_is_found_and_eight_of_it_are_named() {
     let server = Server::start();
     let mut client = server.client();
     for length in [2, 3, 8, 9, 12, 40] {
@@ -52,7 +52,7 @@ fn a_circle_of_any_length_is_found_and_eight_of_it_are_named() {
         for number in 0..length {
             client.acquire(format!("k{number}"), format!("o{number}"));
         }
-        // Each waits for the lock of the next one; the last one would close the circle.
+        // Each waits for the lock of the next one; the last one would close the deadlock.
         let mut waiters: Vec<_> = (0..length - 1)
             .map(|number| server.waiter_for(format!("k{}", number + 1), format!("o{number}")))
             .collect();
@@ -84,7 +84,7 @@ fn a_circle_of_any_length_is_found_and_eight_of_it_are_named() {
 }
 
 #[test]
-fn a_circle_may_go_through_several_databases() {
+fn a_deadlock_may_go_through_several_databases() {
     let server = Server::start();
     let mut client = server.client();
     client.acquire("k", "ann");
@@ -128,7 +128,7 @@ fn a_circle_may_go_through_several_databases() {
 
 /// Every way to hold a lock, and every way to wait for it, that exclude each other.
 #[test]
-fn a_circle_may_go_through_requests_of_all_kinds() {
+fn a_deadlock_may_go_through_requests_of_all_kinds() {
     let server = Server::start();
     let mut client = server.client();
     let holds = ["", "SHARED", "LIMIT 1"];
@@ -166,7 +166,7 @@ fn a_circle_may_go_through_requests_of_all_kinds() {
 }
 
 #[test]
-fn a_circle_may_go_through_requests_for_several_locks() {
+fn a_deadlock_may_go_through_requests_for_several_locks() {
     let server = Server::start();
     let mut client = server.client();
     client.acquire_all(&["a", "b"], "ann");
@@ -198,7 +198,7 @@ fn a_circle_may_go_through_requests_for_several_locks() {
 
 /// H holds a; M waits for a and b; L holds y and waits for b, behind M; H asks for y.
 #[test]
-fn a_circle_may_go_through_one_who_only_comes_first() {
+fn a_deadlock_may_go_through_one_who_only_comes_first() {
     let server = Server::start();
     let mut client = server.client();
     client.acquire("a", "H");
@@ -266,7 +266,7 @@ fn of_two_who_share_a_lock_and_both_want_it_alone_the_second_is_refused() {
 
 /// One of the two lets go sooner or later, and then there is a permit.
 #[test]
-fn a_wait_for_one_of_two_permits_is_no_circle_while_one_of_their_holders_is_free_to_go() {
+fn a_wait_for_one_of_two_permits_is_no_deadlock_while_one_of_their_holders_is_free_to_go() {
     let server = Server::start();
     let mut client = server.client();
     let permit = "LIMIT 2";
@@ -338,7 +338,7 @@ fn a_lower_limit_waits_for_more_of_the_holders() {
 }
 
 #[test]
-fn long_lines_and_trees_are_no_circles() {
+fn long_lines_and_trees_are_no_deadlocks() {
     let server = Server::start();
     let mut client = server.client();
     // A line of locks, each of whose holders waits for the next.
@@ -425,7 +425,7 @@ fn asking_again_for_what_one_holds_is_never_a_deadlock() {
 
 /// It is one piece of work: what it waits for by one connection does not wait for another of its.
 #[test]
-fn several_waits_of_one_owner_are_no_circle() {
+fn several_waits_of_one_owner_are_no_deadlock() {
     let server = Server::start();
     let mut client = server.client();
     client.acquire("x", "ann");
@@ -466,7 +466,7 @@ fn those_who_came_before_an_upgrade_wait_for_it_too() {
 }
 
 #[test]
-fn in_a_cluster_a_circle_over_two_slots_of_one_node_is_found() {
+fn in_a_cluster_a_deadlock_over_two_slots_of_one_node_is_found() {
     let cluster = Cluster::start(2);
     let mut client = cluster.client(0);
     let x = cluster.key_on(0, "x");

@@ -1,0 +1,123 @@
+//! Very many connections, holds and waiters.
+
+use super::seen::{End, field, push};
+use crate::connection::Connection;
+use crate::server::Server;
+use anyhow::Result;
+
+/// As much as is sent at a time.
+const AT_ONCE: usize = 50;
+/// Longer than anything here lasts.
+pub const TTL: u64 = 3_600_000;
+/// What one command may name.
+pub const MOST_KEYS: usize = 1024;
+
+/// Connections, each with a command of its own.
+#[derive(Debug)]
+pub struct Crowd {
+    connections: Vec<Connection>,
+}
+
+impl Crowd {
+    /// So many that each have sent a command. Nobody has waited for the replies.
+    pub async fn that_sends(
+        server: &Server,
+        number: usize,
+        command: impl Fn(usize) -> String,
+    ) -> Result<Crowd> {
+        let mut connections = Vec::with_capacity(number);
+        for member in 0..number {
+            let mut connection = Connection::open(server.address()).await?;
+            push(&mut connection, &command(member));
+            connection.send().await?;
+            connections.push(connection);
+        }
+        Ok(Crowd { connections })
+    }
+
+    /// The same, and all of them wait.
+    pub async fn that_waits(
+        server: &Server,
+        number: usize,
+        command: impl Fn(usize) -> String,
+    ) -> Result<Crowd> {
+        let connection = &mut server.control().await?.connection;
+        let before = field(connection, "clients", "blocked_clients").await?;
+        let crowd = Crowd::that_sends(server, number, command).await?;
+        End::Blocked(before + number).wait(connection).await?;
+        Ok(crowd)
+    }
+
+    /// The same, and all of them have had their reply.
+    pub async fn with_replies(
+        server: &Server,
+        number: usize,
+        command: impl Fn(usize) -> String,
+    ) -> Result<Crowd> {
+        let mut crowd = Crowd::that_sends(server, number, command).await?;
+        crowd.replies().await?;
+        Ok(crowd)
+    }
+
+    /// Each sends a further command.
+    pub async fn send(&mut self, command: impl Fn(usize) -> String) -> Result<()> {
+        for (member, connection) in self.connections.iter_mut().enumerate() {
+            push(connection, &command(member));
+            connection.send().await?;
+        }
+        Ok(())
+    }
+
+    /// Waits for a reply to each.
+    pub async fn replies(&mut self) -> Result<()> {
+        for connection in &mut self.connections {
+            connection.answer().await?;
+        }
+        Ok(())
+    }
+}
+
+/// Commands one after the other on one connection, fifty in flight. An error is one of ours.
+pub async fn pipeline(
+    connection: &mut Connection,
+    number: usize,
+    command: impl Fn(usize) -> String,
+) -> Result<()> {
+    for first in (0..number).step_by(AT_ONCE) {
+        let some = first..number.min(first + AT_ONCE);
+        let sent = some.len();
+        for which in some {
+            push(connection, &command(which));
+        }
+        connection.last_of(sent).await?;
+    }
+    Ok(())
+}
+
+/// Each of so many locks is held by a single owner.
+pub async fn hold(server: &Server, number: usize, prefix: &str, owner: &str) -> Result<()> {
+    let connection = &mut server.control().await?.connection;
+    pipeline(connection, number, |which| {
+        format!("LOCK.ACQUIRE {prefix}{which} {owner} {TTL}")
+    })
+    .await
+}
+
+/// The words that name so many keys in a command for many.
+pub fn keys(prefix: &str, from: usize, number: usize) -> String {
+    let mut words = number.to_string();
+    for which in from..from + number {
+        words += &format!(" {prefix}{which}");
+    }
+    words
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_are_named_behind_their_number() {
+        assert_eq!(keys("k", 7, 3), "3 k7 k8 k9");
+    }
+}

@@ -1,0 +1,114 @@
+//! Requests that name very many locks.
+
+use super::SPAN;
+use super::crowd::{Crowd, MOST_KEYS, TTL, hold, keys, pipeline};
+use super::row::Row;
+use super::seen::{End, Seen, call, of_command};
+use crate::bench::Bench;
+use crate::limits;
+use crate::server::{Server, With};
+use crate::words::{count, some};
+use anyhow::Result;
+use std::time::Duration;
+
+const PART: &str = "stalls: many locks";
+const READERS: usize = 9_000;
+const WAITERS: usize = 2_000;
+/// As many wait for 1,024 locks each as the default settings allow.
+const BY_DEFAULT: usize = 97;
+const BOUND: Duration = Duration::from_millis(5);
+
+/// All of them.
+pub async fn run(bench: &Bench) -> Result<Vec<Row>> {
+    let mut rows = Vec::new();
+    let locks = bench.fewer(MOST_KEYS);
+    let many = some(locks, "lock");
+    let readers = bench.fewer(READERS).min(limits::connections()?);
+    let what = format!("MRELEASE of {many} to {} readers", count(readers as f64));
+    let measuring = released(locks, readers);
+    if let Some(seen) = bench.attempt(PART, &what, SPAN, measuring).await? {
+        rows.push(Row::new(PART, what, seen, BOUND).linear());
+    }
+    let waiters = bench.fewer(WAITERS);
+    let crowd = format!("{} waiters of {many} each", count(waiters as f64));
+    let measuring = sent_away(waiters, locks);
+    if let Some(all) = bench.attempt(PART, &crowd, SPAN * 2, measuring).await? {
+        for (command, seen) in all {
+            let what = format!("{command} with {crowd}");
+            rows.push(Row::new(PART, what, seen, BOUND).linear());
+        }
+    }
+    let waiters = bench.fewer(BY_DEFAULT);
+    let what = format!("{waiters} waiters of {many} each are killed at once");
+    let measuring = killed(waiters, locks);
+    if let Some(seen) = bench.attempt(PART, &what, SPAN, measuring).await? {
+        rows.push(Row::new(PART, what, seen, BOUND));
+    }
+    let what = format!("RELEASE of the last of {many} that one waits for");
+    if let Some(seen) = bench
+        .attempt(PART, &what, SPAN, last_released(locks))
+        .await?
+    {
+        rows.push(Row::new(PART, what, seen, BOUND).linear());
+    }
+    Ok(rows)
+}
+
+async fn released(locks: usize, readers: usize) -> Result<Seen> {
+    let server = Server::start(With::Module).await?;
+    hold(&server, locks, "lock:", "writer").await?;
+    let reader = |member| {
+        let lock = member % locks;
+        format!("LOCK.ACQUIRE lock:{lock} reader:{member} {TTL} SHARED BLOCK 0")
+    };
+    let _readers = Crowd::that_waits(&server, readers, reader).await?;
+    let release = format!("LOCK.MRELEASE {} writer", keys("lock:", 0, locks));
+    of_command(&server, &release, End::Blocked(0)).await
+}
+
+/// Whoever waits is sent away: because waiting ends, and because the server becomes a replica.
+async fn sent_away(waiters: usize, locks: usize) -> Result<Vec<(&'static str, Seen)>> {
+    let server = Server::start(With::Module).await?;
+    let mut control = server.control().await?;
+    for limit in ["lock.max-waiters", "lock.max-waiters-total"] {
+        control.set(limit, "0").await?;
+    }
+    hold(&server, 1, "lock:", "holder").await?;
+    let mut all = Vec::new();
+    for (name, command, after) in [
+        (
+            "lock.drain yes",
+            "CONFIG SET lock.drain yes",
+            "CONFIG SET lock.drain no",
+        ),
+        ("REPLICAOF", "REPLICAOF 127.0.0.1 1", "REPLICAOF NO ONE"),
+    ] {
+        let _crowd = wait_for_all(&server, waiters, locks).await?;
+        all.push((name, of_command(&server, command, End::Blocked(0)).await?));
+        call(&mut control.connection, after).await?;
+    }
+    Ok(all)
+}
+
+async fn wait_for_all(server: &Server, waiters: usize, locks: usize) -> Result<Crowd> {
+    let locks = keys("lock:", 0, locks);
+    let waits = |member| format!("LOCK.MACQUIRE {locks} waiter:{member} {TTL} BLOCK 0");
+    Crowd::that_waits(server, waiters, waits).await
+}
+
+async fn killed(waiters: usize, locks: usize) -> Result<Seen> {
+    let server = Server::start(With::Module).await?;
+    hold(&server, 1, "lock:", "holder").await?;
+    let _crowd = wait_for_all(&server, waiters, locks).await?;
+    of_command(&server, "CLIENT KILL TYPE normal", End::Blocked(0)).await
+}
+
+async fn last_released(locks: usize) -> Result<Seen> {
+    let server = Server::start(With::Module).await?;
+    hold(&server, locks, "lock:", "holder").await?;
+    let _waiter = wait_for_all(&server, 1, locks).await?;
+    let connection = &mut server.control().await?.connection;
+    let release = |which| format!("LOCK.RELEASE lock:{} holder", which + 1);
+    pipeline(connection, locks - 1, release).await?;
+    of_command(&server, "LOCK.RELEASE lock:0 holder", End::Blocked(0)).await
+}

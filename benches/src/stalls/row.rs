@@ -1,0 +1,219 @@
+//! One row of the table: what happens, how long the server's longest turn was, and how long it may be.
+
+use super::seen::Seen;
+use crate::bench::Figures;
+use crate::words::{Table, time};
+use serde_json::{Value, json};
+use std::time::Duration;
+
+/// What is measured, and how it is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unit {
+    /// Seconds of the server's longest turn.
+    Turn,
+    /// Bytes that its memory grows by.
+    Bytes,
+    /// Hundredths of its memory.
+    Percent,
+}
+
+impl Unit {
+    /// How a figure of it is written.
+    pub fn words(self) -> fn(f64) -> String {
+        match self {
+            Unit::Turn => time,
+            Unit::Bytes => |bytes| format!("{:.2} MB", bytes / 1e6),
+            Unit::Percent => |percent| format!("{percent:.2} %"),
+        }
+    }
+}
+
+/// One row.
+#[derive(Debug, Clone)]
+pub struct Row {
+    /// The part of the figures that it belongs to.
+    pub part: &'static str,
+    /// What happens.
+    pub what: String,
+    /// What is judged.
+    pub figure: f64,
+    /// What that may be at most.
+    pub bound: f64,
+    /// What both are.
+    pub unit: Unit,
+    seen: Option<Seen>,
+    /// The same of what the server does without the module.
+    alone: Option<f64>,
+    on_top: bool,
+    linear: bool,
+}
+
+impl Row {
+    /// A turn, and how long it may be.
+    pub fn new(part: &'static str, what: impl Into<String>, seen: Seen, bound: Duration) -> Row {
+        Row {
+            seen: Some(seen),
+            ..Row::of(part, what, seen.turn(), bound.as_secs_f64(), Unit::Turn)
+        }
+    }
+
+    /// Another figure.
+    pub fn of(
+        part: &'static str,
+        what: impl Into<String>,
+        figure: f64,
+        bound: f64,
+        unit: Unit,
+    ) -> Row {
+        Row {
+            part,
+            what: what.into(),
+            figure,
+            bound,
+            unit,
+            seen: None,
+            alone: None,
+            on_top: false,
+            linear: false,
+        }
+    }
+
+    /// What the server alone does in such a case, to be shown beside it.
+    pub fn beside(self, alone: f64) -> Row {
+        Row {
+            alone: Some(alone),
+            ..self
+        }
+    }
+
+    /// The bound is on top of what the server alone does.
+    pub fn on_top_of(self, alone: f64) -> Row {
+        Row {
+            bound: self.bound + alone,
+            on_top: true,
+            ..self.beside(alone)
+        }
+    }
+
+    /// The one command names all that it takes time for.
+    pub fn linear(self) -> Row {
+        Row {
+            linear: true,
+            ..self
+        }
+    }
+
+    /// Is it as it should be?
+    pub fn is_met(&self) -> bool {
+        self.figure <= self.bound
+    }
+
+    /// What there is to say of the bound.
+    pub fn remark(&self) -> Option<&'static str> {
+        if self.on_top {
+            Some("on top of the server's own")
+        } else if self.is_met() {
+            None
+        } else if self.linear {
+            Some("linear in what one command names")
+        } else if self.alone.is_some_and(|alone| alone > self.bound) && self.unit == Unit::Turn {
+            Some("missed by the server alone too")
+        } else {
+            None
+        }
+    }
+
+    /// For the file of figures.
+    pub fn figures(&self) -> Figures {
+        let ms = |time: Duration| time.as_secs_f64() * 1e3;
+        let seen = self.seen;
+        let rest = match self.unit {
+            Unit::Turn => json!({
+                "turn_ms": self.figure * 1e3,
+                "command_ms": seen.and_then(|seen| seen.call).map(ms),
+                "gap_ms": seen.map(|seen| ms(seen.gap.seen)),
+                "kept_off_core_ms": seen.map(|seen| ms(seen.gap.kept_off)),
+                "server_alone_ms": self.alone.map(|alone| alone * 1e3),
+                "bound_ms": self.bound * 1e3,
+            }),
+            Unit::Bytes => self.plain("bytes"),
+            Unit::Percent => self.plain("percent"),
+        };
+        Figures::new(self.part, &self.what, rest)
+    }
+
+    fn plain(&self, unit: &str) -> Value {
+        json!({ "unit": unit, "seen": self.figure, "server_alone": self.alone, "bound": self.bound })
+    }
+}
+
+/// All of them.
+pub fn table(rows: &[Row]) -> String {
+    let mut table = Table::new(&[
+        "what happens",
+        "the command",
+        "longest gap",
+        "longest turn",
+        "server alone",
+        "bound",
+        "",
+    ]);
+    for row in rows {
+        let words = row.unit.words();
+        let shown = |time: Option<Duration>| match time {
+            Some(time) => words(time.as_secs_f64()),
+            None => "-".to_owned(),
+        };
+        let verdict = match (row.is_met(), row.remark()) {
+            (true, _) => "met".to_owned(),
+            (false, Some(remark)) => format!("MISSED ({remark})"),
+            (false, None) => "MISSED".to_owned(),
+        };
+        table.row(vec![
+            row.what.clone(),
+            shown(row.seen.and_then(|seen| seen.call)),
+            shown(row.seen.map(|seen| seen.gap.seen)),
+            words(row.figure),
+            row.alone.map_or("-".to_owned(), words),
+            words(row.bound),
+            verdict,
+        ]);
+    }
+    table.text()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(figure: f64) -> Row {
+        Row::of("part", "what", figure, 0.005, Unit::Turn)
+    }
+
+    #[test]
+    fn a_bound_on_top_of_the_servers_own_grows_with_that() {
+        assert!(row(0.005).is_met());
+        assert!(!row(0.006).is_met());
+        assert!(!row(0.006).beside(0.002).is_met());
+        assert!(row(0.006).on_top_of(0.002).is_met());
+        assert!(!row(0.008).on_top_of(0.002).is_met());
+    }
+
+    #[test]
+    fn that_the_server_alone_misses_a_bound_is_said() {
+        let remark = |alone| row(0.006).beside(alone).remark();
+        assert_eq!(remark(0.006), Some("missed by the server alone too"));
+        assert_eq!(remark(0.004), None);
+        assert_eq!(row(0.004).beside(0.006).remark(), None);
+    }
+
+    #[test]
+    fn that_a_row_is_linear_is_said_where_it_is_missed() {
+        assert_eq!(row(0.004).linear().remark(), None);
+        let remark = row(0.006).linear().remark();
+        assert_eq!(remark, Some("linear in what one command names"));
+        assert!(!table(&[row(0.004)]).contains("MISSED"));
+        assert!(table(&[row(0.006)]).contains("MISSED"));
+        assert!(table(&[row(0.004)]).contains("met"));
+    }
+}

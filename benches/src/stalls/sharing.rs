@@ -1,0 +1,145 @@
+//! One lock that very many share.
+
+use super::SPAN;
+use super::crowd::{Crowd, TTL, pipeline};
+use super::row::Row;
+use super::seen::{End, Seen, call, of_command, of_repeated};
+use crate::bench::Bench;
+use crate::runtime::sleep;
+use crate::server::{Server, With};
+use crate::words::count;
+use anyhow::{Result, ensure};
+use std::time::{Duration, Instant};
+
+const PART: &str = "stalls: sharing";
+const SHARES: usize = 100_000;
+const TIMES: usize = 20;
+/// Longer than it takes to make them.
+const SHORT: Duration = Duration::from_secs(4);
+
+/// All that may happen to it.
+pub async fn run(bench: &Bench) -> Result<Vec<Row>> {
+    let shares = bench.fewer(SHARES);
+    let many = count(shares as f64);
+    let mut rows = Vec::new();
+    let (soon, in_portions) = (Duration::from_millis(1), Duration::from_millis(5));
+    let what = format!("{many} share a lock");
+    if let Some(seen) = bench.attempt(PART, &what, SPAN, waited_for(shares)).await? {
+        for (then, seen) in seen {
+            rows.push(Row::new(PART, format!("{what}; {then}"), seen, soon));
+        }
+    }
+    let what = format!("of {many} shares");
+    if let Some(all) = bench.attempt(PART, &what, SPAN, broken(shares)).await? {
+        for (command, seen) in all.ours {
+            let row = Row::new(PART, format!("{command} {what}"), seen, in_portions);
+            rows.push(row.beside(all.plain.turn()));
+        }
+    }
+    let what = format!("{many} shares are over, one lasts");
+    let measuring = over(shares);
+    if let Some(seen) = bench
+        .attempt(PART, &what, SPAN + SHORT * 2, measuring)
+        .await?
+    {
+        for (then, seen, bound) in [
+            ("CHECK", seen.check, soon),
+            ("RENEW", seen.renew, in_portions),
+            ("a try", seen.tried, soon),
+        ] {
+            rows.push(Row::new(PART, format!("{what}; {then}"), seen, bound));
+        }
+    }
+    Ok(rows)
+}
+
+async fn share(server: &Server, shares: usize, ttl: u128) -> Result<()> {
+    let connection = &mut server.control().await?.connection;
+    let command = |which| format!("LOCK.ACQUIRE lock reader:{which} {ttl} SHARED");
+    pipeline(connection, shares, command).await
+}
+
+async fn waited_for(shares: usize) -> Result<Vec<(&'static str, Seen)>> {
+    let server = Server::start(With::Module).await?;
+    share(&server, shares, TTL.into()).await?;
+    let waits = format!("LOCK.ACQUIRE lock writer {TTL} BLOCK 1");
+    let first = of_command(&server, &waits, End::Reply).await?;
+    let again = of_repeated(&server, &waits, TIMES).await?;
+    let stays = |_| format!("LOCK.ACQUIRE lock other {TTL} BLOCK 0");
+    let _waiter = Crowd::that_waits(&server, 1, stays).await?;
+    let further = of_repeated(&server, &waits, TIMES).await?;
+    let end = TTL * 2;
+    let expire = format!("PEXPIRE lock {end}");
+    let moved = of_repeated(&server, &expire, TIMES).await?;
+    Ok(vec![
+        ("the first waiter", first.without_call()),
+        ("a first waiter again", again.without_call()),
+        ("a further waiter", further.without_call()),
+        ("one waits, PEXPIRE", moved),
+    ])
+}
+
+struct Broken {
+    ours: Vec<(&'static str, Seen)>,
+    /// What DEL of a sorted set takes that is as large.
+    plain: Seen,
+}
+
+async fn broken(shares: usize) -> Result<Broken> {
+    let server = Server::start(With::Module).await?;
+    let mut ours = Vec::new();
+    for (name, command, end) in [
+        ("BREAK", "LOCK.BREAK lock", End::Keys(0)),
+        ("BREAK GRACE", "LOCK.BREAK lock GRACE 600000", End::Reply),
+    ] {
+        share(&server, shares, TTL.into()).await?;
+        ours.push((name, of_command(&server, command, end).await?));
+    }
+    let connection = &mut server.control().await?.connection;
+    let add = |which| format!("ZADD plain {TTL}{which} reader:{which}");
+    pipeline(connection, shares, add).await?;
+    let plain = of_command(&server, "DEL plain", End::Reply).await?;
+    Ok(Broken { ours, plain })
+}
+
+struct Over {
+    check: Seen,
+    renew: Seen,
+    tried: Seen,
+}
+
+async fn over(shares: usize) -> Result<Over> {
+    let server = Server::start(With::Module).await?;
+    shares_that_are_over(&server, shares).await?;
+    let check = of_command(&server, "LOCK.CHECK lock stays", End::Reply).await?;
+    let renew = format!("LOCK.RENEW lock stays {TTL}");
+    let renew = of_command(&server, &renew, End::Reply).await?;
+    shares_that_are_over(&server, shares).await?;
+    let tries = format!("LOCK.ACQUIRE lock writer {TTL}");
+    let tried = of_command(&server, &tries, End::Reply).await?;
+    Ok(Over {
+        check,
+        renew,
+        tried,
+    })
+}
+
+/// They stand in the key, and have ended.
+async fn shares_that_are_over(server: &Server, shares: usize) -> Result<()> {
+    let mut connection = server.control().await?.connection;
+    let stays = format!("LOCK.ACQUIRE lock stays {TTL} SHARED");
+    call(&mut connection, &stays).await?;
+    let began = Instant::now();
+    share(server, shares, SHORT.as_millis()).await?;
+    ensure!(
+        began.elapsed() < SHORT,
+        "the first were over before all were there"
+    );
+    sleep(SHORT).await;
+    let there = call(&mut connection, "ZCARD lock").await?.number()?;
+    ensure!(
+        there >= i64::try_from(shares)?,
+        "only {there} shares are left"
+    );
+    Ok(())
+}
