@@ -4,10 +4,13 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 use std::ops::RangeInclusive;
 use std::rc::Rc;
 
-use super::databases::{Database, Databases};
+use super::budget::Budget;
+use super::databases::Databases;
 use super::fence::{Fence, FencingClock};
 use super::hashing::Keyed;
+use super::leave::Leaving;
 use super::ledger::Ledger;
+use super::ledger::discarded::Discarded;
 use super::limits::Limits;
 use super::name::{Db, Name, NameRef};
 use super::queue::Queue;
@@ -49,8 +52,8 @@ pub struct Lapse {
 pub struct Locks {
     pub(super) databases: Databases,
     pub(super) waiters: ByTicket<Waiter>,
-    /// How many wait.
-    pub(super) waiting: usize,
+    /// Those who wait.
+    pub(super) waiting: BTreeSet<Ticket>,
     /// In how many queues they stand.
     pub(super) places: usize,
     /// What each owner waits for.
@@ -58,6 +61,10 @@ pub struct Locks {
     /// How many locks that somebody waits for each owner holds.
     pub(super) waited_for: HashMap<Rc<[u8]>, usize, Keyed>,
     pub(super) last_ticket: Ticket,
+    /// Whoever waits by this ticket or an earlier one is to be sent away.
+    pub(super) sent_away_to: Ticket,
+    /// Those who wait no more, and still stand in queues.
+    pub(super) leaving: VecDeque<Leaving>,
     pub(super) clock: FencingClock,
     pub(super) secret: Secret,
     /// When whose time is up.
@@ -78,6 +85,8 @@ pub struct Locks {
     /// Connections with which some of these shares may end: so the close of any other one asks none
     /// of them.
     pub(super) had_tied_shares: HashSet<u64>,
+    /// Connections that have closed, with which holds end that have not been seen to.
+    pub(super) closed: BTreeSet<u64>,
     /// Holds that have to be given back, and when to see to each.
     pub(super) returns: BTreeSet<(Ms, Return)>,
     /// Until when writing waits, because the server would not let us.
@@ -93,7 +102,7 @@ pub struct Locks {
     /// Locks whose holder's time ran out while others waited, since somebody asked.
     pub(super) lapsed: Vec<Lapse>,
     /// Locks whose holds have run out, of which others have yet to hear.
-    pub(super) expired: Vec<Name>,
+    pub(super) expired: VecDeque<Name>,
     /// Until when nobody comes to hold a lock: holds that are not known here have run out by then.
     pub(super) quarantined_until: Option<Ms>,
     /// When the last tick was.
@@ -103,6 +112,10 @@ pub struct Locks {
     /// Those who have come to their end as if they had heard of their grants, and the numbers of
     /// these, until it is known whether their connections have outlived the turn.
     pub(super) unconfirmed: Vec<(Waiter, Fence)>,
+    /// Is anything remembered of keys in slots that have left?
+    pub(super) sweeps: bool,
+    /// What is forgotten, and not freed yet.
+    pub(super) discarded: Discarded,
 }
 
 impl Locks {
@@ -112,11 +125,13 @@ impl Locks {
         Self {
             databases: Databases::new(secret),
             waiters: ByTicket::default(),
-            waiting: 0,
+            waiting: BTreeSet::new(),
             places: 0,
             waits: HashMap::with_hasher(keyed),
             waited_for: HashMap::with_hasher(keyed),
             last_ticket: 0,
+            sent_away_to: 0,
+            leaving: VecDeque::new(),
             clock: FencingClock::new(now, in_cluster),
             secret,
             times_up: BTreeSet::new(),
@@ -127,6 +142,7 @@ impl Locks {
             joined: VecDeque::new(),
             kept: BTreeMap::new(),
             had_tied_shares: HashSet::new(),
+            closed: BTreeSet::new(),
             returns: BTreeSet::new(),
             put_off: None,
             limits: Limits::DEFAULT,
@@ -134,11 +150,13 @@ impl Locks {
             counts: Counts::new(),
             waited: Vec::new(),
             lapsed: Vec::new(),
-            expired: Vec::new(),
+            expired: VecDeque::new(),
             quarantined_until: None,
             last_tick: 0,
             to_reply: Vec::new(),
             unconfirmed: Vec::new(),
+            sweeps: false,
+            discarded: Discarded::default(),
         }
     }
 
@@ -151,7 +169,7 @@ impl Locks {
 
     /// Does anybody wait for this lock?
     pub fn is_waited_for(&self, name: NameRef<'_>) -> bool {
-        !self.waiters.is_empty()
+        self.has_queues()
             && (self.databases.get(name.db))
                 .is_some_and(|database| database.queues.contain(name.key))
     }
@@ -177,7 +195,7 @@ impl Locks {
                 let expired = self.forget(name.borrow());
                 count(&mut self.counts.expired, expired);
                 if expired > 0 {
-                    self.expired.push(name.clone());
+                    self.expired.push_back(name.clone());
                 }
             }
             Gone::Evicted => {
@@ -195,8 +213,9 @@ impl Locks {
     pub fn flushed(&mut self, db: Option<Db>) {
         for (number, database) in self.databases.iter_mut() {
             if db.is_none_or(|db| db == number) {
-                database.ledger = Ledger::new(self.secret);
-                self.noted.extend(touch_all(number, database));
+                let ledger = std::mem::replace(&mut database.ledger, Ledger::new(self.secret));
+                ledger.discard(&mut self.discarded);
+                database.queues.touch_all();
             }
         }
     }
@@ -206,9 +225,10 @@ impl Locks {
         let ledger_of_one = self.take_ledger(one);
         let ledger_of_other = self.take_ledger(other);
         for (db, ledger) in [(one, ledger_of_other), (other, ledger_of_one)] {
-            *self.ledger(db) = ledger;
+            let database = self.databases.open(db);
+            database.ledger = ledger;
+            database.queues.touch_all();
         }
-        self.note_all();
         let change_places = |db: &mut Db| match *db {
             db_now if db_now == one => *db = other,
             db_now if db_now == other => *db = one,
@@ -258,8 +278,10 @@ impl Locks {
     /// These slots have left for another server, with what was held in them.
     pub fn slots_left(&mut self, ranges: &[RangeInclusive<Slot>]) {
         let slots = Slots::of(ranges);
+        let number = self.clock.between();
         for (_, database) in self.databases.iter_mut() {
-            database.ledger.forget_slots(&slots);
+            database.ledger.slots_left(&slots, number);
+            self.sweeps |= database.ledger.has_to_sweep();
         }
         for slot in ranges.iter().cloned().flatten() {
             self.clock.slot_may_have_left(slot);
@@ -292,7 +314,7 @@ impl Locks {
     /// How many wait, and for how many locks.
     pub fn waiting_now(&self) -> (usize, usize) {
         let queues = (self.databases.iter()).map(|(_, database)| database.queues.len());
-        (self.waiting, queues.sum())
+        (self.waiting.len(), queues.sum())
     }
 
     /// What has been done.
@@ -313,21 +335,18 @@ impl Locks {
     /// This server has become a replica: somebody else grants now. Whoever still waits is sent away.
     pub fn stepped_down(&mut self) {
         self.flushed(None);
-        self.returns.clear();
+        for (_, database) in self.databases.iter_mut() {
+            database.queues.untouch_all();
+        }
+        let returns = std::mem::take(&mut self.returns);
+        self.discarded.add(returns.len(), returns.into_iter());
+        let noted = std::mem::take(&mut self.noted);
+        self.discarded.add(noted.len(), noted.into_iter());
         self.kept.clear();
         self.had_tied_shares.clear();
-        self.send_away_all();
-        self.noted.clear();
-    }
-
-    /// Whoever still waits is told that nothing comes of it here.
-    pub(super) fn send_away_all(&mut self) {
-        let owners = self.waits.keys();
-        let mut waiting: Vec<Ticket> = owners.flat_map(|owner| self.tickets_of(owner)).collect();
-        waiting.sort_unstable();
-        for ticket in waiting {
-            self.decide(ticket, State::SentAway);
-        }
+        self.closed.clear();
+        self.send_all_away();
+        self.send_some_away(&mut Budget::of(Budget::PORTION));
     }
 
     /// The waiters whose clients are to be replied to now, in the order in which that was decided.
@@ -338,14 +357,20 @@ impl Locks {
 
     /// Has every lock with a queue looked at.
     pub fn note_all(&mut self) {
-        for (db, database) in self.databases.iter_mut() {
-            self.noted.extend(touch_all(db, database));
+        for (_, database) in self.databases.iter_mut() {
+            database.queues.touch_all();
         }
+    }
+
+    /// Is there any queue? Without one a command has nothing to settle.
+    #[inline]
+    pub(super) fn has_queues(&self) -> bool {
+        !self.waiters.is_empty() || !self.leaving.is_empty()
     }
 
     /// The queue before this lock, if anybody waits.
     pub(super) fn queue(&mut self, name: NameRef<'_>) -> Option<&mut Queue> {
-        if self.waiters.is_empty() {
+        if !self.has_queues() {
             return None;
         }
         self.databases.get_mut(name.db)?.queues.get_mut(name.key)
@@ -360,15 +385,4 @@ impl Locks {
         let empty = Ledger::new(self.secret);
         std::mem::replace(self.ledger(db), empty)
     }
-}
-
-/// The names of all locks with a queue in a database, which will have to be looked at.
-fn touch_all(db: Db, database: &mut Database) -> impl Iterator<Item = Name> {
-    database.queues.iter_mut().map(move |(key, queue)| {
-        queue.stale = true;
-        Name {
-            db,
-            key: Rc::clone(key),
-        }
-    })
 }

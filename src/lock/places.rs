@@ -58,7 +58,7 @@ impl Locks {
         waits.tickets.insert(ticket);
         waits.places = waits.places.saturating_add(names.len());
         self.places = self.places.saturating_add(names.len());
-        self.waiting = self.waiting.saturating_add(1);
+        self.waiting.insert(ticket);
         let tangled = waits.tickets.len() > 1 || names.len() > 1;
         let first = (waits.tickets.len() == 2)
             .then(|| waits.tickets.first().copied())
@@ -79,7 +79,7 @@ impl Locks {
         waits.tickets.remove(&ticket);
         waits.places = waits.places.saturating_sub(names.len());
         self.places = self.places.saturating_sub(names.len());
-        self.waiting = self.waiting.saturating_sub(1);
+        self.waiting.remove(&ticket);
         let last = (waits.tickets.len() == 1)
             .then(|| waits.tickets.first().copied())
             .flatten();

@@ -90,7 +90,7 @@ impl Locks {
     pub(super) fn pass_on(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>) {
         self.forget(name);
         self.demote_all(name);
-        let next = self.next_in_queue(name, turn.now);
+        let next = self.next_in_queue(turn, name);
         let next = next.and_then(|ticket| Some((ticket, self.waiters.get(&ticket)?)));
         let quarantined = self.is_quarantined(turn.now);
         // Whoever may not have it any more is told so below.

@@ -154,6 +154,7 @@ impl Locks {
         };
         let waiters = queue
             .iter()
+            .filter(|&ticket| self.is_waiting(ticket))
             .filter_map(|ticket| self.waiters.get(&ticket))
             .take(MOST_NAMED)
             .map(|waiter| QueuedWaiter {
@@ -163,7 +164,13 @@ impl Locks {
                 client: waiter.client,
             })
             .collect();
-        (waiters, queue.len())
+        let gone = match self.leaving.len() {
+            0 => 0,
+            _ => (queue.iter())
+                .filter(|&ticket| !self.is_waiting(ticket))
+                .count(),
+        };
+        (waiters, queue.len().saturating_sub(gone))
     }
 }
 

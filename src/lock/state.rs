@@ -3,6 +3,7 @@
 use super::keyspace::{Keyspace, Share, Stored};
 use super::request::{Hold, NotALock};
 
+use super::budget::Budget;
 use super::name::NameRef;
 use super::time::{Ms, Now, is_over};
 
@@ -12,6 +13,8 @@ pub struct Turn<'k> {
     pub keys: &'k mut dyn Keyspace,
     /// Read once.
     pub now: Now,
+    /// How much is done besides what was asked for.
+    pub(super) budget: Budget,
 }
 
 /// Who holds a lock.
@@ -32,6 +35,14 @@ pub(super) enum LockState<'a> {
     },
     /// It is no lock.
     NoLock,
+}
+
+impl<'k> Turn<'k> {
+    /// For a command, or a tick.
+    pub fn new(keys: &'k mut dyn Keyspace, now: Now) -> Self {
+        let budget = Budget::of(Budget::PORTION);
+        Self { keys, now, budget }
+    }
 }
 
 impl Turn<'_> {

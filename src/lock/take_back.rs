@@ -14,34 +14,52 @@ use super::locks::Locks;
 use super::request::Hold;
 
 impl Locks {
-    /// A connection has closed. What ends with it is given back in the next tick; is there anything?
+    /// A connection has closed. What ends with it is given back in the next ticks; is there anything?
     pub fn closed(&mut self, client: u64) -> bool {
-        let mut any = false;
         if self.had_tied_shares.remove(&client) {
             self.give_up_shares_of(client);
         }
-        for (db, database) in self.databases.iter_mut() {
-            for tie in database.ledger.take_ties(client) {
-                let (key, owner) = tie.key_and_owner();
-                for hold in [Hold::Exclusive, Hold::Shared] {
-                    let entry = database.ledger.of(key, owner, hold);
-                    if let Some(fence) = entry.and_then(|entry| entry.fence) {
-                        let given_back = Return {
-                            name: Name {
-                                db,
-                                key: Rc::from(key),
-                            },
-                            owner: Rc::from(owner),
-                            fence,
-                            why: Why::Closed { client },
-                        };
-                        any = true;
-                        self.returns.insert((0, given_back));
+        let mut databases = self.databases.iter();
+        let any = databases.any(|(_, database)| database.ledger.has_ties(client));
+        if any {
+            self.closed.insert(client);
+        }
+        any
+    }
+
+    /// Notes some of the holds that end with connections that have closed.
+    pub(super) fn note_closed(&mut self, most: usize) {
+        let mut left = most;
+        while left > 0
+            && let Some(&client) = self.closed.first()
+        {
+            let before = left;
+            for (db, database) in self.databases.iter_mut() {
+                let ties = database.ledger.take_ties(client, left);
+                left = left.saturating_sub(ties.len());
+                for tie in ties {
+                    let (key, owner) = tie.key_and_owner();
+                    for hold in [Hold::Exclusive, Hold::Shared] {
+                        let entry = database.ledger.of(key, owner, hold);
+                        if let Some(fence) = entry.and_then(|entry| entry.fence) {
+                            let given_back = Return {
+                                name: Name {
+                                    db,
+                                    key: Rc::from(key),
+                                },
+                                owner: Rc::from(owner),
+                                fence,
+                                why: Why::Closed { client },
+                            };
+                            self.returns.insert((0, given_back));
+                        }
                     }
                 }
             }
+            if left == before {
+                self.closed.pop_first();
+            }
         }
-        any
     }
 
     /// Nobody goes back to a share that ends with this connection.
@@ -55,6 +73,9 @@ impl Locks {
 
     /// Does this hold have to be given back?
     pub(super) fn is_given_back(&self, place: &(Name, Rc<[u8]>), entry: Option<Entry>) -> bool {
+        if entry.is_some_and(|entry| entry.tied && self.closed.contains(&entry.client)) {
+            return true;
+        }
         let fence = entry.and_then(|entry| entry.fence);
         (self.returns.iter()).any(|(_, given_back)| {
             Some(given_back.fence) == fence

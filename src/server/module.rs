@@ -201,10 +201,7 @@ impl Module {
         let mut keys = ServerKeys::new(self, self.own(), Authority::Ourselves, Said::default());
         {
             let mut locks = self.locks_with_notes();
-            locks.tick(&mut Turn {
-                keys: &mut keys,
-                now,
-            });
+            locks.tick(&mut Turn::new(&mut keys, now));
             // Not before: the lock that brought the panic about should not keep all others from
             // being seen to.
             if self.cut_short.take() {

@@ -109,14 +109,6 @@ impl Packed {
             Self::Unusual(entry) => entry.tied,
         }
     }
-
-    /// The entry's slot.
-    pub fn slot(&self) -> Option<Slot> {
-        match self {
-            Self::Usual(usual) => usual.slot(),
-            Self::Unusual(entry) => entry.slot,
-        }
-    }
 }
 
 impl From<Entry> for Packed {
@@ -256,7 +248,6 @@ mod tests {
         for (entry, fits) in cases {
             let packed = Packed::from(entry);
             assert_eq!(packed.entry(), entry);
-            assert_eq!(packed.slot(), entry.slot);
             assert_eq!(packed.is_tied(), entry.tied);
             assert_eq!(matches!(packed, Packed::Usual(_)), fits, "{entry:?}");
         }

@@ -39,6 +39,11 @@ impl Locks {
             self.expired.len(),
             self.to_reply.len(),
             self.unconfirmed.len(),
+            self.closed.len(),
+            self.leaving.len(),
+            self.discarded.len(),
+            over_databases(|database| database.queues.unseen()),
+            over_databases(|database| database.ledger.has_to_sweep().into()),
         ];
         Remembered {
             holds: over_databases(|database| database.ledger.holds()),

@@ -174,10 +174,7 @@ fn run<C: Command>(module: &Module, ctx: Ctx<'_>, authority: Authority, said: Sa
         C::run(Call {
             words: Args::new(const { C::SPEC.name() }, said.words),
             locks: &mut locks,
-            turn: Turn {
-                keys: &mut keys,
-                now,
-            },
+            turn: Turn::new(&mut keys, now),
             db,
             client: ctx.client(),
             caller: &Asking { module, ctx },

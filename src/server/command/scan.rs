@@ -24,10 +24,7 @@ pub fn run(module: &Module, ctx: Ctx<'_>, words: &[&[u8]], all: bool) {
     let mut keys = ServerKeys::new(module, ctx, Authority::Passing, Said::default());
     let mut locks = Vec::new();
     for key in found.texts_at(1) {
-        let turn = &mut Turn {
-            keys: &mut keys,
-            now,
-        };
+        let turn = &mut Turn::new(&mut keys, now);
         let name = NameRef { db, key };
         if module.locks.borrow_mut().lists(turn, name, all) {
             locks.push(Reply::Bytes(Rc::from(key)));

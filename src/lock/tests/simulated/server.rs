@@ -411,10 +411,7 @@ impl Server {
             self.locks.note(name);
         }
         let now = self.now();
-        self.locks.tick(&mut Turn {
-            keys: &mut self.keys,
-            now,
-        });
+        self.locks.tick(&mut Turn::new(&mut self.keys, now));
         self.hear_of_expired();
         self.answer();
     }
@@ -586,13 +583,7 @@ impl Server {
         self.keys.authority = authority;
         self.keys.named = named.to_vec();
         let now = self.now();
-        let outcome = work(
-            &mut self.locks,
-            &mut Turn {
-                keys: &mut self.keys,
-                now,
-            },
-        );
+        let outcome = work(&mut self.locks, &mut Turn::new(&mut self.keys, now));
         self.keys.authority = Authority::Ourselves;
         outcome
     }

@@ -63,7 +63,7 @@ impl World {
                 self.may_be_looked_at(lock) && !late(lock) && !self.revived.contains(&lock)
             },
             remembers: &|lock| inside::remembers(locks, lock),
-            looked: &|lock| !locks.noted.contains(&name(lock).keep()),
+            looked: &|lock| !inside::is_noted(locks, lock),
             returned: &|grant| !locks.returns.iter().any(|(_, due)| is_of(due, grant)),
             // What a clock that was set back revives is seen by nobody.
             up_to_date: self.up_to_date && self.revived.is_empty(),
