@@ -104,7 +104,11 @@ impl Locks {
         self.put_off = None;
         while !turn.budget.is_spent() {
             let Some(due) = self.next_piece(turn.now) else {
-                return;
+                if self.leaving.is_empty() {
+                    return;
+                }
+                turn.budget.draw(self.leave_some(QUEUES_LEFT));
+                continue;
             };
             // Where nobody waits, nothing will be written.
             let may_write = match &due {

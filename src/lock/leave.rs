@@ -10,19 +10,20 @@ use std::rc::Rc;
 use super::budget::{self, Budget};
 use super::locks::Locks;
 use super::name::{Name, NameRef};
+use super::queue::Queue;
 use super::queue::holders::Holders;
 use super::queue::ticket::Ticket;
 use super::queue::waiter::State;
 use super::time::Now;
 
-/// Out of so many queues a waiter is taken at once.
+/// Out of so many queues a waiter is taken at once, if nothing else is set.
 pub(super) const FEW_QUEUES: usize = 16;
 
 /// A waiter that waits no more, and still stands in some of its queues.
 #[derive(Debug)]
 pub(super) struct Leaving {
     pub ticket: Ticket,
-    names: Rc<[Name]>,
+    pub names: Rc<[Name]>,
     /// It has left those before this one.
     next: usize,
 }
@@ -34,7 +35,7 @@ impl Locks {
         let Some(names) = self.stop_waiting(ticket) else {
             return Vec::new();
         };
-        if names.len() > FEW_QUEUES {
+        if names.len() > self.few_queues {
             let next = 0;
             self.leaving.push_back(Leaving {
                 ticket,
@@ -47,10 +48,9 @@ impl Locks {
     }
 
     /// The same, at once.
-    pub(super) fn leave_at_once(&mut self, ticket: Ticket) {
-        if let Some(names) = self.stop_waiting(ticket) {
-            self.leave_queues(ticket, &names);
-        }
+    pub(super) fn leave_at_once(&mut self, ticket: Ticket) -> Vec<Name> {
+        let names = self.stop_waiting(ticket);
+        names.map_or_else(Vec::new, |names| self.leave_queues(ticket, &names))
     }
 
     fn leave_queues(&mut self, ticket: Ticket, names: &[Name]) -> Vec<Name> {
@@ -97,16 +97,16 @@ impl Locks {
         was_first && next.is_some_and(stays)
     }
 
-    /// Takes those out who wait no more: out of so many queues at most.
-    pub(super) fn leave_some(&mut self, most: usize) {
-        for _ in 0..most {
+    /// Takes those out who wait no more: out of so many queues at most. Out of how many was that?
+    pub(super) fn leave_some(&mut self, most: usize) -> usize {
+        for done in 0..most {
             let Some(Leaving {
                 ticket,
                 names,
                 next,
             }) = self.leaving.front_mut()
             else {
-                return;
+                return done;
             };
             let (ticket, name) = (*ticket, names.get(*next).cloned());
             *next = next.saturating_add(1);
@@ -118,6 +118,7 @@ impl Locks {
                 None => _ = self.leaving.pop_front(),
             }
         }
+        most
     }
 
     /// Who is the first in a queue, whether or not it stands before everybody else by right.
@@ -127,8 +128,20 @@ impl Locks {
             if self.leaving.is_empty() || self.is_waiting(ticket) {
                 return Some(ticket);
             }
-            self.leave_queue(name, ticket);
+            // Who asks may have looked at this queue on account of another.
+            if self.leave_queue(name, ticket) {
+                self.noted.insert(name.keep());
+            }
         }
+    }
+
+    /// How many wait in a queue.
+    pub(super) fn wait_here(&self, queue: &Queue) -> usize {
+        if self.leaving.is_empty() {
+            return queue.len();
+        }
+        let tickets = queue.iter();
+        tickets.filter(|&ticket| self.is_waiting(ticket)).count()
     }
 
     /// What it costs that it is replied to.

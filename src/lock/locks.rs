@@ -8,7 +8,7 @@ use super::budget::Budget;
 use super::databases::Databases;
 use super::fence::{Fence, FencingClock};
 use super::hashing::Keyed;
-use super::leave::Leaving;
+use super::leave::{FEW_QUEUES, Leaving};
 use super::ledger::Ledger;
 use super::ledger::discarded::Discarded;
 use super::limits::Limits;
@@ -95,6 +95,8 @@ pub struct Locks {
     pub(super) limits: Limits,
     /// How many steps a search for deadlocks may take.
     pub(super) most_steps: usize,
+    /// Out of how many queues a waiter is taken at once.
+    pub(super) few_queues: usize,
     /// What has been done.
     pub(super) counts: Counts,
     /// How long those have waited who were granted something since somebody asked, in milliseconds.
@@ -147,6 +149,7 @@ impl Locks {
             put_off: None,
             limits: Limits::DEFAULT,
             most_steps: MOST_STEPS,
+            few_queues: FEW_QUEUES,
             counts: Counts::new(),
             waited: Vec::new(),
             lapsed: Vec::new(),

@@ -45,8 +45,10 @@ impl Locks {
         }
         let has_room = leave_room(self.places, wanted, limits.max_waiters_total)
             && fits.iter().all(|&(name, _)| {
-                let waiting = self.queue(name).map_or(0, |queue| queue.len());
-                leave_room(waiting, 1, limits.max_waiters)
+                self.queue_of(name).is_none_or(|queue| {
+                    leave_room(queue.len(), 1, limits.max_waiters)
+                        || leave_room(self.wait_here(queue), 1, limits.max_waiters)
+                })
             });
         has_room.then_some(()).ok_or(Refusal::QueueFull)
     }

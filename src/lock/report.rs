@@ -164,13 +164,7 @@ impl Locks {
                 client: waiter.client,
             })
             .collect();
-        let gone = match self.leaving.len() {
-            0 => 0,
-            _ => (queue.iter())
-                .filter(|&ticket| !self.is_waiting(ticket))
-                .count(),
-        };
-        (waiters, queue.len().saturating_sub(gone))
+        (waiters, self.wait_here(queue))
     }
 }
 

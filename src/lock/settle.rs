@@ -4,7 +4,6 @@ use std::rc::Rc;
 
 use super::budget::{GRANT, SETTLE, SHARED_GRANT};
 use super::keyspace::LockEvent;
-use super::leave::FEW_QUEUES;
 use super::ledger::entry::News;
 use super::locks::{Lapse, Locks};
 use super::name::{Name, NameRef};
@@ -292,7 +291,7 @@ impl Locks {
         let Some(waiter) = self.waiters.get(&ticket) else {
             return Served::Waits;
         };
-        if waiter.names.len() > FEW_QUEUES && turn.budget.is_spent() {
+        if waiter.names.len() > self.few_queues && turn.budget.is_spent() {
             return Served::Later;
         }
         let (names, owner) = (Rc::clone(&waiter.names), Rc::clone(&waiter.owner));

@@ -109,10 +109,7 @@ impl Locks {
     pub(super) fn decide(&mut self, ticket: Ticket, outcome: State) -> Vec<Name> {
         let moved_up = match outcome {
             // Its queues are settled next.
-            State::Granted(_) => {
-                self.leave_at_once(ticket);
-                Vec::new()
-            }
+            State::Granted(_) => self.leave_at_once(ticket),
             _ => self.leave(ticket),
         };
         if outcome == State::TimedOut {
@@ -181,7 +178,8 @@ impl Locks {
 
     /// A waiter that has come to nothing.
     pub fn give_up(&mut self, ticket: Ticket) {
-        self.end_wait(ticket);
+        let moved_up = self.leave_at_once(ticket);
+        self.noted.extend(moved_up);
         self.waiters.remove(&ticket);
     }
 
