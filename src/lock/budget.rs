@@ -3,7 +3,11 @@
 /// How much is left to do in one go: a millisecond or so. What is left over follows in the next turn.
 /// It is counted in work, not in time, so that the same is always done at once.
 #[derive(Debug)]
-pub struct Budget(usize);
+pub struct Budget {
+    left: usize,
+    /// Has somebody been granted many locks?
+    has_granted_many: bool,
+}
 
 /// What some of the work costs, beside taking a waiter out of one queue or looking at one lock, which
 /// is 1.
@@ -25,17 +29,30 @@ impl Budget {
 
     /// For so much work.
     pub fn of(work: usize) -> Self {
-        Self(work)
+        Self {
+            left: work,
+            has_granted_many: false,
+        }
     }
 
     /// So much more has been done. What was begun is done to its end, even if that is more than was
     /// left.
     pub fn draw(&mut self, work: usize) {
-        self.0 = self.0.saturating_sub(work);
+        self.left = self.left.saturating_sub(work);
     }
 
     /// Is nothing left?
     pub fn is_spent(&self) -> bool {
-        self.0 == 0
+        self.left == 0
+    }
+
+    /// Somebody is granted many locks.
+    pub fn grants_many(&mut self) {
+        self.has_granted_many = true;
+    }
+
+    /// May nobody be granted many locks any more? Whoever is the first to be is not put off.
+    pub fn is_spent_on_many(&self) -> bool {
+        self.is_spent() && self.has_granted_many
     }
 }

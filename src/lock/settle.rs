@@ -291,7 +291,7 @@ impl Locks {
         let Some(waiter) = self.waiters.get(&ticket) else {
             return Served::Waits;
         };
-        if waiter.names.len() > self.few_queues && turn.budget.is_spent() {
+        if waiter.names.len() > self.few_queues && turn.budget.is_spent_on_many() {
             return Served::Later;
         }
         let (names, owner) = (Rc::clone(&waiter.names), Rc::clone(&waiter.owner));
@@ -361,6 +361,9 @@ impl Locks {
             Hold::Shared => SHARED_GRANT,
         };
         turn.budget.draw(fits.len().saturating_mul(cost));
+        if fits.len() > self.few_queues {
+            turn.budget.grants_many();
+        }
         let mut kept = Vec::new();
         for &(name, fit) in fits {
             if let Fit::Open { keeps: Some(share) } = fit {

@@ -5,7 +5,7 @@ use super::*;
 use crate::lock::Mode;
 use crate::lock::budget::Budget;
 
-const WIDE: usize = 1000;
+const WIDE: usize = 200;
 
 /// A server with so many locks, and their names.
 fn with_locks(count: usize) -> (Server, Vec<Lock>) {
@@ -40,7 +40,7 @@ fn all_ticks(server: &mut Server, left: impl Fn(&Server) -> usize) -> (usize, us
     (ticks, most)
 }
 
-/// One owner holds all of a thousand locks, and so many others wait for all of them.
+/// One owner holds all of many locks, and so many others wait for all of them.
 fn wide_crowd(waiters: usize) -> (Server, Vec<Lock>, Vec<Ticket>) {
     let (mut server, locks) = with_locks(WIDE);
     server.takes(
@@ -57,7 +57,7 @@ fn wide_crowd(waiters: usize) -> (Server, Vec<Lock>, Vec<Ticket>) {
 
 #[test]
 fn those_who_wait_for_many_locks_are_sent_away_in_portions_in_the_order_in_which_they_came() {
-    let (mut server, _, crowd) = wide_crowd(60);
+    let (mut server, _, crowd) = wide_crowd(80);
     server.set_limits(|limits| limits.drain = true);
     let mut told = Vec::new();
     while server.due().is_some_and(|due| due <= server.now().ms()) {
@@ -65,13 +65,13 @@ fn those_who_wait_for_many_locks_are_sent_away_in_portions_in_the_order_in_which
         server.tick();
         let happened = server.happened();
         assert!(
-            happened.decided.len() <= 20,
+            happened.decided.len() <= 60,
             "{} at once",
             happened.decided.len()
         );
         told.extend(happened.decided.iter().map(|&(ticket, _)| ticket));
         server.turn();
-        assert!(before - standing(&server) <= 3_000);
+        assert!(before - standing(&server) <= 4_000);
     }
     assert_eq!(told, crowd);
     assert_eq!(standing(&server), 0);
@@ -79,20 +79,17 @@ fn those_who_wait_for_many_locks_are_sent_away_in_portions_in_the_order_in_which
 
 #[test]
 fn connections_that_close_in_one_moment_leave_their_queues_in_portions_and_are_in_nobodys_way() {
-    let (mut server, locks, crowd) = wide_crowd(60);
-    for &ticket in &crowd[..59] {
+    let (mut server, locks, crowd) = wide_crowd(80);
+    for &ticket in &crowd[..79] {
         server.kill(ticket);
     }
-    assert_eq!(standing(&server), 60 * WIDE);
-    assert_eq!(server.queue(locks[5]), crowd[59..]);
+    assert_eq!(standing(&server), 80 * WIDE);
+    assert_eq!(server.queue(locks[5]), crowd[79..]);
     server.release_all(&locks, "ann").unwrap();
     server.turn();
-    assert!(server.was_granted(crowd[59]).is_some());
+    assert!(server.was_granted(crowd[79]).is_some());
     let (ticks, most) = all_ticks(&mut server, standing);
-    assert!(
-        ticks >= 30 && most <= 3_000,
-        "{ticks} ticks, {most} at once"
-    );
+    assert!(ticks >= 4 && most <= 4_000, "{ticks} ticks, {most} at once");
     assert_eq!(standing(&server), 0);
 }
 
@@ -122,10 +119,10 @@ fn a_lock_that_only_those_wait_for_who_have_gone_is_free() {
 #[test]
 fn whoever_was_to_be_sent_away_is_granted_nothing_and_holds_up_nobody_when_the_server_is_a_master_again()
  {
-    let (mut server, locks, crowd) = wide_crowd(60);
+    let (mut server, locks, crowd) = wide_crowd(80);
     server.demote(false);
     let told = server.happened().decided.len();
-    assert!((1..60).contains(&told), "{told} at once");
+    assert!((1..80).contains(&told), "{told} at once");
     server.promote();
     server.release_all(&locks, "ann").unwrap();
     server.takes(&locks[..1], alone("zoe"));
@@ -164,7 +161,7 @@ fn a_flush_of_many_locks_that_are_waited_for_looks_at_them_in_portions_and_misse
 
 #[test]
 fn many_holds_that_are_flushed_are_forgotten_at_once_and_freed_in_portions() {
-    let (mut server, locks) = with_locks(20_000);
+    let (mut server, locks) = with_locks(3_000);
     for &lock in &locks {
         server.takes(
             &[lock],
@@ -180,7 +177,7 @@ fn many_holds_that_are_flushed_are_forgotten_at_once_and_freed_in_portions() {
     assert_eq!((remembered.holds, remembered.sessions), (0, 0));
     assert!(remembered.tasks > 0);
     let (ticks, _) = all_ticks(&mut server, |_| 0);
-    assert!(ticks > 100, "{ticks}");
+    assert!(ticks > 20, "{ticks}");
     assert_eq!(server.locks.remembered().tasks, 0);
 }
 
@@ -226,6 +223,9 @@ fn a_release_of_many_locks_grants_the_first_in_each_queue_and_the_crowd_behind_t
         "{} at once",
         server.told.len()
     );
-    server.at(100);
+    for ms in 1..100 {
+        server.lags_until(ms);
+        all_ticks(&mut server, |_| 0);
+    }
     assert_eq!(server.told.len(), 1_000);
 }
