@@ -86,7 +86,7 @@ impl Locks {
             }
             if known.is_some() {
                 if let Some(entry) = self.ledger(name.db).of(name.key, request.owner, hold) {
-                    self.go_on(name, hold, entry, request, news);
+                    self.renew_entry(name, hold, entry, request, news);
                 }
             } else {
                 self.remember(turn, name, (fit, hold, fence), request, news);
@@ -130,7 +130,7 @@ impl Locks {
             entry.first = entry.fence.map_or(fence, |_| entry.first);
             entry.fence = Some(fence);
             entry.since = turn.now.ms();
-            return self.go_on(name, hold, entry, request, news);
+            return self.renew_entry(name, hold, entry, request, news);
         }
         let mut entry = Entry {
             fence: Some(fence),
@@ -148,7 +148,8 @@ impl Locks {
         entry.hear(news);
         match fit {
             Fit::Open { keeps: Some(share) } if news == News::UnderWay => {
-                ledger.upgrade(name.key, request.owner, entry, share.deadline);
+                let ledger = &mut self.databases.open(name.db).ledger;
+                ledger.upgrade(name.key, request.owner, entry, share.deadline, &self.closed);
             }
             Fit::Open { keeps } => {
                 let others = ledger.write(name.key, request.owner, hold, entry);
@@ -167,7 +168,7 @@ impl Locks {
     }
 
     /// The owner has asked again for a hold that it has: this is remembered of it now.
-    fn go_on(
+    fn renew_entry(
         &mut self,
         name: NameRef<'_>,
         hold: Hold,

@@ -2,6 +2,7 @@
 
 use super::returns::Return;
 
+use super::budget::{GRANT, SETTLE};
 use super::keyspace::LockEvent;
 
 use super::locks::Locks;
@@ -10,8 +11,13 @@ use super::queue::waiter::State;
 use super::state::Turn;
 use super::time::{Ms, Now};
 
-/// How much is done at most before the server serves others; the rest follows in the next turn.
-pub(super) const MOST_AT_ONCE: usize = 256;
+/// So much of what is forgotten is freed in one go, out of so many queues waiters are taken that wait no
+/// more, so many buckets are looked through for slots that have left, and so many holds are noted whose
+/// connection has closed.
+const FREED: usize = 128;
+const QUEUES_LEFT: usize = 1024;
+const SWEPT: usize = 16;
+const TIES: usize = 256;
 
 /// How long to wait when the server lets nothing be written.
 pub(super) const PAUSE: Ms = 10;
@@ -33,16 +39,30 @@ impl Locks {
             && self.returns.is_empty()
             && self.outbox.is_empty()
             && self.unconfirmed.is_empty()
+            && !self.has_rest()
+    }
+
+    /// Is anything left of what is done in portions, and asks nobody?
+    fn has_rest(&self) -> bool {
+        !self.discarded.is_empty()
+            || !self.leaving.is_empty()
+            || !self.closed.is_empty()
+            || self.sweeps
+            || self.has_to_send_away()
     }
 
     /// When the next tick is due, if anything is left to do. In the past means now.
     pub fn next_due(&self) -> Option<Ms> {
-        let sends_away = self.limits.drain && self.waits.waiting > 0;
-        let at_once =
-            sends_away || !self.outbox.to_reply.is_empty() || !self.outbox.expired.is_empty();
+        let sends_away = self.limits.drain && !self.waits.waiting.is_empty();
+        let at_once = sends_away
+            || self.has_rest()
+            || !self.outbox.to_reply.is_empty()
+            || !self.outbox.expired.is_empty();
         let answers = at_once.then_some(0);
         let time_up = self.waits.times_up.first().map(|&(until, _)| until);
-        let noted = (!self.noted.is_empty()).then_some(0);
+        let mut databases = self.databases.iter();
+        let has_unseen = databases.any(|(_, database)| database.queues.unseen() > 0);
+        let noted = (has_unseen || !self.noted.is_empty()).then_some(0);
         let returns = self.returns.first().map(|&(at, _)| at);
         let alarm = self.alarms.first().map(|&(at, _)| at);
         let writes = [noted, returns, alarm]
@@ -57,28 +77,37 @@ impl Locks {
     /// settles the locks that something has happened to.
     pub fn tick(&mut self, turn: &mut Turn<'_>) {
         self.mind_the_clock(turn.now);
-        for name in std::mem::take(&mut self.outbox.expired) {
+        self.go_on();
+        while !turn.budget.is_spent()
+            && let Some(name) = self.outbox.expired.pop_front()
+        {
+            turn.budget.draw(SETTLE);
             turn.keys.announce(name.borrow(), LockEvent::Expired);
         }
         if self.limits.drain {
-            self.send_away_all();
+            self.send_all_away();
         }
-        let mut left = MOST_AT_ONCE;
-        while let Some(&(until, ticket)) = self.waits.times_up.first() {
-            if left == 0 || until > turn.now.ms() {
-                break;
-            }
+        self.send_some_away(&mut turn.budget);
+        while !turn.budget.is_spent()
+            && let Some(&(until, ticket)) = self.waits.times_up.first()
+            && until <= turn.now.ms()
+        {
+            turn.budget.draw(self.reply_cost(ticket));
             let moved_up = self.decide(ticket, State::TimedOut);
             self.noted.extend(moved_up);
-            left = left.saturating_sub(1);
         }
+        self.leave_some(QUEUES_LEFT);
         if self.put_off.is_some_and(|until| until > turn.now.ms()) {
             return;
         }
         self.put_off = None;
-        while left > 0 {
+        while !turn.budget.is_spent() {
             let Some(due) = self.next_piece(turn.now) else {
-                return;
+                if self.leaving.is_empty() {
+                    return;
+                }
+                turn.budget.draw(self.leave_some(QUEUES_LEFT));
+                continue;
             };
             // Where nobody waits, nothing will be written.
             let may_write = match &due {
@@ -91,11 +120,28 @@ impl Locks {
                 return;
             }
             match due {
-                Due::Return(grant) => self.take_back(turn, grant),
+                Due::Return(grant) => {
+                    turn.budget.draw(GRANT);
+                    self.take_back(turn, grant);
+                }
                 Due::Settle(name) => self.settle(turn, name.borrow()),
             }
-            left = left.saturating_sub(1);
         }
+    }
+
+    /// Goes on with what was forgotten as a whole, and is freed in portions.
+    fn go_on(&mut self) {
+        for _ in 0..FREED {
+            self.discarded.free_one();
+        }
+        if self.sweeps {
+            self.sweeps = false;
+            for (_, database) in self.databases.iter_mut() {
+                database.ledger.sweep(SWEPT, &mut self.discarded);
+                self.sweeps |= database.ledger.has_to_sweep();
+            }
+        }
+        self.note_closed(TIES);
     }
 
     /// A clock that was set back moves deadlines, as it does for every key; but what we have put off
@@ -121,13 +167,14 @@ impl Locks {
         if let Some(name) = self.noted.pop_first() {
             return Some(Due::Settle(name));
         }
-        let &(at, ref name) = self.alarms.first()?;
-        if !is_due(at) {
-            return None;
+        if let Some((_, name)) = self.alarms.first().filter(|&&(at, _)| is_due(at)) {
+            let name = name.clone();
+            self.set_alarm(name.borrow(), None);
+            return Some(Due::Settle(name));
         }
-        let name = name.clone();
-        self.set_alarm(name.borrow(), None);
-        Some(Due::Settle(name))
+        (self.databases.iter_mut())
+            .find_map(|(db, database)| Some((db, database.queues.next_unseen()?)))
+            .map(|(db, key)| Due::Settle(Name { db, key }))
     }
 
     fn put_back(&mut self, due: Due) {

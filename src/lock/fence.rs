@@ -122,6 +122,12 @@ impl FencingClock {
         self.last
     }
 
+    /// A number that no grant has: those given before are smaller, and those to come are larger.
+    pub fn between(&mut self) -> Fence {
+        self.last = self.last.saturating_add(1);
+        self.last
+    }
+
     /// This slot is leaving or has left: another server may grant in it before we do so again.
     pub fn slot_may_have_left(&mut self, slot: Slot) {
         if let Some(past) = self.past(slot)

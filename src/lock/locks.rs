@@ -1,13 +1,16 @@
 //! All locks of a server, and what may be asked of them at any time.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::ops::RangeInclusive;
 use std::rc::Rc;
 
-use super::databases::{Database, Databases};
+use super::budget::Budget;
+use super::databases::Databases;
 use super::fence::{Fence, FencingClock};
 use super::hashing::Keyed;
+use super::leave::{FEW_QUEUES, Leaving};
 use super::ledger::Ledger;
+use super::ledger::discarded::Discarded;
 use super::limits::Limits;
 use super::name::{Db, Name, NameRef};
 use super::outbox::{Lapse, Outbox};
@@ -45,6 +48,8 @@ pub struct Locks {
     pub(super) waiters: ByTicket<Waiter>,
     /// Who waits for how much, and until when.
     pub(super) waits: Waits,
+    /// Those who wait no more, and still stand in queues.
+    pub(super) leaving: VecDeque<Leaving>,
     /// How many locks that somebody waits for each owner holds.
     pub(super) waited_for: HashMap<Rc<[u8]>, usize, Keyed>,
     /// Where fencing numbers come from.
@@ -57,6 +62,8 @@ pub struct Locks {
     pub(super) no_locks: usize,
     /// Locks that something has happened to.
     pub(super) noted: BTreeSet<Name>,
+    /// Connections that have closed, with which holds end that have not been seen to.
+    pub(super) closed: BTreeSet<u64>,
     /// Holds that may have to be given back, and when to look at each.
     pub(super) returns: BTreeSet<(Ms, Return)>,
     /// Until when writing waits, because the server would not let us.
@@ -65,6 +72,8 @@ pub struct Locks {
     pub(super) limits: Limits,
     /// How many steps a search for deadlocks may take.
     pub(super) most_steps: usize,
+    /// Out of how many queues a waiter is taken at once.
+    pub(super) few_queues: usize,
     /// What has been done.
     pub(super) counts: Counts,
     /// What others have still to hear of.
@@ -76,6 +85,10 @@ pub struct Locks {
     /// Those who have come to their end as if they had heard of their grants, and the numbers of
     /// these, until it is known whether their connections have outlived the turn.
     pub(super) unconfirmed: Vec<(Waiter, Fence)>,
+    /// Is anything remembered of keys in slots that have left?
+    pub(super) sweeps: bool,
+    /// What is forgotten, and not freed yet.
+    pub(super) discarded: Discarded,
 }
 
 impl Locks {
@@ -86,21 +99,26 @@ impl Locks {
             databases: Databases::new(secret),
             waiters: ByTicket::default(),
             waits: Waits::new(keyed),
+            leaving: VecDeque::new(),
             waited_for: HashMap::with_hasher(keyed),
             clock: FencingClock::new(now, in_cluster),
             secret,
             alarms: BTreeSet::new(),
             no_locks: 0,
             noted: BTreeSet::new(),
+            closed: BTreeSet::new(),
             returns: BTreeSet::new(),
             put_off: None,
             limits: Limits::DEFAULT,
             most_steps: MOST_STEPS,
+            few_queues: FEW_QUEUES,
             counts: Counts::new(),
             outbox: Outbox::default(),
             quarantined_until: None,
             last_tick: 0,
             unconfirmed: Vec::new(),
+            sweeps: false,
+            discarded: Discarded::default(),
         }
     }
 
@@ -113,7 +131,7 @@ impl Locks {
 
     /// Does anybody wait for this lock?
     pub fn is_waited_for(&self, name: NameRef<'_>) -> bool {
-        !self.waiters.is_empty()
+        self.has_queues()
             && (self.databases.get(name.db))
                 .is_some_and(|database| database.queues.contain(name.key))
     }
@@ -139,7 +157,7 @@ impl Locks {
                 let expired = self.forget(name.borrow());
                 count(&mut self.counts.expired, expired);
                 if expired > 0 {
-                    self.outbox.expired.push(name.clone());
+                    self.outbox.expired.push_back(name.clone());
                 }
             }
             Gone::Evicted => {
@@ -157,8 +175,9 @@ impl Locks {
     pub fn flushed(&mut self, db: Option<Db>) {
         for (number, database) in self.databases.iter_mut() {
             if db.is_none_or(|db| db == number) {
-                database.ledger = Ledger::new(self.secret);
-                self.noted.extend(touch_all(number, database));
+                let ledger = std::mem::replace(&mut database.ledger, Ledger::new(self.secret));
+                ledger.discard(&mut self.discarded);
+                database.queues.touch_all();
             }
         }
     }
@@ -168,9 +187,10 @@ impl Locks {
         let ledger_of_one = self.take_ledger(one);
         let ledger_of_other = self.take_ledger(other);
         for (db, ledger) in [(one, ledger_of_other), (other, ledger_of_one)] {
-            *self.ledger(db) = ledger;
+            let database = self.databases.open(db);
+            database.ledger = ledger;
+            database.queues.touch_all();
         }
-        self.note_all();
         let change_places = |db: &mut Db| match *db {
             db_now if db_now == one => *db = other,
             db_now if db_now == other => *db = one,
@@ -214,8 +234,10 @@ impl Locks {
     /// These slots have left for another server, with what was held in them.
     pub fn slots_left(&mut self, ranges: &[RangeInclusive<Slot>]) {
         let slots = Slots::of(ranges);
+        let number = self.clock.between();
         for (_, database) in self.databases.iter_mut() {
-            database.ledger.forget_slots(&slots);
+            database.ledger.slots_left(&slots, number);
+            self.sweeps |= database.ledger.has_to_sweep();
         }
         for slot in ranges.iter().cloned().flatten() {
             self.clock.slot_may_have_left(slot);
@@ -248,7 +270,7 @@ impl Locks {
     /// How many wait, and for how many locks.
     pub fn waiting_now(&self) -> (usize, usize) {
         let queues = (self.databases.iter()).map(|(_, database)| database.queues.len());
-        (self.waits.waiting, queues.sum())
+        (self.waits.waiting.len(), queues.sum())
     }
 
     /// What has been done.
@@ -269,19 +291,16 @@ impl Locks {
     /// This server has become a replica: somebody else grants now. Whoever still waits is sent away.
     pub fn stepped_down(&mut self) {
         self.flushed(None);
-        self.returns.clear();
-        self.send_away_all();
-        self.noted.clear();
-    }
-
-    /// Whoever still waits is told that nothing comes of it here.
-    pub(super) fn send_away_all(&mut self) {
-        let owners = self.waits.by_owner.keys();
-        let mut waiting: Vec<Ticket> = owners.flat_map(|owner| self.tickets_of(owner)).collect();
-        waiting.sort_unstable();
-        for ticket in waiting {
-            self.decide(ticket, State::SentAway);
+        for (_, database) in self.databases.iter_mut() {
+            database.queues.untouch_all();
         }
+        let returns = std::mem::take(&mut self.returns);
+        self.discarded.add(returns.len(), returns.into_iter());
+        let noted = std::mem::take(&mut self.noted);
+        self.discarded.add(noted.len(), noted.into_iter());
+        self.closed.clear();
+        self.send_all_away();
+        self.send_some_away(&mut Budget::of(Budget::PORTION));
     }
 
     /// The waiters whose clients are to be replied to now, in the order in which that was decided.
@@ -292,14 +311,20 @@ impl Locks {
 
     /// Has every lock with a queue looked at.
     pub fn note_all(&mut self) {
-        for (db, database) in self.databases.iter_mut() {
-            self.noted.extend(touch_all(db, database));
+        for (_, database) in self.databases.iter_mut() {
+            database.queues.touch_all();
         }
+    }
+
+    /// Is there any queue? Without one a command has nothing to settle.
+    #[inline]
+    pub(super) fn has_queues(&self) -> bool {
+        !self.waiters.is_empty() || !self.leaving.is_empty()
     }
 
     /// The queue before this lock, if anybody waits.
     pub(super) fn queue(&mut self, name: NameRef<'_>) -> Option<&mut Queue> {
-        if self.waiters.is_empty() {
+        if !self.has_queues() {
             return None;
         }
         self.databases.get_mut(name.db)?.queues.get_mut(name.key)
@@ -314,15 +339,4 @@ impl Locks {
         let empty = Ledger::new(self.secret);
         std::mem::replace(self.ledger(db), empty)
     }
-}
-
-/// The names of all locks with a queue in a database, which will have to be looked at.
-fn touch_all(db: Db, database: &mut Database) -> impl Iterator<Item = Name> {
-    database.queues.iter_mut().map(move |(key, queue)| {
-        queue.stale = true;
-        Name {
-            db,
-            key: Rc::clone(key),
-        }
-    })
 }

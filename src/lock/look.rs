@@ -62,8 +62,9 @@ impl Locks {
 
     /// Was this key no lock when it was last looked at, or has something happened to it since?
     pub fn may_be_no_lock(&self, name: NameRef<'_>) -> bool {
-        match self.queue_of(name) {
-            Some(queue) => queue.is_no_lock || queue.stale,
+        let queues = (self.databases.get(name.db)).map(|database| &database.queues);
+        match queues.and_then(|queues| Some((queues, queues.get(name.key)?))) {
+            Some((queues, queue)) => queue.is_no_lock || queues.is_stale(name.key),
             None => !self.noted.is_empty() && self.noted.contains(&name.keep()),
         }
     }

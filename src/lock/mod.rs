@@ -7,6 +7,7 @@
 
 mod acquire;
 mod breaking;
+mod budget;
 mod check;
 mod databases;
 mod deadlock;
@@ -14,6 +15,7 @@ mod due;
 mod fence;
 mod hashing;
 mod keyspace;
+mod leave;
 mod ledger;
 mod limits;
 mod locks;

@@ -1,5 +1,6 @@
 //! What others have still to hear of.
 
+use std::collections::VecDeque;
 use std::rc::Rc;
 
 use super::name::Name;
@@ -25,7 +26,7 @@ pub(super) struct Outbox {
     /// Holds that ran out while others waited.
     pub lapsed: Vec<Lapse>,
     /// Locks whose holds have run out: an event for each follows in the next tick.
-    pub expired: Vec<Name>,
+    pub expired: VecDeque<Name>,
 }
 
 impl Outbox {

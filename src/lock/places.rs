@@ -45,8 +45,10 @@ impl Locks {
         }
         let has_room = leave_room(self.waits.places, wanted, limits.max_waiters_total)
             && fits.iter().all(|&(name, _)| {
-                let waiting = self.queue(name).map_or(0, |queue| queue.len());
-                leave_room(waiting, 1, limits.max_waiters)
+                self.queue_of(name).is_none_or(|queue| {
+                    leave_room(queue.len(), 1, limits.max_waiters)
+                        || leave_room(self.wait_here(queue), 1, limits.max_waiters)
+                })
             });
         has_room.then_some(()).ok_or(Refusal::QueueFull)
     }
@@ -58,7 +60,7 @@ impl Locks {
         waits.tickets.insert(ticket);
         waits.places = waits.places.saturating_add(names.len());
         self.waits.places = self.waits.places.saturating_add(names.len());
-        self.waits.waiting = self.waits.waiting.saturating_add(1);
+        self.waits.waiting.insert(ticket);
         let tangled = waits.tickets.len() > 1 || names.len() > 1;
         let first = (waits.tickets.len() == 2)
             .then(|| waits.tickets.first().copied())
@@ -79,7 +81,7 @@ impl Locks {
         waits.tickets.remove(&ticket);
         waits.places = waits.places.saturating_sub(names.len());
         self.waits.places = self.waits.places.saturating_sub(names.len());
-        self.waits.waiting = self.waits.waiting.saturating_sub(1);
+        self.waits.waiting.remove(&ticket);
         let last = (waits.tickets.len() == 1)
             .then(|| waits.tickets.first().copied())
             .flatten();

@@ -154,6 +154,7 @@ impl Locks {
         };
         let waiters = queue
             .iter()
+            .filter(|&ticket| self.is_waiting(ticket))
             .filter_map(|ticket| self.waiters.get(&ticket))
             .take(MOST_NAMED)
             .map(|waiter| QueuedWaiter {
@@ -163,7 +164,7 @@ impl Locks {
                 client: waiter.client,
             })
             .collect();
-        (waiters, queue.len())
+        (waiters, self.wait_here(queue))
     }
 }
 

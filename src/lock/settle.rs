@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use super::due::MOST_AT_ONCE;
+use super::budget::{GRANT, SETTLE, SHARED_GRANT};
 use super::keyspace::LockEvent;
 use super::ledger::entry::News;
 use super::locks::Locks;
@@ -11,7 +11,7 @@ use super::outbox::Lapse;
 use super::queue::holders::Holders;
 use super::queue::ticket::Ticket;
 use super::queue::waiter::{State, Waiter};
-use super::request::{Mode, Patience, Request};
+use super::request::{Hold, Mode, Patience, Request};
 use super::rules::Fit;
 use super::state::{LockState, Turn};
 use super::stats::count;
@@ -20,6 +20,9 @@ use super::time::{Ms, Now};
 /// How long the first refusal of a grant puts it off, and how long a later one does at most.
 const FIRST_RETRY: Ms = 5;
 const LAST_RETRY: Ms = 100;
+
+/// So many waiters are looked up in the time that one unit of the budget stands for.
+const LOOKS: usize = 8;
 
 /// What came of looking at a waiter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,6 +33,8 @@ enum Served {
     Waits,
     /// It might be granted, but the server would not accept that.
     Refused,
+    /// It waits for several locks, and enough has been done for now.
+    Later,
 }
 
 impl Served {
@@ -52,7 +57,7 @@ impl Locks {
     /// a lock and wait for it by another request too. Some of these then stand before everybody else,
     /// and the search for deadlocks goes by this order.
     fn settle_moved_up(&mut self, turn: &mut Turn<'_>) {
-        for _ in 0..MOST_AT_ONCE {
+        while !turn.budget.is_spent() {
             if let Some(name) = turn.settling.moved_up.pop() {
                 self.settle_one(turn, name.borrow());
             } else if let Some((name, owner)) = turn.settling.joined.pop_front() {
@@ -61,14 +66,19 @@ impl Locks {
                 return;
             }
         }
-        // The others are seen to in the next turn.
-        let joined = std::mem::take(&mut turn.settling.joined);
+        // The others are seen to in the next turn. Who holds them by now is known at once: the search
+        // for deadlocks goes by that.
         let left = std::mem::take(&mut turn.settling.moved_up);
-        for name in left
-            .into_iter()
-            .chain(joined.into_iter().map(|(name, _)| name))
-        {
-            self.note(name);
+        for name in &left {
+            self.take_stock(turn, name.borrow());
+        }
+        let joined = std::mem::take(&mut turn.settling.joined);
+        let joined = joined.into_iter().map(|(name, _)| name);
+        for name in left.into_iter().chain(joined) {
+            if let Some(queue) = self.queue(name.borrow()) {
+                queue.stale = true;
+            }
+            self.come_back(name.borrow(), turn.now.plus(1));
         }
     }
 
@@ -78,21 +88,26 @@ impl Locks {
         if self.queue(name.borrow()).is_none() || turn.share_of(name.borrow(), &owner).is_none() {
             return;
         }
-        match self.serve_any_of(turn, name.borrow(), &owner) {
+        match self.serve_any_of(turn, name.borrow(), &owner, Hold::Shared) {
             Served::Waits => {}
             Served::Through => {
                 turn.settling.moved_up.push(name.clone());
                 turn.settling.joined.push_back((name, owner));
             }
             Served::Refused => self.ring_for_retry(name.borrow(), turn.now),
+            Served::Later => self.come_back(name.borrow(), turn.now.plus(1)),
         }
     }
 
     fn settle_one(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>) {
-        // Each round grants the lock to a waiter, or answers one that holds it already or may not have it.
-        for _ in 0..MOST_AT_ONCE {
+        turn.budget.draw(SETTLE);
+        // Each round grants the lock to a waiter, or replies to some that hold it already or may not
+        // have it: the first is not put off.
+        loop {
             match self.serve_one(turn, name) {
+                Served::Through if turn.budget.is_spent() => break,
                 Served::Through => {}
+                Served::Later => break,
                 Served::Waits => {
                     self.is_through(name);
                     if self.queue(name).is_some() {
@@ -109,6 +124,7 @@ impl Locks {
         }
         // So many who may have it together, or so many waiters of one owner: the others are told in
         // the next turn.
+        self.first_in_queue(name);
         self.come_back(name, turn.now.plus(1));
         self.take_stock(turn, name);
     }
@@ -147,7 +163,7 @@ impl Locks {
                 Rc::from(owner)
             }
         };
-        self.serve_any_of(turn, name, &owner)
+        self.serve_any_of(turn, name, &owner, Hold::Exclusive)
     }
 
     /// Those who wait for this lock have waited for a hold to run out.
@@ -176,9 +192,9 @@ impl Locks {
     /// since.
     fn first_of(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>) -> Option<Ticket> {
         loop {
-            let queue = self.queue(name)?;
-            let ticket = queue.first()?;
-            if !queue.is_upgrade(ticket) || self.has_share(turn, name, ticket) {
+            let ticket = self.first_in_queue(name)?;
+            let is_upgrade = self.queue(name)?.is_upgrade(ticket);
+            if !is_upgrade || self.has_share(turn, name, ticket) {
                 return Some(ticket);
             }
             self.queue(name)?.demote(ticket);
@@ -204,17 +220,27 @@ impl Locks {
         seen
     }
 
-    /// Serves one of this owner's waiters, who holds the lock. Where the server refuses one of them for
-    /// another lock, the others are not held up by that.
-    fn serve_any_of(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>, owner: &[u8]) -> Served {
-        let tickets: Vec<Ticket> = self.tickets_of(owner).collect();
-        let mut any = Served::Waits;
-        for ticket in tickets {
-            let waiter = self.waiters.get(&ticket);
-            let Some(waiter) = waiter.filter(|waiter| waiter.wants(name)) else {
+    /// Serves one of this owner's waiters, who holds the lock; or several, where that changes nothing
+    /// but that they are replied to. Where the server refuses one of them for another lock, the others
+    /// are not held up by that.
+    fn serve_any_of(
+        &mut self,
+        turn: &mut Turn<'_>,
+        name: NameRef<'_>,
+        owner: &[u8],
+        hold: Hold,
+    ) -> Served {
+        let (mut any, mut through) = (Served::Waits, false);
+        for ticket in self.waiting_for(turn, name, owner) {
+            let Some(waiter) = self.waiters.get(&ticket) else {
                 continue;
             };
             let wants_it_alone = waiter.mode == Mode::Exclusive;
+            let has_it_all =
+                hold == Hold::Exclusive || (waiter.names.len() == 1 && !wants_it_alone);
+            if through && !has_it_all {
+                break;
+            }
             match self.serve(turn, ticket) {
                 Served::Waits if wants_it_alone && turn.share_of(name, owner).is_some() => {
                     if let Some(queue) = self.queue(name) {
@@ -222,21 +248,54 @@ impl Locks {
                     }
                 }
                 Served::Waits => {}
-                Served::Refused => any = Served::Refused,
-                Served::Through => return Served::Through,
+                seen @ (Served::Refused | Served::Later) => any = seen,
+                Served::Through => {
+                    through = true;
+                    if !has_it_all || turn.budget.is_spent() {
+                        break;
+                    }
+                }
             }
         }
-        any
+        if through { Served::Through } else { any }
+    }
+
+    /// The requests by which this owner waits for this lock, in order of arrival.
+    fn waiting_for(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>, owner: &[u8]) -> Vec<Ticket> {
+        let requests = self.requests_of(owner);
+        let Some(queue) = self.queue_of(name) else {
+            return Vec::new();
+        };
+        turn.budget.draw(requests.min(queue.len()) / LOOKS);
+        // Whichever are fewer are walked through.
+        if requests <= queue.len() {
+            let tickets = self.tickets_of(owner);
+            return tickets.filter(|&ticket| queue.contains(ticket)).collect();
+        }
+        let is_its = |ticket: &Ticket| {
+            let waiter = self.waiters.get(ticket);
+            waiter.is_some_and(|waiter| *waiter.owner == *owner)
+        };
+        let mut tickets: Vec<Ticket> = queue.iter().filter(is_its).collect();
+        tickets.sort_unstable();
+        tickets
     }
 
     /// Grants a waiter what it waits for, if it may have all of it now.
     fn serve(&mut self, turn: &mut Turn<'_>, ticket: Ticket) -> Served {
+        if !self.is_waiting(ticket) {
+            return Served::Waits;
+        }
+        if let Some(outcome) = self.way_out(ticket, turn.now) {
+            turn.budget.draw(self.reply_cost(ticket));
+            self.conclude(turn, ticket, outcome);
+            return Served::Through;
+        }
         let Some(waiter) = self.waiters.get(&ticket) else {
             return Served::Waits;
         };
-        if waiter.is_up(turn.now) {
-            self.conclude(turn, ticket, State::TimedOut);
-            return Served::Through;
+        if waiter.names.len() > self.few_queues && turn.budget.is_spent_on_many() {
+            return Served::Later;
         }
         let (names, owner) = (Rc::clone(&waiter.names), Rc::clone(&waiter.owner));
         let request = waiter.request(&owner);
@@ -246,6 +305,7 @@ impl Locks {
         let (before, from) = names.split_at(last);
         let mut fits = Vec::new();
         for (place, name) in (last..).zip(from).chain((0..).zip(before)) {
+            turn.budget.draw(1);
             let Some(fit) = self.fit_of(turn, name, ticket, &request) else {
                 if !turn.keys.can_open(name.borrow()) {
                     return Served::Refused;
@@ -276,6 +336,7 @@ impl Locks {
         if waiter.denial.is_none() {
             return false;
         }
+        turn.budget.draw(self.reply_cost(ticket));
         self.conclude(turn, ticket, State::Denied);
         true
     }
@@ -301,6 +362,14 @@ impl Locks {
         fits: &[(NameRef<'_>, Fit)],
         request: &Request<'_>,
     ) {
+        let cost = match request.mode.hold() {
+            Hold::Exclusive => GRANT,
+            Hold::Shared => SHARED_GRANT,
+        };
+        turn.budget.draw(fits.len().saturating_mul(cost));
+        if fits.len() > self.few_queues {
+            turn.budget.grants_many();
+        }
         let fence = self.take(turn, fits, request, News::UnderWay);
         // What its owner holds already, by another request, is no grant of now.
         let granted = (fits.iter()).filter(|(_, fit)| matches!(fit, Fit::Open { .. }));
@@ -345,7 +414,7 @@ impl Locks {
     /// one has closed by that.
     #[inline]
     pub(super) fn settle_queue(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>) {
-        if self.waiters.is_empty() {
+        if !self.has_queues() {
             return;
         }
         if self.queue(name).is_some() {
@@ -360,13 +429,20 @@ impl Locks {
         turn: &mut Turn<'_>,
         name: NameRef<'_>,
     ) -> Option<Ticket> {
-        loop {
-            let ticket = self.queue(name)?.first()?;
-            if !self.waiters.get(&ticket)?.is_up(turn.now) {
+        while !turn.budget.is_spent() || !self.is_first_out(name, turn.now) {
+            let ticket = self.first_in_queue(name)?;
+            let Some(outcome) = self.way_out(ticket, turn.now) else {
                 return Some(ticket);
-            }
-            self.conclude(turn, ticket, State::TimedOut);
+            };
+            turn.budget.draw(self.reply_cost(ticket));
+            self.conclude(turn, ticket, outcome);
         }
+        None
+    }
+
+    /// Must the first in this queue not be granted anything any more?
+    fn is_first_out(&mut self, name: NameRef<'_>, now: Now) -> bool {
+        (self.first_in_queue(name)).is_some_and(|ticket| self.way_out(ticket, now).is_some())
     }
 
     fn has_share(&self, turn: &mut Turn<'_>, name: NameRef<'_>, ticket: Ticket) -> bool {
@@ -449,10 +525,6 @@ impl Locks {
 }
 
 impl Waiter {
-    fn wants(&self, name: NameRef<'_>) -> bool {
-        self.names.iter().any(|wanted| wanted.borrow() == name)
-    }
-
     /// What the server says of its user's rights, if they don't suffice any more.
     pub(super) fn denial(&self, turn: &mut Turn<'_>, ticket: Ticket) -> Option<Rc<str>> {
         turn.keys.denial(ticket, &self.names)

@@ -3,6 +3,7 @@
 use super::keyspace::{Keyspace, Share, Stored};
 use super::request::{Hold, NotALock};
 
+use super::budget::Budget;
 use super::name::NameRef;
 use super::settling::Settling;
 use super::time::{Ms, Now, is_over};
@@ -15,6 +16,8 @@ pub struct Turn<'k> {
     pub now: Now,
     /// What is being settled.
     pub(super) settling: Settling,
+    /// How much is done besides what was asked for.
+    pub(super) budget: Budget,
 }
 
 /// Who holds a lock.
@@ -40,11 +43,11 @@ pub(super) enum LockState<'a> {
 impl<'k> Turn<'k> {
     /// For a command, or a tick.
     pub fn new(keys: &'k mut dyn Keyspace, now: Now) -> Self {
-        let settling = Settling::default();
         Self {
             keys,
             now,
-            settling,
+            settling: Settling::default(),
+            budget: Budget::of(Budget::PORTION),
         }
     }
 }

@@ -13,19 +13,37 @@ use super::time::{LAST_MS, is_over};
 use std::rc::Rc;
 
 impl Locks {
-    /// A connection has closed. What ends with it is given back in the next tick; is there anything?
+    /// A connection has closed. What ends with it is given back in the next ticks; is there anything?
     pub fn closed(&mut self, client: u64) -> bool {
-        let mut any = false;
-        for (db, database) in self.databases.iter_mut() {
-            for tie in database.ledger.close(client) {
-                let (key, owner) = tie.key_and_owner();
-                let (key, owner) = (Rc::from(key), Rc::from(owner));
-                let name = Name { db, key };
-                self.returns.insert((0, Return { name, owner }));
-                any = true;
-            }
+        let mut databases = self.databases.iter();
+        let any = databases.any(|(_, database)| database.ledger.has_ties(client));
+        if any {
+            self.closed.insert(client);
         }
         any
+    }
+
+    /// Sees to some of the holds that end with connections that have closed.
+    pub(super) fn note_closed(&mut self, most: usize) {
+        let mut left = most;
+        while left > 0
+            && let Some(&client) = self.closed.first()
+        {
+            let before = left;
+            for (db, database) in self.databases.iter_mut() {
+                let (seen_to, ties) = database.ledger.close(client, left);
+                left = left.saturating_sub(seen_to);
+                for tie in ties {
+                    let (key, owner) = tie.key_and_owner();
+                    let (key, owner) = (Rc::from(key), Rc::from(owner));
+                    let name = Name { db, key };
+                    self.returns.insert((0, Return { name, owner }));
+                }
+            }
+            if left == before {
+                self.closed.pop_first();
+            }
+        }
     }
 
     /// Passes on a hold, if it has to be given back and the key still holds it.

@@ -5,7 +5,6 @@ use std::rc::Rc;
 use super::fence::Fence;
 use super::locks::Locks;
 use super::name::{Name, NameRef};
-use super::queue::holders::Holders;
 use super::queue::ticket::Ticket;
 use super::request::{Acquired, Mode, Patience, Refusal, Request};
 use super::returns::Return;
@@ -93,7 +92,7 @@ impl Locks {
                 return Err(too_long.into());
             }
         }
-        let waiting = u64::try_from(self.waits.waiting).unwrap_or_default();
+        let waiting = u64::try_from(self.waits.waiting.len()).unwrap_or_default();
         self.counts.waiters_peak = self.counts.waiters_peak.max(waiting);
         Ok(Acquired::Waiting(ticket))
     }
@@ -106,7 +105,11 @@ impl Locks {
     /// Takes a waiter out of its queues with this outcome, and has its client replied to. Says in which
     /// of them somebody else is the first now.
     pub(super) fn decide(&mut self, ticket: Ticket, outcome: State) -> Vec<Name> {
-        let moved_up = self.leave_lines(ticket);
+        let moved_up = match outcome {
+            // Its queues are settled next.
+            State::Granted(_) => self.leave_at_once(ticket),
+            _ => self.leave(ticket),
+        };
         if outcome == State::TimedOut {
             count(&mut self.counts.wait_timeouts, 1);
         }
@@ -121,7 +124,7 @@ impl Locks {
     /// asked while it still waits is at its end: somebody has unblocked its client.
     pub fn answer(&mut self, ticket: Ticket) -> Option<WaitOutcome<'_>> {
         // It leaves while its state still says that it stands there.
-        self.leave(ticket);
+        self.end_wait(ticket);
         let waiter = self.waiters.get_mut(&ticket)?;
         if waiter.state == State::Waiting {
             waiter.state = State::TimedOut;
@@ -173,14 +176,15 @@ impl Locks {
 
     /// A waiter that has come to nothing.
     pub fn give_up(&mut self, ticket: Ticket) {
-        self.leave(ticket);
+        let moved_up = self.leave_at_once(ticket);
+        self.noted.extend(moved_up);
         self.waiters.remove(&ticket);
     }
 
     /// The waiter's end: it is forgotten. If nobody heard of its grant, that is given back in the
     /// next tick. One that seems to have heard is remembered for a turn more, until that is confirmed.
     pub fn ended(&mut self, ticket: Ticket, end: End) {
-        self.leave(ticket);
+        self.end_wait(ticket);
         let Some(waiter) = self.waiters.remove(&ticket) else {
             return;
         };
@@ -243,42 +247,8 @@ impl Locks {
 
     /// Out of its queues, outside of any settling: whoever is first in one of them now may have what
     /// it waits for, and is seen to in the next tick.
-    fn leave(&mut self, ticket: Ticket) {
-        let moved_up = self.leave_lines(ticket);
+    fn end_wait(&mut self, ticket: Ticket) {
+        let moved_up = self.leave(ticket);
         self.noted.extend(moved_up);
-    }
-
-    /// Out of its queues, wherever it stands in them. The last one to leave closes the queue. Says in
-    /// which of them somebody else is the first now.
-    fn leave_lines(&mut self, ticket: Ticket) -> Vec<Name> {
-        let Some(waiter) = self.waiters.get(&ticket) else {
-            return Vec::new();
-        };
-        if waiter.state != State::Waiting {
-            return Vec::new();
-        }
-        if let Some(until) = waiter.until {
-            self.waits.times_up.remove(&(until, ticket));
-        }
-        let (names, owner) = (Rc::clone(&waiter.names), Rc::clone(&waiter.owner));
-        self.remove_wait(ticket, &names, &owner);
-        let mut moved_up = Vec::new();
-        for name in &*names {
-            let Some(queue) = self.queue(name.borrow()) else {
-                continue;
-            };
-            let was_first = queue.leave(ticket);
-            if queue.is_empty() {
-                self.set_alarm(name.borrow(), None);
-                self.set_no_lock(name.borrow(), false);
-                self.set_holders(name.borrow(), Holders::Nobody);
-                if let Some(database) = self.databases.get_mut(name.db) {
-                    database.queues.close(&name.key);
-                }
-            } else if was_first {
-                moved_up.push(name.clone());
-            }
-        }
-        moved_up
     }
 }

@@ -4,15 +4,21 @@
 //! Nothing here is needed for mutual exclusion. An entry counts only as long as the key holds its
 //! owner; one whose key was overwritten behind our back is worth nothing, and is dropped when seen.
 
+pub mod discarded;
 pub mod entry;
+pub mod left;
 pub mod packed;
 pub mod print;
 pub mod shares;
 pub mod table;
 pub mod ties;
 pub mod token;
+use std::collections::BTreeSet;
+
 use crate::lock::fence::Fence;
+use crate::lock::ledger::discarded::Discarded;
 use crate::lock::ledger::entry::{Entry, ShareBefore};
+use crate::lock::ledger::left::Left;
 use crate::lock::ledger::packed::Packed;
 use crate::lock::ledger::print::{Print, Secret};
 use crate::lock::ledger::shares::Shares;
@@ -52,6 +58,8 @@ pub struct Ledger {
     /// How many holds that are.
     holds: usize,
     ties: Ties,
+    /// Slots that have left, while some of their locks are still remembered.
+    left: Option<Box<Left>>,
     /// Do the prints of keys meet?
     #[cfg(test)]
     weak: bool,
@@ -66,6 +74,7 @@ impl Ledger {
             shared: Table::default(),
             holds: 0,
             ties: Ties::default(),
+            left: None,
             #[cfg(test)]
             weak: false,
         }
@@ -73,8 +82,12 @@ impl Ledger {
 
     /// Is anything remembered of this key?
     pub fn knows(&self, key: &[u8]) -> bool {
-        let is_in = |print| self.exclusive.get(print).is_some() || self.shared.get(print).is_some();
-        self.holds > 0 && is_in(self.print(key))
+        if self.holds == 0 {
+            return false;
+        }
+        let print = self.print(key);
+        let known = self.exclusive.get(print).is_some() || self.shared.get(print).is_some();
+        known && !self.has_left(print)
     }
 
     /// Is this owner's share of this key remembered?
@@ -105,6 +118,7 @@ impl Ledger {
                 .map(|hold| hold.entry.entry()),
             Hold::Shared => self.shared.get(key)?.get(self.secret, owner),
         }
+        .filter(|entry| !self.is_left(entry))
     }
 
     /// Changes the entry of this key, if it is about such a hold of this owner.
@@ -147,6 +161,8 @@ impl Ledger {
     #[inline]
     pub fn write(&mut self, key: &[u8], owner: &[u8], hold: Hold, entry: Entry) -> usize {
         let print = self.print(key);
+        self.drop_left(key, print);
+        let entry = (self.left.as_ref()).map_or(entry, |left| left.after(entry));
         let forgotten = match hold {
             Hold::Exclusive => {
                 let shares = self.forget_shares(key, print);
@@ -180,11 +196,22 @@ impl Ledger {
     }
 
     /// Remembers the grant of the lock alone to an owner that has a share of it until then, and has
-    /// still to hear of the grant; and the share, unless that has to be given back itself.
-    pub fn upgrade(&mut self, key: &[u8], owner: &[u8], entry: Entry, deadline: Option<Ms>) {
+    /// still to hear of the grant; and the share, unless that has to be given back itself, because
+    /// nobody heard of it or because its connection is one of those that have closed.
+    pub fn upgrade(
+        &mut self,
+        key: &[u8],
+        owner: &[u8],
+        entry: Entry,
+        deadline: Option<Ms>,
+        closed: &BTreeSet<u64>,
+    ) {
         let share = self.of(key, owner, Hold::Shared);
         self.write(key, owner, Hold::Exclusive, entry);
-        if !share.is_some_and(|share| share.is_given_back()) {
+        let ends = |share: Entry| {
+            share.is_given_back() || share.tie().is_some_and(|client| closed.contains(&client))
+        };
+        if !share.is_some_and(ends) {
             let share = ShareBefore {
                 deadline,
                 entry: share,
@@ -229,9 +256,16 @@ impl Ledger {
             .any(|hold| self.change(key, owner, hold, ended).unwrap_or(false))
     }
 
-    /// A connection has closed: the keys and owners of the holds that have to be given back.
-    pub fn close(&mut self, client: u64) -> Vec<Tie> {
-        let mut ties = self.ties.take(client);
+    /// Does anything end with this connection?
+    pub fn has_ties(&self, client: u64) -> bool {
+        self.ties.has(client)
+    }
+
+    /// A connection has closed: sees to so many of its ties at most. How many those were; and the keys
+    /// and owners of the holds that have to be given back.
+    pub fn close(&mut self, client: u64, most: usize) -> (usize, Vec<Tie>) {
+        let mut ties = self.ties.take(client, most);
+        let taken = ties.len();
         ties.retain(|tie| {
             let (key, owner) = tie.key_and_owner();
             let ends = |hold| self.change(key, owner, hold, |record| record.close(client));
@@ -239,7 +273,7 @@ impl Ledger {
                 .map(ends)
                 .contains(&Some(true))
         });
-        ties
+        (taken, ties)
     }
 
     /// Forgets what is remembered of the key, and says of how many holds that was.
@@ -248,6 +282,7 @@ impl Ledger {
             return 0;
         }
         let print = self.print(key);
+        self.drop_left(key, print);
         match self.exclusive.remove(print) {
             None => self.forget_shares(key, print),
             before => self.forgotten(key, before),
@@ -257,6 +292,7 @@ impl Ledger {
     /// Forgets one share, and says whether there was one.
     pub fn forget_share(&mut self, key: &[u8], owner: &[u8]) -> bool {
         let (print, secret) = (self.print(key), self.secret);
+        self.drop_left(key, print);
         let Some(shares) = self.shared.get_mut(print) else {
             return false;
         };
@@ -275,6 +311,7 @@ impl Ledger {
     /// as this is done with every new one, what is remembered grows no further than the lock.
     pub fn weed(&mut self, key: &[u8], shares: usize, is_there: &mut dyn FnMut(&[u8]) -> bool) {
         let print = self.print(key);
+        self.drop_left(key, print);
         let few = match self.shared.get_mut(print) {
             Some(known) if known.len() > shares => known.next_few(),
             _ => return,
@@ -284,19 +321,113 @@ impl Ledger {
         }
     }
 
-    /// Forgets what is remembered of keys in these slots.
-    pub fn forget_slots(&mut self, slots: &Slots) {
-        let stays = |entry: &Packed| entry.slot().is_none_or(|slot| !slots.contains(slot));
-        self.exclusive.retain(|hold| stays(&hold.entry));
-        let mut left = self.exclusive.len();
-        self.shared.retain(|shares| {
-            // All are of one key, and so in one slot.
-            let stays = shares.entries().next().is_some_and(stays);
-            left = left.saturating_add(if stays { shares.len() } else { 0 });
-            stays
-        });
-        self.holds = left;
-        self.ties.forget_slots(slots);
+    /// These slots have left. Numbers that were given before are smaller than this one. What is
+    /// remembered of their keys counts no more, and is forgotten in portions.
+    pub fn slots_left(&mut self, slots: &Slots, number: Fence) {
+        if self.holds > 0 {
+            let before = self.left.take().map_or_else(Left::new, |left| *left);
+            self.left = Some(Box::new(before.and(slots, number)));
+        }
+    }
+
+    /// Is anything remembered of keys in slots that have left?
+    pub fn has_to_sweep(&self) -> bool {
+        self.left.is_some()
+    }
+
+    /// Forgets some of what is remembered of keys in slots that have left: what stands in so many
+    /// buckets.
+    pub fn sweep(&mut self, buckets: usize, discarded: &mut Discarded) {
+        let Some(mut left) = self.left.take() else {
+            return;
+        };
+        let goes = |left: &Left, entry: &Packed| left.includes(&entry.entry());
+        let mut gone = 0_usize;
+        let (mut exclusive, mut shared) = Default::default();
+        std::mem::swap(&mut exclusive, &mut left.exclusive);
+        std::mem::swap(&mut shared, &mut left.shared);
+        let mut is_through = self.exclusive.sweep(
+            &mut exclusive,
+            buckets,
+            &mut |hold| goes(&left, &hold.entry),
+            &mut |_| gone = gone.saturating_add(1),
+        );
+        is_through &= self.shared.sweep(
+            &mut shared,
+            buckets,
+            &mut |shares| shares.any().is_some_and(|entry| goes(&left, entry)),
+            &mut |shares| {
+                gone = gone.saturating_add(shares.len());
+                discarded.add(shares.len(), shares.into_pieces());
+            },
+        );
+        (left.exclusive, left.shared) = (exclusive, shared);
+        self.holds = self.holds.saturating_sub(gone);
+        if is_through {
+            is_through = self.sweep_ties(&mut left, buckets);
+        }
+        self.left = (!is_through).then_some(left);
+    }
+
+    /// Ties whose entries have gone go too. Are all swept?
+    fn sweep_ties(&mut self, left: &mut Left, few: usize) -> bool {
+        let some = self.ties.some_after(left.tie.as_ref(), few);
+        for tie in &some {
+            let (key, owner) = tie.key_and_owner();
+            let is_tied = |hold| {
+                let entry = self.of(key, owner, hold);
+                entry.is_some_and(|entry| entry.tied && entry.client == tie.client())
+            };
+            if !is_tied(Hold::Exclusive) && !is_tied(Hold::Shared) {
+                self.ties.remove(tie.client(), key, Some(owner));
+            }
+        }
+        let is_last = some.len() < few;
+        left.tie = some.into_iter().next_back();
+        is_last
+    }
+
+    /// Is this about a hold in a slot that has left?
+    #[inline]
+    fn is_left(&self, entry: &Entry) -> bool {
+        (self.left.as_ref()).is_some_and(|left| left.includes(entry))
+    }
+
+    /// Is what is remembered of this key about a hold in a slot that has left?
+    fn has_left(&self, print: Print) -> bool {
+        if self.left.is_none() {
+            return false;
+        }
+        let exclusive = self.exclusive.get(print).map(|hold| &hold.entry);
+        // All shares are of one key, and so of one slot.
+        let shared = || self.shared.get(print).and_then(Shares::any);
+        let entry = exclusive.or_else(shared).map(Packed::entry);
+        entry.is_some_and(|entry| self.is_left(&entry))
+    }
+
+    /// Forgets what is remembered of this key if it is about a hold in a slot that has left.
+    #[inline]
+    fn drop_left(&mut self, key: &[u8], print: Print) {
+        if self.left.is_some() && self.has_left(print) {
+            let before = self.exclusive.remove(print);
+            self.forgotten(key, before);
+            self.forget_shares(key, print);
+        }
+    }
+
+    /// Forgets everything; a little in each turn, if there is much.
+    pub fn discard(self, discarded: &mut Discarded) {
+        let Self {
+            exclusive,
+            shared,
+            holds,
+            ties,
+            ..
+        } = self;
+        discarded.add(holds, exclusive.into_buckets());
+        let shares = shared.into_buckets().flatten();
+        discarded.add(holds, shares.flat_map(Shares::into_pieces));
+        discarded.add(ties.len(), ties.into_pieces());
     }
 
     /// The key is held by this owner alone, or shared if there is none. Forgets what is remembered of
@@ -374,7 +505,7 @@ impl Ledger {
 mod tests {
     use super::*;
     use crate::lock::slot::Slot;
-    use std::collections::{BTreeMap, BTreeSet};
+    use std::collections::BTreeMap;
 
     fn entry(fence: Fence) -> Entry {
         Entry {
@@ -451,7 +582,7 @@ mod tests {
             |ledger| _ = ledger.write(b"l", b"a", Hold::Exclusive, entry(4)),
             |ledger| _ = ledger.forget_share(b"k", b"x"),
             |ledger| ledger.weed(b"k", 1, &mut |owner| owner == b"a"),
-            |ledger| ledger.forget_slots(&Slots::of(&[0..=16383])),
+            |ledger| leave(ledger, &Slots::of(&[0..=16383]), 99),
             |ledger| _ = ledger.write(b"k", b"c", Hold::Exclusive, entry(5)),
             |ledger| _ = ledger.forget(b"k"),
         ];
@@ -466,8 +597,62 @@ mod tests {
         };
         ledger.write(b"m", b"a", Hold::Shared, in_slot(3));
         ledger.write(b"m", b"b", Hold::Shared, in_slot(3));
-        ledger.forget_slots(&Slots::of(&[3..=3]));
+        leave(&mut ledger, &Slots::of(&[3..=3]), 99);
         assert_eq!(ledger.holds(), 1);
+    }
+
+    /// These slots leave, and all that was remembered of them is forgotten.
+    fn leave(ledger: &mut Ledger, slots: &Slots, number: Fence) {
+        ledger.slots_left(slots, number);
+        while ledger.has_to_sweep() {
+            ledger.sweep(1, &mut Discarded::default());
+        }
+    }
+
+    #[test]
+    fn what_has_left_counts_no_more_even_if_the_slot_comes_back_before_it_is_forgotten() {
+        for hold in BOTH {
+            let mut ledger = Ledger::new(Secret(1, 2));
+            let in_slot = |fence| Entry {
+                slot: Some(3),
+                tied: true,
+                client: 8,
+                ..entry(fence)
+            };
+            for key in 0..1_000_u64 {
+                ledger.write(&key.to_le_bytes(), b"a", hold, in_slot(6));
+            }
+            ledger.slots_left(&Slots::of(&[3..=3]), 7);
+            let key = |key: u64| key.to_le_bytes();
+            assert!(!ledger.knows(&key(1)) && ledger.of(&key(1), b"a", hold).is_none());
+            assert_eq!(ledger.forget(&key(1)), 0);
+            assert_eq!(ledger.write(&key(2), b"b", Hold::Exclusive, in_slot(8)), 0);
+            assert_eq!(ledger.write(&key(3), b"b", Hold::Shared, in_slot(8)), 0);
+            let by_others = Entry {
+                fence: None,
+                first: 0,
+                ..in_slot(0)
+            };
+            ledger.write(&key(4), b"a", hold, by_others);
+            let stays = |ledger: &Ledger| {
+                ledger.of(&key(2), b"b", Hold::Exclusive).is_some()
+                    && ledger.of(&key(3), b"b", Hold::Shared).is_some()
+                    && ledger.of(&key(4), b"a", hold).is_some()
+            };
+            assert!(stays(&ledger));
+            let mut portions = 0;
+            while ledger.has_to_sweep() {
+                ledger.sweep(2, &mut Discarded::default());
+                portions += 1;
+            }
+            assert!(stays(&ledger) && portions > 10);
+            assert_eq!(
+                (ledger.holds(), ledger.close(8, usize::MAX).1.len()),
+                (3, 3)
+            );
+            ledger.slots_left(&Slots::of(&[3..=3]), 9);
+            assert!((1..5).all(|number| !ledger.knows(&key(number))));
+        }
     }
 
     #[test]
@@ -489,14 +674,14 @@ mod tests {
             let mut ledger = Ledger::new(Secret(1, 2));
             ledger.write(b"k", b"a", Hold::Shared, tied(8));
             deed(&mut ledger);
-            assert_eq!(ledger.close(8), [], "deed {number}");
+            assert!(!ledger.has_ties(8), "deed {number}");
         }
         let mut ledger = Ledger::new(Secret(1, 2));
         ledger.write(b"k", b"a", Hold::Exclusive, tied(8));
         ledger.tie(b"k", b"a", Hold::Exclusive, 9, true);
-        assert_eq!(ledger.close(8), []);
-        assert_eq!(ledger.close(9).len(), 1);
-        assert_eq!(ledger.close(9), []);
+        assert!(!ledger.has_ties(8));
+        assert_eq!(ledger.close(9, usize::MAX).1.len(), 1);
+        assert!(!ledger.has_ties(9));
     }
 
     #[test]
@@ -511,7 +696,7 @@ mod tests {
         let upgraded = || {
             let mut ledger = Ledger::new(Secret(1, 2));
             ledger.write(b"k", b"a", Hold::Shared, tied(1, 8));
-            ledger.upgrade(b"k", b"a", tied(2, 9), Some(100));
+            ledger.upgrade(b"k", b"a", tied(2, 9), Some(100), &BTreeSet::new());
             assert_eq!((ledger.sessions(), ledger.holds()), (2, 1));
             ledger
         };
@@ -534,8 +719,16 @@ mod tests {
                 1,
             ),
             // The connection of the one or of the other closes.
-            (|ledger| assert_eq!(ledger.close(8), []), false, 1),
-            (|ledger| assert_eq!(ledger.close(9).len(), 1), true, 1),
+            (
+                |ledger| assert_eq!(ledger.close(8, usize::MAX).1, []),
+                false,
+                1,
+            ),
+            (
+                |ledger| assert_eq!(ledger.close(9, usize::MAX).1.len(), 1),
+                true,
+                1,
+            ),
             // Nobody heard of the share; somebody heard of the upgrade.
             (
                 |ledger| assert!(!ledger.reply_ended(b"k", b"a", 1, false)),
@@ -566,7 +759,7 @@ mod tests {
             ..tied(1, 8)
         };
         ledger.write(b"k", b"a", Hold::Shared, unheard);
-        ledger.upgrade(b"k", b"a", tied(3, 9), None);
+        ledger.upgrade(b"k", b"a", tied(3, 9), None, &BTreeSet::new());
         assert_eq!(share(&ledger), None);
     }
 
@@ -661,14 +854,17 @@ mod tests {
                     80..99 => assert_eq!(ledger.forget(&key), naive.forget(print)),
                     _ => {
                         let slots = Slots::of(&[0..=99, 8_000..=8_099]);
-                        ledger.forget_slots(&slots);
+                        ledger.slots_left(&slots, step + 1);
                         naive.0.retain(|_, (_, entries)| {
                             let mut slots_of = entries.values().filter_map(|entry| entry.slot);
                             !slots_of.next().is_some_and(|slot| slots.contains(slot))
                         });
                     }
                 }
-                assert_eq!(ledger.holds(), naive.holds());
+                ledger.sweep(1, &mut Discarded::default());
+                if !ledger.has_to_sweep() {
+                    assert_eq!(ledger.holds(), naive.holds());
+                }
                 assert_eq!(ledger.knows(&key), naive.0.contains_key(&print));
                 for hold in BOTH {
                     assert_eq!(ledger.of(&key, owner, hold), naive.of(print, owner, hold));
@@ -705,7 +901,7 @@ mod tests {
                     naive.remove(&key);
                 }
                 _ => {
-                    let taken = ledger.close(client);
+                    let (_, taken) = ledger.close(client, usize::MAX);
                     let taken = taken.iter().map(|tie| tie.key_and_owner().0);
                     let own = naive.iter().filter(|(_, tie)| **tie == Some(client));
                     assert!(taken.eq(own.map(|(key, _)| &key[..])));

@@ -137,14 +137,6 @@ impl Packed {
         }
     }
 
-    /// The entry's slot.
-    pub fn slot(&self) -> Option<Slot> {
-        match self {
-            Self::Usual(usual) => usual.slot(),
-            Self::Unusual(unusual) => unusual.entry.slot,
-        }
-    }
-
     /// Changes the entry.
     pub fn set(&mut self, entry: Entry) {
         self.keep(entry, self.share_before());
@@ -345,7 +337,6 @@ mod tests {
         for (entry, fits) in cases {
             let packed = Packed::from(entry);
             assert_eq!(packed.entry(), entry);
-            assert_eq!(packed.slot(), entry.slot);
             assert_eq!(packed.ties(), [entry.tie(), None]);
             assert_eq!(matches!(packed, Packed::Usual(_)), fits, "{entry:?}");
         }

@@ -63,6 +63,16 @@ impl Shares {
         self.of_owner.iter().map(|share| &share.entry)
     }
 
+    /// One of them.
+    pub fn any(&self) -> Option<&Packed> {
+        self.entries().next()
+    }
+
+    /// All that is remembered, a few at a time.
+    pub fn into_pieces(self) -> impl Iterator<Item = impl Sized> {
+        self.of_owner.into_buckets()
+    }
+
     /// What is remembered of this owner's.
     pub fn get(&self, secret: Secret, owner: &[u8]) -> Option<Entry> {
         let share = self.of_owner.get(secret.print(owner))?;

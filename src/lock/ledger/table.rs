@@ -129,18 +129,50 @@ impl<R: Record> Table<R> {
         Some(record)
     }
 
-    /// Keeps only those records that are to stay. This goes through the whole table.
-    pub fn retain(&mut self, mut stays: impl FnMut(&R) -> bool) {
-        let mut len = 0_usize;
-        for bucket in std::iter::once(&mut self.first).chain(self.others.iter_mut().flatten()) {
-            bucket.retain(&mut stays);
+    /// All records, a bucket at a time.
+    pub fn into_buckets(self) -> impl Iterator<Item = Vec<R>> {
+        std::iter::once(self.first).chain(self.others.into_iter().flatten())
+    }
+
+    /// Goes on through so many buckets, and takes out those records that are to go. Is it through with
+    /// all?
+    pub fn sweep(
+        &mut self,
+        sweep: &mut Sweep,
+        buckets: usize,
+        goes: &mut impl FnMut(&R) -> bool,
+        gone: &mut impl FnMut(R),
+    ) -> bool {
+        let (next, end) = (
+            sweep.next,
+            sweep.next.saturating_add(buckets).min(self.buckets),
+        );
+        // What stood in buckets that are there no more may have come back to one that has been swept.
+        // Where a record stands depends on nothing but the number of buckets.
+        let united = (self.buckets..sweep.buckets).map(origin);
+        for number in united.filter(|&number| number < next).chain(next..end) {
+            let Some(bucket) = self.bucket_mut(number) else {
+                continue;
+            };
+            let before = bucket.len();
+            bucket
+                .extract_if(.., |record| goes(record))
+                .for_each(&mut *gone);
             give_back_room(bucket);
-            len = len.saturating_add(bucket.len());
+            let taken = before.saturating_sub(bucket.len());
+            self.len = self.len.saturating_sub(taken);
         }
-        self.len = len;
-        while self.is_sparse() {
+        (sweep.next, sweep.buckets) = (end, self.buckets);
+        if end < self.buckets {
+            return false;
+        }
+        for _ in next..next.saturating_add(buckets) {
+            if !self.is_sparse() {
+                break;
+            }
             self.unite_one();
         }
+        !self.is_sparse()
     }
 
     /// Up to `few` records before this place, and the place of the first of them. Whoever goes on from
@@ -231,6 +263,13 @@ impl<R: Record> Table<R> {
             old.sort_unstable_by_key(Record::print);
         }
     }
+}
+
+/// How far somebody has come who takes records out of a table, and how many buckets it had then.
+#[derive(Debug, Default)]
+pub struct Sweep {
+    next: usize,
+    buckets: usize,
 }
 
 /// A place in a table.
@@ -352,8 +391,11 @@ mod tests {
         let again = table.insert(Number(print(5), [MANY; 5]));
         assert_eq!(again.map(|before| before.1[0]), Some(5));
         assert_eq!(table.get_mut(print(5)).map(|found| found.1[0]), Some(MANY));
-        table.retain(|record| record.1[0] % 10 == 0 || record.1[0] == MANY);
-        assert_eq!(table.len(), 20_001);
+        let mut gone = 0;
+        let mut sweep = Sweep::default();
+        let mut goes = |record: &Number| !record.1[0].is_multiple_of(10) && record.1[0] != MANY;
+        while !table.sweep(&mut sweep, 10, &mut goes, &mut |_| gone += 1) {}
+        assert_eq!((table.len(), gone), (20_001, MANY - 20_001));
         for number in 0..MANY {
             let stays = number == 5 || number % 10 == 0;
             assert_eq!(table.remove(print(number)).is_some(), stays);
@@ -411,6 +453,38 @@ mod tests {
                 place = next;
             }
             assert!(seen.into_iter().eq(0..records), "of {records}");
+        }
+    }
+
+    #[test]
+    fn a_sweep_takes_all_out_that_goes_however_the_table_grows_and_shrinks_meanwhile() {
+        for (first, then) in [(2_000, 0), (0, 2_000), (50, 2_000), (2_000, 50)] {
+            let mut table = Table::default();
+            for number in 0..4_000 {
+                table.insert(Number(print(number), [number; 5]));
+            }
+            let mut sweep = Sweep::default();
+            let mut goes = |record: &Number| record.1[0].is_multiple_of(2) && record.1[0] < 4_000;
+            let mut steps = 0;
+            while !table.sweep(&mut sweep, 3, &mut goes, &mut |_| ()) {
+                // Some that stay come and go.
+                let wanted = if steps % 2 == 0 { first } else { then };
+                for number in 0..2_000 {
+                    let print = print(10_000 + number);
+                    if number < wanted {
+                        table.insert(Number(print, [10_000 + number; 5]));
+                    } else {
+                        table.remove(print);
+                    }
+                }
+                steps += 1;
+            }
+            let numbers = table.iter().map(|record| record.1[0]);
+            let (gone, stay): (Vec<_>, Vec<_>) = numbers
+                .filter(|&number| number < 4_000)
+                .partition(|number| number % 2 == 0);
+            assert_eq!((gone.len(), stay.len()), (0, 2_000), "{first}, {then}");
+            assert!(steps > 20);
         }
     }
 

@@ -1,8 +1,7 @@
 //! Which holds end with which connection.
 
 use std::collections::BTreeSet;
-
-use crate::lock::slot::{self, Slots};
+use std::ops::Bound;
 
 /// A hold that ends with a connection. In their order, all of one connection stand together, and among
 /// these all of one key.
@@ -28,6 +27,11 @@ impl Tie {
         self.bytes
             .split_at_checked(self.key_len)
             .unwrap_or_default()
+    }
+
+    /// The connection.
+    pub fn client(&self) -> u64 {
+        self.client
     }
 
     fn key(&self) -> &[u8] {
@@ -74,25 +78,41 @@ impl Ties {
         }
     }
 
-    /// All that ends with this connection. It is forgotten.
-    pub fn take(&mut self, client: u64) -> Vec<Tie> {
+    /// Does anything end with this connection?
+    pub fn has(&self, client: u64) -> bool {
+        self.next(client, &[]).is_some()
+    }
+
+    /// So much of what ends with this connection at most. It is forgotten.
+    pub fn take(&mut self, client: u64, most: usize) -> Vec<Tie> {
         let mut taken = Vec::new();
-        while let Some(tie) = self.next(client, &[]) {
+        while taken.len() < most
+            && let Some(tie) = self.next(client, &[])
+        {
             self.all.remove(&tie);
             taken.push(tie);
         }
-        if !taken.is_empty() {
+        if !taken.is_empty() && !self.has(client) {
             self.connections = self.connections.saturating_sub(1);
         }
         taken
     }
 
-    /// Keys in these slots have left.
-    pub fn forget_slots(&mut self, slots: &Slots) {
-        self.all.retain(|tie| !slots.contains(slot::of(tie.key())));
-        let mut last = None;
-        let first_of_each = |tie: &&Tie| last.replace(tie.client) != Some(tie.client);
-        self.connections = self.all.iter().filter(first_of_each).count();
+    /// How many.
+    pub fn len(&self) -> usize {
+        self.all.len()
+    }
+
+    /// The next few behind this one, or the first ones.
+    pub fn some_after(&self, last: Option<&Tie>, few: usize) -> Vec<Tie> {
+        let from = last.map_or(Bound::Unbounded, Bound::Excluded);
+        let behind = self.all.range((from, Bound::Unbounded));
+        behind.take(few).cloned().collect()
+    }
+
+    /// All, one by one.
+    pub fn into_pieces(self) -> impl Iterator<Item = impl Sized> {
+        self.all.into_iter()
     }
 
     /// The first of this connection's ties, from this key on.

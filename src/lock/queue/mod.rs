@@ -28,6 +28,8 @@ pub struct Queue {
     pub is_no_lock: bool,
     /// Has something happened to the key that we have not looked at?
     pub stale: bool,
+    /// Up to which change of all keys of the database that is known.
+    pub changes: u64,
     /// When the lock is to be looked at again: its alarm.
     pub alarm: Option<Ms>,
     /// Is the alarm set for what could not be done at once? Then it is not to be put off.

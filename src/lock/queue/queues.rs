@@ -16,6 +16,10 @@ pub struct Queues {
     by_key: IndexMap<Rc<[u8]>, Queue, Keyed>,
     /// Where that one stood. Another may stand there by now: its key says so.
     last: Cell<usize>,
+    /// How often something has happened to all locks of the database.
+    changes: u64,
+    /// So many queues, from the first place on, may not have been looked at since.
+    unseen: usize,
 }
 
 impl Queues {
@@ -24,6 +28,8 @@ impl Queues {
         Self {
             by_key: IndexMap::with_hasher(keyed),
             last: Cell::default(),
+            changes: 0,
+            unseen: 0,
         }
     }
 
@@ -52,6 +58,7 @@ impl Queues {
     pub fn get_mut(&mut self, key: &[u8]) -> Option<&mut Queue> {
         let place = self.place(key)?;
         let (_, queue) = self.by_key.get_index_mut(place)?;
+        queue.stale |= std::mem::replace(&mut queue.changes, self.changes) != self.changes;
         Some(queue)
     }
 
@@ -59,7 +66,15 @@ impl Queues {
     pub fn open(&mut self, key: &[u8]) -> (Rc<[u8]>, &mut Queue) {
         let kept = (self.place(key)).and_then(|place| self.by_key.get_index(place));
         let kept = kept.map_or_else(|| Rc::from(key), |(kept, _)| Rc::clone(kept));
-        let queue = self.by_key.entry(Rc::clone(&kept)).or_default();
+        let changes = self.changes;
+        let queue = self
+            .by_key
+            .entry(Rc::clone(&kept))
+            .or_insert_with(|| Queue {
+                changes,
+                ..Queue::default()
+            });
+        queue.stale |= std::mem::replace(&mut queue.changes, changes) != changes;
         (kept, queue)
     }
 
@@ -76,9 +91,33 @@ impl Queues {
         self.by_key.len()
     }
 
-    /// Each, with its key.
-    pub fn iter_mut(&mut self) -> impl Iterator<Item = (&Rc<[u8]>, &mut Queue)> {
-        self.by_key.iter_mut()
+    /// Something has happened to all keys of the database.
+    pub fn touch_all(&mut self) {
+        self.changes = self.changes.wrapping_add(1);
+        self.unseen = self.by_key.len();
+    }
+
+    /// What has happened to all keys matters no more.
+    pub fn untouch_all(&mut self) {
+        self.unseen = 0;
+    }
+
+    /// How many queues may not have been looked at since something happened to all keys.
+    pub fn unseen(&self) -> usize {
+        self.unseen.min(self.by_key.len())
+    }
+
+    /// The key of one of these, the next time that of another. They are gone through from the last to
+    /// the first: a queue that takes the place of another comes from further behind.
+    pub fn next_unseen(&mut self) -> Option<Rc<[u8]>> {
+        self.unseen = self.unseen().checked_sub(1)?;
+        let (key, _) = self.by_key.get_index(self.unseen)?;
+        Some(Rc::clone(key))
+    }
+
+    /// Has something happened to this key that its queue has not been settled after?
+    pub fn is_stale(&self, key: &[u8]) -> bool {
+        (self.get(key)).is_some_and(|queue| queue.stale || queue.changes != self.changes)
     }
 
     /// Each, with its key.

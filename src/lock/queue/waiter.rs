@@ -59,9 +59,9 @@ impl Waiter {
         self.names.len() == 1 && self.mode == Mode::Exclusive
     }
 
-    /// Is its time up?
+    /// Is its time up, or has it come to its end otherwise?
     pub fn is_up(&self, now: Now) -> bool {
-        self.until.is_some_and(|until| until <= now.ms())
+        self.state != State::Waiting || self.until.is_some_and(|until| until <= now.ms())
     }
 }
 

@@ -10,14 +10,17 @@ use crate::lock::time::Ms;
 /// All that wait, whatever they wait for.
 #[derive(Debug)]
 pub struct Waits {
-    /// How many wait.
-    pub waiting: usize,
+    /// Those who wait.
+    pub waiting: BTreeSet<Ticket>,
     /// In how many queues they stand.
     pub places: usize,
     /// What each owner waits for.
     pub by_owner: HashMap<Rc<[u8]>, OwnerWaits, Keyed>,
     /// When whose time is up.
     pub times_up: BTreeSet<(Ms, Ticket)>,
+    /// Whoever waits by this ticket or an earlier one is to be sent away.
+    pub sent_away_to: Ticket,
+    /// The last ticket that was drawn.
     last_ticket: Ticket,
 }
 
@@ -25,10 +28,11 @@ impl Waits {
     /// Nobody waits.
     pub fn new(keyed: Keyed) -> Self {
         Self {
-            waiting: 0,
+            waiting: BTreeSet::new(),
             places: 0,
             by_owner: HashMap::with_hasher(keyed),
             times_up: BTreeSet::new(),
+            sent_away_to: 0,
             last_ticket: 0,
         }
     }
@@ -37,6 +41,11 @@ impl Waits {
     pub fn draw_ticket(&mut self) -> Ticket {
         self.last_ticket = self.last_ticket.saturating_add(1);
         self.last_ticket
+    }
+
+    /// All who wait now are to be sent away.
+    pub fn send_all_away(&mut self) {
+        self.sent_away_to = self.last_ticket;
     }
 }
 

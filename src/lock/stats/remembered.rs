@@ -33,6 +33,11 @@ impl Locks {
             self.returns.len(),
             self.outbox.len(),
             self.unconfirmed.len(),
+            self.closed.len(),
+            self.leaving.len(),
+            self.discarded.len(),
+            over_databases(|database| database.queues.unseen()),
+            over_databases(|database| database.ledger.has_to_sweep().into()),
         ];
         Remembered {
             holds: over_databases(|database| database.ledger.holds()),

@@ -49,6 +49,7 @@ fn history(seed: u64) -> History {
         keeps_expired: random.one_in(2),
         says_how: random.one_in(2),
         in_cluster: random.one_in(4),
+        leaves_late: random.one_in(2),
     };
     // Rare things are left out of half of the histories, so that long waits and long queues come about.
     let kind = Kind::any(&mut random);

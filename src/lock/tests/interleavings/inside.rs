@@ -23,6 +23,9 @@ pub fn is_sound(server: &Server) -> Verdict {
             };
             ensure(!queue.is_empty(), || format!("{name:?}: a queue of nobody"))?;
             for ticket in queue.iter() {
+                if locks.leaving.iter().any(|gone| gone.ticket == ticket) {
+                    continue;
+                }
                 let waiter = locks
                     .waiters
                     .get(&ticket)
@@ -85,6 +88,15 @@ pub fn holders(locks: &Locks, lock: Lock, now: Now) -> Option<BTreeSet<Vec<u8>>>
     )
 }
 
+/// Has something happened to this lock that has still to be seen to?
+pub fn is_noted(locks: &Locks, lock: Lock) -> bool {
+    let (key, database) = (lock.1.as_bytes(), locks.databases.get(lock.0));
+    let unseen = database
+        .is_some_and(|database| database.queues.unseen() > 0 && database.queues.is_stale(key));
+    let noted = |name: &Name| name.db == lock.0 && *name.key == *key;
+    unseen || locks.noted.iter().any(noted)
+}
+
 /// Does the core remember a grant of this lock?
 pub fn remembers(locks: &Locks, lock: Lock) -> bool {
     let database = locks.databases.get(lock.0);
@@ -109,8 +121,7 @@ pub fn is_given_back(locks: &Locks, grant: &Grant) -> bool {
 /// Nobody holds anything or waits for anything: nothing is remembered.
 pub fn is_empty(server: &mut Server) -> Verdict {
     let tied = (1..=server.connect()).find(|&client| {
-        (server.locks.databases.iter_mut())
-            .any(|(_, database)| !database.ledger.close(client).is_empty())
+        (server.locks.databases.iter_mut()).any(|(_, database)| database.ledger.has_ties(client))
     });
     ensure(tied.is_none(), || {
         format!("something ends with connection {tied:?}")
@@ -121,6 +132,8 @@ pub fn is_empty(server: &mut Server) -> Verdict {
         .databases
         .iter()
         .all(|(_, database)| database.queues.len() == 0);
+    let databases = locks.databases.iter();
+    let unseen: usize = databases.map(|(_, one)| one.queues.unseen()).sum();
     let empty = [
         ("ledger", ledgers),
         ("queues", queues),
@@ -129,6 +142,10 @@ pub fn is_empty(server: &mut Server) -> Verdict {
         ("alarms", locks.alarms.is_empty()),
         ("notes", locks.noted.is_empty()),
         ("returns", locks.returns.is_empty()),
+        ("queues to be looked at", unseen == 0),
+        ("those who leave", locks.leaving.is_empty()),
+        ("connections that closed", locks.closed.is_empty()),
+        ("what is to be freed", locks.discarded.is_empty()),
         ("answers", locks.outbox.to_reply.is_empty()),
         ("ends to be confirmed", !locks.has_unconfirmed()),
         ("waits by owner", locks.waits.by_owner.is_empty()),

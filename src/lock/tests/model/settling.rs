@@ -265,12 +265,12 @@ impl Model {
 
 impl Grant {
     /// It is to be returned, and nobody has been told in the meantime.
-    pub(super) fn is_unheard(&self) -> bool {
+    pub fn is_unheard(&self) -> bool {
         self.to_return && !self.told && self.under_way.is_empty()
     }
 
     /// The connection that it ends with has closed.
-    pub(super) fn is_closed(&self) -> bool {
+    pub fn is_closed(&self) -> bool {
         self.to_close.is_some() && self.to_close == self.tied
     }
 

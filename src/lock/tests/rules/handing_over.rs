@@ -178,5 +178,5 @@ fn the_many_waiters_of_one_owner_are_told_in_portions() {
     server.at(20);
     assert_eq!(told(&server), 1000);
     // Each portion comes a millisecond later, and its ttl begins then.
-    assert_eq!(server.holder(), held("ben", 1003));
+    assert_eq!(server.holder(), held("ben", 1013));
 }

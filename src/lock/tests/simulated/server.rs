@@ -35,6 +35,16 @@ pub struct Flavour {
     pub keeps_expired: bool,
     /// Belongs to a cluster.
     pub in_cluster: bool,
+    /// Whoever waits for several locks is taken out of their queues in the next turn.
+    pub leaves_late: bool,
+}
+
+fn new_locks(now: Now, flavour: Flavour) -> Locks {
+    let mut locks = Locks::new(now, SECRET, flavour.in_cluster);
+    if flavour.leaves_late {
+        locks.few_queues = 1;
+    }
+    locks
 }
 
 /// What came of the last thing that was done.
@@ -139,7 +149,7 @@ impl Server {
         let mut keys = SimulatedKeys::new(now, known);
         keys.removes_expired = !flavour.keeps_expired;
         Self {
-            locks: Locks::new(now, SECRET, flavour.in_cluster),
+            locks: new_locks(now, flavour),
             keys,
             replica: Keys::new(),
             behind: Keys::new(),
@@ -562,7 +572,7 @@ impl Server {
             self.replica = keys;
         }
         let limits = *self.locks.limits();
-        self.locks = Locks::new(self.now(), SECRET, self.flavour.in_cluster);
+        self.locks = new_locks(self.now(), self.flavour);
         self.locks.set_limits(limits, self.now());
         self.locks.took_over(self.now());
         self.blocked.clear();
@@ -701,7 +711,12 @@ impl Server {
             .databases
             .get(db)
             .and_then(|database| database.queues.get(lock.1.as_bytes()))
-            .map(|queue| queue.iter().collect())
+            .map(|queue| {
+                queue
+                    .iter()
+                    .filter(|&ticket| self.locks.is_waiting(ticket))
+                    .collect()
+            })
             .unwrap_or_default()
     }
 }

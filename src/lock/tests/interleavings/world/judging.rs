@@ -4,6 +4,7 @@ use super::super::inside;
 use super::super::steps::LOCKS;
 use super::{World, owner_of};
 use crate::lock::fence::Fence;
+use crate::lock::leave::Leaving;
 use crate::lock::queue::waiter::State;
 use crate::lock::returns::Return;
 use crate::lock::tests::model::{DENIED, Grant, Held, Key, Model, Seen, Verdict, ensure, is_up};
@@ -60,10 +61,16 @@ impl World {
             granted: &granted,
             before_the_deed: granted.len(),
             had_to: &|lock| {
-                self.may_be_looked_at(lock) && !late(lock) && !self.revived.contains(&lock)
+                let leaves = |leaving: &Leaving| {
+                    leaving.names.iter().any(|left| left.borrow() == name(lock))
+                };
+                self.may_be_looked_at(lock)
+                    && !late(lock)
+                    && !self.revived.contains(&lock)
+                    && !locks.leaving.iter().any(leaves)
             },
             remembers: &|lock| inside::remembers(locks, lock),
-            looked: &|lock| !locks.noted.contains(&name(lock).keep()),
+            looked: &|lock| !inside::is_noted(locks, lock),
             returned: &|grant| !locks.returns.iter().any(|(_, due)| is_of(due, grant)),
             // What a clock that was set back revives is seen by nobody.
             up_to_date: self.up_to_date && self.revived.is_empty(),

@@ -132,8 +132,8 @@ impl World {
         for grant in self.model.grants.iter().filter(|grant| had_to(&grant.lock)) {
             let held = self.model.hold_of(grant.lock, grant.owner, at);
             let held = held.is_some_and(|held| held.0 == grant.hold);
-            let closed = grant.to_close.is_some() && grant.to_close == grant.tied;
-            ensure(!(held && (grant.to_return || closed)), || {
+            let gone = grant.is_unheard() || grant.is_closed();
+            ensure(!(held && gone), || {
                 format!("to be given back at {at}: {grant:?}")
             })?;
         }

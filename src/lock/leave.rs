@@ -1,0 +1,188 @@
+//! How a waiter leaves its queues.
+//!
+//! One that waits for many locks stands in as many queues, and thousands of them may leave in one
+//! moment: because their connections close, because their time is up, because the server becomes a
+//! replica. Such a one waits no more at once, and is taken out of its queues in portions. Where it
+//! stands until then it is nobody: whoever looks for the first of a queue takes it out.
+
+use std::rc::Rc;
+
+use super::budget::{self, Budget};
+use super::locks::Locks;
+use super::name::{Name, NameRef};
+use super::queue::Queue;
+use super::queue::holders::Holders;
+use super::queue::ticket::Ticket;
+use super::queue::waiter::State;
+use super::time::Now;
+
+/// Out of so many queues a waiter is taken at once, if nothing else is set.
+pub(super) const FEW_QUEUES: usize = 16;
+
+/// A waiter that waits no more, and still stands in some of its queues.
+#[derive(Debug)]
+pub(super) struct Leaving {
+    pub ticket: Ticket,
+    pub names: Rc<[Name]>,
+    /// It has left those before this one.
+    next: usize,
+}
+
+impl Locks {
+    /// Takes a waiter out of its queues, wherever it stands in them; later, if they are many. Says in
+    /// which of them somebody else is the first now.
+    pub(super) fn leave(&mut self, ticket: Ticket) -> Vec<Name> {
+        let Some(names) = self.stop_waiting(ticket) else {
+            return Vec::new();
+        };
+        if names.len() > self.few_queues {
+            let next = 0;
+            self.leaving.push_back(Leaving {
+                ticket,
+                names,
+                next,
+            });
+            return Vec::new();
+        }
+        self.leave_queues(ticket, &names)
+    }
+
+    /// The same, at once.
+    pub(super) fn leave_at_once(&mut self, ticket: Ticket) -> Vec<Name> {
+        let names = self.stop_waiting(ticket);
+        names.map_or_else(Vec::new, |names| self.leave_queues(ticket, &names))
+    }
+
+    fn leave_queues(&mut self, ticket: Ticket, names: &[Name]) -> Vec<Name> {
+        let mut moved_up = Vec::new();
+        for name in names {
+            if self.leave_queue(name.borrow(), ticket) {
+                moved_up.push(name.clone());
+            }
+        }
+        moved_up
+    }
+
+    /// It waits no more. The locks that it has waited for, if it has.
+    fn stop_waiting(&mut self, ticket: Ticket) -> Option<Rc<[Name]>> {
+        let waiter = self.waiters.get(&ticket)?;
+        if waiter.state != State::Waiting {
+            return None;
+        }
+        if let Some(until) = waiter.until {
+            self.waits.times_up.remove(&(until, ticket));
+        }
+        let (names, owner) = (Rc::clone(&waiter.names), Rc::clone(&waiter.owner));
+        self.remove_wait(ticket, &names, &owner);
+        Some(names)
+    }
+
+    /// Out of one queue. The last one to leave closes it. Is somebody else the first now?
+    fn leave_queue(&mut self, name: NameRef<'_>, ticket: Ticket) -> bool {
+        let Some(queue) = self.queue(name) else {
+            return false;
+        };
+        let was_first = queue.leave(ticket);
+        let next = queue.first();
+        if queue.is_empty() {
+            self.set_alarm(name, None);
+            self.set_no_lock(name, false);
+            self.set_holders(name, Holders::Nobody);
+            if let Some(database) = self.databases.get_mut(name.db) {
+                database.queues.close(name.key);
+            }
+        }
+        // One that is to leave itself has nothing to hear.
+        let stays = |next: Ticket| next > self.waits.sent_away_to && self.is_waiting(next);
+        was_first && next.is_some_and(stays)
+    }
+
+    /// Takes those out who wait no more: out of so many queues at most. Out of how many was that?
+    pub(super) fn leave_some(&mut self, most: usize) -> usize {
+        for done in 0..most {
+            let Some(Leaving {
+                ticket,
+                names,
+                next,
+            }) = self.leaving.front_mut()
+            else {
+                return done;
+            };
+            let (ticket, name) = (*ticket, names.get(*next).cloned());
+            *next = next.saturating_add(1);
+            match name {
+                Some(name) if self.leave_queue(name.borrow(), ticket) => {
+                    self.noted.insert(name);
+                }
+                Some(_) => {}
+                None => _ = self.leaving.pop_front(),
+            }
+        }
+        most
+    }
+
+    /// Who is the first in a queue, whether or not it stands before everybody else by right.
+    pub(super) fn first_in_queue(&mut self, name: NameRef<'_>) -> Option<Ticket> {
+        loop {
+            let ticket = self.queue(name)?.first()?;
+            if self.leaving.is_empty() || self.is_waiting(ticket) {
+                return Some(ticket);
+            }
+            // Who asks may have looked at this queue on account of another.
+            if self.leave_queue(name, ticket) {
+                self.noted.insert(name.keep());
+            }
+        }
+    }
+
+    /// How many wait in a queue.
+    pub(super) fn wait_here(&self, queue: &Queue) -> usize {
+        if self.leaving.is_empty() {
+            return queue.len();
+        }
+        let tickets = queue.iter();
+        tickets.filter(|&ticket| self.is_waiting(ticket)).count()
+    }
+
+    /// What it costs that it is replied to.
+    pub(super) fn reply_cost(&self, ticket: Ticket) -> usize {
+        let waiter = self.waiters.get(&ticket);
+        budget::reply(waiter.map_or(0, |waiter| waiter.names.len()))
+    }
+
+    /// Does it wait?
+    pub(super) fn is_waiting(&self, ticket: Ticket) -> bool {
+        (self.waiters.get(&ticket)).is_some_and(|waiter| waiter.state == State::Waiting)
+    }
+
+    /// What a waiter is to be told that must not be granted anything any more.
+    pub(super) fn way_out(&self, ticket: Ticket, now: Now) -> Option<State> {
+        let waiter = self.waiters.get(&ticket)?;
+        if ticket <= self.waits.sent_away_to {
+            return Some(State::SentAway);
+        }
+        waiter.is_up(now).then_some(State::TimedOut)
+    }
+
+    /// All who wait now are to be told that nothing comes of it here.
+    pub(super) fn send_all_away(&mut self) {
+        self.waits.send_all_away();
+    }
+
+    /// Is anybody still to be sent away?
+    pub(super) fn has_to_send_away(&self) -> bool {
+        (self.waits.waiting.first()).is_some_and(|&ticket| ticket <= self.waits.sent_away_to)
+    }
+
+    /// Sends some of those away who are to be, in the order in which they came.
+    pub(super) fn send_some_away(&mut self, budget: &mut Budget) {
+        while !budget.is_spent()
+            && self.has_to_send_away()
+            && let Some(&ticket) = self.waits.waiting.first()
+        {
+            budget.draw(self.reply_cost(ticket));
+            let moved_up = self.decide(ticket, State::SentAway);
+            self.noted.extend(moved_up);
+        }
+    }
+}
