@@ -12,21 +12,10 @@ use super::locks::Locks;
 use super::name::{Name, NameRef};
 use super::queue::Queue;
 use super::queue::holders::Holders;
+use super::queue::leaving::Leaving;
 use super::queue::ticket::Ticket;
 use super::queue::waiter::State;
 use super::time::Now;
-
-/// Out of so many queues a waiter is taken at once, if nothing else is set.
-pub(super) const FEW_QUEUES: usize = 16;
-
-/// A waiter that waits no more, and still stands in some of its queues.
-#[derive(Debug)]
-pub(super) struct Leaving {
-    pub ticket: Ticket,
-    pub names: Rc<[Name]>,
-    /// It has left those before this one.
-    next: usize,
-}
 
 impl Locks {
     /// Takes a waiter out of its queues, wherever it stands in them; later, if they are many. Says in

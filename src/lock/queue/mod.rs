@@ -1,6 +1,7 @@
 //! The queue before one lock: who waits, in which order.
 
 pub mod holders;
+pub mod leaving;
 pub mod queues;
 pub mod ticket;
 pub mod waiter;

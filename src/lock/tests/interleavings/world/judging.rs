@@ -4,7 +4,7 @@ use super::super::inside;
 use super::super::steps::LOCKS;
 use super::{World, owner_of};
 use crate::lock::fence::Fence;
-use crate::lock::leave::Leaving;
+use crate::lock::queue::leaving::Leaving;
 use crate::lock::queue::waiter::State;
 use crate::lock::returns::Return;
 use crate::lock::tests::model::{DENIED, Grant, Held, Key, Model, Seen, Verdict, ensure, is_up};
