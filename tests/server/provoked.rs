@@ -121,7 +121,7 @@ fn a_hold_that_runs_out_while_somebody_waits_costs_one_tick() {
     let server = server();
     let mut client = server.client();
     cmd!(client, "DEBUG", "SET-ACTIVE-EXPIRE", 0);
-    assert!(cmd!(client, "LOCK.ACQUIRE", "k", "a", 100).int() > 0);
+    assert!(cmd!(client, "LOCK.ACQUIRE", "k", "a", 500).int() > 0);
     let mut waiter = server.waiter_for("k", "w");
     // One is let pass; at the next there is a line in the log.
     assert_eq!(cmd!(client, "LOCK.PROVOKE", "a timer", 1), 1);
