@@ -2,6 +2,7 @@
 
 use super::returns::Return;
 
+use super::crowd::portion;
 use super::keyspace::LockEvent;
 
 use super::locks::Locks;
@@ -22,6 +23,7 @@ const SET_BACK: Ms = 1000;
 /// A piece of work that is due.
 enum Due {
     Return(Return),
+    Cut(Name),
     Settle(Name),
 }
 
@@ -31,6 +33,8 @@ impl Locks {
         self.waiters.is_empty()
             && self.noted.is_empty()
             && self.returns.is_empty()
+            && self.cuts.is_empty()
+            && !self.has_discarded()
             && self.expired.is_empty()
             && self.to_reply.is_empty()
             && self.waited.is_empty()
@@ -41,13 +45,17 @@ impl Locks {
     /// When the next tick is due, if anything is left to do. In the past means now.
     pub fn next_due(&self) -> Option<Ms> {
         let sends_away = self.limits.drain && self.waiting > 0;
-        let at_once = sends_away || !self.to_reply.is_empty() || !self.expired.is_empty();
+        let at_once = sends_away
+            || self.has_discarded()
+            || !self.to_reply.is_empty()
+            || !self.expired.is_empty();
         let answers = at_once.then_some(0);
         let time_up = self.times_up.first().map(|&(until, _)| until);
         let noted = (!self.noted.is_empty()).then_some(0);
         let returns = self.returns.first().map(|&(at, _)| at);
         let alarm = self.alarms.first().map(|&(at, _)| at);
-        let writes = [noted, returns, alarm]
+        let cuts = self.cuts.first().map(|&(at, _)| at);
+        let writes = [noted, returns, cuts, alarm]
             .into_iter()
             .flatten()
             .min()
@@ -56,8 +64,14 @@ impl Locks {
     }
 
     /// Does what is due: ends waits whose time is up, gives back grants that nobody heard of, and
-    /// settles the locks that something has happened to.
+    /// settles the locks that something has happened to. Then frees some of what is not remembered any
+    /// more.
     pub fn tick(&mut self, turn: &mut Turn<'_>) {
+        self.do_what_is_due(turn);
+        (self.databases.iter_mut()).for_each(|(_, database)| database.ledger.free_some());
+    }
+
+    fn do_what_is_due(&mut self, turn: &mut Turn<'_>) {
         self.mind_the_clock(turn.now);
         for name in std::mem::take(&mut self.expired) {
             turn.keys.announce(name.borrow(), LockEvent::Expired);
@@ -85,7 +99,7 @@ impl Locks {
             // Where nobody waits, nothing will be written.
             let may_write = match &due {
                 Due::Settle(name) => self.queue(name.borrow()).is_some(),
-                Due::Return(_) => true,
+                Due::Return(_) | Due::Cut(_) => true,
             };
             if may_write && !turn.keys.is_writable() {
                 self.put_back(due);
@@ -95,6 +109,10 @@ impl Locks {
             match due {
                 Due::Return(grant) => self.take_back(turn, grant),
                 Due::Settle(name) => self.settle(turn, name.borrow()),
+                Due::Cut(name) => {
+                    self.go_on_cutting(turn, name.borrow());
+                    left = left.saturating_sub(portion());
+                }
             }
             left = left.saturating_sub(1);
         }
@@ -107,6 +125,8 @@ impl Locks {
             self.put_off = None;
             let returns = std::mem::take(&mut self.returns);
             self.returns = returns.into_iter().map(|(_, grant)| (0, grant)).collect();
+            let cuts = std::mem::take(&mut self.cuts);
+            self.cuts = cuts.into_iter().map(|(_, name)| (0, name)).collect();
             self.note_all();
         }
         self.last_tick = now.ms();
@@ -123,19 +143,30 @@ impl Locks {
         if let Some(name) = self.noted.pop_first() {
             return Some(Due::Settle(name));
         }
-        let &(at, ref name) = self.alarms.first()?;
-        if !is_due(at) {
-            return None;
+        if let Some((at, name)) = self.alarms.first()
+            && is_due(*at)
+        {
+            let name = name.clone();
+            self.set_alarm(name.borrow(), None);
+            return Some(Due::Settle(name));
         }
-        let name = name.clone();
-        self.set_alarm(name.borrow(), None);
-        Some(Due::Settle(name))
+        let cut = self.cuts.first().is_some_and(|&(at, _)| is_due(at));
+        let cut = cut.then(|| self.cuts.pop_first()).flatten();
+        cut.map(|(_, name)| Due::Cut(name))
+    }
+
+    /// Is anything yet to be freed?
+    fn has_discarded(&self) -> bool {
+        (self.databases.iter()).any(|(_, database)| database.ledger.discarded() > 0)
     }
 
     fn put_back(&mut self, due: Due) {
         match due {
             Due::Return(grant) => {
                 self.returns.insert((0, grant));
+            }
+            Due::Cut(name) => {
+                self.cuts.insert((0, name));
             }
             Due::Settle(name) => {
                 self.noted.insert(name);

@@ -57,6 +57,10 @@ pub struct Locks {
     pub(super) waits: HashMap<Rc<[u8]>, OwnerWaits, Keyed>,
     /// How many locks that somebody waits for each owner holds.
     pub(super) waited_for: HashMap<Rc<[u8]>, usize, Keyed>,
+    /// Locks that somebody waits for and that a crowd shares: its owners are not among these.
+    pub(super) crowds: BTreeSet<Name>,
+    /// Locks whose shares an operator ends, in portions, and when to go on with each.
+    pub(super) cuts: BTreeSet<(Ms, Name)>,
     pub(super) last_ticket: Ticket,
     pub(super) clock: FencingClock,
     pub(super) secret: Secret,
@@ -116,6 +120,8 @@ impl Locks {
             places: 0,
             waits: HashMap::with_hasher(keyed),
             waited_for: HashMap::with_hasher(keyed),
+            crowds: BTreeSet::new(),
+            cuts: BTreeSet::new(),
             last_ticket: 0,
             clock: FencingClock::new(now, in_cluster),
             secret,
@@ -161,6 +167,7 @@ impl Locks {
         if let Some(queue) = self.queue(name.borrow()) {
             queue.stale = true;
         }
+        self.survey_again(name.borrow());
         self.noted.insert(name);
     }
 
@@ -237,6 +244,13 @@ impl Locks {
                 change_places(&mut given_back.name.db);
                 (at, given_back)
             }));
+        let cuts = std::mem::take(&mut self.cuts);
+        self.cuts = (cuts.into_iter())
+            .map(|(at, mut name)| {
+                change_places(&mut name.db);
+                (at, name)
+            })
+            .collect();
         // What has happened to a key has happened to its hold, which has moved, and to its queue,
         // which has not.
         let mut moved: Vec<Name> = self.noted.iter().cloned().collect();

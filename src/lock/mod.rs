@@ -8,6 +8,7 @@
 mod acquire;
 mod breaking;
 mod check;
+mod crowd;
 mod databases;
 mod deadlock;
 mod due;
@@ -32,6 +33,7 @@ mod settle;
 pub mod slot;
 mod state;
 mod stats;
+mod survey;
 mod take_back;
 mod time;
 mod wait;
@@ -44,7 +46,9 @@ pub use breaking::Break;
 pub use deadlock::found::Link;
 pub use deadlock::found::{Claim, Deadlock};
 pub use fence::{Epoch, SlotState};
-pub use keyspace::{Glance, Keyspace, LONGEST_OWNER, LockEvent, SHARED_MARKER, Share, Stored};
+pub use keyspace::{
+    Glance, Keyspace, LONGEST_OWNER, LockEvent, Over, SHARED_MARKER, Share, Stored,
+};
 pub use ledger::print::Secret;
 pub use limits::{Limits, MOST_QUEUES};
 pub use locks::{Gone, Lapse, Locks};

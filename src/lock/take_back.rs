@@ -115,6 +115,10 @@ impl Locks {
         let deadline = earlier(kept.share.deadline, last).map_or(LAST_MS, |end| end.min(LAST_MS));
         turn.keys.share(name, owner, deadline);
         if let Some(entry) = kept.entry {
+            let entry = Entry {
+                end: Some(deadline),
+                ..entry
+            };
             self.ledger(name.db)
                 .write(name.key, owner, Hold::Shared, entry);
         }

@@ -4,6 +4,7 @@
 //! Nothing here is needed for mutual exclusion. An entry counts only as long as the key holds its
 //! owner; one whose key was overwritten behind our back is worth nothing, and is dropped when seen.
 
+pub mod discarded;
 pub mod entry;
 pub mod packed;
 pub mod print;
@@ -13,13 +14,23 @@ pub mod ties;
 pub mod token;
 use crate::lock::ledger::entry::Entry;
 
+use crate::lock::crowd::Survey;
+use crate::lock::fence::Fence;
+use crate::lock::ledger::discarded::Discarded;
 use crate::lock::ledger::packed::Packed;
 use crate::lock::ledger::print::{Print, Secret};
-use crate::lock::ledger::shares::Shares;
+use crate::lock::ledger::shares::{Cut, Shares};
 use crate::lock::ledger::table::{Record, Table};
 use crate::lock::ledger::ties::{Tie, Ties};
 use crate::lock::request::Hold;
 use crate::lock::slot::Slots;
+use crate::lock::time::{Ms, Now};
+
+/// So many entries are looked for at once when some must have gone.
+const FEW: usize = 8;
+
+/// So many entries of locks that are no more are freed at once.
+const FREED_AT_ONCE: usize = 1024;
 
 /// The entry of a hold that its owner has alone. The key and the owner stand here as prints, so that
 /// it needs no memory of its own.
@@ -51,6 +62,7 @@ pub struct Ledger {
     /// How many holds that are.
     holds: usize,
     ties: Ties,
+    discarded: Discarded,
     /// Do the prints of keys meet?
     #[cfg(test)]
     weak: bool,
@@ -65,6 +77,7 @@ impl Ledger {
             shared: Table::default(),
             holds: 0,
             ties: Ties::default(),
+            discarded: Discarded::default(),
             #[cfg(test)]
             weak: false,
         }
@@ -73,7 +86,7 @@ impl Ledger {
     /// Is anything remembered of this key?
     pub fn knows(&self, key: &[u8]) -> bool {
         let is_in = |print| self.exclusive.get(print).is_some() || self.shared.get(print).is_some();
-        self.holds > 0 && is_in(self.print(key))
+        !self.remembers_nothing() && is_in(self.print(key))
     }
 
     /// Is this owner's share of this key remembered?
@@ -192,7 +205,7 @@ impl Ledger {
 
     /// Forgets what is remembered of the key, and says of how many holds that was.
     pub fn forget(&mut self, key: &[u8]) -> usize {
-        if self.holds == 0 {
+        if self.remembers_nothing() {
             return 0;
         }
         let print = self.print(key);
@@ -211,7 +224,7 @@ impl Ledger {
         let Some(before) = shares.remove(secret, owner) else {
             return false;
         };
-        if shares.is_empty() {
+        if shares.is_void() {
             self.shared.remove(print);
         }
         self.share_forgotten(key, owner, &before);
@@ -222,14 +235,122 @@ impl Ledger {
     /// few of those that are remembered are looked for, and forgotten if they are not there. As long
     /// as this is done with every new one, what is remembered grows no further than the lock.
     pub fn weed(&mut self, key: &[u8], shares: usize, is_there: &mut dyn FnMut(&[u8]) -> bool) {
-        let print = self.print(key);
-        let few = match self.shared.get_mut(print) {
-            Some(known) if known.len() > shares => known.next_few(),
-            _ => return,
+        if self.count_shares(key) > shares {
+            self.weed_some(key, FEW, is_there);
+        }
+    }
+
+    /// The next few of those that are remembered are looked for, and forgotten if they are not there.
+    pub fn weed_some(&mut self, key: &[u8], few: usize, is_there: &mut dyn FnMut(&[u8]) -> bool) {
+        let Some(shares) = self.shared.get_mut(self.print(key)) else {
+            return;
         };
+        let few = shares.next_few(few);
         for owner in few.iter().filter(|owner| !is_there(owner.bytes())) {
             self.forget_share(key, owner.bytes());
         }
+    }
+
+    /// How many shares of this key are remembered.
+    pub fn count_shares(&self, key: &[u8]) -> usize {
+        self.shares(key).map_or(0, Shares::len)
+    }
+
+    /// How many shares of this key an operator is ending.
+    pub fn count_breaking(&self, key: &[u8]) -> usize {
+        self.shares(key).map_or(0, |shares| {
+            let cuts = shares.cuts().iter().map(|cut| cut.count);
+            cuts.max().unwrap_or(0).max(shares.breaking())
+        })
+    }
+
+    /// Does this owner share the lock, as far as is remembered?
+    pub fn has_share(&self, key: &[u8], owner: &[u8], now: Now) -> bool {
+        (self.shares(key)).is_some_and(|shares| shares.include(self.secret, owner, now))
+    }
+
+    /// This owner's share ends then.
+    pub fn set_end(&mut self, key: &[u8], owner: &[u8], end: Option<Ms>) {
+        let (print, secret) = (self.print(key), self.secret);
+        if let Some(shares) = self.shared.get_mut(print) {
+            shares.set_end(secret, owner, end);
+        }
+    }
+
+    /// How far it is known who shares this lock.
+    pub fn survey_of(&self, key: &[u8]) -> Survey {
+        (self.shares(key)).map_or(Survey::Due, Shares::survey_now)
+    }
+
+    /// The same, to be changed, if anybody is known to.
+    pub fn survey(&mut self, key: &[u8]) -> Option<&mut Survey> {
+        let shares = self.shared.get_mut(self.print(key))?;
+        Some(shares.survey())
+    }
+
+    /// An operator ends all shares of this lock.
+    pub fn cut(&mut self, key: &[u8], cut: Cut) {
+        let print = self.print(key);
+        if self.shared.get(print).is_none() {
+            self.shared.insert(Shares::new(print));
+        }
+        if let Some(shares) = self.shared.get_mut(print) {
+            shares.cut(cut);
+        }
+    }
+
+    /// Where to go on with that, if there are any left.
+    pub fn cuts_from(&self, key: &[u8]) -> Option<u64> {
+        self.shares(key)?.cuts().last().map(|cut| cut.from)
+    }
+
+    /// It has been done from that place on; all of it, if it is 0.
+    pub fn cut_on(&mut self, key: &[u8], from: u64) {
+        let print = self.print(key);
+        if let Some(shares) = self.shared.get_mut(print) {
+            shares.cut_on(from);
+            if shares.is_void() {
+                self.shared.remove(print);
+            }
+        }
+    }
+
+    /// When the share with this number ends at the latest, if an operator ends it.
+    pub fn last_of(&self, key: &[u8], fence: Option<Fence>) -> Option<Ms> {
+        self.shares(key)?.last_of(fence)
+    }
+
+    fn shares(&self, key: &[u8]) -> Option<&Shares> {
+        self.shared.get(self.print(key))
+    }
+
+    /// Of how many locks something is yet to be freed?
+    pub fn discarded(&self) -> usize {
+        self.discarded.len()
+    }
+
+    /// Frees some of what is not remembered any more.
+    pub fn free_some(&mut self) {
+        let mut freed = 0_usize;
+        while freed < FREED_AT_ONCE {
+            let Some((key, shares)) = self.discarded.some() else {
+                return;
+            };
+            freed = freed.saturating_add(shares.len()).saturating_add(1);
+            let key = Box::<[u8]>::from(key);
+            for share in &shares {
+                let (entry, owner) = (share.entry(), share.owner());
+                if entry.tied && !self.is_tied(entry.client, &key, owner) {
+                    self.ties.remove(entry.client, &key, Some(owner));
+                }
+            }
+        }
+    }
+
+    fn is_tied(&self, client: u64, key: &[u8], owner: &[u8]) -> bool {
+        [Hold::Exclusive, Hold::Shared].into_iter().any(|hold| {
+            (self.of(key, owner, hold)).is_some_and(|entry| entry.tied && entry.client == client)
+        })
     }
 
     /// Forgets what is remembered of keys in these slots.
@@ -250,7 +371,7 @@ impl Ledger {
     /// The key is held by this owner alone, or shared if there is none. Forgets what is remembered of
     /// any other hold.
     pub fn forget_others(&mut self, key: &[u8], owner: Option<&[u8]>) {
-        if self.holds == 0 {
+        if self.remembers_nothing() {
             return;
         }
         let print = self.print(key);
@@ -275,15 +396,18 @@ impl Ledger {
         let Some(shares) = self.shared.remove(print) else {
             return 0;
         };
-        for entry in shares
-            .entries()
-            .map(Packed::entry)
-            .filter(|entry| entry.tied)
-        {
-            self.ties.remove(entry.client, key, None);
+        let forgotten = shares.len();
+        self.holds = self.holds.saturating_sub(forgotten);
+        if shares.are_crowd() {
+            self.discarded.push(key, shares);
+        } else if shares.any_tied() {
+            let tied = shares
+                .entries()
+                .map(Packed::entry)
+                .filter(|entry| entry.tied);
+            tied.for_each(|entry| self.ties.remove(entry.client, key, None));
         }
-        self.holds = self.holds.saturating_sub(shares.len());
-        shares.len()
+        forgotten
     }
 
     /// What was remembered of this key's hold by one owner alone, if anything, is forgotten. Says of
@@ -304,6 +428,11 @@ impl Ledger {
             self.ties.remove(before.client, key, Some(owner));
         }
         self.holds = self.holds.saturating_sub(1);
+    }
+
+    #[inline]
+    fn remembers_nothing(&self) -> bool {
+        self.holds == 0 && self.shared.is_empty()
     }
 
     fn print(&self, key: &[u8]) -> Print {
@@ -335,6 +464,7 @@ mod tests {
             first: fence,
             slot: None,
             since: 0,
+            end: None,
             client: 0,
             tied: false,
             breaking: false,

@@ -34,6 +34,8 @@ impl Locks {
             self.joined.len(),
             self.kept.len(),
             self.returns.len(),
+            self.cuts.len(),
+            over_databases(|database| database.ledger.discarded()),
             self.waited.len(),
             self.lapsed.len(),
             self.expired.len(),

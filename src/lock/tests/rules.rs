@@ -13,6 +13,7 @@ mod remembering;
 mod sessions;
 mod several;
 mod sharing;
+mod stalls;
 mod upgrading;
 mod waiting;
 

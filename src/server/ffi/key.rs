@@ -35,6 +35,9 @@ pub enum Expiry {
 /// The server's word for no expiry.
 const NO_EXPIRY: i64 = -1;
 
+/// A sorted set with more members takes a while to be freed.
+const LARGE: usize = 512;
+
 /// An open key; closed when dropped. While it is open nothing but this may change the key.
 pub struct Key {
     raw: *mut RawKey,
@@ -150,7 +153,7 @@ impl Key {
                 _ => false,
             };
             if !fits {
-                api::delete_key(self.raw);
+                self.delete();
             }
         }
         // SAFETY: the key is open for writing and holds a string or nothing, so that it holds a
@@ -183,9 +186,15 @@ impl Key {
         self.score(owner).map(Share::with_score)
     }
 
-    /// Walks through the members by their scores, for as long as `visit` returns true.
-    pub fn each_share(&self, marker: &Text, visit: &mut dyn FnMut(&[u8], Share) -> bool) {
-        let (least, most) = (f64::NEG_INFINITY, f64::INFINITY);
+    /// Walks through the members by their scores, from this one on, for as long as `visit` returns true.
+    pub fn each_share(&self, marker: &Text, from: Ms, visit: &mut dyn FnMut(&[u8], Share) -> bool) {
+        #[allow(clippy::cast_precision_loss, reason = "points in time are below 2^53")]
+        let least = if from == 0 {
+            f64::NEG_INFINITY
+        } else {
+            from as f64
+        };
+        let most = f64::INFINITY;
         // SAFETY: the key is open. The server refuses all but sorted sets. Each member that it gives
         // us is ours, and given back by `Text`; the walk is ended before the key is closed.
         unsafe {
@@ -278,11 +287,20 @@ impl Key {
         unsafe { api::set_abs_expire(self.raw, at) };
     }
 
-    /// Deletes it.
-    pub fn delete(&mut self) {
+    /// Deletes it. Is it so large that the server frees it beside its work?
+    pub fn delete(&mut self) -> bool {
         self.deadline.take();
         // SAFETY: the key is open for writing.
-        unsafe { api::delete_key(self.raw) };
+        unsafe {
+            let is_large =
+                api::key_type(self.raw) == KEY_ZSET && api::value_length(self.raw) > LARGE;
+            if is_large {
+                api::unlink_key(self.raw);
+            } else {
+                api::delete_key(self.raw);
+            }
+            is_large
+        }
     }
 }
 

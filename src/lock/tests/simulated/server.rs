@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
+use crate::lock::crowd::set_crowd;
 use crate::lock::fence::Fence;
 use crate::lock::queue::waiter::State;
 use crate::lock::{
@@ -35,6 +36,8 @@ pub struct Flavour {
     pub keeps_expired: bool,
     /// Belongs to a cluster.
     pub in_cluster: bool,
+    /// More owners than so many that share a lock are a crowd, if not as many as they really are.
+    pub crowd: Option<usize>,
 }
 
 /// What came of the last thing that was done.
@@ -138,6 +141,7 @@ impl Server {
         let now = Now::from_micros(START * 1000);
         let mut keys = SimulatedKeys::new(now, known);
         keys.removes_expired = !flavour.keeps_expired;
+        set_crowd(flavour.crowd);
         Self {
             locks: Locks::new(now, SECRET, flavour.in_cluster),
             keys,
