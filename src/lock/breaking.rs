@@ -105,9 +105,14 @@ impl Locks {
         }
     }
 
+    /// Is there anything left of that? Not if what was remembered of the lock has been forgotten.
+    pub(super) fn is_cutting(&mut self, name: NameRef<'_>) -> bool {
+        self.ledger(name.db).cuts_from(name.key).is_some()
+    }
+
     /// Goes on with that, as far as the server takes it.
     pub(super) fn go_on_cutting(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>) {
-        if self.ledger(name.db).cuts_from(name.key).is_none() {
+        if !self.is_cutting(name) {
             return;
         }
         // The last of them goes with its key.

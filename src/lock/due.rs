@@ -99,7 +99,8 @@ impl Locks {
             // Where nobody waits, nothing will be written.
             let may_write = match &due {
                 Due::Settle(name) => self.queue(name.borrow()).is_some(),
-                Due::Return(_) | Due::Cut(_) => true,
+                Due::Cut(name) => self.is_cutting(name.borrow()),
+                Due::Return(_) => true,
             };
             if may_write && !turn.keys.is_writable() {
                 self.put_back(due);

@@ -200,6 +200,7 @@ impl Locks {
 
     /// A database was emptied, or all of them.
     pub fn flushed(&mut self, db: Option<Db>) {
+        (self.cuts).retain(|(_, name)| db.is_some_and(|db| db != name.db));
         for (number, database) in self.databases.iter_mut() {
             if db.is_none_or(|db| db == number) {
                 database.ledger = Ledger::new(self.secret);

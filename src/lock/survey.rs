@@ -7,7 +7,7 @@ use super::name::NameRef;
 use super::queue::holders::Holders;
 use super::request::Hold;
 use super::state::Turn;
-use super::time::Now;
+use super::time::{Now, is_over};
 use std::rc::Rc;
 
 impl Locks {
@@ -58,8 +58,8 @@ impl Locks {
     /// Something has happened to this key that we have not done.
     pub(super) fn survey_again(&mut self, name: NameRef<'_>) {
         let ledger = self.databases.get_mut(name.db).map(|one| &mut one.ledger);
-        if let Some(survey) = ledger.and_then(|ledger| ledger.survey(name.key)) {
-            *survey = Survey::Due;
+        if let Some(ledger) = ledger {
+            ledger.survey_again(name.key);
         }
     }
 
@@ -89,6 +89,7 @@ impl Locks {
                 continue;
             };
             match self.ledger(name.db).of(name.key, &owner, Hold::Shared) {
+                None if is_over(deadline, turn.now) => {}
                 None => self.get_to_know(turn, name, &owner, Hold::Shared),
                 Some(entry) if entry.end != deadline => {
                     self.ledger(name.db).set_end(name.key, &owner, deadline);

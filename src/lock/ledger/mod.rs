@@ -30,7 +30,7 @@ use crate::lock::time::{Ms, Now};
 const FEW: usize = 8;
 
 /// So many entries of locks that are no more are freed at once.
-const FREED_AT_ONCE: usize = 1024;
+const FREED_AT_ONCE: usize = 256;
 
 /// The entry of a hold that its owner has alone. The key and the owner stand here as prints, so that
 /// it needs no memory of its own.
@@ -286,6 +286,14 @@ impl Ledger {
     pub fn survey(&mut self, key: &[u8]) -> Option<&mut Survey> {
         let shares = self.shared.get_mut(self.print(key))?;
         Some(shares.survey())
+    }
+
+    /// Somebody else may have changed who shares this lock.
+    pub fn survey_again(&mut self, key: &[u8]) {
+        let print = self.print(key);
+        if let Some(shares) = self.shared.get_mut(print) {
+            shares.survey_again();
+        }
     }
 
     /// An operator ends all shares of this lock.

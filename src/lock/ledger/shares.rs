@@ -207,6 +207,13 @@ impl Shares {
         &mut self.portions().survey
     }
 
+    /// Somebody else may have changed who shares the lock.
+    pub fn survey_again(&mut self) {
+        if let Some(portions) = &mut self.portions {
+            portions.survey = Survey::Due;
+        }
+    }
+
     /// Those that are there now are ended by then.
     pub fn cut(&mut self, cut: Cut) {
         let cuts = &mut self.portions().cuts;

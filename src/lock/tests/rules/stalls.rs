@@ -146,7 +146,7 @@ mod crowds {
         });
         assert!(members(&server) > MANY - 100);
         server.waits("xia", 50);
-        settle_down(&mut server, 50_000);
+        settle_down(&mut server, 190);
         assert_eq!(members(&server), 2);
         assert_eq!(server.locks.counts().expired, MANY as u64);
         server.happened();
