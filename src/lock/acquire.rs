@@ -11,6 +11,7 @@ use super::stats::count;
 use super::locks::Locks;
 use super::name::NameRef;
 use super::state::Turn;
+use super::time::Ms;
 
 impl Locks {
     /// `LOCK.ACQUIRE` and `LOCK.MACQUIRE`: all of these locks, each named once, or none.
@@ -79,17 +80,19 @@ impl Locks {
             if is_upgrade || request.mode.hold() == Hold::Shared {
                 self.make_room(turn, name);
             }
-            let hold = self.write(turn, name, fit, request);
+            let (hold, end) = self.write(turn, name, fit, request);
+            let end = end.filter(|_| hold == Hold::Shared);
             let fence = *number.get_or_insert_with(|| self.clock.next(turn.now));
             if hold == Hold::Shared {
                 self.shares_now(turn, name, request.owner);
             }
             if known.is_some() {
                 if let Some(entry) = self.ledger(name.db).of(name.key, request.owner, hold) {
+                    let entry = Entry { end, ..entry };
                     self.renew_entry(name, hold, entry, request, news);
                 }
             } else {
-                self.remember(turn, name, (fit, hold, fence), request, news);
+                self.remember(turn, name, (fit, hold, fence), end, request, news);
             }
         }
         number.unwrap_or_default()
@@ -116,6 +119,7 @@ impl Locks {
         turn: &mut Turn<'_>,
         name: NameRef<'_>,
         (fit, hold, fence): (Fit, Hold, Fence),
+        end: Option<Ms>,
         request: &Request<'_>,
         news: News,
     ) {
@@ -137,6 +141,7 @@ impl Locks {
             first: fence,
             slot,
             since: turn.now.ms(),
+            end,
             client: request.client,
             tied: request.session,
             closed: false,
@@ -192,23 +197,23 @@ impl Locks {
     }
 
     /// Writes what makes the lock the owner's, until the later of what it had and what it asks for,
-    /// and says how it holds it then.
+    /// and says how it holds it then, and until when.
     fn write(
         &mut self,
         turn: &mut Turn<'_>,
         name: NameRef<'_>,
         fit: Fit,
         request: &Request<'_>,
-    ) -> Hold {
+    ) -> (Hold, Option<Ms>) {
         let wanted = turn.now.plus(request.ttl);
         match fit {
             Fit::Held { hold, until } => {
-                let entry = self.ledger(name.db).of(name.key, request.owner, hold);
-                let breaking = entry.is_some_and(|entry| entry.breaking);
-                if !breaking && until.is_none_or(|until| until < wanted) {
-                    turn.prolong(name, request.owner, hold, wanted);
+                let breaking = self.is_breaking(name, request.owner, hold);
+                if breaking || until.is_some_and(|until| until >= wanted) {
+                    return (hold, until);
                 }
-                hold
+                turn.prolong(name, request.owner, hold, wanted);
+                (hold, Some(wanted))
             }
             Fit::Open { keeps } => {
                 let kept = keeps.and_then(|share| share.deadline).unwrap_or_default();
@@ -217,10 +222,10 @@ impl Locks {
                     Hold::Exclusive => turn.keys.hold(name, request.owner, deadline),
                     Hold::Shared => turn.keys.share(name, request.owner, deadline),
                 }
-                hold
+                (hold, Some(deadline))
             }
             // Nobody who has to wait comes here.
-            Fit::Shut | Fit::Breaking => request.mode.hold(),
+            Fit::Shut | Fit::Breaking => (request.mode.hold(), None),
         }
     }
 }

@@ -1,12 +1,16 @@
 //! How an operator ends the holds of a lock.
 
+use super::crowd::is_crowd;
+use super::due::PAUSE;
 use super::keyspace::LockEvent;
+use super::ledger::shares::Cut;
 use super::locks::Locks;
 use super::name::NameRef;
 use super::request::{Hold, NotALock};
-use super::state::{LockState, Turn, earlier};
+use super::state::{LockState, Turn};
 use super::stats::count;
-use super::time::{Ms, is_over};
+use super::survey::some_of;
+use super::time::Ms;
 
 /// What an operator asks for.
 #[derive(Clone, Copy, Debug)]
@@ -27,46 +31,137 @@ impl Locks {
         wanted: Break,
     ) -> Result<usize, NotALock> {
         self.settle_queue(turn, name);
-        let (hold, held) = match turn.look(name) {
+        if matches!(turn.look(name), LockState::Shared { .. }) {
+            self.make_room(turn, name);
+        }
+        // Those that are being broken already have been counted then.
+        let (held, ended) = match turn.look(name) {
             LockState::NoLock => return Err(NotALock),
             LockState::Free => return Ok(0),
             LockState::Exclusive { owner, deadline } => {
-                let (owner, hold) = (owner.to_vec(), Hold::Exclusive);
-                let entry = self.ledger(name.db).of(name.key, &owner, hold);
+                let entry = self.ledger(name.db).of(name.key, owner, Hold::Exclusive);
                 let is_ours = entry.is_some_and(|entry| entry.fence.is_some());
                 if deadline.is_none() && !is_ours && !wanted.force {
                     return Ok(0);
                 }
-                (hold, vec![(owner, deadline)])
+                let is_breaking = entry.is_some_and(|entry| entry.breaking);
+                (1, usize::from(!is_breaking))
             }
-            LockState::Shared { .. } => {
-                self.make_room(turn, name);
-                (Hold::Shared, shares(turn, name))
+            LockState::Shared { count, over, .. } if is_crowd(count) => {
+                let breaking = self.ledger(name.db).count_breaking(name.key);
+                // Those of them that are over do not count.
+                (count, count.saturating_sub(breaking.saturating_sub(over)))
             }
+            LockState::Shared { count, .. } => (count, self.not_breaking(turn, name)),
         };
-        // One that is being broken already has been counted then.
-        let mut ended = 0_usize;
-        for (owner, _) in &held {
-            let entry = self.ledger(name.db).of(name.key, owner, hold);
-            if !entry.is_some_and(|entry| entry.breaking) {
-                ended = ended.saturating_add(1);
-            }
-        }
         turn.keys.announce(name, LockEvent::Broken);
         if wanted.grace == 0 {
             self.pass_on(turn, name);
         } else {
-            let last = turn.now.plus(wanted.grace);
-            for (owner, deadline) in &held {
-                if deadline.is_none_or(|deadline| deadline > last) {
-                    turn.prolong(name, owner, hold, last);
-                }
-                self.mark(turn, name, owner, hold);
-            }
+            self.end_within(turn, name, held, turn.now.plus(wanted.grace));
             self.settle_queue(turn, name);
         }
         count(&mut self.counts.broken, ended);
-        Ok(held.len())
+        Ok(held)
+    }
+
+    /// How many share the lock whose share no operator is ending.
+    fn not_breaking(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>) -> usize {
+        let mut not_breaking = 0_usize;
+        let ledger = self.ledger(name.db);
+        turn.keys.each_share(name, turn.now.ms(), &mut |owner, _| {
+            let entry = ledger.of(name.key, owner, Hold::Shared);
+            let is_breaking = entry.is_some_and(|entry| entry.breaking);
+            not_breaking = not_breaking.saturating_add(usize::from(!is_breaking));
+            true
+        });
+        not_breaking
+    }
+
+    /// The holds that there are now last no longer than that. Of a crowd of shares the first portion is
+    /// cut at once, the others in ticks; but from now on their owners prolong none of them.
+    fn end_within(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>, held: usize, last: Ms) {
+        if let LockState::Exclusive { owner, deadline } = turn.look(name) {
+            let owner = owner.to_vec();
+            if deadline.is_none_or(|deadline| deadline > last) {
+                turn.prolong(name, &owner, Hold::Exclusive, last);
+            }
+            return self.mark(turn, name, &owner, Hold::Exclusive);
+        }
+        let cut = Cut {
+            // Whatever is granted from now on has a greater one.
+            up_to: self.clock.next(turn.now),
+            last,
+            from: 0,
+            count: held,
+        };
+        self.ledger(name.db).cut(name.key, cut);
+        let mut next = self.cut_some(turn, name);
+        while next != 0 && !is_crowd(held) {
+            next = self.cut_some(turn, name);
+        }
+        if next != 0 {
+            self.cuts.insert((turn.now.plus(1), name.keep()));
+        }
+    }
+
+    /// Is there anything left of that? Not if what was remembered of the lock has been forgotten.
+    pub(super) fn is_cutting(&mut self, name: NameRef<'_>) -> bool {
+        self.ledger(name.db).cuts_from(name.key).is_some()
+    }
+
+    /// Goes on with that, as far as the server takes it.
+    pub(super) fn go_on_cutting(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>) {
+        if !self.is_cutting(name) {
+            return;
+        }
+        // The last of them goes with its key.
+        self.settle_queue(turn, name);
+        if turn.keys.may_write(name) {
+            if self.cut_some(turn, name) != 0 {
+                self.cuts.insert((turn.now.plus(1), name.keep()));
+            }
+            self.settle_queue(turn, name);
+        } else {
+            self.cuts.insert((turn.now.plus(PAUSE), name.keep()));
+        }
+    }
+
+    /// Says where to go on, or 0 if that was all.
+    fn cut_some(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>) -> u64 {
+        let from = self.ledger(name.db).cuts_from(name.key);
+        let is_shared = matches!(turn.look(name), LockState::Shared { .. });
+        let Some(from) = from.filter(|_| is_shared) else {
+            self.ledger(name.db).cut_on(name.key, 0);
+            return 0;
+        };
+        let (owners, next) = some_of(turn, name, from);
+        for owner in owners {
+            self.cut_one(turn, name, &owner);
+        }
+        self.ledger(name.db).cut_on(name.key, next);
+        next
+    }
+
+    fn cut_one(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>, owner: &[u8]) {
+        let Some(share) = turn.share_of(name, owner) else {
+            return;
+        };
+        let ledger = self.ledger(name.db);
+        let entry = ledger.of(name.key, owner, Hold::Shared);
+        let number = entry.and_then(|entry| entry.fence);
+        // One that was among those to be ended may have been given another number since.
+        let is_marked = entry.is_some_and(|entry| entry.breaking);
+        let last = (ledger.last_of(name.key, number))
+            .or_else(|| ledger.last_of(name.key, None).filter(|_| is_marked));
+        let Some(last) = last else {
+            return;
+        };
+        if share.deadline.is_none_or(|deadline| deadline > last) {
+            turn.prolong(name, owner, Hold::Shared, last);
+            self.ledger(name.db).set_end(name.key, owner, Some(last));
+        }
+        self.mark(turn, name, owner, Hold::Shared);
     }
 
     /// From now on nothing that its owner does prolongs this hold.
@@ -89,18 +184,4 @@ impl Locks {
             self.shares_now(turn, name, owner);
         }
     }
-}
-
-/// Those who share a lock, and until when. None outlasts its key.
-fn shares(turn: &mut Turn<'_>, name: NameRef<'_>) -> Vec<(Vec<u8>, Option<Ms>)> {
-    let now = turn.now;
-    let key_ends = turn.keys.deadline(name);
-    let mut shares = Vec::new();
-    turn.keys.each_share(name, &mut |owner, share| {
-        if !is_over(share.deadline, now) {
-            shares.push((owner.to_vec(), earlier(share.deadline, key_ends)));
-        }
-        true
-    });
-    shares
 }

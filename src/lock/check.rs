@@ -69,14 +69,17 @@ impl Locks {
         owner: &[u8],
         hold: Hold,
     ) {
+        let mut share = None;
         if hold == Hold::Shared {
             self.forget_removed(turn, name);
+            share = turn.keys.share_of(name, owner);
         }
         let entry = Entry {
             fence: None,
             first: 0,
             slot: self.clock.slot(name.key),
             since: turn.now.ms(),
+            end: share.and_then(|share| share.deadline),
             client: 0,
             tied: false,
             closed: false,

@@ -2,7 +2,8 @@
 
 use super::returns::Return;
 
-use super::budget::{GRANT, SETTLE};
+use super::budget::{CUT, GRANT, SETTLE};
+use super::crowd::portion;
 use super::keyspace::LockEvent;
 
 use super::locks::Locks;
@@ -28,6 +29,7 @@ const SET_BACK: Ms = 1000;
 /// A piece of work that is due.
 enum Due {
     Return(Return),
+    Cut(Name),
     Settle(Name),
 }
 
@@ -38,6 +40,7 @@ impl Locks {
             && self.noted.is_empty()
             && self.returns.is_empty()
             && self.outbox.is_empty()
+            && self.cuts.is_empty()
             && self.unconfirmed.is_empty()
             && !self.has_rest()
     }
@@ -49,6 +52,11 @@ impl Locks {
             || !self.closed.is_empty()
             || self.sweeps
             || self.has_to_send_away()
+            || self.has_former_shares()
+    }
+
+    fn has_former_shares(&self) -> bool {
+        (self.databases.iter()).any(|(_, database)| database.ledger.former() > 0)
     }
 
     /// When the next tick is due, if anything is left to do. In the past means now.
@@ -65,7 +73,8 @@ impl Locks {
         let noted = (has_unseen || !self.noted.is_empty()).then_some(0);
         let returns = self.returns.first().map(|&(at, _)| at);
         let alarm = self.alarms.first().map(|&(at, _)| at);
-        let writes = [noted, returns, alarm]
+        let cuts = self.cuts.first().map(|&(at, _)| at);
+        let writes = [noted, returns, cuts, alarm]
             .into_iter()
             .flatten()
             .min()
@@ -74,8 +83,14 @@ impl Locks {
     }
 
     /// Does what is due: ends waits whose time is up, gives back grants that nobody heard of, and
-    /// settles the locks that something has happened to.
+    /// settles the locks that something has happened to. Then frees some of what is not remembered any
+    /// more.
     pub fn tick(&mut self, turn: &mut Turn<'_>) {
+        self.do_what_is_due(turn);
+        (self.databases.iter_mut()).for_each(|(_, database)| database.ledger.free_some());
+    }
+
+    fn do_what_is_due(&mut self, turn: &mut Turn<'_>) {
         self.mind_the_clock(turn.now);
         self.go_on();
         while !turn.budget.is_spent()
@@ -112,6 +127,7 @@ impl Locks {
             // Where nobody waits, nothing will be written.
             let may_write = match &due {
                 Due::Settle(name) => self.queue(name.borrow()).is_some(),
+                Due::Cut(name) => self.is_cutting(name.borrow()),
                 Due::Return(_) => true,
             };
             if may_write && !turn.keys.is_writable() {
@@ -125,6 +141,10 @@ impl Locks {
                     self.take_back(turn, grant);
                 }
                 Due::Settle(name) => self.settle(turn, name.borrow()),
+                Due::Cut(name) => {
+                    self.go_on_cutting(turn, name.borrow());
+                    turn.budget.draw(portion().saturating_mul(CUT));
+                }
             }
         }
     }
@@ -151,6 +171,8 @@ impl Locks {
             self.put_off = None;
             let returns = std::mem::take(&mut self.returns);
             self.returns = returns.into_iter().map(|(_, grant)| (0, grant)).collect();
+            let cuts = std::mem::take(&mut self.cuts);
+            self.cuts = cuts.into_iter().map(|(_, name)| (0, name)).collect();
             self.note_all();
         }
         self.last_tick = now.ms();
@@ -172,15 +194,23 @@ impl Locks {
             self.set_alarm(name.borrow(), None);
             return Some(Due::Settle(name));
         }
-        (self.databases.iter_mut())
-            .find_map(|(db, database)| Some((db, database.queues.next_unseen()?)))
-            .map(|(db, key)| Due::Settle(Name { db, key }))
+        let unseen = (self.databases.iter_mut())
+            .find_map(|(db, database)| Some((db, database.queues.next_unseen()?)));
+        if let Some((db, key)) = unseen {
+            return Some(Due::Settle(Name { db, key }));
+        }
+        let cut = self.cuts.first().is_some_and(|&(at, _)| is_due(at));
+        let cut = cut.then(|| self.cuts.pop_first()).flatten();
+        cut.map(|(_, name)| Due::Cut(name))
     }
 
     fn put_back(&mut self, due: Due) {
         match due {
             Due::Return(grant) => {
                 self.returns.insert((0, grant));
+            }
+            Due::Cut(name) => {
+                self.cuts.insert((0, name));
             }
             Due::Settle(name) => {
                 self.noted.insert(name);

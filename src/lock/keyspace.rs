@@ -73,6 +73,15 @@ impl Share {
     }
 }
 
+/// Some of those whose share of a lock is over.
+#[derive(Debug, Default)]
+pub struct Over {
+    /// They.
+    pub owners: Vec<Box<[u8]>>,
+    /// Are there no others?
+    pub are_all: bool,
+}
+
 /// The longest token that an owner may have, in bytes.
 pub const LONGEST_OWNER: usize = 1024;
 
@@ -97,9 +106,28 @@ pub trait Keyspace {
     /// This owner's share of a shared lock, over or not.
     fn share_of(&mut self, name: NameRef<'_>, owner: &[u8]) -> Option<Share>;
 
-    /// Walks through those who share a lock, in the order of their deadlines, for as long as `visit`
-    /// returns true.
-    fn each_share(&mut self, name: NameRef<'_>, visit: &mut dyn FnMut(&[u8], Share) -> bool);
+    /// Walks through those who share a lock until this point in time or beyond, in the order of their
+    /// deadlines, for as long as `visit` returns true. It begins as quickly wherever that is.
+    fn each_share(
+        &mut self,
+        name: NameRef<'_>,
+        from: Ms,
+        visit: &mut dyn FnMut(&[u8], Share) -> bool,
+    );
+
+    /// Visits some of those who share a lock, about as many as that, in no order that means anything:
+    /// from this place on, 0 to begin with. Says where to go on, or 0. Whoever goes on until then comes
+    /// by all who share the lock all the while.
+    fn some_shares(
+        &mut self,
+        name: NameRef<'_>,
+        from: u64,
+        about: usize,
+        visit: &mut dyn FnMut(&[u8]),
+    ) -> u64;
+
+    /// How many of those who share a lock have shares that are over, without a walk through them.
+    fn count_over(&mut self, name: NameRef<'_>, now: Now) -> usize;
 
     /// `SET key owner PXAT deadline`, over whatever hold is there.
     fn hold(&mut self, name: NameRef<'_>, owner: &[u8], deadline: Ms);
@@ -115,8 +143,9 @@ pub trait Keyspace {
     /// `ZREM key owner`; the key then expires at the latest deadline of those who are left.
     fn unshare(&mut self, name: NameRef<'_>, owner: &[u8]);
 
-    /// `ZREMRANGEBYSCORE key -inf (now`: those whose share is over. Never all.
-    fn unshare_over(&mut self, name: NameRef<'_>, now: Now);
+    /// Takes these out of a shared lock, whose shares are over: `ZREMRANGEBYSCORE key -inf (now` if
+    /// there are no others like them, and else `ZREM key owner …`. Never all who share it.
+    fn unshare_over(&mut self, name: NameRef<'_>, over: &Over, now: Now);
 
     /// `DEL key`.
     fn remove(&mut self, name: NameRef<'_>);

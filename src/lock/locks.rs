@@ -52,6 +52,10 @@ pub struct Locks {
     pub(super) leaving: VecDeque<Leaving>,
     /// How many locks that somebody waits for each owner holds.
     pub(super) waited_for: HashMap<Rc<[u8]>, usize, Keyed>,
+    /// Locks that somebody waits for and that a crowd shares: its owners are not among these.
+    pub(super) crowds: BTreeSet<Name>,
+    /// Locks whose shares an operator ends, in portions, and when to go on with each.
+    pub(super) cuts: BTreeSet<(Ms, Name)>,
     /// Where fencing numbers come from.
     pub(super) clock: FencingClock,
     /// What keys and owners are hashed with, so that nobody can make hashes meet.
@@ -101,6 +105,8 @@ impl Locks {
             waits: Waits::new(keyed),
             leaving: VecDeque::new(),
             waited_for: HashMap::with_hasher(keyed),
+            crowds: BTreeSet::new(),
+            cuts: BTreeSet::new(),
             clock: FencingClock::new(now, in_cluster),
             secret,
             alarms: BTreeSet::new(),
@@ -141,6 +147,7 @@ impl Locks {
         if let Some(queue) = self.queue(name.borrow()) {
             queue.stale = true;
         }
+        self.survey_again(name.borrow());
         self.noted.insert(name);
     }
 
@@ -173,6 +180,7 @@ impl Locks {
 
     /// A database was emptied, or all of them.
     pub fn flushed(&mut self, db: Option<Db>) {
+        (self.cuts).retain(|(_, name)| db.is_some_and(|db| db != name.db));
         for (number, database) in self.databases.iter_mut() {
             if db.is_none_or(|db| db == number) {
                 let ledger = std::mem::replace(&mut database.ledger, Ledger::new(self.secret));
@@ -213,6 +221,13 @@ impl Locks {
                 change_places(&mut given_back.name.db);
                 (at, given_back)
             }));
+        let cuts = std::mem::take(&mut self.cuts);
+        self.cuts = (cuts.into_iter())
+            .map(|(at, mut name)| {
+                change_places(&mut name.db);
+                (at, name)
+            })
+            .collect();
         // What has happened to a key has happened to its hold, which has moved, and to its queue,
         // which has not.
         let mut moved: Vec<Name> = self.noted.iter().cloned().collect();

@@ -1,17 +1,18 @@
 //! What a queue knows of its lock: who holds it, and when to look again.
 
-use super::keyspace::{Share, Stored};
+use super::crowd::is_crowd;
+use super::keyspace::{Over, Share, Stored};
 use super::room::give_back_room;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use super::locks::Locks;
 use super::name::NameRef;
-use super::queue::holders::Holders;
+use super::queue::holders::{Crowd, Holders};
 use super::queue::ticket::Ticket;
-use super::time::{Ms, Now, after, is_over};
+use super::time::{Ms, after, is_over};
 
-use super::state::{LockState, Turn, earlier};
+use super::state::{LockState, Turn, earlier, most_over};
 
 /// How soon a key that is no lock is looked at again while somebody waits for it.
 const LOOK_AGAIN: Ms = 100;
@@ -42,9 +43,17 @@ impl Locks {
                 self.set_holder(name, owner, deadline);
                 (false, after(deadline))
             }
-            LockState::Shared { first_end, .. } => {
-                self.see_who_shares(turn, name);
-                (false, after(first_end))
+            LockState::Shared {
+                count,
+                over,
+                first_end,
+            } => {
+                self.see_who_shares(turn, name, count);
+                let is_seen = self.see_to_crowd(turn, name);
+                // What is left to do is done in portions.
+                let is_left = !is_seen || (over > 0 && turn.keys.may_write(name));
+                let next = is_left.then(|| turn.now.plus(1));
+                (false, earlier(next, after(first_end)))
             }
         };
         self.set_no_lock(name, is_no_lock);
@@ -93,29 +102,59 @@ impl Locks {
 
     /// Writes down who shares a lock that has a queue, if that is not known already. Some of them may
     /// wait for it: they have come to share it by another's hand.
-    pub(super) fn see_who_shares(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>) {
+    pub(super) fn see_who_shares(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>, count: usize) {
         let Some(queue) = self.queue(name) else {
             return;
         };
-        if !queue.stale && matches!(queue.holders, Holders::Many(_)) {
-            return;
+        let stale = std::mem::replace(&mut queue.stale, false);
+        match &queue.holders {
+            // They are not written down again as soon as they are a few less.
+            Holders::Crowd(_) if is_crowd(count.saturating_mul(2)) => {
+                return self.see_crowd(turn, name, count, stale);
+            }
+            _ if is_crowd(count) => return self.see_crowd(turn, name, count, stale),
+            Holders::Many(_) if !stale => return,
+            _ => {}
         }
         let mut shares = BTreeMap::new();
-        turn.keys.each_share(name, &mut |owner, share| {
-            shares.insert(Rc::from(owner), share.deadline);
-            true
-        });
-        queue.stale = false;
+        turn.keys
+            .each_share(name, turn.now.ms(), &mut |owner, share| {
+                shares.insert(Rc::from(owner), share.deadline);
+                true
+            });
         self.set_holders(name, Holders::Many(shares));
-        self.demote_those_without_share(turn.now, name);
+        self.demote_those_without_share(turn, name);
         let Some(queue) = self.queue_of(name) else {
             return;
         };
-        let joined = self.waiting_among(&queue.holders, turn.now).into_iter();
+        let joined = self
+            .waiting_among(name, &queue.holders, turn.now)
+            .into_iter();
         let joined: Vec<_> = joined
             .map(|owner| (name.keep(), Rc::clone(owner)))
             .collect();
         turn.settling.joined.extend(joined);
+    }
+
+    /// Writes down what there is to be written down of a crowd.
+    fn see_crowd(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>, count: usize, stale: bool) {
+        let until = turn.keys.deadline(name);
+        if let Some(queue) = self.queue(name)
+            && let Holders::Crowd(crowd) = &mut queue.holders
+        {
+            (crowd.count, crowd.until) = (count, until);
+        } else {
+            let mut any: Option<Rc<[u8]>> = None;
+            turn.keys.each_share(name, turn.now.ms(), &mut |owner, _| {
+                any = Some(Rc::from(owner));
+                false
+            });
+            let any = any.unwrap_or_else(|| Rc::from(&b""[..]));
+            self.set_holders(name, Holders::Crowd(Crowd { any, count, until }));
+        }
+        if stale {
+            self.demote_those_without_share(turn, name);
+        }
     }
 
     /// This owner shares the lock now, or until another time; its other waiters should know.
@@ -157,49 +196,53 @@ impl Locks {
             turn.keys.remove(name);
             return self.forget_expired(turn, name);
         }
-        let mut over: Vec<Box<[u8]>> = Vec::new();
-        let mut all = true;
-        turn.keys.each_share(name, &mut |owner, share| {
-            all = is_over(share.deadline, now);
-            if all {
-                over.push(Box::from(owner));
+        let mut over = Over::default();
+        let mut any_lasts = false;
+        turn.keys.each_share(name, 0, &mut |owner, share| {
+            any_lasts = !is_over(share.deadline, now);
+            let takes = !any_lasts && over.owners.len() < most_over();
+            if takes {
+                over.owners.push(Box::from(owner));
             }
-            all
+            takes
         });
-        if over.is_empty() {
+        if over.owners.is_empty() {
             return;
         }
-        if all {
+        over.are_all = any_lasts;
+        if !any_lasts && turn.look(name) == LockState::Free {
             turn.keys.remove(name);
             return self.forget_expired(turn, name);
         }
-        turn.keys.unshare_over(name, now);
-        let known = (over.iter())
+        turn.keys.unshare_over(name, &over, now);
+        let known = (over.owners.iter())
             .filter(|owner| self.forget_share(name, owner))
             .count();
-        self.demote_those_without_share(now, name);
+        self.demote_those_without_share(turn, name);
         self.have_expired(turn, name, known);
     }
 
     /// Whoever does not share the lock any more goes back to its place in the queue.
-    fn demote_those_without_share(&mut self, now: Now, name: NameRef<'_>) {
+    fn demote_those_without_share(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>) {
         let Some(queue) = self.queue_of(name) else {
             return;
         };
-        let shares = |ticket: &Ticket| {
-            (self.waiters.get(ticket))
-                .is_some_and(|waiter| queue.holders.include(&waiter.owner, now))
-        };
-        let without: Vec<Ticket> = queue.upgrades().filter(|ticket| !shares(ticket)).collect();
+        let without = |&ticket: &Ticket| !self.has_share(turn, name, ticket);
+        let without: Vec<Ticket> = queue.upgrades().filter(without).collect();
         if let Some(queue) = self.queue(name) {
             without.into_iter().for_each(|ticket| queue.demote(ticket));
         }
     }
 
     /// This owner does not share the lock any more. Did we know that it did?
-    pub(super) fn share_is_gone(&mut self, now: Now, name: NameRef<'_>, owner: &[u8]) -> bool {
+    pub(super) fn share_is_gone(
+        &mut self,
+        turn: &mut Turn<'_>,
+        name: NameRef<'_>,
+        owner: &[u8],
+    ) -> bool {
         let known = self.forget_share(name, owner);
-        self.demote_those_without_share(now, name);
+        self.demote_those_without_share(turn, name);
         known
     }
 
@@ -226,8 +269,14 @@ impl Locks {
         let Some(queue) = self.queue(name) else {
             return;
         };
-        let before = std::mem::replace(&mut queue.holders, holders).owners();
-        let now = queue.holders.owners();
+        let before = std::mem::replace(&mut queue.holders, holders);
+        let (was_crowd, is_crowd) = (before.are_crowd(), queue.holders.are_crowd());
+        let (before, now) = (before.owners(), queue.holders.owners());
+        match (was_crowd, is_crowd) {
+            (false, true) => _ = self.crowds.insert(name.keep()),
+            (true, false) => _ = self.crowds.remove(&name.keep()),
+            _ => {}
+        }
         now.iter().for_each(|owner| self.holds_one_more(owner));
         before.iter().for_each(|owner| self.holds_one_less(owner));
     }

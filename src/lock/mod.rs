@@ -9,6 +9,7 @@ mod acquire;
 mod breaking;
 mod budget;
 mod check;
+mod crowd;
 mod databases;
 mod deadlock;
 mod due;
@@ -36,6 +37,7 @@ mod settling;
 pub mod slot;
 mod state;
 mod stats;
+mod survey;
 mod take_back;
 mod time;
 mod wait;
@@ -48,7 +50,9 @@ pub use breaking::Break;
 pub use deadlock::found::Link;
 pub use deadlock::found::{Claim, Deadlock};
 pub use fence::{Epoch, SlotState};
-pub use keyspace::{Glance, Keyspace, LONGEST_OWNER, LockEvent, SHARED_MARKER, Share, Stored};
+pub use keyspace::{
+    Glance, Keyspace, LONGEST_OWNER, LockEvent, Over, SHARED_MARKER, Share, Stored,
+};
 pub use ledger::print::Secret;
 pub use limits::{Limits, MOST_QUEUES};
 pub use locks::{Gone, Locks};

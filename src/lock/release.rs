@@ -96,7 +96,7 @@ impl Locks {
             self.make_room(turn, name);
             if matches!(turn.look(name), LockState::Shared { count: 2.., .. }) {
                 turn.keys.unshare(name, owner);
-                self.share_is_gone(turn.now, name, owner);
+                self.share_is_gone(turn, name, owner);
                 return self.settle_queue(turn, name);
             }
         }

@@ -24,10 +24,7 @@ impl Locks {
         let mut held = true;
         for &name in names {
             let hold = turn.hold_of(name, owner)?;
-            held &= hold.is_some_and(|(hold, _)| {
-                let entry = self.ledger(name.db).of(name.key, owner, hold);
-                !entry.is_some_and(|entry| entry.breaking)
-            });
+            held &= hold.is_some_and(|(hold, _)| !self.is_breaking(name, owner, hold));
         }
         if !held {
             count(&mut self.counts.renew_refused, 1);
@@ -44,6 +41,8 @@ impl Locks {
                 self.tell(turn, name, owner, hold);
                 turn.keys.announce(name, LockEvent::Renewed);
                 if hold == Hold::Shared {
+                    self.ledger(name.db)
+                        .set_end(name.key, owner, Some(deadline));
                     self.shares_now(turn, name, owner);
                 }
                 self.settle_queue(turn, name);

@@ -179,10 +179,8 @@ fn first_shares(turn: &mut Turn<'_>, name: NameRef<'_>) -> Vec<(Vec<u8>, Option<
     let now = turn.now;
     let key_ends = turn.keys.deadline(name);
     let mut found = Vec::new();
-    turn.keys.each_share(name, &mut |owner, share| {
-        if !is_over(share.deadline, now) {
-            found.push((owner.to_vec(), earlier(share.deadline, key_ends)));
-        }
+    turn.keys.each_share(name, now.ms(), &mut |owner, share| {
+        found.push((owner.to_vec(), earlier(share.deadline, key_ends)));
         found.len() < MOST_NAMED
     });
     found

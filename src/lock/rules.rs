@@ -57,7 +57,11 @@ impl Locks {
             LockState::Exclusive { .. } => Fit::Shut,
             LockState::Shared { count, .. } => {
                 match (turn.share_of(name, request.owner), request.mode) {
-                    (Some(_), Mode::Exclusive) if self.is_breaking(name, request) => Fit::Breaking,
+                    (Some(_), Mode::Exclusive)
+                        if self.is_breaking(name, request.owner, Hold::Shared) =>
+                    {
+                        Fit::Breaking
+                    }
                     // An upgrade stands before everybody else.
                     (Some(share), Mode::Exclusive) if count == 1 && !quarantined => {
                         Fit::Open { keeps: Some(share) }
@@ -78,11 +82,13 @@ impl Locks {
         (self.quarantined_until).is_some_and(|until| now.ms() < until)
     }
 
-    /// Is an operator ending this owner's share?
-    fn is_breaking(&mut self, name: NameRef<'_>, request: &Request<'_>) -> bool {
+    /// Is an operator ending this owner's hold? One that is not known here may be as old as any of those
+    /// that are being ended.
+    pub(super) fn is_breaking(&mut self, name: NameRef<'_>, owner: &[u8], hold: Hold) -> bool {
         let ledger = self.ledger(name.db);
-        ledger
-            .of(name.key, request.owner, Hold::Shared)
-            .is_some_and(|entry| entry.breaking)
+        match ledger.of(name.key, owner, hold) {
+            Some(entry) => entry.breaking,
+            None => hold == Hold::Shared && ledger.last_of(name.key, None).is_some(),
+        }
     }
 }

@@ -146,12 +146,12 @@ impl Locks {
                 self.demote_all(name);
                 return self.serve_first(turn, name);
             }
-            LockState::Shared { over, .. } => {
+            LockState::Shared { over, count, .. } => {
                 self.ledger(name.db).forget_others(name.key, None);
                 if over > 0 && self.queue(name).is_some() && turn.keys.may_write(name) {
                     self.make_room(turn, name);
                 }
-                self.see_who_shares(turn, name);
+                self.see_who_shares(turn, name, count);
                 return self.serve_first(turn, name);
             }
             LockState::Exclusive { owner, .. } => {
@@ -445,7 +445,7 @@ impl Locks {
         (self.first_in_queue(name)).is_some_and(|ticket| self.way_out(ticket, now).is_some())
     }
 
-    fn has_share(&self, turn: &mut Turn<'_>, name: NameRef<'_>, ticket: Ticket) -> bool {
+    pub(super) fn has_share(&self, turn: &mut Turn<'_>, name: NameRef<'_>, ticket: Ticket) -> bool {
         (self.waiters.get(&ticket))
             .is_some_and(|waiter| turn.share_of(name, &waiter.owner).is_some())
     }

@@ -1,5 +1,6 @@
 //! What is to be known of a lock before anything is decided about it.
 
+use super::crowd::portion;
 use super::keyspace::{Keyspace, Share, Stored};
 use super::request::{Hold, NotALock};
 
@@ -18,6 +19,15 @@ pub struct Turn<'k> {
     pub(super) settling: Settling,
     /// How much is done besides what was asked for.
     pub(super) budget: Budget,
+}
+
+/// Shares that are over are counted one by one, and taken out of their lock at once, up to so many. The
+/// others follow with the next commands, and in ticks while somebody waits.
+const MOST_OVER: usize = 16;
+
+/// So many shares that are over, at once.
+pub(super) fn most_over() -> usize {
+    MOST_OVER.min(portion())
 }
 
 /// Who holds a lock.
@@ -82,16 +92,24 @@ impl Turn<'_> {
         deadline: Option<Ms>,
     ) -> LockState<'static> {
         let now = self.now;
-        let (mut over, mut first_end) = (0_usize, None);
-        self.keys.each_share(name, &mut |_, share| {
+        let (mut over, mut first_end, mut is_more) = (0_usize, None, false);
+        self.keys.each_share(name, 0, &mut |_, share| {
             let is_over = is_over(share.deadline, now);
             if is_over {
                 over = over.saturating_add(1);
+                is_more = over > most_over();
             } else {
                 first_end = earlier(share.deadline, deadline);
             }
-            is_over
+            is_over && !is_more
         });
+        if is_more {
+            over = self.keys.count_over(name, now);
+            self.keys.each_share(name, now.ms(), &mut |_, share| {
+                first_end = earlier(share.deadline, deadline);
+                false
+            });
+        }
         match all.saturating_sub(over) {
             0 => LockState::Free,
             count => LockState::Shared {

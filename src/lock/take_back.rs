@@ -2,7 +2,7 @@
 
 use super::due::PAUSE;
 use super::keyspace::LockEvent;
-use super::ledger::entry::ShareBefore;
+use super::ledger::entry::{Entry, ShareBefore};
 use super::locks::Locks;
 use super::name::{Name, NameRef};
 use super::request::Hold;
@@ -92,6 +92,10 @@ impl Locks {
         let deadline = earlier(share.deadline, last).map_or(LAST_MS, |end| end.min(LAST_MS));
         turn.keys.share(name, owner, deadline);
         if let Some(entry) = share.entry {
+            let entry = Entry {
+                end: Some(deadline),
+                ..entry
+            };
             self.ledger(name.db)
                 .write(name.key, owner, Hold::Shared, entry);
         }

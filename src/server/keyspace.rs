@@ -6,8 +6,8 @@ use std::rc::Rc;
 use redis_module::raw;
 
 use crate::lock::{
-    Db, Epoch, Glance, Keyspace, LockEvent, Ms, Name, NameRef, Now, Share, SlotState, Stored,
-    Ticket,
+    Db, Epoch, Glance, Keyspace, LockEvent, Ms, Name, NameRef, Now, Over, SHARED_MARKER, Share,
+    SlotState, Stored, Ticket,
 };
 
 use super::authority::Authority;
@@ -180,6 +180,20 @@ impl<'a> ServerKeys<'a> {
         call::would_accept_a_write(own, name)
     }
 
+    /// Runs a command about this key, which is not open meanwhile: the server may change it.
+    fn without_open<T>(
+        &mut self,
+        name: NameRef<'_>,
+        run: impl FnOnce(Ctx<'a>, &Text<'a>) -> T,
+    ) -> T {
+        self.open = None;
+        let text = self.said.text(name.key);
+        if self.authority == Authority::Ourselves {
+            self.ctx.select(name.db);
+        }
+        run(self.ctx, &text)
+    }
+
     fn announce(&mut self, db: Db, name: &Text<'a>, class: c_int, event: &'static CStr) {
         if self.heard & class != 0 {
             self.announcements
@@ -260,9 +274,52 @@ impl Keyspace for ServerKeys<'_> {
         self.open(name).key.share_of(&owner)
     }
 
-    fn each_share(&mut self, name: NameRef<'_>, visit: &mut dyn FnMut(&[u8], Share) -> bool) {
+    fn each_share(
+        &mut self,
+        name: NameRef<'_>,
+        from: Ms,
+        visit: &mut dyn FnMut(&[u8], Share) -> bool,
+    ) {
         let marker = &self.module.marker;
-        self.open(name).key.each_share(marker, visit);
+        self.open(name).key.each_share(marker, from, visit);
+    }
+
+    fn some_shares(
+        &mut self,
+        name: NameRef<'_>,
+        from: u64,
+        about: usize,
+        visit: &mut dyn FnMut(&[u8]),
+    ) -> u64 {
+        let scanned = self.without_open(name, |ctx, text| call::zscan(ctx, text, from, about));
+        if let Some(scanned) = scanned {
+            let owners = scanned.texts_at(1).step_by(2);
+            owners
+                .filter(|owner| *owner != SHARED_MARKER)
+                .for_each(visit);
+            return scanned.cursor();
+        }
+        // The server won't say, perhaps because it has no such command.
+        self.each_share(name, 0, &mut |owner, _| {
+            visit(owner);
+            true
+        });
+        0
+    }
+
+    fn count_over(&mut self, name: NameRef<'_>, now: Now) -> usize {
+        if let Some(count) = self.without_open(name, |ctx, text| call::zcount(ctx, text, now.ms()))
+        {
+            return count;
+        }
+        // The server won't say, perhaps because it has no such command.
+        let mut over = 0_usize;
+        self.each_share(name, 0, &mut |_, share| {
+            let is_over = share.deadline.is_some_and(|deadline| deadline < now.ms());
+            over = over.saturating_add(is_over.into());
+            is_over
+        });
+        over
     }
 
     fn hold(&mut self, name: NameRef<'_>, owner: &[u8], deadline: Ms) {
@@ -326,43 +383,43 @@ impl Keyspace for ServerKeys<'_> {
             return;
         }
         self.modified(name.db, &text, Whose::Callers);
-        replicate::zrem(self.ctx, &text, &owner);
+        replicate::zrem(self.ctx, &text, std::slice::from_ref(&owner));
         self.announce(name.db, &text, raw::REDISMODULE_NOTIFY_ZSET, c"zrem");
         self.expire_with_last(name, Whose::Callers);
     }
 
-    fn unshare_over(&mut self, name: NameRef<'_>, now: Now) {
-        let marker = &self.module.marker;
+    fn unshare_over(&mut self, name: NameRef<'_>, over: &Over, now: Now) {
         let open = self.open(name);
-        let mut over = Vec::new();
-        open.key.each_share(marker, &mut |owner, share| {
-            let is_over = share.deadline.is_some_and(|deadline| deadline < now.ms());
-            if is_over {
-                over.push(Text::new(owner));
-            }
-            is_over
-        });
-        let written = over
-            .iter()
-            .try_for_each(|owner| open.key.remove_share(owner));
+        let owners: Vec<Text<'_>> = over.owners.iter().map(|owner| Text::new(owner)).collect();
+        let written = (owners.iter()).try_for_each(|owner| open.key.remove_share(owner));
         let text = open.name.clone();
         if !self.is_written(name, written) {
             return;
         }
         self.modified(name.db, &text, Whose::Callers);
-        replicate::zremrangebyscore(self.ctx, &text, now.ms());
         let class = raw::REDISMODULE_NOTIFY_ZSET;
-        self.announce(name.db, &text, class, c"zremrangebyscore");
+        if over.are_all {
+            replicate::zremrangebyscore(self.ctx, &text, now.ms());
+            self.announce(name.db, &text, class, c"zremrangebyscore");
+        } else {
+            replicate::zrem(self.ctx, &text, &owners);
+            self.announce(name.db, &text, class, c"zrem");
+        }
     }
 
     fn remove(&mut self, name: NameRef<'_>) {
         let open = self.open(name);
-        let (written, text) = (open.key.delete(), open.name.clone());
-        if !self.is_written(name, written) {
+        let (deleted, text) = (open.key.delete(), open.name.clone());
+        let was_large = deleted == Ok(true);
+        if !self.is_written(name, deleted.map(|_| ())) {
             return;
         }
         self.modified(name.db, &text, Whose::Callers);
-        replicate::del(self.ctx, &text);
+        if was_large {
+            replicate::unlink(self.ctx, &text);
+        } else {
+            replicate::del(self.ctx, &text);
+        }
         self.announce(name.db, &text, raw::REDISMODULE_NOTIFY_GENERIC, c"del");
     }
 

@@ -132,17 +132,20 @@ pub fn zadd(ctx: Ctx<'_>, name: &Text<'_>, marker: Option<&Text<'_>>, at: Ms, ow
     }
 }
 
-/// `ZREM name owner`
-pub fn zrem(ctx: Ctx<'_>, name: &Text<'_>, owner: &Text<'_>) {
+/// `ZREM name owner …`
+pub fn zrem(ctx: Ctx<'_>, name: &Text<'_>, owners: &[Text<'_>]) {
+    let owners: Vec<_> = owners.iter().map(Text::raw).collect();
     if let Some(replicate) = api::replicate() {
-        // SAFETY: the context and the strings live, and the format asks for two strings.
+        // SAFETY: the context and the strings live, and the format asks for a string, and for a list
+        // of strings with their number.
         unsafe {
             replicate(
                 ctx.raw(),
                 c"ZREM".as_ptr(),
-                c"ss".as_ptr(),
+                c"sv".as_ptr(),
                 name.raw(),
-                owner.raw(),
+                owners.as_ptr(),
+                owners.len(),
             );
         }
     }
@@ -171,6 +174,12 @@ pub fn zremrangebyscore(ctx: Ctx<'_>, name: &Text<'_>, before: Ms) {
 /// `DEL name`
 pub fn del(ctx: Ctx<'_>, name: &Text<'_>) {
     alone(ctx, c"DEL", name);
+}
+
+/// `UNLINK name`, where the server has it under this name
+pub fn unlink(ctx: Ctx<'_>, name: &Text<'_>) {
+    let unlink = c"UNLINK";
+    alone(ctx, if exists(ctx, unlink) { unlink } else { c"DEL" }, name);
 }
 
 /// A command that names a key and nothing else.

@@ -213,7 +213,7 @@ fn those_who_share_may_do_all_that_holders_may_until_their_own_time_is_up() {
 }
 
 #[test]
-fn shares_that_are_over_are_cleared_away_by_the_next() {
+fn shares_that_are_over_are_cleared_away_by_the_next_commands() {
     let server = Server::start();
     let mut client = server.client();
     client.share("k", "stays");
@@ -223,6 +223,11 @@ fn shares_that_are_over_are_cleared_away_by_the_next() {
     }
     eventually("they are over", || client.sharers("k") == ["stays"]);
     client.share("k", "next");
+    assert_eq!(client.sharers("k").len(), 2);
+    // In portions.
+    for _ in 0..20 {
+        cmd!(client, "LOCK.RENEW", "k", "next", LONG);
+    }
     assert_eq!(cmd!(client, "ZCARD", "k"), 3);
     assert_eq!(client.shares("k").len(), 2);
 }

@@ -7,6 +7,7 @@ use crate::lock::deadlock::steps::{Steps, TooLong};
 use crate::lock::hashing::Keyed;
 use crate::lock::locks::Locks;
 use crate::lock::name::Name;
+use crate::lock::queue::Queue;
 use crate::lock::queue::holders::Holders;
 use crate::lock::queue::ticket::{ByTicket, Ticket};
 use crate::lock::queue::waiter::Waiter;
@@ -90,19 +91,36 @@ impl<'a> Future<'a> {
                 self.count_waits(&waiter.owner, now, steps)?;
             }
         }
-        for holder in queue.holders.iter(now) {
-            steps.write(2)?;
-            // Who waits for nothing lets go at once.
-            if self.count_waits(holder, now, steps)? == 0 {
-                continue;
+        if let Holders::Crowd(crowd) = &queue.holders {
+            steps.look(crowd.count.min(self.locks.waits.by_owner.len()))?;
+            for holder in self.locks.waiting_among(name.borrow(), &queue.holders, now) {
+                self.add_holder(name, holder, queue, (&mut play, now), steps)?;
             }
+        }
+        for holder in queue.holders.iter(now) {
+            self.add_holder(name, holder, queue, (&mut play, now), steps)?;
+        }
+        self.queues.insert(name.id(), play);
+        Ok(())
+    }
+
+    fn add_holder(
+        &mut self,
+        name: &'a Name,
+        holder: &'a [u8],
+        queue: &Queue,
+        (play, now): (&mut Play<'a>, Now),
+        steps: &mut Steps,
+    ) -> Result<(), TooLong> {
+        steps.write(2)?;
+        // Who waits for nothing lets go at once.
+        if self.count_waits(holder, now, steps)? > 0 {
             match queue.holders {
                 Holders::One(..) => play.alone = Some(holder),
                 _ => _ = play.shares.insert(holder),
             }
             self.held.entry(holder).or_default().push(name);
         }
-        self.queues.insert(name.id(), play);
         Ok(())
     }
 

@@ -25,7 +25,6 @@ use crate::lock::deadlock::walk::Walk;
 use crate::lock::locks::Locks;
 use crate::lock::name::NameRef;
 use crate::lock::queue::Queue;
-use crate::lock::queue::holders::Holders;
 use crate::lock::queue::ticket::Ticket;
 use crate::lock::queue::waiter::Waiter;
 use crate::lock::time::Now;
@@ -42,7 +41,7 @@ impl Locks {
         };
         // Somebody would have to wait for it: for what it holds, or because another request of its
         // comes first. Nobody comes after the last in the queue.
-        if self.requests_of(owner) < 2 && !self.waited_for.contains_key(owner) {
+        if self.requests_of(owner) < 2 && !self.is_in_anyones_way(owner, now) {
             return Ok(None);
         }
         let mut steps = Steps::new(self.most_steps);
@@ -71,23 +70,6 @@ impl Locks {
         }
         let walk = Walk::from(self, owner, now).over(stuck, steps)?;
         Ok(walk.way_back())
-    }
-
-    /// Those of these holders that wait for something.
-    pub(in crate::lock) fn waiting_among<'a>(
-        &'a self,
-        holders: &'a Holders,
-        now: Now,
-    ) -> Vec<&'a Rc<[u8]>> {
-        // Whichever are fewer are walked through.
-        if holders.len() <= self.waits.by_owner.len() {
-            let waiting =
-                (holders.iter(now)).filter(|holder| self.waits.by_owner.contains_key(*holder));
-            waiting.collect()
-        } else {
-            let holding = (self.waits.by_owner.keys()).filter(|owner| holders.include(owner, now));
-            holding.collect()
-        }
     }
 
     /// What this owner waits for.

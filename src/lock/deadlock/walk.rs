@@ -12,7 +12,6 @@ use crate::lock::hashing::Keyed;
 use crate::lock::locks::Locks;
 use crate::lock::name::Name;
 use crate::lock::queue::Queue;
-use crate::lock::queue::holders::Holders;
 use crate::lock::queue::waiter::Waiter;
 use crate::lock::request::Mode;
 use crate::lock::time::Now;
@@ -201,7 +200,7 @@ impl<'a> Walk<'a> {
                     name,
                     ticket,
                     waiter,
-                    has_it: seen.queue.holders.include(owner, self.now),
+                    has_it: (self.locks).holds(name.borrow(), &seen.queue.holders, owner, self.now),
                 };
                 let certain = certain && self.is_only_one_of_its_owner(&place, steps)?;
                 self.look_back(&place, certain, steps)?;
@@ -270,7 +269,9 @@ impl<'a> Walk<'a> {
             return Ok(());
         }
         let mut found = None;
-        if place.queue.holders.include(self.start, self.now) && place.waits_for_holders(steps)? {
+        let holders = &place.queue.holders;
+        let start_holds = (self.locks).holds(place.name.borrow(), holders, self.start, self.now);
+        if start_holds && place.waits_for_holders(steps)? {
             found = Some(place.way(Claim::Holds, certain && place.needs_all_holders_gone()));
         }
         let own = self.own.get(&place.name.id()).copied();
@@ -317,7 +318,7 @@ impl<'a> Walk<'a> {
         if look_at_holders {
             steps.look(queue.holders.len().min(locks.waits.by_owner.len()))?;
             let way = place.way(Claim::Holds, certain && place.needs_all_holders_gone());
-            for holder in locks.waiting_among(&queue.holders, now) {
+            for holder in locks.waiting_among(place.name.borrow(), &queue.holders, now) {
                 self.visit(holder, way, steps)?;
             }
         }
@@ -398,7 +399,7 @@ impl<'a> Spot<'a> {
     }
 
     fn is_shared(&self) -> bool {
-        matches!(self.queue.holders, Holders::Many(_))
+        self.queue.holders.are_sharers()
     }
 
     fn way(&self, next: Claim, certain: bool) -> Way<'a> {

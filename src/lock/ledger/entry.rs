@@ -15,6 +15,8 @@ pub struct Entry {
     pub slot: Option<Slot>,
     /// When it was granted.
     pub since: Ms,
+    /// When it ends, if it is a share and ever does. Of any other hold the key says so.
+    pub end: Option<Ms>,
     /// The connection that asked for it last.
     pub client: u64,
     /// Does it end with that connection?

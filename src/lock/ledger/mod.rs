@@ -6,6 +6,7 @@
 
 pub mod discarded;
 pub mod entry;
+pub mod former;
 pub mod left;
 pub mod packed;
 pub mod print;
@@ -15,18 +16,26 @@ pub mod ties;
 pub mod token;
 use std::collections::BTreeSet;
 
+use crate::lock::crowd::Survey;
 use crate::lock::fence::Fence;
 use crate::lock::ledger::discarded::Discarded;
 use crate::lock::ledger::entry::{Entry, ShareBefore};
+use crate::lock::ledger::former::FormerShares;
 use crate::lock::ledger::left::Left;
 use crate::lock::ledger::packed::Packed;
 use crate::lock::ledger::print::{Print, Secret};
-use crate::lock::ledger::shares::Shares;
+use crate::lock::ledger::shares::{Cut, Shares};
 use crate::lock::ledger::table::{Record, Table};
 use crate::lock::ledger::ties::{Tie, Ties};
 use crate::lock::request::Hold;
 use crate::lock::slot::Slots;
-use crate::lock::time::Ms;
+use crate::lock::time::{Ms, Now};
+
+/// So many entries are looked for at once when some must have gone.
+const FEW: usize = 8;
+
+/// So many entries of locks that are no more are freed at once.
+const FREED_AT_ONCE: usize = 256;
 
 /// The entry of a hold that its owner has alone. The key and the owner stand here as prints, so that
 /// it needs no memory of its own.
@@ -60,6 +69,8 @@ pub struct Ledger {
     ties: Ties,
     /// Slots that have left, while some of their locks are still remembered.
     left: Option<Box<Left>>,
+    /// Shares of locks that are no more, with ties that have to go.
+    former: FormerShares,
     /// Do the prints of keys meet?
     #[cfg(test)]
     weak: bool,
@@ -75,6 +86,7 @@ impl Ledger {
             holds: 0,
             ties: Ties::default(),
             left: None,
+            former: FormerShares::default(),
             #[cfg(test)]
             weak: false,
         }
@@ -82,7 +94,7 @@ impl Ledger {
 
     /// Is anything remembered of this key?
     pub fn knows(&self, key: &[u8]) -> bool {
-        if self.holds == 0 {
+        if self.remembers_nothing() {
             return false;
         }
         let print = self.print(key);
@@ -124,6 +136,9 @@ impl Ledger {
     /// Changes the entry of this key, if it is about such a hold of this owner.
     pub fn set(&mut self, key: &[u8], owner: &[u8], hold: Hold, entry: Entry) {
         self.change(key, owner, hold, |record| record.set(entry));
+        if hold == Hold::Shared {
+            self.set_end(key, owner, entry.end);
+        }
     }
 
     /// Changes what is remembered of this hold, if anything is, and with it which connections it ends
@@ -136,17 +151,19 @@ impl Ledger {
         change: impl FnOnce(&mut Packed) -> T,
     ) -> Option<T> {
         let (print, secret) = (self.print(key), self.secret);
-        let record = match hold {
+        let change = |record: &mut Packed| {
+            let before = record.ties();
+            let changed = change(record);
+            (before, changed, record.ties())
+        };
+        let (before, changed, after) = match hold {
             Hold::Exclusive => (self.exclusive.get_mut(print))
                 .filter(|hold| hold.owner == secret.half_print(owner))
-                .map(|hold| &mut hold.entry),
+                .map(|hold| change(&mut hold.entry)),
             Hold::Shared => {
-                (self.shared.get_mut(print)).and_then(|shares| shares.get_mut(secret, owner))
+                (self.shared.get_mut(print)).and_then(|shares| shares.change(secret, owner, change))
             }
         }?;
-        let before = record.ties();
-        let changed = change(record);
-        let after = record.ties();
         for client in before.iter().filter(|tie| !after.contains(tie)).flatten() {
             self.ties.remove(*client, key, Some(owner));
         }
@@ -278,7 +295,7 @@ impl Ledger {
 
     /// Forgets what is remembered of the key, and says of how many holds that was.
     pub fn forget(&mut self, key: &[u8]) -> usize {
-        if self.holds == 0 {
+        if self.remembers_nothing() {
             return 0;
         }
         let print = self.print(key);
@@ -299,7 +316,7 @@ impl Ledger {
         let Some(before) = shares.remove(secret, owner) else {
             return false;
         };
-        if shares.is_empty() {
+        if shares.is_void() {
             self.shared.remove(print);
         }
         self.share_forgotten(key, owner, &before);
@@ -310,12 +327,19 @@ impl Ledger {
     /// few of those that are remembered are looked for, and forgotten if they are not there. As long
     /// as this is done with every new one, what is remembered grows no further than the lock.
     pub fn weed(&mut self, key: &[u8], shares: usize, is_there: &mut dyn FnMut(&[u8]) -> bool) {
+        if self.count_shares(key) > shares {
+            self.weed_some(key, FEW, is_there);
+        }
+    }
+
+    /// The next few of those that are remembered are looked for, and forgotten if they are not there.
+    pub fn weed_some(&mut self, key: &[u8], few: usize, is_there: &mut dyn FnMut(&[u8]) -> bool) {
         let print = self.print(key);
         self.drop_left(key, print);
-        let few = match self.shared.get_mut(print) {
-            Some(known) if known.len() > shares => known.next_few(),
-            _ => return,
+        let Some(shares) = self.shared.get_mut(print) else {
+            return;
         };
+        let few = shares.next_few(few);
         for owner in few.iter().filter(|owner| !is_there(owner.bytes())) {
             self.forget_share(key, owner.bytes());
         }
@@ -422,18 +446,130 @@ impl Ledger {
             shared,
             holds,
             ties,
+            former,
             ..
         } = self;
         discarded.add(holds, exclusive.into_buckets());
         let shares = shared.into_buckets().flatten();
         discarded.add(holds, shares.flat_map(Shares::into_pieces));
         discarded.add(ties.len(), ties.into_pieces());
+        former.discard(discarded);
+    }
+
+    /// How many shares of this key are remembered.
+    pub fn count_shares(&self, key: &[u8]) -> usize {
+        self.shares(key).map_or(0, Shares::len)
+    }
+
+    /// How many shares of this key an operator is ending.
+    pub fn count_breaking(&self, key: &[u8]) -> usize {
+        self.shares(key).map_or(0, |shares| {
+            let cuts = shares.cuts().iter().map(|cut| cut.count);
+            cuts.max().unwrap_or(0).max(shares.breaking())
+        })
+    }
+
+    /// Does this owner share the lock, as far as is remembered?
+    pub fn has_share(&self, key: &[u8], owner: &[u8], now: Now) -> bool {
+        (self.shares(key)).is_some_and(|shares| shares.include(self.secret, owner, now))
+    }
+
+    /// This owner's share ends then.
+    pub fn set_end(&mut self, key: &[u8], owner: &[u8], end: Option<Ms>) {
+        let (print, secret) = (self.print(key), self.secret);
+        if let Some(shares) = self.shared.get_mut(print) {
+            shares.set_end(secret, owner, end);
+        }
+    }
+
+    /// How far it is known who shares this lock.
+    pub fn survey_of(&self, key: &[u8]) -> Survey {
+        (self.shares(key)).map_or(Survey::Due, Shares::survey_now)
+    }
+
+    /// The same, to be changed, if anybody is known to.
+    pub fn survey(&mut self, key: &[u8]) -> Option<&mut Survey> {
+        let shares = self.shared.get_mut(self.print(key))?;
+        Some(shares.survey())
+    }
+
+    /// Somebody else may have changed who shares this lock.
+    pub fn survey_again(&mut self, key: &[u8]) {
+        let print = self.print(key);
+        if let Some(shares) = self.shared.get_mut(print) {
+            shares.survey_again();
+        }
+    }
+
+    /// An operator ends all shares of this lock.
+    pub fn cut(&mut self, key: &[u8], cut: Cut) {
+        let print = self.print(key);
+        if self.shared.get(print).is_none() {
+            self.shared.insert(Shares::new(print));
+        }
+        if let Some(shares) = self.shared.get_mut(print) {
+            shares.cut(cut);
+        }
+    }
+
+    /// Where to go on with that, if there are any left.
+    pub fn cuts_from(&self, key: &[u8]) -> Option<u64> {
+        self.shares(key)?.cuts().last().map(|cut| cut.from)
+    }
+
+    /// It has been done from that place on; all of it, if it is 0.
+    pub fn cut_on(&mut self, key: &[u8], from: u64) {
+        let print = self.print(key);
+        if let Some(shares) = self.shared.get_mut(print) {
+            shares.cut_on(from);
+            if shares.is_void() {
+                self.shared.remove(print);
+            }
+        }
+    }
+
+    /// When the share with this number ends at the latest, if an operator ends it.
+    pub fn last_of(&self, key: &[u8], fence: Option<Fence>) -> Option<Ms> {
+        self.shares(key)?.last_of(fence)
+    }
+
+    fn shares(&self, key: &[u8]) -> Option<&Shares> {
+        self.shared.get(self.print(key))
+    }
+
+    /// Of how many locks something is yet to be freed?
+    pub fn former(&self) -> usize {
+        self.former.len()
+    }
+
+    /// Frees some of what is not remembered any more.
+    pub fn free_some(&mut self) {
+        let mut freed = 0_usize;
+        while freed < FREED_AT_ONCE {
+            let Some((key, shares)) = self.former.some() else {
+                return;
+            };
+            freed = freed.saturating_add(shares.len()).saturating_add(1);
+            let key = Box::<[u8]>::from(key);
+            for share in &shares {
+                let (entry, owner) = (share.entry(), share.owner());
+                if entry.tied && !self.is_tied(entry.client, &key, owner) {
+                    self.ties.remove(entry.client, &key, Some(owner));
+                }
+            }
+        }
+    }
+
+    fn is_tied(&self, client: u64, key: &[u8], owner: &[u8]) -> bool {
+        [Hold::Exclusive, Hold::Shared].into_iter().any(|hold| {
+            (self.of(key, owner, hold)).is_some_and(|entry| entry.tied && entry.client == client)
+        })
     }
 
     /// The key is held by this owner alone, or shared if there is none. Forgets what is remembered of
     /// any other hold.
     pub fn forget_others(&mut self, key: &[u8], owner: Option<&[u8]>) {
-        if self.holds == 0 {
+        if self.remembers_nothing() {
             return;
         }
         let print = self.print(key);
@@ -458,11 +594,16 @@ impl Ledger {
         let Some(shares) = self.shared.remove(print) else {
             return 0;
         };
-        for client in shares.entries().flat_map(Packed::ties).flatten() {
-            self.ties.remove(client, key, None);
+        let forgotten = shares.len();
+        self.holds = self.holds.saturating_sub(forgotten);
+        if shares.are_crowd() {
+            self.former.push(key, shares);
+        } else if shares.any_tied() {
+            for client in shares.entries().flat_map(Packed::ties).flatten() {
+                self.ties.remove(client, key, None);
+            }
         }
-        self.holds = self.holds.saturating_sub(shares.len());
-        shares.len()
+        forgotten
     }
 
     /// What was remembered of this key's hold by one owner alone, if anything, is forgotten. Says of
@@ -483,6 +624,11 @@ impl Ledger {
             self.ties.remove(client, key, Some(owner));
         }
         self.holds = self.holds.saturating_sub(1);
+    }
+
+    #[inline]
+    fn remembers_nothing(&self) -> bool {
+        self.holds == 0 && self.shared.is_empty()
     }
 
     fn print(&self, key: &[u8]) -> Print {
@@ -513,6 +659,7 @@ mod tests {
             first: fence,
             slot: None,
             since: 0,
+            end: None,
             client: 0,
             tied: false,
             closed: false,

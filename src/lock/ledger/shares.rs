@@ -1,13 +1,13 @@
 //! What is remembered of those who share one lock.
 
+use crate::lock::crowd::{Survey, is_crowd};
+use crate::lock::fence::Fence;
 use crate::lock::ledger::entry::Entry;
 use crate::lock::ledger::packed::Packed;
 use crate::lock::ledger::print::{Print, Secret};
 use crate::lock::ledger::table::{Cursor, Record, Table};
 use crate::lock::ledger::token::Token;
-
-/// So many are asked for at once when some must have gone.
-const FEW: usize = 8;
+use crate::lock::time::{Ms, Now, is_over};
 
 /// The entries of those who share one lock.
 #[derive(Debug)]
@@ -16,14 +16,60 @@ pub struct Shares {
     of_owner: Table<Share>,
     /// Those before this place have still to be looked for, in this round.
     unseen: Cursor,
+    /// How many end with a connection.
+    tied: u32,
+    /// How many an operator is ending.
+    breaking: u32,
+    portions: Option<Box<Portions>>,
+}
+
+/// What is done to each of those who share one lock, some at a time.
+#[derive(Debug)]
+struct Portions {
+    survey: Survey,
+    cuts: Vec<Cut>,
+}
+
+/// An operator ends the shares that there are now.
+#[derive(Clone, Copy, Debug)]
+pub struct Cut {
+    /// Those with this number and smaller ones.
+    pub up_to: Fence,
+    /// They end then at the latest.
+    pub last: Ms,
+    /// From this place on they have yet to be seen to.
+    pub from: u64,
+    /// How many there were.
+    pub count: usize,
 }
 
 /// The entry of one.
 #[derive(Debug)]
-struct Share {
+pub struct Share {
     print: Print,
     owner: Token,
+    /// The greatest number if it never ends.
+    end: Ms,
     entry: Packed,
+}
+
+impl Share {
+    /// Whose it is.
+    pub fn owner(&self) -> &[u8] {
+        self.owner.bytes()
+    }
+
+    /// What is remembered of it.
+    pub fn entry(&self) -> Entry {
+        Entry {
+            end: self.end(),
+            ..self.entry.entry()
+        }
+    }
+
+    fn end(&self) -> Option<Ms> {
+        (self.end != Ms::MAX).then_some(self.end)
+    }
 }
 
 impl Record for Shares {
@@ -45,6 +91,9 @@ impl Shares {
             of_key,
             of_owner: Table::default(),
             unseen: Cursor::default(),
+            tied: 0,
+            breaking: 0,
+            portions: None,
         }
     }
 
@@ -56,6 +105,26 @@ impl Shares {
     /// None?
     pub fn is_empty(&self) -> bool {
         self.of_owner.is_empty()
+    }
+
+    /// Is there nothing to be remembered?
+    pub fn is_void(&self) -> bool {
+        self.is_empty() && self.cuts().is_empty()
+    }
+
+    /// Are there many?
+    pub fn are_crowd(&self) -> bool {
+        is_crowd(self.len())
+    }
+
+    /// How many an operator is ending, as far as is known of each.
+    pub fn breaking(&self) -> usize {
+        usize::try_from(self.breaking).unwrap_or(usize::MAX)
+    }
+
+    /// Does any end with a connection?
+    pub fn any_tied(&self) -> bool {
+        self.tied > 0
     }
 
     /// All that is remembered.
@@ -76,7 +145,14 @@ impl Shares {
     /// What is remembered of this owner's.
     pub fn get(&self, secret: Secret, owner: &[u8]) -> Option<Entry> {
         let share = self.of_owner.get(secret.print(owner))?;
-        Some(share.entry.entry())
+        let mut entry = share.entry();
+        entry.breaking |= self.last_of(entry.fence).is_some();
+        Some(entry)
+    }
+
+    /// Does this owner share the lock?
+    pub fn include(&self, secret: Secret, owner: &[u8], now: Now) -> bool {
+        (self.of_owner.get(secret.print(owner))).is_some_and(|share| !is_over(share.end(), now))
     }
 
     /// Remembers this of an owner's. Says what was remembered before.
@@ -84,28 +160,123 @@ impl Shares {
         let before = self.of_owner.insert(Share {
             print: secret.print(owner),
             owner: Token::from(owner),
+            end: entry.end.unwrap_or(Ms::MAX),
             entry: Packed::from(entry),
         });
-        before.map(|share| share.entry.entry())
+        let before = before.map(|share| share.entry());
+        self.count(before.as_ref(), Some(&entry));
+        before
     }
 
-    /// What is remembered of this owner's, to be changed.
-    pub fn get_mut(&mut self, secret: Secret, owner: &[u8]) -> Option<&mut Packed> {
+    /// Changes what is remembered of this owner's, if anything is.
+    pub fn change<T>(
+        &mut self,
+        secret: Secret,
+        owner: &[u8],
+        change: impl FnOnce(&mut Packed) -> T,
+    ) -> Option<T> {
         let share = self.of_owner.get_mut(secret.print(owner))?;
-        Some(&mut share.entry)
+        let before = share.entry();
+        let changed = change(&mut share.entry);
+        let after = share.entry();
+        self.count(Some(&before), Some(&after));
+        Some(changed)
+    }
+
+    /// This owner's ends then.
+    pub fn set_end(&mut self, secret: Secret, owner: &[u8], end: Option<Ms>) {
+        if let Some(share) = self.of_owner.get_mut(secret.print(owner)) {
+            share.end = end.unwrap_or(Ms::MAX);
+        }
     }
 
     /// Forgets an owner's.
     pub fn remove(&mut self, secret: Secret, owner: &[u8]) -> Option<Entry> {
         let share = self.of_owner.remove(secret.print(owner))?;
-        Some(share.entry.entry())
+        let before = share.entry();
+        self.count(Some(&before), None);
+        Some(before)
     }
 
     /// The next few, in turn: so all come up sooner or later, however many there are.
-    pub fn next_few(&mut self) -> Vec<Token> {
-        let (few, unseen) = self.of_owner.some_before(self.unseen, FEW);
+    pub fn next_few(&mut self, few: usize) -> Vec<Token> {
+        let (few, unseen) = self.of_owner.some_before(self.unseen, few);
         let few = few.into_iter().map(|share| share.owner.clone()).collect();
         self.unseen = unseen;
         few
+    }
+
+    /// A few, which are not remembered any more. Nothing else is to be done with the others.
+    pub fn take_some(&mut self) -> Vec<Share> {
+        self.of_owner.take_some()
+    }
+
+    /// How far it is known who shares the lock.
+    pub fn survey_now(&self) -> Survey {
+        let portions = self.portions.as_ref();
+        portions.map_or(Survey::Due, |portions| portions.survey)
+    }
+
+    /// The same, to be changed.
+    pub fn survey(&mut self) -> &mut Survey {
+        &mut self.portions().survey
+    }
+
+    /// Somebody else may have changed who shares the lock.
+    pub fn survey_again(&mut self) {
+        if let Some(portions) = &mut self.portions {
+            portions.survey = Survey::Due;
+        }
+    }
+
+    /// Those that are there now are ended by then.
+    pub fn cut(&mut self, cut: Cut) {
+        let cuts = &mut self.portions().cuts;
+        cuts.retain(|other| other.last < cut.last);
+        cuts.push(cut);
+    }
+
+    /// What an operator ends, and has not ended yet.
+    pub fn cuts(&self) -> &[Cut] {
+        self.portions
+            .as_ref()
+            .map_or(&[], |portions| &portions.cuts)
+    }
+
+    /// The shares have been seen to from this place on; all of them, if that is 0.
+    pub fn cut_on(&mut self, from: u64) {
+        let cuts = &mut self.portions().cuts;
+        match (cuts.last_mut(), from) {
+            (_, 0) | (None, _) => cuts.clear(),
+            (Some(cut), _) => cut.from = from,
+        }
+    }
+
+    /// Is an operator ending the share with this number, whether or not it has been seen to? When does
+    /// it end then at the latest? One that has none may be as old as any.
+    pub fn last_of(&self, fence: Option<Fence>) -> Option<Ms> {
+        let cuts = self.cuts().iter();
+        let cuts = cuts.filter(|cut| fence.is_none_or(|fence| fence <= cut.up_to));
+        cuts.map(|cut| cut.last).min()
+    }
+
+    fn portions(&mut self) -> &mut Portions {
+        self.portions.get_or_insert_with(|| {
+            Box::new(Portions {
+                survey: Survey::Due,
+                cuts: Vec::new(),
+            })
+        })
+    }
+
+    fn count(&mut self, before: Option<&Entry>, after: Option<&Entry>) {
+        let one = |entry: Option<&Entry>, is: fn(&Entry) -> bool| u32::from(entry.is_some_and(is));
+        let counted = |count: u32, is: fn(&Entry) -> bool| {
+            count
+                .saturating_add(one(after, is))
+                .saturating_sub(one(before, is))
+        };
+        self.tied = counted(self.tied, |entry| entry.tied);
+        self.breaking = counted(self.breaking, |entry| entry.breaking);
     }
 }

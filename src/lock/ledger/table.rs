@@ -129,6 +129,17 @@ impl<R: Record> Table<R> {
         Some(record)
     }
 
+    /// Takes a few records out of a table in which nobody looks for anything any more.
+    pub fn take_some(&mut self) -> Vec<R> {
+        let last = (self.others.last_mut()).map(|piece| piece.pop().unwrap_or_default());
+        if self.others.last().is_some_and(Vec::is_empty) {
+            self.others.pop();
+        }
+        let some = last.unwrap_or_else(|| std::mem::take(&mut self.first));
+        self.len = self.len.saturating_sub(some.len());
+        some
+    }
+
     /// All records, a bucket at a time.
     pub fn into_buckets(self) -> impl Iterator<Item = Vec<R>> {
         std::iter::once(self.first).chain(self.others.into_iter().flatten())

@@ -17,13 +17,33 @@ pub enum Holders {
     One(Rc<[u8]>, Option<Ms>),
     /// Those who share it.
     Many(BTreeMap<Rc<[u8]>, Option<Ms>>),
+    /// The same, where they are too many to be written down here.
+    Crowd(Crowd),
+}
+
+/// What is written down of those who share a lock, where they are many. Who they are the ledger knows.
+#[derive(Debug)]
+pub struct Crowd {
+    /// One of them.
+    pub any: Rc<[u8]>,
+    /// How many they are.
+    pub count: usize,
+    /// None of them outlasts the key.
+    pub until: Option<Ms>,
+}
+
+impl Crowd {
+    /// May any of them hold the lock still?
+    pub fn lasts(&self, now: Now) -> bool {
+        !is_over(self.until, now)
+    }
 }
 
 impl Holders {
-    /// Each owner whose hold is not over.
+    /// Each owner whose hold is not over, unless they are a crowd.
     pub fn iter(&self, now: Now) -> impl Iterator<Item = &Rc<[u8]>> {
         let (one, many) = match self {
-            Self::Nobody => (None, None),
+            Self::Nobody | Self::Crowd(_) => (None, None),
             Self::One(owner, until) => (Some((owner, until)), None),
             Self::Many(shares) => (None, Some(shares)),
         };
@@ -39,6 +59,7 @@ impl Holders {
             Self::Nobody => None,
             Self::One(owner, _) => Some(owner),
             Self::Many(shares) => shares.keys().next(),
+            Self::Crowd(crowd) => Some(&crowd.any),
         }
     }
 
@@ -50,15 +71,16 @@ impl Holders {
             Self::Many(shares) => (shares.iter())
                 .find(|(_, until)| is_over(**until, now))
                 .map(|(owner, _)| owner),
+            Self::Crowd(crowd) => (!crowd.lasts(now)).then_some(&crowd.any),
         }
     }
 
-    /// Does this owner hold it?
+    /// Does this owner hold it? Of a crowd nobody knows here.
     pub fn include(&self, owner: &[u8], now: Now) -> bool {
         let until = match self {
             Self::One(holder, until) if **holder == *owner => Some(until),
             Self::Many(shares) => shares.get(owner),
-            Self::Nobody | Self::One(..) => None,
+            Self::Nobody | Self::One(..) | Self::Crowd(_) => None,
         };
         until.is_some_and(|&until| !is_over(until, now))
     }
@@ -69,13 +91,24 @@ impl Holders {
             Self::Nobody => 0,
             Self::One(..) => 1,
             Self::Many(shares) => shares.len(),
+            Self::Crowd(crowd) => crowd.count,
         }
     }
 
-    /// All of them.
+    /// Do they share it?
+    pub fn are_sharers(&self) -> bool {
+        matches!(self, Self::Many(_) | Self::Crowd(_))
+    }
+
+    /// Are they a crowd?
+    pub fn are_crowd(&self) -> bool {
+        matches!(self, Self::Crowd(_))
+    }
+
+    /// All of them, unless they are a crowd.
     pub fn owners(&self) -> Vec<Rc<[u8]>> {
         match self {
-            Self::Nobody => Vec::new(),
+            Self::Nobody | Self::Crowd(_) => Vec::new(),
             Self::One(owner, _) => vec![Rc::clone(owner)],
             Self::Many(shares) => shares.keys().cloned().collect(),
         }

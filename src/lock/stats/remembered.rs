@@ -32,6 +32,8 @@ impl Locks {
             self.noted.len(),
             self.returns.len(),
             self.outbox.len(),
+            self.cuts.len(),
+            over_databases(|database| database.ledger.former()),
             self.unconfirmed.len(),
             self.closed.len(),
             self.leaving.len(),

@@ -6,6 +6,7 @@
 //! after the server had refused a write.
 
 mod commands;
+mod cutting;
 mod deadlocks;
 mod forgetting;
 mod granting;
@@ -79,6 +80,14 @@ pub struct Grant {
     pub to_close: Option<u64>,
     /// The share that its owner had of the lock before: until when, and what was known of it.
     pub keeps: Option<(Option<Ms>, Option<Box<Grant>>)>,
+}
+
+/// An operator ends all shares of a lock.
+#[derive(Clone, Debug)]
+struct Cut {
+    lock: Lock,
+    owners: Vec<Owner>,
+    last: Ms,
 }
 
 /// How a request fits a lock.
@@ -156,6 +165,8 @@ pub struct Model {
     /// Shares that have been granted in this moment, or written by somebody else. Those at the head of a queue come in together,
     /// before one of them comes to stand before everybody else because it wants the lock alone too.
     fresh_shares: Vec<(Lock, Owner)>,
+    /// Shares that an operator ends, and that the core has not got to yet.
+    cuts: Vec<Cut>,
     pub tally: Tally,
     /// What an operator has set.
     pub limits: Limits,
@@ -177,6 +188,7 @@ impl Default for Model {
             fresh: Vec::new(),
             granted: Vec::new(),
             fresh_shares: Vec::new(),
+            cuts: Vec::new(),
             tally: Tally::default(),
             limits: Limits::DEFAULT,
             quarantined_until: None,
@@ -293,7 +305,11 @@ impl Model {
 
     /// Is an operator ending this hold?
     pub fn is_breaking(&self, lock: Lock, owner: Owner, hold: Hold) -> bool {
-        (self.grant_of(lock, owner, hold)).is_some_and(|grant| grant.breaking)
+        let grant = self.grant_of(lock, owner, hold);
+        // One that nobody knows here may be as old as any of those that are being ended.
+        let is_known = grant.is_some_and(|grant| grant.fence.is_some());
+        let may_be_cut = !is_known && self.cuts.iter().any(|cut| cut.lock == lock);
+        grant.is_some_and(|grant| grant.breaking) || (hold == Hold::Shared && may_be_cut)
     }
 
     /// What this waiter would get now, if it may have all that it waits for.

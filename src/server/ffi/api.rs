@@ -63,6 +63,7 @@ api! {
     ) -> *mut Blocked, or null_mut();
     blocked_client_disconnected = RedisModule_BlockedClientDisconnected(ctx: *mut RawCtx) -> c_int, or 1;
     call_reply_array_element = RedisModule_CallReplyArrayElement(reply: *mut CallReply, index: usize) -> *mut CallReply, or null_mut();
+    call_reply_integer = RedisModule_CallReplyInteger(reply: *mut CallReply) -> c_longlong, or -1;
     call_reply_proto = RedisModule_CallReplyProto(reply: *mut CallReply, len: *mut usize) -> *const c_char, or std::ptr::null();
     call_reply_string_ptr = RedisModule_CallReplyStringPtr(reply: *mut CallReply, len: *mut usize) -> *const c_char, or std::ptr::null();
     call_reply_type = RedisModule_CallReplyType(reply: *mut CallReply) -> c_int, or REPLY_UNKNOWN;
@@ -116,6 +117,7 @@ api! {
     string_truncate = RedisModule_StringTruncate(key: *mut RawKey, len: usize) -> c_int, or ERR;
     subscribe_to_keyspace_events = RedisModule_SubscribeToKeyspaceEvents(ctx: *mut RawCtx, classes: c_int, function: NotificationFn) -> c_int, or ERR;
     subscribe_to_server_event = RedisModule_SubscribeToServerEvent(ctx: *mut RawCtx, event: Event, function: EventFn) -> c_int, or ERR;
+    unlink_key = RedisModule_UnlinkKey(key: *mut RawKey) -> c_int, or ERR;
     unblock_client = RedisModule_UnblockClient(client: *mut Blocked, data: *mut c_void) -> c_int, or ERR;
     value_length = RedisModule_ValueLength(key: *mut RawKey) -> usize, or 0;
     wrong_arity = RedisModule_WrongArity(ctx: *mut RawCtx) -> c_int, or ERR;

@@ -5,8 +5,9 @@ use std::marker::PhantomData;
 
 use redis_module::raw;
 
+use crate::lock::Ms;
 use crate::server::ffi::api::{self, CallReply, RawString};
-use crate::server::ffi::constants::REPLY_ERROR;
+use crate::server::ffi::constants::{REPLY_ERROR, REPLY_INTEGER};
 use crate::server::ffi::context::Ctx;
 use crate::server::ffi::text::{Lent, Text};
 
@@ -58,6 +59,44 @@ pub fn scan(ctx: Ctx<'_>, words: &[&[u8]]) -> Option<ServerReply> {
         )
     };
     ServerReply::new(reply)
+}
+
+/// `ZSCAN name from COUNT about`
+pub fn zscan(ctx: Ctx<'_>, name: &Text<'_>, from: u64, about: usize) -> Option<ServerReply> {
+    let from = CString::new(from.to_string()).ok()?;
+    let about = CString::new(about.to_string()).ok()?;
+    // SAFETY: the context and the string live, and the format asks for a string and three texts.
+    let reply = unsafe {
+        let call = raw::RedisModule_Call?;
+        call(
+            ctx.raw(),
+            c"ZSCAN".as_ptr(),
+            c"sccc".as_ptr(),
+            name.raw(),
+            from.as_ptr(),
+            c"COUNT".as_ptr(),
+            about.as_ptr(),
+        )
+    };
+    ServerReply::new(reply).filter(|reply| !reply.is_error())
+}
+
+/// `ZCOUNT name -inf (before`
+pub fn zcount(ctx: Ctx<'_>, name: &Text<'_>, before: Ms) -> Option<usize> {
+    let before = CString::new(format!("({before}")).ok()?;
+    // SAFETY: the context and the string live, and the format asks for a string and two texts.
+    let reply = unsafe {
+        let call = raw::RedisModule_Call?;
+        call(
+            ctx.raw(),
+            c"ZCOUNT".as_ptr(),
+            c"scc".as_ptr(),
+            name.raw(),
+            c"-inf".as_ptr(),
+            before.as_ptr(),
+        )
+    };
+    ServerReply::new(reply)?.number()
 }
 
 /// What a setting of the server's is, if it has it.
@@ -182,6 +221,22 @@ impl ServerReply {
             raw: self.0,
             life: PhantomData,
         }
+    }
+
+    /// Where a scan goes on; 0 at its end.
+    pub fn cursor(&self) -> u64 {
+        let cursor = str::from_utf8(self.text_at(0)).ok();
+        cursor.and_then(|cursor| cursor.parse().ok()).unwrap_or(0)
+    }
+
+    /// The number, if it is one that counts something.
+    fn number(&self) -> Option<usize> {
+        // SAFETY: the reply is ours until it is dropped; the server says which kind it is of.
+        let number = unsafe {
+            (api::call_reply_type(self.0) == REPLY_INTEGER)
+                .then(|| api::call_reply_integer(self.0))?
+        };
+        usize::try_from(number).ok()
     }
 
     /// The bytes of a text.

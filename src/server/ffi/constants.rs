@@ -33,6 +33,8 @@ pub const READ_WRITE: c_int = (raw::REDISMODULE_READ | raw::REDISMODULE_WRITE) a
 pub const REPLY_UNKNOWN: c_int = raw::REDISMODULE_REPLY_UNKNOWN as c_int;
 /// A reply that is an error.
 pub const REPLY_ERROR: c_int = raw::REDISMODULE_REPLY_ERROR as c_int;
+/// A number.
+pub const REPLY_INTEGER: c_int = raw::REDISMODULE_REPLY_INTEGER as c_int;
 
 /// An argument that may be left out.
 pub const ARGUMENT_OPTIONAL: c_int = raw::REDISMODULE_CMD_ARG_OPTIONAL as c_int;

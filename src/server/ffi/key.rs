@@ -37,6 +37,9 @@ pub enum Expiry {
 /// The server's word for no expiry.
 const NO_EXPIRY: i64 = -1;
 
+/// A sorted set with more members takes a while to be freed.
+const LARGE: usize = 512;
+
 /// The server did not take a write: it keeps the key for itself at the moment, or there is no key to
 /// be written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -199,7 +202,7 @@ impl<'a> Key<'a> {
                 _ => false,
             };
             if !fits {
-                api::delete_key(raw);
+                free(raw);
             }
         }
         // SAFETY: the key is open for writing and holds a string or nothing, so that it holds a
@@ -232,9 +235,20 @@ impl<'a> Key<'a> {
         self.score(owner).map(Share::with_score)
     }
 
-    /// Walks through the members by their scores, for as long as `visit` returns true.
-    pub fn each_share(&self, marker: &Text<'_>, visit: &mut dyn FnMut(&[u8], Share) -> bool) {
-        let (least, most) = (f64::NEG_INFINITY, f64::INFINITY);
+    /// Walks through the members by their scores, from this one on, for as long as `visit` returns true.
+    pub fn each_share(
+        &self,
+        marker: &Text<'_>,
+        from: Ms,
+        visit: &mut dyn FnMut(&[u8], Share) -> bool,
+    ) {
+        #[allow(clippy::cast_precision_loss, reason = "points in time are below 2^53")]
+        let least = if from == 0 {
+            f64::NEG_INFINITY
+        } else {
+            from as f64
+        };
+        let most = f64::INFINITY;
         // SAFETY: the key is open. The server refuses all but sorted sets. Each member that it gives
         // us is ours, and given back by `Text`; the walk is ended before the key is closed.
         unsafe {
@@ -334,16 +348,34 @@ impl<'a> Key<'a> {
         taken(unsafe { api::set_abs_expire(raw, at) })
     }
 
-    /// Deletes it, if it is there.
-    pub fn delete(&mut self) -> Result<(), NotWritten> {
+    /// Deletes it, if it is there. Is it so large that the server frees it beside its work?
+    pub fn delete(&mut self) -> Result<bool, NotWritten> {
         let raw = self.writable()?;
         // SAFETY: the key is open for writing.
-        taken(unsafe { api::delete_key(raw) })
+        let (was_large, result) = unsafe { free(raw) };
+        taken(result).map(|()| was_large)
     }
 }
 
 fn taken(reply: c_int) -> Result<(), NotWritten> {
     if reply == OK { Ok(()) } else { Err(NotWritten) }
+}
+
+/// Frees what stands under a key. Is it so large that the server frees it beside its work?
+///
+/// # Safety
+/// The key must be open for writing.
+unsafe fn free(raw: *mut RawKey) -> (bool, c_int) {
+    // SAFETY: promised by our caller.
+    unsafe {
+        let is_large = api::key_type(raw) == KEY_ZSET && api::value_length(raw) > LARGE;
+        let freed = if is_large {
+            api::unlink_key(raw)
+        } else {
+            api::delete_key(raw)
+        };
+        (is_large, freed)
+    }
 }
 
 impl Drop for Key<'_> {

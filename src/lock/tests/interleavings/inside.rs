@@ -3,12 +3,13 @@
 use std::collections::BTreeSet;
 use std::rc::Rc;
 
+use crate::lock::crowd::Survey;
 use crate::lock::queue::waiter::State;
 use crate::lock::tests::model::{Grant, Verdict, ensure};
-use crate::lock::tests::simulated::{Lock, Server};
-use crate::lock::{Locks, Name, Now, Ticket};
+use crate::lock::tests::simulated::{Lock, Server, name};
+use crate::lock::{Hold, Locks, Name, Now, Ticket};
 
-use super::steps::LOCKS;
+use super::steps::{LOCKS, OWNERS};
 
 /// Queues, waiters, alarms and times fit each other.
 pub fn is_sound(server: &Server) -> Verdict {
@@ -76,16 +77,16 @@ pub fn is_sound(server: &Server) -> Verdict {
     same("times that are up", &times_up, &locks.waits.times_up)
 }
 
-/// Those who hold a lock that has a queue, as the search for deadlocks knows them.
+/// Those who hold a lock that has a queue, as the search for deadlocks knows them; not before it has
+/// been seen who they are, if they are a crowd.
 pub fn holders(locks: &Locks, lock: Lock, now: Now) -> Option<BTreeSet<Vec<u8>>> {
-    let queue = (locks.databases.get(lock.0)?.queues).get(lock.1.as_bytes())?;
-    Some(
-        queue
-            .holders
-            .iter(now)
-            .map(|owner| owner.to_vec())
-            .collect(),
-    )
+    let holders = &locks.queue_of(name(lock))?.holders;
+    if !is_surveyed(locks, lock) {
+        return None;
+    }
+    let holds = |owner: &&str| locks.holds(name(lock), holders, owner.as_bytes(), now);
+    let owners = OWNERS.into_iter().filter(holds);
+    Some(owners.map(|owner| owner.as_bytes().to_vec()).collect())
 }
 
 /// Has something happened to this lock that has still to be seen to?
@@ -116,6 +117,28 @@ pub fn is_given_back(locks: &Locks, grant: &Grant) -> bool {
     let entry = (locks.databases.get(grant.lock.0))
         .and_then(|database| database.ledger.of(key, owner, grant.hold));
     entry.is_some_and(|entry| entry.fence == grant.fence && entry.is_given_back())
+}
+
+/// Has it been seen who shares this lock, if they are a crowd that others wait for?
+pub fn is_surveyed(locks: &Locks, lock: Lock) -> bool {
+    let survey =
+        (locks.databases.get(lock.0)).map(|database| database.ledger.survey_of(lock.1.as_bytes()));
+    !locks.crowds.contains(&name(lock).keep()) || survey == Some(Survey::Done)
+}
+
+/// Is the core at ending the shares of this lock?
+pub fn cuts(locks: &Locks, lock: Lock) -> bool {
+    let database = locks.databases.get(lock.0);
+    database.is_some_and(|database| database.ledger.cuts_from(lock.1.as_bytes()).is_some())
+}
+
+/// Is the core ending this owner's share of this lock?
+pub fn breaks_share(locks: &Locks, lock: Lock, owner: &str) -> bool {
+    let database = locks.databases.get(lock.0);
+    let entry = database.and_then(|database| {
+        (database.ledger).of(lock.1.as_bytes(), owner.as_bytes(), Hold::Shared)
+    });
+    entry.is_some_and(|entry| entry.breaking)
 }
 
 /// Nobody holds anything or waits for anything: nothing is remembered.
@@ -150,6 +173,8 @@ pub fn is_empty(server: &mut Server) -> Verdict {
         ("ends to be confirmed", !locks.has_unconfirmed()),
         ("waits by owner", locks.waits.by_owner.is_empty()),
         ("holders by owner", locks.waited_for.is_empty()),
+        ("crowds", locks.crowds.is_empty()),
+        ("shares that are broken", locks.cuts.is_empty()),
         ("sessions", locks.remembered().sessions == 0),
         ("timer", locks.next_due().is_none()),
         ("something", locks.is_idle()),

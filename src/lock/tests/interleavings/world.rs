@@ -253,14 +253,19 @@ impl World {
 
     /// Has the core nothing left to look at?
     fn is_up_to_date(&self) -> bool {
-        self.late.is_empty() && self.server.due().is_none_or(|due| due > self.now())
+        let locks = &self.server.locks;
+        self.late.is_empty()
+            && self.server.due().is_none_or(|due| due > self.now())
+            && LOCKS.iter().all(|&lock| inside::is_surveyed(locks, lock))
     }
 
     /// Can the core be asked to see to this lock by itself? What is no lock has no deadline that it
     /// would know: its waiters wait until the server removes it.
     fn may_be_looked_at(&self, lock: Lock) -> bool {
         let key = self.server.keys.get(lock);
-        self.may_write(lock) && key.is_none_or(|key| !key.content.is_no_lock())
+        self.may_write(lock)
+            && key.is_none_or(|key| !key.content.is_no_lock())
+            && inside::is_surveyed(&self.server.locks, lock)
     }
 }
 

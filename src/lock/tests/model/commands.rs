@@ -267,6 +267,9 @@ impl Model {
         };
         if hold == Hold::Shared {
             self.drop_over(lock, now);
+            let owners = self.holders(lock, now).into_iter().map(|holder| holder.0);
+            let owners = owners.collect();
+            return self.cut(lock, owners, last);
         }
         for (owner, until) in self.holders(lock, now) {
             if until.is_none_or(|until| until > last) {

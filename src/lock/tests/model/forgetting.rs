@@ -91,6 +91,7 @@ impl Model {
         self.queue.clear();
         self.noted.clear();
         self.fresh_shares.clear();
+        self.cuts.clear();
         self.last_ticket = 0;
     }
 
@@ -119,6 +120,9 @@ impl Model {
             if let Some((_, Some(share))) = &mut grant.keeps {
                 share.lock = swapped(share.lock);
             }
+        }
+        for cut in &mut self.cuts {
+            cut.lock = swapped(cut.lock);
         }
         self.note_queue(|_| true);
     }

@@ -133,20 +133,13 @@ impl Model {
         let Some(key) = self.keys.iter_mut().find(|key| key.lock == lock) else {
             return self.gone(lock);
         };
-        let Held::Shared(shares) = &mut key.held else {
+        let Held::Shared(shares) = &key.held else {
             return;
         };
-        let (over, left): (Vec<_>, Vec<_>) = shares
-            .iter()
-            .copied()
-            .partition(|share| is_over(share.1, now));
-        if left.is_empty() && !over.is_empty() || is_over(key.deadline, now) {
+        let all = !shares.is_empty() && shares.iter().all(|share| is_over(share.1, now));
+        if all || is_over(key.deadline, now) {
             self.remove(lock);
-            return self.grants.retain(|grant| grant.lock != lock);
-        }
-        *shares = left;
-        for (owner, _) in over {
-            self.forget_share(lock, owner);
+            self.grants.retain(|grant| grant.lock != lock);
         }
     }
 

@@ -229,3 +229,349 @@ fn a_release_of_many_locks_grants_the_first_in_each_queue_and_the_crowd_behind_t
     }
     assert_eq!(server.told.len(), 1_000);
 }
+
+/// A lock that very many owners share.
+mod crowds {
+    use super::*;
+    use crate::lock::{Break, Claim, SHARED_MARKER};
+
+    const MANY: usize = 800;
+
+    /// In one turn no more of those who share a lock are looked at: a few portions.
+    const FEW: usize = 600;
+
+    /// Without anything in portions.
+    const VERY_FEW: usize = 40;
+
+    fn owners() -> impl Iterator<Item = Owner> {
+        (0..MANY).map(|at| &*at.to_string().leak())
+    }
+
+    fn sharing_until(owner: Owner, ttl: Ms) -> Plea {
+        Plea {
+            ttl,
+            ..sharing(owner)
+        }
+    }
+
+    /// All of them share the lock for so long, by grants of ours.
+    fn crowd(ttl: Ms) -> Server {
+        let mut server = server();
+        for owner in owners() {
+            server.takes(&[LOCK], sharing_until(owner, ttl));
+        }
+        server
+    }
+
+    /// The same, by somebody else's hand.
+    fn unknown_crowd(ttl: Ms) -> Server {
+        let mut server = server();
+        let until = Some(START + ttl);
+        let marker = (SHARED_MARKER.to_vec(), None);
+        let shares = owners().map(|owner| (owner.as_bytes().to_vec(), until));
+        server.foreign(Write::ZAdd(
+            LOCK,
+            [marker].into_iter().chain(shares).collect(),
+        ));
+        server.foreign(Write::PExpireAt(LOCK, START + ttl));
+        server
+    }
+
+    /// How many shares there are, over or not.
+    fn members(server: &Server) -> usize {
+        let key = server.keys.get(LOCK).unwrap();
+        key.content.shares().unwrap().len()
+    }
+
+    /// How many shares are looked at or taken out in the meantime.
+    fn visits<T>(server: &mut Server, deed: impl FnOnce(&mut Server) -> T) -> (T, usize) {
+        let before = server.keys.visited;
+        let done = deed(server);
+        (done, server.keys.visited - before)
+    }
+
+    fn is_cheap<T>(
+        server: &mut Server,
+        what: &str,
+        most: usize,
+        deed: impl FnOnce(&mut Server) -> T,
+    ) -> T {
+        let (done, visits) = visits(server, deed);
+        assert!(visits <= most, "{what} looks at {visits} shares");
+        done
+    }
+
+    /// Ticks until nothing is due, each of which is cheap.
+    fn settle_down(server: &mut Server, until: Ms) {
+        for _ in 0..10_000 {
+            let Some(due) = server.due().filter(|&due| due <= START + until) else {
+                return;
+            };
+            server.set_clock(due.max(server.now().ms()));
+            is_cheap(server, "a tick", FEW, Server::tick);
+            server.turn();
+        }
+        panic!("it does not come to rest");
+    }
+
+    #[test]
+    fn whoever_waits_for_a_crowd_or_asks_about_it_looks_at_few_of_its_shares() {
+        let mut server = crowd(100_000);
+        for round in 0..3 {
+            let zoe = is_cheap(&mut server, "a waiter", FEW, |server| {
+                server.waits("zoe", 50)
+            });
+            is_cheap(&mut server, "PEXPIRE", FEW, |server| {
+                server.foreign(Write::PExpireAt(LOCK, START + 90_000 + round));
+                server.tick();
+            });
+            server.unblock(zoe);
+        }
+        server.waits("zoe", 50);
+        settle_down(&mut server, 5000);
+        is_cheap(&mut server, "another waiter", VERY_FEW, |server| {
+            server.waits("yan", 50)
+        });
+        is_cheap(&mut server, "CHECK", VERY_FEW, |server| {
+            server.check(LOCK, "7")
+        })
+        .unwrap();
+        is_cheap(&mut server, "RENEW", VERY_FEW, |server| {
+            server.renew(LOCK, "7", 80_000)
+        })
+        .unwrap();
+        is_cheap(&mut server, "RELEASE", VERY_FEW, |server| {
+            server.release(LOCK, "8")
+        })
+        .unwrap();
+        let report = is_cheap(&mut server, "INFO", 200, |server| server.report(LOCK));
+        assert_eq!(report.unwrap().unwrap().count, MANY - 1);
+    }
+
+    #[test]
+    fn shares_that_are_over_leave_in_portions_and_each_is_counted() {
+        let mut server = crowd(100);
+        server.takes(&[LOCK], sharing_until("zoe", 100_000));
+        server.lags_until(101);
+        assert_eq!(members(&server), MANY + 1);
+        is_cheap(&mut server, "CHECK", VERY_FEW, |server| {
+            server.check(LOCK, "zoe")
+        })
+        .unwrap();
+        let report = is_cheap(&mut server, "INFO", VERY_FEW, |server| server.report(LOCK));
+        assert_eq!(report.unwrap().unwrap().count, 1);
+        is_cheap(&mut server, "a try", VERY_FEW, |server| {
+            let tries = server.acquire(LOCK, "yan", 50, Patience::Try);
+            assert_eq!(tries, Ok(Acquired::Busy));
+        });
+        let renewed = is_cheap(&mut server, "RENEW", 150, |server| {
+            server.renew(LOCK, "zoe", 90_000)
+        });
+        assert_eq!(renewed, Ok(true));
+        // So many fit beside her as if the others had left.
+        is_cheap(&mut server, "LIMIT", 3 * VERY_FEW, |server| {
+            server.takes(&[LOCK], limited("yan", 2))
+        });
+        assert!(members(&server) > MANY - 100);
+        server.waits("xia", 50);
+        settle_down(&mut server, 190);
+        assert_eq!(members(&server), 2);
+        assert_eq!(server.locks.counts().expired, MANY as u64);
+        server.happened();
+        assert_eq!(server.replica, server.keys.keys);
+    }
+
+    #[test]
+    fn when_all_of_a_crowd_is_over_the_lock_is_free_at_once() {
+        let mut server = crowd(100);
+        server.lags_until(101);
+        is_cheap(&mut server, "a grant", 2 * VERY_FEW, |server| {
+            server.gets("zoe", 50)
+        });
+        settle_down(&mut server, 40);
+        assert_eq!(server.locks.counts().expired, MANY as u64);
+        assert_eq!(server.locks.remembered().holds, 1);
+    }
+
+    #[test]
+    fn it_is_broken_at_once_and_what_was_remembered_of_it_is_freed_in_portions() {
+        let mut server = server();
+        for owner in owners() {
+            let plea = Plea {
+                session: true,
+                ..sharing_until(owner, 100_000)
+            };
+            server.takes(&[LOCK], plea);
+        }
+        let zoe = server.waits("zoe", 50);
+        let broken = is_cheap(&mut server, "BREAK", FEW, |server| {
+            server.break_holds(
+                LOCK,
+                Break {
+                    grace: 0,
+                    force: false,
+                },
+            )
+        });
+        assert_eq!(broken, Ok(MANY));
+        assert!(server.was_granted(zoe).is_some() || server.holder() == held("zoe", 50));
+        assert_eq!(server.locks.counts().broken, MANY as u64);
+        assert_eq!(server.locks.remembered().holds, 1);
+        server.tick();
+        assert!(server.locks.remembered().sessions > 0, "all in one turn");
+        settle_down(&mut server, 40);
+        assert_eq!(server.locks.remembered().sessions, 0);
+    }
+
+    #[test]
+    fn with_grace_its_shares_are_cut_in_portions_and_none_is_prolonged_meanwhile() {
+        for mut server in [crowd(100_000), unknown_crowd(100_000)] {
+            let broken = is_cheap(&mut server, "BREAK", FEW, |server| {
+                server.break_holds(
+                    LOCK,
+                    Break {
+                        grace: 500,
+                        force: false,
+                    },
+                )
+            });
+            assert_eq!(broken, Ok(MANY));
+            let late = |server: &Server| -> Vec<String> {
+                let late = server.holders_of(LOCK).into_iter();
+                let late = late.filter(|(_, until)| until.is_none_or(|until| until > 500));
+                late.map(|(owner, _)| owner).collect()
+            };
+            let left = late(&server);
+            assert!(left.len() > MANY / 2, "{} are left", left.len());
+            let one: Owner = left[0].clone().leak();
+            assert_eq!(server.renew(LOCK, one, 200_000), Ok(false));
+            server.takes(&[LOCK], sharing_until("zoe", 90_000));
+            settle_down(&mut server, 100);
+            assert_eq!(late(&server), ["zoe"]);
+            assert_eq!(server.renew(LOCK, "zoe", 80_000), Ok(true));
+            assert_eq!(server.renew(LOCK, "7", 80_000), Ok(false));
+            assert_eq!(server.locks.counts().broken, MANY as u64);
+            server.happened();
+            assert_eq!(server.replica, server.keys.keys);
+        }
+    }
+
+    #[test]
+    fn a_second_break_with_a_longer_grace_cuts_those_who_came_after_the_first() {
+        let within = |grace| Break {
+            grace,
+            force: false,
+        };
+        let mut server = crowd(100_000);
+        server.break_holds(LOCK, within(500)).unwrap();
+        server.takes(&[LOCK], sharing_until("zoe", 90_000));
+        server.break_holds(LOCK, within(900)).unwrap();
+        settle_down(&mut server, 100);
+        for (owner, until) in server.holders_of(LOCK) {
+            let last = if owner == "zoe" { 900 } else { 500 };
+            assert_eq!(until, Some(last), "{owner}");
+        }
+    }
+
+    #[test]
+    fn what_is_left_of_a_break_goes_with_the_lock() {
+        let ways: [Deed; 3] = [
+            |server| server.del(LOCK),
+            |server| server.foreign(Write::Flush(None)),
+            |server| {
+                _ = server.break_holds(
+                    LOCK,
+                    Break {
+                        grace: 0,
+                        force: false,
+                    },
+                )
+            },
+        ];
+        for way in ways {
+            let mut server = crowd(100_000);
+            let within = Break {
+                grace: 500,
+                force: false,
+            };
+            server.break_holds(LOCK, within).unwrap();
+            way(&mut server);
+            settle_down(&mut server, 0);
+            server.takes(&[LOCK], sharing_until("7", 90_000));
+            settle_down(&mut server, 100);
+            assert_eq!(server.holders_of(LOCK), all([("7", 90_000)]));
+        }
+    }
+
+    #[test]
+    fn a_deadlock_through_one_of_a_crowd_is_found() {
+        // It is known from the start, or as soon as there has been time to look.
+        for mut server in [crowd(100_000), unknown_crowd(100_000)] {
+            server.takes(
+                &[OTHER],
+                Plea {
+                    ttl: 100_000,
+                    ..alone("ann")
+                },
+            );
+            server.queues(&[LOCK], alone("ann"));
+            settle_down(&mut server, 5000);
+            let refused = server.asks(
+                &[OTHER],
+                Plea {
+                    patience: Patience::Forever,
+                    ..alone("7")
+                },
+            );
+            let Err(Refusal::Deadlock(deadlock)) = refused else {
+                panic!("{refused:?}");
+            };
+            assert_eq!(deadlock.links.len(), 2);
+            assert_eq!(deadlock.links[1].next, Claim::Holds);
+            // She who shares nothing may wait.
+            server.queues(&[OTHER], alone("zoe"));
+            // The other way round, and as soon as his share is over.
+            server.release(LOCK, "8").unwrap();
+            server.queues(&[OTHER], alone("8"));
+        }
+    }
+
+    #[test]
+    fn a_deadlock_is_found_whoever_of_a_crowd_waits_first() {
+        for mut server in [crowd(100_000), unknown_crowd(100_000)] {
+            server.takes(
+                &[OTHER],
+                Plea {
+                    ttl: 100_000,
+                    ..alone("ann")
+                },
+            );
+            server.waits("zoe", 50);
+            settle_down(&mut server, 5000);
+            server.queues(&[OTHER], alone("7"));
+            assert!(server.is_refused(&[LOCK], alone("ann")));
+            server.foreign(Write::ZRem(LOCK, b"7".to_vec()));
+            settle_down(&mut server, 9000);
+            server.queues(&[LOCK], alone("ann"));
+        }
+    }
+
+    #[test]
+    fn one_who_comes_to_share_it_by_anothers_hand_has_what_it_waits_for() {
+        let mut server = crowd(100_000);
+        server.waits("zoe", 50);
+        let yan = server.queues(
+            &[LOCK],
+            Plea {
+                patience: Patience::Forever,
+                ..sharing("yan")
+            },
+        );
+        settle_down(&mut server, 5000);
+        assert_eq!(server.was_granted(yan), None);
+        let share = (b"yan".to_vec(), Some(START + 90_000));
+        server.foreign(Write::ZAdd(LOCK, vec![share]));
+        settle_down(&mut server, 9000);
+        assert!(server.was_granted(yan).is_some());
+    }
+}

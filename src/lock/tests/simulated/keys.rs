@@ -5,7 +5,8 @@ use std::rc::Rc;
 
 use crate::lock::fence::{Epoch, SlotState};
 use crate::lock::{
-    Db, Glance, Keyspace, LockEvent, Ms, Name, NameRef, Now, SHARED_MARKER, Share, Stored, Ticket,
+    Db, Glance, Keyspace, LockEvent, Ms, Name, NameRef, Now, Over, SHARED_MARKER, Share, Stored,
+    Ticket,
 };
 
 use super::Lock;
@@ -203,6 +204,8 @@ pub struct SimulatedKeys {
     pub mentioned: Vec<(Lock, LockEvent)>,
     /// How often the core has looked at a key.
     pub looks: u64,
+    /// How many shares have been looked at, or taken out, one by one.
+    pub visited: usize,
     known: BTreeSet<Lock>,
 }
 
@@ -222,6 +225,7 @@ impl SimulatedKeys {
             barred: BTreeSet::new(),
             offences: Vec::new(),
             mentioned: Vec::new(),
+            visited: 0,
             known: known.iter().copied().collect(),
         }
     }
@@ -299,6 +303,11 @@ impl SimulatedKeys {
     }
 }
 
+fn place_of(owner: &[u8]) -> u64 {
+    let hash = |hash: u64, &byte: &u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+    owner.iter().fold(0xcbf2_9ce4_8422_2325, hash).max(1)
+}
+
 impl Keyspace for SimulatedKeys {
     fn look(&mut self, name: NameRef<'_>) -> Stored<'_> {
         self.looks += 1;
@@ -331,15 +340,63 @@ impl Keyspace for SimulatedKeys {
         (shares.get(owner)).map(|&deadline| Share { deadline })
     }
 
-    fn each_share(&mut self, name: NameRef<'_>, visit: &mut dyn FnMut(&[u8], Share) -> bool) {
+    fn each_share(
+        &mut self,
+        name: NameRef<'_>,
+        from: Ms,
+        visit: &mut dyn FnMut(&[u8], Share) -> bool,
+    ) {
         let lock = self.lock(name);
         let mut shares: Vec<_> = self.shares(lock).into_iter().flatten().collect();
+        shares.retain(|(_, score)| score.is_none_or(|score| score >= from));
         shares.sort_by_key(|(owner, score)| (score.unwrap_or(Ms::MAX), owner.clone()));
         for (owner, deadline) in shares {
+            self.visited += 1;
             if !visit(&owner, Share { deadline }) {
                 return;
             }
         }
+    }
+
+    /// By a number that is as good as a hash of each. A server may visit more than it is asked for, and
+    /// fewer.
+    fn some_shares(
+        &mut self,
+        name: NameRef<'_>,
+        from: u64,
+        about: usize,
+        visit: &mut dyn FnMut(&[u8]),
+    ) -> u64 {
+        let lock = self.lock(name);
+        let shares = self.shares(lock).unwrap_or_default();
+        let mut places: Vec<_> = shares
+            .keys()
+            .map(|owner| (place_of(owner), owner))
+            .collect();
+        places.retain(|&(place, _)| place >= from);
+        places.sort();
+        let mut left = places.into_iter();
+        let mut last = None;
+        for (place, owner) in left.by_ref().take(about) {
+            self.visited += 1;
+            visit(owner);
+            last = Some(place);
+        }
+        // Those at one place are visited together.
+        for (place, owner) in left {
+            if last != Some(place) {
+                return place;
+            }
+            visit(owner);
+        }
+        0
+    }
+
+    fn count_over(&mut self, name: NameRef<'_>, now: Now) -> usize {
+        let lock = self.lock(name);
+        let shares = self.shares(lock).unwrap_or_default();
+        let over = |score: &&Score| score.is_some_and(|score| score < now.ms());
+        shares.values().filter(over).count()
     }
 
     fn hold(&mut self, name: NameRef<'_>, owner: &[u8], deadline: Ms) {
@@ -386,16 +443,28 @@ impl Keyspace for SimulatedKeys {
         self.expire_with_last(lock);
     }
 
-    fn unshare_over(&mut self, name: NameRef<'_>, now: Now) {
+    fn unshare_over(&mut self, name: NameRef<'_>, over: &Over, now: Now) {
         let lock = self.lock(name);
         self.check(lock, "ZREMRANGEBYSCORE");
         let shares = self.shares(lock).unwrap_or_default();
-        let over = |score: &Score| score.is_some_and(|score| score < now.ms());
-        let how_many = shares.values().filter(|score| over(score)).count();
+        let is_over = |score: Score| score.is_some_and(|score| score < now.ms());
+        let all = shares.values().filter(|&&score| is_over(score)).count();
+        let are_over = (over.owners.iter())
+            .all(|owner| shares.get(&**owner).is_some_and(|&score| is_over(score)));
+        let how_many = over.owners.len();
         if how_many == 0 || how_many == shares.len() {
             return self.offend(format!("ZREMRANGEBYSCORE {lock:?}: none, or all"));
         }
-        self.write(Write::ZRemBelow(lock, now.ms()));
+        if !are_over || over.are_all != (how_many == all) {
+            return self.offend(format!("ZREM {lock:?}: {over:?} of {shares:?}"));
+        }
+        self.visited += how_many;
+        if over.are_all {
+            self.write(Write::ZRemBelow(lock, now.ms()));
+        } else {
+            let owners = over.owners.iter();
+            owners.for_each(|owner| self.write(Write::ZRem(lock, owner.to_vec())));
+        }
     }
 
     fn remove(&mut self, name: NameRef<'_>) {

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
+use crate::lock::crowd::set_crowd;
 use crate::lock::fence::Fence;
 use crate::lock::queue::waiter::State;
 use crate::lock::{
@@ -37,6 +38,8 @@ pub struct Flavour {
     pub in_cluster: bool,
     /// Whoever waits for several locks is taken out of their queues in the next turn.
     pub leaves_late: bool,
+    /// More owners than so many that share a lock are a crowd, if not as many as they really are.
+    pub crowd: Option<usize>,
 }
 
 fn new_locks(now: Now, flavour: Flavour) -> Locks {
@@ -148,6 +151,7 @@ impl Server {
         let now = Now::from_micros(START * 1000);
         let mut keys = SimulatedKeys::new(now, known);
         keys.removes_expired = !flavour.keeps_expired;
+        set_crowd(flavour.crowd);
         Self {
             locks: new_locks(now, flavour),
             keys,

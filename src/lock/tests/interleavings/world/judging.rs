@@ -167,6 +167,13 @@ impl World {
             model.drop_over_but(lock, &left, now);
             let locks = &self.server.locks;
             model.forget_removed_but(lock, |owner| inside::remembers_share(locks, lock, owner));
+            let ends: Vec<_> = (shares.iter().flatten())
+                .map(|(owner, &end)| (owner_of(owner), end))
+                .collect();
+            let done = (inside::cuts(locks, lock), inside::remembers(locks, lock));
+            model.follow_cuts(lock, &ends, done, |owner| {
+                inside::breaks_share(locks, lock, owner)
+            })?;
             model.follow_ends_of_orphans(lock, key.and_then(|key| key.deadline), now);
             let key = key.filter(|_| !self.server.keys.is_expired(lock));
             let key = key.map(|key| Key {
@@ -184,7 +191,7 @@ impl World {
 
     /// Server and model agree on everything that can be seen.
     pub(super) fn agree(&mut self) -> Verdict {
-        let now = self.now();
+        let (now, server_now) = (self.now(), self.server.now());
         let mut model = std::mem::take(&mut self.model);
         let same = self.has_same_keys(&mut model);
         self.model = model;
@@ -205,7 +212,7 @@ impl World {
             let mut right: Vec<Ticket> = (self.model.queue(lock, now).iter())
                 .map(|waiter| waiter.ticket)
                 .collect();
-            let known = inside::holders(&self.server.locks, lock, self.server.now());
+            let known = inside::holders(&self.server.locks, lock, server_now);
             let seen = self.is_up_to_date() && !self.revived.contains(&lock);
             if let (true, Some(known)) = (seen, known) {
                 let holders = self.model.holders(lock, now);
