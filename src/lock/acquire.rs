@@ -124,16 +124,17 @@ impl Locks {
         news: News,
     ) {
         let slot = self.clock.slot(name.key);
+        let goes_on = matches!(fit, Fit::Held { .. });
+        // By its new number it would seem to be younger than the BREAK that ends it.
+        let breaking = goes_on && self.is_breaking(name, request.owner, hold);
         let ledger = self.ledger(name.db);
-        let known = match fit {
-            Fit::Held { .. } => ledger.of(name.key, request.owner, hold),
-            _ => None,
-        };
+        let known = (goes_on.then(|| ledger.of(name.key, request.owner, hold))).flatten();
         if let Some(mut entry) = known {
             // The hold goes on, and so does the news of it.
             entry.first = entry.fence.map_or(fence, |_| entry.first);
             entry.fence = Some(fence);
             entry.since = turn.now.ms();
+            entry.end = end;
             return self.renew_entry(name, hold, entry, request, news);
         }
         let mut entry = Entry {
@@ -145,9 +146,9 @@ impl Locks {
             client: request.client,
             tied: request.session,
             closed: false,
-            breaking: false,
+            breaking,
             // Where it is not a grant of ours, whoever made it has told the owner.
-            told: matches!(fit, Fit::Held { .. }),
+            told: goes_on,
             replies_under_way: 0,
         };
         entry.hear(news);

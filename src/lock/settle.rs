@@ -187,12 +187,19 @@ impl Locks {
         }
     }
 
-    /// Who is the first in a queue now. One that stands before everybody else does so because of its
-    /// share, and goes back to its place when that is over, whether or not the lock has been settled
-    /// since.
+    /// Who is the first in a queue now. Whoever must not be granted anything any more is in nobody's way.
+    /// One that stands before everybody else does so because of its share, and goes back to its place
+    /// when that is over, whether or not the lock has been settled since.
     fn first_of(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>) -> Option<Ticket> {
         loop {
             let ticket = self.first_in_queue(name)?;
+            if !turn.budget.is_spent()
+                && let Some(outcome) = self.way_out(ticket, turn.now)
+            {
+                turn.budget.draw(self.reply_cost(ticket));
+                self.conclude(turn, ticket, outcome);
+                continue;
+            }
             let is_upgrade = self.queue(name)?.is_upgrade(ticket);
             if !is_upgrade || self.has_share(turn, name, ticket) {
                 return Some(ticket);
