@@ -97,7 +97,10 @@ pub trait Keyspace {
     /// there, but not inside a client's write command.
     fn look(&mut self, name: NameRef<'_>) -> Stored<'_>;
 
-    /// The same, without a look at the value, which may cost the server memory.
+    /// The same, and when the key of a lock expires, if ever.
+    fn look_until(&mut self, name: NameRef<'_>) -> (Stored<'_>, Option<Ms>);
+
+    /// The same as `look`, without a look at the value, which may cost the server memory.
     fn glance(&mut self, name: NameRef<'_>) -> Glance;
 
     /// When this key expires, if ever. Apart from `look`, because it costs as much again.

@@ -127,13 +127,9 @@ impl Locks {
         let Some(queue) = self.queue_of(name) else {
             return;
         };
-        let joined = self
-            .waiting_among(name, &queue.holders, turn.now)
-            .into_iter();
-        let joined: Vec<_> = joined
-            .map(|owner| (name.keep(), Rc::clone(owner)))
-            .collect();
-        turn.settling.joined.extend(joined);
+        for owner in self.waiting_among(name, &queue.holders, turn.now) {
+            turn.settling.joined(name.keep(), Rc::clone(owner));
+        }
     }
 
     /// Writes down what there is to be written down of a crowd.
@@ -165,9 +161,7 @@ impl Locks {
         let share = turn.keys.share_of(name, owner);
         self.set_sharer(name, owner, share);
         if self.waits.by_owner.contains_key(owner) {
-            turn.settling
-                .joined
-                .push_back((name.keep(), Rc::from(owner)));
+            turn.settling.joined(name.keep(), Rc::from(owner));
         }
     }
 
@@ -277,8 +271,8 @@ impl Locks {
             (true, false) => _ = self.crowds.remove(&name.keep()),
             _ => {}
         }
-        now.iter().for_each(|owner| self.holds_one_more(owner));
-        before.iter().for_each(|owner| self.holds_one_less(owner));
+        (now.0.iter().chain(&now.1)).for_each(|owner| self.holds_one_more(owner));
+        (before.0.iter().chain(&before.1)).for_each(|owner| self.holds_one_less(owner));
     }
 
     /// This owner holds it alone, until then.

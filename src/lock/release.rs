@@ -21,8 +21,9 @@ impl Locks {
         name: NameRef<'_>,
         owner: &[u8],
     ) -> Result<bool, NotALock> {
+        // How, and is it the only one?
         let held = if self.is_ready_to_pass_on(turn, name, owner) {
-            Some(Hold::Exclusive)
+            Some((Hold::Exclusive, true))
         } else {
             self.settle_queue(turn, name);
             // The server has opened the key for a write command, and so has seen to it that the key has
@@ -30,14 +31,22 @@ impl Locks {
             match turn.keys.look(name) {
                 Stored::NoLock => return Err(NotALock),
                 Stored::Nothing => None,
-                Stored::Exclusive { owner: holder } => (holder == owner).then_some(Hold::Exclusive),
-                Stored::Shared { .. } => turn.share_of(name, owner).map(|_| Hold::Shared),
+                Stored::Exclusive { owner: holder } => {
+                    (holder == owner).then_some((Hold::Exclusive, true))
+                }
+                Stored::Shared { count } => turn
+                    .share_of(name, owner)
+                    .map(|_| (Hold::Shared, count == 1)),
             }
         };
         match held {
-            Some(hold) => {
+            Some((hold, is_only_one)) => {
                 turn.keys.announce(name, LockEvent::Released);
-                self.end_hold(turn, name, owner, hold);
+                if is_only_one {
+                    self.pass_on(turn, name);
+                } else {
+                    self.end_hold(turn, name, owner, hold);
+                }
                 count(&mut self.counts.released, 1);
             }
             None => count(&mut self.counts.release_refused, 1),

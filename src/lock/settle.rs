@@ -58,9 +58,9 @@ impl Locks {
     /// and the search for deadlocks goes by this order.
     fn settle_moved_up(&mut self, turn: &mut Turn<'_>) {
         while !turn.budget.is_spent() {
-            if let Some(name) = turn.settling.moved_up.pop() {
+            if let Some(name) = turn.settling.next_moved_up() {
                 self.settle_one(turn, name.borrow());
-            } else if let Some((name, owner)) = turn.settling.joined.pop_front() {
+            } else if let Some((name, owner)) = turn.settling.next_joined() {
                 self.see_to_joined(turn, name, owner);
             } else {
                 return;
@@ -68,13 +68,15 @@ impl Locks {
         }
         // The others are seen to in the next turn. Who holds them by now is known at once: the search
         // for deadlocks goes by that.
-        let left = std::mem::take(&mut turn.settling.moved_up);
-        for name in &left {
+        let mut left = Vec::new();
+        while let Some(name) = turn.settling.next_moved_up() {
             self.take_stock(turn, name.borrow());
+            left.push(name);
         }
-        let joined = std::mem::take(&mut turn.settling.joined);
-        let joined = joined.into_iter().map(|(name, _)| name);
-        for name in left.into_iter().chain(joined) {
+        while let Some((name, _)) = turn.settling.next_joined() {
+            left.push(name);
+        }
+        for name in left {
             if let Some(queue) = self.queue(name.borrow()) {
                 queue.stale = true;
             }
@@ -91,8 +93,8 @@ impl Locks {
         match self.serve_any_of(turn, name.borrow(), &owner, Hold::Shared) {
             Served::Waits => {}
             Served::Through => {
-                turn.settling.moved_up.push(name.clone());
-                turn.settling.joined.push_back((name, owner));
+                turn.settling.moved_up([name.clone()]);
+                turn.settling.joined(name, owner);
             }
             Served::Refused => self.ring_for_retry(name.borrow(), turn.now),
             Served::Later => self.come_back(name.borrow(), turn.now.plus(1)),
@@ -407,13 +409,10 @@ impl Locks {
         if matches!(outcome, State::Granted(_)) {
             // In each of them another request of its owner may have what it wants now; and what its
             // owner held already may end at another time.
-            let queues = names
-                .iter()
-                .filter(|name| self.queue_of(name.borrow()).is_some());
-            let queues: Vec<Name> = queues.cloned().collect();
-            turn.settling.moved_up.extend(queues);
+            let queues = (names.iter()).filter(|name| self.queue_of(name.borrow()).is_some());
+            turn.settling.moved_up(queues.cloned());
         } else {
-            turn.settling.moved_up.extend(moved_up);
+            turn.settling.moved_up(moved_up);
         }
     }
 

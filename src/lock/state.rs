@@ -5,6 +5,7 @@ use super::keyspace::{Keyspace, Share, Stored};
 use super::request::{Hold, NotALock};
 
 use super::budget::Budget;
+use super::ledger::token::Token;
 use super::name::NameRef;
 use super::settling::Settling;
 use super::time::{Ms, Now, is_over};
@@ -19,6 +20,8 @@ pub struct Turn<'k> {
     pub(super) settling: Settling,
     /// How much is done besides what was asked for.
     pub(super) budget: Budget,
+    /// Who holds the lock alone that was looked at last.
+    owner: Token,
 }
 
 /// Shares that are over are counted one by one, and taken out of their lock at once, up to so many. The
@@ -58,6 +61,7 @@ impl<'k> Turn<'k> {
             now,
             settling: Settling::default(),
             budget: Budget::of(Budget::PORTION),
+            owner: Token::default(),
         }
     }
 }
@@ -67,20 +71,22 @@ impl Turn<'_> {
     /// it, and not at all while writes are paused.
     #[inline]
     pub(super) fn look(&mut self, name: NameRef<'_>) -> LockState<'_> {
-        let (stored, deadline) = match self.keys.look(name) {
-            Stored::Nothing => return LockState::Free,
+        let (stored, deadline) = self.keys.look_until(name);
+        let count = match stored {
             Stored::NoLock => return LockState::NoLock,
-            Stored::Shared { count } => (Some(count), self.keys.deadline(name)),
-            Stored::Exclusive { .. } => (None, self.keys.deadline(name)),
+            Stored::Nothing => return LockState::Free,
+            _ if is_over(deadline, self.now) => return LockState::Free,
+            Stored::Exclusive { owner } => {
+                self.owner = Token::from(owner);
+                None
+            }
+            Stored::Shared { count } => Some(count),
         };
-        if is_over(deadline, self.now) {
-            return LockState::Free;
-        }
-        match stored {
+        match count {
             Some(count) => self.shared(name, count, deadline),
-            None => match self.keys.look(name) {
-                Stored::Exclusive { owner } => LockState::Exclusive { owner, deadline },
-                _ => LockState::Free,
+            None => LockState::Exclusive {
+                owner: self.owner.bytes(),
+                deadline,
             },
         }
     }

@@ -99,9 +99,7 @@ impl Locks {
                 Some(_) => {}
             }
             if self.waits.by_owner.contains_key(&*owner) {
-                turn.settling
-                    .joined
-                    .push_back((name.keep(), Rc::from(owner)));
+                turn.settling.joined(name.keep(), Rc::from(owner));
             }
         }
         match next {

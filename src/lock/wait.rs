@@ -79,7 +79,7 @@ impl Locks {
             }
         }
         // Of those who share the lock only the newcomer waits in a queue that is new.
-        turn.settling.joined.clear();
+        turn.settling.forget_joined();
         match self.deadlock_of(ticket, turn.now) {
             Ok(None) => {}
             Ok(Some(deadlock)) => {

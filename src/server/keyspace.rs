@@ -86,12 +86,18 @@ impl<'a> ServerKeys<'a> {
 
     /// Was this written? If not, nobody is told that it was, the command that has named the key fails,
     /// and the key is looked at once more.
+    #[inline]
     fn is_written(&mut self, name: NameRef<'_>, written: Result<(), NotWritten>) -> bool {
         if written.is_err() {
-            self.refused |= self.said.names(name.key);
-            self.again.push(name.keep());
+            self.is_not_written(name);
         }
         written.is_ok()
+    }
+
+    #[cold]
+    fn is_not_written(&mut self, name: NameRef<'_>) {
+        self.refused |= self.said.names(name.key);
+        self.again.push(name.keep());
     }
 
     /// A hold has been written over what has expired: there is nothing more to be seen.
@@ -101,7 +107,15 @@ impl<'a> ServerKeys<'a> {
         }
     }
 
+    #[cold]
+    fn look_again(&mut self) {
+        for Name { db, key } in self.again.drain(..) {
+            inbox::leave(Note::touched(db, &key));
+        }
+    }
+
     /// This key, open.
+    #[inline]
     fn open(&mut self, name: NameRef<'_>) -> &mut Open<'a> {
         let is_open =
             (self.open.as_ref()).is_some_and(|open| open.db == name.db && open.is_named(name.key));
@@ -149,12 +163,22 @@ impl<'a> ServerKeys<'a> {
     /// A shared lock ends with the last who holds it.
     fn expire_with_last(&mut self, name: NameRef<'_>, whose: Whose) {
         let marker = &self.module.marker;
-        let open = self.open(name);
-        let (expiry, text) = (open.key.expire_with_last(marker), open.name.clone());
+        let expiry = self.open(name).key.expire_with_last(marker);
+        self.has_expiry(name, whose, expiry);
+    }
+
+    /// The key of a shared lock has this expiry now, if it is another than before.
+    fn has_expiry(
+        &mut self,
+        name: NameRef<'_>,
+        whose: Whose,
+        expiry: Result<Option<Expiry>, NotWritten>,
+    ) {
         if !self.is_written(name, expiry.map(|_| ())) {
             return;
         }
         let Ok(Some(expiry)) = expiry else { return };
+        let text = self.open(name).name.clone();
         self.modified(name.db, &text, whose);
         let event = match expiry {
             Expiry::At(at) => {
@@ -204,8 +228,8 @@ impl<'a> ServerKeys<'a> {
 
 impl Drop for ServerKeys<'_> {
     fn drop(&mut self) {
-        for Name { db, key } in self.again.drain(..) {
-            inbox::leave(Note::touched(db, &key));
+        if !self.again.is_empty() {
+            self.look_again();
         }
     }
 }
@@ -258,6 +282,19 @@ impl Keyspace for ServerKeys<'_> {
         crate::provoke::at("a look");
         let marker = &self.module.marker;
         self.open(name).key.stored(marker)
+    }
+
+    fn look_until(&mut self, name: NameRef<'_>) -> (Stored<'_>, Option<Ms>) {
+        #[cfg(feature = "provoke")]
+        crate::provoke::at("a look");
+        let marker = &self.module.marker;
+        let key = &self.open(name).key;
+        let stored = key.stored(marker);
+        let deadline = match stored {
+            Stored::Nothing | Stored::NoLock => None,
+            Stored::Exclusive { .. } | Stored::Shared { .. } => key.deadline(),
+        };
+        (stored, deadline)
     }
 
     fn glance(&mut self, name: NameRef<'_>) -> Glance {
@@ -372,7 +409,12 @@ impl Keyspace for ServerKeys<'_> {
         self.modified(name.db, &text, whose);
         replicate::zadd(self.ctx, &text, is_new.then_some(marker), deadline, &owner);
         self.announce(name.db, &text, raw::REDISMODULE_NOTIFY_ZSET, c"zadd");
-        self.expire_with_last(name, whose);
+        if is_new {
+            let written = self.open(name).key.expire_at(deadline);
+            self.has_expiry(name, whose, written.map(|()| Some(Expiry::At(deadline))));
+        } else {
+            self.expire_with_last(name, whose);
+        }
     }
 
     fn unshare(&mut self, name: NameRef<'_>, owner: &[u8]) {

@@ -49,7 +49,14 @@ impl Module {
     /// Reads the inbox, unless we are in the middle of a change: it is read at the end of that.
     #[inline]
     pub fn read_inbox(&self) {
-        if !inbox::is_empty() && !self.is_in_a_change() {
+        if !inbox::is_empty() {
+            self.read_notes();
+        }
+    }
+
+    #[cold]
+    fn read_notes(&self) {
+        if !self.is_in_a_change() {
             inbox::take().into_iter().for_each(|note| self.act_on(note));
         }
     }
@@ -112,7 +119,11 @@ impl Module {
                 self.waiter_ended(*ticket, *cut_off)?;
                 self.set_timer(now);
             }
-            Note::SlotsLeft(ranges) => self.change(|locks| locks.slots_left(ranges))?,
+            Note::SlotsLeft(ranges) => {
+                self.change(|locks| locks.slots_left(ranges))?;
+                // What is remembered of them is forgotten in portions.
+                self.set_timer(now);
+            }
             Note::ModuleJoined(name) => {
                 self.origins.forget();
                 self.audience.joined(name);

@@ -76,6 +76,7 @@ impl Module {
     }
 
     /// Others hear of the changes.
+    #[inline]
     pub fn announce(
         &self,
         ctx: Ctx<'_>,
@@ -85,6 +86,17 @@ impl Module {
         #[cfg(feature = "provoke")]
         crate::provoke::at("the end");
         self.read_inbox();
+        if !announcements.is_empty() {
+            self.announce_all(ctx, authority, announcements);
+        }
+    }
+
+    fn announce_all(
+        &self,
+        ctx: Ctx<'_>,
+        authority: Authority,
+        announcements: Vec<Announcement<'_>>,
+    ) {
         for announcement in announcements {
             self.announce_by(announcement.identity(), || {
                 announcement.send(ctx, authority)
@@ -93,11 +105,15 @@ impl Module {
     }
 
     /// Waiters are replied to, the timer is set.
+    #[inline]
     pub fn wake(&self, now: Now) {
         let is_idle = self.read(Locks::is_idle).unwrap_or(false);
-        if is_idle && !self.timer.is_set() {
-            return;
+        if !is_idle || self.timer.is_set() {
+            self.wake_all(now);
         }
+    }
+
+    fn wake_all(&self, now: Now) {
         let to_tell = self.change(|locks| {
             let to_reply = locks.take_to_reply();
             (to_reply, locks.take_waited(), locks.take_lapsed())

@@ -611,8 +611,10 @@ impl Ledger {
     #[inline]
     fn forgotten(&mut self, key: &[u8], before: Option<Exclusive>) -> usize {
         let Some(before) = before else { return 0 };
-        for client in before.entry.ties().into_iter().flatten() {
-            self.ties.remove(client, key, None);
+        if before.entry.has_ties() {
+            for client in before.entry.ties().into_iter().flatten() {
+                self.ties.remove(client, key, None);
+            }
         }
         self.holds = self.holds.saturating_sub(1);
         1

@@ -138,6 +138,15 @@ impl Packed {
         }
     }
 
+    /// May there be any?
+    #[inline]
+    pub fn has_ties(&self) -> bool {
+        match self {
+            Self::Usual(usual) => usual.number.get() & TIED != 0,
+            Self::Unusual(_) => true,
+        }
+    }
+
     /// Changes the entry.
     pub fn set(&mut self, entry: Entry) {
         self.keep(entry, self.share_before());

@@ -1,6 +1,9 @@
 //! What stands for a key, or for an owner, where the ledger has no room for its bytes.
 
-use siphasher::{sip, sip128};
+use std::hash::BuildHasher;
+
+use foldhash::quality::FixedState;
+use siphasher::sip128;
 
 /// The secret that prints are made with.
 #[derive(Clone, Copy, Debug)]
@@ -24,10 +27,11 @@ impl Secret {
         }
     }
 
-    /// Half a print: that of an owner. It is only compared with the one that is remembered of the
-    /// same key, and so nobody can look for two that meet.
+    /// Half a print: that of an owner, by a hash that takes a third of the time. It is only compared with
+    /// the one that is remembered of the same key. Whoever made two owners whose prints meet would know
+    /// the tokens of both, and could speak for either anyway.
     pub fn half_print(self, bytes: &[u8]) -> u64 {
-        sip::SipHasher13::new_with_keys(self.0, self.1).hash(bytes)
+        FixedState::with_seed(self.0 ^ self.1.rotate_left(32)).hash_one(bytes)
     }
 }
 

@@ -21,7 +21,17 @@ impl Token {
     }
 }
 
+impl Default for Token {
+    fn default() -> Self {
+        Self::Short {
+            len: 0,
+            bytes: [0; SHORT],
+        }
+    }
+}
+
 impl From<&[u8]> for Token {
+    #[inline]
     fn from(owner: &[u8]) -> Self {
         let mut bytes = [0; SHORT];
         match (bytes.get_mut(..owner.len()), u8::try_from(owner.len())) {

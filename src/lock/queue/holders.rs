@@ -105,12 +105,12 @@ impl Holders {
         matches!(self, Self::Crowd(_))
     }
 
-    /// All of them, unless they are a crowd.
-    pub fn owners(&self) -> Vec<Rc<[u8]>> {
+    /// All of them, unless they are a crowd: the one who holds it alone, or those who share it.
+    pub fn owners(&self) -> (Option<Rc<[u8]>>, Vec<Rc<[u8]>>) {
         match self {
-            Self::Nobody | Self::Crowd(_) => Vec::new(),
-            Self::One(owner, _) => vec![Rc::clone(owner)],
-            Self::Many(shares) => shares.keys().cloned().collect(),
+            Self::Nobody | Self::Crowd(_) => (None, Vec::new()),
+            Self::One(owner, _) => (Some(Rc::clone(owner)), Vec::new()),
+            Self::Many(shares) => (None, shares.keys().cloned().collect()),
         }
     }
 }

@@ -172,8 +172,9 @@ fn run<C: Command>(module: &Module, ctx: Ctx<'_>, authority: Authority, said: Sa
     let Ok(outcome) = outcome else {
         return reply::send_error(ctx, "TRYAGAIN the lock module is in the middle of a change");
     };
-    if keys.is_refused() && !matches!(outcome, Ok(Outcome::Wait { .. })) {
-        module.finish(ctx, authority, keys.close(), now);
+    let (is_refused, announcements) = (keys.is_refused(), keys.close());
+    if is_refused && !matches!(outcome, Ok(Outcome::Wait { .. })) {
+        module.finish(ctx, authority, announcements, now);
         return reply::send_error(
             ctx,
             "TRYAGAIN the server does not let this key be written now",
@@ -181,7 +182,7 @@ fn run<C: Command>(module: &Module, ctx: Ctx<'_>, authority: Authority, said: Sa
     }
     match outcome {
         Ok(Outcome::Reply(reply)) => {
-            module.announce(ctx, authority, keys.close());
+            module.announce(ctx, authority, announcements);
             // Servers send first what was written last: so whoever waits for the lock has it before
             // the caller hears that it has let go.
             reply::send(ctx, reply);
@@ -189,11 +190,11 @@ fn run<C: Command>(module: &Module, ctx: Ctx<'_>, authority: Authority, said: Sa
             shield("waking", module::recover, || module.wake(now));
         }
         Ok(Outcome::Scan { words, all }) => {
-            module.finish(ctx, authority, keys.close(), now);
+            module.finish(ctx, authority, announcements, now);
             scan::run(module, ctx, &words, all);
         }
         Ok(Outcome::Run(words)) => {
-            module.finish(ctx, authority, keys.close(), now);
+            module.finish(ctx, authority, announcements, now);
             let start = said.strings.len().saturating_sub(words.len());
             guard::run(module, ctx, said.strings.get(start..).unwrap_or_default());
         }
@@ -204,7 +205,7 @@ fn run<C: Command>(module: &Module, ctx: Ctx<'_>, authority: Authority, said: Sa
             key,
             in_words,
         }) => {
-            module.finish(ctx, authority, keys.close(), now);
+            module.finish(ctx, authority, announcements, now);
             let is_blocked = wait::block(module, ctx, key, ticket, &C::SPEC, in_words);
             let settled = module.change(|locks| {
                 if is_blocked {
@@ -221,7 +222,7 @@ fn run<C: Command>(module: &Module, ctx: Ctx<'_>, authority: Authority, said: Sa
             module.set_timer(now);
         }
         Err(fault) => {
-            module.finish(ctx, authority, keys.close(), now);
+            module.finish(ctx, authority, announcements, now);
             refuse(ctx, &fault);
         }
     }
