@@ -26,8 +26,8 @@ impl Command for Acquire {
         },
     };
 
-    fn run<'w>(mut call: Call<'w, '_, '_>) -> Result<Outcome<'w>, Fault> {
-        let name = lock_name(&mut call)?;
-        ask(&mut call, &[name])
+    fn run<'w>(call: &mut Call<'w, '_, '_>) -> Result<Outcome<'w>, Fault> {
+        let name = lock_name(call)?;
+        ask(call, &[name])
     }
 }

@@ -42,8 +42,8 @@ impl Command for Break {
         ],
     };
 
-    fn run<'w>(mut call: Call<'w, '_, '_>) -> Result<Outcome<'w>, Fault> {
-        let name = lock_name(&mut call)?;
+    fn run<'w>(call: &mut Call<'w, '_, '_>) -> Result<Outcome<'w>, Fault> {
+        let name = lock_name(call)?;
         let wanted = options(call.words, call.turn.now)?;
         let broken = call.locks.break_holds(&mut call.turn, name, wanted)?;
         Ok(Outcome::Reply(Reply::number(broken)))

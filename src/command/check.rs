@@ -22,8 +22,8 @@ impl Command for Check {
         arguments: &[KEY, OWNER],
     };
 
-    fn run<'w>(mut call: Call<'w, '_, '_>) -> Result<Outcome<'w>, Fault> {
-        let name = lock_name(&mut call)?;
+    fn run<'w>(call: &mut Call<'w, '_, '_>) -> Result<Outcome<'w>, Fault> {
+        let name = lock_name(call)?;
         let owner = call.words.owner()?;
         let left = call.locks.check(&mut call.turn, name, owner)?;
         Ok(Outcome::Reply(left.map_or(Reply::Null, time_left)))

@@ -43,8 +43,8 @@ impl Command for Guard {
         ],
     };
 
-    fn run<'w>(mut call: Call<'w, '_, '_>) -> Result<Outcome<'w>, Fault> {
-        let name = lock_name(&mut call)?;
+    fn run<'w>(call: &mut Call<'w, '_, '_>) -> Result<Outcome<'w>, Fault> {
+        let name = lock_name(call)?;
         let owner = call.words.owner()?;
         let inner = call.words.rest();
         // Each level of commands within commands takes room on the server's stack.

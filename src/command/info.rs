@@ -23,8 +23,8 @@ impl Command for Info {
         arguments: &[KEY],
     };
 
-    fn run<'w>(mut call: Call<'w, '_, '_>) -> Result<Outcome<'w>, Fault> {
-        let name = lock_name(&mut call)?;
+    fn run<'w>(call: &mut Call<'w, '_, '_>) -> Result<Outcome<'w>, Fault> {
+        let name = lock_name(call)?;
         let report = call.locks.report(&mut call.turn, name)?;
         let described = report.map(|report| describe(report, call.caller));
         Ok(Outcome::Reply(described.unwrap_or(Reply::Null)))

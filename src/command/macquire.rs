@@ -25,8 +25,8 @@ impl Command for Macquire {
         },
     };
 
-    fn run<'w>(mut call: Call<'w, '_, '_>) -> Result<Outcome<'w>, Fault> {
-        let names = lock_names(&mut call, 2)?;
-        ask(&mut call, &names)
+    fn run<'w>(call: &mut Call<'w, '_, '_>) -> Result<Outcome<'w>, Fault> {
+        let names = lock_names(call, 2)?;
+        ask(call, &names)
     }
 }

@@ -22,8 +22,8 @@ impl Command for Mrelease {
         arguments: &[NUMKEYS, KEYS, OWNER],
     };
 
-    fn run<'w>(mut call: Call<'w, '_, '_>) -> Result<Outcome<'w>, Fault> {
-        let names = lock_names(&mut call, 1)?;
+    fn run<'w>(call: &mut Call<'w, '_, '_>) -> Result<Outcome<'w>, Fault> {
+        let names = lock_names(call, 1)?;
         let owner = call.words.owner()?;
         call.words.end()?;
         let released = call.locks.release_all(&mut call.turn, &names, owner)?;

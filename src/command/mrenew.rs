@@ -23,8 +23,8 @@ impl Command for Mrenew {
         arguments: &[NUMKEYS, KEYS, OWNER, TTL],
     };
 
-    fn run<'w>(mut call: Call<'w, '_, '_>) -> Result<Outcome<'w>, Fault> {
-        let names = lock_names(&mut call, 2)?;
+    fn run<'w>(call: &mut Call<'w, '_, '_>) -> Result<Outcome<'w>, Fault> {
+        let names = lock_names(call, 2)?;
         let owner = call.words.owner()?;
         let ttl = call.ttl()?;
         call.words.end()?;

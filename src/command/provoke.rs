@@ -21,7 +21,7 @@ impl Command for Provoke {
         arguments: &[],
     };
 
-    fn run<'w>(mut call: Call<'w, '_, '_>) -> Result<Outcome<'w>, Fault> {
+    fn run<'w>(call: &mut Call<'w, '_, '_>) -> Result<Outcome<'w>, Fault> {
         let place = call.words.one()?;
         let passes = integer(call.words.one()?).ok_or(Fault::NotAnInteger)?;
         provoke::ask_for(place, passes);

@@ -23,8 +23,8 @@ impl Command for Release {
         arguments: &[KEY, OWNER],
     };
 
-    fn run<'w>(mut call: Call<'w, '_, '_>) -> Result<Outcome<'w>, Fault> {
-        let name = lock_name(&mut call)?;
+    fn run<'w>(call: &mut Call<'w, '_, '_>) -> Result<Outcome<'w>, Fault> {
+        let name = lock_name(call)?;
         let owner = call.words.owner()?;
         let released = call.locks.release(&mut call.turn, name, owner)?;
         Ok(Outcome::Reply(Reply::yes_or_no(released)))

@@ -23,8 +23,8 @@ impl Command for Renew {
         arguments: &[KEY, OWNER, TTL],
     };
 
-    fn run<'w>(mut call: Call<'w, '_, '_>) -> Result<Outcome<'w>, Fault> {
-        let name = lock_name(&mut call)?;
+    fn run<'w>(call: &mut Call<'w, '_, '_>) -> Result<Outcome<'w>, Fault> {
+        let name = lock_name(call)?;
         let owner = call.words.owner()?;
         let ttl = call.ttl()?;
         let renewed = call.locks.renew(&mut call.turn, &[name], owner, ttl)?;

@@ -54,7 +54,7 @@ impl Command for Scan {
         ],
     };
 
-    fn run<'w>(mut call: Call<'w, '_, '_>) -> Result<Outcome<'w>, Fault> {
+    fn run<'w>(call: &mut Call<'w, '_, '_>) -> Result<Outcome<'w>, Fault> {
         let cursor = call.words.one()?;
         let (words, all) = options(cursor, call.words);
         Ok(Outcome::Scan { words, all })

@@ -71,6 +71,12 @@ impl Databases {
         }
     }
 
+    /// Is it so with any of them?
+    #[inline]
+    pub fn any(&self, is: impl Fn(&Database) -> bool) -> bool {
+        is(&self.first) || (!self.others.is_empty() && self.others.values().any(is))
+    }
+
     /// Each, with its number.
     pub fn iter(&self) -> impl Iterator<Item = (Db, &Database)> {
         let others = self.others.iter().map(|(&db, database)| (db, database));

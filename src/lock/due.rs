@@ -9,7 +9,7 @@ use super::keyspace::LockEvent;
 use super::locks::Locks;
 use super::name::Name;
 use super::queue::waiter::State;
-use super::state::Turn;
+use super::state::{Turn, earlier};
 use super::time::{Ms, Now};
 
 /// So much of what is forgotten is freed in one go, out of so many queues waiters are taken that wait no
@@ -56,30 +56,31 @@ impl Locks {
     }
 
     fn has_former_shares(&self) -> bool {
-        (self.databases.iter()).any(|(_, database)| database.ledger.former() > 0)
+        self.databases.any(|database| database.ledger.former() > 0)
     }
 
     /// When the next tick is due, if anything is left to do. In the past means now.
     pub fn next_due(&self) -> Option<Ms> {
         let sends_away = self.limits.drain && !self.waits.waiting.is_empty();
-        let at_once = sends_away
+        if sends_away
             || self.has_rest()
             || !self.outbox.to_reply.is_empty()
-            || !self.outbox.expired.is_empty();
-        let answers = at_once.then_some(0);
+            || !self.outbox.expired.is_empty()
+        {
+            return Some(0);
+        }
         let time_up = self.waits.times_up.first().map(|&(until, _)| until);
-        let mut databases = self.databases.iter();
-        let has_unseen = databases.any(|(_, database)| database.queues.unseen() > 0);
-        let noted = (has_unseen || !self.noted.is_empty()).then_some(0);
-        let returns = self.returns.first().map(|&(at, _)| at);
-        let alarm = self.alarms.first().map(|&(at, _)| at);
-        let cuts = self.cuts.first().map(|&(at, _)| at);
-        let writes = [noted, returns, cuts, alarm]
-            .into_iter()
-            .flatten()
-            .min()
-            .map(|at| at.max(self.put_off.unwrap_or(0)));
-        [answers, time_up, writes].into_iter().flatten().min()
+        let is_noted =
+            !self.noted.is_empty() || self.databases.any(|database| database.queues.unseen() > 0);
+        let writes = if is_noted {
+            Some(0)
+        } else {
+            let returns = self.returns.first().map(|&(at, _)| at);
+            let cuts = self.cuts.first().map(|&(at, _)| at);
+            let alarm = self.alarms.first().map(|&(at, _)| at);
+            earlier(alarm, earlier(returns, cuts))
+        };
+        earlier(time_up, writes.map(|at| at.max(self.put_off.unwrap_or(0))))
     }
 
     /// Does what is due: ends waits whose time is up, gives back grants that nobody heard of, and

@@ -18,6 +18,7 @@ use super::queue::leaving::{FEW_QUEUES, Leaving};
 use super::queue::ticket::{ByTicket, Ticket};
 use super::queue::waits::Waits;
 use super::returns::Return;
+use super::room::keep_room;
 use super::stats::{Counts, count};
 
 use super::deadlock::steps::MOST_STEPS;
@@ -322,6 +323,14 @@ impl Locks {
     /// Their clients must be woken; each then asks for its [`answer`](Self::answer).
     pub fn take_to_reply(&mut self) -> Vec<Ticket> {
         std::mem::take(&mut self.outbox.to_reply)
+    }
+
+    /// All of these have been told: their memory is good for the next ones.
+    pub fn told(&mut self, mut replied: Vec<Ticket>, mut waited: Vec<Ms>) {
+        replied.clear();
+        waited.clear();
+        keep_room(&mut self.outbox.to_reply, replied);
+        keep_room(&mut self.outbox.waited, waited);
     }
 
     /// Has every lock with a queue looked at.

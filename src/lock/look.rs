@@ -4,6 +4,7 @@ use super::crowd::is_crowd;
 use super::keyspace::{Over, Share, Stored};
 use super::room::give_back_room;
 use std::collections::BTreeMap;
+use std::collections::hash_map::Entry;
 use std::rc::Rc;
 
 use super::locks::Locks;
@@ -316,10 +317,11 @@ impl Locks {
 
     /// One less.
     fn holds_one_less(&mut self, owner: &Rc<[u8]>) {
-        if let Some(held) = self.waited_for.get_mut(owner) {
-            *held = held.saturating_sub(1);
-            if *held == 0 {
-                self.waited_for.remove(owner);
+        // Found once, because that is most of the work.
+        if let Entry::Occupied(mut held) = self.waited_for.entry(Rc::clone(owner)) {
+            *held.get_mut() = held.get().saturating_sub(1);
+            if *held.get() == 0 {
+                held.remove();
                 give_back_room(&mut self.waited_for);
             }
         }

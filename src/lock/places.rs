@@ -1,6 +1,7 @@
 //! Places in queues: a request that waits takes one in the queue of each of its locks. How many there
 //! are, in all and for each owner, and how many there may be.
 
+use std::collections::hash_map::Entry;
 use std::rc::Rc;
 
 use super::limits::MOST_QUEUES;
@@ -54,15 +55,16 @@ impl Locks {
     }
 
     /// One more request of this owner. Whoever waits for several things is tangled: the search for
-    /// deadlocks passes over all others.
-    pub(super) fn add_wait(&mut self, ticket: Ticket, names: &[Name], owner: Rc<[u8]>) {
+    /// deadlocks passes over all others. Says by how many its owner waits now.
+    pub(super) fn add_wait(&mut self, ticket: Ticket, names: &[Name], owner: Rc<[u8]>) -> usize {
         let waits = self.waits.by_owner.entry(owner).or_default();
         waits.tickets.insert(ticket);
         waits.places = waits.places.saturating_add(names.len());
         self.waits.places = self.waits.places.saturating_add(names.len());
         self.waits.waiting.insert(ticket);
-        let tangled = waits.tickets.len() > 1 || names.len() > 1;
-        let first = (waits.tickets.len() == 2)
+        let requests = waits.tickets.len();
+        let tangled = requests > 1 || names.len() > 1;
+        let first = (requests == 2)
             .then(|| waits.tickets.first().copied())
             .flatten();
         if tangled {
@@ -71,13 +73,15 @@ impl Locks {
         if let Some((first, names)) = first.and_then(|first| Some((first, self.names_of(first)?))) {
             self.set_tangled(&names, first, true);
         }
+        requests
     }
 
     /// One less.
     pub(super) fn remove_wait(&mut self, ticket: Ticket, names: &[Name], owner: &Rc<[u8]>) {
-        let Some(waits) = self.waits.by_owner.get_mut(owner) else {
+        let Entry::Occupied(mut entry) = self.waits.by_owner.entry(Rc::clone(owner)) else {
             return;
         };
+        let waits = entry.get_mut();
         waits.tickets.remove(&ticket);
         waits.places = waits.places.saturating_sub(names.len());
         self.waits.places = self.waits.places.saturating_sub(names.len());
@@ -86,7 +90,7 @@ impl Locks {
             .then(|| waits.tickets.first().copied())
             .flatten();
         if waits.tickets.is_empty() {
-            self.waits.by_owner.remove(owner);
+            entry.remove();
             give_back_room(&mut self.waits.by_owner);
         }
         if let Some((last, names)) = last.and_then(|last| Some((last, self.names_of(last)?))) {

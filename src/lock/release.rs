@@ -87,7 +87,8 @@ impl Locks {
         name: NameRef<'_>,
         owner: &[u8],
     ) -> bool {
-        self.queue(name).is_some()
+        !self.waiters.is_empty()
+            && self.queue(name).is_some()
             && !self.waits.by_owner.contains_key(owner)
             && matches!(turn.look(name), LockState::Exclusive { owner: holder, .. } if holder == owner)
     }
@@ -116,6 +117,10 @@ impl Locks {
     /// wants nothing else has it written over the old one.
     #[inline]
     pub(super) fn pass_on(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>) {
+        if self.waiters.is_empty() {
+            self.ledger(name.db).forget(name.key);
+            return turn.keys.remove(name);
+        }
         self.forget(name);
         self.demote_all(name);
         let next = self.next_in_queue(turn, name);

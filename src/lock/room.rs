@@ -23,6 +23,14 @@ pub fn give_back_room(map: &mut impl Roomy) {
     }
 }
 
+/// What was taken out of a list for a moment, and is empty now: its memory is good for what comes next.
+#[inline]
+pub fn keep_room<T>(list: &mut Vec<T>, taken: Vec<T>) {
+    if list.capacity() == 0 && taken.is_empty() && taken.capacity() <= 64 {
+        *list = taken;
+    }
+}
+
 impl<K: Eq + Hash, V, S: BuildHasher> Roomy for HashMap<K, V, S> {
     fn use_of_room(&self) -> (usize, usize) {
         (self.len(), self.capacity())

@@ -8,7 +8,7 @@ use super::name::{Name, NameRef};
 use super::queue::ticket::Ticket;
 use super::request::{Acquired, Mode, Patience, Refusal, Request};
 use super::returns::Return;
-use super::room::give_back_room;
+use super::room::{give_back_room, keep_room};
 use super::rules::Fit;
 use super::state::Turn;
 use super::stats::count;
@@ -69,7 +69,7 @@ impl Locks {
         }
         let (names, owner) = (Rc::clone(&waiter.names), Rc::clone(&waiter.owner));
         self.waiters.insert(ticket, waiter);
-        self.add_wait(ticket, &names, owner);
+        let requests = self.add_wait(ticket, &names, owner);
         for &(name, _) in fits {
             self.take_stock(turn, name);
             let is_upgrade =
@@ -80,7 +80,7 @@ impl Locks {
         }
         // Of those who share the lock only the newcomer waits in a queue that is new.
         turn.settling.forget_joined();
-        match self.deadlock_of(ticket, turn.now) {
+        match self.deadlock_of(ticket, requests, turn.now) {
             Ok(None) => {}
             Ok(Some(deadlock)) => {
                 self.give_up(ticket);
@@ -219,10 +219,12 @@ impl Locks {
     /// All at once, because in the next turn a connection may close that has heard; there are no more
     /// of them than were granted in a turn.
     pub fn confirm(&mut self, mut lives: impl FnMut(u64) -> bool) {
-        for (waiter, fence) in std::mem::take(&mut self.unconfirmed) {
+        let mut ended = std::mem::take(&mut self.unconfirmed);
+        for (waiter, fence) in ended.drain(..) {
             let lives = lives(waiter.client);
             self.grant_ended(&waiter, fence, lives, lives);
         }
+        keep_room(&mut self.unconfirmed, ended);
     }
 
     fn grant_ended(&mut self, waiter: &Waiter, fence: Fence, heard: bool, client_lives: bool) {

@@ -10,7 +10,7 @@ pub trait Command {
     const SPEC: Spec;
 
     /// Does it.
-    fn run<'w>(call: Call<'w, '_, '_>) -> Result<Outcome<'w>, Fault>;
+    fn run<'w>(call: &mut Call<'w, '_, '_>) -> Result<Outcome<'w>, Fault>;
 }
 
 /// One call of a command.

@@ -38,12 +38,38 @@ pub struct ServerKeys<'a> {
     said: Said<'a>,
     open: Option<Open<'a>>,
     announcements: Vec<Announcement<'a>>,
-    /// Keys to be looked at once more when this is done.
-    again: Vec<Name>,
+    again: Again,
     /// Has the server refused us a key that the caller has named?
     refused: bool,
     /// The classes of events that anybody hears of.
     heard: c_int,
+}
+
+/// Keys to be looked at once more when this is done, however it ends.
+#[derive(Default)]
+struct Again(Vec<Name>);
+
+impl Drop for Again {
+    #[inline]
+    fn drop(&mut self) {
+        self.leave_notes();
+    }
+}
+
+impl Again {
+    #[inline]
+    fn leave_notes(&mut self) {
+        if !self.0.is_empty() {
+            self.leave_all();
+        }
+    }
+
+    #[cold]
+    fn leave_all(&mut self) {
+        for Name { db, key } in self.0.drain(..) {
+            inbox::leave(Note::touched(db, &key));
+        }
+    }
 }
 
 /// The key that was last looked at stays open: what is looked at is often written next.
@@ -53,8 +79,6 @@ struct Open<'a> {
     /// Those of `name`.
     bytes: *const [u8],
     name: Text<'a>,
-    /// Has the server found the key expired when it opened it?
-    had_expired: bool,
 }
 
 impl<'a> ServerKeys<'a> {
@@ -67,14 +91,17 @@ impl<'a> ServerKeys<'a> {
             said,
             open: None,
             announcements: Vec::new(),
-            again: Vec::new(),
+            again: Again::default(),
             refused: false,
             heard: module.audience.classes(),
         }
     }
 
     /// Closes what is open, and hands over what is to be announced.
-    pub fn close(mut self) -> Vec<Announcement<'a>> {
+    #[inline]
+    pub fn close(&mut self) -> Vec<Announcement<'a>> {
+        self.open = None;
+        self.again.leave_notes();
         std::mem::take(&mut self.announcements)
     }
 
@@ -97,20 +124,14 @@ impl<'a> ServerKeys<'a> {
     #[cold]
     fn is_not_written(&mut self, name: NameRef<'_>) {
         self.refused |= self.said.names(name.key);
-        self.again.push(name.keep());
+        self.again.0.push(name.keep());
     }
 
     /// A hold has been written over what has expired: there is nothing more to be seen.
+    #[inline]
     fn is_held_anew(&mut self, name: NameRef<'_>) {
-        if !self.again.is_empty() {
-            self.again.retain(|again| again.borrow() != name);
-        }
-    }
-
-    #[cold]
-    fn look_again(&mut self) {
-        for Name { db, key } in self.again.drain(..) {
-            inbox::leave(Note::touched(db, &key));
+        if !self.again.0.is_empty() {
+            self.again.0.retain(|again| again.borrow() != name);
         }
     }
 
@@ -124,13 +145,16 @@ impl<'a> ServerKeys<'a> {
             self.open = None;
         }
         let (module, ctx, authority, said) = (self.module, self.ctx, self.authority, self.said);
-        let (refused, again) = (&mut self.refused, &mut self.again);
+        let (refused, again) = (&mut self.refused, &mut self.again.0);
         self.open.get_or_insert_with(|| {
             // SAFETY: no other key is opened while this one is, and no command is run that may change
             // one.
-            let open = unsafe { Open::new(module, ctx, authority, said.text(name.key), name) };
-            *refused |= open.key.is_refused() && said.names(name.key);
-            if open.had_expired {
+            let (open, had_expired) =
+                unsafe { Open::new(module, ctx, authority, said.text(name.key), name) };
+            if open.key.is_refused() {
+                *refused |= said.names(name.key);
+            }
+            if had_expired {
                 again.push(name.keep());
             }
             open
@@ -226,24 +250,19 @@ impl<'a> ServerKeys<'a> {
     }
 }
 
-impl Drop for ServerKeys<'_> {
-    fn drop(&mut self) {
-        if !self.again.is_empty() {
-            self.look_again();
-        }
-    }
-}
-
 impl<'a> Open<'a> {
+    /// Says too whether the server has found the key expired when it opened it.
+    ///
     /// # Safety
     /// As [`Key::open`] asks.
+    #[inline]
     unsafe fn new(
         module: &Module,
         ctx: Ctx<'a>,
         authority: Authority,
         text: Text<'a>,
         name: NameRef<'_>,
-    ) -> Self {
+    ) -> (Self, bool) {
         if authority == Authority::Ourselves {
             ctx.select(name.db);
         }
@@ -261,13 +280,13 @@ impl<'a> Open<'a> {
         } else {
             text.bytes()
         };
-        Self {
+        let open = Self {
             db: name.db,
             key,
             bytes,
             name: text,
-            had_expired,
-        }
+        };
+        (open, had_expired)
     }
 
     fn is_named(&self, key: &[u8]) -> bool {

@@ -76,7 +76,7 @@ impl Module {
     }
 
     /// Others hear of the changes.
-    #[inline]
+    #[inline(always)]
     pub fn announce(
         &self,
         ctx: Ctx<'_>,
@@ -104,16 +104,17 @@ impl Module {
         }
     }
 
-    /// Waiters are replied to, the timer is set.
+    /// Does anybody wait, or is anything to be done?
     #[inline]
-    pub fn wake(&self, now: Now) {
-        let is_idle = self.read(Locks::is_idle).unwrap_or(false);
-        if !is_idle || self.timer.is_set() {
-            self.wake_all(now);
-        }
+    pub fn has_to_wake(&self) -> bool {
+        self.timer.is_set() || !self.read(Locks::is_idle).unwrap_or(false)
     }
 
-    fn wake_all(&self, now: Now) {
+    /// Waiters are replied to, the timer is set.
+    pub fn wake(&self, now: Now) {
+        if !self.has_to_wake() {
+            return;
+        }
         let to_tell = self.change(|locks| {
             let to_reply = locks.take_to_reply();
             (to_reply, locks.take_waited(), locks.take_lapsed())
@@ -121,11 +122,12 @@ impl Module {
         if let Ok((to_reply, waited, lapsed)) = to_tell {
             self.slow_waits.tell(self.own(), &waited);
             self.lapses.tell(&lapsed, now);
-            for ticket in to_reply {
+            for &ticket in &to_reply {
                 if !self.is_left_to_server(ticket, now) {
                     self.waiting.wake(ticket);
                 }
             }
+            _ = self.change(|locks| locks.told(to_reply, waited));
         }
         self.set_timer(now);
     }

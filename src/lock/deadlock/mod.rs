@@ -30,10 +30,11 @@ use crate::lock::queue::waiter::Waiter;
 use crate::lock::time::Now;
 
 impl Locks {
-    /// The deadlock that this waiter, which has just come, closes.
+    /// The deadlock that this waiter, which has just come, closes. Its owner waits by so many requests.
     pub(in crate::lock) fn deadlock_of(
         &self,
         ticket: Ticket,
+        requests: usize,
         now: Now,
     ) -> Result<Option<Deadlock>, TooLong> {
         let Some(Waiter { owner, .. }) = self.waiters.get(&ticket) else {
@@ -41,7 +42,7 @@ impl Locks {
         };
         // Somebody would have to wait for it: for what it holds, or because another request of its
         // comes first. Nobody comes after the last in the queue.
-        if self.requests_of(owner) < 2 && !self.is_in_anyones_way(owner, now) {
+        if requests < 2 && !self.is_in_anyones_way(owner, now) {
             return Ok(None);
         }
         let mut steps = Steps::new(self.most_steps);

@@ -179,7 +179,10 @@ impl Ledger {
     pub fn write(&mut self, key: &[u8], owner: &[u8], hold: Hold, entry: Entry) -> usize {
         let print = self.print(key);
         self.drop_left(key, print);
-        let entry = (self.left.as_ref()).map_or(entry, |left| left.after(entry));
+        let mut entry = entry;
+        if let Some(left) = &self.left {
+            entry = left.after(entry);
+        }
         let forgotten = match hold {
             Hold::Exclusive => {
                 let shares = self.forget_shares(key, print);
@@ -302,6 +305,10 @@ impl Ledger {
         self.drop_left(key, print);
         match self.exclusive.remove(print) {
             None => self.forget_shares(key, print),
+            Some(before) if !before.entry.has_ties() => {
+                self.holds = self.holds.saturating_sub(1);
+                1
+            }
             before => self.forgotten(key, before),
         }
     }

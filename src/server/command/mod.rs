@@ -159,7 +159,7 @@ fn run<C: Command>(module: &Module, ctx: Ctx<'_>, authority: Authority, said: Sa
         return reply::send_error(ctx, refusal);
     }
     let outcome = module.change(|locks| {
-        C::run(Call {
+        C::run(&mut Call {
             words: Args::new(const { C::SPEC.name() }, said.words),
             locks,
             turn: Turn::new(&mut keys, now),
@@ -187,7 +187,9 @@ fn run<C: Command>(module: &Module, ctx: Ctx<'_>, authority: Authority, said: Sa
             // the caller hears that it has let go.
             reply::send(ctx, reply);
             // A client expects one reply: what fails from now on brings no other.
-            shield("waking", module::recover, || module.wake(now));
+            if module.has_to_wake() {
+                shield("waking", module::recover, || module.wake(now));
+            }
         }
         Ok(Outcome::Scan { words, all }) => {
             module.finish(ctx, authority, announcements, now);

@@ -34,6 +34,15 @@ pub enum Expiry {
     Never,
 }
 
+/// What is known of when a key expires.
+#[derive(Clone, Copy, Default)]
+enum Deadline {
+    #[default]
+    Unknown,
+    Never,
+    At(Ms),
+}
+
 /// The server's word for no expiry.
 const NO_EXPIRY: i64 = -1;
 
@@ -52,7 +61,7 @@ pub struct Key<'a> {
     purpose: Purpose,
     life: PhantomData<Ctx<'a>>,
     /// When it expires, if that has been asked since it was changed: the server has to look for it.
-    deadline: Cell<Option<Option<Ms>>>,
+    deadline: Cell<Deadline>,
 }
 
 impl<'a> Key<'a> {
@@ -169,11 +178,13 @@ impl<'a> Key<'a> {
 
     /// When it expires, if ever.
     pub fn deadline(&self) -> Option<Ms> {
-        if let Some(deadline) = self.deadline.get() {
-            return deadline;
+        match self.deadline.get() {
+            Deadline::Unknown => {}
+            Deadline::Never => return None,
+            Deadline::At(at) => return Some(at),
         }
         let deadline = self.ask_for_deadline();
-        self.deadline.set(Some(deadline));
+        (self.deadline).set(deadline.map_or(Deadline::Never, Deadline::At));
         deadline
     }
 
@@ -342,10 +353,12 @@ impl<'a> Key<'a> {
     /// Sets its expiry. There is none to be set where there is no key.
     pub fn expire_at(&mut self, at: Ms) -> Result<(), NotWritten> {
         // Nobody asks for more: replicas are told of what was asked for.
-        let at = i64::try_from(at).unwrap_or(i64::MAX);
+        let wanted = i64::try_from(at).unwrap_or(i64::MAX);
         let raw = self.writable()?;
         // SAFETY: the key is open for writing.
-        taken(unsafe { api::set_abs_expire(raw, at) })
+        taken(unsafe { api::set_abs_expire(raw, wanted) })?;
+        self.deadline.set(Deadline::At(at));
+        Ok(())
     }
 
     /// Deletes it, if it is there. Is it so large that the server frees it beside its work?
