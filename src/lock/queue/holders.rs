@@ -39,6 +39,9 @@ impl Crowd {
     }
 }
 
+/// One who holds a lock alone, and those who share it.
+type Owners = (Option<Rc<[u8]>>, Vec<Rc<[u8]>>);
+
 impl Holders {
     /// Each owner whose hold is not over, unless they are a crowd.
     pub fn iter(&self, now: Now) -> impl Iterator<Item = &Rc<[u8]>> {
@@ -106,7 +109,7 @@ impl Holders {
     }
 
     /// All of them, unless they are a crowd: the one who holds it alone, or those who share it.
-    pub fn owners(&self) -> (Option<Rc<[u8]>>, Vec<Rc<[u8]>>) {
+    pub fn owners(&self) -> Owners {
         match self {
             Self::Nobody | Self::Crowd(_) => (None, Vec::new()),
             Self::One(owner, _) => (Some(Rc::clone(owner)), Vec::new()),
