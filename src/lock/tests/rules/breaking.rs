@@ -1,7 +1,7 @@
 //! What an operator's BREAK does to a lock.
 
 use super::*;
-use crate::lock::Break;
+use crate::lock::{Break, SHARED_MARKER};
 
 const AT_ONCE: Break = Break {
     grace: 0,
@@ -317,4 +317,29 @@ fn grace_prolongs_no_share_that_ends_with_its_key() {
     assert_eq!(server.break_holds(LOCK, within(50)), Ok(1));
     server.at(31);
     assert!(server.holders_of(LOCK).is_empty());
+}
+
+#[test]
+fn a_share_that_is_being_broken_stays_so_when_its_owner_is_given_a_number() {
+    let mut server = server_like(Flavour {
+        crowd: Some(1),
+        ..Flavour::default()
+    });
+    let marker = (SHARED_MARKER.to_vec(), None);
+    let shares = [(b"cid".to_vec(), Some(START + 13)), (b"ben".to_vec(), None)];
+    server.foreign(Write::ZAdd(
+        LOCK,
+        [marker].into_iter().chain(shares).collect(),
+    ));
+    assert_eq!(server.break_holds(LOCK, within(7)), Ok(2));
+    server.release(LOCK, "ben").unwrap();
+    server.takes(
+        &[LOCK],
+        Plea {
+            ttl: 43,
+            ..sharing("cid")
+        },
+    );
+    server.at(5);
+    assert_eq!(server.holders_of(LOCK), all([("cid", 7)]));
 }

@@ -477,3 +477,25 @@ fn a_request_that_the_server_refuses_keeps_nobody_from_what_runs_out() {
     server.at(38);
     assert!(server.was_granted(ben).is_some());
 }
+
+#[test]
+fn one_whose_time_is_up_is_in_nobodys_way_whichever_of_its_queues_is_looked_at() {
+    let mut server = late_server();
+    server.takes(&BOTH, alone("dot"));
+    server.queues(
+        &BOTH,
+        Plea {
+            patience: Patience::Until(START + 21),
+            ..sharing("cid")
+        },
+    );
+    let ann = server.queues(&BOTH, alone("ann"));
+    server.foreign(Write::Set(LOCK, token("ann", None)));
+    server.foreign(Write::Del(OTHER));
+    server.lags_until(22);
+    // She holds the one, and comes to hold the other as soon as anybody looks. Then she lets go of the one.
+    assert_eq!(server.release_all(&[LOCK, THIRD], "ann"), Ok(1));
+    server.turn();
+    assert!(server.was_granted(ann).is_some());
+    assert_eq!(server.keys.get(LOCK), None);
+}
