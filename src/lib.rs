@@ -13,14 +13,14 @@ mod server;
 use command::{
     Acquire, Break, Check, Guard, Info, Macquire, Mrelease, Mrenew, Release, Renew, Scan,
 };
-use server::Table;
+use server::ModuleTable;
 
 // Unit tests run without a server, and so without its memory.
 #[cfg(not(test))]
 #[global_allocator]
 static MEMORY: redis_module::alloc::RedisAlloc = redis_module::alloc::RedisAlloc;
 
-server::entries!(Table {
+server::entries!(ModuleTable {
     name: c"lock",
     version: 100,
     commands: |commands| {

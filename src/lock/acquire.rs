@@ -155,7 +155,13 @@ impl Locks {
         match fit {
             Fit::Open { keeps: Some(share) } if news == News::UnderWay => {
                 let ledger = &mut self.databases.open(name.db).ledger;
-                ledger.upgrade(name.key, request.owner, entry, share.deadline, &self.closed);
+                ledger.upgrade(
+                    name.key,
+                    request.owner,
+                    entry,
+                    share.deadline,
+                    &self.backlog.closed,
+                );
             }
             Fit::Open { keeps } => {
                 let others = ledger.write(name.key, request.owner, hold, entry);

@@ -101,7 +101,7 @@ impl Locks {
             next = self.cut_some(turn, name);
         }
         if next != 0 {
-            self.cuts.insert((turn.now.plus(1), name.keep()));
+            self.backlog.cuts.insert((turn.now.plus(1), name.keep()));
         }
     }
 
@@ -119,11 +119,13 @@ impl Locks {
         self.settle_queue(turn, name);
         if turn.keys.may_write(name) {
             if self.cut_some(turn, name) != 0 {
-                self.cuts.insert((turn.now.plus(1), name.keep()));
+                self.backlog.cuts.insert((turn.now.plus(1), name.keep()));
             }
             self.settle_queue(turn, name);
         } else {
-            self.cuts.insert((turn.now.plus(PAUSE), name.keep()));
+            self.backlog
+                .cuts
+                .insert((turn.now.plus(PAUSE), name.keep()));
         }
     }
 

@@ -40,17 +40,17 @@ impl Locks {
             && self.noted.is_empty()
             && self.returns.is_empty()
             && self.outbox.is_empty()
-            && self.cuts.is_empty()
+            && self.backlog.cuts.is_empty()
             && self.unconfirmed.is_empty()
             && !self.has_rest()
     }
 
     /// Is anything left of what is done in portions, and asks nobody?
     fn has_rest(&self) -> bool {
-        !self.discarded.is_empty()
-            || !self.leaving.is_empty()
-            || !self.closed.is_empty()
-            || self.sweeps
+        !self.backlog.discarded.is_empty()
+            || !self.backlog.leaving.is_empty()
+            || !self.backlog.closed.is_empty()
+            || self.backlog.sweeps
             || self.has_to_send_away()
             || self.has_former_shares()
     }
@@ -76,7 +76,7 @@ impl Locks {
             Some(0)
         } else {
             let returns = self.returns.first().map(|&(at, _)| at);
-            let cuts = self.cuts.first().map(|&(at, _)| at);
+            let cuts = self.backlog.cuts.first().map(|&(at, _)| at);
             let alarm = self.alarms.first().map(|&(at, _)| at);
             earlier(alarm, earlier(returns, cuts))
         };
@@ -119,7 +119,7 @@ impl Locks {
         self.put_off = None;
         while !turn.budget.is_spent() {
             let Some(due) = self.next_piece(turn.now) else {
-                if self.leaving.is_empty() {
+                if self.backlog.leaving.is_empty() {
                     return;
                 }
                 turn.budget.draw(self.leave_some(QUEUES_LEFT));
@@ -153,13 +153,13 @@ impl Locks {
     /// Goes on with what was forgotten as a whole, and is freed in portions.
     fn go_on(&mut self) {
         for _ in 0..FREED {
-            self.discarded.free_one();
+            self.backlog.discarded.free_one();
         }
-        if self.sweeps {
-            self.sweeps = false;
+        if self.backlog.sweeps {
+            self.backlog.sweeps = false;
             for (_, database) in self.databases.iter_mut() {
-                database.ledger.sweep(SWEPT, &mut self.discarded);
-                self.sweeps |= database.ledger.has_to_sweep();
+                database.ledger.sweep(SWEPT, &mut self.backlog.discarded);
+                self.backlog.sweeps |= database.ledger.has_to_sweep();
             }
         }
         self.note_closed(TIES);
@@ -172,8 +172,8 @@ impl Locks {
             self.put_off = None;
             let returns = std::mem::take(&mut self.returns);
             self.returns = returns.into_iter().map(|(_, grant)| (0, grant)).collect();
-            let cuts = std::mem::take(&mut self.cuts);
-            self.cuts = cuts.into_iter().map(|(_, name)| (0, name)).collect();
+            let cuts = std::mem::take(&mut self.backlog.cuts);
+            self.backlog.cuts = cuts.into_iter().map(|(_, name)| (0, name)).collect();
             self.note_all();
         }
         self.last_tick = now.ms();
@@ -200,8 +200,8 @@ impl Locks {
         if let Some((db, key)) = unseen {
             return Some(Due::Settle(Name { db, key }));
         }
-        let cut = self.cuts.first().is_some_and(|&(at, _)| is_due(at));
-        let cut = cut.then(|| self.cuts.pop_first()).flatten();
+        let cut = self.backlog.cuts.first().is_some_and(|&(at, _)| is_due(at));
+        let cut = cut.then(|| self.backlog.cuts.pop_first()).flatten();
         cut.map(|(_, name)| Due::Cut(name))
     }
 
@@ -211,7 +211,7 @@ impl Locks {
                 self.returns.insert((0, grant));
             }
             Due::Cut(name) => {
-                self.cuts.insert((0, name));
+                self.backlog.cuts.insert((0, name));
             }
             Due::Settle(name) => {
                 self.noted.insert(name);

@@ -26,7 +26,7 @@ impl Locks {
         };
         if names.len() > self.few_queues {
             let next = 0;
-            self.leaving.push_back(Leaving {
+            self.backlog.leaving.push_back(Leaving {
                 ticket,
                 names,
                 next,
@@ -93,7 +93,7 @@ impl Locks {
                 ticket,
                 names,
                 next,
-            }) = self.leaving.front_mut()
+            }) = self.backlog.leaving.front_mut()
             else {
                 return done;
             };
@@ -104,7 +104,7 @@ impl Locks {
                     self.noted.insert(name);
                 }
                 Some(_) => {}
-                None => _ = self.leaving.pop_front(),
+                None => _ = self.backlog.leaving.pop_front(),
             }
         }
         most
@@ -114,7 +114,7 @@ impl Locks {
     pub(super) fn first_in_queue(&mut self, name: NameRef<'_>) -> Option<Ticket> {
         loop {
             let ticket = self.queue(name)?.first()?;
-            if self.leaving.is_empty() || self.is_waiting(ticket) {
+            if self.backlog.leaving.is_empty() || self.is_waiting(ticket) {
                 return Some(ticket);
             }
             // Who asks may have looked at this queue on account of another.
@@ -126,7 +126,7 @@ impl Locks {
 
     /// How many wait in a queue.
     pub(super) fn wait_here(&self, queue: &Queue) -> usize {
-        if self.leaving.is_empty() {
+        if self.backlog.leaving.is_empty() {
             return queue.len();
         }
         let tickets = queue.iter();

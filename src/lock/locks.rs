@@ -1,20 +1,20 @@
 //! All locks of a server, and what may be asked of them at any time.
 
-use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeSet, HashMap};
 use std::ops::RangeInclusive;
 use std::rc::Rc;
 
+use super::backlog::Backlog;
 use super::budget::Budget;
 use super::databases::Databases;
 use super::fence::{Fence, FencingClock};
 use super::hashing::Keyed;
 use super::ledger::Ledger;
-use super::ledger::discarded::Discarded;
 use super::limits::Limits;
 use super::name::{Db, Name, NameRef};
 use super::outbox::{Lapse, Outbox};
 use super::queue::Queue;
-use super::queue::leaving::{FEW_QUEUES, Leaving};
+use super::queue::leaving::FEW_QUEUES;
 use super::queue::ticket::{ByTicket, Ticket};
 use super::queue::waits::Waits;
 use super::returns::Return;
@@ -49,14 +49,12 @@ pub struct Locks {
     pub(super) waiters: ByTicket<Waiter>,
     /// Who waits for how much, and until when.
     pub(super) waits: Waits,
-    /// Those who wait no more, and still stand in queues.
-    pub(super) leaving: VecDeque<Leaving>,
+    /// What is done in portions, and is not done yet.
+    pub(super) backlog: Backlog,
     /// How many locks that somebody waits for each owner holds.
     pub(super) waited_for: HashMap<Rc<[u8]>, usize, Keyed>,
     /// Locks that somebody waits for and that a crowd shares: its owners are not among these.
     pub(super) crowds: BTreeSet<Name>,
-    /// Locks whose shares an operator ends, in portions, and when to go on with each.
-    pub(super) cuts: BTreeSet<(Ms, Name)>,
     /// Where fencing numbers come from.
     pub(super) clock: FencingClock,
     /// What keys and owners are hashed with, so that nobody can make hashes meet.
@@ -67,8 +65,6 @@ pub struct Locks {
     pub(super) no_locks: usize,
     /// Locks that something has happened to.
     pub(super) noted: BTreeSet<Name>,
-    /// Connections that have closed, with which holds end that have not been seen to.
-    pub(super) closed: BTreeSet<u64>,
     /// Holds that may have to be given back, and when to look at each.
     pub(super) returns: BTreeSet<(Ms, Return)>,
     /// Until when writing waits, because the server would not let us.
@@ -90,10 +86,6 @@ pub struct Locks {
     /// Those who have come to their end as if they had heard of their grants, and the numbers of
     /// these, until it is known whether their connections have outlived the turn.
     pub(super) unconfirmed: Vec<(Waiter, Fence)>,
-    /// Is anything remembered of keys in slots that have left?
-    pub(super) sweeps: bool,
-    /// What is forgotten, and not freed yet.
-    pub(super) discarded: Discarded,
 }
 
 impl Locks {
@@ -104,16 +96,14 @@ impl Locks {
             databases: Databases::new(secret),
             waiters: ByTicket::default(),
             waits: Waits::new(keyed),
-            leaving: VecDeque::new(),
+            backlog: Backlog::default(),
             waited_for: HashMap::with_hasher(keyed),
             crowds: BTreeSet::new(),
-            cuts: BTreeSet::new(),
             clock: FencingClock::new(now, in_cluster),
             secret,
             alarms: BTreeSet::new(),
             no_locks: 0,
             noted: BTreeSet::new(),
-            closed: BTreeSet::new(),
             returns: BTreeSet::new(),
             put_off: None,
             limits: Limits::DEFAULT,
@@ -124,8 +114,6 @@ impl Locks {
             quarantined_until: None,
             last_tick: 0,
             unconfirmed: Vec::new(),
-            sweeps: false,
-            discarded: Discarded::default(),
         }
     }
 
@@ -181,11 +169,11 @@ impl Locks {
 
     /// A database was emptied, or all of them.
     pub fn flushed(&mut self, db: Option<Db>) {
-        (self.cuts).retain(|(_, name)| db.is_some_and(|db| db != name.db));
+        (self.backlog.cuts).retain(|(_, name)| db.is_some_and(|db| db != name.db));
         for (number, database) in self.databases.iter_mut() {
             if db.is_none_or(|db| db == number) {
                 let ledger = std::mem::replace(&mut database.ledger, Ledger::new(self.secret));
-                ledger.discard(&mut self.discarded);
+                ledger.discard(&mut self.backlog.discarded);
                 database.queues.touch_all();
             }
         }
@@ -222,8 +210,8 @@ impl Locks {
                 change_places(&mut given_back.name.db);
                 (at, given_back)
             }));
-        let cuts = std::mem::take(&mut self.cuts);
-        self.cuts = (cuts.into_iter())
+        let cuts = std::mem::take(&mut self.backlog.cuts);
+        self.backlog.cuts = (cuts.into_iter())
             .map(|(at, mut name)| {
                 change_places(&mut name.db);
                 (at, name)
@@ -253,7 +241,7 @@ impl Locks {
         let number = self.clock.between();
         for (_, database) in self.databases.iter_mut() {
             database.ledger.slots_left(&slots, number);
-            self.sweeps |= database.ledger.has_to_sweep();
+            self.backlog.sweeps |= database.ledger.has_to_sweep();
         }
         for slot in ranges.iter().cloned().flatten() {
             self.clock.slot_may_have_left(slot);
@@ -311,10 +299,12 @@ impl Locks {
             database.queues.untouch_all();
         }
         let returns = std::mem::take(&mut self.returns);
-        self.discarded.add(returns.len(), returns.into_iter());
+        self.backlog
+            .discarded
+            .add(returns.len(), returns.into_iter());
         let noted = std::mem::take(&mut self.noted);
-        self.discarded.add(noted.len(), noted.into_iter());
-        self.closed.clear();
+        self.backlog.discarded.add(noted.len(), noted.into_iter());
+        self.backlog.closed.clear();
         self.send_all_away();
         self.send_some_away(&mut Budget::of(Budget::PORTION));
     }
@@ -343,7 +333,7 @@ impl Locks {
     /// Is there any queue? Without one a command has nothing to settle.
     #[inline]
     pub(super) fn has_queues(&self) -> bool {
-        !self.waiters.is_empty() || !self.leaving.is_empty()
+        !self.waiters.is_empty() || !self.backlog.leaving.is_empty()
     }
 
     /// The queue before this lock, if anybody waits.

@@ -18,7 +18,7 @@ impl Locks {
         let mut databases = self.databases.iter();
         let any = databases.any(|(_, database)| database.ledger.has_ties(client));
         if any {
-            self.closed.insert(client);
+            self.backlog.closed.insert(client);
         }
         any
     }
@@ -27,7 +27,7 @@ impl Locks {
     pub(super) fn note_closed(&mut self, most: usize) {
         let mut left = most;
         while left > 0
-            && let Some(&client) = self.closed.first()
+            && let Some(&client) = self.backlog.closed.first()
         {
             let before = left;
             for (db, database) in self.databases.iter_mut() {
@@ -41,7 +41,7 @@ impl Locks {
                 }
             }
             if left == before {
-                self.closed.pop_first();
+                self.backlog.closed.pop_first();
             }
         }
     }

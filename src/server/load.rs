@@ -17,7 +17,7 @@ use super::ffi::text::Lent;
 use super::{config, events, inbox, info, module, replicate, thread, turns, version};
 
 /// The module's table: what it adds to the server.
-pub struct Table {
+pub struct ModuleTable {
     /// The module's name.
     pub name: &'static std::ffi::CStr,
     /// The module's version.
@@ -31,7 +31,7 @@ pub struct Table {
 /// # Safety
 /// Called by the server's loader, with what it hands over.
 pub unsafe fn load(
-    table: &Table,
+    table: &ModuleTable,
     ctx: *mut RawCtx,
     argv: *mut *mut RawString,
     argc: c_int,
@@ -108,7 +108,7 @@ enum Failure {
     Renamed(Cow<'static, str>),
 }
 
-fn set_up(table: &Table, ctx: Ctx<'_>, words: &[&[u8]]) -> Result<(), Failure> {
+fn set_up(table: &ModuleTable, ctx: Ctx<'_>, words: &[&[u8]]) -> Result<(), Failure> {
     shield::tell_the_log();
     thread::is_this();
     let server = version::check(ctx)?;
@@ -138,7 +138,7 @@ fn set_up(table: &Table, ctx: Ctx<'_>, words: &[&[u8]]) -> Result<(), Failure> {
 /// Defines where the server enters a module with this table.
 macro_rules! entries {
     ($table:expr) => {
-        const TABLE: $crate::server::Table = $table;
+        const TABLE: $crate::server::ModuleTable = $table;
 
         /// Called by the server's loader.
         ///

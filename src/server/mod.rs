@@ -32,4 +32,4 @@ mod wait;
 mod waiting_name;
 
 pub(crate) use load::entries;
-pub use load::{Table, load, unload};
+pub use load::{ModuleTable, load, unload};

@@ -2,7 +2,7 @@
 //! it is done a few at a time.
 
 use crate::lock::ledger::discarded::Discarded;
-use crate::lock::ledger::shares::{Share, Shares};
+use crate::lock::ledger::shares::{ShareEntry, Shares};
 
 /// What is yet to be freed.
 #[derive(Debug, Default)]
@@ -23,7 +23,7 @@ impl FormerShares {
     }
 
     /// A few of one key, which are to be freed now.
-    pub fn some(&mut self) -> Option<(&[u8], Vec<Share>)> {
+    pub fn some(&mut self) -> Option<(&[u8], Vec<ShareEntry>)> {
         while (self.shares.last()).is_some_and(|(_, shares)| shares.is_empty()) {
             self.shares.pop();
         }

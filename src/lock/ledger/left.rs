@@ -9,7 +9,7 @@ use crate::lock::slot::{SLOTS, Slot, Slots};
 
 /// Which slots have left, and how far it has come that their locks are forgotten.
 #[derive(Debug)]
-pub struct Left {
+pub struct LeftSlots {
     /// For each slot the number with which it left: all that were given before are smaller. 0 for one
     /// that has not left.
     by_slot: Box<[Fence]>,
@@ -19,7 +19,7 @@ pub struct Left {
     pub tie: Option<Tie>,
 }
 
-impl Left {
+impl LeftSlots {
     /// None yet.
     pub fn new() -> Self {
         Self {

@@ -21,7 +21,7 @@ use crate::lock::fence::Fence;
 use crate::lock::ledger::discarded::Discarded;
 use crate::lock::ledger::entry::{Entry, ShareBefore};
 use crate::lock::ledger::former::FormerShares;
-use crate::lock::ledger::left::Left;
+use crate::lock::ledger::left::LeftSlots;
 use crate::lock::ledger::packed::Packed;
 use crate::lock::ledger::print::{Print, Secret};
 use crate::lock::ledger::shares::{Cut, Shares};
@@ -68,7 +68,7 @@ pub struct Ledger {
     holds: usize,
     ties: Ties,
     /// Slots that have left, while some of their locks are still remembered.
-    left: Option<Box<Left>>,
+    left: Option<Box<LeftSlots>>,
     /// Shares of locks that are no more, with ties that have to go.
     former: FormerShares,
     /// Do the prints of keys meet?
@@ -356,7 +356,7 @@ impl Ledger {
     /// remembered of their keys counts no more, and is forgotten in portions.
     pub fn slots_left(&mut self, slots: &Slots, number: Fence) {
         if self.holds > 0 {
-            let before = self.left.take().map_or_else(Left::new, |left| *left);
+            let before = self.left.take().map_or_else(LeftSlots::new, |left| *left);
             self.left = Some(Box::new(before.and(slots, number)));
         }
     }
@@ -372,7 +372,7 @@ impl Ledger {
         let Some(mut left) = self.left.take() else {
             return;
         };
-        let goes = |left: &Left, entry: &Packed| left.includes(&entry.entry());
+        let goes = |left: &LeftSlots, entry: &Packed| left.includes(&entry.entry());
         let mut gone = 0_usize;
         let (mut exclusive, mut shared) = Default::default();
         std::mem::swap(&mut exclusive, &mut left.exclusive);
@@ -401,7 +401,7 @@ impl Ledger {
     }
 
     /// Ties whose entries have gone go too. Are all swept?
-    fn sweep_ties(&mut self, left: &mut Left, few: usize) -> bool {
+    fn sweep_ties(&mut self, left: &mut LeftSlots, few: usize) -> bool {
         let some = self.ties.some_after(left.tie.as_ref(), few);
         for tie in &some {
             let (key, owner) = tie.key_and_owner();

@@ -13,7 +13,7 @@ use crate::lock::time::{Ms, Now, is_over};
 #[derive(Debug)]
 pub struct Shares {
     of_key: Print,
-    of_owner: Table<Share>,
+    of_owner: Table<ShareEntry>,
     /// Those before this place have still to be looked for, in this round.
     unseen: Cursor,
     /// How many end with a connection.
@@ -45,7 +45,7 @@ pub struct Cut {
 
 /// The entry of one.
 #[derive(Debug)]
-pub struct Share {
+pub struct ShareEntry {
     print: Print,
     owner: Token,
     /// The greatest number if it never ends.
@@ -53,7 +53,7 @@ pub struct Share {
     entry: Packed,
 }
 
-impl Share {
+impl ShareEntry {
     /// Whose it is.
     pub fn owner(&self) -> &[u8] {
         self.owner.bytes()
@@ -78,7 +78,7 @@ impl Record for Shares {
     }
 }
 
-impl Record for Share {
+impl Record for ShareEntry {
     fn print(&self) -> Print {
         self.print
     }
@@ -157,7 +157,7 @@ impl Shares {
 
     /// Remembers this of an owner's. Says what was remembered before.
     pub fn insert(&mut self, secret: Secret, owner: &[u8], entry: Entry) -> Option<Entry> {
-        let before = self.of_owner.insert(Share {
+        let before = self.of_owner.insert(ShareEntry {
             print: secret.print(owner),
             owner: Token::from(owner),
             end: entry.end.unwrap_or(Ms::MAX),
@@ -207,7 +207,7 @@ impl Shares {
     }
 
     /// A few, which are not remembered any more. Nothing else is to be done with the others.
-    pub fn take_some(&mut self) -> Vec<Share> {
+    pub fn take_some(&mut self) -> Vec<ShareEntry> {
         self.of_owner.take_some()
     }
 

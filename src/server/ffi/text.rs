@@ -43,10 +43,10 @@ impl<'a> Lent<'a> {
 
 /// A string of the server's: one that it has lent to us, or one of our own.
 #[derive(Clone)]
-pub struct Text<'a>(Kind<'a>);
+pub struct Text<'a>(Storage<'a>);
 
 #[derive(Clone)]
-enum Kind<'a> {
+enum Storage<'a> {
     Lent(Lent<'a>),
     Own(Rc<OwnText>),
 }
@@ -59,7 +59,7 @@ impl Text<'static> {
     pub fn new(bytes: &[u8]) -> Self {
         // SAFETY: the bytes are there, so many of them; no context means that nobody else frees it.
         let raw = unsafe { api::create_string(null_mut(), bytes.as_ptr().cast(), bytes.len()) };
-        Self(Kind::Own(Rc::new(OwnText(raw))))
+        Self(Storage::Own(Rc::new(OwnText(raw))))
     }
 
     /// A string that the server has given to us.
@@ -67,14 +67,14 @@ impl Text<'static> {
     /// # Safety
     /// It must be ours to free, and nobody else may free it.
     pub unsafe fn given(raw: *mut RawString) -> Self {
-        Self(Kind::Own(Rc::new(OwnText(raw))))
+        Self(Storage::Own(Rc::new(OwnText(raw))))
     }
 }
 
 impl Text<'_> {
     /// Is it one of the caller's own words?
     pub fn is_lent(&self) -> bool {
-        matches!(self.0, Kind::Lent(_))
+        matches!(self.0, Storage::Lent(_))
     }
 
     /// Its bytes.
@@ -96,8 +96,8 @@ impl Text<'_> {
     /// The server's own handle of it.
     pub fn raw(&self) -> *mut RawString {
         match &self.0 {
-            Kind::Lent(lent) => lent.raw,
-            Kind::Own(own) => own.0,
+            Storage::Lent(lent) => lent.raw,
+            Storage::Own(own) => own.0,
         }
     }
 }
@@ -131,7 +131,10 @@ impl<'a> Said<'a> {
     pub fn text(self, bytes: &[u8]) -> Text<'a> {
         (self.words.iter().zip(self.strings))
             .find(|&(&word, _)| std::ptr::eq(word, bytes))
-            .map_or_else(|| Text::new(bytes), |(_, &string)| Text(Kind::Lent(string)))
+            .map_or_else(
+                || Text::new(bytes),
+                |(_, &string)| Text(Storage::Lent(string)),
+            )
     }
 
     /// The server's own string, if one of the words is the same, wherever it stands; else one that we
@@ -139,7 +142,10 @@ impl<'a> Said<'a> {
     pub fn text_like(self, bytes: &[u8]) -> Text<'a> {
         (self.words.iter().zip(self.strings))
             .find(|&(&word, _)| word == bytes)
-            .map_or_else(|| Text::new(bytes), |(_, &string)| Text(Kind::Lent(string)))
+            .map_or_else(
+                || Text::new(bytes),
+                |(_, &string)| Text(Storage::Lent(string)),
+            )
     }
 }
 

@@ -24,7 +24,12 @@ pub fn is_sound(server: &Server) -> Verdict {
             };
             ensure(!queue.is_empty(), || format!("{name:?}: a queue of nobody"))?;
             for ticket in queue.iter() {
-                if locks.leaving.iter().any(|gone| gone.ticket == ticket) {
+                if locks
+                    .backlog
+                    .leaving
+                    .iter()
+                    .any(|gone| gone.ticket == ticket)
+                {
                     continue;
                 }
                 let waiter = locks
@@ -166,15 +171,15 @@ pub fn is_empty(server: &mut Server) -> Verdict {
         ("notes", locks.noted.is_empty()),
         ("returns", locks.returns.is_empty()),
         ("queues to be looked at", unseen == 0),
-        ("those who leave", locks.leaving.is_empty()),
-        ("connections that closed", locks.closed.is_empty()),
-        ("what is to be freed", locks.discarded.is_empty()),
+        ("those who leave", locks.backlog.leaving.is_empty()),
+        ("connections that closed", locks.backlog.closed.is_empty()),
+        ("what is to be freed", locks.backlog.discarded.is_empty()),
         ("answers", locks.outbox.to_reply.is_empty()),
         ("ends to be confirmed", !locks.has_unconfirmed()),
         ("waits by owner", locks.waits.by_owner.is_empty()),
         ("holders by owner", locks.waited_for.is_empty()),
         ("crowds", locks.crowds.is_empty()),
-        ("shares that are broken", locks.cuts.is_empty()),
+        ("shares that are broken", locks.backlog.cuts.is_empty()),
         ("sessions", locks.remembered().sessions == 0),
         ("timer", locks.next_due().is_none()),
         ("something", locks.is_idle()),

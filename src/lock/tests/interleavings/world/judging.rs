@@ -67,7 +67,7 @@ impl World {
                 self.may_be_looked_at(lock)
                     && !late(lock)
                     && !self.revived.contains(&lock)
-                    && !locks.leaving.iter().any(leaves)
+                    && !locks.backlog.leaving.iter().any(leaves)
             },
             remembers: &|lock| inside::remembers(locks, lock),
             looked: &|lock| !inside::is_noted(locks, lock),

@@ -93,8 +93,9 @@ impl World {
                 format!("left undone: {}", inside::what_is_due(locks))
             })?;
         }
-        let nobody =
-            self.model.queue.is_empty() && locks.returns.is_empty() && locks.cuts.is_empty();
+        let nobody = self.model.queue.is_empty()
+            && locks.returns.is_empty()
+            && locks.backlog.cuts.is_empty();
         if !nobody {
             self.busy_until = self.elapsed;
         }
