@@ -9,6 +9,7 @@ use super::keyspace::LockEvent;
 use super::locks::Locks;
 use super::name::Name;
 use super::queue::waiter::State;
+use super::room::give_back_room;
 use super::state::{Turn, earlier};
 use super::time::{Ms, Now};
 
@@ -99,6 +100,7 @@ impl Locks {
         {
             turn.budget.draw(SETTLE);
             turn.keys.announce(name.borrow(), LockEvent::Expired);
+            give_back_room(&mut self.outbox.expired);
         }
         if self.limits.drain {
             self.send_all_away();

@@ -15,6 +15,7 @@ use super::queue::holders::Holders;
 use super::queue::leaving::Leaving;
 use super::queue::ticket::Ticket;
 use super::queue::waiter::State;
+use super::room::give_back_room;
 use super::time::Now;
 
 impl Locks {
@@ -104,7 +105,10 @@ impl Locks {
                     self.noted.insert(name);
                 }
                 Some(_) => {}
-                None => _ = self.backlog.leaving.pop_front(),
+                None => {
+                    self.backlog.leaving.pop_front();
+                    give_back_room(&mut self.backlog.leaving);
+                }
             }
         }
         most

@@ -1,11 +1,11 @@
 //! Memory that is not needed any more.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasher, Hash};
 
 use indexmap::IndexMap;
 
-/// A map that may have been much larger once.
+/// A collection that may have been much larger once.
 pub trait Roomy {
     /// How much there is, and for how much there is room.
     fn use_of_room(&self) -> (usize, usize);
@@ -14,12 +14,12 @@ pub trait Roomy {
     fn shrink_to(&mut self, room: usize);
 }
 
-/// Shrinks a map that was much larger once.
+/// Shrinks a collection that was much larger once.
 #[inline]
-pub fn give_back_room(map: &mut impl Roomy) {
-    let (used, room) = map.use_of_room();
+pub fn give_back_room(roomy: &mut impl Roomy) {
+    let (used, room) = roomy.use_of_room();
     if room > 1024 && used < room / 8 {
-        map.shrink_to(room / 4);
+        roomy.shrink_to(room / 4);
     }
 }
 
@@ -32,6 +32,16 @@ pub fn keep_room<T>(list: &mut Vec<T>, taken: Vec<T>) {
 }
 
 impl<K: Eq + Hash, V, S: BuildHasher> Roomy for HashMap<K, V, S> {
+    fn use_of_room(&self) -> (usize, usize) {
+        (self.len(), self.capacity())
+    }
+
+    fn shrink_to(&mut self, room: usize) {
+        self.shrink_to(room);
+    }
+}
+
+impl<T> Roomy for VecDeque<T> {
     fn use_of_room(&self) -> (usize, usize) {
         (self.len(), self.capacity())
     }
