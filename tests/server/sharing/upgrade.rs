@@ -517,13 +517,22 @@ fn the_many_upgrades_of_one_owner_cost_nobody_else_time() {
         })
         .collect();
     server.wait_for_blocked_clients(UPGRADES);
+    // A busy machine may take as long for anything else.
+    let began = Instant::now();
+    for _ in 0..500 {
+        assert_eq!(cmd!(client, "LOCK.CHECK", "other", "b"), Value::Nil);
+    }
+    let others = began.elapsed();
     let began = Instant::now();
     for _ in 0..500 {
         assert_eq!(cmd!(client, "LOCK.RENEW", "k", "b", LONG), 1);
     }
     // Each took milliseconds when it looked at all of them.
     let took = began.elapsed();
-    assert!(took < Duration::from_secs(1), "{took:?}");
+    assert!(
+        took < Duration::from_secs(1) + 3 * others,
+        "{took:?}, and {others:?} for others"
+    );
     client.release("k", "b");
     for mut waiter in waiters {
         waiter.answer().fence();

@@ -33,7 +33,7 @@ pub use command::{Arg, Command};
 pub(crate) use command::{args, cmd};
 pub use locks::LONG;
 pub use process::output;
-pub use program::is_redis_8_with_io_threads;
+pub use program::{io_threads, is_redis_8_with_io_threads};
 pub use replication::Role;
 pub use sentinel::Sentinels;
 pub use server::Server;
