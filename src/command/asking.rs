@@ -1,4 +1,4 @@
-//! What LOCK.ACQUIRE and LOCK.MACQUIRE have in common: the words after the ttl, and the answers.
+//! What LOCK.ACQUIRE and LOCK.MACQUIRE have in common: the words after the ttl, and the replies.
 
 use std::borrow::Cow;
 use std::rc::Rc;
@@ -101,7 +101,7 @@ pub fn ask<'w>(call: &mut Call<'w, '_, '_>, names: &[NameRef<'w>]) -> Result<Out
         client: call.client,
         session: options.session,
     };
-    let answer = match call.locks.acquire(&mut call.turn, names, &request) {
+    let outcome = match call.locks.acquire(&mut call.turn, names, &request) {
         Ok(Acquired::Held(fence)) => WaitOutcome::Granted { owner, fence },
         Ok(Acquired::Busy) => WaitOutcome::TimedOut,
         Ok(Acquired::Waiting(ticket)) => {
@@ -121,11 +121,11 @@ pub fn ask<'w>(call: &mut Call<'w, '_, '_>, names: &[NameRef<'w>]) -> Result<Out
             })));
         }
     };
-    Ok(Outcome::Reply(in_words(answer)))
+    Ok(Outcome::Reply(in_words(outcome)))
 }
 
-fn number_alone(answer: WaitOutcome<'_>) -> Reply {
-    match answer {
+fn number_alone(outcome: WaitOutcome<'_>) -> Reply {
+    match outcome {
         WaitOutcome::Granted { fence, .. } => Reply::number(fence),
         WaitOutcome::TimedOut => Reply::Null,
         WaitOutcome::Denied(why) => denied(why),
@@ -133,8 +133,8 @@ fn number_alone(answer: WaitOutcome<'_>) -> Reply {
     }
 }
 
-fn owner_and_number(answer: WaitOutcome<'_>) -> Reply {
-    match answer {
+fn owner_and_number(outcome: WaitOutcome<'_>) -> Reply {
+    match outcome {
         WaitOutcome::Granted { owner, fence } => {
             Reply::List(vec![Reply::Bytes(Rc::from(owner)), Reply::number(fence)])
         }

@@ -91,7 +91,7 @@ pub const SHARED_MARKER: &[u8] = b"@lock:shared";
 
 /// The keys, as the core sees them. Each write is whole when the call returns: value, expiry, what
 /// replicas and the append-only file are told. What other people hear of it (events, waiters'
-/// answers) may wait until the core has returned, so that nothing calls back into it.
+/// replies) may wait until the core has returned, so that nothing calls back into it.
 pub trait Keyspace {
     /// What stands under this name. A key that has expired by the server's own clock may still be
     /// there, but not inside a client's write command.

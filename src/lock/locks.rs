@@ -310,7 +310,7 @@ impl Locks {
     }
 
     /// The waiters whose clients are to be replied to now, in the order in which that was decided.
-    /// Their clients must be woken; each then asks for its [`answer`](Self::answer).
+    /// Their clients must be woken; each then asks for its [`outcome`](Self::outcome).
     pub fn take_to_reply(&mut self) -> Vec<Ticket> {
         std::mem::take(&mut self.outbox.to_reply)
     }

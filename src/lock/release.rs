@@ -117,7 +117,7 @@ impl Locks {
     /// wants nothing else has it written over the old one.
     #[inline]
     pub(super) fn pass_on(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>) {
-        if self.waiters.is_empty() {
+        if !self.has_queues() {
             self.ledger(name.db).forget(name.key);
             return turn.keys.remove(name);
         }

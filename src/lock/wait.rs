@@ -1,4 +1,4 @@
-//! A waiter's way: joining the queue, the decision, the answer, the end.
+//! A waiter's way: joining the queue, the decision, the reply, the end.
 
 use std::rc::Rc;
 
@@ -18,15 +18,15 @@ use super::queue::waiter::{State, WaitOutcome, Waiter};
 /// What the server knows of a waiter's client in the moment in which the waiter ends.
 #[derive(Clone, Copy, Debug)]
 pub struct End {
-    /// The wait was ended by something else than our answer.
+    /// The wait was ended by something else than our reply.
     pub cut_off: bool,
     /// The connection is still there.
     pub client_lives: bool,
-    /// Whatever this server takes as an answer has reached the client, even if something else then
+    /// Whatever this server takes as a reply has reached the client, even if something else then
     /// cuts it off. Other servers take it first, and may drop it.
     pub replies_stay: bool,
     /// The server says in its next turn whether the connection has outlived this one: it may close it
-    /// still, in spite of an answer. Then [`confirm`](Locks::confirm) follows.
+    /// still, in spite of a reply. Then [`confirm`](Locks::confirm) follows.
     pub is_confirmed_later: bool,
 }
 
@@ -122,7 +122,7 @@ impl Locks {
 
     /// What this waiter's client is to be told now; none if it has been told. A waiter that is
     /// asked while it still waits is at its end: somebody has unblocked its client.
-    pub fn answer(&mut self, ticket: Ticket) -> Option<WaitOutcome<'_>> {
+    pub fn outcome(&mut self, ticket: Ticket) -> Option<WaitOutcome<'_>> {
         // It leaves while its state still says that it stands there.
         self.end_wait(ticket);
         let waiter = self.waiters.get_mut(&ticket)?;
@@ -158,7 +158,7 @@ impl Locks {
             .map(|name| Rc::clone(&name.key))
     }
 
-    /// Has this waiter's client replied, in the next turn, if that should have been done already.
+    /// Has this waiter's client replied to, in the next turn, if that should have been done already.
     pub fn reply_again(&mut self, ticket: Ticket) {
         let decided =
             (self.waiters.get(&ticket)).is_some_and(|waiter| waiter.state != State::Waiting);
@@ -198,7 +198,7 @@ impl Locks {
                     self.grant_ended(&waiter, fence, heard, end.client_lives);
                 }
             }
-            // A client that lives and was not answered by us may have been sent to another server.
+            // A client that lives and was not replied to by us may have been sent to another server.
             State::Waiting if end.client_lives => {
                 for name in &*waiter.names {
                     self.slot_may_have_left(&name.key);

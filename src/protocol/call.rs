@@ -55,25 +55,25 @@ impl Call<'_, '_, '_> {
 
 /// What comes of a call.
 pub enum Outcome<'w> {
-    /// The connection is replied.
+    /// The connection gets this reply.
     Reply(Reply),
-    /// This command is run for the connection, and what it answers is replied.
+    /// This command is run for the connection, and its reply is the reply.
     Run(&'w [&'w [u8]]),
-    /// These words are said to the server's own SCAN, and those of the keys that it finds are
-    /// answered that are locks.
+    /// These words are said to the server's own SCAN, and the reply names those of the keys that it
+    /// finds that are locks.
     Scan {
         /// What follows the command's name.
         words: Vec<&'w [u8]>,
         /// All that could be a lock by its form?
         all: bool,
     },
-    /// The connection waits, and is answered in these words when it has been decided.
+    /// The connection waits, and gets its reply in these words when it has been decided.
     Wait {
         /// Its place in the order of arrival.
         ticket: Ticket,
         /// The lock that it waits for, or one of them.
         key: &'w [u8],
-        /// How to say the answer.
+        /// How to say the outcome.
         in_words: fn(WaitOutcome<'_>) -> Reply,
     },
 }

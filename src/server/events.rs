@@ -102,7 +102,7 @@ pub fn hear_of_ends(module: &Module, ctx: Ctx<'_>) -> bool {
 }
 
 /// Somebody waits. From now on the server tells us of each turn of its loop: it may close a connection
-/// at the end of the turn in which a waiter has been granted its lock and replied.
+/// at the end of the turn in which a waiter has been granted its lock and replied to.
 pub fn hear_of_turns(module: &Module, ctx: Ctx<'_>) {
     if !module.hears_of_turns.get() {
         let id = raw::REDISMODULE_EVENT_EVENTLOOP;

@@ -97,7 +97,7 @@ unsafe extern "C" fn answer(ctx: *mut RawCtx, _: *mut *mut RawString, _: c_int) 
 /// What a client is to be told now; none if it has been told.
 fn to_be_told(module: &Module, ticket: Ticket) -> Option<Reply> {
     let in_words = module.waiting.in_words(ticket)?;
-    match module.change(|locks| locks.answer(ticket).map(in_words)) {
+    match module.change(|locks| locks.outcome(ticket).map(in_words)) {
         Ok(reply) => reply,
         // Another module unblocks it in the middle of a change of ours, and it needs its reply at
         // once. Should that change grant it the lock, nobody has heard of it.

@@ -27,7 +27,7 @@ impl Secret {
         }
     }
 
-    /// Half a print: that of an owner, by a hash that takes a third of the time. It is only compared with
+    /// Half a print: that of an owner, by a hash that costs less than that of a key. It is only compared with
     /// the one that is remembered of the same key. Whoever made two owners whose prints meet would know
     /// the tokens of both, and could speak for either anyway.
     pub fn half_print(self, bytes: &[u8]) -> u64 {

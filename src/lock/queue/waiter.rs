@@ -3,13 +3,13 @@
 //! | state | what has happened | what may come next |
 //! |---|---|---|
 //! | `Waiting` | it stands in the queue of each of its locks | granted; its time is up; sent away; its end |
-//! | `Granted` | the holds are written; its client has yet to be replied to | its answer; its end, which is confirmed a turn later |
-//! | `TimedOut` | it has left the queues with nothing | its answer, its end |
-//! | `Denied` | its user had lost the right to the locks when its turn came; it has left the queues | its answer, its end |
-//! | `SentAway` | the server became a replica; it has left the queues | its answer, its end |
+//! | `Granted` | the holds are written; its client has yet to be replied to | its reply; its end, which is confirmed a turn later |
+//! | `TimedOut` | it has left the queues with nothing | its reply; its end |
+//! | `Denied` | its user had lost the right to the locks when its turn came; it has left the queues | its reply; its end |
+//! | `SentAway` | the server became a replica; it has left the queues | its reply; its end |
 //!
-//! `answered` is apart from that, because the server decides when it asks for the answer: at once,
-//! a loop turn later, or never, if the client went in between. A waiter that is asked for its answer
+//! `replied` is apart from that, because the server decides when it asks for the reply: at once,
+//! a loop turn later, or never, if the client went in between. A waiter that is asked for its reply
 //! while it is still `Waiting` is one that `CLIENT UNBLOCK` ends: it becomes `TimedOut`.
 //!
 //! The end comes exactly once for each waiter, whatever brought it about, and nothing of the waiter
@@ -45,7 +45,7 @@ pub struct Waiter {
     pub client: u64,
     /// Where it stands.
     pub state: State,
-    /// Has the server taken its answer?
+    /// Has the server taken its reply?
     pub replied: bool,
     /// What the server says of its user's rights, if these have been taken away.
     pub denial: Option<Rc<str>>,

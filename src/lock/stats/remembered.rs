@@ -13,7 +13,7 @@ pub struct Remembered {
     pub sessions: usize,
     /// Locks with a queue.
     pub queues: usize,
-    /// Waiters that have not come to their end, answered or not.
+    /// Waiters that have not come to their end, replied to or not.
     pub waiters: usize,
     /// Owners that wait, or hold what others wait for.
     pub owners: usize,

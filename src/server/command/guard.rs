@@ -9,7 +9,7 @@ use crate::server::module::Module;
 /// is called in a script by anybody but the script itself. Refused in the words of Redis 7.0.
 const WAITS: [&[u8]; 2] = [b"wait", b"waitaof"];
 
-/// Runs a command for the client that has this context, with its rights, and replies what that replies.
+/// Runs a command for the client that has this context, with its rights, and sends its reply.
 pub fn run(module: &Module, ctx: Ctx<'_>, argv: &[Lent<'_>]) {
     let Some((&name, arguments)) = argv.split_first() else {
         return;

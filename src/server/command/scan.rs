@@ -12,10 +12,10 @@ use crate::server::ffi::{call, reply};
 use crate::server::keyspace::ServerKeys;
 use crate::server::module::{self, Module};
 
-/// Replies what the server's SCAN replies to these words, without the keys that are no locks.
+/// Sends the reply of the server's SCAN to these words, without the keys that are no locks.
 pub fn run(module: &Module, ctx: Ctx<'_>, words: &[&[u8]], all: bool) {
     let Some(found) = call::scan(ctx, words) else {
-        return reply::send_error(ctx, "ERR the server did not answer SCAN");
+        return reply::send_error(ctx, "ERR the server did not reply to SCAN");
     };
     if found.is_error() {
         return found.pass_on(ctx);

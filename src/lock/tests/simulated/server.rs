@@ -653,11 +653,11 @@ impl Server {
 
     /// The server asks for a client's answer.
     fn ask(&mut self, ticket: Ticket) {
-        let answer = self.locks.answer(ticket).map(Told::from);
+        let answer = self.locks.outcome(ticket).map(Told::from);
         if answer.is_none() {
             self.offence("no answer for a client that was told nothing");
         }
-        if self.locks.answer(ticket).is_some() {
+        if self.locks.outcome(ticket).is_some() {
             self.offence("a second answer for a client");
         }
         if let Some(blocked) = self.blocked.get_mut(&ticket) {
