@@ -29,9 +29,24 @@ impl Server {
         commands
     }
 
-    /// Returns when all that was answered is in the file. With io-threads Redis 8 may answer before it
-    /// writes, whatever `appendfsync` says; all others write first.
-    pub(super) fn see_it_written(&self) {
+    /// Returns when all that was answered is in the file, and nothing more will be written for a
+    /// client. With io-threads Redis 8 may answer before it writes, whatever `appendfsync` says; all
+    /// others write first, and are left alone.
+    pub(super) fn stop_writing(&self) {
+        if !program::is_redis_8_with_io_threads() {
+            return;
+        }
+        in_time(|| {
+            let mut client = Client::try_connect(self.address()).ok()?;
+            client
+                .try_run(&["CLIENT", "PAUSE", "60000", "WRITE"])
+                .ok()
+        });
+        self.see_it_written();
+    }
+
+    /// Returns when all that was answered so far is in the file.
+    fn see_it_written(&self) {
         if !program::is_redis_8_with_io_threads() {
             return;
         }

@@ -103,7 +103,7 @@ impl Server {
 
     /// Ends it as a power cut would.
     pub fn kill_9(&self) {
-        self.see_it_written();
+        self.stop_writing();
         self.running(|process| process.signal(Signal::SIGKILL));
         *self.process() = None;
     }
