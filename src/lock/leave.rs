@@ -43,6 +43,13 @@ impl Locks {
         names.map_or_else(Vec::new, |names| self.leave_queues(ticket, &names))
     }
 
+    /// The same, with what it has waited for.
+    pub(super) fn leave_with_grant(&mut self, ticket: Ticket) {
+        for name in self.stop_waiting(ticket).iter().flat_map(|names| &**names) {
+            self.leave_queue(name.borrow(), ticket);
+        }
+    }
+
     fn leave_queues(&mut self, ticket: Ticket, names: &[Name]) -> Vec<Name> {
         let mut moved_up = Vec::new();
         for name in names {

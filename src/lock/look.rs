@@ -57,16 +57,20 @@ impl Locks {
                 (false, earlier(next, after(first_end)))
             }
         };
-        self.set_no_lock(name, is_no_lock);
+        let Some(queue) = self.queue(name) else {
+            return;
+        };
+        queue.stale = false;
+        let was_no_lock = std::mem::replace(&mut queue.is_no_lock, is_no_lock);
+        let (before, comes_back) = (queue.alarm, queue.alarm.filter(|_| queue.comes_back));
+        self.count_no_lock(was_no_lock, is_no_lock);
         let again = is_no_lock.then(|| turn.now.plus(self.look_again()));
-        let alarm = earlier(alarm, again);
-        if let Some(queue) = self.queue(name) {
-            queue.stale = false;
-            let comes_back = queue.alarm.filter(|_| queue.comes_back);
-            let quarantine = self
-                .quarantined_until
-                .filter(|&until| turn.now.ms() < until);
-            self.set_alarm(name, earlier(comes_back, earlier(alarm, quarantine)));
+        let quarantine = self
+            .quarantined_until
+            .filter(|&until| turn.now.ms() < until);
+        let alarm = earlier(earlier(alarm, again), earlier(comes_back, quarantine));
+        if alarm != before {
+            self.set_alarm(name, alarm);
         }
     }
 
@@ -84,10 +88,12 @@ impl Locks {
         let Some(queue) = self.queue(name) else {
             return;
         };
-        match (
-            std::mem::replace(&mut queue.is_no_lock, is_no_lock),
-            is_no_lock,
-        ) {
+        let was_no_lock = std::mem::replace(&mut queue.is_no_lock, is_no_lock);
+        self.count_no_lock(was_no_lock, is_no_lock);
+    }
+
+    fn count_no_lock(&mut self, was_no_lock: bool, is_no_lock: bool) {
+        match (was_no_lock, is_no_lock) {
             (false, true) => self.no_locks = self.no_locks.saturating_add(1),
             (true, false) => self.no_locks = self.no_locks.saturating_sub(1),
             _ => {}

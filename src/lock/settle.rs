@@ -111,8 +111,7 @@ impl Locks {
                 Served::Through => {}
                 Served::Later => break,
                 Served::Waits => {
-                    self.is_through(name);
-                    if self.queue(name).is_some() {
+                    if self.is_through(name) {
                         self.adopt_orphan(turn, name);
                     }
                     return self.take_stock(turn, name);
@@ -484,12 +483,14 @@ impl Locks {
         }
     }
 
-    /// All that was due has been done.
-    fn is_through(&mut self, name: NameRef<'_>) {
-        if let Some(queue) = self.queue(name) {
-            queue.refusals = 0;
-            queue.comes_back = false;
-        }
+    /// All that was due has been done. Does anybody wait still?
+    fn is_through(&mut self, name: NameRef<'_>) -> bool {
+        let Some(queue) = self.queue(name) else {
+            return false;
+        };
+        queue.refusals = 0;
+        queue.comes_back = false;
+        true
     }
 
     fn ring_for_retry(&mut self, name: NameRef<'_>, now: Now) {

@@ -71,9 +71,14 @@ impl Locks {
         self.waiters.insert(ticket, waiter);
         let requests = self.add_wait(ticket, &names, owner);
         for &(name, _) in fits {
-            self.take_stock(turn, name);
-            let is_upgrade =
-                request.mode == Mode::Exclusive && turn.share_of(name, request.owner).is_some();
+            // A queue that was there before has been settled in this turn.
+            if self.queue(name).is_some_and(|queue| queue.len() == 1) {
+                self.take_stock(turn, name);
+            }
+            let is_shared = (self.queue(name)).is_some_and(|queue| queue.holders.are_sharers());
+            let is_upgrade = is_shared
+                && request.mode == Mode::Exclusive
+                && turn.share_of(name, request.owner).is_some();
             if let Some(queue) = self.queue(name).filter(|_| is_upgrade) {
                 queue.promote(ticket);
             }
@@ -106,8 +111,11 @@ impl Locks {
     /// of them somebody else is the first now.
     pub(super) fn decide(&mut self, ticket: Ticket, outcome: State) -> Vec<Name> {
         let moved_up = match outcome {
-            // Its queues are settled next.
-            State::Granted(_) => self.leave_at_once(ticket),
+            // All of its queues are settled next, whoever is the first in them.
+            State::Granted(_) => {
+                self.leave_with_grant(ticket);
+                Vec::new()
+            }
             _ => self.leave(ticket),
         };
         if outcome == State::TimedOut {
@@ -159,12 +167,14 @@ impl Locks {
     }
 
     /// Has this waiter's client replied to, in the next turn, if that should have been done already.
-    pub fn reply_again(&mut self, ticket: Ticket) {
+    /// Should it?
+    pub fn reply_again(&mut self, ticket: Ticket) -> bool {
         let decided =
             (self.waiters.get(&ticket)).is_some_and(|waiter| waiter.state != State::Waiting);
         if decided {
             self.outbox.to_reply.push(ticket);
         }
+        decided
     }
 
     /// A waiter whose client can't be blocked after all: the lock was as busy for it as for one that

@@ -209,19 +209,23 @@ fn run<C: Command>(module: &Module, ctx: Ctx<'_>, authority: Authority, said: Sa
         }) => {
             module.finish(ctx, authority, announcements, now);
             let is_blocked = wait::block(module, ctx, key, ticket, &C::SPEC, in_words);
-            let settled = module.change(|locks| {
+            let waits = module.change(|locks| {
                 if is_blocked {
                     // What others have done when they heard of our changes may have decided it.
-                    locks.reply_again(ticket);
+                    !locks.reply_again(ticket)
                 } else {
                     locks.cannot_wait(ticket);
+                    false
                 }
             });
-            if !is_blocked || settled.is_err() {
+            if !is_blocked || waits.is_err() {
                 // Not as if its time were up: a loop that asks again at once would spin.
                 reply::send_error(ctx, CANNOT_WAIT);
             }
-            module.set_timer(now);
+            // When its time is up the timer knows already.
+            if waits != Ok(true) {
+                module.set_timer(now);
+            }
         }
         Err(fault) => {
             module.finish(ctx, authority, announcements, now);

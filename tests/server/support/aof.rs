@@ -38,9 +38,7 @@ impl Server {
         }
         in_time(|| {
             let mut client = Client::try_connect(self.address()).ok()?;
-            client
-                .try_run(&["CLIENT", "PAUSE", "60000", "WRITE"])
-                .ok()
+            client.try_run(&["CLIENT", "PAUSE", "60000", "WRITE"]).ok()
         });
         self.see_it_written();
     }
