@@ -521,7 +521,11 @@ impl Locks {
         if before == alarm {
             return;
         }
-        let name = name.keep();
+        let database = self.databases.get(name.db);
+        let Some(key) = database.and_then(|database| database.queues.kept(name.key)) else {
+            return;
+        };
+        let name = Name { db: name.db, key };
         if let Some(before) = before {
             self.alarms.remove(&(before, name.clone()));
         }

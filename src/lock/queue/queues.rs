@@ -54,6 +54,12 @@ impl Queues {
         Some(queue)
     }
 
+    /// The key of a queue as it is kept.
+    pub fn kept(&self, key: &[u8]) -> Option<Rc<[u8]>> {
+        let (kept, _) = self.by_key.get_index(self.place(key)?)?;
+        Some(Rc::clone(kept))
+    }
+
     /// The queue for this key, to be changed.
     pub fn get_mut(&mut self, key: &[u8]) -> Option<&mut Queue> {
         let place = self.place(key)?;

@@ -21,7 +21,7 @@ use crate::server::ffi::constants::OK;
 use crate::server::ffi::context::{self, Ctx};
 use crate::server::ffi::reply;
 use crate::server::ffi::shield::shield;
-use crate::server::ffi::text::{Lent, Said};
+use crate::server::ffi::text::{Index, Lent, Said};
 use crate::server::keyspace::ServerKeys;
 use crate::server::module::{self, Module};
 use crate::server::{events, wait};
@@ -119,18 +119,19 @@ fn call<C: Command>(module: &Module, ctx: Ctx<'_>, argv: &[Lent<'_>]) {
         return reply::send_error(ctx, "READONLY You can't write against a read only replica.");
     }
     let mut few = [&[][..]; FEW];
-    let many: Vec<&[u8]>;
+    let many: (Vec<&[u8]>, Index);
     let said = argv.get(1..).unwrap_or_default();
-    let words = match few.get_mut(..said.len()) {
+    let (words, index) = match few.get_mut(..said.len()) {
         Some(few) => {
             for (word, string) in few.iter_mut().zip(said) {
                 *word = string.bytes();
             }
-            &*few
+            (&*few, None)
         }
         None => {
-            many = said.iter().map(|string| string.bytes()).collect();
-            &many
+            let words = said.iter().map(|string| string.bytes()).collect();
+            many = (words, Index::default());
+            (&*many.0, Some(&many.1))
         }
     };
     run::<C>(
@@ -145,6 +146,7 @@ fn call<C: Command>(module: &Module, ctx: Ctx<'_>, argv: &[Lent<'_>]) {
                 KeyPositions::Counted => words.get(counted(words)).unwrap_or_default(),
                 KeyPositions::None => &[],
             },
+            index,
         },
     );
 }
@@ -172,7 +174,8 @@ fn run<C: Command>(module: &Module, ctx: Ctx<'_>, authority: Authority, said: Sa
     let Ok(outcome) = outcome else {
         return reply::send_error(ctx, "TRYAGAIN the lock module is in the middle of a change");
     };
-    let (is_refused, announcements) = (keys.is_refused(), keys.close());
+    let is_refused = keys.is_refused();
+    let announcements = keys.close();
     if is_refused && !matches!(outcome, Ok(Outcome::Wait { .. })) {
         module.finish(ctx, authority, announcements, now);
         return reply::send_error(

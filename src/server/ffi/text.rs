@@ -1,5 +1,6 @@
 //! The server's strings.
 
+use std::cell::OnceCell;
 use std::ffi::c_int;
 use std::marker::PhantomData;
 use std::ptr::null_mut;
@@ -119,22 +120,76 @@ pub struct Said<'a> {
     pub words: &'a [&'a [u8]],
     /// Those of them that are keys.
     pub keys: &'a [&'a [u8]],
+    /// Where they are, if they are many.
+    pub index: Option<&'a Index>,
+}
+
+/// Where the words of a long command are, so that none of them is looked for among all. Made when it is
+/// first needed.
+#[derive(Default)]
+pub struct Index(OnceCell<Places>);
+
+struct Places {
+    /// The place of each word in memory, and in the command, in the order of the former.
+    words: Vec<(usize, usize)>,
+    /// The place of each key among the keys, in the order of their bytes.
+    keys: Vec<usize>,
+}
+
+impl Index {
+    #[cold]
+    fn has_key(&self, said: Said<'_>, key: &[u8]) -> bool {
+        let keys = &self.of(said).keys;
+        let found = keys.binary_search_by_key(&Some(&key), |&place| said.keys.get(place));
+        found.is_ok()
+    }
+
+    /// The string of the word that is these very bytes.
+    #[cold]
+    fn string<'a>(&self, said: Said<'a>, bytes: &[u8]) -> Option<Lent<'a>> {
+        let (words, address) = (&self.of(said).words, bytes.as_ptr().addr());
+        let first = words.partition_point(|&(before, _)| before < address);
+        let &(_, place) = words.get(first)?;
+        let word = said.words.get(place)?;
+        std::ptr::eq(*word, bytes)
+            .then(|| said.strings.get(place).copied())
+            .flatten()
+    }
+
+    fn of(&self, said: Said<'_>) -> &Places {
+        self.0.get_or_init(|| {
+            let places = said.words.iter().zip(0..);
+            let mut words: Vec<_> = places
+                .map(|(word, place)| (word.as_ptr().addr(), place))
+                .collect();
+            words.sort_unstable();
+            let mut keys: Vec<usize> = (0..said.keys.len()).collect();
+            keys.sort_unstable_by_key(|&place| said.keys.get(place));
+            Places { words, keys }
+        })
+    }
 }
 
 impl<'a> Said<'a> {
     /// Is this one of the keys? By its bytes: it may have been kept since another command.
+    #[inline]
     pub fn names(self, key: &[u8]) -> bool {
-        self.keys.contains(&key)
+        match self.index {
+            None => self.keys.contains(&key),
+            Some(index) => index.has_key(self, key),
+        }
     }
 
     /// The server's own string, if these bytes are one of the words; else one that we make.
+    #[inline]
     pub fn text(self, bytes: &[u8]) -> Text<'a> {
-        (self.words.iter().zip(self.strings))
-            .find(|&(&word, _)| std::ptr::eq(word, bytes))
-            .map_or_else(
-                || Text::new(bytes),
-                |(_, &string)| Text(Storage::Lent(string)),
-            )
+        let found = match self.index {
+            None => (self.words.iter().zip(self.strings))
+                .find(|&(&word, _)| std::ptr::eq(word, bytes))
+                .map(|(_, &string)| string),
+            Some(index) => index.string(self, bytes),
+        };
+        found.map_or_else(|| Text::new(bytes), |string| Text(Storage::Lent(string)))
     }
 
     /// The server's own string, if one of the words is the same, wherever it stands; else one that we
