@@ -166,7 +166,17 @@ impl Locks {
             return;
         }
         let share = turn.keys.share_of(name, owner);
-        self.set_sharer(name, owner, share);
+        let is_first =
+            (self.queue(name)).is_some_and(|queue| matches!(queue.holders, Holders::Nobody));
+        if is_first
+            && let Some(share) = share
+            && turn.keys.look(name) == (Stored::Shared { count: 1 })
+        {
+            let shares = BTreeMap::from([(Rc::from(owner), share.deadline)]);
+            self.set_holders(name, Holders::Many(shares));
+        } else {
+            self.set_sharer(name, owner, share);
+        }
         if self.waits.by_owner.contains_key(owner) {
             turn.settling.joined(name.keep(), Rc::from(owner));
         }

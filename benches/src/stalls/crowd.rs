@@ -112,6 +112,11 @@ pub fn keys(prefix: &str, from: usize, number: usize) -> String {
     words
 }
 
+/// What the server's own clients say who wait for as many keys.
+pub fn pop(from: usize, number: usize) -> String {
+    format!("BLMPOP 0 {} LEFT", keys("list:", from, number))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

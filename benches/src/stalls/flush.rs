@@ -1,6 +1,6 @@
 //! Everything goes at once, with very many queues or very many holds.
 
-use super::crowd::{Crowd, MOST_KEYS, TTL, hold, keys, pipeline};
+use super::crowd::{Crowd, MOST_KEYS, TTL, hold, keys, pipeline, pop};
 use super::row::Row;
 use super::seen::{End, Seen, call, of_command};
 use super::{SPAN, TIMES_ALONE};
@@ -28,22 +28,36 @@ pub async fn run(bench: &Bench) -> Result<Vec<Row>> {
     let mut rows = Vec::new();
     let queues = bench.fewer(QUEUES);
     let of_queues = format!("with {} queues", count(queues as f64));
-    let measuring = async { Ok((plain(queues).await?, with_queues(queues).await?)) };
-    if let Some((alone, all)) = bench.attempt(PART, &of_queues, SPAN * 2, measuring).await? {
+    let measuring = async {
+        Ok((
+            (plain(queues).await?, demoted(queues).await?),
+            with_queues(queues).await?,
+        ))
+    };
+    if let Some((alone, all)) = bench.attempt(PART, &of_queues, SPAN * 3, measuring).await? {
         rows.extend(judged(all, &of_queues, alone));
     }
     let holds = bench.fewer(HOLDS);
     let of_holds = format!("with {} holds", count(holds as f64));
-    let measuring = async { Ok((plain(holds).await?, with_holds(holds).await?)) };
+    let measuring = async {
+        let alone = plain(holds).await?;
+        Ok(((alone, alone), with_holds(holds).await?))
+    };
     if let Some((alone, all)) = bench.attempt(PART, &of_holds, SPAN * 4, measuring).await? {
         rows.extend(judged(all, &of_holds, alone));
     }
     Ok(rows)
 }
 
-fn judged(all: Vec<(&'static str, Seen)>, with: &str, alone: Seen) -> Vec<Row> {
+/// On top of what the server itself does when all keys go, or when it sends away all who wait.
+fn judged(
+    all: Vec<(&'static str, Seen)>,
+    with: &str,
+    (emptied, demoted): (Seen, Seen),
+) -> Vec<Row> {
     let row = |(command, seen)| {
         let row = Row::new(PART, format!("{command} {with}"), seen, BOUND);
+        let alone = if command == DEMOTE { demoted } else { emptied };
         row.on_top_of(alone.turn())
     };
     all.into_iter().map(row).collect()
@@ -61,6 +75,17 @@ async fn plain(number: usize) -> Result<Seen> {
     }
     let shortest = all.into_iter().reduce(Seen::or_shorter);
     shortest.context("nothing was measured")
+}
+
+/// What the server itself needs to send as many away who wait for as many keys by a command of its own.
+async fn demoted(queues: usize) -> Result<Seen> {
+    let server = Server::start(With::Nothing).await?;
+    let waits = |member: usize| {
+        let first = member * MOST_KEYS;
+        pop(first, MOST_KEYS.min(queues - first))
+    };
+    let _crowd = Crowd::that_waits(&server, queues.div_ceil(MOST_KEYS), waits).await?;
+    of_command(&server, DEMOTE, End::Blocked(0)).await
 }
 
 /// Each of the locks is held, and waited for by somebody who waits for a thousand.

@@ -1,7 +1,7 @@
 //! Requests that name very many locks.
 
 use super::SPAN;
-use super::crowd::{Crowd, MOST_KEYS, TTL, hold, keys, pipeline};
+use super::crowd::{Crowd, MOST_KEYS, TTL, hold, keys, pipeline, pop};
 use super::row::Row;
 use super::seen::{End, Seen, call, of_command};
 use crate::bench::Bench;
@@ -16,6 +16,9 @@ const READERS: usize = 9_000;
 const WAITERS: usize = 2_000;
 /// As many wait for 1,024 locks each as the default settings allow.
 const BY_DEFAULT: usize = 97;
+/// Nobody listens there.
+const DEMOTE: &str = "REPLICAOF 127.0.0.1 1";
+const KILL: &str = "CLIENT KILL TYPE normal";
 const BOUND: Duration = Duration::from_millis(5);
 
 /// All of them.
@@ -31,18 +34,33 @@ pub async fn run(bench: &Bench) -> Result<Vec<Row>> {
     }
     let waiters = bench.fewer(WAITERS);
     let crowd = format!("{} waiters of {many} each", count(waiters as f64));
-    let measuring = sent_away(waiters, locks);
-    if let Some(all) = bench.attempt(PART, &crowd, SPAN * 2, measuring).await? {
+    let measuring = async {
+        Ok((
+            without_locks(waiters, locks, DEMOTE).await?,
+            sent_away(waiters, locks).await?,
+        ))
+    };
+    if let Some((alone, all)) = bench.attempt(PART, &crowd, SPAN * 4, measuring).await? {
         for (command, seen) in all {
             let what = format!("{command} with {crowd}");
-            rows.push(Row::new(PART, what, seen, BOUND).linear());
+            let row = Row::new(PART, what, seen, BOUND);
+            // The server itself sends all away then, and frees what each of them has said.
+            rows.push(match command {
+                "REPLICAOF" => row.on_top_of(alone.turn()),
+                _ => row.linear(),
+            });
         }
     }
     let waiters = bench.fewer(BY_DEFAULT);
     let what = format!("{waiters} waiters of {many} each are killed at once");
-    let measuring = killed(waiters, locks);
-    if let Some(seen) = bench.attempt(PART, &what, SPAN, measuring).await? {
-        rows.push(Row::new(PART, what, seen, BOUND));
+    let measuring = async {
+        Ok((
+            without_locks(waiters, locks, KILL).await?,
+            killed(waiters, locks).await?,
+        ))
+    };
+    if let Some((alone, seen)) = bench.attempt(PART, &what, SPAN * 2, measuring).await? {
+        rows.push(Row::new(PART, what, seen, BOUND).on_top_of(alone.turn()));
     }
     let what = format!("RELEASE of the last of {many} that one waits for");
     if let Some(seen) = bench
@@ -81,7 +99,7 @@ async fn sent_away(waiters: usize, locks: usize) -> Result<Vec<(&'static str, Se
             "CONFIG SET lock.drain yes",
             "CONFIG SET lock.drain no",
         ),
-        ("REPLICAOF", "REPLICAOF 127.0.0.1 1", "REPLICAOF NO ONE"),
+        ("REPLICAOF", DEMOTE, "REPLICAOF NO ONE"),
     ] {
         let _crowd = wait_for_all(&server, waiters, locks).await?;
         all.push((name, of_command(&server, command, End::Blocked(0)).await?));
@@ -100,7 +118,15 @@ async fn killed(waiters: usize, locks: usize) -> Result<Seen> {
     let server = Server::start(With::Module).await?;
     hold(&server, 1, "lock:", "holder").await?;
     let _crowd = wait_for_all(&server, waiters, locks).await?;
-    of_command(&server, "CLIENT KILL TYPE normal", End::Blocked(0)).await
+    of_command(&server, KILL, End::Blocked(0)).await
+}
+
+/// The same of as many who wait for as many keys by a command of the server's own, without the module.
+async fn without_locks(waiters: usize, lists: usize, command: &str) -> Result<Seen> {
+    let server = Server::start(With::Nothing).await?;
+    let waits = |_| pop(0, lists);
+    let _crowd = Crowd::that_waits(&server, waiters, waits).await?;
+    of_command(&server, command, End::Blocked(0)).await
 }
 
 async fn last_released(locks: usize) -> Result<Seen> {

@@ -137,11 +137,12 @@ struct Places {
 }
 
 impl Index {
+    /// The key that has these bytes.
     #[cold]
-    fn has_key(&self, said: Said<'_>, key: &[u8]) -> bool {
+    fn key<'a>(&self, said: Said<'a>, bytes: &[u8]) -> Option<&'a [u8]> {
         let keys = &self.of(said).keys;
-        let found = keys.binary_search_by_key(&Some(&key), |&place| said.keys.get(place));
-        found.is_ok()
+        let found = keys.binary_search_by_key(&Some(&bytes), |&place| said.keys.get(place));
+        said.keys.get(*keys.get(found.ok()?)?).copied()
     }
 
     /// The string of the word that is these very bytes.
@@ -176,7 +177,7 @@ impl<'a> Said<'a> {
     pub fn names(self, key: &[u8]) -> bool {
         match self.index {
             None => self.keys.contains(&key),
-            Some(index) => index.has_key(self, key),
+            Some(index) => index.key(self, key).is_some(),
         }
     }
 
@@ -193,14 +194,15 @@ impl<'a> Said<'a> {
     }
 
     /// The server's own string, if one of the words is the same, wherever it stands; else one that we
-    /// make.
+    /// make. Of a long command the keys alone are looked at.
     pub fn text_like(self, bytes: &[u8]) -> Text<'a> {
-        (self.words.iter().zip(self.strings))
-            .find(|&(&word, _)| word == bytes)
-            .map_or_else(
-                || Text::new(bytes),
-                |(_, &string)| Text(Storage::Lent(string)),
-            )
+        let found = match self.index {
+            None => (self.words.iter().zip(self.strings))
+                .find(|&(&word, _)| word == bytes)
+                .map(|(_, &string)| string),
+            Some(index) => (index.key(self, bytes)).and_then(|key| index.string(self, key)),
+        };
+        found.map_or_else(|| Text::new(bytes), |string| Text(Storage::Lent(string)))
     }
 }
 
