@@ -1,5 +1,6 @@
-//! `LOCK.ACQUIRE key owner ttl [BLOCK ms] [SHARED | LIMIT n] [SESSION]`
+//! `LOCK.ACQUIRE key owner ttl [BLOCK ms | QUEUE ms [NOTIFY channel message]] [SHARED | LIMIT n] [SESSION]`
 
+use crate::lock::AskedBy;
 use crate::protocol::{Access, Call, Command, Fault, KeyPositions, Outcome, Spec};
 
 use super::asking::{ARGUMENTS, ask};
@@ -21,13 +22,13 @@ impl Command for Acquire {
         keys: KeyPositions::First,
         access: Access::Set,
         arguments: {
-            let [owner, ttl, block, mode, session] = ARGUMENTS;
-            &[KEY, owner, ttl, block, mode, session]
+            let [owner, ttl, waiting, mode, session] = ARGUMENTS;
+            &[KEY, owner, ttl, waiting, mode, session]
         },
     };
 
     fn run<'w>(call: &mut Call<'w, '_, '_>) -> Result<Outcome<'w>, Fault> {
         let name = lock_name(call)?;
-        ask(call, &[name])
+        ask(call, &[name], AskedBy::Acquire)
     }
 }

@@ -5,8 +5,11 @@ use std::rc::Rc;
 
 use uuid::Uuid;
 
-use crate::lock::{Acquired, LAST_MS, Mode, NameRef, Now, Patience, Refusal, Request, WaitOutcome};
-use crate::protocol::{Args, Argument, Call, Fault, Kind, Outcome, Reply, integer};
+use crate::lock::{
+    Acquired, AskedBy, LAST_MS, Lease, Limits, Mode, Ms, NameRef, Notify, Now, Patience, Refusal,
+    Request, WaitOutcome,
+};
+use crate::protocol::{Args, Argument, Call, Fault, Kind, LONGEST_TEXT, Outcome, Reply, integer};
 
 use super::{OWNER, TTL, deadlock};
 
@@ -24,10 +27,27 @@ pub const ARGUMENTS: [Argument; 5] = [
         ..TTL
     },
     Argument {
-        name: c"milliseconds",
-        kind: Kind::Integer,
-        token: Some(c"BLOCK"),
-        summary: c"For how long to wait while others hold the lock; 0 waits for ever.",
+        name: c"waiting",
+        kind: Kind::OneOf(&[
+            Argument {
+                name: c"milliseconds",
+                kind: Kind::Integer,
+                token: Some(c"BLOCK"),
+                summary: c"For how long to wait while others hold the lock; 0 waits for ever.",
+                optional: false,
+                multiple: false,
+            },
+            Argument {
+                name: c"place",
+                kind: Kind::Block(&PLACE),
+                token: None,
+                summary: c"Keep a place in the queue instead, and return it: the owner asks again.",
+                optional: false,
+                multiple: false,
+            },
+        ]),
+        token: None,
+        summary: c"What to do while others hold the lock; without it the command tries once.",
         optional: true,
         multiple: false,
     },
@@ -66,26 +86,93 @@ pub const ARGUMENTS: [Argument; 5] = [
     },
 ];
 
+/// What keeps a place in the queue, and who is told.
+const PLACE: [Argument; 2] = [
+    Argument {
+        name: c"milliseconds",
+        kind: Kind::Integer,
+        token: Some(c"QUEUE"),
+        summary: c"For how long the place is kept after its owner has last asked.",
+        optional: false,
+        multiple: false,
+    },
+    Argument {
+        name: c"notify",
+        kind: Kind::Block(&[
+            Argument {
+                name: c"channel",
+                kind: Kind::Bytes,
+                token: None,
+                summary: c"Where a message says that it is time to ask again, 1 to 1024 bytes.",
+                optional: false,
+                multiple: false,
+            },
+            Argument {
+                name: c"message",
+                kind: Kind::Bytes,
+                token: None,
+                summary: c"What the message says, 1 to 1024 bytes.",
+                optional: false,
+                multiple: false,
+            },
+        ]),
+        token: Some(c"NOTIFY"),
+        summary: c"Whom to tell when it is the owner's turn, or when its place is lost.",
+        optional: true,
+        multiple: false,
+    },
+];
+
 /// The words after the ttl.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Options {
-    patience: Patience,
+struct Options<'w> {
+    waiting: Waiting<'w>,
     mode: Mode,
     session: bool,
 }
 
-/// Asks for these locks, with the words that are left.
+/// What is to be done while others hold the lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Waiting<'w> {
+    /// Nothing.
+    Try,
+    /// The client is blocked: until then, or for ever.
+    Block(Option<Ms>),
+    /// The owner keeps a place in the queue, for so long after it has last asked.
+    Queue(Ms, Option<Notify<'w>>),
+}
+
+/// Asks for these locks by this command, with the words that are left.
 #[inline]
-pub fn ask<'w>(call: &mut Call<'w, '_, '_>, names: &[NameRef<'w>]) -> Result<Outcome<'w>, Fault> {
+pub fn ask<'w>(
+    call: &mut Call<'w, '_, '_>,
+    names: &[NameRef<'w>],
+    command: AskedBy,
+) -> Result<Outcome<'w>, Fault> {
     let said = call.words.owner()?;
     let ttl = call.ttl()?;
-    let mut options = options(call.words, call.turn.now)?;
+    let options = options(call.words, call.turn.now, call.locks.limits())?;
     if options.session && !call.caller.may_tie() {
         return Err(Fault::Syntax);
     }
-    if options.patience != Patience::Try && !call.caller.may_wait() {
-        options.patience = Patience::Try;
-    }
+    let key = names.first().map_or(&[][..], |name| name.key);
+    let patience = match options.waiting {
+        Waiting::Try => Patience::Try,
+        Waiting::Block(_) if !call.caller.may_wait() => Patience::Try,
+        Waiting::Block(until) => until.map_or(Patience::Forever, Patience::Until),
+        // Nobody could ask again.
+        Waiting::Queue(..) if said == ANY_OWNER => return Err(Fault::Syntax),
+        Waiting::Queue(length, notify) => {
+            if let Some(notify) = &notify {
+                call.caller.may_notify(command, key, notify)?;
+            }
+            Patience::Place(Lease {
+                length,
+                notify,
+                command,
+            })
+        }
+    };
     let made_up = (said == ANY_OWNER).then(|| Uuid::new_v4().hyphenated().to_string());
     let owner = made_up.as_deref().map_or(said, str::as_bytes);
     let in_words = if made_up.is_some() {
@@ -97,23 +184,29 @@ pub fn ask<'w>(call: &mut Call<'w, '_, '_>, names: &[NameRef<'w>]) -> Result<Out
         owner,
         ttl,
         mode: options.mode,
-        patience: options.patience,
+        patience,
         client: call.client,
         session: options.session,
     };
     let outcome = match call.locks.acquire(&mut call.turn, names, &request) {
         Ok(Acquired::Held(fence)) => WaitOutcome::Granted { owner, fence },
         Ok(Acquired::Busy) => WaitOutcome::TimedOut,
+        Ok(Acquired::Place(before)) => {
+            call.caller.has_place();
+            let place = i64::try_from(before).unwrap_or(i64::MAX).saturating_add(1);
+            return Ok(Outcome::Reply(Reply::Integer(place.saturating_neg())));
+        }
         Ok(Acquired::Waiting(ticket)) => {
             return Ok(Outcome::Wait {
                 ticket,
-                key: names.first().map_or(&[], |name| name.key),
+                key,
                 in_words,
             });
         }
         Err(Refusal::NotALock(fault)) => return Err(fault.into()),
         Err(Refusal::QueueFull) => return Err(Fault::QueueFull),
         Err(Refusal::TooComplex) => return Err(Fault::TooComplex),
+        Err(Refusal::HoldsSome) => return Err(Fault::HoldsSome),
         Err(Refusal::TooManyQueues) => return Err(Fault::TooManyQueues),
         Err(Refusal::Deadlock(deadlock)) => {
             return Err(Fault::Deadlock(deadlock::in_words(&deadlock, &|name| {
@@ -154,11 +247,14 @@ fn denied(why: &str) -> Reply {
 }
 
 /// In any order, each at most once.
-fn options(mut words: Args<'_>, now: Now) -> Result<Options, Fault> {
-    let (mut patience, mut mode, mut session) = (None, None, false);
+fn options<'w>(mut words: Args<'w>, now: Now, limits: &Limits) -> Result<Options<'w>, Fault> {
+    let (mut waiting, mut mode, mut session) = (None, None, false);
     while let Some(word) = words.next() {
-        if word.eq_ignore_ascii_case(b"BLOCK") && patience.is_none() {
-            patience = Some(block(words.next().ok_or(Fault::Syntax)?, now)?);
+        if word.eq_ignore_ascii_case(b"BLOCK") && waiting.is_none() {
+            waiting = Some(block(words.next().ok_or(Fault::Syntax)?, now)?);
+        } else if word.eq_ignore_ascii_case(b"QUEUE") && waiting.is_none() {
+            let length = lease(words.next().ok_or(Fault::Syntax)?, now, limits.max_lease)?;
+            waiting = Some(Waiting::Queue(length, notify(&mut words)?));
         } else if word.eq_ignore_ascii_case(b"SHARED") && mode.is_none() {
             mode = Some(Mode::Shared);
         } else if word.eq_ignore_ascii_case(b"LIMIT") && mode.is_none() {
@@ -173,20 +269,45 @@ fn options(mut words: Args<'_>, now: Now) -> Result<Options, Fault> {
         }
     }
     Ok(Options {
-        patience: patience.unwrap_or(Patience::Try),
+        waiting: waiting.unwrap_or(Waiting::Try),
         mode: mode.unwrap_or(Mode::Exclusive),
         session,
     })
 }
 
-fn block(word: &[u8], now: Now) -> Result<Patience, Fault> {
+fn block(word: &[u8], now: Now) -> Result<Waiting<'static>, Fault> {
     let length = integer(word).ok_or(Fault::TimeoutNotAnInteger)?;
     match u64::try_from(length).map_err(|_| Fault::TimeoutNegative)? {
-        0 => Ok(Patience::Forever),
+        0 => Ok(Waiting::Block(None)),
         length if now.plus(length) > LAST_MS => Err(Fault::TimeoutOutOfRange),
         // Milliseconds are rounded down: a wait should not end early by that.
-        length => Ok(Patience::Until(now.plus(length).saturating_add(1))),
+        length => Ok(Waiting::Block(Some(now.plus(length).saturating_add(1)))),
     }
+}
+
+/// For how long a place is kept, at most so long; 0 is no limit.
+fn lease(word: &[u8], now: Now, most: Ms) -> Result<Ms, Fault> {
+    let length = integer(word).ok_or(Fault::NotAnInteger)?;
+    let last = LAST_MS.saturating_sub(now.ms());
+    let most = if most == 0 { last } else { most.min(last) };
+    let length = u64::try_from(length).ok();
+    let length = length.filter(|&length| length > 0 && length <= most);
+    length.ok_or(Fault::Lease(most))
+}
+
+/// Who is told, if that is what is said next.
+fn notify<'w>(words: &mut Args<'w>) -> Result<Option<Notify<'w>>, Fault> {
+    let mut ahead = *words;
+    if !(ahead.next()).is_some_and(|word| word.eq_ignore_ascii_case(b"NOTIFY")) {
+        return Ok(None);
+    }
+    let mut text = || match ahead.next().ok_or(Fault::Syntax)? {
+        text if text.is_empty() || text.len() > LONGEST_TEXT => Err(Fault::NotifyLength),
+        text => Ok(text),
+    };
+    let (channel, text) = (text()?, text()?);
+    *words = ahead;
+    Ok(Some(Notify { channel, text }))
 }
 
 #[cfg(test)]
@@ -194,34 +315,49 @@ mod tests {
     use super::*;
 
     const NOW: Now = Now::from_micros(1_000_000);
-    const PLAIN: Options = Options {
-        patience: Patience::Try,
+    const PLAIN: Options<'_> = Options {
+        waiting: Waiting::Try,
         mode: Mode::Exclusive,
         session: false,
     };
 
-    fn waits(patience: Patience) -> Result<Options, Fault> {
-        Ok(Options { patience, ..PLAIN })
+    fn waits(waiting: Waiting<'_>) -> Result<Options<'_>, Fault> {
+        Ok(Options { waiting, ..PLAIN })
     }
 
-    fn is(mode: Mode) -> Result<Options, Fault> {
+    fn queues(length: Ms) -> Result<Options<'static>, Fault> {
+        waits(Waiting::Queue(length, None))
+    }
+
+    fn notifies<'w>(channel: &'w str, text: &'w str) -> Option<Notify<'w>> {
+        Some(Notify {
+            channel: channel.as_bytes(),
+            text: text.as_bytes(),
+        })
+    }
+
+    fn read<'w>(words: &'w [&'w [u8]], limits: &Limits) -> Result<Options<'w>, Fault> {
+        options(Args::new("lock.acquire", words), NOW, limits)
+    }
+
+    fn is(mode: Mode) -> Result<Options<'static>, Fault> {
         Ok(Options { mode, ..PLAIN })
     }
 
     #[test]
     fn the_words_after_the_ttl_come_in_any_case_and_order_and_each_once() {
         let all = Options {
-            patience: Patience::Until(1006),
+            waiting: Waiting::Block(Some(1006)),
             mode: Mode::Limit(3),
             session: true,
         };
         for (line, verdict) in [
             ("", Ok(PLAIN)),
-            ("BLOCK 0", waits(Patience::Forever)),
-            ("block 250", waits(Patience::Until(1251))),
+            ("BLOCK 0", waits(Waiting::Block(None))),
+            ("block 250", waits(Waiting::Block(Some(1251)))),
             (
                 "bLoCk 9007199254739991",
-                waits(Patience::Until(LAST_MS + 1)),
+                waits(Waiting::Block(Some(LAST_MS + 1))),
             ),
             ("BLOCK 9007199254739992", Err(Fault::TimeoutOutOfRange)),
             ("BLOCK 9223372036854775807", Err(Fault::TimeoutOutOfRange)),
@@ -254,8 +390,95 @@ mod tests {
             ("SESSION SESSION", Err(Fault::Syntax)),
         ] {
             let words: Vec<&[u8]> = line.split_whitespace().map(str::as_bytes).collect();
-            let verdict_here = options(Args::new("lock.acquire", &words), NOW);
-            assert_eq!(verdict_here, verdict, "{line:?}");
+            assert_eq!(read(&words, &Limits::DEFAULT), verdict, "{line:?}");
+        }
+    }
+
+    #[test]
+    fn a_place_in_the_queue_is_asked_for_with_its_lease_and_perhaps_a_message() {
+        let told = |length| Waiting::Queue(length, notifies("ch", "7"));
+        let all = Options {
+            waiting: told(5),
+            mode: Mode::Limit(3),
+            session: true,
+        };
+        let named_like_words = Waiting::Queue(5, notifies("SESSION", "SHARED"));
+        for (line, verdict) in [
+            ("QUEUE 1", queues(1)),
+            ("queue 60000", queues(60_000)),
+            ("QUEUE 60001", Err(Fault::Lease(60_000))),
+            ("QUEUE 9223372036854775807", Err(Fault::Lease(60_000))),
+            ("QUEUE 9223372036854775808", Err(Fault::NotAnInteger)),
+            ("QUEUE 0", Err(Fault::Lease(60_000))),
+            ("QUEUE -1", Err(Fault::Lease(60_000))),
+            ("QUEUE 1.5", Err(Fault::NotAnInteger)),
+            ("QUEUE soon", Err(Fault::NotAnInteger)),
+            ("QUEUE SHARED", Err(Fault::NotAnInteger)),
+            ("QUEUE", Err(Fault::Syntax)),
+            ("QUEUE 5 QUEUE 5", Err(Fault::Syntax)),
+            ("QUEUE 5 BLOCK 5", Err(Fault::Syntax)),
+            ("BLOCK 5 QUEUE 5", Err(Fault::Syntax)),
+            ("BLOCK 0 QUEUE 5", Err(Fault::Syntax)),
+            ("QUEUE 5 NX", Err(Fault::Syntax)),
+            ("QUEUE 5 NOTIFY ch 7", waits(told(5))),
+            ("queue 5 notify ch 7", waits(told(5))),
+            ("QUEUE 5 NOTIFY SESSION SHARED", waits(named_like_words)),
+            ("QUEUE 5 NOTIFY", Err(Fault::Syntax)),
+            ("QUEUE 5 NOTIFY ch", Err(Fault::Syntax)),
+            ("QUEUE 5 NOTIFY ch 7 8", Err(Fault::Syntax)),
+            ("QUEUE 5 NOTIFY ch 7 NOTIFY ch 7", Err(Fault::Syntax)),
+            ("QUEUE 5 SHARED NOTIFY ch 7", Err(Fault::Syntax)),
+            ("QUEUE NOTIFY ch 7", Err(Fault::NotAnInteger)),
+            ("NOTIFY ch 7", Err(Fault::Syntax)),
+            ("NOTIFY ch 7 QUEUE 5", Err(Fault::Syntax)),
+            ("BLOCK 5 NOTIFY ch 7", Err(Fault::Syntax)),
+            ("SESSION QUEUE 5 NOTIFY ch 7 LIMIT 3", Ok(all)),
+            ("LIMIT 3 SESSION QUEUE 5 NOTIFY ch 7", Ok(all)),
+            ("QUEUE 5 NOTIFY ch 7 limit 3 session", Ok(all)),
+        ] {
+            let words: Vec<&[u8]> = line.split_whitespace().map(str::as_bytes).collect();
+            assert_eq!(read(&words, &Limits::DEFAULT), verdict, "{line:?}");
+        }
+    }
+
+    #[test]
+    fn a_lease_is_as_long_as_an_operator_lets_it_be_and_ends_before_the_last_millisecond() {
+        let last = LAST_MS - 1000;
+        for (max_lease, word, verdict) in [
+            (7, "7", queues(7)),
+            (7, "8", Err(Fault::Lease(7))),
+            (0, "9007199254739991", queues(last)),
+            (0, "9007199254739992", Err(Fault::Lease(last))),
+            (0, "0", Err(Fault::Lease(last))),
+            (LAST_MS, "9007199254739992", Err(Fault::Lease(last))),
+        ] {
+            let limits = Limits {
+                max_lease,
+                ..Limits::DEFAULT
+            };
+            let words = [&b"QUEUE"[..], word.as_bytes()];
+            assert_eq!(read(&words, &limits), verdict, "{max_lease}, {word}");
+        }
+    }
+
+    #[test]
+    fn a_channel_and_a_message_are_1_to_1024_bytes_of_any_kind() {
+        let (longest, too_long) = (vec![b'x'; 1024], vec![b'x'; 1025]);
+        for (text, is_accepted) in [
+            (&b"\0"[..], true),
+            (&longest, true),
+            (b"", false),
+            (&too_long, false),
+        ] {
+            for (channel, text) in [(text, &b"m"[..]), (b"ch", text)] {
+                let words: [&[u8]; 5] = [b"QUEUE", b"5", b"NOTIFY", channel, text];
+                let verdict = if is_accepted {
+                    waits(Waiting::Queue(5, Some(Notify { channel, text })))
+                } else {
+                    Err(Fault::NotifyLength)
+                };
+                assert_eq!(read(&words, &Limits::DEFAULT), verdict);
+            }
         }
     }
 }

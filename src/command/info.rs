@@ -40,7 +40,9 @@ fn describe(report: Report, caller: &dyn Caller) -> Reply {
     let holders = (report.holders.iter())
         .map(|one| holder(one, caller))
         .collect();
-    let waiters = report.waiters.iter().map(waiter).collect();
+    let waiters = (report.waiters.iter())
+        .map(|one| waiter(one, caller))
+        .collect();
     Reply::Map(vec![
         ("mode", Reply::text(mode)),
         ("holders", Reply::List(holders)),
@@ -55,16 +57,18 @@ fn holder(holder: &Holder, caller: &dyn Caller) -> Reply {
     let said = |number: Option<u64>| number.map_or(Reply::Null, Reply::number);
     // A connection that is gone, or that was a script's, is nobody's any more.
     let client = grant(|grant| grant.client).filter(|&client| caller.is_connected(client));
-    Reply::Map(vec![
+    let mut described = vec![
         ("owner", Reply::Bytes(holder.owner.as_slice().into())),
         ("ttl", time_left(holder.left)),
         ("fence", said(grant(|grant| grant.fence))),
         ("held", said(grant(|grant| grant.held))),
         ("client", said(client)),
-    ])
+    ];
+    described.extend(holder.claim.map(|left| ("claim", Reply::number(left))));
+    Reply::Map(described)
 }
 
-fn waiter(waiter: &QueuedWaiter) -> Reply {
+fn waiter(waiter: &QueuedWaiter, caller: &dyn Caller) -> Reply {
     let (mode, limit) = match waiter.mode {
         Mode::Exclusive => ("exclusive", None),
         Mode::Shared => ("shared", None),
@@ -75,9 +79,17 @@ fn waiter(waiter: &QueuedWaiter) -> Reply {
         ("mode", Reply::text(mode)),
     ];
     described.extend(limit.map(|most| ("limit", Reply::number(most))));
+    // A place outlives the connection that has asked for it.
+    let is_there = waiter.place.is_none() || caller.is_connected(waiter.client);
+    let client = is_there.then(|| Reply::number(waiter.client));
     described.extend([
         ("waited", Reply::number(waiter.waited)),
-        ("client", Reply::number(waiter.client)),
+        ("client", client.unwrap_or(Reply::Null)),
     ]);
+    if let Some(in_queue) = &waiter.place {
+        described.push(("place", Reply::number(in_queue.place)));
+        described.push(("lease", Reply::number(in_queue.lease)));
+        described.extend(in_queue.asleep.then_some(("asleep", Reply::Integer(1))));
+    }
     Reply::Map(described)
 }

@@ -1,5 +1,7 @@
-//! `LOCK.MACQUIRE numkeys key [key ...] owner ttl [BLOCK ms] [SHARED | LIMIT n] [SESSION]`
+//! `LOCK.MACQUIRE numkeys key [key ...] owner ttl [BLOCK ms | QUEUE ms [NOTIFY channel message]]
+//! [SHARED | LIMIT n] [SESSION]`
 
+use crate::lock::AskedBy;
 use crate::protocol::{Access, Call, Command, Fault, KeyPositions, Outcome, Spec};
 
 use super::asking::{ARGUMENTS, ask};
@@ -20,13 +22,13 @@ impl Command for Macquire {
         keys: KeyPositions::Counted,
         access: Access::Set,
         arguments: {
-            let [owner, ttl, block, mode, session] = ARGUMENTS;
-            &[NUMKEYS, KEYS, owner, ttl, block, mode, session]
+            let [owner, ttl, waiting, mode, session] = ARGUMENTS;
+            &[NUMKEYS, KEYS, owner, ttl, waiting, mode, session]
         },
     };
 
     fn run<'w>(call: &mut Call<'w, '_, '_>) -> Result<Outcome<'w>, Fault> {
         let names = lock_names(call, 2)?;
-        ask(call, &names)
+        ask(call, &names, AskedBy::Macquire)
     }
 }

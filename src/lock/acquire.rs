@@ -1,7 +1,7 @@
 //! How a lock comes to be held.
 
 use super::ledger::entry::{Entry, News};
-use super::request::{Acquired, Hold, Refusal, Request};
+use super::request::{Acquired, Hold, Patience, Refusal, Request};
 
 use super::fence::Fence;
 use super::keyspace::LockEvent;
@@ -21,24 +21,33 @@ impl Locks {
         names: &[NameRef<'_>],
         request: &Request<'_>,
     ) -> Result<Acquired, Refusal> {
+        if let Patience::Place(lease) = request.patience {
+            // A lock that is free where nobody waits is had as by anybody.
+            if let (&[name], false) = (names, self.has_queues())
+                && let fit @ Fit::Open { keeps: None } = self.fit(turn, name, request, true)?
+            {
+                return self.take_or_wait(turn, &[(name, fit)], request);
+            }
+            return self.ask(turn, names, request, &lease);
+        }
         for &name in names {
             self.settle_queue(turn, name);
         }
         if let &[name] = names {
-            let in_turn = self.queue(name).is_none();
+            let in_turn = self.comes_first(name);
             let fit = self.fit(turn, name, request, in_turn)?;
             return self.take_or_wait(turn, &[(name, fit)], request);
         }
         let mut fits = Vec::with_capacity(names.len());
         for &name in names {
-            let in_turn = self.queue(name).is_none();
+            let in_turn = self.comes_first(name);
             fits.push((name, self.fit(turn, name, request, in_turn)?));
         }
         self.take_or_wait(turn, &fits, request)
     }
 
     #[inline]
-    fn take_or_wait(
+    pub(super) fn take_or_wait(
         &mut self,
         turn: &mut Turn<'_>,
         fits: &[(NameRef<'_>, Fit)],
@@ -94,6 +103,10 @@ impl Locks {
             } else {
                 self.remember(turn, name, (fit, hold, fence), end, request, news);
             }
+        }
+        if news == News::Told && self.waiters.has_places() {
+            let names: Vec<NameRef<'_>> = fits.iter().map(|&(name, _)| name).collect();
+            self.claimed(&names, request.owner, request.mode.hold());
         }
         number.unwrap_or_default()
     }
@@ -216,13 +229,19 @@ impl Locks {
         match fit {
             Fit::Held { hold, until } => {
                 let breaking = self.is_breaking(name, request.owner, hold);
-                if breaking || until.is_some_and(|until| until >= wanted) {
+                // What has not been claimed ends when whoever claims it says so, be that sooner.
+                let is_later = until.is_some_and(|until| until >= wanted)
+                    && !self.is_to_be_claimed(name, request.owner, hold);
+                if breaking || is_later {
                     return (hold, until);
                 }
                 turn.prolong(name, request.owner, hold, wanted);
                 (hold, Some(wanted))
             }
             Fit::Open { keeps } => {
+                // A share that has not been claimed lasts only until it is.
+                let keeps =
+                    keeps.filter(|_| !self.is_to_be_claimed(name, request.owner, Hold::Shared));
                 let kept = keeps.and_then(|share| share.deadline).unwrap_or_default();
                 let (hold, deadline) = (request.mode.hold(), wanted.max(kept));
                 match hold {

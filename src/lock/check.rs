@@ -50,6 +50,10 @@ impl Locks {
         owner: &[u8],
         hold: Hold,
     ) {
+        // Only whoever is given the number claims a place's grant.
+        if self.is_unclaimed(name, owner, hold) {
+            return;
+        }
         let ledger = self.ledger(name.db);
         match ledger.of(name.key, owner, hold) {
             Some(entry) if entry.told => {}

@@ -43,6 +43,7 @@ impl Locks {
             && self.outbox.is_empty()
             && self.backlog.cuts.is_empty()
             && self.unconfirmed.is_empty()
+            && self.places.messages.is_empty()
             && !self.has_rest()
     }
 
@@ -70,7 +71,16 @@ impl Locks {
         {
             return Some(0);
         }
-        let time_up = self.waits.times_up.first().map(|&(until, _)| until);
+        if !self.places.messages.is_empty()
+            || !self.places.endings.is_empty()
+            || !self.places.waking.is_empty()
+            || !self.places.falling.is_empty()
+        {
+            return Some(0);
+        }
+        let time_up = self.waits.times_up.first().map(|(until, _)| until);
+        let of_places = (self.waiters.has_places()).then(|| self.places.next_due());
+        let time_up = earlier(time_up, of_places.flatten());
         let is_noted =
             !self.noted.is_empty() || self.databases.any(|database| database.queues.unseen() > 0);
         let writes = if is_noted {
@@ -106,11 +116,16 @@ impl Locks {
             self.send_all_away();
         }
         self.send_some_away(&mut turn.budget);
+        self.see_to_places(turn);
         while !turn.budget.is_spent()
-            && let Some(&(until, ticket)) = self.waits.times_up.first()
+            && let Some((until, ticket)) = self.waits.times_up.first()
             && until <= turn.now.ms()
         {
             turn.budget.draw(self.reply_cost(ticket));
+            if self.is_place(ticket) {
+                self.see_to_lease(turn, ticket);
+                continue;
+            }
             let moved_up = self.decide(ticket, State::TimedOut);
             self.noted.extend(moved_up);
         }

@@ -5,6 +5,7 @@ use std::rc::Rc;
 use super::fence::{Epoch, SlotState};
 use super::name::{Name, NameRef};
 use super::queue::ticket::Ticket;
+use super::request::{AskedBy, Asker};
 use super::time::{LAST_MS, Ms, Now};
 
 /// What stands under a lock's name.
@@ -179,4 +180,18 @@ pub trait Keyspace {
     /// that. Rights may have been taken away while it waited; those of whoever issues a command the
     /// server has asked for itself.
     fn denial(&mut self, ticket: Ticket, names: &[Name]) -> Option<Rc<str>>;
+
+    /// Who asks for a place just now, by this command.
+    fn asker(&mut self, command: AskedBy) -> Rc<Asker>;
+
+    /// May whoever asked for a place have these locks no more?
+    fn is_denied(&mut self, _asker: &Asker, _names: &[Name]) -> bool {
+        false
+    }
+
+    /// Would the server refuse to let anybody ask for these locks now, or hold them back? It may be
+    /// out of memory, lack replicas or a disk, or pause its clients.
+    fn keeps_back(&mut self, _names: &[Name]) -> bool {
+        false
+    }
 }

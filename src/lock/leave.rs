@@ -50,7 +50,7 @@ impl Locks {
         }
     }
 
-    fn leave_queues(&mut self, ticket: Ticket, names: &[Name]) -> Vec<Name> {
+    pub(super) fn leave_queues(&mut self, ticket: Ticket, names: &[Name]) -> Vec<Name> {
         let mut moved_up = Vec::new();
         for name in names {
             if self.leave_queue(name.borrow(), ticket) {
@@ -61,13 +61,13 @@ impl Locks {
     }
 
     /// It waits no more. The locks that it has waited for, if it has.
-    fn stop_waiting(&mut self, ticket: Ticket) -> Option<Rc<[Name]>> {
+    pub(super) fn stop_waiting(&mut self, ticket: Ticket) -> Option<Rc<[Name]>> {
         let waiter = self.waiters.get(&ticket)?;
         if waiter.state != State::Waiting {
             return None;
         }
-        if let Some(until) = waiter.until {
-            self.waits.times_up.remove(&(until, ticket));
+        if let Some(until) = waiter.until() {
+            self.waits.times_up.remove((until, ticket));
         }
         let (names, owner) = (Rc::clone(&waiter.names), Rc::clone(&waiter.owner));
         self.remove_wait(ticket, &names, &owner);
@@ -125,6 +125,11 @@ impl Locks {
     pub(super) fn first_in_queue(&mut self, name: NameRef<'_>) -> Option<Ticket> {
         loop {
             let ticket = self.queue(name)?.first()?;
+            if self.places.channels.any_asleep() && self.sleeps_by_channel(ticket) {
+                let moved_up = self.lay_aside(ticket);
+                self.noted.extend(moved_up);
+                continue;
+            }
             if self.backlog.leaving.is_empty() || self.is_waiting(ticket) {
                 return Some(ticket);
             }
@@ -155,13 +160,22 @@ impl Locks {
         (self.waiters.get(&ticket)).is_some_and(|waiter| waiter.state == State::Waiting)
     }
 
+    /// Is it a place in the queue?
+    pub(super) fn is_place(&self, ticket: Ticket) -> bool {
+        (self.waiters.get(&ticket)).is_some_and(|waiter| waiter.place.is_some())
+    }
+
     /// What a waiter is to be told that must not be granted anything any more.
-    pub(super) fn way_out(&self, ticket: Ticket, now: Now) -> Option<State> {
+    pub(super) fn way_out(&mut self, ticket: Ticket, now: Now) -> Option<State> {
         let waiter = self.waiters.get(&ticket)?;
         if ticket <= self.waits.sent_away_to {
             return Some(State::SentAway);
         }
-        waiter.is_up(now).then_some(State::TimedOut)
+        let is_up = match waiter.place {
+            Some(_) => self.is_lease_over(ticket, now),
+            None => waiter.is_up(now),
+        };
+        is_up.then_some(State::TimedOut)
     }
 
     /// All who wait now are to be told that nothing comes of it here.

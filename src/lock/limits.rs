@@ -21,6 +21,10 @@ pub struct Limits {
     pub orphan_ttl: Ms,
     /// For how long after it takes over the server makes no new holder; 0 for not at all.
     pub quarantine: Ms,
+    /// The longest lease of a place that is accepted; 0 for any.
+    pub max_lease: Ms,
+    /// For how long after its message has been sent a grant waits to be claimed.
+    pub claim_time: Ms,
     /// Are waiters sent away, so that the module can be unloaded?
     pub drain: bool,
 }
@@ -34,6 +38,8 @@ impl Limits {
         max_clock_skew: 5_000,
         orphan_ttl: 0,
         quarantine: 0,
+        max_lease: 60_000,
+        claim_time: 2_000,
         drain: false,
     };
 }

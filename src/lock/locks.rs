@@ -13,9 +13,11 @@ use super::ledger::Ledger;
 use super::limits::Limits;
 use super::name::{Db, Name, NameRef};
 use super::outbox::{Lapse, Outbox};
+use super::place::{Ending, Places};
 use super::queue::Queue;
 use super::queue::leaving::FEW_QUEUES;
-use super::queue::ticket::{ByTicket, Ticket};
+use super::queue::ticket::Ticket;
+use super::queue::waiters::Waiters;
 use super::queue::waits::Waits;
 use super::returns::Return;
 use super::room::keep_room;
@@ -46,7 +48,9 @@ pub struct Locks {
     /// What is remembered of each database: holds by the ledger, and queues.
     pub(super) databases: Databases,
     /// Requests that wait, or have waited and have not come to their end.
-    pub(super) waiters: ByTicket<Waiter>,
+    pub(super) waiters: Waiters,
+    /// What there is of those that are places.
+    pub(super) places: Places,
     /// Who waits for how much, and until when.
     pub(super) waits: Waits,
     /// What is done in portions, and is not done yet.
@@ -94,8 +98,9 @@ impl Locks {
         let keyed = Keyed::new(secret);
         Self {
             databases: Databases::new(secret),
-            waiters: ByTicket::default(),
-            waits: Waits::new(keyed),
+            waiters: Waiters::default(),
+            places: Places::default(),
+            waits: Waits::default(),
             backlog: Backlog::default(),
             waited_for: HashMap::with_hasher(keyed),
             crowds: BTreeSet::new(),
@@ -145,7 +150,9 @@ impl Locks {
     pub fn gone(&mut self, name: Name, how: Gone) {
         match how {
             Gone::Expired => {
-                let holders = self.queue(name.borrow()).map(|queue| &queue.holders);
+                let queue = self.queue(name.borrow());
+                let holders =
+                    (queue.filter(|queue| queue.first().is_some())).map(|queue| &queue.holders);
                 if let Some(owner) = holders.and_then(|holders| holders.any().cloned()) {
                     let name = name.clone();
                     self.outbox.lapsed.push(Lapse { name, owner });
@@ -195,7 +202,8 @@ impl Locks {
         };
         // Grants whose news is under way have moved with their keys.
         let unconfirmed = self.unconfirmed.iter_mut().map(|(waiter, _)| waiter);
-        for waiter in self.waiters.values_mut().chain(unconfirmed) {
+        let waiters = self.waiters.with_client().map(|(_, waiter)| waiter);
+        for waiter in waiters.chain(unconfirmed) {
             if matches!(waiter.state, State::Granted(_)) {
                 let mut names = waiter.names.to_vec();
                 names
@@ -237,12 +245,13 @@ impl Locks {
 
     /// These slots have left for another server, with what was held in them.
     pub fn slots_left(&mut self, ranges: &[RangeInclusive<Slot>]) {
-        let slots = Slots::of(ranges);
+        let slots = Rc::new(Slots::of(ranges));
         let number = self.clock.between();
         for (_, database) in self.databases.iter_mut() {
             database.ledger.slots_left(&slots, number);
             self.backlog.sweeps |= database.ledger.has_to_sweep();
         }
+        self.end_places(Ending::InSlots(slots));
         for slot in ranges.iter().cloned().flatten() {
             self.clock.slot_may_have_left(slot);
         }
@@ -265,6 +274,9 @@ impl Locks {
         if limits.max_clock_skew != self.limits.max_clock_skew {
             self.clock.set_skew(limits.max_clock_skew, now);
         }
+        if limits.drain && !self.limits.drain {
+            self.end_places(Ending::All);
+        }
         self.limits = limits;
         if limits.quarantine == 0 && self.quarantined_until.take().is_some() {
             self.note_all();
@@ -274,7 +286,7 @@ impl Locks {
     /// How many wait, and for how many locks.
     pub fn waiting_now(&self) -> (usize, usize) {
         let queues = (self.databases.iter()).map(|(_, database)| database.queues.len());
-        (self.waits.waiting.len(), queues.sum())
+        (self.waits.len(), queues.sum())
     }
 
     /// What has been done.
@@ -292,6 +304,11 @@ impl Locks {
         std::mem::take(&mut self.outbox.lapsed)
     }
 
+    /// A message has been published.
+    pub fn published(&mut self) {
+        count(&mut self.counts.notified, 1);
+    }
+
     /// This server has become a replica: somebody else grants now. Whoever still waits is sent away.
     pub fn stepped_down(&mut self) {
         self.flushed(None);
@@ -305,6 +322,7 @@ impl Locks {
         let noted = std::mem::take(&mut self.noted);
         self.backlog.discarded.add(noted.len(), noted.into_iter());
         self.backlog.closed.clear();
+        self.end_places(Ending::All);
         self.send_all_away();
         self.send_some_away(&mut Budget::of(Budget::PORTION));
     }

@@ -177,7 +177,7 @@ impl Locks {
         } else {
             self.set_sharer(name, owner, share);
         }
-        if self.waits.by_owner.contains_key(owner) {
+        if self.does_wait(owner) {
             turn.settling.joined(name.keep(), Rc::from(owner));
         }
     }

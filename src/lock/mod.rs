@@ -9,6 +9,7 @@ mod acquire;
 mod backlog;
 mod breaking;
 mod budget;
+mod by_owner;
 mod check;
 mod crowd;
 mod databases;
@@ -24,7 +25,7 @@ mod locks;
 mod look;
 mod name;
 mod outbox;
-mod places;
+mod place;
 mod queue;
 mod release;
 mod renew;
@@ -42,6 +43,7 @@ mod survey;
 mod take_back;
 mod time;
 mod wait;
+mod withdraw;
 
 #[cfg(test)]
 mod tests;
@@ -58,11 +60,13 @@ pub use ledger::print::Secret;
 pub use limits::{Limits, MOST_QUEUES};
 pub use locks::{Gone, Locks};
 pub use name::{Db, Name, NameRef};
-pub use outbox::Lapse;
+pub use outbox::{Lapse, Message};
 pub use queue::ticket::{ByTicket, Ticket};
 pub use queue::waiter::WaitOutcome;
 pub use report::{Grant, Holder, Left, QueuedWaiter, Report};
-pub use request::{Acquired, Hold, Mode, NotALock, Patience, Refusal, Request};
+pub use request::{
+    Acquired, AskedBy, Asker, Hold, Lease, Mode, NotALock, Notify, Patience, Refusal, Request,
+};
 pub use room::give_back_room;
 pub use state::Turn;
 pub use time::{LAST_MS, Ms, Now};

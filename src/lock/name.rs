@@ -6,7 +6,7 @@ use std::rc::Rc;
 pub type Db = usize;
 
 /// A lock's name, borrowed from whoever asks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct NameRef<'a> {
     /// The database that the key stands in.
     pub db: Db,

@@ -5,6 +5,7 @@ use std::rc::Rc;
 
 use super::name::Name;
 use super::queue::ticket::Ticket;
+use super::request::Asker;
 use super::time::Ms;
 
 /// A hold that ran out while others waited for the lock.
@@ -14,6 +15,17 @@ pub struct Lapse {
     pub name: Name,
     /// Who held it.
     pub owner: Rc<[u8]>,
+}
+
+/// A message to publish, which says that it is time to ask again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Message {
+    /// Where.
+    pub channel: Rc<[u8]>,
+    /// What it says.
+    pub text: Rc<[u8]>,
+    /// On behalf of whom.
+    pub asker: Rc<Asker>,
 }
 
 /// News that has not been fetched, or told.

@@ -21,6 +21,18 @@ impl Locks {
         name: NameRef<'_>,
         owner: &[u8],
     ) -> Result<bool, NotALock> {
+        let withdrawn = self.withdraw(turn, name, owner);
+        self.release_after(turn, name, owner, withdrawn)
+    }
+
+    /// The same, when the owner's requests have been withdrawn.
+    fn release_after(
+        &mut self,
+        turn: &mut Turn<'_>,
+        name: NameRef<'_>,
+        owner: &[u8],
+        withdrawn: bool,
+    ) -> Result<bool, NotALock> {
         // How, and is it the only one?
         let held = if self.is_ready_to_pass_on(turn, name, owner) {
             Some((Hold::Exclusive, true))
@@ -41,17 +53,25 @@ impl Locks {
         };
         match held {
             Some((hold, is_only_one)) => {
+                let told = self.is_told(name, owner, hold);
                 turn.keys.announce(name, LockEvent::Released);
                 if is_only_one {
                     self.pass_on(turn, name);
                 } else {
                     self.end_hold(turn, name, owner, hold);
                 }
-                count(&mut self.counts.released, 1);
+                if told {
+                    count(&mut self.counts.released, 1);
+                }
+                Ok(told)
             }
-            None => count(&mut self.counts.release_refused, 1),
+            None => {
+                if !withdrawn {
+                    count(&mut self.counts.release_refused, 1);
+                }
+                Ok(false)
+            }
         }
-        Ok(held.is_some())
     }
 
     /// `LOCK.MRELEASE`: ends this owner's holds of these, and says how many there were.
@@ -61,6 +81,13 @@ impl Locks {
         names: &[NameRef<'_>],
         owner: &[u8],
     ) -> Result<usize, NotALock> {
+        let withdrawn: Vec<bool> = (names.iter())
+            .map(|&name| self.withdraw(turn, name, owner))
+            .collect();
+        // Whoever was the first for a moment may have been withdrawn by now.
+        if withdrawn.contains(&true) {
+            self.settle_moved_up(turn);
+        }
         for &name in names {
             if turn.keys.look(name) == Stored::NoLock {
                 return Err(NotALock);
@@ -73,13 +100,14 @@ impl Locks {
             }
         }
         let mut released = 0_usize;
-        for &name in names {
-            released = released.saturating_add(self.release(turn, name, owner)?.into());
+        for (&name, withdrawn) in names.iter().zip(withdrawn) {
+            let is_released = self.release_after(turn, name, owner, withdrawn)?;
+            released = released.saturating_add(is_released.into());
         }
         Ok(released)
     }
 
-    /// Does this owner alone hold a lock that others wait for, and wait for nothing itself? Then settling
+    /// Does this owner, which waits for it no more, hold a lock alone that others wait for? Then settling
     /// grants nobody anything before the release, and is done only after it.
     fn is_ready_to_pass_on(
         &mut self,
@@ -89,7 +117,6 @@ impl Locks {
     ) -> bool {
         !self.waiters.is_empty()
             && self.queue(name).is_some()
-            && !self.waits.by_owner.contains_key(owner)
             && matches!(turn.look(name), LockState::Exclusive { owner: holder, .. } if holder == owner)
     }
 
@@ -133,7 +160,7 @@ impl Locks {
         match next.filter(may_have_it) {
             Some((ticket, waiter)) => {
                 let owner = Rc::clone(&waiter.owner);
-                let request = waiter.request(&owner);
+                let request = self.request_of(ticket, waiter, &owner, turn.now);
                 let open = Fit::Open { keeps: None };
                 self.grant(turn, ticket, &[(name, open)], &request);
             }

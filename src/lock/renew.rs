@@ -32,6 +32,8 @@ impl Locks {
         }
         count(&mut self.counts.renewed, names.len());
         let deadline = turn.now.plus(ttl);
+        // Of a place's grant too: it is claimed.
+        self.claimed(names, owner, Hold::Shared);
         for &name in names {
             if let Some((hold, _)) = turn.hold_of(name, owner)? {
                 if hold == Hold::Shared {

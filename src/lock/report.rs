@@ -6,6 +6,7 @@ use super::fence::Fence;
 use super::keyspace::Glance;
 use super::locks::Locks;
 use super::name::NameRef;
+use super::queue::waiter::State;
 use super::request::{Hold, Mode, NotALock};
 use super::state::{LockState, Turn, earlier};
 use super::time::{Ms, Now, is_over};
@@ -47,6 +48,8 @@ pub struct Holder {
     pub left: Left,
     /// What the server remembers of the grant, if it was this server's.
     pub grant: Option<Grant>,
+    /// How much longer it may be claimed, if its owner has to do that.
+    pub claim: Option<Ms>,
 }
 
 /// What the server remembers of a grant.
@@ -69,8 +72,21 @@ pub struct QueuedWaiter {
     pub mode: Mode,
     /// For how long it has waited.
     pub waited: Ms,
-    /// The connection that waits.
+    /// The connection that waits, or that has asked last.
     pub client: u64,
+    /// Its place, if it waits without a blocked connection.
+    pub place: Option<PlaceInQueue>,
+}
+
+/// A place in the queue, which its owner keeps by asking.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PlaceInQueue {
+    /// Where it stands, counted from 1.
+    pub place: usize,
+    /// For how much longer it is kept if its owner does not ask.
+    pub lease: Ms,
+    /// Is it passed over until its owner asks?
+    pub asleep: bool,
 }
 
 impl Locks {
@@ -96,6 +112,10 @@ impl Locks {
             .map(|((owner, deadline), &hold)| Holder {
                 left: left_until(deadline, now),
                 grant: self.grant_of(name, &owner, hold, now),
+                claim: (self.is_unclaimed(name, &owner, hold))
+                    .then(|| self.claim_ends(name, &owner))
+                    .flatten()
+                    .map(|end| end.saturating_sub(now.ms())),
                 owner,
             })
             .collect();
@@ -152,19 +172,25 @@ impl Locks {
         else {
             return (Vec::new(), 0);
         };
-        let waiters = queue
-            .iter()
-            .filter(|&ticket| self.is_waiting(ticket))
-            .filter_map(|ticket| self.waiters.get(&ticket))
+        let standing = queue.iter().filter(|&ticket| self.is_waiting(ticket));
+        let all = standing.chain(queue.asleep.iter().copied());
+        let waiters = all
+            .filter_map(|ticket| Some((ticket, self.waiters.get(&ticket)?)))
             .take(MOST_NAMED)
-            .map(|waiter| QueuedWaiter {
+            .map(|(ticket, waiter)| QueuedWaiter {
                 owner: Rc::clone(&waiter.owner),
                 mode: waiter.mode,
                 waited: now.ms().saturating_sub(waiter.since.ms()),
                 client: waiter.client,
+                place: self.lease_of(ticket).map(|(_, until)| PlaceInQueue {
+                    place: queue.before(ticket).saturating_add(1),
+                    lease: until.saturating_sub(now.ms()),
+                    asleep: waiter.state == State::Asleep || self.sleeps_by_channel(ticket),
+                }),
             })
             .collect();
-        (waiters, self.wait_here(queue))
+        let count = self.wait_here(queue).saturating_add(queue.asleep.len());
+        (waiters, count)
     }
 }
 

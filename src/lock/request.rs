@@ -55,22 +55,62 @@ pub struct Request<'a> {
     /// Alone, or beside others.
     pub mode: Mode,
     /// Whether to wait for it.
-    pub patience: Patience,
+    pub patience: Patience<'a>,
     /// The connection that asks.
     pub client: u64,
     /// Does the hold end with that connection?
     pub session: bool,
 }
 
-/// How long a request may wait.
+/// How a request waits, if it does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Patience {
+pub enum Patience<'a> {
     /// Not at all.
     Try,
-    /// Until then.
+    /// Its client is blocked, until then.
     Until(Ms),
-    /// Until it is granted.
+    /// Its client is blocked until it is granted.
     Forever,
+    /// Its owner has a place in the queue, and asks again.
+    Place(Lease<'a>),
+}
+
+/// What keeps a place in the queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Lease<'a> {
+    /// For how long after its owner has last asked.
+    pub length: Ms,
+    /// Who is told when it is its turn.
+    pub notify: Option<Notify<'a>>,
+    /// By which command its owner asks.
+    pub command: AskedBy,
+}
+
+/// A message that says that it is time to ask again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Notify<'a> {
+    /// Where it is published.
+    pub channel: &'a [u8],
+    /// What it says, in words of the client's own.
+    pub text: &'a [u8],
+}
+
+/// Who has asked for a place, so that their rights can be asked about later.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Asker {
+    /// The name of the user.
+    pub user: Box<[u8]>,
+    /// By which command?
+    pub command: AskedBy,
+}
+
+/// The commands that ask for locks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AskedBy {
+    /// `LOCK.ACQUIRE`
+    Acquire,
+    /// `LOCK.MACQUIRE`
+    Macquire,
 }
 
 /// What came of a request.
@@ -82,6 +122,8 @@ pub enum Acquired {
     Busy,
     /// It waits; this is its ticket. Its client must be blocked.
     Waiting(Ticket),
+    /// It waits without a client; so many come before it in the longest of its queues.
+    Place(usize),
 }
 
 /// Why a request was refused.
@@ -97,6 +139,8 @@ pub enum Refusal {
     QueueFull,
     /// Its owner would stand in too many queues at once.
     TooManyQueues,
+    /// A place is for locks of which its owner holds none.
+    HoldsSome,
 }
 
 impl From<NotALock> for Refusal {

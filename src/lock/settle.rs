@@ -8,6 +8,7 @@ use super::ledger::entry::News;
 use super::locks::Locks;
 use super::name::{Name, NameRef};
 use super::outbox::Lapse;
+use super::place::claim::Chance;
 use super::queue::holders::Holders;
 use super::queue::ticket::Ticket;
 use super::queue::waiter::{State, Waiter};
@@ -56,7 +57,7 @@ impl Locks {
     /// First all who come first in their queues, in whichever it is; then those who have come to share
     /// a lock and wait for it by another request too. Some of these then stand before everybody else,
     /// and the search for deadlocks goes by this order.
-    fn settle_moved_up(&mut self, turn: &mut Turn<'_>) {
+    pub(super) fn settle_moved_up(&mut self, turn: &mut Turn<'_>) {
         while !turn.budget.is_spent() {
             if let Some(name) = turn.settling.next_moved_up() {
                 self.settle_one(turn, name.borrow());
@@ -158,7 +159,7 @@ impl Locks {
             LockState::Exclusive { owner, .. } => {
                 self.ledger(name.db).forget_others(name.key, Some(owner));
                 self.demote_all(name);
-                if self.queue(name).is_none() || !self.waits.by_owner.contains_key(owner) {
+                if self.queue(name).is_none() || !self.does_wait(owner) {
                     return Served::Waits;
                 }
                 Rc::from(owner)
@@ -169,8 +170,8 @@ impl Locks {
 
     /// Those who wait for this lock have waited for a hold to run out.
     fn note_lapse(&mut self, name: NameRef<'_>, now: Now) {
-        let lapsed = self
-            .queue(name)
+        let lapsed = (self.queue(name))
+            .filter(|queue| queue.first().is_some())
             .and_then(|queue| queue.holders.over(now).cloned());
         if let Some(owner) = lapsed {
             let name = name.keep();
@@ -306,10 +307,10 @@ impl Locks {
             return Served::Later;
         }
         let (names, owner) = (Rc::clone(&waiter.names), Rc::clone(&waiter.owner));
-        let request = waiter.request(&owner);
+        let request = self.request_of(ticket, waiter, &owner, turn.now);
         // What shut it out the last time probably does so still; what comes before that has been
         // looked at then.
-        let last = waiter.shut_out_by.min(names.len());
+        let last = usize::from(waiter.shut_out_by).min(names.len());
         let (before, from) = names.split_at(last);
         let mut fits = Vec::new();
         for (place, name) in (last..).zip(from).chain((0..).zip(before)) {
@@ -319,11 +320,37 @@ impl Locks {
                     return Served::Refused;
                 }
                 if let Some(waiter) = self.waiters.get_mut(&ticket) {
-                    waiter.shut_out_by = place;
+                    waiter.shut_out_by = u16::try_from(place).unwrap_or_default();
+                }
+                // Its owner has come to share what this place would have alone.
+                if request.mode == Mode::Exclusive
+                    && self.is_place(ticket)
+                    && turn.share_of(name.borrow(), &owner).is_some()
+                {
+                    self.conclude(turn, ticket, State::Withdrawn);
+                    return Served::Through;
                 }
                 return Served::Waits;
             };
             fits.push((name.borrow(), fit));
+        }
+        // It may have been laid aside meanwhile.
+        if !self.is_waiting(ticket) {
+            return Served::Waits;
+        }
+        if self.is_place(ticket) {
+            match self.chance(&fits, &owner) {
+                Chance::Grant => {}
+                Chance::Beside(fence) => {
+                    self.grant_beside(turn, ticket, fence);
+                    self.conclude(turn, ticket, State::Granted(fence));
+                    return Served::Through;
+                }
+                Chance::None => {
+                    self.conclude(turn, ticket, State::Withdrawn);
+                    return Served::Through;
+                }
+            }
         }
         if !names.iter().all(|name| turn.keys.may_write(name.borrow())) {
             return Served::Refused;
@@ -337,12 +364,15 @@ impl Locks {
     /// Asks once more for the rights of a waiter that is about to be granted what it waits for. They
     /// may have been taken away: then it leaves with nothing.
     fn is_denied(&mut self, turn: &mut Turn<'_>, ticket: Ticket) -> bool {
-        let Some(waiter) = self.waiters.get_mut(&ticket) else {
+        let Some(waiter) = self.waiters.get(&ticket) else {
             return false;
         };
-        waiter.denial = waiter.denial(turn, ticket);
-        if waiter.denial.is_none() {
+        let Some(denial) = waiter.denial(turn, ticket) else {
             return false;
+        };
+        // The owner of a place is told nothing.
+        if !self.is_place(ticket) {
+            self.waits.denials.insert(ticket, denial);
         }
         turn.budget.draw(self.reply_cost(ticket));
         self.conclude(turn, ticket, State::Denied);
@@ -378,11 +408,31 @@ impl Locks {
         if fits.len() > self.few_queues {
             turn.budget.grants_many();
         }
+        if let Some(waiter) = self.waiters.get_mut(&ticket)
+            && let Some(place) = &mut waiter.place
+        {
+            place.claim_ends = turn.now.plus(request.ttl);
+        }
         let fence = self.take(turn, fits, request, News::UnderWay);
         // What its owner holds already, by another request, is no grant of now.
         let granted = (fits.iter()).filter(|(_, fit)| matches!(fit, Fit::Open { .. }));
         self.count_wait(turn.now, ticket, granted.count());
         self.conclude(turn, ticket, State::Granted(fence));
+    }
+
+    /// What this waiter asks for now: a place is granted no more than the time to claim that.
+    pub(super) fn request_of<'a>(
+        &self,
+        ticket: Ticket,
+        waiter: &Waiter,
+        owner: &'a [u8],
+        now: Now,
+    ) -> Request<'a> {
+        let ttl = match waiter.place {
+            Some(_) => self.time_to_claim(ticket, now).unwrap_or(waiter.ttl),
+            None => waiter.ttl,
+        };
+        waiter.request(owner, ttl)
     }
 
     fn count_wait(&mut self, now: Now, ticket: Ticket, holds: usize) {
@@ -538,13 +588,16 @@ impl Locks {
 impl Waiter {
     /// What the server says of its user's rights, if they don't suffice any more.
     pub(super) fn denial(&self, turn: &mut Turn<'_>, ticket: Ticket) -> Option<Rc<str>> {
-        turn.keys.denial(ticket, &self.names)
+        match &self.place {
+            Some(place) => (turn.keys.is_denied(&place.asker, &self.names)).then(|| Rc::from("")),
+            None => turn.keys.denial(ticket, &self.names),
+        }
     }
 
-    pub(super) fn request<'a>(&self, owner: &'a [u8]) -> Request<'a> {
+    pub(super) fn request<'a>(&self, owner: &'a [u8], ttl: Ms) -> Request<'a> {
         Request {
             owner,
-            ttl: self.ttl,
+            ttl,
             mode: self.mode,
             patience: Patience::Try,
             client: self.client,

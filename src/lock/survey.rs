@@ -38,12 +38,11 @@ impl Locks {
     ) -> Vec<&'a Rc<[u8]>> {
         // Whichever are fewer are walked through.
         if holders.len() <= self.waits.by_owner.len() && !holders.are_crowd() {
-            let waiting =
-                (holders.iter(now)).filter(|holder| self.waits.by_owner.contains_key(*holder));
+            let waiting = (holders.iter(now)).filter(|holder| self.does_wait(holder));
             waiting.collect()
         } else {
             let holding =
-                (self.waits.by_owner.keys()).filter(|owner| self.holds(name, holders, owner, now));
+                (self.owners_that_wait()).filter(|owner| self.holds(name, holders, owner, now));
             holding.collect()
         }
     }
@@ -98,7 +97,7 @@ impl Locks {
                 }
                 Some(_) => {}
             }
-            if self.waits.by_owner.contains_key(&*owner) {
+            if self.does_wait(&owner) {
                 turn.settling.joined(name.keep(), Rc::from(owner));
             }
         }

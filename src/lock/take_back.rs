@@ -17,6 +17,12 @@ impl Locks {
     pub fn closed(&mut self, client: u64) -> bool {
         let mut databases = self.databases.iter();
         let any = databases.any(|(_, database)| database.ledger.has_ties(client));
+        let places = &self.places.sessions;
+        let any = any
+            || places
+                .range((client, 0)..=(client, u64::MAX))
+                .next()
+                .is_some();
         if any {
             self.backlog.closed.insert(client);
         }
@@ -30,6 +36,7 @@ impl Locks {
             && let Some(&client) = self.backlog.closed.first()
         {
             let before = left;
+            left = left.saturating_sub(self.end_places_of(client, left));
             for (db, database) in self.databases.iter_mut() {
                 let (seen_to, ties) = database.ledger.close(client, left);
                 left = left.saturating_sub(seen_to);

@@ -5,15 +5,15 @@ use std::rc::Rc;
 use super::fence::Fence;
 use super::locks::Locks;
 use super::name::{Name, NameRef};
+use super::place::end::Ended;
 use super::queue::ticket::Ticket;
 use super::request::{Acquired, Mode, Patience, Refusal, Request};
-use super::returns::Return;
-use super::room::{give_back_room, keep_room};
+use super::room::keep_room;
 use super::rules::Fit;
 use super::state::Turn;
 use super::stats::count;
 
-use super::queue::waiter::{State, WaitOutcome, Waiter};
+use super::queue::waiter::{FOREVER, State, WaitOutcome, Waiter};
 
 /// What the server knows of a waiter's client in the moment in which the waiter ends.
 #[derive(Clone, Copy, Debug)]
@@ -31,7 +31,7 @@ pub struct End {
 }
 
 impl Locks {
-    /// The end of each queue for this request, unless it won't wait, or would wait for itself.
+    /// The request waits, unless it won't, or would wait for itself.
     pub(super) fn wait(
         &mut self,
         turn: &mut Turn<'_>,
@@ -39,30 +39,49 @@ impl Locks {
         request: &Request<'_>,
     ) -> Result<Acquired, Refusal> {
         let is_breaking = fits.iter().any(|&(_, fit)| fit == Fit::Breaking);
-        let until = match request.patience {
-            Patience::Try => return Ok(self.busy()),
+        match request.patience {
+            Patience::Try | Patience::Place(_) => return Ok(self.busy()),
             _ if self.limits.drain || is_breaking => return Ok(self.busy()),
+            Patience::Until(_) | Patience::Forever => {}
+        }
+        self.enroll(turn, fits, request, None)
+            .map(Acquired::Waiting)
+    }
+
+    /// The end of each queue for this request, unless it would wait for itself. An owner that has
+    /// another place gives that up for this one.
+    pub(super) fn enroll(
+        &mut self,
+        turn: &mut Turn<'_>,
+        fits: &[(NameRef<'_>, Fit)],
+        request: &Request<'_>,
+        instead_of: Option<Ticket>,
+    ) -> Result<Ticket, Refusal> {
+        let until = match request.patience {
             Patience::Until(until) => Some(until),
-            Patience::Forever => None,
+            Patience::Place(lease) => Some(turn.now.plus(lease.length)),
+            Patience::Try | Patience::Forever => None,
         };
-        self.find_room(fits, request.owner)?;
+        self.find_room(fits, request.owner, instead_of)?;
         let ticket = self.waits.draw_ticket();
-        let names: Vec<Name> = (fits.iter())
-            .map(|&(name, _)| self.join_queue(name, ticket))
-            .collect();
         let waiter = Waiter {
-            names: names.into(),
+            names: self.join_queues(fits, ticket),
             owner: Rc::from(request.owner),
             ttl: request.ttl,
             mode: request.mode,
             session: request.session,
-            until,
+            ends: until.unwrap_or(FOREVER),
             since: turn.now,
             client: request.client,
             state: State::Waiting,
             replied: false,
-            denial: None,
             shut_out_by: 0,
+            place: match request.patience {
+                Patience::Place(lease) => {
+                    Some(Self::new_place(&lease, turn.keys.asker(lease.command)))
+                }
+                _ => None,
+            },
         };
         if let Some(until) = until {
             self.waits.times_up.insert((until, ticket));
@@ -97,12 +116,12 @@ impl Locks {
                 return Err(too_long.into());
             }
         }
-        let waiting = u64::try_from(self.waits.waiting.len()).unwrap_or_default();
+        let waiting = u64::try_from(self.waits.len()).unwrap_or_default();
         self.counts.waiters_peak = self.counts.waiters_peak.max(waiting);
-        Ok(Acquired::Waiting(ticket))
+        Ok(ticket)
     }
 
-    fn busy(&mut self) -> Acquired {
+    pub(super) fn busy(&mut self) -> Acquired {
         count(&mut self.counts.busy, 1);
         Acquired::Busy
     }
@@ -110,6 +129,13 @@ impl Locks {
     /// Takes a waiter out of its queues with this outcome, and has its client replied to. Says in which
     /// of them somebody else is the first now.
     pub(super) fn decide(&mut self, ticket: Ticket, outcome: State) -> Vec<Name> {
+        if self.is_place(ticket) && !matches!(outcome, State::Granted(_)) {
+            return match outcome {
+                State::TimedOut => self.lapse(ticket),
+                State::Withdrawn => self.end_place(ticket, Ended::ByItsOwner),
+                _ => self.end_place(ticket, Ended::Lost),
+            };
+        }
         let moved_up = match outcome {
             // All of its queues are settled next, whoever is the first in them.
             State::Granted(_) => {
@@ -123,7 +149,14 @@ impl Locks {
         }
         if let Some(waiter) = self.waiters.get_mut(&ticket) {
             waiter.state = outcome;
-            self.outbox.to_reply.push(ticket);
+            if waiter.place.is_some() {
+                self.place_is_granted(ticket);
+            } else {
+                if waiter.is_untold() {
+                    self.waits.untold = self.waits.untold.saturating_add(1);
+                }
+                self.outbox.to_reply.push(ticket);
+            }
         }
         moved_up
     }
@@ -138,6 +171,9 @@ impl Locks {
             waiter.state = State::TimedOut;
             self.counts.wait_timeouts = self.counts.wait_timeouts.saturating_add(1);
         }
+        if waiter.is_untold() {
+            self.waits.untold = self.waits.untold.saturating_sub(1);
+        }
         if std::mem::replace(&mut waiter.replied, true) {
             return None;
         }
@@ -146,9 +182,14 @@ impl Locks {
                 owner: &waiter.owner,
                 fence,
             },
-            State::Denied => WaitOutcome::Denied(waiter.denial.as_deref().unwrap_or_default()),
+            State::Denied => {
+                let denial = self.waits.denials.get(&ticket);
+                WaitOutcome::Denied(denial.map(|denial| &**denial).unwrap_or_default())
+            }
             State::SentAway => WaitOutcome::SentAway,
-            State::Waiting | State::TimedOut => WaitOutcome::TimedOut,
+            State::Waiting | State::TimedOut | State::Withdrawn | State::Asleep => {
+                WaitOutcome::TimedOut
+            }
         })
     }
 
@@ -156,8 +197,8 @@ impl Locks {
     pub fn empty_handed(&self, ticket: Ticket) -> Option<Rc<[u8]>> {
         let waiter = self.waiters.get(&ticket)?;
         let has_nothing = match waiter.state {
-            State::TimedOut | State::Denied | State::SentAway => !waiter.replied,
-            State::Waiting | State::Granted(_) => false,
+            State::TimedOut | State::Denied | State::SentAway | State::Withdrawn => !waiter.replied,
+            State::Waiting | State::Granted(_) | State::Asleep => false,
         };
         waiter
             .names
@@ -188,6 +229,13 @@ impl Locks {
     pub fn give_up(&mut self, ticket: Ticket) {
         let moved_up = self.leave_at_once(ticket);
         self.noted.extend(moved_up);
+        if self.is_place(ticket) {
+            // It has left its queues.
+            if let Some(waiter) = self.waiters.get_mut(&ticket) {
+                waiter.state = State::Withdrawn;
+            }
+            self.end_place(ticket, Ended::ByItsOwner);
+        }
         self.waiters.remove(&ticket);
     }
 
@@ -198,6 +246,12 @@ impl Locks {
         let Some(waiter) = self.waiters.remove(&ticket) else {
             return;
         };
+        if waiter.state == State::Denied {
+            self.waits.denials.remove(&ticket);
+        }
+        if waiter.is_untold() {
+            self.waits.untold = self.waits.untold.saturating_sub(1);
+        }
         match waiter.state {
             State::Granted(fence) => {
                 let has_reply = waiter.replied && end.replies_stay && end.client_lives;
@@ -214,9 +268,14 @@ impl Locks {
                     self.slot_may_have_left(&name.key);
                 }
             }
-            State::Waiting | State::TimedOut | State::Denied | State::SentAway => {}
+            State::Waiting
+            | State::TimedOut
+            | State::Denied
+            | State::SentAway
+            | State::Withdrawn
+            | State::Asleep => {}
         }
-        give_back_room(&mut self.waiters);
+        self.waiters.give_back_room();
     }
 
     /// Is anybody remembered whose end is to be confirmed?
@@ -239,11 +298,11 @@ impl Locks {
 
     fn grant_ended(&mut self, waiter: &Waiter, fence: Fence, heard: bool, client_lives: bool) {
         for name in &*waiter.names {
-            let (name, owner) = (name.clone(), Rc::clone(&waiter.owner));
-            let ledger = self.ledger(name.db);
-            if ledger.reply_ended(&name.key, &owner, fence, heard) {
-                self.returns.insert((0, Return { name, owner }));
-            }
+            self.reply_ended(name, &waiter.owner, fence, heard);
+        }
+        if heard && self.waiters.has_places() {
+            let names: Vec<NameRef<'_>> = waiter.names.iter().map(Name::borrow).collect();
+            self.claimed(&names, &waiter.owner, waiter.mode.hold());
         }
         // Its connection may have closed before the grant.
         if waiter.session && !client_lives {
@@ -251,10 +310,19 @@ impl Locks {
         }
     }
 
-    fn join_queue(&mut self, name: NameRef<'_>, ticket: Ticket) -> Name {
-        let (key, queue) = self.databases.open(name.db).queues.open(name.key);
-        queue.join(ticket);
-        Name { db: name.db, key }
+    /// The end of each queue. All who wait for one lock and for nothing else keep its name together.
+    fn join_queues(&mut self, fits: &[(NameRef<'_>, Fit)], ticket: Ticket) -> Rc<[Name]> {
+        if let &[(name, _)] = fits {
+            let (key, queue) = self.databases.open(name.db).queues.open(name.key);
+            queue.join(ticket);
+            return queue.alone(|| Name { db: name.db, key });
+        }
+        let join = |&(name, _): &(NameRef<'_>, Fit)| {
+            let (key, queue) = self.databases.open(name.db).queues.open(name.key);
+            queue.join(ticket);
+            Name { db: name.db, key }
+        };
+        fits.iter().map(join).collect()
     }
 
     /// Out of its queues, outside of any settling: whoever is first in one of them now may have what

@@ -86,6 +86,9 @@ impl<'a> Args<'a> {
 /// How many keys a command may name.
 pub const MOST_KEYS: usize = 1024;
 
+/// How long a channel's name and a message may be.
+pub const LONGEST_TEXT: usize = 1024;
+
 /// The places of the keys in a command that says first how many there are; none if it says nothing
 /// of use.
 pub fn counted(words: &[&[u8]]) -> std::ops::RangeInclusive<usize> {

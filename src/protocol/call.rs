@@ -1,6 +1,6 @@
 //! A command, and one call of it.
 
-use crate::lock::{Db, Locks, Ms, NameRef, Ticket, Turn, WaitOutcome};
+use crate::lock::{AskedBy, Db, Locks, Ms, NameRef, Notify, Ticket, Turn, WaitOutcome};
 
 use super::{Args, Fault, Reply, Spec};
 
@@ -37,6 +37,12 @@ pub trait Caller {
     /// May a hold end with the connection? Not in a script, or where another module calls: there it
     /// is nobody's.
     fn may_tie(&self) -> bool;
+
+    /// May this message be published for the caller, who asks for this key among others?
+    fn may_notify(&self, command: AskedBy, key: &[u8], notify: &Notify<'_>) -> Result<(), Fault>;
+
+    /// The caller waits without being blocked: from now on it matters what becomes of its locks.
+    fn has_place(&self);
 
     /// May the caller read this key?
     fn may_read(&self, name: NameRef<'_>) -> bool;

@@ -1,8 +1,8 @@
 //! What can be wrong with a command, in the server's own words where it has any.
 
-use crate::lock::{LONGEST_OWNER, MOST_QUEUES, NotALock};
+use crate::lock::{LONGEST_OWNER, MOST_QUEUES, Ms, NotALock};
 
-use super::args::MOST_KEYS;
+use super::args::{LONGEST_TEXT, MOST_KEYS};
 
 /// Why a command was refused. Nothing has been changed.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
@@ -28,6 +28,21 @@ pub enum Fault {
     /// The time to wait ends too far in the future.
     #[error("ERR timeout is out of range")]
     TimeoutOutOfRange,
+    /// A lease that is not positive, longer than an operator allows, or ends too far in the future.
+    #[error("ERR lease must be 1 to {0} milliseconds")]
+    Lease(Ms),
+    /// Nothing, or too much, for a channel's name or a message.
+    #[error("ERR channel and message must be 1 to {LONGEST_TEXT} bytes")]
+    NotifyLength,
+    /// A channel in another slot than the keys.
+    #[error("CROSSSLOT Keys and channel in request don't hash to the same slot")]
+    ChannelElsewhere,
+    /// The caller's user must not do this, in the server's words.
+    #[error("NOPERM {0}")]
+    NoPermission(String),
+    /// Nobody can be told.
+    #[error("ERR this server lets no module publish messages: ask without NOTIFY")]
+    CannotPublish,
     /// No owner, or too long a one.
     #[error("ERR owner must be 1 to {LONGEST_OWNER} bytes")]
     OwnerLength,
@@ -60,6 +75,11 @@ pub enum Fault {
     /// Its owner waits for as many locks as one may.
     #[error("QUEUEFULL this owner would stand in more than {MOST_QUEUES} queues at once")]
     TooManyQueues,
+    /// A place in the queue is for locks of which its owner holds none.
+    #[error(
+        "ERR QUEUE is for locks that their owner does not hold: release first, or wait with BLOCK"
+    )]
+    HoldsSome,
     /// The search for a deadlock would hold up everybody else.
     #[error(
         "TOOCOMPLEX too many requests wait for each other to tell whether this one would be a deadlock"

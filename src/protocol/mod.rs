@@ -8,7 +8,7 @@ mod reply;
 mod shown;
 mod spec;
 
-pub use args::{Args, counted, integer};
+pub use args::{Args, LONGEST_TEXT, counted, integer};
 pub use call::{Call, Caller, Command, Outcome};
 pub use fault::Fault;
 pub use reply::Reply;

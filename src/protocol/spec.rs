@@ -101,4 +101,6 @@ pub enum Kind {
     Pattern,
     /// One of these.
     OneOf(&'static [Argument]),
+    /// These, one after the other.
+    Block(&'static [Argument]),
 }

@@ -18,6 +18,7 @@ use super::notes;
 /// A setting that is a whole number.
 struct Number {
     name: &'static CStr,
+    least: u64,
     most: u64,
     of: fn(&mut Limits) -> &mut u64,
 }
@@ -25,36 +26,54 @@ struct Number {
 const DAY: u64 = 86_400_000;
 
 /// All of them, by their places.
-const NUMBERS: [Number; 6] = [
+const NUMBERS: [Number; 8] = [
     Number {
         name: c"max-ttl",
+        least: 0,
         most: LAST_MS,
         of: |limits| &mut limits.max_ttl,
     },
     Number {
         name: c"max-waiters",
+        least: 0,
         most: 1_000_000_000,
         of: |limits| &mut limits.max_waiters,
     },
     Number {
         name: c"max-waiters-total",
+        least: 0,
         most: 1_000_000_000,
         of: |limits| &mut limits.max_waiters_total,
     },
     Number {
         name: c"max-clock-skew",
+        least: 0,
         most: DAY,
         of: |limits| &mut limits.max_clock_skew,
     },
     Number {
         name: c"orphan-ttl",
+        least: 0,
         most: LAST_MS,
         of: |limits| &mut limits.orphan_ttl,
     },
     Number {
         name: c"quarantine",
+        least: 0,
         most: DAY,
         of: |limits| &mut limits.quarantine,
+    },
+    Number {
+        name: c"max-lease",
+        least: 0,
+        most: LAST_MS,
+        of: |limits| &mut limits.max_lease,
+    },
+    Number {
+        name: c"claim-time",
+        least: 1,
+        most: DAY,
+        of: |limits| &mut limits.claim_time,
     },
 ];
 
@@ -76,7 +95,7 @@ pub fn add(ctx: Ctx<'_>, mut defaults: Limits) -> bool {
                     number.name.as_ptr(),
                     signed(default),
                     PLAIN,
-                    0,
+                    signed(number.least),
                     signed(number.most),
                     Some(get_number),
                     Some(set_number),
@@ -130,7 +149,7 @@ pub fn said(words: &[&[u8]]) -> Result<Limits, String> {
             let number =
                 number.ok_or_else(|| format!("it has no setting {}", name.escape_ascii()))?;
             (integer(value).and_then(|value| u64::try_from(value).ok()))
-                .filter(|&value| value <= number.most)
+                .filter(|value| (number.least..=number.most).contains(value))
                 .map(|value| *(number.of)(&mut limits) = value)
         };
         if accepted.is_none() {

@@ -151,7 +151,7 @@ unsafe extern "C" fn value_event(
         return OK;
     }
     module::enter("a value's event", |module| {
-        if module.waiting.is_empty() {
+        if module.waiting.is_empty() && module.read(Locks::leased_places) == Ok(0) {
             return;
         }
         // SAFETY: as above.

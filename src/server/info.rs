@@ -87,7 +87,7 @@ fn number(number: usize) -> u64 {
     u64::try_from(number).unwrap_or_default()
 }
 
-fn counted(locks: &Locks) -> [(&'static CStr, u64); 22] {
+fn counted(locks: &Locks) -> [(&'static CStr, u64); 26] {
     let counts = locks.counts();
     let (waiters, contended) = locks.waiting_now();
     [
@@ -106,8 +106,12 @@ fn counted(locks: &Locks) -> [(&'static CStr, u64); 22] {
         (c"undelivered_total", counts.undelivered),
         (c"guard_total", counts.guarded),
         (c"guard_refused_total", counts.guard_refused),
+        (c"unclaimed_total", counts.unclaimed),
+        (c"places_lapsed_total", counts.places_lapsed),
+        (c"notified_total", counts.notified),
         (c"waiters", number(waiters)),
         (c"waiters_peak", counts.waiters_peak),
+        (c"places", number(locks.leased_places())),
         (c"queue_places", number(locks.places())),
         (c"contended_keys", number(contended)),
         (c"wait_usec_p50", counts.waits.quantile(500)),

@@ -6,11 +6,12 @@ use std::rc::Rc;
 use redis_module::raw;
 
 use crate::lock::{
-    Db, Epoch, Glance, Keyspace, LockEvent, Ms, Name, NameRef, Now, Over, SHARED_MARKER, Share,
-    SlotState, Stored, Ticket,
+    AskedBy, Asker, Db, Epoch, Glance, Keyspace, LockEvent, Ms, Name, NameRef, Now, Over,
+    SHARED_MARKER, Share, SlotState, Stored, Ticket,
 };
 
 use super::authority::Authority;
+use super::command::rights;
 use super::ffi::context::Ctx;
 use super::ffi::key::{Expiry, Key, NotWritten, Purpose};
 use super::ffi::text::{Said, Text};
@@ -19,6 +20,7 @@ use super::inbox::{self, Note};
 use super::module::{self, Module};
 use super::notify::Announcement;
 use super::replicate;
+use super::version;
 use super::waiting_name::waiting_name;
 
 /// Whose change it is.
@@ -47,6 +49,8 @@ pub struct ServerKeys<'a> {
     owner: Option<Text<'a>>,
     /// The classes of events that anybody hears of.
     heard: c_int,
+    /// Has the server no memory left, as far as it has been asked?
+    out_of_memory: Option<bool>,
 }
 
 /// Keys to be looked at once more when this is done, however it ends.
@@ -100,6 +104,7 @@ impl<'a> ServerKeys<'a> {
             accepts_writes: None,
             owner: None,
             heard: module.audience.classes(),
+            out_of_memory: None,
         }
     }
 
@@ -279,6 +284,15 @@ impl<'a> ServerKeys<'a> {
             self.ctx.select(name.db);
         }
         run(self.ctx, &text)
+    }
+
+    /// Does the server refuse commands that need memory? One that evicts has room for them, unless it
+    /// has found nothing to evict. Asked once.
+    fn is_out_of_memory(&mut self) -> bool {
+        let own = self.module.own();
+        *self
+            .out_of_memory
+            .get_or_insert_with(|| own.flags().is_out_of_memory() && !version::evicts_in_time(own))
     }
 
     fn announce(&mut self, db: Db, name: &Text<'a>, class: c_int, event: &'static CStr) {
@@ -588,6 +602,30 @@ impl Keyspace for ServerKeys<'_> {
         // One that is not blocked as yet is still in its own command.
         let phrases = &self.module.phrases;
         (self.module.waiting).denial(ticket, phrases, self.said, names)
+    }
+
+    fn asker(&mut self, command: AskedBy) -> Rc<Asker> {
+        self.module.asker(self.ctx, command)
+    }
+
+    fn is_denied(&mut self, asker: &Asker, names: &[Name]) -> bool {
+        rights::is_denied(&self.module.phrases, asker, self.said, names)
+    }
+
+    fn keeps_back(&mut self, names: &[Name]) -> bool {
+        let own = self.module.own();
+        if !is_writable(own) || self.is_out_of_memory() {
+            return true;
+        }
+        let Some(Name { db, key }) = names.first() else {
+            return false;
+        };
+        let key = self.said.text(key);
+        // A slot that has left is asked about elsewhere.
+        !self.would_accept_a_write(*db, &key)
+            && (!self.module.in_cluster
+                || !self.module.epochs.is_up(own, module::now())
+                || call::has_slot_of(own, &key))
     }
 }
 

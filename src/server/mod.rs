@@ -21,6 +21,7 @@ mod log;
 mod module;
 mod notes;
 mod notify;
+mod publish;
 mod refusals;
 mod replicate;
 mod sent_on;

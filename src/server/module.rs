@@ -9,7 +9,7 @@ use crate::lock::{Locks, Ms, Now, SHARED_MARKER, Secret};
 use super::blocked::BlockedClients;
 use super::cluster::Epochs;
 use super::command::origins::Origins;
-use super::command::rights::Phrases;
+use super::command::rights::{LastAsker, Phrases};
 use super::ffi::api::{self, RawCtx, RawString, TimerFn};
 use super::ffi::context::Ctx;
 use super::ffi::shield::shield;
@@ -78,6 +78,8 @@ pub struct Module {
     pub marker: Text<'static>,
     /// Words that users' rights are asked about.
     pub phrases: Phrases,
+    /// Who has asked for a place last.
+    pub last_asker: LastAsker,
     /// Our own context: the only one that is good for writing outside of a command.
     own: *mut RawCtx,
 }
@@ -178,6 +180,7 @@ pub fn install(ctx: Ctx<'_>, server: Server, ring: TimerFn) -> Result<(), InUse>
         pxat: Text::new(b"PXAT"),
         marker: Text::new(SHARED_MARKER),
         phrases: Phrases::new(),
+        last_asker: LastAsker::default(),
         own,
     };
     // SAFETY: `remove` has made sure that this is the server's own thread and that there is no use.

@@ -23,6 +23,7 @@ pub unsafe extern "C" fn ring(_: *mut RawCtx, _: *mut c_void) {
     _ = module::with(|module| module.timer.rung());
     module::enter("a timer", |module| {
         module.forget_job();
+        module.publish();
         module.tick();
     });
 }

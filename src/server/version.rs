@@ -101,6 +101,14 @@ pub fn info<T>(
     result
 }
 
+/// Does the server free as much memory as it has to? Where it could not when it was last asked for
+/// memory, it counts for how long that has lasted. Without a policy of eviction it never can.
+pub fn evicts_in_time(ctx: Ctx<'_>) -> bool {
+    info(ctx, c"stats", |field| {
+        field(c"current_eviction_exceeded_time").is_some_and(|lasted| lasted.trim() == "0")
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

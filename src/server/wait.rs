@@ -14,6 +14,7 @@ use crate::protocol::{Reply, Spec};
 use super::blocked::BlockedClient;
 use super::command::rights::Asker;
 use super::ffi::api::{self, RawCtx, RawString};
+use super::ffi::call;
 use super::ffi::constants::{ERR, OK};
 use super::ffi::context::Ctx;
 use super::ffi::reply;
@@ -58,7 +59,7 @@ pub fn block(
     if handle.is_null() {
         return false;
     }
-    let asker = ctx.user_name().map(|user| Asker::new(user, spec));
+    let asker = call::user_name(ctx).map(|user| Asker::new(user, spec));
     // SAFETY: the handle is good until `end`, by which the client is removed.
     let waiting = unsafe { BlockedClient::new(handle, ctx.client(), asker, in_words) };
     module.waiting.insert(ticket, waiting);

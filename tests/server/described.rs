@@ -200,12 +200,33 @@ fn the_server_describes_the_commands() {
                 assert_eq!(named[first..first + 3], ["key", "owner", "ttl"]);
                 assert_eq!(
                     types[first..],
-                    ["key", "string", "integer", "integer", "oneof", "pure-token"]
+                    ["key", "string", "integer", "oneof", "oneof", "pure-token"]
                 );
-                let [block, mode, session] = &arguments[first + 3..] else {
+                let [waiting, mode, session] = &arguments[first + 3..] else {
                     panic!("{arguments:?}");
                 };
+                let [block, place] = waiting["arguments"].items() else {
+                    panic!("{waiting:?}");
+                };
                 assert_eq!(block["token"], "BLOCK");
+                assert_eq!(block["type"], "integer");
+                assert_eq!(place["type"], "block");
+                let [queue, notify] = place["arguments"].items() else {
+                    panic!("{place:?}");
+                };
+                assert_eq!(queue["token"], "QUEUE");
+                assert_eq!(queue["type"], "integer");
+                assert_eq!(notify["token"], "NOTIFY");
+                assert_eq!(notify["type"], "block");
+                assert_eq!(notify["flags"], ["optional"]);
+                let told = notify["arguments"].items();
+                let [channel, message] = told else {
+                    panic!("{told:?}");
+                };
+                for (word, name) in [(channel, "channel"), (message, "message")] {
+                    assert_eq!(word["name"], name);
+                    assert_eq!(word["type"], "string");
+                }
                 let [shared, limit] = mode["arguments"].items() else {
                     panic!("{mode:?}");
                 };
@@ -214,7 +235,7 @@ fn the_server_describes_the_commands() {
                 assert_eq!(limit["token"], "LIMIT");
                 assert_eq!(limit["type"], "integer");
                 assert_eq!(session["token"], "SESSION");
-                for word in [block, mode, session] {
+                for word in [waiting, mode, session] {
                     assert_eq!(word["flags"], ["optional"]);
                 }
             }

@@ -30,6 +30,7 @@ mod operating;
 mod pages;
 mod panics;
 mod persistence;
+mod places;
 mod provoked;
 mod renamed;
 mod replication;

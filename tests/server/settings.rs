@@ -8,13 +8,15 @@ mod queues;
 use crate::support::*;
 
 /// Every setting: its default, the least and the most that it may be.
-const NUMBERS: [(&str, i64, i64); 6] = [
-    ("max-ttl", 0, (1 << 53) - 1),
-    ("max-waiters", 10_000, 1_000_000_000),
-    ("max-waiters-total", 100_000, 1_000_000_000),
-    ("max-clock-skew", 5_000, 86_400_000),
-    ("orphan-ttl", 0, (1 << 53) - 1),
-    ("quarantine", 0, 86_400_000),
+const NUMBERS: [(&str, i64, i64, i64); 8] = [
+    ("max-ttl", 0, 0, (1 << 53) - 1),
+    ("max-waiters", 10_000, 0, 1_000_000_000),
+    ("max-waiters-total", 100_000, 0, 1_000_000_000),
+    ("max-clock-skew", 5_000, 0, 86_400_000),
+    ("orphan-ttl", 0, 0, (1 << 53) - 1),
+    ("quarantine", 0, 0, 86_400_000),
+    ("max-lease", 60_000, 0, (1 << 53) - 1),
+    ("claim-time", 2_000, 1, 86_400_000),
 ];
 
 /// What a setting is now.
@@ -41,7 +43,7 @@ fn in_lua(command: &[Vec<u8>]) -> Command {
 fn every_setting_has_its_default() {
     let server = Server::start();
     let mut client = server.client();
-    for (name, default, _) in NUMBERS {
+    for (name, default, ..) in NUMBERS {
         assert_eq!(setting(&mut client, name), default.to_string(), "{name}");
     }
     assert_eq!(setting(&mut client, "drain"), "no");
@@ -53,14 +55,15 @@ fn every_setting_has_its_default() {
 fn a_value_out_of_its_range_is_refused_in_the_servers_words_and_nothing_changes() {
     let server = Server::start();
     let mut client = server.client();
-    for (name, _, most) in NUMBERS {
-        for value in [0, 1, most] {
+    for (name, _, least, most) in NUMBERS {
+        for value in [least, least + 1, most] {
             set(&mut client, name, value);
             assert_eq!(setting(&mut client, name), value.to_string(), "{name}");
         }
         set(&mut client, name, 7);
         let full_name = format!("lock.{name}");
-        for wrong in [(most + 1).to_string(), "-1".to_owned(), "soon".to_owned()] {
+        let numbers = [least - 1, most + 1].map(|number| number.to_string());
+        for wrong in numbers.into_iter().chain(["soon".to_owned()]) {
             let answer = cmd!(client, "CONFIG", "SET", &full_name, &wrong);
             assert!(
                 answer.is_error("ERR CONFIG SET failed"),
@@ -175,6 +178,7 @@ fn wrong_words_behind_loadmodule_keep_the_module_out_and_the_log_says_why() {
         ("max-ttl", "names of settings, each with a value"),
         ("max-ttl 5 drain", "names of settings, each with a value"),
         ("max-ttl -1", "max-ttl can't be -1"),
+        ("claim-time 0", "claim-time can't be 0"),
         ("max-ttl 5s", "max-ttl can't be 5s"),
         (
             "lock.max-waiters 1000000001",

@@ -186,6 +186,14 @@ pub fn with_the_module() -> Vec<Operation> {
             vec![acquire("lock"), release("lock")],
         ),
         pair(
+            "queue",
+            "LOCK.ACQUIRE QUEUE + LOCK.RELEASE",
+            vec![
+                say("LOCK.ACQUIRE lock @ 30000 QUEUE 5000", Expected::Number),
+                release("lock"),
+            ],
+        ),
+        pair(
             "shared",
             "LOCK.ACQUIRE SHARED + LOCK.RELEASE",
             vec![
@@ -224,6 +232,30 @@ pub fn with_the_module() -> Vec<Operation> {
                 serve: |place| step(&format!("LOCK.RELEASE lock {}", owner(place - 1)), ONE),
             },
         },
+        Operation::new(
+            "place",
+            "the same to a place: LOCK.ACQUIRE QUEUE + LOCK.RELEASE + the claim, twice",
+            [[owner(0), owner(1)], [owner(1), owner(0)]]
+                .iter()
+                .flat_map(|[holder, next]| {
+                    let ask = format!("LOCK.ACQUIRE lock {next} 600000 QUEUE 60000");
+                    let release = format!("LOCK.RELEASE lock {holder}");
+                    [
+                        step(&ask, Expected::Line(":-1")),
+                        step(&release, ONE),
+                        step(&ask, Expected::Number),
+                    ]
+                })
+                .collect(),
+        )
+        .between(
+            vec![step(
+                &format!("LOCK.ACQUIRE lock {} 600000", owner(0)),
+                Expected::Number,
+            )],
+            vec![step(&format!("LOCK.RELEASE lock {}", owner(0)), ONE)],
+        )
+        .beside("hand_over"),
         tax("set_get_after_wait", "SET + GET after the first waiter"),
     ]
 }

@@ -19,7 +19,7 @@ use std::collections::BTreeSet;
 use crate::lock::crowd::Survey;
 use crate::lock::fence::Fence;
 use crate::lock::ledger::discarded::Discarded;
-use crate::lock::ledger::entry::{Entry, ShareBefore};
+use crate::lock::ledger::entry::{Entry, News, ShareBefore};
 use crate::lock::ledger::former::FormerShares;
 use crate::lock::ledger::left::LeftSlots;
 use crate::lock::ledger::packed::Packed;
@@ -274,6 +274,24 @@ impl Ledger {
         [Hold::Exclusive, Hold::Shared]
             .into_iter()
             .any(|hold| self.change(key, owner, hold, ended).unwrap_or(false))
+    }
+
+    /// One reply more may tell the owner of the hold that it has by this number.
+    pub fn hear_of(&mut self, key: &[u8], owner: &[u8], fence: Fence) {
+        let hear = |record: &mut Packed| {
+            let mut entry = record.entry();
+            let is_it = entry.has_had(fence);
+            if is_it {
+                entry.hear(News::UnderWay);
+                record.set(entry);
+            }
+            is_it
+        };
+        for hold in [Hold::Exclusive, Hold::Shared] {
+            if self.change(key, owner, hold, hear) == Some(true) {
+                return;
+            }
+        }
     }
 
     /// Does anything end with this connection?

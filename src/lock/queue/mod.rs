@@ -2,14 +2,19 @@
 
 pub mod holders;
 pub mod leaving;
+pub mod order;
 pub mod queues;
 pub mod ticket;
 pub mod waiter;
+pub mod waiters;
 pub mod waits;
 
 use std::collections::BTreeSet;
+use std::rc::Rc;
 
+use crate::lock::name::Name;
 use crate::lock::queue::holders::Holders;
+use crate::lock::queue::order::Order;
 use crate::lock::queue::ticket::Ticket;
 use crate::lock::time::Ms;
 
@@ -17,12 +22,16 @@ use crate::lock::time::Ms;
 #[derive(Debug, Default)]
 pub struct Queue {
     /// In the order of arrival: that of their tickets.
-    order: BTreeSet<Ticket>,
+    order: Order<Ticket>,
     /// Those who share the lock and want it alone. They stand before everybody else: at the end they
     /// would wait for those who wait for them.
     upgrades: BTreeSet<Ticket>,
     /// Those who wait for something else too, by this ticket or by another of their owner.
     pub tangled: BTreeSet<Ticket>,
+    /// Places that sleep: they stand aside.
+    pub asleep: BTreeSet<Ticket>,
+    /// What those wait for who wait for nothing else: they share it.
+    alone: Option<Rc<[Name]>>,
     /// Who holds the lock.
     pub holders: Holders,
     /// Was the key no lock when it was last looked at?
@@ -45,9 +54,14 @@ impl Queue {
         self.order.insert(ticket);
     }
 
+    /// What somebody waits for who waits for this lock alone.
+    pub fn alone(&mut self, name: impl FnOnce() -> Name) -> Rc<[Name]> {
+        Rc::clone(self.alone.get_or_insert_with(|| Rc::from([name()])))
+    }
+
     /// Somebody comes to stand before everybody else, behind others who do so already.
     pub fn promote(&mut self, ticket: Ticket) {
-        if self.order.remove(&ticket) {
+        if self.order.remove(ticket).is_some() {
             self.upgrades.insert(ticket);
         }
     }
@@ -61,21 +75,41 @@ impl Queue {
 
     /// All of them back.
     pub fn demote_all(&mut self) {
-        self.order.append(&mut self.upgrades);
+        for ticket in std::mem::take(&mut self.upgrades) {
+            self.order.insert(ticket);
+        }
     }
 
     /// Somebody leaves, from wherever they stand; were they the first?
     pub fn leave(&mut self, ticket: Ticket) -> bool {
         let was_first = self.first() == Some(ticket);
-        self.order.remove(&ticket);
+        self.order.remove(ticket);
         self.upgrades.remove(&ticket);
         self.tangled.remove(&ticket);
+        self.asleep.remove(&ticket);
         was_first
+    }
+
+    /// Somebody stands aside; were they the first?
+    pub fn lay_aside(&mut self, ticket: Ticket) -> bool {
+        let was_first = self.leave(ticket);
+        self.asleep.insert(ticket);
+        was_first
+    }
+
+    /// How many come before this one.
+    pub fn before(&self, ticket: Ticket) -> usize {
+        if self.is_upgrade(ticket) {
+            return self.upgrades.range(..ticket).count();
+        }
+        self.upgrades
+            .len()
+            .saturating_add(self.order.before(ticket))
     }
 
     /// Who comes first.
     pub fn first(&self) -> Option<Ticket> {
-        self.upgrades.first().or(self.order.first()).copied()
+        self.upgrades.first().copied().or(self.order.first())
     }
 
     /// Does it stand before everybody else because its owner shares the lock?
@@ -85,7 +119,7 @@ impl Queue {
 
     /// Does it stand here?
     pub fn contains(&self, ticket: Ticket) -> bool {
-        self.order.contains(&ticket) || self.upgrades.contains(&ticket)
+        self.order.contains(ticket) || self.upgrades.contains(&ticket)
     }
 
     /// Those who stand before everybody else.
@@ -95,14 +129,14 @@ impl Queue {
 
     /// All, in order.
     pub fn iter(&self) -> impl Iterator<Item = Ticket> {
-        self.upgrades.iter().chain(&self.order).copied()
+        self.upgrades.iter().copied().chain(self.order.iter())
     }
 
     /// Do both stand here, the one before the other?
     pub fn is_before(&self, one: Ticket, other: Ticket) -> bool {
         let place = |ticket| {
             let is_upgrade = self.upgrades.contains(&ticket);
-            (is_upgrade || self.order.contains(&ticket)).then_some((!is_upgrade, ticket))
+            (is_upgrade || self.order.contains(ticket)).then_some((!is_upgrade, ticket))
         };
         (place(one).zip(place(other))).is_some_and(|(one, other)| one < other)
     }
@@ -112,8 +146,8 @@ impl Queue {
         self.order.len().saturating_add(self.upgrades.len())
     }
 
-    /// Does nobody wait any more?
+    /// Does nobody wait any more, and is nobody asleep?
     pub fn is_empty(&self) -> bool {
-        self.order.is_empty() && self.upgrades.is_empty()
+        self.order.is_empty() && self.upgrades.is_empty() && self.asleep.is_empty()
     }
 }

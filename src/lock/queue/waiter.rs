@@ -7,6 +7,9 @@
 //! | `TimedOut` | it has left the queues with nothing | its reply; its end |
 //! | `Denied` | its user had lost the right to the locks when its turn came; it has left the queues | its reply; its end |
 //! | `SentAway` | the server became a replica; it has left the queues | its reply; its end |
+//! | `Withdrawn` | its owner has released the lock; it has left the queues | its reply; its end |
+//!
+//! A request without a client, a place in the queue, has a table of its own ([`crate::lock::place`]).
 //!
 //! `replied` is apart from that, because the server decides when it asks for the reply: at once,
 //! a loop turn later, or never, if the client went in between. A waiter that is asked for its reply
@@ -21,6 +24,7 @@ use std::rc::Rc;
 
 use crate::lock::fence::Fence;
 use crate::lock::name::Name;
+use crate::lock::place::Place;
 use crate::lock::request::Mode;
 use crate::lock::time::{Ms, Now};
 
@@ -37,8 +41,8 @@ pub struct Waiter {
     pub mode: Mode,
     /// Do the holds end with the connection?
     pub session: bool,
-    /// When its time is up; none waits for ever.
-    pub until: Option<Ms>,
+    /// When its time is up, or [`FOREVER`].
+    pub ends: Ms,
     /// When it came.
     pub since: Now,
     /// The connection that waits.
@@ -47,21 +51,39 @@ pub struct Waiter {
     pub state: State,
     /// Has the server taken its reply?
     pub replied: bool,
-    /// What the server says of its user's rights, if these have been taken away.
-    pub denial: Option<Rc<str>>,
     /// The place of the lock that it could not have when it was looked at last.
-    pub shut_out_by: usize,
+    pub shut_out_by: u16,
+    /// What makes it a place in the queue, if it has no client that is blocked.
+    pub place: Option<Box<Place>>,
 }
 
+/// Never.
+pub const FOREVER: Ms = Ms::MAX;
+
 impl Waiter {
+    /// When its time is up, if ever.
+    pub fn until(&self) -> Option<Ms> {
+        (self.ends != FOREVER).then_some(self.ends)
+    }
+
     /// Does it want a single lock, alone?
     pub fn is_plain(&self) -> bool {
         self.names.len() == 1 && self.mode == Mode::Exclusive
     }
 
+    /// Has it been granted what it waited for?
+    pub fn is_granted(&self) -> bool {
+        matches!(self.state, State::Granted(_))
+    }
+
+    /// Has its client been granted something, and not been told?
+    pub fn is_untold(&self) -> bool {
+        self.is_granted() && !self.replied && self.place.is_none()
+    }
+
     /// Is its time up, or has it come to its end otherwise?
     pub fn is_up(&self, now: Now) -> bool {
-        self.state != State::Waiting || self.until.is_some_and(|until| until <= now.ms())
+        self.state != State::Waiting || self.ends <= now.ms()
     }
 }
 
@@ -78,6 +100,10 @@ pub enum State {
     Denied,
     /// The server became a replica.
     SentAway,
+    /// Its owner has released the lock, or does not need this request any more.
+    Withdrawn,
+    /// Its owner has not asked for its place: it is passed over.
+    Asleep,
 }
 
 /// What a waiter's client is told.

@@ -1,23 +1,29 @@
 //! Who waits for how much, and until when.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
-use crate::lock::hashing::Keyed;
+use crate::lock::queue::order::Order;
 use crate::lock::queue::ticket::Ticket;
 use crate::lock::time::Ms;
 
 /// All that wait, whatever they wait for.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Waits {
-    /// Those who wait.
+    /// Those who wait with a client.
     pub waiting: BTreeSet<Ticket>,
+    /// How many wait without one.
+    pub waiting_places: usize,
     /// In how many queues they stand.
     pub places: usize,
-    /// What each owner waits for.
-    pub by_owner: HashMap<Rc<[u8]>, OwnerWaits, Keyed>,
+    /// All of them, and all places, by the prints of their owners.
+    pub by_owner: Order<(u64, Ticket)>,
     /// When whose time is up.
-    pub times_up: BTreeSet<(Ms, Ticket)>,
+    pub times_up: Order<(Ms, Ticket)>,
+    /// What the server says of the rights of those that have been taken away, until it is told.
+    pub denials: BTreeMap<Ticket, Rc<str>>,
+    /// How many with a client have been granted something and not been told.
+    pub untold: usize,
     /// Whoever waits by this ticket or an earlier one is to be sent away.
     pub sent_away_to: Ticket,
     /// The last ticket that was drawn.
@@ -25,16 +31,16 @@ pub struct Waits {
 }
 
 impl Waits {
-    /// Nobody waits.
-    pub fn new(keyed: Keyed) -> Self {
-        Self {
-            waiting: BTreeSet::new(),
-            places: 0,
-            by_owner: HashMap::with_hasher(keyed),
-            times_up: BTreeSet::new(),
-            sent_away_to: 0,
-            last_ticket: 0,
-        }
+    /// How many wait.
+    pub fn len(&self) -> usize {
+        self.waiting.len().saturating_add(self.waiting_places)
+    }
+
+    /// The requests of an owner with this print.
+    pub fn of(&self, print: u64) -> impl Iterator<Item = Ticket> + use<'_> {
+        let requests = self.by_owner.from((print, Ticket::MIN));
+        let requests = requests.take_while(move |&(of, _)| of == print);
+        requests.map(|(_, ticket)| ticket)
     }
 
     /// The ticket of the next to come.
@@ -47,13 +53,4 @@ impl Waits {
     pub fn send_all_away(&mut self) {
         self.sent_away_to = self.last_ticket;
     }
-}
-
-/// What one owner waits for.
-#[derive(Debug, Default)]
-pub struct OwnerWaits {
-    /// By which requests.
-    pub tickets: BTreeSet<Ticket>,
-    /// In how many queues these stand.
-    pub places: usize,
 }

@@ -40,6 +40,12 @@ pub struct Counts {
     pub guard_refused: u64,
     /// The most that have waited at once.
     pub waiters_peak: u64,
+    /// Grants that were not claimed in time.
+    pub unclaimed: u64,
+    /// Places whose owners did not ask again in time.
+    pub places_lapsed: u64,
+    /// Messages that were published.
+    pub notified: u64,
     /// How long those have waited who were granted what they waited for.
     pub waits: Histogram,
 }
@@ -64,6 +70,9 @@ impl Counts {
             guarded: 0,
             guard_refused: 0,
             waiters_peak: 0,
+            unclaimed: 0,
+            places_lapsed: 0,
+            notified: 0,
             waits: Histogram::new(),
         }
     }

@@ -35,6 +35,9 @@ impl Locks {
             self.backlog.cuts.len(),
             over_databases(|database| database.ledger.former()),
             self.unconfirmed.len(),
+            self.places.messages.len(),
+            self.places.endings.len(),
+            self.places.waking.len(),
             self.backlog.closed.len(),
             self.backlog.leaving.len(),
             self.backlog.discarded.len(),
@@ -46,8 +49,20 @@ impl Locks {
             sessions: over_databases(|database| database.ledger.sessions()),
             queues: over_databases(|database| database.queues.len()),
             waiters: self.waiters.len(),
-            owners: (self.waits.by_owner.len()).saturating_add(self.waited_for.len()),
-            alarms: self.waits.times_up.len().saturating_add(self.alarms.len()),
+            owners: [
+                self.waits.by_owner.len(),
+                self.waited_for.len(),
+                self.places.channels.len(),
+            ]
+            .into_iter()
+            .sum(),
+            alarms: [
+                self.waits.times_up.len(),
+                self.alarms.len(),
+                self.places.claims.len(),
+            ]
+            .into_iter()
+            .sum(),
             tasks: tasks.into_iter().sum(),
         }
     }

@@ -8,6 +8,7 @@ mod counts;
 mod crowd;
 mod inside;
 mod orders;
+mod places;
 mod random;
 mod shrink;
 mod soak;

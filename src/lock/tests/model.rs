@@ -53,7 +53,7 @@ impl Waiter {
     pub fn until(&self) -> Option<Ms> {
         match self.plea.patience {
             Patience::Until(until) => Some(until),
-            Patience::Try | Patience::Forever => None,
+            Patience::Try | Patience::Forever | Patience::Place(_) => None,
         }
     }
 }
@@ -144,6 +144,9 @@ pub struct Tally {
     pub full: u64,
     /// Strings without an end that were given one.
     pub adopted_orphans: u64,
+    /// Requests that their owners have withdrawn: while they waited, and when they had been granted.
+    pub withdrawn: u64,
+    pub withdrawn_late: u64,
     /// Requests that had to be looked at closely, and were no deadlock.
     pub no_deadlock: u64,
 }
@@ -162,6 +165,12 @@ pub struct Model {
     pub fresh: Vec<Fence>,
     /// Waiters granted in this step.
     pub granted: Vec<Ticket>,
+    /// Those who have been granted what they waited for, and have not come to their end.
+    pub served: Vec<Waiter>,
+    /// Those of them whose clients the server has not replied to.
+    pub untold: Vec<Ticket>,
+    /// Waiters that their owners have withdrawn in this step.
+    pub withdrawn: Vec<Ticket>,
     /// Shares that have been granted in this moment, or written by somebody else. Those at the head of a queue come in together,
     /// before one of them comes to stand before everybody else because it wants the lock alone too.
     fresh_shares: Vec<(Lock, Owner)>,
@@ -187,6 +196,9 @@ impl Default for Model {
             highest: 0,
             fresh: Vec::new(),
             granted: Vec::new(),
+            served: Vec::new(),
+            untold: Vec::new(),
+            withdrawn: Vec::new(),
             fresh_shares: Vec::new(),
             cuts: Vec::new(),
             tally: Tally::default(),
@@ -203,6 +215,7 @@ impl Model {
     pub fn begin(&mut self) {
         self.highest = self.fresh.drain(..).fold(self.highest, Fence::max);
         self.granted.clear();
+        self.withdrawn.clear();
     }
 
     pub fn look(&self, lock: Lock, now: Ms) -> Option<&Key> {

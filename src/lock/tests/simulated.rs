@@ -4,7 +4,7 @@ mod keys;
 mod server;
 
 pub use keys::{Authority, Content, Key, Keys, SimulatedKeys, Write, end_of, replay};
-pub use server::{Answers, Flavour, Happened, Plea, Server, Told};
+pub use server::{Answers, Flavour, Happened, Plea, Server, Told, place, told_on};
 
 use crate::lock::{Db, Ms, NameRef};
 

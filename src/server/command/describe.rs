@@ -210,6 +210,10 @@ fn argument(
             raw::RedisModuleCommandArgType_REDISMODULE_ARG_TYPE_ONEOF,
             -1,
         ),
+        Kind::Block(_) => (
+            raw::RedisModuleCommandArgType_REDISMODULE_ARG_TYPE_BLOCK,
+            -1,
+        ),
     };
     let mut described = raw::RedisModuleCommandArg {
         name: argument.name.as_ptr(),
@@ -221,10 +225,10 @@ fn argument(
             | flag(argument.multiple, ARGUMENT_MULTIPLE),
         ..last_argument()
     };
-    if let Kind::OneOf(choice) = argument.kind {
-        let mut choice = arguments(choice, inside);
-        described.subargs = choice.as_mut_ptr();
-        inside.push(choice);
+    if let Kind::OneOf(parts) | Kind::Block(parts) = argument.kind {
+        let mut parts = arguments(parts, inside);
+        described.subargs = parts.as_mut_ptr();
+        inside.push(parts);
     }
     described
 }

@@ -9,19 +9,21 @@ pub mod scan;
 
 use std::borrow::Cow;
 use std::ffi::c_int;
+use std::rc::Rc;
 
-use crate::lock::{NameRef, Turn};
+use crate::lock::{AskedBy, Asker, NameRef, Notify, Turn, slot};
 use crate::protocol::{
     Access, Args, Call, Caller, Command, Fault, KeyPositions, Outcome, Spec, counted,
 };
 
 use crate::server::authority::Authority;
 use crate::server::ffi::api::{self, RawCtx, RawString};
+use crate::server::ffi::call as calls;
 use crate::server::ffi::constants::OK;
 use crate::server::ffi::context::{self, Ctx};
 use crate::server::ffi::reply;
 use crate::server::ffi::shield::shield;
-use crate::server::ffi::text::{Index, Lent, Said};
+use crate::server::ffi::text::{Index, Lent, Said, Text};
 use crate::server::keyspace::ServerKeys;
 use crate::server::module::{self, Module};
 use crate::server::{events, wait};
@@ -252,6 +254,14 @@ struct Asking<'a> {
     ctx: Ctx<'a>,
 }
 
+impl Module {
+    /// Who issues this command in this context.
+    pub fn asker(&self, ctx: Ctx<'_>, command: AskedBy) -> Rc<Asker> {
+        let user = calls::user_name(ctx);
+        (self.last_asker).like(user.as_ref().map_or(&[][..], Text::bytes), command)
+    }
+}
+
 impl Caller for Asking<'_> {
     fn may_wait(&self) -> bool {
         self.ctx.flags().may_block()
@@ -261,10 +271,28 @@ impl Caller for Asking<'_> {
         self.ctx.flags().has_connection() && events::hear_of_ends(self.module, self.ctx)
     }
 
+    fn may_notify(&self, command: AskedBy, key: &[u8], notify: &Notify<'_>) -> Result<(), Fault> {
+        let asker = self.module.asker(self.ctx, command);
+        let publisher = self.module.publisher();
+        if !publisher.is_there() {
+            return Err(Fault::CannotPublish);
+        }
+        if self.module.in_cluster && !slot::is_shared(key, notify.channel) {
+            return Err(Fault::ChannelElsewhere);
+        }
+        let (channel, text) = (Text::new(notify.channel), Text::new(notify.text));
+        let denial = publisher.denial(&self.module.phrases, &asker, &channel, &text);
+        denial.map_or(Ok(()), |why| Err(Fault::NoPermission(why)))
+    }
+
+    fn has_place(&self) {
+        events::hear_of_values(self.module, self.ctx);
+    }
+
     fn may_read(&self, name: NameRef<'_>) -> bool {
         let has_rights_to_it =
             !self.module.server.has_rights_to_databases() || name.db == self.ctx.db();
-        has_rights_to_it && self.ctx.may_read(name.key)
+        has_rights_to_it && rights::may_read(self.ctx, name.key)
     }
 
     fn is_connected(&self, client: u64) -> bool {

@@ -5,11 +5,13 @@ use std::cell::RefCell;
 use std::ffi::{CStr, c_int};
 use std::rc::Rc;
 
-use crate::lock::{Db, Name};
+use crate::lock::{self, AskedBy, Db, Name};
 use crate::protocol::{KeyPositions, Spec};
 
 use crate::server::ffi::api::{self, RawString};
-use crate::server::ffi::constants::{KEY_ACCESS, KEY_UPDATE, NO_DATABASE, OK};
+use crate::server::ffi::call;
+use crate::server::ffi::constants::{CHANNEL_PUBLISH, KEY_ACCESS, KEY_UPDATE, NO_DATABASE, OK};
+use crate::server::ffi::context::Ctx;
 use crate::server::ffi::text::{Said, Text};
 
 /// A user, for the length of a question: never kept.
@@ -35,6 +37,19 @@ impl User {
     fn may_use(&self, key: &Text<'_>, flags: c_int) -> bool {
         // SAFETY: the user and the key live.
         unsafe { api::acl_check_key_permissions(self.0, key.raw(), flags) == OK }
+    }
+
+    /// May it publish this by this command? That is a right to the command and to the channel, and no
+    /// matter of databases.
+    fn may_publish(&self, command: &Text<'_>, channel: &Text<'_>, text: &Text<'_>) -> bool {
+        let mut argv = [command.raw(), channel.raw(), text.raw()];
+        // SAFETY: the user and the words live, three of them.
+        unsafe { api::acl_check_command_permissions(self.0, argv.as_mut_ptr(), 3) == OK }
+    }
+
+    fn may_use_channel(&self, channel: &Text<'_>) -> bool {
+        // SAFETY: the user and the channel live.
+        unsafe { api::acl_check_channel_permissions(self.0, channel.raw(), CHANNEL_PUBLISH) == OK }
     }
 
     /// May it say this, in this database?
@@ -78,7 +93,7 @@ impl Drop for User {
 
 /// Words of commands, kept because they are asked about at every grant to somebody who has waited.
 pub struct Phrases {
-    /// The names of the commands that wait.
+    /// The names of the commands that wait, and of those that publish.
     commands: RefCell<Vec<(&'static CStr, Text<'static>)>>,
     /// An owner and a ttl: whatever they are, no right depends on them.
     owner: Text<'static>,
@@ -163,9 +178,80 @@ impl Asker {
     }
 
     fn no_command(&self) -> Rc<str> {
-        let (user, command) = (self.user.show(), self.command.to_string_lossy());
-        Rc::from(format!(
-            "User {user} has no permissions to run the '{command}' command"
-        ))
+        Rc::from(no_command(&self.user, self.command))
+    }
+}
+
+/// May whoever asked for a place have these locks no more? A call of another module's is nobody's, and
+/// is not asked about.
+pub fn is_denied(phrases: &Phrases, asker: &lock::Asker, said: Said<'_>, names: &[Name]) -> bool {
+    let (command, keys) = match asker.command {
+        AskedBy::Acquire => (c"lock.acquire", KeyPositions::First),
+        AskedBy::Macquire => (c"lock.macquire", KeyPositions::Counted),
+    };
+    let by_name = || Asker {
+        user: Text::new(&asker.user),
+        command,
+        keys,
+    };
+    !asker.user.is_empty() && by_name().denial(phrases, said, names).is_some()
+}
+
+/// Why this must not be published for whoever has asked for a place, in the server's words.
+pub fn publishing_denial(
+    phrases: &Phrases,
+    asker: &lock::Asker,
+    command: &'static CStr,
+    channel: &Text<'_>,
+    text: &Text<'_>,
+) -> Option<String> {
+    if asker.user.is_empty() {
+        return None;
+    }
+    let name = Text::new(&asker.user);
+    // SAFETY: no command runs before the user is given back.
+    let user = unsafe { User::of(&name) };
+    match user {
+        Some(user) if user.may_publish(&phrases.command(command), channel, text) => None,
+        Some(user) if !user.may_use_channel(channel) => {
+            Some("No permissions to access a channel".to_owned())
+        }
+        _ => Some(no_command(&name, command)),
+    }
+}
+
+fn no_command(user: &Text<'_>, command: &CStr) -> String {
+    let (user, command) = (user.show(), command.to_string_lossy());
+    format!("User {user} has no permissions to run the '{command}' command")
+}
+
+/// May the caller read this key, by its user's rights?
+pub fn may_read(ctx: Ctx<'_>, key: &[u8]) -> bool {
+    // A module's call may have no user, which some servers don't expect.
+    if !ctx.flags().has_connection() {
+        return false;
+    }
+    // SAFETY: no command runs before the user is given back.
+    let user = call::user_name(ctx).and_then(|name| unsafe { User::of(&name) });
+    user.is_some_and(|user| user.may_read(&Text::new(key)))
+}
+
+/// Whoever has asked for a place last. Mostly the next to ask is the same, and need not be remembered
+/// once more.
+#[derive(Default)]
+pub struct LastAsker(RefCell<Option<Rc<lock::Asker>>>);
+
+impl LastAsker {
+    /// Somebody of this user's, by this command.
+    pub fn like(&self, user: &[u8], command: AskedBy) -> Rc<lock::Asker> {
+        let mut last = self.0.borrow_mut();
+        drop(last.take_if(|last| last.command != command || *last.user != *user));
+        let asker = last.get_or_insert_with(|| {
+            Rc::new(lock::Asker {
+                user: user.into(),
+                command,
+            })
+        });
+        Rc::clone(asker)
     }
 }

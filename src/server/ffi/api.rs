@@ -82,6 +82,7 @@ api! {
     get_abs_expire = RedisModule_GetAbsExpire(key: *mut RawKey) -> c_longlong, or -1;
     get_blocked_client_private_data = RedisModule_GetBlockedClientPrivateData(ctx: *mut RawCtx) -> *mut c_void, or null_mut();
     get_client_id = RedisModule_GetClientId(ctx: *mut RawCtx) -> u64, or 0;
+    get_client_user_name_by_id = RedisModule_GetClientUserNameById(ctx: *mut RawCtx, id: u64) -> *mut RawString, or null_mut();
     get_client_info_by_id = RedisModule_GetClientInfoById(info: *mut c_void, id: u64) -> c_int, or ERR;
     free = RedisModule_Free(memory: *mut c_void), or ();
     get_command_keys_with_flags = RedisModule_GetCommandKeysWithFlags(
@@ -121,6 +122,7 @@ api! {
     unblock_client = RedisModule_UnblockClient(client: *mut Blocked, data: *mut c_void) -> c_int, or ERR;
     value_length = RedisModule_ValueLength(key: *mut RawKey) -> usize, or 0;
     wrong_arity = RedisModule_WrongArity(ctx: *mut RawCtx) -> c_int, or ERR;
+    acl_check_channel_permissions = RedisModule_ACLCheckChannelPermissions(user: *mut User, channel: *mut RawString, flags: c_int) -> c_int, or ERR;
     acl_check_command_permissions = RedisModule_ACLCheckCommandPermissions(user: *mut User, argv: *mut *mut RawString, argc: c_int) -> c_int, or ERR;
     acl_check_key_permissions = RedisModule_ACLCheckKeyPermissions(user: *mut User, key: *mut RawString, flags: c_int) -> c_int, or ERR;
     free_module_user = RedisModule_FreeModuleUser(user: *mut User), or ();
@@ -161,6 +163,10 @@ pub fn check_permissions() -> Option<CheckPermissions> {
         function
     })
 }
+
+/// How a message is published; says to how many clients of this server.
+pub type PublishFn =
+    unsafe extern "C" fn(*mut RawCtx, channel: *mut RawString, message: *mut RawString) -> c_int;
 
 /// How a command is sent to replicas and to the append-only file.
 pub type Replicate = unsafe extern "C" fn(*mut RawCtx, *const c_char, *const c_char, ...) -> c_int;

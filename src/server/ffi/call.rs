@@ -1,6 +1,7 @@
 //! Commands that we run ourselves, and what they reply.
 
 use std::ffi::{CStr, CString};
+use std::io;
 use std::marker::PhantomData;
 
 use redis_module::raw;
@@ -153,6 +154,36 @@ pub fn has_slot_of(ctx: Ctx<'_>, name: &Text<'_>) -> bool {
     };
     reply.is_none_or(|reply| !reply.is_error())
 }
+
+/// The name of the caller's user. A call of a module's may have none, and servers don't expect to be
+/// asked for its name.
+pub fn user_name(ctx: Ctx<'_>) -> Option<Text<'static>> {
+    // SAFETY: the context lives. The server gives us a string to free, or null, if it knows no such
+    // connection.
+    let mut name = unsafe { api::get_client_user_name_by_id(ctx.raw(), ctx.client()) };
+    // A script has no connection of its own.
+    if name.is_null() && ctx.flags().in_script() && has_user(ctx) {
+        // SAFETY: the context lives, and its caller has a user.
+        name = unsafe { api::get_current_user_name(ctx.raw()) };
+    }
+    // SAFETY: it is ours to free.
+    (!name.is_null()).then(|| unsafe { Text::given(name) })
+}
+
+/// Does the caller have a user? A call of a module's may have none. Asked by calling, as the caller's
+/// user, a command that there is not: the server looks for the user first.
+fn has_user(ctx: Ctx<'_>) -> bool {
+    // SAFETY: the context lives, and the format asks for nothing.
+    let reply = unsafe {
+        raw::RedisModule_Call
+            .and_then(|call| ServerReply::new(call(ctx.raw(), NO_COMMAND.as_ptr(), c"C".as_ptr())))
+    };
+    let why = io::Error::last_os_error().raw_os_error();
+    reply.is_none() && why == Some(libc::ENOENT)
+}
+
+/// The name of a command that there is not.
+const NO_COMMAND: &CStr = c"lock.no-such-command";
 
 /// Runs a command for a client: with its rights, in its database and its protocol, as one that a
 /// script would run, and replicated as itself. What the server has against it is the reply.

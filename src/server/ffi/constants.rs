@@ -46,6 +46,9 @@ pub const KEY_ACCESS: c_int = raw::REDISMODULE_CMD_KEY_ACCESS as c_int;
 
 /// The right to read a key's value and to change it.
 pub const KEY_UPDATE: c_int = KEY_ACCESS | raw::REDISMODULE_CMD_KEY_UPDATE as c_int;
+/// The right to publish on a channel.
+pub const CHANNEL_PUBLISH: c_int = raw::REDISMODULE_CMD_CHANNEL_PUBLISH as c_int;
+
 /// Valkey 9.1: what a user lacks is the right to the database.
 pub const NO_DATABASE: c_int = 4;
 

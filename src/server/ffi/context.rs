@@ -8,10 +8,8 @@ use redis_module::raw;
 
 use crate::lock::Db;
 
-use crate::server::command::rights::User;
 use crate::server::ffi::api::{self, RawCtx};
 use crate::server::ffi::constants::OK;
-use crate::server::ffi::text::Text;
 
 /// A context that the server has handed to a callback, for as long as that runs; or our own.
 #[derive(Clone, Copy)]
@@ -55,7 +53,17 @@ impl Flags {
     pub fn has_connection(self) -> bool {
         let denied = self.has(raw::REDISMODULE_CTX_FLAGS_DENY_BLOCKING);
         let in_multi = self.has(raw::REDISMODULE_CTX_FLAGS_MULTI);
-        !self.has(raw::REDISMODULE_CTX_FLAGS_LUA) && (!denied || in_multi)
+        !self.in_script() && (!denied || in_multi)
+    }
+
+    /// Is a script or a function running?
+    pub fn in_script(self) -> bool {
+        self.has(raw::REDISMODULE_CTX_FLAGS_LUA)
+    }
+
+    /// Does the server use more memory than it may?
+    pub fn is_out_of_memory(self) -> bool {
+        self.has(raw::REDISMODULE_CTX_FLAGS_OOM)
     }
 
     /// May the caller be blocked? A master's link says nothing of it, and must not be.
@@ -96,26 +104,6 @@ impl Ctx<'_> {
     pub fn client(self) -> u64 {
         // SAFETY: the context lives.
         unsafe { api::get_client_id(self.raw) }
-    }
-
-    /// May the caller read this key, by its user's rights?
-    pub fn may_read(self, key: &[u8]) -> bool {
-        // A module's call may have no user, which some servers don't expect.
-        if !self.flags().has_connection() {
-            return false;
-        }
-        // SAFETY: no command runs before the user is given back.
-        let user = self.user_name().and_then(|name| unsafe { User::of(&name) });
-        user.is_some_and(|user| user.may_read(&Text::new(key)))
-    }
-
-    /// The name of the caller's user.
-    pub fn user_name(self) -> Option<Text<'static>> {
-        // SAFETY: the context lives. The server gives us a string to free, or null.
-        unsafe {
-            let name = api::get_current_user_name(self.raw);
-            (!name.is_null()).then(|| Text::given(name))
-        }
     }
 
     /// Turns a context of our own to a database. Never done to a caller's: it would stay there.

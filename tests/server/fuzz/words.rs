@@ -53,9 +53,9 @@ const NUMBERS: [&str; 24] = [
     "01",
     "-0",
 ];
-const OPTIONS: [&str; 12] = [
-    "BLOCK", "block", "SHARED", "LIMIT", "SESSION", "FORCE", "GRACE", "MATCH", "COUNT", "ALL",
-    "NX", "BLOCK\0",
+const OPTIONS: [&str; 14] = [
+    "BLOCK", "block", "QUEUE", "NOTIFY", "SHARED", "LIMIT", "SESSION", "FORCE", "GRACE", "MATCH",
+    "COUNT", "ALL", "NX", "BLOCK\0",
 ];
 /// Of shares that others write: points in time, and what lies beyond all of them.
 const SCORES: [&str; 8] = [
@@ -340,8 +340,11 @@ fn keep_data(mut command: Command) -> Command {
 }
 
 fn options(dice: &mut Dice, command: &mut Command) {
-    if dice.one_in(2) {
-        command.extend(args!["BLOCK", time(dice)]);
+    match dice.below(6) {
+        0..=2 => command.extend(args!["BLOCK", time(dice)]),
+        3 => command.extend(args!["QUEUE", time(dice)]),
+        4 => command.extend(args!["QUEUE", time(dice), "NOTIFY", key(dice), size(dice)]),
+        _ => {}
     }
     match dice.below(4) {
         0 => command.extend(args!["SHARED"]),

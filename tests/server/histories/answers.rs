@@ -117,14 +117,22 @@ fn is_broken(index: &Index<'_>, call: &Call, before: &Call) -> bool {
     })
 }
 
-/// Nil before the time is up is no answer to BLOCK, but for one who wants more of what is ending.
+/// Nil before the time is up is no answer to BLOCK, but for one who wants more of what is ending, and
+/// where the owner has released one of the locks meanwhile.
 fn patience(index: &Index<'_>, call: &Call, faults: &mut Vec<Fault>) {
     let life_at = |key: &&'static str| &index.lives[&(*key, call.owner.as_str())];
     let mut lives = call.keys().iter().map(life_at);
     if let (Action::Acquire { block, .. }, Answer::Nil) = (&call.action, call.answer)
-        && !lives.any(|life| life.may_be_breaking(call))
+        && !lives.any(|life| life.may_be_breaking(call) || is_released(life, call))
         && call.end + TOLERANCE < call.start + block.unwrap_or(0)
     {
         fault!(faults, Patience, "{call:?}");
     }
+}
+
+/// Has this owner released the lock while the call was under way?
+fn is_released(life: &Life<'_>, call: &Call) -> bool {
+    let releases = |other: &&&Call| matches!(other.action, Action::Release { .. });
+    let mut released = life.calls.iter().filter(releases);
+    released.any(|other| other.start <= call.end && call.start <= other.end)
 }

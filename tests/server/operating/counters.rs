@@ -2,7 +2,7 @@
 
 use super::*;
 
-const FIELDS: [&str; 22] = [
+const FIELDS: [&str; 26] = [
     "lock_acquired_total",
     "lock_acquired_after_wait_total",
     "lock_busy_total",
@@ -18,8 +18,12 @@ const FIELDS: [&str; 22] = [
     "lock_undelivered_total",
     "lock_guard_total",
     "lock_guard_refused_total",
+    "lock_unclaimed_total",
+    "lock_places_lapsed_total",
+    "lock_notified_total",
     "lock_waiters",
     "lock_waiters_peak",
+    "lock_places",
     "lock_queue_places",
     "lock_contended_keys",
     "lock_wait_usec_p50",

@@ -26,7 +26,7 @@ fn what_is_remembered_is_counted_and_forgotten() {
 
     let waits = args!["LOCK.ACQUIRE", "k", "w", LONG, "BLOCK", LONG];
     let waiter = server.waiter(&waits);
-    // Two owners: one waits, the other is waited for. Two times: the wait's end, and the hold's.
+    // Two owners: one waits, by one request, and the other is waited for. Two times: the wait's end, and the hold's.
     let of_one = [
         "holds", "queues", "waiters", "blocked", "owners", "owners", "alarms", "alarms", "timers",
     ];
@@ -34,7 +34,7 @@ fn what_is_remembered_is_counted_and_forgotten() {
     let other = server.waiter(&waits);
     remembers(
         &mut client,
-        &[&of_one[..], &["waiters", "blocked", "alarms"]].concat(),
+        &[&of_one[..], &["waiters", "blocked", "owners", "alarms"]].concat(),
     );
     waiter.close();
     remembers(&mut client, &of_one);

@@ -115,6 +115,11 @@ fn one(argument: &Value) -> String {
             choices.join(" | ")
         }
         "pure-token" => argument["token"].text(),
+        "block" => {
+            let token = argument.field("token").map(Value::text);
+            let parts = argument["arguments"].items().iter().map(one);
+            token.into_iter().chain(parts).collect::<Vec<_>>().join(" ")
+        }
         _ => match argument.field("token") {
             Some(token) => format!("{} {name}", token.text()),
             None => name.clone(),
@@ -136,6 +141,10 @@ fn words_of(argument: &Value) -> Vec<String> {
             .flat_map(words_of)
             .collect(),
         "pure-token" => vec![argument["token"].text()],
+        "block" if argument.field("token").is_none() => (argument["arguments"].items().iter())
+            .flat_map(words_of)
+            .collect(),
+        "block" => vec![one(argument).trim_matches(['[', ']']).to_owned()],
         _ => match argument.field("token") {
             Some(token) => vec![format!("{} {}", token.text(), argument["name"].text())],
             None => vec![argument["name"].text()],

@@ -58,7 +58,9 @@ impl Connection {
     fn take(&mut self, step: &Step, likeness: &mut Likeness) -> Result<(), String> {
         match &step.typed {
             Some(_) if self.waits => return Err("this connection waits already".to_owned()),
-            None if !self.waits => return Err("this connection does not wait".to_owned()),
+            None if !self.waits && !self.listens() => {
+                return Err("this connection does not wait".to_owned());
+            }
             None => {}
             Some(typed) => {
                 self.command = words(typed);
@@ -84,6 +86,12 @@ impl Connection {
             step.answer.join("\n"),
             real.join("\n")
         ))
+    }
+
+    /// Is it told what is published?
+    fn listens(&self) -> bool {
+        let name = self.command.first().map_or("", String::as_str);
+        ["SUBSCRIBE", "SSUBSCRIBE"].contains(&name)
     }
 
     fn shown(&mut self) -> Vec<String> {

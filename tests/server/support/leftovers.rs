@@ -53,6 +53,10 @@ fn clear(address: SocketAddr) -> Result<Reading, Excuse> {
     if reading.is_empty() {
         return Err("the module is not loaded".to_owned());
     }
+    // Places outlive their clients, for as long as somebody may come back for them.
+    if fields.get("lock_places").is_some_and(|&count| count != "0") {
+        _ = ask(&mut client, &["CONFIG", "SET", "lock.drain", "yes"]);
+    }
     // A replica's keys are its master's to delete, and it may remember who has asked for them.
     if fields.get("role") != Some(&"master") {
         reading.remove("lock_memory_holds");

@@ -40,6 +40,12 @@ pub struct Counts {
     pub rare: Tally,
 }
 
+impl super::soak::Seen for Counts {
+    fn steps(&self) -> u64 {
+        self.steps
+    }
+}
+
 impl AddAssign for Counts {
     fn add_assign(&mut self, other: Self) {
         self.steps += other.steps;
@@ -92,6 +98,8 @@ impl AddAssign for Tally {
         self.graces += other.graces;
         self.full += other.full;
         self.adopted_orphans += other.adopted_orphans;
+        self.withdrawn += other.withdrawn;
+        self.withdrawn_late += other.withdrawn_late;
     }
 }
 
@@ -122,6 +130,8 @@ impl Counts {
             ("holds that end after a grace", rare.graces),
             ("too many wait", rare.full * 40),
             ("strings that were given an end", rare.adopted_orphans * 40),
+            ("withdrawn", rare.withdrawn),
+            ("withdrawn after the grant", rare.withdrawn_late * 10),
             ("guarded", self.guarded),
             ("killed", self.killed),
             ("lost after the answer", self.lost),

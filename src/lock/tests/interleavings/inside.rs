@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::rc::Rc;
 
 use crate::lock::crowd::Survey;
+use crate::lock::place::Notice;
 use crate::lock::queue::waiter::State;
 use crate::lock::tests::model::{Grant, Verdict, ensure};
 use crate::lock::tests::simulated::{Lock, Server, name};
@@ -46,16 +47,20 @@ pub fn is_sound(server: &Server) -> Verdict {
             alarms.extend(queue.alarm.map(|alarm| (alarm, name)));
         }
     }
-    let waiting = |ticket: &Ticket| locks.waiters[ticket].state == State::Waiting;
-    let all: BTreeSet<Ticket> = locks.waiters.keys().copied().collect();
+    let waiting = |ticket: &Ticket| {
+        locks.waiters.get(ticket).map(|waiter| waiter.state) == Some(State::Waiting)
+    };
+    let all: BTreeSet<Ticket> = locks.waiters.tickets().collect();
     let waiting: BTreeSet<Ticket> = all.iter().copied().filter(waiting).collect();
-    let times_up: BTreeSet<_> = waiting
-        .iter()
-        .filter_map(|&ticket| Some((locks.waiters[&ticket].until?, ticket)))
-        .collect();
+    let ends = |ticket: &Ticket| {
+        let waiter = locks.waiters.get(ticket)?;
+        let ends = matches!(waiter.state, State::Waiting | State::Asleep);
+        Some((waiter.until().filter(|_| ends)?, *ticket))
+    };
+    let times_up: BTreeSet<_> = all.iter().filter_map(ends).collect();
     same("in queue and waiting", &in_queue, &waiting)?;
     for ticket in &waiting {
-        for name in &*locks.waiters[ticket].names {
+        for name in &*locks.waiters.get(ticket).unwrap().names {
             let queue = locks.databases.get(name.db).and_then(|database| {
                 let mut queues = database.queues.iter();
                 queues.find(|(key, _)| **key == name.key)
@@ -68,18 +73,89 @@ pub fn is_sound(server: &Server) -> Verdict {
     }
     let names = waiting
         .iter()
-        .map(|ticket| locks.waiters[ticket].names.len());
+        .map(|ticket| locks.waiters.get(ticket).unwrap().names.len());
     let places: usize = names.sum();
     ensure(places == locks.places(), || {
         format!("{places} places in queues, counted as {}", locks.places())
     })?;
     same(
         "waiters and blocked clients",
-        &all,
+        &(all.iter().copied())
+            .filter(|ticket| locks.waiters.get(ticket).unwrap().place.is_none())
+            .collect(),
         &server.waiting().into_iter().collect(),
     )?;
+    places_are_sound(locks, &all)?;
     same("alarms", &alarms, &locks.alarms)?;
-    same("times that are up", &times_up, &locks.waits.times_up)
+    same(
+        "times that are up",
+        &times_up,
+        &locks.waits.times_up.iter().collect(),
+    )
+}
+
+/// What is kept of places fits those that there are.
+fn places_are_sound(locks: &Locks, all: &BTreeSet<Ticket>) -> Verdict {
+    let waiters = all
+        .iter()
+        .map(|ticket| (*ticket, locks.waiters.get(ticket).unwrap()));
+    let all: Vec<_> = waiters.collect();
+    let places: Vec<_> = (all.iter())
+        .filter_map(|&(ticket, waiter)| Some((ticket, waiter, waiter.place.as_deref()?)))
+        .collect();
+    let by_owner = places.iter().map(|(ticket, waiter, _)| {
+        let places = locks.places_of(&waiter.owner);
+        (*ticket, places.filter(|one| one == ticket).count())
+    });
+    let known = (locks.waits.by_owner.iter())
+        .filter(|&(_, ticket)| locks.is_place(ticket))
+        .map(|(_, ticket)| (ticket, 1));
+    same("places of owners", &by_owner.collect(), &known.collect())?;
+    let granted = places.iter().filter(|(_, waiter, _)| waiter.is_granted());
+    let claims = granted.map(|(ticket, _, place)| (place.claim_ends, *ticket));
+    same("claims", &claims.collect(), &locks.places.claims)?;
+    let tied = places.iter().filter(|(_, waiter, _)| waiter.session);
+    let tied = tied.map(|(ticket, waiter, _)| (waiter.client, *ticket));
+    same(
+        "places that are tied",
+        &tied.collect(),
+        &locks.places.sessions,
+    )?;
+    let asleep = (all.iter()).filter(|(_, waiter)| waiter.state == State::Asleep);
+    let asleep: BTreeSet<(Name, Ticket)> = asleep
+        .flat_map(|(ticket, waiter)| waiter.names.iter().map(|name| (name.clone(), *ticket)))
+        .collect();
+    let mut aside = BTreeSet::new();
+    for (db, database) in locks.databases.iter() {
+        for (key, queue) in database.queues.iter() {
+            let key = || Name {
+                db,
+                key: key.clone(),
+            };
+            aside.extend(queue.asleep.iter().map(|&ticket| (key(), ticket)));
+        }
+    }
+    same("places that sleep", &asleep, &aside)?;
+    let heard = places
+        .iter()
+        .filter_map(|(_, _, place)| place.notify.as_ref());
+    let heard = heard.map(|heard| heard.channel.name.to_vec());
+    let lost = locks
+        .places
+        .messages
+        .iter()
+        .filter_map(|notice| match notice {
+            Notice::Lost(place) => Some(place.notify.as_ref()?.channel.name.to_vec()),
+            Notice::Turn(_) => None,
+        });
+    let channels: BTreeSet<Vec<u8>> = heard.chain(lost).collect();
+    ensure(channels.len() == locks.places.channels.len(), || {
+        format!("{channels:?}, but {} channels", locks.places.channels.len())
+    })?;
+    let untold = all.iter().filter(|(_, waiter)| waiter.is_untold()).count();
+    ensure(untold == locks.waits.untold, || {
+        format!("{untold} untold, counted as {}", locks.waits.untold)
+    })
 }
 
 /// Those who hold a lock that has a queue, as the search for deadlocks knows them; not before it has
@@ -184,6 +260,14 @@ pub fn is_empty(server: &mut Server) -> Verdict {
         ("timer", locks.next_due().is_none()),
         ("something", locks.is_idle()),
         ("places in queues", locks.places() == 0),
+        ("places", locks.leased_places() == 0),
+        ("claims", locks.places.claims.is_empty()),
+        ("places that are tied", locks.places.sessions.is_empty()),
+        ("channels", locks.places.channels.len() == 0),
+        ("channels that sleep", !locks.places.channels.any_asleep()),
+        ("messages", locks.places.messages.is_empty()),
+        ("places that wake", locks.places.waking.is_empty()),
+        ("places that end", locks.places.endings.is_empty()),
         ("clients that wait", server.waiting().is_empty()),
     ];
     for (what, empty) in empty {

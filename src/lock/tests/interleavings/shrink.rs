@@ -1,11 +1,11 @@
 //! Makes a history that fails shorter, as long as it still fails.
 
-use super::{Failure, Step};
+use super::Failure;
 
 /// How many runs a history is worth.
 const MOST_RUNS: usize = 3000;
 
-pub fn shrink(
+pub fn shrink<Step: Clone>(
     mut steps: Vec<Step>,
     mut failure: Failure,
     run: impl Fn(&[Step]) -> Option<Failure>,

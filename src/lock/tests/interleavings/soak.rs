@@ -1,11 +1,15 @@
 //! Tries one history after another, on every core of the machine, until enough of them have been tried.
 
+use std::ops::AddAssign;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use super::counts::Counts;
+/// What histories got to see.
+pub trait Seen: Default + AddAssign + Send {
+    fn steps(&self) -> u64;
+}
 
 /// Which histories are to be tried.
 #[derive(Clone, Copy, Debug)]
@@ -26,7 +30,7 @@ pub fn seed_of_now() -> u64 {
 }
 
 /// What has been tried so far.
-struct Tried {
+struct Tried<Counts> {
     rounds: u64,
     counts: Counts,
     /// The first of those that failed.
@@ -35,7 +39,7 @@ struct Tried {
 }
 
 /// How many histories were tried, and what they got to see; or a seed that fails.
-pub fn try_all(
+pub fn try_all<Counts: Seen>(
     plan: Plan,
     run: impl Fn(u64) -> Option<Counts> + Sync,
 ) -> Result<(u64, Counts), u64> {
@@ -71,7 +75,7 @@ pub fn try_all(
                     began.elapsed().as_secs(),
                     tried.rounds,
                     plan.first,
-                    tried.counts.steps
+                    tried.counts.steps()
                 );
             }
         }

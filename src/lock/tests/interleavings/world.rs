@@ -253,10 +253,15 @@ impl World {
 
     /// Has the core nothing left to look at?
     fn is_up_to_date(&self) -> bool {
-        let locks = &self.server.locks;
         self.late.is_empty()
             && self.server.due().is_none_or(|due| due > self.now())
-            && LOCKS.iter().all(|&lock| inside::is_surveyed(locks, lock))
+            && self.is_surveyed()
+    }
+
+    /// Has it been seen who shares each of the locks that somebody waits for?
+    fn is_surveyed(&self) -> bool {
+        let locks = &self.server.locks;
+        LOCKS.iter().all(|&lock| inside::is_surveyed(locks, lock))
     }
 
     /// Can the core be asked to see to this lock by itself? What is no lock has no deadline that it

@@ -2,7 +2,7 @@
 
 use super::{Fit, Held, Model, Seen, Verdict, Waiter, ensure};
 use crate::lock::tests::simulated::{Lock, Owner, Plea};
-use crate::lock::{Acquired, Break, Hold, Mode, Ms, NotALock, Patience, Refusal};
+use crate::lock::{Acquired, Break, Hold, Mode, Ms, NotALock, Patience, Refusal, Ticket};
 
 impl Model {
     pub fn acquire(
@@ -145,21 +145,46 @@ impl Model {
         seen: &Seen<'_>,
         got: &Result<bool, NotALock>,
     ) -> Verdict {
+        self.withdraw(lock, owner);
         self.settle_before(&[lock], now, seen)?;
-        let held = self.hold_of(lock, owner, now).is_some();
+        let held = self.hold_of(lock, owner, now).map(|held| held.0);
         let right = if self.is_no_lock(lock, now) {
             Err(NotALock)
         } else {
-            Ok(held)
+            Ok(held.is_some_and(|hold| self.is_told(lock, owner, hold)))
         };
         ensure(*got == right, || {
             format!("{owner} releases {lock:?}: {got:?}, not {right:?}")
         })?;
-        if held {
+        if held.is_some() {
             self.end_hold(lock, owner, now);
             self.settle_lines(&[lock], now, seen)?;
         }
         Ok(())
+    }
+
+    /// All that this owner has asked of this lock ends: what waits, and what it has been granted while
+    /// nobody has been told.
+    fn withdraw(&mut self, lock: Lock, owner: Owner) {
+        let is_its = |waiter: &&Waiter| waiter.plea.owner == owner && waiter.locks.contains(&lock);
+        let tickets = |waiters: &[Waiter]| -> Vec<Ticket> {
+            let its = waiters.iter().filter(is_its);
+            its.map(|waiter| waiter.ticket).collect()
+        };
+        let (waiting, mut granted) = (tickets(&self.queue), tickets(&self.served));
+        granted.retain(|ticket| self.untold.contains(ticket));
+        self.tally.withdrawn += waiting.len() as u64;
+        self.tally.withdrawn_late += granted.len() as u64;
+        for &ticket in waiting.iter().chain(&granted) {
+            self.ended(ticket, false);
+        }
+        self.withdrawn.extend(waiting);
+    }
+
+    /// Has this owner been told that it has this hold, or that it has had less?
+    fn is_told(&self, lock: Lock, owner: Owner, hold: Hold) -> bool {
+        let grant = self.grant_of(lock, owner, hold);
+        grant.is_none_or(|grant| grant.told || !grant.under_way.is_empty() || grant.keeps.is_some())
     }
 
     pub fn release_all(
@@ -170,6 +195,9 @@ impl Model {
         seen: &Seen<'_>,
         got: &Result<usize, NotALock>,
     ) -> Verdict {
+        for &lock in locks {
+            self.withdraw(lock, owner);
+        }
         if locks.iter().any(|&lock| self.is_no_lock(lock, now)) {
             return ensure(got.is_err(), || format!("{locks:?} released: {got:?}"));
         }
@@ -177,8 +205,8 @@ impl Model {
         let mut released = 0;
         for &lock in locks {
             self.settle_lines(&[lock], now, seen)?;
-            if self.hold_of(lock, owner, now).is_some() {
-                released += 1;
+            if let Some((hold, _)) = self.hold_of(lock, owner, now) {
+                released += usize::from(self.is_told(lock, owner, hold));
                 self.end_hold(lock, owner, now);
                 self.settle_lines(&[lock], now, seen)?;
             }

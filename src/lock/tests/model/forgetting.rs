@@ -89,6 +89,7 @@ impl Model {
     pub fn restart(&mut self) {
         self.grants.clear();
         self.queue.clear();
+        self.served.clear();
         self.noted.clear();
         self.fresh_shares.clear();
         self.cuts.clear();
@@ -123,6 +124,12 @@ impl Model {
         }
         for cut in &mut self.cuts {
             cut.lock = swapped(cut.lock);
+        }
+        // So has what those were granted who have yet to be told.
+        for waiter in &mut self.served {
+            for lock in &mut waiter.locks {
+                *lock = swapped(*lock);
+            }
         }
         self.note_queue(|_| true);
     }

@@ -43,6 +43,7 @@ impl Model {
                 .map_err(|why| format!("{why}; granted to {next:?}, of {:?}", seen.granted))?;
             self.leave(next.ticket)?;
             self.granted.push(next.ticket);
+            self.served.push(next.clone());
             if next.locks.len() > 1 {
                 scope.extend(&next.locks);
                 self.tally.several_granted += 1;
@@ -236,6 +237,7 @@ impl Model {
     /// A waiter has come to its end.
     pub fn ended(&mut self, ticket: Ticket, heard: bool) {
         self.queue.retain(|waiter| waiter.ticket != ticket);
+        self.served.retain(|waiter| waiter.ticket != ticket);
         for grant in &mut self.grants {
             grant.ended(ticket, heard);
             // Nobody goes back to a share that nobody heard of.

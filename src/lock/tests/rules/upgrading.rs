@@ -98,7 +98,8 @@ fn an_upgrade_that_lost_its_share_goes_back_to_its_place() {
     let mut server = shared();
     let cid = server.waits("cid", 10);
     let ann = server.waits("ann", 10);
-    server.release(LOCK, "ann").unwrap();
+    server.foreign(Write::ZRem(LOCK, b"ann".to_vec()));
+    server.tick();
     assert_eq!(server.queue(LOCK), [cid, ann]);
     server.release(LOCK, "ben").unwrap();
     server.turn();
@@ -367,6 +368,7 @@ fn an_upgrade_behind_another_goes_back_to_its_place_with_its_share() {
     server.foreign(Write::ZAdd(LOCK, vec![share]));
     server.tick();
     assert_eq!(server.queue(LOCK), [first, second, between]);
-    server.release(LOCK, "cid").unwrap();
+    server.foreign(Write::ZRem(LOCK, b"cid".to_vec()));
+    server.tick();
     assert_eq!(server.queue(LOCK), [first, between, second]);
 }

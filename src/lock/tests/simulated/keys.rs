@@ -5,8 +5,8 @@ use std::rc::Rc;
 
 use crate::lock::fence::{Epoch, SlotState};
 use crate::lock::{
-    Db, Glance, Keyspace, LockEvent, Ms, Name, NameRef, Now, Over, SHARED_MARKER, Share, Stored,
-    Ticket,
+    AskedBy, Asker, Db, Glance, Keyspace, LockEvent, Ms, Name, NameRef, Now, Over, SHARED_MARKER,
+    Share, Stored, Ticket,
 };
 
 use super::Lock;
@@ -198,6 +198,12 @@ pub struct SimulatedKeys {
     pub closed: BTreeSet<Lock>,
     /// Waiters whose users have lost the right to what they wait for.
     pub barred: BTreeSet<Ticket>,
+    /// Users who may ask for nothing any more.
+    pub denied: BTreeSet<Vec<u8>>,
+    /// Whose command this is.
+    pub asker: &'static str,
+    /// Nobody can ask for anything now.
+    pub keeps_back: bool,
     /// What the core should not have done.
     pub offences: Vec<String>,
     /// What others were told of.
@@ -223,6 +229,9 @@ impl SimulatedKeys {
             paused: false,
             closed: BTreeSet::new(),
             barred: BTreeSet::new(),
+            denied: BTreeSet::new(),
+            asker: "",
+            keeps_back: false,
             offences: Vec::new(),
             mentioned: Vec::new(),
             visited: 0,
@@ -528,5 +537,18 @@ impl Keyspace for SimulatedKeys {
 
     fn denial(&mut self, ticket: Ticket, _: &[Name]) -> Option<Rc<str>> {
         self.barred.contains(&ticket).then(|| Rc::from("no"))
+    }
+
+    fn asker(&mut self, command: AskedBy) -> Rc<Asker> {
+        let user = self.asker.as_bytes().into();
+        Rc::new(Asker { user, command })
+    }
+
+    fn is_denied(&mut self, asker: &Asker, _: &[Name]) -> bool {
+        self.denied.contains(&*asker.user)
+    }
+
+    fn keeps_back(&mut self, _: &[Name]) -> bool {
+        self.keeps_back
     }
 }

@@ -6,8 +6,9 @@ use crate::lock::crowd::set_crowd;
 use crate::lock::fence::Fence;
 use crate::lock::queue::waiter::State;
 use crate::lock::{
-    Acquired, Break, Db, End, Gone, Lapse, Left, Limits, Locks, Mode, Ms, Name, NameRef, NotALock,
-    Now, Patience, Refusal, Report, Request, Secret, Ticket, Turn, WaitOutcome,
+    Acquired, AskedBy, Break, Db, End, Gone, Lapse, Lease, Left, Limits, Locks, Mode, Ms, Name,
+    NameRef, NotALock, Notify, Now, Patience, Refusal, Report, Request, Secret, Ticket, Turn,
+    WaitOutcome,
 };
 
 use super::{Authority, Key, Keys, Lock, Owner, START, SimulatedKeys, Write, name, replay};
@@ -98,11 +99,29 @@ pub struct Plea {
     pub owner: Owner,
     pub ttl: Ms,
     pub mode: Mode,
-    pub patience: Patience,
+    pub patience: Patience<'static>,
     /// Its connection.
     pub client: u64,
     /// Does the hold end with that?
     pub session: bool,
+}
+
+/// A place that is kept for so long.
+pub fn place(length: Ms) -> Patience<'static> {
+    told_on(None, length)
+}
+
+/// The same, whose owner is told on a channel.
+pub fn told_on(notify: Option<(&'static str, &'static str)>, length: Ms) -> Patience<'static> {
+    let notify = notify.map(|(channel, text)| Notify {
+        channel: channel.as_bytes(),
+        text: text.as_bytes(),
+    });
+    Patience::Place(Lease {
+        length,
+        notify,
+        command: AskedBy::Acquire,
+    })
 }
 
 /// A client that waits.
@@ -139,6 +158,10 @@ pub struct Server {
     touched: Vec<Name>,
     happened: Happened,
     clients: u64,
+    /// What has been published: where, and what.
+    pub published: Vec<(String, String)>,
+    /// Channels on which nobody listens.
+    pub deaf: BTreeSet<String>,
 }
 
 const SECRET: Secret = Secret(1, 2);
@@ -170,6 +193,8 @@ impl Server {
             touched: Vec::new(),
             happened: Happened::default(),
             clients: 0,
+            published: Vec::new(),
+            deaf: BTreeSet::new(),
         }
     }
 
@@ -220,6 +245,8 @@ impl Server {
             client: plea.client,
             session: plea.session,
         };
+        // Users are called like the owners.
+        self.keys.asker = plea.owner;
         let names: Vec<NameRef<'_>> = locks.iter().copied().map(name).collect();
         let acquired = self.command(Authority::Writer, locks, |locks, turn| {
             locks.acquire(turn, &names, &request)
@@ -241,7 +268,7 @@ impl Server {
         lock: Lock,
         owner: Owner,
         ttl: Ms,
-        patience: Patience,
+        patience: Patience<'static>,
     ) -> Result<Acquired, Refusal> {
         let plea = Plea {
             owner,
@@ -431,6 +458,19 @@ impl Server {
         self.has_settled(is_over);
         self.hear_of_expired();
         self.answer();
+        self.publish();
+    }
+
+    /// What a timer does, and a job doesn't.
+    fn publish(&mut self) {
+        while let Some(message) = self.locks.next_message() {
+            let [channel, text] = [&message.channel, &message.text]
+                .map(|bytes| String::from_utf8_lossy(bytes).into_owned());
+            if self.deaf.contains(&channel) {
+                self.locks.nobody_heard(channel.as_bytes());
+            }
+            self.published.push((channel, text));
+        }
     }
 
     /// One turn of the event loop, without the timer: clients that were woken come to their end, and
@@ -479,6 +519,12 @@ impl Server {
     /// Those of them who are about to be replied to.
     pub fn woken(&self) -> Vec<Ticket> {
         self.woken.iter().copied().collect()
+    }
+
+    /// Those of them who have not been replied to yet.
+    pub fn untold(&self) -> Vec<Ticket> {
+        let woken = self.woken.iter().copied();
+        woken.filter(|&ticket| self.is_blocked(ticket)).collect()
     }
 
     /// The connection by which it waits.

@@ -54,6 +54,8 @@ pub struct Watch {
     highest: Fence,
     /// Holds that are to go.
     to_return: Vec<(Lock, Owner, Hold)>,
+    /// Who is letting go of what just now.
+    withdraws: Option<(Owner, Vec<Lock>)>,
     pub limited: u64,
     pub together: u64,
     pub longest: usize,
@@ -163,6 +165,7 @@ impl Watch {
     ) -> Verdict {
         match *answer {
             Ok(Acquired::Held(fence)) => self.held(locks, plea, held, fence, now),
+            Ok(Acquired::Place(_)) => Err(format!("{plea:?} asks for no place")),
             Ok(Acquired::Waiting(ticket)) => {
                 self.asking.insert(plea.owner);
                 for &lock in locks {
@@ -248,6 +251,12 @@ impl Watch {
 
     /// What a server has done in one go.
     pub fn see(&mut self, happened: Happened, now: Ms) -> Verdict<Vec<Ended>> {
+        let ended = self.see_it_all(happened, now);
+        self.withdraws = None;
+        ended
+    }
+
+    fn see_it_all(&mut self, happened: Happened, now: Ms) -> Verdict<Vec<Ended>> {
         ensure(happened.offences.is_empty(), || {
             happened.offences.join(", ")
         })?;
@@ -341,7 +350,7 @@ impl Watch {
         let (locks, plea) = (locks.clone(), *plea);
         let until = match plea.patience {
             Patience::Until(until) => Some(until),
-            Patience::Try | Patience::Forever => None,
+            Patience::Try | Patience::Forever | Patience::Place(_) => None,
         };
         let is_up = until.is_some_and(|until| until <= now);
         match state {
@@ -357,7 +366,11 @@ impl Watch {
                 self.now_holds(&locks, plea, fence, now)?;
             }
             State::TimedOut => ensure(is_up, || format!("{plea:?}: not yet, at {now}"))?,
-            State::Waiting | State::Denied | State::SentAway => {
+            State::Withdrawn => {
+                let expected = self.is_withdrawn(plea.owner, &locks);
+                ensure(expected, || format!("withdrawn: {plea:?}"))?;
+            }
+            State::Asleep | State::Waiting | State::Denied | State::SentAway => {
                 return Err(format!("{plea:?}: {state:?}"));
             }
         }
@@ -390,7 +403,7 @@ impl Watch {
             None => {
                 let until = match plea.patience {
                     Patience::Until(until) => Some(until),
-                    Patience::Try | Patience::Forever => None,
+                    Patience::Try | Patience::Forever | Patience::Place(_) => None,
                 };
                 self.leaves(ticket, &locks, until);
             }
@@ -407,6 +420,23 @@ impl Watch {
 
     fn is_to_go(&self, lock: Lock, owner: Owner) -> bool {
         (self.to_return.iter()).any(|gone| (gone.0, gone.1) == (lock, owner))
+    }
+
+    /// This owner is about to let go of these, and of all that it waits for there. Is anything of that
+    /// granted and not told?
+    pub fn lets_go(&mut self, owner: Owner, locks: &[Lock]) -> bool {
+        self.withdraws = Some((owner, locks.to_vec()));
+        (self.decided.iter()).any(|(ticket, state)| {
+            let asked = self.asked.get(ticket);
+            matches!(state, State::Granted(_))
+                && asked.is_some_and(|asked| self.is_withdrawn(asked.plea.owner, &asked.locks))
+        })
+    }
+
+    fn is_withdrawn(&self, owner: Owner, locks: &[Lock]) -> bool {
+        let withdraws = self.withdraws.as_ref();
+        withdraws
+            .is_some_and(|(by, from)| *by == owner && locks.iter().any(|lock| from.contains(lock)))
     }
 
     /// This owner was told that it has let go of it.

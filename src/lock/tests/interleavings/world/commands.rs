@@ -65,6 +65,7 @@ impl World {
             return Ok(());
         }
         let owner = self.name_of(who, locks[0]);
+        self.model.untold = self.server.untold();
         if let &[lock] = &*locks {
             let got = self.server.release(lock, owner);
             return self.judge(|model, now, seen| model.release(lock, owner, now, seen, &got));

@@ -73,7 +73,8 @@ impl World {
             looked: &|lock| !inside::is_noted(locks, lock),
             returned: &|grant| !locks.returns.iter().any(|(_, due)| is_of(due, grant)),
             // What a clock that was set back revives is seen by nobody.
-            up_to_date: self.up_to_date && self.revived.is_empty(),
+            // Somebody may have begun to wait for a crowd of whom it has yet to be seen who they are.
+            up_to_date: self.up_to_date && self.revived.is_empty() && self.is_surveyed(),
         };
         let follow = |before_the_deed| -> Verdict<Model> {
             let mut model = self.model.clone();
@@ -126,6 +127,11 @@ impl World {
                     ensure(leaves, || format!("{ticket} is sent away"))?;
                     self.model.leave(ticket)?;
                 }
+                State::Withdrawn => {
+                    let expected = self.model.withdrawn.contains(&ticket);
+                    ensure(expected, || format!("{ticket} should not be withdrawn"))?;
+                }
+                State::Asleep => return Err(format!("{ticket} is to be told that it sleeps")),
                 State::Waiting => return Err(format!("{ticket} is to be told that it waits")),
             }
         }
@@ -205,7 +211,7 @@ impl World {
             }
             let over = |ticket: &Ticket| {
                 let waiter = self.server.locks.waiters.get(ticket);
-                is_up(waiter.and_then(|waiter| waiter.until), now)
+                is_up(waiter.and_then(|waiter| waiter.until()), now)
             };
             let mut queue = self.server.queue(lock);
             queue.retain(|ticket| !over(ticket));

@@ -1,0 +1,52 @@
+// One connection for all the tasks of a process, with ioredis 5: nobody blocks it. check-queue.js beside it runs it.
+import { randomUUID } from "node:crypto";
+import { Redis } from "ioredis";
+
+export const LEASE = 10_000; // for how long a place in the queue is kept after we last asked, in milliseconds
+const POLL = 3_000; // ask again after so long all the same: a message may be lost. Well below LEASE
+
+export class Busy extends Error {} // nobody can wait just now: the server is being drained
+export class LockLost extends Error {} // the hold ended before the work did: somebody else may have worked beside us
+
+export async function connect(port = 6379) {
+  const db = new Redis({ port }), ear = db.duplicate(); // a connection that has subscribed can do little else
+  const channel = `locks:${randomUUID()}`, waiting = new Map(); // one for the process, a number for each request
+  ear.on("message", (_, number) => waiting.get(number)?.());
+  await ear.subscribe(channel); // ioredis does it again by itself when it has connected anew
+  return { db, ear, channel, waiting };
+}
+
+// When the connection breaks ioredis connects again and asks again: same owner, so same place, or same fencing number.
+export const ask = ({ db }, ...words) => db.call(...words);
+
+export const close = ({ db, ear }) => { db.disconnect(); ear.disconnect(); };
+
+let requests = 0;
+
+// Waits for the lock in the order of arrival, works, and lets go. `signal` cancels it at any moment.
+export async function withLock(locks, key, ttl, work, signal) {
+  const owner = randomUUID(), number = String(requests++); // a fresh owner for each call
+  let wake, fence = 0;
+  locks.waiting.set(number, () => wake());
+  const cancel = () => wake();
+  signal?.addEventListener("abort", cancel);
+  try {
+    for (;;) {
+      signal?.throwIfAborted();
+      const woken = new Promise((resolve) => { wake = resolve; }); // before we ask: the message may be faster
+      const reply = await ask(locks, "LOCK.ACQUIRE", key, owner, ttl, "QUEUE", LEASE, "NOTIFY", locks.channel, number);
+      if (reply === null) throw new Busy();
+      if (reply > 0) { fence = reply; break; }
+      const timer = setTimeout(wake, POLL); // reply is our place in the queue: -1 is next
+      await woken;
+      clearTimeout(timer);
+    }
+    signal?.throwIfAborted();
+    return await work(fence, owner);
+  } finally {
+    locks.waiting.delete(number);
+    signal?.removeEventListener("abort", cancel);
+    // The one way out, whatever has become of the request: it ends the hold, or gives up the place.
+    if (!await ask(locks, "LOCK.RELEASE", key, owner) && fence) throw new LockLost();
+  }
+}

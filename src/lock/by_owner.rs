@@ -1,0 +1,163 @@
+//! Who waits by which requests, and in how many queues these stand, in all and for each owner; and in
+//! how many they may.
+
+use std::rc::Rc;
+
+use super::limits::MOST_QUEUES;
+use super::locks::Locks;
+use super::name::{Name, NameRef};
+use super::queue::ticket::Ticket;
+use super::queue::waiter::{State, Waiter};
+use super::request::Refusal;
+use super::rules::Fit;
+
+impl Locks {
+    /// In how many queues all those who wait stand, one beside another.
+    pub fn places(&self) -> usize {
+        self.waits.places
+    }
+
+    /// The requests by which this owner waits, in order of arrival.
+    pub(super) fn tickets_of(&self, owner: &[u8]) -> impl Iterator<Item = Ticket> {
+        self.tickets_by(self.print_of(owner), owner)
+    }
+
+    /// The same, where its print is at hand.
+    fn tickets_by(&self, print: u64, owner: &[u8]) -> impl Iterator<Item = Ticket> {
+        let mine = |waiter: &Waiter| waiter.state == State::Waiting && *waiter.owner == *owner;
+        self.waits.of(print).filter(move |ticket| {
+            let waiter = self.waiters.get(ticket);
+            waiter.is_some_and(mine)
+        })
+    }
+
+    /// By how many requests this owner waits, or has a place.
+    pub(super) fn requests_of(&self, owner: &[u8]) -> usize {
+        self.waits.of(self.print_of(owner)).count()
+    }
+
+    /// Does this owner wait for anything?
+    pub(super) fn does_wait(&self, owner: &[u8]) -> bool {
+        self.tickets_of(owner).next().is_some()
+    }
+
+    /// Those who wait for something, each once.
+    pub(super) fn owners_that_wait(&self) -> impl Iterator<Item = &Rc<[u8]>> {
+        let mut last: Option<&Rc<[u8]>> = None;
+        let waiters =
+            (self.waits.by_owner.iter()).filter_map(|(_, ticket)| self.waiters.get(&ticket));
+        let waiting = waiters.filter(|waiter| waiter.state == State::Waiting);
+        waiting.filter_map(move |waiter| {
+            let owner = &waiter.owner;
+            (last.replace(owner) != Some(owner)).then_some(owner)
+        })
+    }
+
+    /// What an owner's requests are found by. Should those of two owners meet, it takes a step more.
+    pub(super) fn print_of(&self, owner: &[u8]) -> u64 {
+        self.secret.half_print(owner)
+    }
+
+    /// May one more request of this owner wait, in the queue of each of these?
+    pub(super) fn find_room(
+        &mut self,
+        fits: &[(NameRef<'_>, Fit)],
+        owner: &[u8],
+        instead_of: Option<Ticket>,
+    ) -> Result<(), Refusal> {
+        let given_up = instead_of.filter(|&ticket| self.is_waiting(ticket));
+        let given_up = given_up.and_then(|ticket| self.waiters.get(&ticket));
+        let given_up = given_up.map_or(0, |waiter| waiter.names.len());
+        let leave_room = |taken: usize, wanted: usize, most: u64| {
+            let needed = taken.saturating_add(wanted);
+            most == 0 || u64::try_from(needed).is_ok_and(|needed| needed <= most)
+        };
+        let (limits, wanted) = (self.limits, fits.len());
+        let of_owner = (self.tickets_of(owner))
+            .filter_map(|ticket| Some(self.waiters.get(&ticket)?.names.len()))
+            .sum::<usize>();
+        if !leave_room(of_owner.saturating_sub(given_up), wanted, MOST_QUEUES) {
+            return Err(Refusal::TooManyQueues);
+        }
+        // It stands in the same queues.
+        let here = usize::from(given_up > 0);
+        let places = self.waits.places.saturating_sub(given_up);
+        let has_room = leave_room(places, wanted, limits.max_waiters_total)
+            && fits.iter().all(|&(name, _)| {
+                self.queue_of(name).is_none_or(|queue| {
+                    let all = queue.len().saturating_sub(here);
+                    leave_room(all, 1, limits.max_waiters)
+                        || leave_room(
+                            self.wait_here(queue).saturating_sub(here),
+                            1,
+                            limits.max_waiters,
+                        )
+                })
+            });
+        has_room.then_some(()).ok_or(Refusal::QueueFull)
+    }
+
+    /// One more request of this owner. Whoever waits for several things is tangled: the search for
+    /// deadlocks passes over all others. Says by how many its owner waits now.
+    pub(super) fn add_wait(&mut self, ticket: Ticket, names: &[Name], owner: Rc<[u8]>) -> usize {
+        let print = self.print_of(&owner);
+        self.waits.by_owner.insert((print, ticket));
+        self.waits.places = self.waits.places.saturating_add(names.len());
+        if self.is_place(ticket) {
+            self.waits.waiting_places = self.waits.waiting_places.saturating_add(1);
+        } else {
+            self.waits.waiting.insert(ticket);
+        }
+        // More than three are as good as three.
+        let (mut first, mut requests) = (None, 0_usize);
+        for ticket in self.tickets_by(print, &owner).take(3) {
+            first = first.or(Some(ticket));
+            requests = requests.saturating_add(1);
+        }
+        let tangled = requests > 1 || names.len() > 1;
+        let first = first.filter(|_| requests == 2);
+        if tangled {
+            self.set_tangled(names, ticket, true);
+        }
+        if let Some((first, names)) = first.and_then(|first| Some((first, self.names_of(first)?))) {
+            self.set_tangled(&names, first, true);
+        }
+        requests
+    }
+
+    /// One less.
+    pub(super) fn remove_wait(&mut self, ticket: Ticket, names: &[Name], owner: &Rc<[u8]>) {
+        let print = self.print_of(owner);
+        if self.is_place(ticket) {
+            self.waits.waiting_places = self.waits.waiting_places.saturating_sub(1);
+        } else {
+            self.waits.waiting.remove(&ticket);
+            self.waits.by_owner.remove((print, ticket));
+        }
+        self.waits.places = self.waits.places.saturating_sub(names.len());
+        let last = {
+            let mut others = (self.tickets_by(print, owner)).filter(|&other| other != ticket);
+            others.next().filter(|_| others.next().is_none())
+        };
+        if let Some((last, names)) = last.and_then(|last| Some((last, self.names_of(last)?))) {
+            self.set_tangled(&names, last, names.len() > 1);
+        }
+    }
+
+    fn names_of(&self, ticket: Ticket) -> Option<Rc<[Name]>> {
+        (self.waiters.get(&ticket)).map(|waiter| Rc::clone(&waiter.names))
+    }
+
+    fn set_tangled(&mut self, names: &[Name], ticket: Ticket, tangled: bool) {
+        for name in names {
+            let Some(queue) = self.queue(name.borrow()) else {
+                continue;
+            };
+            if tangled {
+                queue.tangled.insert(ticket);
+            } else {
+                queue.tangled.remove(&ticket);
+            }
+        }
+    }
+}

@@ -1,0 +1,193 @@
+//! The end of a place, whatever brought it about; and of many at once.
+
+use std::rc::Rc;
+
+use crate::lock::budget::Budget;
+use crate::lock::locks::Locks;
+use crate::lock::name::Name;
+use crate::lock::outbox::Message;
+use crate::lock::place::{Ending, Notice, Place};
+use crate::lock::queue::ticket::Ticket;
+use crate::lock::queue::waiter::State;
+use crate::lock::returns::Return;
+use crate::lock::slot;
+use crate::lock::stats::count;
+
+/// So many messages that are not needed any more are passed over in one go.
+const MOST_PASSED: usize = 1024;
+
+/// What a place has come to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// Its owner has been told that it holds what it asked for.
+    Claimed,
+    /// Its owner has released the lock, or asked for something else.
+    ByItsOwner,
+    /// It is lost without its owner's doing.
+    Lost,
+}
+
+impl Locks {
+    /// A place is no more. In which queues is somebody else the first now?
+    pub(in crate::lock) fn end_place(&mut self, ticket: Ticket, ended: Ended) -> Vec<Name> {
+        let Some(waiter) = self.waiters.get(&ticket) else {
+            return Vec::new();
+        };
+        let (names, owner) = (Rc::clone(&waiter.names), Rc::clone(&waiter.owner));
+        let moved_up = match waiter.state {
+            State::Waiting => self.leave(ticket),
+            State::Granted(fence) => {
+                if ended == Ended::Claimed {
+                    for name in &*names {
+                        self.reply_ended(name, &owner, fence, true);
+                    }
+                }
+                self.lose_grant_unless(ticket, ended == Ended::Claimed);
+                Vec::new()
+            }
+            _ => self.leave_queues(ticket, &names),
+        };
+        let Some(waiter) = self.waiters.remove(&ticket) else {
+            return moved_up;
+        };
+        if let Some(until) = waiter.until() {
+            self.waits.times_up.remove((until, ticket));
+        }
+        let print = self.print_of(&owner);
+        self.waits.by_owner.remove((print, ticket));
+        self.places.sessions.remove(&(waiter.client, ticket));
+        let Some(place) = waiter.place else {
+            return moved_up;
+        };
+        if place.notify.is_some() && ended == Ended::Lost {
+            self.places.messages.push_back(Notice::Lost(place));
+            return moved_up;
+        }
+        if let Some(heard) = place.notify {
+            self.places.channels.leave(heard, ticket);
+        }
+        moved_up
+    }
+
+    fn lose_grant_unless(&mut self, ticket: Ticket, is_claimed: bool) {
+        if !is_claimed {
+            return self.lose_grant(ticket);
+        }
+        if let Some(claim_ends) = self.lease_of(ticket).map(|(place, _)| place.claim_ends) {
+            self.places.claims.remove(&(claim_ends, ticket));
+        }
+    }
+
+    /// One reply less may tell this owner of its hold. If nobody else will, the hold is given back.
+    pub(in crate::lock) fn reply_ended(
+        &mut self,
+        name: &Name,
+        owner: &Rc<[u8]>,
+        fence: crate::lock::fence::Fence,
+        heard: bool,
+    ) {
+        if self
+            .ledger(name.db)
+            .reply_ended(&name.key, owner, fence, heard)
+        {
+            let (name, owner) = (name.clone(), Rc::clone(owner));
+            self.returns.insert((0, Return { name, owner }));
+        }
+    }
+
+    /// Its owner has not asked again in time.
+    pub(in crate::lock) fn lapse(&mut self, ticket: Ticket) -> Vec<Name> {
+        count(&mut self.counts.places_lapsed, 1);
+        self.end_place(ticket, Ended::Lost)
+    }
+
+    /// The next message to publish, if there is one: not where its grant has been claimed, or has
+    /// ended.
+    pub fn next_message(&mut self) -> Option<Message> {
+        // Those that are not needed any more are passed over, so many at most.
+        for _ in 0..MOST_PASSED {
+            let message = match self.places.messages.pop_front()? {
+                Notice::Turn(ticket) => {
+                    let waiter = self.waiters.get(&ticket);
+                    let waiter = waiter.filter(|waiter| waiter.is_granted());
+                    let place = waiter.and_then(|waiter| waiter.place.as_deref());
+                    let heard = place.and_then(|place| Some((place, place.notify.as_ref()?)));
+                    heard.map(|(place, heard)| Message {
+                        channel: Rc::clone(&heard.channel.name),
+                        text: Rc::clone(&heard.text),
+                        asker: Rc::clone(&place.asker),
+                    })
+                }
+                Notice::Lost(place) => {
+                    let Place { notify, asker, .. } = *place;
+                    notify.map(|heard| {
+                        let message = Message {
+                            channel: Rc::clone(&heard.channel.name),
+                            text: Rc::clone(&heard.text),
+                            asker,
+                        };
+                        self.places.channels.leave(heard, 0);
+                        message
+                    })
+                }
+            };
+            if message.is_some() {
+                return message;
+            }
+        }
+        None
+    }
+
+    /// Many places are to end: some of them at once, the others in the next ticks.
+    pub(in crate::lock) fn end_places(&mut self, ending: Ending) {
+        if self.waiters.has_places() {
+            self.places.endings.push_back((0, ending));
+        }
+    }
+
+    /// Sees to some of those that are to end.
+    pub(in crate::lock) fn end_some_places(&mut self, budget: &mut Budget) {
+        while !budget.is_spent()
+            && let Some((from, ending)) = self.places.endings.front().cloned()
+        {
+            let Some(ticket) = self.waiters.next_place(from) else {
+                self.places.endings.pop_front();
+                continue;
+            };
+            if let Some((from, _)) = self.places.endings.front_mut() {
+                *from = ticket.saturating_add(1);
+            }
+            budget.draw(1);
+            if self.is_ending(ticket, &ending) {
+                budget.draw(self.reply_cost(ticket));
+                let moved_up = self.end_place(ticket, Ended::Lost);
+                self.noted.extend(moved_up);
+            }
+        }
+    }
+
+    fn is_ending(&self, ticket: Ticket, ending: &Ending) -> bool {
+        let waiter = self.waiters.get(&ticket);
+        waiter.is_some_and(|waiter| match ending {
+            Ending::All => true,
+            Ending::InSlots(slots) => {
+                (waiter.names.first()).is_some_and(|name| slots.contains(slot::of(&name.key)))
+            }
+        })
+    }
+
+    /// A connection has closed: the places that are tied to it end. Sees to so many.
+    pub(in crate::lock) fn end_places_of(&mut self, client: u64, most: usize) -> usize {
+        for done in 0..most {
+            let next = (self.places.sessions)
+                .range((client, 0)..=(client, Ticket::MAX))
+                .next();
+            let Some(&(_, ticket)) = next else {
+                return done;
+            };
+            let moved_up = self.end_place(ticket, Ended::Lost);
+            self.noted.extend(moved_up);
+        }
+        most
+    }
+}

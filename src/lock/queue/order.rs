@@ -1,0 +1,259 @@
+//! A sorted list that can be counted: how many come before this one?
+
+/// So many stand in one block at most.
+const BLOCK: usize = 512;
+
+/// A sorted list in blocks. Whatever comes last fills the last block, so the blocks of a long queue are
+/// full, and most of what happens to it moves a part of one block.
+#[derive(Debug)]
+pub struct Order<T> {
+    /// None of them is empty.
+    blocks: Vec<Vec<T>>,
+    /// How many there are in which blocks: a Fenwick tree, where there is more than one.
+    sums: Vec<usize>,
+}
+
+/// What stands in such a list, by what it is sorted.
+pub trait Sorted {
+    /// By this.
+    type Key: Copy + Ord;
+
+    /// It never changes.
+    fn key(&self) -> Self::Key;
+}
+
+impl Sorted for u64 {
+    type Key = Self;
+
+    fn key(&self) -> Self {
+        *self
+    }
+}
+
+impl Sorted for (u64, u64) {
+    type Key = Self;
+
+    fn key(&self) -> Self {
+        *self
+    }
+}
+
+impl<T> Sorted for (u64, Box<T>) {
+    type Key = u64;
+
+    fn key(&self) -> u64 {
+        self.0
+    }
+}
+
+impl<T> Default for Order<T> {
+    fn default() -> Self {
+        Self {
+            blocks: Vec::new(),
+            sums: Vec::new(),
+        }
+    }
+}
+
+impl<T: Sorted> Order<T> {
+    /// The block that it stands in, or would stand in.
+    fn block_of(&self, key: T::Key) -> usize {
+        if self.blocks.len() < 2 {
+            return 0;
+        }
+        let begins_before = |block: &Vec<T>| block.first().is_some_and(|first| first.key() <= key);
+        (self.blocks.partition_point(begins_before)).saturating_sub(1)
+    }
+
+    /// Where this one stands, or where it would: in which block, and in which place of that.
+    fn find(&self, key: T::Key) -> (usize, Result<usize, usize>) {
+        let at = self.block_of(key);
+        let block = self.blocks.get(at).map(Vec::as_slice).unwrap_or_default();
+        (at, block.binary_search_by_key(&key, Sorted::key))
+    }
+
+    /// One more, if none with its key is there.
+    pub fn insert(&mut self, one: T) {
+        let (at, Err(place)) = self.find(one.key()) else {
+            return;
+        };
+        let is_last = at.saturating_add(1) >= self.blocks.len();
+        let Some(block) = self.blocks.get_mut(at) else {
+            self.blocks.push(vec![one]);
+            return;
+        };
+        if block.len() < BLOCK {
+            block.insert(place, one);
+            return self.add(at, 1);
+        }
+        let next = if is_last && place == BLOCK {
+            vec![one]
+        } else {
+            let mut next = block.split_off(BLOCK / 2);
+            match place.checked_sub(BLOCK / 2) {
+                Some(place) => next.insert(place, one),
+                None => block.insert(place, one),
+            }
+            block.shrink_to(BLOCK / 2);
+            next
+        };
+        self.blocks.insert(at.saturating_add(1), next);
+        self.count_again();
+    }
+
+    /// One less.
+    pub fn remove(&mut self, key: T::Key) -> Option<T> {
+        let (at, Ok(place)) = self.find(key) else {
+            return None;
+        };
+        let block = self.blocks.get_mut(at)?;
+        let one = block.remove(place);
+        if block.is_empty() {
+            self.blocks.remove(at);
+            self.count_again();
+        } else {
+            self.add(at, -1);
+        }
+        Some(one)
+    }
+
+    /// The one with this key.
+    pub fn get(&self, key: T::Key) -> Option<&T> {
+        let (at, place) = self.find(key);
+        self.blocks.get(at)?.get(place.ok()?)
+    }
+
+    /// The same, to be changed; but not its key.
+    pub fn get_mut(&mut self, key: T::Key) -> Option<&mut T> {
+        let (at, place) = self.find(key);
+        self.blocks.get_mut(at)?.get_mut(place.ok()?)
+    }
+
+    /// Is it there?
+    pub fn contains(&self, key: T::Key) -> bool {
+        self.get(key).is_some()
+    }
+
+    /// The key of the first.
+    pub fn first(&self) -> Option<T::Key> {
+        Some(self.blocks.first()?.first()?.key())
+    }
+
+    /// How many come before this one, whether or not it is there.
+    pub fn before(&self, key: T::Key) -> usize {
+        let (at, Ok(here) | Err(here)) = self.find(key);
+        self.sum_before(at).saturating_add(here)
+    }
+
+    /// The keys of all, in order.
+    pub fn iter(&self) -> impl Iterator<Item = T::Key> {
+        self.blocks.iter().flatten().map(Sorted::key)
+    }
+
+    /// Those from this one on.
+    pub fn from(&self, key: T::Key) -> impl Iterator<Item = T::Key> {
+        let (at, Ok(place) | Err(place)) = self.find(key);
+        let here = self.blocks.get(at).and_then(|block| block.get(place..));
+        let next = self.blocks.get(at.saturating_add(1)..).unwrap_or_default();
+        (here.unwrap_or_default().iter())
+            .chain(next.iter().flatten())
+            .map(Sorted::key)
+    }
+
+    /// How many.
+    pub fn len(&self) -> usize {
+        match &*self.blocks {
+            [] => 0,
+            [block] => block.len(),
+            blocks => self.sum_before(blocks.len()),
+        }
+    }
+
+    /// None?
+    pub fn is_empty(&self) -> bool {
+        self.blocks.is_empty()
+    }
+
+    /// How many there are in the blocks before this one.
+    fn sum_before(&self, at: usize) -> usize {
+        let mut sum = 0_usize;
+        let mut rest = at;
+        while rest > 0 {
+            let node = rest.saturating_sub(1);
+            sum = sum.saturating_add(self.sums.get(node).copied().unwrap_or_default());
+            rest &= node;
+        }
+        sum
+    }
+
+    /// So many more in one block.
+    fn add(&mut self, at: usize, more: isize) {
+        let mut node = at;
+        while let Some(sum) = self.sums.get_mut(node) {
+            *sum = sum.saturating_add_signed(more);
+            node |= node.saturating_add(1);
+        }
+    }
+
+    /// There are other blocks than before: that is seldom.
+    fn count_again(&mut self) {
+        self.sums.clear();
+        if self.blocks.len() < 2 {
+            return;
+        }
+        self.sums.extend(self.blocks.iter().map(Vec::len));
+        for node in 0..self.sums.len() {
+            let sum = self.sums.get(node).copied().unwrap_or_default();
+            if let Some(above) = self.sums.get_mut(node | node.saturating_add(1)) {
+                *above = above.saturating_add(sum);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn it_is_a_sorted_list_that_knows_how_many_come_before() {
+        let (mut order, mut plain) = (Order::default(), BTreeSet::new());
+        let mut chance = 20_261_122_u64;
+        let mut most_blocks = 0;
+        for step in 0..60_000_u64 {
+            chance = chance
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1);
+            let ticket = match (chance >> 60, step < 30_000) {
+                // Mostly newcomers at first, who stand at the end; later mostly the first leaves.
+                (0..12, true) => step + 1_000_000,
+                (0..12, false) => plain.first().copied().unwrap_or(0),
+                _ => (chance >> 33) % 2_000_000,
+            };
+            assert_eq!(order.contains(ticket), plain.contains(&ticket));
+            if (chance >> 59).is_multiple_of(2) && step < 30_000 {
+                order.insert(ticket);
+                plain.insert(ticket);
+            } else {
+                assert_eq!(order.remove(ticket), plain.take(&ticket), "{step}");
+            }
+            most_blocks = most_blocks.max(order.blocks.len());
+            assert_eq!(order.first(), plain.first().copied());
+            assert_eq!(
+                (order.len(), order.is_empty()),
+                (plain.len(), plain.is_empty())
+            );
+            if step % 100 == 0 {
+                assert_eq!(
+                    order.before(ticket),
+                    plain.range(..ticket).count(),
+                    "{step}"
+                );
+                assert!(order.iter().eq(plain.iter().copied()), "{step}");
+                assert!(order.from(ticket).eq(plain.range(ticket..).copied()));
+            }
+        }
+        assert!(most_blocks > 20, "too few have been tried: {most_blocks}");
+    }
+}

@@ -1,0 +1,675 @@
+//! Random histories of those who wait in places, beside others who block. They are judged by what the
+//! server writes and replies: no place that is asked for in time is lost or overtaken while it is awake,
+//! none outlasts its lease, and nobody loses by a claim what it was told that it holds.
+
+mod counts;
+mod steps;
+mod watch;
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use crate::lock::tests::model::{Verdict, ensure};
+use crate::lock::tests::simulated::{
+    Answers, Content, Flavour, Key, Lock, Owner, Plea, Server, Write, place, told_on,
+};
+use crate::lock::{Break, Limits, Mode, Ms, Patience};
+
+use super::random::Random;
+use super::soak::{self, Plan};
+use super::steps::LOCKS;
+use super::{Failure, first_seed, from_env, in_words, inside, shrink};
+use counts::Counts;
+use steps::{CHANNELS, Kind, Mark, OWNERS, REGULARS, Step, Terms, WHICH, Who};
+use watch::{Deed, Watch, holders};
+
+const STEPS: usize = 300;
+const ROUNDS: u64 = 500;
+
+/// Whatever the server would not let be written is tried again by then.
+const ROUGH: Ms = 250;
+
+struct World {
+    server: Server,
+    watch: Watch,
+    regulars: Vec<u64>,
+    rough: bool,
+}
+
+impl World {
+    fn new(flavour: Flavour) -> Self {
+        let mut server = Server::new(flavour, &LOCKS);
+        Self {
+            regulars: (0..REGULARS).map(|_| server.connect()).collect(),
+            server,
+            watch: Watch::new(Limits::DEFAULT.claim_time),
+            rough: false,
+        }
+    }
+
+    fn now(&self) -> Ms {
+        self.server.now().ms()
+    }
+
+    /// Does something to the server, and has it judged.
+    fn does<T>(
+        &mut self,
+        deed: impl FnOnce(&mut Server) -> T,
+        say: impl for<'a> FnOnce(&'a T) -> Deed<'a>,
+    ) -> Verdict<T> {
+        self.watch.before(&self.server);
+        if self.rough {
+            self.watch.rough_until = self.now() + ROUGH;
+        }
+        let got = deed(&mut self.server);
+        self.watch.after(&mut self.server, &say(&got))?;
+        if self.server.has_job() {
+            self.tick()?;
+        }
+        Ok(got)
+    }
+
+    fn tick(&mut self) -> Verdict {
+        self.watch.before(&self.server);
+        self.server.tick();
+        if self.watch.keeps_back {
+            self.watch.goes_on_at(self.now());
+        }
+        self.watch.after(&mut self.server, &Deed::Other)
+    }
+
+    fn turn(&mut self) -> Verdict {
+        self.does(Server::turn, |()| Deed::Other)
+    }
+
+    fn go(&mut self, to: Ms) {
+        if self.watch.keeps_back {
+            self.watch.goes_on(to);
+        }
+        self.server.set_clock(to);
+        if self.rough {
+            self.watch.rough_until = to + ROUGH;
+        }
+    }
+
+    /// Time passes, and the server does what is due on time.
+    fn pass_to(&mut self, to: Ms) -> Verdict {
+        self.turn()?;
+        for _ in 0..2000 {
+            let Some(due) = self.server.due().filter(|&due| due <= to) else {
+                self.watch.at_rest(&self.server)?;
+                self.go(to);
+                return Ok(());
+            };
+            if due > self.now() {
+                self.watch.at_rest(&self.server)?;
+                self.go(due);
+            }
+            self.tick()?;
+            self.turn()?;
+        }
+        Err(format!(
+            "it does not come to rest: {}",
+            inside::what_is_due(&self.server.locks)
+        ))
+    }
+
+    fn lag_to(&mut self, to: Ms) {
+        let from = self.now();
+        self.go(to);
+        self.watch.was_late(from, to);
+    }
+
+    fn at(&self, mark: Mark, by: i64) -> Option<Ms> {
+        let places = &self.watch.places;
+        let nth = |n: usize| places.values().nth(n % places.len().max(1));
+        let at = match mark {
+            Mark::Lease(n) => nth(n)?.until,
+            Mark::Claim(n) => {
+                let claims = || places.values().filter(|place| place.claim_ends > 0);
+                claims().nth(n % claims().count().max(1))?.claim_ends
+            }
+            Mark::Deadline(lock) => holders(&self.server, lock).first()?.2?,
+        };
+        let at = at.checked_add_signed(by)?;
+        (at >= self.now()).then_some(at)
+    }
+
+    fn name_of(&self, who: Who) -> (Owner, Option<Vec<Lock>>) {
+        match who {
+            Who::Named(owner) => (owner, None),
+            Who::Place(n) => {
+                let places = &self.watch.places;
+                let place = places.values().nth(n % places.len().max(1));
+                place.map_or((OWNERS[0], None), |place| {
+                    (place.owner, Some(place.locks.clone()))
+                })
+            }
+            Who::Holder(n) => {
+                let held: Vec<_> = (LOCKS.iter())
+                    .flat_map(|&lock| {
+                        holders(&self.server, lock)
+                            .into_iter()
+                            .map(move |held| (held.0, lock))
+                    })
+                    .collect();
+                let held = held.get(n % held.len().max(1));
+                held.map_or((OWNERS[1], None), |&(owner, lock)| {
+                    (owner, Some(vec![lock]))
+                })
+            }
+        }
+    }
+
+    fn may_write(&self, locks: &[Lock]) -> bool {
+        let keys = &self.server.keys;
+        !keys.paused && !locks.iter().any(|lock| keys.closed.contains(lock))
+    }
+
+    fn client(&mut self, by: Option<usize>) -> u64 {
+        for regular in &mut self.regulars {
+            if self.watch.closed.contains(regular) {
+                *regular = self.server.connect();
+            }
+        }
+        let by = by.map(|by| self.regulars[by]);
+        let free = by.filter(|&client| !self.server.is_waiting(client));
+        free.unwrap_or_else(|| self.server.connect())
+    }
+
+    fn acquire(&mut self, locks: &[Lock], plea: Plea) -> Verdict {
+        // Nobody can ask while the server keeps askers back.
+        if !self.may_write(locks) || self.watch.keeps_back || self.watch.denied == Some(plea.owner)
+        {
+            return Ok(());
+        }
+        _ = self.does(
+            |server| server.acquire_all(locks, plea),
+            |got| Deed::Ask {
+                locks: locks.to_vec(),
+                plea,
+                got,
+            },
+        )?;
+        Ok(())
+    }
+
+    fn request(
+        &mut self,
+        owner: Owner,
+        mode: Mode,
+        terms: Terms,
+        patience: Patience<'static>,
+    ) -> Plea {
+        Plea {
+            owner,
+            ttl: terms.ttl,
+            mode,
+            patience,
+            client: self.client(terms.by),
+            session: terms.session,
+        }
+    }
+
+    fn ask(&mut self, locks: &[Lock], owner: Owner, mode: Mode, terms: Terms) -> Verdict {
+        let patience = match terms.channel {
+            Some(channel) => told_on(Some((CHANNELS[channel], owner)), terms.length),
+            None => place(terms.length),
+        };
+        let plea = self.request(owner, mode, terms, patience);
+        self.acquire(locks, plea)
+    }
+
+    fn foreign(&mut self, write: Write, locks: Vec<Lock>) -> Verdict {
+        self.does(
+            |server| server.foreign(write),
+            |()| Deed::Foreign(locks.clone()),
+        )
+    }
+
+    fn apply(&mut self, step: Step) -> Verdict {
+        self.watch.counts.steps += 1;
+        (self.lives_through(step)).map_err(|why| {
+            format!(
+                "{why}\nin {step:?} at {}, with {:?}\n{:?}",
+                self.now(),
+                self.server.keys.keys,
+                self.watch.places
+            )
+        })
+    }
+
+    fn lives_through(&mut self, step: Step) -> Verdict {
+        match step {
+            Step::Ask {
+                owner,
+                which,
+                mode,
+                terms,
+            } => self.ask(WHICH[which], owner, mode, terms),
+            Step::AskAgain { n, mode, terms } => {
+                let places = &self.watch.places;
+                let Some(place) = places.values().nth(n % places.len().max(1)) else {
+                    return Ok(());
+                };
+                let (owner, locks) = (place.owner, place.locks.clone());
+                let mode = mode.unwrap_or(place.plea.mode);
+                self.ask(&locks, owner, mode, terms)
+            }
+            Step::AllAskAgain => {
+                let places: Vec<_> = self.watch.places.values().cloned().collect();
+                for place in places {
+                    let plea = place.plea;
+                    if !self
+                        .watch
+                        .places
+                        .values()
+                        .any(|one| one.owner == plea.owner && one.locks == place.locks)
+                    {
+                        continue;
+                    }
+                    let client = self.server.connect();
+                    self.acquire(&place.locks, Plea { client, ..plea })?;
+                }
+                Ok(())
+            }
+            Step::Try {
+                who,
+                which,
+                mode,
+                terms,
+            } => {
+                let (owner, locks) = self.name_of(who);
+                let plea = self.request(owner, mode, terms, Patience::Try);
+                self.acquire(&locks.unwrap_or_else(|| WHICH[which].to_vec()), plea)
+            }
+            Step::Block {
+                who,
+                which,
+                mode,
+                terms,
+                ms,
+            } => {
+                let (owner, locks) = self.name_of(who);
+                let plea = self.request(owner, mode, terms, Patience::Until(self.now() + ms));
+                self.acquire(&locks.unwrap_or_else(|| WHICH[which].to_vec()), plea)
+            }
+            Step::Release { who, which } => {
+                let (owner, locks) = self.name_of(who);
+                let locks = locks.unwrap_or_else(|| WHICH[which].to_vec());
+                if !self.may_write(&locks) {
+                    return Ok(());
+                }
+                self.does(
+                    |server| server.release_all(&locks, owner).ok(),
+                    |&got| Deed::Release {
+                        locks: locks.clone(),
+                        owner,
+                        got,
+                    },
+                )?;
+                Ok(())
+            }
+            Step::Renew { who, which, ttl } => {
+                let (owner, locks) = self.name_of(who);
+                let locks = locks.unwrap_or_else(|| WHICH[which].to_vec());
+                if !self.may_write(&locks) {
+                    return Ok(());
+                }
+                self.does(
+                    |server| server.renew_all(&locks, owner, ttl) == Ok(true),
+                    |&done| Deed::Renew {
+                        locks: locks.clone(),
+                        owner,
+                        ttl,
+                        done,
+                    },
+                )?;
+                Ok(())
+            }
+            Step::Check { who, which } => {
+                let (owner, locks) = self.name_of(who);
+                let lock = locks.map_or(WHICH[which][0], |locks| locks[0]);
+                let held = holders(&self.server, lock)
+                    .iter()
+                    .any(|held| held.0 == owner);
+                let got = self.does(|server| server.check(lock, owner), |_| Deed::Other)?;
+                ensure(got.is_ok_and(|left| left.is_some() == held), || {
+                    format!("{owner} checks {lock:?}")
+                })
+            }
+            Step::Guard { who, which } => {
+                let (owner, locks) = self.name_of(who);
+                let lock = locks.map_or(WHICH[which][0], |locks| locks[0]);
+                if !self.may_write(&[lock]) {
+                    return Ok(());
+                }
+                let (got, held) = self.does(
+                    |server| {
+                        let got = server.guard(lock, owner);
+                        let held = holders(server, lock).iter().any(|held| held.0 == owner);
+                        (got, held)
+                    },
+                    |_| Deed::Other,
+                )?;
+                ensure(got == Ok(held), || {
+                    format!("{owner} guards {lock:?}: {got:?}")
+                })
+            }
+            Step::Break { which } => {
+                let lock = WHICH[which][0];
+                if !self.may_write(&[lock]) {
+                    return Ok(());
+                }
+                let wanted = Break {
+                    grace: 0,
+                    force: true,
+                };
+                _ = self.does(
+                    |server| server.break_holds(lock, wanted),
+                    |_| Deed::Foreign(vec![lock]),
+                )?;
+                Ok(())
+            }
+            Step::Del { which } => {
+                let lock = WHICH[which][0];
+                if self.server.keys.get(lock).is_none() {
+                    return Ok(());
+                }
+                self.foreign(Write::Del(lock), vec![lock])
+            }
+            Step::Set { owner, which, ttl } => {
+                let lock = WHICH[which][0];
+                if self
+                    .server
+                    .keys
+                    .get(lock)
+                    .is_some_and(|_| !self.server.keys.is_expired(lock))
+                {
+                    return Ok(());
+                }
+                let key = Key {
+                    content: Content::Token(owner.as_bytes().to_vec()),
+                    deadline: Some(self.now() + ttl),
+                };
+                self.foreign(Write::Set(lock, key), vec![lock])
+            }
+            Step::Flush => self.foreign(Write::Flush(None), LOCKS.to_vec()),
+            Step::Swap => self.foreign(Write::Swap(0, 1), LOCKS.to_vec()),
+            Step::Expire => self.does(|server| server.expire_cycle(&LOCKS), |()| Deed::Other),
+            Step::Turn => self.turn(),
+            Step::Pass { ms } => self.pass_to(self.now() + ms),
+            Step::PassTo { mark, by } => match self.at(mark, by) {
+                Some(at) => self.pass_to(at),
+                None => Ok(()),
+            },
+            Step::Lag { ms } => {
+                self.lag_to(self.now() + ms);
+                Ok(())
+            }
+            Step::LagTo { mark, by } => {
+                if let Some(at) = self.at(mark, by) {
+                    self.lag_to(at);
+                }
+                Ok(())
+            }
+            Step::Kill { n } => {
+                let waiting = self.server.waiting();
+                let Some(&ticket) = waiting.get(n % waiting.len().max(1)) else {
+                    return Ok(());
+                };
+                let client = self.server.client_of(ticket).unwrap_or_default();
+                self.does(|server| server.kill(ticket), |()| Deed::Closes(client))?;
+                self.replace(client);
+                Ok(())
+            }
+            Step::Close { regular } => {
+                let client = self.regulars[regular];
+                self.does(|server| server.close(client), |()| Deed::Closes(client))?;
+                self.replace(client);
+                Ok(())
+            }
+            Step::KeepBack(keeps_back) => {
+                self.server.keys.keeps_back = keeps_back;
+                if self.watch.keeps_back != keeps_back {
+                    self.watch.keeps_back = true;
+                    self.watch.goes_on(self.now());
+                }
+                self.watch.keeps_back = keeps_back;
+                Ok(())
+            }
+            Step::Deaf { channel, deaf } => {
+                let channel = CHANNELS[channel];
+                if deaf {
+                    self.server.deaf.insert(channel.to_owned());
+                    self.watch.deaf.insert(channel);
+                } else {
+                    self.server.deaf.remove(channel);
+                    self.watch.deaf.remove(channel);
+                }
+                Ok(())
+            }
+            Step::Deny(owner) => {
+                let denied = owner.map(|owner| owner.as_bytes().to_vec());
+                self.server.keys.denied = denied.into_iter().collect();
+                self.watch.denied = owner;
+                Ok(())
+            }
+            Step::Pause => {
+                if self.server.master {
+                    self.server.keys.paused = true;
+                    self.is_rough();
+                }
+                Ok(())
+            }
+            Step::Forbid { which } => {
+                self.server.keys.closed.insert(WHICH[which][0]);
+                self.is_rough();
+                Ok(())
+            }
+            Step::Permit => {
+                if self.server.master {
+                    self.server.keys.paused = false;
+                }
+                self.server.keys.closed.clear();
+                self.is_rough();
+                self.rough = self.server.keys.paused;
+                Ok(())
+            }
+            Step::Demote { closes } => {
+                if self.server.master {
+                    self.is_rough();
+                    self.does(|server| server.demote(closes), |()| Deed::Other)?;
+                }
+                Ok(())
+            }
+            Step::Promote => {
+                if !self.server.master {
+                    // Those who are there still are to go, whatever happens next.
+                    self.pass_to(self.now())?;
+                    self.does(Server::promote, |()| Deed::Other)?;
+                    self.is_rough();
+                    self.rough = !self.server.keys.closed.is_empty();
+                }
+                Ok(())
+            }
+            Step::Restart => {
+                self.server.restart(0);
+                self.watch.restart();
+                self.regulars = (0..REGULARS).map(|_| self.server.connect()).collect();
+                self.is_rough();
+                self.rough = false;
+                Ok(())
+            }
+            Step::Drain(drain) => self.set(|limits| limits.drain = drain),
+            Step::ClaimTime(ms) => self.set(|limits| limits.claim_time = ms),
+            Step::MaxWaiters(most) => self.set(|limits| limits.max_waiters = most),
+        }
+    }
+
+    fn set(&mut self, change: impl FnOnce(&mut Limits)) -> Verdict {
+        let was = self.server.locks.limits().drain;
+        if was {
+            // All who are to go have gone.
+            self.pass_to(self.now())?;
+        }
+        self.does(|server| server.set_limits(change), |()| Deed::Other)?;
+        let claim_time = self.server.locks.limits().claim_time;
+        self.watch.claim_time = self.watch.claim_time.max(claim_time);
+        Ok(())
+    }
+
+    fn is_rough(&mut self) {
+        self.rough = true;
+        self.watch.rough_until = self.now() + ROUGH;
+    }
+
+    fn replace(&mut self, client: u64) {
+        if let Some(at) = self.regulars.iter().position(|&regular| regular == client) {
+            self.regulars[at] = self.server.connect();
+        }
+    }
+
+    /// No more trouble: whoever asks on is served, and of the others nothing is left.
+    fn drain(&mut self, asks_on: bool) -> Verdict {
+        let end = [
+            Step::Promote,
+            Step::Permit,
+            Step::Drain(false),
+            Step::Deny(None),
+            Step::KeepBack(false),
+            Step::Deaf {
+                channel: 0,
+                deaf: false,
+            },
+            Step::Deaf {
+                channel: 1,
+                deaf: false,
+            },
+        ];
+        end.into_iter().try_for_each(|step| self.apply(step))?;
+        for round in 0..2000 {
+            for lock in LOCKS {
+                for (owner, _, _) in holders(&self.server, lock) {
+                    let locks = vec![lock];
+                    if round > 0 && asks_on && self.watch.has_been_told(lock, owner) {
+                        self.does(
+                            |server| server.release_all(&locks, owner).ok(),
+                            |&got| Deed::Release {
+                                locks: locks.clone(),
+                                owner,
+                                got,
+                            },
+                        )?;
+                    }
+                }
+            }
+            self.apply(Step::Pass { ms: 10 })?;
+            if asks_on {
+                self.apply(Step::AllAskAgain)?;
+            } else {
+                self.apply(Step::Pass { ms: 500 })?;
+            }
+            if self.server.locks.waiters.is_empty() && self.server.keys.keys.is_empty() {
+                self.apply(Step::Pass { ms: 500 })?;
+                return inside::is_empty(&mut self.server);
+            }
+            self.apply(Step::Expire)?;
+        }
+        Err(format!("it does not drain: {:?}", self.watch))
+    }
+}
+
+struct History {
+    flavour: Flavour,
+    asks_on: bool,
+    steps: Vec<Step>,
+}
+
+fn history(seed: u64) -> History {
+    let mut random = Random::new(seed);
+    let flavour = Flavour {
+        answers: random.pick(&[Answers::Straight, Answers::Kept, Answers::Late]),
+        notes_late: random.one_in(2),
+        keeps_expired: random.one_in(2),
+        says_how: random.one_in(2),
+        in_cluster: false,
+        leaves_late: random.one_in(3),
+        crowd: None,
+    };
+    let kind = Kind::any(&mut random);
+    History {
+        flavour,
+        asks_on: random.one_in(2),
+        steps: (0..STEPS).map(|_| steps::any(&mut random, kind)).collect(),
+    }
+}
+
+fn run(flavour: Flavour, asks_on: bool, steps: &[Step]) -> Result<Counts, Failure> {
+    let mut at = 0;
+    let lived = catch_unwind(AssertUnwindSafe(|| {
+        let mut world = World::new(flavour);
+        for &step in steps {
+            world.apply(step)?;
+            at += 1;
+        }
+        world.drain(asks_on)?;
+        Ok(world.watch.counts)
+    }));
+    let why = match lived {
+        Ok(Ok(counts)) => return Ok(counts),
+        Ok(Err(why)) => why,
+        Err(panic) => in_words(&*panic),
+    };
+    Err(Failure { step: at, why })
+}
+
+fn tell_of(seed: u64) {
+    let History {
+        flavour,
+        asks_on,
+        steps,
+    } = history(seed);
+    let Err(failure) = run(flavour, asks_on, &steps) else {
+        return;
+    };
+    let (steps, failure) =
+        shrink::shrink(steps, failure, |steps| run(flavour, asks_on, steps).err());
+    let listed: Vec<String> = steps.iter().map(|step| format!("  {step:?}")).collect();
+    panic!(
+        "{}\nafter step {} of these, on {flavour:?}:\n{}\nreplay with LOCK_SEED={seed}",
+        failure.why,
+        failure.step,
+        listed.join("\n")
+    );
+}
+
+#[test]
+fn no_place_that_is_asked_for_is_lost_and_none_is_kept_that_is_not() {
+    if let Some(seed) = from_env("LOCK_SEED") {
+        return tell_of(seed);
+    }
+    let plan = Plan {
+        first: first_seed(0),
+        rounds: from_env("LOCK_ROUNDS").unwrap_or(ROUNDS),
+        length: None,
+    };
+    let tried = soak::try_all(plan, |seed| {
+        let History {
+            flavour,
+            asks_on,
+            steps,
+        } = history(seed);
+        run(flavour, asks_on, &steps).ok()
+    });
+    let (rounds, counts) = match tried {
+        Ok(tried) => tried,
+        Err(seed) => return tell_of(seed),
+    };
+    eprintln!(
+        "{rounds} histories of places from {} on: {counts:?}",
+        plan.first
+    );
+    if rounds >= ROUNDS {
+        assert_eq!(counts.rarest(), None, "{counts:?}");
+    }
+}

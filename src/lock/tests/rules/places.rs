@@ -1,0 +1,683 @@
+//! Places in the queue: who waits without a client, and asks again.
+
+use super::super::simulated::{place, told_on};
+use super::*;
+use crate::lock::{Break, Left};
+
+const LEASE: Ms = 1000;
+
+/// A request for a place.
+fn in_queue(plea: Plea) -> Plea {
+    Plea {
+        patience: place(LEASE),
+        ..plea
+    }
+}
+
+/// The same, whose owner is told on a channel.
+fn told(plea: Plea, channel: &'static str) -> Plea {
+    Plea {
+        patience: told_on(Some((channel, plea.owner)), LEASE),
+        ..plea
+    }
+}
+
+trait Places {
+    /// Asks for LOCK alone.
+    fn asks_for_it(&mut self, owner: Owner) -> Result<Acquired, Refusal>;
+    /// The same, and says which place that brings.
+    fn place_of(&mut self, owner: Owner) -> usize;
+    /// The same, and has it.
+    fn claims(&mut self, owner: Owner) -> Fence;
+    /// Nothing is left of anything.
+    fn is_empty(&mut self) -> bool;
+}
+
+impl Places for Server {
+    fn asks_for_it(&mut self, owner: Owner) -> Result<Acquired, Refusal> {
+        self.asks(&[LOCK], in_queue(alone(owner)))
+    }
+
+    fn place_of(&mut self, owner: Owner) -> usize {
+        match self.asks_for_it(owner) {
+            Ok(Acquired::Place(before)) => before + 1,
+            other => panic!("{owner}: {other:?}"),
+        }
+    }
+
+    fn claims(&mut self, owner: Owner) -> Fence {
+        match self.asks_for_it(owner) {
+            Ok(Acquired::Held(fence)) => fence,
+            other => panic!("{owner}: {other:?}"),
+        }
+    }
+
+    fn is_empty(&mut self) -> bool {
+        let remembered = self.locks.remembered();
+        let rest = [
+            remembered.queues,
+            remembered.waiters,
+            remembered.owners,
+            remembered.alarms,
+            remembered.tasks,
+        ];
+        rest.iter().sum::<usize>() == 0
+    }
+}
+
+#[test]
+fn a_free_lock_is_had_at_once_and_leaves_no_place() {
+    let mut server = server();
+    let fence = server.claims("ann");
+    assert!(fence > 0);
+    assert_eq!(server.holder(), held("ann", 100));
+    assert!(server.is_empty());
+}
+
+#[test]
+fn whoever_asks_stands_in_the_order_of_arrival_with_those_who_block() {
+    let mut server = server();
+    server.gets("ann", 5000);
+    assert_eq!(server.place_of("ben"), 1);
+    server.waits("cid", 10);
+    assert_eq!(server.place_of("dot"), 3);
+    assert_eq!(server.place_of("ben"), 1);
+    assert_eq!(server.place_of("dot"), 3);
+}
+
+#[test]
+fn a_place_is_kept_while_its_owner_asks_in_time() {
+    let mut server = server();
+    server.gets("ann", 50_000);
+    server.place_of("ben");
+    server.place_of("cid");
+    for round in 1..10 {
+        server.at(round * (LEASE - 1));
+        assert_eq!(server.place_of("ben"), 1);
+        assert_eq!(server.place_of("cid"), 2);
+    }
+}
+
+#[test]
+fn a_place_that_is_not_asked_for_in_time_is_gone() {
+    let mut server = server();
+    server.gets("ann", 50_000);
+    server.place_of("ben");
+    server.at(500);
+    server.place_of("cid");
+    server.at(LEASE);
+    assert_eq!(server.locks.leased_places(), 1);
+    assert_eq!(server.locks.counts().places_lapsed, 1);
+    assert_eq!(server.place_of("cid"), 1);
+    assert_eq!(server.place_of("ben"), 2);
+}
+
+#[test]
+fn a_place_is_gone_at_the_end_of_its_lease_though_the_timer_has_not_rung() {
+    let mut server = server();
+    server.gets("ann", 50_000);
+    server.place_of("ben");
+    server.place_of("cid");
+    server.lags_until(LEASE - 1);
+    server.place_of("cid");
+    server.lags_until(LEASE + 2);
+    assert_eq!(server.place_of("ben"), 2);
+}
+
+#[test]
+fn a_place_whose_turn_it_is_holds_the_lock_until_its_lease_is_over() {
+    let mut server = server();
+    server.gets("ann", 50_000);
+    server.lags_until(300);
+    server.place_of("ben");
+    server.release(LOCK, "ann").unwrap();
+    assert_eq!(server.holder(), held("ben", 300 + LEASE));
+    assert!(server.published.is_empty());
+}
+
+#[test]
+fn the_first_claim_sets_the_end_and_later_asks_only_prolong_it() {
+    let mut server = server();
+    server.gets("ann", 50_000);
+    server.place_of("ben");
+    server.release(LOCK, "ann").unwrap();
+    server.at(200);
+    let fence = server.claims("ben");
+    assert_eq!(server.holder(), held("ben", 300));
+    assert!(server.locks.leased_places() == 0);
+    let shorter = Plea {
+        ttl: 10,
+        ..in_queue(alone("ben"))
+    };
+    assert_eq!(server.takes(&[LOCK], shorter), fence);
+    assert_eq!(server.holder(), held("ben", 300));
+    server.at(1000);
+    assert!(server.is_empty());
+}
+
+#[test]
+fn any_acquire_and_a_renewal_claim_and_check_and_guard_do_not() {
+    let deeds: [(Deed, Option<Ms>); 5] = [
+        (|server| _ = server.takes(&[LOCK], alone("ben")), Some(100)),
+        (
+            |server| {
+                let patience = Patience::Forever;
+                let plea = Plea {
+                    patience,
+                    ..alone("ben")
+                };
+                server.takes(&[LOCK], plea);
+            },
+            Some(100),
+        ),
+        (|server| _ = server.renew(LOCK, "ben", 40), Some(40)),
+        (
+            |server| assert_eq!(server.check(LOCK, "ben"), Ok(Some(Left::Ms(LEASE)))),
+            None,
+        ),
+        (
+            |server| assert_eq!(server.guard(LOCK, "ben"), Ok(true)),
+            None,
+        ),
+    ];
+    for (deed, claimed) in deeds {
+        let mut server = server();
+        server.gets("ann", 50_000);
+        server.place_of("ben");
+        server.release(LOCK, "ann").unwrap();
+        deed(&mut server);
+        assert_eq!(server.holder(), held("ben", claimed.unwrap_or(LEASE)));
+        assert_eq!(server.locks.leased_places(), usize::from(claimed.is_none()));
+        assert_eq!(server.release(LOCK, "ben"), Ok(claimed.is_some()));
+        assert_eq!(server.holder(), None);
+        server.at(1);
+        assert!(server.is_empty());
+    }
+}
+
+#[test]
+fn a_grant_that_is_not_claimed_runs_out_and_the_next_has_its_turn() {
+    let mut server = server();
+    server.gets("ann", 50_000);
+    server.place_of("ben");
+    server.lags_until(500);
+    server.place_of("cid");
+    server.release(LOCK, "ann").unwrap();
+    server.at(LEASE);
+    assert_eq!(server.holder(), held("ben", LEASE));
+    server.at(LEASE + 1);
+    assert_eq!(server.holder(), held("cid", 500 + LEASE));
+    let counts = server.locks.counts();
+    assert_eq!((counts.unclaimed, counts.places_lapsed), (1, 1));
+    assert_eq!(server.locks.leased_places(), 1);
+    server.at(3 * LEASE);
+    assert_eq!(server.holder(), None);
+    assert!(server.is_empty());
+}
+
+#[test]
+fn a_message_says_when_it_is_its_turn_and_leaves_so_much_time_to_claim() {
+    let mut server = server();
+    server.set_limits(|limits| limits.claim_time = 200);
+    server.gets("ann", 50_000);
+    server.asks(&[LOCK], told(alone("ben"), "news")).unwrap();
+    server.release(LOCK, "ann").unwrap();
+    assert_eq!(server.holder(), held("ben", 200));
+    assert!(server.published.is_empty(), "not within a command");
+    server.at(0);
+    let news = ("news".to_owned(), "ben".to_owned());
+    assert_eq!(server.published, [news]);
+}
+
+#[test]
+fn a_grant_that_is_claimed_or_released_before_the_message_was_sent_sends_none() {
+    let deeds: [Deed; 2] = [
+        |server| _ = server.asks(&[LOCK], told(alone("ben"), "news")).unwrap(),
+        |server| assert_eq!(server.release(LOCK, "ben"), Ok(false)),
+    ];
+    for deed in deeds {
+        let mut server = server();
+        server.gets("ann", 50_000);
+        server.asks(&[LOCK], told(alone("ben"), "news")).unwrap();
+        server.release(LOCK, "ann").unwrap();
+        deed(&mut server);
+        server.at(10);
+        assert_eq!(server.published, []);
+    }
+}
+
+#[test]
+fn a_place_that_was_not_claimed_sleeps_and_is_put_back_where_it_stood() {
+    let mut server = server();
+    server.set_limits(|limits| limits.claim_time = 200);
+    server.gets("ann", 50_000);
+    server.asks(&[LOCK], told(alone("ben"), "one")).unwrap();
+    server.asks(&[LOCK], told(alone("cid"), "two")).unwrap();
+    server.asks(&[LOCK], told(alone("dot"), "two")).unwrap();
+    server.release(LOCK, "ann").unwrap();
+    server.at(201);
+    assert_eq!(server.holder(), held("cid", 401));
+    let asks = server.asks(&[LOCK], told(alone("cid"), "two"));
+    assert!(matches!(asks, Ok(Acquired::Held(_))));
+    // He comes back, before those who came after him.
+    let asks = server.asks(&[LOCK], told(alone("ben"), "one"));
+    assert_eq!(asks, Ok(Acquired::Place(0)));
+    let asks = server.asks(&[LOCK], told(alone("dot"), "two"));
+    assert_eq!(asks, Ok(Acquired::Place(1)));
+    server.release(LOCK, "cid").unwrap();
+    assert_eq!(server.holder(), held("ben", 401));
+}
+
+#[test]
+fn a_sleeper_is_in_nobody_s_way_and_is_gone_when_its_lease_ends() {
+    let mut server = server();
+    server.set_limits(|limits| limits.claim_time = 200);
+    server.gets("ann", 50_000);
+    server.asks(&[LOCK], told(alone("ben"), "one")).unwrap();
+    server.release(LOCK, "ann").unwrap();
+    server.at(300);
+    assert_eq!(server.holder(), None);
+    assert_eq!(server.locks.leased_places(), 1);
+    // A try is not behind it.
+    server.gets("cid", 10);
+    assert_eq!(server.release(LOCK, "cid"), Ok(true));
+    server.at(LEASE);
+    assert_eq!(server.published.len(), 2, "its turn, and its loss");
+    assert!(server.is_empty());
+}
+
+#[test]
+fn a_dead_process_costs_one_claim_however_many_tasks_it_had() {
+    let mut server = server();
+    server.set_limits(|limits| limits.claim_time = 200);
+    server.gets("ann", 50_000);
+    for owner in ["ben", "cid", "dot", "eve"] {
+        server.asks(&[LOCK], told(alone(owner), "dead")).unwrap();
+    }
+    server.asks(&[LOCK], told(alone("fay"), "alive")).unwrap();
+    server.release(LOCK, "ann").unwrap();
+    server.at(201);
+    assert_eq!(server.holder(), held("fay", 401));
+    server.asks(&[LOCK], told(alone("fay"), "alive")).unwrap();
+    // One of them asks: those that have not had their turn are awake again.
+    server.asks(&[LOCK], told(alone("dot"), "dead")).unwrap();
+    server.at(210);
+    for (before, owner) in ["cid", "dot", "eve"].into_iter().enumerate() {
+        let asks = server.asks(&[LOCK], told(alone(owner), "dead"));
+        assert_eq!(asks, Ok(Acquired::Place(before)), "{owner}");
+    }
+    // And so is the one that has had it, when its owner asks.
+    let asks = server.asks(&[LOCK], told(alone("ben"), "dead"));
+    assert_eq!(asks, Ok(Acquired::Place(0)));
+}
+
+#[test]
+fn where_nobody_listens_all_places_of_the_channel_sleep() {
+    let mut server = server();
+    server.set_limits(|limits| limits.claim_time = 200);
+    server.deaf.insert("dead".to_owned());
+    server.gets("ann", 50_000);
+    for owner in ["ben", "cid", "dot"] {
+        server.asks(&[LOCK], told(alone(owner), "dead")).unwrap();
+    }
+    server.waits("eve", 10);
+    server.release(LOCK, "ann").unwrap();
+    server.at(201);
+    assert_eq!(server.holder(), held("eve", 211));
+    assert_eq!(server.published.len(), 1);
+}
+
+#[test]
+fn another_mode_is_another_place_at_the_end() {
+    let mut server = server();
+    server.gets("ann", 50_000);
+    server.place_of("ben");
+    server.place_of("cid");
+    let asks = server.asks(&[LOCK], in_queue(sharing("ben")));
+    assert_eq!(asks, Ok(Acquired::Place(1)));
+    assert_eq!(server.locks.leased_places(), 2);
+    assert_eq!(server.place_of("cid"), 1);
+    // Refused, so he keeps what he has.
+    server.set_limits(|limits| limits.max_waiters = 1);
+    let asks = server.asks(&[LOCK], in_queue(limited("ben", 3)));
+    assert_eq!(asks, Err(Refusal::QueueFull));
+    assert_eq!(
+        server.asks(&[LOCK], in_queue(sharing("ben"))),
+        Ok(Acquired::Place(1))
+    );
+}
+
+#[test]
+fn keeping_a_place_is_refused_by_no_limit() {
+    let mut server = server();
+    server.gets("ann", 50_000);
+    server.place_of("ben");
+    server.set_limits(|limits| {
+        limits.max_waiters = 1;
+        limits.max_waiters_total = 1;
+    });
+    assert_eq!(server.place_of("ben"), 1);
+    assert_eq!(server.asks_for_it("cid"), Err(Refusal::QueueFull));
+}
+
+#[test]
+fn a_release_gives_up_a_place_whatever_has_become_of_it() {
+    let fates: [Deed; 3] = [
+        |_| {},
+        |server| _ = server.release(LOCK, "ann"),
+        |server| {
+            server.release(LOCK, "ann").unwrap();
+            server.at(LEASE / 2);
+        },
+    ];
+    for fate in fates {
+        let mut server = server();
+        server.gets("ann", 50_000);
+        server.place_of("ben");
+        fate(&mut server);
+        assert_eq!(server.release(LOCK, "ben"), Ok(false));
+        assert!(server.release(LOCK, "ann").is_ok());
+        server.at(LEASE / 2 + 10);
+        assert_eq!(server.holder(), None);
+        assert!(server.is_empty());
+        assert_eq!(server.published, []);
+    }
+}
+
+#[test]
+fn an_owner_that_holds_some_of_it_gets_no_place() {
+    let mut server = server();
+    server.takes(&[LOCK], sharing("ann"));
+    server.takes(&[LOCK], sharing("ben"));
+    assert_eq!(server.asks_for_it("ann"), Err(Refusal::HoldsSome));
+    server.takes(&[OTHER], alone("ann"));
+    let asks = server.asks(&[OTHER, THIRD], in_queue(alone("ann")));
+    assert_eq!(asks, Err(Refusal::HoldsSome));
+    // What it holds it may ask for.
+    assert!(matches!(
+        server.asks(&[OTHER], in_queue(alone("ann"))),
+        Ok(Acquired::Held(_))
+    ));
+    assert!(matches!(
+        server.asks(&[LOCK], in_queue(sharing("ann"))),
+        Ok(Acquired::Held(_))
+    ));
+}
+
+#[test]
+fn a_place_for_several_locks_has_the_worst_of_its_places_and_all_or_nothing() {
+    let mut server = server();
+    server.gets("ann", 50_000);
+    server.takes(
+        &[OTHER],
+        Plea {
+            ttl: 50_000,
+            ..alone("ann")
+        },
+    );
+    server.place_of("ben");
+    server.asks(&[LOCK, OTHER], in_queue(alone("cid"))).unwrap();
+    let asks = server.asks(&[OTHER, LOCK], in_queue(alone("cid")));
+    assert_eq!(asks, Ok(Acquired::Place(1)));
+    server.release(LOCK, "ben").unwrap();
+    server.release(LOCK, "ann").unwrap();
+    assert_eq!(server.holder(), None);
+    server.release(OTHER, "ann").unwrap();
+    assert_eq!(server.holder(), held("cid", LEASE));
+    assert_eq!(server.holders_of(OTHER), all([("cid", LEASE)]));
+    assert_eq!(server.release(OTHER, "cid"), Ok(false));
+    server.at(10);
+    assert_eq!(server.holder(), None);
+    assert!(server.is_empty());
+}
+
+#[test]
+fn readers_and_limits_have_places_too() {
+    let mut server = server();
+    server.gets("ann", 50_000);
+    for owner in ["ben", "cid", "dot"] {
+        server.asks(&[LOCK], in_queue(limited(owner, 2))).unwrap();
+    }
+    server.release(LOCK, "ann").unwrap();
+    assert_eq!(
+        server.holders_of(LOCK),
+        all([("ben", LEASE), ("cid", LEASE)])
+    );
+    let asks = server.asks(&[LOCK], in_queue(limited("cid", 2)));
+    assert!(matches!(asks, Ok(Acquired::Held(_))));
+    assert_eq!(server.holders_of(LOCK), all([("ben", LEASE), ("cid", 100)]));
+    server.at(101);
+    assert_eq!(
+        server.holders_of(LOCK),
+        all([("ben", LEASE), ("dot", LEASE)])
+    );
+}
+
+#[test]
+fn a_place_that_is_tied_to_a_connection_ends_with_it() {
+    let mut server = server();
+    server.gets("ann", 50_000);
+    let client = server.connect();
+    let tied = |owner| Plea {
+        client,
+        session: true,
+        ..in_queue(alone(owner))
+    };
+    server.asks(&[LOCK], tied("ben")).unwrap();
+    server.asks(&[LOCK], tied("cid")).unwrap();
+    // The connection that asked last decides.
+    server.place_of("cid");
+    server.close(client);
+    server.at(10);
+    assert_eq!(server.locks.leased_places(), 1);
+    // And so does the hold.
+    let asks = server.asks(
+        &[LOCK],
+        Plea {
+            client: 99,
+            ..tied("cid")
+        },
+    );
+    assert_eq!(asks, Ok(Acquired::Place(0)));
+    server.release(LOCK, "ann").unwrap();
+    server.close(99);
+    server.at(20);
+    assert_eq!(server.holder(), None);
+    assert!(server.is_empty());
+}
+
+#[test]
+fn a_replica_and_a_server_that_is_drained_keep_no_places_and_say_so() {
+    let ends: [Deed; 2] = [
+        |server| server.demote(true),
+        |server| server.set_limits(|limits| limits.drain = true),
+    ];
+    for end in ends {
+        let mut server = server();
+        server.gets("ann", 50_000);
+        server.asks(&[LOCK], told(alone("ben"), "news")).unwrap();
+        end(&mut server);
+        server.at(10);
+        assert_eq!(server.published.len(), 1);
+        assert_eq!(server.locks.leased_places(), 0);
+    }
+}
+
+#[test]
+fn where_there_is_no_waiting_there_is_no_place() {
+    let mut server = server();
+    server.gets("ann", 50_000);
+    server.set_limits(|limits| limits.drain = true);
+    assert_eq!(server.asks_for_it("ben"), Ok(Acquired::Busy));
+}
+
+#[test]
+fn whoever_could_not_ask_keeps_the_place() {
+    // The server kept all askers back, or did nothing at all for a while.
+    let troubles: [Deed; 2] = [
+        |server| {
+            server.at(100);
+            server.keys.keeps_back = true;
+            server.at(3 * LEASE);
+            server.keys.keeps_back = false;
+        },
+        |server| {
+            server.lags_until(3 * LEASE);
+        },
+    ];
+    for trouble in troubles {
+        let mut server = server();
+        server.gets("ann", 50_000);
+        server.place_of("ben");
+        server.place_of("cid");
+        trouble(&mut server);
+        server.at(3 * LEASE + LEASE / 2);
+        assert_eq!(server.place_of("cid"), 2);
+        server.at(6 * LEASE);
+        assert_eq!(server.locks.leased_places(), 0);
+    }
+}
+
+#[test]
+fn whoever_could_not_claim_has_another_turn() {
+    let mut server = server();
+    server.set_limits(|limits| limits.claim_time = 200);
+    server.gets("ann", 50_000);
+    server.asks(&[LOCK], told(alone("ben"), "news")).unwrap();
+    server.waits("cid", 10);
+    server.release(LOCK, "ann").unwrap();
+    server.lags_until(900);
+    server.at(911);
+    // The lock was free, and the next had it.
+    server.at(930);
+    let (owner, _) = server.holder().unwrap();
+    assert_eq!(owner, "ben");
+}
+
+#[test]
+fn foreign_writes_end_the_hold_and_not_the_place() {
+    let deeds: [Deed; 3] = [
+        |server| server.del(LOCK),
+        |server| server.foreign(Write::Flush(None)),
+        |server| {
+            let wanted = Break {
+                grace: 0,
+                force: false,
+            };
+            assert_eq!(server.break_holds(LOCK, wanted), Ok(1));
+        },
+    ];
+    for deed in deeds {
+        let mut server = server();
+        server.gets("ann", 50_000);
+        server.place_of("ben");
+        server.waits("cid", 500);
+        server.release(LOCK, "ann").unwrap();
+        deed(&mut server);
+        server.at(10);
+        // The next has it; he comes before everybody else.
+        assert_eq!(server.holder().unwrap().0, "cid");
+        server.place_of("dot");
+        assert_eq!(server.place_of("ben"), 1);
+    }
+}
+
+#[test]
+fn a_blocked_request_of_its_owner_claims_if_its_client_hears_of_it() {
+    for dies in [false, true] {
+        let mut server = late_server();
+        server.gets("ann", 50_000);
+        server.place_of("ben");
+        let blocked = server.waits("ben", 50_000);
+        server.release(LOCK, "ann").unwrap();
+        if dies {
+            server.kill(blocked);
+        }
+        server.at(100);
+        if dies {
+            assert_eq!(server.locks.leased_places(), 1);
+            assert_eq!(server.holder().unwrap().0, "ben");
+            server.at(LEASE + 1);
+            assert_eq!(server.holder(), None);
+        } else {
+            assert_eq!(server.locks.leased_places(), 0);
+            assert_eq!(server.holder(), held("ben", 50_000));
+            server.release(LOCK, "ben").unwrap();
+        }
+        server.at(3 * LEASE);
+        assert!(server.is_empty());
+    }
+}
+
+#[test]
+fn a_place_whose_user_has_lost_the_right_is_passed_over_for_good() {
+    let mut server = server();
+    server.gets("ann", 50_000);
+    server.place_of("ben");
+    server.place_of("cid");
+    server.keys.denied.insert(b"ben".to_vec());
+    server.release(LOCK, "ann").unwrap();
+    assert_eq!(server.holder().unwrap().0, "cid");
+    assert_eq!(server.locks.leased_places(), 1);
+}
+
+#[test]
+fn a_place_can_be_part_of_a_deadlock_and_a_sleeper_can_not() {
+    let mut server = server();
+    server.set_limits(|limits| limits.claim_time = 200);
+    server.takes(
+        &[LOCK],
+        Plea {
+            ttl: 50_000,
+            ..alone("ann")
+        },
+    );
+    server.takes(
+        &[OTHER],
+        Plea {
+            ttl: 50_000,
+            ..alone("ben")
+        },
+    );
+    server.asks(&[LOCK], told(alone("ben"), "one")).unwrap();
+    let asks = server.asks(&[OTHER], in_queue(alone("ann")));
+    assert!(matches!(asks, Err(Refusal::Deadlock(_))), "{asks:?}");
+    assert_eq!(server.locks.leased_places(), 1);
+    // His turn comes, he does not claim it, and sleeps.
+    server.release(LOCK, "ann").unwrap();
+    server.at(201);
+    server.takes(
+        &[LOCK],
+        Plea {
+            ttl: 50_000,
+            ..alone("ann")
+        },
+    );
+    let asks = server.asks(&[OTHER], in_queue(alone("ann")));
+    assert_eq!(asks, Ok(Acquired::Place(0)));
+}
+
+#[test]
+fn a_place_for_several_locks_whose_grant_is_lost_in_part_is_not_lost() {
+    let mut server = server();
+    server.gets("ann", 50_000);
+    let both = [LOCK, OTHER];
+    server.asks(&both, in_queue(alone("ben"))).unwrap();
+    server.release(LOCK, "ann").unwrap();
+    assert_eq!(server.holder(), held("ben", LEASE));
+    server.del(OTHER);
+    let asks = server.asks(&both, in_queue(alone("ben")));
+    assert!(matches!(asks, Ok(Acquired::Held(_))), "{asks:?}");
+    assert_eq!(server.holders_of(OTHER), all([("ben", 100)]));
+}
+
+#[test]
+fn a_place_that_is_refused_for_a_deadlock_counts_no_more() {
+    let mut server = server();
+    server.gets("ann", 50_000);
+    server.takes(&[OTHER], alone("ben"));
+    server.waits("ben", 10);
+    let asks = server.asks(&[OTHER], in_queue(alone("ann")));
+    assert!(matches!(asks, Err(Refusal::Deadlock(_))), "{asks:?}");
+    assert_eq!(server.locks.places(), 1);
+}

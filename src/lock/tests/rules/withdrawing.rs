@@ -1,0 +1,170 @@
+//! RELEASE is the one way out: it ends whatever its owner has asked of a lock.
+
+use super::*;
+
+const BOTH: [Lock; 2] = [LOCK, OTHER];
+
+#[test]
+fn a_release_withdraws_what_its_owner_waits_for() {
+    let mut server = server();
+    server.gets("ann", 100);
+    let one = server.waits("ben", 10);
+    let two = server.queues(&[LOCK], sharing("ben"));
+    let cid = server.waits("cid", 10);
+    assert_eq!(server.release(LOCK, "ben"), Ok(false));
+    assert_eq!(server.queue(LOCK), [cid]);
+    server.turn();
+    assert_eq!(server.told.get(&one), Some(&Told::TimedOut));
+    assert_eq!(server.told.get(&two), Some(&Told::TimedOut));
+    assert_eq!(server.holder(), held("ann", 100));
+}
+
+#[test]
+fn a_release_withdraws_nothing_that_its_owner_wants_of_other_locks_or_another_of_this_one() {
+    let mut server = server();
+    server.takes(&BOTH, alone("ann"));
+    let other = server.queues(&[OTHER], alone("ben"));
+    let cid = server.waits("cid", 10);
+    server.waits("ben", 10);
+    assert_eq!(server.release(LOCK, "ben"), Ok(false));
+    assert_eq!(server.queue(LOCK), [cid]);
+    assert_eq!(server.queue(OTHER), [other]);
+}
+
+#[test]
+fn a_release_of_a_share_withdraws_its_owners_upgrade() {
+    let mut server = server();
+    server.takes(&[LOCK], sharing("ann"));
+    server.takes(&[LOCK], sharing("ben"));
+    let ann = server.waits("ann", 10);
+    assert_eq!(server.release(LOCK, "ann"), Ok(true));
+    server.turn();
+    assert_eq!(server.told.get(&ann), Some(&Told::TimedOut));
+    assert_eq!(server.holders_of(LOCK), all([("ben", 100)]));
+    assert!(server.queue(LOCK).is_empty());
+}
+
+#[test]
+fn a_release_withdraws_a_request_for_several_locks_whole() {
+    let mut server = server();
+    server.takes(&BOTH, alone("cid"));
+    let ann = server.queues(&BOTH, alone("ann"));
+    let ben = server.queues(&[OTHER], sharing("ben"));
+    server.release(OTHER, "cid").unwrap();
+    server.turn();
+    assert_eq!(server.was_granted(ben), None);
+    assert_eq!(server.release(LOCK, "ann"), Ok(false));
+    server.at(0);
+    assert_eq!(server.told.get(&ann), Some(&Told::TimedOut));
+    assert!(server.was_granted(ben).is_some(), "nobody stands before it");
+}
+
+#[test]
+fn a_release_withdraws_a_grant_that_nobody_was_told_of_and_returns_0() {
+    let mut server = late_server();
+    server.gets("cid", 100);
+    let ann = server.waits("ann", 10);
+    let ben = server.waits("ben", 10);
+    server.release(LOCK, "cid").unwrap();
+    assert_eq!(server.holder(), held("ann", 10));
+    assert_eq!(server.release(LOCK, "ann"), Ok(false));
+    assert_eq!(server.holder(), held("ben", 10));
+    server.turn();
+    assert_eq!(server.told.get(&ann), Some(&Told::TimedOut));
+    assert!(server.was_granted(ben).is_some());
+}
+
+#[test]
+fn a_grant_of_several_locks_that_nobody_was_told_of_is_withdrawn_whole() {
+    // Whether it releases one of them or all: none was a hold that it had been told of.
+    let releases: [Deed; 2] = [
+        |server| assert_eq!(server.release(LOCK, "ann"), Ok(false)),
+        |server| assert_eq!(server.release_all(&BOTH, "ann"), Ok(0)),
+    ];
+    for release in releases {
+        let mut server = late_server();
+        server.takes(&BOTH, alone("cid"));
+        let ann = server.queues(&BOTH, alone("ann"));
+        let ben = server.queues(&[OTHER], alone("ben"));
+        server.release_all(&BOTH, "cid").unwrap();
+        assert_eq!(server.holders_of(OTHER), all([("ann", 100)]));
+        release(&mut server);
+        server.at(0);
+        assert_eq!(server.told.get(&ann), Some(&Told::TimedOut));
+        assert!(server.was_granted(ben).is_some());
+        assert_eq!(server.holder(), None);
+    }
+}
+
+#[test]
+fn a_grant_that_its_owner_was_told_of_otherwise_is_a_hold_that_is_released() {
+    let tells: [Deed; 3] = [
+        |server| _ = server.gets("ann", 10),
+        |server| assert_eq!(server.renew(LOCK, "ann", 10), Ok(true)),
+        |server| assert!(server.check(LOCK, "ann").unwrap().is_some()),
+    ];
+    for tell in tells {
+        let mut server = late_server();
+        server.gets("cid", 100);
+        let ann = server.waits("ann", 10);
+        server.release(LOCK, "cid").unwrap();
+        tell(&mut server);
+        assert_eq!(server.release(LOCK, "ann"), Ok(true));
+        assert_eq!(server.holder(), None);
+        server.turn();
+        assert_eq!(server.told.get(&ann), Some(&Told::TimedOut));
+    }
+}
+
+#[test]
+fn an_upgrade_that_nobody_was_told_of_was_a_share_that_its_owner_had() {
+    let mut server = late_server();
+    server.takes(&[LOCK], sharing("ann"));
+    server.takes(&[LOCK], sharing("ben"));
+    server.waits("ann", 10);
+    server.release(LOCK, "ben").unwrap();
+    assert_eq!(server.holder(), held("ann", 100));
+    assert_eq!(server.release(LOCK, "ann"), Ok(true));
+    assert_eq!(server.holder(), None);
+}
+
+#[test]
+fn a_grant_whose_client_died_is_no_hold_that_its_owner_was_told_of() {
+    let mut server = late_server();
+    server.gets("cid", 100);
+    let ann = server.waits("ann", 10);
+    server.release(LOCK, "cid").unwrap();
+    server.kill(ann);
+    assert_eq!(server.release(LOCK, "ann"), Ok(false));
+    assert_eq!(server.holder(), None);
+}
+
+#[test]
+fn a_withdrawal_is_no_refused_release() {
+    let refused = |server: &Server| server.locks.counts().release_refused;
+    let mut server = late_server();
+    server.gets("ann", 100);
+    server.waits("ben", 10);
+    server.release(LOCK, "ben").unwrap();
+    assert_eq!(refused(&server), 0);
+    server.release(LOCK, "ben").unwrap();
+    assert_eq!(refused(&server), 1);
+    // Nor is it a release that counts.
+    let released = server.locks.counts().released;
+    server.waits("ben", 10);
+    server.release(LOCK, "ann").unwrap();
+    server.release(LOCK, "ben").unwrap();
+    assert_eq!(server.locks.counts().released, released + 1);
+    assert_eq!(refused(&server), 1);
+}
+
+#[test]
+fn a_release_of_what_is_no_lock_any_more_withdraws_all_the_same() {
+    let mut server = server();
+    server.gets("ann", 100);
+    let ben = server.waits("ben", 10);
+    server.set(LOCK, no_lock(None));
+    assert_eq!(server.release(LOCK, "ben"), Err(NotALock));
+    server.turn();
+    assert_eq!(server.told.get(&ben), Some(&Told::TimedOut));
+}

@@ -1,0 +1,85 @@
+//! RELEASE is the one way out: whatever has become of an owner's requests for a lock, they end with it.
+
+use std::rc::Rc;
+
+use super::locks::Locks;
+use super::name::{Name, NameRef};
+use super::place::end::Ended;
+use super::queue::ticket::Ticket;
+use super::queue::waiter::State;
+use super::request::Hold;
+use super::state::Turn;
+
+impl Locks {
+    /// Withdraws all requests of this owner for this lock: those that wait, and those that have been
+    /// granted it while nobody has been told. Their clients get nothing. Was there any?
+    #[inline]
+    pub(super) fn withdraw(
+        &mut self,
+        turn: &mut Turn<'_>,
+        name: NameRef<'_>,
+        owner: &[u8],
+    ) -> bool {
+        !self.waiters.is_empty() && self.withdraw_all(turn, name, owner)
+    }
+
+    fn withdraw_all(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>, owner: &[u8]) -> bool {
+        let mut tickets: Vec<Ticket> = self.waits.of(self.print_of(owner)).collect();
+        // Granted, and not told: a server may ask for that reply a turn later.
+        if self.waits.untold > 0 {
+            let untold = self.waiters.with_client();
+            let untold = untold.filter(|(_, waiter)| waiter.is_untold() && *waiter.owner == *owner);
+            tickets.extend(untold.map(|(ticket, _)| ticket));
+        }
+        let (mut any, mut moved_up) = (false, Vec::new());
+        for ticket in tickets {
+            let Some(waiter) = self.waiters.get(&ticket) else {
+                continue;
+            };
+            let is_for_it = waiter.names.iter().any(|one| one.borrow() == name);
+            if *waiter.owner != *owner || !is_for_it {
+                continue;
+            }
+            any = true;
+            moved_up.extend(self.withdraw_one(ticket));
+        }
+        // Whoever was the first for a moment may be withdrawn too.
+        moved_up.retain(|name| self.queue(name.borrow()).is_some());
+        turn.settling.moved_up(moved_up);
+        any
+    }
+
+    /// One of them. In which queues is somebody else the first now?
+    fn withdraw_one(&mut self, ticket: Ticket) -> Vec<Name> {
+        let Some(waiter) = self.waiters.get_mut(&ticket) else {
+            return Vec::new();
+        };
+        if waiter.place.is_some() {
+            return self.end_place(ticket, Ended::ByItsOwner);
+        }
+        let State::Granted(fence) = waiter.state else {
+            return self.decide(ticket, State::Withdrawn);
+        };
+        waiter.state = State::Withdrawn;
+        let (names, owner) = (Rc::clone(&waiter.names), Rc::clone(&waiter.owner));
+        self.waits.untold = self.waits.untold.saturating_sub(1);
+        for name in &*names {
+            self.reply_ended(name, &owner, fence, false);
+        }
+        Vec::new()
+    }
+
+    /// Has this owner, whose requests have been withdrawn, been told that it has this hold of the lock,
+    /// or that it shares it?
+    #[inline]
+    pub(super) fn is_told(&mut self, name: NameRef<'_>, owner: &[u8], hold: Hold) -> bool {
+        // Whatever was granted and not told is given back, or has a client that may still be told.
+        if self.returns.is_empty() {
+            return true;
+        }
+        let ledger = self.ledger(name.db);
+        let entry = ledger.of(name.key, owner, hold);
+        entry.is_none_or(|entry| !entry.is_unheard())
+            || ledger.share_before(name.key, owner).is_some()
+    }
+}

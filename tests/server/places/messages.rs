@@ -1,0 +1,252 @@
+//! What is published, when, and to whom.
+
+use super::*;
+
+#[test]
+fn a_message_says_that_it_is_the_owners_turn() {
+    let server = Server::start();
+    let mut client = server.client();
+    let mut ear = listener(&server, "ch");
+    client.acquire("k", "a");
+    assert_eq!(client.run(&notified("k", "b", "ch", "task 7")), -1);
+    assert_eq!(client.run(&queue("k", "quiet")), -2);
+    assert_eq!(client.run(&notified("k", "c", "ch", "\u{1}task 8\r\n")), -3);
+    client.release("k", "a");
+    assert_eq!(next_message(&mut ear), "task 7");
+    client.run(&queue("k", "b")).fence();
+    client.release("k", "b");
+    client.run(&queue("k", "quiet")).fence();
+    client.release("k", "quiet");
+    assert_eq!(next_message(&mut ear), "\u{1}task 8\r\n");
+    client.run(&queue("k", "c")).fence();
+    no_more_messages(&server, &mut ear, "ch");
+    assert_eq!(counter(&mut client, "notified_total"), 3);
+}
+
+#[test]
+fn a_message_comes_when_a_hold_has_run_out() {
+    let server = Server::start();
+    let mut client = server.client();
+    let mut ear = listener(&server, "ch");
+    cmd!(client, "LOCK.ACQUIRE", "k", "a", 50);
+    assert_eq!(client.run(&notified("k", "b", "ch", "m")), -1);
+    assert_eq!(next_message(&mut ear), "m");
+    client.run(&queue("k", "b")).fence();
+}
+
+#[test]
+fn a_message_says_that_a_place_was_given_up() {
+    let server = Server::start();
+    let mut client = server.client();
+    let mut ear = listener(&server, "ch");
+    client.acquire("k", "a");
+    let short = args![
+        "LOCK.ACQUIRE",
+        "k",
+        "b",
+        LONG,
+        "QUEUE",
+        50,
+        "NOTIFY",
+        "ch",
+        "m"
+    ];
+    assert_eq!(client.run(&short), -1);
+    assert_eq!(next_message(&mut ear), "m");
+    assert_eq!(client.queue("k"), [""; 0]);
+    no_more_messages(&server, &mut ear, "ch");
+}
+
+#[test]
+fn nobody_is_told_of_what_the_owner_did_itself() {
+    let server = Server::start();
+    let mut client = server.client();
+    let mut ear = listener(&server, "ch");
+    client.acquire("k", "a");
+    // It gives up, asks for another mode, or claims in the very command that grants.
+    client.run(&notified("k", "b", "ch", "released"));
+    cmd!(client, "LOCK.RELEASE", "k", "b");
+    client.run(&notified("k", "c", "ch", "other mode"));
+    let mut shared = notified("k", "c", "ch", "shared");
+    shared.push(b"SHARED".to_vec());
+    assert_eq!(client.run(&shared), -1);
+    let answers = client.transaction(&[args!["LOCK.RELEASE", "k", "a"], shared]);
+    answers[1].fence();
+    cmd!(client, "LOCK.RELEASE", "k", "c");
+    // It is over before anybody could be told.
+    client.acquire("k", "a");
+    client.run(&notified("k", "d", "ch", "over"));
+    client.transaction(&[
+        args!["LOCK.RELEASE", "k", "a"],
+        args!["LOCK.RELEASE", "k", "d"],
+    ]);
+    no_more_messages(&server, &mut ear, "ch");
+}
+
+/// Before Redis 7.2 a message to the caller's own connection would land in the middle of EXEC's reply.
+#[test]
+fn a_message_to_the_very_connection_whose_transaction_released_comes_after_its_reply() {
+    let server = Server::start();
+    let mut client = server.client3();
+    client.send(&args!["SUBSCRIBE", "ch"]);
+    assert_eq!(client.answer()[0], "subscribe");
+    client.acquire("k", "a");
+    assert_eq!(client.run(&notified("k", "b", "ch", "m")), -1);
+    let answers = client.transaction(&[
+        args!["PING"],
+        args!["LOCK.RELEASE", "k", "a"],
+        args!["PING"],
+    ]);
+    assert_eq!(answers[0], "PONG");
+    assert_eq!(answers[1], 1);
+    assert_eq!(answers[2], "PONG");
+    assert_eq!(next_message(&mut client), "m");
+    client.run(&queue("k", "b")).fence();
+}
+
+#[test]
+fn a_user_that_has_lost_the_right_is_not_told() {
+    let server = Server::start();
+    let mut client = server.client();
+    let mut ear = listener(&server, "ch");
+    for rules in ["-publish", "resetchannels", "deleted"] {
+        let all = args![
+            "ACL",
+            "SETUSER",
+            "eve",
+            "reset",
+            "on",
+            "nopass",
+            "~*",
+            "&*",
+            "+@all",
+            "+lock.acquire"
+        ];
+        assert_eq!(client.run(&all), "OK");
+        client.acquire("k", "a");
+        let mut eve = server.client();
+        cmd!(eve, "AUTH", "eve", "any");
+        assert_eq!(eve.run(&notified("k", "b", "ch", rules)), -1);
+        if rules == "deleted" {
+            // With the right to the lock goes the place.
+            assert_eq!(cmd!(client, "ACL", "DELUSER", "eve"), 1);
+        } else {
+            assert_eq!(cmd!(client, "ACL", "SETUSER", "eve", rules), "OK");
+        }
+        let told = counter(&mut client, "notified_total");
+        client.release("k", "a");
+        eventually("it is settled", || client.queue("k").is_empty());
+        no_more_messages(&server, &mut ear, "ch");
+        assert_eq!(counter(&mut client, "notified_total"), told + 1);
+        assert_eq!(client.holder("k").is_nil(), rules == "deleted", "{rules}");
+        cmd!(client, "LOCK.RELEASE", "k", "b");
+    }
+}
+
+#[test]
+fn a_place_whose_user_has_lost_the_right_to_the_lock_is_passed_by() {
+    let server = Server::start();
+    let mut client = server.client();
+    for rules in ["-lock.acquire", "resetkeys", "-@all"] {
+        let all = args![
+            "ACL",
+            "SETUSER",
+            "eve",
+            "reset",
+            "on",
+            "nopass",
+            "~*",
+            "&*",
+            "+@all",
+            "+lock.acquire"
+        ];
+        assert_eq!(client.run(&all), "OK");
+        client.acquire("k", "a");
+        let mut eve = server.client();
+        cmd!(eve, "AUTH", "eve", "any");
+        assert_eq!(eve.run(&queue("k", "b")), -1);
+        assert_eq!(client.run(&queue("k", "c")), -2);
+        assert_eq!(cmd!(client, "ACL", "SETUSER", "eve", rules), "OK");
+        client.release("k", "a");
+        assert_eq!(client.holder("k"), "c", "{rules}");
+        client.run(&queue("k", "c")).fence();
+        client.release("k", "c");
+    }
+}
+
+#[test]
+fn where_nobody_listens_all_places_of_the_channel_sleep_until_one_of_their_owners_asks() {
+    let server = Server::start();
+    let mut client = server.client();
+    client.acquire("k", "a");
+    for owner in ["b", "c", "d"] {
+        client.run(&notified("k", owner, "deaf", owner));
+    }
+    client.run(&queue("k", "e"));
+    client.release("k", "a");
+    assert_eq!(client.holder("k"), "b");
+    // The first one's claim runs out, and the others are passed by.
+    eventually("the one that polls has it", || client.holder("k") == "e");
+    client.run(&queue("k", "e")).fence();
+    assert_eq!(counter(&mut client, "unclaimed_total"), 1);
+    // One asks, and the others stand where they stood.
+    assert_eq!(client.run(&notified("k", "c", "deaf", "c")), -1);
+    eventually("all are awake", || {
+        client.run(&notified("k", "d", "deaf", "d")) == -2
+    });
+    // The one that has had its turn sleeps until its own owner asks.
+    assert_eq!(client.queue("k"), ["c", "d", "b"]);
+    client.release("k", "e");
+    assert_eq!(client.holder("k"), "c");
+}
+
+#[test]
+fn a_notified_grant_is_to_be_claimed_within_the_claim_time() {
+    let server = Server::start();
+    let mut client = server.client();
+    let mut ear = listener(&server, "ch");
+    cmd!(client, "CONFIG", "SET", "lock.claim-time", 200);
+    client.acquire("k", "a");
+    client.run(&notified("k", "b", "ch", "b"));
+    client.run(&queue("k", "c"));
+    client.release("k", "a");
+    assert_eq!(next_message(&mut ear), "b");
+    assert_eq!(client.holder("k"), "b");
+    let left = cmd!(client, "PTTL", "k").int();
+    assert!((0..=200).contains(&left), "{left}");
+    eventually("the next has its turn", || client.holder("k") == "c");
+    // It has not asked, so it sleeps, and has its place back when it does.
+    client.run(&queue("k", "d"));
+    client.run(&queue("k", "c")).fence();
+    assert_eq!(client.run(&notified("k", "b", "ch", "b")), -1);
+    assert_eq!(client.run(&queue("k", "d")), -2);
+}
+
+#[test]
+fn a_thousand_tasks_of_one_process_are_told_each_once() {
+    let server = Server::start();
+    let mut client = server.client();
+    let mut ear = listener(&server, "ch");
+    let writer = client.acquire("k", "a");
+    let reads = |number: usize| {
+        let mut command = notified("k", format!("o{number}"), "ch", number);
+        command.push(b"SHARED".to_vec());
+        command
+    };
+    for number in 0..1000 {
+        assert_eq!(
+            client.run(&reads(number)),
+            -1 - i64::try_from(number).unwrap()
+        );
+    }
+    client.release("k", "a");
+    let mut told: Vec<usize> = (0..1000)
+        .map(|_| next_message(&mut ear).parse().unwrap())
+        .collect();
+    told.sort_unstable();
+    assert!((0..1000).eq(told));
+    for number in 0..1000 {
+        assert!(client.run(&reads(number)).fence() > writer);
+    }
+    no_more_messages(&server, &mut ear, "ch");
+}
