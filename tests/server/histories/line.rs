@@ -20,7 +20,7 @@ pub fn check(index: &Index<'_>, faults: &mut Vec<Fault>) {
                 if grant.start > waiter.end {
                     break;
                 }
-                if grant.call.owner != waiter.owner && overtakes(waiter, grant) {
+                if grant.call.owner != waiter.owner && overtakes(index, waiter, grant) {
                     fault!(
                         faults,
                         Line,
@@ -32,15 +32,27 @@ pub fn check(index: &Index<'_>, faults: &mut Vec<Fault>) {
     }
 }
 
-/// Numbers are given in the order of grants. One who waited in vain was in the line for all its time.
-fn overtakes(waiter: &Call, grant: &Grant<'_>) -> bool {
+/// Numbers are given in the order of grants. One who waited in vain was in the line for all its time,
+/// or until its owner released one of the locks.
+fn overtakes(index: &Index<'_>, waiter: &Call, grant: &Grant<'_>) -> bool {
     match (&waiter.action, waiter.answer) {
         (_, Answer::Int(fence)) => grant.fence < fence,
         (Action::Acquire { block, .. }, Answer::Nil) => {
-            grant.end + TOLERANCE < waiter.start + block.unwrap_or(0)
+            let until = waiter.start + block.unwrap_or(0);
+            grant.end + TOLERANCE < until.min(released(index, waiter).unwrap_or(until))
         }
         _ => false,
     }
+}
+
+/// When the owner of this call first released one of its locks, while it was under way.
+fn released(index: &Index<'_>, waiter: &Call) -> Option<Micros> {
+    let lives = waiter.keys().iter();
+    let lives = lives.filter_map(|key| index.lives.get(&(*key, waiter.owner.as_str())));
+    let calls = lives.flat_map(|life| life.calls.iter());
+    let releases = calls.filter(|call| matches!(call.action, Action::Release { .. }));
+    let meanwhile = releases.filter(|call| call.end >= waiter.start);
+    meanwhile.map(|call| call.start).min()
 }
 
 /// A grant of this lock to an owner that had not asked for it before, so that it had no other place

@@ -68,7 +68,10 @@ fn a_grant_that_is_not_claimed_goes_to_the_next() {
     client.run(&queue("k", "c")).fence();
     let left = cmd!(client, "PTTL", "k").int();
     assert!(left > 500_000, "{left}");
-    assert_eq!(counter(&mut client, "unclaimed_total"), 1);
+    // A claim is over in the millisecond after its last; the key may go, and the next come, before.
+    eventually("it is counted", || {
+        counter(&mut client, "unclaimed_total") == 1
+    });
 }
 
 #[test]
