@@ -21,8 +21,9 @@ impl Locks {
         name: NameRef<'_>,
         owner: &[u8],
     ) -> Result<bool, NotALock> {
-        let withdrawn = self.withdraw(turn, name, owner);
-        self.release_after(turn, name, owner, withdrawn)
+        let mut withdrawn = [false];
+        self.withdraw(turn, &[name], owner, &mut withdrawn);
+        self.release_after(turn, name, owner, withdrawn == [true])
     }
 
     /// The same, when the owner's requests have been withdrawn.
@@ -81,9 +82,8 @@ impl Locks {
         names: &[NameRef<'_>],
         owner: &[u8],
     ) -> Result<usize, NotALock> {
-        let withdrawn: Vec<bool> = (names.iter())
-            .map(|&name| self.withdraw(turn, name, owner))
-            .collect();
+        let mut withdrawn = vec![false; names.len()];
+        self.withdraw(turn, names, owner, &mut withdrawn);
         // Whoever was the first for a moment may have been withdrawn by now.
         if withdrawn.contains(&true) {
             self.settle_moved_up(turn);

@@ -11,19 +11,29 @@ use super::request::Hold;
 use super::state::Turn;
 
 impl Locks {
-    /// Withdraws all requests of this owner for this lock: those that wait, and those that have been
-    /// granted it while nobody has been told. Their clients get nothing. Was there any?
+    /// Withdraws all requests of this owner for these locks: those that wait, and those that have been
+    /// granted them while nobody has been told. Their clients get nothing. Marks the locks for which
+    /// there was any.
     #[inline]
     pub(super) fn withdraw(
         &mut self,
         turn: &mut Turn<'_>,
-        name: NameRef<'_>,
+        names: &[NameRef<'_>],
         owner: &[u8],
-    ) -> bool {
-        !self.waiters.is_empty() && self.withdraw_all(turn, name, owner)
+        withdrawn: &mut [bool],
+    ) {
+        if !self.waiters.is_empty() {
+            self.withdraw_from(turn, names, owner, withdrawn);
+        }
     }
 
-    fn withdraw_all(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>, owner: &[u8]) -> bool {
+    fn withdraw_from(
+        &mut self,
+        turn: &mut Turn<'_>,
+        names: &[NameRef<'_>],
+        owner: &[u8],
+        withdrawn: &mut [bool],
+    ) {
         let mut tickets: Vec<Ticket> = self.waits.of(self.print_of(owner)).collect();
         // Granted, and not told: a server may ask for that reply a turn later.
         if self.waits.untold > 0 {
@@ -31,22 +41,33 @@ impl Locks {
             let untold = untold.filter(|(_, waiter)| waiter.is_untold() && *waiter.owner == *owner);
             tickets.extend(untold.map(|(ticket, _)| ticket));
         }
-        let (mut any, mut moved_up) = (false, Vec::new());
+        if tickets.is_empty() {
+            return;
+        }
+        // Its requests may be thousands, and so may the names.
+        let mut sorted: Vec<(NameRef<'_>, usize)> = names.iter().copied().zip(0..).collect();
+        sorted.sort_unstable();
+        let mut moved_up = Vec::new();
         for ticket in tickets {
-            let Some(waiter) = self.waiters.get(&ticket) else {
+            let waiter = self.waiters.get(&ticket);
+            let Some(waiter) = waiter.filter(|waiter| *waiter.owner == *owner) else {
                 continue;
             };
-            let is_for_it = waiter.names.iter().any(|one| one.borrow() == name);
-            if *waiter.owner != *owner || !is_for_it {
-                continue;
+            let mut is_for_any = false;
+            for name in &*waiter.names {
+                let found = sorted.binary_search_by_key(&name.borrow(), |&(name, _)| name);
+                let found = found.ok().and_then(|at| sorted.get(at));
+                if let Some(any) = found.and_then(|&(_, place)| withdrawn.get_mut(place)) {
+                    (*any, is_for_any) = (true, true);
+                }
             }
-            any = true;
-            moved_up.extend(self.withdraw_one(ticket));
+            if is_for_any {
+                moved_up.extend(self.withdraw_one(ticket));
+            }
         }
         // Whoever was the first for a moment may be withdrawn too.
         moved_up.retain(|name| self.queue(name.borrow()).is_some());
         turn.settling.moved_up(moved_up);
-        any
     }
 
     /// One of them. In which queues is somebody else the first now?

@@ -1,7 +1,7 @@
 //! Asking for a place, and asking again.
 
 use crate::lock::locks::Locks;
-use crate::lock::name::NameRef;
+use crate::lock::name::{Name, NameRef};
 use crate::lock::place::Place;
 use crate::lock::place::end::Ended;
 use crate::lock::queue::ticket::Ticket;
@@ -136,7 +136,8 @@ impl Locks {
                 let sleepers = self.places.channels.wake(&old.channel);
                 self.places.waking.extend(sleepers);
             }
-            self.places.channels.leave(old, ticket);
+            old.channel.leave(ticket);
+            self.places.channels.close(old);
         }
         if let Some(channel) = heard {
             channel.join(ticket);
@@ -150,11 +151,7 @@ impl Locks {
     pub(in crate::lock) fn place_of(&self, owner: &[u8], names: &[NameRef<'_>]) -> Option<Ticket> {
         self.places_of(owner).find(|ticket| {
             let waiter = self.waiters.get(ticket);
-            waiter.is_some_and(|waiter| {
-                waiter.names.len() == names.len()
-                    && (waiter.names.iter().zip(names)).all(|(one, other)| one.borrow() == *other)
-                    || (waiter.names.len() == names.len() && are_the_same(&waiter.names, names))
-            })
+            waiter.is_some_and(|waiter| are_the_same(&waiter.names, names))
         })
     }
 
@@ -201,8 +198,14 @@ impl Locks {
 }
 
 /// The same locks, in whatever order?
-fn are_the_same(one: &[crate::lock::name::Name], other: &[NameRef<'_>]) -> bool {
-    let mut one: Vec<NameRef<'_>> = one.iter().map(crate::lock::name::Name::borrow).collect();
+fn are_the_same(one: &[Name], other: &[NameRef<'_>]) -> bool {
+    if one.len() != other.len() {
+        return false;
+    }
+    let mut one: Vec<NameRef<'_>> = one.iter().map(Name::borrow).collect();
+    if one == other {
+        return true;
+    }
     let mut other = other.to_vec();
     one.sort_unstable();
     other.sort_unstable();

@@ -49,6 +49,12 @@ impl Channel {
         self.places.borrow_mut().insert(ticket);
     }
 
+    /// One less.
+    pub fn leave(&self, ticket: Ticket) {
+        self.sleepers.borrow_mut().remove(&ticket);
+        self.places.borrow_mut().remove(&ticket);
+    }
+
     /// One of its places has been laid aside.
     pub fn lay_aside(&self, ticket: Ticket) {
         self.sleepers.borrow_mut().insert(ticket);
@@ -78,11 +84,9 @@ impl Channels {
         }
     }
 
-    /// This place is told there no more. The last one closes the channel.
-    pub fn leave(&mut self, heard: Heard, ticket: Ticket) {
+    /// A place that has left the channel is told nothing there any more. The last one closes it.
+    pub fn close(&mut self, heard: Heard) {
         let channel = heard.channel;
-        channel.sleepers.borrow_mut().remove(&ticket);
-        channel.places.borrow_mut().remove(&ticket);
         // Ours, and that of the table.
         if Rc::strong_count(&channel) <= 2 {
             if channel.is_asleep() {
@@ -121,6 +125,13 @@ impl Channels {
     /// Does any of them sleep?
     pub fn any_asleep(&self) -> bool {
         self.asleep > 0
+    }
+
+    /// How many places are told on this channel.
+    #[cfg(test)]
+    pub fn places(&self, name: &[u8]) -> usize {
+        let channel = self.by_name.get(name);
+        channel.map_or(0, |channel| channel.places.borrow().len())
     }
 
     /// How many there are.

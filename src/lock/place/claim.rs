@@ -155,11 +155,16 @@ impl Locks {
             return;
         }
         let places: Vec<Ticket> = self.places_of(owner).collect();
+        if places.is_empty() {
+            return;
+        }
+        let mut names = names.to_vec();
+        names.sort_unstable();
         for ticket in places {
             let Some(waiter) = self.waiters.get(&ticket) else {
                 continue;
             };
-            let is_named = |name: &Name| names.contains(&name.borrow());
+            let is_named = |name: &Name| names.binary_search(&name.borrow()).is_ok();
             let is_over = match waiter.state {
                 State::Granted(_) => waiter.names.iter().any(is_named),
                 _ => waiter.names.iter().all(is_named) && covers(hold, waiter.mode),

@@ -3,6 +3,7 @@
 use std::rc::Rc;
 
 use crate::lock::budget::Budget;
+use crate::lock::fence::Fence;
 use crate::lock::locks::Locks;
 use crate::lock::name::Name;
 use crate::lock::outbox::Message;
@@ -59,12 +60,13 @@ impl Locks {
         let Some(place) = waiter.place else {
             return moved_up;
         };
+        if let Some(heard) = &place.notify {
+            heard.channel.leave(ticket);
+        }
         if place.notify.is_some() && ended == Ended::Lost {
             self.places.messages.push_back(Notice::Lost(place));
-            return moved_up;
-        }
-        if let Some(heard) = place.notify {
-            self.places.channels.leave(heard, ticket);
+        } else if let Some(heard) = place.notify {
+            self.places.channels.close(heard);
         }
         moved_up
     }
@@ -83,7 +85,7 @@ impl Locks {
         &mut self,
         name: &Name,
         owner: &Rc<[u8]>,
-        fence: crate::lock::fence::Fence,
+        fence: Fence,
         heard: bool,
     ) {
         if self
@@ -126,7 +128,7 @@ impl Locks {
                             text: Rc::clone(&heard.text),
                             asker,
                         };
-                        self.places.channels.leave(heard, 0);
+                        self.places.channels.close(heard);
                         message
                     })
                 }
@@ -141,21 +143,23 @@ impl Locks {
     /// Many places are to end: some of them at once, the others in the next ticks.
     pub(in crate::lock) fn end_places(&mut self, ending: Ending) {
         if self.waiters.has_places() {
-            self.places.endings.push_back((0, ending));
+            let all = 0..=self.waits.last_ticket();
+            self.places.endings.push_back((all, ending));
         }
     }
 
     /// Sees to some of those that are to end.
     pub(in crate::lock) fn end_some_places(&mut self, budget: &mut Budget) {
         while !budget.is_spent()
-            && let Some((from, ending)) = self.places.endings.front().cloned()
+            && let Some((left, ending)) = self.places.endings.front().cloned()
         {
-            let Some(ticket) = self.waiters.next_place(from) else {
+            let next = self.waiters.next_place(*left.start());
+            let Some(ticket) = next.filter(|ticket| left.contains(ticket)) else {
                 self.places.endings.pop_front();
                 continue;
             };
-            if let Some((from, _)) = self.places.endings.front_mut() {
-                *from = ticket.saturating_add(1);
+            if let Some((left, _)) = self.places.endings.front_mut() {
+                *left = ticket.saturating_add(1)..=*left.end();
             }
             budget.draw(1);
             if self.is_ending(ticket, &ending) {

@@ -23,6 +23,7 @@ pub mod kept;
 pub mod sleep;
 
 use std::collections::{BTreeSet, VecDeque};
+use std::ops::RangeInclusive;
 use std::rc::Rc;
 
 use crate::lock::place::channel::{Channels, Heard};
@@ -46,8 +47,8 @@ pub struct Places {
     pub waking: VecDeque<Ticket>,
     /// Channels that have been sent to sleep, whose places have still to be laid aside: from which on.
     pub falling: VecDeque<(Rc<[u8]>, Ticket)>,
-    /// Many are to end: from which on that has still to be seen to.
-    pub endings: VecDeque<(Ticket, Ending)>,
+    /// Many are to end: from which on that has still to be seen to, and up to which.
+    pub endings: VecDeque<(RangeInclusive<Ticket>, Ending)>,
     /// When the server was last seen to keep those back who would ask, and when that was looked at.
     pub kept_back: Ms,
     /// Did it do so then?

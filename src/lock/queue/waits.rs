@@ -43,6 +43,11 @@ impl Waits {
         requests.map(|(_, ticket)| ticket)
     }
 
+    /// The ticket of the last who came.
+    pub fn last_ticket(&self) -> Ticket {
+        self.last_ticket
+    }
+
     /// The ticket of the next to come.
     pub fn draw_ticket(&mut self) -> Ticket {
         self.last_ticket = self.last_ticket.saturating_add(1);

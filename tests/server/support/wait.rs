@@ -1,6 +1,7 @@
 //! Waiting for something to become true, with a deadline. Nothing else in the tests sleeps, but for
 //! those of histories/ and lost_updates/, where clients think, or sleep for too long, and servers have
-//! bad days, and for one in cluster.rs, where a server is stopped until a wait's time is up.
+//! bad days, for one in cluster.rs, where a server is stopped until a wait's time is up, and for one in
+//! places/, where nothing may happen while nobody can ask.
 
 use std::thread;
 use std::time::{Duration, Instant};

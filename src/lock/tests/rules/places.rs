@@ -681,3 +681,28 @@ fn a_place_that_is_refused_for_a_deadlock_counts_no_more() {
     assert!(matches!(asks, Err(Refusal::Deadlock(_))), "{asks:?}");
     assert_eq!(server.locks.places(), 1);
 }
+
+#[test]
+fn a_place_that_is_lost_leaves_its_channel() {
+    let mut server = server();
+    server.gets("ann", 50_000);
+    server.asks(&[LOCK], told(alone("ben"), "news")).unwrap();
+    server.at(500);
+    server.asks(&[LOCK], told(alone("cid"), "news")).unwrap();
+    server.at(LEASE + 1);
+    assert_eq!(server.published.len(), 1);
+    assert_eq!(server.locks.places.channels.places(b"news"), 1);
+}
+
+#[test]
+fn a_demotion_ends_no_place_of_after_the_next_promotion() {
+    let mut server = server();
+    server.gets("ann", 50_000);
+    server.place_of("ben");
+    server.demote(true);
+    server.promote();
+    server.place_of("cid");
+    server.at(10);
+    assert_eq!(server.locks.leased_places(), 1);
+    assert_eq!(server.place_of("cid"), 1);
+}
