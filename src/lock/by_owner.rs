@@ -24,7 +24,7 @@ impl Locks {
 
     /// The same, where its print is at hand.
     fn tickets_by(&self, print: u64, owner: &[u8]) -> impl Iterator<Item = Ticket> {
-        let mine = |waiter: &Waiter| waiter.state == State::Waiting && *waiter.owner == *owner;
+        let mine = |waiter: &Waiter| waiter.state() == State::Waiting && *waiter.owner == *owner;
         self.waits.of(print).filter(move |ticket| {
             let waiter = self.waiters.get(ticket);
             waiter.is_some_and(mine)
@@ -46,7 +46,7 @@ impl Locks {
         let mut last: Option<&Rc<[u8]>> = None;
         let waiters =
             (self.waits.by_owner.iter()).filter_map(|(_, ticket)| self.waiters.get(&ticket));
-        let waiting = waiters.filter(|waiter| waiter.state == State::Waiting);
+        let waiting = waiters.filter(|waiter| waiter.state() == State::Waiting);
         waiting.filter_map(move |waiter| {
             let owner = &waiter.owner;
             (last.replace(owner) != Some(owner)).then_some(owner)
@@ -135,6 +135,13 @@ impl Locks {
             self.waits.by_owner.remove((print, ticket));
         }
         self.waits.places = self.waits.places.saturating_sub(names.len());
+        // Whoever waits for one lock, and not for several things, is its owner's only request.
+        if let [name] = names
+            && let Some(queue) = self.queue(name.borrow())
+            && !queue.tangled.contains(&ticket)
+        {
+            return;
+        }
         let last = {
             let mut others = (self.tickets_by(print, owner)).filter(|&other| other != ticket);
             others.next().filter(|_| others.next().is_none())

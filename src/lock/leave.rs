@@ -63,7 +63,7 @@ impl Locks {
     /// It waits no more. The locks that it has waited for, if it has.
     pub(super) fn stop_waiting(&mut self, ticket: Ticket) -> Option<Rc<[Name]>> {
         let waiter = self.waiters.get(&ticket)?;
-        if waiter.state != State::Waiting {
+        if waiter.state() != State::Waiting {
             return None;
         }
         if let Some(until) = waiter.until() {
@@ -157,7 +157,7 @@ impl Locks {
 
     /// Does it wait?
     pub(super) fn is_waiting(&self, ticket: Ticket) -> bool {
-        (self.waiters.get(&ticket)).is_some_and(|waiter| waiter.state == State::Waiting)
+        (self.waiters.get(&ticket)).is_some_and(|waiter| waiter.state() == State::Waiting)
     }
 
     /// Is it a place in the queue?

@@ -27,7 +27,7 @@ use super::deadlock::steps::MOST_STEPS;
 use super::ledger::print::Secret;
 use super::slot::{Slot, Slots};
 
-use super::queue::waiter::{State, Waiter};
+use super::queue::waiter::Waiter;
 use super::time::{Ms, Now};
 
 /// How a key has gone.
@@ -204,7 +204,7 @@ impl Locks {
         let unconfirmed = self.unconfirmed.iter_mut().map(|(waiter, _)| waiter);
         let waiters = self.waiters.with_client().map(|(_, waiter)| waiter);
         for waiter in waiters.chain(unconfirmed) {
-            if matches!(waiter.state, State::Granted(_)) {
+            if waiter.is_granted() {
                 let mut names = waiter.names.to_vec();
                 names
                     .iter_mut()

@@ -292,15 +292,20 @@ impl Locks {
         (before.0.iter().chain(&before.1)).for_each(|owner| self.holds_one_less(owner));
     }
 
-    /// This owner holds it alone, until then.
+    /// This owner holds it alone, until then. If it is another than before, nothing that is remembered
+    /// of others counts any more, and nobody stands before everybody else.
     pub(super) fn set_holder(&mut self, name: NameRef<'_>, owner: &[u8], deadline: Option<Ms>) {
-        let Some(queue) = self.queue(name) else {
-            return;
-        };
-        match &mut queue.holders {
-            Holders::One(holder, until) if **holder == *owner => *until = deadline,
-            _ => self.set_holders(name, Holders::One(Rc::from(owner), deadline)),
+        if let Some(queue) = self.queue(name) {
+            if let Holders::One(holder, until) = &mut queue.holders
+                && **holder == *owner
+            {
+                *until = deadline;
+                return;
+            }
+            queue.demote_all();
+            self.set_holders(name, Holders::One(Rc::from(owner), deadline));
         }
+        self.ledger(name.db).forget_others(name.key, Some(owner));
     }
 
     /// This owner shares it until then, or does not share it any more.

@@ -23,7 +23,7 @@ pub struct Message {
     /// Where.
     pub channel: Rc<[u8]>,
     /// What it says.
-    pub text: Rc<[u8]>,
+    pub text: Box<[u8]>,
     /// On behalf of whom.
     pub asker: Rc<Asker>,
 }

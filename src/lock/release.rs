@@ -3,6 +3,7 @@
 use std::rc::Rc;
 
 use super::keyspace::{LockEvent, Stored};
+use super::queue::holders::Holders;
 use super::queue::ticket::Ticket;
 use super::request::{Hold, NotALock};
 use super::rules::Fit;
@@ -148,7 +149,7 @@ impl Locks {
             self.ledger(name.db).forget(name.key);
             return turn.keys.remove(name);
         }
-        self.forget(name);
+        self.ledger(name.db).forget(name.key);
         self.demote_all(name);
         let next = self.next_in_queue(turn, name);
         let next = next.and_then(|ticket| Some((ticket, self.waiters.get(&ticket)?)));
@@ -162,9 +163,14 @@ impl Locks {
                 let owner = Rc::clone(&waiter.owner);
                 let request = self.request_of(ticket, waiter, &owner, turn.now);
                 let open = Fit::Open { keeps: None };
+                let deadline = turn.now.plus(request.ttl);
                 self.grant(turn, ticket, &[(name, open)], &request);
+                self.set_holders(name, Holders::One(owner, Some(deadline)));
             }
-            _ => turn.keys.remove(name),
+            _ => {
+                self.set_holders(name, Holders::Nobody);
+                turn.keys.remove(name);
+            }
         }
         self.settle_queue(turn, name);
     }

@@ -179,13 +179,13 @@ impl Locks {
             .take(MOST_NAMED)
             .map(|(ticket, waiter)| QueuedWaiter {
                 owner: Rc::clone(&waiter.owner),
-                mode: waiter.mode,
+                mode: waiter.mode(),
                 waited: now.ms().saturating_sub(waiter.since.ms()),
                 client: waiter.client,
                 place: self.lease_of(ticket).map(|(_, until)| PlaceInQueue {
                     place: queue.before(ticket).saturating_add(1),
                     lease: until.saturating_sub(now.ms()),
-                    asleep: waiter.state == State::Asleep || self.sleeps_by_channel(ticket),
+                    asleep: waiter.state() == State::Asleep || self.sleeps_by_channel(ticket),
                 }),
             })
             .collect();

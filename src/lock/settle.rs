@@ -156,10 +156,9 @@ impl Locks {
                 self.see_who_shares(turn, name, count);
                 return self.serve_first(turn, name);
             }
-            LockState::Exclusive { owner, .. } => {
-                self.ledger(name.db).forget_others(name.key, Some(owner));
-                self.demote_all(name);
-                if self.queue(name).is_none() || !self.does_wait(owner) {
+            LockState::Exclusive { owner, deadline } => {
+                self.set_holder(name, owner, deadline);
+                if !self.does_wait(owner) {
                     return Served::Waits;
                 }
                 Rc::from(owner)
@@ -244,7 +243,7 @@ impl Locks {
             let Some(waiter) = self.waiters.get(&ticket) else {
                 continue;
             };
-            let wants_it_alone = waiter.mode == Mode::Exclusive;
+            let wants_it_alone = waiter.mode() == Mode::Exclusive;
             let has_it_all =
                 hold == Hold::Exclusive || (waiter.names.len() == 1 && !wants_it_alone);
             if through && !has_it_all {
@@ -598,7 +597,7 @@ impl Waiter {
         Request {
             owner,
             ttl,
-            mode: self.mode,
+            mode: self.mode(),
             patience: Patience::Try,
             client: self.client,
             session: self.session,

@@ -64,25 +64,12 @@ impl Locks {
         };
         self.find_room(fits, request.owner, instead_of)?;
         let ticket = self.waits.draw_ticket();
-        let waiter = Waiter {
-            names: self.join_queues(fits, ticket),
-            owner: Rc::from(request.owner),
-            ttl: request.ttl,
-            mode: request.mode,
-            session: request.session,
-            ends: until.unwrap_or(FOREVER),
-            since: turn.now,
-            client: request.client,
-            state: State::Waiting,
-            replied: false,
-            shut_out_by: 0,
-            place: match request.patience {
-                Patience::Place(lease) => {
-                    Some(Self::new_place(&lease, turn.keys.asker(lease.command)))
-                }
-                _ => None,
-            },
+        let place = match request.patience {
+            Patience::Place(lease) => Some(Self::new_place(&lease, turn.keys.asker(lease.command))),
+            _ => None,
         };
+        let names = self.join_queues(fits, ticket);
+        let waiter = Waiter::new(request, names, until.unwrap_or(FOREVER), turn.now, place);
         if let Some(until) = until {
             self.waits.times_up.insert((until, ticket));
         }
@@ -94,11 +81,10 @@ impl Locks {
             if self.queue(name).is_some_and(|queue| queue.len() == 1) {
                 self.take_stock(turn, name);
             }
-            let is_shared = (self.queue(name)).is_some_and(|queue| queue.holders.are_sharers());
-            let is_upgrade = is_shared
-                && request.mode == Mode::Exclusive
+            let is_upgrade = request.mode == Mode::Exclusive
+                && (self.queue(name)).is_some_and(|queue| queue.holders.are_sharers())
                 && turn.share_of(name, request.owner).is_some();
-            if let Some(queue) = self.queue(name).filter(|_| is_upgrade) {
+            if is_upgrade && let Some(queue) = self.queue(name) {
                 queue.promote(ticket);
             }
         }
@@ -148,7 +134,7 @@ impl Locks {
             count(&mut self.counts.wait_timeouts, 1);
         }
         if let Some(waiter) = self.waiters.get_mut(&ticket) {
-            waiter.state = outcome;
+            waiter.set_state(outcome);
             if waiter.place.is_some() {
                 self.place_is_granted(ticket);
             } else {
@@ -167,8 +153,8 @@ impl Locks {
         // It leaves while its state still says that it stands there.
         self.end_wait(ticket);
         let waiter = self.waiters.get_mut(&ticket)?;
-        if waiter.state == State::Waiting {
-            waiter.state = State::TimedOut;
+        if waiter.state() == State::Waiting {
+            waiter.set_state(State::TimedOut);
             self.counts.wait_timeouts = self.counts.wait_timeouts.saturating_add(1);
         }
         if waiter.is_untold() {
@@ -177,7 +163,7 @@ impl Locks {
         if std::mem::replace(&mut waiter.replied, true) {
             return None;
         }
-        Some(match waiter.state {
+        Some(match waiter.state() {
             State::Granted(fence) => WaitOutcome::Granted {
                 owner: &waiter.owner,
                 fence,
@@ -196,7 +182,7 @@ impl Locks {
     /// The first lock of a waiter that is to be told that it has come to nothing, and has not been.
     pub fn empty_handed(&self, ticket: Ticket) -> Option<Rc<[u8]>> {
         let waiter = self.waiters.get(&ticket)?;
-        let has_nothing = match waiter.state {
+        let has_nothing = match waiter.state() {
             State::TimedOut | State::Denied | State::SentAway | State::Withdrawn => !waiter.replied,
             State::Waiting | State::Granted(_) | State::Asleep => false,
         };
@@ -211,7 +197,7 @@ impl Locks {
     /// Should it?
     pub fn reply_again(&mut self, ticket: Ticket) -> bool {
         let decided =
-            (self.waiters.get(&ticket)).is_some_and(|waiter| waiter.state != State::Waiting);
+            (self.waiters.get(&ticket)).is_some_and(|waiter| waiter.state() != State::Waiting);
         if decided {
             self.outbox.to_reply.push(ticket);
         }
@@ -232,7 +218,7 @@ impl Locks {
         if self.is_place(ticket) {
             // It has left its queues.
             if let Some(waiter) = self.waiters.get_mut(&ticket) {
-                waiter.state = State::Withdrawn;
+                waiter.set_state(State::Withdrawn);
             }
             self.end_place(ticket, Ended::ByItsOwner);
         }
@@ -246,13 +232,13 @@ impl Locks {
         let Some(waiter) = self.waiters.remove(&ticket) else {
             return;
         };
-        if waiter.state == State::Denied {
+        if waiter.state() == State::Denied {
             self.waits.denials.remove(&ticket);
         }
         if waiter.is_untold() {
             self.waits.untold = self.waits.untold.saturating_sub(1);
         }
-        match waiter.state {
+        match waiter.state() {
             State::Granted(fence) => {
                 let has_reply = waiter.replied && end.replies_stay && end.client_lives;
                 let heard = !end.cut_off || has_reply;
@@ -302,7 +288,7 @@ impl Locks {
         }
         if heard && self.waiters.has_places() {
             let names: Vec<NameRef<'_>> = waiter.names.iter().map(Name::borrow).collect();
-            self.claimed(&names, &waiter.owner, waiter.mode.hold());
+            self.claimed(&names, &waiter.owner, waiter.mode().hold());
         }
         // Its connection may have closed before the grant.
         if waiter.session && !client_lives {

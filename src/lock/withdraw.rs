@@ -78,10 +78,10 @@ impl Locks {
         if waiter.place.is_some() {
             return self.end_place(ticket, Ended::ByItsOwner);
         }
-        let State::Granted(fence) = waiter.state else {
+        let State::Granted(fence) = waiter.state() else {
             return self.decide(ticket, State::Withdrawn);
         };
-        waiter.state = State::Withdrawn;
+        waiter.set_state(State::Withdrawn);
         let (names, owner) = (Rc::clone(&waiter.names), Rc::clone(&waiter.owner));
         self.waits.untold = self.waits.untold.saturating_sub(1);
         for name in &*names {

@@ -195,14 +195,14 @@ impl<'a> Future<'a> {
         let in_turn = (play.queue.first()).is_some_and(|&(_, first)| first == ticket);
         if play.shares.contains(owner) {
             // Whoever has just come to share it lets the others at the head in first.
-            if waiter.mode != Mode::Exclusive {
+            if waiter.mode() != Mode::Exclusive {
                 return Ok(true);
             }
             steps.look(self.joined.len())?;
             let has_come = in_turn || !self.joined.contains(&(name, owner));
             return Ok(play.shares.len() == 1 && has_come);
         }
-        Ok(in_turn && waiter.mode.room_beside(play.shares.len()))
+        Ok(in_turn && waiter.mode().room_beside(play.shares.len()))
     }
 
     fn grant(
@@ -227,7 +227,7 @@ impl<'a> Future<'a> {
             if play.alone.is_some() {
                 continue;
             }
-            match waiter.mode.hold() {
+            match waiter.mode().hold() {
                 Hold::Exclusive => {
                     play.shares.clear();
                     play.alone = Some(owner);
@@ -282,7 +282,7 @@ impl<'a> Future<'a> {
             for ticket in self.locks.tickets_of(owner) {
                 steps.look(1)?;
                 let wants_it_alone =
-                    (self.left.get(&ticket)).is_some_and(|waiter| waiter.mode == Mode::Exclusive);
+                    (self.left.get(&ticket)).is_some_and(|waiter| waiter.mode() == Mode::Exclusive);
                 if wants_it_alone && play.queue.remove(&(Rank::InTurn, ticket)) {
                     play.queue.insert((Rank::BeforeEverybody, ticket));
                     self.to_try.push_back(ticket);

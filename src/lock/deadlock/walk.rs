@@ -148,7 +148,7 @@ impl<'a> Walk<'a> {
 
     fn look_at_own(&mut self, steps: &mut Steps) -> Result<(), TooLong> {
         for (ticket, waiter) in self.locks.waiting_of(self.start, self.now) {
-            let is_alone = waiter.mode == Mode::Exclusive;
+            let is_alone = waiter.mode() == Mode::Exclusive;
             let alone = is_alone.then_some(ticket);
             for name in &*waiter.names {
                 steps.write(1)?;
@@ -278,7 +278,7 @@ impl<'a> Walk<'a> {
         let own = own.filter(|_| !found.is_some_and(|way| way.certain) && place.waits_for_queue());
         if let Some(Own { first, alone, .. }) = own {
             let is_before = |own| place.queue.is_before(own, place.ticket);
-            let excludes = match place.waiter.mode {
+            let excludes = match place.waiter.mode() {
                 Mode::Exclusive => true,
                 Mode::Shared | Mode::Limit(_) => alone.is_some_and(is_before),
             };
@@ -366,7 +366,7 @@ impl<'a> Spot<'a> {
         if !self.is_shared() {
             return Ok(!self.has_it);
         }
-        Ok(match self.waiter.mode {
+        Ok(match self.waiter.mode() {
             Mode::Exclusive => true,
             Mode::Limit(_) => !self.has_it,
             Mode::Shared => !self.has_it && self.is_behind_one_not_visited(steps)?,
@@ -390,12 +390,12 @@ impl<'a> Spot<'a> {
 
     /// If it waits for the holders: not only until enough of them have gone?
     fn needs_all_holders_gone(&self) -> bool {
-        !self.is_shared() || self.waiter.mode == Mode::Exclusive
+        !self.is_shared() || self.waiter.mode() == Mode::Exclusive
     }
 
     /// When this one, who comes first, holds the lock, is that in the way again?
     fn excludes(&self, first: &Waiter) -> bool {
-        [self.waiter.mode, first.mode].contains(&Mode::Exclusive)
+        [self.waiter.mode(), first.mode()].contains(&Mode::Exclusive)
     }
 
     fn is_shared(&self) -> bool {

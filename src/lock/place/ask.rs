@@ -29,7 +29,7 @@ impl Locks {
             self.noted.extend(moved_up);
             own = None;
         }
-        let mode_of = |ticket: &Ticket| self.waiters.get(ticket).map(|waiter| waiter.mode);
+        let mode_of = |ticket: &Ticket| self.waiters.get(ticket).map(|waiter| waiter.mode());
         let same = own.filter(|ticket| mode_of(ticket) == Some(request.mode));
         if let Some(ticket) = own {
             self.see_to_lost_grant(turn, ticket);

@@ -8,6 +8,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
+use crate::lock::queue::order::Order;
 use crate::lock::queue::ticket::Ticket;
 use crate::lock::request::Notify;
 
@@ -26,7 +27,7 @@ pub struct Channel {
     pub name: Rc<[u8]>,
     asleep: Cell<bool>,
     /// Its places: one of them may be the first in a queue, and keep from the next what that may have.
-    places: RefCell<BTreeSet<Ticket>>,
+    places: RefCell<Order<Ticket>>,
     /// Those of its places that have been laid aside for that.
     sleepers: RefCell<BTreeSet<Ticket>>,
 }
@@ -35,7 +36,7 @@ pub struct Channel {
 #[derive(Debug)]
 pub struct Heard {
     pub channel: Rc<Channel>,
-    pub text: Rc<[u8]>,
+    pub text: Box<[u8]>,
 }
 
 impl Channel {
@@ -52,7 +53,7 @@ impl Channel {
     /// One less.
     pub fn leave(&self, ticket: Ticket) {
         self.sleepers.borrow_mut().remove(&ticket);
-        self.places.borrow_mut().remove(&ticket);
+        self.places.borrow_mut().remove(ticket);
     }
 
     /// One of its places has been laid aside.
@@ -80,7 +81,7 @@ impl Channels {
         };
         Heard {
             channel,
-            text: Rc::from(notify.text),
+            text: Box::from(notify.text),
         }
     }
 
@@ -110,7 +111,7 @@ impl Channels {
     pub fn next_place(&self, name: &[u8], from: Ticket) -> Option<Ticket> {
         let channel = self.by_name.get(name)?;
         let places = channel.places.borrow();
-        let next = places.range(from..).next().copied();
+        let next = places.from(from).next();
         next.filter(|_| channel.is_asleep())
     }
 

@@ -11,6 +11,7 @@ use crate::lock::name::{Name, NameRef};
 use crate::lock::place::Notice;
 use crate::lock::place::ask::covers;
 use crate::lock::place::end::Ended;
+use crate::lock::place::kept::AT_LEAST;
 use crate::lock::queue::ticket::Ticket;
 use crate::lock::queue::waiter::State;
 use crate::lock::request::Hold;
@@ -34,10 +35,13 @@ impl Locks {
     /// tells the owner, no longer than a claim may take.
     pub(in crate::lock) fn time_to_claim(&self, ticket: Ticket, now: Now) -> Option<Ms> {
         let (place, until) = self.lease_of(ticket)?;
-        // Whoever could not ask for some time has it from now on.
+        // Whoever could not ask for some time has longer.
+        let until = until.max(self.places.end_of(place.length));
         let left = until.saturating_sub(now.ms()).max(1);
+        let claim_time = self.limits.claim_time.max(1);
         Some(match &place.notify {
-            Some(_) => left.min(self.limits.claim_time.max(1)),
+            Some(_) if self.places.goes_on(claim_time, now) => left.min(claim_time.max(AT_LEAST)),
+            Some(_) => left.min(claim_time),
             None => left,
         })
     }
@@ -85,10 +89,12 @@ impl Locks {
 
     /// A place has been granted all that it asks for.
     pub(in crate::lock) fn place_is_granted(&mut self, ticket: Ticket) {
-        let Some((place, _)) = self.lease_of(ticket) else {
+        let Some((place, until)) = self.lease_of(ticket) else {
             return;
         };
         let (claim_ends, is_told) = (place.claim_ends, place.notify.is_some());
+        let until = until.max(self.places.end_of(place.length));
+        self.keep_until(ticket, until);
         self.places.claims.insert((claim_ends, ticket));
         if is_told {
             self.places.messages.push_back(Notice::Turn(ticket));
@@ -140,7 +146,7 @@ impl Locks {
         let places = owner.into_iter().flat_map(|owner| self.places_of(owner));
         places.filter_map(move |ticket| {
             let waiter = self.waiters.get(&ticket)?;
-            let State::Granted(fence) = waiter.state else {
+            let State::Granted(fence) = waiter.state() else {
                 return None;
             };
             let is_its = waiter.names.iter().any(|one| one.borrow() == name);
@@ -165,9 +171,9 @@ impl Locks {
                 continue;
             };
             let is_named = |name: &Name| names.binary_search(&name.borrow()).is_ok();
-            let is_over = match waiter.state {
+            let is_over = match waiter.state() {
                 State::Granted(_) => waiter.names.iter().any(is_named),
-                _ => waiter.names.iter().all(is_named) && covers(hold, waiter.mode),
+                _ => waiter.names.iter().all(is_named) && covers(hold, waiter.mode()),
             };
             if is_over {
                 let moved_up = self.end_place(ticket, Ended::Claimed);
@@ -182,7 +188,7 @@ impl Locks {
         let Some(waiter) = self.waiters.get(&ticket) else {
             return;
         };
-        let State::Granted(fence) = waiter.state else {
+        let State::Granted(fence) = waiter.state() else {
             return;
         };
         let (names, owner) = (Rc::clone(&waiter.names), Rc::clone(&waiter.owner));
@@ -244,7 +250,7 @@ impl Locks {
         let Some(waiter) = self.waiters.get(&ticket) else {
             return;
         };
-        let (State::Granted(fence), Some(place)) = (waiter.state, &waiter.place) else {
+        let (State::Granted(fence), Some(place)) = (waiter.state(), &waiter.place) else {
             return;
         };
         let claim_ends = place.claim_ends;
@@ -261,7 +267,7 @@ impl Locks {
         let Some(waiter) = self.waiters.get(&ticket) else {
             return;
         };
-        let (State::Granted(fence), Some(place)) = (waiter.state, &waiter.place) else {
+        let (State::Granted(fence), Some(place)) = (waiter.state(), &waiter.place) else {
             return;
         };
         let (names, owner) = (Rc::clone(&waiter.names), Rc::clone(&waiter.owner));

@@ -35,7 +35,7 @@ impl Locks {
             return Vec::new();
         };
         let (names, owner) = (Rc::clone(&waiter.names), Rc::clone(&waiter.owner));
-        let moved_up = match waiter.state {
+        let moved_up = match waiter.state() {
             State::Waiting => self.leave(ticket),
             State::Granted(fence) => {
                 if ended == Ended::Claimed {
@@ -116,7 +116,7 @@ impl Locks {
                     let heard = place.and_then(|place| Some((place, place.notify.as_ref()?)));
                     heard.map(|(place, heard)| Message {
                         channel: Rc::clone(&heard.channel.name),
-                        text: Rc::clone(&heard.text),
+                        text: heard.text.clone(),
                         asker: Rc::clone(&place.asker),
                     })
                 }
@@ -125,7 +125,7 @@ impl Locks {
                     notify.map(|heard| {
                         let message = Message {
                             channel: Rc::clone(&heard.channel.name),
-                            text: Rc::clone(&heard.text),
+                            text: heard.text.clone(),
                             asker,
                         };
                         self.places.channels.close(heard);

@@ -18,7 +18,7 @@ const LONG_AGO: Ms = 1000;
 const LATE: Ms = 100;
 
 /// Whoever could not ask has so long at least, from when that is possible again.
-const AT_LEAST: Ms = 1000;
+pub const AT_LEAST: Ms = 1000;
 
 impl Locks {
     /// Is this lease over?
@@ -106,13 +106,13 @@ impl super::Places {
 
     /// Something should have been seen to then, and is now.
     pub fn see_if_late(&mut self, at: Ms, now: Now) {
-        if now.ms().saturating_sub(at) > LATE && self.kept_back < at {
+        if now.ms().saturating_sub(at) > LATE {
             self.kept_back = now.ms();
         }
     }
 
     /// Until when whoever could not ask then has time.
-    fn end_of(&self, length: Ms) -> Ms {
+    pub fn end_of(&self, length: Ms) -> Ms {
         if self.kept_back == 0 {
             return 0;
         }

@@ -46,7 +46,7 @@ impl Locks {
         let Some(waiter) = self.waiters.get_mut(&ticket) else {
             return;
         };
-        waiter.state = State::Asleep;
+        waiter.set_state(State::Asleep);
         let (names, until) = (Rc::clone(&waiter.names), waiter.until());
         if let Some(until) = until {
             self.waits.times_up.insert((until, ticket));
@@ -74,10 +74,10 @@ impl Locks {
         let Some(waiter) = self.waiters.get_mut(&ticket) else {
             return;
         };
-        if waiter.state != State::Asleep {
+        if waiter.state() != State::Asleep {
             return;
         }
-        waiter.state = State::Waiting;
+        waiter.set_state(State::Waiting);
         let (names, owner) = (Rc::clone(&waiter.names), Rc::clone(&waiter.owner));
         for name in &*names {
             let (_, queue) = (self.databases.open(name.db).queues).open(&name.key);

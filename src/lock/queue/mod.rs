@@ -75,6 +75,9 @@ impl Queue {
 
     /// All of them back.
     pub fn demote_all(&mut self) {
+        if self.upgrades.is_empty() {
+            return;
+        }
         for ticket in std::mem::take(&mut self.upgrades) {
             self.order.insert(ticket);
         }

@@ -25,7 +25,7 @@ use std::rc::Rc;
 use crate::lock::fence::Fence;
 use crate::lock::name::Name;
 use crate::lock::place::Place;
-use crate::lock::request::Mode;
+use crate::lock::request::{Mode, Request};
 use crate::lock::time::{Ms, Now};
 
 /// A request that waits, or that waited and has not come to its end.
@@ -37,30 +37,114 @@ pub struct Waiter {
     pub owner: Rc<[u8]>,
     /// For how long, from the grant.
     pub ttl: Ms,
-    /// Alone, or beside others.
-    pub mode: Mode,
-    /// Do the holds end with the connection?
-    pub session: bool,
+    /// Beside how many others it may have them: none, fewer than so many, or any number. In one word,
+    /// as all that a place takes counts a million times.
+    sharers: u64,
     /// When its time is up, or [`FOREVER`].
     pub ends: Ms,
     /// When it came.
     pub since: Now,
     /// The connection that waits.
     pub client: u64,
-    /// Where it stands.
-    pub state: State,
+    /// By which number it has been granted them, if it has.
+    fence: Fence,
+    /// What makes it a place in the queue, if it has no client that is blocked.
+    pub place: Option<Box<Place>>,
+    stage: Stage,
+    /// Do the holds end with the connection?
+    pub session: bool,
     /// Has the server taken its reply?
     pub replied: bool,
     /// The place of the lock that it could not have when it was looked at last.
     pub shut_out_by: u16,
-    /// What makes it a place in the queue, if it has no client that is blocked.
-    pub place: Option<Box<Place>>,
 }
+
+/// Its [`State`], but for the number.
+#[derive(Clone, Copy, Debug)]
+enum Stage {
+    Waiting,
+    Granted,
+    TimedOut,
+    Denied,
+    SentAway,
+    Withdrawn,
+    Asleep,
+}
+
+const ALONE: u64 = 0;
+const BESIDE_ANY: u64 = u64::MAX;
 
 /// Never.
 pub const FOREVER: Ms = Ms::MAX;
 
 impl Waiter {
+    /// One that begins to wait for these.
+    pub fn new(
+        request: &Request<'_>,
+        names: Rc<[Name]>,
+        ends: Ms,
+        since: Now,
+        place: Option<Box<Place>>,
+    ) -> Self {
+        Self {
+            names,
+            owner: Rc::from(request.owner),
+            ttl: request.ttl,
+            sharers: match request.mode {
+                Mode::Exclusive => ALONE,
+                Mode::Limit(most) => most,
+                Mode::Shared => BESIDE_ANY,
+            },
+            ends,
+            since,
+            client: request.client,
+            fence: 0,
+            place,
+            stage: Stage::Waiting,
+            session: request.session,
+            replied: false,
+            shut_out_by: 0,
+        }
+    }
+
+    /// Does it want them alone, or beside others?
+    pub fn mode(&self) -> Mode {
+        match self.sharers {
+            ALONE => Mode::Exclusive,
+            BESIDE_ANY => Mode::Shared,
+            most => Mode::Limit(most),
+        }
+    }
+
+    /// Where it stands.
+    pub fn state(&self) -> State {
+        match self.stage {
+            Stage::Waiting => State::Waiting,
+            Stage::Granted => State::Granted(self.fence),
+            Stage::TimedOut => State::TimedOut,
+            Stage::Denied => State::Denied,
+            Stage::SentAway => State::SentAway,
+            Stage::Withdrawn => State::Withdrawn,
+            Stage::Asleep => State::Asleep,
+        }
+    }
+
+    /// It stands there now.
+    pub fn set_state(&mut self, state: State) {
+        self.stage = match state {
+            State::Waiting => Stage::Waiting,
+            State::Granted(fence) => {
+                self.fence = fence;
+                Stage::Granted
+            }
+            State::TimedOut => Stage::TimedOut,
+            State::Denied => Stage::Denied,
+            State::SentAway => Stage::SentAway,
+            State::Withdrawn => Stage::Withdrawn,
+            State::Asleep => Stage::Asleep,
+        };
+    }
+
     /// When its time is up, if ever.
     pub fn until(&self) -> Option<Ms> {
         (self.ends != FOREVER).then_some(self.ends)
@@ -68,12 +152,12 @@ impl Waiter {
 
     /// Does it want a single lock, alone?
     pub fn is_plain(&self) -> bool {
-        self.names.len() == 1 && self.mode == Mode::Exclusive
+        self.names.len() == 1 && self.sharers == ALONE
     }
 
     /// Has it been granted what it waited for?
     pub fn is_granted(&self) -> bool {
-        matches!(self.state, State::Granted(_))
+        matches!(self.stage, Stage::Granted)
     }
 
     /// Has its client been granted something, and not been told?
@@ -83,7 +167,7 @@ impl Waiter {
 
     /// Is its time up, or has it come to its end otherwise?
     pub fn is_up(&self, now: Now) -> bool {
-        self.state != State::Waiting || self.ends <= now.ms()
+        !matches!(self.stage, Stage::Waiting) || self.ends <= now.ms()
     }
 }
 

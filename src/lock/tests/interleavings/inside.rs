@@ -39,7 +39,7 @@ pub fn is_sound(server: &Server) -> Verdict {
                     .filter(|waiter| waiter.names.contains(&name));
                 let waiter =
                     waiter.ok_or_else(|| format!("{ticket} is in a queue it is not of"))?;
-                ensure(waiter.state == State::Waiting, || {
+                ensure(waiter.state() == State::Waiting, || {
                     format!("in queue: {waiter:?}")
                 })?;
                 in_queue.insert(ticket);
@@ -48,13 +48,13 @@ pub fn is_sound(server: &Server) -> Verdict {
         }
     }
     let waiting = |ticket: &Ticket| {
-        locks.waiters.get(ticket).map(|waiter| waiter.state) == Some(State::Waiting)
+        locks.waiters.get(ticket).map(|waiter| waiter.state()) == Some(State::Waiting)
     };
     let all: BTreeSet<Ticket> = locks.waiters.tickets().collect();
     let waiting: BTreeSet<Ticket> = all.iter().copied().filter(waiting).collect();
     let ends = |ticket: &Ticket| {
         let waiter = locks.waiters.get(ticket)?;
-        let ends = matches!(waiter.state, State::Waiting | State::Asleep);
+        let ends = matches!(waiter.state(), State::Waiting | State::Asleep);
         Some((waiter.until().filter(|_| ends)?, *ticket))
     };
     let times_up: BTreeSet<_> = all.iter().filter_map(ends).collect();
@@ -121,7 +121,7 @@ fn places_are_sound(locks: &Locks, all: &BTreeSet<Ticket>) -> Verdict {
         &tied.collect(),
         &locks.places.sessions,
     )?;
-    let asleep = (all.iter()).filter(|(_, waiter)| waiter.state == State::Asleep);
+    let asleep = (all.iter()).filter(|(_, waiter)| waiter.state() == State::Asleep);
     let asleep: BTreeSet<(Name, Ticket)> = asleep
         .flat_map(|(ticket, waiter)| waiter.names.iter().map(|name| (name.clone(), *ticket)))
         .collect();

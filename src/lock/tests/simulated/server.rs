@@ -464,7 +464,7 @@ impl Server {
     /// What a timer does, and a job doesn't.
     fn publish(&mut self) {
         while let Some(message) = self.locks.next_message() {
-            let [channel, text] = [&message.channel, &message.text]
+            let [channel, text] = [&*message.channel, &*message.text]
                 .map(|bytes| String::from_utf8_lossy(bytes).into_owned());
             if self.deaf.contains(&channel) {
                 self.locks.nobody_heard(channel.as_bytes());
@@ -684,7 +684,7 @@ impl Server {
         self.happened.lapsed.extend(self.locks.take_lapsed());
         for ticket in self.locks.take_to_reply() {
             match self.locks.waiters.get(&ticket) {
-                Some(waiter) => self.happened.decided.push((ticket, waiter.state)),
+                Some(waiter) => self.happened.decided.push((ticket, waiter.state())),
                 None => self.offence("one that is gone was to be replied to"),
             }
             match self.blocked.get_mut(&ticket) {

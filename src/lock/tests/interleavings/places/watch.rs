@@ -155,6 +155,13 @@ pub fn holders(server: &Server, lock: Lock) -> Vec<Held> {
     all.into_iter().filter(lives).collect()
 }
 
+/// Is this owner known to have been told of its hold?
+fn is_told(server: &Server, lock: Lock, owner: Owner, hold: Hold) -> bool {
+    (server.locks.databases.get(lock.0))
+        .and_then(|database| (database.ledger).of(lock.1.as_bytes(), owner.as_bytes(), hold))
+        .is_some_and(|entry| entry.told)
+}
+
 fn lasts(until: Option<Ms>, least: Option<Ms>) -> bool {
     match (until, least) {
         (None, _) => true,
@@ -424,7 +431,10 @@ impl Watch {
                     })?;
                     told.insert((lock, owner));
                     let tie = self.claim_tie(lock, owner);
-                    if self.to_close.contains(&(lock, *owner)) {
+                    // A hold that SWAPDB has brought here may be tied to any connection.
+                    let hold = (lock, *owner);
+                    let is_new = self.foreign.contains(&hold) && !self.told.contains_key(&hold);
+                    if is_new || self.to_close.contains(&hold) {
                         continue;
                     }
                     let entry = (self.told.entry((lock, owner))).or_insert_with(|| Told {
@@ -609,6 +619,11 @@ impl Watch {
                     && !locks
                         .iter()
                         .any(|&lock| self.foreign.contains(&(lock, owner)));
+                // By another of its places it may just have come to hold more, by another number.
+                let of_its = self.places.values().filter(|place| {
+                    place.owner == owner && locks.iter().any(|lock| place.locks.contains(lock))
+                });
+                let goes_on = goes_on && of_its.count() < 2;
                 if let (Some(claim), true) = (claim, goes_on) {
                     ensure(*fence == claim, || {
                         format!("{owner} claims {claim}, and gets {fence}")
@@ -686,7 +701,7 @@ impl Watch {
                     self.counts.woken += u64::from(old.state == State::Asleep);
                 }
                 let waiter = server.locks.waiters.get(&ticket).ok_or("no waiter")?;
-                ensure(waiter.state == State::Waiting, || {
+                ensure(waiter.state() == State::Waiting, || {
                     format!("{owner} asked: {waiter:?}")
                 })?;
                 let until = now + lease.length;
@@ -812,7 +827,7 @@ impl Watch {
             .map(|(&ticket, one)| (ticket, one.owner, &one.locks, one.until()));
         (places.chain(blocked))
             .filter(move |(ticket, _, locks, _)| {
-                let state = server.locks.waiters.get(ticket).map(|one| one.state);
+                let state = server.locks.waiters.get(ticket).map(|one| one.state());
                 locks.contains(&lock) && state == Some(State::Waiting)
             })
             .map(|(ticket, owner, _, until)| (ticket, owner, until))
@@ -912,8 +927,8 @@ impl Watch {
             let asked = matches!(deed, Deed::Ask { plea, .. } if plea.owner == place.owner);
             let mut next = place.clone();
             next.until = until;
-            next.state = waiter.state;
-            match (place.state, waiter.state) {
+            next.state = waiter.state();
+            match (place.state, waiter.state()) {
                 (State::Granted(one), State::Granted(other)) if one == other => {
                     let claim_ends = waiter.place.as_ref().map_or(0, |one| one.claim_ends);
                     ensure(
@@ -969,19 +984,31 @@ impl Watch {
         fence: Fence,
         now: Ms,
     ) -> Verdict {
-        let mut time = place.until.saturating_sub(now).max(1);
-        if place.channel.is_some() {
-            time = time.min(server.locks.limits().claim_time.max(1));
-        }
-        ensure(place.claim_ends == now + time, || {
-            format!("granted at {now} for {time}: {place:?}")
-        })?;
+        // Whoever could not ask has longer than its lease.
+        let most = match place.channel {
+            Some(_) => server.locks.limits().claim_time.max(1),
+            None => Ms::MAX,
+        };
+        let for_so_long = |until: Ms, most: Ms| until.saturating_sub(now).max(1).min(most);
+        let time = place.claim_ends.saturating_sub(now);
+        // That it keeps them back may not have been seen yet.
+        let owed = if self.keeps_back {
+            0
+        } else {
+            place.least - LATE
+        };
+        let least = for_so_long(place.until.max(owed), most);
+        ensure(
+            (least..=for_so_long(place.until.max(place.most), most.max(AT_LEAST))).contains(&time)
+                && (self.trouble.is_some() || time == least),
+            || format!("granted at {now} for {time}: {place:?}"),
+        )?;
         // Another request of its owner may have been granted it.
         let granted = |state: State| matches!(state, State::Granted(_));
         let beside = (self.blocked.values())
             .any(|one| one.owner == place.owner && granted(one.state))
             || (server.locks.places_of(place.owner.as_bytes()))
-                .filter(|ticket| granted(server.locks.waiters.get(ticket).unwrap().state))
+                .filter(|ticket| granted(server.locks.waiters.get(ticket).unwrap().state()))
                 .count()
                 > 1;
         for &lock in &place.locks {
@@ -989,8 +1016,10 @@ impl Watch {
             let held = holders(server, lock)
                 .into_iter()
                 .find(|held| held.0 == place.owner);
+            // Another of its places was granted it, and has been claimed in the same turn.
+            let told = held.is_some_and(|held| is_told(server, lock, place.owner, held.1));
             ensure(
-                foreign || beside || held.is_some_and(|held| held.2 == Some(now + time)),
+                foreign || beside || told || held.is_some_and(|held| held.2 == Some(now + time)),
                 || format!("granted at {now} for {time}: {lock:?}, {held:?}, {place:?}"),
             )?;
         }
@@ -1035,8 +1064,8 @@ impl Watch {
         let blocked = any(&|lock| self.is_granted_to_blocked(lock, owner));
         let holds =
             holds && (another || foreign || blocked || !matches!(place.state, State::Granted(_)));
-        if claimed && matches!(place.state, State::Granted(_)) {
-            // By a part of it the whole is claimed.
+        if claimed {
+            // By a part of it the whole is claimed, if it has been granted.
             for &lock in place
                 .locks
                 .iter()
@@ -1075,10 +1104,10 @@ impl Watch {
         for (ticket, owner, locks) in granted {
             for &lock in locks {
                 // What it has by another request of its is no matter of order.
-                let has_it = waited.iter().any(|other| {
-                    let is_its =
-                        (was.get(other)).is_some_and(|(by, of)| by == owner && of.contains(&lock));
-                    is_its && other < ticket && !server.locks.is_waiting(*other)
+                let has_it = was.range(..ticket).any(|(other, (by, of))| {
+                    let other = server.locks.waiters.get(other);
+                    let has_it = other.is_none_or(|other| other.is_granted());
+                    has_it && by == owner && of.contains(&lock)
                 });
                 if self.held_before(lock, owner).is_some() || has_it {
                     continue;
