@@ -38,7 +38,7 @@ test-clients: ## run the examples in each language, and the tests beside other l
 soak: ## look for trouble by chance, in simulation and on a real server, until told to stop
 	@scripts/soak
 
-bench: ## measure it beside other locks, in ten minutes (ONLY=market, QUICK=1; benches/README.md)
+bench: ## measure it beside other locks, in a quarter of an hour (ONLY=market, QUICK=1; benches/README.md)
 	@scripts/bench
 
 stalls: ## measure what could hold up the whole server (ONLY=flush, QUICK=1; CHECK=1: fail if a bound is missed)

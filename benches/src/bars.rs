@@ -1,9 +1,11 @@
 //! What this project has set itself to reach, and whether a run has seen it reached.
 
 mod judge;
+mod queue;
 
 use crate::words::Table;
 pub use judge::{contention, expiry, growth, handover, market, stalls};
+pub use queue::queue;
 use serde_json::{Value, json};
 
 /// One such thing.

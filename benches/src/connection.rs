@@ -20,6 +20,7 @@ pub struct Connection {
     /// How much of `input` has been read.
     taken: usize,
     commands: u64,
+    bytes: u64,
 }
 
 impl Connection {
@@ -32,6 +33,7 @@ impl Connection {
             input: Vec::new(),
             taken: 0,
             commands: 0,
+            bytes: 0,
         };
         OPENED.set(OPENED.get() + 1);
         if OPENED.get().is_multiple_of(64) {
@@ -58,6 +60,7 @@ impl Connection {
         while let Some(rest) = self.output.get(sent..).filter(|rest| !rest.is_empty()) {
             sent += self.socket.write(rest).await?;
         }
+        self.bytes += sent as u64;
         self.output.clear();
         Ok(())
     }
@@ -77,7 +80,9 @@ impl Connection {
             self.input.drain(..self.taken);
             self.taken = 0;
             let Connection { socket, input, .. } = self;
+            let before = input.len();
             socket.read(|bytes| input.extend_from_slice(bytes)).await?;
+            self.bytes += (input.len() - before) as u64;
         }
     }
 
@@ -117,6 +122,11 @@ impl Connection {
     /// How many commands were pushed here.
     pub fn commands(&self) -> u64 {
         self.commands
+    }
+
+    /// How many bytes were sent and received here.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
     }
 }
 

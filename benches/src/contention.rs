@@ -5,6 +5,7 @@ mod report;
 
 use crate::bench::Bench;
 use crate::limits;
+use crate::process::Process;
 use crate::runtime::{Turnstile, sleep, spawn};
 use crate::server::{Server, With};
 use crate::stats::{Spread, fairness, jain};
@@ -19,8 +20,8 @@ use anyhow::Result;
 use log::Log;
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeValLike;
-pub use report::draw;
-use report::{figures, table};
+use report::table;
+pub use report::{draw, figures};
 use std::cell::RefCell;
 use std::mem;
 use std::rc::Rc;
@@ -36,7 +37,7 @@ const FIRST_RUSH: Duration = Duration::from_millis(100);
 const KEY: &str = "lock:market";
 
 /// What one way did under one load.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct Outcome {
     /// The way.
     pub way: &'static str,
@@ -62,10 +63,14 @@ pub struct Outcome {
     pub commands: f64,
     /// Commands that clients sent, for each grant.
     pub sent: f64,
+    /// Bytes that the server read and wrote, for each grant.
+    pub bytes: f64,
     /// Seconds of the server's CPU for each grant.
     pub cpu: f64,
     /// How much of a core the clients took all together.
     pub client_load: f64,
+    /// What each client was granted.
+    pub shares: Vec<u64>,
 }
 
 impl Outcome {
@@ -89,6 +94,7 @@ pub async fn run(bench: &mut Bench) -> Result<Vec<Outcome>> {
                 clients,
                 hold,
                 span: bench.shortened(span(clients, hold)),
+                one_process: false,
             };
             let outcomes: Vec<Outcome> = [
                 attempt::<Polling<1>>(bench, &load).await?,
@@ -104,7 +110,7 @@ pub async fn run(bench: &mut Bench) -> Result<Vec<Outcome>> {
             .collect();
             bench.say(&table(&load, &outcomes));
             for outcome in &outcomes {
-                bench.keep(figures(outcome));
+                bench.keep(figures("contention", outcome));
             }
             all.extend(outcomes);
         }
@@ -118,10 +124,17 @@ fn span(clients: usize, hold: Duration) -> Duration {
     (turn * 5 / 2).clamp(Duration::from_secs(1), Duration::from_secs(3))
 }
 
-struct Load {
-    clients: usize,
-    hold: Duration,
-    span: Duration,
+/// How many clients, and what they do.
+#[derive(Debug, Clone, Copy)]
+pub struct Load {
+    /// The clients.
+    pub clients: usize,
+    /// For how long each holds the lock.
+    pub hold: Duration,
+    /// For how long this is measured.
+    pub span: Duration,
+    /// Whether all clients are tasks of one process, or each is a process of its own.
+    pub one_process: bool,
 }
 
 async fn attempt<W: Way>(bench: &Bench, load: &Load) -> Result<Option<Outcome>> {
@@ -137,7 +150,7 @@ async fn attempt<W: Way>(bench: &Bench, load: &Load) -> Result<Option<Outcome>> 
 }
 
 /// Each on a server of its own: nobody finds what somebody else has left behind.
-async fn measure<W: Way>(load: &Load) -> Result<Outcome> {
+pub async fn measure<W: Way>(load: &Load) -> Result<Outcome> {
     let server = Server::start(With::what_needs::<W>()).await?;
     let mut control = server.control().await?;
     control.set("notify-keyspace-events", W::EVENTS).await?;
@@ -145,8 +158,13 @@ async fn measure<W: Way>(load: &Load) -> Result<Outcome> {
     let log = Rc::new(RefCell::new(Log::new(load.clients)));
     let start = Rc::new(Turnstile::default());
     let mut tasks = Vec::with_capacity(load.clients);
+    let process = Rc::new(Process::new(server.address()));
     for client in 0..load.clients {
-        let way = W::connect(Venue::new(server.address(), KEY, client)).await?;
+        let mut venue = Venue::new(server.address(), KEY, client);
+        if load.one_process {
+            venue.process = Rc::clone(&process);
+        }
+        let way = W::connect(venue).await?;
         let (log, start, hold) = (Rc::clone(&log), Rc::clone(&start), load.hold);
         tasks.push(spawn(async move {
             start.pass().await;
@@ -156,6 +174,8 @@ async fn measure<W: Way>(load: &Load) -> Result<Outcome> {
         }));
     }
 
+    // From here on it lives as long as its tasks.
+    drop(process);
     start.open(load.clients);
     // All have asked by then. The first rush is over when the server, too, has gone round once.
     sleep(FIRST_RUSH).await;
@@ -196,8 +216,10 @@ async fn measure<W: Way>(load: &Load) -> Result<Outcome> {
         fairness: fairness(&log.grants),
         commands: per_grant(after.commands - before.commands),
         sent: per_grant(log.commands as f64),
+        bytes: per_grant(after.bytes - before.bytes),
         cpu: per_grant(after.cpu - before.cpu),
         client_load: own / seconds,
+        shares: log.grants,
     })
 }
 
@@ -241,6 +263,7 @@ mod tests {
             clients: 2,
             hold: Duration::from_millis(1),
             span: Duration::from_millis(50),
+            one_process: false,
         };
         let outcome = block_on(async move { measure::<Unlocked>(&load).await })?;
         let trouble = outcome.err().map(|error| error.to_string());

@@ -9,7 +9,7 @@ use crate::ways::keyspace::Keyspace;
 use crate::ways::module::Module;
 use crate::ways::polling::Polling;
 use crate::ways::pubsub::PubSub;
-use crate::ways::{Venue, Way};
+use crate::ways::{Connected, Venue};
 use crate::words::Table;
 use anyhow::Result;
 use serde_json::json;
@@ -73,7 +73,7 @@ pub async fn run(bench: &mut Bench) -> Result<Vec<Outcome>> {
     Ok(outcomes)
 }
 
-async fn attempt<W: Way>(
+async fn attempt<W: Connected>(
     bench: &Bench,
     server: &Server,
     span: Duration,
@@ -84,7 +84,7 @@ async fn attempt<W: Way>(
         .await
 }
 
-async fn measure<W: Way>(server: &Server, span: Duration) -> Result<Outcome> {
+async fn measure<W: Connected>(server: &Server, span: Duration) -> Result<Outcome> {
     let mut control = server.control().await?;
     control.clear().await?;
     control.set("notify-keyspace-events", W::EVENTS).await?;
@@ -111,7 +111,7 @@ async fn measure<W: Way>(server: &Server, span: Duration) -> Result<Outcome> {
 }
 
 /// Lets a holder die, so to speak, and gives how late the one that waits has the lock.
-async fn outlive<W: Way>(venue: Venue) -> Result<f64> {
+async fn outlive<W: Connected>(venue: Venue) -> Result<f64> {
     let key = venue.key.clone();
     let mut holder = W::connect(venue.clone()).await?;
     let mut waiter = W::connect(Venue {

@@ -1,7 +1,7 @@
 //! What locks, keys and waiters cost when there are very many of them.
 
 pub mod mass;
-mod waiters;
+pub mod waiters;
 
 use crate::bench::{Bench, Figures};
 use crate::load::{Cycle, Pace, drive};
@@ -186,7 +186,8 @@ async fn fill(server: &Server, kind: Kind, from: usize, to: usize) -> Result<()>
     Ok(())
 }
 
-async fn memory(server: &Server) -> Result<f64> {
+/// The bytes that a server uses.
+pub async fn memory(server: &Server) -> Result<f64> {
     let info = server.control().await?.info().await?;
     Ok(info.number("used_memory")? as f64)
 }

@@ -19,6 +19,8 @@ mod load;
 mod market;
 mod picture;
 mod pinger;
+mod process;
+mod queue;
 mod runtime;
 mod server;
 mod stalls;
@@ -36,9 +38,10 @@ use std::{env, fs};
 const RESULTS: &str = "benches/results";
 /// A quick look leaves the figures alone that were measured in earnest.
 const QUICK_RESULTS: &str = "target/bench-quick";
-const PARTS: [&str; 6] = [
+const PARTS: [&str; 7] = [
     "market",
     "contention",
+    "queue",
     "handover",
     "growth",
     "uncontended",
@@ -63,6 +66,15 @@ async fn measure() -> Result<()> {
     outcome.and(ending)
 }
 
+/// The parts of a part, where they can be measured alone.
+fn scenes_of(part: &str) -> &'static [&'static str] {
+    match part {
+        "queue" => &queue::SCENES,
+        "stalls" => &stalls::SCENES,
+        _ => &[],
+    }
+}
+
 /// What is to be measured: everything, a part, or a part of a part.
 struct Wanted<'a> {
     part: &'a str,
@@ -75,10 +87,13 @@ impl Wanted<'_> {
         if !part.is_empty() && !PARTS.contains(&part) {
             bail!("ONLY={only} is no part. The parts: {}", PARTS.join(", "));
         }
-        let is_scene = part == "stalls" && stalls::SCENES.contains(&scene);
-        if !scene.is_empty() && !is_scene {
-            let scenes = stalls::SCENES.join(", ");
-            bail!("{part} has no part {scene}. Those of stalls: {scenes}");
+        let scenes = scenes_of(part);
+        if !scene.is_empty() && !scenes.contains(&scene) {
+            let scenes = match scenes {
+                [] => "it is measured as a whole".to_owned(),
+                scenes => format!("its parts: {}", scenes.join(", ")),
+            };
+            bail!("{part} has no part {scene}; {scenes}");
         }
         Ok(Wanted { part, scene })
     }
@@ -106,6 +121,11 @@ async fn measure_parts(bench: &mut Bench, wanted: &Wanted<'_>, results: &Path) -
         bench.judge(bars::contention(&outcomes));
     }
 
+    if wanted.part("queue") {
+        bench.title("The queue: 200 tasks of one process, and places without a connection");
+        let outcomes = queue::run(bench, |scene| wanted.scene(scene)).await?;
+        bench.judge(bars::queue(&outcomes));
+    }
     if wanted.part("handover") {
         bench.title("Hand-over: from a release to the next holder's answer");
         let outcomes = handover::run(bench).await?;
@@ -148,7 +168,8 @@ mod tests {
         assert!(!part.part("market") && part.part("stalls") && part.scene("flush"));
         let scene = Wanted::named("stalls/flush")?;
         assert!(scene.part("stalls") && scene.scene("flush") && !scene.scene("search"));
-        for none in ["nothing", "stalls/nothing", "market/flush"] {
+        assert!(Wanted::named("queue/million")?.scene("million"));
+        for none in ["nothing", "stalls/nothing", "queue/flush", "market/flush"] {
             assert!(Wanted::named(none).is_err(), "{none}");
         }
         Ok(())

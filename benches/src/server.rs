@@ -186,6 +186,8 @@ pub struct Work {
     pub commands: f64,
     /// Seconds of CPU time.
     pub cpu: f64,
+    /// Bytes that it has read and written, on all connections but this one.
+    pub bytes: f64,
 }
 
 impl Control {
@@ -203,7 +205,10 @@ impl Control {
 
     /// What the server has done until now, this question left out.
     pub async fn work(&mut self) -> Result<Work> {
-        let answer = self.connection.call(&[b"INFO", b"all"]).await?;
+        self.connection.push(&[b"INFO", b"all"]);
+        self.connection.send().await?;
+        let own = self.connection.bytes();
+        let answer = self.connection.answer().await?;
         let text = answer.text()?;
         let field = |name: &str| -> Result<f64> {
             let line = text
@@ -214,6 +219,7 @@ impl Control {
         Ok(Work {
             commands: field("total_commands_processed")? - 1.0,
             cpu: field("used_cpu_user")? + field("used_cpu_sys")?,
+            bytes: field("total_net_input_bytes")? + field("total_net_output_bytes")? - own as f64,
         })
     }
 

@@ -3,14 +3,14 @@
 //! Each is made to happen on a server of its own, while another connection sends a PING each
 //! millisecond; what is judged is the server's longest turn.
 
-mod crowd;
+pub mod crowd;
 mod expiry;
 mod flush;
 mod many;
 mod row;
 mod scripts;
 mod search;
-mod seen;
+pub mod seen;
 mod sessions;
 mod sharing;
 mod slots;

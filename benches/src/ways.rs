@@ -1,21 +1,29 @@
 //! The ways to a lock: each is its published algorithm, over the same connection and runtime.
 
+pub mod asking;
+pub mod beside;
 pub mod blpop;
+pub mod delay;
 pub mod documented;
 pub mod ear;
 pub mod keyspace;
 pub mod module;
+pub mod notified;
+pub mod place;
 pub mod polling;
 pub mod pubsub;
 pub mod repaired;
 pub mod token_list;
+pub mod trying;
 #[cfg(test)]
 pub mod unlocked;
 pub mod watched;
 
 use crate::connection::Connection;
+use crate::process::Process;
 use anyhow::Result;
 use std::net::SocketAddr;
+use std::rc::Rc;
 use std::time::Duration;
 
 /// Where a client goes for its lock.
@@ -29,16 +37,19 @@ pub struct Venue {
     pub ttl: Duration,
     /// Which client this is.
     pub client: usize,
+    /// What it shares with the other tasks of its process.
+    pub process: Rc<Process>,
 }
 
 impl Venue {
-    /// One where holds last far longer than any measurement.
+    /// One where holds last far longer than any measurement, for a process with no other task.
     pub fn new(address: SocketAddr, key: &str, client: usize) -> Venue {
         Venue {
             address,
             key: key.to_owned(),
             ttl: Duration::from_secs(600),
             client,
+            process: Rc::new(Process::new(address)),
         }
     }
 
@@ -70,8 +81,12 @@ pub trait Way: Sized + 'static {
     async fn acquire(&mut self) -> Result<()>;
     /// Lets go of it.
     async fn release(&mut self) -> Result<()>;
-    /// The connection that the lock is spoken over: while it is held, its owner may use it.
-    fn connection(&mut self) -> &mut Connection;
     /// How many commands the client has sent.
     fn commands(&self) -> u64;
+}
+
+/// One that has a connection of its own.
+pub trait Connected: Way {
+    /// What the lock is spoken over: while it is held, its owner may use it.
+    fn connection(&mut self) -> &mut Connection;
 }

@@ -215,8 +215,10 @@ mod tests {
             fairness: jain,
             commands: 2.0,
             sent: 2.0,
+            bytes: 0.0,
             cpu: 0.0,
             client_load: 0.0,
+            shares: Vec::new(),
         }
     }
 

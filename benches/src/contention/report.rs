@@ -46,9 +46,9 @@ pub fn table(load: &Load, outcomes: &[Outcome]) -> String {
 }
 
 /// For the file.
-pub fn figures(outcome: &Outcome) -> Figures {
+pub fn figures(part: &'static str, outcome: &Outcome) -> Figures {
     Figures::new(
-        "contention",
+        part,
         outcome.way,
         json!({
             "clients": outcome.clients,
@@ -64,6 +64,7 @@ pub fn figures(outcome: &Outcome) -> Figures {
             "longest_wait_to_mean": outcome.wait.max / outcome.wait.mean,
             "commands_per_grant": outcome.commands,
             "commands_sent_per_grant": outcome.sent,
+            "bytes_per_grant": outcome.bytes,
             "server_cpu_us_per_grant": outcome.cpu * 1e6,
             "client_load": outcome.client_load,
         }),

@@ -7,7 +7,7 @@ use crate::runtime::{sleep, spawn};
 use crate::server::{Server, With};
 use crate::ways::module::Module;
 use crate::ways::token_list::TokenList;
-use crate::ways::{Venue, Way};
+use crate::ways::{Connected, Venue};
 use crate::words::{Table, count};
 use anyhow::Result;
 use futures_lite::future;
@@ -17,7 +17,7 @@ use std::time::Duration;
 const WAITERS: usize = 2_000;
 /// So long after its last command a connection has shed the buffers that it no longer needs: some
 /// 35 KB, in which a waiter would be lost.
-const SETTLE: Duration = Duration::from_secs(8);
+pub const SETTLE: Duration = Duration::from_secs(8);
 
 /// Those of LOCK beside those of BLPOP, both at a time.
 pub async fn run(bench: &mut Bench) -> Result<()> {
@@ -49,13 +49,18 @@ pub async fn run(bench: &mut Bench) -> Result<()> {
     Ok(())
 }
 
-struct Bytes {
+/// The server's memory, for each of the connections.
+#[derive(Debug)]
+pub struct Bytes {
     way: &'static str,
-    idle: f64,
-    more: f64,
+    /// While it does nothing.
+    pub idle: f64,
+    /// By so much more when it waits.
+    pub more: f64,
 }
 
-async fn measure<W: Way>(waiters: usize) -> Result<Bytes> {
+/// Those of so many that wait for one lock.
+pub async fn measure<W: Connected>(waiters: usize) -> Result<Bytes> {
     let server = Server::start(With::what_needs::<W>()).await?;
     let mut control = server.control().await?;
     let mut holder = W::connect(Venue::new(server.address(), "lock", 0)).await?;

@@ -8,7 +8,7 @@ use super::books::{inventory, user};
 use crate::answer::Answer;
 use crate::connection::Connection;
 use crate::ways::module::Module;
-use crate::ways::{Venue, Way};
+use crate::ways::{Connected, Venue, Way};
 use anyhow::{Context, Result, bail, ensure};
 use std::net::SocketAddr;
 
@@ -183,7 +183,7 @@ pub struct Locked<W> {
     keys: Keys,
 }
 
-impl<W: Way> Locked<W> {
+impl<W: Connected> Locked<W> {
     async fn look(&mut self) -> Result<Option<Offer>> {
         let connection = self.way.connection();
         self.keys.ask_for_offer(connection);
@@ -202,7 +202,7 @@ impl<W: Way> Locked<W> {
     }
 }
 
-impl<W: Way> Trader for Locked<W> {
+impl<W: Connected> Trader for Locked<W> {
     const NAME: &'static str = W::NAME;
 
     async fn connect(address: SocketAddr, number: usize) -> Result<Self> {

@@ -5,7 +5,7 @@
 //! that it is not there for somebody who comes much later. Nobody pushes when a hold expires: a
 //! waiter then learns of it when its BLPOP has lasted as long as a hold may.
 
-use super::{Venue, Way};
+use super::{Connected, Venue, Way};
 use crate::connection::Connection;
 use crate::token::Tokens;
 use anyhow::Result;
@@ -75,11 +75,13 @@ impl Way for Blpop {
         Ok(())
     }
 
-    fn connection(&mut self) -> &mut Connection {
-        &mut self.connection
-    }
-
     fn commands(&self) -> u64 {
         self.connection.commands()
+    }
+}
+
+impl Connected for Blpop {
+    fn connection(&mut self) -> &mut Connection {
+        &mut self.connection
     }
 }

@@ -1,9 +1,9 @@
 //! A second connection that hears: one in subscriber mode takes no other commands.
 
-use super::Venue;
 use crate::answer::Answer;
 use crate::connection::Connection;
 use anyhow::Result;
+use std::net::SocketAddr;
 
 /// Listens to one channel, now and then.
 #[derive(Debug)]
@@ -14,9 +14,9 @@ pub struct Ear {
 
 impl Ear {
     /// Connects one.
-    pub async fn connect(venue: &Venue, channel: String) -> Result<Ear> {
+    pub async fn connect(address: SocketAddr, channel: String) -> Result<Ear> {
         Ok(Ear {
-            connection: Connection::open(venue.address).await?,
+            connection: Connection::open(address).await?,
             channel: channel.into_bytes(),
         })
     }

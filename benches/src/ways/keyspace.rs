@@ -6,7 +6,7 @@
 
 use super::documented::Documented;
 use super::ear::Ear;
-use super::{Venue, Way};
+use super::{Connected, Venue, Way};
 use crate::answer::Answer;
 use crate::connection::Connection;
 use anyhow::Result;
@@ -39,7 +39,7 @@ impl Way for Keyspace {
     async fn connect(venue: Venue) -> Result<Self> {
         let channel = format!("__keyspace@0__:{}", venue.key);
         Ok(Keyspace {
-            ear: Ear::connect(&venue, channel).await?,
+            ear: Ear::connect(venue.address, channel).await?,
             lock: Documented::connect(venue).await?,
         })
     }
@@ -60,11 +60,13 @@ impl Way for Keyspace {
         self.lock.release().await
     }
 
-    fn connection(&mut self) -> &mut Connection {
-        &mut self.lock.connection
-    }
-
     fn commands(&self) -> u64 {
         self.lock.connection.commands() + self.ear.commands()
+    }
+}
+
+impl Connected for Keyspace {
+    fn connection(&mut self) -> &mut Connection {
+        &mut self.lock.connection
     }
 }

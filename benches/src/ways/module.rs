@@ -1,6 +1,6 @@
 //! This project's way: LOCK.ACQUIRE with BLOCK, and LOCK.RELEASE.
 
-use super::{Venue, Way};
+use super::{Connected, Venue, Way};
 use crate::connection::Connection;
 use crate::token::Tokens;
 use anyhow::{Result, ensure};
@@ -51,11 +51,13 @@ impl Way for Module {
         Ok(())
     }
 
-    fn connection(&mut self) -> &mut Connection {
-        &mut self.connection
-    }
-
     fn commands(&self) -> u64 {
         self.connection.commands()
+    }
+}
+
+impl Connected for Module {
+    fn connection(&mut self) -> &mut Connection {
+        &mut self.connection
     }
 }

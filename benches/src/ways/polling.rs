@@ -4,7 +4,7 @@
 //! one's own.
 
 use super::documented::Documented;
-use super::{Venue, Way};
+use super::{Connected, Venue, Way};
 use crate::connection::Connection;
 use crate::runtime::sleep;
 use anyhow::Result;
@@ -40,11 +40,13 @@ impl<const MS: u64> Way for Polling<MS> {
         self.lock.release().await
     }
 
-    fn connection(&mut self) -> &mut Connection {
-        &mut self.lock.connection
-    }
-
     fn commands(&self) -> u64 {
         self.lock.connection.commands()
+    }
+}
+
+impl<const MS: u64> Connected for Polling<MS> {
+    fn connection(&mut self) -> &mut Connection {
+        &mut self.lock.connection
     }
 }

@@ -6,7 +6,7 @@
 //! to all who wait. (Redisson wakes one thread of each process.)
 
 use super::ear::Ear;
-use super::{Venue, Way};
+use super::{Connected, Venue, Way};
 use crate::answer::Answer;
 use crate::connection::Connection;
 use crate::runtime::sleep;
@@ -81,7 +81,7 @@ impl Way for PubSub {
         let channel = format!("channel:{}", venue.key);
         let mut connection = Connection::open(venue.address).await?;
         Ok(PubSub {
-            ear: Ear::connect(&venue, channel.clone()).await?,
+            ear: Ear::connect(venue.address, channel.clone()).await?,
             acquire: connection.load(ACQUIRE).await?,
             release: connection.load(RELEASE).await?,
             connection,
@@ -118,11 +118,13 @@ impl Way for PubSub {
         Ok(())
     }
 
-    fn connection(&mut self) -> &mut Connection {
-        &mut self.connection
-    }
-
     fn commands(&self) -> u64 {
         self.connection.commands() + self.ear.commands()
+    }
+}
+
+impl Connected for PubSub {
+    fn connection(&mut self) -> &mut Connection {
+        &mut self.connection
     }
 }

@@ -4,7 +4,7 @@
 //! fails a second command.
 
 use super::watched::Watched;
-use super::{Venue, Way};
+use super::{Connected, Venue, Way};
 use crate::connection::Connection;
 use crate::runtime::sleep;
 use anyhow::Result;
@@ -51,11 +51,13 @@ impl Way for Repaired {
         self.lock.release().await
     }
 
-    fn connection(&mut self) -> &mut Connection {
-        &mut self.lock.connection
-    }
-
     fn commands(&self) -> u64 {
         self.lock.commands()
+    }
+}
+
+impl Connected for Repaired {
+    fn connection(&mut self) -> &mut Connection {
+        &mut self.lock.connection
     }
 }

@@ -3,7 +3,7 @@
 //! No owner, no end: a holder that dies takes the element with it. So it is no lock to use, but it
 //! is the fastest hand-over that the server itself has: BLPOP serves in order, one waiter a push.
 
-use super::{Venue, Way};
+use super::{Connected, Venue, Way};
 use crate::connection::Connection;
 use anyhow::Result;
 
@@ -36,11 +36,13 @@ impl Way for TokenList {
         Ok(())
     }
 
-    fn connection(&mut self) -> &mut Connection {
-        &mut self.connection
-    }
-
     fn commands(&self) -> u64 {
         self.connection.commands()
+    }
+}
+
+impl Connected for TokenList {
+    fn connection(&mut self) -> &mut Connection {
+        &mut self.connection
     }
 }

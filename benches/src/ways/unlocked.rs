@@ -1,6 +1,6 @@
 //! No lock at all, for tests: what watches over the others must notice.
 
-use super::{Venue, Way};
+use super::{Connected, Venue, Way};
 use crate::connection::Connection;
 use anyhow::Result;
 
@@ -24,11 +24,13 @@ impl Way for Unlocked {
         Ok(())
     }
 
-    fn connection(&mut self) -> &mut Connection {
-        &mut self.0
-    }
-
     fn commands(&self) -> u64 {
         self.0.commands()
+    }
+}
+
+impl Connected for Unlocked {
+    fn connection(&mut self) -> &mut Connection {
+        &mut self.0
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! A holder that dies leaves it locked for ever.
 
-use super::{Venue, Way};
+use super::{Connected, Venue, Way};
 use crate::answer::Answer;
 use crate::connection::Connection;
 use crate::runtime::sleep;
@@ -70,11 +70,13 @@ impl Way for Watched {
         }
     }
 
-    fn connection(&mut self) -> &mut Connection {
-        &mut self.connection
-    }
-
     fn commands(&self) -> u64 {
         self.connection.commands()
+    }
+}
+
+impl Connected for Watched {
+    fn connection(&mut self) -> &mut Connection {
+        &mut self.connection
     }
 }
