@@ -1,7 +1,7 @@
 //! Each answer fits what the owner can have held, and what it must have held.
 
 use super::checker::{Fault, fault};
-use super::history::{Action, Answer, Call, count};
+use super::history::{Action, Answer, Call, Wait, count};
 use super::index::Index;
 use super::life::{Life, TOLERANCE};
 use std::ptr;
@@ -71,7 +71,7 @@ fn retry(index: &Index<'_>, life: &Life<'_>, call: &Call, faults: &mut Vec<Fault
     }
     // A new number is right where the old hold may have been lost, or its number forgotten.
     let may_be_new = is_broken(index, call, before) || life.is_forgotten_between(before, call);
-    if call.answer == Answer::Nil || !may_be_new {
+    if call.answer == Answer::Nil || call.tells_of_a_place() || !may_be_new {
         fault!(faults, RetryIsFree, "{call:?} after {before:?}");
     }
 }
@@ -117,15 +117,20 @@ fn is_broken(index: &Index<'_>, call: &Call, before: &Call) -> bool {
     })
 }
 
-/// Nil before the time is up is no answer to BLOCK, but for one who wants more of what is ending, and
+/// Nil before the time is up is no answer to BLOCK, and none at all to QUEUE, but for one who wants more of what is ending, and
 /// where the owner has released one of the locks meanwhile.
 fn patience(index: &Index<'_>, call: &Call, faults: &mut Vec<Fault>) {
     let life_at = |key: &&'static str| &index.lives[&(*key, call.owner.as_str())];
     let mut lives = call.keys().iter().map(life_at);
-    if let (Action::Acquire { block, .. }, Answer::Nil) = (&call.action, call.answer)
-        && !lives.any(|life| life.may_be_breaking(call) || is_released(life, call))
-        && call.end + TOLERANCE < call.start + block.unwrap_or(0)
-    {
+    let (Action::Acquire { wait, .. }, Answer::Nil) = (&call.action, call.answer) else {
+        return;
+    };
+    let is_too_early = match wait {
+        Wait::No => false,
+        Wait::Block(block) => call.end + TOLERANCE < call.start + block,
+        Wait::Queue { .. } => true,
+    };
+    if is_too_early && !lives.any(|life| life.may_be_breaking(call) || is_released(life, call)) {
         fault!(faults, Patience, "{call:?}");
     }
 }

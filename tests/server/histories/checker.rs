@@ -3,7 +3,7 @@
 
 use super::history::History;
 use super::index::Index;
-use super::{answers, exclusion, guarded, limits, line, numbers};
+use super::{answers, exclusion, guarded, limits, line, numbers, released};
 
 /// What a history can break.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -26,6 +26,8 @@ pub enum Rule {
     Line,
     /// A wait ended without a grant before its time.
     Patience,
+    /// Whoever has released the lock holds it, or waits for it.
+    ReleasedIsGone,
     /// A write under LOCK.GUARD landed outside of its owner's hold.
     GuardedWrite,
 }
@@ -44,6 +46,7 @@ pub fn check(history: &History) -> Vec<Fault> {
     numbers::check(&index, &mut faults);
     answers::check(&index, &mut faults);
     line::check(&index, &mut faults);
+    released::check(&index, &mut faults);
     guarded::check(&index, &mut faults);
     faults
 }

@@ -1,7 +1,8 @@
 //! The clients: each does one small piece of work after the other, by chance but from a seed, and
 //! writes down every call.
 
-use super::history::{Action, Answer, Call, Kind, MS, Micros, Mode};
+use super::history::{Action, Answer, Call, Channel, Kind, MS, Micros, Mode, Wait};
+use super::queueing::Ear;
 use super::run::Stage;
 use super::way::{Told, Way};
 use crate::support::*;
@@ -40,7 +41,7 @@ impl Chance {
         self.below(times) == 0
     }
 
-    fn of<T: Copy, const N: usize>(&mut self, all: [T; N]) -> T {
+    pub fn of<T: Copy, const N: usize>(&mut self, all: [T; N]) -> T {
         all[usize::try_from(self.below(N as u64)).unwrap()]
     }
 
@@ -53,9 +54,10 @@ impl Chance {
 }
 
 pub struct Worker<'a> {
-    stage: &'a Stage,
-    chance: Chance,
-    way: Way<'a>,
+    pub(super) stage: &'a Stage,
+    pub(super) chance: Chance,
+    pub(super) way: Way<'a>,
+    pub(super) ear: Option<Ear>,
     calls: Vec<Call>,
 }
 
@@ -65,6 +67,7 @@ impl<'a> Worker<'a> {
             stage,
             chance,
             way: Way::to(stage),
+            ear: None,
             calls: Vec::new(),
         }
     }
@@ -101,22 +104,22 @@ impl<'a> Worker<'a> {
                 Mode::Limit(2),
             ]),
             ttl: self.chance.of([20, 60, 60, 200, 500]) * MS,
-            block: self
-                .chance
-                .of([None, Some(5), Some(50), Some(50), Some(200)])
-                .map(|ms| ms * MS),
+            wait: self.some_wait(owner),
             session,
         };
-        let mut answer = self.call(owner, &ask);
+        let mut answer = self.wait_for(owner, &ask);
         for _ in 0..3 {
             if answer != Answer::Unknown || self.chance.one_in(4) {
                 break;
             }
-            answer = self.call(owner, &ask);
+            answer = self.wait_for(owner, &ask);
         }
         let Answer::Int(fence) = answer else {
             return self.think(1, 5);
         };
+        if self.chance.one_in(40) {
+            return self.die();
+        }
         if self.chance.one_in(12) {
             self.upgrade(owner, keys[0]);
         }
@@ -129,10 +132,44 @@ impl<'a> Worker<'a> {
         if self.chance.one_in(12) {
             return; // It is left to its time.
         }
+        if self.chance.one_in(40) {
+            return self.die();
+        }
         self.give_up(owner, keys);
     }
 
-    fn give_up(&mut self, owner: &str, keys: Vec<&'static str>) {
+    fn some_wait(&mut self, owner: &str) -> Wait {
+        if self.chance.below(100) < self.stage.queueing {
+            return self.some_place(owner);
+        }
+        match self.chance.of([0, 5, 50, 50, 200]) {
+            0 => Wait::No,
+            ms => Wait::Block(ms * MS),
+        }
+    }
+
+    fn wait_for(&mut self, owner: &str, ask: &Action) -> Answer {
+        match ask {
+            Action::Acquire {
+                wait: Wait::Queue { .. },
+                ..
+            } => self.ask_until_served(owner, ask),
+            _ => self.call(owner, ask),
+        }
+    }
+
+    /// The connection is lost, and nobody ever comes back for what was asked.
+    pub(super) fn die(&mut self) {
+        if let Some((client, _)) = self.way.leave() {
+            if self.chance.one_in(2) {
+                client.reset();
+            } else {
+                client.close();
+            }
+        }
+    }
+
+    pub(super) fn give_up(&mut self, owner: &str, keys: Vec<&'static str>) {
         let at_once = self.chance.one_in(2);
         let parts = if at_once {
             vec![keys]
@@ -153,7 +190,7 @@ impl<'a> Worker<'a> {
             keys: vec![key],
             mode: Mode::Exclusive,
             ttl: 60 * MS,
-            block: Some(20 * MS),
+            wait: Wait::Block(20 * MS),
             session: false,
         };
         self.call(owner, &ask);
@@ -238,16 +275,19 @@ impl<'a> Worker<'a> {
         self.stage.note(Kind::Break { key, grace }, told.start, to);
     }
 
-    fn think(&mut self, least: u64, most: u64) {
+    pub(super) fn think(&mut self, least: u64, most: u64) {
         // No wait for anything: this is what the work itself takes.
         let ms = least + self.chance.below(most - least + 1);
         thread::sleep(Duration::from_millis(ms));
     }
 
-    fn call(&mut self, owner: &str, action: &Action) -> Answer {
+    pub(super) fn call(&mut self, owner: &str, action: &Action) -> Answer {
         let words = words(owner, action);
         let waits = match action {
-            Action::Acquire { block, .. } => block.unwrap_or(0),
+            Action::Acquire {
+                wait: Wait::Block(block),
+                ..
+            } => *block,
             _ => 0,
         };
         let patience = PATIENCE + Duration::from_micros(waits);
@@ -294,6 +334,14 @@ pub fn journal(key: &str) -> String {
     format!("{key}:written")
 }
 
+/// In the slot of the locks. A worker's own has the worker's name, with which its owners' begin.
+pub(super) fn channel_of(owner: &str, channel: Channel) -> String {
+    match channel {
+        Channel::Own => format!("{{h}}{}", owner.split('-').next().unwrap_or_default()),
+        Channel::Common => "{h}all".to_owned(),
+    }
+}
+
 fn words(owner: &str, action: &Action) -> Command {
     let ms = |time: &Micros| time / MS;
     match action {
@@ -301,13 +349,20 @@ fn words(owner: &str, action: &Action) -> Command {
             keys,
             mode,
             ttl,
-            block,
+            wait,
             session,
         } => {
             let mut words = one_or_more("LOCK.ACQUIRE", "LOCK.MACQUIRE", keys);
             words.extend(args![owner, ms(ttl)]);
-            if let Some(block) = block {
-                words.extend(args!["BLOCK", ms(block)]);
+            match wait {
+                Wait::No => {}
+                Wait::Block(block) => words.extend(args!["BLOCK", ms(block)]),
+                Wait::Queue { lease, notify, .. } => {
+                    words.extend(args!["QUEUE", ms(lease)]);
+                    if let Some(channel) = notify {
+                        words.extend(args!["NOTIFY", channel_of(owner, *channel), owner]);
+                    }
+                }
             }
             match mode {
                 Mode::Exclusive => {}
@@ -347,6 +402,9 @@ fn one_or_more(one: &str, more: &str, keys: &[&str]) -> Command {
 
 fn answer_of(action: &Action, value: &Value) -> Answer {
     match value {
+        Value::Int(place @ ..0) if matches!(action, Action::Acquire { .. }) => {
+            Answer::Place(*place)
+        }
         Value::Int(number) => Answer::Int(*number),
         value if value.is_nil() => Answer::Nil,
         // Sent away from a wait: whether the lock had been granted meanwhile is not said.

@@ -52,6 +52,7 @@ fn no_two_hold_a_lock_while_the_server_stands_still_for_longer_than_it_is_held()
     let server = Server::start();
     let plan = Plan {
         unknown: 1,
+        is_kept_up: true,
         ..Plan::default()
     };
     run(server.address(), plan, |stage, chance| {
@@ -118,6 +119,7 @@ fn no_two_hold_a_lock_while_clients_are_paused() {
     let server = Server::start();
     let plan = Plan {
         ends_are_prompt: false,
+        is_kept_up: true,
         ..Plan::default()
     };
     run(server.address(), plan, |stage, chance| {
@@ -154,6 +156,7 @@ fn no_two_hold_a_lock_while_memory_is_full() {
     let server = Server::start();
     let plan = Plan {
         refused: 20,
+        is_kept_up: true,
         ..Plan::default()
     };
     run(server.address(), plan, |stage, chance| {
@@ -173,6 +176,7 @@ fn no_two_hold_a_lock_while_replicas_are_missing() {
     let server = Server::start();
     let plan = Plan {
         refused: 20,
+        is_kept_up: true,
         ends_are_prompt: false,
         ..Plan::default()
     };

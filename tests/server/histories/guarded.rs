@@ -68,6 +68,7 @@ fn only_grant<'a>(index: &Index<'a>, written: &Written) -> Option<&'a Call> {
         match call.answer {
             Answer::Int(fence) if fence == written.fence => only = only.or(Some(*call)),
             Answer::Nil => {}
+            Answer::Place(_) if only.is_none() => {}
             _ => return None,
         }
     }

@@ -12,6 +12,30 @@ pub enum Mode {
     Limit(usize),
 }
 
+/// What a client does where the lock is not to be had.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wait {
+    /// It has tried.
+    No,
+    Block(Micros),
+    /// It keeps a place.
+    Queue {
+        lease: Micros,
+        /// For how long after it has asked its place is certainly neither lost nor asleep.
+        kept: Micros,
+        notify: Option<Channel>,
+    },
+}
+
+/// Where a client is told that its turn has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Channel {
+    /// Nobody else's.
+    Own,
+    /// One that all clients share.
+    Common,
+}
+
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
     /// LOCK.ACQUIRE of one key, LOCK.MACQUIRE of more.
@@ -19,7 +43,7 @@ pub enum Action {
         keys: Vec<&'static str>,
         mode: Mode,
         ttl: Micros,
-        block: Option<Micros>,
+        wait: Wait,
         session: bool,
     },
     /// LOCK.RELEASE of one key, LOCK.MRELEASE of more.
@@ -52,6 +76,8 @@ pub enum Action {
 pub enum Answer {
     Int(i64),
     Nil,
+    /// Where the owner stands in the queue: a number below 0.
+    Place(i64),
     /// An error that says that nothing was done.
     Refused,
     /// The answer is lost: it may have been done, it may still be done at any time.
@@ -82,6 +108,24 @@ impl Call {
 
     pub fn is_acquire(&self) -> bool {
         matches!(self.action, Action::Acquire { .. })
+    }
+
+    /// What is asked for, where the owner keeps a place meanwhile.
+    pub fn queued_for(&self) -> Option<(&[&'static str], Mode)> {
+        match &self.action {
+            Action::Acquire {
+                keys,
+                mode,
+                wait: Wait::Queue { .. },
+                ..
+            } => Some((keys, *mode)),
+            _ => None,
+        }
+    }
+
+    /// Whether this tells that the owner has a place, and has not got the lock.
+    pub fn tells_of_a_place(&self) -> bool {
+        matches!(self.answer, Answer::Place(_))
     }
 
     /// Whether it was certainly over at this time: what has no answer may be done late.
@@ -162,11 +206,13 @@ impl Event {
     }
 }
 
-/// Who waited in the line of a lock, as LOCK.INFO showed it.
+/// Who stood in the queue of a lock, as LOCK.INFO showed it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Seen {
     pub key: &'static str,
     pub waiting: Vec<String>,
+    /// Whoever else was there: holders, and those whose places were asleep.
+    pub others: Vec<String>,
     pub start: Micros,
     pub end: Micros,
 }

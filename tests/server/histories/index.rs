@@ -2,7 +2,7 @@
 
 use super::history::{Action, Answer, Call, History, Micros};
 use super::life::{Hold, Life};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// One fencing number and the time in which it was given.
@@ -27,6 +27,13 @@ pub struct Index<'a> {
 impl<'a> Index<'a> {
     pub fn of(history: &'a History) -> Index<'a> {
         let alive = Arc::new(alive(&history.calls));
+        let told: BTreeSet<&str> = (history.calls.iter())
+            .filter(|call| {
+                let is_claim = call.is_acquire() || matches!(call.action, Action::Renew { .. });
+                is_claim && (call.tells_of_a_hold() || call.answer == Answer::Unknown)
+            })
+            .map(|call| call.owner.as_str())
+            .collect();
         let mut lives: BTreeMap<_, Life<'a>> = BTreeMap::new();
         for call in &history.calls {
             // An error says that nothing was done.
@@ -40,6 +47,7 @@ impl<'a> Index<'a> {
                     events: (history.events.iter())
                         .filter(|event| event.concerns(key))
                         .collect(),
+                    is_told: told.contains(call.owner.as_str()),
                     alive: Arc::clone(&alive),
                 });
                 life.calls.push(call);
@@ -85,6 +93,7 @@ fn alive(calls: &[Call]) -> BTreeMap<u64, Micros> {
 fn grants(calls: &[Call]) -> Vec<Grant<'_>> {
     let mut grants: BTreeMap<(&str, i64), Grant<'_>> = BTreeMap::new();
     let mut lost: BTreeMap<&str, Micros> = BTreeMap::new();
+    let mut placed: BTreeMap<&str, Vec<&Call>> = BTreeMap::new();
     for call in calls {
         if call.is_acquire() && call.answer == Answer::Unknown {
             let start = lost.entry(&call.owner).or_insert(call.start);
@@ -104,7 +113,16 @@ fn grants(calls: &[Call]) -> Vec<Grant<'_>> {
             (entry.end, entry.call) = (call.end, call);
         }
     }
+    for call in calls.iter().filter(|call| call.tells_of_a_place()) {
+        placed.entry(&call.owner).or_default().push(call);
+    }
     for ((owner, _), grant) in &mut grants {
+        if let Some(start) = placed
+            .get(owner)
+            .and_then(|asked| granted_after(asked, grant))
+        {
+            grant.start = grant.start.min(start);
+        }
         // A call without an answer may be the one to which this was given.
         if let Some(start) = lost.get(owner) {
             grant.start = grant.start.min(*start);
@@ -113,6 +131,24 @@ fn grants(calls: &[Call]) -> Vec<Grant<'_>> {
     let mut grants: Vec<_> = grants.into_values().collect();
     grants.sort_by_key(|grant| grant.start);
     grants
+}
+
+/// Whoever had a place was granted the lock before it was told so, and after it had asked in vain.
+fn granted_after(asked: &[&Call], grant: &Grant<'_>) -> Option<Micros> {
+    let before = |call: &&&Call| call.start < grant.call.end;
+    let earliest = |first: &Call| {
+        let like = asked
+            .iter()
+            .filter(|call| call.queued_for() == first.queued_for());
+        let in_vain = like.filter(|call| call.end <= grant.call.start);
+        in_vain.map(|call| call.start).max().unwrap_or(first.start)
+    };
+    // It may have been by any of its places.
+    asked
+        .iter()
+        .filter(before)
+        .map(|first| earliest(first))
+        .min()
 }
 
 /// Holds of one lock, sorted, so that those of some moment are found without a look at all.

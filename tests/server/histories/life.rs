@@ -25,6 +25,8 @@ pub struct Life<'a> {
     pub calls: Vec<&'a Call>,
     /// Those that concern this lock.
     pub events: Vec<&'a Event>,
+    /// Whether its owner may have heard, at any lock and at any time, that it holds something.
+    pub is_told: bool,
     /// When each connection was certainly still there for the last time.
     pub alive: Arc<BTreeMap<u64, Micros>>,
 }
@@ -49,7 +51,7 @@ impl Life<'_> {
         let mut holds = Vec::new();
         for told in calls() {
             // The server did it after the call began, so the deadline can't be earlier than this.
-            let Some(length) = promised(told) else {
+            let Some(length) = promised(told).filter(|_| !self.may_be_unclaimed(told)) else {
                 continue;
             };
             let mut until = (told.start + length).saturating_sub(TOLERANCE);
@@ -75,6 +77,13 @@ impl Life<'_> {
             }
         }
         holds
+    }
+
+    /// Whether this may tell of a grant that is still to be claimed: that may end sooner, by a claim
+    /// with a shorter ttl, and a release of it is none.
+    fn may_be_unclaimed(&self, told: &Call) -> bool {
+        matches!(told.action, Action::Check { .. })
+            && (self.calls.iter()).any(|call| call.queued_for().is_some())
     }
 
     /// The earliest moment at which this event may end what the call tells of.
@@ -124,6 +133,9 @@ impl Life<'_> {
 
     /// Whether the owner can have held the lock by earlier calls when this call came.
     pub fn may_hold_before(&self, call: &Call) -> bool {
+        if self.may_be_served_before(call) {
+            return true;
+        }
         let may_last = self.last_moment(call) >= call.start;
         self.others(call).any(|grant| {
             let Action::Acquire { .. } = grant.action else {
@@ -138,6 +150,36 @@ impl Life<'_> {
                 _ => false,
             }
         })
+    }
+
+    /// Whether the owner's turn may have come when this call did, without a word to it. What it has not
+    /// claimed is no hold to RELEASE.
+    fn may_be_served_before(&self, call: &Call) -> bool {
+        let is_claim = |other: &Call| {
+            matches!(other.action, Action::Renew { .. })
+                && (other.tells_of_a_hold() || other.answer == Answer::Unknown)
+        };
+        let counts = match call.action {
+            Action::Check { .. } | Action::Guard { .. } | Action::Renew { .. } => true,
+            // What is said of one lock claims the others of its grant. Which grant is still to be claimed
+            // is forgotten with the numbers.
+            Action::Release { .. } => self.others(call).any(|other| {
+                is_claim(other)
+                    || (self.is_told && other.tells_of_a_place() && other.keys().len() > 1)
+                    || self.is_forgotten_between(other, call)
+            }),
+            Action::Acquire { .. } | Action::HangUp { .. } => false,
+        };
+        let is_released_between = |asked: &Call| {
+            self.others(call).any(|other| {
+                matches!(other.action, Action::Release { .. })
+                    && other.start >= asked.end
+                    && other.was_over_by(call.start)
+            })
+        };
+        counts
+            && (self.others(call))
+                .any(|asked| asked.tells_of_a_place() && !is_released_between(asked))
     }
 
     /// Whether the call tells that its owner did not hold this lock.

@@ -35,14 +35,21 @@ pub fn check(index: &Index<'_>, faults: &mut Vec<Fault>) {
 }
 
 /// Whether the owner may have come to hold this lock by another call, before or by the same number:
-/// what it holds it keeps, however many others hold, and each of its calls is answered with it.
+/// what it holds it keeps, however many others hold, and each of its calls is answered with it. That it
+/// stood in the queue for this is no such call, as long as numbers are remembered.
 fn may_have_had_it(index: &Index<'_>, key: &'static str, grant: &Grant<'_>) -> bool {
+    let life = &index.lives[&(key, grant.call.owner.as_str())];
+    let is_its_place = |call: &Call| {
+        call.tells_of_a_place()
+            && call.queued_for() == grant.call.queued_for()
+            && !life.is_forgotten_between(call, grant.call)
+    };
     let by_another = |call: &Call| {
         matches!(call.action, Action::Acquire { .. })
             && call.answer != Answer::Nil
+            && !is_its_place(call)
             && !std::ptr::eq(call, grant.call)
             && call.start < grant.end
     };
-    let life = &index.lives[&(key, grant.call.owner.as_str())];
     life.calls.iter().any(|call| by_another(call))
 }

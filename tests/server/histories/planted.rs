@@ -1,7 +1,9 @@
 //! The checker itself: it finds each fault that is planted, and accepts what a lock may do.
 
 use super::checker::{Rule, check};
-use super::history::{Action, Answer, Call, Event, History, Kind, MS, Micros, Mode, Seen, Written};
+use super::history::{
+    Action, Answer, Call, Event, History, Kind, MS, Micros, Mode, Seen, Wait, Written,
+};
 use std::collections::BTreeSet;
 
 /// One call from the one to the other millisecond.
@@ -21,7 +23,7 @@ fn ask(mode: Mode, ttl: Micros) -> Action {
         keys: vec!["k"],
         mode,
         ttl: ttl * MS,
-        block: None,
+        wait: Wait::No,
         session: false,
     }
 }
@@ -31,7 +33,7 @@ fn wait(block: Micros, ttl: Micros) -> Action {
         keys: vec!["k"],
         mode: Mode::Exclusive,
         ttl: ttl * MS,
-        block: Some(block * MS),
+        wait: Wait::Block(block * MS),
         session: false,
     }
 }
@@ -68,6 +70,7 @@ fn seen(owner: &str, end: Micros) -> Seen {
     Seen {
         key: "k",
         waiting: vec![owner.to_owned()],
+        others: vec![],
         start: end * MS - 1,
         end: end * MS,
     }
@@ -86,7 +89,7 @@ fn assert_good(history: &History) {
     assert!(faults.is_empty(), "{faults:#?}");
 }
 
-use Answer::{Int, Nil, Unknown};
+use Answer::{Int, Nil, Place, Unknown};
 use Mode::{Exclusive, Limit, Shared};
 
 #[test]
@@ -162,7 +165,7 @@ fn one_key_of_several_that_is_held_is_refused() {
         keys: vec!["j", "k"],
         mode: Exclusive,
         ttl: 100 * MS,
-        block: None,
+        wait: Wait::No,
         session: false,
     };
     assert_breaks(
@@ -493,7 +496,7 @@ fn session(ttl: Micros) -> Action {
         keys: vec!["k"],
         mode: Exclusive,
         ttl: ttl * MS,
-        block: None,
+        wait: Wait::No,
         session: true,
     }
 }
@@ -672,7 +675,7 @@ fn of_two(last: Call) -> History {
         keys,
         mode: Exclusive,
         ttl: 100 * MS,
-        block: None,
+        wait: Wait::No,
         session: false,
     });
     of(vec![call("a", both, (0, 1), Int(1)), last])
@@ -853,7 +856,7 @@ fn while_a_slot_moves_only_the_numbers_of_the_same_lock_have_an_order() {
         keys: vec!["j"],
         mode: Exclusive,
         ttl: 10 * MS,
-        block: None,
+        wait: Wait::No,
         session: false,
     };
     let mut history = of(vec![
@@ -871,7 +874,7 @@ fn who_wants_more_of_what_an_operator_is_ending_is_told_so_at_once() {
         keys,
         mode: Exclusive,
         ttl: 100 * MS,
-        block: Some(100 * MS),
+        wait: Wait::Block(100 * MS),
         session: false,
     });
     let mut history = of(vec![
@@ -893,4 +896,153 @@ fn to_ask_again_while_an_operator_ends_the_hold_promises_no_longer_one() {
     assert_breaks(Rule::HeldIsHeld, &history);
     history.events.push(broken(30, (30, 31)));
     assert_good(&history);
+}
+
+fn queue(lease: Micros) -> Action {
+    Action::Acquire {
+        keys: vec!["k"],
+        mode: Mode::Exclusive,
+        ttl: 100 * MS,
+        wait: Wait::Queue {
+            lease: lease * MS,
+            kept: lease * MS,
+            notify: None,
+        },
+        session: false,
+    }
+}
+
+/// Somebody who asks in time, and one who comes later and does it too.
+fn in_turn(first: i64, second: i64) -> Vec<Call> {
+    vec![
+        call("a", ask(Exclusive, 100), (0, 1), Int(1)),
+        call("b", queue(50), (2, 3), Place(-1)),
+        call("c", queue(50), (4, 5), Place(-2)),
+        call("b", queue(50), (40, 41), Place(-1)),
+        call("c", queue(50), (42, 43), Place(-2)),
+        call("a", release(), (50, 51), Int(1)),
+        call("b", queue(50), (80, 81), Int(first)),
+        call("b", release(), (82, 83), Int(1)),
+        call("c", queue(50), (84, 85), Int(second)),
+    ]
+}
+
+#[test]
+fn a_place_that_was_asked_for_in_time_and_is_overtaken_is_refused() {
+    assert_good(&of(in_turn(2, 3)));
+    assert_breaks(Rule::Line, &of(in_turn(3, 2)));
+}
+
+#[test]
+fn a_place_that_was_asked_for_too_late_may_be_overtaken() {
+    let mut calls = in_turn(3, 2);
+    calls.retain(|call| !(call.owner == "b" && call.start == 40 * MS));
+    assert_good(&of(calls));
+}
+
+#[test]
+fn a_place_that_was_lost_and_comes_before_those_who_came_meanwhile_is_refused() {
+    let calls = |last| {
+        vec![
+            call("a", ask(Exclusive, 200), (0, 1), Int(1)),
+            call("c", queue(20), (2, 3), Place(-1)),
+            call("b", queue(100), (40, 41), Place(-1)),
+            call("b", queue(100), (90, 91), Place(-1)),
+            call("c", queue(20), (100, 101), last),
+            call("a", release(), (110, 111), Int(1)),
+            call("c", queue(20), (112, 113), Int(2)),
+            call("c", release(), (114, 115), Int(1)),
+            call("b", queue(100), (116, 117), Int(3)),
+        ]
+    };
+    let mut history = of(calls(Place(-2)));
+    // It may have been late by its own clock alone.
+    assert_good(&history);
+    history.seen = [30, 60, 62].map(|end| seen("b", end)).to_vec();
+    history.seen[0].waiting.clear();
+    assert_breaks(Rule::Line, &history);
+    // One look does not tell: it may have a grant that has run out.
+    history.seen.truncate(1);
+    assert_good(&history);
+}
+
+#[test]
+fn a_place_in_which_somebody_still_waits_is_not_overtaken() {
+    let mut calls = in_turn(2, 3);
+    calls.truncate(5);
+    calls.push(call("d", queue(50), (44, 45), Int(2)));
+    calls.push(call("b", queue(50), (60, 61), Place(-1)));
+    calls.remove(0);
+    assert_breaks(Rule::Line, &of(calls));
+}
+
+#[test]
+fn a_release_that_knows_a_grant_that_was_not_claimed_is_refused() {
+    let calls = |between: Option<Call>, released| {
+        let first = call("b", queue(500), (2, 3), Place(-1));
+        let last = call("b", release(), (50, 51), Int(released));
+        of([Some(first), between, Some(last)]
+            .into_iter()
+            .flatten()
+            .collect())
+    };
+    let check = || call("b", CHECK, (30, 31), Int(400));
+    for unclaimed in [None, Some(check())] {
+        assert_good(&calls(unclaimed.clone(), 0));
+        assert_breaks(Rule::GoneIsGone, &calls(unclaimed, 1));
+    }
+    assert_good(&calls(Some(call("b", renew(100), (30, 31), Int(1))), 1));
+    assert_good(&calls(Some(call("b", queue(500), (30, 31), Int(1))), 1));
+    let renewed = calls(Some(call("b", renew(100), (30, 31), Int(1))), 0);
+    assert_breaks(Rule::HeldIsHeld, &renewed);
+}
+
+#[test]
+fn a_claim_that_does_not_last_for_its_ttl_is_refused() {
+    let claimed = |other| {
+        of(vec![
+            call("b", queue(50), (2, 3), Place(-1)),
+            call("b", queue(50), (40, 41), Int(1)),
+            call("c", ask(Exclusive, 100), (other, other + 1), Int(2)),
+        ])
+    };
+    assert_breaks(Rule::Alone, &claimed(90));
+    assert_good(&claimed(150));
+}
+
+#[test]
+fn whoever_holds_the_lock_and_is_told_a_place_is_refused() {
+    assert_breaks(
+        Rule::RetryIsFree,
+        &of(vec![
+            call("b", queue(50), (2, 3), Int(1)),
+            call("b", queue(50), (40, 41), Place(-1)),
+        ]),
+    );
+}
+
+#[test]
+fn a_place_that_is_refused_with_nil_is_refused() {
+    assert_breaks(Rule::Patience, &of(vec![call("b", queue(50), (2, 3), Nil)]));
+}
+
+#[test]
+fn whoever_has_released_and_is_seen_in_the_queue_or_as_a_holder_is_refused() {
+    let mut history = of(vec![
+        call("b", queue(500), (2, 3), Place(-1)),
+        call("b", release(), (10, 11), Int(0)),
+    ]);
+    history.seen.push(seen("b", 5));
+    assert_good(&history);
+    let mut holds = seen("b", 20);
+    holds.others = std::mem::take(&mut holds.waiting);
+    for left in [seen("b", 20), holds] {
+        let mut history = history.clone();
+        history.seen.push(left);
+        assert_breaks(Rule::ReleasedIsGone, &history);
+        // An ask whose answer is lost may have come later.
+        history.calls.push(call("b", queue(500), (4, 30), Unknown));
+        history.calls.sort_by_key(|call| call.start);
+        assert_good(&history);
+    }
 }

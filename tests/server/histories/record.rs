@@ -1,7 +1,9 @@
 //! A history as a file, one thing on each line: a failing run leaves one, and it can be judged again.
 
 use super::checker::check;
-use super::history::{Action, Answer, Call, Event, History, Kind, Micros, Mode, Seen, Written};
+use super::history::{
+    Action, Answer, Call, Channel, Event, History, Kind, Micros, Mode, Seen, Wait, Written,
+};
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -23,6 +25,7 @@ fn text(history: &History) -> String {
         let (start, end, connection) = (call.start, call.end, call.connection);
         let answer = match call.answer {
             Answer::Int(number) => number.to_string(),
+            Answer::Place(place) => format!("place{place}"),
             Answer::Nil => "nil".to_owned(),
             Answer::Refused => "refused".to_owned(),
             Answer::Unknown => "unknown".to_owned(),
@@ -42,11 +45,13 @@ fn text(history: &History) -> String {
     for Seen {
         key,
         waiting,
+        others,
         start,
         end,
     } in &history.seen
     {
-        writeln!(text, "seen {start} {end} {key} {}", waiting.join(" ")).unwrap();
+        let (waiting, others) = (waiting.join(" "), others.join(" "));
+        writeln!(text, "seen {start} {end} {key} {waiting} | {others}").unwrap();
     }
     for written in &history.written {
         let Written {
@@ -66,7 +71,7 @@ fn action_text(action: &Action) -> String {
             keys,
             mode,
             ttl,
-            block,
+            wait,
             session,
         } => {
             let mode = match mode {
@@ -74,14 +79,33 @@ fn action_text(action: &Action) -> String {
                 Mode::Shared => "shared".to_owned(),
                 Mode::Limit(limit) => limit.to_string(),
             };
-            let block = block.map_or("no".to_owned(), |block| block.to_string());
-            format!("acquire {mode} {ttl} {block} {session} {}", keys.join(" "))
+            let wait = wait_text(*wait);
+            format!("acquire {mode} {ttl} {wait} {session} {}", keys.join(" "))
         }
         Action::Release { keys } => format!("release {}", keys.join(" ")),
         Action::Renew { keys, ttl } => format!("renew {ttl} {}", keys.join(" ")),
         Action::Check { key } => format!("check {key}"),
         Action::Guard { key, fence, mark } => format!("guard {key} {fence} {mark}"),
         Action::HangUp { keys } => format!("hangup {}", keys.join(" ")),
+    }
+}
+
+fn wait_text(wait: Wait) -> String {
+    match wait {
+        Wait::No => "no".to_owned(),
+        Wait::Block(block) => block.to_string(),
+        Wait::Queue {
+            lease,
+            kept,
+            notify,
+        } => {
+            let channel = match notify {
+                None => "silent",
+                Some(Channel::Own) => "own",
+                Some(Channel::Common) => "common",
+            };
+            format!("queue {lease} {kept} {channel}")
+        }
     }
 }
 
@@ -96,7 +120,8 @@ fn history(text: &str) -> History {
                 start: words.number(),
                 end: words.number(),
                 key: words.key(),
-                waiting: words.rest().map(str::to_owned).collect(),
+                waiting: words.owners(),
+                others: words.owners(),
             }),
             "written" => history.written.push(Written {
                 key: words.key(),
@@ -126,6 +151,12 @@ impl<'a> Words<'a> {
         Box::leak(self.next().to_owned().into_boxed_str())
     }
 
+    /// Up to the bar, or to the end of the line.
+    fn owners(&mut self) -> Vec<String> {
+        let owners = self.rest().take_while(|word| *word != "|");
+        owners.map(str::to_owned).collect()
+    }
+
     fn rest(&mut self) -> impl Iterator<Item = &'a str> {
         self.0.by_ref().filter(|word| !word.is_empty())
     }
@@ -145,7 +176,10 @@ impl<'a> Words<'a> {
             "nil" => Answer::Nil,
             "refused" => Answer::Refused,
             "unknown" => Answer::Unknown,
-            number => Answer::Int(number.parse().unwrap()),
+            other => match other.strip_prefix("place") {
+                Some(place) => Answer::Place(place.parse().unwrap()),
+                None => Answer::Int(other.parse().unwrap()),
+            },
         };
         Call {
             owner,
@@ -166,9 +200,7 @@ impl<'a> Words<'a> {
                     limit => Mode::Limit(limit.parse().unwrap()),
                 },
                 ttl: self.number(),
-                block: Some(self.next())
-                    .filter(|word| *word != "no")
-                    .map(|word| word.parse().unwrap()),
+                wait: self.wait(),
                 session: self.next() == "true",
                 keys: self.keys(),
             },
@@ -185,6 +217,22 @@ impl<'a> Words<'a> {
             },
             "hangup" => Action::HangUp { keys: self.keys() },
             other => panic!("no action: {other}"),
+        }
+    }
+
+    fn wait(&mut self) -> Wait {
+        match self.next() {
+            "no" => Wait::No,
+            "queue" => Wait::Queue {
+                lease: self.number(),
+                kept: self.number(),
+                notify: match self.next() {
+                    "own" => Some(Channel::Own),
+                    "common" => Some(Channel::Common),
+                    _ => None,
+                },
+            },
+            block => Wait::Block(block.parse().unwrap()),
         }
     }
 
@@ -208,17 +256,25 @@ impl<'a> Words<'a> {
 #[test]
 fn a_history_is_read_as_it_was_written() {
     let keys = || vec!["j", "k"];
-    let ask = |mode, block, session| Action::Acquire {
+    let ask = |mode, wait, session| Action::Acquire {
         keys: keys(),
         mode,
         ttl: 7,
-        block,
+        wait,
         session,
     };
+    let queue = |notify| Wait::Queue {
+        lease: 6,
+        kept: 5,
+        notify,
+    };
     let actions = [
-        ask(Mode::Exclusive, None, true),
-        ask(Mode::Shared, Some(3), false),
-        ask(Mode::Limit(2), Some(0), false),
+        ask(Mode::Exclusive, Wait::No, true),
+        ask(Mode::Shared, Wait::Block(3), false),
+        ask(Mode::Limit(2), Wait::Block(0), false),
+        ask(Mode::Exclusive, queue(None), false),
+        ask(Mode::Exclusive, queue(Some(Channel::Own)), false),
+        ask(Mode::Exclusive, queue(Some(Channel::Common)), false),
         Action::Release { keys: keys() },
         Action::Renew {
             keys: vec!["k"],
@@ -233,7 +289,8 @@ fn a_history_is_read_as_it_was_written() {
         Action::HangUp { keys: keys() },
     ];
     let answers = [
-        Answer::Int(-1),
+        Answer::Int(1),
+        Answer::Place(-1),
         Answer::Nil,
         Answer::Refused,
         Answer::Unknown,
@@ -264,14 +321,18 @@ fn a_history_is_read_as_it_was_written() {
                 to: Micros::MAX,
             })
             .to_vec(),
-        seen: [vec![], vec!["a".to_owned(), "b".to_owned()]]
-            .map(|waiting| Seen {
-                key: "k",
-                waiting,
-                start: 4,
-                end: 5,
-            })
-            .to_vec(),
+        seen: [
+            (vec![], vec![]),
+            (vec!["a".to_owned(), "b".to_owned()], vec!["c".to_owned()]),
+        ]
+        .map(|(waiting, others)| Seen {
+            key: "k",
+            waiting,
+            others,
+            start: 4,
+            end: 5,
+        })
+        .to_vec(),
         written: vec![Written {
             key: "k",
             owner: "a".to_owned(),

@@ -32,12 +32,16 @@ pub struct Stage {
     enough: Counts<usize>,
     pub hang_up_one_in: Option<u64>,
     pub ends_are_prompt: bool,
+    pub queueing: u64,
+    pub claim_time: Option<Micros>,
+    pub is_kept_up: bool,
 }
 
 /// What shows that a run was one.
 #[derive(Default)]
 struct Counts<T> {
     grants: T,
+    places: T,
     unknown: T,
     refused: T,
 }
@@ -54,11 +58,15 @@ impl Stage {
             seen: Counts::default(),
             enough: Counts {
                 grants: 50,
+                places: plan.places,
                 unknown: plan.unknown,
                 refused: plan.refused,
             },
             hang_up_one_in: plan.hang_up_one_in,
             ends_are_prompt: plan.ends_are_prompt,
+            queueing: plan.queueing,
+            claim_time: plan.claim_time,
+            is_kept_up: plan.is_kept_up,
         }
     }
 
@@ -121,6 +129,7 @@ impl Stage {
     pub fn count(&self, action: &Action, answer: Answer) {
         let counter = match (action, answer) {
             (Action::Acquire { .. }, Answer::Int(_)) => &self.seen.grants,
+            (_, Answer::Place(_)) => &self.seen.places,
             (_, Answer::Unknown) => &self.seen.unknown,
             (_, Answer::Refused) => &self.seen.refused,
             _ => return,
@@ -132,11 +141,13 @@ impl Stage {
     fn missing(&self) -> Option<String> {
         let Counts {
             grants,
+            places,
             unknown,
             refused,
         } = &self.enough;
         let all = [
             ("grants", &self.seen.grants, grants),
+            ("places", &self.seen.places, places),
             ("unknown", &self.seen.unknown, unknown),
             ("refused", &self.seen.refused, refused),
         ];
@@ -161,7 +172,18 @@ pub struct Plan {
     pub in_pairs: bool,
     /// Whether the server sees at once that a connection was closed, and may write then.
     pub ends_are_prompt: bool,
-    /// So many calls at least have no answer, or the run was none.
+    /// Of a hundred waits so many are for a place.
+    pub queueing: u64,
+    /// What the server gives a client to claim its grant after a message, if messages can be trusted:
+    /// nobody touches the connections on which they are heard.
+    pub claim_time: Option<Micros>,
+    /// Nobody dies while it has a place, or gives one up without a word: where the server now and then
+    /// keeps those back who would ask, all places outlive that, and whoever has left has its turn again
+    /// and again.
+    pub is_kept_up: bool,
+    /// So many times at least somebody is told its place, or the run was none.
+    pub places: usize,
+    /// So many calls at least have no answer.
     pub unknown: usize,
     /// So many at least are refused.
     pub refused: usize,
@@ -175,6 +197,10 @@ impl Default for Plan {
             hang_up_one_in: None,
             in_pairs: false,
             ends_are_prompt: true,
+            queueing: 30,
+            claim_time: None,
+            is_kept_up: false,
+            places: 10,
             unknown: 0,
             refused: 0,
         }
@@ -342,13 +368,15 @@ fn watch(stage: &Stage) -> Vec<Seen> {
 }
 
 fn seen(key: &'static str, info: &Value, (start, end): (Micros, Micros)) -> Option<Seen> {
-    let waiters = info.field("waiters")?.items();
+    let owners = |all: Vec<&Value>| all.iter().map(|one| one["owner"].text()).collect();
+    let holders = info.field("holders")?.items().iter();
+    let is_awake = |waiter: &&Value| waiter.field("asleep").is_none_or(|asleep| *asleep == 0);
+    let waiters = info.field("waiters")?.items().iter();
+    let (waiting, asleep): (Vec<_>, Vec<_>) = waiters.partition(is_awake);
     Some(Seen {
         key,
-        waiting: waiters
-            .iter()
-            .map(|waiter| waiter["owner"].text())
-            .collect(),
+        waiting: owners(waiting),
+        others: owners(holders.chain(asleep).collect()),
         start,
         end,
     })

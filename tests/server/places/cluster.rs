@@ -39,3 +39,72 @@ fn a_place_is_not_served_where_its_slot_has_left() {
     });
     there.release(&key, "b");
 }
+
+/// By the message that a place has ended, or because the server drops the subscribers of a slot that is
+/// not its own any more, which it may do first.
+#[track_caller]
+fn hears_of_its_end(ear: &mut Client) {
+    let heard = ear.answer();
+    let is_heard = heard[0] == "smessage" || heard[0] == "sunsubscribe";
+    assert!(is_heard, "{heard:?}");
+}
+
+#[test]
+fn a_place_is_given_up_when_its_slot_has_left_as_a_whole_and_its_owner_hears_of_that() {
+    let cluster = Cluster::start(2);
+    let version = cluster.node(0).version();
+    skip_unless!(
+        !version.is_valkey() && cluster.moves_atomically(),
+        "this server does not say that a slot has left"
+    );
+    let key = cluster.key_on(0, "k");
+    let channel = format!("{{{key}}}:process");
+    let (mut here, mut there) = (cluster.client(0), cluster.client(1));
+    let mut ear = cluster.client(0);
+    assert_eq!(cmd!(ear, "SSUBSCRIBE", &channel)[0], "ssubscribe");
+    let fence = here.acquire(&key, "a");
+    let asks = notified(&key, "b", &channel, "m");
+    assert_eq!(here.run(&asks), -1);
+    cluster.move_atomically(cluster.slot_of(&key), 0, 1);
+    cluster.wait_until_served_by(&key, 1);
+    hears_of_its_end(&mut ear);
+    eventually("the place is given up", || {
+        counter(&mut here, "places") == 0
+    });
+    assert!(here.run(&asks).is_error("MOVED"));
+    assert_eq!(there.run(&asks), -1);
+    there.release(&key, "a");
+    assert!(there.run(&asks).fence() > fence);
+    there.release(&key, "b");
+}
+
+#[test]
+fn after_a_failover_in_a_cluster_places_are_gone_and_their_owners_hear_of_that() {
+    let mut cluster = Cluster::start(3);
+    let key = cluster.key_on(0, "k");
+    let channel = format!("{{{key}}}:process");
+    let heir = cluster.add_replica_of(0, Setup::new());
+    let (mut old, mut new) = (cluster.client(0), cluster.client(heir));
+    let mut ear = cluster.client(0);
+    assert_eq!(cmd!(ear, "SSUBSCRIBE", &channel)[0], "ssubscribe");
+    let fence = old.acquire(&key, "a");
+    assert_eq!(old.run(&notified(&key, "b", &channel, "m")), -1);
+    assert_eq!(old.run(&queue(&key, "c")), -2);
+    cluster.node(heir).wait_until_in_sync_with(cluster.node(0));
+    assert_eq!(cmd!(new, "CLUSTER", "FAILOVER"), "OK");
+    cluster.node(heir).wait_for_role(Role::Master);
+    cluster.node(0).wait_for_role(Role::Replica);
+    hears_of_its_end(&mut ear);
+    eventually("nothing is left of them where they were", || {
+        counter(&mut old, "places") == 0
+    });
+    // Whoever asks first is the first now.
+    assert_eq!(new.run(&queue(&key, "c")), -1);
+    assert_eq!(new.run(&notified(&key, "b", &channel, "m")), -2);
+    new.release(&key, "a");
+    let second = new.run(&queue(&key, "c")).fence();
+    assert!(second > fence, "{second} after {fence}");
+    new.release(&key, "c");
+    assert!(new.run(&queue(&key, "b")).fence() > second);
+    new.release(&key, "b");
+}

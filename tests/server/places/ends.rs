@@ -265,3 +265,27 @@ fn a_place_is_given_up_in_time_on_a_server_that_evicts() {
     );
     eventually("the place is given up", || client.queue("k").is_empty());
 }
+
+#[test]
+fn a_failover_ends_all_places_and_whoever_asks_again_joins_at_the_end() {
+    let master = Server::start();
+    let replica = master.replica();
+    let mut client = master.client();
+    let fence = client.acquire("k", "a");
+    assert_eq!(client.run(&queue("k", "b")), -1);
+    assert_eq!(client.run(&queue("k", "c")), -2);
+    replica.wait_until_in_sync_with(&master);
+    master.kill_9();
+    replica.promote();
+    let mut client = replica.client();
+    assert_eq!(client.holder("k"), "a");
+    assert_eq!(client.queue("k"), [""; 0]);
+    assert_eq!(client.run(&queue("k", "c")), -1);
+    assert_eq!(client.run(&queue("k", "b")), -2);
+    client.release("k", "a");
+    let second = client.run(&queue("k", "c")).fence();
+    assert!(second > fence, "{second} after {fence}");
+    client.release("k", "c");
+    assert!(client.run(&queue("k", "b")).fence() > second);
+    client.release("k", "b");
+}
