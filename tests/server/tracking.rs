@@ -1,8 +1,12 @@
-//! Clients that keep copies, and have asked not to be told of their own changes.
+//! Clients that keep copies (client-side caching): they are told of every change of a lock.
+
+mod copies;
+mod elsewhere;
+mod followed;
 
 use crate::support::*;
 
-/// A client that is told of all changes but its own.
+/// A client that keeps copies, and has asked not to be told of its own changes.
 fn keeper(server: &Server) -> Client {
     let mut client = server.client3();
     let on = cmd!(client, "CLIENT", "TRACKING", "ON", "BCAST", "NOLOOP");
