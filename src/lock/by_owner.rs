@@ -58,13 +58,14 @@ impl Locks {
         self.secret.half_print(owner)
     }
 
-    /// May one more request of this owner wait, in the queue of each of these?
+    /// May one more request of this owner wait, in the queue of each of these? Says whether it waits by
+    /// others already.
     pub(super) fn find_room(
         &mut self,
         fits: &[(NameRef<'_>, Fit)],
         owner: &[u8],
         instead_of: Option<Ticket>,
-    ) -> Result<(), Refusal> {
+    ) -> Result<bool, Refusal> {
         let given_up = instead_of.filter(|&ticket| self.is_waiting(ticket));
         let given_up = given_up.and_then(|ticket| self.waiters.get(&ticket));
         let given_up = given_up.map_or(0, |waiter| waiter.names.len());
@@ -94,13 +95,20 @@ impl Locks {
                         )
                 })
             });
-        has_room.then_some(()).ok_or(Refusal::QueueFull)
+        has_room.then_some(of_owner > 0).ok_or(Refusal::QueueFull)
     }
 
     /// One more request of this owner. Whoever waits for several things is tangled: the search for
-    /// deadlocks passes over all others. Says by how many its owner waits now.
-    pub(super) fn add_wait(&mut self, ticket: Ticket, names: &[Name], owner: Rc<[u8]>) -> usize {
-        let print = self.print_of(&owner);
+    /// deadlocks passes over all others. Says by how many its owner waits now, where it may do so by
+    /// others.
+    pub(super) fn add_wait(
+        &mut self,
+        ticket: Ticket,
+        names: &[Name],
+        owner: &[u8],
+        by_others: bool,
+    ) -> usize {
+        let print = self.print_of(owner);
         self.waits.by_owner.insert((print, ticket));
         self.waits.places = self.waits.places.saturating_add(names.len());
         if self.is_place(ticket) {
@@ -108,9 +116,12 @@ impl Locks {
         } else {
             self.waits.waiting.insert(ticket);
         }
+        if !by_others && names.len() == 1 {
+            return 1;
+        }
         // More than three are as good as three.
         let (mut first, mut requests) = (None, 0_usize);
-        for ticket in self.tickets_by(print, &owner).take(3) {
+        for ticket in self.tickets_by(print, owner).take(3) {
             first = first.or(Some(ticket));
             requests = requests.saturating_add(1);
         }

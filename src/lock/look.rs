@@ -57,6 +57,17 @@ impl Locks {
                 (false, earlier(next, after(first_end)))
             }
         };
+        self.write_down(turn, name, is_no_lock, alarm);
+    }
+
+    /// Writes down that a lock which has a queue has been looked at, and when it may change by itself.
+    pub(super) fn write_down(
+        &mut self,
+        turn: &Turn<'_>,
+        name: NameRef<'_>,
+        is_no_lock: bool,
+        alarm: Option<Ms>,
+    ) {
         let Some(queue) = self.queue(name) else {
             return;
         };

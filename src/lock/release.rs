@@ -13,6 +13,7 @@ use super::locks::Locks;
 use super::name::NameRef;
 use super::queue::waiter::Waiter;
 use super::state::{LockState, Turn};
+use super::time::after;
 
 impl Locks {
     /// `LOCK.RELEASE`: ends this owner's hold, and says whether there was one.
@@ -165,7 +166,15 @@ impl Locks {
                 let open = Fit::Open { keeps: None };
                 let deadline = turn.now.plus(request.ttl);
                 self.grant(turn, ticket, &[(name, open)], &request);
+                let is_known = self.queue(name).is_some()
+                    && turn.keys.look(name) == (Stored::Exclusive { owner: &owner })
+                    && !self.does_wait(&owner);
                 self.set_holders(name, Holders::One(owner, Some(deadline)));
+                // What settling would find.
+                if is_known && self.is_through(name) {
+                    self.write_down(turn, name, false, after(Some(deadline)));
+                    return self.settle_moved_up(turn);
+                }
             }
             _ => {
                 self.set_holders(name, Holders::Nobody);

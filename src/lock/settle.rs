@@ -533,7 +533,7 @@ impl Locks {
     }
 
     /// All that was due has been done. Does anybody wait still?
-    fn is_through(&mut self, name: NameRef<'_>) -> bool {
+    pub(super) fn is_through(&mut self, name: NameRef<'_>) -> bool {
         let Some(queue) = self.queue(name) else {
             return false;
         };

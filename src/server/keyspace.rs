@@ -216,25 +216,20 @@ impl<'a> ServerKeys<'a> {
     }
 
     /// A shared lock ends with the last who holds it.
-    fn expire_with_last(&mut self, name: NameRef<'_>, whose: Whose) {
+    fn expire_with_last(&mut self, name: NameRef<'_>) {
         let marker = &self.module.marker;
         let expiry = self.open(name).key.expire_with_last(marker);
-        self.has_expiry(name, whose, expiry);
+        self.has_expiry(name, expiry);
     }
 
-    /// The key of a shared lock has this expiry now, if it is another than before.
-    fn has_expiry(
-        &mut self,
-        name: NameRef<'_>,
-        whose: Whose,
-        expiry: Result<Option<Expiry>, NotWritten>,
-    ) {
+    /// The key of a shared lock, which has been changed otherwise too, has this expiry now, if it is
+    /// another than before.
+    fn has_expiry(&mut self, name: NameRef<'_>, expiry: Result<Option<Expiry>, NotWritten>) {
         if !self.is_written(name, expiry.map(|_| ())) {
             return;
         }
         let Ok(Some(expiry)) = expiry else { return };
         let text = self.open(name).name.clone();
-        self.modified(name.db, &text, whose);
         let event = match expiry {
             Expiry::At(at) => {
                 replicate::pexpireat(self.ctx, &text, at);
@@ -483,9 +478,9 @@ impl Keyspace for ServerKeys<'_> {
         self.announce(name.db, &text, raw::REDISMODULE_NOTIFY_ZSET, c"zadd");
         if is_new {
             let written = self.open(name).key.expire_at(deadline);
-            self.has_expiry(name, whose, written.map(|()| Some(Expiry::At(deadline))));
+            self.has_expiry(name, written.map(|()| Some(Expiry::At(deadline))));
         } else {
-            self.expire_with_last(name, whose);
+            self.expire_with_last(name);
         }
     }
 
@@ -499,7 +494,7 @@ impl Keyspace for ServerKeys<'_> {
         self.modified(name.db, &text, Whose::Callers);
         replicate::zrem(self.ctx, &text, std::slice::from_ref(&owner));
         self.announce(name.db, &text, raw::REDISMODULE_NOTIFY_ZSET, c"zrem");
-        self.expire_with_last(name, Whose::Callers);
+        self.expire_with_last(name);
     }
 
     fn unshare_over(&mut self, name: NameRef<'_>, over: &Over, now: Now) {

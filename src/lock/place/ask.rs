@@ -5,9 +5,11 @@ use crate::lock::name::{Name, NameRef};
 use crate::lock::place::Place;
 use crate::lock::place::end::Ended;
 use crate::lock::queue::ticket::Ticket;
+use crate::lock::queue::waiter::Waiter;
 use crate::lock::request::{Acquired, Asker, Hold, Lease, Mode, Refusal, Request};
 use crate::lock::rules::Fit;
 use crate::lock::state::{LockState, Turn};
+use crate::lock::time::Now;
 
 use std::rc::Rc;
 
@@ -35,7 +37,10 @@ impl Locks {
             self.see_to_lost_grant(turn, ticket);
         }
         if let Some(ticket) = same {
-            self.keep(turn, ticket, request, lease);
+            // Who claims what it was granted need not be known.
+            let is_granted = (self.waiters.get(&ticket)).is_some_and(Waiter::is_granted);
+            let asker = (!is_granted).then(|| turn.keys.asker(lease.command));
+            self.keep(turn.now, ticket, request, lease, asker);
         }
         for &name in names {
             self.settle_queue(turn, name);
@@ -66,7 +71,7 @@ impl Locks {
         // Whoever asks for another mode comes last, and has the old place until that is certain.
         let other = own.filter(|ticket| self.waiters.get(ticket).is_some());
         let ticket = self.enroll(turn, &fits, request, other)?;
-        self.keep(turn, ticket, request, lease);
+        self.keep(turn.now, ticket, request, lease, None);
         if let Some(other) = other {
             let moved_up = self.end_place(other, Ended::ByItsOwner);
             turn.settling.moved_up(moved_up);
@@ -100,12 +105,12 @@ impl Locks {
     /// Its owner has asked: this place is kept on, by what it has said now.
     fn keep(
         &mut self,
-        turn: &mut Turn<'_>,
+        now: Now,
         ticket: Ticket,
         request: &Request<'_>,
         lease: &Lease<'_>,
+        asker: Option<Rc<Asker>>,
     ) {
-        let asker = turn.keys.asker(lease.command);
         let heard = lease.notify.map(|notify| self.places.channels.open(notify));
         let Some(waiter) = self.waiters.get_mut(&ticket) else {
             return;
@@ -117,7 +122,9 @@ impl Locks {
         let mut old = None;
         if let Some(place) = &mut waiter.place {
             place.length = lease.length;
-            place.asker = asker;
+            if let Some(asker) = asker {
+                place.asker = asker;
+            }
             old = std::mem::replace(&mut place.notify, heard);
         }
         let heard = waiter
@@ -143,7 +150,7 @@ impl Locks {
             channel.join(ticket);
         }
         self.wake_channel_of(ticket);
-        self.keep_until(ticket, turn.now.plus(lease.length));
+        self.keep_until(ticket, now.plus(lease.length));
         self.wake(ticket);
     }
 

@@ -86,7 +86,7 @@ impl Locks {
             queue.stale = true;
             self.noted.insert(name.clone());
         }
-        self.add_wait(ticket, &names, owner);
+        self.add_wait(ticket, &names, &owner, true);
     }
 
     /// An owner that is told on this place's channel has asked, so it is not dead: nor are the others.

@@ -555,6 +555,21 @@ fn whoever_could_not_claim_has_another_turn() {
 }
 
 #[test]
+fn whoever_could_not_ask_has_one_turn_of_all_the_time_that_it_is_owed() {
+    let mut server = server();
+    server.gets("ann", 50_000);
+    server.place_of("ben");
+    // The lease is over by then, and nobody has looked at it.
+    let late = LEASE + 500;
+    server.lags_until(late);
+    server.release(LOCK, "ann").unwrap();
+    assert_eq!(
+        server.holder(),
+        Some(("ben".to_owned(), Some(late + LEASE)))
+    );
+}
+
+#[test]
 fn foreign_writes_end_the_hold_and_not_the_place() {
     let deeds: [Deed; 3] = [
         |server| server.del(LOCK),
