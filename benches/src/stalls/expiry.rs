@@ -20,6 +20,6 @@ pub async fn run(bench: &Bench) -> Result<Vec<Row>> {
         count(load.locks as f64)
     );
     let measured = bench.attempt(PART, &what, SPAN * 2, measure(load)).await?;
-    let row = |(_, gap)| Row::new(PART, what, Seen::of_gap(gap), BOUND);
+    let row = |(_, gap)| Row::new(PART, what, Seen::of_gap(gap), BOUND).linear();
     Ok(measured.map(row).into_iter().collect())
 }
