@@ -187,6 +187,7 @@ impl Locks {
     fn mind_the_clock(&mut self, now: Now) {
         if now.plus(SET_BACK) < self.last_tick {
             self.put_off = None;
+            self.places.kept_back = 0;
             let returns = std::mem::take(&mut self.returns);
             self.returns = returns.into_iter().map(|(_, grant)| (0, grant)).collect();
             let cuts = std::mem::take(&mut self.backlog.cuts);
