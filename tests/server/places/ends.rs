@@ -241,21 +241,14 @@ fn no_place_is_given_up_and_no_grant_runs_out_while_nobody_can_ask() {
 fn a_place_is_given_up_in_time_on_a_server_that_evicts() {
     let server = Server::start();
     let mut client = server.client();
-    cmd!(
-        client,
-        "CONFIG",
-        "SET",
-        "maxmemory-policy",
-        "allkeys-random"
-    );
+    cmd!(client, "CONFIG", "SET", "maxmemory-policy", "volatile-ttl");
     let used: u64 = client.info("memory")["used_memory"].parse().unwrap();
     cmd!(client, "CONFIG", "SET", "maxmemory", used + (1 << 20));
     let filler = "x".repeat(1000);
+    // They go before the lock, which lasts longer.
     for number in 0..3000 {
-        assert_eq!(
-            cmd!(client, "SET", format!("filler{number}"), &filler),
-            "OK"
-        );
+        let filler = args!["SET", format!("filler{number}"), &filler, "PX", LONG / 2];
+        assert_eq!(client.run(&filler), "OK");
     }
     assert!(client.info("stats")["evicted_keys"].parse::<u64>().unwrap() > 0);
     client.acquire("k", "a");

@@ -29,8 +29,14 @@ fn a_copy_from_a_replica_follows_what_its_master_grants() {
             client.release("k", "c");
             replica.wait_until_in_sync_with(&master);
         });
-        client.run(&args!["LOCK.ACQUIRE", "k", "d", 400]).fence();
+        copies.follow("a short grant", || {
+            client.run(&args!["LOCK.ACQUIRE", "k", "d", 2000]).fence();
+            replica.wait_until_in_sync_with(&master);
+        });
         copies.see_it_go("an expiry");
+        eventually("it is over for the master too", || {
+            client.run(&args!["LOCK.CHECK", "k", "d"]).is_nil()
+        });
     }
 }
 

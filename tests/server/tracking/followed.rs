@@ -5,7 +5,7 @@ use crate::support::*;
 
 const KEY: &str = "k";
 /// Long enough for a few commands, short enough to be waited for.
-const SHORT: u64 = 400;
+const SHORT: u64 = 1000;
 
 /// How an owner may hold a lock of which there is one.
 const MODES: [(&str, &[&str]); 3] = [
