@@ -58,8 +58,8 @@ impl Locks {
         self.secret.half_print(owner)
     }
 
-    /// May one more request of this owner wait, in the queue of each of these? Says whether it waits by
-    /// others already.
+    /// May one more request of this owner wait, in the queue of each of these? If so, does it wait
+    /// already?
     pub(super) fn find_room(
         &mut self,
         fits: &[(NameRef<'_>, Fit)],
@@ -99,14 +99,14 @@ impl Locks {
     }
 
     /// One more request of this owner. Whoever waits for several things is tangled: the search for
-    /// deadlocks passes over all others. Says by how many its owner waits now, where it may do so by
-    /// others.
+    /// deadlocks passes over all others. Says by how many requests its owner waits now; `waits_already`
+    /// is false only if there was none before.
     pub(super) fn add_wait(
         &mut self,
         ticket: Ticket,
         names: &[Name],
         owner: &[u8],
-        by_others: bool,
+        waits_already: bool,
     ) -> usize {
         let print = self.print_of(owner);
         self.waits.by_owner.insert((print, ticket));
@@ -116,7 +116,7 @@ impl Locks {
         } else {
             self.waits.waiting.insert(ticket);
         }
-        if !by_others && names.len() == 1 {
+        if !waits_already && names.len() == 1 {
             return 1;
         }
         // More than three are as good as three.

@@ -62,7 +62,7 @@ impl Locks {
             Patience::Place(lease) => Some(turn.now.plus(lease.length)),
             Patience::Try | Patience::Forever => None,
         };
-        let by_others = self.find_room(fits, request.owner, instead_of)?;
+        let waits_already = self.find_room(fits, request.owner, instead_of)?;
         let ticket = self.waits.draw_ticket();
         let place = match request.patience {
             Patience::Place(lease) => Some(Self::new_place(&lease, turn.keys.asker(lease.command))),
@@ -75,7 +75,7 @@ impl Locks {
         }
         let names = Rc::clone(&waiter.names);
         self.waiters.insert(ticket, waiter);
-        let requests = self.add_wait(ticket, &names, request.owner, by_others);
+        let requests = self.add_wait(ticket, &names, request.owner, waits_already);
         for &(name, _) in fits {
             // A queue that was there before has been settled in this turn.
             if self.queue(name).is_some_and(|queue| queue.len() == 1) {

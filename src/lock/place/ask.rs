@@ -37,7 +37,7 @@ impl Locks {
             self.see_to_lost_grant(turn, ticket);
         }
         if let Some(ticket) = same {
-            // Who claims what it was granted need not be known.
+            // The user is for the rights to be asked about at the grant, which this one has had.
             let is_granted = (self.waiters.get(&ticket)).is_some_and(Waiter::is_granted);
             let asker = (!is_granted).then(|| turn.keys.asker(lease.command));
             self.keep(turn.now, ticket, request, lease, asker);

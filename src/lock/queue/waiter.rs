@@ -37,8 +37,8 @@ pub struct Waiter {
     pub owner: Rc<[u8]>,
     /// For how long, from the grant.
     pub ttl: Ms,
-    /// Beside how many others it may have them: none, fewer than so many, or any number. In one word,
-    /// as all that a place takes counts a million times.
+    /// Its [`Mode`], in one word, since there may be a million places: [`ALONE`], [`BESIDE_ANY`], or
+    /// beside fewer than so many.
     sharers: u64,
     /// When its time is up, or [`FOREVER`].
     pub ends: Ms,
