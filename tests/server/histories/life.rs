@@ -1,6 +1,6 @@
 //! One owner at one lock: when it certainly held it, and whether it can have held it.
 
-use super::history::{Action, Answer, Call, Event, Kind, MS, Micros, Mode};
+use super::history::{Action, Answer, Call, Event, Kind, MS, Micros, Mode, Wait};
 use std::collections::BTreeMap;
 use std::ptr;
 use std::sync::Arc;
@@ -215,6 +215,15 @@ impl Life<'_> {
         };
         let heeded = self.others(call).filter(|other| !is_shortened(other));
         let latest = heeded.filter_map(|other| match other.action {
+            // Granted and then moved, it lasts as long as its place would have: the server that has it
+            // now does not know that it was still to be claimed, and a claim that asks for less than
+            // what is left shortens nothing.
+            Action::Acquire {
+                wait: Wait::Queue { lease, .. },
+                ..
+            } if other.tells_of_a_place() => self
+                .is_forgotten_between(other, call)
+                .then(|| other.end + lease + TOLERANCE + self.on_the_way_between(other, call)),
             Action::Acquire { ttl, .. } | Action::Renew { ttl, .. } => match other.answer {
                 Answer::Unknown => Some(Micros::MAX),
                 _ if other.tells_of_a_hold() => {
