@@ -11,7 +11,7 @@ mod provoke;
 mod server;
 
 use command::{
-    Acquire, Break, Check, Guard, Info, Macquire, Mrelease, Mrenew, Release, Renew, Scan,
+    Acquire, Break, Check, Guard, Info, Log, Macquire, Mrelease, Mrenew, Release, Renew, Scan,
 };
 use server::ModuleTable;
 
@@ -36,6 +36,7 @@ server::entries!(ModuleTable {
         commands.add::<Mrenew>()?;
         commands.add::<Info>()?;
         commands.add::<Scan>()?;
-        commands.add::<Break>()
+        commands.add::<Break>()?;
+        commands.add::<Log>()
     },
 });

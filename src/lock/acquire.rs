@@ -178,13 +178,16 @@ impl Locks {
             }
             Fit::Open { keeps } => {
                 let others = ledger.write(name.key, request.owner, hold, entry);
-                if keeps.is_none() {
+                if keeps.is_none()
+                    && let Some(others) = others
+                {
                     // Others held it, and nobody has told us how that ended.
-                    self.have_expired(turn, name, others);
+                    self.others_expired(turn, name, &others, request.owner);
                 }
             }
             _ => {
-                ledger.write(name.key, request.owner, hold, entry);
+                let others = ledger.write(name.key, request.owner, hold, entry);
+                self.overwritten(name, others, None, turn.now);
                 return;
             }
         }

@@ -56,6 +56,7 @@ impl Locks {
         };
         turn.keys.announce(name, LockEvent::Broken);
         if wanted.grace == 0 {
+            self.lose_broken(turn, name, held);
             self.pass_on(turn, name);
         } else {
             self.end_within(turn, name, held, turn.now.plus(wanted.grace));

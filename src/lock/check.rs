@@ -2,6 +2,7 @@
 
 use super::ledger::entry::Entry;
 use super::locks::Locks;
+use super::log::line::Comeback;
 use super::name::NameRef;
 use super::report::{Left, left_until};
 use super::request::{Hold, NotALock};
@@ -17,6 +18,7 @@ impl Locks {
         owner: &[u8],
     ) -> Result<Option<Left>, NotALock> {
         let Some((hold, deadline)) = turn.hold_of(name, owner)? else {
+            self.came_back(turn, name, owner, Comeback::Check);
             return Ok(None);
         };
         self.tell(turn, name, owner, hold);
@@ -37,7 +39,10 @@ impl Locks {
                 self.tell(turn, name, owner, hold);
                 count(&mut self.counts.guarded, 1);
             }
-            None => count(&mut self.counts.guard_refused, 1),
+            None => {
+                self.came_back(turn, name, owner, Comeback::Guard);
+                count(&mut self.counts.guard_refused, 1);
+            }
         }
         Ok(held.is_some())
     }
@@ -91,6 +96,7 @@ impl Locks {
             told: true,
             replies_under_way: 0,
         };
-        self.ledger(name.db).write(name.key, owner, hold, entry);
+        let others = self.ledger(name.db).write(name.key, owner, hold, entry);
+        self.overwritten(name, others, None, turn.now);
     }
 }

@@ -25,6 +25,8 @@ pub struct Limits {
     pub max_lease: Ms,
     /// For how long after its message has been sent a grant waits to be claimed.
     pub claim_time: Ms,
+    /// How many lines of LOCK.LOG are remembered; 0 for none.
+    pub log_max_len: u64,
     /// Are waiters sent away, so that the module can be unloaded?
     pub drain: bool,
 }
@@ -40,6 +42,7 @@ impl Limits {
         quarantine: 0,
         max_lease: 60_000,
         claim_time: 2_000,
+        log_max_len: 128,
         drain: false,
     };
 }

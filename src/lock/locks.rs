@@ -11,6 +11,8 @@ use super::fence::{Fence, FencingClock};
 use super::hashing::Keyed;
 use super::ledger::Ledger;
 use super::limits::Limits;
+use super::log::LossLog;
+use super::log::line::Reason;
 use super::name::{Db, Name, NameRef};
 use super::outbox::{Lapse, Outbox};
 use super::place::{Ending, Places};
@@ -37,7 +39,9 @@ pub enum Gone {
     Expired,
     /// The server needed the memory.
     Evicted,
-    /// Somebody has deleted it, or put it elsewhere.
+    /// Somebody has put it elsewhere.
+    Renamed,
+    /// Somebody has deleted it.
     Otherwise,
 }
 
@@ -81,6 +85,8 @@ pub struct Locks {
     pub(super) few_queues: usize,
     /// What has been done.
     pub(super) counts: Counts,
+    /// Which holds were lost last, and why.
+    pub(super) log: LossLog,
     /// What others have still to hear of.
     pub(super) outbox: Outbox,
     /// Until when nobody comes to hold a lock: holds that are not known here have run out by then.
@@ -115,6 +121,7 @@ impl Locks {
             most_steps: MOST_STEPS,
             few_queues: FEW_QUEUES,
             counts: Counts::new(),
+            log: LossLog::new(Limits::DEFAULT.log_max_len),
             outbox: Outbox::default(),
             quarantined_until: None,
             last_tick: 0,
@@ -147,9 +154,10 @@ impl Locks {
 
     /// This key is gone, whatever may come in its place: so is the hold that it was. The queue is
     /// seen to in the next [`tick`](Self::tick).
-    pub fn gone(&mut self, name: Name, how: Gone) {
+    pub fn gone(&mut self, name: Name, how: Gone, now: Now) {
         match how {
             Gone::Expired => {
+                self.lose(name.borrow(), Reason::Expired, now);
                 let queue = self.queue(name.borrow());
                 let holders =
                     (queue.filter(|queue| queue.first().is_some())).map(|queue| &queue.holders);
@@ -164,10 +172,16 @@ impl Locks {
                 }
             }
             Gone::Evicted => {
+                self.lose(name.borrow(), Reason::Evicted, now);
                 let evicted = self.forget(name.borrow());
                 count(&mut self.counts.evicted, evicted);
             }
+            Gone::Renamed => {
+                self.lose(name.borrow(), Reason::Renamed, now);
+                self.forget(name.borrow());
+            }
             Gone::Otherwise => {
+                self.lose(name.borrow(), Reason::Deleted, now);
                 self.forget(name.borrow());
             }
         }
@@ -278,6 +292,7 @@ impl Locks {
             self.end_places(Ending::All);
         }
         self.limits = limits;
+        self.log.set_most(limits.log_max_len);
         if limits.quarantine == 0 && self.quarantined_until.take().is_some() {
             self.note_all();
         }

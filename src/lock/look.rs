@@ -11,7 +11,7 @@ use super::locks::Locks;
 use super::name::NameRef;
 use super::queue::holders::{Crowd, Holders};
 use super::queue::ticket::Ticket;
-use super::time::{Ms, after, is_over};
+use super::time::{Ms, Now, after, is_over};
 
 use super::state::{LockState, Turn, earlier, most_over};
 
@@ -29,6 +29,7 @@ impl Locks {
         if self.queue(name).is_none() {
             return;
         }
+        let now = turn.now;
         let (is_no_lock, alarm) = match turn.look(name) {
             LockState::Free => {
                 self.set_holders(name, Holders::Nobody);
@@ -41,7 +42,7 @@ impl Locks {
                 (true, end)
             }
             LockState::Exclusive { owner, deadline } => {
-                self.set_holder(name, owner, deadline);
+                self.set_holder(name, owner, deadline, now);
                 (false, after(deadline))
             }
             LockState::Shared {
@@ -204,7 +205,8 @@ impl Locks {
     pub(super) fn forget_removed(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>) {
         if let Stored::Shared { count } = turn.keys.look(name) {
             let is_there = &mut |owner: &[u8]| turn.keys.share_of(name, owner).is_some();
-            self.ledger(name.db).weed(name.key, count, is_there);
+            let gone = self.ledger(name.db).weed(name.key, count, is_there);
+            self.shares_lost(name, &gone, turn.now);
         }
     }
 
@@ -237,6 +239,7 @@ impl Locks {
             return self.forget_expired(turn, name);
         }
         turn.keys.unshare_over(name, &over, now);
+        self.shares_expired(name, &over.owners, now);
         let known = (over.owners.iter())
             .filter(|owner| self.forget_share(name, owner))
             .count();
@@ -305,7 +308,14 @@ impl Locks {
 
     /// This owner holds it alone, until then. If it is another than before, nothing that is remembered
     /// of others counts any more, and nobody stands before everybody else.
-    pub(super) fn set_holder(&mut self, name: NameRef<'_>, owner: &[u8], deadline: Option<Ms>) {
+    pub(super) fn set_holder(
+        &mut self,
+        name: NameRef<'_>,
+        owner: &[u8],
+        deadline: Option<Ms>,
+        now: Now,
+    ) {
+        let mut before = None;
         if let Some(queue) = self.queue(name) {
             if let Holders::One(holder, until) = &mut queue.holders
                 && **holder == *owner
@@ -314,9 +324,11 @@ impl Locks {
                 return;
             }
             queue.demote_all();
+            before = self.last_holder(name);
             self.set_holders(name, Holders::One(Rc::from(owner), deadline));
         }
-        self.ledger(name.db).forget_others(name.key, Some(owner));
+        let others = self.ledger(name.db).forget_others(name.key, Some(owner));
+        self.overwritten(name, others, before, now);
     }
 
     /// This owner shares it until then, or does not share it any more.

@@ -22,7 +22,9 @@ mod leave;
 mod ledger;
 mod limits;
 mod locks;
+mod log;
 mod look;
+mod losses;
 mod name;
 mod outbox;
 mod place;
@@ -59,6 +61,8 @@ pub use keyspace::{
 pub use ledger::print::Secret;
 pub use limits::{Limits, MOST_QUEUES};
 pub use locks::{Gone, Locks};
+pub use log::line::{Comeback, Cut, Line, Reason};
+pub use losses::HolderNow;
 pub use name::{Db, Name, NameRef};
 pub use outbox::{Lapse, Message};
 pub use queue::ticket::{ByTicket, Ticket};

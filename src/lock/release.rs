@@ -10,6 +10,7 @@ use super::rules::Fit;
 use super::stats::count;
 
 use super::locks::Locks;
+use super::log::line::Comeback;
 use super::name::NameRef;
 use super::queue::waiter::Waiter;
 use super::state::{LockState, Turn};
@@ -70,6 +71,7 @@ impl Locks {
             }
             None => {
                 if !withdrawn {
+                    self.came_back(turn, name, owner, Comeback::Release);
                     count(&mut self.counts.release_refused, 1);
                 }
                 Ok(false)

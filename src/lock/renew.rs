@@ -2,6 +2,7 @@
 
 use super::keyspace::LockEvent;
 use super::locks::Locks;
+use super::log::line::Comeback;
 use super::name::NameRef;
 use super::request::{Hold, NotALock};
 use super::state::Turn;
@@ -24,6 +25,9 @@ impl Locks {
         let mut held = true;
         for &name in names {
             let hold = turn.hold_of(name, owner)?;
+            if hold.is_none() {
+                self.came_back(turn, name, owner, Comeback::Renew);
+            }
             held &= hold.is_some_and(|(hold, _)| !self.is_breaking(name, owner, hold));
         }
         if !held {

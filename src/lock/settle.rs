@@ -6,6 +6,7 @@ use super::budget::{GRANT, SETTLE, SHARED_GRANT};
 use super::keyspace::LockEvent;
 use super::ledger::entry::News;
 use super::locks::Locks;
+use super::log::line::Reason;
 use super::name::{Name, NameRef};
 use super::outbox::Lapse;
 use super::place::claim::Chance;
@@ -136,8 +137,10 @@ impl Locks {
         if self.queue(name).is_some() && !turn.keys.can_open(name) {
             return Served::Refused;
         }
+        let now = turn.now;
         let owner = match turn.look(name) {
             LockState::NoLock => {
+                self.lose(name, Reason::Overwritten, now);
                 self.forget(name);
                 self.demote_all(name);
                 return Served::Waits;
@@ -149,7 +152,7 @@ impl Locks {
                 return self.serve_first(turn, name);
             }
             LockState::Shared { over, count, .. } => {
-                self.ledger(name.db).forget_others(name.key, None);
+                self.forget_others(name, None, now);
                 if over > 0 && self.queue(name).is_some() && turn.keys.may_write(name) {
                     self.make_room(turn, name);
                 }
@@ -157,7 +160,7 @@ impl Locks {
                 return self.serve_first(turn, name);
             }
             LockState::Exclusive { owner, deadline } => {
-                self.set_holder(name, owner, deadline);
+                self.set_holder(name, owner, deadline, now);
                 if !self.does_wait(owner) {
                     return Served::Waits;
                 }
@@ -520,7 +523,7 @@ impl Locks {
 
     /// The lock is free, and nobody has told us why: its hold has run out, if there was one.
     pub(super) fn forget_expired(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>) {
-        let expired = self.forget(name);
+        let expired = self.take_expired(name, turn.now);
         self.have_expired(turn, name, expired);
     }
 

@@ -110,7 +110,8 @@ impl Locks {
     fn survey_entries(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>, left: usize) -> Survey {
         let few = left.min(portion());
         let is_there = &mut |owner: &[u8]| turn.keys.share_of(name, owner).is_some();
-        self.ledger(name.db).weed_some(name.key, few, is_there);
+        let gone = self.ledger(name.db).weed_some(name.key, few, is_there);
+        self.shares_lost(name, &gone, turn.now);
         match left.saturating_sub(few) {
             0 => Survey::Done,
             left => Survey::OfEntries(left),

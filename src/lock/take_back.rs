@@ -82,6 +82,7 @@ impl Locks {
         } else {
             count(&mut self.counts.released, 1);
         }
+        self.given_back(name, owner, (hold, &entry), turn.now);
         if let Some(share) = share {
             return self.weaken(turn, name, owner, share);
         }

@@ -12,5 +12,5 @@ pub use args::{Args, LONGEST_TEXT, counted, integer};
 pub use call::{Call, Caller, Command, Outcome};
 pub use fault::Fault;
 pub use reply::Reply;
-pub use shown::shown;
+pub use shown::{escaped, shown};
 pub use spec::{Access, Argument, KeyPositions, Kind, Spec, is_ours};

@@ -18,6 +18,8 @@ pub enum Reply {
     List(Vec<Reply>),
     /// Names and what they stand for.
     Map(Vec<(&'static str, Reply)>),
+    /// It is done.
+    Ok,
     /// An error, which begins with its code word.
     Error(Cow<'static, str>),
 }

@@ -5,9 +5,14 @@ const MOST_BYTES: usize = 64;
 
 /// As redis-cli shows it, cut where it is long.
 pub fn shown(bytes: &[u8]) -> String {
+    format!("\"{}\"", escaped(bytes))
+}
+
+/// The same, without the quotation marks.
+pub fn escaped(bytes: &[u8]) -> String {
     let (start, rest) = bytes.split_at(bytes.len().min(MOST_BYTES));
     let dots = if rest.is_empty() { "" } else { "..." };
-    let mut shown = String::from("\"");
+    let mut shown = String::new();
     for &byte in start {
         match byte {
             b'\\' | b'"' => shown.extend(['\\', char::from(byte)]),
@@ -21,7 +26,6 @@ pub fn shown(bytes: &[u8]) -> String {
         }
     }
     shown.push_str(dots);
-    shown.push('"');
     shown
 }
 

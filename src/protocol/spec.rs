@@ -58,6 +58,8 @@ pub enum KeyPositions {
 pub enum Access {
     /// Reads it.
     Read,
+    /// Names none, and reads those of all databases that it comes by.
+    Oversee,
     /// Reads it, and may set, overwrite or prolong it.
     Set,
     /// Changes what is there.

@@ -26,7 +26,7 @@ struct Number {
 const DAY: u64 = 86_400_000;
 
 /// All of them, by their places.
-const NUMBERS: [Number; 8] = [
+const NUMBERS: [Number; 9] = [
     Number {
         name: c"max-ttl",
         least: 0,
@@ -74,6 +74,12 @@ const NUMBERS: [Number; 8] = [
         least: 1,
         most: DAY,
         of: |limits| &mut limits.claim_time,
+    },
+    Number {
+        name: c"log-max-len",
+        least: 0,
+        most: 1_000,
+        of: |limits| &mut limits.log_max_len,
     },
 ];
 

@@ -30,6 +30,9 @@ const NEW_VALUES: c_int =
 /// The events after which a key is not there any more.
 const ENDS: [&CStr; 5] = [c"del", c"expired", c"evicted", c"rename_from", c"move_from"];
 
+/// Those of them after which the value is elsewhere.
+const MOVES: [&CStr; 2] = [c"rename_from", c"move_from"];
+
 /// Asks the server to tell us of all that matters; on failure, of what it would not.
 pub fn subscribe(ctx: Ctx<'_>, server: Server) -> Result<(), &'static str> {
     if !hear_of(ctx, COMING_AND_GOING, Some(key_event)) {
@@ -196,9 +199,10 @@ unsafe fn heard(
         let how = match class {
             raw::REDISMODULE_NOTIFY_EXPIRED => Gone::Expired,
             raw::REDISMODULE_NOTIFY_EVICTED => Gone::Evicted,
+            _ if MOVES.contains(&event) => Gone::Renamed,
             _ => Gone::Otherwise,
         };
-        locks.gone(name.keep(), how);
+        locks.gone(name.keep(), how, module::now());
     });
     match changed {
         Ok(()) => module.ask_for_a_turn(at_once),

@@ -275,7 +275,7 @@ impl<'a> ServerKeys<'a> {
     ) -> T {
         self.open = None;
         let text = self.said.text(name.key);
-        if self.authority == Authority::Ourselves {
+        if self.authority.is_with_our_context() {
             self.ctx.select(name.db);
         }
         run(self.ctx, &text)
@@ -311,12 +311,12 @@ impl<'a> Open<'a> {
         text: Text<'a>,
         name: NameRef<'_>,
     ) -> (Self, bool) {
-        if authority == Authority::Ourselves {
+        if authority.is_with_our_context() {
             ctx.select(name.db);
         }
         let purpose = match authority {
             Authority::Reader => Purpose::Read,
-            Authority::Passing => Purpose::Pass,
+            Authority::Passing | Authority::Overseer => Purpose::Pass,
             Authority::Writer | Authority::Ourselves => Purpose::Write,
         };
         // SAFETY: promised by our caller.
@@ -572,7 +572,7 @@ impl Keyspace for ServerKeys<'_> {
 
     fn is_writable(&mut self) -> bool {
         match self.authority {
-            Authority::Reader | Authority::Passing => false,
+            Authority::Reader | Authority::Passing | Authority::Overseer => false,
             Authority::Writer => true,
             Authority::Ourselves => is_writable(self.ctx),
         }
@@ -580,7 +580,7 @@ impl Keyspace for ServerKeys<'_> {
 
     fn may_write(&mut self, name: NameRef<'_>) -> bool {
         match self.authority {
-            Authority::Reader | Authority::Passing => false,
+            Authority::Reader | Authority::Passing | Authority::Overseer => false,
             // The server has not been asked about a key that only somebody who waits has named.
             Authority::Writer if self.said.names(name.key) => self.can_open(name),
             Authority::Writer | Authority::Ourselves => {

@@ -99,6 +99,7 @@ impl Module {
                 self.set_timer(now);
             }
             Note::Flushed(db) => {
+                self.change(|locks| locks.lost_by_flush(*db, now))?;
                 self.change(|locks| locks.flushed(*db))?;
                 self.ask_for_a_turn(true);
             }

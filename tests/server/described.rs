@@ -3,7 +3,7 @@
 use crate::support::*;
 use std::collections::BTreeSet;
 
-const COMMANDS: [&str; 11] = [
+const COMMANDS: [&str; 12] = [
     "lock.acquire",
     "lock.release",
     "lock.renew",
@@ -15,6 +15,7 @@ const COMMANDS: [&str; 11] = [
     "lock.info",
     "lock.scan",
     "lock.break",
+    "lock.log",
 ];
 
 #[test]

@@ -23,6 +23,7 @@ mod harness;
 mod hearing;
 mod histories;
 mod io_threads;
+mod losses;
 mod lost_updates;
 mod neighbour;
 mod one_moment;

@@ -29,7 +29,7 @@
 //! - What LOCK.CHECK and PTTL answer, and `ttl` in an answer, is a time that runs: more than half of
 //!   the number that was said (the least in the commands so far that is not below the page's), and
 //!   not more than it.
-//! - `held` and `waited` are under ten seconds; `client` is any number above 0.
+//! - `held`, `waited`, `age` and `late` are under ten seconds; `client` is any number above 0.
 
 mod commands;
 mod files;

@@ -8,7 +8,7 @@ mod queues;
 use crate::support::*;
 
 /// Every setting: its default, the least and the most that it may be.
-const NUMBERS: [(&str, i64, i64, i64); 8] = [
+const NUMBERS: [(&str, i64, i64, i64); 9] = [
     ("max-ttl", 0, 0, (1 << 53) - 1),
     ("max-waiters", 10_000, 0, 1_000_000_000),
     ("max-waiters-total", 100_000, 0, 1_000_000_000),
@@ -17,6 +17,7 @@ const NUMBERS: [(&str, i64, i64, i64); 8] = [
     ("quarantine", 0, 0, 86_400_000),
     ("max-lease", 60_000, 0, (1 << 53) - 1),
     ("claim-time", 2_000, 1, 86_400_000),
+    ("log-max-len", 128, 0, 1_000),
 ];
 
 /// What a setting is now.

@@ -7,6 +7,7 @@
 pub mod discarded;
 pub mod entry;
 pub mod former;
+pub mod known;
 pub mod left;
 pub mod packed;
 pub mod print;
@@ -21,12 +22,14 @@ use crate::lock::fence::Fence;
 use crate::lock::ledger::discarded::Discarded;
 use crate::lock::ledger::entry::{Entry, News, ShareBefore};
 use crate::lock::ledger::former::FormerShares;
+use crate::lock::ledger::known::{Known, Whose};
 use crate::lock::ledger::left::LeftSlots;
 use crate::lock::ledger::packed::Packed;
 use crate::lock::ledger::print::{Print, Secret};
 use crate::lock::ledger::shares::{Cut, Shares};
 use crate::lock::ledger::table::{Record, Table};
 use crate::lock::ledger::ties::{Tie, Ties};
+use crate::lock::ledger::token::Token;
 use crate::lock::request::Hold;
 use crate::lock::slot::Slots;
 use crate::lock::time::{Ms, Now};
@@ -53,6 +56,19 @@ impl Record for Exclusive {
     #[inline]
     fn print(&self) -> Print {
         self.key
+    }
+}
+
+impl Exclusive {
+    #[cold]
+    fn known(&self) -> Box<Known> {
+        Box::new(Known {
+            count: 1,
+            hold: Hold::Exclusive,
+            whose: Whose::Print(self.owner),
+            entry: self.entry.entry(),
+            few: Vec::new(),
+        })
     }
 }
 
@@ -174,9 +190,15 @@ impl Ledger {
     }
 
     /// Remembers a grant, and forgets what was remembered of the key, other owners' shares excepted
-    /// if it is one itself. Says how many other holds were forgotten.
+    /// if it is one itself. Says which other holds were forgotten.
     #[inline]
-    pub fn write(&mut self, key: &[u8], owner: &[u8], hold: Hold, entry: Entry) -> usize {
+    pub fn write(
+        &mut self,
+        key: &[u8],
+        owner: &[u8],
+        hold: Hold,
+        entry: Entry,
+    ) -> Option<Box<Known>> {
         let print = self.print(key);
         self.drop_left(key, print);
         let mut entry = entry;
@@ -185,13 +207,17 @@ impl Ledger {
         }
         let forgotten = match hold {
             Hold::Exclusive => {
-                let shares = self.forget_shares(key, print);
+                let mut known = None;
+                self.forget_shares(key, print, |shares| known = shares.known());
                 let before = self.exclusive.insert(Exclusive {
                     key: print,
                     owner: self.secret.half_print(owner),
                     entry: entry.into(),
                 });
-                shares.saturating_add(self.forgotten(key, before))
+                match before {
+                    Some(before) => Some(self.replaced(key, before)),
+                    None => known,
+                }
             }
             Hold::Shared => self.write_share(key, print, owner, entry),
         };
@@ -202,9 +228,15 @@ impl Ledger {
         forgotten
     }
 
-    fn write_share(&mut self, key: &[u8], print: Print, owner: &[u8], entry: Entry) -> usize {
+    fn write_share(
+        &mut self,
+        key: &[u8],
+        print: Print,
+        owner: &[u8],
+        entry: Entry,
+    ) -> Option<Box<Known>> {
         let before = self.exclusive.remove(print);
-        let forgotten = self.forgotten(key, before);
+        let known = before.map(|before| self.replaced(key, before));
         if self.shared.get(print).is_none() {
             self.shared.insert(Shares::new(print));
         }
@@ -212,7 +244,7 @@ impl Ledger {
         if let Some(before) = shares.and_then(|all| all.insert(self.secret, owner, entry)) {
             self.share_forgotten(key, owner, &before);
         }
-        forgotten
+        known
     }
 
     /// Remembers the grant of the lock alone to an owner that has a share of it until then, and has
@@ -322,13 +354,39 @@ impl Ledger {
         let print = self.print(key);
         self.drop_left(key, print);
         match self.exclusive.remove(print) {
-            None => self.forget_shares(key, print),
+            None => self.forget_shares(key, print, |_| ()),
             Some(before) if !before.entry.has_ties() => {
                 self.holds = self.holds.saturating_sub(1);
                 1
             }
             before => self.forgotten(key, before),
         }
+    }
+
+    /// What is remembered of the holds of this key.
+    pub fn known(&self, key: &[u8]) -> Option<Box<Known>> {
+        if self.remembers_nothing() {
+            return None;
+        }
+        let print = self.print(key);
+        let exclusive = self.exclusive.get(print).map(Exclusive::known);
+        let shared = || self.shared.get(print).and_then(Shares::known);
+        (exclusive.or_else(shared)).filter(|known| !self.is_left(&known.entry))
+    }
+
+    /// Forgets what is remembered of the key, and says what that was.
+    pub fn take(&mut self, key: &[u8]) -> Option<Box<Known>> {
+        if self.remembers_nothing() {
+            return None;
+        }
+        let print = self.print(key);
+        self.drop_left(key, print);
+        if let Some(before) = self.exclusive.remove(print) {
+            return Some(self.replaced(key, before));
+        }
+        let mut known = None;
+        self.forget_shares(key, print, |shares| known = shares.known());
+        known
     }
 
     /// Forgets one share, and says whether there was one.
@@ -350,24 +408,42 @@ impl Ledger {
 
     /// The lock has so many shares. If more are remembered, somebody else has taken some out of it: a
     /// few of those that are remembered are looked for, and forgotten if they are not there. As long
-    /// as this is done with every new one, what is remembered grows no further than the lock.
-    pub fn weed(&mut self, key: &[u8], shares: usize, is_there: &mut dyn FnMut(&[u8]) -> bool) {
+    /// as this is done with every new one, what is remembered grows no further than the lock. Says
+    /// which were forgotten.
+    pub fn weed(
+        &mut self,
+        key: &[u8],
+        shares: usize,
+        is_there: &mut dyn FnMut(&[u8]) -> bool,
+    ) -> Vec<(Token, Entry)> {
         if self.count_shares(key) > shares {
-            self.weed_some(key, FEW, is_there);
+            self.weed_some(key, FEW, is_there)
+        } else {
+            Vec::new()
         }
     }
 
     /// The next few of those that are remembered are looked for, and forgotten if they are not there.
-    pub fn weed_some(&mut self, key: &[u8], few: usize, is_there: &mut dyn FnMut(&[u8]) -> bool) {
+    /// Says which those are.
+    pub fn weed_some(
+        &mut self,
+        key: &[u8],
+        few: usize,
+        is_there: &mut dyn FnMut(&[u8]) -> bool,
+    ) -> Vec<(Token, Entry)> {
         let print = self.print(key);
         self.drop_left(key, print);
         let Some(shares) = self.shared.get_mut(print) else {
-            return;
+            return Vec::new();
         };
         let few = shares.next_few(few);
-        for owner in few.iter().filter(|owner| !is_there(owner.bytes())) {
+        let gone = few.into_iter().filter(|owner| !is_there(owner.bytes()));
+        let forgotten = gone.filter_map(|owner| {
+            let entry = self.of(key, owner.bytes(), Hold::Shared)?;
             self.forget_share(key, owner.bytes());
-        }
+            Some((owner, entry))
+        });
+        forgotten.collect()
     }
 
     /// These slots have left. Numbers that were given before are smaller than this one. What is
@@ -460,7 +536,7 @@ impl Ledger {
         if self.left.is_some() && self.has_left(print) {
             let before = self.exclusive.remove(print);
             self.forgotten(key, before);
-            self.forget_shares(key, print);
+            self.forget_shares(key, print, |_| ());
         }
     }
 
@@ -592,33 +668,45 @@ impl Ledger {
     }
 
     /// The key is held by this owner alone, or shared if there is none. Forgets what is remembered of
-    /// any other hold.
-    pub fn forget_others(&mut self, key: &[u8], owner: Option<&[u8]>) {
+    /// any other hold, and says what that was.
+    pub fn forget_others(&mut self, key: &[u8], owner: Option<&[u8]>) -> Option<Box<Known>> {
         if self.remembers_nothing() {
-            return;
+            return None;
         }
-        let print = self.print(key);
+        let (print, mut known) = (self.print(key), None);
         match (self.exclusive.get(print), owner) {
             (Some(hold), Some(owner)) if hold.owner == self.secret.half_print(owner) => {}
-            (Some(_), _) => _ = self.forget(key),
-            (None, Some(_)) => _ = self.forget_shares(key, print),
+            (Some(hold), _) => {
+                known = Some(hold.known());
+                self.forget(key);
+            }
+            (None, Some(_)) => {
+                self.forget_shares(key, print, |shares| known = shares.known());
+            }
             (None, None) => {}
         }
+        known.filter(|known| !self.is_left(&known.entry))
     }
 
     /// Forgets all shares of the key, and says how many those were.
     #[inline]
-    fn forget_shares(&mut self, key: &[u8], print: Print) -> usize {
+    fn forget_shares(&mut self, key: &[u8], print: Print, see: impl FnOnce(&Shares)) -> usize {
         if self.shared.is_empty() {
             return 0;
         }
-        self.forget_known_shares(key, print)
+        self.forget_known_shares(key, print, see)
     }
 
-    fn forget_known_shares(&mut self, key: &[u8], print: Print) -> usize {
+    fn forget_known_shares(
+        &mut self,
+        key: &[u8],
+        print: Print,
+        see: impl FnOnce(&Shares),
+    ) -> usize {
         let Some(shares) = self.shared.remove(print) else {
             return 0;
         };
+        see(&shares);
         let forgotten = shares.len();
         self.holds = self.holds.saturating_sub(forgotten);
         if shares.are_crowd() {
@@ -643,6 +731,14 @@ impl Ledger {
         }
         self.holds = self.holds.saturating_sub(1);
         1
+    }
+
+    /// The same, and says what it was.
+    #[cold]
+    fn replaced(&mut self, key: &[u8], before: Exclusive) -> Box<Known> {
+        let known = before.known();
+        self.forgotten(key, Some(before));
+        known
     }
 
     /// What was remembered of this owner's share is forgotten.
@@ -755,7 +851,7 @@ mod tests {
             |ledger| _ = ledger.write(b"k", b"b", Hold::Shared, entry(3)),
             |ledger| _ = ledger.write(b"l", b"a", Hold::Exclusive, entry(4)),
             |ledger| _ = ledger.forget_share(b"k", b"x"),
-            |ledger| ledger.weed(b"k", 1, &mut |owner| owner == b"a"),
+            |ledger| _ = ledger.weed(b"k", 1, &mut |owner| owner == b"a"),
             |ledger| leave(ledger, &Slots::of(&[0..=16383]), 99),
             |ledger| _ = ledger.write(b"k", b"c", Hold::Exclusive, entry(5)),
             |ledger| _ = ledger.forget(b"k"),
@@ -800,8 +896,16 @@ mod tests {
             let key = |key: u64| key.to_le_bytes();
             assert!(!ledger.knows(&key(1)) && ledger.of(&key(1), b"a", hold).is_none());
             assert_eq!(ledger.forget(&key(1)), 0);
-            assert_eq!(ledger.write(&key(2), b"b", Hold::Exclusive, in_slot(8)), 0);
-            assert_eq!(ledger.write(&key(3), b"b", Hold::Shared, in_slot(8)), 0);
+            assert!(
+                ledger
+                    .write(&key(2), b"b", Hold::Exclusive, in_slot(8))
+                    .is_none()
+            );
+            assert!(
+                ledger
+                    .write(&key(3), b"b", Hold::Shared, in_slot(8))
+                    .is_none()
+            );
             let by_others = Entry {
                 fence: None,
                 first: 0,
@@ -839,7 +943,7 @@ mod tests {
         let deeds: [fn(&mut Ledger); 6] = [
             |ledger| _ = ledger.forget(b"k"),
             |ledger| _ = ledger.forget_share(b"k", b"a"),
-            |ledger| ledger.forget_others(b"k", Some(b"x")),
+            |ledger| _ = ledger.forget_others(b"k", Some(b"x")),
             |ledger| _ = ledger.write(b"k", b"x", Hold::Exclusive, entry(2)),
             |ledger| _ = ledger.write(b"k", b"a", Hold::Shared, entry(2)),
             |ledger| ledger.tie(b"k", b"a", Hold::Shared, 9, false),
@@ -1012,6 +1116,7 @@ mod tests {
                 match deed + random(&mut state, 70) {
                     0..60 => {
                         let forgotten = ledger.write(&key, owner, hold, new);
+                        let forgotten = forgotten.map_or(0, |known| known.count);
                         assert_eq!(forgotten, naive.write(print, owner, hold, new));
                     }
                     60..66 => {

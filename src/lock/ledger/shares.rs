@@ -137,6 +137,11 @@ impl Shares {
         self.entries().next()
     }
 
+    /// Each of them, with its owner.
+    pub fn each(&self) -> impl Iterator<Item = &ShareEntry> {
+        self.of_owner.iter()
+    }
+
     /// All that is remembered, a few at a time.
     pub fn into_pieces(self) -> impl Iterator<Item = impl Sized> {
         self.of_owner.into_buckets()

@@ -307,6 +307,7 @@ impl Locks {
             self.places.claims.insert((again, ticket));
             return;
         }
+        self.lose_unclaimed(&names, &owner, fence, turn.now);
         for (name, hold) in held {
             turn.keys.announce(name.borrow(), LockEvent::Expired);
             self.end_hold(turn, name.borrow(), &owner, hold);

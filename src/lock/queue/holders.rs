@@ -66,6 +66,14 @@ impl Holders {
         }
     }
 
+    /// The one that holds it alone, and until when.
+    pub fn one(&self) -> Option<(&Rc<[u8]>, Option<Ms>)> {
+        match self {
+            Self::One(owner, until) => Some((owner, *until)),
+            Self::Nobody | Self::Many(_) | Self::Crowd(_) => None,
+        }
+    }
+
     /// One whose hold is over.
     pub fn over(&self, now: Now) -> Option<&Rc<[u8]>> {
         match self {

@@ -8,6 +8,7 @@ mod handing_over;
 mod hearing;
 mod holding;
 mod limiting;
+mod losing;
 mod places;
 mod refusing;
 mod remembering;

@@ -155,7 +155,7 @@ fn keys_from(place: c_int, access: Access) -> raw::RedisModuleCommandKeySpec {
 /// What a command does with its keys, in the flags of a key specification.
 fn flags(access: Access) -> u32 {
     match access {
-        Access::Read | Access::Guard => {
+        Access::Read | Access::Oversee | Access::Guard => {
             raw::REDISMODULE_CMD_KEY_RO | raw::REDISMODULE_CMD_KEY_ACCESS
         }
         Access::Set => {

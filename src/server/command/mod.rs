@@ -114,6 +114,7 @@ fn call<C: Command>(module: &Module, ctx: Ctx<'_>, argv: &[Lent<'_>]) {
     }
     let authority = match spec.access {
         Access::Read => Authority::Reader,
+        Access::Oversee => Authority::Overseer,
         Access::Set | Access::Update | Access::Delete | Access::Guard => Authority::Writer,
     };
     // A writable replica lets clients write what its master does not know.
@@ -156,7 +157,11 @@ fn call<C: Command>(module: &Module, ctx: Ctx<'_>, argv: &[Lent<'_>]) {
 fn run<C: Command>(module: &Module, ctx: Ctx<'_>, authority: Authority, said: Said<'_>) {
     module.forget_job();
     let (now, db) = (module::now(), ctx.db());
-    let mut keys = ServerKeys::new(module, ctx, authority, said);
+    let its = match C::SPEC.access {
+        Access::Oversee => module.own(),
+        _ => ctx,
+    };
+    let mut keys = ServerKeys::new(module, its, authority, said);
     if module.in_cluster
         && let Some(refusal) = routing::refusal(ctx, &mut keys, &all_keys(ctx, &C::SPEC, said))
     {

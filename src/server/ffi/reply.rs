@@ -30,6 +30,7 @@ pub fn send(ctx: Ctx<'_>, reply: Reply) {
                     send(ctx, value);
                 });
             }
+            Reply::Ok => _ = api::reply_with_simple_string(raw, c"OK".as_ptr()),
             Reply::Error(text) => send_error(ctx, &text),
         }
     }

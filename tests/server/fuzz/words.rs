@@ -68,7 +68,7 @@ const SCORES: [&str; 8] = [
     "1e19",
     "1e300",
 ];
-const COMMANDS: [&str; 11] = [
+const COMMANDS: [&str; 12] = [
     "LOCK.ACQUIRE",
     "LOCK.RELEASE",
     "LOCK.RENEW",
@@ -80,6 +80,7 @@ const COMMANDS: [&str; 11] = [
     "LOCK.INFO",
     "LOCK.SCAN",
     "LOCK.BREAK",
+    "LOCK.LOG",
 ];
 const MEGABYTE: usize = 1 << 20;
 

@@ -13,7 +13,7 @@ fn commands(client: &mut Client) -> Vec<String> {
     let listed = cmd!(client, "COMMAND", "LIST", "FILTERBY", "MODULE", "lock");
     let mut names: Vec<_> = listed.items().iter().map(Value::text).collect();
     names.sort();
-    assert_eq!(names.len(), 11);
+    assert_eq!(names.len(), 12);
     names
 }
 

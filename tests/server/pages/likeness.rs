@@ -126,7 +126,7 @@ fn kind_within(line: &str) -> Option<Kind> {
 fn kind_after(line: &str) -> Kind {
     match line.rsplit(' ').next() {
         Some("\"ttl\"") => Kind::Left,
-        Some("\"held\"" | "\"waited\"") => Kind::Since,
+        Some("\"held\"" | "\"waited\"" | "\"age\"" | "\"late\"") => Kind::Since,
         Some("\"client\"") => Kind::Client,
         _ => Kind::Exact,
     }

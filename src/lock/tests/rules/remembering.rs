@@ -199,6 +199,8 @@ fn a_key_that_goes_takes_its_number_with_it_whatever_comes_in_its_place() {
     let mut server = server();
     let before = server.gets("ann", 100);
     // Both in one unit: when it is over, ann's token is in the key as if nothing had been.
-    server.locks.gone(name(LOCK).keep(), Gone::Otherwise);
+    server
+        .locks
+        .gone(name(LOCK).keep(), Gone::Otherwise, server.now());
     assert!(server.gets("ann", 100) > before);
 }

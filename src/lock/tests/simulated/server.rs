@@ -6,9 +6,9 @@ use crate::lock::crowd::set_crowd;
 use crate::lock::fence::Fence;
 use crate::lock::queue::waiter::State;
 use crate::lock::{
-    Acquired, AskedBy, Break, Db, End, Gone, Lapse, Lease, Left, Limits, Locks, Mode, Ms, Name,
-    NameRef, NotALock, Notify, Now, Patience, Refusal, Report, Request, Secret, Ticket, Turn,
-    WaitOutcome,
+    Acquired, AskedBy, Break, Db, End, Gone, HolderNow, Lapse, Lease, Left, Limits, Line, Locks,
+    Mode, Ms, Name, NameRef, NotALock, Notify, Now, Patience, Refusal, Report, Request, Secret,
+    Ticket, Turn, WaitOutcome,
 };
 
 use super::{Authority, Key, Keys, Lock, Owner, START, SimulatedKeys, Write, name, replay};
@@ -333,6 +333,12 @@ impl Server {
         report
     }
 
+    pub fn losses(&mut self, most: usize) -> Vec<(Line, Option<HolderNow>)> {
+        self.command(Authority::Reader, &[], |locks, turn| {
+            locks.losses(turn, most)
+        })
+    }
+
     pub fn break_holds(&mut self, lock: Lock, wanted: Break) -> Result<usize, NotALock> {
         let broken = self.command(Authority::Writer, &[lock], |locks, turn| {
             locks.break_holds(turn, name(lock), wanted)
@@ -365,7 +371,7 @@ impl Server {
     pub fn loses(&mut self, lock: Lock, how: Gone) {
         self.keys.write(Write::Del(lock));
         self.happened.gone.push(lock);
-        self.locks.gone(name(lock).keep(), how);
+        self.locks.gone(name(lock).keep(), how, self.now());
         self.after_a_command();
     }
 
@@ -375,14 +381,19 @@ impl Server {
         // No write finds an expired key; a replica is told so by its master.
         touched.iter().for_each(|&lock| self.expire(lock));
         self.keys.write(write.clone());
-        if let Write::Del(lock) | Write::Rename(lock, _) = write {
-            self.says(lock, Gone::Otherwise);
+        match write {
+            Write::Del(lock) => self.says(lock, Gone::Otherwise),
+            Write::Rename(lock, _) => self.says(lock, Gone::Renamed),
+            _ => {}
         }
         for lock in touched {
             self.event(lock);
         }
         match write {
-            Write::Flush(db) => self.locks.flushed(db),
+            Write::Flush(db) => {
+                self.locks.lost_by_flush(db, self.now());
+                self.locks.flushed(db);
+            }
             Write::Swap(one, other) => {
                 // What was noted before is noted under the old numbers.
                 for name in std::mem::take(&mut self.touched) {
@@ -424,7 +435,7 @@ impl Server {
     /// A key has gone, and perhaps the server says so at once.
     fn says(&mut self, lock: Lock, how: Gone) {
         if self.flavour.says_how && self.locks.concerns(name(lock)) {
-            self.locks.gone(name(lock).keep(), how);
+            self.locks.gone(name(lock).keep(), how, self.now());
             self.happened.gone.push(lock);
             self.touched.push(name(lock).keep());
         }

@@ -1,0 +1,156 @@
+//! `LOCK.LOG [count | RESET]`
+
+use crate::lock::{Comeback, Cut, Hold, HolderNow, Line, Now, Reason};
+use crate::protocol::{
+    Access, Argument, Call, Command, Fault, KeyPositions, Kind, Outcome, Reply, Spec, escaped,
+    integer,
+};
+
+/// `LOCK.LOG`
+pub struct Log;
+
+/// How many lines are shown if nothing is said: as many as ACL LOG shows.
+const USUAL: usize = 10;
+
+impl Command for Log {
+    const SPEC: Spec = Spec {
+        name: c"lock.log",
+        // Those of ACL LOG.
+        flags: c"admin deny-script allow-loading allow-stale",
+        summary: c"Lists the last holds that did not end by their owner's release, and why.",
+        complexity: c"O(N) with N the number of entries shown, or forgotten by RESET.",
+        since: c"0.1.0",
+        words: 1,
+        more: true,
+        keys: KeyPositions::None,
+        access: Access::Oversee,
+        arguments: &[Argument {
+            name: c"operation",
+            kind: Kind::OneOf(&[
+                Argument {
+                    name: c"count",
+                    kind: Kind::Integer,
+                    token: None,
+                    summary: c"How many entries to show, the newest first.",
+                    optional: false,
+                    multiple: false,
+                },
+                Argument {
+                    name: c"reset",
+                    kind: Kind::Word,
+                    token: Some(c"RESET"),
+                    summary: c"Forgets all entries.",
+                    optional: false,
+                    multiple: false,
+                },
+            ]),
+            token: None,
+            summary: c"How many entries to show, 10 if nothing is said; or to forget them.",
+            optional: true,
+            multiple: false,
+        }],
+    };
+
+    fn run<'w>(call: &mut Call<'w, '_, '_>) -> Result<Outcome<'w>, Fault> {
+        let word = call.words.next();
+        call.words.end()?;
+        let most = match word {
+            Some(word) if word.eq_ignore_ascii_case(b"RESET") => {
+                call.locks.reset_log();
+                return Ok(Outcome::Reply(Reply::Ok));
+            }
+            Some(word) => {
+                let count = integer(word).ok_or(Fault::NotAnInteger)?;
+                // Less than none is none.
+                usize::try_from(count).unwrap_or_default()
+            }
+            None => USUAL,
+        };
+        let now = call.turn.now;
+        let losses = call.locks.losses(&mut call.turn, most).into_iter();
+        let lines = losses.map(|(line, holder)| describe(&line, holder.as_ref(), now));
+        Ok(Outcome::Reply(Reply::List(lines.collect())))
+    }
+}
+
+fn describe(line: &Line, holder: Option<&HolderNow>, now: Now) -> Reply {
+    let number = |number: Option<u64>| number.map_or(Reply::Null, Reply::number);
+    let text = |text: Option<&str>| text.map_or(Reply::Null, Reply::text);
+    let cut = |cut: Option<&Cut>| cut.map_or(Reply::Null, |cut| shown(cut.bytes()));
+    let about = line.lost.as_ref().map(|(about, _)| about);
+    let hold = line.lost.as_ref().map(|(_, hold)| hold);
+    let owner = about.and_then(|about| about.owner.as_ref());
+    let came_back = line.came_back.as_ref();
+    Reply::Map(vec![
+        ("count", Reply::number(line.count)),
+        ("reason", Reply::text(reason(line.reason))),
+        ("database", line.db.map_or(Reply::Null, Reply::number)),
+        ("key", cut(about.map(|about| &about.key))),
+        ("owner", cut(owner)),
+        ("fence", number(hold.and_then(|hold| hold.fence))),
+        ("mode", text(hold.map(|hold| mode(hold.hold)))),
+        ("held", number(hold.and_then(|hold| hold.held()))),
+        (
+            "queue",
+            hold.map_or(Reply::Null, |hold| Reply::number(hold.queue)),
+        ),
+        (
+            "holder",
+            holder.map_or(Reply::Null, |holder| shown(&holder.owner)),
+        ),
+        (
+            "holder-fence",
+            number(holder.and_then(|holder| holder.fence)),
+        ),
+        (
+            "returned",
+            text(came_back.map(|came_back| command(came_back.with))),
+        ),
+        (
+            "late",
+            number(came_back.and_then(|came_back| came_back.late)),
+        ),
+        (
+            "age",
+            Reply::number(now.ms().saturating_sub(line.updated.ms())),
+        ),
+        ("entry-id", Reply::number(line.id)),
+        ("timestamp-created", Reply::number(line.created.ms())),
+        ("timestamp-last-updated", Reply::number(line.updated.ms())),
+    ])
+}
+
+fn shown(bytes: &[u8]) -> Reply {
+    Reply::text(&escaped(bytes))
+}
+
+fn mode(hold: Hold) -> &'static str {
+    match hold {
+        Hold::Exclusive => "exclusive",
+        Hold::Shared => "shared",
+    }
+}
+
+fn command(with: Comeback) -> &'static str {
+    match with {
+        Comeback::Release => "release",
+        Comeback::Renew => "renew",
+        Comeback::Check => "check",
+        Comeback::Guard => "guard",
+    }
+}
+
+fn reason(reason: Reason) -> &'static str {
+    match reason {
+        Reason::Expired => "expired",
+        Reason::Unclaimed => "unclaimed",
+        Reason::Broken => "broken",
+        Reason::Deleted => "deleted",
+        Reason::Overwritten => "overwritten",
+        Reason::Renamed => "renamed",
+        Reason::Evicted => "evicted",
+        Reason::Flushed => "flushed",
+        Reason::Undelivered => "undelivered",
+        Reason::Disconnected => "disconnected",
+    }
+}

@@ -1,0 +1,430 @@
+//! Holds that end without their owners' release are noted in the log.
+
+use std::rc::Rc;
+
+use super::fence::Fence;
+use super::ledger::entry::Entry;
+use super::ledger::known::{FEW, Known, Whose};
+use super::ledger::token::Token;
+use super::locks::Locks;
+use super::log::line::{Comeback, Line, LostHold, Reason};
+use super::log::{KeyOf, Loss};
+use super::name::{Db, Name, NameRef};
+use super::queue::holders::Holders;
+use super::queue::waiter::State;
+use super::request::Hold;
+use super::state::{LockState, Turn};
+use super::time::{Ms, Now, is_over};
+
+/// Who held a lock that others wait for, and until when, as far as its queue knew.
+type LastHolder = Option<(Rc<[u8]>, Option<Ms>)>;
+
+/// When a loss has been seen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Seen {
+    /// As it happened.
+    AtOnce,
+    /// Some time after it.
+    Later,
+}
+
+use Seen::{AtOnce, Later};
+
+/// Who has a lock that somebody has lost.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HolderNow {
+    /// The owner, or the first of those who share it.
+    pub owner: Vec<u8>,
+    /// Its number, if the grant was this server's.
+    pub fence: Option<Fence>,
+}
+
+impl Locks {
+    /// All holds of this lock are about to be forgotten, because they are lost.
+    pub(super) fn lose(&mut self, name: NameRef<'_>, reason: Reason, now: Now) {
+        if self.log.is_off() {
+            return;
+        }
+        let known = (self.databases.get(name.db)).and_then(|one| one.ledger.known(name.key));
+        if let Some(known) = known {
+            let holder = self.last_holder(name);
+            self.lost(name, (reason, AtOnce), &known, holder, now);
+        }
+    }
+
+    /// An operator is about to end all holds of this lock, which are so many. Those that this server has
+    /// not granted are no less lost.
+    pub(super) fn lose_broken(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>, held: usize) {
+        if self.log.is_off() {
+            return;
+        }
+        let mut owners = Vec::new();
+        let hold = match turn.look(name) {
+            LockState::Exclusive { owner, .. } => {
+                owners.push(owner.to_vec());
+                Hold::Exclusive
+            }
+            _ => {
+                turn.keys.each_share(name, turn.now.ms(), &mut |owner, _| {
+                    owners.push(owner.to_vec());
+                    owners.len() < FEW
+                });
+                Hold::Shared
+            }
+        };
+        for owner in &owners {
+            if self.ledger(name.db).of(name.key, owner, hold).is_none() {
+                self.get_to_know(turn, name, owner, hold);
+            }
+        }
+        let why = (Reason::Broken, AtOnce);
+        if owners.len() == held {
+            for owner in &owners {
+                if let Some(entry) = self.ledger(name.db).of(name.key, owner, hold) {
+                    self.lost_by(name, why, owner, (hold, &entry), turn.now);
+                }
+            }
+        } else if let Some(mut known) = self.ledger(name.db).known(name.key) {
+            known.count = held;
+            known.few.clear();
+            self.lost(name, why, &known, None, turn.now);
+        }
+    }
+
+    /// Who holds this lock alone, as far as its queue knows.
+    pub(super) fn last_holder(&mut self, name: NameRef<'_>) -> LastHolder {
+        let (owner, until) = self.queue(name)?.holders.one()?;
+        Some((Rc::clone(owner), until))
+    }
+
+    /// These holds of this lock are lost.
+    pub(super) fn lost(
+        &mut self,
+        name: NameRef<'_>,
+        (mut reason, seen): (Reason, Seen),
+        known: &Known,
+        holder: LastHolder,
+        now: Now,
+    ) {
+        if !known.few.is_empty() {
+            for (owner, entry) in &known.few {
+                self.lost_one(
+                    name,
+                    (reason, seen),
+                    owner.bytes(),
+                    (Hold::Shared, entry),
+                    now,
+                );
+            }
+            return;
+        }
+        let mut entry = known.entry;
+        let print = match &known.whose {
+            Whose::Owner(owner) => self.secret.half_print(owner.bytes()),
+            Whose::Print(print) => *print,
+        };
+        let holder = holder.filter(|(owner, _)| self.secret.half_print(owner) == print);
+        let place = self.who_has_to_claim(name, print, &entry);
+        if reason == Reason::Expired {
+            entry.end = entry.end.or(holder.as_ref().and_then(|&(_, until)| until));
+            reason = match &place {
+                _ if entry.breaking => Reason::Broken,
+                Some(_) => Reason::Unclaimed,
+                None => Reason::Expired,
+            };
+        }
+        let owner = match &known.whose {
+            Whose::Owner(owner) => Some(owner.bytes()),
+            Whose::Print(_) => place
+                .as_deref()
+                .or(holder.as_ref().map(|(owner, _)| &**owner)),
+        };
+        self.note_loss(
+            name,
+            (reason, seen),
+            (owner, print),
+            (known.hold, &entry),
+            known.count,
+            now,
+        );
+    }
+
+    /// This owner's hold is lost. One that has run out may have been a place's, or one that was being
+    /// broken.
+    fn lost_one(
+        &mut self,
+        name: NameRef<'_>,
+        (reason, seen): (Reason, Seen),
+        owner: &[u8],
+        (hold, entry): (Hold, &Entry),
+        now: Now,
+    ) {
+        let print = self.secret.half_print(owner);
+        let reason = match reason {
+            Reason::Expired if entry.breaking => Reason::Broken,
+            Reason::Expired if self.who_has_to_claim(name, print, entry).is_some() => {
+                Reason::Unclaimed
+            }
+            reason => reason,
+        };
+        self.lost_by(name, (reason, seen), owner, (hold, entry), now);
+    }
+
+    /// This owner's hold is lost, and it is known why.
+    pub(super) fn lost_by(
+        &mut self,
+        name: NameRef<'_>,
+        reason: (Reason, Seen),
+        owner: &[u8],
+        hold: (Hold, &Entry),
+        now: Now,
+    ) {
+        let print = self.secret.half_print(owner);
+        self.note_loss(name, reason, (Some(owner), print), hold, 1, now);
+    }
+
+    fn note_loss(
+        &mut self,
+        name: NameRef<'_>,
+        (reason, seen): (Reason, Seen),
+        (owner, owner_print): (Option<&[u8]>, u64),
+        (hold, entry): (Hold, &Entry),
+        count: usize,
+        now: Now,
+    ) {
+        if self.log.is_off() {
+            return;
+        }
+        let queue = (self.queue_of(name)).map_or(0, |queue| {
+            self.wait_here(queue).saturating_add(queue.asleep.len())
+        });
+        let runs_out = matches!(reason, Reason::Expired | Reason::Broken | Reason::Unclaimed);
+        let end = entry.end.filter(|_| runs_out).map(|end| end.min(now.ms()));
+        let loss = Loss {
+            reason,
+            count,
+            of: self.key_of(name),
+            owner,
+            owner_print,
+            hold: LostHold {
+                fence: entry.fence,
+                hold,
+                since: entry.since,
+                ended: end.or((seen == AtOnce).then_some(now.ms())),
+                queue,
+            },
+        };
+        self.log.lost(&loss, now);
+    }
+
+    /// Another has the lock alone, or others share it: what is remembered of any other hold is forgotten.
+    pub(super) fn forget_others(&mut self, name: NameRef<'_>, owner: Option<&[u8]>, now: Now) {
+        let others = self.ledger(name.db).forget_others(name.key, owner);
+        if let Some(others) = others {
+            let holder = self.last_holder(name);
+            self.lost(name, (Reason::Overwritten, Later), &others, holder, now);
+        }
+    }
+
+    /// Somebody else has the lock than those who were remembered.
+    pub(super) fn overwritten(
+        &mut self,
+        name: NameRef<'_>,
+        others: Option<Box<Known>>,
+        holder: LastHolder,
+        now: Now,
+    ) {
+        if let Some(others) = others {
+            // Where somebody waits the server tells us of a new value.
+            let seen = if holder.is_some() { AtOnce } else { Later };
+            self.lost(name, (Reason::Overwritten, seen), &others, holder, now);
+        }
+    }
+
+    /// A grant was written over what was remembered of others, or of this owner's last hold: these have
+    /// run out, since nobody has told us how else they ended.
+    #[cold]
+    pub(super) fn others_expired(
+        &mut self,
+        turn: &mut Turn<'_>,
+        name: NameRef<'_>,
+        others: &Known,
+        owner: &[u8],
+    ) {
+        let holder = (self.last_holder(name)).or_else(|| Some((Rc::from(owner), None)));
+        self.lost(name, (Reason::Expired, Later), others, holder, turn.now);
+        self.have_expired(turn, name, others.count);
+    }
+
+    /// The lock is free: forgets what is remembered of holds of it, which have run out, and says how many
+    /// those were.
+    pub(super) fn take_expired(&mut self, name: NameRef<'_>, now: Now) -> usize {
+        let holder = self.last_holder(name);
+        self.set_holders(name, Holders::Nobody);
+        let Some(known) = self.ledger(name.db).take(name.key) else {
+            return 0;
+        };
+        self.lost(name, (Reason::Expired, Later), &known, holder, now);
+        known.count
+    }
+
+    /// A place has been granted these by this number, and its owner has not claimed them. They may have
+    /// run out, and have still to be forgotten.
+    pub(super) fn lose_unclaimed(&mut self, names: &[Name], owner: &[u8], fence: Fence, now: Now) {
+        for name in names.iter().map(Name::borrow) {
+            if let Some((hold, entry)) = self.remembered_of(name, owner)
+                && entry.has_had(fence)
+                && !entry.told
+            {
+                let reason = (Reason::Unclaimed, AtOnce);
+                self.lost_by(name, reason, owner, (hold, &entry), now);
+            }
+        }
+    }
+
+    /// What is remembered of this owner's hold of this lock.
+    fn remembered_of(&self, name: NameRef<'_>, owner: &[u8]) -> Option<(Hold, Entry)> {
+        let ledger = &self.databases.get(name.db)?.ledger;
+        let of = |hold| Some((hold, ledger.of(name.key, owner, hold)?));
+        of(Hold::Exclusive).or_else(|| of(Hold::Shared))
+    }
+
+    /// These shares are over, and have been taken out of the lock. They are still remembered.
+    pub(super) fn shares_expired(&mut self, name: NameRef<'_>, owners: &[Box<[u8]>], now: Now) {
+        for owner in owners {
+            if let Some((Hold::Shared, entry)) = self.remembered_of(name, owner) {
+                let (why, hold) = ((Reason::Expired, Later), (Hold::Shared, &entry));
+                self.lost_one(name, why, owner, hold, now);
+            }
+        }
+    }
+
+    /// These shares have been taken out of the lock by somebody else.
+    pub(super) fn shares_lost(&mut self, name: NameRef<'_>, gone: &[(Token, Entry)], now: Now) {
+        for (owner, entry) in gone {
+            let why = (Self::why_gone(entry, now), Later);
+            self.lost_one(name, why, owner.bytes(), (Hold::Shared, entry), now);
+        }
+    }
+
+    /// This hold is being given back: nobody heard of it, or the connection that it was tied to is gone.
+    pub(super) fn given_back(
+        &mut self,
+        name: NameRef<'_>,
+        owner: &[u8],
+        hold: (Hold, &Entry),
+        now: Now,
+    ) {
+        let (_, entry) = hold;
+        let reason = if entry.is_unheard() {
+            Reason::Undelivered
+        } else {
+            Reason::Disconnected
+        };
+        self.lost_by(name, (reason, AtOnce), owner, hold, now);
+    }
+
+    /// The owner of a place that was granted this hold, and has not claimed it.
+    fn who_has_to_claim(&self, name: NameRef<'_>, owner: u64, entry: &Entry) -> Option<Rc<[u8]>> {
+        if entry.told || self.places.claims.is_empty() {
+            return None;
+        }
+        let places = self
+            .waits
+            .of(owner)
+            .filter_map(|ticket| self.waiters.get(&ticket));
+        let mut granted = places.filter(|waiter| {
+            waiter.place.is_some()
+                && matches!(waiter.state(), State::Granted(fence) if entry.has_had(fence))
+                && waiter.names.iter().any(|one| one.borrow() == name)
+        });
+        granted.next().map(|waiter| Rc::clone(&waiter.owner))
+    }
+
+    /// This owner has asked for a hold that it has not got. If it had one, and did not end it, it comes
+    /// too late. What has become of the hold may not have been noticed before.
+    #[cold]
+    pub(super) fn came_back(
+        &mut self,
+        turn: &mut Turn<'_>,
+        name: NameRef<'_>,
+        owner: &[u8],
+        with: Comeback,
+    ) {
+        if self.log.is_off() {
+            return;
+        }
+        if let Some((hold, entry)) = self.remembered_of(name, owner) {
+            let reason = match turn.look(name) {
+                LockState::Free => Reason::Expired,
+                LockState::Shared { .. } if hold == Hold::Shared => {
+                    Self::why_gone(&entry, turn.now)
+                }
+                _ => Reason::Overwritten,
+            };
+            self.lost_one(name, (reason, Later), owner, (hold, &entry), turn.now);
+        }
+        let owner = (owner, self.secret.half_print(owner));
+        self.log.came_back(self.key_of(name), owner, with, turn.now);
+    }
+
+    /// Why a share is not in its lock any more.
+    fn why_gone(entry: &Entry, now: Now) -> Reason {
+        if is_over(entry.end, now) {
+            Reason::Expired
+        } else {
+            Reason::Deleted
+        }
+    }
+
+    /// A database was emptied, or all of them, of all that was held there.
+    pub fn lost_by_flush(&mut self, db: Option<Db>, now: Now) {
+        let emptied =
+            (self.databases.iter()).filter(|&(number, _)| db.is_none_or(|db| db == number));
+        let holds = emptied.map(|(_, database)| database.ledger.holds()).sum();
+        self.log.flushed(db, holds, now);
+    }
+
+    /// `LOCK.LOG`: so many of the last losses, the newest first; with those who have these locks now.
+    pub fn losses(&mut self, turn: &mut Turn<'_>, most: usize) -> Vec<(Line, Option<HolderNow>)> {
+        let lines: Vec<Line> = self.log.newest().take(most).cloned().collect();
+        let with_holder = |line: Line| {
+            let holder = self.holder_now(turn, &line);
+            (line, holder)
+        };
+        lines.into_iter().map(with_holder).collect()
+    }
+
+    fn holder_now(&mut self, turn: &mut Turn<'_>, line: &Line) -> Option<HolderNow> {
+        let (about, _) = line.lost.as_ref()?;
+        let (db, key) = (line.db?, about.key.whole()?);
+        let name = NameRef { db, key };
+        let (owner, hold) = match turn.look(name) {
+            LockState::NoLock | LockState::Free => return None,
+            LockState::Exclusive { owner, .. } => (owner.to_vec(), Hold::Exclusive),
+            LockState::Shared { .. } => {
+                let mut first = Vec::new();
+                turn.keys.each_share(name, turn.now.ms(), &mut |owner, _| {
+                    first = owner.to_vec();
+                    false
+                });
+                (first, Hold::Shared)
+            }
+        };
+        let entry = self.databases.get(db)?.ledger.of(key, &owner, hold);
+        let fence = entry.and_then(|entry| entry.fence);
+        Some(HolderNow { owner, fence })
+    }
+
+    /// `LOCK.LOG RESET`
+    pub fn reset_log(&mut self) {
+        self.log.reset();
+    }
+
+    fn key_of<'a>(&self, name: NameRef<'a>) -> KeyOf<'a> {
+        KeyOf {
+            name,
+            print: self.secret.print(name.key),
+        }
+    }
+}

@@ -1,0 +1,567 @@
+//! What LOCK.LOG remembers of holds that did not end by their owner's release.
+
+use super::*;
+use crate::lock::tests::simulated::place;
+use crate::lock::{Break, Comeback, Gone, HolderNow, Line, Reason};
+
+/// So long after its owner last asked is a place kept.
+const LEASE: Ms = 1_000;
+
+/// How many, why, whose and with which number.
+type Said<'a> = (u64, Reason, Option<&'a str>, Option<Fence>);
+
+fn log(server: &mut Server) -> Vec<(Line, Option<HolderNow>)> {
+    server.losses(usize::MAX)
+}
+
+fn lines(server: &mut Server) -> Vec<Line> {
+    log(server).into_iter().map(|(line, _)| line).collect()
+}
+
+/// The log is these lines, the newest first.
+#[track_caller]
+fn has_lost(server: &mut Server, expected: &[Said<'_>]) {
+    let lines = lines(server);
+    let said: Vec<Said<'_>> = (lines.iter())
+        .map(|line| {
+            let about = line.lost.as_ref().map(|(about, _)| about);
+            let owner = about.and_then(|about| about.owner.as_ref());
+            let owner = owner.map(|owner| std::str::from_utf8(owner.bytes()).unwrap());
+            let hold = line.lost.as_ref().map(|(_, hold)| hold);
+            let fence = hold.and_then(|hold| hold.fence);
+            (line.count, line.reason, owner, fence)
+        })
+        .collect();
+    assert_eq!(said, expected);
+}
+
+fn come_back(server: &mut Server) -> Option<(Comeback, Option<Ms>)> {
+    let lines = lines(server);
+    let came_back = lines.first().unwrap().came_back;
+    came_back.map(|came_back| (came_back.with, came_back.late))
+}
+
+fn asks_for_place(server: &mut Server, owner: Owner) {
+    let patience = place(LEASE);
+    let ttl = 50_000;
+    let plea = Plea {
+        patience,
+        ttl,
+        ..alone(owner)
+    };
+    server.asks(&[LOCK], plea).unwrap();
+}
+
+#[test]
+fn a_hold_that_its_owner_releases_is_not_in_the_log() {
+    let mut server = server();
+    server.gets("ann", 100);
+    server.waits("ben", 100);
+    server.release(LOCK, "ann").unwrap();
+    server.release(LOCK, "ben").unwrap();
+    server.release(LOCK, "ben").unwrap();
+    server.takes(&[LOCK], sharing("ann"));
+    server.takes(&[LOCK], sharing("ben"));
+    server.release(LOCK, "ann").unwrap();
+    server.release(LOCK, "ben").unwrap();
+    server.renew(LOCK, "ben", 100).unwrap();
+    server.at(500);
+    has_lost(&mut server, &[]);
+}
+
+#[test]
+fn a_hold_that_runs_out_while_others_wait_is_logged_with_all_that_is_known_of_it() {
+    let mut server = server();
+    let fence = server.gets("ann", 100);
+    server.waits("ben", 500);
+    server.waits("cid", 500);
+    server.at(101);
+    has_lost(
+        &mut server,
+        &[(1, Reason::Expired, Some("ann"), Some(fence))],
+    );
+    let (line, holder) = log(&mut server).remove(0);
+    let (about, hold) = line.lost.unwrap();
+    assert_eq!((line.db, about.key.whole()), (Some(0), Some(&b"lock"[..])));
+    assert_eq!((hold.held(), hold.queue), (Some(100), 2));
+    assert_eq!(line.came_back, None);
+    let holder = holder.unwrap();
+    assert_eq!(holder.owner, b"ben");
+    assert!(holder.fence.unwrap() > fence);
+    // It is who has it when it is asked.
+    server.release(LOCK, "ben").unwrap();
+    assert_eq!(log(&mut server).remove(0).1.unwrap().owner, b"cid");
+    server.release(LOCK, "cid").unwrap();
+    assert_eq!(log(&mut server).remove(0).1, None);
+}
+
+/// Ways in which the core comes to know that `ann`'s hold has run out, and whether it knows then whose
+/// it was.
+const LAPSES: [(&str, Deed, bool); 7] = [
+    (
+        "somebody waits",
+        |server| {
+            server.waits("ben", 100);
+            server.at(101);
+        },
+        true,
+    ),
+    (
+        "the server says so",
+        |server| {
+            server.lags_until(101);
+            server.loses(LOCK, Gone::Expired);
+            server.at(101);
+        },
+        false,
+    ),
+    (
+        "the next one asks",
+        |server| {
+            server.lags_until(101);
+            server.gets("ben", 100);
+            server.at(101);
+        },
+        false,
+    ),
+    (
+        "its owner asks again",
+        |server| {
+            server.lags_until(101);
+            server.gets("ann", 100);
+            server.at(101);
+        },
+        true,
+    ),
+    (
+        "the server cleans up while somebody waits",
+        |server| {
+            server.waits("ben", 100);
+            server.lags_until(101);
+            server.loses(LOCK, Gone::Expired);
+            server.at(101);
+        },
+        true,
+    ),
+    (
+        "the next one asks for a share",
+        |server| {
+            server.lags_until(101);
+            server.takes(&[LOCK], sharing("ben"));
+            server.at(101);
+        },
+        false,
+    ),
+    (
+        "its owner comes too late",
+        |server| {
+            server.lags_until(101);
+            server.renew(LOCK, "ann", 100).unwrap();
+            server.at(101);
+        },
+        true,
+    ),
+];
+
+#[test]
+fn a_hold_that_runs_out_is_logged_once_however_that_comes_to_light() {
+    for (way, deed, knows) in LAPSES {
+        for keeps_expired in [false, true] {
+            let mut server = server_like(Flavour {
+                keeps_expired,
+                ..Flavour::default()
+            });
+            let fence = server.gets("ann", 100);
+            deed(&mut server);
+            let owner = knows.then_some("ann");
+            println!("{way}");
+            has_lost(&mut server, &[(1, Reason::Expired, owner, Some(fence))]);
+            assert_eq!(server.locks.counts().expired, 1, "{way}");
+        }
+    }
+}
+
+#[test]
+fn an_owner_that_is_not_known_is_filled_in_when_it_comes_back() {
+    let ways: [(Comeback, Deed); 4] = [
+        (Comeback::Release, |server| {
+            server.release(LOCK, "ann").unwrap();
+        }),
+        (Comeback::Renew, |server| {
+            server.renew_all(&[LOCK, OTHER], "ann", 100).unwrap();
+        }),
+        (Comeback::Check, |server| {
+            server.check(LOCK, "ann").unwrap();
+        }),
+        (Comeback::Guard, |server| {
+            server.guard(LOCK, "ann").unwrap();
+        }),
+    ];
+    for (with, deed) in ways {
+        let mut server = server();
+        let fence = server.gets("ann", 100);
+        server.lags_until(101);
+        server.loses(LOCK, Gone::Expired);
+        server.at(150);
+        server.release(LOCK, "ben").unwrap();
+        has_lost(&mut server, &[(1, Reason::Expired, None, Some(fence))]);
+        assert_eq!(come_back(&mut server), None);
+        deed(&mut server);
+        has_lost(
+            &mut server,
+            &[(1, Reason::Expired, Some("ann"), Some(fence))],
+        );
+        assert_eq!(come_back(&mut server), Some((with, Some(49))));
+        // The first time is what is remembered.
+        server.at(170);
+        server.release(LOCK, "ann").unwrap();
+        assert_eq!(come_back(&mut server), Some((with, Some(49))));
+    }
+}
+
+#[test]
+fn who_comes_back_before_the_loss_was_noticed_is_in_the_log_too() {
+    let deeds: [(Reason, Deed); 2] = [
+        (Reason::Expired, |server| server.lags_until(101)),
+        (Reason::Overwritten, |server| {
+            server.lags_until(50);
+            server.keys.write(Write::Set(LOCK, token("ben", None)));
+        }),
+    ];
+    for (reason, deed) in deeds {
+        let mut server = server();
+        let fence = server.gets("ann", 100);
+        deed(&mut server);
+        for _ in 0..2 {
+            assert_eq!(server.check(LOCK, "ann"), Ok(None));
+            has_lost(&mut server, &[(1, reason, Some("ann"), Some(fence))]);
+        }
+        // When it was lost nobody has seen.
+        assert_eq!(come_back(&mut server), Some((Comeback::Check, None)));
+        assert_eq!(server.renew(LOCK, "ann", 100), Ok(false));
+        server.at(200);
+        has_lost(&mut server, &[(1, reason, Some("ann"), Some(fence))]);
+    }
+}
+
+#[test]
+fn a_hold_that_another_writes_over_is_overwritten() {
+    for waits in [false, true] {
+        let mut server = server();
+        let fence = server.gets("ann", 100);
+        if waits {
+            server.waits("cid", 100);
+        }
+        server.set(LOCK, token("ben", None));
+        server.at(1);
+        let owner = waits.then_some("ann");
+        has_lost(&mut server, &[(1, Reason::Overwritten, owner, Some(fence))]);
+        server.set(LOCK, no_lock(None));
+        server.at(2);
+        assert_eq!(lines(&mut server).len(), 1, "no hold of ours");
+    }
+}
+
+#[test]
+fn a_hold_that_another_has_written_over_is_seen_when_that_one_speaks() {
+    let deeds: [Deed; 4] = [
+        |server| {
+            server.check(LOCK, "ben").unwrap();
+        },
+        |server| {
+            server.renew(LOCK, "ben", 100).unwrap();
+        },
+        |server| {
+            server.gets("ben", 100);
+        },
+        |server| {
+            let force = true;
+            server
+                .break_holds(LOCK, Break { grace: 50, force })
+                .unwrap();
+        },
+    ];
+    for deed in deeds {
+        let mut server = server();
+        let fence = server.gets("ann", 100);
+        server.keys.write(Write::Set(LOCK, token("ben", None)));
+        has_lost(&mut server, &[]);
+        deed(&mut server);
+        has_lost(&mut server, &[(1, Reason::Overwritten, None, Some(fence))]);
+    }
+}
+
+#[test]
+fn a_hold_that_this_server_did_not_grant_is_broken_too() {
+    let force = true;
+    let mut server = server();
+    let wanted = Break { grace: 0, force };
+    let fence = server.gets("ann", 100);
+    server.keys.write(Write::Set(LOCK, token("ben", None)));
+    server.break_holds(LOCK, wanted).unwrap();
+    let broken = (1, Reason::Broken, Some("ben"), None);
+    let overwritten = (1, Reason::Overwritten, None, Some(fence));
+    has_lost(&mut server, &[broken, overwritten]);
+}
+
+#[test]
+fn as_many_shares_are_lost_as_an_operator_ends() {
+    const MANY: [Owner; 9] = ["a", "b", "c", "d", "e", "f", "g", "h", "i"];
+    for count in [3, 8, 9] {
+        for is_restarted in [false, true] {
+            let mut server = server();
+            for owner in &MANY[..count] {
+                server.takes(&[LOCK], sharing(owner));
+            }
+            if is_restarted {
+                server.reload();
+            }
+            let force = false;
+            let broken = server.break_holds(LOCK, Break { grace: 0, force });
+            assert_eq!(broken, Ok(count));
+            let lines = lines(&mut server);
+            let said: Vec<_> = lines.iter().map(|line| (line.reason, line.count)).collect();
+            assert_eq!(said, [(Reason::Broken, count as u64)]);
+            assert_eq!(server.locks.counts().broken, count as u64);
+        }
+    }
+}
+
+#[test]
+fn a_hold_in_the_place_of_which_comes_no_lock_is_overwritten() {
+    let mut server = server();
+    let fence = server.gets("ann", 100);
+    server.waits("ben", 100);
+    server.set(LOCK, no_lock(None));
+    server.at(1);
+    let said = (1, Reason::Overwritten, Some("ann"), Some(fence));
+    has_lost(&mut server, &[said]);
+}
+
+#[test]
+fn it_is_told_apart_how_a_key_has_gone() {
+    for (how, reason) in [
+        (Gone::Otherwise, Reason::Deleted),
+        (Gone::Renamed, Reason::Renamed),
+        (Gone::Evicted, Reason::Evicted),
+        (Gone::Expired, Reason::Expired),
+    ] {
+        let mut server = server();
+        let fence = server.gets("ann", 100);
+        server.waits("ben", 100);
+        server.loses(LOCK, how);
+        server.at(1);
+        has_lost(&mut server, &[(1, reason, Some("ann"), Some(fence))]);
+    }
+}
+
+#[test]
+fn a_hold_that_an_operator_ends_is_broken_at_once_or_when_its_grace_is_over() {
+    for (grace, at) in [(0, 0), (50, 51)] {
+        for mode in [Mode::Exclusive, Mode::Shared] {
+            for waits in [false, true] {
+                let mut server = server();
+                let fence = server.takes(
+                    &[LOCK],
+                    Plea {
+                        mode,
+                        ..alone("ann")
+                    },
+                );
+                if waits {
+                    server.waits("ben", 100);
+                }
+                let force = false;
+                server.break_holds(LOCK, Break { grace, force }).unwrap();
+                assert_eq!(lines(&mut server).is_empty(), grace > 0);
+                server.at(at);
+                server.renew(LOCK, "ann", 100).unwrap();
+                has_lost(
+                    &mut server,
+                    &[(1, Reason::Broken, Some("ann"), Some(fence))],
+                );
+                assert_eq!(come_back(&mut server).unwrap().0, Comeback::Renew);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_hold_that_is_released_in_its_grace_is_not_lost() {
+    let mut server = server();
+    server.gets("ann", 100);
+    let wanted = Break {
+        grace: 50,
+        force: false,
+    };
+    server.break_holds(LOCK, wanted).unwrap();
+    assert_eq!(server.renew(LOCK, "ann", 100), Ok(false));
+    has_lost(&mut server, &[]);
+    server.release(LOCK, "ann").unwrap();
+    server.at(100);
+    has_lost(&mut server, &[]);
+}
+
+#[test]
+fn a_grant_that_nobody_heard_of_is_undelivered() {
+    let mut server = late_server();
+    server.gets("ann", 100);
+    let ben = server.waits("ben", 100);
+    server.release(LOCK, "ann").unwrap();
+    server.kill(ben);
+    server.at(10);
+    assert_eq!(server.locks.counts().undelivered, 1);
+    let lines = lines(&mut server);
+    let fence = lines[0].lost.as_ref().unwrap().1.fence;
+    has_lost(&mut server, &[(1, Reason::Undelivered, Some("ben"), fence)]);
+}
+
+#[test]
+fn a_hold_that_ends_with_its_connection_is_disconnected() {
+    for mode in [Mode::Exclusive, Mode::Shared] {
+        let mut server = server();
+        let client = server.connect();
+        let plea = Plea {
+            client,
+            session: true,
+            mode,
+            ..alone("ann")
+        };
+        let fence = server.takes(&[LOCK], plea);
+        server.close(client);
+        server.at(0);
+        let said = (1, Reason::Disconnected, Some("ann"), Some(fence));
+        has_lost(&mut server, &[said]);
+        assert_eq!(server.locks.counts().released, 1);
+    }
+}
+
+#[test]
+fn a_grant_of_a_place_that_nobody_claims_is_unclaimed_however_it_goes() {
+    let ways: [Deed; 3] = [
+        |server| server.at(LEASE + 1),
+        |server| {
+            server.waits("cid", 100);
+            server.at(LEASE + 1);
+        },
+        |server| {
+            server.lags_until(LEASE + 1);
+            server.loses(LOCK, Gone::Expired);
+            server.at(LEASE + 1);
+        },
+    ];
+    for deed in ways {
+        let mut server = server();
+        server.gets("ann", 50_000);
+        asks_for_place(&mut server, "ben");
+        server.release(LOCK, "ann").unwrap();
+        deed(&mut server);
+        assert_eq!(server.locks.counts().unclaimed, 1);
+        let lines = lines(&mut server);
+        let fence = lines[0].lost.as_ref().unwrap().1.fence;
+        has_lost(&mut server, &[(1, Reason::Unclaimed, Some("ben"), fence)]);
+    }
+}
+
+#[test]
+fn a_database_that_is_emptied_is_one_line() {
+    for (db, holds) in [(None, 4), (Some(0), 3), (Some(1), 1)] {
+        let mut server = server();
+        server.gets("ann", 100);
+        server.takes(&[OTHER], sharing("ann"));
+        server.takes(&[OTHER], sharing("ben"));
+        server.takes(&[(1, "lock")], alone("ann"));
+        server.foreign(Write::Flush(db));
+        server.at(1);
+        has_lost(&mut server, &[(holds, Reason::Flushed, None, None)]);
+        assert_eq!(lines(&mut server)[0].db, db);
+        server.foreign(Write::Flush(None));
+        server.foreign(Write::Flush(None));
+        assert!(lines(&mut server).len() <= 2);
+    }
+}
+
+#[test]
+fn shares_that_run_out_are_counted_one_by_one_in_one_line() {
+    let mut server = server();
+    for (owner, ttl) in [("ann", 50), ("ben", 60), ("cid", 100)] {
+        server.takes(
+            &[LOCK],
+            Plea {
+                ttl,
+                ..sharing(owner)
+            },
+        );
+    }
+    server.waits("dot", 100);
+    server.at(51);
+    assert_eq!(lines(&mut server)[0].count, 1);
+    server.at(101);
+    let lines = lines(&mut server);
+    assert_eq!((lines.len(), lines[0].count), (1, 3));
+    assert_eq!(server.locks.counts().expired, 3);
+}
+
+#[test]
+fn a_share_that_somebody_takes_out_of_the_lock_is_deleted() {
+    let mut server = server();
+    let fence = server.takes(&[LOCK], sharing("ann"));
+    server.takes(&[LOCK], sharing("ben"));
+    server.keys.write(Write::ZRem(LOCK, b"ann".to_vec()));
+    server.at(1);
+    server.takes(&[LOCK], sharing("cid"));
+    has_lost(
+        &mut server,
+        &[(1, Reason::Deleted, Some("ann"), Some(fence))],
+    );
+}
+
+#[test]
+fn a_share_that_was_seen_to_be_gone_is_not_counted_again_with_its_key() {
+    for gone in ["ann", "ben"] {
+        let mut server = server();
+        server.takes(&[LOCK], sharing("ann"));
+        server.takes(&[LOCK], sharing("ben"));
+        server
+            .keys
+            .write(Write::ZRem(LOCK, gone.as_bytes().to_vec()));
+        assert_eq!(server.renew(LOCK, gone, 100), Ok(false));
+        server.loses(LOCK, Gone::Otherwise);
+        let lines = lines(&mut server);
+        assert_eq!((lines.len(), lines[0].count), (1, 2), "{gone}");
+    }
+}
+
+#[test]
+fn a_demotion_and_a_restart_lose_nothing() {
+    let mut server = server();
+    server.gets("ann", 100);
+    server.demote(true);
+    server.promote();
+    server.reload();
+    server.at(50);
+    assert_eq!(server.release(LOCK, "ann"), Ok(true));
+    has_lost(&mut server, &[]);
+}
+
+#[test]
+fn as_many_lines_are_remembered_as_an_operator_has_set() {
+    let mut server = server();
+    for lock in LOCKS {
+        server.takes(&[lock], alone("ann"));
+        server.loses(lock, Gone::Evicted);
+    }
+    assert_eq!(lines(&mut server).len(), 4);
+    server.set_limits(|limits| limits.log_max_len = 2);
+    assert_eq!(lines(&mut server).len(), 2);
+    server.set_limits(|limits| limits.log_max_len = 0);
+    server.takes(&[LOCK], alone("ann"));
+    server.loses(LOCK, Gone::Evicted);
+    assert_eq!(server.renew(LOCK, "ann", 100), Ok(false));
+    server.foreign(Write::Flush(None));
+    assert_eq!(lines(&mut server).len(), 0);
+    server.set_limits(|limits| limits.log_max_len = 2);
+    server.takes(&[LOCK], alone("ann"));
+    server.loses(LOCK, Gone::Evicted);
+    assert_eq!(lines(&mut server).len(), 1);
+}
