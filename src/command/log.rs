@@ -1,6 +1,6 @@
 //! `LOCK.LOG [count | RESET]`
 
-use crate::lock::{Comeback, Cut, Hold, HolderNow, Line, Now, Reason};
+use crate::lock::{Ahead, Comeback, Cut, Hold, HolderNow, Line, Now, Reason, to_wall};
 use crate::protocol::{
     Access, Argument, Call, Command, Fault, KeyPositions, Kind, Outcome, Reply, Spec, escaped,
     integer,
@@ -66,14 +66,15 @@ impl Command for Log {
             }
             None => USUAL,
         };
-        let now = call.turn.now;
+        let (now, ahead) = (call.turn.now, call.locks.wall_is_ahead());
         let losses = call.locks.losses(&mut call.turn, most).into_iter();
-        let lines = losses.map(|(line, holder)| describe(&line, holder.as_ref(), now));
+        let lines = losses.map(|(line, holder)| describe(&line, holder.as_ref(), now, ahead));
         Ok(Outcome::Reply(Reply::List(lines.collect())))
     }
 }
 
-fn describe(line: &Line, holder: Option<&HolderNow>, now: Now) -> Reply {
+fn describe(line: &Line, holder: Option<&HolderNow>, now: Now, ahead: Ahead) -> Reply {
+    let wall = |time: Now| to_wall(time.ms(), ahead);
     let number = |number: Option<u64>| number.map_or(Reply::Null, Reply::number);
     let text = |text: Option<&str>| text.map_or(Reply::Null, Reply::text);
     let cut = |cut: Option<&Cut>| cut.map_or(Reply::Null, |cut| shown(cut.bytes()));
@@ -115,8 +116,8 @@ fn describe(line: &Line, holder: Option<&HolderNow>, now: Now) -> Reply {
             Reply::number(now.ms().saturating_sub(line.updated.ms())),
         ),
         ("entry-id", Reply::number(line.id)),
-        ("timestamp-created", Reply::number(line.created.ms())),
-        ("timestamp-last-updated", Reply::number(line.updated.ms())),
+        ("timestamp-created", Reply::number(wall(line.created))),
+        ("timestamp-last-updated", Reply::number(wall(line.updated))),
     ])
 }
 

@@ -21,6 +21,11 @@ impl Locks {
         names: &[NameRef<'_>],
         request: &Request<'_>,
     ) -> Result<Acquired, Refusal> {
+        if self.is_stepped(turn.now) {
+            for &name in names {
+                self.meet(turn, name, Some(request.owner));
+            }
+        }
         if let Patience::Place(lease) = request.patience {
             // A lock that is free where nobody waits is had as by anybody.
             if let (&[name], false) = (names, self.has_queues())
@@ -89,18 +94,20 @@ impl Locks {
             if is_upgrade || request.mode.hold() == Hold::Shared {
                 self.make_room(turn, name);
             }
-            let (hold, end) = self.write(turn, name, fit, request);
-            let end = end.filter(|_| hold == Hold::Shared);
+            let (hold, end, is_moved) = self.write(turn, name, fit, request);
             let fence = *number.get_or_insert_with(|| self.clock.next(turn.now));
             if hold == Hold::Shared {
                 self.shares_now(turn, name, request.owner);
             }
             if known.is_some() {
-                if let Some(entry) = self.ledger(name.db).of(name.key, request.owner, hold) {
-                    let entry = Entry { end, ..entry };
+                if let Some(mut entry) = self.ledger(name.db).of(name.key, request.owner, hold) {
+                    if is_moved {
+                        (entry.end, entry.by_wall) = (end, false);
+                    }
                     self.renew_entry(name, hold, entry, request, news);
                 }
             } else {
+                let end = (end, is_moved);
                 self.remember(turn, name, (fit, hold, fence), end, request, news);
             }
         }
@@ -132,10 +139,12 @@ impl Locks {
         turn: &mut Turn<'_>,
         name: NameRef<'_>,
         (fit, hold, fence): (Fit, Hold, Fence),
-        end: Option<Ms>,
+        (end, is_ours): (Option<Ms>, bool),
         request: &Request<'_>,
         news: News,
     ) {
+        // Of a hold that ends by the wall clock the key says when.
+        let end = end.filter(|_| is_ours || hold == Hold::Shared);
         let slot = self.clock.slot(name.key);
         let goes_on = matches!(fit, Fit::Held { .. });
         // By its new number it would seem to be younger than the BREAK that ends it.
@@ -147,7 +156,9 @@ impl Locks {
             entry.first = entry.fence.map_or(fence, |_| entry.first);
             entry.fence = Some(fence);
             entry.since = turn.now.ms();
-            entry.end = end;
+            if is_ours {
+                (entry.end, entry.by_wall) = (end, false);
+            }
             return self.renew_entry(name, hold, entry, request, news);
         }
         let mut entry = Entry {
@@ -156,6 +167,8 @@ impl Locks {
             slot,
             since: turn.now.ms(),
             end,
+            by_wall: !is_ours,
+            reserved: false,
             client: request.client,
             tied: request.session,
             closed: false,
@@ -220,14 +233,14 @@ impl Locks {
     }
 
     /// Writes what makes the lock the owner's, until the later of what it had and what it asks for,
-    /// and says how it holds it then, and until when.
+    /// and says how it holds it then, until when, and whether that has been written.
     fn write(
         &mut self,
         turn: &mut Turn<'_>,
         name: NameRef<'_>,
         fit: Fit,
         request: &Request<'_>,
-    ) -> (Hold, Option<Ms>) {
+    ) -> (Hold, Option<Ms>, bool) {
         let wanted = turn.now.plus(request.ttl);
         match fit {
             Fit::Held { hold, until } => {
@@ -236,10 +249,11 @@ impl Locks {
                 let is_later = until.is_some_and(|until| until >= wanted)
                     && !self.is_to_be_claimed(name, request.owner, hold);
                 if breaking || is_later {
-                    return (hold, until);
+                    return (hold, until, false);
                 }
                 turn.prolong(name, request.owner, hold, wanted);
-                (hold, Some(wanted))
+                self.ends_by_our_clock(wanted);
+                (hold, Some(wanted), true)
             }
             Fit::Open { keeps } => {
                 // A share that has not been claimed lasts only until it is.
@@ -251,10 +265,11 @@ impl Locks {
                     Hold::Exclusive => turn.keys.hold(name, request.owner, deadline),
                     Hold::Shared => turn.keys.share(name, request.owner, deadline),
                 }
-                (hold, Some(deadline))
+                self.ends_by_our_clock(deadline);
+                (hold, Some(deadline), true)
             }
             // Nobody who has to wait comes here.
-            Fit::Shut | Fit::Breaking => (request.mode.hold(), None),
+            Fit::Shut | Fit::Breaking => (request.mode.hold(), None, false),
         }
     }
 }

@@ -3,8 +3,10 @@
 use super::crowd::is_crowd;
 use super::due::PAUSE;
 use super::keyspace::LockEvent;
+use super::ledger::reserved::Reserved;
 use super::ledger::shares::Cut;
 use super::locks::Locks;
+use super::log::line::Reason;
 use super::name::NameRef;
 use super::request::{Hold, NotALock};
 use super::state::{LockState, Turn};
@@ -31,11 +33,15 @@ impl Locks {
         wanted: Break,
     ) -> Result<usize, NotALock> {
         self.settle_queue(turn, name);
+        self.meet(turn, name, None);
         if matches!(turn.look(name), LockState::Shared { .. }) {
             self.make_room(turn, name);
         }
         // Those that are being broken already have been counted then.
-        let (held, ended) = match turn.look(name) {
+        let (held, ended) = match self.look(turn, name) {
+            LockState::Reserved(reserved) => {
+                return Ok(self.break_reserved(turn, name, reserved, wanted));
+            }
             LockState::NoLock => return Err(NotALock),
             LockState::Free => return Ok(0),
             LockState::Exclusive { owner, deadline } => {
@@ -66,6 +72,33 @@ impl Locks {
         Ok(held)
     }
 
+    /// The same, of a lock whose key has gone too early.
+    fn break_reserved(
+        &mut self,
+        turn: &mut Turn<'_>,
+        name: NameRef<'_>,
+        reserved: Reserved,
+        wanted: Break,
+    ) -> usize {
+        if wanted.grace > 0 && reserved.hold == Hold::Shared && self.share_again(turn, name) {
+            return self.break_holds(turn, name, wanted).unwrap_or_default();
+        }
+        turn.keys.announce(name, LockEvent::Broken);
+        let last = turn.now.plus(wanted.grace);
+        let ended = if wanted.grace == 0 {
+            self.lose(name, Reason::Broken, turn.now);
+            self.forget(name);
+            true
+        } else {
+            self.ledger(name.db).end_reserved_by(name.key, last)
+        };
+        self.settle(turn, name);
+        if ended {
+            count(&mut self.counts.broken, reserved.count);
+        }
+        reserved.count
+    }
+
     /// How many share the lock whose share no operator is ending.
     fn not_breaking(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>) -> usize {
         let mut not_breaking = 0_usize;
@@ -84,10 +117,15 @@ impl Locks {
     fn end_within(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>, held: usize, last: Ms) {
         if let LockState::Exclusive { owner, deadline } = turn.look(name) {
             let owner = owner.to_vec();
-            if deadline.is_none_or(|deadline| deadline > last) {
+            let ends_then = deadline.is_none_or(|deadline| deadline > last);
+            if ends_then {
                 turn.prolong(name, &owner, Hold::Exclusive, last);
             }
-            return self.mark(turn, name, &owner, Hold::Exclusive);
+            self.mark(turn, name, &owner, Hold::Exclusive);
+            if ends_then {
+                self.set_end(name, &owner, Hold::Exclusive, last);
+            }
+            return;
         }
         let cut = Cut {
             // Whatever is granted from now on has a greater one.
@@ -162,7 +200,8 @@ impl Locks {
         };
         if share.deadline.is_none_or(|deadline| deadline > last) {
             turn.prolong(name, owner, Hold::Shared, last);
-            self.ledger(name.db).set_end(name.key, owner, Some(last));
+            self.ledger(name.db)
+                .set_end(name.key, owner, Some(last), false);
         }
         self.mark(turn, name, owner, Hold::Shared);
     }

@@ -17,7 +17,7 @@ impl Locks {
         name: NameRef<'_>,
         owner: &[u8],
     ) -> Result<Option<Left>, NotALock> {
-        let Some((hold, deadline)) = turn.hold_of(name, owner)? else {
+        let Some((hold, deadline)) = self.hold_now(turn, name, owner)? else {
             self.came_back(turn, name, owner, Comeback::Check);
             return Ok(None);
         };
@@ -32,6 +32,7 @@ impl Locks {
         name: NameRef<'_>,
         owner: &[u8],
     ) -> Result<bool, NotALock> {
+        self.meet(turn, name, Some(owner));
         self.settle_queue(turn, name);
         let held = turn.hold_of(name, owner)?;
         match held {
@@ -89,6 +90,8 @@ impl Locks {
             slot: self.clock.slot(name.key),
             since: turn.now.ms(),
             end: share.and_then(|share| share.deadline),
+            by_wall: true,
+            reserved: false,
             client: 0,
             tied: false,
             closed: false,

@@ -24,9 +24,6 @@ const TIES: usize = 256;
 /// How long to wait when the server lets nothing be written.
 pub(super) const PAUSE: Ms = 10;
 
-/// How much earlier than before it has to be for the clock to have been set back.
-const SET_BACK: Ms = 1000;
-
 /// A piece of work that is due.
 enum Due {
     Return(Return),
@@ -89,6 +86,7 @@ impl Locks {
             let returns = self.returns.first().map(|&(at, _)| at);
             let cuts = self.backlog.cuts.first().map(|&(at, _)| at);
             let alarm = self.alarms.first().map(|&(at, _)| at);
+            let alarm = earlier(alarm, self.next_reserved());
             earlier(alarm, earlier(returns, cuts))
         };
         earlier(time_up, writes.map(|at| at.max(self.put_off.unwrap_or(0))))
@@ -103,7 +101,6 @@ impl Locks {
     }
 
     fn do_what_is_due(&mut self, turn: &mut Turn<'_>) {
-        self.mind_the_clock(turn.now);
         self.go_on();
         while !turn.budget.is_spent()
             && let Some(name) = self.outbox.expired.pop_front()
@@ -182,19 +179,34 @@ impl Locks {
         self.note_closed(TIES);
     }
 
-    /// A clock that was set back moves deadlines, as it does for every key; but what we have put off
-    /// for a few milliseconds must not wait until it has caught up.
-    fn mind_the_clock(&mut self, now: Now) {
-        if now.plus(SET_BACK) < self.last_tick {
-            self.put_off = None;
-            self.places.kept_back = 0;
-            let returns = std::mem::take(&mut self.returns);
-            self.returns = returns.into_iter().map(|(_, grant)| (0, grant)).collect();
-            let cuts = std::mem::take(&mut self.backlog.cuts);
-            self.backlog.cuts = cuts.into_iter().map(|(_, name)| (0, name)).collect();
-            self.note_all();
+    /// Is any lock reserved?
+    #[inline(always)]
+    pub fn reserves(&self) -> bool {
+        self.stepped_until > 0 && self.reserves_any()
+    }
+
+    #[cold]
+    fn reserves_any(&self) -> bool {
+        self.databases.any(|database| database.ledger.reserves())
+    }
+
+    /// When the next lock is looked at that is reserved.
+    fn next_reserved(&self) -> Option<Ms> {
+        let ledgers = self.databases.iter().map(|(_, database)| &database.ledger);
+        let next = ledgers.filter_map(|ledger| ledger.next_reserved());
+        next.min().map(|end| end.saturating_add(1))
+    }
+
+    fn due_reservation(&mut self, now: Now) -> Option<Name> {
+        let due = (self.databases.iter_mut())
+            .find_map(|(db, database)| Some((db, database.ledger.due_reservation(now)?)));
+        if due.is_none() && !self.unnamed.is_empty() && self.next_reserved().is_none() {
+            self.unnamed.clear();
         }
-        self.last_tick = now.ms();
+        due.map(|(db, key)| Name {
+            db,
+            key: key.into(),
+        })
     }
 
     fn next_piece(&mut self, now: Now) -> Option<Due> {
@@ -211,6 +223,9 @@ impl Locks {
         if let Some((_, name)) = self.alarms.first().filter(|&&(at, _)| is_due(at)) {
             let name = name.clone();
             self.set_alarm(name.borrow(), None);
+            return Some(Due::Settle(name));
+        }
+        if let Some(name) = self.due_reservation(now) {
             return Some(Due::Settle(name));
         }
         let unseen = (self.databases.iter_mut())

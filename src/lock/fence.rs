@@ -6,7 +6,7 @@
 
 use super::limits::Limits;
 use super::slot::{self, SLOTS, Slot};
-use super::time::{Ms, Now};
+use super::time::{Ahead, Ms, Now};
 
 /// A fencing number: microseconds of Unix time, or a little ahead of it. Below 2^53, so that every
 /// client language can hold it.
@@ -45,6 +45,8 @@ enum Past {
 pub struct FencingClock {
     last: Fence,
     skew: u64,
+    /// How far the wall clock is ahead, by which numbers agree with those of other servers.
+    ahead: Ahead,
     /// Has it given a number since it was made?
     has_given: bool,
     /// In a cluster, what is known of each slot.
@@ -58,6 +60,7 @@ impl FencingClock {
     pub fn new(now: Now, in_cluster: bool) -> Self {
         let mut clock = Self {
             last: 0,
+            ahead: 0,
             skew: Limits::DEFAULT.max_clock_skew.saturating_mul(1000),
             has_given: false,
             slots: in_cluster.then(|| vec![Past::Unknown; SLOTS.into()].into_boxed_slice()),
@@ -69,16 +72,29 @@ impl FencingClock {
 
     /// This server takes over from another, or from itself before it stopped.
     pub fn take_over(&mut self, now: Now) {
-        self.last = self.last.max(now.micros().saturating_add(self.skew));
+        self.last = self
+            .last
+            .max(self.wall_micros(now).saturating_add(self.skew));
     }
 
     /// Two servers' clocks may differ by so much; this one may have been too little ahead until now.
     pub fn set_skew(&mut self, skew: Ms, now: Now) {
         self.skew = skew.saturating_mul(1000);
         if !self.has_given {
-            self.last = 0;
+            // The wall clock may have been set back since; this one began with it.
+            self.last = now.micros().saturating_add(self.skew);
         }
         self.take_over(now);
+    }
+
+    /// The wall clock has been stepped.
+    pub fn set_ahead(&mut self, ahead: Ahead) {
+        self.ahead = ahead;
+    }
+
+    fn wall_micros(&self, now: Now) -> u64 {
+        let ahead = self.ahead.saturating_mul(1000);
+        now.micros().saturating_add_signed(ahead)
     }
 
     /// The slot of this key, in a cluster.
@@ -118,7 +134,12 @@ impl FencingClock {
     /// The number of a new grant.
     pub fn next(&mut self, now: Now) -> Fence {
         self.has_given = true;
-        self.last = now.micros().max(self.last.saturating_add(1));
+        self.last = self.wall_micros(now).max(self.last.saturating_add(1));
+        self.last
+    }
+
+    /// The last number that was given; smaller than all that are to come.
+    pub fn last(&self) -> Fence {
         self.last
     }
 

@@ -90,7 +90,8 @@ pub const LONGEST_OWNER: usize = 1024;
 /// deadlines, from a user's sorted set. So it can be no owner.
 pub const SHARED_MARKER: &[u8] = b"@lock:shared";
 
-/// The keys, as the core sees them. Each write is whole when the call returns: value, expiry, what
+/// The keys, as the core sees them: all their times are points in steady time, as if the wall clock, by
+/// which they expire, were not stepped any more. Each write is whole when the call returns: value, expiry, what
 /// replicas and the append-only file are told. What other people hear of it (events, waiters'
 /// replies) may wait until the core has returned, so that nothing calls back into it.
 pub trait Keyspace {
@@ -103,6 +104,9 @@ pub trait Keyspace {
 
     /// The same as `look`, without a look at the value, which may cost the server memory.
     fn glance(&mut self, name: NameRef<'_>) -> Glance;
+
+    /// Has the server found this key expired, by the wall clock, when it was looked at in this turn?
+    fn has_expired(&self, name: NameRef<'_>) -> bool;
 
     /// When this key expires, if ever. Apart from `look`, because it costs as much again.
     fn deadline(&mut self, name: NameRef<'_>) -> Option<Ms>;

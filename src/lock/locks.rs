@@ -1,6 +1,6 @@
 //! All locks of a server, and what may be asked of them at any time.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::RangeInclusive;
 use std::rc::Rc;
 
@@ -30,7 +30,7 @@ use super::ledger::print::Secret;
 use super::slot::{Slot, Slots};
 
 use super::queue::waiter::Waiter;
-use super::time::{Ms, Now};
+use super::time::{Ahead, Ms, Now};
 
 /// How a key has gone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,6 +77,18 @@ pub struct Locks {
     pub(super) returns: BTreeSet<(Ms, Return)>,
     /// Until when writing waits, because the server would not let us.
     pub(super) put_off: Option<Ms>,
+    /// How far the wall clock is ahead.
+    pub(super) ahead: Ahead,
+    /// The last number that was given before it was stepped.
+    pub(super) stepped_after: Fence,
+    /// How far it has ever been.
+    pub(super) furthest_ahead: Ahead,
+    /// Until then there may be holds whose keys don't agree with it, because it has been stepped.
+    pub(super) stepped_until: Ms,
+    /// When the last hold ends that was granted here, or renewed.
+    pub(super) last_end: Ms,
+    /// Locks with a queue that are reserved for an owner of whom only the print is known.
+    pub(super) unnamed: BTreeMap<u64, BTreeSet<Name>>,
     /// What an operator has set.
     pub(super) limits: Limits,
     /// How many steps a search for deadlocks may take.
@@ -91,8 +103,6 @@ pub struct Locks {
     pub(super) outbox: Outbox,
     /// Until when nobody comes to hold a lock: holds that are not known here have run out by then.
     pub(super) quarantined_until: Option<Ms>,
-    /// When the last tick was.
-    pub(super) last_tick: Ms,
     /// Those who have come to their end as if they had heard of their grants, and the numbers of
     /// these, until it is known whether their connections have outlived the turn.
     pub(super) unconfirmed: Vec<(Waiter, Fence)>,
@@ -117,6 +127,12 @@ impl Locks {
             noted: BTreeSet::new(),
             returns: BTreeSet::new(),
             put_off: None,
+            ahead: 0,
+            stepped_after: 0,
+            furthest_ahead: 0,
+            stepped_until: 0,
+            last_end: 0,
+            unnamed: BTreeMap::new(),
             limits: Limits::DEFAULT,
             most_steps: MOST_STEPS,
             few_queues: FEW_QUEUES,
@@ -124,7 +140,6 @@ impl Locks {
             log: LossLog::new(Limits::DEFAULT.log_max_len),
             outbox: Outbox::default(),
             quarantined_until: None,
-            last_tick: 0,
             unconfirmed: Vec::new(),
         }
     }
@@ -143,6 +158,13 @@ impl Locks {
                 .is_some_and(|database| database.queues.contain(name.key))
     }
 
+    /// Somebody else has touched this key, which is still there. It is looked at in the next
+    /// [`tick`](Self::tick).
+    pub fn touched(&mut self, name: Name, now: Now) {
+        self.end_by_wall(name.borrow(), now);
+        self.note(name);
+    }
+
     /// Something has happened to this key. It is looked at in the next [`tick`](Self::tick).
     pub fn note(&mut self, name: Name) {
         if let Some(queue) = self.queue(name.borrow()) {
@@ -156,6 +178,8 @@ impl Locks {
     /// seen to in the next [`tick`](Self::tick).
     pub fn gone(&mut self, name: Name, how: Gone, now: Now) {
         match how {
+            // By the wall clock alone.
+            Gone::Expired if self.reserve_expired(name.borrow(), now) => {}
             Gone::Expired => {
                 self.lose(name.borrow(), Reason::Expired, now);
                 let queue = self.queue(name.borrow());

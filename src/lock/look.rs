@@ -30,7 +30,11 @@ impl Locks {
             return;
         }
         let now = turn.now;
-        let (is_no_lock, alarm) = match turn.look(name) {
+        let (is_no_lock, alarm) = match self.look(turn, name) {
+            LockState::Reserved(reserved) => {
+                self.set_reserved(name, reserved, now);
+                (false, after(Some(reserved.first_end)))
+            }
             LockState::Free => {
                 self.set_holders(name, Holders::Nobody);
                 (false, None)

@@ -399,8 +399,19 @@ impl Locks {
         let (about, _) = line.lost.as_ref()?;
         let (db, key) = (line.db?, about.key.whole()?);
         let name = NameRef { db, key };
-        let (owner, hold) = match turn.look(name) {
+        let (owner, hold) = match self.look(turn, name) {
             LockState::NoLock | LockState::Free => return None,
+            LockState::Reserved(reserved) => {
+                let owner = match reserved.hold {
+                    Hold::Exclusive => self.owner_by_print(name, reserved.owner)?.to_vec(),
+                    Hold::Shared => {
+                        let ledger = self.ledger(name.db);
+                        let first = ledger.each_reserved(name.key, turn.now).next();
+                        first.map(|(owner, _)| owner.to_vec())?
+                    }
+                };
+                (owner, reserved.hold)
+            }
             LockState::Exclusive { owner, .. } => (owner.to_vec(), Hold::Exclusive),
             LockState::Shared { .. } => {
                 let mut first = Vec::new();

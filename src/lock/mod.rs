@@ -41,6 +41,7 @@ mod settling;
 pub mod slot;
 mod state;
 mod stats;
+mod step;
 mod survey;
 mod take_back;
 mod time;
@@ -73,5 +74,5 @@ pub use request::{
 };
 pub use room::give_back_room;
 pub use state::Turn;
-pub use time::{LAST_MS, Ms, Now};
+pub use time::{Ahead, LAST_MS, Ms, Now, from_wall, to_wall};
 pub use wait::End;

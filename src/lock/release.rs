@@ -25,6 +25,7 @@ impl Locks {
         owner: &[u8],
     ) -> Result<bool, NotALock> {
         let mut withdrawn = [false];
+        self.meet(turn, name, Some(owner));
         self.withdraw(turn, &[name], owner, &mut withdrawn);
         self.release_after(turn, name, owner, withdrawn == [true])
     }
@@ -87,6 +88,9 @@ impl Locks {
         owner: &[u8],
     ) -> Result<usize, NotALock> {
         let mut withdrawn = vec![false; names.len()];
+        for &name in names {
+            self.meet(turn, name, Some(owner));
+        }
         self.withdraw(turn, names, owner, &mut withdrawn);
         // Whoever was the first for a moment may have been withdrawn by now.
         if withdrawn.contains(&true) {

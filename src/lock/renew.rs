@@ -20,6 +20,7 @@ impl Locks {
         ttl: Ms,
     ) -> Result<bool, NotALock> {
         for &name in names {
+            self.meet(turn, name, Some(owner));
             self.settle_queue(turn, name);
         }
         let mut held = true;
@@ -45,10 +46,9 @@ impl Locks {
                 }
                 turn.prolong(name, owner, hold, deadline);
                 self.tell(turn, name, owner, hold);
+                self.set_end(name, owner, hold, deadline);
                 turn.keys.announce(name, LockEvent::Renewed);
                 if hold == Hold::Shared {
-                    self.ledger(name.db)
-                        .set_end(name.key, owner, Some(deadline));
                     self.shares_now(turn, name, owner);
                 }
                 self.settle_queue(turn, name);

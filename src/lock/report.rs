@@ -4,6 +4,7 @@ use std::rc::Rc;
 
 use super::fence::Fence;
 use super::keyspace::Glance;
+use super::ledger::reserved::Reserved;
 use super::locks::Locks;
 use super::name::NameRef;
 use super::queue::waiter::State;
@@ -39,11 +40,14 @@ pub struct Report {
     pub queue: usize,
 }
 
+/// Owners, as far as they are known, and until when they hold a lock.
+type Found = Vec<(Option<Vec<u8>>, Option<Ms>)>;
+
 /// Somebody who holds a lock.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Holder {
-    /// The owner.
-    pub owner: Vec<u8>,
+    /// The owner; not known for a while where the key has gone too early, by a step of the wall clock.
+    pub owner: Option<Vec<u8>>,
     /// How much longer.
     pub left: Left,
     /// What the server remembers of the grant, if it was this server's.
@@ -97,24 +101,25 @@ impl Locks {
         name: NameRef<'_>,
     ) -> Result<Option<Report>, NotALock> {
         let now = turn.now;
-        let (hold, count, found) = match turn.look(name) {
+        let (hold, count, found) = match self.look(turn, name) {
+            LockState::Reserved(reserved) => self.reserved_holders(name, reserved, now),
             LockState::NoLock => return Err(NotALock),
             LockState::Free => (None, 0, Vec::new()),
             LockState::Exclusive { owner, deadline } => {
-                let found = vec![(owner.to_vec(), deadline)];
+                let found = vec![(Some(owner.to_vec()), deadline)];
                 (Some(Hold::Exclusive), 1, found)
             }
             LockState::Shared { count, .. } => {
-                (Some(Hold::Shared), count, first_shares(turn, name))
+                (Some(Hold::Shared), count, self.first_shares(turn, name))
             }
         };
         let holders = (found.into_iter().zip(hold.iter().cycle()))
             .map(|((owner, deadline), &hold)| Holder {
                 left: left_until(deadline, now),
-                grant: self.grant_of(name, &owner, hold, now),
-                claim: (self.is_unclaimed(name, &owner, hold))
-                    .then(|| self.claim_ends(name, &owner))
-                    .flatten()
+                grant: self.grant_of(name, owner.as_deref(), hold, now),
+                claim: (owner.as_deref())
+                    .filter(|owner| self.is_unclaimed(name, owner, hold))
+                    .and_then(|owner| self.claim_ends(name, owner))
                     .map(|end| end.saturating_sub(now.ms())),
                 owner,
             })
@@ -155,13 +160,62 @@ impl Locks {
             )
     }
 
-    fn grant_of(&mut self, name: NameRef<'_>, owner: &[u8], hold: Hold, now: Now) -> Option<Grant> {
-        let entry = self.ledger(name.db).of(name.key, owner, hold)?;
+    fn grant_of(
+        &mut self,
+        name: NameRef<'_>,
+        owner: Option<&[u8]>,
+        hold: Hold,
+        now: Now,
+    ) -> Option<Grant> {
+        let ledger = self.ledger(name.db);
+        let entry = match owner {
+            Some(owner) => ledger.of(name.key, owner, hold)?,
+            None => ledger.reserved_hold(name.key)?,
+        };
         Some(Grant {
             fence: entry.fence?,
             held: now.ms().saturating_sub(entry.since),
             client: entry.client,
         })
+    }
+
+    /// Who holds a lock whose key has gone too early, as far as is known.
+    fn reserved_holders(
+        &mut self,
+        name: NameRef<'_>,
+        reserved: Reserved,
+        now: Now,
+    ) -> (Option<Hold>, usize, Found) {
+        let found = match reserved.hold {
+            Hold::Exclusive => {
+                let owner = self.owner_by_print(name, reserved.owner);
+                vec![(owner.map(|owner| owner.to_vec()), Some(reserved.first_end))]
+            }
+            Hold::Shared => (self.ledger(name.db).each_reserved(name.key, now))
+                .map(|(owner, end)| (Some(owner.to_vec()), Some(end)))
+                .take(MOST_NAMED)
+                .collect(),
+        };
+        (Some(reserved.hold), reserved.count, found)
+    }
+
+    /// The first of those who share a lock, and until when.
+    fn first_shares(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>) -> Found {
+        let now = turn.now;
+        let is_stepped = self.is_stepped(now);
+        let key_ends = turn.keys.deadline(name);
+        let mut found = Vec::new();
+        // After a step of the wall clock their order may not be that of their ends.
+        let from = if is_stepped { 0 } else { now.ms() };
+        turn.keys.each_share(name, from, &mut |owner, share| {
+            let end = earlier(share.deadline, key_ends);
+            let end = self.share_end(now, name, owner, end);
+            if !is_over(end, now) {
+                found.push((Some(owner.to_vec()), end));
+            }
+            found.len() < MOST_NAMED
+        });
+        found
     }
 
     fn waiting(&mut self, name: NameRef<'_>, now: Now) -> (Vec<QueuedWaiter>, usize) {
@@ -198,16 +252,4 @@ pub(super) fn left_until(deadline: Option<Ms>, now: Now) -> Left {
     deadline.map_or(Left::Unlimited, |deadline| {
         Left::Ms(deadline.saturating_sub(now.ms()).max(1))
     })
-}
-
-/// The first of those who share a lock, and until when.
-fn first_shares(turn: &mut Turn<'_>, name: NameRef<'_>) -> Vec<(Vec<u8>, Option<Ms>)> {
-    let now = turn.now;
-    let key_ends = turn.keys.deadline(name);
-    let mut found = Vec::new();
-    turn.keys.each_share(name, now.ms(), &mut |owner, share| {
-        found.push((owner.to_vec(), earlier(share.deadline, key_ends)));
-        found.len() < MOST_NAMED
-    });
-    found
 }

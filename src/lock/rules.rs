@@ -47,9 +47,20 @@ impl Locks {
                 Fit::Shut
             }
         };
-        Ok(match turn.look(name) {
+        Ok(match self.look(turn, name) {
             LockState::NoLock => return Err(NotALock),
-            LockState::Free => open(in_turn),
+            LockState::Free => open(in_turn && !self.is_reserved(turn, name)),
+            LockState::Reserved(reserved) => {
+                let may_share = reserved.hold == Hold::Shared
+                    && in_turn
+                    && !quarantined
+                    && request.mode.room_beside(reserved.count);
+                // Beside those for whom it is reserved, once they are there again.
+                if may_share && self.share_again(turn, name) {
+                    return self.fit(turn, name, request, in_turn);
+                }
+                Fit::Shut
+            }
             LockState::Exclusive { owner, deadline } if owner == request.owner => Fit::Held {
                 hold: Hold::Exclusive,
                 until: deadline,

@@ -138,16 +138,34 @@ impl Locks {
             return Served::Refused;
         }
         let now = turn.now;
-        let owner = match turn.look(name) {
+        self.meet(turn, name, None);
+        let owner = match self.look(turn, name) {
             LockState::NoLock => {
                 self.lose(name, Reason::Overwritten, now);
                 self.forget(name);
                 self.demote_all(name);
                 return Served::Waits;
             }
+            LockState::Reserved(reserved) => {
+                self.set_reserved(name, reserved, turn.now);
+                // One of those who share it asks for more.
+                let is_asked =
+                    (self.queue(name)).is_some_and(|queue| queue.upgrades().next().is_some());
+                if is_asked && reserved.hold == Hold::Shared && self.share_again(turn, name) {
+                    return self.serve_one(turn, name);
+                }
+                return self.serve_first(turn, name);
+            }
             LockState::Free => {
+                if self.is_reserved(turn, name) {
+                    return Served::Waits;
+                }
                 self.note_lapse(name, turn.now);
-                self.forget_expired(turn, name);
+                if self.outlasts_hold(turn, name) {
+                    self.set_holders(name, Holders::Nobody);
+                } else {
+                    self.forget_expired(turn, name);
+                }
                 self.demote_all(name);
                 return self.serve_first(turn, name);
             }
@@ -389,6 +407,7 @@ impl Locks {
         ticket: Ticket,
         request: &Request<'_>,
     ) -> Option<Fit> {
+        self.meet(turn, name.borrow(), Some(request.owner));
         let in_turn = self.first_of(turn, name.borrow()) == Some(ticket);
         let fit = self.fit(turn, name.borrow(), request, in_turn).ok()?;
         (!matches!(fit, Fit::Shut | Fit::Breaking)).then_some(fit)

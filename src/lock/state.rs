@@ -5,6 +5,7 @@ use super::keyspace::{Keyspace, Share, Stored};
 use super::request::{Hold, NotALock};
 
 use super::budget::Budget;
+use super::ledger::reserved::Reserved;
 use super::ledger::token::Token;
 use super::name::NameRef;
 use super::settling::Settling;
@@ -49,6 +50,8 @@ pub(super) enum LockState<'a> {
         over: usize,
         first_end: Option<Ms>,
     },
+    /// The key has gone too early, by a step of the wall clock: it is reserved for those who hold it.
+    Reserved(Reserved),
     /// It is no lock.
     NoLock,
 }
@@ -88,6 +91,26 @@ impl Turn<'_> {
                 owner: self.owner.bytes(),
                 deadline,
             },
+        }
+    }
+
+    /// The same, of a lock that this owner holds alone, if it is known apart from the key when that ends.
+    pub(super) fn look_as_exclusive(
+        &mut self,
+        name: NameRef<'_>,
+        owner: Token,
+        end: Option<Option<Ms>>,
+    ) -> LockState<'_> {
+        match end {
+            None => self.look(name),
+            Some(deadline) if is_over(deadline, self.now) => LockState::Free,
+            Some(deadline) => {
+                self.owner = owner;
+                LockState::Exclusive {
+                    owner: self.owner.bytes(),
+                    deadline,
+                }
+            }
         }
     }
 
@@ -141,7 +164,7 @@ impl Turn<'_> {
     ) -> Result<Option<(Hold, Option<Ms>)>, NotALock> {
         Ok(match self.look(name) {
             LockState::NoLock => return Err(NotALock),
-            LockState::Free => None,
+            LockState::Free | LockState::Reserved(_) => None,
             LockState::Exclusive {
                 owner: holder,
                 deadline,
@@ -150,6 +173,11 @@ impl Turn<'_> {
                 (self.share_of(name, owner)).map(|share| (Hold::Shared, share.deadline))
             }
         })
+    }
+
+    /// May this key be written, whoever asks for that? A tick comes also to locks that nobody waits for.
+    pub(super) fn may_write(&mut self, name: NameRef<'_>) -> bool {
+        self.keys.is_writable() && self.keys.may_write(name)
     }
 
     /// Moves the end of a hold.

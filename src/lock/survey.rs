@@ -85,6 +85,8 @@ impl Locks {
 
     fn survey_members(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>, from: u64) -> Survey {
         let (owners, next) = some_of(turn, name, from);
+        // Until it is, another end than is remembered is that of the wall clock before it was stepped.
+        let is_in_step = self.is_in_step(turn.now, name);
         for owner in owners {
             let Some(Share { deadline }) = turn.keys.share_of(name, &owner) else {
                 continue;
@@ -92,8 +94,9 @@ impl Locks {
             match self.ledger(name.db).of(name.key, &owner, Hold::Shared) {
                 None if is_over(deadline, turn.now) => {}
                 None => self.get_to_know(turn, name, &owner, Hold::Shared),
-                Some(entry) if entry.end != deadline => {
-                    self.ledger(name.db).set_end(name.key, &owner, deadline);
+                Some(entry) if entry.end != deadline && (is_in_step || entry.by_wall) => {
+                    self.ledger(name.db)
+                        .set_end(name.key, &owner, deadline, true);
                 }
                 Some(_) => {}
             }

@@ -61,7 +61,8 @@ impl Locks {
             self.returns.insert((turn.now.plus(PAUSE), given_back));
             return;
         }
-        let Ok(Some((hold, _))) = turn.hold_of(name, owner) else {
+        self.meet(turn, name, Some(owner));
+        let Ok(Some((hold, _))) = self.hold_now(turn, name, owner) else {
             return;
         };
         let ledger = self.ledger(name.db);
@@ -102,6 +103,7 @@ impl Locks {
         if let Some(entry) = share.entry {
             let entry = Entry {
                 end: Some(deadline),
+                by_wall: share.deadline.is_none(),
                 ..entry
             };
             self.ledger(name.db)

@@ -7,6 +7,7 @@ use redis_module::raw;
 
 use crate::lock::{Db, Gone, Locks, NameRef};
 
+use super::clock;
 use super::ffi::api::{self, Event, NotificationFn, RawCtx, RawString};
 use super::ffi::constants::OK;
 use super::ffi::context::{self, Ctx};
@@ -178,20 +179,23 @@ unsafe fn heard(
     if module.is_announcing(key, event) {
         return;
     }
-    // The core sees by itself that it has gone.
-    if class == raw::REDISMODULE_NOTIFY_EXPIRED && module.is_opening(key) {
-        return;
-    }
+    let has_expired = class == raw::REDISMODULE_NOTIFY_EXPIRED;
+    let is_opening = has_expired && module.is_opening(key);
     // SAFETY: promised by our caller; an event's name ends where it should.
     let (ctx, key, event) = unsafe { (Ctx::new(ctx), text::bytes(key), CStr::from_ptr(event)) };
     let (db, mut at_once) = (ctx.db(), !may_be_on_a_walk(module, class, event));
     let name = NameRef { db, key };
+    // The core sees by itself that it has gone.
+    if is_opening {
+        return module.note_expired(name);
+    }
     if module.read(|locks| matters(locks, name)) == Ok(false) {
         return;
     }
+    let now = clock::now();
     let changed = module.change(|locks| {
         if !ENDS.contains(&event) {
-            return locks.note(name.keep());
+            return locks.touched(name.keep(), now);
         }
         // The last field of a hash may have run out by itself: outside of any command, where a
         // job would not be run until the next one, and in the middle of a walk through others.
@@ -202,11 +206,15 @@ unsafe fn heard(
             _ if MOVES.contains(&event) => Gone::Renamed,
             _ => Gone::Otherwise,
         };
-        locks.gone(name.keep(), how, module::now());
+        locks.gone(name.keep(), how, now);
     });
     match changed {
         Ok(()) => module.ask_for_a_turn(at_once),
         // What the change makes of the key is not known yet, so it is looked at anew.
+        Err(InAChange) if has_expired => {
+            module.note_expired(name);
+            hear(Note::Again(db, key.into()));
+        }
         Err(InAChange) => hear(Note::touched(db, key)),
     }
 }
@@ -283,13 +291,14 @@ unsafe extern "C" fn turned(_: *mut RawCtx, _: Event, sub: u64, _: *mut c_void) 
     if sub != raw::REDISMODULE_SUBEVENT_EVENTLOOP_AFTER_SLEEP {
         return;
     }
-    module::enter("a turn's end", |module| {
+    module::enter("a turn of the loop", |module| {
         // In the middle of a change it can wait for the next turn.
         if module.read(Locks::has_unconfirmed) == Ok(true)
             && (module.change(|locks| locks.confirm(context::lives))).is_ok()
         {
-            module.set_timer(module::now());
+            module.set_timer(clock::now());
         }
+        module.ring();
     });
 }
 

@@ -27,6 +27,8 @@ pub enum Note {
     Loaded,
     /// A connection has closed.
     ConnectionClosed(u64),
+    /// This key is to be looked at again.
+    Again(Db, Box<[u8]>),
     /// A waiter has come to its end.
     WaiterEnded {
         /// Which.
@@ -60,7 +62,7 @@ impl Note {
     /// What the log calls it.
     pub fn place(&self) -> &'static str {
         match self {
-            Self::Touched(_) => "a key's event",
+            Self::Touched(_) | Self::Again(..) => "a key's event",
             Self::Flushed(_) => "a flush",
             Self::Swapped(..) => "a swap",
             Self::Loaded => "loading",

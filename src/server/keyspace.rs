@@ -6,18 +6,19 @@ use std::rc::Rc;
 use redis_module::raw;
 
 use crate::lock::{
-    AskedBy, Asker, Db, Epoch, Glance, Keyspace, LockEvent, Ms, Name, NameRef, Now, Over,
-    SHARED_MARKER, Share, SlotState, Stored, Ticket,
+    Ahead, AskedBy, Asker, Db, Epoch, Glance, Keyspace, LockEvent, Ms, Name, NameRef, Now, Over,
+    SHARED_MARKER, Share, SlotState, Stored, Ticket, from_wall, to_wall,
 };
 
 use super::authority::Authority;
+use super::clock;
 use super::command::rights;
 use super::ffi::context::Ctx;
 use super::ffi::key::{Expiry, Key, NotWritten, Purpose};
 use super::ffi::text::{Said, Text};
 use super::ffi::{api, call};
 use super::inbox::{self, Note};
-use super::module::{self, Module};
+use super::module::Module;
 use super::notify::Announcement;
 use super::replicate;
 use super::version;
@@ -47,6 +48,8 @@ pub struct ServerKeys<'a> {
     accepts_writes: Option<bool>,
     /// The last owner that was written and that the caller has not named.
     owner: Option<Text<'a>>,
+    /// How far the wall clock, by which keys expire, is ahead of ours.
+    ahead: Ahead,
     /// The classes of events that anybody hears of.
     heard: c_int,
     /// Has the server no memory left, as far as it has been asked?
@@ -75,7 +78,7 @@ impl Again {
     #[cold]
     fn leave_all(&mut self) {
         for Name { db, key } in self.0.drain(..) {
-            inbox::leave(Note::touched(db, &key));
+            inbox::leave(Note::Again(db, Box::from(&*key)));
         }
     }
 }
@@ -92,6 +95,7 @@ struct Open<'a> {
 impl<'a> ServerKeys<'a> {
     /// The keys, for whoever has this context and has said this.
     pub fn new(module: &'a Module, ctx: Ctx<'a>, authority: Authority, said: Said<'a>) -> Self {
+        module.forget_expired();
         Self {
             module,
             ctx,
@@ -103,6 +107,7 @@ impl<'a> ServerKeys<'a> {
             refused: false,
             accepts_writes: None,
             owner: None,
+            ahead: clock::ahead(),
             heard: module.audience.classes(),
             out_of_memory: None,
         }
@@ -192,6 +197,11 @@ impl<'a> ServerKeys<'a> {
             }
         };
         replicate::modified(ctx, text);
+    }
+
+    /// When that is by our clock.
+    fn steady(&self, deadline: Option<Ms>) -> Option<Ms> {
+        deadline.map(|at| from_wall(at, self.ahead))
     }
 
     /// Whose hold it is that this owner comes by: the caller's, if it is a word of the caller's own.
@@ -354,14 +364,14 @@ impl Keyspace for ServerKeys<'_> {
     fn look_until(&mut self, name: NameRef<'_>) -> (Stored<'_>, Option<Ms>) {
         #[cfg(feature = "provoke")]
         crate::provoke::at("a look");
-        let marker = &self.module.marker;
+        let (marker, ahead) = (&self.module.marker, self.ahead);
         let key = &self.open(name).key;
         let stored = key.stored(marker);
         let deadline = match stored {
             Stored::Nothing | Stored::NoLock => None,
             Stored::Exclusive { .. } | Stored::Shared { .. } => key.deadline(),
         };
-        (stored, deadline)
+        (stored, deadline.map(|at| from_wall(at, ahead)))
     }
 
     fn glance(&mut self, name: NameRef<'_>) -> Glance {
@@ -370,12 +380,19 @@ impl Keyspace for ServerKeys<'_> {
     }
 
     fn deadline(&mut self, name: NameRef<'_>) -> Option<Ms> {
-        self.open(name).key.deadline()
+        let deadline = self.open(name).key.deadline();
+        self.steady(deadline)
+    }
+
+    fn has_expired(&self, name: NameRef<'_>) -> bool {
+        self.module.has_expired(name)
     }
 
     fn share_of(&mut self, name: NameRef<'_>, owner: &[u8]) -> Option<Share> {
         let owner = self.said.text(owner);
-        self.open(name).key.share_of(&owner)
+        let share = self.open(name).key.share_of(&owner)?;
+        let deadline = self.steady(share.deadline);
+        Some(Share { deadline })
     }
 
     fn each_share(
@@ -384,7 +401,12 @@ impl Keyspace for ServerKeys<'_> {
         from: Ms,
         visit: &mut dyn FnMut(&[u8], Share) -> bool,
     ) {
-        let marker = &self.module.marker;
+        let (marker, ahead) = (&self.module.marker, self.ahead);
+        let from = if from == 0 { 0 } else { to_wall(from, ahead) };
+        let visit = &mut |owner: &[u8], share: Share| {
+            let deadline = share.deadline.map(|at| from_wall(at, ahead));
+            visit(owner, Share { deadline })
+        };
         self.open(name).key.each_share(marker, from, visit);
     }
 
@@ -412,8 +434,8 @@ impl Keyspace for ServerKeys<'_> {
     }
 
     fn count_over(&mut self, name: NameRef<'_>, now: Now) -> usize {
-        if let Some(count) = self.without_open(name, |ctx, text| call::zcount(ctx, text, now.ms()))
-        {
+        let wall = to_wall(now.ms(), self.ahead);
+        if let Some(count) = self.without_open(name, |ctx, text| call::zcount(ctx, text, wall)) {
             return count;
         }
         // The server won't say, perhaps because it has no such command.
@@ -427,6 +449,7 @@ impl Keyspace for ServerKeys<'_> {
     }
 
     fn hold(&mut self, name: NameRef<'_>, owner: &[u8], deadline: Ms) {
+        let deadline = to_wall(deadline, self.ahead);
         let open = self.open(name);
         let written = (open.key.set(owner)).and_then(|()| open.key.expire_at(deadline));
         let text = open.name.clone();
@@ -442,6 +465,7 @@ impl Keyspace for ServerKeys<'_> {
     }
 
     fn move_deadline(&mut self, name: NameRef<'_>, deadline: Ms) -> bool {
+        let deadline = to_wall(deadline, self.ahead);
         let open = self.open(name);
         if !open.key.is_refused() && open.key.is_nothing() {
             return false;
@@ -457,6 +481,7 @@ impl Keyspace for ServerKeys<'_> {
     }
 
     fn share(&mut self, name: NameRef<'_>, owner: &[u8], deadline: Ms) {
+        let deadline = to_wall(deadline, self.ahead);
         let (owner, marker) = (self.owner(owner), &self.module.marker);
         let whose = Self::whose(&owner);
         let open = self.open(name);
@@ -508,7 +533,7 @@ impl Keyspace for ServerKeys<'_> {
         self.modified(name.db, &text, Whose::Callers);
         let class = raw::REDISMODULE_NOTIFY_ZSET;
         if over.are_all {
-            replicate::zremrangebyscore(self.ctx, &text, now.ms());
+            replicate::zremrangebyscore(self.ctx, &text, to_wall(now.ms(), self.ahead));
             self.announce(name.db, &text, class, c"zremrangebyscore");
         } else {
             replicate::zrem(self.ctx, &text, &owners);
@@ -587,7 +612,7 @@ impl Keyspace for ServerKeys<'_> {
                 #[cfg(feature = "provoke")]
                 crate::provoke::sleep();
                 let accepted = self.accepts_writes(name) && self.can_open(name);
-                self.module.refusals.heard(accepted, module::now());
+                self.module.refusals.heard(accepted, clock::now());
                 accepted
             }
         }
@@ -619,7 +644,7 @@ impl Keyspace for ServerKeys<'_> {
         // A slot that has left is asked about elsewhere.
         !self.would_accept_a_write(*db, &key)
             && (!self.module.in_cluster
-                || !self.module.epochs.is_up(own, module::now())
+                || !self.module.epochs.is_up(own, clock::now())
                 || call::has_slot_of(own, &key))
     }
 }

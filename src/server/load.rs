@@ -14,7 +14,8 @@ use super::ffi::constants::{
 use super::ffi::context::{self, Ctx};
 use super::ffi::shield::{self, shield};
 use super::ffi::text::Lent;
-use super::{config, events, inbox, info, module, replicate, thread, turns, version};
+use super::{config, events, inbox, info, module, replicate, thread, version};
+use crate::lock::Locks;
 
 /// The module's table: what it adds to the server.
 pub struct ModuleTable {
@@ -65,8 +66,7 @@ pub unsafe fn load(
 
 /// Unloads the module, unless the server is to call us for anything, or anything of ours is running.
 ///
-/// The server itself refuses while a client is blocked or a timer set, and no more than that: not for
-/// the sake of a job that it has accepted, and not if another module asks for it from within a
+/// The server itself refuses while a client is blocked, and no more than that: not for the sake of a job that it has accepted, and not if another module asks for it from within a
 /// call of ours, as from a notification or from a command within LOCK.GUARD.
 pub fn unload() -> c_int {
     let remove = || {
@@ -82,7 +82,8 @@ pub fn unload() -> c_int {
 /// Has the server still to call us?
 fn is_called_for() -> bool {
     let by_module = |module: &module::Module| {
-        module.jobs.get() > 0 || module.timer.is_set() || !module.waiting.is_empty()
+        let is_idle = module.read(Locks::is_idle).unwrap_or(false);
+        module.jobs.get() > 0 || !is_idle || !module.waiting.is_empty()
     };
     inbox::is_called_for() || module::with(by_module).unwrap_or(true)
 }
@@ -96,6 +97,8 @@ enum Failure {
     Args(String),
     #[error("it is loaded already, and running")]
     InUse,
+    #[error("the system has no timer for it")]
+    NoTimer,
     #[error("the server does not take its settings")]
     Settings,
     #[error("the server does not take its statistics")]
@@ -106,6 +109,15 @@ enum Failure {
     Deaf(&'static str),
     #[error("this server has no command {0}, which locks are replicated by: see rename-command")]
     Renamed(Cow<'static, str>),
+}
+
+impl From<module::NotInstalled> for Failure {
+    fn from(why: module::NotInstalled) -> Self {
+        match why {
+            module::NotInstalled::InUse => Self::InUse,
+            module::NotInstalled::NoTimer => Self::NoTimer,
+        }
+    }
 }
 
 fn set_up(table: &ModuleTable, ctx: Ctx<'_>, words: &[&[u8]]) -> Result<(), Failure> {
@@ -123,7 +135,7 @@ fn set_up(table: &ModuleTable, ctx: Ctx<'_>, words: &[&[u8]]) -> Result<(), Fail
             NO_IMPLICIT_SIGNAL_MODIFIED | HANDLE_REPL_ASYNC_LOAD | HANDLE_ATOMIC_SLOT_MIGRATION,
         );
     }
-    module::install(ctx, server, Some(turns::ring)).map_err(|module::InUse| Failure::InUse)?;
+    module::install(ctx, server)?;
     describe::add_acl_category(ctx, table.name);
     (table.commands)(&Registrar::new(ctx))?;
     if !info::offer(ctx) {

@@ -8,6 +8,7 @@
 
 mod authority;
 mod blocked;
+mod clock;
 mod cluster;
 mod command;
 mod config;

@@ -2,15 +2,17 @@
 
 use std::cell::{Cell, RefCell, UnsafeCell};
 use std::ffi::c_char;
-use std::ptr::{null, null_mut};
+use std::ptr::null;
 
-use crate::lock::{Locks, Ms, Now, SHARED_MARKER, Secret};
+use crate::lock::{Locks, Ms, Name, NameRef, Now, SHARED_MARKER, Secret};
 
 use super::blocked::BlockedClients;
+use super::clock;
 use super::cluster::Epochs;
 use super::command::origins::Origins;
 use super::command::rights::{LastAsker, Phrases};
-use super::ffi::api::{self, RawCtx, RawString, TimerFn};
+use super::events;
+use super::ffi::api::{self, RawCtx, RawString};
 use super::ffi::context::Ctx;
 use super::ffi::shield::shield;
 use super::ffi::text::Text;
@@ -72,6 +74,10 @@ pub struct Module {
     opening: Cell<*const RawString>,
     /// Has the server told us that this key had expired?
     had_expired: Cell<bool>,
+    /// The keys that it has found expired since we began what we are doing.
+    expired: RefCell<Vec<Name>>,
+    /// Are there any?
+    any_expired: Cell<bool>,
     /// A word that every grant is replicated with.
     pub pxat: Text<'static>,
     /// What tells shared locks from other sorted sets.
@@ -91,6 +97,21 @@ pub struct InAChange;
 /// Something of ours is running.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct InUse;
+
+/// Why the module is not loaded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NotInstalled {
+    /// It is loaded, and running.
+    InUse,
+    /// There is no timer to be had.
+    NoTimer,
+}
+
+impl From<InUse> for NotInstalled {
+    fn from(InUse: InUse) -> Self {
+        Self::InUse
+    }
+}
 
 /// The module lives where its callbacks find it.
 struct Home {
@@ -148,16 +169,18 @@ pub fn recover() {
     shield("recovering", || (), rest);
 }
 
-/// The module is loaded; `ring` is called when its timer rings.
-pub fn install(ctx: Ctx<'_>, server: Server, ring: TimerFn) -> Result<(), InUse> {
+/// The module is loaded.
+pub fn install(ctx: Ctx<'_>, server: Server) -> Result<(), NotInstalled> {
     remove()?;
+    clock::start();
+    let timer = Timer::new().ok_or(NotInstalled::NoTimer)?;
     // SAFETY: the context lives.
     let own = unsafe { api::get_detached_thread_safe_context(ctx.raw()) };
     let flags = ctx.flags();
     let module = Module {
-        locks: RefCell::new(Locks::new(now(), secret(), flags.cluster())),
+        locks: RefCell::new(Locks::new(clock::now(), secret(), flags.cluster())),
         waiting: BlockedClients::default(),
-        timer: Timer::new(ring),
+        timer,
         job_ahead: Cell::new(false),
         jobs: Cell::new(0),
         hears_of_values: Cell::new(false),
@@ -177,6 +200,8 @@ pub fn install(ctx: Ctx<'_>, server: Server, ring: TimerFn) -> Result<(), InUse>
         announcing: Cell::new((null(), null())),
         opening: Cell::new(null()),
         had_expired: Cell::new(false),
+        expired: RefCell::default(),
+        any_expired: Cell::new(false),
         pxat: Text::new(b"PXAT"),
         marker: Text::new(SHARED_MARKER),
         phrases: Phrases::new(),
@@ -201,20 +226,6 @@ pub fn remove() -> Result<(), InUse> {
         unsafe { api::free_thread_safe_context(module.own) };
     }
     Ok(())
-}
-
-/// What the wall clock says, to the microsecond: asked as the server asks it. The standard library's
-/// way to it costs a command three times as much.
-pub fn now() -> Now {
-    let mut time = libc::timeval {
-        tv_sec: 0,
-        tv_usec: 0,
-    };
-    // SAFETY: there is room for the time, and nobody asks for a zone.
-    unsafe { libc::gettimeofday(&raw mut time, null_mut()) };
-    let seconds = u64::try_from(time.tv_sec).unwrap_or_default();
-    let micros = u64::try_from(time.tv_usec).unwrap_or_default();
-    Now::from_micros(seconds.saturating_mul(1_000_000).saturating_add(micros))
 }
 
 /// A secret that nobody can guess.
@@ -252,7 +263,11 @@ impl Module {
     ///
     /// That another module hears of what we have changed, and that waiters are woken, comes after it.
     pub fn change<T>(&self, work: impl FnOnce(&mut Locks) -> T) -> Result<T, InAChange> {
-        let done = work(&mut *self.locks.try_borrow_mut().map_err(|_| InAChange)?);
+        let done = {
+            let locks = &mut *self.locks.try_borrow_mut().map_err(|_| InAChange)?;
+            locks.set_wall_clock(clock::ahead());
+            work(locks)
+        };
         self.read_inbox();
         Ok(done)
     }
@@ -269,8 +284,8 @@ impl Module {
 
     fn see_to_the_rest(&self) {
         self.cut_short.set(true);
-        let now = now();
-        self.timer.set(self.own(), Some(now.plus(RECOVERY)), now);
+        let now = clock::now();
+        self.ring_at(Some(now.plus(RECOVERY)), now);
     }
 
     /// The job at the end of what the server is doing has run; or we don't rely on it any more, as
@@ -283,7 +298,16 @@ impl Module {
     pub fn set_timer(&self, now: Now) {
         let due = self.read(Locks::next_due).unwrap_or(Some(0));
         let due = due.into_iter().chain(self.sent_on.next_look()).min();
-        self.timer.set(self.own(), due, now);
+        self.ring_at(due, now);
+    }
+
+    /// Sets the timer to this time.
+    pub fn ring_at(&self, due: Option<Ms>, now: Now) {
+        if due.is_some() {
+            // That is where it rings.
+            events::hear_of_turns(self, self.own());
+        }
+        self.timer.set(due, now);
     }
 
     /// While `send` runs, an event of this identity is our own, and need not be heard.
@@ -304,6 +328,30 @@ impl Module {
         let opened = open();
         self.opening.set(null());
         (opened, self.had_expired.take())
+    }
+
+    /// The server has found this key expired in the middle of what we are doing.
+    pub fn note_expired(&self, name: NameRef<'_>) {
+        if let Ok(mut expired) = self.expired.try_borrow_mut() {
+            expired.push(name.keep());
+            self.any_expired.set(true);
+        }
+    }
+
+    /// Has it?
+    pub fn has_expired(&self, name: NameRef<'_>) -> bool {
+        self.any_expired.get()
+            && (self.expired.try_borrow())
+                .is_ok_and(|expired| expired.iter().any(|one| one.borrow() == name))
+    }
+
+    /// We begin something else.
+    pub fn forget_expired(&self) {
+        if self.any_expired.take()
+            && let Ok(mut expired) = self.expired.try_borrow_mut()
+        {
+            *expired = Vec::new();
+        }
     }
 
     /// This key has expired. Is it the one that we are opening? Then whoever opens it is told so.

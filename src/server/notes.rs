@@ -8,6 +8,7 @@ use redis_module::raw;
 
 use crate::lock::{End, NameRef, Ticket};
 
+use super::clock;
 use super::ffi::constants::OK;
 use super::ffi::context;
 use super::ffi::shield::shield;
@@ -85,15 +86,24 @@ impl Module {
         if self.is_in_a_change() {
             return Err(InAChange);
         }
-        let now = module::now();
+        let now = clock::now();
         match note {
             Note::Touched(keys) => {
                 self.change(|locks| {
                     for (db, key) in keys {
                         let name = NameRef { db: *db, key };
                         if locks.concerns(name) {
-                            locks.note(name.keep());
+                            locks.touched(name.keep(), now);
                         }
+                    }
+                })?;
+                self.set_timer(now);
+            }
+            Note::Again(db, key) => {
+                let name = NameRef { db: *db, key };
+                self.change(|locks| {
+                    if locks.concerns(name) {
+                        locks.note(name.keep());
                     }
                 })?;
                 self.set_timer(now);
@@ -113,7 +123,7 @@ impl Module {
             }
             Note::ConnectionClosed(client) => {
                 if self.change(|locks| locks.closed(*client))? {
-                    self.timer.set(self.own(), Some(0), now);
+                    self.ring_at(Some(0), now);
                 }
             }
             Note::WaiterEnded { ticket, cut_off } => {

@@ -1,74 +1,132 @@
-//! One timer for everything that is due, and none while nothing is: the server would not unload a
-//! module that has one.
+//! One timer for everything that is due. The server's own timers go by the wall clock: they ring late
+//! when it is set back, and hold each other up when it is set forward. This one wakes the server's loop by
+//! a file descriptor that counts down by the steady clock.
+//!
+//! What is due is done at the beginning of the loop's turn, where the server takes writes, and not where
+//! it reads the descriptor: it does that in the middle of a slow script too.
 
 use std::cell::Cell;
+use std::ffi::{c_int, c_void};
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::ptr::null_mut;
 
 use crate::lock::{Ms, Now};
 
-use super::ffi::api::{self, TimerFn, TimerId};
-use super::ffi::context::Ctx;
+use super::ffi::api;
+use super::ffi::constants::{OK, READABLE};
+use super::module;
 
-/// The longest that we sleep. The server's timers follow the wall clock, and are late when it is
-/// set back; deadlines follow it too, and come early when it is set forward.
+/// The longest that we sleep while anything is due at all: so long it takes at most until it is seen that
+/// the wall clock has been stepped.
 const LONGEST_SLEEP: Ms = 1000;
 
-/// The timer, if there is one, and when it rings.
+/// How soon it rings again where nothing could be done, in microseconds.
+const AGAIN: u64 = 1000;
+
+/// The timer, and when it rings, if it does.
 pub struct Timer {
-    ring: TimerFn,
-    set: Cell<Option<(TimerId, Ms)>>,
+    wakes: OwnedFd,
+    rings: Cell<Option<Ms>>,
 }
 
 impl Timer {
-    /// One that is not set. When it rings, `ring` is called, and has to say so by [`rung`](Self::rung).
-    pub fn new(ring: TimerFn) -> Self {
-        Self {
-            ring,
-            set: Cell::default(),
-        }
+    /// One that is not set.
+    pub fn new() -> Option<Self> {
+        // SAFETY: it takes no pointers. What it gives is ours, if it is none of its errors.
+        let wakes = unsafe {
+            let fd = libc::timerfd_create(
+                libc::CLOCK_MONOTONIC,
+                libc::TFD_NONBLOCK | libc::TFD_CLOEXEC,
+            );
+            (fd >= 0).then(|| OwnedFd::from_raw_fd(fd))?
+        };
+        // SAFETY: the descriptor is open until it has been taken out of the loop again.
+        let added =
+            unsafe { api::event_loop_add(wakes.as_raw_fd(), READABLE, Some(woken), null_mut()) };
+        (added == OK).then(|| Self {
+            wakes,
+            rings: Cell::default(),
+        })
     }
 
     /// Has it ring at `due`, or a little earlier, or not at all.
-    pub fn set(&self, ctx: Ctx<'_>, due: Option<Ms>, now: Now) {
+    pub fn set(&self, due: Option<Ms>, now: Now) {
         let wanted = due.map(|due| due.clamp(now.ms(), now.plus(LONGEST_SLEEP)));
-        match (self.set.get(), wanted) {
+        match (self.rings.get(), wanted) {
             (None, None) => {}
-            // Early is soon enough: it is then set anew. Too far ahead is a clock that was set back.
-            (Some((_, rings)), Some(wanted)) if rings <= wanted => {}
-            (before, wanted) => {
-                if before.is_some() {
-                    self.stop(ctx);
-                }
-                if let Some(at) = wanted {
-                    self.start(ctx, at, now);
-                }
+            // Early is soon enough: it is then set anew.
+            (Some(rings), Some(wanted)) if rings <= wanted => {}
+            (_, None) => {
+                self.rings.set(None);
+                self.count_down(0);
+            }
+            (_, Some(at)) => {
+                self.rings.set(Some(at));
+                // At that time, not within the millisecond before it; at once is not never.
+                let micros = at.saturating_mul(1000).saturating_sub(now.micros());
+                self.count_down(micros.max(1));
             }
         }
     }
 
     /// Will it ring?
     pub fn is_set(&self) -> bool {
-        self.set.get().is_some()
+        self.rings.get().is_some()
     }
 
-    fn start(&self, ctx: Ctx<'_>, at: Ms, now: Now) {
-        // Rounded up: at that time, not within the millisecond before it.
-        let micros = at.saturating_mul(1000).saturating_sub(now.micros());
-        let period = i64::try_from(micros.div_ceil(1000)).unwrap_or(i64::MAX);
-        // SAFETY: the context is our own, and lives as long as the module.
-        let id = unsafe { api::create_timer(ctx.raw(), period, self.ring, null_mut()) };
-        self.set.set(Some((id, at)));
+    /// Is it time? Then it rings no more.
+    pub fn rings(&self, now: Now) -> bool {
+        let rings = self.rings.get().is_some_and(|at| at <= now.ms());
+        if rings {
+            self.rings.set(None);
+        }
+        rings
     }
 
-    fn stop(&self, ctx: Ctx<'_>) {
-        if let Some((id, _)) = self.set.take() {
-            // SAFETY: the timer has not rung: it is forgotten when it does.
-            unsafe { api::stop_timer(ctx.raw(), id, null_mut()) };
+    /// The loop has been woken in the middle of something, or a moment too early.
+    fn ring_again(&self) {
+        if self.is_set() {
+            self.count_down(AGAIN);
         }
     }
 
-    /// It has rung, and is no more. Stopping it now would free it twice.
-    pub fn rung(&self) {
-        self.set.set(None);
+    /// Not at all, if that is 0.
+    fn count_down(&self, micros: u64) {
+        let part = |number: u64| number.try_into().unwrap_or_default();
+        let nothing = libc::timespec {
+            tv_sec: 0,
+            tv_nsec: 0,
+        };
+        let time = libc::itimerspec {
+            it_interval: nothing,
+            it_value: libc::timespec {
+                tv_sec: part(micros / 1_000_000),
+                tv_nsec: part((micros % 1_000_000).saturating_mul(1000)),
+            },
+        };
+        // SAFETY: the descriptor is a timer's; the time lives.
+        unsafe { libc::timerfd_settime(self.wakes.as_raw_fd(), 0, &raw const time, null_mut()) };
     }
+}
+
+impl Drop for Timer {
+    fn drop(&mut self) {
+        // SAFETY: it was added, and is still open.
+        unsafe { api::event_loop_del(self.wakes.as_raw_fd(), READABLE) };
+    }
+}
+
+/// What is due has been done at the beginning of this turn of the loop, if that was no turn within a slow
+/// script.
+unsafe extern "C" fn woken(fd: c_int, _: *mut c_void, _: c_int) {
+    let mut count = 0_u64;
+    loop {
+        // SAFETY: there is room for the count.
+        let read = unsafe { libc::read(fd, (&raw mut count).cast(), size_of::<u64>()) };
+        if read >= 0 || io::Error::last_os_error().kind() != io::ErrorKind::Interrupted {
+            break;
+        }
+    }
+    module::enter("a timer", |module| module.timer.ring_again());
 }

@@ -1,4 +1,4 @@
-//! What we do by ourselves, in a timer or in a job at the end of what the server is doing; and what
+//! What we do by ourselves, when the timer rings or in a job at the end of what the server is doing; and what
 //! follows each change to the locks.
 
 use std::ffi::c_void;
@@ -9,6 +9,7 @@ use redis_module::raw;
 use crate::lock::{Locks, Now, Turn};
 
 use super::authority::Authority;
+use super::clock;
 use super::ffi::api::RawCtx;
 use super::ffi::constants::OK;
 use super::ffi::context::Ctx;
@@ -16,17 +17,6 @@ use super::ffi::text::Said;
 use super::keyspace::ServerKeys;
 use super::module::{self, Module};
 use super::notify::Announcement;
-
-/// The timer has rung.
-pub unsafe extern "C" fn ring(_: *mut RawCtx, _: *mut c_void) {
-    // Before all else: no other timer is set while this one seems to be.
-    _ = module::with(|module| module.timer.rung());
-    module::enter("a timer", |module| {
-        module.forget_job();
-        module.publish();
-        module.tick();
-    });
-}
 
 unsafe extern "C" fn job(_: *mut RawCtx, _: *mut c_void) {
     // Before all else: a job that seems to be ahead keeps the module from being unloaded.
@@ -40,10 +30,19 @@ unsafe extern "C" fn job(_: *mut RawCtx, _: *mut c_void) {
 }
 
 impl Module {
-    /// Does what is due. Only where the server has opened a unit of execution: in a timer, or in a
-    /// job at the end of a command.
+    /// A turn of the server's loop begins. Does what is due, if anything is.
+    pub fn ring(&self) {
+        if self.timer.is_set() && self.timer.rings(clock::now()) {
+            self.forget_job();
+            self.publish();
+            self.tick();
+        }
+    }
+
+    /// Does what is due. Only where the server has opened a unit of execution: at the beginning of a
+    /// turn of its loop, or in a job at the end of a command.
     fn tick(&self) {
-        let now = module::now();
+        let now = clock::now();
         let mut keys = ServerKeys::new(self, self.own(), Authority::Ourselves, Said::default());
         let ticked = self.change(|locks| {
             locks.tick(&mut Turn::new(&mut keys, now));
@@ -108,7 +107,8 @@ impl Module {
     /// Does anybody wait, or is anything to be done?
     #[inline]
     pub fn has_to_wake(&self) -> bool {
-        self.timer.is_set() || !self.read(Locks::is_idle).unwrap_or(false)
+        let has_work = |locks: &Locks| !locks.is_idle() || locks.reserves();
+        self.timer.is_set() || self.read(has_work).unwrap_or(true)
     }
 
     /// Waiters are replied to, the timer is set.
@@ -166,6 +166,6 @@ impl Module {
                 return;
             }
         }
-        self.set_timer(module::now());
+        self.set_timer(clock::now());
     }
 }

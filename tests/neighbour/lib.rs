@@ -6,6 +6,7 @@
 //!   server's lock meanwhile.
 //! - `NEIGHBOUR.WHEN event key command [arg ...]` runs it whenever this event comes about this key,
 //!   from within the notification; one of them at a time, and none without a command.
+//! - `NEIGHBOUR.TIMER ms` makes a timer that does nothing when its time has come.
 //! - `NEIGHBOUR.HEARD` says what the last such command was replied, as it would be sent to a client.
 #![allow(
     missing_docs,
@@ -20,7 +21,7 @@
 )]
 
 use std::cell::RefCell;
-use std::ffi::{CStr, CString, c_char, c_int};
+use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::ptr::null_mut;
 use std::thread;
 
@@ -147,6 +148,22 @@ unsafe extern "C" fn when(
     0
 }
 
+unsafe extern "C" fn rings(_: *mut RedisModuleCtx, _: *mut c_void) {}
+
+unsafe extern "C" fn timer(
+    ctx: *mut RedisModuleCtx,
+    argv: *mut *mut RedisModuleString,
+    argc: c_int,
+) -> c_int {
+    let words = unsafe { words(argv, argc) };
+    let ms = String::from_utf8_lossy(&words[1]).parse().unwrap();
+    unsafe {
+        RedisModule_CreateTimer.unwrap()(ctx, ms, Some(rings), null_mut());
+        RedisModule_ReplyWithSimpleString.unwrap()(ctx, c"OK".as_ptr());
+    }
+    0
+}
+
 unsafe extern "C" fn tell_heard(
     ctx: *mut RedisModuleCtx,
     _: *mut *mut RedisModuleString,
@@ -194,10 +211,11 @@ pub unsafe extern "C" fn RedisModule_OnLoad(
 ) -> c_int {
     type Entry =
         unsafe extern "C" fn(*mut RedisModuleCtx, *mut *mut RedisModuleString, c_int) -> c_int;
-    let commands: [(&CStr, Entry); 4] = [
+    let commands: [(&CStr, Entry); 5] = [
         (c"neighbour.call", call),
         (c"neighbour.thread", on_a_thread),
         (c"neighbour.when", when),
+        (c"neighbour.timer", timer),
         (c"neighbour.heard", tell_heard),
     ];
     unsafe {

@@ -159,6 +159,114 @@ fn a_killed_server_starts_again_on_its_data_and_port() {
     assert_eq!(cmd!(heir.client(), "GET", "k"), "v");
 }
 
+/// The time by the server's own `TIME`, in milliseconds.
+fn time_by(client: &mut Client) -> i64 {
+    let time = cmd!(client, "TIME");
+    let [seconds, micros] = [0, 1].map(|part| time[part].text().parse::<i64>().unwrap());
+    seconds * 1000 + micros / 1000
+}
+
+#[test]
+fn the_wall_clock_of_a_server_can_be_stepped_and_its_monotonic_clock_goes_on() {
+    const DAY: i64 = 86_400_000;
+    let server = Server::with().without_module().with_steps().start();
+    let mut client = server.client();
+    for step in [50, 1000, DAY, -2 * DAY, -1000, DAY, 60_000, -60_000] {
+        let case = format!("by {step} ms");
+        // Not by EX: on some servers the first expiry after a step is reckoned from the time before.
+        let deadline = server.wall_clock() + 3 * DAY;
+        assert_eq!(cmd!(client, "SET", "k", "v", "PXAT", deadline), "OK");
+        let (began, left, time) = (
+            Instant::now(),
+            cmd!(client, "PTTL", "k").int(),
+            time_by(&mut client),
+        );
+        server.step_clock(step);
+        cmd!(client, "DEBUG", "SLEEP", 0.05);
+        let stepped = time_by(&mut client) - time;
+        let left = left - cmd!(client, "PTTL", "k").int();
+        let passed = i64::try_from(began.elapsed().as_millis()).unwrap();
+        for seen in [stepped, left] {
+            let by_itself = seen - step;
+            assert!(
+                (0..=passed + 2).contains(&by_itself),
+                "{case}: {seen} in {passed}"
+            );
+        }
+        assert!(
+            (time_by(&mut client) - server.wall_clock()).abs() < 1000,
+            "{case}"
+        );
+        eventually("the server's own loop has noticed it", || {
+            let now: i64 = server.info("server_time_usec").parse().unwrap();
+            (now / 1000 - server.wall_clock()).abs() < 1000
+        });
+    }
+    // The server's own timers go by the monotonic clock: they go on after a step back, and so do expiries.
+    cmd!(client, "SET", "k", "v", "PXAT", server.wall_clock() + 500);
+    server.step_clock(-DAY);
+    cmd!(
+        client,
+        "SET",
+        "other",
+        "v",
+        "PXAT",
+        server.wall_clock() + 100
+    );
+    eventually("what nobody looks at has expired", || {
+        cmd!(client, "DBSIZE") == 1
+    });
+    server.step_clock(DAY);
+    eventually("and so has the other", || cmd!(client, "DBSIZE") == 0);
+    server.step_clock(DAY);
+    // One that is started again goes on with its clock.
+    server.restart();
+    assert!((time_by(&mut server.client()) - server.wall_clock()).abs() < 1000);
+}
+
+#[test]
+fn the_modules_wall_clock_is_stepped_with_its_servers() {
+    const DAY: i64 = 86_400_000;
+    let server = Server::with().with_steps().start();
+    for step in [DAY, DAY, 60_000] {
+        server.step_clock(step);
+        let ahead = server.fence_ahead_of_clock("k");
+        assert!((-1_000_000..10_000_000).contains(&ahead), "{step}: {ahead}");
+    }
+    server.step_clock(-DAY);
+    let ahead = server.fence_ahead_of_clock("k");
+    assert!((DAY * 999..DAY * 1001).contains(&ahead), "{ahead}");
+}
+
+#[test]
+fn replicas_and_nodes_of_a_cluster_stay_linked_when_their_clocks_are_stepped() {
+    const DAY: i64 = 86_400_000;
+    let plain = || Setup::new().without_module().with_steps();
+    let master = plain().start();
+    let replica = master.replica_with(plain());
+    let mut cluster = Cluster::with(3, |setup| setup.without_module().with_steps());
+    let key = cluster.key_on(0, "key");
+    let copy = cluster.add_replica_of(0, plain());
+    for step in [60_000, DAY, -2 * DAY] {
+        for server in [&master, &replica].into_iter().chain(cluster.nodes()) {
+            server.step_clock(step);
+        }
+        assert_eq!(cmd!(cluster.client(0), "SET", &key, step), "OK");
+        // Once a second at least each of them looks who has not been heard of for too long.
+        master.let_pass(1200);
+        cmd!(master.client(), "SET", "k", step);
+        replica.wait_until_in_sync_with(&master);
+        assert_eq!(cmd!(replica.client(), "GET", "k"), step.to_string());
+        cluster.wait_until_ok();
+        assert_eq!(cmd!(cluster.client(0), "SET", &key, step), "OK");
+        cluster.node(copy).wait_until_in_sync_with(cluster.node(0));
+    }
+    for server in [&master, cluster.node(0)] {
+        assert_eq!(server.info("sync_full"), "1");
+        assert_eq!(server.info("sync_partial_ok"), "0");
+    }
+}
+
 #[test]
 fn the_append_only_file_can_be_read() {
     let server = Server::with().without_module().append_only().start();

@@ -12,6 +12,7 @@
     reason = "a panic is how a test fails"
 )]
 
+mod clocks;
 mod cluster;
 mod commands;
 mod deadlock;

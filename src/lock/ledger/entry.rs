@@ -15,8 +15,14 @@ pub struct Entry {
     pub slot: Option<Slot>,
     /// When it was granted.
     pub since: Ms,
-    /// When it ends, if it is a share and ever does. Of any other hold the key says so.
+    /// When it ends, as far as that is known; none if never.
     pub end: Option<Ms>,
+    /// Does it end when its key says so, by the wall clock? So do holds that this server has neither
+    /// granted nor renewed since somebody else touched the key.
+    pub by_wall: bool,
+    /// Has the wall clock been set forward and the key gone too early? Then the lock is reserved for the
+    /// owner until the hold ends.
+    pub reserved: bool,
     /// The connection that asked for it last.
     pub client: u64,
     /// Does it end with that connection?
@@ -45,6 +51,17 @@ impl Entry {
     /// Does it have to be given back?
     pub fn is_given_back(&self) -> bool {
         self.closed || self.is_unheard()
+    }
+
+    /// As it is kept where its end stands beside it, if it ends by the wall clock.
+    pub fn without_end_by_wall(self) -> Self {
+        let by_wall = self.by_wall || self.end.is_none();
+        Self {
+            end: self.end.filter(|_| !by_wall),
+            by_wall,
+            reserved: false,
+            ..self
+        }
     }
 
     /// The connection that is still to close before the hold ends.

@@ -11,6 +11,7 @@ pub mod known;
 pub mod left;
 pub mod packed;
 pub mod print;
+pub mod reserved;
 pub mod shares;
 pub mod table;
 pub mod ties;
@@ -87,6 +88,8 @@ pub struct Ledger {
     left: Option<Box<LeftSlots>>,
     /// Shares of locks that are no more, with ties that have to go.
     former: FormerShares,
+    /// The keys of locks that are reserved, and when each is looked at again.
+    reserved: BTreeSet<(Ms, Box<[u8]>)>,
     /// Do the prints of keys meet?
     #[cfg(test)]
     weak: bool,
@@ -103,6 +106,7 @@ impl Ledger {
             ties: Ties::default(),
             left: None,
             former: FormerShares::default(),
+            reserved: BTreeSet::new(),
             #[cfg(test)]
             weak: false,
         }
@@ -151,9 +155,13 @@ impl Ledger {
 
     /// Changes the entry of this key, if it is about such a hold of this owner.
     pub fn set(&mut self, key: &[u8], owner: &[u8], hold: Hold, entry: Entry) {
-        self.change(key, owner, hold, |record| record.set(entry));
-        if hold == Hold::Shared {
-            self.set_end(key, owner, entry.end);
+        match hold {
+            Hold::Exclusive => _ = self.change(key, owner, hold, |record| record.set(entry)),
+            Hold::Shared => {
+                let kept = entry.without_end_by_wall();
+                self.change(key, owner, hold, |record| record.set(kept));
+                self.set_end(key, owner, entry.end, entry.by_wall);
+            }
         }
     }
 
@@ -355,7 +363,7 @@ impl Ledger {
         self.drop_left(key, print);
         match self.exclusive.remove(print) {
             None => self.forget_shares(key, print, |_| ()),
-            Some(before) if !before.entry.has_ties() => {
+            Some(before) if !before.entry.has_ties() && self.reserved.is_empty() => {
                 self.holds = self.holds.saturating_sub(1);
                 1
             }
@@ -399,9 +407,7 @@ impl Ledger {
         let Some(before) = shares.remove(secret, owner) else {
             return false;
         };
-        if shares.is_void() {
-            self.shared.remove(print);
-        }
+        self.drop_if_void(key, print);
         self.share_forgotten(key, owner, &before);
         true
     }
@@ -531,9 +537,16 @@ impl Ledger {
     }
 
     /// Forgets what is remembered of this key if it is about a hold in a slot that has left.
-    #[inline]
+    #[inline(always)]
     fn drop_left(&mut self, key: &[u8], print: Print) {
-        if self.left.is_some() && self.has_left(print) {
+        if self.left.is_some() {
+            self.drop_if_left(key, print);
+        }
+    }
+
+    #[cold]
+    fn drop_if_left(&mut self, key: &[u8], print: Print) {
+        if self.has_left(print) {
             let before = self.exclusive.remove(print);
             self.forgotten(key, before);
             self.forget_shares(key, print, |_| ());
@@ -548,8 +561,10 @@ impl Ledger {
             holds,
             ties,
             former,
+            reserved,
             ..
         } = self;
+        discarded.add(reserved.len(), reserved.into_iter());
         discarded.add(holds, exclusive.into_buckets());
         let shares = shared.into_buckets().flatten();
         discarded.add(holds, shares.flat_map(Shares::into_pieces));
@@ -575,11 +590,11 @@ impl Ledger {
         (self.shares(key)).is_some_and(|shares| shares.include(self.secret, owner, now))
     }
 
-    /// This owner's share ends then.
-    pub fn set_end(&mut self, key: &[u8], owner: &[u8], end: Option<Ms>) {
+    /// This owner's share ends then: by our clock, or as the wall clock has it now.
+    pub fn set_end(&mut self, key: &[u8], owner: &[u8], end: Option<Ms>, by_wall: bool) {
         let (print, secret) = (self.print(key), self.secret);
         if let Some(shares) = self.shared.get_mut(print) {
-            shares.set_end(secret, owner, end);
+            shares.set_end(secret, owner, end, by_wall);
         }
     }
 
@@ -623,9 +638,17 @@ impl Ledger {
         let print = self.print(key);
         if let Some(shares) = self.shared.get_mut(print) {
             shares.cut_on(from);
-            if shares.is_void() {
-                self.shared.remove(print);
-            }
+            self.drop_if_void(key, print);
+        }
+    }
+
+    /// Nobody shares this lock any more, and no operator ends that.
+    fn drop_if_void(&mut self, key: &[u8], print: Print) {
+        if self.shared.get(print).is_some_and(Shares::is_void)
+            && let Some(shares) = self.shared.remove(print)
+            && let Some(until) = shares.reserved_until
+        {
+            self.reserved.remove(&(until, Box::from(key)));
         }
     }
 
@@ -706,6 +729,9 @@ impl Ledger {
         let Some(shares) = self.shared.remove(print) else {
             return 0;
         };
+        if let Some(until) = shares.reserved_until {
+            self.reserved.remove(&(until, Box::from(key)));
+        }
         see(&shares);
         let forgotten = shares.len();
         self.holds = self.holds.saturating_sub(forgotten);
@@ -724,6 +750,15 @@ impl Ledger {
     #[inline]
     fn forgotten(&mut self, key: &[u8], before: Option<Exclusive>) -> usize {
         let Some(before) = before else { return 0 };
+        if !self.reserved.is_empty()
+            && let Entry {
+                reserved: true,
+                end: Some(end),
+                ..
+            } = before.entry.entry()
+        {
+            self.reserved.remove(&(end, Box::from(key)));
+        }
         if before.entry.has_ties() {
             for client in before.entry.ties().into_iter().flatten() {
                 self.ties.remove(client, key, None);
@@ -783,6 +818,8 @@ mod tests {
             slot: None,
             since: 0,
             end: None,
+            by_wall: true,
+            reserved: false,
             client: 0,
             tied: false,
             closed: false,

@@ -31,12 +31,13 @@ const _: () = assert!(
 /// An entry whose first number is its number.
 #[derive(Clone, Copy, Debug)]
 pub struct Usual {
-    /// From the lowest bit: one that is always set; four flags; how many replies are under way; and the
+    /// From the lowest bit: one that is always set; five flags; how many replies are under way; and the
     /// fencing number, or 0 if there is none.
     number: NonZero<u64>,
+    /// The slot; the lower bits of the length; and the end, or the beginning if no end is known.
+    end: u64,
+    /// The upper bits of the length, from the beginning to the end; and the connection.
     client: u64,
-    /// Since when, above the slot.
-    since: u64,
 }
 
 const ALWAYS: NonZero<u64> = NonZero::<u64>::MIN;
@@ -44,27 +45,48 @@ const TIED: u64 = 1 << 1;
 const BREAKING: u64 = 1 << 2;
 const TOLD: u64 = 1 << 3;
 const CLOSED: u64 = 1 << 4;
-const REPLIES: u32 = 5;
-const MOST_REPLIES: u32 = 0x3f;
+const RESERVED: u64 = 1 << 5;
+const REPLIES: u32 = 6;
+const MOST_REPLIES: u32 = 0x1f;
 const NUMBER: u32 = 11;
 /// Fencing numbers are smaller.
 const END_OF_NUMBERS: u64 = 1 << (u64::BITS - NUMBER);
 
 /// No slot has this number.
-const NO_SLOT: Slot = Slot::MAX;
-/// The end of the milliseconds that there is room for, some 8,900 years on.
-const END_OF_TIME: u64 = 1 << 48;
+const NO_SLOT: Slot = (1 << SLOT) - 1;
+const SLOT: u32 = 15;
+/// No such length: there is no end.
+const NO_LENGTH: u64 = (1 << LENGTH) - 1;
+/// There is room for holds of a year and a month, without those that are renewed for longer.
+const LENGTH: u32 = 35;
+const LOWER_LENGTH: u32 = 7;
+const UPPER_LENGTH: u32 = LENGTH - LOWER_LENGTH;
+const END: u32 = SLOT + LOWER_LENGTH;
+/// The end of the milliseconds that there is room for, in the year 2109.
+const END_OF_TIME: u64 = 1 << (u64::BITS - END);
+/// Connections have smaller numbers, for years.
+const END_OF_CLIENTS: u64 = 1 << (u64::BITS - UPPER_LENGTH);
 
 impl Usual {
     #[inline]
     fn try_from(entry: &Entry) -> Option<Self> {
         let number = entry.fence.unwrap_or(0);
+        let end = entry.end;
+        let length = match end {
+            Some(end) => end.checked_sub(entry.since)?,
+            None => NO_LENGTH,
+        };
         let fits = number < END_OF_NUMBERS
             && number == entry.first
             && entry.fence != Some(0)
             && entry.replies_under_way <= MOST_REPLIES
-            && entry.since < END_OF_TIME
-            && entry.slot != Some(NO_SLOT);
+            && length <= NO_LENGTH
+            && (length == NO_LENGTH) == entry.by_wall
+            && end.is_none() == entry.by_wall
+            && end.unwrap_or(entry.since) < END_OF_TIME
+            && entry.client < END_OF_CLIENTS
+            && entry.slot.is_none_or(|slot| slot < NO_SLOT);
+        let slot = u64::from(entry.slot.unwrap_or(NO_SLOT));
         let flag = |set: bool, flag: u64| if set { flag } else { 0 };
         fits.then(|| Self {
             number: ALWAYS
@@ -72,10 +94,13 @@ impl Usual {
                 | flag(entry.breaking, BREAKING)
                 | flag(entry.told, TOLD)
                 | flag(entry.closed, CLOSED)
+                | flag(entry.reserved, RESERVED)
                 | u64::from(entry.replies_under_way) << REPLIES
                 | number << NUMBER,
-            client: entry.client,
-            since: entry.since << Slot::BITS | u64::from(entry.slot.unwrap_or(NO_SLOT)),
+            end: end.unwrap_or(entry.since) << END
+                | (length & ((1 << LOWER_LENGTH) - 1)) << SLOT
+                | slot,
+            client: entry.client << UPPER_LENGTH | length >> LOWER_LENGTH,
         })
     }
 
@@ -83,13 +108,18 @@ impl Usual {
         let bits = self.number.get();
         let number = bits >> NUMBER;
         let replies = bits >> REPLIES & u64::from(MOST_REPLIES);
+        let length = (self.client & ((1 << UPPER_LENGTH) - 1)) << LOWER_LENGTH
+            | self.end >> SLOT & ((1 << LOWER_LENGTH) - 1);
+        let end = Some(self.end >> END).filter(|_| length != NO_LENGTH);
         Entry {
             fence: (number != 0).then_some(number),
             first: number,
             slot: self.slot(),
-            since: self.since >> Slot::BITS,
-            end: None,
-            client: self.client,
+            since: end.map_or(self.end >> END, |end| end.saturating_sub(length)),
+            end,
+            by_wall: end.is_none(),
+            reserved: bits & RESERVED != 0,
+            client: self.client >> UPPER_LENGTH,
             tied: bits & TIED != 0,
             closed: bits & CLOSED != 0,
             breaking: bits & BREAKING != 0,
@@ -99,11 +129,11 @@ impl Usual {
     }
 
     fn tie(self) -> Option<u64> {
-        (self.number.get() & (TIED | CLOSED) == TIED).then_some(self.client)
+        (self.number.get() & (TIED | CLOSED) == TIED).then_some(self.client >> UPPER_LENGTH)
     }
 
     fn slot(self) -> Option<Slot> {
-        let slot = Slot::try_from(self.since & u64::from(Slot::MAX)).unwrap_or_default();
+        let slot = Slot::try_from(self.end & u64::from(NO_SLOT)).unwrap_or_default();
         (slot != NO_SLOT).then_some(slot)
     }
 }
@@ -222,8 +252,10 @@ mod tests {
             first: 1_790_000_000_000_000,
             slot: None,
             since: 1_790_000_000_000,
-            end: None,
-            client: u64::MAX,
+            end: Some(1_790_000_010_000),
+            by_wall: false,
+            reserved: false,
+            client: (1 << 36) - 1,
             tied: false,
             closed: false,
             breaking: false,
@@ -235,109 +267,59 @@ mod tests {
             first: number,
             ..usual
         };
+        let slot = |slot| Entry {
+            slot: Some(slot),
+            ..usual
+        };
+        let replies = |replies_under_way| Entry {
+            replies_under_way,
+            ..usual
+        };
+        let lasts = |since, length: u64| Entry {
+            since,
+            end: since.checked_add(length),
+            ..usual
+        };
+        let endless = |since| Entry {
+            since,
+            end: None,
+            by_wall: true,
+            ..usual
+        };
+        let client = |client| Entry { client, ..usual };
+        #[rustfmt::skip]
         let cases = [
             (usual, true),
-            (
-                Entry {
-                    slot: Some(0),
-                    ..usual
-                },
-                true,
-            ),
-            (
-                Entry {
-                    slot: Some(16_383),
-                    ..usual
-                },
-                true,
-            ),
-            (
-                Entry {
-                    slot: Some(u16::MAX),
-                    ..usual
-                },
-                false,
-            ),
-            (
-                Entry {
-                    tied: true,
-                    ..usual
-                },
-                true,
-            ),
-            (
-                Entry {
-                    tied: true,
-                    closed: true,
-                    ..usual
-                },
-                true,
-            ),
-            (
-                Entry {
-                    breaking: true,
-                    ..usual
-                },
-                true,
-            ),
-            (
-                Entry {
-                    told: false,
-                    ..usual
-                },
-                true,
-            ),
-            (
-                Entry {
-                    replies_under_way: 63,
-                    ..usual
-                },
-                true,
-            ),
-            (
-                Entry {
-                    replies_under_way: 64,
-                    ..usual
-                },
-                false,
-            ),
-            (
-                Entry {
-                    replies_under_way: u32::MAX,
-                    ..usual
-                },
-                false,
-            ),
-            (Entry { since: 0, ..usual }, true),
-            (
-                Entry {
-                    since: (1 << 48) - 1,
-                    ..usual
-                },
-                true,
-            ),
-            (
-                Entry {
-                    since: 1 << 48,
-                    ..usual
-                },
-                false,
-            ),
-            (
-                Entry {
-                    fence: None,
-                    first: 0,
-                    ..usual
-                },
-                true,
-            ),
-            (
-                Entry {
-                    fence: None,
-                    ..usual
-                },
-                false,
-            ),
+            (slot(0), true),
+            (slot(16_383), true),
+            (slot((1 << 15) - 1), false),
+            (slot(u16::MAX), false),
+            (Entry { tied: true, ..usual }, true),
+            (Entry { tied: true, closed: true, ..usual }, true),
+            (Entry { breaking: true, ..usual }, true),
+            (Entry { reserved: true, ..usual }, true),
+            (Entry { told: false, ..usual }, true),
+            (replies(31), true),
+            (replies(32), false),
+            (replies(u32::MAX), false),
+            (lasts(0, 0), true),
+            (lasts(0, 1), true),
+            (lasts(1_790_000_000_000, (1 << 35) - 2), true),
+            (lasts(1_790_000_000_000, (1 << 35) - 1), false),
+            (lasts(1_790_000_000_000, 1 << 35), false),
+            (lasts((1 << 42) - 1, 0), true),
+            (lasts((1 << 42) - 1, 1), false),
+            (Entry { end: Some(0), ..usual }, false),
+            (endless(0), true),
+            (endless((1 << 42) - 1), true),
+            (endless(1 << 42), false),
+            (Entry { end: None, ..usual }, false),
+            (Entry { by_wall: true, ..usual }, false),
+            (client(0), true),
+            (client(1 << 36), false),
+            (client(u64::MAX), false),
+            (Entry { fence: None, first: 0, ..usual }, true),
+            (Entry { fence: None, ..usual }, false),
             (Entry { first: 7, ..usual }, false),
             (number(0), false),
             (number(1), true),

@@ -7,7 +7,7 @@ use crate::lock::ledger::packed::Packed;
 use crate::lock::ledger::print::{Print, Secret};
 use crate::lock::ledger::table::{Cursor, Record, Table};
 use crate::lock::ledger::token::Token;
-use crate::lock::time::{Ms, Now, is_over};
+use crate::lock::time::{Ahead, Ms, Now, is_over};
 
 /// The entries of those who share one lock.
 #[derive(Debug)]
@@ -21,6 +21,8 @@ pub struct Shares {
     /// How many an operator is ending.
     breaking: u32,
     portions: Option<Box<Portions>>,
+    /// The key has gone too early, and the lock is reserved for them. It is looked at again then.
+    pub reserved_until: Option<Ms>,
 }
 
 /// What is done to each of those who share one lock, some at a time.
@@ -28,6 +30,23 @@ pub struct Shares {
 struct Portions {
     survey: Survey,
     cuts: Vec<Cut>,
+    /// Those with this number and smaller ones end by the wall clock: somebody else has touched the key.
+    by_wall_up_to: Fence,
+    restoring: Restoring,
+}
+
+/// How far the key agrees with what is remembered, after a step of the wall clock.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Restoring {
+    /// It does if the wall clock is so far ahead.
+    pub agrees_with: Option<Ahead>,
+    /// So far ahead it was when this was begun, and so many have yet to be seen to.
+    pub begun_with: Option<Ahead>,
+    pub left: usize,
+    /// Those before this place come next.
+    pub unseen: Cursor,
+    /// The key had gone, so those who are not there are missing.
+    pub are_missing: bool,
 }
 
 /// An operator ends the shares that there are now.
@@ -67,6 +86,13 @@ impl ShareEntry {
         }
     }
 
+    /// Does it end by our clock, and has not ended?
+    fn is_ours(&self, by_wall_up_to: Fence, now: Now) -> bool {
+        let entry = self.entry();
+        let ours = !entry.by_wall && entry.fence.unwrap_or(1) > by_wall_up_to;
+        ours && !is_over(entry.end, now)
+    }
+
     fn end(&self) -> Option<Ms> {
         (self.end != Ms::MAX).then_some(self.end)
     }
@@ -94,6 +120,7 @@ impl Shares {
             tied: 0,
             breaking: 0,
             portions: None,
+            reserved_until: None,
         }
     }
 
@@ -152,6 +179,8 @@ impl Shares {
         let share = self.of_owner.get(secret.print(owner))?;
         let mut entry = share.entry();
         entry.breaking |= self.last_of(entry.fence).is_some();
+        entry.by_wall |= entry.fence.unwrap_or(1) <= self.by_wall_up_to();
+        entry.reserved = self.reserved_until.is_some();
         Some(entry)
     }
 
@@ -166,7 +195,7 @@ impl Shares {
             print: secret.print(owner),
             owner: Token::from(owner),
             end: entry.end.unwrap_or(Ms::MAX),
-            entry: Packed::from(entry),
+            entry: Packed::from(entry.without_end_by_wall()),
         });
         let before = before.map(|share| share.entry());
         self.count(before.as_ref(), Some(&entry));
@@ -188,10 +217,16 @@ impl Shares {
         Some(changed)
     }
 
-    /// This owner's ends then.
-    pub fn set_end(&mut self, secret: Secret, owner: &[u8], end: Option<Ms>) {
+    /// This owner's ends then: by our clock, or as the wall clock has it now.
+    pub fn set_end(&mut self, secret: Secret, owner: &[u8], end: Option<Ms>, by_wall: bool) {
         if let Some(share) = self.of_owner.get_mut(secret.print(owner)) {
             share.end = end.unwrap_or(Ms::MAX);
+            let entry = Entry {
+                end,
+                by_wall,
+                ..share.entry.entry()
+            };
+            share.entry.set(entry.without_end_by_wall());
         }
     }
 
@@ -205,10 +240,16 @@ impl Shares {
 
     /// The next few, in turn: so all come up sooner or later, however many there are.
     pub fn next_few(&mut self, few: usize) -> Vec<Token> {
-        let (few, unseen) = self.of_owner.some_before(self.unseen, few);
-        let few = few.into_iter().map(|share| share.owner.clone()).collect();
+        let (few, unseen) = self.few_before(self.unseen, few);
         self.unseen = unseen;
         few
+    }
+
+    /// A few from this place on, and where to go on.
+    pub fn few_before(&self, unseen: Cursor, few: usize) -> (Vec<Token>, Cursor) {
+        let (few, unseen) = self.of_owner.some_before(unseen, few);
+        let few = few.into_iter().map(|share| share.owner.clone()).collect();
+        (few, unseen)
     }
 
     /// A few, which are not remembered any more. Nothing else is to be done with the others.
@@ -265,11 +306,63 @@ impl Shares {
         cuts.map(|cut| cut.last).min()
     }
 
+    /// Somebody else has touched the key: whoever shares it now ends by the wall clock.
+    pub fn end_by_wall(&mut self, up_to: Fence) {
+        self.portions().by_wall_up_to = up_to;
+    }
+
+    fn by_wall_up_to(&self) -> Fence {
+        let portions = self.portions.as_ref();
+        portions.map_or(0, |portions| portions.by_wall_up_to)
+    }
+
+    /// How far the key agrees with what is remembered here.
+    pub fn restoring(&self) -> Restoring {
+        let portions = self.portions.as_ref();
+        portions.map_or_else(Restoring::default, |portions| portions.restoring)
+    }
+
+    /// It does so far.
+    pub fn set_restoring(&mut self, restoring: Restoring) {
+        self.portions().restoring = restoring;
+    }
+
+    /// How many have shares that last, and end by our clock; when the first of them ends, and the last.
+    pub fn lasting(&self, now: Now) -> (usize, Option<(Ms, Ms)>) {
+        let up_to = self.by_wall_up_to();
+        let lasting = self
+            .of_owner
+            .iter()
+            .filter(|share| share.is_ours(up_to, now));
+        lasting.fold((0, None), |(count, ends), share| {
+            let (first, last) = ends.unwrap_or((share.end, share.end));
+            let ends = (first.min(share.end), last.max(share.end));
+            (usize::saturating_add(count, 1), Some(ends))
+        })
+    }
+
+    /// Has any of them this number, or a smaller one?
+    pub fn any_lasting(&self, up_to: Fence, now: Now) -> bool {
+        let by_wall_up_to = self.by_wall_up_to();
+        let mut lasting = (self.of_owner.iter()).filter(|share| share.is_ours(by_wall_up_to, now));
+        lasting.any(|share| share.entry().fence.is_none_or(|fence| fence <= up_to))
+    }
+
+    /// Each whose share lasts, and ends by our clock; and when.
+    pub fn each_lasting(&self, now: Now) -> impl Iterator<Item = (&[u8], Ms)> {
+        let up_to = self.by_wall_up_to();
+        (self.of_owner.iter())
+            .filter(move |share| share.is_ours(up_to, now))
+            .map(|share| (share.owner(), share.end))
+    }
+
     fn portions(&mut self) -> &mut Portions {
         self.portions.get_or_insert_with(|| {
             Box::new(Portions {
                 survey: Survey::Due,
                 cuts: Vec::new(),
+                by_wall_up_to: 0,
+                restoring: Restoring::default(),
             })
         })
     }

@@ -1,6 +1,7 @@
 //! Single rules, one short history each. Owners are `ann`, `ben` and `cid`; `LOCK` is what they want.
 
 mod breaking;
+mod clocks;
 mod counting;
 mod deadlocks;
 mod denying;

@@ -17,6 +17,7 @@ use crate::protocol::{
 };
 
 use crate::server::authority::Authority;
+use crate::server::clock;
 use crate::server::ffi::api::{self, RawCtx, RawString};
 use crate::server::ffi::call as calls;
 use crate::server::ffi::constants::OK;
@@ -156,7 +157,7 @@ fn call<C: Command>(module: &Module, ctx: Ctx<'_>, argv: &[Lent<'_>]) {
 
 fn run<C: Command>(module: &Module, ctx: Ctx<'_>, authority: Authority, said: Said<'_>) {
     module.forget_job();
-    let (now, db) = (module::now(), ctx.db());
+    let (now, db) = (clock::now(), ctx.db());
     let its = match C::SPEC.access {
         Access::Oversee => module.own(),
         _ => ctx,

@@ -6,11 +6,12 @@ use crate::lock::{NameRef, Turn};
 use crate::protocol::Reply;
 
 use crate::server::authority::Authority;
+use crate::server::clock;
 use crate::server::ffi::context::Ctx;
 use crate::server::ffi::text::Said;
 use crate::server::ffi::{call, reply};
 use crate::server::keyspace::ServerKeys;
-use crate::server::module::{self, Module};
+use crate::server::module::Module;
 
 /// Sends the reply of the server's SCAN to these words, without the keys that are no locks.
 pub fn run(module: &Module, ctx: Ctx<'_>, words: &[&[u8]], all: bool) {
@@ -20,7 +21,7 @@ pub fn run(module: &Module, ctx: Ctx<'_>, words: &[&[u8]], all: bool) {
     if found.is_error() {
         return found.pass_on(ctx);
     }
-    let (db, now) = (ctx.db(), module::now());
+    let (db, now) = (ctx.db(), clock::now());
     let mut keys = ServerKeys::new(module, ctx, Authority::Passing, Said::default());
     let mut locks = Vec::new();
     for key in found.texts_at(1) {

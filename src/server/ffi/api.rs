@@ -16,9 +16,9 @@ pub use redis_module::raw::{
     RedisModuleBlockedClient as Blocked, RedisModuleCallReply as CallReply,
     RedisModuleCmdFunc as CommandFn, RedisModuleCommand as Command,
     RedisModuleCommandInfo as CommandInfo, RedisModuleCtx as RawCtx, RedisModuleEvent as Event,
-    RedisModuleEventCallback as EventFn, RedisModuleKey as RawKey,
-    RedisModuleNotificationFunc as NotificationFn, RedisModuleServerInfoData as ServerInfo,
-    RedisModuleString as RawString, RedisModuleTimerID as TimerId, RedisModuleTimerProc as TimerFn,
+    RedisModuleEventCallback as EventFn, RedisModuleEventLoopFunc as EventLoopFn,
+    RedisModuleKey as RawKey, RedisModuleNotificationFunc as NotificationFn,
+    RedisModuleServerInfoData as ServerInfo, RedisModuleString as RawString,
     RedisModuleUser as User,
 };
 
@@ -73,8 +73,9 @@ api! {
         first: c_int, last: c_int, step: c_int
     ) -> c_int, or ERR;
     create_string = RedisModule_CreateString(ctx: *mut RawCtx, bytes: *const c_char, len: usize) -> *mut RawString, or null_mut();
-    create_timer = RedisModule_CreateTimer(ctx: *mut RawCtx, period: c_longlong, function: TimerFn, data: *mut c_void) -> TimerId, or 0;
     delete_key = RedisModule_DeleteKey(key: *mut RawKey) -> c_int, or ERR;
+    event_loop_add = RedisModule_EventLoopAdd(fd: c_int, mask: c_int, function: EventLoopFn, data: *mut c_void) -> c_int, or ERR;
+    event_loop_del = RedisModule_EventLoopDel(fd: c_int, mask: c_int) -> c_int, or ERR;
     free_call_reply = RedisModule_FreeCallReply(reply: *mut CallReply), or ();
     free_server_info = RedisModule_FreeServerInfo(ctx: *mut RawCtx, info: *mut ServerInfo), or ();
     free_string = RedisModule_FreeString(ctx: *mut RawCtx, string: *mut RawString), or ();
@@ -113,7 +114,6 @@ api! {
     set_command_info = RedisModule_SetCommandInfo(command: *mut Command, info: *const CommandInfo) -> c_int, or ERR;
     set_module_options = RedisModule_SetModuleOptions(ctx: *mut RawCtx, options: c_int), or ();
     signal_modified_key = RedisModule_SignalModifiedKey(ctx: *mut RawCtx, key: *mut RawString) -> c_int, or ERR;
-    stop_timer = RedisModule_StopTimer(ctx: *mut RawCtx, id: TimerId, data: *mut *mut c_void) -> c_int, or ERR;
     string_dma = RedisModule_StringDMA(key: *mut RawKey, len: *mut usize, mode: c_int) -> *mut c_char, or null_mut();
     string_ptr_len = RedisModule_StringPtrLen(string: *const RawString, len: *mut usize) -> *const c_char, or std::ptr::null();
     string_truncate = RedisModule_StringTruncate(key: *mut RawKey, len: usize) -> c_int, or ERR;

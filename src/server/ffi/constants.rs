@@ -29,6 +29,9 @@ pub const NO_TOUCH: c_int = raw::REDISMODULE_OPEN_KEY_NOTOUCH as c_int;
 /// A key is opened to be read and written.
 pub const READ_WRITE: c_int = (raw::REDISMODULE_READ | raw::REDISMODULE_WRITE) as c_int;
 
+/// There is something to be read.
+pub const READABLE: c_int = raw::REDISMODULE_EVENTLOOP_READABLE as c_int;
+
 /// A reply that the server has no name for.
 pub const REPLY_UNKNOWN: c_int = raw::REDISMODULE_REPLY_UNKNOWN as c_int;
 /// A reply that is an error.

@@ -191,3 +191,35 @@ fn no_two_hold_a_lock_while_replicas_are_missing() {
     });
     assert_all_is_well_at(&server);
 }
+
+/// By steps as VMs that are resumed, and administrators, make them. The clients' clock, by which they are
+/// judged, goes on.
+fn steps_of_the_clock(server: &Server, plan: Plan) {
+    run(server.address(), plan, |stage, chance| {
+        while stage.goes_on() {
+            stage.let_work(5 + chance.below(60));
+            let step = chance.of([50, 200, 1000, 60_000]);
+            server.step_clock_unseen(chance.of([step, -step]));
+        }
+        stage.let_work(200);
+    });
+    assert_all_is_well_at(server);
+}
+
+#[test]
+fn no_two_hold_a_lock_while_the_clock_is_stepped() {
+    let server = Server::with().with_steps().start();
+    steps_of_the_clock(&server, Plan::default());
+}
+
+#[test]
+fn no_two_hold_a_lock_while_the_clock_is_stepped_and_most_wait_by_asking() {
+    let server = Server::with().with_steps().start();
+    let plan = Plan {
+        clients: 12,
+        queueing: 75,
+        places: 100,
+        ..Plan::default()
+    };
+    steps_of_the_clock(&server, plan);
+}

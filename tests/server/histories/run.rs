@@ -368,7 +368,11 @@ fn watch(stage: &Stage) -> Vec<Seen> {
 }
 
 fn seen(key: &'static str, info: &Value, (start, end): (Micros, Micros)) -> Option<Seen> {
-    let owners = |all: Vec<&Value>| all.iter().map(|one| one["owner"].text()).collect();
+    // After a step of the clock a holder may be known by its number alone.
+    let owners = |all: Vec<&Value>| {
+        let named = all.iter().filter(|one| !one["owner"].is_nil());
+        named.map(|one| one["owner"].text()).collect()
+    };
     let holders = info.field("holders")?.items().iter();
     let is_awake = |waiter: &&Value| waiter.field("asleep").is_none_or(|asleep| *asleep == 0);
     let waiters = info.field("waiters")?.items().iter();

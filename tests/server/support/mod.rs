@@ -9,6 +9,7 @@
 mod aof;
 mod blocking;
 mod client;
+mod clock;
 mod cluster;
 mod command;
 mod leftovers;

@@ -5,7 +5,7 @@ use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::Pid;
 use std::fs::File;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::sync::{PoisonError, RwLock};
 
@@ -38,10 +38,17 @@ pub struct Process {
 }
 
 impl Process {
-    pub fn start(program: &Path, config: &Path, words: &[&str], log: &Path) -> Process {
+    pub fn start(
+        program: &Path,
+        config: &Path,
+        words: &[&str],
+        environment: &[(&str, PathBuf)],
+        log: &Path,
+    ) -> Process {
         let log = File::options().create(true).append(true).open(log).unwrap();
         let mut command = Command::new(program);
         (command.arg(config).args(words).stdin(Stdio::null()))
+            .envs(environment.iter().map(|(name, value)| (*name, value)))
             .stdout(log.try_clone().unwrap())
             .stderr(log);
         let child = spawn(&mut command)

@@ -71,6 +71,14 @@ pub fn neighbour() -> PathBuf {
     in_target("testing/examples", "neighbour")
 }
 
+/// What a server is started with whose wall clock is to be stepped (see tests/stepped_clock), built anew if
+/// need be.
+pub fn stepped_clock() -> PathBuf {
+    static BUILT: LazyLock<()> = LazyLock::new(|| build(&["--example", "stepped_clock"]));
+    LazyLock::force(&BUILT);
+    in_target("testing/examples", "stepped_clock")
+}
+
 fn build(what: &[&str]) {
     // The one that runs the tests, or the one on PATH: where the name stands for one of several
     // toolchains, only that says which of them the compiler is to be.

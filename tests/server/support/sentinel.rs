@@ -77,7 +77,7 @@ impl Sentinel {
             format!("sentinel failover-timeout {NAME} 3000"),
         ];
         fs::write(&config, lines.join("\n") + "\n").unwrap();
-        let process = Process::start(&program::server(), &config, &["--sentinel"], &log);
+        let process = Process::start(&program::server(), &config, &["--sentinel"], &[], &log);
         let sentinel = Sentinel {
             port,
             _process: process,

@@ -167,7 +167,7 @@ impl Server {
         for _ in 0..ATTEMPTS {
             let port = choose_port(&setup);
             setup.write_config(&dir.path().join(CONFIG), dir.path(), port);
-            outcome = start_process(dir.path(), port).map(|process| Server {
+            outcome = start_process(&setup, dir.path(), port).map(|process| Server {
                 setup: setup.clone(),
                 port,
                 dir: Arc::clone(&dir),
@@ -184,7 +184,7 @@ impl Server {
     fn start_again(&self) {
         // Its own old connections may hold the port for a moment.
         let process = eventually_some("the server's port is free again", || {
-            match start_process(self.dir.path(), self.port) {
+            match start_process(&self.setup, self.dir.path(), self.port) {
                 Ok(process) => Some(process),
                 Err(log) if is_port_taken(&log) => None,
                 Err(log) => panic!("the server did not start again:\n{log}"),
@@ -242,10 +242,12 @@ const CONFIG: &str = "redis.conf";
 const LOG: &str = "server.log";
 
 /// Returns when the server answers, or with its log when it ended.
-fn start_process(dir: &Path, port: u16) -> Result<Process, String> {
+fn start_process(setup: &Setup, dir: &Path, port: u16) -> Result<Process, String> {
     let log = dir.join(LOG);
     let earlier = read_log(&log).len();
-    let mut process = Process::start(&program::server(), &dir.join(CONFIG), &[], &log);
+    let environment = setup.environment(dir);
+    let config = dir.join(CONFIG);
+    let mut process = Process::start(&program::server(), &config, &[], &environment, &log);
     let answers = in_time(|| match process.exit() {
         Some(_) => Some(false),
         None => is_ready(&process, port).then_some(true),

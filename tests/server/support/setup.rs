@@ -1,11 +1,18 @@
 //! What a server is started with.
 
 use super::server::Server;
-use super::{port, program};
+use super::{clock, port, program};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tempfile::TempDir;
+
+/// By which wall clock a server goes.
+#[derive(Clone, Copy, Debug)]
+enum Clock {
+    TheMachines,
+    ItsOwn,
+}
 
 /// A server with the module, without persistence, on any free port, unless said otherwise.
 #[derive(Clone, Debug)]
@@ -13,6 +20,7 @@ pub struct Setup {
     module: Option<String>,
     module_file: Option<PathBuf>,
     lines: Vec<String>,
+    clock: Clock,
     port: Option<u16>,
     dir: Option<Arc<TempDir>>,
 }
@@ -23,6 +31,7 @@ impl Setup {
             module: Some(String::new()),
             module_file: None,
             lines: Vec::new(),
+            clock: Clock::TheMachines,
             port: None,
             dir: None,
         }
@@ -77,6 +86,14 @@ impl Setup {
             .config("cluster-node-timeout 2000")
     }
 
+    /// With a wall clock of its own: [`Server::step_clock`]. No link to a replica or between the nodes of a
+    /// cluster is taken for dead because of a step.
+    pub fn with_steps(mut self) -> Setup {
+        self.clock = Clock::ItsOwn;
+        self.config("repl-timeout 2000000000")
+            .config("cluster-node-timeout 1000000000")
+    }
+
     /// So many threads for reading and writing, the server's own among them, also when there is little
     /// to read.
     pub fn io_threads(self, threads: usize) -> Setup {
@@ -125,6 +142,14 @@ impl Setup {
         self.dir
             .clone()
             .unwrap_or_else(|| Arc::new(TempDir::with_prefix("redis-lock-").unwrap()))
+    }
+
+    /// What the server's environment has beside the test's own.
+    pub(super) fn environment(&self, dir: &Path) -> Vec<(&'static str, PathBuf)> {
+        match self.clock {
+            Clock::TheMachines => Vec::new(),
+            Clock::ItsOwn => clock::environment(dir),
+        }
     }
 
     pub(super) fn write_config(&self, file: &Path, dir: &Path, port: u16) {

@@ -341,3 +341,31 @@ fn reply(client: &mut Client) -> Value {
         }
     }
 }
+
+/// It went too early, by the wall clock alone.
+#[test]
+fn a_copy_follows_a_lock_that_is_written_again_after_a_step_of_the_clock() {
+    let server = Server::with().with_steps().start();
+    let mut client = server.client();
+    for (name, mode) in MODES {
+        for way in ["RENEW", "ACQUIRE", "GUARD"] {
+            let mut copies = Copies::of(&server, KEY);
+            let said = |what: &str| format!("{name}, {way}: {what}");
+            copies.follow(&said("a grant"), || {
+                client.run(&acquire("a", 15_000, mode, &[])).fence();
+            });
+            server.step_clock(60_000);
+            eventually("the key has gone", || cmd!(client, "DBSIZE") == 0);
+            copies.see_it_go(&said("a step"));
+            copies.follow(&said("its owner is back"), || {
+                let reply = match way {
+                    "RENEW" => cmd!(client, "LOCK.RENEW", KEY, "a", 15_000),
+                    "ACQUIRE" => client.run(&acquire("a", 1, mode, &[])),
+                    _ => cmd!(client, "LOCK.GUARD", KEY, "a", "EXISTS", KEY),
+                };
+                assert!(reply.int() > 0, "{way}: {reply:?}");
+            });
+            copies.follow(&said("a release"), || client.release(KEY, "a"));
+        }
+    }
+}

@@ -211,24 +211,24 @@ fn an_owner_that_is_not_known_is_filled_in_when_it_comes_back() {
             &mut server,
             &[(1, Reason::Expired, Some("ann"), Some(fence))],
         );
-        assert_eq!(come_back(&mut server), Some((with, Some(49))));
+        assert_eq!(come_back(&mut server), Some((with, Some(50))));
         // The first time is what is remembered.
         server.at(170);
         server.release(LOCK, "ann").unwrap();
-        assert_eq!(come_back(&mut server), Some((with, Some(49))));
+        assert_eq!(come_back(&mut server), Some((with, Some(50))));
     }
 }
 
 #[test]
 fn who_comes_back_before_the_loss_was_noticed_is_in_the_log_too() {
-    let deeds: [(Reason, Deed); 2] = [
-        (Reason::Expired, |server| server.lags_until(101)),
-        (Reason::Overwritten, |server| {
+    let deeds: [(Reason, Option<Ms>, Deed); 2] = [
+        (Reason::Expired, Some(1), |server| server.lags_until(101)),
+        (Reason::Overwritten, None, |server| {
             server.lags_until(50);
             server.keys.write(Write::Set(LOCK, token("ben", None)));
         }),
     ];
-    for (reason, deed) in deeds {
+    for (reason, late, deed) in deeds {
         let mut server = server();
         let fence = server.gets("ann", 100);
         deed(&mut server);
@@ -236,8 +236,8 @@ fn who_comes_back_before_the_loss_was_noticed_is_in_the_log_too() {
             assert_eq!(server.check(LOCK, "ann"), Ok(None));
             has_lost(&mut server, &[(1, reason, Some("ann"), Some(fence))]);
         }
-        // When it was lost nobody has seen.
-        assert_eq!(come_back(&mut server), Some((Comeback::Check, None)));
+        // When it was overwritten nobody has seen.
+        assert_eq!(come_back(&mut server), Some((Comeback::Check, late)));
         assert_eq!(server.renew(LOCK, "ann", 100), Ok(false));
         server.at(200);
         has_lost(&mut server, &[(1, reason, Some("ann"), Some(fence))]);

@@ -129,9 +129,8 @@ fn what_is_put_off_is_asked_anew_when_it_is_done() {
 fn a_pause_does_not_last_longer_because_the_clock_is_set_back() {
     let (mut server, ben) = refused(pause);
     server.keys.paused = false;
-    server.set_clock(START - 3_600_000);
+    server.step(-3_600_000);
     server.del(LOCK);
-    server.tick();
-    server.turn();
+    server.at(111);
     assert!(server.was_granted(ben).is_some());
 }

@@ -5,8 +5,8 @@ use std::rc::Rc;
 
 use crate::lock::fence::{Epoch, SlotState};
 use crate::lock::{
-    AskedBy, Asker, Db, Glance, Keyspace, LockEvent, Ms, Name, NameRef, Now, Over, SHARED_MARKER,
-    Share, Stored, Ticket,
+    Ahead, AskedBy, Asker, Db, Glance, Keyspace, LockEvent, Ms, Name, NameRef, Now, Over,
+    SHARED_MARKER, Share, Stored, Ticket, from_wall, to_wall,
 };
 
 use super::Lock;
@@ -181,6 +181,8 @@ pub enum Authority {
 pub struct SimulatedKeys {
     pub keys: Keys,
     pub now: Now,
+    /// How far the wall clock, by which keys expire, is ahead.
+    pub ahead: Ahead,
     /// All that was written since somebody took this.
     pub log: Vec<Write>,
     /// Keys that were found expired, and removed, since somebody took this.
@@ -220,6 +222,7 @@ impl SimulatedKeys {
         Self {
             keys: Keys::new(),
             now,
+            ahead: 0,
             log: Vec::new(),
             expired: Vec::new(),
             looks: 0,
@@ -247,7 +250,16 @@ impl SimulatedKeys {
     pub fn is_expired(&self, lock: Lock) -> bool {
         self.get(lock)
             .and_then(|key| key.deadline)
-            .is_some_and(|deadline| self.now.ms() > deadline)
+            .is_some_and(|deadline| self.wall() > deadline)
+    }
+
+    /// What the wall clock says.
+    pub fn wall(&self) -> Ms {
+        to_wall(self.now.ms(), self.ahead)
+    }
+
+    fn steady(&self, deadline: Option<Ms>) -> Option<Ms> {
+        deadline.map(|deadline| from_wall(deadline, self.ahead))
     }
 
     /// A write of the server's own.
@@ -340,13 +352,19 @@ impl Keyspace for SimulatedKeys {
             self.offend(format!("PEXPIRETIME {lock:?}: no key"));
             return None;
         };
-        key.deadline
+        let deadline = key.deadline;
+        self.steady(deadline)
+    }
+
+    fn has_expired(&self, name: NameRef<'_>) -> bool {
+        self.expired.contains(&self.lock(name))
     }
 
     fn share_of(&mut self, name: NameRef<'_>, owner: &[u8]) -> Option<Share> {
         let lock = self.lock(name);
         let shares = self.shares(lock)?;
-        (shares.get(owner)).map(|&deadline| Share { deadline })
+        let deadline = self.steady(*shares.get(owner)?);
+        Some(Share { deadline })
     }
 
     fn each_share(
@@ -356,11 +374,17 @@ impl Keyspace for SimulatedKeys {
         visit: &mut dyn FnMut(&[u8], Share) -> bool,
     ) {
         let lock = self.lock(name);
+        let from = if from == 0 {
+            0
+        } else {
+            to_wall(from, self.ahead)
+        };
         let mut shares: Vec<_> = self.shares(lock).into_iter().flatten().collect();
         shares.retain(|(_, score)| score.is_none_or(|score| score >= from));
         shares.sort_by_key(|(owner, score)| (score.unwrap_or(Ms::MAX), owner.clone()));
         for (owner, deadline) in shares {
             self.visited += 1;
+            let deadline = self.steady(deadline);
             if !visit(&owner, Share { deadline }) {
                 return;
             }
@@ -404,7 +428,8 @@ impl Keyspace for SimulatedKeys {
     fn count_over(&mut self, name: NameRef<'_>, now: Now) -> usize {
         let lock = self.lock(name);
         let shares = self.shares(lock).unwrap_or_default();
-        let over = |score: &&Score| score.is_some_and(|score| score < now.ms());
+        let wall = to_wall(now.ms(), self.ahead);
+        let over = |score: &&Score| score.is_some_and(|score| score < wall);
         shares.values().filter(over).count()
     }
 
@@ -412,7 +437,7 @@ impl Keyspace for SimulatedKeys {
         let lock = self.lock(name);
         self.check(lock, "SET");
         let content = Content::Token(owner.to_vec());
-        let deadline = Some(deadline);
+        let deadline = Some(to_wall(deadline, self.ahead));
         self.write(Write::Set(lock, Key { content, deadline }));
     }
 
@@ -422,7 +447,7 @@ impl Keyspace for SimulatedKeys {
         if !matches!(self.get(lock), Some(key) if matches!(key.content, Content::Token(_))) {
             self.offend(format!("PEXPIREAT {lock:?}: not held by one"));
         }
-        self.write(Write::PExpireAt(lock, deadline));
+        self.write(Write::PExpireAt(lock, to_wall(deadline, self.ahead)));
         true
     }
 
@@ -433,7 +458,7 @@ impl Keyspace for SimulatedKeys {
             return self.offend(format!("ZADD {lock:?}, which is not shared"));
         }
         let marker = (self.get(lock).is_none()).then(|| (SHARED_MARKER.to_vec(), None));
-        let share = (owner.to_vec(), Some(deadline));
+        let share = (owner.to_vec(), Some(to_wall(deadline, self.ahead)));
         self.write(Write::ZAdd(
             lock,
             marker.into_iter().chain([share]).collect(),
@@ -456,7 +481,8 @@ impl Keyspace for SimulatedKeys {
         let lock = self.lock(name);
         self.check(lock, "ZREMRANGEBYSCORE");
         let shares = self.shares(lock).unwrap_or_default();
-        let is_over = |score: Score| score.is_some_and(|score| score < now.ms());
+        let wall = to_wall(now.ms(), self.ahead);
+        let is_over = |score: Score| score.is_some_and(|score| score < wall);
         let all = shares.values().filter(|&&score| is_over(score)).count();
         let are_over = (over.owners.iter())
             .all(|owner| shares.get(&**owner).is_some_and(|&score| is_over(score)));
@@ -469,7 +495,7 @@ impl Keyspace for SimulatedKeys {
         }
         self.visited += how_many;
         if over.are_all {
-            self.write(Write::ZRemBelow(lock, now.ms()));
+            self.write(Write::ZRemBelow(lock, wall));
         } else {
             let owners = over.owners.iter();
             owners.for_each(|owner| self.write(Write::ZRem(lock, owner.to_vec())));

@@ -6,9 +6,9 @@ use crate::lock::crowd::set_crowd;
 use crate::lock::fence::Fence;
 use crate::lock::queue::waiter::State;
 use crate::lock::{
-    Acquired, AskedBy, Break, Db, End, Gone, HolderNow, Lapse, Lease, Left, Limits, Line, Locks,
-    Mode, Ms, Name, NameRef, NotALock, Notify, Now, Patience, Refusal, Report, Request, Secret,
-    Ticket, Turn, WaitOutcome,
+    Acquired, Ahead, AskedBy, Break, Db, End, Gone, HolderNow, Lapse, Lease, Left, Limits, Line,
+    Locks, Mode, Ms, Name, NameRef, NotALock, Notify, Now, Patience, Refusal, Report, Request,
+    Secret, Ticket, Turn, WaitOutcome,
 };
 
 use super::{Authority, Key, Keys, Lock, Owner, START, SimulatedKeys, Write, name, replay};
@@ -202,7 +202,13 @@ impl Server {
         Now::from_micros(self.micros)
     }
 
-    /// Sets the wall clock.
+    /// Steps the wall clock, by which keys expire.
+    pub fn step(&mut self, by: Ahead) {
+        self.keys.ahead += by;
+        self.locks.set_wall_clock(self.keys.ahead);
+    }
+
+    /// Sets the steady clock, and the wall clock with it.
     pub fn set_clock(&mut self, now: Ms) {
         self.micros = now * 1000;
         self.keys.now = self.now();
@@ -388,6 +394,8 @@ impl Server {
         }
         for lock in touched {
             self.event(lock);
+            let now = self.now();
+            self.locks.end_by_wall(name(lock), now);
         }
         match write {
             Write::Flush(db) => {

@@ -1,0 +1,298 @@
+//! Locks whose keys have gone too early, because the wall clock was set forward: nobody else is granted
+//! them before the hold ends by our own clock.
+
+use crate::lock::fence::Fence;
+use crate::lock::ledger::entry::Entry;
+use crate::lock::ledger::shares::Restoring;
+use crate::lock::ledger::table::Cursor;
+use crate::lock::ledger::token::Token;
+use crate::lock::ledger::{Ledger, Shares};
+use crate::lock::request::Hold;
+use crate::lock::time::{Ahead, Ms, Now, is_over};
+
+/// A key that goes by so much too early has gone in time: that is how far the two clocks may seem to
+/// differ from one reading to the next.
+const EARLY: Ms = 2;
+
+/// How soon one that a crowd shares is looked at again.
+const AGAIN: Ms = 1000;
+
+/// Some of a crowd, which are looked at at once.
+const PORTION: usize = 256;
+
+/// Who has the lock, although there is no key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Reserved {
+    /// How it is held.
+    pub hold: Hold,
+    /// The print of its owner, if that is one alone.
+    pub owner: u64,
+    /// How many hold it; of a crowd, how many that may be.
+    pub count: usize,
+    /// When the first of them ends.
+    pub first_end: Ms,
+}
+
+impl Ledger {
+    /// Is any lock reserved?
+    #[inline]
+    pub fn reserves(&self) -> bool {
+        !self.reserved.is_empty()
+    }
+
+    /// How many are.
+    pub fn count_reserved(&self) -> usize {
+        self.reserved.len()
+    }
+
+    /// The server has found that this key has expired. Is the lock reserved, because a hold that was
+    /// granted by this number or an earlier one lasts? Of a crowd that is found out later, if the wall clock has been stepped.
+    pub fn reserve(&mut self, key: &[u8], now: Now, up_to: Fence, is_stepped: bool) -> bool {
+        if self.holds == 0 {
+            return false;
+        }
+        let print = self.print(key);
+        self.drop_left(key, print);
+        let lasts = |end: Ms| end >= now.plus(EARLY);
+        if let Some(hold) = self.exclusive.get_mut(print) {
+            let entry = hold.entry.entry();
+            let is_meant = !entry.by_wall && entry.fence.is_none_or(|fence| fence <= up_to);
+            let Some(end) = entry.end.filter(|&end| is_meant && lasts(end)) else {
+                return false;
+            };
+            hold.entry.set(Entry {
+                reserved: true,
+                ..entry
+            });
+            self.reserved.insert((end, Box::from(key)));
+            return true;
+        }
+        let Some(shares) = self.shared.get_mut(print) else {
+            return false;
+        };
+        let until = if shares.are_crowd() {
+            if !is_stepped {
+                return false;
+            }
+            now.plus(AGAIN)
+        } else {
+            let (_, ends) = shares.lasting(now);
+            match ends {
+                Some((_, last)) if lasts(last) && shares.any_lasting(up_to, now) => last,
+                _ => return false,
+            }
+        };
+        if let Some(before) = shares.reserved_until.replace(until) {
+            self.reserved.remove(&(before, Box::from(key)));
+        }
+        self.reserved.insert((until, Box::from(key)));
+        true
+    }
+
+    /// Who has this lock, if it is reserved; and who of those who shared it do so no more, and are
+    /// forgotten.
+    pub fn reserved(&mut self, key: &[u8], now: Now) -> (Option<Reserved>, Vec<(Token, Entry)>) {
+        if !self.reserves() {
+            return (None, Vec::new());
+        }
+        let print = self.print(key);
+        self.drop_left(key, print);
+        if let Some(hold) = self.exclusive.get(print) {
+            let entry = hold.entry.entry();
+            let first_end = entry.end.filter(|_| entry.reserved);
+            let reserved = first_end.filter(|&end| !is_over(Some(end), now));
+            let reserved = reserved.map(|first_end| Reserved {
+                hold: Hold::Exclusive,
+                owner: hold.owner,
+                count: 1,
+                first_end,
+            });
+            return (reserved, Vec::new());
+        }
+        let shares = self.shared.get(print);
+        if shares.is_none_or(|shares| shares.reserved_until.is_none()) {
+            return (None, Vec::new());
+        }
+        let gone = self.forget_over(key, now);
+        let Some(shares) = self.shared.get(print) else {
+            return (None, gone);
+        };
+        let (count, first_end) = if shares.are_crowd() {
+            (shares.len(), Some(now.ms()))
+        } else {
+            let (count, ends) = shares.lasting(now);
+            (count, ends.map(|(first, _)| first))
+        };
+        let reserved = first_end.map(|first_end| Reserved {
+            hold: Hold::Shared,
+            owner: 0,
+            count,
+            first_end,
+        });
+        (reserved, gone)
+    }
+
+    /// Forgets those whose shares are over, or end by the wall clock, by which they are; of a crowd some.
+    fn forget_over(&mut self, key: &[u8], now: Now) -> Vec<(Token, Entry)> {
+        let (print, secret) = (self.print(key), self.secret);
+        let Some(shares) = self.shared.get_mut(print) else {
+            return Vec::new();
+        };
+        let some = shares.len().min(PORTION.max(crate::lock::crowd::portion()));
+        let mut over: Vec<(Token, Entry)> = (shares.next_few(some).into_iter())
+            .filter_map(|owner| {
+                let entry = shares.get(secret, owner.bytes())?;
+                (entry.by_wall || is_over(entry.end, now)).then_some((owner, entry))
+            })
+            .collect();
+        over.retain(|(owner, _)| self.forget_share(key, owner.bytes()));
+        over
+    }
+
+    /// How this owner holds the lock, if that is reserved for it.
+    pub fn reserved_for(&self, key: &[u8], owner: &[u8], now: Now) -> Option<(Hold, Entry)> {
+        if !self.reserves() {
+            return None;
+        }
+        [Hold::Exclusive, Hold::Shared]
+            .into_iter()
+            .find_map(|hold| Some((hold, self.of(key, owner, hold)?)))
+            .filter(|(_, entry)| entry.reserved && !entry.by_wall && !is_over(entry.end, now))
+    }
+
+    /// What is remembered of the hold for which this lock is reserved, if it is one owner's alone.
+    pub fn reserved_hold(&self, key: &[u8]) -> Option<Entry> {
+        let entry = self.exclusive.get(self.print(key))?.entry.entry();
+        entry.reserved.then_some(entry)
+    }
+
+    /// Those who share a lock that is reserved, and until when.
+    pub fn each_reserved(&self, key: &[u8], now: Now) -> impl Iterator<Item = (&[u8], Ms)> {
+        let shares = self.shared.get(self.print(key));
+        let shares = shares.filter(|shares| shares.reserved_until.is_some());
+        shares
+            .into_iter()
+            .flat_map(move |shares| shares.each_lasting(now))
+    }
+
+    /// The key is there again, or is somebody else's: nothing is reserved any more.
+    pub fn end_reservation(&mut self, key: &[u8]) {
+        if !self.reserves() {
+            return;
+        }
+        let print = self.print(key);
+        let mut until = None;
+        if let Some(hold) = self.exclusive.get_mut(print) {
+            let entry = hold.entry.entry();
+            if entry.reserved {
+                until = entry.end;
+                hold.entry.set(Entry {
+                    reserved: false,
+                    ..entry
+                });
+            }
+        } else if let Some(shares) = self.shared.get_mut(print) {
+            until = shares.reserved_until.take();
+        }
+        if let Some(until) = until {
+            self.reserved.remove(&(until, Box::from(key)));
+        }
+    }
+
+    /// An operator ends the hold for which a lock is reserved, by then. Has none done so before?
+    pub fn end_reserved_by(&mut self, key: &[u8], last: Ms) -> bool {
+        let print = self.print(key);
+        let Some(hold) = self.exclusive.get_mut(print) else {
+            return false;
+        };
+        let entry = hold.entry.entry();
+        let Some(end) = entry.end.filter(|_| entry.reserved) else {
+            return false;
+        };
+        hold.entry.set(Entry {
+            end: Some(end.min(last)),
+            breaking: true,
+            ..entry
+        });
+        self.reserved.remove(&(end, Box::from(key)));
+        self.reserved.insert((end.min(last), Box::from(key)));
+        !entry.breaking
+    }
+
+    /// When one of them is to be looked at again.
+    pub fn next_reserved(&self) -> Option<Ms> {
+        self.reserved.first().map(|&(until, _)| until)
+    }
+
+    /// One whose time it is.
+    pub fn due_reservation(&mut self, now: Now) -> Option<Box<[u8]>> {
+        let (until, _) = self.reserved.first()?;
+        if !is_over(Some(*until), now) {
+            return None;
+        }
+        let (_, key) = self.reserved.pop_first()?;
+        let print = self.print(&key);
+        if let Some(shares) = self.shared.get_mut(print)
+            && shares.reserved_until.is_some()
+        {
+            // Some of a crowd may have gone since, and others not.
+            let until = now.plus(AGAIN);
+            shares.reserved_until = Some(until);
+            self.reserved.insert((until, key.clone()));
+        }
+        Some(key)
+    }
+
+    /// Somebody else has touched this key: the holds that there are now end by the wall clock.
+    pub fn end_by_wall(&mut self, key: &[u8], up_to: Fence) {
+        if self.holds == 0 {
+            return;
+        }
+        let print = self.print(key);
+        if let Some(hold) = self.exclusive.get_mut(print) {
+            let entry = hold.entry.entry();
+            if entry.reserved {
+                // What stands there now is somebody else's.
+                self.forget(key);
+            } else if !entry.by_wall {
+                hold.entry.set(Entry {
+                    end: None,
+                    by_wall: true,
+                    ..entry
+                });
+            }
+        } else if let Some(shares) = self.shared.get_mut(print) {
+            if shares.reserved_until.is_some() {
+                self.forget(key);
+            } else {
+                shares.end_by_wall(up_to);
+            }
+        }
+    }
+
+    /// How far the key of a shared lock agrees with what is remembered, if anything is.
+    pub fn restoring(&self, key: &[u8]) -> Option<Restoring> {
+        Some(self.shared.get(self.print(key))?.restoring())
+    }
+
+    /// Does it, by a wall clock that is so far ahead?
+    pub fn agrees(&self, key: &[u8], ahead: Ahead) -> bool {
+        (self.restoring(key)).is_none_or(|restoring| restoring.agrees_with == Some(ahead))
+    }
+
+    /// It does so far.
+    pub fn set_restoring(&mut self, key: &[u8], restoring: Restoring) {
+        let print = self.print(key);
+        if let Some(shares) = self.shared.get_mut(print) {
+            shares.set_restoring(restoring);
+        }
+    }
+
+    /// A few of those who share this lock, from this place on, and where to go on.
+    pub fn few_shares(&self, key: &[u8], unseen: Cursor, few: usize) -> (Vec<Token>, Cursor) {
+        let shares = self.shared.get(self.print(key));
+        shares.map_or_else(Default::default, |shares: &Shares| {
+            shares.few_before(unseen, few)
+        })
+    }
+}

@@ -1,0 +1,312 @@
+//! The wall clock, by which keys expire, is stepped. Holds go by the steady one.
+
+use super::*;
+use crate::lock::crowd::set_crowd;
+use crate::lock::tests::simulated::Flavour;
+use crate::lock::{Break, Hold, Left, LockEvent};
+
+const MINUTE: i64 = 60_000;
+
+/// One that says how a key has gone, as servers do.
+fn server() -> Server {
+    server_like(Flavour {
+        says_how: true,
+        ..Flavour::default()
+    })
+}
+
+/// The ways in which `ann` may come to hold the lock, for 100 ms.
+fn ways() -> [(&'static str, Deed); 3] {
+    [
+        ("alone", |server| _ = server.gets("ann", 100)),
+        ("shared", |server| _ = server.takes(&[LOCK], sharing("ann"))),
+        ("limited", |server| {
+            _ = server.takes(&[LOCK], limited("ann", 1));
+        }),
+    ]
+}
+
+/// `ann` holds the lock in this way until 100, and the key has gone by a step at 0.
+fn reserved(hold: Deed) -> Server {
+    let mut server = server();
+    hold(&mut server);
+    server.step(MINUTE);
+    server.expire_cycle(&[LOCK]);
+    assert_eq!(server.keys.get(LOCK), None);
+    server
+}
+
+fn left_of(server: &mut Server, owner: Owner) -> Option<Ms> {
+    match server.check(LOCK, owner).unwrap()? {
+        Left::Ms(left) => Some(left),
+        Left::Unlimited => None,
+    }
+}
+
+#[test]
+fn nobody_is_granted_a_lock_whose_key_has_gone_too_early() {
+    for (way, hold) in ways() {
+        let mut server = reserved(hold);
+        let tried = server.acquire(LOCK, "ben", 10, Patience::Try);
+        assert_eq!(tried, Ok(Acquired::Busy), "{way}");
+        let ben = server.waits("ben", 10);
+        assert_eq!(left_of(&mut server, "ann"), Some(100), "{way}");
+        server.at(100);
+        assert_eq!(server.was_granted(ben), None, "{way}");
+        server.at(101);
+        assert!(server.was_granted(ben).is_some(), "{way}");
+    }
+}
+
+#[test]
+fn its_owner_has_the_key_back_with_its_number_and_what_is_left() {
+    let returns: [(&str, Deed); 3] = [
+        ("ACQUIRE", |server| _ = server.gets("ann", 1)),
+        ("RENEW", |server| {
+            assert_eq!(server.renew(LOCK, "ann", 70), Ok(true));
+        }),
+        ("GUARD", |server| {
+            assert_eq!(server.guard(LOCK, "ann"), Ok(true));
+        }),
+    ];
+    for (how, come_back) in returns {
+        let mut server = server();
+        let fence = server.gets("ann", 100);
+        server.step(MINUTE);
+        server.expire_cycle(&[LOCK]);
+        server.lags_until(30);
+        come_back(&mut server);
+        let key = server.keys.get(LOCK).unwrap();
+        assert_eq!(
+            key.deadline,
+            Some(START + 100 + MINUTE.unsigned_abs()),
+            "{how}"
+        );
+        assert_eq!(server.gets("ann", 1), fence, "{how}");
+        assert_eq!(server.release(LOCK, "ann"), Ok(true), "{how}");
+        server.at(40);
+        assert_eq!(server.due(), None, "{how}: nothing is left");
+    }
+}
+
+#[test]
+fn a_release_ends_a_reservation_and_the_next_has_the_lock_at_once() {
+    for (way, hold) in ways() {
+        let mut server = reserved(hold);
+        let ben = server.waits("ben", 10);
+        assert_eq!(server.release(LOCK, "cid"), Ok(false), "{way}");
+        assert_eq!(server.release(LOCK, "ann"), Ok(true), "{way}");
+        server.turn();
+        assert!(server.was_granted(ben).is_some(), "{way}");
+        assert_eq!(server.release(LOCK, "ann"), Ok(false), "{way}");
+    }
+}
+
+#[test]
+fn an_operator_ends_what_a_lock_is_reserved_for_at_once_or_after_a_while() {
+    for (way, hold) in ways() {
+        for (grace, free) in [(0, 0), (20, 21)] {
+            let mut server = reserved(hold);
+            let ben = server.waits("ben", 10);
+            let wanted = Break {
+                grace,
+                force: false,
+            };
+            assert_eq!(server.break_holds(LOCK, wanted), Ok(1), "{way}");
+            server.at(free);
+            assert!(server.was_granted(ben).is_some(), "{way}, {grace}");
+        }
+    }
+}
+
+#[test]
+fn readers_join_those_for_whom_a_lock_is_reserved_and_all_are_written_again() {
+    let mut server = reserved(|server| {
+        server.takes(&[LOCK], sharing("ann"));
+        server.takes(&[LOCK], sharing("ben"));
+    });
+    server.takes(&[LOCK], sharing("cid"));
+    let key = server.keys.get(LOCK).unwrap();
+    let shares = key.content.shares().unwrap();
+    let until = Some(START + 100 + MINUTE.unsigned_abs());
+    let owners = ["ann", "ben", "cid"].map(|owner| (owner.as_bytes().to_vec(), until));
+    assert_eq!(shares, owners.into());
+}
+
+#[test]
+fn a_hold_is_over_in_time_although_its_key_stays() {
+    for (way, hold) in ways() {
+        let mut server = server();
+        hold(&mut server);
+        let ben = server.waits("ben", 10);
+        server.step(-MINUTE);
+        server.at(100);
+        assert_eq!(server.was_granted(ben), None, "{way}");
+        server.at(101);
+        assert!(server.was_granted(ben).is_some(), "{way}");
+
+        let mut server = reserved_not(hold);
+        server.lags_until(101);
+        assert_eq!(server.check(LOCK, "ann"), Ok(None), "{way}");
+        assert!(
+            server.keys.get(LOCK).is_some(),
+            "{way}: a check writes nothing"
+        );
+        assert_eq!(server.renew(LOCK, "ann", 50), Ok(false), "{way}");
+        server.gets("ben", 10);
+    }
+}
+
+/// The same as `reserved`, but the clock is set back.
+fn reserved_not(hold: Deed) -> Server {
+    let mut server = server();
+    hold(&mut server);
+    server.step(-MINUTE);
+    server
+}
+
+#[test]
+fn what_somebody_else_has_done_stays_what_it_is() {
+    let deeds: [(&str, Deed); 3] = [
+        ("DEL", |server| server.del(LOCK)),
+        ("PEXPIREAT", |server| {
+            server.foreign(Write::PExpireAt(LOCK, START + 50));
+        }),
+        ("SET", |server| {
+            server.set(LOCK, token("ann", Some(START + 50)))
+        }),
+    ];
+    for (what, deed) in deeds {
+        let mut server = server();
+        server.gets("ann", 100);
+        deed(&mut server);
+        server.step(MINUTE);
+        server.expire_cycle(&[LOCK]);
+        assert_eq!(server.check(LOCK, "ann"), Ok(None), "{what}");
+        server.gets("ben", 10);
+    }
+}
+
+#[test]
+fn whoever_takes_a_reserved_lock_by_a_plain_set_has_it() {
+    let mut server = reserved(|server| _ = server.gets("ann", 100));
+    server.set(
+        LOCK,
+        token("old", Some(START + 200 + MINUTE.unsigned_abs())),
+    );
+    assert_eq!(server.renew(LOCK, "ann", 100), Ok(false));
+    server.del(LOCK);
+    server.gets("ben", 10);
+}
+
+#[test]
+fn steps_in_both_directions_within_one_hold_come_to_nothing() {
+    for (way, hold) in ways() {
+        let mut server = server();
+        hold(&mut server);
+        for (at, by) in [(10, MINUTE), (20, -2 * MINUTE), (30, 50), (40, MINUTE)] {
+            server.step(by);
+            server.expire_cycle(&[LOCK]);
+            server.at(at);
+            assert_eq!(left_of(&mut server, "ann"), Some(100 - at), "{way}");
+            let tried = server.acquire(LOCK, "ben", 10, Patience::Try);
+            assert_eq!(tried, Ok(Acquired::Busy), "{way}");
+        }
+        server.lags_until(101);
+        server.gets("ben", 10);
+    }
+}
+
+#[test]
+fn a_deadlock_is_found_over_a_lock_that_is_reserved_for_an_owner_without_a_name() {
+    let mut server = reserved(|server| _ = server.gets("ann", 100));
+    server.takes(&[OTHER], alone("ben"));
+    server.queues(&[LOCK], alone("ben"));
+    assert!(server.is_refused(&[OTHER], alone("ann")));
+}
+
+#[test]
+fn a_share_becomes_more_when_the_other_has_ended_although_the_key_has_gone() {
+    let mut server = server();
+    server.takes(&[LOCK], sharing("ann"));
+    let short = Plea {
+        ttl: 30,
+        ..sharing("ben")
+    };
+    server.takes(&[LOCK], short);
+    let ann = server.queues(&[LOCK], alone("ann"));
+    server.step(MINUTE);
+    server.expire_cycle(&[LOCK]);
+    server.at(30);
+    assert_eq!(server.was_granted(ann), None);
+    server.at(31);
+    assert!(server.was_granted(ann).is_some());
+}
+
+#[test]
+fn a_crowd_is_brought_into_step_some_at_a_time_and_counts_meanwhile() {
+    set_crowd(Some(2));
+    for by in [MINUTE, -MINUTE, 50] {
+        let mut server = server();
+        set_crowd(Some(2));
+        for owner in ["ann", "ben", "cid", "dot", "eve"] {
+            server.takes(&[LOCK], sharing(owner));
+        }
+        server.step(by);
+        server.expire_cycle(&[LOCK]);
+        let zoe = server.waits("zoe", 10);
+        assert_eq!(server.renew(LOCK, "dot", 100), Ok(true), "{by}");
+        server.at(100);
+        assert_eq!(server.was_granted(zoe), None, "{by}");
+        server.at(1200);
+        assert!(server.was_granted(zoe).is_some(), "{by}");
+    }
+    set_crowd(None);
+}
+
+#[test]
+fn a_connection_that_closes_ends_the_hold_that_a_lock_is_reserved_for() {
+    let mut server = server();
+    let client = server.connect();
+    let tied = Plea {
+        client,
+        session: true,
+        ..alone("ann")
+    };
+    server.asks(&[LOCK], tied).unwrap();
+    server.step(MINUTE);
+    server.expire_cycle(&[LOCK]);
+    let ben = server.waits("ben", 10);
+    server.close(client);
+    server.at(1);
+    assert!(server.was_granted(ben).is_some());
+}
+
+#[test]
+fn what_is_reserved_is_told_of_with_its_number() {
+    let mut server = server();
+    let fence = server.gets("ann", 100);
+    server.step(MINUTE);
+    server.expire_cycle(&[LOCK]);
+    let report = server.report(LOCK).unwrap().unwrap();
+    assert_eq!((report.hold, report.count), (Some(Hold::Exclusive), 1));
+    let [holder] = &report.holders[..] else {
+        panic!("{report:?}");
+    };
+    assert_eq!((&holder.owner, holder.left), (&None, Left::Ms(100)));
+    assert_eq!(holder.grant.map(|grant| grant.fence), Some(fence));
+}
+
+#[test]
+fn a_reservation_that_nobody_asks_for_leaves_nothing() {
+    for (way, hold) in ways() {
+        let mut server = reserved(hold);
+        server.at(1200);
+        assert_eq!(server.due(), None, "{way}");
+        assert_eq!(server.locks.remembered().holds, 0, "{way}");
+        assert!(
+            server.keys.mentioned.contains(&(LOCK, LockEvent::Expired)),
+            "{way}"
+        );
+    }
+}

@@ -1,0 +1,170 @@
+//! Steps while the server does something else: it rewrites its file, it is one of several, others keep
+//! copies.
+
+use super::*;
+
+#[test]
+fn a_step_while_the_append_only_file_is_rewritten_ends_no_hold() {
+    for step in [MINUTE, -HOUR] {
+        let server = Server::with()
+            .with_steps()
+            .append_only()
+            // A rewrite of a few keys, in some hundred milliseconds.
+            .config("rdb-key-save-delay 20000")
+            .start();
+        let mut client = server.client();
+        let holds = hold_in_all_ways(&server, &mut client, WHILE);
+        for number in 0..60 {
+            cmd!(client, "SET", format!("filler{number}"), "x");
+        }
+        assert!(!cmd!(client, "BGREWRITEAOF").is_error(""));
+        let is_rewritten = || server.info("aof_rewrite_in_progress") == "0";
+        assert!(!is_rewritten());
+        server.step_clock(step);
+        // Half of the owners come while it is rewritten, the others when it is done.
+        let renew = |client: &mut Client, hold: &Hold| {
+            let mut renew = counted("LOCK.MRENEW", &hold.way.keys());
+            renew.extend(args!["a", WHILE]);
+            let (term, reply) = Term::of(WHILE, || client.run(&renew));
+            assert_eq!(reply, 1, "{step}, {:?}", hold.way);
+            hold.assert_is_back("rewritten", client, &term);
+        };
+        let (now, then) = holds.split_at(5);
+        now.iter().for_each(|hold| renew(&mut client, hold));
+        eventually("it is rewritten", is_rewritten);
+        then.iter().for_each(|hold| renew(&mut client, hold));
+        let reading = |client: &mut Client| {
+            let keys = holds.iter().flat_map(|hold| hold.way.keys());
+            keys.flat_map(|key| [args!["DUMP", key], args!["PEXPIRETIME", key]])
+                .map(|command| client.run(&command))
+                .collect::<Vec<_>>()
+        };
+        let there = reading(&mut client);
+        server.kill_9();
+        server.restart();
+        assert_eq!(there, reading(&mut server.client()), "{step}");
+    }
+}
+
+#[test]
+fn in_a_cluster_no_step_of_a_nodes_clock_ends_or_prolongs_a_hold() {
+    let cluster = Cluster::with(3, |setup| {
+        setup.with_steps().config("cluster-node-timeout 1000000000")
+    });
+    for step in [MINUTE, DAY, -HOUR, -SECOND] {
+        let mut holds = Vec::new();
+        let mut waiters = Vec::new();
+        for index in 0..3 {
+            let key = cluster.key_on(index, "key");
+            let (one, other) = (format!("{{{key}}}1"), format!("{{{key}}}2"));
+            let mut client = cluster.client(index);
+            let (short, fence) = Term::of(600, || client.run(&ask(&key, "a", 600, &[])).fence());
+            let many = counted("LOCK.MACQUIRE", &[&one, &other]);
+            let many = [many, args!["a", WHILE]].concat();
+            let (long, number) = Term::of(WHILE, || client.run(&many).fence());
+            waiters.push(cluster.node(index).waiter_for(&key, "w"));
+            holds.push((index, key, [one, other], short, fence, long, number));
+        }
+        cluster
+            .nodes()
+            .iter()
+            .for_each(|node| node.step_clock(step));
+        for (index, _, keys, _, _, long, number) in &holds {
+            let mut client = cluster.client(*index);
+            let case = format!("{step} ms, node {index}");
+            let tried = client.run(&ask(&keys[0], "n", LONG, &[]));
+            assert!(tried.is_nil(), "{case}: {tried:?}");
+            let again = counted("LOCK.MACQUIRE", keys);
+            assert_eq!(
+                client.run(&[again, args!["a", 1]].concat()),
+                *number,
+                "{case}"
+            );
+            for key in keys {
+                assert_eq!(client.holder(key), "a", "{case}");
+                long.assert_left(&case, || cmd!(client, "PTTL", key));
+            }
+            client.release_all(keys, "a");
+        }
+        for ((index, key, _, short, fence, ..), (reply, at)) in
+            holds.iter().zip(replies(&mut waiters))
+        {
+            let case = format!("{step} ms, node {index}");
+            assert!(reply.fence() > *fence, "{case}");
+            short.assert_ends_at(&case, at);
+            cluster.client(*index).release(key, "w");
+        }
+    }
+}
+
+/// A replica grants nothing, and says what the keys say.
+#[test]
+fn a_waiter_is_served_in_time_on_a_master_whose_replicas_clock_is_stepped_alone() {
+    let master = stepped();
+    let replica = master.replica_with(Setup::new().with_steps());
+    for step in [DAY, -HOUR] {
+        let mut client = master.client();
+        let hold = Way::Alone.take(&master, &mut client, 500);
+        let mut waiter = master.waiter_for(hold.way.key(), "w");
+        replica.step_clock(step);
+        let (reply, at) = waiter.timed_answer();
+        assert!(reply.fence() > hold.fence);
+        hold.term.assert_ends_at("the replica's", at);
+        replica.wait_until_in_sync_with(&master);
+        client.release(hold.way.key(), "w");
+        replica.step_clock(-step);
+    }
+}
+
+/// Numbers rise, whatever the clock says.
+#[test]
+fn fencing_numbers_rise_over_steps_in_both_directions() {
+    let server = stepped();
+    let mut client = server.client();
+    let mut last = 0;
+    for step in [MINUTE, -HOUR, DAY, -2 * DAY, 50, -50, SECOND, -SECOND] {
+        for way in Way::ALL {
+            let hold = way.take(&server, &mut client, WHILE);
+            assert!(hold.fence > last, "{step}, {way:?}");
+            last = hold.fence;
+            client.release_all(&way.keys(), "a");
+        }
+        server.step_clock(step);
+    }
+}
+
+/// A user's own keys are no locks, and go by the wall clock as ever.
+#[test]
+fn keys_that_are_no_locks_expire_by_the_wall_clock_as_ever() {
+    let server = stepped();
+    let mut client = server.client();
+    client.run(&ask("lock", "a", WHILE, &[])).fence();
+    let deadline = server.wall_clock() + 30_000;
+    cmd!(client, "SET", "string", "x", "PXAT", deadline);
+    cmd!(client, "RPUSH", "list", "x");
+    cmd!(client, "PEXPIREAT", "list", deadline);
+    server.step_clock(MINUTE);
+    assert_eq!(cmd!(client, "EXISTS", "string", "list"), 0);
+    assert_eq!(cmd!(client, "SET", "string", "y", "NX"), "OK");
+    client.release("lock", "a");
+}
+
+/// What counts `expired` must not count what is none.
+#[test]
+fn a_lock_whose_key_went_too_early_has_not_expired_until_it_is_over() {
+    let server = stepped();
+    let mut client = server.client();
+    let count = |client: &mut Client| client.info("lock")["lock_expired_total"].clone();
+    client.run(&ask("kept", "a", WHILE, &[])).fence();
+    server.step_clock(MINUTE);
+    wait_until_all_keys_are_gone(&mut client);
+    assert_eq!(cmd!(client, "LOCK.RENEW", "kept", "a", WHILE), 1);
+    assert_eq!(count(&mut client), "0");
+    client.release("kept", "a");
+    assert_eq!(count(&mut client), "0");
+    client.run(&ask("lost", "a", 300, &[])).fence();
+    let mut waiter = server.waiter_for("lost", "w");
+    server.step_clock(MINUTE);
+    waiter.answer().fence();
+    eventually("it is counted once", || count(&mut client) == "1");
+}

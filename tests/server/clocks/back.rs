@@ -1,0 +1,195 @@
+//! Set back, the key would stay too long, and the lock does not.
+
+use super::*;
+
+#[test]
+fn a_try_finds_a_lock_free_in_time_although_the_clock_is_set_back() {
+    let server = stepped();
+    let mut client = server.client();
+    for step in [50, SECOND, MINUTE, DAY] {
+        let holds = hold_in_all_ways(&server, &mut client, 400);
+        server.step_clock(-step);
+        let case = format!("{step} ms back");
+        assert_can_be_had_in_time(&case, &server, &holds, || {});
+    }
+}
+
+#[test]
+fn whoever_waits_is_served_in_time_although_the_clock_is_set_back() {
+    let server = stepped();
+    for step in [50, SECOND, HOUR, DAY] {
+        let mut client = server.client();
+        let holds = hold_in_all_ways(&server, &mut client, 600);
+        let waits = |hold: &Hold, owner: &str| {
+            let waiting = ask(&hold.way.key(), owner, LONG, &["BLOCK", "0"]);
+            server.waiter(&waiting)
+        };
+        // Those who came before the step and those who came after it.
+        let (before, after) = holds.split_at(5);
+        let mut waiters: Vec<_> = before.iter().map(|hold| waits(hold, "w")).collect();
+        server.step_clock(-step);
+        waiters.extend(after.iter().map(|hold| waits(hold, "w")));
+        for (hold, (reply, at)) in holds.iter().zip(replies(&mut waiters)) {
+            let case = format!("{step} ms back, {:?}", hold.way);
+            assert!(reply.fence() > hold.fence, "{case}");
+            hold.term.assert_ends_at(&case, at);
+            assert_eq!(
+                cmd!(client, "LOCK.RELEASE", hold.way.key(), "a"),
+                0,
+                "{case}"
+            );
+            let left = cmd!(client, "LOCK.CHECK", hold.way.key(), "w").int();
+            assert!((500_000..=600_000).contains(&left), "{case}: {left}");
+            client.release(hold.way.key(), "w");
+        }
+    }
+}
+
+/// The key may still be there: it is nobody's hold.
+#[test]
+fn an_owner_whose_time_is_up_holds_nothing_although_the_clock_was_set_back() {
+    let server = stepped();
+    let mut client = server.client();
+    let holds = hold_in_all_ways(&server, &mut client, 300);
+    server.step_clock(-HOUR);
+    for hold in &holds {
+        let (key, case) = (hold.way.key(), format!("{:?}", hold.way));
+        eventually("its time is up", || {
+            let left = cmd!(client, "LOCK.CHECK", &key, "a");
+            let at = Instant::now();
+            if left.is_nil() {
+                assert!(at >= hold.term.asked + ms(300) - TOLERANCE, "{case}: early");
+                return true;
+            }
+            assert!(left.int() <= 300, "{case}: {left:?}");
+            assert!(at <= hold.term.told + ms(300) + SLACK, "{case}: late");
+            false
+        });
+        assert!(cmd!(client, "LOCK.INFO", &key).is_nil(), "{case}");
+        let guarded = cmd!(client, "LOCK.GUARD", &key, "a", "SET", "x", 1);
+        assert!(guarded.is_error("NOTOWNER"), "{case}: {guarded:?}");
+        assert_eq!(cmd!(client, "LOCK.RENEW", &key, "a", LONG), 0, "{case}");
+        let mut all = counted("LOCK.MRENEW", &hold.way.keys());
+        all.extend(args!["a", LONG]);
+        assert_eq!(client.run(&all), 0, "{case}");
+        assert_eq!(cmd!(client, "LOCK.RELEASE", &key, "a"), 0, "{case}");
+        assert_eq!(cmd!(client, "LOCK.BREAK", &key), 0, "{case}");
+        let fence = client.run(&hold.way.ask("a", LONG)).fence();
+        assert!(
+            fence > hold.fence,
+            "{case}: a hold that was over has come back"
+        );
+        client.release_all(&hold.way.keys(), "a");
+    }
+    assert_eq!(cmd!(client, "DBSIZE"), 0);
+}
+
+#[test]
+fn a_plain_set_sees_the_key_until_its_own_end_or_until_a_lock_command_meets_it() {
+    let server = stepped();
+    let mut client = server.client();
+    for (step, met) in [(HOUR, true), (2 * SECOND, false)] {
+        let (term, fence) = Term::of(300, || client.run(&ask("k", "a", 300, &[])).fence());
+        server.step_clock(-step);
+        eventually("its time is up", || {
+            cmd!(client, "LOCK.CHECK", "k", "a").is_nil()
+        });
+        let set = |client: &mut Client| cmd!(client, "SET", "k", "legacy", "NX", "PX", LONG);
+        assert!(set(&mut client).is_nil(), "{step}");
+        assert_eq!(client.holder("k"), "a");
+        if met {
+            let next = client.run(&ask("k", "n", LONG, &[])).fence();
+            assert!(next > fence);
+            assert_eq!(client.holder("k"), "n");
+            client.release("k", "n");
+            assert_eq!(set(&mut client), "OK");
+        } else {
+            let at = eventually_some("the key's own end", || {
+                (!set(&mut client).is_nil()).then(Instant::now)
+            });
+            let own = Term {
+                lasts: ms(300) + ms(2000),
+                ..term
+            };
+            own.assert_ends_at("a plain SET", at);
+        }
+        assert_eq!(cmd!(client, "DEL", "k"), 1);
+    }
+}
+
+#[test]
+fn what_is_granted_after_a_step_back_replaces_the_old_key_on_the_replica_and_in_the_file() {
+    let server = Server::with().with_steps().append_only().start();
+    let replica = server.replica_with(Setup::new().with_steps());
+    let mut client = server.client();
+    let holds = hold_in_all_ways(&server, &mut client, 300);
+    for server in [&server, &replica] {
+        server.step_clock(-HOUR);
+    }
+    for hold in &holds {
+        let (key, case) = (hold.way.key(), format!("{:?}", hold.way));
+        let fence = eventually_some("it can be had", || {
+            let reply = client.run(&ask(&key, "n", LONG, &["SHARED"]));
+            (!reply.is_nil()).then(|| reply.fence())
+        });
+        assert!(fence > hold.fence || hold.way.is_shared(), "{case}");
+    }
+    eventually("the shares of all others are over", || {
+        (holds.iter()).all(|hold| client.sharers(hold.way.key()) == ["n"])
+    });
+    let reading = |server: &Server| {
+        let mut client = server.client();
+        let keys = holds.iter().map(|hold| hold.way.key());
+        keys.map(|key| client.run(&args!["DUMP", key]))
+            .collect::<Vec<_>>()
+    };
+    replica.wait_until_in_sync_with(&server);
+    let there = reading(&server);
+    assert_eq!(there, reading(&replica));
+    server.kill_9();
+    server.restart();
+    assert_eq!(there, reading(&server));
+}
+
+/// What is asked for anew has its own length, by each clock.
+#[test]
+fn a_renewal_after_a_step_moves_the_keys_end_to_its_ttl_from_now() {
+    let server = stepped();
+    let mut client = server.client();
+    let holds = hold_in_all_ways(&server, &mut client, WHILE);
+    for step in [-HOUR, DAY, -SECOND, 50] {
+        server.step_clock(step);
+        for hold in &holds {
+            let mut renew = counted("LOCK.MRENEW", &hold.way.keys());
+            renew.extend(args!["a", 10_000]);
+            let (term, reply) = Term::of(10_000, || client.run(&renew));
+            assert_eq!(reply, 1);
+            let case = format!("{step}, {:?}", hold.way);
+            hold.assert_is_back(&case, &mut client, &term);
+        }
+    }
+    for hold in &holds {
+        client.release_all(&hold.way.keys(), "a");
+    }
+}
+
+/// Back, the old deadline would seem to be the later one.
+#[test]
+fn asking_again_after_a_step_back_prolongs_the_hold_by_no_more_than_its_ttl() {
+    let server = stepped();
+    let mut client = server.client();
+    let holds = hold_in_all_ways(&server, &mut client, 200);
+    server.step_clock(-HOUR);
+    let again: Vec<_> = (holds.iter())
+        .map(|hold| {
+            let (term, reply) = Term::of(600, || client.run(&hold.way.ask("a", 600)));
+            assert_eq!(reply, hold.fence, "{:?}", hold.way);
+            Hold { term, ..*hold }
+        })
+        .collect();
+    for hold in &again {
+        let case = format!("{:?}", hold.way);
+        (hold.term).assert_left(&case, || cmd!(client, "LOCK.CHECK", hold.way.key(), "a"));
+    }
+    assert_can_be_had_in_time("asked again", &server, &again, || {});
+}

@@ -1,0 +1,299 @@
+//! An owner whose key has gone too early comes back, and has it again.
+
+use super::*;
+
+/// What an owner may do with its hold, and the ttl that it has then, if it is another.
+fn returns(way: Way) -> Vec<(&'static str, Command, Option<u64>)> {
+    let keys = way.keys();
+    let of_all = |name: &str, more: Command| [counted(name, &keys), more].concat();
+    vec![
+        ("ACQUIRE, not as long", way.ask("a", 1), None),
+        ("ACQUIRE, longer", way.ask("a", 2 * WHILE), Some(2 * WHILE)),
+        (
+            "MRENEW",
+            of_all("LOCK.MRENEW", args!["a", 5_000]),
+            Some(5_000),
+        ),
+        (
+            "MRENEW, longer",
+            of_all("LOCK.MRENEW", args!["a", 2 * WHILE]),
+            Some(2 * WHILE),
+        ),
+    ]
+}
+
+#[test]
+fn an_owner_has_its_key_back_with_its_number_and_with_what_is_left() {
+    let server = Server::with().with_steps().append_only().start();
+    let replica = server.replica_with(Setup::new().with_steps());
+    let mut client = server.client();
+    for number in 0..returns(Way::Alone).len() {
+        let holds = hold_in_all_ways(&server, &mut client, WHILE);
+        for server in [&server, &replica] {
+            server.step_clock(MINUTE);
+        }
+        // Sometimes the server finds that the key has expired, and sometimes we do.
+        if number % 2 == 0 {
+            wait_until_all_keys_are_gone(&mut client);
+        }
+        for hold in &holds {
+            let (name, command, ttl) = returns(hold.way).swap_remove(number);
+            let case = format!("{name}, {:?}", hold.way);
+            let (term, reply) = Term::of(ttl.unwrap_or(0), || client.run(&command));
+            if name.starts_with("ACQUIRE") {
+                assert_eq!(reply, hold.fence, "{case}");
+            } else {
+                assert_eq!(reply, 1, "{case}");
+            }
+            let term = if ttl.is_some() { term } else { hold.term };
+            hold.assert_is_back(&case, &mut client, &term);
+            assert_is_written(&case, hold.way, &server, &replica);
+        }
+        for hold in &holds {
+            client.release_all(&hold.way.keys(), "a");
+        }
+    }
+}
+
+#[test]
+fn renew_of_one_lock_has_its_key_back_with_its_number() {
+    let server = stepped();
+    let mut client = server.client();
+    let holds = hold_in_all_ways(&server, &mut client, WHILE);
+    server.step_clock(DAY);
+    for hold in &holds {
+        let case = format!("{:?}", hold.way);
+        let keys = hold.way.keys();
+        let (term, ()) = Term::of(LONG, || {
+            for key in &keys {
+                assert_eq!(cmd!(client, "LOCK.RENEW", key, "a", LONG), 1, "{case}");
+            }
+        });
+        hold.assert_is_back(&case, &mut client, &term);
+    }
+    // From here on it is a hold like any other.
+    let mut waiter = server.waiter_for(Way::Alone.key(), "w");
+    client.release(Way::Alone.key(), "a");
+    waiter.answer().fence();
+}
+
+/// Whatever runs under the lock finds it as it should be.
+#[test]
+fn guard_has_the_key_back_before_its_command_runs() {
+    let server = Server::with().with_steps().append_only().start();
+    let replica = server.replica_with(Setup::new().with_steps());
+    let mut client = server.client();
+    let holds = hold_in_all_ways(&server, &mut client, WHILE);
+    for server in [&server, &replica] {
+        server.step_clock(MINUTE);
+    }
+    for hold in &holds {
+        let case = format!("{:?}", hold.way);
+        for key in hold.way.keys() {
+            let reply = cmd!(client, "LOCK.GUARD", &key, "a", "PEXPIRETIME", &key);
+            hold.term
+                .assert_left(&case, || Value::Int(reply.int() - server.wall_clock()));
+            let refused = cmd!(client, "LOCK.GUARD", &key, "n", "SET", "x", 1);
+            assert!(refused.is_error("NOTOWNER"), "{case}: {refused:?}");
+        }
+        hold.assert_is_back(&case, &mut client, &hold.term);
+        assert_is_written(&case, hold.way, &server, &replica);
+    }
+    for hold in &holds {
+        client.release_all(&hold.way.keys(), "a");
+    }
+}
+
+/// The replica has the keys as the master has them, and the end of the append-only file is about them.
+#[track_caller]
+fn assert_is_written(case: &str, way: Way, server: &Server, replica: &Server) {
+    replica.wait_until_in_sync_with(server);
+    let (mut client, mut other) = (server.client(), replica.client());
+    let commands = server.aof_commands();
+    for key in way.keys() {
+        for command in [args!["DUMP", &key], args!["PEXPIRETIME", &key]] {
+            assert_eq!(client.run(&command), other.run(&command), "{case}: {key}");
+        }
+        let ends = cmd!(client, "PEXPIRETIME", &key).int().to_string();
+        let names = |line: &&String| {
+            let words: Vec<_> = line.split(' ').collect();
+            words.contains(&key.as_str()) && words.contains(&ends.as_str())
+        };
+        let last = commands.iter().find(names);
+        assert!(last.is_some(), "{case}: {key} until {ends}: {commands:?}");
+    }
+}
+
+#[test]
+fn what_was_written_again_is_there_after_a_crash_and_a_takeover() {
+    let server = Server::with().with_steps().append_only().start();
+    let replica = server.replica_with(Setup::new().with_steps());
+    let mut client = server.client();
+    let holds = hold_in_all_ways(&server, &mut client, WHILE);
+    for server in [&server, &replica] {
+        server.step_clock(MINUTE);
+    }
+    wait_until_all_keys_are_gone(&mut client);
+    for hold in &holds {
+        let mut renew = counted("LOCK.MRENEW", &hold.way.keys());
+        renew.extend(args!["a", LONG]);
+        assert_eq!(client.run(&renew), 1, "{:?}", hold.way);
+    }
+    replica.wait_until_in_sync_with(&server);
+    server.kill_9();
+    server.restart();
+    replica.promote();
+    replica.wait_for_role(Role::Master);
+    for server in [&server, &replica] {
+        let mut client = server.client();
+        for hold in &holds {
+            let case = format!("{:?}", hold.way);
+            for key in hold.way.keys() {
+                let left = cmd!(client, "LOCK.CHECK", &key, "a");
+                assert!(!left.is_nil() && left.int() > 500_000, "{case}: {left:?}");
+                assert!(client.run(&ask(&key, "n", LONG, &[])).is_nil(), "{case}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_release_of_a_lock_whose_key_went_too_early_returns_1_and_the_next_has_it_at_once() {
+    let server = stepped();
+    let mut client = server.client();
+    for gone in [false, true] {
+        let holds = hold_in_all_ways(&server, &mut client, WHILE);
+        let waiting = |hold: &Hold| ask(&hold.way.key(), "w", LONG, &["BLOCK", "0"]);
+        let mut waiters: Vec<_> = (holds.iter())
+            .map(|hold| server.waiter(&waiting(hold)))
+            .collect();
+        server.step_clock(MINUTE);
+        if gone {
+            wait_until_all_keys_are_gone(&mut client);
+        }
+        for (hold, waiter) in holds.iter().zip(&mut waiters) {
+            let case = format!("{:?}, {gone}", hold.way);
+            assert!(waiter.still_waits(), "{case}");
+            let keys = hold.way.keys();
+            let released = Instant::now();
+            client.release_all(&keys, "a");
+            let (reply, at) = waiter.timed_answer();
+            assert!(reply.fence() > hold.fence, "{case}");
+            assert!(at - released < SLACK, "{case}");
+            for key in &keys {
+                assert_eq!(cmd!(client, "LOCK.RELEASE", key, "a"), 0, "{case}");
+                assert!(cmd!(client, "LOCK.CHECK", key, "a").is_nil(), "{case}");
+            }
+            client.release(hold.way.key(), "w");
+        }
+        assert_eq!(cmd!(client, "DBSIZE"), 0);
+    }
+}
+
+/// The tie, too, outlasts the key.
+#[test]
+fn a_session_that_ends_after_the_key_went_too_early_passes_the_lock_on_at_once() {
+    let server = stepped();
+    for step in [MINUTE, -HOUR] {
+        let mut tied = server.client();
+        let fence = tied.run(&ask("k", "a", WHILE, &["SESSION"])).fence();
+        let mut waiter = server.waiter_for("k", "w");
+        server.step_clock(step);
+        assert!(cmd!(tied, "LOCK.CHECK", "k", "a").int() > 0);
+        assert!(waiter.still_waits());
+        let ended = Instant::now();
+        tied.close();
+        let (reply, at) = waiter.timed_answer();
+        assert!(reply.fence() > fence);
+        assert!(at - ended < SLACK, "{step}: {:?}", at - ended);
+        server.client().release("k", "w");
+    }
+}
+
+#[test]
+fn an_upgrade_of_a_share_whose_key_went_too_early_is_granted_to_its_owner_alone() {
+    let server = stepped();
+    let mut client = server.client();
+    let shared = client.run(&ask("k", "a", WHILE, &["SHARED"])).fence();
+    server.step_clock(MINUTE);
+    wait_until_all_keys_are_gone(&mut client);
+    let alone = client.run(&ask("k", "a", 2 * WHILE, &[])).fence();
+    assert!(alone > shared, "{alone} after {shared}");
+    assert_eq!(client.holder("k"), "a");
+    assert!(client.run(&ask("k", "n", LONG, &["SHARED"])).is_nil());
+    client.release("k", "a");
+}
+
+/// As after a key that is there: nobody asks which it was.
+#[test]
+fn a_key_comes_back_in_a_transaction_and_in_a_script() {
+    let server = stepped();
+    let mut client = server.client();
+    for in_lua in [false, true] {
+        let fence = client.run(&ask("k", "a", WHILE, &[])).fence();
+        server.step_clock(MINUTE);
+        wait_until_all_keys_are_gone(&mut client);
+        let again = ask("k", "a", 1, &[]);
+        let reply = if in_lua {
+            let script = "return redis.call(unpack(ARGV))";
+            client.run(&[args!["EVAL", script, 0], again].concat())
+        } else {
+            client.transaction(&[again, args!["GET", "k"]]).remove(0)
+        };
+        assert_eq!(reply, fence, "{in_lua}");
+        assert_eq!(client.holder("k"), "a", "{in_lua}");
+        client.release("k", "a");
+    }
+}
+
+#[test]
+fn a_key_that_came_back_may_go_too_early_again_and_its_lock_ends_when_it_should() {
+    let server = stepped();
+    let mut client = server.client();
+    let holds = hold_in_all_ways(&server, &mut client, WHILE);
+    for step in [MINUTE, DAY, -HOUR, 2 * HOUR] {
+        server.step_clock(step);
+        if step > 0 {
+            wait_until_all_keys_are_gone(&mut client);
+        }
+        for hold in &holds {
+            let case = format!("{step} ms, {:?}", hold.way);
+            assert_eq!(client.run(&hold.way.ask("a", 1)), hold.fence, "{case}");
+            for key in hold.way.keys() {
+                (hold.term).assert_left(&case, || cmd!(client, "LOCK.CHECK", &key, "a"));
+            }
+        }
+    }
+    // The last renewal counts, also one that is shorter.
+    let renewed: Vec<_> = (holds.iter())
+        .map(|hold| {
+            let mut renew = counted("LOCK.MRENEW", &hold.way.keys());
+            renew.extend(args!["a", 300]);
+            let (term, reply) = Term::of(300, || client.run(&renew));
+            assert_eq!(reply, 1, "{:?}", hold.way);
+            Hold { term, ..*hold }
+        })
+        .collect();
+    server.step_clock(SECOND);
+    assert_can_be_had_in_time("renewed", &server, &renewed, || {});
+}
+
+/// Together with another key, which was free, it is a grant of its own.
+#[test]
+fn who_asks_for_more_beside_a_lock_whose_key_went_too_early_has_both_under_one_number() {
+    let server = stepped();
+    let mut client = server.client();
+    let fence = client.run(&ask("k", "a", WHILE, &[])).fence();
+    server.step_clock(MINUTE);
+    wait_until_all_keys_are_gone(&mut client);
+    let both = ["k", "l"];
+    assert!(client.run(&macquire(&both, "n")).is_nil());
+    let more = client.acquire_all(&both, "a");
+    assert!(more > fence);
+    assert_eq!(client.holders(&both), ["a", "a"]);
+    for key in both {
+        assert_eq!(client.number_of(key), more);
+    }
+    client.release_all(&both, "a");
+    assert_eq!(cmd!(client, "LOCK.RELEASE", "k", "a"), 0);
+}

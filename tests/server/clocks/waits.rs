@@ -1,0 +1,275 @@
+//! How long somebody waits is a matter of the monotonic clock alone.
+
+use super::*;
+
+/// Both at once, in short and in long.
+const STEPS: [i64; 6] = [50, SECOND, DAY, -50, -SECOND, -HOUR];
+
+#[test]
+fn patience_ends_in_time_whatever_the_wall_clock_does() {
+    let server = stepped();
+    let mut client = server.client();
+    for step in STEPS {
+        client.acquire("k", "a");
+        client.share("s", "a");
+        client.share("s", "b");
+        let asks = [
+            ask("k", "w", LONG, &["BLOCK", "500"]),
+            ask("k", "r", LONG, &["BLOCK", "500", "SHARED"]),
+            ask("k", "p", LONG, &["BLOCK", "500", "LIMIT", "2"]),
+            args!["LOCK.MACQUIRE", 2, "k", "s", "m", LONG, "BLOCK", 500],
+            ask("s", "v", LONG, &["BLOCK", "500"]),
+            // An upgrade.
+            ask("s", "a", LONG, &["BLOCK", "500"]),
+        ];
+        let mut terms = Vec::new();
+        let mut waiters: Vec<_> = (asks.iter())
+            .map(|ask| {
+                let (term, waiter) = Term::of(500, || server.waiter(ask));
+                terms.push(term);
+                waiter
+            })
+            .collect();
+        server.step_clock(step);
+        for ((ask, term), (reply, at)) in asks.iter().zip(terms).zip(replies(&mut waiters)) {
+            let case = format!("{step} ms, {ask:?}");
+            assert!(reply.is_nil(), "{case}: {reply:?}");
+            term.assert_ends_at(&case, at);
+        }
+        assert_eq!(client.queue("k"), [""; 0]);
+        cmd!(client, "FLUSHALL");
+    }
+}
+
+#[test]
+fn patience_that_begins_after_a_step_ends_in_time_too() {
+    let server = stepped();
+    let mut client = server.client();
+    client.acquire("k", "a");
+    for step in STEPS {
+        server.step_clock(step);
+        let waiting = ask("k", "w", LONG, &["BLOCK", "200"]);
+        let (term, (reply, at)) = Term::of(200, || {
+            client.send(&waiting);
+            client.timed_answer()
+        });
+        let case = format!("{step} ms");
+        assert!(reply.is_nil(), "{case}: {reply:?}");
+        // What it was told of is the end itself.
+        let term = Term {
+            told: term.asked,
+            ..term
+        };
+        term.assert_ends_at(&case, at);
+    }
+    client.release("k", "a");
+}
+
+#[test]
+fn an_upgrade_that_waits_is_granted_when_the_other_share_ends_by_the_monotonic_clock() {
+    let server = stepped();
+    for step in STEPS {
+        let mut client = server.client();
+        let shared = client.share("k", "a");
+        let (term, other) = Term::of(600, || client.run(&ask("k", "b", 600, &["SHARED"])).fence());
+        let mut upgrade = server.waiter(&ask("k", "a", LONG, &["BLOCK", "0"]));
+        server.step_clock(step);
+        // Its own share is kept meanwhile.
+        assert!(cmd!(client, "LOCK.CHECK", "k", "a").int() > 0);
+        let (reply, at) = upgrade.timed_answer();
+        let case = format!("{step} ms");
+        assert!(reply.fence() > other.max(shared), "{case}");
+        term.assert_ends_at(&case, at);
+        assert_eq!(client.holder("k"), "a", "{case}");
+        client.release("k", "a");
+    }
+}
+
+/// Its own share has been passed by the wall clock, and is the hold that it was.
+#[test]
+fn an_upgrade_that_gives_up_has_the_share_that_it_had_whatever_the_wall_clock_did() {
+    let server = stepped();
+    for step in [MINUTE, -HOUR] {
+        let mut client = server.client();
+        client.share("k", "b");
+        let (term, fence) = Term::of(WHILE, || {
+            client.run(&ask("k", "a", WHILE, &["SHARED"])).fence()
+        });
+        let mut upgrade = server.waiter(&ask("k", "a", LONG, &["BLOCK", "200"]));
+        server.step_clock(step);
+        assert!(upgrade.answer().is_nil(), "{step}");
+        let case = format!("{step}");
+        term.assert_left(&case, || cmd!(client, "LOCK.CHECK", "k", "a"));
+        let again = client.run(&ask("k", "a", 1, &["SHARED"]));
+        assert_eq!(again, fence, "{step}");
+        cmd!(client, "FLUSHALL");
+    }
+}
+
+/// The first gets the lock from the second's hold in turn, and so on: each hand-over by an expiry.
+#[test]
+fn a_queue_moves_on_by_expiries_while_the_clock_is_stepped_at_each() {
+    let server = stepped();
+    let mut client = server.client();
+    let (first, _) = Term::of(250, || client.run(&ask("k", "a", 250, &[])).fence());
+    let mut waiters: Vec<_> = (0..6)
+        .map(|number| {
+            let owner = format!("w{number}");
+            server.waiter(&ask("k", &owner, 250, &["BLOCK", "0"]))
+        })
+        .collect();
+    let mut last = first.told;
+    for ((step, waiter), holds) in STEPS.iter().zip(&mut waiters).zip(1..) {
+        server.step_clock(*step);
+        let (reply, at) = waiter.timed_answer();
+        reply.fence();
+        let case = format!("{step} ms, waiter {holds}");
+        let early = first.asked + (first.lasts - TOLERANCE) * holds;
+        assert!(at >= early, "{case}: early by {:?}", early - at);
+        assert!(at <= last + first.lasts + SLACK, "{case}: late");
+        last = at;
+    }
+}
+
+#[test]
+fn a_release_is_handed_on_at_once_after_any_step() {
+    let server = stepped();
+    let mut client = server.client();
+    for step in STEPS {
+        client.acquire("k", "a");
+        let mut waiter = server.waiter_for("k", "w");
+        let mut deleted = server.waiter_for("k", "v");
+        server.step_clock(step);
+        let released = Instant::now();
+        client.release("k", "a");
+        let (reply, at) = waiter.timed_answer();
+        reply.fence();
+        assert!(at - released < SLACK, "{step}: {:?}", at - released);
+        // By the one way in which the server tells of it a turn later, before 7.2.
+        assert_eq!(cmd!(client, "DEL", "k"), 1);
+        let deletion = Instant::now();
+        let (reply, at) = deleted.timed_answer();
+        reply.fence();
+        assert!(at - deletion < SLACK, "{step}: {:?}", at - deletion);
+        client.release("k", "v");
+    }
+}
+
+/// A waiter that vanishes is seen, and its grant passed on, by whatever clock timers go.
+#[test]
+fn a_grant_that_nobody_hears_of_is_passed_on_at_once_after_any_step() {
+    let server = stepped();
+    let mut client = server.client();
+    for step in STEPS {
+        client.acquire("k", "a");
+        let mut killed = server.waiter_for("k", "w");
+        let mut next = server.waiter_for("k", "v");
+        server.step_clock(step);
+        let began = Instant::now();
+        let kill = args!["CLIENT", "KILL", "ID", killed.id()];
+        client.transaction(&[args!["LOCK.RELEASE", "k", "a"], kill]);
+        let (reply, at) = next.timed_answer();
+        reply.fence();
+        assert!(at - began < SLACK, "{step}: {:?}", at - began);
+        client.release("k", "v");
+    }
+}
+
+#[test]
+fn a_quarantine_lasts_as_long_as_it_says_whatever_the_wall_clock_does() {
+    for step in STEPS {
+        let server = stepped();
+        let mut client = server.client();
+        let set = cmd!(client, "CONFIG", "SET", "lock.quarantine", 700);
+        assert_eq!(set, "OK");
+        let (term, ()) = Term::of(700, || {
+            assert_eq!(cmd!(client, "DEBUG", "RELOAD"), "OK");
+        });
+        let mut waiter = server.waiter_for("k", "w");
+        server.step_clock(step);
+        let case = format!("{step} ms");
+        let at = eventually_some("a try is granted", || {
+            let reply = client.run(&ask("l", "n", LONG, &[]));
+            (!reply.is_nil()).then(Instant::now)
+        });
+        term.assert_ends_at(&case, at);
+        let (reply, at) = waiter.timed_answer();
+        reply.fence();
+        assert!(at <= term.told + term.lasts + SLACK, "{case}: late");
+    }
+}
+
+/// While replicas are missing nobody is granted anything; it is tried again shortly, by any clock.
+#[test]
+fn what_is_tried_again_is_tried_again_soon_after_any_step() {
+    for step in STEPS {
+        let server = stepped();
+        let mut client = server.client();
+        client.acquire("k", "a");
+        client.acquire("l", "a");
+        let mut waiters = [server.waiter_for("k", "w"), server.waiter_for("l", "w")];
+        let enough = |least: u64| args!["CONFIG", "SET", "min-replicas-to-write", least];
+        // From then on nothing can be written.
+        client.transaction(&[
+            args!["PEXPIRE", "k", 20],
+            args!["PEXPIRE", "l", 20],
+            enough(1),
+        ]);
+        eventually("they are over", || cmd!(client, "EXISTS", "k", "l") == 0);
+        assert!(waiters.iter_mut().all(Client::still_waits));
+        server.step_clock(step);
+        assert!(waiters.iter_mut().all(Client::still_waits));
+        let began = Instant::now();
+        assert_eq!(client.run(&enough(0)), "OK");
+        for (reply, at) in replies(&mut waiters) {
+            reply.fence();
+            assert!(at - began < 2 * SLACK, "{step}: {:?}", at - began);
+        }
+    }
+}
+
+/// After a step forward the server looks at a module's timers when the oldest would have been due.
+#[test]
+fn other_modules_timers_hold_up_nobody_after_a_step() {
+    for step in [SECOND, MINUTE, DAY, -SECOND, -HOUR] {
+        let server = Server::with().with_steps().with_neighbour().start();
+        let mut client = server.client();
+        for due in [5_000, 60_000, 3_600_000] {
+            assert_eq!(cmd!(client, "NEIGHBOUR.TIMER", due), "OK");
+        }
+        let holds = hold_in_all_ways(&server, &mut client, 700);
+        let asks = |hold: &Hold| ask(&hold.way.key(), "w", LONG, &["BLOCK", "0"]);
+        let mut waiters: Vec<_> = holds
+            .iter()
+            .map(|hold| server.waiter(&asks(hold)))
+            .collect();
+        client.acquire("held", "a");
+        let (patience, mut impatient) = Term::of(700, || {
+            server.waiter(&ask("held", "w", LONG, &["BLOCK", "700"]))
+        });
+        server.step_clock(step);
+        for (hold, (reply, at)) in holds.iter().zip(replies(&mut waiters)) {
+            let case = format!("{step} ms, {:?}", hold.way);
+            assert!(reply.fence() > hold.fence, "{case}");
+            hold.term.assert_ends_at(&case, at);
+        }
+        let (reply, at) = impatient.timed_answer();
+        assert!(reply.is_nil());
+        assert!(
+            at <= patience.told + patience.lasts + SLACK,
+            "{step}: {at:?}"
+        );
+        // What has to wait for a turn of the loop comes with the next one.
+        let (killed, mut next) = (
+            server.waiter_for("held", "v"),
+            server.waiter_for("held", "u"),
+        );
+        let began = Instant::now();
+        killed.reset();
+        client.release("held", "a");
+        let (reply, at) = next.timed_answer();
+        reply.fence();
+        assert!(at - began < SLACK, "{step}: {:?}", at - began);
+        cmd!(client, "FLUSHALL");
+    }
+}
