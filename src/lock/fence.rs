@@ -45,6 +45,8 @@ enum Past {
 pub struct FencingClock {
     last: Fence,
     skew: u64,
+    /// Numbers up to this, in microseconds of Unix time, may have been given before this process began.
+    before: Fence,
     /// How far the wall clock is ahead, by which numbers agree with those of other servers.
     ahead: Ahead,
     /// Has it given a number since it was made?
@@ -61,6 +63,7 @@ impl FencingClock {
         let mut clock = Self {
             last: 0,
             ahead: 0,
+            before: 0,
             skew: Limits::DEFAULT.max_clock_skew.saturating_mul(1000),
             has_given: false,
             slots: in_cluster.then(|| vec![Past::Unknown; SLOTS.into()].into_boxed_slice()),
@@ -72,9 +75,8 @@ impl FencingClock {
 
     /// This server takes over from another, or from itself before it stopped.
     pub fn take_over(&mut self, now: Now) {
-        self.last = self
-            .last
-            .max(self.wall_micros(now).saturating_add(self.skew));
+        let begins = self.wall_micros(now).max(self.before);
+        self.last = self.last.max(begins.saturating_add(self.skew));
     }
 
     /// Two servers' clocks may differ by so much; this one may have been too little ahead until now.
@@ -84,6 +86,13 @@ impl FencingClock {
             // The wall clock may have been set back since; this one began with it.
             self.last = now.micros().saturating_add(self.skew);
         }
+        self.take_over(now);
+    }
+
+    /// Something was written at this time, in milliseconds of Unix time, before this process began: a wall
+    /// clock that shows an earlier one has been set back since.
+    pub fn begin_after(&mut self, written: Ms, now: Now) {
+        self.before = written.saturating_mul(1000);
         self.take_over(now);
     }
 
@@ -206,6 +215,18 @@ mod tests {
         let lagging = Now::from_micros(95 * SECOND + 1);
         let mut new = FencingClock::new(lagging, false);
         assert!(new.next(lagging) > before);
+    }
+
+    #[test]
+    fn a_server_that_starts_with_a_clock_that_was_set_back_begins_after_what_was_written_last() {
+        let mut old = FencingClock::new(at(0), false);
+        let before = old.next(at(5000));
+        let mut new = FencingClock::new(at(100), false);
+        new.begin_after(5_000_000, at(100));
+        new.set_skew(3000, at(100));
+        let first = new.next(at(101));
+        assert!(first > before, "{first}");
+        assert!(new.next(at(6000)) > first);
     }
 
     #[test]

@@ -281,6 +281,12 @@ impl Locks {
             (self.limits.quarantine > 0).then(|| now.plus(self.limits.quarantine));
     }
 
+    /// This server's files were last written then, by the wall clock: fencing numbers begin above those of
+    /// that time.
+    pub fn begin_after(&mut self, written: Ms, now: Now) {
+        self.clock.begin_after(written, now);
+    }
+
     /// These slots have left for another server, with what was held in them.
     pub fn slots_left(&mut self, ranges: &[RangeInclusive<Slot>]) {
         let slots = Rc::new(Slots::of(ranges));

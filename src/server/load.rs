@@ -14,7 +14,7 @@ use super::ffi::constants::{
 use super::ffi::context::{self, Ctx};
 use super::ffi::shield::{self, shield};
 use super::ffi::text::Lent;
-use super::{config, events, inbox, info, module, replicate, thread, version};
+use super::{clock, config, events, files, inbox, info, module, replicate, thread, version};
 use crate::lock::Locks;
 
 /// The module's table: what it adds to the server.
@@ -143,6 +143,10 @@ fn set_up(table: &ModuleTable, ctx: Ctx<'_>, words: &[&[u8]]) -> Result<(), Fail
     }
     if !config::add(ctx, said) {
         return Err(Failure::Settings);
+    }
+    if let Some(written) = files::last_written(ctx) {
+        let now = clock::now();
+        _ = module::with(|module| module.change(|locks| locks.begin_after(written, now)));
     }
     events::subscribe(ctx, server).map_err(Failure::Deaf)
 }

@@ -14,6 +14,7 @@ mod command;
 mod config;
 mod events;
 mod ffi;
+mod files;
 mod inbox;
 mod info;
 mod keyspace;

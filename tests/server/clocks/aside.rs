@@ -133,6 +133,32 @@ fn fencing_numbers_rise_over_steps_in_both_directions() {
     }
 }
 
+/// The files have the time at which they were written last.
+#[test]
+fn fencing_numbers_rise_over_a_restart_with_a_clock_that_was_set_back() {
+    for append_only in [true, false] {
+        let setup = Server::with().with_steps();
+        let setup = if append_only {
+            setup.append_only()
+        } else {
+            setup
+        };
+        let server = setup.start();
+        let mut client = server.client();
+        let before = client.acquire("k", "a");
+        client.release("k", "a");
+        if !append_only {
+            assert_eq!(cmd!(client, "SAVE"), "OK");
+        }
+        server.step_clock(-HOUR);
+        server.restart();
+        let mut client = server.client();
+        let after = client.acquire("k", "b");
+        assert!(after > before, "{after} after {before}, {append_only}");
+        client.release("k", "b");
+    }
+}
+
 /// A user's own keys are no locks, and go by the wall clock as ever.
 #[test]
 fn keys_that_are_no_locks_expire_by_the_wall_clock_as_ever() {

@@ -1,0 +1,40 @@
+//! When the server last wrote its data, by the time stamps of its files: a wall clock that shows an earlier
+//! time has been set back since.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::time::UNIX_EPOCH;
+
+use crate::lock::Ms;
+
+use super::ffi::call;
+use super::ffi::context::Ctx;
+
+/// A folder of append-only files has a few; no more of another are looked at.
+const MOST: usize = 64;
+
+/// In milliseconds of Unix time, if there are any files.
+pub fn last_written(ctx: Ctx<'_>) -> Option<Ms> {
+    let setting = |name| {
+        let text = call::setting(ctx, name).filter(|text| !text.is_empty())?;
+        Some(PathBuf::from(OsStr::from_bytes(&text)))
+    };
+    let folder = setting(c"dir")?;
+    let snapshot = setting(c"dbfilename").map(|name| folder.join(name));
+    let append_only =
+        setting(c"appenddirname").and_then(|name| fs::read_dir(folder.join(name)).ok());
+    let append_only = (append_only.into_iter().flatten())
+        .filter_map(|entry| Some(entry.ok()?.path()))
+        .take(MOST);
+    (snapshot.into_iter().chain(append_only))
+        .filter_map(|file| written(&file))
+        .max()
+}
+
+fn written(file: &Path) -> Option<Ms> {
+    let modified = fs::metadata(file).ok()?.modified().ok()?;
+    let since = modified.duration_since(UNIX_EPOCH).ok()?;
+    Ms::try_from(since.as_millis()).ok()
+}
