@@ -215,6 +215,7 @@ impl Locks {
     }
 
     fn drop_over(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>) {
+        self.see_to_missing(turn, name);
         let now = turn.now;
         // What is remembered of the last who shared it is no news of whoever may do so next.
         if turn.keys.look(name) == Stored::Nothing {

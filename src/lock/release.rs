@@ -43,6 +43,7 @@ impl Locks {
             Some((Hold::Exclusive, true))
         } else {
             self.settle_queue(turn, name);
+            self.see_to_missing(turn, name);
             // The server has opened the key for a write command, and so has seen to it that the key has
             // not expired by its own clock. That is enough here: whoever may have it next waits for this.
             match turn.keys.look(name) {
@@ -138,6 +139,7 @@ impl Locks {
         hold: Hold,
     ) {
         if hold == Hold::Shared {
+            self.see_to_missing(turn, name);
             self.make_room(turn, name);
             if matches!(turn.look(name), LockState::Shared { count: 2.., .. }) {
                 turn.keys.unshare(name, owner);

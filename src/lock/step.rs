@@ -312,6 +312,23 @@ impl Locks {
         self.bring_shares_into_step(turn, name, None);
     }
 
+    /// Those who share a lock may not all be in its key again as yet. Before the last who is there is taken
+    /// for the last of all, some of the others are written, or it is seen that they have ended too.
+    pub(super) fn see_to_missing(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>) {
+        while self.is_stepped(turn.now) && self.are_missing(name) {
+            let lasts = matches!(turn.look(name), LockState::Shared { count: 2.., .. });
+            if lasts || !turn.may_write(name) {
+                return;
+            }
+            self.bring_shares_into_step(turn, name, None);
+        }
+    }
+
+    fn are_missing(&mut self, name: NameRef<'_>) -> bool {
+        let restoring = self.ledger(name.db).restoring(name.key);
+        restoring.is_some_and(|restoring| restoring.are_missing)
+    }
+
     /// A lock that is reserved for those who share it is to be shared by one more: the key is written
     /// again. Is it?
     pub(super) fn share_again(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>) -> bool {

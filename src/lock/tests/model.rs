@@ -12,6 +12,7 @@ mod forgetting;
 mod granting;
 mod others;
 mod settling;
+mod stepping;
 
 use crate::lock::fence::Fence;
 use crate::lock::{Hold, Limits, Mode, Ms, Patience, Ticket};
@@ -34,7 +35,12 @@ pub enum Held {
 pub struct Key {
     pub lock: Lock,
     pub held: Held,
+    /// By the steady clock, as everything here.
     pub deadline: Option<Ms>,
+    /// Whose holds end by the wall clock: they end at another time when that is stepped.
+    pub by_wall: Vec<Owner>,
+    /// Whose may do so: they have been renewed since somebody else touched the key, which others share.
+    pub by_either: Vec<Owner>,
 }
 
 #[derive(Clone, Debug)]
@@ -80,6 +86,8 @@ pub struct Grant {
     pub to_close: Option<u64>,
     /// The share that its owner had of the lock before: until when, and what was known of it.
     pub keeps: Option<(Option<Ms>, Option<Box<Grant>>)>,
+    /// It had one, which has ended with its connection; the core may not have come to that.
+    pub has_kept: bool,
 }
 
 /// An operator ends all shares of a lock.

@@ -17,6 +17,7 @@ mod sessions;
 mod several;
 mod sharing;
 mod stalls;
+mod steps;
 mod upgrading;
 mod waiting;
 mod withdrawing;

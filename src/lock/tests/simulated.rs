@@ -3,7 +3,7 @@
 mod keys;
 mod server;
 
-pub use keys::{Authority, Content, Key, Keys, SimulatedKeys, Write, end_of, replay};
+pub use keys::{Authority, Content, Key, Keys, SimulatedKeys, Write, replay};
 pub use server::{Answers, Flavour, Happened, Plea, Server, Told, place, told_on};
 
 use crate::lock::{Db, Ms, NameRef};

@@ -27,6 +27,9 @@ pub struct Counts {
     pub expired: u64,
     pub steps_back: u64,
     pub steps_forward: u64,
+    /// Keys that went too early by that, and holds that lasted.
+    pub reserved: u64,
+    pub lags: u64,
     pub pauses: u64,
     pub restarts: u64,
     pub failovers: u64,
@@ -67,6 +70,8 @@ impl AddAssign for Counts {
         self.expired += other.expired;
         self.steps_back += other.steps_back;
         self.steps_forward += other.steps_forward;
+        self.reserved += other.reserved;
+        self.lags += other.lags;
         self.pauses += other.pauses;
         self.restarts += other.restarts;
         self.failovers += other.failovers;
@@ -141,8 +146,10 @@ impl Counts {
             ("copied", self.copied),
             ("evicted", self.evicted),
             ("expired", self.expired),
-            ("clock set back", self.steps_back),
-            ("clock set forward", self.steps_forward),
+            ("wall clock set back", self.steps_back),
+            ("wall clock set forward", self.steps_forward),
+            ("reserved", self.reserved),
+            ("lags", self.lags),
             ("pauses", self.pauses),
             ("restarts", self.restarts),
             ("failovers", self.failovers),

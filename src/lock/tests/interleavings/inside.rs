@@ -1,5 +1,9 @@
 //! What must be true of the core's memory at any time: nothing in it outlives its cause.
 
+mod found;
+
+pub use found::{Found, ends_by_wall, found, key_by_wall, knows};
+
 use std::collections::BTreeSet;
 use std::rc::Rc;
 
@@ -162,7 +166,10 @@ fn places_are_sound(locks: &Locks, all: &BTreeSet<Ticket>) -> Verdict {
 /// been seen who they are, if they are a crowd.
 pub fn holders(locks: &Locks, lock: Lock, now: Now) -> Option<BTreeSet<Vec<u8>>> {
     let holders = &locks.queue_of(name(lock))?.holders;
-    if !is_surveyed(locks, lock) {
+    // Of one for whom it is reserved only the print may be known.
+    let unnamed = locks.unnamed.values().flatten();
+    let is_unnamed = { unnamed }.any(|unnamed| unnamed.borrow() == name(lock));
+    if !is_surveyed(locks, lock) || is_unnamed {
         return None;
     }
     let holds = |owner: &&str| locks.holds(name(lock), holders, owner.as_bytes(), now);

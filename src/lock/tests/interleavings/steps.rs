@@ -2,13 +2,16 @@
 //! history can be replayed, and shortened.
 
 use crate::lock::tests::simulated::{Lock, Owner};
-use crate::lock::{LAST_MS, Limits, Mode, Ms};
+use crate::lock::{Ahead, LAST_MS, Limits, Mode, Ms};
 
 use super::random::Random;
 
 pub const LOCKS: [Lock; 6] = [(0, "a"), (0, "b"), (0, "c"), (1, "a"), (1, "b"), (1, "c")];
 pub const OWNERS: [Owner; 5] = ["ann", "ben", "cid", "dot", "eve"];
 pub const KEYS: [&str; 3] = ["a", "b", "c"];
+
+/// By how much the wall clock is stepped.
+const STEPS_OF_THE_CLOCK: [Ahead; 6] = [-60_000, -1000, -50, 50, 1000, 60_000];
 
 /// How many connections come back to ask again. Every other request comes by a new one.
 pub const REGULARS: usize = 4;
@@ -167,7 +170,7 @@ pub enum Step {
     Pass {
         ms: Ms,
     },
-    /// The server is busy, or its clock is set forward: time passes, and it does nothing.
+    /// The server is busy: time passes, and it does nothing.
     Lag {
         ms: Ms,
     },
@@ -177,9 +180,9 @@ pub enum Step {
         after: Ms,
         lag: bool,
     },
-    /// The clock is set back.
-    Back {
-        ms: Ms,
+    /// The wall clock is stepped, forward or back.
+    SetClock {
+        by: Ahead,
     },
     Kill {
         n: usize,
@@ -277,6 +280,8 @@ pub struct Kind {
     pub settings: bool,
     /// How many owners there are.
     pub owners: usize,
+    /// Is the wall clock stepped?
+    pub steps: bool,
 }
 
 impl Kind {
@@ -288,6 +293,7 @@ impl Kind {
             shared: random.pick(&[1, 2, 2, 20]),
             settings: random.one_in(4),
             owners: random.pick(&[3, 4, 5]),
+            steps: random.one_in(2),
         }
     }
 
@@ -365,6 +371,11 @@ pub fn any(random: &mut Random, kind: Kind) -> Step {
     };
     let ttl = random.between(1, 60);
     let n = random.below(16) as usize;
+    if kind.steps && random.one_in(25) {
+        return Step::SetClock {
+            by: random.pick(&STEPS_OF_THE_CLOCK),
+        };
+    }
     match random.below(if kind.rough { 140 } else { 110 }) {
         0..=39 => kind.acquire(random, who, ttl),
         40..=49 => Step::Release {
@@ -473,14 +484,7 @@ pub fn any(random: &mut Random, kind: Kind) -> Step {
         },
         119 => Step::FlushAll,
         120 | 121 => Step::SwapDb,
-        122 => Step::Back {
-            ms: if random.one_in(3) {
-                random.between(1001, 4000)
-            } else {
-                random.between(1, 100)
-            },
-        },
-        123 => Step::Demote {
+        122 | 123 => Step::Demote {
             closes: random.one_in(2),
         },
         124..=126 => Step::Promote,

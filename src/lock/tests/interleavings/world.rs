@@ -7,7 +7,7 @@ mod others;
 mod slots;
 mod time;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use crate::lock::tests::model::{Model, Verdict};
 use crate::lock::tests::simulated::{Flavour, Lock, Owner, START, Server};
@@ -26,17 +26,12 @@ pub struct World {
     /// Connections that come back.
     regulars: Vec<u64>,
     in_cluster: bool,
-    /// Time that has passed, whatever the wall clock says.
+    /// Time that has passed, on whichever server.
     elapsed: Ms,
     /// Locks that the core could not write when it might have had to, and until when it may take
     /// to come back to them.
     late: BTreeMap<Lock, Ms>,
-    /// By how much the clock was set back while locks were late: pauses follow the clock.
-    set_back: Ms,
-    /// Locks whose holds were over, and are not since the clock was set back. The core, which has seen
-    /// them end, does not look again by itself.
-    revived: BTreeSet<Lock>,
-    /// The latest that any server's clock has shown.
+    /// The latest that any server's wall clock has shown.
     latest: Ms,
     /// Up to where numbers may have run ahead of the clocks, at a takeover.
     ahead: Ms,
@@ -59,8 +54,6 @@ impl World {
             in_cluster: flavour.in_cluster,
             elapsed: 0,
             late: BTreeMap::new(),
-            set_back: 0,
-            revived: BTreeSet::new(),
             latest: START,
             ahead: START + Limits::DEFAULT.max_clock_skew,
             away: BTreeMap::new(),
@@ -116,25 +109,11 @@ impl World {
             }
             Step::Pass { ms } => self.pass_to(self.now() + ms)?,
             Step::Lag { ms } => {
-                self.counts.steps_forward += 1;
+                self.counts.lags += 1;
                 self.go(self.now() + ms);
             }
             Step::PassTo { mark, after, lag } => self.pass_to_mark(mark, after, lag)?,
-            Step::Back { ms } => {
-                self.counts.steps_back += 1;
-                self.set_back += ms;
-                for until in self.late.values_mut() {
-                    *until = until.saturating_add(ms);
-                }
-                let (now, then) = (self.now(), self.now() - ms);
-                let revives = |&lock: &Lock| {
-                    self.model.holders(lock, now).len() < self.model.holders(lock, then).len()
-                };
-                self.revived.extend(LOCKS.into_iter().filter(revives));
-                self.server.set_clock(then);
-                // Our own takeover of a slot may come to be too close to the other server's.
-                self.model.elsewhere.clear();
-            }
+            Step::SetClock { by } => self.step_clock(by)?,
             Step::Kill { n } => {
                 self.counts.killed += u64::from(!self.server.waiting().is_empty());
                 self.befall(n, Server::kill)?;
@@ -197,11 +176,16 @@ impl World {
             for lock in LOCKS {
                 let (now, who) = (self.now(), Who::Holder);
                 let Some(key) = self.model.look(lock, now) else {
+                    // It would stay for as long as the wall clock was set back.
+                    if self.server.keys.get(lock).is_some() {
+                        self.apply(Step::Guard { lock, who })?;
+                    }
                     continue;
                 };
                 let for_ever = (self.model.holders(lock, now).iter()).any(|held| held.1.is_none());
                 let dead = self.model.holders(lock, now).is_empty();
-                if key.deadline.is_none() && (for_ever || dead) {
+                let is_soon_over = key.deadline.is_some_and(|end| end < now + 1000);
+                if (for_ever || dead) && !is_soon_over {
                     self.apply(Step::Del { lock })?;
                 } else if round % 3 == 0 {
                     let which = Which::One(lock);
@@ -211,10 +195,9 @@ impl World {
             self.apply(Step::Pass { ms: 20 })?;
             self.apply(Step::ExpireCycle)?;
             self.apply(Step::LoopTurn)?;
-            if self.model.queue.is_empty() && self.server.keys.keys.is_empty() {
-                self.apply(Step::Pass {
-                    ms: GRACE + self.set_back,
-                })?;
+            let is_reserved = self.server.locks.reserves();
+            if self.model.queue.is_empty() && self.server.keys.keys.is_empty() && !is_reserved {
+                self.apply(Step::Pass { ms: GRACE })?;
                 self.apply(Step::LoopTurn)?;
                 self.counts.rare = self.model.tally;
                 self.counts.drained += 1;
@@ -226,6 +209,10 @@ impl World {
 
     fn now(&self) -> Ms {
         self.server.now().ms()
+    }
+
+    fn wall(&self) -> Ms {
+        self.server.keys.wall()
     }
 
     fn name_of(&self, who: Who, lock: Lock) -> Owner {
@@ -272,9 +259,4 @@ impl World {
             && key.is_none_or(|key| !key.content.is_no_lock())
             && inside::is_surveyed(&self.server.locks, lock)
     }
-}
-
-fn owner_of(token: &[u8]) -> Owner {
-    let owner = OWNERS.iter().find(|owner| owner.as_bytes() == token);
-    owner.expect("an owner that the test knows")
 }

@@ -1,5 +1,6 @@
 //! What a grant makes of the keys, and what is remembered of it.
 
+use super::stepping::last_of;
 use super::{Fit, Grant, Held, Key, Model, Verdict, ensure, is_over};
 use crate::lock::fence::Fence;
 use crate::lock::tests::simulated::{Lock, Owner, Plea};
@@ -85,46 +86,61 @@ impl Model {
 
     /// This owner holds the lock, in this way, until then; beside others if it shares it.
     pub(super) fn set_end(&mut self, lock: Lock, owner: Owner, hold: Hold, end: Ms) {
-        let mut shares = match self.keys.iter().find(|key| key.lock == lock) {
-            Some(Key {
-                held: Held::Shared(shares),
-                ..
-            }) => shares.clone(),
-            _ => Vec::new(),
-        };
+        let before = self.keys.iter().find(|key| key.lock == lock).cloned();
         self.remove(lock);
         match hold {
             Hold::Exclusive => self.set(lock, Held::By(owner), Some(end)),
             Hold::Shared => {
+                let mut shares = before.as_ref().map_or_else(Vec::new, Key::shares);
+                let shared = shares.iter().any(|share| share.0 == owner);
                 shares.retain(|share| share.0 != owner);
                 shares.push((owner, Some(end)));
-                self.set_shares(lock, shares);
+                self.set_shares(lock, shares, before.as_ref());
+                for key in self.keys.iter_mut().filter(|key| key.lock == lock) {
+                    if key.by_wall.contains(&owner) && shared {
+                        key.by_either.push(owner);
+                    }
+                    key.by_wall.retain(|&other| other != owner);
+                }
             }
         }
     }
 
     /// The key expires with the last of its shares.
-    fn set_shares(&mut self, lock: Lock, mut shares: Vec<(Owner, Option<Ms>)>) {
+    fn set_shares(
+        &mut self,
+        lock: Lock,
+        mut shares: Vec<(Owner, Option<Ms>)>,
+        before: Option<&Key>,
+    ) {
         shares.sort();
-        let ends: Option<Vec<Ms>> = shares.iter().map(|share| share.1).collect();
-        let last = ends.and_then(|ends| ends.into_iter().max());
-        self.set(lock, Held::Shared(shares), last);
+        let is_there = |owner: &&Owner| shares.iter().any(|share| share.0 == **owner);
+        let (by_wall, by_either) = before.map_or_else(Default::default, |before| {
+            let left = |owners: &[Owner]| owners.iter().filter(is_there).copied().collect();
+            (left(&before.by_wall), left(&before.by_either))
+        });
+        let deadline = last_of(&shares);
+        self.remove(lock);
+        self.keys.push(Key {
+            lock,
+            held: Held::Shared(shares),
+            deadline,
+            by_wall,
+            by_either,
+        });
     }
 
     /// This owner's hold is gone; the key goes with the last.
     pub(super) fn end_hold(&mut self, lock: Lock, owner: Owner, now: Ms) {
         let others = (self.holders(lock, now).iter()).any(|holder| holder.0 != owner);
-        let shares = match self.look(lock, now).map(|key| key.held.clone()) {
-            Some(Held::Shared(shares)) if others => shares,
-            _ => {
-                self.remove(lock);
-                return self.grants.retain(|grant| grant.lock != lock);
-            }
+        let before = self.look(lock, now).cloned();
+        let Some(before) = before.filter(|_| others && self.is_shared(lock, now)) else {
+            self.remove(lock);
+            return self.grants.retain(|grant| grant.lock != lock);
         };
-        let left = (shares.into_iter())
-            .filter(|share| share.0 != owner)
-            .collect();
-        self.set_shares(lock, left);
+        let mut left = before.shares();
+        left.retain(|share| share.0 != owner);
+        self.set_shares(lock, left, Some(&before));
         self.forget_share(lock, owner);
     }
 
@@ -175,6 +191,7 @@ impl Model {
                 under_way: Vec::new(),
                 to_return: false,
                 to_close: None,
+                has_kept: false,
                 keeps: match fit {
                     Fit::Open(Some(until)) => {
                         let share = self.grant_of(lock, owner, Hold::Shared);
@@ -225,6 +242,7 @@ impl Model {
                 to_return: false,
                 to_close: None,
                 keeps: None,
+                has_kept: false,
             });
             self.grants.len() - 1
         });

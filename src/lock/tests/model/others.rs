@@ -2,15 +2,18 @@
 
 use super::{Held, Key, Model};
 use crate::lock::Ms;
-use crate::lock::tests::simulated::{Lock, Owner};
+use crate::lock::tests::simulated::Lock;
 
 impl Model {
+    /// What one of our own commands makes of it.
     pub fn set(&mut self, lock: Lock, held: Held, deadline: Option<Ms>) {
         self.remove(lock);
         self.keys.push(Key {
             lock,
             held,
             deadline,
+            by_wall: Vec::new(),
+            by_either: Vec::new(),
         });
     }
 
@@ -26,45 +29,10 @@ impl Model {
         }
     }
 
-    /// `ZADD`, of an owner or of the marker and an owner. A set without the marker is no lock.
-    pub fn zadd(&mut self, lock: Lock, owner: Owner, until: Option<Ms>, marked: bool) {
-        let Some(key) = self.keys.iter_mut().find(|key| key.lock == lock) else {
-            let held = if marked {
-                Held::Shared(vec![(owner, until)])
-            } else {
-                Held::NoLock
-            };
-            return self.set(lock, held, None);
-        };
-        if let Held::Shared(shares) = &mut key.held {
-            shares.retain(|share| share.0 != owner);
-            shares.push((owner, until));
-            shares.sort();
-        }
-    }
-
-    /// `ZREM` of an owner, or of the marker.
-    pub fn zrem(&mut self, lock: Lock, owner: Option<Owner>) {
-        let Some(key) = self.keys.iter_mut().find(|key| key.lock == lock) else {
-            return;
-        };
-        match (&mut key.held, owner) {
-            (Held::Shared(shares), Some(owner)) => shares.retain(|share| share.0 != owner),
-            (Held::Shared(shares), None) if shares.is_empty() => self.remove(lock),
-            (Held::Shared(_), None) => key.held = Held::NoLock,
-            _ => {}
-        }
-    }
-
-    pub fn rename(&mut self, from: Lock, to: Lock) {
-        if self.keys.iter().any(|key| key.lock == from) {
-            self.remove(to);
-        }
-        for key in &mut self.keys {
-            if key.lock == from {
-                key.lock = to;
-            }
-        }
+    /// As somebody else has left it.
+    pub fn touched(&mut self, lock: Lock, key: Option<Key>) {
+        self.remove(lock);
+        self.keys.extend(key);
     }
 
     /// Somebody else has written shares, and nobody has looked yet.

@@ -259,7 +259,7 @@ impl Model {
             // Nobody goes back to a share that ends with this connection.
             let ended = |share: &Grant| share.tied == Some(client);
             if matches!(&grant.keeps, Some((_, Some(share))) if ended(share)) {
-                grant.keeps = None;
+                (grant.keeps, grant.has_kept) = (None, true);
             }
         }
     }

@@ -208,6 +208,11 @@ impl Server {
         self.locks.set_wall_clock(self.keys.ahead);
     }
 
+    /// May a few who share a lock be a crowd?
+    pub fn flavour_has_crowds(&self) -> bool {
+        self.flavour.crowd.is_some()
+    }
+
     /// Sets the steady clock, and the wall clock with it.
     pub fn set_clock(&mut self, now: Ms) {
         self.micros = now * 1000;
@@ -394,6 +399,12 @@ impl Server {
         }
         for lock in touched {
             self.event(lock);
+            // That a key has gone is another piece of news.
+            let is_gone =
+                matches!(write, Write::Del(gone) | Write::Rename(gone, _) if gone == lock);
+            if is_gone && self.flavour.says_how {
+                continue;
+            }
             let now = self.now();
             self.locks.end_by_wall(name(lock), now);
         }
@@ -442,7 +453,9 @@ impl Server {
 
     /// A key has gone, and perhaps the server says so at once.
     fn says(&mut self, lock: Lock, how: Gone) {
-        if self.flavour.says_how && self.locks.concerns(name(lock)) {
+        // That it has expired each of them says.
+        let says = self.flavour.says_how || how == Gone::Expired;
+        if says && self.locks.concerns(name(lock)) {
             self.locks.gone(name(lock).keep(), how, self.now());
             self.happened.gone.push(lock);
             self.touched.push(name(lock).keep());
@@ -641,6 +654,7 @@ impl Server {
             self.replica = keys;
         }
         let limits = *self.locks.limits();
+        self.keys.ahead = 0;
         self.locks = new_locks(self.now(), self.flavour);
         self.locks.set_limits(limits, self.now());
         self.locks.took_over(self.now());

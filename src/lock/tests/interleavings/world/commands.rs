@@ -135,7 +135,7 @@ impl World {
                     && (report.count, report.holders.len()) == (right.len(), right.len())
                     && { holders }.all(|(holder, &(owner, until))| {
                         let grant = kind.and_then(|kind| model.grant_of(lock, owner, kind));
-                        holder.owner.as_deref() == Some(owner.as_bytes())
+                        (holder.owner.as_deref()).is_none_or(|known| known == owner.as_bytes())
                             && holder.left == left(until, now)
                             && holder.grant.map(|grant| grant.fence)
                                 == grant.and_then(|grant| grant.fence)

@@ -1,7 +1,7 @@
 //! What the server may do, and what becomes of it.
 
+use super::super::inside;
 use super::super::steps::{LOCKS, REGULARS, Setting};
-use super::judging::held;
 use super::{GRACE, World};
 use crate::lock::tests::model::{Key, Verdict, ensure};
 use crate::lock::{Limits, Ms};
@@ -11,7 +11,7 @@ impl World {
     pub(super) fn permit(&mut self) {
         for lock in LOCKS {
             if self.may_write(lock) && self.late.get(&lock) == Some(&Ms::MAX) {
-                self.late.insert(lock, self.elapsed + GRACE + self.set_back);
+                self.late.insert(lock, self.elapsed + GRACE);
             }
         }
     }
@@ -36,6 +36,7 @@ impl World {
         if self.server.master {
             self.counts.demotions += 1;
             self.server.demote(closes);
+            self.model.keys = self.keys_as_they_are();
             self.judge(|_, _, _| Ok(()))?;
             self.model.forget_grants();
             self.model.noted.clear();
@@ -50,6 +51,7 @@ impl World {
         if !self.server.master {
             self.server.promote();
             self.model.forget_grants();
+            self.model.keys = self.keys_as_they_are();
             self.took_over();
             self.permit();
         }
@@ -60,6 +62,7 @@ impl World {
             return Ok(());
         }
         self.server.reload();
+        self.model.keys = self.keys_as_they_are();
         self.took_over();
         self.judge(|model, _, _| {
             model.forget_grants();
@@ -71,7 +74,7 @@ impl World {
     /// those holds are over.
     fn took_over(&mut self) {
         let limits = self.model.limits;
-        self.ahead = self.ahead.max(self.now() + limits.max_clock_skew);
+        self.ahead = self.ahead.max(self.wall() + limits.max_clock_skew);
         let quarantine = Some(limits.quarantine).filter(|&length| length > 0);
         self.model.quarantined_until = quarantine.map(|length| self.now() + length);
     }
@@ -83,7 +86,7 @@ impl World {
         self.counts.tails_lost += u64::from(lost > 0);
         let skew = self.model.limits.max_clock_skew;
         let least = self.latest.max(self.ahead).saturating_sub(skew) + 1;
-        let now = self.now().saturating_add_signed(by).max(least);
+        let now = self.wall().saturating_add_signed(by).max(least);
         self.elapsed += now.saturating_sub(self.now());
         self.latest = self.latest.max(now);
         self.server.set_clock(now);
@@ -92,22 +95,13 @@ impl World {
         self.model.restart();
         self.model.keys = self.keys_as_they_are();
         self.late.clear();
-        self.revived.clear();
-        self.set_back = 0;
         self.close_those_away();
         self.took_over();
     }
 
+    /// Of the holds that there are, nothing is known but what their keys say.
     fn keys_as_they_are(&self) -> Vec<Key> {
-        let key = |lock| {
-            let key = self.server.keys.get(lock)?;
-            let (held, deadline) = (held(&key.content), key.deadline);
-            Some(Key {
-                lock,
-                held,
-                deadline,
-            })
-        };
+        let key = |lock| inside::key_by_wall(&self.server, lock);
         LOCKS.into_iter().filter_map(key).collect()
     }
 
@@ -117,7 +111,7 @@ impl World {
         setting.apply(&mut limits);
         // A skew that was larger until now has let numbers run further ahead.
         let is_lower = limits.max_clock_skew < self.model.limits.max_clock_skew;
-        if is_lower && self.now() + limits.max_clock_skew <= self.ahead.max(self.latest) {
+        if is_lower && self.wall() + limits.max_clock_skew <= self.ahead.max(self.latest) {
             return Ok(());
         }
         self.set_limits(limits)
@@ -127,7 +121,8 @@ impl World {
         self.counts.settings += 1;
         self.server.set_limits(|now| *now = limits);
         if limits.max_clock_skew != self.model.limits.max_clock_skew {
-            self.ahead = self.ahead.max(self.now() + limits.max_clock_skew);
+            let latest = self.wall().max(self.now());
+            self.ahead = self.ahead.max(latest + limits.max_clock_skew);
         }
         self.model.limits = limits;
         if limits.quarantine == 0 {

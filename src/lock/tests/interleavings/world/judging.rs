@@ -1,14 +1,14 @@
 //! The model follows what the server did, and the two are compared.
 
-use super::super::inside;
+use super::super::inside::{self, Found};
 use super::super::steps::LOCKS;
-use super::{World, owner_of};
+use super::World;
 use crate::lock::fence::Fence;
 use crate::lock::queue::leaving::Leaving;
 use crate::lock::queue::waiter::State;
 use crate::lock::returns::Return;
-use crate::lock::tests::model::{DENIED, Grant, Held, Key, Model, Seen, Verdict, ensure, is_up};
-use crate::lock::tests::simulated::{Content, Happened, Owner, name};
+use crate::lock::tests::model::{DENIED, Grant, Model, Seen, Verdict, ensure, is_up};
+use crate::lock::tests::simulated::{Happened, Owner, name};
 use crate::lock::{Ms, Ticket};
 
 impl World {
@@ -21,17 +21,24 @@ impl World {
         let happened = self.server.happened();
         // In a cluster every grant may be the first in its slot, which is a takeover.
         if self.in_cluster {
-            self.ahead = self.ahead.max(now + self.model.limits.max_clock_skew);
+            self.ahead = self
+                .ahead
+                .max(self.wall() + self.model.limits.max_clock_skew);
         }
         ensure(happened.offences.is_empty(), || {
             format!("{:?}", happened.offences)
         })?;
         self.counts.expired += happened.expired.len() as u64;
+        let mut reserved = Vec::new();
         for &lock in &happened.expired {
-            self.model.remove(lock);
+            if self.model.expired(lock, now) {
+                self.counts.reserved += 1;
+                reserved.push(lock);
+            }
             self.model.note(lock);
         }
-        happened.gone.iter().for_each(|&lock| self.model.gone(lock));
+        let gone = (happened.gone.iter()).filter(|lock| !reserved.contains(lock));
+        gone.for_each(|&lock| self.model.gone(lock));
         let timed_out: Vec<Ticket> = (happened.decided.iter())
             .filter(|(_, state)| *state == State::TimedOut)
             .map(|&(ticket, _)| ticket)
@@ -66,15 +73,13 @@ impl World {
                 };
                 self.may_be_looked_at(lock)
                     && !late(lock)
-                    && !self.revived.contains(&lock)
                     && !locks.backlog.leaving.iter().any(leaves)
             },
             remembers: &|lock| inside::remembers(locks, lock),
             looked: &|lock| !inside::is_noted(locks, lock),
             returned: &|grant| !locks.returns.iter().any(|(_, due)| is_of(due, grant)),
-            // What a clock that was set back revives is seen by nobody.
             // Somebody may have begun to wait for a crowd of whom it has yet to be seen who they are.
-            up_to_date: self.up_to_date && self.revived.is_empty() && self.is_surveyed(),
+            up_to_date: self.up_to_date && self.is_surveyed(),
         };
         let follow = |before_the_deed| -> Verdict<Model> {
             let mut model = self.model.clone();
@@ -96,9 +101,6 @@ impl World {
         self.decided(&happened, now)?;
         let elapsed = self.elapsed;
         self.late.retain(|_, until| elapsed <= *until);
-        if self.late.is_empty() {
-            self.set_back = 0;
-        }
         Ok(())
     }
 
@@ -163,33 +165,32 @@ impl World {
     fn has_same_keys(&self, model: &mut Model) -> Verdict {
         let now = self.now();
         for lock in LOCKS {
-            let key = self.server.keys.get(lock);
-            let shares = key.and_then(|key| key.content.shares());
-            let left: Vec<Owner> = shares
-                .iter()
-                .flatten()
-                .map(|share| owner_of(share.0))
-                .collect();
+            let found = inside::found(&self.server, lock);
+            let shares = match &found {
+                Found::Shared(shares) => &**shares,
+                _ => &[],
+            };
+            let left: Vec<Owner> = shares.iter().map(|share| share.0).collect();
             model.drop_over_but(lock, &left, now);
             let locks = &self.server.locks;
             model.forget_removed_but(lock, |owner| inside::remembers_share(locks, lock, owner));
-            let ends: Vec<_> = (shares.iter().flatten())
-                .map(|(owner, &end)| (owner_of(owner), end))
-                .collect();
             let done = (inside::cuts(locks, lock), inside::remembers(locks, lock));
-            model.follow_cuts(lock, &ends, done, |owner| {
+            model.follow_cuts(lock, shares, done, |owner| {
                 inside::breaks_share(locks, lock, owner)
             })?;
-            model.follow_ends_of_orphans(lock, key.and_then(|key| key.deadline), now);
-            let key = key.filter(|_| !self.server.keys.is_expired(lock));
-            let key = key.map(|key| Key {
-                lock,
-                held: held(&key.content),
-                deadline: key.deadline,
-            });
-            let right = model.look(lock, now);
-            ensure(key.as_ref() == right, || {
-                format!("{key:?}, but it should be {right:?}")
+            let end = match &found {
+                Found::Alone(_, end) => *end,
+                _ => None,
+            };
+            model.follow_ends_of_orphans(lock, end, now);
+            model.follow_clocks(lock, |owner| inside::ends_by_wall(locks, lock, owner));
+            if self.server.keys.get(lock).is_none() {
+                model.drop_if_over(lock, now);
+            }
+            let found = found.at(now);
+            let right = Found::of(model, lock, now);
+            ensure(found == right, || {
+                format!("{lock:?}: {found:?}, but it should be {right:?}")
             })?;
         }
         Ok(())
@@ -206,9 +207,6 @@ impl World {
             format!("the log replays to {:?}", self.server.replica)
         })?;
         for lock in LOCKS {
-            if self.model.look(lock, now).is_none() {
-                self.revived.remove(&lock);
-            }
             let over = |ticket: &Ticket| {
                 let waiter = self.server.locks.waiters.get(ticket);
                 is_up(waiter.and_then(|waiter| waiter.until()), now)
@@ -219,7 +217,7 @@ impl World {
                 .map(|waiter| waiter.ticket)
                 .collect();
             let known = inside::holders(&self.server.locks, lock, server_now);
-            let seen = self.is_up_to_date() && !self.revived.contains(&lock);
+            let seen = self.is_up_to_date();
             if let (true, Some(known)) = (seen, known) {
                 let holders = self.model.holders(lock, now);
                 let holders = (holders.iter())
@@ -230,7 +228,7 @@ impl World {
                 })?;
             }
             // Who stands before everybody else is found out when the lock is looked at.
-            if !self.is_up_to_date() || self.revived.contains(&lock) {
+            if !self.is_up_to_date() {
                 queue.sort_unstable();
                 right.sort_unstable();
             }
@@ -239,20 +237,5 @@ impl World {
             })?;
         }
         inside::is_sound(&self.server)
-    }
-}
-
-pub(super) fn held(content: &Content) -> Held {
-    match (content, content.shares()) {
-        (Content::Token(token), _) => Held::By(owner_of(token)),
-        (_, Some(shares)) => {
-            let shares = shares.iter();
-            Held::Shared(
-                shares
-                    .map(|(owner, until)| (owner_of(owner), *until))
-                    .collect(),
-            )
-        }
-        (_, None) => Held::NoLock,
     }
 }

@@ -1,10 +1,10 @@
 //! What others do: to keys, and to clients that wait.
 
+use super::super::inside;
 use super::super::steps::{LOCKS, Step};
-use super::judging::held;
-use super::{World, owner_of};
+use super::World;
 use crate::lock::tests::model::Verdict;
-use crate::lock::tests::simulated::{self, Content, Lock, Server, Write, end_of};
+use crate::lock::tests::simulated::{self, Content, Lock, Server, Write};
 use crate::lock::{Gone, Ms, SHARED_MARKER, Ticket};
 
 impl World {
@@ -42,29 +42,25 @@ impl World {
             Write::Swap(..) => self.counts.swapped += 1,
             _ => {}
         }
+        let (now, keys) = (self.now(), &self.server.keys);
+        let has_gone = |&lock: &Lock| keys.get(lock).is_none() || keys.is_expired(lock);
+        // Whatever comes in the place of a lock that is reserved, it is somebody else's.
+        let reserved: Vec<Lock> = (touched.iter().copied())
+            .filter(|lock| has_gone(lock) && self.model.look(*lock, now).is_some())
+            .collect();
         self.server.foreign(write.clone());
+        let key = |&lock: &Lock| (lock, inside::key_by_wall(&self.server, lock));
+        let left: Vec<_> = touched.iter().map(key).collect();
         self.judge(|model, _, _| {
             match write {
-                Write::Set(lock, key) => {
-                    model.set(*lock, held(&key.content), key.deadline);
-                }
-                Write::ZAdd(lock, members) => {
-                    let marked = members.len() > 1;
-                    if let Some((owner, until)) = members.last() {
-                        model.zadd(*lock, owner_of(owner), end_of(*until), marked);
-                    }
-                }
-                Write::ZRem(lock, member) => {
-                    let is_owner = member != SHARED_MARKER;
-                    model.zrem(*lock, is_owner.then(|| owner_of(member)));
-                }
-                Write::ZRemBelow(..) => {}
-                Write::PExpireAt(lock, deadline) => model.set_deadline(*lock, Some(*deadline)),
-                Write::Persist(lock) => model.set_deadline(*lock, None),
-                Write::Del(lock) => model.remove(*lock),
-                Write::Rename(from, to) => model.rename(*from, *to),
                 Write::Flush(db) => model.flush(*db),
                 Write::Swap(one, other) => model.swap(*one, *other),
+                _ => {
+                    for (lock, key) in &left {
+                        model.touched(*lock, key.clone());
+                    }
+                    reserved.iter().for_each(|&lock| model.gone(lock));
+                }
             }
             model.share_anew(|lock| moves_all || touched.contains(&lock));
             touched.iter().for_each(|&lock| model.note(lock));
@@ -74,8 +70,11 @@ impl World {
 
     /// The command as the server carries it out, if it does anything at all.
     pub(super) fn in_words_of_the_server(&self, step: Step) -> Option<Write> {
-        let now = self.now();
-        let key = |lock| self.model.look(lock, now);
+        let now = self.wall();
+        // What the server has, whatever the core makes of it.
+        let keys = &self.server.keys;
+        let key = |lock| keys.get(lock).filter(|_| !keys.is_expired(lock));
+        let is_shared = |lock| key(lock).is_some_and(|key| key.content.shares().is_some());
         let deadline = |ttl: Option<Ms>| ttl.map(|ttl| now + ttl);
         let write = match step {
             Step::Set {
@@ -108,13 +107,13 @@ impl World {
                 who,
                 ttl,
                 marked,
-            } if key(lock).is_none() || self.model.is_shared(lock, now) => {
+            } if key(lock).is_none() || is_shared(lock) => {
                 let owner = self.name_of(who, lock).as_bytes().to_vec();
                 let marker = marked.then(|| (SHARED_MARKER.to_vec(), None));
                 let share = (owner, deadline(ttl));
                 Write::ZAdd(lock, marker.into_iter().chain([share]).collect())
             }
-            Step::ZRem { lock, who } if self.model.is_shared(lock, now) => {
+            Step::ZRem { lock, who } if is_shared(lock) => {
                 let owner = who.map(|who| self.name_of(who, lock).as_bytes().to_vec());
                 Write::ZRem(lock, owner.unwrap_or(SHARED_MARKER.to_vec()))
             }
@@ -140,7 +139,8 @@ impl World {
 
     /// The server needs the memory, and takes this key for it.
     pub(super) fn evict(&mut self, lock: Lock) -> Verdict {
-        if self.may_write(lock) && self.model.look(lock, self.now()).is_some() {
+        let is_there = self.server.keys.get(lock).is_some() && !self.server.keys.is_expired(lock);
+        if self.may_write(lock) && is_there {
             self.counts.evicted += 1;
             self.server.loses(lock, Gone::Evicted);
             self.judge(|model, _, _| {

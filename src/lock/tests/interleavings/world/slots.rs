@@ -19,12 +19,13 @@ impl World {
             }
         }
         self.counts.slots_left += 1;
-        self.away.insert(key, self.now());
+        self.away.insert(key, self.wall());
         self.close_those_away();
         self.mind_refusals();
         let slot = slot::of(key.as_bytes());
         self.server.locks.slots_left(&[slot..=slot]);
         self.model.grants.retain(|grant| grant.lock.1 != key);
+        self.model.keys.retain(|there| there.lock.1 != key);
         let waits_there = |waiter: &crate::lock::queue::waiter::Waiter| {
             waiter.names.iter().any(|name| *name.key == *key.as_bytes())
         };
@@ -57,13 +58,15 @@ impl World {
         if !self.server.master || self.server.keys.paused {
             return Ok(());
         }
-        let (now, skew) = (self.now(), self.model.limits.max_clock_skew);
+        let (now, skew) = (self.wall(), self.model.limits.max_clock_skew);
         for (key, since) in std::mem::take(&mut self.away) {
             self.counts.slots_back += 1;
-            let by = by.min(skew - 1).min(now.saturating_sub(since + 1));
-            let first = since + by + skew;
-            let highest = first.max(now + by) * 1000 + 999;
+            let by = by
+                .min(skew - 1)
+                .min(now.saturating_sub(since.saturating_add(1)));
+            let first = since.saturating_add(by + skew);
             if since < now {
+                let highest = first.max(now + by) * 1000 + 999;
                 self.model.elsewhere.push((key, highest));
             }
             let there: Vec<Lock> = LOCKS.into_iter().filter(|lock| lock.1 == key).collect();

@@ -3,15 +3,57 @@
 use super::super::inside;
 use super::super::steps::{LOCKS, Mark};
 use super::{GRACE, World};
-use crate::lock::Ms;
 use crate::lock::tests::model::{Verdict, ensure, is_up};
 use crate::lock::tests::simulated::Lock;
+use crate::lock::{Ahead, Ms};
+
+/// Further than that ahead nobody waits for a mark: a step of the clock may have put it anywhere.
+const SOON: Ms = 10_000;
 
 impl World {
     pub(super) fn go(&mut self, to: Ms) {
         self.elapsed += to.saturating_sub(self.now());
-        self.latest = self.latest.max(to);
         self.server.set_clock(to);
+        self.latest = self.latest.max(self.wall());
+    }
+
+    /// The wall clock is stepped, and the core hears of it.
+    pub(super) fn step_clock(&mut self, by: Ahead) -> Verdict {
+        if self.server.flavour_has_crowds() {
+            return Ok(());
+        }
+        if by < 0 {
+            self.counts.steps_back += 1;
+        } else {
+            self.counts.steps_forward += 1;
+        }
+        let (now, locks) = (self.now(), &self.server.locks);
+        let before = LOCKS.map(|lock| self.model.holders(lock, now).len());
+        // One that was over may stand there still, and be remembered no more: it is nobody's of ours.
+        for lock in LOCKS {
+            let key = inside::key_by_wall(&self.server, lock);
+            let holders = self.model.holders(lock, now);
+            if let Some(key) = key.filter(|_| holders.is_empty())
+                && !inside::remembers(locks, lock)
+            {
+                self.model.touched(lock, Some(key));
+            }
+        }
+        self.model.step(by);
+        // The core may have seen those end that do not by now.
+        for (lock, before) in LOCKS.into_iter().zip(before) {
+            if self.model.holders(lock, now).len() > before {
+                (self.model.grants).retain(|grant| {
+                    grant.lock != lock || inside::knows(locks, lock, grant.owner, grant.hold)
+                });
+            }
+        }
+        self.server.step(by);
+        self.latest = self.latest.max(self.wall());
+        // The other servers' clocks are not stepped: so they are too far from ours.
+        self.model.elsewhere.clear();
+        self.away.values_mut().for_each(|since| *since = Ms::MAX);
+        self.judge(|_, _, _| Ok(()))
     }
 
     pub(super) fn loop_turn(&mut self) -> Verdict {
@@ -29,7 +71,8 @@ impl World {
 
     pub(super) fn pass_to(&mut self, to: Ms) -> Verdict {
         self.turn()?;
-        for _ in 0..1000 {
+        // While nothing may be written it asks every ten milliseconds, for as long as a step of the clock.
+        for _ in 0..10_000 {
             let Some(due) = self.server.due().filter(|&due| due <= to) else {
                 self.is_idle_at(to)?;
                 self.go(to);
@@ -64,7 +107,8 @@ impl World {
                     .and_then(|waiter| waiter.until())
             }
         };
-        match at.map(|at| at + after).filter(|&at| at >= self.now()) {
+        let soon = self.now()..=self.now() + SOON;
+        match at.map(|at| at + after).filter(|at| soon.contains(at)) {
             Some(at) if lag => self.go(at),
             Some(at) => self.pass_to(at)?,
             None => {}
@@ -95,12 +139,13 @@ impl World {
         }
         let nobody = self.model.queue.is_empty()
             && locks.returns.is_empty()
-            && locks.backlog.cuts.is_empty();
+            && locks.backlog.cuts.is_empty()
+            && !locks.reserves();
         if !nobody {
             self.busy_until = self.elapsed;
         }
         // What was put off before may be left to drop for a moment.
-        let quiet = self.elapsed > self.busy_until + GRACE + self.set_back;
+        let quiet = self.elapsed > self.busy_until + GRACE;
         if nobody && (self.late.is_empty() || quiet) {
             ensure(due.is_none(), || {
                 format!("a timer for nothing: {}", inside::what_is_due(locks))
@@ -119,9 +164,7 @@ impl World {
         let elapsed = self.elapsed + at.saturating_sub(self.now());
         let had_to = |lock: &Lock| {
             let late = |&until: &Ms| elapsed <= until;
-            self.may_be_looked_at(*lock)
-                && !self.late.get(lock).is_some_and(late)
-                && !self.revived.contains(lock)
+            self.may_be_looked_at(*lock) && !self.late.get(lock).is_some_and(late)
         };
         for waiter in queue
             .iter()

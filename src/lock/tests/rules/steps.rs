@@ -1,0 +1,125 @@
+//! The wall clock is stepped.
+
+use super::*;
+use crate::lock::tests::simulated::name;
+use crate::lock::{Left, Limits};
+
+const MINUTE: i64 = 60_000;
+
+#[test]
+fn nothing_is_brought_into_step_while_nothing_may_be_written() {
+    for by in [-MINUTE, -50, 50] {
+        let mut server = server();
+        server.gets("ann", 1000);
+        server.keys.paused = true;
+        server.step(by);
+        server.locks.note(name(LOCK).keep());
+        server.at(1);
+        let offences = server.happened().offences;
+        assert!(offences.is_empty(), "{offences:?}");
+        server.keys.paused = false;
+        assert_eq!(server.check(LOCK, "ann").unwrap(), Some(Left::Ms(999)));
+    }
+}
+
+#[test]
+fn who_is_granted_several_and_shares_one_of_them_keeps_what_is_left_of_that() {
+    let mut server = server();
+    server.takes(
+        &[LOCK],
+        Plea {
+            ttl: 100,
+            ..sharing("ann")
+        },
+    );
+    server.takes(&[OTHER], alone("ben"));
+    server.queues(
+        &[LOCK, OTHER],
+        Plea {
+            ttl: 60,
+            ..sharing("ann")
+        },
+    );
+    server.step(50);
+    server.release(OTHER, "ben").unwrap();
+    server.at(1);
+    assert_eq!(server.check(LOCK, "ann").unwrap(), Some(Left::Ms(99)));
+    assert_eq!(server.check(OTHER, "ann").unwrap(), Some(Left::Ms(60 - 1)));
+}
+
+#[test]
+fn a_hold_that_ends_while_nothing_may_be_written_is_over_although_its_key_stays() {
+    for plea in [alone("ann"), sharing("ann")] {
+        let mut server = server();
+        server.takes(&[LOCK], Plea { ttl: 100, ..plea });
+        server.keys.paused = true;
+        server.step(-MINUTE);
+        server.at(101);
+        server.locks.note(name(LOCK).keep());
+        server.at(102);
+        assert_eq!(server.check(LOCK, "ann").unwrap(), None);
+        server.keys.paused = false;
+        server.gets("ben", 100);
+    }
+}
+
+#[test]
+fn numbers_rise_when_the_skew_is_set_before_the_first_grant_and_after_a_step_back() {
+    let mut server = server();
+    server.step(-MINUTE);
+    server.set_limits(|limits| limits.max_clock_skew = 2 * Limits::DEFAULT.max_clock_skew);
+    assert!(server.gets("ann", 100) > START * 1000);
+}
+
+#[test]
+fn whoever_waits_for_a_hold_that_ends_while_its_key_may_not_be_written_is_served_soon_after() {
+    let mut server = server();
+    server.gets("ann", 100);
+    let ben = server.waits("ben", 30);
+    server.keys.closed.insert(LOCK);
+    server.step(-MINUTE);
+    server.at(110);
+    server.keys.closed.clear();
+    server.at(220);
+    assert!(server.was_granted(ben).is_some());
+}
+
+#[test]
+fn a_grant_that_nobody_heard_of_is_taken_back_although_its_key_has_gone_and_may_not_be_written() {
+    let mut server = late_server();
+    server.gets("ann", 100);
+    let ben = server.waits("ben", 1000);
+    server.release(LOCK, "ann").unwrap();
+    server.keys.closed.insert(LOCK);
+    server.step(MINUTE);
+    server.kill(ben);
+    server.at(10);
+    server.keys.closed.clear();
+    server.at(120);
+    server.gets("cid", 100);
+}
+
+#[test]
+fn whoever_waits_for_a_crowd_after_a_step_waits_for_as_long_as_their_shares_last() {
+    let mut server = server_like(Flavour {
+        crowd: Some(1),
+        ..Flavour::default()
+    });
+    let owners = ["ann", "ben", "dot", "eve", "fay", "gus"];
+    for owner in owners {
+        server.takes(
+            &[LOCK],
+            Plea {
+                ttl: 1000,
+                ..sharing(owner)
+            },
+        );
+    }
+    server.step(500);
+    let cid = server.waits("cid", 30);
+    server.at(600);
+    assert_eq!(server.was_granted(cid), None);
+    for owner in owners {
+        assert_eq!(server.check(LOCK, owner).unwrap(), Some(Left::Ms(400)));
+    }
+}
