@@ -207,6 +207,10 @@ impl Locks {
 
     /// Forgets some of those whose share somebody else has taken out of the lock.
     pub(super) fn forget_removed(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>) {
+        // Until they are in step, some may be missing that are to be written again.
+        if !self.is_in_step(turn.now, name) {
+            return;
+        }
         if let Stored::Shared { count } = turn.keys.look(name) {
             let is_there = &mut |owner: &[u8]| turn.keys.share_of(name, owner).is_some();
             let gone = self.ledger(name.db).weed(name.key, count, is_there);

@@ -71,6 +71,11 @@ impl Locks {
         if !(self.queue(name)).is_some_and(|queue| queue.holders.are_crowd()) {
             return true;
         }
+        // Until they are in step, another end than is remembered is that of the wall clock before it was
+        // stepped, and some may be missing that are to be written again.
+        if !self.is_in_step(turn.now, name) {
+            return false;
+        }
         let next = match self.ledger(name.db).survey_of(name.key) {
             Survey::Done => return true,
             Survey::Due => self.survey_members(turn, name, 0),
@@ -85,8 +90,6 @@ impl Locks {
 
     fn survey_members(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>, from: u64) -> Survey {
         let (owners, next) = some_of(turn, name, from);
-        // Until it is, another end than is remembered is that of the wall clock before it was stepped.
-        let is_in_step = self.is_in_step(turn.now, name);
         for owner in owners {
             let Some(Share { deadline }) = turn.keys.share_of(name, &owner) else {
                 continue;
@@ -94,7 +97,7 @@ impl Locks {
             match self.ledger(name.db).of(name.key, &owner, Hold::Shared) {
                 None if is_over(deadline, turn.now) => {}
                 None => self.get_to_know(turn, name, &owner, Hold::Shared),
-                Some(entry) if entry.end != deadline && (is_in_step || entry.by_wall) => {
+                Some(entry) if entry.end != deadline => {
                     self.ledger(name.db)
                         .set_end(name.key, &owner, deadline, true);
                 }

@@ -73,9 +73,27 @@ pub fn found(server: &Server, lock: Lock) -> Found {
                 let by_key = end.into_iter().chain(key.deadline).min();
                 (owner, ours.unwrap_or(by_key))
             };
-            Found::Shared(shares.into_iter().map(end).collect())
+            let mut found: Vec<_> = shares.iter().copied().map(end).collect();
+            found.extend(missing(locks, lock).filter(|(owner, _)| {
+                let mut there = shares.iter();
+                there.all(|share| share.0 != *owner)
+            }));
+            found.sort();
+            Found::Shared(found)
         }
     }
+}
+
+/// Those whose shares have yet to be written again.
+fn missing(locks: &Locks, lock: Lock) -> impl Iterator<Item = (Owner, Option<Ms>)> {
+    let restoring =
+        (locks.databases.get(lock.0)).and_then(|one| one.ledger.restoring(lock.1.as_bytes()));
+    let are_missing = restoring.is_some_and(|restoring| restoring.are_missing);
+    let shares = OWNERS.into_iter().filter(move |_| are_missing);
+    shares.filter_map(move |owner| {
+        let entry = entry(locks, lock, owner, Hold::Shared)?;
+        (!entry.by_wall).then_some((owner, entry.end))
+    })
 }
 
 /// For whom it is reserved, if its key has gone too early.
