@@ -81,6 +81,8 @@ pub struct Locks {
     pub(super) ahead: Ahead,
     /// The last number that was given before it was stepped.
     pub(super) stepped_after: Fence,
+    /// How often it has been stepped.
+    pub(super) steps: u64,
     /// How far it has ever been.
     pub(super) furthest_ahead: Ahead,
     /// Until then there may be holds whose keys don't agree with it, because it has been stepped.
@@ -129,6 +131,7 @@ impl Locks {
             put_off: None,
             ahead: 0,
             stepped_after: 0,
+            steps: 0,
             furthest_ahead: 0,
             stepped_until: 0,
             last_end: 0,

@@ -219,7 +219,10 @@ impl Locks {
     }
 
     fn drop_over(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>) {
-        self.see_to_missing(turn, name);
+        // A share whose score has passed too early is not over.
+        if !self.is_in_step(turn.now, name) {
+            return;
+        }
         let now = turn.now;
         // What is remembered of the last who shared it is no news of whoever may do so next.
         if turn.keys.look(name) == Stored::Nothing {

@@ -24,6 +24,7 @@ use super::name::NameRef;
 use super::queue::holders::{Crowd, Holders};
 use super::request::{Hold, NotALock};
 use super::state::{LockState, Turn, earlier};
+use super::stats::count;
 use super::time::{Ahead, Ms, Now, is_over};
 
 impl Locks {
@@ -45,6 +46,7 @@ impl Locks {
         self.stepped_after = self.clock.last();
         self.furthest_ahead = self.furthest_ahead.max(self.ahead).max(ahead);
         self.ahead = ahead;
+        self.steps = self.steps.saturating_add(1);
         self.clock.set_ahead(ahead);
         // So long there may be keys that were written by the clock that was furthest ahead.
         let set_back = self.furthest_ahead.saturating_sub(ahead);
@@ -67,8 +69,8 @@ impl Locks {
 
     /// Do those who share this lock have the ends that are remembered?
     pub(super) fn is_in_step(&mut self, now: Now, name: NameRef<'_>) -> bool {
-        let ahead = self.ahead;
-        !self.is_stepped(now) || self.ledger(name.db).agrees(name.key, ahead)
+        let steps = self.steps;
+        !self.is_stepped(now) || self.ledger(name.db).agrees(name.key, steps)
     }
 
     /// This hold ends then, by the steady clock: a command has said so.
@@ -91,8 +93,13 @@ impl Locks {
     /// Somebody else has touched this key: the holds that there are now end by the wall clock. If the lock
     /// was reserved, it is not any more.
     pub(super) fn end_by_wall(&mut self, name: NameRef<'_>, now: Now) {
-        let ledger = self.ledger(name.db);
-        if ledger.reserves() && ledger.reserved(name.key, now).0.is_some() {
+        let (reserved, over) = self.ledger(name.db).reserved(name.key, now);
+        if !over.is_empty() {
+            self.shares_lost(name, &over, now);
+            count(&mut self.counts.expired, over.len());
+            self.outbox.expired.push_back(name.keep());
+        }
+        if reserved.is_some() {
             self.lose(name, Reason::Overwritten, now);
         }
         // Numbers that are given from now on are larger.
@@ -129,6 +136,14 @@ impl Locks {
         if let Some((hold, entry)) = reserved {
             self.write_again(turn, name, owner, (hold, entry));
         }
+    }
+
+    /// Who has this lock, if it is reserved. Those whose shares have run out are forgotten.
+    fn reserved(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>) -> Option<Reserved> {
+        let (reserved, over) = self.ledger(name.db).reserved(name.key, turn.now);
+        self.shares_lost(name, &over, turn.now);
+        self.have_expired(turn, name, over.len());
+        reserved
     }
 
     /// The server may have found this key expired in this turn. Is the lock reserved by that?
@@ -169,27 +184,21 @@ impl Locks {
         let ledger = self.ledger(name.db);
         let Some(entry) = ledger.of(name.key, owner, Hold::Exclusive) else {
             // Somebody else's. Nothing is reserved any more.
+            self.reserved(turn, name);
             return self.end_by_wall(name, turn.now);
         };
         let deadline = turn.keys.deadline(name);
         match entry.end.filter(|_| !entry.by_wall) {
             // Written by somebody else, in its owner's name.
             _ if entry.reserved || deadline.is_none() => {
+                ledger.end_reservation(name.key);
                 let entry = Entry {
                     end: None,
                     by_wall: true,
+                    reserved: false,
                     ..entry
                 };
-                ledger.end_reservation(name.key);
-                ledger.set(
-                    name.key,
-                    owner,
-                    Hold::Exclusive,
-                    Entry {
-                        reserved: false,
-                        ..entry
-                    },
-                );
+                ledger.set(name.key, owner, Hold::Exclusive, entry);
             }
             Some(end)
                 if deadline != Some(end)
@@ -209,27 +218,24 @@ impl Locks {
         name: NameRef<'_>,
         owner: Option<&[u8]>,
     ) {
-        let ahead = self.ahead;
+        let steps = self.steps;
         let ledger = self.ledger(name.db);
         let shares = ledger.count_shares(name.key);
         let Some(mut restoring) = ledger.restoring(name.key) else {
             return;
         };
-        if restoring.agrees_with == Some(ahead) || !turn.may_write(name) {
+        if restoring.agrees_after == Some(steps) || !turn.may_write(name) {
             return;
         }
-        let ledger = self.ledger(name.db);
-        if ledger.count_reserved() > 0 && !restoring.are_missing {
-            // Somebody else has made a lock of it that others share.
-            if ledger.reserved(name.key, turn.now).0.is_some() {
-                return self.end_by_wall(name, turn.now);
-            }
+        // Somebody else has made a lock of it that others share.
+        if !restoring.are_missing && self.reserved(turn, name).is_some() {
+            return self.end_by_wall(name, turn.now);
         }
         if let Some(owner) = owner {
             self.bring_share_into_step(turn, name, owner, restoring.are_missing);
         }
-        if restoring.begun_with != Some(ahead) {
-            restoring.begun_with = Some(ahead);
+        if restoring.begun_after != Some(steps) {
+            restoring.begun_after = Some(steps);
             // Records may be moved meanwhile: so all are come by twice.
             restoring.left = shares.saturating_mul(2);
         }
@@ -247,7 +253,7 @@ impl Locks {
         restoring.left = restoring.left.saturating_sub(few);
         if restoring.left == 0 {
             restoring = Restoring {
-                agrees_with: Some(ahead),
+                agrees_after: Some(steps),
                 ..Restoring::default()
             };
         }
@@ -300,8 +306,8 @@ impl Locks {
         owner: &[u8],
         end: Ms,
     ) {
+        self.reserved(turn, name);
         let ledger = self.ledger(name.db);
-        ledger.reserved(name.key, turn.now);
         ledger.end_reservation(name.key);
         let restoring = Restoring {
             are_missing: true,
@@ -357,14 +363,12 @@ impl Locks {
 
     #[cold]
     fn look_after_step<'t>(&mut self, turn: &'t mut Turn<'_>, name: NameRef<'_>) -> LockState<'t> {
-        let (now, ahead) = (turn.now, self.ahead);
+        let (now, steps) = (turn.now, self.steps);
         match turn.keys.look(name) {
             Stored::NoLock => LockState::NoLock,
             Stored::Nothing => {
                 self.see_if_reserved(turn, name);
-                let (reserved, gone) = self.ledger(name.db).reserved(name.key, now);
-                self.shares_lost(name, &gone, now);
-                self.have_expired(turn, name, gone.len());
+                let reserved = self.reserved(turn, name);
                 reserved.map_or(LockState::Free, LockState::Reserved)
             }
             Stored::Exclusive { owner } => {
@@ -377,7 +381,7 @@ impl Locks {
             }
             Stored::Shared { count } => {
                 let ledger = self.ledger(name.db);
-                if ledger.agrees(name.key, ahead) {
+                if ledger.agrees(name.key, steps) {
                     return turn.look(name);
                 }
                 let shares = ledger.count_shares(name.key);
@@ -517,16 +521,16 @@ impl Locks {
 
     /// This owner begins to wait. Locks that are reserved for it, while only its print was known, are in
     /// others' way.
-    pub(super) fn name_holder(&mut self, owner: &[u8], now: Now) {
+    pub(super) fn name_holder(&mut self, turn: &mut Turn<'_>, owner: &[u8]) {
         if self.unnamed.is_empty() {
             return;
         }
         let print = self.print_of(owner);
         for name in self.unnamed.remove(&print).into_iter().flatten() {
             let name = name.borrow();
-            let (reserved, _) = self.ledger(name.db).reserved(name.key, now);
+            let reserved = self.reserved(turn, name);
             if let Some(reserved) = reserved.filter(|reserved| reserved.owner == print) {
-                self.set_reserved(name, reserved, now);
+                self.set_reserved(name, reserved, turn.now);
             }
         }
     }

@@ -76,7 +76,7 @@ impl Locks {
         let names = Rc::clone(&waiter.names);
         self.waiters.insert(ticket, waiter);
         let requests = self.add_wait(ticket, &names, request.owner, waits_already);
-        self.name_holder(request.owner, turn.now);
+        self.name_holder(turn, request.owner);
         for &(name, _) in fits {
             // A queue that was there before has been settled in this turn.
             if self.queue(name).is_some_and(|queue| queue.len() == 1) {

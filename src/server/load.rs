@@ -66,8 +66,9 @@ pub unsafe fn load(
 
 /// Unloads the module, unless the server is to call us for anything, or anything of ours is running.
 ///
-/// The server itself refuses while a client is blocked, and no more than that: not for the sake of a job that it has accepted, and not if another module asks for it from within a
-/// call of ours, as from a notification or from a command within LOCK.GUARD.
+/// The server itself refuses while a client is blocked, and no more than that: not for the sake of a
+/// job that it has accepted, and not if another module asks for it from within a call of ours, as from
+/// a notification or from a command within LOCK.GUARD.
 pub fn unload() -> c_int {
     let remove = || {
         if is_called_for() || module::remove().is_err() {

@@ -8,7 +8,7 @@ use crate::lock::ledger::table::Cursor;
 use crate::lock::ledger::token::Token;
 use crate::lock::ledger::{Ledger, Shares};
 use crate::lock::request::Hold;
-use crate::lock::time::{Ahead, Ms, Now, is_over};
+use crate::lock::time::{Ms, Now, is_over};
 
 /// A key that goes by so much too early has gone in time: that is how far the two clocks may seem to
 /// differ from one reading to the next.
@@ -40,13 +40,9 @@ impl Ledger {
         !self.reserved.is_empty()
     }
 
-    /// How many are.
-    pub fn count_reserved(&self) -> usize {
-        self.reserved.len()
-    }
-
     /// The server has found that this key has expired. Is the lock reserved, because a hold that was
-    /// granted by this number or an earlier one lasts? Of a crowd that is found out later, if the wall clock has been stepped.
+    /// granted by this number or an earlier one lasts? Of a crowd that is found out later, if the wall
+    /// clock has been stepped.
     pub fn reserve(&mut self, key: &[u8], now: Now, up_to: Fence, is_stepped: bool) -> bool {
         if self.holds == 0 {
             return false;
@@ -275,9 +271,9 @@ impl Ledger {
         Some(self.shared.get(self.print(key))?.restoring())
     }
 
-    /// Does it, by a wall clock that is so far ahead?
-    pub fn agrees(&self, key: &[u8], ahead: Ahead) -> bool {
-        (self.restoring(key)).is_none_or(|restoring| restoring.agrees_with == Some(ahead))
+    /// Does it, now that the wall clock has been stepped so often?
+    pub fn agrees(&self, key: &[u8], steps: u64) -> bool {
+        (self.restoring(key)).is_none_or(|restoring| restoring.agrees_after == Some(steps))
     }
 
     /// It does so far.

@@ -7,7 +7,7 @@ use crate::lock::ledger::packed::Packed;
 use crate::lock::ledger::print::{Print, Secret};
 use crate::lock::ledger::table::{Cursor, Record, Table};
 use crate::lock::ledger::token::Token;
-use crate::lock::time::{Ahead, Ms, Now, is_over};
+use crate::lock::time::{Ms, Now, is_over};
 
 /// The entries of those who share one lock.
 #[derive(Debug)]
@@ -38,10 +38,10 @@ struct Portions {
 /// How far the key agrees with what is remembered, after a step of the wall clock.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Restoring {
-    /// It does if the wall clock is so far ahead.
-    pub agrees_with: Option<Ahead>,
-    /// So far ahead it was when this was begun, and so many have yet to be seen to.
-    pub begun_with: Option<Ahead>,
+    /// It has done so since the clock had been stepped so often: how far it is ahead may be the same again.
+    pub agrees_after: Option<u64>,
+    /// So often it had been stepped when this was begun, and so many have yet to be seen to.
+    pub begun_after: Option<u64>,
     pub left: usize,
     /// Those before this place come next.
     pub unseen: Cursor,

@@ -265,6 +265,23 @@ fn a_crowd_is_brought_into_step_some_at_a_time_and_counts_meanwhile() {
 }
 
 #[test]
+fn a_share_of_between_two_steps_that_cancel_each_other_out_lasts_as_long_as_any() {
+    let mut server = server();
+    server.takes(&[LOCK], sharing("ann"));
+    server.step(MINUTE);
+    assert_eq!(server.renew(LOCK, "ann", 100), Ok(true));
+    server.step(-MINUTE);
+    server.takes(&[LOCK], sharing("ben"));
+    server.step(MINUTE);
+    server.release(LOCK, "ann").unwrap();
+    let cid = server.waits("cid", 10);
+    server.at(100);
+    assert_eq!(server.was_granted(cid), None);
+    server.at(101);
+    assert!(server.was_granted(cid).is_some());
+}
+
+#[test]
 fn a_connection_that_closes_ends_the_hold_that_a_lock_is_reserved_for() {
     let mut server = server();
     let client = server.connect();

@@ -65,9 +65,8 @@ pub fn found(server: &Server, lock: Lock) -> Found {
             Found::Alone(owner, end.unwrap_or(key.deadline))
         }
         Held::Shared(shares) => {
-            let agrees = (locks.databases.get(lock.0)).is_none_or(|database| {
-                (database.ledger).agrees(lock.1.as_bytes(), server.keys.ahead)
-            });
+            let agrees = (locks.databases.get(lock.0))
+                .is_none_or(|database| (database.ledger).agrees(lock.1.as_bytes(), locks.steps));
             let end = |(owner, end): (Owner, Option<Ms>)| {
                 let ours = ours(owner, Hold::Shared).filter(|_| !agrees);
                 let by_key = end.into_iter().chain(key.deadline).min();
