@@ -4,15 +4,18 @@ import { Mutex } from "redis-semaphore";
 import { answerEach } from "./speak.js";
 
 const db = new Redis({ port: +process.argv[2] });
-let mutex, lost;
+let mutex;
 
-async function acquire(key, ttl, wait = 1) {
-  lost = false;
+// A try is one attempt: with an acquireTimeout of a millisecond it may make none.
+async function ask(key, ttl, limits) {
   mutex = new Mutex(db, key.replace(/^mutex:/, ""), {
-    lockTimeout: +ttl, acquireTimeout: +wait, retryInterval: 20, refreshInterval: 0,
+    lockTimeout: +ttl, retryInterval: 20, refreshInterval: 0, ...limits,
   });
   return await mutex.tryAcquire() ? mutex.identifier : null;
 }
+
+const acquire = (key, ttl) => ask(key, ttl, { acquireTimeout: 10_000, acquireAttemptsLimit: 1 });
+const wait = (key, ttl, time) => ask(key, ttl, { acquireTimeout: +time });
 
 function adopt(key, identifier) {
   mutex = new Mutex(db, key.replace(/^mutex:/, ""), {
@@ -22,5 +25,5 @@ function adopt(key, identifier) {
 
 // Its refresh and its release say nothing of a lock that is lost; with a refreshInterval it tells onLockLost.
 answerEach({
-  acquire, wait: acquire, adopt, extend: () => mutex._refresh(), release: () => mutex.release().then(() => true),
+  acquire, wait, adopt, extend: () => mutex._refresh(), release: () => mutex.release().then(() => true),
 });

@@ -1,0 +1,162 @@
+"""PORT says where a server with the module is. REDIS_SERVER and REDIS_LOCK_MODULE say what more are started from."""
+
+import os
+import random
+import socket
+import subprocess
+import time
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+import redis
+import redis.asyncio
+
+PORT = int(os.environ.get("PORT", 6379))
+
+
+def eventually(condition, within=20.0, what="this never came"):
+    end = time.monotonic() + within
+    while not (found := condition()):
+        assert time.monotonic() < end, what
+        time.sleep(0.002)
+    return found
+
+
+class Watcher:
+    """Looks at the server from aside, by a connection of its own."""
+
+    def __init__(self, port=PORT):
+        self.port = port
+        self.db = redis.Redis(port=port, socket_timeout=60, protocol=3, decode_responses=True)
+
+    def command(self, *words):
+        return self.db.execute_command(*words)
+
+    def info(self, name="market"):
+        return self.command("LOCK.INFO", name)
+
+    def waiters(self, name="market"):
+        return (self.info(name) or {}).get("queue", 0)
+
+    def holders(self, name="market"):
+        return (self.info(name) or {}).get("count", 0)
+
+    def wait_for_waiters(self, count=1, name="market"):
+        eventually(lambda: self.waiters(name) == count, what=f"never {count} waiters")
+
+    def calls(self, command):
+        return self.db.info("commandstats").get(f"cmdstat_{command.lower()}", {}).get("calls", 0)
+
+
+@pytest.fixture
+def watcher():
+    watcher = Watcher()
+    watcher.db.client_unpause()
+    for drain in ("yes", "no"):  # no place is left of a test before
+        watcher.command("CONFIG", "SET", "lock.drain", drain)
+    watcher.db.flushall()
+    watcher.command("CONFIG", "RESETSTAT")
+    yield watcher
+    watcher.db.close()
+
+
+def close(client):
+    client.close()
+    client.connection_pool.disconnect()
+
+
+@pytest.fixture
+def connect(watcher):
+    """Makes clients, and closes them."""
+    clients = []
+
+    def make(**options):
+        clients.append(redis.Redis(**{"port": watcher.port, "socket_timeout": 20, **options}))
+        return clients[-1]
+
+    yield make
+    for client in clients:
+        close(client)
+
+
+@pytest_asyncio.fixture
+async def aconnect(watcher):
+    clients = []
+
+    def make(**options):
+        clients.append(redis.asyncio.Redis(**{"port": watcher.port, "socket_timeout": 20, **options}))
+        return clients[-1]
+
+    yield make
+    for client in clients:
+        await client.aclose()
+        await client.connection_pool.disconnect()
+
+
+@pytest.fixture
+def client(connect):
+    return connect()
+
+
+@pytest.fixture(params=[(2, False), (2, True), (3, False), (3, True)], ids=lambda way: f"RESP{way[0]}-decoded-{way[1]}")
+def any_client(request, connect):
+    return connect(protocol=request.param[0], decode_responses=request.param[1])
+
+
+@pytest.fixture(params=[(2, False), (2, True), (3, False), (3, True)], ids=lambda way: f"RESP{way[0]}-decoded-{way[1]}")
+def any_async_client(request, aconnect):
+    return aconnect(protocol=request.param[0], decode_responses=request.param[1])
+
+
+def free_port():
+    """One of those to which a cluster's node can add 10,000."""
+    while True:
+        port = random.randrange(10_000, 32_000)
+        with socket.socket() as one, socket.socket() as other, suppress(OSError):
+            one.bind(("127.0.0.1", port))
+            other.bind(("127.0.0.1", port + 10_000))
+            return port
+
+
+class Server:
+    """A server of a test's own."""
+
+    def __init__(self, folder, *options, sentinel=False):
+        self.port = free_port()
+        self.folder = Path(folder) / str(self.port)
+        self.folder.mkdir()
+        module = [] if sentinel else ["--loadmodule", os.environ["REDIS_LOCK_MODULE"]]
+        config = self.folder / "server.conf"
+        config.write_text(f"port {self.port}\nbind 127.0.0.1\ndir {self.folder}\n" + "\n".join(options) + "\n")
+        self.process = subprocess.Popen(
+            [os.environ["REDIS_SERVER"], str(config), *(["--sentinel"] if sentinel else []), *module],
+            stdout=open(self.folder / "log", "w"), stderr=subprocess.STDOUT)
+        self.watcher = Watcher(self.port)
+        eventually(self._answers, what=f"no server: {(self.folder / 'log').read_text()}")
+
+    def _answers(self):
+        try:
+            return self.watcher.db.ping()
+        except redis.ConnectionError:
+            return False
+
+    def kill(self):
+        if self.process.poll() is None:
+            self.process.kill()
+            self.process.wait()
+        self.watcher.db.close()
+
+
+@pytest.fixture
+def start_server(tmp_path):
+    servers = []
+
+    def start(*options, **kwargs):
+        servers.append(Server(tmp_path, 'save ""', *options, **kwargs))
+        return servers[-1]
+
+    yield start
+    for server in servers:
+        server.kill()

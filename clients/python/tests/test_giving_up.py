@@ -1,0 +1,248 @@
+"""Whoever gives up leaves nothing behind, whenever that is. The server is the judge."""
+
+import asyncio
+import os
+import random
+import signal
+import threading
+import time
+from contextlib import suppress
+
+import pytest
+import redis
+from conftest import PORT, eventually
+from redis.exceptions import LockNotOwnedError
+from redis_lock_module import Lock
+from redis_lock_module.asyncio import Lock as AsyncLock
+
+TTL = 5.0
+TIMES = int(os.environ.get("TIMES", 1_000))
+KILLS = int(os.environ.get("KILLS", 100))
+
+
+def nothing_is_left(watcher, within=0.0):
+    """Neither a hold nor a place; and whoever comes next does not wait."""
+    eventually(lambda: watcher.info() is None, within=within + 0.5, what=f"left: {watcher.info()}")
+    assert watcher.command("LOCK.ACQUIRE", "market", "next", 1_000), "somebody waits for nobody"
+    watcher.command("LOCK.RELEASE", "market", "next")
+
+
+async def its_connections_are_whole(client):
+    """Each reply is that to its own question."""
+    async def ask(number):
+        assert await client.echo(str(number)) in (str(number), str(number).encode())
+
+    await asyncio.gather(*(ask(number) for number in range(50)))
+
+
+WAYS = {"by BLOCK": {}, "by QUEUE": {"queue": True, "sleep": 0.002}, "shared": {"shared": True}, "limited": {"limit": 2}}
+
+
+@pytest.mark.parametrize("ways", [["by BLOCK"], ["by QUEUE"], list(WAYS)], ids=["BLOCK", "QUEUE", "all kinds"])
+@pytest.mark.parametrize("protocol", [2, 3])
+async def test_tasks_that_are_cancelled_leave_nothing(aconnect, watcher, protocol, ways):
+    client, chance, done = aconnect(protocol=protocol, max_connections=100), random.Random(1), [0]
+
+    async def work(options):
+        async with AsyncLock(client, "market", timeout=TTL, **options):
+            await asyncio.sleep(chance.uniform(0, 0.003))
+            done[0] += 1
+
+    async def worker():
+        for _ in range(TIMES // 20):
+            task = asyncio.create_task(work(WAYS[chance.choice(ways)]))
+            await asyncio.sleep(chance.uniform(0, 0.05))
+            task.cancel()
+            try:
+                await task
+            except asyncio.CancelledError:
+                pass
+
+    await asyncio.wait_for(asyncio.gather(*(worker() for _ in range(20))), 60)
+    nothing_is_left(watcher)
+    assert done[0]
+    await its_connections_are_whole(client)
+
+
+async def test_tasks_on_a_single_connection_that_are_cancelled_leave_nothing(aconnect, watcher):
+    client, chance = aconnect(single_connection_client=True), random.Random(2)
+
+    async def work():
+        async with AsyncLock(client, "market", timeout=TTL, sleep=0.005):
+            await asyncio.sleep(chance.uniform(0, 0.003))
+
+    for _ in range(TIMES // 100):
+        tasks = [asyncio.create_task(work()) for _ in range(20)]
+        for task in tasks:
+            await asyncio.sleep(chance.uniform(0, 0.004))
+            task.cancel()
+        assert not [one for one in await asyncio.gather(*tasks, return_exceptions=True)
+                    if one is not None and not isinstance(one, asyncio.CancelledError)]
+        nothing_is_left(watcher)
+    await its_connections_are_whole(client)
+
+
+@pytest.mark.parametrize("options", [{}, {"queue": True, "sleep": 5}], ids=["BLOCK", "QUEUE"])
+async def test_a_cancelled_wait_is_over_at_once_and_its_connection_is_kept(aconnect, watcher, options):
+    client = aconnect()
+    watcher.command("LOCK.ACQUIRE", "market", "ann", 60_000)
+    for _ in range(20):
+        task = asyncio.create_task(AsyncLock(client, "market", timeout=TTL, **options).acquire())
+        while watcher.waiters() == 0:
+            await asyncio.sleep(0.001)
+        began = time.monotonic()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert time.monotonic() - began < 1 and watcher.waiters() == 0
+    assert len(watcher.db.client_list(_type="normal")) <= 4
+
+
+async def test_a_release_that_is_cancelled_is_done(aconnect, watcher):
+    lock, chance = AsyncLock(aconnect(), "market", timeout=TTL), random.Random(3)
+    for _ in range(50):
+        assert await lock.acquire(blocking=False)
+        task = asyncio.create_task(lock.release())
+        await asyncio.sleep(chance.choice([0, 0, 0.0002, 0.0005]))
+        task.cancel()
+        try:
+            await task
+        except asyncio.CancelledError:
+            pass
+        if lock.local.token is not None:  # it had not begun
+            await lock.release()
+        nothing_is_left(watcher)
+
+
+async def test_a_server_that_does_not_answer_holds_up_no_cancellation(aconnect, watcher):
+    task = asyncio.create_task(AsyncLock(aconnect(), "market", timeout=TTL).acquire())
+    watcher.command("CLIENT", "PAUSE", 3_500)
+    await asyncio.sleep(0)
+    began = time.monotonic()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert time.monotonic() - began < 3
+
+
+class GaveUp(BaseException):
+    pass
+
+
+@pytest.mark.parametrize("options", [{}, {"queue": True, "sleep": 0.002}], ids=["BLOCK", "QUEUE"])
+def test_a_thread_that_is_interrupted_leaves_nothing(connect, watcher, options):
+    client, chance, held, interrupted = connect(), random.Random(4), 0, 0
+    lock = Lock(client, "market", timeout=TTL, thread_local=False, **options)
+
+    def interrupt(*_):
+        raise GaveUp
+
+    previous = signal.signal(signal.SIGALRM, interrupt)
+    try:
+        for _ in range(TIMES // 4):
+            # Held by somebody for a moment, so that the interrupt may come while it waits.
+            watcher.command("LOCK.ACQUIRE", "market", "ann", chance.randint(1, 8))
+            try:
+                signal.setitimer(signal.ITIMER_REAL, chance.uniform(0.0001, 0.012))
+                held += lock.acquire()
+                lock.release()
+                signal.setitimer(signal.ITIMER_REAL, 0)
+            except GaveUp:
+                interrupted += 1
+            if lock.local.token is not None:  # interrupted while it held it, or while it released it
+                with suppress(LockNotOwnedError):
+                    lock.release()
+            nothing_is_left(watcher)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, previous)
+    assert held and interrupted
+
+
+@pytest.mark.parametrize("single", [False, True], ids=["pool", "single"])
+def test_a_thread_that_is_interrupted_before_the_reply_leaves_it_to_nobody(connect, watcher, single):
+    client = connect(single_connection_client=single)
+    parse_response = client.parse_response
+
+    def interrupted(*_, **__):
+        client.parse_response = parse_response
+        raise GaveUp
+
+    assert client.ping()
+    client.parse_response = interrupted
+    watcher.command("CLIENT", "PAUSE", 200)
+    with pytest.raises(GaveUp):
+        Lock(client, "market", timeout=TTL).acquire()
+    assert client.echo("mine") == b"mine"
+    nothing_is_left(watcher)
+
+
+@pytest.mark.parametrize("options", [{}, {"queue": True, "sleep": 0.002}], ids=["BLOCK", "QUEUE"])
+def test_clients_that_stop_listening_leave_nothing(connect, watcher, options):
+    """Their read timeout is shorter than what the server takes now and then, and nothing asks again."""
+    client = connect(socket_timeout=0.02, retry=redis.retry.Retry(redis.backoff.NoBackoff(), 0))
+    failed, stop = [], threading.Event()
+
+    def work():
+        chance = random.Random()
+        for _ in range(TIMES // 8):
+            lock = Lock(client, "market", timeout=1, **options)
+            try:
+                if lock.acquire(blocking_timeout=chance.uniform(0, 0.05)):
+                    time.sleep(0.002)
+                    lock.release()
+            except redis.RedisError as error:
+                failed.append(error)
+
+    def pause():
+        chance = random.Random(5)
+        while not stop.wait(chance.uniform(0.02, 0.1)):
+            watcher.command("CLIENT", "PAUSE", chance.randint(10, 60))
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    pauses = threading.Thread(target=pause)
+    for thread in [*threads, pauses]:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    stop.set()
+    pauses.join()
+    assert any(isinstance(error, redis.TimeoutError) for error in failed)
+    # What nobody could say RELEASE of, because the server did not answer then either, ends by itself.
+    nothing_is_left(watcher, within=1 if not options else 2)
+
+
+@pytest.mark.parametrize("options", [{}, {"queue": True, "sleep": 0.01}], ids=["BLOCK", "QUEUE"])
+def test_processes_that_are_killed_leave_nothing_beyond_a_ttl_or_a_lease(watcher, options):
+    chance, ttl, lease = random.Random(6), 0.4, 2.0
+    watcher.db.close()  # no connection is shared with a child
+    at_once = 10 if options else 5
+    for _ in range(max(1, KILLS // 2 // at_once)):
+        children = [fork_one_that_works(ttl, options) for _ in range(at_once)]
+        try:
+            time.sleep(chance.uniform(0, 0.1))
+        finally:
+            for child in children:
+                os.kill(child, signal.SIGKILL)
+                os.waitpid(child, 0)
+        began = time.monotonic()
+        fence = watcher.command("LOCK.ACQUIRE", "market", "somebody else", 5_000, "BLOCK", 20_000)
+        waited = time.monotonic() - began
+        # The hold of one who was killed; and by QUEUE the turn of one more, whose place nobody claims.
+        bound = ttl + (lease if options else 0) + 0.5
+        assert fence and waited < bound, f"waited for {waited}"
+        watcher.command("LOCK.RELEASE", "market", "somebody else")
+    nothing_is_left(watcher, within=ttl + lease)
+
+
+def fork_one_that_works(ttl, options):
+    child = os.fork()
+    if child:
+        return child
+    try:
+        client = redis.Redis(port=PORT, socket_timeout=20)
+        while True:
+            with Lock(client, "market", timeout=ttl, **options):
+                time.sleep(0.001)
+    finally:
+        os._exit(1)

@@ -1,0 +1,49 @@
+use redis::aio::ConnectionLike;
+use redis::{Cmd, FromRedisValue, RedisError, RedisResult, RetryMethod};
+use std::time::Duration;
+use tokio::time::sleep;
+
+/// What a lock is asked for by: redis-rs's `MultiplexedConnection`, `ConnectionManager` and `ClusterConnection` are it.
+pub trait Connection: ConnectionLike + Clone + Send + Sync + 'static {}
+
+impl<C: ConnectionLike + Clone + Send + Sync + 'static> Connection for C {}
+
+pub(crate) async fn ask_once<C: Connection, T: FromRedisValue>(
+    connection: &C,
+    question: &Cmd,
+) -> RedisResult<T> {
+    question.query_async(&mut connection.clone()).await
+}
+
+/// How long to wait before asking again where the way to the server is broken. redis-rs connects anew by itself, but
+/// fails what was under way.
+pub(crate) const PAUSES: [Duration; 4] = [
+    Duration::from_millis(20),
+    Duration::from_millis(100),
+    Duration::from_millis(500),
+    Duration::from_secs(2),
+];
+
+/// Asks, and asks again: only for what may be said twice.
+pub(crate) async fn ask<C: Connection, T: FromRedisValue>(
+    connection: &C,
+    question: &Cmd,
+) -> RedisResult<T> {
+    for pause in PAUSES {
+        match ask_once(connection, question).await {
+            Err(error) if may_pass(&error) => sleep(pause).await,
+            answered => return answered,
+        }
+    }
+    ask_once(connection, question).await
+}
+
+pub(crate) fn may_pass(error: &RedisError) -> bool {
+    matches!(
+        error.retry_method(),
+        RetryMethod::Reconnect
+            | RetryMethod::ReconnectFromInitialConnections
+            | RetryMethod::RetryImmediately
+            | RetryMethod::WaitAndRetry
+    )
+}

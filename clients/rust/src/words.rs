@@ -1,0 +1,133 @@
+//! What is said to the server. No connection in sight.
+
+use redis::{Arg, Cmd, cmd};
+use std::time::Duration;
+
+/// Rounded up: to wait for half a millisecond is not to try once, and nothing is held for no time at all.
+pub(crate) fn milliseconds(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos().div_ceil(1_000_000))
+        .unwrap_or(u64::MAX)
+        .max(1)
+}
+
+#[derive(Clone, Debug)]
+pub(crate) enum Mode {
+    Exclusive,
+    Shared,
+    Limit(u64),
+}
+
+/// The commands of one lock, or of several that are held together.
+#[derive(Clone, Debug)]
+pub(crate) struct Words {
+    names: Vec<Vec<u8>>,
+    pub(crate) mode: Mode,
+}
+
+impl Words {
+    pub(crate) fn new(names: impl IntoIterator<Item = impl AsRef<[u8]>>) -> Words {
+        let mut ours: Vec<Vec<u8>> = Vec::new();
+        for name in names {
+            let name = name.as_ref();
+            if ours.iter().all(|known| known != name) {
+                ours.push(name.to_vec());
+            }
+        }
+        Words {
+            names: ours,
+            mode: Mode::Exclusive,
+        }
+    }
+
+    fn command(&self, verb: &str) -> Cmd {
+        let mut command = cmd(&match self.names.len() {
+            1 => format!("LOCK.{verb}"),
+            _ => format!("LOCK.M{verb}"),
+        });
+        if self.names.len() != 1 {
+            command.arg(self.names.len());
+        }
+        for name in &self.names {
+            command.arg(name);
+        }
+        command
+    }
+
+    /// Tries once, unless `QUEUE` is added to it.
+    pub(crate) fn acquire(&self, owner: &[u8], ttl: Duration) -> Cmd {
+        let mut command = self.command("ACQUIRE");
+        command.arg(owner).arg(milliseconds(ttl));
+        match self.mode {
+            Mode::Exclusive => {}
+            Mode::Shared => _ = command.arg("SHARED"),
+            Mode::Limit(n) => _ = command.arg("LIMIT").arg(n),
+        }
+        command
+    }
+
+    pub(crate) fn renew(&self, owner: &[u8], ttl: Duration) -> Cmd {
+        let mut command = self.command("RENEW");
+        command.arg(owner).arg(milliseconds(ttl));
+        command
+    }
+
+    pub(crate) fn release(&self, owner: &[u8]) -> Cmd {
+        let mut command = self.command("RELEASE");
+        command.arg(owner);
+        command
+    }
+
+    pub(crate) fn all_were_released(&self, reply: usize) -> bool {
+        reply == self.names.len()
+    }
+
+    /// Of several locks, by the first.
+    pub(crate) fn guard(&self, owner: &[u8], guarded: &Cmd) -> Cmd {
+        let mut command = cmd("LOCK.GUARD");
+        command.arg(self.names.first()).arg(owner);
+        for arg in guarded.args_iter() {
+            match arg {
+                Arg::Simple(arg) => command.arg(arg),
+                _ => command.cursor_arg(0),
+            };
+        }
+        command
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn said(command: &Cmd) -> String {
+        let words = command.args_iter().map(|arg| match arg {
+            Arg::Simple(arg) => String::from_utf8_lossy(arg).into_owned(),
+            _ => "a cursor".into(),
+        });
+        words.collect::<Vec<_>>().join(" ")
+    }
+
+    #[test]
+    fn one_lock_is_named_and_several_are_counted() {
+        let (one, two) = (Words::new(["a"]), Words::new(["{a}x", "{a}y", "{a}x"]));
+        let ttl = Duration::from_secs(1);
+        assert_eq!(said(&one.acquire(b"me", ttl)), "LOCK.ACQUIRE a me 1000");
+        assert_eq!(
+            said(&two.renew(b"me", ttl)),
+            "LOCK.MRENEW 2 {a}x {a}y me 1000"
+        );
+        assert_eq!(said(&two.release(b"me")), "LOCK.MRELEASE 2 {a}x {a}y me");
+        assert_eq!(
+            said(&two.guard(b"me", cmd("SET").arg("{a}z").arg(5))),
+            "LOCK.GUARD {a}x me SET {a}z 5"
+        );
+    }
+
+    #[test]
+    fn fractions_of_a_millisecond_are_rounded_up() {
+        assert_eq!(milliseconds(Duration::ZERO), 1);
+        assert_eq!(milliseconds(Duration::from_nanos(1_000_001)), 2);
+        assert_eq!(milliseconds(Duration::from_secs(2)), 2_000);
+        assert_eq!(milliseconds(Duration::MAX), u64::MAX);
+    }
+}

@@ -1,0 +1,80 @@
+use crate::support::*;
+use redis::cmd;
+use redis_lock_client::{Error, Lock};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
+use tokio::time::{sleep, timeout};
+
+#[tokio::test]
+async fn a_lost_lock_cancels_the_work() {
+    let server = Server::start().await;
+    let market = Lock::new(server.connect().await, MARKET).ttl(ms(300));
+    let ways: [&[&str]; 3] = [
+        &["LOCK.BREAK", MARKET],
+        &["DEL", MARKET],
+        &["SET", MARKET, "somebody else", "PX", "500"],
+    ];
+    for way in ways {
+        let hold = market.acquire().await.unwrap();
+        let (went_on, watched) = (Arc::new(AtomicBool::new(false)), hold.lost());
+        let goes_on = went_on.clone();
+        let work = async move {
+            sleep(ms(20_000)).await;
+            goes_on.store(true, Ordering::Relaxed);
+        };
+        let operator = async {
+            sleep(ms(50)).await;
+            let _: redis::Value = server.say(way).await;
+        };
+        let began = Instant::now();
+        let (done, ()) = tokio::join!(hold.while_held(work), operator);
+        assert!(matches!(done, Err(Error::Lost)) && began.elapsed() < ms(2_000));
+        timeout(ms(10), watched).await.unwrap();
+        assert!(!went_on.load(Ordering::Relaxed) && hold.is_lost());
+        assert!(matches!(hold.release().await, Err(Error::Lost)));
+        let _: usize = server.say(&["DEL", MARKET]).await;
+    }
+    let hold = market.acquire().await.unwrap();
+    assert_eq!(hold.while_held(async { 5 }).await.unwrap(), 5);
+}
+
+#[tokio::test]
+async fn a_hold_that_cannot_be_renewed_is_lost_when_its_time_is_over() {
+    let server = Server::start().await;
+    let market = Lock::new(server.connect().await, MARKET).ttl(ms(300));
+    let hold = market.acquire().await.unwrap();
+    let () = server.say(&["CLIENT", "PAUSE", "4000"]).await;
+    let began = Instant::now();
+    hold.lost().await;
+    assert!(began.elapsed() < ms(3_000));
+    assert!(matches!(hold.renew(ms(300)).await, Err(Error::Lost)));
+}
+
+#[tokio::test]
+async fn a_guarded_write_of_a_lost_lock_is_refused_and_says_so() {
+    let server = Server::start().await;
+    let hold = Lock::new(server.connect().await, MARKET)
+        .acquire()
+        .await
+        .unwrap();
+    let _: usize = server.say(&["DEL", MARKET]).await;
+    let refused = hold
+        .guard::<()>(cmd("SET").arg("{market}:price").arg(5))
+        .await;
+    assert!(matches!(refused, Err(Error::Lost)));
+    timeout(ms(1_000), hold.lost()).await.unwrap();
+    assert_eq!(server.say::<usize>(&["EXISTS", "{market}:price"]).await, 0);
+}
+
+#[tokio::test]
+async fn a_released_hold_is_not_lost() {
+    let server = Server::start().await;
+    let hold = Lock::new(server.connect().await, MARKET)
+        .acquire()
+        .await
+        .unwrap();
+    let lost = hold.lost();
+    hold.release().await.unwrap();
+    assert!(timeout(ms(200), lost).await.is_err());
+}

@@ -1,0 +1,9 @@
+//! On a real server with the module: REDIS_SERVER says which, REDIS_LOCK_MODULE where the module is.
+
+mod cluster;
+mod fleet;
+mod giving_up;
+mod habits;
+mod losing;
+mod support;
+mod trouble;
