@@ -1,5 +1,6 @@
 /* What must come of market.c. PORT says where a server with the module is (`make run` starts one).
  *
+ *   apt install libc6-dev gcc libhiredis-dev
  *   cc check.c -o check -lhiredis && ./check */
 #include "market.c"
 #include <time.h>
@@ -15,6 +16,11 @@ static void must(bool true_thing, const char *words) {
 static bool come_late(redisContext *db, const char *owner, void *what) {
     usleep(100 * 1000);
     return sell(db, owner, what);
+}
+
+static bool at_once(redisContext *db, const char *owner, void *what) {
+    (void)db, (void)owner, (void)what;
+    return true;
 }
 
 static bool is_field(redisContext *db, const char *name, int value) {
@@ -59,6 +65,21 @@ int main(void) {
     MUST(number(ask(hasty, "LOCK.ACQUIRE %s ann 5000 BLOCK %d", LOCK, BLOCK)) > fence);
     MUST(number(ask(hasty, "LOCK.RELEASE %s ann", LOCK)) == 1);
     puts("connection broken while waiting: asked again, and served");
+
+    /* Somebody else's hold ends at the very moment in which a worker gives up: it reads for so long five times. */
+    int given_up = 0;
+    for (int round = 0; round < 1000; round++) {
+        int moment = 20 + rand() % 40; /* five reads of some milliseconds each, as coarse as the kernel has them */
+        MUST(number(ask(operator, "LOCK.ACQUIRE %s %s %d", LOCK, "somebody else", moment)) > 0);
+        reading = (struct timeval){0, 1000 + rand() % 4000};
+        redisSetTimeout(hasty, reading);
+        given_up += with_lock(hasty, 60000, BLOCK, at_once, NULL) == BUSY;
+        time_t end = time(NULL) + 5;
+        while (number(ask(operator, "EXISTS %s", LOCK)) != 0)
+            MUST(time(NULL) < end);
+    }
+    MUST(given_up > 100);
+    printf("%d of 1000 gave up about the moment of their grant, and left nothing behind\n", given_up);
 
     redisFree(db), redisFree(operator), redisFree(hasty);
     return 0;

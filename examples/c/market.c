@@ -12,7 +12,7 @@
 #define BLOCK 10000 /* for how long to wait for the lock, in milliseconds */
 
 /* hiredis reads for ever unless you say otherwise: then say longer than the longest BLOCK. */
-static const struct timeval reading = {BLOCK / 1000 + 5, 0};
+static struct timeval reading = {BLOCK / 1000 + 5, 0};
 
 /* A context is one connection, for one thread: while it waits for a lock it can do nothing else. */
 redisContext *open_connection(int port) {
@@ -22,8 +22,8 @@ redisContext *open_connection(int port) {
     return db;
 }
 
-/* Asks, and asks again when the connection breaks: same owner, so same fencing number. A context that has failed, by
- * a read timeout too, answers nothing more until redisReconnect, which forgets the timeout. */
+/* Asks, and asks again when the connection breaks: same owner, so same fencing number. NULL: it has given up. A context
+ * that has failed, by a read timeout too, answers nothing more until redisReconnect, which forgets the timeout. */
 redisReply *ask(redisContext *db, const char *format, ...) {
     for (int tries = 1;; tries++) {
         va_list words;
@@ -32,14 +32,20 @@ redisReply *ask(redisContext *db, const char *format, ...) {
         va_end(words);
         if (reply != NULL)
             return reply;
-        fprintf(stderr, "(hiredis: %s)\n", db->errstr);
-        if (tries == 5 || redisReconnect(db) != REDIS_OK || redisSetTimeout(db, reading) != REDIS_OK)
+        if (redisReconnect(db) != REDIS_OK || redisSetTimeout(db, reading) != REDIS_OK) {
+            fprintf(stderr, "hiredis: %s\n", db->errstr);
             exit(1);
+        }
+        if (tries == 5)
+            return NULL;
     }
 }
 
-/* What a reply says as a number. Nil is 0, which no fencing number is; an error (NOTOWNER, DEADLOCK ...) is -1. */
+/* What a reply says as a number. Nil is 0, which no fencing number is; an error (NOTOWNER, DEADLOCK ...) is -1,
+ * and so is no reply. */
 long long number(redisReply *reply) {
+    if (reply == NULL)
+        return -1;
     long long value = reply->type == REDIS_REPLY_ERROR ? -1 : reply->str ? atoll(reply->str) : reply->integer;
     freeReplyObject(reply);
     return value;
@@ -57,11 +63,12 @@ enum outcome with_lock(redisContext *db, int ttl, int wait, work *work, void *wh
     snprintf(owner, sizeof owner, "%016llx%016llx", random[0], random[1]);
     redisReply *fence = wait ? ask(db, "LOCK.ACQUIRE %s %s %d BLOCK %d", LOCK, owner, ttl, wait)
                              : ask(db, "LOCK.ACQUIRE %s %s %d", LOCK, owner, ttl);
-    if (number(fence) <= 0)
-        return BUSY;
-    bool done = work(db, owner, what);
-    /* Asked twice, RELEASE answers 0 the second time: this may be a false alarm, but never a missed one. */
-    return number(ask(db, "LOCK.RELEASE %s %s", LOCK, owner)) != 1 ? LOST : done ? DONE : NOT_DONE;
+    bool granted = number(fence) > 0, done = granted && work(db, owner, what);
+    /* The one way out, whatever has become of the request: whoever gives up in the moment of the grant has the lock, and
+     * does not know it. Asked twice, RELEASE answers 0 the second time: this may be a false alarm, but never a missed
+     * one. */
+    bool held = number(ask(db, "LOCK.RELEASE %s %s", LOCK, owner)) == 1;
+    return !granted ? BUSY : !held ? LOST : done ? DONE : NOT_DONE;
 }
 
 struct trade { const char *who, *item; int price; };
@@ -79,7 +86,7 @@ bool buy(redisContext *db, const char *owner, void *what) {
     redisReply *seller = ask(db, "HGET %s %s:owner", MARKET, trade->item);
     long long price = number(ask(db, "HGET %s %s:price", MARKET, trade->item));
     long long purse = number(ask(db, "HGET %s %s:funds", MARKET, trade->who)), till;
-    bool done = seller->str && price > 0 && price <= purse &&
+    bool done = seller && seller->str && price > 0 && price <= purse &&
                 (till = number(ask(db, "HGET %s %s:funds", MARKET, seller->str))) >= 0 &&
                 number(ask(db, "LOCK.GUARD %s %s HSET %s %s:funds %lld %s:funds %lld %s:owner %s %s:price 0", LOCK,
                            owner, MARKET, trade->who, purse - price, seller->str, till + price, trade->item,

@@ -2,6 +2,7 @@
 package main
 
 import (
+	"context"
 	"crypto/rand"
 	"encoding/hex"
 	"errors"
@@ -40,7 +41,8 @@ func ask(pool *redis.Pool, command string, args ...any) (answer any, err error) 
 	return answer, err
 }
 
-func withLock(pool *redis.Pool, ttl, wait time.Duration, work func(owner string) error) (err error) {
+// withLock gives up at any moment when ctx says so.
+func withLock(ctx context.Context, pool *redis.Pool, ttl, wait time.Duration, work func(owner string) error) (err error) {
 	id := make([]byte, 16)
 	if _, err := rand.Read(id); err != nil {
 		return err
@@ -49,20 +51,53 @@ func withLock(pool *redis.Pool, ttl, wait time.Duration, work func(owner string)
 	if wait > 0 {
 		args = args.Add("BLOCK", wait.Milliseconds())
 	}
-	if fence, err := ask(pool, "LOCK.ACQUIRE", args...); err != nil {
-		return err
-	} else if fence == nil {
-		return errBusy
-	}
+	var fence any
 	defer func() {
+		// The one way out, whatever has become of the request: whoever gives up in the moment of the grant has the lock.
 		// Asked twice, RELEASE answers 0 the second time: this may be a false alarm, but never a missed one.
-		if held, failed := redis.Bool(ask(pool, "LOCK.RELEASE", args[:2]...)); failed == nil && !held {
+		if held, failed := redis.Bool(ask(pool, "LOCK.RELEASE", args[:2]...)); failed == nil && !held && fence != nil {
 			err = errLost
 		} else if err == nil {
 			err = failed
 		}
 	}()
+	answered := make(chan struct{})
+	stopped := giveUp(ctx, pool, args[:2], answered)
+	fence, err = ask(pool, "LOCK.ACQUIRE", args...)
+	close(answered)
+	<-stopped
+	if ctx.Err() != nil {
+		fence = nil
+		return ctx.Err()
+	} else if err != nil {
+		return err
+	} else if fence == nil {
+		return errBusy
+	}
 	return work(args[1].(string))
+}
+
+// giveUp ends the wait when ctx says so: a RELEASE ends what its owner waits for too, by whatever connection, and then
+// ACQUIRE is answered with nil. It says so again, because it may overtake the ACQUIRE.
+func giveUp(ctx context.Context, pool *redis.Pool, lockAndOwner redis.Args, answered <-chan struct{}) <-chan struct{} {
+	stopped := make(chan struct{})
+	go func() {
+		defer close(stopped)
+		select {
+		case <-answered:
+			return
+		case <-ctx.Done():
+		}
+		for {
+			_, _ = ask(pool, "LOCK.RELEASE", lockAndOwner...)
+			select {
+			case <-answered:
+				return
+			case <-time.After(10 * time.Millisecond):
+			}
+		}
+	}()
+	return stopped
 }
 
 // write is all or nothing, and nothing (NOTOWNER) once the lock is lost. New values and no differences (HINCRBY),
@@ -72,14 +107,14 @@ func write(pool *redis.Pool, owner string, values map[string]any) error {
 	return err
 }
 
-func sell(pool *redis.Pool, seller, item string, price int) error {
-	return withLock(pool, 5*time.Second, 0, func(owner string) error { // tries once
+func sell(ctx context.Context, pool *redis.Pool, seller, item string, price int) error {
+	return withLock(ctx, pool, 5*time.Second, 0, func(owner string) error { // tries once
 		return write(pool, owner, map[string]any{item + ":owner": seller, item + ":price": price})
 	})
 }
 
-func buy(pool *redis.Pool, buyer, item string) (bought bool, err error) {
-	err = withLock(pool, 5*time.Second, block, func(owner string) error { // waits in line
+func buy(ctx context.Context, pool *redis.Pool, buyer, item string) (bought bool, err error) {
+	err = withLock(ctx, pool, 5*time.Second, block, func(owner string) error { // waits in line
 		seller, err := redis.String(ask(pool, "HGET", market, item+":owner"))
 		if err != nil {
 			return err
@@ -97,8 +132,8 @@ func buy(pool *redis.Pool, buyer, item string) (bought bool, err error) {
 	return bought && err == nil, err
 }
 
-func takeStock(pool *redis.Pool, shelves int) error {
-	return withLock(pool, time.Second, block, func(owner string) error {
+func takeStock(ctx context.Context, pool *redis.Pool, shelves int) error {
+	return withLock(ctx, pool, time.Second, block, func(owner string) error {
 		for ; shelves > 0; shelves-- {
 			time.Sleep(300 * time.Millisecond) // longer than the ttl in all: so it renews, and stops when that is too late
 			if held, err := redis.Bool(ask(pool, "LOCK.RENEW", lock, owner, 1000)); err != nil {

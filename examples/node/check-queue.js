@@ -1,5 +1,7 @@
 // What must come of waiting without a blocked connection: `node check-queue.js queue-ioredis.js`, or queue-redis.js.
 // PORT says where a server with the module is (`make run` starts one).
+//
+// npm install ioredis redis
 import assert from "node:assert/strict";
 import { setTimeout as sleep } from "node:timers/promises";
 
@@ -7,10 +9,10 @@ const { ask, close, connect, withLock } = await import(`./${process.argv[2]}`);
 const locks = await connect(+(process.env.PORT ?? 6379)), operator = await connect(+(process.env.PORT ?? 6379));
 const LOCK = "market:lock", TASKS = 200, numbers = [...Array(TASKS).keys()];
 
-const info = async () => { // LOCK.INFO as an object, or null: RESP2 has no maps
-  const reply = await ask(operator, "LOCK.INFO", LOCK);
-  return reply && Object.fromEntries(reply.flatMap((name, at) => at % 2 ? [] : [[name, reply[at + 1]]]));
-};
+// A map as an object: RESP2 has none, but the names and the values by turns. (node-redis speaks RESP3 from 6 on.)
+const asMap = (reply) => Array.isArray(reply)
+  ? Object.fromEntries(reply.flatMap((name, at) => at % 2 ? [] : [[name, reply[at + 1]]])) : reply;
+const info = async () => asMap(await ask(operator, "LOCK.INFO", LOCK));
 const counter = async (section, name) =>
   +(await ask(operator, "INFO", section)).match(new RegExp(`^${name}:(?:calls=)?(\\d+)`, "m"))?.[1];
 async function eventually(what, condition) {
@@ -78,7 +80,7 @@ console.log(`of 1000 tasks ${ended.cancelled} were cancelled at random moments, 
 // The place is the owner's, and not the connection's.
 served.length = 0;
 await ask(operator, "LOCK.ACQUIRE", LOCK, "somebody else", 30_000);
-const owners = async () => (await info()).waiters.map(([, owner]) => owner); // the first field of each is the owner
+const owners = async () => (await info()).waiters.map((waiter) => asMap(waiter).owner);
 all = Promise.all(numbers.slice(0, 50).map((number) => task(number)));
 await queueIs(50);
 const before = await owners();

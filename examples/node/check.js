@@ -1,9 +1,11 @@
 // What must come of a market: `node check.js market-ioredis.js`, or market-redis.js. PORT says where a server with the
 // module is (`make run` starts one).
+//
+// npm install ioredis redis
 import assert from "node:assert/strict";
 import { setTimeout as sleep } from "node:timers/promises";
 
-const { ask, buy, Busy, connect, LOCK, LockLost, MARKET, sell, takeStock, withLock, write } =
+const { ask, BLOCK, buy, Busy, connect, LOCK, LockLost, MARKET, sell, takeStock, withLock, write } =
   await import(`./${process.argv[2]}`);
 const db = await connect(+(process.env.PORT ?? 6379)), operator = await connect(+(process.env.PORT ?? 6379));
 const acquire = (owner, ttl) => ask(db, "LOCK.ACQUIRE", LOCK, owner, ttl);
@@ -58,4 +60,25 @@ assert(await whoWaits(waiter));
 await ask(db, "LOCK.RELEASE", LOCK, "ann");
 assert.equal(await waiting, false);
 console.log("connection broken while waiting: asked again, and served");
+
+// Somebody else's hold ends at the very moment in which a call gives up. A few at once, as each has to connect.
+let cancelled = 0;
+for (let round = 0; round < 200; round++) {
+  const moment = 3 + Math.random() * 6;
+  await ask(operator, "LOCK.ACQUIRE", LOCK, "somebody else", Math.round(moment));
+  await Promise.all(Array.from({ length: 5 }, async () => {
+    const signal = AbortSignal.timeout(Math.round(moment + Math.random() * 8));
+    try {
+      await withLock(db, 60_000, ["BLOCK", BLOCK], (owner, stop) => sleep(2, undefined, { signal: stop }), signal);
+    } catch (error) {
+      if (!signal.aborted || error instanceof LockLost) throw error;
+      cancelled++;
+    }
+  }));
+  for (const end = Date.now() + 5_000; await ask(operator, "LOCK.INFO", LOCK) !== null; await sleep(1)) {
+    assert(Date.now() < end, "whoever gave up has left the lock behind");
+  }
+}
+assert(cancelled > 100, String(cancelled));
+console.log(`${cancelled} of 1000 gave up about the moment of their grant, and left nothing behind`);
 process.exit();

@@ -1,7 +1,7 @@
 // The market under a lock, with ioredis 5. check.js beside it runs it.
 import { randomUUID } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
-import { Redis } from "ioredis";
+import Redis from "ioredis";
 
 // One tag, so that a cluster keeps them in one slot: GUARD needs the lock beside the data.
 export const MARKET = "market", LOCK = "{market}:lock";
@@ -18,26 +18,40 @@ export const connect = (port = 6379) => new Redis({ port });
 // fencing number. Raw commands are not given your keyPrefix: write the lock's whole name.
 export const ask = (db, ...words) => db.call(...words);
 
-export async function withLock(db, ttl, how, work) {
+// `signal` gives up at any moment.
+export async function withLock(db, ttl, how, work, signal) {
   const owner = randomUUID(); // a fresh one for each call: two calls with one owner would both be let in
   // ioredis sends everybody's commands over one connection: while one blocks, all others wait behind it, the RELEASE
   // too that would end the wait. So whoever waits has a connection of its own.
   const own = db.duplicate();
+  let answered = false, fence = null, renewal;
+  // A RELEASE ends its owner's wait too, by whatever connection: then ACQUIRE is answered with null. Said again, because
+  // it may overtake the ACQUIRE.
+  const giveUp = async () => {
+    for (; !answered; await sleep(10)) await ask(db, "LOCK.RELEASE", LOCK, owner).catch(() => {});
+  };
+  signal?.addEventListener("abort", giveUp);
   try {
-    if (await ask(own, "LOCK.ACQUIRE", LOCK, owner, ttl, ...how) === null) throw new Busy();
+    signal?.throwIfAborted();
+    fence = await ask(own, "LOCK.ACQUIRE", LOCK, owner, ttl, ...how);
+    signal?.removeEventListener("abort", giveUp);
+    signal?.throwIfAborted();
+    if (fence === null) throw new Busy();
     const lost = new AbortController();
-    const renewal = setInterval(async () => {
+    renewal = setInterval(async () => {
       if (!await ask(own, "LOCK.RENEW", LOCK, owner, ttl).catch(() => 1)) lost.abort(new LockLost());
     }, ttl / 3);
-    try {
-      return await work(owner, lost.signal);
-    } finally {
-      clearInterval(renewal);
-      // Asked twice, RELEASE answers 0 the second time: this may be a false alarm, but never a missed one.
-      if (!await ask(own, "LOCK.RELEASE", LOCK, owner)) throw new LockLost();
-    }
+    return await work(owner, signal ? AbortSignal.any([lost.signal, signal]) : lost.signal);
   } finally {
-    own.disconnect();
+    answered = true;
+    clearInterval(renewal);
+    try {
+      // The one way out, whatever has become of the request: whoever gives up in the moment of the grant has the lock.
+      // Asked twice, RELEASE answers 0 the second time: this may be a false alarm, but never a missed one.
+      if (!await ask(own, "LOCK.RELEASE", LOCK, owner) && fence !== null && !signal?.aborted) throw new LockLost();
+    } finally {
+      own.disconnect();
+    }
   }
 }
 

@@ -33,19 +33,33 @@ export async function ask(db, ...words) {
 
 // A single client sends everybody's commands over one connection: while one blocks, all others wait behind it, the
 // RELEASE too that would end the wait. So whoever waits takes a connection out of the pool.
-export const withLock = (pool, ttl, how, work) => pool.execute(async (own) => {
+// `signal` gives up at any moment.
+export const withLock = (pool, ttl, how, work, signal) => pool.execute(async (own) => {
   const owner = randomUUID(); // a fresh one for each call: two calls with one owner would both be let in
-  if (await ask(own, "LOCK.ACQUIRE", LOCK, owner, ttl, ...how) === null) throw new Busy();
-  const lost = new AbortController();
-  const renewal = setInterval(async () => {
-    if (!await ask(own, "LOCK.RENEW", LOCK, owner, ttl).catch(() => 1)) lost.abort(new LockLost());
-  }, ttl / 3);
+  let answered = false, fence = null, renewal;
+  // A RELEASE ends its owner's wait too, by whatever connection: then ACQUIRE is answered with null. Said again, because
+  // it may overtake the ACQUIRE.
+  const giveUp = async () => {
+    for (; !answered; await sleep(10)) await ask(pool, "LOCK.RELEASE", LOCK, owner).catch(() => {});
+  };
+  signal?.addEventListener("abort", giveUp);
   try {
-    return await work(owner, lost.signal);
+    signal?.throwIfAborted();
+    fence = await ask(own, "LOCK.ACQUIRE", LOCK, owner, ttl, ...how);
+    signal?.removeEventListener("abort", giveUp);
+    signal?.throwIfAborted();
+    if (fence === null) throw new Busy();
+    const lost = new AbortController();
+    renewal = setInterval(async () => {
+      if (!await ask(own, "LOCK.RENEW", LOCK, owner, ttl).catch(() => 1)) lost.abort(new LockLost());
+    }, ttl / 3);
+    return await work(owner, signal ? AbortSignal.any([lost.signal, signal]) : lost.signal);
   } finally {
+    answered = true;
     clearInterval(renewal);
+    // The one way out, whatever has become of the request: whoever gives up in the moment of the grant has the lock.
     // Asked twice, RELEASE answers 0 the second time: this may be a false alarm, but never a missed one.
-    if (!await ask(own, "LOCK.RELEASE", LOCK, owner)) throw new LockLost();
+    if (!await ask(own, "LOCK.RELEASE", LOCK, owner) && fence !== null && !signal?.aborted) throw new LockLost();
   }
 });
 

@@ -1,6 +1,6 @@
 // One connection for all the tasks of a process, with ioredis 5: nobody blocks it. check-queue.js beside it runs it.
 import { randomUUID } from "node:crypto";
-import { Redis } from "ioredis";
+import Redis from "ioredis";
 
 export const LEASE = 10_000; // for how long a place in the queue is kept after we last asked, in milliseconds
 const POLL = 3_000; // ask again after so long all the same: a message may be lost. Well below LEASE

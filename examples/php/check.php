@@ -1,5 +1,7 @@
 <?php
 // What must come of market.php. PORT says where a server with the module is (`make run` starts one).
+//
+// apt install php-cli php-redis, or: pecl install redis
 require __DIR__ . '/market.php';
 
 function open(): Redis
@@ -62,3 +64,50 @@ $hasty->setOption(Redis::OPT_READ_TIMEOUT, 1); // its first wait breaks off afte
 $fence = ask($hasty, 'LOCK.ACQUIRE', LOCK, 'ann', 5_000, 'BLOCK', BLOCK);
 must($fence > 0 && ask($hasty, 'LOCK.RELEASE', LOCK, 'ann') === 1 && $hasty->rawCommand('GET', MARKET . ':none') === false);
 echo "connection broken while waiting: asked again, and served\n";
+
+class GivenUp extends Exception {}
+
+/** Gives up waiting when its patience is over, in seconds. */
+class Hasty extends Redis
+{
+    public float $patience = 0;
+
+    #[ReturnTypeWillChange]
+    public function rawCommand($command, ...$words)
+    {
+        if ($command !== 'LOCK.ACQUIRE') {
+            return parent::rawCommand($command, ...$words);
+        }
+        $this->setOption(Redis::OPT_READ_TIMEOUT, $this->patience);
+        try {
+            return parent::rawCommand($command, ...$words);
+        } catch (RedisException $late) {
+            $port = $this->getPort();
+            $this->close();
+            connect($this, $port);
+            throw new GivenUp();
+        } finally {
+            $this->setOption(Redis::OPT_READ_TIMEOUT, BLOCK / 1000 + 5);
+        }
+    }
+}
+
+// Somebody else's hold ends at the very moment in which a worker gives up.
+$hasty = new Hasty();
+connect($hasty, (int) (getenv('PORT') ?: 6379));
+$givenUp = 0;
+for ($round = 0; $round < 1000; $round++) {
+    $moment = random_int(1, 6);
+    ask($operator, 'LOCK.ACQUIRE', LOCK, 'somebody else', $moment);
+    $hasty->patience = ($moment + random_int(-5, 15) / 10) / 1000;
+    try {
+        withLock($hasty, 60_000, ['BLOCK', BLOCK], fn () => null);
+    } catch (GivenUp $none) {
+        $givenUp++;
+    }
+    for ($end = microtime(true) + 5; ask($operator, 'LOCK.INFO', LOCK) !== false;) {
+        must(microtime(true) < $end);
+    }
+}
+must($givenUp > 100);
+echo "$givenUp of 1000 gave up about the moment of their grant, and left nothing behind\n";

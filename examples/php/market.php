@@ -40,12 +40,17 @@ function ask(Redis $db, ...$words)
 function withLock(Redis $db, int $ttl, array $how, callable $work)
 {
     $owner = bin2hex(random_bytes(16)); // a fresh one for each piece of work, not for each worker
-    ask($db, 'LOCK.ACQUIRE', LOCK, $owner, $ttl, ...$how) ?: throw new Busy();
+    $fence = null;
     try {
+        $fence = ask($db, 'LOCK.ACQUIRE', LOCK, $owner, $ttl, ...$how) ?: throw new Busy();
         return $work($owner);
     } finally {
+        // The one way out, whatever has become of the request: a worker that gives up in the moment of its grant (a
+        // read timeout, an exception from a signal) has the lock, and does not know it.
         // Asked twice, RELEASE answers 0 the second time: this may be a false alarm, but never a missed one.
-        ask($db, 'LOCK.RELEASE', LOCK, $owner) ?: throw new LockLost();
+        if (!ask($db, 'LOCK.RELEASE', LOCK, $owner) && $fence) {
+            throw new LockLost();
+        }
     }
 }
 

@@ -1,6 +1,11 @@
-"""What must come of market.py. PORT says where a server with the module is (`make run` starts one)."""
+"""What must come of market.py. PORT says where a server with the module is (`make run` starts one).
+
+python3 -m pip install redis
+"""
 
 import os
+import random
+import signal
 import threading
 import time
 
@@ -13,9 +18,15 @@ def acquire(db, owner, ttl):
     return db.execute_command("LOCK.ACQUIRE", LOCK, owner, ttl)
 
 
+def as_map(reply):
+    return reply if isinstance(reply, dict) else dict(zip(reply[::2], reply[1::2]))
+
+
 def who_waits(db, other_than=None):
     while True:
-        for waiter in db.execute_command("LOCK.INFO", LOCK)["waiters"]:
+        # Up to redis-py 7, which speaks RESP2, a map is a flat list: the names and the values by turns.
+        info = as_map(db.execute_command("LOCK.INFO", LOCK))
+        for waiter in map(as_map, info["waiters"]):
             if waiter["client"] != other_than:
                 return waiter["client"]
         time.sleep(0.001)
@@ -66,3 +77,31 @@ db.execute_command("LOCK.RELEASE", LOCK, "ann")
 thread.join(timeout=BLOCK / 1000)
 assert not thread.is_alive() and not db.exists(LOCK)
 print("connection broken while waiting: asked again, and served")
+
+
+class GivenUp(Exception):
+    pass
+
+
+def give_up(*_):
+    raise GivenUp
+
+
+# Somebody else's hold ends at the very moment in which a worker gives up waiting.
+signal.signal(signal.SIGALRM, give_up)
+given_up = 0
+for _ in range(1_000):
+    moment = random.randint(1, 6)
+    acquire(operator, "somebody else", moment)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, (moment + random.uniform(-0.5, 1.5)) / 1000)
+        with lock(db, 60_000, "BLOCK", BLOCK):
+            time.sleep(0.002)
+            signal.setitimer(signal.ITIMER_REAL, 0)
+    except GivenUp:
+        given_up += 1
+    end = time.monotonic() + 5
+    while operator.execute_command("LOCK.INFO", LOCK) is not None:
+        assert time.monotonic() < end, "whoever gave up has left the lock behind"
+assert given_up > 100, given_up
+print(given_up, "of 1000 gave up about the moment of their grant, and left nothing behind")

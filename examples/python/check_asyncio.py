@@ -1,12 +1,16 @@
-"""What must come of market_asyncio.py. PORT says where a server with the module is (`make run` starts one)."""
+"""What must come of market_asyncio.py. PORT says where a server with the module is (`make run` starts one).
+
+python3 -m pip install redis
+"""
 
 import asyncio
 import os
+import random
 import time
 
 from redis import ResponseError
 
-from market_asyncio import LOCK, MARKET, LockLost, buy, connect, lock, sell, take_stock, write
+from market_asyncio import BLOCK, LOCK, MARKET, LockLost, buy, connect, lock, sell, take_stock, write
 
 port = int(os.environ.get("PORT", 6379))
 
@@ -15,9 +19,15 @@ def acquire(db, owner, ttl):
     return db.execute_command("LOCK.ACQUIRE", LOCK, owner, ttl)
 
 
+def as_map(reply):
+    return reply if isinstance(reply, dict) else dict(zip(reply[::2], reply[1::2]))
+
+
 async def who_waits(db, other_than=None):
     while True:
-        for waiter in (await db.execute_command("LOCK.INFO", LOCK))["waiters"]:
+        # Up to redis-py 7, which speaks RESP2, a map is a flat list: the names and the values by turns.
+        info = as_map(await db.execute_command("LOCK.INFO", LOCK))
+        for waiter in map(as_map, info["waiters"]):
             if waiter["client"] != other_than:
                 return waiter["client"]
         await asyncio.sleep(0.001)
@@ -75,6 +85,27 @@ async def main():
     await db.execute_command("LOCK.RELEASE", LOCK, "ann")
     assert not await waiting
     print("connection broken while waiting: asked again, and served")
+
+    # Somebody else's hold ends at the very moment in which a task is cancelled.
+    async def visit():
+        async with lock(db, 60_000, "BLOCK", BLOCK):
+            await asyncio.sleep(0.002)
+    cancelled = 0
+    for _ in range(1_000):
+        moment = random.randint(1, 6)
+        await acquire(operator, "somebody else", moment)
+        task = asyncio.create_task(visit())
+        await asyncio.sleep((moment + random.uniform(-0.5, 1.5)) / 1000)
+        task.cancel()
+        try:
+            await task
+        except asyncio.CancelledError:
+            cancelled += 1
+        end = time.monotonic() + 5
+        while await operator.execute_command("LOCK.INFO", LOCK) is not None:
+            assert time.monotonic() < end, "a task that was cancelled has left the lock behind"
+    assert cancelled > 100, cancelled
+    print(cancelled, "of 1000 were cancelled about the moment of their grant, and left nothing behind")
     await db.aclose()
     await operator.aclose()
 

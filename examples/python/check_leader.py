@@ -2,6 +2,8 @@
 
 Leaders are killed (SIGKILL) and stopped, again and again. What they act on is a resource here, which refuses smaller
 numbers than it has seen. PORT says where a server with the module is (`make run` starts one).
+
+python3 -m pip install redis; npm install --prefix examples/node
 """
 
 import os
@@ -24,7 +26,7 @@ TTL = int(os.environ.get("TTL", 2_000))  # that of the candidates, in millisecon
 SLACK = 0.5  # seconds that it may take to tell, to ask and to act; where the machine is busy, not always
 LEADER = "mailer:leader"
 port = int(os.environ.get("PORT", 6379))
-db = Redis(port=port, decode_responses=True)
+db = Redis(port=port, decode_responses=True, protocol=3)  # RESP3 has maps
 
 
 def eventually(what, condition, within=20.0):
@@ -113,9 +115,11 @@ def living():
 
 
 def all_follow(name, but=None):
-    """After how many seconds all of them know who leads."""
+    """After how many seconds all of them know who leads. On a machine that is too busy for a leader to renew in time,
+    it may be somebody else by then."""
     began, others = time.monotonic(), [one for one in living() if one is not but]
-    eventually(f"all follow {name}", lambda: all(one.follows == name for one in others))
+    eventually(f"all follow {name}, or who has led since",
+               lambda: all(one.follows in (name, resource.leader()[1]) for one in others))
     return time.monotonic() - began
 
 

@@ -1,6 +1,8 @@
 """What must come of waiting without a blocked connection: `check_queue.py queue_asyncio`, or _glide, or _polling.
 
 PORT says where a server with the module is (`make run` starts one).
+
+python3 -m pip install redis valkey-glide
 """
 
 import asyncio
@@ -15,7 +17,7 @@ from redis.asyncio import Redis
 Locks = importlib.import_module(sys.argv[1]).Locks
 port = int(os.environ.get("PORT", 6379))
 LOCK, TASKS = "market:lock", 200
-operator = Redis(port=port, decode_responses=True)
+operator = Redis(port=port, decode_responses=True, protocol=3)  # RESP3 has maps
 
 
 async def eventually(what, condition):

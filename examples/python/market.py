@@ -24,15 +24,18 @@ def connect(port=6379):
 
 @contextmanager
 def lock(db, ttl, *how):
-    owner = str(uuid.uuid4())  # a fresh one for each piece of work, not for each worker
-    # When the connection breaks redis-py connects again and asks again: same owner, so same fencing number.
-    if db.execute_command("LOCK.ACQUIRE", LOCK, owner, ttl, *how) is None:
-        raise TimeoutError("others have the market")
+    owner, fence = str(uuid.uuid4()), None  # a fresh one for each piece of work, not for each worker
     try:
+        # When the connection breaks redis-py connects again and asks again: same owner, so same fencing number.
+        fence = db.execute_command("LOCK.ACQUIRE", LOCK, owner, ttl, *how)
+        if fence is None:
+            raise TimeoutError("others have the market")
         yield owner
     finally:
+        # The one way out, whatever has become of the request: a worker that gives up in the moment of its grant (Ctrl-C,
+        # a read timeout) has the lock, and does not know it.
         # Asked twice, RELEASE answers 0 the second time: this may be a false alarm, but never a missed one.
-        if not db.execute_command("LOCK.RELEASE", LOCK, owner):
+        if not db.execute_command("LOCK.RELEASE", LOCK, owner) and fence:
             raise LockLost
 
 

@@ -23,11 +23,12 @@ def connect(port=6379):
 
 @asynccontextmanager
 async def lock(db, ttl, *how):
-    owner = str(uuid.uuid4())  # a fresh one for each piece of work: two tasks with one owner would both be let in
-    # When the connection breaks redis-py connects again and asks again: same owner, so same fencing number.
-    if await db.execute_command("LOCK.ACQUIRE", LOCK, owner, ttl, *how) is None:
-        raise TimeoutError("others have the market")
+    owner, fence = str(uuid.uuid4()), None  # a fresh one for each piece of work: with one owner two would be let in
     try:
+        # When the connection breaks redis-py connects again and asks again: same owner, so same fencing number.
+        fence = await db.execute_command("LOCK.ACQUIRE", LOCK, owner, ttl, *how)
+        if fence is None:
+            raise TimeoutError("others have the market")
         async with asyncio.timeout(ttl / 1000) as end:  # stops the work, at its next await, when the hold must be over
             renewal = asyncio.create_task(renew(db, owner, ttl, end))
             try:
@@ -35,8 +36,10 @@ async def lock(db, ttl, *how):
             finally:
                 renewal.cancel()
     finally:
+        # The one way out, whatever has become of the request: a task that is cancelled in the moment of its grant has
+        # the lock, and does not know it. Shielded, so that another cancellation does not stop it.
         # Asked twice, RELEASE answers 0 the second time: this may be a false alarm, but never a missed one.
-        if not await db.execute_command("LOCK.RELEASE", LOCK, owner):
+        if not await asyncio.shield(db.execute_command("LOCK.RELEASE", LOCK, owner)) and fence:
             raise LockLost
 
 

@@ -1,9 +1,12 @@
 """What must come of redlock.py. PORTS says where five servers with the module are.
 
+python3 -m pip install redis
+
 It ends by stopping three of them, so give it servers of its own: `scripts/test-clients redlock`.
 """
 
 import os
+import random
 import time
 
 from redlock import LockLost, NotLocked, Redlock
@@ -16,6 +19,22 @@ def refused(error, lock, during=lambda: None):
     except error:
         return
     raise AssertionError(f"no {error.__name__}")
+
+
+class GivenUp(Exception):
+    pass
+
+
+class Hasty(Redlock):
+    """Gives up in the middle of asking."""
+
+    def ask(self, command, *words):
+        if command == "LOCK.ACQUIRE":
+            for thread, server in zip(self.threads, self.servers):
+                thread.submit(server.execute_command, command, *words)
+            time.sleep(random.uniform(0, 0.002))
+            raise GivenUp
+        return super().ask(command, *words)
 
 
 def main():
@@ -50,6 +69,12 @@ def main():
 
     refused(LockLost, red.lock("market", ttl=100), during=lambda: time.sleep(0.2))
     print("a lost lock is noticed")
+
+    hasty = Hasty([int(port) for port in os.environ["PORTS"].split()])
+    for _ in range(1_000):
+        refused(GivenUp, hasty.lock("market", ttl=60_000))
+        assert not any(red.ask("EXISTS", "market")), "whoever gave up has left a vote behind"
+    print("1000 gave up in the middle of asking, and left nothing behind")
 
     red.servers[0].execute_command("CLIENT", "PAUSE", 2_000)  # it hangs
     red.servers[1].shutdown(nosave=True)

@@ -27,7 +27,8 @@ class Redlock:
             for port in ports
         ]
         self.majority = len(self.servers) // 2 + 1
-        self.threads = ThreadPoolExecutor(max_workers=len(self.servers))
+        # One thread for each server: so a RELEASE never overtakes the ACQUIRE that somebody has stopped waiting for.
+        self.threads = [ThreadPoolExecutor(max_workers=1) for _ in self.servers]
 
     def ask(self, *command):
         """Asks all servers at once. One that is down, or refuses, has said nothing."""
@@ -38,7 +39,8 @@ class Redlock:
             except RedisError:
                 return None
 
-        return list(self.threads.map(one, self.servers))
+        asked = [thread.submit(one, server) for thread, server in zip(self.threads, self.servers)]
+        return [reply.result() for reply in asked]
 
     def granted(self, command, name, owner, ttl):
         """Says until when a majority has granted it, by this machine's clock; None: it has not."""
@@ -70,22 +72,24 @@ class Redlock:
 
     @contextmanager
     def lock(self, name, ttl, wait=0):
-        hold = Hold(self, name, ttl, wait)
+        hold = Hold(self, name, ttl)
         try:
+            hold.until = self.acquire(name, hold.owner, ttl, wait)
             yield hold
         finally:
+            # The one way out, whatever has become of the request: some may have granted it already.
             released = self.release(name, hold.owner)
-            if not released or hold.time_left() < 0:
+            if hold.until is not None and (not released or hold.time_left() < 0):
                 raise LockLost(name)
 
 
 class Hold:
     """Ask it before each thing that can't be undone: is there time left?"""
 
-    def __init__(self, redlock, name, ttl, wait):
+    def __init__(self, redlock, name, ttl):
         self.redlock, self.name, self.ttl = redlock, name, ttl
         self.owner = str(uuid.uuid4())
-        self.until = redlock.acquire(name, self.owner, ttl, wait)
+        self.until = None
 
     def time_left(self):
         return self.until - time.monotonic()

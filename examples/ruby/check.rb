@@ -1,4 +1,7 @@
 # What must come of market.rb. PORT says where a server with the module is (`make run` starts one).
+#
+#   gem install redis
+require "timeout"
 require_relative "market"
 
 def open_one = connect(ENV.fetch("PORT", 6379).to_i)
@@ -65,3 +68,20 @@ must who_waits(operator, other_than: waiter)
 db.call("LOCK.RELEASE", LOCK, "ann")
 must thread.join(BLOCK / 1000) && !db.exists?(LOCK)
 puts "connection broken while waiting: asked again, and served"
+
+# Somebody else's hold ends at the very moment in which a worker gives up.
+GivenUp = Class.new(StandardError)
+given_up = 0
+1_000.times do
+  moment = rand(1..6)
+  acquire(operator, "somebody else", moment)
+  begin
+    Timeout.timeout((moment + rand(-0.5..1.5)) / 1000.0, GivenUp) { lock(db, 60_000, "BLOCK", BLOCK) { nil } }
+  rescue GivenUp
+    given_up += 1
+  end
+  ends = now + 5
+  must now < ends while operator.call("LOCK.INFO", LOCK)
+end
+must given_up > 100
+puts "#{given_up} of 1000 gave up about the moment of their grant, and left nothing behind"

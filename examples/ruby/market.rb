@@ -17,15 +17,17 @@ def connect(port = 6379)
 end
 
 def lock(db, ttl, *how)
-  owner = SecureRandom.uuid # a fresh one for each piece of work, not for each worker
-  # When the connection breaks redis-rb connects again and asks again, once (reconnect_attempts): same owner, so same
-  # fencing number.
-  db.call("LOCK.ACQUIRE", LOCK, owner, ttl, *how) or raise Busy
+  owner, fence = SecureRandom.uuid, nil # a fresh one for each piece of work, not for each worker
   begin
+    # When the connection breaks redis-rb connects again and asks again, once (reconnect_attempts): same owner, so same
+    # fencing number.
+    fence = db.call("LOCK.ACQUIRE", LOCK, owner, ttl, *how) or raise Busy
     yield owner
   ensure
+    # The one way out, whatever has become of the request: a worker that gives up in the moment of its grant
+    # (Timeout.timeout, Thread#raise, a read timeout) has the lock, and does not know it.
     # Asked twice, RELEASE answers 0 the second time: this may be a false alarm, but never a missed one.
-    raise LockLost if db.call("LOCK.RELEASE", LOCK, owner).zero?
+    raise LockLost if db.call("LOCK.RELEASE", LOCK, owner).zero? && fence
   end
 end
 

@@ -6,6 +6,7 @@ mod events;
 mod info;
 mod memory;
 mod scan;
+mod starting;
 
 use crate::support::*;
 use std::collections::{BTreeMap, BTreeSet};

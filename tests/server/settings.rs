@@ -4,6 +4,7 @@ mod drain;
 mod orphans;
 mod quarantine;
 mod queues;
+mod upgrades;
 
 use crate::support::*;
 

@@ -1,4 +1,6 @@
 //! What must come of market.rs. PORT says where a server with the module is (`make run` starts one).
+//!
+//! In `examples/rust`: `cargo run --bin check`. In a project of your own: `cargo add redis uuid --features uuid/v4`
 
 mod market;
 
@@ -69,6 +71,27 @@ fn main() -> Result<(), Box<dyn Error>> {
     let () = ask(&mut operator, cmd("LOCK.RELEASE").arg(LOCK).arg("ann"))?;
     counting.join().expect("it has not panicked")?;
     println!("connection broken while waiting: asked again, and served");
+
+    // Somebody else's hold ends at the very moment in which a worker gives up: it reads for so long five times.
+    let mut given_up = 0;
+    for round in 0..1_000 {
+        let moment = 20 + round * 7 % 40; // five reads of some milliseconds each, as coarse as the kernel has them
+        acquire(&mut operator, "somebody else", moment)?;
+        let reading = Duration::from_millis(1 + round % 4);
+        let mut hasty = connect_to_read_for(db.0.clone(), reading)?;
+        match locked(&mut hasty, 60_000, Some(BLOCK), |_, _| Ok(())) {
+            Err(Trouble::Redis(error)) if error.is_io_error() => given_up += 1,
+            // Reads for so short a time that it may have to ask for the release twice.
+            Err(Trouble::Lost) => {}
+            served => served?,
+        }
+        let end = Instant::now() + Duration::from_secs(5);
+        while ask(&mut operator, cmd("EXISTS").arg(LOCK))? {
+            assert!(Instant::now() < end, "whoever gave up has left the lock");
+        }
+    }
+    assert!(given_up > 100, "{given_up}");
+    println!("{given_up} of 1000 gave up about the moment of their grant, and left nothing behind");
     Ok(())
 }
 

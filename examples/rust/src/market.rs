@@ -1,6 +1,7 @@
 //! The market under a lock, with redis-rs. check.rs beside it runs it.
 
 use redis::{Client, Cmd, Connection, FromRedisValue, RedisError, RedisResult, cmd};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::{thread, time::Duration};
 use uuid::Uuid;
 
@@ -19,16 +20,20 @@ pub enum Trouble {
     Redis(#[from] RedisError),
 }
 
-/// A connection, and how to get another one.
-pub struct Db(pub Client, pub Connection);
+/// A connection, how to get another one, and for how long it reads.
+pub struct Db(pub Client, pub Connection, pub Duration);
 
 /// A `Connection` reads for ever unless you say otherwise: then say longer than the longest BLOCK. The async
 /// `MultiplexedConnection` and `ConnectionManager` give up after 500 ms (`set_response_timeout`), and one wait
 /// holds up everybody who shares the connection: open one of its own for each wait.
 pub fn connect(client: Client) -> RedisResult<Db> {
+    connect_to_read_for(client, Duration::from_millis(BLOCK + 5_000))
+}
+
+pub fn connect_to_read_for(client: Client, reading: Duration) -> RedisResult<Db> {
     let connection = client.get_connection()?;
-    connection.set_read_timeout(Some(Duration::from_millis(BLOCK + 5_000)))?;
-    Ok(Db(client, connection))
+    connection.set_read_timeout(Some(reading))?;
+    Ok(Db(client, connection, reading))
 }
 
 /// Asks, and asks again by a new connection when this one breaks: same owner, so same fencing number. Drop one
@@ -36,11 +41,15 @@ pub fn connect(client: Client) -> RedisResult<Db> {
 pub fn ask<T: FromRedisValue>(db: &mut Db, question: &Cmd) -> RedisResult<T> {
     for _ in 1..5 {
         match question.query(&mut db.1) {
-            Err(error) if error.is_io_error() => *db = connect(db.0.clone())?,
+            Err(error) if error.is_io_error() => *db = connect_to_read_for(db.0.clone(), db.2)?,
             answered => return answered,
         }
     }
-    question.query(&mut db.1)
+    let answered = question.query(&mut db.1);
+    if answered.as_ref().is_err_and(RedisError::is_io_error) {
+        *db = connect_to_read_for(db.0.clone(), db.2)?;
+    }
+    answered
 }
 
 /// A closure, and no guard that releases when it is dropped: a drop could tell nobody that the lock was lost.
@@ -56,11 +65,21 @@ pub fn locked<T>(
     if let Some(block) = block {
         question.arg("BLOCK").arg(block);
     }
-    let _fence: u64 = ask::<Option<u64>>(db, &question)?.ok_or(Trouble::Busy)?;
-    let done = work(db, &owner);
+    let fence = ask::<Option<u64>>(db, &question);
+    let done = match &fence {
+        Ok(Some(_fence)) => Some(catch_unwind(AssertUnwindSafe(|| work(db, &owner)))),
+        _ => None,
+    };
+    // The one way out, whatever has become of the request: a worker that gives up in the moment of its grant (a
+    // read timeout) has the lock, and does not know it. Nor does a panic keep it.
     // Asked twice, RELEASE answers 0 the second time: this may be a false alarm, but never a missed one.
-    let held: bool = ask(db, cmd("LOCK.RELEASE").arg(LOCK).arg(&owner))?;
-    if held { done } else { Err(Trouble::Lost) }
+    let held: RedisResult<bool> = ask(db, cmd("LOCK.RELEASE").arg(LOCK).arg(&owner));
+    match done {
+        Some(Err(panic)) => resume_unwind(panic),
+        Some(Ok(done)) if held? => done,
+        Some(Ok(_)) => Err(Trouble::Lost),
+        None => Err(fence.map_or_else(Trouble::Redis, |_| Trouble::Busy)),
+    }
 }
 
 /// All of it or nothing, and nothing (NOTOWNER) once the lock is lost. New values and no differences (HINCRBY),

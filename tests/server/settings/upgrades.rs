@@ -1,0 +1,78 @@
+//! The settings when the module is unloaded, and loaded again in the same process.
+
+use super::*;
+
+/// What the log has said since it had so many bytes.
+fn said_since(server: &Server, before: usize) -> String {
+    server.log().split_off(before)
+}
+
+#[test]
+fn the_log_names_what_is_not_as_in_the_configuration_file_after_a_load() {
+    let server = Server::with()
+        .module_args("max-ttl 600000 max-waiters 7")
+        .config("lock.quarantine 70")
+        .config("lock.orphan-ttl \"80\"")
+        .config("lock.claim-time 2000")
+        .start();
+    let started = server.log();
+    assert!(!started.contains("not as in"), "{started}");
+    let mut client = server.client();
+    let path = server.module_path();
+    let before = started.len();
+    server.wait_until_unloaded();
+    let loaded = client.run(&args![
+        "MODULE",
+        "LOADEX",
+        &path,
+        "CONFIG",
+        "lock.max-ttl",
+        600_000,
+        "CONFIG",
+        "lock.quarantine",
+        71
+    ]);
+    assert_eq!(loaded, "OK");
+    let log = said_since(&server, before);
+    let lines: Vec<_> = log.lines().filter(|l| l.contains("not as in ")).collect();
+    assert_eq!(lines.len(), 1, "{log}");
+    let file = server.file("redis.conf");
+    let all = format!(
+        "not as in {}: lock.max-waiters is 10000 and not 7, lock.orphan-ttl is 0 and not 80, \
+         lock.quarantine is 71 and not 70. ",
+        file.display()
+    );
+    assert!(lines[0].contains(&all), "{}", lines[0]);
+}
+
+#[test]
+fn the_log_of_an_unload_has_the_words_that_bring_the_settings_back() {
+    let server = Server::start();
+    let mut client = server.client();
+    let path = server.module_path();
+    set(&mut client, "max-ttl", 600_000);
+    set(&mut client, "quarantine", 70);
+    set(&mut client, "drain", "yes");
+    let before = server.log().len();
+    server.wait_until_unloaded();
+    let log = said_since(&server, before);
+    let (_, words) = (log.lines())
+        .find_map(|line| line.split_once("brings them back: "))
+        .unwrap_or_else(|| panic!("{log}"));
+    assert_eq!(
+        words,
+        "CONFIG lock.max-ttl 600000 CONFIG lock.quarantine 70"
+    );
+    let mut load = args!["MODULE", "LOADEX", &path];
+    load.extend(words.split(' ').map(|word| word.as_bytes().to_vec()));
+    assert_eq!(client.run(&load), "OK");
+    for (name, value) in [("max-ttl", "600000"), ("quarantine", "70"), ("drain", "no")] {
+        assert_eq!(setting(&mut client, name), value);
+    }
+    set(&mut client, "max-ttl", 0);
+    set(&mut client, "quarantine", 0);
+    let before = server.log().len();
+    server.wait_until_unloaded();
+    let log = said_since(&server, before);
+    assert!(!log.contains("brings them back"), "nothing was set: {log}");
+}
