@@ -1,23 +1,22 @@
 # Everything that is done with redis-lock, one word each. `make` alone lists them.
 
-PORT    ?= 6379
-PREFIX  ?= /usr/local
-DESTDIR ?=
+PORT ?= 6379
 
-MODULE     := target/release/libredis_lock.so
-MODULE_DIR := $(DESTDIR)$(PREFIX)/lib/redis/modules
+MODULE := target/release/libredis_lock.so
 
 # The server's configuration and the tests look for the module in ./target, wherever else you keep yours.
 export CARGO_TARGET_DIR := $(CURDIR)/target
-export PORT REDIS_SERVER SERVERS ONLY QUICK CHECK
+export PORT PREFIX DESTDIR REDIS_SERVER SERVERS DIFFERENCES ONCE ONLY QUICK CHECK
 
-.PHONY: help build run test test-servers test-clients soak bench stalls lint instructions install dist deb clean
+.PHONY: help build run cluster test test-servers test-clients explore soak bench stalls lint instructions install dist deb \
+        supply fuzz clean
 
 help: ## list what there is to make
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' Makefile
 	@echo
 	@echo "  REDIS_SERVER=/path/to/redis-server chooses the server for run, test, bench and stalls (also valkey-server)."
 	@echo '  SERVERS="redis-7.2 valkey-9.1/4" chooses among the ten; /4 with four io-threads.'
+	@echo "  DIFFERENCES=1 has test-servers run only what servers do differently."
 
 build: ## build the module: target/release/libredis_lock.so
 	@scripts/setup build
@@ -26,14 +25,21 @@ build: ## build the module: target/release/libredis_lock.so
 run: ## start a server with the module, here in the terminal (PORT=6379)
 	@scripts/run
 
+cluster: ## start three masters and three replicas with it, and show a lock that outlasts its master (PORT=7000)
+	@PORT=$(if $(filter 6379,$(PORT)),7000,$(PORT)) scripts/cluster
+
 test: ## run all tests, those on a real server too
 	@scripts/test
 
 test-servers: ## run those on ten servers, Redis 7.0 to 8.10 and Valkey 8.0 to 9.1, on two of them with io-threads too
 	@scripts/test-servers
 
-test-clients: ## run the examples in each language, and the tests beside other libraries' locks
+test-clients: ## run the examples in each language, the tests beside other libraries' locks, and those of the packages
 	@scripts/test-clients
+
+explore: ## live through every history of some small worlds of the core (LOCK_EXPLORE_WORLD=session)
+	@scripts/setup build
+	cargo test --profile exploring --lib -- --ignored --nocapture explore::every_history
 
 soak: ## look for trouble by chance, in simulation and on a real server, until told to stop
 	@scripts/soak
@@ -50,14 +56,14 @@ lint: ## check format and lints, as CI does
 	cargo clippy --workspace --all-targets --all-features -- -D warnings
 	cargo fmt --check --manifest-path examples/rust/Cargo.toml
 	CARGO_TARGET_DIR=$(CURDIR)/target/clients/rust cargo clippy --manifest-path examples/rust/Cargo.toml -- -D warnings
+	cargo fmt --check --manifest-path clients/rust/Cargo.toml
+	CARGO_TARGET_DIR=$(CURDIR)/target/clients/rust-lock cargo clippy --locked --all-targets --manifest-path clients/rust/Cargo.toml -- -D warnings
 
 instructions: ## count the server's instructions for each operation (CHECK=1: of a pair, as CI does)
 	@scripts/instructions $(if $(CHECK),check,$(if $(ACCEPT),accept))
 
-install: $(MODULE) ## put the built module into PREFIX/lib/redis/modules (PREFIX=/usr/local, DESTDIR=)
-	install -d "$(MODULE_DIR)"
-	install -m 755 $(MODULE) "$(MODULE_DIR)/"
-	@echo "Add to the server's configuration:  loadmodule $(PREFIX)/lib/redis/modules/$(notdir $(MODULE))"
+install: $(MODULE) ## put the built module where the server may load it, and say where (PREFIX=/opt, DESTDIR=)
+	@scripts/install
 
 dist: build ## make a tar of the built module: target/dist/
 	@scripts/dist
@@ -67,6 +73,12 @@ deb: build ## make a Debian package of it: target/debian/
 
 $(MODULE):
 	@$(MAKE) build
+
+supply: ## what it is built of: licences, yanked and oldest versions; and that a second build is the same file
+	@scripts/supply
+
+fuzz: ## say to each command whatever libFuzzer finds, for a minute (FUZZ_SECONDS=60)
+	@scripts/fuzz
 
 clean: ## remove what was built (./data, of the server of `make run`, and ./servers stay)
 	cargo clean

@@ -122,3 +122,78 @@ fn the_core_knows_no_server() {
         assert!(!text.contains("crate::server"), "{}", path.display());
     }
 }
+
+/// The lines of a page that somebody is shown to type or to copy.
+fn shown(page: &str) -> Vec<String> {
+    let mut is_shown = false;
+    let mut lines = Vec::new();
+    for line in read(page).lines() {
+        if line.starts_with("```") {
+            is_shown = !is_shown;
+        } else if is_shown {
+            lines.push(line.to_owned());
+        }
+    }
+    lines
+}
+
+fn read(file: &str) -> String {
+    fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(file)).unwrap()
+}
+
+/// At a minute or less the lock is gone before somebody who types has come to the next line.
+#[test]
+fn the_first_transcripts_can_be_followed_by_hand() {
+    for page in ["README.md", "packaging/README.md"] {
+        let mut asked = 0;
+        for line in shown(page) {
+            let words: Vec<&str> = line.split(' ').collect();
+            let [prompt, "LOCK.ACQUIRE", _key, _owner, ttl, rest @ ..] = words.as_slice() else {
+                continue;
+            };
+            if !prompt.ends_with('>') {
+                continue;
+            }
+            asked += 1;
+            let times = [*ttl].into_iter().chain(rest.get(1).copied());
+            for time in times.map(|time| time.parse::<u64>().unwrap()) {
+                assert!(time >= 60_000, "{page}: {line}");
+            }
+        }
+        assert!(asked > 1, "{page}: {asked}");
+    }
+}
+
+/// CONFIG REWRITE writes a line `loadmodule` into the configuration file itself, and a server that loads a
+/// module twice does not start.
+#[test]
+fn whoever_is_told_how_to_load_the_module_is_told_to_have_it_in_the_configuration_file_itself() {
+    let pages = [
+        "README.md",
+        "packaging/README.md",
+        "docs/operating.md",
+        "clients/python/README.md",
+    ];
+    let copied = pages.iter().flat_map(|page| shown(page));
+    let files = [
+        "redis.conf",
+        "packaging/head.conf",
+        "packaging/deb/postinst",
+        "scripts/install",
+    ];
+    let said = files.iter().flat_map(|file| {
+        let text = read(file);
+        let lines = text.lines().filter(|line| !line.starts_with('#'));
+        lines.map(str::to_owned).collect::<Vec<_>>()
+    });
+    let mut loads = 0;
+    for line in copied.chain(said) {
+        let line = line.trim();
+        assert!(
+            !line.starts_with("include ") && !line.contains("--loadmodule"),
+            "{line}"
+        );
+        loads += usize::from(line.starts_with("loadmodule "));
+    }
+    assert!(loads >= 4, "{loads}");
+}

@@ -34,7 +34,7 @@ impl Locks {
     ) -> Result<usize, NotALock> {
         self.settle_queue(turn, name);
         self.meet(turn, name, None);
-        if matches!(turn.look(name), LockState::Shared { .. }) {
+        if matches!(self.look(turn, name), LockState::Shared { .. }) {
             self.make_room(turn, name);
         }
         // Those that are being broken already have been counted then.
@@ -171,7 +171,7 @@ impl Locks {
     /// Says where to go on, or 0 if that was all.
     fn cut_some(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>) -> u64 {
         let from = self.ledger(name.db).cuts_from(name.key);
-        let is_shared = matches!(turn.look(name), LockState::Shared { .. });
+        let is_shared = matches!(self.look(turn, name), LockState::Shared { .. });
         let Some(from) = from.filter(|_| is_shared) else {
             self.ledger(name.db).cut_on(name.key, 0);
             return 0;
@@ -185,7 +185,7 @@ impl Locks {
     }
 
     fn cut_one(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>, owner: &[u8]) {
-        let Some(share) = turn.share_of(name, owner) else {
+        let Some(share) = self.share_of(turn, name, owner) else {
             return;
         };
         let ledger = self.ledger(name.db);

@@ -355,7 +355,7 @@ impl Locks {
             return;
         }
         if let Some((hold, entry)) = self.remembered_of(name, owner) {
-            let reason = match turn.look(name) {
+            let reason = match self.look(turn, name) {
                 LockState::Free => Reason::Expired,
                 LockState::Shared { .. } if hold == Hold::Shared => {
                     Self::why_gone(&entry, turn.now)

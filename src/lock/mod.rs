@@ -33,6 +33,7 @@ mod release;
 mod renew;
 mod report;
 mod request;
+mod reserve;
 mod returns;
 mod room;
 mod rules;

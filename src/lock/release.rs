@@ -141,7 +141,7 @@ impl Locks {
         if hold == Hold::Shared {
             self.see_to_missing(turn, name);
             self.make_room(turn, name);
-            if matches!(turn.look(name), LockState::Shared { count: 2.., .. }) {
+            if matches!(self.look(turn, name), LockState::Shared { count: 2.., .. }) {
                 turn.keys.unshare(name, owner);
                 self.share_is_gone(turn, name, owner);
                 return self.settle_queue(turn, name);

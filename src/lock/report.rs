@@ -140,7 +140,7 @@ impl Locks {
     pub fn lists(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>, all: bool) -> bool {
         match turn.keys.glance(name) {
             Glance::NoLock => false,
-            Glance::Shared => matches!(turn.look(name), LockState::Shared { .. }),
+            Glance::Shared => matches!(self.look(turn, name), LockState::Shared { .. }),
             Glance::Token => {
                 // What was granted is listed without `all`, so with it too, whatever became of its
                 // end.
@@ -151,12 +151,11 @@ impl Locks {
     }
 
     fn knows_owner(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>) -> bool {
-        let ledger = self.ledger(name.db);
-        ledger.knows(name.key)
+        self.ledger(name.db).knows(name.key)
             && matches!(
-                turn.look(name),
+                self.look(turn, name),
                 LockState::Exclusive { owner, .. }
-                    if ledger.of(name.key, owner, Hold::Exclusive).is_some()
+                    if self.ledger(name.db).of(name.key, owner, Hold::Exclusive).is_some()
             )
     }
 

@@ -67,7 +67,7 @@ impl Locks {
             },
             LockState::Exclusive { .. } => Fit::Shut,
             LockState::Shared { count, .. } => {
-                match (turn.share_of(name, request.owner), request.mode) {
+                match (self.share_of(turn, name, request.owner), request.mode) {
                     (Some(_), Mode::Exclusive)
                         if self.is_breaking(name, request.owner, Hold::Shared) =>
                     {

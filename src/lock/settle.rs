@@ -89,7 +89,9 @@ impl Locks {
     /// This owner has come to share the lock: its other waiters have what they want, or stand before
     /// everybody else from now on.
     pub(super) fn see_to_joined(&mut self, turn: &mut Turn<'_>, name: Name, owner: Rc<[u8]>) {
-        if self.queue(name.borrow()).is_none() || turn.share_of(name.borrow(), &owner).is_none() {
+        if self.queue(name.borrow()).is_none()
+            || self.share_of(turn, name.borrow(), &owner).is_none()
+        {
             return;
         }
         match self.serve_any_of(turn, name.borrow(), &owner, Hold::Shared) {
@@ -233,7 +235,7 @@ impl Locks {
     /// Several requests of one owner may stand before everybody else. One that waits for other locks
     /// too holds up no other. While others share the lock none of them may have it.
     fn serve_upgrades(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>) -> Served {
-        if matches!(turn.look(name), LockState::Shared { count: 2.., .. }) {
+        if matches!(self.look(turn, name), LockState::Shared { count: 2.., .. }) {
             return Served::Waits;
         }
         let queue = self.queue(name);
@@ -271,7 +273,7 @@ impl Locks {
                 break;
             }
             match self.serve(turn, ticket) {
-                Served::Waits if wants_it_alone && turn.share_of(name, owner).is_some() => {
+                Served::Waits if wants_it_alone && self.share_of(turn, name, owner).is_some() => {
                     if let Some(queue) = self.queue(name) {
                         queue.promote(ticket);
                     }
@@ -345,7 +347,7 @@ impl Locks {
                 // Its owner has come to share what this place would have alone.
                 if request.mode == Mode::Exclusive
                     && self.is_place(ticket)
-                    && turn.share_of(name.borrow(), &owner).is_some()
+                    && self.share_of(turn, name.borrow(), &owner).is_some()
                 {
                     self.conclude(turn, ticket, State::Withdrawn);
                     return Served::Through;
@@ -523,7 +525,7 @@ impl Locks {
 
     pub(super) fn has_share(&self, turn: &mut Turn<'_>, name: NameRef<'_>, ticket: Ticket) -> bool {
         (self.waiters.get(&ticket))
-            .is_some_and(|waiter| turn.share_of(name, &waiter.owner).is_some())
+            .is_some_and(|waiter| self.share_of(turn, name, &waiter.owner).is_some())
     }
 
     /// Nobody shares the lock any more, so nobody stands before everybody else.

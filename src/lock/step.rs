@@ -9,19 +9,14 @@
 //!
 //! What somebody else has touched since, and what was not granted here, ends by the wall clock.
 
-use std::rc::Rc;
-
 use super::crowd::{is_crowd, portion};
-use super::fence::Fence;
-use super::keyspace::Stored;
+use super::keyspace::{Share, Stored};
 use super::ledger::entry::Entry;
-use super::ledger::reserved::Reserved;
 use super::ledger::shares::Restoring;
 use super::ledger::token::Token;
 use super::locks::Locks;
 use super::log::line::Reason;
 use super::name::NameRef;
-use super::queue::holders::{Crowd, Holders};
 use super::request::{Hold, NotALock};
 use super::state::{LockState, Turn, earlier};
 use super::stats::count;
@@ -138,42 +133,6 @@ impl Locks {
         }
     }
 
-    /// Who has this lock, if it is reserved. Those whose shares have run out are forgotten.
-    fn reserved(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>) -> Option<Reserved> {
-        let (reserved, over) = self.ledger(name.db).reserved(name.key, turn.now);
-        self.shares_lost(name, &over, turn.now);
-        self.have_expired(turn, name, over.len());
-        reserved
-    }
-
-    /// The server may have found this key expired in this turn. Is the lock reserved by that?
-    pub(super) fn see_if_reserved(&mut self, turn: &Turn<'_>, name: NameRef<'_>) {
-        if turn.keys.has_expired(name) {
-            self.reserve(name, turn.now);
-        }
-    }
-
-    /// The server has found this key expired when it was looked at. Is the lock reserved, because the
-    /// hold lasts?
-    fn reserve(&mut self, name: NameRef<'_>, now: Now) -> bool {
-        let is_stepped = self.is_stepped(now);
-        self.ledger(name.db)
-            .reserve(name.key, now, Fence::MAX, is_stepped)
-    }
-
-    /// The server says that this key has expired. Some servers say so too when somebody has given it a
-    /// deadline in the past: so it counts only for holds from before a step.
-    pub(super) fn reserve_expired(&mut self, name: NameRef<'_>, now: Now) -> bool {
-        let up_to = self.stepped_after;
-        self.is_stepped(now) && self.ledger(name.db).reserve(name.key, now, up_to, true)
-    }
-
-    /// The same, of a lock that seems to be free.
-    #[inline]
-    pub(super) fn is_reserved(&mut self, turn: &Turn<'_>, name: NameRef<'_>) -> bool {
-        turn.keys.has_expired(name) && self.reserve(name, turn.now)
-    }
-
     /// Is the key of this lock still there, which is free? If nothing were remembered of the hold by then,
     /// the key would be taken for somebody else's.
     pub(super) fn outlasts_hold(&self, turn: &mut Turn<'_>, name: NameRef<'_>) -> bool {
@@ -212,7 +171,7 @@ impl Locks {
     }
 
     /// Those of a crowd in portions; this owner's share first.
-    fn bring_shares_into_step(
+    pub(super) fn bring_shares_into_step(
         &mut self,
         turn: &mut Turn<'_>,
         name: NameRef<'_>,
@@ -256,6 +215,8 @@ impl Locks {
                 agrees_after: Some(steps),
                 ..Restoring::default()
             };
+            // What ends by the wall clock ends at another time now.
+            self.survey_again(name);
         }
         self.ledger(name.db).set_restoring(name.key, restoring);
     }
@@ -276,78 +237,6 @@ impl Locks {
             None if !are_missing || is_over(Some(end), turn.now) => {}
             _ => turn.keys.share(name, owner, end),
         }
-    }
-
-    /// The owner of a lock whose key has gone too early asks for something: the key is written again,
-    /// with what is left.
-    fn write_again(
-        &mut self,
-        turn: &mut Turn<'_>,
-        name: NameRef<'_>,
-        owner: &[u8],
-        (hold, entry): (Hold, Entry),
-    ) {
-        let Some(end) = entry.end.filter(|_| turn.may_write(name)) else {
-            return;
-        };
-        match hold {
-            Hold::Exclusive => {
-                turn.keys.hold(name, owner, end);
-                self.ledger(name.db).end_reservation(name.key);
-            }
-            Hold::Shared => self.write_shares_again(turn, name, owner, end),
-        }
-    }
-
-    fn write_shares_again(
-        &mut self,
-        turn: &mut Turn<'_>,
-        name: NameRef<'_>,
-        owner: &[u8],
-        end: Ms,
-    ) {
-        self.reserved(turn, name);
-        let ledger = self.ledger(name.db);
-        ledger.end_reservation(name.key);
-        let restoring = Restoring {
-            are_missing: true,
-            ..Restoring::default()
-        };
-        ledger.set_restoring(name.key, restoring);
-        turn.keys.share(name, owner, end);
-        self.bring_shares_into_step(turn, name, None);
-    }
-
-    /// Those who share a lock may not all be in its key again as yet. Before the last who is there is taken
-    /// for the last of all, some of the others are written, or it is seen that they have ended too.
-    pub(super) fn see_to_missing(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>) {
-        while self.is_stepped(turn.now) && self.are_missing(name) {
-            let lasts = matches!(turn.look(name), LockState::Shared { count: 2.., .. });
-            if lasts || !turn.may_write(name) {
-                return;
-            }
-            self.bring_shares_into_step(turn, name, None);
-        }
-    }
-
-    fn are_missing(&mut self, name: NameRef<'_>) -> bool {
-        let restoring = self.ledger(name.db).restoring(name.key);
-        restoring.is_some_and(|restoring| restoring.are_missing)
-    }
-
-    /// A lock that is reserved for those who share it is to be shared by one more: the key is written
-    /// again. Is it?
-    pub(super) fn share_again(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>) -> bool {
-        let ledger = self.ledger(name.db);
-        let any = ledger.each_reserved(name.key, turn.now).next();
-        let Some((owner, end)) = any.map(|(owner, end)| (Token::from(owner), end)) else {
-            return false;
-        };
-        let may = turn.may_write(name);
-        if may {
-            self.write_shares_again(turn, name, owner.bytes(), end);
-        }
-        may
     }
 
     /// Who holds the lock now, by the steady clock, although the key may not agree with that, or may
@@ -432,10 +321,6 @@ impl Locks {
             return turn.hold_of(name, owner);
         }
         let now = turn.now;
-        let remembered = |hold, ledger: &super::ledger::Ledger| {
-            let entry = ledger.of(name.key, owner, hold);
-            entry.filter(|entry| !entry.by_wall && !entry.reserved)
-        };
         let found = match turn.keys.look(name) {
             Stored::NoLock => return Err(NotALock),
             Stored::Nothing => {
@@ -445,18 +330,52 @@ impl Locks {
             }
             Stored::Exclusive { owner: holder } if holder == owner => {
                 let deadline = turn.keys.deadline(name);
-                let ours = remembered(Hold::Exclusive, self.ledger(name.db));
+                let ours = self.ledger(name.db).of(name.key, owner, Hold::Exclusive);
+                let ours = ours.filter(|entry| !entry.by_wall && !entry.reserved);
                 // One that has no end has been written by somebody else.
                 let ours = ours.filter(|_| deadline.is_some());
                 Some((Hold::Exclusive, ours.map_or(deadline, |entry| entry.end)))
             }
             Stored::Exclusive { .. } => None,
-            Stored::Shared { .. } => match remembered(Hold::Shared, self.ledger(name.db)) {
-                Some(entry) => (turn.keys.share_of(name, owner)).map(|_| (Hold::Shared, entry.end)),
-                None => (turn.share_of(name, owner)).map(|share| (Hold::Shared, share.deadline)),
-            },
+            Stored::Shared { .. } => {
+                let share = self.share_after_step(turn, name, owner);
+                share.map(|share| (Hold::Shared, share.deadline))
+            }
         };
         Ok(found.filter(|&(_, end)| !is_over(end, now)))
+    }
+
+    /// This owner's share of a shared lock, if it is not over: as [`Turn::share_of`], and after a step of the
+    /// wall clock by what is remembered. Of a crowd not all shares may be in step when they are asked for.
+    #[inline]
+    pub(super) fn share_of(
+        &self,
+        turn: &mut Turn<'_>,
+        name: NameRef<'_>,
+        owner: &[u8],
+    ) -> Option<Share> {
+        if self.is_stepped(turn.now) {
+            self.share_after_step(turn, name, owner)
+        } else {
+            turn.share_of(name, owner)
+        }
+    }
+
+    #[cold]
+    fn share_after_step(
+        &self,
+        turn: &mut Turn<'_>,
+        name: NameRef<'_>,
+        owner: &[u8],
+    ) -> Option<Share> {
+        let database = self.databases.get(name.db);
+        let entry = database.and_then(|one| one.ledger.of(name.key, owner, Hold::Shared));
+        let Some(entry) = entry.filter(|entry| !entry.by_wall && !entry.reserved) else {
+            return turn.share_of(name, owner);
+        };
+        let is_there = turn.keys.share_of(name, owner).is_some();
+        let deadline = entry.end;
+        (is_there && !is_over(deadline, turn.now)).then_some(Share { deadline })
     }
 
     /// Until when this share lasts, after a step of the wall clock by what is remembered.
@@ -472,66 +391,5 @@ impl Locks {
             .flatten();
         let ours = entry.filter(|entry| !entry.by_wall);
         ours.map_or(deadline, |entry| entry.end)
-    }
-
-    /// The owner with this print that holds this lock, if it is known because others wait for the lock or
-    /// because it waits for something itself.
-    pub(super) fn owner_by_print(&self, name: NameRef<'_>, print: u64) -> Option<Rc<[u8]>> {
-        let queue = self.queue_of(name);
-        let holder = queue.and_then(|queue| queue.holders.any());
-        let holder = holder.filter(|owner| self.print_of(owner) == print);
-        let mut waiters = (self.waits.of(print)).filter_map(|ticket| self.waiters.get(&ticket));
-        (holder.cloned()).or_else(|| Some(Rc::clone(&waiters.next()?.owner)))
-    }
-
-    /// Writes down who holds a lock that has a queue and is reserved.
-    pub(super) fn set_reserved(&mut self, name: NameRef<'_>, reserved: Reserved, now: Now) {
-        if self.queue(name).is_none() {
-            return;
-        }
-        match reserved.hold {
-            Hold::Exclusive => match self.owner_by_print(name, reserved.owner) {
-                Some(owner) => {
-                    self.set_holders(name, Holders::One(owner, Some(reserved.first_end)));
-                }
-                None => {
-                    self.set_holders(name, Holders::Nobody);
-                    let unnamed = self.unnamed.entry(reserved.owner).or_default();
-                    unnamed.insert(name.keep());
-                }
-            },
-            Hold::Shared if is_crowd(reserved.count) => {
-                let any = self.ledger(name.db).each_reserved(name.key, now).next();
-                let any = any.map_or_else(|| Rc::from(&b""[..]), |(owner, _)| Rc::from(owner));
-                let crowd = Crowd {
-                    any,
-                    count: reserved.count,
-                    until: None,
-                };
-                self.set_holders(name, Holders::Crowd(crowd));
-            }
-            Hold::Shared => {
-                let shares = (self.ledger(name.db).each_reserved(name.key, now))
-                    .map(|(owner, end)| (Rc::from(owner), Some(end)))
-                    .collect();
-                self.set_holders(name, Holders::Many(shares));
-            }
-        }
-    }
-
-    /// This owner begins to wait. Locks that are reserved for it, while only its print was known, are in
-    /// others' way.
-    pub(super) fn name_holder(&mut self, turn: &mut Turn<'_>, owner: &[u8]) {
-        if self.unnamed.is_empty() {
-            return;
-        }
-        let print = self.print_of(owner);
-        for name in self.unnamed.remove(&print).into_iter().flatten() {
-            let name = name.borrow();
-            let reserved = self.reserved(turn, name);
-            if let Some(reserved) = reserved.filter(|reserved| reserved.owner == print) {
-                self.set_reserved(name, reserved, turn.now);
-            }
-        }
     }
 }

@@ -84,7 +84,7 @@ impl Locks {
             }
             let is_upgrade = request.mode == Mode::Exclusive
                 && (self.queue(name)).is_some_and(|queue| queue.holders.are_sharers())
-                && turn.share_of(name, request.owner).is_some();
+                && self.share_of(turn, name, request.owner).is_some();
             if is_upgrade && let Some(queue) = self.queue(name) {
                 queue.promote(ticket);
             }

@@ -8,15 +8,15 @@ use std::ptr::null_mut;
 use std::sync::atomic::{AtomicI64, Ordering};
 
 use crate::lock::{Ahead, Now};
+use crate::server::version;
 
 /// The clocks may be read so far apart, in microseconds, or be stepped by as little: that is no step.
 const NO_STEP: i64 = 2000;
 
-/// If they seem to be further apart, they are read so often to be sure of it, since the process may have
-/// stood still between one and the other.
+/// They are read so often until they were read at once.
 const TRIES: usize = 5;
 
-/// The longest that reading both takes otherwise, in microseconds.
+/// The longest that this takes, in microseconds.
 const AT_ONCE: i64 = 100;
 
 /// What the steady clock is ahead of the system's monotonic one, in microseconds.
@@ -26,7 +26,8 @@ static AHEAD: AtomicI64 = AtomicI64::new(0);
 
 /// The module is being loaded: the steady clock shows Unix time now.
 pub fn start() {
-    ORIGIN.store(wall().wrapping_sub(monotonic()), Ordering::Relaxed);
+    let (wall, monotonic) = both();
+    ORIGIN.store(wall.wrapping_sub(monotonic), Ordering::Relaxed);
     AHEAD.store(0, Ordering::Relaxed);
 }
 
@@ -58,21 +59,42 @@ fn is_step(wall: i64, steady: i64) -> bool {
 
 #[cold]
 fn see_step() {
-    for _ in 0..TRIES {
-        let (before, wall, after) = (steady(), wall(), steady());
-        if !is_step(wall, before) {
-            return;
-        }
-        if after.wrapping_sub(before) <= AT_ONCE {
-            return set_ahead(wall.wrapping_sub(before));
-        }
+    let (wall, monotonic) = both();
+    let steady = monotonic.wrapping_add(ORIGIN.load(Ordering::Relaxed));
+    if is_step(wall, steady) {
+        set_ahead(wall.wrapping_sub(steady));
     }
-    set_ahead(wall().wrapping_sub(steady()));
 }
 
-/// To the nearest millisecond.
+/// The wall clock and the monotonic one, read at once: the process may have stood still in between.
+fn both() -> (i64, i64) {
+    for _ in 0..TRIES {
+        let (before, wall, after) = (monotonic(), wall(), monotonic());
+        if after.wrapping_sub(before) <= AT_ONCE {
+            return (wall, before);
+        }
+    }
+    (wall(), monotonic())
+}
+
+/// Both clocks were read, and the wall clock is so far ahead: to the nearest millisecond.
 fn set_ahead(micros: i64) {
-    AHEAD.store(whole_ms(micros), Ordering::Relaxed);
+    let ahead = whole_ms(micros);
+    if ahead > AHEAD.load(Ordering::Relaxed) || server_has_seen(ahead) {
+        AHEAD.store(ahead, Ordering::Relaxed);
+    }
+}
+
+/// Keys expire by what the server took for the time when it last looked: as the command began, or on Valkey
+/// 9.1 some time before. A deadline that was moved back by a step which the server has not seen would be over
+/// at once. (One that was moved forward by it lasts.)
+fn server_has_seen(ahead: i64) -> bool {
+    let seen = version::info(c"server", |field| field(c"server_time_usec")?.parse().ok());
+    seen.is_none_or(|seen: i64| {
+        let steady = steady();
+        let old = steady.wrapping_add(AHEAD.load(Ordering::Relaxed));
+        seen.abs_diff(steady.wrapping_add(ahead)) < seen.abs_diff(old)
+    })
 }
 
 fn whole_ms(micros: i64) -> i64 {

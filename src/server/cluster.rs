@@ -50,14 +50,14 @@ impl Epochs {
         let heard = info.map_or((0, now.ms()), read);
         if self.heard.replace(heard) != heard {
             let (_, own) = heard;
-            self.said.set((own, slots_taken(ctx)));
+            self.said.set((own, slots_taken()));
         }
         self.is_down.set(info.is_some_and(says_down));
     }
 }
 
 /// How often a command has come by which slots may come to this node, since somebody last reset that.
-fn slots_taken(ctx: Ctx<'_>) -> u64 {
+fn slots_taken() -> u64 {
     const COMMANDS: [&CStr; 5] = [
         c"cmdstat_cluster|setslot",
         c"cmdstat_cluster|addslots",
@@ -65,7 +65,7 @@ fn slots_taken(ctx: Ctx<'_>) -> u64 {
         c"cmdstat_cluster|migration",
         c"cmdstat_cluster|syncslots",
     ];
-    version::info(ctx, c"commandstats", |field| {
+    version::info(c"commandstats", |field| {
         let calls = COMMANDS.iter().filter_map(|name| calls(&field(name)?));
         calls.fold(0, u64::saturating_add)
     })

@@ -137,6 +137,10 @@ const PLAIN: c_uint = raw::REDISMODULE_CONFIG_DEFAULT;
 /// What was said after `loadmodule`: names and values, by turns. What is wrong with it, if anything.
 pub fn said(words: &[&[u8]]) -> Result<Limits, String> {
     let mut limits = Limits::DEFAULT;
+    apply(&mut limits, words).map(|()| limits)
+}
+
+fn apply(limits: &mut Limits, words: &[&[u8]]) -> Result<(), String> {
     for pair in words.chunks(2) {
         let &[name, value] = pair else {
             return Err("its arguments are names of settings, each with a value".to_owned());
@@ -156,14 +160,56 @@ pub fn said(words: &[&[u8]]) -> Result<Limits, String> {
                 number.ok_or_else(|| format!("it has no setting {}", name.escape_ascii()))?;
             (integer(value).and_then(|value| u64::try_from(value).ok()))
                 .filter(|value| (number.least..=number.most).contains(value))
-                .map(|value| *(number.of)(&mut limits) = value)
+                .map(|value| *(number.of)(limits) = value)
         };
         if accepted.is_none() {
             let (name, value) = (name.escape_ascii(), value.escape_ascii());
             return Err(format!("its setting {name} can't be {value}"));
         }
     }
-    Ok(limits)
+    Ok(())
+}
+
+/// What is set otherwise than it would be after a restart with this configuration file: nobody tells a
+/// module of the file that is loaded on a running server.
+pub fn unlike(file: &[u8]) -> Vec<String> {
+    let now = *settings();
+    let mut there = now;
+    for line in file.split(|byte| *byte == b'\n') {
+        let words: Vec<&[u8]> = (line.split(|byte| byte.is_ascii_whitespace() || *byte == b'"'))
+            .filter(|word| !word.is_empty())
+            .collect();
+        let ours: &[&[u8]] = match words.as_slice() {
+            // Another module's words name no settings of ours.
+            [first, _path, rest @ ..] if first.eq_ignore_ascii_case(b"loadmodule") => rest,
+            [name, _value] if name.starts_with(b"lock.") => &words,
+            _ => &[],
+        };
+        let mut with_this = there;
+        if apply(&mut with_this, ours).is_ok() {
+            there = with_this;
+        }
+    }
+    (each(now).zip(each(there)))
+        .filter(|(is, would_be)| is != would_be)
+        .map(|((name, is), (_, would_be))| format!("{name} is {is} and not {would_be}"))
+        .collect()
+}
+
+/// What is set and is not the default, in the words of MODULE LOADEX. A drain ends with the module.
+pub fn chosen() -> Vec<String> {
+    (each(*settings()).zip(each(Limits::DEFAULT)))
+        .filter(|((name, is), (_, default))| is != default && name != "lock.drain")
+        .map(|((name, is), _)| format!("CONFIG {name} {is}"))
+        .collect()
+}
+
+/// Each setting's full name and value.
+fn each(mut limits: Limits) -> impl Iterator<Item = (String, String)> {
+    let drain = if limits.drain { "yes" } else { "no" };
+    let numbers = NUMBERS.map(|number| (number.name, (number.of)(&mut limits).to_string()));
+    (numbers.into_iter().chain([(DRAIN, drain.to_owned())]))
+        .map(|(name, value)| (format!("lock.{}", name.to_string_lossy()), value))
 }
 
 /// What is set, as the server has it: it may ask on any thread, and in the middle of a change to the

@@ -1,5 +1,5 @@
-//! When the server last wrote its data, by the time stamps of its files: a wall clock that shows an earlier
-//! time has been set back since.
+//! The server's own files: its configuration, and when it last wrote its data, by the time stamps: a wall clock
+//! that shows an earlier time has been set back since.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -11,9 +11,14 @@ use crate::lock::Ms;
 
 use super::ffi::call;
 use super::ffi::context::Ctx;
+use super::version;
 
 /// A folder of append-only files has a few; no more of another are looked at.
 const MOST: usize = 64;
+
+/// The kernel stamps a file by a clock that ticks every one to ten milliseconds, so what was written may be
+/// younger than the stamp says by so much.
+const TICK: Ms = 11;
 
 /// In milliseconds of Unix time, if there are any files.
 pub fn last_written(ctx: Ctx<'_>) -> Option<Ms> {
@@ -33,8 +38,16 @@ pub fn last_written(ctx: Ctx<'_>) -> Option<Ms> {
         .max()
 }
 
+/// The configuration file and what it says, if there is one that we may read.
+pub fn configuration() -> Option<(PathBuf, Vec<u8>)> {
+    let name = version::info(c"server", |field| field(c"config_file"))?;
+    let name = PathBuf::from(name);
+    let text = fs::read(&name).ok()?;
+    Some((name, text))
+}
+
 fn written(file: &Path) -> Option<Ms> {
     let modified = fs::metadata(file).ok()?.modified().ok()?;
     let since = modified.duration_since(UNIX_EPOCH).ok()?;
-    Ms::try_from(since.as_millis()).ok()
+    Some(Ms::try_from(since.as_millis()).ok()?.saturating_add(TICK))
 }

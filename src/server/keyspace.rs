@@ -297,7 +297,7 @@ impl<'a> ServerKeys<'a> {
         let own = self.module.own();
         *self
             .out_of_memory
-            .get_or_insert_with(|| own.flags().is_out_of_memory() && !version::evicts_in_time(own))
+            .get_or_insert_with(|| own.flags().is_out_of_memory() && !version::evicts_in_time())
     }
 
     fn announce(&mut self, db: Db, name: &Text<'a>, class: c_int, event: &'static CStr) {

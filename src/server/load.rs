@@ -43,6 +43,12 @@ pub unsafe fn load(
         raw::Export_RedisModule_Init(ctx, table.name.as_ptr(), table.version, API_VERSION)
     };
     if known != OK {
+        context::log_warning(
+            "not loaded: this server has a module of this name already. If that was at its start, its \
+             configuration loads it twice: CONFIG REWRITE, which Sentinel says at a failover, writes a line \
+             loadmodule into the configuration file itself, beside one in an included file or on the command \
+             line. Keep the one in the configuration file alone",
+        );
         return ERR;
     }
     // SAFETY: it lives as long as this call.
@@ -73,6 +79,13 @@ pub fn unload() -> c_int {
     let remove = || {
         if is_called_for() || module::remove().is_err() {
             return ERR;
+        }
+        let chosen = config::chosen();
+        if !chosen.is_empty() {
+            context::log_notice(&format!(
+                "unloaded, and its settings with it. MODULE LOADEX with these words brings them back: {}",
+                chosen.join(" ")
+            ));
         }
         shield::tell_the_log_no_more();
         OK
@@ -124,7 +137,7 @@ impl From<module::NotInstalled> for Failure {
 fn set_up(table: &ModuleTable, ctx: Ctx<'_>, words: &[&[u8]]) -> Result<(), Failure> {
     shield::tell_the_log();
     thread::is_this();
-    let server = version::check(ctx)?;
+    let server = version::check()?;
     if let Some(command) = replicate::missing(ctx) {
         return Err(Failure::Renamed(command.to_string_lossy()));
     }
@@ -144,6 +157,17 @@ fn set_up(table: &ModuleTable, ctx: Ctx<'_>, words: &[&[u8]]) -> Result<(), Fail
     }
     if !config::add(ctx, said) {
         return Err(Failure::Settings);
+    }
+    if let Some((name, text)) = files::configuration() {
+        let unlike = config::unlike(&text);
+        if !unlike.is_empty() {
+            context::log_warning(&format!(
+                "not as in {}: {}. A module that is loaded on a running server has its settings from \
+                 MODULE LOADEX or CONFIG SET",
+                name.display(),
+                unlike.join(", ")
+            ));
+        }
     }
     if let Some(written) = files::last_written(ctx) {
         let now = clock::now();

@@ -1,9 +1,9 @@
 //! On which servers the module runs.
 
 use std::ffi::CStr;
+use std::ptr::null_mut;
 
 use super::ffi::api;
-use super::ffi::context::Ctx;
 
 /// Major and minor number.
 type Version = (u32, u32);
@@ -55,8 +55,8 @@ impl Server {
 }
 
 /// The server, if the module runs on it.
-pub fn check(ctx: Ctx<'_>) -> Result<Server, Unfit> {
-    let (redis, valkey) = info(ctx, c"server", |field| {
+pub fn check() -> Result<Server, Unfit> {
+    let (redis, valkey) = info(c"server", |field| {
         (field(c"redis_version"), field(c"valkey_version"))
     });
     let server = judge(redis.as_deref(), valkey.as_deref())?;
@@ -82,13 +82,9 @@ fn parse(version: &str) -> Option<Version> {
 }
 
 /// Reads fields of a section of `INFO`.
-pub fn info<T>(
-    ctx: Ctx<'_>,
-    section: &CStr,
-    read: impl FnOnce(&dyn Fn(&CStr) -> Option<String>) -> T,
-) -> T {
-    // SAFETY: the context lives, and the section's name ends where it should.
-    let info = unsafe { api::get_server_info(ctx.raw(), section.as_ptr()) };
+pub fn info<T>(section: &CStr, read: impl FnOnce(&dyn Fn(&CStr) -> Option<String>) -> T) -> T {
+    // SAFETY: no context is needed, since we free it ourselves; the section's name ends where it should.
+    let info = unsafe { api::get_server_info(null_mut(), section.as_ptr()) };
     let result = read(&|field| {
         // SAFETY: the information lives, and so does the text in it, until it is given back below.
         unsafe {
@@ -97,14 +93,14 @@ pub fn info<T>(
         }
     });
     // SAFETY: we got it from the server.
-    unsafe { api::free_server_info(ctx.raw(), info) };
+    unsafe { api::free_server_info(null_mut(), info) };
     result
 }
 
 /// Does the server free as much memory as it has to? Where it could not when it was last asked for
 /// memory, it counts for how long that has lasted. Without a policy of eviction it never can.
-pub fn evicts_in_time(ctx: Ctx<'_>) -> bool {
-    info(ctx, c"stats", |field| {
+pub fn evicts_in_time() -> bool {
+    info(c"stats", |field| {
         field(c"current_eviction_exceeded_time").is_some_and(|lasted| lasted.trim() == "0")
     })
 }

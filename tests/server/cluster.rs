@@ -149,7 +149,7 @@ fn a_waiter_whose_time_is_up_as_its_slot_leaves_gets_one_reply() {
     let (slot, node) = (cluster.slot_of(&key), cluster.node(0));
     let mut admin = node.client();
     admin.acquire(&key, "a");
-    let patience = Duration::from_millis(400);
+    let patience = Duration::from_millis(1500);
     let mut waiters = ["b", "c"].map(|owner| {
         let block = patience.as_millis().to_string();
         node.waiter(&args!["LOCK.ACQUIRE", key, owner, LONG, "BLOCK", block])

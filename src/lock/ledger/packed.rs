@@ -1,5 +1,6 @@
 //! An entry of the ledger in as little room as it fits.
 
+use std::fmt;
 use std::num::NonZero;
 
 use crate::lock::fence::Fence;
@@ -29,7 +30,7 @@ const _: () = assert!(
 );
 
 /// An entry whose first number is its number.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub struct Usual {
     /// From the lowest bit: one that is always set; five flags; how many replies are under way; and the
     /// fencing number, or 0 if there is none.
@@ -135,6 +136,13 @@ impl Usual {
     fn slot(self) -> Option<Slot> {
         let slot = Slot::try_from(self.end & u64::from(NO_SLOT)).unwrap_or_default();
         (slot != NO_SLOT).then_some(slot)
+    }
+}
+
+/// As the entry that it is.
+impl fmt::Debug for Usual {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.entry().fmt(f)
     }
 }
 

@@ -8,7 +8,7 @@ use crate::lock::queue::ticket::Ticket;
 use crate::lock::queue::waiter::Waiter;
 use crate::lock::request::{Acquired, Asker, Hold, Lease, Mode, Refusal, Request};
 use crate::lock::rules::Fit;
-use crate::lock::state::{LockState, Turn};
+use crate::lock::state::Turn;
 use crate::lock::time::Now;
 
 use std::rc::Rc;
@@ -28,6 +28,13 @@ impl Locks {
         {
             // It was not asked for in time.
             let moved_up = self.lapse(ticket);
+            self.noted.extend(moved_up);
+            own = None;
+        }
+        if let Some(ticket) = own
+            && self.is_to_end(ticket)
+        {
+            let moved_up = self.end_place(ticket, Ended::Lost);
             self.noted.extend(moved_up);
             own = None;
         }
@@ -96,8 +103,7 @@ impl Locks {
             Fit::Open { keeps: None } => false,
             Fit::Shut => {
                 request.mode.hold() == Hold::Exclusive
-                    && matches!(turn.look(name), LockState::Shared { .. })
-                    && turn.share_of(name, request.owner).is_some()
+                    && self.share_of(turn, name, request.owner).is_some()
             }
         })
     }

@@ -215,7 +215,7 @@ impl Locks {
         owner: &[u8],
         fence: Fence,
     ) {
-        let Ok(Some((hold, _))) = turn.hold_of(name, owner) else {
+        let Ok(Some((hold, _))) = self.hold_now(turn, name, owner) else {
             return;
         };
         let entry = self.ledger(name.db).of(name.key, owner, hold);
@@ -226,7 +226,7 @@ impl Locks {
         if hold == Hold::Shared {
             self.see_to_missing(turn, name);
             self.make_room(turn, name);
-            if matches!(turn.look(name), LockState::Shared { count: 2.., .. }) {
+            if matches!(self.look(turn, name), LockState::Shared { count: 2.., .. }) {
                 turn.keys.unshare(name, owner);
                 self.share_is_gone(turn, name, owner);
                 return;
@@ -239,7 +239,7 @@ impl Locks {
 
     /// Does this owner hold this lock by this number?
     fn has_it(&mut self, turn: &mut Turn<'_>, name: &Name, owner: &[u8], fence: Fence) -> bool {
-        let Ok(Some((hold, _))) = turn.hold_of(name.borrow(), owner) else {
+        let Ok(Some((hold, _))) = self.hold_now(turn, name.borrow(), owner) else {
             return false;
         };
         let entry = self.ledger(name.db).of(&name.key, owner, hold);
@@ -283,7 +283,7 @@ impl Locks {
         self.places.see_if_late(claim_ends, turn.now);
         let (mut held, mut told) = (Vec::new(), false);
         for name in &*names {
-            if let Ok(Some((hold, _))) = turn.hold_of(name.borrow(), &owner) {
+            if let Ok(Some((hold, _))) = self.hold_now(turn, name.borrow(), &owner) {
                 let entry = self.ledger(name.db).of(&name.key, &owner, hold);
                 if let Some(entry) = entry.filter(|entry| entry.has_had(fence)) {
                     told |= entry.told;

@@ -9,7 +9,7 @@ use crate::lock::name::Name;
 use crate::lock::outbox::Message;
 use crate::lock::place::{Ending, Notice, Place};
 use crate::lock::queue::ticket::Ticket;
-use crate::lock::queue::waiter::State;
+use crate::lock::queue::waiter::{State, Waiter};
 use crate::lock::returns::Return;
 use crate::lock::slot;
 use crate::lock::stats::count;
@@ -168,6 +168,16 @@ impl Locks {
                 self.noted.extend(moved_up);
             }
         }
+    }
+
+    /// Is this place one of many that are to end, which has not been seen to yet? What it has been granted
+    /// may be claimed until then.
+    pub(in crate::lock) fn is_to_end(&self, ticket: Ticket) -> bool {
+        let is_granted = (self.waiters.get(&ticket)).is_some_and(Waiter::is_granted);
+        let mut endings = self.places.endings.iter();
+        !is_granted
+            && endings
+                .any(|(left, ending)| left.contains(&ticket) && self.is_ending(ticket, ending))
     }
 
     fn is_ending(&self, ticket: Ticket, ending: &Ending) -> bool {

@@ -54,6 +54,12 @@ impl Waits {
         self.last_ticket
     }
 
+    /// Tickets are larger than this one from now on.
+    #[cfg(test)]
+    pub fn draw_tickets_after(&mut self, ticket: Ticket) {
+        self.last_ticket = ticket;
+    }
+
     /// All who wait now are to be sent away.
     pub fn send_all_away(&mut self) {
         self.sent_away_to = self.last_ticket;

@@ -6,8 +6,8 @@
 
 mod counts;
 mod crowd;
-mod inside;
-mod orders;
+pub mod inside;
+pub mod orders;
 mod places;
 mod random;
 mod shrink;

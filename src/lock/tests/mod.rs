@@ -5,6 +5,7 @@
 //! | `simulated` | keys, and a little server around them: connections, answers, ends, its clock |
 //! | `model` | the rules once more, so plainly that they are obviously right |
 //! | `interleavings` | both are taken through the same random histories, and compared at every step |
+//! | `explore` | every history of some small worlds, the shortest first |
 //! | `rules` | single rules, one short history each |
 #![allow(
     clippy::arithmetic_side_effects,
@@ -12,6 +13,7 @@
     reason = "an overflow in a test is a failed test, and the numbers are small"
 )]
 
+mod explore;
 mod interleavings;
 mod model;
 mod rules;

@@ -14,6 +14,8 @@ mod others;
 mod settling;
 mod stepping;
 
+pub use stepping::EARLY;
+
 use crate::lock::fence::Fence;
 use crate::lock::{Hold, Limits, Mode, Ms, Patience, Ticket};
 
@@ -124,6 +126,9 @@ pub struct Seen<'a> {
     pub looked: &'a dyn Fn(Lock) -> bool,
     /// Has it dealt with the returns of this grant?
     pub returned: &'a dyn Fn(&Grant) -> bool,
+    /// Does it count all who share this lock, because it has not come to all of them since the wall clock
+    /// was stepped?
+    pub counts_all: &'a dyn Fn(Lock) -> bool,
     /// Did it know of all that had happened, when the step began?
     pub up_to_date: bool,
 }

@@ -2,6 +2,7 @@
 //! copies.
 
 use super::*;
+use std::thread;
 
 #[test]
 fn a_step_while_the_append_only_file_is_rewritten_ends_no_hold() {
@@ -193,4 +194,49 @@ fn a_lock_whose_key_went_too_early_has_not_expired_until_it_is_over() {
     server.step_clock(MINUTE);
     waiter.answer().fence();
     eventually("it is counted once", || count(&mut client) == "1");
+}
+
+/// The server looks at the clock as a command begins. Until it has seen a step, its keys expire by the time before it.
+#[test]
+fn a_command_in_the_moment_of_a_step_finds_what_is_held_and_keeps_what_it_is_granted() {
+    let server = stepped();
+    let is_told = !server.version().is_valkey() || !server.version().is_at_least((0, 0), (9, 0));
+    skip_unless!(
+        is_told,
+        "keys expire by a time up to a millisecond older than the one that INFO tells"
+    );
+    let both = ["{h}k", "{h}l"];
+    let mut acquire = counted("LOCK.MACQUIRE", &both);
+    acquire.extend(args!["a", LONG]);
+    let mut release = counted("LOCK.MRELEASE", &both);
+    release.extend(args!["a"]);
+    let unit = [
+        acquire,
+        args!["LOCK.CHECK", both[0], "a"],
+        release,
+        ask("s", "a", LONG, &["SHARED"]),
+        args!["LOCK.CHECK", "s", "a"],
+        args!["LOCK.RELEASE", "s", "a"],
+    ];
+    let batch: Vec<Command> = (0..100).flat_map(|_| unit.clone()).collect();
+    let mut client = server.client();
+    let worker = thread::spawn(move || {
+        for _ in 0..100 {
+            for (command, reply) in batch.iter().zip(client.pipeline(&batch)) {
+                assert!(
+                    matches!(reply, Value::Int(1..)),
+                    "{}: {reply:?}",
+                    command[0].escape_ascii()
+                );
+            }
+        }
+    });
+    let mut step = HOUR;
+    while !worker.is_finished() {
+        server.step_clock_unseen(step);
+        step = -step;
+        thread::sleep(ms(4));
+    }
+    worker.join().expect("every reply is right");
+    assert_eq!(cmd!(server.client(), "DBSIZE"), 0);
 }

@@ -11,6 +11,9 @@ use std::time::Duration;
 
 const KEYS: [&str; 3] = ["{h}a", "{h}b", "{h}c"];
 
+/// The longest that anybody asks for a lock.
+pub const LONGEST: Micros = 500 * MS;
+
 /// After this long without an answer a client gives up, and asks again on another connection.
 const PATIENCE: Duration = Duration::from_millis(250);
 
@@ -103,7 +106,9 @@ impl<'a> Worker<'a> {
                 Mode::Limit(1),
                 Mode::Limit(2),
             ]),
-            ttl: self.chance.of([20, 60, 60, 200, 500]) * MS,
+            ttl: self
+                .chance
+                .of([20 * MS, 60 * MS, 60 * MS, 200 * MS, LONGEST]),
             wait: self.some_wait(owner),
             session,
         };

@@ -14,7 +14,7 @@ pub fn check(index: &Index<'_>, faults: &mut Vec<Fault>) {
 fn told(index: &Index<'_>, faults: &mut Vec<Fault>) {
     let history = index.history;
     let landed: BTreeSet<_> = history.written.iter().map(|written| written.mark).collect();
-    let is_lasting = |kind: Kind| !matches!(kind, Kind::Flush | Kind::Failover);
+    let is_lasting = |kind: Kind| !matches!(kind, Kind::Flush | Kind::Failover | Kind::Quarantined);
     let all_last = history.events.iter().all(|event| is_lasting(event.kind));
     for call in &history.calls {
         let Action::Guard { mark, .. } = call.action else {

@@ -173,6 +173,8 @@ pub enum Kind {
     Flush,
     /// Another server takes over, and has missed some of what the last one did.
     Failover,
+    /// The same, and it lets nobody come to hold a lock before whatever was lost is over.
+    Quarantined,
     /// Holds stay, but which number belongs to which is forgotten: a restart, a reload.
     Forgotten,
     /// The same, and holds last longer by as much as their way to another server took.
@@ -198,6 +200,11 @@ impl Event {
     /// Whether the numbers, and which hold is tied to which connection, may be forgotten by this.
     pub fn forgets(&self) -> bool {
         !matches!(self.kind, Kind::Break { .. })
+    }
+
+    /// Whether another server may have missed some of what was done before this.
+    pub fn takes_over(&self) -> bool {
+        matches!(self.kind, Kind::Failover | Kind::Quarantined)
     }
 
     /// Whether any of it may have been between these two moments.

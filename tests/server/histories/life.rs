@@ -90,7 +90,7 @@ impl Life<'_> {
     fn may_cut(&self, event: &Event, told: &Call) -> Option<Micros> {
         let cuts = match event.kind {
             Kind::Forgotten | Kind::Moved => false,
-            Kind::Flush | Kind::Failover => event.to > told.start,
+            Kind::Flush | Kind::Failover | Kind::Quarantined => event.to > told.start,
             Kind::Break { .. } => {
                 over_after(event) > told.start && self.may_have_asked_by(event.to)
             }
@@ -247,7 +247,7 @@ impl Life<'_> {
     /// Whether a server that took over in between may have missed the end of this hold.
     fn may_be_undone(&self, grant: &Call, call: &Call) -> bool {
         (self.events.iter())
-            .any(|event| event.kind == Kind::Failover && event.is_within(grant.start, call.end))
+            .any(|event| event.takes_over() && event.is_within(grant.start, call.end))
     }
 
     fn is_ended_between(&self, grant: &Call, call: &Call) -> bool {
@@ -268,7 +268,7 @@ impl Life<'_> {
                         && over_after(event) <= call.start
                         && (grace == 0 || !self.is_forgotten_within(event.from, call.start))
                 }
-                Kind::Failover | Kind::Forgotten | Kind::Moved => false,
+                Kind::Failover | Kind::Quarantined | Kind::Forgotten | Kind::Moved => false,
             })
     }
 

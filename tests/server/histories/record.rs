@@ -4,10 +4,11 @@ use super::checker::check;
 use super::history::{
     Action, Answer, Call, Channel, Event, History, Kind, Micros, Mode, Seen, Wait, Written,
 };
+use super::judge;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::{env, fs, process};
+use std::{env, fs, process, thread};
 
 /// Where the history of a run that failed is now.
 pub fn keep(history: &History, seed: u64) -> PathBuf {
@@ -17,6 +18,16 @@ pub fn keep(history: &History, seed: u64) -> PathBuf {
     let file = env::temp_dir().join(name);
     fs::write(&file, text(history)).unwrap();
     file
+}
+
+/// Writes down the history of a run into the folder that `LOCK_RECORD` names, if it names one.
+pub fn publish(history: &History) {
+    if let Ok(folder) = env::var("LOCK_RECORD") {
+        let current = thread::current();
+        let name = current.name().unwrap_or("history").rsplit("::").next();
+        let file = Path::new(&folder).join(format!("{}.txt", name.unwrap()));
+        fs::write(file, text(history)).unwrap();
+    }
 }
 
 fn text(history: &History) -> String {
@@ -109,7 +120,7 @@ fn wait_text(wait: Wait) -> String {
     }
 }
 
-fn history(text: &str) -> History {
+pub fn history(text: &str) -> History {
     let mut history = History::default();
     for line in text.lines() {
         let mut words = Words(line.split(' '));
@@ -241,6 +252,7 @@ impl<'a> Words<'a> {
         let kind = match self.next() {
             "Flush" => Kind::Flush,
             "Failover" => Kind::Failover,
+            "Quarantined" => Kind::Quarantined,
             "Forgotten" => Kind::Forgotten,
             "Moved" => Kind::Moved,
             "Break" => Kind::Break {
@@ -299,6 +311,7 @@ fn a_history_is_read_as_it_was_written() {
     let kinds = [
         Kind::Flush,
         Kind::Failover,
+        Kind::Quarantined,
         Kind::Forgotten,
         Kind::Moved,
         Kind::Break { key: "k", grace: 4 },
@@ -351,4 +364,6 @@ fn a_history_from_a_file_is_judged_again() {
     let history = history(&fs::read_to_string(Path::new(&file)).unwrap());
     let faults = check(&history);
     assert!(faults.is_empty(), "{faults:#?}");
+    let refused = judge::refused(&history);
+    assert!(refused.is_empty(), "no lock gives {refused:?}");
 }

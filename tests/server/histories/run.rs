@@ -3,8 +3,8 @@
 use super::checker::check;
 use super::clients::{Chance, Worker, journal, locks};
 use super::history::{Action, Answer, Call, Event, History, Kind, MS, Micros, Seen, Written};
-use super::record;
 use super::way::{Told, Way};
+use super::{judge, record};
 use crate::support::*;
 use std::env;
 use std::io::{self, Write};
@@ -241,6 +241,7 @@ pub fn run(address: SocketAddr, plan: Plan, bad_day: impl FnOnce(&Stage, &mut Ch
         written,
     };
     history.calls.sort_by_key(|call| call.start);
+    record::publish(&history);
     judge(&history, seed);
     if let Some(missing) = missing {
         panic!("hardly a run: {missing}");
@@ -263,6 +264,20 @@ fn judge(history: &History, seed: u64) {
             record::keep(history, seed).display(),
         );
     }
+    // What takes longer than a short run takes the other judge much longer; and of what two servers remember of a lock
+    // that goes back and forth between them it knows too little.
+    let is_moved = history.events.iter().any(|event| event.kind == Kind::Moved);
+    if soak().is_some() || is_moved {
+        return;
+    }
+    let refused = judge::refused(history);
+    assert!(
+        refused.is_empty(),
+        "LOCK_SEED={seed}: no lock gives {refused:?}, while {:?}\n\
+         the whole history, to be judged again: LOCK_HISTORY={}",
+        history.events,
+        record::keep(history, seed).display(),
+    );
 }
 
 /// How long a run shall be, if somebody wants more than the short one.

@@ -1,8 +1,9 @@
 //! Another server, or another module, takes over.
 
 use super::aftermath::{assert_all_are_served, assert_all_is_well_at, assert_nothing_is_left_at};
-use super::clients::locks;
-use super::history::Kind;
+use super::clients::{LONGEST, locks};
+use super::history::{Kind, MS};
+use super::proxy::Proxy;
 use super::run::{Plan, Stage, run};
 use crate::support::*;
 
@@ -80,6 +81,33 @@ fn no_two_hold_a_lock_after_its_replica_has_taken_over() {
     run(master.address(), Plan::default(), |stage, _| {
         stage.let_work(700);
         fail_over(stage, &master, &replica);
+        while stage.goes_on() {
+            stage.let_work(50);
+        }
+    });
+    assert_all_is_well_at(&replica);
+}
+
+/// Nothing reaches the replica for a moment before its master dies, so that there is something to lose.
+#[test]
+fn no_two_hold_a_lock_over_a_failover_with_a_quarantine() {
+    let master = Server::start();
+    let link = Proxy::before(master.address());
+    let to_link = format!("replicaof 127.0.0.1 {}", link.address().port());
+    let replica = Server::with().config(&to_link).start();
+    replica.wait_until_in_sync_with(&master);
+    let set = args!["CONFIG", "SET", "lock.quarantine", LONGEST / MS];
+    assert_eq!(replica.client().run(&set), "OK");
+    run(master.address(), Plan::default(), |stage, _| {
+        stage.let_work(500);
+        link.forget_all();
+        stage.let_work(60);
+        stage.tell(Kind::Quarantined, || {
+            master.kill_9();
+            replica.promote();
+            stage.move_to(replica.address());
+        });
+        stage.let_work(LONGEST / MS + 300);
         while stage.goes_on() {
             stage.let_work(50);
         }

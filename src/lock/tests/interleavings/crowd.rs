@@ -133,9 +133,20 @@ impl Crowd {
                 self.after()
             }
             813 => {
-                self.counts.deleted += 1;
                 let lock = self.random.pick(&LOCKS);
-                self.server.del(lock);
+                let keys = &self.server.keys;
+                if keys.get(lock).is_some() && !keys.is_expired(lock) {
+                    self.counts.deleted += 1;
+                    self.server.del(lock);
+                }
+                self.after()
+            }
+            814 if self.random.one_in(4) => {
+                let by = self.random.pick(&[50, 1000, 60_000]);
+                let by = if self.random.one_in(2) { by } else { -by };
+                self.counts.stepped += 1;
+                self.server.step(by);
+                self.watch.ahead += by;
                 self.after()
             }
             814..=816 => {
@@ -189,9 +200,12 @@ impl Crowd {
     }
 
     fn at_rest(&mut self) -> Verdict {
-        let (locks, now) = (&self.server.locks, self.now());
+        let (server, now) = (&self.server, self.now());
         self.watch.at_rest(now, |lock| {
-            let database = locks.databases.get(lock.0);
+            if inside::is_crowd_out_of_step(server, lock) {
+                return true;
+            }
+            let database = server.locks.databases.get(lock.0);
             let queue = database.and_then(|database| database.queues.get(lock.1.as_bytes()));
             queue.is_some_and(|queue| queue.comes_back)
         })
@@ -235,9 +249,14 @@ impl Crowd {
             .map(|&lock| self.watch.hold_of(lock, plea.owner, now))
             .collect();
         self.watch.asks(plea);
+        let is_out_of_step = |server: &Server| {
+            (locks.iter()).any(|&lock| inside::is_crowd_out_of_step(server, lock))
+        };
+        let counted_all = is_out_of_step(&self.server);
         let answer = self.server.acquire_all(locks, plea);
         self.see()?;
-        self.watch.answered(locks, plea, &held, &answer, now)?;
+        let counts_all = counted_all || is_out_of_step(&self.server);
+        (self.watch).answered(locks, plea, &held, &answer, counts_all, now)?;
         let retries = held.iter().all(Option::is_some);
         match answer {
             Ok(Acquired::Held(_)) => {

@@ -7,7 +7,7 @@ pub use found::{Found, ends_by_wall, found, key_by_wall, knows};
 use std::collections::BTreeSet;
 use std::rc::Rc;
 
-use crate::lock::crowd::Survey;
+use crate::lock::crowd::{Survey, is_crowd};
 use crate::lock::place::Notice;
 use crate::lock::queue::waiter::State;
 use crate::lock::tests::model::{Grant, Verdict, ensure};
@@ -169,7 +169,7 @@ pub fn holders(locks: &Locks, lock: Lock, now: Now) -> Option<BTreeSet<Vec<u8>>>
     // Of one for whom it is reserved only the print may be known.
     let unnamed = locks.unnamed.values().flatten();
     let is_unnamed = { unnamed }.any(|unnamed| unnamed.borrow() == name(lock));
-    if !is_surveyed(locks, lock) || is_unnamed {
+    if !is_surveyed(locks, lock, now) || is_unnamed {
         return None;
     }
     let holds = |owner: &&str| locks.holds(name(lock), holders, owner.as_bytes(), now);
@@ -208,10 +208,28 @@ pub fn is_given_back(locks: &Locks, grant: &Grant) -> bool {
 }
 
 /// Has it been seen who shares this lock, if they are a crowd that others wait for?
-pub fn is_surveyed(locks: &Locks, lock: Lock) -> bool {
+pub fn is_surveyed(locks: &Locks, lock: Lock, now: Now) -> bool {
     let survey =
         (locks.databases.get(lock.0)).map(|database| database.ledger.survey_of(lock.1.as_bytes()));
-    !locks.crowds.contains(&name(lock).keep()) || survey == Some(Survey::Done)
+    let is_in_step = !locks.is_stepped(now)
+        || (locks.databases.get(lock.0))
+            .is_none_or(|database| database.ledger.agrees(lock.1.as_bytes(), locks.steps));
+    !locks.crowds.contains(&name(lock).keep()) || (survey == Some(Survey::Done) && is_in_step)
+}
+
+/// Do those who share this lock count as more than they are, because they are a crowd, and not all of them
+/// have been come to since the wall clock was stepped?
+pub fn is_crowd_out_of_step(server: &Server, lock: Lock) -> bool {
+    let locks = &server.locks;
+    let Some(database) = locks.databases.get(lock.0) else {
+        return false;
+    };
+    let (ledger, key) = (&database.ledger, lock.1.as_bytes());
+    let stored = (server.keys.get(lock))
+        .and_then(|key| key.content.shares())
+        .map_or(0, |shares| shares.len());
+    let shares = stored.max(ledger.count_shares(key));
+    locks.is_stepped(server.now()) && !ledger.agrees(key, locks.steps) && is_crowd(shares)
 }
 
 /// Is the core at ending the shares of this lock?
@@ -237,6 +255,11 @@ pub fn is_empty(server: &mut Server) -> Verdict {
     ensure(tied.is_none(), || {
         format!("something ends with connection {tied:?}")
     })?;
+    is_bare(server)
+}
+
+/// The same, without a look at each connection.
+pub fn is_bare(server: &Server) -> Verdict {
     let locks = &server.locks;
     let ledgers = LOCKS.iter().all(|&lock| !remembers(locks, lock));
     let queues = locks

@@ -17,7 +17,7 @@
 //! share decides whether they end up in each other's way. The core looks at one order, in which all
 //! let go at once: it refuses if nothing comes of that.
 
-mod search;
+pub mod search;
 
 use std::fmt;
 use std::ops::AddAssign;

@@ -41,6 +41,8 @@ pub struct World {
     busy_until: Ms,
     /// Did the core know of all that had happened when the step began?
     up_to_date: bool,
+    /// Crowds of whom it had not come to all since the wall clock was stepped, when the step began.
+    out_of_step: Vec<Lock>,
     pub counts: Counts,
 }
 
@@ -59,6 +61,7 @@ impl World {
             away: BTreeMap::new(),
             busy_until: 0,
             up_to_date: true,
+            out_of_step: Vec::new(),
             counts: Counts::default(),
         }
     }
@@ -75,6 +78,8 @@ impl World {
         self.model.begin();
         self.mind_refusals();
         self.up_to_date = self.is_up_to_date();
+        self.out_of_step = LOCKS.to_vec();
+        (self.out_of_step).retain(|&lock| inside::is_crowd_out_of_step(&self.server, lock));
         match step {
             Step::Acquire { .. } => self.acquire(step)?,
             Step::Release { which, who } => self.release(which, who)?,
@@ -247,8 +252,8 @@ impl World {
 
     /// Has it been seen who shares each of the locks that somebody waits for?
     fn is_surveyed(&self) -> bool {
-        let locks = &self.server.locks;
-        LOCKS.iter().all(|&lock| inside::is_surveyed(locks, lock))
+        let (locks, now) = (&self.server.locks, self.server.now());
+        (LOCKS.iter()).all(|&lock| inside::is_surveyed(locks, lock, now))
     }
 
     /// Can the core be asked to see to this lock by itself? What is no lock has no deadline that it
@@ -257,6 +262,6 @@ impl World {
         let key = self.server.keys.get(lock);
         self.may_write(lock)
             && key.is_none_or(|key| !key.content.is_no_lock())
-            && inside::is_surveyed(&self.server.locks, lock)
+            && inside::is_surveyed(&self.server.locks, lock, self.server.now())
     }
 }

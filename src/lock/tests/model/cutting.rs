@@ -46,7 +46,10 @@ impl Model {
         self.cuts.retain(|cut| cut.lock != lock);
         for Cut { owners, last, .. } in cuts {
             let mut left = owners.into_iter().filter(|owner| {
-                self.is_breaking(lock, owner, Hold::Shared) && self.outlasts(lock, owner, last)
+                // What somebody else has written ends then by the wall clock, which may have been stepped.
+                self.is_breaking(lock, owner, Hold::Shared)
+                    && !self.is_by_wall(lock, owner)
+                    && self.outlasts(lock, owner, last)
             });
             let left = left.next();
             // What is remembered may have been lost, and what there was to do with it.
@@ -55,6 +58,18 @@ impl Model {
             })?;
         }
         Ok(())
+    }
+
+    /// The core has got to all of them.
+    pub fn cut_all(&mut self) {
+        for Cut { lock, owners, last } in self.cuts.clone() {
+            for owner in owners {
+                let is_cut = self.is_breaking(lock, owner, Hold::Shared);
+                if is_cut && self.outlasts(lock, owner, last) {
+                    self.set_end(lock, owner, Hold::Shared, last);
+                }
+            }
+        }
     }
 
     /// No share outlasts its key.

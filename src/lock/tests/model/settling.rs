@@ -204,6 +204,9 @@ impl Model {
                 self.remove(lock);
                 self.grants.retain(|grant| grant.lock != lock);
                 self.set_end(lock, owner, Hold::Shared, until.unwrap_or(LAST_MS));
+                // It may have ended by the wall clock before.
+                let key = self.keys.iter_mut().find(|key| key.lock == lock);
+                key.into_iter().for_each(|key| key.by_either.push(owner));
                 self.grants.extend(share.map(|share| *share));
                 if breaking {
                     self.get_to_know(lock, owner, Hold::Shared).breaking = true;

@@ -5,7 +5,7 @@ use crate::lock::tests::simulated::{Lock, Owner};
 use crate::lock::{Ahead, Ms};
 
 /// A key that goes by so much too early has gone in time.
-const EARLY: Ms = 2;
+pub const EARLY: Ms = 2;
 
 impl Key {
     /// As somebody else has left it: all of it ends by the wall clock.
@@ -67,6 +67,12 @@ impl Model {
     /// The wall clock is stepped.
     pub fn step(&mut self, by: Ahead) {
         self.keys.iter_mut().for_each(|key| key.step(by));
+    }
+
+    /// Does this share end by the wall clock?
+    pub(super) fn is_by_wall(&self, lock: Lock, owner: Owner) -> bool {
+        let mut keys = self.keys.iter().filter(|key| key.lock == lock);
+        keys.any(|key| key.by_wall.contains(&owner))
     }
 
     /// Of those that may end by either clock the core decides by which they do.

@@ -721,3 +721,17 @@ fn a_demotion_ends_no_place_of_after_the_next_promotion() {
     assert_eq!(server.locks.leased_places(), 1);
     assert_eq!(server.place_of("cid"), 1);
 }
+
+#[test]
+fn a_place_that_is_asked_for_between_a_demotion_and_the_next_tick_is_a_new_one_and_is_kept() {
+    let mut server = server();
+    server.gets("ann", 50_000);
+    server.place_of("ben");
+    server.demote(true);
+    server.promote();
+    server.place_of("ben");
+    server.place_of("cid");
+    server.at(10);
+    assert_eq!(server.locks.leased_places(), 2);
+    assert_eq!(server.place_of("ben"), 1);
+}

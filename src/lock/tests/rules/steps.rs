@@ -123,3 +123,57 @@ fn whoever_waits_for_a_crowd_after_a_step_waits_for_as_long_as_their_shares_last
         assert_eq!(server.check(LOCK, owner).unwrap(), Some(Left::Ms(400)));
     }
 }
+
+#[test]
+fn one_of_a_crowd_lets_go_after_a_step_and_the_others_keep_their_shares() {
+    // Whose share is seen to first depends on their names.
+    for other in ["ann", "ben", "dot", "eve", "fay", "gus"] {
+        let mut server = server_like(Flavour {
+            crowd: Some(1),
+            ..Flavour::default()
+        });
+        for (owner, ttl) in [(other, 100), ("cid", 1000)] {
+            server.takes(
+                &[LOCK],
+                Plea {
+                    ttl,
+                    ..sharing(owner)
+                },
+            );
+        }
+        server.step(500);
+        assert!(server.release(LOCK, "cid").unwrap());
+        assert_eq!(server.check(LOCK, other).unwrap(), Some(Left::Ms(100)));
+        assert_eq!(server.asks(&[LOCK], alone("eva")), Ok(Acquired::Busy));
+    }
+}
+
+#[test]
+fn shares_that_others_have_written_and_that_last_longer_after_a_step_back_count_in_a_deadlock() {
+    let mut server = server_like(Flavour {
+        crowd: Some(1),
+        ..Flavour::default()
+    });
+    for owner in ["ann", "ben"] {
+        server.takes(
+            &[LOCK],
+            Plea {
+                ttl: 25,
+                ..sharing(owner)
+            },
+        );
+    }
+    server.foreign(Write::Persist(LOCK));
+    server.takes(
+        &[OTHER],
+        Plea {
+            ttl: 1000,
+            ..alone("eve")
+        },
+    );
+    server.queues(&[LOCK], alone("eve"));
+    server.at(12);
+    server.step(-50);
+    server.at(30);
+    assert!(server.is_refused(&[OTHER], alone("ann")));
+}

@@ -1,6 +1,7 @@
 //! The server around the keys: its clock, and its clients from their block to their end.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::fmt;
 
 use crate::lock::crowd::set_crowd;
 use crate::lock::fence::Fence;
@@ -208,11 +209,6 @@ impl Server {
         self.locks.set_wall_clock(self.keys.ahead);
     }
 
-    /// May a few who share a lock be a crowd?
-    pub fn flavour_has_crowds(&self) -> bool {
-        self.flavour.crowd.is_some()
-    }
-
     /// Sets the steady clock, and the wall clock with it.
     pub fn set_clock(&mut self, now: Ms) {
         self.micros = now * 1000;
@@ -237,6 +233,42 @@ impl Server {
             first.for_each(|write| replay(&mut self.behind, &write));
         }
         happened
+    }
+
+    // For whoever compares two of them.
+
+    /// Connections have larger numbers than this from now on.
+    pub fn connect_after(&mut self, client: u64) {
+        self.clients = client;
+    }
+
+    /// Clients on their way to a reply or to their end, and what the core has not been told yet.
+    pub fn under_way(&self) -> impl fmt::Debug {
+        (
+            (&self.blocked, &self.woken, &self.doomed),
+            (&self.ending, &self.lost, &self.touched),
+            (self.master, &self.deaf),
+        )
+    }
+
+    /// Would a turn of the event loop see to any client?
+    pub fn has_clients_to_see_to(&self) -> bool {
+        !(self.woken.is_empty() && self.ending.is_empty() && self.doomed.is_empty())
+    }
+
+    /// Replicas have heard of all that was written.
+    pub fn is_replicated(&mut self) {
+        let writes = std::mem::take(&mut self.tail);
+        (writes.iter().flatten()).for_each(|write| replay(&mut self.behind, write));
+    }
+
+    /// The keys as a replica has them that has not heard of the last moment.
+    pub fn keys_behind(&self) -> Keys {
+        let mut keys = self.behind.clone();
+        let heard = self.tail.len().saturating_sub(1);
+        let writes = self.tail.iter().take(heard).flatten();
+        writes.for_each(|write| replay(&mut keys, write));
+        keys
     }
 
     // Commands of ours.

@@ -7,7 +7,7 @@ use crate::lock::fence::Fence;
 use crate::lock::queue::waiter::State;
 use crate::lock::tests::model::{Verdict, ensure};
 use crate::lock::tests::simulated::{Content, Happened, Lock, Owner, Plea, Write};
-use crate::lock::{Acquired, Hold, Mode, Ms, Patience, Refusal, Ticket};
+use crate::lock::{Acquired, Ahead, Hold, Mode, Ms, Patience, Refusal, Ticket};
 
 use super::super::steps::LOCKS;
 use super::names::owner_of;
@@ -56,6 +56,8 @@ pub struct Watch {
     to_return: Vec<(Lock, Owner, Hold)>,
     /// Who is letting go of what just now.
     withdraws: Option<(Owner, Vec<Lock>)>,
+    /// How far the wall clock is ahead of the steady one: by it keys expire.
+    pub ahead: Ahead,
     pub limited: u64,
     pub together: u64,
     pub longest: usize,
@@ -161,6 +163,7 @@ impl Watch {
         plea: Plea,
         held: &[Option<Hold>],
         answer: &Result<Acquired, Refusal>,
+        counts_all: bool,
         now: Ms,
     ) -> Verdict {
         match *answer {
@@ -190,7 +193,8 @@ impl Watch {
                 let might = locks.iter().all(|&lock| {
                     self.first(lock, now).is_none() && self.fits(lock, plea, true, now)
                 });
-                ensure(!might, || {
+                // Shares that are over may count for a moment.
+                ensure(!might || counts_all, || {
                     format!("turned away from what is free: {plea:?}")
                 })
             }
@@ -260,8 +264,13 @@ impl Watch {
         ensure(happened.offences.is_empty(), || {
             happened.offences.join(", ")
         })?;
+        let mut expired: HashSet<Lock> = happened.expired.iter().copied().collect();
         for write in happened.writes {
-            self.written(write, now)?;
+            // A key that goes too early, by a step of the clock, ends no hold.
+            match write {
+                Write::Del(lock) if expired.remove(&lock) => {}
+                write => self.written(write, now)?,
+            }
         }
         for (ticket, state) in happened.decided {
             self.decide(ticket, state, now)?;
@@ -278,10 +287,12 @@ impl Watch {
                 let Content::Token(token) = &key.content else {
                     return Err(format!("{lock:?}: {key:?}"));
                 };
-                let (owner, until) = (owner_of(token), key.deadline.expect("an end"));
+                let (owner, until) = (owner_of(token), self.steady(key.deadline.expect("an end")));
                 let mut others = self.holders(lock, now);
                 // A hand-over writes over a hold that is to go.
                 others.retain(|&other| other != owner && !self.is_to_go(lock, other));
+                // One for whom it was reserved has it again for a moment, to let go of it.
+                others.retain(|&other| !self.is_withdrawn(other, &[lock]));
                 ensure(others.is_empty(), || {
                     format!("{owner} holds {lock:?} alone, beside {others:?}")
                 })?;
@@ -291,7 +302,7 @@ impl Watch {
             }
             Write::ZAdd(lock, members) => {
                 for (member, score) in members {
-                    if let Some(until) = score {
+                    if let Some(until) = score.map(|until| self.steady(until)) {
                         self.shared(lock, owner_of(&member), until, now)?;
                     }
                 }
@@ -301,6 +312,7 @@ impl Watch {
             Write::ZRemBelow(..) => {}
             Write::PExpireAt(lock, deadline) => {
                 // No share outlasts another's end.
+                let deadline = self.steady(deadline);
                 if let Some((_, until)) = &mut self.place(lock, now).alone {
                     *until = deadline;
                 }
@@ -314,6 +326,10 @@ impl Watch {
             }
         }
         Ok(())
+    }
+
+    fn steady(&self, deadline: Ms) -> Ms {
+        deadline.saturating_add_signed(-self.ahead)
     }
 
     fn shared(&mut self, lock: Lock, owner: Owner, until: Ms, now: Ms) -> Verdict {

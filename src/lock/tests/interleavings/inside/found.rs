@@ -5,7 +5,7 @@ use crate::lock::tests::model::{Held, Key, Model, is_over};
 use crate::lock::tests::simulated::{Content, Lock, Owner, Server};
 use crate::lock::{Hold, Locks, Ms, from_wall};
 
-use super::super::steps::OWNERS;
+use super::super::places::steps::OWNERS;
 
 /// Ends are steady time.
 #[derive(Clone, Debug, PartialEq, Eq)]

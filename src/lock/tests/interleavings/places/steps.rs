@@ -2,7 +2,7 @@
 
 use crate::lock::tests::interleavings::random::Random;
 use crate::lock::tests::simulated::{Lock, Owner};
-use crate::lock::{Mode, Ms};
+use crate::lock::{Ahead, Mode, Ms};
 
 pub const OWNERS: [Owner; 6] = ["ann", "ben", "cid", "dot", "eve", "fay"];
 pub const CHANNELS: [&str; 2] = ["one", "two"];
@@ -126,6 +126,10 @@ pub enum Step {
     Lag {
         ms: Ms,
     },
+    /// The wall clock is stepped.
+    SetClock {
+        by: Ahead,
+    },
     LagTo {
         mark: Mark,
         by: i64,
@@ -174,12 +178,14 @@ pub struct Kind {
     pub fails: bool,
     /// Do others write too?
     pub foreign: bool,
+    /// Is the wall clock stepped?
+    pub clock: bool,
     /// How many owners there are.
     pub owners: usize,
 }
 
 impl Kind {
-    pub fn any(random: &mut Random) -> Self {
+    pub fn any(random: &mut Random, clock: bool) -> Self {
         Self {
             several: random.pick(&[2, 4, 50]),
             shared: random.pick(&[2, 3, 50]),
@@ -187,6 +193,7 @@ impl Kind {
             troubles: random.one_in(3),
             fails: random.one_in(3),
             foreign: random.one_in(2),
+            clock,
             owners: random.pick(&[3, 4, 6]),
         }
     }
@@ -337,6 +344,9 @@ pub fn any(random: &mut Random, kind: Kind) -> Step {
         189 if kind.foreign => Step::Break { which },
         190 if kind.foreign && random.one_in(2) => Step::Flush,
         191 if kind.foreign && random.one_in(2) => Step::Swap,
+        192..=193 if kind.clock => Step::SetClock {
+            by: [-60_000, -1000, -50, 50, 1000, 60_000][n % 6],
+        },
         _ => Step::Pass { ms: 1 },
     }
 }

@@ -9,12 +9,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::lock::fence::Fence;
 use crate::lock::queue::waiter::State;
-use crate::lock::tests::model::{Verdict, ensure};
-use crate::lock::tests::simulated::{Content, Lock, Owner, Plea, Server};
+use crate::lock::tests::interleavings::inside::{Found, found};
+use crate::lock::tests::model::{EARLY, Verdict, ensure};
+use crate::lock::tests::simulated::{Lock, Owner, Plea, Server};
 use crate::lock::{Acquired, Hold, Mode, Ms, Patience, Refusal, Ticket};
 
 use super::counts::Counts;
-use super::steps::{CHANNELS, OWNERS};
+use super::steps::CHANNELS;
 use crate::lock::tests::interleavings::steps::LOCKS;
 
 /// Who asks for which locks, by the tickets.
@@ -135,28 +136,25 @@ pub struct Watch {
     pub counts: Counts,
 }
 
+/// Who holds this lock, by the steady clock.
 pub fn holders(server: &Server, lock: Lock) -> Vec<Held> {
-    let key = server
-        .keys
-        .get(lock)
-        .filter(|_| !server.keys.is_expired(lock));
-    let Some(key) = key else { return Vec::new() };
-    let owner = |token: &[u8]| {
-        let known = OWNERS.iter().find(|owner| owner.as_bytes() == token);
-        *known.expect("an owner that the test knows")
-    };
-    let now = server.now().ms();
-    let all: Vec<Held> = match &key.content {
-        Content::Token(token) => vec![(owner(token), Hold::Exclusive, key.deadline)],
-        content => {
-            let shares = content.shares().into_iter().flatten();
-            shares
-                .map(|(member, until)| (owner(&member), Hold::Shared, until))
-                .collect()
-        }
-    };
-    let lives = |held: &Held| held.2.is_none_or(|until| until >= now);
-    all.into_iter().filter(lives).collect()
+    match found(server, lock).at(server.now().ms()) {
+        Found::Nobody | Found::NoLock => Vec::new(),
+        Found::Alone(owner, end) => vec![(owner, Hold::Exclusive, end)],
+        Found::Shared(shares) => (shares.into_iter())
+            .map(|(owner, end)| (owner, Hold::Shared, end))
+            .collect(),
+    }
+}
+
+/// Does this hold end by the steady clock? One from before a demotion does not any more.
+fn is_steady(server: &Server, lock: Lock, owner: Owner) -> bool {
+    let database = server.locks.databases.get(lock.0);
+    [Hold::Exclusive, Hold::Shared].into_iter().any(|hold| {
+        let entry =
+            database.and_then(|one| (one.ledger).of(lock.1.as_bytes(), owner.as_bytes(), hold));
+        entry.is_some_and(|entry| !entry.by_wall)
+    })
 }
 
 /// Is this owner known to have been told of its hold?
@@ -200,6 +198,19 @@ impl Watch {
             .filter(|(ticket, one)| granted(one) && !untold.contains(ticket))
             .map(|(&ticket, _)| ticket)
             .collect();
+    }
+
+    /// The wall clock is about to be stepped: what ends by that ends at another time.
+    pub fn steps(&mut self, server: &Server) {
+        self.told
+            .retain(|&(lock, owner), _| is_steady(server, lock, owner));
+    }
+
+    /// Nothing is remembered of the holds any more: so they end by the wall clock, if that has been stepped.
+    pub fn forgets_ends(&mut self, server: &Server) {
+        if server.keys.ahead != 0 {
+            self.told.clear();
+        }
     }
 
     fn held_before(&self, lock: Lock, owner: Owner) -> Option<Held> {
@@ -300,6 +311,16 @@ impl Watch {
                 for held in holders(server, lock) {
                     self.foreign.insert((lock, held.0));
                 }
+            }
+        }
+        // After a step of the clock a hold may be over a moment before its end.
+        for lock in &happened.expired {
+            let is_over = |end: Ms| end < now + EARLY;
+            (self.told).retain(|hold, told| hold.0 != *lock || !told.until.is_some_and(is_over));
+            for place in self.places.values_mut() {
+                let was_granted = matches!(place.state, State::Granted(_));
+                let has_gone = place.locks.contains(lock) && is_over(place.claim_ends);
+                place.robbed |= was_granted && has_gone;
             }
         }
         for &client in &happened.closed {

@@ -78,12 +78,18 @@ impl World {
             remembers: &|lock| inside::remembers(locks, lock),
             looked: &|lock| !inside::is_noted(locks, lock),
             returned: &|grant| !locks.returns.iter().any(|(_, due)| is_of(due, grant)),
+            counts_all: &|lock| {
+                self.out_of_step.contains(&lock) || inside::is_crowd_out_of_step(&self.server, lock)
+            },
             // Somebody may have begun to wait for a crowd of whom it has yet to be seen who they are.
             up_to_date: self.up_to_date && self.is_surveyed(),
         };
-        let follow = |before_the_deed| -> Verdict<Model> {
+        let follow = |before_the_deed, has_cut: bool| -> Verdict<Model> {
             let mut model = self.model.clone();
             model.granted.clear();
+            if has_cut {
+                model.cut_all();
+            }
             let seen = Seen {
                 before_the_deed,
                 ..seen
@@ -93,10 +99,12 @@ impl World {
             self.has_same_keys(&mut model)?;
             Ok(model)
         };
-        let mut followed = follow(granted.len());
+        let mut followed = follow(granted.len(), false);
         for fewer in 0..granted.len() {
-            followed = followed.or_else(|why| follow(fewer).map_err(|_| why));
+            followed = followed.or_else(|why| follow(fewer, false).map_err(|_| why));
         }
+        // Shares may have been cut to an end that is over, and somebody else served, all at once.
+        followed = followed.or_else(|why| follow(granted.len(), true).map_err(|_| why));
         self.model = followed?;
         self.decided(&happened, now)?;
         let elapsed = self.elapsed;

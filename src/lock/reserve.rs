@@ -1,0 +1,189 @@
+//! A lock that is reserved: its key has expired too early, because the wall clock was set forward. Nobody
+//! else is granted it while the hold lasts; its owner, or one of those who share it, has the key written again
+//! by asking for anything. What is remembered of it is in `ledger/reserved.rs`.
+
+use std::rc::Rc;
+
+use super::crowd::is_crowd;
+use super::fence::Fence;
+use super::ledger::entry::Entry;
+use super::ledger::reserved::Reserved;
+use super::ledger::shares::Restoring;
+use super::ledger::token::Token;
+use super::locks::Locks;
+use super::name::NameRef;
+use super::queue::holders::{Crowd, Holders};
+use super::request::Hold;
+use super::state::{LockState, Turn};
+use super::time::{Ms, Now};
+
+impl Locks {
+    /// Who has this lock, if it is reserved. Those whose shares have run out are forgotten.
+    pub(super) fn reserved(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>) -> Option<Reserved> {
+        let (reserved, over) = self.ledger(name.db).reserved(name.key, turn.now);
+        self.shares_lost(name, &over, turn.now);
+        self.have_expired(turn, name, over.len());
+        reserved
+    }
+
+    /// The server may have found this key expired in this turn. Is the lock reserved by that?
+    pub(super) fn see_if_reserved(&mut self, turn: &Turn<'_>, name: NameRef<'_>) {
+        if turn.keys.has_expired(name) {
+            self.reserve(name, turn.now);
+        }
+    }
+
+    /// The server has found this key expired when it was looked at. Is the lock reserved, because the
+    /// hold lasts?
+    pub(super) fn reserve(&mut self, name: NameRef<'_>, now: Now) -> bool {
+        let is_stepped = self.is_stepped(now);
+        self.ledger(name.db)
+            .reserve(name.key, now, Fence::MAX, is_stepped)
+    }
+
+    /// The server says that this key has expired. Some servers say so too when somebody has given it a
+    /// deadline in the past: so it counts only for holds from before a step.
+    pub(super) fn reserve_expired(&mut self, name: NameRef<'_>, now: Now) -> bool {
+        let up_to = self.stepped_after;
+        self.is_stepped(now) && self.ledger(name.db).reserve(name.key, now, up_to, true)
+    }
+
+    /// The same, of a lock that seems to be free.
+    #[inline]
+    pub(super) fn is_reserved(&mut self, turn: &Turn<'_>, name: NameRef<'_>) -> bool {
+        turn.keys.has_expired(name) && self.reserve(name, turn.now)
+    }
+
+    /// The owner of a lock whose key has gone too early asks for something: the key is written again,
+    /// with what is left.
+    pub(super) fn write_again(
+        &mut self,
+        turn: &mut Turn<'_>,
+        name: NameRef<'_>,
+        owner: &[u8],
+        (hold, entry): (Hold, Entry),
+    ) {
+        let Some(end) = entry.end.filter(|_| turn.may_write(name)) else {
+            return;
+        };
+        match hold {
+            Hold::Exclusive => {
+                turn.keys.hold(name, owner, end);
+                self.ledger(name.db).end_reservation(name.key);
+            }
+            Hold::Shared => self.write_shares_again(turn, name, owner, end),
+        }
+    }
+
+    fn write_shares_again(
+        &mut self,
+        turn: &mut Turn<'_>,
+        name: NameRef<'_>,
+        owner: &[u8],
+        end: Ms,
+    ) {
+        self.reserved(turn, name);
+        let ledger = self.ledger(name.db);
+        ledger.end_reservation(name.key);
+        let restoring = Restoring {
+            are_missing: true,
+            ..Restoring::default()
+        };
+        ledger.set_restoring(name.key, restoring);
+        turn.keys.share(name, owner, end);
+        self.bring_shares_into_step(turn, name, None);
+    }
+
+    /// A lock that is reserved for those who share it is to be shared by one more: the key is written
+    /// again. Is it?
+    pub(super) fn share_again(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>) -> bool {
+        let ledger = self.ledger(name.db);
+        let any = ledger.each_reserved(name.key, turn.now).next();
+        let Some((owner, end)) = any.map(|(owner, end)| (Token::from(owner), end)) else {
+            return false;
+        };
+        let may = turn.may_write(name);
+        if may {
+            self.write_shares_again(turn, name, owner.bytes(), end);
+        }
+        may
+    }
+
+    /// Those who share a lock may not all be in its key again as yet. Before the last who is there is taken
+    /// for the last of all, some of the others are written, or it is seen that they have ended too.
+    pub(super) fn see_to_missing(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>) {
+        while self.is_stepped(turn.now) && self.are_missing(name) {
+            let lasts = matches!(turn.look(name), LockState::Shared { count: 2.., .. });
+            if lasts || !turn.may_write(name) {
+                return;
+            }
+            self.bring_shares_into_step(turn, name, None);
+        }
+    }
+
+    fn are_missing(&mut self, name: NameRef<'_>) -> bool {
+        let restoring = self.ledger(name.db).restoring(name.key);
+        restoring.is_some_and(|restoring| restoring.are_missing)
+    }
+
+    /// The owner with this print that holds this lock, if it is known because others wait for the lock or
+    /// because it waits for something itself.
+    pub(super) fn owner_by_print(&self, name: NameRef<'_>, print: u64) -> Option<Rc<[u8]>> {
+        let queue = self.queue_of(name);
+        let holder = queue.and_then(|queue| queue.holders.any());
+        let holder = holder.filter(|owner| self.print_of(owner) == print);
+        let mut waiters = (self.waits.of(print)).filter_map(|ticket| self.waiters.get(&ticket));
+        (holder.cloned()).or_else(|| Some(Rc::clone(&waiters.next()?.owner)))
+    }
+
+    /// Writes down who holds a lock that has a queue and is reserved.
+    pub(super) fn set_reserved(&mut self, name: NameRef<'_>, reserved: Reserved, now: Now) {
+        if self.queue(name).is_none() {
+            return;
+        }
+        match reserved.hold {
+            Hold::Exclusive => match self.owner_by_print(name, reserved.owner) {
+                Some(owner) => {
+                    self.set_holders(name, Holders::One(owner, Some(reserved.first_end)));
+                }
+                None => {
+                    self.set_holders(name, Holders::Nobody);
+                    let unnamed = self.unnamed.entry(reserved.owner).or_default();
+                    unnamed.insert(name.keep());
+                }
+            },
+            Hold::Shared if is_crowd(reserved.count) => {
+                let any = self.ledger(name.db).each_reserved(name.key, now).next();
+                let any = any.map_or_else(|| Rc::from(&b""[..]), |(owner, _)| Rc::from(owner));
+                let crowd = Crowd {
+                    any,
+                    count: reserved.count,
+                    until: None,
+                };
+                self.set_holders(name, Holders::Crowd(crowd));
+            }
+            Hold::Shared => {
+                let shares = (self.ledger(name.db).each_reserved(name.key, now))
+                    .map(|(owner, end)| (Rc::from(owner), Some(end)))
+                    .collect();
+                self.set_holders(name, Holders::Many(shares));
+            }
+        }
+    }
+
+    /// This owner begins to wait. Locks that are reserved for it, while only its print was known, are in
+    /// others' way.
+    pub(super) fn name_holder(&mut self, turn: &mut Turn<'_>, owner: &[u8]) {
+        if self.unnamed.is_empty() {
+            return;
+        }
+        let print = self.print_of(owner);
+        for name in self.unnamed.remove(&print).into_iter().flatten() {
+            let name = name.borrow();
+            let reserved = self.reserved(turn, name);
+            if let Some(reserved) = reserved.filter(|reserved| reserved.owner == print) {
+                self.set_reserved(name, reserved, turn.now);
+            }
+        }
+    }
+}

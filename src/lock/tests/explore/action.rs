@@ -1,0 +1,154 @@
+//! What can be done in a small world, and how that is said.
+
+use std::fmt;
+
+use crate::lock::tests::simulated::{Lock, Owner};
+use crate::lock::{Ahead, Mode, Ms};
+
+pub const OWNERS: [Owner; 3] = ["ann", "ben", "cat"];
+pub const LOCKS: [Lock; 2] = [(0, "x"), (0, "y")];
+
+/// Where owners of places are told, and in which words.
+pub const CHANNEL: (&str, &str) = ("news", "go");
+
+/// By their numbers in [`OWNERS`] and [`LOCKS`].
+pub type OwnerNo = usize;
+pub type LockNo = usize;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wait {
+    Try,
+    For(Ms),
+    Forever,
+    Place { lease: Ms, notify: bool },
+}
+
+/// `ACQUIRE`, or `MACQUIRE` of several.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ask {
+    pub owner: OwnerNo,
+    pub locks: &'static [LockNo],
+    pub mode: Mode,
+    pub ttl: Ms,
+    pub wait: Wait,
+    pub session: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Action {
+    Acquire(Ask),
+    Release(OwnerNo, &'static [LockNo]),
+    Renew(OwnerNo, &'static [LockNo], Ms),
+    Check(OwnerNo, LockNo),
+    Guard(OwnerNo, LockNo),
+    Break(LockNo, Ms),
+    // By others.
+    Set(LockNo, OwnerNo, Option<Ms>),
+    SetNoLock(LockNo),
+    Del(LockNo),
+    PExpire(LockNo, Ms),
+    Persist(LockNo),
+    Rename(LockNo, LockNo),
+    // What becomes of clients: of the first, second … that waits, or of an owner's own connection.
+    Kill(usize),
+    Doom(usize),
+    Unblock(usize),
+    Close(OwnerNo),
+    // What becomes of the server.
+    Turn,
+    Pass(Ms),
+    Late(Ms),
+    Pause,
+    Resume,
+    Forbid(LockNo),
+    Permit,
+    Demote,
+    Promote,
+    Restart { lost: usize },
+    Failover { lost: usize, by: i64 },
+    Step(Ahead),
+    Deafen,
+}
+
+fn names(locks: &[LockNo]) -> String {
+    let names: Vec<&str> = locks.iter().map(|&lock| LOCKS[lock].1).collect();
+    names.join(" and ")
+}
+
+impl fmt::Display for Ask {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (owner, ttl) = (OWNERS[self.owner], self.ttl);
+        write!(f, "{owner} asks for {} for {ttl} ms", names(self.locks))?;
+        match self.mode {
+            Mode::Exclusive => {}
+            Mode::Shared => f.write_str(", SHARED")?,
+            Mode::Limit(most) => write!(f, ", LIMIT {most}")?,
+        }
+        match self.wait {
+            Wait::Try => {}
+            Wait::For(ms) => write!(f, ", BLOCK {ms}")?,
+            Wait::Forever => f.write_str(", BLOCK 0")?,
+            Wait::Place { lease, notify } => {
+                write!(f, ", QUEUE {lease}{}", if notify { " NOTIFY" } else { "" })?;
+            }
+        }
+        f.write_str(if self.session { ", SESSION" } else { "" })
+    }
+}
+
+impl fmt::Display for Action {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let lock = |lock: LockNo| LOCKS[lock].1;
+        let owner = |owner: OwnerNo| OWNERS[owner];
+        let which = |n: usize| {
+            ["first", "second", "third", "fourth"]
+                .get(n)
+                .copied()
+                .unwrap_or("next")
+        };
+        match *self {
+            Self::Acquire(ask) => ask.fmt(f),
+            Self::Release(who, locks) => write!(f, "{} releases {}", owner(who), names(locks)),
+            Self::Renew(who, locks, ttl) => {
+                write!(f, "{} renews {} for {ttl} ms", owner(who), names(locks))
+            }
+            Self::Check(who, on) => write!(f, "{} checks {}", owner(who), lock(on)),
+            Self::Guard(who, on) => write!(f, "{} runs a command under {}", owner(who), lock(on)),
+            Self::Break(on, 0) => write!(f, "{} is broken", lock(on)),
+            Self::Break(on, grace) => {
+                write!(f, "{} is broken, with a grace of {grace} ms", lock(on))
+            }
+            Self::Set(on, who, Some(ttl)) => write!(f, "SET {} {} PX {ttl}", lock(on), owner(who)),
+            Self::Set(on, who, None) => write!(f, "SET {} {}", lock(on), owner(who)),
+            Self::SetNoLock(on) => write!(f, "{} becomes a list", lock(on)),
+            Self::Del(on) => write!(f, "DEL {}", lock(on)),
+            Self::PExpire(on, ms) => write!(f, "PEXPIRE {} {ms}", lock(on)),
+            Self::Persist(on) => write!(f, "PERSIST {}", lock(on)),
+            Self::Rename(from, to) => write!(f, "RENAME {} {}", lock(from), lock(to)),
+            Self::Kill(n) => write!(f, "the connection of the {} that waits closes", which(n)),
+            Self::Doom(n) => write!(
+                f,
+                "the server means to close the connection of the {} that waits at the end of the turn",
+                which(n)
+            ),
+            Self::Unblock(n) => write!(f, "CLIENT UNBLOCK of the {} that waits", which(n)),
+            Self::Close(who) => write!(f, "the connection of {} closes", owner(who)),
+            Self::Turn => f.write_str("one turn of the event loop, and what is due"),
+            Self::Pass(ms) => write!(f, "{ms} ms pass"),
+            Self::Late(ms) => write!(f, "{ms} ms pass in which the server does nothing"),
+            Self::Pause => f.write_str("nothing may be written"),
+            Self::Resume => f.write_str("everything may be written again"),
+            Self::Forbid(on) => write!(f, "{} may not be written", lock(on)),
+            Self::Permit => f.write_str("every key may be written again"),
+            Self::Demote => f.write_str("the server becomes a replica"),
+            Self::Promote => f.write_str("the server becomes the master"),
+            Self::Restart { lost } => write!(f, "a restart; the last {lost} writes are lost"),
+            Self::Failover { lost, by } => write!(
+                f,
+                "a replica takes over whose clock is {by} ms off; the last {lost} writes are lost"
+            ),
+            Self::Step(by) => write!(f, "the wall clock is stepped by {by} ms"),
+            Self::Deafen => f.write_str("nobody listens to messages any more"),
+        }
+    }
+}

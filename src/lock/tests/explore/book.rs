@@ -1,0 +1,300 @@
+//! What a world was asked, what it replied and what it wrote: enough to say whether a lock may do so. It
+//! looks at replies and at keys; of the core's memory it asks only what has become of a place, of which
+//! nobody is told.
+//!
+//! The book does not say what the core should do next. It follows what the core did, and asks whether that
+//! was allowed: was nobody in the way, was nobody before, does the number rise; and when nothing is left
+//! to do: does nobody wait for what it could have, and has nobody what it should not have any more.
+
+mod deadlocks;
+mod granting;
+mod keys;
+mod replying;
+
+use crate::lock::fence::Fence;
+use crate::lock::tests::model::{Verdict, ensure};
+use crate::lock::tests::simulated::Server;
+use crate::lock::{Hold as How, Mode, Ms, Ticket};
+
+use super::action::{Ask, LOCKS, LockNo, OWNERS, OwnerNo, Wait as Waits};
+
+/// How long after a refusal the core may need to come back: its longest pause, and a little.
+const GRACE: Ms = 115;
+
+/// Somebody holds a lock.
+#[derive(Clone, Debug)]
+pub struct Hold {
+    pub lock: LockNo,
+    pub owner: OwnerNo,
+    pub how: How,
+    /// By the steady clock.
+    until: Option<Ms>,
+    /// Somebody else has written when it ends: it does so by the wall clock.
+    by_wall: bool,
+    /// Its number, if it has one and that is known.
+    fence: Option<Fence>,
+    /// May its owner be told the old number or a new one?
+    any_number: bool,
+    /// Has its owner been told?
+    told: bool,
+    /// By how many replies that are under way it may be.
+    under_way: u32,
+    /// The connection that it ends with; and has that closed?
+    tied: Option<u64>,
+    closed: bool,
+    breaking: bool,
+    /// It has to be claimed.
+    unclaimed: bool,
+    /// The share that its owner had before, and has again if nobody hears that it has the lock alone.
+    before: Option<Box<Hold>>,
+    /// Is it known whether a release ends a hold that its owner knows of?
+    is_clear: bool,
+    /// After a step of the clock its key may have gone a moment too early, as if in time.
+    is_loose: bool,
+    /// An operator ends it just now; or it was granted in the same moment, before that or after it.
+    is_ending: bool,
+    may_be_ending: bool,
+    /// Its end may go on from that of a hold that was to end, or may not.
+    any_end: bool,
+}
+
+/// A key that goes by so much too early has gone in time.
+const EARLY: Ms = 2;
+
+impl Hold {
+    /// It may end at any moment, or may have to: nobody has heard of it, or its connection has closed.
+    fn may_go(&self) -> bool {
+        let is_unheard = !self.told && !self.unclaimed && (self.under_way == 0 || !self.is_clear);
+        self.closed || self.is_loose || self.is_ending || self.may_be_ending || is_unheard
+    }
+
+    fn must_go(&self) -> bool {
+        self.closed || !self.told && self.under_way == 0 && !self.unclaimed
+    }
+}
+
+/// Somebody waits.
+#[derive(Clone, Debug)]
+pub struct Wait {
+    /// None for a place.
+    ticket: Option<Ticket>,
+    ask: Ask,
+    client: u64,
+    until: Option<Ms>,
+    granted: Option<Fence>,
+    /// It waits for nothing any more, and has yet to come to its end.
+    over: bool,
+    asleep: bool,
+    closed: bool,
+}
+
+/// What the world is following.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cause {
+    Nobody,
+    /// What this owner has asked for.
+    Owner(OwnerNo),
+    /// This one was cut off.
+    Ended(Ticket),
+    Demoted,
+}
+
+#[derive(Clone, Debug, Default)]
+pub struct Book {
+    now: Ms,
+    /// So many owners have been seen: any other is as good as the next.
+    used: usize,
+    highest: Fence,
+    pub holds: Vec<Hold>,
+    /// In the order of arrival.
+    pub waits: Vec<Wait>,
+    no_lock: [bool; LOCKS.len()],
+    /// Was the key written by somebody else?
+    is_strange: [bool; LOCKS.len()],
+    /// Keys may not agree with the holds any more.
+    is_stepped: bool,
+    /// Until then something may be late, because it could not be written when it was time.
+    late_until: Ms,
+    /// All who waited are being sent away.
+    sends_away: bool,
+    /// The holds of this lock are about to be ended by an operator.
+    broken: Option<LockNo>,
+}
+
+impl Book {
+    /// It is that late.
+    pub fn begin(&mut self, now: Ms) {
+        self.now = now;
+        for hold in &mut self.holds {
+            // The lock alone is over, and the share that was before it may not be.
+            if hold.until.is_some_and(|until| until < now)
+                && let Some(before) = hold.before.take()
+                && !hold.told
+            {
+                *hold = *before;
+            }
+        }
+        self.holds
+            .retain(|hold| hold.until.is_none_or(|until| until >= now));
+        for hold in &mut self.holds {
+            hold.is_loose = self.is_stepped && hold.until.is_some_and(|until| until < now + EARLY);
+        }
+        if self.late_until < now {
+            self.late_until = 0;
+        }
+    }
+
+    /// May this owner ask for something? Those who have not been seen yet are alike, so they come one
+    /// after the other.
+    pub fn knows(&mut self, owner: OwnerNo) -> bool {
+        let knows = owner <= self.used;
+        self.used = self.used.max(owner + usize::from(knows));
+        knows
+    }
+
+    pub fn is_known(&self, owner: OwnerNo) -> bool {
+        owner < self.used
+    }
+
+    fn hold(&self, owner: OwnerNo, lock: LockNo) -> Option<&Hold> {
+        (self.holds.iter()).find(|hold| hold.owner == owner && hold.lock == lock)
+    }
+
+    fn hold_mut(&mut self, owner: OwnerNo, lock: LockNo) -> Option<&mut Hold> {
+        (self.holds.iter_mut()).find(|hold| hold.owner == owner && hold.lock == lock)
+    }
+
+    pub fn is_held(&self, lock: LockNo) -> bool {
+        self.holds.iter().any(|hold| hold.lock == lock)
+    }
+
+    pub fn is_strange(&self, lock: LockNo) -> bool {
+        self.is_strange[lock]
+    }
+
+    pub fn has_told_hold(&self, owner: OwnerNo, lock: LockNo) -> bool {
+        self.hold(owner, lock)
+            .is_some_and(|hold| hold.told || hold.by_wall)
+    }
+
+    /// What those would ask for who keep their places.
+    pub fn places(&self) -> Vec<Ask> {
+        (self.waits.iter())
+            .filter(|wait| wait.ticket.is_none())
+            .map(|wait| wait.ask)
+            .collect()
+    }
+
+    /// Does this one wait now?
+    fn lives(&self, wait: &Wait) -> bool {
+        !wait.over
+            && !wait.asleep
+            && wait.granted.is_none()
+            && wait.until.is_none_or(|until| until > self.now)
+    }
+
+    // What becomes of the server.
+
+    pub fn refused(&mut self) {
+        self.late_until = Ms::MAX;
+    }
+
+    pub fn permitted(&mut self) {
+        self.late_until = self.now + GRACE;
+    }
+
+    /// All who wait are sent away, and all that was known of the holds is forgotten.
+    pub fn demoted(&mut self) {
+        self.sends_away = true;
+        self.holds.clear();
+        self.waits.retain(|wait| wait.ticket.is_some());
+    }
+
+    /// Nobody waits, and nothing is known of the holds.
+    pub fn restarted(&mut self) {
+        self.holds.clear();
+        self.waits.clear();
+        self.late_until = 0;
+        self.sends_away = false;
+        self.is_stepped = false;
+    }
+
+    pub fn stepped(&mut self, by: i64) {
+        self.is_stepped = true;
+        for hold in self.holds.iter_mut().filter(|hold| hold.by_wall) {
+            hold.until = hold.until.map(|until| until.saturating_add_signed(-by));
+        }
+        self.begin(self.now);
+    }
+
+    /// A connection has closed, and with it end the holds and places that are tied to it.
+    pub fn closed(&mut self, client: u64) {
+        for hold in &mut self.holds {
+            hold.closed |= hold.tied == Some(client);
+            if (hold.before.as_ref()).is_some_and(|before| before.tied == Some(client)) {
+                hold.before = None;
+            }
+        }
+        for wait in &mut self.waits {
+            wait.closed |= wait.ask.session && wait.client == client;
+        }
+    }
+
+    /// With nothing left to do now.
+    pub fn is_settled(&self, server: &Server) -> Verdict {
+        for wait in &self.waits {
+            let late = wait.until.is_some_and(|until| until <= self.now);
+            ensure(!late || wait.over || wait.granted.is_some(), || {
+                format!(
+                    "{} has not been told that its time was up",
+                    OWNERS[wait.ask.owner]
+                )
+            })?;
+        }
+        let keys = &server.keys;
+        if self.late_until > 0 || keys.paused || !keys.closed.is_empty() || !server.master {
+            return Ok(());
+        }
+        for hold in &self.holds {
+            let why = if hold.closed {
+                "its connection has closed"
+            } else {
+                "nobody heard of it"
+            };
+            ensure(!hold.must_go(), || {
+                format!(
+                    "{} still has {}, and {why}",
+                    OWNERS[hold.owner], LOCKS[hold.lock].1
+                )
+            })?;
+        }
+        for (at, wait) in self
+            .waits
+            .iter()
+            .enumerate()
+            .filter(|(_, wait)| self.lives(wait))
+        {
+            ensure(!wait.closed, || {
+                format!(
+                    "{} still waits, and its connection has closed",
+                    OWNERS[wait.ask.owner]
+                )
+            })?;
+            let shut = self.what_is_in_the_way(&wait.ask, at, |_| true);
+            ensure(shut.is_some(), || {
+                format!("{} waits for what it could have", OWNERS[wait.ask.owner])
+            })?;
+        }
+        Ok(())
+    }
+}
+
+/// Does this mode ask for a lock alone?
+fn is_alone(mode: Mode) -> bool {
+    mode == Mode::Exclusive
+}
+
+/// Is a place asked for?
+fn is_place(ask: &Ask) -> bool {
+    matches!(ask.wait, Waits::Place { .. })
+}

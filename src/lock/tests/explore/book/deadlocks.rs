@@ -1,0 +1,51 @@
+//! Was a request refused if no order of release grants it, and only then? The naive search of the orders
+//! says so.
+
+use crate::lock::Hold as How;
+use crate::lock::tests::interleavings::orders::search::{
+    self, Request, State, bit, try_every_order,
+};
+use crate::lock::tests::model::{Verdict, ensure};
+
+use super::super::action::Ask;
+use super::{Book, Hold};
+
+impl Book {
+    pub fn judge_deadlock(&self, ask: &Ask, refused: bool) -> Verdict {
+        let is_odd = |hold: &Hold| hold.may_go() || hold.breaking || hold.unclaimed;
+        if self.holds.iter().any(is_odd) || self.no_lock.contains(&true) || self.late_until > 0 {
+            return Ok(());
+        }
+        let mut state = State::default();
+        for hold in &self.holds {
+            let held = &mut state.held[hold.lock];
+            held.by |= 1 << hold.owner;
+            held.alone = hold.how == How::Exclusive;
+        }
+        let request = |ask: &Ask| {
+            let mut locks = [false; search::LOCKS];
+            ask.locks.iter().for_each(|&lock| locks[lock] = true);
+            Request {
+                owner: 1 << ask.owner,
+                locks,
+                mode: ask.mode,
+            }
+        };
+        let waits = self.waits.iter().filter(|wait| self.lives(wait));
+        let mut requests: Vec<Request> = waits.map(|wait| request(&wait.ask)).collect();
+        state.left = bit(requests.len()) - 1;
+        let before = try_every_order(state, &requests);
+        state.left |= bit(requests.len());
+        requests.push(request(ask));
+        let after = try_every_order(state, &requests);
+        let owner = 1 << ask.owner;
+        // Others may have been stuck before, by one order or other.
+        let sure = before.ever == 0;
+        ensure(refused || !sure || after.always == 0, || {
+            format!("{ask}, waits, and somebody waits for ever now")
+        })?;
+        ensure(!refused || after.ever & owner != 0, || {
+            format!("{ask}, is refused, and every order of release would grant it")
+        })
+    }
+}

@@ -1,0 +1,492 @@
+//! Was this grant allowed?
+
+use crate::lock::fence::Fence;
+use crate::lock::queue::waiter::State;
+use crate::lock::tests::model::{Verdict, ensure};
+use crate::lock::tests::simulated::{Happened, Server, name};
+use crate::lock::{Hold as How, Mode, Ms, NameRef, from_wall};
+
+use super::super::action::{Ask, LOCKS, LockNo, OWNERS, OwnerNo, Wait as Waits};
+use super::super::world::key_of;
+use super::{Book, Cause, Hold, Wait, is_alone};
+
+/// Who was granted something.
+#[derive(Clone, Copy, Debug)]
+enum Who {
+    /// The one who asked, by this connection, and has been told.
+    Asker(Ask, u64),
+    /// One of those who wait.
+    Waiter(usize),
+}
+
+impl Book {
+    /// Whoever asked just now was told this number, if any.
+    pub fn take_in(
+        &mut self,
+        happened: &Happened,
+        told: Option<(Ask, u64, Fence)>,
+        cause: Cause,
+        server: &Server,
+    ) -> Verdict {
+        ensure(happened.offences.is_empty(), || {
+            format!("{:?}", happened.offences)
+        })?;
+        happened
+            .closed
+            .iter()
+            .for_each(|&client| self.closed(client));
+        let mut grants: Vec<(Fence, Who)> = Vec::new();
+        grants.extend(told.map(|(ask, client, fence)| (fence, Who::Asker(ask, client))));
+        for &(ticket, state) in &happened.decided {
+            let at = self
+                .waits
+                .iter()
+                .position(|wait| wait.ticket == Some(ticket));
+            let at = at.ok_or("one that does not wait was told something")?;
+            let wait = &mut self.waits[at];
+            let owner = OWNERS[wait.ask.owner];
+            ensure(!wait.over && wait.granted.is_none(), || {
+                format!("{owner} was told something twice")
+            })?;
+            let up = wait.until.is_some_and(|until| until <= self.now);
+            let asks = told.is_some_and(|(ask, ..)| ask.owner == wait.ask.owner);
+            wait.over = true;
+            match state {
+                State::Granted(fence) => {
+                    wait.over = false;
+                    grants.push((fence, Who::Waiter(at)));
+                }
+                State::TimedOut => {
+                    ensure(up, || format!("{owner} was told that its time was up"))?;
+                }
+                State::Withdrawn => {
+                    let by_owner = asks || cause == Cause::Owner(wait.ask.owner);
+                    ensure(by_owner, || format!("the request of {owner} was withdrawn"))?;
+                }
+                State::SentAway => {
+                    ensure(self.sends_away, || format!("{owner} was sent away"))?;
+                }
+                other => return Err(format!("{owner} was told {other:?}")),
+            }
+        }
+        let lost = self.look_at_places(server, cause, told, &mut grants);
+        // Numbers rise, so this is the order in which it was done.
+        grants.sort_by_key(|&(fence, who)| match who {
+            Who::Waiter(at) => (fence, at),
+            Who::Asker(..) => (fence, usize::MAX),
+        });
+        for (fence, who) in grants {
+            self.grant(fence, who, server)?;
+        }
+        let is_told = |ask: &Ask| {
+            let ended = happened.ended.iter().filter(|(_, heard)| *heard);
+            let mut tickets = ended.map(|(ticket, _)| Some(*ticket));
+            tickets.any(|ticket| {
+                let mut waits = self.waits.iter();
+                waits.any(|wait| wait.ticket == ticket && wait.ask.owner == ask.owner)
+            })
+        };
+        let lost: Vec<Ask> = lost.into_iter().filter(|ask| !is_told(ask)).collect();
+        self.have_not_lost_their_places(&lost)?;
+        for &(ticket, heard) in &happened.ended {
+            self.ended(ticket, heard);
+        }
+        if self.sends_away && self.waits.is_empty() {
+            self.sends_away = false;
+        }
+        Ok(())
+    }
+
+    /// Nobody is told of what becomes of a place: so this is looked up.
+    fn look_at_places(
+        &mut self,
+        server: &Server,
+        cause: Cause,
+        told: Option<(Ask, u64, Fence)>,
+        grants: &mut Vec<(Fence, Who)>,
+    ) -> Vec<Ask> {
+        let (mut gone, mut lost) = (Vec::new(), Vec::new());
+        for (at, wait) in self.waits.iter_mut().enumerate() {
+            if wait.ticket.is_some() {
+                continue;
+            }
+            let owner = wait.ask.owner;
+            let names: Vec<NameRef<'_>> = (wait.ask.locks.iter())
+                .map(|&lock| name(LOCKS[lock]))
+                .collect();
+            let locks = &server.locks;
+            let Some(ticket) = locks.place_of(OWNERS[owner].as_bytes(), &names) else {
+                let is_up = wait.until.is_some_and(|until| until <= self.now);
+                let by_owner = told.is_some_and(|(ask, ..)| ask.owner == owner)
+                    || cause == Cause::Owner(owner);
+                if !(is_up || by_owner || wait.closed || self.sends_away) {
+                    lost.push(wait.ask);
+                }
+                gone.push(at);
+                continue;
+            };
+            let state = locks.waiters.get(&ticket).map(|waiter| waiter.state());
+            wait.asleep = state == Some(State::Asleep) || locks.sleeps_by_channel(ticket);
+            match state {
+                Some(State::Granted(fence)) if wait.granted == Some(fence) => {}
+                Some(State::Granted(fence)) => grants.push((fence, Who::Waiter(at))),
+                _ => wait.granted = None,
+            }
+        }
+        // What was asked for is granted to whoever has a place for it, where that stands.
+        for at in gone.into_iter().rev() {
+            let is_claimed = told.is_some_and(|(ask, ..)| {
+                ask.owner == self.waits[at].ask.owner && ask.locks == self.waits[at].ask.locks
+            });
+            if is_claimed {
+                self.waits[at].over = true;
+            } else {
+                self.waits.remove(at);
+                for (_, who) in &mut *grants {
+                    if let Who::Waiter(waiter) = who
+                        && *waiter > at
+                    {
+                        *waiter -= 1;
+                    }
+                }
+            }
+        }
+        lost
+    }
+
+    /// Whoever has the lock needs no place for it; nobody else loses one.
+    fn have_not_lost_their_places(&self, lost: &[Ask]) -> Verdict {
+        let has_any = |ask: &Ask| {
+            ask.locks
+                .iter()
+                .any(|&lock| self.hold(ask.owner, lock).is_some())
+        };
+        let loser = lost.iter().find(|ask| !has_any(ask));
+        loser.map_or(Ok(()), |ask| {
+            Err(format!("{} has lost its place", OWNERS[ask.owner]))
+        })
+    }
+
+    fn ended(&mut self, ticket: u64, heard: bool) {
+        let Some(at) = self
+            .waits
+            .iter()
+            .position(|wait| wait.ticket == Some(ticket))
+        else {
+            return;
+        };
+        let wait = self.waits.remove(at);
+        let Some(fence) = wait.granted else { return };
+        for hold in self
+            .holds
+            .iter_mut()
+            .filter(|hold| hold.owner == wait.ask.owner)
+        {
+            if !wait.ask.locks.contains(&hold.lock) {
+                continue;
+            }
+            let is_before = hold.fence != Some(fence);
+            let hold = match &mut hold.before {
+                Some(before) if is_before => before,
+                _ => hold,
+            };
+            hold.under_way = hold.under_way.saturating_sub(1);
+            hold.told |= heard;
+            // Whoever is told that it has the lock has claimed it.
+            hold.any_end |= hold.unclaimed && !heard;
+            hold.unclaimed &= !heard;
+        }
+        for hold in &mut self.holds {
+            let gone = (hold.before.as_ref()).is_some_and(|before| before.must_go());
+            if hold.told || gone {
+                hold.before = None;
+            }
+        }
+    }
+
+    /// Was it, for all that is known? Then it is written down.
+    fn grant(&mut self, fence: Fence, who: Who, server: &Server) -> Verdict {
+        let (ask, client, at, is_told) = match who {
+            Who::Asker(ask, client) => {
+                let own = self.waits.iter().position(|wait| {
+                    wait.ticket.is_none()
+                        && wait.ask.owner == ask.owner
+                        && wait.ask.locks == ask.locks
+                        && wait.ask.mode == ask.mode
+                });
+                (ask, client, own.unwrap_or(self.waits.len()), true)
+            }
+            Who::Waiter(at) => (self.waits[at].ask, self.waits[at].client, at, false),
+        };
+        let owner = OWNERS[ask.owner];
+        self.mind_its_own(&ask);
+        let (is_retry, known) = self.holds_all(&ask);
+        if !is_retry {
+            // What nobody has heard of is given back before.
+            if let Some(why) = self.what_is_in_the_way(&ask, at, |hold| !hold.may_go()) {
+                return Err(format!("{ask} and is granted that, although {why}"));
+            }
+        }
+        let is_known = is_retry && known == Some(fence);
+        let may_be_old = is_retry
+            && ask.locks.iter().all(|&lock| {
+                self.hold(ask.owner, lock)
+                    .is_some_and(|hold| hold.any_number || hold.unclaimed)
+            });
+        if is_retry && known.is_some() {
+            ensure(is_known || may_be_old, || {
+                format!("{owner} asks for what it holds by {known:?}, and is told {fence}")
+            })?;
+        }
+        let is_old = is_known || may_be_old && known.is_none_or(|known| known == fence);
+        if !is_old {
+            ensure(fence > self.highest, || {
+                format!(
+                    "{owner} is granted a number that does not rise: {fence} after {}",
+                    self.highest
+                )
+            })?;
+        }
+        self.highest = self.highest.max(fence);
+        let is_place = matches!(who, Who::Waiter(at) if self.waits[at].ticket.is_none());
+        for &lock in ask.locks {
+            self.write_down(&ask, lock, fence, client, is_told, is_place, server)?;
+        }
+        if let Who::Waiter(at) = who {
+            self.waits[at].granted = Some(fence);
+        } else {
+            // A place that is claimed is no more.
+            self.waits
+                .retain(|wait| wait.ticket.is_some() || !wait.over);
+        }
+        Ok(())
+    }
+
+    #[allow(clippy::too_many_arguments, reason = "each is said by the grant")]
+    fn write_down(
+        &mut self,
+        ask: &Ask,
+        lock: LockNo,
+        fence: Fence,
+        client: u64,
+        is_told: bool,
+        is_place: bool,
+        server: &Server,
+    ) -> Verdict {
+        let wanted = self.now + ask.ttl;
+        let tied = ask.session.then_some(client);
+        let is_retry = self.holds_all(ask).0;
+        let old = self
+            .take_hold(ask.owner, lock)
+            .filter(|old| is_retry || !old.is_ending);
+        let goes_on =
+            (old.as_ref()).is_some_and(|old| old.how == How::Exclusive || !is_alone(ask.mode));
+        let mut hold = match old {
+            Some(mut old) if goes_on => {
+                let goes_on = old.until.is_some_and(|until| until >= wanted);
+                old.any_end |= old.unclaimed && old.under_way > 0;
+                if !old.breaking && (!goes_on || old.unclaimed && is_told) {
+                    // What has no end is given one.
+                    (old.until, old.by_wall) = (Some(wanted), false);
+                }
+                old.fence = Some(fence);
+                old.any_number = false;
+                old.closed &= tied == old.tied;
+                old.tied = tied;
+                old
+            }
+            old => Hold {
+                lock,
+                owner: ask.owner,
+                how: ask.mode.hold(),
+                // It lasts no shorter than the share did.
+                until: match &old {
+                    Some(old) if !old.unclaimed => old.until.map(|until| until.max(wanted)),
+                    _ => Some(wanted),
+                },
+                by_wall: false,
+                fence: Some(fence),
+                any_number: false,
+                told: false,
+                under_way: 0,
+                tied,
+                closed: false,
+                breaking: false,
+                unclaimed: false,
+                is_clear: true,
+                is_loose: false,
+                is_ending: false,
+                may_be_ending: self.broken == Some(lock),
+                any_end: old
+                    .as_ref()
+                    .is_some_and(|old| old.any_end || old.until.is_none()),
+                before: old.filter(|old| !old.must_go()).map(|mut old| {
+                    old.before = None;
+                    Box::new(old)
+                }),
+            },
+        };
+        if is_place {
+            hold.unclaimed = !hold.told;
+            hold.closed |= self.waits.iter().any(|wait| {
+                wait.closed && wait.ask.owner == ask.owner && wait.ask.locks == ask.locks
+            });
+            let end = end_in_key(server, ask.owner, lock);
+            let lease = self.lease_end(ask);
+            ensure(
+                end.is_none_or(|end| end <= lease.max(self.now + 1).max(wanted)),
+                || {
+                    format!(
+                        "{} may claim {} for too long",
+                        OWNERS[ask.owner], LOCKS[lock].1
+                    )
+                },
+            )?;
+            hold.until = end.or(hold.until);
+        } else if is_told {
+            hold.told = true;
+            hold.unclaimed = false;
+            hold.before = None;
+        } else {
+            hold.under_way += 1;
+        }
+        self.is_strange[lock] = hold.by_wall;
+        self.holds.push(hold);
+        self.holds.sort_by_key(|hold| (hold.lock, hold.owner));
+        Ok(())
+    }
+
+    fn lease_end(&self, ask: &Ask) -> Ms {
+        let Waits::Place { lease, .. } = ask.wait else {
+            return 0;
+        };
+        let place = (self.waits.iter()).find(|wait| {
+            wait.ticket.is_none() && wait.ask.owner == ask.owner && wait.ask.locks == ask.locks
+        });
+        place
+            .and_then(|place| place.until)
+            .unwrap_or(self.now + lease)
+    }
+
+    pub fn take_hold(&mut self, owner: OwnerNo, lock: LockNo) -> Option<Hold> {
+        let at = (self.holds.iter()).position(|hold| hold.owner == owner && hold.lock == lock)?;
+        Some(self.holds.remove(at))
+    }
+
+    /// Is it a retry, and by which number does the owner hold all of it?
+    fn holds_all(&self, ask: &Ask) -> (bool, Option<Fence>) {
+        let mut number = None;
+        for &lock in ask.locks {
+            let hold = self.hold(ask.owner, lock);
+            let Some(hold) = hold.filter(|hold| hold.how == How::Exclusive || !is_alone(ask.mode))
+            else {
+                return (false, None);
+            };
+            match (number, hold.fence) {
+                (None, fence) => number = Some(fence),
+                (Some(one), other) if one == other => {}
+                _ => number = Some(None),
+            }
+        }
+        (true, number.flatten())
+    }
+
+    /// What its owner has not heard of, or what is to end with its connection, may go on or have ended
+    /// before.
+    fn mind_its_own(&mut self, ask: &Ask) {
+        for hold in &mut self.holds {
+            if hold.owner == ask.owner && ask.locks.contains(&hold.lock) && hold.may_go() {
+                (hold.any_number, hold.any_end) = (true, true);
+            }
+        }
+    }
+
+    /// Does it wait to have alone what its owner shares?
+    pub fn is_upgrade(&self, wait: &Wait, lock: LockNo) -> bool {
+        let own = self.hold(wait.ask.owner, lock);
+        is_alone(wait.ask.mode)
+            && own.is_some_and(|own| own.how == How::Shared && own.told && !own.is_ending)
+    }
+
+    /// Why can it not have all that it asks for, when it stands there in the order of arrival? Holds of
+    /// others count if that is said.
+    pub fn what_is_in_the_way(
+        &self,
+        ask: &Ask,
+        at: usize,
+        counts: fn(&Hold) -> bool,
+    ) -> Option<String> {
+        (ask.locks.iter()).find_map(|&lock| self.what_keeps(ask, lock, at, counts))
+    }
+
+    fn what_keeps(
+        &self,
+        ask: &Ask,
+        lock: LockNo,
+        at: usize,
+        counts: fn(&Hold) -> bool,
+    ) -> Option<String> {
+        if self.no_lock[lock] {
+            return Some(format!("{} is no lock", LOCKS[lock].1));
+        }
+        let own = self.hold(ask.owner, lock).filter(|own| !own.is_ending);
+        if own.is_some_and(|own| own.how == How::Exclusive || !is_alone(ask.mode)) {
+            return None;
+        }
+        let others = || {
+            (self.holds.iter())
+                .filter(|hold| hold.lock == lock && hold.owner != ask.owner && counts(hold))
+        };
+        let says = |hold: &Hold| {
+            let how = if hold.how == How::Exclusive {
+                "holds"
+            } else {
+                "shares"
+            };
+            format!("{} {how} {}", OWNERS[hold.owner], LOCKS[lock].1)
+        };
+        let alone = others().find(|hold| hold.how == How::Exclusive || is_alone(ask.mode));
+        if let Some(other) = alone {
+            return Some(says(other));
+        }
+        if let Some(own) = own {
+            let breaking = own
+                .breaking
+                .then(|| format!("{} is being broken", LOCKS[lock].1));
+            return breaking;
+        }
+        if let Mode::Limit(most) = ask.mode
+            && others().count() as u64 >= most
+        {
+            return Some(format!("{} hold {}", others().count(), LOCKS[lock].1));
+        }
+        let is_before = |(place, wait): &(usize, &Wait)| {
+            let shares = || self.is_upgrade(wait, lock);
+            self.lives(wait)
+                && wait.ask.locks.contains(&lock)
+                && *place != at
+                && (*place < at || wait.ask.owner != ask.owner && shares())
+        };
+        let first = self.waits.iter().enumerate().find(is_before);
+        first.map(|(_, wait)| {
+            format!(
+                "{} stands before it in the queue of {}",
+                OWNERS[wait.ask.owner], LOCKS[lock].1
+            )
+        })
+    }
+}
+
+/// When this hold ends, as its key says.
+pub fn end_in_key(server: &Server, owner: OwnerNo, lock: LockNo) -> Option<Ms> {
+    let key = key_of(server, lock)?;
+    let of_share = key
+        .content
+        .shares()
+        .and_then(|shares| shares.get(OWNERS[owner].as_bytes()).copied().flatten());
+    let end = match (of_share, key.deadline) {
+        (Some(one), Some(other)) => Some(one.min(other)),
+        (one, other) => one.or(other),
+    };
+    end.map(|end| from_wall(end, server.keys.ahead))
+}

@@ -1,0 +1,282 @@
+//! Was this the right reply?
+
+use crate::lock::tests::model::{Verdict, ensure};
+use crate::lock::tests::simulated::{Happened, Server};
+use crate::lock::{Acquired, Left, Ms, Refusal};
+
+use super::super::action::{Ask, LOCKS, LockNo, OWNERS, OwnerNo, Wait as Waits};
+use super::{Book, Cause, Wait, is_place};
+
+impl Book {
+    pub fn follow(&mut self, happened: &Happened, cause: Cause, server: &Server) -> Verdict {
+        self.take_in(happened, None, cause, server)
+    }
+
+    pub fn acquired(
+        &mut self,
+        ask: Ask,
+        client: u64,
+        got: Result<Acquired, Refusal>,
+        happened: &Happened,
+        server: &Server,
+    ) -> Verdict {
+        let told = match got {
+            Ok(Acquired::Held(fence)) => Some((ask, client, fence)),
+            _ => None,
+        };
+        self.take_in(happened, told, Cause::Owner(ask.owner), server)?;
+        let shut = self.what_is_in_the_way(&ask, self.place_of(&ask), |_| true);
+        let is_late = self.late_until > 0 || self.holds.iter().any(|hold| hold.may_go());
+        let could_have = || format!("{ask}, could have it, and gets {got:?}");
+        let until = match ask.wait {
+            Waits::For(ms) | Waits::Place { lease: ms, .. } => Some(self.now + ms),
+            Waits::Try | Waits::Forever => None,
+        };
+        let wait = |ticket| Wait {
+            ticket,
+            ask,
+            client,
+            until,
+            granted: None,
+            over: false,
+            asleep: false,
+            closed: false,
+        };
+        match got {
+            Ok(Acquired::Held(_)) => {}
+            Ok(Acquired::Busy) => ensure(shut.is_some() || is_late, could_have)?,
+            Ok(Acquired::Waiting(ticket)) => {
+                ensure(shut.is_some() || is_late, could_have)?;
+                self.judge_deadlock(&ask, false)?;
+                self.waits.push(wait(Some(ticket)));
+            }
+            Ok(Acquired::Place(before)) => {
+                ensure(shut.is_some() || is_late, could_have)?;
+                let old = (self.waits.iter()).position(|wait| {
+                    wait.ticket.is_none()
+                        && (wait.ask.owner, wait.ask.locks) == (ask.owner, ask.locks)
+                });
+                match old {
+                    Some(at) if self.waits[at].ask.mode == ask.mode => {
+                        let (granted, asleep) = (None, false);
+                        self.waits[at] = Wait {
+                            granted,
+                            asleep,
+                            ..wait(None)
+                        };
+                    }
+                    old => {
+                        self.judge_deadlock(&ask, false)?;
+                        old.map(|at| self.waits.remove(at));
+                        self.waits.push(wait(None));
+                    }
+                }
+                let stands = self.stands_behind(&ask);
+                // Those who are taken out of their queues in the next turn count until then.
+                let locks = &server.locks;
+                let is_late = !locks.backlog.leaving.is_empty() || !locks.places.endings.is_empty();
+                ensure(stands == before || is_late && stands < before, || {
+                    format!("{ask}, stands behind {stands}, and is told {before}")
+                })?;
+            }
+            Err(Refusal::Deadlock(_)) => self.judge_deadlock(&ask, true)?,
+            Err(Refusal::NotALock(_)) => {
+                let is_none = ask.locks.iter().any(|&lock| self.no_lock[lock]);
+                ensure(is_none, || format!("{ask}, and is told that it is no lock"))?;
+            }
+            Err(Refusal::HoldsSome) => {
+                let has = ask
+                    .locks
+                    .iter()
+                    .any(|&lock| self.hold(ask.owner, lock).is_some());
+                ensure(has && is_place(&ask), || {
+                    format!("{ask}, and is told that it holds some")
+                })?;
+            }
+            Err(other) => return Err(format!("{ask}: {other:?}")),
+        }
+        Ok(())
+    }
+
+    /// Where this request stands, if it is for a place.
+    fn place_of(&self, ask: &Ask) -> usize {
+        let own = self.waits.iter().position(|wait| {
+            is_place(ask)
+                && wait.ticket.is_none()
+                && (wait.ask.owner, wait.ask.locks, wait.ask.mode)
+                    == (ask.owner, ask.locks, ask.mode)
+        });
+        own.unwrap_or(self.waits.len())
+    }
+
+    /// How many come before it in the longest of its queues.
+    fn stands_behind(&self, ask: &Ask) -> usize {
+        let at = self.place_of(ask);
+        let before = |lock: &LockNo| {
+            let waits = self.waits.iter().enumerate().filter(|(place, wait)| {
+                let shares = self.is_upgrade(wait, *lock);
+                self.lives(wait) && wait.ask.locks.contains(lock) && (*place < at || shares)
+            });
+            waits.count()
+        };
+        ask.locks.iter().map(before).max().unwrap_or_default()
+    }
+
+    /// A release ends the hold, told or not, and withdraws what the owner waits for there.
+    pub fn released(&mut self, owner: OwnerNo, locks: &[LockNo], got: Option<usize>) -> Verdict {
+        let Some(got) = got else {
+            return self.ensure_no_lock(locks);
+        };
+        let (mut least, mut most) = (0, 0);
+        for &lock in locks {
+            if let Some(hold) = self.hold(owner, lock) {
+                let is_told = hold.told && hold.is_clear && !hold.closed && !hold.unclaimed;
+                least += usize::from(is_told);
+                most += usize::from(hold.told || hold.under_way > 0 || hold.before.is_some());
+            }
+            self.take_hold(owner, lock);
+        }
+        ensure((least..=most).contains(&got), || {
+            format!(
+                "{} releases {least} to {most}, and is told {got}",
+                OWNERS[owner]
+            )
+        })?;
+        let mut unclear = Vec::new();
+        self.waits.retain(|wait| {
+            let is_named =
+                wait.ask.owner == owner && wait.ask.locks.iter().any(|one| locks.contains(one));
+            if is_named && wait.granted.is_some() {
+                unclear.extend(wait.ask.locks);
+            }
+            !is_named || wait.ticket.is_some()
+        });
+        // What was granted together and has not been heard of goes together.
+        for lock in unclear {
+            if let Some(hold) = self.hold_mut(owner, lock) {
+                hold.is_clear = false;
+                hold.under_way *= u32::from(!hold.unclaimed);
+                hold.unclaimed = false;
+            }
+        }
+        Ok(())
+    }
+
+    pub fn renewed(
+        &mut self,
+        owner: OwnerNo,
+        locks: &[LockNo],
+        ttl: Ms,
+        got: Option<bool>,
+    ) -> Verdict {
+        let Some(got) = got else {
+            return self.ensure_no_lock(locks);
+        };
+        let holds = |lock: &LockNo| self.hold(owner, *lock);
+        let may = (locks.iter()).all(|lock| holds(lock).is_some_and(|hold| !hold.breaking));
+        let is_clear = locks
+            .iter()
+            .all(|lock| holds(lock).is_none_or(|hold| !hold.may_go()));
+        ensure(if is_clear { got == may } else { may || !got }, || {
+            let held = if may { "holds" } else { "does not hold" };
+            format!("{} {held} what it renews, and is told {got}", OWNERS[owner])
+        })?;
+        if got {
+            for &lock in locks {
+                let until = Some(self.now + ttl);
+                if let Some(hold) = self.hold_mut(owner, lock) {
+                    (hold.until, hold.by_wall) = (until, false);
+                    (hold.told, hold.unclaimed, hold.before) = (true, false, None);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    pub fn checked(&mut self, owner: OwnerNo, lock: LockNo, got: Option<Option<Left>>) -> Verdict {
+        let Some(got) = got else {
+            return self.ensure_no_lock(&[lock]);
+        };
+        let now = self.now;
+        let left = self.hold(owner, lock).map(|hold| match hold.until {
+            Some(until) => Left::Ms(until.saturating_sub(now).max(1)),
+            None => Left::Unlimited,
+        });
+        let is_clear = self
+            .hold(owner, lock)
+            .is_none_or(|hold| !hold.may_go() && !hold.breaking);
+        ensure(got == left || !is_clear && got.is_none(), || {
+            format!(
+                "{} has {left:?} left of {}, and is told {got:?}",
+                OWNERS[owner], LOCKS[lock].1
+            )
+        })?;
+        self.tell(owner, lock, got.is_some());
+        Ok(())
+    }
+
+    pub fn guarded(&mut self, owner: OwnerNo, lock: LockNo, got: Option<bool>) -> Verdict {
+        let Some(got) = got else {
+            return self.ensure_no_lock(&[lock]);
+        };
+        let hold = self.hold(owner, lock);
+        let is_clear = hold.is_none_or(|hold| !hold.may_go());
+        ensure(got == hold.is_some() || !is_clear && !got, || {
+            format!(
+                "a command runs under {} for {}: {got}",
+                LOCKS[lock].1, OWNERS[owner]
+            )
+        })?;
+        self.tell(owner, lock, got);
+        Ok(())
+    }
+
+    /// The owner has learnt that it has the lock. That claims nothing.
+    fn tell(&mut self, owner: OwnerNo, lock: LockNo, has_it: bool) {
+        if let Some(hold) = self.hold_mut(owner, lock).filter(|_| has_it) {
+            hold.told = true;
+            hold.before = None;
+        }
+    }
+
+    pub fn broken(&mut self, lock: LockNo, grace: Ms, got: Option<usize>) -> Verdict {
+        let Some(got) = got else {
+            return self.ensure_no_lock(&[lock]);
+        };
+        let held = self.holds.iter().filter(|hold| hold.lock == lock).count();
+        let may_be_data = (self.holds.iter())
+            .any(|hold| hold.lock == lock && hold.until.is_none() && hold.any_number);
+        if may_be_data && got == 0 {
+            return Ok(());
+        }
+        let is_clear = !self
+            .holds
+            .iter()
+            .any(|hold| hold.lock == lock && hold.may_go());
+        // Whoever could have it is granted it before.
+        ensure(got == held || !is_clear || !self.waits.is_empty(), || {
+            format!(
+                "{held} holds of {} are broken, and {got} are counted",
+                LOCKS[lock].1
+            )
+        })?;
+        if grace == 0 {
+            self.broken = Some(lock);
+            let ending = self.holds.iter_mut().filter(|hold| hold.lock == lock);
+            ending.for_each(|hold| hold.is_ending = true);
+            return Ok(());
+        }
+        let last = self.now + grace;
+        for hold in self.holds.iter_mut().filter(|hold| hold.lock == lock) {
+            hold.breaking = true;
+            hold.until = Some(hold.until.map_or(last, |until| until.min(last)));
+        }
+        Ok(())
+    }
+
+    fn ensure_no_lock(&self, locks: &[LockNo]) -> Verdict {
+        ensure(locks.iter().any(|&lock| self.no_lock[lock]), || {
+            "a lock is said to be no lock".to_owned()
+        })
+    }
+}

@@ -1,0 +1,570 @@
+//! A small server, and the book that is kept of what it was asked and what it replied.
+
+use std::fmt;
+
+use crate::lock::tests::interleavings::inside;
+use crate::lock::tests::model::{Verdict, ensure};
+use crate::lock::tests::simulated::{
+    Content, Happened, Key, Lock, Plea, START, Server, Write, place, told_on,
+};
+use crate::lock::{Break, Mode, Ms, Patience};
+
+use super::action::{Action, Ask, CHANNEL, LOCKS, LockNo, OWNERS, Wait};
+use super::book::{Book, Cause};
+use super::fingerprint::{FIRST_CLIENT, FIRST_TICKET, print_server, print_words};
+use super::worlds::Setting;
+
+/// More rounds than this nobody needs until all is over.
+const ROUNDS: usize = 60;
+
+pub struct World {
+    pub server: Server,
+    pub book: Book,
+    /// The connection of each owner, by which it does all but wait a second time.
+    clients: [u64; OWNERS.len()],
+    /// The latest that any server's wall clock has shown, and up to where numbers may have run ahead.
+    latest: Ms,
+    ahead: Ms,
+    skew: Ms,
+    loses_tails: bool,
+    /// Is it written down what is said?
+    pub listens: bool,
+    said: String,
+}
+
+impl World {
+    pub fn new(setting: &Setting) -> Self {
+        let mut server = Server::new(setting.flavour, &LOCKS);
+        server.connect_after(FIRST_CLIENT);
+        let mut world = Self {
+            clients: OWNERS.map(|_| server.connect()),
+            server,
+            book: Book::default(),
+            latest: START,
+            ahead: START + setting.skew,
+            skew: setting.skew,
+            loses_tails: setting.loses_tails,
+            listens: false,
+            said: String::new(),
+        };
+        world.begin();
+        world
+    }
+
+    /// A server has begun.
+    fn begin(&mut self) {
+        let skew = self.skew;
+        self.server
+            .set_limits(|limits| limits.max_clock_skew = skew);
+        self.server.locks.waits.draw_tickets_after(FIRST_TICKET);
+    }
+
+    pub fn now(&self) -> Ms {
+        self.server.now().ms()
+    }
+
+    /// All that decides what comes.
+    pub fn print(&self, to: &mut impl fmt::Write) -> fmt::Result {
+        print_server(&self.server, to)?;
+        write!(to, "{:?}{:?}{}", self.book, self.clients, self.is_due())?;
+        if self.loses_tails {
+            write!(
+                to,
+                "{:?}{:?}{:?}",
+                self.latest,
+                self.ahead,
+                self.server.keys_behind()
+            )?;
+        }
+        print_words(&self.said, to)
+    }
+
+    /// Does this, if it can be done here.
+    pub fn act(&mut self, action: Action) -> Verdict<bool> {
+        self.book.begin(self.now());
+        let master = self.server.master;
+        let may_write = |locks: &[LockNo]| {
+            let keys = &self.server.keys;
+            !keys.paused
+                && locks
+                    .iter()
+                    .all(|&lock| !keys.closed.contains(&LOCKS[lock]))
+        };
+        match action {
+            Action::Acquire(ask) => {
+                if !may_write(ask.locks) || !self.book.knows(ask.owner) {
+                    return Ok(false);
+                }
+                self.acquire(ask)?;
+            }
+            Action::Release(owner, locks) => {
+                if !may_write(locks) || !self.book.is_known(owner) {
+                    return Ok(false);
+                }
+                let got = if let &[lock] = locks {
+                    self.server
+                        .release(LOCKS[lock], OWNERS[owner])
+                        .map(usize::from)
+                } else {
+                    self.server.release_all(&of(locks), OWNERS[owner])
+                };
+                self.hear(&got);
+                self.book.released(owner, locks, got.ok())?;
+                self.follow(Cause::Owner(owner))?;
+            }
+            Action::Renew(owner, locks, ttl) => {
+                if !may_write(locks) || !self.book.is_known(owner) {
+                    return Ok(false);
+                }
+                let got = self.server.renew_all(&of(locks), OWNERS[owner], ttl);
+                self.hear(&got);
+                self.take_in(Cause::Owner(owner))?;
+                self.book.renewed(owner, locks, ttl, got.ok())?;
+                self.book.agrees(&self.server)?;
+            }
+            Action::Check(owner, lock) => {
+                if !self.book.is_known(owner) {
+                    return Ok(false);
+                }
+                let got = self.server.check(LOCKS[lock], OWNERS[owner]);
+                self.hear(&got);
+                self.take_in(Cause::Owner(owner))?;
+                self.book.checked(owner, lock, got.ok())?;
+                self.book.agrees(&self.server)?;
+            }
+            Action::Guard(owner, lock) => {
+                if !may_write(&[lock]) || !self.book.is_known(owner) {
+                    return Ok(false);
+                }
+                let got = self.server.guard(LOCKS[lock], OWNERS[owner]);
+                self.hear(&got);
+                self.take_in(Cause::Owner(owner))?;
+                self.book.guarded(owner, lock, got.ok())?;
+                self.book.agrees(&self.server)?;
+            }
+            Action::Break(lock, grace) => {
+                if !may_write(&[lock]) {
+                    return Ok(false);
+                }
+                let force = false;
+                let got = self.server.break_holds(LOCKS[lock], Break { grace, force });
+                self.hear(&got);
+                // Whoever could have it is granted it before.
+                if grace > 0 {
+                    self.take_in(Cause::Nobody)?;
+                }
+                self.book.broken(lock, grace, got.ok())?;
+                self.follow(Cause::Nobody)?;
+            }
+            Action::Set(lock, owner, ttl) => {
+                if !may_write(&[lock]) || !self.book.knows(owner) {
+                    return Ok(false);
+                }
+                let content = Content::Token(OWNERS[owner].as_bytes().to_vec());
+                let deadline = ttl.map(|ttl| self.wall() + ttl);
+                self.foreign(Write::Set(LOCKS[lock], Key { content, deadline }))?;
+            }
+            Action::SetNoLock(lock) => {
+                if !may_write(&[lock]) {
+                    return Ok(false);
+                }
+                let (content, deadline) = (Content::NoLock, None);
+                self.foreign(Write::Set(LOCKS[lock], Key { content, deadline }))?;
+            }
+            Action::Del(lock) => {
+                if !may_write(&[lock]) || !self.has_key(lock) {
+                    return Ok(false);
+                }
+                self.foreign(Write::Del(LOCKS[lock]))?;
+            }
+            Action::PExpire(lock, ms) => {
+                if !may_write(&[lock]) || !self.has_key(lock) {
+                    return Ok(false);
+                }
+                self.foreign(Write::PExpireAt(LOCKS[lock], self.wall() + ms))?;
+            }
+            Action::Persist(lock) => {
+                if !may_write(&[lock]) || !self.has_key(lock) {
+                    return Ok(false);
+                }
+                self.foreign(Write::Persist(LOCKS[lock]))?;
+            }
+            Action::Rename(from, to) => {
+                if !may_write(&[from, to]) || !self.has_key(from) {
+                    return Ok(false);
+                }
+                self.foreign(Write::Rename(LOCKS[from], LOCKS[to]))?;
+            }
+            Action::Kill(n) | Action::Doom(n) | Action::Unblock(n) => {
+                let Some(&ticket) = self.server.waiting().get(n) else {
+                    return Ok(false);
+                };
+                match action {
+                    Action::Kill(_) => self.server.kill(ticket),
+                    Action::Doom(_) => self.server.doom(ticket),
+                    _ => self.server.unblock(ticket),
+                }
+                self.follow(Cause::Ended(ticket))?;
+            }
+            Action::Close(owner) => {
+                let client = self.clients[owner];
+                self.server.close(client);
+                self.follow(Cause::Nobody)?;
+            }
+            Action::Turn => {
+                if !self.has_something_to_do() {
+                    return Ok(false);
+                }
+                self.turn()?;
+                if self.is_due() {
+                    self.server.tick();
+                    self.follow(Cause::Nobody)?;
+                }
+            }
+            Action::Pass(ms) => self.pass(ms)?,
+            Action::Late(ms) => {
+                self.server.set_clock(self.now() + ms);
+                self.latest = self.latest.max(self.wall());
+                self.book.begin(self.now());
+            }
+            Action::Pause => {
+                if !master || self.server.keys.paused {
+                    return Ok(false);
+                }
+                self.server.keys.paused = true;
+                self.book.refused();
+            }
+            Action::Resume => {
+                if !master || !self.server.keys.paused {
+                    return Ok(false);
+                }
+                self.server.keys.paused = false;
+                self.book.permitted();
+            }
+            Action::Forbid(lock) => {
+                if !self.server.keys.closed.insert(LOCKS[lock]) {
+                    return Ok(false);
+                }
+                self.book.refused();
+            }
+            Action::Permit => {
+                if self.server.keys.closed.is_empty() {
+                    return Ok(false);
+                }
+                self.server.keys.closed.clear();
+                self.book.permitted();
+            }
+            Action::Demote => {
+                if !master {
+                    return Ok(false);
+                }
+                self.server.demote(false);
+                self.book.demoted();
+                self.read_all_keys();
+                self.follow(Cause::Demoted)?;
+            }
+            Action::Promote => {
+                if master {
+                    return Ok(false);
+                }
+                self.server.promote();
+                self.took_over();
+                self.follow(Cause::Nobody)?;
+            }
+            Action::Restart { lost } => self.restart(lost, 1),
+            Action::Failover { lost, by } => self.restart(lost, by),
+            Action::Step(by) => self.step(by)?,
+            Action::Deafen => {
+                if !self.server.deaf.insert(CHANNEL.0.to_owned()) {
+                    return Ok(false);
+                }
+            }
+        }
+        if self.server.has_job() {
+            self.server.tick();
+            self.follow(Cause::Nobody)?;
+        }
+        Ok(true)
+    }
+
+    fn wall(&self) -> Ms {
+        self.server.keys.wall()
+    }
+
+    fn has_key(&self, lock: LockNo) -> bool {
+        let keys = &self.server.keys;
+        keys.get(LOCKS[lock]).is_some() && !keys.is_expired(LOCKS[lock])
+    }
+
+    fn is_due(&self) -> bool {
+        self.server.due().is_some_and(|due| due <= self.now())
+    }
+
+    fn has_something_to_do(&self) -> bool {
+        self.is_due() || self.server.has_clients_to_see_to()
+    }
+
+    fn acquire(&mut self, ask: Ask) -> Verdict {
+        let own = self.clients[ask.owner];
+        let blocks = matches!(ask.wait, Wait::For(_) | Wait::Forever);
+        let client = if blocks && self.server.is_waiting(own) {
+            self.server.connect()
+        } else {
+            own
+        };
+        let plea = Plea {
+            owner: OWNERS[ask.owner],
+            ttl: ask.ttl,
+            mode: ask.mode,
+            patience: match ask.wait {
+                Wait::Try => Patience::Try,
+                Wait::For(ms) => Patience::Until(self.now() + ms),
+                Wait::Forever => Patience::Forever,
+                Wait::Place { lease, notify } => {
+                    if notify {
+                        told_on(Some(CHANNEL), lease)
+                    } else {
+                        place(lease)
+                    }
+                }
+            },
+            client,
+            session: ask.session,
+        };
+        let got = self.server.acquire_all(&of(ask.locks), plea);
+        let happened = self.what_happened(&got);
+        self.book
+            .acquired(ask, client, got, &happened, &self.server)?;
+        self.forget_what_was_said();
+        self.book.agrees(&self.server)
+    }
+
+    fn foreign(&mut self, write: Write) -> Verdict {
+        let touched = write.touches();
+        self.server.foreign(write);
+        for (number, lock) in LOCKS.iter().enumerate() {
+            if touched.contains(lock) {
+                self.book.read_key(number, &self.server, false);
+            }
+        }
+        self.follow(Cause::Nobody)
+    }
+
+    fn turn(&mut self) -> Verdict {
+        self.server.turn();
+        self.follow(Cause::Nobody)
+    }
+
+    pub fn pass(&mut self, ms: Ms) -> Verdict {
+        let to = self.now() + ms;
+        self.turn()?;
+        for _ in 0..1000 {
+            let Some(due) = self.server.due().filter(|&due| due <= to) else {
+                self.check_quiet()?;
+                self.server.set_clock(to);
+                self.latest = self.latest.max(self.wall());
+                self.book.begin(self.now());
+                return Ok(());
+            };
+            if due > self.now() {
+                self.check_quiet()?;
+                self.server.set_clock(due);
+                self.book.begin(self.now());
+            }
+            self.server.tick();
+            self.follow(Cause::Nobody)?;
+            self.turn()?;
+        }
+        let due = inside::what_is_due(&self.server.locks);
+        Err(format!("it does not come to rest: {due}"))
+    }
+
+    fn step(&mut self, by: i64) -> Verdict {
+        // What was over, stands there still and is not remembered is nobody's of ours.
+        let strange: Vec<LockNo> = (0..LOCKS.len())
+            .filter(|&lock| {
+                self.server.keys.get(LOCKS[lock]).is_some()
+                    && !self.book.is_held(lock)
+                    && (self.book.is_strange(lock)
+                        || !inside::remembers(&self.server.locks, LOCKS[lock]))
+            })
+            .collect();
+        self.server.step(by);
+        self.latest = self.latest.max(self.wall());
+        self.book.stepped(by);
+        for lock in strange {
+            self.book.read_key(lock, &self.server, true);
+        }
+        self.follow(Cause::Nobody)
+    }
+
+    fn read_all_keys(&mut self) {
+        (0..LOCKS.len()).for_each(|lock| self.book.read_key(lock, &self.server, true));
+    }
+
+    /// Grants were made elsewhere, or before.
+    fn took_over(&mut self) {
+        self.ahead = self.ahead.max(self.wall() + self.skew);
+        self.read_all_keys();
+    }
+
+    /// This server starts anew, or another in its place, whose clock differs from this one's. Numbers rise
+    /// if the clocks agree within the skew, and if the last takeover is longer ago than they differ: so it
+    /// comes no sooner than that.
+    fn restart(&mut self, lost: usize, by: i64) {
+        let least = self.latest.max(self.ahead).saturating_sub(self.skew) + 1;
+        let now = self.wall().saturating_add_signed(by).max(least);
+        self.latest = self.latest.max(now);
+        // What was written last has been heard of, if it was not in this moment.
+        self.server.happened();
+        self.server.set_clock(now);
+        self.server.restart(lost);
+        // The next one loses nothing that this one has not lost.
+        self.server.is_replicated();
+        self.begin();
+        self.clients = OWNERS.map(|_| self.server.connect());
+        self.book.begin(now);
+        self.book.restarted();
+        self.took_over();
+    }
+
+    /// Judges what came of something.
+    fn follow(&mut self, cause: Cause) -> Verdict {
+        self.take_in(cause)?;
+        self.book.agrees(&self.server)
+    }
+
+    fn take_in(&mut self, cause: Cause) -> Verdict {
+        let happened = self.what_happened(&());
+        self.book.follow(&happened, cause, &self.server)?;
+        self.forget_what_was_said();
+        Ok(())
+    }
+
+    fn what_happened(&mut self, reply: &dyn fmt::Debug) -> Happened {
+        let mut happened = self.server.happened();
+        // Whose connection is no more has another.
+        for own in self
+            .clients
+            .iter_mut()
+            .filter(|own| happened.closed.contains(own))
+        {
+            *own = self.server.connect();
+        }
+        happened.waited.clear();
+        self.hear(&(reply, &happened));
+        happened
+    }
+
+    /// Notes a reply that nobody but its client hears of.
+    fn hear(&mut self, reply: &dyn fmt::Debug) {
+        if self.listens {
+            self.said += &format!("{reply:?}");
+        }
+    }
+
+    fn forget_what_was_said(&mut self) {
+        self.server.told.clear();
+        self.server.published.clear();
+        self.server.keys.mentioned.clear();
+    }
+
+    /// With nothing left to do now, nothing must be left undone.
+    fn check_quiet(&mut self) -> Verdict {
+        if self.has_something_to_do() {
+            return Ok(());
+        }
+        self.book.is_settled(&self.server)
+    }
+
+    /// What must be true of every state; nothing is done here after that but `drain`.
+    pub fn check(&mut self) -> Verdict {
+        self.check_quiet()?;
+        inside::is_sound(&self.server)
+    }
+
+    /// When trouble ends and everybody lets go, all are served and nothing is left.
+    pub fn drain(&mut self) -> Verdict {
+        for end in [Action::Promote, Action::Resume, Action::Permit] {
+            self.act(end)?;
+        }
+        self.server.deaf.clear();
+        for _ in 0..ROUNDS {
+            self.act(Action::Turn)?;
+            self.server.expire_cycle(&LOCKS);
+            self.follow(Cause::Nobody)?;
+            let before = self.book.waits.len() + self.book.holds.len();
+            self.let_go()?;
+            if self.is_over() {
+                self.act(Action::Pass(120))?;
+                return self.is_empty();
+            }
+            if self.book.waits.len() + self.book.holds.len() >= before {
+                self.act(Action::Pass(3))?;
+            }
+        }
+        let due = inside::what_is_due(&self.server.locks);
+        Err(format!("it does not drain: {:?}, {due}", self.book))
+    }
+
+    /// Whoever has a place asks for it, whoever holds something releases it, and what is nobody's is
+    /// deleted.
+    fn let_go(&mut self) -> Verdict {
+        for ask in self.book.places() {
+            self.act(Action::Acquire(ask))?;
+        }
+        for (lock, all) in [(0, &[0][..]), (1, &[1][..])] {
+            for owner in 0..OWNERS.len() {
+                if self.book.has_told_hold(owner, lock) {
+                    self.act(Action::Release(owner, all))?;
+                }
+            }
+            let key = self.server.keys.get(LOCKS[lock]);
+            if key.is_some_and(|key| key.content.is_no_lock()) {
+                self.act(Action::Del(lock))?;
+            } else if key.is_some() && !self.book.is_held(lock) {
+                // What stays by a step of the clock goes when it is met.
+                self.act(Action::Acquire(Ask {
+                    owner: 0,
+                    locks: all,
+                    mode: Mode::Exclusive,
+                    ttl: 1,
+                    wait: Wait::Try,
+                    session: false,
+                }))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn is_over(&self) -> bool {
+        self.book.waits.is_empty()
+            && self.server.keys.keys.is_empty()
+            && self.server.locks.is_idle()
+            && !self.server.locks.reserves()
+    }
+
+    fn is_empty(&mut self) -> Verdict {
+        for lock in LOCKS {
+            ensure(!inside::remembers(&self.server.locks, lock), || {
+                format!("something is remembered of {}", lock.1)
+            })?;
+        }
+        let holds = self.server.locks.remembered().holds;
+        ensure(holds == 0, || {
+            format!("{holds} holds are remembered of nobody")
+        })?;
+        inside::is_bare(&self.server)
+    }
+}
+
+fn of(locks: &[LockNo]) -> Vec<Lock> {
+    locks.iter().map(|&lock| LOCKS[lock]).collect()
+}
+
+/// When something ends by the wall clock, on the other one.
+pub fn key_of(server: &Server, lock: LockNo) -> Option<&Key> {
+    let keys = &server.keys;
+    keys.get(LOCKS[lock])
+        .filter(|_| !keys.is_expired(LOCKS[lock]))
+}

@@ -1,0 +1,669 @@
+//! A lock that does one thing after the other. It knows no server, no queue and no clock: only by what time a hold can't
+//! have ended yet, and by what time it must have.
+
+use super::super::history::{Micros, Mode};
+use super::super::life::TOLERANCE;
+use super::Span;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use todc_utils::specifications::Specification;
+
+pub type Id = usize;
+
+/// What was done, and how it was answered.
+#[derive(Clone, Debug)]
+pub enum Deed {
+    Granted {
+        owner: Id,
+        mode: Mode,
+        ttl: Micros,
+        number: i64,
+        tie: Option<Tie>,
+        /// For how long its place may have been kept for it, if it asked for one.
+        lease: Micros,
+        /// Whether its owner has only ever asked in these words.
+        same_words: bool,
+    },
+    /// A try, or a wait: nil.
+    Denied {
+        owner: Id,
+        same_words: bool,
+        /// Whether somebody else must have held the lock.
+        needs_another: bool,
+    },
+    Placed {
+        owner: Id,
+        several: bool,
+        lease: Micros,
+        /// A number that had been given before.
+        above: i64,
+    },
+    /// CHECK, with what is left, or GUARD.
+    Held {
+        owner: Id,
+        left: Option<Micros>,
+        alone: bool,
+    },
+    NotHeld {
+        owner: Id,
+    },
+    /// Whether it was held, if this is known.
+    Released {
+        owner: Id,
+        held: Option<bool>,
+        alone: bool,
+    },
+    Renewed {
+        owner: Id,
+        ttl: Micros,
+        alone: bool,
+        /// Whether what it claims may be tied to a connection.
+        may_be_tied: bool,
+    },
+    NotRenewed {
+        owner: Id,
+    },
+    HungUp {
+        owner: Id,
+        connection: u64,
+    },
+    /// A call without an answer: from now on it may be done at any time, or never.
+    Unheard {
+        owner: Id,
+        call: Unheard,
+        /// A number that had been given before.
+        above: i64,
+    },
+    /// All holds end.
+    Ended,
+    /// All holds end so much later at most, and nothing prolongs them.
+    Ending {
+        grace: Micros,
+    },
+    /// From now on any hold may end at any time.
+    Doubted,
+    /// Which number, connection or BREAK belongs to which hold may be forgotten, and the holds may last longer.
+    /// Whoever had a place on a server to which the lock comes back may have it still, whatever it has said elsewhere.
+    Forgotten {
+        by: Micros,
+        placed: Arc<[Id]>,
+    },
+    /// Another server has taken over and may have missed anything. These may hold the lock there. If it keeps a
+    /// quarantine, nobody else does until what was lost is over.
+    TakenOver {
+        owners: Arc<[Id]>,
+        longest: Micros,
+        quarantine: bool,
+    },
+}
+
+/// A hold that ends with its connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Tie {
+    pub connection: u64,
+    /// When that was certainly there for the last time.
+    pub alive: Micros,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub enum Unheard {
+    Ask { tie: Option<Tie>, alone: bool },
+    Renew { ttl: Micros },
+    End,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Lock {
+    /// It is certainly not earlier.
+    now: Micros,
+    /// The highest number.
+    last: i64,
+    doubted: bool,
+    owners: BTreeMap<Id, Owner>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+struct Owner {
+    hold: Option<Hold>,
+    /// It may be granted the lock without a word until then, by a number above this one.
+    hope: Option<(Micros, i64)>,
+    place: Option<Place>,
+    /// What it was granted without a word may be ending.
+    may_be_ending: bool,
+    /// Some of its calls may still be done: one that prolongs, one that ends, one that says a new ttl.
+    may_prolong: bool,
+    may_end: bool,
+    may_renew: Option<Micros>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Place {
+    above: i64,
+    /// For how long what it is granted is kept for its owner.
+    lease: Micros,
+    /// Whether it may have been claimed by what was said of another lock.
+    claimed: bool,
+    /// Whether the server may have forgotten that it was to be claimed.
+    forgotten: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Hold {
+    /// Whether it is certainly exclusive.
+    alone: bool,
+    number: Number,
+    /// It does not end by itself before the one, and has ended by the other.
+    least: Micros,
+    most: Micros,
+    tie: Tied,
+    ending: Certainty,
+    /// Whether a server that has taken over may know nothing of it, and keeps it from others all the same.
+    lost: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Number {
+    Is(i64),
+    /// Forgotten perhaps, or never told.
+    Above(i64),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Tied {
+    No,
+    To(Tie),
+    /// It may be tied to this or to none.
+    Perhaps(Tie),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Certainty {
+    No,
+    Perhaps,
+    Yes,
+}
+
+impl Hold {
+    /// Until when it has certainly not ended.
+    fn certain(&self) -> Micros {
+        match self.tie {
+            Tied::No => self.least,
+            Tied::To(tie) | Tied::Perhaps(tie) => self.least.min(tie.alive),
+        }
+    }
+}
+
+impl Owner {
+    fn may_hold(&self, now: Micros) -> bool {
+        self.hold.as_ref().is_some_and(|hold| now <= hold.most)
+            || self.hope.is_some_and(|(until, _)| now <= until)
+            || self.place.is_some()
+    }
+
+    /// The end of a hold that lasts from a moment between these two for so long.
+    fn ends(&self, ttl: Micros, start: Micros, end: Micros) -> (Micros, Micros) {
+        let least = (start + ttl.min(self.may_renew.unwrap_or(ttl))).saturating_sub(TOLERANCE);
+        let most = end.saturating_add(ttl + TOLERANCE);
+        (
+            if self.may_end { 0 } else { least },
+            if self.may_prolong { Micros::MAX } else { most },
+        )
+    }
+
+    /// The least number that a grant without a word can have had.
+    fn above(&self) -> Option<i64> {
+        let hope = self.hope.map(|(_, above)| above);
+        hope.into_iter()
+            .chain(self.place.as_ref().map(|place| place.above))
+            .min()
+    }
+}
+
+impl Specification for Lock {
+    type State = Lock;
+    type Operation = Span<Deed>;
+
+    fn init() -> Lock {
+        Lock::default()
+    }
+
+    fn apply(step: &Span<Deed>, lock: &Lock) -> (bool, Lock) {
+        let mut next = lock.clone();
+        next.now = next.now.max(step.start);
+        let is_right = next.does(&step.deed, step.end) && next.now <= step.end;
+        if !is_right {
+            return (false, lock.clone());
+        }
+        next.forget_what_is_over();
+        (true, next)
+    }
+}
+
+impl Lock {
+    /// Does it at a moment that is not after `end`, if it can have been answered so.
+    fn does(&mut self, deed: &Deed, end: Micros) -> bool {
+        match *deed {
+            Deed::Granted { .. } => self.grants(deed, end),
+            Deed::Denied {
+                owner,
+                same_words,
+                needs_another,
+            } => {
+                (!same_words || self.lacks(owner, end))
+                    && (!needs_another || self.is_taken_beside(owner))
+            }
+            Deed::Placed {
+                owner,
+                several,
+                lease,
+                above,
+            } => {
+                let is_right = self.lacks(owner, end);
+                let place = Place {
+                    above,
+                    lease,
+                    claimed: several,
+                    forgotten: false,
+                };
+                let one = self.owner(owner);
+                (one.place, one.may_be_ending) = (Some(place), false);
+                is_right
+            }
+            Deed::Held { owner, left, alone } => {
+                self.knows(owner, alone, end) && self.has_left(owner, left, end)
+            }
+            Deed::NotHeld { owner } => self.lacks(owner, end),
+            Deed::Released { owner, held, alone } => {
+                let is_right = match held {
+                    Some(true) => !self.is_unclaimed(owner) && self.knows(owner, alone, end),
+                    Some(false) => self.lacks(owner, end),
+                    None => true,
+                };
+                let one = self.owner(owner);
+                (one.hold, one.place, one.may_be_ending) = (None, None, false);
+                is_right
+            }
+            Deed::Renewed { owner, alone, .. } => {
+                self.knows(owner, alone, end) && self.renews(deed, end)
+            }
+            Deed::NotRenewed { owner } => {
+                let ending = self.owner(owner).hold.as_ref().map(|hold| hold.ending);
+                ending.is_some_and(|ending| ending != Certainty::No) || self.lacks(owner, end)
+            }
+            Deed::HungUp { owner, connection } => self.hangs_up(owner, connection),
+            Deed::Unheard { owner, call, above } => self.may_do(owner, call, above),
+            Deed::Ended => {
+                self.owners.values_mut().for_each(|owner| owner.hold = None);
+                true
+            }
+            Deed::Ending { grace } => {
+                let least = (self.now + grace).saturating_sub(TOLERANCE);
+                for owner in self.owners.values_mut() {
+                    let may_prolong = owner.may_prolong;
+                    owner.may_be_ending |= owner.place.is_some() || owner.hope.is_some();
+                    if let Some(hold) = &mut owner.hold {
+                        hold.least = hold.least.min(least);
+                        if !may_prolong {
+                            hold.most = hold.most.min(end.saturating_add(grace + TOLERANCE));
+                        }
+                        hold.ending = Certainty::Yes;
+                    }
+                }
+                true
+            }
+            Deed::Doubted => {
+                self.doubted = true;
+                true
+            }
+            Deed::Forgotten { by, ref placed } => {
+                self.forgets(by);
+                for owner in placed.iter() {
+                    self.owner(*owner).hope = Some((Micros::MAX, 0));
+                }
+                true
+            }
+            Deed::TakenOver {
+                ref owners,
+                longest,
+                quarantine,
+            } => {
+                let until = end.saturating_add(longest + TOLERANCE);
+                for owner in owners.iter() {
+                    let one = self.owner(*owner);
+                    one.hold = one.hold.take().filter(|_| quarantine);
+                    one.hold.iter_mut().for_each(|hold| hold.lost = true);
+                    one.place = None;
+                    let later = one.hope.map_or(until, |(other, _)| other.max(until));
+                    one.hope = Some((later, 0));
+                }
+                true
+            }
+        }
+    }
+
+    fn owner(&mut self, owner: Id) -> &mut Owner {
+        self.owners.entry(owner).or_default()
+    }
+
+    fn certain(&self, hold: &Hold) -> Micros {
+        if self.doubted { 0 } else { hold.certain() }
+    }
+
+    fn grants(&mut self, deed: &Deed, end: Micros) -> bool {
+        let Deed::Granted {
+            owner,
+            mode,
+            ttl,
+            number,
+            tie,
+            lease,
+            same_words,
+        } = *deed
+        else {
+            return false;
+        };
+        let alone = mode == Mode::Exclusive;
+        if !self.others_give_way(owner, alone, end) {
+            return false;
+        }
+        let (last, now) = (self.last, self.now);
+        let old = self
+            .owner(owner)
+            .hold
+            .take()
+            .filter(|hold| now <= hold.most);
+        let one = self.owner(owner);
+        let above = one.above().unwrap_or(last);
+        let goes_on = old.as_ref().is_some_and(|hold| match hold.number {
+            Number::Is(known) => known == number,
+            Number::Above(above) => number > above,
+        });
+        if !goes_on {
+            // A hold in the same words has its number for as long as it lasts.
+            if let Some(hold) = old.as_ref().filter(|hold| same_words && !hold.lost) {
+                let over = self.certain(hold);
+                if over > end {
+                    return false;
+                }
+                self.now = self.now.max(over);
+            }
+            // Whoever is there already needs no room.
+            let one = self.owner(owner);
+            let is_there =
+                (one.hope.is_some() || one.place.is_some()) && !same_words || old.is_some();
+            let has_room = is_there || self.has_room_for(owner, mode, number, end);
+            if number <= above || !has_room {
+                return false;
+            }
+        }
+        let now = self.now;
+        let one = self.owner(owner);
+        let (least, most) = one.ends(ttl, now, end);
+        // What was granted without a word may have moved, and lasts as long as its place would have.
+        let is_moved = one.place.as_ref().is_some_and(|place| place.forgotten);
+        // It may be claimed in other words than it was asked for.
+        let kept = one.place.as_ref().map_or(0, |place| place.lease);
+        let most = if is_moved {
+            Micros::MAX
+        } else {
+            most.max(end.saturating_add(lease.max(kept) + TOLERANCE))
+        };
+        let is_ending = one.may_be_ending && !goes_on;
+        let mut hold = Hold {
+            alone,
+            number: Number::Is(number),
+            least: if is_ending { 0 } else { least },
+            most,
+            tie: tie.map_or(Tied::No, Tied::To),
+            ending: if is_ending {
+                Certainty::Perhaps
+            } else {
+                Certainty::No
+            },
+            lost: false,
+        };
+        if let Some(old) = old.filter(|_| goes_on || !same_words) {
+            // To ask again shortens nothing, and prolongs nothing that is ending.
+            let is_ending = old.ending == Certainty::Yes;
+            hold.least = if old.ending == Certainty::No {
+                old.least.max(least)
+            } else {
+                old.least.min(least)
+            };
+            hold.most = if is_ending {
+                old.most
+            } else {
+                old.most.max(most)
+            };
+            hold.ending = old.ending;
+        }
+        one.hold = Some(hold);
+        one.place = None;
+        self.last = self.last.max(number);
+        true
+    }
+
+    /// Everybody whose hold does not bear this one has ended it by now.
+    fn others_give_way(&mut self, owner: Id, alone: bool, end: Micros) -> bool {
+        let doubted = self.doubted;
+        for (_, other) in self.owners.iter_mut().filter(|(id, _)| **id != owner) {
+            let Some(hold) = other.hold.take_if(|hold| alone || hold.alone) else {
+                continue;
+            };
+            let over = if doubted { 0 } else { hold.certain() };
+            if over > end {
+                return false;
+            }
+            self.now = self.now.max(over);
+        }
+        true
+    }
+
+    /// Numbers tell in which order they were granted: fewer than so many of those before it hold the lock still.
+    fn has_room_for(&self, owner: Id, mode: Mode, number: i64, end: Micros) -> bool {
+        let is_before = |hold: &Hold| {
+            self.certain(hold) > end && matches!(hold.number, Number::Is(other) if other < number)
+        };
+        let others = self.owners.iter().filter(|(id, _)| **id != owner);
+        let before = others.filter(|(_, other)| other.hold.as_ref().is_some_and(is_before));
+        match mode {
+            Mode::Limit(limit) => before.count() < limit,
+            Mode::Exclusive | Mode::Shared => true,
+        }
+    }
+
+    /// Its owner may hold it, and then nobody else does whom it does not bear.
+    fn knows(&mut self, owner: Id, alone: bool, end: Micros) -> bool {
+        let now = self.now;
+        let one = self.owner(owner);
+        let alone = alone
+            || one
+                .hold
+                .as_ref()
+                .is_some_and(|hold| now <= hold.most && hold.alone);
+        one.may_hold(now) && self.others_give_way(owner, alone, end)
+    }
+
+    /// Its owner does not hold it, so whatever it held is over by now.
+    fn lacks(&mut self, owner: Id, end: Micros) -> bool {
+        let Some(hold) = self.owner(owner).hold.take() else {
+            return true;
+        };
+        if hold.lost {
+            self.owner(owner).hold = Some(hold);
+            return true;
+        }
+        let over = self.certain(&hold);
+        self.now = self.now.max(over);
+        over <= end
+    }
+
+    fn is_taken_beside(&self, owner: Id) -> bool {
+        let mut others = self.owners.iter().filter(|(id, _)| **id != owner);
+        others.any(|(_, other)| other.may_hold(self.now))
+    }
+
+    /// What was granted without a word is no hold to RELEASE before it is claimed.
+    fn is_unclaimed(&mut self, owner: Id) -> bool {
+        let now = self.now;
+        let one = self.owner(owner);
+        let is_hold = one.hold.as_ref().is_some_and(|hold| now <= hold.most);
+        let is_hope = one.hope.is_some_and(|(until, _)| now <= until);
+        !is_hold && !is_hope && one.place.as_ref().is_some_and(|place| !place.claimed)
+    }
+
+    fn has_left(&mut self, owner: Id, left: Option<Micros>, end: Micros) -> bool {
+        let now = self.now;
+        let one = self.owner(owner);
+        let (Some(left), Some(hold)) = (left, &mut one.hold) else {
+            return true;
+        };
+        if now > hold.most {
+            return true;
+        }
+        let least = (now + left).saturating_sub(TOLERANCE);
+        let most = end.saturating_add(left + TOLERANCE);
+        if most < hold.least || least > hold.most {
+            return false;
+        }
+        if !one.may_end && one.may_renew.is_none() && hold.ending == Certainty::No {
+            hold.least = hold.least.max(least);
+        }
+        if !one.may_prolong {
+            hold.most = hold.most.min(most);
+        }
+        true
+    }
+
+    fn renews(&mut self, deed: &Deed, end: Micros) -> bool {
+        let Deed::Renewed {
+            owner,
+            ttl,
+            alone,
+            may_be_tied,
+        } = *deed
+        else {
+            return false;
+        };
+        let (now, last) = (self.now, self.last);
+        let one = self.owner(owner);
+        let (least, most) = one.ends(ttl, now, end);
+        match one.hold.as_mut().filter(|hold| now <= hold.most) {
+            Some(hold) if hold.ending == Certainty::Yes && one.hope.is_none() => return false,
+            Some(hold) => {
+                (hold.least, hold.most, hold.ending) = (least, most, Certainty::No);
+            }
+            None => {
+                // What was granted without a word is claimed.
+                let above = one.above().unwrap_or(last);
+                one.hold = Some(Hold {
+                    alone,
+                    number: Number::Above(above),
+                    least,
+                    most,
+                    tie: if may_be_tied {
+                        Tied::Perhaps(Tie {
+                            connection: 0,
+                            alive: 0,
+                        })
+                    } else {
+                        Tied::No
+                    },
+                    ending: Certainty::No,
+                    lost: false,
+                });
+                one.place = None;
+            }
+        }
+        true
+    }
+
+    fn hangs_up(&mut self, owner: Id, connection: u64) -> bool {
+        let one = self.owner(owner);
+        let may_be_another_s = one.may_prolong || one.may_end;
+        match &mut one.hold {
+            Some(Hold {
+                tie: Tied::To(tie), ..
+            }) if tie.connection == connection && !may_be_another_s => {
+                one.hold = None;
+            }
+            Some(hold) if hold.tie != Tied::No || may_be_another_s => hold.least = 0,
+            _ => {}
+        }
+        true
+    }
+
+    fn may_do(&mut self, owner: Id, call: Unheard, above: i64) -> bool {
+        let now = self.now;
+        let one = self.owner(owner);
+        match call {
+            Unheard::Ask { tie, alone } => {
+                one.may_prolong = true;
+                one.hope = Some((
+                    Micros::MAX,
+                    one.hope.map_or(above, |(_, other)| other.min(above)),
+                ));
+                if let Some(hold) = &mut one.hold {
+                    hold.most = Micros::MAX;
+                    hold.alone &= alone;
+                    // It may be tied to that connection now, or tied no more.
+                    hold.tie = match (hold.tie, tie) {
+                        (Tied::No, None) => Tied::No,
+                        (Tied::No, Some(tie)) => Tied::Perhaps(tie),
+                        (Tied::To(tie) | Tied::Perhaps(tie), None) => Tied::Perhaps(tie),
+                        (Tied::To(old) | Tied::Perhaps(old), Some(new)) => {
+                            Tied::Perhaps(if old.alive < new.alive { old } else { new })
+                        }
+                    };
+                }
+                // Whatever it asks for later may be tied, too.
+                one.may_end |= tie.is_some();
+            }
+            Unheard::Renew { ttl } => {
+                one.may_prolong = true;
+                one.may_renew = Some(one.may_renew.map_or(ttl, |other| other.min(ttl)));
+                if let Some(hold) = &mut one.hold {
+                    hold.most = Micros::MAX;
+                    hold.least = hold.least.min((now + ttl).saturating_sub(TOLERANCE));
+                }
+                if let Some(place) = &mut one.place {
+                    place.claimed = true;
+                }
+            }
+            Unheard::End => {
+                one.may_end = true;
+                one.hold.iter_mut().for_each(|hold| hold.least = 0);
+            }
+        }
+        true
+    }
+
+    fn forgets(&mut self, by: Micros) {
+        for owner in self.owners.values_mut() {
+            if let Some(hold) = &mut owner.hold {
+                if let Number::Is(number) = hold.number {
+                    hold.number = Number::Above(number.saturating_sub(1));
+                }
+                if let Tied::To(tie) = hold.tie {
+                    hold.tie = Tied::Perhaps(tie);
+                }
+                if hold.ending == Certainty::Yes {
+                    hold.ending = Certainty::Perhaps;
+                }
+                hold.most = hold.most.saturating_add(by);
+            }
+            if let Some(place) = &mut owner.place {
+                (place.claimed, place.forgotten) = (true, true);
+            }
+        }
+    }
+
+    fn forget_what_is_over(&mut self) {
+        let now = self.now;
+        self.owners.retain(|_, owner| {
+            owner.hold.take_if(|hold| hold.most < now);
+            owner.hope.take_if(|(until, _)| *until < now);
+            *owner != Owner::default()
+        });
+    }
+}

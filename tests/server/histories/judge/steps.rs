@@ -1,0 +1,315 @@
+//! From a history to what was done at each of its locks.
+
+use super::super::history::{
+    Action, Answer, Call, Event, History, Kind, MS, Micros, Mode, Wait, count,
+};
+use super::Span;
+use super::lock::{Deed, Id, Tie, Unheard};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// The locks of one history know nothing of each other: what is done at several at once is a step at each.
+pub fn of_each_lock(history: &History) -> BTreeMap<&'static str, Vec<Span<Deed>>> {
+    let mut keys: BTreeMap<_, Vec<&Call>> = BTreeMap::new();
+    // An error says that nothing was done.
+    for call in history
+        .calls
+        .iter()
+        .filter(|call| call.answer != Answer::Refused)
+    {
+        for key in call.keys() {
+            keys.entry(*key).or_default().push(call);
+        }
+    }
+    let alive = alive(&history.calls);
+    let locks = keys.into_iter().map(|(key, calls)| {
+        let events: Vec<_> = history
+            .events
+            .iter()
+            .filter(|event| event.concerns(key))
+            .collect();
+        let of_one = OfOne {
+            calls: &calls,
+            events: &events,
+            alive: &alive,
+            names: names(&calls),
+        };
+        (key, of_one.steps())
+    });
+    locks.collect()
+}
+
+/// When each connection was certainly there for the last time.
+fn alive(calls: &[Call]) -> BTreeMap<u64, Micros> {
+    let mut alive = BTreeMap::new();
+    // To hang up is answered by another connection.
+    let is_proof = |call: &&Call| {
+        !matches!(call.action, Action::HangUp { .. }) && call.answer != Answer::Unknown
+    };
+    for call in calls.iter().filter(is_proof) {
+        let last = alive.entry(call.connection).or_insert(call.start);
+        *last = call.start.max(*last);
+    }
+    alive
+}
+
+fn names<'a>(calls: &[&'a Call]) -> BTreeMap<&'a str, Id> {
+    let mut names = BTreeMap::new();
+    for call in calls {
+        let next = names.len();
+        names.entry(call.owner.as_str()).or_insert(next);
+    }
+    names
+}
+
+struct OfOne<'a> {
+    calls: &'a [&'a Call],
+    events: &'a [&'a Event],
+    alive: &'a BTreeMap<u64, Micros>,
+    names: BTreeMap<&'a str, Id>,
+}
+
+/// For how long a place that was asked for so is kept.
+fn lease(wait: &Wait) -> Micros {
+    match wait {
+        Wait::Queue { lease, .. } => *lease,
+        Wait::No | Wait::Block(_) => 0,
+    }
+}
+
+impl OfOne<'_> {
+    fn steps(&self) -> Vec<Span<Deed>> {
+        let mut steps: Vec<_> = self.events.iter().map(|event| self.event(event)).collect();
+        for call in self.calls {
+            let (deed, start, mut end) = match call.answer {
+                Answer::Unknown => (self.unheard(call), call.start, call.start),
+                _ => (self.deed(call), call.start, call.end),
+            };
+            end = end.max(start);
+            // What it was told tells nothing of anybody else.
+            let deed = deed.filter(|deed| {
+                self.is_somebody(call)
+                    || matches!(
+                        deed,
+                        Deed::Denied {
+                            needs_another: true,
+                            ..
+                        }
+                    )
+            });
+            steps.extend(deed.map(|deed| Span { start, end, deed }));
+        }
+        steps
+    }
+
+    fn event(&self, event: &Event) -> Span<Deed> {
+        let (start, mut end) = (event.from, event.to);
+        let deed = match event.kind {
+            _ if end == Micros::MAX => {
+                end = start;
+                Deed::Doubted
+            }
+            Kind::Flush | Kind::Break { grace: 0, .. } => Deed::Ended,
+            Kind::Break { grace, .. } => Deed::Ending { grace },
+            Kind::Forgotten => Deed::Forgotten {
+                by: 0,
+                placed: Arc::from([]),
+            },
+            Kind::Moved => Deed::Forgotten {
+                by: end - start,
+                placed: self.owners(|call| call.tells_of_a_place() && call.start < end),
+            },
+            Kind::Failover | Kind::Quarantined => {
+                let owners = self.owners(|call| call.is_acquire() && call.start < end);
+                let ttls = self.calls.iter().filter_map(|call| match call.action {
+                    Action::Acquire { ttl, .. } | Action::Renew { ttl, .. } => Some(ttl),
+                    _ => None,
+                });
+                Deed::TakenOver {
+                    owners,
+                    longest: ttls.max().unwrap_or(0),
+                    quarantine: event.kind == Kind::Quarantined,
+                }
+            }
+        };
+        Span { start, end, deed }
+    }
+
+    /// The highest number that had certainly been given before this.
+    fn above(&self, call: &Call) -> i64 {
+        let before = self.calls.iter().filter(|other| other.end < call.start);
+        before.filter_map(|other| other.fence()).max().unwrap_or(0)
+    }
+
+    /// Whether the owner may ever have held this lock.
+    fn is_somebody(&self, call: &Call) -> bool {
+        self.calls.iter().any(|other| {
+            other.owner == call.owner
+                && (other.answer == Answer::Unknown
+                    || other.tells_of_a_place()
+                    || other.tells_of_a_hold()
+                    || other.keys().len() > 1)
+        })
+    }
+
+    fn owners(&self, have_said: impl Fn(&Call) -> bool) -> Arc<[Id]> {
+        let such = self.calls.iter().filter(|call| have_said(call));
+        let ids: BTreeSet<_> = such.map(|call| self.owner(call)).collect();
+        ids.into_iter().collect()
+    }
+
+    fn owner(&self, call: &Call) -> Id {
+        self.names[call.owner.as_str()]
+    }
+
+    fn tie(&self, call: &Call) -> Option<Tie> {
+        let is_tied = matches!(call.action, Action::Acquire { session: true, .. });
+        let connection = call.connection;
+        is_tied.then(|| Tie {
+            connection,
+            alive: self.alive.get(&connection).copied().unwrap_or(0),
+        })
+    }
+
+    /// All that this owner ever asked of this lock.
+    fn asked(&self, owner: &str) -> impl Iterator<Item = &Call> {
+        self.calls
+            .iter()
+            .copied()
+            .filter(move |call| call.is_acquire() && call.owner == owner)
+    }
+
+    fn words(call: &Call) -> Option<(&[&'static str], Mode)> {
+        match &call.action {
+            Action::Acquire { keys, mode, .. } => Some((keys, *mode)),
+            _ => None,
+        }
+    }
+
+    fn same_words(&self, call: &Call) -> bool {
+        // Of several one may have been lost, and then all are granted anew.
+        call.keys().len() == 1
+            && (self.asked(&call.owner)).all(|other| Self::words(other) == Self::words(call))
+    }
+
+    fn alone(&self, call: &Call) -> bool {
+        self.asked(&call.owner)
+            .all(|other| Self::words(other).is_some_and(|(_, mode)| mode == Mode::Exclusive))
+    }
+
+    fn unheard(&self, call: &Call) -> Option<Deed> {
+        let unheard = match call.action {
+            Action::Acquire { mode, .. } => Unheard::Ask {
+                tie: self.tie(call),
+                alone: mode == Mode::Exclusive,
+            },
+            Action::Renew { ttl, .. } => Unheard::Renew { ttl },
+            Action::Release { .. } | Action::HangUp { .. } => Unheard::End,
+            Action::Check { .. } | Action::Guard { .. } => return None,
+        };
+        Some(Deed::Unheard {
+            owner: self.owner(call),
+            call: unheard,
+            above: self.above(call),
+        })
+    }
+
+    fn deed(&self, call: &Call) -> Option<Deed> {
+        let (owner, alone) = (self.owner(call), self.alone(call));
+        let several = call.keys().len() > 1;
+        Some(match (&call.action, call.answer) {
+            (
+                Action::Acquire {
+                    mode, ttl, wait, ..
+                },
+                Answer::Int(number),
+            ) => Deed::Granted {
+                owner,
+                mode: *mode,
+                ttl: *ttl,
+                number,
+                tie: self.tie(call),
+                lease: lease(wait),
+                same_words: self.same_words(call),
+            },
+            (Action::Acquire { wait, .. }, Answer::Place(_)) => Deed::Placed {
+                owner,
+                several,
+                lease: lease(wait),
+                above: self.above(call),
+            },
+            // Which of them was not to be had is not known.
+            (Action::Acquire { .. }, _) if several => return None,
+            (Action::Acquire { wait, .. }, _) => Deed::Denied {
+                owner,
+                same_words: self.same_words(call) && !self.is_released_meanwhile(call),
+                needs_another: *wait == Wait::No && !self.may_be_shut_for(call),
+            },
+            (Action::Release { keys }, Answer::Int(number)) => {
+                let held = match number {
+                    0 => Some(false),
+                    all if all == count(keys) => Some(true),
+                    _ => None,
+                };
+                Deed::Released { owner, held, alone }
+            }
+            (Action::Renew { ttl, .. }, Answer::Int(1)) => Deed::Renewed {
+                owner,
+                ttl: *ttl,
+                alone,
+                may_be_tied: self
+                    .asked(&call.owner)
+                    .any(|asked| self.tie(asked).is_some()),
+            },
+            (Action::Renew { .. }, _) if several => return None,
+            (Action::Renew { .. }, _) => Deed::NotRenewed { owner },
+            (Action::Check { .. }, Answer::Int(left)) => Deed::Held {
+                owner,
+                left: Some(left.unsigned_abs() * MS),
+                alone,
+            },
+            (Action::Guard { .. }, Answer::Int(1..)) => Deed::Held {
+                owner,
+                left: None,
+                alone,
+            },
+            (Action::Check { .. } | Action::Guard { .. }, _) => Deed::NotHeld { owner },
+            (Action::HangUp { .. }, _) => Deed::HungUp {
+                owner,
+                connection: call.connection,
+            },
+            (Action::Release { .. }, _) => return None,
+        })
+    }
+
+    /// A wait of an owner that lets go of the lock meanwhile is over.
+    fn is_released_meanwhile(&self, call: &Call) -> bool {
+        self.calls.iter().any(|other| {
+            matches!(other.action, Action::Release { .. })
+                && other.owner == call.owner
+                && other.start <= call.end
+                && (other.end >= call.start || other.answer == Answer::Unknown)
+        })
+    }
+
+    /// Whoever comes behind somebody who waits is refused also in a moment in which nobody may be granted anything. So is
+    /// everybody while a slot moves.
+    fn may_be_shut_for(&self, call: &Call) -> bool {
+        let is_waited_for = self.calls.iter().any(|other| {
+            matches!(
+                other.action,
+                Action::Acquire {
+                    wait: Wait::Block(_) | Wait::Queue { .. },
+                    ..
+                }
+            ) && other.owner != call.owner
+                && other.start <= call.end
+                && (other.end >= call.start || other.answer == Answer::Unknown)
+        });
+        is_waited_for
+            || self
+                .events
+                .iter()
+                .any(|event| event.kind == Kind::Moved || event.takes_over())
+    }
+}

@@ -1,0 +1,230 @@
+//! The histories in `tests/histories`: recorded on real servers, for anybody to judge. They are a lock's; and spoilt at
+//! some place by chance, they are not.
+
+use super::checker::check;
+use super::clients::Chance;
+use super::history::{Action, Answer, Call, History, MS, Mode, Wait};
+use super::{judge, record};
+use std::fs;
+
+fn published() -> Vec<(String, History)> {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/histories");
+    let mut files: Vec<_> = (fs::read_dir(folder).unwrap())
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.extension().is_some_and(|end| end == "txt"))
+        .collect();
+    files.sort();
+    let read = |file: &std::path::PathBuf| record::history(&fs::read_to_string(file).unwrap());
+    let name = |file: &std::path::PathBuf| file.display().to_string();
+    files.iter().map(|file| (name(file), read(file))).collect()
+}
+
+#[test]
+fn the_published_histories_are_a_lock_s() {
+    let all = published();
+    assert!(all.len() > 9, "{}", all.len());
+    for (name, history) in all {
+        let faults = check(&history);
+        assert!(faults.is_empty(), "{name}: {faults:#?}");
+        let refused = judge::refused(&history);
+        assert!(refused.is_empty(), "{name}: {refused:?}");
+    }
+}
+
+/// Any of the calls that are such, changed.
+fn change(
+    history: &mut History,
+    chance: &mut Chance,
+    is_such: impl Fn(&Call) -> bool,
+    change: impl FnOnce(&mut Call),
+) -> Option<()> {
+    let mut such: Vec<_> = history
+        .calls
+        .iter_mut()
+        .filter(|call| is_such(call))
+        .collect();
+    if such.is_empty() {
+        return None;
+    }
+    let index = chance.below(such.len() as u64);
+    change(such[usize::try_from(index).unwrap()]);
+    Some(())
+}
+
+fn is_single(call: &Call) -> bool {
+    call.keys().len() == 1
+}
+
+/// The first answer to its owner with this number, and of one lock.
+fn is_grant(call: &Call) -> bool {
+    is_single(call) && call.fence().is_some()
+}
+
+type Spoil = fn(&mut History, &mut Chance) -> Option<()>;
+
+/// Who tried in vain is granted the lock, by a number that is free.
+fn a_second_holder(history: &mut History, chance: &mut Chance) -> Option<()> {
+    // Between any two numbers there is room.
+    for call in history
+        .calls
+        .iter_mut()
+        .filter(|call| call.fence().is_some())
+    {
+        call.answer = Answer::Int(call.fence()? * 10);
+    }
+    let grants: Vec<_> = (history.calls.iter())
+        .filter_map(|call| Some((call.end, call.fence()?)))
+        .collect();
+    let is_such = |call: &Call| is_single(call) && call.is_acquire() && call.answer == Answer::Nil;
+    change(history, chance, is_such, |call| {
+        let before = grants.iter().filter(|(end, _)| *end < call.start);
+        let last = before.map(|(_, fence)| *fence).max().unwrap_or(0);
+        call.answer = Answer::Int(last + 5);
+    })
+}
+
+fn a_number_that_somebody_had(history: &mut History, chance: &mut Chance) -> Option<()> {
+    let grants: Vec<_> = (history.calls.iter())
+        .filter_map(|call| Some((call.owner.clone(), call.fence()?)))
+        .collect();
+    let index = usize::try_from(chance.below(grants.len() as u64)).unwrap();
+    let (owner, fence) = grants[index].clone();
+    let is_another = |call: &Call| is_grant(call) && call.owner != owner;
+    change(history, chance, is_another, |call| {
+        call.answer = Answer::Int(fence)
+    })
+}
+
+fn a_number_that_falls(history: &mut History, chance: &mut Chance) -> Option<()> {
+    let fall = i64::try_from(1 + chance.below(1000)).unwrap() * 1000;
+    change(history, chance, is_grant, |call| {
+        call.answer = Answer::Int(call.fence().unwrap() - fall);
+    })
+}
+
+fn a_release_of_what_is_not_held(history: &mut History, chance: &mut Chance) -> Option<()> {
+    let is_such = |call: &Call| {
+        is_single(call)
+            && matches!(call.action, Action::Release { .. })
+            && call.answer == Answer::Int(0)
+    };
+    change(history, chance, is_such, |call| {
+        call.answer = Answer::Int(1)
+    })
+}
+
+/// CHECK, GUARD or RENEW knows a hold that is over.
+fn a_hold_that_comes_back(history: &mut History, chance: &mut Chance) -> Option<()> {
+    let is_such = |call: &Call| is_single(call) && call.tells_of_no_hold() && !is_release(call);
+    change(history, chance, is_such, |call| {
+        let is_check = matches!(call.action, Action::Check { .. });
+        call.answer = Answer::Int(if is_check { 5 } else { 1 });
+    })
+}
+
+fn is_release(call: &Call) -> bool {
+    matches!(call.action, Action::Release { .. })
+}
+
+/// CHECK, GUARD, RENEW or RELEASE does not know a hold that is there.
+fn a_hold_that_vanishes(history: &mut History, chance: &mut Chance) -> Option<()> {
+    let is_such = |call: &Call| is_single(call) && !call.is_acquire() && call.tells_of_a_hold();
+    change(history, chance, is_such, |call| {
+        let is_check = matches!(call.action, Action::Check { .. });
+        call.answer = if is_check {
+            Answer::Nil
+        } else {
+            Answer::Int(0)
+        };
+    })
+}
+
+/// Who asks again, and holds the lock, is told another number.
+fn a_retry_that_gets_a_new_number(history: &mut History, chance: &mut Chance) -> Option<()> {
+    let first = history.clone();
+    let is_such = |call: &Call| {
+        let is_earlier = |other: &Call| other.owner == call.owner && other.end < call.start;
+        let mut earlier = first.calls.iter().filter(|other| is_earlier(other));
+        is_grant(call) && earlier.any(|other| other.fence() == call.fence())
+    };
+    let highest = (first.calls.iter())
+        .filter_map(Call::fence)
+        .max()
+        .unwrap_or(0);
+    change(history, chance, is_such, |call| {
+        call.answer = Answer::Int(highest + 1)
+    })
+}
+
+/// What is granted lasts for longer than its ttl.
+fn a_hold_that_lasts_too_long(history: &mut History, chance: &mut Chance) -> Option<()> {
+    let is_such = |call: &Call| {
+        matches!(
+            (&call.action, call.answer),
+            (Action::Check { .. }, Answer::Int(_))
+        )
+    };
+    change(history, chance, is_such, |call| {
+        call.answer = Answer::Int(5_000)
+    })
+}
+
+/// Who tries a lock that is free is refused.
+fn a_free_lock_that_is_refused(history: &mut History, chance: &mut Chance) -> Option<()> {
+    let is_such = |call: &Call| {
+        let is_try = matches!(
+            call.action,
+            Action::Acquire {
+                wait: Wait::No,
+                mode: Mode::Exclusive,
+                ..
+            }
+        );
+        is_try && is_grant(call) && call.end < call.start + 5 * MS
+    };
+    change(history, chance, is_such, |call| call.answer = Answer::Nil)
+}
+
+/// A place by chance is not always one where a lock could not have answered so: least of all where somebody is granted a
+/// lock that he tried in vain, since nobody knows from when to when it was held.
+#[test]
+fn the_published_histories_are_refused_when_they_are_spoilt() {
+    const TIMES: u64 = 30;
+    let all = published();
+    let kinds: [(&str, Spoil, usize); 9] = [
+        ("a second holder", a_second_holder, 7),
+        ("a number twice", a_number_that_somebody_had, 27),
+        ("a number falls", a_number_that_falls, 24),
+        (
+            "a release of what is not held",
+            a_release_of_what_is_not_held,
+            22,
+        ),
+        ("a hold comes back", a_hold_that_comes_back, 14),
+        ("a hold vanishes", a_hold_that_vanishes, 18),
+        (
+            "a retry gets a new number",
+            a_retry_that_gets_a_new_number,
+            25,
+        ),
+        ("a hold lasts too long", a_hold_that_lasts_too_long, 22),
+        ("a free lock is refused", a_free_lock_that_is_refused, 4),
+    ];
+    let mut chance = Chance::new(1);
+    for (name, spoil, least) in kinds {
+        let (mut spoilt, mut ours, mut theirs, mut both) = (0, 0, 0, 0);
+        for time in 0..TIMES {
+            let mut history = all[usize::try_from(time).unwrap() % all.len()].1.clone();
+            if spoil(&mut history, &mut chance).is_none() {
+                continue;
+            }
+            let (by_us, by_them) = (!check(&history).is_empty(), !judge::accepts(&history));
+            spoilt += 1;
+            ours += usize::from(by_us);
+            theirs += usize::from(by_them);
+            both += usize::from(by_us && by_them);
+        }
+        println!("{name}: of {spoilt} refused by them {theirs}, by us {ours}, by both {both}");
+        assert!(theirs >= least, "{name}: {theirs} of {spoilt}");
+    }
+}
