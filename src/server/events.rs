@@ -289,6 +289,7 @@ unsafe extern "C" fn client_changed(_: *mut RawCtx, _: Event, sub: u64, data: *m
 /// sent since: a connection that is gone now is one that it closed by itself.
 unsafe extern "C" fn turned(_: *mut RawCtx, _: Event, sub: u64, _: *mut c_void) {
     if sub != raw::REDISMODULE_SUBEVENT_EVENTLOOP_AFTER_SLEEP {
+        module::enter("the end of a turn", Module::end_turn);
         return;
     }
     module::enter("a turn of the loop", |module| {

@@ -3,7 +3,8 @@
 //! Its cron says so to each client that is still blocked. Servers that write a reply at once say it
 //! also to a client that was replied to in that turn of the loop: two replies to one command, and the
 //! client takes each later one for the reply to another command. So nothing is said to such a client:
-//! the cron, which comes by every client once a second, is left to do it.
+//! the cron, which comes by every client once a second, is left to do it. And since a slot may leave
+//! and the cron come by later in the turn in which a wait ends, such a reply waits for the turn's end.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -24,6 +25,8 @@ const LOOKS: u8 = 15;
 #[derive(Default)]
 pub struct SentOn {
     looks: RefCell<BTreeMap<Ticket, u8>>,
+    /// Whose reply waits for the end of the turn.
+    waiting: RefCell<Vec<Ticket>>,
     next_look: Cell<Ms>,
     /// What was found last, and when: many waiters of one slot cost one question.
     found: Cell<Option<(Ms, slot::Slot, bool)>>,
@@ -51,6 +54,16 @@ impl SentOn {
         let count = looks.entry(ticket).or_default();
         *count = count.saturating_add(1);
         *count <= LOOKS
+    }
+
+    /// This one's reply waits for the end of the turn.
+    pub fn until_the_end_of_the_turn(&self, ticket: Ticket) {
+        self.waiting.borrow_mut().push(ticket);
+    }
+
+    /// Those whose reply has waited for it.
+    pub fn take_waiting(&self) -> Vec<Ticket> {
+        self.waiting.take()
     }
 
     /// It has come to its end.

@@ -6,7 +6,7 @@ use std::ptr::null_mut;
 
 use redis_module::raw;
 
-use crate::lock::{Locks, Now, Turn};
+use crate::lock::{Locks, Now, Ticket, Turn};
 
 use super::authority::Authority;
 use super::clock;
@@ -124,7 +124,7 @@ impl Module {
             self.slow_waits.tell(self.own(), &waited);
             self.lapses.tell(&lapsed, now);
             for &ticket in &to_reply {
-                if !self.is_left_to_server(ticket, now) {
+                if !self.may_be_sent_on(ticket) {
                     self.waiting.wake(ticket);
                 }
             }
@@ -133,11 +133,40 @@ impl Module {
         self.set_timer(now);
     }
 
-    /// Is the server about to send this waiter away?
-    fn is_left_to_server(&self, ticket: u64, now: Now) -> bool {
+    /// May the server say to this waiter, still in this turn, that its slot has left? Then its reply
+    /// can wait for the end of the turn.
+    fn may_be_sent_on(&self, ticket: Ticket) -> bool {
         if !self.in_cluster || !self.server.replies_stay() {
             return false;
         }
+        let has_nothing = self.read(|locks| locks.empty_handed(ticket).is_some());
+        let waits = has_nothing == Ok(true);
+        if waits {
+            self.sent_on.until_the_end_of_the_turn(ticket);
+        } else {
+            self.sent_on.forget(ticket);
+        }
+        waits
+    }
+
+    /// A turn of the server's loop ends: commands and the server's cron are through. Whoever the server
+    /// has not sent on, and is not about to, gets the reply that waited for this.
+    pub fn end_turn(&self) {
+        let waiting = self.sent_on.take_waiting();
+        if waiting.is_empty() {
+            return;
+        }
+        let now = clock::now();
+        for ticket in waiting {
+            if !self.is_left_to_server(ticket, now) {
+                self.waiting.wake(ticket);
+            }
+        }
+        self.set_timer(now);
+    }
+
+    /// Is the server about to send this waiter away?
+    fn is_left_to_server(&self, ticket: Ticket, now: Now) -> bool {
         let key = self.read(|locks| locks.empty_handed(ticket)).ok().flatten();
         self.sent_on
             .is_left_to_server(ticket, key.as_deref(), now, |name| {

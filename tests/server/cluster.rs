@@ -78,7 +78,12 @@ fn a_slot_that_leaves_grants_nothing_and_its_waiters_are_moved() {
         match goes {
             Goes::WithMigrate => assert_eq!(cluster.migrate_key(&key, 0, 1), "OK"),
             Goes::Expires => {
-                assert_eq!(cmd!(here, "LOCK.RENEW", key, "a", 100), 1);
+                assert_eq!(cmd!(here, "LOCK.RENEW", key, "a", 500), 1);
+                // Both clocks pass the end meanwhile: in a millisecond in which ours alone has, the
+                // key is still there, and the lock would go on to the first in the queue.
+                cluster.node(0).pause();
+                thread::sleep(Duration::from_millis(600));
+                cluster.node(0).resume();
                 eventually("the hold is over", || {
                     cmd!(here, "LOCK.CHECK", key, "a").is_error("ASK")
                 });
@@ -86,7 +91,7 @@ fn a_slot_that_leaves_grants_nothing_and_its_waiters_are_moved() {
             Goes::IsDeleted => assert_eq!(cmd!(here, "DEL", key), 1),
             Goes::IsReleased => {
                 // The key is there, so that the server takes the write: the lock goes on to the
-                // first in line, and with it to the other node.
+                // first in the queue, and with it to the other node.
                 assert_eq!(cmd!(here, "LOCK.RELEASE", key, "a"), 1);
                 assert!(waiters[0].answer().int() > fence);
                 assert_eq!(cluster.migrate_key(&key, 0, 1), "OK");
@@ -149,7 +154,7 @@ fn a_waiter_whose_time_is_up_as_its_slot_leaves_gets_one_reply() {
     let (slot, node) = (cluster.slot_of(&key), cluster.node(0));
     let mut admin = node.client();
     admin.acquire(&key, "a");
-    let patience = Duration::from_millis(1500);
+    let patience = Duration::from_millis(400);
     let mut waiters = ["b", "c"].map(|owner| {
         let block = patience.as_millis().to_string();
         node.waiter(&args!["LOCK.ACQUIRE", key, owner, LONG, "BLOCK", block])
