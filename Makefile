@@ -6,7 +6,7 @@ MODULE := target/release/libredis_lock.so
 
 # The server's configuration and the tests look for the module in ./target, wherever else you keep yours.
 export CARGO_TARGET_DIR := $(CURDIR)/target
-export PORT PREFIX DESTDIR REDIS_SERVER SERVERS DIFFERENCES ONCE ONLY QUICK CHECK
+export PORT PREFIX DESTDIR REDIS_SERVER SERVERS DIFFERENCES ONCE ONLY QUICK CHECK DRAW
 
 .PHONY: help build run cluster test test-servers test-clients explore soak bench stalls lint instructions install dist deb \
         supply fuzz clean
@@ -44,7 +44,7 @@ explore: ## live through every history of some small worlds of the core (LOCK_EX
 soak: ## look for trouble by chance, in simulation and on a real server, until told to stop
 	@scripts/soak
 
-bench: ## measure it beside other locks, in a quarter of an hour (ONLY=market, QUICK=1; benches/README.md)
+bench: ## measure it beside other locks, in a quarter of an hour (ONLY=market, QUICK=1, DRAW=1; benches/README.md)
 	@scripts/bench
 
 stalls: ## measure what could hold up the whole server (ONLY=flush, QUICK=1; CHECK=1: fail if a bound is missed)

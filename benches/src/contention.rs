@@ -20,8 +20,8 @@ use anyhow::Result;
 use log::Log;
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeValLike;
+pub use report::figures;
 use report::table;
-pub use report::{draw, figures};
 use std::cell::RefCell;
 use std::mem;
 use std::rc::Rc;
@@ -53,7 +53,7 @@ pub struct Outcome {
     pub wait: Spread,
     /// How many those were.
     pub unfinished: usize,
-    /// From the sending of a release to the next holder's answer.
+    /// From the sending of a release to the next holder's reply.
     pub idle: Spread,
     /// Jain's index over the clients' grants.
     pub jain: f64,

@@ -1,11 +1,10 @@
-//! From the sending of a release to the next holder's answer, with many in the line.
+//! From the sending of a release to the next holder's reply, with many in the queue.
 //!
 //! LOCK and the server's own best take turns, hand-over by hand-over, each on a server of its own,
 //! so that whatever the machine does in between meets both of them.
 
 use crate::bench::{Bench, Figures};
 use crate::limits;
-use crate::picture::{self, Panel, Series};
 use crate::runtime::{Turnstile, sleep, spawn};
 use crate::server::{Server, With};
 use crate::stats::Spread;
@@ -20,19 +19,18 @@ use futures_lite::future;
 use serde_json::json;
 use std::cell::{Cell, RefCell};
 use std::mem;
-use std::path::Path;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 const WAITERS: [usize; 4] = [1, 100, 1000, 9000];
 const HANDOVERS: usize = 300;
-/// There are fewer where each takes long: the BLPOP of newer servers grows with the line.
+/// There are fewer where each takes long: the BLPOP of newer servers grows with the queue.
 const AT_MOST: Duration = Duration::from_secs(8);
 /// These only warm up.
 const FIRST_ROUNDS: usize = 5;
-/// After a hand-over the last holder joins the end of the line. This is far more than it needs.
+/// After a hand-over the last holder joins the end of the queue. This is far more than it needs.
 const BETWEEN: Duration = Duration::from_millis(1);
-/// So long the longest line takes, about.
+/// So long the longest queue takes, about.
 const SPAN: Duration = Duration::from_secs(20);
 const TOO_LONG: Duration = Duration::from_secs(10);
 
@@ -43,21 +41,21 @@ pub struct Outcome {
     pub way: &'static str,
     /// How many wait.
     pub waiters: usize,
-    /// From the sending of the release to the next holder's answer.
+    /// From the sending of the release to the next holder's reply.
     pub latency: Spread,
 }
 
-/// Measures the ways that keep a line in the server.
+/// Measures the ways that keep a queue in the server.
 pub async fn run(bench: &mut Bench) -> Result<Vec<Outcome>> {
     limits::raise_open_files(30_000)?;
     let mut all = Vec::new();
-    // Two lines at a time.
+    // Two queues at a time.
     let most = limits::connections()? / 2 - 10;
     if let Some(remark) = limits::remark(&WAITERS, most, "waiters") {
         bench.say(&remark);
     }
     for waiters in limits::steps(&WAITERS, most) {
-        let what = format!("{} in the line", count(waiters as f64));
+        let what = format!("{} in the queue", count(waiters as f64));
         let rounds = bench.fewer(HANDOVERS);
         let measuring = measure(waiters, rounds);
         let Some(outcomes) = bench.attempt("handover", &what, SPAN, measuring).await? else {
@@ -199,7 +197,7 @@ async fn take_turns<W: Way>(mut way: W, state: &State) -> Result<()> {
 
 fn table(waiters: usize, outcomes: &[Outcome]) -> String {
     let mut table = Table::new(&[
-        &format!("{} in the line", count(waiters as f64)),
+        &format!("{} in the queue", count(waiters as f64)),
         "p50",
         "p99",
         "max",
@@ -224,23 +222,4 @@ fn table(waiters: usize, outcomes: &[Outcome]) -> String {
 fn figures(outcome: &Outcome) -> Figures {
     let fields = json!({ "waiters": outcome.waiters, "latency": outcome.latency.to_json() });
     Figures::new("handover", outcome.way, fields)
-}
-
-/// Latency over the length of the line, as a picture.
-pub fn draw(outcomes: &[Outcome], folder: &Path) -> Result<()> {
-    let series = [TokenList::NAME, Blpop::NAME, Module::NAME].map(|name| Series {
-        name,
-        points: outcomes
-            .iter()
-            .filter(|outcome| outcome.way == name)
-            .map(|outcome| (outcome.waiters as f64, outcome.latency.p50))
-            .collect(),
-    });
-    let panel = Panel {
-        title: "median, from the release to the next holder's answer",
-        series: series.into(),
-        label: time,
-    };
-    let title = "Hand-over";
-    picture::lines(&folder.join("handover.svg"), title, "in the line", &[panel])
 }

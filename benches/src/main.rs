@@ -4,6 +4,7 @@
 //!   ONLY=stalls/flush  one of the parts of that part
 //!   CHECK=1           fail if a bar is not met
 //!   QUICK=1           a minute's look; the figures are not to be trusted
+//!   DRAW=1            draw the pictures of the stored figures again, and measure nothing
 //!   REDIS_SERVER=...  the server to start
 
 mod answer;
@@ -59,11 +60,15 @@ async fn measure() -> Result<()> {
     let quick = is_set("QUICK");
     let results = Path::new(if quick { QUICK_RESULTS } else { RESULTS });
     fs::create_dir_all(results)?;
+    if is_set("DRAW") {
+        return picture::draw_all(results);
+    }
     let mut bench = Bench::begin(quick, is_set("CHECK"));
-    let outcome = measure_parts(&mut bench, &wanted, results).await;
+    let outcome = measure_parts(&mut bench, &wanted).await;
     // Also when something went wrong: what was measured until then is right.
     let ending = bench.end(&results.join("figures.json")).await;
-    outcome.and(ending)
+    let drawing = picture::draw_all(results);
+    outcome.and(ending).and(drawing)
 }
 
 /// The parts of a part, where they can be measured alone.
@@ -107,17 +112,15 @@ impl Wanted<'_> {
     }
 }
 
-async fn measure_parts(bench: &mut Bench, wanted: &Wanted<'_>, results: &Path) -> Result<()> {
+async fn measure_parts(bench: &mut Bench, wanted: &Wanted<'_>) -> Result<()> {
     if wanted.part("market") {
         bench.title("The market: listers and buyers under one lock");
         let outcomes = market::run(bench).await?;
-        market::draw(&outcomes, results)?;
         bench.judge(bars::market(&outcomes));
     }
     if wanted.part("contention") {
         bench.title("Contention: many clients on one lock");
         let outcomes = contention::run(bench).await?;
-        contention::draw(&outcomes, results)?;
         bench.judge(bars::contention(&outcomes));
     }
 
@@ -127,9 +130,8 @@ async fn measure_parts(bench: &mut Bench, wanted: &Wanted<'_>, results: &Path) -
         bench.judge(bars::queue(&outcomes));
     }
     if wanted.part("handover") {
-        bench.title("Hand-over: from a release to the next holder's answer");
+        bench.title("Hand-over: from a release to the next holder's reply");
         let outcomes = handover::run(bench).await?;
-        handover::draw(&outcomes, results)?;
         bench.judge(bars::handover(&outcomes));
         bench.title("Expiry: from the end of a hold that nobody released");
         let outcomes = expiry::run(bench).await?;

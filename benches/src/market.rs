@@ -4,7 +4,6 @@ mod books;
 mod trade;
 
 use crate::bench::{Bench, Figures};
-use crate::picture;
 use crate::runtime::{sleep, spawn};
 use crate::server::{Server, With};
 use crate::stats::Spread;
@@ -17,7 +16,6 @@ use anyhow::Result;
 use books::Books;
 use serde_json::json;
 use std::cell::{Cell, RefCell};
-use std::path::Path;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 use trade::{Guarded, Locked, Trader, Watching};
@@ -242,25 +240,6 @@ fn figures(outcome: &Outcome) -> Figures {
             "books": "right",
         }),
     )
-}
-
-/// The fullest market, as a picture.
-pub fn draw(outcomes: &[Outcome], folder: &Path) -> Result<()> {
-    let bars: Vec<(&str, f64, String)> = outcomes
-        .iter()
-        .filter(|outcome| (outcome.listers, outcome.buyers) == (5, 5))
-        .map(|outcome| {
-            let wait = outcome.wait.shown(outcome.wait.mean);
-            let retries = match outcome.retries {
-                0 => String::new(),
-                retries => format!(", {} retries", count(retries as f64)),
-            };
-            let rate = outcome.rate();
-            (outcome.way, rate, format!("(average wait {wait}{retries})"))
-        })
-        .collect();
-    let title = "Items bought in a second, by 5 buyers beside 5 listers";
-    picture::bars(&folder.join("market.svg"), title, &bars)
 }
 
 #[cfg(test)]

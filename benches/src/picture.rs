@@ -1,216 +1,224 @@
-//! Pictures of the figures, as SVG.
+//! Pictures of the figures. They are drawn from the file, so an old measurement can be drawn anew.
 
-use crate::words;
-use anyhow::Result;
-use plotters::coord::Shift;
-use plotters::prelude::*;
+mod chart;
+mod look;
+mod paper;
+
+use crate::words::{count, time, times};
+use anyhow::{Context, Result};
+use chart::{Bar, Panel, Scale, Series, draw_bars, draw_panels};
+use serde_json::Value;
+use std::fs;
 use std::path::Path;
 
-type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
-
-const FONT: &str = "sans-serif";
-const INK: RGBColor = RGBColor(40, 40, 40);
-const LINES: RGBColor = RGBColor(225, 225, 225);
-/// This project's; the others take theirs in turn.
-const OURS: RGBColor = RGBColor(214, 39, 40);
-const OTHERS: [RGBColor; 7] = [
-    RGBColor(31, 119, 180),
-    RGBColor(255, 157, 46),
-    RGBColor(44, 160, 44),
-    RGBColor(148, 103, 189),
-    RGBColor(140, 86, 75),
-    RGBColor(120, 120, 120),
-    RGBColor(23, 180, 200),
-];
-
-/// A way and its points.
-#[derive(Debug, Clone)]
-pub struct Series {
-    /// The way.
-    pub name: &'static str,
-    /// What was measured.
-    pub points: Vec<(f64, f64)>,
+/// All that the file of figures in this folder has figures for, beside it.
+pub fn draw_all(results: &Path) -> Result<()> {
+    let file = results.join("figures.json");
+    let text =
+        fs::read_to_string(&file).with_context(|| format!("could not read {}", file.display()))?;
+    let parts: Value = serde_json::from_str(&text)?;
+    market(&parts, results)?;
+    contention(&parts, results)?;
+    handover(&parts, results)
 }
 
-/// Points over points, both axes logarithmic.
-#[derive(Debug)]
-pub struct Panel {
-    /// What it shows.
-    pub title: &'static str,
-    /// One line for each way, in the same order in all panels of a picture.
-    pub series: Vec<Series>,
-    /// How its values are written.
-    pub label: fn(f64) -> String,
-}
-
-/// One panel beside the other, two in a row, under one legend.
-pub fn lines(file: &Path, title: &str, across: &str, panels: &[Panel]) -> Result<()> {
-    let columns = panels.len().clamp(1, 2);
-    let rows = panels.len().div_ceil(columns);
-    let size = (
-        u32::try_from(columns)? * 520,
-        u32::try_from(rows)? * 330 + 80,
-    );
-    let root = SVGBackend::new(file, size).into_drawing_area();
-    root.fill(&WHITE)?;
-    let (head, body) = root.split_vertically(80);
-    let names: Vec<&str> = panels
-        .iter()
-        .take(1)
-        .flat_map(|panel| panel.series.iter().map(|series| series.name))
+/// The fullest market: a bar for each way.
+fn market(parts: &Value, results: &Path) -> Result<()> {
+    let bars: Vec<Bar<'_>> = figures(parts, "market")
+        .filter(|one| number(one, "/listers") == 5.0 && number(one, "/buyers") == 5.0)
+        .map(|one| {
+            let retries = match number(one, "/retries") {
+                retries if retries > 0.0 => format!(", {} retries", count(retries)),
+                _ => String::new(),
+            };
+            let wait = time(number(one, "/wait/mean_us") / 1e6);
+            Bar {
+                way: way(one),
+                value: number(one, "/bought") / number(one, "/seconds"),
+                remark: format!("average wait {wait}{retries}"),
+            }
+        })
         .collect();
-    legend(&head, title, &names)?;
-    for (area, panel) in body.split_evenly((rows, columns)).iter().zip(panels) {
-        draw(area, across, panel)?;
-    }
-    root.present()?;
-    Ok(())
+    let title = "Items bought in a second, by 5 buyers beside 5 listers";
+    let file = results.join("market.svg");
+    draw_bars(&file, title, &corner(parts, "market"), &bars)
 }
 
-fn legend(area: &Area<'_>, title: &str, names: &[&str]) -> Result<()> {
-    let big = (FONT, 19).into_font().color(&INK);
-    area.draw(&Text::new(title.to_owned(), (16, 12), big))?;
-    let mut left = 16;
-    for (number, name) in names.iter().enumerate() {
-        let color = color(name, number);
-        let bar = [(left, 52), (left + 16, 56)];
-        area.draw(&Rectangle::new(bar, color.filled()))?;
-        let small = (FONT, 12).into_font().color(&INK);
-        area.draw(&Text::new((*name).to_owned(), (left + 21, 47), small))?;
-        // Room for letters that are wider than most: who looks chooses the font.
-        left += 44 + 7 * i32::try_from(name.chars().count())?;
-    }
-    Ok(())
-}
-
-fn draw(area: &Area<'_>, across: &str, panel: &Panel) -> Result<()> {
-    let all = || {
-        panel
-            .series
-            .iter()
-            .flat_map(|series| series.points.iter().copied())
-    };
-    let x = range(all().map(|point| point.0));
-    let y = decades(range(all().map(|point| point.1)));
-    let mut chart = ChartBuilder::on(area)
-        .caption(panel.title, (FONT, 15).into_font().color(&INK))
-        .margin(14)
-        .x_label_area_size(38)
-        .y_label_area_size(70)
-        .build_cartesian_2d((x.0..x.1).log_scale(), (y.0..y.1).log_scale())?;
-    let small = (FONT, 12).into_font().color(&INK);
-    chart
-        .configure_mesh()
-        .x_desc(across)
-        .light_line_style(TRANSPARENT)
-        .bold_line_style(LINES)
-        .axis_style(LINES)
-        .label_style(small)
-        .x_labels(6)
-        .y_labels(6)
-        .x_label_formatter(&|&value| words::count(value))
-        .y_label_formatter(&|&value| (panel.label)(value))
-        .draw()?;
-    // Ours comes last, on top.
-    for (number, series) in panel.series.iter().enumerate() {
-        let color = color(series.name, number);
-        let width = if color == OURS { 3 } else { 2 };
-        let points = || {
-            series
-                .points
-                .iter()
-                .copied()
-                .filter(|point| can_be_shown(point.1))
+/// One picture for each hold time.
+fn contention(parts: &Value, results: &Path) -> Result<()> {
+    for hold in [0, 1, 10] {
+        let points = |pointer, unit| {
+            let those = figures(parts, "contention");
+            let those = those.filter(|one| number(one, "/hold_ms") == f64::from(hold));
+            collect(those, "/clients", pointer, unit)
         };
-        chart.draw_series(LineSeries::new(points(), color.stroke_width(width)))?;
-        chart.draw_series(points().map(|point| Circle::new(point, width + 1, color.filled())))?;
+        let panel = |title, scale, series| Panel {
+            title,
+            scale,
+            series,
+        };
+        let panels = [
+            panel(
+                "grants in a second",
+                Scale::Log(count),
+                points("/grants_per_second", 1.0),
+            ),
+            panel(
+                "fairness: 1 if all got the same",
+                Scale::Part,
+                points("/fairness", 1.0),
+            ),
+            panel(
+                "wait, 99th percentile",
+                Scale::Log(time),
+                points("/wait/p99_us", 1e-6),
+            ),
+            panel(
+                "from a release to the next holder, median",
+                Scale::Log(time),
+                points("/without_holder/p50_us", 1e-6),
+            ),
+            panel(
+                "commands for each grant",
+                Scale::Log(times),
+                points("/commands_per_grant", 1.0),
+            ),
+        ];
+        let title = format!("Clients on one lock, each holds it for {hold} ms");
+        let file = results.join(format!("contention-{hold}ms.svg"));
+        draw_panels(
+            &file,
+            &title,
+            "clients",
+            &corner(parts, "contention"),
+            &panels,
+        )?;
     }
     Ok(())
 }
 
-/// A logarithm has no place for nothing, nor for what nobody got.
-fn can_be_shown(value: f64) -> bool {
-    value > 0.0 && value.is_finite()
-}
-
-/// A little wider than what there is, and never empty.
-fn range(values: impl Iterator<Item = f64>) -> (f64, f64) {
-    let (low, high) = values
-        .filter(|&value| can_be_shown(value))
-        .fold((f64::MAX, f64::MIN_POSITIVE), |(low, high), value| {
-            (low.min(value), high.max(value))
-        });
-    if low > high {
-        (1.0, 10.0)
-    } else {
-        (low / 1.3, high * 1.3)
-    }
-}
-
-/// From one power of ten to another: those are what the axis names.
-fn decades((low, high): (f64, f64)) -> (f64, f64) {
-    (
-        10_f64.powf(low.log10().floor()),
-        10_f64.powf(high.log10().ceil()),
+/// Latency over the length of the queue.
+fn handover(parts: &Value, results: &Path) -> Result<()> {
+    let panels = [Panel {
+        title: "median",
+        scale: Scale::Log(time),
+        series: collect(
+            figures(parts, "handover"),
+            "/waiters",
+            "/latency/p50_us",
+            1e-6,
+        ),
+    }];
+    let title = "From a release to the next holder's reply";
+    let file = results.join("handover.svg");
+    draw_panels(
+        &file,
+        title,
+        "in the queue",
+        &corner(parts, "handover"),
+        &panels,
     )
 }
 
-fn color(name: &str, number: usize) -> RGBColor {
-    if name.starts_with("LOCK") {
-        return OURS;
-    }
-    OTHERS.get(number % OTHERS.len()).copied().unwrap_or(INK)
+fn figures<'a>(parts: &'a Value, part: &str) -> impl Iterator<Item = &'a Value> {
+    let figures = parts.get(part).and_then(|part| part.get("figures"));
+    figures.and_then(Value::as_array).into_iter().flatten()
 }
 
-/// A bar for each way, with its number and a remark.
-pub fn bars(file: &Path, title: &str, bars: &[(&str, f64, String)]) -> Result<()> {
-    let height = 60 + 34 * i32::try_from(bars.len())?;
-    let root = SVGBackend::new(file, (820, height.unsigned_abs())).into_drawing_area();
-    root.fill(&WHITE)?;
-    let big = (FONT, 19).into_font().color(&INK);
-    root.draw(&Text::new(title.to_owned(), (16, 14), big))?;
-    let longest = bars
-        .iter()
-        .map(|bar| bar.1)
-        .fold(f64::MIN_POSITIVE, f64::max);
-    let mut top = 50;
-    for (number, (name, value, remark)) in bars.iter().enumerate() {
-        let text = |text: String, at| Text::new(text, at, (FONT, 13).into_font().color(&INK));
-        let end = 190 + (360.0 * value / longest) as i32;
-        root.draw(&text((*name).to_owned(), (16, top + 6)))?;
-        let bar = [(190, top), (end.max(191), top + 24)];
-        root.draw(&Rectangle::new(bar, color(name, number).filled()))?;
-        root.draw(&text(
-            format!("{}   {remark}", words::count(*value)),
-            (end + 8, top + 6),
-        ))?;
-        top += 34;
+fn way(figure: &Value) -> &str {
+    figure
+        .get("way")
+        .and_then(Value::as_str)
+        .unwrap_or_default()
+}
+
+/// Not a number where there is none: it is not drawn.
+fn number(figure: &Value, pointer: &str) -> f64 {
+    let value = figure.pointer(pointer).and_then(Value::as_f64);
+    value.unwrap_or(f64::NAN)
+}
+
+/// What stands in the corner: the server, the machine and the day of the measurement.
+fn corner(parts: &Value, part: &str) -> String {
+    let text = |name: &str| {
+        let value = parts.pointer(&format!("/{part}/machine/{name}"));
+        match value {
+            Some(Value::String(text)) => text.clone(),
+            Some(other) => other.to_string(),
+            None => "?".to_owned(),
+        }
+    };
+    let date = text("date");
+    let day = date.split('T').next().unwrap_or_default();
+    let processor = text("processor").replace("(R)", "");
+    format!(
+        "{}, {} cores of {processor}, {day}",
+        text("server"),
+        text("cores")
+    )
+}
+
+fn collect<'a>(
+    figures: impl Iterator<Item = &'a Value>,
+    across: &str,
+    up: &str,
+    unit: f64,
+) -> Vec<Series<'a>> {
+    let mut all: Vec<Series<'_>> = Vec::new();
+    for figure in figures {
+        let point = (number(figure, across), number(figure, up) * unit);
+        match all.iter_mut().find(|series| series.way == way(figure)) {
+            Some(series) => series.points.push(point),
+            None => all.push(Series {
+                way: way(figure),
+                points: vec![point],
+            }),
+        }
     }
-    root.present()?;
-    Ok(())
+    all
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::json;
+
+    fn drawn(parts: &Value, picture: &str) -> Result<String> {
+        let folder = tempfile::tempdir()?;
+        fs::write(folder.path().join("figures.json"), parts.to_string())?;
+        draw_all(folder.path())?;
+        Ok(fs::read_to_string(folder.path().join(picture))?)
+    }
 
     #[test]
     fn a_picture_can_be_drawn_of_values_that_are_none() -> Result<()> {
-        let file = tempfile::NamedTempFile::new()?;
-        let panel = |points: &[(f64, f64)]| Panel {
-            title: "panel",
-            series: vec![Series {
-                name: "LOCK",
-                points: points.to_vec(),
-            }],
-            label: words::time,
-        };
-        let panels = [
-            panel(&[(1.0, 0.5), (10.0, f64::INFINITY), (100.0, 0.0)]),
-            panel(&[(1.0, f64::NAN)]),
-            panel(&[]),
-        ];
-        lines(file.path(), "title", "across", &panels)?;
-        bars(file.path(), "title", &[("LOCK", 0.0, String::new())])
+        let waiter = |waiters, p50| json!({ "way": "LOCK", "waiters": waiters, "latency": { "p50_us": p50 } });
+        let parts = json!({ "handover": { "figures": [
+            waiter(1, json!(5)), waiter(100, json!(0)), waiter(1000, json!(null)),
+        ] } });
+        let picture = drawn(&parts, "handover.svg")?;
+        assert!(
+            !picture.contains("NaN") && !picture.contains("inf"),
+            "{picture}"
+        );
+        // What was not measured has no picture.
+        assert!(drawn(&json!({}), "market.svg").is_err());
+        Ok(())
+    }
+
+    #[test]
+    fn two_ways_with_the_same_values_do_not_hide_each_other() -> Result<()> {
+        let one = |way| json!({ "way": way, "waiters": 1, "latency": { "p50_us": 30 } });
+        let parts = json!({ "handover": { "figures": [one("LOCK"), one("bare BLPOP")] } });
+        let picture = drawn(&parts, "handover.svg")?;
+        let lines = picture.lines().filter(|line| line.contains("<polyline"));
+        // Behind them come those of the legend.
+        let lines = lines.take(2);
+        let spots: Vec<&str> = lines
+            .filter_map(|line| line.split("points=").nth(1))
+            .collect();
+        assert_eq!(spots.len(), 2, "{picture}");
+        assert_ne!(spots.first(), spots.get(1));
+        Ok(())
     }
 }

@@ -136,14 +136,14 @@ pub fn handover(outcomes: &[handover::Outcome]) -> Vec<Bar> {
     let mut bars = Vec::new();
     let (ours, bare) = (find(Module::NAME, longest), find(TokenList::NAME, longest));
     if let (Some(ours), Some(bare)) = (ours, bare) {
-        let name = format!("hand-over p50, {} in the line", count(longest as f64));
+        let name = format!("hand-over p50, {} in the queue", count(longest as f64));
         let bar = Bar::at_most("handover", &name, ours / bare, 1.3, times);
         bars.push(bar.of("times bare BLPOP's"));
     }
     let growth = |way| Some(find(way, longest)? / find(way, 100)?);
     if let (Some(ours), Some(bare)) = (growth(Module::NAME), growth(TokenList::NAME)) {
         let name = format!(
-            "hand-over p50, growth from 100 in the line to {}",
+            "hand-over p50, growth from 100 in the queue to {}",
             count(longest as f64)
         );
         let most = no_growth_beside(bare);
@@ -152,7 +152,7 @@ pub fn handover(outcomes: &[handover::Outcome]) -> Vec<Bar> {
     bars
 }
 
-/// From the end of a hold to the next holder's answer.
+/// From the end of a hold to the next holder's reply.
 pub fn expiry(outcomes: &[expiry::Outcome]) -> Vec<Bar> {
     let ours = outcomes
         .iter()

@@ -8,7 +8,7 @@ use std::time::Instant;
 pub struct Log {
     /// From asking to having, in seconds.
     pub waits: Vec<f64>,
-    /// From the sending of a release to the next holder's answer.
+    /// From the sending of a release to the next holder's reply.
     pub idle: Vec<f64>,
     /// How often each client had it.
     pub grants: Vec<u64>,

@@ -1,12 +1,9 @@
-//! Contention in tables, pictures and the file of figures.
+//! Contention in tables and in the file of figures.
 
-use super::{HOLDS, Load, Outcome};
+use super::{Load, Outcome};
 use crate::bench::Figures;
-use crate::picture::{self, Panel, Series};
 use crate::words::{Table, count, ms, time, times};
-use anyhow::Result;
 use serde_json::json;
-use std::path::Path;
 
 /// Those of one load beside each other, for the terminal.
 pub fn table(load: &Load, outcomes: &[Outcome]) -> String {
@@ -69,52 +66,4 @@ pub fn figures(part: &'static str, outcome: &Outcome) -> Figures {
             "client_load": outcome.client_load,
         }),
     )
-}
-
-/// One picture for each hold time.
-pub fn draw(outcomes: &[Outcome], folder: &Path) -> Result<()> {
-    for hold in HOLDS {
-        let of_hold: Vec<&Outcome> = outcomes
-            .iter()
-            .filter(|outcome| outcome.hold == hold)
-            .collect();
-        let panel = |title, value: fn(&Outcome) -> f64, label| Panel {
-            title,
-            series: series(&of_hold, value),
-            label,
-        };
-        let panels = [
-            panel("grants in a second", Outcome::rate, count),
-            panel(
-                "99 of 100 waits were shorter",
-                |outcome| outcome.wait.p99,
-                time,
-            ),
-            panel(
-                "without a holder (median)",
-                |outcome| outcome.idle.p50,
-                time,
-            ),
-            panel("commands for one grant", |outcome| outcome.commands, times),
-        ];
-        let title = format!("Clients on one lock, each holds it for {}", ms(hold));
-        let file = format!("contention-{}ms.svg", hold.as_millis());
-        picture::lines(&folder.join(file), &title, "clients", &panels)?;
-    }
-    Ok(())
-}
-
-fn series(outcomes: &[&Outcome], value: fn(&Outcome) -> f64) -> Vec<Series> {
-    let mut all: Vec<Series> = Vec::new();
-    for outcome in outcomes {
-        let point = (outcome.clients as f64, value(outcome));
-        match all.iter_mut().find(|series| series.name == outcome.way) {
-            Some(series) => series.points.push(point),
-            None => all.push(Series {
-                name: outcome.way,
-                points: vec![point],
-            }),
-        }
-    }
-    all
 }
