@@ -437,3 +437,67 @@ fn a_request_that_waits_for_too_many_to_look_at_is_refused_by_itself() {
     server.turn();
     server.queues(&keys[7..8], alone("y"));
 }
+
+#[test]
+fn however_soon_a_wait_would_end_it_is_refused() {
+    let (mut server, _) = ann_waits_for_ben();
+    for ms in [1, 50, 600_000] {
+        let patience = Patience::Until(server.now().plus(ms));
+        for locks in [&[A][..], &[C, A]] {
+            let got = server.asks(
+                locks,
+                Plea {
+                    patience,
+                    ..alone("ben")
+                },
+            );
+            assert!(matches!(got, Err(Refusal::Deadlock(_))), "{ms}: {got:?}");
+        }
+    }
+}
+
+/// It is one piece of work: what an owner waits for by one connection does not wait for another of its.
+#[test]
+fn what_an_owner_waits_for_several_times_is_no_deadlock() {
+    let (mut server, ann) = ann_waits_for_ben();
+    let mut waits = vec![ann];
+    for locks in [&[B][..], &[A, B], &[C, B], &[C]] {
+        waits.push(server.queues(locks, alone("ann")));
+    }
+    assert!(server.is_refused(&[A], alone("ben")));
+    assert!(server.is_refused(&[C], alone("ben")));
+    server.release(B, "ben").unwrap();
+    server.at(0);
+    for wait in waits {
+        assert!(server.was_granted(wait).is_some());
+    }
+}
+
+#[test]
+fn those_who_came_before_an_upgrade_wait_for_it_too() {
+    let mut server = server();
+    server.takes(&[A], sharing("ann"));
+    server.takes(&[A], sharing("ben"));
+    server.takes(&[B], alone("cid"));
+    server.queues(&[A], alone("cid"));
+    let ann = server.queues(&[A], alone("ann"));
+    // cid waits for both, so neither may wait for cid.
+    assert!(server.is_refused(&[B], alone("ben")));
+    server.release(A, "ben").unwrap();
+    server.turn();
+    assert!(server.was_granted(ann).is_some());
+    assert!(server.is_refused(&[B], alone("ann")));
+}
+
+#[test]
+fn of_a_lower_limit_more_holders_have_to_go() {
+    let mut server = server();
+    for owner in ["ann", "ben", "cid"] {
+        server.takes(&[A], limited(owner, 3));
+    }
+    server.takes(&[B], alone("dot"));
+    // Two of the three have to go: with one of them stuck that can be.
+    server.queues(&[A], limited("dot", 2));
+    assert!(!server.is_refused(&[B], alone("ann")));
+    assert!(server.is_refused(&[B], alone("ben")));
+}
