@@ -237,31 +237,6 @@ fn a_waiter_is_not_granted_a_key_that_has_left_already() {
     }
 }
 
-/// The first key goes by a client's own release, the second one after it: none of them is here then.
-#[test]
-fn a_waiter_is_not_granted_what_was_released_in_a_slot_that_leaves() {
-    let cluster = Cluster::with(2, Setup::append_only);
-    let keys = keys_on(&cluster, 0);
-    let slot = cluster.slot_of(&keys[0]);
-    let (mut here, mut there) = (cluster.client(0), cluster.client(1));
-    here.acquire(&keys[0], "x");
-    here.acquire(&keys[1], "y");
-    let mut waiter = cluster.node(0).waiter_for_all(&keys[..2], "w");
-    cluster.set_importing(slot, 0, 1);
-    cluster.set_migrating(slot, 0, 1);
-    here.release(&keys[0], "x");
-    // From here on the other node is asked for it.
-    assert_eq!(cmd!(there, "ASKING"), "OK");
-    there.acquire(&keys[0], "z");
-    here.release(&keys[1], "y");
-    cluster.node(0).let_pass(200);
-    assert!(waiter.no_answer_yet());
-    assert_eq!(cmd!(here, "CLUSTER", "COUNTKEYSINSLOT", slot), 0);
-    cluster.set_slot_owner(slot, 0, 1);
-    assert!(waiter.answer().is_error("MOVED"));
-    assert_eq!(cmd!(there, "GET", keys[0]), "z");
-}
-
 #[test]
 fn a_slot_that_stays_after_all_grants_them_here() {
     let cluster = Cluster::start(2);
@@ -280,59 +255,4 @@ fn a_slot_that_stays_after_all_grants_them_here() {
     assert_eq!(cmd!(here, "CLUSTER", "SETSLOT", slot, "STABLE"), "OK");
     assert!(waiter.answer().fence() > fence);
     assert_eq!(here.holders(&keys), ["w", "w", "w"]);
-}
-
-/// Locks of several slots on one node have their own numbers, and those rise in each.
-#[test]
-fn numbers_rise_in_every_slot_while_it_goes_to_and_fro() {
-    let cluster = Cluster::start(2);
-    let keys = keys_on(&cluster, 0);
-    let mut last = 0;
-    for to in [1, 0, 1, 0] {
-        let (slot, from) = (cluster.slot_of(&keys[0]), cluster.index_of(&keys[0]));
-        let mut client = cluster.client(from);
-        let fence = client.acquire_all(&keys, "o");
-        assert!(fence > last, "to {to}: {fence} after {last}");
-        last = fence;
-        let mut waiter = cluster.node(from).waiter_for_all(&keys, "w");
-        cluster.set_importing(slot, from, to);
-        cluster.set_migrating(slot, from, to);
-        for key in &keys {
-            assert_eq!(cluster.migrate_key(key, from, to), "OK");
-        }
-        cluster.set_slot_owner(slot, from, to);
-        assert!(waiter.answer().is_error("MOVED"));
-        let mut client = cluster.client(to);
-        let fence = client.acquire_all(&keys, "o");
-        assert!(fence > last, "to {to}: {fence} after {last}");
-        assert_eq!(client.acquire_all(&keys, "o"), fence);
-        last = fence;
-        client.release_all(&keys, "o");
-    }
-}
-
-#[test]
-fn a_failover_sends_it_away_and_keeps_the_holds() {
-    let mut cluster = Cluster::start(2);
-    let keys = keys_on(&cluster, 0);
-    let heir = cluster.add_replica_of(0, Setup::new());
-    let mut here = cluster.client(0);
-    let fence = here.acquire_all(&keys, "o");
-    let mut waiter = cluster.node(0).waiter_for_all(&keys, "w");
-    cluster.node(heir).wait_until_in_sync_with(cluster.node(0));
-    assert_eq!(cmd!(cluster.client(heir), "CLUSTER", "FAILOVER"), "OK");
-    let answer = waiter.answer();
-    assert!(
-        answer.is_error("UNBLOCKED") || answer.is_error("MOVED"),
-        "{answer:?}"
-    );
-    cluster.node(heir).wait_for_role(Role::Master);
-    let mut there = cluster.client(heir);
-    eventually("the new master serves its slots", || {
-        !there.run(&macquire(&keys, "w")).is_error("")
-    });
-    assert_eq!(there.run(&macquire(&keys, "w")), Value::Nil);
-    assert!(there.acquire_all(&keys, "o") > fence);
-    let command = [counted("LOCK.MRELEASE", &keys), args!["o"]].concat();
-    assert!(cluster.client(0).run(&command).is_error("MOVED"));
 }

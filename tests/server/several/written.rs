@@ -157,29 +157,6 @@ fn a_replica_has_the_same_holds_and_refuses_to_grant() {
 }
 
 #[test]
-fn full_memory_refuses_new_holds_and_nothing_else() {
-    let server = Server::with().config("maxmemory-policy noeviction").start();
-    let mut client = server.client();
-    client.acquire_all(&["a", "b"], "x");
-    client.acquire("c", "x");
-    let mut waiter = server.waiter_for_all(&["a", "b", "new"], "w".repeat(500));
-    assert_eq!(cmd!(client, "CONFIG", "SET", "maxmemory", 1), "OK");
-    for refused in [
-        macquire(&["new", "newer"], "o"),
-        macquire(&["a", "b"], "x"),
-        macquire_waiting(&["c", "newer"], "o"),
-    ] {
-        assert!(client.run(&refused).is_error("OOM"), "{refused:?}");
-    }
-    assert_eq!(client.run(&mrenew(&["a", "b", "c"], "x", LONG)), 1);
-    assert_eq!(client.run(&mrelease(&["a", "b", "c"], "x")), 3);
-    waiter.answer().fence();
-    assert_eq!(client.holder("new"), "w".repeat(500));
-    assert_eq!(cmd!(client, "CONFIG", "SET", "maxmemory", 0), "OK");
-    client.acquire_all(&["c", "newer"], "o");
-}
-
-#[test]
 fn keyspace_events_are_those_of_the_native_commands_for_each_key() {
     let server = Server::with().config("notify-keyspace-events KEA").start();
     let mut client = server.client();
@@ -220,31 +197,4 @@ fn keyspace_events_are_those_of_the_native_commands_for_each_key() {
     assert_eq!(events(&mut client), ["expire a", "expire b"]);
     client.release_all(&["a", "b"], "x");
     assert_eq!(events(&mut client), ["del a", "del b"]);
-}
-
-#[test]
-fn watch_notices_a_change_of_any_of_them_and_nothing_else() {
-    let server = Server::start();
-    let mut client = server.client();
-    let mut other = server.client();
-    for (command, changes) in [
-        (macquire(&["c", "d"], "x"), true),
-        (macquire(&["a", "d"], "y"), false),
-        (asked(&["a", "b"], args!["x", 1]), false),
-        (mrenew(&["a", "b"], "x", 2 * LONG), true),
-        (mrenew(&["a", "d"], "x", LONG), false),
-        (mrelease(&["a", "b"], "y"), false),
-        (mrelease(&["a", "d"], "x"), true),
-    ] {
-        for watched in ["a", "b", "c", "d"] {
-            cmd!(client, "DEL", "a", "b", "c", "d");
-            client.acquire_all(&["a", "b"], "x");
-            let before = state(&mut other, &[watched]);
-            assert_eq!(cmd!(client, "WATCH", watched), "OK");
-            other.run(&command);
-            let changed = changes && state(&mut other, &[watched]) != before;
-            let answers = client.pipeline(&[args!["MULTI"], args!["PING"], args!["EXEC"]]);
-            assert_eq!(answers[2].is_nil(), changed, "{watched}: {command:?}");
-        }
-    }
 }

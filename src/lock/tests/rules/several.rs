@@ -499,3 +499,16 @@ fn one_whose_time_is_up_is_in_nobodys_way_whichever_of_its_queues_is_looked_at()
     server.turn();
     assert!(server.was_granted(ann).is_some());
 }
+
+#[test]
+fn a_hold_that_is_stronger_than_what_is_asked_for_stays_what_it_is() {
+    let mut server = server();
+    let alone_before = server.gets("ann", 100);
+    let both = server.takes(&BOTH, sharing("ann"));
+    assert!(both > alone_before);
+    assert_eq!(server.holder(), held("ann", 100));
+    assert_eq!(server.takes(&BOTH, sharing("ann")), both);
+    let upgraded = server.takes(&BOTH, alone("ann"));
+    assert!(upgraded > both);
+    assert_eq!(server.gets("ann", 100), upgraded);
+}
