@@ -3,7 +3,7 @@
 use super::AT_ONCE;
 use crate::support::*;
 use std::collections::BTreeMap;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 #[test]
 fn clients_of_the_documented_pattern_are_kept_out_and_their_reads_are_refused() {
@@ -166,33 +166,6 @@ fn whatever_others_do_to_a_shared_lock_those_who_wait_are_in_step_with_it() {
     }
 }
 
-#[test]
-fn while_the_marker_is_gone_the_key_is_no_lock_and_its_waiters_wait_on() {
-    let server = Server::start();
-    let mut client = server.client();
-    for deed in [
-        args!["ZREM", "k", MARKER],
-        args!["ZADD", "k", 1, MARKER],
-        args!["ZPOPMAX", "k"],
-    ] {
-        client.share("k", "a");
-        let mut writer = server.waiter_for("k", "w");
-        let mut reader = server.reader_for("k", "r");
-        client.run(&deed);
-        assert!(cmd!(client, "LOCK.CHECK", "k", "a").is_error("WRONGTYPE"));
-        assert!(writer.still_waits() && reader.still_waits());
-        // It is one again.
-        assert!(!cmd!(client, "ZADD", "k", "+inf", MARKER).is_error(""));
-        assert_eq!(client.queue("k"), ["w", "r"]);
-        assert_eq!(client.sharers("k"), ["a"]);
-        client.release("k", "a");
-        writer.answer().fence();
-        client.release("k", "w");
-        reader.answer().fence();
-        client.release("k", "r");
-    }
-}
-
 /// A share without an end, and one with a score that is no whole millisecond.
 #[test]
 fn shares_that_others_have_put_in_are_holds_like_any_other() {
@@ -225,66 +198,6 @@ fn shares_that_others_have_put_in_are_holds_like_any_other() {
     client.release("k", "half");
     client.release("k", "a");
     assert_eq!(cmd!(client, "EXISTS", "k"), 0);
-}
-
-/// No share outlasts its key.
-#[test]
-fn a_key_that_is_cut_short_ends_all_its_shares() {
-    let server = Server::start();
-    let mut client = server.client();
-    assert_eq!(cmd!(client, "DEBUG", "SET-ACTIVE-EXPIRE", 0), "OK");
-    client.share("k", "a");
-    client.share("k", "b");
-    let mut writer = server.waiter_for("k", "w");
-    let cut = Instant::now();
-    assert_eq!(cmd!(client, "PEXPIRE", "k", 200), 1);
-    assert!(cmd!(client, "LOCK.CHECK", "k", "a").int() <= 200);
-    let (answer, at) = writer.timed_answer();
-    answer.fence();
-    let took = at - cut;
-    assert!(took >= Duration::from_millis(200), "{took:?}");
-    assert!(took < Duration::from_millis(200) + AT_ONCE, "{took:?}");
-    assert_eq!(client.holder("k"), "w");
-}
-
-#[test]
-fn a_persisted_lock_is_free_when_its_shares_are_over() {
-    let server = Server::start();
-    let mut client = server.client();
-    for next in [args![], args!["LIMIT", 1]] {
-        cmd!(client, "LOCK.ACQUIRE", "k", "a", 100, "SHARED").fence();
-        assert_eq!(cmd!(client, "PERSIST", "k"), 1);
-        let asked = Instant::now();
-        let waits = args!["LOCK.ACQUIRE", "k", "b", LONG, "BLOCK", 0];
-        client.run(&[waits, next].concat()).fence();
-        assert!(asked.elapsed() < Duration::from_millis(100) + AT_ONCE);
-        assert_eq!(client.sharers("k"), ["b"]);
-        assert!(cmd!(client, "PTTL", "k").int() > 0);
-        client.release("k", "b");
-    }
-}
-
-#[test]
-fn a_shared_lock_restored_or_moved_over_another_keeps_its_line() {
-    let server = Server::start();
-    let mut client = server.client();
-    for ttl in [0, LONG] {
-        cmd!(client, "FLUSHALL");
-        client.share("other", "o");
-        client.share("other", "r");
-        let dump = cmd!(client, "DUMP", "other");
-        client.acquire("k", "h");
-        let mut writer = server.waiter_for("k", "w");
-        let mut reader = server.reader_for("k", "r");
-        let answer = cmd!(client, "RESTORE", "k", ttl, dump.bytes(), "REPLACE");
-        assert_eq!(answer, "OK");
-        reader.answer().fence();
-        assert!(writer.still_waits());
-        assert_eq!(client.sharers("k"), ["o", "r"]);
-        client.release("k", "o");
-        client.release("k", "r");
-        writer.answer().fence();
-    }
 }
 
 /// However the server stores a sorted set, and however far away the end is.

@@ -393,67 +393,6 @@ fn keyspace_events_are_those_of_the_native_commands() {
 }
 
 #[test]
-fn watch_and_caches_notice_what_changes_and_nothing_else() {
-    let server = Server::start();
-    let mut client = server.client();
-    let mut other = server.client();
-    let mut cache = server.client3();
-    assert_eq!(cmd!(cache, "CLIENT", "TRACKING", "ON"), "OK");
-    for (command, changes) in [
-        (args!["LOCK.ACQUIRE", "k", "b", LONG, "SHARED"], true),
-        (args!["LOCK.ACQUIRE", "k", "b", LONG, "LIMIT", 2], true),
-        (args!["LOCK.ACQUIRE", "k", "b", 1, "LIMIT", 1], false),
-        (args!["LOCK.ACQUIRE", "k", "b", LONG], false),
-        (args!["LOCK.ACQUIRE", "k", "a", 1, "SHARED"], false),
-        (args!["LOCK.ACQUIRE", "k", "a", 2 * LONG, "SHARED"], true),
-        (args!["LOCK.ACQUIRE", "k", "a", LONG], true),
-        (args!["LOCK.RENEW", "k", "a", 2 * LONG], true),
-        (args!["LOCK.RENEW", "k", "b", LONG], false),
-        (args!["LOCK.RELEASE", "k", "a"], true),
-        (args!["LOCK.RELEASE", "k", "b"], false),
-        (args!["LOCK.CHECK", "k", "a"], false),
-        (args!["LOCK.INFO", "k"], false),
-    ] {
-        cmd!(other, "DEL", "k");
-        other.share("k", "a");
-        cmd!(cache, "PING");
-        assert_eq!(cmd!(client, "WATCH", "k"), "OK");
-        cmd!(cache, "ZCARD", "k").int();
-        other.run(&command);
-        let answers = client.pipeline(&[args!["MULTI"], args!["PING"], args!["EXEC"]]);
-        let next = {
-            cache.send(&["PING"]);
-            cache.answer()
-        };
-        if changes {
-            assert_eq!(answers[2], Value::NilArray, "{command:?}");
-            assert!(matches!(next, Value::Push(_)), "{command:?}: {next:?}");
-            assert_eq!(cache.answer(), "PONG");
-        } else {
-            assert_eq!(answers[2], ["PONG"], "{command:?}");
-            assert_eq!(next, "PONG", "{command:?}");
-            // So that the next round's DEL is no surprise.
-            cmd!(other, "DEL", "k");
-            assert!(matches!(cache.answer(), Value::Push(_)));
-        }
-    }
-    // A change that comes by itself: the wait of a writer is over.
-    for deed in [
-        args!["LOCK.RELEASE", "k", "a"],
-        args!["LOCK.RENEW", "k", "a", 20],
-    ] {
-        cmd!(other, "DEL", "k");
-        other.share("k", "a");
-        let mut writer = server.waiter_for("k", "w");
-        assert_eq!(cmd!(client, "WATCH", "k"), "OK");
-        other.run(&deed);
-        writer.answer().fence();
-        let answers = client.pipeline(&[args!["MULTI"], args!["PING"], args!["EXEC"]]);
-        assert_eq!(answers[2], Value::NilArray, "{deed:?}");
-    }
-}
-
-#[test]
 fn a_share_is_over_on_a_replica_when_its_time_is() {
     let server = Server::start();
     let replica = server.replica();
@@ -471,4 +410,24 @@ fn a_share_is_over_on_a_replica_when_its_time_is() {
     assert_eq!(cmd!(client, "LOCK.INFO", "k")["count"], 1);
     assert!(client.shares("k").contains_key("b"));
     server.resume();
+}
+
+#[test]
+fn an_upgrade_is_written_as_one_native_command() {
+    let server = Server::with().append_only().start();
+    let replica = server.replica_without_module();
+    let mut client = server.client();
+    client.share("k", "a");
+    client.share("k", "b");
+    let mut upgrade = server.waiter_for("k", "a");
+    client.release("k", "b");
+    upgrade.answer().fence();
+    let ends = cmd!(client, "PEXPIRETIME", "k").int();
+    let written = server.aof_commands();
+    let line = format!("SET k a PXAT {ends}");
+    assert!(written.contains(&line), "no {line} in {written:?}");
+    assert!(!written.iter().any(|line| line.starts_with("DEL")));
+    replica.wait_until_in_sync_with(&server);
+    assert_eq!(cmd!(replica.client(), "GET", "k"), "a");
+    assert_eq!(cmd!(replica.client(), "PEXPIRETIME", "k").int(), ends);
 }
