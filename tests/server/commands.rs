@@ -67,21 +67,6 @@ fn a_retry_gets_the_same_number_and_the_later_end() {
 }
 
 #[test]
-fn fencing_numbers_rise_over_all_locks_and_databases() {
-    let server = Server::start();
-    let mut client = server.client();
-    let mut last = 0;
-    for n in 0..300 {
-        client.select(n % 4);
-        let key = format!("k{}", n % 7);
-        let fence = cmd!(client, "LOCK.ACQUIRE", &key, "a", LONG).fence();
-        assert!(fence > last, "{fence} after {last}");
-        last = fence;
-        client.release(&key, "a");
-    }
-}
-
-#[test]
 fn a_release_counts_once_and_only_for_the_holder() {
     let server = Server::start();
     let mut client = server.client();
@@ -98,29 +83,6 @@ fn a_release_counts_once_and_only_for_the_holder() {
     client.acquire("k", "b");
     assert_eq!(cmd!(client, "LOCK.RELEASE", "k", "a"), 0);
     assert_eq!(client.holder("k"), "b");
-}
-
-#[test]
-fn a_renewal_sets_the_end_sooner_or_later_but_only_for_the_holder() {
-    let server = Server::start();
-    let mut client = server.client();
-    let fence = client.acquire("k", "a");
-    assert_eq!(cmd!(client, "LOCK.RENEW", "k", "a", 2 * LONG), 1);
-    assert_ttl(&mut client, "k", 2 * LONG);
-    assert_eq!(cmd!(client, "LOCK.RENEW", "k", "a", 70_000), 1);
-    assert_ttl(&mut client, "k", 70_000);
-    let before = state(&mut client, "k");
-    assert_eq!(cmd!(client, "LOCK.RENEW", "k", "b", LONG), 0);
-    assert_eq!(cmd!(client, "LOCK.RENEW", "k", "*", LONG), 0);
-    assert_eq!(state(&mut client, "k"), before);
-    assert_eq!(
-        cmd!(client, "LOCK.ACQUIRE", "k", "a", 1),
-        fence,
-        "the number stays"
-    );
-    client.release("k", "a");
-    assert_eq!(cmd!(client, "LOCK.RENEW", "k", "a", LONG), 0);
-    assert_eq!(cmd!(client, "EXISTS", "k"), 0);
 }
 
 /// Active expiry is off: the key is still there, and only its time says that nobody holds it.
@@ -255,18 +217,6 @@ fn a_hold_by_set_nx_is_a_hold() {
         assert_eq!(cmd!(client, "LOCK.RELEASE", "k", "a"), 1);
         assert_eq!(cmd!(client, "EXISTS", "k"), 0);
     }
-}
-
-#[test]
-fn a_script_that_compares_and_deletes_releases_a_lock_of_ours() {
-    let server = Server::start();
-    let mut client = server.client();
-    let script = "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end return 0";
-    client.acquire("k", "a");
-    assert_eq!(cmd!(client, "EVAL", script, 1, "k", "b"), 0);
-    assert_eq!(cmd!(client, "EVAL", script, 1, "k", "a"), 1);
-    assert_eq!(cmd!(client, "LOCK.CHECK", "k", "a"), Value::Nil);
-    client.acquire("k", "b");
 }
 
 /// Servers keep short strings, long strings and whole numbers in different ways.
@@ -589,27 +539,6 @@ fn the_words_after_the_ttl_may_be_written_in_any_case_and_order() {
 }
 
 #[test]
-fn the_word_block_may_be_written_in_any_case() {
-    let server = Server::start();
-    let mut client = server.client();
-    for word in ["BLOCK", "block", "Block", "bLoCk"] {
-        let fence = cmd!(client, "LOCK.ACQUIRE", "k", "a", LONG, word, 0).fence();
-        assert_eq!(
-            cmd!(client, "LOCK.ACQUIRE", "k", "a", LONG, word, 100),
-            fence
-        );
-        assert_eq!(
-            cmd!(client, "LOCK.ACQUIRE", "k", "b", LONG, word, 1),
-            Value::Nil
-        );
-        assert_eq!(cmd!(client, "lock.RELEASE", "k", "a"), 1);
-    }
-    let longest = (1_u64 << 53) - 10_000_000_000_000;
-    cmd!(client, "LOCK.ACQUIRE", "k", "a", longest, "BLOCK", longest).fence();
-    assert_eq!(cmd!(client, "LOCK.RENEW", "k", "a", longest), 1);
-}
-
-#[test]
 fn info_shows_who_holds_a_lock_and_who_waits() {
     let server = Server::start();
     let mut client = server.client();
@@ -733,59 +662,6 @@ fn watch_notices_what_changes_a_lock_and_nothing_else() {
         } else {
             assert_eq!(answers[2], ["done"], "{case}");
         }
-    }
-}
-
-#[test]
-fn watch_and_caches_notice_a_hand_over() {
-    let server = Server::start();
-    let mut client = server.client();
-    let mut cache = server.client3();
-    for (ttl, ends_by_itself) in [(LONG, false), (60, true)] {
-        let invalidations = |cache: &mut Client| {
-            let push = cache.answer();
-            assert_eq!(
-                push,
-                Value::Push(vec![
-                    Value::Bulk(b"invalidate".to_vec()),
-                    Value::Array(vec![Value::Bulk(b"k".to_vec())]),
-                ])
-            );
-        };
-        cmd!(client, "LOCK.ACQUIRE", "k", "a", ttl).fence();
-        assert_eq!(cmd!(client, "WATCH", "k"), "OK");
-        assert_eq!(cmd!(cache, "CLIENT", "TRACKING", "ON"), "OK");
-        assert_eq!(cmd!(cache, "GET", "k"), "a");
-        let mut waiter = server.client();
-        waiter.id();
-        waiter.send(&args!["LOCK.ACQUIRE", "k", "w", LONG, "BLOCK", 0]);
-        if !ends_by_itself {
-            server.wait_for_blocked_clients(1);
-            server.client().release("k", "a");
-        }
-        waiter.answer().fence();
-        invalidations(&mut cache);
-        let answers = client.pipeline(&[args!["MULTI"], args!["PING"], args!["EXEC"]]);
-        assert_eq!(answers[2], Value::NilArray);
-        // Then what the holder itself does.
-        for command in [
-            args!["LOCK.RENEW", "k", "w", LONG],
-            args!["LOCK.ACQUIRE", "k", "w", 2 * LONG],
-            args!["LOCK.RELEASE", "k", "w"],
-            args!["LOCK.ACQUIRE", "k", "w", LONG],
-        ] {
-            cmd!(cache, "GET", "k");
-            assert!(client.run(&command).int() > 0);
-            invalidations(&mut cache);
-        }
-        // A refused try is nothing to a cache.
-        cmd!(cache, "GET", "k");
-        assert_eq!(cmd!(client, "LOCK.ACQUIRE", "k", "b", LONG), Value::Nil);
-        assert_eq!(cmd!(client, "LOCK.RELEASE", "k", "b"), 0);
-        assert_eq!(cmd!(cache, "PING"), "PONG");
-        client.release("k", "w");
-        invalidations(&mut cache);
-        assert_eq!(cmd!(cache, "CLIENT", "TRACKING", "OFF"), "OK");
     }
 }
 
@@ -928,54 +804,4 @@ fn scripts_that_only_read_may_check_and_nothing_else() {
     assert_eq!(run("EVAL", args!["LOCK.RELEASE", "a"]), 0);
     assert!(run("EVAL", args!["LOCK.ACQUIRE", "a", 0]).is_error("ERR invalid expire time"));
     assert!(run("EVAL", args!["LOCK.ACQUIRE", "a", "x"]).is_error("ERR value is not an integer"));
-}
-
-#[test]
-fn a_mistake_in_a_transaction_is_the_servers_to_answer() {
-    let server = Server::start();
-    let mut client = server.client();
-    let answers = client.pipeline(&[
-        args!["MULTI"],
-        args!["LOCK.ACQUIRE", "k", "a"],
-        args!["SET", "other", 1],
-        args!["EXEC"],
-    ]);
-    assert!(
-        answers[1].is_error("ERR wrong number of arguments"),
-        "{answers:?}"
-    );
-    assert!(answers[3].is_error("EXECABORT"), "{answers:?}");
-    let answers = client.pipeline(&[
-        args!["MULTI"],
-        args!["LOCK.ACQUIRE", "k", "a", 0],
-        args!["LOCK.ACQUIRE", "k", "a", LONG],
-        args!["LOCK.CHECK", "k", "a"],
-        args!["LOCK.RELEASE", "k", "a"],
-        args!["LOCK.RELEASE", "k", "a"],
-        args!["EXEC"],
-    ]);
-    let answers = answers[6].items();
-    assert!(
-        answers[0].is_error("ERR invalid expire time"),
-        "{answers:?}"
-    );
-    answers[1].fence();
-    assert!(answers[2].int() > 0);
-    assert_eq!(answers[3..], [1, 0].map(Value::Int));
-}
-
-#[test]
-fn asking_again_never_shortens_a_hold_but_gives_one_without_an_end_the_end_that_is_asked_for() {
-    let server = Server::start();
-    let mut client = server.client();
-    client.acquire("k", "a");
-    let before = cmd!(client, "PEXPIRETIME", "k").int();
-    cmd!(client, "LOCK.ACQUIRE", "k", "a", 1000).fence();
-    assert_eq!(cmd!(client, "PEXPIRETIME", "k").int(), before);
-    // Its owner could not be told from one that has died.
-    assert_eq!(cmd!(client, "SET", "l", "a", "NX"), "OK");
-    assert_eq!(cmd!(client, "PTTL", "l"), -1);
-    cmd!(client, "LOCK.ACQUIRE", "l", "a", 1000).fence();
-    assert!((1..=1000).contains(&cmd!(client, "PTTL", "l").int()));
-    assert_eq!(cmd!(client, "GET", "l"), "a");
 }

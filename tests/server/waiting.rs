@@ -52,27 +52,6 @@ fn nobody_barges_in_behind_a_release_in_the_same_pipeline() {
 }
 
 #[test]
-fn a_newcomer_that_waits_queues_behind_the_others_in_the_pipeline_of_the_release() {
-    let server = Server::start();
-    let mut client = server.client();
-    client.acquire("k", "a");
-    let mut first = server.waiter_for("k", "first");
-    let mut second = server.waiter_for("k", "second");
-    client.send_pipeline(&[
-        args!["LOCK.RELEASE", "k", "a"],
-        args!["LOCK.ACQUIRE", "k", "late", LONG, "BLOCK", 0],
-    ]);
-    assert_eq!(client.answer(), 1);
-    first.answer().fence();
-    let mut observer = server.client();
-    assert_eq!(observer.queue("k"), ["second", "late"]);
-    observer.release("k", "first");
-    second.answer().fence();
-    observer.release("k", "second");
-    client.answer().fence();
-}
-
-#[test]
 fn a_wait_ends_with_nil_when_its_time_is_up_and_not_before() {
     let server = Server::start();
     let mut client = server.client();
@@ -102,88 +81,6 @@ fn a_wait_ends_with_nil_when_its_time_is_up_and_not_before() {
     );
     assert!(late[late.len() - 1] <= A_MOMENT, "{late:?}");
     assert_eq!(client.queue("k"), [""; 0]);
-}
-
-#[test]
-fn a_wait_with_block_0_outlasts_one_with_a_time() {
-    let server = Server::start();
-    let mut client = server.client();
-    client.acquire("k", "a");
-    let mut patient = server.waiter_for("k", "patient");
-    let mut hasty = server.client();
-    assert_eq!(
-        cmd!(hasty, "LOCK.ACQUIRE", "k", "hasty", LONG, "BLOCK", 200),
-        Value::Nil
-    );
-    assert!(patient.still_waits());
-    assert_eq!(client.queue("k"), ["patient"]);
-    client.release("k", "a");
-    patient.answer().fence();
-}
-
-#[test]
-fn a_waiter_in_the_middle_of_the_queue_times_out_and_the_order_stays() {
-    let server = Server::start();
-    let mut client = server.client();
-    client.acquire("k", "a");
-    let mut first = server.waiter_for("k", "first");
-    let mut hasty = server.waiter(&args!["LOCK.ACQUIRE", "k", "hasty", LONG, "BLOCK", 150]);
-    let mut last = server.waiter_for("k", "last");
-    assert_eq!(client.queue("k"), ["first", "hasty", "last"]);
-    assert_eq!(hasty.answer(), Value::Nil);
-    assert_eq!(client.queue("k"), ["first", "last"]);
-    client.release("k", "a");
-    first.answer().fence();
-    client.release("k", "first");
-    last.answer().fence();
-}
-
-/// The server stands still while the time runs out, and finds the release first when it goes on.
-#[test]
-fn a_waiter_whose_time_is_up_is_never_granted() {
-    let server = Server::start();
-    let mut client = server.client();
-    client.acquire("k", "a");
-    let mut hasty = server.waiter(&args!["LOCK.ACQUIRE", "k", "hasty", LONG, "BLOCK", 1000]);
-    let mut next = server.waiter_for("k", "next");
-    server.pause();
-    let paused = Instant::now();
-    client.send(&args!["LOCK.RELEASE", "k", "a"]);
-    eventually("the time is up", || {
-        paused.elapsed() > Duration::from_millis(1050)
-    });
-    server.resume();
-    assert_eq!(client.answer(), 1);
-    assert_eq!(hasty.answer(), Value::Nil);
-    next.answer().fence();
-    assert_eq!(client.holder("k"), "next");
-}
-
-/// The same with the end of the hold: whoever asks in the moment after it queues.
-#[test]
-fn nobody_barges_in_by_acquire_in_the_moment_of_expiry() {
-    let server = Server::start();
-    let mut client = server.client();
-    let first = cmd!(client, "LOCK.ACQUIRE", "k", "a", 1000).fence();
-    let mut waiter = server.waiter_for("k", "w");
-    server.pause();
-    let paused = Instant::now();
-    client.send_pipeline(&[
-        args!["LOCK.ACQUIRE", "k", "barger", LONG],
-        args!["LOCK.ACQUIRE", "k", "a", LONG],
-        args!["LOCK.RENEW", "k", "a", LONG],
-        args!["LOCK.RELEASE", "k", "a"],
-    ]);
-    eventually("the hold is over", || {
-        paused.elapsed() > Duration::from_millis(1050)
-    });
-    server.resume();
-    assert_eq!(client.answer(), Value::Nil);
-    assert_eq!(client.answer(), Value::Nil);
-    assert_eq!(client.answer(), 0);
-    assert_eq!(client.answer(), 0);
-    assert!(waiter.answer().fence() > first);
-    assert_eq!(client.holder("k"), "w");
 }
 
 #[test]
@@ -393,199 +290,6 @@ fn a_waiter_killed_in_the_moment_of_its_grant_passes_the_lock_on() {
 }
 
 #[test]
-fn several_waiters_killed_in_the_moment_of_the_grant_pass_the_lock_on_to_the_one_that_lives() {
-    let server = Server::start();
-    let mut client = server.client();
-    client.acquire("k", "a");
-    let mut doomed: Vec<_> = (0..5)
-        .map(|n| server.waiter_for("k", format!("d{n}")))
-        .collect();
-    let mut alive = server.waiter_for("k", "alive");
-    let mut commands = vec![args!["LOCK.RELEASE", "k", "a"]];
-    commands.extend(
-        doomed
-            .iter_mut()
-            .map(|waiter| args!["CLIENT", "KILL", "ID", waiter.id()]),
-    );
-    at_once(&mut client, true, &commands);
-    alive.answer().fence();
-    assert_eq!(client.holder("k"), "alive");
-    assert_eq!(client.queue("k"), [""; 0]);
-}
-
-#[test]
-fn a_grant_that_its_owner_hears_of_through_another_connection_is_not_passed_on() {
-    let server = Server::start();
-    let mut client = server.client();
-    let ways = [
-        args!["LOCK.ACQUIRE", "k", "w", LONG],
-        args!["LOCK.RENEW", "k", "w", LONG],
-        args!["LOCK.CHECK", "k", "w"],
-    ];
-    for together in [true, false] {
-        for kill_first in [true, false] {
-            for way in &ways {
-                let case = format!(
-                    "{}, in a transaction: {together}, after the kill: {kill_first}",
-                    way[0].escape_ascii()
-                );
-                client.acquire("k", "a");
-                let mut waiter = server.waiter_for("k", "w");
-                let mut next = server.waiter_for("k", "next");
-                let mut commands = vec![
-                    args!["LOCK.RELEASE", "k", "a"],
-                    args!["CLIENT", "KILL", "ID", waiter.id()],
-                ];
-                commands.insert(if kill_first { 2 } else { 1 }, way.clone());
-                let answers = at_once(&mut client, together, &commands);
-                let heard = &answers[if kill_first { 2 } else { 1 }];
-                assert!(heard.int() > 0, "{case}: {answers:?}");
-                waiter.wait_until_closed();
-                // The take-back, if there was one, is over after a turn of the server's loop or two.
-                for _ in 0..5 {
-                    assert_eq!(client.holder("k"), "w", "{case}");
-                    assert!(next.still_waits(), "{case}");
-                }
-                if way[0] == b"LOCK.ACQUIRE" {
-                    let again = cmd!(client, "LOCK.ACQUIRE", "k", "w", LONG);
-                    assert_eq!(again, *heard, "{case}");
-                }
-                client.release("k", "w");
-                next.answer().fence();
-                client.release("k", "next");
-            }
-        }
-    }
-}
-
-/// As above, and the other connection waits too: one answer is enough to hold the lock.
-#[test]
-fn a_grant_to_two_waiters_of_one_owner_of_whom_one_is_killed_is_not_passed_on() {
-    let server = Server::start();
-    let mut client = server.client();
-    for survivor in [0, 1] {
-        client.acquire("k", "a");
-        let mut pair = [server.waiter_for("k", "w"), server.waiter_for("k", "w")];
-        let mut next = server.waiter_for("k", "next");
-        let doomed = pair[1 - survivor].id();
-        at_once(
-            &mut client,
-            true,
-            &[
-                args!["LOCK.RELEASE", "k", "a"],
-                args!["CLIENT", "KILL", "ID", doomed],
-            ],
-        );
-        let fence = pair[survivor].answer().fence();
-        for _ in 0..5 {
-            assert!(next.still_waits(), "{survivor}");
-        }
-        assert_eq!(
-            cmd!(client, "LOCK.ACQUIRE", "k", "w", LONG),
-            fence,
-            "{survivor}"
-        );
-        client.release("k", "w");
-        next.answer().fence();
-        client.release("k", "next");
-    }
-}
-
-#[test]
-fn a_grant_to_two_waiters_of_one_owner_who_are_both_killed_is_passed_on() {
-    let server = Server::start();
-    let mut client = server.client();
-    client.acquire("k", "a");
-    let mut pair = [server.waiter_for("k", "w"), server.waiter_for("k", "w")];
-    let mut next = server.waiter_for("k", "next");
-    at_once(
-        &mut client,
-        true,
-        &[
-            args!["LOCK.RELEASE", "k", "a"],
-            args!["CLIENT", "KILL", "ID", pair[0].id()],
-            args!["CLIENT", "KILL", "ID", pair[1].id()],
-        ],
-    );
-    next.answer().fence();
-    assert_eq!(client.holder("k"), "next");
-}
-
-#[test]
-fn all_waiters_of_one_owner_are_answered_with_the_same_grant() {
-    let server = Server::start();
-    let mut client = server.client();
-    client.acquire("k", "a");
-    let mut first = server.waiter(&args!["LOCK.ACQUIRE", "k", "w", 5000, "BLOCK", 0]);
-    let mut between = server.waiter_for("k", "x");
-    let mut second = server.waiter(&args!["LOCK.ACQUIRE", "k", "w", LONG, "BLOCK", 0]);
-    client.release("k", "a");
-    let fence = first.answer().fence();
-    assert_eq!(second.answer(), fence);
-    assert!(between.still_waits());
-    let left = cmd!(client, "LOCK.CHECK", "k", "w").int();
-    assert!(left > 5000, "the later of both ends counts: {left}");
-    assert_eq!(client.queue("k"), ["x"]);
-    client.release("k", "w");
-    assert!(between.answer().fence() > fence);
-}
-
-#[test]
-fn a_holder_that_asks_again_and_would_wait_is_answered_at_once() {
-    let server = Server::start();
-    let mut client = server.client();
-    let fence = client.acquire("k", "a");
-    let mut waiter = server.waiter_for("k", "w");
-    assert_eq!(
-        cmd!(client, "LOCK.ACQUIRE", "k", "a", LONG, "BLOCK", 0),
-        fence
-    );
-    assert_eq!(client.queue("k"), ["w"]);
-    assert!(waiter.still_waits());
-}
-
-#[test]
-fn a_waiter_whose_owner_comes_to_hold_the_lock_by_set_nx_px_is_answered() {
-    let server = Server::start();
-    let mut client = server.client();
-    for (ttl, at_least) in [(1_000, LONG - 30_000), (2 * LONG, LONG)] {
-        let first = client.acquire("k", "a");
-        let mut before = server.waiter_for("k", "before");
-        let mut waiter = server.waiter_for("k", "w");
-        at_once(
-            &mut client,
-            true,
-            &[args!["DEL", "k"], args!["SET", "k", "w", "NX", "PX", ttl]],
-        );
-        assert!(waiter.answer().fence() > first);
-        assert!(before.still_waits());
-        assert_eq!(client.holder("k"), "w");
-        let left = cmd!(client, "PTTL", "k").int();
-        assert!(
-            left > i64::try_from(at_least).unwrap(),
-            "the later end counts: {left}"
-        );
-        client.release("k", "w");
-        before.answer().fence();
-        client.release("k", "before");
-    }
-}
-
-#[test]
-fn a_waiters_ttl_starts_at_its_grant() {
-    let server = Server::start();
-    let mut client = server.client();
-    client.acquire("k", "a");
-    let mut waiter = server.waiter(&args!["LOCK.ACQUIRE", "k", "w", 30_000, "BLOCK", 0]);
-    let waited = |client: &mut Client| cmd!(client, "LOCK.INFO", "k")["waiters"][0]["waited"].int();
-    eventually("it has waited for a while", || waited(&mut client) > 1500);
-    client.release("k", "a");
-    waiter.answer().fence();
-    let left = cmd!(client, "PTTL", "k").int();
-    assert!((29_000..=30_000).contains(&left), "{left}");
-}
-
-#[test]
 fn where_blocking_is_denied_the_answer_is_as_if_the_time_were_up() {
     let server = Server::start();
     let mut client = server.client();
@@ -739,37 +443,6 @@ fn a_lock_granted_and_released_again_in_one_transaction_goes_on_to_the_next() {
 }
 
 #[test]
-fn a_renewal_moves_the_moment_at_which_the_waiter_is_served() {
-    let server = Server::start();
-    let mut client = server.client();
-    // Nothing but the module's own timer shall bring the end to light.
-    assert_eq!(cmd!(client, "DEBUG", "SET-ACTIVE-EXPIRE", 0), "OK");
-    // Shorter.
-    client.acquire("k", "a");
-    let mut waiter = server.waiter_for("k", "w");
-    let asked = Instant::now();
-    assert_eq!(cmd!(client, "LOCK.RENEW", "k", "a", 60), 1);
-    let (answer, served) = waiter.timed_answer();
-    answer.fence();
-    let took = served - asked;
-    assert!(took >= Duration::from_millis(60), "{took:?}");
-    assert!(took < Duration::from_secs(5), "{took:?}");
-    client.release("k", "w");
-    // Longer, by RENEW and by asking again.
-    for longer in ["LOCK.RENEW", "LOCK.ACQUIRE"] {
-        cmd!(client, "LOCK.ACQUIRE", "k", "a", 150).fence();
-        let mut waiter = server.waiter_for("k", "w");
-        let asked = Instant::now();
-        assert!(cmd!(client, longer, "k", "a", 600).int() > 0);
-        let (answer, served) = waiter.timed_answer();
-        answer.fence();
-        let took = served - asked;
-        assert!(took >= Duration::from_millis(600), "{longer}: {took:?}");
-        client.release("k", "w");
-    }
-}
-
-#[test]
 fn a_waiter_with_an_owner_made_up_by_the_server_is_told_which() {
     let server = Server::start();
     let mut client = server.client();
@@ -817,52 +490,6 @@ fn what_a_client_sends_behind_its_wait_is_answered_after_it() {
     assert_eq!(waiter.answer(), 1);
     assert!(waiter.answer().fence() > first);
     assert_eq!(waiter.answer(), "PONG");
-}
-
-#[test]
-fn the_queues_of_different_databases_have_nothing_to_do_with_each_other() {
-    let server = Server::start();
-    let mut zero = server.client();
-    let mut three = server.client();
-    three.select(3);
-    zero.acquire("k", "a");
-    cmd!(three, "LOCK.ACQUIRE", "k", "a", 1000).fence();
-    let mut in_zero = server.waiter_for("k", "w0");
-    let mut in_three = server.client();
-    in_three.select(3);
-    in_three.send_and_block(&args!["LOCK.ACQUIRE", "k", "w3", LONG, "BLOCK", 0]);
-    assert_eq!(zero.queue("k"), ["w0"]);
-    assert_eq!(three.queue("k"), ["w3"]);
-    // By expiry, so that nobody's connection tells the module which database is meant.
-    in_three.answer().fence();
-    assert_eq!(three.holder("k"), "w3");
-    assert_eq!(zero.holder("k"), "a");
-    assert!(in_zero.still_waits());
-    let mut next = server.client();
-    next.select(3);
-    next.send_and_block(&args!["LOCK.ACQUIRE", "k", "next", LONG, "BLOCK", 0]);
-    three.release("k", "w3");
-    next.answer().fence();
-    assert_eq!(
-        (three.holder("k").text(), zero.holder("k").text()),
-        ("next".into(), "a".into())
-    );
-    // A death in the moment of the grant is no connection's database either.
-    let mut doomed = server.client();
-    doomed.select(3);
-    doomed.send_and_block(&args!["LOCK.ACQUIRE", "k", "doomed", LONG, "BLOCK", 0]);
-    at_once(
-        &mut three,
-        true,
-        &[
-            args!["LOCK.RELEASE", "k", "next"],
-            args!["CLIENT", "KILL", "ID", doomed.id()],
-        ],
-    );
-    eventually("the lock is free again", || cmd!(three, "EXISTS", "k") == 0);
-    assert_eq!(zero.holder("k"), "a");
-    zero.release("k", "a");
-    in_zero.answer().fence();
 }
 
 #[test]
@@ -916,48 +543,6 @@ fn nine_thousand_wait_for_one_lock_and_each_gets_it() {
     assert_eq!(cmd!(client, "LOCK.INFO", "k"), Value::Nil);
     server.wait_for_blocked_clients(0);
     assert!(waiters.iter_mut().all(Client::no_answer_yet));
-}
-
-#[test]
-fn the_memory_of_waiters_is_given_back() {
-    const MANY: usize = 800;
-    let server = Server::start();
-    let mut client = server.client();
-    let used = |client: &mut Client| client.info("memory")["used_memory"].parse::<i64>().unwrap();
-    client.acquire("k", "a");
-    let before = used(&mut client);
-    for round in 0..3 {
-        let mut waiters: Vec<_> = (0..MANY).map(|_| server.client()).collect();
-        for (n, waiter) in waiters.iter_mut().enumerate() {
-            waiter.send(&args![
-                "LOCK.ACQUIRE",
-                "k",
-                format!("w{round}-{n}"),
-                LONG,
-                "BLOCK",
-                0
-            ]);
-        }
-        server.wait_for_blocked_clients(MANY);
-        assert!(used(&mut client) > before + 4_000_000);
-        if round == 0 {
-            // Served.
-            for _ in 0..=MANY {
-                let holder = client.holder("k").text();
-                client.release("k", holder);
-            }
-            waiters.iter_mut().for_each(|waiter| {
-                waiter.answer().fence();
-            });
-            client.acquire("k", "a");
-        }
-        drop(waiters);
-        server.wait_for_blocked_clients(0);
-        eventually("their memory is given back", || {
-            used(&mut client) < before + 1_500_000
-        });
-    }
-    assert_eq!(client.queue("k"), [""; 0]);
 }
 
 #[test]
@@ -1083,24 +668,6 @@ fn a_waiter_that_wants_no_replies_holds_the_lock_all_the_same() {
     assert!(cmd!(silent, "LOCK.CHECK", "k", "w").int() > 0);
 }
 
-/// An owner asks again behind its own back: the queue is a matter of connections, not of owners.
-#[test]
-fn a_waiter_that_is_told_by_its_own_connection_next_command_keeps_its_number() {
-    let server = Server::start();
-    let mut client = server.client();
-    client.acquire("k", "a");
-    let mut waiter = server.client();
-    waiter.id();
-    waiter.send_pipeline(&[
-        args!["LOCK.ACQUIRE", "k", "w", LONG, "BLOCK", 0],
-        args!["LOCK.ACQUIRE", "k", "w", LONG],
-    ]);
-    eventually("it waits", || client.queue("k") == ["w"]);
-    client.release("k", "a");
-    let fence = waiter.answer().fence();
-    assert_eq!(waiter.answer(), fence);
-}
-
 /// Clients are blocked under another name than the lock's; whoever writes that one moves nobody.
 #[test]
 fn what_is_written_beside_a_lock_wakes_nobody() {
@@ -1141,52 +708,6 @@ fn what_is_written_beside_a_lock_wakes_nobody() {
         assert_eq!(client.holder(key), "w");
         client.release(key, "w");
     }
-}
-
-#[test]
-fn locks_that_come_and_go_leave_no_memory_behind() {
-    const MANY: usize = 20_000;
-    let server = Server::start();
-    let mut client = server.client();
-    let used = |client: &mut Client| client.info("memory")["used_memory"].parse::<i64>().unwrap();
-    let run = |client: &mut Client, of: &dyn Fn(usize) -> Command| {
-        let commands: Vec<_> = (0..MANY).map(of).collect();
-        for part in commands.chunks(500) {
-            for answer in client.pipeline(part) {
-                assert!(!answer.is_error("") && !answer.is_nil(), "{answer:?}");
-            }
-        }
-    };
-    let key = |n: usize| format!("lock:{n}");
-    let ways: [&dyn Fn(usize) -> Command; 5] = [
-        &|n| args!["LOCK.RELEASE", key(n), "a"],
-        &|n| args!["DEL", key(n)],
-        &|n| args!["PEXPIRE", key(n), 1],
-        &|n| args!["RENAME", key(n), "one"],
-        &|n| args!["SET", key(n), "another"],
-    ];
-    let mut first = None;
-    for way in ways {
-        run(&mut client, &|n| args!["LOCK.ACQUIRE", key(n), "a", LONG]);
-        let full = used(&mut client);
-        run(&mut client, way);
-        // What others wrote is not ours; what is left of ours must be nothing.
-        if cmd!(client, "DBSIZE").int() > 1 {
-            run(&mut client, &|n| args!["UNLINK", key(n)]);
-        }
-        cmd!(client, "DEL", "one");
-        eventually("the keys are gone", || cmd!(client, "DBSIZE") == 0);
-        let first = *first.get_or_insert_with(|| used(&mut client));
-        eventually("the memory is given back", || {
-            used(&mut client) < first + 300_000
-        });
-        assert!(full > first + 1_000_000);
-    }
-    run(&mut client, &|n| args!["LOCK.ACQUIRE", key(n), "a", LONG]);
-    assert_eq!(cmd!(client, "FLUSHALL"), "OK");
-    eventually("the memory is given back", || {
-        used(&mut client) < first.unwrap() + 300_000
-    });
 }
 
 #[test]

@@ -482,20 +482,6 @@ fn while_the_key_is_no_lock_its_waiters_wait_on() {
 }
 
 #[test]
-fn a_waiter_can_give_up_while_the_key_is_no_lock() {
-    let server = Server::start();
-    let mut client = server.client();
-    client.acquire("k", "a");
-    let mut waiter = server.waiter(&args!["LOCK.ACQUIRE", "k", "w", LONG, "BLOCK", 300]);
-    client.pipeline(&transaction(&[args!["DEL", "k"], args!["RPUSH", "k", "x"]]));
-    assert_eq!(waiter.answer(), Value::Nil);
-    assert_eq!(cmd!(client, "LRANGE", "k", 0, -1), ["x"]);
-    assert_eq!(cmd!(client, "DEL", "k"), 1);
-    assert_eq!(client.queue("k"), [""; 0]);
-    assert_eq!(cmd!(client, "EXISTS", "k"), 0);
-}
-
-#[test]
 fn a_waiter_has_the_lock_when_a_key_that_is_no_lock_runs_out() {
     let server = Server::start();
     let mut client = server.client();
@@ -579,33 +565,6 @@ fn a_lock_that_expires_is_handed_on_however_its_end_comes_to_light() {
 }
 
 #[test]
-fn each_of_a_row_of_waiters_is_served_when_the_one_before_it_expires() {
-    let server = Server::start();
-    let mut client = server.client();
-    // Nothing but the module's own timer shall bring the end to light.
-    assert_eq!(cmd!(client, "DEBUG", "SET-ACTIVE-EXPIRE", 0), "OK");
-    cmd!(client, "LOCK.ACQUIRE", "k", "w0", 50).fence();
-    let mut waiters: Vec<_> = (1..8)
-        .map(|n| {
-            let mut waiter = server.client();
-            waiter.id();
-            waiter.send(&args!["LOCK.ACQUIRE", "k", format!("w{n}"), 50, "BLOCK", 0]);
-            // So that they come in this order.
-            eventually("it is there", || {
-                client.queue("k").contains(&format!("w{n}")) || !waiter.no_answer_yet()
-            });
-            waiter
-        })
-        .collect();
-    let answers: Vec<_> = waiters.iter_mut().map(Client::timed_answer).collect();
-    for pair in answers.windows(2) {
-        assert!(pair[0].0.fence() < pair[1].0.fence());
-    }
-    eventually("the last hold is over", || cmd!(client, "EXISTS", "k") == 0);
-    assert_eq!(cmd!(client, "LOCK.INFO", "k"), Value::Nil);
-}
-
-#[test]
 fn a_hold_cut_short_is_handed_on_sooner_and_one_prolonged_later() {
     let server = Server::start();
     let mut client = server.client();
@@ -666,14 +625,6 @@ fn a_hold_cut_short_is_handed_on_sooner_and_one_prolonged_later() {
 }
 
 #[test]
-fn a_persisted_hold_is_handed_on_when_it_is_released() {
-    let mut scene = Scene::new();
-    assert_eq!(cmd!(scene.client, "PERSIST", "k"), 1);
-    assert_eq!(cmd!(scene.client, "LOCK.CHECK", "k", HOLDER), -1);
-    scene.both_wait_for(HOLDER, "PERSIST");
-}
-
-#[test]
 fn waiters_stay_with_the_number_of_their_database_when_two_are_swapped() {
     let server = Server::start();
     let mut zero = server.client();
@@ -722,55 +673,6 @@ fn flushdb_concerns_its_own_database_only() {
 }
 
 #[test]
-fn fifty_queues_are_served_at_once_after_flushall() {
-    const QUEUES: usize = 50;
-    let server = Server::start();
-    let mut client = server.client();
-    let mut waiters = Vec::new();
-    for n in 0..QUEUES {
-        let db = u32::try_from(n % 3).unwrap();
-        client.select(db);
-        let fence = client.acquire(format!("k{n}"), "a");
-        for owner in ["first", "second"] {
-            let mut waiter = server.client();
-            waiter.select(db);
-            waiter.send_and_block(&args![
-                "LOCK.ACQUIRE",
-                format!("k{n}"),
-                owner,
-                LONG,
-                "BLOCK",
-                0
-            ]);
-            waiters.push((n, db, fence, owner, waiter));
-        }
-    }
-    assert_eq!(cmd!(client, "FLUSHALL"), "OK");
-    let mut fences = Vec::new();
-    for (n, db, fence, owner, waiter) in &mut waiters {
-        client.select(*db);
-        if *owner == "first" {
-            let number = waiter.answer().fence();
-            assert!(number > *fence);
-            fences.push(number);
-            assert_eq!(client.holder(format!("k{n}")), "first");
-        } else {
-            assert!(waiter.still_waits());
-        }
-    }
-    fences.sort_unstable();
-    fences.dedup();
-    assert_eq!(fences.len(), QUEUES, "each grant has a number of its own");
-    for (n, db, _, owner, waiter) in &mut waiters {
-        client.select(*db);
-        if *owner == "second" {
-            client.release(format!("k{n}"), "first");
-            waiter.answer().fence();
-        }
-    }
-}
-
-#[test]
 fn an_evicted_lock_is_handed_on() {
     for policy in [
         "allkeys-lru",
@@ -796,29 +698,6 @@ fn an_evicted_lock_is_handed_on() {
     }
 }
 
-/// A server under pressure evicts the new hold as well, and the next, but each is told.
-#[test]
-fn a_lock_that_is_evicted_again_and_again_runs_through_its_queue_with_rising_numbers() {
-    let server = Server::with()
-        .config("maxmemory-policy allkeys-lru")
-        .start();
-    let mut client = server.client();
-    let mut last = client.acquire("k", "a");
-    let mut waiters: Vec<_> = (0..10)
-        .map(|n| server.waiter_for("k", format!("w{n}")))
-        .collect();
-    assert_eq!(cmd!(client, "CONFIG", "SET", "maxmemory", 1), "OK");
-    eventually("all have been served", || {
-        cmd!(client, "PING");
-        client.info("clients")["blocked_clients"] == "0"
-    });
-    for waiter in &mut waiters {
-        let fence = waiter.answer().fence();
-        assert!(fence > last);
-        last = fence;
-    }
-}
-
 #[test]
 fn waiters_and_holds_outlive_debug_reload() {
     let mut scene = Scene::new();
@@ -836,48 +715,6 @@ fn waiters_and_holds_outlive_debug_reload() {
     assert_eq!(cmd!(scene.client, "LOCK.ACQUIRE", "k", HOLDER, LONG), fence);
     scene.fence = fence;
     scene.both_wait_for(HOLDER, "DEBUG RELOAD and another ACQUIRE");
-}
-
-#[test]
-fn a_hold_that_ends_while_the_server_reloads_is_handed_on() {
-    let server = Server::start();
-    let mut client = server.client();
-    let fence = cmd!(client, "LOCK.ACQUIRE", "k", "a", 400).fence();
-    let mut waiter = server.waiter_for("k", "w");
-    server.pause();
-    let paused = Instant::now();
-    client.send(&args!["DEBUG", "RELOAD"]);
-    eventually("the hold is over", || {
-        paused.elapsed() > Duration::from_millis(450)
-    });
-    server.resume();
-    assert_eq!(client.answer(), "OK");
-    assert!(waiter.answer().fence() > fence);
-    assert_eq!(client.holder("k"), "w");
-}
-
-/// The lock and its waiters, and a neighbour with another's name, have nothing to do with each other.
-#[test]
-fn what_happens_to_a_neighbour_moves_nobody() {
-    let mut scene = Scene::new();
-    scene.client.acquire("neighbour", "x");
-    scene.client.acquire("{k}", "x");
-    let answers = scene.client.pipeline(&[
-        args!["DEL", "neighbour"],
-        args!["RPUSH", "k2", "x"],
-        args!["RENAME", "{k}", "k3"],
-        args!["ZADD", "{k}:lock-wait", 1, "x"],
-        args!["SELECT", 5],
-        args!["SET", "k", "first"],
-        args!["DEL", "k"],
-        args!["FLUSHDB"],
-        args!["SELECT", 0],
-    ]);
-    assert!(
-        answers.iter().all(|answer| !answer.is_error("")),
-        "{answers:?}"
-    );
-    scene.both_wait_for(HOLDER, "a neighbour");
 }
 
 /// One note is enough, however often it has been written.

@@ -250,3 +250,18 @@ fn a_replica_sends_away_whoever_still_waits() {
     server.promote();
     server.gets("cid", 10);
 }
+
+#[test]
+fn the_waiters_of_one_owner_have_one_grant_and_the_later_of_their_ends() {
+    let mut server = server();
+    server.gets("ann", 100);
+    let first = server.waits("ben", 20);
+    let between = server.waits("cid", 10);
+    let second = server.waits("ben", 70);
+    server.release(LOCK, "ann").unwrap();
+    server.turn();
+    assert!(server.was_granted(first).is_some());
+    assert_eq!(server.was_granted(first), server.was_granted(second));
+    assert_eq!(server.holder(), held("ben", 70));
+    assert_eq!(server.queue(LOCK), [between]);
+}
