@@ -4,7 +4,7 @@ mod ties;
 mod trouble;
 
 use crate::support::*;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// What "at once" may take on a machine that is busy with other tests.
 const AT_ONCE: Duration = Duration::from_millis(400);
@@ -122,32 +122,6 @@ fn a_hold_ends_when_its_connection_does_whatever_the_end_and_the_mode() {
 }
 
 #[test]
-fn the_next_in_line_has_it_at_once() {
-    let server = Server::start();
-    let mut observer = server.client();
-    for (way, end) in ENDINGS {
-        for mode in modes() {
-            let case = format!("{way}, {mode:?}");
-            let mut client = server.client();
-            let fence = client.run(&tied("k", "a", &mode)).fence();
-            client.id();
-            let mut next = server.waiter_for("k", "w");
-            let mut last = server.reader_for("k", "r");
-            end(&server, client);
-            let ended = Instant::now();
-            let (answer, at) = next.timed_answer();
-            assert!(answer.fence() > fence, "{case}");
-            assert!(at - ended < AT_ONCE, "{case}: {:?}", at - ended);
-            assert!(last.still_waits(), "{case}");
-            assert_eq!(observer.holder("k"), "w", "{case}");
-            observer.release("k", "w");
-            last.answer().fence();
-            observer.release("k", "r");
-        }
-    }
-}
-
-#[test]
 fn a_client_that_idles_too_long_loses_its_hold_too() {
     let server = Server::start();
     let mut observer = server.client();
@@ -155,36 +129,6 @@ fn a_client_that_idles_too_long_loses_its_hold_too() {
     assert_eq!(cmd!(observer, "CONFIG", "SET", "timeout", 1), "OK");
     eventually("the hold is over", || cmd!(observer, "EXISTS", "k") == 0);
     drop(client);
-}
-
-#[test]
-fn a_hold_without_the_word_outlives_its_connection() {
-    let server = Server::start();
-    let mut observer = server.client();
-    for mode in modes() {
-        let mut client = server.session("tied", "a");
-        let id = client.id();
-        let command = args!["LOCK.ACQUIRE", "k", "a", LONG];
-        client.run(&[command, mode.clone()].concat()).fence();
-        client.close();
-        server.wait_for_the_end_of(id);
-        assert!(!observer.is_held_by("tied", "a"));
-        assert!(observer.is_held_by("k", "a"), "{mode:?}");
-        observer.release("k", "a");
-    }
-}
-
-#[test]
-fn the_time_is_up_for_a_tied_hold_as_for_any_other() {
-    let server = Server::start();
-    let mut client = server.client();
-    for mode in modes() {
-        let command = args!["LOCK.ACQUIRE", "k", "a", 50, "SESSION"];
-        client.run(&[command, mode].concat()).fence();
-        let mut next = server.waiter_for("k", "b");
-        next.answer().fence();
-        client.release("k", "b");
-    }
 }
 
 #[test]
@@ -222,126 +166,6 @@ fn all_the_holds_of_a_connection_end_with_it_in_every_database() {
     for db in dbs {
         observer.select(db);
         assert_eq!(cmd!(observer, "DBSIZE"), 6);
-    }
-}
-
-#[test]
-fn two_owners_that_share_by_one_connection_both_end_with_it() {
-    let server = Server::start();
-    let mut observer = server.client();
-    let mut client = server.client();
-    for owner in ["a", "b"] {
-        client.run(&tied("k", owner, &args!["SHARED"])).fence();
-    }
-    observer.share("k", "c");
-    observer.release("k", "a");
-    client.close();
-    eventually("its shares are over", || observer.sharers("k") == ["c"]);
-    assert_eq!(observer.shares("k").len(), 1);
-}
-
-#[test]
-fn a_hold_that_was_granted_after_a_wait_ends_with_its_connection() {
-    let server = Server::start();
-    let mut observer = server.client();
-    for mode in modes() {
-        observer.acquire("k", "h");
-        let mut waiter = server.client();
-        waiter.select(0);
-        let patience = args!["BLOCK", 0];
-        waiter.send_and_block(&[tied("k", "a", &mode), patience].concat());
-        observer.release("k", "h");
-        waiter.answer().fence();
-        assert!(observer.is_held_by("k", "a"));
-        let mut next = server.waiter_for("k", "w");
-        waiter.close();
-        next.answer().fence();
-        assert_eq!(observer.holder("k"), "w", "{mode:?}");
-        observer.release("k", "w");
-    }
-    // One that closes while it waits is out of the way, and one that is killed in the moment of its
-    // grant passes the lock on, once.
-    observer.acquire("k", "h");
-    let mut waiters = ["a", "b", "c", "d"]
-        .map(|owner| server.waiter(&[tied("k", owner, &args![]), args!["BLOCK", 0]].concat()));
-    let ids: Vec<_> = waiters.iter_mut().map(Client::id).collect();
-    observer.transaction(&[
-        args!["CLIENT", "KILL", "ID", ids[0]],
-        args!["LOCK.RELEASE", "k", "h"],
-        args!["CLIENT", "KILL", "ID", ids[1]],
-    ]);
-    let [_, _, mut third, fourth] = waiters;
-    third.answer().fence();
-    server.wait_for_the_end_of(ids[1]);
-    assert_eq!(observer.holder("k"), "c");
-    assert_eq!(observer.queue("k"), ["d"]);
-    drop((third, fourth));
-    eventually("the lock is free", || cmd!(observer, "EXISTS", "k") == 0);
-}
-
-#[test]
-fn what_was_released_or_lost_before_is_not_touched() {
-    let server = Server::start();
-    let mut observer = server.client();
-    for mode in modes() {
-        for way in [
-            args!["LOCK.RELEASE", "k", "a"],
-            args!["DEL", "k"],
-            args!["PEXPIRE", "k", 1],
-            args!["LOCK.RENEW", "k", "a", 1],
-            args!["RENAME", "k", "elsewhere"],
-            args!["FLUSHALL"],
-            args!["SET", "k", "x", "PX", LONG],
-        ] {
-            let case = format!("{mode:?}, {way:?}");
-            let mut client = server.client();
-            client.run(&tied("k", "a", &mode)).fence();
-            let id = client.id();
-            observer.run(&way);
-            if way[0] == b"PEXPIRE" || way[0] == b"LOCK.RENEW" {
-                eventually("it is over", || cmd!(observer, "EXISTS", "k") == 0);
-            }
-            // The same owner has it anew, through another connection and in another way.
-            let expected = if way[0] == b"SET" {
-                "x"
-            } else {
-                observer.acquire("k", "a");
-                "a"
-            };
-            client.close();
-            server.wait_for_the_end_of(id);
-            assert_eq!(observer.holder("k"), expected, "{case}");
-            cmd!(observer, "DEL", "k", "elsewhere");
-        }
-    }
-}
-
-/// By SET NX, of which the module knows nothing.
-#[test]
-fn a_hold_that_its_owner_has_taken_anew_without_us_is_not_touched() {
-    let server = Server::start();
-    let mut observer = server.client();
-    for deed in [
-        vec![args!["DEL", "k"], args!["SET", "k", "a", "NX", "PX", LONG]],
-        vec![args!["FLUSHALL"], args!["SET", "k", "a", "NX", "PX", LONG]],
-        vec![
-            args!["RENAME", "k", "x"],
-            args!["SET", "k", "a", "NX", "PX", LONG],
-        ],
-    ] {
-        for together in [true, false] {
-            cmd!(observer, "FLUSHALL");
-            let mut client = server.session("k", "a");
-            let id = client.id();
-            if together {
-                observer.transaction(&deed);
-            } else {
-                observer.pipeline(&deed);
-            }
-            client.close();
-            server.wait_for_the_end_of(id);
-            assert_eq!(observer.holder("k"), "a", "{deed:?}, {together}");
-        }
     }
 }
 
@@ -411,26 +235,6 @@ fn the_word_is_allowed_where_there_is_a_connection_and_nowhere_else() {
         client.close();
         eventually("the hold is over", || cmd!(observer, "EXISTS", "k") == 0);
     }
-}
-
-#[test]
-fn an_owner_made_up_by_the_server_is_tied_too() {
-    let server = Server::start();
-    let mut observer = server.client();
-    let mut client = server.client();
-    let answer = cmd!(
-        client,
-        "LOCK.ACQUIRE",
-        "k",
-        "*",
-        LONG,
-        "SESSION",
-        "BLOCK",
-        0
-    );
-    assert_eq!(observer.holder("k"), answer[0]);
-    client.close();
-    eventually("the hold is over", || cmd!(observer, "EXISTS", "k") == 0);
 }
 
 #[test]
@@ -533,18 +337,6 @@ fn a_connection_whose_user_is_deleted_gives_its_lock_back() {
     assert_eq!(cmd!(client, "AUTH", "bob", "any"), "OK");
     client.run(&tied("k", "a", &args![])).fence();
     assert_eq!(cmd!(observer, "ACL", "DELUSER", "bob"), 1);
-    eventually("the hold is over", || cmd!(observer, "EXISTS", "k") == 0);
-}
-
-#[test]
-fn a_connection_that_wants_no_replies_is_tied_too() {
-    let server = Server::start();
-    let mut observer = server.client();
-    let mut client = server.client();
-    client.send(&["CLIENT", "REPLY", "OFF"]);
-    client.send(&tied("k", "a", &args!["SHARED"]));
-    eventually("it holds the lock", || observer.is_held_by("k", "a"));
-    client.close();
     eventually("the hold is over", || cmd!(observer, "EXISTS", "k") == 0);
 }
 

@@ -159,32 +159,6 @@ fn long_and_strange_names_are_shown_as_in_errors() {
 }
 
 #[test]
-fn the_log_takes_no_more_memory_than_its_lines_may() {
-    let server = Server::start();
-    let mut client = server.client();
-    let used =
-        |client: &mut Client| -> i64 { client.info("memory")["used_memory"].parse().unwrap() };
-    let lose = |client: &mut Client, from: usize| {
-        for number in from..from + 2_000 {
-            let name = format!("{number:01024}");
-            client.acquire(&*name, &*name);
-            let waiter = (number % 500 == 0).then(|| server.waiter_for(&*name, "w"));
-            cmd!(client, "DEL", &*name);
-            if let Some(mut waiter) = waiter {
-                waiter.answer().fence();
-                client.release(&*name, "w");
-            }
-        }
-    };
-    lose(&mut client, 0);
-    let before = used(&mut client);
-    lose(&mut client, 2_000);
-    let grown = used(&mut client) - before;
-    assert!(grown < 128 * 1024, "{grown} bytes more");
-    cmd!(client, "LOCK.LOG", "RESET");
-}
-
-#[test]
 fn it_runs_in_a_transaction_and_in_no_script_as_acl_log_does() {
     let server = Server::start();
     let mut client = server.client();

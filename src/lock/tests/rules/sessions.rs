@@ -239,3 +239,56 @@ fn a_server_that_takes_over_has_forgotten_all_ties() {
     server.at(0);
     assert_eq!(server.holder(), held("ann", 100));
 }
+
+#[test]
+fn of_an_owners_waiters_the_one_that_came_last_decides_which_connection_it_is() {
+    for last_is_tied in [true, false] {
+        let mut server = server();
+        server.gets("ann", 100);
+        let [first, last] = [(); 2].map(|()| server.connect());
+        server.queues(&[LOCK], tied(alone("ben"), first));
+        let session = last_is_tied;
+        server.queues(
+            &[LOCK],
+            Plea {
+                session,
+                ..tied(alone("ben"), last)
+            },
+        );
+        server.release(LOCK, "ann").unwrap();
+        server.turn();
+        server.close(first);
+        server.at(0);
+        assert_eq!(server.holder(), held("ben", 100), "{last_is_tied}");
+        server.close(last);
+        server.at(0);
+        assert_eq!(server.holder().is_none(), last_is_tied);
+    }
+}
+
+#[test]
+fn an_upgrade_decides_anew_which_connection_it_is() {
+    for (before, after) in [(true, true), (false, true), (true, false)] {
+        let mut server = server();
+        let client = server.connect();
+        let asks = |plea: Plea, session| Plea {
+            session,
+            ..tied(plea, client)
+        };
+        server.takes(&[LOCK], asks(sharing("ann"), before));
+        server.takes(&[LOCK], asks(alone("ann"), after));
+        server.close(client);
+        server.at(0);
+        assert_eq!(server.holder().is_none(), after, "{before}, {after}");
+    }
+}
+
+#[test]
+fn what_comes_after_a_flush_is_tied_to_nobody() {
+    let (mut server, client) = session();
+    server.foreign(Write::Flush(None));
+    server.set(LOCK, token("ann", Some(START + 100)));
+    server.close(client);
+    server.at(0);
+    assert_eq!(server.holder(), held("ann", 100));
+}
