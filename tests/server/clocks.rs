@@ -89,10 +89,6 @@ impl Term {
             "{case}: {left:?} are left, and not {least:?} to {most:?}"
         );
     }
-
-    fn is_over(&self) -> bool {
-        Instant::now() > self.told + self.lasts + TOLERANCE
-    }
 }
 
 /// How a lock may come to be held.

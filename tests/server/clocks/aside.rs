@@ -117,23 +117,6 @@ fn a_waiter_is_served_in_time_on_a_master_whose_replicas_clock_is_stepped_alone(
     }
 }
 
-/// Numbers rise, whatever the clock says.
-#[test]
-fn fencing_numbers_rise_over_steps_in_both_directions() {
-    let server = stepped();
-    let mut client = server.client();
-    let mut last = 0;
-    for step in [MINUTE, -HOUR, DAY, -2 * DAY, 50, -50, SECOND, -SECOND] {
-        for way in Way::ALL {
-            let hold = way.take(&server, &mut client, WHILE);
-            assert!(hold.fence > last, "{step}, {way:?}");
-            last = hold.fence;
-            client.release_all(&way.keys(), "a");
-        }
-        server.step_clock(step);
-    }
-}
-
 /// The files have the time at which they were written last.
 #[test]
 fn fencing_numbers_rise_over_a_restart_with_a_clock_that_was_set_back() {
@@ -158,42 +141,6 @@ fn fencing_numbers_rise_over_a_restart_with_a_clock_that_was_set_back() {
         assert!(after > before, "{after} after {before}, {append_only}");
         client.release("k", "b");
     }
-}
-
-/// A user's own keys are no locks, and go by the wall clock as ever.
-#[test]
-fn keys_that_are_no_locks_expire_by_the_wall_clock_as_ever() {
-    let server = stepped();
-    let mut client = server.client();
-    client.run(&ask("lock", "a", WHILE, &[])).fence();
-    let deadline = server.wall_clock() + 30_000;
-    cmd!(client, "SET", "string", "x", "PXAT", deadline);
-    cmd!(client, "RPUSH", "list", "x");
-    cmd!(client, "PEXPIREAT", "list", deadline);
-    server.step_clock(MINUTE);
-    assert_eq!(cmd!(client, "EXISTS", "string", "list"), 0);
-    assert_eq!(cmd!(client, "SET", "string", "y", "NX"), "OK");
-    client.release("lock", "a");
-}
-
-/// What counts `expired` must not count what is none.
-#[test]
-fn a_lock_whose_key_went_too_early_has_not_expired_until_it_is_over() {
-    let server = stepped();
-    let mut client = server.client();
-    let count = |client: &mut Client| client.info("lock")["lock_expired_total"].clone();
-    client.run(&ask("kept", "a", WHILE, &[])).fence();
-    server.step_clock(MINUTE);
-    wait_until_all_keys_are_gone(&mut client);
-    assert_eq!(cmd!(client, "LOCK.RENEW", "kept", "a", WHILE), 1);
-    assert_eq!(count(&mut client), "0");
-    client.release("kept", "a");
-    assert_eq!(count(&mut client), "0");
-    client.run(&ask("lost", "a", 300, &[])).fence();
-    let mut waiter = server.waiter_for("lost", "w");
-    server.step_clock(MINUTE);
-    waiter.answer().fence();
-    eventually("it is counted once", || count(&mut client) == "1");
 }
 
 /// The server looks at the clock as a command begins. Until it has seen a step, its keys expire by the time before it.

@@ -45,45 +45,6 @@ fn whoever_waits_is_served_in_time_although_the_clock_is_set_back() {
     }
 }
 
-/// The key may still be there: it is nobody's hold.
-#[test]
-fn an_owner_whose_time_is_up_holds_nothing_although_the_clock_was_set_back() {
-    let server = stepped();
-    let mut client = server.client();
-    let holds = hold_in_all_ways(&server, &mut client, 300);
-    server.step_clock(-HOUR);
-    for hold in &holds {
-        let (key, case) = (hold.way.key(), format!("{:?}", hold.way));
-        eventually("its time is up", || {
-            let left = cmd!(client, "LOCK.CHECK", &key, "a");
-            let at = Instant::now();
-            if left.is_nil() {
-                assert!(at >= hold.term.asked + ms(300) - TOLERANCE, "{case}: early");
-                return true;
-            }
-            assert!(left.int() <= 300, "{case}: {left:?}");
-            assert!(at <= hold.term.told + ms(300) + SLACK, "{case}: late");
-            false
-        });
-        assert!(cmd!(client, "LOCK.INFO", &key).is_nil(), "{case}");
-        let guarded = cmd!(client, "LOCK.GUARD", &key, "a", "SET", "x", 1);
-        assert!(guarded.is_error("NOTOWNER"), "{case}: {guarded:?}");
-        assert_eq!(cmd!(client, "LOCK.RENEW", &key, "a", LONG), 0, "{case}");
-        let mut all = counted("LOCK.MRENEW", &hold.way.keys());
-        all.extend(args!["a", LONG]);
-        assert_eq!(client.run(&all), 0, "{case}");
-        assert_eq!(cmd!(client, "LOCK.RELEASE", &key, "a"), 0, "{case}");
-        assert_eq!(cmd!(client, "LOCK.BREAK", &key), 0, "{case}");
-        let fence = client.run(&hold.way.ask("a", LONG)).fence();
-        assert!(
-            fence > hold.fence,
-            "{case}: a hold that was over has come back"
-        );
-        client.release_all(&hold.way.keys(), "a");
-    }
-    assert_eq!(cmd!(client, "DBSIZE"), 0);
-}
-
 #[test]
 fn a_plain_set_sees_the_key_until_its_own_end_or_until_a_lock_command_meets_it() {
     let server = stepped();
@@ -171,25 +132,4 @@ fn a_renewal_after_a_step_moves_the_keys_end_to_its_ttl_from_now() {
     for hold in &holds {
         client.release_all(&hold.way.keys(), "a");
     }
-}
-
-/// Back, the old deadline would seem to be the later one.
-#[test]
-fn asking_again_after_a_step_back_prolongs_the_hold_by_no_more_than_its_ttl() {
-    let server = stepped();
-    let mut client = server.client();
-    let holds = hold_in_all_ways(&server, &mut client, 200);
-    server.step_clock(-HOUR);
-    let again: Vec<_> = (holds.iter())
-        .map(|hold| {
-            let (term, reply) = Term::of(600, || client.run(&hold.way.ask("a", 600)));
-            assert_eq!(reply, hold.fence, "{:?}", hold.way);
-            Hold { term, ..*hold }
-        })
-        .collect();
-    for hold in &again {
-        let case = format!("{:?}", hold.way);
-        (hold.term).assert_left(&case, || cmd!(client, "LOCK.CHECK", hold.way.key(), "a"));
-    }
-    assert_can_be_had_in_time("asked again", &server, &again, || {});
 }

@@ -93,56 +93,6 @@ fn steps_in_both_directions_within_one_hold_neither_shorten_nor_prolong_it() {
 }
 
 #[test]
-fn check_says_what_is_left_by_the_monotonic_clock_after_any_step() {
-    let server = stepped();
-    let mut client = server.client();
-    let holds = hold_in_all_ways(&server, &mut client, WHILE);
-    for step in [50, SECOND, MINUTE, DAY, -DAY, -HOUR, -DAY, DAY] {
-        server.step_clock(step);
-        for hold in &holds {
-            let case = format!("{step} ms, {:?}", hold.way);
-            for key in hold.way.keys() {
-                (hold.term).assert_left(&case, || cmd!(client, "LOCK.CHECK", &key, "a"));
-                assert!(cmd!(client, "LOCK.CHECK", &key, "n").is_nil(), "{case}");
-            }
-        }
-    }
-    cmd!(client, "FLUSHALL");
-}
-
-/// The key of the others stays, and with it the share that has been passed by.
-#[test]
-fn a_share_whose_deadline_was_passed_by_the_wall_clock_alone_counts_on() {
-    let server = stepped();
-    let mut client = server.client();
-    client.share("k", "b");
-    let (term, _) = Term::of(600, || client.run(&ask("k", "a", 600, &["SHARED"])).fence());
-    server.step_clock(MINUTE);
-    let at = eventually_some("the third permit can be had", || {
-        let third = client.run(&ask("k", "c", LONG, &["LIMIT", "2"]));
-        if third.is_nil() {
-            term.assert_left("a share", || cmd!(client, "LOCK.CHECK", "k", "a"));
-        }
-        (!third.is_nil()).then(Instant::now)
-    });
-    term.assert_ends_at("a third permit of two", at);
-    assert_eq!(client.sharers("k"), ["b", "c"]);
-    assert_eq!(cmd!(client, "LOCK.RENEW", "k", "a", LONG), 0);
-    // Renewed in time it has its number, and a deadline that others can read.
-    let fence = client.run(&ask("k", "d", WHILE, &["SHARED"])).fence();
-    server.step_clock(MINUTE);
-    let (renewed, reply) = Term::of(LONG, || cmd!(client, "LOCK.RENEW", "k", "d", LONG));
-    assert_eq!(reply, 1);
-    renewed.assert_left("its score", || {
-        Value::Int(client.shares("k")["d"] - server.wall_clock())
-    });
-    let info = cmd!(client, "LOCK.INFO", "k");
-    let holders = info["holders"].items();
-    let d = holders.iter().find(|holder| holder["owner"] == "d");
-    assert_eq!(d.expect("it is shown")["fence"], fence, "{info:?}");
-}
-
-#[test]
 fn a_step_within_a_transaction_ends_no_hold_of_it() {
     let server = stepped();
     for step in [DAY, -HOUR] {
@@ -189,22 +139,4 @@ fn a_step_within_a_transaction_ends_no_hold_of_it() {
         hold.term.assert_ends_at(&case, at);
         cmd!(client, "FLUSHALL");
     }
-}
-
-/// A circle is one although a key of it is gone.
-#[test]
-fn a_deadlock_is_found_although_the_keys_of_it_have_expired_too_early() {
-    let server = stepped();
-    let mut client = server.client();
-    client.run(&ask("k", "a", WHILE, &[])).fence();
-    client.run(&ask("l", "b", WHILE, &[])).fence();
-    let mut waiter = server.waiter(&ask("k", "b", LONG, &["BLOCK", "0"]));
-    server.step_clock(MINUTE);
-    wait_until_all_keys_are_gone(&mut client);
-    let refused = client.run(&ask("l", "a", LONG, &["BLOCK", "0"]));
-    assert!(refused.is_error("DEADLOCK"), "{refused:?}");
-    assert!(waiter.still_waits());
-    client.release("k", "a");
-    waiter.answer().fence();
-    cmd!(client, "LOCK.MRELEASE", 2, "k", "l", "b");
 }

@@ -45,34 +45,6 @@ fn a_place_is_kept_for_its_lease_whatever_the_wall_clock_does() {
     client.release("s", "a");
 }
 
-#[test]
-fn a_place_that_is_asked_for_in_time_is_kept_over_all_steps() {
-    let server = stepped();
-    let mut client = server.client();
-    let (held, _) = Term::of(1200, || client.run(&ask("k", "a", 1200, &[])).fence());
-    let asks = |owner: &str| ask("k", owner, LONG, &["QUEUE", "900"]);
-    assert_eq!(client.run(&asks("b")), -1);
-    let mut steps = STEPS.iter().chain(&STEPS);
-    let at = eventually_some("it is its turn", || {
-        if let Some(step) = steps.next() {
-            server.step_clock_unseen(*step);
-        }
-        let reply = client.run(&asks("b"));
-        if reply.int() > 0 {
-            return Some(Instant::now());
-        }
-        assert_eq!(reply, -1);
-        assert!(client.run(&asks("c")).int() < 0);
-        None
-    });
-    held.assert_ends_at("b's turn", at);
-    let left = cmd!(client, "LOCK.CHECK", "k", "b").int();
-    assert!(left > 500_000, "{left}");
-    client.release("k", "b");
-    client.run(&asks("c")).fence();
-    client.release("k", "c");
-}
-
 /// The holder's time is up, by the monotonic clock, and whoever waits by asking is told.
 #[test]
 fn a_message_comes_when_it_is_their_turn_whatever_the_wall_clock_does() {
@@ -136,74 +108,5 @@ fn a_grant_that_is_not_claimed_runs_out_in_time_whatever_the_wall_clock_does() {
             cmd!(client, "LOCK.RELEASE", "k", "b");
             client.release("k", "c");
         }
-    }
-}
-
-#[test]
-fn a_grant_can_be_claimed_for_as_long_as_it_says_although_the_clock_was_set_forward() {
-    let server = stepped();
-    let mut client = server.client();
-    let mut listener = server.client();
-    cmd!(listener, "SUBSCRIBE", "turns");
-    for more in CLAIMS {
-        for by_renewal in [false, true] {
-            for met in [false, true] {
-                let (_, mut next) = unclaimed(&server, &mut client, more);
-                let fence = client.number_of("k");
-                server.step_clock(MINUTE);
-                if met {
-                    wait_until_all_keys_are_gone(&mut client);
-                }
-                let case = format!("{more:?}, {by_renewal}, {met}");
-                let claim = if by_renewal {
-                    args!["LOCK.RENEW", "k", "b", WHILE]
-                } else {
-                    ask("k", "b", WHILE, more)
-                };
-                let (term, reply) = Term::of(WHILE, || client.run(&claim));
-                assert_eq!(reply, if by_renewal { 1 } else { fence }, "{case}");
-                let hold = Hold {
-                    way: Way::Alone,
-                    term,
-                    fence,
-                };
-                assert_eq!(client.holder("k"), "b", "{case}");
-                assert_eq!(client.number_of("k"), hold.fence, "{case}");
-                term.assert_left(&case, || cmd!(client, "PTTL", "k"));
-                assert!(next.still_waits(), "{case}");
-                client.release("k", "b");
-                next.answer().fence();
-                client.release("k", "c");
-            }
-        }
-    }
-}
-
-/// It has been passed over, and its place still lives.
-#[test]
-fn a_place_that_sleeps_stands_where_it_stood_when_its_owner_asks_after_a_step() {
-    let server = stepped();
-    let mut client = server.client();
-    let set = cmd!(client, "CONFIG", "SET", "lock.claim-time", 300);
-    assert_eq!(set, "OK");
-    let mut listener = server.client();
-    cmd!(listener, "SUBSCRIBE", "turns");
-    let more = ["QUEUE", LEASE, "NOTIFY", "turns", "yours"];
-    for step in STEPS {
-        client.acquire("k", "a");
-        assert_eq!(client.run(&ask("k", "b", LONG, &more)), -1);
-        assert_eq!(client.run(&ask("k", "c", LONG, &["QUEUE", LEASE])), -2);
-        assert_eq!(client.run(&ask("k", "d", LONG, &["QUEUE", LEASE])), -3);
-        client.release("k", "a");
-        eventually("c has its turn", || client.holder("k") == "c");
-        server.step_clock(step);
-        assert_eq!(client.run(&ask("k", "b", LONG, &more)), -1, "{step}");
-        assert_eq!(client.run(&ask("k", "d", LONG, &["QUEUE", LEASE])), -2);
-        client.run(&ask("k", "c", LONG, &["QUEUE", LEASE])).fence();
-        client.release("k", "c");
-        client.run(&ask("k", "b", LONG, &more)).fence();
-        client.release("k", "b");
-        client.run(&ask("k", "d", LONG, &["QUEUE", LEASE])).fence();
-        client.release("k", "d");
     }
 }

@@ -55,28 +55,6 @@ fn an_owner_has_its_key_back_with_its_number_and_with_what_is_left() {
     }
 }
 
-#[test]
-fn renew_of_one_lock_has_its_key_back_with_its_number() {
-    let server = stepped();
-    let mut client = server.client();
-    let holds = hold_in_all_ways(&server, &mut client, WHILE);
-    server.step_clock(DAY);
-    for hold in &holds {
-        let case = format!("{:?}", hold.way);
-        let keys = hold.way.keys();
-        let (term, ()) = Term::of(LONG, || {
-            for key in &keys {
-                assert_eq!(cmd!(client, "LOCK.RENEW", key, "a", LONG), 1, "{case}");
-            }
-        });
-        hold.assert_is_back(&case, &mut client, &term);
-    }
-    // From here on it is a hold like any other.
-    let mut waiter = server.waiter_for(Way::Alone.key(), "w");
-    client.release(Way::Alone.key(), "a");
-    waiter.answer().fence();
-}
-
 /// Whatever runs under the lock finds it as it should be.
 #[test]
 fn guard_has_the_key_back_before_its_command_runs() {
@@ -157,73 +135,6 @@ fn what_was_written_again_is_there_after_a_crash_and_a_takeover() {
     }
 }
 
-#[test]
-fn a_release_of_a_lock_whose_key_went_too_early_returns_1_and_the_next_has_it_at_once() {
-    let server = stepped();
-    let mut client = server.client();
-    for gone in [false, true] {
-        let holds = hold_in_all_ways(&server, &mut client, WHILE);
-        let waiting = |hold: &Hold| ask(&hold.way.key(), "w", LONG, &["BLOCK", "0"]);
-        let mut waiters: Vec<_> = (holds.iter())
-            .map(|hold| server.waiter(&waiting(hold)))
-            .collect();
-        server.step_clock(MINUTE);
-        if gone {
-            wait_until_all_keys_are_gone(&mut client);
-        }
-        for (hold, waiter) in holds.iter().zip(&mut waiters) {
-            let case = format!("{:?}, {gone}", hold.way);
-            assert!(waiter.still_waits(), "{case}");
-            let keys = hold.way.keys();
-            let released = Instant::now();
-            client.release_all(&keys, "a");
-            let (reply, at) = waiter.timed_answer();
-            assert!(reply.fence() > hold.fence, "{case}");
-            assert!(at - released < SLACK, "{case}");
-            for key in &keys {
-                assert_eq!(cmd!(client, "LOCK.RELEASE", key, "a"), 0, "{case}");
-                assert!(cmd!(client, "LOCK.CHECK", key, "a").is_nil(), "{case}");
-            }
-            client.release(hold.way.key(), "w");
-        }
-        assert_eq!(cmd!(client, "DBSIZE"), 0);
-    }
-}
-
-/// The tie, too, outlasts the key.
-#[test]
-fn a_session_that_ends_after_the_key_went_too_early_passes_the_lock_on_at_once() {
-    let server = stepped();
-    for step in [MINUTE, -HOUR] {
-        let mut tied = server.client();
-        let fence = tied.run(&ask("k", "a", WHILE, &["SESSION"])).fence();
-        let mut waiter = server.waiter_for("k", "w");
-        server.step_clock(step);
-        assert!(cmd!(tied, "LOCK.CHECK", "k", "a").int() > 0);
-        assert!(waiter.still_waits());
-        let ended = Instant::now();
-        tied.close();
-        let (reply, at) = waiter.timed_answer();
-        assert!(reply.fence() > fence);
-        assert!(at - ended < SLACK, "{step}: {:?}", at - ended);
-        server.client().release("k", "w");
-    }
-}
-
-#[test]
-fn an_upgrade_of_a_share_whose_key_went_too_early_is_granted_to_its_owner_alone() {
-    let server = stepped();
-    let mut client = server.client();
-    let shared = client.run(&ask("k", "a", WHILE, &["SHARED"])).fence();
-    server.step_clock(MINUTE);
-    wait_until_all_keys_are_gone(&mut client);
-    let alone = client.run(&ask("k", "a", 2 * WHILE, &[])).fence();
-    assert!(alone > shared, "{alone} after {shared}");
-    assert_eq!(client.holder("k"), "a");
-    assert!(client.run(&ask("k", "n", LONG, &["SHARED"])).is_nil());
-    client.release("k", "a");
-}
-
 /// As after a key that is there: nobody asks which it was.
 #[test]
 fn a_key_comes_back_in_a_transaction_and_in_a_script() {
@@ -244,56 +155,4 @@ fn a_key_comes_back_in_a_transaction_and_in_a_script() {
         assert_eq!(client.holder("k"), "a", "{in_lua}");
         client.release("k", "a");
     }
-}
-
-#[test]
-fn a_key_that_came_back_may_go_too_early_again_and_its_lock_ends_when_it_should() {
-    let server = stepped();
-    let mut client = server.client();
-    let holds = hold_in_all_ways(&server, &mut client, WHILE);
-    for step in [MINUTE, DAY, -HOUR, 2 * HOUR] {
-        server.step_clock(step);
-        if step > 0 {
-            wait_until_all_keys_are_gone(&mut client);
-        }
-        for hold in &holds {
-            let case = format!("{step} ms, {:?}", hold.way);
-            assert_eq!(client.run(&hold.way.ask("a", 1)), hold.fence, "{case}");
-            for key in hold.way.keys() {
-                (hold.term).assert_left(&case, || cmd!(client, "LOCK.CHECK", &key, "a"));
-            }
-        }
-    }
-    // The last renewal counts, also one that is shorter.
-    let renewed: Vec<_> = (holds.iter())
-        .map(|hold| {
-            let mut renew = counted("LOCK.MRENEW", &hold.way.keys());
-            renew.extend(args!["a", 300]);
-            let (term, reply) = Term::of(300, || client.run(&renew));
-            assert_eq!(reply, 1, "{:?}", hold.way);
-            Hold { term, ..*hold }
-        })
-        .collect();
-    server.step_clock(SECOND);
-    assert_can_be_had_in_time("renewed", &server, &renewed, || {});
-}
-
-/// Together with another key, which was free, it is a grant of its own.
-#[test]
-fn who_asks_for_more_beside_a_lock_whose_key_went_too_early_has_both_under_one_number() {
-    let server = stepped();
-    let mut client = server.client();
-    let fence = client.run(&ask("k", "a", WHILE, &[])).fence();
-    server.step_clock(MINUTE);
-    wait_until_all_keys_are_gone(&mut client);
-    let both = ["k", "l"];
-    assert!(client.run(&macquire(&both, "n")).is_nil());
-    let more = client.acquire_all(&both, "a");
-    assert!(more > fence);
-    assert_eq!(client.holders(&both), ["a", "a"]);
-    for key in both {
-        assert_eq!(client.number_of(key), more);
-    }
-    client.release_all(&both, "a");
-    assert_eq!(cmd!(client, "LOCK.RELEASE", "k", "a"), 0);
 }

@@ -327,3 +327,20 @@ fn a_reservation_that_nobody_asks_for_leaves_nothing() {
         );
     }
 }
+
+#[test]
+fn asking_again_after_a_step_back_prolongs_a_hold_by_no_more_than_its_ttl() {
+    for (way, hold) in ways() {
+        let mut server = server();
+        hold(&mut server);
+        server.step(-MINUTE);
+        server.lags_until(50);
+        hold(&mut server);
+        assert_eq!(left_of(&mut server, "ann"), Some(100), "{way}");
+        let ben = server.waits("ben", 10);
+        server.at(150);
+        assert_eq!(server.was_granted(ben), None, "{way}");
+        server.at(151);
+        assert!(server.was_granted(ben).is_some(), "{way}");
+    }
+}
