@@ -7,7 +7,6 @@
 mod answers;
 mod copies;
 mod dice;
-mod nests;
 mod talker;
 mod treasure;
 mod words;

@@ -3,7 +3,6 @@
 //! where the server would refuse a write, and whoever waits gets it as soon as it can be had.
 
 use crate::support::*;
-use std::collections::BTreeSet;
 use std::fs;
 use std::time::{Duration, Instant};
 
@@ -125,87 +124,6 @@ fn a_lock_that_goes_in_the_transaction_that_pauses_is_handed_on() {
     }
     replica.wait_until_in_sync_with(&server);
     assert_eq!(cmd!(replica.client(), "GET", "k"), "b");
-}
-
-#[test]
-fn a_waiter_that_dies_after_its_grant_passes_the_lock_on_after_the_pause() {
-    for mode in ["WRITE", "ALL"] {
-        let (server, replica) = Beside::Both.start();
-        let replica = replica.unwrap();
-        let mut first = server.holder_and_waiter("k");
-        let mut second = server.waiter_for("k", "c");
-        let before = Instant::now();
-        let answers = server.client().pipeline(&[
-            args!["MULTI"],
-            args!["LOCK.RELEASE", "k", "a"],
-            args!["CLIENT", "KILL", "ID", first.id()],
-            args!["CLIENT", "PAUSE", 400, mode],
-            args!["EXEC"],
-        ]);
-        assert_eq!(answers[4][0], 1, "{answers:?}");
-        assert_eq!(answers[4][1], 1, "{answers:?}");
-        let (answer, at) = second.timed_answer();
-        assert!(answer.int() > 0, "{mode}: {answer:?}");
-        let after = at - before;
-        assert!(
-            after > Duration::from_millis(400) - ROUNDING,
-            "{mode}: {after:?}"
-        );
-        assert!(
-            after < Duration::from_millis(400) + AT_ONCE,
-            "{mode}: {after:?}"
-        );
-        assert_eq!(cmd!(server.client(), "GET", "k"), "c");
-        replica.wait_until_in_sync_with(&server);
-        assert_eq!(cmd!(replica.client(), "GET", "k"), "c");
-        let commands = server.aof_commands();
-        assert!(!commands.iter().any(|line| line.contains("LOCK.")));
-    }
-}
-
-#[test]
-fn a_wait_whose_time_is_up_during_a_pause_ends_in_time() {
-    for mode in ["WRITE", "ALL"] {
-        let server = Server::with().append_only().start();
-        cmd!(server.client(), "LOCK.ACQUIRE", "k", "a", LONG);
-        let began = Instant::now();
-        let mut waiter = server.waiter(&args!["LOCK.ACQUIRE", "k", "b", LONG, "BLOCK", 400]);
-        let answers = server.client().pipeline(&[
-            args!["LOCK.RENEW", "k", "a", 50],
-            args!["CLIENT", "PAUSE", 2000, mode],
-        ]);
-        assert_eq!(answers[0], 1);
-        let (answer, at) = waiter.timed_answer();
-        assert_eq!(answer, Value::Nil, "{mode}");
-        let after = at - began;
-        assert!(after >= Duration::from_millis(400), "{mode}: {after:?}");
-        assert!(after < Duration::from_millis(800), "{mode}: {after:?}");
-        assert_eq!(cmd!(server.client(), "CLIENT", "UNPAUSE"), "OK");
-        assert!(server.client().acquire("k", "c") > 0);
-    }
-}
-
-#[test]
-fn a_reload_during_a_pause_keeps_the_waiters_for_after_it() {
-    for mode in ["WRITE", "ALL"] {
-        let server = Server::with().append_only().start();
-        let mut client = server.client();
-        let mut expires = server.holder_and_waiter("expires");
-        let mut stays = server.holder_and_waiter("stays");
-        let answers = client.pipeline(&[
-            args!["MULTI"],
-            args!["LOCK.RENEW", "expires", "a", 100],
-            args!["CLIENT", "PAUSE", 400, mode],
-            args!["DEBUG", "RELOAD"],
-            args!["EXEC"],
-        ]);
-        assert_eq!(answers[4][2], "OK", "{mode}: {answers:?}");
-        assert!(expires.answer().int() > 0, "{mode}");
-        assert_eq!(cmd!(client, "GET", "expires"), "b", "{mode}");
-        assert!(stays.no_answer_yet(), "{mode}");
-        client.release("stays", "a");
-        assert!(stays.answer().int() > 0, "{mode}");
-    }
 }
 
 #[test]
@@ -334,25 +252,6 @@ fn a_lock_that_expires_during_a_failover_that_fails_is_handed_on_afterwards() {
     assert_eq!(cmd!(replica.client(), "GET", "k"), "b");
 }
 
-#[test]
-fn a_failover_sends_waiters_away_and_keeps_the_hold() {
-    let server = Server::start();
-    let replica = server.replica();
-    let fence = server.client().acquire("k", "a");
-    let mut waiter = server.waiter_for("k", "b");
-    let deadline = cmd!(server.client(), "PEXPIRETIME", "k").int();
-    assert_eq!(cmd!(server.client(), "FAILOVER"), "OK");
-    let answer = waiter.answer();
-    assert!(answer.is_error("UNBLOCKED"), "{answer:?}");
-    replica.wait_for_role(Role::Master);
-    server.wait_for_role(Role::Replica);
-    let mut client = replica.client();
-    assert_eq!(cmd!(client, "PEXPIRETIME", "k"), deadline);
-    assert!(cmd!(client, "LOCK.CHECK", "k", "a").int() > 0);
-    assert!(client.acquire("k", "a") > fence);
-    assert_eq!(cmd!(client, "LOCK.ACQUIRE", "k", "b", LONG), Value::Nil);
-}
-
 /// Whatever makes the server refuse writes, and mends it again.
 struct Refusal {
     name: &'static str,
@@ -454,39 +353,6 @@ fn a_server_that_refuses_writes_grants_nothing_and_grants_once_it_takes_them_aga
 }
 
 #[test]
-fn a_grant_that_nobody_heard_of_is_passed_on_once_the_server_takes_writes_again() {
-    for heard_after_all in [false, true] {
-        let server = Server::start();
-        let mut client = server.client();
-        let mut dies = server.holder_and_waiter("k");
-        let mut next = server.waiter_for("k", "c");
-        let answers = client.pipeline(&[
-            args!["MULTI"],
-            args!["LOCK.RELEASE", "k", "a"],
-            args!["CLIENT", "KILL", "ID", dies.id()],
-            args!["CONFIG", "SET", "min-replicas-to-write", 1],
-            args!["EXEC"],
-        ]);
-        assert_eq!(answers[4][1], 1, "{answers:?}");
-        server.let_pass(200);
-        assert!(next.no_answer_yet());
-        assert_eq!(client.holder("k"), "b");
-        if heard_after_all {
-            // Its owner has asked elsewhere, and been told: now it is no longer unheard of.
-            assert!(cmd!(client, "LOCK.CHECK", "k", "b").int() > 0);
-        }
-        set(&server, "min-replicas-to-write", "0");
-        if heard_after_all {
-            server.let_pass(200);
-            assert!(next.no_answer_yet());
-            client.release("k", "b");
-        }
-        assert!(next.answer().fence() > 0);
-        assert_eq!(client.holder("k"), "c");
-    }
-}
-
-#[test]
 fn an_isolated_master_grants_when_its_replica_is_back() {
     let server = Server::with()
         .config("min-replicas-to-write 1")
@@ -563,61 +429,6 @@ fn full_memory_stops_new_locks_and_nothing_else() {
 }
 
 #[test]
-fn memory_that_is_full_by_a_byte_stops_new_locks_and_room_for_one_lets_them_in() {
-    let server = Server::start();
-    let mut client = server.client();
-    let used: u64 = server.info("used_memory").parse().unwrap();
-    set(&server, "maxmemory", &(used - used / 4).to_string());
-    assert!(cmd!(client, "LOCK.ACQUIRE", "k", "a", LONG).is_error("OOM"));
-    assert_eq!(cmd!(client, "EXISTS", "k"), 0);
-    set(&server, "maxmemory", &(used * 2).to_string());
-    client.acquire("k", "a");
-}
-
-#[test]
-fn a_lock_that_is_evicted_goes_to_the_next_in_line() {
-    for policy in [
-        "allkeys-random",
-        "allkeys-lru",
-        "allkeys-lfu",
-        "volatile-ttl",
-        "volatile-lru",
-        "volatile-lfu",
-        "volatile-random",
-    ] {
-        let server = Server::with().append_only().start();
-        let mut client = server.client();
-        set(&server, "maxmemory-policy", policy);
-        for number in 0..20 {
-            let key = format!("k{number}");
-            cmd!(client, "LOCK.ACQUIRE", key, "a", LONG);
-        }
-        let mut waiters = Vec::new();
-        for owner in ["b", "c"] {
-            for number in 0..5 {
-                let key = format!("k{number}");
-                waiters.push(server.waiter_for(&key, owner));
-            }
-        }
-        // Every command evicts what there is: the holds, then those that came after them.
-        set(&server, "maxmemory", "1");
-        // A client's command is an occasion: whoever holds a lock by then is evicted too.
-        eventually("nobody waits any more", || {
-            server.info("blocked_clients") == "0"
-        });
-        for waiter in &mut waiters {
-            assert!(waiter.answer().fence() > 0, "{policy}");
-        }
-        eventually("everybody is gone", || cmd!(client, "DBSIZE") == 0);
-        set(&server, "maxmemory", "0");
-        for number in 0..20 {
-            let key = format!("k{number}");
-            client.acquire(&key, "d");
-        }
-    }
-}
-
-#[test]
 fn locks_that_expire_during_a_busy_script_are_handed_on_after_it() {
     const BUSY: &str = "
         local began = redis.call('TIME')
@@ -681,104 +492,6 @@ fn a_waiter_that_goes_during_a_busy_script_is_not_granted_anything() {
 }
 
 #[test]
-fn without_active_expiry_a_waiter_is_granted_at_the_deadline_and_a_try_after_it_succeeds() {
-    let server = Server::start();
-    let mut client = server.client();
-    assert_eq!(cmd!(client, "DEBUG", "SET-ACTIVE-EXPIRE", 0), "OK");
-    let mut waiter = server.holder_and_waiter("k");
-    let renewed = Instant::now();
-    assert_eq!(cmd!(client, "LOCK.RENEW", "k", "a", 200), 1);
-    let (answer, at) = waiter.timed_answer();
-    assert!(answer.int() > 0);
-    let after = at - renewed;
-    assert!(after >= Duration::from_millis(200), "{after:?}");
-    assert!(after < Duration::from_millis(200) + AT_ONCE, "{after:?}");
-
-    let first = cmd!(client, "LOCK.ACQUIRE", "t", "a", 50).int();
-    let second = eventually_some("a try succeeds", || {
-        match cmd!(client, "LOCK.ACQUIRE", "t", "b", LONG) {
-            Value::Int(fence) => Some(fence),
-            _ => None,
-        }
-    });
-    assert!(second > first);
-    // From hand to hand: each hold ends by its time alone.
-    client.acquire("chain", "a");
-    let mut waiters = ["b", "c", "d"].map(|owner| {
-        let mut waiter = server.waiter(&args!["LOCK.ACQUIRE", "chain", owner, 100, "BLOCK", 0]);
-        assert!(waiter.no_answer_yet());
-        waiter
-    });
-    let released = Instant::now();
-    client.release("chain", "a");
-    for (waiter, before) in waiters.iter_mut().zip(0..) {
-        let (answer, at) = waiter.timed_answer();
-        assert!(answer.int() > 0);
-        // Seen from the beginning: one reply that is read late is not the next one's fault.
-        let least = Duration::from_millis(100 * before);
-        assert!(at - released + ROUNDING >= least, "{before}");
-        assert!(at - released < least + AT_ONCE, "{before}");
-    }
-
-    // The key is there still, and its hold is over all the same.
-    cmd!(client, "LOCK.ACQUIRE", "u", "a", 50);
-    eventually("the hold is over", || {
-        cmd!(client, "LOCK.CHECK", "u", "a").is_nil()
-    });
-    assert_eq!(cmd!(client, "LOCK.RENEW", "u", "a", LONG), 0);
-    assert_eq!(cmd!(client, "LOCK.RELEASE", "u", "a"), 0);
-    assert_eq!(cmd!(client, "LOCK.INFO", "u"), Value::Nil);
-}
-
-#[test]
-fn a_thousand_locks_that_expire_at_once_go_to_a_thousand_waiters() {
-    let server = Server::with().append_only().start();
-    let mut client = server.client();
-    let keys: Vec<String> = (0..1000).map(|number| format!("k{number}")).collect();
-    let acquire: Vec<Command> = keys
-        .iter()
-        .map(|key| args!["LOCK.ACQUIRE", key, "a", LONG])
-        .collect();
-    let mut fences: BTreeSet<i64> = client.pipeline(&acquire).iter().map(Value::int).collect();
-    let mut waiters: Vec<Client> = keys
-        .iter()
-        .map(|key| {
-            let mut waiter = server.client();
-            waiter.send(&args!["LOCK.ACQUIRE", key, "b", LONG, "BLOCK", 0]);
-            waiter
-        })
-        .collect();
-    server.wait_for_blocked_clients(1000);
-    let time = cmd!(client, "TIME");
-    let deadline = time[0].text().parse::<u64>().unwrap() * 1000 + 1500;
-    let expire: Vec<Command> = keys
-        .iter()
-        .map(|key| args!["PEXPIREAT", key, deadline])
-        .collect();
-    let before = fences.last().copied().unwrap();
-    client.pipeline(&expire);
-    for waiter in &mut waiters {
-        let fence = waiter.answer().int();
-        assert!(fence > before);
-        assert!(fences.insert(fence), "two grants have the number {fence}");
-    }
-    let owners = client.run(
-        &[
-            args!["MGET"],
-            keys.iter().map(|key| key.clone().into_bytes()).collect(),
-        ]
-        .concat(),
-    );
-    assert!(owners.items().iter().all(|owner| *owner == "b"));
-    let commands = server.aof_commands();
-    let grants = commands
-        .iter()
-        .filter(|line| line.contains(" b PXAT "))
-        .count();
-    assert_eq!(grants, 1000);
-}
-
-#[test]
 fn the_module_can_be_unloaded_and_loaded_over_and_over() {
     let server = Server::start();
     let mut client = server.client();
@@ -811,37 +524,6 @@ fn the_module_can_be_unloaded_and_loaded_over_and_over() {
         assert_eq!(cmd!(client, "MODULE", "LOAD", path), "OK");
         assert!(cmd!(client, "LOCK.CHECK", "kept", "a").int() > 0);
         assert_eq!(cmd!(client, "LOCK.ACQUIRE", "kept", "b", LONG), Value::Nil);
-    }
-}
-
-#[test]
-fn io_threads_change_nothing() {
-    let server = Server::with().append_only().config("io-threads 4").start();
-    let mut holder = server.client();
-    cmd!(holder, "LOCK.ACQUIRE", "k", "holder", LONG);
-    let mut waiters: Vec<(String, Client)> = Vec::new();
-    for number in 0..100 {
-        let owner = format!("o{number}");
-        let mut waiter = server.client();
-        waiter.send(&args!["LOCK.ACQUIRE", "k", owner, LONG, "BLOCK", 0]);
-        waiters.push((owner, waiter));
-        // One after the other, for the sake of the order.
-        eventually("it waits", || {
-            cmd!(holder, "LOCK.INFO", "k")["queue"] == number + 1
-        });
-    }
-    assert_eq!(cmd!(holder, "LOCK.RELEASE", "k", "holder"), 1);
-    let mut last = 0;
-    for (number, (owner, waiter)) in waiters.iter_mut().enumerate() {
-        let owner = owner.as_str();
-        let fence = waiter.answer().int();
-        assert!(fence > last, "{owner}");
-        last = fence;
-        if number % 2 == 0 {
-            assert_eq!(cmd!(waiter, "LOCK.RELEASE", "k", owner), 1);
-        } else {
-            assert_eq!(cmd!(waiter, "LOCK.RENEW", "k", owner, 5), 1);
-        }
     }
 }
 

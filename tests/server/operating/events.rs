@@ -43,18 +43,6 @@ impl Ears {
     fn hear(&mut self, case: &str, expected: &[&str]) {
         assert_eq!(self.heard("lock."), expected, "{case}");
     }
-
-    /// The same for what comes to light by itself.
-    #[track_caller]
-    fn hear_in_time(&mut self, case: &str, expected: &[&str]) {
-        let mut events = Vec::new();
-        eventually(case, || {
-            events.extend(self.heard("lock."));
-            events.len() >= expected.len()
-        });
-        events.extend(self.heard("lock."));
-        assert_eq!(events, expected, "{case}");
-    }
 }
 
 fn listening(events: &str) -> Server {
@@ -145,90 +133,6 @@ fn a_hand_over_is_an_end_and_then_a_grant() {
     assert_eq!(cmd!(client, "LOCK.BREAK", "k"), 1);
     waiter.answer().fence();
     ears.hear("broken", &["lock.break k", "lock.acquire k"]);
-}
-
-#[test]
-fn a_hold_that_runs_out_is_one_event_however_that_comes_to_light() {
-    let server = listening("Ed");
-    let mut client = server.client();
-    let mut ears = Ears::on(&server);
-    cmd!(client, "LOCK.ACQUIRE", "k", "a", 20).fence();
-    ears.hear_in_time("by the server", &["lock.acquire k", "lock.expire k"]);
-    assert_eq!(cmd!(client, "DEBUG", "SET-ACTIVE-EXPIRE", 0), "OK");
-    for (late, expected) in [
-        (
-            args!["LOCK.ACQUIRE", "k", "b", LONG],
-            &["lock.acquire k", "lock.expire k"][..],
-        ),
-        (args!["LOCK.RELEASE", "k", "a"], &["lock.expire k"]),
-        (args!["LOCK.RENEW", "k", "a", LONG], &["lock.expire k"]),
-        (args!["LOCK.CHECK", "k", "a"], &["lock.expire k"]),
-        (args!["LOCK.INFO", "k"], &["lock.expire k"]),
-        (args!["GET", "k"], &["lock.expire k"]),
-    ] {
-        cmd!(client, "LOCK.ACQUIRE", "k", "a", 20).fence();
-        ears.hear("granted", &["lock.acquire k"]);
-        wait_until_over(&mut client, 20);
-        client.run(&late);
-        let mut events = ears.heard("lock.");
-        events.sort();
-        assert_eq!(events, expected, "{late:?}");
-        cmd!(client, "DEL", "k");
-    }
-    cmd!(client, "LOCK.ACQUIRE", "k", "a", 300).fence();
-    ears.hear("granted", &["lock.acquire k"]);
-    server.waiter_for("k", "w").answer().fence();
-    let mut events = ears.heard("lock.");
-    events.sort();
-    assert_eq!(events, ["lock.acquire k", "lock.expire k"], "by an alarm");
-}
-
-#[test]
-fn a_hold_that_ends_with_its_connection_is_a_release() {
-    let server = listening("Ed");
-    let mut client = server.client();
-    let mut ears = Ears::on(&server);
-    let mut holder = server.client();
-    cmd!(holder, "LOCK.ACQUIRE", "k", "a", LONG, "SESSION").fence();
-    ears.hear("granted", &["lock.acquire k"]);
-    holder.close();
-    eventually("it is released", || cmd!(client, "EXISTS", "k") == 0);
-    ears.hear("closed", &["lock.release k"]);
-}
-
-#[test]
-fn a_grant_that_nobody_can_hear_of_is_released_again() {
-    let server = listening("Ed");
-    let mut client = server.client();
-    client.acquire("k", "a");
-    let mut ears = Ears::on(&server);
-    let mut waiter = server.waiter_for("k", "gone");
-    client.transaction(&[
-        args!["LOCK.RELEASE", "k", "a"],
-        args!["CLIENT", "KILL", "ID", waiter.id()],
-    ]);
-    waiter.wait_until_closed();
-    ears.hear_in_time(
-        "each grant has its end",
-        &["lock.release k", "lock.acquire k", "lock.release k"],
-    );
-}
-
-#[test]
-fn a_grant_of_several_locks_that_was_waited_for_is_an_event_of_each() {
-    let server = listening("Ed");
-    let mut client = server.client();
-    client.acquire("x", "a");
-    let mut ears = Ears::on(&server);
-    let mut waiter = server.waiter_for_all(&["x", "y"], "w");
-    client.release("x", "a");
-    waiter.answer().fence();
-    let mut events = ears.heard("lock.");
-    events.sort();
-    assert_eq!(
-        events,
-        ["lock.acquire x", "lock.acquire y", "lock.release x"]
-    );
 }
 
 #[test]

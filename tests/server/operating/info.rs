@@ -94,36 +94,6 @@ fn times_go_on_while_one_holds_and_waits() {
 }
 
 #[test]
-fn a_hold_that_this_server_did_not_grant_has_no_number_and_no_past() {
-    let server = Server::start();
-    for mut client in [server.client(), server.client3()] {
-        cmd!(client, "SET", "k", "a", "NX", "PX", LONG);
-        for spoken in [false, true] {
-            let info = cmd!(client, "LOCK.INFO", "k");
-            assert_eq!(info["mode"], "exclusive");
-            assert_eq!(info["count"], 1);
-            let holder = &info["holders"][0];
-            assert_eq!(holder["owner"], "a");
-            assert!(holder["ttl"].int() > 0);
-            for field in ["fence", "held", "client"] {
-                assert!(
-                    holder[field].is_nil(),
-                    "{field}, spoken: {spoken}: {info:?}"
-                );
-            }
-            // An owner that only speaks of its hold has been granted nothing by that.
-            assert!(cmd!(client, "LOCK.CHECK", "k", "a").int() > 0);
-        }
-        let fence = client.acquire("k", "a");
-        let info = cmd!(client, "LOCK.INFO", "k");
-        assert_eq!(info["holders"][0]["fence"], fence);
-        cmd!(client, "PERSIST", "k");
-        assert_eq!(cmd!(client, "LOCK.INFO", "k")["holders"][0]["ttl"], -1);
-        cmd!(client, "DEL", "k");
-    }
-}
-
-#[test]
 fn a_lock_that_is_waited_for_and_not_held_is_free() {
     let server = Server::start();
     let mut client = server.client();
@@ -183,19 +153,6 @@ fn info_names_the_first_hundred_and_counts_all() {
     assert!(holders.iter().all(|owner| owner.starts_with('r')));
     let expected: Vec<_> = (0..100).map(|n| format!("w{n}")).collect();
     assert_eq!(owners("waiters"), expected);
-}
-
-#[test]
-fn info_leaves_out_shares_that_are_over() {
-    let server = Server::start();
-    let mut client = server.client();
-    cmd!(client, "LOCK.ACQUIRE", "k", "short", 10, "SHARED").fence();
-    client.share("k", "long");
-    wait_until_over(&mut client, 10);
-    let info = cmd!(client, "LOCK.INFO", "k");
-    assert_eq!(info["count"], 1);
-    assert_eq!(info["holders"].items().len(), 1);
-    assert_eq!(info["holders"][0]["owner"], "long");
 }
 
 #[test]

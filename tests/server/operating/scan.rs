@@ -92,21 +92,6 @@ fn scan_lists_the_locks_and_nothing_else() {
 }
 
 #[test]
-fn a_granted_hold_that_has_lost_its_end_is_listed() {
-    let server = Server::start();
-    let mut client = server.client();
-    client.acquire("k", "a");
-    assert_eq!(cmd!(client, "PERSIST", "k"), 1);
-    cmd!(client, "SET", "data", "x");
-    assert_eq!(all_of(&mut client, &[]), set(["k"]));
-    assert_eq!(
-        all_of(&mut client, &["ALL"]),
-        set(["k"]),
-        "ALL leaves out nothing that is listed without it"
-    );
-}
-
-#[test]
 fn a_hold_by_set_nx_is_listed_once_its_owner_has_spoken() {
     let server = Server::start();
     let mut client = server.client();

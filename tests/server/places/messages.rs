@@ -57,32 +57,6 @@ fn a_message_says_that_a_place_was_given_up() {
     no_more_messages(&server, &mut ear, "ch");
 }
 
-#[test]
-fn nobody_is_told_of_what_the_owner_did_itself() {
-    let server = Server::start();
-    let mut client = server.client();
-    let mut ear = listener(&server, "ch");
-    client.acquire("k", "a");
-    // It gives up, asks for another mode, or claims in the very command that grants.
-    client.run(&notified("k", "b", "ch", "released"));
-    cmd!(client, "LOCK.RELEASE", "k", "b");
-    client.run(&notified("k", "c", "ch", "other mode"));
-    let mut shared = notified("k", "c", "ch", "shared");
-    shared.push(b"SHARED".to_vec());
-    assert_eq!(client.run(&shared), -1);
-    let answers = client.transaction(&[args!["LOCK.RELEASE", "k", "a"], shared]);
-    answers[1].fence();
-    cmd!(client, "LOCK.RELEASE", "k", "c");
-    // It is over before anybody could be told.
-    client.acquire("k", "a");
-    client.run(&notified("k", "d", "ch", "over"));
-    client.transaction(&[
-        args!["LOCK.RELEASE", "k", "a"],
-        args!["LOCK.RELEASE", "k", "d"],
-    ]);
-    no_more_messages(&server, &mut ear, "ch");
-}
-
 /// Before Redis 7.2 a message to the caller's own connection would land in the middle of EXEC's reply.
 #[test]
 fn a_message_to_the_very_connection_whose_transaction_released_comes_after_its_reply() {
@@ -200,28 +174,6 @@ fn where_nobody_listens_all_places_of_the_channel_sleep_until_one_of_their_owner
     assert_eq!(client.queue("k"), ["c", "d", "b"]);
     client.release("k", "e");
     assert_eq!(client.holder("k"), "c");
-}
-
-#[test]
-fn a_notified_grant_is_to_be_claimed_within_the_claim_time() {
-    let server = Server::start();
-    let mut client = server.client();
-    let mut ear = listener(&server, "ch");
-    cmd!(client, "CONFIG", "SET", "lock.claim-time", 200);
-    client.acquire("k", "a");
-    client.run(&notified("k", "b", "ch", "b"));
-    client.run(&queue("k", "c"));
-    client.release("k", "a");
-    assert_eq!(next_message(&mut ear), "b");
-    assert_eq!(client.holder("k"), "b");
-    let left = cmd!(client, "PTTL", "k").int();
-    assert!((0..=200).contains(&left), "{left}");
-    eventually("the next has its turn", || client.holder("k") == "c");
-    // It has not asked, so it sleeps, and has its place back when it does.
-    client.run(&queue("k", "d"));
-    client.run(&queue("k", "c")).fence();
-    assert_eq!(client.run(&notified("k", "b", "ch", "b")), -1);
-    assert_eq!(client.run(&queue("k", "d")), -2);
 }
 
 #[test]

@@ -50,25 +50,6 @@ fn all_who_wait_are_sent_away_and_stay_connected() {
 }
 
 #[test]
-fn a_block_tries_once_while_the_module_is_drained() {
-    let server = Server::start();
-    let mut client = server.client();
-    let fence = client.acquire("k", "a");
-    set(&mut client, "drain", "yes");
-    let block = |owner: &str| args!["LOCK.ACQUIRE", "k", owner, LONG, "BLOCK", 0];
-    assert_eq!(client.run(&block("b")), Value::Nil);
-    assert_eq!(client.run(&block("*")), Value::NilArray);
-    assert_eq!(client.run(&macquire_waiting(&["k", "l"], "b")), Value::Nil);
-    assert_eq!(client.run(&block("a")), fence);
-    client.release("k", "a");
-    assert!(client.run(&block("b")).fence() > fence);
-    set(&mut client, "drain", "no");
-    let mut waiter = server.waiter_for("k", "c");
-    client.release("k", "b");
-    waiter.answer().fence();
-}
-
-#[test]
 fn a_busy_server_gets_the_module_anew_with_the_same_holders_and_higher_numbers() {
     let server = Server::start();
     let mut client = server.client();
@@ -129,35 +110,4 @@ fn connections_that_repeat_their_last_command_are_closed_by_a_transaction_that_u
     assert!(cmd!(again, "LOCK.CHECK", "k", "a").is_error("ERR unknown command"));
     assert_eq!(cmd!(admin, "MODULE", "LOAD", &path), "OK");
     assert!(cmd!(again, "LOCK.CHECK", "k", "a").is_nil());
-}
-
-#[test]
-fn a_lock_that_comes_free_in_the_moment_of_the_drain_is_handed_on_or_left_free() {
-    let server = Server::start();
-    let mut client = server.client();
-    client.acquire("k", "a");
-    let mut waiter = server.waiter_for("k", "w");
-    let answers = client.pipeline(&[
-        args!["LOCK.RELEASE", "k", "a"],
-        args!["CONFIG", "SET", "lock.drain", "yes"],
-    ]);
-    assert_eq!(answers[0], 1);
-    assert_eq!(answers[1], "OK");
-    waiter.answer().fence();
-    assert_eq!(client.holder("k"), "w");
-
-    set(&mut client, "drain", "no");
-    let mut waiter = server.waiter_for("k", "v");
-    client.transaction(&[
-        args!["CONFIG", "SET", "lock.drain", "yes"],
-        args!["LOCK.RELEASE", "k", "w"],
-    ]);
-    let answer = waiter.answer();
-    match client.holder("k") {
-        Value::Nil => assert!(answer.is_error("UNBLOCKED"), "{answer:?}"),
-        holder => {
-            assert_eq!(holder, "v");
-            answer.fence();
-        }
-    }
 }

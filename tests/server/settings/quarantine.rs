@@ -49,94 +49,6 @@ fn nobody_comes_to_hold_a_lock_after_a_promotion() {
 }
 
 #[test]
-fn who_holds_a_lock_goes_on_as_ever() {
-    let server = promoted();
-    let mut client = server.client();
-    let fence = cmd!(client, "LOCK.ACQUIRE", "held", "a", LONG * 2).fence();
-    assert!(cmd!(client, "LOCK.CHECK", "held", "a").int() > i64::try_from(LONG).unwrap());
-    assert_eq!(cmd!(client, "LOCK.ACQUIRE", "held", "a", 10), fence);
-    let again = cmd!(client, "LOCK.ACQUIRE", "held", "a", 10, "SHARED");
-    assert_eq!(again, fence, "what is stronger covers what is weaker");
-    client.run(&macquire(&["held"], "a")).fence();
-    client.share("shared", "a");
-    let both = args!["LOCK.MACQUIRE", 2, "shared", "mine", "a", LONG, "SHARED"];
-    client.run(&both).fence();
-    assert_eq!(cmd!(client, "LOCK.RENEW", "held", "a", LONG), 1);
-    let renewed = cmd!(client, "LOCK.MRENEW", 2, "held", "shared", "a", LONG);
-    assert_eq!(renewed, 1);
-    assert_eq!(cmd!(client, "LOCK.GUARD", "held", "a", "SET", "x", 1), "OK");
-    client.release("held", "a");
-    client.release("shared", "a");
-    assert_eq!(client.sharers("shared"), ["b"]);
-    assert_eq!(cmd!(client, "LOCK.BREAK", "shared"), 1);
-}
-
-#[test]
-fn a_lock_that_is_released_stays_free_and_its_line_waits() {
-    let server = promoted();
-    let mut client = server.client();
-    let mut waiter = server.waiter_for("held", "w");
-    let mut reader = server.reader_for("shared", "r");
-    let mut on_a_free_one = server.waiter_for("free", "w");
-    let mut upgrade = server.waiter_for("mine", "a");
-    client.release("held", "a");
-    assert!(client.holder("held").is_nil());
-    assert_eq!(cmd!(client, "DEL", "shared"), 1);
-    for waiter in [&mut waiter, &mut reader, &mut on_a_free_one, &mut upgrade] {
-        assert!(waiter.still_waits());
-    }
-    assert_eq!(client.queue("held"), ["w"]);
-    assert_eq!(client.mode("mine"), "shared");
-    // Older clients know no quarantine, and to stop them is not ours.
-    assert_eq!(
-        cmd!(client, "SET", "held", "legacy", "NX", "PX", LONG),
-        "OK"
-    );
-    assert!(waiter.still_waits());
-}
-
-#[test]
-fn a_wait_ends_in_time_also_in_a_quarantine() {
-    let server = promoted();
-    let mut waiter = server.waiter(&args!["LOCK.ACQUIRE", "free", "w", LONG, "BLOCK", 100]);
-    assert!(waiter.answer().is_nil());
-    let mut unblocked = server.waiter_for("free", "w");
-    assert_eq!(
-        cmd!(server.client(), "CLIENT", "UNBLOCK", unblocked.id()),
-        1
-    );
-    assert!(unblocked.answer().is_nil());
-}
-
-#[test]
-fn whoever_waits_through_the_quarantine_is_granted_when_it_is_over() {
-    let master = Server::start();
-    let replica = master.replica();
-    set(&mut replica.client(), "quarantine", 1500);
-    let before = Instant::now();
-    replica.promote();
-    let mut waiters = [
-        replica.waiter_for("k", "w"),
-        replica.waiter(&args!["LOCK.ACQUIRE", "r", "s", LONG, "BLOCK", 0, "SHARED"]),
-        replica.waiter_for_all(&["x", "y"], "w"),
-    ];
-    let mut behind = replica.waiter_for("k", "v");
-    for waiter in &mut waiters {
-        let (answer, at) = waiter.timed_answer();
-        answer.fence();
-        let waited = at - before;
-        assert!(waited >= Duration::from_millis(1499), "{waited:?}");
-        // The line rings by itself: nobody does anything meanwhile.
-        assert!(waited < Duration::from_millis(6000), "{waited:?}");
-    }
-    assert!(behind.still_waits());
-    let mut client = replica.client();
-    client.acquire("free", "a");
-    client.release("k", "w");
-    behind.answer().fence();
-}
-
-#[test]
 fn a_start_from_disk_begins_with_a_quarantine() {
     for from in ["the append-only file", "a snapshot"] {
         let server = match from {
@@ -209,12 +121,4 @@ fn a_reload_begins_a_quarantine_and_whoever_waited_before_waits_through_it() {
     answer.fence();
     let waited = at - before;
     assert!(waited >= Duration::from_millis(1499), "{waited:?}");
-}
-
-#[test]
-fn while_it_is_off_a_promoted_server_grants_at_once() {
-    let master = Server::start();
-    let replica = master.replica();
-    replica.promote();
-    replica.client().acquire("k", "a");
 }
