@@ -269,41 +269,6 @@ fn a_slot_that_stays_after_all_grants_again() {
 }
 
 #[test]
-fn numbers_rise_while_a_slot_goes_to_and_fro() {
-    for with_a_waiter in [true, false] {
-        let cluster = Cluster::start(3);
-        let key = cluster.key_on(0, "k");
-        let mut last = 0;
-        for (round, to) in [1, 0, 2, 1, 0].into_iter().enumerate() {
-            let from = cluster.index_of(&key);
-            let mut client = cluster.client(from);
-            let mut waiter = with_a_waiter.then(|| {
-                cmd!(client, "LOCK.ACQUIRE", key, "a", LONG);
-                cluster.node(from).waiter_for(&key, "w")
-            });
-            cluster.move_slot_of(&key, to);
-            cluster.wait_until_known();
-            // The first grant here is ahead of the clock, which may lag behind the other node's.
-            let ahead = format!("{{{key}}}ahead{round}");
-            assert!(cluster.node(to).fence_ahead_of_clock(&ahead) > 4_000_000);
-            if let Some(waiter) = &mut waiter {
-                assert!(waiter.answer().is_error("MOVED"), "round {round}");
-            }
-            let mut client = cluster.client(to);
-            for _ in 0..3 {
-                cmd!(client, "LOCK.RELEASE", key, "a");
-                let fence = client.acquire(&key, "a");
-                assert!(
-                    fence > last,
-                    "with_a_waiter={with_a_waiter}, round {round}, on node {to}: {fence} after {last}"
-                );
-                last = fence;
-            }
-        }
-    }
-}
-
-#[test]
 fn numbers_rise_when_a_slot_without_keys_goes_to_and_fro() {
     let cluster = Cluster::start(2);
     let key = cluster.key_on(0, "k");
@@ -457,49 +422,6 @@ fn a_replica_that_takes_over_keeps_the_holds_and_the_waiters_are_sent_away() {
 }
 
 #[test]
-fn a_lock_that_expires_during_a_failover_is_granted_by_one_side_only() {
-    let mut cluster = Cluster::start(2);
-    let key = cluster.key_on(0, "k");
-    let heir = cluster.add_replica_of(0, Setup::new());
-    for ttl in [1, 60] {
-        let (from, to) = if cluster.index_of(&key) == 0 {
-            (0, heir)
-        } else {
-            (heir, 0)
-        };
-        let mut here = cluster.client(from);
-        cmd!(here, "DEL", key);
-        let fence = here.acquire(&key, "a");
-        let mut waiter = cluster.node(from).waiter_for(&key, "b");
-        cluster.node(to).wait_until_in_sync_with(cluster.node(from));
-        cluster.wait_until_replica_is_known(to, from);
-        // The hold ends before the failover has begun, or in the middle of it.
-        assert_eq!(cmd!(here, "LOCK.RENEW", key, "a", ttl), 1);
-        cluster.fail_over_to(to);
-        let answer = waiter.answer();
-        cluster.node(to).wait_for_role(Role::Master);
-        cluster.node(from).wait_for_role(Role::Replica);
-        cluster.wait_until_ok();
-        eventually("the failover is known", || cluster.index_of(&key) == to);
-        let mut client = cluster.client(to);
-        match answer {
-            // Granted before the pause, and the heir knows of it.
-            Value::Int(number) => {
-                assert!(number > fence);
-                assert_eq!(cmd!(client, "GET", key), "b");
-            }
-            error => {
-                assert!(
-                    error.is_error("UNBLOCKED") || error.is_error("MOVED"),
-                    "{error:?}"
-                );
-                assert_ne!(cmd!(client, "GET", key), "b");
-            }
-        }
-    }
-}
-
-#[test]
 fn a_master_that_dies_is_succeeded_with_its_holds_and_higher_numbers() {
     // Three masters: two of them are a majority that can call the third one dead.
     let mut cluster = Cluster::start(3);
@@ -530,86 +452,6 @@ fn a_master_that_dies_is_succeeded_with_its_holds_and_higher_numbers() {
     let answer = cmd!(cluster.client(0), "LOCK.ACQUIRE", key, "c", LONG);
     assert!(answer.is_error("MOVED"), "{answer:?}");
     assert_eq!(client.holder(&key), "b");
-}
-
-#[test]
-fn a_node_that_starts_again_goes_on_with_higher_numbers() {
-    let cluster = Cluster::with(2, Setup::append_only);
-    let key = cluster.key_on(0, "k");
-    let mut last = 0;
-    for round in 0..3 {
-        let mut client = cluster.client(0);
-        for _ in 0..3 {
-            cmd!(client, "LOCK.RELEASE", key, "a");
-            let fence = client.acquire(&key, "a");
-            assert!(fence > last, "round {round}: {fence} after {last}");
-            last = fence;
-        }
-        cluster.node(0).kill_9();
-        cluster.node(0).restart();
-        cluster.wait_until_ok();
-        let mut client = cluster.client(0);
-        eventually("the node serves its slots", || {
-            !cmd!(client, "LOCK.CHECK", key, "a").is_error("CLUSTERDOWN")
-        });
-        let fence = client.acquire(&key, "a");
-        assert!(fence > last, "round {round}: {fence} after {last}");
-        assert_eq!(cmd!(client, "LOCK.ACQUIRE", key, "a", LONG), fence);
-        last = fence;
-    }
-}
-
-#[test]
-fn a_replica_of_a_cluster_that_starts_again_is_a_replica() {
-    let mut cluster = Cluster::start(2);
-    let key = cluster.key_on(0, "k");
-    let replica = cluster.add_replica_of(0, Setup::new());
-    cmd!(cluster.client(0), "LOCK.ACQUIRE", key, "a", LONG);
-    cluster.node(replica).restart();
-    cluster
-        .node(replica)
-        .wait_until_in_sync_with(cluster.node(0));
-    let mut client = cluster.client(replica);
-    assert!(cmd!(client, "LOCK.ACQUIRE", key, "b", LONG).is_error("MOVED"));
-    assert_eq!(cmd!(client, "READONLY"), "OK");
-    assert!(cmd!(client, "LOCK.CHECK", key, "a").int() > 0);
-    assert_eq!(cmd!(client, "LOCK.INFO", key)["count"], 1);
-    // READONLY lets clients read, and sends writes on.
-    let answer = cmd!(client, "LOCK.RELEASE", key, "a");
-    assert!(answer.is_error("MOVED"), "{answer:?}");
-}
-
-#[test]
-fn a_slot_can_be_moved_as_a_whole() {
-    let cluster = Cluster::start(2);
-    skip_unless!(
-        cluster.moves_atomically(),
-        "this server moves slots key by key"
-    );
-    let key = cluster.key_on(0, "k");
-    let slot = cluster.slot_of(&key);
-    let (mut here, mut there) = (cluster.client(0), cluster.client(1));
-    let mut last = here.acquire(&key, "a");
-    let deadline = cmd!(here, "PEXPIRETIME", key).int();
-    let mut waiter = cluster.node(0).waiter_for(&key, "b");
-    for (from, to) in [(0, 1), (1, 0)] {
-        cluster.move_atomically(slot, from, to);
-        eventually("the slot has moved", || cluster.index_of(&key) == to);
-        let mut client = if to == 0 { &mut here } else { &mut there };
-        eventually("both know it", || {
-            !cmd!(client, "LOCK.CHECK", key, "a").is_error("MOVED")
-        });
-        if to == 1 {
-            let moved = waiter.answer();
-            assert!(moved.is_error("MOVED"), "{moved:?}");
-        }
-        assert_eq!(cmd!(client, "GET", key), "a");
-        assert_eq!(cmd!(client, "PEXPIRETIME", key), deadline);
-        client = if to == 0 { &mut here } else { &mut there };
-        let fence = cmd!(client, "LOCK.ACQUIRE", key, "a", 1).int();
-        assert!(fence > last, "to {to}: {fence} after {last}");
-        last = fence;
-    }
 }
 
 #[test]

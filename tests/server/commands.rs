@@ -298,19 +298,10 @@ fn owners_and_keys_may_be_any_bytes() {
 fn what_is_no_lock_is_refused_and_left_as_it_was() {
     let server = Server::start();
     let mut client = server.client();
-    let others = [
-        args!["RPUSH", "k", "a"],
-        args!["SADD", "k", "a", "b"],
-        args!["SADD", "k", 1, 2],
-        args!["ZADD", "k", 1, "a"],
-        args!["HSET", "k", "a", "b"],
-        args!["XADD", "k", "1-1", "a", "b"],
-        args!["GEOADD", "k", 1, 1, "a"],
-        args!["SET", "k", ""],
-        args!["SET", "k", vec![b'x'; 1025]],
-        args!["SET", "k", vec![b'x'; 100_000]],
-        args!["SETBIT", "k", 1025 * 8, 1],
-    ];
+    let table = "RPUSH k a | SADD k a b | SADD k 1 2 | ZADD k 1 a | HSET k a b | XADD k 1-1 a b
+        | GEOADD k 1 1 a | SET k '' | SETBIT k 8200 1";
+    let mut others: Vec<_> = each(table, '|').map(words).collect();
+    others.extend([1025, 100_000].map(|length| args!["SET", "k", vec![b'x'; length]]));
     for other in others {
         for expires in [false, true] {
             let case = format!(
@@ -325,21 +316,13 @@ fn what_is_no_lock_is_refused_and_left_as_it_was() {
             }
             let before = state(&mut client, "k");
             assert!(!before.0.is_nil(), "{case}");
-            for command in [
-                args!["LOCK.ACQUIRE", "k", "a", LONG],
-                args!["LOCK.ACQUIRE", "k", "*", LONG],
-                args!["LOCK.ACQUIRE", "k", "a", LONG, "BLOCK", 0],
-                args!["LOCK.ACQUIRE", "k", "a", LONG, "SHARED"],
-                args!["LOCK.ACQUIRE", "k", "a", LONG, "LIMIT", 5, "BLOCK", 0],
-                args!["LOCK.ACQUIRE", "k", "a", LONG, "SESSION"],
-                args!["LOCK.RELEASE", "k", "a"],
-                args!["LOCK.RENEW", "k", "a", LONG],
-                args!["LOCK.CHECK", "k", "a"],
-                args!["LOCK.MACQUIRE", 1, "k", "a", LONG],
-                args!["LOCK.MRELEASE", 1, "k", "a"],
-                args!["LOCK.MRENEW", 1, "k", "a", LONG],
-                args!["LOCK.INFO", "k"],
-            ] {
+            for command in commands(
+                "LOCK.ACQUIRE k a 9000; LOCK.ACQUIRE k * 9000; LOCK.ACQUIRE k a 9000 BLOCK 0;
+                LOCK.ACQUIRE k a 9000 SHARED; LOCK.ACQUIRE k a 9000 LIMIT 5 BLOCK 0;
+                LOCK.ACQUIRE k a 9000 SESSION; LOCK.RELEASE k a; LOCK.RENEW k a 9000; LOCK.CHECK k a;
+                LOCK.GUARD k a PING; LOCK.BREAK k FORCE; LOCK.MACQUIRE 1 k a 9000; LOCK.MRELEASE 1 k a;
+                LOCK.MRENEW 1 k a 9000; LOCK.INFO k",
+            ) {
                 let answer = client.run(&command);
                 assert_eq!(
                     answer,
@@ -355,162 +338,120 @@ fn what_is_no_lock_is_refused_and_left_as_it_was() {
     }
 }
 
+/// Wrong commands, and what the server says of each.
+#[derive(Default)]
+pub struct Mistakes(Vec<(Command, String)>);
+
+impl Mistakes {
+    /// These, which bars part, all get this error.
+    pub fn get(&mut self, text: &str, lines: &str) {
+        for line in each(lines, '|') {
+            self.gets(text, words(line));
+        }
+    }
+
+    pub fn gets(&mut self, text: &str, command: Command) {
+        self.0.push((command, text.to_owned()));
+    }
+
+    /// Each gets its one error, and changes nothing, whoever holds the locks.
+    #[track_caller]
+    pub fn change_nothing(&self, keys: &[&str]) {
+        let server = Server::start();
+        let mut client = server.client();
+        let reading =
+            |client: &mut Client| -> Vec<_> { keys.iter().map(|key| state(client, key)).collect() };
+        for held_by in [None, Some("a"), Some("b")] {
+            cmd!(client, "FLUSHALL");
+            if let Some(owner) = held_by {
+                client.acquire_all(keys, owner);
+            }
+            let before = reading(&mut client);
+            for (command, text) in &self.0 {
+                let words = command.iter().take(12);
+                let words: Vec<_> = words.map(|word| word.escape_ascii().to_string()).collect();
+                let case = format!("{}, held by {held_by:?}", words.join(" "));
+                let answers = client.pipeline(&[command.clone(), args!["ECHO", "next"]]);
+                assert_eq!(answers[0], Value::Error(text.clone()), "{case}");
+                assert_eq!(answers[1], "next", "{case}: one answer only");
+                assert_eq!(reading(&mut client), before, "{case}");
+            }
+        }
+        assert_eq!(cmd!(client, "DBSIZE"), i64::try_from(keys.len()).unwrap());
+    }
+}
+
+pub const INTEGER: &str = "ERR value is not an integer or out of range";
+pub const SYNTAX: &str = "ERR syntax error";
+pub const TIMEOUT: &str = "ERR timeout is not an integer or out of range";
+pub const NEGATIVE: &str = "ERR timeout is negative";
+pub const TOO_LATE: &str = "ERR timeout is out of range";
+pub const OWNER: &str = "ERR owner must be 1 to 1024 bytes";
+pub const RESERVED: &str = "ERR owner is reserved";
+
 #[test]
 fn bad_input_gets_one_clear_error_and_changes_nothing() {
-    const INTEGER: &str = "ERR value is not an integer or out of range";
-    const SYNTAX: &str = "ERR syntax error";
-    const TIMEOUT: &str = "ERR timeout is not an integer or out of range";
-    const OWNER: &str = "ERR owner must be 1 to 1024 bytes";
+    let mut all = Mistakes::default();
+    let numbers = "'' ten 1.5 1e3 0x10 +5 05 - -0 9223372036854775808 -9223372036854775809
+        99999999999999999999999999";
+    for number in words(numbers).into_iter().chain(args![" ", "5 "]) {
+        all.gets(INTEGER, args!["LOCK.ACQUIRE", "k", "a", number]);
+        all.gets(INTEGER, args!["LOCK.RENEW", "k", "a", number]);
+        let block = args!["LOCK.ACQUIRE", "k", "a", LONG, "BLOCK", number];
+        all.gets(TIMEOUT, block);
+    }
     let expire = |name: &str| format!("ERR invalid expire time in '{name}' command");
-    let arity = |name: &str| format!("ERR wrong number of arguments for '{name}' command");
-    let long = "x".repeat(1025);
-
-    let mut table: Vec<(Command, String)> = Vec::new();
-    for number in [
-        "",
-        " ",
-        "ten",
-        "1.5",
-        "1e3",
-        "0x10",
-        "+5",
-        "05",
-        "5 ",
-        "-",
-        "-0",
-        "9223372036854775808",
-        "-9223372036854775809",
-        "99999999999999999999999999",
+    for ttl in
+        words("0 -1 -9223372036854775808 9007199254740992 9007199254740991 9223372036854775807")
+    {
+        let acquire = expire("lock.acquire");
+        all.gets(&acquire, args!["LOCK.ACQUIRE", "k", "a", ttl]);
+        all.gets(&acquire, args!["LOCK.ACQUIRE", "k", "*", ttl]);
+        all.gets(&expire("lock.renew"), args!["LOCK.RENEW", "k", "a", ttl]);
+    }
+    for (text, words) in [
+        (NEGATIVE, "BLOCK -1 | block -9223372036854775808"),
+        (TOO_LATE, "BLOCK 9007199254740992 | block 9223372036854775807"),
+        (INTEGER, "LIMIT 0 | LIMIT -1 | LIMIT x | LIMIT 1.5 | LIMIT ''"),
+        (
+            SYNTAX,
+            "NX | WAIT | BLOCKED 0 | '' | BLOCK | block | BLOCK 0 BLOCK 0 | BLOCK 0 block 0 | BLOCK 0 XX
+            | XX BLOCK 0 | BLOCK 0 0 | 5000 | LIMIT | BLOCK 0 LIMIT | SHARED SHARED | SESSION session
+            | SHARED LIMIT 1 | LIMIT 1 SHARED | LIMIT 1 LIMIT 1 | BLOCK\0 0",
+        ),
     ] {
-        table.push((args!["LOCK.ACQUIRE", "k", "a", number], INTEGER.into()));
-        table.push((args!["LOCK.RENEW", "k", "a", number], INTEGER.into()));
-        table.push((
-            args!["LOCK.ACQUIRE", "k", "a", LONG, "BLOCK", number],
-            TIMEOUT.into(),
-        ));
-    }
-    for ttl in [
-        "0",
-        "-1",
-        "-9223372036854775808",
-        "9007199254740992",
-        "9007199254740991",
-        "9223372036854775807",
-    ] {
-        table.push((args!["LOCK.ACQUIRE", "k", "a", ttl], expire("lock.acquire")));
-        table.push((args!["LOCK.ACQUIRE", "k", "*", ttl], expire("lock.acquire")));
-        table.push((args!["LOCK.RENEW", "k", "a", ttl], expire("lock.renew")));
-    }
-    for (block, text) in [
-        ("-1", "ERR timeout is negative"),
-        ("-9223372036854775808", "ERR timeout is negative"),
-        ("9007199254740992", "ERR timeout is out of range"),
-        ("9223372036854775807", "ERR timeout is out of range"),
-    ] {
-        table.push((
-            args!["LOCK.ACQUIRE", "k", "a", LONG, "BLOCK", block],
-            text.into(),
-        ));
-        table.push((
-            args!["LOCK.ACQUIRE", "k", "a", LONG, "block", block],
-            text.into(),
-        ));
-    }
-    for owner in ["", &long] {
-        table.push((args!["LOCK.ACQUIRE", "k", owner, LONG], OWNER.into()));
-        table.push((args!["LOCK.RELEASE", "k", owner], OWNER.into()));
-        table.push((args!["LOCK.RENEW", "k", owner, LONG], OWNER.into()));
-        table.push((args!["LOCK.CHECK", "k", owner], OWNER.into()));
-    }
-    for words in [
-        args!["NX"],
-        args!["WAIT"],
-        args!["BLOCKED", 0],
-        args![""],
-        args!["BLOCK"],
-        args!["block"],
-        args!["BLOCK", 0, "BLOCK", 0],
-        args!["BLOCK", 0, "block", 0],
-        args!["BLOCK", 0, "XX"],
-        args!["XX", "BLOCK", 0],
-        args!["BLOCK", 0, 0],
-        args![5000],
-        args!["LIMIT"],
-        args!["BLOCK", 0, "LIMIT"],
-        args!["SHARED", "SHARED"],
-        args!["SESSION", "session"],
-        args!["SHARED", "LIMIT", 1],
-        args!["LIMIT", 1, "SHARED"],
-        args!["LIMIT", 1, "LIMIT", 1],
-        args!["BLOCK\0", 0],
-    ] {
-        let mut command = args!["LOCK.ACQUIRE", "k", "a", LONG];
-        command.extend(words);
-        table.push((command, SYNTAX.into()));
-    }
-    for limit in ["0", "-1", "x", "1.5", ""] {
-        table.push((
-            args!["LOCK.ACQUIRE", "k", "a", LONG, "LIMIT", limit],
-            INTEGER.into(),
-        ));
-    }
-    for command in [
-        args!["LOCK.ACQUIRE", "k", "@lock:shared", LONG],
-        args!["LOCK.RELEASE", "k", "@lock:shared"],
-        args!["LOCK.RENEW", "k", "@lock:shared", LONG],
-        args!["LOCK.CHECK", "k", "@lock:shared"],
-    ] {
-        table.push((command, "ERR owner is reserved".into()));
-    }
-    for (name, most) in [
-        ("lock.acquire", None),
-        ("lock.release", Some(2)),
-        ("lock.renew", Some(3)),
-        ("lock.check", Some(2)),
-        ("lock.info", Some(1)),
-    ] {
-        let right = args![name, "k", "a", LONG];
-        let least = if name == "lock.acquire" {
-            3
-        } else {
-            most.unwrap()
-        };
-        for words in 0..least {
-            table.push((right[..=words].to_vec(), arity(name)));
-        }
-        if let Some(most) = most {
-            let mut command = right[..=most.min(3)].to_vec();
-            command.push(b"more".to_vec());
-            table.push((command.clone(), arity(name)));
-            command.push(b"still more".to_vec());
-            table.push((command, arity(name)));
+        for words in each(words, '|') {
+            all.get(text, &format!("LOCK.ACQUIRE k a 600000 {words}"));
         }
     }
-
-    let server = Server::start();
-    let mut client = server.client();
-    for held_by in [None, Some("a"), Some("b")] {
-        cmd!(client, "DEL", "k");
-        if let Some(owner) = held_by {
-            client.acquire("k", owner);
-        }
-        let before = state(&mut client, "k");
-        for (command, text) in &table {
-            let words = command.iter().map(|word| word.escape_ascii().to_string());
-            let case = words.collect::<Vec<_>>().join(" ");
-            let answers = client.pipeline(&[command.clone(), args!["ECHO", "next"]]);
-            assert_eq!(
-                answers[0],
-                Value::Error(text.clone()),
-                "{case}, held by {held_by:?}"
-            );
-            assert_eq!(answers[1], "next", "{case}: one answer only");
-            assert_eq!(state(&mut client, "k"), before, "{case}");
-        }
-        let holder = cmd!(client, "LOCK.INFO", "k");
-        assert_eq!(holder.is_nil(), held_by.is_none());
+    for (text, owner) in [
+        (OWNER, "''"),
+        (OWNER, &"x".repeat(1025)),
+        (RESERVED, MARKER),
+    ] {
+        let ttl = LONG;
+        all.get(
+            text,
+            &format!("LOCK.ACQUIRE k {owner} {ttl} | LOCK.RENEW k {owner} {ttl}"),
+        );
+        all.get(
+            text,
+            &format!("LOCK.RELEASE k {owner} | LOCK.CHECK k {owner}"),
+        );
     }
-    assert_eq!(cmd!(client, "DBSIZE"), 1);
+    for (name, wrong) in [
+        ("lock.acquire", ["", "k", "k a"]),
+        ("lock.release", ["", "k", "k a more"]),
+        ("lock.renew", ["k", "k a", "k a 5 more"]),
+        ("lock.check", ["", "k", "k a more"]),
+        ("lock.info", ["", "k more", "k more still"]),
+    ] {
+        let text = format!("ERR wrong number of arguments for '{name}' command");
+        for words in wrong {
+            all.get(&text, &format!("{name} {words}"));
+        }
+    }
+    all.change_nothing(&["k"]);
 }
 
 #[test]
@@ -539,128 +480,34 @@ fn the_words_after_the_ttl_may_be_written_in_any_case_and_order() {
 }
 
 #[test]
-fn info_shows_who_holds_a_lock_and_who_waits() {
-    let server = Server::start();
-    let mut client = server.client();
-    let mut resp3 = server.client3();
-    assert_eq!(cmd!(client, "LOCK.INFO", "k"), Value::Nil);
-    assert_eq!(cmd!(resp3, "LOCK.INFO", "k"), Value::Null);
-    let fence = client.acquire("k", "a");
-    let mut first = server.waiter_for("k", "w1");
-    let mut second = server.waiter_for("k", "w2");
-    let flat = cmd!(client, "LOCK.INFO", "k");
-    let map = cmd!(resp3, "LOCK.INFO", "k");
-    assert!(matches!(flat, Value::Array(_)), "{flat:?}");
-    assert!(matches!(map, Value::Map(_)), "{map:?}");
-    for info in [&flat, &map] {
-        assert_eq!(info["mode"], "exclusive");
-        assert_eq!(info["count"], 1);
-        assert_eq!(info["queue"], 2);
-        assert_eq!(info["holders"].items().len(), 1);
-        let holder = &info["holders"][0];
-        assert_eq!(holder["owner"], "a");
-        assert_eq!(holder["fence"], fence);
-        assert!(
-            (1..=i64::try_from(LONG).unwrap()).contains(&holder["ttl"].int()),
-            "{info:?}"
-        );
-        assert!((0..60_000).contains(&holder["held"].int()), "{info:?}");
-        assert_eq!(holder["client"], client.id());
-        assert_eq!(info["waiters"].items().len(), 2);
-        for (waiter, (owner, id)) in info["waiters"]
-            .items()
-            .iter()
-            .zip([("w1", first.id()), ("w2", second.id())])
-        {
-            assert_eq!(waiter["owner"], owner);
-            assert_eq!(waiter["mode"], "exclusive");
-            assert_eq!(waiter["client"], id);
-            assert!((0..60_000).contains(&waiter["waited"].int()), "{info:?}");
-        }
-    }
-    assert!(matches!(map["holders"][0], Value::Map(_)), "{map:?}");
-    // Looking changes nothing.
-    assert_eq!(client.holder("k"), "a");
-    client.release("k", "a");
-    first.answer().fence();
-    let info = cmd!(client, "LOCK.INFO", "k");
-    assert_eq!(info["holders"][0]["client"], first.id());
-    assert_eq!(info["queue"], 1);
-}
-
-#[test]
 fn watch_notices_what_changes_a_lock_and_nothing_else() {
     let server = Server::start();
     let mut client = server.client();
     let mut other = server.client();
-    let held = args!["LOCK.ACQUIRE", "k", "a", LONG];
-    let table = [
-        // What was done before, what is done under the watch, whether that changes the lock.
-        (vec![], args!["LOCK.ACQUIRE", "k", "a", LONG], true),
-        (vec![], args!["LOCK.ACQUIRE", "k", "*", LONG], true),
-        (vec![], args!["LOCK.RELEASE", "k", "a"], false),
-        (vec![], args!["LOCK.RENEW", "k", "a", LONG], false),
-        (vec![], args!["LOCK.CHECK", "k", "a"], false),
-        (vec![], args!["LOCK.INFO", "k"], false),
-        (vec![], args!["LOCK.ACQUIRE", "k", "a", 0], false),
+    // What was done before, and what is done under the watch: what changes the lock, and what does not.
+    for (before, changes, changes_nothing) in [
         (
-            vec![held.clone()],
-            args!["LOCK.ACQUIRE", "k", "b", LONG],
-            false,
+            "",
+            "LOCK.ACQUIRE k a 9000 | LOCK.ACQUIRE k * 9000",
+            "LOCK.RELEASE k a | LOCK.RENEW k a 9000 | LOCK.CHECK k a | LOCK.INFO k | LOCK.ACQUIRE k a 0",
         ),
         (
-            vec![held.clone()],
-            args!["LOCK.ACQUIRE", "k", "b", LONG, "BLOCK", 20],
-            false,
+            "LOCK.ACQUIRE k a 9000",
+            "LOCK.ACQUIRE k a 20000 | LOCK.RENEW k a 20000 | LOCK.RELEASE k a",
+            "LOCK.ACQUIRE k b 9000 | LOCK.ACQUIRE k b 9000 BLOCK 20 | LOCK.ACQUIRE k a 1
+            | LOCK.RELEASE k b | LOCK.RENEW k b 9000 | LOCK.CHECK k a | LOCK.INFO k",
         ),
-        (
-            vec![held.clone()],
-            args!["LOCK.ACQUIRE", "k", "a", 1],
-            false,
-        ),
-        (
-            vec![held.clone()],
-            args!["LOCK.ACQUIRE", "k", "a", 2 * LONG],
-            true,
-        ),
-        (vec![held.clone()], args!["LOCK.RELEASE", "k", "b"], false),
-        (vec![held.clone()], args!["LOCK.RELEASE", "k", "a"], true),
-        (
-            vec![held.clone()],
-            args!["LOCK.RENEW", "k", "b", LONG],
-            false,
-        ),
-        (
-            vec![held.clone()],
-            args!["LOCK.RENEW", "k", "a", 2 * LONG],
-            true,
-        ),
-        (vec![held.clone()], args!["LOCK.CHECK", "k", "a"], false),
-        (vec![held.clone()], args!["LOCK.INFO", "k"], false),
-        (
-            vec![args!["RPUSH", "k", "x"]],
-            args!["LOCK.ACQUIRE", "k", "a", LONG],
-            false,
-        ),
-        (
-            vec![args!["RPUSH", "k", "x"]],
-            args!["LOCK.RELEASE", "k", "a"],
-            false,
-        ),
-    ];
-    for (before, command, changes) in table {
-        let case = format!("{before:?}, {}", command[0].escape_ascii());
-        cmd!(client, "DEL", "k");
-        before.iter().for_each(|command| {
-            client.run(command);
-        });
-        assert_eq!(cmd!(client, "WATCH", "k"), "OK");
-        other.run(&command);
-        let answers = client.pipeline(&[args!["MULTI"], args!["ECHO", "done"], args!["EXEC"]]);
-        if changes {
-            assert_eq!(answers[2], Value::NilArray, "{case}");
-        } else {
-            assert_eq!(answers[2], ["done"], "{case}");
+        ("RPUSH k x", "", "LOCK.ACQUIRE k a 9000 | LOCK.RELEASE k a"),
+    ] {
+        let all = each(changes, '|').map(|line| (line, true));
+        for (line, changes) in all.chain(each(changes_nothing, '|').map(|line| (line, false))) {
+            cmd!(client, "DEL", "k");
+            client.pipeline(&commands(before));
+            assert_eq!(cmd!(client, "WATCH", "k"), "OK");
+            other.run(&words(line));
+            let answers = client.pipeline(&commands("MULTI; ECHO done; EXEC"));
+            let is_noticed = answers[2] == Value::NilArray;
+            assert_eq!(is_noticed, changes, "{before}; {line}: {answers:?}");
         }
     }
 }
@@ -690,64 +537,28 @@ fn keyspace_events_are_those_of_the_native_commands() {
     cmd!(subscriber, "PSUBSCRIBE", "__keyevent@0__:*");
     for (ours, native, expected) in [
         (
-            args!["LOCK.ACQUIRE", "k", "a", LONG],
-            args!["SET", "k", "a", "NX", "PX", LONG],
-            vec!["set k", "expire k"],
+            "LOCK.ACQUIRE k a 60000",
+            "SET n a NX PX 60000",
+            "set expire",
         ),
-        (
-            args!["LOCK.ACQUIRE", "k", "a", 2 * LONG],
-            args!["PEXPIRE", "k", 2 * LONG],
-            vec!["expire k"],
-        ),
-        (
-            args!["LOCK.ACQUIRE", "k", "a", 1],
-            args!["PEXPIRE", "k", 1, "GT"],
-            vec![],
-        ),
-        (
-            args!["LOCK.ACQUIRE", "k", "b", LONG],
-            args!["SET", "k", "b", "NX", "PX", LONG],
-            vec![],
-        ),
-        (
-            args!["LOCK.RENEW", "k", "a", LONG],
-            args!["PEXPIRE", "k", LONG],
-            vec!["expire k"],
-        ),
-        (args!["LOCK.RENEW", "k", "b", LONG], args!["PING"], vec![]),
-        (args!["LOCK.CHECK", "k", "a"], args!["GET", "k"], vec![]),
-        (args!["LOCK.INFO", "k"], args!["GET", "k"], vec![]),
-        (args!["LOCK.RELEASE", "k", "b"], args!["PING"], vec![]),
-        (
-            args!["LOCK.RELEASE", "k", "a"],
-            args!["DEL", "k"],
-            vec!["del k"],
-        ),
-        (args!["LOCK.RELEASE", "k", "a"], args!["DEL", "k"], vec![]),
+        ("LOCK.ACQUIRE k a 90000", "PEXPIRE n 90000", "expire"),
+        ("LOCK.ACQUIRE k a 1", "PEXPIRE n 1 GT", ""),
+        ("LOCK.ACQUIRE k b 60000", "SET n b NX PX 60000", ""),
+        ("LOCK.RENEW k a 60000", "PEXPIRE n 60000", "expire"),
+        ("LOCK.RENEW k b 60000", "PING", ""),
+        ("LOCK.CHECK k a", "GET n", ""),
+        ("LOCK.INFO k", "GET n", ""),
+        ("LOCK.RELEASE k b", "PING", ""),
+        ("LOCK.RELEASE k a", "DEL n", "del"),
+        ("LOCK.RELEASE k a", "DEL n", ""),
     ] {
-        // Both on the same state: the native one runs in another database.
-        let case = ours[0].escape_ascii().to_string();
-        client.run(&ours);
-        assert_eq!(events(&mut client, &mut subscriber), expected, "{case}");
-        cmd!(subscriber, "PUNSUBSCRIBE");
-        cmd!(
-            subscriber,
-            "PSUBSCRIBE",
-            "__keyevent@1__:*",
-            "__keyevent@0__:end"
-        );
-        subscriber.answer();
-        client.select(1);
-        client.run(&native);
-        assert_eq!(
-            events(&mut client, &mut subscriber),
-            expected,
-            "{case}, native"
-        );
-        client.select(0);
-        cmd!(subscriber, "PUNSUBSCRIBE");
-        subscriber.answer();
-        cmd!(subscriber, "PSUBSCRIBE", "__keyevent@0__:*");
+        for (line, key) in [(ours, "k"), (native, "n")] {
+            client.run(&words(line));
+            let expected: Vec<_> = each(expected, ' ')
+                .map(|name| format!("{name} {key}"))
+                .collect();
+            assert_eq!(events(&mut client, &mut subscriber), expected, "{line}");
+        }
     }
     // A hand-over is a SET, in a release and after an expiry.
     cmd!(client, "LOCK.ACQUIRE", "k", "a", LONG).fence();

@@ -1,6 +1,7 @@
 //! LOCK.GUARD: a command that runs only while its owner holds the lock, and otherwise is what it
 //! would be by itself.
 
+use crate::commands::{Mistakes, OWNER, RESERVED};
 use crate::support::*;
 use std::time::{Duration, Instant};
 
@@ -30,153 +31,39 @@ fn digest(server: &Server) -> String {
     cmd!(server.client(), "DEBUG", "DIGEST").text()
 }
 
-/// The words of a line, as a command.
-fn words(line: &str) -> Command {
-    line.split_whitespace()
-        .map(|word| word.as_bytes().to_vec())
-        .collect()
-}
-
 /// What every server answers in the same way each time. Run in this order, on nothing. The last ones
 /// are wrong, and what is wrong with them is the server's to say.
-const COMMANDS: &str = "\
-PING
-PING text
-ECHO text
-TYPE s
-GET s
-SET s 1
-SET s 2 NX
-SET s 2 XX GET
-SET s 3 PX 600000
-SET s 3 KEEPTTL
-PERSIST s
-INCR s
-INCRBYFLOAT s 0.25
-INCR s
-APPEND s x
-STRLEN s
-GETRANGE s 1 2
-GETEX s EXAT 9999999999
-PEXPIRETIME s
-TTL missing
-MSET m1 1 m2 2
-MGET m1 missing m2 s
-DEL m1 m2 missing
-EXISTS s s missing
-HSET h f 1 g 2.5
-HGET h f
-HGET h missing
-HMGET h f missing
-HGETALL h
-HGETALL missing
-HINCRBYFLOAT h g 1.25
-HRANDFIELD missing 3
-RPUSH l 1 2 3 4
-LPOP l
-LPOP missing
-LPOP missing 2
-LPOP l 2
-LRANGE l 0 -1
-LMPOP 1 missing LEFT
-LMPOP 1 l LEFT
-LPOS l 9
-SADD set 1 2 3
-SMEMBERS set
-SMISMEMBER set 1 9
-SINTERSTORE set2 set set
-SPOP missing
-ZADD z 1 a 2.5 b inf c
-ZADD z INCR 1 a
-ZADD z NX INCR 1 a
-ZSCORE z b
-ZSCORE z c
-ZSCORE z missing
-ZMSCORE z a missing c
-ZRANGE z 0 -1 WITHSCORES
-ZRANGEBYSCORE z -inf (3
-ZRANK z b
-ZPOPMIN z
-ZPOPMIN missing
-ZMPOP 1 z MAX COUNT 2
-ZINTERSTORE z2 1 z
-XADD x 1-1 f v
-XADD x 1-2 f v g w
-XADD x 1-1 f v
-XADD missing NOMKSTREAM * f v
-XRANGE x - +
-XREAD COUNT 1 STREAMS x 0
-XREAD STREAMS x 9-9
-XGROUP CREATE x group 0
-XREADGROUP GROUP group consumer STREAMS x >
-XPENDING x group
-XINFO STREAM x
-XLEN x
-GEOADD geo 13.361389 38.115556 Palermo 15.087269 37.502669 Catania
-GEODIST geo Palermo Catania
-GEOPOS geo Palermo missing
-GEOSEARCH geo FROMMEMBER Palermo BYRADIUS 500 km ASC WITHCOORD WITHDIST
-GEOSEARCHSTORE geo2 geo FROMMEMBER Palermo BYRADIUS 500 km
-SETBIT bits 7 1
-BITFIELD bits GET u8 0 INCRBY u2 100 1 OVERFLOW FAIL INCRBY u8 0 255
-BITCOUNT bits
-BITOP NOT bits2 bits
-PFADD hll a b c
-PFCOUNT hll
-SORT set DESC
-SORT set STORE sorted
-SORT set GET missing*
-COPY s s2
-RENAME s2 s3
-RENAME missing s3
-OBJECT ENCODING set
-OBJECT REFCOUNT missing
-OBJECT HELP
-DUMP set
-DUMP missing
-LCS s s3 IDX
-PUBLISH channel text
-LOLWUT VERSION 5 1 1 1
-COMMAND INFO get nope
-COMMAND GETKEYS SET a b
-COMMAND DOCS get
-GETDEL s3
-HEXPIRE h 10000 FIELDS 1 f
-HPERSIST h FIELDS 2 f missing
-HGETDEL h FIELDS 1 g
-HSETEX h EX 10000 FIELDS 1 f v
-MSETEX 2 m1 1 m2 2 EX 10000
-DELEX m1
-DELIFEQ m2 2
-DIGEST s
-NOPE
-NOPE x y
-GET
-GET a b
-SET s
-SET s 1 EX
-SET s 1 EX 0
-SET s 1 NX XX
-INCR h
-LPUSH s 1
-ZADD s 1 a
-HGETALL s
-XADD x nonsense f v
-XGROUP CREATE missing group 0
-EXPIRE s nonsense
-OBJECT NOPE
-OBJECT
-RESTORE s 0 nonsense
-MSET a
-LMPOP 0 l LEFT
-ZINTERSTORE z2 5 z
-SORT h
-LOCK x
-LOCKED.ACQUIRE x y 1";
+const COMMANDS: &str = "
+    PING; PING text; ECHO text; TYPE s; GET s; SET s 1; SET s 2 NX; SET s 2 XX GET; SET s 3 PX 600000;
+    SET s 3 KEEPTTL; PERSIST s; INCR s; INCRBYFLOAT s 0.25; INCR s; APPEND s x; STRLEN s; GETRANGE s 1 2;
+    GETEX s EXAT 9999999999; PEXPIRETIME s; TTL missing; MSET m1 1 m2 2; MGET m1 missing m2 s;
+    DEL m1 m2 missing; EXISTS s s missing; HSET h f 1 g 2.5; HGET h f; HGET h missing; HMGET h f missing;
+    HGETALL h; HGETALL missing; HINCRBYFLOAT h g 1.25; HRANDFIELD missing 3; RPUSH l 1 2 3 4; LPOP l;
+    LPOP missing; LPOP missing 2; LPOP l 2; LRANGE l 0 -1; LMPOP 1 missing LEFT; LMPOP 1 l LEFT; LPOS l 9;
+    SADD set 1 2 3; SMEMBERS set; SMISMEMBER set 1 9; SINTERSTORE set2 set set; SPOP missing;
+    ZADD z 1 a 2.5 b inf c; ZADD z INCR 1 a; ZADD z NX INCR 1 a; ZSCORE z b; ZSCORE z c; ZSCORE z missing;
+    ZMSCORE z a missing c; ZRANGE z 0 -1 WITHSCORES; ZRANGEBYSCORE z -inf (3; ZRANK z b; ZPOPMIN z;
+    ZPOPMIN missing; ZMPOP 1 z MAX COUNT 2; ZINTERSTORE z2 1 z; XADD x 1-1 f v; XADD x 1-2 f v g w;
+    XADD x 1-1 f v; XADD missing NOMKSTREAM * f v; XRANGE x - +; XREAD COUNT 1 STREAMS x 0;
+    XREAD STREAMS x 9-9; XGROUP CREATE x group 0; XREADGROUP GROUP group consumer STREAMS x >;
+    XPENDING x group; XINFO STREAM x; XLEN x;
+    GEOADD geo 13.361389 38.115556 Palermo 15.087269 37.502669 Catania; GEODIST geo Palermo Catania;
+    GEOPOS geo Palermo missing; GEOSEARCH geo FROMMEMBER Palermo BYRADIUS 500 km ASC WITHCOORD WITHDIST;
+    GEOSEARCHSTORE geo2 geo FROMMEMBER Palermo BYRADIUS 500 km; SETBIT bits 7 1;
+    BITFIELD bits GET u8 0 INCRBY u2 100 1 OVERFLOW FAIL INCRBY u8 0 255; BITCOUNT bits;
+    BITOP NOT bits2 bits; PFADD hll a b c; PFCOUNT hll; SORT set DESC; SORT set STORE sorted;
+    SORT set GET missing*; COPY s s2; RENAME s2 s3; RENAME missing s3; OBJECT ENCODING set;
+    OBJECT REFCOUNT missing; OBJECT HELP; DUMP set; DUMP missing; LCS s s3 IDX; PUBLISH channel text;
+    LOLWUT VERSION 5 1 1 1; COMMAND INFO get nope; COMMAND GETKEYS SET a b; COMMAND DOCS get; GETDEL s3;
+    HEXPIRE h 10000 FIELDS 1 f; HPERSIST h FIELDS 2 f missing; HGETDEL h FIELDS 1 g;
+    HSETEX h EX 10000 FIELDS 1 f v; MSETEX 2 m1 1 m2 2 EX 10000; DELEX m1; DELIFEQ m2 2; DIGEST s; NOPE;
+    NOPE x y; GET; GET a b; SET s; SET s 1 EX; SET s 1 EX 0; SET s 1 NX XX; INCR h; LPUSH s 1; ZADD s 1 a;
+    HGETALL s; XADD x nonsense f v; XGROUP CREATE missing group 0; EXPIRE s nonsense; OBJECT NOPE; OBJECT;
+    RESTORE s 0 nonsense; MSET a; LMPOP 0 l LEFT; ZINTERSTORE z2 5 z; SORT h; LOCK x; LOCKED.ACQUIRE x y 1";
 
 /// Those, and some with bytes of all kinds, and long ones.
 fn commands_of_all_kinds() -> Vec<Command> {
-    let mut commands: Vec<_> = COMMANDS.lines().map(words).collect();
+    let mut commands: Vec<_> = each(COMMANDS, ';').map(words).collect();
     for bytes in [&b""[..], b"\0", b"\r\n", b"a\0b\xff\xfe\r\n$5"] {
         commands.extend([
             args!["ECHO", bytes],
@@ -284,30 +171,6 @@ fn every_command_gets_its_own_answer() {
 }
 
 #[test]
-fn the_name_of_a_command_is_all_of_its_bytes() {
-    let server = Server::start();
-    let mut client = server.client();
-    client.acquire("k", "a");
-    for name in [
-        &b""[..],
-        b"SET\0",
-        b"SET\0x",
-        b"\0SET",
-        b"SET ",
-        b"SET\r\n",
-        b"SET%s%n",
-        &[b'x'; 10_000],
-    ] {
-        let answer = client.run(&guarded(&args![name, "x", 1]));
-        assert!(answer.is_error("ERR unknown command"), "{answer:?}");
-        assert_eq!(cmd!(client, "EXISTS", "x"), 0);
-    }
-    for name in ["set", "SET", "sEt"] {
-        assert_eq!(client.run(&guarded(&args![name, "x", 1])), "OK");
-    }
-}
-
-#[test]
 fn nothing_runs_for_whoever_does_not_hold_the_lock() {
     let server = Server::start();
     let mut client = server.client();
@@ -373,51 +236,18 @@ fn nothing_runs_for_whoever_held_the_lock() {
 }
 
 #[test]
-fn a_key_that_is_no_lock_and_words_that_are_wrong_are_refused() {
-    let server = Server::start();
-    let mut client = server.client();
-    let inner = args!["SET", "x", 1];
-    for other in [
-        args!["RPUSH", "k", "a"],
-        args!["SADD", "k", "a"],
-        args!["ZADD", "k", 1, "a"],
-        args!["HSET", "k", "a", "a"],
-        args!["XADD", "k", "1-1", "a", "a"],
-        args!["SET", "k", ""],
-        args!["SET", "k", vec![b'x'; 1025]],
-    ] {
-        cmd!(client, "DEL", "k");
-        client.run(&other);
-        let before = digest(&server);
-        let answer = client.run(&guarded(&inner));
-        assert!(
-            answer.is_error("WRONGTYPE"),
-            "{}: {answer:?}",
-            shown(&other)
-        );
-        assert_eq!(digest(&server), before);
-    }
-    cmd!(client, "DEL", "k");
-    client.acquire("k", "a");
-    let before = digest(&server);
+fn words_that_are_wrong_are_refused() {
+    let mut all = Mistakes::default();
     let arity = "ERR wrong number of arguments for 'lock.guard' command";
-    let owner = "ERR owner must be 1 to 1024 bytes";
-    for (command, text) in [
-        (args!["LOCK.GUARD"], arity),
-        (args!["LOCK.GUARD", "k"], arity),
-        (args!["LOCK.GUARD", "k", "a"], arity),
-        (guarded_by("k", "", &inner), owner),
-        (guarded_by("k", vec![b'x'; 1025], &inner), owner),
-        (
-            guarded_by("k", "@lock:shared", &inner),
-            "ERR owner is reserved",
-        ),
+    all.get(arity, "LOCK.GUARD | LOCK.GUARD k | LOCK.GUARD k a");
+    for (text, owner) in [
+        (OWNER, "''"),
+        (OWNER, &"x".repeat(1025)),
+        (RESERVED, MARKER),
     ] {
-        let answers = client.pipeline(&[command, args!["ECHO", "next"]]);
-        assert_eq!(answers[0], Value::Error(text.to_owned()));
-        assert_eq!(answers[1], "next");
+        all.get(text, &format!("LOCK.GUARD k {owner} SET x 1"));
     }
-    assert_eq!(digest(&server), before);
+    all.change_nothing(&["k"]);
 }
 
 #[test]
@@ -433,6 +263,9 @@ fn a_command_of_the_module_is_refused_inside() {
         args!["LoCk.ReNeW", "k", "a", 1],
         args!["lOCK.cHECK", "k", "a"],
         args!["LOCK.INFO", "k"],
+        args!["LOCK.MACQUIRE", 1, "j", "a", LONG],
+        args!["LOCK.MRELEASE", 1, "k", "a"],
+        args!["LOCK.MRENEW", 1, "k", "a", LONG],
         args!["LOCK.GUARD", "k", "a", "SET", "x", 1],
         args!["lock.guard", "k", "a", "LOCK.GUARD", "k", "a", "PING"],
         args!["LOCK.GUARD"],
@@ -492,46 +325,14 @@ fn commands_nested_twenty_thousand_deep_are_one_refusal() {
     assert_eq!(client.run(&guarded(&args!["PING"])), "PONG");
 }
 
-const NOT_FOR_SCRIPTS: &str = "\
-MULTI
-EXEC
-DISCARD
-WATCH k
-UNWATCH
-SUBSCRIBE c
-PSUBSCRIBE c*
-SSUBSCRIBE c
-UNSUBSCRIBE
-MONITOR
-CLIENT REPLY OFF
-CLIENT REPLY SKIP
-CLIENT KILL TYPE normal SKIPME no
-CLIENT PAUSE 60000
-CLIENT TRACKING ON
-CLIENT SETNAME name
-CLIENT NO-EVICT ON
-AUTH any
-HELLO 3
-RESET
-QUIT
-EVAL return 0
-EVALSHA e0e1f9fabfc9d4800c877a703b823ac0578ff8db 0
-FCALL f 0
-FCALL_RO f 0
-SCRIPT FLUSH
-FUNCTION FLUSH
-CONFIG SET maxmemory 1
-ACL SETUSER default off
-MODULE UNLOAD lock
-REPLICAOF 127.0.0.1 1
-FAILOVER
-SHUTDOWN NOSAVE
-SAVE
-BGREWRITEAOF
-SYNC
-PSYNC ? -1
-DEBUG RELOAD
-DEBUG SLEEP 0";
+const NOT_FOR_SCRIPTS: &str = "
+    MULTI; EXEC; DISCARD; WATCH k; UNWATCH; SUBSCRIBE c; PSUBSCRIBE c*; SSUBSCRIBE c; UNSUBSCRIBE; MONITOR;
+    CLIENT REPLY OFF; CLIENT REPLY SKIP; CLIENT KILL TYPE normal SKIPME no; CLIENT PAUSE 60000;
+    CLIENT TRACKING ON; CLIENT SETNAME name; CLIENT NO-EVICT ON; AUTH any; HELLO 3; RESET; QUIT;
+    EVAL return 0; EVALSHA e0e1f9fabfc9d4800c877a703b823ac0578ff8db 0; FCALL f 0; FCALL_RO f 0; SCRIPT FLUSH;
+    FUNCTION FLUSH; CONFIG SET maxmemory 1; ACL SETUSER default off; MODULE UNLOAD lock;
+    REPLICAOF 127.0.0.1 1; FAILOVER; SHUTDOWN NOSAVE; SAVE; BGREWRITEAOF; SYNC; PSYNC ? -1; DEBUG RELOAD;
+    DEBUG SLEEP 0";
 
 #[test]
 fn what_scripts_may_not_run_is_refused_and_changes_nothing() {
@@ -545,7 +346,7 @@ fn what_scripts_may_not_run_is_refused_and_changes_nothing() {
         "#!lua name=l\nredis.register_function('f', function() return 1 end)"
     );
     let before = digest(&server);
-    for line in NOT_FOR_SCRIPTS.lines() {
+    for line in each(NOT_FOR_SCRIPTS, ';') {
         let command = words(line);
         let answer = client.run(&guarded(&command));
         // QUIT has become a command only lately, and is none of those that can be called.
@@ -786,20 +587,6 @@ fn a_blocking_command_answers_as_if_its_time_were_up() {
     }
 }
 
-/// A client that may do what these rules say.
-#[track_caller]
-fn as_user(server: &Server, rules: &str) -> Client {
-    let rule = [
-        args!["ACL", "SETUSER", "user", "reset", "on", "nopass"],
-        words(rules),
-    ]
-    .concat();
-    assert_eq!(server.client().run(&rule), "OK", "{rules}");
-    let mut client = server.client();
-    assert_eq!(cmd!(client, "AUTH", "user", "any"), "OK");
-    client
-}
-
 #[test]
 fn the_user_needs_the_rights_for_both_commands_and_all_their_keys() {
     let server = Server::start();
@@ -873,7 +660,7 @@ fn the_user_needs_the_rights_for_both_commands_and_all_their_keys() {
     ] {
         let case = format!("{rules}: {command}");
         cmd!(admin, "DEL", "x", "y", "z");
-        let mut client = as_user(&server, rules);
+        let mut client = server.as_user(rules);
         let before = digest(&server);
         let answer = client.run(&[words("LOCK.GUARD"), words(command)].concat());
         if may {
@@ -913,7 +700,7 @@ fn rights_are_asked_in_transactions_and_scripts_too() {
     ] {
         let case = format!("{rules}: {command}");
         cmd!(admin, "SET", "x", 0);
-        let mut client = as_user(&server, rules);
+        let mut client = server.as_user(rules);
         let guard = guarded(&words(command));
         let answers = client.pipeline(&[args!["MULTI"], guard, args!["EXEC"]]);
         // The server asks for the keys when it queues, and the module when it runs.
@@ -1056,52 +843,15 @@ fn a_replica_refuses_it_also_one_that_may_be_written() {
 }
 
 /// Writes that are told to others in other words than they are said in, and some that are not told.
-const WRITES: &str = "\
-SET s 1 EX 10000
-SET s 2 NX
-INCR s
-INCRBYFLOAT s 0.5
-EXPIRE s 100000
-PEXPIRE s 200000000 GT
-GETEX s EX 100000
-GETEX s PERSIST
-SET s 5 GET
-GETSET s 6
-GETDEL s
-GET s
-SETEX s 100000 1
-EXPIRE s -1
-DEL missing
-HSET h f 1
-HINCRBYFLOAT h f 1.5
-SADD set one
-SPOP set
-SADD set one
-SPOP set 5
-RPUSH list 1 2 3
-LMPOP 2 missing list LEFT COUNT 2
-LMOVE list list2 LEFT RIGHT
-RPOPLPUSH missing list
-ZADD z 1 a 2 b
-ZPOPMIN z
-ZADD z INCR 1.5 b
-ZMPOP 1 z MIN
-XADD stream * f v
-XADD stream MAXLEN 1 * f v
-XADD stream 9999999999999-1 f v
-SETRANGE s 0 abc
-SORT missing STORE sorted
-COPY s s2
-RENAME s s3
-UNLINK s2 missing
-MSETNX a 1 b 2
-MSETNX b 3 c 4
-SETNX a 2
-PFADD hll a
-GEOADD geo 1 1 m
-BITOP NOT bits s3
-PING
-INCR z";
+const WRITES: &str = "
+    SET s 1 EX 10000; SET s 2 NX; INCR s; INCRBYFLOAT s 0.5; EXPIRE s 100000; PEXPIRE s 200000000 GT;
+    GETEX s EX 100000; GETEX s PERSIST; SET s 5 GET; GETSET s 6; GETDEL s; GET s; SETEX s 100000 1;
+    EXPIRE s -1; DEL missing; HSET h f 1; HINCRBYFLOAT h f 1.5; SADD set one; SPOP set; SADD set one;
+    SPOP set 5; RPUSH list 1 2 3; LMPOP 2 missing list LEFT COUNT 2; LMOVE list list2 LEFT RIGHT;
+    RPOPLPUSH missing list; ZADD z 1 a 2 b; ZPOPMIN z; ZADD z INCR 1.5 b; ZMPOP 1 z MIN; XADD stream * f v;
+    XADD stream MAXLEN 1 * f v; XADD stream 9999999999999-1 f v; SETRANGE s 0 abc; SORT missing STORE sorted;
+    COPY s s2; RENAME s s3; UNLINK s2 missing; MSETNX a 1 b 2; MSETNX b 3 c 4; SETNX a 2; PFADD hll a;
+    GEOADD geo 1 1 m; BITOP NOT bits s3; PING; INCR z";
 
 /// The commands of an append-only file, without what frames them. What depends on the moment is
 /// masked: times, and the numbers of stream entries.
@@ -1129,7 +879,7 @@ fn the_file_and_the_replicas_get_the_command_as_it_gets_there_by_itself() {
     let replica = server.replica_without_module();
     let (mut client, mut direct) = (server.client(), plain.client());
     client.acquire("k", "a");
-    for line in WRITES.lines() {
+    for line in each(WRITES, ';') {
         let command = words(line);
         let (answer, expected) = (client.run(&guarded(&command)), direct.run(&command));
         // Numbers of stream entries hold the time.
@@ -1139,7 +889,7 @@ fn the_file_and_the_replicas_get_the_command_as_it_gets_there_by_itself() {
     }
     // All of it again: at once, and in a script.
     let in_one = |direct: bool| -> Vec<Command> {
-        let commands = WRITES.lines().map(|line| match direct {
+        let commands = each(WRITES, ';').map(|line| match direct {
             true => words(line),
             false => guarded(&words(line)),
         });
@@ -1153,7 +903,7 @@ fn the_file_and_the_replicas_get_the_command_as_it_gets_there_by_itself() {
     };
     client.pipeline(&in_one(false));
     direct.pipeline(&in_one(true));
-    for line in WRITES.lines() {
+    for line in each(WRITES, ';') {
         let call = "return redis.call(unpack(ARGV))";
         let eval = |words: Command| [args!["EVAL", call, 0], words].concat();
         client.run(&eval(guarded(&words(line))));
@@ -1230,46 +980,6 @@ fn a_command_that_takes_the_lock_away_hands_it_on() {
     let expected = digest(&server);
     server.restart_as(Setup::without_module);
     assert_eq!(digest(&server), expected, "the file tells it in its order");
-}
-
-#[test]
-fn the_server_knows_its_keys_and_describes_it() {
-    let server = Server::start();
-    let mut client = server.client3();
-    // The lock's, by which it is routed. Those of the command within are asked for when it is to run.
-    for line in ["SET x 1", "PING", "NOPE x y", "GET k", "LOCK.CHECK x a"] {
-        let guard = guarded(&words(line));
-        let answer = client.run(&[words("COMMAND GETKEYS"), guard.clone()].concat());
-        assert_eq!(answer, ["k"], "{line}");
-        let answer = client.run(&[words("COMMAND GETKEYSANDFLAGS"), guard].concat());
-        assert_eq!(answer[0][0], "k", "{line}");
-        let mut flags: Vec<_> = answer[0][1].items().iter().map(Value::text).collect();
-        flags.sort();
-        assert_eq!(flags, ["RO", "access"], "{line}");
-    }
-
-    let flags = |value: &Value| -> Vec<String> { value.items().iter().map(Value::text).collect() };
-    let info = &cmd!(client, "COMMAND", "INFO", "lock.guard")[0];
-    assert_eq!(info[1], -4);
-    let info_flags = flags(&info[2]);
-    assert!(info_flags.contains(&"write".to_owned()), "{info_flags:?}");
-    assert!(!info_flags.contains(&"denyoom".to_owned()));
-    assert_eq!(info.items()[3], 1);
-    let docs = cmd!(client, "COMMAND", "DOCS", "lock.guard");
-    let docs = &docs["lock.guard"];
-    assert_eq!(docs["module"], "lock");
-    for field in ["summary", "since", "group", "complexity"] {
-        assert!(!docs[field].text().is_empty(), "{field}");
-    }
-    let arguments = docs["arguments"].items();
-    let names: Vec<_> = (arguments.iter())
-        .map(|argument| argument["name"].text())
-        .collect();
-    assert_eq!(names, ["key", "owner", "command", "arg"]);
-    assert_eq!(arguments[0]["type"], "key");
-    let mut of_arg = flags(&arguments[3]["flags"]);
-    of_arg.sort();
-    assert_eq!(of_arg, ["multiple", "optional"]);
 }
 
 /// A key that is served by this node, and in another slot than this one.

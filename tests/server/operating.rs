@@ -71,20 +71,6 @@ fn gauge(client: &mut Client, name: &str) -> u64 {
     client.info("lock")[name].parse().unwrap()
 }
 
-/// The time by the server's clock, in milliseconds.
-fn server_time(client: &mut Client) -> i64 {
-    let time = cmd!(client, "TIME");
-    let [seconds, micros] = [0, 1].map(|part| time[part].text().parse::<i64>().unwrap());
-    seconds * 1000 + micros / 1000
-}
-
-/// Returns when so many milliseconds have gone by, by the clock that ends holds, and one more.
-#[track_caller]
-fn wait_until_over(client: &mut Client, ttl: i64) {
-    let end = server_time(client) + ttl;
-    eventually("the time is over", || server_time(client) > end + 1);
-}
-
 fn set<const N: usize>(names: [&str; N]) -> BTreeSet<String> {
     names.map(str::to_owned).into()
 }

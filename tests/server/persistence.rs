@@ -165,32 +165,6 @@ fn the_append_only_file_gives_a_server_without_the_module_the_same_holds() {
 }
 
 #[test]
-fn a_rewritten_append_only_file_gives_the_same_holds() {
-    for preamble in ["yes", "no"] {
-        let server = Server::with()
-            .append_only()
-            .config(&format!("aof-use-rdb-preamble {preamble}"))
-            .start();
-        let mut before = live(&server);
-        let mut client = server.client();
-        assert!(!cmd!(client, "BGREWRITEAOF").is_error(""));
-        eventually("the file is rewritten", || {
-            server.info("aof_rewrite_in_progress") == "0"
-                && server.info("aof_rewrite_scheduled") == "0"
-                && server.info("aof_last_bgrewrite_status") == "ok"
-        });
-        client.acquire("after", "a");
-        if preamble == "no" {
-            assert_native(&server);
-        }
-        before.extend(holds(&server));
-        server.kill_9();
-        server.restart_as(Setup::without_module);
-        assert_eq!(holds(&server), before);
-    }
-}
-
-#[test]
 fn a_snapshot_gives_the_same_holds() {
     let server = Server::start();
     let before = live(&server);

@@ -3,18 +3,12 @@
 
 mod cluster;
 mod crowd;
-mod ends;
 mod rights;
 mod waiting;
 mod written;
 
+use crate::commands::{INTEGER, Mistakes, NEGATIVE, OWNER, RESERVED, SYNTAX, TIMEOUT, TOO_LATE};
 use crate::support::*;
-
-/// What stands under these keys, whatever it is, and until when.
-fn state(client: &mut Client, keys: &[&str]) -> Vec<(Value, Value)> {
-    let mut of = |key: &&str| (cmd!(client, "DUMP", key), cmd!(client, "PEXPIRETIME", key));
-    keys.iter().map(&mut of).collect()
-}
 
 /// The milliseconds that this lock still lasts must be within a minute below this.
 #[track_caller]
@@ -143,171 +137,79 @@ fn the_server_makes_up_one_owner_for_all() {
 }
 
 #[test]
-fn resp3_has_its_own_nothing() {
-    let server = Server::start();
-    let mut client = server.client();
-    client.acquire("b", "x");
-    for (command, resp2) in [
-        (macquire(&["a", "b"], "o"), Value::Nil),
-        (macquire(&["a", "b"], "*"), Value::NilArray),
-        (
-            asked(&["a", "b"], args!["o", LONG, "BLOCK", 10]),
-            Value::Nil,
-        ),
-        (
-            asked(&["a", "b"], args!["*", LONG, "BLOCK", 10]),
-            Value::NilArray,
-        ),
-    ] {
-        assert_eq!(client.run(&command), resp2);
-        assert_eq!(server.client3().run(&command), Value::Null);
-    }
-}
-
-#[test]
 fn words_that_are_wrong_get_one_clear_error_and_change_nothing() {
     const NUMBER: &str = "ERR numkeys should be greater than 0";
     const MISSING: &str = "ERR Number of keys can't be greater than number of args";
     const MANY: &str = "ERR numkeys should not be greater than 1024";
-    const INTEGER: &str = "ERR value is not an integer or out of range";
-    const SYNTAX: &str = "ERR syntax error";
-    const OWNER: &str = "ERR owner must be 1 to 1024 bytes";
-    const TIMEOUT: &str = "ERR timeout is not an integer or out of range";
-    let arity = |name: &str| format!("ERR wrong number of arguments for '{name}' command");
-    let expire = |name: &str| format!("ERR invalid expire time in '{name}' command");
-    let long = "x".repeat(1025);
-    let mut table: Vec<(Command, String)> = Vec::new();
-    for (number, text) in [
-        ("0", NUMBER),
-        ("-1", NUMBER),
-        ("-9223372036854775808", NUMBER),
-        ("", NUMBER),
-        ("x", NUMBER),
-        ("2.0", NUMBER),
-        ("02", NUMBER),
-        ("+2", NUMBER),
-        (" 2", NUMBER),
-        ("2e0", NUMBER),
-        ("9223372036854775808", NUMBER),
-        ("99999999999999999999999999", NUMBER),
-        ("9223372036854775807", MISSING),
-        ("2147483648", MISSING),
-        ("4294967298", MISSING),
-        ("1025", MISSING),
-        ("1024", MISSING),
-        ("5", MISSING),
-        ("4", MISSING),
-        ("3", MISSING),
-    ] {
-        table.push((
-            args!["LOCK.MACQUIRE", number, "a", "b", "o", LONG],
-            text.into(),
-        ));
-        table.push((
-            args!["LOCK.MRENEW", number, "a", "b", "o", LONG],
-            text.into(),
-        ));
-        if number != "3" {
-            table.push((
-                args!["LOCK.MRELEASE", number, "a", "b", "o", "p"],
-                text.into(),
-            ));
-        }
-    }
-    for name in ["lock.macquire", "lock.mrenew", "lock.mrelease"] {
-        let right = args![name, 1, "a", "o", LONG];
-        let least = if name == "lock.mrelease" { 4 } else { 5 };
-        for words in 1..least {
-            table.push((right[..words].to_vec(), arity(name)));
-        }
-        let mut many = args![name, 1025];
-        many.resize(2 + 1025, b"a".to_vec());
-        many.extend(args!["o", LONG]);
-        table.push((many, MANY.into()));
-        let rest = if name == "lock.mrelease" {
-            args![]
-        } else {
-            args![LONG]
-        };
-        for owner in ["", &long] {
-            let command = [args![name, 2, "a", "b", owner], rest.clone()].concat();
-            table.push((command, OWNER.into()));
-        }
-        let command = [args![name, 2, "a", "b", "@lock:shared"], rest.clone()].concat();
-        table.push((command, "ERR owner is reserved".into()));
-        if name == "lock.macquire" {
-            continue;
-        }
-        for more in [
-            args!["more"],
-            args!["more", "and more"],
-            args!["SHARED"],
-            args!["BLOCK", 0],
-        ] {
-            let command = [args![name, 2, "a", "b", "o"], rest.clone(), more].concat();
-            table.push((command, SYNTAX.into()));
-        }
-    }
-    for name in ["lock.macquire", "lock.mrenew"] {
-        for ttl in ["0", "-1", "9007199254740992", "9223372036854775807"] {
-            table.push((args![name, 2, "a", "b", "o", ttl], expire(name)));
-        }
-        for ttl in ["", "x", "1.5", "05", "9223372036854775808"] {
-            table.push((args![name, 2, "a", "b", "o", ttl], INTEGER.into()));
-        }
-    }
-    for (words, text) in [
-        (args!["NX"], SYNTAX),
-        (args![""], SYNTAX),
-        (args!["BLOCK"], SYNTAX),
-        (args!["BLOCK", 0, "BLOCK", 0], SYNTAX),
-        (args!["BLOCK", -1], "ERR timeout is negative"),
-        (args!["BLOCK", "x"], TIMEOUT),
+    const NAMES: [&str; 3] = ["lock.macquire", "lock.mrenew", "lock.mrelease"];
+    let mut all = Mistakes::default();
+    for (text, numbers) in [
         (
-            args!["BLOCK", "9223372036854775807"],
-            "ERR timeout is out of range",
+            NUMBER,
+            "0 -1 -9223372036854775808 '' x 2.0 02 +2 2e0 9223372036854775808 99999999999999999999999999",
         ),
-        (args!["LIMIT"], SYNTAX),
-        (args!["LIMIT", 0], INTEGER),
-        (args!["LIMIT", -1], INTEGER),
-        (args!["LIMIT", "x"], INTEGER),
-        (args!["LIMIT", 1, "SHARED"], SYNTAX),
-        (args!["SHARED", "LIMIT", 1], SYNTAX),
-        (args!["SHARED", "SHARED"], SYNTAX),
-        (args!["SESSION", "SESSION"], SYNTAX),
-        (args!["SESSION", "SHARED", "BLOCK", 0, 5], SYNTAX),
+        (
+            MISSING,
+            "9223372036854775807 2147483648 4294967298 1025 1024 5 4",
+        ),
     ] {
-        table.push((
-            asked(&["a", "b"], [args!["o", LONG], words].concat()),
-            text.into(),
-        ));
-    }
-
-    let server = Server::start();
-    let mut client = server.client();
-    for held_by in [None, Some("o"), Some("x")] {
-        cmd!(client, "DEL", "a", "b");
-        if let Some(owner) = held_by {
-            client.acquire_all(&["a", "b"], owner);
-        }
-        let before = state(&mut client, &["a", "b"]);
-        for (command, text) in &table {
-            let words = command
-                .iter()
-                .take(12)
-                .map(|word| word.escape_ascii().to_string());
-            let case = words.collect::<Vec<_>>().join(" ");
-            let answers = client.pipeline(&[command.clone(), args!["ECHO", "next"]]);
-            assert_eq!(
-                answers[0],
-                Value::Error(text.clone()),
-                "{case}, {held_by:?}"
-            );
-            assert_eq!(answers[1], "next", "{case}: one answer only");
-            assert_eq!(state(&mut client, &["a", "b"]), before, "{case}");
+        for number in each(numbers, ' ') {
+            for name in NAMES {
+                all.get(text, &format!("{name} {number} a b o 600000"));
+            }
         }
     }
-    assert_eq!(cmd!(client, "DBSIZE"), 2);
+    all.gets(NUMBER, args!["LOCK.MACQUIRE", " 2", "a", "b", "o", LONG]);
+    for name in NAMES {
+        let ttl = if name == "lock.mrelease" {
+            ""
+        } else {
+            "600000"
+        };
+        let arity = format!("ERR wrong number of arguments for '{name}' command");
+        all.get(&arity, &format!("{name} | {name} 1 | {name} 1 a"));
+        if !ttl.is_empty() {
+            all.get(&arity, &format!("{name} 1 a o"));
+        }
+        all.get(MANY, &format!("{name} 1025 {} o {ttl}", "a ".repeat(1025)));
+        for (text, owner) in [
+            (OWNER, "''"),
+            (OWNER, &"x".repeat(1025)),
+            (RESERVED, MARKER),
+        ] {
+            all.get(text, &format!("{name} 2 a b {owner} {ttl}"));
+        }
+        if name != "lock.macquire" {
+            for more in ["more", "more words", "SHARED", "BLOCK 0"] {
+                all.get(SYNTAX, &format!("{name} 2 a b o {ttl} {more}"));
+            }
+        }
+        if name != "lock.mrelease" {
+            let expire = format!("ERR invalid expire time in '{name}' command");
+            for ttl in ["0", "-1", "9007199254740992", "9223372036854775807"] {
+                all.get(&expire, &format!("{name} 2 a b o {ttl}"));
+            }
+            for ttl in ["''", "x", "1.5", "05", "9223372036854775808"] {
+                all.get(INTEGER, &format!("{name} 2 a b o {ttl}"));
+            }
+        }
+    }
+    for (text, words) in [
+        (
+            SYNTAX,
+            "NX | '' | BLOCK | BLOCK 0 BLOCK 0 | LIMIT | LIMIT 1 SHARED | SHARED LIMIT 1 | SHARED SHARED
+            | SESSION SESSION | SESSION SHARED BLOCK 0 5",
+        ),
+        (NEGATIVE, "BLOCK -1"),
+        (TIMEOUT, "BLOCK x"),
+        (TOO_LATE, "BLOCK 9223372036854775807"),
+        (INTEGER, "LIMIT 0 | LIMIT -1 | LIMIT x"),
+    ] {
+        for words in each(words, '|') {
+            all.get(text, &format!("LOCK.MACQUIRE 2 a b o 600000 {words}"));
+        }
+    }
+    all.change_nothing(&["a", "b"]);
 }
 
 #[test]
@@ -389,22 +291,6 @@ fn in_transactions_scripts_and_functions_they_work_and_never_wait() {
     assert_eq!(answers[1], Value::Nil);
     assert_eq!(answers[2..5], [1, 0, 2].map(Value::Int));
     assert!(answers[6].is_error("ERR numkeys"), "{answers:?}");
-}
-
-#[test]
-fn inside_a_guard_they_are_refused_as_all_lock_commands() {
-    let server = Server::start();
-    let mut client = server.client();
-    client.acquire_all(&["a", "b"], "o");
-    for inner in [
-        macquire(&["c"], "o"),
-        mrelease(&["a", "b"], "o"),
-        mrenew(&["a", "b"], "o", LONG),
-    ] {
-        let command = [args!["LOCK.GUARD", "a", "o"], inner].concat();
-        assert!(client.run(&command).is_error("ERR LOCK commands can't"));
-    }
-    assert_eq!(cmd!(client, "LOCK.GUARD", "b", "o", "SET", "x", 1), "OK");
 }
 
 #[test]

@@ -6,7 +6,6 @@ mod trouble;
 mod written;
 
 use crate::support::*;
-use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 /// What "at once" may take on a machine that is busy with other tests.
@@ -56,83 +55,14 @@ fn readers_share_a_lock_and_keep_writers_out() {
 }
 
 #[test]
-fn the_server_makes_up_an_owner_for_a_share_too() {
-    let server = Server::start();
-    let mut client = server.client();
-    let answers = [
-        cmd!(client, "LOCK.ACQUIRE", "k", "*", LONG, "SHARED"),
-        cmd!(client, "LOCK.ACQUIRE", "k", "*", LONG, "LIMIT", 2),
-    ];
-    assert!(answers[1][1].fence() > answers[0][1].fence());
-    let owners: BTreeSet<_> = answers.iter().map(|answer| answer[0].text()).collect();
-    assert_eq!(client.sharers("k"), Vec::from_iter(owners.clone()));
-    assert_eq!(
-        cmd!(client, "LOCK.ACQUIRE", "k", "*", LONG, "LIMIT", 2),
-        Value::NilArray
-    );
-    for owner in owners {
-        client.release("k", owner);
-    }
-    assert_eq!(cmd!(client, "EXISTS", "k"), 0);
-}
-
-#[test]
-fn the_marker_is_no_owner() {
-    let server = Server::start();
-    let mut client = server.client();
-    for state in ["free", "exclusive", "shared"] {
-        match state {
-            "exclusive" => _ = client.acquire("k", "a"),
-            "shared" => {
-                client.release("k", "a");
-                client.share("k", "a");
-            }
-            _ => {}
-        }
-        let before = cmd!(client, "DUMP", "k");
-        for command in [
-            args!["LOCK.ACQUIRE", "k", MARKER, LONG],
-            args!["LOCK.ACQUIRE", "k", MARKER, LONG, "SHARED"],
-            args!["LOCK.ACQUIRE", "k", MARKER, LONG, "LIMIT", 5, "BLOCK", 0],
-            args!["LOCK.RELEASE", "k", MARKER],
-            args!["LOCK.RENEW", "k", MARKER, LONG],
-            args!["LOCK.CHECK", "k", MARKER],
-            args!["LOCK.GUARD", "k", MARKER, "PING"],
-        ] {
-            let answer = client.run(&command);
-            assert!(answer.is_error("ERR owner is reserved"), "{answer:?}");
-        }
-        assert_eq!(cmd!(client, "DUMP", "k"), before);
-    }
-    // It is no holder either.
-    assert_eq!(client.sharers("k"), ["a"]);
-    assert_eq!(cmd!(client, "LOCK.INFO", "k")["count"], 1);
-    // Its neighbours are owners like any other.
-    for owner in ["@lock:share", "@lock:shared ", "@LOCK:SHARED"] {
-        client.share("k", owner);
-        client.release("k", owner);
-    }
-}
-
-#[test]
 fn a_sorted_set_without_the_marker_is_left_alone() {
     let server = Server::start();
     let mut client = server.client();
-    for set in [
-        args!["ZADD", "k", 1, "a"],
-        args!["ZADD", "k", "+inf", "a"],
-        args!["ZADD", "k", "+inf", "@LOCK:SHARED", 4102444800000_i64, "a"],
-        // The marker must be where nobody's deadline can be.
-        args![
-            "ZADD",
-            "k",
-            4102444800000_i64,
-            MARKER,
-            4102444800000_i64,
-            "a"
-        ],
-        args!["ZADD", "k", "-inf", MARKER, 1, "a"],
-    ] {
+    // The marker must be where nobody's deadline can be.
+    for set in commands(
+        "ZADD k 1 a; ZADD k +inf a; ZADD k +inf @LOCK:SHARED 4102444800000 a;
+        ZADD k 4102444800000 @lock:shared 4102444800000 a; ZADD k -inf @lock:shared 1 a",
+    ) {
         for ttl in [None, Some(LONG)] {
             cmd!(client, "DEL", "k");
             assert!(client.run(&set).int() > 0);
@@ -147,18 +77,11 @@ fn a_sorted_set_without_the_marker_is_left_alone() {
                 )
             };
             let before = state(&mut client);
-            for command in [
-                args!["LOCK.ACQUIRE", "k", "a", LONG],
-                args!["LOCK.ACQUIRE", "k", "a", LONG, "SHARED"],
-                args!["LOCK.ACQUIRE", "k", "b", LONG, "LIMIT", 9],
-                args!["LOCK.ACQUIRE", "k", "b", LONG, "SHARED", "BLOCK", 0],
-                args!["LOCK.ACQUIRE", "k", "b", LONG, "SHARED", "SESSION"],
-                args!["LOCK.RELEASE", "k", "a"],
-                args!["LOCK.RENEW", "k", "a", LONG],
-                args!["LOCK.CHECK", "k", "a"],
-                args!["LOCK.GUARD", "k", "a", "SET", "x", 1],
-                args!["LOCK.INFO", "k"],
-            ] {
+            for command in commands(
+                "LOCK.ACQUIRE k a 9000; LOCK.ACQUIRE k a 9000 SHARED; LOCK.ACQUIRE k b 9000 LIMIT 9;
+                LOCK.ACQUIRE k b 9000 SHARED BLOCK 0; LOCK.ACQUIRE k b 9000 SHARED SESSION;
+                LOCK.RELEASE k a; LOCK.RENEW k a 9000; LOCK.CHECK k a; LOCK.GUARD k a SET x 1; LOCK.INFO k",
+            ) {
                 let answer = client.run(&command);
                 assert!(answer.is_error("WRONGTYPE"), "{command:?}: {answer:?}");
                 assert_eq!(state(&mut client), before, "{command:?}");

@@ -98,25 +98,6 @@ fn in_a_cluster_no_step_of_a_nodes_clock_ends_or_prolongs_a_hold() {
     }
 }
 
-/// A replica grants nothing, and says what the keys say.
-#[test]
-fn a_waiter_is_served_in_time_on_a_master_whose_replicas_clock_is_stepped_alone() {
-    let master = stepped();
-    let replica = master.replica_with(Setup::new().with_steps());
-    for step in [DAY, -HOUR] {
-        let mut client = master.client();
-        let hold = Way::Alone.take(&master, &mut client, 500);
-        let mut waiter = master.waiter_for(hold.way.key(), "w");
-        replica.step_clock(step);
-        let (reply, at) = waiter.timed_answer();
-        assert!(reply.fence() > hold.fence);
-        hold.term.assert_ends_at("the replica's", at);
-        replica.wait_until_in_sync_with(&master);
-        client.release(hold.way.key(), "w");
-        replica.step_clock(-step);
-    }
-}
-
 /// The files have the time at which they were written last.
 #[test]
 fn fencing_numbers_rise_over_a_restart_with_a_clock_that_was_set_back() {

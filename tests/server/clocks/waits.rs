@@ -42,50 +42,6 @@ fn patience_ends_in_time_whatever_the_wall_clock_does() {
 }
 
 #[test]
-fn a_release_is_handed_on_at_once_after_any_step() {
-    let server = stepped();
-    let mut client = server.client();
-    for step in STEPS {
-        client.acquire("k", "a");
-        let mut waiter = server.waiter_for("k", "w");
-        let mut deleted = server.waiter_for("k", "v");
-        server.step_clock(step);
-        let released = Instant::now();
-        client.release("k", "a");
-        let (reply, at) = waiter.timed_answer();
-        reply.fence();
-        assert!(at - released < SLACK, "{step}: {:?}", at - released);
-        // By the one way in which the server tells of it a turn later, before 7.2.
-        assert_eq!(cmd!(client, "DEL", "k"), 1);
-        let deletion = Instant::now();
-        let (reply, at) = deleted.timed_answer();
-        reply.fence();
-        assert!(at - deletion < SLACK, "{step}: {:?}", at - deletion);
-        client.release("k", "v");
-    }
-}
-
-/// A waiter that vanishes is seen, and its grant passed on, by whatever clock timers go.
-#[test]
-fn a_grant_that_nobody_hears_of_is_passed_on_at_once_after_any_step() {
-    let server = stepped();
-    let mut client = server.client();
-    for step in STEPS {
-        client.acquire("k", "a");
-        let mut killed = server.waiter_for("k", "w");
-        let mut next = server.waiter_for("k", "v");
-        server.step_clock(step);
-        let began = Instant::now();
-        let kill = args!["CLIENT", "KILL", "ID", killed.id()];
-        client.transaction(&[args!["LOCK.RELEASE", "k", "a"], kill]);
-        let (reply, at) = next.timed_answer();
-        reply.fence();
-        assert!(at - began < SLACK, "{step}: {:?}", at - began);
-        client.release("k", "v");
-    }
-}
-
-#[test]
 fn a_quarantine_lasts_as_long_as_it_says_whatever_the_wall_clock_does() {
     for step in STEPS {
         let server = stepped();

@@ -95,34 +95,6 @@ fn a_key_that_is_written_over_has_the_new_holder() {
     }
 }
 
-/// As above: who comes to hold what is waited for is part of a deadlock at once.
-#[test]
-fn a_new_holder_closes_the_deadlock_for_the_next_request() {
-    let server = Server::start();
-    let mut client = server.client();
-    for way in [
-        args!["SET", "y", "ben", "PX", LONG],
-        args!["RENAME", "bens", "y"],
-        args!["COPY", "bens", "y", "REPLACE"],
-        args!["SWAPDB", 0, 9],
-    ] {
-        clear(&server);
-        client.acquire("x", "ann");
-        client.acquire("y", "eve");
-        assert_eq!(cmd!(client, "SET", "bens", "ben", "PX", LONG), "OK");
-        client.select(9);
-        client.acquire("x", "ann");
-        client.acquire("y", "ben");
-        client.select(0);
-        let mut ann = server.waiter_for("y", "ann");
-        one_after_the_other(&server, &mut client, &way, &waiting("x", "ben", ""));
-        assert!(!client.answer().is_error(""), "{way:?}");
-        let answer = client.answer();
-        assert!(answer.is_error("DEADLOCK"), "{way:?}: {answer:?}");
-        assert!(ann.still_waits());
-    }
-}
-
 #[test]
 fn holds_that_this_server_did_not_grant_count_after_a_restart() {
     let server = Server::with().append_only().start();

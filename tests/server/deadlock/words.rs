@@ -11,15 +11,6 @@ fn ann_waits_for_ben(server: &Server) -> Client {
     server.waiter_for("y", "ann")
 }
 
-fn as_user(server: &Server, rules: &str) -> Client {
-    let mut rule = args!["ACL", "SETUSER", "user", "reset", "on", "nopass"];
-    rule.extend(rules.split(' ').map(|word| word.as_bytes().to_vec()));
-    assert_eq!(server.client().run(&rule), "OK", "{rules}");
-    let mut client = server.client();
-    assert_eq!(cmd!(client, "AUTH", "user", "any"), "OK");
-    client
-}
-
 #[test]
 fn owners_and_keys_are_shown_as_redis_cli_shows_them() {
     let server = Server::start();
@@ -54,19 +45,6 @@ fn owners_and_keys_are_shown_as_redis_cli_shows_them() {
 }
 
 #[test]
-fn an_owner_that_the_server_made_up_is_no_exception() {
-    let server = Server::start();
-    let mut client = server.client();
-    let owner = cmd!(client, "LOCK.ACQUIRE", "x", "*", LONG)[0].text();
-    client.acquire("y", "ben");
-    let _waiter = server.waiter_for("y", &owner);
-    let words = refused(&mut client, &waiting("x", "ben", ""));
-    assert!(words.contains(&format!(r#"held by "{owner}""#)), "{words}");
-    let mut resp3 = server.client3();
-    assert_eq!(refused(&mut resp3, &waiting("x", "ben", "")), words);
-}
-
-#[test]
 fn a_key_that_the_user_may_not_read_is_not_named_nor_is_its_holder() {
     let server = Server::start();
     let mut admin = server.client();
@@ -86,20 +64,20 @@ fn a_key_that_the_user_may_not_read_is_not_named_nor_is_its_holder() {
         ("~x +lock.acquire (~y +get)", all),
         ("~x +@all (%W~y +set)", not_y),
     ] {
-        let mut client = as_user(&server, rules);
+        let mut client = server.as_user(rules);
         let text = refused(&mut client, &waiting("x", "ben", ""));
         assert_eq!(text, words, "{rules}");
     }
     // Somebody in the middle of whom nothing is to be seen.
     admin.acquire("z", "cid");
     let _ben = server.waiter_for("z", "ben");
-    let mut client = as_user(&server, "~x +@all");
+    let mut client = server.as_user("~x +@all");
     assert_refused(
         &mut client,
         &waiting("x", "cid", ""),
         r#""cid" waits for "x", held by "ann"; "ann" waits for (another key), held by (another owner); (another owner) waits for (another key), held by "cid""#,
     );
-    let mut client = as_user(&server, "~x ~z +@all");
+    let mut client = server.as_user("~x ~z +@all");
     assert_refused(
         &mut client,
         &waiting("x", "cid", ""),
@@ -113,7 +91,7 @@ fn rights_that_change_count_at_once() {
     let server = Server::start();
     let mut admin = server.client();
     let _ann = ann_waits_for_ben(&server);
-    let mut client = as_user(&server, "~x ~y +@all");
+    let mut client = server.as_user("~x ~y +@all");
     let words = refused(&mut client, &waiting("x", "ben", ""));
     assert!(words.contains(r#""y""#), "{words}");
     let rule = args!["ACL", "SETUSER", "user", "resetkeys", "~x"];
@@ -134,7 +112,7 @@ fn a_key_of_another_database_that_may_be_secret_is_not_named() {
     admin.select(3);
     admin.acquire("y", "ben");
     let _ann = server.waiter_in(3, &waiting("y", "ann", ""));
-    let mut client = as_user(&server, "resetdbs db=0 ~* +@all");
+    let mut client = server.as_user("resetdbs db=0 ~* +@all");
     assert!(cmd!(client, "SELECT", 3).is_error("NOPERM"));
     assert_refused(
         &mut client,

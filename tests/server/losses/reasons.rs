@@ -170,3 +170,42 @@ fn a_lock_of_another_database_is_shown_with_who_has_it_there() {
     // The connection is where it was.
     assert_eq!(client.holder("k"), "here");
 }
+
+/// Which it is the core decides; here it is seen that each has its word.
+#[test]
+fn what_ends_by_the_modules_own_hand_has_its_reason() {
+    type Deed = fn(&Server, &mut Client);
+    let deeds: [(&str, Deed); 4] = [
+        ("broken", |_, client| {
+            client.acquire("k", "a");
+            assert_eq!(cmd!(client, "LOCK.BREAK", "k"), 1);
+        }),
+        ("disconnected", |server, _| {
+            let mut tied = server.client();
+            cmd!(tied, "LOCK.ACQUIRE", "k", "a", LONG, "SESSION").fence();
+            tied.close();
+        }),
+        ("unclaimed", |_, client| {
+            client.acquire("k", "b");
+            let place = cmd!(client, "LOCK.ACQUIRE", "k", "a", LONG, "QUEUE", 4 * SHORT);
+            assert_eq!(place, -1);
+            client.release("k", "b");
+        }),
+        ("undelivered", |server, client| {
+            client.acquire("k", "b");
+            let mut waiter = server.waiter_for("k", "a");
+            let kill = args!["CLIENT", "KILL", "ID", waiter.id()];
+            client.transaction(&[args!["LOCK.RELEASE", "k", "b"], kill]);
+        }),
+    ];
+    let server = Server::start();
+    let mut client = server.client();
+    for (reason, deed) in deeds {
+        deed(&server, &mut client);
+        wait_until_gone(&mut client, "k");
+        let line = client.only_loss();
+        assert_eq!(line["reason"], reason);
+        assert_eq!(line["owner"], "a", "{line:?}");
+        cmd!(client, "LOCK.LOG", "RESET");
+    }
+}

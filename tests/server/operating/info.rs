@@ -79,21 +79,6 @@ fn info_is_a_map_of_maps_in_resp3_and_flat_lists_in_resp2() {
 }
 
 #[test]
-fn times_go_on_while_one_holds_and_waits() {
-    let server = Server::start();
-    let mut client = server.client();
-    client.acquire("k", "a");
-    let _waiter = server.waiter_for("k", "w");
-    let before = cmd!(client, "LOCK.INFO", "k");
-    server.let_pass(30);
-    let after = cmd!(client, "LOCK.INFO", "k");
-    let rise = |list: &str, field: &str| after[list][0][field].int() - before[list][0][field].int();
-    assert!(rise("holders", "held") >= 29, "{after:?}");
-    assert!(rise("waiters", "waited") >= 29, "{after:?}");
-    assert!(rise("holders", "ttl") <= -29, "{after:?}");
-}
-
-#[test]
 fn a_lock_that_is_waited_for_and_not_held_is_free() {
     let server = Server::start();
     let mut client = server.client();

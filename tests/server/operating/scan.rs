@@ -92,38 +92,6 @@ fn scan_lists_the_locks_and_nothing_else() {
 }
 
 #[test]
-fn a_hold_by_set_nx_is_listed_once_its_owner_has_spoken() {
-    let server = Server::start();
-    let mut client = server.client();
-    let words = [
-        args!["LOCK.ACQUIRE", "k", "a", LONG],
-        args!["LOCK.RENEW", "k", "a", LONG],
-        args!["LOCK.CHECK", "k", "a"],
-        args!["LOCK.GUARD", "k", "a", "PING"],
-        args!["LOCK.MRENEW", 1, "k", "a", LONG],
-        args!["LOCK.MACQUIRE", 1, "k", "a", LONG],
-    ];
-    for spoken in words {
-        cmd!(client, "SET", "k", "a", "NX", "PX", LONG);
-        assert_eq!(all_of(&mut client, &[]), set([]));
-        // Another's words say nothing of it, nor does looking.
-        for other in [
-            args!["LOCK.CHECK", "k", "b"],
-            args!["LOCK.RENEW", "k", "b", LONG],
-            args!["LOCK.ACQUIRE", "k", "b", LONG],
-            args!["LOCK.INFO", "k"],
-        ] {
-            client.run(&other);
-            assert_eq!(all_of(&mut client, &[]), set([]), "{other:?}");
-        }
-        client.run(&spoken);
-        assert_eq!(all_of(&mut client, &[]), set(["k"]), "{spoken:?}");
-        cmd!(client, "DEL", "k");
-        assert_eq!(all_of(&mut client, &[]), set([]));
-    }
-}
-
-#[test]
 fn holds_come_back_to_the_list_with_their_owners_after_a_restart_and_a_promotion() {
     let master = Server::with().append_only().start();
     let mut client = master.client();
@@ -388,18 +356,4 @@ fn scan_changes_nothing() {
     // Those who look do leave a trace: else this test would prove nothing.
     cmd!(client, "GET", "int");
     assert_ne!(looks(&mut client), before);
-}
-
-#[test]
-fn a_hold_that_is_over_is_not_listed() {
-    let server = Server::start();
-    let mut client = server.client();
-    assert_eq!(cmd!(client, "DEBUG", "SET-ACTIVE-EXPIRE", 0), "OK");
-    cmd!(client, "LOCK.ACQUIRE", "e", "a", 20).fence();
-    cmd!(client, "LOCK.ACQUIRE", "s", "a", 20, "SHARED").fence();
-    cmd!(client, "SET", "t", "x", "PX", 20);
-    wait_until_over(&mut client, 20);
-    for words in [&["ALL"][..], &[]] {
-        assert_eq!(all_of(&mut client, words), set([]), "{words:?}");
-    }
 }

@@ -57,53 +57,6 @@ fn a_connection_that_closes_during_a_pause_is_seen_to_after_it() {
     }
 }
 
-#[test]
-fn full_memory_does_not_keep_a_hold_whose_connection_is_gone() {
-    let server = Server::with().config("maxmemory-policy noeviction").start();
-    let mut observer = server.client();
-    for (number, mode) in modes().iter().enumerate() {
-        let key = format!("k{number}");
-        let mut client = server.client();
-        client.run(&tied(&key, "a", mode)).fence();
-        let mut waiter = server.waiter_for(&key, "w");
-        assert_eq!(cmd!(observer, "CONFIG", "SET", "maxmemory", 1), "OK");
-        client.close();
-        waiter.answer().fence();
-        assert_eq!(cmd!(observer, "CONFIG", "SET", "maxmemory", 0), "OK");
-        assert_eq!(observer.holder(key), "w");
-    }
-}
-
-#[test]
-fn a_client_that_dies_during_a_busy_script_gives_its_lock_back_after_it() {
-    let server = Server::with()
-        .append_only()
-        .config("busy-reply-threshold 20")
-        .start();
-    let mut client = server.client();
-    let mut holder = server.session("k", "a");
-    let mut killed = server.session("l", "a");
-    let ids = [holder.id(), killed.id()];
-    let mut waiters = ["k", "l"].map(|key| server.waiter_for(key, "w"));
-    client.send(&args!["EVAL", "while true do end", 0]);
-    let mut other = server.client();
-    eventually("the server is busy", || {
-        cmd!(other, "PING").is_error("BUSY")
-    });
-    holder.close();
-    // Refused by some servers while a script runs; the connection closes later there.
-    cmd!(other, "CLIENT", "KILL", "ID", ids[1]);
-    drop(killed);
-    eventually("the script is killed", || {
-        cmd!(other, "SCRIPT", "KILL") == "OK"
-    });
-    for (waiter, key) in waiters.iter_mut().zip(["k", "l"]) {
-        waiter.answer().fence();
-        assert_eq!(other.holder(key), "w");
-    }
-    assert!(client.answer().is_error(""));
-}
-
 /// Each close used to look at all that the others had left to do.
 #[test]
 fn connections_that_close_by_the_thousand_cost_no_more_for_each_than_few_do() {

@@ -105,41 +105,6 @@ fn the_server_lives_on_while_somebody_waits_for_several() {
 }
 
 #[test]
-fn while_their_slot_moves_the_server_says_where_to_ask() {
-    let cluster = Cluster::start(2);
-    let keys = keys_on(&cluster, 0);
-    let slot = cluster.slot_of(&keys[0]);
-    let (mut here, mut there) = (cluster.client(0), cluster.client(1));
-    here.acquire_all(&keys, "o");
-    cluster.set_importing(slot, 0, 1);
-    cluster.set_migrating(slot, 0, 1);
-    // All are here.
-    for command in commands(&keys) {
-        assert!(here.run(&command).int() > 0, "{command:?}");
-    }
-    // The release has emptied the slot: all are elsewhere, as far as this node knows.
-    for command in commands(&keys) {
-        let answer = here.run(&command);
-        assert!(answer.is_error("ASK"), "{command:?}: {answer:?}");
-    }
-    let mut asking = |command: &Command| {
-        assert_eq!(cmd!(there, "ASKING"), "OK");
-        there.run(command)
-    };
-    // Several keys of a slot that is coming are not served until they are all there.
-    let tryagain = asking(&macquire(&keys, "o"));
-    assert!(tryagain.is_error("TRYAGAIN"), "{tryagain:?}");
-    for key in &keys {
-        asking(&args!["LOCK.ACQUIRE", key, "o", LONG]).fence();
-    }
-    let fence = asking(&macquire(&keys, "o")).fence();
-    cluster.set_slot_owner(slot, 0, 1);
-    assert_eq!(there.acquire_all(&keys, "o"), fence);
-    let moved = here.run(&macquire(&keys, "o"));
-    assert!(moved.is_error("MOVED"), "{moved:?}");
-}
-
-#[test]
 fn half_of_them_here_and_half_of_them_there_is_tried_again() {
     let cluster = Cluster::start(2);
     let keys = keys_on(&cluster, 0);
@@ -235,24 +200,4 @@ fn a_waiter_is_not_granted_a_key_that_has_left_already() {
         );
         cluster.node(0).wait_until_unloaded();
     }
-}
-
-#[test]
-fn a_slot_that_stays_after_all_grants_them_here() {
-    let cluster = Cluster::start(2);
-    let keys = keys_on(&cluster, 0);
-    let slot = cluster.slot_of(&keys[0]);
-    let mut here = cluster.client(0);
-    let fence = here.acquire_all(&keys, "x");
-    let mut waiter = cluster.node(0).waiter_for_all(&keys, "w");
-    cluster.set_importing(slot, 0, 1);
-    cluster.set_migrating(slot, 0, 1);
-    for key in &keys {
-        assert_eq!(cmd!(here, "DEL", key), 1);
-    }
-    cluster.node(0).let_pass(200);
-    assert!(waiter.no_answer_yet());
-    assert_eq!(cmd!(here, "CLUSTER", "SETSLOT", slot, "STABLE"), "OK");
-    assert!(waiter.answer().fence() > fence);
-    assert_eq!(here.holders(&keys), ["w", "w", "w"]);
 }

@@ -4,15 +4,6 @@ use super::{asked, mrelease, mrenew};
 use crate::support::*;
 use std::collections::BTreeSet;
 
-fn as_user(server: &Server, rules: &str) -> Client {
-    let mut rule = args!["ACL", "SETUSER", "user", "reset", "on", "nopass"];
-    rule.extend(rules.split(' ').map(|word| word.as_bytes().to_vec()));
-    assert_eq!(server.client().run(&rule), "OK", "{rules}");
-    let mut client = server.client();
-    assert_eq!(cmd!(client, "AUTH", "user", "any"), "OK");
-    client
-}
-
 #[test]
 fn the_rights_for_each_of_the_keys_are_asked() {
     let server = Server::start();
@@ -26,30 +17,31 @@ fn the_rights_for_each_of_the_keys_are_asked() {
         ]
     };
     for (rules, keys, may) in [
-        ("~a:* +@all", vec!["a:1", "a:2", "a:3"], true),
-        ("~a:* +@all", vec!["b"], false),
-        ("~a:* +@all", vec!["b", "a:1", "a:2"], false),
-        ("~a:* +@all", vec!["a:1", "b", "a:2"], false),
-        ("~a:* +@all", vec!["a:1", "a:2", "b"], false),
-        ("~a:* ~b +@all", vec!["a:1", "a:2", "b"], true),
-        ("%R~* +@all", vec!["a:1", "a:2"], false),
-        ("%RW~* +@all", vec!["a:1", "a:2"], true),
-        ("%RW~a:1 %R~a:2 +@all", vec!["a:1", "a:2"], false),
+        ("~a:* +@all", "a:1 a:2 a:3", true),
+        ("~a:* +@all", "b", false),
+        ("~a:* +@all", "b a:1 a:2", false),
+        ("~a:* +@all", "a:1 b a:2", false),
+        ("~a:* +@all", "a:1 a:2 b", false),
+        ("~a:* ~b +@all", "a:1 a:2 b", true),
+        ("%R~* +@all", "a:1 a:2", false),
+        ("%RW~* +@all", "a:1 a:2", true),
+        ("%RW~a:1 %R~a:2 +@all", "a:1 a:2", false),
         (
             "~* +@all -lock.macquire -lock.mrelease -lock.mrenew",
-            vec!["a:1"],
+            "a:1",
             false,
         ),
         (
             "~* +lock.macquire +lock.mrelease +lock.mrenew",
-            vec!["a:1", "b"],
+            "a:1 b",
             true,
         ),
         // One selector has to allow all of one command.
-        ("~a:1 +@all (~a:2 +@all)", vec!["a:1", "a:2"], false),
-        ("-@all (~a:* +@all)", vec!["a:1", "a:2"], true),
+        ("~a:1 +@all (~a:2 +@all)", "a:1 a:2", false),
+        ("-@all (~a:* +@all)", "a:1 a:2", true),
     ] {
-        let mut client = as_user(&server, rules);
+        let keys: Vec<_> = each(keys, ' ').collect();
+        let mut client = server.as_user(rules);
         for command in calls(&keys) {
             let case = format!("{rules}: {command:?}");
             let answer = client.run(&command);
@@ -66,14 +58,14 @@ fn the_rights_for_each_of_the_keys_are_asked() {
         cmd!(admin, "FLUSHALL");
     }
     // Who may not look may release and renew all the same, as with one lock.
-    let mut client = as_user(&server, "%W~* +@all");
+    let mut client = server.as_user("%W~* +@all");
     let [acquire, wait, renew, release] = calls(&["a:1", "a:2"]);
     assert!(client.run(&acquire).is_error("NOPERM"));
     assert!(client.run(&wait).is_error("NOPERM"));
     assert_eq!(client.run(&renew), 0);
     assert_eq!(client.run(&release), 0);
     // In a transaction the server says so at once, and in a script too.
-    let mut client = as_user(&server, "~a:* +@all");
+    let mut client = server.as_user("~a:* +@all");
     let answers = client.pipeline(&[args!["MULTI"], macquire(&["a:1", "b"], "o"), args!["EXEC"]]);
     assert!(answers[1].is_error("NOPERM"), "{answers:?}");
     assert!(answers[2].is_error("EXECABORT"), "{answers:?}");
@@ -156,7 +148,7 @@ fn the_server_finds_the_keys_whatever_is_said_behind_them() {
 fn who_may_have_only_some_of_the_keys_learns_nothing_of_the_others() {
     let server = Server::start();
     let mut admin = server.client();
-    let mut client = as_user(&server, "~a:* +@all");
+    let mut client = server.as_user("~a:* +@all");
     let free = client.run(&macquire(&["a:1", "secret"], "o"));
     admin.acquire("secret", "x");
     let held = client.run(&macquire(&["a:1", "secret"], "o"));

@@ -1,45 +1,8 @@
 //! Waiting for several locks: it holds nothing, stands in each line once, and is served in the
 //! instant in which it could have all.
 
-use super::state;
 use crate::support::*;
 use std::time::Duration;
-
-#[test]
-fn it_holds_nothing_and_is_granted_all_when_the_last_one_comes_free() {
-    let server = Server::start();
-    let mut client = server.client();
-    let keys = ["a", "b", "c"];
-    let mut last = 0;
-    // Whichever comes free last, and those that were free from the start are not touched.
-    for order in [["a", "b"], ["b", "a"], ["c", "a"], ["b", "c"]] {
-        for key in order {
-            last = client.acquire(key, "x");
-        }
-        let mut waiter = server.waiter_for_all(&keys, "w");
-        let before = state(&mut client, &keys);
-        for key in keys {
-            assert_eq!(client.queue(key), ["w"], "{key}");
-        }
-        assert!(waiter.still_waits());
-        assert_eq!(state(&mut client, &keys), before, "{order:?}");
-        client.release(order[0], "x");
-        assert!(waiter.still_waits(), "{order:?}");
-        assert_eq!(client.holder(order[0]), Value::Nil);
-        client.release(order[1], "x");
-        let fence = waiter.answer().fence();
-        assert!(fence > last, "{order:?}");
-        last = fence;
-        assert_eq!(client.holders(&keys), ["w", "w", "w"]);
-        for key in keys {
-            assert_eq!(client.number_of(key), fence);
-            assert_eq!(client.queue(key), [""; 0]);
-            let left = cmd!(client, "PTTL", key).int();
-            assert!(left > 0 && left <= i64::try_from(LONG).unwrap());
-        }
-        client.release_all(&keys, "w");
-    }
-}
 
 #[test]
 fn a_release_of_several_hands_all_of_them_over_and_they_are_never_free_in_between() {

@@ -1,7 +1,7 @@
 //! What requests for several locks leave in the append-only file, with replicas and subscribers; and
 //! what they do when memory is full.
 
-use super::{asked, mrelease, mrenew, state};
+use super::{asked, mrelease, mrenew};
 use crate::support::*;
 
 /// Native commands that name a lock, in groups: those of one transaction stand together.
@@ -96,64 +96,6 @@ fn a_grant_that_no_command_of_ours_makes_is_one_transaction_too() {
         });
         client.release_all(&["a", "b", "c"], way);
     }
-}
-
-#[test]
-fn a_server_without_the_module_reads_the_same_holds_from_the_file() {
-    let server = Server::with().append_only().start();
-    let mut client = server.client();
-    client.acquire_all(&["a", "b", "c"], "x");
-    client
-        .run(&asked(&["s", "t"], args!["r", LONG, "SHARED"]))
-        .fence();
-    let mut waiter = server.waiter_for_all(&["c", "d"], "w");
-    assert_eq!(client.run(&mrenew(&["a", "b"], "x", 2 * LONG)), 1);
-    client.release("c", "x");
-    waiter.answer().fence();
-    let keys = ["a", "b", "c", "d", "s", "t"];
-    let before = state(&mut client, &keys);
-    server.kill_9();
-    server.restart_as(Setup::without_module);
-    assert_eq!(state(&mut server.client(), &keys), before);
-    server.restart_as(Setup::with_module);
-    let mut client = server.client();
-    assert_eq!(state(&mut client, &keys), before);
-    // Its number is not known any more, so there is a new one for all.
-    let again = client.acquire_all(&["a", "b"], "x");
-    assert_eq!(client.acquire_all(&["a", "b"], "x"), again);
-    assert_eq!(client.run(&macquire(&["a", "b", "c"], "x")), Value::Nil);
-}
-
-#[test]
-fn a_replica_has_the_same_holds_and_refuses_to_grant() {
-    let server = Server::start();
-    let replica = server.replica_without_module();
-    let with_module = server.replica();
-    let mut client = server.client();
-    let keys = ["a", "b", "c"];
-    client.acquire_all(&["a", "b"], "x");
-    let mut waiter = server.waiter_for_all(&keys, "w");
-    client.release_all(&["a", "b"], "x");
-    waiter.answer().fence();
-    for replica in [&replica, &with_module] {
-        replica.wait_until_in_sync_with(&server);
-        let mut there = replica.client();
-        assert_eq!(state(&mut there, &keys), state(&mut client, &keys));
-    }
-    let mut there = with_module.client();
-    for command in [
-        macquire(&keys, "w"),
-        macquire_waiting(&["free"], "w"),
-        mrelease(&keys, "w"),
-        mrenew(&keys, "w", LONG),
-    ] {
-        for writable in ["yes", "no"] {
-            cmd!(there, "CONFIG", "SET", "replica-read-only", writable);
-            let answer = there.run(&command);
-            assert!(answer.is_error("READONLY"), "{command:?}: {answer:?}");
-        }
-    }
-    assert_eq!(there.holders(&keys), ["w", "w", "w"]);
 }
 
 #[test]

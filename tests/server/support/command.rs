@@ -54,6 +54,26 @@ macro_rules! cmd {
 
 pub(crate) use {args, cmd};
 
+/// The words of a line, as a command; `''` is a word without letters.
+pub fn words(line: &str) -> Command {
+    let words = line.split_whitespace();
+    words
+        .map(|word| if word == "''" { "" } else { word })
+        .map(|word| word.as_bytes().to_vec())
+        .collect()
+}
+
+/// The entries of a table in a text, which this parts.
+pub fn each(table: &str, part: char) -> impl Iterator<Item = &str> {
+    let entries = table.split(part).map(str::trim);
+    entries.filter(|entry| !entry.is_empty())
+}
+
+/// The commands of a line, which semicolons part.
+pub fn commands(line: &str) -> Vec<Command> {
+    each(line, ';').map(words).collect()
+}
+
 /// The commands as a client sends them.
 pub fn encode<A: AsRef<[u8]>>(words: &[A], into: &mut Vec<u8>) {
     into.extend(format!("*{}\r\n", words.len()).bytes());

@@ -24,13 +24,14 @@ mod server;
 mod setup;
 mod several;
 mod shares;
+mod users;
 mod value;
 mod version;
 mod wait;
 
 pub use client::Client;
 pub use cluster::Cluster;
-pub use command::{Arg, Command};
+pub use command::{Arg, Command, commands, each, words};
 pub(crate) use command::{args, cmd};
 pub use locks::LONG;
 pub use process::output;

@@ -48,10 +48,6 @@ impl Setup {
         self
     }
 
-    pub fn with_module(self) -> Setup {
-        self.module_args("")
-    }
-
     /// With the module that panics when `LOCK.PROVOKE` tells it to.
     pub fn provoking(mut self) -> Setup {
         self.module_file = Some(program::provoking_module());
