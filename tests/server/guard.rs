@@ -3,7 +3,6 @@
 
 use crate::commands::{Mistakes, OWNER, RESERVED};
 use crate::support::*;
-use std::time::{Duration, Instant};
 
 /// The error of whoever does not hold the lock.
 const NOT_OWNER: &str = "NOTOWNER";
@@ -215,24 +214,6 @@ fn nothing_runs_for_whoever_does_not_hold_the_lock() {
     is_refused(&mut client, "b", "lost to another by SET");
     client.select(1);
     is_refused(&mut client, "legacy", "held in another database");
-}
-
-/// Active expiry is off: the key is still there, and only its time says that nobody holds it.
-#[test]
-fn nothing_runs_for_whoever_held_the_lock() {
-    let server = Server::start();
-    let mut client = server.client();
-    assert_eq!(cmd!(client, "DEBUG", "SET-ACTIVE-EXPIRE", 0), "OK");
-    for line in ["SET x 1", "GET k", "DEL k", "PERSIST k", "SET k a", "NOPE"] {
-        cmd!(client, "LOCK.ACQUIRE", "k", "a", 20).fence();
-        let acquired = Instant::now();
-        eventually("the hold is over", || {
-            acquired.elapsed() > Duration::from_millis(25)
-        });
-        let answer = client.run(&guarded(&words(line)));
-        assert!(answer.is_error(NOT_OWNER), "{line}: {answer:?}");
-        assert_eq!(cmd!(client, "EXISTS", "k", "x"), 0, "{line}");
-    }
 }
 
 #[test]

@@ -491,42 +491,6 @@ fn a_waiter_that_goes_during_a_busy_script_is_not_granted_anything() {
     assert_eq!(cmd!(other, "GET", "k"), "c");
 }
 
-#[test]
-fn the_module_can_be_unloaded_and_loaded_over_and_over() {
-    let server = Server::start();
-    let mut client = server.client();
-    let path = server.module_path();
-    let mut last = 0;
-    for round in 0..8 {
-        let mut higher = |fence: i64| {
-            assert!(fence > last, "round {round}: {fence} after {last}");
-            last = fence;
-        };
-        // The hold of the round before is there, and its owner gets a number that is new.
-        higher(client.acquire("kept", "a"));
-        let again = client.acquire("kept", "a");
-        for _ in 0..50 {
-            higher(client.acquire("other", "a"));
-            assert_eq!(cmd!(client, "LOCK.RELEASE", "other", "a"), 1);
-        }
-        assert_eq!(cmd!(client, "LOCK.ACQUIRE", "kept", "a", LONG), again);
-        let mut waiter = server.holder_and_waiter("k");
-        let refused = cmd!(client, "MODULE", "UNLOAD", "lock");
-        assert!(refused.is_error(""), "with a waiter: {refused:?}");
-        assert_eq!(cmd!(client, "LOCK.RELEASE", "k", "a"), 1);
-        higher(waiter.answer().int());
-        assert_eq!(cmd!(client, "LOCK.RELEASE", "k", "b"), 1);
-        server.wait_for_blocked_clients(0);
-        server.wait_until_unloaded();
-        assert_eq!(cmd!(client, "GET", "kept"), "a");
-        assert!(cmd!(client, "PTTL", "kept").int() > 0);
-        assert!(cmd!(client, "LOCK.CHECK", "kept", "a").is_error("ERR unknown command"));
-        assert_eq!(cmd!(client, "MODULE", "LOAD", path), "OK");
-        assert!(cmd!(client, "LOCK.CHECK", "kept", "a").int() > 0);
-        assert_eq!(cmd!(client, "LOCK.ACQUIRE", "kept", "b", LONG), Value::Nil);
-    }
-}
-
 impl Server {
     /// A waits-for-ever `b` behind a holder `a`.
     #[track_caller]

@@ -7,28 +7,6 @@ use std::time::{Duration, Instant};
 const A_MOMENT: Duration = Duration::from_millis(100);
 
 #[test]
-fn waiters_are_served_in_the_order_in_which_they_came() {
-    let server = Server::start();
-    let mut client = server.client();
-    let mut last = client.acquire("k", "w0");
-    let mut waiters: Vec<_> = (1..6)
-        .map(|n| server.waiter_for("k", format!("w{n}")))
-        .collect();
-    assert_eq!(client.queue("k"), ["w1", "w2", "w3", "w4", "w5"]);
-    for turn in 0..5 {
-        client.release("k", format!("w{turn}"));
-        let fence = waiters[turn].answer().fence();
-        assert!(fence > last, "{fence} after {last}");
-        last = fence;
-        assert_eq!(client.holder("k"), format!("w{}", turn + 1));
-        assert!(waiters[turn + 1..].iter_mut().all(Client::still_waits));
-    }
-    client.release("k", "w5");
-    assert_eq!(cmd!(client, "EXISTS", "k"), 0);
-    assert_eq!(cmd!(client, "LOCK.INFO", "k"), Value::Nil);
-}
-
-#[test]
 fn nobody_barges_in_behind_a_release_in_the_same_pipeline() {
     let server = Server::start();
     let mut client = server.client();
@@ -230,32 +208,6 @@ fn a_waiter_unblocked_just_before_the_release_is_not_granted() {
             client.release("k", "next");
         }
     }
-}
-
-#[test]
-fn a_waiter_that_goes_makes_room_for_those_behind_it() {
-    let server = Server::start();
-    let mut client = server.client();
-    client.acquire("k", "a");
-    let closed = server.waiter_for("k", "closed");
-    let reset = server.waiter_for("k", "reset");
-    let mut killed = server.waiter_for("k", "killed");
-    let mut next = server.waiter_for("k", "next");
-    assert_eq!(client.queue("k"), ["closed", "reset", "killed", "next"]);
-    closed.close();
-    eventually("the closed one has left", || {
-        client.queue("k") == ["reset", "killed", "next"]
-    });
-    reset.reset();
-    eventually("the reset one has left", || {
-        client.queue("k") == ["killed", "next"]
-    });
-    assert_eq!(cmd!(client, "CLIENT", "KILL", "ID", killed.id()), 1);
-    killed.wait_until_closed();
-    eventually("the killed one has left", || client.queue("k") == ["next"]);
-    client.release("k", "a");
-    next.answer().fence();
-    assert_eq!(client.holder("k"), "next");
 }
 
 #[test]

@@ -111,25 +111,3 @@ fn what_is_granted_after_a_step_back_replaces_the_old_key_on_the_replica_and_in_
     server.restart();
     assert_eq!(there, reading(&server));
 }
-
-/// What is asked for anew has its own length, by each clock.
-#[test]
-fn a_renewal_after_a_step_moves_the_keys_end_to_its_ttl_from_now() {
-    let server = stepped();
-    let mut client = server.client();
-    let holds = hold_in_all_ways(&server, &mut client, WHILE);
-    for step in [-HOUR, DAY, -SECOND, 50] {
-        server.step_clock(step);
-        for hold in &holds {
-            let mut renew = counted("LOCK.MRENEW", &hold.way.keys());
-            renew.extend(args!["a", 10_000]);
-            let (term, reply) = Term::of(10_000, || client.run(&renew));
-            assert_eq!(reply, 1);
-            let case = format!("{step}, {:?}", hold.way);
-            hold.assert_is_back(&case, &mut client, &term);
-        }
-    }
-    for hold in &holds {
-        client.release_all(&hold.way.keys(), "a");
-    }
-}

@@ -102,39 +102,6 @@ fn assert_is_written(case: &str, way: Way, server: &Server, replica: &Server) {
     }
 }
 
-#[test]
-fn what_was_written_again_is_there_after_a_crash_and_a_takeover() {
-    let server = Server::with().with_steps().append_only().start();
-    let replica = server.replica_with(Setup::new().with_steps());
-    let mut client = server.client();
-    let holds = hold_in_all_ways(&server, &mut client, WHILE);
-    for server in [&server, &replica] {
-        server.step_clock(MINUTE);
-    }
-    wait_until_all_keys_are_gone(&mut client);
-    for hold in &holds {
-        let mut renew = counted("LOCK.MRENEW", &hold.way.keys());
-        renew.extend(args!["a", LONG]);
-        assert_eq!(client.run(&renew), 1, "{:?}", hold.way);
-    }
-    replica.wait_until_in_sync_with(&server);
-    server.kill_9();
-    server.restart();
-    replica.promote();
-    replica.wait_for_role(Role::Master);
-    for server in [&server, &replica] {
-        let mut client = server.client();
-        for hold in &holds {
-            let case = format!("{:?}", hold.way);
-            for key in hold.way.keys() {
-                let left = cmd!(client, "LOCK.CHECK", &key, "a");
-                assert!(!left.is_nil() && left.int() > 500_000, "{case}: {left:?}");
-                assert!(client.run(&ask(&key, "n", LONG, &[])).is_nil(), "{case}");
-            }
-        }
-    }
-}
-
 /// As after a key that is there: nobody asks which it was.
 #[test]
 fn a_key_comes_back_in_a_transaction_and_in_a_script() {

@@ -1,4 +1,4 @@
-//! Many owners that take locks one after the other, in any order: some are refused, none is stuck.
+//! Deadlocks among many, and how long the search for them may take.
 
 use super::waiting;
 use crate::support::*;

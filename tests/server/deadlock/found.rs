@@ -1,30 +1,7 @@
-//! What is a deadlock, and what only looks like one.
+//! Deadlocks of any length, through databases, slots and several locks, in words.
 
 use super::{assert_refused, refused, waiting};
 use crate::support::*;
-
-#[test]
-fn two_owners_and_two_locks() {
-    let server = Server::start();
-    let mut client = server.client();
-    client.acquire("x", "ann");
-    client.acquire("y", "ben");
-    let mut ann = server.waiter_for("y", "ann");
-    assert_refused(
-        &mut client,
-        &waiting("x", "ben", ""),
-        r#""ben" waits for "x", held by "ann"; "ann" waits for "y", held by "ben""#,
-    );
-    // Whoever is refused waits for nothing and holds what it held.
-    assert_eq!(client.holders(&["x", "y"]), ["ann", "ben"]);
-    assert_eq!(client.queue("x"), [""; 0]);
-    assert!(ann.still_waits());
-    client.release("y", "ben");
-    ann.answer().fence();
-    let mut ben = server.waiter_for("x", "ben");
-    client.release_all(&["x", "y"], "ann");
-    ben.answer().fence();
-}
 
 #[test]
 fn a_deadlock_of_any_length_is_found_and_eight_of_it_are_named() {

@@ -1,5 +1,4 @@
-//! Who waits for whom is always what it is now: whoever has left, was granted or lost the lock is no
-//! part of a deadlock any more; and whoever holds one is, however it came by it.
+//! Who waits for whom is always what it is now, also when it was changed by a command that is not ours.
 
 use super::{refused, take, waiting};
 use crate::support::*;

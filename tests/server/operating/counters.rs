@@ -1,4 +1,5 @@
-//! `INFO lock`: each counter, by each way in which it can come to rise, and by nothing else.
+//! `INFO lock`: each counter under its name, and how long waits were. When which of them rises is a
+//! matter of the core.
 
 use super::*;
 
@@ -52,7 +53,6 @@ fn a_new_server_has_all_the_counters_and_they_are_zero() {
     assert!(!client.info("clients").contains_key("lock_waiters"));
 }
 
-/// When which of them rises is a matter of the core; here it is seen that each stands under its name.
 #[test]
 fn each_counter_has_its_name() {
     let server = Server::start();
@@ -72,7 +72,7 @@ fn each_counter_has_its_name() {
         ("LOCK.BREAK k FORCE", "broken"),
         ("LOCK.SCAN 0", ""),
         ("CONFIG RESETSTAT", ""),
-        ("LOCK.ACQUIRE k a 300", "acquired"),
+        ("LOCK.ACQUIRE k a 1000", "acquired"),
         ("LOCK.LOG", "expired"),
         ("LOCK.MACQUIRE 3 x y z a 9000", "acquired acquired acquired"),
         (

@@ -1,4 +1,4 @@
-//! Which connection a hold ends with, and when that is forgotten.
+//! When it is forgotten which connection a hold ends with.
 
 use super::{modes, tied};
 use crate::support::*;

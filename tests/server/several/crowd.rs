@@ -1,4 +1,4 @@
-//! Many at once: nobody starves, nobody is left, and whoever holds several locks is alone with each.
+//! Many who want one lock each, and one who wants all of them: nobody starves.
 
 use crate::support::*;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};

@@ -1,5 +1,4 @@
-//! Waiting for several locks: it holds nothing, stands in each line once, and is served in the
-//! instant in which it could have all.
+//! Waits for several locks: they are handed over as one, and leave nothing behind.
 
 use crate::support::*;
 use std::time::Duration;

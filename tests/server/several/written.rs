@@ -1,7 +1,6 @@
-//! What requests for several locks leave in the append-only file, with replicas and subscribers; and
-//! what they do when memory is full.
+//! What requests for several locks leave in the append-only file.
 
-use super::{asked, mrelease, mrenew};
+use super::{asked, mrenew};
 use crate::support::*;
 
 /// Native commands that name a lock, in groups: those of one transaction stand together.
@@ -96,47 +95,4 @@ fn a_grant_that_no_command_of_ours_makes_is_one_transaction_too() {
         });
         client.release_all(&["a", "b", "c"], way);
     }
-}
-
-#[test]
-fn keyspace_events_are_those_of_the_native_commands_for_each_key() {
-    let server = Server::with().config("notify-keyspace-events KEA").start();
-    let mut client = server.client();
-    let mut subscriber = server.client();
-    cmd!(subscriber, "PSUBSCRIBE", "__keyevent@0__:*");
-    let mut events = |client: &mut Client| {
-        cmd!(client, "PUBLISH", "__keyevent@0__:end", "");
-        let mut events = Vec::new();
-        loop {
-            let message = subscriber.answer();
-            match message[2].text().split_once(':').unwrap().1 {
-                "end" => break,
-                name @ ("set" | "expire" | "del" | "expired") => {
-                    events.push(format!("{name} {}", message[3].text()));
-                }
-                _ => {}
-            }
-        }
-        events.sort();
-        events
-    };
-    client.acquire_all(&["a", "b"], "x");
-    assert_eq!(
-        events(&mut client),
-        ["expire a", "expire b", "set a", "set b"]
-    );
-    client.acquire_all(&["a", "b"], "x");
-    events(&mut client);
-    assert_eq!(
-        client.run(&asked(&["a", "b"], args!["x", 1])).int(),
-        client.number_of("a")
-    );
-    assert_eq!(client.run(&macquire(&["a", "c"], "y")), Value::Nil);
-    assert_eq!(client.run(&mrelease(&["a", "b"], "y")), 0);
-    assert_eq!(client.run(&mrenew(&["a", "c"], "x", LONG)), 0);
-    assert_eq!(events(&mut client), [""; 0]);
-    assert_eq!(client.run(&mrenew(&["a", "b"], "x", LONG)), 1);
-    assert_eq!(events(&mut client), ["expire a", "expire b"]);
-    client.release_all(&["a", "b"], "x");
-    assert_eq!(events(&mut client), ["del a", "del b"]);
 }
