@@ -22,6 +22,12 @@ impl Database {
             queues: Queues::new(Keyed::new(secret)),
         }
     }
+
+    /// Is no key known in it, and none waited for?
+    #[inline]
+    pub fn remembers_nothing(&self) -> bool {
+        self.queues.is_empty() && self.ledger.remembers_nothing()
+    }
 }
 
 /// All of them. The one that a client has selected if it has selected none is the only one in most

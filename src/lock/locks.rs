@@ -6,7 +6,7 @@ use std::rc::Rc;
 
 use super::backlog::Backlog;
 use super::budget::Budget;
-use super::databases::Databases;
+use super::databases::{Database, Databases};
 use super::fence::{Fence, FencingClock};
 use super::hashing::Keyed;
 use super::ledger::Ledger;
@@ -150,8 +150,19 @@ impl Locks {
     /// Does it matter to us what happens to this key?
     pub fn concerns(&self, name: NameRef<'_>) -> bool {
         self.databases.get(name.db).is_some_and(|database| {
-            database.queues.contain(name.key) || database.ledger.knows(name.key)
+            (self.has_queues() && database.queues.contain(name.key))
+                || database.ledger.knows(name.key)
         })
+    }
+
+    /// Is there no key in this database whose fate matters to us?
+    pub fn remember_nothing_of(&self, db: Db) -> bool {
+        (self.databases.get(db)).is_none_or(Database::remembers_nothing)
+    }
+
+    /// Nor in any other?
+    pub fn remember_nothing(&self) -> bool {
+        !self.databases.any(|database| !database.remembers_nothing())
     }
 
     /// Does anybody wait for this lock?

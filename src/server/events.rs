@@ -14,7 +14,7 @@ use super::ffi::context::{self, Ctx};
 use super::ffi::text;
 use super::inbox::Note;
 use super::module::{self, InAChange, Module};
-use super::notes::hear;
+use super::notes::{self, hear};
 use super::thread;
 use super::version::Server;
 
@@ -34,11 +34,11 @@ const ENDS: [&CStr; 5] = [c"del", c"expired", c"evicted", c"rename_from", c"move
 /// Those of them after which the value is elsewhere.
 const MOVES: [&CStr; 2] = [c"rename_from", c"move_from"];
 
-/// Asks the server to tell us of all that matters; on failure, of what it would not.
+/// So many events are heard in vain before they are given back.
+const IN_VAIN: u32 = 100;
+
+/// Asks the server to tell us of what matters without any lock too; on failure, of what it would not.
 pub fn subscribe(ctx: Ctx<'_>, server: Server) -> Result<(), &'static str> {
-    if !hear_of(ctx, COMING_AND_GOING, Some(key_event)) {
-        return Err("changes to keys");
-    }
     // SAFETY: the context lives, and the functions are for ever.
     unsafe {
         let mut events: Vec<(u64, api::EventFn, &str)> = vec![
@@ -81,6 +81,15 @@ pub fn subscribe(ctx: Ctx<'_>, server: Server) -> Result<(), &'static str> {
         }
     }
     Ok(())
+}
+
+/// Somebody asks about a lock. From now on the server tells us of keys that come and go; false if
+/// it won't. Not before, because every DEL and every expiry of everybody pays for our hearing of it.
+pub fn hear_of_keys(module: &Module, ctx: Ctx<'_>) -> bool {
+    if !module.hears_of_keys.get() {
+        (module.hears_of_keys).set(hear_of(ctx, COMING_AND_GOING, Some(key_event)));
+    }
+    module.hears_of_keys.get()
 }
 
 /// Somebody waits. From now on new values matter too: a waiter may come to hold its lock by one.
@@ -155,8 +164,8 @@ unsafe extern "C" fn value_event(
         return OK;
     }
     module::enter("a value's event", |module| {
-        if module.waiting.is_empty() && module.read(Locks::leased_places) == Ok(0) {
-            return;
+        if needs_no_values(module) {
+            return heard_in_vain(module);
         }
         // SAFETY: as above.
         unsafe { heard(module, ctx, class, event, key, Locks::is_waited_for) };
@@ -181,9 +190,13 @@ unsafe fn heard(
     }
     let has_expired = class == raw::REDISMODULE_NOTIFY_EXPIRED;
     let is_opening = has_expired && module.is_opening(key);
-    // SAFETY: promised by our caller; an event's name ends where it should.
-    let (ctx, key, event) = unsafe { (Ctx::new(ctx), text::bytes(key), CStr::from_ptr(event)) };
-    let (db, mut at_once) = (ctx.db(), !may_be_on_a_walk(module, class, event));
+    // SAFETY: promised by our caller.
+    let db = unsafe { Ctx::new(ctx).db() };
+    if !is_opening && module.read(|locks| locks.remember_nothing_of(db)) == Ok(true) {
+        return heard_in_vain(module);
+    }
+    // SAFETY: as above.
+    let key = unsafe { text::bytes(key) };
     let name = NameRef { db, key };
     // The core sees by itself that it has gone.
     if is_opening {
@@ -192,6 +205,9 @@ unsafe fn heard(
     if module.read(|locks| matters(locks, name)) == Ok(false) {
         return;
     }
+    // SAFETY: promised by our caller; an event's name ends where it should.
+    let event = unsafe { CStr::from_ptr(event) };
+    let mut at_once = !may_be_on_a_walk(module, class, event);
     let now = clock::now();
     let changed = module.change(|locks| {
         if !ENDS.contains(&event) {
@@ -217,6 +233,44 @@ unsafe fn heard(
         }
         Err(InAChange) => hear(Note::touched(db, key)),
     }
+}
+
+/// An event that nobody needs. After some of them the server is asked to keep them to itself, where it
+/// can be: not in the middle of this event, and not after each, or locks that come and go would ask all
+/// the time.
+fn heard_in_vain(module: &Module) {
+    let count = module.heard_in_vain.get().saturating_add(1);
+    module.heard_in_vain.set(count);
+    if count == IN_VAIN && api::unsubscribe_from_keyspace_events().is_some() {
+        notes::ask_for_a_call();
+    }
+}
+
+/// Gives back what is heard in vain. Only at the beginning of a turn of the loop: the server must not be
+/// in the middle of telling modules.
+pub fn give_back(module: &Module) {
+    if module.heard_in_vain.get() < IN_VAIN {
+        return;
+    }
+    module.heard_in_vain.set(0);
+    if needs_no_values(module) && hears_no_more(module, NEW_VALUES, Some(value_event)) {
+        module.hears_of_values.set(false);
+    }
+    if module.read(Locks::remember_nothing) == Ok(true)
+        && hears_no_more(module, COMING_AND_GOING, Some(key_event))
+    {
+        module.hears_of_keys.set(false);
+    }
+}
+
+fn needs_no_values(module: &Module) -> bool {
+    module.waiting.is_empty() && module.read(Locks::leased_places) == Ok(0)
+}
+
+fn hears_no_more(module: &Module, classes: c_int, function: NotificationFn) -> bool {
+    // SAFETY: the context lives; without such a subscription nothing happens.
+    api::unsubscribe_from_keyspace_events()
+        .is_some_and(|give_back| unsafe { give_back(module.own().raw(), classes, function) == OK })
 }
 
 /// The same, where another module's thread has done it.

@@ -39,8 +39,12 @@ pub struct Module {
     pub job_ahead: Cell<bool>,
     /// How many such turns the server has still to give.
     pub jobs: Cell<u32>,
+    /// Has the server been asked to tell us of keys that come and go?
+    pub hears_of_keys: Cell<bool>,
     /// Has the server been asked to tell us of new values?
     pub hears_of_values: Cell<bool>,
+    /// How many events of keys nobody has needed since we last asked for fewer.
+    pub heard_in_vain: Cell<u32>,
     /// Has the server been asked to tell us of connections that close?
     pub hears_of_ends: Cell<bool>,
     /// Has the server been asked to tell us of each turn of its loop?
@@ -183,7 +187,9 @@ pub fn install(ctx: Ctx<'_>, server: Server) -> Result<(), NotInstalled> {
         timer,
         job_ahead: Cell::new(false),
         jobs: Cell::new(0),
+        hears_of_keys: Cell::new(false),
         hears_of_values: Cell::new(false),
+        heard_in_vain: Cell::new(0),
         hears_of_ends: Cell::new(false),
         hears_of_turns: Cell::new(false),
         server,

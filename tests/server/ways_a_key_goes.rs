@@ -318,6 +318,42 @@ fn a_waiter_whose_owner_is_written_into_the_key_is_answered_at_once() {
 }
 
 /// As BLPOP's waiters do while the key is no list.
+/// Where the server can be asked for it, events of keys are told to us only while they matter.
+#[test]
+fn what_happens_to_a_key_is_seen_again_after_long_times_in_which_no_lock_was_held() {
+    let mut scene = Scene::new();
+    for round in 0..3 {
+        // Nobody holds a lock, and nobody waits.
+        scene = {
+            let Scene {
+                server,
+                mut client,
+                first,
+                second,
+                ..
+            } = scene;
+            drop((first, second));
+            server.wait_for_blocked_clients(0);
+            assert_eq!(cmd!(client, "FLUSHALL"), "OK");
+            let others = [
+                args!["SET", "x", 1],
+                args!["EXPIRE", "x", 100],
+                args!["DEL", "x"],
+            ];
+            for _ in 0..200 {
+                client.pipeline(&others);
+            }
+            Scene::on(server, LONG)
+        };
+        match round {
+            0 => assert_eq!(cmd!(scene.client, "DEL", "k"), 1),
+            1 => assert_eq!(cmd!(scene.client, "PEXPIRE", "k", 1), 1),
+            _ => assert_eq!(cmd!(scene.client, "SET", "k", FIRST, "PX", LONG), "OK"),
+        }
+        scene.the_first_has_it(&format!("round {round}"));
+    }
+}
+
 #[test]
 fn while_the_key_is_no_lock_its_waiters_wait_on() {
     let mut scene = Scene::new();

@@ -17,9 +17,9 @@ pub struct Figures {
 }
 
 struct Row {
-    id: &'static str,
-    name: &'static str,
-    beside: &'static str,
+    id: String,
+    name: String,
+    beside: String,
     counts: Vec<f64>,
 }
 
@@ -36,9 +36,9 @@ impl Figures {
         match self.rows.iter_mut().find(|row| row.id == operation.id) {
             Some(row) => row.counts.push(instructions),
             None => self.rows.push(Row {
-                id: operation.id,
-                name: operation.name,
-                beside: operation.beside,
+                id: operation.id.clone(),
+                name: operation.name.clone(),
+                beside: operation.beside.clone(),
                 counts: vec![instructions],
             }),
         }
@@ -51,7 +51,7 @@ impl Figures {
     }
 
     fn ratio(&self, row: &Row) -> Option<f64> {
-        let other = self.of(row.beside).filter(|_| row.beside != row.id)?;
+        let other = self.of(&row.beside).filter(|_| row.beside != row.id)?;
         Some(row.mean() / other)
     }
 
@@ -62,17 +62,12 @@ impl Figures {
             self.server
         );
         for row in &self.rows {
-            let name_of = |id| {
-                self.rows
-                    .iter()
-                    .find(|row| row.id == id)
-                    .map(|row| row.name)
-            };
-            let ratio = self.ratio(row).zip(name_of(row.beside));
+            let other = self.rows.iter().find(|other| other.id == row.beside);
+            let ratio = self.ratio(row).zip(other.map(|other| &other.name));
             let beside = ratio.map_or_else(String::new, |(ratio, other)| {
                 format!("{ratio:.3} of {other}")
             });
-            println!("  {:<45} {:>7.0}   {beside}", row.name, row.mean());
+            println!("  {:<73} {:>7.0}   {beside}", row.name, row.mean());
         }
         println!();
     }

@@ -23,7 +23,7 @@ const FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/committed.json");
 
 /// Is this operation needed for the check?
 pub fn concerns(operation: &Operation) -> bool {
-    [GUARDED, REFERENCE].contains(&operation.id)
+    [GUARDED, REFERENCE].contains(&operation.id.as_str())
 }
 
 /// Compares what was counted with what is committed for this version of the server.

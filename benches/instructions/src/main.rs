@@ -10,7 +10,8 @@
 //! instructions accept   commits to the figure of now
 //! ```
 //!
-//! From the environment: `REDIS_SERVER`, the server; `MODULE`, the module; `RESULTS`, a file for all
+//! From the environment: `REDIS_SERVER`, the server; `MODULE`, the module; `BARE`, the one that only listens
+//! (`bare.c`); `RESULTS`, a file for all
 //! figures; `PROFILES`, a folder for the profiles, each of which `callgrind_annotate` shows by
 //! function.
 
@@ -69,6 +70,7 @@ fn figures(guarded_alone: bool) -> Try<Figures> {
     let path = |name, otherwise: &str| env::var_os(name).unwrap_or_else(|| otherwise.into());
     let program = PathBuf::from(path("REDIS_SERVER", "redis-server"));
     let module = PathBuf::from(path("MODULE", "target/release/libredis_lock.so"));
+    let bare = PathBuf::from(path("BARE", "target/bare.so"));
     let profiles = env::var_os("PROFILES").map(PathBuf::from);
     let mut figures = Figures::default();
     for round in 1..=SERVERS {
@@ -76,8 +78,12 @@ fn figures(guarded_alone: bool) -> Try<Figures> {
         for (module, mut operations) in [
             (None, operations::without_the_module()),
             (Some(module.as_path()), operations::with_the_module()),
+            (Some(bare.as_path()), operations::beside_a_bare_listener()),
         ] {
             operations.retain(|operation| !guarded_alone || guard::concerns(operation));
+            if operations.is_empty() {
+                continue;
+            }
             let mut server = Server::start(&program, module)?;
             figures.server = server.version()?;
             for operation in operations {

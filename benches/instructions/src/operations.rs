@@ -6,11 +6,11 @@ use super::connection::{Step, step};
 /// One thing that is done again and again.
 pub struct Operation {
     /// What it is called in files.
-    pub id: &'static str,
+    pub id: String,
     /// What it is called in tables.
-    pub name: &'static str,
+    pub name: String,
     /// What it stands beside, by its id.
-    pub beside: &'static str,
+    pub beside: String,
     /// The command that a server must have for it.
     pub needs: &'static str,
     /// How it is done.
@@ -81,11 +81,11 @@ fn set_nx(key: &str) -> Step {
 }
 
 impl Operation {
-    fn new(id: &'static str, name: &'static str, again: Vec<Step>) -> Self {
+    fn new(id: &str, name: &str, again: Vec<Step>) -> Self {
         Self {
-            id,
-            name,
-            beside: id,
+            id: id.to_owned(),
+            name: name.to_owned(),
+            beside: id.to_owned(),
             needs: "PING",
             work: Work::Pipelined {
                 before: Vec::new(),
@@ -95,8 +95,8 @@ impl Operation {
         }
     }
 
-    fn beside(mut self, other: &'static str) -> Self {
-        self.beside = other;
+    fn beside(mut self, other: &str) -> Self {
+        self.beside = other.to_owned();
         self
     }
 
@@ -152,12 +152,16 @@ pub fn without_the_module() -> Vec<Operation> {
         )
         .needs("DELEX"),
         other("delifeq", "SET NX PX + DELIFEQ", say("DELIFEQ lock @", ONE)).needs("DELIFEQ"),
-        Operation::new("set", "SET", vec![set()]),
-        Operation::new("set_get", "SET + GET without the module", set_and_get()),
+        Operation::new(
+            "get",
+            "GET of such a key",
+            vec![say("GET lock", Expected::Bytes)],
+        )
+        .between(vec![set_nx("lock")], Vec::new()),
         Operation {
-            id: "list_hand_over",
-            name: "BLPOP + LPUSH, hand-over",
-            beside: "list_hand_over",
+            id: "list_hand_over".into(),
+            name: "BLPOP + LPUSH, hand-over".into(),
+            beside: "list_hand_over".into(),
             needs: "PING",
             work: Work::HandedOver {
                 before: Vec::new(),
@@ -166,6 +170,9 @@ pub fn without_the_module() -> Vec<Operation> {
             },
         },
     ]
+    .into_iter()
+    .chain(OTHERS.map(|other| other.among("", Vec::new(), Vec::new())))
+    .collect()
 }
 
 /// The module's own operations, and what it does to others'. After the first waiter the server tells
@@ -175,11 +182,15 @@ pub fn with_the_module() -> Vec<Operation> {
     let within = |id, name, again| {
         Operation::new(id, name, vec![again]).between(vec![acquire("lock")], vec![release("lock")])
     };
-    let tax = |id, name| Operation::new(id, name, set_and_get()).beside("set_get");
-    vec![
-        tax("set_get_with_module", "SET + GET with the module"),
-        tax("set_get_with_hold", "SET + GET while a lock is held")
-            .between(vec![acquire("lock")], vec![release("lock")]),
+    let others = |when, before: &[Step], after: &[Step]| {
+        OTHERS.map(|other| other.among(when, before.to_vec(), after.to_vec()))
+    };
+    let place = say(
+        "LOCK.ACQUIRE lock b 600000 QUEUE 60000",
+        Expected::Line(":-1"),
+    );
+    let given_up = say("LOCK.RELEASE lock b", Expected::Line(":0"));
+    let of_the_module = vec![
         pair(
             "lock",
             "LOCK.ACQUIRE + LOCK.RELEASE",
@@ -214,7 +225,8 @@ pub fn with_the_module() -> Vec<Operation> {
             "check",
             "LOCK.CHECK",
             say("LOCK.CHECK lock @", Expected::Number),
-        ),
+        )
+        .beside("get"),
         within(
             "guard",
             "LOCK.GUARD of SET",
@@ -222,9 +234,9 @@ pub fn with_the_module() -> Vec<Operation> {
         )
         .beside("set"),
         Operation {
-            id: "hand_over",
-            name: "LOCK.ACQUIRE BLOCK + LOCK.RELEASE, hand-over",
-            beside: "list_hand_over",
+            id: "hand_over".into(),
+            name: "LOCK.ACQUIRE BLOCK + LOCK.RELEASE, hand-over".into(),
+            beside: "list_hand_over".into(),
             needs: "PING",
             work: Work::HandedOver {
                 before: vec![waiter(0)],
@@ -256,16 +268,81 @@ pub fn with_the_module() -> Vec<Operation> {
             vec![step(&format!("LOCK.RELEASE lock {}", owner(0)), ONE)],
         )
         .beside("hand_over"),
-        tax("set_get_after_wait", "SET + GET after the first waiter"),
-    ]
+    ];
+    others("with the module", &[], &[])
+        .into_iter()
+        .chain(others(
+            "after the first lock",
+            &[acquire("lock")],
+            &[release("lock")],
+        ))
+        .chain(of_the_module)
+        .chain(others(
+            "while somebody waits",
+            &[acquire("lock"), place],
+            &[given_up, release("lock")],
+        ))
+        .chain(others("after somebody has waited", &[], &[]))
+        .collect()
+}
+
+/// What others do, on a server that tells a module which does nothing about it.
+pub fn beside_a_bare_listener() -> Vec<Operation> {
+    let others = OTHERS.map(|other| other.among("beside a bare listener", Vec::new(), Vec::new()));
+    others.into_iter().collect()
 }
 
 fn set() -> Step {
     say("SET price 5", OK)
 }
 
-fn set_and_get() -> Vec<Step> {
-    vec![set(), say("GET price", Expected::Bytes)]
+/// What others do on the server, whom no lock concerns: they should not pay for it.
+struct Other {
+    /// What it is called in files.
+    id: &'static str,
+    /// What is said.
+    lines: &'static [(&'static str, &'static str)],
+}
+
+const OTHERS: [Other; 5] = [
+    Other {
+        id: "set",
+        lines: &[("SET price 5", "+OK")],
+    },
+    Other {
+        id: "incr",
+        lines: &[("INCR count", "")],
+    },
+    Other {
+        id: "expire",
+        lines: &[("EXPIRE price 1000", ":1")],
+    },
+    Other {
+        id: "rename",
+        lines: &[("RENAME price cost", "+OK"), ("RENAME cost price", "+OK")],
+    },
+    Other {
+        id: "set_del",
+        lines: &[("SET item 5 PX 30000", "+OK"), ("DEL item", ":1")],
+    },
+];
+
+impl Other {
+    fn among(&self, when: &str, mut before: Vec<Step>, after: Vec<Step>) -> Operation {
+        let steps = self.lines.iter().map(|(line, reply)| match *reply {
+            "" => step(line, Expected::Number),
+            reply => step(line, Expected::Line(reply)),
+        });
+        let lines: Vec<&str> = self.lines.iter().map(|(line, _)| *line).collect();
+        before.push(set());
+        // As a lock does, it makes the server look for the expiry of each key.
+        before.push(say("SET elsewhere 5 PX 600000", OK));
+        let name = format!("{} {when}", lines.join(", "));
+        let id = format!("{}_{}", self.id, when.replace(' ', "_"));
+        Operation::new(id.trim_end_matches('_'), name.trim_end(), steps.collect())
+            .beside(self.id)
+            .between(before, after)
+    }
 }
 
 fn waiter(place: usize) -> Step {

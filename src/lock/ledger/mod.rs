@@ -784,8 +784,9 @@ impl Ledger {
         self.holds = self.holds.saturating_sub(1);
     }
 
+    /// Is nothing remembered of any key?
     #[inline]
-    fn remembers_nothing(&self) -> bool {
+    pub fn remembers_nothing(&self) -> bool {
         self.holds == 0 && self.shared.is_empty()
     }
 

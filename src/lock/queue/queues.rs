@@ -43,6 +43,11 @@ impl Queues {
         Some(place)
     }
 
+    /// Does nobody wait here?
+    pub fn is_empty(&self) -> bool {
+        self.by_key.is_empty()
+    }
+
     /// Is there a queue for this key?
     pub fn contain(&self, key: &[u8]) -> bool {
         self.place(key).is_some()

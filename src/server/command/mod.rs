@@ -122,6 +122,13 @@ fn call<C: Command>(module: &Module, ctx: Ctx<'_>, argv: &[Lent<'_>]) {
     if authority == Authority::Writer && !module.master.get() {
         return reply::send_error(ctx, "READONLY You can't write against a read only replica.");
     }
+    // A look at a key may be remembered too.
+    if spec.keys != KeyPositions::None && !events::hear_of_keys(module, ctx) {
+        return reply::send_error(
+            ctx,
+            "ERR this server does not tell modules of changes to keys",
+        );
+    }
     let mut few = [&[][..]; FEW];
     let many: (Vec<&[u8]>, Index);
     let said = argv.get(1..).unwrap_or_default();

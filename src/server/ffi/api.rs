@@ -165,6 +165,23 @@ pub fn check_permissions() -> Option<CheckPermissions> {
     })
 }
 
+/// How Redis 8.2 and later are asked to tell of these keyspace events no more.
+pub type Unsubscribe = unsafe extern "C" fn(*mut RawCtx, c_int, NotificationFn) -> c_int;
+
+/// The function that does so, where the server has it. It is looked for once.
+pub fn unsubscribe_from_keyspace_events() -> Option<Unsubscribe> {
+    static FOUND: OnceLock<Option<Unsubscribe>> = OnceLock::new();
+    *FOUND.get_or_init(|| {
+        let name = c"RedisModule_UnsubscribeFromKeyspaceEvents";
+        let mut function: Option<Unsubscribe> = None;
+        // SAFETY: as above.
+        unsafe {
+            raw::RedisModule_GetApi?(name.as_ptr(), (&raw mut function).cast());
+        }
+        function
+    })
+}
+
 /// How a message is published; says to how many clients of this server.
 pub type PublishFn =
     unsafe extern "C" fn(*mut RawCtx, channel: *mut RawString, message: *mut RawString) -> c_int;
