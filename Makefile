@@ -6,9 +6,9 @@ MODULE := target/release/libredis_lock.so
 
 # The server's configuration and the tests look for the module in ./target, wherever else you keep yours.
 export CARGO_TARGET_DIR := $(CURDIR)/target
-export PORT PREFIX DESTDIR REDIS_SERVER SERVERS DIFFERENCES ONCE ONLY QUICK CHECK DRAW
+export PORT PREFIX DESTDIR REDIS_SERVER SERVERS DIFFERENCES ONCE ONLY QUICK CHECK DRAW COMPATIBLE SYSTEM
 
-.PHONY: help build run cluster locktop test test-servers test-clients explore soak bench stalls lint instructions install dist deb \
+.PHONY: help build run cluster locktop test test-servers test-clients explore soak bench stalls lint instructions install dist deb zip \
         supply fuzz clean
 
 help: ## list what there is to make
@@ -76,6 +76,9 @@ dist: build ## make a tar of the built module: target/dist/
 
 deb: build ## make a Debian package of it: target/debian/
 	@scripts/deb
+
+zip: build ## make a zip of it as Redis Software takes modules: target/dist/ (COMPATIBLE=7.4, SYSTEM=rhel9; docs/containers.md)
+	@scripts/zip
 
 $(MODULE):
 	@$(MAKE) build

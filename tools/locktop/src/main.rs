@@ -19,7 +19,6 @@ use page::View;
 use server::{Server, Trouble};
 use std::io::{IsTerminal, Write, stdout};
 use std::process::ExitCode;
-use std::time::Instant;
 use std::{env, thread};
 use table::Sort;
 use watch::{Watch, Wish};
@@ -74,7 +73,6 @@ fn once(options: &Options) -> Result<String, Trouble> {
         selected: 0,
         trouble: None,
         keys: false,
-        now: Instant::now(),
     };
     let width = env::var("COLUMNS")
         .ok()

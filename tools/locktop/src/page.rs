@@ -34,8 +34,6 @@ pub struct View<'a> {
     pub trouble: Option<&'a str>,
     /// Does anybody read what the keys do?
     pub keys: bool,
-    /// The instant that is shown.
-    pub now: Instant,
 }
 
 /// The height of a page without keys that has all of so many rows.
@@ -185,7 +183,7 @@ impl View<'_> {
             watch.table.contended() as u64,
             contended,
             &watch.round,
-            self.now,
+            watch.at,
         );
         put(buffer, area, 4, &found, faint());
         let reverse = Style::new().add_modifier(Modifier::REVERSED);
@@ -218,7 +216,7 @@ impl View<'_> {
         // The selected one is in sight.
         let first = (self.selected + 1).saturating_sub(shown);
         for (line, row) in (0..area.height).zip(self.rows.iter().skip(first)) {
-            let lock = row.now(self.now);
+            let lock = row.now(self.watch.at);
             let is_selected = first + usize::from(line) == self.selected;
             let style = match lock.queue {
                 _ if is_selected && self.keys => Style::new().fg(Color::Black).bg(Color::Cyan),
@@ -243,7 +241,7 @@ impl View<'_> {
         let Some(row) = self.rows.get(self.selected) else {
             return;
         };
-        let lock = row.now(self.now);
+        let lock = row.now(self.watch.at);
         let title = format!(
             "{} ",
             cut(
@@ -457,6 +455,7 @@ mod tests {
     ) -> String {
         let now = rows.first().map_or_else(Instant::now, |row| row.seen);
         let mut watch = watch(now);
+        watch.at = now;
         watch.table.learn(&[], rows.to_vec(), Sort::Waiters);
         let view = View {
             place: "127.0.0.1:6379".to_owned(),
@@ -467,7 +466,6 @@ mod tests {
             selected,
             trouble,
             keys: true,
-            now,
         };
         text(&view, width, height)
     }

@@ -110,8 +110,7 @@ struct Screen<'a> {
     sort: Sort,
     selected: usize,
     name: Option<Vec<u8>>,
-    /// Since when it pauses.
-    paused: Option<Instant>,
+    paused: bool,
     height: u16,
 }
 
@@ -127,7 +126,7 @@ impl<'a> Screen<'a> {
             sort: Sort::default(),
             selected: 0,
             name: None,
-            paused: None,
+            paused: false,
             height: 24,
         };
         screen.wish = Some(screen.wish());
@@ -174,8 +173,8 @@ impl<'a> Screen<'a> {
 
     fn view(&self) -> View<'_> {
         let corner = match self.paused {
-            Some(_) => " PAUSED".to_owned(),
-            None => format!(" every {:.1} s", self.options.interval.as_secs_f64()),
+            true => " PAUSED".to_owned(),
+            false => format!(" every {:.1} s", self.options.interval.as_secs_f64()),
         };
         View {
             place: format!("{} db {}", self.options.place(), self.options.db),
@@ -186,12 +185,11 @@ impl<'a> Screen<'a> {
             selected: self.selected,
             trouble: self.trouble.as_deref(),
             keys: true,
-            now: self.paused.unwrap_or_else(Instant::now),
         }
     }
 
     fn learn(&mut self, report: Report) {
-        if self.paused.is_some() {
+        if self.paused {
             return;
         }
         match report {
@@ -233,7 +231,7 @@ impl<'a> Screen<'a> {
         match key.code {
             KeyCode::Char('q') | KeyCode::Esc => return true,
             KeyCode::Char('c') if key.modifiers.contains(KeyModifiers::CONTROL) => return true,
-            KeyCode::Char('p') => self.paused = self.paused.is_none().then(Instant::now),
+            KeyCode::Char('p') => self.paused = !self.paused,
             KeyCode::Up | KeyCode::Char('k') => self.select(self.selected.saturating_sub(1)),
             KeyCode::Down | KeyCode::Char('j') => self.select(self.selected + 1),
             KeyCode::Home => self.select(0),
@@ -244,7 +242,7 @@ impl<'a> Screen<'a> {
             KeyCode::Char('n') => self.sort_by(Sort::Holders),
             _ => return false,
         }
-        let wish = self.paused.is_none().then(|| self.wish());
+        let wish = (!self.paused).then(|| self.wish());
         // If nobody hears it, the next look at the reports says so.
         _ = self.wishes.send(wish);
         false

@@ -52,6 +52,9 @@ pub struct Watch {
     pub before: Option<Counters>,
     /// How far the scan has come.
     pub round: Round,
+    /// When the last refresh ended: the page shows that instant. Time does not go on until the next, since a lock that is
+    /// handed on a hundred times a second would seem to be held for long.
+    pub at: Instant,
     cursor: String,
 }
 
@@ -62,6 +65,7 @@ impl Default for Watch {
             counters: None,
             before: None,
             round: Round::default(),
+            at: Instant::now(),
             cursor: "0".to_owned(),
         }
     }
@@ -85,7 +89,9 @@ impl Watch {
                 break;
             }
         }
-        self.look_at_what_is_shown(server, wish, began)
+        self.look_at_what_is_shown(server, wish, began)?;
+        self.at = Instant::now();
+        Ok(())
     }
 
     /// One page. Was it the last one of a round?
