@@ -6,9 +6,9 @@ MODULE := target/release/libredis_lock.so
 
 # The server's configuration and the tests look for the module in ./target, wherever else you keep yours.
 export CARGO_TARGET_DIR := $(CURDIR)/target
-export PORT PREFIX DESTDIR REDIS_SERVER SERVERS DIFFERENCES ONCE ONLY QUICK CHECK DRAW
+export PORT PREFIX DESTDIR REDIS_SERVER SERVERS DIFFERENCES ONCE ONLY QUICK CHECK DRAW COMPATIBLE SYSTEM
 
-.PHONY: help build run cluster test test-servers test-clients explore soak bench stalls lint instructions install dist deb \
+.PHONY: help build run cluster locktop test test-servers test-clients explore soak bench stalls lint instructions install dist deb zip \
         supply fuzz clean
 
 help: ## list what there is to make
@@ -28,13 +28,17 @@ run: ## start a server with the module, here in the terminal (PORT=6379)
 cluster: ## start three masters and three replicas with it, and show a lock that outlasts its master (PORT=7000)
 	@PORT=$(if $(filter 6379,$(PORT)),7000,$(PORT)) scripts/cluster
 
+locktop: ## show the locks of a server in the terminal: who holds, who waits, rates (PORT=6379, OPTIONS="--host …")
+	@scripts/setup build
+	cargo run --quiet --release --locked --manifest-path tools/locktop/Cargo.toml --target-dir target/locktop -- --port $(PORT) $(OPTIONS)
+
 test: ## run all tests, those on a real server too
 	@scripts/test
 
 test-servers: ## run those on ten servers, Redis 7.0 to 8.10 and Valkey 8.0 to 9.1, on two of them with io-threads too
 	@scripts/test-servers
 
-test-clients: ## run the examples in each language, the tests beside other libraries' locks, and those of the packages
+test-clients: ## run the examples in each language, the tests beside other libraries' locks, those of the packages and of locktop
 	@scripts/test-clients
 
 explore: ## live through every history of some small worlds of the core (LOCK_EXPLORE_WORLD=session)
@@ -58,6 +62,8 @@ lint: ## check format and lints, as CI does
 	CARGO_TARGET_DIR=$(CURDIR)/target/clients/rust cargo clippy --manifest-path examples/rust/Cargo.toml -- -D warnings
 	cargo fmt --check --manifest-path clients/rust/Cargo.toml
 	CARGO_TARGET_DIR=$(CURDIR)/target/clients/rust-lock cargo clippy --locked --all-targets --manifest-path clients/rust/Cargo.toml -- -D warnings
+	cargo fmt --check --manifest-path tools/locktop/Cargo.toml
+	CARGO_TARGET_DIR=$(CURDIR)/target/locktop cargo clippy --locked --all-targets --manifest-path tools/locktop/Cargo.toml -- -D warnings
 
 instructions: ## count the server's instructions for each operation (CHECK=1: of a pair, as CI does)
 	@scripts/instructions $(if $(CHECK),check,$(if $(ACCEPT),accept))
@@ -70,6 +76,9 @@ dist: build ## make a tar of the built module: target/dist/
 
 deb: build ## make a Debian package of it: target/debian/
 	@scripts/deb
+
+zip: build ## make a zip of it as Redis Software takes modules: target/dist/ (COMPATIBLE=7.4, SYSTEM=rhel9; docs/containers.md)
+	@scripts/zip
 
 $(MODULE):
 	@$(MAKE) build
