@@ -66,7 +66,9 @@ impl Hold {
     /// It may end at any moment, or may have to: nobody has heard of it, or its connection has closed.
     fn may_go(&self) -> bool {
         let is_unheard = !self.told && !self.unclaimed && (self.under_way == 0 || !self.is_clear);
-        self.closed || self.is_loose || self.is_ending || self.may_be_ending || is_unheard
+        let is_left_to_a_place = self.unclaimed && self.any_end;
+        let is_over = self.closed || self.is_loose || self.is_ending || self.may_be_ending;
+        is_over || is_unheard || is_left_to_a_place
     }
 
     fn must_go(&self) -> bool {

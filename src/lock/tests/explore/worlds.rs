@@ -112,7 +112,7 @@ fn setting(name: &'static str, flavour: Flavour, actions: Vec<Action>) -> Settin
         actions,
         skew: 5,
         loses_tails: false,
-        judged_to: 5,
+        judged_to: 6,
     }
 }
 
@@ -139,14 +139,11 @@ pub fn exclusive() -> Setting {
         Action::Break(0, 0),
         Action::Break(0, 1),
     ];
-    Setting {
-        judged_to: 6,
-        ..setting(
-            "exclusive",
-            like(Answers::Straight, false),
-            each(3, does, &happens),
-        )
-    }
+    setting(
+        "exclusive",
+        like(Answers::Straight, false),
+        each(3, does, &happens),
+    )
 }
 
 /// The same with places in the queue, messages, and messages that are lost.
@@ -202,14 +199,11 @@ fn others() -> Setting {
         Action::Turn,
         Action::Pass(1),
     ];
-    Setting {
-        judged_to: 6,
-        ..setting(
-            "what others write",
-            like(Answers::Late, true),
-            each(2, does, &happens),
-        )
-    }
+    setting(
+        "what others write",
+        like(Answers::Late, true),
+        each(2, does, &happens),
+    )
 }
 
 /// A lock that owners share, LIMIT, and upgrades.
@@ -233,14 +227,11 @@ fn shared() -> Setting {
         Action::Break(0, 1),
         Action::Del(0),
     ];
-    Setting {
-        judged_to: 6,
-        ..setting(
-            "shared with upgrade",
-            like(Answers::Kept, false),
-            each(3, does, &happens),
-        )
-    }
+    setting(
+        "shared with upgrade",
+        like(Answers::Kept, false),
+        each(3, does, &happens),
+    )
 }
 
 /// Two locks, several at once, and deadlocks.
@@ -355,7 +346,6 @@ fn failover() -> Setting {
     Setting {
         skew: 2,
         loses_tails: true,
-        judged_to: 6,
         ..setting("failover with a lost tail", flavour, actions)
     }
 }

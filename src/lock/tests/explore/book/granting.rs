@@ -232,6 +232,7 @@ impl Book {
         // Who has it alone by then has that and more.
         if let (Who::Asker(..), Some(own)) = (who, self.waits.get(at))
             && is_alone(own.ask.mode)
+            && own.granted.is_none()
         {
             ask.mode = own.ask.mode;
         }

@@ -57,7 +57,12 @@ impl Book {
                         && (wait.ask.owner, wait.ask.locks) == (ask.owner, ask.locks)
                 });
                 match old {
-                    Some(at) if self.waits[at].ask.mode == ask.mode => {
+                    // Whoever asks when the lease is over may have lost the place, and comes last.
+                    Some(at)
+                        if self.waits[at].ask.mode == ask.mode
+                            && (self.waits[at].until > Some(self.now)
+                                || self.stands_behind(&ask, true) == before) =>
+                    {
                         let (granted, asleep) = (None, false);
                         self.waits[at] = Wait {
                             granted,
@@ -155,10 +160,13 @@ impl Book {
             !is_named || wait.ticket.is_some()
         });
         // What was granted together and has not been heard of goes together.
-        for lock in unclear {
+        for &lock in &unclear {
+            let has_place = self.waits.iter().any(|wait| {
+                wait.ticket.is_none() && wait.ask.owner == owner && wait.ask.locks.contains(&lock)
+            });
             if let Some(hold) = self.hold_mut(owner, lock) {
                 hold.is_clear = false;
-                hold.unclaimed = false;
+                hold.unclaimed &= has_place;
             }
         }
         Ok(())
