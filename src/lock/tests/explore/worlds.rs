@@ -402,7 +402,10 @@ fn databases() -> Setting {
         Action::Set(2, 0, None),
     ];
     let flavour = like(Answers::Late, true);
-    setting("databases", flavour, each(3, does, &happens))
+    Setting {
+        judged_to: 5,
+        ..setting("databases", flavour, each(3, does, &happens))
+    }
 }
 
 /// Two that share a lock are a crowd already: what is done to each of its holds is done one by one.

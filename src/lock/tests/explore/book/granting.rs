@@ -3,7 +3,7 @@
 use crate::lock::fence::Fence;
 use crate::lock::queue::waiter::State;
 use crate::lock::tests::model::{Verdict, ensure};
-use crate::lock::tests::simulated::{Happened, Server, name};
+use crate::lock::tests::simulated::{Content, Happened, Server, name};
 use crate::lock::{Hold as How, Mode, Ms, NameRef, from_wall};
 
 use super::super::action::{Ask, LOCKS, LockNo, OWNERS, OwnerNo, Wait as Waits};
@@ -233,6 +233,7 @@ impl Book {
         if let (Who::Asker(..), Some(own)) = (who, self.waits.get(at))
             && is_alone(own.ask.mode)
             && own.granted.is_none()
+            && (ask.locks.iter()).all(|&lock| is_held_alone(server, lock))
         {
             ask.mode = own.ask.mode;
         }
@@ -479,6 +480,11 @@ impl Book {
             )
         })
     }
+}
+
+/// Does its key say that somebody has it alone?
+fn is_held_alone(server: &Server, lock: LockNo) -> bool {
+    key_of(server, lock).is_some_and(|key| matches!(key.content, Content::Token(_)))
 }
 
 /// When this hold ends, as its key says.
