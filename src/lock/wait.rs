@@ -1,6 +1,10 @@
 //! A waiter's way: joining the queue, the decision, the reply, the end.
 
+use std::collections::BTreeSet;
 use std::rc::Rc;
+
+use super::deadlock::found::Deadlock;
+use super::deadlock::steps::TooLong;
 
 use super::fence::Fence;
 use super::locks::Locks;
@@ -91,7 +95,7 @@ impl Locks {
         }
         // Of those who share the lock only the newcomer waits in a queue that is new.
         turn.settling.forget_joined();
-        match self.deadlock_of(ticket, requests, turn.now) {
+        match self.deadlock_now(turn, ticket, requests) {
             Ok(None) => {}
             Ok(Some(deadlock)) => {
                 self.give_up(ticket);
@@ -106,6 +110,35 @@ impl Locks {
         let waiting = u64::try_from(self.waits.len()).unwrap_or_default();
         self.counts.waiters_peak = self.counts.waiters_peak.max(waiting);
         Ok(ticket)
+    }
+
+    /// The deadlock that this waiter closes, as the keys on its way are now: somebody else may have
+    /// written them since they were looked at.
+    fn deadlock_now(
+        &mut self,
+        turn: &mut Turn<'_>,
+        ticket: Ticket,
+        requests: usize,
+    ) -> Result<Option<Deadlock>, TooLong> {
+        let mut seen = BTreeSet::new();
+        loop {
+            let Some(deadlock) = self.deadlock_of(ticket, requests, turn.now)? else {
+                return Ok(None);
+            };
+            let mut is_sure = true;
+            for link in &deadlock.links {
+                if seen.insert(link.name.clone()) {
+                    is_sure = false;
+                    self.take_stock(turn, link.name.borrow());
+                    self.note(link.name.clone());
+                }
+            }
+            // Whoever is seen to share a lock by now is seen to in the next tick.
+            turn.settling.forget_joined();
+            if is_sure {
+                return Ok(Some(deadlock));
+            }
+        }
     }
 
     pub(super) fn busy(&mut self) -> Acquired {

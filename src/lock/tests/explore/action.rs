@@ -5,11 +5,11 @@ use std::fmt;
 use crate::lock::tests::simulated::{Lock, Owner};
 use crate::lock::{Ahead, Mode, Ms};
 
-pub const OWNERS: [Owner; 3] = ["ann", "ben", "cat"];
-pub const LOCKS: [Lock; 2] = [(0, "x"), (0, "y")];
+pub const OWNERS: [Owner; 3] = ["A", "B", "C"];
+pub const LOCKS: [Lock; 3] = [(0, "x"), (0, "y"), (1, "x")];
 
 /// Where owners of places are told, and in which words.
-pub const CHANNEL: (&str, &str) = ("news", "go");
+pub const CHANNEL: (&str, &str) = ("n", "m");
 
 /// By their numbers in [`OWNERS`] and [`LOCKS`].
 pub type OwnerNo = usize;
@@ -49,6 +49,8 @@ pub enum Action {
     PExpire(LockNo, Ms),
     Persist(LockNo),
     Rename(LockNo, LockNo),
+    Flush,
+    Swap,
     // What becomes of clients: of the first, second … that waits, or of an owner's own connection.
     Kill(usize),
     Doom(usize),
@@ -70,8 +72,12 @@ pub enum Action {
     Deafen,
 }
 
+fn lock(lock: LockNo) -> &'static str {
+    ["x", "y", "x in database 1"][lock]
+}
+
 fn names(locks: &[LockNo]) -> String {
-    let names: Vec<&str> = locks.iter().map(|&lock| LOCKS[lock].1).collect();
+    let names: Vec<&str> = locks.iter().copied().map(lock).collect();
     names.join(" and ")
 }
 
@@ -98,7 +104,6 @@ impl fmt::Display for Ask {
 
 impl fmt::Display for Action {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let lock = |lock: LockNo| LOCKS[lock].1;
         let owner = |owner: OwnerNo| OWNERS[owner];
         let which = |n: usize| {
             ["first", "second", "third", "fourth"]
@@ -125,6 +130,8 @@ impl fmt::Display for Action {
             Self::PExpire(on, ms) => write!(f, "PEXPIRE {} {ms}", lock(on)),
             Self::Persist(on) => write!(f, "PERSIST {}", lock(on)),
             Self::Rename(from, to) => write!(f, "RENAME {} {}", lock(from), lock(to)),
+            Self::Flush => f.write_str("FLUSHALL"),
+            Self::Swap => f.write_str("SWAPDB 0 1"),
             Self::Kill(n) => write!(f, "the connection of the {} that waits closes", which(n)),
             Self::Doom(n) => write!(
                 f,

@@ -51,7 +51,8 @@ pub struct Hold {
     is_clear: bool,
     /// After a step of the clock its key may have gone a moment too early, as if in time.
     is_loose: bool,
-    /// An operator ends it just now; or it was granted in the same moment, before that or after it.
+    /// An operator ends it just now; or it was granted in the same moment, before that or after it, or is
+    /// taken for a grant that nobody has heard of.
     is_ending: bool,
     may_be_ending: bool,
     /// Its end may go on from that of a hold that was to end, or may not.
@@ -65,7 +66,9 @@ impl Hold {
     /// It may end at any moment, or may have to: nobody has heard of it, or its connection has closed.
     fn may_go(&self) -> bool {
         let is_unheard = !self.told && !self.unclaimed && (self.under_way == 0 || !self.is_clear);
-        self.closed || self.is_loose || self.is_ending || self.may_be_ending || is_unheard
+        let is_left_to_a_place = self.unclaimed && self.any_end;
+        let is_over = self.closed || self.is_loose || self.is_ending || self.may_be_ending;
+        is_over || is_unheard || is_left_to_a_place
     }
 
     fn must_go(&self) -> bool {
@@ -148,7 +151,7 @@ impl Book {
     /// after the other.
     pub fn knows(&mut self, owner: OwnerNo) -> bool {
         let knows = owner <= self.used;
-        self.used = self.used.max(owner + usize::from(knows));
+        self.used += usize::from(owner == self.used);
         knows
     }
 
@@ -219,6 +222,28 @@ impl Book {
         self.is_stepped = false;
     }
 
+    /// What is held has changed places, and so have grants of which the news is under way.
+    pub fn swapped(&mut self) {
+        let other = |lock: LockNo| [2, 1, 0][lock];
+        for hold in &mut self.holds {
+            hold.lock = other(hold.lock);
+            // Its place stays where it is.
+            if std::mem::take(&mut hold.unclaimed) {
+                (hold.under_way, hold.is_clear) = (1, false);
+            }
+        }
+        for wait in self
+            .waits
+            .iter_mut()
+            .filter(|wait| wait.granted.is_some() && wait.ticket.is_some())
+        {
+            wait.ask.locks = &[[2], [1], [0]][wait.ask.locks[0]];
+        }
+        self.holds.sort_by_key(|hold| (hold.lock, hold.owner));
+        self.no_lock.swap(0, 2);
+        self.is_strange.swap(0, 2);
+    }
+
     pub fn stepped(&mut self, by: i64) {
         self.is_stepped = true;
         for hold in self.holds.iter_mut().filter(|hold| hold.by_wall) {
@@ -280,7 +305,7 @@ impl Book {
                     OWNERS[wait.ask.owner]
                 )
             })?;
-            let shut = self.what_is_in_the_way(&wait.ask, at, |_| true);
+            let shut = self.what_is_in_the_way(&wait.ask, at, false);
             ensure(shut.is_some(), || {
                 format!("{} waits for what it could have", OWNERS[wait.ask.owner])
             })?;

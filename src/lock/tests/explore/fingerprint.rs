@@ -9,6 +9,7 @@
 
 use std::fmt;
 
+use crate::lock::place::kept::LOOK;
 use crate::lock::tests::simulated::{START, Server};
 use crate::lock::{Locks, Ms};
 
@@ -23,15 +24,22 @@ pub const FIRST_CLIENT: u64 = 7_000_000_000;
 /// No world lives for so long, in milliseconds.
 const LIFE: Ms = 100_000_000;
 
-/// What lies further back than so many milliseconds is past, and no more.
+/// What lies further back than so many milliseconds is past, and no more: if the wall clock is stepped
+/// back, that is further than it goes.
 const PAST: i64 = 3;
+const PAST_WITH_STEPS: i64 = 40;
 
 /// A state of this world.
 pub fn fingerprint(world: &World) -> Fingerprint {
     let mut reader = Reader::default();
     // It prints into memory: that can't fail.
     let _ = world.print(&mut reader);
-    reader.finish(world.now())
+    let past = if world.is_stepped {
+        PAST_WITH_STEPS
+    } else {
+        PAST
+    };
+    reader.finish(world.now(), past)
 }
 
 /// All of the server that decides what it will do.
@@ -96,6 +104,9 @@ pub fn print_server(server: &Server, to: &mut impl fmt::Write) -> fmt::Result {
     }
     let sent_away = (waits.waiting.iter()).filter(|&&ticket| ticket <= waits.sent_away_to);
     write!(to, "{:?}", sent_away.count())?;
+    // When it is looked again who is kept back, once there is a place.
+    let is_over = server.now().ms() >= places.looked.saturating_add(LOOK);
+    write!(to, "{is_over:?}")?;
     // How far the numbers are ahead matters by the millisecond, and whether one more has been given.
     let last = clock.last();
     write!(to, "{last:?}|{:?}{}|", last / 1000, last % 1000 > 0)?;
@@ -126,6 +137,8 @@ enum Kind {
     Time,
     Fence,
     Ticket,
+    /// The last of several, whether it is still there or not.
+    UpToTicket,
     Client,
 }
 
@@ -149,6 +162,8 @@ struct Reader {
     text: u64,
     /// The next number decides nothing.
     passes_over: bool,
+    /// The next number is where a range ends.
+    is_bound: bool,
     /// Where the connection stands that was read last.
     client: Option<usize>,
     /// Is it to be said now whether a hold ends with that connection?
@@ -167,7 +182,10 @@ impl fmt::Write for Reader {
                         .wrapping_add(u64::from(digit - b'0'))
                 });
                 if !std::mem::take(&mut self.passes_over) {
-                    let kind = Kind::of(number);
+                    let mut kind = Kind::of(number);
+                    if std::mem::take(&mut self.is_bound) && kind == Kind::Ticket {
+                        kind = Kind::UpToTicket;
+                    }
                     if kind == Kind::Client {
                         self.client = Some(self.numbers.len());
                     }
@@ -177,6 +195,7 @@ impl fmt::Write for Reader {
             }
             // Since when something is held or waited for is for people to read; where a queue was found
             // last, and how often a record was moved, is found again; tickets and looks go on from there.
+            b"..=" => self.is_bound = true,
             b"since" | b"last_ticket" | b"moved" | b"looked" | b"Cell" | b"sent_away_to" => {
                 self.passes_over = true
             }
@@ -194,17 +213,18 @@ impl fmt::Write for Reader {
             }
             _ => {}
         }
-        for word in bytes.chunks(8) {
-            let mut eight = [0; 8];
-            eight[..word.len()].copy_from_slice(word);
+        let (eights, rest) = bytes.as_chunks::<8>();
+        for &eight in eights {
             self.text = mix(self.text, u64::from_le_bytes(eight));
         }
+        let rest = (rest.iter()).fold(1, |word, &byte| word << 8 | u64::from(byte));
+        self.text = mix(self.text, rest);
         Ok(())
     }
 }
 
 impl Reader {
-    fn finish(mut self, now: Ms) -> Fingerprint {
+    fn finish(mut self, now: Ms, past: i64) -> Fingerprint {
         let mut ranked: Vec<(Kind, u64)> = (self.numbers.iter())
             .filter(|(_, kind, _)| matches!(kind, Kind::Fence | Kind::Ticket | Kind::Client))
             .map(|&(_, kind, number)| (kind, number))
@@ -215,11 +235,14 @@ impl Reader {
             *number = match kind {
                 Kind::Plain => *number,
                 Kind::Time => {
-                    let ahead = number.wrapping_sub(now).cast_signed().max(-PAST);
+                    let ahead = number.wrapping_sub(now).cast_signed().max(-past);
                     ahead.cast_unsigned()
                 }
                 Kind::Fence | Kind::Ticket | Kind::Client => {
                     ranked.partition_point(|one| *one < (*kind, *number)) as u64
+                }
+                Kind::UpToTicket => {
+                    ranked.partition_point(|one| *one <= (Kind::Ticket, *number)) as u64
                 }
             };
         }

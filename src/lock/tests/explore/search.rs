@@ -215,12 +215,10 @@ impl Walk<'_> {
 
     fn go_on_from(&self, at: usize, found: &mut Found) {
         let mut path = self.path(at);
-        path.push(0);
+        let mut before = None;
         for action in 0..self.setting.actions.len() {
-            if let Some(last) = path.last_mut() {
-                *last = action;
-            }
-            let step = AssertUnwindSafe(|| self.step(&path, found));
+            path.push(action);
+            let step = AssertUnwindSafe(|| self.step(&mut before, &path, found));
             let is_new = match catch_unwind(step) {
                 Ok(Ok(is_new)) => is_new,
                 Ok(Err(why)) => return self.fail(path, why),
@@ -230,14 +228,27 @@ impl Walk<'_> {
                 let (parent, action) = (at as u32, action as u8);
                 found.links.push(Link { parent, action });
             }
+            path.pop();
         }
     }
 
-    /// Does this lead to a state that has not been seen before?
-    fn step(&self, path: &[usize], found: &mut Found) -> Verdict<bool> {
-        let Some(mut world) = live(self.setting, path)? else {
+    /// Does this lead to a state that has not been seen before? The world before the last step is as good
+    /// for the next one if that can't be done.
+    fn step(&self, before: &mut Option<World>, path: &[usize], found: &mut Found) -> Verdict<bool> {
+        let Some((&action, so_far)) = path.split_last() else {
             return Ok(false);
         };
+        let world = match before.take() {
+            Some(world) => Some(world),
+            None => live(self.setting, so_far)?,
+        };
+        let Some(mut world) = world else {
+            return Ok(false);
+        };
+        if !world.act(self.setting.actions[action])? {
+            *before = Some(world);
+            return Ok(false);
+        }
         found.transitions += 1;
         let state = fingerprint(&world);
         let is_new = self.is_new(state);

@@ -27,6 +27,8 @@ pub struct World {
     ahead: Ms,
     skew: Ms,
     loses_tails: bool,
+    /// May the wall clock be stepped?
+    pub is_stepped: bool,
     /// Is it written down what is said?
     pub listens: bool,
     said: String,
@@ -44,6 +46,7 @@ impl World {
             ahead: START + setting.skew,
             skew: setting.skew,
             loses_tails: setting.loses_tails,
+            is_stepped: (setting.actions.iter()).any(|one| matches!(one, Action::Step(_))),
             listens: false,
             said: String::new(),
         };
@@ -194,6 +197,22 @@ impl World {
                     return Ok(false);
                 }
                 self.foreign(Write::Rename(LOCKS[from], LOCKS[to]))?;
+            }
+            Action::Flush => {
+                if !may_write(&[]) {
+                    return Ok(false);
+                }
+                self.server.foreign(Write::Flush(None));
+                (0..LOCKS.len()).for_each(|lock| self.book.read_key(lock, &self.server, false));
+                self.follow(Cause::Nobody)?;
+            }
+            Action::Swap => {
+                if !may_write(&[]) {
+                    return Ok(false);
+                }
+                self.server.foreign(Write::Swap(0, 1));
+                self.book.swapped();
+                self.follow(Cause::Nobody)?;
             }
             Action::Kill(n) | Action::Doom(n) | Action::Unblock(n) => {
                 let Some(&ticket) = self.server.waiting().get(n) else {
@@ -513,7 +532,7 @@ impl World {
         for ask in self.book.places() {
             self.act(Action::Acquire(ask))?;
         }
-        for (lock, all) in [(0, &[0][..]), (1, &[1][..])] {
+        for (lock, all) in [(0, &[0][..]), (1, &[1][..]), (2, &[2][..])] {
             for owner in 0..OWNERS.len() {
                 if self.book.has_told_hold(owner, lock) {
                     self.act(Action::Release(owner, all))?;

@@ -22,6 +22,7 @@ pub struct Setting {
 const X: &[LockNo] = &[0];
 const Y: &[LockNo] = &[1];
 const BOTH: &[LockNo] = &[0, 1];
+const ELSEWHERE: &[LockNo] = &[2];
 
 const ALONE: Mode = Mode::Exclusive;
 const SHARED: Mode = Mode::Shared;
@@ -98,6 +99,8 @@ pub fn worlds() -> Vec<Setting> {
         steps(),
         failover(),
         refusals(),
+        databases(),
+        crowd(),
     ]
 }
 
@@ -109,7 +112,7 @@ fn setting(name: &'static str, flavour: Flavour, actions: Vec<Action>) -> Settin
         actions,
         skew: 5,
         loses_tails: false,
-        judged_to: 5,
+        judged_to: 6,
     }
 }
 
@@ -136,14 +139,11 @@ pub fn exclusive() -> Setting {
         Action::Break(0, 0),
         Action::Break(0, 1),
     ];
-    Setting {
-        judged_to: 6,
-        ..setting(
-            "exclusive",
-            like(Answers::Straight, false),
-            each(3, does, &happens),
-        )
-    }
+    setting(
+        "exclusive",
+        like(Answers::Straight, false),
+        each(3, does, &happens),
+    )
 }
 
 /// The same with places in the queue, messages, and messages that are lost.
@@ -199,14 +199,11 @@ fn others() -> Setting {
         Action::Turn,
         Action::Pass(1),
     ];
-    Setting {
-        judged_to: 6,
-        ..setting(
-            "what others write",
-            like(Answers::Late, true),
-            each(2, does, &happens),
-        )
-    }
+    setting(
+        "what others write",
+        like(Answers::Late, true),
+        each(2, does, &happens),
+    )
 }
 
 /// A lock that owners share, LIMIT, and upgrades.
@@ -230,14 +227,11 @@ fn shared() -> Setting {
         Action::Break(0, 1),
         Action::Del(0),
     ];
-    Setting {
-        judged_to: 6,
-        ..setting(
-            "shared with upgrade",
-            like(Answers::Kept, false),
-            each(3, does, &happens),
-        )
-    }
+    setting(
+        "shared with upgrade",
+        like(Answers::Kept, false),
+        each(3, does, &happens),
+    )
 }
 
 /// Two locks, several at once, and deadlocks.
@@ -352,7 +346,6 @@ fn failover() -> Setting {
     Setting {
         skew: 2,
         loses_tails: true,
-        judged_to: 6,
         ..setting("failover with a lost tail", flavour, actions)
     }
 }
@@ -386,4 +379,58 @@ fn refusals() -> Setting {
         like(Answers::Kept, true),
         each(3, does, &happens),
     )
+}
+
+/// Databases are emptied, and change places.
+fn databases() -> Setting {
+    let does = |owner| {
+        vec![
+            ask(owner, X, ALONE, 2, Wait::Forever),
+            ask(owner, X, SHARED, 2, Wait::Try),
+            ask(owner, X, ALONE, 3, place(2)),
+            ask(owner, ELSEWHERE, ALONE, 2, Wait::Forever),
+            Action::Release(owner, X),
+            Action::Release(owner, ELSEWHERE),
+        ]
+    };
+    let happens = [
+        Action::Flush,
+        Action::Swap,
+        Action::Kill(0),
+        Action::Turn,
+        Action::Pass(1),
+        Action::Set(2, 0, None),
+    ];
+    let flavour = like(Answers::Late, true);
+    Setting {
+        judged_to: 5,
+        ..setting("databases", flavour, each(3, does, &happens))
+    }
+}
+
+/// Two that share a lock are a crowd already: what is done to each of its holds is done one by one.
+fn crowd() -> Setting {
+    let does = |owner| {
+        vec![
+            ask(owner, X, SHARED, 1, Wait::Try),
+            ask(owner, X, SHARED, 3, Wait::Forever),
+            ask(owner, X, Mode::Limit(2), 2, Wait::Forever),
+            ask(owner, X, ALONE, 2, Wait::Forever),
+            Action::Release(owner, X),
+        ]
+    };
+    let happens = [
+        Action::Kill(0),
+        Action::Turn,
+        Action::Pass(1),
+        Action::Break(0, 0),
+        Action::Break(0, 1),
+        Action::Del(0),
+        Action::Rename(0, 1),
+    ];
+    let flavour = Flavour {
+        crowd: Some(1),
+        ..like(Answers::Kept, false)
+    };
+    setting("a crowd", flavour, each(3, does, &happens))
 }

@@ -56,6 +56,18 @@ fn who_is_refused_leaves_no_trace() {
 }
 
 #[test]
+fn a_key_that_others_have_deleted_closes_no_deadlock_before_that_was_heard_of() {
+    let (mut server, _) = ann_waits_for_ben();
+    server.del(B);
+    server.queues(&[A], alone("ben"));
+
+    let (mut server, _) = ann_waits_for_ben();
+    server.foreign(Write::Flush(None));
+    server.takes(&[A], alone("ann"));
+    server.queues(&[A], alone("ben"));
+}
+
+#[test]
 fn a_long_deadlock_is_found() {
     let (mut server, _) = ann_waits_for_ben();
     server.takes(&[C], alone("cid"));

@@ -58,7 +58,7 @@ pub struct Key {
     pub deadline: Option<Ms>,
 }
 
-pub type Keys = BTreeMap<(Db, String), Key>;
+pub type Keys = BTreeMap<Lock, Key>;
 
 /// What replicas and the append-only file are told: the server's own commands, with absolute times.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -95,13 +95,12 @@ impl Write {
 
 /// What a server without the module makes of a write.
 pub fn replay(keys: &mut Keys, write: &Write) {
-    let place = |lock: &Lock| (lock.0, lock.1.to_owned());
     match write {
         Write::Set(lock, key) => {
-            keys.insert(place(lock), key.clone());
+            keys.insert(*lock, key.clone());
         }
         Write::ZAdd(lock, new) => {
-            let key = keys.entry(place(lock)).or_insert_with(|| Key {
+            let key = keys.entry(*lock).or_insert_with(|| Key {
                 content: Content::SortedSet(BTreeMap::new()),
                 deadline: None,
             });
@@ -115,21 +114,21 @@ pub fn replay(keys: &mut Keys, write: &Write) {
             score.is_none_or(|score| score >= *least)
         }),
         Write::PExpireAt(lock, deadline) => {
-            if let Some(key) = keys.get_mut(&place(lock)) {
+            if let Some(key) = keys.get_mut(lock) {
                 key.deadline = Some(*deadline);
             }
         }
         Write::Persist(lock) => {
-            if let Some(key) = keys.get_mut(&place(lock)) {
+            if let Some(key) = keys.get_mut(lock) {
                 key.deadline = None;
             }
         }
         Write::Del(lock) => {
-            keys.remove(&place(lock));
+            keys.remove(lock);
         }
         Write::Rename(from, to) => {
-            if let Some(key) = keys.remove(&place(from)) {
-                keys.insert(place(to), key);
+            if let Some(key) = keys.remove(from) {
+                keys.insert(*to, key);
             }
         }
         Write::Flush(db) => keys.retain(|place, _| db.is_some_and(|db| place.0 != db)),
@@ -151,8 +150,7 @@ pub fn replay(keys: &mut Keys, write: &Write) {
 
 /// A sorted set goes with its last member.
 fn keep_members(keys: &mut Keys, lock: &Lock, stays: impl Fn(&Vec<u8>, Score) -> bool) {
-    let place = (lock.0, lock.1.to_owned());
-    let Some(key) = keys.get_mut(&place) else {
+    let Some(key) = keys.get_mut(lock) else {
         panic!("members are taken out of no key: {lock:?}");
     };
     let Content::SortedSet(members) = &mut key.content else {
@@ -160,7 +158,7 @@ fn keep_members(keys: &mut Keys, lock: &Lock, stays: impl Fn(&Vec<u8>, Score) ->
     };
     members.retain(|member, score| stays(member, *score));
     if members.is_empty() {
-        keys.remove(&place);
+        keys.remove(lock);
     }
 }
 
@@ -243,7 +241,7 @@ impl SimulatedKeys {
     }
 
     pub fn get(&self, lock: Lock) -> Option<&Key> {
-        self.keys.get(&(lock.0, lock.1.to_owned()))
+        self.keys.get(&lock)
     }
 
     /// Is the key there, although its time is over?

@@ -6,12 +6,13 @@ use crate::lock::tests::interleavings::orders::search::{
     self, Request, State, bit, try_every_order,
 };
 use crate::lock::tests::model::{Verdict, ensure};
+use crate::lock::tests::simulated::Server;
 
 use super::super::action::Ask;
 use super::{Book, Hold};
 
 impl Book {
-    pub fn judge_deadlock(&self, ask: &Ask, refused: bool) -> Verdict {
+    pub fn judge_deadlock(&self, ask: &Ask, refused: bool, server: &Server) -> Verdict {
         let is_odd = |hold: &Hold| hold.may_go() || hold.breaking || hold.unclaimed;
         if self.holds.iter().any(is_odd) || self.no_lock.contains(&true) || self.late_until > 0 {
             return Ok(());
@@ -34,13 +35,16 @@ impl Book {
         let waits = self.waits.iter().filter(|wait| self.lives(wait));
         let mut requests: Vec<Request> = waits.map(|wait| request(&wait.ask)).collect();
         state.left = bit(requests.len()) - 1;
+        // Some may have moved up in this moment.
+        state.settle(&requests);
         let before = try_every_order(state, &requests);
         state.left |= bit(requests.len());
         requests.push(request(ask));
         let after = try_every_order(state, &requests);
         let owner = 1 << ask.owner;
         // Others may have been stuck before, by one order or other.
-        let sure = before.ever == 0;
+        // What others have written may not have been heard of; it is looked at before a request is refused.
+        let sure = before.ever == 0 && server.due() != Some(0);
         ensure(refused || !sure || after.always == 0, || {
             format!("{ask}, waits, and somebody waits for ever now")
         })?;

@@ -3,7 +3,7 @@
 use crate::lock::fence::Fence;
 use crate::lock::queue::waiter::State;
 use crate::lock::tests::model::{Verdict, ensure};
-use crate::lock::tests::simulated::{Happened, Server, name};
+use crate::lock::tests::simulated::{Content, Happened, Server, name};
 use crate::lock::{Hold as How, Mode, Ms, NameRef, from_wall};
 
 use super::super::action::{Ask, LOCKS, LockNo, OWNERS, OwnerNo, Wait as Waits};
@@ -70,14 +70,23 @@ impl Book {
             }
         }
         let lost = self.look_at_places(server, cause, told, &mut grants);
-        // Numbers rise, so this is the order in which it was done.
-        grants.sort_by_key(|&(fence, who)| match who {
-            Who::Waiter(at) => (fence, at),
-            Who::Asker(..) => (fence, usize::MAX),
-        });
-        for (fence, who) in grants {
+        // Numbers rise, so this is the order in which it was done; a retry is told an old one in the end.
+        let is_new = |fence: Fence| {
+            fence > self.highest && grants.iter().filter(|&&(one, _)| one == fence).count() == 1
+        };
+        let mut in_order: Vec<_> = (grants.iter())
+            .map(|&(fence, who)| match who {
+                Who::Asker(..) if !is_new(fence) => (Fence::MAX, 0, fence, who),
+                Who::Asker(..) => (fence, 0, fence, who),
+                Who::Waiter(at) => (fence, at, fence, who),
+            })
+            .collect();
+        in_order.sort_by_key(|&(order, at, ..)| (order, at));
+        for (_, _, fence, who) in in_order {
             self.grant(fence, who, server)?;
         }
+        // A place that is claimed is no more.
+        (self.waits).retain(|wait| wait.ticket.is_some() || !wait.over);
         let is_told = |ask: &Ask| {
             let ended = happened.ended.iter().filter(|(_, heard)| *heard);
             let mut tickets = ended.map(|(ticket, _)| Some(*ticket));
@@ -206,24 +215,33 @@ impl Book {
 
     /// Was it, for all that is known? Then it is written down.
     fn grant(&mut self, fence: Fence, who: Who, server: &Server) -> Verdict {
-        let (ask, client, at, is_told) = match who {
+        let (mut ask, client, at, is_told) = match who {
             Who::Asker(ask, client) => {
-                let own = self.waits.iter().position(|wait| {
+                // A place of its own is granted first, in passing, and it holds that then.
+                let own = self.waits.iter().enumerate().position(|(at, wait)| {
                     wait.ticket.is_none()
-                        && wait.ask.owner == ask.owner
-                        && wait.ask.locks == ask.locks
-                        && wait.ask.mode == ask.mode
+                        && (wait.ask.owner, wait.ask.locks) == (ask.owner, ask.locks)
+                        && (wait.ask.mode == ask.mode
+                            || self.what_is_in_the_way(&wait.ask, at, true).is_none())
                 });
                 (ask, client, own.unwrap_or(self.waits.len()), true)
             }
             Who::Waiter(at) => (self.waits[at].ask, self.waits[at].client, at, false),
         };
         let owner = OWNERS[ask.owner];
+        // Who has it alone by then has that and more.
+        if let (Who::Asker(..), Some(own)) = (who, self.waits.get(at))
+            && is_alone(own.ask.mode)
+            && own.granted.is_none()
+            && (ask.locks.iter()).all(|&lock| is_held_alone(server, lock))
+        {
+            ask.mode = own.ask.mode;
+        }
         self.mind_its_own(&ask);
         let (is_retry, known) = self.holds_all(&ask);
         if !is_retry {
             // What nobody has heard of is given back before.
-            if let Some(why) = self.what_is_in_the_way(&ask, at, |hold| !hold.may_go()) {
+            if let Some(why) = self.what_is_in_the_way(&ask, at, true) {
                 return Err(format!("{ask} and is granted that, although {why}"));
             }
         }
@@ -254,10 +272,6 @@ impl Book {
         }
         if let Who::Waiter(at) = who {
             self.waits[at].granted = Some(fence);
-        } else {
-            // A place that is claimed is no more.
-            self.waits
-                .retain(|wait| wait.ticket.is_some() || !wait.over);
         }
         Ok(())
     }
@@ -401,31 +415,21 @@ impl Book {
         }
     }
 
-    /// Does it wait to have alone what its owner shares?
-    pub fn is_upgrade(&self, wait: &Wait, lock: LockNo) -> bool {
+    /// Does it wait to have alone what its owner shares? Surely, or only perhaps?
+    pub fn is_upgrade(&self, wait: &Wait, lock: LockNo, surely: bool) -> bool {
         let own = self.hold(wait.ask.owner, lock);
         is_alone(wait.ask.mode)
-            && own.is_some_and(|own| own.how == How::Shared && own.told && !own.is_ending)
+            && own
+                .is_some_and(|own| own.how == How::Shared && (!surely || own.told && !own.may_go()))
     }
 
-    /// Why can it not have all that it asks for, when it stands there in the order of arrival? Holds of
-    /// others count if that is said.
-    pub fn what_is_in_the_way(
-        &self,
-        ask: &Ask,
-        at: usize,
-        counts: fn(&Hold) -> bool,
-    ) -> Option<String> {
-        (ask.locks.iter()).find_map(|&lock| self.what_keeps(ask, lock, at, counts))
+    /// Why can it not have all that it asks for, when it stands there in the order of arrival? Surely, or
+    /// only perhaps?
+    pub fn what_is_in_the_way(&self, ask: &Ask, at: usize, surely: bool) -> Option<String> {
+        (ask.locks.iter()).find_map(|&lock| self.what_keeps(ask, lock, at, surely))
     }
 
-    fn what_keeps(
-        &self,
-        ask: &Ask,
-        lock: LockNo,
-        at: usize,
-        counts: fn(&Hold) -> bool,
-    ) -> Option<String> {
+    fn what_keeps(&self, ask: &Ask, lock: LockNo, at: usize, surely: bool) -> Option<String> {
         if self.no_lock[lock] {
             return Some(format!("{} is no lock", LOCKS[lock].1));
         }
@@ -435,7 +439,8 @@ impl Book {
         }
         let others = || {
             (self.holds.iter())
-                .filter(|hold| hold.lock == lock && hold.owner != ask.owner && counts(hold))
+                .filter(|hold| hold.lock == lock && hold.owner != ask.owner)
+                .filter(|hold| !surely || !hold.may_go())
         };
         let says = |hold: &Hold| {
             let how = if hold.how == How::Exclusive {
@@ -461,7 +466,7 @@ impl Book {
             return Some(format!("{} hold {}", others().count(), LOCKS[lock].1));
         }
         let is_before = |(place, wait): &(usize, &Wait)| {
-            let shares = || self.is_upgrade(wait, lock);
+            let shares = || self.is_upgrade(wait, lock, surely);
             self.lives(wait)
                 && wait.ask.locks.contains(&lock)
                 && *place != at
@@ -475,6 +480,11 @@ impl Book {
             )
         })
     }
+}
+
+/// Does its key say that somebody has it alone?
+fn is_held_alone(server: &Server, lock: LockNo) -> bool {
+    key_of(server, lock).is_some_and(|key| matches!(key.content, Content::Token(_)))
 }
 
 /// When this hold ends, as its key says.

@@ -68,7 +68,12 @@ impl Book {
                     before: None,
                     is_loose: false,
                     is_ending: false,
-                    may_be_ending: false,
+                    // What its owner was granted meanwhile, and has not heard of, is given back.
+                    may_be_ending: self.waits.iter().any(|wait| {
+                        wait.granted.is_some()
+                            && wait.ask.owner == owner
+                            && wait.ask.locks.contains(&lock)
+                    }),
                     any_end: false,
                     is_clear: anew
                         || before.is_empty()

@@ -5,7 +5,7 @@ use crate::lock::tests::simulated::{Happened, Server};
 use crate::lock::{Acquired, Left, Ms, Refusal};
 
 use super::super::action::{Ask, LOCKS, LockNo, OWNERS, OwnerNo, Wait as Waits};
-use super::{Book, Cause, Wait, is_place};
+use super::{Book, Cause, Hold, Wait, is_place};
 
 impl Book {
     pub fn follow(&mut self, happened: &Happened, cause: Cause, server: &Server) -> Verdict {
@@ -25,7 +25,7 @@ impl Book {
             _ => None,
         };
         self.take_in(happened, told, Cause::Owner(ask.owner), server)?;
-        let shut = self.what_is_in_the_way(&ask, self.place_of(&ask), |_| true);
+        let shut = self.what_is_in_the_way(&ask, self.place_of(&ask), false);
         let is_late = self.late_until > 0 || self.holds.iter().any(|hold| hold.may_go());
         let could_have = || format!("{ask}, could have it, and gets {got:?}");
         let until = match ask.wait {
@@ -47,7 +47,7 @@ impl Book {
             Ok(Acquired::Busy) => ensure(shut.is_some() || is_late, could_have)?,
             Ok(Acquired::Waiting(ticket)) => {
                 ensure(shut.is_some() || is_late, could_have)?;
-                self.judge_deadlock(&ask, false)?;
+                self.judge_deadlock(&ask, false, server)?;
                 self.waits.push(wait(Some(ticket)));
             }
             Ok(Acquired::Place(before)) => {
@@ -57,7 +57,12 @@ impl Book {
                         && (wait.ask.owner, wait.ask.locks) == (ask.owner, ask.locks)
                 });
                 match old {
-                    Some(at) if self.waits[at].ask.mode == ask.mode => {
+                    // Whoever asks when the lease is over may have lost the place, and comes last.
+                    Some(at)
+                        if self.waits[at].ask.mode == ask.mode
+                            && (self.waits[at].until > Some(self.now)
+                                || self.stands_behind(&ask, true) == before) =>
+                    {
                         let (granted, asleep) = (None, false);
                         self.waits[at] = Wait {
                             granted,
@@ -66,20 +71,22 @@ impl Book {
                         };
                     }
                     old => {
-                        self.judge_deadlock(&ask, false)?;
+                        self.judge_deadlock(&ask, false, server)?;
                         old.map(|at| self.waits.remove(at));
                         self.waits.push(wait(None));
                     }
                 }
-                let stands = self.stands_behind(&ask);
+                let [least, most] = [true, false].map(|surely| self.stands_behind(&ask, surely));
                 // Those who are taken out of their queues in the next turn count until then.
                 let locks = &server.locks;
-                let is_late = !locks.backlog.leaving.is_empty() || !locks.places.endings.is_empty();
-                ensure(stands == before || is_late && stands < before, || {
-                    format!("{ask}, stands behind {stands}, and is told {before}")
+                let is_late = !locks.backlog.leaving.is_empty()
+                    || !locks.places.endings.is_empty()
+                    || !locks.places.falling.is_empty();
+                ensure(least <= before && (before <= most || is_late), || {
+                    format!("{ask}, stands behind {least} to {most}, and is told {before}")
                 })?;
             }
-            Err(Refusal::Deadlock(_)) => self.judge_deadlock(&ask, true)?,
+            Err(Refusal::Deadlock(_)) => self.judge_deadlock(&ask, true, server)?,
             Err(Refusal::NotALock(_)) => {
                 let is_none = ask.locks.iter().any(|&lock| self.no_lock[lock]);
                 ensure(is_none, || format!("{ask}, and is told that it is no lock"))?;
@@ -110,11 +117,11 @@ impl Book {
     }
 
     /// How many come before it in the longest of its queues.
-    fn stands_behind(&self, ask: &Ask) -> usize {
+    fn stands_behind(&self, ask: &Ask, surely: bool) -> usize {
         let at = self.place_of(ask);
         let before = |lock: &LockNo| {
             let waits = self.waits.iter().enumerate().filter(|(place, wait)| {
-                let shares = self.is_upgrade(wait, *lock);
+                let shares = self.is_upgrade(wait, *lock, surely);
                 self.lives(wait) && wait.ask.locks.contains(lock) && (*place < at || shares)
             });
             waits.count()
@@ -132,7 +139,8 @@ impl Book {
             if let Some(hold) = self.hold(owner, lock) {
                 let is_told = hold.told && hold.is_clear && !hold.closed && !hold.unclaimed;
                 least += usize::from(is_told);
-                most += usize::from(hold.told || hold.under_way > 0 || hold.before.is_some());
+                let is_known = hold.told || hold.under_way > 0 || hold.closed;
+                most += usize::from(is_known || hold.before.is_some());
             }
             self.take_hold(owner, lock);
         }
@@ -152,11 +160,13 @@ impl Book {
             !is_named || wait.ticket.is_some()
         });
         // What was granted together and has not been heard of goes together.
-        for lock in unclear {
+        for &lock in &unclear {
+            let has_place = self.waits.iter().any(|wait| {
+                wait.ticket.is_none() && wait.ask.owner == owner && wait.ask.locks.contains(&lock)
+            });
             if let Some(hold) = self.hold_mut(owner, lock) {
                 hold.is_clear = false;
-                hold.under_way *= u32::from(!hold.unclaimed);
-                hold.unclaimed = false;
+                hold.unclaimed &= has_place;
             }
         }
         Ok(())
@@ -184,6 +194,7 @@ impl Book {
         if got {
             for &lock in locks {
                 let until = Some(self.now + ttl);
+                self.is_strange[lock] = false;
                 if let Some(hold) = self.hold_mut(owner, lock) {
                     (hold.until, hold.by_wall) = (until, false);
                     (hold.told, hold.unclaimed, hold.before) = (true, false, None);
@@ -267,9 +278,13 @@ impl Book {
             return Ok(());
         }
         let last = self.now + grace;
-        for hold in self.holds.iter_mut().filter(|hold| hold.lock == lock) {
+        let ends = |hold: &mut Hold| {
             hold.breaking = true;
             hold.until = Some(hold.until.map_or(last, |until| until.min(last)));
+        };
+        for hold in self.holds.iter_mut().filter(|hold| hold.lock == lock) {
+            hold.before.as_deref_mut().map(ends);
+            ends(hold);
         }
         Ok(())
     }
