@@ -82,7 +82,12 @@ fn handed_over(
         }
         server.go_on()?;
         let serve: Vec<Step> = places.clone().map(serve).collect();
-        server.connection.pipeline(serve.iter())?;
+        if server.replies_at_once()? {
+            server.connection.pipeline(serve.iter())?;
+        } else {
+            // Whoever is served hears of it at the end of the turn, and can't be asked to hand on before.
+            say_all(&mut server.connection, &serve)?;
+        }
         for (waiter, place) in crowd.iter_mut().zip(places) {
             waiter.hear(&wait(place))?;
         }
