@@ -265,7 +265,7 @@ pub fn is_bare(server: &Server) -> Verdict {
     let queues = locks
         .databases
         .iter()
-        .all(|(_, database)| database.queues.len() == 0);
+        .all(|(_, database)| database.queues.is_empty());
     let databases = locks.databases.iter();
     let unseen: usize = databases.map(|(_, one)| one.queues.unseen()).sum();
     let empty = [
