@@ -14,7 +14,7 @@ use super::ffi::context::{self, Ctx};
 use super::ffi::text;
 use super::inbox::Note;
 use super::module::{self, InAChange, Module};
-use super::notes::{self, hear};
+use super::notes::hear;
 use super::thread;
 use super::version::Server;
 
@@ -236,19 +236,15 @@ unsafe fn heard(
 }
 
 /// An event that nobody needs. After some of them the server is asked to keep them to itself, where it
-/// can be: not in the middle of this event, and not after each, or locks that come and go would ask all
-/// the time.
+/// can be: not after each, or locks that come and go would ask all the time.
 fn heard_in_vain(module: &Module) {
     let count = module.heard_in_vain.get().saturating_add(1);
     module.heard_in_vain.set(count);
-    if count == IN_VAIN && api::unsubscribe_from_keyspace_events().is_some() {
-        notes::ask_for_a_call();
-    }
 }
 
-/// Gives back what is heard in vain. Only at the beginning of a turn of the loop: the server must not be
-/// in the middle of telling modules.
-pub fn give_back(module: &Module) {
+/// Gives back what is heard in vain. Only at the beginning of a turn of the loop: in the middle of
+/// telling modules, which may run a slow script meanwhile, the server would lose its place.
+fn give_back(module: &Module) {
     if module.heard_in_vain.get() < IN_VAIN {
         return;
     }
@@ -354,6 +350,7 @@ unsafe extern "C" fn turned(_: *mut RawCtx, _: Event, sub: u64, _: *mut c_void) 
             module.set_timer(clock::now());
         }
         module.ring();
+        give_back(module);
     });
 }
 

@@ -9,7 +9,6 @@ use redis_module::raw;
 use crate::lock::{End, NameRef, Ticket};
 
 use super::clock;
-use super::events;
 use super::ffi::constants::OK;
 use super::ffi::context;
 use super::ffi::shield::shield;
@@ -31,7 +30,7 @@ pub fn hear(note: Note) {
 }
 
 /// Has the server call us on its own thread, however idle it is. It may be asked so on any thread.
-pub fn ask_for_a_call() {
+fn ask_for_a_call() {
     // SAFETY: the function is for ever, and the server wrote the address once.
     let asked = unsafe {
         raw::RedisModule_EventLoopAddOneShot.is_some_and(|add| add(Some(called), null_mut()) == OK)
@@ -43,8 +42,8 @@ pub fn ask_for_a_call() {
 
 unsafe extern "C" fn called(_: *mut c_void) {
     inbox::call_came();
-    // It reads the inbox before it does this.
-    module::enter("what was left for later", events::give_back);
+    // It reads the inbox before it does this nothing.
+    module::enter("what was left by another thread", |_| ());
 }
 
 impl Module {
