@@ -18,6 +18,9 @@ use std::time::{Duration, Instant};
 /// How soon the page hears of a signal.
 const BLINK: Duration = Duration::from_millis(100);
 
+/// How long the page has to end by itself after a signal.
+const GRACE: Duration = Duration::from_secs(1);
+
 /// What the one that asks has to say after each refresh.
 type Report = Result<Watch, Trouble>;
 
@@ -28,6 +31,8 @@ pub fn run(options: &Options) -> io::Result<()> {
     for number in [SIGHUP, SIGINT, SIGTERM] {
         signal_hook::flag::register_usize(number, Arc::clone(&signal), number as usize)?;
     }
+    let heard = Arc::clone(&signal);
+    thread::spawn(move || end_anyway(&heard));
     let (wishes, wished) = channel();
     let (reports, reported) = channel();
     let mut screen = Screen::new(options, wishes);
@@ -46,6 +51,17 @@ pub fn run(options: &Options) -> io::Result<()> {
         signal_hook::low_level::emulate_default_handler(number as i32)?;
     }
     ended
+}
+
+/// Where the terminal has gone, waiting for a key never ends: it asks a closed terminal again and again. So the signal
+/// that tells of it ends us from here.
+fn end_anyway(signal: &AtomicUsize) {
+    while signal.load(Ordering::Relaxed) == 0 {
+        thread::sleep(BLINK);
+    }
+    thread::sleep(GRACE);
+    ratatui::restore();
+    _ = signal_hook::low_level::emulate_default_handler(signal.load(Ordering::Relaxed) as i32);
 }
 
 /// Asks at each interval, and as soon as something else is wished for; connects anew where the connection breaks.

@@ -1,4 +1,5 @@
 use crate::support::{Server, Terminal, eventually};
+use std::path::Path;
 use std::process::Command;
 
 #[test]
@@ -69,4 +70,17 @@ fn a_server_that_goes_is_told_and_asked_again_until_it_is_back() {
     server.start_again();
     let _: u64 = server.say(&["LOCK.ACQUIRE", "market", "ann", "600000"]);
     terminal.shows(&["market", "HELD BY 1"]);
+}
+
+#[test]
+fn a_terminal_that_is_closed_ends_it() {
+    let server = Server::start();
+    let terminal = Terminal::open(&server, (80, 24));
+    terminal.shows(&["q quit"]);
+    let process = format!("/proc/{}", terminal.pid());
+    drop(terminal);
+    eventually("it has ended", || {
+        let is_there = Path::new(&process).exists();
+        (!is_there, format!("{process} is still there"))
+    });
 }
