@@ -5,8 +5,7 @@ use std::rc::Rc;
 
 use super::deadlock::found::Deadlock;
 use super::deadlock::steps::TooLong;
-
-use super::fence::Fence;
+use super::fence::{Fence, FencingClock};
 use super::locks::Locks;
 use super::name::{Name, NameRef};
 use super::place::end::Ended;
@@ -18,6 +17,9 @@ use super::state::Turn;
 use super::stats::count;
 
 use super::queue::waiter::{FOREVER, State, WaitOutcome, Waiter};
+
+/// So many locks are looked at again before a deadlock counts as one.
+const MOST_SEEN: usize = 64;
 
 /// What the server knows of a waiter's client in the moment in which the waiter ends.
 #[derive(Clone, Copy, Debug)]
@@ -113,30 +115,37 @@ impl Locks {
     }
 
     /// The deadlock that this waiter closes, as the keys on its way are now: somebody else may have
-    /// written them since they were looked at.
+    /// written them since they were looked at. Only those of its own database and slot: a command
+    /// can't look into another. And not for ever: after some rounds what is found counts.
     fn deadlock_now(
         &mut self,
         turn: &mut Turn<'_>,
         ticket: Ticket,
         requests: usize,
     ) -> Result<Option<Deadlock>, TooLong> {
+        let home = |clock: &FencingClock, name: &Name| (name.db, clock.slot(&name.key));
+        let waiter = self.waiters.get(&ticket);
+        let first = waiter.and_then(|waiter| waiter.names.first());
+        let own = first.map(|name| home(&self.clock, name));
         let mut seen = BTreeSet::new();
         loop {
-            let Some(deadlock) = self.deadlock_of(ticket, requests, turn.now)? else {
-                return Ok(None);
+            let found = self.deadlock_of(ticket, requests, turn.now)?;
+            let Some(deadlock) = found.as_ref().filter(|_| seen.len() < MOST_SEEN) else {
+                return Ok(found);
             };
-            let mut is_sure = true;
-            for link in &deadlock.links {
-                if seen.insert(link.name.clone()) {
-                    is_sure = false;
-                    self.take_stock(turn, link.name.borrow());
-                    self.note(link.name.clone());
-                }
+            let links = deadlock.links.iter().map(|link| &link.name);
+            let anew: Vec<Name> = links
+                .filter(|name| Some(home(&self.clock, name)) == own && seen.insert((*name).clone()))
+                .cloned()
+                .collect();
+            for name in &anew {
+                self.take_stock(turn, name.borrow());
+                self.note(name.clone());
             }
             // Whoever is seen to share a lock by now is seen to in the next tick.
             turn.settling.forget_joined();
-            if is_sure {
-                return Ok(Some(deadlock));
+            if anew.is_empty() {
+                return Ok(found);
             }
         }
     }
