@@ -423,8 +423,10 @@ impl Lock {
             lost: false,
         };
         if let Some(old) = old.filter(|_| goes_on || !same_words) {
-            // To ask again shortens nothing, and prolongs nothing that is ending.
-            let is_ending = old.ending == Certainty::Yes;
+            // To ask again shortens nothing, and prolongs nothing that is ending. By a new number it may be a
+            // hold of its own, after the end of that one.
+            let is_another = !goes_on && old.least <= end;
+            let is_ending = old.ending == Certainty::Yes && !is_another;
             hold.least = if old.ending == Certainty::No {
                 old.least.max(least)
             } else {
@@ -435,7 +437,10 @@ impl Lock {
             } else {
                 old.most.max(most)
             };
-            hold.ending = old.ending;
+            hold.ending = match old.ending {
+                Certainty::Yes if is_another => Certainty::Perhaps,
+                of_the_old => of_the_old,
+            };
         }
         one.hold = Some(hold);
         one.place = None;
