@@ -236,7 +236,7 @@ unsafe fn heard(
 }
 
 /// An event that nobody needs. After some of them the server is asked to keep them to itself, where it
-/// can be: not after each, or locks that come and go would ask all the time.
+/// can be and tells us of its turns: not after each, or locks that come and go would ask all the time.
 fn heard_in_vain(module: &Module) {
     let count = module.heard_in_vain.get().saturating_add(1);
     module.heard_in_vain.set(count);

@@ -34,7 +34,7 @@ fn etcd_11456_a_waiter_is_not_granted_after_its_own_end() {
         client.acquire("k", "holder");
         let waiter = server.waiter(&[waiting("k", "gone", LONG, 300), args!["SESSION"]].concat());
         end(&server, waiter);
-        eventually("it has left the line", || client.queue("k").is_empty());
+        eventually("it has left the queue", || client.queue("k").is_empty());
         client.release("k", "holder");
         assert_eq!(client.holder("k"), Value::Nil, "{how}");
         assert!(cmd!(client, "LOCK.CHECK", "k", "gone").is_nil(), "{how}");

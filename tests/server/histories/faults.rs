@@ -22,7 +22,7 @@ fn no_two_hold_a_lock_on_a_quiet_day() {
             stage.let_work(50);
         }
     });
-    assert!(!history.seen.is_empty(), "nobody watched the lines");
+    assert!(!history.seen.is_empty(), "nobody watched the queues");
     assert!(!history.written.is_empty(), "nobody wrote under a lock");
     assert_all_is_well_at(&server);
 }

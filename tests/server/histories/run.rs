@@ -1,4 +1,4 @@
-//! One run: a server, its clients, somebody who watches the lines, and a bad day.
+//! One run: a server, its clients, somebody who watches the queues, and a bad day.
 
 use super::checker::check;
 use super::clients::{Chance, Worker, journal, locks};

@@ -117,9 +117,9 @@ fn info_names_the_first_hundred_and_counts_all() {
                 "BLOCK",
                 0
             ]);
-            // In this order: the next one asks when this one is in line.
+            // In this order: the next one asks when this one is in the queue.
             let mut client = server.client();
-            eventually("it is in line", || {
+            eventually("it is in the queue", || {
                 cmd!(client, "LOCK.INFO", "k")["queue"].int() == i64::try_from(n).unwrap() + 1
             });
             waiter
