@@ -131,15 +131,15 @@ impl Locks {
             // Whatever is granted from now on has a greater one.
             up_to: self.clock.next(turn.now),
             last,
-            from: 0,
             count: held,
+            is_in_the_round: false,
         };
         self.ledger(name.db).cut(name.key, cut);
-        let mut next = self.cut_some(turn, name);
-        while next != 0 && !is_crowd(held) {
-            next = self.cut_some(turn, name);
+        self.cut_some(turn, name);
+        while !is_crowd(held) && self.is_cutting(name) {
+            self.cut_some(turn, name);
         }
-        if next != 0 {
+        if self.is_cutting(name) {
             self.backlog.cuts.insert((turn.now.plus(1), name.keep()));
         }
     }
@@ -157,7 +157,8 @@ impl Locks {
         // The last of them goes with its key.
         self.settle_queue(turn, name);
         if turn.keys.may_write(name) {
-            if self.cut_some(turn, name) != 0 {
+            self.cut_some(turn, name);
+            if self.is_cutting(name) {
                 self.backlog.cuts.insert((turn.now.plus(1), name.keep()));
             }
             self.settle_queue(turn, name);
@@ -168,20 +169,18 @@ impl Locks {
         }
     }
 
-    /// Says where to go on, or 0 if that was all.
-    fn cut_some(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>) -> u64 {
+    /// Sees to a portion of them.
+    fn cut_some(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>) {
         let from = self.ledger(name.db).cuts_from(name.key);
         let is_shared = matches!(self.look(turn, name), LockState::Shared { .. });
         let Some(from) = from.filter(|_| is_shared) else {
-            self.ledger(name.db).cut_on(name.key, 0);
-            return 0;
+            return self.ledger(name.db).forget_cuts(name.key);
         };
         let (owners, next) = some_of(turn, name, from);
         for owner in owners {
             self.cut_one(turn, name, &owner);
         }
         self.ledger(name.db).cut_on(name.key, next);
-        next
     }
 
     fn cut_one(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>, owner: &[u8]) {

@@ -61,8 +61,10 @@ impl Locks {
             return;
         }
         let ledger = self.ledger(name.db);
+        if ledger.is_told(name.key, owner, hold) {
+            return;
+        }
         match ledger.of(name.key, owner, hold) {
-            Some(entry) if entry.told => {}
             Some(mut entry) => {
                 entry.told = true;
                 ledger.set(name.key, owner, hold, entry);

@@ -152,6 +152,16 @@ impl FencingClock {
         self.last
     }
 
+    /// What is known of slots, where anything is.
+    #[cfg(test)]
+    pub fn known_slots(&self) -> impl std::fmt::Debug {
+        let slots = self.slots.iter().flatten();
+        let known = { slots }
+            .enumerate()
+            .filter(|(_, past)| **past != Past::Unknown);
+        known.map(|(slot, &past)| (slot, past)).collect::<Vec<_>>()
+    }
+
     /// A number that no grant has: those given before are smaller, and those to come are larger.
     pub fn between(&mut self) -> Fence {
         self.last = self.last.saturating_add(1);

@@ -108,6 +108,8 @@ pub struct Locks {
     /// Those who have come to their end as if they had heard of their grants, and the numbers of
     /// these, until it is known whether their connections have outlived the turn.
     pub(super) unconfirmed: Vec<(Waiter, Fence)>,
+    /// Those who were told of their grants in this turn, and have yet to come to their end.
+    pub(super) replied: Vec<Ticket>,
 }
 
 impl Locks {
@@ -144,6 +146,7 @@ impl Locks {
             outbox: Outbox::default(),
             quarantined_until: None,
             unconfirmed: Vec::new(),
+            replied: Vec::new(),
         }
     }
 

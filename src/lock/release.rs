@@ -47,7 +47,10 @@ impl Locks {
             // The server has opened the key for a write command, and so has seen to it that the key has
             // not expired by its own clock. That is enough here: whoever may have it next waits for this.
             match turn.keys.look(name) {
-                Stored::NoLock => return Err(NotALock),
+                Stored::NoLock => {
+                    self.forget_unheard(name, owner);
+                    return Err(NotALock);
+                }
                 Stored::Nothing => None,
                 Stored::Exclusive { owner: holder } => {
                     (holder == owner).then_some((Hold::Exclusive, true))
@@ -72,12 +75,26 @@ impl Locks {
                 Ok(told)
             }
             None => {
+                self.forget_unheard(name, owner);
                 if !withdrawn {
                     self.came_back(turn, name, owner, Comeback::Release);
                     count(&mut self.counts.release_refused, 1);
                 }
                 Ok(false)
             }
+        }
+    }
+
+    /// This owner does not hold it any more. A grant that nobody heard of, and that somebody else has written
+    /// over, must not be found again in a key that is written with its owner's name later.
+    fn forget_unheard(&mut self, name: NameRef<'_>, owner: &[u8]) {
+        if self.returns.is_empty() {
+            return;
+        }
+        let ledger = self.ledger(name.db);
+        let entry = ledger.of(name.key, owner, Hold::Exclusive);
+        if entry.is_some_and(|entry| entry.is_unheard() && !entry.reserved) {
+            ledger.forget(name.key);
         }
     }
 
@@ -99,6 +116,7 @@ impl Locks {
         }
         for &name in names {
             if turn.keys.look(name) == Stored::NoLock {
+                self.forget_unheard(name, owner);
                 return Err(NotALock);
             }
         }
@@ -117,7 +135,8 @@ impl Locks {
     }
 
     /// Does this owner, which waits for it no more, hold a lock alone that others wait for? Then settling
-    /// grants nobody anything before the release, and is done only after it.
+    /// grants nobody anything before the release, and is done only after it. (As below, nobody asks when the
+    /// hold would end: the server has opened the key for a write command.)
     fn is_ready_to_pass_on(
         &mut self,
         turn: &mut Turn<'_>,
@@ -126,7 +145,7 @@ impl Locks {
     ) -> bool {
         !self.waiters.is_empty()
             && self.queue(name).is_some()
-            && matches!(turn.look(name), LockState::Exclusive { owner: holder, .. } if holder == owner)
+            && turn.keys.look(name) == (Stored::Exclusive { owner })
     }
 
     /// Ends this owner's hold, which is there.
@@ -141,7 +160,10 @@ impl Locks {
         if hold == Hold::Shared {
             self.see_to_missing(turn, name);
             self.make_room(turn, name);
-            if matches!(self.look(turn, name), LockState::Shared { count: 2.., .. }) {
+            // After a step of the clock a crowd counts as all who are remembered, and of those only this one
+            // may be left in the key.
+            let any_lasts = matches!(self.look(turn, name), LockState::Shared { count: 2.., .. });
+            if any_lasts && matches!(turn.keys.look(name), Stored::Shared { count: 2.. }) {
                 turn.keys.unshare(name, owner);
                 self.share_is_gone(turn, name, owner);
                 return self.settle_queue(turn, name);
@@ -173,10 +195,12 @@ impl Locks {
                 let request = self.request_of(ticket, waiter, &owner, turn.now);
                 let open = Fit::Open { keeps: None };
                 let deadline = turn.now.plus(request.ttl);
+                let is_its_only_one =
+                    (self.queue(name)).is_some_and(|queue| !queue.tangled.contains(&ticket));
                 self.grant(turn, ticket, &[(name, open)], &request);
                 let is_known = self.queue(name).is_some()
                     && turn.keys.look(name) == (Stored::Exclusive { owner: &owner })
-                    && !self.does_wait(&owner);
+                    && (is_its_only_one || !self.does_wait(&owner));
                 self.set_holders(name, Holders::One(owner, Some(deadline)));
                 // What settling would find.
                 if is_known && self.is_through(name) {

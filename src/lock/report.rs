@@ -118,8 +118,7 @@ impl Locks {
                 left: left_until(deadline, now),
                 grant: self.grant_of(name, owner.as_deref(), hold, now),
                 claim: (owner.as_deref())
-                    .filter(|owner| self.is_unclaimed(name, owner, hold))
-                    .and_then(|owner| self.claim_ends(name, owner))
+                    .and_then(|owner| self.claim_ends(name, owner, hold))
                     .map(|end| end.saturating_sub(now.ms())),
                 owner,
             })

@@ -7,7 +7,7 @@ use super::queue::ticket::Ticket;
 use super::time::Ms;
 
 /// What a request asks for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Mode {
     /// The lock alone.
     Exclusive,
@@ -18,7 +18,7 @@ pub enum Mode {
 }
 
 /// How an owner holds a lock.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Hold {
     /// Alone.
     Exclusive,

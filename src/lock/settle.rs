@@ -17,7 +17,7 @@ use super::request::{Hold, Mode, Patience, Request};
 use super::rules::Fit;
 use super::state::{LockState, Turn};
 use super::stats::count;
-use super::time::{Ms, Now};
+use super::time::{Ms, Now, after};
 
 /// How long the first refusal of a grant puts it off, and how long a later one does at most.
 const FIRST_RETRY: Ms = 5;
@@ -33,6 +33,8 @@ enum Served {
     Through,
     /// It waits on.
     Waits,
+    /// The same, because somebody else holds the lock alone, until then. That is written down.
+    Held(Ms),
     /// It might be granted, but the server would not accept that.
     Refused,
     /// It waits for several locks, and enough has been done for now.
@@ -95,7 +97,7 @@ impl Locks {
             return;
         }
         match self.serve_any_of(turn, name.borrow(), &owner, Hold::Shared) {
-            Served::Waits => {}
+            Served::Waits | Served::Held(_) => {}
             Served::Through => {
                 turn.settling.moved_up([name.clone()]);
                 turn.settling.joined(name, owner);
@@ -114,6 +116,10 @@ impl Locks {
                 Served::Through if turn.budget.is_spent() => break,
                 Served::Through => {}
                 Served::Later => break,
+                Served::Held(until) => {
+                    self.is_through(name);
+                    return self.write_down(turn, name, false, after(Some(until)));
+                }
                 Served::Waits => {
                     if self.is_through(name) {
                         self.adopt_orphan(turn, name);
@@ -182,7 +188,7 @@ impl Locks {
             LockState::Exclusive { owner, deadline } => {
                 self.set_holder(name, owner, deadline, now);
                 if !self.does_wait(owner) {
-                    return Served::Waits;
+                    return deadline.map_or(Served::Waits, Served::Held);
                 }
                 Rc::from(owner)
             }
@@ -278,7 +284,7 @@ impl Locks {
                         queue.promote(ticket);
                     }
                 }
-                Served::Waits => {}
+                Served::Waits | Served::Held(_) => {}
                 seen @ (Served::Refused | Served::Later) => any = seen,
                 Served::Through => {
                     through = true;

@@ -1,5 +1,6 @@
 //! Where a cluster puts a key: hash tags and slots.
 
+use std::fmt;
 use std::ops::RangeInclusive;
 
 /// How many slots a cluster has.
@@ -9,8 +10,15 @@ pub const SLOTS: Slot = 16_384;
 pub type Slot = u16;
 
 /// Some slots.
-#[derive(Debug)]
 pub struct Slots(Vec<bool>);
+
+/// Those that they are, and not what thousands of others are not.
+impl fmt::Debug for Slots {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let slots = (0..SLOTS).filter(|&slot| self.contains(slot));
+        f.debug_set().entries(slots).finish()
+    }
+}
 
 impl Slots {
     /// Those in these ranges.

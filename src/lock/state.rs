@@ -162,14 +162,14 @@ impl Turn<'_> {
         name: NameRef<'_>,
         owner: &[u8],
     ) -> Result<Option<(Hold, Option<Ms>)>, NotALock> {
-        Ok(match self.look(name) {
-            LockState::NoLock => return Err(NotALock),
-            LockState::Free | LockState::Reserved(_) => None,
-            LockState::Exclusive {
-                owner: holder,
-                deadline,
-            } => (holder == owner).then_some((Hold::Exclusive, deadline)),
-            LockState::Shared { .. } => {
+        let (stored, deadline) = self.keys.look_until(name);
+        Ok(match stored {
+            Stored::NoLock => return Err(NotALock),
+            Stored::Nothing => None,
+            Stored::Exclusive { owner: holder } => (holder == owner
+                && !is_over(deadline, self.now))
+            .then_some((Hold::Exclusive, deadline)),
+            Stored::Shared { .. } => {
                 (self.share_of(name, owner)).map(|share| (Hold::Shared, share.deadline))
             }
         })

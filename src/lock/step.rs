@@ -373,7 +373,12 @@ impl Locks {
         let Some(entry) = entry.filter(|entry| !entry.by_wall && !entry.reserved) else {
             return turn.share_of(name, owner);
         };
-        let is_there = turn.keys.share_of(name, owner).is_some();
+        // One of a crowd may have yet to be written again.
+        let is_missing = || {
+            let restoring = database.and_then(|one| one.ledger.restoring(name.key));
+            restoring.is_some_and(|restoring| restoring.are_missing)
+        };
+        let is_there = turn.keys.share_of(name, owner).is_some() || is_missing();
         let deadline = entry.end;
         (is_there && !is_over(deadline, turn.now)).then_some(Share { deadline })
     }

@@ -70,6 +70,10 @@ impl Locks {
         let Some(entry) = entry.filter(|entry| entry.is_given_back()) else {
             return;
         };
+        if entry.closed && self.goes_on_for_a_place(name, owner, hold, &entry) {
+            return;
+        }
+        let ledger = self.ledger(name.db);
         let share = (ledger.share_before(name.key, owner)).filter(|share| {
             hold == Hold::Exclusive && entry.is_unheard() && !is_over(share.deadline, turn.now)
         });
@@ -103,7 +107,6 @@ impl Locks {
         if let Some(entry) = share.entry {
             let entry = Entry {
                 end: Some(deadline),
-                by_wall: share.deadline.is_none(),
                 ..entry
             };
             self.ledger(name.db)

@@ -222,6 +222,14 @@ impl Locks {
         })
     }
 
+    /// The reply to this client stands in what it will read, before its wait has come to its end. If it
+    /// was granted something, it has heard of that as soon as the turn is over.
+    pub fn reply_stays(&mut self, ticket: Ticket) {
+        if (self.waiters.get(&ticket)).is_some_and(Waiter::is_granted) {
+            self.replied.push(ticket);
+        }
+    }
+
     /// The first lock of a waiter that is to be told that it has come to nothing, and has not been.
     pub fn empty_handed(&self, ticket: Ticket) -> Option<Rc<[u8]>> {
         let waiter = self.waiters.get(&ticket)?;
@@ -284,8 +292,8 @@ impl Locks {
         match waiter.state() {
             State::Granted(fence) => {
                 let has_reply = waiter.replied && end.replies_stay && end.client_lives;
-                let heard = !end.cut_off || has_reply;
-                if heard && end.is_confirmed_later {
+                let heard = waiter.heard || !end.cut_off || has_reply;
+                if heard && !waiter.heard && end.is_confirmed_later {
                     self.unconfirmed.push((waiter, fence));
                 } else {
                     self.grant_ended(&waiter, fence, heard, end.client_lives);
@@ -309,14 +317,22 @@ impl Locks {
 
     /// Is anybody remembered whose end is to be confirmed?
     pub fn has_unconfirmed(&self) -> bool {
-        !self.unconfirmed.is_empty()
+        !self.unconfirmed.is_empty() || !self.replied.is_empty()
     }
 
     /// A turn of the server's loop is over, and with it all connections that it meant to close in it.
     /// Whoever ended in that turn as if it had heard of its grant has heard if its connection lives.
-    /// All at once, because in the next turn a connection may close that has heard; there are no more
-    /// of them than were granted in a turn.
+    /// So has whoever was replied to in that turn, and comes to its end in this one. All at once,
+    /// because in the next turn a connection may close that has heard; there are no more of them than
+    /// were granted in a turn.
     pub fn confirm(&mut self, mut lives: impl FnMut(u64) -> bool) {
+        let mut replied = std::mem::take(&mut self.replied);
+        for ticket in replied.drain(..) {
+            if let Some(waiter) = self.waiters.get_mut(&ticket) {
+                waiter.heard = lives(waiter.client);
+            }
+        }
+        keep_room(&mut self.replied, replied);
         let mut ended = std::mem::take(&mut self.unconfirmed);
         for (waiter, fence) in ended.drain(..) {
             let lives = lives(waiter.client);
@@ -357,7 +373,9 @@ impl Locks {
     /// Out of its queues, outside of any settling: whoever is first in one of them now may have what
     /// it waits for, and is seen to in the next tick.
     fn end_wait(&mut self, ticket: Ticket) {
-        let moved_up = self.leave(ticket);
-        self.noted.extend(moved_up);
+        if self.is_waiting(ticket) {
+            let moved_up = self.leave(ticket);
+            self.noted.extend(moved_up);
+        }
     }
 }

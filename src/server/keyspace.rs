@@ -367,10 +367,7 @@ impl Keyspace for ServerKeys<'_> {
         let (marker, ahead) = (&self.module.marker, self.ahead);
         let key = &self.open(name).key;
         let stored = key.stored(marker);
-        let deadline = match stored {
-            Stored::Nothing | Stored::NoLock => None,
-            Stored::Exclusive { .. } | Stored::Shared { .. } => key.deadline(),
-        };
+        let deadline = key.deadline_of(&stored);
         (stored, deadline.map(|at| from_wall(at, ahead)))
     }
 

@@ -23,6 +23,7 @@ use super::sent_on::SentOn;
 use super::thread;
 use super::timer::Timer;
 use super::version::Server;
+use super::waiting_name::LastWaitingName;
 
 /// How long after a panic we go on. Not at once: it might come again, and again.
 const RECOVERY: Ms = 1000;
@@ -90,6 +91,8 @@ pub struct Module {
     pub phrases: Phrases,
     /// Who has asked for a place last.
     pub last_asker: LastAsker,
+    /// What the last waiter was blocked on.
+    pub last_waiting_name: LastWaitingName,
     /// Our own context: the only one that is good for writing outside of a command.
     own: *mut RawCtx,
 }
@@ -212,6 +215,7 @@ pub fn install(ctx: Ctx<'_>, server: Server) -> Result<(), NotInstalled> {
         marker: Text::new(SHARED_MARKER),
         phrases: Phrases::new(),
         last_asker: LastAsker::default(),
+        last_waiting_name: LastWaitingName::default(),
         own,
     };
     // SAFETY: `remove` has made sure that this is the server's own thread and that there is no use.

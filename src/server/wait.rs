@@ -8,7 +8,7 @@
 use std::ffi::{c_int, c_void};
 use std::ptr::without_provenance_mut;
 
-use crate::lock::{Ticket, WaitOutcome};
+use crate::lock::{Locks, Ticket, WaitOutcome};
 use crate::protocol::{Reply, Spec};
 
 use super::blocked::BlockedClient;
@@ -19,10 +19,8 @@ use super::ffi::constants::{ERR, OK};
 use super::ffi::context::Ctx;
 use super::ffi::reply;
 use super::ffi::shield::shield;
-use super::ffi::text::Text;
 use super::inbox::Note;
 use super::module::{self, Module};
-use super::waiting_name::waiting_name;
 use super::{events, notes};
 
 /// Blocks the client of a command that has come to wait; false if the server won't have that.
@@ -39,7 +37,7 @@ pub fn block(
     };
     events::hear_of_values(module, ctx);
     events::hear_of_turns(module, ctx);
-    let text = Text::new(&waiting_name(key));
+    let text = module.last_waiting_name.of(key);
     let mut keys = [text.raw()];
     // SAFETY: the context lives; one key is there. The data is a ticket, never a place in memory.
     let handle = unsafe {
@@ -98,7 +96,15 @@ unsafe extern "C" fn answer(ctx: *mut RawCtx, _: *mut *mut RawString, _: c_int) 
 /// What a client is to be told now; none if it has been told.
 fn to_be_told(module: &Module, ticket: Ticket) -> Option<Reply> {
     let in_words = module.waiting.in_words(ticket)?;
-    match module.change(|locks| locks.outcome(ticket).map(in_words)) {
+    let stays = module.server.replies_stay() && module.hears_of_turns.get();
+    let tell = |locks: &mut Locks| {
+        let reply = locks.outcome(ticket).map(in_words);
+        if stays {
+            locks.reply_stays(ticket);
+        }
+        reply
+    };
+    match module.change(tell) {
         Ok(reply) => reply,
         // Another module unblocks it in the middle of a change of ours, and it needs its reply at
         // once. Should that change grant it the lock, nobody has heard of it.

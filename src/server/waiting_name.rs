@@ -1,6 +1,24 @@
 //! The key that a client is blocked on while it waits for a lock.
 
+use std::cell::RefCell;
+
+use super::ffi::text::Text;
 use crate::lock::slot;
+
+/// The last lock that somebody has come to wait for, and the name that belongs to it. Mostly the next comes to
+/// wait for the same, and needs no other string.
+#[derive(Default)]
+pub struct LastWaitingName(RefCell<Option<(Box<[u8]>, Text<'static>)>>);
+
+impl LastWaitingName {
+    /// The name that the waiters of this lock are blocked on.
+    pub fn of(&self, key: &[u8]) -> Text<'static> {
+        let mut last = self.0.borrow_mut();
+        drop(last.take_if(|(of, _)| **of != *key));
+        let (_, name) = last.get_or_insert_with(|| (key.into(), Text::new(&waiting_name(key))));
+        name.clone()
+    }
+}
 
 /// The name that a lock's waiters are blocked on: of the lock's own slot, so that the server sends
 /// them on when the slot leaves, and one that nobody writes, because the server runs through all

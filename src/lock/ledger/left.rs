@@ -1,6 +1,8 @@
 //! Slots that have left for another server, until all that was remembered of their locks is forgotten:
 //! that is done in portions, and counts for nothing meanwhile, even if a slot comes back.
 
+use std::fmt;
+
 use crate::lock::fence::Fence;
 use crate::lock::ledger::entry::Entry;
 use crate::lock::ledger::table::Sweep;
@@ -8,7 +10,6 @@ use crate::lock::ledger::ties::Tie;
 use crate::lock::slot::{SLOTS, Slot, Slots};
 
 /// Which slots have left, and how far it has come that their locks are forgotten.
-#[derive(Debug)]
 pub struct LeftSlots {
     /// For each slot the number with which it left: all that were given before are smaller. 0 for one
     /// that has not left.
@@ -56,8 +57,22 @@ impl LeftSlots {
         entry
     }
 
+    /// The slots that have left, and with which numbers.
+    fn left(&self) -> impl Iterator<Item = (Slot, Fence)> {
+        let all = (0..).zip(self.by_slot.iter().copied());
+        all.filter(|&(_, number)| number > 0)
+    }
+
     fn number(&self, slot: Option<Slot>) -> Fence {
         let number = slot.and_then(|slot| self.by_slot.get(usize::from(slot)));
         number.copied().unwrap_or(0)
+    }
+}
+
+/// Of the slots only those that have left.
+impl fmt::Debug for LeftSlots {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_map().entries(self.left()).finish()?;
+        write!(f, "{:?}{:?}{:?}", self.exclusive, self.shared, self.tie)
     }
 }

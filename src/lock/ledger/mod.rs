@@ -122,12 +122,6 @@ impl Ledger {
         known && !self.has_left(print)
     }
 
-    /// Is this owner's share of this key remembered?
-    #[cfg(test)]
-    pub fn knows_share(&self, key: &[u8], owner: &[u8]) -> bool {
-        self.of(key, owner, Hold::Shared).is_some()
-    }
-
     /// How many holds are remembered. A lock that is shared has several.
     pub fn holds(&self) -> usize {
         self.holds
@@ -151,6 +145,15 @@ impl Ledger {
             Hold::Shared => self.shared.get(key)?.get(self.secret, owner),
         }
         .filter(|entry| !self.is_left(entry))
+    }
+
+    /// Is there such an entry, and does it say that its owner has been told?
+    pub fn is_told(&self, key: &[u8], owner: &[u8], hold: Hold) -> bool {
+        if hold == Hold::Shared || self.left.is_some() {
+            return self.of(key, owner, hold).is_some_and(|entry| entry.told);
+        }
+        (self.exclusive.get(self.print(key)))
+            .is_some_and(|hold| hold.owner == self.secret.half_print(owner) && hold.entry.is_told())
     }
 
     /// Changes the entry of this key, if it is about such a hold of this owner.
@@ -311,13 +314,14 @@ impl Ledger {
         let ended = |record: &mut Packed| {
             record.reply_ended(fence, heard) && record.entry().is_given_back()
         };
-        [Hold::Exclusive, Hold::Shared]
-            .into_iter()
-            .any(|hold| self.change(key, owner, hold, ended).unwrap_or(false))
+        // No lock is in both tables.
+        self.change(key, owner, Hold::Exclusive, ended)
+            .or_else(|| self.change(key, owner, Hold::Shared, ended))
+            .unwrap_or(false)
     }
 
-    /// One reply more may tell the owner of the hold that it has by this number.
-    pub fn hear_of(&mut self, key: &[u8], owner: &[u8], fence: Fence) {
+    /// One reply more may tell the owner of the hold that it has by this number. How does it hold it?
+    pub fn hear_of(&mut self, key: &[u8], owner: &[u8], fence: Fence) -> Option<Hold> {
         let hear = |record: &mut Packed| {
             let mut entry = record.entry();
             let is_it = entry.has_had(fence);
@@ -327,11 +331,8 @@ impl Ledger {
             }
             is_it
         };
-        for hold in [Hold::Exclusive, Hold::Shared] {
-            if self.change(key, owner, hold, hear) == Some(true) {
-                return;
-            }
-        }
+        let mut both = [Hold::Exclusive, Hold::Shared].into_iter();
+        both.find(|&hold| self.change(key, owner, hold, hear) == Some(true))
     }
 
     /// Does anything end with this connection?
@@ -509,7 +510,10 @@ impl Ledger {
                 let entry = self.of(key, owner, hold);
                 entry.is_some_and(|entry| entry.tied && entry.client == tie.client())
             };
-            if !is_tied(Hold::Exclusive) && !is_tied(Hold::Shared) {
+            // The share that an upgrade goes back to if nobody hears of it.
+            let before = self.share_before(key, owner).and_then(|share| share.entry);
+            let is_before = before.is_some_and(|share| share.tie() == Some(tie.client()));
+            if !is_tied(Hold::Exclusive) && !is_tied(Hold::Shared) && !is_before {
                 self.ties.remove(tie.client(), key, Some(owner));
             }
         }
@@ -630,14 +634,23 @@ impl Ledger {
 
     /// Where to go on with that, if there are any left.
     pub fn cuts_from(&self, key: &[u8]) -> Option<u64> {
-        self.shares(key)?.cuts().last().map(|cut| cut.from)
+        self.shares(key)?.cuts_from()
     }
 
-    /// It has been done from that place on; all of it, if it is 0.
-    pub fn cut_on(&mut self, key: &[u8], from: u64) {
+    /// The round has come to this place; to its end, if that is 0.
+    pub fn cut_on(&mut self, key: &[u8], place: u64) {
         let print = self.print(key);
         if let Some(shares) = self.shared.get_mut(print) {
-            shares.cut_on(from);
+            shares.cut_on(place);
+            self.drop_if_void(key, print);
+        }
+    }
+
+    /// Nobody is there any more to be ended.
+    pub fn forget_cuts(&mut self, key: &[u8]) {
+        let print = self.print(key);
+        if let Some(shares) = self.shared.get_mut(print) {
+            shares.forget_cuts();
             self.drop_if_void(key, print);
         }
     }
@@ -1148,6 +1161,7 @@ mod tests {
                 new.first -= u64::from(random(&mut state, 9) == 0).min(step);
                 new.slot = Slot::try_from(print.bits() % 16_384).ok();
                 new.tied = random(&mut state, 4) == 0;
+                new.told = random(&mut state, 4) != 0;
                 new.client = random(&mut state, 3);
                 // It grows for a while, and then shrinks.
                 let deed = if step / 10_000 % 2 == 0 { 0 } else { 30 };
@@ -1184,7 +1198,10 @@ mod tests {
                 }
                 assert_eq!(ledger.knows(&key), naive.0.contains_key(&print));
                 for hold in BOTH {
-                    assert_eq!(ledger.of(&key, owner, hold), naive.of(print, owner, hold));
+                    let entry = naive.of(print, owner, hold);
+                    assert_eq!(ledger.of(&key, owner, hold), entry);
+                    let told = entry.is_some_and(|entry| entry.told);
+                    assert_eq!(ledger.is_told(&key, owner, hold), told);
                 }
             }
         }

@@ -156,6 +156,15 @@ impl Packed {
         }
     }
 
+    /// Does the entry say that its owner has been told?
+    #[inline]
+    pub fn is_told(&self) -> bool {
+        match self {
+            Self::Usual(usual) => usual.number.get() & TOLD != 0,
+            Self::Unusual(unusual) => unusual.entry.told,
+        }
+    }
+
     /// The share that its owner has again if nobody hears of this grant.
     pub fn share_before(&self) -> Option<ShareBefore> {
         match self {

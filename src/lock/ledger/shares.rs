@@ -30,6 +30,8 @@ pub struct Shares {
 struct Portions {
     survey: Survey,
     cuts: Vec<Cut>,
+    /// From this place on those who share the lock are seen to next.
+    cuts_from: u64,
     /// Those with this number and smaller ones end by the wall clock: somebody else has touched the key.
     by_wall_up_to: Fence,
     restoring: Restoring,
@@ -56,10 +58,10 @@ pub struct Cut {
     pub up_to: Fence,
     /// They end then at the latest.
     pub last: Ms,
-    /// From this place on they have yet to be seen to.
-    pub from: u64,
     /// How many there were.
     pub count: usize,
+    /// Was it there when the round began that is under way? Then everybody has been seen to at its end.
+    pub is_in_the_round: bool,
 }
 
 /// The entry of one.
@@ -136,7 +138,7 @@ impl Shares {
 
     /// Is there nothing to be remembered?
     pub fn is_void(&self) -> bool {
-        self.is_empty() && self.cuts().is_empty()
+        self.is_empty() && self.cuts_from().is_none()
     }
 
     /// Are there many?
@@ -275,11 +277,15 @@ impl Shares {
         }
     }
 
-    /// Those that are there now are ended by then.
+    /// Those that are there now are ended by then. A round that is under way goes on to its end, and another
+    /// follows: were it begun anew, the last would never be seen to if the operator said so again and again.
     pub fn cut(&mut self, cut: Cut) {
-        let cuts = &mut self.portions().cuts;
-        cuts.retain(|other| other.last < cut.last);
-        cuts.push(cut);
+        let portions = self.portions();
+        portions.cuts.retain(|other| other.last < cut.last);
+        portions.cuts.push(Cut {
+            is_in_the_round: portions.cuts_from == 0,
+            ..cut
+        });
     }
 
     /// What an operator ends, and has not ended yet.
@@ -289,20 +295,38 @@ impl Shares {
             .map_or(&[], |portions| &portions.cuts)
     }
 
-    /// The shares have been seen to from this place on; all of them, if that is 0.
-    pub fn cut_on(&mut self, from: u64) {
-        let cuts = &mut self.portions().cuts;
-        match (cuts.last_mut(), from) {
-            (_, 0) | (None, _) => cuts.clear(),
-            (Some(cut), _) => cut.from = from,
+    /// Where to go on with that, if anybody is left.
+    pub fn cuts_from(&self) -> Option<u64> {
+        let portions = self.portions.as_ref();
+        let portions = portions.filter(|portions| !portions.cuts.is_empty());
+        portions.map(|portions| portions.cuts_from)
+    }
+
+    /// The round has come to this place; to its end, if that is 0.
+    pub fn cut_on(&mut self, place: u64) {
+        let portions = self.portions();
+        if place == 0 {
+            portions.cuts.retain(|cut| !cut.is_in_the_round);
+            (portions.cuts.iter_mut()).for_each(|cut| cut.is_in_the_round = true);
+        }
+        portions.cuts_from = place;
+    }
+
+    /// Nobody is there any more to be ended.
+    pub fn forget_cuts(&mut self) {
+        if let Some(portions) = &mut self.portions {
+            portions.cuts.clear();
+            portions.cuts_from = 0;
         }
     }
 
     /// Is an operator ending the share with this number, whether or not it has been seen to? When does
     /// it end then at the latest? One that has none may be as old as any.
     pub fn last_of(&self, fence: Option<Fence>) -> Option<Ms> {
-        let cuts = self.cuts().iter();
-        let cuts = cuts.filter(|cut| fence.is_none_or(|fence| fence <= cut.up_to));
+        let cuts = self
+            .cuts()
+            .iter()
+            .filter(|cut| fence.is_none_or(|fence| fence <= cut.up_to));
         cuts.map(|cut| cut.last).min()
     }
 
@@ -361,6 +385,7 @@ impl Shares {
             Box::new(Portions {
                 survey: Survey::Due,
                 cuts: Vec::new(),
+                cuts_from: 0,
                 by_wall_up_to: 0,
                 restoring: Restoring::default(),
             })

@@ -6,6 +6,7 @@ use std::rc::Rc;
 use crate::lock::due::PAUSE;
 use crate::lock::fence::Fence;
 use crate::lock::keyspace::LockEvent;
+use crate::lock::ledger::entry::Entry;
 use crate::lock::locks::Locks;
 use crate::lock::name::{Name, NameRef};
 use crate::lock::place::Notice;
@@ -67,7 +68,7 @@ impl Locks {
     }
 
     /// A blocked request of this place's owner has been granted the same: should nobody hear of that,
-    /// it is the place's.
+    /// it is the place's. Which connection it ends with is said by whichever came last.
     pub(in crate::lock) fn grant_beside(
         &mut self,
         turn: &mut Turn<'_>,
@@ -79,12 +80,37 @@ impl Locks {
             return;
         };
         let (names, owner) = (Rc::clone(&waiter.names), Rc::clone(&waiter.owner));
+        let (client, session) = (waiter.client, waiter.session);
         if let Some(place) = &mut waiter.place {
             place.claim_ends = turn.now.plus(time);
         }
         for name in &*names {
-            self.ledger(name.db).hear_of(&name.key, &owner, fence);
+            let ledger = self.ledger(name.db);
+            if let Some(hold) = ledger.hear_of(&name.key, &owner, fence) {
+                ledger.tie(&name.key, &owner, hold, client, session);
+            }
         }
+    }
+
+    /// The connection has closed that this hold ends with, and that asked for it last. Nobody has been told
+    /// of it, and a place of its owner has been granted it too? Then it goes on for that to be claimed, and
+    /// ends with the connection that asked for the place, if with any.
+    pub(in crate::lock) fn goes_on_for_a_place(
+        &mut self,
+        name: NameRef<'_>,
+        owner: &[u8],
+        hold: Hold,
+        entry: &Entry,
+    ) -> bool {
+        let mut claims = self.claims_of(name, owner);
+        let claim = claims.find(|&(_, fence)| !entry.told && entry.has_had(fence));
+        let place = claim.and_then(|(ticket, _)| self.waiters.get(&ticket));
+        let tie = place.map(|place| (place.client, place.session));
+        drop(claims);
+        if let Some((client, session)) = tie {
+            (self.ledger(name.db)).tie(name.key, owner, hold, client, session);
+        }
+        tie.is_some()
     }
 
     /// A place has been granted all that it asks for.
@@ -102,16 +128,14 @@ impl Locks {
     }
 
     /// Is this hold one of a place, which its owner has not claimed?
+    #[inline]
     pub(in crate::lock) fn is_unclaimed(
         &mut self,
         name: NameRef<'_>,
         owner: &[u8],
         hold: Hold,
     ) -> bool {
-        self.claim_of(name, owner).is_some_and(|fence| {
-            let entry = self.ledger(name.db).of(name.key, owner, hold);
-            entry.is_some_and(|entry| !entry.told && entry.has_had(fence))
-        })
+        !self.places.claims.is_empty() && self.claim_ends(name, owner, hold).is_some()
     }
 
     /// The same, and will nobody else tell its owner of it?
@@ -129,14 +153,18 @@ impl Locks {
             })
     }
 
-    /// The number by which a place of this owner has been granted this lock.
-    fn claim_of(&self, name: NameRef<'_>, owner: &[u8]) -> Option<Fence> {
-        self.claims_of(name, owner).map(|(_, fence)| fence).next()
-    }
-
-    /// Until when this owner has to claim what its place was granted.
-    pub(in crate::lock) fn claim_ends(&self, name: NameRef<'_>, owner: &[u8]) -> Option<Ms> {
-        let (ticket, _) = self.claims_of(name, owner).next()?;
+    /// Until when this owner has to claim this hold, if its place was granted it and it has not done so.
+    /// Another of its places may have been granted the lock by another number before.
+    pub(in crate::lock) fn claim_ends(
+        &mut self,
+        name: NameRef<'_>,
+        owner: &[u8],
+        hold: Hold,
+    ) -> Option<Ms> {
+        let entry = self.ledger(name.db).of(name.key, owner, hold)?;
+        let (ticket, _) = self
+            .claims_of(name, owner)
+            .find(|&(_, fence)| !entry.told && entry.has_had(fence))?;
         self.lease_of(ticket).map(|(place, _)| place.claim_ends)
     }
 
@@ -283,6 +311,9 @@ impl Locks {
         self.places.see_if_late(claim_ends, turn.now);
         let (mut held, mut told) = (Vec::new(), false);
         for name in &*names {
+            // Another of its places may have been granted it for longer, and its key have gone too early
+            // by a step of the clock: what is to be ended is written again first.
+            self.meet(turn, name.borrow(), Some(&owner));
             if let Ok(Some((hold, _))) = self.hold_now(turn, name.borrow(), &owner) {
                 let entry = self.ledger(name.db).of(&name.key, &owner, hold);
                 if let Some(entry) = entry.filter(|entry| entry.has_had(fence)) {

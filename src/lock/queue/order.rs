@@ -69,7 +69,13 @@ impl<T: Sorted> Order<T> {
     fn find(&self, key: T::Key) -> (usize, Result<usize, usize>) {
         let at = self.block_of(key);
         let block = self.blocks.get(at).map(Vec::as_slice).unwrap_or_default();
-        (at, block.binary_search_by_key(&key, Sorted::key))
+        // Mostly the first leaves, and whoever comes is the last.
+        let place = match block {
+            [first, ..] if first.key() == key => Ok(0),
+            [.., last] if last.key() < key => Err(block.len()),
+            _ => block.binary_search_by_key(&key, Sorted::key),
+        };
+        (at, place)
     }
 
     /// One more, if none with its key is there.

@@ -18,7 +18,9 @@
 //! The end comes exactly once for each waiter, whatever brought it about, and nothing of the waiter
 //! is left afterwards. A waiter that ends `Granted` but unheard gives its grant back. One that seems
 //! to have heard is remembered for one more turn of the server's loop, at the end of which the server
-//! may still close its connection, reply and all: only whoever outlives that has heard.
+//! may still close its connection, reply and all: only whoever outlives that has heard. Where the
+//! reply goes out in one turn and the end comes in the next (Redis 7.0 and 7.2, after a command of a
+//! client that had waited itself), the same is seen before the end.
 
 use std::rc::Rc;
 
@@ -55,6 +57,8 @@ pub struct Waiter {
     pub session: bool,
     /// Has the server taken its reply?
     pub replied: bool,
+    /// Has its connection outlived the turn of that reply, which stands in what it will read?
+    pub heard: bool,
     /// The place of the lock that it could not have when it was looked at last.
     pub shut_out_by: u16,
 }
@@ -103,6 +107,7 @@ impl Waiter {
             stage: Stage::Waiting,
             session: request.session,
             replied: false,
+            heard: false,
             shut_out_by: 0,
         }
     }

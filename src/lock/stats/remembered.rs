@@ -35,6 +35,7 @@ impl Locks {
             self.backlog.cuts.len(),
             over_databases(|database| database.ledger.former()),
             self.unconfirmed.len(),
+            self.replied.len(),
             self.places.messages.len(),
             self.places.endings.len(),
             self.places.waking.len(),

@@ -3,8 +3,8 @@
 //! | file | idea |
 //! |---|---|
 //! | `simulated` | keys, and a little server around them: connections, answers, ends, its clock |
-//! | `model` | the rules once more, so plainly that they are obviously right |
-//! | `interleavings` | both are taken through the same random histories, and compared at every step |
+//! | `model` | what a lock may do, judged by what goes in and what comes out |
+//! | `interleavings` | random histories of the core, which the model follows |
 //! | `explore` | every history of some small worlds, the shortest first |
 //! | `rules` | single rules, one short history each |
 #![allow(

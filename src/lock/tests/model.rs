@@ -1,48 +1,121 @@
-//! The rules once more: plain lists, walked from end to end, and no care for speed.
+//! What a lock may do, judged by what goes in and what comes out, and by nothing inside.
 //!
-//! The model decides who holds what and who waits. Three things it takes from the core: the numbers
-//! of new grants, of which it checks that they rise; the order of grants that may be made in any
-//! order; and the moment in which something is done that may be done at any time, such as a retry
-//! after the server had refused a write.
+//! The model does not say what the core does next. It follows what clients are told, what `LOCK.INFO`
+//! shows and what others do to the keys, and asks of each change whether it was allowed: was nobody in
+//! the way, was nobody before, does the number rise, does the hold last as long as it should. With nothing
+//! left to do it asks whether anybody waits for what it could have, and has what it should not have.
 
-mod commands;
-mod cutting;
+mod comparing;
+mod counting;
 mod deadlocks;
-mod forgetting;
+mod following;
 mod granting;
 mod others;
-mod settling;
-mod stepping;
+mod replying;
+mod resting;
 
-pub use stepping::EARLY;
+pub use comparing::info;
+pub use following::{Around, Deed};
 
 use crate::lock::fence::Fence;
-use crate::lock::{Hold, Limits, Mode, Ms, Patience, Ticket};
+use crate::lock::{Hold as How, Limits, Mode, Ms, Patience, Ticket};
 
-use super::simulated::{Lock, Owner, Plea};
+use super::simulated::{Flavour, Lock, Owner, Plea};
+use counting::Counted;
 
 /// What does not agree.
 pub type Verdict<T = ()> = Result<T, String>;
 
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Held {
-    By(Owner),
-    /// Those who share it, in the order of their names, and until when; some may be over.
-    Shared(Vec<(Owner, Option<Ms>)>),
-    /// The key is no lock.
-    NoLock,
+/// Somebody holds a lock.
+#[derive(Clone, Debug)]
+pub struct Hold {
+    pub lock: Lock,
+    pub owner: Owner,
+    pub how: How,
+    /// By the steady clock, as everything here.
+    pub until: Option<Ms>,
+    /// Its number, if this server gave it one.
+    pub fence: Option<Fence>,
+    /// Somebody else has written it: it ends by the wall clock.
+    by_wall: bool,
+    /// That may count still.
+    or_by_wall: bool,
+    /// It may end at these times as well: `LOCK.INFO` says at which. Or at any that is not sooner.
+    or_until: Vec<Option<Ms>>,
+    or_later: bool,
+    told: bool,
+    /// Who may still be told.
+    under_way: Vec<Ticket>,
+    /// The connection that it ends with; and has that closed?
+    tied: Option<u64>,
+    closed: bool,
+    /// An operator has it end by then.
+    breaking: Option<Ms>,
+    /// The share that its owner had before, and has again if nobody hears that it has the lock alone.
+    before: Option<Box<Hold>>,
+    /// It had one, which has ended with its connection.
+    had_share: bool,
+    /// It has come about in this moment. Those at the head of a queue come in together, before one of
+    /// them comes to stand before everybody else because it wants the lock alone too.
+    is_new: bool,
+    /// Somebody else has touched it: what was known of it, if anything was, may count, or not.
+    is_loose: bool,
+    is_known: bool,
+    /// Its key has expired just now, and may have done so in time.
+    is_early: bool,
+    /// Since when it should have gone.
+    late_since: Option<Ms>,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Key {
-    pub lock: Lock,
-    pub held: Held,
-    /// By the steady clock, as everything here.
-    pub deadline: Option<Ms>,
-    /// Whose holds end by the wall clock: they end at another time when that is stepped.
-    pub by_wall: Vec<Owner>,
-    /// Whose may do so: they have been renewed since somebody else touched the key, which others share.
-    pub by_either: Vec<Owner>,
+impl Hold {
+    fn new(lock: Lock, owner: Owner, how: How, until: Option<Ms>) -> Self {
+        Self {
+            lock,
+            owner,
+            how,
+            until,
+            fence: None,
+            by_wall: false,
+            or_by_wall: false,
+            or_until: Vec::new(),
+            or_later: false,
+            told: false,
+            under_way: Vec::new(),
+            tied: None,
+            closed: false,
+            breaking: None,
+            before: None,
+            had_share: false,
+            is_new: true,
+            is_loose: false,
+            is_known: false,
+            is_early: false,
+            late_since: None,
+        }
+    }
+
+    fn is_unheard(&self) -> bool {
+        !self.told && self.under_way.is_empty()
+    }
+
+    fn is_given_back(&self) -> bool {
+        self.is_unheard() || self.closed
+    }
+
+    /// Nobody has heard of it and nobody will, or its connection has closed.
+    fn must_go(&self) -> bool {
+        self.is_given_back() && !self.is_loose
+    }
+
+    fn may_go(&self) -> bool {
+        let is_loose = self.is_loose && self.fence.is_some();
+        self.is_given_back() || is_loose || self.is_early
+    }
+
+    /// Does it hold all that this mode asks for?
+    fn covers(&self, mode: Mode) -> bool {
+        self.how == How::Exclusive || mode != Mode::Exclusive
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -52,10 +125,9 @@ pub struct Waiter {
     pub plea: Plea,
     /// Its user has lost the right to what it waits for.
     pub barred: bool,
+    /// Since when it could have that.
+    late_since: Option<Ms>,
 }
-
-/// Stands in the place of a number where a waiter was denied what it waited for.
-pub const DENIED: Fence = 0;
 
 impl Waiter {
     pub fn until(&self) -> Option<Ms> {
@@ -64,73 +136,6 @@ impl Waiter {
             Patience::Try | Patience::Forever | Patience::Place(_) => None,
         }
     }
-}
-
-/// What is known of a hold that this server granted, or has spoken of.
-#[derive(Clone, Debug)]
-pub struct Grant {
-    pub lock: Lock,
-    pub owner: Owner,
-    pub hold: Hold,
-    /// None if somebody else granted it.
-    pub fence: Option<Fence>,
-    /// An operator is ending it.
-    pub breaking: bool,
-    /// The connection that it ends with.
-    pub tied: Option<u64>,
-    /// Somebody was told.
-    pub told: bool,
-    /// Who may still be told.
-    pub under_way: Vec<Ticket>,
-    /// Nobody was told, and nobody will be.
-    pub to_return: bool,
-    /// The connection that it ended with has closed.
-    pub to_close: Option<u64>,
-    /// The share that its owner had of the lock before: until when, and what was known of it.
-    pub keeps: Option<(Option<Ms>, Option<Box<Grant>>)>,
-    /// It had one, which has ended with its connection; the core may not have come to that.
-    pub has_kept: bool,
-}
-
-/// An operator ends all shares of a lock.
-#[derive(Clone, Debug)]
-struct Cut {
-    lock: Lock,
-    owners: Vec<Owner>,
-    last: Ms,
-}
-
-/// How a request fits a lock.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fit {
-    /// Its owner has it already, until then.
-    Held(Hold, Option<Ms>),
-    /// It may have it, and has had this share of it.
-    Open(Option<Option<Ms>>),
-    Shut,
-}
-
-/// What the core did in the step that the model is about to judge.
-pub struct Seen<'a> {
-    /// Waiters whose time it found to be up.
-    pub timed_out: &'a [Ticket],
-    /// Waiters that it granted something, or denied it, in order.
-    pub granted: &'a [(Ticket, Fence)],
-    /// How many of them at most it made before it did what a command asked.
-    pub before_the_deed: usize,
-    /// May it write this lock, and had it to do so by now?
-    pub had_to: &'a dyn Fn(Lock) -> bool,
-    /// Does it remember a grant of this lock?
-    pub remembers: &'a dyn Fn(Lock) -> bool,
-    /// Has it dealt with the note of this lock?
-    pub looked: &'a dyn Fn(Lock) -> bool,
-    /// Has it dealt with the returns of this grant?
-    pub returned: &'a dyn Fn(&Grant) -> bool,
-    /// Does it count all who share this lock, because it has not come to all of them since the wall clock
-    /// was stepped?
-    pub counts_all: &'a dyn Fn(Lock) -> bool,
-    /// Did it know of all that had happened, when the step began?
-    pub up_to_date: bool,
 }
 
 /// How often rare things came about.
@@ -143,16 +148,16 @@ pub struct Tally {
     pub upgraded: u64,
     pub weakened: u64,
     pub closed: u64,
+    pub unheard: u64,
     pub several_waited: u64,
     pub several_granted: u64,
     pub together: u64,
     pub limited: u64,
     pub deadlocks: u64,
-    /// Locks whose holds an operator has ended.
+    /// Locks whose holds an operator has ended, or will have ended after a while.
     pub broken: u64,
-    pub upgrades_refused: u64,
-    /// Holds that an operator will have ended after a while.
     pub graces: u64,
+    pub upgrades_refused: u64,
     /// Requests that too many others were before.
     pub full: u64,
     /// Strings without an end that were given one.
@@ -160,196 +165,163 @@ pub struct Tally {
     /// Requests that their owners have withdrawn: while they waited, and when they had been granted.
     pub withdrawn: u64,
     pub withdrawn_late: u64,
-    /// Requests that had to be looked at closely, and were no deadlock.
-    pub no_deadlock: u64,
+    /// Keys that went too early, by a step of the clock, and holds that lasted.
+    pub reserved: u64,
 }
 
 #[derive(Clone, Debug)]
 pub struct Model {
-    pub keys: Vec<Key>,
+    pub now: Ms,
+    /// Time that has passed, on whichever server.
+    pub elapsed: Ms,
+    pub holds: Vec<Hold>,
     /// Of all locks, in the order of arrival.
     pub queue: Vec<Waiter>,
-    pub grants: Vec<Grant>,
-    /// Locks that something has happened to.
-    pub noted: Vec<Lock>,
-    /// The highest number before this step.
-    pub highest: Fence,
-    /// New numbers in this step.
-    pub fresh: Vec<Fence>,
-    /// Waiters granted in this step.
-    pub granted: Vec<Ticket>,
     /// Those who have been granted what they waited for, and have not come to their end.
     pub served: Vec<Waiter>,
-    /// Those of them whose clients the server has not replied to.
-    pub untold: Vec<Ticket>,
-    /// Waiters that their owners have withdrawn in this step.
-    pub withdrawn: Vec<Ticket>,
-    /// Shares that have been granted in this moment, or written by somebody else. Those at the head of a queue come in together,
-    /// before one of them comes to stand before everybody else because it wants the lock alone too.
-    fresh_shares: Vec<(Lock, Owner)>,
-    /// Shares that an operator ends, and that the core has not got to yet.
-    cuts: Vec<Cut>,
-    pub tally: Tally,
+    /// Keys that are no locks.
+    no_locks: Vec<Lock>,
+    highest: Fence,
+    /// Slots that were elsewhere: the highest number that was given there for this key.
+    pub elsewhere: Vec<(&'static str, Fence)>,
     /// What an operator has set.
     pub limits: Limits,
     /// Until when nobody comes to hold a lock.
     pub quarantined_until: Option<Ms>,
-    /// Slots that were elsewhere: the highest number that was given there for this key.
-    pub elsewhere: Vec<(&'static str, Fence)>,
-    last_ticket: Ticket,
-}
-
-impl Default for Model {
-    fn default() -> Self {
-        Self {
-            keys: Vec::new(),
-            queue: Vec::new(),
-            grants: Vec::new(),
-            noted: Vec::new(),
-            highest: 0,
-            fresh: Vec::new(),
-            granted: Vec::new(),
-            served: Vec::new(),
-            untold: Vec::new(),
-            withdrawn: Vec::new(),
-            fresh_shares: Vec::new(),
-            cuts: Vec::new(),
-            tally: Tally::default(),
-            limits: Limits::DEFAULT,
-            quarantined_until: None,
-            elsewhere: Vec::new(),
-            last_ticket: 0,
-        }
-    }
+    /// All who waited are being sent away.
+    pub sends_away: bool,
+    /// Keys may not agree with the holds any more; in this very moment.
+    is_stepped: bool,
+    is_stepping: bool,
+    /// Was nothing left to do when this moment began?
+    was_resting: bool,
+    /// A few are a crowd, with which the core may take some time.
+    has_crowds: bool,
+    /// Who waits for several locks is taken out of their queues in the next turn; of these by now.
+    leaves_late: bool,
+    leaving: Vec<Lock>,
+    counted: Counted,
+    pub tally: Tally,
 }
 
 impl Model {
-    /// A step begins.
-    pub fn begin(&mut self) {
-        self.highest = self.fresh.drain(..).fold(self.highest, Fence::max);
-        self.granted.clear();
-        self.withdrawn.clear();
-    }
-
-    pub fn look(&self, lock: Lock, now: Ms) -> Option<&Key> {
-        self.keys
-            .iter()
-            .find(|key| key.lock == lock && !is_over(key.deadline, now))
-    }
-
-    /// Those who hold the lock, and until when. Nobody holds longer than the key is there.
-    pub fn holders(&self, lock: Lock, now: Ms) -> Vec<(Owner, Option<Ms>)> {
-        let Some(key) = self.look(lock, now) else {
-            return Vec::new();
-        };
-        match &key.held {
-            Held::By(owner) => vec![(*owner, key.deadline)],
-            Held::Shared(shares) => (shares.iter())
-                .map(|&(owner, until)| (owner, earlier(until, key.deadline)))
-                .filter(|&(_, until)| !is_over(until, now))
-                .collect(),
-            Held::NoLock => Vec::new(),
+    pub fn new(flavour: Flavour) -> Self {
+        Self {
+            now: 0,
+            elapsed: 0,
+            holds: Vec::new(),
+            queue: Vec::new(),
+            served: Vec::new(),
+            no_locks: Vec::new(),
+            highest: 0,
+            elsewhere: Vec::new(),
+            limits: Limits::DEFAULT,
+            quarantined_until: None,
+            sends_away: false,
+            is_stepped: false,
+            is_stepping: false,
+            was_resting: true,
+            has_crowds: flavour.crowd.is_some(),
+            leaves_late: flavour.leaves_late,
+            leaving: Vec::new(),
+            counted: Counted::default(),
+            tally: Tally::default(),
         }
     }
 
-    pub fn is_no_lock(&self, lock: Lock, now: Ms) -> bool {
-        matches!(self.look(lock, now), Some(key) if key.held == Held::NoLock)
+    /// It is that late: what is over is over.
+    pub fn at(&mut self, now: Ms, elapsed: Ms) {
+        (self.now, self.elapsed) = (now, elapsed);
+        self.holds.retain(|hold| !is_over(hold.until, now));
+        if self.quarantined_until.is_some_and(|until| until <= now) {
+            self.quarantined_until = None;
+        }
     }
 
-    pub fn is_shared(&self, lock: Lock, now: Ms) -> bool {
-        matches!(self.look(lock, now), Some(key) if matches!(key.held, Held::Shared(_)))
+    pub fn hold(&self, lock: Lock, owner: Owner) -> Option<&Hold> {
+        let mut holds = self.holds.iter();
+        holds.find(|hold| hold.lock == lock && hold.owner == owner)
     }
 
-    /// How this owner holds the lock, if it does, and until when.
-    pub fn hold_of(&self, lock: Lock, owner: Owner, now: Ms) -> Option<(Hold, Option<Ms>)> {
-        let holders = self.holders(lock, now);
-        let held = holders.iter().find(|holder| holder.0 == owner)?;
-        let hold = if self.is_shared(lock, now) {
-            Hold::Shared
-        } else {
-            Hold::Exclusive
-        };
-        Some((hold, held.1))
+    fn hold_mut(&mut self, lock: Lock, owner: Owner) -> Option<&mut Hold> {
+        let mut holds = self.holds.iter_mut();
+        holds.find(|hold| hold.lock == lock && hold.owner == owner)
     }
 
-    /// Those who wait and whose time is not up, in order: first those who share the lock and want it
-    /// alone, then all others; both as they came.
-    pub fn queue(&self, lock: Lock, now: Ms) -> Vec<&Waiter> {
-        let wait = self
-            .queue
-            .iter()
-            .filter(|waiter| waiter.locks.contains(&lock) && !is_up(waiter.until(), now));
-        let (mut queue, others): (Vec<_>, Vec<_>) = wait.partition(|waiter| {
-            let hold = self.hold_of(lock, waiter.plea.owner, now);
-            waiter.plea.mode == Mode::Exclusive
-                && hold.is_some_and(|hold| hold.0 == Hold::Shared)
-                && !self.fresh_shares.contains(&(lock, waiter.plea.owner))
-        });
+    pub fn holders(&self, lock: Lock) -> impl Iterator<Item = &Hold> {
+        self.holds.iter().filter(move |hold| hold.lock == lock)
+    }
+
+    fn is_no_lock(&self, lock: Lock) -> bool {
+        self.no_locks.contains(&lock)
+    }
+
+    /// Does this one wait, and is its time not up?
+    fn lives(&self, waiter: &Waiter) -> bool {
+        !is_up(waiter.until(), self.now)
+    }
+
+    /// Those who wait for this lock: first those who share it and want it alone, then all others; both as
+    /// they came.
+    pub fn queue_of(&self, lock: Lock) -> Vec<&Waiter> {
+        let waiting =
+            (self.queue.iter()).filter(|waiter| waiter.locks.contains(&lock) && self.lives(waiter));
+        let (mut queue, others): (Vec<_>, Vec<_>) =
+            waiting.partition(|waiter| self.is_upgrade(waiter, lock, false));
         queue.extend(others);
         queue
     }
 
-    /// May this owner have this lock now?
-    pub fn fit(&self, lock: Lock, owner: Owner, mode: Mode, in_turn: bool, now: Ms) -> Fit {
-        let fit = self.fit_as_it_is(lock, owner, mode, in_turn, now);
-        let quarantined = self.quarantined_until.is_some_and(|until| now < until);
-        match fit {
-            Fit::Open(_) if quarantined => Fit::Shut,
-            fit => fit,
+    /// Does it wait to have alone what its owner shares? Surely, or only perhaps?
+    fn is_upgrade(&self, waiter: &Waiter, lock: Lock, surely: bool) -> bool {
+        let own = self.hold(lock, waiter.plea.owner);
+        waiter.plea.mode == Mode::Exclusive
+            && own.is_some_and(|own| {
+                own.how == How::Shared && !(surely && (own.is_new || own.may_go() || own.is_loose))
+            })
+    }
+
+    /// This one waits no more.
+    fn leaves(&mut self, ticket: Ticket) -> Verdict<Waiter> {
+        let at = self.queue.iter().position(|waiter| waiter.ticket == ticket);
+        let at = at.ok_or_else(|| format!("{ticket} does not wait"))?;
+        let waiter = self.queue.remove(at);
+        self.goes_late(&waiter);
+        Ok(waiter)
+    }
+
+    fn goes_late(&mut self, waiter: &Waiter) {
+        if self.leaves_late && waiter.locks.len() > 1 {
+            self.leaving.extend(&waiter.locks);
         }
     }
 
-    /// The same, with no thought of holds that are not known here.
-    fn fit_as_it_is(&self, lock: Lock, owner: Owner, mode: Mode, in_turn: bool, now: Ms) -> Fit {
-        let holders = self.holders(lock, now);
-        let alone = holders.len() == 1 && !self.is_breaking(lock, owner, Hold::Shared);
-        match self.hold_of(lock, owner, now) {
-            _ if self.is_no_lock(lock, now) => Fit::Shut,
-            Some((Hold::Shared, until)) if mode == Mode::Exclusive => {
-                if alone {
-                    Fit::Open(Some(until))
-                } else {
-                    Fit::Shut
-                }
-            }
-            Some((hold, until)) => Fit::Held(hold, until),
-            None if !holders.is_empty() && !self.is_shared(lock, now) => Fit::Shut,
-            None => {
-                let room = match mode {
-                    Mode::Exclusive => holders.is_empty(),
-                    Mode::Shared => true,
-                    Mode::Limit(most) => (holders.len() as u64) < most,
-                };
-                if in_turn && room {
-                    Fit::Open(None)
-                } else {
-                    Fit::Shut
-                }
-            }
-        }
+    /// Does nobody wait, and is nothing held by what the core alone remembers?
+    pub fn is_quiet(&self) -> bool {
+        let is_plain = |hold: &Hold| !hold.must_go() && !self.is_stepped;
+        self.queue.is_empty()
+            && self.served.is_empty()
+            && self
+                .holds
+                .iter()
+                .all(|hold| is_plain(hold) && hold.breaking.is_none())
     }
 
-    /// Is an operator ending this hold?
-    pub fn is_breaking(&self, lock: Lock, owner: Owner, hold: Hold) -> bool {
-        let grant = self.grant_of(lock, owner, hold);
-        // One that nobody knows here may be as old as any of those that are being ended.
-        let is_known = grant.is_some_and(|grant| grant.fence.is_some());
-        let may_be_cut = !is_known && self.cuts.iter().any(|cut| cut.lock == lock);
-        grant.is_some_and(|grant| grant.breaking) || (hold == Hold::Shared && may_be_cut)
+    /// Somebody has had this one told that its time is up.
+    pub fn unblocked(&mut self, ticket: Ticket) {
+        let waits = self.queue.iter().any(|waiter| waiter.ticket == ticket);
+        self.counted.wait_timeouts += u64::from(waits);
     }
 
-    /// What this waiter would get now, if it may have all that it waits for.
-    pub fn fits_of(&self, waiter: &Waiter, now: Ms) -> Option<Vec<(Lock, Fit)>> {
-        let fit = |lock: Lock| {
-            let queue = self.queue(lock, now);
-            let in_turn = (queue.first()).is_some_and(|first| first.ticket == waiter.ticket);
-            self.fit(lock, waiter.plea.owner, waiter.plea.mode, in_turn, now)
-        };
-        let fits: Vec<_> = (waiter.locks.iter())
-            .map(|&lock| (lock, fit(lock)))
-            .collect();
-        let open = fits.iter().all(|(_, fit)| *fit != Fit::Shut);
-        (open && !is_up(waiter.until(), now)).then_some(fits)
+    /// Its connection can't wait after all.
+    pub fn cannot_block(&mut self, ticket: Ticket) -> Verdict {
+        self.counted.busy += 1;
+        self.leaves(ticket).map(|_| ())
+    }
+
+    /// Is nobody there, and nothing held?
+    pub fn is_empty(&self) -> bool {
+        self.queue.is_empty() && self.served.is_empty() && self.holds.is_empty()
     }
 }
 

@@ -53,14 +53,17 @@ impl User {
     }
 
     /// May it say this, in this database?
-    fn may_say(&self, words: &[&Text<'_>], db: Db) -> Verdict {
-        let mut argv: Vec<*mut RawString> = words.iter().map(|word| word.raw()).collect();
-        let (argv, argc) = (argv.as_mut_ptr(), c_int::try_from(words.len()));
+    ///
+    /// # Safety
+    /// The words must live.
+    unsafe fn may_say(&self, words: &mut [*mut RawString], db: Db) -> Verdict {
+        let (argv, argc) = (words.as_mut_ptr(), c_int::try_from(words.len()));
         let (Ok(argc), Ok(db)) = (argc, c_int::try_from(db)) else {
             return Verdict::No;
         };
         let mut missing = 0;
-        // SAFETY: the user and the words live, so many of them, and there is room for what is missing.
+        // SAFETY: the user lives, and so do the words, as our caller has promised; so many of them are there,
+        // and there is room for what is missing.
         let allowed = unsafe {
             match api::check_permissions() {
                 Some(check) => check(self.0, argv, argc, db, &raw mut missing),
@@ -155,17 +158,20 @@ impl Asker {
             [name] if self.keys == KeyPositions::First => {
                 let key = said.text_like(&name.key);
                 let words = [&command, &key, &phrases.owner, &phrases.ttl];
-                user.may_say(&words, db)
+                // SAFETY: the words live until the answer is there.
+                unsafe { user.may_say(&mut words.map(Text::raw), db) }
             }
             _ => {
                 let keys: Vec<Text<'_>> = names.iter().map(|name| Text::new(&name.key)).collect();
                 let count = Text::new(names.len().to_string().as_bytes());
-                let words: Vec<&Text<'_>> = [&command, &count]
+                let mut words: Vec<*mut RawString> = [&command, &count]
                     .into_iter()
                     .chain(&keys)
                     .chain([&phrases.owner, &phrases.ttl])
+                    .map(Text::raw)
                     .collect();
-                user.may_say(&words, db)
+                // SAFETY: the words live until the answer is there.
+                unsafe { user.may_say(&mut words, db) }
             }
         };
         let may_use = |name: &Name| user.may_use(&Text::new(&name.key), KEY_UPDATE);

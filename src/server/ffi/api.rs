@@ -108,6 +108,7 @@ api! {
     reply_with_null_array = RedisModule_ReplyWithNullArray(ctx: *mut RawCtx) -> c_int, or ERR;
     reply_with_simple_string = RedisModule_ReplyWithSimpleString(ctx: *mut RawCtx, text: *const c_char) -> c_int, or ERR;
     reply_with_string_buffer = RedisModule_ReplyWithStringBuffer(ctx: *mut RawCtx, bytes: *const c_char, len: usize) -> c_int, or ERR;
+    retain_string = RedisModule_RetainString(ctx: *mut RawCtx, string: *mut RawString), or ();
     select_db = RedisModule_SelectDb(ctx: *mut RawCtx, db: c_int) -> c_int, or ERR;
     server_info_get_field = RedisModule_ServerInfoGetFieldC(info: *mut ServerInfo, field: *const c_char) -> *const c_char, or std::ptr::null();
     set_abs_expire = RedisModule_SetAbsExpire(key: *mut RawKey, at: c_longlong) -> c_int, or ERR;

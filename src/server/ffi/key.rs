@@ -179,22 +179,28 @@ impl<'a> Key<'a> {
     /// When it expires, if ever.
     pub fn deadline(&self) -> Option<Ms> {
         match self.deadline.get() {
-            Deadline::Unknown => {}
-            Deadline::Never => return None,
-            Deadline::At(at) => return Some(at),
+            Deadline::Unknown if self.is_nothing() => None,
+            Deadline::Unknown => self.learn_deadline(),
+            Deadline::Never => None,
+            Deadline::At(at) => Some(at),
         }
-        let deadline = self.ask_for_deadline();
-        (self.deadline).set(deadline.map_or(Deadline::Never, Deadline::At));
-        deadline
     }
 
-    fn ask_for_deadline(&self) -> Option<Ms> {
-        // Redis 8.2 would look for the value of a key that does not exist.
-        if self.is_nothing() {
-            return None;
+    /// The same of what stands there: nothing that is not a lock is asked when it expires.
+    pub fn deadline_of(&self, stored: &Stored<'_>) -> Option<Ms> {
+        match (stored, self.deadline.get()) {
+            (Stored::Nothing | Stored::NoLock, _) | (_, Deadline::Never) => None,
+            (_, Deadline::At(at)) => Some(at),
+            (_, Deadline::Unknown) => self.learn_deadline(),
         }
+    }
+
+    /// Of a key that is there: Redis 8.2 would look for the value of one that does not exist.
+    fn learn_deadline(&self) -> Option<Ms> {
         // SAFETY: the key is open. The server says -1 where there is no expiry.
-        u64::try_from(unsafe { api::get_abs_expire(self.raw) }).ok()
+        let deadline = u64::try_from(unsafe { api::get_abs_expire(self.raw) }).ok();
+        (self.deadline).set(deadline.map_or(Deadline::Never, Deadline::At));
+        deadline
     }
 
     /// Makes it a string, or another string. Its expiry must be set anew.

@@ -4,7 +4,6 @@ use std::cell::OnceCell;
 use std::ffi::c_int;
 use std::marker::PhantomData;
 use std::ptr::null_mut;
-use std::rc::Rc;
 
 use crate::server::ffi::api::{self, RawString};
 
@@ -49,10 +48,10 @@ pub struct Text<'a>(Storage<'a>);
 #[derive(Clone)]
 enum Storage<'a> {
     Lent(Lent<'a>),
-    Own(Rc<OwnText>),
+    Own(OwnText),
 }
 
-/// A string that we have made or were given, and free.
+/// A string that we have made or were given, and free. The server counts how many have it.
 struct OwnText(*mut RawString);
 
 impl Text<'static> {
@@ -60,7 +59,7 @@ impl Text<'static> {
     pub fn new(bytes: &[u8]) -> Self {
         // SAFETY: the bytes are there, so many of them; no context means that nobody else frees it.
         let raw = unsafe { api::create_string(null_mut(), bytes.as_ptr().cast(), bytes.len()) };
-        Self(Storage::Own(Rc::new(OwnText(raw))))
+        Self(Storage::Own(OwnText(raw)))
     }
 
     /// A string that the server has given to us.
@@ -68,7 +67,7 @@ impl Text<'static> {
     /// # Safety
     /// It must be ours to free, and nobody else may free it.
     pub unsafe fn given(raw: *mut RawString) -> Self {
-        Self(Storage::Own(Rc::new(OwnText(raw))))
+        Self(Storage::Own(OwnText(raw)))
     }
 }
 
@@ -103,9 +102,17 @@ impl Text<'_> {
     }
 }
 
+impl Clone for OwnText {
+    fn clone(&self) -> Self {
+        // SAFETY: it lives, because we have it; no context means that nobody else gives it back for us.
+        unsafe { api::retain_string(null_mut(), self.0) };
+        Self(self.0)
+    }
+}
+
 impl Drop for OwnText {
     fn drop(&mut self) {
-        // SAFETY: it is ours, and nobody else has it.
+        // SAFETY: we have it, and give back no more than that.
         unsafe { api::free_string(null_mut(), self.0) }
     }
 }

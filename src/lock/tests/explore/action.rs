@@ -15,7 +15,7 @@ pub const CHANNEL: (&str, &str) = ("n", "m");
 pub type OwnerNo = usize;
 pub type LockNo = usize;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Wait {
     Try,
     For(Ms),
@@ -24,7 +24,7 @@ pub enum Wait {
 }
 
 /// `ACQUIRE`, or `MACQUIRE` of several.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Ask {
     pub owner: OwnerNo,
     pub locks: &'static [LockNo],
@@ -66,10 +66,23 @@ pub enum Action {
     Permit,
     Demote,
     Promote,
-    Restart { lost: usize },
-    Failover { lost: usize, by: i64 },
+    Restart {
+        lost: usize,
+    },
+    Failover {
+        lost: usize,
+        by: i64,
+    },
     Step(Ahead),
     Deafen,
+    /// The slot of this lock leaves for another server of the cluster.
+    Leave(LockNo),
+    /// It comes back, and this owner holds the lock, if any. The other server's clock was so much ahead.
+    ComeBack {
+        lock: LockNo,
+        held: Option<OwnerNo>,
+        by: Ms,
+    },
 }
 
 fn lock(lock: LockNo) -> &'static str {
@@ -156,6 +169,14 @@ impl fmt::Display for Action {
             ),
             Self::Step(by) => write!(f, "the wall clock is stepped by {by} ms"),
             Self::Deafen => f.write_str("nobody listens to messages any more"),
+            Self::Leave(on) => write!(f, "the slot of {} leaves", lock(on)),
+            Self::ComeBack { lock: on, held, by } => {
+                let (on, who) = (lock(on), held.map_or("nobody", owner));
+                write!(
+                    f,
+                    "the slot of {on} comes back, held by {who}, from a server {by} ms ahead"
+                )
+            }
         }
     }
 }

@@ -22,7 +22,7 @@ use super::action::{Ask, LOCKS, LockNo, OWNERS, OwnerNo, Wait as Waits};
 const GRACE: Ms = 115;
 
 /// Somebody holds a lock.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Hash)]
 pub struct Hold {
     pub lock: LockNo,
     pub owner: OwnerNo,
@@ -33,6 +33,8 @@ pub struct Hold {
     by_wall: bool,
     /// Its number, if it has one and that is known.
     fence: Option<Fence>,
+    /// The number that it had first: it may have come by another since, with more locks.
+    first: Option<Fence>,
     /// May its owner be told the old number or a new one?
     any_number: bool,
     /// Has its owner been told?
@@ -71,16 +73,24 @@ impl Hold {
         is_over || is_unheard || is_left_to_a_place
     }
 
+    /// Is it what was granted by this number?
+    fn has_had(&self, fence: Fence) -> bool {
+        let is_since = self.first.is_none_or(|first| fence >= first);
+        self.any_number || is_since && self.fence.is_none_or(|last| fence <= last)
+    }
+
     fn must_go(&self) -> bool {
         self.closed || !self.told && self.under_way == 0 && !self.unclaimed
     }
 }
 
 /// Somebody waits.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Hash)]
 pub struct Wait {
     /// None for a place.
     ticket: Option<Ticket>,
+    /// That of a place: it keeps it for as long as it is asked for in time.
+    place: Option<Ticket>,
     ask: Ask,
     client: u64,
     until: Option<Ms>,
@@ -102,7 +112,7 @@ pub enum Cause {
     Demoted,
 }
 
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Hash)]
 pub struct Book {
     now: Ms,
     /// So many owners have been seen: any other is as good as the next.
@@ -122,12 +132,15 @@ pub struct Book {
     sends_away: bool,
     /// The holds of this lock are about to be ended by an operator.
     broken: Option<LockNo>,
+    /// The last number that another server has given, which had its slot, and when that was.
+    elsewhere: [(Fence, Ms); LOCKS.len()],
 }
 
 impl Book {
     /// It is that late.
-    pub fn begin(&mut self, now: Ms) {
+    pub fn begin(&mut self, now: Ms, server: &Server) {
         self.now = now;
+        self.see_no_locks(server);
         for hold in &mut self.holds {
             // The lock alone is over, and the share that was before it may not be.
             if hold.until.is_some_and(|until| until < now)
@@ -222,14 +235,33 @@ impl Book {
         self.is_stepped = false;
     }
 
+    /// Its slot is another server's now, with what is held there.
+    pub fn left(&mut self, lock: LockNo) {
+        self.holds.retain(|hold| hold.lock != lock);
+        self.waits.retain_mut(|wait| {
+            let has_left = wait.ask.locks.contains(&lock);
+            wait.over |= has_left;
+            !has_left || wait.ticket.is_some()
+        });
+        (self.no_lock[lock], self.is_strange[lock]) = (false, false);
+    }
+
+    pub fn granted_elsewhere(&mut self, lock: LockNo, fence: Fence) {
+        self.elsewhere[lock] = (fence, fence / 1000);
+    }
+
     /// What is held has changed places, and so have grants of which the news is under way.
     pub fn swapped(&mut self) {
         let other = |lock: LockNo| [2, 1, 0][lock];
         for hold in &mut self.holds {
             hold.lock = other(hold.lock);
+            if let Some(before) = &mut hold.before {
+                before.lock = other(before.lock);
+            }
             // Its place stays where it is.
             if std::mem::take(&mut hold.unclaimed) {
-                (hold.under_way, hold.is_clear) = (1, false);
+                hold.under_way += 1;
+                hold.is_clear = false;
             }
         }
         for wait in self
@@ -244,24 +276,40 @@ impl Book {
         self.is_strange.swap(0, 2);
     }
 
-    pub fn stepped(&mut self, by: i64) {
+    pub fn stepped(&mut self, by: i64, server: &Server) {
         self.is_stepped = true;
         for hold in self.holds.iter_mut().filter(|hold| hold.by_wall) {
             hold.until = hold.until.map(|until| until.saturating_add_signed(-by));
         }
-        self.begin(self.now);
+        self.begin(self.now, server);
     }
 
     /// A connection has closed, and with it end the holds and places that are tied to it.
     pub fn closed(&mut self, client: u64) {
         for hold in &mut self.holds {
             hold.closed |= hold.tied == Some(client);
-            if (hold.before.as_ref()).is_some_and(|before| before.tied == Some(client)) {
-                hold.before = None;
+            // A release in this turn still ends it.
+            if let Some(before) = &mut hold.before {
+                before.closed |= before.tied == Some(client);
             }
         }
         for wait in &mut self.waits {
             wait.closed |= wait.ask.session && wait.client == client;
+        }
+    }
+
+    /// Whose connection had closed has let go of what it held. What nobody was told of, and what a place of
+    /// its owner was granted too, is that one's from then on.
+    pub fn closings_are_seen_to(&mut self) {
+        for hold in &mut self.holds {
+            let place = (self.waits.iter()).find(|wait| {
+                let is_its = wait.ask.owner == hold.owner && wait.ask.locks.contains(&hold.lock);
+                is_its && wait.ticket.is_none() && wait.granted.is_some() && !wait.closed
+            });
+            if let Some(place) = place.filter(|_| hold.closed && hold.unclaimed && !hold.told) {
+                hold.closed = false;
+                hold.tied = place.ask.session.then_some(place.client);
+            }
         }
     }
 

@@ -1,13 +1,15 @@
 //! What two states have in common if nothing that can be done tells them apart.
 //!
-//! A state is read from what all its parts print of themselves (`Debug`), so no field can be forgotten:
-//! one that is new is printed too, and one of [`Locks`] itself has to be named here. Only what the
-//! numbers mean is added. Times count from now; fencing numbers, tickets and connections by their order
+//! A state is read from what all parts of the core print of themselves (`Debug`), so no field can be
+//! forgotten: one that is new is printed too, and one of [`Locks`] itself has to be named here; keys and book
+//! are hashed, which is quicker. Only what the numbers mean is added. Times count from now; fencing numbers, tickets and connections by their order
 //! alone. What is for people to read, and decides nothing, is left out: counters, the log, since when.
 //!
 //! 64 bits are enough: among ten million states two meet by chance once in 400,000 runs.
 
 use std::fmt;
+use std::hash::Hasher;
+use std::mem::take;
 
 use crate::lock::place::kept::LOOK;
 use crate::lock::tests::simulated::{START, Server};
@@ -25,22 +27,10 @@ pub const FIRST_CLIENT: u64 = 7_000_000_000;
 const LIFE: Ms = 100_000_000;
 
 /// What lies further back than so many milliseconds is past, and no more: if the wall clock is stepped
-/// back, that is further than it goes.
+/// back, that is further than it goes. A server that takes over may show an earlier time than another did, so
+/// it is counted from the latest.
 const PAST: i64 = 3;
 const PAST_WITH_STEPS: i64 = 40;
-
-/// A state of this world.
-pub fn fingerprint(world: &World) -> Fingerprint {
-    let mut reader = Reader::default();
-    // It prints into memory: that can't fail.
-    let _ = world.print(&mut reader);
-    let past = if world.is_stepped {
-        PAST_WITH_STEPS
-    } else {
-        PAST
-    };
-    reader.finish(world.now(), past)
-}
 
 /// All of the server that decides what it will do.
 pub fn print_server(server: &Server, to: &mut impl fmt::Write) -> fmt::Result {
@@ -74,6 +64,7 @@ pub fn print_server(server: &Server, to: &mut impl fmt::Write) -> fmt::Result {
         outbox,
         quarantined_until,
         unconfirmed,
+        replied,
     } = &server.locks;
     for (db, database) in databases.iter() {
         write!(to, "{db:?}{:?}{:?}", database.ledger, database.queues)?;
@@ -91,7 +82,7 @@ pub fn print_server(server: &Server, to: &mut impl fmt::Write) -> fmt::Result {
     )?;
     write!(
         to,
-        "{noted:?}{returns:?}{put_off:?}{outbox:?}{quarantined_until:?}{unconfirmed:?}"
+        "{noted:?}{returns:?}{put_off:?}{outbox:?}{quarantined_until:?}{unconfirmed:?}{replied:?}"
     )?;
     if *steps > 0 {
         write!(
@@ -110,12 +101,11 @@ pub fn print_server(server: &Server, to: &mut impl fmt::Write) -> fmt::Result {
     // How far the numbers are ahead matters by the millisecond, and whether one more has been given.
     let last = clock.last();
     write!(to, "{last:?}|{:?}{}|", last / 1000, last % 1000 > 0)?;
+    if clock.slot(&[]).is_some() {
+        write!(to, "{:?}", clock.known_slots())?;
+    }
     let keys = &server.keys;
-    write!(
-        to,
-        "{:?}{:?}{:?}{:?}",
-        keys.keys, keys.ahead, keys.paused, keys.closed
-    )?;
+    write!(to, "{:?}{:?}{:?}", keys.ahead, keys.paused, keys.closed)?;
     write!(to, "{:?}", server.under_way())
 }
 
@@ -156,9 +146,11 @@ impl Kind {
 
 /// Takes in what is printed, as numbers and the text between them.
 #[derive(Default)]
-struct Reader {
+pub struct Reader {
     /// The hash of all text up to a number, and the number.
     numbers: Vec<(u64, Kind, u64)>,
+    /// Those that only their order tells apart.
+    ranked: Vec<(Kind, u64)>,
     text: u64,
     /// The next number decides nothing.
     passes_over: bool,
@@ -174,25 +166,83 @@ impl fmt::Write for Reader {
     fn write_str(&mut self, text: &str) -> fmt::Result {
         let bytes = text.as_bytes();
         match bytes {
-            [] => return Ok(()),
-            [b'0'..=b'9', ..] if bytes.iter().all(u8::is_ascii_digit) => {
-                let number = (bytes.iter()).fold(0_u64, |number, digit| {
-                    number
-                        .wrapping_mul(10)
-                        .wrapping_add(u64::from(digit - b'0'))
-                });
-                if !std::mem::take(&mut self.passes_over) {
-                    let mut kind = Kind::of(number);
-                    if std::mem::take(&mut self.is_bound) && kind == Kind::Ticket {
-                        kind = Kind::UpToTicket;
-                    }
-                    if kind == Kind::Client {
-                        self.client = Some(self.numbers.len());
-                    }
-                    self.numbers.push((self.text, kind, number));
-                }
-                return Ok(());
-            }
+            // Between names and what they name these say nothing.
+            b"" | b", " | b": " | b" { " | b" }" | b"(" | b")" => {}
+            [b'0'..=b'9', ..] => match number(bytes) {
+                Some(number) => self.take_number(number),
+                None => self.take_text(bytes),
+            },
+            _ => self.take_text(bytes),
+        }
+        Ok(())
+    }
+}
+
+/// And what is hashed.
+impl Hasher for Reader {
+    fn finish(&self) -> u64 {
+        self.text
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        self.take_text(bytes);
+    }
+
+    fn write_u8(&mut self, number: u8) {
+        self.take_number(number.into());
+    }
+
+    fn write_u32(&mut self, number: u32) {
+        self.take_number(number.into());
+    }
+
+    fn write_u64(&mut self, number: u64) {
+        self.take_number(number);
+    }
+
+    fn write_usize(&mut self, number: usize) {
+        self.take_number(number as u64);
+    }
+
+    fn write_isize(&mut self, number: isize) {
+        self.take_number(number.cast_unsigned() as u64);
+    }
+}
+
+/// The number that stands there, if it is one.
+fn number(bytes: &[u8]) -> Option<u64> {
+    let mut number = 0_u64;
+    for byte in bytes {
+        let digit = byte.wrapping_sub(b'0');
+        if digit > 9 {
+            return None;
+        }
+        number = number.wrapping_mul(10).wrapping_add(digit.into());
+    }
+    Some(number)
+}
+
+impl Reader {
+    fn take_number(&mut self, number: u64) {
+        if take(&mut self.passes_over) {
+            return;
+        }
+        let mut kind = Kind::of(number);
+        if kind == Kind::Plain {
+            self.text = mix(self.text, number);
+            return;
+        }
+        if take(&mut self.is_bound) && kind == Kind::Ticket {
+            kind = Kind::UpToTicket;
+        }
+        if kind == Kind::Client {
+            self.client = Some(self.numbers.len());
+        }
+        self.numbers.push((self.text, kind, number));
+    }
+
+    fn take_text(&mut self, bytes: &[u8]) {
+        match bytes {
             // Since when something is held or waited for is for people to read; where a queue was found
             // last, and how often a record was moved, is found again; tickets and looks go on from there.
             b"..=" => self.is_bound = true,
@@ -203,7 +253,7 @@ impl fmt::Write for Reader {
             b"true" | b"false" | b"None" => {
                 self.passes_over = false;
                 // Who asked last for a hold that ends with no connection is for people to read too.
-                if std::mem::take(&mut self.is_at_tie)
+                if take(&mut self.is_at_tie)
                     && bytes == b"false"
                     && let Some((_, kind, number)) =
                         self.client.take().and_then(|at| self.numbers.get_mut(at))
@@ -213,22 +263,58 @@ impl fmt::Write for Reader {
             }
             _ => {}
         }
-        let (eights, rest) = bytes.as_chunks::<8>();
-        for &eight in eights {
+        let mut left = bytes;
+        while let Some((&eight, rest)) = left.split_first_chunk() {
             self.text = mix(self.text, u64::from_le_bytes(eight));
+            left = rest;
         }
-        let rest = (rest.iter()).fold(1, |word, &byte| word << 8 | u64::from(byte));
-        self.text = mix(self.text, rest);
-        Ok(())
+        let word = match *left {
+            [] => return,
+            [a] => u64::from(a),
+            [a, b] => u64::from(u16::from_le_bytes([a, b])),
+            [a, b, c] => u64::from(u32::from_le_bytes([a, b, c, 1])),
+            // The two halves have a middle in common, or touch.
+            ref more => {
+                let half = |at: usize| {
+                    more[at..]
+                        .first_chunk()
+                        .map_or(0, |&half| u32::from_le_bytes(half))
+                };
+                u64::from(half(0)) << 32 | u64::from(half(more.len() - 4))
+            }
+        };
+        self.text = mix(self.text, word ^ (bytes.len() as u64) << 56);
     }
-}
 
-impl Reader {
-    fn finish(mut self, now: Ms, past: i64) -> Fingerprint {
-        let mut ranked: Vec<(Kind, u64)> = (self.numbers.iter())
-            .filter(|(_, kind, _)| matches!(kind, Kind::Fence | Kind::Ticket | Kind::Client))
-            .map(|&(_, kind, number)| (kind, number))
-            .collect();
+    /// What state is this world in?
+    pub fn read(&mut self, world: &World) -> Fingerprint {
+        let (mut numbers, mut ranked) = (take(&mut self.numbers), take(&mut self.ranked));
+        numbers.clear();
+        ranked.clear();
+        *self = Self {
+            numbers,
+            ranked,
+            ..Self::default()
+        };
+        // What it prints into can't fail.
+        let _ = world.read(self);
+        let past = if world.is_stepped {
+            PAST_WITH_STEPS
+        } else {
+            PAST
+        };
+        let ahead = world.latest() - world.now();
+        self.rank(world.now(), past - ahead.cast_signed())
+    }
+
+    fn rank(&mut self, now: Ms, past: i64) -> Fingerprint {
+        let ranked = &mut self.ranked;
+        let is_ranked = |kind: &Kind| matches!(kind, Kind::Fence | Kind::Ticket | Kind::Client);
+        ranked.extend(
+            (self.numbers.iter())
+                .filter(|(_, kind, _)| is_ranked(kind))
+                .map(|&(_, kind, number)| (kind, number)),
+        );
         ranked.sort_unstable();
         ranked.dedup();
         for (_, kind, number) in &mut self.numbers {

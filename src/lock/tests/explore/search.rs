@@ -1,10 +1,8 @@
 //! The walk through all histories of a world, the shortest first.
 //!
-//! A state is not kept but lived through anew, from the first step on: the core is made to be quick, not to
-//! be copied, histories are short, and so a state costs five bytes and its fingerprint, and nothing of the
-//! core has to be changed to be explored. (`stateright`, which walks such graphs too, keeps each state that
-//! it has yet to visit, and asks that it can be copied and sent to another thread, which the core with its
-//! shared pieces can't. What is left to do is short.)
+//! A state is not kept but lived through anew, from the first step on, so it costs eight bytes and its
+//! fingerprint. Those that are visited one after the other have most of their history in common: each thread
+//! keeps the moments of its last one (`memory`), and goes back to where the next one parts from it.
 
 use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasherDefault, Hasher};
@@ -17,7 +15,9 @@ use std::time::Instant;
 use crate::lock::tests::model::Verdict;
 
 use super::action::Action;
-use super::fingerprint::{Fingerprint, fingerprint};
+use super::fingerprint::{Fingerprint, Reader};
+use super::memory;
+use super::visit::Visitor;
 use super::world::World;
 use super::worlds::Setting;
 
@@ -30,8 +30,6 @@ pub struct Reach {
     pub depth: usize,
     pub until: Option<Instant>,
     pub threads: usize,
-    /// From one state in so many it is tried whether all are served in the end.
-    pub drain_one_in: u64,
     /// Of so many fingerprints one is watched: are states alike that have it?
     pub compare_one_in: u64,
 }
@@ -60,9 +58,9 @@ pub struct Outcome {
 
 /// How a state was come by first.
 #[derive(Clone, Copy)]
-struct Link {
-    parent: u32,
-    action: u8,
+pub struct Link {
+    pub parent: u32,
+    pub action: u8,
 }
 
 #[derive(Default)]
@@ -82,12 +80,31 @@ impl Hasher for AsItIs {
 
 type Seen = HashSet<Fingerprint, BuildHasherDefault<AsItIs>>;
 
+/// Sets of states that all threads look into.
+pub struct Shards(Vec<Mutex<Seen>>);
+
 const SHARDS: usize = 64;
 
-struct Walk<'s> {
-    setting: &'s Setting,
-    reach: Reach,
-    seen: Vec<Mutex<Seen>>,
+impl Shards {
+    fn new() -> Self {
+        Self((0..SHARDS).map(|_| Mutex::default()).collect())
+    }
+
+    pub fn contains(&self, state: Fingerprint) -> bool {
+        lock(&self.0[state as usize % SHARDS]).contains(&state)
+    }
+
+    pub fn insert(&self, state: Fingerprint) -> bool {
+        lock(&self.0[state as usize % SHARDS]).insert(state)
+    }
+}
+
+pub struct Walk<'s> {
+    pub setting: &'s Setting,
+    pub reach: Reach,
+    pub seen: Shards,
+    /// Whence everybody has let go, and all were served.
+    pub drained: Shards,
     /// Some states, and how each was come by.
     watched: Mutex<HashMap<Fingerprint, Vec<usize>>>,
     /// The links of all states up to the level that is visited now.
@@ -99,11 +116,11 @@ struct Walk<'s> {
 
 /// What one thread has found in a level.
 #[derive(Default)]
-struct Found {
-    links: Vec<Link>,
-    transitions: usize,
-    drained: usize,
-    compared: usize,
+pub struct Found {
+    pub links: Vec<Link>,
+    pub transitions: usize,
+    pub drained: usize,
+    pub compared: usize,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -127,7 +144,8 @@ pub fn explore(setting: &Setting, reach: Reach) -> Outcome {
     let mut walk = Walk {
         setting,
         reach,
-        seen: (0..SHARDS).map(|_| Mutex::default()).collect(),
+        seen: Shards::new(),
+        drained: Shards::new(),
         watched: Mutex::default(),
         links: vec![Link {
             parent: 0,
@@ -137,14 +155,14 @@ pub fn explore(setting: &Setting, reach: Reach) -> Outcome {
         stops: AtomicBool::new(false),
         failure: Mutex::default(),
     };
-    walk.is_new(fingerprint(&first));
+    walk.seen.insert(Reader::default().read(&first));
     let mut outcome = Outcome::default();
     let mut level = 0..1;
     while outcome.depth < reach.depth {
         walk.next.store(level.start, Ordering::Relaxed);
         let end = level.end;
         let found: Vec<Found> = thread::scope(|scope| {
-            let visits: Vec<_> = (0..reach.threads)
+            let visits: Vec<_> = (0..reach.threads.min(memory::MOST / 4))
                 .map(|_| scope.spawn(|| walk.visit(end)))
                 .collect();
             visits
@@ -174,11 +192,7 @@ pub fn explore(setting: &Setting, reach: Reach) -> Outcome {
 }
 
 impl Walk<'_> {
-    fn is_new(&self, state: Fingerprint) -> bool {
-        lock(&self.seen[state as usize % SHARDS]).insert(state)
-    }
-
-    fn path(&self, mut at: usize) -> Vec<usize> {
+    pub fn path(&self, mut at: usize) -> Vec<usize> {
         let mut path = Vec::new();
         while at > 0 {
             let link = self.links[at];
@@ -191,11 +205,11 @@ impl Walk<'_> {
 
     /// Visits the states of this level, with other threads.
     fn visit(&self, end: usize) -> Found {
-        let mut found = Found::default();
+        let mut visitor = Visitor::new(self);
         loop {
             let from = self.next.fetch_add(HELPING, Ordering::Relaxed);
             if from >= end {
-                return found;
+                return visitor.found;
             }
             for at in from..end.min(from + HELPING) {
                 let is_time_up = self
@@ -206,68 +220,23 @@ impl Walk<'_> {
                     self.stops.store(true, Ordering::Relaxed);
                 }
                 if self.stops.load(Ordering::Relaxed) {
-                    return found;
+                    return visitor.found;
                 }
-                self.go_on_from(at, &mut found);
+                let go_on = AssertUnwindSafe(|| visitor.go_on_from(at));
+                let why = match catch_unwind(go_on) {
+                    Ok(Ok(())) => continue,
+                    Ok(Err(why)) => why,
+                    Err(_) => "a panic".to_owned(),
+                };
+                self.fail(visitor.history(), why);
+                return visitor.found;
             }
         }
-    }
-
-    fn go_on_from(&self, at: usize, found: &mut Found) {
-        let mut path = self.path(at);
-        let mut before = None;
-        for action in 0..self.setting.actions.len() {
-            path.push(action);
-            let step = AssertUnwindSafe(|| self.step(&mut before, &path, found));
-            let is_new = match catch_unwind(step) {
-                Ok(Ok(is_new)) => is_new,
-                Ok(Err(why)) => return self.fail(path, why),
-                Err(_) => return self.fail(path, "a panic".to_owned()),
-            };
-            if is_new {
-                let (parent, action) = (at as u32, action as u8);
-                found.links.push(Link { parent, action });
-            }
-            path.pop();
-        }
-    }
-
-    /// Does this lead to a state that has not been seen before? The world before the last step is as good
-    /// for the next one if that can't be done.
-    fn step(&self, before: &mut Option<World>, path: &[usize], found: &mut Found) -> Verdict<bool> {
-        let Some((&action, so_far)) = path.split_last() else {
-            return Ok(false);
-        };
-        let world = match before.take() {
-            Some(world) => Some(world),
-            None => live(self.setting, so_far)?,
-        };
-        let Some(mut world) = world else {
-            return Ok(false);
-        };
-        if !world.act(self.setting.actions[action])? {
-            *before = Some(world);
-            return Ok(false);
-        }
-        found.transitions += 1;
-        let state = fingerprint(&world);
-        let is_new = self.is_new(state);
-        if state.is_multiple_of(self.reach.compare_one_in) {
-            self.compare(state, path, found)?;
-        }
-        if is_new {
-            world.check()?;
-            if (state >> 32).is_multiple_of(self.reach.drain_one_in) {
-                found.drained += 1;
-                (world.drain()).map_err(|why| format!("when all let go then: {why}"))?;
-            }
-        }
-        Ok(is_new)
     }
 
     /// Are two states alike that have the same fingerprint? Whatever is done next, the same must be
     /// replied, and lead to the same.
-    fn compare(&self, state: Fingerprint, path: &[usize], found: &mut Found) -> Verdict {
+    pub fn compare(&self, state: Fingerprint, path: &[usize], found: &mut Found) -> Verdict {
         let known = lock(&self.watched)
             .entry(state)
             .or_insert_with(|| path.to_vec())
@@ -327,7 +296,7 @@ fn what_comes(setting: &Setting, path: &[usize], action: usize) -> Verdict<Optio
     world.listens = true;
     // What is wrong with it is found elsewhere.
     match world.act(setting.actions[action]) {
-        Ok(true) => Ok(Some(fingerprint(&world))),
+        Ok(true) => Ok(Some(Reader::default().read(&world))),
         Ok(false) | Err(_) => Ok(None),
     }
 }

@@ -1,21 +1,22 @@
 //! A small server, and the book that is kept of what it was asked and what it replied.
 
 use std::fmt;
+use std::hash::Hash;
 
-use crate::lock::tests::interleavings::inside;
-use crate::lock::tests::model::{Verdict, ensure};
+use crate::lock::tests::interleavings::nothing_is_left;
+use crate::lock::tests::model::Verdict;
 use crate::lock::tests::simulated::{
     Content, Happened, Key, Lock, Plea, START, Server, Write, place, told_on,
 };
-use crate::lock::{Break, Mode, Ms, Patience};
+use crate::lock::{Break, Mode, Ms, Patience, slot};
 
-use super::action::{Action, Ask, CHANNEL, LOCKS, LockNo, OWNERS, Wait};
+use super::action::{Action, Ask, CHANNEL, LOCKS, LockNo, OWNERS, OwnerNo, Wait};
 use super::book::{Book, Cause};
-use super::fingerprint::{FIRST_CLIENT, FIRST_TICKET, print_server, print_words};
+use super::fingerprint::{FIRST_CLIENT, FIRST_TICKET, Reader, print_server, print_words};
 use super::worlds::Setting;
 
 /// More rounds than this nobody needs until all is over.
-const ROUNDS: usize = 60;
+pub const ROUNDS: usize = 60;
 
 pub struct World {
     pub server: Server,
@@ -27,6 +28,8 @@ pub struct World {
     ahead: Ms,
     skew: Ms,
     loses_tails: bool,
+    /// Since when the slot of a lock is elsewhere.
+    away: [Option<Ms>; LOCKS.len()],
     /// May the wall clock be stepped?
     pub is_stepped: bool,
     /// Is it written down what is said?
@@ -46,6 +49,7 @@ impl World {
             ahead: START + setting.skew,
             skew: setting.skew,
             loses_tails: setting.loses_tails,
+            away: [None; LOCKS.len()],
             is_stepped: (setting.actions.iter()).any(|one| matches!(one, Action::Step(_))),
             listens: false,
             said: String::new(),
@@ -66,25 +70,51 @@ impl World {
         self.server.now().ms()
     }
 
+    /// The latest that any clock has shown. No server that takes over shows much less.
+    pub fn latest(&self) -> Ms {
+        if self.loses_tails {
+            self.latest.max(self.now())
+        } else {
+            self.now()
+        }
+    }
+
     /// All that decides what comes.
+    pub fn read(&self, to: &mut Reader) -> fmt::Result {
+        print_server(&self.server, to)?;
+        self.server.keys.keys.hash(to);
+        self.book.hash(to);
+        // One by one: together they would be taken for bytes.
+        self.clients.iter().for_each(|client| client.hash(to));
+        (self.is_due(), self.away).hash(to);
+        if self.loses_tails {
+            (self.latest, self.ahead, self.server.keys_behind()).hash(to);
+        }
+        print_words(&self.said, to)
+    }
+
+    /// The same, for people.
     pub fn print(&self, to: &mut impl fmt::Write) -> fmt::Result {
         print_server(&self.server, to)?;
-        write!(to, "{:?}{:?}{}", self.book, self.clients, self.is_due())?;
+        write!(
+            to,
+            "{:?}{:?}{:?}{}{:?}",
+            self.server.keys.keys,
+            self.book,
+            self.clients,
+            self.is_due(),
+            self.away
+        )?;
         if self.loses_tails {
-            write!(
-                to,
-                "{:?}{:?}{:?}",
-                self.latest,
-                self.ahead,
-                self.server.keys_behind()
-            )?;
+            let behind = self.server.keys_behind();
+            write!(to, "{:?}{:?}{behind:?}", self.latest, self.ahead)?;
         }
         print_words(&self.said, to)
     }
 
     /// Does this, if it can be done here.
     pub fn act(&mut self, action: Action) -> Verdict<bool> {
-        self.book.begin(self.now());
+        self.book.begin(self.now(), &self.server);
         let master = self.server.master;
         let may_write = |locks: &[LockNo]| {
             let keys = &self.server.keys;
@@ -236,15 +266,14 @@ impl World {
                 }
                 self.turn()?;
                 if self.is_due() {
-                    self.server.tick();
-                    self.follow(Cause::Nobody)?;
+                    self.tick()?;
                 }
             }
             Action::Pass(ms) => self.pass(ms)?,
             Action::Late(ms) => {
                 self.server.set_clock(self.now() + ms);
                 self.latest = self.latest.max(self.wall());
-                self.book.begin(self.now());
+                self.book.begin(self.now(), &self.server);
             }
             Action::Pause => {
                 if !master || self.server.keys.paused {
@@ -298,10 +327,24 @@ impl World {
                     return Ok(false);
                 }
             }
+            Action::Leave(lock) => {
+                if !master || self.away[lock].is_some() {
+                    return Ok(false);
+                }
+                self.leave(lock)?;
+            }
+            Action::ComeBack { lock, held, by } => {
+                let Some(since) = self.away[lock] else {
+                    return Ok(false);
+                };
+                if held.is_some_and(|owner| !self.book.knows(owner)) {
+                    return Ok(false);
+                }
+                self.come_back(lock, since, held, by)?;
+            }
         }
         if self.server.has_job() {
-            self.server.tick();
-            self.follow(Cause::Nobody)?;
+            self.tick()?;
         }
         Ok(true)
     }
@@ -374,28 +417,34 @@ impl World {
         self.follow(Cause::Nobody)
     }
 
+    /// What is due is done.
+    fn tick(&mut self) -> Verdict {
+        self.server.tick();
+        self.follow(Cause::Nobody)?;
+        self.book.closings_are_seen_to();
+        Ok(())
+    }
+
     pub fn pass(&mut self, ms: Ms) -> Verdict {
         let to = self.now() + ms;
         self.turn()?;
         for _ in 0..1000 {
             let Some(due) = self.server.due().filter(|&due| due <= to) else {
-                self.check_quiet()?;
+                self.check()?;
                 self.server.set_clock(to);
                 self.latest = self.latest.max(self.wall());
-                self.book.begin(self.now());
+                self.book.begin(self.now(), &self.server);
                 return Ok(());
             };
             if due > self.now() {
-                self.check_quiet()?;
+                self.check()?;
                 self.server.set_clock(due);
-                self.book.begin(self.now());
+                self.book.begin(self.now(), &self.server);
             }
-            self.server.tick();
-            self.follow(Cause::Nobody)?;
+            self.tick()?;
             self.turn()?;
         }
-        let due = inside::what_is_due(&self.server.locks);
-        Err(format!("it does not come to rest: {due}"))
+        Err(format!("it does not come to rest: {:?}", self.server.due()))
     }
 
     fn step(&mut self, by: i64) -> Verdict {
@@ -404,15 +453,53 @@ impl World {
             .filter(|&lock| {
                 self.server.keys.get(LOCKS[lock]).is_some()
                     && !self.book.is_held(lock)
-                    && (self.book.is_strange(lock)
-                        || !inside::remembers(&self.server.locks, LOCKS[lock]))
+                    && (self.book.is_strange(lock) || !remembers(&self.server, lock))
             })
             .collect();
         self.server.step(by);
         self.latest = self.latest.max(self.wall());
-        self.book.stepped(by);
+        self.book.stepped(by, &self.server);
         for lock in strange {
             self.book.read_key(lock, &self.server, true);
+        }
+        self.follow(Cause::Nobody)
+    }
+
+    /// What is held there goes with the slot, and whoever waits there is sent after it.
+    fn leave(&mut self, lock: LockNo) -> Verdict {
+        let (place, key) = (LOCKS[lock], LOCKS[lock].1.as_bytes());
+        if self.server.keys.get(place).is_some() {
+            self.server.foreign(Write::Del(place));
+        }
+        self.away[lock] = Some(self.wall());
+        self.server.keys.closed.insert(place);
+        let slot = slot::of(key);
+        self.server.locks.slots_left(&[slot..=slot]);
+        self.book.left(lock);
+        for ticket in self.server.waiting() {
+            let waiter = self.server.locks.waiters.get(&ticket);
+            if waiter.is_some_and(|waiter| waiter.names.iter().any(|name| *name.key == *key)) {
+                self.server.unblock_by_error(ticket);
+            }
+        }
+        self.follow(Cause::Nobody)
+    }
+
+    /// The other server has granted the lock as soon as the slot was there and in the moment before it went
+    /// back, by its own clock; for less time than clocks differ it was not there, or that is no case for us.
+    fn come_back(&mut self, lock: LockNo, since: Ms, held: Option<OwnerNo>, by: Ms) -> Verdict {
+        self.away[lock] = None;
+        self.server.keys.closed.remove(&LOCKS[lock]);
+        let now = self.wall();
+        if let Some(longest) = now.checked_sub(since + 1) {
+            let by = by.min(self.skew.saturating_sub(1)).min(longest);
+            let last = (since + by + self.skew).max(now + by);
+            self.book.granted_elsewhere(lock, last * 1000 + 999);
+        }
+        if let Some(owner) = held {
+            let content = Content::Token(OWNERS[owner].as_bytes().to_vec());
+            let deadline = Some(now + 4);
+            self.foreign(Write::Set(LOCKS[lock], Key { content, deadline }))?;
         }
         self.follow(Cause::Nobody)
     }
@@ -442,7 +529,7 @@ impl World {
         self.server.is_replicated();
         self.begin();
         self.clients = OWNERS.map(|_| self.server.connect());
-        self.book.begin(now);
+        self.book.begin(now, &self.server);
         self.book.restarted();
         self.took_over();
     }
@@ -489,46 +576,65 @@ impl World {
     }
 
     /// With nothing left to do now, nothing must be left undone.
-    fn check_quiet(&mut self) -> Verdict {
+    pub fn check(&mut self) -> Verdict {
         if self.has_something_to_do() {
             return Ok(());
         }
         self.book.is_settled(&self.server)
     }
 
-    /// What must be true of every state; nothing is done here after that but `drain`.
-    pub fn check(&mut self) -> Verdict {
-        self.check_quiet()?;
-        inside::is_sound(&self.server)
-    }
-
     /// When trouble ends and everybody lets go, all are served and nothing is left.
     pub fn drain(&mut self) -> Verdict {
-        for end in [Action::Promote, Action::Resume, Action::Permit] {
-            self.act(end)?;
-        }
-        self.server.deaf.clear();
+        self.end_trouble()?;
         for _ in 0..ROUNDS {
-            self.act(Action::Turn)?;
-            self.server.expire_cycle(&LOCKS);
-            self.follow(Cause::Nobody)?;
-            let before = self.book.waits.len() + self.book.holds.len();
-            self.let_go()?;
-            if self.is_over() {
-                self.act(Action::Pass(120))?;
-                return self.is_empty();
-            }
-            if self.book.waits.len() + self.book.holds.len() >= before {
-                self.act(Action::Pass(3))?;
+            if self.let_go()? {
+                return Ok(());
             }
         }
-        let due = inside::what_is_due(&self.server.locks);
-        Err(format!("it does not drain: {:?}, {due}", self.book))
+        Err(self.what_is_left())
+    }
+
+    /// There is a master, all slots are there, and it may write.
+    ///
+    /// Was there any trouble?
+    pub fn end_trouble(&mut self) -> Verdict<bool> {
+        let mut was_any = !self.server.deaf.is_empty();
+        self.server.deaf.clear();
+        for lock in 0..LOCKS.len() {
+            let (held, by) = (None, 0);
+            was_any |= self.act(Action::ComeBack { lock, held, by })?;
+        }
+        for end in [Action::Promote, Action::Resume, Action::Permit] {
+            was_any |= self.act(end)?;
+        }
+        Ok(was_any)
+    }
+
+    /// Everybody lets go of what they have by now. Is all over?
+    pub fn let_go(&mut self) -> Verdict<bool> {
+        self.act(Action::Turn)?;
+        self.server.expire_cycle(&LOCKS);
+        self.follow(Cause::Nobody)?;
+        let before = self.book.waits.len() + self.book.holds.len();
+        self.all_let_go()?;
+        if self.is_over() {
+            self.act(Action::Pass(120))?;
+            nothing_is_left(&self.server)?;
+            return Ok(true);
+        }
+        if self.book.waits.len() + self.book.holds.len() >= before {
+            self.act(Action::Pass(3))?;
+        }
+        Ok(false)
+    }
+
+    pub fn what_is_left(&self) -> String {
+        format!("it does not drain: {:?}", self.book)
     }
 
     /// Whoever has a place asks for it, whoever holds something releases it, and what is nobody's is
     /// deleted.
-    fn let_go(&mut self) -> Verdict {
+    fn all_let_go(&mut self) -> Verdict {
         for ask in self.book.places() {
             self.act(Action::Acquire(ask))?;
         }
@@ -562,19 +668,13 @@ impl World {
             && self.server.locks.is_idle()
             && !self.server.locks.reserves()
     }
+}
 
-    fn is_empty(&mut self) -> Verdict {
-        for lock in LOCKS {
-            ensure(!inside::remembers(&self.server.locks, lock), || {
-                format!("something is remembered of {}", lock.1)
-            })?;
-        }
-        let holds = self.server.locks.remembered().holds;
-        ensure(holds == 0, || {
-            format!("{holds} holds are remembered of nobody")
-        })?;
-        inside::is_bare(&self.server)
-    }
+/// Does the core remember a grant of this lock?
+fn remembers(server: &Server, lock: LockNo) -> bool {
+    let (db, key) = LOCKS[lock];
+    let database = server.locks.databases.get(db);
+    database.is_some_and(|database| database.ledger.knows(key.as_bytes()))
 }
 
 fn of(locks: &[LockNo]) -> Vec<Lock> {

@@ -13,7 +13,6 @@ pub struct Counts {
     pub timed_out: u64,
     pub denied: u64,
     pub sent_away: u64,
-    pub unheard: u64,
     pub refused: u64,
     pub guarded: u64,
     pub killed: u64,
@@ -27,8 +26,6 @@ pub struct Counts {
     pub expired: u64,
     pub steps_back: u64,
     pub steps_forward: u64,
-    /// Keys that went too early by that, and holds that lasted.
-    pub reserved: u64,
     pub lags: u64,
     pub pauses: u64,
     pub restarts: u64,
@@ -40,7 +37,7 @@ pub struct Counts {
     pub slots_back: u64,
     pub settings: u64,
     pub drained: u64,
-    pub rare: Tally,
+    pub tally: Tally,
 }
 
 impl super::soak::Seen for Counts {
@@ -57,7 +54,6 @@ impl AddAssign for Counts {
         self.timed_out += other.timed_out;
         self.denied += other.denied;
         self.sent_away += other.sent_away;
-        self.unheard += other.unheard;
         self.refused += other.refused;
         self.guarded += other.guarded;
         self.killed += other.killed;
@@ -70,7 +66,6 @@ impl AddAssign for Counts {
         self.expired += other.expired;
         self.steps_back += other.steps_back;
         self.steps_forward += other.steps_forward;
-        self.reserved += other.reserved;
         self.lags += other.lags;
         self.pauses += other.pauses;
         self.restarts += other.restarts;
@@ -81,7 +76,7 @@ impl AddAssign for Counts {
         self.slots_back += other.slots_back;
         self.settings += other.settings;
         self.drained += other.drained;
-        self.rare += other.rare;
+        self.tally += other.tally;
     }
 }
 
@@ -99,7 +94,8 @@ impl AddAssign for Tally {
         self.deadlocks += other.deadlocks;
         self.broken += other.broken;
         self.upgrades_refused += other.upgrades_refused;
-        self.no_deadlock += other.no_deadlock;
+        self.unheard += other.unheard;
+        self.reserved += other.reserved;
         self.graces += other.graces;
         self.full += other.full;
         self.adopted_orphans += other.adopted_orphans;
@@ -111,14 +107,14 @@ impl AddAssign for Tally {
 impl Counts {
     /// Something that happened in less than one of four histories, or of forty, of a hundred and sixty or of three hundred and twenty where it is rare.
     pub fn rarest(&self, histories: u64) -> Option<&'static str> {
-        let rare = &self.rare;
+        let rare = &self.tally;
         [
             ("granted at once", self.granted_at_once),
             ("granted to a waiter", self.granted_to_waiters),
             ("timed out", self.timed_out),
             ("denied", self.denied),
             ("sent away", self.sent_away),
-            ("unheard", self.unheard),
+            ("unheard", rare.unheard),
             ("refused", self.refused),
             ("held by another's write", rare.adopted * 10),
             ("held by another waiter of the owner", rare.joined),
@@ -148,7 +144,7 @@ impl Counts {
             ("expired", self.expired),
             ("wall clock set back", self.steps_back),
             ("wall clock set forward", self.steps_forward),
-            ("reserved", self.reserved),
+            ("reserved", rare.reserved),
             ("lags", self.lags),
             ("pauses", self.pauses),
             ("restarts", self.restarts),

@@ -8,13 +8,13 @@ mod watch;
 use std::collections::{HashSet, VecDeque};
 use std::thread;
 
-use crate::lock::tests::model::{Verdict, ensure};
+use crate::lock::tests::model::{Verdict, ensure, info};
 use crate::lock::tests::simulated::{Answers, Flavour, Lock, Owner, Plea, Server, Write};
 use crate::lock::{Acquired, Mode, Ms, Patience, Refusal, Ticket};
 
 use super::random::Random;
 use super::steps::LOCKS;
-use super::{first_seed, from_env, inside};
+use super::{first_seed, from_env, nothing_is_left};
 use counts::Counts;
 use watch::Watch;
 
@@ -146,7 +146,7 @@ impl Crowd {
                 let by = if self.random.one_in(2) { by } else { -by };
                 self.counts.stepped += 1;
                 self.server.step(by);
-                self.watch.ahead += by;
+                self.watch.is_stepped(by);
                 self.after()
             }
             814..=816 => {
@@ -200,15 +200,8 @@ impl Crowd {
     }
 
     fn at_rest(&mut self) -> Verdict {
-        let (server, now) = (&self.server, self.now());
-        self.watch.at_rest(now, |lock| {
-            if inside::is_crowd_out_of_step(server, lock) {
-                return true;
-            }
-            let database = server.locks.databases.get(lock.0);
-            let queue = database.and_then(|database| database.queues.get(lock.1.as_bytes()));
-            queue.is_some_and(|queue| queue.comes_back)
-        })
+        let now = self.now();
+        self.watch.at_rest(now)
     }
 
     fn turn(&mut self) -> Verdict {
@@ -249,14 +242,14 @@ impl Crowd {
             .map(|&lock| self.watch.hold_of(lock, plea.owner, now))
             .collect();
         self.watch.asks(plea);
-        let is_out_of_step = |server: &Server| {
-            (locks.iter()).any(|&lock| inside::is_crowd_out_of_step(server, lock))
-        };
-        let counted_all = is_out_of_step(&self.server);
         let answer = self.server.acquire_all(locks, plea);
         self.see()?;
-        let counts_all = counted_all || is_out_of_step(&self.server);
-        (self.watch).answered(locks, plea, &held, &answer, counts_all, now)?;
+        let counts_more = self.watch.was_stepped
+            && (locks.iter()).any(|&lock| {
+                let count = info(&mut self.server, lock).ok().flatten();
+                count.is_some_and(|report| report.count > self.watch.holders(lock, now).len())
+            });
+        (self.watch).answered(locks, plea, &held, &answer, counts_more, now)?;
         let retries = held.iter().all(Option::is_some);
         match answer {
             Ok(Acquired::Held(_)) => {
@@ -538,7 +531,7 @@ impl Crowd {
         ensure(self.server.keys.keys.is_empty(), || {
             format!("left: {:?}", self.server.keys.keys)
         })?;
-        inside::is_empty(&mut self.server)
+        nothing_is_left(&self.server)
     }
 }
 
@@ -547,12 +540,9 @@ fn live(kind: Kind, seed: u64) -> Verdict<Counts> {
     for step in 0..STEPS {
         let lived = crowd.step();
         lived.map_err(|why| format!("{why}, after step {step}"))?;
-        if step % 1000 == 0 {
-            inside::is_sound(&crowd.server)?;
-        }
     }
     crowd.drain()?;
-    crowd.counts.timed_out = crowd.server.locks.counts.wait_timeouts;
+    crowd.counts.timed_out = crowd.server.locks.counts().wait_timeouts;
     crowd.counts.limited = crowd.watch.limited;
     crowd.counts.together = crowd.watch.together;
     crowd.counts.longest_queue = crowd.watch.longest;

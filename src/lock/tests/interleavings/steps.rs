@@ -7,7 +7,7 @@ use crate::lock::{Ahead, LAST_MS, Limits, Mode, Ms};
 use super::random::Random;
 
 pub const LOCKS: [Lock; 6] = [(0, "a"), (0, "b"), (0, "c"), (1, "a"), (1, "b"), (1, "c")];
-pub const OWNERS: [Owner; 5] = ["ann", "ben", "cid", "dot", "eve"];
+pub const OWNERS: [Owner; 6] = ["ann", "ben", "cid", "dot", "eve", "fay"];
 pub const KEYS: [&str; 3] = ["a", "b", "c"];
 
 /// By how much the wall clock is stepped.
@@ -101,9 +101,6 @@ pub enum Step {
     Check {
         lock: Lock,
         who: Who,
-    },
-    Report {
-        lock: Lock,
     },
     /// `SET`, with `NX` or without.
     Set {
@@ -397,7 +394,6 @@ pub fn any(random: &mut Random, kind: Kind) -> Step {
             },
             force: random.one_in(3),
         },
-        55 if random.one_in(4) => Step::Report { lock },
         55 => Step::Bar { n },
         56..=65 => Step::LoopTurn,
         66 => Step::FallAsleep,

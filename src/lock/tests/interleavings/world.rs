@@ -1,4 +1,4 @@
-//! A server and the model beside it. Each step is done to both, and then they are compared.
+//! A server, and the model that judges it. Each step is done to the server, and the model follows.
 
 mod commands;
 mod fate;
@@ -9,12 +9,12 @@ mod time;
 
 use std::collections::BTreeMap;
 
-use crate::lock::tests::model::{Model, Verdict};
+use crate::lock::tests::model::{Deed, Model, Verdict};
 use crate::lock::tests::simulated::{Flavour, Lock, Owner, START, Server};
 use crate::lock::{Break, Limits, Ms};
 
 use super::counts::Counts;
-use super::inside;
+use super::nothing_is_left;
 use super::steps::{LOCKS, OWNERS, REGULARS, Step, Which, Who};
 
 /// How long after a refusal the core may need to come back: its longest pause, and a little.
@@ -39,10 +39,6 @@ pub struct World {
     away: BTreeMap<&'static str, Ms>,
     /// When somebody last waited, or a grant was to be returned, in elapsed time.
     busy_until: Ms,
-    /// Did the core know of all that had happened when the step began?
-    up_to_date: bool,
-    /// Crowds of whom it had not come to all since the wall clock was stepped, when the step began.
-    out_of_step: Vec<Lock>,
     pub counts: Counts,
 }
 
@@ -52,7 +48,7 @@ impl World {
         Self {
             regulars: (0..REGULARS).map(|_| server.connect()).collect(),
             server,
-            model: Model::default(),
+            model: Model::new(flavour),
             in_cluster: flavour.in_cluster,
             elapsed: 0,
             late: BTreeMap::new(),
@@ -60,26 +56,20 @@ impl World {
             ahead: START + Limits::DEFAULT.max_clock_skew,
             away: BTreeMap::new(),
             busy_until: 0,
-            up_to_date: true,
-            out_of_step: Vec::new(),
             counts: Counts::default(),
         }
     }
 
     pub fn apply(&mut self, step: Step) -> Verdict {
         (self.lives_through(step)).map_err(|why| {
-            let Model { keys, queue, .. } = &self.model;
-            format!("{why}\nin {step:?}, with {keys:?}, {queue:?}")
+            let (Model { holds, queue, .. }, now) = (&self.model, self.now());
+            format!("{why}\nin {step:?} at {now}, with {holds:?}, {queue:?}")
         })
     }
 
     fn lives_through(&mut self, step: Step) -> Verdict {
         self.counts.steps += 1;
-        self.model.begin();
         self.mind_refusals();
-        self.up_to_date = self.is_up_to_date();
-        self.out_of_step = LOCKS.to_vec();
-        (self.out_of_step).retain(|&lock| inside::is_crowd_out_of_step(&self.server, lock));
         match step {
             Step::Acquire { .. } => self.acquire(step)?,
             Step::Release { which, who } => self.release(which, who)?,
@@ -89,7 +79,6 @@ impl World {
             Step::Configure(setting) => self.configure(setting)?,
             Step::Close { regular } => self.close(regular)?,
             Step::Check { lock, who } => self.check(lock, who)?,
-            Step::Report { lock } => self.report(lock)?,
             Step::Set { .. }
             | Step::SetNoLock { .. }
             | Step::ZAdd { .. }
@@ -105,12 +94,12 @@ impl World {
             Step::Evict { lock } => self.evict(lock)?,
             Step::ExpireCycle => {
                 self.server.expire_cycle(&LOCKS);
-                self.judge(|_, _, _| Ok(()))?;
+                self.judge(Deed::Other)?;
             }
             Step::LoopTurn => self.loop_turn()?,
             Step::FallAsleep => {
                 self.server.falls_asleep();
-                self.judge(|_, _, _| Ok(()))?;
+                self.judge(Deed::Other)?;
             }
             Step::Pass { ms } => self.pass_to(self.now() + ms)?,
             Step::Lag { ms } => {
@@ -132,7 +121,7 @@ impl World {
                     waiter.into_iter().for_each(|waiter| waiter.barred = true);
                 }
             }
-            Step::Unblock { n } => self.befall(n, Server::unblock)?,
+            Step::Unblock { n } => self.unblock(n)?,
             Step::UnblockByError { n } => self.befall(n, Server::unblock_by_error)?,
             Step::Pause => {
                 self.counts.pauses += 1;
@@ -164,7 +153,7 @@ impl World {
         if self.server.has_job() {
             self.tick()?;
         }
-        self.agree()
+        Ok(())
     }
 
     /// No more faults: whoever waits is served, and nothing is left in the end.
@@ -179,34 +168,31 @@ impl World {
         })?;
         for round in 0..1000 {
             for lock in LOCKS {
-                let (now, who) = (self.now(), Who::Holder);
-                let Some(key) = self.model.look(lock, now) else {
-                    // It would stay for as long as the wall clock was set back.
-                    if self.server.keys.get(lock).is_some() {
-                        self.apply(Step::Guard { lock, who })?;
-                    }
-                    continue;
-                };
-                let for_ever = (self.model.holders(lock, now).iter()).any(|held| held.1.is_none());
-                let dead = self.model.holders(lock, now).is_empty();
-                let is_soon_over = key.deadline.is_some_and(|end| end < now + 1000);
-                if (for_ever || dead) && !is_soon_over {
+                let (who, now) = (Who::Holder, self.now());
+                let is_soon_over = |end: Option<Ms>| end.is_some_and(|end| end < now + 1000);
+                let ends: Vec<_> = self.model.holders(lock).map(|hold| hold.until).collect();
+                if ends.contains(&None) {
                     self.apply(Step::Del { lock })?;
-                } else if round % 3 == 0 {
-                    let which = Which::One(lock);
-                    self.apply(Step::Release { which, who })?;
+                } else if !ends.iter().all(|&end| is_soon_over(end)) || round % 3 == 0 {
+                    self.apply(Step::Release {
+                        which: Which::One(lock),
+                        who,
+                    })?;
+                } else if ends.is_empty() && self.server.keys.get(lock).is_some() {
+                    // It would stay for as long as the wall clock was set back, or for ever.
+                    self.apply(Step::Guard { lock, who })?;
+                    self.apply(Step::Del { lock })?;
                 }
             }
             self.apply(Step::Pass { ms: 20 })?;
             self.apply(Step::ExpireCycle)?;
             self.apply(Step::LoopTurn)?;
-            let is_reserved = self.server.locks.reserves();
-            if self.model.queue.is_empty() && self.server.keys.keys.is_empty() && !is_reserved {
+            if self.model.is_empty() && self.server.keys.keys.is_empty() {
                 self.apply(Step::Pass { ms: GRACE })?;
                 self.apply(Step::LoopTurn)?;
-                self.counts.rare = self.model.tally;
+                self.counts.tally = self.model.tally;
                 self.counts.drained += 1;
-                return inside::is_empty(&mut self.server);
+                return nothing_is_left(&self.server);
             }
         }
         Err(format!("it does not drain: {:?}", self.model))
@@ -224,11 +210,11 @@ impl World {
         match who {
             Who::Named(owner) => owner,
             Who::Holder => {
-                let holders = self.model.holders(lock, self.now());
-                holders.first().map_or(OWNERS[0], |holder| holder.0)
+                let holders = self.model.holders(lock).map(|hold| hold.owner);
+                holders.min().unwrap_or(OWNERS[0])
             }
             Who::First => {
-                let queue = self.model.queue(lock, self.now());
+                let queue = self.model.queue_of(lock);
                 queue.first().map_or(OWNERS[1], |waiter| waiter.plea.owner)
             }
         }
@@ -241,27 +227,5 @@ impl World {
 
     fn may_write_all(&self, locks: &[Lock]) -> bool {
         locks.iter().all(|&lock| self.may_write(lock))
-    }
-
-    /// Has the core nothing left to look at?
-    fn is_up_to_date(&self) -> bool {
-        self.late.is_empty()
-            && self.server.due().is_none_or(|due| due > self.now())
-            && self.is_surveyed()
-    }
-
-    /// Has it been seen who shares each of the locks that somebody waits for?
-    fn is_surveyed(&self) -> bool {
-        let (locks, now) = (&self.server.locks, self.server.now());
-        (LOCKS.iter()).all(|&lock| inside::is_surveyed(locks, lock, now))
-    }
-
-    /// Can the core be asked to see to this lock by itself? What is no lock has no deadline that it
-    /// would know: its waiters wait until the server removes it.
-    fn may_be_looked_at(&self, lock: Lock) -> bool {
-        let key = self.server.keys.get(lock);
-        self.may_write(lock)
-            && key.is_none_or(|key| !key.content.is_no_lock())
-            && inside::is_surveyed(&self.server.locks, lock, self.server.now())
     }
 }

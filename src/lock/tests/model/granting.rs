@@ -1,262 +1,258 @@
-//! What a grant makes of the keys, and what is remembered of it.
+//! Was this grant allowed? Then it is written down.
 
-use super::stepping::last_of;
-use super::{Fit, Grant, Held, Key, Model, Verdict, ensure, is_over};
+use super::{Hold, Model, Verdict, Waiter, ensure};
 use crate::lock::fence::Fence;
 use crate::lock::tests::simulated::{Lock, Owner, Plea};
-use crate::lock::{Hold, Mode, Ms, Ticket};
+use crate::lock::{Hold as How, Mode, Ticket};
 
 impl Model {
-    /// All of these are the owner's now, by this number; `waiter` has still to be told.
-    pub(super) fn take(
+    /// Why can't it have all of these? Surely, or only perhaps? `at` is where it stands, if it waits.
+    pub fn in_the_way(
+        &self,
+        locks: &[Lock],
+        plea: &Plea,
+        at: Option<Ticket>,
+        surely: bool,
+    ) -> Option<String> {
+        let mut locks = locks.iter();
+        locks.find_map(|&lock| self.what_keeps(lock, plea, at, surely))
+    }
+
+    fn what_keeps(
+        &self,
+        lock: Lock,
+        plea: &Plea,
+        at: Option<Ticket>,
+        surely: bool,
+    ) -> Option<String> {
+        if self.is_no_lock(lock) {
+            return Some(format!("{lock:?} is no lock"));
+        }
+        let own = self.hold(lock, plea.owner);
+        if own.is_some_and(|own| own.covers(plea.mode)) {
+            return None;
+        }
+        if self.quarantined_until.is_some() {
+            return Some("nobody comes to hold a lock yet".to_owned());
+        }
+        let others: Vec<&Hold> = self
+            .holders(lock)
+            .filter(|hold| hold.owner != plea.owner && !(surely && hold.may_go()))
+            .collect();
+        let is_alone = |hold: &&&Hold| hold.how == How::Exclusive || plea.mode == Mode::Exclusive;
+        if let Some(other) = others.iter().find(is_alone) {
+            return Some(format!("{} has {lock:?}: {other:?}", other.owner));
+        }
+        if let Some(own) = own {
+            let breaks = if surely {
+                own.breaking.is_some() && !own.is_loose
+            } else {
+                self.may_be_breaking(own)
+            };
+            return breaks.then(|| format!("{lock:?} is being broken"));
+        }
+        if let Mode::Limit(most) = plea.mode
+            && others.len() as u64 >= most
+        {
+            return Some(format!("{} share {lock:?}", others.len()));
+        }
+        let is_before = |one: &&Waiter| {
+            one.locks.contains(&lock)
+                && self.lives(one)
+                && Some(one.ticket) != at
+                && (at.is_none_or(|at| one.ticket < at) || self.is_upgrade(one, lock, surely))
+        };
+        let first = self.queue.iter().find(is_before);
+        first.map(|one| format!("{} stands before it: {one:?}", one.plea.owner))
+    }
+
+    /// Are the shares of this lock being ended, one after the other?
+    pub fn is_being_cut(&self, lock: Lock) -> bool {
+        self.holders(lock)
+            .any(|hold| hold.how == How::Shared && hold.breaking.is_some())
+    }
+
+    /// Is an operator ending this hold, for all that is known?
+    pub(super) fn may_be_breaking(&self, hold: &Hold) -> bool {
+        // Of one that is not known here the core decides whether it was there before.
+        let is_cut = hold.fence.is_none() && self.is_being_cut(hold.lock);
+        let is_unclear = hold.is_loose && !hold.is_known && hold.fence.is_some();
+        hold.breaking.is_some() || is_cut || is_unclear
+    }
+
+    /// A waiter was granted what it waited for, or denied it when its turn came.
+    pub(super) fn grant_to_waiter(&mut self, ticket: Ticket, fence: Option<Fence>) -> Verdict {
+        let waiter = self.leaves(ticket)?;
+        ensure(waiter.barred == fence.is_none(), || {
+            format!("{fence:?} for {waiter:?}")
+        })?;
+        ensure(self.lives(&waiter), || {
+            format!("granted when its time was up: {waiter:?}")
+        })?;
+        let Some(fence) = fence else {
+            let why = self.in_the_way(&waiter.locks, &waiter.plea, Some(ticket), true);
+            return why.map_or(Ok(()), |why| Err(format!("denied before its turn: {why}")));
+        };
+        let several = waiter.locks.len() > 1;
+        self.tally.several_granted += u64::from(several);
+        self.grant(&waiter.locks, &waiter.plea, fence, Some(ticket))?;
+        self.served.push(waiter);
+        Ok(())
+    }
+
+    /// All of these are the owner's now, by this number; a waiter has still to be told.
+    pub(super) fn grant(
         &mut self,
-        fits: &[(Lock, Fit)],
+        locks: &[Lock],
         plea: &Plea,
         fence: Fence,
         waiter: Option<Ticket>,
-        now: Ms,
     ) -> Verdict {
-        let known = self.one_number(fits, plea.owner);
-        match known {
-            Some(known) => ensure(fence == known, || {
-                format!("{} held {fits:?} by {known}, now by {fence}", plea.owner)
-            })?,
-            None => {
-                let elsewhere = (self.elsewhere.iter())
-                    .filter(|(key, _)| fits.iter().any(|(lock, _)| lock.1 == *key))
-                    .map(|&(_, fence)| fence);
-                let highest = elsewhere.chain(self.fresh.iter().copied());
-                let highest = highest.fold(self.highest, Fence::max);
-                ensure(fence > highest, || {
-                    format!("{fence} is not a new number after {highest}")
-                })?;
-                self.fresh.push(fence);
-            }
+        if let Some(why) = self.in_the_way(locks, plea, waiter, true) {
+            return Err(format!("{plea:?} is granted {locks:?}, although {why}"));
         }
-        for &(lock, fit) in fits {
-            if plea.mode != Mode::Exclusive {
-                self.drop_over(lock, now);
-            }
-            let hold = self.write(lock, fit, plea, now);
-            self.count(fit, known.is_some(), waiter);
-            self.remember((lock, fit, hold), plea, fence, waiter);
+        let known = self.one_number(locks, plea);
+        let is_loose = (locks.iter())
+            .any(|&lock| (self.hold(lock, plea.owner)).is_some_and(|hold| hold.is_loose));
+        if known != Some(fence) {
+            ensure(known.is_none() || is_loose, || {
+                format!("{} has {locks:?} by {known:?}, now by {fence}", plea.owner)
+            })?;
+            let elsewhere =
+                (self.elsewhere.iter()).filter(|(key, _)| locks.iter().any(|lock| lock.1 == *key));
+            let highest = elsewhere
+                .map(|&(_, fence)| fence)
+                .fold(self.highest, Fence::max);
+            ensure(fence > highest, || {
+                format!("{fence} is not a new number after {highest}")
+            })?;
+            self.highest = fence;
+        }
+        for &lock in locks {
+            let is_new = self.take(lock, plea, fence, waiter);
+            self.counted.granted(is_new, waiter.is_some());
+            let is_known = known.is_some();
+            self.tally.adopted += u64::from(!is_new && !is_known && waiter.is_some());
+            self.tally.joined += u64::from(!is_new && is_known && waiter.is_some());
         }
         Ok(())
     }
 
-    /// The number by which this owner holds all of these, if it does.
-    fn one_number(&self, fits: &[(Lock, Fit)], owner: Owner) -> Option<Fence> {
-        let mut numbers = fits.iter().map(|&(lock, fit)| match fit {
-            Fit::Held(hold, _) => self.grant_of(lock, owner, hold)?.fence,
-            Fit::Open(_) | Fit::Shut => None,
+    /// The number by which this owner holds all of these in this mode, if it does.
+    fn one_number(&self, locks: &[Lock], plea: &Plea) -> Option<Fence> {
+        let mut numbers = (locks.iter()).map(|&lock| {
+            let hold = self.hold(lock, plea.owner)?;
+            hold.fence.filter(|_| hold.covers(plea.mode))
         });
         let first = numbers.next()??;
         numbers.all(|number| number == Some(first)).then_some(first)
     }
 
-    pub fn grant_of(&self, lock: Lock, owner: Owner, hold: Hold) -> Option<&Grant> {
-        self.grants
-            .iter()
-            .find(|grant| grant.lock == lock && grant.owner == owner && grant.hold == hold)
-    }
-
-    /// Until the later of what it had and what it asks for.
-    fn write(&mut self, lock: Lock, fit: Fit, plea: &Plea, now: Ms) -> Hold {
-        let wanted = now + plea.ttl;
-        match fit {
-            Fit::Held(hold, until) => {
-                let breaking = self.is_breaking(lock, plea.owner, hold);
-                if !breaking && until.is_none_or(|until| until < wanted) {
-                    self.set_end(lock, plea.owner, hold, wanted);
-                }
-                hold
-            }
-            Fit::Open(keeps) => {
-                let end = wanted.max(keeps.flatten().unwrap_or(0));
-                let hold = plea.mode.hold();
-                if self.holders(lock, now).is_empty() && !self.is_shared(lock, now) {
-                    self.remove(lock);
-                }
-                self.set_end(lock, plea.owner, hold, end);
-                hold
-            }
-            Fit::Shut => panic!("nobody takes what is shut"),
-        }
-    }
-
-    /// This owner holds the lock, in this way, until then; beside others if it shares it.
-    pub(super) fn set_end(&mut self, lock: Lock, owner: Owner, hold: Hold, end: Ms) {
-        let before = self.keys.iter().find(|key| key.lock == lock).cloned();
-        self.remove(lock);
-        match hold {
-            Hold::Exclusive => self.set(lock, Held::By(owner), Some(end)),
-            Hold::Shared => {
-                let mut shares = before.as_ref().map_or_else(Vec::new, Key::shares);
-                let shared = shares.iter().any(|share| share.0 == owner);
-                shares.retain(|share| share.0 != owner);
-                shares.push((owner, Some(end)));
-                self.set_shares(lock, shares, before.as_ref());
-                for key in self.keys.iter_mut().filter(|key| key.lock == lock) {
-                    if key.by_wall.contains(&owner) && shared {
-                        key.by_either.push(owner);
-                    }
-                    key.by_wall.retain(|&other| other != owner);
-                }
-            }
-        }
-    }
-
-    /// The key expires with the last of its shares.
-    fn set_shares(
+    /// Until the later of what it had and what it asks for. Is it a new hold?
+    pub(super) fn take(
         &mut self,
         lock: Lock,
-        mut shares: Vec<(Owner, Option<Ms>)>,
-        before: Option<&Key>,
-    ) {
-        shares.sort();
-        let is_there = |owner: &&Owner| shares.iter().any(|share| share.0 == **owner);
-        let (by_wall, by_either) = before.map_or_else(Default::default, |before| {
-            let left = |owners: &[Owner]| owners.iter().filter(is_there).copied().collect();
-            (left(&before.by_wall), left(&before.by_either))
-        });
-        let deadline = last_of(&shares);
-        self.remove(lock);
-        self.keys.push(Key {
-            lock,
-            held: Held::Shared(shares),
-            deadline,
-            by_wall,
-            by_either,
-        });
-    }
-
-    /// This owner's hold is gone; the key goes with the last.
-    pub(super) fn end_hold(&mut self, lock: Lock, owner: Owner, now: Ms) {
-        let others = (self.holders(lock, now).iter()).any(|holder| holder.0 != owner);
-        let before = self.look(lock, now).cloned();
-        let Some(before) = before.filter(|_| others && self.is_shared(lock, now)) else {
-            self.remove(lock);
-            return self.grants.retain(|grant| grant.lock != lock);
-        };
-        let mut left = before.shares();
-        left.retain(|share| share.0 != owner);
-        self.set_shares(lock, left, Some(&before));
-        self.forget_share(lock, owner);
-    }
-
-    /// Shares whose time is over are taken out before a new one is put in.
-    pub(super) fn drop_over(&mut self, lock: Lock, now: Ms) {
-        let Some(key) = self.keys.iter_mut().find(|key| key.lock == lock) else {
-            return self.gone(lock);
-        };
-        let Held::Shared(shares) = &key.held else {
-            return;
-        };
-        let all = !shares.is_empty() && shares.iter().all(|share| is_over(share.1, now));
-        if all || is_over(key.deadline, now) {
-            self.remove(lock);
-            self.grants.retain(|grant| grant.lock != lock);
-        }
-    }
-
-    pub(super) fn forget_share(&mut self, lock: Lock, owner: Owner) {
-        self.grants
-            .retain(|grant| (grant.lock, grant.owner, grant.hold) != (lock, owner, Hold::Shared));
-    }
-
-    fn remember(
-        &mut self,
-        (lock, fit, hold): (Lock, Fit, Hold),
         plea: &Plea,
         fence: Fence,
         waiter: Option<Ticket>,
-    ) {
-        let owner = plea.owner;
-        let same = |grant: &Grant| (grant.lock, grant.owner, grant.hold) == (lock, owner, hold);
-        let at = self.grants.iter().position(same);
-        let before = at.map(|at| self.grants.remove(at));
-        // A new number for a hold that goes on: who has been told of the hold still is.
-        let goes_on = matches!(fit, Fit::Held(..));
-        let mut grant = match before.filter(|_| goes_on) {
-            Some(before) => before,
-            None => Grant {
-                lock,
-                owner,
-                hold,
-                fence: Some(fence),
-                breaking: false,
-                tied: None,
-                // What somebody else wrote, whoever did so knows of.
-                told: goes_on,
-                under_way: Vec::new(),
-                to_return: false,
-                to_close: None,
-                has_kept: false,
-                keeps: match fit {
-                    Fit::Open(Some(until)) => {
-                        let share = self.grant_of(lock, owner, Hold::Shared);
-                        // Nobody goes back to a share that is to be given back itself.
-                        let goes =
-                            share.is_some_and(|share| share.is_unheard() || share.is_closed());
-                        (!goes).then(|| (until, share.cloned().map(Box::new)))
-                    }
-                    Fit::Open(None) | Fit::Held(..) | Fit::Shut => None,
-                },
-            },
-        };
-        grant.fence = Some(fence);
+    ) -> bool {
+        let wanted = self.now + plea.ttl;
         let tied = plea.session.then_some(plea.client);
-        if grant.tied != tied {
-            (grant.tied, grant.to_close) = (tied, None);
-        }
-        grant.under_way.extend(waiter);
-        grant.told |= waiter.is_none();
-        self.put(grant);
-    }
-
-    /// This is known now, and what it shuts out is forgotten.
-    fn put(&mut self, grant: Grant) {
-        let shuts_out = |other: &Grant| {
-            other.lock == grant.lock
-                && (other.hold != grant.hold
-                    || other.hold == Hold::Exclusive
-                    || other.owner == grant.owner)
-        };
-        self.grants.retain(|other| !shuts_out(other));
-        self.grants.push(grant);
-    }
-
-    /// What is known of this hold, from now on at least that it is there.
-    pub(super) fn get_to_know(&mut self, lock: Lock, owner: Owner, hold: Hold) -> &mut Grant {
-        let same = |grant: &Grant| (grant.lock, grant.owner, grant.hold) == (lock, owner, hold);
-        let at = self.grants.iter().position(same).unwrap_or_else(|| {
-            self.put(Grant {
-                lock,
-                owner,
-                hold,
-                fence: None,
-                breaking: false,
-                tied: None,
-                told: true,
-                under_way: Vec::new(),
-                to_return: false,
-                to_close: None,
-                keeps: None,
-                has_kept: false,
-            });
-            self.grants.len() - 1
-        });
-        &mut self.grants[at]
-    }
-
-    fn count(&mut self, fit: Fit, known: bool, waiter: Option<Ticket>) {
-        match fit {
-            Fit::Held(..) => {
-                self.tally.adopted += u64::from(!known && waiter.is_some());
-                self.tally.joined += u64::from(known && waiter.is_some());
+        let own = self.remove(lock, plea.owner);
+        let (mut hold, is_new) = match own {
+            Some(mut own) if own.covers(plea.mode) => {
+                let before = own.until;
+                if own.breaking.is_none() && before.is_none_or(|until| until < wanted) {
+                    own.is_set_to(wanted);
+                }
+                // Whether an operator is ending it may be forgotten.
+                if own.is_loose {
+                    own.or_until.extend([before, Some(wanted)]);
+                }
+                if before.is_none() && self.limits.orphan_ttl > 0 {
+                    let adopted = self.now + self.limits.orphan_ttl;
+                    own.or_until.push(Some(adopted.max(wanted)));
+                }
+                if own.tied != tied {
+                    (own.tied, own.closed) = (tied, false);
+                }
+                own.is_loose &= !own.is_known;
+                (own, false)
             }
-            Fit::Open(Some(_)) => self.tally.upgraded += 1,
-            Fit::Open(None) | Fit::Shut => {}
+            own => {
+                let kept = own.as_ref().and_then(|share| share.until);
+                let until = Some(wanted.max(kept.unwrap_or_default()));
+                let mut hold = Hold::new(lock, plea.owner, plea.mode.hold(), until);
+                hold.tied = tied;
+                // What others have written ends with the key, and that may have been moved.
+                hold.or_later = own.as_ref().is_some_and(|share| share.by_wall);
+                if hold.or_later || own.as_ref().is_some_and(Hold::may_go) {
+                    hold.or_until.push(Some(wanted));
+                }
+                self.tally.upgraded += u64::from(own.is_some());
+                // Nobody goes back to a share that is to be given back itself.
+                let share = own.filter(|share| !share.must_go());
+                hold.before = share.map(Box::new);
+                let shared = self.holders(lock).any(|hold| hold.is_new);
+                self.tally.together += u64::from(shared && waiter.is_some());
+                self.make_room_for(&hold);
+                (hold, true)
+            }
+        };
+        hold.fence = Some(fence);
+        match waiter {
+            Some(ticket) => hold.under_way.push(ticket),
+            None => hold.is_told(),
+        }
+        self.holds.push(hold);
+        is_new
+    }
+
+    /// Whoever was there was to go, or has the share again that it had before.
+    fn make_room_for(&mut self, new: &Hold) {
+        let both_share = |hold: &Hold| hold.how == How::Shared && new.how == How::Shared;
+        let goes = |hold: &mut Hold| hold.lock == new.lock && !both_share(hold);
+        let gone: Vec<Hold> = self.holds.extract_if(.., goes).collect();
+        if new.how == How::Shared {
+            let shares = gone.into_iter().filter_map(|hold| hold.before);
+            let shares: Vec<Hold> = shares.map(|share| *share).collect();
+            self.tally.weakened += shares.len() as u64;
+            self.holds.extend(shares);
+        }
+    }
+
+    pub(super) fn remove(&mut self, lock: Lock, owner: Owner) -> Option<Hold> {
+        let is_it = |hold: &Hold| hold.lock == lock && hold.owner == owner;
+        let at = self.holds.iter().position(is_it)?;
+        Some(self.holds.remove(at))
+    }
+}
+
+impl Hold {
+    /// Its owner has learnt of it.
+    pub(super) fn is_told(&mut self) {
+        self.told = true;
+        self.before = None;
+    }
+
+    /// A command of ours has it end then.
+    pub(super) fn is_set_to(&mut self, end: u64) {
+        // If others share it, that somebody else has touched the key may be noted of all of them.
+        self.or_by_wall |= self.by_wall && self.how == How::Shared;
+        (self.until, self.by_wall) = (Some(end), false);
+    }
+
+    /// The reply to this waiter has come to its end.
+    pub(super) fn ended(&mut self, ticket: Ticket, heard: bool) {
+        if let Some(at) = self.under_way.iter().position(|&one| one == ticket) {
+            self.under_way.remove(at);
+            self.told |= heard;
+        }
+        if let Some(before) = &mut self.before {
+            before.ended(ticket, heard);
+            if before.must_go() {
+                self.before = None;
+            }
         }
     }
 }

@@ -1,46 +1,143 @@
-//! What others do to the keys.
+//! What others do: to keys, to the clock, to the server.
 
-use super::{Held, Key, Model};
-use crate::lock::Ms;
-use crate::lock::tests::simulated::Lock;
+use super::comparing::key_by_wall;
+use super::{Hold, Model, is_over};
+use crate::lock::tests::interleavings::steps::LOCKS;
+use crate::lock::tests::simulated::{Lock, Owner, Server};
+use crate::lock::{Ahead, Db, Hold as How, Ms};
+
+/// A key that goes by so much too early has gone in time.
+const EARLY: Ms = 2;
+
+impl Hold {
+    /// As somebody else has left it: it ends by the wall clock, and its owner knows of it.
+    pub(super) fn written_by_others(lock: Lock, owner: Owner, how: How, until: Option<Ms>) -> Self {
+        Self {
+            by_wall: true,
+            told: true,
+            is_loose: true,
+            ..Self::new(lock, owner, how, until)
+        }
+    }
+}
 
 impl Model {
-    /// What one of our own commands makes of it.
-    pub fn set(&mut self, lock: Lock, held: Held, deadline: Option<Ms>) {
-        self.remove(lock);
-        self.keys.push(Key {
-            lock,
-            held,
-            deadline,
-            by_wall: Vec::new(),
-            by_either: Vec::new(),
-        });
+    /// Somebody else has touched this key: what it says now counts.
+    pub fn touched(&mut self, lock: Lock, server: &Server) {
+        let before: Vec<Hold> = (self.holds)
+            .extract_if(.., |hold| hold.lock == lock)
+            .collect();
+        let (how, owners) = key_by_wall(server, lock).unwrap_or((How::Exclusive, Vec::new()));
+        for (owner, until) in owners {
+            let mut before = before.iter();
+            let known = before.find(|hold| hold.owner == owner && hold.how == how);
+            let hold = match known {
+                Some(known) => Hold {
+                    until,
+                    by_wall: true,
+                    or_by_wall: false,
+                    or_until: Vec::new(),
+                    is_new: true,
+                    is_known: !known.is_loose || known.is_known,
+                    is_loose: true,
+                    ..known.clone()
+                },
+                None => Hold::written_by_others(lock, owner, how, until),
+            };
+            self.holds.push(hold);
+        }
     }
 
-    pub fn remove(&mut self, lock: Lock) {
-        self.keys.retain(|key| key.lock != lock);
+    pub fn flushed(&mut self, db: Option<Db>) {
+        let stays = |lock: Lock| db.is_some_and(|db| lock.0 != db);
+        self.holds.retain(|hold| stays(hold.lock));
     }
 
-    pub fn set_deadline(&mut self, lock: Lock, deadline: Option<Ms>) {
-        for key in &mut self.keys {
-            if key.lock == lock {
-                key.deadline = deadline;
+    /// The keys change places, and so has what those were granted who have yet to be told; those who wait
+    /// do not.
+    pub fn swapped(&mut self, one: Db, other: Db) {
+        let swap = |lock: &mut Lock| match lock.0 {
+            db if db == one => lock.0 = other,
+            db if db == other => lock.0 = one,
+            _ => {}
+        };
+        for hold in &mut self.holds {
+            swap(&mut hold.lock);
+            hold.is_new = true;
+            if let Some(before) = &mut hold.before {
+                swap(&mut before.lock);
+            }
+        }
+        self.served
+            .iter_mut()
+            .flat_map(|one| &mut one.locks)
+            .for_each(swap);
+    }
+
+    /// The wall clock is stepped: what others have written ends at another time now.
+    pub fn stepped(&mut self, by: Ahead) {
+        (self.is_stepped, self.is_stepping) = (true, true);
+        for hold in &mut self.holds {
+            let shifted = hold.until.map(|end| end.saturating_add_signed(-by));
+            if hold.by_wall {
+                hold.until = shifted;
+            } else if hold.or_by_wall || hold.is_loose {
+                hold.or_until.push(shifted);
             }
         }
     }
 
-    /// As somebody else has left it.
-    pub fn touched(&mut self, lock: Lock, key: Option<Key>) {
-        self.remove(lock);
-        self.keys.extend(key);
+    /// Of the holds that there are, nothing is known but what their keys say.
+    pub fn knows_keys_alone(&mut self, server: &Server) {
+        self.holds.clear();
+        for lock in LOCKS {
+            self.touched(lock, server);
+        }
+        self.holds.iter_mut().for_each(|hold| hold.is_loose = false);
     }
 
-    /// Somebody else has written shares, and nobody has looked yet.
-    pub fn share_anew(&mut self, which: impl Fn(Lock) -> bool) {
-        for Key { lock, held, .. } in self.keys.iter().filter(|key| which(key.lock)) {
-            if let Held::Shared(shares) = held {
-                let shares = shares.iter().map(|share| (*lock, share.0));
-                self.fresh_shares.extend(shares);
+    /// The server starts anew.
+    pub fn restarted(&mut self, server: &Server) {
+        self.queue.clear();
+        self.served.clear();
+        (self.sends_away, self.is_stepped) = (false, false);
+        self.counted = Default::default();
+        self.knows_keys_alone(server);
+    }
+
+    /// A slot has left with what is held there.
+    pub fn left(&mut self, key: &str) {
+        self.holds.retain(|hold| hold.lock.1 != key);
+    }
+
+    /// These keys have expired. By a step of the clock that may have been too early, but by so little
+    /// that it was in time.
+    pub(super) fn expired(&mut self, locks: &[Lock], server: &Server) {
+        let soon = self.now + EARLY;
+        for lock in LOCKS {
+            // Of a crowd it is found out later who is over.
+            let stays = self.may_be_late_with(lock);
+            let is_gone = locks.contains(&lock) || server.keys.get(lock).is_none();
+            let has_expired = self.is_stepped && is_gone;
+            for hold in self.holds.iter_mut().filter(|hold| hold.lock == lock) {
+                let in_time = hold.by_wall || hold.until.is_none_or(|until| until < soon);
+                let either = hold.or_until.iter().any(|&until| is_over(until, self.now));
+                hold.is_early &= stays;
+                // One that an operator ends may have been cut to an end that is over.
+                let is_cut =
+                    hold.how == How::Shared && hold.breaking.is_some_and(|last| last < self.now);
+                hold.is_early |= has_expired && in_time || either || is_cut;
+            }
+        }
+    }
+
+    /// A connection has closed.
+    pub(super) fn closed(&mut self, client: u64) {
+        for hold in &mut self.holds {
+            hold.closed |= hold.tied == Some(client);
+            // Nobody goes back to a share that ends with this connection.
+            if (hold.before.as_ref()).is_some_and(|share| share.tied == Some(client)) {
+                (hold.before, hold.had_share) = (None, true);
             }
         }
     }

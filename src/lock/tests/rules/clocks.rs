@@ -3,7 +3,7 @@
 use super::*;
 use crate::lock::crowd::set_crowd;
 use crate::lock::tests::simulated::Flavour;
-use crate::lock::{Break, Hold, Left, LockEvent};
+use crate::lock::{Break, Gone, Hold, Left, LockEvent};
 
 const MINUTE: i64 = 60_000;
 
@@ -185,6 +185,54 @@ fn what_somebody_else_has_done_stays_what_it_is() {
         assert_eq!(server.check(LOCK, "ann"), Ok(None), "{what}");
         server.gets("ben", 10);
     }
+}
+
+#[test]
+fn what_was_granted_since_the_step_is_not_reserved_when_somebody_has_its_key_expire() {
+    for (way, hold) in ways() {
+        let mut server = server();
+        // Something is there from before the step.
+        server.acquire(OTHER, "eve", 500, Patience::Try).unwrap();
+        server.step(MINUTE);
+        hold(&mut server);
+        // A deadline in the past.
+        server.loses(LOCK, Gone::Expired);
+        assert_eq!(left_of(&mut server, "ann"), None, "{way}");
+        server.gets("ben", 10);
+    }
+}
+
+#[test]
+fn what_somebody_else_has_made_endless_has_no_end_by_any_clock() {
+    let ways: [Deed; 2] = [
+        |server| server.foreign(Write::Persist(LOCK)),
+        // The server does not tell of everything at once.
+        |server| server.keys.write(Write::Persist(LOCK)),
+    ];
+    for way in ways {
+        let mut server = server();
+        server.gets("ann", 100);
+        way(&mut server);
+        server.at(101);
+        for by in [MINUTE, -2 * MINUTE, MINUTE] {
+            server.step(by);
+            let left = server.check(LOCK, "ann").unwrap();
+            assert_eq!(left, Some(Left::Unlimited));
+            let tried = server.acquire(LOCK, "ben", 10, Patience::Try);
+            assert_eq!(tried, Ok(Acquired::Busy));
+        }
+    }
+}
+
+#[test]
+fn whoever_may_not_share_a_reserved_lock_leaves_its_key_to_others() {
+    let mut server = reserved(|server| _ = server.takes(&[LOCK], sharing("ann")));
+    server.waits("ben", 10);
+    assert_eq!(server.keys.get(LOCK), None);
+    // Behind him in the queue.
+    let tried = server.asks(&[LOCK], sharing("cid"));
+    assert_eq!(tried, Ok(Acquired::Busy));
+    assert_eq!(server.keys.get(LOCK), None);
 }
 
 #[test]

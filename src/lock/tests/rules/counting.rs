@@ -274,6 +274,28 @@ fn shares_that_run_out_count_one_by_one() {
 }
 
 #[test]
+fn whose_hold_has_run_out_while_others_waited_is_told_of() {
+    let ways: [(Option<usize>, Deed); 3] = [
+        (None, |server| _ = server.gets("ann", 100)),
+        (None, |server| _ = server.takes(&[LOCK], sharing("ann"))),
+        (Some(0), |server| _ = server.takes(&[LOCK], sharing("ann"))),
+    ];
+    for (crowd, hold) in ways {
+        let mut server = server_like(Flavour {
+            crowd,
+            keeps_expired: true,
+            ..Flavour::default()
+        });
+        hold(&mut server);
+        server.waits("ben", 100);
+        server.at(101);
+        let lapsed = server.happened().lapsed;
+        let owners: Vec<&[u8]> = lapsed.iter().map(|lapse| &*lapse.owner).collect();
+        assert_eq!(owners, [b"ann"]);
+    }
+}
+
+#[test]
 fn a_hold_that_goes_otherwise_is_no_lapse() {
     let (counts, events) = since_the_grant(|server| {
         server.loses(LOCK, Gone::Otherwise);

@@ -91,6 +91,28 @@ fn a_grant_whose_client_is_cut_off_in_the_turn_of_its_answer_goes_to_the_next() 
 }
 
 #[test]
+fn a_grant_whose_reply_has_gone_out_is_kept_although_its_connection_closes_before_the_wait_ends() {
+    for is_doomed in [false, true] {
+        let mut server = server_like(Flavour::default());
+        server.gets("ann", 100);
+        let ben = server.waits("ben", 100);
+        let cid = server.waits("cid", 50);
+        server.release(LOCK, "ann").unwrap();
+        if is_doomed {
+            server.doom(ben);
+        }
+        server.turn_too_early_for_the_ends();
+        server.kill(ben);
+        server.turn();
+        server.at(0);
+        // Who is cut off in the very turn of its reply has not heard.
+        assert_eq!(server.was_granted(cid).is_some(), is_doomed);
+        let holder = if is_doomed { ("cid", 50) } else { ("ben", 100) };
+        assert_eq!(server.holder(), held(holder.0, holder.1));
+    }
+}
+
+#[test]
 fn a_grant_is_not_known_to_be_heard_before_its_connection_has_outlived_the_turn() {
     let (mut server, ben) = on_its_way();
     server.doom(ben);
@@ -239,4 +261,35 @@ fn a_grant_is_given_back_where_its_database_went() {
     server.kill(ben);
     server.at(0);
     assert!(server.keys.keys.is_empty());
+}
+
+#[test]
+fn after_a_release_the_owner_s_name_in_the_key_is_no_grant_that_nobody_heard_of() {
+    let no_lock = Key {
+        content: Content::NoLock,
+        deadline: None,
+    };
+    let writes = [
+        (Write::Set(LOCK, token("ben", None)), Ok(false)),
+        (Write::Set(LOCK, no_lock), Err(NotALock)),
+        (Write::Del(LOCK), Ok(false)),
+    ];
+    for (write, released) in writes {
+        let mut server = server_like(Flavour {
+            answers: Answers::Late,
+            says_how: false,
+            ..Flavour::default()
+        });
+        server.takes(&[LOCK], sharing("ann"));
+        server.takes(&[LOCK], sharing("ben"));
+        let upgrade = server.waits("ann", 100);
+        server.release(LOCK, "ben").unwrap();
+        assert_eq!(server.holder(), held("ann", 100));
+        server.foreign(write.clone());
+        assert_eq!(server.release(LOCK, "ann"), released, "{write:?}");
+        server.set(LOCK, token("ann", Some(START + 50)));
+        server.kill(upgrade);
+        server.at(0);
+        assert_eq!(server.holder(), held("ann", 50), "{write:?}");
+    }
 }

@@ -687,6 +687,50 @@ fn a_place_for_several_locks_whose_grant_is_lost_in_part_is_not_lost() {
 }
 
 #[test]
+fn what_one_of_two_places_of_an_owner_is_granted_is_claimed_by_its_own_number() {
+    let mut server = server();
+    let both = [LOCK, OTHER];
+    server.gets("ann", 50_000);
+    server.asks(&both, in_queue(alone("ben"))).unwrap();
+    server.asks_for_it("ben").unwrap();
+    server.release(LOCK, "ann").unwrap();
+    // What both were granted is lost, and `cid` has it meanwhile.
+    server.del(LOCK);
+    server.gets("cid", 50_000);
+    server.place_of("ben");
+    server.release(LOCK, "cid").unwrap();
+    let holders = server.report(LOCK).unwrap().unwrap().holders;
+    assert_eq!(holders[0].claim, Some(LEASE));
+    server.claims("ben");
+    assert_eq!(server.holder(), held("ben", 100));
+}
+
+#[test]
+fn a_claim_that_is_over_ends_what_another_place_of_its_owner_was_granted_although_the_key_has_gone()
+{
+    let mut server = server();
+    let both = [LOCK, OTHER];
+    server.gets("ann", 50_000);
+    server.asks(&both, in_queue(alone("ben"))).unwrap();
+    let patience = place(50);
+    server
+        .asks(
+            &[LOCK],
+            Plea {
+                patience,
+                ..alone("ben")
+            },
+        )
+        .unwrap();
+    server.release(LOCK, "ann").unwrap();
+    server.step(60_000);
+    server.expire_cycle(&both);
+    server.at(51);
+    assert_eq!(server.happened().offences, [""; 0]);
+    server.gets("cid", 10);
+}
+
+#[test]
 fn a_place_that_is_refused_for_a_deadlock_counts_no_more() {
     let mut server = server();
     server.gets("ann", 50_000);

@@ -1,5 +1,6 @@
 //! Holds that end with a connection.
 
+use super::super::simulated::place;
 use super::*;
 
 /// A request by this connection, whose hold ends with it.
@@ -266,6 +267,76 @@ fn of_an_owners_waiters_the_one_that_came_last_decides_which_connection_it_is() 
     }
 }
 
+/// `ben` waits by the first connection and has a place by the second, or the other way round, and is granted
+/// the lock; nobody has told him so far.
+fn waits_and_has_a_place(place_is_last: bool, [first, last]: [(u64, bool); 2]) -> Server {
+    let mut server = late_server();
+    server.connect_after(10);
+    server.gets("ann", 100);
+    let by = |(client, session)| Plea {
+        client,
+        session,
+        ..alone("ben")
+    };
+    let in_queue = |(client, session)| Plea {
+        patience: place(1000),
+        ..by((client, session))
+    };
+    if place_is_last {
+        server.queues(&[LOCK], by(first));
+        server.asks(&[LOCK], in_queue(last)).unwrap();
+    } else {
+        server.asks(&[LOCK], in_queue(first)).unwrap();
+        server.queues(&[LOCK], by(last));
+    }
+    server.release(LOCK, "ann").unwrap();
+    assert!(server.holder().is_some());
+    server
+}
+
+#[test]
+fn of_an_owners_wait_and_place_the_one_that_came_last_decides_which_connection_it_is() {
+    for (place_is_last, last_is_tied) in
+        [(true, true), (true, false), (false, true), (false, false)]
+    {
+        let mut server = waits_and_has_a_place(place_is_last, [(1, true), (2, last_is_tied)]);
+        // Somebody hears of it, which claims it.
+        server.guard(LOCK, "ben").unwrap();
+        server.renew(LOCK, "ben", 100).unwrap();
+        server.close(1);
+        server.at(0);
+        let case = format!("{place_is_last}, {last_is_tied}");
+        assert_eq!(server.holder(), held("ben", 100), "{case}");
+        server.close(2);
+        server.at(0);
+        assert_eq!(server.holder().is_none(), last_is_tied, "{case}");
+    }
+}
+
+#[test]
+fn a_grant_stays_a_place_s_when_the_connection_of_the_wait_closes_that_it_served_too() {
+    for (place_is_last, place_is_tied) in
+        [(true, true), (true, false), (false, true), (false, false)]
+    {
+        let (wait, place) = ((1, true), (2, place_is_tied));
+        let order = if place_is_last {
+            [wait, place]
+        } else {
+            [place, wait]
+        };
+        let mut server = waits_and_has_a_place(place_is_last, order);
+        let cid = server.waits("cid", 10);
+        server.close(1);
+        server.at(1);
+        let case = format!("{place_is_last}, {place_is_tied}");
+        assert_eq!(server.holder().unwrap().0, "ben", "{case}");
+        // From now on it is tied as the place is.
+        server.close(2);
+        server.at(2);
+        assert_eq!(server.was_granted(cid).is_some(), place_is_tied, "{case}");
+    }
+}
+
 #[test]
 fn an_upgrade_decides_anew_which_connection_it_is() {
     for (before, after) in [(true, true), (false, true), (true, false)] {
@@ -291,4 +362,28 @@ fn what_comes_after_a_flush_is_tied_to_nobody() {
     server.close(client);
     server.at(0);
     assert_eq!(server.holder(), held("ann", 100));
+}
+
+#[test]
+fn a_share_still_ends_with_its_connection_when_other_slots_have_left_and_nobody_heard_of_its_upgrade()
+ {
+    let mut server = server_like(Flavour {
+        in_cluster: true,
+        ..Flavour::default()
+    });
+    let client = server.connect();
+    server.takes(&[LOCK], sharing("ann"));
+    server.takes(&[LOCK], tied(sharing("ben"), client));
+    let session = false;
+    let upgrade = Plea {
+        session,
+        ..tied(alone("ben"), client)
+    };
+    server.queues(&[LOCK], upgrade);
+    server.release(LOCK, "ann").unwrap();
+    server.locks.slots_left(&[3..=3]);
+    server.tick();
+    server.close(client);
+    server.at(0);
+    assert_eq!(server.keys.get(LOCK), None);
 }

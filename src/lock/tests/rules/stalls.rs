@@ -1,6 +1,7 @@
 //! Whatever makes much go in one moment is done in portions: so much work at once, however much there
 //! is. What is counted here is what is left to do, and what was done in one turn.
 
+use super::super::simulated::told_on;
 use super::*;
 use crate::lock::Mode;
 use crate::lock::budget::Budget;
@@ -179,6 +180,43 @@ fn many_holds_that_are_flushed_are_forgotten_at_once_and_freed_in_portions() {
     let (ticks, _) = all_ticks(&mut server, |_| 0);
     assert!(ticks > 20, "{ticks}");
     assert_eq!(server.locks.remembered().tasks, 0);
+}
+
+#[test]
+fn places_that_sleep_are_granted_nothing_before_they_are_laid_aside() {
+    let (mut server, locks) = with_locks(3_000);
+    server.set_limits(|limits| limits.max_waiters_total = 0);
+    server.deaf.insert("dead".to_owned());
+    for (number, &lock) in locks.iter().enumerate() {
+        let lasting = Plea {
+            ttl: 1_000_000,
+            ..alone("ann")
+        };
+        server.takes(&[lock], lasting);
+        let told = Plea {
+            patience: told_on(Some(("dead", "your turn")), 100_000),
+            ..alone(owner(number))
+        };
+        server.asks(&[lock], told).unwrap();
+    }
+    server.release(locks[0], "ann").unwrap();
+    server.tick();
+    for &lock in &locks[1..] {
+        server.release(lock, "ann").unwrap();
+        assert_eq!(server.holders_of(lock), []);
+    }
+}
+
+#[test]
+fn what_has_left_with_its_slot_is_forgotten_though_nobody_asks_for_it() {
+    let mut server = server_like(Flavour {
+        in_cluster: true,
+        ..Flavour::default()
+    });
+    server.gets("ann", 100_000);
+    server.locks.slots_left(&[0..=16_383]);
+    all_ticks(&mut server, |_| 0);
+    assert_eq!(server.locks.remembered().holds, 0);
 }
 
 #[test]
@@ -457,6 +495,30 @@ mod crowds {
     }
 
     #[test]
+    fn breaks_that_come_again_and_again_keep_nobody_from_being_cut_by_the_first() {
+        for grace in [500, 499] {
+            let mut server = crowd(100_000);
+            for again in 0..MANY as Ms / 100 {
+                let grace = if again == 0 { 500 } else { grace };
+                let within = Break {
+                    grace,
+                    force: false,
+                };
+                server.break_holds(LOCK, within).unwrap();
+            }
+            for (owner, until) in server.holders_of(LOCK) {
+                let until = until.unwrap();
+                assert!(
+                    until <= 500,
+                    "{owner} until {until} of {MANY}, grace {grace}"
+                );
+            }
+            settle_down(&mut server, 100);
+            assert!(server.locks.backlog.cuts.is_empty());
+        }
+    }
+
+    #[test]
     fn a_second_break_with_a_longer_grace_cuts_those_who_came_after_the_first() {
         let within = |grace| Break {
             grace,
@@ -466,6 +528,7 @@ mod crowds {
         server.break_holds(LOCK, within(500)).unwrap();
         server.takes(&[LOCK], sharing_until("zoe", 90_000));
         server.break_holds(LOCK, within(900)).unwrap();
+        assert_eq!(server.locks.counts().broken, MANY as u64 + 1);
         settle_down(&mut server, 100);
         for (owner, until) in server.holders_of(LOCK) {
             let last = if owner == "zoe" { 900 } else { 500 };
@@ -501,6 +564,49 @@ mod crowds {
             settle_down(&mut server, 100);
             assert_eq!(server.holders_of(LOCK), all([("7", 90_000)]));
         }
+    }
+
+    #[test]
+    fn a_flush_of_another_database_stops_no_break() {
+        let mut server = crowd(100_000);
+        let within = Break {
+            grace: 500,
+            force: false,
+        };
+        server.break_holds(LOCK, within).unwrap();
+        server.foreign(Write::Flush(Some(1)));
+        settle_down(&mut server, 100);
+        for (owner, until) in server.holders_of(LOCK) {
+            assert_eq!(until, Some(500), "{owner}");
+        }
+    }
+
+    #[test]
+    fn a_hold_of_before_all_of_a_broken_crowd_is_freed_ends_with_its_connection() {
+        let mut server = server();
+        let client = server.connect();
+        let tied = |plea: Plea| Plea {
+            client,
+            session: true,
+            ttl: 100_000,
+            ..plea
+        };
+        for owner in owners() {
+            server.takes(&[LOCK], tied(sharing(owner)));
+        }
+        let at_once = Break {
+            grace: 0,
+            force: false,
+        };
+        server.break_holds(LOCK, at_once).unwrap();
+        // Which of them is freed last nobody knows.
+        for owner in owners() {
+            server.takes(&[LOCK], tied(sharing(owner)));
+        }
+        settle_down(&mut server, 40);
+        server.close(client);
+        settle_down(&mut server, 40);
+        assert_eq!(server.holders_of(LOCK), []);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::lock::tests::simulated::name;
-use crate::lock::{Left, Limits};
+use crate::lock::{Break, Left, Limits};
 
 const MINUTE: i64 = 60_000;
 
@@ -176,4 +176,89 @@ fn shares_that_others_have_written_and_that_last_longer_after_a_step_back_count_
     server.step(-50);
     server.at(30);
     assert!(server.is_refused(&[OTHER], alone("ann")));
+}
+
+#[test]
+fn a_share_that_an_operator_ends_is_over_then_by_any_clock_when_it_is_left_of_an_upgrade() {
+    let mut server = late_server();
+    for owner in ["ann", "ben"] {
+        server.takes(&[LOCK], sharing(owner));
+    }
+    let ann = server.waits("ann", 500);
+    server.release(LOCK, "ben").unwrap();
+    let (grace, force) = (20, false);
+    server.break_holds(LOCK, Break { grace, force }).unwrap();
+    server.kill(ann);
+    server.at(0);
+    assert_eq!(server.holders_of(LOCK), all([("ann", 20)]));
+    server.step(-1000);
+    server.at(21);
+    server.gets("cid", 10);
+}
+
+#[test]
+fn the_last_of_a_crowd_goes_after_a_step_and_takes_the_key_with_it() {
+    let mut server = server_like(Flavour {
+        crowd: Some(1),
+        ..Flavour::default()
+    });
+    server.acquire(OTHER, "eve", 500, Patience::Try).unwrap();
+    server.step(1000);
+    server.takes(&[LOCK], sharing("ann"));
+    // Her share is over, and remembered still when it has left the key.
+    server.lags_until(101);
+    let client = server.connect();
+    let session = true;
+    let ben = Plea {
+        client,
+        session,
+        ..sharing("ben")
+    };
+    server.takes(&[LOCK], ben);
+    server.close(client);
+    server.at(101);
+    assert_eq!(server.happened().offences, [""; 0]);
+    assert_eq!(server.keys.get(LOCK), None);
+}
+
+#[test]
+fn one_of_a_crowd_whose_key_has_gone_too_early_lets_go_and_the_others_keep_their_shares() {
+    let owners = ["ann", "ben", "dot", "eve", "fay", "gus"];
+    // Whose shares are written again first depends on their names.
+    for who in owners {
+        let mut server = server_like(Flavour {
+            crowd: Some(1),
+            ..Flavour::default()
+        });
+        for owner in owners {
+            server.takes(&[LOCK], sharing(owner));
+        }
+        server.step(MINUTE);
+        server.expire_cycle(&[LOCK]);
+        assert_eq!(server.release(LOCK, who), Ok(true));
+        for other in owners.into_iter().filter(|&other| other != who) {
+            let left = server.check(LOCK, other).unwrap();
+            assert_eq!(left, Some(Left::Ms(100)), "{other} when {who} lets go");
+        }
+        assert_eq!(server.asks(&[LOCK], alone("zed")), Ok(Acquired::Busy));
+    }
+}
+
+#[test]
+fn a_share_that_somebody_else_has_prolonged_ends_by_the_wall_clock_when_it_is_left_of_an_upgrade() {
+    let mut server = late_server();
+    for owner in ["ann", "ben"] {
+        server.takes(&[LOCK], sharing(owner));
+    }
+    server.foreign(Write::ZAdd(
+        LOCK,
+        vec![(b"ann".to_vec(), Some(START + 200))],
+    ));
+    let ann = server.waits("ann", 500);
+    server.release(LOCK, "ben").unwrap();
+    server.kill(ann);
+    server.at(0);
+    assert_eq!(server.holders_of(LOCK), all([("ann", 200)]));
+    server.step(-1000);
+    assert_eq!(server.check(LOCK, "ann").unwrap(), Some(Left::Ms(1200)));
 }

@@ -12,7 +12,7 @@ use crate::lock::{
 use super::Lock;
 
 /// What a key holds.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Content {
     /// A string: somebody's hold.
     Token(Vec<u8>),
@@ -52,7 +52,7 @@ impl Content {
 }
 
 /// A key's content and its expiry.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Key {
     pub content: Content,
     pub deadline: Option<Ms>,

@@ -544,7 +544,21 @@ impl Server {
         self.wakes_up();
     }
 
-    /// The first half of it.
+    /// The same at the end of which nobody comes to its end, because all were woken by a command that ran
+    /// after the server had looked for them. If replies stay, they have gone out.
+    pub fn turn_too_early_for_the_ends(&mut self) {
+        if self.flavour.answers == Answers::Straight {
+            for &ticket in &self.woken {
+                self.locks.reply_stays(ticket);
+            }
+        }
+        for client in std::mem::take(&mut self.doomed) {
+            self.close(client);
+        }
+        self.wakes_up();
+    }
+
+    /// The first half of a turn.
     pub fn falls_asleep(&mut self) {
         self.wakes_up();
         for ticket in self.woken.clone() {

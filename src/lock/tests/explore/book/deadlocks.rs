@@ -8,8 +8,8 @@ use crate::lock::tests::interleavings::orders::search::{
 use crate::lock::tests::model::{Verdict, ensure};
 use crate::lock::tests::simulated::Server;
 
-use super::super::action::Ask;
-use super::{Book, Hold};
+use super::super::action::{Ask, LOCKS};
+use super::{Book, Hold, Wait};
 
 impl Book {
     pub fn judge_deadlock(&self, ask: &Ask, refused: bool, server: &Server) -> Verdict {
@@ -48,7 +48,10 @@ impl Book {
         ensure(refused || !sure || after.always == 0, || {
             format!("{ask}, waits, and somebody waits for ever now")
         })?;
-        ensure(!refused || after.ever & owner != 0, || {
+        // Keys of other databases are not.
+        let is_elsewhere = |wait: &Wait| LOCKS[wait.ask.locks[0]].0 != LOCKS[ask.locks[0]].0;
+        let unheard = server.due() == Some(0) && self.waits.iter().any(is_elsewhere);
+        ensure(!refused || unheard || after.ever & owner != 0, || {
             format!("{ask}, is refused, and every order of release would grant it")
         })
     }

@@ -74,14 +74,30 @@ impl Book {
         let is_new = |fence: Fence| {
             fence > self.highest && grants.iter().filter(|&&(one, _)| one == fence).count() == 1
         };
+        let is_more = |ask: &Ask, fence: Fence| {
+            grants.iter().any(|&(more, who)| {
+                matches!(who, Who::Waiter(at) if self.waits[at].ask.owner == ask.owner)
+                    && more > fence
+            })
+        };
         let mut in_order: Vec<_> = (grants.iter())
             .map(|&(fence, who)| match who {
-                Who::Asker(..) if !is_new(fence) => (Fence::MAX, 0, fence, who),
-                Who::Asker(..) => (fence, 0, fence, who),
-                Who::Waiter(at) => (fence, at, fence, who),
+                // What it waits for besides was granted after that.
+                Who::Asker(ask, _)
+                    if self.holds_all(&ask) == (true, Some(fence)) && is_more(&ask, fence) =>
+                {
+                    (fence, (0, 0), fence, who)
+                }
+                Who::Asker(..) if !is_new(fence) => (Fence::MAX, (0, 0), fence, who),
+                Who::Asker(..) => (fence, (0, 0), fence, who),
+                // Who is granted several holds each of these by that number then.
+                Who::Waiter(at) => {
+                    let fewer = LOCKS.len() - self.waits[at].ask.locks.len();
+                    (fence, (fewer, at), fence, who)
+                }
             })
             .collect();
-        in_order.sort_by_key(|&(order, at, ..)| (order, at));
+        in_order.sort_by_key(|&(order, next, ..)| (order, next));
         for (_, _, fence, who) in in_order {
             self.grant(fence, who, server)?;
         }
@@ -145,7 +161,8 @@ impl Book {
         // What was asked for is granted to whoever has a place for it, where that stands.
         for at in gone.into_iter().rev() {
             let is_claimed = told.is_some_and(|(ask, ..)| {
-                ask.owner == self.waits[at].ask.owner && ask.locks == self.waits[at].ask.locks
+                let own = &self.waits[at].ask;
+                ask.owner == own.owner && own.locks.iter().all(|lock| ask.locks.contains(lock))
             });
             if is_claimed {
                 self.waits[at].over = true;
@@ -194,10 +211,15 @@ impl Book {
             if !wait.ask.locks.contains(&hold.lock) {
                 continue;
             }
-            let is_before = hold.fence != Some(fence);
-            let hold = match &mut hold.before {
-                Some(before) if is_before => before,
-                _ => hold,
+            // Another grant says nothing of this one.
+            let hold = if hold.has_had(fence) {
+                hold
+            } else if let Some(before) = &mut hold.before
+                && before.has_had(fence)
+            {
+                before
+            } else {
+                continue;
             };
             hold.under_way = hold.under_way.saturating_sub(1);
             hold.told |= heard;
@@ -206,7 +228,8 @@ impl Book {
             hold.unclaimed &= !heard;
         }
         for hold in &mut self.holds {
-            let gone = (hold.before.as_ref()).is_some_and(|before| before.must_go());
+            let gone =
+                (hold.before.as_ref()).is_some_and(|before| before.must_go() && !before.closed);
             if hold.told || gone {
                 hold.before = None;
             }
@@ -218,15 +241,18 @@ impl Book {
         let (mut ask, client, at, is_told) = match who {
             Who::Asker(ask, client) => {
                 // A place of its own is granted first, in passing, and it holds that then.
-                let own = self.waits.iter().enumerate().position(|(at, wait)| {
-                    wait.ticket.is_none()
-                        && (wait.ask.owner, wait.ask.locks) == (ask.owner, ask.locks)
-                        && (wait.ask.mode == ask.mode
-                            || self.what_is_in_the_way(&wait.ask, at, true).is_none())
+                let own = self.own_place(&ask, |at, wait| {
+                    wait.ask.mode == ask.mode
+                        || self.what_is_in_the_way(&wait.ask, at, true).is_none()
                 });
                 (ask, client, own.unwrap_or(self.waits.len()), true)
             }
-            Who::Waiter(at) => (self.waits[at].ask, self.waits[at].client, at, false),
+            Who::Waiter(at) => {
+                let Wait { ask, client, .. } = self.waits[at];
+                // Its owner claims a place in this moment, and has what was granted to that.
+                let own = self.own_place(&ask, |_, wait| wait.over);
+                (ask, client, own.map_or(at, |own| own.min(at)), false)
+            }
         };
         let owner = OWNERS[ask.owner];
         // Who has it alone by then has that and more.
@@ -241,7 +267,17 @@ impl Book {
         let (is_retry, known) = self.holds_all(&ask);
         if !is_retry {
             // What nobody has heard of is given back before.
-            if let Some(why) = self.what_is_in_the_way(&ask, at, true) {
+            let mut locks = ask.locks.iter();
+            let why = locks.find_map(|&lock| {
+                let at = match who {
+                    Who::Asker(..) => self
+                        .place_in_passing(&ask, lock)
+                        .map_or(at, |own| own.min(at)),
+                    Who::Waiter(_) => at,
+                };
+                self.what_keeps(&ask, lock, at, true)
+            });
+            if let Some(why) = why {
                 return Err(format!("{ask} and is granted that, although {why}"));
             }
         }
@@ -258,12 +294,18 @@ impl Book {
         }
         let is_old = is_known || may_be_old && known.is_none_or(|known| known == fence);
         if !is_old {
-            ensure(fence > self.highest, || {
-                format!(
-                    "{owner} is granted a number that does not rise: {fence} after {}",
-                    self.highest
-                )
+            let elsewhere = ask.locks.iter().map(|&lock| self.elsewhere[lock].0);
+            let last = elsewhere.fold(self.highest, Fence::max);
+            ensure(fence > last, || {
+                format!("{owner} is granted a number that does not rise: {fence} after {last}")
             })?;
+            // All that come are larger.
+            let is_known = |one: &mut (Fence, Ms)| one.0 < fence;
+            (self
+                .elsewhere
+                .iter_mut()
+                .filter_map(|one| is_known(one).then_some(one)))
+            .for_each(|one| *one = (0, 0));
         }
         self.highest = self.highest.max(fence);
         let is_place = matches!(who, Who::Waiter(at) if self.waits[at].ticket.is_none());
@@ -274,6 +316,25 @@ impl Book {
             self.waits[at].granted = Some(fence);
         }
         Ok(())
+    }
+
+    /// Where its owner has a place for what this asks for.
+    fn own_place(&self, ask: &Ask, is: impl Fn(usize, &Wait) -> bool) -> Option<usize> {
+        (self.waits.iter()).enumerate().position(|(at, wait)| {
+            wait.ticket.is_none()
+                && (wait.ask.owner, wait.ask.locks) == (ask.owner, ask.locks)
+                && is(at, wait)
+        })
+    }
+
+    /// Where a place stood that its owner had for this lock and fewer others than it asks for now, if that
+    /// was granted in passing: then the owner had the lock by then.
+    fn place_in_passing(&self, ask: &Ask, lock: LockNo) -> Option<usize> {
+        (self.waits.iter()).enumerate().position(|(at, wait)| {
+            (wait.ticket.is_none() && wait.over && wait.ask.owner == ask.owner)
+                && wait.ask.locks.contains(&lock)
+                && self.what_is_in_the_way(&wait.ask, at, true).is_none()
+        })
     }
 
     #[allow(clippy::too_many_arguments, reason = "each is said by the grant")]
@@ -303,6 +364,7 @@ impl Book {
                     // What has no end is given one.
                     (old.until, old.by_wall) = (Some(wanted), false);
                 }
+                old.first = old.first.or(Some(fence));
                 old.fence = Some(fence);
                 old.any_number = false;
                 old.closed &= tied == old.tied;
@@ -320,6 +382,7 @@ impl Book {
                 },
                 by_wall: false,
                 fence: Some(fence),
+                first: Some(fence),
                 any_number: false,
                 told: false,
                 under_way: 0,
@@ -345,7 +408,10 @@ impl Book {
             hold.closed |= self.waits.iter().any(|wait| {
                 wait.closed && wait.ask.owner == ask.owner && wait.ask.locks == ask.locks
             });
-            let end = end_in_key(server, ask.owner, lock);
+            // Granted something else in the same moment, it has a key that says no more until when this lasts.
+            let is_seen = is_held_alone(server, lock) == (hold.how == How::Exclusive);
+            hold.any_end |= !is_seen;
+            let end = end_in_key(server, ask.owner, lock).filter(|_| is_seen);
             let lease = self.lease_end(ask);
             ensure(
                 end.is_none_or(|end| end <= lease.max(self.now + 1).max(wanted)),
@@ -365,6 +431,11 @@ impl Book {
             hold.under_way += 1;
         }
         self.is_strange[lock] = hold.by_wall;
+        // A key that went a moment too early has gone with this, and nobody finds that in the keys.
+        self.holds.retain(|other| {
+            let fits = other.how == How::Shared && hold.how == How::Shared;
+            other.lock != lock || !other.is_loose || fits
+        });
         self.holds.push(hold);
         self.holds.sort_by_key(|hold| (hold.lock, hold.owner));
         Ok(())
@@ -454,7 +525,10 @@ impl Book {
         if let Some(other) = alone {
             return Some(says(other));
         }
-        if let Some(own) = own {
+        // What nobody has heard of may have been given back before.
+        if let Some(own) = own
+            && !(surely && own.breaking && own.may_go())
+        {
             let breaking = own
                 .breaking
                 .then(|| format!("{} is being broken", LOCKS[lock].1));

@@ -2,7 +2,7 @@
 
 use crate::lock::tests::model::{Verdict, ensure};
 use crate::lock::tests::simulated::{Content, Server};
-use crate::lock::{Hold as How, Ms};
+use crate::lock::{Hold as How, Ms, from_wall};
 
 use super::super::action::{LOCKS, LockNo, OWNERS, OwnerNo};
 use super::super::world::key_of;
@@ -30,11 +30,20 @@ fn holders(server: &Server, lock: LockNo, now: Ms) -> Vec<(OwnerNo, How, Option<
         .collect()
 }
 
+/// Is there something in the key that is no lock?
+fn is_no_lock(server: &Server, lock: LockNo, now: Ms) -> bool {
+    let ahead = server.keys.ahead;
+    key_of(server, lock).is_some_and(|key| {
+        let is_over = (key.deadline).is_some_and(|deadline| from_wall(deadline, ahead) < now);
+        key.content.is_no_lock() && !is_over
+    })
+}
+
 impl Book {
     /// Somebody else has written this key: what it says counts from now on. If what was known is worth
     /// nothing any more, `anew`, nobody knows any number, and no connection ends anything.
     pub fn read_key(&mut self, lock: LockNo, server: &Server, anew: bool) {
-        self.no_lock[lock] = key_of(server, lock).is_some_and(|key| key.content.is_no_lock());
+        self.no_lock[lock] = is_no_lock(server, lock, self.now);
         self.is_strange[lock] = true;
         let before: Vec<Hold> = self
             .holds
@@ -58,6 +67,7 @@ impl Book {
                     until,
                     by_wall: true,
                     fence: None,
+                    first: None,
                     any_number: true,
                     told: true,
                     under_way: 0,
@@ -84,10 +94,17 @@ impl Book {
         self.holds.sort_by_key(|hold| (hold.lock, hold.owner));
     }
 
+    /// What is in a key may be over by now.
+    pub(super) fn see_no_locks(&mut self, server: &Server) {
+        let now = self.now;
+        (self.no_lock.iter_mut().enumerate())
+            .for_each(|(lock, is_one)| *is_one = is_no_lock(server, lock, now));
+    }
+
     /// Do the keys say who holds what, and until when?
     pub fn agrees(&mut self, server: &Server) -> Verdict {
+        self.see_no_locks(server);
         for lock in 0..LOCKS.len() {
-            self.no_lock[lock] = key_of(server, lock).is_some_and(|key| key.content.is_no_lock());
             // After a step of the clock they need not.
             if !self.is_stepped {
                 self.agrees_with(lock, server)?;

@@ -1,8 +1,8 @@
 //! Was this the right reply?
 
 use crate::lock::tests::model::{Verdict, ensure};
-use crate::lock::tests::simulated::{Happened, Server};
-use crate::lock::{Acquired, Left, Ms, Refusal};
+use crate::lock::tests::simulated::{Happened, Server, name};
+use crate::lock::{Acquired, Left, Ms, NameRef, Refusal};
 
 use super::super::action::{Ask, LOCKS, LockNo, OWNERS, OwnerNo, Wait as Waits};
 use super::{Book, Cause, Hold, Wait, is_place};
@@ -32,8 +32,9 @@ impl Book {
             Waits::For(ms) | Waits::Place { lease: ms, .. } => Some(self.now + ms),
             Waits::Try | Waits::Forever => None,
         };
-        let wait = |ticket| Wait {
+        let wait = |ticket, place| Wait {
             ticket,
+            place,
             ask,
             client,
             until,
@@ -48,7 +49,7 @@ impl Book {
             Ok(Acquired::Waiting(ticket)) => {
                 ensure(shut.is_some() || is_late, could_have)?;
                 self.judge_deadlock(&ask, false, server)?;
-                self.waits.push(wait(Some(ticket)));
+                self.waits.push(wait(Some(ticket), None));
             }
             Ok(Acquired::Place(before)) => {
                 ensure(shut.is_some() || is_late, could_have)?;
@@ -56,24 +57,23 @@ impl Book {
                     wait.ticket.is_none()
                         && (wait.ask.owner, wait.ask.locks) == (ask.owner, ask.locks)
                 });
+                let names: Vec<NameRef<'_>> =
+                    (ask.locks.iter()).map(|&lock| name(LOCKS[lock])).collect();
+                let place = server.locks.place_of(OWNERS[ask.owner].as_bytes(), &names);
                 match old {
-                    // Whoever asks when the lease is over may have lost the place, and comes last.
-                    Some(at)
-                        if self.waits[at].ask.mode == ask.mode
-                            && (self.waits[at].until > Some(self.now)
-                                || self.stands_behind(&ask, true) == before) =>
-                    {
-                        let (granted, asleep) = (None, false);
-                        self.waits[at] = Wait {
-                            granted,
-                            asleep,
-                            ..wait(None)
-                        };
+                    Some(at) if self.waits[at].place == place => {
+                        self.waits[at] = wait(None, place);
                     }
                     old => {
+                        // Whoever asks when the lease is over may have lost the place, and comes last.
+                        let is_kept = old.map(|at| self.waits.remove(at)).filter(|old| {
+                            old.ask.mode == ask.mode && !old.closed && old.until > Some(self.now)
+                        });
+                        ensure(is_kept.is_none(), || {
+                            format!("{ask}, in time, and has lost its place")
+                        })?;
                         self.judge_deadlock(&ask, false, server)?;
-                        old.map(|at| self.waits.remove(at));
-                        self.waits.push(wait(None));
+                        self.waits.push(wait(None, place));
                     }
                 }
                 let [least, most] = [true, false].map(|surely| self.stands_behind(&ask, surely));
@@ -138,7 +138,7 @@ impl Book {
         for &lock in locks {
             if let Some(hold) = self.hold(owner, lock) {
                 let is_told = hold.told && hold.is_clear && !hold.closed && !hold.unclaimed;
-                least += usize::from(is_told);
+                least += usize::from(is_told && !hold.is_loose);
                 let is_known = hold.told || hold.under_way > 0 || hold.closed;
                 most += usize::from(is_known || hold.before.is_some());
             }

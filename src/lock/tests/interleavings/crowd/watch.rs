@@ -57,7 +57,10 @@ pub struct Watch {
     /// Who is letting go of what just now.
     withdraws: Option<(Owner, Vec<Lock>)>,
     /// How far the wall clock is ahead of the steady one: by it keys expire.
-    pub ahead: Ahead,
+    ahead: Ahead,
+    pub was_stepped: bool,
+    /// Who could have had what they wait for, since when.
+    late: HashMap<Ticket, Ms>,
     pub limited: u64,
     pub together: u64,
     pub longest: usize,
@@ -108,7 +111,17 @@ impl Place {
     }
 }
 
+/// So many who may have it together are served in portions; and after a step of the clock those who
+/// share a lock are come to in portions.
+const PORTIONS_TAKE: Ms = 2;
+const STEPS_TAKE: Ms = 50;
+
 impl Watch {
+    pub fn is_stepped(&mut self, by: Ahead) {
+        self.ahead += by;
+        self.was_stepped = true;
+    }
+
     fn place(&mut self, lock: Lock, now: Ms) -> &mut Place {
         let place = self.places.entry(lock).or_default();
         place.drop_over(now);
@@ -163,7 +176,7 @@ impl Watch {
         plea: Plea,
         held: &[Option<Hold>],
         answer: &Result<Acquired, Refusal>,
-        counts_all: bool,
+        counts_more: bool,
         now: Ms,
     ) -> Verdict {
         match *answer {
@@ -193,8 +206,8 @@ impl Watch {
                 let might = locks.iter().all(|&lock| {
                     self.first(lock, now).is_none() && self.fits(lock, plea, true, now)
                 });
-                // Shares that are over may count for a moment.
-                ensure(!might || counts_all, || {
+                // After a step of the clock shares that are over may count until they are come to.
+                ensure(!might || counts_more, || {
                     format!("turned away from what is free: {plea:?}")
                 })
             }
@@ -509,11 +522,11 @@ impl Watch {
             }
     }
 
-    /// Nothing is due now: nobody waits who need not, and nothing is held that was to go. Of locks that
-    /// the server means to come back to, it has to tell us.
-    pub fn at_rest(&mut self, now: Ms, comes_back: impl Fn(Lock) -> bool) -> Verdict {
+    /// Nothing is due now: nobody waits who need not, and nothing is held that was to go.
+    pub fn at_rest(&mut self, now: Ms) -> Verdict {
         let late = self.times.first().filter(|&&(until, _)| until <= now);
         ensure(late.is_none(), || format!("not told: {late:?} at {now}"))?;
+        let before = std::mem::take(&mut self.late);
         for lock in LOCKS {
             let Some(ticket) = self.first(lock, now) else {
                 continue;
@@ -522,9 +535,20 @@ impl Watch {
             let (locks, plea) = (locks.clone(), *plea);
             let fits = locks.iter().all(|&lock| {
                 let in_turn = self.first(lock, now) == Some(ticket);
-                self.fits(lock, plea, in_turn, now) && !comes_back(lock)
+                self.fits(lock, plea, in_turn, now)
             });
-            ensure(!fits, || format!("could have {locks:?}: {plea:?}"))?;
+            if fits {
+                let since = before.get(&ticket).copied().unwrap_or(now);
+                self.late.insert(ticket, since);
+                let takes = if self.was_stepped {
+                    STEPS_TAKE
+                } else {
+                    PORTIONS_TAKE
+                };
+                ensure(now <= since + takes, || {
+                    format!("could have {locks:?} since {since}: {plea:?}")
+                })?;
+            }
         }
         for (lock, owner, hold) in std::mem::take(&mut self.to_return) {
             ensure(self.hold_of(lock, owner, now) != Some(hold), || {

@@ -4,7 +4,7 @@ use crate::lock::tests::interleavings::random::Random;
 use crate::lock::tests::simulated::{Lock, Owner};
 use crate::lock::{Ahead, Mode, Ms};
 
-pub const OWNERS: [Owner; 6] = ["ann", "ben", "cid", "dot", "eve", "fay"];
+pub use crate::lock::tests::interleavings::steps::OWNERS;
 pub const CHANNELS: [&str; 2] = ["one", "two"];
 pub const REGULARS: u64 = 3;
 

@@ -1,25 +1,24 @@
-//! Judges what a server does to those who wait in places, by what it writes and replies. Whether a
-//! place waits, is granted or sleeps is taken from the core, and judged.
+//! Judges what a server does to those who wait in places, by what goes in and what comes out: what is asked
+//! of it, what it replies and publishes, and what `LOCK.INFO` shows.
 
 mod asking;
 mod kept;
 mod order;
+mod seen;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::lock::fence::Fence;
 use crate::lock::queue::waiter::State;
-use crate::lock::tests::interleavings::inside::{Found, found};
-use crate::lock::tests::model::{EARLY, Verdict, ensure};
-use crate::lock::tests::simulated::{Lock, Owner, Plea, Server};
-use crate::lock::{Acquired, Hold, Mode, Ms, Patience, Refusal, Ticket};
+use crate::lock::tests::model::{Verdict, ensure};
+use crate::lock::tests::simulated::{Happened, Lock, Owner, Plea, Server};
+use crate::lock::{Acquired, Ahead, Hold, Limits, Mode, Ms, Patience, Refusal, Ticket};
 
 use super::counts::Counts;
 use super::steps::CHANNELS;
 use crate::lock::tests::interleavings::steps::LOCKS;
-
-/// Who asks for which locks, by the tickets.
-type Asking = BTreeMap<Ticket, (Owner, Vec<Lock>)>;
+pub use seen::Held;
+use seen::{NOBODY_KNOWN, Numbers, Seen};
 
 /// Whatever was to be done so long ago, and was not, shows that the server did nothing meanwhile.
 const LATE: Ms = 100;
@@ -27,54 +26,65 @@ const LATE: Ms = 100;
 const AT_LEAST: Ms = 1000;
 /// The core looks only so often whether anybody can ask.
 const LOOK: Ms = 250;
+/// A key that goes by so much too early has gone in time.
+const EARLY: Ms = 2;
 
-/// Somebody's hold, and its end.
-pub type Held = (Owner, Hold, Option<Ms>);
+/// Which request it is: they are counted in the order in which they came.
+type No = u64;
 
+/// A request that waits, or waited: in a place, or with a connection that is blocked.
 #[derive(Clone, Debug)]
-pub struct Place {
+pub struct Wait {
     pub owner: Owner,
     pub locks: Vec<Lock>,
     pub plea: Plea,
-    pub length: Ms,
-    pub channel: Option<&'static str>,
-    pub state: State,
+    /// None for a place.
+    ticket: Option<Ticket>,
+    since: Ms,
+    state: State,
     /// It must not end before this, unless its owner wills it; and must have ended by that.
-    pub least: Ms,
-    pub most: Ms,
+    least: Ms,
+    most: Ms,
     pub until: Ms,
+    length: Ms,
+    channel: Option<&'static str>,
     /// Until when a grant is to be claimed.
     pub claim_ends: Ms,
+    /// Has its owner been told on its channel that it was granted something?
+    is_called: bool,
     /// A claim of its own has run out since its owner asked.
-    pub missed: bool,
+    missed: bool,
     /// Its grant was lost to somebody else's deed.
-    pub robbed: bool,
-    /// What it was granted has been granted to a blocked request of its owner too.
-    pub joined: bool,
+    robbed: bool,
+    /// Its grant is gone, and it is shown nowhere until that is seen to.
+    is_hidden: bool,
+    /// It may as well have ended: its owner has been granted the same by another request.
+    perhaps: bool,
 }
 
-#[derive(Clone, Debug)]
-pub struct Blocked {
-    pub owner: Owner,
-    pub locks: Vec<Lock>,
-    pub plea: Plea,
-    pub state: State,
-}
+impl Wait {
+    fn is_granted(&self) -> bool {
+        matches!(self.state, State::Granted(_))
+    }
 
-impl Blocked {
-    fn until(&self) -> Option<Ms> {
-        match self.plea.patience {
-            Patience::Until(until) => Some(until),
-            _ => None,
-        }
+    fn wants(&self, lock: Lock, owner: Owner) -> bool {
+        self.owner == owner && self.locks.contains(&lock)
+    }
+
+    fn is_for(&self, locks: &[Lock], owner: Owner) -> bool {
+        let (mine, theirs): (BTreeSet<_>, BTreeSet<_>) =
+            (self.locks.iter().collect(), locks.iter().collect());
+        self.ticket.is_none() && self.owner == owner && mine == theirs
     }
 }
 
 /// A hold that its owner has been told of.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 struct Told {
     until: Option<Ms>,
     ties: Vec<u64>,
+    /// It ends when the wall clock says so.
+    by_wall: bool,
 }
 
 /// What has been done to the server.
@@ -104,27 +114,31 @@ pub enum Deed<'a> {
 
 #[derive(Debug, Default)]
 pub struct Watch {
-    pub places: BTreeMap<Ticket, Place>,
-    pub blocked: BTreeMap<Ticket, Blocked>,
+    waits: BTreeMap<No, Wait>,
+    last: No,
     told: BTreeMap<(Lock, Owner), Told>,
     /// Holds that others have written, or moved.
     foreign: BTreeSet<(Lock, Owner)>,
-    /// Holds that are to end because their connections have closed.
-    to_close: BTreeSet<(Lock, Owner)>,
-    /// Who held what before the deed.
-    held: BTreeMap<Lock, Vec<Held>>,
+    /// What is shown, and what was before the deed.
+    seen: Seen,
+    before: Seen,
+    numbers: Numbers,
     /// Channels whose places may sleep.
     asleep: BTreeSet<&'static str>,
     /// Nobody listens there.
     pub deaf: BTreeSet<&'static str>,
     heard_of: usize,
-    /// Those who have been granted something, and to whom the server has replied.
+    /// Blocked requests that have been granted something, and to which the server has replied.
     replied: BTreeSet<Ticket>,
     /// Connections that have closed.
     pub closed: BTreeSet<u64>,
     /// When the server last kept askers back, or did nothing for long.
     trouble: Option<Ms>,
-    pub claim_time: Ms,
+    /// Does it send all away who wait?
+    pub drains: bool,
+    /// How long a claim may take, and the longest that it could.
+    claim_time: Ms,
+    longest_claim: Ms,
     pub keeps_back: bool,
     pub denied: Option<Owner>,
     /// Until when the core may put off what it could not write.
@@ -132,105 +146,84 @@ pub struct Watch {
     highest: Fence,
     /// The same, before this deed.
     highest_before: Fence,
-    newest: Ticket,
+    /// Since when those who wait could have what they wait for.
+    late: BTreeMap<No, Ms>,
     pub counts: Counts,
 }
 
-/// Who holds this lock, by the steady clock.
-pub fn holders(server: &Server, lock: Lock) -> Vec<Held> {
-    match found(server, lock).at(server.now().ms()) {
-        Found::Nobody | Found::NoLock => Vec::new(),
-        Found::Alone(owner, end) => vec![(owner, Hold::Exclusive, end)],
-        Found::Shared(shares) => (shares.into_iter())
-            .map(|(owner, end)| (owner, Hold::Shared, end))
-            .collect(),
-    }
-}
-
-/// Does this hold end by the steady clock? One from before a demotion does not any more.
-fn is_steady(server: &Server, lock: Lock, owner: Owner) -> bool {
-    let database = server.locks.databases.get(lock.0);
-    [Hold::Exclusive, Hold::Shared].into_iter().any(|hold| {
-        let entry =
-            database.and_then(|one| (one.ledger).of(lock.1.as_bytes(), owner.as_bytes(), hold));
-        entry.is_some_and(|entry| !entry.by_wall)
-    })
-}
-
-/// Is this owner known to have been told of its hold?
-fn is_told(server: &Server, lock: Lock, owner: Owner, hold: Hold) -> bool {
-    (server.locks.databases.get(lock.0))
-        .and_then(|database| (database.ledger).of(lock.1.as_bytes(), owner.as_bytes(), hold))
-        .is_some_and(|entry| entry.told)
-}
-
-fn lasts(until: Option<Ms>, least: Option<Ms>) -> bool {
-    match (until, least) {
-        (None, _) => true,
-        (Some(_), None) => false,
-        (Some(until), Some(least)) => until >= least,
-    }
-}
-
 impl Watch {
-    pub fn new(claim_time: Ms) -> Self {
-        Self {
-            claim_time,
-            ..Self::default()
-        }
+    pub fn new(limits: &Limits) -> Self {
+        let mut watch = Self::default();
+        watch.set(limits);
+        watch
     }
 
-    pub fn has_been_told(&self, lock: Lock, owner: Owner) -> bool {
-        self.told.contains_key(&(lock, owner))
+    /// Those who have places, in order of arrival.
+    pub fn places(&self) -> impl Iterator<Item = &Wait> {
+        self.waits.values().filter(|one| one.ticket.is_none())
+    }
+
+    /// Those who hold it, as far as they are known.
+    pub fn holders(&self, lock: Lock) -> impl Iterator<Item = &Held> {
+        let holders = self.seen.holders(lock).iter();
+        holders.filter(|held| held.owner != NOBODY_KNOWN)
+    }
+
+    /// Does nobody hold anything, or wait for anything?
+    pub fn is_empty(&self) -> bool {
+        self.waits.is_empty() && self.seen.is_nothing()
+    }
+
+    pub fn look(&mut self, server: &mut Server) {
+        self.seen = Seen::of(server, &mut self.numbers);
     }
 
     /// Something is about to be done.
-    pub fn before(&mut self, server: &Server) {
-        self.held = LOCKS
-            .iter()
-            .map(|&lock| (lock, holders(server, lock)))
-            .collect();
-        self.heard_of = server.published.len();
+    pub fn before(&mut self, server: &mut Server) {
+        self.look(server);
+        self.before = self.seen.clone();
         self.highest_before = self.highest;
         let untold = server.untold();
-        let granted = |one: &Blocked| matches!(one.state, State::Granted(_));
-        self.replied = (self.blocked.iter())
-            .filter(|(ticket, one)| granted(one) && !untold.contains(ticket))
-            .map(|(&ticket, _)| ticket)
+        let replied = self.waits.values().filter(|one| one.is_granted());
+        self.replied = (replied.filter_map(|one| one.ticket))
+            .filter(|ticket| !untold.contains(ticket))
             .collect();
     }
 
-    /// The wall clock is about to be stepped: what ends by that ends at another time.
-    pub fn steps(&mut self, server: &Server) {
-        self.told
-            .retain(|&(lock, owner), _| is_steady(server, lock, owner));
+    pub fn set(&mut self, limits: &Limits) {
+        (self.drains, self.claim_time) = (limits.drain, limits.claim_time);
+        self.longest_claim = self.longest_claim.max(limits.claim_time);
     }
 
-    /// Nothing is remembered of the holds any more: so they end by the wall clock, if that has been stepped.
-    pub fn forgets_ends(&mut self, server: &Server) {
-        if server.keys.ahead != 0 {
-            self.told.clear();
+    /// The wall clock is about to be stepped: what may end by that may end earlier.
+    pub fn steps(&mut self, by: Ahead) {
+        for told in self.told.values_mut().filter(|told| told.by_wall) {
+            told.until = told
+                .until
+                .map(|until| until.saturating_add_signed((-by).min(0)));
         }
     }
 
-    fn held_before(&self, lock: Lock, owner: Owner) -> Option<Held> {
-        let held = self.held.get(&lock)?;
-        held.iter().find(|held| held.0 == owner).copied()
+    /// Nothing is remembered of the holds any more: so they end by the wall clock.
+    pub fn forgets_ends(&mut self) {
+        if self.counts.steps_of_clock > 0 {
+            self.told.clear();
+        }
     }
 
     /// The server is busy until now.
     pub fn was_late(&mut self, from: Ms, now: Ms) {
         let mut any = now - from > LATE;
-        for place in self.places.values_mut() {
-            let end = match place.state {
-                State::Granted(_) => place.claim_ends,
-                _ => place.until,
+        self.late.clear();
+        for place in self.waits.values_mut().filter(|one| one.ticket.is_none()) {
+            let end = if place.is_granted() {
+                place.claim_ends
+            } else {
+                place.until
             };
-            if now.saturating_sub(end.min(place.until)) > LATE {
-                any = true;
-            }
-            let end = place.least.max(place.until);
-            if end <= now && now - end > LATE {
+            any |= now.saturating_sub(end.min(place.until)) > LATE;
+            let end = place.least.max(end);
+            if end <= now && now - end > LATE && !place.is_hidden {
                 place.least = now + place.length.max(AT_LEAST);
             }
         }
@@ -239,38 +232,31 @@ impl Watch {
         }
     }
 
-    fn trouble_at(&mut self, now: Ms) {
+    /// Nobody can ask now, or could for long.
+    pub fn trouble_at(&mut self, now: Ms) {
         self.trouble = Some(now);
-        for place in self.places.values_mut() {
-            place.most =
-                (place.most).max(now + place.length.max(AT_LEAST).max(self.claim_time) + LOOK);
-        }
-    }
-
-    /// Askers are being kept back now.
-    pub fn goes_on(&mut self, now: Ms) {
-        if self.keeps_back {
-            self.trouble_at(now);
+        for place in self.waits.values_mut().filter(|one| one.ticket.is_none()) {
+            let most = now + place.length.max(AT_LEAST).max(self.longest_claim) + LOOK;
+            place.most = place.most.max(most);
         }
     }
 
     /// The server has just done what was due, while it keeps askers back.
     pub fn goes_on_at(&mut self, now: Ms) {
-        for place in self.places.values_mut().filter(|place| place.least <= now) {
+        let places = self.waits.values_mut().filter(|one| one.ticket.is_none());
+        for place in places.filter(|place| place.least <= now && !place.is_hidden) {
             place.least = now + place.length.max(AT_LEAST);
         }
     }
 
     /// Nothing is left but what is written.
     pub fn restart(&mut self) {
-        self.places.clear();
-        self.blocked.clear();
+        self.waits.clear();
         self.told.clear();
         self.asleep.clear();
-        self.newest = 0;
         self.highest = 0;
         self.foreign.clear();
-        self.to_close.clear();
+        self.late.clear();
         self.trouble = None;
     }
 
@@ -280,139 +266,128 @@ impl Watch {
         ensure(happened.offences.is_empty(), || {
             format!("{:?}", happened.offences)
         })?;
+        self.look(server);
         let now = server.now().ms();
-        let was: BTreeMap<Ticket, (Owner, Vec<Lock>)> = (self.places.iter())
-            .map(|(&ticket, place)| (ticket, (place.owner, place.locks.clone())))
-            .chain(
-                (self.blocked.iter())
-                    .map(|(&ticket, one)| (ticket, (one.owner, one.locks.clone()))),
-            )
-            .collect();
-        let waited: BTreeSet<Ticket> = (self.places.iter())
-            .filter(|(_, place)| place.state == State::Waiting)
-            .map(|(&ticket, _)| ticket)
-            .chain(
-                (self.blocked.iter())
-                    .filter(|(_, one)| one.state == State::Waiting)
-                    .map(|(&ticket, _)| ticket),
-            )
-            .collect();
-        let mut granted: Vec<(Ticket, Owner, Vec<Lock>)> = Vec::new();
+        let was = self.waits.clone();
+        let mut granted: Vec<No> = Vec::new();
         // Who has been told in this step that they hold something.
         let mut told: BTreeSet<(Lock, Owner)> = BTreeSet::new();
+        self.ends_are_early(deed, &happened, now);
+        self.connections_close(deed, &happened);
+        self.blocked_are_judged(server, deed, &happened, &mut granted, &mut told, now)?;
+        if let Deed::Ask {
+            locks,
+            plea: Plea { owner, .. },
+            got: Ok(Acquired::Held(_)),
+        }
+        | Deed::Renew {
+            locks,
+            owner,
+            done: true,
+            ..
+        } = deed
+        {
+            told.extend(locks.iter().map(|&lock| (lock, *owner)));
+        }
+        self.messages_are_heard(server);
+        self.places_are_judged(server, deed, &told, &mut granted, now)?;
+        self.deed_is_judged(server, deed, &was, now)?;
+        self.claims_are_shown(deed, &told, &granted)?;
+        self.nobody_is_overtaken(server, &granted, &was, now)?;
+        self.told_is_kept(now)?;
+        self.queues_are_right()?;
+        if !server.master {
+            self.told.values_mut().for_each(|told| told.by_wall = true);
+        }
+        let seen = &self.seen;
+        (self.foreign).retain(|&(lock, owner)| seen.hold(lock, owner).is_some());
+        Ok(())
+    }
+
+    /// Others have touched holds, or keys have gone.
+    fn ends_are_early(&mut self, deed: &Deed<'_>, happened: &Happened, now: Ms) {
         if let Deed::Foreign(locks) = deed {
             self.told.retain(|(lock, _), _| !locks.contains(lock));
-            for place in self.places.values_mut() {
-                let touched = place.locks.iter().any(|lock| locks.contains(lock));
-                place.robbed |= touched && matches!(place.state, State::Granted(_));
+            for wait in self.waits.values_mut().filter(|one| one.is_granted()) {
+                wait.robbed |= wait.locks.iter().any(|lock| locks.contains(lock));
             }
             // Whoever wrote a hold knows of it.
             for &lock in locks {
-                for held in holders(server, lock) {
-                    self.foreign.insert((lock, held.0));
-                }
+                let held = self.seen.holders(lock).iter();
+                self.foreign.extend(held.map(|held| (lock, held.owner)));
             }
         }
         // After a step of the clock a hold may be over a moment before its end.
         for lock in &happened.expired {
             let is_over = |end: Ms| end < now + EARLY;
             (self.told).retain(|hold, told| hold.0 != *lock || !told.until.is_some_and(is_over));
-            for place in self.places.values_mut() {
-                let was_granted = matches!(place.state, State::Granted(_));
-                let has_gone = place.locks.contains(lock) && is_over(place.claim_ends);
-                place.robbed |= was_granted && has_gone;
+            for wait in self.waits.values_mut().filter(|one| one.is_granted()) {
+                wait.robbed |= wait.locks.contains(lock) && is_over(wait.claim_ends);
             }
         }
-        for &client in &happened.closed {
-            self.closed.insert(client);
-        }
+    }
+
+    /// Holds end that are tied to a connection which has closed.
+    fn connections_close(&mut self, deed: &Deed<'_>, happened: &Happened) {
+        self.closed.extend(&happened.closed);
         if let Deed::Closes(client) = deed {
             self.closed.insert(*client);
         }
-        let closed = &self.closed;
-        for (&hold, told) in &self.told {
-            if told.ties.iter().any(|tie| closed.contains(tie)) {
-                self.to_close.insert(hold);
-            }
-        }
-        let to_close = &self.to_close;
-        self.told.retain(|hold, _| !to_close.contains(hold));
+    }
+
+    fn blocked_are_judged(
+        &mut self,
+        server: &Server,
+        deed: &Deed<'_>,
+        happened: &Happened,
+        granted: &mut Vec<No>,
+        told: &mut BTreeSet<(Lock, Owner)>,
+        now: Ms,
+    ) -> Verdict {
+        let no_of = |waits: &BTreeMap<No, Wait>, ticket: Ticket| {
+            let mut waits = waits.iter();
+            waits.find_map(|(&no, one)| (one.ticket == Some(ticket)).then_some(no))
+        };
         for &(ticket, state) in &happened.decided {
-            let blocked = self.blocked.get_mut(&ticket);
-            let blocked = blocked.ok_or_else(|| format!("{ticket} is unknown"))?;
-            blocked.state = state;
-            let until = blocked.until();
-            match state {
-                State::Granted(_) => {
-                    self.counts.granted_blocked += 1;
-                    granted.push((ticket, blocked.owner, blocked.locks.clone()));
-                    for place in self.places.values_mut() {
-                        let beside = place.locks.iter().any(|lock| blocked.locks.contains(lock));
-                        place.joined |= beside && place.owner == blocked.owner;
-                    }
-                    ensure(until.is_none_or(|until| until > now), || {
-                        format!("granted when its time was up: {blocked:?}")
-                    })?;
-                }
-                State::TimedOut => ensure(until.is_some_and(|until| until <= now), || {
-                    format!("timed out too early: {blocked:?}")
-                })?,
-                State::Withdrawn => {
-                    let by = matches!(deed, Deed::Release { locks, owner, .. }
-                        if *owner == blocked.owner && blocked.locks.iter().any(|lock| locks.contains(lock)));
-                    ensure(by, || format!("withdrawn: {blocked:?}"))?;
-                    self.counts.withdrawn += 1;
-                }
-                State::SentAway => {
-                    let leaves = !server.master || server.locks.limits().drain;
-                    ensure(leaves, || format!("sent away: {blocked:?}"))?;
-                }
-                State::Denied | State::Waiting | State::Asleep => {
-                    return Err(format!("{state:?}: {blocked:?}"));
-                }
-            }
-        }
-        for &(ticket, heard) in &happened.ended {
-            let Some(blocked) = self.blocked.remove(&ticket) else {
+            let no = no_of(&self.waits, ticket).ok_or_else(|| format!("{ticket} is unknown"))?;
+            let Some(blocked) = self.waits.get_mut(&no) else {
                 continue;
             };
-            if !heard {
+            blocked.state = state;
+            let blocked = blocked.clone();
+            let is_right = match state {
+                State::Granted(_) => {
+                    self.counts.granted_blocked += 1;
+                    granted.push(no);
+                    for place in self.waits.values_mut() {
+                        let beside = place.locks.iter().any(|lock| blocked.locks.contains(lock));
+                        place.perhaps |= beside && place.owner == blocked.owner;
+                    }
+                    blocked.least > now
+                }
+                State::TimedOut => blocked.least <= now,
+                State::Withdrawn => {
+                    self.counts.withdrawn += 1;
+                    matches!(deed, Deed::Release { locks, owner, .. }
+                        if locks.iter().any(|&lock| blocked.wants(lock, owner)))
+                }
+                State::SentAway => !server.master || self.drains,
+                State::Denied | State::Waiting | State::Asleep => false,
+            };
+            ensure(is_right, || format!("{state:?} at {now}: {blocked:?}"))?;
+        }
+        for &(ticket, heard) in &happened.ended {
+            let no = no_of(&self.waits, ticket);
+            let Some(blocked) = no.and_then(|no| self.waits.remove(&no)) else {
                 continue;
-            }
-            for &lock in &blocked.locks {
+            };
+            for &lock in blocked.locks.iter().filter(|_| heard) {
                 told.insert((lock, blocked.owner));
-                let held = holders(server, lock);
-                let Some(held) = held.iter().find(|held| held.0 == blocked.owner) else {
-                    continue;
-                };
-                told.insert((lock, blocked.owner));
-                self.is_told(lock, *held, blocked.plea);
+                if let Some(held) = self.seen.hold(lock, blocked.owner) {
+                    self.is_told(lock, held, blocked.plea);
+                }
             }
         }
-        let channels_before = self.asleep.clone();
-        self.ask_is_judged(server, deed, &waited, &mut told, now)?;
-        if let Deed::Release { locks, owner, .. } = deed {
-            for &lock in locks {
-                self.told.remove(&(lock, *owner));
-            }
-        }
-        self.messages_are_judged(server)?;
-        self.places_are_judged(server, deed, &told, &mut granted, now)?;
-        self.nobody_is_overtaken(server, &granted, (&was, &waited), now)?;
-        self.asleep_is_judged(server, &channels_before)?;
-        self.told_is_kept(server, now)?;
-        (self.to_close)
-            .retain(|&(lock, owner)| holders(server, lock).iter().any(|held| held.0 == owner));
-        (self.foreign)
-            .retain(|&(lock, owner)| holders(server, lock).iter().any(|held| held.0 == owner));
-        // Every waiter of the core is one that has asked.
-        let known: BTreeSet<Ticket> =
-            (self.places.keys().chain(self.blocked.keys()).copied()).collect();
-        for ticket in server.locks.waiters.tickets() {
-            ensure(known.contains(&ticket), || {
-                format!("{ticket} waits, and has not asked; {was:?}")
-            })?;
-        }
-        super::super::inside::is_sound(server)
+        Ok(())
     }
 }

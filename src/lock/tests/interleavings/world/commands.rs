@@ -1,10 +1,11 @@
-//! Our own commands, and what they should answer.
+//! Our own commands.
 
 use super::super::steps::{Step, Wait, Which, Who};
 use super::World;
-use crate::lock::tests::model::{Verdict, ensure};
+use crate::lock::log::line::{Line, Reason};
+use crate::lock::tests::model::{Deed, Verdict, ensure};
 use crate::lock::tests::simulated::{Lock, Plea};
-use crate::lock::{Acquired, Break, Left, Ms, NotALock, Patience, Report};
+use crate::lock::{Acquired, Break, Ms, Patience};
 
 impl World {
     pub(super) fn acquire(&mut self, step: Step) -> Verdict {
@@ -42,10 +43,10 @@ impl World {
         };
         let got = self.server.acquire_all(&locks, plea);
         self.counts.granted_at_once += u64::from(matches!(got, Ok(Acquired::Held(_))));
-        self.judge(|model, now, seen| model.acquire(&locks, &plea, now, seen, &got))?;
+        self.judge(Deed::Acquire(&locks, &plea, &got))?;
         if let (false, Ok(Acquired::Waiting(ticket))) = (blockable, got) {
             self.server.cannot_block(ticket);
-            self.model.leave(ticket)?;
+            self.model.cannot_block(ticket)?;
         }
         Ok(())
     }
@@ -65,13 +66,13 @@ impl World {
             return Ok(());
         }
         let owner = self.name_of(who, locks[0]);
-        self.model.untold = self.server.untold();
-        if let &[lock] = &*locks {
-            let got = self.server.release(lock, owner);
-            return self.judge(|model, now, seen| model.release(lock, owner, now, seen, &got));
-        }
-        let got = self.server.release_all(&locks, owner);
-        self.judge(|model, now, seen| model.release_all(&locks, owner, now, seen, &got))
+        let untold = self.server.untold();
+        let got = if let &[lock] = &*locks {
+            self.server.release(lock, owner).map(usize::from)
+        } else {
+            self.server.release_all(&locks, owner)
+        };
+        self.judge(Deed::Release(&locks, owner, &got, &untold))
     }
 
     pub(super) fn renew(&mut self, which: Which, who: Who, ttl: Ms) -> Verdict {
@@ -81,7 +82,7 @@ impl World {
         }
         let owner = self.name_of(who, locks[0]);
         let got = self.server.renew_all(&locks, owner, ttl);
-        self.judge(|model, now, seen| model.renew(&locks, (owner, ttl), now, seen, &got))
+        self.judge(Deed::Renew(&locks, owner, ttl, &got))
     }
 
     pub(super) fn break_holds(&mut self, lock: Lock, wanted: Break) -> Verdict {
@@ -89,7 +90,22 @@ impl World {
             return Ok(());
         }
         let got = self.server.break_holds(lock, wanted);
-        self.judge(|model, now, seen| model.break_holds(lock, wanted, now, seen, &got))
+        self.judge(Deed::Break(lock, wanted, &got))?;
+        let ends = wanted.grace == 0 && got.is_ok_and(|held| held > 0);
+        ensure(!ends || self.is_logged(lock, Reason::Broken), || {
+            format!("LOCK.LOG says nothing of {lock:?}")
+        })
+    }
+
+    /// Does `LOCK.LOG` say that a hold of this lock was lost just now?
+    fn is_logged(&mut self, lock: Lock, why: Reason) -> bool {
+        let now = self.server.now();
+        let is_it = |line: &Line| {
+            let key = line.lost.as_ref().and_then(|(about, _)| about.key.whole());
+            (line.reason, line.db, line.updated) == (why, Some(lock.0), now)
+                && key == Some(lock.1.as_bytes())
+        };
+        self.server.losses(8).iter().any(|(line, _)| is_it(line))
     }
 
     pub(super) fn guard(&mut self, lock: Lock, who: Who) -> Verdict {
@@ -99,63 +115,12 @@ impl World {
         let owner = self.name_of(who, lock);
         let got = self.server.guard(lock, owner);
         self.counts.guarded += u64::from(got == Ok(true));
-        self.judge(|model, now, seen| model.guard(lock, owner, now, seen, &got))
+        self.judge(Deed::Guard(lock, owner, &got))
     }
 
     pub(super) fn check(&mut self, lock: Lock, who: Who) -> Verdict {
         let owner = self.name_of(who, lock);
         let got = self.server.check(lock, owner);
-        self.judge(|model, now, _| {
-            let right = if model.is_no_lock(lock, now) {
-                Err(NotALock)
-            } else {
-                Ok((model.hold_of(lock, owner, now)).map(|(hold, until)| {
-                    model.tell(lock, owner, hold);
-                    left(until, now)
-                }))
-            };
-            ensure(got == right, || {
-                format!("{owner} checks {lock:?}: {got:?}, not {right:?}")
-            })
-        })
+        self.judge(Deed::Check(lock, owner, &got))
     }
-
-    pub(super) fn report(&mut self, lock: Lock) -> Verdict {
-        let queue = self.server.queue(lock);
-        let got = self.server.report(lock);
-        self.judge(|model, now, _| {
-            let mut right = model.holders(lock, now);
-            right.sort();
-            let kind = model.kind(lock, now);
-            let is_right = |report: &Report| {
-                let mut found: Vec<_> = report.holders.iter().collect();
-                found.sort_by_key(|holder| &holder.owner);
-                let holders = found.into_iter().zip(&right);
-                report.hold == kind
-                    && (report.count, report.holders.len()) == (right.len(), right.len())
-                    && { holders }.all(|(holder, &(owner, until))| {
-                        let grant = kind.and_then(|kind| model.grant_of(lock, owner, kind));
-                        (holder.owner.as_deref()).is_none_or(|known| known == owner.as_bytes())
-                            && holder.left == left(until, now)
-                            && holder.grant.map(|grant| grant.fence)
-                                == grant.and_then(|grant| grant.fence)
-                    })
-                    && (report.queue, report.waiters.len()) == (queue.len(), queue.len())
-            };
-            let agrees = match &got {
-                Err(NotALock) => model.is_no_lock(lock, now),
-                Ok(Some(report)) => is_right(report) && !model.is_no_lock(lock, now),
-                Ok(None) => right.is_empty() && queue.is_empty(),
-            };
-            ensure(agrees, || {
-                format!("report of {lock:?}: {got:?}, but {right:?} and {queue:?}")
-            })
-        })
-    }
-}
-
-fn left(deadline: Option<Ms>, now: Ms) -> Left {
-    deadline.map_or(Left::Unlimited, |deadline| {
-        Left::Ms((deadline - now).max(1))
-    })
 }

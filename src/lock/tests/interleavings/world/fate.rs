@@ -1,9 +1,8 @@
 //! What the server may do, and what becomes of it.
 
-use super::super::inside;
 use super::super::steps::{LOCKS, REGULARS, Setting};
 use super::{GRACE, World};
-use crate::lock::tests::model::{Key, Verdict, ensure};
+use crate::lock::tests::model::{Deed, Verdict, ensure};
 use crate::lock::{Limits, Ms};
 
 impl World {
@@ -36,10 +35,9 @@ impl World {
         if self.server.master {
             self.counts.demotions += 1;
             self.server.demote(closes);
-            self.model.keys = self.keys_as_they_are();
-            self.judge(|_, _, _| Ok(()))?;
-            self.model.forget_grants();
-            self.model.noted.clear();
+            self.model.sends_away = true;
+            self.model.knows_keys_alone(&self.server);
+            self.judge(Deed::Other)?;
             ensure(self.model.queue.is_empty(), || {
                 "somebody waits on a replica".to_owned()
             })?;
@@ -50,8 +48,8 @@ impl World {
     pub(super) fn promote(&mut self) {
         if !self.server.master {
             self.server.promote();
-            self.model.forget_grants();
-            self.model.keys = self.keys_as_they_are();
+            self.model.sends_away = false;
+            self.model.knows_keys_alone(&self.server);
             self.took_over();
             self.permit();
         }
@@ -62,12 +60,9 @@ impl World {
             return Ok(());
         }
         self.server.reload();
-        self.model.keys = self.keys_as_they_are();
+        self.model.knows_keys_alone(&self.server);
         self.took_over();
-        self.judge(|model, _, _| {
-            model.forget_grants();
-            Ok(())
-        })
+        self.judge(Deed::Other)
     }
 
     /// Grants were made elsewhere, or before: numbers run ahead, and nobody comes to hold a lock until
@@ -92,17 +87,10 @@ impl World {
         self.server.set_clock(now);
         self.server.restart(lost);
         self.regulars = (0..REGULARS).map(|_| self.server.connect()).collect();
-        self.model.restart();
-        self.model.keys = self.keys_as_they_are();
+        self.model.restarted(&self.server);
         self.late.clear();
         self.close_those_away();
         self.took_over();
-    }
-
-    /// Of the holds that there are, nothing is known but what their keys say.
-    fn keys_as_they_are(&self) -> Vec<Key> {
-        let key = |lock| inside::key_by_wall(&self.server, lock);
-        LOCKS.into_iter().filter_map(key).collect()
     }
 
     /// An operator sets something.
@@ -128,6 +116,6 @@ impl World {
         if limits.quarantine == 0 {
             self.model.quarantined_until = None;
         }
-        self.judge(|_, _, _| Ok(()))
+        self.judge(Deed::Other)
     }
 }

@@ -1,9 +1,8 @@
 //! What others do: to keys, and to clients that wait.
 
-use super::super::inside;
 use super::super::steps::{LOCKS, Step};
 use super::World;
-use crate::lock::tests::model::Verdict;
+use crate::lock::tests::model::{Deed, Verdict};
 use crate::lock::tests::simulated::{self, Content, Lock, Server, Write};
 use crate::lock::{Gone, Ms, SHARED_MARKER, Ticket};
 
@@ -34,38 +33,24 @@ impl World {
     }
 
     pub(super) fn foreign_write(&mut self, write: &Write) -> Verdict {
-        let touched = write.touches();
-        let moves_all = matches!(write, Write::Swap(..));
         self.counts.foreign += 1;
-        match write {
-            Write::Flush(_) => self.counts.flushed += 1,
-            Write::Swap(..) => self.counts.swapped += 1,
-            _ => {}
-        }
-        let (now, keys) = (self.now(), &self.server.keys);
-        let has_gone = |&lock: &Lock| keys.get(lock).is_none() || keys.is_expired(lock);
-        // Whatever comes in the place of a lock that is reserved, it is somebody else's.
-        let reserved: Vec<Lock> = (touched.iter().copied())
-            .filter(|lock| has_gone(lock) && self.model.look(*lock, now).is_some())
-            .collect();
         self.server.foreign(write.clone());
-        let key = |&lock: &Lock| (lock, inside::key_by_wall(&self.server, lock));
-        let left: Vec<_> = touched.iter().map(key).collect();
-        self.judge(|model, _, _| {
-            match write {
-                Write::Flush(db) => model.flush(*db),
-                Write::Swap(one, other) => model.swap(*one, *other),
-                _ => {
-                    for (lock, key) in &left {
-                        model.touched(*lock, key.clone());
-                    }
-                    reserved.iter().for_each(|&lock| model.gone(lock));
+        match *write {
+            Write::Flush(db) => {
+                self.counts.flushed += 1;
+                self.model.flushed(db);
+            }
+            Write::Swap(one, other) => {
+                self.counts.swapped += 1;
+                self.model.swapped(one, other);
+            }
+            _ => {
+                for lock in write.touches() {
+                    self.model.touched(lock, &self.server);
                 }
             }
-            model.share_anew(|lock| moves_all || touched.contains(&lock));
-            touched.iter().for_each(|&lock| model.note(lock));
-            Ok(())
-        })
+        }
+        self.judge(Deed::Other)
     }
 
     /// The command as the server carries it out, if it does anything at all.
@@ -143,11 +128,8 @@ impl World {
         if self.may_write(lock) && is_there {
             self.counts.evicted += 1;
             self.server.loses(lock, Gone::Evicted);
-            self.judge(|model, _, _| {
-                model.remove(lock);
-                model.note(lock);
-                Ok(())
-            })?;
+            self.model.touched(lock, &self.server);
+            self.judge(Deed::Other)?;
         }
         Ok(())
     }
@@ -157,7 +139,15 @@ impl World {
         if let Some(&ticket) = waiting.get(n % waiting.len().max(1)) {
             fate(&mut self.server, ticket);
         }
-        self.judge(|_, _, _| Ok(()))
+        self.judge(Deed::Other)
+    }
+
+    pub(super) fn unblock(&mut self, n: usize) -> Verdict {
+        let waiting = self.server.waiting();
+        if let Some(&ticket) = waiting.get(n % waiting.len().max(1)) {
+            self.model.unblocked(ticket);
+        }
+        self.befall(n, Server::unblock)
     }
 
     /// The server means to close the connection of somebody who waits: of one that has been granted
@@ -169,7 +159,7 @@ impl World {
         if let Some(&ticket) = which.get(n % which.len().max(1)) {
             self.server.doom(ticket);
         }
-        self.judge(|_, _, _| Ok(()))
+        self.judge(Deed::Other)
     }
 
     /// The connection of a regular closes, and another takes its place.
@@ -177,6 +167,6 @@ impl World {
         let next = self.server.connect();
         let client = std::mem::replace(&mut self.regulars[regular], next);
         self.server.close(client);
-        self.judge(|_, _, _| Ok(()))
+        self.judge(Deed::Other)
     }
 }

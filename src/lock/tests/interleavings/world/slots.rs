@@ -3,8 +3,8 @@
 use super::super::steps::LOCKS;
 use super::World;
 use crate::lock::slot;
-use crate::lock::tests::model::Verdict;
-use crate::lock::tests::simulated::{self, Content, Lock, Owner, Server, Write};
+use crate::lock::tests::model::{Deed, Verdict};
+use crate::lock::tests::simulated::{self, Content, Lock, Owner, Write};
 
 impl World {
     /// The slot of this key leaves, with what is held there. Whoever waits there is sent after it.
@@ -24,23 +24,13 @@ impl World {
         self.mind_refusals();
         let slot = slot::of(key.as_bytes());
         self.server.locks.slots_left(&[slot..=slot]);
-        self.model.grants.retain(|grant| grant.lock.1 != key);
-        self.model.keys.retain(|there| there.lock.1 != key);
-        let waits_there = |waiter: &crate::lock::queue::waiter::Waiter| {
-            waiter.names.iter().any(|name| *name.key == *key.as_bytes())
-        };
-        for ticket in self.server.waiting() {
-            if self
-                .server
-                .locks
-                .waiters
-                .get(&ticket)
-                .is_some_and(waits_there)
-            {
-                Server::unblock_by_error(&mut self.server, ticket);
-            }
+        self.model.left(key);
+        let waiting = self.model.queue.iter().chain(&self.model.served);
+        let waits_there = waiting.filter(|one| one.locks.iter().any(|lock| lock.1 == key));
+        for ticket in waits_there.map(|one| one.ticket).collect::<Vec<_>>() {
+            self.server.unblock_by_error(ticket);
         }
-        self.judge(|_, _, _| Ok(()))
+        self.judge(Deed::Other)
     }
 
     /// No key of a slot that is elsewhere may be written.
@@ -81,6 +71,6 @@ impl World {
                 self.foreign_write(&Write::Set(there[0], key))?;
             }
         }
-        self.judge(|_, _, _| Ok(()))
+        self.judge(Deed::Other)
     }
 }

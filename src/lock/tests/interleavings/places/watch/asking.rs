@@ -1,425 +1,347 @@
-//! What an owner is told that asks, renews or releases.
+//! What an owner is told that asks, renews, releases, checks or guards.
 
 use super::*;
 
 impl Watch {
     pub(super) fn is_told(&mut self, lock: Lock, held: Held, plea: Plea) {
-        let (owner, _, until) = held;
         let tie = plea.session.then_some(plea.client);
-        let told = (self.told.entry((lock, owner))).or_insert_with(|| Told {
-            until,
-            ties: Vec::new(),
-        });
-        told.until = until;
+        // Its end may be the one that somebody else has written, or that was there before a restart.
+        let hold = (lock, held.owner);
+        let before = self.before.hold(lock, held.owner);
+        let is_kept = before.is_some_and(|before| before.until == held.until);
+        let by_others = before.is_some_and(|before| before.fence.is_none());
+        let by_others = by_others || self.foreign.contains(&hold);
+        let told = self.told.entry(hold).or_default();
+        told.by_wall = is_kept && (by_others || told.by_wall);
+        told.until = held.until;
         told.ties.extend(tie);
     }
 
-    pub(super) fn ask_is_judged(
+    /// A place that is asked for now.
+    pub(super) fn new_place(&self, locks: &[Lock], plea: Plea, now: Ms) -> Wait {
+        let (length, notify) = match plea.patience {
+            Patience::Place(lease) => (lease.length, lease.notify),
+            _ => (0, None),
+        };
+        let channel = notify.and_then(|notify| {
+            let mut known = CHANNELS.into_iter();
+            known.find(|one| one.as_bytes() == notify.channel)
+        });
+        let most = (self.trouble).map_or(0, |at| {
+            at + length.max(AT_LEAST).max(self.longest_claim) + LOOK
+        });
+        let until = now + length;
+        Wait {
+            owner: plea.owner,
+            locks: locks.to_vec(),
+            plea,
+            ticket: None,
+            since: now,
+            state: State::Waiting,
+            least: until,
+            most: until.max(most),
+            until,
+            length,
+            channel,
+            claim_ends: 0,
+            is_called: false,
+            missed: false,
+            robbed: false,
+            is_hidden: false,
+            perhaps: false,
+        }
+    }
+
+    fn joins(&mut self, wait: Wait) -> No {
+        self.last += 1;
+        self.waits.insert(self.last, wait);
+        self.last
+    }
+
+    pub(super) fn deed_is_judged(
         &mut self,
         server: &Server,
         deed: &Deed<'_>,
-        waited: &BTreeSet<Ticket>,
-        told: &mut BTreeSet<(Lock, Owner)>,
+        was: &BTreeMap<No, Wait>,
         now: Ms,
     ) -> Verdict {
         match deed {
-            Deed::Ask { locks, plea, got } => {
-                self.request_is_judged(server, locks, *plea, got, waited, told, now)
-            }
+            Deed::Ask { locks, plea, got } => match got {
+                Ok(Acquired::Held(fence)) => self.held(server, locks, *plea, *fence, was, now),
+                Ok(Acquired::Place(before)) => self.has_place(locks, *plea, *before, was, now),
+                Ok(Acquired::Waiting(ticket)) => {
+                    self.counts.blocked += 1;
+                    let until = match plea.patience {
+                        Patience::Until(until) => until,
+                        _ => Ms::MAX,
+                    };
+                    let (ticket, least) = (Some(*ticket), until);
+                    let wait = self.new_place(locks, *plea, now);
+                    self.joins(Wait {
+                        ticket,
+                        least,
+                        ..wait
+                    });
+                    Ok(())
+                }
+                Ok(Acquired::Busy) => ensure(plea.patience == Patience::Try || self.drains, || {
+                    format!("busy: {plea:?}")
+                }),
+                Err(refusal) => self.refused(locks, *plea, refusal, was, now),
+            },
             Deed::Renew {
                 locks,
                 owner,
                 ttl,
                 done: true,
-            } => {
-                for &lock in locks {
-                    let before = self.held_before(lock, owner);
-                    let held = holders(server, lock)
-                        .into_iter()
-                        .find(|held| held.0 == *owner);
-                    let end = held.and_then(|held| held.2);
-                    ensure(end == Some(now + ttl), || {
-                        format!("{owner} renewed {before:?} for {ttl}: {held:?}")
-                    })?;
-                    told.insert((lock, owner));
-                    let tie = self.claim_tie(lock, owner);
-                    // A hold that SWAPDB has brought here may be tied to any connection.
-                    let hold = (lock, *owner);
-                    let is_new = self.foreign.contains(&hold) && !self.told.contains_key(&hold);
-                    if is_new || self.to_close.contains(&hold) {
-                        continue;
-                    }
-                    let entry = (self.told.entry((lock, owner))).or_insert_with(|| Told {
-                        until: end,
-                        ties: Vec::new(),
-                    });
-                    entry.until = end;
-                    entry.ties.extend(tie);
-                }
-                Ok(())
-            }
-            Deed::Release { locks, owner, got } => {
-                self.release_is_judged(server, locks, owner, *got)
-            }
+            } => self.renewed(locks, owner, *ttl, was, now),
+            Deed::Release { locks, owner, got } => self.released(locks, owner, *got, was),
             _ => Ok(()),
         }
     }
 
-    pub(super) fn claim_tie(&self, lock: Lock, owner: Owner) -> Option<u64> {
-        let ties = self.places.values().filter(|place| {
-            place.owner == owner && place.locks.contains(&lock) && place.plea.session
-        });
-        ties.map(|place| place.plea.client).next()
+    fn renewed(
+        &mut self,
+        locks: &[Lock],
+        owner: Owner,
+        ttl: Ms,
+        was: &BTreeMap<No, Wait>,
+        now: Ms,
+    ) -> Verdict {
+        for &lock in locks {
+            let held = self.seen.hold(lock, owner);
+            let until = held.and_then(|held| held.until);
+            let by_wall = held.is_some_and(|held| held.fence.is_none());
+            ensure(until == Some(now + ttl), || {
+                format!("{owner} renewed {lock:?} for {ttl}: {held:?}")
+            })?;
+            // A hold that SWAPDB has brought here may be tied to any connection.
+            let hold = (lock, owner);
+            if !(self.told.contains_key(&hold) || self.is_unclaimed(lock, owner, was)) {
+                continue;
+            }
+            let ties = (was.values()).filter(|one| one.ticket.is_none() && one.plea.session);
+            let tie = ties
+                .filter(|one| one.wants(lock, owner))
+                .map(|one| one.plea.client);
+            let told = self.told.entry(hold).or_default();
+            (told.until, told.by_wall) = (until, by_wall);
+            told.ties.extend(tie.take(1));
+        }
+        Ok(())
     }
 
-    /// Is what this owner holds of this lock granted to a place of its, and not claimed?
-    pub(super) fn is_unclaimed(&self, lock: Lock, owner: Owner) -> bool {
-        let told = (self.replied.iter()).any(|ticket| {
-            let one = self.blocked.get(ticket);
-            one.is_some_and(|one| one.owner == owner && one.locks.contains(&lock))
-        });
-        !told
-            && !self.foreign.contains(&(lock, owner))
-            && !self.told.contains_key(&(lock, owner))
-            && self.places.values().any(|place| {
-                place.owner == owner
-                    && place.locks.contains(&lock)
-                    && matches!(place.state, State::Granted(_))
-            })
+    /// Is what this owner held of this lock granted to a place of its, and not claimed?
+    fn is_unclaimed(&self, lock: Lock, owner: Owner, was: &BTreeMap<No, Wait>) -> bool {
+        let hold = (lock, owner);
+        let mut wants = was.values().filter(|one| one.wants(lock, owner));
+        let is_replied = |one: &Wait| {
+            one.ticket
+                .is_some_and(|ticket| self.replied.contains(&ticket))
+        };
+        !self.foreign.contains(&hold)
+            && !self.told.contains_key(&hold)
+            && !wants.clone().any(is_replied)
+            && wants.any(|one| one.ticket.is_none() && one.is_granted())
     }
 
-    /// Does the next reply set its end?
-    pub(super) fn is_to_be_claimed(&self, lock: Lock, owner: Owner) -> bool {
-        self.is_unclaimed(lock, owner) && !self.is_granted_to_blocked(lock, owner)
-    }
-
-    pub(super) fn is_granted_to_blocked(&self, lock: Lock, owner: Owner) -> bool {
-        self.blocked.values().any(|one| {
-            one.owner == owner
-                && one.locks.contains(&lock)
-                && matches!(one.state, State::Granted(_))
-        })
+    fn is_granted_to_blocked(lock: Lock, owner: Owner, waits: &BTreeMap<No, Wait>) -> bool {
+        let mut blocked = waits.values().filter(|one| one.ticket.is_some());
+        blocked.any(|one| one.wants(lock, owner) && one.is_granted())
     }
 
     /// Only what its owner had been told of is released.
-    pub(super) fn release_is_judged(
+    fn released(
         &mut self,
-        server: &Server,
         locks: &[Lock],
         owner: Owner,
         got: Option<usize>,
+        was: &BTreeMap<No, Wait>,
     ) -> Verdict {
-        for &lock in locks {
-            let left = holders(server, lock)
-                .into_iter()
-                .find(|held| held.0 == owner);
-            ensure(left.is_none(), || {
-                format!("{owner} released {lock:?}: {left:?}")
-            })?;
-        }
+        let left = locks.iter().find_map(|&lock| self.seen.hold(lock, owner));
+        ensure(left.is_none(), || format!("{owner} released {left:?}"))?;
         let Some(got) = got else { return Ok(()) };
-        let unclaimed = (locks.iter())
-            .filter(|&&lock| self.is_unclaimed(lock, owner))
-            .count();
-        let held = (locks.iter())
-            .filter(|&&lock| self.held_before(lock, owner).is_some())
-            .count();
+        let held = |lock: &&Lock| {
+            let held = self.before.hold(**lock, owner);
+            held.or_else(|| self.before.hold(**lock, NOBODY_KNOWN))
+                .is_some()
+        };
+        let unclaimed = |lock: &&Lock| self.is_unclaimed(**lock, owner, was);
+        let unclaimed = locks.iter().filter(held).filter(unclaimed).count();
+        let held = locks.iter().filter(held).count();
         self.counts.released_unclaimed += u64::from(unclaimed > 0);
-        ensure(got + unclaimed.min(held) <= held, || {
+        ensure(got + unclaimed <= held, || {
             format!("{owner} released {got} of {locks:?}, of which {unclaimed} were unclaimed")
         })?;
-        let waits = |state: State| matches!(state, State::Waiting);
-        let left = (self.blocked.values()).any(|one| {
-            one.owner == owner
-                && waits(one.state)
-                && one.locks.iter().any(|lock| locks.contains(lock))
-        });
-        ensure(!left, || format!("{owner} still waits for {locks:?}"))
+        for &lock in locks {
+            self.told.remove(&(lock, owner));
+        }
+        let waits = |one: &&Wait| one.state == State::Waiting;
+        let mut left = self.waits.values().filter(waits);
+        let left = left.find(|one| locks.iter().any(|&lock| one.wants(lock, owner)));
+        left.map_or(Ok(()), |left| Err(format!("it still waits: {left:?}")))
     }
 
-    #[allow(clippy::too_many_arguments, reason = "it is one thing")]
-    pub(super) fn request_is_judged(
+    fn held(
         &mut self,
         server: &Server,
         locks: &[Lock],
         plea: Plea,
-        got: &Result<Acquired, Refusal>,
-        waited: &BTreeSet<Ticket>,
-        told: &mut BTreeSet<(Lock, Owner)>,
+        fence: Fence,
+        was: &BTreeMap<No, Wait>,
         now: Ms,
     ) -> Verdict {
         let owner = plea.owner;
-        let same = |place: &Place| {
-            let (mut one, mut other) = (place.locks.clone(), locks.to_vec());
-            one.sort_unstable();
-            other.sort_unstable();
-            place.owner == owner && one == other
-        };
-        let old = self.places.iter().find(|(_, place)| same(place));
-        let old = old.map(|(&ticket, place)| (ticket, place.clone()));
-        let kept = old
-            .clone()
-            .filter(|(_, place)| place.plea.mode == plea.mode);
-        let lease = match plea.patience {
-            Patience::Place(lease) => Some(lease),
+        self.counts.held += 1;
+        let mut goes_on = true;
+        let mut is_new = true;
+        for &lock in locks {
+            let before = self.before.hold(lock, owner);
+            let held = self.seen.hold(lock, owner);
+            let held = held.ok_or_else(|| format!("{owner} was told that it holds {lock:?}"))?;
+            let by_blocked = Self::is_granted_to_blocked(lock, owner, was)
+                || Self::is_granted_to_blocked(lock, owner, &self.waits);
+            let mine: Vec<No> = (was.iter())
+                .filter(|(_, one)| one.wants(lock, owner))
+                .map(|(&no, _)| no)
+                .collect();
+            let unclaimed = self.is_unclaimed(lock, owner, was) && !by_blocked;
+            let asked = now + plea.ttl;
+            let right = match before.and_then(|before| before.until) {
+                Some(before) if !unclaimed => asked.max(before),
+                _ => asked,
+            };
+            // Another request of its owner may have been granted it in the same moment, and an upgrade
+            // may have kept the end of the share.
+            let beside = before.is_none() && (mine.len() > 1 || by_blocked);
+            let foreign = self.foreign.contains(&(lock, owner));
+            let is_right = held.until == Some(right) || beside && held.until >= Some(right);
+            ensure(is_right || foreign, || {
+                format!(
+                    "{owner} has {held:?} of {lock:?}, not until {right}; before {before:?}, unclaimed {unclaimed}"
+                )
+            })?;
+            ensure(held.claim.is_none(), || {
+                format!("{owner} was told of {lock:?}, and has to claim it: {held:?}")
+            })?;
+            self.counts.claimed += u64::from(unclaimed);
+            let covers = |held: Held| held.how == Hold::Exclusive || held.how == plea.mode.hold();
+            goes_on &= before.is_some_and(covers) && !by_blocked && !foreign && mine.len() < 2;
+            is_new &= before.is_none();
+            // Nobody who was there before has been passed over.
+            let first = mine.into_iter().min().unwrap_or(No::MAX);
+            if before.is_none() {
+                let passed = self.passed(server, (first, owner), lock, was, now);
+                ensure(passed.is_none(), || {
+                    format!("{owner} barges in before {passed:?}")
+                })?;
+            }
+            (self.told.entry((lock, owner)).or_default().ties).clear();
+            self.is_told(lock, held, plea);
+        }
+        let old = was.values().find(|one| one.is_for(locks, owner));
+        let claim = old.and_then(|old| match old.state {
+            State::Granted(fence) if !(old.robbed || old.perhaps) => Some(fence),
             _ => None,
-        };
-        let channel = |name: &[u8]| -> &'static str {
-            let known = CHANNELS.iter();
-            known
-                .copied()
-                .find(|one| one.as_bytes() == name)
-                .expect("a channel")
-        };
-        let notify = lease
-            .and_then(|lease| lease.notify)
-            .map(|one| channel(one.channel));
-        match got {
-            Ok(Acquired::Held(fence)) => {
-                self.counts.held += 1;
-                let known: Vec<_> = locks
-                    .iter()
-                    .map(|&lock| self.held_before(lock, owner))
-                    .collect();
-                let claim = old.as_ref().and_then(|(_, place)| match place.state {
-                    State::Granted(fence) if !place.robbed && !place.joined => Some(fence),
-                    _ => None,
-                });
-                for (&lock, before) in locks.iter().zip(&known) {
-                    let held = holders(server, lock)
-                        .into_iter()
-                        .find(|held| held.0 == owner);
-                    let held =
-                        held.ok_or_else(|| format!("{owner} was told that it holds {lock:?}"))?;
-                    let asked = now + plea.ttl;
-                    let unclaimed = self.is_to_be_claimed(lock, owner);
-                    // Another request of its owner may have been granted it in the same moment.
-                    let others = self
-                        .places
-                        .values()
-                        .filter(|place| place.owner == owner && place.locks.contains(&lock));
-                    let beside = before.is_none()
-                        && (others.count() > 1 || self.is_granted_to_blocked(lock, owner));
-                    let right = match before {
-                        Some((_, _, Some(before))) if !unclaimed => asked.max(*before),
-                        Some(_) | None => asked,
-                    };
-                    // An upgrade may have kept the end of the share.
-                    let foreign = self.foreign.contains(&(lock, owner));
-                    ensure(
-                        held.2 == Some(right) || foreign || beside && held.2 >= Some(right),
-                        || {
-                            format!(
-                                "{owner} has {lock:?} until {:?}, not {right}; before {before:?}, unclaimed {unclaimed}",
-                                held.2
-                            )
-                        },
-                    )?;
-                    if unclaimed {
-                        self.counts.claimed += 1;
-                    }
-                }
-                let goes_on = known.iter().all(|held| {
-                    held.is_some_and(|(_, hold, _)| {
-                        hold == Hold::Exclusive || hold == plea.mode.hold()
-                    })
-                });
-                let goes_on = goes_on
-                    && !locks
-                        .iter()
-                        .any(|&lock| self.is_granted_to_blocked(lock, owner))
-                    && !locks
-                        .iter()
-                        .any(|&lock| self.foreign.contains(&(lock, owner)));
-                // By another of its places it may just have come to hold more, by another number.
-                let of_its = self.places.values().filter(|place| {
-                    place.owner == owner && locks.iter().any(|lock| place.locks.contains(lock))
-                });
-                let goes_on = goes_on && of_its.count() < 2;
-                if let (Some(claim), true) = (claim, goes_on) {
-                    ensure(*fence == claim, || {
-                        format!("{owner} claims {claim}, and gets {fence}")
-                    })?;
-                } else if known.iter().all(Option::is_none) {
-                    ensure(*fence > self.highest, || {
-                        format!("{fence} after {}", self.highest)
-                    })?;
-                }
-                self.highest = self.highest.max(*fence);
-                // Nobody who was there before has been passed over.
-                let mine = |lock: Lock| {
-                    let places = self.places.iter().filter(|(_, place)| {
-                        place.owner == owner && place.locks.contains(&lock) && place.most > now
-                    });
-                    let blocked = (self.blocked.iter())
-                        .filter(|(_, one)| one.owner == owner && one.locks.contains(&lock));
-                    let all = places.map(|one| *one.0).chain(blocked.map(|one| *one.0));
-                    all.min().unwrap_or(Ticket::MAX)
-                };
-                for (&lock, before) in locks.iter().zip(&known) {
-                    if before.is_none() {
-                        let passed = self.passed(server, (mine(lock), owner), lock, waited, now);
-                        ensure(passed.is_none(), || {
-                            format!("{owner} barges in before {passed:?}")
-                        })?;
-                    }
-                }
-                for &lock in locks {
-                    told.insert((lock, owner));
-                    self.told.remove(&(lock, owner));
-                    self.to_close.remove(&(lock, owner));
-                    let held = holders(server, lock)
-                        .into_iter()
-                        .find(|held| held.0 == owner);
-                    if let Some(held) = held {
-                        self.is_told(lock, held, plea);
-                    }
-                }
-                // It may have been kept on before it was claimed.
-                if let (Some(_), Some((_, place))) = (lease, &kept) {
-                    let old = place.channel.filter(|_| place.least > now);
-                    let channels = [old, notify.filter(|_| place.least > now)];
-                    channels
-                        .into_iter()
-                        .flatten()
-                        .for_each(|one| _ = self.asleep.remove(one));
-                }
-                Ok(())
-            }
-            Ok(Acquired::Place(before)) => {
-                let lease = lease.ok_or("a place for whoever wants none")?;
-                let ticket = {
-                    let names: Vec<_> = locks
-                        .iter()
-                        .map(|&lock| crate::lock::tests::simulated::name(lock))
-                        .collect();
-                    server.locks.place_of(owner.as_bytes(), &names)
-                };
-                let ticket = ticket.ok_or_else(|| format!("{owner} has no place"))?;
-                let is_new = kept.as_ref().is_none_or(|(old, _)| *old != ticket);
-                if is_new {
-                    ensure(ticket > self.newest, || {
-                        format!("{ticket} after {}", self.newest)
-                    })?;
-                    self.newest = ticket;
-                    self.counts.places += 1;
-                    if let Some((_, old)) = &kept {
-                        ensure(old.least <= now, || format!("lost its place: {old:?}"))?;
-                        self.counts.too_late += 1;
-                    }
-                } else if let Some((_, old)) = &kept {
-                    self.counts.kept += 1;
-                    self.counts.last_moment += u64::from(old.least == now + 1);
-                    self.counts.woken += u64::from(old.state == State::Asleep);
-                }
-                let waiter = server.locks.waiters.get(&ticket).ok_or("no waiter")?;
-                ensure(waiter.state() == State::Waiting, || {
-                    format!("{owner} asked: {waiter:?}")
-                })?;
-                let until = now + lease.length;
-                ensure(waiter.until() == Some(until), || {
-                    format!("{owner} asked at {now} for {}: {waiter:?}", lease.length)
-                })?;
-                for one in [
-                    kept.as_ref()
-                        .filter(|(_, old)| old.least > now)
-                        .and_then(|(_, old)| old.channel),
-                    notify,
-                ]
+        });
+        let ends = old.map_or(0, |old| old.claim_ends);
+        match claim.filter(|_| goes_on && ends >= now + EARLY) {
+            Some(claim) => ensure(fence == claim, || {
+                format!("{owner} claims {claim}, and gets {fence}")
+            })?,
+            None => ensure(!is_new || fence > self.highest_before, || {
+                format!("{fence} after {}", self.highest_before)
+            })?,
+        }
+        self.highest = self.highest.max(fence);
+        // It may have been kept on before it was claimed.
+        if let (Patience::Place(_), Some(old)) = (plea.patience, old)
+            && old.plea.mode == plea.mode
+            && old.least > now
+        {
+            for channel in old
+                .channel
                 .into_iter()
-                .flatten()
-                {
-                    self.asleep.remove(one);
-                }
-                let most = (self.trouble).map_or(0, |at| {
-                    at + lease.length.max(AT_LEAST).max(self.claim_time) + LOOK
-                });
-                let place = Place {
-                    owner,
-                    locks: locks.to_vec(),
-                    plea,
-                    length: lease.length,
-                    channel: notify,
-                    state: State::Waiting,
-                    least: until,
-                    most: until.max(most),
-                    until,
-                    claim_ends: 0,
-                    missed: false,
-                    robbed: false,
-                    joined: false,
-                };
-                self.places.insert(ticket, place);
-                self.rank_is_right(server, ticket, *before, now)
-            }
-            Ok(Acquired::Waiting(ticket)) => {
-                ensure(*ticket > self.newest, || {
-                    format!("{ticket} after {}", self.newest)
-                })?;
-                self.newest = *ticket;
-                self.counts.blocked += 1;
-                let blocked = Blocked {
-                    owner,
-                    locks: locks.to_vec(),
-                    plea,
-                    state: State::Waiting,
-                };
-                self.blocked.insert(*ticket, blocked);
-                Ok(())
-            }
-            Ok(Acquired::Busy) => {
-                let drain = server.locks.limits().drain;
-                ensure(plea.patience == Patience::Try || drain, || {
-                    format!("busy: {plea:?}")
-                })
-            }
-            Err(refusal) => {
-                match refusal {
-                    Refusal::HoldsSome => {
-                        self.counts.holds_some += 1;
-                        let any = (locks.iter())
-                            .any(|&lock| holders(server, lock).iter().any(|held| held.0 == owner));
-                        ensure(any && lease.is_some(), || {
-                            format!("holds nothing: {plea:?}")
-                        })?;
-                    }
-                    Refusal::QueueFull => {
-                        self.counts.full += 1;
-                        let mine = kept.as_ref().filter(|(_, place)| place.least > now);
-                        ensure(mine.is_none() || lease.is_none(), || {
-                            format!("full for {mine:?}")
-                        })?;
-                    }
-                    Refusal::Deadlock(_) => {
-                        self.counts.deadlocks += 1;
-                        let mine = kept.as_ref().filter(|(_, place)| place.least > now);
-                        ensure(mine.is_none() || lease.is_none(), || {
-                            format!("a deadlock for {mine:?}")
-                        })?;
-                    }
-                    other => return Err(format!("{plea:?}: {other:?}")),
-                }
-                // It was kept on, where it is there.
-                if let (Some(lease), Some((ticket, _))) = (lease, &kept)
-                    && let Some(waiter) = server.locks.waiters.get(ticket)
-                    && waiter.until() == Some(now + lease.length)
-                    && let Some(place) = self.places.get_mut(ticket)
-                {
-                    (place.until, place.least) = (now + lease.length, now + lease.length);
-                    let most = (self.trouble).map_or(0, |at| {
-                        at + lease.length.max(AT_LEAST).max(self.claim_time) + LOOK
-                    });
-                    place.most = most.max(place.until);
-                    (place.plea, place.length) = (plea, lease.length);
-                    let channels = [std::mem::replace(&mut place.channel, notify), notify];
-                    place.missed = false;
-                    channels
-                        .into_iter()
-                        .flatten()
-                        .for_each(|one| _ = self.asleep.remove(one));
-                }
-                Ok(())
+                .chain(self.new_place(locks, plea, now).channel)
+            {
+                self.asleep.remove(channel);
             }
         }
+        Ok(())
+    }
+
+    fn has_place(
+        &mut self,
+        locks: &[Lock],
+        plea: Plea,
+        before: usize,
+        was: &BTreeMap<No, Wait>,
+        now: Ms,
+    ) -> Verdict {
+        let new = self.new_place(locks, plea, now);
+        ensure(new.length > 0, || {
+            "a place for whoever wants none".to_owned()
+        })?;
+        if let Some(channel) = new.channel {
+            self.asleep.remove(channel);
+        }
+        let old = was.iter().find(|(_, one)| one.is_for(locks, plea.owner));
+        let kept = old.filter(|(no, old)| {
+            let is_there = |one: &Wait| one.state == State::Waiting;
+            old.plea.mode == plea.mode && self.waits.get(*no).is_some_and(is_there)
+        });
+        let no = match (kept, old) {
+            (Some((&no, _)), _) => no,
+            (None, old) => {
+                self.counts.places += 1;
+                if let Some((no, old)) = old {
+                    let is_late = old.least <= now || old.perhaps;
+                    self.counts.too_late += u64::from(is_late);
+                    ensure(is_late || old.plea.mode != plea.mode || self.drains, || {
+                        format!("lost its place: {old:?}")
+                    })?;
+                    self.waits.remove(no);
+                }
+                self.joins(new)
+            }
+        };
+        let place = &self.waits[&no];
+        ensure(
+            place.state == State::Waiting
+                && place.until == now + place.length
+                && place.plea.client == plea.client,
+            || format!("asked at {now}: {place:?}"),
+        )?;
+        for &lock in locks {
+            let row = self.seen.row(lock, place, plea.client);
+            let is_shown = row.is_some_and(|row| row.place == Some((place.until, false)));
+            ensure(is_shown, || format!("is not shown: {place:?}"))?;
+        }
+        self.rank_is_right(no, before, now)
+    }
+
+    fn refused(
+        &mut self,
+        locks: &[Lock],
+        plea: Plea,
+        refusal: &Refusal,
+        was: &BTreeMap<No, Wait>,
+        now: Ms,
+    ) -> Verdict {
+        let owner = plea.owner;
+        let is_place = matches!(plea.patience, Patience::Place(_));
+        let has_place = is_place
+            && was.values().any(|one| {
+                let is_sure = one.least > now && !one.perhaps;
+                one.is_for(locks, owner) && one.plea.mode == plea.mode && is_sure
+            });
+        let (count, is_right) = match refusal {
+            Refusal::HoldsSome => (&mut self.counts.holds_some, is_place),
+            Refusal::QueueFull => (&mut self.counts.full, !has_place),
+            Refusal::Deadlock(_) => (&mut self.counts.deadlocks, !has_place),
+            other => return Err(format!("{plea:?}: {other:?}")),
+        };
+        *count += 1;
+        ensure(is_right, || format!("{plea:?}: {refusal:?}"))
     }
 }

@@ -2,8 +2,20 @@
 
 use super::*;
 
+/// What `LOCK.INFO` says of a place.
+enum Shown {
+    Waits {
+        until: Ms,
+        asleep: bool,
+    },
+    Granted(Fence, Ms),
+    /// Neither.
+    Nothing,
+}
+
 impl Watch {
-    pub(super) fn messages_are_judged(&mut self, server: &Server) -> Verdict {
+    /// Whoever is sent a message on which nobody listens sleeps.
+    pub(super) fn messages_are_heard(&mut self, server: &Server) {
         for (channel, _) in &server.published[self.heard_of..] {
             self.counts.messages += 1;
             if let Some(&channel) = self.deaf.get(&**channel) {
@@ -11,8 +23,6 @@ impl Watch {
                 self.counts.unheard += 1;
             }
         }
-        self.heard_of = server.published.len();
-        Ok(())
     }
 
     pub(super) fn places_are_judged(
@@ -20,93 +30,242 @@ impl Watch {
         server: &Server,
         deed: &Deed<'_>,
         told: &BTreeSet<(Lock, Owner)>,
-        granted: &mut Vec<(Ticket, Owner, Vec<Lock>)>,
+        granted: &mut Vec<No>,
         now: Ms,
     ) -> Verdict {
-        let tickets: Vec<Ticket> = self.places.keys().copied().collect();
-        for ticket in tickets {
-            let place = self.places[&ticket].clone();
-            let Some(waiter) = server.locks.waiters.get(&ticket) else {
-                self.may_have_gone(server, &place, deed, told, now)
-                    .map_err(|why| format!("{why}: {ticket}, {place:?}"))?;
-                // Nobody claimed it, and its lease was over too.
-                if matches!(place.state, State::Granted(_)) && now > place.claim_ends {
-                    self.counts.unclaimed += 1;
-                    self.asleep.extend(place.channel);
-                }
-                self.places.remove(&ticket);
-                continue;
-            };
-            let until = waiter.until().unwrap_or_default();
-            ensure(
-                until == place.until
-                    || (place.least.min(until)..=place.most).contains(&until)
-                        && until >= place.until,
-                || format!("kept until {until}: {place:?}"),
-            )?;
-            let asked = matches!(deed, Deed::Ask { plea, .. } if plea.owner == place.owner);
+        let places: Vec<No> = (self.waits.iter())
+            .filter_map(|(&no, one)| one.ticket.is_none().then_some(no))
+            .collect();
+        for no in places {
+            let place = self.waits[&no].clone();
+            let what = || format!("{no}, {place:?}");
             let mut next = place.clone();
-            next.until = until;
-            next.state = waiter.state();
-            match (place.state, waiter.state()) {
-                (State::Granted(one), State::Granted(other)) if one == other => {
-                    let claim_ends = waiter.place.as_ref().map_or(0, |one| one.claim_ends);
-                    ensure(
-                        claim_ends == place.claim_ends || now < self.rough_until,
-                        || format!("to be claimed until {claim_ends}: {place:?}"),
-                    )?;
-                    next.claim_ends = claim_ends;
-                }
-                (_, State::Granted(fence)) => {
-                    self.counts.granted += 1;
-                    granted.push((ticket, place.owner, place.locks.clone()));
-                    next.claim_ends = waiter.place.as_ref().map_or(0, |one| one.claim_ends);
+            let (shown, client) = self.shown(&place, deed, now)?;
+            next.plea.client = client;
+            next.is_hidden = false;
+            let asked = matches!(deed, Deed::Ask { plea, .. } if plea.owner == place.owner);
+            match (place.state, shown) {
+                (was, Shown::Waits { until, asleep }) => {
+                    if place.is_granted() {
+                        let excused = self.trouble.is_some() && now > place.claim_ends;
+                        let in_time = asleep && now > place.claim_ends;
+                        ensure(asked || excused || in_time || place.perhaps, || {
+                            format!("its grant is gone at {now}: {}", what())
+                        })?;
+                        if asleep {
+                            self.counts.unclaimed += 1;
+                            next.missed = true;
+                            self.asleep.extend(place.channel);
+                        } else {
+                            self.counts.another_turn += u64::from(excused);
+                        }
+                    }
+                    next.state = if asleep {
+                        State::Asleep
+                    } else {
+                        State::Waiting
+                    };
                     next.robbed = false;
-                    self.grant_is_right(server, deed, &next, fence, now)?;
-                }
-                (State::Granted(_), State::Asleep) => {
-                    ensure(now > place.claim_ends, || {
-                        format!("put to sleep before it had to be claimed: {place:?}")
-                    })?;
-                    self.counts.unclaimed += 1;
-                    next.missed = true;
-                    if let Some(channel) = place.channel {
-                        self.asleep.insert(channel);
+                    let is_over = until == now && place.until <= now;
+                    if self.is_kept_on(&mut next, deed, until, now) {
+                        self.counts.kept += 1;
+                        self.counts.last_moment += u64::from(place.least == now + 1);
+                        self.counts.woken += u64::from(was == State::Asleep);
+                    } else if !is_over {
+                        let may_be = place.least.min(until)..=place.most;
+                        ensure(
+                            until == place.until
+                                || place.perhaps
+                                || may_be.contains(&until) && until > place.until,
+                            || format!("kept until {until}: {}", what()),
+                        )?;
+                        next.until = until;
                     }
                 }
-                (State::Granted(_), State::Waiting) => {
-                    let excused = self.trouble.is_some() && now > place.claim_ends;
-                    ensure(asked || excused, || format!("its grant is gone: {place:?}"))?;
-                    self.counts.another_turn += u64::from(excused);
+                (State::Granted(one), Shown::Granted(other, claim_ends))
+                    if one == other || place.perhaps || self.has_another(&place) =>
+                {
+                    let is_same = claim_ends == place.claim_ends || claim_ends.max(now) == now;
+                    ensure(
+                        is_same
+                            || now < self.rough_until
+                            || place.perhaps
+                            || self.has_another(&place),
+                        || format!("to be claimed until {claim_ends}: {}", what()),
+                    )?;
+                    next.perhaps |= !is_same && self.has_another(&place);
+                    if now < self.rough_until {
+                        next.claim_ends = claim_ends;
+                    }
                 }
-                _ => {}
+                (_, Shown::Granted(fence, claim_ends)) => {
+                    let excused = self.trouble.is_some() && now > place.claim_ends;
+                    ensure(!place.is_granted() || excused || asked, || {
+                        format!("granted again at {now}: {}", what())
+                    })?;
+                    self.counts.another_turn += u64::from(place.is_granted());
+                    self.counts.granted += 1;
+                    granted.push(no);
+                    next.state = State::Granted(fence);
+                    (next.claim_ends, next.robbed, next.is_called) = (claim_ends, false, false);
+                    next.perhaps = self.has_another(&place);
+                    // The lease of whoever could not ask goes on with a grant.
+                    next.most = next.most.max(claim_ends);
+                    self.grant_is_right(deed, &next, told, fence, now)?;
+                }
+                (_, Shown::Nothing) => {
+                    // Of one whose grant is gone nothing is shown until that is seen to.
+                    let is_hidden = place.robbed || place.perhaps || now > place.claim_ends;
+                    let is_hidden = place.is_granted() && is_hidden;
+                    if !self.may_have_gone(server, &place, deed, told, is_hidden, now) {
+                        // It may have been granted something, and that broken in the same moment.
+                        if let Deed::Foreign(locks) = deed
+                            && place.locks.iter().any(|lock| locks.contains(lock))
+                            && !is_hidden
+                        {
+                            next.state = State::Granted(0);
+                            (next.robbed, next.perhaps) = (true, true);
+                            (next.is_hidden, next.claim_ends) = (true, place.most);
+                            self.waits.insert(no, next);
+                            continue;
+                        }
+                        ensure(is_hidden, || format!("lost at {now}: {}", what()))?;
+                        next.is_hidden = true;
+                        self.waits.insert(no, next);
+                        continue;
+                    }
+                    // Nobody claimed it, and its lease was over too; or so it may be.
+                    if place.is_granted() && (place.perhaps || now > place.claim_ends) {
+                        self.counts.unclaimed += u64::from(!place.perhaps);
+                        self.asleep.extend(place.channel);
+                    }
+                    self.waits.remove(&no);
+                    continue;
+                }
             }
-            if let State::Granted(_) = next.state {
-                next.robbed |= place.locks.iter().any(|&lock| {
-                    !holders(server, lock)
-                        .iter()
-                        .any(|held| held.0 == place.owner)
-                });
-            } else {
-                next.robbed = false;
+            if next.is_granted() {
+                let lost = |&lock: &Lock| self.seen.hold(lock, place.owner).is_none();
+                let is_robbed = next.locks.iter().any(lost);
+                let by_its_owner = asked
+                    || next.perhaps
+                    || self.has_another(&place)
+                    || matches!(deed, Deed::Release { owner, .. } if *owner == place.owner);
+                let is_closed = place.plea.session && self.closed.contains(&place.plea.client);
+                ensure(
+                    !is_robbed || next.robbed || by_its_owner || is_closed || now > next.claim_ends,
+                    || format!("its grant is gone at {now}: {}", what()),
+                )?;
+                next.robbed |= is_robbed;
             }
-            self.places.insert(ticket, next);
+            self.waits.insert(no, next);
         }
+        for (channel, owner) in &server.published[self.heard_of..] {
+            let called = self.waits.values_mut().filter(|one| {
+                one.owner == owner && one.is_granted() && one.channel == Some(&**channel)
+            });
+            called.for_each(|one| one.is_called = true);
+        }
+        self.heard_of = server.published.len();
         Ok(())
     }
 
+    /// Has its owner another request for any of its locks?
+    fn has_another(&self, place: &Wait) -> bool {
+        let mut others = self
+            .waits
+            .values()
+            .filter(|one| !one.is_for(&place.locks, place.owner));
+        others.any(|one| place.locks.iter().any(|&lock| one.wants(lock, place.owner)))
+    }
+
+    fn shown(&self, place: &Wait, deed: &Deed<'_>, now: Ms) -> Verdict<(Shown, u64)> {
+        let asks = match deed {
+            Deed::Ask { locks, plea, .. } if place.is_for(locks, plea.owner) => plea.client,
+            _ => place.plea.client,
+        };
+        let row = |&lock: &Lock| {
+            let row = |client: u64| self.seen.row(lock, place, client);
+            row(place.plea.client).or_else(|| row(asks))
+        };
+        let found: Vec<_> = place.locks.iter().filter_map(row).collect();
+        let first = found.first().and_then(|row| Some((row.place?, row.client)));
+        if let Some(((until, asleep), client)) = first {
+            let is_whole = found.len() == place.locks.len()
+                && found.iter().all(|row| row.place == Some((until, asleep)));
+            ensure(is_whole, || format!("{found:?} is shown of {place:?}"))?;
+            return Ok((Shown::Waits { until, asleep }, client));
+        }
+        let client = place.plea.client;
+        let held = place
+            .locks
+            .iter()
+            .map(|&lock| self.seen.hold(lock, place.owner));
+        let held: Vec<_> = held.collect();
+        // A hold whose owner is not named does not say whether it is to be claimed.
+        let claim_of = |held: &Held| match held.claim {
+            None if !held.is_named && place.is_granted() => Some(place.claim_ends),
+            claim => claim,
+        };
+        let claims: Vec<Ms> = held.iter().flatten().filter_map(claim_of).collect();
+        let is_granted = if place.is_granted() {
+            !claims.is_empty()
+        } else {
+            claims.len() == place.locks.len()
+        };
+        let fence = held.iter().flatten().filter_map(|held| held.fence).max();
+        Ok(match (claims.into_iter().min(), fence) {
+            (Some(claim), Some(fence)) if is_granted && claim >= now => {
+                (Shown::Granted(fence, claim), client)
+            }
+            _ => (Shown::Nothing, client),
+        })
+    }
+
+    /// Has its owner asked for it, in the same mode? Then it is kept on, whatever the reply.
+    fn is_kept_on(&mut self, place: &mut Wait, deed: &Deed<'_>, until: Ms, now: Ms) -> bool {
+        let Deed::Ask { locks, plea, .. } = deed else {
+            return false;
+        };
+        let Patience::Place(lease) = plea.patience else {
+            return false;
+        };
+        let is_it = place.is_for(locks, plea.owner) && place.plea.mode == plea.mode;
+        if !is_it || until != now + lease.length {
+            return false;
+        }
+        let old = place.channel;
+        *place = Wait {
+            since: place.since,
+            ..self.new_place(locks, *plea, now)
+        };
+        for channel in old.into_iter().chain(place.channel) {
+            self.asleep.remove(channel);
+        }
+        true
+    }
+
     /// What is granted lasts until it must be claimed.
-    pub(super) fn grant_is_right(
+    fn grant_is_right(
         &mut self,
-        server: &Server,
         deed: &Deed<'_>,
-        place: &Place,
+        place: &Wait,
+        told: &BTreeSet<(Lock, Owner)>,
         fence: Fence,
         now: Ms,
     ) -> Verdict {
+        self.highest = self.highest.max(fence);
+        let is_foreign = |lock: &Lock| {
+            matches!(deed, Deed::Foreign(locks) if locks.contains(lock))
+                || told.contains(&(*lock, place.owner))
+                || self.foreign.contains(&(*lock, place.owner))
+        };
+        // Another request of its owner may have been granted it.
+        if self.has_another(place) || place.locks.iter().any(is_foreign) {
+            return Ok(());
+        }
         // Whoever could not ask has longer than its lease.
         let most = match place.channel {
-            Some(_) => server.locks.limits().claim_time.max(1),
+            Some(_) => self.claim_time.max(1),
             None => Ms::MAX,
         };
         let for_so_long = |until: Ms, most: Ms| until.saturating_sub(now).max(1).min(most);
@@ -118,81 +277,57 @@ impl Watch {
             place.least - LATE
         };
         let least = for_so_long(place.until.max(owed), most);
-        ensure(
-            (least..=for_so_long(place.until.max(place.most), most.max(AT_LEAST))).contains(&time)
-                && (self.trouble.is_some() || time == least),
-            || format!("granted at {now} for {time}: {place:?}"),
-        )?;
-        // Another request of its owner may have been granted it.
-        let granted = |state: State| matches!(state, State::Granted(_));
-        let beside = (self.blocked.values())
-            .any(|one| one.owner == place.owner && granted(one.state))
-            || (server.locks.places_of(place.owner.as_bytes()))
-                .filter(|ticket| granted(server.locks.waiters.get(ticket).unwrap().state()))
-                .count()
-                > 1;
+        let longest = for_so_long(place.until.max(place.most), most.max(AT_LEAST));
+        let is_right =
+            (least..=longest).contains(&time) && (self.trouble.is_some() || time == least);
+        ensure(is_right, || {
+            format!("granted at {now} for {time}: {place:?}")
+        })?;
         for &lock in &place.locks {
-            let foreign = matches!(deed, Deed::Foreign(locks) if locks.contains(&lock));
-            let held = holders(server, lock)
-                .into_iter()
-                .find(|held| held.0 == place.owner);
-            // Another of its places was granted it, and has been claimed in the same turn.
-            let told = held.is_some_and(|held| is_told(server, lock, place.owner, held.1));
+            let held = self.seen.hold(lock, place.owner);
             ensure(
-                foreign || beside || told || held.is_some_and(|held| held.2 == Some(now + time)),
+                held.is_some_and(|held| held.until == Some(now + time)),
                 || format!("granted at {now} for {time}: {lock:?}, {held:?}, {place:?}"),
             )?;
         }
-        if !beside {
-            ensure(fence > self.highest_before, || {
-                format!("{fence} after {}", self.highest_before)
-            })?;
-        }
-        self.highest = self.highest.max(fence);
-        Ok(())
+        ensure(fence > self.highest_before, || {
+            format!("{fence} after {}", self.highest_before)
+        })
     }
 
-    pub(super) fn may_have_gone(
+    fn may_have_gone(
         &mut self,
         server: &Server,
-        place: &Place,
+        place: &Wait,
         deed: &Deed<'_>,
         told: &BTreeSet<(Lock, Owner)>,
+        is_hidden: bool,
         now: Ms,
-    ) -> Verdict {
+    ) -> bool {
         let owner = place.owner;
         let any = |test: &dyn Fn(Lock) -> bool| place.locks.iter().any(|&lock| test(lock));
         let released = matches!(deed, Deed::Release { locks, owner: by, .. }
             if *by == owner && any(&|lock| locks.contains(&lock)));
         let claimed = any(&|lock| told.contains(&(lock, owner)));
-        let other = matches!(deed, Deed::Ask { plea, got: Ok(_), .. } if plea.owner == owner
-            && plea.mode != place.plea.mode && matches!(plea.patience, Patience::Place(_)));
-        let lapsed = place.least <= now;
-        let ends = !server.master || server.locks.limits().drain;
+        let other = matches!(deed, Deed::Ask { locks, plea, got: Ok(_) }
+            if place.is_for(locks, plea.owner) && plea.mode != place.plea.mode && matches!(plea.patience, Patience::Place(_)));
+        let lapsed = place.least <= now && !is_hidden;
+        let ends = (!server.master || self.drains) && !is_hidden;
         let tied = place.plea.session && self.closed.contains(&place.plea.client);
-        let denied = self.denied == Some(owner);
+        let denied = self.denied == Some(owner) && !is_hidden;
         let holds = any(&|lock| {
-            self.held_before(lock, owner).is_some()
-                || holders(server, lock).iter().any(|held| held.0 == owner)
+            self.before.hold(lock, owner).is_some() || self.seen.hold(lock, owner).is_some()
         });
-        // By another place of its.
-        let another = server.locks.places_of(owner.as_bytes()).any(|ticket| {
-            let waiter = server.locks.waiters.get(&ticket);
-            waiter.is_some_and(|waiter| waiter.is_granted())
-        });
+        // By another request of its, or by another's hand.
         let foreign = any(&|lock| self.foreign.contains(&(lock, owner)));
-        let blocked = any(&|lock| self.is_granted_to_blocked(lock, owner));
-        let holds =
-            holds && (another || foreign || blocked || !matches!(place.state, State::Granted(_)));
-        if claimed {
+        let others = (self.waits.values()).filter(|one| one.owner == owner && one.is_granted());
+        let another = others.count() > usize::from(place.is_granted());
+        let holds = !is_hidden && holds && (another || foreign || !place.is_granted());
+        if claimed || holds {
             // By a part of it the whole is claimed, if it has been granted.
-            for &lock in place
-                .locks
-                .iter()
-                .filter(|&&lock| !told.contains(&(lock, owner)))
-            {
-                self.foreign.insert((lock, owner));
-            }
+            let rest = place.locks.iter().map(|&lock| (lock, owner));
+            self.foreign
+                .extend(rest.filter(|hold| !told.contains(hold)));
         }
         let reasons = [
             (released, &mut self.counts.released),
@@ -207,97 +342,104 @@ impl Watch {
         for (reason, count) in reasons {
             if reason {
                 *count += 1;
-                return Ok(());
+                return true;
             }
         }
-        Err(format!("a place is lost at {now}"))
+        false
     }
 
-    /// Nobody sleeps without a reason.
-    pub(super) fn asleep_is_judged(
+    /// Whoever has come to hold a lock, and was told by no reply, has to claim it.
+    pub(super) fn claims_are_shown(
         &mut self,
-        server: &Server,
-        before: &BTreeSet<&'static str>,
+        deed: &Deed<'_>,
+        told: &BTreeSet<(Lock, Owner)>,
+        granted: &[No],
     ) -> Verdict {
-        for (ticket, place) in &self.places {
-            let of_channel = |asleep: &BTreeSet<&'static str>| {
-                place
-                    .channel
-                    .is_some_and(|channel| asleep.contains(channel))
-            };
-            if server.locks.sleeps_by_channel(*ticket) {
-                ensure(of_channel(&self.asleep), || {
-                    format!("its channel sleeps: {place:?}")
+        for lock in LOCKS {
+            for held in self.seen.holders(lock) {
+                let hold = (lock, held.owner);
+                let is_new = held.fence > Some(self.highest_before)
+                    && self.before.hold(lock, held.owner).is_none();
+                let by_others = matches!(deed, Deed::Foreign(locks) if locks.contains(&lock));
+                let is_replied = told.contains(&hold)
+                    || (self.waits.iter()).any(|(no, one)| {
+                        let is_it = one.is_granted() || granted.contains(no);
+                        one.ticket.is_some() && is_it && one.wants(lock, held.owner)
+                    });
+                let is_known = is_replied || by_others || self.foreign.contains(&hold);
+                ensure(!is_new || is_known || held.claim.is_some(), || {
+                    format!("{lock:?} is not to be claimed: {held:?}")
                 })?;
+                self.highest = self.highest.max(held.fence.unwrap_or_default());
             }
-            let may = match place.channel {
-                Some(_) => {
-                    place.missed
-                        || of_channel(&self.asleep)
-                        || of_channel(before)
-                        || !server.locks.places.waking.is_empty()
-                }
-                None => place.missed,
-            };
-            ensure(place.state != State::Asleep || may, || {
-                format!("sleeps: {place:?}")
-            })?;
         }
         Ok(())
     }
 
     /// Nobody loses what it was told that it holds.
-    pub(super) fn told_is_kept(&mut self, server: &Server, now: Ms) -> Verdict {
+    pub(super) fn told_is_kept(&mut self, now: Ms) -> Verdict {
+        let is_closed = |told: &Told| told.ties.iter().any(|tie| self.closed.contains(tie));
         self.told
-            .retain(|_, told| told.until.is_none_or(|until| until >= now));
+            .retain(|_, told| told.until.is_none_or(|until| until >= now) && !is_closed(told));
         for (&(lock, owner), told) in &self.told {
-            let held = holders(server, lock)
-                .into_iter()
-                .find(|held| held.0 == owner);
-            ensure(held.is_some_and(|held| lasts(held.2, told.until)), || {
-                format!(
-                    "{owner} was told that it holds {lock:?} until {:?}: {held:?}",
-                    told.until
-                )
+            let held = self.seen.hold(lock, owner);
+            let lasts = |held: Held| match (held.until, told.until) {
+                (None, _) => true,
+                (Some(until), least) => least.is_some_and(|least| until >= least),
+            };
+            ensure(held.is_some_and(lasts), || {
+                format!("{owner} was told that it holds {lock:?}, {told:?}: {held:?}")
             })?;
         }
         Ok(())
     }
 
     /// Nothing is due: nobody waits who need not, and nothing is there whose time has come.
-    pub fn at_rest(&mut self, server: &Server) -> Verdict {
+    pub fn at_rest(&mut self, server: &mut Server) -> Verdict {
         let now = server.now().ms();
-        for (ticket, place) in &self.places {
-            ensure(
-                self.keeps_back
-                    || place.most > now
-                    || place.most == now && matches!(place.state, State::Granted(_)),
-                || format!("still there at {now}: {ticket}, {place:?}"),
-            )?;
+        let may_be_late = now < self.rough_until;
+        self.look(server);
+        // Nobody claimed it, and its lease was over too.
+        let is_late = |one: &Wait| {
+            let is_over = now > one.claim_ends || one.perhaps;
+            one.ticket.is_none() && one.is_granted() && is_over
+        };
+        let late = self.waits.values().filter(|one| is_late(one));
+        self.asleep.extend(late.filter_map(|one| one.channel));
+        let is_gone = |one: &Wait| is_late(one) && one.most < now + u64::from(now > one.claim_ends);
+        let lapsed = (self.waits).extract_if(.., |_, one| is_gone(one));
+        self.counts.unclaimed += lapsed.count() as u64;
+        for (no, place) in self.waits.iter().filter(|(_, one)| one.ticket.is_none()) {
+            let what = || format!("at {now}: {no}, {place:?}");
+            let is_kept = place.most > now || place.most == now && place.is_granted();
+            ensure(self.keeps_back || is_kept, || {
+                format!("still there {}", what())
+            })?;
             let tied = place.plea.session && self.closed.contains(&place.plea.client);
-            ensure(!tied, || format!("its connection has closed: {place:?}"))?;
+            ensure(!tied, || format!("its connection has closed {}", what()))?;
+            ensure(server.master && !self.drains || place.is_granted(), || {
+                format!("keeps its place {}", what())
+            })?;
+            let is_hidden = place.perhaps || place.least <= now || self.denied == Some(place.owner);
             ensure(
-                server.master && !server.locks.limits().drain
-                    || matches!(place.state, State::Granted(_)),
-                || format!("keeps its place: {place:?}"),
+                !place.is_granted() || may_be_late || is_hidden || now <= place.claim_ends,
+                || format!("not claimed {}", what()),
             )?;
-            if let (State::Granted(_), true) = (place.state, now >= self.rough_until) {
-                ensure(now <= place.claim_ends, || {
-                    format!("not claimed by {now}: {place:?}")
-                })?;
-            }
-            let sleeps = server.locks.sleeps_by_channel(*ticket);
+            let is_told =
+                place.is_called || place.robbed || place.perhaps || place.channel.is_none();
+            ensure(!place.is_granted() || is_told || may_be_late, || {
+                format!("not told {}", what())
+            })?;
+            let by_channel = (place.channel).is_some_and(|one| self.asleep.contains(one));
             ensure(
-                place.state != State::Asleep || place.missed || place.channel.is_none() || sleeps,
-                || format!("its channel is awake: {place:?}"),
+                place.state != State::Asleep || place.missed || by_channel,
+                || format!("its channel is awake {}", what()),
             )?;
         }
-        if now < self.rough_until || !server.master || server.locks.limits().drain {
+        if may_be_late || !server.master || self.drains {
+            self.late.clear();
             return Ok(());
         }
-        for lock in LOCKS {
-            self.nobody_waits_in_vain(server, lock, now)?;
-        }
-        Ok(())
+        self.nobody_waits_in_vain(now)
     }
 }

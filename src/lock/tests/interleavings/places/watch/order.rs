@@ -2,82 +2,57 @@
 
 use super::*;
 
+/// How long the core may take to serve whoever waits for several locks, some of which it takes out of
+/// their queues a turn later.
+const MOMENT: Ms = 2;
+
 impl Watch {
-    /// Who stands in this queue, by the core's word and ours.
-    pub(super) fn stands<'a>(
-        &'a self,
-        server: &'a Server,
-        lock: Lock,
-    ) -> impl Iterator<Item = (Ticket, Owner, Option<Ms>)> + 'a {
-        let places = self
-            .places
-            .iter()
-            .map(|(&ticket, place)| (ticket, place.owner, &place.locks, Some(place.least)));
-        let blocked = self
-            .blocked
-            .iter()
-            .map(|(&ticket, one)| (ticket, one.owner, &one.locks, one.until()));
-        (places.chain(blocked))
-            .filter(move |(ticket, _, locks, _)| {
-                let state = server.locks.waiters.get(ticket).map(|one| one.state());
-                locks.contains(&lock) && state == Some(State::Waiting)
-            })
-            .map(|(ticket, owner, _, until)| (ticket, owner, until))
+    /// Those who stand in this queue.
+    fn stands(&self, lock: Lock) -> impl Iterator<Item = (No, &Wait)> {
+        (self.waits.iter())
+            .filter(move |(_, one)| one.locks.contains(&lock) && one.state == State::Waiting)
+            .map(|(&no, one)| (no, one))
     }
 
     /// Who waited for this lock before this one, and still does?
     pub(super) fn passed(
         &self,
         server: &Server,
-        (ticket, owner): (Ticket, Owner),
+        (no, owner): (No, Owner),
         lock: Lock,
-        waited: &BTreeSet<Ticket>,
+        was: &BTreeMap<No, Wait>,
         now: Ms,
-    ) -> Option<Ticket> {
-        if server.locks.limits().drain || !server.master {
+    ) -> Option<No> {
+        if self.drains || !server.master {
             return None;
         }
-        self.stands(server, lock)
-            .filter(|&(other, by, until)| {
-                other < ticket
-                    && by != owner
-                    && waited.contains(&other)
-                    && until.is_none_or(|until| until > now)
+        let waited = |other: &No| {
+            was.get(other)
+                .is_some_and(|one| one.state == State::Waiting)
+        };
+        self.stands(lock)
+            .find(|(other, one)| {
+                *other < no && one.owner != owner && waited(other) && one.least > now
             })
-            .map(|(other, _, _)| other)
-            .next()
+            .map(|(other, _)| other)
     }
 
-    pub(super) fn rank_is_right(
-        &self,
-        server: &Server,
-        ticket: Ticket,
-        before: usize,
-        now: Ms,
-    ) -> Verdict {
-        if !server.locks.backlog.leaving.is_empty() {
-            return Ok(());
-        }
-        let place = &self.places[&ticket];
-        let (mut least, mut most) = (0, 0);
-        for &lock in &place.locks {
-            let comes_first = |other: Ticket| {
-                let queue = server
-                    .locks
-                    .queue_of(crate::lock::tests::simulated::name(lock));
-                queue.is_some_and(|queue| queue.is_before(other, ticket))
-            };
-            let others: Vec<_> = (self.stands(server, lock))
-                .filter(|one| one.0 != ticket && comes_first(one.0))
-                .collect();
-            most = most.max(others.len());
-            let alive = others
-                .iter()
-                .filter(|one| one.2.is_none_or(|until| until > now));
-            least = least.max(alive.count());
-        }
-        ensure((least..=most).contains(&before), || {
-            format!("{before} before {ticket}, but there are {least} to {most}: {place:?}")
+    /// Does it come before all who don't share the lock, because its owner does?
+    fn may_be_upgrade(&self, lock: Lock, one: &Wait) -> bool {
+        let mut seen = [&self.seen, &self.before].into_iter();
+        one.plea.mode == Mode::Exclusive && seen.any(|seen| seen.hold(lock, one.owner).is_some())
+    }
+
+    /// So many are said to come before it. Some may do so who have to leave, or to be laid aside.
+    pub(super) fn rank_is_right(&self, no: No, before: usize, now: Ms) -> Verdict {
+        let place = &self.waits[&no];
+        let surely = |lock: Lock| {
+            let standing = self.stands(lock).filter(|(_, one)| one.least > now);
+            standing.filter(|(other, _)| *other < no).count()
+        };
+        let least = place.locks.iter().map(|&lock| surely(lock)).max();
+        ensure(least.is_some_and(|least| least <= before), || {
+            format!("{before} before {no}, but there are {least:?}: {place:?}")
         })
     }
 
@@ -85,68 +60,92 @@ impl Watch {
     pub(super) fn nobody_is_overtaken(
         &self,
         server: &Server,
-        granted: &[(Ticket, Owner, Vec<Lock>)],
-        (was, waited): (&Asking, &BTreeSet<Ticket>),
+        granted: &[No],
+        was: &BTreeMap<No, Wait>,
         now: Ms,
     ) -> Verdict {
-        for (ticket, owner, locks) in granted {
-            for &lock in locks {
+        for no in granted {
+            let Some(one) = self.waits.get(no).or_else(|| was.get(no)) else {
+                continue;
+            };
+            for &lock in &one.locks {
                 // What it has by another request of its is no matter of order.
-                let has_it = was.range(..ticket).any(|(other, (by, of))| {
-                    let other = server.locks.waiters.get(other);
-                    let has_it = other.is_none_or(|other| other.is_granted());
-                    has_it && by == owner && of.contains(&lock)
+                let has_it = was.range(..no).any(|(other, before)| {
+                    let waits = |one: &Wait| !one.is_granted();
+                    before.wants(lock, one.owner) && !self.waits.get(other).is_some_and(waits)
                 });
-                if self.held_before(lock, owner).is_some() || has_it {
+                if self.before.hold(lock, one.owner).is_some() || has_it {
                     continue;
                 }
-                let passed = self.passed(server, (*ticket, owner), lock, waited, now);
+                let passed = self.passed(server, (*no, one.owner), lock, was, now);
                 ensure(passed.is_none(), || {
-                    format!("{ticket} of {owner} overtakes {passed:?} before {lock:?}")
+                    format!("{no} of {} overtakes {passed:?} before {lock:?}", one.owner)
                 })?;
             }
         }
         Ok(())
     }
 
-    pub(super) fn nobody_waits_in_vain(&self, server: &Server, lock: Lock, now: Ms) -> Verdict {
-        let first = |lock: Lock| {
-            let mut queue: Vec<_> = self
-                .stands(server, lock)
-                .filter(|one| !server.locks.sleeps_by_channel(one.0))
-                .collect();
-            queue.sort_unstable();
-            let shares = holders(server, lock);
-            let upgrade = queue
-                .iter()
-                .any(|one| shares.iter().any(|held| held.0 == one.1));
-            queue.first().map(|one| one.0).filter(|_| !upgrade)
-        };
-        let Some(ticket) = first(lock) else {
-            return Ok(());
-        };
-        let (owner, locks, mode) = match (self.places.get(&ticket), self.blocked.get(&ticket)) {
-            (Some(place), _) => (place.owner, &place.locks, place.plea.mode),
-            (_, Some(one)) => (one.owner, &one.locks, one.plea.mode),
-            _ => return Ok(()),
-        };
-        let fits = locks.iter().all(|&lock| {
-            let held = holders(server, lock);
-            let queue = server
-                .locks
-                .queue_of(crate::lock::tests::simulated::name(lock));
-            first(lock) == Some(ticket)
-                && queue.is_some_and(|queue| !queue.comes_back)
-                && !held.iter().any(|held| held.0 == owner)
-                && match (held.first(), mode) {
+    /// Whoever is shown to wait has asked, and is shown as they came.
+    pub(super) fn queues_are_right(&self) -> Verdict {
+        for lock in LOCKS {
+            let mut last = 0;
+            for row in self.seen.rows(lock) {
+                let is_it = |one: &Wait| {
+                    let is_shown = self.seen.row(lock, one, row.client);
+                    one.wants(lock, row.owner)
+                        && one.plea.client == row.client
+                        && is_shown.is_some_and(|one| one.place == row.place)
+                };
+                let found = self.waits.iter().find(|(_, one)| is_it(one));
+                let (&no, one) = found
+                    .ok_or_else(|| format!("{row:?} waits for {lock:?}, and has not asked"))?;
+                let is_late = row.place.is_some_and(|place| place.1);
+                if is_late || self.may_be_upgrade(lock, one) {
+                    continue;
+                }
+                ensure(no > last, || {
+                    format!("{no} of {lock:?} behind {last}: {one:?}")
+                })?;
+                last = no;
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn nobody_waits_in_vain(&mut self, now: Ms) -> Verdict {
+        let mut could = BTreeMap::new();
+        for lock in LOCKS {
+            if let Some(no) = self.first(lock).filter(|&no| self.could_have(no)) {
+                could.insert(no, self.late.get(&no).copied().unwrap_or(now));
+            }
+        }
+        self.late = could;
+        let late = self.late.iter().find(|(_, since)| now > *since + MOMENT);
+        late.map_or(Ok(()), |(no, since)| {
+            Err(format!("could have it since {since}: {:?}", self.waits[no]))
+        })
+    }
+
+    /// The first in this queue, if nobody may stand there who shares the lock.
+    fn first(&self, lock: Lock) -> Option<No> {
+        let is_upgrade = |one: &Wait| self.seen.hold(lock, one.owner).is_some();
+        let upgrade = self.stands(lock).any(|(_, one)| is_upgrade(one));
+        let first = self.stands(lock).next().map(|(no, _)| no);
+        first.filter(|_| !upgrade)
+    }
+
+    fn could_have(&self, no: No) -> bool {
+        let one = &self.waits[&no];
+        one.locks.iter().all(|&lock| {
+            let held = self.seen.holders(lock);
+            self.first(lock) == Some(no)
+                && match (held.first().map(|held| held.how), one.plea.mode) {
                     (None, _) => true,
-                    (Some((_, Hold::Exclusive, _)), _) | (_, Mode::Exclusive) => false,
+                    (Some(Hold::Exclusive), _) | (_, Mode::Exclusive) => false,
                     (_, Mode::Shared) => true,
                     (_, Mode::Limit(most)) => (held.len() as u64) < most,
                 }
-        });
-        ensure(!fits, || {
-            format!("{ticket} of {owner} could have {locks:?} at {now}")
         })
     }
 }

@@ -1,0 +1,293 @@
+//! What `LOCK.INFO` shows, and what the keys say, is what is known.
+
+use super::{Around, Hold, Model, Verdict, earlier, ensure, is_over};
+use crate::lock::report::{Holder, Report};
+use crate::lock::tests::interleavings::steps::{LOCKS, OWNERS};
+use crate::lock::tests::simulated::{Content, Lock, Owner, Server};
+use crate::lock::{Hold as How, Left, Ms, NotALock, from_wall};
+
+/// How long the core may take where a few are a crowd, after a step of the clock.
+pub(super) const CROWDS_TAKE: Ms = 50;
+
+impl Model {
+    /// Looks at each lock, as an operator does. These keys have expired just now.
+    pub(super) fn compare(
+        &mut self,
+        server: &mut Server,
+        expired: &[Lock],
+        around: &Around,
+    ) -> Verdict {
+        for lock in LOCKS {
+            let report = match info(server, lock) {
+                Err(NotALock) => {
+                    ensure(self.is_no_lock(lock), || {
+                        format!("{lock:?} is said to be no lock")
+                    })?;
+                    self.holds.retain(|hold| hold.lock != lock);
+                    continue;
+                }
+                Ok(report) => report,
+            };
+            let found = report.as_ref().map_or(&[][..], |report| &report.holders);
+            let how = report.as_ref().and_then(|report| report.hold);
+            self.compare_holders(server, lock, how, found, expired)?;
+            self.compare_queue(lock, report.as_ref(), around)?;
+            if !self.is_stepped {
+                self.compare_key(server, lock)?;
+            }
+        }
+        ensure(server.replica == server.keys.keys, || {
+            format!("the log replays to {:?}", server.replica)
+        })
+    }
+
+    fn compare_holders(
+        &mut self,
+        server: &Server,
+        lock: Lock,
+        how: Option<How>,
+        found: &[Holder],
+        expired: &[Lock],
+    ) -> Verdict {
+        let mut found: Vec<&Holder> = found.iter().collect();
+        let mine: Vec<Hold> = (self.holds)
+            .extract_if(.., |hold| hold.lock == lock)
+            .collect();
+        for mut hold in mine {
+            let mut at = how.and_then(|how| find(&found, how, &hold));
+            if at.is_none()
+                && hold.is_unheard()
+                && !hold.is_loose
+                && let Some(mut share) =
+                    hold.before.take_if(|share| !is_over(share.until, self.now))
+            {
+                // What an operator is ending does not come back as a share that lasts.
+                share.breaking = earlier(share.breaking, hold.breaking);
+                share.is_early |= hold.is_early || hold.closed;
+                share.is_new = true;
+                at = how.and_then(|how| find(&found, how, &share));
+                hold = *share;
+                self.tally.weakened += 1;
+            }
+            let Some(at) = at else {
+                let may_hide = hold.how == How::Shared && self.may_be_late_with(lock);
+                if may_hide && !hold.must_go() {
+                    let since = *hold.late_since.get_or_insert(self.elapsed);
+                    if self.elapsed <= since + CROWDS_TAKE {
+                        self.holds.push(hold);
+                    }
+                    continue;
+                }
+                self.may_be_gone(server, &hold)?;
+                continue;
+            };
+            let holder = found.swap_remove(at);
+            self.agree_on(server, &mut hold, holder)?;
+            self.tally.reserved += u64::from(expired.contains(&lock));
+            self.holds.push(hold);
+        }
+        for holder in found {
+            self.may_have_come(server, lock, how, holder)?;
+        }
+        Ok(())
+    }
+
+    fn may_be_gone(&mut self, server: &Server, hold: &Hold) -> Verdict {
+        self.tally.unheard += u64::from(hold.is_unheard());
+        self.tally.closed += u64::from(hold.closed && !hold.is_unheard());
+        let is_in_key = || {
+            key_by_wall(server, hold.lock)
+                .is_some_and(|(_, owners)| owners.iter().any(|one| one.0 == hold.owner))
+        };
+        let by_wall = hold.by_wall && self.is_stepped && !is_in_key();
+        ensure(hold.may_go() || by_wall, || {
+            format!("lost without a reason: {hold:?}")
+        })
+    }
+
+    fn agree_on(&mut self, server: &Server, hold: &mut Hold, holder: &Holder) -> Verdict {
+        let cut = (hold.breaking).map(|last| Some(hold.until.map_or(last, |end| end.min(last))));
+        // Of one that is not known here the core decides whether it was there before.
+        let by_others = (hold.fence.is_none() && self.is_being_cut(hold.lock))
+            .then(|| self.holders(hold.lock).find_map(|other| other.breaking))
+            .map(|last| earlier(hold.until, last));
+        let orphan =
+            (hold.until.is_none() && hold.how == How::Exclusive && self.limits.orphan_ttl > 0)
+                .then(|| Some(self.now + self.limits.orphan_ttl));
+        let in_key = (hold.by_wall && hold.how == How::Shared)
+            .then(|| end_in_key(server, hold.lock, hold.owner))
+            .flatten();
+        let mut ends = vec![hold.until];
+        ends.extend(hold.or_until.iter().copied());
+        ends.extend([cut, in_key, by_others, orphan].into_iter().flatten());
+        if let (true, Left::Ms(left)) = (hold.or_later, holder.left) {
+            ends.extend(hold.until.map(|end| Some(end.max(self.now + left))));
+        }
+        let end = (ends.into_iter()).find(|&end| left(end, self.now) == holder.left);
+        let Some(end) = end else {
+            return Err(format!(
+                "{} has {:?} left at {}: {hold:?}",
+                hold.owner, holder.left, self.now
+            ));
+        };
+        self.tally.adopted_orphans += u64::from(orphan == Some(end) && hold.until.is_none());
+        if Some(end) == cut && hold.until != end {
+            hold.is_set_to(end.unwrap_or_default());
+        }
+        hold.by_wall |= hold.or_until.contains(&end) && hold.until != end && self.is_stepping;
+        (hold.until, hold.late_since, hold.or_later) = (end, None, false);
+        hold.or_until.clear();
+        hold.is_early &= hold.how == How::Shared && self.may_be_late_with(hold.lock);
+        let fence = holder.grant.map(|grant| grant.fence);
+        ensure(fence == hold.fence || hold.is_loose, || {
+            format!("{:?} is shown by {fence:?}: {hold:?}", hold.lock)
+        })?;
+        if hold.is_loose && hold.fence.is_some() && fence.is_none() {
+            // All that was known of it is forgotten.
+            (hold.told, hold.tied, hold.closed, hold.breaking) = (true, None, false, None);
+            hold.under_way.clear();
+        }
+        hold.fence = fence;
+        Ok(())
+    }
+
+    /// Somebody's key that was over may last again, when the clock is set back.
+    fn may_have_come(
+        &mut self,
+        server: &Server,
+        lock: Lock,
+        how: Option<How>,
+        holder: &Holder,
+    ) -> Verdict {
+        let key = key_by_wall(server, lock).filter(|key| Some(key.0) == how);
+        let in_key = key.and_then(|(how, owners)| {
+            let is_it = |one: &&(Owner, Option<Ms>)| {
+                let owner = one.0.as_bytes();
+                holder.owner.as_deref() == Some(owner) && left(one.1, self.now) == holder.left
+            };
+            let &(owner, until) = owners.iter().find(is_it)?;
+            Some((how, owner, until))
+        });
+        let Some((how, owner, until)) = in_key.filter(|_| self.is_stepping) else {
+            return Err(format!("nobody knows why {lock:?} is held: {holder:?}"));
+        };
+        let mut hold = Hold::written_by_others(lock, owner, how, until);
+        hold.fence = holder.grant.map(|grant| grant.fence);
+        self.holds.push(hold);
+        Ok(())
+    }
+
+    /// Who stands before everybody else is found out when the lock is looked at.
+    fn compare_queue(&self, lock: Lock, report: Option<&Report>, around: &Around) -> Verdict {
+        let shown = report.map_or(&[][..], |report| &report.waiters);
+        let clients = shown.iter().map(|waiter| waiter.client);
+        let is_up = |client: &u64| {
+            let mut waiters = self.queue.iter();
+            waiters.any(|one| one.plea.client == *client && !self.lives(one))
+        };
+        let mut shown: Vec<u64> = clients.filter(|client| !is_up(client)).collect();
+        let mut right: Vec<u64> = (self.queue_of(lock).iter())
+            .map(|waiter| waiter.plea.client)
+            .collect();
+        if !around.rests || around.late.contains(&lock) {
+            shown.sort_unstable();
+            right.sort_unstable();
+        }
+        ensure(shown == right, || {
+            format!(
+                "{lock:?}: {shown:?} wait, and not {right:?}: {:?}",
+                self.queue
+            )
+        })
+    }
+
+    /// The key says the same to those who know nothing of us, if the clock has never been stepped.
+    fn compare_key(&self, server: &Server, lock: Lock) -> Verdict {
+        let key = key_by_wall(server, lock);
+        let mut in_key = key.map_or(Vec::new(), |(how, owners)| {
+            let owners = owners.into_iter();
+            owners.map(|(owner, until)| (owner, how, until)).collect()
+        });
+        let known = (self.holders(lock)).map(|hold| (hold.owner, hold.how, hold.until));
+        let mut known: Vec<_> = known.collect();
+        in_key.sort_by_key(|one| one.0);
+        known.sort_by_key(|one| one.0);
+        ensure(in_key == known, || {
+            format!("the key of {lock:?} says {in_key:?}, and not {known:?}")
+        })
+    }
+
+    /// Where a few are a crowd, the core comes to one after the other once the clock has been stepped.
+    pub(super) fn may_be_late_with(&self, lock: Lock) -> bool {
+        self.has_crowds
+            && self.is_stepped
+            && !self.holders(lock).any(|hold| hold.how == How::Exclusive)
+    }
+}
+
+/// `LOCK.INFO`, by somebody who changes nothing: not even a key that has expired is taken away.
+pub fn info(server: &mut Server, lock: Lock) -> Result<Option<Report>, NotALock> {
+    let removes = std::mem::take(&mut server.keys.removes_expired);
+    let report = server.report(lock);
+    server.keys.removes_expired = removes;
+    report
+}
+
+fn find(found: &[&Holder], how: How, hold: &Hold) -> Option<usize> {
+    let is_it = |holder: &&Holder| match &holder.owner {
+        Some(owner) => **owner == *hold.owner.as_bytes(),
+        // If its key has gone too early the owner may not be known for a while.
+        None => holder.grant.map(|grant| grant.fence) == hold.fence,
+    };
+    (how == hold.how)
+        .then(|| found.iter().position(is_it))
+        .flatten()
+}
+
+pub(super) fn left(deadline: Option<Ms>, now: Ms) -> Left {
+    deadline.map_or(Left::Unlimited, |deadline| {
+        Left::Ms(deadline.saturating_sub(now).max(1))
+    })
+}
+
+/// Whose hold stands in a key, and until when, as it says.
+pub type InKey = (How, Vec<(Owner, Option<Ms>)>);
+
+/// Those who hold the lock by what its key says.
+pub fn key_by_wall(server: &Server, lock: Lock) -> Option<InKey> {
+    let (how, mut owners) = in_key(server, lock)?;
+    owners.retain(|one| !is_over(one.1, server.now().ms()));
+    Some((how, owners)).filter(|key| !key.1.is_empty())
+}
+
+/// The same, with those whose time is over.
+fn in_key(server: &Server, lock: Lock) -> Option<InKey> {
+    let keys = &server.keys;
+    let key = keys.get(lock)?;
+    let steady = |end: Option<Ms>| end.map(|end| from_wall(end, keys.ahead));
+    let (how, mut owners) = match (&key.content, key.content.shares()) {
+        (Content::Token(token), _) => (How::Exclusive, vec![(owner_of(token), None)]),
+        (_, Some(shares)) => {
+            let shares = shares
+                .iter()
+                .map(|(owner, &end)| (owner_of(owner), steady(end)));
+            (How::Shared, shares.collect())
+        }
+        (_, None) => return None,
+    };
+    let deadline = steady(key.deadline);
+    owners
+        .iter_mut()
+        .for_each(|one| one.1 = earlier(one.1, deadline));
+    Some((how, owners))
+}
+
+fn end_in_key(server: &Server, lock: Lock, owner: Owner) -> Option<Option<Ms>> {
+    let (_, owners) = key_by_wall(server, lock)?;
+    owners.iter().find(|one| one.0 == owner).map(|one| one.1)
+}
+
+fn owner_of(token: &[u8]) -> Owner {
+    let owner = OWNERS.iter().find(|owner| owner.as_bytes() == token);
+    owner.expect("an owner that the test knows")
+}

@@ -1,0 +1,228 @@
+//! What a server has done in one go: what came before the reply, the reply, and what came after.
+
+use super::{Hold, Model, Verdict, Waiter, ensure};
+use crate::lock::fence::Fence;
+use crate::lock::queue::waiter::State;
+use crate::lock::tests::interleavings::steps::LOCKS;
+use crate::lock::tests::simulated::{Happened, Lock, Owner, Plea, Server};
+use crate::lock::{Acquired, Break, Left, Ms, NotALock, Refusal, Ticket};
+
+/// What was done to the server, and what it replied.
+#[derive(Clone, Copy, Debug)]
+pub enum Deed<'a> {
+    /// Nothing that is replied to.
+    Other,
+    Acquire(&'a [Lock], &'a Plea, &'a Result<Acquired, Refusal>),
+    /// These waiters had been granted something, and not been replied to.
+    Release(&'a [Lock], Owner, &'a Result<usize, NotALock>, &'a [Ticket]),
+    Renew(&'a [Lock], Owner, Ms, &'a Result<bool, NotALock>),
+    Check(Lock, Owner, &'a Result<Option<Left>, NotALock>),
+    Guard(Lock, Owner, &'a Result<bool, NotALock>),
+    Break(Lock, Break, &'a Result<usize, NotALock>),
+}
+
+impl Deed<'_> {
+    /// The locks that a command has settled: none, if one is no lock.
+    fn settles(&self) -> &[Lock] {
+        match self {
+            Self::Acquire(_, _, Err(Refusal::NotALock(_))) => &[],
+            Self::Acquire(locks, ..)
+            | Self::Release(locks, _, Ok(_), _)
+            | Self::Renew(locks, .., Ok(_)) => locks,
+            Self::Guard(lock, _, Ok(_)) | Self::Break(lock, _, Ok(_)) => std::slice::from_ref(lock),
+            _ => &[],
+        }
+    }
+}
+
+/// A waiter, and what it was granted; None if that was denied.
+type Grant = (Ticket, Option<Fence>);
+
+/// What the world knows besides.
+pub struct Around {
+    /// Locks that can't be written, or that the core may not have come back to since they can.
+    pub late: Vec<Lock>,
+    /// Is nothing left to do now?
+    pub rests: bool,
+}
+
+impl Model {
+    /// Follows what the server did.
+    pub fn follow(
+        &mut self,
+        server: &mut Server,
+        happened: &Happened,
+        deed: Deed<'_>,
+        around: &Around,
+    ) -> Verdict {
+        ensure(happened.offences.is_empty(), || {
+            format!("{:?}", happened.offences)
+        })?;
+        happened
+            .closed
+            .iter()
+            .for_each(|&client| self.closed(client));
+        self.expired(&happened.expired, server);
+        self.no_locks = LOCKS
+            .into_iter()
+            .filter(|&lock| is_no_lock(server, lock))
+            .collect();
+        self.withdraws(deed);
+        let mut grants: Vec<Grant> = Vec::new();
+        for &(ticket, state) in &happened.decided {
+            match state {
+                State::Granted(fence) => grants.push((ticket, Some(fence))),
+                State::Denied => grants.push((ticket, None)),
+                other => self.decided(ticket, other, deed)?,
+            }
+        }
+        // What waiters were granted may have been before the deed, or after it, and what has expired in
+        // time was over by then, or not.
+        let first = self.before_the_deed(deed, &grants);
+        let others = (0..=grants.len()).rev().filter(|&before| before != first);
+        let mut followed = None;
+        for before in [first].into_iter().chain(others) {
+            for (over, gives_back) in self.may_be_over(deed) {
+                let mut model = self.clone();
+                model
+                    .holds
+                    .retain(|hold| !(hold.is_early && over.contains(&hold.lock)));
+                if gives_back {
+                    model.gives_back();
+                }
+                let done = model
+                    .does(deed, &grants[..before], &grants[before..])
+                    .and_then(|()| model.sees(server, happened, around));
+                if done.is_ok() {
+                    *self = model;
+                    return self.has_settled(deed.settles(), around);
+                }
+                followed = followed.or(Some(done));
+            }
+        }
+        followed.unwrap_or(Ok(()))
+    }
+
+    /// Of which keys may the holds be over? Of none, of all that may have expired in time, or of some. And
+    /// may what was to be given back have been so, before anything else?
+    fn may_be_over(&self, deed: Deed<'_>) -> Vec<(Vec<Lock>, bool)> {
+        let early = |lock: &Lock| self.holders(*lock).any(|hold| hold.is_early);
+        let mut choices = vec![(Vec::new(), false)];
+        for lock in LOCKS.into_iter().filter(early) {
+            for at in 0..choices.len() {
+                let mut with: Vec<Lock> = choices[at].0.clone();
+                with.push(lock);
+                choices.push((with, false));
+            }
+        }
+        let in_a_tick = matches!(deed, Deed::Other);
+        let goes = |hold: &Hold| hold.is_given_back() && (in_a_tick || hold.is_loose);
+        let gives_back = self.holds.iter().any(goes);
+        choices.extend(gives_back.then(|| (Vec::new(), true)));
+        choices
+    }
+
+    fn gives_back(&mut self) {
+        let gone: Vec<Hold> = self
+            .holds
+            .extract_if(.., |hold| hold.is_given_back())
+            .collect();
+        let shares = gone.into_iter().filter_map(|hold| hold.before);
+        self.holds.extend(shares.map(|share| *share));
+    }
+
+    fn before_the_deed(&self, deed: Deed<'_>, grants: &[Grant]) -> usize {
+        match deed {
+            Deed::Acquire(.., Ok(Acquired::Held(fence))) if *fence > self.highest => {
+                let after = |grant: &Grant| grant.1.is_some_and(|one| one > *fence);
+                grants.iter().position(after).unwrap_or(grants.len())
+            }
+            Deed::Release(..) => 0,
+            _ => grants.len(),
+        }
+    }
+
+    fn does(&mut self, deed: Deed<'_>, before: &[Grant], after: &[Grant]) -> Verdict {
+        for &(ticket, fence) in before {
+            self.grant_to_waiter(ticket, fence)?;
+        }
+        match deed {
+            Deed::Other => {}
+            Deed::Acquire(locks, plea, got) => self.acquired(locks, plea, got)?,
+            Deed::Release(locks, owner, got, _) => self.released(locks, owner, got)?,
+            Deed::Renew(locks, owner, ttl, got) => self.renewed(locks, owner, ttl, got)?,
+            Deed::Check(lock, owner, got) => self.checked(lock, owner, got)?,
+            Deed::Guard(lock, owner, got) => self.guarded(lock, owner, got)?,
+            Deed::Break(lock, wanted, got) => self.broken(lock, wanted, got)?,
+        }
+        for &(ticket, fence) in after {
+            self.grant_to_waiter(ticket, fence)?;
+        }
+        Ok(())
+    }
+
+    fn sees(&mut self, server: &mut Server, happened: &Happened, around: &Around) -> Verdict {
+        for &(ticket, heard) in &happened.ended {
+            self.ended(ticket, heard);
+        }
+        self.compare(server, &happened.expired, around)?;
+        self.is_stepping = false;
+        self.counted.compare(server)?;
+        self.was_resting = around.rests;
+        if around.rests {
+            self.rests(around)?;
+        }
+        Ok(())
+    }
+
+    fn decided(&mut self, ticket: Ticket, state: State, deed: Deed<'_>) -> Verdict {
+        let waiter = self.leaves(ticket)?;
+        let right = match state {
+            State::TimedOut => {
+                self.counted.wait_timeouts += 1;
+                !self.lives(&waiter)
+            }
+            State::SentAway => self.sends_away || self.limits.drain,
+            State::Withdrawn => is_withdrawn(&waiter, deed),
+            _ => false,
+        };
+        ensure(right, || format!("{state:?} at {}: {waiter:?}", self.now))
+    }
+
+    /// A waiter has come to its end.
+    pub(super) fn ended(&mut self, ticket: Ticket, heard: bool) {
+        // One whose connection closed waits no more.
+        _ = self.leaves(ticket);
+        self.served.retain(|waiter| waiter.ticket != ticket);
+        (self.holds.iter_mut()).for_each(|hold| hold.ended(ticket, heard));
+    }
+
+    /// All that an owner has asked of what it releases ends: what waits, which is told so, and what it has
+    /// been granted while nobody has been told.
+    fn withdraws(&mut self, deed: Deed<'_>) {
+        let Deed::Release(.., untold) = deed else {
+            return;
+        };
+        let granted = (self.served.iter())
+            .filter(|one| untold.contains(&one.ticket) && is_withdrawn(one, deed));
+        let granted: Vec<Ticket> = granted.map(|one| one.ticket).collect();
+        let waiting = self.queue.iter().filter(|one| is_withdrawn(one, deed));
+        self.tally.withdrawn += waiting.count() as u64;
+        self.tally.withdrawn_late += granted.len() as u64;
+        granted.iter().for_each(|&ticket| self.ended(ticket, false));
+    }
+}
+
+/// Is the key something that the core must leave alone?
+fn is_no_lock(server: &Server, lock: Lock) -> bool {
+    let key = server.keys.get(lock);
+    key.is_some_and(|key| key.content.is_no_lock()) && !server.keys.is_expired(lock)
+}
+
+/// Does the owner of this one release what it waits for, or some of it?
+fn is_withdrawn(waiter: &Waiter, deed: Deed<'_>) -> bool {
+    let Deed::Release(locks, owner, ..) = deed else {
+        return false;
+    };
+    waiter.plea.owner == owner && waiter.locks.iter().any(|lock| locks.contains(lock))
+}

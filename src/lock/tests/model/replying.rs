@@ -1,0 +1,247 @@
+//! Was this the right reply?
+
+use super::comparing::left;
+use super::{Model, Verdict, Waiter, ensure};
+use crate::lock::tests::simulated::{Lock, Owner, Plea};
+use crate::lock::{Acquired, Break, Hold as How, Left, Mode, Ms, NotALock, Patience, Refusal};
+
+impl Model {
+    pub(super) fn acquired(
+        &mut self,
+        locks: &[Lock],
+        plea: &Plea,
+        got: &Result<Acquired, Refusal>,
+    ) -> Verdict {
+        if let Ok(Acquired::Held(fence)) = got {
+            return self.grant(locks, plea, *fence, None);
+        }
+        let no_lock = locks.iter().any(|&lock| self.is_no_lock(lock));
+        let is_late = locks.iter().any(|&lock| self.may_be_late_with(lock));
+        let shut = self.in_the_way(locks, plea, None, false).is_some() || is_late;
+        ensure(shut, || {
+            format!("{plea:?} could have {locks:?}, and gets {got:?}")
+        })?;
+        // Nothing comes of waiting for more than a share that an operator is ending.
+        let breaks = locks.iter().any(|&lock| {
+            let own = self.hold(lock, plea.owner);
+            own.is_some_and(|own| !own.covers(plea.mode) && own.breaking.is_some() && !own.is_loose)
+        });
+        let waits = plea.patience != Patience::Try && !self.limits.drain && !breaks;
+        let is_upgrade =
+            locks.len() == 1 && self.hold(locks[0], plea.owner).is_some() && is_alone(plea);
+        let right = match got {
+            Err(Refusal::NotALock(_)) => no_lock,
+            _ if no_lock => false,
+            Err(Refusal::QueueFull) => {
+                self.tally.full += 1;
+                waits && self.is_full(locks)
+            }
+            Ok(Acquired::Busy) => {
+                self.counted.busy += 1;
+                let own = locks.iter().filter_map(|&lock| self.hold(lock, plea.owner));
+                !waits || own.into_iter().any(|own| self.may_be_breaking(own))
+            }
+            Ok(Acquired::Waiting(ticket)) => {
+                self.tally.several_waited += u64::from(locks.len() > 1);
+                let is_limited =
+                    |&lock: &Lock| self.holders(lock).all(|one| one.how == How::Shared);
+                let is_limited = locks.iter().all(is_limited);
+                let limit = matches!(plea.mode, Mode::Limit(_));
+                self.tally.limited += u64::from(limit && is_limited);
+                self.judge_deadlock(locks, plea, None)?;
+                self.queue.push(Waiter {
+                    ticket: *ticket,
+                    locks: locks.to_vec(),
+                    plea: *plea,
+                    barred: false,
+                    late_since: None,
+                });
+                waits
+            }
+            Err(Refusal::Deadlock(deadlock)) => {
+                self.counted.deadlocks += 1;
+                self.tally.deadlocks += 1;
+                self.tally.upgrades_refused += u64::from(is_upgrade);
+                self.judge_deadlock(locks, plea, Some(deadlock))?;
+                waits
+            }
+            _ => false,
+        };
+        ensure(right, || format!("{plea:?} wants {locks:?}: {got:?}"))
+    }
+
+    /// Is there no room in the queues? Those whose time is up may count, until that has been seen.
+    fn is_full(&self, locks: &[Lock]) -> bool {
+        let exceeds = |places: usize, most: u64| most > 0 && places as u64 > most;
+        let waiting_for = |lock: &Lock| {
+            let waiting = self.queue.iter().filter(|one| one.locks.contains(lock));
+            waiting.count()
+        };
+        let taken: usize = self.queue.iter().map(|one| one.locks.len()).sum();
+        exceeds(taken + locks.len(), self.limits.max_waiters_total)
+            || (locks.iter()).any(|lock| exceeds(waiting_for(lock) + 1, self.limits.max_waiters))
+    }
+
+    fn is_right_about<T>(&self, locks: &[Lock], got: &Result<T, NotALock>) -> Verdict<bool> {
+        let no_lock = locks.iter().any(|&lock| self.is_no_lock(lock));
+        ensure(no_lock == got.is_err(), || {
+            format!("{locks:?} is said to be a lock, or not to be")
+        })?;
+        Ok(!no_lock)
+    }
+
+    pub(super) fn released(
+        &mut self,
+        locks: &[Lock],
+        owner: Owner,
+        got: &Result<usize, NotALock>,
+    ) -> Verdict {
+        if !self.is_right_about(locks, got)? {
+            return Ok(());
+        }
+        let (mut least, mut most) = (0, 0);
+        for &lock in locks {
+            let Some(hold) = self.remove(lock, owner) else {
+                continue;
+            };
+            // It has been told that it has this, or that it has had less.
+            let knows = hold.told || !hold.under_way.is_empty() || hold.before.is_some();
+            least += usize::from(knows && !hold.is_loose && hold.late_since.is_none());
+            most += usize::from(knows || hold.had_share || hold.is_loose);
+        }
+        ensure(
+            got.as_ref().is_ok_and(|got| (least..=most).contains(got)),
+            || format!("{owner} releases {locks:?}: {got:?}, not {least} to {most}"),
+        )
+    }
+
+    pub(super) fn renewed(
+        &mut self,
+        locks: &[Lock],
+        owner: Owner,
+        ttl: Ms,
+        got: &Result<bool, NotALock>,
+    ) -> Verdict {
+        if !self.is_right_about(locks, got)? {
+            return Ok(());
+        }
+        let holds = |lock: &Lock| {
+            let hold = self.hold(*lock, owner);
+            hold.is_some_and(|hold| hold.breaking.is_none())
+        };
+        let right = locks.iter().all(holds);
+        let is_unclear = |&lock: &Lock| {
+            let own = self.hold(lock, owner);
+            self.may_be_late_with(lock)
+                || own.is_some_and(|own| {
+                    self.may_be_breaking(own) && (own.is_loose || own.fence.is_none())
+                })
+        };
+        let is_unclear = locks.iter().any(is_unclear);
+        ensure(*got == Ok(right) || is_unclear, || {
+            format!("{owner} renews {locks:?}: {got:?}, not {right}")
+        })?;
+        self.counted.renewed(*got == Ok(true), locks.len());
+        if *got == Ok(true) {
+            let end = self.now + ttl;
+            for &lock in locks {
+                if let Some(hold) = self.hold_mut(lock, owner) {
+                    hold.is_set_to(end);
+                    hold.is_told();
+                }
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn checked(
+        &mut self,
+        lock: Lock,
+        owner: Owner,
+        got: &Result<Option<Left>, NotALock>,
+    ) -> Verdict {
+        if !self.is_right_about(&[lock], got)? {
+            return Ok(());
+        }
+        let now = self.now;
+        let right = (self.hold(lock, owner)).map(|hold| left(hold.until, now));
+        ensure(*got == Ok(right) || self.may_be_late_with(lock), || {
+            format!("{owner} checks {lock:?}: {got:?}, not {right:?}")
+        })?;
+        self.tell(lock, owner);
+        Ok(())
+    }
+
+    pub(super) fn guarded(
+        &mut self,
+        lock: Lock,
+        owner: Owner,
+        got: &Result<bool, NotALock>,
+    ) -> Verdict {
+        if !self.is_right_about(&[lock], got)? {
+            return Ok(());
+        }
+        let right = self.hold(lock, owner).is_some();
+        ensure(*got == Ok(right) || self.may_be_late_with(lock), || {
+            format!("{owner} guards {lock:?}: {got:?}, not {right}")
+        })?;
+        self.counted.guarded(*got == Ok(true));
+        self.tell(lock, owner);
+        Ok(())
+    }
+
+    /// A reply has told the owner that it holds the lock.
+    fn tell(&mut self, lock: Lock, owner: Owner) {
+        if let Some(hold) = self.hold_mut(lock, owner) {
+            hold.is_told();
+        }
+    }
+
+    /// What has no end, and was not granted here, may be anything: it is spared, if nobody insists.
+    pub(super) fn broken(
+        &mut self,
+        lock: Lock,
+        wanted: Break,
+        got: &Result<usize, NotALock>,
+    ) -> Verdict {
+        if !self.is_right_about(&[lock], got)? {
+            return Ok(());
+        }
+        let is_data = self
+            .holders(lock)
+            .any(|hold| hold.how == How::Exclusive && hold.until.is_none() && hold.fence.is_none());
+        let held = if is_data && !wanted.force {
+            0
+        } else {
+            self.holders(lock).count()
+        };
+        // Of a crowd those may count whose shares are over.
+        let is_right = *got == Ok(held)
+            || self.may_be_late_with(lock) && got.as_ref().is_ok_and(|&got| got >= held);
+        ensure(is_right, || {
+            format!("{lock:?} is broken: {got:?}, not {held}")
+        })?;
+        if *got == Ok(0) {
+            return Ok(());
+        }
+        if wanted.grace == 0 {
+            self.tally.broken += 1;
+            self.holds.retain(|hold| hold.lock != lock);
+            return Ok(());
+        }
+        self.tally.graces += 1;
+        let last = self.now + wanted.grace;
+        for hold in self.holds.iter_mut().filter(|hold| hold.lock == lock) {
+            hold.breaking = Some(hold.breaking.map_or(last, |one| one.min(last)));
+            let outlasts = hold.until.is_none_or(|until| until > last);
+            if hold.how == How::Exclusive && outlasts {
+                hold.is_set_to(last);
+            }
+        }
+        Ok(())
+    }
+}
+
+fn is_alone(plea: &Plea) -> bool {
+    plea.mode == Mode::Exclusive
+}
