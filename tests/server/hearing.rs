@@ -142,3 +142,46 @@ fn a_waiter_that_hangs_up_as_soon_as_it_has_its_number_holds_the_lock() {
     }
     assert_eq!(server.info("lock_undelivered_total"), "0");
 }
+
+/// Here the command that grants the lock is one that a client had sent behind a wait of its own: servers run those
+/// last in a turn, and Redis 7.0 and 7.2 say only in the next turn that the waits which it ended are over.
+#[test]
+fn a_waiter_that_is_served_by_a_command_behind_a_wait_and_hangs_up_at_once_holds_the_lock() {
+    let server = Server::start();
+    let mut client = server.client();
+    let others: Vec<String> = (0..200).map(|number| format!("o{number}")).collect();
+    let others: Vec<&str> = others.iter().map(String::as_str).collect();
+    for _ in 0..5 {
+        let mut busy = server.client();
+        client.acquire("first", "a");
+        busy.acquire("k", "b");
+        let mut all = counted("LOCK.MACQUIRE", &others);
+        all.extend(args!["b", LONG]);
+        busy.run(&all);
+        let mut waiter = server.waiter_for("k", "w");
+        // They are told after it, so the server has no time for it meanwhile.
+        let mut crowd: Vec<_> = (others.iter())
+            .map(|key| server.waiter_for(key, key))
+            .collect();
+        busy.send_pipeline(&[
+            args!["LOCK.ACQUIRE", "first", "b", LONG, "BLOCK", 0],
+            {
+                let mut all = counted("LOCK.MRELEASE", &others);
+                all.extend(args!["b"]);
+                all
+            },
+            args!["LOCK.RELEASE", "k", "b"],
+        ]);
+        server.wait_for_blocked_clients(crowd.len() + 2);
+        client.release("first", "a");
+        waiter.answer().fence();
+        waiter.reset();
+        for (key, one) in others.iter().zip(&mut crowd) {
+            one.answer().fence();
+            client.release(key, key);
+        }
+        assert_eq!(cmd!(client, "LOCK.RELEASE", "k", "w"), 1);
+        client.release("first", "b");
+    }
+    assert_eq!(server.info("lock_undelivered_total"), "0");
+}

@@ -61,6 +61,9 @@ pub struct Worker<'a> {
     pub(super) chance: Chance,
     pub(super) way: Way<'a>,
     pub(super) ear: Option<Ear>,
+    /// Whether a place of an owner that is gone may still be there: when its turn comes and it is not claimed,
+    /// all places of the worker's channel are passed by until they are asked for.
+    pub(super) has_left_a_place: bool,
     calls: Vec<Call>,
 }
 
@@ -71,6 +74,7 @@ impl<'a> Worker<'a> {
             chance,
             way: Way::to(stage),
             ear: None,
+            has_left_a_place: false,
             calls: Vec::new(),
         }
     }

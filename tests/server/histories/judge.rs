@@ -23,6 +23,16 @@ thread_local! {
     static TRIES: Cell<u32> = const { Cell::new(0) };
 }
 
+/// What the judge says of a history.
+#[derive(Debug, Default)]
+pub struct Opinion {
+    /// What no order explains: of each lock, and of the numbers of all of them together, the last few steps up to the
+    /// first that can't have been answered so.
+    pub refused: Vec<String>,
+    /// Of what it found no order in time.
+    pub undecided: Vec<&'static str>,
+}
+
 /// What was done at some moment between these two.
 #[derive(Clone, Debug)]
 pub struct Span<T> {
@@ -38,16 +48,27 @@ pub fn accepts(history: &History) -> bool {
         && has_an_order::<Numbers, _>(&numbers::of_all_locks(history), Micros::MAX - 1)
 }
 
-/// What no order explains: of each lock, and of the numbers of all of them together, the last few steps up to the first
-/// that can't have been answered so.
-pub fn refused(history: &History) -> Vec<String> {
-    let mut refused = Vec::new();
+pub fn opinion(history: &History) -> Opinion {
+    let mut opinion = Opinion::default();
     for (key, steps) in steps::of_each_lock(history) {
-        refused.extend(shortest::<Lock, _>(steps).map(|last| format!("{key}: {last:#?}")));
+        opinion.add::<Lock, _>(key, steps);
     }
-    let numbers = numbers::of_all_locks(history);
-    refused.extend(shortest::<Numbers, _>(numbers).map(|last| format!("numbers: {last:#?}")));
-    refused
+    opinion.add::<Numbers, _>("numbers", numbers::of_all_locks(history));
+    opinion
+}
+
+impl Opinion {
+    fn add<S, T>(&mut self, of: &'static str, spans: Vec<Span<T>>)
+    where
+        S: Specification<Operation = Span<T>>,
+        T: Clone + Debug,
+    {
+        match shortest::<S, T>(spans) {
+            Some(last) => self.refused.push(format!("{of}: {last:#?}")),
+            None if TRIES.get() == 0 => self.undecided.push(of),
+            None => {}
+        }
+    }
 }
 
 /// What had begun by the earliest time from which on there is no order.

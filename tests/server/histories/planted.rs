@@ -4,7 +4,7 @@ use super::checker::{Rule, check};
 use super::history::{
     Action, Answer, Call, Event, History, Kind, MS, Micros, Mode, Seen, Wait, Written,
 };
-use super::judge;
+use super::judge::{self, Opinion};
 use std::collections::BTreeSet;
 
 /// One call from the one to the other millisecond.
@@ -84,7 +84,7 @@ fn assert_breaks(rule: Rule, history: &History) {
         rule,
         Rule::Line | Rule::Patience | Rule::ReleasedIsGone | Rule::GuardedWrite
     );
-    let refused = judge::refused(history);
+    let refused = judge::opinion(history).refused;
     assert_eq!(!refused.is_empty(), is_of_the_lock, "{rule:?}: {refused:?}");
 }
 
@@ -100,8 +100,9 @@ fn assert_breaks_in_our_eyes(rule: Rule, history: &History) {
 fn assert_good(history: &History) {
     let faults = check(history);
     assert!(faults.is_empty(), "{faults:#?}");
-    let refused = judge::refused(history);
+    let Opinion { refused, undecided } = judge::opinion(history);
     assert!(refused.is_empty(), "no lock gives {refused:?}");
+    assert!(undecided.is_empty(), "nothing is said of {undecided:?}");
 }
 
 use Answer::{Int, Nil, Place, Unknown};
@@ -914,9 +915,13 @@ fn to_ask_again_while_an_operator_ends_the_hold_promises_no_longer_one() {
 }
 
 fn queue(lease: Micros) -> Action {
+    queue_in(Exclusive, lease)
+}
+
+fn queue_in(mode: Mode, lease: Micros) -> Action {
     Action::Acquire {
         keys: vec!["k"],
-        mode: Mode::Exclusive,
+        mode,
         ttl: 100 * MS,
         wait: Wait::Queue {
             lease: lease * MS,
@@ -940,6 +945,71 @@ fn in_turn(first: i64, second: i64) -> Vec<Call> {
         call("b", release(), (82, 83), Int(1)),
         call("c", queue(50), (84, 85), Int(second)),
     ]
+}
+
+/// The new server has the hold and not its number, and somebody else has come beside it.
+#[test]
+fn a_grant_that_was_to_be_claimed_needs_no_room_on_a_server_that_takes_over() {
+    let calls = vec![
+        call("a", ask(Exclusive, 100), (0, 1), Int(1)),
+        call("b", queue_in(Limit(1), 50), (2, 3), Place(-1)),
+        call("a", release(), (4, 5), Int(1)),
+        call("c", ask(Limit(2), 100), (35, 36), Int(7)),
+        call("b", queue_in(Limit(1), 50), (40, 41), Int(8)),
+    ];
+    let mut history = of(calls);
+    assert!(!judge::opinion(&history).refused.is_empty());
+    history.events.push(event(Kind::Failover, (20, 30)));
+    assert_good(&history);
+}
+
+/// Its owner waits for two by another connection, of which one is held.
+#[test]
+fn a_try_may_be_refused_behind_a_wait_of_the_same_owner_and_not_without_one() {
+    let both = Action::Acquire {
+        keys: vec!["j", "k"],
+        mode: Exclusive,
+        ttl: 100 * MS,
+        wait: Wait::Block(50 * MS),
+        session: false,
+    };
+    let held = Action::Acquire {
+        keys: vec!["j"],
+        mode: Exclusive,
+        ttl: 100 * MS,
+        wait: Wait::No,
+        session: false,
+    };
+    let calls = vec![
+        call("a", held, (0, 1), Int(1)),
+        by(2, call("b", both, (2, 52), Nil)),
+        call("b", ask(Limit(2), 100), (10, 11), Nil),
+    ];
+    assert_good(&of(calls.clone()));
+    let alone = of(vec![calls[0].clone(), calls[2].clone()]);
+    assert!(!judge::opinion(&alone).refused.is_empty());
+}
+
+/// The old server had been a replica, on which nobody could ask, and gave its places a second to be claimed.
+#[test]
+fn a_grant_that_was_to_be_claimed_lasts_as_long_on_a_server_that_takes_over() {
+    let claimed = |left| {
+        of(vec![
+            call("a", ask(Exclusive, 100), (0, 1), Int(1)),
+            call("b", queue(50), (2, 3), Place(-1)),
+            call("a", release(), (4, 5), Int(1)),
+            call("b", queue(50), (40, 41), Int(7)),
+            call("b", CHECK, (42, 43), Int(left)),
+        ])
+    };
+    let mut history = claimed(600);
+    history.events.push(event(Kind::Failover, (20, 30)));
+    assert_good(&history);
+    let refused = |history| !judge::opinion(history).refused.is_empty();
+    let mut too_long = claimed(1100);
+    too_long.events.push(event(Kind::Failover, (20, 30)));
+    assert!(refused(&too_long));
+    assert!(refused(&claimed(600)));
 }
 
 #[test]

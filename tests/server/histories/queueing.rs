@@ -23,6 +23,7 @@ impl Worker<'_> {
         let notify = notify.filter(|_| self.listens(owner));
         let kept = match notify {
             None => lease,
+            Some(Channel::Own) if self.has_left_a_place => 0,
             Some(Channel::Own) => self.stage.claim_time.unwrap_or(0).min(lease),
             // A claim of anybody's that runs out sends all to sleep.
             Some(Channel::Common) => 0,
@@ -48,6 +49,7 @@ impl Worker<'_> {
             let answer = self.call(owner, ask);
             let is_refused = answer == Answer::Refused && self.stage.is_kept_up;
             if !matches!(answer, Answer::Place(_)) && !is_refused {
+                self.has_left_a_place |= !matches!(answer, Answer::Int(_));
                 return answer;
             }
             if self.stage.is_over() {
@@ -55,6 +57,7 @@ impl Worker<'_> {
             }
             match self.chance.below(36) {
                 0 if !self.stage.is_kept_up => {
+                    self.has_left_a_place = true;
                     self.die();
                     return Answer::Nil;
                 }
@@ -73,6 +76,7 @@ impl Worker<'_> {
             if notify.is_some() && !self.chance.one_in(4) {
                 let has_heard = self.hears_of(owner);
                 if has_heard && !self.stage.is_kept_up && self.chance.one_in(12) {
+                    self.has_left_a_place = true;
                     self.die(); // It has not claimed what it was granted.
                     return Answer::Nil;
                 }
@@ -92,7 +96,9 @@ impl Worker<'_> {
         };
         let mut times = 1 + self.chance.below(2);
         while times > 0 && !self.stage.is_over() {
-            if self.call(owner, &release) != Answer::Refused || !self.stage.is_kept_up {
+            let answer = self.call(owner, &release);
+            self.has_left_a_place |= !matches!(answer, Answer::Int(_));
+            if answer != Answer::Refused || !self.stage.is_kept_up {
                 times -= 1;
             }
         }

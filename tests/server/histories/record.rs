@@ -4,7 +4,7 @@ use super::checker::check;
 use super::history::{
     Action, Answer, Call, Channel, Event, History, Kind, Micros, Mode, Seen, Wait, Written,
 };
-use super::judge;
+use super::judge::{self, Opinion};
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -364,6 +364,7 @@ fn a_history_from_a_file_is_judged_again() {
     let history = history(&fs::read_to_string(Path::new(&file)).unwrap());
     let faults = check(&history);
     assert!(faults.is_empty(), "{faults:#?}");
-    let refused = judge::refused(&history);
+    let Opinion { refused, undecided } = judge::opinion(&history);
     assert!(refused.is_empty(), "no lock gives {refused:?}");
+    assert!(undecided.is_empty(), "nothing is said of {undecided:?}");
 }

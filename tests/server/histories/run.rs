@@ -3,8 +3,9 @@
 use super::checker::check;
 use super::clients::{Chance, Worker, journal, locks};
 use super::history::{Action, Answer, Call, Event, History, Kind, MS, Micros, Seen, Written};
+use super::judge::{self, Opinion};
+use super::record;
 use super::way::{Told, Way};
-use super::{judge, record};
 use crate::support::*;
 use std::env;
 use std::io::{self, Write};
@@ -270,7 +271,7 @@ fn judge(history: &History, seed: u64) {
     if soak().is_some() || is_moved {
         return;
     }
-    let refused = judge::refused(history);
+    let Opinion { refused, undecided } = judge::opinion(history);
     assert!(
         refused.is_empty(),
         "LOCK_SEED={seed}: no lock gives {refused:?}, while {:?}\n\
@@ -278,6 +279,14 @@ fn judge(history: &History, seed: u64) {
         history.events,
         record::keep(history, seed).display(),
     );
+    if !undecided.is_empty() {
+        let current = thread::current();
+        let name = current.name().unwrap_or("a run");
+        let _ = writeln!(
+            io::stderr(),
+            "undecided by the other judge: {undecided:?} of {name}"
+        );
+    }
 }
 
 /// How long a run shall be, if somebody wants more than the short one.

@@ -4,7 +4,8 @@
 use super::checker::check;
 use super::clients::Chance;
 use super::history::{Action, Answer, Call, History, MS, Mode, Wait};
-use super::{judge, record};
+use super::judge::{self, Opinion};
+use super::record;
 use std::fs;
 
 fn published() -> Vec<(String, History)> {
@@ -26,8 +27,9 @@ fn the_published_histories_are_a_lock_s() {
     for (name, history) in all {
         let faults = check(&history);
         assert!(faults.is_empty(), "{name}: {faults:#?}");
-        let refused = judge::refused(&history);
+        let Opinion { refused, undecided } = judge::opinion(&history);
         assert!(refused.is_empty(), "{name}: {refused:?}");
+        assert!(undecided.is_empty(), "{name}: {undecided:?}");
     }
 }
 

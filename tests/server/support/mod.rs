@@ -35,7 +35,7 @@ pub use command::{Arg, Command, commands, each, words};
 pub(crate) use command::{args, cmd};
 pub use locks::LONG;
 pub use process::output;
-pub use program::{io_threads, is_redis_8_with_io_threads};
+pub use program::{has_io_threads, io_threads, is_redis_8_with_io_threads};
 pub use replication::Role;
 pub use sentinel::Sentinels;
 pub use server::Server;

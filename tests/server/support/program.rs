@@ -42,7 +42,11 @@ pub fn io_threads() -> Option<usize> {
 /// a module is unloaded that clients go on to use.
 pub fn is_redis_8_with_io_threads() -> bool {
     let redis_8 = version().is_at_least((8, 0), (u32::MAX, 0));
-    redis_8 && io_threads().is_some_and(|threads| threads > 1)
+    redis_8 && has_io_threads()
+}
+
+pub fn has_io_threads() -> bool {
+    io_threads().is_some_and(|threads| threads > 1)
 }
 
 /// `REDIS_LOCK_MODULE`, else what `cargo build --release` makes.

@@ -387,10 +387,14 @@ impl Lock {
                 }
                 self.now = self.now.max(over);
             }
-            // Whoever is there already needs no room.
+            // Whoever is there already needs no room. In the same words it has the number by which it was granted
+            // that, unless the server has forgotten it or has never known it.
             let one = self.owner(owner);
-            let is_there =
-                (one.hope.is_some() || one.place.is_some()) && !same_words || old.is_some();
+            let is_new_to_it = one.hope.is_some_and(|(_, above)| above == 0)
+                || one.place.as_ref().is_some_and(|place| place.forgotten);
+            let is_there = (one.hope.is_some() || one.place.is_some())
+                && (!same_words || is_new_to_it)
+                || old.is_some();
             let has_room = is_there || self.has_room_for(owner, mode, number, end);
             if number <= above || !has_room {
                 return false;
@@ -403,10 +407,13 @@ impl Lock {
         let is_moved = one.place.as_ref().is_some_and(|place| place.forgotten);
         // It may be claimed in other words than it was asked for.
         let kept = one.place.as_ref().map_or(0, |place| place.lease);
+        // A server that has taken over does not know that it was still to be claimed.
+        let hoped = one.hope.map_or(0, |(until, _)| until);
         let most = if is_moved {
             Micros::MAX
         } else {
             most.max(end.saturating_add(lease.max(kept) + TOLERANCE))
+                .max(hoped)
         };
         let is_ending = one.may_be_ending && !goes_on;
         let mut hold = Hold {
@@ -443,7 +450,8 @@ impl Lock {
             };
         }
         one.hold = Some(hold);
-        one.place = None;
+        // One for several locks that was asked for in other words goes on.
+        one.place.take_if(|place| same_words || !place.claimed);
         self.last = self.last.max(number);
         true
     }

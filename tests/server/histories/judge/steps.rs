@@ -6,6 +6,7 @@ use super::super::history::{
 use super::Span;
 use super::lock::{Deed, Id, Tie, Unheard};
 use std::collections::{BTreeMap, BTreeSet};
+use std::ptr;
 use std::sync::Arc;
 
 /// The locks of one history know nothing of each other: what is done at several at once is a step at each.
@@ -69,6 +70,10 @@ struct OfOne<'a> {
     names: BTreeMap<&'a str, Id>,
 }
 
+/// A server that has refused or held back those who would ask, as one does that becomes a master, waits so long at
+/// least until a grant is claimed, however short the lease.
+const LONGEST_CLAIM: Micros = 1000 * MS;
+
 /// For how long a place that was asked for so is kept.
 fn lease(wait: &Wait) -> Micros {
     match wait {
@@ -121,13 +126,18 @@ impl OfOne<'_> {
             },
             Kind::Failover | Kind::Quarantined => {
                 let owners = self.owners(|call| call.is_acquire() && call.start < end);
-                let ttls = self.calls.iter().filter_map(|call| match call.action {
+                let lengths = self.calls.iter().filter_map(|call| match call.action {
+                    Action::Acquire {
+                        wait: Wait::Queue { lease, .. },
+                        ttl,
+                        ..
+                    } => Some(ttl.max(lease).max(LONGEST_CLAIM)),
                     Action::Acquire { ttl, .. } | Action::Renew { ttl, .. } => Some(ttl),
                     _ => None,
                 });
                 Deed::TakenOver {
                     owners,
-                    longest: ttls.max().unwrap_or(0),
+                    longest: lengths.max().unwrap_or(0),
                     quarantine: event.kind == Kind::Quarantined,
                 }
             }
@@ -292,8 +302,8 @@ impl OfOne<'_> {
         })
     }
 
-    /// Whoever comes behind somebody who waits is refused also in a moment in which nobody may be granted anything. So is
-    /// everybody while a slot moves.
+    /// Whoever comes behind somebody who waits, be it a request of the same owner, is refused also in a moment in which
+    /// nobody may be granted anything. So is everybody while a slot moves.
     fn may_be_shut_for(&self, call: &Call) -> bool {
         let is_waited_for = self.calls.iter().any(|other| {
             matches!(
@@ -302,7 +312,7 @@ impl OfOne<'_> {
                     wait: Wait::Block(_) | Wait::Queue { .. },
                     ..
                 }
-            ) && other.owner != call.owner
+            ) && !ptr::eq(*other, call)
                 && other.start <= call.end
                 && (other.end >= call.start || other.answer == Answer::Unknown)
         });
