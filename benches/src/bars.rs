@@ -4,7 +4,7 @@ mod judge;
 mod queue;
 
 use crate::words::Table;
-pub use judge::{contention, expiry, growth, handover, market, stalls};
+pub use judge::{contention, duplicates, expiry, handover, market, scale, stalls};
 pub use queue::queue;
 use serde_json::{Value, json};
 

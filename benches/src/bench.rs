@@ -6,7 +6,7 @@ use crate::bars::{self, Bar};
 use crate::runtime::within;
 use crate::words;
 use anyhow::{Context, Result, bail};
-use machine::machine;
+use machine::{commit, machine};
 use serde_json::{Map, Value, json};
 use std::cell::RefCell;
 use std::fs;
@@ -40,6 +40,8 @@ impl Figures {
 #[derive(Debug)]
 pub struct Bench {
     began: Instant,
+    /// At the beginning: this is what was built.
+    commit: String,
     quick: bool,
     is_checked: bool,
     patience: Duration,
@@ -52,8 +54,13 @@ impl Bench {
     /// Begins one. A quick one has a look at everything, too short to be trusted.
     ///
     /// One that is checked fails if a bar is not met.
-    pub fn begin(quick: bool, is_checked: bool) -> Bench {
+    pub fn begin(quick: bool, is_checked: bool) -> Result<Bench> {
+        Ok(Bench::of(commit(quick)?, quick, is_checked))
+    }
+
+    fn of(commit: String, quick: bool, is_checked: bool) -> Bench {
         Bench {
+            commit,
             began: Instant::now(),
             quick,
             is_checked,
@@ -134,7 +141,7 @@ impl Bench {
         self.say(&bars::table(&self.bars));
         let (met, judged) = (bars::met(&self.bars), self.bars.len());
         self.say(&format!("{met} of {judged} bars were met."));
-        let machine = machine(self.quick).await?;
+        let machine = machine(self.quick, &self.commit).await?;
         let old = fs::read_to_string(file).unwrap_or_default();
         let mut parts: Map<String, Value> = serde_json::from_str(&old).unwrap_or_default();
         for part in self.parts() {
@@ -199,7 +206,7 @@ mod tests {
 
     #[test]
     fn what_takes_too_long_is_given_up_and_said_to_be() -> Result<()> {
-        let mut bench = Bench::begin(false, false);
+        let mut bench = Bench::of(String::new(), false, false);
         bench.patience = Duration::from_millis(1);
         let (outcome, given_up) = block_on(async move {
             let never = future::pending::<Result<()>>();

@@ -152,6 +152,11 @@ async fn attempt<W: Way>(bench: &Bench, load: &Load) -> Result<Option<Outcome>> 
 /// Each on a server of its own: nobody finds what somebody else has left behind.
 pub async fn measure<W: Way>(load: &Load) -> Result<Outcome> {
     let server = Server::start(With::what_needs::<W>()).await?;
+    measure_on::<W>(&server, load).await
+}
+
+/// On a server that nobody has used before.
+pub async fn measure_on<W: Way>(server: &Server, load: &Load) -> Result<Outcome> {
     let mut control = server.control().await?;
     control.set("notify-keyspace-events", W::EVENTS).await?;
 

@@ -4,6 +4,7 @@
 //! so that whatever the machine does in between meets both of them.
 
 use crate::bench::{Bench, Figures};
+use crate::idle::Idle;
 use crate::limits;
 use crate::runtime::{Turnstile, sleep, spawn};
 use crate::server::{Server, With};
@@ -43,6 +44,9 @@ pub struct Outcome {
     pub waiters: usize,
     /// From the sending of the release to the next holder's reply.
     pub latency: Spread,
+    /// Seconds of the server's CPU for one, with the request by which the last holder joins again;
+    /// without what the server uses while nothing happens.
+    pub cpu: f64,
 }
 
 /// Measures the ways that keep a queue in the server.
@@ -79,20 +83,29 @@ async fn measure(waiters: usize, rounds: usize) -> Result<Vec<Outcome>> {
     Ok(outcomes)
 }
 
-async fn hand_over(lines: Vec<Line>, rounds: usize) -> Result<Vec<Outcome>> {
+/// One way alone, with so many who wait.
+pub async fn of<W: Way>(waiters: usize, rounds: usize) -> Result<Vec<Outcome>> {
+    hand_over(vec![Line::form::<W>(waiters).await?], rounds).await
+}
+
+async fn hand_over(mut lines: Vec<Line>, rounds: usize) -> Result<Vec<Outcome>> {
+    for line in &mut lines {
+        line.idle = Idle::of(&line.server).await?;
+    }
     let began = Instant::now();
     for round in 0..rounds + FIRST_ROUNDS {
         if round > 2 * FIRST_ROUNDS && began.elapsed() > AT_MOST {
             break;
         }
-        for line in &lines {
+        for line in &mut lines {
             line.hand_over().await?;
             if round < FIRST_ROUNDS {
                 line.state.latencies.borrow_mut().clear();
+                line.idle.begin(&line.server)?;
             }
         }
     }
-    Ok(lines.into_iter().map(Line::disperse).collect())
+    lines.into_iter().map(Line::disperse).collect()
 }
 
 /// One holder and those behind it, on a server of their own.
@@ -100,8 +113,9 @@ struct Line {
     way: &'static str,
     waiters: usize,
     state: Rc<State>,
+    idle: Idle,
     _clients: Vec<Task<()>>,
-    _server: Server,
+    server: Server,
 }
 
 #[derive(Debug, Default)]
@@ -119,6 +133,7 @@ impl Line {
     async fn form<W: Way>(waiters: usize) -> Result<Line> {
         let server = Server::start(With::what_needs::<W>()).await?;
         let mut control = server.control().await?;
+        control.lift_limits(With::what_needs::<W>()).await?;
         let state = Rc::new(State::default());
         let mut clients = Vec::with_capacity(waiters + 1);
         for client in 0..=waiters {
@@ -139,8 +154,9 @@ impl Line {
             way: W::NAME,
             waiters,
             state,
+            idle: Idle::default(),
             _clients: clients,
-            _server: server,
+            server,
         };
         line.wait_for_grant().await?;
         Ok(line)
@@ -172,12 +188,14 @@ impl Line {
         Ok(())
     }
 
-    fn disperse(self) -> Outcome {
-        Outcome {
+    fn disperse(self) -> Result<Outcome> {
+        let latency = Spread::of(mem::take(&mut *self.state.latencies.borrow_mut()));
+        Ok(Outcome {
             way: self.way,
             waiters: self.waiters,
-            latency: Spread::of(mem::take(&mut *self.state.latencies.borrow_mut())),
-        }
+            cpu: self.idle.used_beyond(&self.server)? / latency.count as f64,
+            latency,
+        })
     }
 }
 
@@ -202,6 +220,7 @@ fn table(waiters: usize, outcomes: &[Outcome]) -> String {
         "p99",
         "max",
         "p50, bare BLPOP = 1",
+        "CPU",
     ]);
     let bare = outcomes
         .iter()
@@ -214,12 +233,17 @@ fn table(waiters: usize, outcomes: &[Outcome]) -> String {
             time(outcome.latency.p99),
             time(outcome.latency.max),
             times(outcome.latency.p50 / bare),
+            time(outcome.cpu),
         ]);
     }
     table.text()
 }
 
 fn figures(outcome: &Outcome) -> Figures {
-    let fields = json!({ "waiters": outcome.waiters, "latency": outcome.latency.to_json() });
+    let fields = json!({
+        "waiters": outcome.waiters,
+        "latency": outcome.latency.to_json(),
+        "server_cpu_us": outcome.cpu * 1e6,
+    });
     Figures::new("handover", outcome.way, fields)
 }

@@ -4,7 +4,7 @@
 //!   ONLY=stalls/flush  one of the parts of that part
 //!   CHECK=1           fail if a bar is not met
 //!   QUICK=1           a minute's look; the figures are not to be trusted
-//!   DRAW=1            draw the pictures of the stored figures again, and measure nothing
+//!   DRAW=1            draw the pictures and fill the tables of the stored figures again, and measure nothing
 //!   REDIS_SERVER=...  the server to start
 
 mod answer;
@@ -12,26 +12,30 @@ mod bars;
 mod bench;
 mod connection;
 mod contention;
+mod duplicates;
 mod expiry;
-mod growth;
 mod handover;
+mod idle;
 mod limits;
 mod load;
 mod market;
+mod page;
 mod picture;
 mod pinger;
 mod process;
 mod queue;
 mod runtime;
+mod scale;
 mod server;
 mod stalls;
 mod stats;
+mod threads;
 mod token;
 mod uncontended;
 mod ways;
 mod words;
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 use bench::Bench;
 use std::path::Path;
 use std::{env, fs};
@@ -39,12 +43,13 @@ use std::{env, fs};
 const RESULTS: &str = "benches/results";
 /// A quick look leaves the figures alone that were measured in earnest.
 const QUICK_RESULTS: &str = "target/bench-quick";
-const PARTS: [&str; 7] = [
+const PARTS: [&str; 8] = [
     "market",
     "contention",
     "queue",
     "handover",
-    "growth",
+    "scale",
+    "threads",
     "uncontended",
     "stalls",
 ];
@@ -61,19 +66,30 @@ async fn measure() -> Result<()> {
     let results = Path::new(if quick { QUICK_RESULTS } else { RESULTS });
     fs::create_dir_all(results)?;
     if is_set("DRAW") {
-        return picture::draw_all(results);
+        return show(results, quick);
     }
-    let mut bench = Bench::begin(quick, is_set("CHECK"));
+    let mut bench = Bench::begin(quick, is_set("CHECK"))?;
     let outcome = measure_parts(&mut bench, &wanted).await;
     // Also when something went wrong: what was measured until then is right.
     let ending = bench.end(&results.join("figures.json")).await;
-    let drawing = picture::draw_all(results);
+    let drawing = show(results, quick);
     outcome.and(ending).and(drawing)
+}
+
+/// Draws the pictures and fills the tables of the pages.
+fn show(results: &Path, is_quick: bool) -> Result<()> {
+    let file = results.join("figures.json");
+    let text =
+        fs::read_to_string(&file).with_context(|| format!("could not read {}", file.display()))?;
+    let parts = serde_json::from_str(&text)?;
+    picture::draw_all(&parts, results)?;
+    page::fill_all(&parts, results, is_quick)
 }
 
 /// The parts of a part, where they can be measured alone.
 fn scenes_of(part: &str) -> &'static [&'static str] {
     match part {
+        "market" => &["trade", "duplicates"],
         "queue" => &queue::SCENES,
         "stalls" => &stalls::SCENES,
         _ => &[],
@@ -113,10 +129,15 @@ impl Wanted<'_> {
 }
 
 async fn measure_parts(bench: &mut Bench, wanted: &Wanted<'_>) -> Result<()> {
-    if wanted.part("market") {
+    if wanted.part("market") && wanted.scene("trade") {
         bench.title("The market: listers and buyers under one lock");
         let outcomes = market::run(bench).await?;
         bench.judge(bars::market(&outcomes));
+    }
+    if wanted.part("market") && wanted.scene("duplicates") {
+        bench.title("Duplicates: how often two clients held one lock");
+        let outcomes = duplicates::run(bench).await?;
+        bench.judge(bars::duplicates(&outcomes));
     }
     if wanted.part("contention") {
         bench.title("Contention: many clients on one lock");
@@ -138,10 +159,14 @@ async fn measure_parts(bench: &mut Bench, wanted: &Wanted<'_>) -> Result<()> {
         bench.judge(bars::expiry(&outcomes));
     }
 
-    if wanted.part("growth") {
-        bench.title("Growth: with a million locks, and when very many expire at once");
-        let costs = growth::run(bench).await?;
-        bench.judge(bars::growth(&costs));
+    if wanted.part("scale") {
+        bench.title("Scale: up to a million locks and places, 20,000 waiters and six masters");
+        let rows = scale::run(bench).await?;
+        bench.judge(bars::scale(&rows));
+    }
+    if wanted.part("threads") {
+        bench.title("Threads: hand-overs with io-threads");
+        threads::run(bench).await?;
     }
     if wanted.part("uncontended") {
         bench.title("Uncontended: acquire and release with nobody in the way");

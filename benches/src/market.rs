@@ -22,7 +22,7 @@ use trade::{Guarded, Locked, Trader, Watching};
 
 /// Listers and buyers.
 const ROWS: [(usize, usize); 3] = [(1, 1), (5, 1), (5, 5)];
-const SPAN: Duration = Duration::from_secs(3);
+const SPAN: Duration = Duration::from_secs(5);
 
 /// What was traded in one way.
 #[derive(Debug, Clone)]

@@ -5,21 +5,17 @@ mod look;
 mod paper;
 
 use crate::words::{count, time, times};
-use anyhow::{Context, Result};
+use anyhow::Result;
 use chart::{Bar, Panel, Scale, Series, draw_bars, draw_panels};
 use serde_json::Value;
-use std::fs;
 use std::path::Path;
 
-/// All that the file of figures in this folder has figures for, beside it.
-pub fn draw_all(results: &Path) -> Result<()> {
-    let file = results.join("figures.json");
-    let text =
-        fs::read_to_string(&file).with_context(|| format!("could not read {}", file.display()))?;
-    let parts: Value = serde_json::from_str(&text)?;
-    market(&parts, results)?;
-    contention(&parts, results)?;
-    handover(&parts, results)
+/// All that there are figures for, into this folder.
+pub fn draw_all(parts: &Value, results: &Path) -> Result<()> {
+    market(parts, results)?;
+    contention(parts, results)?;
+    handover(parts, results)?;
+    scale(parts, results)
 }
 
 /// The fullest market: a bar for each way.
@@ -120,16 +116,71 @@ fn handover(parts: &Value, results: &Path) -> Result<()> {
     )
 }
 
+/// What each thing costs and takes, beside more and more, and with more and more masters.
+fn scale(parts: &Value, results: &Path) -> Result<()> {
+    for (name, title, across, by, in_cluster) in [
+        (
+            "scale",
+            "Beside more and more",
+            "how many there are",
+            "/there",
+            false,
+        ),
+        (
+            "cluster",
+            "With more masters in the cluster",
+            "masters",
+            "/masters",
+            true,
+        ),
+    ] {
+        let points = |what: Option<&str>, pointer, unit| {
+            let those = figures(parts, "scale")
+                .filter(|one| number(one, "/masters").is_finite() == in_cluster)
+                .filter(|one| one.get("beside").and_then(Value::as_str) != Some("other keys"))
+                .filter(|one| what.is_none_or(|what| text(one, "what") == what))
+                .filter(|one| number(one, pointer).is_finite());
+            collect(those, by, pointer, unit)
+        };
+        let panel = |title, scale, series| Panel {
+            title,
+            scale,
+            series,
+        };
+        let cpu = |title, what| {
+            panel(
+                title,
+                Scale::Log(time),
+                points(Some(what), "/server_cpu_us", 1e-6),
+            )
+        };
+        let panels = [
+            cpu("server CPU for a pair", "pair"),
+            cpu("for a hand-over", "hand-over"),
+            cpu("for an expiry with somebody in the queue", "expiry"),
+            panel(
+                "bytes of each",
+                Scale::Log(count),
+                points(None, "/bytes_each", 1.0),
+            ),
+        ];
+        let file = results.join(format!("{name}.svg"));
+        draw_panels(&file, title, across, &corner(parts, "scale"), &panels)?;
+    }
+    Ok(())
+}
+
 fn figures<'a>(parts: &'a Value, part: &str) -> impl Iterator<Item = &'a Value> {
     let figures = parts.get(part).and_then(|part| part.get("figures"));
     figures.and_then(Value::as_array).into_iter().flatten()
 }
 
 fn way(figure: &Value) -> &str {
-    figure
-        .get("way")
-        .and_then(Value::as_str)
-        .unwrap_or_default()
+    text(figure, "way")
+}
+
+fn text<'a>(figure: &'a Value, name: &str) -> &'a str {
+    figure.get(name).and_then(Value::as_str).unwrap_or_default()
 }
 
 /// Not a number where there is none: it is not drawn.
@@ -182,11 +233,11 @@ fn collect<'a>(
 mod tests {
     use super::*;
     use serde_json::json;
+    use std::fs;
 
     fn drawn(parts: &Value, picture: &str) -> Result<String> {
         let folder = tempfile::tempdir()?;
-        fs::write(folder.path().join("figures.json"), parts.to_string())?;
-        draw_all(folder.path())?;
+        draw_all(parts, folder.path())?;
         Ok(fs::read_to_string(folder.path().join(picture))?)
     }
 

@@ -5,6 +5,8 @@ use crate::limits;
 use crate::runtime::sleep;
 use crate::ways::Way;
 use anyhow::{Context, Result, anyhow, bail};
+use nix::time::ClockId;
+use nix::unistd::Pid;
 use std::collections::HashMap;
 use std::env;
 use std::fs::{self, File};
@@ -52,16 +54,21 @@ impl Server {
 
     /// Starts one with further lines of configuration.
     pub async fn start_as(with: With, lines: &str) -> Result<Server> {
+        Server::start_program(&program(), with, lines).await
+    }
+
+    /// Starts this program, whatever `REDIS_SERVER` says.
+    pub async fn start_program(program: &Path, with: With, lines: &str) -> Result<Server> {
         // The port was free a moment ago; somebody may have taken it since.
         for _ in 0..4 {
-            if let Ok(server) = Server::try_start(with, lines).await {
+            if let Ok(server) = Server::try_start(program, with, lines).await {
                 return Ok(server);
             }
         }
-        Server::try_start(with, lines).await
+        Server::try_start(program, with, lines).await
     }
 
-    async fn try_start(with: With, lines: &str) -> Result<Server> {
+    async fn try_start(program: &Path, with: With, lines: &str) -> Result<Server> {
         let free = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?;
         let dir = tempfile::Builder::new()
             .prefix("redis-lock-bench.")
@@ -72,8 +79,7 @@ impl Server {
             configuration(free.port(), dir.path(), with, lines)?,
         )?;
         let log = File::create(dir.path().join("log"))?;
-        let program = program();
-        let child = Command::new(&program)
+        let child = Command::new(program)
             .arg(&config)
             .stdin(Stdio::null())
             .stdout(log.try_clone()?)
@@ -119,6 +125,20 @@ impl Server {
     /// Its process.
     pub fn pid(&self) -> u32 {
         self.child.id()
+    }
+
+    /// Seconds that its process has used of the CPU, its other threads included. To the nanosecond,
+    /// where INFO has microseconds; and nobody has to ask the server, which would cost it some.
+    pub fn cpu(&self) -> Result<f64> {
+        let process = Pid::from_raw(i32::try_from(self.pid())?);
+        let used: Duration = ClockId::pid_cpu_clock_id(process)?.now()?.into();
+        Ok(used.as_secs_f64())
+    }
+
+    /// The bytes that it uses, by its own account.
+    pub async fn memory(&self) -> Result<f64> {
+        let info = self.control().await?.info().await?;
+        Ok(info.number("used_memory")? as f64)
     }
 
     /// A connection for questions about it.
@@ -227,6 +247,20 @@ impl Control {
     pub async fn set(&mut self, name: &str, value: &str) -> Result<()> {
         let words: [&[u8]; 4] = [b"CONFIG", b"SET", name.as_bytes(), value.as_bytes()];
         self.connection.call(&words).await?;
+        Ok(())
+    }
+
+    /// With the module, as many wait as like.
+    pub async fn lift_limits(&mut self, with: With) -> Result<()> {
+        if with == With::Module {
+            for limit in [
+                "lock.max-waiters",
+                "lock.max-waiters-total",
+                "lock.max-lease",
+            ] {
+                self.set(limit, "0").await?;
+            }
+        }
         Ok(())
     }
 

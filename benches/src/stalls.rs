@@ -7,6 +7,7 @@ pub mod crowd;
 mod expiry;
 mod flush;
 mod many;
+mod mass;
 mod row;
 mod scripts;
 mod search;

@@ -10,7 +10,7 @@ use super::operations::{self, Operation, Work};
 use super::server::{self, Server};
 
 /// How often an operation is done while it is counted, on each of several servers.
-const TIMES: usize = 2_500;
+const TIMES: usize = 1_000;
 
 /// How many wait at the same time, where one connection hands on to the next.
 const CROWD: usize = 500;

@@ -1,41 +1,46 @@
-//! The figures, as a table and as JSON.
+//! What was counted on one kind of server.
 
-use std::fs;
-use std::path::Path;
-
-use serde_json::{Value, json};
-
-use super::Try;
 use super::operations::Operation;
+use super::settings::Setting;
 
-/// What was counted on one kind of server.
+/// All counts.
 #[derive(Default)]
 pub struct Figures {
     /// What server it is, and of which version.
     pub server: String,
-    rows: Vec<Row>,
+    /// By setting and operation, in the order in which they were counted first.
+    pub rows: Vec<Row>,
 }
 
-struct Row {
-    id: String,
-    name: String,
-    beside: String,
+/// One operation in one setting.
+pub struct Row {
+    /// The setting's.
+    pub setting: &'static str,
+    /// The operation's.
+    pub id: String,
+    /// What it is called in tables.
+    pub name: String,
+    /// What it stands beside.
+    pub beside: String,
     counts: Vec<f64>,
 }
 
 impl Row {
+    /// The instructions for each time.
     #[allow(clippy::cast_precision_loss, reason = "they are few")]
-    fn mean(&self) -> f64 {
+    pub fn mean(&self) -> f64 {
         self.counts.iter().sum::<f64>() / self.counts.len() as f64
     }
 }
 
 impl Figures {
     /// One more count of this operation.
-    pub fn add(&mut self, operation: &Operation, instructions: f64) {
-        match self.rows.iter_mut().find(|row| row.id == operation.id) {
+    pub fn add(&mut self, setting: &Setting, operation: &Operation, instructions: f64) {
+        let is_it = |row: &&mut Row| row.setting == setting.id && row.id == operation.id;
+        match self.rows.iter_mut().find(is_it) {
             Some(row) => row.counts.push(instructions),
             None => self.rows.push(Row {
+                setting: setting.id,
                 id: operation.id.clone(),
                 name: operation.name.clone(),
                 beside: operation.beside.clone(),
@@ -44,15 +49,11 @@ impl Figures {
         }
     }
 
-    /// Of the operation of this name.
-    pub fn of(&self, id: &str) -> Option<f64> {
-        let row = self.rows.iter().find(|row| row.id == id);
+    /// Of the operation of this name, in this setting.
+    pub fn of(&self, setting: &str, id: &str) -> Option<f64> {
+        let mut rows = self.rows.iter();
+        let row = rows.find(|row| row.setting == setting && row.id == id);
         row.map(Row::mean)
-    }
-
-    fn ratio(&self, row: &Row) -> Option<f64> {
-        let other = self.of(&row.beside).filter(|_| row.beside != row.id)?;
-        Some(row.mean() / other)
     }
 
     /// Prints the table.
@@ -62,35 +63,19 @@ impl Figures {
             self.server
         );
         for row in &self.rows {
-            let other = self.rows.iter().find(|other| other.id == row.beside);
-            let ratio = self.ratio(row).zip(other.map(|other| &other.name));
-            let beside = ratio.map_or_else(String::new, |(ratio, other)| {
-                format!("{ratio:.3} of {other}")
+            let other = self.of(row.setting, &row.beside);
+            let beside = other.filter(|_| row.beside != row.id).map(|other| {
+                let ratio = row.mean() / other;
+                format!("{ratio:.3} of {}", row.beside)
             });
-            println!("  {:<73} {:>7.0}   {beside}", row.name, row.mean());
+            println!(
+                "  {:<8} {:<73} {:>7.0}   {}",
+                row.setting,
+                row.name,
+                row.mean(),
+                beside.unwrap_or_default()
+            );
         }
         println!();
-    }
-
-    /// Writes all of it down.
-    pub fn write(&self, file: &Path) -> Try<()> {
-        let operations: Vec<Value> = (self.rows.iter())
-            .map(|row| {
-                json!({
-                    "id": row.id,
-                    "name": row.name,
-                    "instructions": row.mean().round(),
-                    "beside": row.beside,
-                    "ratio": self.ratio(row).map(|ratio| (ratio * 1000.0).round() / 1000.0),
-                })
-            })
-            .collect();
-        let all = json!({ "server": self.server, "operations": operations });
-        if let Some(folder) = file.parent() {
-            fs::create_dir_all(folder)?;
-        }
-        fs::write(file, format!("{all:#}\n"))?;
-        println!("All figures are in {}.", file.display());
-        Ok(())
     }
 }

@@ -113,8 +113,37 @@ impl Operation {
     }
 }
 
+/// What is counted on one server, one after another.
+pub struct Phase {
+    /// The module that is loaded for it: the variable that names its file, the file, and its name for unloading.
+    /// The last one stays.
+    pub module: Option<(&'static str, &'static str, &'static str)>,
+    /// What is counted.
+    pub operations: Vec<Operation>,
+}
+
+/// Everything. Nobody is told of keys any more when the module comes, which is the last.
+pub fn all() -> Vec<Phase> {
+    let phase = |module, operations| Phase { module, operations };
+    vec![
+        phase(None, without_the_module()),
+        phase(
+            Some(("BARE", "target/bare.so", "bare")),
+            beside_a_bare_listener(),
+        ),
+        phase(
+            Some(("LEAST", "target/least.so", "least")),
+            by_the_least_module(),
+        ),
+        phase(
+            Some(("MODULE", "target/release/libredis_lock.so", "lock")),
+            with_the_module(),
+        ),
+    ]
+}
+
 /// The server as it is, and what people use on it.
-pub fn without_the_module() -> Vec<Operation> {
+fn without_the_module() -> Vec<Operation> {
     let other =
         |id, name, last| Operation::new(id, name, vec![set_nx("lock"), last]).beside("evalsha");
     vec![
@@ -177,7 +206,7 @@ pub fn without_the_module() -> Vec<Operation> {
 
 /// The module's own operations, and what it does to others'. After the first waiter the server tells
 /// it of every SET.
-pub fn with_the_module() -> Vec<Operation> {
+fn with_the_module() -> Vec<Operation> {
     let pair = |id, name, again| Operation::new(id, name, again).beside("evalsha");
     let within = |id, name, again| {
         Operation::new(id, name, vec![again]).between(vec![acquire("lock")], vec![release("lock")])
@@ -282,15 +311,52 @@ pub fn with_the_module() -> Vec<Operation> {
             &[acquire("lock"), place],
             &[given_up, release("lock")],
         ))
-        .chain(others("after somebody has waited", &[], &[]))
+        .chain(others(
+            "after somebody has waited",
+            &NEEDED_BY_NOBODY.map(|()| set()),
+            &[],
+        ))
         .collect()
 }
 
 /// What others do, on a server that tells a module which does nothing about it.
-pub fn beside_a_bare_listener() -> Vec<Operation> {
+fn beside_a_bare_listener() -> Vec<Operation> {
     let others = OTHERS.map(|other| other.among("beside a bare listener", Vec::new(), Vec::new()));
     others.into_iter().collect()
 }
+
+/// What the server's own calls cost, where a module does nothing else (`least.c`).
+fn by_the_least_module() -> Vec<Operation> {
+    let acquire = say("LEAST.ACQUIRE lock @ 30000", Expected::Number);
+    let release = say("LEAST.RELEASE lock @", ONE);
+    let check = say("LEAST.CHECK lock @", Expected::Number);
+    vec![
+        Operation::new(
+            "least",
+            "the same by the least module",
+            vec![acquire.clone(), release.clone()],
+        )
+        .beside("lock"),
+        Operation::new("least_check", "LOCK.CHECK by the least module", vec![check])
+            .beside("check")
+            .between(vec![acquire], vec![release]),
+        Operation {
+            id: "least_hand_over".into(),
+            name: "the hand-over by the least module".into(),
+            beside: "hand_over".into(),
+            needs: "PING",
+            work: Work::HandedOver {
+                before: vec![least_waiter(0)],
+                wait: least_waiter,
+                serve: |place| step(&format!("LEAST.RELEASE lock {}", owner(place - 1)), ONE),
+            },
+        },
+    ]
+}
+
+/// From Redis 8.2 on the module asks to be told of no more, after a hundred events that nobody needed, at the beginning
+/// of a turn of the server's loop. What is counted comes in few turns, and these each in one of its own.
+const NEEDED_BY_NOBODY: [(); 150] = [(); 150];
 
 fn set() -> Step {
     say("SET price 5", OK)
@@ -348,6 +414,11 @@ impl Other {
 fn waiter(place: usize) -> Step {
     let owner = owner(place);
     let line = format!("LOCK.ACQUIRE lock {owner} 600000 BLOCK 0");
+    step(&line, Expected::Number)
+}
+
+fn least_waiter(place: usize) -> Step {
+    let line = format!("LEAST.ACQUIRE lock {} 600000", owner(place));
     step(&line, Expected::Number)
 }
 

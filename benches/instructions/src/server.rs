@@ -1,6 +1,7 @@
 //! A server under callgrind.
 
 use std::fs::{self, File};
+use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::thread;
@@ -11,6 +12,7 @@ use tempfile::TempDir;
 use super::Try;
 use super::answer::{Answer, Expected};
 use super::connection::{Connection, Step, step};
+use super::settings::Setting;
 
 /// How long a server may take to start, on a machine that is busy.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -21,8 +23,9 @@ const MARK: (&str, &str) = ("echoCommand", "ECHO mark");
 
 /// A server that is counted. It ends when this is dropped, or this program.
 pub struct Server {
-    child: Child,
-    reaper: Child,
+    /// Ends before the server does.
+    _replica: Option<Process>,
+    process: Process,
     folder: TempDir,
     marks: usize,
     /// Over which everything is said that is not about connections.
@@ -30,10 +33,10 @@ pub struct Server {
 }
 
 impl Server {
-    /// Starts one, with this module or without.
-    pub fn start(program: &Path, module: Option<&Path>) -> Try<Self> {
+    /// Starts one, set like this, without any module.
+    pub fn start(program: &Path, setting: &Setting) -> Try<Self> {
         let folder = TempDir::new()?;
-        let log = File::create(folder.path().join("log"))?;
+        let port = if setting.has_replica { free_port()? } else { 0 };
         let mut command = Command::new("valgrind");
         command
             .args(["--tool=callgrind", "--trace-children=yes"])
@@ -43,37 +46,64 @@ impl Server {
                 counts(&folder).display()
             ))
             .arg(program)
-            .args(["--port", "0", "--unixsocket"])
-            .arg(socket(&folder))
+            .args(["--port", &port.to_string()])
+            .args(setting.arguments)
+            // Modules come while it runs: so what is counted with one and without shares the secrets of its
+            // hash tables.
+            .args(["--enable-module-command", "yes"])
             // Once a second, and so almost never.
             .args(["--hz", "1"])
-            .args(["--save", "", "--appendonly", "no"])
-            .arg("--dir")
-            .arg(folder.path());
-        if let Some(module) = module {
-            let module = module.canonicalize();
-            command.arg("--loadmodule").arg(module.map_err(|error| {
-                format!("there is no module to load ({error}): make build builds it")
-            })?);
-        }
-        let mut child = command
-            .stdin(Stdio::null())
-            .stdout(log.try_clone()?)
-            .stderr(log)
-            .spawn()
-            .map_err(|error| format!("valgrind does not run: {error}"))?;
-        let reaper = reaper_of(child.id())?;
-        let connection = connect(&mut child, &socket(&folder));
-        if connection.is_err() {
-            eprint!("{}", fs::read_to_string(folder.path().join("log"))?);
-        }
-        Ok(Self {
-            connection: connection?,
-            child,
-            reaper,
+            .args(["--repl-diskless-sync-delay", "0"]);
+        let (process, connection) = Process::start(command, &folder)?;
+        let mut server = Self {
+            _replica: None,
+            connection,
+            process,
             folder,
             marks: 0,
-        })
+        };
+        if setting.has_replica {
+            server._replica = Some(server.attach_replica(program, port)?);
+        }
+        Ok(server)
+    }
+
+    /// A replica, which is not counted, and which has all that the server has.
+    fn attach_replica(&mut self, program: &Path, port: u16) -> Try<Process> {
+        let folder = TempDir::new_in(self.folder.path())?;
+        let mut command = Command::new(program);
+        command
+            .args(["--port", "0"])
+            .args(["--replicaof", "127.0.0.1", &port.to_string()]);
+        let (process, _) = Process::start(command, &folder)?;
+        let start = Instant::now();
+        while !self.info("replication")?.contains("state=online") {
+            if start.elapsed() > PATIENCE {
+                return Err("waited in vain for the replica".into());
+            }
+            thread::sleep(Duration::from_millis(50));
+        }
+        // It lives below the server's.
+        let _ = folder.keep();
+        Ok(process)
+    }
+
+    /// Loads a module.
+    pub fn load(&mut self, module: &Path) -> Try<()> {
+        let path = module
+            .canonicalize()
+            .map_err(|error| format!("there is no {} to load ({error})", module.display()))?;
+        let load = step(
+            &format!("MODULE LOAD {}", path.display()),
+            Expected::Line("+OK"),
+        );
+        self.connection.ask(&load).map(|_| ())
+    }
+
+    /// Unloads one.
+    pub fn unload(&mut self, name: &str) -> Try<()> {
+        let unload = step(&format!("MODULE UNLOAD {name}"), Expected::Line("+OK"));
+        self.connection.ask(&unload).map(|_| ())
     }
 
     /// One more connection, which the server has accepted.
@@ -83,17 +113,21 @@ impl Server {
 
     /// What server it is.
     pub fn version(&mut self) -> Try<String> {
-        let answer = self.connection.ask(&step("INFO server", Expected::Bytes))?;
-        let Answer::Bytes(Some(info)) = answer else {
-            return Err("INFO says nothing".into());
-        };
-        let info = String::from_utf8_lossy(&info).into_owned();
+        let info = self.info("server")?;
         let field = |name| info.lines().find_map(|line| line.strip_prefix(name));
         let version = |kind, name| Some(format!("{kind} {}", field(name)?.trim()));
         // A Valkey says also which Redis it can stand in for.
         version("Valkey", "valkey_version:")
             .or_else(|| version("Redis", "redis_version:"))
             .ok_or_else(|| "INFO names no version".into())
+    }
+
+    fn info(&mut self, section: &str) -> Try<String> {
+        let info = step(&format!("INFO {section}"), Expected::Bytes);
+        let Answer::Bytes(Some(info)) = self.connection.ask(&info)? else {
+            return Err("INFO says nothing".into());
+        };
+        Ok(String::from_utf8_lossy(&info).into_owned())
     }
 
     /// Is a blocked client's reply written in the moment in which it is served?
@@ -129,7 +163,7 @@ impl Server {
     }
 
     fn signal(&self, name: &str) -> Try<()> {
-        let process = self.child.id().to_string();
+        let process = self.process.child.id().to_string();
         let status = Command::new("kill").args(["-s", name, &process]).status()?;
         if status.success() {
             Ok(())
@@ -140,7 +174,7 @@ impl Server {
 
     /// The state stands behind the name, which is in brackets.
     fn stands_still(&self) -> Try<bool> {
-        let stat = fs::read_to_string(format!("/proc/{}/stat", self.child.id()))?;
+        let stat = fs::read_to_string(format!("/proc/{}/stat", self.process.child.id()))?;
         Ok(stat
             .rsplit(')')
             .next()
@@ -156,13 +190,49 @@ impl Server {
     }
 }
 
-impl Drop for Server {
+/// A process that ends when this is dropped.
+struct Process {
+    child: Child,
+    reaper: Child,
+}
+
+impl Process {
+    /// Starts a server in this folder, and connects to it.
+    fn start(mut command: Command, folder: &TempDir) -> Try<(Self, Connection)> {
+        let log = File::create(folder.path().join("log"))?;
+        let mut child = command
+            .arg("--unixsocket")
+            .arg(socket(folder))
+            .args(["--save", ""])
+            .arg("--dir")
+            .arg(folder.path())
+            .stdin(Stdio::null())
+            .stdout(log.try_clone()?)
+            .stderr(log)
+            .spawn()
+            .map_err(|error| format!("a server, or valgrind, does not run: {error}"))?;
+        let reaper = reaper_of(child.id())?;
+        let connection = connect(&mut child, &socket(folder));
+        let process = Self { child, reaper };
+        if connection.is_err() {
+            eprint!("{}", fs::read_to_string(folder.path().join("log"))?);
+        }
+        Ok((process, connection?))
+    }
+}
+
+impl Drop for Process {
     fn drop(&mut self) {
         for child in [&mut self.reaper, &mut self.child] {
             let _ = child.kill();
             let _ = child.wait();
         }
     }
+}
+
+/// A port that nobody listens on.
+fn free_port() -> Try<u16> {
+    Ok(TcpListener::bind(("127.0.0.1", 0))?.local_addr()?.port())
 }
 
 /// A command that marks where a count begins or ends.

@@ -2,10 +2,11 @@
 
 use super::Bar;
 use crate::contention;
+use crate::duplicates;
 use crate::expiry;
-use crate::growth::Cost;
 use crate::handover;
 use crate::market;
+use crate::scale;
 use crate::stalls::Row;
 use crate::ways::Way;
 use crate::ways::blpop::Blpop;
@@ -57,6 +58,24 @@ fn best_of(
         .iter()
         .map(|outcome| (value(outcome), outcome.way))
         .max_by(|one, other| one.0.total_cmp(&other.0))
+}
+
+/// No two of ours ever held one lock.
+pub fn duplicates(outcomes: &[duplicates::Outcome]) -> Vec<Bar> {
+    let ours = outcomes
+        .iter()
+        .filter(|outcome| outcome.way == Module::NAME);
+    let Some(doubles) = ours.map(|outcome| outcome.doubles).reduce(usize::max) else {
+        return Vec::new();
+    };
+    let name = "times that two held a lock of LOCK's, under any condition";
+    vec![Bar::at_most(
+        duplicates::PART,
+        name,
+        doubles as f64,
+        0.0,
+        count,
+    )]
 }
 
 /// At 64 clients with short holds; and the commands of a grant at any load.
@@ -166,22 +185,25 @@ pub fn expiry(outcomes: &[expiry::Outcome]) -> Vec<Bar> {
 }
 
 /// A pair beside very much else, to one beside hardly anything.
-pub fn growth(costs: &[Cost]) -> Vec<Bar> {
-    let plain = costs.iter().filter(|cost| cost.way != Module::NAME);
-    let Some(plain) = plain.max_by_key(|cost| cost.there) else {
+pub fn scale(rows: &[scale::Row]) -> Vec<Bar> {
+    let pairs = |way: &'static str| {
+        let those = rows.iter().filter(move |row| row.what == scale::PAIR);
+        let those = those.filter(move |row| row.way == way && row.masters.is_none());
+        let (least, most) = (
+            those.clone().min_by_key(|row| row.there)?,
+            those.max_by_key(|row| row.there)?,
+        );
+        Some((most.there, most.cpu / least.cpu))
+    };
+    let (Some((_, plain)), Some((there, ours))) = (pairs(scale::PLAIN), pairs(Module::NAME)) else {
         return Vec::new();
     };
-    let most = no_growth_beside(plain.to_first);
-    let ours = costs
-        .iter()
-        .filter(|cost| cost.way == Module::NAME && cost.there == plain.there);
-    ours.map(|cost| {
-        let there = count(cost.there as f64);
-        let name = format!("CPU of a pair, growth to {there} {}", cost.beside);
-        let bar = Bar::at_most("growth", &name, cost.to_first, most, times);
-        bar.of("SET NX PX, DEL's, and 20 %")
-    })
-    .collect()
+    let name = format!(
+        "CPU of a pair, growth to {} held locks",
+        count(there as f64)
+    );
+    let bar = Bar::at_most("scale", &name, ours, no_growth_beside(plain), times);
+    vec![bar.of("SET NX PX, DEL's, and 20 %")]
 }
 
 /// Each by the server's longest turn, or by what its memory grows by.
@@ -271,6 +293,7 @@ mod tests {
             way,
             waiters,
             latency: spread(p50),
+            cpu: 0.0,
         };
         let bars = |ours| {
             handover(&[

@@ -30,7 +30,7 @@ pub struct Panel<'a> {
     pub title: &'static str,
     /// How its values are laid out.
     pub scale: Scale,
-    /// One for each way, in the same order in all panels of a picture.
+    /// One for each way.
     pub series: Vec<Series<'a>>,
 }
 
@@ -71,11 +71,16 @@ pub fn draw_panels(
     for (number, panel) in panels.iter().enumerate() {
         draw_panel(&mut paper, cell(number), across, panel);
     }
-    let ways = panels.iter().take(1).flat_map(|panel| &panel.series);
+    let mut ways: Vec<&str> = Vec::new();
+    for series in panels.iter().flat_map(|panel| &panel.series) {
+        if !ways.contains(&series.way) {
+            ways.push(series.way);
+        }
+    }
     let (left, top) = cell(panels.len());
-    for (number, series) in ways.enumerate() {
+    for (number, way) in ways.into_iter().enumerate() {
         let at = (left + 70.0, top + 60.0 + 24.0 * number as f64);
-        paper.key(series.way, at);
+        paper.key(way, at);
     }
     paper.corner(corner);
     paper.save(file)

@@ -38,7 +38,7 @@ const fn look(way: &'static str, light: &'static str, dark: &'static str, mark: 
 }
 
 /// Of every way that is drawn. The last is for one that is not known.
-pub const LOOKS: [Look; 13] = [
+pub const LOOKS: [Look; 16] = [
     look("LOCK", "#d62728", "#ff6b61", Mark::Circle),
     look("LOCK + GUARD", "#8f1d1e", "#ffb3ac", Mark::Circle),
     look("poll every 1 ms", "#1f77b4", "#58a6ff", Mark::Square),
@@ -51,6 +51,9 @@ pub const LOOKS: [Look; 13] = [
     look("no lock, WATCH", "#a17c00", "#e3b341", Mark::Square),
     look("SETNX, WATCH release", "#c2559d", "#f778ba", Mark::Diamond),
     look("SETNX, then EXPIRE", "#55692f", "#a3b56b", Mark::Wedge),
+    look("SET NX PX, DEL", "#1f77b4", "#58a6ff", Mark::Square),
+    look("QUEUE", "#0b8f84", "#2dd4bf", Mark::Diamond),
+    look("BLOCK", "#d97706", "#ffa657", Mark::Wedge),
     look("", "#333333", "#dddddd", Mark::Circle),
 ];
 
@@ -70,7 +73,7 @@ mod tests {
     #[test]
     fn every_way_that_is_drawn_has_a_look_of_its_own() -> anyhow::Result<()> {
         let parts: Value = serde_json::from_str(include_str!("../../results/figures.json"))?;
-        for part in ["market", "contention", "handover"] {
+        for part in ["market", "contention", "handover", "scale"] {
             let figures = parts.pointer(&format!("/{part}/figures"));
             for figure in figures.and_then(Value::as_array).into_iter().flatten() {
                 let way = figure.get("way").and_then(Value::as_str);

@@ -2,8 +2,8 @@
 
 use crate::bench::{Bench, Figures};
 use crate::connection::Connection;
-use crate::growth::{memory, waiters};
 use crate::limits;
+use crate::scale::waiters;
 use crate::server::{Server, With};
 use crate::stalls::crowd::{TTL, hold, pipeline};
 use crate::stalls::seen::field;
@@ -148,5 +148,5 @@ async fn memory_without_connections(server: &Server) -> Result<f64> {
         .wait_for("connected_clients", |clients| clients == 1)
         .await?;
     drop(control);
-    memory(server).await
+    server.memory().await
 }

@@ -1,10 +1,10 @@
 //! Very many locks end in the same instant, and somebody waits for each of them.
 
 use super::SPAN;
+use super::mass::{Load, measure};
 use super::row::Row;
 use super::seen::Seen;
 use crate::bench::Bench;
-use crate::growth::mass::{Load, measure};
 use crate::words::count;
 use anyhow::Result;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use std::time::Duration;
 const PART: &str = "stalls: expiry";
 const BOUND: Duration = Duration::from_millis(5);
 
-/// The one case, as the measurements of growth have it too.
+/// The one case.
 pub async fn run(bench: &Bench) -> Result<Vec<Row>> {
     let load = Load::as_limits_allow(bench.is_quick())?;
     let what = format!(
@@ -20,6 +20,6 @@ pub async fn run(bench: &Bench) -> Result<Vec<Row>> {
         count(load.locks as f64)
     );
     let measured = bench.attempt(PART, &what, SPAN * 2, measure(load)).await?;
-    let row = |(_, gap)| Row::new(PART, what, Seen::of_gap(gap), BOUND).linear();
+    let row = |gap| Row::new(PART, what, Seen::of_gap(gap), BOUND).linear();
     Ok(measured.map(row).into_iter().collect())
 }

@@ -6,8 +6,6 @@ use crate::pinger::{Gap, INTERVAL, Pinger};
 use crate::runtime::sleep;
 use crate::server::Server;
 use anyhow::{Context, Result, bail};
-use nix::time::ClockId;
-use nix::unistd::Pid;
 use std::future::Future;
 use std::time::{Duration, Instant};
 
@@ -75,21 +73,6 @@ impl Seen {
         } else {
             self
         }
-    }
-}
-
-/// Reads what a server's process has used of the CPU, its helper threads included.
-#[derive(Debug)]
-struct CpuClock(ClockId);
-
-impl CpuClock {
-    fn of(server: &Server) -> Result<CpuClock> {
-        let process = Pid::from_raw(i32::try_from(server.pid())?);
-        Ok(CpuClock(ClockId::pid_cpu_clock_id(process)?))
-    }
-
-    fn used(&self) -> Result<Duration> {
-        Ok(self.0.now()?.into())
     }
 }
 
@@ -166,18 +149,17 @@ pub async fn of_command(server: &Server, command: &str, end: End) -> Result<Seen
 /// Commands that are sent together.
 pub async fn of_commands(server: &Server, commands: &[String], end: End) -> Result<Seen> {
     let mut connection = Connection::open(server.address()).await?;
-    let clock = CpuClock::of(server)?;
     let ((call, cpu), gap) = beside_pings(server, async {
         for command in commands {
             push(&mut connection, command);
         }
-        let (began, cpu) = (Instant::now(), clock.used()?);
+        let (began, cpu) = (Instant::now(), server.cpu()?);
         connection.send().await?;
         for _ in commands {
             let answer = connection.any_answer().await?;
             refuse_trouble(answer)?;
         }
-        let took = (began.elapsed(), clock.used()?.saturating_sub(cpu));
+        let took = (began.elapsed(), used_since(server, cpu)?);
         end.wait(&mut connection).await?;
         Ok(took)
     })
@@ -189,15 +171,14 @@ pub async fn of_commands(server: &Server, commands: &[String], end: End) -> Resu
 /// The same command so many times, one after the other: the longest of all.
 pub async fn of_repeated(server: &Server, command: &str, times: usize) -> Result<Seen> {
     let mut connection = Connection::open(server.address()).await?;
-    let clock = CpuClock::of(server)?;
     let ((call, cpu), gap) = beside_pings(server, async {
         let mut longest = (Duration::ZERO, Duration::ZERO);
         for _ in 0..times {
-            let (began, cpu) = (Instant::now(), clock.used()?);
+            let (began, cpu) = (Instant::now(), server.cpu()?);
             push(&mut connection, command);
             connection.send().await?;
             refuse_trouble(connection.any_answer().await?)?;
-            let took = (began.elapsed(), clock.used()?.saturating_sub(cpu));
+            let took = (began.elapsed(), used_since(server, cpu)?);
             longest = (longest.0.max(took.0), longest.1.max(took.1));
             sleep(INTERVAL).await;
         }
@@ -223,6 +204,10 @@ async fn beside_pings<T>(
     let outcome = event.await?;
     sleep(AFTER).await;
     Ok((outcome, pinger.stop()?))
+}
+
+fn used_since(server: &Server, before: f64) -> Result<Duration> {
+    Ok(Duration::from_secs_f64((server.cpu()? - before).max(0.0)))
 }
 
 fn refuse_trouble(answer: Answer) -> Result<()> {

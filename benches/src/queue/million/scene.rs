@@ -11,11 +11,6 @@ use anyhow::{Result, ensure};
 use std::future::Future;
 use std::time::Duration;
 
-const LIMITS: [&str; 3] = [
-    "lock.max-waiters",
-    "lock.max-waiters-total",
-    "lock.max-lease",
-];
 /// Coprime to the number of places: each has its turn, far from the one before.
 const STRIDE: usize = 611_953;
 /// Between two looks whether all places are gone.
@@ -37,9 +32,7 @@ impl Scene {
     pub async fn set(pings: usize) -> Result<Scene> {
         let server = Server::start(With::Module).await?;
         let mut control = server.control().await?;
-        for limit in LIMITS {
-            control.set(limit, "0").await?;
-        }
+        control.lift_limits(With::Module).await?;
         let mut connection = Connection::open(server.address()).await?;
         let pinging = pipeline(&mut connection, pings, |_| "PING".to_owned());
         let (cpu, _) = seen(&server, &mut control, pinging).await?;

@@ -3,18 +3,15 @@
 //! As many as there may be connections wait for one lock each; the rest wait for a thousand at
 //! once, by MACQUIRE.
 
-use super::{Kind, OWNER, TTL, fill};
+use super::crowd::hold;
 use crate::answer::Answer;
-use crate::bench::{Bench, Figures};
 use crate::connection::Connection;
 use crate::limits;
 use crate::pinger::{Gap, Pinger};
 use crate::runtime::{sleep, spawn};
 use crate::server::{Server, With};
-use crate::words::{Table, count, time};
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
 use async_task::Task;
-use serde_json::json;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
@@ -24,7 +21,8 @@ const LOCKS: usize = 100_000;
 const AT_ONCE: usize = 1000;
 /// One address of the loopback offers some 28,000 ports.
 const MOST_CONNECTIONS: usize = 25_000;
-const SPAN: Duration = Duration::from_secs(20);
+const OWNER: &str = "0190f3b2-6a55-7c10-8f1e-4b7a52d9c001";
+const TTL: &[u8] = b"3600000";
 
 /// How many locks, and who waits for them.
 #[derive(Debug, Clone, Copy)]
@@ -55,62 +53,15 @@ impl Load {
         let singles = locks.min(connections.saturating_sub(others));
         Load { locks, singles }
     }
-
-    /// Waiters for many locks.
-    fn of_many(&self) -> usize {
-        (self.locks - self.singles).div_ceil(AT_ONCE)
-    }
 }
 
-/// Measures it, and shows it.
-pub async fn run(bench: &mut Bench) -> Result<()> {
-    let load = Load::as_limits_allow(bench.is_quick())?;
-    let what = format!("{} locks end at once", count(load.locks as f64));
-    let measuring = measure(load);
-    let Some((took, gap)) = bench.attempt("mass expiry", &what, SPAN, measuring).await? else {
-        return Ok(());
-    };
-    let stall = gap.seen;
-    let mut table = Table::new(&[
-        "locks that end at once",
-        "waiters of one",
-        "waiters of 1,000",
-        "all granted after",
-        "longest stall",
-    ]);
-    table.row(vec![
-        count(load.locks as f64),
-        count(load.singles as f64),
-        count(load.of_many() as f64),
-        time(took.as_secs_f64()),
-        time(stall.as_secs_f64()),
-    ]);
-    bench.say(&table.text());
-    if load.of_many() > 0 {
-        bench.say(
-            "  (a connection for each lock is more than there may be: ulimit -n, or the ports)\n",
-        );
-    }
-    let fields = json!({
-        "locks": load.locks,
-        "waiters_of_one": load.singles,
-        "waiters_of_many": load.of_many(),
-        "all_granted_after_ms": took.as_secs_f64() * 1e3,
-        "longest_stall_ms": stall.as_secs_f64() * 1e3,
-    });
-    bench.keep(Figures::new("mass expiry", "LOCK", fields));
-    Ok(())
-}
-
-/// How long until all are granted, and the longest time without a sign of life meanwhile.
-pub async fn measure(load: Load) -> Result<(Duration, Gap)> {
+/// The longest time without a sign of life until all are granted.
+pub async fn measure(load: Load) -> Result<Gap> {
     let server = Server::start(With::Module).await?;
     let mut control = server.control().await?;
-    for limit in ["lock.max-waiters", "lock.max-waiters-total"] {
-        control.set(limit, "0").await?;
-    }
+    control.lift_limits(With::Module).await?;
     let began = Instant::now();
-    fill(&server, Kind::Lock, 0, load.locks).await?;
+    hold(&server, load.locks, "lock:", OWNER).await?;
     let filling = began.elapsed();
 
     let grants = Rc::new(Grants::default());
@@ -130,15 +81,12 @@ pub async fn measure(load: Load) -> Result<(Duration, Gap)> {
             return Err(trouble);
         }
     }
-    let gap = pinger.stop()?;
-    let last = grants.last.get().context("nobody was granted anything")?;
-    Ok((last.saturating_duration_since(end), gap))
+    pinger.stop()
 }
 
 #[derive(Debug, Default)]
 struct Grants {
     locks: Cell<usize>,
-    last: Cell<Option<Instant>>,
     trouble: RefCell<Option<anyhow::Error>>,
 }
 
@@ -163,7 +111,6 @@ async fn wait_for_all(server: &Server, load: Load, grants: &Rc<Grants>) -> Resul
         tasks.push(spawn(async move {
             match fence(connection).await {
                 Ok(()) => {
-                    grants.last.set(Some(Instant::now()));
                     grants.locks.set(grants.locks.get() + locks);
                 }
                 Err(error) => *grants.trouble.borrow_mut() = Some(error),
@@ -212,7 +159,7 @@ mod tests {
     fn each_lock_has_somebody_who_waits_for_it_however_few_connections_there_are() {
         let waiters = |connections| {
             let load = Load::of(100_000, connections);
-            (load.singles, load.of_many())
+            (load.singles, (load.locks - load.singles).div_ceil(AT_ONCE))
         };
         assert_eq!(waiters(200_000), (100_000, 0));
         assert_eq!(waiters(20_110), (20_000, 80));
