@@ -6,9 +6,9 @@ MODULE := target/release/libredis_lock.so
 
 # The server's configuration and the tests look for the module in ./target, wherever else you keep yours.
 export CARGO_TARGET_DIR := $(CURDIR)/target
-export PORT PREFIX DESTDIR REDIS_SERVER SERVERS DIFFERENCES ONCE ONLY QUICK CHECK DRAW COMPATIBLE SYSTEM
+export PORT PREFIX DESTDIR REDIS_SERVER SERVERS DIFFERENCES ONCE ONLY QUICK CHECK DRAW COMPATIBLE SYSTEM MUTANTS SEED
 
-.PHONY: help build run cluster locktop test test-servers test-clients explore soak bench stalls lint instructions install dist deb zip \
+.PHONY: help build run cluster locktop test test-servers test-clients explore mutants soak bench stalls lint instructions install dist deb zip \
         supply fuzz clean
 
 help: ## list what there is to make
@@ -41,14 +41,17 @@ test-servers: ## run those on ten servers, Redis 7.0 to 8.10 and Valkey 8.0 to 9
 test-clients: ## run the examples in each language, the tests beside other libraries' locks, those of the packages and of locktop
 	@scripts/test-clients
 
-explore: ## live through every history of some small worlds of the core (LOCK_EXPLORE_WORLD=session)
+explore: ## live through every history of some small worlds of the core, in up to ten minutes (LOCK_EXPLORE_WORLD=session)
 	@scripts/setup build
 	cargo test --profile exploring --lib -- --ignored --nocapture explore::every_history
+
+mutants: ## break the core in small ways, and see whether its tests notice (MUTANTS=400, SEED=2026, ONLY=Queues)
+	@scripts/mutants
 
 soak: ## look for trouble by chance, in simulation and on a real server, until told to stop
 	@scripts/soak
 
-bench: ## measure it beside other locks, in a quarter of an hour (ONLY=market, QUICK=1, DRAW=1; benches/README.md)
+bench: ## measure it beside other locks, in some 25 minutes (ONLY=market, QUICK=1, DRAW=1; benches/README.md)
 	@scripts/bench
 
 stalls: ## measure what could hold up the whole server (ONLY=flush, QUICK=1; CHECK=1: fail if a bound is missed)
@@ -61,11 +64,11 @@ lint: ## check format and lints, as CI does
 	cargo fmt --check --manifest-path examples/rust/Cargo.toml
 	CARGO_TARGET_DIR=$(CURDIR)/target/clients/rust cargo clippy --manifest-path examples/rust/Cargo.toml -- -D warnings
 	cargo fmt --check --manifest-path clients/rust/Cargo.toml
-	CARGO_TARGET_DIR=$(CURDIR)/target/clients/rust-lock cargo clippy --locked --all-targets --manifest-path clients/rust/Cargo.toml -- -D warnings
+	CARGO_TARGET_DIR=$(CURDIR)/target/clients/rust cargo clippy --locked --all-targets --manifest-path clients/rust/Cargo.toml -- -D warnings
 	cargo fmt --check --manifest-path tools/locktop/Cargo.toml
-	CARGO_TARGET_DIR=$(CURDIR)/target/locktop cargo clippy --locked --all-targets --manifest-path tools/locktop/Cargo.toml -- -D warnings
+	CARGO_TARGET_DIR=$(CURDIR)/target/clients/rust cargo clippy --locked --all-targets --manifest-path tools/locktop/Cargo.toml -- -D warnings
 
-instructions: ## count the server's instructions for each operation (CHECK=1: of a pair, as CI does)
+instructions: ## count the server's instructions for each operation (CHECK=1: of those that are guarded, as CI does; SERVERS="redis-8.6 valkey-9.1")
 	@scripts/instructions $(if $(CHECK),check,$(if $(ACCEPT),accept))
 
 install: $(MODULE) ## put the built module where the server may load it, and say where (PREFIX=/opt, DESTDIR=)
