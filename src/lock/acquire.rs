@@ -4,7 +4,7 @@ use super::ledger::entry::{Entry, News};
 use super::request::{Acquired, Hold, Patience, Refusal, Request};
 
 use super::fence::Fence;
-use super::keyspace::LockEvent;
+use super::keyspace::{LockEvent, Stored};
 use super::rules::Fit;
 use super::stats::count;
 
@@ -93,6 +93,7 @@ impl Locks {
             let is_upgrade = matches!(fit, Fit::Open { keeps: Some(_) });
             if is_upgrade || request.mode.hold() == Hold::Shared {
                 self.make_room(turn, name);
+                self.forget_who_shared(turn, name);
             }
             let (hold, end, is_moved) = self.write(turn, name, fit, request);
             let fence = *number.get_or_insert_with(|| self.clock.next(turn.now));
@@ -116,6 +117,14 @@ impl Locks {
             self.claimed(&names, request.owner, request.mode.hold());
         }
         number.unwrap_or_default()
+    }
+
+    /// After a step of the clock what is remembered of those who shared a key that has gone must not be
+    /// written again with those who share it from now on.
+    fn forget_who_shared(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>) {
+        if self.is_stepped(turn.now) && turn.keys.look(name) == Stored::Nothing {
+            self.forget_expired(turn, name);
+        }
     }
 
     /// The number by which this owner holds all of these, if it does and the server knows it.

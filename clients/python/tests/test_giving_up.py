@@ -22,7 +22,7 @@ KILLS = int(os.environ.get("KILLS", 100))
 
 def nothing_is_left(watcher, within=0.0):
     """Neither a hold nor a place; and whoever comes next does not wait."""
-    eventually(lambda: watcher.info() is None, within=within + 0.5, what=f"left: {watcher.info()}")
+    eventually(lambda: watcher.info() is None, within=within + 2, what=f"left: {watcher.info()}")
     assert watcher.command("LOCK.ACQUIRE", "market", "next", 1_000), "somebody waits for nobody"
     watcher.command("LOCK.RELEASE", "market", "next")
 
@@ -94,7 +94,7 @@ async def test_a_cancelled_wait_is_over_at_once_and_its_connection_is_kept(aconn
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
-        assert time.monotonic() - began < 1 and watcher.waiters() == 0
+        assert time.monotonic() - began < 3 and watcher.waiters() == 0
     assert len(watcher.db.client_list(_type="normal")) <= 4
 
 
@@ -116,13 +116,13 @@ async def test_a_release_that_is_cancelled_is_done(aconnect, watcher):
 
 async def test_a_server_that_does_not_answer_holds_up_no_cancellation(aconnect, watcher):
     task = asyncio.create_task(AsyncLock(aconnect(), "market", timeout=TTL).acquire())
-    watcher.command("CLIENT", "PAUSE", 3_500)
+    watcher.command("CLIENT", "PAUSE", 6_000)
     await asyncio.sleep(0)
     began = time.monotonic()
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-    assert time.monotonic() - began < 3
+    assert time.monotonic() - began < 5
 
 
 class GaveUp(BaseException):
@@ -229,7 +229,7 @@ def test_processes_that_are_killed_leave_nothing_beyond_a_ttl_or_a_lease(watcher
         fence = watcher.command("LOCK.ACQUIRE", "market", "somebody else", 5_000, "BLOCK", 20_000)
         waited = time.monotonic() - began
         # The hold of one who was killed; and by QUEUE the turn of one more, whose place nobody claims.
-        bound = ttl + (lease if options else 0) + 0.5
+        bound = ttl + (lease if options else 0) + 1.5
         assert fence and waited < bound, f"waited for {waited}"
         watcher.command("LOCK.RELEASE", "market", "somebody else")
     nothing_is_left(watcher, within=ttl + lease)

@@ -72,10 +72,10 @@ def test_fractions_of_a_millisecond_are_rounded_up(client, watcher):
 
 
 def test_a_wait_is_longer_than_the_read_timeout_of_the_client_for_that_call_alone(connect, watcher):
-    client = connect(socket_timeout=0.2, retry=redis.retry.Retry(redis.backoff.NoBackoff(), 0))
-    watcher.command("LOCK.ACQUIRE", "market", "ann", 1_000)
+    client = connect(socket_timeout=0.5, retry=redis.retry.Retry(redis.backoff.NoBackoff(), 0))
+    watcher.command("LOCK.ACQUIRE", "market", "ann", 2_500)
     watcher.command("CONFIG", "RESETSTAT")
-    for patience in (0.5, None):
+    for patience in (1.2, None):
         lock = Lock(client, "market", timeout=5)
         assert lock.acquire(blocking_timeout=patience) == (patience is None)
     # A try, and a wait: nobody has stopped listening in between.
@@ -199,7 +199,7 @@ def test_a_deadlock_is_refused_as_a_lock_error(client, watcher):
 
 def test_a_lock_without_a_timeout_is_held_until_it_is_released(client, watcher):
     class Short(Lock):
-        ttl = 0.3
+        ttl = 0.9
 
     lock = Short(client, "market")
     assert lock.acquire()
@@ -208,32 +208,32 @@ def test_a_lock_without_a_timeout_is_held_until_it_is_released(client, watcher):
     assert lock.owned() and lock.fence == fence and not lock.lost.is_set()
     lock.release()
     calls = watcher.calls("LOCK.RENEW")
-    time.sleep(0.3)
+    time.sleep(0.9)
     assert watcher.calls("LOCK.RENEW") == calls and watcher.info() is None
 
 
 def test_a_lock_whose_thread_has_ended_or_that_is_dropped_is_renewed_no_more(client, watcher):
     class Short(Lock):
-        ttl = 0.3
+        ttl = 0.9
 
     lock = Short(client, "market")
     thread = threading.Thread(target=lock.acquire)
     thread.start()
     thread.join()
-    eventually(lambda: watcher.info() is None, within=2)
+    eventually(lambda: watcher.info() is None, within=5)
     lock = Short(client, "bazaar")
     assert lock.acquire()
     del lock
-    eventually(lambda: watcher.info("bazaar") is None, within=2)
+    eventually(lambda: watcher.info("bazaar") is None, within=5)
 
 
 def test_a_renewed_hold_ends_when_it_has_been_renewed_for_long_enough(client, watcher):
     told = threading.Event()
-    lock = Lock(client, "market", timeout=0.3, renew=True, renew_for=0.8, on_lost=told.set)
+    lock = Lock(client, "market", timeout=0.9, renew=True, renew_for=2, on_lost=told.set)
     began = time.monotonic()
     assert lock.acquire()
     eventually(lambda: watcher.info() is None)
-    assert 0.7 < time.monotonic() - began < 5
+    assert 1.9 < time.monotonic() - began < 10
     assert told.wait(5) and lock.lost.wait(5)
 
 
@@ -249,14 +249,14 @@ def test_a_hold_whose_release_has_failed_is_renewed_no_more(connect, watcher):
     with pytest.raises(redis.ConnectionError):
         lock.release()
     assert lock.lost.wait(5)
-    eventually(lambda: watcher.info() is None, within=1)
+    eventually(lambda: watcher.info() is None, within=5)
     lock.redis.close()
 
 
 def test_an_extension_is_not_taken_back_by_a_renewal(client, watcher):
-    lock = Lock(client, "market", timeout=0.3, renew=True)
+    lock = Lock(client, "market", timeout=0.9, renew=True)
     assert lock.acquire() and lock.extend(30)
-    time.sleep(0.4)
+    time.sleep(1)
     assert watcher.db.pttl("market") > 25_000
     lock.release()
 
@@ -264,7 +264,7 @@ def test_an_extension_is_not_taken_back_by_a_renewal(client, watcher):
 @pytest.mark.parametrize("renew", [True, False])
 def test_a_loss_is_told(client, watcher, renew):
     told = threading.Event()
-    lock = Lock(client, "market", timeout=0.6, renew=renew, on_lost=told.set)
+    lock = Lock(client, "market", timeout=2, renew=renew, on_lost=told.set)
     assert lock.acquire() and not lock.lost.is_set()
     watcher.command("LOCK.BREAK", "market")
     assert lock.lost.wait(5) and told.wait(5)
@@ -276,9 +276,9 @@ def test_a_server_that_does_not_answer_is_a_loss_when_the_ttl_is_over(connect, w
     client = connect(socket_timeout=30)
     lock = Lock(client, "market", timeout=0.3, renew=True)
     assert lock.acquire()
-    watcher.db.client_pause(1_200)
+    watcher.db.client_pause(4_000)
     began = time.monotonic()
-    assert lock.lost.wait(1.1) and 0.2 < time.monotonic() - began < 1.1
+    assert lock.lost.wait(3.5) and 0.2 < time.monotonic() - began < 3.5
     watcher.db.client_unpause()
 
 
@@ -300,7 +300,7 @@ def test_readers_share_a_lock_and_a_limit_counts_them(client, watcher):
 @pytest.mark.parametrize("queue", [False, True])
 def test_several_locks_are_held_together_or_not_at_all(any_client, watcher, queue):
     both = any_client.lock(["ann", b"ben"], timeout=10, lock_class=functools.partial(Lock, queue=queue, sleep=0.02))
-    watcher.command("LOCK.ACQUIRE", "ben", "somebody", 300)
+    watcher.command("LOCK.ACQUIRE", "ben", "somebody", 1_000)
     assert not both.acquire(blocking=False) and not watcher.db.exists("ann")
     assert both.acquire() and both.owned() and both.locked()
     assert watcher.db.get("ann") == watcher.db.get("ben") == both.local.token.decode()

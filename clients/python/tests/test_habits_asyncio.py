@@ -74,10 +74,10 @@ async def test_a_patience_of_zero_tries_once(aconnect, watcher):
 
 
 async def test_a_wait_is_longer_than_the_read_timeout_of_the_client_for_that_call_alone(aconnect, watcher):
-    client = aconnect(socket_timeout=0.2, retry=redis.asyncio.retry.Retry(redis.backoff.NoBackoff(), 0))
-    watcher.command("LOCK.ACQUIRE", "market", "ann", 1_000)
+    client = aconnect(socket_timeout=0.5, retry=redis.asyncio.retry.Retry(redis.backoff.NoBackoff(), 0))
+    watcher.command("LOCK.ACQUIRE", "market", "ann", 2_500)
     watcher.command("CONFIG", "RESETSTAT")
-    for patience in (0.5, None):
+    for patience in (1.2, None):
         lock = Lock(client, "market", timeout=5)
         assert await lock.acquire(blocking_timeout=patience) == (patience is None)
     assert watcher.calls("LOCK.ACQUIRE") == 4
@@ -167,7 +167,7 @@ async def test_a_deadlock_is_refused_as_a_lock_error(aconnect, watcher):
 
 async def test_a_lock_without_a_timeout_is_held_until_it_is_released_or_dropped(aconnect, watcher):
     class Short(Lock):
-        ttl = 0.3
+        ttl = 0.9
 
     async def hold_and_drop():
         lock = Short(aconnect(), "market")
@@ -180,19 +180,19 @@ async def test_a_lock_without_a_timeout_is_held_until_it_is_released_or_dropped(
 
     await hold_and_drop()
     gc.collect()  # redis-py's frames may keep it on Python 3.13
-    await aeventually(lambda: watcher.info() is None, within=2)
+    await aeventually(lambda: watcher.info() is None, within=5)
 
 
 async def test_a_renewed_hold_ends_when_it_has_been_renewed_for_long_enough(aconnect, watcher):
     began, told = time.monotonic(), []
     with pytest.raises(LockNotOwnedError):
-        async with Lock(aconnect(), "market", timeout=0.3, renew=True, renew_for=0.8, on_lost=lambda: told.append(1)):
+        async with Lock(aconnect(), "market", timeout=0.9, renew=True, renew_for=2, on_lost=lambda: told.append(1)):
             await asyncio.sleep(20)
-    assert 0.7 < time.monotonic() - began < 5 and told == [1]
+    assert 1.9 < time.monotonic() - began < 10 and told == [1]
 
 
 async def test_the_work_is_cancelled_when_a_renewed_hold_is_lost(aconnect, watcher):
-    lock, client = Lock(aconnect(), "market", timeout=0.5, renew=True, raise_on_release_error=False), aconnect()
+    lock, client = Lock(aconnect(), "market", timeout=2, renew=True, raise_on_release_error=False), aconnect()
     with pytest.raises(LockNotOwnedError):
         async with lock:
             watcher.command("LOCK.BREAK", "market")
@@ -202,7 +202,7 @@ async def test_the_work_is_cancelled_when_a_renewed_hold_is_lost(aconnect, watch
 
 
 async def test_the_work_that_somebody_else_cancels_stays_cancelled(aconnect, watcher):
-    lock = Lock(aconnect(), "market", timeout=0.5, renew=True)
+    lock = Lock(aconnect(), "market", timeout=2, renew=True)
     begun = asyncio.Event()
 
     async def work():
@@ -232,9 +232,9 @@ async def test_work_that_is_not_renewed_is_told_and_goes_on(aconnect, watcher):
 async def test_a_server_that_does_not_answer_is_a_loss_when_the_ttl_is_over(aconnect, watcher):
     lock = Lock(aconnect(socket_timeout=30), "market", timeout=0.3, renew=True)
     assert await lock.acquire()
-    watcher.db.client_pause(1_200)
+    watcher.db.client_pause(4_000)
     began = time.monotonic()
-    await asyncio.wait_for(lock.lost.wait(), 1.1)
+    await asyncio.wait_for(lock.lost.wait(), 3.5)
     assert 0.2 < time.monotonic() - began
     watcher.db.client_unpause()
 
@@ -254,7 +254,7 @@ async def test_readers_share_a_lock_and_a_limit_counts_them(aconnect, watcher):
 async def test_several_locks_are_held_together_or_not_at_all(any_async_client, watcher, queue):
     both = any_async_client.lock(["ann", b"ben"], timeout=10,
                                  lock_class=functools.partial(Lock, queue=queue, sleep=0.02))
-    watcher.command("LOCK.ACQUIRE", "ben", "somebody", 300)
+    watcher.command("LOCK.ACQUIRE", "ben", "somebody", 1_000)
     assert not await both.acquire(blocking=False) and not watcher.db.exists("ann")
     assert await both.acquire() and await both.owned() and await both.locked()
     assert await both.extend(10) and watcher.db.pttl("ann") > 18_000 and watcher.db.pttl("ben") > 18_000

@@ -262,3 +262,17 @@ fn a_share_that_somebody_else_has_prolonged_ends_by_the_wall_clock_when_it_is_le
     server.step(-1000);
     assert_eq!(server.check(LOCK, "ann").unwrap(), Some(Left::Ms(1200)));
 }
+
+#[test]
+fn a_share_whose_key_went_just_before_its_end_does_not_come_back_with_that_of_the_next() {
+    let mut server = server();
+    server.takes(&[LOCK], sharing("ann"));
+    server.at(100);
+    server.step(MINUTE);
+    server.takes(&[LOCK], sharing("ben"));
+    server.step(MINUTE);
+    assert_eq!(server.check(LOCK, "ben").unwrap(), Some(Left::Ms(100)));
+    assert_eq!(server.check(LOCK, "ann").unwrap(), None);
+    assert_eq!(server.release(LOCK, "ann"), Ok(false));
+    assert_eq!(server.locks.counts().expired, 1);
+}
