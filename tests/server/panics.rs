@@ -153,9 +153,9 @@ fn a_panic_in_a_timer_is_made_up_for_a_moment_later() {
     let server = server();
     let mut client = server.client();
     for place in ["a timer", "a look", "the end"] {
-        assert!(!cmd!(client, "LOCK.ACQUIRE", "k", "a", 100).is_nil());
+        assert!(!cmd!(client, "LOCK.ACQUIRE", "k", "a", 600).is_nil());
         let mut waiter = server.waiter_for("k", "w");
-        let mut late = server.waiter(&args!["LOCK.ACQUIRE", "k", "l", LONG, "BLOCK", 150]);
+        let mut late = server.waiter(&args!["LOCK.ACQUIRE", "k", "l", LONG, "BLOCK", 700]);
         provoke(&mut client, place);
         // Nobody says anything until the hold has run out, so it is in the timer that this is met.
         waiter.answer().fence();

@@ -93,6 +93,15 @@ impl Place {
         self.ends.clear();
     }
 
+    /// Its key has. Too early, by a step of the clock, that ends no hold; but by so little it does.
+    fn expires(&mut self, now: Ms) {
+        let alone = self.alone.map(|(_, until)| until);
+        let last = alone.or_else(|| self.ends.last().map(|&(until, _)| until));
+        if last.is_some_and(|last| last < now + EARLY) {
+            self.clear();
+        }
+    }
+
     fn hold_of(&self, owner: Owner) -> Option<Hold> {
         match self.alone {
             Some((holder, _)) => (holder == owner).then_some(Hold::Exclusive),
@@ -115,6 +124,9 @@ impl Place {
 /// share a lock are come to in portions.
 const PORTIONS_TAKE: Ms = 2;
 const STEPS_TAKE: Ms = 50;
+
+/// A hold ends with its key if that goes less than so long before its time.
+const EARLY: Ms = 2;
 
 impl Watch {
     pub fn is_stepped(&mut self, by: Ahead) {
@@ -279,9 +291,8 @@ impl Watch {
         })?;
         let mut expired: HashSet<Lock> = happened.expired.iter().copied().collect();
         for write in happened.writes {
-            // A key that goes too early, by a step of the clock, ends no hold.
             match write {
-                Write::Del(lock) if expired.remove(&lock) => {}
+                Write::Del(lock) if expired.remove(&lock) => self.place(lock, now).expires(now),
                 write => self.written(write, now)?,
             }
         }
