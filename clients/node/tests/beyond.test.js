@@ -52,7 +52,7 @@ function whatItGives(name) {
     await watcher.ask("CONFIG", "RESETSTAT");
     const began = performance.now();
     assert.equal(await connection.ask("PING"), "PONG");
-    assert(performance.now() - began < 1_000);
+    assert(performance.now() - began < 5_000);
     await first.release();
     await Promise.all(all);
     assert.deepEqual(served, [...Array(TASKS).keys()]);
@@ -178,12 +178,12 @@ function whatItGives(name) {
   it("a server that can't be reached loses the lock in time", async () => {
     const told = new Promise((resolve) => {
       const lock = mutex("market", { lockTimeout: 600, onLockLost: resolve });
-      lock.acquire().then(() => watcher.ask("CLIENT", "PAUSE", 1_500, "ALL"));
+      lock.acquire().then(() => watcher.ask("CLIENT", "PAUSE", 4_000, "ALL"));
     });
     const began = performance.now();
     assert(await told instanceof LostLockError);
-    assert(performance.now() - began < 1_400);
-    await watcher.nothingIsLeft(3_000);
+    assert(performance.now() - began < 3_800);
+    await watcher.nothingIsLeft(6_000);
   });
 
   it("a request that would wait for its own owner is refused", async () => {

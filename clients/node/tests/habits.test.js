@@ -61,7 +61,7 @@ function tellOf(whose, library, name) {
       const began = performance.now();
       assert.equal(await second.tryAcquire(), false);
       const took = performance.now() - began;
-      assert(took > 150 && took < 1_000, `it took ${took} ms`);
+      assert(took > 150 && took < 5_000, `it took ${took} ms`);
       await assert.rejects(second.acquire(), (error) => {
         assert(error instanceof TimeoutError);
         return error.message === `Acquire ${kind.toLowerCase()} ${kind.toLowerCase()}:${market} timeout`;
@@ -89,7 +89,7 @@ function tellOf(whose, library, name) {
       await first.acquire();
       const began = performance.now();
       assert.equal(await second.tryAcquire(), false);
-      assert(performance.now() - began < 500);
+      assert(performance.now() - began < 5_000);
       await first.release();
     });
 

@@ -33,7 +33,7 @@ class Watcher {
   }
 
   /** Neither a hold nor a place. */
-  async nothingIsLeft(within = 500, key) {
+  async nothingIsLeft(within = 2_000, key) {
     await eventually(async () => await this.info(key) === null && await this.counter("lock", "lock_places") === 0,
       async () => `left: ${JSON.stringify(await this.info(key))}`, within);
   }

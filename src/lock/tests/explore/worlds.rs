@@ -24,7 +24,6 @@ pub struct Setting {
 const JUDGED_TO: [(&str, usize); 12] = [
     ("exclusive", 8),
     ("exclusive with places", 7),
-    ("what others write", 8),
     ("shared with upgrade", 7),
     ("two locks and deadlocks", 6),
     ("session", 7),
@@ -34,6 +33,7 @@ const JUDGED_TO: [(&str, usize); 12] = [
     ("databases", 6),
     ("a crowd", 7),
     ("slots", 6),
+    ("what others write", 8),
 ];
 
 const X: &[LockNo] = &[0];
@@ -44,12 +44,11 @@ const ELSEWHERE: &[LockNo] = &[2];
 const ALONE: Mode = Mode::Exclusive;
 const SHARED: Mode = Mode::Shared;
 
-/// All of them.
+/// All of them; the largest last, so that it has the time that the others leave.
 pub fn worlds() -> Vec<Setting> {
     vec![
         exclusive(),
         places(),
-        others(),
         shared(),
         two_locks(),
         session(),
@@ -59,6 +58,7 @@ pub fn worlds() -> Vec<Setting> {
         databases(),
         crowd(),
         slots(),
+        others(),
     ]
 }
 
