@@ -205,7 +205,7 @@ fn nothing_runs_for_whoever_does_not_hold_the_lock() {
     client.release("k", "a");
     is_refused(&mut client, "a", "released");
 
-    cmd!(client, "LOCK.ACQUIRE", "k", "a", 30).fence();
+    cmd!(client, "LOCK.ACQUIRE", "k", "a", 500).fence();
     server.waiter_for("k", "b").answer().fence();
     is_refused(&mut client, "a", "lost to another by expiry");
     assert_eq!(client.run(&guarded_by("k", "b", &args!["PING"])), "PONG");

@@ -530,8 +530,8 @@ fn a_hold_cut_short_is_handed_on_sooner_and_one_prolonged_later() {
         args!["LOCK.RENEW", "k", "a", LONG],
     ] {
         let case = in_words(std::slice::from_ref(&way));
-        cmd!(client, "LOCK.ACQUIRE", "k", "a", 200).fence();
-        let mut waiter = server.waiter(&args!["LOCK.ACQUIRE", "k", "w", LONG, "BLOCK", 300]);
+        cmd!(client, "LOCK.ACQUIRE", "k", "a", 400).fence();
+        let mut waiter = server.waiter(&args!["LOCK.ACQUIRE", "k", "w", LONG, "BLOCK", 600]);
         client.run(&way);
         assert_eq!(waiter.answer(), Value::Nil, "{case}");
         assert_eq!(cmd!(client, "EXISTS", "k"), 1, "{case}");

@@ -6,7 +6,7 @@ use super::*;
 fn a_hold_that_runs_out_while_others_wait_is_logged_with_its_owner_and_who_has_it_now() {
     let server = Server::start();
     let mut client = server.client();
-    let fence = cmd!(client, "LOCK.ACQUIRE", "k", "a", 2 * SHORT).fence();
+    let fence = cmd!(client, "LOCK.ACQUIRE", "k", "a", 12 * SHORT).fence();
     let mut next = server.waiter_for("k", "w1");
     let _last = server.waiter_for("k", "w2");
     let next_fence = next.answer().fence();
@@ -15,7 +15,7 @@ fn a_hold_that_runs_out_while_others_wait_is_logged_with_its_owner_and_who_has_i
     assert_eq!(line["key"], "k");
     assert_eq!(line["database"], 0);
     assert_eq!(line["mode"], "exclusive");
-    assert_eq!(line["held"], i64::try_from(2 * SHORT).unwrap());
+    assert_eq!(line["held"], i64::try_from(12 * SHORT).unwrap());
     assert_eq!(line["queue"], 2);
     assert_eq!(line["holder"], "w1");
     assert_eq!(line["holder-fence"], next_fence);

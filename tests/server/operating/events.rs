@@ -212,7 +212,7 @@ fn a_hold_that_runs_out_while_others_wait_is_a_line_in_the_log() {
     // Nobody waits for this one.
     cmd!(client, "LOCK.ACQUIRE", "alone", "a", 10).fence();
     eventually("it is over", || cmd!(client, "DBSIZE") == 0);
-    cmd!(client, "LOCK.ACQUIRE", "k\n1", "a\r\n", 200).fence();
+    cmd!(client, "LOCK.ACQUIRE", "k\n1", "a\r\n", 600).fence();
     server.waiter_for("k\n1", "w").answer().fence();
     eventually("the line is there", || server.log().contains(LINE));
     let log = server.log();
