@@ -54,6 +54,13 @@ impl Locks {
         turn.keys.has_expired(name) && self.reserve(name, turn.now)
     }
 
+    /// Is it, for this owner?
+    pub(super) fn is_reserved_for(&self, name: NameRef<'_>, owner: &[u8], now: Now) -> bool {
+        let database = self.databases.get(name.db);
+        self.is_stepped(now)
+            && database.is_some_and(|one| one.ledger.reserved_for(name.key, owner, now).is_some())
+    }
+
     /// The owner of a lock whose key has gone too early asks for something: the key is written again,
     /// with what is left.
     pub(super) fn write_again(

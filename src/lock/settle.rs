@@ -529,9 +529,12 @@ impl Locks {
         (self.first_in_queue(name)).is_some_and(|ticket| self.way_out(ticket, now).is_some())
     }
 
+    /// Does its owner share this lock, or is that reserved for it?
     pub(super) fn has_share(&self, turn: &mut Turn<'_>, name: NameRef<'_>, ticket: Ticket) -> bool {
-        (self.waiters.get(&ticket))
-            .is_some_and(|waiter| self.share_of(turn, name, &waiter.owner).is_some())
+        self.waiters.get(&ticket).is_some_and(|waiter| {
+            self.share_of(turn, name, &waiter.owner).is_some()
+                || self.is_reserved_for(name, &waiter.owner, turn.now)
+        })
     }
 
     /// Nobody shares the lock any more, so nobody stands before everybody else.

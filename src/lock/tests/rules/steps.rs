@@ -276,3 +276,22 @@ fn a_share_whose_key_went_just_before_its_end_does_not_come_back_with_that_of_th
     assert_eq!(server.release(LOCK, "ann"), Ok(false));
     assert_eq!(server.locks.counts().expired, 1);
 }
+
+#[test]
+fn an_upgrade_comes_first_although_its_key_has_gone_too_early_when_another_queue_is_looked_at() {
+    let mut server = late_server();
+    server.takes(
+        &[OTHER],
+        Plea {
+            ttl: 20,
+            ..sharing("ben")
+        },
+    );
+    server.takes(&[OTHER], sharing("cid"));
+    server.queues(&[LOCK, OTHER], alone("ann"));
+    let upgrade = server.queues(&[OTHER], alone("cid"));
+    server.step(MINUTE);
+    assert_eq!(server.asks(&[LOCK], alone("dot")), Ok(Acquired::Busy));
+    server.at(21);
+    assert!(server.was_granted(upgrade).is_some());
+}
