@@ -358,6 +358,8 @@ impl Watch {
 
     fn shared(&mut self, lock: Lock, owner: Owner, until: Ms, now: Ms) -> Verdict {
         let mode = self.modes.get(owner).copied();
+        // One for whom it was reserved has it again for a moment, to let go of it.
+        let lets_go = self.is_withdrawn(owner, &[lock]);
         let place = self.place(lock, now);
         let alone = place.alone.filter(|&(holder, _)| holder != owner);
         ensure(alone.is_none(), || {
@@ -367,7 +369,7 @@ impl Watch {
         let others = place.shares.len() as u64;
         let comes_in = !place.shares.contains_key(owner);
         place.share(owner, until);
-        if !comes_in {
+        if !comes_in || lets_go {
             return Ok(());
         }
         self.together += u64::from(others > 0);
