@@ -2,6 +2,7 @@
 
 use super::crowd::{Survey, portion};
 use super::keyspace::Share;
+use super::ledger::token::Token;
 use super::locks::Locks;
 use super::name::NameRef;
 use super::queue::holders::Holders;
@@ -62,6 +63,29 @@ impl Locks {
         if let Some(ledger) = ledger {
             ledger.survey_again(name.key);
         }
+    }
+
+    /// If those who share this lock are a crowd: has this owner, who is remembered as one of them, been taken
+    /// out of it since?
+    pub(super) fn has_left_crowd(
+        &mut self,
+        turn: &mut Turn<'_>,
+        name: NameRef<'_>,
+        owner: &[u8],
+    ) -> bool {
+        let is_crowd = (self.queue(name)).is_some_and(|queue| queue.holders.are_crowd());
+        if !is_crowd
+            || !self.is_in_step(turn.now, name)
+            || turn.keys.share_of(name, owner).is_some()
+        {
+            return false;
+        }
+        let Some(entry) = self.ledger(name.db).of(name.key, owner, Hold::Shared) else {
+            return false;
+        };
+        self.share_is_gone(turn, name, owner);
+        self.shares_lost(name, &[(Token::from(owner), entry)], turn.now);
+        true
     }
 
     /// If those who share this lock are a crowd: brings what is remembered of them into step with the

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::rc::Rc;
 
-use super::deadlock::found::Deadlock;
+use super::deadlock::found::{Claim, Deadlock};
 use super::deadlock::steps::TooLong;
 use super::fence::{Fence, FencingClock};
 use super::locks::Locks;
@@ -19,7 +19,7 @@ use super::stats::count;
 use super::queue::waiter::{FOREVER, State, WaitOutcome, Waiter};
 
 /// So many locks are looked at again before a deadlock counts as one.
-const MOST_SEEN: usize = 64;
+const MOST_LOOKS: usize = 64;
 
 /// What the server knows of a waiter's client in the moment in which the waiter ends.
 #[derive(Clone, Copy, Debug)]
@@ -127,24 +127,32 @@ impl Locks {
         let waiter = self.waiters.get(&ticket);
         let first = waiter.and_then(|waiter| waiter.names.first());
         let own = first.map(|name| home(&self.clock, name));
-        let mut seen = BTreeSet::new();
+        let is_home = |clock: &FencingClock, name: &Name| Some(home(clock, name)) == own;
+        let (mut seen, mut looks) = (BTreeSet::new(), 0_usize);
         loop {
             let found = self.deadlock_of(ticket, requests, turn.now)?;
-            let Some(deadlock) = found.as_ref().filter(|_| seen.len() < MOST_SEEN) else {
+            let Some(deadlock) = found.as_ref().filter(|_| looks < MOST_LOOKS) else {
                 return Ok(found);
             };
+            looks = looks.saturating_add(deadlock.links.len());
             let links = deadlock.links.iter().map(|link| &link.name);
             let anew: Vec<Name> = links
-                .filter(|name| Some(home(&self.clock, name)) == own && seen.insert((*name).clone()))
+                .filter(|name| is_home(&self.clock, name) && seen.insert((*name).clone()))
                 .cloned()
                 .collect();
             for name in &anew {
                 self.take_stock(turn, name.borrow());
                 self.note(name.clone());
             }
+            let mut is_known = anew.is_empty();
+            for (link, next) in deadlock.links.iter().zip(deadlock.followers()) {
+                if link.next == Claim::Holds && is_home(&self.clock, &link.name) {
+                    is_known &= !self.has_left_crowd(turn, link.name.borrow(), next);
+                }
+            }
             // Whoever is seen to share a lock by now is seen to in the next tick.
             turn.settling.forget_joined();
-            if anew.is_empty() {
+            if is_known {
                 return Ok(found);
             }
         }

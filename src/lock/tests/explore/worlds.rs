@@ -240,6 +240,7 @@ fn two_locks() -> Setting {
             ask(BOTH, ALONE, 2, Forever),
             ask(BOTH, SHARED, 1, Try),
             ask(Y, SHARED, 2, place(3)),
+            ask(X, Mode::Limit(2), 2, Forever),
         ],
         |owner| vec![Release(owner, X), Release(owner, Y), Release(owner, BOTH)],
         &[Kill(0), Turn, Pass(1), Del(0)],

@@ -513,3 +513,19 @@ fn of_a_lower_limit_more_holders_have_to_go() {
     assert!(!server.is_refused(&[B], alone("ann")));
     assert!(server.is_refused(&[B], alone("ben")));
 }
+
+#[test]
+fn one_of_a_crowd_whose_share_somebody_has_just_taken_out_is_in_nobodys_way() {
+    let mut server = server_like(Flavour {
+        notes_late: true,
+        crowd: Some(1),
+        ..Flavour::default()
+    });
+    for owner in ["ann", "ben", "cid"] {
+        server.takes(&[LOCK], sharing(owner));
+    }
+    server.queues(&[LOCK, OTHER], alone("dot"));
+    server.foreign(Write::ZRem(LOCK, b"cid".to_vec()));
+    assert!(!server.is_refused(&[OTHER], alone("cid")));
+    assert!(server.is_refused(&[OTHER], alone("ben")));
+}
