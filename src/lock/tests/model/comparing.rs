@@ -6,7 +6,7 @@ use crate::lock::tests::interleavings::steps::{LOCKS, OWNERS};
 use crate::lock::tests::simulated::{Content, Lock, Owner, Server};
 use crate::lock::{Hold as How, Left, Ms, NotALock, from_wall};
 
-/// How long the core may take where a few are a crowd, after a step of the clock.
+/// How long the core may take where a few are a crowd, after a step of the clock or what others have written.
 pub(super) const CROWDS_TAKE: Ms = 50;
 
 impl Model {
@@ -217,10 +217,11 @@ impl Model {
         })
     }
 
-    /// Where a few are a crowd, the core comes to one after the other once the clock has been stepped.
+    /// Where a few are a crowd, the core comes to one after the other once the clock has been stepped, or
+    /// others have written.
     pub(super) fn may_be_late_with(&self, lock: Lock) -> bool {
         self.has_crowds
-            && self.is_stepped
+            && (self.is_stepped || self.holders(lock).any(|hold| hold.by_wall))
             && !self.holders(lock).any(|hold| hold.how == How::Exclusive)
     }
 }
