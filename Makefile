@@ -51,7 +51,7 @@ mutants: ## break the core in small ways, and see whether its tests notice (MUTA
 soak: ## look for trouble by chance, in simulation and on a real server, until told to stop
 	@scripts/soak
 
-bench: ## measure it beside other locks, in some 25 minutes (ONLY=market, QUICK=1, DRAW=1; benches/README.md)
+bench: ## measure it beside other locks, in 15 to 25 minutes (ONLY=market, QUICK=1, DRAW=1; benches/README.md)
 	@scripts/bench
 
 stalls: ## measure what could hold up the whole server (ONLY=flush, QUICK=1; CHECK=1: fail if a bound is missed)
