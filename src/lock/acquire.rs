@@ -121,6 +121,7 @@ impl Locks {
 
     /// After a step of the clock what is remembered of those who shared a key that has gone must not be
     /// written again with those who share it from now on.
+    /// (Room is made only where the key and what is remembered agree.)
     fn forget_who_shared(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>) {
         if self.is_stepped(turn.now) && turn.keys.look(name) == Stored::Nothing {
             self.forget_expired(turn, name);
