@@ -278,14 +278,18 @@ impl Locks {
             if through && !has_it_all {
                 break;
             }
-            match self.serve(turn, ticket) {
-                Served::Waits if wants_it_alone && self.share_of(turn, name, owner).is_some() => {
-                    if let Some(queue) = self.queue(name) {
-                        queue.promote(ticket);
-                    }
-                }
+            let seen = self.serve(turn, ticket);
+            // It stands before everybody else, even if another of its locks is refused by the server.
+            if seen != Served::Through
+                && wants_it_alone
+                && self.share_of(turn, name, owner).is_some()
+                && let Some(queue) = self.queue(name)
+            {
+                queue.promote(ticket);
+            }
+            match seen {
                 Served::Waits | Served::Held(_) => {}
-                seen @ (Served::Refused | Served::Later) => any = seen,
+                Served::Refused | Served::Later => any = seen,
                 Served::Through => {
                     through = true;
                     if !has_it_all || turn.budget.is_spent() {

@@ -214,6 +214,22 @@ fn who_has_come_to_share_the_lock_and_wants_it_alone_stands_before_everybody_els
 }
 
 #[test]
+fn it_stands_there_although_another_of_its_locks_may_not_be_written() {
+    let mut server = server();
+    server.gets("ann", 100);
+    server.queues(&[LOCK], sharing("ben"));
+    let writer = server.waits("dot", 10);
+    let both = server.queues(&[LOCK, OTHER], alone("ben"));
+    server.keys.closed.insert(OTHER);
+    server.release(LOCK, "ann").unwrap();
+    server.turn();
+    assert_eq!(server.queue(LOCK), [both, writer]);
+    server.keys.closed.clear();
+    server.at(20);
+    assert!(server.was_granted(both).is_some());
+}
+
+#[test]
 fn an_upgrade_whose_share_is_over_overtakes_nobody_before_the_timer_has_rung() {
     let mut server = server();
     server.takes(&[OTHER], alone("cid"));
