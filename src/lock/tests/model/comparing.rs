@@ -189,7 +189,7 @@ impl Model {
         let mut right: Vec<u64> = (self.queue_of(lock).iter())
             .map(|waiter| waiter.plea.client)
             .collect();
-        if !around.rests || around.late.contains(&lock) {
+        if !around.rests || around.late.contains(&lock) || self.may_be_late_with(lock) {
             shown.sort_unstable();
             right.sort_unstable();
         }

@@ -127,8 +127,8 @@ impl Model {
             .holds
             .extract_if(.., |hold| hold.is_given_back())
             .collect();
-        let shares = gone.into_iter().filter_map(|hold| hold.before);
-        self.holds.extend(shares.map(|share| *share));
+        let shares = self.shares_before(gone);
+        self.holds.extend(shares);
     }
 
     fn before_the_deed(&self, deed: Deed<'_>, grants: &[Grant]) -> usize {

@@ -1,6 +1,6 @@
 //! Was this grant allowed? Then it is written down.
 
-use super::{Hold, Model, Verdict, Waiter, ensure};
+use super::{Hold, Model, Verdict, Waiter, ensure, is_over};
 use crate::lock::fence::Fence;
 use crate::lock::tests::simulated::{Lock, Owner, Plea};
 use crate::lock::{Hold as How, Mode, Ticket};
@@ -214,11 +214,17 @@ impl Model {
         let goes = |hold: &mut Hold| hold.lock == new.lock && !both_share(hold);
         let gone: Vec<Hold> = self.holds.extract_if(.., goes).collect();
         if new.how == How::Shared {
-            let shares = gone.into_iter().filter_map(|hold| hold.before);
-            let shares: Vec<Hold> = shares.map(|share| *share).collect();
+            let shares = self.shares_before(gone);
             self.tally.weakened += shares.len() as u64;
             self.holds.extend(shares);
         }
+    }
+
+    /// The shares that are left of these, where they last still.
+    pub(super) fn shares_before(&self, gone: Vec<Hold>) -> Vec<Hold> {
+        let shares = gone.into_iter().filter_map(|hold| hold.before);
+        let shares = shares.filter(|share| !is_over(share.until, self.now));
+        shares.map(|share| *share).collect()
     }
 
     pub(super) fn remove(&mut self, lock: Lock, owner: Owner) -> Option<Hold> {
@@ -246,7 +252,9 @@ impl Hold {
     pub(super) fn ended(&mut self, ticket: Ticket, heard: bool) {
         if let Some(at) = self.under_way.iter().position(|&one| one == ticket) {
             self.under_way.remove(at);
-            self.told |= heard;
+            if heard {
+                self.is_told();
+            }
         }
         if let Some(before) = &mut self.before {
             before.ended(ticket, heard);

@@ -24,9 +24,10 @@ impl Hold {
 impl Model {
     /// Somebody else has touched this key: what it says now counts.
     pub fn touched(&mut self, lock: Lock, server: &Server) {
-        let before: Vec<Hold> = (self.holds)
+        let mut before: Vec<Hold> = (self.holds)
             .extract_if(.., |hold| hold.lock == lock)
             .collect();
+        before.retain(|hold| !is_over(hold.until, server.now().ms()));
         let (how, owners) = key_by_wall(server, lock).unwrap_or((How::Exclusive, Vec::new()));
         for (owner, until) in owners {
             let mut before = before.iter();

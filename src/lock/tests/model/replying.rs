@@ -231,11 +231,16 @@ impl Model {
         }
         self.tally.graces += 1;
         let last = self.now + wanted.grace;
+        // What had no end may have been given one first, because somebody waits for it.
+        let orphan = self.limits.orphan_ttl;
+        let adopted = (0 < orphan && orphan < wanted.grace).then(|| Some(self.now + orphan));
         for hold in self.holds.iter_mut().filter(|hold| hold.lock == lock) {
             hold.breaking = Some(hold.breaking.map_or(last, |one| one.min(last)));
             let outlasts = hold.until.is_none_or(|until| until > last);
             if hold.how == How::Exclusive && outlasts {
+                let endless = hold.until.is_none();
                 hold.is_set_to(last);
+                hold.or_until.extend(adopted.filter(|_| endless));
             }
         }
         Ok(())

@@ -2,6 +2,7 @@
 
 use super::super::steps::{Step, Wait, Which, Who};
 use super::World;
+use crate::lock::fence::Fence;
 use crate::lock::log::line::{Line, Reason};
 use crate::lock::tests::model::{Deed, Verdict, ensure};
 use crate::lock::tests::simulated::{Lock, Plea};
@@ -89,21 +90,25 @@ impl World {
         if !self.may_write_all(&[lock]) {
             return Ok(());
         }
+        let held: Vec<Option<Fence>> = self.model.holders(lock).map(|hold| hold.fence).collect();
         let got = self.server.break_holds(lock, wanted);
         self.judge(Deed::Break(lock, wanted, &got))?;
         let ends = wanted.grace == 0 && got.is_ok_and(|held| held > 0);
-        ensure(!ends || self.is_logged(lock, Reason::Broken), || {
+        ensure(!ends || self.is_logged(lock, &held), || {
             format!("LOCK.LOG says nothing of {lock:?}")
         })
     }
 
-    /// Does `LOCK.LOG` say that a hold of this lock was lost just now?
-    fn is_logged(&mut self, lock: Lock, why: Reason) -> bool {
+    /// Does `LOCK.LOG` say that this lock was broken just now? Or that one of these holds has expired: by
+    /// a clock that was set back since.
+    fn is_logged(&mut self, lock: Lock, held: &[Option<Fence>]) -> bool {
         let now = self.server.now();
         let is_it = |line: &Line| {
             let key = line.lost.as_ref().and_then(|(about, _)| about.key.whole());
-            (line.reason, line.db, line.updated) == (why, Some(lock.0), now)
-                && key == Some(lock.1.as_bytes())
+            let is_broken = line.reason == Reason::Broken && line.updated == now;
+            let was_over = line.reason == Reason::Expired
+                && line.counted.iter().any(|one| held.contains(&one.fence));
+            (is_broken || was_over) && line.db == Some(lock.0) && key == Some(lock.1.as_bytes())
         };
         self.server.losses(8).iter().any(|(line, _)| is_it(line))
     }
