@@ -38,8 +38,7 @@ pub fn block_on<T: 'static>(main: impl Future<Output = T> + 'static) -> io::Resu
     loop {
         run_what_is_ready();
         if task.is_finished() {
-            // Tasks that were dropped end in their next turn, while there is still a runtime.
-            run_what_is_ready();
+            drop_what_is_ready();
             return Ok(future::block_on(task));
         }
         wait(&mut events)?;
@@ -60,6 +59,13 @@ fn run_what_is_ready() {
         if let Some(runnable) = READY.with_borrow_mut(VecDeque::pop_front) {
             runnable.run();
         }
+    }
+}
+
+/// Tasks that were dropped end while there is still a runtime; and those that they drop in turn.
+fn drop_what_is_ready() {
+    while let Some(runnable) = READY.with_borrow_mut(VecDeque::pop_front) {
+        drop(runnable);
     }
 }
 
@@ -326,6 +332,33 @@ impl Drop for Socket {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_task_that_drops_another_as_it_is_dropped_leaves_neither() -> io::Result<()> {
+        struct Counts(Rc<Cell<u32>>);
+        impl Drop for Counts {
+            fn drop(&mut self) {
+                self.0.set(self.0.get() + 1);
+            }
+        }
+        let ended = Rc::new(Cell::new(0));
+        let counts = || Counts(Rc::clone(&ended));
+        let (inner, outer) = (counts(), counts());
+        block_on(async move {
+            let inner = spawn(async move {
+                let _counts = inner;
+                future::pending::<()>().await;
+            });
+            let outer = spawn(async move {
+                let _all = (outer, inner);
+                future::pending::<()>().await;
+            });
+            sleep(Duration::from_millis(1)).await;
+            drop(outer);
+        })?;
+        assert_eq!(ended.get(), 2);
+        Ok(())
+    }
 
     #[test]
     fn a_sleep_ends_when_it_should_and_not_a_millisecond_later() {

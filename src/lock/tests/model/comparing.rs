@@ -114,16 +114,26 @@ impl Model {
         let orphan =
             (hold.until.is_none() && hold.how == How::Exclusive && self.limits.orphan_ttl > 0)
                 .then(|| Some(self.now + self.limits.orphan_ttl));
-        let in_key = (hold.by_wall && hold.how == How::Shared)
+        let in_key = (hold.how == How::Shared)
             .then(|| end_in_key(server, hold.lock, hold.owner))
             .flatten();
+        let is_shown = |end: &Option<Ms>| left(*end, self.now) == holder.left;
+        // The key of a crowd is late with a step of the clock.
+        if !hold.by_wall
+            && !is_shown(&hold.until)
+            && self.may_be_late_with(hold.lock)
+            && in_key.as_ref().is_some_and(is_shown)
+        {
+            return Ok(());
+        }
+        let in_key = in_key.filter(|_| hold.by_wall);
         let mut ends = vec![hold.until];
         ends.extend(hold.or_until.iter().copied());
         ends.extend([cut, in_key, by_others, orphan].into_iter().flatten());
         if let (true, Left::Ms(left)) = (hold.or_later, holder.left) {
             ends.extend(hold.until.map(|end| Some(end.max(self.now + left))));
         }
-        let end = (ends.into_iter()).find(|&end| left(end, self.now) == holder.left);
+        let end = ends.into_iter().find(is_shown);
         let Some(end) = end else {
             return Err(format!(
                 "{} has {:?} left at {}: {hold:?}",
@@ -168,7 +178,8 @@ impl Model {
             let &(owner, until) = owners.iter().find(is_it)?;
             Some((how, owner, until))
         });
-        let Some((how, owner, until)) = in_key.filter(|_| self.is_stepping) else {
+        let may_have_come = self.is_stepping || self.may_be_late_with(lock);
+        let Some((how, owner, until)) = in_key.filter(|_| may_have_come) else {
             return Err(format!("nobody knows why {lock:?} is held: {holder:?}"));
         };
         let mut hold = Hold::written_by_others(lock, owner, how, until);

@@ -189,6 +189,9 @@ impl Model {
                 if hold.or_later || own.as_ref().is_some_and(Hold::may_go) {
                     hold.or_until.push(Some(wanted));
                 }
+                let others = own.iter().flat_map(|share| &share.or_until);
+                let others = others.map(|end| Some(wanted.max(end.unwrap_or_default())));
+                hold.or_until.extend(others);
                 self.tally.upgraded += u64::from(own.is_some());
                 // Nobody goes back to a share that is to be given back itself.
                 let share = own.filter(|share| !share.must_go());
