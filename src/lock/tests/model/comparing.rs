@@ -118,27 +118,24 @@ impl Model {
             .then(|| end_in_key(server, hold.lock, hold.owner))
             .flatten();
         let is_shown = |end: &Option<Ms>| left(*end, self.now) == holder.left;
-        // The key of a crowd is late with a step of the clock.
-        if !hold.by_wall
-            && !is_shown(&hold.until)
-            && self.may_be_late_with(hold.lock)
-            && in_key.as_ref().is_some_and(is_shown)
-        {
-            return Ok(());
-        }
-        let in_key = in_key.filter(|_| hold.by_wall);
-        let mut ends = vec![hold.until];
+        // A millisecond is left of what ends now, too: so what the key says comes first.
+        let mut ends: Vec<_> = in_key.filter(|_| hold.by_wall).into_iter().collect();
+        ends.push(hold.until);
         ends.extend(hold.or_until.iter().copied());
-        ends.extend([cut, in_key, by_others, orphan].into_iter().flatten());
+        ends.extend([cut, by_others, orphan].into_iter().flatten());
         if let (true, Left::Ms(left)) = (hold.or_later, holder.left) {
             ends.extend(hold.until.map(|end| Some(end.max(self.now + left))));
         }
         let end = ends.into_iter().find(is_shown);
         let Some(end) = end else {
-            return Err(format!(
-                "{} has {:?} left at {}: {hold:?}",
-                hold.owner, holder.left, self.now
-            ));
+            // The key of a crowd is late with a step of the clock.
+            let is_late = self.may_be_late_with(hold.lock) && in_key.as_ref().is_some_and(is_shown);
+            return ensure(is_late, || {
+                format!(
+                    "{} has {:?} left at {}: {hold:?}",
+                    hold.owner, holder.left, self.now
+                )
+            });
         };
         self.tally.adopted_orphans += u64::from(orphan == Some(end) && hold.until.is_none());
         if Some(end) == cut && hold.until != end {
