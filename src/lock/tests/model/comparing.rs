@@ -175,7 +175,8 @@ impl Model {
             let &(owner, until) = owners.iter().find(is_it)?;
             Some((how, owner, until))
         });
-        let may_have_come = self.is_stepping || self.may_be_late_with(lock);
+        let is_late = holder.grant.is_none() && self.may_be_late_with(lock);
+        let may_have_come = self.is_stepping || is_late;
         let Some((how, owner, until)) = in_key.filter(|_| may_have_come) else {
             return Err(format!("nobody knows why {lock:?} is held: {holder:?}"));
         };

@@ -96,7 +96,9 @@ impl World {
         let ends = wanted.grace == 0 && got.is_ok_and(|held| held > 0);
         ensure(!ends || self.is_logged(lock, &held), || {
             format!("LOCK.LOG says nothing of {lock:?}")
-        })
+        })?;
+        // That was a command too: what was noted before has been seen to in it.
+        self.judge(Deed::Other)
     }
 
     /// Does `LOCK.LOG` say that this lock was broken just now? Or that one of these holds has expired: by
