@@ -34,7 +34,7 @@ impl Locks {
     ) -> Result<bool, NotALock> {
         self.meet(turn, name, Some(owner));
         self.settle_queue(turn, name);
-        let held = turn.hold_of(name, owner)?;
+        let held = self.hold_in_key(turn, name, owner)?;
         match held {
             Some((hold, _)) => {
                 self.tell(turn, name, owner, hold);

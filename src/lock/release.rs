@@ -55,8 +55,8 @@ impl Locks {
                 Stored::Exclusive { owner: holder } => {
                     (holder == owner).then_some((Hold::Exclusive, true))
                 }
-                Stored::Shared { count } => turn
-                    .share_of(name, owner)
+                Stored::Shared { count } => self
+                    .share_of(turn, name, owner)
                     .map(|_| (Hold::Shared, count == 1)),
             }
         };

@@ -25,7 +25,7 @@ impl Locks {
         }
         let mut held = true;
         for &name in names {
-            let hold = turn.hold_of(name, owner)?;
+            let hold = self.hold_in_key(turn, name, owner)?;
             if hold.is_none() {
                 self.came_back(turn, name, owner, Comeback::Renew);
             }
@@ -40,7 +40,7 @@ impl Locks {
         // Of a place's grant too: it is claimed.
         self.claimed(names, owner, Hold::Shared);
         for &name in names {
-            if let Some((hold, _)) = turn.hold_of(name, owner)? {
+            if let Some((hold, _)) = self.hold_in_key(turn, name, owner)? {
                 if hold == Hold::Shared {
                     self.make_room(turn, name);
                 }

@@ -195,8 +195,8 @@ impl Locks {
         }
         if restoring.begun_after != Some(steps) {
             restoring.begun_after = Some(steps);
-            // Records may be moved meanwhile: so all are come by twice.
-            restoring.left = shares.saturating_mul(2);
+            // Those that last, and then all. Records may be moved meanwhile: so all are come by twice.
+            restoring.left = shares.saturating_mul(3);
         }
         let few = if is_crowd(shares) {
             portion()
@@ -206,8 +206,15 @@ impl Locks {
         };
         let (owners, unseen) = (self.ledger(name.db)).few_shares(name.key, restoring.unseen, few);
         restoring.unseen = unseen;
-        for owner in owners {
+        for owner in &owners {
             self.bring_share_into_step(turn, name, owner.bytes(), restoring.are_missing);
+        }
+        // A key goes when the last of its shares is over, as they are written: so those that are over are
+        // written when those that last are in step.
+        if restoring.left <= shares.saturating_mul(2) {
+            for owner in &owners {
+                self.end_share_in_step(turn, name, owner.bytes());
+            }
         }
         restoring.left = restoring.left.saturating_sub(few);
         if restoring.left == 0 {
@@ -221,6 +228,7 @@ impl Locks {
         self.ledger(name.db).set_restoring(name.key, restoring);
     }
 
+    /// Writes this share by the clock of now, if it lasts.
     fn bring_share_into_step(
         &mut self,
         turn: &mut Turn<'_>,
@@ -228,15 +236,34 @@ impl Locks {
         owner: &[u8],
         are_missing: bool,
     ) {
-        let entry = self.ledger(name.db).of(name.key, owner, Hold::Shared);
-        let Some(end) = entry.filter(|entry| !entry.by_wall).and_then(|one| one.end) else {
+        let Some(end) = self.end_by_our_clock(name, owner) else {
             return;
         };
+        if is_over(Some(end), turn.now) {
+            return;
+        }
         match turn.keys.share_of(name, owner) {
             Some(share) if share.deadline == Some(end) => {}
-            None if !are_missing || is_over(Some(end), turn.now) => {}
+            None if !are_missing => {}
             _ => turn.keys.share(name, owner, end),
         }
+    }
+
+    /// The same, if it is over.
+    fn end_share_in_step(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>, owner: &[u8]) {
+        let end = self.end_by_our_clock(name, owner);
+        if let Some(end) = end.filter(|&end| is_over(Some(end), turn.now))
+            && let Some(share) = turn.keys.share_of(name, owner)
+            && share.deadline != Some(end)
+        {
+            turn.keys.share(name, owner, end);
+        }
+    }
+
+    /// When this share ends, if it was granted here and nobody else has touched it.
+    fn end_by_our_clock(&mut self, name: NameRef<'_>, owner: &[u8]) -> Option<Ms> {
+        let entry = self.ledger(name.db).of(name.key, owner, Hold::Shared);
+        entry.filter(|entry| !entry.by_wall)?.end
     }
 
     /// Who holds the lock now, by the steady clock, although the key may not agree with that, or may
@@ -343,6 +370,19 @@ impl Locks {
             }
         };
         Ok(found.filter(|&(_, end)| !is_over(end, now)))
+    }
+
+    /// The same of an owner whose hold has been brought into step, unless it is a share that is over.
+    pub(super) fn hold_in_key(
+        &self,
+        turn: &mut Turn<'_>,
+        name: NameRef<'_>,
+        owner: &[u8],
+    ) -> Result<Option<(Hold, Option<Ms>)>, NotALock> {
+        let found = turn.hold_of(name, owner)?;
+        Ok(found.filter(|&(hold, _)| {
+            hold == Hold::Exclusive || self.share_of(turn, name, owner).is_some()
+        }))
     }
 
     /// This owner's share of a shared lock, if it is not over: as [`Turn::share_of`], and after a step of the

@@ -100,6 +100,30 @@ fn a_grant_that_nobody_heard_of_is_taken_back_although_its_key_has_gone_and_may_
 }
 
 #[test]
+fn a_share_of_a_crowd_lasts_although_the_clock_is_stepped_twice_and_another_is_over() {
+    // Whose share is seen to first depends on their names.
+    for other in ["ann", "ben", "dot", "eve", "fay", "gus"] {
+        let mut server = server_like(Flavour {
+            crowd: Some(1),
+            ..Flavour::default()
+        });
+        let sharing = |owner, ttl| Plea {
+            ttl,
+            ..sharing(owner)
+        };
+        server.takes(&[LOCK], sharing(other, 30));
+        let number = server.takes(&[LOCK], sharing("cid", 60));
+        server.step(-MINUTE);
+        assert_eq!(server.guard(LOCK, "cid"), Ok(true));
+        server.at(31);
+        server.step(1000);
+        assert_eq!(server.release(LOCK, "ida"), Ok(false));
+        assert_eq!(server.check(LOCK, "cid").unwrap(), Some(Left::Ms(60 - 31)));
+        assert_eq!(server.takes(&[LOCK], sharing("cid", 60)), number, "{other}");
+    }
+}
+
+#[test]
 fn whoever_waits_for_a_crowd_after_a_step_waits_for_as_long_as_their_shares_last() {
     let mut server = server_like(Flavour {
         crowd: Some(1),
