@@ -156,6 +156,14 @@ impl Locks {
             }
             LockState::Reserved(reserved) => {
                 self.set_reserved(name, reserved, turn.now);
+                // Its owner may have come to hold what it waits for: by SWAPDB.
+                let holder = self.queue_of(name).and_then(|queue| queue.holders.one());
+                let holder = holder.map(|(owner, _)| Rc::clone(owner));
+                if let Some(owner) = holder.filter(|owner| self.does_wait(owner))
+                    && self.serve_any_of(turn, name, &owner, Hold::Exclusive) == Served::Through
+                {
+                    return Served::Through;
+                }
                 // One of those who share it asks for more.
                 let is_asked =
                     (self.queue(name)).is_some_and(|queue| queue.upgrades().next().is_some());

@@ -302,6 +302,21 @@ fn a_share_whose_key_went_just_before_its_end_does_not_come_back_with_that_of_th
 }
 
 #[test]
+fn who_comes_to_hold_what_it_waits_for_by_a_swap_is_told_although_the_key_has_gone_too_early() {
+    let mut server = server();
+    let elsewhere = (1, LOCK.1);
+    server.gets("ann", 1000);
+    server.takes(&[elsewhere], alone("cid"));
+    let first = server.waits("ben", 10);
+    let holder = server.waits("cid", 10);
+    server.step(MINUTE);
+    server.foreign(Write::Swap(0, 1));
+    server.at(1);
+    assert_eq!(server.was_granted(first), None);
+    assert!(server.was_granted(holder).is_some());
+}
+
+#[test]
 fn an_upgrade_comes_first_although_its_key_has_gone_too_early_when_another_queue_is_looked_at() {
     let mut server = late_server();
     server.takes(
