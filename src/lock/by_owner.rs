@@ -142,7 +142,7 @@ impl Locks {
         if self.is_place(ticket) {
             self.waits.waiting_places = self.waits.waiting_places.saturating_sub(1);
         } else {
-            self.waits.waiting.remove(&ticket);
+            self.waits.waiting.remove(ticket);
             self.waits.by_owner.remove((print, ticket));
         }
         self.waits.places = self.waits.places.saturating_sub(names.len());

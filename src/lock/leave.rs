@@ -185,14 +185,14 @@ impl Locks {
 
     /// Is anybody still to be sent away?
     pub(super) fn has_to_send_away(&self) -> bool {
-        (self.waits.waiting.first()).is_some_and(|&ticket| ticket <= self.waits.sent_away_to)
+        (self.waits.waiting.first()).is_some_and(|ticket| ticket <= self.waits.sent_away_to)
     }
 
     /// Sends some of those away who are to be, in the order in which they came.
     pub(super) fn send_some_away(&mut self, budget: &mut Budget) {
         while !budget.is_spent()
             && self.has_to_send_away()
-            && let Some(&ticket) = self.waits.waiting.first()
+            && let Some(ticket) = self.waits.waiting.first()
         {
             budget.draw(self.reply_cost(ticket));
             let moved_up = self.decide(ticket, State::SentAway);

@@ -4,11 +4,12 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::RangeInclusive;
 use std::rc::Rc;
 
+use foldhash::quality::FixedState;
+
 use super::backlog::Backlog;
 use super::budget::Budget;
 use super::databases::{Database, Databases};
 use super::fence::{Fence, FencingClock};
-use super::hashing::Keyed;
 use super::ledger::Ledger;
 use super::limits::Limits;
 use super::log::LossLog;
@@ -60,7 +61,7 @@ pub struct Locks {
     /// What is done in portions, and is not done yet.
     pub(super) backlog: Backlog,
     /// How many locks that somebody waits for each owner holds.
-    pub(super) waited_for: HashMap<Rc<[u8]>, usize, Keyed>,
+    pub(super) waited_for: HashMap<Rc<[u8]>, usize, FixedState>,
     /// Locks that somebody waits for and that a crowd shares: its owners are not among these.
     pub(super) crowds: BTreeSet<Name>,
     /// Where fencing numbers come from.
@@ -115,14 +116,13 @@ pub struct Locks {
 impl Locks {
     /// No locks yet.
     pub fn new(now: Now, secret: Secret, in_cluster: bool) -> Self {
-        let keyed = Keyed::new(secret);
         Self {
             databases: Databases::new(secret),
             waiters: Waiters::default(),
             places: Places::default(),
             waits: Waits::default(),
             backlog: Backlog::default(),
-            waited_for: HashMap::with_hasher(keyed),
+            waited_for: HashMap::with_hasher(secret.for_owners()),
             crowds: BTreeSet::new(),
             clock: FencingClock::new(now, in_cluster),
             secret,

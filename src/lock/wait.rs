@@ -84,9 +84,14 @@ impl Locks {
         let requests = self.add_wait(ticket, &names, request.owner, waits_already);
         self.name_holder(turn, request.owner);
         for &(name, _) in fits {
+            let Some(queue) = self.queue(name) else {
+                continue;
+            };
             // A queue that was there before has been settled in this turn.
-            if self.queue(name).is_some_and(|queue| queue.len() == 1) {
+            if queue.len() == 1 {
                 self.take_stock(turn, name);
+            } else if !queue.holders.are_sharers() {
+                continue;
             }
             let is_upgrade = request.mode == Mode::Exclusive
                 && (self.queue(name)).is_some_and(|queue| queue.holders.are_sharers())

@@ -31,7 +31,12 @@ impl Secret {
     /// the one that is remembered of the same key. Whoever made two owners whose prints meet would know
     /// the tokens of both, and could speak for either anyway.
     pub fn half_print(self, bytes: &[u8]) -> u64 {
-        FixedState::with_seed(self.0 ^ self.1.rotate_left(32)).hash_one(bytes)
+        self.for_owners().hash_one(bytes)
+    }
+
+    /// By this hash.
+    pub fn for_owners(self) -> FixedState {
+        FixedState::with_seed(self.0 ^ self.1.rotate_left(32))
     }
 }
 

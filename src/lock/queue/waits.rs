@@ -1,6 +1,6 @@
 //! Who waits for how much, and until when.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use crate::lock::queue::order::Order;
@@ -11,7 +11,7 @@ use crate::lock::time::Ms;
 #[derive(Debug, Default)]
 pub struct Waits {
     /// Those who wait with a client.
-    pub waiting: BTreeSet<Ticket>,
+    pub waiting: Order<Ticket>,
     /// How many wait without one.
     pub waiting_places: usize,
     /// In how many queues they stand.

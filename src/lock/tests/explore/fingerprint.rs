@@ -93,7 +93,7 @@ pub fn print_server(server: &Server, to: &mut impl fmt::Write) -> fmt::Result {
     } else {
         write!(to, "{last_end:?}")?;
     }
-    let sent_away = (waits.waiting.iter()).filter(|&&ticket| ticket <= waits.sent_away_to);
+    let sent_away = (waits.waiting.iter()).filter(|&ticket| ticket <= waits.sent_away_to);
     write!(to, "{:?}", sent_away.count())?;
     // When it is looked again who is kept back, once there is a place.
     let is_over = server.now().ms() >= places.looked.saturating_add(LOOK);
