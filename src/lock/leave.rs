@@ -46,7 +46,7 @@ impl Locks {
     /// The same, with what it has waited for.
     pub(super) fn leave_with_grant(&mut self, ticket: Ticket) {
         for name in self.stop_waiting(ticket).iter().flat_map(|names| &**names) {
-            self.leave_queue(name.borrow(), ticket);
+            self.step_out(name.borrow(), ticket);
         }
     }
 
@@ -76,11 +76,16 @@ impl Locks {
 
     /// Out of one queue. The last one to leave closes it. Is somebody else the first now?
     fn leave_queue(&mut self, name: NameRef<'_>, ticket: Ticket) -> bool {
-        let Some(queue) = self.queue(name) else {
-            return false;
-        };
+        // One that is to leave itself has nothing to hear.
+        let next = self.step_out(name, ticket);
+        next.is_some_and(|next| next > self.waits.sent_away_to && self.is_waiting(next))
+    }
+
+    /// The same. Who is the first now, if it was that?
+    fn step_out(&mut self, name: NameRef<'_>, ticket: Ticket) -> Option<Ticket> {
+        let queue = self.queue(name)?;
         let was_first = queue.leave(ticket);
-        let next = queue.first();
+        let next = queue.first().filter(|_| was_first);
         if queue.is_empty() {
             self.set_alarm(name, None);
             self.set_no_lock(name, false);
@@ -89,9 +94,7 @@ impl Locks {
                 database.queues.close(name.key);
             }
         }
-        // One that is to leave itself has nothing to hear.
-        let stays = |next: Ticket| next > self.waits.sent_away_to && self.is_waiting(next);
-        was_first && next.is_some_and(stays)
+        next
     }
 
     /// Takes those out who wait no more: out of so many queues at most. Out of how many was that?
