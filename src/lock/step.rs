@@ -206,14 +206,18 @@ impl Locks {
         };
         let (owners, unseen) = (self.ledger(name.db)).few_shares(name.key, restoring.unseen, few);
         restoring.unseen = unseen;
+        let mut over = Vec::new();
         for owner in &owners {
-            self.bring_share_into_step(turn, name, owner.bytes(), restoring.are_missing);
+            let end = self.bring_share_into_step(turn, name, owner.bytes(), restoring.are_missing);
+            over.extend(end.map(|end| (owner, end)));
         }
         // A key goes when the last of its shares is over, as they are written: so those that are over are
         // written when those that last are in step.
-        if restoring.left <= shares.saturating_mul(2) {
-            for owner in &owners {
-                self.end_share_in_step(turn, name, owner.bytes());
+        over.retain(|_| restoring.left <= shares.saturating_mul(2));
+        for (owner, end) in over {
+            let share = turn.keys.share_of(name, owner.bytes());
+            if share.is_some_and(|share| share.deadline != Some(end)) {
+                turn.keys.share(name, owner.bytes(), end);
             }
         }
         restoring.left = restoring.left.saturating_sub(few);
@@ -228,42 +232,25 @@ impl Locks {
         self.ledger(name.db).set_restoring(name.key, restoring);
     }
 
-    /// Writes this share by the clock of now, if it lasts.
+    /// Writes this share by the clock of now, if it lasts. If it is over: when it ended.
     fn bring_share_into_step(
         &mut self,
         turn: &mut Turn<'_>,
         name: NameRef<'_>,
         owner: &[u8],
         are_missing: bool,
-    ) {
-        let Some(end) = self.end_by_our_clock(name, owner) else {
-            return;
-        };
+    ) -> Option<Ms> {
+        let entry = self.ledger(name.db).of(name.key, owner, Hold::Shared);
+        let end = entry.filter(|entry| !entry.by_wall)?.end?;
         if is_over(Some(end), turn.now) {
-            return;
+            return Some(end);
         }
         match turn.keys.share_of(name, owner) {
             Some(share) if share.deadline == Some(end) => {}
             None if !are_missing => {}
             _ => turn.keys.share(name, owner, end),
         }
-    }
-
-    /// The same, if it is over.
-    fn end_share_in_step(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>, owner: &[u8]) {
-        let end = self.end_by_our_clock(name, owner);
-        if let Some(end) = end.filter(|&end| is_over(Some(end), turn.now))
-            && let Some(share) = turn.keys.share_of(name, owner)
-            && share.deadline != Some(end)
-        {
-            turn.keys.share(name, owner, end);
-        }
-    }
-
-    /// When this share ends, if it was granted here and nobody else has touched it.
-    fn end_by_our_clock(&mut self, name: NameRef<'_>, owner: &[u8]) -> Option<Ms> {
-        let entry = self.ledger(name.db).of(name.key, owner, Hold::Shared);
-        entry.filter(|entry| !entry.by_wall)?.end
+        None
     }
 
     /// Who holds the lock now, by the steady clock, although the key may not agree with that, or may
@@ -372,7 +359,8 @@ impl Locks {
         Ok(found.filter(|&(_, end)| !is_over(end, now)))
     }
 
-    /// The same of an owner whose hold has been brought into step, unless it is a share that is over.
+    /// The same of an owner whose hold has just been brought into step. Of a crowd a share that is over may
+    /// have yet to be.
     pub(super) fn hold_in_key(
         &self,
         turn: &mut Turn<'_>,
@@ -381,7 +369,9 @@ impl Locks {
     ) -> Result<Option<(Hold, Option<Ms>)>, NotALock> {
         let found = turn.hold_of(name, owner)?;
         Ok(found.filter(|&(hold, _)| {
-            hold == Hold::Exclusive || self.share_of(turn, name, owner).is_some()
+            hold == Hold::Exclusive
+                || !self.is_stepped(turn.now)
+                || self.share_of(turn, name, owner).is_some()
         }))
     }
 

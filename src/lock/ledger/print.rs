@@ -34,7 +34,7 @@ impl Secret {
         self.for_owners().hash_one(bytes)
     }
 
-    /// By this hash.
+    /// The same for a table of owners: by our secret, where such tables mostly have a seed of chance.
     pub fn for_owners(self) -> FixedState {
         FixedState::with_seed(self.0 ^ self.1.rotate_left(32))
     }

@@ -42,7 +42,7 @@ impl Sorted for (u64, u64) {
         *self
     }
 
-    // As one number: that takes the processor a third of the time.
+    // As one number: that is one comparison.
     fn is_before(&self, key: Self) -> bool {
         let number = |(high, low): Self| u128::from(high) << 64 | u128::from(low);
         number(*self) < number(key)
