@@ -104,6 +104,7 @@ impl Locks {
                 if let Some(mut entry) = self.ledger(name.db).of(name.key, request.owner, hold) {
                     if is_moved {
                         (entry.end, entry.by_wall) = (end, false);
+                        entry.step = self.wall.step();
                     }
                     self.renew_entry(name, hold, entry, request, news);
                 }
@@ -159,6 +160,7 @@ impl Locks {
         let goes_on = matches!(fit, Fit::Held { .. });
         // By its new number it would seem to be younger than the BREAK that ends it.
         let breaking = goes_on && self.is_breaking(name, request.owner, hold);
+        let step = self.wall.step();
         let ledger = self.ledger(name.db);
         let known = (goes_on.then(|| ledger.of(name.key, request.owner, hold))).flatten();
         if let Some(mut entry) = known {
@@ -168,6 +170,7 @@ impl Locks {
             entry.since = turn.now.ms();
             if is_ours {
                 (entry.end, entry.by_wall) = (end, false);
+                entry.step = step;
             }
             return self.renew_entry(name, hold, entry, request, news);
         }
@@ -186,6 +189,7 @@ impl Locks {
             // Where it is not a grant of ours, whoever made it has told the owner.
             told: goes_on,
             replies_under_way: 0,
+            step,
         };
         entry.hear(news);
         match fit {

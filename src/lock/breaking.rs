@@ -199,8 +199,7 @@ impl Locks {
         };
         if share.deadline.is_none_or(|deadline| deadline > last) {
             turn.prolong(name, owner, Hold::Shared, last);
-            self.ledger(name.db)
-                .set_end(name.key, owner, Some(last), false);
+            self.set_end(name, owner, Hold::Shared, last);
         }
         self.mark(turn, name, owner, Hold::Shared);
     }

@@ -100,6 +100,7 @@ impl Locks {
             breaking: false,
             told: true,
             replies_under_way: 0,
+            step: 0,
         };
         let others = self.ledger(name.db).write(name.key, owner, hold, entry);
         self.overwritten(name, others, None, turn.now);

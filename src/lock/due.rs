@@ -70,14 +70,14 @@ impl Locks {
         }
         if !self.places.messages.is_empty()
             || !self.places.endings.is_empty()
-            || !self.places.waking.is_empty()
+            || self.places.channels.count_waking() > 0
             || !self.places.falling.is_empty()
         {
             return Some(0);
         }
         let time_up = self.waits.times_up.first().map(|(until, _)| until);
-        let of_places = (self.waiters.has_places()).then(|| self.places.next_due());
-        let time_up = earlier(time_up, of_places.flatten());
+        let look = (self.waiters.has_places()).then(|| self.places.next_look());
+        let time_up = earlier(time_up, look);
         let is_noted =
             !self.noted.is_empty() || self.databases.any(|database| database.queues.unseen() > 0);
         let writes = if is_noted {
@@ -86,7 +86,10 @@ impl Locks {
             let returns = self.returns.first().map(|&(at, _)| at);
             let cuts = self.backlog.cuts.first().map(|&(at, _)| at);
             let alarm = self.alarms.first().map(|&(at, _)| at);
-            let alarm = earlier(alarm, self.next_reserved());
+            let alarm = earlier(
+                alarm,
+                earlier(self.next_reserved(), self.places.next_claim()),
+            );
             earlier(alarm, earlier(returns, cuts))
         };
         earlier(time_up, writes.map(|at| at.max(self.put_off.unwrap_or(0))))
@@ -127,7 +130,7 @@ impl Locks {
             self.noted.extend(moved_up);
         }
         self.leave_some(QUEUES_LEFT);
-        if self.put_off.is_some_and(|until| until > turn.now.ms()) {
+        if self.is_put_off(turn.now) {
             return;
         }
         self.put_off = None;
@@ -161,7 +164,16 @@ impl Locks {
                     turn.budget.draw(portion().saturating_mul(CUT));
                 }
             }
+            if turn.keys.refuses_all() {
+                self.put_off = Some(turn.now.plus(PAUSE));
+                return;
+            }
         }
+    }
+
+    /// Does all writing wait, because the server would not let us?
+    pub(super) fn is_put_off(&self, now: Now) -> bool {
+        self.put_off.is_some_and(|until| until > now.ms())
     }
 
     /// Goes on with what was forgotten as a whole, and is freed in portions.

@@ -180,6 +180,12 @@ pub trait Keyspace {
     /// Would the server accept a client's write of this very key now? Asked after `is_writable`.
     fn may_write(&mut self, name: NameRef<'_>) -> bool;
 
+    /// Has the server refused a write in this turn for a reason that holds for every key? Then nothing else
+    /// has to be asked about in it.
+    fn refuses_all(&self) -> bool {
+        false
+    }
+
     /// May the user of this waiter's client have these locks no more? Then what the server says to
     /// that. Rights may have been taken away while it waited; those of whoever issues a command the
     /// server has asked for itself.

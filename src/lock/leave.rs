@@ -83,7 +83,11 @@ impl Locks {
 
     /// The same. Who is the first now, if it was that?
     fn step_out(&mut self, name: NameRef<'_>, ticket: Ticket) -> Option<Ticket> {
+        let channel = self.channel_of(ticket).map(|channel| channel.id);
         let queue = self.queue(name)?;
+        if let Some(channel) = channel {
+            queue.aside.remove((channel, ticket));
+        }
         let was_first = queue.leave(ticket);
         let next = queue.first().filter(|_| was_first);
         if queue.is_empty() {
@@ -127,6 +131,7 @@ impl Locks {
     /// Who is the first in a queue, whether or not it stands before everybody else by right.
     pub(super) fn first_in_queue(&mut self, name: NameRef<'_>) -> Option<Ticket> {
         loop {
+            self.put_first_back(name);
             let ticket = self.queue(name)?.first()?;
             if self.places.channels.any_asleep() && self.sleeps_by_channel(ticket) {
                 let moved_up = self.lay_aside(ticket);

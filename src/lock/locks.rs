@@ -26,12 +26,13 @@ use super::returns::Return;
 use super::room::keep_room;
 use super::stats::{Counts, count};
 
-use super::deadlock::steps::MOST_STEPS;
+use super::deadlock::steps::Allowance;
 use super::ledger::print::Secret;
 use super::slot::{Slot, Slots};
 
 use super::queue::waiter::Waiter;
-use super::time::{Ahead, Ms, Now};
+use super::time::{Ms, Now};
+use super::wall::WallClock;
 
 /// How a key has gone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,14 +79,8 @@ pub struct Locks {
     pub(super) returns: BTreeSet<(Ms, Return)>,
     /// Until when writing waits, because the server would not let us.
     pub(super) put_off: Option<Ms>,
-    /// How far the wall clock is ahead.
-    pub(super) ahead: Ahead,
-    /// The last number that was given before it was stepped.
-    pub(super) stepped_after: Fence,
-    /// How often it has been stepped.
-    pub(super) steps: u64,
-    /// How far it has ever been.
-    pub(super) furthest_ahead: Ahead,
+    /// The wall clock, by which keys expire.
+    pub(super) wall: WallClock,
     /// Until then there may be holds whose keys don't agree with it, because it has been stepped.
     pub(super) stepped_until: Ms,
     /// When the last hold ends that was granted here, or renewed.
@@ -94,8 +89,8 @@ pub struct Locks {
     pub(super) unnamed: BTreeMap<u64, BTreeSet<Name>>,
     /// What an operator has set.
     pub(super) limits: Limits,
-    /// How many steps a search for deadlocks may take.
-    pub(super) most_steps: usize,
+    /// What searches for deadlocks may still cost.
+    pub(super) searches: Allowance,
     /// Out of how many queues a waiter is taken at once.
     pub(super) few_queues: usize,
     /// What has been done.
@@ -131,15 +126,12 @@ impl Locks {
             noted: BTreeSet::new(),
             returns: BTreeSet::new(),
             put_off: None,
-            ahead: 0,
-            stepped_after: 0,
-            steps: 0,
-            furthest_ahead: 0,
+            wall: WallClock::default(),
             stepped_until: 0,
             last_end: 0,
             unnamed: BTreeMap::new(),
             limits: Limits::DEFAULT,
-            most_steps: MOST_STEPS,
+            searches: Allowance::new(),
             few_queues: FEW_QUEUES,
             counts: Counts::new(),
             log: LossLog::new(Limits::DEFAULT.log_max_len),

@@ -47,6 +47,7 @@ mod survey;
 mod take_back;
 mod time;
 mod wait;
+mod wall;
 mod withdraw;
 
 #[cfg(test)]

@@ -22,6 +22,8 @@ pub struct Lapse {
 pub struct Message {
     /// Where.
     pub channel: Rc<[u8]>,
+    /// What the channel's places are found by.
+    pub id: u64,
     /// What it says.
     pub text: Box<[u8]>,
     /// On behalf of whom.

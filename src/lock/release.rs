@@ -52,9 +52,11 @@ impl Locks {
                     return Err(NotALock);
                 }
                 Stored::Nothing => None,
-                Stored::Exclusive { owner: holder } => {
-                    (holder == owner).then_some((Hold::Exclusive, true))
-                }
+                Stored::Exclusive { owner: holder } if holder != owner => None,
+                // A key that outlasts its hold, after a step of the clock, has gone with it.
+                Stored::Exclusive { .. } => self
+                    .lasts(turn, name, owner)
+                    .then_some((Hold::Exclusive, true)),
                 Stored::Shared { count } => self
                     .share_of(turn, name, owner)
                     .map(|_| (Hold::Shared, count == 1)),
@@ -146,6 +148,13 @@ impl Locks {
         !self.waiters.is_empty()
             && self.queue(name).is_some()
             && turn.keys.look(name) == (Stored::Exclusive { owner })
+            && self.lasts(turn, name, owner)
+    }
+
+    /// This owner's hold stands in the key. Is it not over? It can only be after a step of the clock.
+    #[inline]
+    fn lasts(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>, owner: &[u8]) -> bool {
+        !self.is_stepped(turn.now) || matches!(self.hold_now(turn, name, owner), Ok(Some(_)))
     }
 
     /// Ends this owner's hold, which is there.

@@ -6,8 +6,9 @@ use super::fence::Fence;
 use super::keyspace::Glance;
 use super::ledger::reserved::Reserved;
 use super::locks::Locks;
-use super::name::NameRef;
-use super::queue::waiter::State;
+use super::name::{Db, NameRef};
+use super::queue::Queue;
+use super::queue::ticket::Ticket;
 use super::request::{Hold, Mode, NotALock};
 use super::state::{LockState, Turn, earlier};
 use super::time::{Ms, Now, is_over};
@@ -149,6 +150,20 @@ impl Locks {
         }
     }
 
+    /// The same, where there may be no key because it has gone too early.
+    pub fn lists_reserved(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>) -> bool {
+        matches!(self.look(turn, name), LockState::Reserved(_))
+    }
+
+    /// The keys of some of this database's locks that are reserved, about so many: from this time on, and at
+    /// which time to go on, if there are more.
+    pub fn some_reserved(&self, db: Db, from: Ms, about: usize) -> (Vec<Box<[u8]>>, Option<Ms>) {
+        let database = self.databases.get(db);
+        database.map_or_else(Default::default, |one| {
+            one.ledger.some_reserved(from, about)
+        })
+    }
+
     fn knows_owner(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>) -> bool {
         self.ledger(name.db).knows(name.key)
             && matches!(
@@ -216,6 +231,25 @@ impl Locks {
         found
     }
 
+    /// The first in this queue, in order: those who stand there, or count as standing there; then those who
+    /// sleep.
+    fn first_waiting(&self, queue: &Queue) -> Vec<Ticket> {
+        let standing = queue.iter().filter(|&ticket| self.is_waiting(ticket));
+        let mut first: Vec<Ticket> = standing.take(MOST_NAMED).collect();
+        for channel in self.places.channels.waking() {
+            first.extend(queue.aside_with(channel).take(MOST_NAMED));
+        }
+        first.sort_by_key(|&ticket| (!queue.is_upgrade(ticket), ticket));
+        let asleep = queue.asleep.iter().copied();
+        first.extend(
+            asleep
+                .filter(|&ticket| self.sleeps(ticket))
+                .take(MOST_NAMED),
+        );
+        first.truncate(MOST_NAMED);
+        first
+    }
+
     fn waiting(&mut self, name: NameRef<'_>, now: Now) -> (Vec<QueuedWaiter>, usize) {
         let Some(queue) = self
             .databases
@@ -224,20 +258,17 @@ impl Locks {
         else {
             return (Vec::new(), 0);
         };
-        let standing = queue.iter().filter(|&ticket| self.is_waiting(ticket));
-        let all = standing.chain(queue.asleep.iter().copied());
-        let waiters = all
+        let waiters = (self.first_waiting(queue).into_iter())
             .filter_map(|ticket| Some((ticket, self.waiters.get(&ticket)?)))
-            .take(MOST_NAMED)
             .map(|(ticket, waiter)| QueuedWaiter {
                 owner: Rc::clone(&waiter.owner),
                 mode: waiter.mode(),
                 waited: now.ms().saturating_sub(waiter.since.ms()),
                 client: waiter.client,
                 place: self.lease_of(ticket).map(|(_, until)| PlaceInQueue {
-                    place: queue.before(ticket).saturating_add(1),
+                    place: self.before_in(queue, ticket).saturating_add(1),
                     lease: until.saturating_sub(now.ms()),
-                    asleep: waiter.state() == State::Asleep || self.sleeps_by_channel(ticket),
+                    asleep: self.sleeps(ticket),
                 }),
             })
             .collect();

@@ -5,8 +5,7 @@
 use std::rc::Rc;
 
 use super::crowd::is_crowd;
-use super::fence::Fence;
-use super::ledger::entry::Entry;
+use super::keyspace::Stored;
 use super::ledger::reserved::Reserved;
 use super::ledger::shares::Restoring;
 use super::ledger::token::Token;
@@ -38,14 +37,15 @@ impl Locks {
     pub(super) fn reserve(&mut self, name: NameRef<'_>, now: Now) -> bool {
         let is_stepped = self.is_stepped(now);
         self.ledger(name.db)
-            .reserve(name.key, now, Fence::MAX, is_stepped)
+            .reserve(name.key, now, is_stepped, &|_, _| true)
     }
 
     /// The server says that this key has expired. Some servers say so too when somebody has given it a
-    /// deadline in the past: so it counts only for holds from before a step.
+    /// deadline in the past: so it counts only where the wall clock has passed the one that we wrote.
     pub(super) fn reserve_expired(&mut self, name: NameRef<'_>, now: Now) -> bool {
-        let up_to = self.stepped_after;
-        self.is_stepped(now) && self.ledger(name.db).reserve(name.key, now, up_to, true)
+        let wall = self.wall;
+        let has_passed = |end, step| wall.has_passed(end, step, now);
+        self.is_stepped(now) && (self.ledger(name.db)).reserve(name.key, now, true, &has_passed)
     }
 
     /// The same, of a lock that seems to be free.
@@ -61,25 +61,32 @@ impl Locks {
             && database.is_some_and(|one| one.ledger.reserved_for(name.key, owner, now).is_some())
     }
 
-    /// The owner of a lock whose key has gone too early asks for something: the key is written again,
-    /// with what is left.
+    /// Writes a key again that has gone too early, with this hold and what is left of it. The one place where
+    /// a key is written for a hold that was there before: not over anything that stands there by now, which
+    /// is somebody else's. Was it written?
     pub(super) fn write_again(
         &mut self,
         turn: &mut Turn<'_>,
         name: NameRef<'_>,
         owner: &[u8],
-        (hold, entry): (Hold, Entry),
-    ) {
-        let Some(end) = entry.end.filter(|_| turn.may_write(name)) else {
-            return;
-        };
+        (hold, end): (Hold, Ms),
+    ) -> bool {
+        if turn.keys.look(name) != Stored::Nothing {
+            self.end_by_wall(name, turn.now);
+            return false;
+        }
+        if !turn.may_write(name) {
+            return false;
+        }
         match hold {
             Hold::Exclusive => {
                 turn.keys.hold(name, owner, end);
                 self.ledger(name.db).end_reservation(name.key);
+                self.written_now(name, owner, hold);
             }
             Hold::Shared => self.write_shares_again(turn, name, owner, end),
         }
+        true
     }
 
     fn write_shares_again(
@@ -98,6 +105,7 @@ impl Locks {
         };
         ledger.set_restoring(name.key, restoring);
         turn.keys.share(name, owner, end);
+        self.written_now(name, owner, Hold::Shared);
         self.bring_shares_into_step(turn, name, None);
     }
 
@@ -109,11 +117,7 @@ impl Locks {
         let Some((owner, end)) = any.map(|(owner, end)| (Token::from(owner), end)) else {
             return false;
         };
-        let may = turn.may_write(name);
-        if may {
-            self.write_shares_again(turn, name, owner.bytes(), end);
-        }
-        may
+        self.write_again(turn, name, owner.bytes(), (Hold::Shared, end))
     }
 
     /// Those who share a lock may not all be in its key again as yet. Before the last who is there is taken

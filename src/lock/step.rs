@@ -26,28 +26,34 @@ impl Locks {
     /// The wall clock is so far ahead of the steady one: perhaps it has been stepped.
     #[inline]
     pub fn set_wall_clock(&mut self, ahead: Ahead) {
-        if ahead != self.ahead {
+        if ahead != self.wall.ahead() {
             self.wall_clock_was_stepped(ahead);
         }
     }
 
     /// How far it is.
     pub fn wall_is_ahead(&self) -> Ahead {
-        self.ahead
+        self.wall.ahead()
     }
 
     #[cold]
     fn wall_clock_was_stepped(&mut self, ahead: Ahead) {
-        self.stepped_after = self.clock.last();
-        self.furthest_ahead = self.furthest_ahead.max(self.ahead).max(ahead);
-        self.ahead = ahead;
-        self.steps = self.steps.saturating_add(1);
+        self.wall.set(ahead);
         self.clock.set_ahead(ahead);
         // So long there may be keys that were written by the clock that was furthest ahead.
-        let set_back = self.furthest_ahead.saturating_sub(ahead);
-        self.stepped_until = self.last_end.saturating_add_signed(set_back);
+        self.stepped_until = self.last_end.saturating_add_signed(self.wall.set_back());
         // What ends by the wall clock ends at another time now, and those who wait go by that.
         self.note_all();
+    }
+
+    fn is_stepped_ever(&self) -> bool {
+        self.wall.steps() > 0
+    }
+
+    /// The key has been written for this hold by the wall clock of now.
+    pub(super) fn written_now(&mut self, name: NameRef<'_>, owner: &[u8], hold: Hold) {
+        let step = self.wall.step();
+        self.ledger(name.db).written(name.key, owner, hold, step);
     }
 
     /// May there be holds from before a step of the wall clock?
@@ -64,7 +70,7 @@ impl Locks {
 
     /// Do those who share this lock have the ends that are remembered?
     pub(super) fn is_in_step(&mut self, now: Now, name: NameRef<'_>) -> bool {
-        let steps = self.steps;
+        let steps = self.wall.steps();
         !self.is_stepped(now) || self.ledger(name.db).agrees(name.key, steps)
     }
 
@@ -73,15 +79,17 @@ impl Locks {
         self.ends_by_our_clock(end);
         let ledger = self.ledger(name.db);
         if hold == Hold::Shared {
-            return ledger.set_end(name.key, owner, Some(end), false);
-        }
-        if let Some(entry) = ledger.of(name.key, owner, hold) {
+            ledger.set_end(name.key, owner, Some(end), false);
+        } else if let Some(entry) = ledger.of(name.key, owner, hold) {
             let entry = Entry {
                 end: Some(end),
                 by_wall: false,
                 ..entry
             };
             ledger.set(name.key, owner, hold, entry);
+        }
+        if self.is_stepped_ever() {
+            self.written_now(name, owner, hold);
         }
     }
 
@@ -117,7 +125,8 @@ impl Locks {
             return;
         }
         match turn.keys.look(name) {
-            Stored::NoLock => {}
+            // Somebody's data by now: nothing is reserved any more.
+            Stored::NoLock => self.end_by_wall(name, turn.now),
             Stored::Exclusive { owner } => {
                 let owner = Token::from(owner);
                 self.bring_hold_into_step(turn, name, owner.bytes());
@@ -128,8 +137,8 @@ impl Locks {
         // The server may have found it expired just now.
         let Some(owner) = owner else { return };
         let reserved = self.ledger(name.db).reserved_for(name.key, owner, turn.now);
-        if let Some((hold, entry)) = reserved {
-            self.write_again(turn, name, owner, (hold, entry));
+        if let Some((hold, Entry { end: Some(end), .. })) = reserved {
+            self.write_again(turn, name, owner, (hold, end));
         }
     }
 
@@ -159,12 +168,12 @@ impl Locks {
                 };
                 ledger.set(name.key, owner, Hold::Exclusive, entry);
             }
-            Some(end)
-                if deadline != Some(end)
-                    && turn.may_write(name)
-                    && !turn.keys.move_deadline(name, end) =>
-            {
-                self.reserve(name, turn.now);
+            Some(end) if deadline != Some(end) && turn.may_write(name) => {
+                if turn.keys.move_deadline(name, end) {
+                    self.written_now(name, owner, Hold::Exclusive);
+                } else {
+                    self.reserve(name, turn.now);
+                }
             }
             _ => {}
         }
@@ -177,7 +186,7 @@ impl Locks {
         name: NameRef<'_>,
         owner: Option<&[u8]>,
     ) {
-        let steps = self.steps;
+        let steps = self.wall.steps();
         let ledger = self.ledger(name.db);
         let shares = ledger.count_shares(name.key);
         let Some(mut restoring) = ledger.restoring(name.key) else {
@@ -248,7 +257,10 @@ impl Locks {
         match turn.keys.share_of(name, owner) {
             Some(share) if share.deadline == Some(end) => {}
             None if !are_missing => {}
-            _ => turn.keys.share(name, owner, end),
+            _ => {
+                turn.keys.share(name, owner, end);
+                self.written_now(name, owner, Hold::Shared);
+            }
         }
         None
     }
@@ -266,7 +278,7 @@ impl Locks {
 
     #[cold]
     fn look_after_step<'t>(&mut self, turn: &'t mut Turn<'_>, name: NameRef<'_>) -> LockState<'t> {
-        let (now, steps) = (turn.now, self.steps);
+        let (now, steps) = (turn.now, self.wall.steps());
         match turn.keys.look(name) {
             Stored::NoLock => LockState::NoLock,
             Stored::Nothing => {

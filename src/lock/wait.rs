@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::rc::Rc;
 
 use super::deadlock::found::{Claim, Deadlock};
-use super::deadlock::steps::TooLong;
+use super::deadlock::steps::{Steps, TooLong};
 use super::fence::{Fence, FencingClock};
 use super::locks::Locks;
 use super::name::{Name, NameRef};
@@ -102,7 +102,15 @@ impl Locks {
         }
         // Of those who share the lock only the newcomer waits in a queue that is new.
         turn.settling.forget_joined();
-        match self.deadlock_now(turn, ticket, requests) {
+        let found = if self.closes_nothing(request.owner, requests, turn.now) {
+            Ok(None)
+        } else {
+            let mut steps = self.searches.begin(turn.now);
+            let found = self.deadlock_now(turn, ticket, &mut steps);
+            self.searches.end(&steps);
+            found
+        };
+        match found {
             Ok(None) => {}
             Ok(Some(deadlock)) => {
                 self.give_up(ticket);
@@ -126,7 +134,7 @@ impl Locks {
         &mut self,
         turn: &mut Turn<'_>,
         ticket: Ticket,
-        requests: usize,
+        steps: &mut Steps,
     ) -> Result<Option<Deadlock>, TooLong> {
         let home = |clock: &FencingClock, name: &Name| (name.db, clock.slot(&name.key));
         let waiter = self.waiters.get(&ticket);
@@ -135,7 +143,7 @@ impl Locks {
         let is_home = |clock: &FencingClock, name: &Name| Some(home(clock, name)) == own;
         let (mut seen, mut looks) = (BTreeSet::new(), 0_usize);
         loop {
-            let found = self.deadlock_of(ticket, requests, turn.now)?;
+            let found = self.deadlock_of(ticket, turn.now, steps)?;
             let Some(deadlock) = found.as_ref().filter(|_| looks < MOST_LOOKS) else {
                 return Ok(found);
             };
@@ -195,7 +203,8 @@ impl Locks {
                 self.place_is_granted(ticket);
             } else {
                 if waiter.is_untold() {
-                    self.waits.untold = self.waits.untold.saturating_add(1);
+                    let print = self.secret.half_print(&waiter.owner);
+                    self.waits.is_untold(print, ticket);
                 }
                 self.outbox.to_reply.push(ticket);
             }
@@ -214,7 +223,8 @@ impl Locks {
             self.counts.wait_timeouts = self.counts.wait_timeouts.saturating_add(1);
         }
         if waiter.is_untold() {
-            self.waits.untold = self.waits.untold.saturating_sub(1);
+            let print = self.secret.half_print(&waiter.owner);
+            self.waits.is_told(print, ticket);
         }
         if std::mem::replace(&mut waiter.replied, true) {
             return None;
@@ -300,7 +310,7 @@ impl Locks {
             self.waits.denials.remove(&ticket);
         }
         if waiter.is_untold() {
-            self.waits.untold = self.waits.untold.saturating_sub(1);
+            self.waits.is_told(self.print_of(&waiter.owner), ticket);
         }
         match waiter.state() {
             State::Granted(fence) => {

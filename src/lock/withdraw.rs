@@ -34,13 +34,10 @@ impl Locks {
         owner: &[u8],
         withdrawn: &mut [bool],
     ) {
-        let mut tickets: Vec<Ticket> = self.waits.of(self.print_of(owner)).collect();
-        // Granted, and not told: a server may ask for that reply a turn later.
-        if self.waits.untold > 0 {
-            let untold = self.waiters.with_client();
-            let untold = untold.filter(|(_, waiter)| waiter.is_untold() && *waiter.owner == *owner);
-            tickets.extend(untold.map(|(ticket, _)| ticket));
-        }
+        let print = self.print_of(owner);
+        // Those that were granted and not told too: a server may ask for that reply a turn later.
+        let untold = self.waits.untold_of(print);
+        let tickets: Vec<Ticket> = self.waits.of(print).chain(untold).collect();
         if tickets.is_empty() {
             return;
         }
@@ -83,7 +80,7 @@ impl Locks {
         };
         waiter.set_state(State::Withdrawn);
         let (names, owner) = (Rc::clone(&waiter.names), Rc::clone(&waiter.owner));
-        self.waits.untold = self.waits.untold.saturating_sub(1);
+        self.waits.is_told(self.print_of(&owner), ticket);
         for name in &*names {
             self.reply_ended(name, &owner, fence, false);
         }

@@ -4,6 +4,7 @@
 mod args;
 mod call;
 mod fault;
+mod glob;
 mod reply;
 mod shown;
 mod spec;
@@ -11,6 +12,7 @@ mod spec;
 pub use args::{Args, LONGEST_TEXT, counted, integer};
 pub use call::{Call, Caller, Command, Outcome};
 pub use fault::Fault;
+pub use glob::fits;
 pub use reply::Reply;
 pub use shown::{escaped, shown};
 pub use spec::{Access, Argument, KeyPositions, Kind, Spec, is_ours};

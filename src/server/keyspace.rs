@@ -13,6 +13,7 @@ use crate::lock::{
 use super::authority::Authority;
 use super::clock;
 use super::command::rights;
+use super::ffi::call::Refused;
 use super::ffi::context::Ctx;
 use super::ffi::key::{Expiry, Key, NotWritten, Purpose};
 use super::ffi::text::{Said, Text};
@@ -253,28 +254,35 @@ impl<'a> ServerKeys<'a> {
         self.announce(name.db, &text, raw::REDISMODULE_NOTIFY_GENERIC, event);
     }
 
-    /// Would the server accept a write of this key from any client? Asked by a context of our own: our
+    /// Would the server refuse a write of this key by any client? Asked by a context of our own: our
     /// caller may have said ASKING, for a key of a slot that is on its way here, and that is good for
     /// the keys that it has named alone.
-    fn would_accept_a_write(&mut self, db: Db, name: &Text<'_>) -> bool {
+    fn refusal_of_a_write(&mut self, db: Db, name: &Text<'_>) -> Option<Refused> {
         // The server may change a key while it is asked, so none is open then.
         self.open = None;
         let own = self.module.own();
         own.select(db);
-        call::would_accept_a_write(own, name)
+        call::refusal_of_a_write(own, name)
+    }
+
+    fn would_accept_a_write(&mut self, db: Db, name: &Text<'_>) -> bool {
+        self.refusal_of_a_write(db, name).is_none()
     }
 
     /// The same, of a key of which only somebody who waits has spoken. Outside of a cluster the server
     /// says the same of every key, and nothing that it goes by changes before it goes on: asked of each
-    /// of a thousand keys, that is a third of what their grant costs.
+    /// of a thousand keys, that is a third of what their grant costs. In a cluster a refusal may be of
+    /// every key too.
     fn accepts_writes(&mut self, name: NameRef<'_>) -> bool {
         if let Some(accepts) = self.accepts_writes {
             return accepts;
         }
         let text = self.said.text(name.key);
-        let accepts = self.would_accept_a_write(name.db, &text);
-        self.accepts_writes = (!self.module.in_cluster).then_some(accepts);
-        accepts
+        let refused = self.refusal_of_a_write(name.db, &text);
+        if !self.module.in_cluster || refused == Some(Refused::All) {
+            self.accepts_writes = Some(refused.is_none());
+        }
+        refused.is_none()
     }
 
     /// Runs a command about this key, which is not open meanwhile: the server may change it.
@@ -613,6 +621,10 @@ impl Keyspace for ServerKeys<'_> {
                 accepted
             }
         }
+    }
+
+    fn refuses_all(&self) -> bool {
+        self.accepts_writes == Some(false)
     }
 
     fn denial(&mut self, ticket: Ticket, names: &[Name]) -> Option<Rc<str>> {

@@ -13,13 +13,10 @@ use std::ptr::null_mut;
 
 use crate::lock::{Ms, Now};
 
+use super::clock;
 use super::ffi::api;
 use super::ffi::constants::{OK, READABLE};
 use super::module;
-
-/// The longest that we sleep while anything is due at all: so long it takes at most until it is seen that
-/// the wall clock has been stepped.
-const LONGEST_SLEEP: Ms = 1000;
 
 /// How soon it rings again where nothing could be done, in microseconds.
 const AGAIN: u64 = 1000;
@@ -52,7 +49,7 @@ impl Timer {
 
     /// Has it ring at `due`, or a little earlier, or not at all.
     pub fn set(&self, due: Option<Ms>, now: Now) {
-        let wanted = due.map(|due| due.clamp(now.ms(), now.plus(LONGEST_SLEEP)));
+        let wanted = due.map(|due| due.max(now.ms()));
         match (self.rings.get(), wanted) {
             (None, None) => {}
             // Early is soon enough: it is then set anew.
@@ -63,9 +60,8 @@ impl Timer {
             }
             (_, Some(at)) => {
                 self.rings.set(Some(at));
-                // At that time, not within the millisecond before it; at once is not never.
-                let micros = at.saturating_mul(1000).saturating_sub(now.micros());
-                self.count_down(micros.max(1));
+                // At once is not never.
+                self.count_down(until(at, now).max(1));
             }
         }
     }
@@ -84,10 +80,14 @@ impl Timer {
         rings
     }
 
-    /// The loop has been woken in the middle of something, or a moment too early.
-    fn ring_again(&self) {
-        if self.is_set() {
-            self.count_down(AGAIN);
+    /// The loop has been woken, perhaps for what has been done since; or in the middle of a slow script, where
+    /// what is due can't be done; or a moment too early.
+    fn ring_again(&self, now: Now) {
+        if let Some(at) = self.rings.get() {
+            self.count_down(match until(at, now) {
+                0 => AGAIN,
+                micros => micros,
+            });
         }
     }
 
@@ -110,6 +110,11 @@ impl Timer {
     }
 }
 
+/// How many microseconds there are until then; not to within the millisecond before it.
+fn until(at: Ms, now: Now) -> u64 {
+    at.saturating_mul(1000).saturating_sub(now.micros())
+}
+
 impl Drop for Timer {
     fn drop(&mut self) {
         // SAFETY: it was added, and is still open.
@@ -128,5 +133,5 @@ unsafe extern "C" fn woken(fd: c_int, _: *mut c_void, _: c_int) {
             break;
         }
     }
-    module::enter("a timer", |module| module.timer.ring_again());
+    module::enter("a timer", |module| module.timer.ring_again(clock::now()));
 }

@@ -32,7 +32,15 @@ unsafe extern "C" fn job(_: *mut RawCtx, _: *mut c_void) {
 impl Module {
     /// A turn of the server's loop begins. Does what is due, if anything is.
     pub fn ring(&self) {
-        if self.timer.is_set() && self.timer.rings(clock::now()) {
+        if !self.timer.is_set() {
+            return;
+        }
+        let now = clock::now();
+        // Those who wait for what ends by the wall clock wait for something else after a step.
+        if self.read(Locks::wall_is_ahead) != Ok(clock::ahead()) {
+            self.ring_at(Some(0), now);
+        }
+        if self.timer.rings(now) {
             self.forget_job();
             self.publish();
             self.tick();

@@ -8,6 +8,7 @@ mod others;
 mod places;
 mod reserved;
 mod returns;
+mod taken;
 mod waits;
 
 use crate::support::*;

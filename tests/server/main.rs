@@ -23,6 +23,7 @@ mod guard;
 mod harness;
 mod hearing;
 mod histories;
+mod idle;
 mod io_threads;
 mod losses;
 mod lost_updates;

@@ -7,8 +7,8 @@
 //! whatever the others do, it is a deadlock. If it is not as certain as that, the [`Future`] is
 //! played: perhaps enough others let go.
 //!
-//! All of this takes so many [`Steps`] at most. A request whose search would be longer is refused
-//! too, because nobody can tell whether it would wait for ever.
+//! All of this takes so many [`Steps`] at most, and all searches together have an allowance. A request whose
+//! search would be longer is refused too, because nobody can tell whether it would wait for ever.
 
 pub mod found;
 pub mod future;
@@ -30,30 +30,31 @@ use crate::lock::queue::waiter::Waiter;
 use crate::lock::time::Now;
 
 impl Locks {
-    /// The deadlock that this waiter, which has just come, closes. Its owner waits by so many requests.
+    /// Can it be seen at once that this owner, which waits by so many requests, closes no deadlock? Another
+    /// would have to wait for it: for what it holds, or because another request of its comes first. Nobody
+    /// comes after the last in the queue.
+    pub(in crate::lock) fn closes_nothing(&self, owner: &[u8], requests: usize, now: Now) -> bool {
+        self.waits.are_of_one() || (requests < 2 && !self.is_in_anyones_way(owner, now))
+    }
+
+    /// The deadlock that this waiter, which has just come, closes.
     pub(in crate::lock) fn deadlock_of(
         &self,
         ticket: Ticket,
-        requests: usize,
         now: Now,
+        steps: &mut Steps,
     ) -> Result<Option<Deadlock>, TooLong> {
         let Some(Waiter { owner, .. }) = self.waiters.get(&ticket) else {
             return Ok(None);
         };
-        // Somebody would have to wait for it: for what it holds, or because another request of its
-        // comes first. Nobody comes after the last in the queue.
-        if requests < 2 && !self.is_in_anyones_way(owner, now) {
-            return Ok(None);
-        }
-        let mut steps = Steps::new(self.most_steps);
-        let walk = Walk::from(self, owner, now).everywhere(&mut steps)?;
+        let walk = Walk::from(self, owner, now).everywhere(steps)?;
         match walk.came_back() {
             None => Ok(None),
             Some(true) => Ok(walk.way_back()),
             Some(false) => {
-                let future = Future::of(self, walk.names(), now, &mut steps)?;
-                let stuck = future.those_who_wait_for_ever(&mut steps)?;
-                self.way_over(&stuck, owner, now, &mut steps)
+                let future = Future::of(self, walk.names(), now, steps)?;
+                let stuck = future.those_who_wait_for_ever(steps)?;
+                self.way_over(&stuck, owner, now, steps)
             }
         }
     }

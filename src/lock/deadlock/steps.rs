@@ -1,9 +1,19 @@
-//! An end to the search for deadlocks: it takes so many steps at most, whoever waits for whom.
+//! An end to the search for deadlocks: one takes so many steps at most, whoever waits for whom, and all of
+//! them together no more than a part of the server's time, whatever clients ask for.
 
-/// How many steps a search may take. Searches that were given up after so many took 1.0 to 5.3 ms
-/// of the server's time on Redis 7.0.15, by how waiters, locks and modes were mixed. What costs more
-/// than a look counts as more, by the same measurements.
-pub const MOST_STEPS: usize = 80_000;
+use crate::lock::time::{Ms, Now};
+
+/// How many steps one search may take. On Redis 7.0.15 that is some 0.25 to 1.3 ms of the server's time, by
+/// how waiters, locks and modes are mixed. What costs more than a look counts as more, by the same
+/// measurements.
+const MOST_STEPS: usize = 20_000;
+
+/// How many steps all searches may take together, in a millisecond on average: about a fifth of the
+/// server's time.
+const STEPS_PER_MS: usize = 5_000;
+
+/// So much may be saved up for searches that come together.
+const SEARCHES_AT_ONCE: usize = 2;
 
 /// As many steps as it takes to write something down, beside the one of looking at it.
 const WRITING: usize = 4;
@@ -12,26 +22,107 @@ const WRITING: usize = 4;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TooLong;
 
-/// The steps that a search has left.
+/// What all searches have left.
 #[derive(Debug)]
-pub struct Steps(usize);
+pub struct Allowance {
+    /// How many steps one search may take.
+    most: usize,
+    left: usize,
+    /// When that was so.
+    at: Ms,
+}
 
-impl Steps {
-    /// So many.
-    pub fn new(most: usize) -> Self {
-        Self(most)
+impl Allowance {
+    /// Nothing has been searched yet.
+    pub fn new() -> Self {
+        Self::of(MOST_STEPS)
     }
 
+    /// The same, with other searches.
+    pub fn of(most: usize) -> Self {
+        Self {
+            most,
+            left: most.saturating_mul(SEARCHES_AT_ONCE),
+            at: 0,
+        }
+    }
+
+    /// The steps for a search that begins now.
+    pub fn begin(&mut self, now: Now) -> Steps {
+        let passed = now.ms().saturating_sub(self.at);
+        let earned =
+            usize::try_from(passed).map_or(usize::MAX, |ms| ms.saturating_mul(STEPS_PER_MS));
+        let saved = self.most.saturating_mul(SEARCHES_AT_ONCE);
+        self.left = self.left.saturating_add(earned).min(saved);
+        self.at = now.ms();
+        let most = self.most.min(self.left);
+        Steps { most, left: most }
+    }
+
+    /// That search is over.
+    pub fn end(&mut self, steps: &Steps) {
+        self.left = self.left.saturating_sub(steps.taken());
+    }
+}
+
+/// The steps that a search has left.
+#[derive(Debug)]
+pub struct Steps {
+    most: usize,
+    left: usize,
+}
+
+impl Steps {
     /// So many things are looked at.
     #[inline]
     pub fn look(&mut self, things: usize) -> Result<(), TooLong> {
-        self.0 = self.0.checked_sub(things).ok_or(TooLong)?;
-        Ok(())
+        match self.left.checked_sub(things) {
+            Some(left) => {
+                self.left = left;
+                Ok(())
+            }
+            None => {
+                self.left = 0;
+                Err(TooLong)
+            }
+        }
     }
 
     /// So many things are written down.
     #[inline]
     pub fn write(&mut self, things: usize) -> Result<(), TooLong> {
         self.look(things.saturating_mul(WRITING))
+    }
+
+    /// How many it has taken.
+    fn taken(&self) -> usize {
+        self.most.saturating_sub(self.left)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(ms: Ms) -> Now {
+        Now::from_micros(ms.saturating_mul(1000))
+    }
+
+    #[test]
+    fn searches_that_come_one_after_another_have_no_more_than_their_part_of_the_time() {
+        let mut allowance = Allowance::new();
+        let mut all = 0_usize;
+        for ms in 0..1000 {
+            for _ in 0..3 {
+                let mut steps = allowance.begin(at(ms));
+                while steps.look(7).is_ok() {}
+                allowance.end(&steps);
+                all = all.saturating_add(steps.taken());
+            }
+        }
+        let most = STEPS_PER_MS * 1000 + MOST_STEPS * SEARCHES_AT_ONCE;
+        assert!((most - 2 * STEPS_PER_MS..=most).contains(&all), "{all}");
+        assert!(allowance.begin(at(999)).look(1).is_err(), "it is spent");
+        assert!(allowance.begin(at(1000)).look(1).is_ok(), "and comes again");
     }
 }

@@ -35,7 +35,13 @@ pub struct Entry {
     pub told: bool,
     /// How many granted waiters have not come to their end, whose reply may still tell the owner.
     pub replies_under_way: u32,
+    /// How often the wall clock had been stepped when the key was last written for it, of which the
+    /// last bits are kept: up to [`LAST_STEP`].
+    pub step: u8,
 }
+
+/// The largest number by which steps of the wall clock are told apart.
+pub const LAST_STEP: u8 = 3;
 
 impl Entry {
     /// Is this a number that the hold has or has had?

@@ -308,6 +308,14 @@ impl Ledger {
         });
     }
 
+    /// The key has been written for this hold after this step of the wall clock.
+    pub fn written(&mut self, key: &[u8], owner: &[u8], hold: Hold, step: u8) {
+        self.change(key, owner, hold, |record| {
+            let entry = record.entry();
+            record.set(Entry { step, ..entry });
+        });
+    }
+
     /// A waiter that was granted this lock by this number has come to its end. Does the hold have to be
     /// given back?
     pub fn reply_ended(&mut self, key: &[u8], owner: &[u8], fence: Fence, heard: bool) -> bool {

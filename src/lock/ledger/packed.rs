@@ -4,7 +4,7 @@ use std::fmt;
 use std::num::NonZero;
 
 use crate::lock::fence::Fence;
-use crate::lock::ledger::entry::{Entry, ShareBefore};
+use crate::lock::ledger::entry::{Entry, LAST_STEP, ShareBefore};
 use crate::lock::slot::Slot;
 
 /// An entry in 24 bytes. Almost all fit; any other is kept whole elsewhere for as long as it does not.
@@ -32,8 +32,8 @@ const _: () = assert!(
 /// An entry whose first number is its number.
 #[derive(Clone, Copy)]
 pub struct Usual {
-    /// From the lowest bit: one that is always set; five flags; how many replies are under way; and the
-    /// fencing number, or 0 if there is none.
+    /// From the lowest bit: one that is always set; five flags; by which step of the wall clock the key was
+    /// written; how many replies are under way; and the fencing number, or 0 if there is none.
     number: NonZero<u64>,
     /// The slot; the lower bits of the length; and the end, or the beginning if no end is known.
     end: u64,
@@ -47,8 +47,9 @@ const BREAKING: u64 = 1 << 2;
 const TOLD: u64 = 1 << 3;
 const CLOSED: u64 = 1 << 4;
 const RESERVED: u64 = 1 << 5;
-const REPLIES: u32 = 6;
-const MOST_REPLIES: u32 = 0x1f;
+const STEP: u32 = 6;
+const REPLIES: u32 = 8;
+const MOST_REPLIES: u32 = 7;
 const NUMBER: u32 = 11;
 /// Fencing numbers are smaller.
 const END_OF_NUMBERS: u64 = 1 << (u64::BITS - NUMBER);
@@ -81,6 +82,7 @@ impl Usual {
             && number == entry.first
             && entry.fence != Some(0)
             && entry.replies_under_way <= MOST_REPLIES
+            && entry.step <= LAST_STEP
             && length <= NO_LENGTH
             && (length == NO_LENGTH) == entry.by_wall
             && end.is_none() == entry.by_wall
@@ -96,6 +98,7 @@ impl Usual {
                 | flag(entry.told, TOLD)
                 | flag(entry.closed, CLOSED)
                 | flag(entry.reserved, RESERVED)
+                | u64::from(entry.step) << STEP
                 | u64::from(entry.replies_under_way) << REPLIES
                 | number << NUMBER,
             end: end.unwrap_or(entry.since) << END
@@ -109,6 +112,7 @@ impl Usual {
         let bits = self.number.get();
         let number = bits >> NUMBER;
         let replies = bits >> REPLIES & u64::from(MOST_REPLIES);
+        let step = bits >> STEP & u64::from(LAST_STEP);
         let length = (self.client & ((1 << UPPER_LENGTH) - 1)) << LOWER_LENGTH
             | self.end >> SLOT & ((1 << LOWER_LENGTH) - 1);
         let end = Some(self.end >> END).filter(|_| length != NO_LENGTH);
@@ -126,6 +130,7 @@ impl Usual {
             breaking: bits & BREAKING != 0,
             told: bits & TOLD != 0,
             replies_under_way: u32::try_from(replies).unwrap_or_default(),
+            step: u8::try_from(step).unwrap_or_default(),
         }
     }
 
@@ -278,6 +283,7 @@ mod tests {
             breaking: false,
             told: true,
             replies_under_way: 0,
+            step: 0,
         };
         let number = |number| Entry {
             fence: Some(number),
@@ -316,8 +322,10 @@ mod tests {
             (Entry { breaking: true, ..usual }, true),
             (Entry { reserved: true, ..usual }, true),
             (Entry { told: false, ..usual }, true),
-            (replies(31), true),
-            (replies(32), false),
+            (Entry { step: 3, ..usual }, true),
+            (Entry { step: 4, ..usual }, false),
+            (replies(7), true),
+            (replies(8), false),
             (replies(u32::MAX), false),
             (lasts(0, 0), true),
             (lasts(0, 1), true),

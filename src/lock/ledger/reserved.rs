@@ -9,10 +9,7 @@ use crate::lock::ledger::token::Token;
 use crate::lock::ledger::{Ledger, Shares};
 use crate::lock::request::Hold;
 use crate::lock::time::{Ms, Now, is_over};
-
-/// A key that goes by so much too early has gone in time: that is how far the two clocks may seem to
-/// differ from one reading to the next.
-const EARLY: Ms = 2;
+use crate::lock::wall::EARLY;
 
 /// How soon one that a crowd shares is looked at again.
 const AGAIN: Ms = 1000;
@@ -40,10 +37,16 @@ impl Ledger {
         !self.reserved.is_empty()
     }
 
-    /// The server has found that this key has expired. Is the lock reserved, because a hold that was
-    /// granted by this number or an earlier one lasts? Of a crowd that is found out later, if the wall
-    /// clock has been stepped.
-    pub fn reserve(&mut self, key: &[u8], now: Now, up_to: Fence, is_stepped: bool) -> bool {
+    /// This key has expired. Is the lock reserved, because a hold lasts of which the wall clock has passed
+    /// the expiry that was written for it: for this end, after this step? Of a crowd that is found out
+    /// later, if the wall clock has been stepped.
+    pub fn reserve(
+        &mut self,
+        key: &[u8],
+        now: Now,
+        is_stepped: bool,
+        has_passed: &dyn Fn(Ms, u8) -> bool,
+    ) -> bool {
         if self.holds == 0 {
             return false;
         }
@@ -52,8 +55,8 @@ impl Ledger {
         let lasts = |end: Ms| end >= now.plus(EARLY);
         if let Some(hold) = self.exclusive.get_mut(print) {
             let entry = hold.entry.entry();
-            let is_meant = !entry.by_wall && entry.fence.is_none_or(|fence| fence <= up_to);
-            let Some(end) = entry.end.filter(|&end| is_meant && lasts(end)) else {
+            let is_meant = |end| !entry.by_wall && lasts(end) && has_passed(end, entry.step);
+            let Some(end) = entry.end.filter(|&end| is_meant(end)) else {
                 return false;
             };
             hold.entry.set(Entry {
@@ -74,7 +77,7 @@ impl Ledger {
         } else {
             let (_, ends) = shares.lasting(now);
             match ends {
-                Some((_, last)) if lasts(last) && shares.any_lasting(up_to, now) => last,
+                Some((_, last)) if lasts(last) && shares.have_all_passed(now, has_passed) => last,
                 _ => return false,
             }
         };
@@ -213,6 +216,21 @@ impl Ledger {
         self.reserved.remove(&(end, Box::from(key)));
         self.reserved.insert((end.min(last), Box::from(key)));
         !entry.breaking
+    }
+
+    /// The keys of some, about so many: of all that are looked at again at this time or later, up to a time
+    /// that is the last for all of its own. And from when on there are others.
+    pub fn some_reserved(&self, from: Ms, about: usize) -> (Vec<Box<[u8]>>, Option<Ms>) {
+        let mut keys = Vec::new();
+        let mut last = from;
+        for (until, key) in self.reserved.range((from, Box::default())..) {
+            if keys.len() >= about && *until != last {
+                return (keys, Some(*until));
+            }
+            keys.push(key.clone());
+            last = *until;
+        }
+        (keys, None)
     }
 
     /// When one of them is to be looked at again.

@@ -365,11 +365,11 @@ impl Shares {
         })
     }
 
-    /// Has any of them this number, or a smaller one?
-    pub fn any_lasting(&self, up_to: Fence, now: Now) -> bool {
-        let by_wall_up_to = self.by_wall_up_to();
-        let mut lasting = (self.of_owner.iter()).filter(|share| share.is_ours(by_wall_up_to, now));
-        lasting.any(|share| share.entry().fence.is_none_or(|fence| fence <= up_to))
+    /// Has the wall clock passed what was written for each of those that last? The key goes with the last.
+    pub fn have_all_passed(&self, now: Now, has_passed: &dyn Fn(Ms, u8) -> bool) -> bool {
+        let up_to = self.by_wall_up_to();
+        let mut lasting = (self.of_owner.iter()).filter(|share| share.is_ours(up_to, now));
+        lasting.all(|share| has_passed(share.end, share.entry().step))
     }
 
     /// Each whose share lasts, and ends by our clock; and when.

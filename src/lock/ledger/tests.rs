@@ -17,6 +17,7 @@ fn entry(fence: Fence) -> Entry {
         breaking: false,
         told: true,
         replies_under_way: 0,
+        step: 0,
     }
 }
 

@@ -117,7 +117,16 @@ impl Locks {
         lease: &Lease<'_>,
         asker: Option<Rc<Asker>>,
     ) {
-        let heard = lease.notify.map(|notify| self.places.channels.open(notify));
+        // Where it stood, before it is told elsewhere.
+        self.wake_channel_of(ticket);
+        self.wake(ticket);
+        let Some(place) = (self.waiters.get(&ticket)).and_then(|one| one.place.as_deref()) else {
+            return;
+        };
+        let user = Rc::clone(asker.as_ref().unwrap_or(&place.asker));
+        let heard = lease
+            .notify
+            .map(|notify| self.places.channels.open(notify, &user.user));
         let Some(waiter) = self.waiters.get_mut(&ticket) else {
             return;
         };
@@ -145,10 +154,6 @@ impl Locks {
             self.places.sessions.insert((request.client, ticket));
         }
         if let Some(old) = old {
-            if old.channel.is_asleep() {
-                let sleepers = self.places.channels.wake(&old.channel);
-                self.places.waking.extend(sleepers);
-            }
             old.channel.leave(ticket);
             self.places.channels.close(old);
         }
@@ -157,7 +162,6 @@ impl Locks {
         }
         self.wake_channel_of(ticket);
         self.keep_until(ticket, now.plus(lease.length));
-        self.wake(ticket);
     }
 
     /// The place that this owner has for exactly these locks.
@@ -184,13 +188,14 @@ impl Locks {
         let queues =
             (names.unwrap_or_default().iter()).filter_map(|name| self.queue_of(name.borrow()));
         queues
-            .map(|queue| queue.before(ticket))
+            .map(|queue| self.before_in(queue, ticket))
             .max()
             .unwrap_or_default()
     }
 
     /// Does nobody come before whoever asks for this lock now?
     pub(in crate::lock) fn comes_first(&mut self, name: NameRef<'_>) -> bool {
+        self.put_first_back(name);
         self.queue(name).is_none_or(|queue| queue.first().is_none())
     }
 

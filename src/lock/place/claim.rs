@@ -305,7 +305,7 @@ impl Locks {
             Some(_) => self.limits.claim_time,
             None => place.length,
         };
-        let channel = (place.notify.as_ref()).map(|heard| Rc::clone(&heard.channel.name));
+        let channel = (place.notify.as_ref()).map(|heard| heard.channel.id);
         self.places.claims.remove(&(claim_ends, ticket));
         self.look_who_may_ask(turn, ticket);
         self.places.see_if_late(claim_ends, turn.now);
@@ -351,7 +351,7 @@ impl Locks {
         }
         count(&mut self.counts.unclaimed, 1);
         if let Some(channel) = channel {
-            self.send_to_sleep(&channel);
+            self.send_to_sleep(channel);
         }
         if self.is_lease_over(ticket, turn.now) {
             let moved_up = self.lapse(ticket);

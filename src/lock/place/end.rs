@@ -116,6 +116,7 @@ impl Locks {
                     let heard = place.and_then(|place| Some((place, place.notify.as_ref()?)));
                     heard.map(|(place, heard)| Message {
                         channel: Rc::clone(&heard.channel.name),
+                        id: heard.channel.id,
                         text: heard.text.clone(),
                         asker: Rc::clone(&place.asker),
                     })
@@ -125,6 +126,7 @@ impl Locks {
                     notify.map(|heard| {
                         let message = Message {
                             channel: Rc::clone(&heard.channel.name),
+                            id: heard.channel.id,
                             text: heard.text.clone(),
                             asker,
                         };

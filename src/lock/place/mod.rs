@@ -26,7 +26,7 @@ use std::collections::{BTreeSet, VecDeque};
 use std::ops::RangeInclusive;
 use std::rc::Rc;
 
-use crate::lock::place::channel::{Channels, Heard};
+use crate::lock::place::channel::{ChannelId, Channels, Heard};
 use crate::lock::queue::ticket::Ticket;
 use crate::lock::request::Asker;
 use crate::lock::slot::Slots;
@@ -43,10 +43,8 @@ pub struct Places {
     pub channels: Channels,
     /// What is to be published.
     pub messages: VecDeque<Notice>,
-    /// Those that sleep no more, and have yet to be put back.
-    pub waking: VecDeque<Ticket>,
     /// Channels that have been sent to sleep, whose places have still to be laid aside: from which on.
-    pub falling: VecDeque<(Rc<[u8]>, Ticket)>,
+    pub falling: VecDeque<(ChannelId, Ticket)>,
     /// Many are to end: from which on that has still to be seen to, and up to which.
     pub endings: VecDeque<(RangeInclusive<Ticket>, Ending)>,
     /// When the server was last seen to keep those back who would ask, and when that was looked at.

@@ -30,6 +30,8 @@ pub struct Queue {
     pub tangled: BTreeSet<Ticket>,
     /// Places that sleep: they stand aside.
     pub asleep: BTreeSet<Ticket>,
+    /// Those of them that were laid aside with their channel, by its number.
+    pub aside: Order<(u64, Ticket)>,
     /// What those wait for who wait for nothing else: they share it.
     alone: Option<Rc<[Name]>>,
     /// Who holds the lock.
@@ -108,6 +110,24 @@ impl Queue {
         self.upgrades
             .len()
             .saturating_add(self.order.before(ticket))
+    }
+
+    /// Those that were laid aside with this channel, in order.
+    pub fn aside_with(&self, channel: u64) -> impl Iterator<Item = Ticket> {
+        let from = self.aside.from((channel, Ticket::MIN));
+        from.take_while(move |&(of, _)| of == channel)
+            .map(|(_, ticket)| ticket)
+    }
+
+    /// How many were laid aside with this channel that come before this one.
+    pub fn aside_before(&self, channel: u64, ticket: Ticket) -> usize {
+        let up_to = self.aside.before((channel, ticket));
+        up_to.saturating_sub(self.aside.before((channel, Ticket::MIN)))
+    }
+
+    /// Would it come first, if it stood here by its ticket?
+    pub fn would_be_first(&self, ticket: Ticket) -> bool {
+        self.upgrades.is_empty() && self.order.first().is_none_or(|first| ticket < first)
     }
 
     /// Who comes first.

@@ -162,6 +162,11 @@ impl<T: Sorted> Order<T> {
         Some(self.blocks.first()?.first()?.key())
     }
 
+    /// The key of the last.
+    pub fn last(&self) -> Option<T::Key> {
+        Some(self.blocks.last()?.last()?.key())
+    }
+
     /// How many come before this one, whether or not it is there.
     pub fn before(&self, key: T::Key) -> usize {
         let (at, Ok(here) | Err(here)) = self.find(key);

@@ -22,8 +22,9 @@ pub struct Waits {
     pub times_up: Order<(Ms, Ticket)>,
     /// What the server says of the rights of those that have been taken away, until it is told.
     pub denials: BTreeMap<Ticket, Rc<str>>,
-    /// How many with a client have been granted something and not been told.
-    pub untold: usize,
+    /// Those with a client that have been granted something and not been told, by the prints of their
+    /// owners.
+    untold: Order<(u64, Ticket)>,
     /// Whoever waits by this ticket or an earlier one is to be sent away.
     pub sent_away_to: Ticket,
     /// The last ticket that was drawn.
@@ -38,9 +39,28 @@ impl Waits {
 
     /// The requests of an owner with this print.
     pub fn of(&self, print: u64) -> impl Iterator<Item = Ticket> + use<'_> {
-        let requests = self.by_owner.from((print, Ticket::MIN));
-        let requests = requests.take_while(move |&(of, _)| of == print);
-        requests.map(|(_, ticket)| ticket)
+        by(&self.by_owner, print)
+    }
+
+    /// Is there no request but those of one owner?
+    pub fn are_of_one(&self) -> bool {
+        let of = |of: Option<(u64, Ticket)>| of.map(|(print, _)| print);
+        of(self.by_owner.first()) == of(self.by_owner.last())
+    }
+
+    /// Those of its requests that have been granted something, and whose clients have not been told.
+    pub fn untold_of(&self, print: u64) -> impl Iterator<Item = Ticket> + use<'_> {
+        by(&self.untold, print)
+    }
+
+    /// This request of an owner with this print has been granted something.
+    pub fn is_untold(&mut self, print: u64, ticket: Ticket) {
+        self.untold.insert((print, ticket));
+    }
+
+    /// Its client has been told, or will not be.
+    pub fn is_told(&mut self, print: u64, ticket: Ticket) {
+        self.untold.remove((print, ticket));
     }
 
     /// The ticket of the last who came.
@@ -64,4 +84,11 @@ impl Waits {
     pub fn send_all_away(&mut self) {
         self.sent_away_to = self.last_ticket;
     }
+}
+
+/// Those of an owner with this print.
+fn by(all: &Order<(u64, Ticket)>, print: u64) -> impl Iterator<Item = Ticket> + use<'_> {
+    let its = all.from((print, Ticket::MIN));
+    its.take_while(move |&(of, _)| of == print)
+        .map(|(_, ticket)| ticket)
 }

@@ -38,7 +38,7 @@ impl Locks {
             self.replied.len(),
             self.places.messages.len(),
             self.places.endings.len(),
-            self.places.waking.len(),
+            self.places.channels.count_waking(),
             self.backlog.closed.len(),
             self.backlog.leaving.len(),
             self.backlog.discarded.len(),

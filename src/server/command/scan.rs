@@ -1,9 +1,11 @@
-//! The server's own SCAN, of which the locks are left.
+//! The server's own SCAN, of which the locks are left; and before it those locks whose keys have gone too early,
+//! by a step of the wall clock.
 
+use std::borrow::Cow;
 use std::rc::Rc;
 
 use crate::lock::{NameRef, Turn};
-use crate::protocol::Reply;
+use crate::protocol::{Reply, fits, integer};
 
 use crate::server::authority::Authority;
 use crate::server::clock;
@@ -13,25 +15,89 @@ use crate::server::ffi::{call, reply};
 use crate::server::keyspace::ServerKeys;
 use crate::server::module::Module;
 
+/// A cursor that goes on among those, from this time on. The server's own are smaller.
+const RESERVED: u64 = 1 << 63;
+
+/// As many as SCAN looks at where nobody says how many.
+const COUNT: usize = 10;
+
 /// Sends the reply of the server's SCAN to these words, without the keys that are no locks.
 pub fn run(module: &Module, ctx: Ctx<'_>, words: &[&[u8]], all: bool) {
-    let Some(found) = call::scan(ctx, words) else {
+    let cursor = words.first().copied().unwrap_or_default();
+    let reserved_from = reserved_from(cursor);
+    // From among them, its own begins when they are through. What is wrong with the words it says now.
+    let mut said = words.to_vec();
+    if let (Some(_), Some(first)) = (reserved_from, said.first_mut()) {
+        *first = b"0";
+    }
+    let Some(found) = call::scan(ctx, &said) else {
         return reply::send_error(ctx, "ERR the server did not reply to SCAN");
     };
     if found.is_error() {
         return found.pass_on(ctx);
     }
     let (db, now) = (ctx.db(), clock::now());
+    let (mut reserved, mut next) = (Vec::new(), None);
+    if let Some(from) = reserved_from {
+        let some = module.read(|locks| locks.some_reserved(db, from, count(words)));
+        (reserved, next) = some.unwrap_or_default();
+        reserved.retain(|key| fits(pattern(words), key));
+    }
+    let keys_found = next
+        .is_none()
+        .then(|| found.texts_at(1))
+        .into_iter()
+        .flatten();
+    let named =
+        (reserved.iter().map(|key| (&**key, true))).chain(keys_found.map(|key| (key, false)));
     let mut keys = ServerKeys::new(module, ctx, Authority::Passing, Said::default());
     let mut locks = Vec::new();
-    for key in found.texts_at(1) {
+    for (key, is_reserved) in named {
         let turn = &mut Turn::new(&mut keys, now);
         let name = NameRef { db, key };
-        if module.change(|locks| locks.lists(turn, name, all)) == Ok(true) {
+        let lists = module.change(|locks| {
+            if is_reserved {
+                locks.lists_reserved(turn, name)
+            } else {
+                locks.lists(turn, name, all)
+            }
+        });
+        if lists == Ok(true) {
             locks.push(Reply::Bytes(Rc::from(key)));
         }
     }
-    let cursor = Reply::Bytes(Rc::from(found.text_at(0)));
+    let cursor = match next {
+        Some(next) => Cow::Owned((RESERVED | next).to_string().into_bytes()),
+        None => Cow::Borrowed(found.text_at(0)),
+    };
+    let cursor = Reply::Bytes(Rc::from(&*cursor));
     module.finish(ctx, Authority::Passing, keys.close(), now);
     reply::send(ctx, Reply::List(vec![cursor, Reply::List(locks)]));
+}
+
+/// From which time on this cursor goes on among those whose keys have gone too early, if it does.
+fn reserved_from(cursor: &[u8]) -> Option<u64> {
+    let cursor: u64 = std::str::from_utf8(cursor).ok()?.parse().ok()?;
+    let begins = cursor == 0;
+    (begins || cursor & RESERVED != 0).then_some(cursor & !RESERVED)
+}
+
+/// What follows this word, the last time that it is said.
+fn said<'w>(words: &[&'w [u8]], word: &[u8]) -> Option<&'w [u8]> {
+    let pairs = words.get(1..).unwrap_or_default().chunks(2);
+    pairs.rev().find_map(|pair| match pair {
+        [name, value] if name.eq_ignore_ascii_case(word) => Some(*value),
+        _ => None,
+    })
+}
+
+fn pattern<'w>(words: &[&'w [u8]]) -> &'w [u8] {
+    said(words, b"MATCH").unwrap_or(b"*")
+}
+
+fn count(words: &[&[u8]]) -> usize {
+    let count = said(words, b"COUNT").and_then(integer);
+    count
+        .and_then(|count| usize::try_from(count).ok())
+        .unwrap_or(COUNT)
 }

@@ -117,10 +117,21 @@ pub fn setting(ctx: Ctx<'_>, name: &CStr) -> Option<Vec<u8>> {
     ServerReply::new(reply).map(|reply| reply.text_at(1).to_vec())
 }
 
-/// Would the server accept a client's write of this key? Asked by a command that changes nothing,
-/// whatever the key is, and that it refuses just as it would refuse a client's write: a slot that
-/// leaves, a cluster that is down, too few replicas, a disk that fails.
-pub fn would_accept_a_write(ctx: Ctx<'_>, name: &Text<'_>) -> bool {
+/// The server would not accept a client's write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refused {
+    /// Of this key.
+    This,
+    /// Of any: it lacks replicas, or a disk, or memory.
+    All,
+}
+
+/// What the errors begin with by which it refuses all.
+const OF_ALL: [&[u8]; 4] = [b"NOREPLICAS", b"MISCONF", b"OOM", b"READONLY"];
+
+/// Would the server refuse a client's write of this key? Asked by a write that changes nothing, whatever
+/// stands there.
+pub fn refusal_of_a_write(ctx: Ctx<'_>, name: &Text<'_>) -> Option<Refused> {
     // SAFETY: the context and the name live, and the format asks for one string and two texts,
     // which are there.
     let reply = unsafe {
@@ -135,7 +146,19 @@ pub fn would_accept_a_write(ctx: Ctx<'_>, name: &Text<'_>) -> bool {
             ))
         })
     };
-    reply.is_some_and(|reply| !reply.is_error())
+    match reply {
+        Some(reply) if !reply.is_error() => None,
+        Some(reply) => {
+            let text = reply.text();
+            let is_of_all = OF_ALL.iter().any(|word| text.starts_with(word));
+            Some(if is_of_all {
+                Refused::All
+            } else {
+                Refused::This
+            })
+        }
+        None => Some(Refused::This),
+    }
 }
 
 /// Is the slot of this name ours, wherever its keys are while it moves? Asked by a command that a

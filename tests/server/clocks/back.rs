@@ -111,3 +111,88 @@ fn what_is_granted_after_a_step_back_replaces_the_old_key_on_the_replica_and_in_
     server.restart();
     assert_eq!(there, reading(&server));
 }
+
+/// 1 always means that its owner was protected until now.
+#[test]
+fn a_hold_that_is_over_after_a_step_back_can_t_be_released_any_more() {
+    let server = stepped();
+    let mut client = server.client();
+    let release = args!["LOCK.RELEASE", "k", "a"];
+    let ways: [&[Command]; 5] = [
+        &[release.clone()],
+        &[args!["LOCK.MRELEASE", 1, "k", "a"]],
+        &[args!["LOCK.MRELEASE", 2, "k", "free", "a"]],
+        &[args!["MULTI"], release, args!["EXEC"]],
+        &[args![
+            "EVAL",
+            "return redis.call('LOCK.RELEASE', KEYS[1], 'a')",
+            1,
+            "k"
+        ]],
+    ];
+    for more in [&[][..], &["SHARED"]] {
+        for way in ways {
+            let before = client.info("lock");
+            client.run(&ask("k", "a", 300, more)).fence();
+            server.step_clock(-HOUR);
+            eventually("its time is up", || {
+                cmd!(client, "LOCK.CHECK", "k", "a").is_nil()
+            });
+            let reply = client.pipeline(way).pop().unwrap();
+            let released = if way.len() > 1 {
+                reply[0].int()
+            } else {
+                reply.int()
+            };
+            assert_eq!(released, 0, "{way:?}, {more:?}");
+            let after = client.info("lock");
+            let released = "lock_released_total";
+            assert_eq!(after[released], before[released], "{way:?}, {more:?}");
+            client.acquire("k", "b");
+            client.release("k", "b");
+        }
+    }
+}
+
+#[test]
+fn a_lock_that_is_reserved_is_found_by_a_scan() {
+    let server = stepped();
+    let mut client = server.client();
+    let mut names: Vec<String> = (0..30).map(|number| format!("lock:{number}")).collect();
+    names.sort();
+    for (number, name) in names.iter().enumerate() {
+        let more: &[&str] = if number % 2 == 0 { &[] } else { &["SHARED"] };
+        client.run(&ask(name, "a", WHILE, more)).fence();
+    }
+    server.step_clock(MINUTE);
+    wait_until_all_keys_are_gone(&mut client);
+    let scan = |client: &mut Client, more: &[&str]| {
+        let (mut cursor, mut found) = ("0".to_owned(), Vec::new());
+        loop {
+            let mut command = args!["LOCK.SCAN", &cursor];
+            command.extend(more.iter().map(Arg::to_arg));
+            let reply = client.run(&command);
+            found.extend(reply[1].items().iter().map(Value::text));
+            cursor = reply[0].text();
+            if cursor == "0" {
+                found.sort();
+                found.dedup();
+                return found;
+            }
+        }
+    };
+    for more in [&[][..], &["COUNT", "3"], &["ALL"], &["MATCH", "lock:*"]] {
+        assert_eq!(scan(&mut client, more), names, "{more:?}");
+    }
+    assert_eq!(scan(&mut client, &["MATCH", "lock:[7]"]), ["lock:7"]);
+    assert_eq!(scan(&mut client, &["MATCH", "nothing*"]), [""; 0]);
+    // Those that their owners have written again are found as keys.
+    for name in names.iter().take(10) {
+        cmd!(client, "LOCK.RENEW", name, "a", WHILE);
+    }
+    assert_eq!(scan(&mut client, &["COUNT", "3"]), names);
+    cmd!(client, "SELECT", 1);
+    assert_eq!(scan(&mut client, &[]), [""; 0], "it is of this database");
+    cmd!(client, "FLUSHALL");
+    assert_eq!(scan(&mut client, &[]), [""; 0]);
+}

@@ -49,15 +49,12 @@ pub fn print_server(server: &Server, to: &mut impl fmt::Write) -> fmt::Result {
         noted,
         returns,
         put_off,
-        ahead,
-        stepped_after,
-        steps,
-        furthest_ahead,
+        wall,
         stepped_until,
         last_end,
         unnamed,
         limits: _,
-        most_steps: _,
+        searches: _,
         few_queues: _,
         counts: _,
         log: _,
@@ -84,11 +81,8 @@ pub fn print_server(server: &Server, to: &mut impl fmt::Write) -> fmt::Result {
         to,
         "{noted:?}{returns:?}{put_off:?}{outbox:?}{quarantined_until:?}{unconfirmed:?}{replied:?}"
     )?;
-    if *steps > 0 {
-        write!(
-            to,
-            "{ahead:?}{stepped_after:?}{steps:?}{furthest_ahead:?}{stepped_until:?}"
-        )?;
+    if wall.steps() > 0 {
+        write!(to, "{wall:?}{stepped_until:?}")?;
         write!(to, "{last_end:?}{unnamed:?}")?;
     } else {
         write!(to, "{last_end:?}")?;

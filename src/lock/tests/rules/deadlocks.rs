@@ -1,6 +1,7 @@
 //! Requests that would wait for themselves.
 
 use super::*;
+use crate::lock::deadlock::steps::Allowance;
 use crate::lock::{Claim, Deadlock};
 
 const A: Lock = LOCK;
@@ -355,7 +356,7 @@ fn a_search_that_would_be_too_long_is_refused_and_leaves_no_trace() {
     };
     let (mut server, ann) = ann_waits_for_ben();
     let enough = (0..).find(|&steps| {
-        server.locks.most_steps = steps;
+        server.locks.searches = Allowance::of(steps);
         let answer = server.asks(&[A], forever("ben"));
         assert!(server.queue(A).is_empty());
         assert_eq!(server.queue(B), [ann]);
@@ -370,7 +371,7 @@ fn a_search_that_would_be_too_long_is_refused_and_leaves_no_trace() {
     assert!(enough > 4, "{enough}");
     assert_eq!(server.locks.counts().deadlocks, 1);
     // Neither a try, nor asking for what one holds, nor a wait that nobody waits for is searched.
-    server.locks.most_steps = 0;
+    server.locks.searches = Allowance::of(0);
     assert_eq!(server.asks(&[A], alone("ben")), Ok(Acquired::Busy));
     let again = server.asks(&[B], forever("ben"));
     assert!(matches!(again, Ok(Acquired::Held(_))), "{again:?}");
@@ -433,6 +434,7 @@ fn a_deadlock_that_is_not_certain_at_once_is_found_among_many() {
 fn a_request_that_waits_for_too_many_to_look_at_is_refused_by_itself() {
     let keys = keys(500);
     let mut server = crowd(&keys, 190);
+    server.locks.searches = Allowance::new();
     server.takes(&[A], alone("y"));
     server.queues(&[A], alone("ann"));
     let waits = Plea {

@@ -779,3 +779,104 @@ fn a_place_that_is_asked_for_between_a_demotion_and_the_next_tick_is_a_new_one_a
     assert_eq!(server.locks.leased_places(), 2);
     assert_eq!(server.place_of("ben"), 1);
 }
+
+const MANY: [Owner; 10] = ["p0", "p1", "p2", "p3", "p4", "p5", "p6", "p7", "p8", "p9"];
+
+/// Ten places of one channel, on which nobody listens, so that all have been laid aside; `dot` holds the lock.
+fn ten_asleep() -> Server {
+    let mut server = server();
+    server.gets("ann", 50_000);
+    server.set_limits(|limits| limits.claim_time = 100);
+    server.deaf.insert("news".to_owned());
+    for owner in MANY {
+        server.asks(&[LOCK], told(alone(owner), "news")).unwrap();
+    }
+    server.release(LOCK, "ann").unwrap();
+    server.at(200);
+    server.gets("dot", 50_000);
+    server
+}
+
+#[test]
+fn one_that_wakes_its_channel_is_told_its_true_place_and_overtakes_nobody() {
+    for release_first in [false, true] {
+        let mut server = ten_asleep();
+        let asks = server.asks(&[LOCK], told(alone("p9"), "news"));
+        // The first did not claim its turn, and sleeps on.
+        assert_eq!(asks, Ok(Acquired::Place(8)));
+        if !release_first {
+            server.at(201);
+        }
+        assert_eq!(server.asks(&[LOCK], alone("eve")), Ok(Acquired::Busy));
+        server.release(LOCK, "dot").unwrap();
+        assert_eq!(
+            server.holder().map(|(owner, _)| owner).as_deref(),
+            Some("p1")
+        );
+        let asks = server.asks(&[LOCK], told(alone("p9"), "news"));
+        assert_eq!(asks, Ok(Acquired::Place(7)));
+        let happened = server.happened();
+        assert!(happened.offences.is_empty(), "{happened:?}");
+    }
+}
+
+#[test]
+fn those_who_are_put_back_are_shown_where_they_stand_and_awake() {
+    let mut server = ten_asleep();
+    server.asks(&[LOCK], told(alone("p9"), "news")).unwrap();
+    let report = server.report(LOCK).unwrap().unwrap();
+    let asleep: Vec<_> = (report.waiters.iter())
+        .filter(|waiter| waiter.place.is_some_and(|place| place.asleep))
+        .map(|waiter| waiter.owner.to_vec())
+        .collect();
+    assert_eq!(asleep, [b"p0".to_vec()]);
+    assert_eq!(report.queue, 10);
+}
+
+#[test]
+fn a_channel_that_falls_asleep_while_its_places_are_put_back_sleeps() {
+    let mut server = ten_asleep();
+    server.asks(&[LOCK], told(alone("p9"), "news")).unwrap();
+    server.release(LOCK, "dot").unwrap();
+    // Nobody has heard that it is the turn of the next.
+    server.at(400);
+    assert!(
+        server
+            .locks
+            .sleeps(server.locks.places_of(b"p5").next().unwrap())
+    );
+}
+
+#[test]
+fn a_user_s_channel_that_sleeps_lets_another_user_s_of_the_same_name_alone() {
+    let mut server = server();
+    server.takes(
+        &[LOCK],
+        Plea {
+            ttl: 50_000,
+            ..alone("ann")
+        },
+    );
+    server.takes(
+        &[OTHER],
+        Plea {
+            ttl: 50_000,
+            ..alone("ann")
+        },
+    );
+    server.keys.other_users.insert("mallory");
+    server.asks(&[LOCK], told(alone("ben"), "news")).unwrap();
+    server
+        .asks(&[OTHER], told(alone("mallory"), "news"))
+        .unwrap();
+    server.set_limits(|limits| limits.claim_time = 100);
+    server.release(OTHER, "ann").unwrap();
+    server.at(200);
+    let ben = server.locks.places_of(b"ben").next().unwrap();
+    assert!(!server.locks.sleeps(ben), "it is not ben's to claim");
+    server.release(LOCK, "ann").unwrap();
+    assert_eq!(
+        server.holder().map(|(owner, _)| owner).as_deref(),
+        Some("ben")
+    );
+}

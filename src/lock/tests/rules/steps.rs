@@ -1,8 +1,8 @@
 //! The wall clock is stepped.
 
 use super::*;
-use crate::lock::tests::simulated::name;
-use crate::lock::{Break, Left, Limits};
+use crate::lock::tests::simulated::{name, place};
+use crate::lock::{Break, Gone, Left, Limits, Reason};
 
 const MINUTE: i64 = 60_000;
 
@@ -333,4 +333,107 @@ fn an_upgrade_comes_first_although_its_key_has_gone_too_early_when_another_queue
     assert_eq!(server.asks(&[LOCK], alone("dot")), Ok(Acquired::Busy));
     server.at(21);
     assert!(server.was_granted(upgrade).is_some());
+}
+
+/// The core does not hear of what others put there, because it is no lock.
+#[test]
+fn what_is_put_in_the_place_of_a_key_that_went_too_early_is_left_alone() {
+    for plea in [alone("ann"), sharing("ann")] {
+        for with in [
+            "release", "renew", "guard", "acquire", "place", "macquire", "session",
+        ] {
+            let mut server = server();
+            let client = server.connect();
+            let session = with == "session";
+            let plea = Plea {
+                ttl: 1000,
+                client,
+                session,
+                ..plea
+            };
+            server.takes(&[LOCK], plea);
+            server.step(MINUTE);
+            server.expire_cycle(&[LOCK]);
+            let data = Key {
+                content: Content::NoLock,
+                deadline: None,
+            };
+            server.set(LOCK, data.clone());
+            let again = |server: &mut Server, plea: Plea, locks: &[Lock]| {
+                server.acquire_all(locks, plea).map(|_| ())
+            };
+            let refused = match with {
+                "release" => server.release(LOCK, "ann").is_err(),
+                "renew" => server.renew(LOCK, "ann", 100).is_err(),
+                "guard" => server.guard(LOCK, "ann").is_err(),
+                "acquire" => again(&mut server, plea, &[LOCK]).is_err(),
+                "place" => {
+                    let patience = place(100);
+                    again(&mut server, Plea { patience, ..plea }, &[LOCK]).is_err()
+                }
+                "macquire" => again(&mut server, plea, &[OTHER, LOCK]).is_err(),
+                _ => {
+                    server.close(client);
+                    server.at(1);
+                    true
+                }
+            };
+            assert!(refused, "{plea:?}, {with}");
+            server.at(2000);
+            assert_eq!(server.keys.get(LOCK), Some(&data), "{plea:?}, {with}");
+            let happened = server.happened();
+            assert!(
+                happened.offences.is_empty(),
+                "{plea:?}, {with}: {happened:?}"
+            );
+            let reasons: Vec<_> = (server.losses(9).iter())
+                .map(|(line, _)| line.reason)
+                .collect();
+            assert_eq!(reasons, [Reason::Overwritten], "{plea:?}, {with}");
+        }
+    }
+}
+
+/// It is over for every LOCK command, as soon as it ends by the steady clock.
+#[test]
+fn a_hold_that_is_over_after_a_step_back_can_t_be_released() {
+    for plea in [alone("ann"), sharing("ann")] {
+        for all in [false, true] {
+            let mut server = server();
+            server.takes(&[LOCK], Plea { ttl: 100, ..plea });
+            server.step(-MINUTE);
+            server.at(101);
+            let released = if all {
+                server.release_all(&[LOCK], "ann").map(|count| count > 0)
+            } else {
+                server.release(LOCK, "ann")
+            };
+            assert_eq!(released, Ok(false), "{plea:?}");
+            assert_eq!(server.locks.counts().released, 0);
+            server.gets("ben", 100);
+        }
+    }
+}
+
+/// Some servers say of both that the key has expired.
+#[test]
+fn a_key_that_is_made_to_expire_on_purpose_after_a_step_forward_is_no_reservation() {
+    for (step, again, is_reserved) in [
+        (500, false, false),
+        (500, true, false),
+        (5000, true, false),
+        (5000, false, true),
+    ] {
+        for plea in [alone("ann"), sharing("ann")] {
+            let mut server = server();
+            server.takes(&[LOCK], Plea { ttl: 1000, ..plea });
+            server.step(step);
+            if again {
+                server.renew(LOCK, "ann", 1000).unwrap();
+            }
+            server.loses(LOCK, Gone::Expired);
+            let held = server.check(LOCK, "ann").unwrap().is_some();
+            assert_eq!(held, is_reserved, "{plea:?}, by {step}, {again}");
+        }
+    }
 }

@@ -198,10 +198,14 @@ pub struct SimulatedKeys {
     pub closed: BTreeSet<Lock>,
     /// Waiters whose users have lost the right to what they wait for.
     pub barred: BTreeSet<Ticket>,
-    /// Users who may ask for nothing any more.
+    /// Owners whose users may ask for nothing any more.
     pub denied: BTreeSet<Vec<u8>>,
     /// Whose command this is.
     pub asker: &'static str,
+    /// Owners who are users of their own. All others are one user.
+    pub other_users: BTreeSet<&'static str>,
+    /// Who has asked, by where that is kept.
+    asked: BTreeMap<*const Asker, &'static str>,
     /// Nobody can ask for anything now.
     pub keeps_back: bool,
     /// What the core should not have done.
@@ -232,6 +236,8 @@ impl SimulatedKeys {
             barred: BTreeSet::new(),
             denied: BTreeSet::new(),
             asker: "",
+            other_users: BTreeSet::new(),
+            asked: BTreeMap::new(),
             keeps_back: false,
             offences: Vec::new(),
             mentioned: Vec::new(),
@@ -564,12 +570,19 @@ impl Keyspace for SimulatedKeys {
     }
 
     fn asker(&mut self, command: AskedBy) -> Rc<Asker> {
-        let user = self.asker.as_bytes().into();
-        Rc::new(Asker { user, command })
+        let is_other = self.other_users.contains(self.asker);
+        let user = if is_other { self.asker } else { "all" };
+        let asker = Rc::new(Asker {
+            user: user.as_bytes().into(),
+            command,
+        });
+        self.asked.insert(Rc::as_ptr(&asker), self.asker);
+        asker
     }
 
     fn is_denied(&mut self, asker: &Asker, _: &[Name]) -> bool {
-        self.denied.contains(&*asker.user)
+        let owner = self.asked.get(&std::ptr::from_ref(asker));
+        owner.is_some_and(|owner| self.denied.contains(owner.as_bytes()))
     }
 
     fn keeps_back(&mut self, _: &[Name]) -> bool {

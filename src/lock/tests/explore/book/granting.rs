@@ -151,7 +151,7 @@ impl Book {
                 continue;
             };
             let state = locks.waiters.get(&ticket).map(|waiter| waiter.state());
-            wait.asleep = state == Some(State::Asleep) || locks.sleeps_by_channel(ticket);
+            wait.asleep = locks.sleeps(ticket);
             match state {
                 Some(State::Granted(fence)) if wait.granted == Some(fence) => {}
                 Some(State::Granted(fence)) => grants.push((fence, Who::Waiter(at))),
