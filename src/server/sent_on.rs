@@ -1,10 +1,14 @@
-//! Waiters whom the server is about to send away by itself: their slot has left, or the cluster is down.
+//! Replies that wait, because the server may be about to send the client away by itself: it becomes a
+//! replica, the client's slot has left, or the cluster is down.
 //!
-//! Its cron says so to each client that is still blocked. Servers that write a reply at once say it
-//! also to a client that was replied to in that turn of the loop: two replies to one command, and the
-//! client takes each later one for the reply to another command. So nothing is said to such a client:
-//! the cron, which comes by every client once a second, is left to do it. And since a slot may leave
-//! and the cron come by later in the turn in which a wait ends, such a reply waits for the turn's end.
+//! Servers that write a reply at once (Redis 7.0 and 7.2) leave the client blocked until the end of the
+//! turn, and send away each client that is still blocked: two replies to one command, and the client takes
+//! each later one for the reply to another command. So there a reply waits for the end of the turn, at which
+//! nothing of that kind can happen any more. (Redis 7.2 delivers just before it says that the turn ends. What
+//! happens in the short turn that follows is left.)
+//!
+//! In a cluster the server's cron, which comes by every client once a second, sends on those whose slot has
+//! left. Nothing is said to such a client at all.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -20,6 +24,9 @@ const PAUSE: Ms = 100;
 /// So many looks, and the server does not mean to send it away: it leaves clients alone in a slot that
 /// is on its way here. Looks and not time, because a server that stood still has not been by.
 const LOOKS: u8 = 15;
+
+/// Room for so many replies is kept.
+const ROOM: usize = 64;
 
 /// Who is left to the server, and how often we have looked.
 #[derive(Default)]
@@ -56,14 +63,23 @@ impl SentOn {
         *count <= LOOKS
     }
 
-    /// This one's reply waits for the end of the turn.
-    pub fn until_the_end_of_the_turn(&self, ticket: Ticket) {
-        self.waiting.borrow_mut().push(ticket);
+    /// These replies wait for the end of the turn.
+    pub fn until_the_end_of_the_turn(&self, tickets: &[Ticket]) {
+        self.waiting.borrow_mut().extend(tickets);
     }
 
     /// Those whose reply has waited for it.
     pub fn take_waiting(&self) -> Vec<Ticket> {
         self.waiting.take()
+    }
+
+    /// Those have been replied to: their memory is good for the next ones.
+    pub fn keep_room(&self, mut replied: Vec<Ticket>) {
+        replied.clear();
+        let mut waiting = self.waiting.borrow_mut();
+        if waiting.is_empty() && replied.capacity() <= ROOM {
+            *waiting = replied;
+        }
     }
 
     /// It has come to its end.

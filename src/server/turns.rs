@@ -131,46 +131,44 @@ impl Module {
         if let Ok((to_reply, waited, lapsed)) = to_tell {
             self.slow_waits.tell(self.own(), &waited);
             self.lapses.tell(&lapsed, now);
-            for &ticket in &to_reply {
-                if !self.may_be_sent_on(ticket) {
-                    self.waiting.wake(ticket);
-                }
+            if self.has_to_wait_for_the_end_of_the_turn() {
+                self.sent_on.until_the_end_of_the_turn(&to_reply);
+            } else {
+                to_reply
+                    .iter()
+                    .for_each(|&ticket| self.waiting.wake(ticket));
             }
             _ = self.change(|locks| locks.told(to_reply, waited));
         }
         self.set_timer(now);
     }
 
-    /// May the server say to this waiter, still in this turn, that its slot has left? Then its reply
-    /// can wait for the end of the turn.
-    fn may_be_sent_on(&self, ticket: Ticket) -> bool {
-        if !self.in_cluster || !self.server.replies_stay() {
-            return false;
-        }
-        let has_nothing = self.read(|locks| locks.empty_handed(ticket).is_some());
-        let waits = has_nothing == Ok(true);
-        if waits {
-            self.sent_on.until_the_end_of_the_turn(ticket);
-        } else {
-            self.sent_on.forget(ticket);
-        }
-        waits
+    /// Does this server write a reply at once, and leave its client blocked until the end of the turn? Should
+    /// it become a replica in that turn, or the client's slot leave, the server would send a second reply. So
+    /// the first one waits for the end of the turn too.
+    fn has_to_wait_for_the_end_of_the_turn(&self) -> bool {
+        self.server.replies_stay() && self.hears_of_turns.get()
     }
 
     /// A turn of the server's loop ends: commands and the server's cron are through. Whoever the server
-    /// has not sent on, and is not about to, gets the reply that waited for this.
+    /// has not sent away, and is not about to, gets the reply that waited for this.
     pub fn end_turn(&self) {
         let waiting = self.sent_on.take_waiting();
         if waiting.is_empty() {
             return;
         }
-        let now = clock::now();
-        for ticket in waiting {
-            if !self.is_left_to_server(ticket, now) {
-                self.waiting.wake(ticket);
+        if self.in_cluster {
+            let now = clock::now();
+            for &ticket in &waiting {
+                if !self.is_left_to_server(ticket, now) {
+                    self.waiting.wake(ticket);
+                }
             }
+            self.set_timer(now);
+        } else {
+            waiting.iter().for_each(|&ticket| self.waiting.wake(ticket));
         }
-        self.set_timer(now);
+        self.sent_on.keep_room(waiting);
     }
 
     /// Is the server about to send this waiter away?

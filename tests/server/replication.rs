@@ -330,6 +330,51 @@ fn whom_a_demotion_sends_away_is_forgotten_also_in_the_moment_of_an_alarm() {
     }
 }
 
+/// All that this client is sent until its connection closes, or until nothing more comes.
+fn all_replies(client: &mut Client) -> Vec<Value> {
+    client.give_up_after(std::time::Duration::from_secs(1));
+    std::iter::from_fn(|| client.try_answer().ok()).collect()
+}
+
+/// A second reply would be taken for the one to the client's next command.
+#[test]
+fn a_wait_that_is_decided_in_the_turn_of_a_demotion_has_one_reply() {
+    let server = Server::start();
+    let mut client = server.client();
+    let release = args!["LOCK.RELEASE", "k", "a"];
+    let step_down = args!["REPLICAOF", "127.0.0.1", 1];
+    let bundled = [
+        args!["MULTI"],
+        release.clone(),
+        step_down.clone(),
+        args!["EXEC"],
+    ];
+    let is_late = args!["DEBUG", "SLEEP", "0.3"];
+    for (case, patience, commands) in [
+        ("a release", 0, &[release, step_down.clone()][..]),
+        ("a release in a transaction", 0, &bundled),
+        ("its time is up", 100, &[is_late, step_down]),
+    ] {
+        for round in 0..10 {
+            client.acquire("k", "a");
+            let waiting = args!["LOCK.ACQUIRE", "k", "b", LONG, "BLOCK", patience];
+            let mut waiter = match patience {
+                0 => server.waiter(&waiting),
+                _ => {
+                    let mut waiter = server.client();
+                    waiter.send(&waiting);
+                    waiter
+                }
+            };
+            client.pipeline(commands);
+            let replies = all_replies(&mut waiter);
+            assert_eq!(replies.len(), 1, "{case}, round {round}: {replies:?}");
+            server.promote();
+            cmd!(client, "DEL", "k");
+        }
+    }
+}
+
 #[test]
 fn a_server_that_is_demoted_and_promoted_at_once_has_no_old_waiters() {
     let server = Server::with().append_only().start();

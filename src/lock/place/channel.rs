@@ -22,11 +22,14 @@ use crate::lock::request::Notify;
 /// What a channel is found by.
 pub type ChannelId = u64;
 
+/// Whose places are told on a channel, and its name.
+type UserAndName = (Box<[u8]>, Rc<[u8]>);
+
 /// All channels that places are told on.
 #[derive(Debug, Default)]
 pub struct Channels {
     /// By their users and names.
-    ids: BTreeMap<(Box<[u8]>, Rc<[u8]>), ChannelId>,
+    ids: BTreeMap<UserAndName, ChannelId>,
     by_id: BTreeMap<ChannelId, Rc<Channel>>,
     last_id: ChannelId,
     /// How many of them sleep.

@@ -117,12 +117,12 @@ fn what_is_granted_after_a_step_back_replaces_the_old_key_on_the_replica_and_in_
 fn a_hold_that_is_over_after_a_step_back_can_t_be_released_any_more() {
     let server = stepped();
     let mut client = server.client();
-    let release = args!["LOCK.RELEASE", "k", "a"];
+    let release = || args!["LOCK.RELEASE", "k", "a"];
     let ways: [&[Command]; 5] = [
-        &[release.clone()],
+        &[release()],
         &[args!["LOCK.MRELEASE", 1, "k", "a"]],
         &[args!["LOCK.MRELEASE", 2, "k", "free", "a"]],
-        &[args!["MULTI"], release, args!["EXEC"]],
+        &[args!["MULTI"], release(), args!["EXEC"]],
         &[args![
             "EVAL",
             "return redis.call('LOCK.RELEASE', KEYS[1], 'a')",
