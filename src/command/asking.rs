@@ -9,7 +9,9 @@ use crate::lock::{
     Acquired, AskedBy, LAST_MS, Lease, Limits, Mode, Ms, NameRef, Notify, Now, Patience, Refusal,
     Request, WaitOutcome,
 };
-use crate::protocol::{Args, Argument, Call, Fault, Kind, LONGEST_TEXT, Outcome, Reply, integer};
+use crate::protocol::{
+    Args, Argument, Call, Fault, Kind, LONGEST_TEXT, Outcome, Reply, integer, shown,
+};
 
 use super::{OWNER, TTL, deadlock};
 
@@ -153,7 +155,9 @@ pub fn ask<'w>(
     let ttl = call.ttl()?;
     let options = options(call.words, call.turn.now, call.locks.limits())?;
     if options.session && !call.caller.may_tie() {
-        return Err(Fault::Syntax);
+        return Err(Fault::Words(
+            "SESSION needs a connection of the caller's own: not in a script, or in a call by a module",
+        ));
     }
     let key = names.first().map_or(&[][..], |name| name.key);
     let patience = match options.waiting {
@@ -161,7 +165,11 @@ pub fn ask<'w>(
         Waiting::Block(_) if !call.caller.may_wait() => Patience::Try,
         Waiting::Block(until) => until.map_or(Patience::Forever, Patience::Until),
         // Nobody could ask again.
-        Waiting::Queue(..) if said == ANY_OWNER => return Err(Fault::Syntax),
+        Waiting::Queue(..) if said == ANY_OWNER => {
+            return Err(Fault::Words(
+                "QUEUE needs an owner of the client's own, not *",
+            ));
+        }
         Waiting::Queue(length, notify) => {
             if let Some(notify) = &notify {
                 call.caller.may_notify(command, key, notify)?;
@@ -246,26 +254,60 @@ fn denied(why: &str) -> Reply {
     Reply::Error(Cow::Owned(format!("NOPERM {why}")))
 }
 
+const BLOCK_AND_QUEUE: Fault = Fault::Words("BLOCK and QUEUE can't be used together");
+const SHARED_AND_LIMIT: Fault = Fault::Words("SHARED and LIMIT can't be used together");
+
 /// In any order, each at most once.
 fn options<'w>(mut words: Args<'w>, now: Now, limits: &Limits) -> Result<Options<'w>, Fault> {
     let (mut waiting, mut mode, mut session) = (None, None, false);
     while let Some(word) = words.next() {
-        if word.eq_ignore_ascii_case(b"BLOCK") && waiting.is_none() {
-            waiting = Some(block(words.next().ok_or(Fault::Syntax)?, now)?);
-        } else if word.eq_ignore_ascii_case(b"QUEUE") && waiting.is_none() {
-            let length = lease(words.next().ok_or(Fault::Syntax)?, now, limits.max_lease)?;
+        if word.eq_ignore_ascii_case(b"BLOCK") {
+            match waiting {
+                None => {}
+                Some(Waiting::Queue(..)) => return Err(BLOCK_AND_QUEUE),
+                Some(_) => return Err(Fault::Twice("BLOCK")),
+            }
+            let ms = words
+                .next()
+                .ok_or(Fault::Words("BLOCK needs the milliseconds to wait"))?;
+            waiting = Some(block(ms, now)?);
+        } else if word.eq_ignore_ascii_case(b"QUEUE") {
+            match waiting {
+                None => {}
+                Some(Waiting::Queue(..)) => return Err(Fault::Twice("QUEUE")),
+                Some(_) => return Err(BLOCK_AND_QUEUE),
+            }
+            let ms = words.next().ok_or(Fault::Words(
+                "QUEUE needs the milliseconds for which the place is kept",
+            ))?;
+            let length = lease(ms, now, limits.max_lease)?;
             waiting = Some(Waiting::Queue(length, notify(&mut words)?));
-        } else if word.eq_ignore_ascii_case(b"SHARED") && mode.is_none() {
-            mode = Some(Mode::Shared);
-        } else if word.eq_ignore_ascii_case(b"LIMIT") && mode.is_none() {
-            let most = integer(words.next().ok_or(Fault::Syntax)?);
-            let most = most.and_then(|most| u64::try_from(most).ok());
-            let most = most.filter(|&most| most > 0).ok_or(Fault::NotAnInteger)?;
+        } else if word.eq_ignore_ascii_case(b"SHARED") {
+            match mode.replace(Mode::Shared) {
+                None => {}
+                Some(Mode::Shared) => return Err(Fault::Twice("SHARED")),
+                Some(_) => return Err(SHARED_AND_LIMIT),
+            }
+        } else if word.eq_ignore_ascii_case(b"LIMIT") {
+            match mode {
+                None => {}
+                Some(Mode::Shared) => return Err(SHARED_AND_LIMIT),
+                Some(_) => return Err(Fault::Twice("LIMIT")),
+            }
+            let most = words.next().ok_or(Fault::Words("LIMIT needs a number"))?;
+            let most = integer(most).and_then(|most| u64::try_from(most).ok());
+            let most = most.filter(|&most| most > 0).ok_or(Fault::Limit)?;
             mode = Some(Mode::Limit(most));
-        } else if word.eq_ignore_ascii_case(b"SESSION") && !session {
-            session = true;
+        } else if word.eq_ignore_ascii_case(b"SESSION") {
+            if std::mem::replace(&mut session, true) {
+                return Err(Fault::Twice("SESSION"));
+            }
+        } else if word.eq_ignore_ascii_case(b"NOTIFY") {
+            return Err(Fault::Words(
+                "NOTIFY follows the milliseconds of QUEUE, with a channel and a message",
+            ));
         } else {
-            return Err(Fault::Syntax);
+            return Err(Fault::NoOption(shown(word)));
         }
     }
     Ok(Options {
@@ -301,7 +343,8 @@ fn notify<'w>(words: &mut Args<'w>) -> Result<Option<Notify<'w>>, Fault> {
     if !(ahead.next()).is_some_and(|word| word.eq_ignore_ascii_case(b"NOTIFY")) {
         return Ok(None);
     }
-    let mut text = || match ahead.next().ok_or(Fault::Syntax)? {
+    const MISSING: Fault = Fault::Words("NOTIFY needs a channel and a message");
+    let mut text = || match ahead.next().ok_or(MISSING)? {
         text if text.is_empty() || text.len() > LONGEST_TEXT => Err(Fault::NotifyLength),
         text => Ok(text),
     };
@@ -320,6 +363,10 @@ mod tests {
         mode: Mode::Exclusive,
         session: false,
     };
+
+    const fn words(what: &'static str) -> Fault {
+        Fault::Words(what)
+    }
 
     fn waits(waiting: Waiting<'_>) -> Result<Options<'_>, Fault> {
         Ok(Options { waiting, ..PLAIN })
@@ -365,10 +412,10 @@ mod tests {
             ("BLOCK -1", Err(Fault::TimeoutNegative)),
             ("BLOCK 1.5", Err(Fault::TimeoutNotAnInteger)),
             ("BLOCK soon", Err(Fault::TimeoutNotAnInteger)),
-            ("BLOCK", Err(Fault::Syntax)),
-            ("BLOCK 1 BLOCK 1", Err(Fault::Syntax)),
-            ("NX", Err(Fault::Syntax)),
-            ("BLOCK 1 NX", Err(Fault::Syntax)),
+            ("BLOCK", Err(words("BLOCK needs the milliseconds to wait"))),
+            ("BLOCK 1 BLOCK 1", Err(Fault::Twice("BLOCK"))),
+            ("NX", Err(Fault::NoOption("\"NX\"".to_owned()))),
+            ("BLOCK 1 NX", Err(Fault::NoOption("\"NX\"".to_owned()))),
             ("SHARED", is(Mode::Shared)),
             ("shared", is(Mode::Shared)),
             ("LIMIT 3", is(Mode::Limit(3))),
@@ -379,15 +426,16 @@ mod tests {
             ("SESSION BLOCK 5 LIMIT 3", Ok(all)),
             ("LIMIT 3 SESSION BLOCK 5", Ok(all)),
             ("BLOCK 5 limit 3 session", Ok(all)),
-            ("LIMIT", Err(Fault::Syntax)),
-            ("LIMIT 0", Err(Fault::NotAnInteger)),
-            ("LIMIT -1", Err(Fault::NotAnInteger)),
-            ("LIMIT x", Err(Fault::NotAnInteger)),
-            ("LIMIT 9223372036854775808", Err(Fault::NotAnInteger)),
-            ("SHARED LIMIT 3", Err(Fault::Syntax)),
-            ("LIMIT 3 SHARED", Err(Fault::Syntax)),
-            ("SHARED SHARED", Err(Fault::Syntax)),
-            ("SESSION SESSION", Err(Fault::Syntax)),
+            ("LIMIT", Err(words("LIMIT needs a number"))),
+            ("LIMIT 0", Err(Fault::Limit)),
+            ("LIMIT -1", Err(Fault::Limit)),
+            ("LIMIT x", Err(Fault::Limit)),
+            ("LIMIT 9223372036854775808", Err(Fault::Limit)),
+            ("SHARED LIMIT 3", Err(SHARED_AND_LIMIT)),
+            ("LIMIT 3 SHARED", Err(SHARED_AND_LIMIT)),
+            ("SHARED SHARED", Err(Fault::Twice("SHARED"))),
+            ("SESSION SESSION", Err(Fault::Twice("SESSION"))),
+            ("LIMIT 3 LIMIT 3", Err(Fault::Twice("LIMIT"))),
         ] {
             let words: Vec<&[u8]> = line.split_whitespace().map(str::as_bytes).collect();
             assert_eq!(read(&words, &Limits::DEFAULT), verdict, "{line:?}");
@@ -414,24 +462,63 @@ mod tests {
             ("QUEUE 1.5", Err(Fault::NotAnInteger)),
             ("QUEUE soon", Err(Fault::NotAnInteger)),
             ("QUEUE SHARED", Err(Fault::NotAnInteger)),
-            ("QUEUE", Err(Fault::Syntax)),
-            ("QUEUE 5 QUEUE 5", Err(Fault::Syntax)),
-            ("QUEUE 5 BLOCK 5", Err(Fault::Syntax)),
-            ("BLOCK 5 QUEUE 5", Err(Fault::Syntax)),
-            ("BLOCK 0 QUEUE 5", Err(Fault::Syntax)),
-            ("QUEUE 5 NX", Err(Fault::Syntax)),
+            (
+                "QUEUE",
+                Err(words(
+                    "QUEUE needs the milliseconds for which the place is kept",
+                )),
+            ),
+            ("QUEUE 5 QUEUE 5", Err(Fault::Twice("QUEUE"))),
+            ("QUEUE 5 BLOCK 5", Err(BLOCK_AND_QUEUE)),
+            ("BLOCK 5 QUEUE 5", Err(BLOCK_AND_QUEUE)),
+            ("BLOCK 0 QUEUE 5", Err(BLOCK_AND_QUEUE)),
+            ("QUEUE 5 NX", Err(Fault::NoOption("\"NX\"".to_owned()))),
             ("QUEUE 5 NOTIFY ch 7", waits(told(5))),
             ("queue 5 notify ch 7", waits(told(5))),
             ("QUEUE 5 NOTIFY SESSION SHARED", waits(named_like_words)),
-            ("QUEUE 5 NOTIFY", Err(Fault::Syntax)),
-            ("QUEUE 5 NOTIFY ch", Err(Fault::Syntax)),
-            ("QUEUE 5 NOTIFY ch 7 8", Err(Fault::Syntax)),
-            ("QUEUE 5 NOTIFY ch 7 NOTIFY ch 7", Err(Fault::Syntax)),
-            ("QUEUE 5 SHARED NOTIFY ch 7", Err(Fault::Syntax)),
+            (
+                "QUEUE 5 NOTIFY",
+                Err(words("NOTIFY needs a channel and a message")),
+            ),
+            (
+                "QUEUE 5 NOTIFY ch",
+                Err(words("NOTIFY needs a channel and a message")),
+            ),
+            (
+                "QUEUE 5 NOTIFY ch 7 8",
+                Err(Fault::NoOption("\"8\"".to_owned())),
+            ),
+            (
+                "QUEUE 5 NOTIFY ch 7 NOTIFY ch 7",
+                Err(words(
+                    "NOTIFY follows the milliseconds of QUEUE, with a channel and a message",
+                )),
+            ),
+            (
+                "QUEUE 5 SHARED NOTIFY ch 7",
+                Err(words(
+                    "NOTIFY follows the milliseconds of QUEUE, with a channel and a message",
+                )),
+            ),
             ("QUEUE NOTIFY ch 7", Err(Fault::NotAnInteger)),
-            ("NOTIFY ch 7", Err(Fault::Syntax)),
-            ("NOTIFY ch 7 QUEUE 5", Err(Fault::Syntax)),
-            ("BLOCK 5 NOTIFY ch 7", Err(Fault::Syntax)),
+            (
+                "NOTIFY ch 7",
+                Err(words(
+                    "NOTIFY follows the milliseconds of QUEUE, with a channel and a message",
+                )),
+            ),
+            (
+                "NOTIFY ch 7 QUEUE 5",
+                Err(words(
+                    "NOTIFY follows the milliseconds of QUEUE, with a channel and a message",
+                )),
+            ),
+            (
+                "BLOCK 5 NOTIFY ch 7",
+                Err(words(
+                    "NOTIFY follows the milliseconds of QUEUE, with a channel and a message",
+                )),
+            ),
             ("SESSION QUEUE 5 NOTIFY ch 7 LIMIT 3", Ok(all)),
             ("LIMIT 3 SESSION QUEUE 5 NOTIFY ch 7", Ok(all)),
             ("QUEUE 5 NOTIFY ch 7 limit 3 session", Ok(all)),

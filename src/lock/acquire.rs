@@ -190,6 +190,13 @@ impl Locks {
             told: goes_on,
             replies_under_way: 0,
             step,
+            // An upgrade makes more of a hold that was counted as it was granted.
+            counted: match fit {
+                Fit::Open { keeps: None } => true,
+                Fit::Open { keeps: Some(_) } => (ledger.of(name.key, request.owner, Hold::Shared))
+                    .is_some_and(|share| share.counted),
+                _ => false,
+            },
         };
         entry.hear(news);
         match fit {
@@ -218,7 +225,9 @@ impl Locks {
                 return;
             }
         }
-        count(&mut self.counts.acquired, 1);
+        if fit == (Fit::Open { keeps: None }) {
+            count(&mut self.counts.acquired, 1);
+        }
         turn.keys.announce(name, LockEvent::Acquired);
     }
 

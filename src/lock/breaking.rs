@@ -37,8 +37,7 @@ impl Locks {
         if matches!(self.look(turn, name), LockState::Shared { .. }) {
             self.make_room(turn, name);
         }
-        // Those that are being broken already have been counted then.
-        let (held, ended) = match self.look(turn, name) {
+        let held = match self.look(turn, name) {
             LockState::Reserved(reserved) => {
                 return Ok(self.break_reserved(turn, name, reserved, wanted));
             }
@@ -50,25 +49,20 @@ impl Locks {
                 if deadline.is_none() && !is_ours && !wanted.force {
                     return Ok(0);
                 }
-                let is_breaking = entry.is_some_and(|entry| entry.breaking);
-                (1, usize::from(!is_breaking))
+                1
             }
-            LockState::Shared { count, over, .. } if is_crowd(count) => {
-                let breaking = self.ledger(name.db).count_breaking(name.key);
-                // Those of them that are over do not count.
-                (count, count.saturating_sub(breaking.saturating_sub(over)))
-            }
-            LockState::Shared { count, .. } => (count, self.not_breaking(turn, name)),
+            LockState::Shared { count, .. } => count,
         };
         turn.keys.announce(name, LockEvent::Broken);
         if wanted.grace == 0 {
             self.lose_broken(turn, name, held);
-            self.pass_on(turn, name);
+            let ended = self.pass_on(turn, name);
+            count(&mut self.counts.broken, ended.counted);
         } else {
+            // They are counted when they end, unless their owners release them before that.
             self.end_within(turn, name, held, turn.now.plus(wanted.grace));
             self.settle_queue(turn, name);
         }
-        count(&mut self.counts.broken, ended);
         Ok(held)
     }
 
@@ -85,31 +79,15 @@ impl Locks {
         }
         turn.keys.announce(name, LockEvent::Broken);
         let last = turn.now.plus(wanted.grace);
-        let ended = if wanted.grace == 0 {
+        if wanted.grace == 0 {
             self.lose(name, Reason::Broken, turn.now);
-            self.forget(name);
-            true
+            let ended = self.forget(name);
+            count(&mut self.counts.broken, ended.counted);
         } else {
-            self.ledger(name.db).end_reserved_by(name.key, last)
-        };
-        self.settle(turn, name);
-        if ended {
-            count(&mut self.counts.broken, reserved.count);
+            self.ledger(name.db).end_reserved_by(name.key, last);
         }
+        self.settle(turn, name);
         reserved.count
-    }
-
-    /// How many share the lock whose share no operator is ending.
-    fn not_breaking(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>) -> usize {
-        let mut not_breaking = 0_usize;
-        let ledger = self.ledger(name.db);
-        turn.keys.each_share(name, turn.now.ms(), &mut |owner, _| {
-            let entry = ledger.of(name.key, owner, Hold::Shared);
-            let is_breaking = entry.is_some_and(|entry| entry.breaking);
-            not_breaking = not_breaking.saturating_add(usize::from(!is_breaking));
-            true
-        });
-        not_breaking
     }
 
     /// The holds that there are now last no longer than that. Of a crowd of shares the first portion is
@@ -131,7 +109,6 @@ impl Locks {
             // Whatever is granted from now on has a greater one.
             up_to: self.clock.next(turn.now),
             last,
-            count: held,
             is_in_the_round: false,
         };
         self.ledger(name.db).cut(name.key, cut);

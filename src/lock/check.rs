@@ -101,6 +101,7 @@ impl Locks {
             told: true,
             replies_under_way: 0,
             step: 0,
+            counted: false,
         };
         let others = self.ledger(name.db).write(name.key, owner, hold, entry);
         self.overwritten(name, others, None, turn.now);

@@ -1,8 +1,14 @@
 //! Fencing numbers: one clock for the whole server.
 //!
-//! A number is larger than every earlier one of this server, and than those of the server that had
-//! the lock before it, as long as their clocks agree within `skew`. That costs no key and no write:
-//! the numbers follow the wall clock, and whoever takes over begins `skew` ahead of it.
+//! A number is larger than every earlier one of this server, and than those of every server that had the
+//! lock before it. That costs no key and no write: a server that starts or takes over begins `lead` ahead of
+//! the wall clock, and counts grants from there until the wall clock has caught up. So the numbers of a
+//! master that was cut off stay below those of its successor, although it goes on granting: they follow its
+//! clock, or are those of its own, earlier takeover and as many more as it has granted since.
+//!
+//! That holds as long as the clocks' difference and the time for which the old master goes on stay together
+//! below `lead`, and two takeovers (a start, a failover, the move of a slot) are further apart than the clocks
+//! differ.
 
 use super::limits::Limits;
 use super::slot::{self, SLOTS, Slot};
@@ -44,7 +50,8 @@ enum Past {
 #[derive(Debug)]
 pub struct FencingClock {
     last: Fence,
-    skew: u64,
+    /// How far it jumps ahead, in microseconds.
+    lead: u64,
     /// Numbers up to this, in microseconds of Unix time, may have been given before this process began.
     before: Fence,
     /// How far the wall clock is ahead, by which numbers agree with those of other servers.
@@ -64,7 +71,7 @@ impl FencingClock {
             last: 0,
             ahead: 0,
             before: 0,
-            skew: Limits::DEFAULT.max_clock_skew.saturating_mul(1000),
+            lead: Limits::DEFAULT.fence_lead.saturating_mul(1000),
             has_given: false,
             slots: in_cluster.then(|| vec![Past::Unknown; SLOTS.into()].into_boxed_slice()),
             epoch: Epoch::default(),
@@ -76,15 +83,15 @@ impl FencingClock {
     /// This server takes over from another, or from itself before it stopped.
     pub fn take_over(&mut self, now: Now) {
         let begins = self.wall_micros(now).max(self.before);
-        self.last = self.last.max(begins.saturating_add(self.skew));
+        self.last = self.last.max(begins.saturating_add(self.lead));
     }
 
-    /// Two servers' clocks may differ by so much; this one may have been too little ahead until now.
-    pub fn set_skew(&mut self, skew: Ms, now: Now) {
-        self.skew = skew.saturating_mul(1000);
+    /// It jumps so far ahead from now on; it may have been too little ahead until now.
+    pub fn set_lead(&mut self, lead: Ms, now: Now) {
+        self.lead = lead.saturating_mul(1000);
         if !self.has_given {
             // The wall clock may have been set back since; this one began with it.
-            self.last = now.micros().saturating_add(self.skew);
+            self.last = now.micros().saturating_add(self.lead);
         }
         self.take_over(now);
     }
@@ -198,33 +205,82 @@ impl FencingClock {
 }
 
 #[cfg(test)]
-#[allow(clippy::arithmetic_side_effects, reason = "small numbers")]
+#[allow(
+    clippy::arithmetic_side_effects,
+    clippy::indexing_slicing,
+    reason = "small numbers, and a test fails by a panic"
+)]
 mod tests {
     use super::*;
 
     const SECOND: u64 = 1_000_000;
+    /// In seconds.
+    const LEAD: u64 = Limits::DEFAULT.fence_lead / 1000;
 
     fn at(seconds: u64) -> Now {
         Now::from_micros(seconds * SECOND)
     }
 
-    #[test]
-    fn numbers_rise_when_the_wall_clock_stands_or_goes_back() {
-        let mut clock = FencingClock::new(at(100), false);
-        let numbers: Vec<_> = [100, 100, 90, 106, 106, 50, 200]
-            .map(|seconds| clock.next(at(seconds)))
-            .to_vec();
-        assert!(numbers.is_sorted_by(|a, b| a < b), "{numbers:?}");
-        assert_eq!(numbers.last(), Some(&(200 * SECOND)));
+    fn ahead_of(seconds: u64) -> Fence {
+        (seconds + LEAD) * SECOND
     }
 
     #[test]
-    fn a_server_that_takes_over_is_ahead_although_its_clock_lags_by_almost_the_skew() {
+    fn numbers_rise_when_the_wall_clock_stands_or_goes_back() {
+        let mut clock = FencingClock::new(at(100), false);
+        let numbers: Vec<_> = [100, 100, 90, 106, 106, 50, 100 + 2 * LEAD]
+            .map(|seconds| clock.next(at(seconds)))
+            .to_vec();
+        assert!(numbers.is_sorted_by(|a, b| a < b), "{numbers:?}");
+        assert_eq!(numbers[0], ahead_of(100) + 1);
+        assert_eq!(numbers.last(), Some(&ahead_of(100 + LEAD)));
+    }
+
+    #[test]
+    fn a_server_that_takes_over_is_ahead_although_its_clock_lags_by_almost_the_lead() {
         let mut old = FencingClock::new(at(0), false);
-        let before = old.next(at(100));
-        let lagging = Now::from_micros(95 * SECOND + 1);
+        // It has been a master for so long that its numbers follow its clock.
+        let before = old.next(at(10 * LEAD));
+        let lagging = Now::from_micros(9 * LEAD * SECOND + 1);
         let mut new = FencingClock::new(lagging, false);
         assert!(new.next(lagging) > before);
+    }
+
+    /// Each master that was cut off goes on for a while, with thousands of grants; and the clocks are as much
+    /// as a day apart, in any direction. The last two have taken over at different times from the first.
+    #[test]
+    fn the_numbers_of_a_master_that_was_cut_off_stay_below_all_of_its_successors() {
+        const HALF: i64 = 43_200;
+        const GOES_ON: u64 = 5 * 86_400;
+        for (first, second, third) in [
+            (0, 0, 0),
+            (0, -HALF, HALF),
+            (HALF, 0, -HALF),
+            (-HALF, HALF, 0),
+            (HALF, -HALF, 0),
+        ] {
+            // The takeovers are further apart than any two clocks, at 10, 12 and 15 days.
+            let takeovers = [(10, first), (12, second), (15, third)];
+            let by = |clock: i64, seconds: u64| at(seconds.saturating_add_signed(clock));
+            let mut before: Vec<(FencingClock, i64, u64)> = Vec::new();
+            for (day, clock) in takeovers {
+                let began = day * 86_400;
+                let mut now = FencingClock::new(by(clock, began), false);
+                let lowest = now.next(by(clock, began));
+                for (old, its, was) in &mut before {
+                    // What it grants from now on, as long as the two together stay below the lead.
+                    for grant in 0..5000 {
+                        let later = began + grant * (GOES_ON - (began - *was)) / 5000;
+                        let number = old.next(by(*its, later));
+                        assert!(
+                            number < lowest,
+                            "of {was} after {later}: {number}, {lowest}"
+                        );
+                    }
+                }
+                before.push((now, clock, began));
+            }
+        }
     }
 
     #[test]
@@ -233,7 +289,6 @@ mod tests {
         let before = old.next(at(5000));
         let mut new = FencingClock::new(at(100), false);
         new.begin_after(5_000_000, at(100));
-        new.set_skew(3000, at(100));
         let first = new.next(at(101));
         assert!(first > before, "{first}");
         assert!(new.next(at(6000)) > first);
@@ -249,14 +304,14 @@ mod tests {
             clock.enter(slot, at(seconds), (1, epoch.max(1)), || SlotState::Settled);
             clock.next(at(seconds))
         };
-        assert_eq!(next(1, 100, 1), 105 * SECOND + 1);
-        assert_eq!(next(1, 200, 1), 200 * SECOND);
-        assert_eq!(next(2, 200, 1), 205 * SECOND + 1);
-        assert_eq!(next(1, 300, 0), 305 * SECOND + 1, "the slot may have left");
-        assert_eq!(next(1, 400, 1), 400 * SECOND);
-        assert_eq!(next(1, 500, 2), 505 * SECOND + 1, "slots have moved");
-        assert_eq!(next(2, 600, 2), 605 * SECOND + 1);
-        assert_eq!(next(2, 700, 2), 700 * SECOND);
+        assert_eq!(next(1, 100, 1), ahead_of(100) + 1);
+        assert_eq!(next(1, 200, 1), ahead_of(100) + 2);
+        assert_eq!(next(2, 200, 1), ahead_of(200) + 1);
+        assert_eq!(next(1, 300, 0), ahead_of(300) + 1, "the slot may have left");
+        assert_eq!(next(1, 400, 1), ahead_of(300) + 2);
+        assert_eq!(next(1, 500, 2), ahead_of(500) + 1, "slots have moved");
+        assert_eq!(next(2, 600, 2), ahead_of(600) + 1);
+        assert_eq!(next(2, 700, 2), ahead_of(600) + 2);
     }
 
     /// One lock in a slot that is on its way from the first server to the second, and back.
@@ -293,17 +348,17 @@ mod tests {
         };
         assert_eq!(
             next(140, SlotState::Leaving),
-            140 * SECOND,
+            ahead_of(100) + 3,
             "it has been here all the time"
         );
         assert_eq!(
             next(150, SlotState::Settled),
-            155 * SECOND + 1,
+            ahead_of(150) + 1,
             "it stays after all"
         );
         assert_eq!(
             next(160, SlotState::Leaving),
-            160 * SECOND,
+            ahead_of(150) + 2,
             "it leaves again"
         );
     }
@@ -316,13 +371,13 @@ mod tests {
             clock.next(at(seconds))
         };
         let first = next(&mut clock, 100, SlotState::Leaving);
-        assert_eq!(first, 105 * SECOND + 1);
-        assert_eq!(next(&mut clock, 110, SlotState::Leaving), 110 * SECOND);
+        assert_eq!(first, ahead_of(100) + 1);
+        assert_eq!(next(&mut clock, 110, SlotState::Leaving), ahead_of(100) + 2);
 
         clock.slot_may_have_left(1);
         let on_its_way_back = next(&mut clock, 200, SlotState::Coming);
-        assert_eq!(on_its_way_back, 205 * SECOND + 1);
+        assert_eq!(on_its_way_back, ahead_of(200) + 1);
         let turned_round = next(&mut clock, 210, SlotState::Leaving);
-        assert_eq!(turned_round, 215 * SECOND + 1);
+        assert_eq!(turned_round, ahead_of(210) + 1);
     }
 }

@@ -15,8 +15,8 @@ pub struct Limits {
     /// How many places there may be in all queues together, of which a request for several locks takes
     /// one in each; 0 for any number.
     pub max_waiters_total: u64,
-    /// How far two servers' clocks may differ.
-    pub max_clock_skew: Ms,
+    /// How far ahead of the wall clock fencing numbers begin at a start and at a takeover.
+    pub fence_lead: Ms,
     /// The ttl that a string without one is given when somebody asks for it as a lock; 0 for none.
     pub orphan_ttl: Ms,
     /// For how long after it takes over the server makes no new holder; 0 for not at all.
@@ -37,7 +37,7 @@ impl Limits {
         max_ttl: 0,
         max_waiters: 10_000,
         max_waiters_total: 100_000,
-        max_clock_skew: 5_000,
+        fence_lead: 604_800_000,
         orphan_ttl: 0,
         quarantine: 0,
         max_lease: 60_000,

@@ -191,6 +191,7 @@ impl Locks {
             Gone::Expired if self.reserve_expired(name.borrow(), now) => {}
             Gone::Expired => {
                 self.lose(name.borrow(), Reason::Expired, now);
+                self.count_all_over(name.borrow());
                 let queue = self.queue(name.borrow());
                 let holders =
                     (queue.filter(|queue| queue.first().is_some())).map(|queue| &queue.holders);
@@ -198,16 +199,14 @@ impl Locks {
                     let name = name.clone();
                     self.outbox.lapsed.push(Lapse { name, owner });
                 }
-                let expired = self.forget(name.borrow());
-                count(&mut self.counts.expired, expired);
-                if expired > 0 {
+                if self.forget(name.borrow()).holds > 0 {
                     self.outbox.expired.push_back(name.clone());
                 }
             }
             Gone::Evicted => {
                 self.lose(name.borrow(), Reason::Evicted, now);
                 let evicted = self.forget(name.borrow());
-                count(&mut self.counts.evicted, evicted);
+                count(&mut self.counts.evicted, evicted.counted);
             }
             Gone::Renamed => {
                 self.lose(name.borrow(), Reason::Renamed, now);
@@ -324,8 +323,8 @@ impl Locks {
 
     /// An operator sets something.
     pub fn set_limits(&mut self, limits: Limits, now: Now) {
-        if limits.max_clock_skew != self.limits.max_clock_skew {
-            self.clock.set_skew(limits.max_clock_skew, now);
+        if limits.fence_lead != self.limits.fence_lead {
+            self.clock.set_lead(limits.fence_lead, now);
         }
         if limits.drain && !self.limits.drain {
             self.end_places(Ending::All);
@@ -346,6 +345,16 @@ impl Locks {
     /// What has been done.
     pub fn counts(&self) -> &Counts {
         &self.counts
+    }
+
+    /// How many holds there are that were counted as they were granted, and how many of those that are no more
+    /// have ended otherwise than by what is counted apart: their keys were deleted, overwritten, renamed or
+    /// flushed, or are another server's.
+    pub fn held_and_lost(&self) -> (u64, u64) {
+        let held = (self.databases.iter()).map(|(_, database)| database.ledger.counted());
+        let held = u64::try_from(held.sum::<usize>()).unwrap_or_default();
+        let lost = self.counts.acquired.saturating_sub(self.counts.ended());
+        (held, lost.saturating_sub(held))
     }
 
     /// How long those have waited who were granted something since this was asked.

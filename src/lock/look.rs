@@ -2,6 +2,7 @@
 
 use super::crowd::is_crowd;
 use super::keyspace::{Over, Share, Stored};
+use super::ledger::Forgotten;
 use super::room::give_back_room;
 use std::collections::BTreeMap;
 use std::collections::hash_map::Entry;
@@ -253,7 +254,7 @@ impl Locks {
         turn.keys.unshare_over(name, &over, now);
         self.shares_expired(name, &over.owners, now);
         let known = (over.owners.iter())
-            .filter(|owner| self.forget_share(name, owner))
+            .filter(|owner| self.forget_share(name, owner).holds > 0)
             .count();
         self.demote_those_without_share(turn, name);
         self.have_expired(turn, name, known);
@@ -277,13 +278,13 @@ impl Locks {
         turn: &mut Turn<'_>,
         name: NameRef<'_>,
         owner: &[u8],
-    ) -> bool {
+    ) -> Forgotten {
         let known = self.forget_share(name, owner);
         self.demote_those_without_share(turn, name);
         known
     }
 
-    fn forget_share(&mut self, name: NameRef<'_>, owner: &[u8]) -> bool {
+    fn forget_share(&mut self, name: NameRef<'_>, owner: &[u8]) -> Forgotten {
         self.set_sharer(name, owner, None);
         self.ledger(name.db).forget_share(name.key, owner)
     }

@@ -14,6 +14,7 @@ use super::queue::holders::Holders;
 use super::queue::waiter::State;
 use super::request::Hold;
 use super::state::{LockState, Turn};
+use super::stats::count;
 use super::time::{Ms, Now, is_over};
 
 /// Who held a lock that others wait for, and until when, as far as its queue knew.
@@ -253,6 +254,7 @@ impl Locks {
     ) {
         let holder = (self.last_holder(name)).or_else(|| Some((Rc::from(owner), None)));
         self.lost(name, (Reason::Expired, Later), others, holder, turn.now);
+        self.count_known_over(name, others);
         self.have_expired(turn, name, others.count);
     }
 
@@ -265,11 +267,12 @@ impl Locks {
             return 0;
         };
         self.lost(name, (Reason::Expired, Later), &known, holder, now);
+        self.count_known_over(name, &known);
         known.count
     }
 
-    /// A place has been granted these by this number, and its owner has not claimed them. They may have
-    /// run out, and have still to be forgotten.
+    /// A place has been granted these by this number, and its owner has not claimed them: logs and counts
+    /// them. They may have run out, and have still to be forgotten.
     pub(super) fn lose_unclaimed(&mut self, names: &[Name], owner: &[u8], fence: Fence, now: Now) {
         for name in names.iter().map(Name::borrow) {
             if let Some((hold, entry)) = self.remembered_of(name, owner)
@@ -278,8 +281,57 @@ impl Locks {
             {
                 let reason = (Reason::Unclaimed, AtOnce);
                 self.lost_by(name, reason, owner, (hold, &entry), now);
+                count(&mut self.counts.unclaimed, usize::from(entry.counted));
+                self.ledger(name.db).end_is_counted(name.key, owner, hold);
             }
         }
+    }
+
+    /// All holds of this lock have run out, and are about to be forgotten: counts them.
+    pub(super) fn count_all_over(&mut self, name: NameRef<'_>) {
+        let known = (self.databases.get(name.db)).and_then(|one| one.ledger.known(name.key));
+        if let Some(known) = known {
+            self.count_known_over(name, &known);
+        }
+    }
+
+    /// The same, of what is remembered of them.
+    fn count_known_over(&mut self, name: NameRef<'_>, known: &Known) {
+        if known.count == 1 {
+            let owner = match &known.whose {
+                Whose::Owner(owner) => self.secret.half_print(owner.bytes()),
+                Whose::Print(print) => *print,
+            };
+            self.count_one_over(name, owner, &known.entry);
+        } else if known.few.is_empty() {
+            // Of many it is known whether an operator was ending one of them: so all.
+            let counter = if known.entry.breaking {
+                &mut self.counts.broken
+            } else {
+                &mut self.counts.expired
+            };
+            count(counter, known.counted);
+        } else {
+            self.count_over(name, &known.few);
+        }
+    }
+
+    /// These shares have run out: counts them.
+    pub(super) fn count_over(&mut self, name: NameRef<'_>, over: &[(Token, Entry)]) {
+        for (owner, entry) in over {
+            self.count_one_over(name, self.secret.half_print(owner.bytes()), entry);
+        }
+    }
+
+    fn count_one_over(&mut self, name: NameRef<'_>, owner: u64, entry: &Entry) {
+        let counter = if entry.breaking {
+            &mut self.counts.broken
+        } else if self.who_has_to_claim(name, owner, entry).is_some() {
+            &mut self.counts.unclaimed
+        } else {
+            &mut self.counts.expired
+        };
+        count(counter, usize::from(entry.counted));
     }
 
     /// What is remembered of this owner's hold of this lock.
@@ -293,6 +345,7 @@ impl Locks {
     pub(super) fn shares_expired(&mut self, name: NameRef<'_>, owners: &[Box<[u8]>], now: Now) {
         for owner in owners {
             if let Some((Hold::Shared, entry)) = self.remembered_of(name, owner) {
+                self.count_one_over(name, self.secret.half_print(owner), &entry);
                 let (why, hold) = ((Reason::Expired, Later), (Hold::Shared, &entry));
                 self.lost_one(name, why, owner, hold, now);
             }
@@ -342,7 +395,7 @@ impl Locks {
     }
 
     /// This owner has asked for a hold that it has not got. If it had one, and did not end it, it comes
-    /// too late. What has become of the hold may not have been noticed before.
+    /// too late. What has become of the hold may not have been noticed before. Is it known that it had one?
     #[cold]
     pub(super) fn came_back(
         &mut self,
@@ -350,11 +403,12 @@ impl Locks {
         name: NameRef<'_>,
         owner: &[u8],
         with: Comeback,
-    ) {
+    ) -> bool {
+        let remembered = self.remembered_of(name, owner);
         if self.log.is_off() {
-            return;
+            return remembered.is_some();
         }
-        if let Some((hold, entry)) = self.remembered_of(name, owner) {
+        if let Some((hold, entry)) = remembered {
             let reason = match self.look(turn, name) {
                 LockState::Free => Reason::Expired,
                 LockState::Shared { .. } if hold == Hold::Shared => {
@@ -365,7 +419,7 @@ impl Locks {
             self.lost_one(name, (reason, Later), owner, (hold, &entry), turn.now);
         }
         let owner = (owner, self.secret.half_print(owner));
-        self.log.came_back(self.key_of(name), owner, with, turn.now);
+        self.log.came_back(self.key_of(name), owner, with, turn.now)
     }
 
     /// Why a share is not in its lock any more.

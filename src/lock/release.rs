@@ -3,6 +3,7 @@
 use std::rc::Rc;
 
 use super::keyspace::{LockEvent, Stored};
+use super::ledger::Forgotten;
 use super::queue::holders::Holders;
 use super::queue::ticket::Ticket;
 use super::request::{Hold, NotALock};
@@ -66,20 +67,23 @@ impl Locks {
             Some((hold, is_only_one)) => {
                 let told = self.is_told(name, owner, hold);
                 turn.keys.announce(name, LockEvent::Released);
-                if is_only_one {
-                    self.pass_on(turn, name);
+                let ended = if is_only_one {
+                    self.pass_on(turn, name)
                 } else {
-                    self.end_hold(turn, name, owner, hold);
-                }
-                if told {
-                    count(&mut self.counts.released, 1);
-                }
+                    self.end_hold(turn, name, owner, hold)
+                };
+                let counter = if told {
+                    &mut self.counts.released
+                } else {
+                    &mut self.counts.undelivered
+                };
+                count(counter, ended.counted);
                 Ok(told)
             }
             None => {
                 self.forget_unheard(name, owner);
-                if !withdrawn {
-                    self.came_back(turn, name, owner, Comeback::Release);
+                // One that has only withdrawn its wait, or has been said twice, is not late.
+                if !withdrawn && self.came_back(turn, name, owner, Comeback::Release) {
                     count(&mut self.counts.release_refused, 1);
                 }
                 Ok(false)
@@ -165,7 +169,7 @@ impl Locks {
         name: NameRef<'_>,
         owner: &[u8],
         hold: Hold,
-    ) {
+    ) -> Forgotten {
         if hold == Hold::Shared {
             self.see_to_missing(turn, name);
             self.make_room(turn, name);
@@ -174,22 +178,29 @@ impl Locks {
             let any_lasts = matches!(self.look(turn, name), LockState::Shared { count: 2.., .. });
             if any_lasts && matches!(turn.keys.look(name), Stored::Shared { count: 2.. }) {
                 turn.keys.unshare(name, owner);
-                self.share_is_gone(turn, name, owner);
-                return self.settle_queue(turn, name);
+                let ended = self.share_is_gone(turn, name, owner);
+                self.settle_queue(turn, name);
+                return ended;
             }
         }
-        self.pass_on(turn, name);
+        self.pass_on(turn, name)
     }
 
     /// Ends the last hold that is there. The next in the queue has the lock in the same instant; one who
     /// wants nothing else has it written over the old one.
     #[inline]
-    pub(super) fn pass_on(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>) {
-        if !self.has_queues() {
-            self.ledger(name.db).forget(name.key);
-            return turn.keys.remove(name);
+    pub(super) fn pass_on(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>) -> Forgotten {
+        let ended = self.ledger(name.db).forget(name.key);
+        if self.has_queues() {
+            self.hand_over(turn, name);
+        } else {
+            turn.keys.remove(name);
         }
-        self.ledger(name.db).forget(name.key);
+        ended
+    }
+
+    /// The next in the queue has the lock, whose last hold has been forgotten and is still in the key.
+    fn hand_over(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>) {
         self.demote_all(name);
         let next = self.next_in_queue(turn, name);
         let next = next.and_then(|ticket| Some((ticket, self.waiters.get(&ticket)?)));

@@ -21,6 +21,7 @@ impl Locks {
     pub(super) fn reserved(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>) -> Option<Reserved> {
         let (reserved, over) = self.ledger(name.db).reserved(name.key, turn.now);
         self.shares_lost(name, &over, turn.now);
+        self.count_over(name, &over);
         self.have_expired(turn, name, over.len());
         reserved
     }
@@ -37,14 +38,14 @@ impl Locks {
     pub(super) fn reserve(&mut self, name: NameRef<'_>, now: Now) -> bool {
         let is_stepped = self.is_stepped(now);
         self.ledger(name.db)
-            .reserve(name.key, now, is_stepped, &|_, _| true)
+            .reserve(name.key, now, is_stepped, &|_| true)
     }
 
     /// The server says that this key has expired. Some servers say so too when somebody has given it a
     /// deadline in the past: so it counts only where the wall clock has passed the one that we wrote.
     pub(super) fn reserve_expired(&mut self, name: NameRef<'_>, now: Now) -> bool {
         let wall = self.wall;
-        let has_passed = |end, step| wall.has_passed(end, step, now);
+        let has_passed = |written| wall.has_passed(written, now);
         self.is_stepped(now) && (self.ledger(name.db)).reserve(name.key, now, true, &has_passed)
     }
 

@@ -4,6 +4,7 @@ use std::rc::Rc;
 
 use super::budget::{GRANT, SETTLE, SHARED_GRANT};
 use super::keyspace::LockEvent;
+use super::ledger::Forgotten;
 use super::ledger::entry::News;
 use super::locks::Locks;
 use super::log::line::Reason;
@@ -455,8 +456,8 @@ impl Locks {
             place.claim_ends = turn.now.plus(request.ttl);
         }
         let fence = self.take(turn, fits, request, News::UnderWay);
-        // What its owner holds already, by another request, is no grant of now.
-        let granted = (fits.iter()).filter(|(_, fit)| matches!(fit, Fit::Open { .. }));
+        // What its owner holds already, by another request or to share it, is no new hold.
+        let granted = (fits.iter()).filter(|(_, fit)| *fit == Fit::Open { keeps: None });
         self.count_wait(turn.now, ticket, granted.count());
         self.conclude(turn, ticket, State::Granted(fence));
     }
@@ -558,7 +559,7 @@ impl Locks {
 
     /// The key holds another's hold, or none: what was remembered of the last one is void. Of how
     /// many holds was that?
-    pub(super) fn forget(&mut self, name: NameRef<'_>) -> usize {
+    pub(super) fn forget(&mut self, name: NameRef<'_>) -> Forgotten {
         self.set_holders(name, Holders::Nobody);
         self.ledger(name.db).forget(name.key)
     }
@@ -569,10 +570,9 @@ impl Locks {
         self.have_expired(turn, name, expired);
     }
 
-    /// So many holds have run out.
+    /// So many holds have run out, and have been counted.
     pub(super) fn have_expired(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>, expired: usize) {
         if expired > 0 {
-            count(&mut self.counts.expired, expired);
             turn.keys.announce(name, LockEvent::Expired);
         }
     }

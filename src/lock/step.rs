@@ -19,15 +19,14 @@ use super::log::line::Reason;
 use super::name::NameRef;
 use super::request::{Hold, NotALock};
 use super::state::{LockState, Turn, earlier};
-use super::stats::count;
 use super::time::{Ahead, Ms, Now, is_over};
 
 impl Locks {
     /// The wall clock is so far ahead of the steady one: perhaps it has been stepped.
     #[inline]
-    pub fn set_wall_clock(&mut self, ahead: Ahead) {
+    pub fn set_wall_clock(&mut self, ahead: Ahead, now: impl FnOnce() -> Now) {
         if ahead != self.wall.ahead() {
-            self.wall_clock_was_stepped(ahead);
+            self.wall_clock_was_stepped(ahead, now());
         }
     }
 
@@ -37,8 +36,8 @@ impl Locks {
     }
 
     #[cold]
-    fn wall_clock_was_stepped(&mut self, ahead: Ahead) {
-        self.wall.set(ahead);
+    fn wall_clock_was_stepped(&mut self, ahead: Ahead, now: Now) {
+        self.wall.set(ahead, now);
         self.clock.set_ahead(ahead);
         // So long there may be keys that were written by the clock that was furthest ahead.
         self.stepped_until = self.last_end.saturating_add_signed(self.wall.set_back());
@@ -99,7 +98,7 @@ impl Locks {
         let (reserved, over) = self.ledger(name.db).reserved(name.key, now);
         if !over.is_empty() {
             self.shares_lost(name, &over, now);
-            count(&mut self.counts.expired, over.len());
+            self.count_over(name, &over);
             self.outbox.expired.push_back(name.keep());
         }
         if reserved.is_some() {

@@ -82,17 +82,18 @@ impl Locks {
             self.returns.insert((again, given_back));
             return;
         }
-        if entry.is_unheard() {
-            count(&mut self.counts.undelivered, 1);
-        } else {
-            count(&mut self.counts.released, 1);
-        }
         self.given_back(name, owner, (hold, &entry), turn.now);
         if let Some(share) = share {
             return self.weaken(turn, name, owner, share);
         }
         turn.keys.announce(name, LockEvent::Released);
-        self.end_hold(turn, name, owner, hold);
+        let ended = self.end_hold(turn, name, owner, hold);
+        let counter = if entry.is_unheard() {
+            &mut self.counts.undelivered
+        } else {
+            &mut self.counts.released
+        };
+        count(counter, ended.counted);
     }
 
     /// An owner has nothing but the share again that it had before it was granted the lock alone.

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::rc::Rc;
 
 use super::deadlock::found::{Claim, Deadlock};
-use super::deadlock::steps::{Steps, TooLong};
+use super::deadlock::steps::TooLong;
 use super::fence::{Fence, FencingClock};
 use super::locks::Locks;
 use super::name::{Name, NameRef};
@@ -105,10 +105,7 @@ impl Locks {
         let found = if self.closes_nothing(request.owner, requests, turn.now) {
             Ok(None)
         } else {
-            let mut steps = self.searches.begin(turn.now);
-            let found = self.deadlock_now(turn, ticket, &mut steps);
-            self.searches.end(&steps);
-            found
+            self.deadlock_now(turn, ticket)
         };
         match found {
             Ok(None) => {}
@@ -134,7 +131,6 @@ impl Locks {
         &mut self,
         turn: &mut Turn<'_>,
         ticket: Ticket,
-        steps: &mut Steps,
     ) -> Result<Option<Deadlock>, TooLong> {
         let home = |clock: &FencingClock, name: &Name| (name.db, clock.slot(&name.key));
         let waiter = self.waiters.get(&ticket);
@@ -143,7 +139,10 @@ impl Locks {
         let is_home = |clock: &FencingClock, name: &Name| Some(home(clock, name)) == own;
         let (mut seen, mut looks) = (BTreeSet::new(), 0_usize);
         loop {
-            let found = self.deadlock_of(ticket, turn.now, steps)?;
+            let mut steps = self.searches.begin(turn.now);
+            let found = self.deadlock_of(ticket, turn.now, &mut steps);
+            self.searches.end(&steps);
+            let found = found?;
             let Some(deadlock) = found.as_ref().filter(|_| looks < MOST_LOOKS) else {
                 return Ok(found);
             };

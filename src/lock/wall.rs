@@ -18,8 +18,29 @@ pub struct WallClock {
     furthest: Ahead,
     /// How often it has been stepped.
     steps: u64,
-    /// How far it was ahead after each of the last steps; of those that can't be told apart, the least.
-    after_step: [Ahead; STEPS],
+    /// The last steps, by what tells them apart.
+    last: [Step; STEPS],
+}
+
+/// A step of the wall clock.
+#[derive(Clone, Copy, Debug, Default)]
+struct Step {
+    at: Ms,
+    /// How far it was ahead from then on.
+    ahead: Ahead,
+    /// The least that it was ahead after this step and all earlier ones that are not told from it.
+    least: Ahead,
+}
+
+/// What was written for a hold, or for a share.
+#[derive(Clone, Copy, Debug)]
+pub struct Written {
+    /// The end of the hold.
+    pub end: Ms,
+    /// After which step of the wall clock it was written.
+    pub step: u8,
+    /// When the hold was granted.
+    pub since: Ms,
 }
 
 impl WallClock {
@@ -40,14 +61,22 @@ impl WallClock {
     }
 
     /// It has been stepped, and is so far ahead now.
-    pub fn set(&mut self, ahead: Ahead) {
+    pub fn set(&mut self, ahead: Ahead, now: Now) {
         self.furthest = self.furthest.max(self.ahead).max(ahead);
         self.ahead = ahead;
         self.steps = self.steps.saturating_add(1);
-        let is_new = self.steps <= LAST_STEP.into();
+        let is_first = self.steps <= LAST_STEP.into();
         let step = usize::from(self.step());
-        if let Some(least) = self.after_step.get_mut(step) {
-            *least = if is_new { ahead } else { ahead.min(*least) };
+        if let Some(last) = self.last.get_mut(step) {
+            *last = Step {
+                at: now.ms(),
+                ahead,
+                least: if is_first {
+                    ahead
+                } else {
+                    ahead.min(last.least)
+                },
+            };
         }
     }
 
@@ -56,10 +85,17 @@ impl WallClock {
         self.furthest.saturating_sub(self.ahead)
     }
 
-    /// Has it passed the expiry of a key that was written after this step for a hold until `end`?
-    pub fn has_passed(&self, end: Ms, step: u8, now: Now) -> bool {
-        let then = self.after_step.get(usize::from(step)).copied();
-        to_wall(now.plus(EARLY), self.ahead) >= to_wall(end, then.unwrap_or_default())
+    /// Has it passed the expiry that was written? Of a hold that has outlasted so many steps that they can't
+    /// be told apart any more, the earliest that it may have counts.
+    pub fn has_passed(&self, written: Written, now: Now) -> bool {
+        let last = self.last.get(usize::from(written.step)).copied();
+        let last = last.unwrap_or_default();
+        let then = if written.since >= last.at {
+            last.ahead
+        } else {
+            last.least
+        };
+        to_wall(now.plus(EARLY), self.ahead) >= to_wall(written.end, then)
     }
 }
 
@@ -69,22 +105,36 @@ mod tests {
 
     #[test]
     fn an_expiry_has_passed_by_the_clock_that_it_was_written_by() {
-        let now = Now::from_micros(1_000_000_000);
-        let (mut wall, end) = (WallClock::default(), now.plus(500));
+        let at = |ms: Ms| Now::from_micros((1_000_000 + ms) * 1000);
+        let (mut wall, since) = (WallClock::default(), at(0).ms());
+        let written = |step| Written {
+            end: at(5000).ms(),
+            step,
+            since,
+        };
         let before = wall.step();
-        assert!(!wall.has_passed(end, before, now));
-        wall.set(1000);
-        assert!(wall.has_passed(end, before, now), "the key goes early");
-        assert!(!wall.has_passed(end, wall.step(), now), "written since");
+        assert!(!wall.has_passed(written(before), at(1)));
+        wall.set(10_000, at(2));
+        assert!(
+            wall.has_passed(written(before), at(3)),
+            "the key goes early"
+        );
         let forward = wall.step();
-        wall.set(-1000);
+        assert!(!wall.has_passed(written(forward), at(3)), "written since");
+        wall.set(-10_000, at(4));
         for step in [before, forward, wall.step()] {
-            assert!(!wall.has_passed(end, step, now));
+            assert!(!wall.has_passed(written(step), at(5)));
         }
-        // As many steps later nobody can tell by which of two it was written.
-        for ahead in [0, 900, 2000] {
-            wall.set(ahead);
+        // As many steps later nobody can tell by which of two an old hold was written, but of a new one.
+        for (ms, ahead) in [(6, 0), (7, 9000), (8, 30_000)] {
+            wall.set(ahead, at(ms));
         }
-        assert!(wall.has_passed(end, forward, now));
+        assert_eq!(wall.step(), forward);
+        assert!(wall.has_passed(written(forward), at(9)));
+        let new = Written {
+            since: at(9).ms(),
+            ..written(forward)
+        };
+        assert!(!wall.has_passed(new, at(10)));
     }
 }

@@ -76,10 +76,13 @@ impl<'a> Args<'a> {
     /// For how long a hold is wanted, at most so long; 0 is no limit.
     pub fn ttl(&mut self, now: Now, most: Ms) -> Result<Ms, Fault> {
         let ttl = integer(self.one()?).ok_or(Fault::NotAnInteger)?;
-        u64::try_from(ttl)
-            .ok()
-            .filter(|&ttl| ttl > 0 && now.plus(ttl) <= LAST_MS && (most == 0 || ttl <= most))
-            .ok_or(Fault::Expire(self.command))
+        let ttl = u64::try_from(ttl).ok().filter(|&ttl| ttl > 0);
+        let ttl = ttl.filter(|&ttl| now.plus(ttl) <= LAST_MS);
+        let ttl = ttl.ok_or(Fault::Expire(self.command))?;
+        if most > 0 && ttl > most {
+            return Err(Fault::MaxTtl(self.command, most));
+        }
+        Ok(ttl)
     }
 }
 
@@ -212,7 +215,7 @@ mod tests {
             let words = [word.as_bytes()];
             assert_eq!(Args::new("c", &words).ttl(NOW, 0), ttl, "{word}");
         }
-        for (most, ttl) in [(7, Ok(7)), (8, Ok(7)), (6, Err(Fault::Expire("c")))] {
+        for (most, ttl) in [(7, Ok(7)), (8, Ok(7)), (6, Err(Fault::MaxTtl("c", 6)))] {
             let words = [&b"7"[..]];
             assert_eq!(Args::new("c", &words).ttl(NOW, most), ttl, "{most}");
         }

@@ -10,15 +10,30 @@ pub enum Fault {
     /// Too few words, or too many.
     #[error("ERR wrong number of arguments for '{0}' command")]
     Arity(&'static str),
-    /// A word that says nothing here.
+    /// A word too many, or one that is missing.
     #[error("ERR syntax error")]
     Syntax,
+    /// Words that don't go together, or one that lacks another; in words.
+    #[error("ERR syntax error: {0}")]
+    Words(&'static str),
+    /// A word that is said twice.
+    #[error("ERR syntax error: {0} is given twice")]
+    Twice(&'static str),
+    /// A word that is no option.
+    #[error("ERR syntax error: there is no option {0}")]
+    NoOption(String),
+    /// A number of sharers that is no number above 0.
+    #[error("ERR value is not an integer or out of range: LIMIT must be 1 or more")]
+    Limit,
     /// No whole number of 64 bits.
     #[error("ERR value is not an integer or out of range")]
     NotAnInteger,
     /// A ttl that is not positive, or ends too far in the future.
     #[error("ERR invalid expire time in '{0}' command")]
     Expire(&'static str),
+    /// A ttl that is longer than an operator allows.
+    #[error("ERR invalid expire time in '{0}' command: lock.max-ttl allows {1} milliseconds")]
+    MaxTtl(&'static str, Ms),
     /// The time to wait is no whole number of 64 bits.
     #[error("ERR timeout is not an integer or out of range")]
     TimeoutNotAnInteger,

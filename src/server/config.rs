@@ -46,10 +46,10 @@ const NUMBERS: [Number; 9] = [
         of: |limits| &mut limits.max_waiters_total,
     },
     Number {
-        name: c"max-clock-skew",
+        name: c"fence-lead",
         least: 0,
-        most: DAY,
-        of: |limits| &mut limits.max_clock_skew,
+        most: 3650 * DAY,
+        of: |limits| &mut limits.fence_lead,
     },
     Number {
         name: c"orphan-ttl",

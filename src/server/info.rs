@@ -87,8 +87,9 @@ fn number(number: usize) -> u64 {
     u64::try_from(number).unwrap_or_default()
 }
 
-fn counted(locks: &Locks) -> [(&'static CStr, u64); 26] {
+fn counted(locks: &Locks) -> [(&'static CStr, u64); 28] {
     let counts = locks.counts();
+    let (held, lost) = locks.held_and_lost();
     let (waiters, contended) = locks.waiting_now();
     [
         (c"acquired_total", counts.acquired),
@@ -102,6 +103,8 @@ fn counted(locks: &Locks) -> [(&'static CStr, u64); 26] {
         (c"expired_total", counts.expired),
         (c"evicted_total", counts.evicted),
         (c"broken_total", counts.broken),
+        (c"lost_total", lost),
+        (c"held", held),
         (c"deadlocks_total", counts.deadlocks),
         (c"undelivered_total", counts.undelivered),
         (c"guard_total", counts.guarded),

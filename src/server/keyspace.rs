@@ -25,12 +25,12 @@ use super::replicate;
 use super::version;
 use super::waiting_name::waiting_name;
 
-/// Whose change it is.
+/// Whose change it is, and so in whose name transactions and caches are told of it.
 #[derive(Clone, Copy)]
 enum Whose {
     /// The caller has asked for it.
     Callers,
-    /// It is what somebody waited for.
+    /// It is what somebody waited for, of whom the caller's own copy knows nothing.
     Anothers,
 }
 
@@ -86,11 +86,47 @@ impl Again {
 
 /// The key that was last looked at stays open: what is looked at is often written next.
 struct Open<'a> {
-    db: Db,
+    /// Closed before others are told that it has changed: so it is the first field.
     key: Key<'a>,
-    /// Those of `name`.
+    /// Those of its name.
     bytes: *const [u8],
-    name: Text<'a>,
+    name: Named<'a>,
+}
+
+/// The name of an open key. When it is dropped, transactions and caches are told that the key has changed, if it
+/// has. Not before: Redis 8.6 looks the key up for that and deletes it if its time is over, and what is open would
+/// be used after it was freed.
+struct Named<'a> {
+    module: &'a Module,
+    ctx: Ctx<'a>,
+    db: Db,
+    text: Text<'a>,
+    changed: Option<Whose>,
+}
+
+impl Named<'_> {
+    /// Others are to be told that it has changed.
+    fn has_changed(&mut self, whose: Whose) {
+        if !matches!(self.changed, Some(Whose::Anothers)) {
+            self.changed = Some(whose);
+        }
+    }
+}
+
+impl Drop for Named<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        let ctx = match self.changed {
+            None => return,
+            Some(Whose::Callers) => self.ctx,
+            Some(Whose::Anothers) => {
+                let own = self.module.own();
+                own.select(self.db);
+                own
+            }
+        };
+        replicate::modified(ctx, &self.text);
+    }
 }
 
 impl<'a> ServerKeys<'a> {
@@ -163,8 +199,8 @@ impl<'a> ServerKeys<'a> {
     /// This key, open.
     #[inline]
     fn open(&mut self, name: NameRef<'_>) -> &mut Open<'a> {
-        let is_open =
-            (self.open.as_ref()).is_some_and(|open| open.db == name.db && open.is_named(name.key));
+        let is_open = (self.open.as_ref())
+            .is_some_and(|open| open.name.db == name.db && open.is_named(name.key));
         if !is_open {
             // The server may want to change it when it opens another.
             self.open = None;
@@ -186,18 +222,9 @@ impl<'a> ServerKeys<'a> {
         })
     }
 
-    /// Tells transactions and caches that a key has changed: in the caller's name, unless its command
-    /// has made somebody else's hold of it, of whom the caller's own copy knows nothing.
-    fn modified(&self, db: Db, text: &Text<'_>, whose: Whose) {
-        let ctx = match whose {
-            Whose::Callers => self.ctx,
-            Whose::Anothers => {
-                let own = self.module.own();
-                own.select(db);
-                own
-            }
-        };
-        replicate::modified(ctx, text);
+    /// Transactions and caches are to hear that this key has changed.
+    fn modified(&mut self, name: NameRef<'_>, whose: Whose) {
+        self.open(name).name.has_changed(whose);
     }
 
     /// When that is by our clock.
@@ -240,7 +267,7 @@ impl<'a> ServerKeys<'a> {
             return;
         }
         let Ok(Some(expiry)) = expiry else { return };
-        let text = self.open(name).name.clone();
+        let text = self.open(name).name.text.clone();
         let event = match expiry {
             Expiry::At(at) => {
                 replicate::pexpireat(self.ctx, &text, at);
@@ -323,7 +350,7 @@ impl<'a> Open<'a> {
     /// As [`Key::open`] asks.
     #[inline]
     unsafe fn new(
-        module: &Module,
+        module: &'a Module,
         ctx: Ctx<'a>,
         authority: Authority,
         text: Text<'a>,
@@ -347,10 +374,15 @@ impl<'a> Open<'a> {
             text.bytes()
         };
         let open = Self {
-            db: name.db,
             key,
             bytes,
-            name: text,
+            name: Named {
+                module,
+                ctx,
+                db: name.db,
+                text,
+                changed: None,
+            },
         };
         (open, had_expired)
     }
@@ -457,13 +489,13 @@ impl Keyspace for ServerKeys<'_> {
         let deadline = to_wall(deadline, self.ahead);
         let open = self.open(name);
         let written = (open.key.set(owner)).and_then(|()| open.key.expire_at(deadline));
-        let text = open.name.clone();
+        let text = open.name.text.clone();
         if !self.is_written(name, written) {
             return;
         }
         self.is_held_anew(name);
         let (owner, pxat) = (self.owner(owner), &self.module.pxat);
-        self.modified(name.db, &text, Self::whose(&owner));
+        self.modified(name, Self::whose(&owner));
         replicate::set(self.ctx, &text, &owner, pxat, deadline);
         self.announce(name.db, &text, raw::REDISMODULE_NOTIFY_STRING, c"set");
         self.announce(name.db, &text, raw::REDISMODULE_NOTIFY_GENERIC, c"expire");
@@ -475,11 +507,11 @@ impl Keyspace for ServerKeys<'_> {
         if !open.key.is_refused() && open.key.is_nothing() {
             return false;
         }
-        let (written, text) = (open.key.expire_at(deadline), open.name.clone());
+        let (written, text) = (open.key.expire_at(deadline), open.name.text.clone());
         if !self.is_written(name, written) {
             return true;
         }
-        self.modified(name.db, &text, Whose::Callers);
+        self.modified(name, Whose::Callers);
         replicate::pexpireat(self.ctx, &text, deadline);
         self.announce(name.db, &text, raw::REDISMODULE_NOTIFY_GENERIC, c"expire");
         true
@@ -498,12 +530,12 @@ impl Keyspace for ServerKeys<'_> {
         };
         #[allow(clippy::cast_precision_loss, reason = "deadlines are below 2^53")]
         let written = marked.and_then(|()| open.key.add_share(&owner, deadline as f64));
-        let text = open.name.clone();
+        let text = open.name.text.clone();
         if !self.is_written(name, written) {
             return;
         }
         self.is_held_anew(name);
-        self.modified(name.db, &text, whose);
+        self.modified(name, whose);
         replicate::zadd(self.ctx, &text, is_new.then_some(marker), deadline, &owner);
         self.announce(name.db, &text, raw::REDISMODULE_NOTIFY_ZSET, c"zadd");
         if is_new {
@@ -517,11 +549,11 @@ impl Keyspace for ServerKeys<'_> {
     fn unshare(&mut self, name: NameRef<'_>, owner: &[u8]) {
         let owner = self.said.text(owner);
         let open = self.open(name);
-        let (written, text) = (open.key.remove_share(&owner), open.name.clone());
+        let (written, text) = (open.key.remove_share(&owner), open.name.text.clone());
         if !self.is_written(name, written) {
             return;
         }
-        self.modified(name.db, &text, Whose::Callers);
+        self.modified(name, Whose::Callers);
         replicate::zrem(self.ctx, &text, std::slice::from_ref(&owner));
         self.announce(name.db, &text, raw::REDISMODULE_NOTIFY_ZSET, c"zrem");
         self.expire_with_last(name);
@@ -531,11 +563,11 @@ impl Keyspace for ServerKeys<'_> {
         let open = self.open(name);
         let owners: Vec<Text<'_>> = over.owners.iter().map(|owner| Text::new(owner)).collect();
         let written = (owners.iter()).try_for_each(|owner| open.key.remove_share(owner));
-        let text = open.name.clone();
+        let text = open.name.text.clone();
         if !self.is_written(name, written) {
             return;
         }
-        self.modified(name.db, &text, Whose::Callers);
+        self.modified(name, Whose::Callers);
         let class = raw::REDISMODULE_NOTIFY_ZSET;
         if over.are_all {
             replicate::zremrangebyscore(self.ctx, &text, to_wall(now.ms(), self.ahead));
@@ -548,12 +580,12 @@ impl Keyspace for ServerKeys<'_> {
 
     fn remove(&mut self, name: NameRef<'_>) {
         let open = self.open(name);
-        let (deleted, text) = (open.key.delete(), open.name.clone());
+        let (deleted, text) = (open.key.delete(), open.name.text.clone());
         let was_large = deleted == Ok(true);
         if !self.is_written(name, deleted.map(|_| ())) {
             return;
         }
-        self.modified(name.db, &text, Whose::Callers);
+        self.modified(name, Whose::Callers);
         if was_large {
             replicate::unlink(self.ctx, &text);
         } else {

@@ -8,7 +8,7 @@ use redis_module::raw;
 use super::command::{Refused, Registrar, describe};
 use super::ffi::api::{self, RawCtx, RawString};
 use super::ffi::constants::{
-    API_VERSION, ERR, HANDLE_ATOMIC_SLOT_MIGRATION, HANDLE_REPL_ASYNC_LOAD,
+    API_VERSION, ERR, HANDLE_ATOMIC_SLOT_MIGRATION, HANDLE_FORKLESS, HANDLE_REPL_ASYNC_LOAD,
     NO_IMPLICIT_SIGNAL_MODIFIED, OK,
 };
 use super::ffi::context::{self, Ctx};
@@ -134,6 +134,15 @@ impl From<module::NotInstalled> for Failure {
     }
 }
 
+/// The options for this server, which knows these.
+fn options(server: version::Server, known: c_int) -> c_int {
+    let forkless = match server {
+        version::Server::Valkey(_) => HANDLE_FORKLESS & known,
+        version::Server::Redis(_) => 0,
+    };
+    NO_IMPLICIT_SIGNAL_MODIFIED | HANDLE_REPL_ASYNC_LOAD | HANDLE_ATOMIC_SLOT_MIGRATION | forkless
+}
+
 fn set_up(table: &ModuleTable, ctx: Ctx<'_>, words: &[&[u8]]) -> Result<(), Failure> {
     shield::tell_the_log();
     thread::is_this();
@@ -142,12 +151,11 @@ fn set_up(table: &ModuleTable, ctx: Ctx<'_>, words: &[&[u8]]) -> Result<(), Fail
         return Err(Failure::Renamed(command.to_string_lossy()));
     }
     let said = config::said(words).map_err(Failure::Args)?;
-    // SAFETY: the context lives. This sets all options at once.
+    // SAFETY: the server wrote the address once, and is asked for nothing else. The context lives. This sets
+    // all options at once.
     unsafe {
-        api::set_module_options(
-            ctx.raw(),
-            NO_IMPLICIT_SIGNAL_MODIFIED | HANDLE_REPL_ASYNC_LOAD | HANDLE_ATOMIC_SLOT_MIGRATION,
-        );
+        let known = raw::RedisModule_GetModuleOptionsAll.map_or(0, |options| options());
+        api::set_module_options(ctx.raw(), options(server, known));
     }
     module::install(ctx, server)?;
     describe::add_acl_category(ctx, table.name);
@@ -205,3 +213,24 @@ macro_rules! entries {
     };
 }
 pub(crate) use entries;
+
+#[cfg(test)]
+mod tests {
+    use super::version::Server;
+    use super::*;
+
+    #[test]
+    fn that_saving_without_a_fork_is_coped_with_is_said_to_servers_that_know_the_word() {
+        let newer = HANDLE_FORKLESS | HANDLE_ATOMIC_SLOT_MIGRATION | 0xf;
+        for (server, known, says) in [
+            (Server::Valkey((9, 2)), newer, true),
+            (Server::Valkey((9, 1)), newer & !HANDLE_FORKLESS, false),
+            (Server::Valkey((8, 0)), 0, false),
+            (Server::Redis((8, 12)), newer, false),
+        ] {
+            let options = options(server, known);
+            assert_eq!(options & HANDLE_FORKLESS != 0, says, "{server:?}");
+            assert!(options & HANDLE_ATOMIC_SLOT_MIGRATION != 0);
+        }
+    }
+}

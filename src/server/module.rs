@@ -275,7 +275,7 @@ impl Module {
     pub fn change<T>(&self, work: impl FnOnce(&mut Locks) -> T) -> Result<T, InAChange> {
         let done = {
             let locks = &mut *self.locks.try_borrow_mut().map_err(|_| InAChange)?;
-            locks.set_wall_clock(clock::ahead());
+            locks.set_wall_clock(clock::ahead(), clock::now);
             work(locks)
         };
         self.read_inbox();

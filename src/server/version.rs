@@ -9,13 +9,13 @@ use super::ffi::api;
 type Version = (u32, u32);
 
 const OLDEST_REDIS: Version = (7, 0);
-const OLDEST_VALKEY: Version = (7, 2);
+const OLDEST_VALKEY: Version = (8, 0);
 
 /// A server that the module does not run on.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unfit {
     /// It is too old.
-    #[error("this module needs Redis 7.0 or later, or Valkey 7.2 or later; this is {0}")]
+    #[error("this module needs Redis 7.0 or later, or Valkey 8.0 or later; this is {0}")]
     TooOld(String),
     /// It lacks a function that it should have.
     #[error("this server lacks {0}, which this module needs")]
@@ -47,10 +47,7 @@ impl Server {
     /// for the reply only when it delivers it; Valkey 8 asks at once, but drops it if the client
     /// is unblocked by somebody else before the end of the loop's turn.
     pub fn replies_stay(self) -> bool {
-        match self {
-            Self::Redis(version) => version < (7, 4),
-            Self::Valkey(version) => version < (8, 0),
-        }
+        matches!(self, Self::Redis(version) if version < (7, 4))
     }
 }
 
@@ -116,7 +113,8 @@ mod tests {
             (Some("7.0.15"), None, Ok(Server::Redis((7, 0)))),
             (Some("8.10.2"), None, Ok(Server::Redis((8, 10)))),
             (Some("255.255.255"), None, Ok(Server::Redis((255, 255)))),
-            (Some("7.2.4"), Some("7.2.7"), Ok(Server::Valkey((7, 2)))),
+            (Some("7.2.4"), Some("7.2.7"), Err("Valkey 7.2.7")),
+            (Some("7.2.4"), Some("8.0.1"), Ok(Server::Valkey((8, 0)))),
             (Some("7.2.4"), Some("9.1.2"), Ok(Server::Valkey((9, 1)))),
             (Some("6.2.14"), None, Err("Redis 6.2.14")),
             (Some("6.0.16"), None, Err("Redis 6.0.16")),

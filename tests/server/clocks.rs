@@ -5,6 +5,7 @@ mod aside;
 mod back;
 mod forward;
 mod others;
+mod over;
 mod places;
 mod reserved;
 mod returns;

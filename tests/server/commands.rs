@@ -382,12 +382,17 @@ impl Mistakes {
 }
 
 pub const INTEGER: &str = "ERR value is not an integer or out of range";
-pub const SYNTAX: &str = "ERR syntax error";
+pub const LIMIT: &str = "ERR value is not an integer or out of range: LIMIT must be 1 or more";
 pub const TIMEOUT: &str = "ERR timeout is not an integer or out of range";
 pub const NEGATIVE: &str = "ERR timeout is negative";
 pub const TOO_LATE: &str = "ERR timeout is out of range";
 pub const OWNER: &str = "ERR owner must be 1 to 1024 bytes";
 pub const RESERVED: &str = "ERR owner is reserved";
+
+/// In the server's words, and then in ours.
+pub fn syntax(what: &str) -> String {
+    format!("ERR syntax error: {what}")
+}
 
 #[test]
 fn bad_input_gets_one_clear_error_and_changes_nothing() {
@@ -411,13 +416,34 @@ fn bad_input_gets_one_clear_error_and_changes_nothing() {
     }
     for (text, words) in [
         (NEGATIVE, "BLOCK -1 | block -9223372036854775808"),
-        (TOO_LATE, "BLOCK 9007199254740992 | block 9223372036854775807"),
-        (INTEGER, "LIMIT 0 | LIMIT -1 | LIMIT x | LIMIT 1.5 | LIMIT ''"),
         (
-            SYNTAX,
-            "NX | WAIT | BLOCKED 0 | '' | BLOCK | block | BLOCK 0 BLOCK 0 | BLOCK 0 block 0 | BLOCK 0 XX
-            | XX BLOCK 0 | BLOCK 0 0 | 5000 | LIMIT | BLOCK 0 LIMIT | SHARED SHARED | SESSION session
-            | SHARED LIMIT 1 | LIMIT 1 SHARED | LIMIT 1 LIMIT 1 | BLOCK\0 0",
+            TOO_LATE,
+            "BLOCK 9007199254740992 | block 9223372036854775807",
+        ),
+        (LIMIT, "LIMIT 0 | LIMIT -1 | LIMIT x | LIMIT 1.5 | LIMIT ''"),
+        (
+            &syntax("there is no option \"NX\""),
+            "NX | NX BLOCK 0 | BLOCK 0 NX",
+        ),
+        (&syntax("there is no option \"BLOCKED\""), "BLOCKED 0"),
+        (&syntax("there is no option \"\""), "''"),
+        (&syntax("there is no option \"0\""), "BLOCK 0 0"),
+        (&syntax("there is no option \"BLOCK\\x00\""), "BLOCK\0 0"),
+        (
+            &syntax("BLOCK needs the milliseconds to wait"),
+            "BLOCK | block",
+        ),
+        (
+            &syntax("BLOCK is given twice"),
+            "BLOCK 0 BLOCK 0 | BLOCK 0 block 0",
+        ),
+        (&syntax("LIMIT needs a number"), "LIMIT | BLOCK 0 LIMIT"),
+        (&syntax("LIMIT is given twice"), "LIMIT 1 LIMIT 1"),
+        (&syntax("SHARED is given twice"), "SHARED SHARED"),
+        (&syntax("SESSION is given twice"), "SESSION session"),
+        (
+            &syntax("SHARED and LIMIT can't be used together"),
+            "SHARED LIMIT 1 | LIMIT 1 SHARED",
         ),
     ] {
         for words in each(words, '|') {

@@ -227,7 +227,8 @@ fn the_wall_clock_of_a_server_can_be_stepped_and_its_monotonic_clock_goes_on() {
 #[test]
 fn the_modules_wall_clock_is_stepped_with_its_servers() {
     const DAY: i64 = 86_400_000;
-    let server = Server::with().with_steps().start();
+    let at_the_clock = |setup: Setup| setup.config("lock.fence-lead 0");
+    let server = at_the_clock(Server::with().with_steps()).start();
     for step in [DAY, DAY, 60_000] {
         server.step_clock(step);
         let ahead = server.fence_ahead_of_clock("k");

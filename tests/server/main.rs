@@ -44,6 +44,7 @@ mod settings;
 mod several;
 mod sharing;
 mod silent;
+mod split;
 mod support;
 mod tracking;
 mod trouble;

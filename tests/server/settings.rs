@@ -13,7 +13,7 @@ const NUMBERS: [(&str, i64, i64, i64); 9] = [
     ("max-ttl", 0, 0, (1 << 53) - 1),
     ("max-waiters", 10_000, 0, 1_000_000_000),
     ("max-waiters-total", 100_000, 0, 1_000_000_000),
-    ("max-clock-skew", 5_000, 0, 86_400_000),
+    ("fence-lead", 604_800_000, 0, 315_360_000_000),
     ("orphan-ttl", 0, 0, (1 << 53) - 1),
     ("quarantine", 0, 0, 86_400_000),
     ("max-lease", 60_000, 0, (1 << 53) - 1),
@@ -287,19 +287,22 @@ fn a_longer_ttl_than_max_ttl_is_refused_whoever_asks_and_however() {
 }
 
 #[test]
-fn a_new_servers_numbers_are_ahead_of_its_clock_by_max_clock_skew() {
-    let server = Server::with().config("lock.max-clock-skew 600000").start();
+fn a_new_servers_numbers_are_ahead_of_its_clock_by_fence_lead() {
+    let server = Server::with().config("lock.fence-lead 600000").start();
     let ahead = server.fence_ahead_of_clock("k");
     // A start may take seconds on a busy machine, and the clock goes on meanwhile.
     assert!((570_000_000..=600_000_000).contains(&ahead), "{ahead}");
 }
 
 #[test]
-fn a_promoted_server_is_ahead_by_the_skew_that_was_set_meanwhile() {
+fn a_promoted_server_is_ahead_by_the_lead_that_was_set_meanwhile() {
     let master = Server::start();
     let replica = master.replica();
-    set(&mut replica.client(), "max-clock-skew", 600_000);
+    set(&mut replica.client(), "fence-lead", 1_200_000_000);
     replica.promote();
     let ahead = replica.fence_ahead_of_clock("k");
-    assert!((570_000_000..=600_000_001).contains(&ahead), "{ahead}");
+    assert!(
+        (1_199_970_000_000..=1_200_000_000_001).contains(&ahead),
+        "{ahead}"
+    );
 }

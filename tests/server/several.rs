@@ -7,7 +7,9 @@ mod rights;
 mod waiting;
 mod written;
 
-use crate::commands::{INTEGER, Mistakes, NEGATIVE, OWNER, RESERVED, SYNTAX, TIMEOUT, TOO_LATE};
+use crate::commands::{
+    INTEGER, LIMIT, Mistakes, NEGATIVE, OWNER, RESERVED, TIMEOUT, TOO_LATE, syntax,
+};
 use crate::support::*;
 
 /// The milliseconds that this lock still lasts must be within a minute below this.
@@ -181,7 +183,7 @@ fn words_that_are_wrong_get_one_clear_error_and_change_nothing() {
         }
         if name != "lock.macquire" {
             for more in ["more", "more words", "SHARED", "BLOCK 0"] {
-                all.get(SYNTAX, &format!("{name} 2 a b o {ttl} {more}"));
+                all.get("ERR syntax error", &format!("{name} 2 a b o {ttl} {more}"));
             }
         }
         if name != "lock.mrelease" {
@@ -195,15 +197,24 @@ fn words_that_are_wrong_get_one_clear_error_and_change_nothing() {
         }
     }
     for (text, words) in [
+        (&syntax("there is no option \"NX\""), "NX"),
         (
-            SYNTAX,
-            "NX | '' | BLOCK | BLOCK 0 BLOCK 0 | LIMIT | LIMIT 1 SHARED | SHARED LIMIT 1 | SHARED SHARED
-            | SESSION SESSION | SESSION SHARED BLOCK 0 5",
+            &syntax("there is no option \"5\""),
+            "SESSION SHARED BLOCK 0 5",
         ),
-        (NEGATIVE, "BLOCK -1"),
-        (TIMEOUT, "BLOCK x"),
-        (TOO_LATE, "BLOCK 9223372036854775807"),
-        (INTEGER, "LIMIT 0 | LIMIT -1 | LIMIT x"),
+        (&syntax("BLOCK needs the milliseconds to wait"), "BLOCK"),
+        (
+            &syntax("BLOCK and QUEUE can't be used together"),
+            "BLOCK 0 QUEUE 5 | QUEUE 5 BLOCK 0",
+        ),
+        (
+            &syntax("SHARED and LIMIT can't be used together"),
+            "LIMIT 1 SHARED | SHARED LIMIT 1",
+        ),
+        (&NEGATIVE.to_owned(), "BLOCK -1"),
+        (&TIMEOUT.to_owned(), "BLOCK x"),
+        (&TOO_LATE.to_owned(), "BLOCK 9223372036854775807"),
+        (&LIMIT.to_owned(), "LIMIT 0 | LIMIT -1 | LIMIT x"),
     ] {
         for words in each(words, '|') {
             all.get(text, &format!("LOCK.MACQUIRE 2 a b o 600000 {words}"));

@@ -3,6 +3,7 @@
 use crate::lock::fence::Fence;
 use crate::lock::slot::Slot;
 use crate::lock::time::Ms;
+use crate::lock::wall::Written;
 
 /// What is remembered of a hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,6 +39,9 @@ pub struct Entry {
     /// How often the wall clock had been stepped when the key was last written for it, of which the
     /// last bits are kept: up to [`LAST_STEP`].
     pub step: u8,
+    /// Was it counted as it was granted? Then its end is counted too. A hold that others have written is
+    /// not, nor is its end.
+    pub counted: bool,
 }
 
 /// The largest number by which steps of the wall clock are told apart.
@@ -47,6 +51,15 @@ impl Entry {
     /// Is this a number that the hold has or has had?
     pub fn has_had(&self, fence: Fence) -> bool {
         (self.fence).is_some_and(|last| (self.first..=last).contains(&fence))
+    }
+
+    /// What was written for it, if it ends then.
+    pub fn written(&self, end: Ms) -> Written {
+        Written {
+            end,
+            step: self.step,
+            since: self.since,
+        }
     }
 
     /// Has nobody heard of this grant, and will nobody any more?

@@ -22,6 +22,8 @@ pub enum Whose {
 pub struct Known {
     /// How many there are.
     pub count: usize,
+    /// How many of them were counted as they were granted.
+    pub counted: usize,
     /// How the lock is held.
     pub hold: Hold,
     /// Whose one of them is.
@@ -52,6 +54,7 @@ impl Shares {
         };
         Some(Box::new(Known {
             count,
+            counted: self.counted(),
             hold: Hold::Shared,
             whose: Whose::Owner(owner),
             entry,

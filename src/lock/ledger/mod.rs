@@ -64,6 +64,7 @@ impl Exclusive {
     #[cold]
     fn known(&self) -> Box<Known> {
         Box::new(Known {
+            counted: self.entry.is_counted().into(),
             count: 1,
             hold: Hold::Exclusive,
             whose: Whose::Print(self.owner),
@@ -71,6 +72,14 @@ impl Exclusive {
             few: Vec::new(),
         })
     }
+}
+
+/// Of how many holds something was remembered that is forgotten now.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Forgotten {
+    pub holds: usize,
+    /// How many of them were counted as they were granted.
+    pub counted: usize,
 }
 
 /// The entries of one database.
@@ -83,6 +92,8 @@ pub struct Ledger {
     shared: Table<Shares>,
     /// How many holds that are.
     holds: usize,
+    /// How many of them were counted as they were granted.
+    counted: usize,
     ties: Ties,
     /// Slots that have left, while some of their locks are still remembered.
     left: Option<Box<LeftSlots>>,
@@ -103,6 +114,7 @@ impl Ledger {
             exclusive: Table::default(),
             shared: Table::default(),
             holds: 0,
+            counted: 0,
             ties: Ties::default(),
             left: None,
             former: FormerShares::default(),
@@ -125,6 +137,11 @@ impl Ledger {
     /// How many holds are remembered. A lock that is shared has several.
     pub fn holds(&self) -> usize {
         self.holds
+    }
+
+    /// How many of them were counted as they were granted.
+    pub fn counted(&self) -> usize {
+        self.counted
     }
 
     /// How many connections there are that holds end with.
@@ -179,11 +196,11 @@ impl Ledger {
     ) -> Option<T> {
         let (print, secret) = (self.print(key), self.secret);
         let change = |record: &mut Packed| {
-            let before = record.ties();
+            let before = (record.ties(), record.is_counted());
             let changed = change(record);
-            (before, changed, record.ties())
+            (before, changed, (record.ties(), record.is_counted()))
         };
-        let (before, changed, after) = match hold {
+        let ((before, was_counted), changed, (after, is_counted)) = match hold {
             Hold::Exclusive => (self.exclusive.get_mut(print))
                 .filter(|hold| hold.owner == secret.half_print(owner))
                 .map(|hold| change(&mut hold.entry)),
@@ -191,6 +208,9 @@ impl Ledger {
                 (self.shared.get_mut(print)).and_then(|shares| shares.change(secret, owner, change))
             }
         }?;
+        self.counted = (self.counted)
+            .saturating_add(is_counted.into())
+            .saturating_sub(was_counted.into());
         for client in before.iter().filter(|tie| !after.contains(tie)).flatten() {
             self.ties.remove(*client, key, Some(owner));
         }
@@ -233,6 +253,7 @@ impl Ledger {
             Hold::Shared => self.write_share(key, print, owner, entry),
         };
         self.holds = self.holds.saturating_add(1);
+        self.counted = self.counted.saturating_add(entry.counted.into());
         if let Some(client) = entry.tie() {
             self.ties.add(client, key, owner);
         }
@@ -316,6 +337,17 @@ impl Ledger {
         });
     }
 
+    /// The end of this hold has been counted, although it is still remembered.
+    pub fn end_is_counted(&mut self, key: &[u8], owner: &[u8], hold: Hold) {
+        self.change(key, owner, hold, |record| {
+            let entry = record.entry();
+            record.set(Entry {
+                counted: false,
+                ..entry
+            });
+        });
+    }
+
     /// A waiter that was granted this lock by this number has come to its end. Does the hold have to be
     /// given back?
     pub fn reply_ended(&mut self, key: &[u8], owner: &[u8], fence: Fence, heard: bool) -> bool {
@@ -364,17 +396,16 @@ impl Ledger {
     }
 
     /// Forgets what is remembered of the key, and says of how many holds that was.
-    pub fn forget(&mut self, key: &[u8]) -> usize {
+    pub fn forget(&mut self, key: &[u8]) -> Forgotten {
         if self.remembers_nothing() {
-            return 0;
+            return Forgotten::default();
         }
         let print = self.print(key);
         self.drop_left(key, print);
         match self.exclusive.remove(print) {
             None => self.forget_shares(key, print, |_| ()),
             Some(before) if !before.entry.has_ties() && self.reserved.is_empty() => {
-                self.holds = self.holds.saturating_sub(1);
-                1
+                self.is_forgotten(before.entry.is_counted())
             }
             before => self.forgotten(key, before),
         }
@@ -407,18 +438,17 @@ impl Ledger {
     }
 
     /// Forgets one share, and says whether there was one.
-    pub fn forget_share(&mut self, key: &[u8], owner: &[u8]) -> bool {
+    pub fn forget_share(&mut self, key: &[u8], owner: &[u8]) -> Forgotten {
         let (print, secret) = (self.print(key), self.secret);
         self.drop_left(key, print);
         let Some(shares) = self.shared.get_mut(print) else {
-            return false;
+            return Forgotten::default();
         };
         let Some(before) = shares.remove(secret, owner) else {
-            return false;
+            return Forgotten::default();
         };
         self.drop_if_void(key, print);
-        self.share_forgotten(key, owner, &before);
-        true
+        self.share_forgotten(key, owner, &before)
     }
 
     /// The lock has so many shares. If more are remembered, somebody else has taken some out of it: a
@@ -482,7 +512,7 @@ impl Ledger {
             return;
         };
         let goes = |left: &LeftSlots, entry: &Packed| left.includes(&entry.entry());
-        let mut gone = 0_usize;
+        let (mut gone, mut counted) = (0_usize, 0_usize);
         let (mut exclusive, mut shared) = Default::default();
         std::mem::swap(&mut exclusive, &mut left.exclusive);
         std::mem::swap(&mut shared, &mut left.shared);
@@ -490,7 +520,10 @@ impl Ledger {
             &mut exclusive,
             buckets,
             &mut |hold| goes(&left, &hold.entry),
-            &mut |_| gone = gone.saturating_add(1),
+            &mut |hold: Exclusive| {
+                gone = gone.saturating_add(1);
+                counted = counted.saturating_add(hold.entry.is_counted().into());
+            },
         );
         is_through &= self.shared.sweep(
             &mut shared,
@@ -498,11 +531,13 @@ impl Ledger {
             &mut |shares| shares.any().is_some_and(|entry| goes(&left, entry)),
             &mut |shares| {
                 gone = gone.saturating_add(shares.len());
+                counted = counted.saturating_add(shares.counted());
                 discarded.add(shares.len(), shares.into_pieces());
             },
         );
         (left.exclusive, left.shared) = (exclusive, shared);
         self.holds = self.holds.saturating_sub(gone);
+        self.counted = self.counted.saturating_sub(counted);
         if is_through {
             is_through = self.sweep_ties(&mut left, buckets);
         }
@@ -587,14 +622,6 @@ impl Ledger {
     /// How many shares of this key are remembered.
     pub fn count_shares(&self, key: &[u8]) -> usize {
         self.shares(key).map_or(0, Shares::len)
-    }
-
-    /// How many shares of this key an operator is ending.
-    pub fn count_breaking(&self, key: &[u8]) -> usize {
-        self.shares(key).map_or(0, |shares| {
-            let cuts = shares.cuts().iter().map(|cut| cut.count);
-            cuts.max().unwrap_or(0).max(shares.breaking())
-        })
     }
 
     /// Does this owner share the lock, as far as is remembered?
@@ -734,9 +761,9 @@ impl Ledger {
 
     /// Forgets all shares of the key, and says how many those were.
     #[inline]
-    fn forget_shares(&mut self, key: &[u8], print: Print, see: impl FnOnce(&Shares)) -> usize {
+    fn forget_shares(&mut self, key: &[u8], print: Print, see: impl FnOnce(&Shares)) -> Forgotten {
         if self.shared.is_empty() {
-            return 0;
+            return Forgotten::default();
         }
         self.forget_known_shares(key, print, see)
     }
@@ -746,16 +773,20 @@ impl Ledger {
         key: &[u8],
         print: Print,
         see: impl FnOnce(&Shares),
-    ) -> usize {
+    ) -> Forgotten {
         let Some(shares) = self.shared.remove(print) else {
-            return 0;
+            return Forgotten::default();
         };
         if let Some(until) = shares.reserved_until {
             self.reserved.remove(&(until, Box::from(key)));
         }
         see(&shares);
-        let forgotten = shares.len();
-        self.holds = self.holds.saturating_sub(forgotten);
+        let forgotten = Forgotten {
+            holds: shares.len(),
+            counted: shares.counted(),
+        };
+        self.holds = self.holds.saturating_sub(forgotten.holds);
+        self.counted = self.counted.saturating_sub(forgotten.counted);
         if shares.are_crowd() {
             self.former.push(key, shares);
         } else if shares.any_tied() {
@@ -769,8 +800,10 @@ impl Ledger {
     /// What was remembered of this key's hold by one owner alone, if anything, is forgotten. Says of
     /// how many holds it was.
     #[inline]
-    fn forgotten(&mut self, key: &[u8], before: Option<Exclusive>) -> usize {
-        let Some(before) = before else { return 0 };
+    fn forgotten(&mut self, key: &[u8], before: Option<Exclusive>) -> Forgotten {
+        let Some(before) = before else {
+            return Forgotten::default();
+        };
         if !self.reserved.is_empty()
             && let Entry {
                 reserved: true,
@@ -785,8 +818,18 @@ impl Ledger {
                 self.ties.remove(client, key, None);
             }
         }
+        self.is_forgotten(before.entry.is_counted())
+    }
+
+    /// One hold less.
+    #[inline]
+    fn is_forgotten(&mut self, counted: bool) -> Forgotten {
         self.holds = self.holds.saturating_sub(1);
-        1
+        self.counted = self.counted.saturating_sub(counted.into());
+        Forgotten {
+            holds: 1,
+            counted: counted.into(),
+        }
     }
 
     /// The same, and says what it was.
@@ -798,11 +841,11 @@ impl Ledger {
     }
 
     /// What was remembered of this owner's share is forgotten.
-    fn share_forgotten(&mut self, key: &[u8], owner: &[u8], before: &Entry) {
+    fn share_forgotten(&mut self, key: &[u8], owner: &[u8], before: &Entry) -> Forgotten {
         if let Some(client) = before.tie() {
             self.ties.remove(client, key, Some(owner));
         }
-        self.holds = self.holds.saturating_sub(1);
+        self.is_forgotten(before.counted)
     }
 
     /// Is nothing remembered of any key?

@@ -33,7 +33,7 @@ const _: () = assert!(
 #[derive(Clone, Copy)]
 pub struct Usual {
     /// From the lowest bit: one that is always set; five flags; by which step of the wall clock the key was
-    /// written; how many replies are under way; and the fencing number, or 0 if there is none.
+    /// written; a flag; how many replies are under way; and the fencing number, or 0 if there is none.
     number: NonZero<u64>,
     /// The slot; the lower bits of the length; and the end, or the beginning if no end is known.
     end: u64,
@@ -48,8 +48,9 @@ const TOLD: u64 = 1 << 3;
 const CLOSED: u64 = 1 << 4;
 const RESERVED: u64 = 1 << 5;
 const STEP: u32 = 6;
-const REPLIES: u32 = 8;
-const MOST_REPLIES: u32 = 7;
+const COUNTED: u64 = 1 << 8;
+const REPLIES: u32 = 9;
+const MOST_REPLIES: u32 = 3;
 const NUMBER: u32 = 11;
 /// Fencing numbers are smaller.
 const END_OF_NUMBERS: u64 = 1 << (u64::BITS - NUMBER);
@@ -98,6 +99,7 @@ impl Usual {
                 | flag(entry.told, TOLD)
                 | flag(entry.closed, CLOSED)
                 | flag(entry.reserved, RESERVED)
+                | flag(entry.counted, COUNTED)
                 | u64::from(entry.step) << STEP
                 | u64::from(entry.replies_under_way) << REPLIES
                 | number << NUMBER,
@@ -131,6 +133,7 @@ impl Usual {
             told: bits & TOLD != 0,
             replies_under_way: u32::try_from(replies).unwrap_or_default(),
             step: u8::try_from(step).unwrap_or_default(),
+            counted: bits & COUNTED != 0,
         }
     }
 
@@ -167,6 +170,15 @@ impl Packed {
         match self {
             Self::Usual(usual) => usual.number.get() & TOLD != 0,
             Self::Unusual(unusual) => unusual.entry.told,
+        }
+    }
+
+    /// Was it counted as it was granted?
+    #[inline]
+    pub fn is_counted(&self) -> bool {
+        match self {
+            Self::Usual(usual) => usual.number.get() & COUNTED != 0,
+            Self::Unusual(unusual) => unusual.entry.counted,
         }
     }
 
@@ -284,6 +296,7 @@ mod tests {
             told: true,
             replies_under_way: 0,
             step: 0,
+            counted: true,
         };
         let number = |number| Entry {
             fence: Some(number),
@@ -324,8 +337,9 @@ mod tests {
             (Entry { told: false, ..usual }, true),
             (Entry { step: 3, ..usual }, true),
             (Entry { step: 4, ..usual }, false),
-            (replies(7), true),
-            (replies(8), false),
+            (Entry { counted: false, ..usual }, true),
+            (replies(3), true),
+            (replies(4), false),
             (replies(u32::MAX), false),
             (lasts(0, 0), true),
             (lasts(0, 1), true),

@@ -9,7 +9,7 @@ use crate::lock::ledger::token::Token;
 use crate::lock::ledger::{Ledger, Shares};
 use crate::lock::request::Hold;
 use crate::lock::time::{Ms, Now, is_over};
-use crate::lock::wall::EARLY;
+use crate::lock::wall::{EARLY, Written};
 
 /// How soon one that a crowd shares is looked at again.
 const AGAIN: Ms = 1000;
@@ -38,14 +38,14 @@ impl Ledger {
     }
 
     /// This key has expired. Is the lock reserved, because a hold lasts of which the wall clock has passed
-    /// the expiry that was written for it: for this end, after this step? Of a crowd that is found out
+    /// the expiry that was written for it? Of a crowd that is found out
     /// later, if the wall clock has been stepped.
     pub fn reserve(
         &mut self,
         key: &[u8],
         now: Now,
         is_stepped: bool,
-        has_passed: &dyn Fn(Ms, u8) -> bool,
+        has_passed: &dyn Fn(Written) -> bool,
     ) -> bool {
         if self.holds == 0 {
             return false;
@@ -55,7 +55,7 @@ impl Ledger {
         let lasts = |end: Ms| end >= now.plus(EARLY);
         if let Some(hold) = self.exclusive.get_mut(print) {
             let entry = hold.entry.entry();
-            let is_meant = |end| !entry.by_wall && lasts(end) && has_passed(end, entry.step);
+            let is_meant = |end| !entry.by_wall && lasts(end) && has_passed(entry.written(end));
             let Some(end) = entry.end.filter(|&end| is_meant(end)) else {
                 return false;
             };
@@ -144,7 +144,7 @@ impl Ledger {
                 (entry.by_wall || is_over(entry.end, now)).then_some((owner, entry))
             })
             .collect();
-        over.retain(|(owner, _)| self.forget_share(key, owner.bytes()));
+        over.retain(|(owner, _)| self.forget_share(key, owner.bytes()).holds > 0);
         over
     }
 
@@ -198,15 +198,15 @@ impl Ledger {
         }
     }
 
-    /// An operator ends the hold for which a lock is reserved, by then. Has none done so before?
-    pub fn end_reserved_by(&mut self, key: &[u8], last: Ms) -> bool {
+    /// An operator ends the hold for which a lock is reserved, by then.
+    pub fn end_reserved_by(&mut self, key: &[u8], last: Ms) {
         let print = self.print(key);
         let Some(hold) = self.exclusive.get_mut(print) else {
-            return false;
+            return;
         };
         let entry = hold.entry.entry();
         let Some(end) = entry.end.filter(|_| entry.reserved) else {
-            return false;
+            return;
         };
         hold.entry.set(Entry {
             end: Some(end.min(last)),
@@ -215,7 +215,6 @@ impl Ledger {
         });
         self.reserved.remove(&(end, Box::from(key)));
         self.reserved.insert((end.min(last), Box::from(key)));
-        !entry.breaking
     }
 
     /// The keys of some, about so many: of all that are looked at again at this time or later, up to a time

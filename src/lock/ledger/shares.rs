@@ -8,6 +8,7 @@ use crate::lock::ledger::print::{Print, Secret};
 use crate::lock::ledger::table::{Cursor, Record, Table};
 use crate::lock::ledger::token::Token;
 use crate::lock::time::{Ms, Now, is_over};
+use crate::lock::wall::Written;
 
 /// The entries of those who share one lock.
 #[derive(Debug)]
@@ -18,8 +19,8 @@ pub struct Shares {
     unseen: Cursor,
     /// How many end with a connection.
     tied: u32,
-    /// How many an operator is ending.
-    breaking: u32,
+    /// How many were counted as they were granted.
+    counted: u32,
     portions: Option<Box<Portions>>,
     /// The key has gone too early, and the lock is reserved for them. It is looked at again then.
     pub reserved_until: Option<Ms>,
@@ -58,8 +59,6 @@ pub struct Cut {
     pub up_to: Fence,
     /// They end then at the latest.
     pub last: Ms,
-    /// How many there were.
-    pub count: usize,
     /// Was it there when the round began that is under way? Then everybody has been seen to at its end.
     pub is_in_the_round: bool,
 }
@@ -120,7 +119,7 @@ impl Shares {
             of_owner: Table::default(),
             unseen: Cursor::default(),
             tied: 0,
-            breaking: 0,
+            counted: 0,
             portions: None,
             reserved_until: None,
         }
@@ -146,9 +145,9 @@ impl Shares {
         is_crowd(self.len())
     }
 
-    /// How many an operator is ending, as far as is known of each.
-    pub fn breaking(&self) -> usize {
-        usize::try_from(self.breaking).unwrap_or(usize::MAX)
+    /// How many were counted as they were granted.
+    pub fn counted(&self) -> usize {
+        usize::try_from(self.counted).unwrap_or(usize::MAX)
     }
 
     /// Does any end with a connection?
@@ -366,10 +365,10 @@ impl Shares {
     }
 
     /// Has the wall clock passed what was written for each of those that last? The key goes with the last.
-    pub fn have_all_passed(&self, now: Now, has_passed: &dyn Fn(Ms, u8) -> bool) -> bool {
+    pub fn have_all_passed(&self, now: Now, has_passed: &dyn Fn(Written) -> bool) -> bool {
         let up_to = self.by_wall_up_to();
         let mut lasting = (self.of_owner.iter()).filter(|share| share.is_ours(up_to, now));
-        lasting.all(|share| has_passed(share.end, share.entry().step))
+        lasting.all(|share| has_passed(share.entry().written(share.end)))
     }
 
     /// Each whose share lasts, and ends by our clock; and when.
@@ -400,6 +399,6 @@ impl Shares {
                 .saturating_sub(one(before, is))
         };
         self.tied = counted(self.tied, |entry| entry.tied);
-        self.breaking = counted(self.breaking, |entry| entry.breaking);
+        self.counted = counted(self.counted, |entry| entry.counted);
     }
 }

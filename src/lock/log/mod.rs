@@ -135,15 +135,15 @@ impl LossLog {
         self.add(line);
     }
 
-    /// This owner has asked for a hold that it has not got any more. If it is one that the log has, that
-    /// is noted; by its first time alone.
+    /// This owner has asked for a hold that it has not got any more. Is it one that the log has? That is
+    /// noted; by its first time alone.
     pub fn came_back(
         &mut self,
         of: KeyOf<'_>,
         (owner, owner_print): (&[u8], u64),
         with: Comeback,
         now: Now,
-    ) {
+    ) -> bool {
         let is_its = |line: &Line| {
             let lost = line.lost.as_ref();
             lost.is_some_and(|(about, _)| about.owner_print == owner_print)
@@ -160,6 +160,7 @@ impl LossLog {
                 late: hold.ended.map(|ended| now.ms().saturating_sub(ended)),
             });
         }
+        place.is_some()
     }
 
     /// Those of one key, the newest first.

@@ -256,11 +256,13 @@ impl Locks {
             self.make_room(turn, name);
             if matches!(self.look(turn, name), LockState::Shared { count: 2.., .. }) {
                 turn.keys.unshare(name, owner);
-                self.share_is_gone(turn, name, owner);
+                let ended = self.share_is_gone(turn, name, owner);
+                count(&mut self.counts.undelivered, ended.counted);
                 return;
             }
         }
-        self.forget(name);
+        let ended = self.forget(name);
+        count(&mut self.counts.undelivered, ended.counted);
         self.demote_all(name);
         turn.keys.remove(name);
     }
@@ -349,7 +351,6 @@ impl Locks {
         if self.places.goes_on(time, turn.now) {
             return self.wake(ticket);
         }
-        count(&mut self.counts.unclaimed, 1);
         if let Some(channel) = channel {
             self.send_to_sleep(channel);
         }

@@ -1,4 +1,7 @@
 //! What has been done since the module was loaded. Asking again for what one holds counts nowhere.
+//!
+//! A hold is counted when it is granted, and once more when it ends, by what has ended it. So at any time those
+//! that were acquired are those that have ended and those that there are.
 
 pub mod histogram;
 pub mod remembered;
@@ -8,7 +11,7 @@ use crate::lock::stats::histogram::Histogram;
 /// Counters, of holds where several locks are asked for at once.
 #[derive(Debug)]
 pub struct Counts {
-    /// Holds that were granted.
+    /// Holds that were granted. A share of which more is made goes on.
     pub acquired: u64,
     /// Those of them that were waited for.
     pub acquired_after_wait: u64,
@@ -18,7 +21,7 @@ pub struct Counts {
     pub wait_timeouts: u64,
     /// Holds that their owners ended.
     pub released: u64,
-    /// Releases by owners that did not hold the lock.
+    /// Releases by owners that had held the lock and lost it, as far as that is known.
     pub release_refused: u64,
     /// Holds whose end was moved.
     pub renewed: u64,
@@ -32,7 +35,8 @@ pub struct Counts {
     pub broken: u64,
     /// Requests that were refused because they would have waited for themselves.
     pub deadlocks: u64,
-    /// Grants that nobody heard of, and that were given back.
+    /// Grants that nobody heard of, and that were given back; but for those of more than a share, after
+    /// which their owners have the share again.
     pub undelivered: u64,
     /// Commands that were run under a lock.
     pub guarded: u64,
@@ -40,7 +44,7 @@ pub struct Counts {
     pub guard_refused: u64,
     /// The most that have waited at once.
     pub waiters_peak: u64,
-    /// Grants that were not claimed in time.
+    /// Holds that were not claimed in time.
     pub unclaimed: u64,
     /// Places whose owners did not ask again in time.
     pub places_lapsed: u64,
@@ -75,6 +79,21 @@ impl Counts {
             notified: 0,
             waits: Histogram::new(),
         }
+    }
+}
+
+impl Counts {
+    /// The holds that have ended by what is counted apart.
+    pub fn ended(&self) -> u64 {
+        let ends = [
+            self.released,
+            self.expired,
+            self.evicted,
+            self.broken,
+            self.unclaimed,
+            self.undelivered,
+        ];
+        ends.into_iter().fold(0, u64::saturating_add)
     }
 }
 

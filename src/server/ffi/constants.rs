@@ -62,3 +62,6 @@ pub const NO_IMPLICIT_SIGNAL_MODIFIED: c_int =
 pub const HANDLE_REPL_ASYNC_LOAD: c_int = raw::REDISMODULE_OPTIONS_HANDLE_REPL_ASYNC_LOAD as c_int;
 /// Valkey 9: we stay right while slots move as a whole. Other servers don't know this bit.
 pub const HANDLE_ATOMIC_SLOT_MIGRATION: c_int = 1 << 5;
+/// Valkey 9.2: we cope with a key that can't be opened for writing while the server saves without a fork.
+/// Only with this of every module does it save so. (What this bit means to Redis is not known.)
+pub const HANDLE_FORKLESS: c_int = 1 << 6;

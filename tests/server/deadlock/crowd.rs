@@ -15,7 +15,9 @@ fn many_who_wait_for_the_same_locks_cost_little() {
         cmd!(client, "CONFIG", "SET", "lock.max-waiters-total", 0);
         let keys: Vec<String> = (0..keys).map(|number| format!("k{number}")).collect();
         client.acquire_all(&keys, "x");
-        let crowd: Vec<_> = (0..waiters)
+        // The first is the one that is asked about: it waits for no other.
+        let first = server.waiter(&macquire_waiting(&keys, "w0"));
+        let crowd: Vec<_> = (1..waiters)
             .map(|number| {
                 let mut waiter = server.client();
                 waiter.send(&macquire_waiting(&keys, format!("w{number}")));
@@ -30,7 +32,7 @@ fn many_who_wait_for_the_same_locks_cost_little() {
         let mut last = server.waiter_for_all(&keys, "last");
         let answer = client.run(&waiting("mine", "w0", ""));
         assert!(answer.is_error("DEADLOCK"), "{answer:?}");
-        drop(crowd);
+        drop((first, crowd));
         eventually("only the last one waits", || client.queue("k0") == ["last"]);
         client.release_all(&keys, "x");
         last.answer().fence();

@@ -148,7 +148,7 @@ fn setting(dice: &mut Dice) -> Command {
         &"lock.max-ttl",
         &"lock.max-waiters",
         &"lock.max-waiters-total",
-        &"lock.max-clock-skew",
+        &"lock.fence-lead",
         &"lock.quarantine",
         &"lock.drain",
         &"lock.none",

@@ -3,7 +3,7 @@
 
 use super::*;
 
-const FIELDS: [&str; 26] = [
+const FIELDS: [&str; 28] = [
     "lock_acquired_total",
     "lock_acquired_after_wait_total",
     "lock_busy_total",
@@ -15,6 +15,8 @@ const FIELDS: [&str; 26] = [
     "lock_expired_total",
     "lock_evicted_total",
     "lock_broken_total",
+    "lock_lost_total",
+    "lock_held",
     "lock_deadlocks_total",
     "lock_undelivered_total",
     "lock_guard_total",
@@ -66,10 +68,13 @@ fn each_counter_has_its_name() {
         ("LOCK.RENEW k b 9000", "renew_refused"),
         ("LOCK.GUARD k a PING", "guard"),
         ("LOCK.GUARD k b PING", "guard_refused"),
-        ("LOCK.RELEASE k b", "release_refused"),
+        ("LOCK.RELEASE k b", ""),
         ("LOCK.RELEASE k a", "released"),
+        // A hold that was not granted here is not counted, nor is its end.
         ("SET k a", ""),
-        ("LOCK.BREAK k FORCE", "broken"),
+        ("LOCK.BREAK k FORCE", ""),
+        ("LOCK.ACQUIRE k a 9000", "acquired"),
+        ("LOCK.BREAK k", "broken"),
         ("LOCK.SCAN 0", ""),
         ("CONFIG RESETSTAT", ""),
         ("LOCK.ACQUIRE k a 1000", "acquired"),
@@ -186,4 +191,72 @@ fn the_quantiles_say_how_long_those_have_waited_who_were_granted_it() {
     }
     assert!(p50(&mut client) <= long);
     assert!(p50(&mut client) > 0);
+}
+
+/// What the page promises: every hold is counted as it is granted and as it ends, by what has ended it.
+#[test]
+fn those_that_were_acquired_are_those_that_have_ended_and_those_that_are_held() {
+    let server = Server::start();
+    let mut client = server.client();
+    let mut other = server.client();
+    let check = |client: &mut Client, case: &str| {
+        let info = client.info("lock");
+        let field = |name: &str| info[&format!("lock_{name}")].parse::<i64>().unwrap();
+        let ended = [
+            "released",
+            "expired",
+            "evicted",
+            "broken",
+            "unclaimed",
+            "undelivered",
+            "lost",
+        ];
+        let ended: i64 = ended
+            .iter()
+            .map(|name| field(&format!("{name}_total")))
+            .sum();
+        assert_eq!(
+            field("acquired_total"),
+            ended + field("held"),
+            "{case}: {info:?}"
+        );
+    };
+    for line in [
+        "LOCK.ACQUIRE k a 90000",
+        "LOCK.RELEASE k a",
+        "LOCK.ACQUIRE k a 90000",
+        "LOCK.BREAK k GRACE 50",
+        "DEBUG SLEEP 0.1",
+        "LOCK.LOG",
+        "LOCK.ACQUIRE k a 90000 SHARED",
+        "LOCK.ACQUIRE k a 90000",
+        "LOCK.BREAK k",
+        "LOCK.ACQUIRE k a 90000 SHARED",
+        "LOCK.ACQUIRE k b 90000 LIMIT 3",
+        "DEL k",
+        "LOCK.ACQUIRE k a 90000",
+        "LOCK.ACQUIRE k p 90000 QUEUE 60000",
+        "LOCK.RELEASE k a",
+        "LOCK.RELEASE k p",
+        "LOCK.MACQUIRE 3 x y z a 90000",
+        "SET y other",
+        "LOCK.MRELEASE 3 x y z a",
+        "DEL y",
+        "LOCK.ACQUIRE k a 20",
+        "DEBUG SLEEP 0.1",
+        "LOCK.ACQUIRE k b 90000",
+        "RENAME k m",
+        "SET l c PX 90000",
+        "LOCK.ACQUIRE l c 90000",
+        "LOCK.RELEASE l c",
+        "LOCK.ACQUIRE k b 90000",
+        "FLUSHALL",
+    ] {
+        assert!(!client.run(&words(line)).is_error(""), "{line}");
+        check(&mut client, line);
+    }
+    assert!(cmd!(other, "LOCK.ACQUIRE", "k", "s", LONG, "SESSION").fence() > 0);
+    drop(other);
+    eventually("its session is over", || cmd!(client, "EXISTS", "k") == 0);
+    check(&mut client, "a session");
 }

@@ -4,7 +4,10 @@ use super::*;
 
 /// Each with the words that follow the ttl, and the error; nothing is changed by any.
 const WRONG: [(&str, &str); 21] = [
-    ("QUEUE", "ERR syntax error"),
+    (
+        "QUEUE",
+        "ERR syntax error: QUEUE needs the milliseconds for which the place is kept",
+    ),
     ("QUEUE 0", "ERR lease must be 1 to 60000 milliseconds"),
     ("QUEUE -1", "ERR lease must be 1 to 60000 milliseconds"),
     ("QUEUE 60001", "ERR lease must be 1 to 60000 milliseconds"),
@@ -14,22 +17,55 @@ const WRONG: [(&str, &str); 21] = [
         "QUEUE 9223372036854775808",
         "ERR value is not an integer or out of range",
     ),
-    ("QUEUE 5 BLOCK 5", "ERR syntax error"),
-    ("BLOCK 5 QUEUE 5", "ERR syntax error"),
-    ("QUEUE 5 QUEUE 5", "ERR syntax error"),
-    ("QUEUE 5 NX", "ERR syntax error"),
-    ("NOTIFY ch m", "ERR syntax error"),
-    ("NOTIFY ch m QUEUE 5", "ERR syntax error"),
-    ("BLOCK 5 NOTIFY ch m", "ERR syntax error"),
-    ("QUEUE 5 SHARED NOTIFY ch m", "ERR syntax error"),
-    ("QUEUE 5 NOTIFY", "ERR syntax error"),
-    ("QUEUE 5 NOTIFY ch", "ERR syntax error"),
-    ("QUEUE 5 NOTIFY ch m n", "ERR syntax error"),
-    ("QUEUE 5 NOTIFY ch m NOTIFY ch m", "ERR syntax error"),
-    ("QUEUE 5 SHARED LIMIT 2", "ERR syntax error"),
+    (
+        "QUEUE 5 BLOCK 5",
+        "ERR syntax error: BLOCK and QUEUE can't be used together",
+    ),
+    (
+        "BLOCK 5 QUEUE 5",
+        "ERR syntax error: BLOCK and QUEUE can't be used together",
+    ),
+    ("QUEUE 5 QUEUE 5", "ERR syntax error: QUEUE is given twice"),
+    ("QUEUE 5 NX", "ERR syntax error: there is no option \"NX\""),
+    (
+        "NOTIFY ch m",
+        "ERR syntax error: NOTIFY follows the milliseconds of QUEUE, with a channel and a message",
+    ),
+    (
+        "NOTIFY ch m QUEUE 5",
+        "ERR syntax error: NOTIFY follows the milliseconds of QUEUE, with a channel and a message",
+    ),
+    (
+        "BLOCK 5 NOTIFY ch m",
+        "ERR syntax error: NOTIFY follows the milliseconds of QUEUE, with a channel and a message",
+    ),
+    (
+        "QUEUE 5 SHARED NOTIFY ch m",
+        "ERR syntax error: NOTIFY follows the milliseconds of QUEUE, with a channel and a message",
+    ),
+    (
+        "QUEUE 5 NOTIFY",
+        "ERR syntax error: NOTIFY needs a channel and a message",
+    ),
+    (
+        "QUEUE 5 NOTIFY ch",
+        "ERR syntax error: NOTIFY needs a channel and a message",
+    ),
+    (
+        "QUEUE 5 NOTIFY ch m n",
+        "ERR syntax error: there is no option \"n\"",
+    ),
+    (
+        "QUEUE 5 NOTIFY ch m NOTIFY ch m",
+        "ERR syntax error: NOTIFY follows the milliseconds of QUEUE, with a channel and a message",
+    ),
+    (
+        "QUEUE 5 SHARED LIMIT 2",
+        "ERR syntax error: SHARED and LIMIT can't be used together",
+    ),
     (
         "QUEUE 5 LIMIT 0",
-        "ERR value is not an integer or out of range",
+        "ERR value is not an integer or out of range: LIMIT must be 1 or more",
     ),
 ];
 

@@ -86,8 +86,10 @@ fn one_owner_stands_in_4096_queues_and_no_more() {
     let other = server.waiter_for("k0", "another");
     waiters.pop().expect("there are four").close();
     eventually("one has left", || client.queue("k0").len() == 4);
+    other.close();
+    eventually("the other has left", || client.queue("k0").len() == 3);
     let last = server.waiter_for("k0", "w");
-    drop((other, last, waiters));
+    drop((last, waiters));
     eventually("all have left", || {
         client.info("lock")["lock_queue_places"] == "0"
     });

@@ -26,7 +26,7 @@ pub struct World {
     /// The latest that any server's wall clock has shown, and up to where numbers may have run ahead.
     latest: Ms,
     ahead: Ms,
-    skew: Ms,
+    lead: Ms,
     loses_tails: bool,
     /// Since when the slot of a lock is elsewhere.
     away: [Option<Ms>; LOCKS.len()],
@@ -46,8 +46,8 @@ impl World {
             server,
             book: Book::default(),
             latest: START,
-            ahead: START + setting.skew,
-            skew: setting.skew,
+            ahead: START + setting.lead,
+            lead: setting.lead,
             loses_tails: setting.loses_tails,
             away: [None; LOCKS.len()],
             is_stepped: (setting.actions.iter()).any(|one| matches!(one, Action::Step(_))),
@@ -60,9 +60,8 @@ impl World {
 
     /// A server has begun.
     fn begin(&mut self) {
-        let skew = self.skew;
-        self.server
-            .set_limits(|limits| limits.max_clock_skew = skew);
+        let lead = self.lead;
+        self.server.set_limits(|limits| limits.fence_lead = lead);
         self.server.locks.waits.draw_tickets_after(FIRST_TICKET);
     }
 
@@ -492,8 +491,8 @@ impl World {
         self.server.keys.closed.remove(&LOCKS[lock]);
         let now = self.wall();
         if let Some(longest) = now.checked_sub(since + 1) {
-            let by = by.min(self.skew.saturating_sub(1)).min(longest);
-            let last = (since + by + self.skew).max(now + by);
+            let by = by.min(self.lead.saturating_sub(1)).min(longest);
+            let last = (since + by + self.lead).max(now + by);
             self.book.granted_elsewhere(lock, last * 1000 + 999);
         }
         if let Some(owner) = held {
@@ -510,15 +509,15 @@ impl World {
 
     /// Grants were made elsewhere, or before.
     fn took_over(&mut self) {
-        self.ahead = self.ahead.max(self.wall() + self.skew);
+        self.ahead = self.ahead.max(self.wall() + self.lead);
         self.read_all_keys();
     }
 
     /// This server starts anew, or another in its place, whose clock differs from this one's. Numbers rise
-    /// if the clocks agree within the skew, and if the last takeover is longer ago than they differ: so it
+    /// if the clocks agree within the lead, and if the last takeover is longer ago than they differ: so it
     /// comes no sooner than that.
     fn restart(&mut self, lost: usize, by: i64) {
-        let least = self.latest.max(self.ahead).saturating_sub(self.skew) + 1;
+        let least = self.latest.max(self.ahead).saturating_sub(self.lead) + 1;
         let now = self.wall().saturating_add_signed(by).max(least);
         self.latest = self.latest.max(now);
         // What was written last has been heard of, if it was not in this moment.

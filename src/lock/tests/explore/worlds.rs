@@ -16,7 +16,7 @@ pub struct Setting {
     /// is wrong.
     pub judged_to: usize,
     /// By how much servers' clocks may differ.
-    pub skew: Ms,
+    pub lead: Ms,
     /// May writes be lost that replicas have not heard of?
     pub loses_tails: bool,
 }
@@ -85,7 +85,7 @@ fn setting(
         flavour,
         actions,
         judged_to: JUDGED_TO.iter().find(|(of, _)| *of == name).unwrap().1,
-        skew: 5,
+        lead: 5,
         loses_tails: false,
     }
 }
@@ -291,7 +291,7 @@ fn steps() -> Setting {
 /// Others take over, with a clock that differs and without the last that was written.
 fn failover() -> Setting {
     Setting {
-        skew: 2,
+        lead: 2,
         loses_tails: true,
         ..setting(
             "failover with a lost tail",
@@ -401,7 +401,7 @@ fn slots() -> Setting {
         ..like(Answers::Straight, false)
     };
     Setting {
-        skew: 2,
+        lead: 2,
         ..setting(
             "slots",
             flavour,

@@ -235,7 +235,7 @@ pub enum Setting {
     MaxWaitersTotal(u64),
     OrphanTtl(Ms),
     Quarantine(Ms),
-    MaxClockSkew(Ms),
+    FenceLead(Ms),
     Drain(bool),
 }
 
@@ -246,7 +246,7 @@ impl Setting {
             Self::MaxWaitersTotal(most) => limits.max_waiters_total = most,
             Self::OrphanTtl(ttl) => limits.orphan_ttl = ttl,
             Self::Quarantine(length) => limits.quarantine = length,
-            Self::MaxClockSkew(skew) => limits.max_clock_skew = skew,
+            Self::FenceLead(lead) => limits.fence_lead = lead,
             Self::Drain(drain) => limits.drain = drain,
         }
     }
@@ -257,7 +257,7 @@ impl Setting {
             1 => Self::MaxWaitersTotal(random.pick(&[0, 3, 5, 8])),
             2 => Self::OrphanTtl(random.pick(&[0, 20, 40])),
             3 | 4 => Self::Quarantine(random.pick(&[0, 10, 50])),
-            5 => Self::MaxClockSkew(random.pick(&[1000, 5000, 10_000])),
+            5 => Self::FenceLead(random.pick(&[1000, 5000, 10_000])),
             _ => Self::Drain(random.one_in(4)),
         }
     }

@@ -53,7 +53,7 @@ impl World {
             elapsed: 0,
             late: BTreeMap::new(),
             latest: START,
-            ahead: START + Limits::DEFAULT.max_clock_skew,
+            ahead: START + Limits::DEFAULT.fence_lead,
             away: BTreeMap::new(),
             busy_until: 0,
             counts: Counts::default(),
@@ -163,7 +163,7 @@ impl World {
         self.apply(Step::Return { by: 0, held: None })?;
         self.apply(Step::Permit)?;
         self.set_limits(Limits {
-            max_clock_skew: self.model.limits.max_clock_skew,
+            fence_lead: self.model.limits.fence_lead,
             ..Limits::DEFAULT
         })?;
         for round in 0..1000 {

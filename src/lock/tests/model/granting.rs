@@ -132,8 +132,9 @@ impl Model {
             let is_new = self.take(lock, plea, fence, waiter);
             self.counted.granted(is_new, waiter.is_some());
             let is_known = known.is_some();
-            self.tally.adopted += u64::from(!is_new && !is_known && waiter.is_some());
-            self.tally.joined += u64::from(!is_new && is_known && waiter.is_some());
+            let goes_on = is_new == Some(false) && waiter.is_some();
+            self.tally.adopted += u64::from(goes_on && !is_known);
+            self.tally.joined += u64::from(goes_on && is_known);
         }
         Ok(())
     }
@@ -148,14 +149,14 @@ impl Model {
         numbers.all(|number| number == Some(first)).then_some(first)
     }
 
-    /// Until the later of what it had and what it asks for. Is it a new hold?
+    /// Until the later of what it had and what it asks for. Is it a new hold, if that is clear?
     pub(super) fn take(
         &mut self,
         lock: Lock,
         plea: &Plea,
         fence: Fence,
         waiter: Option<Ticket>,
-    ) -> bool {
+    ) -> Option<bool> {
         let wanted = self.now + plea.ttl;
         let tied = plea.session.then_some(plea.client);
         let own = self.remove(lock, plea.owner);
@@ -177,7 +178,7 @@ impl Model {
                     (own.tied, own.closed) = (tied, false);
                 }
                 own.is_loose &= !own.is_known;
-                (own, false)
+                (own, Some(false))
             }
             own => {
                 let kept = own.as_ref().and_then(|share| share.until);
@@ -192,6 +193,11 @@ impl Model {
                 let others = own.iter().flat_map(|share| &share.or_until);
                 let others = others.map(|end| Some(wanted.max(end.unwrap_or_default())));
                 hold.or_until.extend(others);
+                // A share of which more is made is no new hold.
+                let is_clear = own
+                    .as_ref()
+                    .is_none_or(|own| !(own.may_go() || own.must_go()));
+                let is_new = is_clear.then_some(own.is_none());
                 self.tally.upgraded += u64::from(own.is_some());
                 // Nobody goes back to a share that is to be given back itself.
                 let share = own.filter(|share| !share.must_go());
@@ -199,7 +205,7 @@ impl Model {
                 let shared = self.holders(lock).any(|hold| hold.is_new);
                 self.tally.together += u64::from(shared && waiter.is_some());
                 self.make_room_for(&hold);
-                (hold, true)
+                (hold, is_new)
             }
         };
         hold.fence = Some(fence);

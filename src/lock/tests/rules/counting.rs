@@ -78,12 +78,14 @@ fn of_a_request_for_many_only_what_is_new_counts() {
 }
 
 #[test]
-fn an_upgrade_counts_as_a_grant() {
+fn an_upgrade_is_heard_of_as_a_grant_and_counts_as_the_hold_that_goes_on() {
     let mut server = server();
     server.takes(&[LOCK], sharing("ann"));
     server.takes(&[LOCK], alone("ann"));
-    assert_eq!(counted(&server), [("acquired", 2)]);
+    assert_eq!(counted(&server), [("acquired", 1)]);
     assert_eq!(heard(&mut server), [(LOCK, Got), (LOCK, Got)]);
+    server.release(LOCK, "ann").unwrap();
+    assert_eq!(counted(&server), [("acquired", 1), ("released", 1)]);
 }
 
 #[test]
@@ -163,9 +165,32 @@ fn releases_count_by_whether_the_owner_held_the_lock() {
         server.release(LOCK, "ben").unwrap();
         server.release_all(&[LOCK, OTHER, THIRD], "ann").unwrap();
     });
-    let expected = [("acquired", 1), ("released", 2), ("release refused", 2)];
+    // Those that found nothing are not late.
+    let expected = [("acquired", 1), ("released", 2)];
     assert_eq!(counts, expected);
     assert_eq!(events, [Released, Released]);
+}
+
+#[test]
+fn a_release_is_refused_to_an_owner_that_has_lost_the_lock_and_to_no_other() {
+    for keeps_log in [true, false] {
+        let mut server = server();
+        if !keeps_log {
+            server.set_limits(|limits| limits.log_max_len = 0);
+        }
+        let refused = |server: &Server| server.locks.counts().release_refused;
+        server.gets("ann", 100);
+        server.waits("ben", 100);
+        server.release(LOCK, "ben").unwrap();
+        server.release(LOCK, "cid").unwrap();
+        server.release(LOCK, "ann").unwrap();
+        server.release(LOCK, "ann").unwrap();
+        assert_eq!(refused(&server), 0, "none of them was late");
+        server.gets("ann", 100);
+        server.lags_until(101);
+        assert_eq!(server.release(LOCK, "ann"), Ok(false));
+        assert_eq!(refused(&server), 1);
+    }
 }
 
 #[test]
@@ -330,8 +355,11 @@ fn holds_that_an_operator_ends_count_one_by_one_and_are_heard_of_once() {
         };
         server.break_holds(LOCK, wanted).unwrap();
         server.break_holds(OTHER, wanted).unwrap();
-        assert_eq!(counted(&server), [("acquired", 2), ("broken", 2)]);
         assert_eq!(heard(&mut server), [(LOCK, Broken)]);
+        // With a grace they have not ended yet.
+        server.at(grace + 1);
+        server.expire_cycle(&[LOCK]);
+        assert_eq!(counted(&server), [("acquired", 2), ("broken", 2)]);
     }
 }
 

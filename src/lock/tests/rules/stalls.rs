@@ -488,7 +488,6 @@ mod crowds {
             assert_eq!(late(&server), ["zoe"]);
             assert_eq!(server.renew(LOCK, "zoe", 80_000), Ok(true));
             assert_eq!(server.renew(LOCK, "7", 80_000), Ok(false));
-            assert_eq!(server.locks.counts().broken, MANY as u64);
             server.happened();
             assert_eq!(server.replica, server.keys.keys);
         }
@@ -528,7 +527,6 @@ mod crowds {
         server.break_holds(LOCK, within(500)).unwrap();
         server.takes(&[LOCK], sharing_until("zoe", 90_000));
         server.break_holds(LOCK, within(900)).unwrap();
-        assert_eq!(server.locks.counts().broken, MANY as u64 + 1);
         settle_down(&mut server, 100);
         for (owner, until) in server.holders_of(LOCK) {
             let last = if owner == "zoe" { 900 } else { 500 };

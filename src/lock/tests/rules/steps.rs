@@ -64,10 +64,10 @@ fn a_hold_that_ends_while_nothing_may_be_written_is_over_although_its_key_stays(
 }
 
 #[test]
-fn numbers_rise_when_the_skew_is_set_before_the_first_grant_and_after_a_step_back() {
+fn numbers_rise_when_the_lead_is_set_before_the_first_grant_and_after_a_step_back() {
     let mut server = server();
     server.step(-MINUTE);
-    server.set_limits(|limits| limits.max_clock_skew = 2 * Limits::DEFAULT.max_clock_skew);
+    server.set_limits(|limits| limits.fence_lead = 2 * Limits::DEFAULT.fence_lead);
     assert!(server.gets("ann", 100) > START * 1000);
 }
 

@@ -20,7 +20,7 @@ use super::{
 /// When a server asks what to tell a client that was woken, and what becomes of it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Answers {
-    /// At once, and the client has it (Redis before 7.4, Valkey 7.2).
+    /// At once, and the client has it (Redis before 7.4).
     #[default]
     Straight,
     /// At once, and it is dropped if something else ends the wait in the same turn (Valkey 8).
@@ -163,6 +163,8 @@ pub struct Server {
     lost: BTreeSet<u64>,
     touched: Vec<Name>,
     happened: Happened,
+    /// How many holds were lost, when that was last counted.
+    lost_holds: u64,
     clients: u64,
     /// What has been published: where, and what.
     pub published: Vec<(String, String)>,
@@ -198,6 +200,7 @@ impl Server {
             lost: BTreeSet::new(),
             touched: Vec::new(),
             happened: Happened::default(),
+            lost_holds: 0,
             clients: 0,
             published: Vec::new(),
             deaf: BTreeSet::new(),
@@ -211,7 +214,8 @@ impl Server {
     /// Steps the wall clock, by which keys expire.
     pub fn step(&mut self, by: Ahead) {
         self.keys.ahead += by;
-        self.locks.set_wall_clock(self.keys.ahead);
+        let now = self.now();
+        self.locks.set_wall_clock(self.keys.ahead, || now);
     }
 
     /// Sets the steady clock, and the wall clock with it.
@@ -220,8 +224,23 @@ impl Server {
         self.keys.now = self.now();
     }
 
+    /// A hold is counted once as it is granted, and once as it ends.
+    fn add_up(&mut self) {
+        let (held, lost) = self.locks.held_and_lost();
+        let counts = self.locks.counts();
+        let sum = counts.ended() + held + lost;
+        if sum != counts.acquired || lost < self.lost_holds {
+            let (now, before) = (format!("{counts:?}"), self.lost_holds);
+            self.offence(&format!(
+                "{held} held, {lost} lost, {before} before, do not add up: {now}"
+            ));
+        }
+        self.lost_holds = lost;
+    }
+
     /// What has happened since this was asked.
     pub fn happened(&mut self) -> Happened {
+        self.add_up();
         let mut happened = std::mem::take(&mut self.happened);
         happened.writes = std::mem::take(&mut self.keys.log);
         happened
@@ -717,6 +736,7 @@ impl Server {
         let limits = *self.locks.limits();
         self.keys.ahead = 0;
         self.locks = new_locks(self.now(), self.flavour);
+        self.lost_holds = 0;
         self.locks.set_limits(limits, self.now());
         self.locks.took_over(self.now());
         self.blocked.clear();

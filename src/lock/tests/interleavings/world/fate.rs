@@ -69,18 +69,18 @@ impl World {
     /// those holds are over.
     fn took_over(&mut self) {
         let limits = self.model.limits;
-        self.ahead = self.ahead.max(self.wall() + limits.max_clock_skew);
+        self.ahead = self.ahead.max(self.wall() + limits.fence_lead);
         let quarantine = Some(limits.quarantine).filter(|&length| length > 0);
         self.model.quarantined_until = quarantine.map(|length| self.now() + length);
     }
 
     /// The server starts anew, or another does in its place, with a clock that differs from this one's.
-    /// Numbers rise if the clocks agree within the skew, and if the last takeover is longer ago than
+    /// Numbers rise if the clocks agree within the lead, and if the last takeover is longer ago than
     /// they differ; else that is no case for us.
     pub(super) fn restart(&mut self, lost: usize, by: i64) {
         self.counts.tails_lost += u64::from(lost > 0);
-        let skew = self.model.limits.max_clock_skew;
-        let least = self.latest.max(self.ahead).saturating_sub(skew) + 1;
+        let lead = self.model.limits.fence_lead;
+        let least = self.latest.max(self.ahead).saturating_sub(lead) + 1;
         let now = self.wall().saturating_add_signed(by).max(least);
         self.elapsed += now.saturating_sub(self.now());
         self.latest = self.latest.max(now);
@@ -97,9 +97,9 @@ impl World {
     pub(super) fn configure(&mut self, setting: Setting) -> Verdict {
         let mut limits = self.model.limits;
         setting.apply(&mut limits);
-        // A skew that was larger until now has let numbers run further ahead.
-        let is_lower = limits.max_clock_skew < self.model.limits.max_clock_skew;
-        if is_lower && self.wall() + limits.max_clock_skew <= self.ahead.max(self.latest) {
+        // A lead that was larger until now has let numbers run further ahead.
+        let is_lower = limits.fence_lead < self.model.limits.fence_lead;
+        if is_lower && self.wall() + limits.fence_lead <= self.ahead.max(self.latest) {
             return Ok(());
         }
         self.set_limits(limits)
@@ -108,9 +108,9 @@ impl World {
     pub(super) fn set_limits(&mut self, limits: Limits) -> Verdict {
         self.counts.settings += 1;
         self.server.set_limits(|now| *now = limits);
-        if limits.max_clock_skew != self.model.limits.max_clock_skew {
+        if limits.fence_lead != self.model.limits.fence_lead {
             let latest = self.wall().max(self.now());
-            self.ahead = self.ahead.max(latest + limits.max_clock_skew);
+            self.ahead = self.ahead.max(latest + limits.fence_lead);
         }
         self.model.limits = limits;
         if limits.quarantine == 0 {

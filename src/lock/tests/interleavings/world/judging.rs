@@ -14,8 +14,8 @@ impl World {
         let happened = self.server.happened();
         // In a cluster every grant may be the first in its slot, which is a takeover.
         if self.in_cluster {
-            let skew = self.model.limits.max_clock_skew;
-            self.ahead = self.ahead.max(self.wall() + skew);
+            let lead = self.model.limits.fence_lead;
+            self.ahead = self.ahead.max(self.wall() + lead);
         }
         let due = self.server.due();
         let rests = due.is_none_or(|due| due > now) && !self.server.has_clients_to_see_to();

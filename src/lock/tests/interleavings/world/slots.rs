@@ -42,19 +42,19 @@ impl World {
     }
 
     /// All slots come back. The other server has granted something in each as soon as it had it and in
-    /// the moment before it left, by a clock that is ahead by so much, if that is within the skew; the
+    /// the moment before it left, by a clock that is ahead by so much, if that is within the lead; the
     /// slot was there for longer than the clocks differ, or else that is no case for us.
     pub(super) fn come_back(&mut self, by: u64, held: Option<Owner>) -> Verdict {
         if !self.server.master || self.server.keys.paused {
             return Ok(());
         }
-        let (now, skew) = (self.wall(), self.model.limits.max_clock_skew);
+        let (now, lead) = (self.wall(), self.model.limits.fence_lead);
         for (key, since) in std::mem::take(&mut self.away) {
             self.counts.slots_back += 1;
             let by = by
-                .min(skew - 1)
+                .min(lead - 1)
                 .min(now.saturating_sub(since.saturating_add(1)));
-            let first = since.saturating_add(by + skew);
+            let first = since.saturating_add(by + lead);
             if since < now {
                 let highest = first.max(now + by) * 1000 + 999;
                 self.model.elsewhere.push((key, highest));
