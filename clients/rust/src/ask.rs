@@ -1,5 +1,6 @@
+use crate::Error;
 use redis::aio::ConnectionLike;
-use redis::{Cmd, FromRedisValue, RedisError, RedisResult, RetryMethod};
+use redis::{Cmd, FromRedisValue, RedisResult, RetryMethod};
 use std::time::Duration;
 use tokio::time::sleep;
 
@@ -24,21 +25,25 @@ pub(crate) const PAUSES: [Duration; 4] = [
     Duration::from_secs(2),
 ];
 
-/// Asks, and asks again: only for what may be said twice.
-pub(crate) async fn ask<C: Connection, T: FromRedisValue>(
-    connection: &C,
-    question: &Cmd,
-) -> RedisResult<T> {
+/// Asks, and asks again where it may help: only for what may be said twice. Also returns whether it was.
+pub(crate) async fn ask<T, F: Future<Output = Result<T, Error>>>(
+    question: impl Fn() -> F,
+) -> (Result<T, Error>, bool) {
+    let mut repeated = false;
     for pause in PAUSES {
-        match ask_once(connection, question).await {
+        match question().await {
             Err(error) if may_pass(&error) => sleep(pause).await,
-            answered => return answered,
+            answered => return (answered, repeated),
         }
+        repeated = true;
     }
-    ask_once(connection, question).await
+    (question().await, repeated)
 }
 
-pub(crate) fn may_pass(error: &RedisError) -> bool {
+pub(crate) fn may_pass(error: &Error) -> bool {
+    let Error::Redis(error) = error else {
+        return false;
+    };
     matches!(
         error.retry_method(),
         RetryMethod::Reconnect

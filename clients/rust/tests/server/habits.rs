@@ -1,6 +1,6 @@
 use crate::support::*;
 use redis::{Value, cmd};
-use redis_lock_client::{Connection, Error, Hold, Lock};
+use redis_lock_module::{Connection, Error, Hold, Lock};
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 use tokio::time::{sleep, timeout};
@@ -112,7 +112,7 @@ async fn who_has_an_inbox_is_told_and_asks_once_more() {
 #[tokio::test]
 async fn an_inbox_without_a_subscription_only_makes_its_owner_ask() {
     let server = Server::start().await;
-    let inbox = redis_lock_client::Inbox::new();
+    let inbox = redis_lock_module::Inbox::new();
     let market = Lock::new(server.connect().await, MARKET)
         .pause(ms(10))
         .told_by(&inbox);
@@ -165,8 +165,8 @@ async fn a_hold_is_renewed_while_it_lives_and_no_longer_than_its_cap() {
         there == 0
     })
     .await;
-    assert!(matches!(once.renew(ms(700)).await, Err(Error::Lost)));
-    assert!(matches!(once.release().await, Err(Error::Lost)));
+    assert!(matches!(once.renew(ms(700)).await, Err(Error::Lost(_))));
+    assert!(matches!(once.release().await, Err(Error::Lost(_))));
 }
 
 #[tokio::test]
@@ -208,7 +208,7 @@ async fn several_locks_are_held_together_or_not_at_all() {
     let hold = both.acquire().await.unwrap();
     let _: usize = server.say(&["LOCK.BREAK", "{market}:other"]).await;
     timeout(ms(5_000), hold.lost()).await.unwrap();
-    assert!(matches!(hold.release().await, Err(Error::Lost)));
+    assert!(matches!(hold.release().await, Err(Error::Lost(_))));
     server.nothing_is_left().await;
 }
 

@@ -1,6 +1,6 @@
 use crate::support::*;
 use redis::cmd;
-use redis_lock_client::{Error, Lock};
+use redis_lock_module::{Error, Lock};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
@@ -29,10 +29,10 @@ async fn a_lost_lock_cancels_the_work() {
         };
         let began = Instant::now();
         let (done, ()) = tokio::join!(hold.while_held(work), operator);
-        assert!(matches!(done, Err(Error::Lost)) && began.elapsed() < ms(2_000));
+        assert!(matches!(done, Err(Error::Lost(_))) && began.elapsed() < ms(2_000));
         timeout(ms(10), watched).await.unwrap();
         assert!(!went_on.load(Ordering::Relaxed) && hold.is_lost());
-        assert!(matches!(hold.release().await, Err(Error::Lost)));
+        assert!(matches!(hold.release().await, Err(Error::Lost(_))));
         let _: usize = server.say(&["DEL", MARKET]).await;
     }
     let hold = market.acquire().await.unwrap();
@@ -48,7 +48,7 @@ async fn a_hold_that_cannot_be_renewed_is_lost_when_its_time_is_over() {
     let began = Instant::now();
     hold.lost().await;
     assert!(began.elapsed() < ms(3_000));
-    assert!(matches!(hold.renew(ms(300)).await, Err(Error::Lost)));
+    assert!(matches!(hold.renew(ms(300)).await, Err(Error::Lost(_))));
 }
 
 #[tokio::test]
@@ -62,7 +62,7 @@ async fn a_guarded_write_of_a_lost_lock_is_refused_and_says_so() {
     let refused = hold
         .guard::<()>(cmd("SET").arg("{market}:price").arg(5))
         .await;
-    assert!(matches!(refused, Err(Error::Lost)));
+    assert!(matches!(refused, Err(Error::Lost(_))));
     timeout(ms(1_000), hold.lost()).await.unwrap();
     assert_eq!(server.say::<usize>(&["EXISTS", "{market}:price"]).await, 0);
 }

@@ -2,7 +2,7 @@
 
 use redis::aio::{ConnectionManager, ConnectionManagerConfig, MultiplexedConnection};
 use redis::{AsyncConnectionConfig, Client, FromRedisValue, RedisResult, Value, cmd};
-use redis_lock_client::Inbox;
+use redis_lock_module::Inbox;
 use std::collections::HashMap;
 use std::env;
 use std::fs::File;
