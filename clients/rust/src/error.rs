@@ -24,10 +24,7 @@ pub enum Error {
 
 impl Error {
     pub(crate) fn unanswered() -> Error {
-        let error = io::Error::new(
-            io::ErrorKind::TimedOut,
-            "the server did not answer in time; if it grants the lock all the same, that is released",
-        );
+        let error = io::Error::new(io::ErrorKind::TimedOut, "the server did not answer in time");
         Error::Redis(error.into())
     }
 }

@@ -47,7 +47,7 @@
 //!
 //! # Broken connections
 //!
-//! Requests, renewals and releases are sent again, with the same owner, for some 3 seconds, and a release in the
+//! Requests, renewals and releases are sent again, with the same owner, for some seconds (10 at most), and a release in the
 //! background until the hold has expired. [`Lock::acquire_within`] and [`Lock::try_acquire`] return in time all the
 //! same. redis-rs gives the server 500 ms to reply, unless a connection is made with more. A `MultiplexedConnection`
 //! stays broken: the `ConnectionManager` of [`Locks`] connects anew.
