@@ -20,7 +20,7 @@ pub(crate) struct Client<C> {
 pub(crate) enum Reply {
     /// With the fencing number, if the server has the module.
     Granted(Option<u64>),
-    /// Where it waits; zero: nowhere, it was a try.
+    /// Where it waits; zero: nowhere, because it was a try, or there is no waiting at the moment.
     Place(u64),
     /// Others have it, on a server where there is no waiting.
     Taken,

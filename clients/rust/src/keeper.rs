@@ -100,6 +100,8 @@ impl<C: Connection> Request<C> {
                     attempts = PAUSES.into_iter();
                     let pause = match reply {
                         Reply::Taken => pauses.next(self.lock.pause.unwrap_or(WITHOUT_QUEUE)),
+                        // The server lets nobody wait at the moment, so it tells nobody either.
+                        Reply::Place(0) => pauses.next(self.lock.pause.unwrap_or(IN_QUEUE)),
                         _ => rhythm.unwrap_or_else(|most| pauses.next(most)),
                     };
                     pause.min(self.remaining())

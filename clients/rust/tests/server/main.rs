@@ -4,6 +4,7 @@ mod cluster;
 mod fleet;
 mod giving_up;
 mod habits;
+mod loading;
 mod losing;
 mod options;
 mod proxy;

@@ -90,6 +90,10 @@ impl Server {
         command.query_async(&mut self.operator.clone()).await
     }
 
+    pub fn operator(&self) -> MultiplexedConnection {
+        self.operator.clone()
+    }
+
     pub fn client(&self) -> Client {
         Client::open(format!("redis://127.0.0.1:{}/?protocol=resp3", self.port)).unwrap()
     }

@@ -1,24 +1,19 @@
-//! On servers that have not loaded the module, or load or unload it meanwhile.
+//! On servers that have not loaded the module. These tests run on a Redis 6.2, too.
 
 use crate::support::*;
-use redis::aio::ConnectionManager;
 use redis::{Value, cmd};
 use redis_lock_module::{Cause, Connection, Error, Hold, Lock};
 use std::cell::Cell;
 use std::collections::HashMap;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 use tokio::time::{sleep, timeout};
 
-const SCRIPT: &str = "if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('del', KEYS[1]) else return 0 end";
-
-async fn holds(server: &Server, hold: &Hold<impl Connection>) -> bool {
+pub async fn holds(server: &Server, hold: &Hold<impl Connection>) -> bool {
     let key: Option<Vec<u8>> = server.say(&["GET", MARKET]).await;
     key.as_deref() == Some(hold.owner())
 }
 
-async fn is_free(server: &Server) -> bool {
+pub async fn is_free(server: &Server) -> bool {
     server.say::<usize>(&["EXISTS", MARKET]).await == 0
 }
 
@@ -217,22 +212,46 @@ async fn an_owner_that_holds_the_lock_is_granted_it_again_and_for_no_shorter() {
 #[tokio::test]
 async fn a_user_who_may_use_no_newer_commands_is_served_by_scripts() {
     let server = Server::start_bare().await;
-    let rules = [
-        "ACL", "SETUSER", "ann", "on", "nopass", "~*", "&*", "+@all", "-delex", "-delifeq",
-    ];
-    // A server that does not know these commands does not know their names here either.
-    if server.try_say::<()>(&rules).await.is_err()
-        && server
-            .try_say::<()>(&[&rules[..8], &["-delex"]].concat())
-            .await
-            .is_err()
-    {
-        let () = server.say(&rules[..8]).await;
+    let () = server
+        .say(&["ACL", "SETUSER", "ann", "on", "nopass", "~*", "&*", "+@all"])
+        .await;
+    for newer in ["-delex", "-delifeq"] {
+        // Or the server does not know it.
+        _ = server
+            .try_say::<()>(&["ACL", "SETUSER", "ann", newer])
+            .await;
     }
     let client =
         redis::Client::open(format!("redis://ann:any@127.0.0.1:{}/", server.port)).unwrap();
     let connection = client.get_multiplexed_async_connection().await.unwrap();
     is_acquired_used_and_released(&server, connection).await;
+}
+
+async fn knows(server: &Server, command: &[&str]) -> bool {
+    let outcome = server.try_say::<Value>(command).await;
+    !matches!(outcome, Err(error) if error.code() == Some("ERR"))
+}
+
+#[tokio::test]
+async fn scripts_are_for_servers_that_can_not_compare() {
+    let server = Server::start_bare().await;
+    let deletes = knows(&server, &["DELEX", MARKET, "IFEQ", "x"]).await
+        || knows(&server, &["DELIFEQ", MARKET, "x"]).await;
+    let renews = knows(&server, &["SET", MARKET, "x", "IFEQ", "x", "PX", "9"]).await;
+    let market = server.locks().await.lock(MARKET);
+    let () = server.say(&["CONFIG", "RESETSTAT"]).await;
+    for _ in 0..5 {
+        market.acquire().await.unwrap().release().await.unwrap();
+    }
+    let scripts = server.calls("eval").await;
+    assert_eq!(scripts, if deletes { 0 } else { 5 });
+    let hold = market.acquire().await.unwrap();
+    for _ in 0..5 {
+        hold.renew(ms(10_000)).await.unwrap();
+    }
+    let scripts = server.calls("eval").await - scripts;
+    assert_eq!(scripts, if renews { 0 } else { 5 });
+    hold.release().await.unwrap();
 }
 
 thread_local! {
@@ -279,199 +298,4 @@ async fn that_the_module_is_missing_is_found_out_and_logged_once() {
     for never in ["module|list", "command|info", "command"] {
         assert_eq!(server.calls(never).await, 0, "{never}");
     }
-}
-
-/// One that can load the module and unload it again.
-async fn start_open() -> Server {
-    Server::start_bare_with(&["--enable-module-command", "local"]).await
-}
-
-async fn load(server: &Server) {
-    let () = server.say(&["MODULE", "LOAD", &module()]).await;
-}
-
-async fn unload(server: &Server) {
-    // Refused as long as somebody is blocked in it.
-    eventually("it is unloaded", async || {
-        let name = module_name(server).await;
-        server
-            .try_say::<()>(&["MODULE", "UNLOAD", &name])
-            .await
-            .is_ok()
-    })
-    .await;
-}
-
-async fn module_name(server: &Server) -> String {
-    let modules: Vec<HashMap<String, Value>> = server.say(&["MODULE", "LIST"]).await;
-    let name = |mut module: HashMap<String, Value>| module.remove("name").unwrap();
-    let mut names = modules
-        .into_iter()
-        .map(|module| redis::from_redis_value(name(module)).unwrap());
-    names.find(|name: &String| name.contains("lock")).unwrap()
-}
-
-#[tokio::test]
-async fn a_hold_outlives_that_the_module_is_loaded_and_unloaded() {
-    let server = start_open().await;
-    let market = server.locks().await.lock(MARKET).ttl(ms(900));
-    let is_well = async |hold: &Hold<ConnectionManager>| {
-        assert!(holds(&server, hold).await);
-        hold.renew(ms(900)).await.unwrap();
-        let () = hold
-            .guard(cmd("SET").arg("{market}:price").arg(5))
-            .await
-            .unwrap();
-        assert!(timeout(ms(1_500), hold.lost()).await.is_err());
-    };
-    // What is known from before is forgotten by a new Lock only: this one has to learn each time.
-    let fresh = server.locks().await.lock(MARKET);
-    let plain = market.acquire().await.unwrap();
-    load(&server).await;
-    is_well(&plain).await;
-    assert!(matches!(fresh.try_acquire().await, Err(Error::Busy)));
-    plain.release().await.unwrap();
-    let native = fresh.clone().ttl(ms(900)).acquire().await.unwrap();
-    assert!(native.fence().is_some());
-    is_well(&native).await;
-    unload(&server).await;
-    is_well(&native).await;
-    assert!(matches!(market.try_acquire().await, Err(Error::Busy)));
-    native.release().await.unwrap();
-    assert!(is_free(&server).await);
-}
-
-#[tokio::test]
-async fn the_module_is_found_when_it_is_loaded() {
-    let server = start_open().await;
-    let locks = server.locks().await;
-    let market = locks.lock(MARKET);
-    let hold = market.acquire().await.unwrap();
-    let waiter = market.clone();
-    let waiting = tokio::spawn(async move { waiter.acquire().await.unwrap() });
-    load(&server).await;
-    // Who asks for what needs it does not rely on what was known.
-    locks
-        .lock("prices")
-        .shared()
-        .acquire()
-        .await
-        .unwrap()
-        .release()
-        .await
-        .unwrap();
-    server.wait_for_waiters(1).await;
-    hold.release().await.unwrap();
-    let hold = waiting.await.unwrap();
-    assert!(hold.fence().is_some());
-    hold.release().await.unwrap();
-    server.nothing_is_left().await;
-}
-
-/// Two at a time would lose an addition.
-async fn add_one(db: &mut impl redis::aio::ConnectionLike) {
-    let number: Option<u64> = cmd("GET").arg("number").query_async(db).await.unwrap();
-    let next = number.unwrap_or(0) + 1;
-    let () = cmd("SET")
-        .arg("number")
-        .arg(next)
-        .query_async(db)
-        .await
-        .unwrap();
-}
-
-async fn of_the_old_kind(db: &mut ConnectionManager) -> bool {
-    let token = uuid::Uuid::new_v4().to_string();
-    let take = cmd("SET")
-        .arg(MARKET)
-        .arg(&token)
-        .arg("NX")
-        .arg("PX")
-        .arg(30_000)
-        .take();
-    if take.query_async::<Value>(db).await.unwrap() == Value::Nil {
-        sleep(random(ms(4))).await;
-        return false;
-    }
-    add_one(db).await;
-    let release = cmd("EVAL").arg(SCRIPT).arg(1).arg(MARKET).arg(token).take();
-    assert_eq!(release.query_async::<u64>(db).await.unwrap(), 1);
-    true
-}
-
-/// Half of the clients learn at once what the server has, the others some seconds later, and two know of no module.
-/// `TIMES` of them, or a few.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_fleet_loses_nothing_while_the_module_is_loaded_and_unloaded() {
-    let server = Arc::new(start_open().await);
-    let times: u64 = std::env::var("TIMES").map_or(6_000, |times| times.parse().unwrap());
-    let done = Arc::new(std::sync::atomic::AtomicU64::new(0));
-    let over = Arc::new(AtomicBool::new(false));
-    let mut workers = Vec::new();
-    for number in 0..6 {
-        let (locks, done, over) = (server.locks().await, done.clone(), over.clone());
-        workers.push(tokio::spawn(async move {
-            let mut db = locks.connection();
-            let (mut natively, mut plainly) = (0, 0);
-            while !over.load(Ordering::Relaxed) {
-                if number < 2 {
-                    if of_the_old_kind(&mut db).await {
-                        done.fetch_add(1, Ordering::Relaxed);
-                    }
-                    continue;
-                }
-                let market = match number % 2 {
-                    0 => locks.lock(MARKET),
-                    _ => Lock::new(db.clone(), MARKET),
-                };
-                // Somebody always in the queue would never let those in who poll.
-                let hold = match market.pause(ms(4)).acquire_within(ms(20)).await {
-                    Err(Error::Busy) => {
-                        sleep(random(ms(20))).await;
-                        continue;
-                    }
-                    acquired => acquired.unwrap(),
-                };
-                match hold.fence() {
-                    Some(_) => natively += 1,
-                    None => plainly += 1,
-                }
-                add_one(&mut db).await;
-                hold.release().await.unwrap();
-                done.fetch_add(1, Ordering::Relaxed);
-            }
-            (natively, plainly)
-        }));
-    }
-    let mut changes = 0;
-    while done.load(Ordering::Relaxed) < times || changes < 4 {
-        let until = done.load(Ordering::Relaxed) + times / 8;
-        // Both long and short enough that what is known of the server is sometimes wrong.
-        let began = Instant::now();
-        while done.load(Ordering::Relaxed) < until || began.elapsed() < ms(500) {
-            assert!(began.elapsed() < ms(60_000), "nobody works");
-            sleep(ms(5)).await;
-        }
-        match changes % 2 {
-            0 => load(&server).await,
-            _ => unload(&server).await,
-        }
-        changes += 1;
-    }
-    over.store(true, Ordering::Relaxed);
-    let (mut natively, mut plainly) = (0, 0);
-    for worker in workers {
-        let (by_module, without): (u64, u64) = worker.await.unwrap();
-        (natively, plainly) = (natively + by_module, plainly + without);
-    }
-    let (done, number) = (
-        done.load(Ordering::Relaxed),
-        server.say::<u64>(&["GET", "number"]).await,
-    );
-    println!(
-        "{done} additions, {changes} changes, {natively} holds by the module, {plainly} without it"
-    );
-    assert_eq!(number, done);
-    assert!(natively > 0 && plainly > 0);
-    eventually("nothing is left", async || is_free(&server).await).await;
 }
