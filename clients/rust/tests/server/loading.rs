@@ -46,15 +46,15 @@ async fn unload(server: &Server) {
 #[tokio::test]
 async fn a_hold_outlives_that_the_module_is_loaded_and_unloaded() {
     let server = start_open().await;
-    let market = server.locks().await.lock(MARKET).ttl(ms(900));
+    let market = server.locks().await.lock(MARKET).ttl(ms(2_000));
     let is_well = async |hold: &Hold<ConnectionManager>| {
         assert!(holds(&server, hold).await);
-        hold.renew(ms(900)).await.unwrap();
+        hold.renew(ms(2_000)).await.unwrap();
         let () = hold
             .guard(cmd("SET").arg("{market}:price").arg(5))
             .await
             .unwrap();
-        assert!(timeout(ms(1_500), hold.lost()).await.is_err());
+        assert!(timeout(ms(3_000), hold.lost()).await.is_err());
     };
     // What is known from before is forgotten by a new Lock only: this one has to learn each time.
     let fresh = server.locks().await.lock(MARKET);
@@ -63,7 +63,7 @@ async fn a_hold_outlives_that_the_module_is_loaded_and_unloaded() {
     is_well(&plain).await;
     assert!(matches!(fresh.try_acquire().await, Err(Error::Busy)));
     plain.release().await.unwrap();
-    let native = fresh.clone().ttl(ms(900)).acquire().await.unwrap();
+    let native = fresh.clone().ttl(ms(2_000)).acquire().await.unwrap();
     assert!(native.fence().is_some());
     is_well(&native).await;
     unload(&server).await;

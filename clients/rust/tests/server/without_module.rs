@@ -96,9 +96,9 @@ async fn a_guarded_command_runs_as_it_would_alone_and_only_while_the_lock_is_hel
 #[tokio::test]
 async fn a_hold_is_renewed_without_the_module_and_its_loss_is_noticed() {
     let server = Server::start_bare().await;
-    let market = server.locks().await.lock(MARKET).ttl(ms(600));
+    let market = server.locks().await.lock(MARKET).ttl(ms(2_000));
     let hold = market.acquire().await.unwrap();
-    assert!(timeout(ms(1_800), hold.lost()).await.is_err());
+    assert!(timeout(ms(4_500), hold.lost()).await.is_err());
     assert!(holds(&server, &hold).await);
     let _: usize = server.say(&["DEL", MARKET]).await;
     timeout(ms(5_000), hold.lost()).await.unwrap();
@@ -247,7 +247,7 @@ async fn scripts_are_for_servers_that_can_not_compare() {
     assert_eq!(scripts, if deletes { 0 } else { 5 });
     let hold = market.acquire().await.unwrap();
     for _ in 0..5 {
-        hold.renew(ms(10_000)).await.unwrap();
+        hold.renew(ms(60_000)).await.unwrap();
     }
     let scripts = server.calls("eval").await - scripts;
     assert_eq!(scripts, if renews { 0 } else { 5 });
