@@ -99,15 +99,9 @@ async fn who_waits_is_in_the_queue_when_the_module_is_loaded() {
     let waiting = tokio::spawn(async move { waiter.acquire().await.unwrap() });
     load(&server).await;
     // Who asks for what needs it does not rely on what was known.
-    locks
-        .lock("prices")
-        .shared()
-        .acquire()
-        .await
-        .unwrap()
-        .release()
-        .await
-        .unwrap();
+    let shared = locks.lock("prices").shared().acquire().await.unwrap();
+    assert!(shared.fence().is_some());
+    shared.release().await.unwrap();
     server.wait_for_waiters(1).await;
     hold.release().await.unwrap();
     let hold = waiting.await.unwrap();

@@ -298,4 +298,11 @@ async fn that_the_module_is_missing_is_found_out_and_logged_once() {
     for never in ["module|list", "command|info", "command"] {
         assert_eq!(server.calls(never).await, 0, "{never}");
     }
+    // Also when many find it out at the same time.
+    let others = server.locks().await;
+    let (first, second) = (others.lock("{market}:a"), others.lock("{market}:b"));
+    let (first, second) = tokio::join!(first.acquire(), second.acquire());
+    first.unwrap().release().await.unwrap();
+    second.unwrap().release().await.unwrap();
+    assert_eq!(WARNINGS.get(), 2);
 }
