@@ -27,7 +27,8 @@ pub(crate) async fn keep<C: Connection>(mut request: Request<C>, mut asker: Aske
             }
             _ = asker.send(Err(refused));
             if released.is_err() {
-                let lasts = request.lock.ttl.max(request.lock.lease);
+                let lease = request.lock.lease.unwrap_or(LEASE_TOLD);
+                let lasts = request.lock.ttl.max(lease);
                 request.go_on_releasing(after(Instant::now(), lasts)).await;
             }
             return;
@@ -124,18 +125,22 @@ impl<C: Connection> Request<C> {
     fn question(&self) -> (Cmd, Result<Duration, Duration>) {
         let lock = &self.lock;
         let mut question = lock.client.words.acquire(&self.owner, lock.ttl);
-        let keeps_place = lock.lease / 3;
         if matches!(self.patience, Patience::Once) {
-            return (question, Ok(keeps_place));
+            return (question, Err(IN_QUEUE));
         }
-        question.arg("QUEUE").arg(milliseconds(lock.lease));
-        match &self.ticket {
-            Some(ticket) if ticket.inbox.is_subscribed() => {
+        let ticket = self.ticket.as_ref();
+        let ticket = ticket.filter(|ticket| ticket.inbox.is_subscribed());
+        let usual = if ticket.is_some() { LEASE_TOLD } else { LEASE };
+        let lease = lock.lease.unwrap_or(usual);
+        question.arg("QUEUE").arg(milliseconds(lease));
+        let keeps_place = lease / 3;
+        match ticket {
+            Some(ticket) => {
                 let channel = ticket.inbox.channel();
                 question.arg("NOTIFY").arg(channel).arg(ticket.number);
                 (question, Ok(keeps_place))
             }
-            _ => (
+            None => (
                 question,
                 Err(lock.pause.unwrap_or(IN_QUEUE).min(keeps_place)),
             ),
@@ -288,6 +293,11 @@ impl<C: Connection> Request<C> {
         }
     }
 }
+
+/// How long places are kept. One that nobody asks for any more costs the others little where the server finds out that
+/// nobody hears its message.
+const LEASE: Duration = Duration::from_secs(3);
+const LEASE_TOLD: Duration = Duration::from_secs(15);
 
 /// The longest pauses between two questions.
 const IN_QUEUE: Duration = Duration::from_millis(100);

@@ -1,22 +1,33 @@
 use redis::RedisError;
-use std::sync::atomic::{AtomicBool, AtomicUsize};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// For how long a server is taken to be without the module, before it is asked again.
 const FORGET_AFTER: Duration = Duration::from_secs(5);
 
+/// That it was logged for one of the locks that have a connection of their own: some make one for each request.
+static LOGGED: AtomicBool = AtomicBool::new(false);
+
 /// What is known of a server from what it refused. It is never asked for its modules: many hosts forbid that.
 #[derive(Debug, Default)]
 pub(crate) struct Known {
     without_module: Mutex<Option<Instant>>,
-    logged: AtomicBool,
+    logged: Option<AtomicBool>,
     /// How many forms of these commands it does not know: see `crate::plain`.
     pub(crate) release: AtomicUsize,
     pub(crate) renew: AtomicUsize,
 }
 
 impl Known {
+    /// For many locks by one connection.
+    pub(crate) fn by_many() -> Known {
+        Known {
+            logged: Some(AtomicBool::new(false)),
+            ..Known::default()
+        }
+    }
+
     /// Once in a while one of those who ask is sent ahead, and the others learn from it.
     pub(crate) fn may_have_module(&self) -> bool {
         let mut without = self.lock();
@@ -36,7 +47,8 @@ impl Known {
 
     pub(crate) fn has_no_module(&self) {
         *self.lock() = Some(Instant::now());
-        if !self.logged.swap(true, std::sync::atomic::Ordering::Relaxed) {
+        let logged = self.logged.as_ref().unwrap_or(&LOGGED);
+        if !logged.swap(true, Ordering::Relaxed) {
             log::warn!(
                 "the server has no LOCK commands (module redis-lock): locks are taken by SET NX; who waits polls, in \
                  no order, and there is no fencing number"

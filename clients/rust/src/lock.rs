@@ -21,7 +21,7 @@ pub struct Lock<C> {
     pub(crate) client: Client<C>,
     pub(crate) ttl: Duration,
     pub(crate) renew_for: Duration,
-    pub(crate) lease: Duration,
+    pub(crate) lease: Option<Duration>,
     pub(crate) pause: Option<Duration>,
     pub(crate) inbox: Option<Inbox>,
     pub(crate) owner: Option<Vec<u8>>,
@@ -30,7 +30,8 @@ pub struct Lock<C> {
 impl<C: Connection> Lock<C> {
     /// The lock of this name. redis-rs adds no prefix: name the whole key.
     ///
-    /// Whoever waits for it asks over and over, unless it is [told](Lock::told_by).
+    /// Whoever waits for it asks over and over, unless it is [told](Lock::told_by). Clone it rather than to make it
+    /// again: clones share what is known of the server.
     pub fn new(connection: C, name: impl AsRef<[u8]>) -> Lock<C> {
         Lock::all(connection, [name])
     }
@@ -50,7 +51,7 @@ impl<C: Connection> Lock<C> {
             client,
             ttl: Duration::from_secs(30),
             renew_for: Duration::MAX,
-            lease: Duration::from_secs(3),
+            lease: None,
             pause: None,
             inbox: None,
             owner: None,
@@ -97,10 +98,11 @@ impl<C: Connection> Lock<C> {
     }
 
     /// For how long a place in the queue is kept after it was last asked for; it is asked for at a third of it at the
-    /// latest. 3 seconds, unless it is said; `lock.max-lease` of the server is the most.
+    /// latest. 15 seconds where the server says when it is our turn, and else 3, unless it is said; `lock.max-lease` of
+    /// the server is the most.
     #[must_use]
     pub fn lease(mut self, lease: Duration) -> Lock<C> {
-        self.lease = lease;
+        self.lease = Some(lease);
         self
     }
 

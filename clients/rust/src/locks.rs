@@ -52,7 +52,7 @@ impl Locks {
         Ok(Locks {
             connection,
             inbox,
-            known: Arc::default(),
+            known: Arc::new(Known::by_many()),
             requires_module: false,
         })
     }

@@ -17,7 +17,8 @@ pub(crate) fn check<C>(lock: &Lock<C>) -> Result<(), Error> {
         "a limit must be at least 1, and less than 2^63",
     )?;
     refuse(
-        !(MILLISECOND..=LONGEST).contains(&lock.lease),
+        lock.lease
+            .is_some_and(|lease| !(MILLISECOND..=LONGEST).contains(&lease)),
         "a lease must be at least a millisecond, and at most 2^53 of them",
     )?;
     refuse(

@@ -117,6 +117,22 @@ async fn who_connects_in_one_call_is_told_too() {
 }
 
 #[tokio::test]
+async fn who_is_told_seldom_asks() {
+    let server = Server::start().await;
+    let market = server.locks().await.lock(MARKET);
+    let hold = market.acquire().await.unwrap();
+    let (_, tasks) = fill(&server, &market, 20).await;
+    let () = server.say(&["CONFIG", "RESETSTAT"]).await;
+    sleep(ms(3_000)).await;
+    let asked = server.calls("lock.acquire").await;
+    assert!(asked <= 20, "{asked} asks"); // each keeps its place by one ask in five seconds
+    hold.release().await.unwrap();
+    for task in tasks {
+        task.await.unwrap();
+    }
+}
+
+#[tokio::test]
 async fn who_may_not_subscribe_is_served_by_asking() {
     let server = Server::start().await;
     let () = server

@@ -88,7 +88,7 @@ async fn a_release_whose_reply_is_lost_is_no_loss() {
         let (proxy, market) = through_proxy(&server).await;
         let hold = market.acquire().await.unwrap();
         let lost = hold.lost();
-        proxy.lose_reply_to(&String::from_utf8_lossy(hold.owner()).into_owned());
+        proxy.lose_reply_to(&String::from_utf8_lossy(hold.owner()));
         hold.release().await.unwrap();
         assert!(proxy.has_lost_it());
         assert_eq!(server.say::<usize>(&["EXISTS", MARKET]).await, 0);
