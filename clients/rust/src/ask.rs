@@ -1,7 +1,8 @@
+use crate::Error;
 use redis::aio::ConnectionLike;
-use redis::{Cmd, FromRedisValue, RedisError, RedisResult, RetryMethod};
+use redis::{Cmd, FromRedisValue, RedisResult, RetryMethod};
 use std::time::Duration;
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 
 /// What a lock is asked for by: redis-rs's `MultiplexedConnection`, `ConnectionManager` and `ClusterConnection` are it.
 pub trait Connection: ConnectionLike + Clone + Send + Sync + 'static {}
@@ -24,21 +25,32 @@ pub(crate) const PAUSES: [Duration; 4] = [
     Duration::from_secs(2),
 ];
 
-/// Asks, and asks again: only for what may be said twice.
-pub(crate) async fn ask<C: Connection, T: FromRedisValue>(
-    connection: &C,
-    question: &Cmd,
-) -> RedisResult<T> {
-    for pause in PAUSES {
-        match ask_once(connection, question).await {
-            Err(error) if may_pass(&error) => sleep(pause).await,
-            answered => return answered,
+/// However long redis-rs takes to connect anew.
+const LIMIT: Duration = Duration::from_secs(10);
+
+/// Asks, and asks again where it may help: only for what may be said twice. Also returns whether it was.
+pub(crate) async fn ask<T, F: Future<Output = Result<T, Error>>>(
+    question: impl Fn() -> F,
+) -> (Result<T, Error>, bool) {
+    let asking = async {
+        let mut repeated = false;
+        for pause in PAUSES {
+            match question().await {
+                Err(error) if may_pass(&error) => sleep(pause).await,
+                answered => return (answered, repeated),
+            }
+            repeated = true;
         }
-    }
-    ask_once(connection, question).await
+        (question().await, repeated)
+    };
+    let answered = timeout(LIMIT, asking).await;
+    answered.unwrap_or_else(|_| (Err(Error::unanswered()), true))
 }
 
-pub(crate) fn may_pass(error: &RedisError) -> bool {
+pub(crate) fn may_pass(error: &Error) -> bool {
+    let Error::Redis(error) = error else {
+        return false;
+    };
     matches!(
         error.retry_method(),
         RetryMethod::Reconnect

@@ -1,5 +1,6 @@
+use crate::{Cause, Loss};
 use redis::RedisError;
-use std::fmt;
+use std::{fmt, io};
 
 /// Why a lock was not acquired, or is not held any more.
 #[derive(Debug)]
@@ -8,18 +9,38 @@ pub enum Error {
     /// Others have the lock, and the time to wait for it is over.
     Busy,
     /// The hold has ended before it was released: somebody else may have worked beside us.
-    Lost,
+    Lost(Loss),
     /// The request would have waited for its own owner (`DEADLOCK`), or may have (`TOOCOMPLEX`).
     Deadlock(RedisError),
-    /// The server, or the way to it.
+    /// An option that makes no sense. Nothing was sent.
+    Invalid(&'static str),
+    /// What was asked for, of a server that has not loaded the module.
+    NeedsModule(&'static str),
+    /// There is no tokio runtime here, or it has ended: nobody asks any more.
+    NoRuntime,
+    /// The server, or the way to it. If it did not answer in time, `is_timeout()` of this is true.
     Redis(RedisError),
+}
+
+impl Error {
+    pub(crate) fn unanswered() -> Error {
+        let error = io::Error::new(io::ErrorKind::TimedOut, "the server did not answer in time");
+        Error::Redis(error.into())
+    }
 }
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Error::Busy => f.write_str("others have the lock"),
-            Error::Lost => f.write_str("the hold ended before it was released"),
+            Error::Lost(loss) => loss.fmt(f),
+            Error::Invalid(why) => f.write_str(why),
+            Error::NeedsModule(what) => write!(
+                f,
+                "{what} needs the module redis-lock, which this server has not loaded: start it with --loadmodule \
+                 /path/to/libredis_lock.so, or send MODULE LOAD"
+            ),
+            Error::NoRuntime => f.write_str("there is no tokio runtime, or it has ended"),
             Error::Deadlock(error) | Error::Redis(error) => error.fmt(f),
         }
     }
@@ -28,8 +49,8 @@ impl fmt::Display for Error {
 impl std::error::Error for Error {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
-            Error::Busy | Error::Lost => None,
             Error::Deadlock(error) | Error::Redis(error) => Some(error),
+            _ => None,
         }
     }
 }
@@ -38,7 +59,7 @@ impl From<RedisError> for Error {
     fn from(error: RedisError) -> Error {
         match error.code() {
             Some("DEADLOCK" | "TOOCOMPLEX") => Error::Deadlock(error),
-            Some("NOTOWNER") => Error::Lost,
+            Some("NOTOWNER") => Error::Lost(Loss::new(Cause::NotOwner, None)),
             _ => Error::Redis(error),
         }
     }

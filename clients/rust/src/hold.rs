@@ -1,7 +1,6 @@
-use crate::ask::ask_once;
-use crate::words::Words;
-use crate::{Connection, Error};
-use redis::{Cmd, FromRedisValue, RedisResult};
+use crate::client::Client;
+use crate::{Cause, Connection, Error, Loss, options};
+use redis::{Cmd, FromRedisValue};
 use std::fmt;
 use std::future::{Future, pending};
 use std::time::Duration;
@@ -13,32 +12,35 @@ use tokio::sync::{mpsc, oneshot, watch};
 /// [`release`](Hold::release) where there is a way to.
 #[must_use = "a hold that is dropped is released"]
 pub struct Hold<C> {
-    pub(crate) connection: C,
-    pub(crate) words: Words,
+    pub(crate) client: Client<C>,
     pub(crate) owner: Vec<u8>,
-    pub(crate) fence: u64,
+    pub(crate) fence: Option<u64>,
     pub(crate) stage: watch::Receiver<Stage>,
     /// When this is dropped the keeper releases.
     pub(crate) orders: mpsc::UnboundedSender<Order>,
 }
 
-#[derive(Clone, Copy, PartialEq)]
+#[derive(Clone, PartialEq)]
 pub(crate) enum Stage {
     Held,
-    Lost,
+    Lost(Loss),
     Released,
 }
 
 /// What the keeper of a hold is told.
 pub(crate) enum Order {
-    Renew(Duration, oneshot::Sender<RedisResult<bool>>),
-    Release(oneshot::Sender<RedisResult<bool>>),
-    Lost,
+    Renew(Duration, oneshot::Sender<Result<(), Error>>),
+    Release(oneshot::Sender<Result<(), Error>>),
+    /// The server said so: and how it is known from then on.
+    NotOwner(oneshot::Sender<Result<(), Error>>),
 }
 
 impl<C: Connection> Hold<C> {
     /// The fencing number, for what is not in the server: it is larger than those of all earlier grants.
-    pub fn fence(&self) -> u64 {
+    ///
+    /// None if the lock was acquired on a server without the module, which counts no grants. Where the number is
+    /// needed, [require the module](crate::Lock::require_module): then there always is one.
+    pub fn fence(&self) -> Option<u64> {
         self.fence
     }
 
@@ -62,33 +64,53 @@ impl<C: Connection> Hold<C> {
 
     /// Whether it is known to be lost.
     pub fn is_lost(&self) -> bool {
-        *self.stage.borrow() == Stage::Lost || self.orders.is_closed()
+        self.loss().is_some()
+    }
+
+    /// How it was lost, if that is known.
+    pub fn loss(&self) -> Option<Loss> {
+        match &*self.stage.borrow() {
+            Stage::Lost(loss) => Some(loss.clone()),
+            _ if self.orders.is_closed() => Some(Loss::new(Cause::Unattended, None)),
+            _ => None,
+        }
     }
 
     /// Does the work while the lock is held. If it is lost the work is dropped at its next `await`.
     pub async fn while_held<T>(&self, work: impl Future<Output = T>) -> Result<T, Error> {
         tokio::select! {
             biased;
-            () = self.lost() => Err(Error::Lost),
+            () = self.lost() => Err(self.loss_error()),
             done = work => Ok(done),
         }
     }
 
     /// Runs a command in the very instant in which the server sees that the lock is held, or not at all
-    /// ([`Error::Lost`]). Of several locks, by the first. It is not sent again if the connection breaks.
+    /// ([`Error::Lost`]). Of several locks, by the first.
+    ///
+    /// It is sent once. Only a `ClusterConnection` sends any command again when a connection breaks: if the command
+    /// must not run twice, build that with `retries(0)`.
+    ///
+    /// On a server without the module a script does the same. There the reply has the form that it has in RESP2, and a
+    /// command may have some 7,000 words.
     pub async fn guard<T: FromRedisValue>(&self, command: &Cmd) -> Result<T, Error> {
-        let command = self.words.guard(&self.owner, command);
-        let replied = ask_once(&self.connection, &command).await;
-        replied.map_err(Error::from).inspect_err(|error| {
-            if matches!(error, Error::Lost) {
-                _ = self.orders.send(Order::Lost);
+        options::refuse(
+            command.args_iter().len() == 0,
+            "there is no command to guard",
+        )?;
+        match self.client.guard(&self.owner, command).await {
+            Err(Error::Lost(_)) => {
+                _ = self.order(Order::NotOwner).await;
+                Err(self.loss_error())
             }
-        })
+            replied => replied,
+        }
     }
 
     /// Lets the hold last for so long from now on. In the background it goes on being renewed by the ttl that it was
     /// acquired with, if at all.
     pub async fn renew(&self, ttl: Duration) -> Result<(), Error> {
+        options::ttl(ttl)?;
         self.order(|reply| Order::Renew(ttl, reply)).await
     }
 
@@ -99,15 +121,16 @@ impl<C: Connection> Hold<C> {
 
     async fn order(
         &self,
-        order: impl FnOnce(oneshot::Sender<RedisResult<bool>>) -> Order,
+        order: impl FnOnce(oneshot::Sender<Result<(), Error>>) -> Order,
     ) -> Result<(), Error> {
         let (reply, replied) = oneshot::channel();
         _ = self.orders.send(order(reply)); // if nobody is there any more, nobody replies
-        match replied.await {
-            Ok(Ok(true)) => Ok(()),
-            Ok(Ok(false)) | Err(_) => Err(Error::Lost),
-            Ok(Err(error)) => Err(error.into()),
-        }
+        replied.await.unwrap_or_else(|_| Err(self.loss_error()))
+    }
+
+    fn loss_error(&self) -> Error {
+        let loss = self.loss();
+        Error::Lost(loss.unwrap_or(Loss::new(Cause::Unattended, None)))
     }
 }
 

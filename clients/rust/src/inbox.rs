@@ -8,14 +8,14 @@ use uuid::Uuid;
 
 /// Where the server says that it is a waiter's turn: the pushes of a connection in RESP3.
 ///
-/// Give it to the connection as its push sender, and subscribe the connection to its [channel](Inbox::channel). From
+/// [`Locks`](crate::Locks) have one. For a connection of one's own: give it to the connection as its push sender, and subscribe the connection to its [channel](Inbox::channel). From
 /// then on, and while that subscription lasts, whoever waits with it is told, and asks in between only to keep its
 /// place. Without a subscription it asks more often.
 ///
 /// ```no_run
 /// # async fn connect() -> redis::RedisResult<()> {
 /// use redis::aio::ConnectionManagerConfig;
-/// use redis_lock_client::{Inbox, Lock};
+/// use redis_lock_module::{Inbox, Lock};
 ///
 /// let client = redis::Client::open("redis://127.0.0.1/?protocol=resp3")?;
 /// let inbox = Inbox::new();

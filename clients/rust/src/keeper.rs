@@ -1,12 +1,15 @@
 //! The task behind a hold: it asks for the lock, renews it, and releases it when nobody has it any more.
 
-use crate::ask::{PAUSES, ask, ask_once, may_pass};
+use crate::ask::{PAUSES, ask, may_pass};
+use crate::client::Reply;
 use crate::hold::{Order, Stage};
 use crate::inbox::Ticket;
 use crate::lock::Patience;
+use crate::pauses::Pauses;
+use crate::term::{Term, after};
 use crate::words::milliseconds;
-use crate::{Connection, Error, Hold, Lock};
-use redis::{Cmd, RedisResult};
+use crate::{Cause, Connection, Error, Hold, Lock, Loss};
+use redis::Cmd;
 use std::future::pending;
 use std::time::Duration;
 use tokio::sync::{mpsc, oneshot, watch};
@@ -18,18 +21,23 @@ pub(crate) async fn keep<C: Connection>(mut request: Request<C>, mut asker: Aske
     let granted = match request.acquire(&mut asker).await {
         Ok(granted) => granted,
         Err(refused) => {
+            let mut released = Ok(0);
             if request.left {
-                _ = request.release().await;
+                released = request.release().await.0;
             }
             _ = asker.send(Err(refused));
+            if released.is_err() {
+                let lease = request.lock.lease.unwrap_or(LEASE_TOLD);
+                let lasts = request.lock.ttl.max(lease);
+                request.go_on_releasing(after(Instant::now(), lasts)).await;
+            }
             return;
         }
     };
     let (orders, received) = mpsc::unbounded_channel();
     let (stage, shown) = watch::channel(Stage::Held);
     let hold = Hold {
-        connection: request.lock.connection.clone(),
-        words: request.lock.words.clone(),
+        client: request.lock.client.clone(),
         owner: request.owner.clone(),
         fence: granted.fence,
         stage: shown,
@@ -40,7 +48,7 @@ pub(crate) async fn keep<C: Connection>(mut request: Request<C>, mut asker: Aske
 }
 
 struct Granted {
-    fence: u64,
+    fence: Option<u64>,
     /// When it was asked for, so that the hold ends no earlier than ttl later.
     asked: Instant,
 }
@@ -68,30 +76,42 @@ impl<C: Connection> Request<C> {
     }
 
     async fn acquire(&mut self, asker: &mut Asker<C>) -> Result<Granted, Error> {
-        let mut pauses = PAUSES.into_iter();
+        let (mut attempts, mut pauses, mut stood) = (PAUSES.into_iter(), Pauses::default(), 0);
         loop {
             let (asked, (question, rhythm)) = (Instant::now(), self.question());
+            // An owner that somebody else chose may hold the lock already.
+            let may_be_ours = self.left || self.lock.owner.is_some();
             // Heard out, even if nobody waits for it any more: a release must not overtake it.
-            let replied: RedisResult<Option<i64>> =
-                ask_once(&self.lock.connection, &question).await;
-            let pause = match replied {
-                Ok(Some(fence)) if fence > 0 => {
-                    let fence = fence.unsigned_abs();
-                    return Ok(Granted { fence, asked });
-                }
-                Ok(place) => {
-                    self.left |= place.is_some();
+            let replied =
+                self.lock
+                    .client
+                    .acquire(&self.owner, self.lock.ttl, &question, may_be_ours);
+            let pause = match replied.await {
+                Ok(Reply::Granted(fence)) => return Ok(Granted { fence, asked }),
+                Ok(reply) => {
+                    if let Reply::Place(place @ 1..) = reply {
+                        self.left = true;
+                        if place != stood {
+                            (stood, pauses) = (place, Pauses::default());
+                        }
+                    }
                     if self.is_over() {
                         return Err(Error::Busy);
                     }
-                    pauses = PAUSES.into_iter();
-                    rhythm.min(self.remaining())
+                    attempts = PAUSES.into_iter();
+                    let pause = match reply {
+                        Reply::Taken => pauses.next(self.lock.pause.unwrap_or(WITHOUT_QUEUE)),
+                        // The server lets nobody wait at the moment, so it tells nobody either.
+                        Reply::Place(0) => pauses.next(self.lock.pause.unwrap_or(IN_QUEUE)),
+                        _ => rhythm.unwrap_or_else(|most| pauses.next(most)),
+                    };
+                    pause.min(self.remaining())
                 }
                 Err(error) if may_pass(&error) => {
                     self.left = true;
-                    pauses.next().ok_or(error)?
+                    attempts.next().ok_or(error)?
                 }
-                Err(error) => return Err(error.into()),
+                Err(error) => return Err(error),
             };
             tokio::select! {
                 () = asker.closed() => return Err(Error::Busy),
@@ -101,23 +121,30 @@ impl<C: Connection> Request<C> {
         }
     }
 
-    /// And when to ask again, if nothing else says so.
-    fn question(&self) -> (Cmd, Duration) {
+    /// And when to ask again, if nothing else says so: or the longest pause, where nothing else will.
+    fn question(&self) -> (Cmd, Result<Duration, Duration>) {
         let lock = &self.lock;
-        let mut question = lock.words.acquire(&self.owner, lock.ttl);
-        let mut rhythm = lock.lease / 3;
+        let mut question = lock.client.words.acquire(&self.owner, lock.ttl);
         if matches!(self.patience, Patience::Once) {
-            return (question, rhythm);
+            return (question, Err(IN_QUEUE));
         }
-        question.arg("QUEUE").arg(milliseconds(lock.lease));
-        match &self.ticket {
-            Some(ticket) if ticket.inbox.is_subscribed() => {
+        let ticket = self.ticket.as_ref();
+        let ticket = ticket.filter(|ticket| ticket.inbox.is_subscribed());
+        let usual = if ticket.is_some() { LEASE_TOLD } else { LEASE };
+        let lease = lock.lease.unwrap_or(usual);
+        question.arg("QUEUE").arg(milliseconds(lease));
+        let keeps_place = lease / 3;
+        match ticket {
+            Some(ticket) => {
                 let channel = ticket.inbox.channel();
                 question.arg("NOTIFY").arg(channel).arg(ticket.number);
+                (question, Ok(keeps_place))
             }
-            _ => rhythm = rhythm.min(lock.pause),
+            None => (
+                question,
+                Err(lock.pause.unwrap_or(IN_QUEUE).min(keeps_place)),
+            ),
         }
-        (question, rhythm)
     }
 
     async fn told(&self) {
@@ -147,118 +174,133 @@ impl<C: Connection> Request<C> {
     ) {
         self.ticket = None;
         let mut term = Term::new(&self.lock, granted.asked);
+        let lost = |cause, at: Instant| {
+            let loss = Loss::new(cause, Some(at.duration_since(granted.asked)));
+            stage.send_if_modified(|stage| {
+                let is_held = *stage == Stage::Held;
+                if is_held {
+                    *stage = Stage::Lost(loss);
+                }
+                is_held // what is lost stays lost
+            });
+        };
+        let outcome = || match &*stage.borrow() {
+            Stage::Lost(loss) => Err(Error::Lost(loss.clone())),
+            _ => Ok(()),
+        };
         loop {
+            let is_held = outcome().is_ok();
             let order = tokio::select! {
                 biased;
                 order = orders.recv() => order,
                 // What was under way is dropped for an order: a renewal may be said twice, and revives nothing.
-                () = self.renew_until_lost(&mut term), if *stage.borrow() == Stage::Held => Some(Order::Lost),
+                cause = self.renew_until_lost(&mut term), if is_held => {
+                    lost(cause, Instant::now());
+                    continue;
+                }
             };
             match order {
-                Some(Order::Renew(_, reply)) if *stage.borrow() == Stage::Lost => {
-                    _ = reply.send(Ok(false)); // what is lost stays lost
-                }
                 Some(Order::Renew(ttl, reply)) => {
-                    let asked = Instant::now();
-                    let renewed = timeout_at(term.ends, self.renew(ttl)).await;
-                    let renewed = renewed.unwrap_or(Ok(false));
-                    match renewed {
-                        Ok(true) => term.ends = after(asked, ttl),
-                        Ok(false) => _ = stage.send_replace(Stage::Lost),
-                        Err(_) => {}
+                    if is_held {
+                        let asked = Instant::now();
+                        let renewed = timeout_at(term.ends, self.renew(ttl)).await;
+                        match renewed {
+                            Ok(Ok(true)) => term.ends = after(asked, ttl),
+                            Ok(Ok(false)) => lost(Cause::NotOwner, Instant::now()),
+                            Ok(Err(error)) => {
+                                _ = reply.send(Err(error));
+                                continue;
+                            }
+                            Err(_) => lost(Cause::Unanswered, Instant::now()),
+                        }
                     }
-                    _ = reply.send(renewed);
+                    _ = reply.send(outcome());
                 }
-                Some(Order::Lost) => _ = stage.send_replace(Stage::Lost),
+                Some(Order::NotOwner(reply)) => {
+                    lost(Cause::NotOwner, Instant::now());
+                    _ = reply.send(outcome());
+                }
                 Some(Order::Release(reply)) => {
-                    let released = self.release().await;
-                    if let Ok(held) = released {
-                        stage.send_replace(if held { Stage::Released } else { Stage::Lost });
+                    let in_time = is_held && Instant::now() < term.ends;
+                    let (released, repeated) = self.release().await;
+                    match released {
+                        // If the reply to the first was lost, the second finds nothing more to release.
+                        Ok(0) if repeated && in_time => {}
+                        Ok(held) if self.lock.client.words.are_so_many(held) => {}
+                        Ok(_) => lost(Cause::NotOwner, Instant::now()),
+                        Err(error) => {
+                            _ = reply.send(Err(error));
+                            return self.go_on_releasing(term.ends).await;
+                        }
                     }
-                    _ = reply.send(released);
+                    if outcome().is_ok() {
+                        stage.send_replace(Stage::Released);
+                    }
+                    _ = reply.send(outcome());
                     return;
                 }
                 None => {
-                    _ = self.release().await;
+                    let released = self.release().await.0;
                     stage.send_replace(Stage::Released);
+                    if released.is_err() {
+                        self.go_on_releasing(term.ends).await;
+                    }
                     return;
                 }
             }
         }
     }
 
-    async fn renew_until_lost(&self, term: &mut Term) {
+    async fn renew_until_lost(&self, term: &mut Term) -> Cause {
         loop {
             let (ends, due) = (term.ends, term.due());
             let renewed = timeout_at(ends, async {
                 sleep_until(due).await;
                 let asked = Instant::now();
-                (asked, self.renew_once(self.lock.ttl).await)
+                (
+                    asked,
+                    self.lock.client.renew(&self.owner, self.lock.ttl).await,
+                )
             });
             match renewed.await {
                 Ok((asked, Ok(true))) => term.ends = after(asked, self.lock.ttl),
                 // Nobody answered, or the server does not want to: soon again, until the end.
                 Ok((asked, Err(_))) => term.not_before = after(asked, self.lock.ttl / 10),
-                Ok((_, Ok(false))) | Err(_) => return,
+                Ok((_, Ok(false))) => return Cause::NotOwner,
+                Err(_) if due > ends => return Cause::Capped,
+                Err(_) => return Cause::Unanswered,
             }
         }
     }
 
-    async fn renew_once(&self, ttl: Duration) -> RedisResult<bool> {
-        ask_once(
-            &self.lock.connection,
-            &self.lock.words.renew(&self.owner, ttl),
-        )
-        .await
+    async fn renew(&self, ttl: Duration) -> Result<bool, Error> {
+        ask(|| self.lock.client.renew(&self.owner, ttl)).await.0
     }
 
-    async fn renew(&self, ttl: Duration) -> RedisResult<bool> {
-        ask(
-            &self.lock.connection,
-            &self.lock.words.renew(&self.owner, ttl),
-        )
-        .await
+    /// How many were held, and whether it was said more than once.
+    async fn release(&self) -> (Result<usize, Error>, bool) {
+        ask(|| self.lock.client.release(&self.owner)).await
     }
 
-    async fn release(&self) -> RedisResult<bool> {
-        let reply = ask(&self.lock.connection, &self.lock.words.release(&self.owner)).await?;
-        Ok(self.lock.words.all_were_released(reply))
-    }
-}
-
-/// Until when a hold lasts, as far as this process knows, and when it has to be renewed.
-struct Term {
-    ttl: Duration,
-    ends: Instant,
-    renews_until: Instant,
-    not_before: Instant,
-}
-
-impl Term {
-    fn new<C>(lock: &Lock<C>, asked: Instant) -> Term {
-        Term {
-            ttl: lock.ttl,
-            ends: after(asked, lock.ttl),
-            renews_until: after(asked, lock.renew_for),
-            not_before: asked,
-        }
-    }
-
-    /// With two thirds of the ttl left; never beyond the cap.
-    fn due(&self) -> Instant {
-        let third = self.ends.checked_sub(self.ttl.saturating_mul(2) / 3);
-        let due = third.unwrap_or(self.not_before).max(self.not_before);
-        if due < self.renews_until {
-            due
-        } else {
-            after(self.ends, FAR) // the hold ends first
+    /// Nobody waits for it any more, but the lock is not free before this or `end`.
+    async fn go_on_releasing(&self, end: Instant) {
+        while Instant::now() < end {
+            sleep(RELEASE_AGAIN).await;
+            match self.lock.client.release(&self.owner).await {
+                Err(error) if may_pass(&error) => {}
+                _ => return,
+            }
         }
     }
 }
 
-/// Farther than any timer needs to be set.
-const FAR: Duration = Duration::from_secs(86_400 * 365 * 30);
+/// How long places are kept. One that nobody asks for any more costs the others little where the server finds out that
+/// nobody hears its message.
+const LEASE: Duration = Duration::from_secs(3);
+const LEASE_TOLD: Duration = Duration::from_secs(15);
 
-fn after(from: Instant, duration: Duration) -> Instant {
-    from + duration.min(FAR)
-}
+/// The longest pauses between two questions.
+const IN_QUEUE: Duration = Duration::from_millis(100);
+const WITHOUT_QUEUE: Duration = Duration::from_secs(1);
+
+const RELEASE_AGAIN: Duration = Duration::from_secs(2);

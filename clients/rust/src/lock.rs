@@ -1,40 +1,58 @@
+use crate::client::Client;
 use crate::keeper::{Request, keep};
+use crate::options;
 use crate::words::{Mode, Words};
 use crate::{Connection, Error, Hold, Inbox};
+use std::sync::Arc;
 use std::time::Duration;
+use tokio::runtime::Handle;
 use tokio::sync::oneshot;
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout_at};
 use uuid::Uuid;
 
 /// A lock, or several that are held together, and how it is to be held. Each [`acquire`](Lock::acquire) is a request
 /// of its own, so one of these serves any number of tasks, by one connection.
+///
+/// It is made by [`Locks::lock`](crate::Locks::lock), or for a connection of one's own by [`Lock::new`]. An option that
+/// makes no sense (a ttl of zero, a limit of zero) is refused by each way to acquire it, as [`Error::Invalid`], before
+/// anything is sent.
 #[derive(Clone)]
 pub struct Lock<C> {
-    pub(crate) connection: C,
-    pub(crate) words: Words,
+    pub(crate) client: Client<C>,
     pub(crate) ttl: Duration,
     pub(crate) renew_for: Duration,
-    pub(crate) lease: Duration,
-    pub(crate) pause: Duration,
+    pub(crate) lease: Option<Duration>,
+    pub(crate) pause: Option<Duration>,
     pub(crate) inbox: Option<Inbox>,
     pub(crate) owner: Option<Vec<u8>>,
 }
 
 impl<C: Connection> Lock<C> {
     /// The lock of this name. redis-rs adds no prefix: name the whole key.
+    ///
+    /// Whoever waits for it asks over and over, unless it is [told](Lock::told_by). Clone it rather than to make it
+    /// again: clones share what is known of the server.
     pub fn new(connection: C, name: impl AsRef<[u8]>) -> Lock<C> {
         Lock::all(connection, [name])
     }
 
     /// All of these are held in one instant, or none. In a cluster they need a common part in braces.
     pub fn all(connection: C, names: impl IntoIterator<Item = impl AsRef<[u8]>>) -> Lock<C> {
-        Lock {
+        Lock::of(Client {
             connection,
             words: Words::new(names),
+            known: Arc::default(),
+            requires_module: false,
+        })
+    }
+
+    pub(crate) fn of(client: Client<C>) -> Lock<C> {
+        Lock {
+            client,
             ttl: Duration::from_secs(30),
             renew_for: Duration::MAX,
-            lease: Duration::from_secs(3),
-            pause: Duration::from_millis(100),
+            lease: None,
+            pause: None,
             inbox: None,
             owner: None,
         }
@@ -57,32 +75,42 @@ impl<C: Connection> Lock<C> {
         self
     }
 
-    /// Shares the lock with others who also share it.
+    /// Shares the lock with others who also share it. Needs the module.
     #[must_use]
     pub fn shared(mut self) -> Lock<C> {
-        self.words.mode = Mode::Shared;
+        self.client.words.mode = Mode::Shared;
         self
     }
 
-    /// Shares the lock while fewer than `n` others do: a semaphore.
+    /// Shares the lock while fewer than `n` others do: a semaphore. Needs the module.
     #[must_use]
     pub fn limit(mut self, n: u64) -> Lock<C> {
-        self.words.mode = Mode::Limit(n);
+        self.client.words.mode = Mode::Limit(n);
+        self
+    }
+
+    /// Refuses a server that has not loaded the module, with [`Error::NeedsModule`], instead of using what every server
+    /// can do: for who relies on the order of the waiters or on the [fencing number](Hold::fence).
+    #[must_use]
+    pub fn require_module(mut self) -> Lock<C> {
+        self.client.requires_module = true;
         self
     }
 
     /// For how long a place in the queue is kept after it was last asked for; it is asked for at a third of it at the
-    /// latest. 3 seconds, unless it is said; `lock.max-lease` of the server is the most.
+    /// latest. 15 seconds where the server says when it is our turn, and else 3, unless it is said; `lock.max-lease` of
+    /// the server is the most.
     #[must_use]
     pub fn lease(mut self, lease: Duration) -> Lock<C> {
-        self.lease = lease;
+        self.lease = Some(lease);
         self
     }
 
-    /// How often to ask while waiting, where no message says when. 100 ms, unless it is said.
+    /// The longest pause between two questions while waiting, where no message says when. The first pauses are shorter,
+    /// from 10 ms on. 100 ms, and 1 second on a server without the module, unless it is said.
     #[must_use]
     pub fn pause(mut self, pause: Duration) -> Lock<C> {
-        self.pause = pause;
+        self.pause = Some(pause);
         self
     }
 
@@ -114,6 +142,8 @@ impl<C: Connection> Lock<C> {
     }
 
     /// Waits for so long at most, then says [`Error::Busy`]. With `Duration::ZERO` it tries once.
+    ///
+    /// If the server does not answer, this returns all the same, half a second later at the latest.
     pub async fn acquire_within(&self, patience: Duration) -> Result<Hold<C>, Error> {
         if patience.is_zero() {
             return self.try_acquire().await;
@@ -124,20 +154,36 @@ impl<C: Connection> Lock<C> {
             .await
     }
 
-    /// Tries once. A try overtakes nobody who waits.
+    /// Tries once. A try overtakes nobody who waits. The server has half a second to answer.
     pub async fn try_acquire(&self) -> Result<Hold<C>, Error> {
         self.request(Patience::Once).await
     }
 
     /// The request is made in a task of its own, which hears it out when nobody waits for it any more.
     async fn request(&self, patience: Patience) -> Result<Hold<C>, Error> {
+        options::check(self)?;
+        let runtime = Handle::try_current().map_err(|_| Error::NoRuntime)?;
         let owner = self.owner.clone();
         let owner = owner.unwrap_or_else(|| Uuid::new_v4().simple().to_string().into_bytes());
+        let end = match patience {
+            Patience::Once => Some(Instant::now()),
+            Patience::Until(end) => Some(end),
+            Patience::Endless => None,
+        };
         let (asker, outcome) = oneshot::channel();
-        tokio::spawn(keep(Request::new(self.clone(), owner, patience), asker));
-        outcome.await.unwrap_or(Err(Error::Busy)) // the runtime has ended
+        runtime.spawn(keep(Request::new(self.clone(), owner, patience), asker));
+        let outcome = async { outcome.await.unwrap_or(Err(Error::NoRuntime)) };
+        match end.and_then(|end| end.checked_add(REPLIES_TAKE)) {
+            Some(limit) => timeout_at(limit, outcome)
+                .await
+                .unwrap_or_else(|_| Err(Error::unanswered())),
+            None => outcome.await,
+        }
     }
 }
+
+/// How long a reply to the last question may take when the patience is over.
+const REPLIES_TAKE: Duration = Duration::from_millis(500);
 
 #[derive(Clone, Copy)]
 pub(crate) enum Patience {

@@ -1,13 +1,12 @@
-//! What is said to the server. No connection in sight.
+//! What is said to a server with the module. No connection in sight.
 
-use redis::{Arg, Cmd, cmd};
+use crate::plain::add;
+use redis::{Cmd, cmd};
 use std::time::Duration;
 
-/// Rounded up: to wait for half a millisecond is not to try once, and nothing is held for no time at all.
+/// Rounded up: to wait for half a millisecond is not to try once.
 pub(crate) fn milliseconds(duration: Duration) -> u64 {
-    u64::try_from(duration.as_nanos().div_ceil(1_000_000))
-        .unwrap_or(u64::MAX)
-        .max(1)
+    u64::try_from(duration.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX)
 }
 
 #[derive(Clone, Debug)]
@@ -37,6 +36,15 @@ impl Words {
             names: ours,
             mode: Mode::Exclusive,
         }
+    }
+
+    pub(crate) fn are_none(&self) -> bool {
+        self.names.is_empty()
+    }
+
+    /// Of several locks, the one that stands for all.
+    pub(crate) fn first(&self) -> &[u8] {
+        self.names.first().map_or(&[], Vec::as_slice)
     }
 
     fn command(&self, verb: &str) -> Cmd {
@@ -77,27 +85,33 @@ impl Words {
         command
     }
 
-    pub(crate) fn all_were_released(&self, reply: usize) -> bool {
+    pub(crate) fn are_so_many(&self, reply: usize) -> bool {
         reply == self.names.len()
     }
 
     /// Of several locks, by the first.
     pub(crate) fn guard(&self, owner: &[u8], guarded: &Cmd) -> Cmd {
         let mut command = cmd("LOCK.GUARD");
-        command.arg(self.names.first()).arg(owner);
-        for arg in guarded.args_iter() {
-            match arg {
-                Arg::Simple(arg) => command.arg(arg),
-                _ => command.cursor_arg(0),
-            };
-        }
+        command.arg(self.first()).arg(owner);
+        add(&mut command, guarded);
         command
+    }
+
+    /// What a server without the module can't do.
+    pub(crate) fn need_module_for(&self) -> Option<&'static str> {
+        match self.mode {
+            _ if self.names.len() > 1 => Some("a lock of several keys"),
+            Mode::Exclusive => None,
+            Mode::Shared => Some("a shared lock"),
+            Mode::Limit(_) => Some("a lock with a limit"),
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use redis::Arg;
 
     fn said(command: &Cmd) -> String {
         let words = command.args_iter().map(|arg| match arg {
@@ -125,7 +139,7 @@ mod tests {
 
     #[test]
     fn fractions_of_a_millisecond_are_rounded_up() {
-        assert_eq!(milliseconds(Duration::ZERO), 1);
+        assert_eq!(milliseconds(Duration::from_nanos(1)), 1);
         assert_eq!(milliseconds(Duration::from_nanos(1_000_001)), 2);
         assert_eq!(milliseconds(Duration::from_secs(2)), 2_000);
         assert_eq!(milliseconds(Duration::MAX), u64::MAX);

@@ -3,7 +3,7 @@
 use crate::support::*;
 use redis::aio::MultiplexedConnection;
 use redis::{Value, cmd};
-use redis_lock_client::Lock;
+use redis_lock_module::Lock;
 use std::time::Instant;
 use tokio::time::sleep;
 use uuid::Uuid;

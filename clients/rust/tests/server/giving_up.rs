@@ -2,7 +2,7 @@
 
 use crate::support::*;
 use redis::Value;
-use redis_lock_client::{Connection, Error, Lock};
+use redis_lock_module::{Connection, Error, Lock};
 use std::env;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -219,7 +219,10 @@ async fn a_runtime_that_ends_leaves_no_more_than_a_ttl() {
         assert!(hold.is_lost());
         let other = tokio::runtime::Runtime::new().unwrap();
         other.block_on(lost);
-        assert!(matches!(other.block_on(hold.release()), Err(Error::Lost)));
+        assert!(matches!(
+            other.block_on(hold.release()),
+            Err(Error::Lost(_))
+        ));
     })
     .join()
     .unwrap();

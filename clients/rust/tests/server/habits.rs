@@ -1,6 +1,6 @@
 use crate::support::*;
 use redis::{Value, cmd};
-use redis_lock_client::{Connection, Error, Hold, Lock};
+use redis_lock_module::{Connection, Error, Hold, Lock};
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 use tokio::time::{sleep, timeout};
@@ -110,9 +110,78 @@ async fn who_has_an_inbox_is_told_and_asks_once_more() {
 }
 
 #[tokio::test]
+async fn who_connects_in_one_call_is_told_too() {
+    let server = Server::start().await;
+    let market = server.locks().await.lock(MARKET).lease(ms(60_000));
+    are_served_in_order(&server, market, 50).await;
+}
+
+#[tokio::test]
+async fn who_is_told_seldom_asks() {
+    let server = Server::start().await;
+    let market = server.locks().await.lock(MARKET);
+    let hold = market.acquire().await.unwrap();
+    let (_, tasks) = fill(&server, &market, 20).await;
+    let () = server.say(&["CONFIG", "RESETSTAT"]).await;
+    sleep(ms(3_000)).await;
+    let asked = server.calls("lock.acquire").await;
+    assert!(asked <= 20, "{asked} asks"); // each keeps its place by one ask in five seconds
+    hold.release().await.unwrap();
+    for task in tasks {
+        task.await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn who_may_not_subscribe_is_served_by_asking() {
+    let server = Server::start().await;
+    let () = server
+        .say(&[
+            "ACL",
+            "SETUSER",
+            "ann",
+            "on",
+            ">pass",
+            "~*",
+            "+@all",
+            "resetchannels",
+        ])
+        .await;
+    let address = format!("redis://ann:pass@127.0.0.1:{}", server.port);
+    let locks = redis_lock_module::Locks::connect(address).await.unwrap();
+    are_served_in_order(&server, locks.lock(MARKET).pause(ms(10)), usize::MAX).await;
+}
+
+async fn take_turns<C: Connection>(market: Lock<C>) -> std::time::Duration {
+    let began = Instant::now();
+    let one = |_| {
+        let market = market.clone();
+        tokio::spawn(async move {
+            for _ in 0..20 {
+                market.acquire().await.unwrap().release().await.unwrap();
+            }
+        })
+    };
+    for task in (0..5).map(one).collect::<Vec<_>>() {
+        task.await.unwrap();
+    }
+    began.elapsed()
+}
+
+#[tokio::test]
+async fn turns_are_quick_where_messages_come_and_do_not_last_a_pause_where_none_do() {
+    let server = Server::start().await;
+    let told = take_turns(server.locks().await.lock(MARKET)).await;
+    let asked = take_turns(Lock::new(server.connect().await, MARKET)).await;
+    println!("100 turns of 5 tasks: {told:?} told by messages, {asked:?} by asking");
+    assert!(told < ms(2_000)); // a hundred pauses are ten seconds
+    assert!(asked < ms(3_000));
+}
+
+#[tokio::test]
 async fn an_inbox_without_a_subscription_only_makes_its_owner_ask() {
     let server = Server::start().await;
-    let inbox = redis_lock_client::Inbox::new();
+    let inbox = redis_lock_module::Inbox::new();
     let market = Lock::new(server.connect().await, MARKET)
         .pause(ms(10))
         .told_by(&inbox);
@@ -165,8 +234,8 @@ async fn a_hold_is_renewed_while_it_lives_and_no_longer_than_its_cap() {
         there == 0
     })
     .await;
-    assert!(matches!(once.renew(ms(700)).await, Err(Error::Lost)));
-    assert!(matches!(once.release().await, Err(Error::Lost)));
+    assert!(matches!(once.renew(ms(700)).await, Err(Error::Lost(_))));
+    assert!(matches!(once.release().await, Err(Error::Lost(_))));
 }
 
 #[tokio::test]
@@ -208,7 +277,7 @@ async fn several_locks_are_held_together_or_not_at_all() {
     let hold = both.acquire().await.unwrap();
     let _: usize = server.say(&["LOCK.BREAK", "{market}:other"]).await;
     timeout(ms(5_000), hold.lost()).await.unwrap();
-    assert!(matches!(hold.release().await, Err(Error::Lost)));
+    assert!(matches!(hold.release().await, Err(Error::Lost(_))));
     server.nothing_is_left().await;
 }
 

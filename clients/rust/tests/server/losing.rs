@@ -1,6 +1,6 @@
 use crate::support::*;
 use redis::cmd;
-use redis_lock_client::{Error, Lock};
+use redis_lock_module::{Cause, Error, Lock};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
@@ -29,10 +29,10 @@ async fn a_lost_lock_cancels_the_work() {
         };
         let began = Instant::now();
         let (done, ()) = tokio::join!(hold.while_held(work), operator);
-        assert!(matches!(done, Err(Error::Lost)) && began.elapsed() < ms(2_000));
+        assert!(matches!(done, Err(Error::Lost(_))) && began.elapsed() < ms(2_000));
         timeout(ms(10), watched).await.unwrap();
         assert!(!went_on.load(Ordering::Relaxed) && hold.is_lost());
-        assert!(matches!(hold.release().await, Err(Error::Lost)));
+        assert!(matches!(hold.release().await, Err(Error::Lost(_))));
         let _: usize = server.say(&["DEL", MARKET]).await;
     }
     let hold = market.acquire().await.unwrap();
@@ -48,7 +48,7 @@ async fn a_hold_that_cannot_be_renewed_is_lost_when_its_time_is_over() {
     let began = Instant::now();
     hold.lost().await;
     assert!(began.elapsed() < ms(3_000));
-    assert!(matches!(hold.renew(ms(300)).await, Err(Error::Lost)));
+    assert!(matches!(hold.renew(ms(300)).await, Err(Error::Lost(_))));
 }
 
 #[tokio::test]
@@ -62,7 +62,7 @@ async fn a_guarded_write_of_a_lost_lock_is_refused_and_says_so() {
     let refused = hold
         .guard::<()>(cmd("SET").arg("{market}:price").arg(5))
         .await;
-    assert!(matches!(refused, Err(Error::Lost)));
+    assert!(matches!(refused, Err(Error::Lost(_))));
     timeout(ms(1_000), hold.lost()).await.unwrap();
     assert_eq!(server.say::<usize>(&["EXISTS", "{market}:price"]).await, 0);
 }
@@ -77,4 +77,51 @@ async fn a_released_hold_is_not_lost() {
     let lost = hold.lost();
     hold.release().await.unwrap();
     assert!(timeout(ms(200), lost).await.is_err());
+}
+
+#[tokio::test]
+async fn a_lost_hold_says_when_and_why() {
+    let server = Server::start().await;
+    let market = Lock::new(server.connect().await, MARKET).ttl(ms(300));
+    let says = async |cause, word: &str, hold: redis_lock_module::Hold<_>, least: u64| {
+        timeout(ms(10_000), hold.lost()).await.unwrap();
+        let loss = hold.loss().unwrap();
+        assert_eq!(loss.cause(), cause);
+        assert!(loss.after().unwrap() >= ms(least), "{loss}");
+        let Err(error @ Error::Lost(_)) = hold.release().await else {
+            panic!("it was not lost");
+        };
+        let said = error.to_string();
+        assert!(
+            said.contains("lost while held") && said.contains(word),
+            "{said}"
+        );
+        assert!(
+            said.contains(&format!("{:.1?}", loss.after().unwrap())),
+            "{said}"
+        );
+    };
+    let hold = market.acquire().await.unwrap();
+    let _: usize = server.say(&["LOCK.BREAK", MARKET]).await;
+    says(Cause::NotOwner, "does not hold it", hold, 50).await;
+    let hold = market.clone().renew_for(ms(0)).acquire().await.unwrap();
+    says(Cause::Capped, "no longer", hold, 300).await;
+    let hold = market.acquire().await.unwrap();
+    let () = server.say(&["CLIENT", "PAUSE", "1500"]).await;
+    says(Cause::Unanswered, "no renewal was answered", hold, 300).await;
+    server.nothing_is_left().await;
+}
+
+/// The server still has it, but the work was told that it is lost.
+#[tokio::test]
+async fn a_hold_that_was_found_to_be_lost_is_lost_although_its_release_comes_in_time() {
+    let server = Server::start().await;
+    let market = Lock::new(server.connect().await, MARKET).ttl(ms(60_000));
+    let hold = market.acquire().await.unwrap();
+    let _: usize = server.say(&["DEL", MARKET]).await;
+    assert!(hold.guard::<()>(&cmd("PING")).await.is_err());
+    let owner = String::from_utf8(hold.owner().to_vec()).unwrap();
+    let _: u64 = server.say(&["LOCK.ACQUIRE", MARKET, &owner, "60000"]).await;
+    assert!(matches!(hold.release().await, Err(Error::Lost(_))));
+    server.nothing_is_left().await;
 }

@@ -2,7 +2,7 @@
 
 use redis::aio::{ConnectionManager, ConnectionManagerConfig, MultiplexedConnection};
 use redis::{AsyncConnectionConfig, Client, FromRedisValue, RedisResult, Value, cmd};
-use redis_lock_client::Inbox;
+use redis_lock_module::{Inbox, Locks};
 use std::collections::HashMap;
 use std::env;
 use std::fs::File;
@@ -45,6 +45,17 @@ impl Server {
     }
 
     pub async fn start_with(options: &[&str]) -> Server {
+        let module = module();
+        Server::start_bare_with(&[&["--loadmodule", &module], options].concat()).await
+    }
+
+    /// Without the module.
+    pub async fn start_bare() -> Server {
+        Server::start_bare_with(&[]).await
+    }
+
+    /// Without the module, which may be loaded later.
+    pub async fn start_bare_with(options: &[&str]) -> Server {
         for _ in 0..10 {
             let port = free_port();
             let folder = TempDir::new().unwrap();
@@ -65,7 +76,7 @@ impl Server {
     pub async fn restart(&mut self) {
         self.process.kill().unwrap();
         self.process.wait().unwrap();
-        self.process = launch(self.port, &self.folder, &[]);
+        self.process = launch(self.port, &self.folder, &["--loadmodule", &module()]);
         self.operator = operator(self.port, &mut self.process).await.unwrap();
     }
 
@@ -77,6 +88,10 @@ impl Server {
         let mut command = cmd(words[0]);
         command.arg(&words[1..]);
         command.query_async(&mut self.operator.clone()).await
+    }
+
+    pub fn operator(&self) -> MultiplexedConnection {
+        self.operator.clone()
     }
 
     pub fn client(&self) -> Client {
@@ -146,6 +161,18 @@ impl Server {
         .await;
     }
 
+    pub async fn locks(&self) -> Locks {
+        let config = ConnectionManagerConfig::new().set_response_timeout(Some(ms(5_000)));
+        let server = format!("redis://127.0.0.1:{}", self.port);
+        Locks::connect_with(server, config).await.unwrap()
+    }
+
+    /// It answers nobody until the returned is dropped, and then all that was said meanwhile.
+    pub fn stop(&self) -> Stopped {
+        signal("STOP", self.process.id());
+        Stopped(self.process.id())
+    }
+
     /// The connections of all others.
     pub async fn break_connections(&self) {
         let kill = ["CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"];
@@ -155,6 +182,21 @@ impl Server {
             .say(&["CLIENT", "KILL", "TYPE", "pubsub", "SKIPME", "yes"])
             .await;
     }
+}
+
+pub struct Stopped(u32);
+
+impl Drop for Stopped {
+    fn drop(&mut self) {
+        signal("CONT", self.0);
+    }
+}
+
+fn signal(name: &str, process: u32) {
+    let kill = Command::new("kill")
+        .args(["-s", name, &process.to_string()])
+        .status();
+    assert!(kill.unwrap().success());
 }
 
 impl Drop for Server {
@@ -175,14 +217,17 @@ fn free_port() -> u16 {
     }
 }
 
-fn launch(port: u16, folder: &TempDir, options: &[&str]) -> Child {
-    let module = env::var("REDIS_LOCK_MODULE").unwrap_or_else(|_| {
+pub fn module() -> String {
+    env::var("REDIS_LOCK_MODULE").unwrap_or_else(|_| {
         concat!(
             env!("CARGO_MANIFEST_DIR"),
             "/../../target/release/libredis_lock.so"
         )
         .into()
-    });
+    })
+}
+
+fn launch(port: u16, folder: &TempDir, options: &[&str]) -> Child {
     let log = File::create(folder.path().join("log")).unwrap();
     Command::new(env::var("REDIS_SERVER").unwrap_or_else(|_| "redis-server".into()))
         .args([
@@ -193,7 +238,7 @@ fn launch(port: u16, folder: &TempDir, options: &[&str]) -> Child {
             "--save",
             "",
         ])
-        .args(["--loadmodule", &module, "--dir"])
+        .arg("--dir")
         .arg(folder.path())
         .args(options)
         .stdout(Stdio::from(log))

@@ -1,7 +1,7 @@
 //! Connections that break, and a server that is killed.
 
 use crate::support::*;
-use redis_lock_client::{Connection, Lock};
+use redis_lock_module::{Connection, Lock};
 use std::time::Instant;
 use tokio::task::JoinHandle;
 

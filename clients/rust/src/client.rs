@@ -1,0 +1,128 @@
+use crate::ask::ask_once;
+use crate::known::{Known, lacks_form, lacks_module};
+use crate::words::Words;
+use crate::{Connection, Error, plain};
+use redis::{Cmd, FromRedisValue};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+/// One lock, and the server that has it. Each thing is said in the way that the server understands: by the module's
+/// commands, or by those of any server.
+#[derive(Clone)]
+pub(crate) struct Client<C> {
+    pub(crate) connection: C,
+    pub(crate) words: Words,
+    pub(crate) known: Arc<Known>,
+    pub(crate) requires_module: bool,
+}
+
+pub(crate) enum Reply {
+    /// With the fencing number, if the server has the module.
+    Granted(Option<u64>),
+    /// Where it waits; zero: nowhere, because it was a try, or there is no waiting at the moment.
+    Place(u64),
+    /// Others have it, on a server where there is no waiting.
+    Taken,
+}
+
+impl<C: Connection> Client<C> {
+    /// If an earlier request of this owner may have been granted, a server without the module is asked for that, too.
+    pub(crate) async fn acquire(
+        &self,
+        owner: &[u8],
+        ttl: Duration,
+        question: &Cmd,
+        may_be_ours: bool,
+    ) -> Result<Reply, Error> {
+        if let Some(reply) = self.by_module::<Option<i64>>(question).await? {
+            return Ok(match reply {
+                Some(fence @ 1..) => Reply::Granted(Some(fence.unsigned_abs())),
+                place => Reply::Place(place.unwrap_or(0).unsigned_abs()),
+            });
+        }
+        let key = self.words.first();
+        let acquired: bool = ask_once(&self.connection, &plain::acquire(key, owner, ttl)).await?;
+        let granted = acquired
+            || may_be_ours && ask_once(&self.connection, &plain::is_ours(key, owner, ttl)).await?;
+        Ok(if granted {
+            Reply::Granted(None)
+        } else {
+            Reply::Taken
+        })
+    }
+
+    /// Whether it was held.
+    pub(crate) async fn renew(&self, owner: &[u8], ttl: Duration) -> Result<bool, Error> {
+        if let Some(held) = self.by_module(&self.words.renew(owner, ttl)).await? {
+            return Ok(held);
+        }
+        let forms = plain::renew(self.words.first(), owner, ttl);
+        self.by_any_of(&forms, &self.known.renew).await
+    }
+
+    /// How many of its locks were held.
+    pub(crate) async fn release(&self, owner: &[u8]) -> Result<usize, Error> {
+        if let Some(held) = self.by_module(&self.words.release(owner)).await? {
+            return Ok(held);
+        }
+        let forms = plain::release(self.words.first(), owner);
+        self.by_any_of(&forms, &self.known.release).await
+    }
+
+    pub(crate) async fn guard<T: FromRedisValue>(
+        &self,
+        owner: &[u8],
+        guarded: &Cmd,
+    ) -> Result<T, Error> {
+        if let Some(reply) = self.by_module(&self.words.guard(owner, guarded)).await? {
+            return Ok(reply);
+        }
+        let command = plain::guard(self.words.first(), owner, guarded);
+        Ok(ask_once(&self.connection, &command).await?)
+    }
+
+    /// None if the server has not loaded the module, and this lock can do without.
+    async fn by_module<T: FromRedisValue>(&self, command: &Cmd) -> Result<Option<T>, Error> {
+        let needed_for = if self.requires_module {
+            Some("this lock")
+        } else {
+            self.words.need_module_for()
+        };
+        if needed_for.is_none() && !self.known.may_have_module() {
+            return Ok(None);
+        }
+        match ask_once(&self.connection, command).await {
+            Err(error) if lacks_module(&error) => {
+                if let Some(what) = needed_for {
+                    return Err(Error::NeedsModule(what));
+                }
+                self.known.has_no_module();
+                Ok(None)
+            }
+            Err(error) => Err(error.into()),
+            Ok(reply) => {
+                self.known.has_module();
+                Ok(Some(reply))
+            }
+        }
+    }
+
+    /// The first of these forms that the server knows; those that it does not know are left out the next time.
+    async fn by_any_of<T: FromRedisValue>(
+        &self,
+        forms: &[Cmd],
+        unknown: &AtomicUsize,
+    ) -> Result<T, Error> {
+        let mut number = unknown.load(Ordering::Relaxed);
+        loop {
+            match ask_once(&self.connection, &forms[number]).await {
+                Err(error) if lacks_form(&error) && number + 1 < forms.len() => {
+                    number += 1;
+                    unknown.fetch_max(number, Ordering::Relaxed);
+                }
+                replied => return Ok(replied?),
+            }
+        }
+    }
+}

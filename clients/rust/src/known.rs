@@ -1,0 +1,86 @@
+use redis::RedisError;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// For how long a server is taken to be without the module, before it is asked again.
+const FORGET_AFTER: Duration = Duration::from_secs(5);
+
+/// That it was logged for one of the locks that have a connection of their own: some make one for each request.
+static LOGGED: AtomicBool = AtomicBool::new(false);
+
+/// What is known of a server from what it refused. It is never asked for its modules: many hosts forbid that.
+#[derive(Debug, Default)]
+pub(crate) struct Known {
+    without_module: Mutex<Option<Instant>>,
+    logged: Option<AtomicBool>,
+    /// How many forms of these commands it does not know: see `crate::plain`.
+    pub(crate) release: AtomicUsize,
+    pub(crate) renew: AtomicUsize,
+}
+
+impl Known {
+    /// For many locks by one connection.
+    pub(crate) fn by_many() -> Known {
+        Known {
+            logged: Some(AtomicBool::new(false)),
+            ..Known::default()
+        }
+    }
+
+    /// Once in a while one of those who ask is sent ahead, and the others learn from it.
+    pub(crate) fn may_have_module(&self) -> bool {
+        let mut without = self.lock();
+        match *without {
+            Some(since) if since.elapsed() < FORGET_AFTER => false,
+            Some(_) => {
+                *without = Some(Instant::now());
+                true
+            }
+            None => true,
+        }
+    }
+
+    pub(crate) fn has_module(&self) {
+        *self.lock() = None;
+    }
+
+    pub(crate) fn has_no_module(&self) {
+        *self.lock() = Some(Instant::now());
+        let logged = self.logged.as_ref().unwrap_or(&LOGGED);
+        if !logged.swap(true, Ordering::Relaxed) {
+            log::warn!(
+                "the server has no LOCK commands (module redis-lock): locks are taken by SET NX; who waits polls, in \
+                 no order, and there is no fencing number"
+            );
+        }
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Option<Instant>> {
+        self.without_module
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Not an unknown command that was to be run inside of `LOCK.GUARD`.
+pub(crate) fn lacks_module(error: &RedisError) -> bool {
+    let unknown = detail(error).strip_prefix("unknown command ");
+    unknown
+        .and_then(|name| name.get(1..6)) // after a quote
+        .is_some_and(|name| name.eq_ignore_ascii_case("LOCK."))
+}
+
+/// The server is too old for this form of a command, or its user may not use it.
+pub(crate) fn lacks_form(error: &RedisError) -> bool {
+    error.code() == Some("NOPERM")
+        || detail(error).starts_with("unknown command")
+        || detail(error).starts_with("syntax error")
+}
+
+fn detail(error: &RedisError) -> &str {
+    match error.code() {
+        Some("ERR") => error.detail().unwrap_or_default(),
+        _ => "",
+    }
+}
