@@ -32,11 +32,11 @@ const isFree = (port) => new Promise((resolve) => {
 });
 
 class Server {
-  static async start(options = [], { sentinel = false, port, config = "" } = {}) {
+  static async start(options = [], { sentinel = false, module = !sentinel, port, config = "" } = {}) {
     const server = new Server();
     server.port = port ?? await freePort();
     server.folder = mkdtempSync(join(tmpdir(), "redis-lock-"));
-    server.module = sentinel ? [] : ["--loadmodule", process.env.REDIS_LOCK_MODULE];
+    server.module = module ? ["--loadmodule", process.env.REDIS_LOCK_MODULE] : [];
     appendFileSync(join(server.folder, "server.conf"), config); // a Sentinel writes to it
     server.options = [...(sentinel ? ["--sentinel"] : ["--save", ""]), ...options];
     await server.up();
