@@ -1,0 +1,54 @@
+"use strict";
+
+// Stands between a client and a server: what it is told to lose, it loses.
+
+const { createServer, connect } = require("node:net");
+const { freePort } = require("./server");
+
+class Proxy {
+  static async to(port) {
+    const proxy = new Proxy();
+    proxy.port = await freePort();
+    proxy.links = new Set();
+    proxy.losing = null;
+    proxy.lost = 0;
+    proxy.server = createServer((client) => proxy.link(client, connect(port, "127.0.0.1")));
+    await new Promise((resolve) => { proxy.server.listen(proxy.port, "127.0.0.1", resolve); });
+    return proxy;
+  }
+
+  /** The reply to the next request with this text does not arrive, and its connection breaks; and so on, if `times`. */
+  loseReplyTo(text, times = 1) {
+    this.losing = { text, times };
+  }
+
+  link(client, server) {
+    let mute = false;
+    const cut = () => {
+      client.destroy();
+      server.destroy();
+      this.links.delete(cut);
+    };
+    this.links.add(cut);
+    for (const socket of [client, server]) socket.on("error", () => {}).on("close", cut);
+    client.on("data", (data) => {
+      if (this.losing?.times > 0 && data.toString("latin1").toUpperCase().includes(this.losing.text)) {
+        this.losing.times--;
+        mute = true;
+      }
+      server.write(data);
+    });
+    server.on("data", (data) => {
+      if (!mute) return client.write(data);
+      this.lost++;
+      cut();
+    });
+  }
+
+  close() {
+    this.server.close();
+    for (const cut of this.links) cut();
+  }
+}
+
+module.exports = { Proxy };
