@@ -9,10 +9,9 @@ const { codeOf, isUnknown } = require("./errors");
 const IS_OWNER = "redis.pcall('get', KEYS[1]) == ARGV[1]";
 const RELEASE = `return ${IS_OWNER} and redis.call('del', KEYS[1]) or 0`;
 const RENEW = `return ${IS_OWNER} and redis.call('pexpire', KEYS[1], ARGV[2]) or 0`;
-// By RESP3 within, so that nothing of the reply is lost, whichever the client speaks.
+// The reply is in the form of RESP2, whichever the client speaks: by RESP3 a script would cut an array at its first null.
 const GUARD = `
   if not (${IS_OWNER}) then return redis.error_reply('NOTOWNER this owner does not hold the lock') end
-  redis.setresp(3)
   return redis.pcall(unpack(ARGV, 2))
 `;
 

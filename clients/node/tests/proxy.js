@@ -12,6 +12,7 @@ class Proxy {
     proxy.links = new Set();
     proxy.losing = null;
     proxy.lost = 0;
+    proxy.requests = "";
     proxy.server = createServer((client) => proxy.link(client, connect(port, "127.0.0.1")));
     await new Promise((resolve) => { proxy.server.listen(proxy.port, "127.0.0.1", resolve); });
     return proxy;
@@ -36,6 +37,7 @@ class Proxy {
         this.losing.times--;
         mute = true;
       }
+      this.requests += data.toString("latin1");
       server.write(data);
     });
     server.on("data", (data) => {
@@ -45,9 +47,18 @@ class Proxy {
     });
   }
 
+  /** How many requests had this text. */
+  count(text) {
+    return this.requests.toUpperCase().split(text).length - 1;
+  }
+
+  cutAll() {
+    for (const cut of this.links) cut();
+  }
+
   close() {
     this.server.close();
-    for (const cut of this.links) cut();
+    this.cutAll();
   }
 }
 
