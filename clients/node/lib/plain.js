@@ -21,7 +21,8 @@ const DELETES = [
   ["EVAL", (key, owner) => ["EVAL", RELEASE, 1, key, owner]],
 ];
 
-const isNoString = (error) => codeOf(error) === "WRONGTYPE";
+// The latter is DELEX's.
+const isNoString = (error) => codeOf(error) === "WRONGTYPE" || /should be of string type/i.test(error.message);
 
 class Plain {
   /** `server` is what is known of it. */

@@ -1,6 +1,7 @@
 "use strict";
 
 // The same Mutex on a server that has not loaded the module; and while the module is loaded, and unloaded.
+// BARE_SERVER=/path/to/redis-server: the first on this one, which may be too old for the module.
 
 const assert = require("node:assert/strict");
 const { after, before, beforeEach, describe, it } = require("node:test");
@@ -14,7 +15,9 @@ const { eventually, Server } = require("./server");
 
 const ROUNDS = +(process.env.ROUNDS ?? 1_000);
 const FOR_LONG = { lockTimeout: 30_000, acquireTimeout: 20_000 };
-const BARE = [["--enable-module-command", "yes"], { module: false }];
+const LOADABLE = [["--enable-module-command", "yes"], { module: false }];
+const { BARE_SERVER } = process.env;
+const BARE = BARE_SERVER ? [[], { module: false, program: BARE_SERVER }] : LOADABLE;
 
 const warnings = [];
 process.on("warning", (warning) => { if (warning.code === "REDIS_LOCK_WITHOUT_MODULE") warnings.push(warning); });
@@ -172,7 +175,7 @@ function withoutTheModule(name) {
       ["SET", "bytes", Buffer.from([0, 13, 10, 255])], ["STRLEN", "bytes"], ["INCRBYFLOAT", "float", 0.1], ["LPOP", "nothing", 3],
     ]) {
       const replies = await Promise.all(holds.map((hold) => hold.guard(...words).then(
-        (reply) => ({ reply: JSON.stringify(reply) }), (error) => ({ error: error.message.split(" ")[0] }),
+        (reply) => ({ reply: JSON.stringify(reply) }), (error) => ({ error: /^WRONGTYPE/.test(error.message) ? "WRONGTYPE" : "another" }),
       )));
       assert.deepEqual(replies[0], replies[1], words.join(" "));
     }
@@ -181,7 +184,7 @@ function withoutTheModule(name) {
     await there.stop();
   });
 
-  it("what was held one way is renewed, guarded and released the other", async () => {
+  it("what was held one way is renewed, guarded and released the other", { skip: !!BARE_SERVER }, async () => {
     for (const change of [loadModule, unloadModule]) {
       const holds = [];
       for (const key of ["one", "two"]) holds.push(await new Mutex(client, key, FOR_LONG).acquire());
@@ -200,7 +203,7 @@ function withoutTheModule(name) {
 }
 
 it("a warning says once that the module is missing", async () => {
-  const server = await Server.start(...BARE), { client, close } = await CLIENTS["node-redis 5"].connect(server.port);
+  const server = await Server.start(...LOADABLE), { client, close } = await CLIENTS["node-redis 5"].connect(server.port);
   const before = warnings.length;
   for (let time = 0; time < 3; time++) await (await new Mutex(client, "market").acquire()).release();
   await server.db.client("KILL", "TYPE", "normal", "SKIPME", "yes");
@@ -213,7 +216,7 @@ it("a warning says once that the module is missing", async () => {
 });
 
 it("a client of which nobody sees that it connects again asks again after a while", { timeout: 30_000 }, async () => {
-  const server = await Server.start(...BARE), { client, close } = await CLIENTS["node-redis 5"].connect(server.port);
+  const server = await Server.start(...LOADABLE), { client, close } = await CLIENTS["node-redis 5"].connect(server.port);
   const blind = { sendCommand: (words) => client.sendCommand(words) };
   assert.equal((await new Mutex(blind, "one").acquire()).fence, null);
   await loadModule(server.db);
@@ -228,7 +231,7 @@ it("a client of which nobody sees that it connects again asks again after a whil
 });
 
 it("a module that is loaded while one waits is used for the next question", { timeout: 60_000 }, async () => {
-  const server = await Server.start(...BARE), { client, close } = await CLIENTS["ioredis 5"].connect(server.port);
+  const server = await Server.start(...LOADABLE), { client, close } = await CLIENTS["ioredis 5"].connect(server.port);
   const hold = await new Mutex(client, "market", FOR_LONG).acquire();
   const waiting = new Mutex(client, "market", FOR_LONG).acquire();
   await loadModule(server.db);
