@@ -15,11 +15,10 @@ async function loadModule(db) {
 
 // It is refused while somebody waits, or a timer of the module's lives.
 async function unloadModule(db) {
-  const [module] = await db.call("MODULE", "LIST");
   await eventually(async () => {
     try {
       await db.call("CONFIG", "SET", "lock.drain", "yes");
-      return await db.call("MODULE", "UNLOAD", module[module.indexOf("name") + 1]) === "OK";
+      return await db.call("MODULE", "UNLOAD", "lock") === "OK";
     } catch (error) {
       if (!/^ERR/.test(error.message)) throw error;
       return false;
