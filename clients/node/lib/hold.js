@@ -76,8 +76,19 @@ class Hold {
   }
 
   async renew(lockTimeout = this.#ttl) {
-    await this.#renewFor(Math.ceil(checkLockTimeout(lockTimeout)));
+    await this.#orLost(this.#renewFor(Math.ceil(checkLockTimeout(lockTimeout))));
     this.throwIfLost();
+  }
+
+  // Whoever waits for a server that does not answer waits until the hold is over, and no longer.
+  async #orLost(doing) {
+    let end;
+    const over = new Promise((resolve) => { this.lost.addEventListener("abort", end = resolve); });
+    try {
+      return await Promise.race([doing, over.then(() => false)]);
+    } finally {
+      this.lost.removeEventListener("abort", end);
+    }
   }
 
   throwIfLost() {
@@ -111,7 +122,7 @@ class Hold {
 
   async #release() {
     this.stopRefresh();
-    if (this.#isOnTheServer && !await this.#endOnTheServer()) {
+    if (this.#isOnTheServer && !await this.#orLost(this.#endOnTheServer())) {
       this.#lose("when it was to be released, the server had it no more");
     }
     this.isReleased = true;

@@ -6,6 +6,12 @@ export type RedisClient =
   | { call(command: string, ...args: any[]): Promise<unknown>; sendCommand(...args: any[]): unknown }
   | { sendCommand(...args: any[]): Promise<any> };
 
+declare global {
+  interface SymbolConstructor {
+    readonly asyncDispose: unique symbol;
+  }
+}
+
 export interface LockLostCallback<L = Mutex | Semaphore> {
   (this: L, error: LostLockError): void;
 }

@@ -288,6 +288,24 @@ it("a client that may not subscribe asks seldom, and listens when it may", async
   }
 });
 
+it("a server that does not answer holds up no release and no renewal beyond the hold's own end", async () => {
+  const stopped = await Server.start(), clients = [new Redis({ port: stopped.port })];
+  clients.push(await require("redis-5").createClient({ socket: { port: stopped.port } }).connect());
+  const holds = [];
+  for (const [at, client] of clients.entries()) {
+    holds.push(await new Mutex(client, `market:${at}`, { lockTimeout: 1_000, refreshInterval: 0 }).acquire());
+    holds.push(await new Mutex(client, `other:${at}`, { lockTimeout: 1_000, refreshInterval: 0 }).acquire());
+  }
+  stopped.process.kill("SIGSTOP");
+  const began = performance.now();
+  await Promise.all(holds.map((hold, at) => assert.rejects(at % 2 ? hold.renew() : hold.release(), LostLockError)));
+  assert(performance.now() - began < 5_000);
+  stopped.process.kill("SIGCONT");
+  clients[0].disconnect();
+  clients[1].destroy();
+  await stopped.stop();
+});
+
 it("a crowd that is told when it is its turn does not ask meanwhile", async () => {
   const client = new Redis({ port: server.port }), CROWD = 2_000, controller = new AbortController();
   const holders = [], waiting = [];

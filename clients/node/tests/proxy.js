@@ -3,6 +3,7 @@
 // Stands between a client and a server: what it is told to lose, it loses.
 
 const { createServer, connect } = require("node:net");
+const { setTimeout: sleep } = require("node:timers/promises");
 const { freePort } = require("./server");
 
 class Proxy {
@@ -32,16 +33,23 @@ class Proxy {
     };
     this.links.add(cut);
     for (const socket of [client, server]) socket.on("error", () => {}).on("close", cut);
+    const pass = async (data, to) => {
+      if (!this.passing) return to.write(data);
+      for (const socket of [client, server]) socket.pause();
+      await this.passing;
+      to.write(data);
+      for (const socket of [client, server]) socket.resume();
+    };
     client.on("data", (data) => {
       if (this.losing?.times > 0 && data.toString("latin1").toUpperCase().includes(this.losing.text)) {
         this.losing.times--;
         mute = true;
       }
       this.requests += data.toString("latin1");
-      server.write(data);
+      pass(data, server);
     });
     server.on("data", (data) => {
-      if (!mute) return client.write(data);
+      if (!mute) return pass(data, client);
       this.lost++;
       cut();
     });
@@ -54,6 +62,13 @@ class Proxy {
 
   cutAll() {
     for (const cut of this.links) cut();
+  }
+
+  /** Nothing passes for so long, and all of it then. */
+  async stall(ms) {
+    this.passing = sleep(ms);
+    await this.passing;
+    this.passing = null;
   }
 
   close() {
