@@ -91,7 +91,9 @@ declare abstract class Lock {
    */
   get lost(): AbortSignal;
   /** Waits for its turn. Throws TimeoutError, DeadlockError, ModuleMissingError, the signal's reason, or what the client says. */
-  acquire(signal?: AbortSignal): Promise<void> & Promise<Hold>;
+  acquire(signal?: AbortSignal): Promise<Hold>;
+  /** So that it fits where one of redis-semaphore's is expected. */
+  acquire(signal?: AbortSignal): Promise<void>;
   /** The same, and null instead of TimeoutError. */
   tryHold(signal?: AbortSignal): Promise<Hold | null>;
   /** The same, and whether it was acquired. */

@@ -47,6 +47,8 @@ async function work(mutex: Mutex, semaphore: Semaphore, signal: AbortSignal): Pr
 
 async function workByAHold(mutex: Mutex): Promise<number | null> {
   const hold: Hold = await mutex.acquire(), other: Hold | null = await mutex.tryHold();
+  const [another] = await Promise.all([mutex.acquire(), mutex.acquire().then((one) => one.release())]);
+  (another.fence ?? 0).toFixed();
   hold.lost.throwIfAborted();
   await hold.guard("SET", "price", 5);
   await hold.renew(5_000);
