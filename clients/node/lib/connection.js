@@ -115,6 +115,14 @@ async function bySentinel(client, words) {
 }
 
 class Connection {
+  static #connections = new WeakMap();
+
+  /** One for each client: many locks are made for one operation only. */
+  static of(client) {
+    if (!Connection.#connections.has(client)) Connection.#connections.set(client, new Connection(client));
+    return Connection.#connections.get(client);
+  }
+
   constructor(client) {
     if (!client) throw new TypeError('"client" is required');
     if (typeof client.sendCommand !== "function") throw new TypeError('"client" must be of ioredis or node-redis');

@@ -21,7 +21,7 @@ const REFRESHES_PER_TTL = 3; // so that two may fail
 /** What a Mutex and a Semaphore have in common. */
 class Lock {
   constructor(client, kind, key, { mode = [], needsModule = null, options }) {
-    this._connection = new Connection(client);
+    this._connection = Connection.of(client);
     const keys = checkKeys(key).map((name) => `${kind}:${name}`);
     const all = checked(options, defaultTimeoutOptions);
     if (keys.length > 1) needsModule ??= "several keys at once need";
