@@ -1,7 +1,7 @@
 "use strict";
 
 const { LONGEST_TIMER, now } = require("./attempt");
-const { codeOf, LostLockError } = require("./errors");
+const { codeOf } = require("./errors");
 const { checkCommand, checkLockTimeout } = require("./options");
 
 const RETRIES_PER_TTL = 10; // how often a renewal is tried that nobody answers
