@@ -7,7 +7,9 @@ const { codeOf, DeadlockError, maySaySomethingElse } = require("./errors");
 
 const LEASE = 5_000; // for how long a place is kept after it was last asked for, in milliseconds
 const ASKS_PER_LEASE = 5;
-const GREATEST_PAUSE = 60_000 / ASKS_PER_LEASE; // no server keeps a place for longer than that, unless it is told to
+const ASKS_PER_SECOND = 200; // of all together who wait by one client, and are told when it is their turn
+const GREATEST_PAUSE = 1_000; // of those who ask on and on; longer only where the user wants it
+const PAUSE_GROWS_BY = 1.5;
 const LEAST_PAUSE_OF_THE_REFUSED = 100; // where nobody can wait just now, or nobody answers
 const PATIENCE = 2_000; // for how long one who gives up waits for what it gives up
 const IN_DOUBT = 100; // what a broken connection was told last has been read by then, or never will be
@@ -18,20 +20,22 @@ const sleep = (ms) => new Promise((resolve) => { setTimeout(resolve, ms); });
 
 class Attempt {
   /** `patience` and `pause` are in milliseconds; without patience it tries once. */
-  constructor(connection, spelling, { owner, ttl, patience, pause }) {
-    Object.assign(this, { connection, spelling, owner, ttl });
+  constructor(connection, store, { owner, ttl, patience, pause }) {
+    Object.assign(this, { connection, store, owner, ttl });
     this.tries = !(patience > 0);
     this.until = now() + (this.tries ? 0 : patience);
-    this.pause = Math.min(Math.max(pause, 1), GREATEST_PAUSE);
+    this.leastPause = Math.min(Math.max(pause, 1), 60_000 / ASKS_PER_LEASE);
+    this.pause = this.leastPause;
     this.over = false; // nobody wants it any more
     this.left = false; // something of it may be left in the server
+    this.hadPlace = false;
     this.broke = false; // a connection did, and what it was told last may be read late
     this.answers = true; // somebody did, when it was asked last
     this.woken = false;
     this.wake = () => {};
   }
 
-  /** The fencing number, and when it was asked for; null if it is not to be had in time. */
+  /** The fencing number (without the module: null), and when it was asked for; null if it is not to be had in time. */
   async run(signal) {
     const asking = this.ask();
     this.settled = asking.catch(() => {});
@@ -74,7 +78,7 @@ class Attempt {
     try {
       const granted = this.tries ? await this.askOnce([]) : await this.queue();
       // One of which we have heard too late is over, for all that we know.
-      if (!(granted?.fence > 0) || this.over || now() - granted.asked >= this.ttl) return null;
+      if (!granted?.held || this.over || now() - granted.asked >= this.ttl) return null;
       this.left = false;
       return granted;
     } catch (error) {
@@ -90,10 +94,12 @@ class Attempt {
     const asked = now(), leftBefore = this.left;
     this.left = true;
     try {
-      const reply = await this.connection.say(this.spelling.key, this.spelling.acquire(this.owner, this.ttl, how));
+      const inDoubt = this.broke || this.hadPlace;
+      const reply = await this.store.acquire(this.owner, this.ttl, { how, inDoubt });
       this.answers = true;
       this.left = reply !== null;
-      return reply === null ? null : { fence: Number(reply), asked };
+      this.hadPlace ||= reply?.held === false;
+      return reply && { ...reply, asked };
     } catch (error) {
       this.answers = codeOf(error) !== undefined;
       this.broke ||= !this.answers;
@@ -109,31 +115,58 @@ class Attempt {
       this.wake();
     });
     try {
-      for (let first = true; ; first = false) {
-        const channel = ear.channel; // null while it does not listen: then one asks more often
-        const poll = channel ? LEASE / ASKS_PER_LEASE : this.pause;
+      for (let first = true, placeBefore; ; first = false) {
+        const { channel } = ear; // null while it does not listen: then one asks more often
+        const { lease, pause } = this.lease(ear, channel);
         let reply = null;
         this.woken = false;
         try {
-          const lease = Math.ceil(Math.max(LEASE, ASKS_PER_LEASE * poll));
           reply = await this.askOnce(["QUEUE", lease, ...(channel ? ["NOTIFY", channel, number] : [])]);
+          if (channel) ear.works();
         } catch (error) {
+          if (this.isAboutTheLease(error)) continue;
           if (channel && ["NOPERM", "CROSSSLOT"].includes(codeOf(error))) {
-            ear.giveUp();
+            ear.fail();
             continue;
           }
           // Whoever has a place, or had one, finds out what has become of it by asking again.
           if (first || !maySaySomethingElse(error) || this.connection.isClosed) throw error;
         }
-        if (reply?.fence > 0 || this.remaining() <= 0) return reply;
-        if (!reply) await this.sleep(Math.max(poll, LEAST_PAUSE_OF_THE_REFUSED));
-        else if (channel) await this.sleep(poll);
-        else await this.sleep(Math.min(poll * -reply.fence, Math.max(poll, LEASE / ASKS_PER_LEASE)));
+        if (reply?.held || this.remaining() <= 0) return reply;
+        if (reply && !channel) ear.listen();
+        // While the queue moves one asks often; and always less often from farther back.
+        if (reply && reply.place !== placeBefore) this.pause = this.leastPause;
+        placeBefore = reply?.place;
+        if (reply && channel && channel === ear.channel) await this.sleep(pause);
+        else if (reply) await this.sleep(Math.min(this.nextPause() * reply.place, Math.max(pause, GREATEST_PAUSE)));
+        else await this.sleep(Math.max(this.nextPause(), this.store.isPlain ? 0 : LEAST_PAUSE_OF_THE_REFUSED));
         if (this.over) return null;
       }
     } finally {
       ear.leave(number);
     }
+  }
+
+  // Those who are told need not ask; they keep their places, and find out what a lost message would have said.
+  lease(ear, channel) {
+    const { longestLease } = this.store.server;
+    const pause = channel ? 1_000 * ear.waiting.size / ASKS_PER_SECOND : this.leastPause;
+    const lease = Math.min(Math.ceil(Math.max(LEASE, ASKS_PER_LEASE * pause)), longestLease);
+    return { lease, pause: channel ? lease / ASKS_PER_LEASE : this.leastPause };
+  }
+
+  // An operator may allow shorter ones only (lock.max-lease).
+  isAboutTheLease(error) {
+    const [, longest] = /^ERR lease must be 1 to (\d+) /.exec(error.message) ?? [];
+    if (!longest || +longest >= this.store.server.longestLease) return false;
+    this.store.server.longestLease = +longest;
+    return true;
+  }
+
+  nextPause() {
+    const { pause } = this;
+    this.pause = Math.max(this.leastPause, Math.min(pause * PAUSE_GROWS_BY, GREATEST_PAUSE));
+    return pause;
   }
 
   // By a little chance, so that not all ask in step.
@@ -142,7 +175,7 @@ class Attempt {
     let timer;
     await new Promise((resolve) => {
       this.wake = resolve;
-      timer = setTimeout(resolve, Math.min(ms * (0.75 + Math.random() / 4), this.remaining()));
+      timer = setTimeout(resolve, Math.min(ms * (0.5 + Math.random() / 2), this.remaining()));
     });
     clearTimeout(timer);
   }
@@ -150,7 +183,7 @@ class Attempt {
   async leave() {
     if (!this.left) return;
     for (let again = this.broke; ; again = false) {
-      await this.connection.say(this.spelling.key, this.spelling.release(this.owner)).catch(() => {}); // and no more
+      await this.store.release(this.owner).catch(() => {}); // and no more
       if (!again) return;
       await sleep(IN_DOUBT);
     }

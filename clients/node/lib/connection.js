@@ -14,34 +14,42 @@ class Ioredis {
     this.client = client;
     this.prefix = String(client.options?.keyPrefix ?? "");
     this.canListen = !client.isCluster && typeof client.duplicate === "function";
-    this.maker = Object.create(client, {
-      options: { value: { ...client.options, enableAutoPipelining: false } },
+    this.showsReconnects = !client.isCluster;
+    const maker = (options) => Object.create(client, {
+      options: { value: { ...client.options, enableAutoPipelining: false, ...options } },
       sendCommand: { value: (command) => command },
     });
+    this.maker = maker({});
+    this.makerWithoutPrefix = maker({ keyPrefix: "" });
   }
 
+  // When a connection closes, ioredis keeps the commands that nobody has answered and sends them again on the next
+  // one: whatever they do is done twice. It rejects those that belong to the middle of a pipeline, whose beginning is
+  // gone; of none is this number the right one.
   send(key, words) {
-    const command = this.maker.call(...words);
+    const command = this.makerWithoutPrefix.call(...words);
     command.keys = [key];
+    command.pipelineIndex = NaN;
     return this.client.sendCommand(command);
   }
 
   // With the prefix at those keys that ioredis knows of.
   spell([command, ...words]) {
-    const { name, args } = this.maker.call(String(command).toLowerCase(), ...words);
+    const { name, args } = this.maker.call(command.toLowerCase(), ...words);
     return [name, ...args];
   }
 
-  async listen(channel, hear, stop) {
-    const { client } = this;
-    const ear = client.duplicate({
-      autoResubscribe: true, commandTimeout: undefined, enableOfflineQueue: true, keyPrefix: "", lazyConnect: false,
+  listen(channel, { heard, up, down, failed }) {
+    const ear = this.client.duplicate({
+      autoResubscribe: false, commandTimeout: undefined, enableOfflineQueue: true, keyPrefix: "", lazyConnect: false,
       maxRetriesPerRequest: null,
     });
-    stop(() => ear.disconnect());
     ear.on("error", () => {}); // it connects again by itself, and whoever waits asks now and then
-    ear.on("message", (_, message) => hear(message));
-    await ear.subscribe(channel);
+    ear.on("message", (_, message) => heard(message));
+    ear.on("close", down);
+    ear.on("end", failed);
+    ear.on("ready", () => ear.subscribe(channel).then(up, (error) => { if (codeOf(error)) failed(); }));
+    return () => ear.disconnect();
   }
 }
 
@@ -50,37 +58,74 @@ class NodeRedis {
     this.client = client;
     this.prefix = String(client.options?.keyPrefix ?? client._keyPrefix ?? "");
     this.canListen = false;
+    this.showsReconnects = false;
     if (typeof client.getSlotRandomNode === "function") {
       this.deliver = (key, words) => client.sendCommand(key, false, words); // a cluster
     } else if (typeof client.getSentinelNode === "function") {
-      this.deliver = (_, words) => client.sendCommand(false, words);
+      this.deliver = (_, words) => bySentinel(client, words);
     } else {
       this.deliver = (_, words) => client.sendCommand(words); // one server, or a pool of connections to it
       this.canListen = typeof client.duplicate === "function" && typeof client.subscribe === "function";
+      this.showsReconnects = this.canListen;
     }
   }
 
   send(key, words) {
-    return this.deliver(key, this.spell(words));
+    return this.deliver(key, words.map(toWord));
   }
 
   spell(words) {
-    return words.map((word) => Buffer.isBuffer(word) ? word : String(word));
+    return words.map(toWord);
   }
 
-  async listen(channel, hear, stop) {
+  listen(channel, { heard, up, down, failed }) {
     const ear = this.client.duplicate({ clientSideCache: undefined });
-    stop(() => ear.destroy ? ear.destroy() : ear.disconnect());
-    ear.on("error", () => {}); // as above
-    await ear.connect();
-    await ear.subscribe(channel, hear);
+    let subscribed = false;
+    ear.on("error", down); // as above
+    ear.on("ready", () => { if (subscribed) up(); }); // it has subscribed again by then
+    const subscribe = async () => {
+      await ear.connect();
+      await ear.subscribe(channel, heard);
+      subscribed = true;
+      up();
+    };
+    subscribe().catch(failed);
+    return () => ear.destroy ? ear.destroy() : ear.disconnect();
+  }
+}
+
+const toWord = (word) => Buffer.isBuffer(word) ? word : String(word);
+
+// node-redis' Sentinel client sends a command again when its connection broke before the reply. What is no Error it
+// throws at once.
+async function bySentinel(client, words) {
+  if (typeof client._execute !== "function") return client.sendCommand(false, words);
+  const once = async (master) => {
+    try {
+      return await master.sendCommand(words);
+    } catch (error) {
+      throw codeOf(error) === undefined ? { error } : error;
+    }
+  };
+  try {
+    return await client._execute(false, once);
+  } catch (thrown) {
+    throw thrown?.error ?? thrown;
   }
 }
 
 class Connection {
+  static #connections = new WeakMap();
+
+  /** One for each client: many locks are made for one operation only. */
+  static of(client) {
+    if (!Connection.#connections.has(client)) Connection.#connections.set(client, new Connection(client));
+    return Connection.#connections.get(client);
+  }
+
   constructor(client) {
-    if (!client) throw new Error('"client" is required');
-    if (typeof client.sendCommand !== "function") throw new Error('"client" must be of ioredis or node-redis');
+    if (!client) throw new TypeError('"client" is required');
+    if (typeof client.sendCommand !== "function") throw new TypeError('"client" must be of ioredis or node-redis');
     this.client = client;
     this.way = typeof client.call === "function" ? new Ioredis(client) : new NodeRedis(client);
   }
@@ -93,34 +138,46 @@ class Connection {
     return this.way.canListen;
   }
 
+  /** The client says "ready" whenever it has connected again. */
+  get showsReconnects() {
+    return this.way.showsReconnects && typeof this.client.on === "function";
+  }
+
   /** For good: it does not connect again by itself. */
   get isClosed() {
     return this.client.status === "end" || this.client.isOpen === false;
   }
 
-  /** Says it once: for what must not be done twice. */
+  /** Says it once: for what must not be done twice. After an error without a code nobody knows whether it was done. */
   async sayOnce(key, words) {
     return await this.way.send(key, words);
   }
 
-  /** Says it again when the client has lost it: all that this package says itself may be said twice. */
-  async say(key, words) {
+  /** Says it until there is a reply. `repeated`: an earlier time may have done it. */
+  async sayUntilReplied(key, words) {
     for (let tries = 1; ; tries++) {
+      const repeated = tries > 1;
       try {
-        return await this.sayOnce(key, words);
+        return { reply: await this.sayOnce(key, words), repeated };
       } catch (error) {
-        if (codeOf(error) !== undefined || tries === TRIES) throw error;
+        if (codeOf(error) !== undefined || tries === TRIES) throw Object.assign(error, { repeated });
         await sleep(20 * tries); // asked at once, node-redis 5 may answer with the reply to something else, or never
       }
     }
+  }
+
+  /** The same, for what may be done twice. */
+  async say(key, words) {
+    return (await this.sayUntilReplied(key, words)).reply;
   }
 
   spell(words) {
     return this.way.spell(words);
   }
 
-  listen(channel, hear, stop) {
-    return this.way.listen(channel, hear, stop);
+  /** Subscribes, again and again, until the function that is returned is called. */
+  listen(channel, told) {
+    return this.way.listen(channel, told);
   }
 }
 

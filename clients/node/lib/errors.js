@@ -10,11 +10,26 @@ class NamedError extends Error {
 /** A lock was not to be had in time. */
 class TimeoutError extends NamedError {}
 
-/** A hold has ended before it was released: somebody else may have worked beside us. */
-class LostLockError extends NamedError {}
+/** A hold has ended before it was released: somebody else may have worked beside us. `cause` says how that is known. */
+class LostLockError extends NamedError {
+  constructor(message, { key, identifier, fence, ...options } = {}) {
+    super(message, options);
+    Object.assign(this, { key, identifier, fence, at: new Date() });
+  }
+}
 
 /** The request would have waited for its own owner (or may have: TOOCOMPLEX), and was refused at once. */
 class DeadlockError extends NamedError {}
+
+/** What was asked for needs the redis-lock module, and the server has not loaded it. */
+class ModuleMissingError extends NamedError {
+  constructor(what, options) {
+    super(
+      `${what} the redis-lock module, which this server has not loaded. Load it with "MODULE LOAD ` +
+      '/path/to/libredis_lock.so", or with "loadmodule" in the server\'s configuration file.', options,
+    );
+  }
+}
 
 // What a server says of itself, and not of the request: asked again, there or elsewhere, it may say something else.
 const PASSING = ["UNBLOCKED", "MOVED", "ASK", "TRYAGAIN", "CLUSTERDOWN", "READONLY", "LOADING", "MASTERDOWN"];
@@ -24,4 +39,12 @@ const codeOf = (error) => /^([A-Z]{2,}) /.exec(error?.message)?.[1];
 
 const maySaySomethingElse = (error) => codeOf(error) === undefined || PASSING.includes(codeOf(error));
 
-module.exports = { codeOf, DeadlockError, LostLockError, maySaySomethingElse, TimeoutError };
+/** The server does not know this command (a whole name, or how one begins). */
+const isUnknown = (error, command) => {
+  const [, name] = /^ERR (?:unknown command|command is not available)\W{1,4}([\w.]+)/i.exec(error?.message) ?? [];
+  return name !== undefined && name.toUpperCase().startsWith(command);
+};
+
+module.exports = {
+  codeOf, DeadlockError, isUnknown, LostLockError, maySaySomethingElse, ModuleMissingError, TimeoutError,
+};

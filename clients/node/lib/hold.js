@@ -1,76 +1,170 @@
 "use strict";
 
 const { LONGEST_TIMER, now } = require("./attempt");
+const { codeOf } = require("./errors");
+const { checkCommand, checkLockTimeout } = require("./options");
 
 const RETRIES_PER_TTL = 10; // how often a renewal is tried that nobody answers
+const NOT_RENEWED = "its time was over before a renewal was answered";
 
-/** One hold, until when it lasts as far as this process knows, and its renewal. */
+/** What one acquire has brought: until when it lasts as far as this process knows, its renewal, and its end. */
 class Hold {
-  /** `refresh` renews it, and says whether it is held. `whenLost` is called when it is not. */
-  constructor({ owner, fence, asked, ttl, interval, refresh, whenLost }) {
-    Object.assign(this, { owner, fence, ttl, interval, refresh, whenLost });
-    this.over = new AbortController(); // aborted when it is lost, with the error
-    this.ended = false; // released, or known to be lost: the server has nothing of it
-    this.renews = interval > 0;
-    this.lastsFrom(asked);
-    if (this.renews) this.renewIn(interval);
+  #lock; #over;
+  #ttl; #interval; #until; #end; #renewal; #releasing;
+  #isOnTheServer = true; // as far as we know
+  #releaseWasSaid = false; // once, and nobody has heard what came of it
+  #renews;
+
+  /** `lock` is what it is a hold of; `over` is aborted when it is lost, with the error. */
+  constructor(lock, { owner, fence, asked, ttl, interval, over }) {
+    this.#lock = lock;
+    this.#over = over;
+    this.#ttl = ttl;
+    this.#interval = interval;
+    this.identifier = owner;
+    this.fence = fence;
+    this.isReleased = false;
+    this.#renews = interval > 0;
+    this.#lastsFrom(asked, ttl);
+    if (this.#renews) this.#renewIn(interval);
+  }
+
+  get lost() {
+    return this.#over.signal;
   }
 
   get isHeld() {
-    return !this.ended && !this.over.signal.aborted;
+    return !this.isReleased && !this.lost.aborted;
   }
 
   // By our own clock, and from when we asked: a server that we can't reach can't tell us that somebody else holds it.
-  lastsFrom(asked) {
-    clearTimeout(this.end);
+  #lastsFrom(asked, ttl) {
+    clearTimeout(this.#end);
+    this.#until = asked + ttl;
     const end = () => {
-      const left = asked + this.ttl - now();
-      if (left <= 0) return this.lose();
-      this.end = setTimeout(end, Math.min(left, LONGEST_TIMER));
-      this.end.unref();
+      const left = this.#until - now();
+      if (left <= 0) return this.#lose(this.#renews ? NOT_RENEWED : "its time was over");
+      this.#end = setTimeout(end, Math.min(left, LONGEST_TIMER));
+      this.#end.unref();
     };
     end();
   }
 
-  renewIn(ms) {
-    this.renewal = setTimeout(() => this.renew(), Math.min(ms, LONGEST_TIMER));
-    this.renewal.unref(); // whoever has nothing else to do need not hold it
+  #renewIn(ms) {
+    this.#renewal = setTimeout(() => this.#renewAgain(), Math.min(ms, LONGEST_TIMER));
+    this.#renewal.unref(); // whoever has nothing else to do need not hold it
   }
 
-  async renew() {
+  async #renewAgain() {
     const asked = now();
-    let held, next = this.interval;
+    let next = this.#interval;
     try {
-      held = await this.refresh();
+      await this.#renewFor(this.#ttl);
     } catch {
-      next = Math.min(next, this.ttl / RETRIES_PER_TTL); // nobody answers: ask again soon
+      next = Math.min(next, this.#ttl / RETRIES_PER_TTL); // nobody answers: ask again soon
     }
-    if (!this.isHeld || !this.renews) return;
-    if (held === false) {
-      this.ended = true;
-      return this.lose();
+    if (this.isHeld && this.#renews) this.#renewIn(next - (now() - asked) % next);
+  }
+
+  async #renewFor(ttl) {
+    const asked = now();
+    const held = await this.#lock._refresh(this.identifier, ttl);
+    if (!this.isHeld) return;
+    if (held) return this.#lastsFrom(asked, ttl);
+    this.#isOnTheServer = false;
+    this.#lose("when it was to be renewed, the server had it no more");
+  }
+
+  async renew(lockTimeout = this.#ttl) {
+    await this.#orLost(this.#renewFor(Math.ceil(checkLockTimeout(lockTimeout))));
+    this.throwIfLost();
+  }
+
+  // Whoever waits for a server that does not answer waits until the hold is over, and no longer.
+  async #orLost(doing) {
+    let end;
+    const over = new Promise((resolve) => { this.lost.addEventListener("abort", end = resolve); });
+    try {
+      return await Promise.race([doing, over.then(() => false)]);
+    } finally {
+      this.lost.removeEventListener("abort", end);
     }
-    if (held) this.lastsFrom(asked);
-    this.renewIn(next - (now() - asked) % next);
   }
 
-  stopRenewing() {
-    this.renews = false;
-    clearTimeout(this.renewal);
+  throwIfLost() {
+    if (this.lost.aborted) throw this.lost.reason;
+    if (this.isReleased) throw this.#lock._lostError(this, "it was released");
   }
 
-  /** There is nothing more to find out. */
-  stop() {
-    this.stopRenewing();
-    clearTimeout(this.end);
+  async guard(...command) {
+    checkCommand(command);
+    this.throwIfLost();
+    try {
+      return await this.#lock._guard(this.identifier, command);
+    } catch (error) {
+      if (codeOf(error) !== "NOTOWNER") throw error;
+      this.#isOnTheServer = false;
+      this.#lose("a command was not run, because the server had it no more");
+      throw this.lost.aborted ? this.lost.reason : this.#lock._lostError(this, "it was released");
+    }
   }
 
-  lose() {
-    if (this.over.signal.aborted) return;
-    const wasRenewed = this.renews;
-    this.stop();
-    this.whenLost(this, wasRenewed);
+  stopRefresh() {
+    this.#renews = false;
+    clearTimeout(this.#renewal);
   }
+
+  /** Throws if it was lost. A second time, or together with the first, it is the same as the first. */
+  release() {
+    this.#releasing ??= this.#release().finally(() => { if (!this.isReleased) this.#releasing = null; });
+    return this.#releasing;
+  }
+
+  async #release() {
+    this.stopRefresh();
+    if (this.#isOnTheServer && !await this.#orLost(this.#endOnTheServer())) {
+      this.#lose("when it was to be released, the server had it no more");
+    }
+    this.isReleased = true;
+    this.#stop();
+    if (this.lost.aborted) throw this.lost.reason;
+  }
+
+  /** True: it lasted until now. */
+  async #endOnTheServer() {
+    try {
+      const { ended, repeated } = await this.#lock._store.release(this.identifier);
+      this.#isOnTheServer = false;
+      // One that has been said before may have been what ended it.
+      return ended || ((repeated || this.#releaseWasSaid) && now() < this.#until);
+    } catch (error) {
+      this.#releaseWasSaid ||= codeOf(error) === undefined;
+      if (this.lost.aborted) return false; // it is over anyway
+      throw error;
+    }
+  }
+
+  #stop() {
+    this.stopRefresh();
+    clearTimeout(this.#end);
+    this.#lock._forget(this);
+  }
+
+  #lose(why) {
+    if (!this.isHeld) return;
+    const wasRenewed = this.#renews, error = this.#lock._lostError(this, why);
+    this.#over.abort(error);
+    this.#stop();
+    if (!wasRenewed) return; // it was let go on purpose, or somebody else renews it
+    if (this.#isOnTheServer) this.#lock._store.release(this.identifier).catch(() => {}); // nobody has said it is over
+    this.#isOnTheServer = false;
+    this.#lock._tell(error);
+  }
+}
+
+// Node 18 has no `await using`.
+if (Symbol.asyncDispose) {
+  Hold.prototype[Symbol.asyncDispose] = function dispose() { return this.release(); };
 }
 
 module.exports = { Hold };

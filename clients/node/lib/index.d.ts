@@ -6,6 +6,12 @@ export type RedisClient =
   | { call(command: string, ...args: any[]): Promise<unknown>; sendCommand(...args: any[]): unknown }
   | { sendCommand(...args: any[]): Promise<any> };
 
+declare global {
+  interface SymbolConstructor {
+    readonly asyncDispose: unique symbol;
+  }
+}
+
 export interface LockLostCallback<L = Mutex | Semaphore> {
   (this: L, error: LostLockError): void;
 }
@@ -17,9 +23,12 @@ export interface TimeoutOptions {
   acquireTimeout?: number;
   /** 1 tries once; n waits for no longer than n attempts would take, a `retryInterval` apart. */
   acquireAttemptsLimit?: number;
-  /** The pause between two questions where nobody says whose turn it is, in milliseconds: 10. */
+  /**
+   * The first pause between two questions where nobody says whose turn it is, in milliseconds: 10. The pauses grow, to
+   * a second or to this.
+   */
   retryInterval?: number;
-  /** How often to renew, in milliseconds: a third of `lockTimeout`. 0 does not renew. */
+  /** How often to renew, in milliseconds, less than `lockTimeout`: a third of it. 0 does not renew. */
   refreshInterval?: number;
 }
 
@@ -27,9 +36,11 @@ export interface LockOptions<L = Mutex | Semaphore> extends TimeoutOptions {
   /** The owner. Whoever else uses it is taken for the same piece of work. A fresh one for each attempt, by default. */
   identifier?: string;
   /** Somebody else has acquired it by this `identifier`: `acquire` takes it over, and renews it. */
-  acquiredExternally?: true;
-  /** Called when a hold that is renewed is found to be lost. By default the error is an unhandled rejection. */
+  acquiredExternally?: boolean;
+  /** Called when a hold that is renewed is found to be lost. By default a warning of the process says so. */
   onLockLost?: LockLostCallback<L>;
+  /** Throw ModuleMissingError where the server has not loaded the module, instead of using SET NX there. */
+  requireModule?: boolean;
   /** @deprecated Use `identifier` and `acquiredExternally`. */
   externallyAcquiredIdentifier?: string;
   /** @deprecated Use `identifier`. */
@@ -41,27 +52,60 @@ export interface MutexOptions extends LockOptions<Mutex> {
   shared?: boolean;
 }
 
+/** What one acquire has brought. It says of itself whether it is held, and ends nobody else's. */
+export interface Hold {
+  /** Its owner. */
+  readonly identifier: string;
+  /** Its fencing number, for what it protects; null on a server without the module. */
+  readonly fence: number | null;
+  /** Aborted when it is found to be lost, or its time is over, with a LostLockError. Not by its release. */
+  readonly lost: AbortSignal;
+  /** Not released, and not lost, as far as this process knows. */
+  readonly isHeld: boolean;
+  readonly isReleased: boolean;
+  /** Renews it at once, for this long, in milliseconds: `lockTimeout`. Throws LostLockError. */
+  renew(lockTimeout?: number): Promise<void>;
+  /** From now on it is not renewed. */
+  stopRefresh(): void;
+  /**
+   * Runs a command in the same instant in which the server sees that it is held, or not at all: LostLockError. It is
+   * sent once: after an error of the connection nobody knows whether it has run. Of several keys, by the first.
+   */
+  guard(command: string, ...args: Array<string | number | Buffer>): Promise<any>;
+  /** Lets go. Throws LostLockError if it was lost before: somebody else may have worked beside us. */
+  release(): Promise<void>;
+  /** The same, for `await using`. */
+  [Symbol.asyncDispose](): Promise<void>;
+}
+
 declare abstract class Lock {
-  /** The owner of the hold; while there is none, of the next attempt. */
+  /** The owner of the latest hold; while there is none, of the next attempt. */
   get identifier(): string;
   /** Held, as far as this process knows. */
   get isAcquired(): boolean;
-  /** The fencing number of the hold, for what it protects; undefined while nothing is held. */
+  /** The fencing number of the latest hold; undefined while nothing is held, and without the module. */
   get fence(): number | undefined;
-  /** Aborted when the latest hold is found to be lost, or its time is over, with a LostLockError. Not by its release. */
-  get lost(): AbortSignal;
-  /** Waits for its turn. Throws TimeoutError, DeadlockError, the signal's reason, or what the client says. */
-  acquire(signal?: AbortSignal): Promise<void>;
-  /** The same, and false instead of TimeoutError. */
-  tryAcquire(signal?: AbortSignal): Promise<boolean>;
-  /** Lets go. If it was not held until now, `lost` is aborted: somebody else may have worked beside us. */
-  release(): Promise<void>;
-  /** From now on the hold is not renewed. */
-  stopRefresh(): void;
   /**
-   * Runs a command in the same instant in which the server sees that this lock is held, or not at all: LostLockError.
-   * Of several locks, by the first.
+   * Aborted when the latest hold is found to be lost, or its time is over, with a LostLockError. Not by its release.
+   * Before there is one, that of the next.
    */
+  get lost(): AbortSignal;
+  /** Waits for its turn. Throws TimeoutError, DeadlockError, ModuleMissingError, the signal's reason, or what the client says. */
+  acquire(signal?: AbortSignal): Promise<Hold>;
+  /** So that it fits where one of redis-semaphore's is expected. */
+  acquire(signal?: AbortSignal): Promise<void>;
+  /** The same, and null instead of TimeoutError. */
+  tryHold(signal?: AbortSignal): Promise<Hold | null>;
+  /** The same, and whether it was acquired. */
+  tryAcquire(signal?: AbortSignal): Promise<boolean>;
+  /**
+   * Releases the hold that the same flow of calls has acquired last by this object, or the oldest one. If that was
+   * lost, nothing happens, but `lost` is aborted. Where several tasks share the object, let each release its own hold.
+   */
+  release(): Promise<void>;
+  /** From now on nothing that is held is renewed. */
+  stopRefresh(): void;
+  /** The hold's guard: of the one that release() would end. */
   guard(command: string, ...args: Array<string | number | Buffer>): Promise<any>;
 }
 
@@ -79,10 +123,21 @@ export declare class Semaphore extends Lock {
 
 /** A lock was not to be had in time. */
 export declare class TimeoutError extends Error {}
-/** A hold has ended before it was released: somebody else may have worked beside us. */
-export declare class LostLockError extends Error {}
+/** A hold has ended before it was released: somebody else may have worked beside us. `cause` says how that is known. */
+export declare class LostLockError extends Error {
+  /** The key, or several, as they are on the server. */
+  readonly key?: string;
+  /** The owner of the hold. */
+  readonly identifier?: string;
+  readonly fence?: number | null;
+  /** When it was found out. */
+  readonly at: Date;
+}
 /** The request would have waited for its own owner (or may have: TOOCOMPLEX), and was refused at once. */
 export declare class DeadlockError extends Error {}
+
+/** What was asked for needs the redis-lock module, and the server has not loaded it. */
+export declare class ModuleMissingError extends Error {}
 
 export declare const defaultTimeoutOptions: {
   lockTimeout: number;

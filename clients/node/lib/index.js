@@ -1,7 +1,9 @@
 "use strict";
 
-const { DeadlockError, LostLockError, TimeoutError } = require("./errors");
+const { DeadlockError, LostLockError, ModuleMissingError, TimeoutError } = require("./errors");
 const { defaultTimeoutOptions, Mutex, Semaphore } = require("./lock");
 const { redlockScripts } = require("./redlock");
 
-module.exports = { DeadlockError, defaultTimeoutOptions, LostLockError, Mutex, redlockScripts, Semaphore, TimeoutError };
+module.exports = {
+  DeadlockError, defaultTimeoutOptions, LostLockError, ModuleMissingError, Mutex, redlockScripts, Semaphore, TimeoutError,
+};

@@ -4,8 +4,10 @@ const { randomUUID } = require("node:crypto");
 const { Attempt, now } = require("./attempt");
 const { Connection } = require("./connection");
 const { codeOf, LostLockError, TimeoutError } = require("./errors");
+const { begin, holdOf } = require("./flow");
 const { Hold } = require("./hold");
-const { Spelling } = require("./spelling");
+const { checked, checkKeys, checkLimit, checkShared, checkSignal } = require("./options");
+const { Store } = require("./store");
 
 const defaultTimeoutOptions = {
   lockTimeout: 10_000,
@@ -16,43 +18,33 @@ const defaultTimeoutOptions = {
 
 const REFRESHES_PER_TTL = 3; // so that two may fail
 
-// Rounded up: nothing is held for no time at all.
-const milliseconds = (time) => Math.max(1, Math.ceil(time));
-
-const never = new AbortController().signal;
-
 /** What a Mutex and a Semaphore have in common. */
 class Lock {
-  constructor(client, kind, space, key, mode, options = {}) {
-    this._connection = new Connection(client);
-    const keys = namesOf(key).map((name) => `${space}:${name}`);
+  constructor(client, kind, key, { mode = [], needsModule = null, options }) {
+    this._connection = Connection.of(client);
+    const keys = checkKeys(key).map((name) => `${kind}:${name}`);
+    const all = checked(options, defaultTimeoutOptions);
+    if (keys.length > 1) needsModule ??= "several keys at once need";
+    if (all.requireModule) needsModule ??= "requireModule asks for";
     this._kind = kind;
     this._key = keys.join(", ");
-    this._spelling = new Spelling(keys.map((name) => this._connection.prefix + name), mode);
-    this._holds = []; // more than one only where several share the object, and the lock
-    this._setTimes({ ...defaultTimeoutOptions, ...withoutHoles(options) });
-    this._setOwner(options);
+    this._store = new Store(this._connection, keys.map((name) => this._connection.prefix + name), mode, needsModule);
+    this._holds = []; // more than one only where several share the object, and the lock; the latest is the last
+    this._nextOver = new AbortController(); // of the next hold: whoever asks for `lost` before it is told, too
+    this._setTimes(all);
+    this._setOwner(all);
   }
 
   _setTimes({ lockTimeout, acquireTimeout, acquireAttemptsLimit, retryInterval, refreshInterval, onLockLost }) {
-    this._ttl = milliseconds(lockTimeout);
+    this._ttl = Math.ceil(lockTimeout);
     this._pause = retryInterval;
     // As many attempts as there would be if it polled. One more would be asked when they are over.
     this._patience = Math.min(acquireTimeout, acquireAttemptsLimit > 1 ? (acquireAttemptsLimit - 1) * retryInterval : 0);
     this._refreshInterval = refreshInterval ?? this._ttl / REFRESHES_PER_TTL;
-    this._onLockLost = onLockLost ?? ((error) => { throw error; });
+    this._onLockLost = onLockLost ?? ((error) => process.emitWarning(error));
   }
 
   _setOwner({ identifier, acquiredExternally, externallyAcquiredIdentifier, identifierSuffix }) {
-    if (identifier !== undefined && (!identifier || typeof identifier !== "string")) {
-      throw new Error("identifier must be not empty random string");
-    }
-    if (acquiredExternally && !identifier) {
-      throw new Error("acquiredExternally=true meanless without custom identifier");
-    }
-    if (externallyAcquiredIdentifier && (identifier || acquiredExternally)) {
-      throw new Error("Invalid usage. Use custom identifier and acquiredExternally: true");
-    }
     const given = identifier || externallyAcquiredIdentifier;
     this._acquiredExternally = !!acquiredExternally || !!externallyAcquiredIdentifier;
     this._ownerIsGiven = given !== undefined;
@@ -63,44 +55,58 @@ class Lock {
 
   /** The owner of the hold; while there is none, of the next attempt. */
   get identifier() {
-    return this._hold?.owner ?? this._nextOwner;
+    return this._hold?.identifier ?? this._nextOwner;
   }
 
   get isAcquired() {
-    return this._holds.some((hold) => hold.isHeld);
+    return this._holds.length > 0;
   }
 
   get fence() {
-    return this._hold?.isHeld ? this._hold.fence : undefined;
+    return this._hold?.fence ?? undefined;
   }
 
   get lost() {
-    return this._latest?.over.signal ?? never;
+    return (this._latestOver ?? this._nextOver).signal;
   }
 
-  // The latest hold that is there to be released.
   get _hold() {
     return this._holds.at(-1);
   }
 
-  async acquire(signal) {
-    if (!await this.tryAcquire(signal)) throw new TimeoutError(`Acquire ${this._kind} ${this._key} timeout`);
+  // None of these is an async function: the flow that calls is marked before anything is waited for.
+  acquire(signal) {
+    return this._acquireIn(begin(this), signal).then((hold) => {
+      if (!hold) throw new TimeoutError(`Acquire ${this._kind} ${this._key} timeout`);
+      return hold;
+    });
   }
 
-  async tryAcquire(signal) {
-    signal?.throwIfAborted();
-    const granted = this._acquiredExternally ? await this._takeOver() : await this._acquire(signal);
-    if (!granted) return false;
-    this._holds = this._holds.filter((hold) => hold.isHeld);
-    this._latest = new Hold({
-      ...granted,
-      ttl: this._ttl,
-      interval: this._refreshInterval,
-      refresh: () => this._refresh(granted.owner),
-      whenLost: (hold, wasRenewed) => this._whenLost(hold, wasRenewed),
-    });
-    this._holds.push(this._latest);
-    return true;
+  tryAcquire(signal) {
+    return this.tryHold(signal).then((hold) => hold !== null);
+  }
+
+  tryHold(signal) {
+    return this._acquireIn(begin(this), signal);
+  }
+
+  async _acquireIn(acquiring, signal) {
+    try {
+      checkSignal(signal);
+      signal?.throwIfAborted();
+      const granted = this._acquiredExternally ? await this._takeOver() : await this._acquire(signal);
+      if (!granted) return null;
+      const over = this._latestOver = this._nextOver;
+      this._nextOver = new AbortController();
+      return acquiring.hold = this._keep(new Hold(this, { ...granted, ttl: this._ttl, interval: this._refreshInterval, over }));
+    } finally {
+      acquiring.isOver = acquiring.hold === null;
+    }
+  }
+
+  _keep(hold) {
+    if (hold.isHeld) this._holds.push(hold);
+    return hold;
   }
 
   // Each attempt has an owner of its own: a RELEASE of one that was given up, and comes late, would end the next.
@@ -114,7 +120,7 @@ class Lock {
     }
     const owner = this._nextOwner;
     this._nextOwner = this._freshOwner();
-    const attempt = this._last = new Attempt(this._connection, this._spelling, {
+    const attempt = this._last = new Attempt(this._connection, this._store, {
       owner, ttl: this._ttl, patience: until - now(), pause: this._pause,
     });
     const running = attempt.run(signal);
@@ -127,95 +133,76 @@ class Lock {
   async _takeOver() {
     const owner = this._nextOwner, asked = now();
     if (!await this._refresh(owner)) return null;
-    const reply = await this._say(this._spelling.acquire(owner, this._ttl, []));
-    if (reply === null) return null;
+    const reply = await this._store.acquire(owner, this._ttl, { inDoubt: true });
+    if (!reply?.held) return null;
     this._acquiredExternally = false;
-    return { owner, asked, fence: Number(reply) };
+    return { owner, asked, fence: reply.fence };
   }
 
-  async _refresh(owner = this.identifier) {
+  async _refresh(owner = this.identifier, ttl = this._ttl) {
     try {
-      return Number(await this._say(this._spelling.renew(owner, this._ttl))) === 1;
+      return await this._store.renew(owner, ttl);
     } catch (error) {
       if (codeOf(error) === "WRONGTYPE") return false; // it is no lock any more
       throw error;
     }
   }
 
-  _say(words) {
-    return this._connection.say(this._spelling.key, words);
+  _guard(owner, command) {
+    return this._store.guard(owner, this._connection.spell(command));
   }
 
   stopRefresh() {
-    for (const hold of this._holds) hold.stopRenewing();
+    for (const hold of this._holds) hold.stopRefresh();
   }
 
   async release() {
-    const hold = this._holds.find((one) => one.isHeld) ?? this._hold;
-    if (!hold && !this._acquiredExternally) return;
-    hold?.stopRenewing();
-    const reply = await this._say(this._spelling.release(hold?.owner ?? this._nextOwner));
+    const hold = holdOf(this) ?? this._holds[0];
+    if (hold) {
+      // As in redis-semaphore, whoever has lost it may release it. That it was lost is told by `lost`.
+      await hold.release().catch((error) => { if (!(error instanceof LostLockError)) throw error; });
+    } else if (this._acquiredExternally) {
+      await this._store.release(this._nextOwner);
+    }
     this._acquiredExternally = false;
-    if (!hold) return;
-    this._end(hold);
-    if (!this._spelling.allReleased(reply)) hold.lose();
   }
 
   async guard(...command) {
-    const hold = this._hold;
-    if (!hold?.isHeld) throw new LostLockError(`Cannot guard by ${this._kind} ${this._key}, which is not held`);
-    try {
-      // It is not said again: what it runs may not be for twice.
-      const words = this._spelling.guard(hold.owner, this._connection.spell(command));
-      return await this._connection.sayOnce(this._spelling.key, words);
-    } catch (error) {
-      if (codeOf(error) !== "NOTOWNER") throw error;
-      this._end(hold);
-      hold.lose();
-      throw hold.over.signal.reason;
-    }
+    const hold = holdOf(this) ?? this._hold;
+    if (!hold) throw new LostLockError(`Cannot guard by ${this._kind} ${this._key}, which is not held`, { key: this._key });
+    return await hold.guard(...command);
   }
 
-  _end(hold) {
-    hold.ended = true;
-    hold.stop();
+  // What a hold says of itself.
+
+  _lostError({ identifier, fence }, why) {
+    const cause = new Error(why);
+    return new LostLockError(`Lost ${this._kind} for key ${this._key}`, { key: this._key, identifier, fence, cause });
+  }
+
+  _forget(hold) {
     this._holds = this._holds.filter((one) => one !== hold);
+    if (!hold.lost.aborted && this._latestOver?.signal === hold.lost) this._latestOver = null;
   }
 
-  async _whenLost(hold, wasRenewed) {
-    const error = new LostLockError(`Lost ${this._kind} for key ${this._key}`);
-    hold.over.abort(error);
-    if (!wasRenewed) return; // it was let go on purpose, or somebody else renews it
-    if (!hold.ended) this._say(this._spelling.release(hold.owner)).catch(() => {}); // nobody has said that it is over
-    this._end(hold);
+  async _tell(error) {
     this._onLockLost.call(this, error); // what it throws is an unhandled rejection
   }
 }
 
-const withoutHoles = (options) =>
-  Object.fromEntries(Object.entries(options).filter(([, value]) => value !== undefined));
-
-function namesOf(key) {
-  if (!key || key.length === 0) throw new Error('"key" is required');
-  const names = Array.isArray(key) ? key : [key];
-  for (const name of names) {
-    if (typeof name !== "string") throw new Error('"key" must be a string');
-    if (!name) throw new Error('"key" is required');
-  }
-  return names;
-}
-
 class Mutex extends Lock {
   constructor(client, key, options = {}) {
-    super(client, "mutex", "mutex", key, options.shared ? ["SHARED"] : [], options);
+    const shared = checkShared(options?.shared);
+    super(client, "mutex", key, {
+      mode: shared ? ["SHARED"] : [], needsModule: shared ? "a shared mutex needs" : null, options,
+    });
   }
 }
 
 class Semaphore extends Lock {
   constructor(client, key, limit, options = {}) {
-    super(client, "semaphore", "semaphore", key, ["LIMIT", limit], options);
-    if (!limit) throw new Error('"limit" is required');
-    if (typeof limit !== "number") throw new Error('"limit" must be a number');
+    super(client, "semaphore", key, { mode: ["LIMIT", limit], needsModule: "a semaphore needs", options });
+    checkLimit(limit);
   }
 }
 

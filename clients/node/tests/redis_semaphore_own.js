@@ -1,7 +1,7 @@
 "use strict";
 
 // redis-semaphore's own tests of its Mutex and its Semaphore, against ours: `redis_semaphore_own.js SOURCES`, where its
-// sources are unpacked. (Its package comes without them.)
+// sources are unpacked. (Its package comes without them.) WITHOUT_MODULE=yes: those of its Mutex, on a bare server.
 
 const { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } = require("node:fs");
 const { tmpdir } = require("node:os");
@@ -22,7 +22,9 @@ const OURS = {
   "test/redisClient.js": `module.exports = require(${CLIENT});`,
   "test/shell.js": `module.exports = require(${CLIENT});`,
 };
-const SUITES = ["test/src/RedisMutex.test.ts", "test/src/RedisSemaphore.test.ts"];
+const isPlain = process.env.WITHOUT_MODULE === "yes";
+const SUITES = ["test/src/RedisMutex.test.ts", ...isPlain ? [] : ["test/src/RedisSemaphore.test.ts"]];
+const LIST = isPlain ? "redis_semaphore_own_plain.txt" : "redis_semaphore_own.txt";
 
 async function main(sources) {
   const folder = mkdtempSync(join(tmpdir(), "redis-semaphore-"));
@@ -39,7 +41,7 @@ async function main(sources) {
       "test/init.test.ts", ...SUITES,
     ], { CLIENT: "ioredis", OWN_PORT: await freePort() });
     const { version } = JSON.parse(readFileSync(join(sources, "package.json"), "utf8"));
-    judge(`redis-semaphore ${version}`, "redis_semaphore_own.txt", outcomes);
+    judge(`redis-semaphore ${version}${isPlain ? ", without the module" : ""}`, LIST, outcomes);
   } finally {
     rmSync(folder, { recursive: true });
   }

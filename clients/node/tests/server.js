@@ -32,11 +32,12 @@ const isFree = (port) => new Promise((resolve) => {
 });
 
 class Server {
-  static async start(options = [], { sentinel = false, port, config = "" } = {}) {
+  static async start(options = [], { sentinel = false, module = !sentinel, port, config = "", program = process.env.REDIS_SERVER } = {}) {
     const server = new Server();
     server.port = port ?? await freePort();
+    server.program = program;
     server.folder = mkdtempSync(join(tmpdir(), "redis-lock-"));
-    server.module = sentinel ? [] : ["--loadmodule", process.env.REDIS_LOCK_MODULE];
+    server.module = module ? ["--loadmodule", process.env.REDIS_LOCK_MODULE] : [];
     appendFileSync(join(server.folder, "server.conf"), config); // a Sentinel writes to it
     server.options = [...(sentinel ? ["--sentinel"] : ["--save", ""]), ...options];
     await server.up();
@@ -45,7 +46,7 @@ class Server {
 
   async up() {
     const log = join(this.folder, "log"), out = openSync(log, "a");
-    this.process = spawn(process.env.REDIS_SERVER, [
+    this.process = spawn(this.program, [
       join(this.folder, "server.conf"), "--port", this.port, "--bind", "127.0.0.1", "--dir", this.folder, ...this.options, ...this.module,
     ].map(String), { stdio: ["ignore", out, out] });
     this.db ??= new Redis({ port: this.port, retryStrategy: () => 20, maxRetriesPerRequest: null }).on("error", () => {});

@@ -8,8 +8,10 @@ import * as redis6 from "redis-6";
 import * as theirs from "redis-semaphore";
 import Redlock5 from "redlock-5";
 import * as ours from "redis-lock-module";
-import { DeadlockError, defaultTimeoutOptions, LostLockError, Mutex, redlockScripts, Semaphore, TimeoutError } from
-  "redis-lock-module";
+import {
+  DeadlockError, defaultTimeoutOptions, Hold, LostLockError, ModuleMissingError, Mutex, redlockScripts, Semaphore,
+  TimeoutError,
+} from "redis-lock-module";
 
 const socket = { port: 6379 }, rootNodes = [{ url: "redis://127.0.0.1" }];
 const one = new Redis5();
@@ -43,6 +45,21 @@ async function work(mutex: Mutex, semaphore: Semaphore, signal: AbortSignal): Pr
   return mutex.lost.aborted && !error ? mutex.fence : either.length;
 }
 
+async function workByAHold(mutex: Mutex): Promise<number | null> {
+  const hold: Hold = await mutex.acquire(), other: Hold | null = await mutex.tryHold();
+  const [another] = await Promise.all([mutex.acquire(), mutex.acquire().then((one) => one.release())]);
+  (another.fence ?? 0).toFixed();
+  hold.lost.throwIfAborted();
+  await hold.guard("SET", "price", 5);
+  await hold.renew(5_000);
+  await other?.release();
+  await hold.release().catch((error: LostLockError) => { error.at.getTime(); });
+  return hold.isHeld || hold.isReleased ? hold.fence : null;
+}
+
+const strict = new Mutex(one, "market", { requireModule: true });
+workByAHold(strict).catch((error) => error instanceof ModuleMissingError);
+
 new Mutex(one, ["{a}:one", "{a}:two"], { shared: true });
 new Redlock5([], {}, redlockScripts);
 work(new Mutex(one, "market"), new Semaphore(one, "market", 3), new AbortController().signal);
@@ -55,5 +72,7 @@ new Semaphore(one, "market", "3");
 new Semaphore(one, "market", 3, { shared: true });
 // @ts-expect-error
 new Mutex(one, "market").fence.toFixed();
+// @ts-expect-error
+new Mutex(one, "market").acquire().then((hold) => hold.fence.toFixed());
 // @ts-expect-error
 new Mutex(one, "market", { lockTimeout: "10" });

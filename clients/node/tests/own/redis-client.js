@@ -1,6 +1,6 @@
 "use strict";
 
-// What redis-semaphore's own tests have for a client and a server that they stop: ours, with the module.
+// What redis-semaphore's own tests have for a client and a server that they stop: ours, with the module or without.
 
 const Redis = require(process.env.CLIENT);
 const { Mutex, Semaphore } = require("redis-lock-module");
@@ -16,7 +16,7 @@ const upRedisServer = () => server.process.exitCode === null && server.process.s
 const downRedisServer = () => server.kill();
 
 before(async () => {
-  server = await Server.start([], { port: process.env.OWN_PORT });
+  server = await Server.start([], { port: process.env.OWN_PORT, module: process.env.WITHOUT_MODULE !== "yes" });
   await client1.connect();
 });
 beforeEach(async () => {
@@ -32,9 +32,13 @@ after(async () => {
 const made = [];
 afterEach(() => { for (const lock of made.splice(0)) lock.stopRefresh(); });
 
+// By default theirs throws a loss, and ours warns of it.
+const onLockLost = (error) => { throw error; };
+
 const remembered = (Lock) => class extends Lock {
   constructor(...words) {
-    super(...words);
+    const options = typeof words.at(-1) === "object" && words.length > 2 ? words.pop() : {};
+    super(...words, { onLockLost, ...options });
     made.push(this);
   }
 };

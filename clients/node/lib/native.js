@@ -1,0 +1,46 @@
+"use strict";
+
+/** A lock, or several that are held together, by the module's commands. */
+class Native {
+  constructor(connection, keys, mode) {
+    Object.assign(this, { connection, keys, mode });
+    this.many = new Set(keys).size;
+  }
+
+  /** The one that says where they are, in a cluster. */
+  get key() {
+    return this.keys[0];
+  }
+
+  words(verb, ...rest) {
+    if (this.keys.length === 1) return [`LOCK.${verb}`, this.key, ...rest];
+    return [`LOCK.M${verb}`, this.keys.length, ...this.keys, ...rest];
+  }
+
+  say(...words) {
+    return this.connection.sayUntilReplied(this.key, this.words(...words));
+  }
+
+  /** The fencing number of the hold, or the place in the queue, or null. */
+  async acquire(owner, ttl, { how = [] } = {}) {
+    const { reply } = await this.say("ACQUIRE", owner, ttl, ...how, ...this.mode);
+    if (reply === null) return null;
+    const number = Number(reply);
+    return number > 0 ? { held: true, fence: number } : { held: false, place: -number };
+  }
+
+  async release(owner) {
+    const { reply, repeated } = await this.say("RELEASE", owner);
+    return { ended: Number(reply) === this.many, repeated };
+  }
+
+  async renew(owner, ttl) {
+    return Number((await this.say("RENEW", owner, ttl)).reply) === 1;
+  }
+
+  guard(owner, words) {
+    return this.connection.sayOnce(this.key, ["LOCK.GUARD", this.key, owner, ...words]);
+  }
+}
+
+module.exports = { Native };

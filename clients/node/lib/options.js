@@ -1,0 +1,99 @@
+"use strict";
+
+// What makes no sense is refused by the constructor, before anything is sent.
+
+const LONGEST = 2 ** 52; // the server's own limit on `now + ttl` is a little beyond
+
+function number(name, value, { least = 0, most = LONGEST, whole = false }) {
+  if (typeof value !== "number") throw new TypeError(`"${name}" must be a number`);
+  const fits = value >= least && (value <= most || (value === Infinity && most === Infinity));
+  if (!fits || (whole && value !== Infinity && !Number.isInteger(value))) {
+    throw new RangeError(`"${name}" must be ${whole ? "a whole number, " : ""}at least ${least}` +
+      `${most === Infinity ? "" : " and finite"}, and is ${value}`);
+  }
+  return value;
+}
+
+function kind(name, value, expected) {
+  if (value !== undefined && typeof value !== expected) throw new TypeError(`"${name}" must be a ${expected}`);
+}
+
+const checkLockTimeout = (value) => number("lockTimeout", value, { least: 1 });
+
+function checkTimes({ lockTimeout, acquireTimeout, acquireAttemptsLimit, retryInterval, refreshInterval }) {
+  checkLockTimeout(lockTimeout);
+  number("acquireTimeout", acquireTimeout, { most: Infinity });
+  number("acquireAttemptsLimit", acquireAttemptsLimit, { least: 1, most: Infinity, whole: true });
+  number("retryInterval", retryInterval, {});
+  if (refreshInterval === undefined) return;
+  number("refreshInterval", refreshInterval, {});
+  if (refreshInterval >= lockTimeout) {
+    throw new RangeError('"refreshInterval" must be less than "lockTimeout", or nothing is renewed in time');
+  }
+}
+
+function checkOwner({ identifier, acquiredExternally, externallyAcquiredIdentifier, identifierSuffix }) {
+  if (identifier !== undefined && (!identifier || typeof identifier !== "string")) {
+    throw new TypeError("identifier must be not empty random string");
+  }
+  kind("acquiredExternally", acquiredExternally, "boolean");
+  if (acquiredExternally && !identifier) {
+    throw new TypeError("acquiredExternally=true meanless without custom identifier");
+  }
+  kind("externallyAcquiredIdentifier", externallyAcquiredIdentifier, "string");
+  if (externallyAcquiredIdentifier && (identifier || acquiredExternally)) {
+    throw new TypeError("Invalid usage. Use custom identifier and acquiredExternally: true");
+  }
+  kind("identifierSuffix", identifierSuffix, "string");
+  const longest = identifier ?? externallyAcquiredIdentifier ?? `${"-".repeat(37)}${identifierSuffix ?? ""}`;
+  if (Buffer.byteLength(longest) > 1_024) throw new RangeError("an identifier has at most 1024 bytes");
+}
+
+/** The options with the defaults in place of what is undefined. */
+function checked(options, defaults) {
+  if (typeof options !== "object" || options === null) throw new TypeError('"options" must be an object');
+  const given = Object.entries(options).filter(([, value]) => value !== undefined);
+  const all = { ...defaults, ...Object.fromEntries(given) };
+  checkTimes(all);
+  checkOwner(all);
+  kind("onLockLost", all.onLockLost, "function");
+  kind("requireModule", all.requireModule, "boolean");
+  return all;
+}
+
+function checkLimit(limit) {
+  if (!limit) throw new RangeError('"limit" is required');
+  if (typeof limit !== "number") throw new TypeError('"limit" must be a number');
+  return number("limit", limit, { least: 1, most: Number.MAX_SAFE_INTEGER, whole: true });
+}
+
+function checkShared(shared) {
+  kind("shared", shared, "boolean");
+  return !!shared;
+}
+
+function checkKeys(key) {
+  if (!key || key.length === 0) throw new TypeError('"key" is required');
+  const keys = Array.isArray(key) ? key : [key];
+  for (const one of keys) {
+    if (typeof one !== "string") throw new TypeError('"key" must be a string');
+    if (!one) throw new TypeError('"key" is required');
+  }
+  return keys;
+}
+
+function checkSignal(signal) {
+  if (signal !== undefined && !(signal instanceof AbortSignal)) throw new TypeError('"signal" must be an AbortSignal');
+}
+
+function checkCommand(words) {
+  const [name] = words;
+  if (typeof name !== "string" || !name) throw new TypeError("guard needs the name of a command");
+  for (const word of words) {
+    if (typeof word !== "string" && typeof word !== "number" && !Buffer.isBuffer(word)) {
+      throw new TypeError("the arguments of a command are strings, numbers and Buffers");
+    }
+  }
+}
+
+module.exports = { checkCommand, checked, checkKeys, checkLimit, checkLockTimeout, checkShared, checkSignal };

@@ -1,0 +1,97 @@
+"use strict";
+
+// What becomes of a lock on its server: by the module's commands, and without the module by the server's own.
+
+const { isUnknown, ModuleMissingError } = require("./errors");
+const { Native } = require("./native");
+const { Plain } = require("./plain");
+
+const ASKED_AGAIN_AFTER = 5_000; // milliseconds; where it can't be seen that the client has connected again
+
+/** What a client has found out about its server. */
+class Server {
+  static #servers = new WeakMap();
+
+  static of(connection) {
+    const { client } = connection;
+    if (!Server.#servers.has(client)) Server.#servers.set(client, new Server(connection));
+    return Server.#servers.get(client);
+  }
+
+  constructor(connection) {
+    this.showsReconnects = connection.showsReconnects;
+    this.forget();
+    // It may be another one, or have been started anew.
+    if (this.showsReconnects) connection.client.on("ready", () => this.forget());
+  }
+
+  forget() {
+    this.missingSince = null;
+    this.deletesBy = 0; // the first command that is not known to be missing
+    this.hasIfeq = true;
+    this.longestLease = 60_000; // of a place, unless an operator allows less
+  }
+
+  get lacksModule() {
+    if (this.missingSince === null) return false;
+    return this.showsReconnects || performance.now() - this.missingSince < ASKED_AGAIN_AFTER;
+  }
+
+  hasNoModule() {
+    this.missingSince = performance.now();
+    if (this.hasWarned) return;
+    this.hasWarned = true;
+    process.emitWarning("this server has not loaded the redis-lock module: locks are taken by SET NX, and whoever " +
+      "waits asks again and again", { type: "RedisLockWarning", code: "REDIS_LOCK_WITHOUT_MODULE" });
+  }
+}
+
+class Store {
+  /** `needsModule`: the beginning of a sentence, if there is no other way. */
+  constructor(connection, keys, mode, needsModule) {
+    this.server = Server.of(connection);
+    this.native = new Native(connection, keys, mode);
+    this.plain = new Plain(connection, keys[0], this.server);
+    this.needsModule = needsModule;
+  }
+
+  /** Nobody has a place in a queue here. */
+  get isPlain() {
+    return !this.needsModule && this.server.lacksModule;
+  }
+
+  async do(verb, words, options) {
+    let inDoubt = options?.inDoubt;
+    if (!this.isPlain) {
+      try {
+        return await this.native[verb](...words, options);
+      } catch (error) {
+        if (!isUnknown(error, "LOCK.")) throw error;
+        if (this.needsModule) throw new ModuleMissingError(this.needsModule, { cause: error });
+        this.server.hasNoModule();
+        inDoubt ||= error.repeated;
+      }
+    }
+    return await this.plain[verb](...words, { inDoubt });
+  }
+
+  /** Null, or a place, or that it is held. `inDoubt`: this owner has asked before, and may have come to hold it. */
+  acquire(owner, ttl, options) {
+    return this.do("acquire", [owner, ttl], options);
+  }
+
+  /** `ended`: it was held until now. `repeated`: if it was not, then an earlier request may have ended it. */
+  release(owner) {
+    return this.do("release", [owner]);
+  }
+
+  renew(owner, ttl) {
+    return this.do("renew", [owner, ttl]);
+  }
+
+  guard(owner, words) {
+    return this.do("guard", [owner, words]);
+  }
+}
+
+module.exports = { Store };
