@@ -15,3 +15,5 @@ if (is_file(__DIR__.'/../vendor/autoload.php')) {
     });
 }
 require __DIR__.'/Server.php';
+require __DIR__.'/Proxy.php';
+require __DIR__.'/StoreTestCase.php';
