@@ -11,9 +11,6 @@ use Psr\Log\LoggerInterface;
  */
 final class Acquisition
 {
-    /** For how long one command waits, in milliseconds. Then it is sent again, and waits at the end of the queue. */
-    private const WAIT = 600_000;
-
     /** How many commands were sent whose reply nobody has seen. */
     private int $unanswered = 0;
 
@@ -50,7 +47,7 @@ final class Acquisition
             $fence = Server::persist(function (bool $again) use ($end, &$left) {
                 $left = max(0, $end - Server::now());
 
-                return $this->send($left > 0 ? min($left * 1000, self::WAIT) : null, $again);
+                return $this->send($left > 0 ? $left * 1000 : null, $again);
             }, $end);
 
             if (null !== $fence && $this->isFresh()) {

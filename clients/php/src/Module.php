@@ -71,7 +71,7 @@ final class Module implements Commands
     /** Whether to wait is to ask for one's place in the queue, and not one command that waits. */
     public function keepsPlace(): bool
     {
-        return $this->queue || !$this->connection->canBlock();
+        return $this->queue || 0.0 === $this->connection->longestWait();
     }
 
     private function ask(string $name, string $owner, int $ttl, array $mode, ?float $wait): ?int
@@ -81,6 +81,8 @@ final class Module implements Commands
             return $this->connection->send($name, $words);
         }
         if (!$this->keepsPlace()) {
+            $wait = min($wait, 1000 * $this->connection->longestWait());
+
             return $this->connection->send($name, [...$words, 'BLOCK', max(1, (int) ceil($wait))], $wait / 1000 + self::LATE);
         }
         try {

@@ -27,12 +27,15 @@ final class PhpRedisConnection implements Connection
     }
 
     /** RedisCluster's time limit is set when it connects, and can't be read. */
-    public function canBlock(): bool
+    public function longestWait(): float
     {
-        return !$this->isCluster;
+        return $this->isCluster ? 0 : 60;
     }
 
-    /** phpredis sends nothing twice: it connects again before it sends a command, never after that. */
+    /**
+     * phpredis sends nothing twice. But if a connection ends right after a command was sent, it may connect again and
+     * wait for the reply there, in vain: therefore the limits on what it waits for.
+     */
     public function send(string $name, array $words, ?float $timeout = null, bool $once = false): mixed
     {
         $redis = $this->node($name);
@@ -40,11 +43,13 @@ final class PhpRedisConnection implements Connection
             throw new \LogicException('The Redis client is in MULTI or a pipeline: a lock needs its reply at once.');
         }
 
-        $own = $this->isCluster || null === $timeout ? null : (float) $redis->getOption(\Redis::OPT_READ_TIMEOUT);
+        $limits = !$this->isCluster && !$once;
+        // 0 stands for the limit in php.ini when it connects, but for no time at all on an open connection.
+        $own = $limits ? $redis->getOption(\Redis::OPT_READ_TIMEOUT) ?: (float) \ini_get('default_socket_timeout') : null;
         $redis->clearLastError();
         try {
-            if (null !== $own) {
-                $redis->setOption(\Redis::OPT_READ_TIMEOUT, $timeout);
+            if ($limits) {
+                $redis->setOption(\Redis::OPT_READ_TIMEOUT, $timeout ?? ($own < 0 ? self::REPLY : min($own, self::REPLY)));
             }
             $reply = $this->isCluster ? $redis->rawCommand($name, ...$words) : $redis->rawCommand(...$words);
         } catch (\RedisException|\RedisClusterException $e) {
@@ -54,9 +59,8 @@ final class PhpRedisConnection implements Connection
             $redis->close();
             throw new ConnectionLost($e->getMessage(), 0, $e);
         } finally {
-            if (null !== $own) {
-                // 0 stands for the limit in php.ini when it connects, but for none at all on an open connection.
-                $redis->setOption(\Redis::OPT_READ_TIMEOUT, $own ?: (float) \ini_get('default_socket_timeout'));
+            if ($limits) {
+                $redis->setOption(\Redis::OPT_READ_TIMEOUT, $own);
             }
         }
         if (null !== $said = $redis->getLastError()) {

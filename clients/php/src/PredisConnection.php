@@ -32,11 +32,11 @@ final class PredisConnection implements Connection
         return $this->client->getOptions()->prefix?->getPrefix().$name;
     }
 
-    public function canBlock(): bool
+    public function longestWait(): float
     {
         $connection = $this->client->getConnection();
 
-        return $connection instanceof StreamConnection || method_exists($connection, 'switchToMaster');
+        return $connection instanceof StreamConnection || method_exists($connection, 'switchToMaster') ? 600 : 0;
     }
 
     public function send(string $name, array $words, ?float $timeout = null, bool $once = false): mixed
@@ -53,23 +53,24 @@ final class PredisConnection implements Connection
             } elseif (method_exists($connection, 'switchToMaster')) {
                 $connection->switchToMaster();
             }
-            $node = $this->node($connection, $command, $once || null !== $timeout);
-            if (null !== $timeout && $node instanceof StreamConnection) {
+            $node = $this->node($connection, $command);
+            if (!$once && $node instanceof StreamConnection) {
                 $limited = $node;
-                $this->limit($limited, $timeout);
+                $own = (float) ($node->getParameters()->read_write_timeout ?? \ini_get('default_socket_timeout'));
+                $this->limit($limited, $timeout ?? ($own > 0 ? min($own, self::REPLY) : self::REPLY));
             }
             $reply = ($once ? $node : $connection)->executeCommand($command);
             if ($once && $reply instanceof ErrorInterface && 1 === preg_match('/^(MOVED|ASK) /', $reply->getMessage())) {
                 // Nothing has run. A command that may be sent twice finds the way.
                 $this->send($name, ['EXISTS', $this->key($name)]);
-                $reply = $this->node($connection, $command, true)->executeCommand($command);
+                $reply = $this->node($connection, $command)->executeCommand($command);
             }
         } catch (CommunicationException $e) {
             $e->getConnection()->disconnect();
             throw new ConnectionLost($e->getMessage(), 0, $e);
         } finally {
             if ($limited?->isConnected()) {
-                $this->limit($limited, (float) ($limited->getParameters()->read_write_timeout ?? \ini_get('default_socket_timeout')));
+                $this->limit($limited, $own);
             }
         }
         if ($reply instanceof ErrorInterface) {
@@ -79,12 +80,11 @@ final class PredisConnection implements Connection
         return $reply;
     }
 
-    /** The connection to the one server that this command goes to, if anybody has to know. */
-    private function node(ConnectionInterface $connection, CommandInterface $command, bool $needed): ?NodeConnectionInterface
+    /** The connection to the one server that this command goes to. */
+    private function node(ConnectionInterface $connection, CommandInterface $command): NodeConnectionInterface
     {
         return match (true) {
             $connection instanceof NodeConnectionInterface => $connection,
-            !$needed => null,
             method_exists($connection, 'switchToMaster') => $connection->getMaster(),
             // The name of Predis 2, and that of Predis 1.
             method_exists($connection, 'getConnectionByCommand') => $connection->getConnectionByCommand($command),

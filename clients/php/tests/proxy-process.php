@@ -2,7 +2,7 @@
 
 // Between a client and a server. Does something once, to the first request that contains WORD:
 //
-//   php proxy-process.php SERVER-PORT WORD cut|lose-reply|stall
+//   php proxy-process.php SERVER-PORT WORD cut|cut-at-once|lose-reply|stall
 
 [, $upstream, $word, $action] = $argv;
 $listener = stream_socket_server('tcp://127.0.0.1:0', $errno, $error) ?: exit($error);
@@ -38,7 +38,8 @@ for (;;) {
         }
         if ($isClient && '' !== $word && str_contains($bytes, $word)) {
             $word = '';
-            if ('cut' === $action) {
+            if (str_starts_with($action, 'cut')) {
+                usleep('cut' === $action ? 20_000 : 0);
                 $close($stream);
                 continue;
             }
