@@ -44,7 +44,8 @@ final class Module implements Commands
         try {
             return $this->connection->send($name, ['EVAL', self::DEMOTE, 1, $this->connection->key($name), $owner, $ttl]);
         } catch (ServerError $e) {
-            throw str_contains(strtolower($e->getMessage()), 'unknown redis command') ? new ModuleRequiredException('A shared lock', $e) : $e;
+            // What servers say of an unknown command in a script.
+            throw 1 === preg_match('/^ERR unknown (redis |valkey )?command/i', $e->getMessage()) ? new ModuleRequiredException('A shared lock', $e) : $e;
         }
     }
 

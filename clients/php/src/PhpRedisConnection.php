@@ -51,12 +51,18 @@ final class PhpRedisConnection implements Connection
             if ($limits) {
                 $redis->setOption(\Redis::OPT_READ_TIMEOUT, $timeout ?? ($own < 0 ? self::REPLY : min($own, self::REPLY)));
             }
+            if ($once && $this->isCluster) {
+                $this->findSlot($name);
+            }
             $reply = $this->isCluster ? $redis->rawCommand($name, ...$words) : $redis->rawCommand(...$words);
         } catch (\RedisException|\RedisClusterException $e) {
             if (null !== $said = $redis->getLastError()) {
                 throw new ServerError($said, 0, $e);
             }
             $redis->close();
+            if ($this->isCluster && !$once) {
+                $this->findSlot($name);
+            }
             throw new ConnectionLost($e->getMessage(), 0, $e);
         } finally {
             if ($limits) {
@@ -69,6 +75,16 @@ final class PhpRedisConnection implements Connection
         }
 
         return false === $reply ? null : $reply;
+    }
+
+    /** rawCommand() fails where a slot has moved, and learns nothing from that. Commands that phpredis knows do. */
+    private function findSlot(string $name): void
+    {
+        try {
+            $this->redis->exists($name);
+        } catch (\RedisClusterException) {
+            // Whoever asks again will see.
+        }
     }
 
     private function node(string $name): object

@@ -16,7 +16,7 @@ final class Server
     private const REMEMBERED = 5;
 
     /** For how long a command is sent again after the connection has failed, in seconds. */
-    private const PERSISTENT = 5.0;
+    private const PERSISTENT = 2.5;
 
     /** @var \WeakMap<object, float> For each client when its server turned out to have no module */
     private static ?\WeakMap $bare = null;

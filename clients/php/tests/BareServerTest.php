@@ -95,7 +95,7 @@ final class BareServerTest extends StoreTestCase
         $old = $store();
         [$before, $during] = [self::key(), self::key()];
         $old->save($before);
-        $redis->rawCommand('MODULE', 'LOAD', Server::module());
+        self::assertTrue($redis->rawCommand('MODULE', 'LOAD', Server::module()));
         self::assertConflict(fn () => $old->save(self::key((string) $before)));
         self::assertConflict(fn () => $store()->save(self::key((string) $before)));
         foreach ([$old, $store()] as $one) {
@@ -108,7 +108,7 @@ final class BareServerTest extends StoreTestCase
         self::assertGreaterThan(0, $new->fence($during));
         self::assertConflict(fn () => $old->save(self::key((string) $during)));
         $old->saveRead(self::key()); // what only the module can do is asked of it, whatever is remembered
-        $redis->rawCommand('MODULE', 'UNLOAD', 'redis-lock');
+        self::assertTrue($redis->rawCommand('MODULE', 'UNLOAD', 'lock'));
         foreach ([$old, $new, $store()] as $one) {
             self::assertTrue($one->exists($during));
             $one->putOffExpiration($during, 50);
@@ -161,7 +161,7 @@ final class BareServerTest extends StoreTestCase
         $changes = 0;
         while (\count($children) > 0) {
             // Refused while somebody waits in the queue: then it stays.
-            $redis->rawCommand('MODULE', ...(0 === $changes % 2 ? ['LOAD', Server::module()] : ['UNLOAD', 'redis-lock']))
+            $redis->rawCommand('MODULE', ...(0 === $changes % 2 ? ['LOAD', Server::module()] : ['UNLOAD', 'lock']))
                 && ++$changes;
             usleep(20_000);
             foreach ($children as $number => $child) {

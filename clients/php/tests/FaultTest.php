@@ -29,7 +29,7 @@ final class FaultTest extends StoreTestCase
     {
         $word = $module
             ? ['acquire' => 'LOCK.ACQUIRE', 'wait' => 'LOCK.ACQUIRE', 'renew' => 'LOCK.RENEW', 'release' => 'LOCK.RELEASE', 'check' => 'LOCK.CHECK']
-            : ['acquire' => 'NX', 'wait' => 'NX', 'renew' => 'IFEQ', 'release' => "'DEL'", 'check' => 'return redis'];
+            : ['acquire' => 'NX', 'wait' => 'NX', 'renew' => 'IFEQ', 'release' => 'DEL', 'check' => 'return redis'];
         $proxy = new Proxy(self::server($module), $word[$step], $fault);
         $client = $proxy->client($library);
         $store = new RedisLockStore($client);
