@@ -44,6 +44,32 @@ final class LaravelTest extends StoreTestCase
         self::assertChildEnds($child);
     }
 
+    /** @dataProvider libraries */
+    public function test_the_lock_of_the_page_waits_in_the_queue(string $library): void
+    {
+        $page = \dirname(__DIR__, 3).'/docs/libraries/laravel.md';
+        is_file($page) || self::markTestSkipped('No page.');
+        if (!class_exists('QueuedLock')) {
+            preg_match('/```php\n(use .*?)```/s', file_get_contents($page), $code);
+            eval($code[1]);
+        }
+        $name = 'lock:'.bin2hex(random_bytes(6));
+        $cache = self::cache($library, true);
+        $lock = static fn (int $seconds = 10) => new \QueuedLock($cache->lockConnection(), $cache->getPrefix().$name, $seconds);
+        $key = self::key($cache->getPrefix().$name);
+        self::store(initialTtl: 0.5)->save($key);
+        self::assertSame('done', $lock()->block(5, function ($lock, $fence) {
+            self::assertGreaterThan(0, $fence);
+
+            return 'done';
+        }));
+        self::assertTrue(($held = $lock())->block(1));
+        self::assertThrows(\Illuminate\Contracts\Cache\LockTimeoutException::class, fn () => $lock()->block(0));
+        self::assertSame(0, self::waiters($key));
+        self::assertTrue($held->release());
+        self::assertFalse($held->release());
+    }
+
     private static function cache(string $library, bool $module): RedisStore
     {
         $client = 'Predis' === $library ? 'predis' : 'phpredis';
