@@ -45,7 +45,7 @@ final class Module implements Commands
             return $this->connection->send($name, ['EVAL', self::DEMOTE, 1, $this->connection->key($name), $owner, $ttl]);
         } catch (ServerError $e) {
             // What servers say of an unknown command in a script.
-            throw 1 === preg_match('/^ERR unknown (redis |valkey )?command/i', $e->getMessage()) ? new ModuleRequiredException('A shared lock', $e) : $e;
+            throw 1 === preg_match('/\bunknown (\w+ )?command/i', $e->getMessage()) ? new ModuleRequiredException('A shared lock', $e) : $e;
         }
     }
 

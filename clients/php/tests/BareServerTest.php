@@ -34,7 +34,7 @@ final class BareServerTest extends StoreTestCase
     /** @dataProvider libraries */
     public function test_a_try_that_fails_is_one_command(string $library): void
     {
-        $server = new Server(false);
+        $server = new Server(false, program: getenv('REDIS_BARE_SERVER') ?: null);
         $client = 'Predis' === $library ? $server->predis() : $server->redis();
         $store = new RedisLockStore($client);
         $key = self::key();

@@ -54,9 +54,9 @@ final class LaravelTest extends StoreTestCase
             eval($code[1]);
         }
         $name = 'lock:'.bin2hex(random_bytes(6));
-        $cache = self::cache($library, true);
-        $lock = static fn (int $seconds = 10) => new \QueuedLock($cache->lockConnection(), $cache->getPrefix().$name, $seconds);
-        $key = self::key($cache->getPrefix().$name);
+        $cache = self::cache($library, true, 'app:');
+        $lock = static fn (int $seconds = 10) => new \QueuedLock($cache->lockConnection(), 'app:'.$cache->getPrefix().$name, $seconds);
+        $key = self::key('app:'.$cache->getPrefix().$name);
         self::store(initialTtl: 0.5)->save($key);
         self::assertSame('done', $lock()->block(5, function ($lock, $fence) {
             self::assertGreaterThan(0, $fence);
@@ -66,16 +66,17 @@ final class LaravelTest extends StoreTestCase
         self::assertTrue(($held = $lock())->block(1));
         self::assertThrows(\Illuminate\Contracts\Cache\LockTimeoutException::class, fn () => $lock()->block(0));
         self::assertSame(0, self::waiters($key));
+        self::assertFalse($cache->lock($name, 10)->acquire());
         self::assertTrue($held->release());
         self::assertFalse($held->release());
     }
 
-    private static function cache(string $library, bool $module): RedisStore
+    private static function cache(string $library, bool $module, string $prefix = ''): RedisStore
     {
         $client = 'Predis' === $library ? 'predis' : 'phpredis';
         $redis = new RedisManager(null, $client, [
             'default' => ['host' => '127.0.0.1', 'port' => self::server($module)->port, 'database' => 0],
-            'options' => [],
+            'options' => ['prefix' => $prefix],
         ]);
 
         return new RedisStore($redis, 'shop_cache', 'default');

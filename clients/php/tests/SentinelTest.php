@@ -14,9 +14,13 @@ final class SentinelTest extends StoreTestCase
         self::waitUntil(fn () => 'up' === ($replica->redis()->info('replication')['master_link_status'] ?? ''));
         $configuration = tempnam(sys_get_temp_dir(), 'redis-lock-sentinel');
         file_put_contents($configuration, "sentinel monitor main 127.0.0.1 {$master->port} 1\n".
-            "sentinel down-after-milliseconds main 500\nsentinel failover-timeout main 5000\n");
+            "sentinel down-after-milliseconds main 500\nsentinel failover-timeout main 1000\n");
         $sentinel = new Server(false, [$configuration, '--sentinel']);
-        self::waitUntil(fn () => \count($sentinel->redis()->rawCommand('SENTINEL', 'REPLICAS', 'main')) > 0);
+        self::waitUntil(function () use ($sentinel) {
+            $known = array_merge(...$sentinel->redis()->rawCommand('SENTINEL', 'REPLICAS', 'main'));
+
+            return 'ok' === ($known[1 + array_search('master-link-status', $known)] ?? null);
+        });
         $store = fn (mixed ...$options) => new RedisLockStore(new \Predis\Client(["tcp://127.0.0.1:{$sentinel->port}"], ['replication' => 'sentinel', 'service' => 'main']), ...$options);
 
         $holder = $store();

@@ -5,7 +5,8 @@ namespace RedisLockModule\Symfony\Tests;
 /**
  * A server of its own, on a free port, in a folder of its own.
  *
- * REDIS_SERVER is the program, REDIS_LOCK_MODULE the module.
+ * REDIS_SERVER is the program, REDIS_LOCK_MODULE the module. REDIS_BARE_SERVER is that of the servers without the module,
+ * which may be older than the module allows.
  */
 final class Server
 {
@@ -16,15 +17,16 @@ final class Server
     private $process;
 
     /** @param list<string> $options */
-    public function __construct(bool $module = true, array $options = [])
+    public function __construct(bool $module = true, array $options = [], ?string $program = null)
     {
+        $program ??= getenv('REDIS_SERVER') ?: 'redis-server';
         // A port may be somebody else's: then the server ends, and another is tried.
         for ($tries = 1;; ++$tries) {
             $port = random_int(20000, 29999);
             $this->folder = sys_get_temp_dir().'/redis-lock-php-'.$port.'-'.bin2hex(random_bytes(4));
             mkdir($this->folder);
-            $command = [getenv('REDIS_SERVER') ?: 'redis-server', ...($options && !str_starts_with($options[0], '--') ? array_splice($options, 0, 1) : []),
-                '--port', (string) $port, '--bind', '127.0.0.1', '--dir', $this->folder, '--save', '', '--appendonly', 'no', ...$options];
+            $configuration = array_filter($options, static fn ($option) => is_file($option));
+            $command = [$program, ...$configuration, '--port', (string) $port, '--bind', '127.0.0.1', '--dir', $this->folder, '--save', '', '--appendonly', 'no', ...array_diff($options, $configuration)];
             if ($module) {
                 array_push($command, '--loadmodule', self::module());
             }

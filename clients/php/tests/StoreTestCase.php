@@ -14,7 +14,7 @@ abstract class StoreTestCase extends TestCase
 
     protected static function server(bool $module = true): Server
     {
-        return self::$servers[(int) $module] ??= new Server($module);
+        return self::$servers[(int) $module] ??= new Server($module, program: $module ? null : (getenv('REDIS_BARE_SERVER') ?: null));
     }
 
     public static function libraries(): array
