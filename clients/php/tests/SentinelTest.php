@@ -29,7 +29,7 @@ final class SentinelTest extends StoreTestCase
         $number = $holder->fence($key);
         self::assertSame(1, $holder->guard($key, 'INCR', 'count'));
         self::assertConflict(fn () => $store(maxWait: 0.2)->waitAndSave(self::key((string) $key)));
-        $master->redis()->rawCommand('WAIT', 1, 5000);
+        self::waitUntil(fn () => '1' === $replica->redis()->get('count'));
         $master->stop();
 
         // The first that asks again finds the next master; what must not be sent twice says that it is not sure.
