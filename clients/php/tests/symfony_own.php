@@ -16,7 +16,7 @@ is_dir($folder) || exit("No folder with the component's tests for stores: $folde
 $work = sys_get_temp_dir().'/redis-lock-symfony-own-'.getmypid();
 mkdir($work);
 $failed = 0;
-foreach (['with the module' => new Server(), 'without' => new Server(false)] as $how => $server) {
+foreach (['with the module' => new Server(), 'without' => new Server(false, program: getenv('REDIS_BARE_SERVER') ?: null)] as $how => $server) {
     foreach (['redis', 'predis', 'queue'] as $client) {
         $class = 'Own'.substr(md5($how.$client), 0, 8).'Test';
         $make = 'predis' === $client ? "new \Predis\Client(['host' => '127.0.0.1', 'port' => {$server->port}])" : 'new \Redis()';
