@@ -33,12 +33,11 @@ final class RedisLockStore implements BlockingStoreInterface, BlockingSharedLock
     private Server $server;
 
     /**
-     * @param \Redis|\RedisArray|\RedisCluster|ClientInterface|object $redis      The client; proxies of symfony/cache too
-     * @param float                                                   $initialTtl How long a lock lasts that is not refreshed, in seconds
-     * @param float|null                                              $maxWait    How long acquire(true) waits, in seconds; null is for ever
-     * @param bool                                                    $queue      Waits by asking every 100 ms for its place in the queue, so that
-     *                                                                            signals are handled meanwhile
-     * @param bool                                                    $requireModule Throws on a server without the module
+     * @param \Redis|\RedisArray|\RedisCluster|ClientInterface|object $redis The client; proxies of symfony/cache too
+     * @param float      $initialTtl    How long a lock lasts that is not refreshed, in seconds
+     * @param float|null $maxWait       How long acquire(true) waits, in seconds; null is for ever
+     * @param bool       $queue         Waits by asking every 100 ms for its place in the queue: signals are handled meanwhile
+     * @param bool       $requireModule Throws on a server without the module
      */
     public function __construct(
         object $redis,
