@@ -1,0 +1,128 @@
+<?php
+
+namespace RedisLockModule\Symfony;
+
+use Psr\Log\LoggerInterface;
+
+/**
+ * One request for a lock, by one owner.
+ *
+ * @internal
+ */
+final class Acquisition
+{
+    /** How many commands were sent whose reply nobody has seen. */
+    private int $unanswered = 0;
+
+    /** Whether a place in the queue may be left behind. */
+    private bool $waited = false;
+
+    /** When the command was sent to which the hold is owed: its time to live ends not before this and the ttl. */
+    private float $sent = 0;
+
+    /** @param string|null $held The mode in which the owner held the lock before, as far as it knows */
+    public function __construct(
+        private Server $server,
+        private LoggerInterface $logger,
+        private string $name,
+        private string $owner,
+        private int $ttl,
+        private bool $shared,
+        private ?string $held,
+    ) {
+    }
+
+    /** The fencing number, 0 without the module, or null if others have the lock. */
+    public function once(): ?int
+    {
+        return Server::persist(fn (bool $again) => $this->send(null, $again));
+    }
+
+    /** The same, and waits for it until then. */
+    public function wait(float $end): ?int
+    {
+        for ($pause = 0.01;; $pause = min(2 * $pause, 1)) {
+            $this->waited = true;
+            $left = 0;
+            $fence = Server::persist(function (bool $again) use ($end, &$left) {
+                $left = max(0, $end - Server::now());
+
+                return $this->send($left > 0 ? $left * 1000 : null, $again);
+            }, $end);
+
+            if (null !== $fence && $this->isFresh()) {
+                return $fence;
+            }
+            if (null !== $fence) {
+                continue; // it has expired before we heard of it
+            }
+            if (0 == $left) {
+                return null;
+            }
+            if (Server::now() - $this->sent < 1) {
+                // Nothing waits in the server: it has no module, lets nobody wait (lock.drain), or keeps a place.
+                $longest = $this->server->keepsPlace() ? min($pause, 0.1) : $pause;
+                usleep((int) (1e6 * min($longest * random_int(50, 100) / 100, max(0, $end - Server::now()))));
+            }
+        }
+    }
+
+    /** Ends whatever may have become of this request, unless that is sure: then it returns false. */
+    public function withdraw(): bool
+    {
+        if (null !== $this->held || 0 === $this->unanswered && !$this->waited) {
+            return false; // a hold from before stays what it is
+        }
+        try {
+            $this->server->ask(fn (Commands $commands) => $commands->release($this->name, $this->owner, 1.0), $this->logger);
+        } catch (ServerError|ConnectionLost|ModuleRequiredException) {
+            // What the server can't be told ends after its ttl.
+        }
+
+        return true;
+    }
+
+    /** How much of the ttl is surely left, in seconds. */
+    public function remaining(): float
+    {
+        return $this->ttl / 1000 - (Server::now() - $this->sent);
+    }
+
+    private function send(?float $wait, bool $again): ?int
+    {
+        ++$this->unanswered;
+        $this->sent = Server::now();
+        $mayHold = $again || null !== $this->held;
+        try {
+            $fence = $this->shared
+                ? $this->server->askModule(fn (Commands $commands) => $commands->acquireShared($this->name, $this->owner, $this->ttl, 'write' === $this->held, $wait), $this->logger)
+                : $this->server->ask(fn (Commands $commands) => $commands->acquire($this->name, $this->owner, $this->ttl, $mayHold, $wait), $this->logger);
+        } catch (ServerError|ModuleRequiredException $e) {
+            --$this->unanswered;
+            throw $e;
+        }
+        --$this->unanswered;
+        if (null === $fence && 'write' === $this->held) {
+            $this->held = null; // it was lost long ago
+        }
+
+        return $fence;
+    }
+
+    /**
+     * The ttl counts from the grant, of which nobody knows when it was if the reply has been under way for long: after a
+     * wait of more than a tenth of the ttl it is counted afresh.
+     */
+    private function isFresh(): bool
+    {
+        if ((Server::now() - $this->sent) * 1000 < $this->ttl / 10) {
+            return true;
+        }
+
+        return Server::persist(function () {
+            $this->sent = Server::now();
+
+            return $this->server->ask(fn (Commands $commands) => $commands->renew($this->name, $this->owner, $this->ttl), $this->logger);
+        });
+    }
+}

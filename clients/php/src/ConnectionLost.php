@@ -1,0 +1,12 @@
+<?php
+
+namespace RedisLockModule\Symfony;
+
+/**
+ * The connection broke, or no reply came in time. The connection is closed: a reply that comes late is read by nobody.
+ *
+ * @internal
+ */
+final class ConnectionLost extends \RuntimeException
+{
+}

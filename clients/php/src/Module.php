@@ -1,0 +1,101 @@
+<?php
+
+namespace RedisLockModule\Symfony;
+
+/**
+ * The commands of the module.
+ *
+ * @internal
+ */
+final class Module implements Commands
+{
+    /** How long a place in the queue is kept for an owner that does not ask again, in milliseconds. */
+    private const LEASE = 10_000;
+
+    /** How much later than asked for the reply to a wait may come, in seconds. */
+    private const LATE = 1.0;
+
+    /**
+     * An exclusive hold becomes a shared one in one instant. While others wait it stays exclusive, which covers the
+     * share: they would get the lock between the two, and the share would have to wait behind them.
+     */
+    private const DEMOTE = <<<'LUA'
+        local info = redis.call('LOCK.INFO', KEYS[1])
+        local field = {}
+        for i = 1, info and #info or 0, 2 do field[info[i]] = info[i + 1] end
+        if field.mode == 'exclusive' and field.queue == 0 then redis.call('LOCK.RELEASE', KEYS[1], ARGV[1]) end
+        return redis.call('LOCK.ACQUIRE', KEYS[1], ARGV[1], ARGV[2], 'SHARED')
+        LUA;
+
+    public function __construct(private Connection $connection, private bool $queue)
+    {
+    }
+
+    public function acquire(string $name, string $owner, int $ttl, bool $again, ?float $wait = null): ?int
+    {
+        return $this->ask($name, $owner, $ttl, [], $wait);
+    }
+
+    public function acquireShared(string $name, string $owner, int $ttl, bool $isExclusive, ?float $wait = null): ?int
+    {
+        if (!$isExclusive) {
+            return $this->ask($name, $owner, $ttl, ['SHARED'], $wait);
+        }
+        try {
+            return $this->connection->send($name, ['EVAL', self::DEMOTE, 1, $this->connection->key($name), $owner, $ttl]);
+        } catch (ServerError $e) {
+            // What servers say of an unknown command in a script.
+            throw 1 === preg_match('/\bunknown (\w+ )?command/i', $e->getMessage()) ? new ModuleRequiredException('A shared lock', $e) : $e;
+        }
+    }
+
+    public function renew(string $name, string $owner, int $ttl): bool
+    {
+        return 1 === $this->connection->send($name, ['LOCK.RENEW', $this->connection->key($name), $owner, $ttl]);
+    }
+
+    public function release(string $name, string $owner, ?float $timeout = null): bool
+    {
+        return 1 === $this->connection->send($name, ['LOCK.RELEASE', $this->connection->key($name), $owner], $timeout);
+    }
+
+    public function holds(string $name, string $owner): bool
+    {
+        return null !== $this->connection->send($name, ['LOCK.CHECK', $this->connection->key($name), $owner]);
+    }
+
+    public function guard(string $name, string $owner, array $command): mixed
+    {
+        return $this->connection->send($name, ['LOCK.GUARD', $this->connection->key($name), $owner, ...$command], once: true);
+    }
+
+    /** Whether to wait is to ask for one's place in the queue, and not one command that waits. */
+    public function keepsPlace(): bool
+    {
+        return $this->queue || 0.0 === $this->connection->longestWait();
+    }
+
+    private function ask(string $name, string $owner, int $ttl, array $mode, ?float $wait): ?int
+    {
+        $words = ['LOCK.ACQUIRE', $this->connection->key($name), $owner, $ttl, ...$mode];
+        if (null === $wait) {
+            return $this->connection->send($name, $words);
+        }
+        if (!$this->keepsPlace()) {
+            $wait = min($wait, 1000 * $this->connection->longestWait());
+
+            return $this->connection->send($name, [...$words, 'BLOCK', max(1, (int) ceil($wait))], $wait / 1000 + self::LATE);
+        }
+        try {
+            $place = $this->connection->send($name, [...$words, 'QUEUE', self::LEASE]);
+        } catch (ServerError $e) {
+            // An owner that shares the lock can't wait in the queue to have it alone, and need not: it goes first.
+            if (!$e->startsWith('ERR QUEUE')) {
+                throw $e;
+            }
+            $place = $this->connection->send($name, $words);
+        }
+
+        return $place > 0 ? $place : null; // below 0 it is a place
+    }
+}

@@ -1,0 +1,229 @@
+<?php
+
+namespace RedisLockModule\Symfony;
+
+use Predis\ClientInterface;
+use Psr\Log\LoggerAwareInterface;
+use Psr\Log\LoggerAwareTrait;
+use Psr\Log\NullLogger;
+use Symfony\Component\Lock\BlockingSharedLockStoreInterface;
+use Symfony\Component\Lock\BlockingStoreInterface;
+use Symfony\Component\Lock\Exception\InvalidArgumentException;
+use Symfony\Component\Lock\Exception\InvalidTtlException;
+use Symfony\Component\Lock\Exception\LockAcquiringException;
+use Symfony\Component\Lock\Exception\LockConflictedException;
+use Symfony\Component\Lock\Exception\LockReleasingException;
+use Symfony\Component\Lock\Exception\LockStorageException;
+use Symfony\Component\Lock\Key;
+use Symfony\Component\Lock\Store\ExpiringStoreTrait;
+
+/**
+ * A store on the commands of the redis-lock module for Redis and Valkey. On a server without it the locks are exclusive
+ * only and have no fencing numbers; they are the same keys, so clients with and without exclude each other.
+ *
+ * A Key is one hold. Its owner, a random token, is kept in it and is serialized with it. The first save() after a
+ * delete() makes a new one.
+ */
+final class RedisLockStore implements BlockingStoreInterface, BlockingSharedLockStoreInterface, LoggerAwareInterface
+{
+    use ExpiringStoreTrait;
+    use LoggerAwareTrait;
+
+    private Connection $connection;
+    private Server $server;
+
+    /**
+     * @param \Redis|\RedisArray|\RedisCluster|ClientInterface|object $redis The client; proxies of symfony/cache too
+     * @param float      $initialTtl    How long a lock lasts that is not refreshed, in seconds
+     * @param float|null $maxWait       How long acquire(true) waits, in seconds; null is for ever
+     * @param bool       $queue         Waits by asking every 100 ms for its place in the queue: signals are handled meanwhile
+     * @param bool       $requireModule Throws on a server without the module
+     */
+    public function __construct(
+        object $redis,
+        private float $initialTtl = 300.0,
+        private ?float $maxWait = null,
+        bool $queue = false,
+        bool $requireModule = false,
+    ) {
+        $this->connection = match (true) {
+            $redis instanceof \Redis, $redis instanceof \RedisArray, $redis instanceof \RedisCluster,
+            is_a($redis, 'Symfony\Component\Cache\Traits\RedisProxy'),
+            is_a($redis, 'Symfony\Component\Cache\Traits\RedisClusterProxy') => new PhpRedisConnection($redis),
+            $redis instanceof ClientInterface => new PredisConnection($redis),
+            default => throw new InvalidArgumentException(sprintf('The client must be Redis, RedisArray, RedisCluster or %s, and is %s.', ClientInterface::class, get_debug_type($redis))),
+        };
+        self::milliseconds($initialTtl);
+        if ($initialTtl < 0.001) {
+            throw new InvalidTtlException(sprintf('The initial ttl must be a millisecond or more, and is %s seconds.', $initialTtl));
+        }
+        if (null !== $maxWait && !($maxWait >= 0 && $maxWait < \INF)) {
+            throw new InvalidArgumentException(sprintf('The longest wait must be 0 seconds or more, or null, and is %s.', $maxWait));
+        }
+        $this->server = new Server($this->connection, $queue, $requireModule);
+        $this->logger = new NullLogger();
+    }
+
+    /** Acquires the lock, or throws a LockConflictedException if others have it. */
+    public function save(Key $key): void
+    {
+        $this->acquire($key, shared: false, patience: null);
+    }
+
+    /** The same for a lock that is shared with others who read. */
+    public function saveRead(Key $key): void
+    {
+        $this->acquire($key, shared: true, patience: null);
+    }
+
+    /** Waits for the lock, in a queue in the server, first come first served. */
+    public function waitAndSave(Key $key): void
+    {
+        $this->acquire($key, shared: false, patience: $this->maxWait ?? \INF);
+    }
+
+    public function waitAndSaveRead(Key $key): void
+    {
+        $this->acquire($key, shared: true, patience: $this->maxWait ?? \INF);
+    }
+
+    /** Renews the hold, or throws a LockConflictedException if it was lost. It never revives a lost one. */
+    public function putOffExpiration(Key $key, float $ttl): void
+    {
+        $milliseconds = self::milliseconds($ttl);
+        $hold = $this->hold($key);
+        $key->reduceLifetime($ttl);
+        $this->checkNotExpired($key);
+        if (null === $hold) {
+            throw new LockConflictedException(sprintf('The lock "%s" is not held.', $key));
+        }
+        if (!$this->ask($key, LockStorageException::class, fn (Commands $commands) => $commands->renew($key, $hold['owner'], $milliseconds))) {
+            $this->keep($key, ['mode' => null, 'fence' => null] + $hold);
+            throw new LockConflictedException(sprintf('The lock "%s" was lost: it expired or was broken before it was refreshed.', $key));
+        }
+        $this->checkNotExpired($key);
+    }
+
+    /** Releases the lock. One that was lost meanwhile is no error, as with every store. */
+    public function delete(Key $key): void
+    {
+        if (null === $hold = $this->hold($key)) {
+            return;
+        }
+        // Whatever becomes of this request, it must not end what this key acquires later.
+        $this->keep($key, ['released' => true] + $hold);
+        $this->ask($key, LockReleasingException::class, fn (Commands $commands) => $commands->release($key, $hold['owner']));
+        $this->keep($key, ['released' => true, 'mode' => null, 'fence' => null] + $hold);
+    }
+
+    /** Whether this key holds the lock, as the server sees it. */
+    public function exists(Key $key): bool
+    {
+        $hold = $this->hold($key);
+        if (null === $hold || $hold['released'] && null === $hold['mode']) {
+            return false;
+        }
+
+        return $this->ask($key, LockStorageException::class, fn (Commands $commands) => $commands->holds($key, $hold['owner']));
+    }
+
+    /**
+     * The fencing number of this hold: higher than that of every earlier grant. For what can't be guarded, because it is
+     * not on this server: it must refuse numbers below the highest that it has seen. Null if the lock is not held, or if
+     * the server has no module.
+     */
+    public function fence(Key $key): ?int
+    {
+        return $this->hold($key)['fence'] ?? null;
+    }
+
+    /**
+     * Runs a command in the instant in which this key holds the lock, and returns what the client makes of the reply.
+     * If the lock was lost nothing has run, and it throws a LockConflictedException.
+     *
+     * The command is sent once. If the reply is lost it throws a LockStorageException, and the command may have run.
+     * The client's prefix is not added to its keys. In a cluster they must be in the slot of the lock.
+     */
+    public function guard(Key $key, string $command, string|int|float ...$arguments): mixed
+    {
+        if (null === $hold = $this->hold($key)) {
+            throw new LockConflictedException(sprintf('The lock "%s" is not held: nothing has run.', $key));
+        }
+        try {
+            return $this->server->ask(static fn (Commands $commands) => $commands->guard($key, $hold['owner'], [$command, ...array_values($arguments)]), $this->logger);
+        } catch (ServerError $e) {
+            if ($e->startsWith('NOTOWNER')) {
+                throw new LockConflictedException(sprintf('The lock "%s" was lost: nothing has run.', $key), 0, $e);
+            }
+            throw new LockStorageException($e->getMessage(), 0, $e);
+        } catch (ConnectionLost $e) {
+            throw new LockStorageException(sprintf('No reply came to a command under the lock "%s": it may have run. %s', $key, $e->getMessage()), 0, $e);
+        }
+    }
+
+    private function acquire(Key $key, bool $shared, ?float $patience): void
+    {
+        $hold = $this->hold($key);
+        if (null === $hold || $hold['released']) {
+            $hold = ['owner' => bin2hex(random_bytes(16)), 'mode' => null, 'fence' => null, 'released' => false];
+        }
+        $this->keep($key, $hold);
+        $acquisition = new Acquisition($this->server, $this->logger, $key, $hold['owner'], self::milliseconds($this->initialTtl), $shared, $hold['mode']);
+        $done = false;
+        try {
+            $fence = null === $patience ? $acquisition->once() : $acquisition->wait(Server::now() + $patience);
+            if (null === $fence) {
+                throw new LockConflictedException(sprintf('Others hold the lock "%s".', $key));
+            }
+            // While others wait an exclusive hold stays exclusive, with its number, when a share is asked for.
+            $mode = $shared && ('write' !== $hold['mode'] || $fence !== $hold['fence']) ? 'read' : 'write';
+            $this->keep($key, ['mode' => $mode, 'fence' => $fence ?: null] + $hold);
+            $done = true;
+        } catch (ServerError $e) {
+            if ($e->startsWith('DEADLOCK', 'TOOCOMPLEX', 'QUEUEFULL')) {
+                throw new LockConflictedException($e->getMessage(), 0, $e);
+            }
+            throw new LockAcquiringException(sprintf('The server refused the lock "%s": %s', $key, $e->getMessage()), 0, $e);
+        } catch (ConnectionLost $e) {
+            throw new LockAcquiringException(sprintf('The lock "%s" could not be asked for: %s', $key, $e->getMessage()), 0, $e);
+        } finally {
+            // Not in a catch: what a signal handler throws can be anything.
+            if (!$done && $acquisition->withdraw()) {
+                $this->keep($key, ['released' => true] + $hold);
+            }
+        }
+        $key->reduceLifetime($acquisition->remaining());
+        $this->checkNotExpired($key);
+    }
+
+    /** @param class-string<\Throwable> $failure */
+    private function ask(Key $key, string $failure, callable $question): mixed
+    {
+        try {
+            return Server::persist(fn () => $this->server->ask($question, $this->logger));
+        } catch (ServerError|ConnectionLost $e) {
+            throw new $failure(sprintf('The lock "%s": %s', $key, $e->getMessage()), 0, $e);
+        }
+    }
+
+    /** @return array{owner: string, mode: 'read'|'write'|null, fence: int|null, released: bool}|null */
+    private function hold(Key $key): ?array
+    {
+        return $key->hasState(__CLASS__) ? $key->getState(__CLASS__) : null;
+    }
+
+    private function keep(Key $key, array $hold): void
+    {
+        $key->setState(__CLASS__, $hold);
+    }
+
+    private static function milliseconds(float $ttl): int
+    {
+        // As far as a number in Unix time goes that every client can read.
+        if (!($ttl > 0 && $ttl < 2 ** 53 / 1000 - time())) {
+            throw new InvalidTtlException(sprintf('The ttl must be a number of seconds above 0, and is %s.', $ttl));
+        }
+
+        return (int) ceil($ttl * 1000);
+    }
+}

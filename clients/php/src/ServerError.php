@@ -1,0 +1,28 @@
+<?php
+
+namespace RedisLockModule\Symfony;
+
+/**
+ * The server has replied with an error, whose text is the message.
+ *
+ * @internal
+ */
+final class ServerError extends \RuntimeException
+{
+    /** Whether the server has no such command: a LOCK command without the module, or one of a later version. */
+    public function isUnknownCommand(string $command): bool
+    {
+        return 1 === preg_match('/^ERR unknown command\W+'.preg_quote($command, '/').'/i', $this->getMessage());
+    }
+
+    public function startsWith(string ...$codes): bool
+    {
+        foreach ($codes as $code) {
+            if (str_starts_with($this->getMessage(), $code)) {
+                return true;
+            }
+        }
+
+        return false;
+    }
+}

@@ -1,0 +1,183 @@
+<?php
+
+namespace RedisLockModule\Symfony\Tests;
+
+use Psr\Log\AbstractLogger;
+use RedisLockModule\Symfony\ModuleRequiredException;
+use RedisLockModule\Symfony\RedisLockStore;
+use Symfony\Component\Lock\LockFactory;
+
+/** A server without the module, and one that gets it and loses it. */
+final class BareServerTest extends StoreTestCase
+{
+    private const RELEASE = "if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('del', KEYS[1]) end return 0";
+
+    /** @dataProvider libraries */
+    public function test_the_key_is_what_set_nx_leaves(string $library): void
+    {
+        $store = self::store($library, false, initialTtl: 20);
+        $redis = self::client('phpredis', false);
+        $key = self::key();
+        $store->save($key);
+        self::assertNull($store->fence($key));
+        self::assertSame(self::owner($key), $redis->get((string) $key));
+        self::assertThat($redis->pttl((string) $key), self::logicalAnd(self::greaterThan(15_000), self::lessThanOrEqual(20_000)));
+        self::assertFalse($redis->set((string) $key, 'another', ['NX', 'PX' => 1000]));
+        self::assertSame(1, $redis->eval(self::RELEASE, [(string) $key, self::owner($key)], 1));
+        self::assertFalse($store->exists($key));
+        $redis->set((string) $key, 'another', ['NX', 'PX' => 60_000]);
+        self::assertConflict(fn () => $store->save($key));
+        $store->delete($key);
+        self::assertSame('another', $redis->get((string) $key));
+    }
+
+    /** @dataProvider libraries */
+    public function test_a_try_that_fails_is_one_command(string $library): void
+    {
+        $server = new Server(false, program: getenv('REDIS_BARE_SERVER') ?: null);
+        $client = 'Predis' === $library ? $server->predis() : $server->redis();
+        $store = new RedisLockStore($client);
+        $key = self::key();
+        $store->save($key);
+        $before = $server->redis()->info('stats')['total_commands_processed'];
+        self::assertConflict(fn () => $store->save(self::key((string) $key)));
+        // Each look is a connection, and a command of its own.
+        self::assertSame(2, $server->redis()->info('stats')['total_commands_processed'] - $before);
+    }
+
+    /** @dataProvider libraries */
+    public function test_what_needs_the_module_says_so(string $library): void
+    {
+        $store = self::store($library, false, maxWait: 5);
+        $key = self::key();
+        foreach (['saveRead', 'waitAndSaveRead'] as $read) {
+            $said = self::assertThrows(ModuleRequiredException::class, fn () => $store->$read($key))->getMessage();
+            self::assertStringContainsString('A shared lock needs the redis-lock module', $said);
+        }
+        $store->save($key);
+        self::assertThrows(ModuleRequiredException::class, fn () => $store->saveRead($key));
+        self::assertTrue($store->exists($key));
+        $store = self::store($library, false, requireModule: true);
+        $said = self::assertThrows(ModuleRequiredException::class, fn () => $store->save(self::key()))->getMessage();
+        self::assertStringContainsString('loadmodule', $said);
+        $lock = (new LockFactory($store))->createLock('x');
+        self::assertInstanceOf(ModuleRequiredException::class, self::assertThrows(\Exception::class, fn () => $lock->acquire())->getPrevious());
+    }
+
+    public function test_it_is_logged_once_for_a_client(): void
+    {
+        $log = new class() extends AbstractLogger {
+            public array $lines = [];
+
+            public function log($level, $message, array $context = []): void
+            {
+                $this->lines[] = "$level: $message";
+            }
+        };
+        $client = self::client('phpredis', false);
+        for ($round = 0; $round < 3; ++$round) {
+            $store = new RedisLockStore($client);
+            $store->setLogger($log);
+            $key = self::key();
+            $store->save($key);
+            $store->delete($key);
+        }
+        self::assertCount(1, $log->lines);
+        self::assertStringStartsWith('warning: This server has not loaded the redis-lock module', $log->lines[0]);
+    }
+
+    /** @dataProvider libraries */
+    public function test_holds_stay_while_the_module_is_loaded_and_unloaded(string $library): void
+    {
+        $server = new Server(false, self::mayLoad());
+        $redis = $server->redis();
+        $store = fn () => new RedisLockStore('Predis' === $library ? $server->predis() : $server->redis());
+        $old = $store();
+        [$before, $during] = [self::key(), self::key()];
+        $old->save($before);
+        self::assertTrue($redis->rawCommand('MODULE', 'LOAD', Server::module()));
+        self::assertConflict(fn () => $old->save(self::key((string) $before)));
+        self::assertConflict(fn () => $store()->save(self::key((string) $before)));
+        foreach ([$old, $store()] as $one) {
+            self::assertTrue($one->exists($before));
+            $one->putOffExpiration($before, 50);
+            $one->guard($before, 'INCR', 'guarded');
+        }
+        $new = $store();
+        $new->save($during);
+        self::assertGreaterThan(0, $new->fence($during));
+        self::assertConflict(fn () => $old->save(self::key((string) $during)));
+        $old->saveRead(self::key()); // what only the module can do is asked of it, whatever is remembered
+        self::assertTrue($redis->rawCommand('MODULE', 'UNLOAD', 'lock'));
+        foreach ([$old, $new, $store()] as $one) {
+            self::assertTrue($one->exists($during));
+            $one->putOffExpiration($during, 50);
+            $one->guard($during, 'INCR', 'guarded');
+            self::assertConflict(fn () => $one->save(self::key((string) $during)));
+        }
+        self::assertSame('5', $redis->get('guarded'));
+        $new->delete($before);
+        $old->delete($during);
+        self::assertSame(0, $redis->exists((string) $before, (string) $during));
+    }
+
+    /**
+     * Half of the processes have a store whose client finds the module as soon as it is there; the others act as clients
+     * do that have never heard of it.
+     */
+    public function test_a_counter_loses_nothing_while_the_module_comes_and_goes(): void
+    {
+        $server = new Server(false, self::mayLoad());
+        $redis = $server->redis();
+        $rounds = (int) (getenv('TIMES') ?: 2_000);
+        $key = self::key();
+        $children = [];
+        foreach (['phpredis', 'Predis', 'SET NX'] as $way) {
+            $children[] = self::inChild(function () use ($server, $way, $key, $rounds) {
+                $counter = $server->redis();
+                for ($round = 0; $round < $rounds; ++$round) {
+                    if (0 === $round % 50) { // a new client finds out anew
+                        $store = new RedisLockStore('Predis' === $way ? $server->predis() : $server->redis());
+                    }
+                    $mine = self::key((string) $key);
+                    if ('SET NX' === $way) {
+                        $token = bin2hex(random_bytes(8));
+                        while (!$counter->set((string) $key, $token, ['NX', 'PX' => 60_000])) {
+                            usleep(random_int(500, 3_000));
+                        }
+                    } else {
+                        $store->waitAndSave($mine);
+                    }
+                    $counter->set('count', 1 + (int) $counter->get('count'));
+                    if ('SET NX' === $way) {
+                        1 === $counter->eval(self::RELEASE, [(string) $key, $token], 1) || throw new \LogicException('lost');
+                    } else {
+                        $store->exists($mine) || throw new \LogicException('lost');
+                        $store->delete($mine);
+                    }
+                }
+            });
+        }
+        $changes = 0;
+        while (\count($children) > 0) {
+            // Refused while somebody waits in the queue: then it stays.
+            $redis->rawCommand('MODULE', ...(0 === $changes % 2 ? ['LOAD', Server::module()] : ['UNLOAD', 'lock']))
+                && ++$changes;
+            usleep(20_000);
+            foreach ($children as $number => $child) {
+                if ($child === pcntl_waitpid($child, $status, \WNOHANG)) {
+                    self::assertSame(\SIGKILL, pcntl_wtermsig($status), 'A child has failed.');
+                    unset($children[$number]);
+                }
+            }
+        }
+        self::assertSame((string) (3 * $rounds), $redis->get('count'));
+        self::assertGreaterThan(2, $changes);
+        self::assertSame(0, $redis->exists((string) $key));
+    }
+
+    private static function mayLoad(): array
+    {
+        return self::server()->redis()->info('server')['redis_version'] >= '7' ? ['--enable-module-command', 'local'] : [];
+    }
+}

@@ -1,0 +1,142 @@
+<?php
+
+namespace RedisLockModule\Symfony\Tests;
+
+use RedisLockModule\Symfony\RedisLockStore;
+use Symfony\Component\Lock\Exception\LockAcquiringException;
+use Symfony\Component\Lock\Exception\LockReleasingException;
+use Symfony\Component\Lock\Exception\LockStorageException;
+
+/** Connections that break, replies that are lost, servers that stand still. */
+final class FaultTest extends StoreTestCase
+{
+    public static function faults(): array
+    {
+        $all = [];
+        foreach (self::ways() as $way => [$library, $module]) {
+            foreach (['cut', 'lose-reply'] as $fault) {
+                foreach (['acquire', 'wait', 'renew', 'release', 'check'] as $step) {
+                    $all["$way: $fault at $step"] = [$library, $module, $fault, $step];
+                }
+            }
+        }
+
+        return $all;
+    }
+
+    /** @dataProvider faults */
+    public function test_a_command_is_said_again_when_its_connection_breaks(string $library, bool $module, string $fault, string $step): void
+    {
+        $word = $module
+            ? ['acquire' => 'LOCK.ACQUIRE', 'wait' => 'LOCK.ACQUIRE', 'renew' => 'LOCK.RENEW', 'release' => 'LOCK.RELEASE', 'check' => 'LOCK.CHECK']
+            : ['acquire' => 'NX', 'wait' => 'NX', 'renew' => 'IFEQ', 'release' => 'DEL', 'check' => 'return redis'];
+        $proxy = new Proxy(self::server($module), $word[$step], $fault);
+        $client = $proxy->client($library);
+        $store = new RedisLockStore($client);
+        $redis = self::client('phpredis', $module);
+        $key = self::key();
+        'wait' === $step ? $store->waitAndSave($key) : $store->save($key);
+        self::assertSame(self::owner($key), $redis->get((string) $key));
+        $store->putOffExpiration($key, 20);
+        self::assertTrue($store->exists($key));
+        $store->delete($key);
+        self::assertSame(0, $redis->exists((string) $key));
+        // The connection reads the reply to what it asks, and to nothing else.
+        self::assertSame('hello', $client->echo('hello'));
+    }
+
+    /** @dataProvider ways */
+    public function test_a_connection_that_ends_at_once_holds_nobody_up_for_long(string $library, bool $module): void
+    {
+        for ($round = 0; $round < 5; ++$round) {
+            $proxy = new Proxy(self::server($module), $module ? 'LOCK.ACQUIRE' : 'NX', 'cut-at-once');
+            $store = new RedisLockStore($proxy->client($library));
+            $began = microtime(true);
+            $store->save($key = self::key());
+            self::assertLessThan(4, microtime(true) - $began);
+            self::assertSame(self::owner($key), self::client('phpredis', $module)->get((string) $key));
+        }
+    }
+
+    /** @dataProvider ways */
+    public function test_a_guarded_command_is_sent_once(string $library, bool $module): void
+    {
+        foreach (['cut' => false, 'lose-reply' => '1'] as $fault => $count) {
+            $proxy = new Proxy(self::server($module), 'INCR', $fault);
+            $store = new RedisLockStore($proxy->client($library));
+            $key = self::key();
+            $store->save($key);
+            $said = self::assertThrows(LockStorageException::class, fn () => $store->guard($key, 'INCR', "$key:count"))->getMessage();
+            self::assertStringContainsString('it may have run', $said);
+            $store->delete($key);
+            self::assertSame($count, self::client('phpredis', $module)->get("$key:count"));
+        }
+    }
+
+    /** @dataProvider libraries */
+    public function test_a_wait_goes_on_when_its_connection_breaks(string $library): void
+    {
+        $key = self::key();
+        $holder = self::store();
+        $holder->save($key);
+        $child = self::inChild(fn () => self::store($library)->waitAndSave(self::key((string) $key)));
+        self::waitUntil(fn () => 1 === self::waiters($key));
+        $redis = self::client();
+        foreach ($redis->client('list') as $client) {
+            'lock.acquire' === $client['cmd'] && $redis->client('kill', $client['addr']);
+        }
+        self::waitUntil(fn () => 1 === self::waiters($key));
+        $holder->delete($key);
+        self::assertChildEnds($child);
+    }
+
+    /** @dataProvider libraries */
+    public function test_a_stopped_server_holds_up_a_wait_for_little_longer_than_it_may_take(string $library): void
+    {
+        $server = new Server();
+        $store = new RedisLockStore('Predis' === $library ? $server->predis() : $server->redis(), maxWait: 0.3);
+        $key = self::key();
+        $store->save($key);
+        $server->pause();
+        try {
+            $began = microtime(true);
+            self::assertThrows(LockAcquiringException::class, fn () => $store->waitAndSave($mine = self::key((string) $key)));
+            self::assertLessThan(5, microtime(true) - $began);
+        } finally {
+            $server->resume();
+        }
+        self::waitUntil(fn () => $store->exists($key));
+        $store->delete($key);
+        $store->waitAndSave(self::key((string) $key)); // nothing was left behind
+    }
+
+    /** @dataProvider libraries */
+    public function test_a_request_whose_fate_is_unknown_is_withdrawn(string $library): void
+    {
+        $proxy = new Proxy(self::server(), 'LOCK.ACQUIRE', 'stall');
+        $client = $proxy->client($library);
+        $store = new RedisLockStore($client, maxWait: 0.2);
+        $key = self::key();
+        self::assertThrows(LockAcquiringException::class, fn () => $store->waitAndSave($key));
+        $spent = self::owner($key);
+        self::waitUntil(fn () => 0 === self::client()->exists((string) $key));
+        $store->save($key);
+        self::assertNotSame($spent, self::owner($key));
+    }
+
+    /** @dataProvider libraries */
+    public function test_a_server_that_is_gone_is_an_error_of_the_component(string $library): void
+    {
+        $server = new Server();
+        $store = new RedisLockStore('Predis' === $library ? $server->predis() : $server->redis());
+        $key = self::key();
+        $store->save($key);
+        $server->stop();
+        self::assertThrows(LockAcquiringException::class, fn () => $store->save(self::key()));
+        self::assertThrows(LockAcquiringException::class, fn () => $store->waitAndSave(self::key()));
+        self::assertThrows(LockStorageException::class, fn () => $store->exists($key));
+        self::assertThrows(LockStorageException::class, fn () => $store->putOffExpiration($key, 10));
+        self::assertThrows(LockStorageException::class, fn () => $store->guard($key, 'PING'));
+        self::assertThrows(LockReleasingException::class, fn () => $store->delete($key));
+    }
+}

@@ -1,0 +1,56 @@
+<?php
+
+// Between a client and a server. Does something once, to the first request that contains WORD:
+//
+//   php proxy-process.php SERVER-PORT WORD cut|cut-at-once|lose-reply|stall
+
+[, $upstream, $word, $action] = $argv;
+$listener = stream_socket_server('tcp://127.0.0.1:0', $errno, $error) ?: exit($error);
+echo substr(strrchr(stream_socket_get_name($listener, false), ':'), 1), "\n";
+$pairs = []; // by the number of the stream: the stream, its other side, whether it is the client's
+$losing = [];
+$close = static function ($stream) use (&$pairs): void {
+    foreach ([$stream, $pairs[(int) $stream][1]] as $one) {
+        unset($pairs[(int) $one]);
+        fclose($one);
+    }
+};
+for (;;) {
+    $ready = [$listener, ...array_column($pairs, 0)];
+    $none = [];
+    stream_select($ready, $none, $none, null);
+    foreach ($ready as $stream) {
+        if ($stream === $listener) {
+            $client = stream_socket_accept($listener);
+            $server = stream_socket_client("tcp://127.0.0.1:$upstream");
+            $pairs[(int) $client] = [$client, $server, true];
+            $pairs[(int) $server] = [$server, $client, false];
+            continue;
+        }
+        if (!isset($pairs[(int) $stream])) {
+            continue; // closed a moment ago, with its other side
+        }
+        [, $other, $isClient] = $pairs[(int) $stream];
+        $bytes = fread($stream, 65536);
+        if ('' === $bytes || false === $bytes) {
+            $close($stream);
+            continue;
+        }
+        if ($isClient && '' !== $word && str_contains($bytes, $word)) {
+            $word = '';
+            if (str_starts_with($action, 'cut')) {
+                usleep('cut' === $action ? 20_000 : 0);
+                $close($stream);
+                continue;
+            }
+            $losing[(int) $other] = true;
+        } elseif (!$isClient && isset($losing[(int) $stream])) {
+            if ('lose-reply' === $action) {
+                unset($losing[(int) $stream]);
+                $close($stream);
+            }
+            continue;
+        }
+        fwrite($other, $bytes);
+    }
+}
