@@ -4,6 +4,7 @@ import os
 import random
 import socket
 import subprocess
+import threading
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -123,11 +124,11 @@ def free_port():
 class Server:
     """A server of a test's own."""
 
-    def __init__(self, folder, *options, sentinel=False):
+    def __init__(self, folder, *options, sentinel=False, module=True):
         self.port = free_port()
         self.folder = Path(folder) / str(self.port)
         self.folder.mkdir()
-        module = [] if sentinel else ["--loadmodule", os.environ["REDIS_LOCK_MODULE"]]
+        module = ["--loadmodule", os.environ["REDIS_LOCK_MODULE"]] if module and not sentinel else []
         config = self.folder / "server.conf"
         config.write_text(f"port {self.port}\nbind 127.0.0.1\ndir {self.folder}\n" + "\n".join(options) + "\n")
         self.process = subprocess.Popen(
@@ -147,6 +148,48 @@ class Server:
             self.process.kill()
             self.process.wait()
         self.watcher.db.close()
+
+
+class Proxy:
+    """Stands before a server. It can lose the next reply to a command, together with its connection."""
+
+    def __init__(self, port):
+        self.server, self.loses, self.lost = port, None, 0
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.port = self.listener.getsockname()[1]
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def _accept(self):
+        with suppress(OSError):
+            while True:
+                client = self.listener.accept()[0]
+                server = socket.create_connection(("127.0.0.1", self.server))
+                state = {"loses": False}
+                for pair in ((client, server, True), (server, client, False)):
+                    threading.Thread(target=self._pass_on, args=(*pair, state), daemon=True).start()
+
+    def _pass_on(self, source, target, asks, state):
+        with suppress(OSError):
+            while data := source.recv(65536):
+                if asks and self.loses and self.loses in data:
+                    self.loses, state["loses"] = None, True
+                elif not asks and state["loses"]:
+                    self.lost += 1
+                    break
+                target.sendall(data)
+        for one in (source, target):
+            with suppress(OSError):
+                one.shutdown(socket.SHUT_RDWR)
+
+    def close(self):
+        self.listener.close()
+
+
+@pytest.fixture
+def proxy(watcher):
+    proxy = Proxy(watcher.port)
+    yield proxy
+    proxy.close()
 
 
 @pytest.fixture

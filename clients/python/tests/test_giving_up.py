@@ -12,7 +12,7 @@ import pytest
 import redis
 from conftest import PORT, eventually
 from redis.exceptions import LockNotOwnedError
-from redis_lock_module import Lock
+from redis_lock_module import Lock, _core
 from redis_lock_module.asyncio import Lock as AsyncLock
 
 TTL = 5.0
@@ -172,7 +172,7 @@ def test_a_thread_that_is_interrupted_before_the_reply_leaves_it_to_nobody(conne
     client.parse_response = interrupted
     watcher.command("CLIENT", "PAUSE", 200)
     with pytest.raises(GaveUp):
-        Lock(client, "market", timeout=TTL).acquire()
+        Lock(client, "market", timeout=TTL).acquire(blocking=False)
     assert client.echo("mine") == b"mine"
     nothing_is_left(watcher)
 
@@ -213,8 +213,9 @@ def test_clients_that_stop_listening_leave_nothing(connect, watcher, options):
 
 
 @pytest.mark.parametrize("options", [{}, {"queue": True, "sleep": 0.01}], ids=["BLOCK", "QUEUE"])
-def test_processes_that_are_killed_leave_nothing_beyond_a_ttl_or_a_lease(watcher, options):
+def test_processes_that_are_killed_leave_nothing_beyond_a_ttl_or_a_lease(watcher, monkeypatch, options):
     chance, ttl, lease = random.Random(6), 0.4, 2.0
+    monkeypatch.setattr(_core, "SURE_LEASE", lease)
     watcher.db.close()  # no connection is shared with a child
     at_once = 10 if options else 5
     for _ in range(max(1, KILLS // 2 // at_once)):

@@ -1,17 +1,34 @@
+"""The errors of this package, and what the server's errors mean for a request."""
+
 from __future__ import annotations
 
-from redis.exceptions import LockError, ResponseError
+from redis.exceptions import LockError, RedisClusterException, RedisError, ResponseError
 
 # A wait that ends by one of these is begun again: the client asks anew, and is told where, or why not.
 # BLOCK is refused to a connection with a subscription on some servers; a place in the queue is not.
 _ENDS_A_WAIT = ("UNBLOCKED", "MOVED", "ASK", "TRYAGAIN", "CLUSTERDOWN", "READONLY", "LOADING", "MASTERDOWN")
+_IS_ELSEWHERE = ("MOVED", "ASK", "TRYAGAIN", "CLUSTERDOWN")
 
 
 class DeadlockError(LockError):
     """The request would have waited for its own owner (or may have: TOOCOMPLEX), and was refused at once."""
 
 
-def code_of(error: ResponseError) -> str:
+class ModuleMissingError(LockError):
+    """The server has not loaded the redis-lock module, and what was asked for is not to be had without it."""
+
+    def __init__(self, what: str, lock_name: object = None) -> None:
+        text = (f"{what} needs the redis-lock module, which this server has not loaded: add `loadmodule "
+                "/path/to/libredis_lock.so` to its configuration, or run MODULE LOAD /path/to/libredis_lock.so")
+        super().__init__(text, lock_name=lock_name)  # type: ignore[arg-type]
+        self.args = (text,)  # which LockError leaves to those who make it, before redis-py 7
+
+
+class NotOwner(Exception):
+    """Somebody else holds it, or nobody does. Never leaves this package."""
+
+
+def code_of(error: BaseException) -> str:
     # redis-py takes the codes that it knows out of the words, and says them by a class.
     named = {"MovedError": "MOVED", "AskError": "ASK", "TryAgainError": "TRYAGAIN", "ClusterDownError": "CLUSTERDOWN",
              "MasterDownError": "MASTERDOWN", "ReadOnlyError": "READONLY"}
@@ -22,13 +39,26 @@ def ends_a_wait(error: ResponseError) -> bool:
     return code_of(error) in _ENDS_A_WAIT
 
 
+def is_elsewhere(error: Exception) -> bool:
+    return isinstance(error, RedisClusterException) or code_of(error) in _IS_ELSEWHERE
+
+
 def lets_nobody_block(error: ResponseError) -> bool:
     return "lets no module block" in str(error)
 
 
-def is_deadlock(error: ResponseError) -> bool:
-    return code_of(error) in ("DEADLOCK", "TOOCOMPLEX")
+def may_not_listen(error: ResponseError) -> bool:
+    return type(error).__name__ == "NoPermissionError" or code_of(error) in ("NOPERM", "CROSSSLOT")
+
+
+def is_deadlock(error: BaseException) -> bool:
+    return isinstance(error, ResponseError) and code_of(error) in ("DEADLOCK", "TOOCOMPLEX")
 
 
 def is_not_owner(error: ResponseError) -> bool:
     return code_of(error) == "NOTOWNER"
+
+
+def is_unknown_command(error: RedisError) -> bool:
+    # The second are the words of redis-py's clients of a cluster, which look a command up before they send it.
+    return "unknown command" in str(error).lower() or "command doesn't exist in Redis commands" in str(error)

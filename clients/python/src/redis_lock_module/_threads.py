@@ -5,225 +5,76 @@ from __future__ import annotations
 import inspect
 import logging
 import math
+import os
 import threading
 import time
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from types import TracebackType
-from typing import Any, Callable, Dict, Iterator, Literal, Optional, Type, Union
+from typing import Any, Literal, Optional, Type, Union
 
 from redis.cluster import RedisCluster
 from redis.connection import Connection
-from redis.exceptions import (
-    ConnectionError,
-    LockError,
-    LockNotOwnedError,
-    RedisError,
-    ResponseError,
-    TimeoutError,
-)
+from redis.exceptions import LockError, LockNotOwnedError, RedisError, ResponseError, TimeoutError
 from redis.lock import Lock as TheirLock
 
-from ._errors import DeadlockError, ends_a_wait, is_deadlock, is_not_owner, lets_nobody_block
-from ._requests import Names, Request, Spelling, Term, local_to, milliseconds, room
+from . import _options
+from ._ear_of_threads import ear_of
+from ._errors import DeadlockError, NotOwner, is_deadlock
+from ._holds import Hold as AnyHold
+from ._holds import Holds, LockBase
+from ._link import Line, Link, Talk, T, finish
+from ._options import milliseconds
+from ._request import Request
 from ._watch import watch
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("redis_lock_module")
 
 # From 8.1 on a read can be given a time of its own. Before, a connection can be asked whether there is something to read.
 _READS_WITH_TIMEOUT = "timeout" in inspect.signature(Connection.read_response).parameters
-_NO_TIMEOUT = 10.0  # of a client that has none: for how much longer than BLOCK to listen, in seconds
 
 
-class Hold:
-    """One hold of one thread. Nobody renews it any more when its thread or its lock is gone."""
-
-    def __init__(self, lock: "Lock", owner: bytes, fence: int, term: Term) -> None:
-        self.owner, self.fence, self.term = owner, fence, term
-        self.lost = threading.Event()
-        self._client = lock.redis  # and not the lock: nobody may renew what has been dropped
-        self._words = lock._spelling.renew(owner, milliseconds(term.ttl))
-        self._on_lost, self._name = lock.on_lost, lock.name
-        self._renewing = False
-
-    def next(self) -> float:
-        return min(self.term.ends, math.inf if self._renewing else self.term.due())
-
-    def act(self) -> None:
-        """Called by the watch, which must not be held up: whatever takes time has a thread of its own."""
-        if time.monotonic() >= self.term.ends:
-            self.lose()
-        elif not self._renewing:
-            self._renewing = True
-            try:
-                threading.Thread(target=self._renew, name="redis-lock renewal", daemon=True).start()
-            except RuntimeError:  # there are too many, or the interpreter is about to end
-                self._renewing = False
-                self.term.failed()
-
-    def _renew(self) -> None:
-        asked = time.monotonic()
-        held: Optional[bool] = None
-        try:
-            held = self._client.execute_command(*self._words) == 1
-        except Exception as error:  # of a client that was closed meanwhile: whatever there is
-            logger.warning("Could not renew lock %r: %s", self._name, error)
-        finally:
-            with watch.changes():
-                self._renewing = False
-                if held:
-                    self.term.prolonged(asked, self.term.ttl)
-                elif held is None:
-                    self.term.failed()
-        if held is False and self in watch:
-            self.lose()
-
-    def lose(self) -> None:
-        watch.remove(self)
-        if not self.lost.is_set():
-            self.lost.set()
-            if self._on_lost:
-                with suppress(RuntimeError):  # as above
-                    threading.Thread(target=self._on_lost, name="redis-lock lost", daemon=True).start()
+class ThreadLine(Line):
+    async def say(self, *words: Any, raw: bool = False, limit: Optional[float] = None) -> Any:
+        self.connection.send_command(*words)
+        if limit is None:
+            return self.connection.read_response(disable_decoding=raw)
+        forever = None if limit == math.inf else limit
+        if _READS_WITH_TIMEOUT:
+            return self.connection.read_response(timeout=forever)
+        if not self.connection.can_read(timeout=forever):
+            raise TimeoutError("no reply")
+        return self.connection.read_response()
 
 
-class Lock(TheirLock):
-    """
-    redis-py's Lock, by LOCK.ACQUIRE: who waits stands in a queue in the server, and is served in order.
-
-    Made by ``client.lock(name, lock_class=Lock)``, or by itself, which takes more:
-
-    ``name`` may be a list of names: all of them are held together, or none.
-
-    ``shared`` shares the lock with others who also share it; ``limit`` shares it while fewer than so many others do.
-
-    ``renew`` renews the hold in the background, at a third of ``timeout``. By default that is done where ``timeout`` is
-    None, with ``Lock.ttl`` seconds: such a lock is held until it is released, or until its thread or process is gone.
-    ``renew_for`` stops renewing after so many seconds.
-
-    ``on_lost`` is called, in a thread of its own, when the hold is found to be lost.
-
-    ``queue`` waits without a connection of its own, by asking again every ``sleep`` seconds; its place in the queue is
-    kept meanwhile. By default that is done where the client has a single connection, and where half of the pool's
-    connections wait already.
-    """
-
-    ttl = 30.0
-
-    def __init__(
-        self,
-        redis: Any,
-        name: Names,
-        timeout: Optional[float] = None,
-        sleep: float = 0.1,
-        blocking: bool = True,
-        blocking_timeout: Optional[float] = None,
-        thread_local: bool = True,
-        raise_on_release_error: bool = True,
-        *,
-        shared: bool = False,
-        limit: Optional[int] = None,
-        renew: Optional[bool] = None,
-        renew_for: Optional[float] = None,
-        on_lost: Optional[Callable[[], object]] = None,
-        queue: Optional[bool] = None,
-    ) -> None:
-        # Not theirs: it would register scripts.
-        self.redis = redis
-        self.name: Any = name
-        self.timeout = timeout
-        self.sleep = sleep
-        self.blocking = blocking
-        self.blocking_timeout = blocking_timeout
-        self.thread_local = bool(thread_local)
-        self.raise_on_release_error = raise_on_release_error
-        self.renew = renew
-        self.renew_for = renew_for
-        self.on_lost = on_lost
-        self.queue = queue
-        self.local = local_to(thread=self.thread_local)
-        self._spelling = Spelling(name, shared, limit)
-        self._never_lost = threading.Event()
-
-    def register_scripts(self) -> None:
-        pass
-
-    def __enter__(self) -> "Lock":
-        if self.acquire():
-            return self
-        raise LockError("Unable to acquire lock within the time specified", lock_name=self.name)
-
-    def __exit__(
-        self,
-        exc_type: Optional[Type[BaseException]],
-        exc_value: Optional[BaseException],
-        traceback: Optional[TracebackType],
-    ) -> None:
-        try:
-            self.release()
-        except LockError:
-            # An interrupt is not turned into an error: whoever catches that would go on.
-            if self.raise_on_release_error and (exc_value is None or isinstance(exc_value, Exception)):
-                raise
-            logger.warning("Lock was unlocked or no longer owned when exiting context manager.")
+class ThreadLink(Link):
+    def __init__(self, client: Any, key: Any) -> None:
+        super().__init__(client, key)
+        self.is_cluster = isinstance(client, RedisCluster)
 
     @property
-    def fence(self) -> Optional[int]:
-        """The fencing number of the hold, for what it protects; None while nothing is held."""
-        return self.local.hold.fence if self.local.token is not None and self.local.hold else None
+    def pool(self) -> Any:
+        return self.client if self.is_cluster else self.client.connection_pool
 
-    @property
-    def lost(self) -> threading.Event:
-        """Set when this thread's last hold is found to be lost. A released one is not."""
-        hold = self.local.hold
-        if hold is None:
-            return self._never_lost
-        if self.local.token is not None and not hold.lost.is_set():
-            watch.add(hold)  # a hold that nobody renews is watched from the first question on
-        event: threading.Event = hold.lost
-        return event
+    def _node_pool(self) -> Any:
+        if not self.is_cluster:
+            return self.client.connection_pool
+        return self.client.get_redis_connection(self.client.get_node_from_key(self.key)).connection_pool
 
-    def acquire(
-        self,
-        sleep: Optional[float] = None,
-        blocking: Optional[bool] = None,
-        blocking_timeout: Optional[float] = None,
-        token: Optional[Union[str, bytes]] = None,
-    ) -> bool:
-        """As theirs. ``sleep`` only counts where the wait is not by BLOCK."""
-        blocking = self.blocking if blocking is None else blocking
-        patience = self.blocking_timeout if blocking_timeout is None else blocking_timeout
-        owner = Request.fresh_owner() if token is None else self.redis.get_encoder().encode(token)
-        request = Request(owner, self.timeout or self.ttl, self.sleep if sleep is None else sleep,
-                          patience if blocking else 0)
+    def connections(self) -> int:
         try:
-            asked, fence = self._ask(request)
-            if fence:
-                self._begin(owner, fence, asked)
-            return bool(fence)
-        except BaseException as error:
-            self._give_up(request, error)
-            if isinstance(error, ResponseError) and is_deadlock(error):
-                raise DeadlockError(str(error), lock_name=self.name) from error
-            raise
+            return int(self._node_pool().max_connections)
+        except RedisError:  # nobody knows just now where the key is
+            return 0
 
-    def do_acquire(self, token: Any) -> bool:
-        """Tries once."""
-        return self.acquire(blocking=False, token=token)
+    def is_single(self) -> bool:
+        return getattr(self.client, "connection", None) is not None
 
-    def _begin(self, owner: bytes, fence: int, asked: float) -> None:
-        renews = not self.timeout if self.renew is None else self.renew
-        hold = Hold(self, owner, fence, Term(self.timeout or self.ttl, asked, renews, self.renew_for))
-        self.local.hold = hold
-        if renews or self.on_lost:
-            watch.add(hold)
-        self.local.token = owner
+    def ear(self) -> Any:
+        return None if self.is_cluster else ear_of(self.pool)
 
-    # To ask, and to wait
-
-    def _ask_once(self, words: Any) -> Any:
-        """By the client itself: with its retries, and wherever the lock is by now."""
+    async def ask(self, words: Any) -> Any:
         try:
-            return self.redis.execute_command(*words)
+            return self.client.execute_command(*words)
         except Exception:
             raise
         except BaseException:
@@ -233,8 +84,8 @@ class Lock(TheirLock):
     def _close_what_is_half_read(self) -> None:
         """redis-py keeps a connection that is interrupted after its question and before its reply: the reply would be
         taken for that to the next question."""
-        client: Any = self.redis
-        if isinstance(self.redis, RedisCluster):
+        client: Any = self.client
+        if self.is_cluster:
             pools = [node.redis_connection.connection_pool for node in client.get_nodes() if node.redis_connection]
         elif client.connection:
             client.connection.disconnect()
@@ -247,209 +98,357 @@ class Lock(TheirLock):
             else:  # a BlockingConnectionPool before redis-py 7
                 pool.disconnect()
 
-    def _ask(self, request: Request) -> "tuple[float, Optional[int]]":
-        """When it was asked for, or granted if that was later; and the fencing number."""
-        words = self._spelling.acquire(request.owner, request.ttl)
-        while True:
-            asked, request.left = time.monotonic(), True
-            try:
-                fence = self._ask_once(words)
-            except ResponseError:
-                request.left = False
-                raise
-            request.left = bool(fence)
-            if fence or request.remaining() <= 0:
-                return asked, fence
-            if self.queue or self.queue is None and getattr(self.redis, "connection", None) is not None:
-                return self._keep_a_place(request)
-            try:
-                with self._connection() as connection:
-                    if connection:
-                        fence = self._block(connection, request)
-                if not connection:
-                    return self._keep_a_place(request)
-            except (ConnectionError, TimeoutError):
-                pass  # what has become of it is found out by asking again
-            except ResponseError as error:
-                if not lets_nobody_block(error):
-                    raise
-                return self._keep_a_place(request)
-            if fence or request.remaining() <= 0 and not request.left:
-                return time.monotonic(), fence
-            # Somebody has ended the wait, or nobody can wait just now. Then it is as theirs: ask now and then.
-            time.sleep(request.until_next())
-
-    def _block(self, connection: Any, request: Request) -> Optional[int]:
-        words = self._spelling.acquire(request.owner, request.ttl, *request.block())
-        limit = None
-        if request.until is not None:
-            limit = max(0, request.remaining()) + (getattr(connection, "socket_timeout", None) or _NO_TIMEOUT)
-        try:
-            request.left = True
-            connection.send_command(*words)
-            fence: Optional[int] = _read(connection, limit)
-        except ResponseError as error:
-            request.left = False
-            if ends_a_wait(error):
-                return None
-            raise
-        except BaseException:
-            connection.disconnect()
-            raise
-        request.left = bool(fence)
-        return fence
-
-    def _keep_a_place(self, request: Request) -> "tuple[float, Optional[int]]":
-        words = self._spelling.acquire(request.owner, request.ttl, *request.queue())
-        while True:
-            asked, request.left = time.monotonic(), True
-            reply = self._ask_once(words)
-            if reply and reply > 0:
-                return asked, reply
-            if request.remaining() <= 0:
-                self._ask_once(self._spelling.release(request.owner))
-                request.left = False
-                return asked, None
-            time.sleep(request.until_next())
-
-    @contextmanager
-    def _connection(self) -> Iterator[Any]:
-        """One of the pool's, or None if there is none to spare."""
-        client: Any = self.redis
-        if isinstance(self.redis, RedisCluster):
-            client = client.get_redis_connection(client.get_node_from_key(self._spelling.names[0]))
-        pool, connection = client.connection_pool, None
-        if not room.enter(pool, pool.max_connections):
-            yield None
-            return
+    async def talk(self, talk: Talk[T]) -> T:
+        pool, connection, is_whole = self._node_pool(), None, False
         try:
             connection = pool.get_connection()
-            yield connection
+            line = ThreadLine(connection)
+            try:
+                result = await talk(line)
+                is_whole = line.is_whole
+                return result
+            except (ResponseError, NotOwner):
+                is_whole = line.is_whole
+                raise
         finally:
-            room.leave(pool)
             if connection is not None:
+                if not is_whole:
+                    connection.disconnect()
                 pool.release(connection)
+
+    async def sleep(self, seconds: float) -> None:
+        time.sleep(seconds)
+
+    async def rest(self, request: Request, seconds: float) -> None:
+        request.woken.wait(min(seconds, threading.TIMEOUT_MAX))
+
+
+class Hold(AnyHold):
+    """
+    One grant of a lock: what ``lock.hold()`` returns, and what ``with`` gives. It can be used by any thread.
+
+    ``with`` releases it at the end. Nobody renews it any more when nothing refers to it.
+    """
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        self._renewing = False
+        if self._term.renews or self._on_lost or getattr(self._lost, "was_taken", False):
+            watch.add(self)
+
+    def __enter__(self) -> "Hold":
+        return self
+
+    def __exit__(self, exc_type: Optional[Type[BaseException]], exc_value: Optional[BaseException],
+                 traceback: Optional[TracebackType]) -> None:
+        _leave(self.release, self, self._raises, exc_value)
+
+    @property
+    def lost(self) -> threading.Event:
+        """Set when it is found to be lost. One that is released before is not."""
+        if not self._over and not self._lost.is_set() and self._pid == os.getpid():
+            watch.add(self)  # one that nobody renews is watched from the first question on
+        event: threading.Event = self._lost
+        return event
+
+    def release(self) -> None:
+        """Ends it. Raises LockNotOwnedError if it was lost before."""
+        finish(self._do_release_once())
+
+    def renew(self, timeout: Optional[float] = None) -> None:
+        """From now on it lasts for so many seconds: by default as many as at first."""
+        finish(self._do_renew(milliseconds(_options.span("timeout", self._term.ttl if timeout is None else timeout)),
+                              "renew"))
+
+    def extend(self, additional_time: float, replace_ttl: bool = False) -> Literal[True]:
+        """Adds so many seconds to those that are left; with ``replace_ttl`` it lasts for so many from now on."""
+        self._with_a_timeout("extend")
+        finish(self._do_extend(additional_time, replace_ttl))
+        return True
+
+    def reacquire(self) -> Literal[True]:
+        """From now on it lasts for as long as at first."""
+        self._with_a_timeout("reacquire")
+        assert self._timeout
+        finish(self._do_renew(milliseconds(self._timeout), "reacquire"))
+        return True
+
+    def owned(self) -> bool:
+        """Whether the server still sees it; of several locks, all of them."""
+        return finish(self._do_owned())
+
+    def locked(self) -> bool:
+        """Whether anybody holds the lock; of several, any of them."""
+        return finish(self._core.locked())
+
+    def guard(self, *command: Any) -> Any:
+        """Runs a command in the same instant in which the server sees that this is held, or not at all.
+
+        It is sent once: if its connection breaks before the reply, the client's error says so, and it may have run.
+        Of several locks, by the first. Raises LockNotOwnedError if it is not held."""
+        return finish(self._do_guard(command))
+
+    # For the watch
+
+    def _next(self) -> float:
+        return min(self._term.ends, math.inf if self._renewing else self._term.due())
+
+    def _act(self) -> None:
+        """The watch must not be held up: whatever takes time has a thread of its own."""
+        if self._term.is_over():
+            self._lose(self._term.why_it_is_over())
+        elif not self._renewing:
+            self._renewing = True
+            try:
+                threading.Thread(target=self._renew, name="redis-lock renewal", daemon=True).start()
+            except RuntimeError as error:  # there are too many, or the interpreter is about to end
+                self._renewing = False
+                self._term.failed(error)
+
+    def _renew(self) -> None:
+        asked = time.monotonic()
+        self._term.is_being_renewed()
+        held, failure = False, None
+        try:
+            held = finish(self._core.renew(self._token, milliseconds(self._term.ttl)))
+        except Exception as error:  # of a client that was closed meanwhile: whatever there is
+            failure = error
+            logger.warning("Could not renew lock %r: %s", self.name, error)
+        finally:
+            with watch.changes():
+                self._renewing = False
+                if held:
+                    self._term.prolonged(asked, self._term.ttl)
+                elif failure:
+                    self._term.failed(failure)
+        if not held and not failure and self in watch:
+            self._lose("was held by nobody, or by somebody else, when it was renewed")
+
+    def _prolonged(self, asked: float, ttl: float) -> None:
+        with watch.changes():
+            self._term.prolonged(asked, ttl)
+
+    def _stop(self) -> None:
+        self._term.renews = False
+        watch.remove(self)
+
+    def _tell(self) -> None:
+        if self._on_lost:
+            with suppress(RuntimeError):  # as above
+                threading.Thread(target=self._on_lost, name="redis-lock lost", daemon=True).start()
+
+
+def _leave(release: Any, hold: Optional[Hold], raises: bool, exc_value: Optional[BaseException]) -> None:
+    # An interrupt is not turned into an error: whoever catches that would go on.
+    raises = raises and (exc_value is None or isinstance(exc_value, Exception))
+    was_told = hold is not None and hold._lost.is_set()
+    try:
+        try:
+            release()
+        except LockError:
+            if not was_told:
+                raise
+        if was_told and hold is not None:
+            # The work was told so, whatever has come of the release.
+            raise hold._lost_while_held() from None
+    except LockError:
+        if raises:
+            raise
+        logger.warning("Lock was unlocked or no longer owned when exiting context manager.")
+
+
+class Lock(LockBase, TheirLock):
+    """
+    redis-py's Lock by the commands of the redis-lock module: waiters stand in a queue in the server, and are served in
+    order, the moment the lock is free. Without the module it is an exclusive lock by SET NX, which waits by asking.
+
+    Made by ``client.lock(name, ..., lock_class=Lock)``, or by itself, which takes more options:
+
+    ``name``: of the lock, or a list of names, which are all held together or not at all.
+
+    ``timeout``: for how many seconds it is held at most, unless it is extended or renewed. With None it expires after
+    ``Lock.ttl`` (30) seconds, and is renewed until it is released, or until its thread or process is gone.
+
+    ``blocking``, ``blocking_timeout``: whether, and for how many seconds at most, to wait; None waits for ever, and 0
+    tries once.
+
+    ``sleep``: the seconds between two questions, where somebody has to ask again and again.
+
+    ``thread_local``: by default a thread knows of its own holds only. With False threads share the object, each with a
+    hold of its own; and one thread may release what another one has acquired.
+
+    ``raise_on_release_error``: whether ``with`` raises if the lock was lost while it was held; else it logs that.
+
+    ``shared``: shares the lock with others who also share it. ``limit``: shares it while fewer than so many others do.
+
+    ``renew``: renews the hold in the background, at a third of ``timeout``; ``renew_for`` so many seconds at most.
+
+    ``on_lost``: called, in a thread of its own, when the hold is found to be lost.
+
+    ``queue``: waits without a connection of its own: it keeps a place in the queue, and is told when it is its turn. By
+    default that is done where the client has a single connection, and where half of the pool's connections wait already.
+
+    ``require_module``: raises ModuleMissingError on a server without the module.
+
+    ``with lock as hold`` and ``hold = lock.hold()`` give a Hold, with the fencing number and with methods of its own.
+    """
+
+    _hold_class = Hold
+
+    @staticmethod
+    def _new_holds() -> Holds:
+        return Holds(threading.current_thread, lambda thread: not thread.is_alive(), threading.Event)
+
+    def _link(self, key: Any) -> Any:
+        return ThreadLink(self.redis, key)
+
+    def _new_request(self, owner: bytes, ttl: float, sleep: float, patience: Optional[float]) -> Request:
+        return Request(owner, ttl, sleep, patience, threading.Event())
+
+    def __enter__(self) -> Hold:  # type: ignore[override]
+        if not self.acquire():
+            raise self._not_acquired()
+        hold: Hold = self._mine()
+        self.local.holds.enter(hold)
+        return hold
+
+    def __exit__(self, exc_type: Optional[Type[BaseException]], exc_value: Optional[BaseException],
+                 traceback: Optional[TracebackType]) -> None:
+        hold = self.local.holds.pick(entered=True)
+        _leave(lambda: self._release(hold) if hold else self.release(), hold, self.raise_on_release_error, exc_value)
+
+    @property
+    def lost(self) -> threading.Event:
+        """Set when this thread's hold is found to be lost; one that is released before is not. Taken while nothing is
+        held, it is that of the hold that comes."""
+        hold: Optional[Hold] = self._mine()
+        event: threading.Event = hold.lost if hold else self.local.holds.event_while_nothing_is_held()
+        return event
+
+    def acquire(
+        self,
+        sleep: Optional[float] = None,
+        blocking: Optional[bool] = None,
+        blocking_timeout: Optional[float] = None,
+        token: Optional[Union[str, bytes]] = None,
+    ) -> bool:
+        """Waits for the lock and returns whether it is held, then by this thread. The options as those of the lock.
+
+        ``token`` is the owner, by default a new one for each request. Two workers with one token are the same to the
+        lock, and both get it."""
+        request = self._request(sleep, blocking, blocking_timeout, token)
+        if type(self).do_acquire is not Lock.do_acquire:
+            return self._acquire_by_do_acquire(request)
+        return self._acquire(request, self._begin) is not None
+
+    def hold(
+        self,
+        sleep: Optional[float] = None,
+        blocking: Optional[bool] = None,
+        blocking_timeout: Optional[float] = None,
+        token: Optional[Union[str, bytes]] = None,
+    ) -> Hold:
+        """Waits for the lock and returns a hold of its own, which this object forgets; raises LockError if it is not to
+        be had in time. ``with lock.hold(blocking_timeout=5) as hold`` releases it at the end."""
+        hold = self._acquire(self._request(sleep, blocking, blocking_timeout, token),
+                             lambda token, grant: self._new_hold(token, grant, threading.Event()))
+        if hold is None:
+            raise self._not_acquired()
+        return hold
+
+    def _acquire(self, request: Request, begin: Any) -> Optional[Hold]:
+        try:
+            grant = finish(self._core.acquire(request))
+            hold: Optional[Hold] = begin(request.owner, grant) if grant else None
+            return hold
+        except BaseException as error:
+            self._give_up(request, error)
+            if is_deadlock(error):
+                raise DeadlockError(str(error), lock_name=self.name) from error
+            raise
+
+    def do_acquire(self, token: Any) -> bool:
+        """Tries once. A class that overrides it is asked every ``sleep`` seconds, as by redis-py."""
+        request = self._new_request(_options.owner(self.redis.get_encoder().encode(token)), self._held_for(),
+                                    self.sleep, 0)
+        return self._acquire(request, self._begin) is not None
+
+    def _acquire_by_do_acquire(self, request: Request) -> bool:
+        while not self.do_acquire(request.owner):
+            if request.is_over():
+                return False
+            time.sleep(request.for_a_while(request.pause))
+        return True
 
     # To give up
 
     def _give_up(self, request: Request, error: BaseException) -> None:
         if not request.left:
             return
-        if self.local.token == request.owner:
-            self.local.token = self.local.hold = None
-        if isinstance(error, RedisError):
-            # The client has tried for long enough: whoever called has its error now.
-            threading.Thread(target=self._say_release, args=(request.owner,), daemon=True).start()
-        else:
-            self._say_release(request.owner)
-
-    def _say_release(self, owner: bytes) -> None:
-        # Twice: what was said last by a connection that is closed now may be read after the first of them.
-        for _ in range(2):
-            with suppress(Exception):  # why it has come to this is what counts
-                self._ask_once(self._spelling.release(owner))
+        hold = self.local.holds.of(request.owner)
+        if hold:
+            hold._stop()
+            hold._over = True
+        # Twice: what was said last by a connection that is closed now may be read after the first of them. But a client
+        # that has an error has tried for long enough: whoever called has it now.
+        if isinstance(error, RedisError) or not all(finish(self._core.withdraw(request)) for _ in range(2)):
+            with suppress(RuntimeError):
+                threading.Thread(target=lambda: finish(self._core.withdraw_at_last(request)), name="redis-lock release",
+                                 daemon=True).start()
 
     def release(self) -> None:
-        """As theirs. Whatever becomes of it, nobody renews the hold any more."""
-        owner = self.local.token
-        if owner is None:
-            raise LockError("Cannot release a lock that's not owned or is already unlocked.", lock_name=self.name)
-        hold = self._hold_of(owner)
-        if hold:
-            hold.term.renews = False
-            watch.remove(hold)
+        """Ends the hold of this thread. Whatever becomes of it, nobody renews it any more."""
+        self._release(self._mine_or_error("Cannot release a lock that's not owned or is already unlocked."))
+
+    def _release(self, hold: Hold) -> None:
+        hold._releasing = threading.current_thread()
+        hold._stop()
         try:
-            self.do_release(owner)
+            self.do_release(hold._token)
+            hold._over = True
         except LockNotOwnedError:
-            self.local.token = None
+            hold._over = True
             raise
-        self.local.token = None
+        finally:
+            hold._releasing = None
 
     def do_release(self, expected_token: Any) -> None:
-        reply = self._ask_once(self._spelling.release(expected_token))
-        if not self._spelling.all_released(reply):
-            raise self._not_owned("release", expected_token)
-
-    def _hold_of(self, owner: Any) -> Optional[Hold]:
-        hold: Optional[Hold] = self.local.hold
-        return hold if hold and hold.owner == owner else None
-
-    def _not_owned(self, what: str, owner: Any) -> LockNotOwnedError:
-        hold = self._hold_of(owner)
-        if hold:
-            hold.lose()
-        return LockNotOwnedError(f"Cannot {what} a lock that's no longer owned", lock_name=self.name)
+        hold = self._mine_or_error("", self.redis.get_encoder().encode(expected_token))
+        finish(hold._do_release())
 
     # What is done with a hold
 
     def locked(self) -> bool:
         """Whether anybody holds it; of several, any of them."""
-        return any(self.redis.exists(name) for name in self._spelling.names)
+        return finish(self._core.locked())
 
     def owned(self) -> bool:
-        """Whether this lock holds it; of several, all of them."""
-        owner = self.local.token
-        return owner is not None and all(self._ask_once(check) for check in self._spelling.checks(owner))
+        """Whether this thread holds it; of several, all of them."""
+        hold = self._mine()
+        return hold is not None and bool(hold.owned())
 
     def extend(self, additional_time: float, replace_ttl: bool = False) -> Literal[True]:
-        if self.local.token is None:
-            raise LockError("Cannot extend an unlocked lock", lock_name=self.name)
-        if self.timeout is None:
-            raise LockError("Cannot extend a lock with no timeout", lock_name=self.name)
+        """Adds so many seconds to those that are left; with ``replace_ttl`` it lasts for so many from now on."""
+        self._mine_or_error("Cannot extend an unlocked lock")._with_a_timeout("extend")
         return self.do_extend(additional_time, replace_ttl)
 
     def do_extend(self, additional_time: float, replace_ttl: bool) -> Literal[True]:
-        left = 0
-        if not replace_ttl:
-            lefts = [self._ask_once(check) for check in self._spelling.checks(self.local.token)]
-            if not all(one and one > 0 for one in lefts):
-                raise self._not_owned("extend", self.local.token)
-            left = min(lefts)
-        self._renew_now(left + milliseconds(additional_time), "extend")
+        finish(self._mine_or_error("Cannot extend an unlocked lock")._do_extend(additional_time, replace_ttl))
         return True
 
     def reacquire(self) -> Literal[True]:
-        if self.local.token is None:
-            raise LockError("Cannot reacquire an unlocked lock", lock_name=self.name)
-        if self.timeout is None:
-            raise LockError("Cannot reacquire a lock with no timeout", lock_name=self.name)
+        """From now on it lasts for ``timeout`` seconds again."""
+        self._mine_or_error("Cannot reacquire an unlocked lock")._with_a_timeout("reacquire")
         return self.do_reacquire()
 
     def do_reacquire(self) -> Literal[True]:
-        self._renew_now(milliseconds(self.timeout or self.ttl), "reacquire")
+        hold = self._mine_or_error("Cannot reacquire an unlocked lock")
+        finish(hold._do_renew(milliseconds(self._held_for()), "reacquire"))
         return True
-
-    def _renew_now(self, ttl: int, what: str) -> None:
-        owner, asked = self.local.token, time.monotonic()
-        if not self._ask_once(self._spelling.renew(owner, ttl)):
-            raise self._not_owned(what, owner)
-        hold = self._hold_of(owner)
-        if hold:
-            with watch.changes():
-                hold.term.prolonged(asked, ttl / 1000)
 
     def guard(self, *command: Any) -> Any:
         """Runs a command in the same instant in which the server sees that this lock is held, or not at all.
 
+        It is sent once: if its connection breaks before the reply, the client's error says so, and it may have run.
         Of several locks, by the first. Raises LockNotOwnedError if it is not held."""
-        owner = self.local.token
-        if owner is None:
-            raise LockError("Cannot guard by an unlocked lock", lock_name=self.name)
-        try:
-            reply = self._ask_once(self._spelling.guard(owner, command))
-        except ResponseError as error:
-            if is_not_owner(error):
-                raise self._not_owned("guard by", owner) from error
-            raise
-        callbacks: Dict[str, Any] = getattr(self.redis, "response_callbacks", {})
-        callback = callbacks.get(str(command[0]).upper())
-        return callback(reply) if callback else reply
-
-
-def _read(connection: Any, limit: Optional[float]) -> Any:
-    """Reads for so many seconds, whatever time the client has for others: this call alone waits so long."""
-    if _READS_WITH_TIMEOUT:
-        return connection.read_response(timeout=limit)
-    if not connection.can_read(timeout=limit):
-        raise TimeoutError("no reply")
-    return connection.read_response()
+        return self._mine_or_error("Cannot guard by an unlocked lock").guard(*command)

@@ -47,16 +47,16 @@ class Watch:
     def _run(self) -> None:
         while True:
             for hold in self._due():
-                hold.act()
+                hold._act()
             # Nothing here may keep a hold alive while it waits.
             hold = None  # type: ignore[assignment]
 
     def _due(self) -> List[Hold]:
         with self._changed:
             now = time.monotonic()
-            due = [hold for hold in self._holds if hold.next() <= now]
+            due = [hold for hold in self._holds if hold._next() <= now]
             if not due:
-                first = min((hold.next() for hold in self._holds), default=None)
+                first = min((hold._next() for hold in self._holds), default=None)
                 self._changed.wait(None if first is None else min(first - now, threading.TIMEOUT_MAX))
             return due
 

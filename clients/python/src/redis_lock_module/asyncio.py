@@ -1,6 +1,6 @@
 """The same for redis.asyncio."""
 
-from ._errors import DeadlockError
-from ._tasks import Lock
+from ._errors import DeadlockError, ModuleMissingError
+from ._tasks import Hold, Lock
 
-__all__ = ["DeadlockError", "Lock"]
+__all__ = ["DeadlockError", "Hold", "Lock", "ModuleMissingError"]

@@ -1,0 +1,367 @@
+"""What a hold is, whatever kind of code has it; and which of a lock object's holds is meant.
+
+redis-py's interface has one lock object and one token. An object that several threads or tasks use at a time has
+several holds here, and each of them finds its own: nobody's release ends what somebody else was granted.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import threading
+import time
+from typing import Any, Callable, List, Optional, Type
+from weakref import WeakKeyDictionary, ref
+
+from redis.exceptions import LockError, LockNotOwnedError
+
+from . import _options
+from ._core import Core
+from ._errors import NotOwner
+from ._options import milliseconds
+from ._request import Grant, Request, Term
+from ._words import Names, Spelling
+
+
+class Hold:
+    """One grant of a lock: of one owner, with one fencing number, until it is released or lost."""
+
+    def __init__(self, core: Core, name: Any, token: bytes, grant: Grant, term: Term, event: Any,
+                 on_lost: Optional[Callable[[], object]], timeout: Optional[float], raises: bool) -> None:
+        self._core, self.name, self._token, self._number, self._term = core, name, token, grant.fence, term
+        self._lost, self._on_lost, self._timeout, self._raises = event, on_lost, timeout, raises
+        self._pid = os.getpid()
+        self._how_lost: Optional[str] = None
+        self._over = False  # released, or known to be lost and told to whoever wanted to use it
+        self._releasing: Any = None  # by whom
+
+    def __repr__(self) -> str:
+        what = "over" if self._over else "lost" if self._lost.is_set() else "held"
+        return f"<{type(self).__name__} of {self.name!r}: {what}, fence {self._number}>"
+
+    @property
+    def fence(self) -> Optional[int]:
+        """The fencing number, for what the lock protects; None once it is over, and without the module."""
+        return None if self._over else self._number
+
+    @property
+    def token(self) -> Optional[bytes]:
+        """The owner, as the server knows it; None once it is over."""
+        return None if self._over else self._token
+
+    @property
+    def local(self) -> "Hold":
+        """Where redis-py's Lock has its token."""
+        return self
+
+    # What is lost
+
+    def _stop(self) -> None:
+        """Nobody renews it any more."""
+        raise NotImplementedError
+
+    def _tell(self) -> None:
+        """It is lost: tell whoever wanted to know."""
+        raise NotImplementedError
+
+    def _lose(self, how: str) -> None:
+        if self._lost.is_set():
+            return
+        self._how_lost = f"{how}, {max(0.0, time.monotonic() - self._term.began):.1f} seconds after it was acquired"
+        self._stop()
+        self._lost.set()
+        self._tell()
+
+    def _lost_while_held(self) -> LockNotOwnedError:
+        return LockNotOwnedError(f"The lock was lost while it was held: it {self._how_lost}", lock_name=self.name)
+
+    def _not_owned(self, what: str) -> LockNotOwnedError:
+        was_told = self._lost.is_set()
+        if not was_told:
+            self._lose(self._term.why_it_is_over() if self._term.is_over() else
+                       "was broken, deleted or overwritten before its time was over")
+        return LockNotOwnedError(f"Cannot {what} a lock that's no longer owned: it {self._how_lost}",
+                                 lock_name=self.name)
+
+    # What a thread and a task do alike
+
+    async def _do_release(self) -> None:
+        held, again = await self._core.release(self._token)
+        # Released at the first time, and the reply was lost.
+        if not held and not (again and not self._term.is_over() and not self._lost.is_set()):
+            raise self._not_owned("release")
+
+    async def _do_release_once(self) -> None:
+        """Forgotten when it is known what has become of it: what was not answered can be released again."""
+        if self._over:
+            raise LockError("Cannot release a lock that's not owned or is already unlocked.", lock_name=self.name)
+        self._stop()
+        try:
+            await self._do_release()
+            self._over = True
+        except LockNotOwnedError:
+            self._over = True
+            raise
+
+    async def _do_renew(self, ttl: int, what: str) -> None:
+        asked = time.monotonic()
+        if self._over or not await self._core.renew(self._token, ttl):
+            raise self._not_owned(what)
+        self._prolonged(asked, ttl / 1000)
+
+    def _prolonged(self, asked: float, ttl: float) -> None:
+        raise NotImplementedError
+
+    def _with_a_timeout(self, what: str) -> None:
+        if self._over:
+            raise LockError(f"Cannot {what} an unlocked lock", lock_name=self.name)
+        if self._timeout is None:
+            raise LockError(f"Cannot {what} a lock with no timeout", lock_name=self.name)
+
+    async def _do_extend(self, additional_time: float, replace_ttl: bool) -> None:
+        ttl = milliseconds(_options.span("additional_time", additional_time))
+        if not replace_ttl:
+            left = await self._core.remaining(self._token)
+            if left is None or left < 0:
+                raise self._not_owned("extend")
+            ttl += left
+        await self._do_renew(ttl, "extend")
+
+    async def _do_owned(self) -> bool:
+        return not self._over and await self._core.remaining(self._token) is not None
+
+    async def _do_guard(self, command: Any) -> Any:
+        if not command:
+            raise TypeError("guard needs a command")
+        if self._over:
+            raise LockError("Cannot guard by an unlocked lock", lock_name=self.name)
+        try:
+            return await self._core.guard(self._token, command)
+        except NotOwner as error:
+            raise self._not_owned("guard by") from error.__cause__
+
+
+class Holds:
+    """Those of one lock object (of one of its threads, if it is thread-local). `me` says who asks."""
+
+    def __init__(self, me: Callable[[], Any], has_ended: Callable[[Any], bool], new_event: Callable[[], Any]) -> None:
+        self._me, self._has_ended, self._new_event = me, has_ended, new_event
+        self._all: List[Any] = []  # of (hold, who took it, whether by `with`)
+        self._taken: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()  # events, of who will acquire
+        self._last: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()  # events, of who has acquired
+        self.handed_over: Optional[bytes] = None  # a token that somebody has set
+
+    def _live(self) -> List[Any]:
+        self._all = [one for one in self._all if not one[0]._over]
+        me = self._me()  # who was interrupted while it released, and does so again
+        return [one for one in self._all if one[0]._releasing is None or one[0]._releasing is me]
+
+    def add(self, hold: Hold) -> None:
+        self._live()
+        me = self._me()
+        self._all.append((hold, ref(me), []))
+        self._last[me] = hold._lost
+
+    def pick(self, entered: bool = False) -> Optional[Hold]:
+        """My own, the latest first; else one whose thread or task has ended (it acquired for me); else the only one.
+        """
+        live, me = self._live(), self._me()
+        if entered:
+            live = [one for one in live if one[2]] or live
+        mine = [one for one in live if one[1]() is me]
+        if not mine:
+            mine = [one for one in live if one[1]() is None or self._has_ended(one[1]())]
+        if not mine and len(live) == 1:
+            mine = live
+        if mine:
+            hold: Hold = mine[-1][0]
+            return hold
+        return None
+
+    def enter(self, hold: Hold) -> None:
+        for one in self._all:
+            if one[0] is hold:
+                one[2].append(True)
+
+    def of(self, token: Any) -> Optional[Hold]:
+        for one in reversed(self._all):
+            if one[0]._token == token and not one[0]._over:
+                hold: Hold = one[0]
+                return hold
+        return None
+
+    def ambiguous(self) -> bool:
+        return self.pick() is None and len(self._live()) > 1
+
+    def forget(self) -> None:
+        hold = self.pick()
+        self.handed_over = None
+        if hold:
+            hold._stop()
+            self._all = [one for one in self._all if one[0] is not hold]
+
+    # An event that is taken before the lock is acquired is that of the hold that comes.
+
+    def event_while_nothing_is_held(self) -> Any:
+        me = self._me()
+        last = self._last.get(me)
+        if last is not None and last.is_set():
+            return last
+        return self._taken.setdefault(me, self._new_event())
+
+    def event_for_a_new_hold(self) -> Any:
+        """The one that was taken by me, or by somebody for whom I acquire."""
+        me = self._me()
+        event = self._taken.pop(me, None)
+        if event is None and self._taken:
+            event = self._taken.popitem()[1]
+        if event is None:
+            event = self._new_event()
+        else:
+            event.was_taken = True
+        return event
+
+
+class _Token:
+    """redis-py keeps the token of a lock in `lock.local.token`."""
+
+    holds: Holds
+
+    @property
+    def token(self) -> Optional[bytes]:
+        if self.holds.handed_over is not None:
+            return self.holds.handed_over
+        hold = self.holds.pick()
+        return hold._token if hold else None
+
+    @token.setter
+    def token(self, token: Optional[bytes]) -> None:
+        if token is None:
+            self.holds.forget()
+        else:
+            self.holds.handed_over = token
+
+
+class Shared(_Token):
+    def __init__(self, make: Callable[[], Holds]) -> None:
+        self.holds = make()
+
+
+class ThreadLocal(threading.local, _Token):
+    """What one thread knows: a thread that has acquired nothing finds nothing."""
+
+    def __init__(self, make: Callable[[], Holds]) -> None:
+        self.holds = make()
+
+
+class LockBase:
+    """The options of a lock, and its holds."""
+
+    ttl = 30.0
+
+    _hold_class: Type[Any]
+
+    def __init__(
+        self,
+        redis: Any,
+        name: Names,
+        timeout: Optional[float] = None,
+        sleep: float = 0.1,
+        blocking: bool = True,
+        blocking_timeout: Optional[float] = None,
+        thread_local: bool = True,
+        raise_on_release_error: bool = True,
+        *,
+        shared: bool = False,
+        limit: Optional[int] = None,
+        renew: Optional[bool] = None,
+        renew_for: Optional[float] = None,
+        on_lost: Optional[Callable[[], object]] = None,
+        queue: Optional[bool] = None,
+        require_module: bool = False,
+    ) -> None:
+        # Not theirs: it would register scripts.
+        self.redis = redis
+        self.name: Any = name
+        self.timeout = timeout
+        _options.optional_span("timeout", timeout)
+        self.sleep = _options.pause("sleep", sleep)
+        self.blocking = _options.flag("blocking", blocking)
+        self.blocking_timeout = blocking_timeout
+        _options.patience("blocking_timeout", blocking_timeout)
+        self.thread_local = bool(thread_local)
+        self.raise_on_release_error = raise_on_release_error
+        self.renew = _options.optional_flag("renew", renew)
+        self.renew_for = _options.optional_span("renew_for", renew_for)
+        self.on_lost = _options.function("on_lost", on_lost)
+        self.queue = _options.optional_flag("queue", queue)
+        _options.flag("require_module", require_module)
+        self.local: Any = (ThreadLocal if self.thread_local else Shared)(self._new_holds)
+        spelling = Spelling(name, shared, limit)
+        self._core = Core(self._link(spelling.name), spelling, self.queue, require_module)
+
+    def register_scripts(self) -> None:
+        """Needs none."""
+
+    @staticmethod
+    def _new_holds() -> Holds:
+        raise NotImplementedError
+
+    def _link(self, key: Any) -> Any:
+        raise NotImplementedError
+
+    def _request(self, sleep: Optional[float], blocking: Optional[bool], blocking_timeout: Optional[float],
+                 token: Any) -> Request:
+        blocking = self.blocking if blocking is None else _options.flag("blocking", blocking)
+        patience = _options.patience(
+            "blocking_timeout", self.blocking_timeout if blocking_timeout is None else blocking_timeout)
+        owner = Request.fresh_owner() if token is None else _options.owner(self.redis.get_encoder().encode(token))
+        return self._new_request(owner, self._held_for(), _options.pause("sleep", self.sleep if sleep is None else sleep),
+                                 patience if blocking else 0)
+
+    def _new_request(self, owner: bytes, ttl: float, sleep: float, patience: Optional[float]) -> Request:
+        raise NotImplementedError
+
+    def _held_for(self) -> float:
+        return _options.span("timeout", self.ttl if self.timeout is None else self.timeout)
+
+    def _new_hold(self, token: bytes, grant: Optional[Grant], event: Any) -> Any:
+        renews = self.timeout is None if self.renew is None else self.renew
+        if grant is None:  # a token that was handed over: nobody knows since when, and how long it lasts
+            grant, term = Grant(time.monotonic(), None), Term(math.inf, time.monotonic(), False, None)
+        else:
+            term = Term(self._held_for(), grant.asked, renews, self.renew_for)
+        return self._hold_class(self._core, self.name, token, grant, term, event, self.on_lost, self.timeout,
+                                self.raise_on_release_error)
+
+    def _begin(self, token: bytes, grant: Optional[Grant]) -> Any:
+        """A hold that this object remembers."""
+        holds = self.local.holds
+        hold = self._new_hold(token, grant, holds.event_for_a_new_hold())
+        holds.handed_over = None
+        holds.add(hold)
+        return hold
+
+    def _mine(self) -> Any:
+        holds = self.local.holds
+        if holds.handed_over is not None:
+            return self._begin(holds.handed_over, None)
+        return holds.pick()
+
+    def _mine_or_error(self, words: str, token: Any = None) -> Any:
+        hold = self._mine() if token is None else self.local.holds.of(token) or self._begin(token, None)
+        if hold is None:
+            if self.local.holds.ambiguous():
+                words += " Several hold it by this object: use the hold that `lock.hold()` or `with` returns."
+            raise LockError(words, lock_name=self.name)
+        return hold
+
+    def _not_acquired(self) -> LockError:
+        return LockError("Unable to acquire lock within the time specified", lock_name=self.name)
+
+    @property
+    def fence(self) -> Optional[int]:
+        """The fencing number of the hold, for what it protects; None while nothing is held, and without the module."""
+        hold = self._mine()
+        fence: Optional[int] = hold.fence if hold else None
+        return fence

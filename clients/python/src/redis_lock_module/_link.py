@@ -1,0 +1,142 @@
+"""How to speak to the server. Written once for threads and for tasks: what waits is awaited, and a thread that awaits
+simply waits (`finish` runs what never gives way to an event loop)."""
+
+from __future__ import annotations
+
+import math
+import time
+from typing import Any, Awaitable, Callable, Coroutine, Optional, Tuple, TypeVar
+
+from redis.exceptions import ConnectionError, RedisClusterException, ResponseError, TimeoutError
+
+from ._ear import Ear
+from ._errors import is_elsewhere
+from ._request import Request
+from ._room import Ticket, rooms
+from ._server import Server, server_of
+from ._words import Name, Words
+
+T = TypeVar("T")
+
+NO_TIMEOUT = 10.0  # of a client that has none: for how much longer than BLOCK to listen, in seconds
+_TIMES = 5  # so often a thing is told at most, where nobody answers
+_MOVES_FOR = 5.0  # so long a slot may be on its way, in seconds
+
+
+def finish(work: Coroutine[Any, Any, T]) -> T:
+    try:
+        work.send(None)
+    except StopIteration as end:
+        result: T = end.value
+        return result
+    work.close()
+    raise RuntimeError("a thread has no event loop to give way to")
+
+
+class Line:
+    """A connection that is somebody's own for a while, and by which nothing is said twice."""
+
+    def __init__(self, connection: Any) -> None:
+        self.connection = connection
+        self.is_whole = True  # whoever has it next finds it as it was
+
+    async def say(self, *words: Any, raw: bool = False, limit: Optional[float] = None) -> Any:
+        raise NotImplementedError
+
+
+Talk = Callable[[Line], Awaitable[T]]
+
+
+class Link:
+    """A client of redis-py, and the node of a cluster where a key is."""
+
+    is_cluster: bool
+
+    def __init__(self, client: Any, key: Name) -> None:
+        self.client, self.key = client, key
+
+    @property
+    def pool(self) -> Any:
+        """What is shared by all who use this client, and has the connections."""
+        raise NotImplementedError
+
+    @property
+    def server(self) -> Server:
+        return server_of(self.pool)
+
+    def connections(self) -> int:
+        """How many there may be at most."""
+        raise NotImplementedError
+
+    def is_single(self) -> bool:
+        """Whether the client has one connection for all that it says."""
+        raise NotImplementedError
+
+    def ear(self) -> Optional[Ear]:
+        raise NotImplementedError
+
+    async def get_ready(self) -> None:
+        pass
+
+    async def ask(self, words: Words) -> Any:
+        """By the client itself: with its retries, and wherever the lock is by now. For what may be said twice."""
+        raise NotImplementedError
+
+    async def talk(self, talk: Talk[T]) -> T:
+        """By a connection of the pool. An error of the server's leaves it as it was, any other one closes it."""
+        raise NotImplementedError
+
+    async def sleep(self, seconds: float) -> None:
+        raise NotImplementedError
+
+    async def rest(self, request: Request, seconds: float) -> None:
+        """For so long, or until the request is woken."""
+        raise NotImplementedError
+
+    async def told_once(self, talk: Talk[T]) -> T:
+        """Said again only to where it is now, and so was refused before."""
+        until = time.monotonic() + _MOVES_FOR
+        while True:
+            try:
+                return await self.talk(talk)
+            except (ResponseError, RedisClusterException) as error:
+                if not is_elsewhere(error) or time.monotonic() >= until:
+                    raise
+            await self._find()
+
+    async def told(self, talk: Talk[T]) -> Tuple[T, bool]:
+        """What comes of it, and whether it was said again because no reply to it had come."""
+        for times in range(1, _TIMES):
+            try:
+                return await self.told_once(talk), times > 1
+            except (ConnectionError, TimeoutError):
+                await self._find()  # with the client's own patience, or its own error
+        return await self.told_once(talk), True
+
+    async def _find(self) -> None:
+        await self.ask(("EXISTS", self.key))
+        await self.sleep(0.01)
+
+    async def ask_for_a_place(self, request: Request, words: Words) -> Any:
+        """A crowd that asks leaves connections to those who release."""
+        room, ticket, pause = rooms[1], Ticket(), 0.001
+        while not room.enter(self.pool, ticket, self.connections(), at_least=1):
+            await self.sleep(request.for_a_while(pause) if not request.is_over() else pause)
+            pause = min(pause * 2, 0.05)
+        try:
+            return await self.ask(words)
+        finally:
+            room.leave(self.pool, ticket)
+
+    async def block(self, request: Request, words: Words) -> Any:
+        async def talk(line: Line) -> Any:
+            limit = math.inf
+            if request.until is not None:
+                limit = max(0, request.remaining()) + (getattr(line.connection, "socket_timeout", None) or NO_TIMEOUT)
+            request.left = request.blocks = True
+            try:
+                return await line.say(*words, limit=limit)
+            finally:
+                request.blocks = False
+
+        return await self.talk(talk)

@@ -1,0 +1,77 @@
+"""What an option may be. Nonsense is refused before anything is sent."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Optional
+
+_LONGEST = 2**52 / 1000  # in seconds: about 142,000 years
+
+
+def milliseconds(seconds: float) -> int:
+    """Rounded up: to wait for half a millisecond is not to try once."""
+    return max(1, math.ceil(round(seconds * 1000, 6)))
+
+
+def number(name: str, value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise TypeError(f"{name} must be a number of seconds, not {value!r}")
+    if math.isnan(value):
+        raise ValueError(f"{name} must be a number of seconds, not {value!r}")
+    return value
+
+
+def span(name: str, value: Any) -> float:
+    """For how long something lasts, in seconds."""
+    if not 0.001 <= number(name, value) <= _LONGEST:
+        raise ValueError(f"{name} must be at least 0.001 seconds, and finite, not {value!r}")
+    return float(value)
+
+
+def optional_span(name: str, value: Any) -> Optional[float]:
+    return None if value is None else span(name, value)
+
+
+def pause(name: str, value: Any) -> float:
+    if not 0 <= number(name, value) <= _LONGEST:
+        raise ValueError(f"{name} must be 0 or more seconds, and finite, not {value!r}")
+    return float(value)
+
+
+def patience(name: str, value: Any) -> Optional[float]:
+    """None for ever, 0 to try once."""
+    if value is None or number(name, value) == math.inf:
+        return None
+    return pause(name, value)
+
+
+def flag(name: str, value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise TypeError(f"{name} must be True or False, not {value!r}")
+    return value
+
+
+def optional_flag(name: str, value: Any) -> Optional[bool]:
+    return None if value is None else flag(name, value)
+
+
+def limit(value: Any) -> Optional[int]:
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise TypeError(f"limit must be a whole number, not {value!r}")
+    if not 1 <= value < 2**63:
+        raise ValueError(f"limit must be at least 1, not {value!r}")
+    return value
+
+
+def function(name: str, value: Any) -> Any:
+    if value is not None and not callable(value):
+        raise TypeError(f"{name} must be a function, not {value!r}")
+    return value
+
+
+def owner(encoded: bytes) -> bytes:
+    if not 1 <= len(encoded) <= 1024:
+        raise ValueError("token must be 1 to 1024 bytes")
+    return encoded

@@ -1,0 +1,40 @@
+"""What is known of a server: whether it has the module, and what it can do without."""
+
+from __future__ import annotations
+
+import logging
+import math
+import time
+from typing import Any, List
+from weakref import WeakKeyDictionary
+
+logger = logging.getLogger("redis_lock_module")
+
+# The module may be loaded into a server that runs, which no connection notices: so it is asked for now and then.
+FORGETS_AFTER = 5.0  # seconds
+
+
+class Server:
+    def __init__(self) -> None:
+        self._bare_until = -math.inf
+        self._has_said_so = False
+        self.deletes_by: List[str] = ["DELEX", "DELIFEQ"]  # what compares and deletes; those that failed are gone
+        self.sets_if_equal = True
+        self.greatest_lease = math.inf  # of a place, in milliseconds
+
+    def is_bare(self) -> bool:
+        return time.monotonic() < self._bare_until
+
+    def misses_the_module(self) -> None:
+        self._bare_until = time.monotonic() + FORGETS_AFTER
+        if not self._has_said_so:
+            self._has_said_so = True
+            logger.warning("The server has not loaded the redis-lock module: locks are acquired by SET NX, without "
+                           "fencing numbers, and waiting is asking again and again.")
+
+
+_servers: WeakKeyDictionary[Any, Server] = WeakKeyDictionary()
+
+
+def server_of(pool: Any) -> Server:
+    return _servers.setdefault(pool, Server())

@@ -1,0 +1,57 @@
+"""How the commands of a lock are spelled."""
+
+from __future__ import annotations
+
+from typing import Any, List, Optional, Sequence, Tuple, Union
+
+from . import _options
+
+Name = Union[str, bytes, memoryview]
+Names = Union[Name, Sequence[Name]]
+Words = Tuple[Any, ...]
+
+
+class Spelling:
+    """The commands of one lock, or of several that are held together."""
+
+    def __init__(self, name: Names, shared: bool, limit: Optional[int]) -> None:
+        _options.flag("shared", shared)
+        _options.limit(limit)
+        if shared and limit is not None:
+            raise ValueError("a lock is either shared or has a limit, which shares it too")
+        self.names: Tuple[Name, ...] = (name,) if isinstance(name, (str, bytes, memoryview)) else tuple(name)
+        if not self.names:
+            raise ValueError("a lock needs a name")
+        for one in self.names:
+            if not isinstance(one, (str, bytes, memoryview)):
+                raise TypeError(f"the name of a lock must be str or bytes, not {one!r}")
+        self.name = self.names[0]
+        self._many: Tuple[str, ...] = () if len(self.names) == 1 else ("M",)
+        self._mode: Words = ("SHARED",) if shared else () if limit is None else ("LIMIT", limit)
+        # What of it only the module can do, in words.
+        self.special = ("a lock of several keys" if self._many else "shared=True" if shared
+                        else None if limit is None else "limit")
+
+    def _command(self, verb: str, *words: Any) -> Words:
+        if self._many:
+            return (f"LOCK.M{verb}", len(self.names), *self.names, *words)
+        return (f"LOCK.{verb}", self.name, *words)
+
+    def acquire(self, owner: bytes, ttl: int, *how: Any) -> Words:
+        return self._command("ACQUIRE", owner, ttl, *how, *self._mode)
+
+    def release(self, owner: bytes) -> Words:
+        return self._command("RELEASE", owner)
+
+    def renew(self, owner: bytes, ttl: int) -> Words:
+        return self._command("RENEW", owner, ttl)
+
+    def checks(self, owner: bytes) -> List[Words]:
+        return [("LOCK.CHECK", name, owner) for name in self.names]
+
+    def guard(self, owner: bytes, command: Words) -> Words:
+        return ("LOCK.GUARD", self.name, owner, *command)
+
+    def all_released(self, reply: Any) -> bool:
+        return bool(reply == len({bytes(name, "utf-8") if isinstance(name, str) else bytes(name)
+                                  for name in self.names}))
