@@ -1,13 +1,16 @@
 //! Every known way in which one command or one event could hold up the whole server.
 //!
 //! Each is made to happen on a server of its own, while another connection sends a PING each
-//! millisecond; what is judged is the server's longest turn.
+//! millisecond; what is judged is the server's longest turn. And what a server does while nobody asks it
+//! anything.
 
+mod asleep;
 pub mod crowd;
 mod expiry;
 mod flush;
 mod many;
 mod mass;
+mod retries;
 mod row;
 mod scripts;
 mod search;
@@ -28,8 +31,9 @@ pub use row::Row;
 use std::time::Duration;
 
 /// Its own parts, which can be measured alone.
-pub const SCENES: [&str; 9] = [
-    "sessions", "search", "tables", "sharing", "slots", "scripts", "many", "expiry", "flush",
+pub const SCENES: [&str; 11] = [
+    "sessions", "search", "retries", "asleep", "tables", "sharing", "slots", "scripts", "many",
+    "expiry", "flush",
 ];
 
 /// As long as one of them takes.
@@ -52,6 +56,8 @@ pub async fn run(bench: &mut Bench, wanted: impl Fn(&str) -> bool) -> Result<Vec
         let rows = match scene {
             "sessions" => sessions::run(bench).await?,
             "search" => search::run(bench).await?,
+            "retries" => retries::run(bench).await?,
+            "asleep" => asleep::run(bench).await?,
             "tables" => tables::run(bench).await?,
             "sharing" => sharing::run(bench).await?,
             "slots" => slots::run(bench).await?,

@@ -15,6 +15,9 @@ const TIMES: usize = 1_000;
 /// How many wait at the same time, where one connection hands on to the next.
 const CROWD: usize = 500;
 
+/// How many wait in all, one after the other.
+pub const MOST_PLACES: usize = TIMES + CROWD;
+
 /// What was counted of one operation. Its file goes with the server.
 pub struct Profile {
     file: PathBuf,
@@ -40,9 +43,10 @@ pub fn count(server: &mut Server, operation: &Operation) -> Try<Profile> {
             before,
             wait,
             serve,
+            in_turn,
         } => {
             say_all(&mut server.connection, before)?;
-            handed_over(server, *wait, *serve)
+            handed_over(server, *wait, *serve, *in_turn)
         }
     }
 }
@@ -69,7 +73,8 @@ fn pipelined(server: &mut Server, again: &[Step]) -> Try<Profile> {
 fn handed_over(
     server: &mut Server,
     wait: fn(usize) -> Step,
-    serve: fn(usize) -> Step,
+    serve: fn(usize) -> Vec<Step>,
+    in_turn: bool,
 ) -> Try<Profile> {
     let mut crowd = iter::repeat_with(|| server.connect())
         .take(CROWD)
@@ -81,12 +86,12 @@ fn handed_over(
             waiter.say(&wait(place))?;
         }
         server.go_on()?;
-        let serve: Vec<Step> = places.clone().map(serve).collect();
-        if server.replies_at_once()? {
-            server.connection.pipeline(serve.iter())?;
-        } else {
+        let serve: Vec<Step> = places.clone().flat_map(serve).collect();
+        if in_turn {
             // Whoever is served hears of it at the end of the turn, and can't be asked to hand on before.
             say_all(&mut server.connection, &serve)?;
+        } else {
+            server.connection.pipeline(serve.iter())?;
         }
         for (waiter, place) in crowd.iter_mut().zip(places) {
             waiter.hear(&wait(place))?;

@@ -2,6 +2,7 @@
 
 use super::answer::Expected;
 use super::connection::{Step, step};
+use super::counting::MOST_PLACES;
 
 /// One thing that is done again and again.
 pub struct Operation {
@@ -35,7 +36,9 @@ pub enum Work {
         /// How the nth waits.
         wait: fn(usize) -> Step,
         /// How the nth is served.
-        serve: fn(usize) -> Step,
+        serve: fn(usize) -> Vec<Step>,
+        /// Does each serve the next? Then that one must have heard of it before.
+        in_turn: bool,
     },
 }
 
@@ -195,7 +198,8 @@ fn without_the_module() -> Vec<Operation> {
             work: Work::HandedOver {
                 before: Vec::new(),
                 wait: |_| say("BLPOP queue 0", Expected::List),
-                serve: |_| say("LPUSH queue item", ONE),
+                serve: |_| vec![say("LPUSH queue item", ONE)],
+                in_turn: true,
             },
         },
     ]
@@ -270,7 +274,45 @@ fn with_the_module() -> Vec<Operation> {
             work: Work::HandedOver {
                 before: vec![waiter(0)],
                 wait: waiter,
-                serve: |place| step(&format!("LOCK.RELEASE lock {}", owner(place - 1)), ONE),
+                serve: |place| {
+                    let release = format!("LOCK.RELEASE lock {}", owner(place - 1));
+                    vec![step(&release, ONE)]
+                },
+                in_turn: true,
+            },
+        },
+        Operation {
+            id: "behind_hand_overs".into(),
+            name:
+                "a hand-over, LOCK.ACQUIRE and LOCK.RELEASE, pipelined beside 500 blocked clients"
+                    .into(),
+            beside: "hand_over".into(),
+            needs: "PING",
+            work: Work::HandedOver {
+                before: (1..=MOST_PLACES)
+                    .map(|place| {
+                        say(
+                            &format!("LOCK.ACQUIRE {} @ 600000", own_lock(place)),
+                            Expected::Number,
+                        )
+                    })
+                    .collect(),
+                wait: |place| {
+                    let wait = format!(
+                        "LOCK.ACQUIRE {} {} 600000 BLOCK 0",
+                        own_lock(place),
+                        owner(place)
+                    );
+                    step(&wait, Expected::Number)
+                },
+                serve: |place| {
+                    vec![
+                        release(&own_lock(place)),
+                        acquire("other"),
+                        release("other"),
+                    ]
+                },
+                in_turn: false,
             },
         },
         Operation::new(
@@ -348,7 +390,11 @@ fn by_the_least_module() -> Vec<Operation> {
             work: Work::HandedOver {
                 before: vec![least_waiter(0)],
                 wait: least_waiter,
-                serve: |place| step(&format!("LEAST.RELEASE lock {}", owner(place - 1)), ONE),
+                serve: |place| {
+                    let release = format!("LEAST.RELEASE lock {}", owner(place - 1));
+                    vec![step(&release, ONE)]
+                },
+                in_turn: true,
             },
         },
     ]
@@ -415,6 +461,11 @@ fn waiter(place: usize) -> Step {
     let owner = owner(place);
     let line = format!("LOCK.ACQUIRE lock {owner} 600000 BLOCK 0");
     step(&line, Expected::Number)
+}
+
+/// That of one waiter alone.
+fn own_lock(place: usize) -> String {
+    format!("lock:{place}")
 }
 
 fn least_waiter(place: usize) -> Step {

@@ -130,14 +130,6 @@ impl Server {
         Ok(String::from_utf8_lossy(&info).into_owned())
     }
 
-    /// Is a blocked client's reply written in the moment in which it is served?
-    pub fn replies_at_once(&mut self) -> Try<bool> {
-        let version = self.version()?;
-        Ok(["Redis 7.0.", "Redis 7.2."]
-            .iter()
-            .any(|early| version.starts_with(early)))
-    }
-
     /// Does it know this command?
     pub fn has(&mut self, command: &str) -> Try<bool> {
         let step = step(&format!("COMMAND INFO {command}"), Expected::List);

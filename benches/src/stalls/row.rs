@@ -13,8 +13,10 @@ pub enum Unit {
     Turn,
     /// Bytes that its memory grows by.
     Bytes,
-    /// Hundredths of its memory.
+    /// Hundredths of its memory, or of a core.
     Percent,
+    /// How often it wakes up, in a second.
+    WakeUps,
 }
 
 impl Unit {
@@ -24,6 +26,7 @@ impl Unit {
             Unit::Turn => time,
             Unit::Bytes => |bytes| format!("{:.2} MB", bytes / 1e6),
             Unit::Percent => |percent| format!("{percent:.2} %"),
+            Unit::WakeUps => |rate| format!("{rate:.0} a second"),
         }
     }
 }
@@ -138,6 +141,7 @@ impl Row {
             }),
             Unit::Bytes => self.plain("bytes"),
             Unit::Percent => self.plain("percent"),
+            Unit::WakeUps => self.plain("wake-ups a second"),
         };
         Figures::new(self.part, &self.what, rest)
     }

@@ -72,7 +72,9 @@ fn rates_are_by_the_second() {
         while !page.is_finished() {
             let _: u64 = server.say(&["LOCK.ACQUIRE", "market", "ann", "600000"]);
             let _: u64 = server.say(&["LOCK.RELEASE", "market", "ann"]);
-            let _: u64 = server.say(&["LOCK.RELEASE", "market", "ann"]);
+            let _: u64 = server.say(&["LOCK.ACQUIRE", "market", "ben", "600000"]);
+            let _: u64 = server.say(&["LOCK.BREAK", "market"]);
+            let _: u64 = server.say(&["LOCK.RELEASE", "market", "ben"]);
         }
         page.join().unwrap()
     });
