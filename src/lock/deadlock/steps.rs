@@ -13,7 +13,7 @@ const MOST_STEPS: usize = 20_000;
 const STEPS_PER_MS: usize = 5_000;
 
 /// So much may be saved up for searches that come together.
-const SEARCHES_AT_ONCE: usize = 4;
+const SEARCHES_AT_ONCE: usize = 2;
 
 /// As many steps as it takes to write something down, beside the one of looking at it.
 const WRITING: usize = 4;

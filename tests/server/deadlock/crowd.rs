@@ -94,7 +94,11 @@ fn a_deadlock_behind_a_crowd_that_waits_for_everything_is_found_at_once() {
     let words = format!(
         r#"DEADLOCK "x" waits for "k5", behind "{first}"; "{first}" waits for "k0", held by "x""#
     );
-    assert_eq!(replies, vec![Value::Error(words); 20]);
+    assert_eq!(replies[0], Value::Error(words.clone()));
+    // Together they may take longer than all searches may.
+    for reply in replies {
+        assert!(reply.is_error("TOOCOMPLEX") || reply == Value::Error(words.clone()));
+    }
     assert!(worst < SOON, "a PING took {worst:?}");
 }
 
