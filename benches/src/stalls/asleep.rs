@@ -28,15 +28,13 @@ const WATCHED: Duration = Duration::from_secs(3);
 /// All of them.
 pub async fn run(bench: &Bench) -> Result<Vec<Row>> {
     let mut rows = Vec::new();
-    let Some(alone) = bench.attempt(PART, "nobody waits", SPAN, nobody()).await? else {
-        return Ok(rows);
-    };
-    let row = |what, rate, more| Row::of(PART, what, rate, more, Unit::WakeUps).on_top_of(alone);
+    let row =
+        |what, (rate, alone), more| Row::of(PART, what, rate, more, Unit::WakeUps).on_top_of(alone);
     for (number, more) in BLOCKED {
         let number = bench.fewer(number).max(1);
-        let what = format!("wake-ups while {} connections wait", count(number as f64));
-        if let Some(rate) = bench.attempt(PART, &what, SPAN, blocked(number)).await? {
-            rows.push(row(what, rate, more));
+        let what = format!("wake-ups while so many wait: {}", count(number as f64));
+        if let Some(rates) = bench.attempt(PART, &what, SPAN, blocked(number)).await? {
+            rows.push(row(what, rates, more));
         }
     }
     let owners = bench.fewer(OWNERS);
@@ -58,32 +56,35 @@ pub async fn run(bench: &Bench) -> Result<Vec<Row>> {
     Ok(rows)
 }
 
-async fn nobody() -> Result<f64> {
-    let server = Server::start(With::Module).await?;
-    wake_ups(&server).await
-}
-
-async fn blocked(number: usize) -> Result<f64> {
+/// While connections wait, and while as many are idle: a server looks after each of its connections now and then.
+async fn blocked(number: usize) -> Result<(f64, f64)> {
+    let alone = {
+        let server = Server::start(With::Module).await?;
+        let _idle = Crowd::with_replies(&server, number, |_| "PING".to_owned()).await?;
+        wake_ups(&server).await?
+    };
     let server = Server::start(With::Module).await?;
     server.control().await?.lift_limits(With::Module).await?;
     hold(&server, 1, "lock:", "holder").await?;
     let wait = |member| format!("LOCK.ACQUIRE lock:0 owner:{member} {TTL} BLOCK 0");
     let _waiters = Crowd::that_waits(&server, number, wait).await?;
-    wake_ups(&server).await
+    Ok((wake_ups(&server).await?, alone))
 }
 
-async fn places(owners: usize) -> Result<f64> {
+/// While places are kept, and before the first.
+async fn places(owners: usize) -> Result<(f64, f64)> {
     let server = Server::start(With::Module).await?;
     let mut control = server.control().await?;
     control.lift_limits(With::Module).await?;
     control.set("lock.max-lease", "0").await?;
     hold(&server, LOCKS, "lock:", "holder").await?;
+    let alone = wake_ups(&server).await?;
     let place = |number: usize| {
         let (lock, owner) = (number % LOCKS, number / LOCKS);
         format!("LOCK.ACQUIRE lock:{lock} {lock}:{owner} {TTL} QUEUE {TTL}")
     };
     pipeline(&mut control.connection, LOCKS * owners, place).await?;
-    wake_ups(&server).await
+    Ok((wake_ups(&server).await?, alone))
 }
 
 /// Their holds are over, and the server has too few replicas to take a write.
