@@ -17,6 +17,7 @@
 
 mod action;
 mod book;
+mod cut_off;
 mod fingerprint;
 mod memory;
 mod search;

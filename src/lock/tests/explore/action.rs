@@ -73,6 +73,12 @@ pub enum Action {
         lost: usize,
         by: i64,
     },
+    /// The same, and the old master is not dead but cut off; and it grants once more.
+    Split {
+        lost: usize,
+        by: i64,
+    },
+    GrantElsewhere,
     Step(Ahead),
     Deafen,
     /// The slot of this lock leaves for another server of the cluster.
@@ -167,6 +173,11 @@ impl fmt::Display for Action {
                 f,
                 "a replica takes over whose clock is {by} ms off; the last {lost} writes are lost"
             ),
+            Self::Split { lost, by } => write!(
+                f,
+                "the master is cut off, and a replica takes over whose clock is {by} ms off; the last {lost} writes are lost"
+            ),
+            Self::GrantElsewhere => f.write_str("the master that was cut off grants once more"),
             Self::Step(by) => write!(f, "the wall clock is stepped by {by} ms"),
             Self::Deafen => f.write_str("nobody listens to messages any more"),
             Self::Leave(on) => write!(f, "the slot of {} leaves", lock(on)),

@@ -12,6 +12,7 @@ use crate::lock::{Break, Mode, Ms, Patience, slot};
 
 use super::action::{Action, Ask, CHANNEL, LOCKS, LockNo, OWNERS, OwnerNo, Wait};
 use super::book::{Book, Cause};
+use super::cut_off::CutOff;
 use super::fingerprint::{FIRST_CLIENT, FIRST_TICKET, Reader, print_server, print_words};
 use super::worlds::Setting;
 
@@ -28,6 +29,8 @@ pub struct World {
     ahead: Ms,
     lead: Ms,
     loses_tails: bool,
+    /// The master that was cut off last.
+    cut_off: Option<CutOff>,
     /// Since when the slot of a lock is elsewhere.
     away: [Option<Ms>; LOCKS.len()],
     /// May the wall clock be stepped?
@@ -49,6 +52,7 @@ impl World {
             ahead: START + setting.lead,
             lead: setting.lead,
             loses_tails: setting.loses_tails,
+            cut_off: None,
             away: [None; LOCKS.len()],
             is_stepped: (setting.actions.iter()).any(|one| matches!(one, Action::Step(_))),
             listens: false,
@@ -89,6 +93,9 @@ impl World {
         if self.loses_tails {
             (self.latest, self.ahead, self.server.keys_behind()).hash(to);
         }
+        if let Some(cut_off) = &self.cut_off {
+            cut_off.hash(self.wall(), self.lead, to);
+        }
         print_words(&self.said, to)
     }
 
@@ -108,6 +115,7 @@ impl World {
             let behind = self.server.keys_behind();
             write!(to, "{:?}{:?}{behind:?}", self.latest, self.ahead)?;
         }
+        write!(to, "{:?}", self.cut_off)?;
         print_words(&self.said, to)
     }
 
@@ -320,6 +328,22 @@ impl World {
             }
             Action::Restart { lost } => self.restart(lost, 1),
             Action::Failover { lost, by } => self.restart(lost, by),
+            Action::Split { lost, by } => {
+                let wall = self.wall();
+                let old = CutOff::of(&mut self.server.locks.clock, wall);
+                self.restart(lost, by);
+                let cut_off = CutOff::from(old, &self.server.locks.clock, self.wall());
+                self.cut_off = Some(cut_off);
+            }
+            Action::GrantElsewhere => {
+                let (now, lead) = (self.wall(), self.lead);
+                let Some(cut_off) = &mut self.cut_off else {
+                    return Ok(false);
+                };
+                if !cut_off.grants(now, lead)? {
+                    return Ok(false);
+                }
+            }
             Action::Step(by) => self.step(by)?,
             Action::Deafen => {
                 if !self.server.deaf.insert(CHANNEL.0.to_owned()) {
@@ -344,6 +368,9 @@ impl World {
         }
         if self.server.has_job() {
             self.tick()?;
+        }
+        if let Some(cut_off) = &mut self.cut_off {
+            cut_off.follow(&self.server.locks.clock)?;
         }
         Ok(true)
     }

@@ -21,7 +21,7 @@ pub struct Setting {
     pub loses_tails: bool,
 }
 
-const JUDGED_TO: [(&str, usize); 12] = [
+const JUDGED_TO: [(&str, usize); 13] = [
     ("exclusive", 8),
     ("exclusive with places", 7),
     ("shared with upgrade", 7),
@@ -29,6 +29,7 @@ const JUDGED_TO: [(&str, usize); 12] = [
     ("session", 7),
     ("steps of the clock", 8),
     ("failover with a lost tail", 8),
+    ("two masters", 11),
     ("refused writes", 7),
     ("databases", 6),
     ("a crowd", 7),
@@ -54,6 +55,7 @@ pub fn worlds() -> Vec<Setting> {
         session(),
         steps(),
         failover(),
+        two_masters(),
         refusals(),
         databases(),
         crowd(),
@@ -314,6 +316,29 @@ fn failover() -> Setting {
                 Turn,
                 Pass(1),
                 Kill(0),
+            ],
+        )
+    }
+}
+
+/// Masters are cut off, and go on granting while their successors do; two in a row.
+fn two_masters() -> Setting {
+    Setting {
+        lead: 5,
+        loses_tails: true,
+        ..setting(
+            "two masters",
+            like(Answers::Straight, false),
+            2,
+            &[ask(X, ALONE, 2, Try), ask(X, ALONE, 4, Forever)],
+            |owner| vec![Release(owner, X)],
+            &[
+                Split { lost: 0, by: 0 },
+                Split { lost: 1, by: -2 },
+                Split { lost: 0, by: 2 },
+                GrantElsewhere,
+                Turn,
+                Pass(1),
             ],
         )
     }
