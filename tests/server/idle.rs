@@ -20,6 +20,12 @@ fn wake_ups(server: &Server) -> f64 {
     (count() - before) / begun.elapsed().as_secs_f64()
 }
 
+/// A place in the queue of the lock of this number.
+fn place(number: usize) -> Command {
+    let key = format!("k{number}");
+    args!["LOCK.ACQUIRE", key, "p", LONG, "QUEUE", 60_000]
+}
+
 /// With its own threads and its cron a server wakes up some ten times a second.
 #[test]
 fn a_server_sleeps_as_well_while_somebody_waits_for_a_lock_that_is_long_held() {
@@ -52,18 +58,7 @@ fn a_server_sleeps_as_well_with_thousands_of_places() {
     for number in 0..2000 {
         client.acquire(format!("k{number}"), "a");
     }
-    let places: Vec<Command> = (0..2000)
-        .map(|number| {
-            args![
-                "LOCK.ACQUIRE",
-                format!("k{number}"),
-                "p",
-                LONG,
-                "QUEUE",
-                60_000
-            ]
-        })
-        .collect();
+    let places: Vec<Command> = (0..2000).map(place).collect();
     for place in client.pipeline(&places) {
         assert_eq!(place, -1);
     }
@@ -83,16 +78,6 @@ fn a_server_that_takes_no_writes_does_not_ask_for_each_lock_that_is_free() {
     let mut waiter = server.client();
     let hold = |number| args!["LOCK.ACQUIRE", format!("k{number}"), "a", 500];
     client.pipeline(&(0..LOCKS).map(hold).collect::<Vec<_>>());
-    let place = |number| {
-        args![
-            "LOCK.ACQUIRE",
-            format!("k{number}"),
-            "p",
-            LONG,
-            "QUEUE",
-            60_000
-        ]
-    };
     waiter.pipeline(&(0..LOCKS).map(place).collect::<Vec<_>>());
     cmd!(client, "CONFIG", "SET", "min-replicas-to-write", 1);
     eventually("all are over", || {
