@@ -89,7 +89,7 @@ impl Channel {
     }
 
     /// One of its places stands where it stood.
-    pub fn put_back(&self, ticket: Ticket) {
+    fn put_back(&self, ticket: Ticket) {
         self.aside.borrow_mut().remove(&ticket);
     }
 }
@@ -163,6 +163,15 @@ impl Channels {
             if !channel.aside.borrow().is_empty() {
                 self.waking.insert(channel.id);
             }
+        }
+    }
+
+    /// One of this channel's places stands where it stood. With the last of them the channel is awake: very many
+    /// of one place each must not be gone through by each that asks.
+    pub fn put_back(&mut self, channel: &Channel, ticket: Ticket) {
+        channel.put_back(ticket);
+        if channel.aside.borrow().is_empty() {
+            self.waking.remove(&channel.id);
         }
     }
 

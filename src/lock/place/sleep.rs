@@ -108,7 +108,7 @@ impl Locks {
             self.noted.insert(name.clone());
         }
         if let Some(channel) = channel {
-            channel.put_back(ticket);
+            self.places.channels.put_back(&channel, ticket);
         }
         self.add_wait(ticket, &names, &owner, true);
     }
