@@ -126,13 +126,13 @@ fn other_modules_timers_hold_up_nobody_after_a_step() {
             "{step}: {at:?}"
         );
         // What has to wait for a turn of the loop comes with the next one.
-        let (killed, mut next) = (
-            server.waiter_for("held", "v"),
-            server.waiter_for("held", "u"),
-        );
+        let mut killed = server.waiter_for("held", "v");
+        let mut next = server.waiter_for("held", "u");
         let began = Instant::now();
-        killed.reset();
-        client.release("held", "a");
+        client.transaction(&[
+            args!["LOCK.RELEASE", "held", "a"],
+            args!["CLIENT", "KILL", "ID", killed.id()],
+        ]);
         let (reply, at) = next.timed_answer();
         reply.fence();
         assert!(at - began < SLACK, "{step}: {:?}", at - began);
