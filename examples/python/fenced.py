@@ -31,6 +31,17 @@ def set_price(shop, number, item, price):
         raise TooLate
 
 
+def add(shop, number, item, price):
+    """A row that may not be there yet."""
+    with shop.transaction():
+        written = shop.execute(
+            "INSERT INTO items VALUES (%(item)s, %(price)s, %(n)s) ON CONFLICT (name) DO UPDATE "
+            "SET price = excluded.price, fence = excluded.fence WHERE items.fence <= excluded.fence",
+            {"n": number, "item": item, "price": price})
+    if written.rowcount == 0:
+        raise TooLate
+
+
 def show(shop, number):
     """First in each transaction that reads, or that writes several rows: no smaller number gets past it any more."""
     shown = shop.execute("UPDATE locks SET fence = %(n)s WHERE name = 'market' AND fence <= %(n)s", {"n": number})
