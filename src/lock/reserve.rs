@@ -4,16 +4,14 @@
 
 use std::rc::Rc;
 
-use super::crowd::is_crowd;
 use super::keyspace::Stored;
 use super::ledger::reserved::Reserved;
-use super::ledger::shares::Restoring;
 use super::ledger::token::Token;
 use super::locks::Locks;
 use super::name::NameRef;
-use super::queue::holders::{Crowd, Holders};
+use super::queue::holders::Holders;
 use super::request::Hold;
-use super::state::{LockState, Turn};
+use super::state::Turn;
 use super::time::{Ms, Now};
 
 impl Locks {
@@ -36,9 +34,7 @@ impl Locks {
     /// The server has found this key expired when it was looked at. Is the lock reserved, because the
     /// hold lasts?
     pub(super) fn reserve(&mut self, name: NameRef<'_>, now: Now) -> bool {
-        let is_stepped = self.is_stepped(now);
-        self.ledger(name.db)
-            .reserve(name.key, now, is_stepped, &|_| true)
+        self.ledger(name.db).reserve(name.key, now, &|_| true)
     }
 
     /// The server says that this key has expired. Some servers say so too when somebody has given it a
@@ -46,7 +42,7 @@ impl Locks {
     pub(super) fn reserve_expired(&mut self, name: NameRef<'_>, now: Now) -> bool {
         let wall = self.wall;
         let has_passed = |written| wall.has_passed(written, now);
-        self.is_stepped(now) && (self.ledger(name.db)).reserve(name.key, now, true, &has_passed)
+        self.is_stepped(now) && (self.ledger(name.db)).reserve(name.key, now, &has_passed)
     }
 
     /// The same, of a lock that seems to be free.
@@ -98,16 +94,10 @@ impl Locks {
         end: Ms,
     ) {
         self.reserved(turn, name);
-        let ledger = self.ledger(name.db);
-        ledger.end_reservation(name.key);
-        let restoring = Restoring {
-            are_missing: true,
-            ..Restoring::default()
-        };
-        ledger.set_restoring(name.key, restoring);
+        self.ledger(name.db).end_reservation(name.key);
         turn.keys.share(name, owner, end);
         self.written_now(name, owner, Hold::Shared);
-        self.bring_shares_into_step(turn, name, None);
+        self.write_all_shares(turn, name, true);
     }
 
     /// A lock that is reserved for those who share it is to be shared by one more: the key is written
@@ -119,23 +109,6 @@ impl Locks {
             return false;
         };
         self.write_again(turn, name, owner.bytes(), (Hold::Shared, end))
-    }
-
-    /// Those who share a lock may not all be in its key again as yet. Before the last who is there is taken
-    /// for the last of all, some of the others are written, or it is seen that they have ended too.
-    pub(super) fn see_to_missing(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>) {
-        while self.is_stepped(turn.now) && self.are_missing(name) {
-            let lasts = matches!(turn.look(name), LockState::Shared { count: 2.., .. });
-            if lasts || !turn.may_write(name) {
-                return;
-            }
-            self.bring_shares_into_step(turn, name, None);
-        }
-    }
-
-    fn are_missing(&mut self, name: NameRef<'_>) -> bool {
-        let restoring = self.ledger(name.db).restoring(name.key);
-        restoring.is_some_and(|restoring| restoring.are_missing)
     }
 
     /// The owner with this print that holds this lock, if it is known because others wait for the lock or
@@ -164,16 +137,6 @@ impl Locks {
                     unnamed.insert(name.keep());
                 }
             },
-            Hold::Shared if is_crowd(reserved.count) => {
-                let any = self.ledger(name.db).each_reserved(name.key, now).next();
-                let any = any.map_or_else(|| Rc::from(&b""[..]), |(owner, _)| Rc::from(owner));
-                let crowd = Crowd {
-                    any,
-                    count: reserved.count,
-                    until: None,
-                };
-                self.set_holders(name, Holders::Crowd(crowd));
-            }
             Hold::Shared => {
                 let shares = (self.ledger(name.db).each_reserved(name.key, now))
                     .map(|(owner, end)| (Rc::from(owner), Some(end)))

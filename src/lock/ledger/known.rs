@@ -38,11 +38,9 @@ impl Shares {
     /// What is remembered of them.
     #[cold]
     pub fn known(&self) -> Option<Box<Known>> {
-        let mut shares = self.each().map(|share| {
-            let mut entry = share.entry();
-            entry.breaking |= self.last_of(entry.fence).is_some();
-            (Token::from(share.owner()), entry)
-        });
+        let mut shares = self
+            .each()
+            .map(|share| (Token::from(share.owner()), share.entry()));
         let count = self.len();
         let (owner, entry) = shares.next()?;
         let few = if (2..=FEW).contains(&count) {

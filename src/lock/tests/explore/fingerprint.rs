@@ -41,7 +41,6 @@ pub fn print_server(server: &Server, to: &mut impl fmt::Write) -> fmt::Result {
         waits,
         backlog,
         waited_for,
-        crowds,
         clock,
         secret: _,
         alarms,
@@ -75,7 +74,7 @@ pub fn print_server(server: &Server, to: &mut impl fmt::Write) -> fmt::Result {
     holders.sort();
     write!(
         to,
-        "{places:?}{waits:?}{backlog:?}{holders:?}{crowds:?}{alarms:?}{no_locks:?}"
+        "{places:?}{waits:?}{backlog:?}{holders:?}{alarms:?}{no_locks:?}"
     )?;
     write!(
         to,
