@@ -193,9 +193,6 @@ impl Locks {
     fn due_reservation(&mut self, now: Now) -> Option<Name> {
         let due = (self.databases.iter_mut())
             .find_map(|(db, database)| Some((db, database.ledger.due_reservation(now)?)));
-        if due.is_none() && !self.unnamed.is_empty() && self.next_reserved().is_none() {
-            self.unnamed.clear();
-        }
         due.map(|(db, key)| Name {
             db,
             key: key.into(),

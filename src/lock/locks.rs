@@ -1,6 +1,6 @@
 //! All locks of a server, and what may be asked of them at any time.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap};
 use std::ops::RangeInclusive;
 use std::rc::Rc;
 
@@ -83,8 +83,6 @@ pub struct Locks {
     pub(super) stepped_until: Ms,
     /// When the last hold ends that was granted here, or renewed.
     pub(super) last_end: Ms,
-    /// Locks with a queue that are reserved for an owner of whom only the print is known.
-    pub(super) unnamed: BTreeMap<u64, BTreeSet<Name>>,
     /// What an operator has set.
     pub(super) limits: Limits,
     /// What searches for deadlocks may still cost.
@@ -126,7 +124,6 @@ impl Locks {
             wall: WallClock::default(),
             stepped_until: 0,
             last_end: 0,
-            unnamed: BTreeMap::new(),
             limits: Limits::DEFAULT,
             searches: Allowance::new(),
             few_queues: FEW_QUEUES,

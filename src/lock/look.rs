@@ -8,6 +8,7 @@ use std::collections::hash_map::Entry;
 use std::rc::Rc;
 
 use super::locks::Locks;
+use super::losses::Seen;
 use super::name::NameRef;
 use super::queue::holders::{Holders, TooMany};
 use super::queue::ticket::Ticket;
@@ -322,7 +323,7 @@ impl Locks {
         deadline: Option<Ms>,
         now: Now,
     ) {
-        let mut before = None;
+        let mut seen = Seen::Later;
         if let Some(queue) = self.queue(name) {
             if let Holders::One(holder, until) = &mut queue.holders
                 && **holder == *owner
@@ -331,11 +332,14 @@ impl Locks {
                 return;
             }
             queue.demote_all();
-            before = self.last_holder(name);
+            // Where a client waits the server tells us of a new value.
+            if queue.holders.one().is_some() {
+                seen = Seen::AtOnce;
+            }
             self.set_holders(name, Holders::One(Rc::from(owner), deadline));
         }
         let others = self.ledger(name.db).forget_others(name.key, Some(owner));
-        self.overwritten(name, others, before, now);
+        self.overwritten(name, others, seen, now);
     }
 
     /// This owner shares it until then, or does not share it any more.

@@ -6,7 +6,6 @@ use std::rc::Rc;
 
 use super::keyspace::Stored;
 use super::ledger::reserved::Reserved;
-use super::ledger::token::Token;
 use super::locks::Locks;
 use super::name::NameRef;
 use super::queue::holders::Holders;
@@ -105,20 +104,10 @@ impl Locks {
     pub(super) fn share_again(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>) -> bool {
         let ledger = self.ledger(name.db);
         let any = ledger.each_reserved(name.key, turn.now).next();
-        let Some((owner, end)) = any.map(|(owner, end)| (Token::from(owner), end)) else {
+        let Some((owner, end)) = any else {
             return false;
         };
         self.write_again(turn, name, owner.bytes(), (Hold::Shared, end))
-    }
-
-    /// The owner with this print that holds this lock, if it is known because others wait for the lock or
-    /// because it waits for something itself.
-    pub(super) fn owner_by_print(&self, name: NameRef<'_>, print: u64) -> Option<Rc<[u8]>> {
-        let queue = self.queue_of(name);
-        let holder = queue.and_then(|queue| queue.holders.any());
-        let holder = holder.filter(|owner| self.print_of(owner) == print);
-        let mut waiters = (self.waits.of(print)).filter_map(|ticket| self.waiters.get(&ticket));
-        (holder.cloned()).or_else(|| Some(Rc::clone(&waiters.next()?.owner)))
     }
 
     /// Writes down who holds a lock that has a queue and is reserved.
@@ -127,37 +116,18 @@ impl Locks {
             return;
         }
         match reserved.hold {
-            Hold::Exclusive => match self.owner_by_print(name, reserved.owner) {
-                Some(owner) => {
-                    self.set_holders(name, Holders::One(owner, Some(reserved.first_end)));
-                }
-                None => {
-                    self.set_holders(name, Holders::Nobody);
-                    let unnamed = self.unnamed.entry(reserved.owner).or_default();
-                    unnamed.insert(name.keep());
-                }
-            },
+            Hold::Exclusive => {
+                let owner = self.ledger(name.db).reserved_owner(name.key);
+                let holders = owner.map_or(Holders::Nobody, |owner| {
+                    Holders::One(Rc::from(owner.bytes()), Some(reserved.first_end))
+                });
+                self.set_holders(name, holders);
+            }
             Hold::Shared => {
                 let shares = (self.ledger(name.db).each_reserved(name.key, now))
-                    .map(|(owner, end)| (Rc::from(owner), Some(end)))
+                    .map(|(owner, end)| (Rc::from(owner.bytes()), Some(end)))
                     .collect();
                 self.set_holders(name, Holders::Many(shares));
-            }
-        }
-    }
-
-    /// This owner begins to wait. Locks that are reserved for it, while only its print was known, are in
-    /// others' way.
-    pub(super) fn name_holder(&mut self, turn: &mut Turn<'_>, owner: &[u8]) {
-        if self.unnamed.is_empty() {
-            return;
-        }
-        let print = self.print_of(owner);
-        for name in self.unnamed.remove(&print).into_iter().flatten() {
-            let name = name.borrow();
-            let reserved = self.reserved(turn, name);
-            if let Some(reserved) = reserved.filter(|reserved| reserved.owner == print) {
-                self.set_reserved(name, reserved, turn.now);
             }
         }
     }

@@ -82,7 +82,6 @@ impl Locks {
         let names = Rc::clone(&waiter.names);
         self.waiters.insert(ticket, waiter);
         let requests = self.add_wait(ticket, &names, request.owner, waits_already);
-        self.name_holder(turn, request.owner);
         for &(name, _) in fits {
             let Some(queue) = self.queue(name) else {
                 continue;

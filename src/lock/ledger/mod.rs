@@ -8,6 +8,7 @@ pub mod discarded;
 pub mod entry;
 pub mod known;
 pub mod left;
+pub mod owner;
 pub mod packed;
 pub mod print;
 pub mod reserved;
@@ -20,8 +21,9 @@ use std::collections::BTreeSet;
 use crate::lock::fence::Fence;
 use crate::lock::ledger::discarded::Discarded;
 use crate::lock::ledger::entry::{Entry, News, ShareBefore};
-use crate::lock::ledger::known::{Known, Whose};
+use crate::lock::ledger::known::Known;
 use crate::lock::ledger::left::LeftSlots;
+use crate::lock::ledger::owner::Owner;
 use crate::lock::ledger::packed::Packed;
 use crate::lock::ledger::print::{Print, Secret};
 use crate::lock::ledger::shares::{ShareEntry, Shares};
@@ -32,15 +34,15 @@ use crate::lock::request::Hold;
 use crate::lock::slot::Slots;
 use crate::lock::time::Ms;
 
-/// The entry of a hold that its owner has alone. The key and the owner stand here as prints, so that
-/// it needs no memory of its own.
+/// The entry of a hold that its owner has alone. The key stands here as a print, so that most entries need no
+/// memory of their own.
 ///
-/// If the prints of two holds meet all the same, what is remembered of the one is that of the other, or
+/// If the prints of two keys meet all the same, what is remembered of the one is that of the other, or
 /// nothing: an owner is told another number than before. Who holds a lock stands in the key.
 #[derive(Debug)]
 struct Exclusive {
     key: Print,
-    owner: u64,
+    owner: Owner,
     entry: Packed,
 }
 
@@ -58,7 +60,7 @@ impl Exclusive {
             counted: self.entry.is_counted().into(),
             count: 1,
             hold: Hold::Exclusive,
-            whose: Whose::Print(self.owner),
+            owner: self.owner.token(),
             entry: self.entry.entry(),
             few: Vec::new(),
         })
@@ -145,7 +147,7 @@ impl Ledger {
         let key = self.print(key);
         match hold {
             Hold::Exclusive => (self.exclusive.get(key))
-                .filter(|hold| hold.owner == self.secret.half_print(owner))
+                .filter(|hold| hold.owner.is(owner))
                 .map(|hold| hold.entry.entry()),
             Hold::Shared => self.shared.get(key)?.get(self.secret, owner),
         }
@@ -158,7 +160,7 @@ impl Ledger {
             return self.of(key, owner, hold).is_some_and(|entry| entry.told);
         }
         (self.exclusive.get(self.print(key)))
-            .is_some_and(|hold| hold.owner == self.secret.half_print(owner) && hold.entry.is_told())
+            .is_some_and(|hold| hold.owner.is(owner) && hold.entry.is_told())
     }
 
     /// Changes the entry of this key, if it is about such a hold of this owner.
@@ -190,7 +192,7 @@ impl Ledger {
         };
         let ((before, was_counted), changed, (after, is_counted)) = match hold {
             Hold::Exclusive => (self.exclusive.get_mut(print))
-                .filter(|hold| hold.owner == secret.half_print(owner))
+                .filter(|hold| hold.owner.is(owner))
                 .map(|hold| change(&mut hold.entry)),
             Hold::Shared => {
                 (self.shared.get_mut(print)).and_then(|shares| shares.change(secret, owner, change))
@@ -230,7 +232,7 @@ impl Ledger {
                 self.forget_shares(key, print, |shares| known = shares.known());
                 let before = self.exclusive.insert(Exclusive {
                     key: print,
-                    owner: self.secret.half_print(owner),
+                    owner: Owner::from(owner),
                     entry: entry.into(),
                 });
                 match before {
@@ -297,7 +299,7 @@ impl Ledger {
     /// The share that this owner has again if nobody hears that it was granted the lock alone.
     pub fn share_before(&self, key: &[u8], owner: &[u8]) -> Option<ShareBefore> {
         let hold = self.exclusive.get(self.print(key))?;
-        (hold.owner == self.secret.half_print(owner))
+        (hold.owner.is(owner))
             .then(|| hold.entry.share_before())
             .flatten()
     }
@@ -466,7 +468,7 @@ impl Ledger {
     pub fn sharers(&self, key: &[u8]) -> Vec<Token> {
         let shares = self.shares(key).into_iter();
         let owners = shares.flat_map(|shares| shares.each().map(ShareEntry::owner));
-        owners.map(Token::from).collect()
+        owners.collect()
     }
 
     /// These slots have left. Numbers that were given before are smaller than this one. What is
@@ -630,7 +632,7 @@ impl Ledger {
         }
         let (print, mut known) = (self.print(key), None);
         match (self.exclusive.get(print), owner) {
-            (Some(hold), Some(owner)) if hold.owner == self.secret.half_print(owner) => {}
+            (Some(hold), Some(owner)) if hold.owner.is(owner) => {}
             (Some(hold), _) => {
                 known = Some(hold.known());
                 self.forget(key);

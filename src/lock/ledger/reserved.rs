@@ -14,8 +14,6 @@ use crate::lock::wall::{EARLY, Written};
 pub struct Reserved {
     /// How it is held.
     pub hold: Hold,
-    /// The print of its owner, if that is one alone.
-    pub owner: u64,
     /// How many hold it.
     pub count: usize,
     /// When the first of them ends.
@@ -80,7 +78,6 @@ impl Ledger {
             let reserved = first_end.filter(|&end| !is_over(Some(end), now));
             let reserved = reserved.map(|first_end| Reserved {
                 hold: Hold::Exclusive,
-                owner: hold.owner,
                 count: 1,
                 first_end,
             });
@@ -97,7 +94,6 @@ impl Ledger {
         let (count, ends) = shares.lasting(now);
         let reserved = ends.map(|(first_end, _)| Reserved {
             hold: Hold::Shared,
-            owner: 0,
             count,
             first_end,
         });
@@ -132,14 +128,18 @@ impl Ledger {
             .filter(|(_, entry)| entry.reserved && !entry.by_wall && !is_over(entry.end, now))
     }
 
-    /// What is remembered of the hold for which this lock is reserved, if it is one owner's alone.
-    pub fn reserved_hold(&self, key: &[u8]) -> Option<Entry> {
-        let entry = self.exclusive.get(self.print(key))?.entry.entry();
-        entry.reserved.then_some(entry)
+    /// The owner for which this lock is reserved, if it is one owner's alone.
+    pub fn reserved_owner(&self, key: &[u8]) -> Option<Token> {
+        let hold = self.exclusive.get(self.print(key))?;
+        hold.entry.entry().reserved.then(|| hold.owner.token())
     }
 
     /// Those who share a lock that is reserved, and until when.
-    pub fn each_reserved(&self, key: &[u8], now: Now) -> impl Iterator<Item = (&[u8], Ms)> {
+    pub fn each_reserved(
+        &self,
+        key: &[u8],
+        now: Now,
+    ) -> impl Iterator<Item = (Token, Ms)> + use<'_> {
         let shares = self.shared.get(self.print(key));
         let shares = shares.filter(|shares| shares.reserved_until.is_some());
         shares

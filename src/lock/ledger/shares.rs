@@ -2,6 +2,7 @@
 
 use crate::lock::fence::Fence;
 use crate::lock::ledger::entry::Entry;
+use crate::lock::ledger::owner::Owner;
 use crate::lock::ledger::packed::Packed;
 use crate::lock::ledger::print::{Print, Secret};
 use crate::lock::ledger::table::{Record, Table};
@@ -31,7 +32,7 @@ pub struct Shares {
 #[derive(Debug)]
 pub struct ShareEntry {
     print: Print,
-    owner: Token,
+    owner: Owner,
     /// The greatest number if it never ends.
     end: Ms,
     entry: Packed,
@@ -39,8 +40,8 @@ pub struct ShareEntry {
 
 impl ShareEntry {
     /// Whose it is.
-    pub fn owner(&self) -> &[u8] {
-        self.owner.bytes()
+    pub fn owner(&self) -> Token {
+        self.owner.token()
     }
 
     /// What is remembered of it.
@@ -142,7 +143,7 @@ impl Shares {
     pub fn insert(&mut self, secret: Secret, owner: &[u8], entry: Entry) -> Option<Entry> {
         let before = self.of_owner.insert(ShareEntry {
             print: secret.print(owner),
-            owner: Token::from(owner),
+            owner: Owner::from(owner),
             end: entry.end.unwrap_or(Ms::MAX),
             entry: Packed::from(entry.without_end_by_wall()),
         });
@@ -214,7 +215,7 @@ impl Shares {
     }
 
     /// Each whose share lasts, and ends by our clock; and when.
-    pub fn each_lasting(&self, now: Now) -> impl Iterator<Item = (&[u8], Ms)> {
+    pub fn each_lasting(&self, now: Now) -> impl Iterator<Item = (Token, Ms)> + use<'_> {
         let up_to = self.by_wall_up_to;
         (self.of_owner.iter())
             .filter(move |share| share.is_ours(up_to, now))

@@ -51,7 +51,6 @@ pub fn print_server(server: &Server, to: &mut impl fmt::Write) -> fmt::Result {
         wall,
         stepped_until,
         last_end,
-        unnamed,
         limits: _,
         searches: _,
         few_queues: _,
@@ -82,7 +81,7 @@ pub fn print_server(server: &Server, to: &mut impl fmt::Write) -> fmt::Result {
     )?;
     if wall.steps() > 0 {
         write!(to, "{wall:?}{stepped_until:?}")?;
-        write!(to, "{last_end:?}{unnamed:?}")?;
+        write!(to, "{last_end:?}")?;
     } else {
         write!(to, "{last_end:?}")?;
     }

@@ -155,7 +155,7 @@ impl Model {
         let in_key = key.and_then(|(how, owners)| {
             let is_it = |one: &&(Owner, Option<Ms>)| {
                 let owner = one.0.as_bytes();
-                holder.owner.as_deref() == Some(owner) && left(one.1, self.now) == holder.left
+                holder.owner == owner && left(one.1, self.now) == holder.left
             };
             let &(owner, until) = owners.iter().find(is_it)?;
             Some((how, owner, until))
@@ -220,11 +220,7 @@ pub fn info(server: &mut Server, lock: Lock) -> Result<Option<Report>, NotALock>
 }
 
 fn find(found: &[&Holder], how: How, hold: &Hold) -> Option<usize> {
-    let is_it = |holder: &&Holder| match &holder.owner {
-        Some(owner) => **owner == *hold.owner.as_bytes(),
-        // If its key has gone too early the owner may not be known for a while.
-        None => holder.grant.map(|grant| grant.fence) == hold.fence,
-    };
+    let is_it = |holder: &&Holder| holder.owner == hold.owner.as_bytes();
     (how == hold.how)
         .then(|| found.iter().position(is_it))
         .flatten()

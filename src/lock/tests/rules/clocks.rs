@@ -344,7 +344,7 @@ fn a_connection_that_closes_ends_the_hold_that_a_lock_is_reserved_for() {
 }
 
 #[test]
-fn what_is_reserved_is_told_of_with_its_number() {
+fn what_is_reserved_is_told_of_with_its_owner_and_number() {
     let mut server = server();
     let fence = server.gets("ann", 100);
     server.step(MINUTE);
@@ -354,7 +354,8 @@ fn what_is_reserved_is_told_of_with_its_number() {
     let [holder] = &report.holders[..] else {
         panic!("{report:?}");
     };
-    assert_eq!((&holder.owner, holder.left), (&None, Left::Ms(100)));
+    assert_eq!(holder.owner, b"ann");
+    assert_eq!(holder.left, Left::Ms(100));
     assert_eq!(holder.grant.map(|grant| grant.fence), Some(fence));
 }
 
