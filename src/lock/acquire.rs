@@ -9,6 +9,7 @@ use super::rules::Fit;
 use super::stats::count;
 
 use super::locks::Locks;
+use super::losses::Seen;
 use super::name::NameRef;
 use super::state::Turn;
 use super::time::Ms;
@@ -216,12 +217,12 @@ impl Locks {
                     && let Some(others) = others
                 {
                     // Others held it, and nobody has told us how that ended.
-                    self.others_expired(turn, name, &others, request.owner);
+                    self.others_expired(turn, name, &others);
                 }
             }
             _ => {
                 let others = ledger.write(name.key, request.owner, hold, entry);
-                self.overwritten(name, others, None, turn.now);
+                self.overwritten(name, others, Seen::Later, turn.now);
                 return;
             }
         }

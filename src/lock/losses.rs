@@ -1,10 +1,8 @@
 //! Holds that end without their owners' release are noted in the log.
 
-use std::rc::Rc;
-
 use super::fence::Fence;
 use super::ledger::entry::Entry;
-use super::ledger::known::{FEW, Known, Whose};
+use super::ledger::known::{FEW, Known};
 use super::ledger::token::Token;
 use super::locks::Locks;
 use super::log::line::{Comeback, Line, LostHold, Reason};
@@ -15,10 +13,7 @@ use super::queue::waiter::State;
 use super::request::Hold;
 use super::state::{LockState, Turn};
 use super::stats::count;
-use super::time::{Ms, Now, is_over};
-
-/// Who held a lock that others wait for, and until when, as far as its queue knew.
-type LastHolder = Option<(Rc<[u8]>, Option<Ms>)>;
+use super::time::{Now, is_over};
 
 /// When a loss has been seen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,8 +43,7 @@ impl Locks {
         }
         let known = (self.databases.get(name.db)).and_then(|one| one.ledger.known(name.key));
         if let Some(known) = known {
-            let holder = self.last_holder(name);
-            self.lost(name, (reason, AtOnce), &known, holder, now);
+            self.lost(name, (reason, AtOnce), &known, now);
         }
     }
 
@@ -88,70 +82,41 @@ impl Locks {
         } else if let Some(mut known) = self.ledger(name.db).known(name.key) {
             known.count = held;
             known.few.clear();
-            self.lost(name, why, &known, None, turn.now);
+            self.lost(name, why, &known, turn.now);
         }
     }
 
-    /// Who holds this lock alone, as far as its queue knows.
-    pub(super) fn last_holder(&mut self, name: NameRef<'_>) -> LastHolder {
-        let (owner, until) = self.queue(name)?.holders.one()?;
-        Some((Rc::clone(owner), until))
-    }
-
-    /// These holds of this lock are lost.
-    pub(super) fn lost(
-        &mut self,
-        name: NameRef<'_>,
-        (mut reason, seen): (Reason, Seen),
-        known: &Known,
-        holder: LastHolder,
-        now: Now,
-    ) {
+    /// These holds of this lock are lost. One that ended by the wall clock ended when its queue knew that it
+    /// would.
+    pub(super) fn lost(&mut self, name: NameRef<'_>, why: (Reason, Seen), known: &Known, now: Now) {
+        for (owner, entry) in &known.few {
+            self.lost_one(name, why, owner.bytes(), (Hold::Shared, entry), now);
+        }
         if !known.few.is_empty() {
-            for (owner, entry) in &known.few {
-                self.lost_one(
-                    name,
-                    (reason, seen),
-                    owner.bytes(),
-                    (Hold::Shared, entry),
-                    now,
-                );
-            }
             return;
         }
-        let mut entry = known.entry;
-        let print = match &known.whose {
-            Whose::Owner(owner) => self.secret.half_print(owner.bytes()),
-            Whose::Print(print) => *print,
-        };
-        let holder = holder.filter(|(owner, _)| self.secret.half_print(owner) == print);
-        let place = self.who_has_to_claim(name, print, &entry);
+        let (owner, mut entry) = (known.owner.bytes(), known.entry);
+        let (reason, seen) = why;
         if reason == Reason::Expired {
-            entry.end = entry.end.or(holder.as_ref().and_then(|&(_, until)| until));
-            reason = match &place {
-                _ if entry.breaking => Reason::Broken,
-                Some(_) => Reason::Unclaimed,
-                None => Reason::Expired,
-            };
+            let holder = self.queue(name).and_then(|queue| queue.holders.one());
+            let until = holder.filter(|(holder, _)| ***holder == *owner);
+            entry.end = entry.end.or(until.and_then(|(_, until)| until));
         }
-        let owner = match &known.whose {
-            Whose::Owner(owner) => Some(owner.bytes()),
-            Whose::Print(_) => place
-                .as_deref()
-                .or(holder.as_ref().map(|(owner, _)| &**owner)),
-        };
-        self.note_loss(
-            name,
-            (reason, seen),
-            (owner, print),
-            (known.hold, &entry),
-            known.count,
-            now,
-        );
+        let reason = self.why_over(name, reason, owner, &entry);
+        let hold = (known.hold, &entry);
+        self.note_loss(name, (reason, seen), owner, hold, known.count, now);
     }
 
-    /// This owner's hold is lost. One that has run out may have been a place's, or one that was being
-    /// broken.
+    /// A hold that has run out may have been a place's, or one that was being broken.
+    fn why_over(&self, name: NameRef<'_>, reason: Reason, owner: &[u8], entry: &Entry) -> Reason {
+        match reason {
+            Reason::Expired if entry.breaking => Reason::Broken,
+            Reason::Expired if self.is_left_unclaimed(name, owner, entry) => Reason::Unclaimed,
+            reason => reason,
+        }
+    }
+
+    /// This owner's hold is lost.
     fn lost_one(
         &mut self,
         name: NameRef<'_>,
@@ -160,14 +125,7 @@ impl Locks {
         (hold, entry): (Hold, &Entry),
         now: Now,
     ) {
-        let print = self.secret.half_print(owner);
-        let reason = match reason {
-            Reason::Expired if entry.breaking => Reason::Broken,
-            Reason::Expired if self.who_has_to_claim(name, print, entry).is_some() => {
-                Reason::Unclaimed
-            }
-            reason => reason,
-        };
+        let reason = self.why_over(name, reason, owner, entry);
         self.lost_by(name, (reason, seen), owner, (hold, entry), now);
     }
 
@@ -180,15 +138,14 @@ impl Locks {
         hold: (Hold, &Entry),
         now: Now,
     ) {
-        let print = self.secret.half_print(owner);
-        self.note_loss(name, reason, (Some(owner), print), hold, 1, now);
+        self.note_loss(name, reason, owner, hold, 1, now);
     }
 
     fn note_loss(
         &mut self,
         name: NameRef<'_>,
         (reason, seen): (Reason, Seen),
-        (owner, owner_print): (Option<&[u8]>, u64),
+        owner: &[u8],
         (hold, entry): (Hold, &Entry),
         count: usize,
         now: Now,
@@ -206,7 +163,7 @@ impl Locks {
             count,
             of: self.key_of(name),
             owner,
-            owner_print,
+            owner_print: self.secret.half_print(owner),
             hold: LostHold {
                 fence: entry.fence,
                 hold,
@@ -222,8 +179,7 @@ impl Locks {
     pub(super) fn forget_others(&mut self, name: NameRef<'_>, owner: Option<&[u8]>, now: Now) {
         let others = self.ledger(name.db).forget_others(name.key, owner);
         if let Some(others) = others {
-            let holder = self.last_holder(name);
-            self.lost(name, (Reason::Overwritten, Later), &others, holder, now);
+            self.lost(name, (Reason::Overwritten, Later), &others, now);
         }
     }
 
@@ -232,13 +188,11 @@ impl Locks {
         &mut self,
         name: NameRef<'_>,
         others: Option<Box<Known>>,
-        holder: LastHolder,
+        seen: Seen,
         now: Now,
     ) {
         if let Some(others) = others {
-            // Where somebody waits the server tells us of a new value.
-            let seen = if holder.is_some() { AtOnce } else { Later };
-            self.lost(name, (Reason::Overwritten, seen), &others, holder, now);
+            self.lost(name, (Reason::Overwritten, seen), &others, now);
         }
     }
 
@@ -250,10 +204,8 @@ impl Locks {
         turn: &mut Turn<'_>,
         name: NameRef<'_>,
         others: &Known,
-        owner: &[u8],
     ) {
-        let holder = (self.last_holder(name)).or_else(|| Some((Rc::from(owner), None)));
-        self.lost(name, (Reason::Expired, Later), others, holder, turn.now);
+        self.lost(name, (Reason::Expired, Later), others, turn.now);
         self.count_known_over(name, others);
         self.have_expired(turn, name, others.count);
     }
@@ -261,12 +213,14 @@ impl Locks {
     /// The lock is free: forgets what is remembered of holds of it, which have run out, and says how many
     /// those were.
     pub(super) fn take_expired(&mut self, name: NameRef<'_>, now: Now) -> usize {
-        let holder = self.last_holder(name);
+        let known = self.ledger(name.db).take(name.key);
+        if let Some(known) = &known {
+            self.lost(name, (Reason::Expired, Later), known, now);
+        }
         self.set_holders(name, Holders::Nobody);
-        let Some(known) = self.ledger(name.db).take(name.key) else {
+        let Some(known) = known else {
             return 0;
         };
-        self.lost(name, (Reason::Expired, Later), &known, holder, now);
         self.count_known_over(name, &known);
         known.count
     }
@@ -298,11 +252,7 @@ impl Locks {
     /// The same, of what is remembered of them.
     fn count_known_over(&mut self, name: NameRef<'_>, known: &Known) {
         if known.count == 1 {
-            let owner = match &known.whose {
-                Whose::Owner(owner) => self.secret.half_print(owner.bytes()),
-                Whose::Print(print) => *print,
-            };
-            self.count_one_over(name, owner, &known.entry);
+            self.count_one_over(name, known.owner.bytes(), &known.entry);
         } else if known.few.is_empty() {
             // Of many it is known whether an operator was ending one of them: so all.
             let counter = if known.entry.breaking {
@@ -319,14 +269,14 @@ impl Locks {
     /// These shares have run out: counts them.
     pub(super) fn count_over(&mut self, name: NameRef<'_>, over: &[(Token, Entry)]) {
         for (owner, entry) in over {
-            self.count_one_over(name, self.secret.half_print(owner.bytes()), entry);
+            self.count_one_over(name, owner.bytes(), entry);
         }
     }
 
-    fn count_one_over(&mut self, name: NameRef<'_>, owner: u64, entry: &Entry) {
+    fn count_one_over(&mut self, name: NameRef<'_>, owner: &[u8], entry: &Entry) {
         let counter = if entry.breaking {
             &mut self.counts.broken
-        } else if self.who_has_to_claim(name, owner, entry).is_some() {
+        } else if self.is_left_unclaimed(name, owner, entry) {
             &mut self.counts.unclaimed
         } else {
             &mut self.counts.expired
@@ -345,7 +295,7 @@ impl Locks {
     pub(super) fn shares_expired(&mut self, name: NameRef<'_>, owners: &[Box<[u8]>], now: Now) {
         for owner in owners {
             if let Some((Hold::Shared, entry)) = self.remembered_of(name, owner) {
-                self.count_one_over(name, self.secret.half_print(owner), &entry);
+                self.count_one_over(name, owner, &entry);
                 let (why, hold) = ((Reason::Expired, Later), (Hold::Shared, &entry));
                 self.lost_one(name, why, owner, hold, now);
             }
@@ -377,21 +327,18 @@ impl Locks {
         self.lost_by(name, (reason, AtOnce), owner, hold, now);
     }
 
-    /// The owner of a place that was granted this hold, and has not claimed it.
-    fn who_has_to_claim(&self, name: NameRef<'_>, owner: u64, entry: &Entry) -> Option<Rc<[u8]>> {
+    /// Was this hold granted to a place, whose owner has not claimed it?
+    fn is_left_unclaimed(&self, name: NameRef<'_>, owner: &[u8], entry: &Entry) -> bool {
         if entry.told || self.places.claims.is_empty() {
-            return None;
+            return false;
         }
-        let places = self
-            .waits
-            .of(owner)
-            .filter_map(|ticket| self.waiters.get(&ticket));
-        let mut granted = places.filter(|waiter| {
-            waiter.place.is_some()
-                && matches!(waiter.state(), State::Granted(fence) if entry.has_had(fence))
+        let mut places = (self.waits.of(self.print_of(owner)))
+            .filter_map(|ticket| self.waiters.get(&ticket))
+            .filter(|waiter| *waiter.owner == *owner && waiter.place.is_some());
+        places.any(|waiter| {
+            matches!(waiter.state(), State::Granted(fence) if entry.has_had(fence))
                 && waiter.names.iter().any(|one| one.borrow() == name)
-        });
-        granted.next().map(|waiter| Rc::clone(&waiter.owner))
+        })
     }
 
     /// This owner has asked for a hold that it has not got. If it had one, and did not end it, it comes
@@ -418,8 +365,8 @@ impl Locks {
             };
             self.lost_one(name, (reason, Later), owner, (hold, &entry), turn.now);
         }
-        let owner = (owner, self.secret.half_print(owner));
-        self.log.came_back(self.key_of(name), owner, with, turn.now)
+        let print = self.secret.half_print(owner);
+        self.log.came_back(self.key_of(name), print, with, turn.now)
     }
 
     /// Why a share is not in its lock any more.
@@ -456,12 +403,12 @@ impl Locks {
         let (owner, hold) = match self.look(turn, name) {
             LockState::NoLock | LockState::Free => return None,
             LockState::Reserved(reserved) => {
+                let ledger = self.ledger(name.db);
                 let owner = match reserved.hold {
-                    Hold::Exclusive => self.owner_by_print(name, reserved.owner)?.to_vec(),
+                    Hold::Exclusive => ledger.reserved_owner(name.key)?.bytes().to_vec(),
                     Hold::Shared => {
-                        let ledger = self.ledger(name.db);
                         let first = ledger.each_reserved(name.key, turn.now).next();
-                        first.map(|(owner, _)| owner.to_vec())?
+                        first.map(|(owner, _)| owner.bytes().to_vec())?
                     }
                 };
                 (owner, reserved.hold)

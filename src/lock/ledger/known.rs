@@ -8,15 +8,6 @@ use crate::lock::request::Hold;
 /// If no more than so many share a lock, what is remembered of each is told.
 pub const FEW: usize = 8;
 
-/// Whose hold it is.
-#[derive(Clone, Debug)]
-pub enum Whose {
-    /// That of the owner with this print.
-    Print(u64),
-    /// This owner's.
-    Owner(Token),
-}
-
 /// What is remembered of the holds of a key.
 #[derive(Clone, Debug)]
 pub struct Known {
@@ -26,8 +17,8 @@ pub struct Known {
     pub counted: usize,
     /// How the lock is held.
     pub hold: Hold,
-    /// Whose one of them is.
-    pub whose: Whose,
+    /// The owner of one of them.
+    pub owner: Token,
     /// What is remembered of that one.
     pub entry: Entry,
     /// What is remembered of each, if a few share the lock.
@@ -38,11 +29,7 @@ impl Shares {
     /// What is remembered of them.
     #[cold]
     pub fn known(&self) -> Option<Box<Known>> {
-        let mut shares = self.each().map(|share| {
-            let mut entry = share.entry();
-            entry.breaking |= self.last_of(entry.fence).is_some();
-            (Token::from(share.owner()), entry)
-        });
+        let mut shares = (self.each()).map(|share| (share.owner(), share.entry()));
         let count = self.len();
         let (owner, entry) = shares.next()?;
         let few = if (2..=FEW).contains(&count) {
@@ -56,7 +43,7 @@ impl Shares {
             count,
             counted: self.counted(),
             hold: Hold::Shared,
-            whose: Whose::Owner(owner),
+            owner,
             entry,
             few,
         }))
