@@ -117,14 +117,14 @@ class Link:
         await self.ask(("EXISTS", self.key))
         await self.sleep(0.01)
 
-    async def ask_for_a_place(self, request: Request, words: Words) -> Any:
+    async def ask_in_turn(self, request: Request, question: Callable[[], Awaitable[T]]) -> T:
         """A crowd that asks leaves connections to those who release."""
         room, ticket, pause = rooms[1], Ticket(), 0.001
         while not room.enter(self.pool, ticket, self.connections(), at_least=1):
             await self.sleep(request.for_a_while(pause) if not request.is_over() else pause)
             pause = min(pause * 2, 0.05)
         try:
-            return await self.ask(words)
+            return await question()
         finally:
             room.leave(self.pool, ticket)
 

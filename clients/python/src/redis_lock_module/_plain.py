@@ -13,7 +13,7 @@ from typing import Any, Optional, Tuple
 
 from redis.exceptions import ResponseError
 
-from ._errors import NotOwner, is_unknown_command
+from ._errors import NotOwner, misses_a_command
 from ._link import Line, Link
 from ._words import Name, Words
 
@@ -50,7 +50,7 @@ async def release(link: Link, key: Name, owner: bytes) -> Tuple[bool, bool]:
             reply, again = await link.told(lambda line: line.say(*words))
             return bool(reply), again
         except ResponseError as error:
-            if not is_unknown_command(error):
+            if not misses_a_command(error):
                 raise
             link.server.deletes_by = [other for other in link.server.deletes_by if other != command]
     again = False

@@ -250,7 +250,7 @@ def _leave(release: Any, hold: Optional[Hold], raises: bool, exc_value: Optional
                 raise
         if was_told and hold is not None:
             # The work was told so, whatever has come of the release.
-            raise hold._lost_while_held() from None
+            raise hold._lost_while_held(exc_value)
     except LockError:
         if raises:
             raise
