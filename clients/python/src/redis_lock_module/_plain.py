@@ -24,7 +24,7 @@ async def set_if_free(link: Link, key: Name, owner: bytes, ttl: int) -> bool:
     async def talk(line: Line) -> bool:
         return bool(await line.say("SET", key, owner, "NX", "PX", ttl))
 
-    return bool(await link.told_once(talk))
+    return bool(await link.told_once(talk, crowded_for=0))
 
 
 async def renew(link: Link, key: Name, owner: bytes, ttl: int) -> bool:
