@@ -8,7 +8,6 @@ from typing import Any, Awaitable, Callable, Optional, Tuple, TypeVar
 
 from redis.exceptions import (
     ConnectionError,
-    MaxConnectionsError,
     RedisClusterException,
     RedisError,
     ResponseError,
@@ -25,6 +24,7 @@ from ._errors import (
     lets_nobody_block,
     may_not_listen,
     misses_the_module,
+    uses_all_connections,
 )
 from ._link import Link
 from ._options import milliseconds
@@ -74,8 +74,10 @@ class Core:
                 return await self._try_without(request)
             try:
                 return await self.link.ask_in_turn(request, lambda: self._try_without(request))
-            except MaxConnectionsError:
-                return None  # others use them all just now
+            except ConnectionError as error:
+                if not uses_all_connections(error):
+                    raise
+                return None
 
         while True:
             grant = await with_or_without(self.link, self.special, lambda: self._acquire_by_the_module(request), without)
@@ -95,10 +97,13 @@ class Core:
         sent_before, request.left = request.left, True
         try:
             held = await _plain.set_if_free(link, key, request.owner, request.ttl)
-        except (ResponseError, MaxConnectionsError):
-            request.left = sent_before  # refused, or never sent
+        except ResponseError:
+            request.left = sent_before
             raise
-        except (ConnectionError, TimeoutError):
+        except (ConnectionError, TimeoutError) as error:
+            if isinstance(error, ConnectionError) and uses_all_connections(error):
+                request.left = sent_before
+                raise
             # With the client's own retries, or its own error: whether it is held is found out then.
             if await _plain.renew(link, key, request.owner, request.ttl):
                 return Grant(asked, None)
@@ -186,8 +191,10 @@ class Core:
                 try:
                     words = self.spelling.acquire(request.owner, request.ttl, "QUEUE", most, *notify)
                     reply = await self.link.ask_in_turn(request, lambda: self.link.ask(words))
-                except MaxConnectionsError:
-                    reply, request.left = None, left_before  # others use them all just now
+                except ConnectionError as error:
+                    if not uses_all_connections(error):
+                        raise
+                    reply, request.left = None, left_before
                 except ResponseError as error:
                     request.left = left_before
                     if channel and may_not_listen(error):

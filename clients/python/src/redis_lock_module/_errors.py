@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import re
 
-from redis.exceptions import LockError, RedisClusterException, RedisError, ResponseError
+from redis.exceptions import (
+    ConnectionError,
+    LockError,
+    MaxConnectionsError,
+    RedisClusterException,
+    RedisError,
+    ResponseError,
+)
 
 # A wait that ends by one of these is begun again: the client asks anew, and is told where, or why not.
 # BLOCK is refused to a connection with a subscription on some servers; a place in the queue is not.
@@ -59,6 +66,11 @@ def is_deadlock(error: BaseException) -> bool:
 
 def is_not_owner(error: ResponseError) -> bool:
     return code_of(error) == "NOTOWNER"
+
+
+def uses_all_connections(error: ConnectionError) -> bool:
+    """Of the pool, so nothing was sent. redis-py 6 has no class for it everywhere."""
+    return isinstance(error, MaxConnectionsError) or str(error) == "Too many connections"
 
 
 def misses_the_module(error: RedisError) -> bool:

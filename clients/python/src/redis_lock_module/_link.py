@@ -8,10 +8,10 @@ import random
 import time
 from typing import Any, Awaitable, Callable, Coroutine, Optional, Tuple, TypeVar
 
-from redis.exceptions import ConnectionError, MaxConnectionsError, RedisClusterException, ResponseError, TimeoutError
+from redis.exceptions import ConnectionError, RedisClusterException, ResponseError, TimeoutError
 
 from ._ear import Ear
-from ._errors import is_elsewhere
+from ._errors import is_elsewhere, uses_all_connections
 from ._request import Request
 from ._room import Ticket, rooms
 from ._server import Server, server_of
@@ -102,8 +102,8 @@ class Link:
         while True:
             try:
                 return await self.talk(talk)
-            except MaxConnectionsError:  # nothing was sent
-                if time.monotonic() >= began + crowded_for:
+            except ConnectionError as error:
+                if not uses_all_connections(error) or time.monotonic() >= began + crowded_for:
                     raise
                 await self.sleep(random.uniform(0.001, 0.02))
             except (ResponseError, RedisClusterException) as error:
