@@ -8,6 +8,7 @@ const { after, before, beforeEach, describe, it } = require("node:test");
 const { setTimeout: sleep } = require("node:timers/promises");
 const { Mutex: Theirs } = require("redis-semaphore");
 const { LostLockError, ModuleMissingError, Mutex, Semaphore, TimeoutError } = require("redis-lock-module");
+const { isUnknown } = require("../lib/errors");
 const { CLIENTS } = require("./clients");
 const { Proxy } = require("./proxy");
 const { loadModule, rounds, unloadModule } = require("./rounds");
@@ -201,6 +202,16 @@ function withoutTheModule(name) {
     }
   });
 }
+
+it("a missing module is known by the words of every server", () => {
+  for (const said of ["unknown command 'LOCK.ACQUIRE', with args", "unknown command `lock.acquire`",
+    "Command is not available: 'LOCK.ACQUIRE'. See"]) {
+    assert(isUnknown(new Error(`ERR ${said}`), "LOCK."), said);
+  }
+  for (const said of ["ERR unknown command 'JSON.SET'", "ERR LOCK commands can't be run inside LOCK.GUARD"]) {
+    assert(!isUnknown(new Error(said), "LOCK."), said);
+  }
+});
 
 it("a warning says once that the module is missing", async () => {
   const server = await Server.start(...LOADABLE), { client, close } = await CLIENTS["node-redis 5"].connect(server.port);

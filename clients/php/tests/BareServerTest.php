@@ -5,6 +5,7 @@ namespace RedisLockModule\Symfony\Tests;
 use Psr\Log\AbstractLogger;
 use RedisLockModule\Symfony\ModuleRequiredException;
 use RedisLockModule\Symfony\RedisLockStore;
+use RedisLockModule\Symfony\ServerError;
 use Symfony\Component\Lock\LockFactory;
 
 /** A server without the module, and one that gets it and loses it. */
@@ -62,6 +63,16 @@ final class BareServerTest extends StoreTestCase
         self::assertStringContainsString('loadmodule', $said);
         $lock = (new LockFactory($store))->createLock('x');
         self::assertInstanceOf(ModuleRequiredException::class, self::assertThrows(\Exception::class, fn () => $lock->acquire())->getPrevious());
+    }
+
+    public function test_it_is_known_by_the_words_of_every_server(): void
+    {
+        foreach (["unknown command 'LOCK.ACQUIRE', with args beginning with: ", 'unknown command `lock.acquire`', "Command is not available: 'LOCK.ACQUIRE'. See"] as $said) {
+            self::assertTrue((new ServerError("ERR $said"))->isUnknownCommand('LOCK.'), $said);
+        }
+        foreach (["ERR unknown command 'JSON.SET'", "ERR LOCK commands can't be run inside LOCK.GUARD", "NOPERM 'lock.acquire'"] as $said) {
+            self::assertFalse((new ServerError($said))->isUnknownCommand('LOCK.'), $said);
+        }
     }
 
     public function test_it_is_logged_once_for_a_client(): void
