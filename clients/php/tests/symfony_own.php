@@ -37,7 +37,7 @@ foreach (['with the module' => new Server(), 'without' => new Server(false, prog
                     $connect
                     return new \RedisLockModule\Symfony\RedisLockStore(\$redis, $queue);
                 }
-                protected function getClockDelay() { return 250000; }
+                protected function getClockDelay(): int { return 250000; }
             }
             PHP);
         echo "--- $client, $how\n";
