@@ -41,7 +41,7 @@ foreach (['with the module' => new Server(), 'without' => new Server(false, prog
             }
             PHP);
         echo "--- $client, $how\n";
-        passthru('phpunit --no-configuration --bootstrap '.escapeshellarg(__DIR__.'/bootstrap.php').' '.implode(' ', array_map('escapeshellarg', array_slice($argv, 2)))." $work/$class.php", $status);
+        passthru('phpunit --no-configuration --do-not-cache-result --bootstrap '.escapeshellarg(__DIR__.'/bootstrap.php').' '.implode(' ', array_map('escapeshellarg', array_slice($argv, 2)))." $work/$class.php", $status);
         $failed += (int) (0 !== $status);
         unlink("$work/$class.php");
     }
