@@ -197,3 +197,39 @@ fn whoever_is_told_how_to_load_the_module_is_told_to_have_it_in_the_configuratio
     }
     assert!(loads >= 4, "{loads}");
 }
+
+#[test]
+fn the_packages_agree_on_name_version_author_and_licence_and_link_to_nothing_outside_of_themselves()
+{
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let read = |path: String| fs::read_to_string(root.join(&path)).expect(&path);
+    let licence = read("LICENSE".into());
+    for (package, manifest, name) in [
+        ("node", "package.json", "redis-lock-module"),
+        ("php", "composer.json", "redis-lock-module/symfony-lock"),
+        ("python", "pyproject.toml", "redis-lock-module"),
+        ("rust", "Cargo.toml", "redis-lock-module"),
+    ] {
+        let manifest = read(format!("clients/{package}/{manifest}")).replace("\": ", "\" = ");
+        for (field, value) in [("name", name), ("version", "0.2.0"), ("license", "MIT")] {
+            let says = |line: &str| line.trim().trim_start_matches('"').starts_with(field);
+            let line = manifest.lines().find(|line| says(line)).expect(field);
+            assert!(
+                line.contains(&format!("= \"{value}\"")),
+                "{package}: {line}"
+            );
+        }
+        assert!(manifest.contains("\"The redis-lock authors\""), "{package}");
+        assert_eq!(
+            read(format!("clients/{package}/LICENSE")),
+            licence,
+            "{package}"
+        );
+        let changes = read(format!("clients/{package}/CHANGELOG.md"));
+        assert!(changes.contains("\nTo be 0.2.0, "), "{package}");
+        let readme = read(format!("clients/{package}/README.md"));
+        for link in readme.split("](").skip(1) {
+            assert!(link.starts_with("https://"), "{package}: {link:.40}");
+        }
+    }
+}
