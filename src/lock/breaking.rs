@@ -4,10 +4,10 @@ use super::keyspace::LockEvent;
 use super::ledger::reserved::Reserved;
 use super::locks::Locks;
 use super::log::line::Reason;
+use super::losses::Seen;
 use super::name::NameRef;
 use super::request::Hold;
 use super::state::{LockState, Turn};
-use super::stats::count;
 use super::time::Ms;
 
 /// What an operator asks for.
@@ -66,8 +66,7 @@ impl Locks {
         turn.keys.announce(name, LockEvent::Broken);
         if wanted.grace == 0 {
             self.lose_broken(turn, name, held);
-            let ended = self.pass_on(turn, name);
-            count(&mut self.counts.broken, ended.counted);
+            self.pass_on(turn, name);
         } else {
             // They are counted when they end, unless their owners release them before that.
             self.end_within(turn, name, turn.now.plus(wanted.grace));
@@ -90,9 +89,7 @@ impl Locks {
         turn.keys.announce(name, LockEvent::Broken);
         let last = turn.now.plus(wanted.grace);
         if wanted.grace == 0 {
-            self.lose(name, Reason::Broken, turn.now);
-            let ended = self.forget(name);
-            count(&mut self.counts.broken, ended.counted);
+            self.lose_all(name, (Reason::Broken, Seen::AtOnce), turn.now);
         } else {
             self.ledger(name.db).end_reserved_by(name.key, last);
         }

@@ -14,6 +14,7 @@ use super::ledger::Ledger;
 use super::limits::Limits;
 use super::log::LossLog;
 use super::log::line::Reason;
+use super::losses::Seen;
 use super::name::{Db, Name, NameRef};
 use super::outbox::{Lapse, Outbox};
 use super::place::{Ending, Places};
@@ -183,8 +184,6 @@ impl Locks {
             // By the wall clock alone.
             Gone::Expired if self.reserve_expired(name.borrow(), now) => {}
             Gone::Expired => {
-                self.lose(name.borrow(), Reason::Expired, now);
-                self.count_all_over(name.borrow());
                 let queue = self.queue(name.borrow());
                 let holders =
                     (queue.filter(|queue| queue.first().is_some())).map(|queue| &queue.holders);
@@ -192,22 +191,17 @@ impl Locks {
                     let name = name.clone();
                     self.outbox.lapsed.push(Lapse { name, owner });
                 }
-                if self.forget(name.borrow()).holds > 0 {
+                if self.lose_all(name.borrow(), (Reason::Expired, Seen::AtOnce), now) > 0 {
                     self.outbox.expired.push_back(name.clone());
                 }
             }
-            Gone::Evicted => {
-                self.lose(name.borrow(), Reason::Evicted, now);
-                let evicted = self.forget(name.borrow());
-                count(&mut self.counts.evicted, evicted.counted);
-            }
-            Gone::Renamed => {
-                self.lose(name.borrow(), Reason::Renamed, now);
-                self.forget(name.borrow());
-            }
-            Gone::Otherwise => {
-                self.lose(name.borrow(), Reason::Deleted, now);
-                self.forget(name.borrow());
+            Gone::Evicted | Gone::Renamed | Gone::Otherwise => {
+                let reason = match how {
+                    Gone::Evicted => Reason::Evicted,
+                    Gone::Renamed => Reason::Renamed,
+                    Gone::Expired | Gone::Otherwise => Reason::Deleted,
+                };
+                self.lose_all(name.borrow(), (reason, Seen::AtOnce), now);
             }
         }
         self.note(name);

@@ -1,13 +1,14 @@
 //! What a queue knows of its lock: who holds it, and when to look again.
 
 use super::keyspace::{Over, Share, Stored};
-use super::ledger::Forgotten;
+use super::ledger::{Forgotten, Former};
 use super::room::give_back_room;
 use std::collections::BTreeMap;
 use std::collections::hash_map::Entry;
 use std::rc::Rc;
 
 use super::locks::Locks;
+use super::log::line::Reason;
 use super::losses::Seen;
 use super::name::NameRef;
 use super::queue::holders::{Holders, TooMany};
@@ -253,12 +254,14 @@ impl Locks {
             return self.forget_expired(turn, name);
         }
         turn.keys.unshare_over(name, &over, now);
-        self.shares_expired(name, &over.owners, now);
-        let known = (over.owners.iter())
-            .filter(|owner| self.forget_share(name, owner).holds > 0)
-            .count();
+        let expired: Vec<Former> = (over.owners.iter())
+            .filter_map(|owner| {
+                self.set_sharer(name, owner, None);
+                self.ledger(name.db).take_share(name.key, owner)
+            })
+            .collect();
         self.demote_those_without_share(turn, name);
-        self.have_expired(turn, name, known);
+        self.expired(turn, name, &expired);
     }
 
     /// Whoever does not share the lock any more goes back to its place in the queue.
@@ -339,7 +342,7 @@ impl Locks {
             self.set_holders(name, Holders::One(Rc::from(owner), deadline));
         }
         let others = self.ledger(name.db).forget_others(name.key, Some(owner));
-        self.overwritten(name, others, seen, now);
+        self.lost(name, (Reason::Overwritten, seen), &others, now);
     }
 
     /// This owner shares it until then, or does not share it any more.

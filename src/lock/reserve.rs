@@ -17,9 +17,7 @@ impl Locks {
     /// Who has this lock, if it is reserved. Those whose shares have run out are forgotten.
     pub(super) fn reserved(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>) -> Option<Reserved> {
         let (reserved, over) = self.ledger(name.db).reserved(name.key, turn.now);
-        self.shares_lost(name, &over, turn.now);
-        self.count_over(name, &over);
-        self.have_expired(turn, name, over.len());
+        self.expired(turn, name, &over);
         reserved
     }
 

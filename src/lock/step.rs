@@ -14,6 +14,7 @@ use super::ledger::entry::Entry;
 use super::ledger::token::Token;
 use super::locks::Locks;
 use super::log::line::Reason;
+use super::losses::Seen;
 use super::name::NameRef;
 use super::request::{Hold, NotALock};
 use super::state::{LockState, Turn, earlier};
@@ -95,12 +96,11 @@ impl Locks {
     pub(super) fn end_by_wall(&mut self, name: NameRef<'_>, now: Now) {
         let (reserved, over) = self.ledger(name.db).reserved(name.key, now);
         if !over.is_empty() {
-            self.shares_lost(name, &over, now);
-            self.count_over(name, &over);
+            self.lost(name, (Reason::Expired, Seen::Later), &over, now);
             self.outbox.expired.push_back(name.keep());
         }
         if reserved.is_some() {
-            self.lose(name, Reason::Overwritten, now);
+            self.lose_all(name, (Reason::Overwritten, Seen::AtOnce), now);
         }
         // Numbers that are given from now on are larger.
         let up_to = self.clock.last();

@@ -90,7 +90,7 @@ impl WallClock {
     pub fn has_passed(&self, written: Written, now: Now) -> bool {
         let last = self.last.get(usize::from(written.step)).copied();
         let last = last.unwrap_or_default();
-        let then = if written.since >= last.at {
+        let then = if written.since > last.at {
             last.ahead
         } else {
             last.least

@@ -6,7 +6,6 @@
 
 pub mod discarded;
 pub mod entry;
-pub mod known;
 pub mod left;
 pub mod owner;
 pub mod packed;
@@ -21,7 +20,6 @@ use std::collections::BTreeSet;
 use crate::lock::fence::Fence;
 use crate::lock::ledger::discarded::Discarded;
 use crate::lock::ledger::entry::{Entry, News, ShareBefore};
-use crate::lock::ledger::known::Known;
 use crate::lock::ledger::left::LeftSlots;
 use crate::lock::ledger::owner::Owner;
 use crate::lock::ledger::packed::Packed;
@@ -54,17 +52,22 @@ impl Record for Exclusive {
 }
 
 impl Exclusive {
-    #[cold]
-    fn known(&self) -> Box<Known> {
-        Box::new(Known {
-            counted: self.entry.is_counted().into(),
-            count: 1,
-            hold: Hold::Exclusive,
+    fn former(&self) -> Former {
+        Former {
             owner: self.owner.token(),
+            hold: Hold::Exclusive,
             entry: self.entry.entry(),
-            few: Vec::new(),
-        })
+        }
     }
+}
+
+/// What was remembered of a hold that is no more.
+#[derive(Clone, Debug)]
+pub struct Former {
+    pub owner: Token,
+    /// How the lock was held.
+    pub hold: Hold,
+    pub entry: Entry,
 }
 
 /// Of how many holds something was remembered that is forgotten now.
@@ -213,13 +216,7 @@ impl Ledger {
     /// Remembers a grant, and forgets what was remembered of the key, other owners' shares excepted
     /// if it is one itself. Says which other holds were forgotten.
     #[inline]
-    pub fn write(
-        &mut self,
-        key: &[u8],
-        owner: &[u8],
-        hold: Hold,
-        entry: Entry,
-    ) -> Option<Box<Known>> {
+    pub fn write(&mut self, key: &[u8], owner: &[u8], hold: Hold, entry: Entry) -> Vec<Former> {
         let print = self.print(key);
         self.drop_left(key, print);
         let mut entry = entry;
@@ -228,17 +225,17 @@ impl Ledger {
         }
         let forgotten = match hold {
             Hold::Exclusive => {
-                let mut known = None;
-                self.forget_shares(key, print, |shares| known = shares.known());
+                let mut others = Vec::new();
+                self.forget_shares(key, print, |shares| others = shares.former());
                 let before = self.exclusive.insert(Exclusive {
                     key: print,
                     owner: Owner::from(owner),
                     entry: entry.into(),
                 });
-                match before {
-                    Some(before) => Some(self.replaced(key, before)),
-                    None => known,
+                if let Some(before) = before {
+                    others.push(self.replaced(key, before));
                 }
+                others
             }
             Hold::Shared => self.write_share(key, print, owner, entry),
         };
@@ -250,15 +247,9 @@ impl Ledger {
         forgotten
     }
 
-    fn write_share(
-        &mut self,
-        key: &[u8],
-        print: Print,
-        owner: &[u8],
-        entry: Entry,
-    ) -> Option<Box<Known>> {
+    fn write_share(&mut self, key: &[u8], print: Print, owner: &[u8], entry: Entry) -> Vec<Former> {
         let before = self.exclusive.remove(print);
-        let known = before.map(|before| self.replaced(key, before));
+        let others = before.map(|before| self.replaced(key, before));
         if self.shared.get(print).is_none() {
             self.shared.insert(Shares::new(print));
         }
@@ -266,7 +257,7 @@ impl Ledger {
         if let Some(before) = shares.and_then(|all| all.insert(self.secret, owner, entry)) {
             self.share_forgotten(key, owner, &before);
         }
-        known
+        others.into_iter().collect()
     }
 
     /// Remembers the grant of the lock alone to an owner that has a share of it until then, and has
@@ -401,30 +392,30 @@ impl Ledger {
         }
     }
 
-    /// What is remembered of the holds of this key.
-    pub fn known(&self, key: &[u8]) -> Option<Box<Known>> {
-        if self.remembers_nothing() {
-            return None;
-        }
-        let print = self.print(key);
-        let exclusive = self.exclusive.get(print).map(Exclusive::known);
-        let shared = || self.shared.get(print).and_then(Shares::known);
-        (exclusive.or_else(shared)).filter(|known| !self.is_left(&known.entry))
-    }
-
     /// Forgets what is remembered of the key, and says what that was.
-    pub fn take(&mut self, key: &[u8]) -> Option<Box<Known>> {
+    pub fn take(&mut self, key: &[u8]) -> Vec<Former> {
         if self.remembers_nothing() {
-            return None;
+            return Vec::new();
         }
         let print = self.print(key);
         self.drop_left(key, print);
         if let Some(before) = self.exclusive.remove(print) {
-            return Some(self.replaced(key, before));
+            return vec![self.replaced(key, before)];
         }
-        let mut known = None;
-        self.forget_shares(key, print, |shares| known = shares.known());
-        known
+        let mut former = Vec::new();
+        self.forget_shares(key, print, |shares| former = shares.former());
+        former
+    }
+
+    /// Forgets this owner's share, and says what was remembered of it.
+    pub fn take_share(&mut self, key: &[u8], owner: &[u8]) -> Option<Former> {
+        let entry = self.of(key, owner, Hold::Shared)?;
+        self.forget_share(key, owner);
+        Some(Former {
+            owner: Token::from(owner),
+            hold: Hold::Shared,
+            entry,
+        })
     }
 
     /// Forgets one share, and says whether there was one.
@@ -448,7 +439,7 @@ impl Ledger {
         key: &[u8],
         shares: usize,
         is_there: &mut dyn FnMut(&[u8]) -> bool,
-    ) -> Vec<(Token, Entry)> {
+    ) -> Vec<Former> {
         let print = self.print(key);
         self.drop_left(key, print);
         if self.count_shares(key) <= shares {
@@ -456,12 +447,9 @@ impl Ledger {
         }
         let mut gone = self.sharers(key);
         gone.retain(|owner| !is_there(owner.bytes()));
-        let forgotten = gone.into_iter().filter_map(|owner| {
-            let entry = self.of(key, owner.bytes(), Hold::Shared)?;
-            self.forget_share(key, owner.bytes());
-            Some((owner, entry))
-        });
-        forgotten.collect()
+        (gone.iter())
+            .filter_map(|owner| self.take_share(key, owner.bytes()))
+            .collect()
     }
 
     /// Those who share this lock, as far as is remembered.
@@ -626,23 +614,24 @@ impl Ledger {
 
     /// The key is held by this owner alone, or shared if there is none. Forgets what is remembered of
     /// any other hold, and says what that was.
-    pub fn forget_others(&mut self, key: &[u8], owner: Option<&[u8]>) -> Option<Box<Known>> {
+    pub fn forget_others(&mut self, key: &[u8], owner: Option<&[u8]>) -> Vec<Former> {
         if self.remembers_nothing() {
-            return None;
+            return Vec::new();
         }
-        let (print, mut known) = (self.print(key), None);
+        let (print, mut former) = (self.print(key), Vec::new());
         match (self.exclusive.get(print), owner) {
             (Some(hold), Some(owner)) if hold.owner.is(owner) => {}
             (Some(hold), _) => {
-                known = Some(hold.known());
+                former.push(hold.former());
                 self.forget(key);
             }
             (None, Some(_)) => {
-                self.forget_shares(key, print, |shares| known = shares.known());
+                self.forget_shares(key, print, |shares| former = shares.former());
             }
             (None, None) => {}
         }
-        known.filter(|known| !self.is_left(&known.entry))
+        former.retain(|former| !self.is_left(&former.entry));
+        former
     }
 
     /// Forgets all shares of the key, and says how many those were.
@@ -718,10 +707,10 @@ impl Ledger {
 
     /// The same, and says what it was.
     #[cold]
-    fn replaced(&mut self, key: &[u8], before: Exclusive) -> Box<Known> {
-        let known = before.known();
+    fn replaced(&mut self, key: &[u8], before: Exclusive) -> Former {
+        let former = before.former();
         self.forgotten(key, Some(before));
-        known
+        former
     }
 
     /// What was remembered of this owner's share is forgotten.

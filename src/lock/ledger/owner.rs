@@ -25,21 +25,11 @@ const _: () = assert!(
 /// The lengths of the parts of a UUID, between which stand dashes.
 const PARTS: [usize; 5] = [8, 4, 4, 4, 12];
 
-/// What a byte counts as a hexadecimal digit in lower case.
-const DIGITS: [u8; 256] = {
-    let mut digits = [NO_DIGIT; 256];
-    let mut value = 0;
-    while value < 16 {
-        #[allow(clippy::indexing_slicing, reason = "the compiler runs it")]
-        {
-            digits[b"0123456789abcdef"[value as usize] as usize] = value;
-        }
-        value += 1;
-    }
-    digits
-};
+/// Where the dashes stand.
+const DASHES: [usize; 4] = [8, 13, 18, 23];
 
-const NO_DIGIT: u8 = 0xff;
+/// Where the digits of a UUID stand, four by four.
+const FOURS: [[usize; 2]; 4] = [[0, 4], [9, 14], [19, 24], [28, 32]];
 
 impl Owner {
     /// Is it this one?
@@ -102,34 +92,58 @@ impl From<&[u8]> for Owner {
 }
 
 /// What this UUID stands for, if it is one in lower case.
+#[inline]
 fn uuid(text: &[u8]) -> Option<[u8; 16]> {
     let text: &[u8; 36] = text.try_into().ok()?;
-    let mut digits = [0; 32];
-    let (mut left, mut places) = (&text[..], &mut digits[..]);
-    for (at, part) in PARTS.into_iter().enumerate() {
-        if at > 0 {
-            left = left.strip_prefix(b"-")?;
-        }
-        let (these, others) = left.split_at_checked(part)?;
-        let (here, there) = places.split_at_mut_checked(part)?;
-        here.copy_from_slice(these);
-        (left, places) = (others, there);
+    if !DASHES.iter().all(|&at| text.get(at) == Some(&b'-')) {
+        return None;
     }
-    hex(&digits)
+    let four = |at: usize| text.get(at..at.saturating_add(4));
+    four_words(|word| {
+        let &[first, second] = FOURS.get(word)?;
+        let mut digits = [0; 8];
+        let (start, end) = digits.split_at_mut(4);
+        start.copy_from_slice(four(first)?);
+        end.copy_from_slice(four(second)?);
+        Some(digits)
+    })
 }
 
 /// What these hexadecimal digits stand for, if they are 32 in lower case.
+#[inline]
 fn hex(text: &[u8]) -> Option<[u8; 16]> {
     let text: &[u8; 32] = text.try_into().ok()?;
-    let (pairs, _) = text.as_chunks::<2>();
-    let value = |digit: u8| DIGITS.get(usize::from(digit)).copied().unwrap_or(NO_DIGIT);
-    let (mut bytes, mut all) = ([0; 16], 0);
-    for (byte, &[high, low]) in bytes.iter_mut().zip(pairs) {
-        let (high, low) = (value(high), value(low));
-        all |= high | low;
-        *byte = high << 4 | low;
+    let (words, _) = text.as_chunks::<8>();
+    four_words(|word| words.get(word).copied())
+}
+
+#[inline]
+fn four_words(digits: impl Fn(usize) -> Option<[u8; 8]>) -> Option<[u8; 16]> {
+    let mut bytes = [0; 16];
+    for (place, word) in bytes.as_chunks_mut::<4>().0.iter_mut().zip(0..) {
+        *place = eight_digits(digits(word)?)?.to_be_bytes();
     }
-    (all != NO_DIGIT).then_some(bytes)
+    Some(bytes)
+}
+
+/// What eight hexadecimal digits in lower case stand for. All eight are converted at once, a byte each: this is
+/// asked several times in a command.
+#[inline]
+fn eight_digits(text: [u8; 8]) -> Option<u32> {
+    const EACH: u64 = 0x0101_0101_0101_0101;
+    let text = u64::from_be_bytes(text);
+    let is_letter = text >> 6 & EACH;
+    let values = (text & (0xf * EACH)).wrapping_add(is_letter.wrapping_mul(9));
+    // Written again they are the same, if they were such digits.
+    let is_above_nine = values.wrapping_add(6 * EACH) >> 4 & EACH;
+    let again = (values.wrapping_add(u64::from(b'0') * EACH))
+        .wrapping_add(is_above_nine.wrapping_mul(u64::from(b'a' - b'0' - 10)));
+    if again != text || values & (0xf0 * EACH) != 0 {
+        return None;
+    }
+    let pairs = (values | values >> 4) & 0x00ff_00ff_00ff_00ff;
+    let fours = (pairs | pairs >> 8) & 0x0000_ffff_0000_ffff;
+    u32::try_from((fours | fours >> 16) & 0xffff_ffff).ok()
 }
 
 fn in_digits(byte: u8) -> [u8; 2] {
@@ -140,7 +154,7 @@ fn in_digits(byte: u8) -> [u8; 2] {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "a test fails by a panic")]
+#[allow(clippy::indexing_slicing, reason = "a test fails by a panic")]
 mod tests {
     use super::*;
 
@@ -172,6 +186,21 @@ mod tests {
             for other in owners {
                 assert_eq!(owner.is(other), one == other, "{}", one.escape_ascii());
                 assert_eq!(owner == Owner::from(other), one == other);
+            }
+        }
+    }
+
+    #[test]
+    fn only_digits_and_the_letters_a_to_f_are_digits() {
+        for byte in 0..=u8::MAX {
+            for at in 0..8 {
+                let mut text = *b"0189afcd";
+                text[at] = byte;
+                let right = std::str::from_utf8(&text)
+                    .ok()
+                    .filter(|_| byte.is_ascii_hexdigit() && !byte.is_ascii_uppercase())
+                    .and_then(|text| u32::from_str_radix(text, 16).ok());
+                assert_eq!(eight_digits(text), right, "{byte} at {at}");
             }
         }
     }

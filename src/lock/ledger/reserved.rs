@@ -2,9 +2,9 @@
 //! them before the hold ends by our own clock.
 
 use crate::lock::fence::Fence;
-use crate::lock::ledger::Ledger;
 use crate::lock::ledger::entry::Entry;
 use crate::lock::ledger::token::Token;
+use crate::lock::ledger::{Former, Ledger};
 use crate::lock::request::Hold;
 use crate::lock::time::{Ms, Now, is_over};
 use crate::lock::wall::{EARLY, Written};
@@ -66,7 +66,7 @@ impl Ledger {
 
     /// Who has this lock, if it is reserved; and who of those who shared it do so no more, and are
     /// forgotten.
-    pub fn reserved(&mut self, key: &[u8], now: Now) -> (Option<Reserved>, Vec<(Token, Entry)>) {
+    pub fn reserved(&mut self, key: &[u8], now: Now) -> (Option<Reserved>, Vec<Former>) {
         if !self.reserves() {
             return (None, Vec::new());
         }
@@ -101,20 +101,17 @@ impl Ledger {
     }
 
     /// Forgets those whose shares are over, or end by the wall clock, by which they are.
-    fn forget_over(&mut self, key: &[u8], now: Now) -> Vec<(Token, Entry)> {
+    fn forget_over(&mut self, key: &[u8], now: Now) -> Vec<Former> {
         let (print, secret) = (self.print(key), self.secret);
-        let owners = self.sharers(key);
-        let Some(shares) = self.shared.get(print) else {
-            return Vec::new();
-        };
-        let mut over: Vec<(Token, Entry)> = (owners.into_iter())
-            .filter_map(|owner| {
-                let entry = shares.get(secret, owner.bytes())?;
-                (entry.by_wall || is_over(entry.end, now)).then_some((owner, entry))
-            })
-            .collect();
-        over.retain(|(owner, _)| self.forget_share(key, owner.bytes()).holds > 0);
-        over
+        let mut owners = self.sharers(key);
+        let shares = self.shared.get(print);
+        owners.retain(|owner| {
+            let entry = shares.and_then(|shares| shares.get(secret, owner.bytes()));
+            entry.is_some_and(|entry| entry.by_wall || is_over(entry.end, now))
+        });
+        (owners.iter())
+            .filter_map(|owner| self.take_share(key, owner.bytes()))
+            .collect()
     }
 
     /// How this owner holds the lock, if that is reserved for it.

@@ -1,12 +1,14 @@
 //! What is remembered of those who share one lock.
 
 use crate::lock::fence::Fence;
+use crate::lock::ledger::Former;
 use crate::lock::ledger::entry::Entry;
 use crate::lock::ledger::owner::Owner;
 use crate::lock::ledger::packed::Packed;
 use crate::lock::ledger::print::{Print, Secret};
 use crate::lock::ledger::table::{Record, Table};
 use crate::lock::ledger::token::Token;
+use crate::lock::request::Hold;
 use crate::lock::time::{Ms, Now, is_over};
 use crate::lock::wall::Written;
 
@@ -128,6 +130,17 @@ impl Shares {
     /// All that is remembered, a few at a time.
     pub fn into_pieces(self) -> impl Iterator<Item = impl Sized> {
         self.of_owner.into_buckets()
+    }
+
+    /// What is remembered of each.
+    #[cold]
+    pub fn former(&self) -> Vec<Former> {
+        let former = self.each().map(|share| Former {
+            owner: share.owner(),
+            hold: Hold::Shared,
+            entry: share.entry(),
+        });
+        former.collect()
     }
 
     /// What is remembered of this owner's.
