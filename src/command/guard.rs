@@ -24,22 +24,14 @@ impl Command for Guard {
         arguments: &[
             KEY,
             OWNER,
-            Argument {
-                name: c"command",
-                kind: Kind::Bytes,
-                token: None,
-                summary: c"The command. None of this module's.",
-                optional: false,
-                multiple: false,
-            },
-            Argument {
-                name: c"arg",
-                kind: Kind::Bytes,
-                token: None,
-                summary: c"The command's own arguments.",
-                optional: true,
-                multiple: true,
-            },
+            Argument::new(
+                c"command",
+                Kind::Bytes,
+                c"The command. None of this module's.",
+            ),
+            Argument::new(c"arg", Kind::Bytes, c"The command's own arguments.")
+                .optional()
+                .multiple(),
         ],
     };
 

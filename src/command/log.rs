@@ -24,31 +24,19 @@ impl Command for Log {
         more: true,
         keys: KeyPositions::None,
         access: Access::Oversee,
-        arguments: &[Argument {
-            name: c"operation",
-            kind: Kind::OneOf(&[
-                Argument {
-                    name: c"count",
-                    kind: Kind::Integer,
-                    token: None,
-                    summary: c"How many entries to show, the newest first.",
-                    optional: false,
-                    multiple: false,
-                },
-                Argument {
-                    name: c"reset",
-                    kind: Kind::Word,
-                    token: Some(c"RESET"),
-                    summary: c"Forgets all entries.",
-                    optional: false,
-                    multiple: false,
-                },
+        arguments: &[Argument::new(
+            c"operation",
+            Kind::OneOf(&[
+                Argument::new(
+                    c"count",
+                    Kind::Integer,
+                    c"How many entries to show, the newest first.",
+                ),
+                Argument::new(c"reset", Kind::Word, c"Forgets all entries.").after(c"RESET"),
             ]),
-            token: None,
-            summary: c"How many entries to show, 10 if nothing is said; or to forget them.",
-            optional: true,
-            multiple: false,
-        }],
+            c"How many entries to show, 10 if nothing is said; or to forget them.",
+        )
+        .optional()],
     };
 
     fn run<'w>(call: &mut Call<'w, '_, '_>) -> Result<Outcome<'w>, Fault> {

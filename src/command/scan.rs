@@ -19,38 +19,32 @@ impl Command for Scan {
         keys: KeyPositions::None,
         access: Access::Read,
         arguments: &[
-            Argument {
-                name: c"cursor",
-                kind: Kind::Integer,
-                token: None,
-                summary: c"0 to begin with, then what the last call has replied.",
-                optional: false,
-                multiple: false,
-            },
-            Argument {
-                name: c"pattern",
-                kind: Kind::Pattern,
-                token: Some(c"MATCH"),
-                summary: c"Which locks, by their names.",
-                optional: true,
-                multiple: false,
-            },
-            Argument {
-                name: c"count",
-                kind: Kind::Integer,
-                token: Some(c"COUNT"),
-                summary: c"About how many keys to look at in this call.",
-                optional: true,
-                multiple: false,
-            },
-            Argument {
-                name: c"all",
-                kind: Kind::Word,
-                token: Some(c"ALL"),
-                summary: c"Also those that this server did not grant: every string of 1 to 1024 bytes that expires.",
-                optional: true,
-                multiple: false,
-            },
+            Argument::new(
+                c"cursor",
+                Kind::Integer,
+                c"0 to begin with, then what the last call has replied.",
+            ),
+            Argument::new(
+                c"pattern",
+                Kind::Pattern,
+                c"Which locks, by their names.",
+            )
+            .after(c"MATCH")
+            .optional(),
+            Argument::new(
+                c"count",
+                Kind::Integer,
+                c"About how many keys to look at in this call.",
+            )
+            .after(c"COUNT")
+            .optional(),
+            Argument::new(
+                c"all",
+                Kind::Word,
+                c"Also those that this server did not grant: every string of 1 to 1024 bytes that expires.",
+            )
+            .after(c"ALL")
+            .optional(),
         ],
     };
 

@@ -12,8 +12,8 @@ use crate::protocol::integer;
 use super::ffi::api::RawString;
 use super::ffi::constants::{ERR, OK};
 use super::ffi::context::Ctx;
+use super::home;
 use super::inbox::Note;
-use super::notes;
 
 /// A setting that is a whole number.
 struct Number {
@@ -170,8 +170,8 @@ fn apply(limits: &mut Limits, words: &[&[u8]]) -> Result<(), String> {
     Ok(())
 }
 
-/// What is set otherwise than it would be after a restart with this configuration file: nobody tells a
-/// module of the file that is loaded on a running server.
+/// What is set otherwise than it would be after a restart with this configuration file: a module that
+/// is loaded on a running server is not told of that file.
 pub fn unlike(file: &[u8]) -> Vec<String> {
     let now = *settings();
     let mut there = now;
@@ -226,7 +226,7 @@ fn set(change: impl FnOnce(&mut Limits)) {
         change(&mut settings);
         *settings
     };
-    notes::hear(Note::NewLimits(limits));
+    home::hear(Note::NewLimits(limits));
 }
 
 fn signed(number: u64) -> c_longlong {

@@ -12,7 +12,6 @@ use crate::lock::{
 
 use super::authority::Authority;
 use super::clock;
-use super::command::rights;
 use super::ffi::call::Refused;
 use super::ffi::context::Ctx;
 use super::ffi::key::{Expiry, Key, NotWritten, Purpose};
@@ -132,7 +131,7 @@ impl Drop for Named<'_> {
 impl<'a> ServerKeys<'a> {
     /// The keys, for whoever has this context and has said this.
     pub fn new(module: &'a Module, ctx: Ctx<'a>, authority: Authority, said: Said<'a>) -> Self {
-        module.forget_expired();
+        module.expired.forget();
         Self {
             module,
             ctx,
@@ -255,7 +254,7 @@ impl<'a> ServerKeys<'a> {
 
     /// A shared lock ends with the last who holds it.
     fn expire_with_last(&mut self, name: NameRef<'_>) {
-        let marker = &self.module.marker;
+        let marker = &self.module.words.marker;
         let expiry = self.open(name).key.expire_with_last(marker);
         self.has_expiry(name, expiry);
     }
@@ -306,7 +305,7 @@ impl<'a> ServerKeys<'a> {
         }
         let text = self.said.text(name.key);
         let refused = self.refusal_of_a_write(name.db, &text);
-        if !self.module.in_cluster || refused == Some(Refused::All) {
+        if !self.module.cluster.is_on() || refused == Some(Refused::All) {
             self.accepts_writes = Some(refused.is_none());
         }
         refused.is_none()
@@ -366,7 +365,7 @@ impl<'a> Open<'a> {
         };
         // SAFETY: promised by our caller.
         let open = || unsafe { Key::open(ctx, &text, purpose) };
-        let (key, had_expired) = module.open_by(text.raw(), open);
+        let (key, had_expired) = module.expired.open(text.raw(), open);
         // Those of a word of the command's are known without a question.
         let bytes: *const [u8] = if text.is_lent() {
             name.key
@@ -397,14 +396,14 @@ impl Keyspace for ServerKeys<'_> {
     fn look(&mut self, name: NameRef<'_>) -> Stored<'_> {
         #[cfg(feature = "provoke")]
         crate::provoke::at("a look");
-        let marker = &self.module.marker;
+        let marker = &self.module.words.marker;
         self.open(name).key.stored(marker)
     }
 
     fn look_until(&mut self, name: NameRef<'_>) -> (Stored<'_>, Option<Ms>) {
         #[cfg(feature = "provoke")]
         crate::provoke::at("a look");
-        let (marker, ahead) = (&self.module.marker, self.ahead);
+        let (marker, ahead) = (&self.module.words.marker, self.ahead);
         let key = &self.open(name).key;
         let stored = key.stored(marker);
         let deadline = key.deadline_of(&stored);
@@ -412,7 +411,7 @@ impl Keyspace for ServerKeys<'_> {
     }
 
     fn glance(&mut self, name: NameRef<'_>) -> Glance {
-        let marker = &self.module.marker;
+        let marker = &self.module.words.marker;
         self.open(name).key.glance(marker)
     }
 
@@ -422,7 +421,7 @@ impl Keyspace for ServerKeys<'_> {
     }
 
     fn has_expired(&self, name: NameRef<'_>) -> bool {
-        self.module.has_expired(name)
+        self.module.expired.has(name)
     }
 
     fn share_of(&mut self, name: NameRef<'_>, owner: &[u8]) -> Option<Share> {
@@ -438,7 +437,7 @@ impl Keyspace for ServerKeys<'_> {
         from: Ms,
         visit: &mut dyn FnMut(&[u8], Share) -> bool,
     ) {
-        let (marker, ahead) = (&self.module.marker, self.ahead);
+        let (marker, ahead) = (&self.module.words.marker, self.ahead);
         let from = if from == 0 { 0 } else { to_wall(from, ahead) };
         let visit = &mut |owner: &[u8], share: Share| {
             let deadline = share.deadline.map(|at| from_wall(at, ahead));
@@ -494,9 +493,9 @@ impl Keyspace for ServerKeys<'_> {
             return;
         }
         self.is_held_anew(name);
-        let (owner, pxat) = (self.owner(owner), &self.module.pxat);
+        let (owner, words) = (self.owner(owner), &self.module.words);
         self.modified(name, Self::whose(&owner));
-        replicate::set(self.ctx, &text, &owner, pxat, deadline);
+        replicate::set(self.ctx, &text, &owner, words, deadline);
         self.announce(name.db, &text, raw::REDISMODULE_NOTIFY_STRING, c"set");
         self.announce(name.db, &text, raw::REDISMODULE_NOTIFY_GENERIC, c"expire");
     }
@@ -519,7 +518,7 @@ impl Keyspace for ServerKeys<'_> {
 
     fn share(&mut self, name: NameRef<'_>, owner: &[u8], deadline: Ms) {
         let deadline = to_wall(deadline, self.ahead);
-        let (owner, marker) = (self.owner(owner), &self.module.marker);
+        let (owner, marker) = (self.owner(owner), &self.module.words.marker);
         let whose = Self::whose(&owner);
         let open = self.open(name);
         let is_new = open.key.stored(marker) == Stored::Nothing;
@@ -610,7 +609,7 @@ impl Keyspace for ServerKeys<'_> {
     }
 
     fn epoch(&mut self, now: Now) -> Epoch {
-        self.module.epochs.now(self.ctx, now)
+        self.module.cluster.epoch(self.ctx, now)
     }
 
     fn slot_state(&mut self, name: NameRef<'_>) -> SlotState {
@@ -649,7 +648,7 @@ impl Keyspace for ServerKeys<'_> {
                 #[cfg(feature = "provoke")]
                 crate::provoke::sleep();
                 let accepted = self.accepts_writes(name) && self.can_open(name);
-                self.module.refusals.heard(accepted, clock::now());
+                self.module.reports.asked_to_write(accepted, clock::now());
                 accepted
             }
         }
@@ -661,16 +660,16 @@ impl Keyspace for ServerKeys<'_> {
 
     fn denial(&mut self, ticket: Ticket, names: &[Name]) -> Option<Rc<str>> {
         // One that is not blocked as yet is still in its own command.
-        let phrases = &self.module.phrases;
-        (self.module.waiting).denial(ticket, phrases, self.said, names)
+        let rights = &self.module.rights;
+        (self.module.waiting).denial(ticket, rights, self.said, names)
     }
 
     fn asker(&mut self, command: AskedBy) -> Rc<Asker> {
-        self.module.asker(self.ctx, command)
+        self.module.rights.asker(self.ctx, command)
     }
 
     fn is_denied(&mut self, asker: &Asker, names: &[Name]) -> bool {
-        rights::is_denied(&self.module.phrases, asker, self.said, names)
+        (self.module.rights).is_denied(asker, self.said, names)
     }
 
     fn keeps_back(&mut self, names: &[Name]) -> bool {
@@ -684,8 +683,8 @@ impl Keyspace for ServerKeys<'_> {
         let key = self.said.text(key);
         // A slot that has left is asked about elsewhere.
         !self.would_accept_a_write(*db, &key)
-            && (!self.module.in_cluster
-                || !self.module.epochs.is_up(own, clock::now())
+            && (!self.module.cluster.is_on()
+                || !self.module.cluster.is_up(own, clock::now())
                 || call::has_slot_of(own, &key))
     }
 }

@@ -6,17 +6,15 @@
 //! it reads the descriptor: it does that in the middle of a slow script too.
 
 use std::cell::Cell;
-use std::ffi::{c_int, c_void};
+use std::ffi::c_int;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::ptr::null_mut;
 
 use crate::lock::{Ms, Now};
 
-use super::clock;
-use super::ffi::api;
+use super::ffi::api::{self, EventLoopFn};
 use super::ffi::constants::{OK, READABLE};
-use super::module;
 
 /// How soon it rings again where nothing could be done, in microseconds.
 const AGAIN: u64 = 1000;
@@ -28,8 +26,8 @@ pub struct Timer {
 }
 
 impl Timer {
-    /// One that is not set.
-    pub fn new() -> Option<Self> {
+    /// One that is not set. This is what the server calls when it has been woken.
+    pub fn new(woken: EventLoopFn) -> Option<Self> {
         // SAFETY: it takes no pointers. What it gives is ours, if it is none of its errors.
         let wakes = unsafe {
             let fd = libc::timerfd_create(
@@ -39,8 +37,7 @@ impl Timer {
             (fd >= 0).then(|| OwnedFd::from_raw_fd(fd))?
         };
         // SAFETY: the descriptor is open until it has been taken out of the loop again.
-        let added =
-            unsafe { api::event_loop_add(wakes.as_raw_fd(), READABLE, Some(woken), null_mut()) };
+        let added = unsafe { api::event_loop_add(wakes.as_raw_fd(), READABLE, woken, null_mut()) };
         (added == OK).then(|| Self {
             wakes,
             rings: Cell::default(),
@@ -82,7 +79,7 @@ impl Timer {
 
     /// The loop has been woken, perhaps for what has been done since; or in the middle of a slow script, where
     /// what is due can't be done; or a moment too early.
-    fn ring_again(&self, now: Now) {
+    pub fn ring_again(&self, now: Now) {
         if let Some(at) = self.rings.get() {
             self.count_down(match until(at, now) {
                 0 => AGAIN,
@@ -122,9 +119,8 @@ impl Drop for Timer {
     }
 }
 
-/// What is due has been done at the beginning of this turn of the loop, if that was no turn within a slow
-/// script.
-unsafe extern "C" fn woken(fd: c_int, _: *mut c_void, _: c_int) {
+/// Reads how often it has rung, of which nothing is needed but that it is read: else the loop is woken for ever.
+pub fn read(fd: c_int) {
     let mut count = 0_u64;
     loop {
         // SAFETY: there is room for the count.
@@ -133,5 +129,4 @@ unsafe extern "C" fn woken(fd: c_int, _: *mut c_void, _: c_int) {
             break;
         }
     }
-    module::enter("a timer", |module| module.timer.ring_again(clock::now()));
 }

@@ -12,16 +12,16 @@ use crate::lock::{Locks, Ticket, WaitOutcome};
 use crate::protocol::{Reply, Spec};
 
 use super::blocked::BlockedClient;
-use super::command::rights::Asker;
 use super::ffi::api::{self, RawCtx, RawString};
 use super::ffi::call;
 use super::ffi::constants::{ERR, OK};
 use super::ffi::context::Ctx;
 use super::ffi::reply;
 use super::ffi::shield::shield;
+use super::home;
 use super::inbox::Note;
-use super::module::{self, Module};
-use super::{events, notes};
+use super::module::Module;
+use super::rights::Asker;
 
 /// Blocks the client of a command that has come to wait; false if the server won't have that.
 pub fn block(
@@ -35,9 +35,9 @@ pub fn block(
     let Ok(number) = usize::try_from(ticket) else {
         return false;
     };
-    events::hear_of_values(module, ctx);
-    events::hear_of_turns(module, ctx);
-    let text = module.last_waiting_name.of(key);
+    module.hearing.ask_for_values(ctx);
+    module.hearing.ask_for_turns(ctx);
+    let text = module.waiting.name_for(key);
     let mut keys = [text.raw()];
     // SAFETY: the context lives; one key is there. The data is a ticket, never a place in memory.
     let handle = unsafe {
@@ -77,7 +77,7 @@ unsafe extern "C" fn answer(ctx: *mut RawCtx, _: *mut *mut RawString, _: c_int) 
     let defect = || {
         // It would wait for ever for a reply that it does not get now.
         reply::send_defect(ctx);
-        module::recover();
+        home::recover();
     };
     shield("an answer", defect, || {
         let tell = |module: &Module| {
@@ -86,7 +86,7 @@ unsafe extern "C" fn answer(ctx: *mut RawCtx, _: *mut *mut RawString, _: c_int) 
             reply::send(ctx, reply);
             Some(())
         };
-        if module::with(tell).is_none() {
+        if home::with(tell).is_none() {
             reply::send_error(ctx, "UNBLOCKED by another thread than the server's own");
         }
     });
@@ -96,7 +96,7 @@ unsafe extern "C" fn answer(ctx: *mut RawCtx, _: *mut *mut RawString, _: c_int) 
 /// What a client is to be told now; none if it has been told.
 fn to_be_told(module: &Module, ticket: Ticket) -> Option<Reply> {
     let in_words = module.waiting.in_words(ticket)?;
-    let stays = module.server.replies_stay() && module.hears_of_turns.get();
+    let stays = module.server.replies_stay() && module.hearing.has_turns();
     let tell = |locks: &mut Locks| {
         let reply = locks.outcome(ticket).map(in_words);
         if stays {
@@ -122,5 +122,5 @@ unsafe extern "C" fn end(ctx: *mut RawCtx, data: *mut c_void) {
     };
     // SAFETY: it is a blocked client's context, as this callback is one's.
     let cut_off = unsafe { api::blocked_client_disconnected(ctx) } != 0;
-    notes::hear(Note::WaiterEnded { ticket, cut_off });
+    home::hear(Note::WaiterEnded { ticket, cut_off });
 }

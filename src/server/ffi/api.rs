@@ -18,8 +18,8 @@ pub use redis_module::raw::{
     RedisModuleCommandInfo as CommandInfo, RedisModuleCtx as RawCtx, RedisModuleEvent as Event,
     RedisModuleEventCallback as EventFn, RedisModuleEventLoopFunc as EventLoopFn,
     RedisModuleKey as RawKey, RedisModuleNotificationFunc as NotificationFn,
-    RedisModuleServerInfoData as ServerInfo, RedisModuleString as RawString,
-    RedisModuleUser as User,
+    RedisModulePostNotificationJobFunc as JobFn, RedisModuleServerInfoData as ServerInfo,
+    RedisModuleString as RawString, RedisModuleUser as User,
 };
 
 /// How the server calls what is to be done at a waiter's end.

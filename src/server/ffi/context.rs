@@ -114,6 +114,30 @@ impl Ctx<'_> {
     }
 }
 
+/// A context of our own, which outlasts the callback that it was made in.
+pub struct OwnCtx(*mut RawCtx);
+
+impl OwnCtx {
+    /// One that belongs to no client.
+    pub fn new(ctx: Ctx<'_>) -> Self {
+        // SAFETY: the context lives.
+        Self(unsafe { api::get_detached_thread_safe_context(ctx.raw) })
+    }
+
+    /// The context, for as long as we have it.
+    pub fn get(&self) -> Ctx<'_> {
+        // SAFETY: it lives until this is dropped.
+        unsafe { Ctx::new(self.0) }
+    }
+}
+
+impl Drop for OwnCtx {
+    fn drop(&mut self) {
+        // SAFETY: we got it from the server, and nothing else has it.
+        unsafe { api::free_thread_safe_context(self.0) };
+    }
+}
+
 /// Is there a connection of this number? Those of scripts and modules are none.
 pub fn lives(client: u64) -> bool {
     // SAFETY: asks only whether there is such a client.
