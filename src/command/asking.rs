@@ -15,7 +15,7 @@ use crate::protocol::{
 
 use super::{OWNER, TTL, deadlock};
 
-/// The owner that asks the server to make up one.
+/// Asks the server to make up an owner.
 const ANY_OWNER: &[u8] = b"*";
 
 /// What follows the keys.
@@ -138,7 +138,7 @@ pub fn ask<'w>(
         Waiting::Try => Patience::Try,
         Waiting::Block(_) if !call.caller.may_wait() => Patience::Try,
         Waiting::Block(until) => until.map_or(Patience::Forever, Patience::Until),
-        // Nobody could ask again.
+        // No client could ask again.
         Waiting::Queue(..) if said == ANY_OWNER => {
             return Err(Fault::Words(
                 "QUEUE needs an owner of the client's own, not *",
@@ -311,7 +311,7 @@ fn lease(word: &[u8], now: Now, most: Ms) -> Result<Ms, Fault> {
     length.ok_or(Fault::Lease(most))
 }
 
-/// Who is told, if that is what is said next.
+/// The channel and the message, if NOTIFY is the next word.
 fn notify<'w>(words: &mut Args<'w>) -> Result<Option<Notify<'w>>, Fault> {
     let mut ahead = *words;
     if !(ahead.next()).is_some_and(|word| word.eq_ignore_ascii_case(b"NOTIFY")) {

@@ -12,7 +12,7 @@ pub struct Guard;
 impl Command for Guard {
     const SPEC: Spec = Spec {
         name: c"lock.guard",
-        // Not deny-oom: that is the inner command's to be.
+        // Not deny-oom: the inner command is, if it needs memory.
         flags: c"write",
         summary: c"Runs a command, if this owner holds the lock, and returns what it returns.",
         complexity: c"That of the command.",

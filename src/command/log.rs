@@ -15,7 +15,7 @@ const USUAL: usize = 10;
 impl Command for Log {
     const SPEC: Spec = Spec {
         name: c"lock.log",
-        // Those of ACL LOG.
+        // The flags of ACL LOG.
         flags: c"admin deny-script allow-loading allow-stale",
         summary: c"Lists the last holds that did not end by their owner's release, and why.",
         complexity: c"O(N) with N the number of entries shown, or forgotten by RESET.",
@@ -49,7 +49,7 @@ impl Command for Log {
             }
             Some(word) => {
                 let count = integer(word).ok_or(Fault::NotAnInteger)?;
-                // Less than none is none.
+                // A negative count shows none.
                 usize::try_from(count).unwrap_or_default()
             }
             None => USUAL,

@@ -63,7 +63,7 @@ const TTL: Argument = Argument::new(
     c"For how many milliseconds from now the lock is held.",
 );
 
-/// The locks that a call names behind their number, each once, with so many words after them.
+/// The locks that a call names behind their number, each once, with at least so many words after them.
 fn lock_names<'w>(call: &mut Call<'w, '_, '_>, after: usize) -> Result<Vec<NameRef<'w>>, Fault> {
     let db = call.db;
     let mut seen = HashSet::new();

@@ -55,7 +55,7 @@ impl Command for Scan {
     }
 }
 
-/// What is the server's to read, and what is ours. What is wrong with them the server's SCAN says in
+/// The words for the server's SCAN, and whether ALL is among them. What is wrong with them the server says, in
 /// its own words and order.
 fn options<'w>(cursor: &'w [u8], mut words: Args<'w>) -> (Vec<&'w [u8]>, bool) {
     let (mut said, mut all) = (vec![cursor], false);
@@ -66,7 +66,7 @@ fn options<'w>(cursor: &'w [u8], mut words: Args<'w>) -> (Vec<&'w [u8]>, bool) {
             said.push(word);
             said.extend(words.next());
         } else {
-            // A word that SCAN knows as little as we do: it may know this one.
+            // An empty word, which SCAN does not know either: it might know the one that was given.
             said.push(b"");
         }
     }

@@ -55,7 +55,7 @@ pub enum Fault {
     /// The caller's user must not do this, in the server's words.
     #[error("NOPERM {0}")]
     NoPermission(String),
-    /// Nobody can be told.
+    /// This server lets no module publish.
     #[error("ERR this server lets no module publish messages: ask without NOTIFY")]
     CannotPublish,
     /// No owner, or too long a one.
@@ -95,7 +95,7 @@ pub enum Fault {
         "ERR QUEUE is for locks that their owner does not hold: release first, or wait with BLOCK"
     )]
     HoldsSome,
-    /// The search for a deadlock would hold up everybody else.
+    /// The search for a deadlock would hold up all other clients.
     #[error(
         "TOOCOMPLEX too many requests wait for each other to tell whether this one would be a deadlock"
     )]

@@ -64,9 +64,9 @@ pub enum Access {
     Set,
     /// Changes what is there.
     Update,
-    /// Reads it, and may delete it or hand it to somebody else.
+    /// Reads it, and may delete it or hand it to another owner.
     Delete,
-    /// Reads it, may hand it to somebody else, and then runs the command that follows the owner,
+    /// Reads it, may hand it to another owner, and then runs the command that follows the owner,
     /// whose keys are this command's keys too.
     Guard,
 }
@@ -133,7 +133,7 @@ pub enum Kind {
     Bytes,
     /// A whole number.
     Integer,
-    /// The word alone.
+    /// The token alone.
     Word,
     /// A pattern.
     Pattern,

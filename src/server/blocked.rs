@@ -15,9 +15,9 @@ use super::waiting_name::LastWaitingName;
 /// A client that waits.
 pub struct BlockedClient {
     handle: *mut Blocked,
-    /// Its number.
+    /// The number of its connection.
     pub client: u64,
-    /// Who asks for the locks, if the server knows.
+    /// The user that asks for the locks, if the server knows it.
     asker: Option<Asker>,
     in_words: fn(WaitOutcome<'_>) -> Reply,
     /// Has its client been told that it got nothing, without the core knowing?
@@ -100,7 +100,7 @@ impl BlockedClients {
         }
     }
 
-    /// How this client is told something.
+    /// How this client's outcome is put into a reply.
     pub fn in_words(&self, ticket: Ticket) -> Option<fn(WaitOutcome<'_>) -> Reply> {
         self.clients
             .borrow()
@@ -115,7 +115,7 @@ impl BlockedClients {
         }
     }
 
-    /// May this client have these locks no more? Then what the server says to that.
+    /// What the server says if this client's user must not have these locks any more.
     pub fn denial(
         &self,
         ticket: Ticket,

@@ -9,15 +9,16 @@ use super::ffi::call;
 use super::ffi::context::Ctx;
 use super::version;
 
-/// For how long a reply is good. The command costs the server some 50 microseconds, and slots
+/// For how long the server's reply is taken for true. The command costs the server some 50 microseconds, and slots
 /// take longer than this to go and come back.
 const FRESH: Ms = 2;
 
-/// The cluster that this server is a node of, and what it has last said. No server tells a module that a slot has moved
-/// from hand to hand. A node that takes one raises its own epoch, or has the highest already; and others
-/// hear of that. But a master that stood still while its replica took over hears of the new epoch before
-/// it hears that its slots are gone, and must not take that for news that they have come: so an epoch
-/// counts only beside a command by which slots come to this very node.
+/// The cluster that this server is a node of, if it is one, and what it has last said.
+///
+/// No server tells a module that a slot has changed owners. A node that takes one raises its own epoch, or has the
+/// highest already; and others hear of that. But a master that stood still while its replica took over hears of the
+/// new epoch before it hears that its slots are gone, and must not take that for news that they have come: so an
+/// epoch counts only beside a command by which slots come to this very node.
 pub struct Cluster {
     is_on: bool,
     said: Cell<Epoch>,
@@ -27,7 +28,7 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// This server is a node of one, or is not.
+    /// That of a server that is a node of one, or is not.
     pub fn new(is_on: bool) -> Self {
         Self {
             is_on,

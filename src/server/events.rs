@@ -22,10 +22,10 @@ use super::version::Server;
 /// The events after which a key is not there any more.
 const ENDS: [&CStr; 5] = [c"del", c"expired", c"evicted", c"rename_from", c"move_from"];
 
-/// Those of them after which the value is elsewhere.
+/// The ends after which the value is elsewhere.
 const MOVES: [&CStr; 2] = [c"rename_from", c"move_from"];
 
-/// Asks the server to tell us of what matters without any lock too; on failure, of what it would not.
+/// Asks the server to tell us of what matters even without any lock; on failure, what it won't tell us of.
 pub fn subscribe(ctx: Ctx<'_>, server: Server) -> Result<(), &'static str> {
     let always: [(u64, EventFn, &str); 6] = [
         (
@@ -82,14 +82,14 @@ pub unsafe extern "C" fn key_event(
         return OK;
     }
     home::enter("a key's event", |module| {
-        // SAFETY: as above.
+        // SAFETY: the server hands all this to us for the length of this call.
         unsafe { heard(module, ctx, class, event, key, Locks::concerns) };
     });
     OK
 }
 
 /// A key has come by another value. What we remember of its hold then counts for nothing by itself,
-/// so it matters only where somebody waits.
+/// so it matters only where a client waits.
 pub unsafe extern "C" fn value_event(
     ctx: *mut RawCtx,
     class: c_int,
@@ -105,7 +105,7 @@ pub unsafe extern "C" fn value_event(
         if !module.needs_values() {
             return module.hearing.heard_in_vain();
         }
-        // SAFETY: as above.
+        // SAFETY: the server hands all this to us for the length of this call.
         unsafe { heard(module, ctx, class, event, key, Locks::is_waited_for) };
     });
     OK
@@ -133,10 +133,10 @@ unsafe fn heard(
     if !is_opening && module.read(|locks| locks.remember_nothing_of(db)) == Ok(true) {
         return module.hearing.heard_in_vain();
     }
-    // SAFETY: as above.
+    // SAFETY: promised by our caller.
     let key = unsafe { text::bytes(key) };
     let name = NameRef { db, key };
-    // The core sees by itself that it has gone.
+    // The core is in the middle of looking at it, and sees by itself that it has gone.
     if is_opening {
         return module.expired.note(name);
     }

@@ -13,14 +13,14 @@ pub struct Expired {
     opening: Cell<*const RawString>,
     /// Had that key expired?
     opened: Cell<bool>,
-    /// All that had.
+    /// All keys that had expired.
     keys: RefCell<Vec<Name>>,
     /// Are there any? Asked of every key.
     any: Cell<bool>,
 }
 
 impl Expired {
-    /// Nothing.
+    /// Nothing as yet.
     pub fn new() -> Self {
         Self {
             opening: Cell::new(null()),
@@ -30,7 +30,7 @@ impl Expired {
         }
     }
 
-    /// Opens a key of this name, and says whether the server has found it expired at that.
+    /// Opens a key of this name, and says whether the server has found it expired by that.
     pub fn open<T>(&self, name: *const RawString, open: impl FnOnce() -> T) -> (T, bool) {
         self.opening.set(name);
         let opened = open();

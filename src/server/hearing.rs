@@ -35,7 +35,7 @@ pub struct Callbacks {
     pub turns: EventFn,
 }
 
-/// What we hear of by now.
+/// What we hear of at the moment.
 pub struct Hearing {
     callbacks: Callbacks,
     keys: Cell<bool>,

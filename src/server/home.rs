@@ -103,7 +103,7 @@ fn ask_for_a_call() {
 
 unsafe extern "C" fn called(_: *mut c_void) {
     inbox::call_came();
-    // It reads the inbox before it does this nothing.
+    // Entering reads the inbox. There is nothing else to do.
     enter("what was left by another thread", |_| ());
 }
 

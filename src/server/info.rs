@@ -37,7 +37,7 @@ unsafe extern "C" fn report(info: *mut raw::RedisModuleInfoCtx, _: c_int) {
     }
     if !is_told.get() {
         // Another module asks, on a thread of its own or in the middle of a change.
-        // SAFETY: as above.
+        // SAFETY: the server hands it to us for the length of this call.
         unsafe { section(info, c"", &[(c"unavailable", 1)]) };
     }
 }

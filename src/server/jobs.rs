@@ -20,7 +20,7 @@ pub struct Jobs {
 }
 
 impl Jobs {
-    /// None as yet. Each is a call of this function.
+    /// None as yet. A job is a call of this function.
     pub fn new(function: JobFn) -> Self {
         Self {
             function,
@@ -57,7 +57,7 @@ impl Jobs {
         self.ahead.set(false);
     }
 
-    /// It has run.
+    /// The job has run.
     pub fn ran(&self) {
         self.owed.set(false);
         self.ahead.set(false);

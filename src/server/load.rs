@@ -202,7 +202,7 @@ macro_rules! entries {
         /// Called by the server's loader.
         ///
         /// # Safety
-        /// By nobody else.
+        /// Called by nothing else.
         #[allow(unsafe_code)]
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn RedisModule_OnLoad(
@@ -210,7 +210,7 @@ macro_rules! entries {
             argv: *mut *mut redis_module::raw::RedisModuleString,
             argc: std::ffi::c_int,
         ) -> std::ffi::c_int {
-            // SAFETY: the loader's.
+            // SAFETY: all of it comes from the loader.
             unsafe { $crate::server::load(&TABLE, ctx, argv, argc) }
         }
 

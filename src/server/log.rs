@@ -12,7 +12,7 @@ use crate::protocol::shown;
 use super::ffi::call;
 use super::ffi::context::{self, Ctx};
 
-/// At most one line on holds that ran out in so long.
+/// There is at most one line on holds that ran out in this time.
 const BETWEEN_LINES: Ms = 1000;
 
 /// How long the server may refuse our writes before that is worth a line.
@@ -37,7 +37,7 @@ impl Reports {
         self.threshold.set(None);
     }
 
-    /// So long have some waited that have been granted something now.
+    /// Waiters have been granted their locks, after waits of these lengths.
     pub fn waited(&self, ctx: Ctx<'_>, waited: &[Ms]) {
         let Some(&longest) = waited.iter().max() else {
             return;
@@ -63,7 +63,7 @@ impl Reports {
         }
     }
 
-    /// These have run out while others waited.
+    /// These holds have run out while others waited.
     pub fn lapsed(&self, lapsed: &[Lapse], now: Now) {
         let Some(lapse) = lapsed.last() else { return };
         let untold = self.untold.get().saturating_add(lapsed.len());

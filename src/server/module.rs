@@ -21,12 +21,12 @@ use super::sent_on::SentOn;
 use super::timer::Timer;
 use super::version::Server;
 
-/// How long after a panic we go on. Not at once: it might come again, and again.
+/// How long after a panic we go on with what it has cut short. Not at once: it might come again, and again.
 const RECOVERY: Ms = 1000;
 
 /// Everything that the module keeps.
 pub struct Module {
-    /// Borrowed here alone, to be read or to be changed.
+    /// The locks. Borrowed in this file alone.
     locks: RefCell<Locks>,
     /// Has a panic cut something short?
     cut_short: Cell<bool>,
@@ -57,7 +57,7 @@ pub struct Module {
     pub rights: Rights,
     /// What the server's log and its latency monitor are told.
     pub reports: Reports,
-    /// What is written and replicated time and again.
+    /// Words that are written and replicated time and again.
     pub words: Words,
 }
 
@@ -95,7 +95,7 @@ impl Module {
         self.own.get()
     }
 
-    /// Reads what stands in the locks.
+    /// Reads something of the locks.
     pub fn read<T>(&self, work: impl FnOnce(&Locks) -> T) -> Result<T, InAChange> {
         Ok(work(&*self.locks.try_borrow().map_err(|_| InAChange)?))
     }
@@ -119,7 +119,7 @@ impl Module {
         self.is_master.get()
     }
 
-    /// It is one now, or a replica.
+    /// The server is a master now, or a replica.
     pub fn has_role(&self, master: bool) {
         self.is_master.set(master);
     }
@@ -146,7 +146,7 @@ impl Module {
     /// Sets the timer to this time.
     pub fn ring_at(&self, due: Option<Ms>, now: Now) {
         if due.is_some() {
-            // That is where it rings.
+            // At the beginning of a turn it is looked at whether the timer has rung.
             self.hearing.ask_for_turns(self.own());
         }
         self.timer.set(due, now);
@@ -157,7 +157,7 @@ impl Module {
     pub fn ask_for_a_turn(&self, at_once: bool) {
         let has_job =
             self.jobs.is_ahead() || (at_once && self.is_master() && self.jobs.ask(self.own()));
-        // Should a job that was accepted never come, the timer does.
+        // Where no job is to be had, the timer does it.
         if !has_job {
             self.set_timer(clock::now());
         }

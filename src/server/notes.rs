@@ -147,7 +147,7 @@ impl Module {
     }
 
     fn waiter_ended(&self, ticket: Ticket, cut_off: bool) -> Result<(), InAChange> {
-        // Its handle is good no more.
+        // Its handle is not good any more.
         let Some(waiting) = self.waiting.remove(ticket) else {
             return Ok(());
         };

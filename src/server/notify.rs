@@ -12,7 +12,7 @@ use super::ffi::call;
 use super::ffi::context::Ctx;
 use super::ffi::text::Text;
 
-/// What others are to be told of a change, when the core is through.
+/// An event that is to be announced when the core is through.
 pub struct Announcement<'a> {
     db: Db,
     name: Text<'a>,
@@ -85,7 +85,7 @@ impl Audience {
         unsafe { api::get_notify_keyspace_events() }
     }
 
-    /// Tells them, as the server's own commands would.
+    /// Announces an event, as the server's own commands would.
     pub fn tell(&self, announcement: &Announcement<'_>, ctx: Ctx<'_>, authority: Authority) {
         let Announcement {
             db,

@@ -7,7 +7,7 @@ use super::ffi::call;
 use super::ffi::context::Ctx;
 use super::ffi::text::Lent;
 
-/// Which commands are a module's, as far as we have asked.
+/// For each command that we have asked about, whether it is a module's.
 #[derive(Default)]
 pub struct Origins(RefCell<HashMap<Vec<u8>, bool>>);
 

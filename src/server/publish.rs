@@ -14,7 +14,7 @@ use super::ffi::api::PublishFn;
 use super::ffi::text::Text;
 use super::module::Module;
 
-/// So much is published in one turn of the server's loop, counted in messages and receivers.
+/// How much is published in one turn of the server's loop, counted in messages and receivers.
 const PORTION: usize = 256;
 
 /// How a module publishes, if this server lets it, and the command that does the same. In a cluster a message goes
@@ -57,7 +57,7 @@ impl Module {
         }
     }
 
-    /// Publishes this, unless it must not be published any more. Says to how many.
+    /// Publishes a message, unless that is not allowed any more. Returns how many clients have received it.
     fn send(&self, message: &Message) -> usize {
         let (channel, text) = (Text::new(&message.channel), Text::new(&message.text));
         let denial = self.publishing_denial(&message.asker, &channel, &text);

@@ -1,5 +1,5 @@
-//! What replicas, the append-only file, transactions and caches are told of a change: the first two the
-//! server's own commands, with nothing in them that depends on when they are run.
+//! What replicas and the append-only file are told of a change: the server's own commands, with nothing in them
+//! that depends on when they are run. And that transactions and caches are told of it.
 
 use std::ffi::CStr;
 use std::io;
@@ -13,7 +13,7 @@ use super::ffi::context::Ctx;
 use super::ffi::text::Text;
 use crate::lock::{Ms, SHARED_MARKER};
 
-/// All commands that are used here, or that we ask the server by whether it would take a write.
+/// All commands that are used here, or by which we ask the server whether it would take a write.
 const NATIVE: [&CStr; 7] = [
     c"SET",
     c"DEL",

@@ -14,7 +14,7 @@ use super::ffi::constants::{CHANNEL_PUBLISH, KEY_ACCESS, KEY_UPDATE, NO_DATABASE
 use super::ffi::context::Ctx;
 use super::ffi::text::{Said, Text};
 
-/// A user, for the length of a question: never kept.
+/// A user, for the length of a question. It is never kept.
 struct User(*mut api::User);
 
 impl User {
@@ -25,7 +25,7 @@ impl User {
     unsafe fn of(name: &Text<'_>) -> Option<Self> {
         // SAFETY: the name lives. The server gives us a handle, or null.
         let raw = unsafe { api::get_module_user_from_user_name(name.raw()) };
-        // Not made before it is known that there is one: it would be given back.
+        // Not made before it is known that there is one, because it is given back when it is dropped.
         (!raw.is_null()).then(|| Self(raw))
     }
 
@@ -96,8 +96,8 @@ pub struct Rights {
     /// An owner and a ttl: whatever they are, no right depends on them.
     owner: Text<'static>,
     ttl: Text<'static>,
-    /// Who has asked for a place last. Mostly the next to ask is the same user, and need not be remembered once
-    /// more.
+    /// The user that has asked for a place last. Mostly it is the next to ask too, and need not be remembered
+    /// twice.
     last_asker: RefCell<Option<Rc<lock::Asker>>>,
 }
 
@@ -123,7 +123,7 @@ impl Rights {
         text
     }
 
-    /// Who issues this command in this context, for a place in a queue.
+    /// The user that asks for a place in a queue by this command, in this context.
     pub fn asker(&self, ctx: Ctx<'_>, command: AskedBy) -> Rc<lock::Asker> {
         let user = call::user_name(ctx);
         let user = user.as_ref().map_or(&[][..], Text::bytes);
@@ -138,8 +138,8 @@ impl Rights {
         Rc::clone(asker)
     }
 
-    /// May the user who has asked for a place have these locks no more? A call of another module's has no user,
-    /// and is not asked about.
+    /// Has the user that asked for a place lost the right to these locks? A call by another module has no user, and
+    /// is not asked about.
     pub fn is_denied(&self, asker: &lock::Asker, said: Said<'_>, names: &[Name]) -> bool {
         let (command, keys) = match asker.command {
             AskedBy::Acquire => (c"lock.acquire", KeyPositions::First),
@@ -153,8 +153,7 @@ impl Rights {
         !asker.user.is_empty() && by_name().denial(self, said, names).is_some()
     }
 
-    /// Why this must not be published by this command for the user who has asked for a place, in the server's
-    /// words.
+    /// Why this must not be published by this command for the user that asked for a place, in the server's words.
     pub fn publishing_denial(
         &self,
         asker: &lock::Asker,
@@ -178,13 +177,13 @@ impl Rights {
     }
 }
 
-/// Who has asked for locks and waits for them, and by which command.
+/// A user that has asked for locks and waits for them, and its command.
 pub struct Asker {
     /// The name of its user.
     user: Text<'static>,
-    /// What it has said.
+    /// The name of its command.
     command: &'static CStr,
-    /// Where the keys stand in that.
+    /// Where the keys stand in the command.
     keys: KeyPositions,
 }
 
@@ -198,8 +197,8 @@ impl Asker {
         }
     }
 
-    /// Asks what the server asked when the command came. If its user must not issue it any more, this
-    /// is what the server says then.
+    /// Checks again what the server checked when the command came. If the user must not issue it any more, this is
+    /// what the server says then.
     pub fn denial(&self, rights: &Rights, said: Said<'_>, names: &[Name]) -> Option<Rc<str>> {
         // SAFETY: no command runs before the user is given back.
         let Some(user) = (unsafe { User::of(&self.user) }) else {

@@ -49,7 +49,7 @@ impl Timer {
         let wanted = due.map(|due| due.max(now.ms()));
         match (self.rings.get(), wanted) {
             (None, None) => {}
-            // Early is soon enough: it is then set anew.
+            // It may ring early: it is set anew then.
             (Some(rings), Some(wanted)) if rings <= wanted => {}
             (_, None) => {
                 self.rings.set(None);
@@ -57,13 +57,13 @@ impl Timer {
             }
             (_, Some(at)) => {
                 self.rings.set(Some(at));
-                // At once is not never.
+                // 0 would be never.
                 self.count_down(until(at, now).max(1));
             }
         }
     }
 
-    /// Will it ring?
+    /// Is it set?
     pub fn is_set(&self) -> bool {
         self.rings.get().is_some()
     }
@@ -88,7 +88,7 @@ impl Timer {
         }
     }
 
-    /// Not at all, if that is 0.
+    /// Has the descriptor wake the loop after this time; not at all if it is 0.
     fn count_down(&self, micros: u64) {
         let part = |number: u64| number.try_into().unwrap_or_default();
         let nothing = libc::timespec {
@@ -107,7 +107,7 @@ impl Timer {
     }
 }
 
-/// How many microseconds there are until then; not to within the millisecond before it.
+/// How many microseconds there are until then, counted to the beginning of that millisecond.
 fn until(at: Ms, now: Now) -> u64 {
     at.saturating_mul(1000).saturating_sub(now.micros())
 }
@@ -119,7 +119,8 @@ impl Drop for Timer {
     }
 }
 
-/// Reads how often it has rung, of which nothing is needed but that it is read: else the loop is woken for ever.
+/// Reads how often a timer's descriptor has rung. The number does not matter, but unread it would wake the loop for
+/// ever.
 pub fn read(fd: c_int) {
     let mut count = 0_u64;
     loop {

@@ -20,7 +20,7 @@ use super::{home, timer};
 
 /// A job of ours runs.
 pub unsafe extern "C" fn job(_: *mut RawCtx, _: *mut c_void) {
-    // Before all else: a job that seems to be ahead keeps the module from being unloaded.
+    // First of all, because a job that seems to be owed keeps the module from being unloaded.
     _ = home::with(|module| module.jobs.ran());
     home::enter("a job", Module::tick);
 }
@@ -77,8 +77,7 @@ impl Module {
         let mut keys = ServerKeys::new(self, self.own(), Authority::Ourselves, Said::default());
         let ticked = self.change(|locks| {
             locks.tick(&mut Turn::new(&mut keys, now));
-            // Not before: the lock that brought the panic about should not keep all others from
-            // being seen to.
+            // Only now: the lock that brought the panic about should not keep the others from being seen to.
             if self.was_cut_short() {
                 locks.note_all();
             }

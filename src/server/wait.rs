@@ -3,7 +3,7 @@
 //! It is blocked on a key, because only such clients are sent on when the key's slot leaves this server;
 //! but never woken through it: that would run through all of them. One is woken by `UnblockClient`,
 //! upon which the server asks for its reply through the timeout callback, at once or a loop turn later.
-//! The free callback is its end, and comes exactly once, whatever brought it about.
+//! The free callback is its end, and comes exactly once, however the wait ended.
 
 use std::ffi::{c_int, c_void};
 use std::ptr::without_provenance_mut;
@@ -64,7 +64,7 @@ pub fn block(
     true
 }
 
-/// The key that clients are blocked on has come into being: nothing to us.
+/// The key that clients are blocked on has come into being, which does not matter to us.
 unsafe extern "C" fn never_ready(_: *mut RawCtx, _: *mut *mut RawString, _: c_int) -> c_int {
     ERR
 }
@@ -93,7 +93,7 @@ unsafe extern "C" fn answer(ctx: *mut RawCtx, _: *mut *mut RawString, _: c_int) 
     OK
 }
 
-/// What a client is to be told now; none if it has been told.
+/// What a client is to be told now; nothing if it has been told already.
 fn to_be_told(module: &Module, ticket: Ticket) -> Option<Reply> {
     let in_words = module.waiting.in_words(ticket)?;
     let stays = module.server.replies_stay() && module.hearing.has_turns();
@@ -107,7 +107,7 @@ fn to_be_told(module: &Module, ticket: Ticket) -> Option<Reply> {
     match module.change(tell) {
         Ok(reply) => reply,
         // Another module unblocks it in the middle of a change of ours, and it needs its reply at
-        // once. Should that change grant it the lock, nobody has heard of it.
+        // once. Should that change grant it the lock, its client does not hear of it.
         Err(_) => {
             module.waiting.send_off(ticket);
             Some(in_words(WaitOutcome::TimedOut))

@@ -28,7 +28,7 @@ use crate::server::{home, rights, wait};
 /// Which of the words behind the name of LOCK.GUARD begin a command: those behind key and owner.
 const INNER: usize = 2;
 
-/// How many words most commands have at most: so many need no memory of their own.
+/// Most commands have no more words than this. So many need no memory of their own.
 const FEW: usize = 8;
 
 /// For a connection that the server blocks for its own commands and not for a module's: on Valkey
@@ -40,7 +40,7 @@ pub struct Registrar<'a> {
     ctx: Ctx<'a>,
 }
 
-/// The server would not have a command.
+/// The server did not accept a command.
 #[derive(Debug, thiserror::Error)]
 #[error("the server does not accept the command {0}")]
 pub struct Refused(&'static str);
@@ -51,12 +51,12 @@ impl<'a> Registrar<'a> {
         Self { ctx }
     }
 
-    /// A command.
+    /// Adds a command.
     pub fn add<C: Command>(&self) -> Result<(), Refused> {
         let refused = Refused(C::SPEC.name());
         let (first, last, step) = match C::SPEC.keys {
             KeyPositions::First => (1, 1, 1),
-            // The first: the server routes by it, and asks nobody for the others.
+            // The first alone: the server routes by it, and does not ask us for the others.
             KeyPositions::Counted => (2, 2, 1),
             KeyPositions::None => (0, 0, 0),
         };
@@ -118,7 +118,7 @@ fn call<C: Command>(module: &Module, ctx: Ctx<'_>, argv: &[Lent<'_>]) {
     if authority == Authority::Writer && !module.is_master() {
         return reply::send_error(ctx, "READONLY You can't write against a read only replica.");
     }
-    // A look at a key may be remembered too.
+    // A command that only looks at a key may make us remember it too.
     if spec.keys != KeyPositions::None && !module.hearing.ask_for_keys(ctx) {
         return reply::send_error(
             ctx,
@@ -181,7 +181,7 @@ fn run<C: Command>(module: &Module, ctx: Ctx<'_>, authority: Authority, said: Sa
             caller: &Asking { module, ctx },
         })
     });
-    // Another module issues our command from a callback of a change that we are in the middle of.
+    // Another module issues our command from a callback, in the middle of a change of ours.
     let Ok(outcome) = outcome else {
         return reply::send_error(ctx, "TRYAGAIN the lock module is in the middle of a change");
     };
@@ -197,7 +197,7 @@ fn run<C: Command>(module: &Module, ctx: Ctx<'_>, authority: Authority, said: Sa
     match outcome {
         Ok(Outcome::Reply(reply)) => {
             module.announce(ctx, authority, announcements);
-            // Servers send first what was written last: so whoever waits for the lock has it before
+            // Servers send first what was written last: so a client that waits for the lock has it before
             // the caller hears that it has let go.
             reply::send(ctx, reply);
             // A client expects one reply: what fails from now on brings no other.
@@ -214,7 +214,7 @@ fn run<C: Command>(module: &Module, ctx: Ctx<'_>, authority: Authority, said: Sa
             let start = said.strings.len().saturating_sub(words.len());
             guard::run(module, ctx, said.strings.get(start..).unwrap_or_default());
         }
-        // The server must not be asked to wake anybody inside the command that blocks, so that
+        // The server must not be asked to wake a client inside the command that blocks it, so that
         // comes last.
         Ok(Outcome::Wait {
             ticket,
@@ -225,7 +225,7 @@ fn run<C: Command>(module: &Module, ctx: Ctx<'_>, authority: Authority, said: Sa
             let is_blocked = wait::block(module, ctx, key, ticket, &C::SPEC, in_words);
             let waits = module.change(|locks| {
                 if is_blocked {
-                    // What others have done when they heard of our changes may have decided it.
+                    // Others have heard of our changes, and what they did then may have decided this request.
                     !locks.reply_again(ticket)
                 } else {
                     locks.cannot_wait(ticket);
@@ -257,7 +257,7 @@ fn all_keys<'a>(ctx: Ctx<'_>, spec: &Spec, said: Said<'a>) -> Cow<'a, [&'a [u8]]
     Cow::Owned([said.keys, &routing::keys_within(ctx, inner)].concat())
 }
 
-/// Whoever calls us in this context.
+/// The client that calls us in this context.
 struct Asking<'a> {
     module: &'a Module,
     ctx: Ctx<'a>,

@@ -64,7 +64,7 @@ pub fn zcount(ctx: Ctx<'_>, name: &Text<'_>, before: Ms) -> Option<usize> {
     unsafe { run!(ctx, c"ZCOUNT", c"scc", name.raw(), least, most) }?.number()
 }
 
-/// What a setting of the server's is, if it has it.
+/// The value of a setting of the server's, if it has it.
 pub fn setting(ctx: Ctx<'_>, name: &CStr) -> Option<Vec<u8>> {
     // SAFETY: the context lives, and the format asks for two texts.
     let reply = unsafe { run!(ctx, c"CONFIG", c"cc", c"GET".as_ptr(), name.as_ptr()) };
@@ -168,7 +168,7 @@ fn left_behind(ctx: Ctx<'_>) -> Option<ServerReply> {
 
 impl ServerReply {
     fn new(reply: *mut CallReply) -> Option<Self> {
-        // Not made before it is known that there is one: it would be given back.
+        // Not made before it is known that there is one, because it is given back when it is dropped.
         (!reply.is_null()).then(|| Self(reply))
     }
 
@@ -186,7 +186,7 @@ impl ServerReply {
         unsafe { api::call_reply_type(self.0) == REPLY_ERROR }
     }
 
-    /// Sends the same to a client.
+    /// Sends it on to a client.
     pub fn pass_on(&self, ctx: Ctx<'_>) {
         // SAFETY: the context lives, and so does the reply.
         unsafe { api::reply_with_call_reply(ctx.raw(), self.0) };
