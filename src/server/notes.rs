@@ -24,9 +24,9 @@ impl Module {
     /// That another module hears of what we have changed, and that waiters are woken, comes after it.
     #[inline]
     pub fn change<T>(&self, work: impl FnOnce(&mut Locks) -> T) -> Result<T, InAChange> {
-        let done = self.change_alone(work)?;
+        let done = self.change_alone(work);
         self.read_inbox();
-        Ok(done)
+        done
     }
 
     /// Reads the inbox, unless we are in the middle of a change: it is read at the end of that.
