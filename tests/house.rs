@@ -97,7 +97,7 @@ fn every_entry_from_the_server_is_shielded() {
             let body = entry.split("\n}").next().unwrap();
             let is_shielded = [
                 "shield(",
-                "module::enter(",
+                "enter(",
                 "hear(",
                 "settings()",
                 "set(move |limits|",

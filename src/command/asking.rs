@@ -15,7 +15,7 @@ use crate::protocol::{
 
 use super::{OWNER, TTL, deadlock};
 
-/// The owner that asks the server to make up one.
+/// Asks the server to make up an owner.
 const ANY_OWNER: &[u8] = b"*";
 
 /// What follows the keys.
@@ -28,102 +28,76 @@ pub const ARGUMENTS: [Argument; 5] = [
         summary: c"For how many milliseconds from the grant the lock is held.",
         ..TTL
     },
-    Argument {
-        name: c"waiting",
-        kind: Kind::OneOf(&[
-            Argument {
-                name: c"milliseconds",
-                kind: Kind::Integer,
-                token: Some(c"BLOCK"),
-                summary: c"For how long to wait while others hold the lock; 0 waits for ever.",
-                optional: false,
-                multiple: false,
-            },
-            Argument {
-                name: c"place",
-                kind: Kind::Block(&PLACE),
-                token: None,
-                summary: c"Keep a place in the queue instead, and return it: the owner asks again.",
-                optional: false,
-                multiple: false,
-            },
-        ]),
-        token: None,
-        summary: c"What to do while others hold the lock; without it the command tries once.",
-        optional: true,
-        multiple: false,
-    },
-    Argument {
-        name: c"mode",
-        kind: Kind::OneOf(&[
-            Argument {
-                name: c"shared",
-                kind: Kind::Word,
-                token: Some(c"SHARED"),
-                summary: c"Beside others who share the lock.",
-                optional: false,
-                multiple: false,
-            },
-            Argument {
-                name: c"n",
-                kind: Kind::Integer,
-                token: Some(c"LIMIT"),
-                summary: c"Beside others who share the lock, while they are fewer than this.",
-                optional: false,
-                multiple: false,
-            },
-        ]),
-        token: None,
-        summary: c"Whether others may hold the lock too.",
-        optional: true,
-        multiple: false,
-    },
-    Argument {
-        name: c"session",
-        kind: Kind::Word,
-        token: Some(c"SESSION"),
-        summary: c"Release the lock when the connection closes.",
-        optional: true,
-        multiple: false,
-    },
+    Argument::new(
+        c"waiting",
+        Kind::OneOf(&[BLOCK, PLACE]),
+        c"What to do while others hold the lock; without it the command tries once.",
+    )
+    .optional(),
+    Argument::new(
+        c"mode",
+        Kind::OneOf(&[SHARED, LIMIT]),
+        c"Whether others may hold the lock too.",
+    )
+    .optional(),
+    Argument::new(
+        c"session",
+        Kind::Word,
+        c"Release the lock when the connection closes.",
+    )
+    .after(c"SESSION")
+    .optional(),
 ];
 
-/// What keeps a place in the queue, and who is told.
-const PLACE: [Argument; 2] = [
-    Argument {
-        name: c"milliseconds",
-        kind: Kind::Integer,
-        token: Some(c"QUEUE"),
-        summary: c"For how long the place is kept after its owner has last asked.",
-        optional: false,
-        multiple: false,
-    },
-    Argument {
-        name: c"notify",
-        kind: Kind::Block(&[
-            Argument {
-                name: c"channel",
-                kind: Kind::Bytes,
-                token: None,
-                summary: c"Where a message says that it is time to ask again, 1 to 1024 bytes.",
-                optional: false,
-                multiple: false,
-            },
-            Argument {
-                name: c"message",
-                kind: Kind::Bytes,
-                token: None,
-                summary: c"What the message says, 1 to 1024 bytes.",
-                optional: false,
-                multiple: false,
-            },
-        ]),
-        token: Some(c"NOTIFY"),
-        summary: c"Whom to tell when it is the owner's turn, or when its place is lost.",
-        optional: true,
-        multiple: false,
-    },
-];
+const BLOCK: Argument = Argument::new(
+    c"milliseconds",
+    Kind::Integer,
+    c"For how long to wait while others hold the lock; 0 waits for ever.",
+)
+.after(c"BLOCK");
+
+const PLACE: Argument = Argument::new(
+    c"place",
+    Kind::Block(&[QUEUE, NOTIFY]),
+    c"Keep a place in the queue instead, and return it: the owner asks again.",
+);
+
+const QUEUE: Argument = Argument::new(
+    c"milliseconds",
+    Kind::Integer,
+    c"For how long the place is kept after its owner has last asked.",
+)
+.after(c"QUEUE");
+
+const NOTIFY: Argument = Argument::new(
+    c"notify",
+    Kind::Block(&[CHANNEL, MESSAGE]),
+    c"Whom to tell when it is the owner's turn, or when its place is lost.",
+)
+.after(c"NOTIFY")
+.optional();
+
+const CHANNEL: Argument = Argument::new(
+    c"channel",
+    Kind::Bytes,
+    c"Where a message says that it is time to ask again, 1 to 1024 bytes.",
+);
+
+const MESSAGE: Argument = Argument::new(
+    c"message",
+    Kind::Bytes,
+    c"What the message says, 1 to 1024 bytes.",
+);
+
+const SHARED: Argument =
+    Argument::new(c"shared", Kind::Word, c"Beside others who share the lock.").after(c"SHARED");
+
+const LIMIT: Argument = Argument::new(
+    c"n",
+    Kind::Integer,
+    c"Beside others who share the lock, while they are fewer than this.",
+)
+.after(c"LIMIT");
 
 /// The words after the ttl.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -164,7 +138,7 @@ pub fn ask<'w>(
         Waiting::Try => Patience::Try,
         Waiting::Block(_) if !call.caller.may_wait() => Patience::Try,
         Waiting::Block(until) => until.map_or(Patience::Forever, Patience::Until),
-        // Nobody could ask again.
+        // No client could ask again.
         Waiting::Queue(..) if said == ANY_OWNER => {
             return Err(Fault::Words(
                 "QUEUE needs an owner of the client's own, not *",
@@ -337,7 +311,7 @@ fn lease(word: &[u8], now: Now, most: Ms) -> Result<Ms, Fault> {
     length.ok_or(Fault::Lease(most))
 }
 
-/// Who is told, if that is what is said next.
+/// The channel and the message, if NOTIFY is the next word.
 fn notify<'w>(words: &mut Args<'w>) -> Result<Option<Notify<'w>>, Fault> {
     let mut ahead = *words;
     if !(ahead.next()).is_some_and(|word| word.eq_ignore_ascii_case(b"NOTIFY")) {

@@ -23,22 +23,20 @@ impl Command for Break {
         access: Access::Delete,
         arguments: &[
             KEY,
-            Argument {
-                name: c"milliseconds",
-                kind: Kind::Integer,
-                token: Some(c"GRACE"),
-                summary: c"For how much longer the holds may last. Nothing that their owners do prolongs them.",
-                optional: true,
-                multiple: false,
-            },
-            Argument {
-                name: c"force",
-                kind: Kind::Word,
-                token: Some(c"FORCE"),
-                summary: c"Also if the key is a string without expiry that this server did not grant, and so may be anything.",
-                optional: true,
-                multiple: false,
-            },
+            Argument::new(
+                c"milliseconds",
+                Kind::Integer,
+                c"For how much longer the holds may last. Nothing that their owners do prolongs them.",
+            )
+            .after(c"GRACE")
+            .optional(),
+            Argument::new(
+                c"force",
+                Kind::Word,
+                c"Also if the key is a string without expiry that this server did not grant, and so may be anything.",
+            )
+            .after(c"FORCE")
+            .optional(),
         ],
     };
 

@@ -6,8 +6,8 @@ use crate::protocol::shown;
 /// How many of a deadlock are named.
 const MOST_NAMED: usize = 8;
 
-/// Who waits for what, and what the next of the deadlock has to do with it. Who holds a key that the
-/// reader may not see is not named either.
+/// For each owner in the deadlock, the key that it waits for, and whether the next owner holds that or comes first.
+/// The holder of a key that the reader may not see is not named either.
 pub fn in_words(deadlock: &Deadlock, may_read: &dyn Fn(NameRef<'_>) -> bool) -> String {
     let mut words = String::new();
     let mut waiting = deadlock.links.first().map(|link| shown(&link.owner));

@@ -12,7 +12,7 @@ pub struct Guard;
 impl Command for Guard {
     const SPEC: Spec = Spec {
         name: c"lock.guard",
-        // Not deny-oom: that is the inner command's to be.
+        // Not deny-oom: the inner command is, if it needs memory.
         flags: c"write",
         summary: c"Runs a command, if this owner holds the lock, and returns what it returns.",
         complexity: c"That of the command.",
@@ -24,22 +24,14 @@ impl Command for Guard {
         arguments: &[
             KEY,
             OWNER,
-            Argument {
-                name: c"command",
-                kind: Kind::Bytes,
-                token: None,
-                summary: c"The command. None of this module's.",
-                optional: false,
-                multiple: false,
-            },
-            Argument {
-                name: c"arg",
-                kind: Kind::Bytes,
-                token: None,
-                summary: c"The command's own arguments.",
-                optional: true,
-                multiple: true,
-            },
+            Argument::new(
+                c"command",
+                Kind::Bytes,
+                c"The command. None of this module's.",
+            ),
+            Argument::new(c"arg", Kind::Bytes, c"The command's own arguments.")
+                .optional()
+                .multiple(),
         ],
     };
 

@@ -55,7 +55,7 @@ fn describe(report: Report, caller: &dyn Caller) -> Reply {
 fn holder(holder: &Holder, caller: &dyn Caller) -> Reply {
     let grant = |number: fn(&Grant) -> u64| holder.grant.as_ref().map(number);
     let said = |number: Option<u64>| number.map_or(Reply::Null, Reply::number);
-    // A connection that is gone, or that was a script's, is nobody's any more.
+    // A connection that is gone, or that was a script's, tells a reader nothing any more.
     let client = grant(|grant| grant.client).filter(|&client| caller.is_connected(client));
     let mut described = vec![
         ("owner", Reply::Bytes(holder.owner.as_slice().into())),

@@ -15,7 +15,7 @@ const USUAL: usize = 10;
 impl Command for Log {
     const SPEC: Spec = Spec {
         name: c"lock.log",
-        // Those of ACL LOG.
+        // The flags of ACL LOG.
         flags: c"admin deny-script allow-loading allow-stale",
         summary: c"Lists the last holds that did not end by their owner's release, and why.",
         complexity: c"O(N) with N the number of entries shown, or forgotten by RESET.",
@@ -24,31 +24,19 @@ impl Command for Log {
         more: true,
         keys: KeyPositions::None,
         access: Access::Oversee,
-        arguments: &[Argument {
-            name: c"operation",
-            kind: Kind::OneOf(&[
-                Argument {
-                    name: c"count",
-                    kind: Kind::Integer,
-                    token: None,
-                    summary: c"How many entries to show, the newest first.",
-                    optional: false,
-                    multiple: false,
-                },
-                Argument {
-                    name: c"reset",
-                    kind: Kind::Word,
-                    token: Some(c"RESET"),
-                    summary: c"Forgets all entries.",
-                    optional: false,
-                    multiple: false,
-                },
+        arguments: &[Argument::new(
+            c"operation",
+            Kind::OneOf(&[
+                Argument::new(
+                    c"count",
+                    Kind::Integer,
+                    c"How many entries to show, the newest first.",
+                ),
+                Argument::new(c"reset", Kind::Word, c"Forgets all entries.").after(c"RESET"),
             ]),
-            token: None,
-            summary: c"How many entries to show, 10 if nothing is said; or to forget them.",
-            optional: true,
-            multiple: false,
-        }],
+            c"How many entries to show, 10 if nothing is said; or to forget them.",
+        )
+        .optional()],
     };
 
     fn run<'w>(call: &mut Call<'w, '_, '_>) -> Result<Outcome<'w>, Fault> {
@@ -61,7 +49,7 @@ impl Command for Log {
             }
             Some(word) => {
                 let count = integer(word).ok_or(Fault::NotAnInteger)?;
-                // Less than none is none.
+                // A negative count shows none.
                 usize::try_from(count).unwrap_or_default()
             }
             None => USUAL,

@@ -37,23 +37,13 @@ use std::collections::HashSet;
 use crate::lock::NameRef;
 use crate::protocol::{Argument, Call, Fault, Kind};
 
-const KEY: Argument = Argument {
-    name: c"key",
-    kind: Kind::Key,
-    token: None,
-    summary: c"The lock.",
-    optional: false,
-    multiple: false,
-};
+const KEY: Argument = Argument::new(c"key", Kind::Key, c"The lock.");
 
-const NUMKEYS: Argument = Argument {
-    name: c"numkeys",
-    kind: Kind::Integer,
-    token: None,
-    summary: c"How many keys follow, 1 to 1024.",
-    optional: false,
-    multiple: false,
-};
+const NUMKEYS: Argument = Argument::new(
+    c"numkeys",
+    Kind::Integer,
+    c"How many keys follow, 1 to 1024.",
+);
 
 const KEYS: Argument = Argument {
     summary: c"The locks. One that is named twice counts once.",
@@ -61,25 +51,19 @@ const KEYS: Argument = Argument {
     ..KEY
 };
 
-const OWNER: Argument = Argument {
-    name: c"owner",
-    kind: Kind::Bytes,
-    token: None,
-    summary: c"The token that names the piece of work that holds the lock, 1 to 1024 bytes.",
-    optional: false,
-    multiple: false,
-};
+const OWNER: Argument = Argument::new(
+    c"owner",
+    Kind::Bytes,
+    c"The token that names the piece of work that holds the lock, 1 to 1024 bytes.",
+);
 
-const TTL: Argument = Argument {
-    name: c"ttl",
-    kind: Kind::Integer,
-    token: None,
-    summary: c"For how many milliseconds from now the lock is held.",
-    optional: false,
-    multiple: false,
-};
+const TTL: Argument = Argument::new(
+    c"ttl",
+    Kind::Integer,
+    c"For how many milliseconds from now the lock is held.",
+);
 
-/// The locks that a call names behind their number, each once, with so many words after them.
+/// The locks that a call names behind their number, each once, with at least so many words after them.
 fn lock_names<'w>(call: &mut Call<'w, '_, '_>, after: usize) -> Result<Vec<NameRef<'w>>, Fault> {
     let db = call.db;
     let mut seen = HashSet::new();

@@ -10,7 +10,7 @@ pub struct Mrenew;
 impl Command for Mrenew {
     const SPEC: Spec = Spec {
         name: c"lock.mrenew",
-        // Not deny-oom: nothing grows, and whoever can't renew loses the lock.
+        // Not deny-oom: nothing grows, and an owner that can't renew loses the lock.
         flags: c"write",
         summary:
             c"Sets the time for which several locks are still held, if this owner holds them all.",

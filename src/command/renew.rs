@@ -10,7 +10,7 @@ pub struct Renew;
 impl Command for Renew {
     const SPEC: Spec = Spec {
         name: c"lock.renew",
-        // Not deny-oom: nothing grows, and whoever can't renew loses the lock.
+        // Not deny-oom: nothing grows, and an owner that can't renew loses the lock.
         flags: c"write fast",
         summary: c"Sets the time for which a lock is still held, if this owner holds it.",
         complexity:

@@ -19,38 +19,32 @@ impl Command for Scan {
         keys: KeyPositions::None,
         access: Access::Read,
         arguments: &[
-            Argument {
-                name: c"cursor",
-                kind: Kind::Integer,
-                token: None,
-                summary: c"0 to begin with, then what the last call has replied.",
-                optional: false,
-                multiple: false,
-            },
-            Argument {
-                name: c"pattern",
-                kind: Kind::Pattern,
-                token: Some(c"MATCH"),
-                summary: c"Which locks, by their names.",
-                optional: true,
-                multiple: false,
-            },
-            Argument {
-                name: c"count",
-                kind: Kind::Integer,
-                token: Some(c"COUNT"),
-                summary: c"About how many keys to look at in this call.",
-                optional: true,
-                multiple: false,
-            },
-            Argument {
-                name: c"all",
-                kind: Kind::Word,
-                token: Some(c"ALL"),
-                summary: c"Also those that this server did not grant: every string of 1 to 1024 bytes that expires.",
-                optional: true,
-                multiple: false,
-            },
+            Argument::new(
+                c"cursor",
+                Kind::Integer,
+                c"0 to begin with, then what the last call has replied.",
+            ),
+            Argument::new(
+                c"pattern",
+                Kind::Pattern,
+                c"Which locks, by their names.",
+            )
+            .after(c"MATCH")
+            .optional(),
+            Argument::new(
+                c"count",
+                Kind::Integer,
+                c"About how many keys to look at in this call.",
+            )
+            .after(c"COUNT")
+            .optional(),
+            Argument::new(
+                c"all",
+                Kind::Word,
+                c"Also those that this server did not grant: every string of 1 to 1024 bytes that expires.",
+            )
+            .after(c"ALL")
+            .optional(),
         ],
     };
 
@@ -61,7 +55,7 @@ impl Command for Scan {
     }
 }
 
-/// What is the server's to read, and what is ours. What is wrong with them the server's SCAN says in
+/// The words for the server's SCAN, and whether ALL is among them. What is wrong with them the server says, in
 /// its own words and order.
 fn options<'w>(cursor: &'w [u8], mut words: Args<'w>) -> (Vec<&'w [u8]>, bool) {
     let (mut said, mut all) = (vec![cursor], false);
@@ -72,7 +66,7 @@ fn options<'w>(cursor: &'w [u8], mut words: Args<'w>) -> (Vec<&'w [u8]>, bool) {
             said.push(word);
             said.extend(words.next());
         } else {
-            // A word that SCAN knows as little as we do: it may know this one.
+            // An empty word, which SCAN does not know either: it might know the one that was given.
             said.push(b"");
         }
     }

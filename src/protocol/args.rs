@@ -92,8 +92,7 @@ pub const MOST_KEYS: usize = 1024;
 /// How long a channel's name and a message may be.
 pub const LONGEST_TEXT: usize = 1024;
 
-/// The places of the keys in a command that says first how many there are; none if it says nothing
-/// of use.
+/// The places of the keys in a command that begins with their number; none if that is not one.
 pub fn counted(words: &[&[u8]]) -> std::ops::RangeInclusive<usize> {
     let number = (words.first()).and_then(|word| integer(word));
     let number = number.and_then(|number| usize::try_from(number).ok());

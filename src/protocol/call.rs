@@ -9,7 +9,7 @@ pub trait Command {
     /// How the server and its users know it.
     const SPEC: Spec;
 
-    /// Does it.
+    /// Runs a call of it.
     fn run<'w>(call: &mut Call<'w, '_, '_>) -> Result<Outcome<'w>, Fault>;
 }
 
@@ -25,17 +25,17 @@ pub struct Call<'w, 'a, 'k> {
     pub db: Db,
     /// The connection's number.
     pub client: u64,
-    /// Who says it.
+    /// The client that has issued it.
     pub caller: &'a dyn Caller,
 }
 
-/// Whoever has issued a command, as the server knows them.
+/// The client that has issued a command, as the server knows it.
 pub trait Caller {
     /// May the connection be blocked? Not in MULTI, in a script, or where another module calls.
     fn may_wait(&self) -> bool;
 
-    /// May a hold end with the connection? Not in a script, or where another module calls: there it
-    /// is nobody's.
+    /// May a hold end with the connection? Not in a script, or where another module calls: there it is no
+    /// client's.
     fn may_tie(&self) -> bool;
 
     /// May this message be published for the caller, who asks for this key among others?
@@ -59,7 +59,7 @@ impl Call<'_, '_, '_> {
     }
 }
 
-/// What comes of a call.
+/// The outcome of a call.
 pub enum Outcome<'w> {
     /// The connection gets this reply.
     Reply(Reply),

@@ -55,7 +55,7 @@ pub enum Fault {
     /// The caller's user must not do this, in the server's words.
     #[error("NOPERM {0}")]
     NoPermission(String),
-    /// Nobody can be told.
+    /// This server lets no module publish.
     #[error("ERR this server lets no module publish messages: ask without NOTIFY")]
     CannotPublish,
     /// No owner, or too long a one.
@@ -98,7 +98,7 @@ pub enum Fault {
     /// A grace would have to be written for each of those who share the lock.
     #[error("ERR more than lock.max-sharers share this lock: it can only be broken without GRACE")]
     TooManySharers,
-    /// The search for a deadlock would hold up everybody else.
+    /// The search for a deadlock would hold up all other clients.
     #[error(
         "TOOCOMPLEX too many requests wait for each other to tell whether this one would be a deadlock"
     )]

@@ -8,7 +8,7 @@ pub fn shown(bytes: &[u8]) -> String {
     format!("\"{}\"", escaped(bytes))
 }
 
-/// The same, without the quotation marks.
+/// As [`shown`], without the quotation marks.
 pub fn escaped(bytes: &[u8]) -> String {
     let (start, rest) = bytes.split_at(bytes.len().min(MOST_BYTES));
     let dots = if rest.is_empty() { "" } else { "..." };

@@ -64,9 +64,9 @@ pub enum Access {
     Set,
     /// Changes what is there.
     Update,
-    /// Reads it, and may delete it or hand it to somebody else.
+    /// Reads it, and may delete it or hand it to another owner.
     Delete,
-    /// Reads it, may hand it to somebody else, and then runs the command that follows the owner,
+    /// Reads it, may hand it to another owner, and then runs the command that follows the owner,
     /// whose keys are this command's keys too.
     Guard,
 }
@@ -88,6 +88,42 @@ pub struct Argument {
     pub multiple: bool,
 }
 
+impl Argument {
+    /// One that is given once.
+    pub const fn new(name: &'static CStr, kind: Kind, summary: &'static CStr) -> Self {
+        Self {
+            name,
+            kind,
+            token: None,
+            summary,
+            optional: false,
+            multiple: false,
+        }
+    }
+
+    /// It follows this word.
+    pub const fn after(self, token: &'static CStr) -> Self {
+        let token = Some(token);
+        Self { token, ..self }
+    }
+
+    /// It may be left out.
+    pub const fn optional(self) -> Self {
+        Self {
+            optional: true,
+            ..self
+        }
+    }
+
+    /// There may be more than one.
+    pub const fn multiple(self) -> Self {
+        Self {
+            multiple: true,
+            ..self
+        }
+    }
+}
+
 /// What an argument is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
@@ -97,7 +133,7 @@ pub enum Kind {
     Bytes,
     /// A whole number.
     Integer,
-    /// The word alone.
+    /// The token alone.
     Word,
     /// A pattern.
     Pattern,

@@ -1,22 +1,22 @@
-//! On whose behalf something is written.
+//! On whose behalf keys are looked at and written.
 
-/// On whose behalf keys are touched.
+/// The client, or the module itself, for which keys are looked at and written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Authority {
     /// A client's command that only reads, and that runs also when nothing may be written.
     Reader,
-    /// One that goes through all keys, and is no use of any.
+    /// A client's command that goes through all keys of its database, and is no use of any.
     Passing,
-    /// The same, in any database: so by a context of our own.
+    /// One that goes through keys of all databases: so by a context of our own.
     Overseer,
-    /// A client's command that writes. Before it runs, the server has asked whether it may.
+    /// A client's command that writes. The server has checked that it may before it runs.
     Writer,
-    /// Our own. We have to ask.
+    /// Ourselves. We have to ask the server whether we may.
     Ourselves,
 }
 
 impl Authority {
-    /// Is it with a context of our own, which is turned to the database of each key?
+    /// Are keys opened by a context of our own, in which the database of each has to be selected?
     #[inline]
     pub fn is_with_our_context(self) -> bool {
         matches!(self, Self::Ourselves | Self::Overseer)

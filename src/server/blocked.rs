@@ -7,16 +7,17 @@ use std::rc::Rc;
 use crate::lock::{ByTicket, Name, Ticket, WaitOutcome, give_back_room};
 use crate::protocol::Reply;
 
-use super::command::rights::{Asker, Phrases};
 use super::ffi::api::{self, Blocked};
-use super::ffi::text::Said;
+use super::ffi::text::{Said, Text};
+use super::rights::{Asker, Rights};
+use super::waiting_name::LastWaitingName;
 
 /// A client that waits.
 pub struct BlockedClient {
     handle: *mut Blocked,
-    /// Its number.
+    /// The number of its connection.
     pub client: u64,
-    /// Who asks for the locks, if the server knows.
+    /// The user that asks for the locks, if the server knows it.
     asker: Option<Asker>,
     in_words: fn(WaitOutcome<'_>) -> Reply,
     /// Has its client been told that it got nothing, without the core knowing?
@@ -51,35 +52,47 @@ impl BlockedClient {
 
 /// All clients that wait.
 #[derive(Default)]
-pub struct BlockedClients(RefCell<ByTicket<BlockedClient>>);
+pub struct BlockedClients {
+    clients: RefCell<ByTicket<BlockedClient>>,
+    last_name: LastWaitingName,
+}
 
 impl BlockedClients {
-    /// One more.
-    pub fn insert(&self, ticket: Ticket, client: BlockedClient) {
-        self.0.borrow_mut().insert(ticket, client);
+    /// The name that the waiters of this lock are blocked on.
+    pub fn name_for(&self, key: &[u8]) -> Text<'static> {
+        self.last_name.of(key)
     }
 
-    /// One less, if it is there.
+    /// This client waits.
+    pub fn insert(&self, ticket: Ticket, client: BlockedClient) {
+        self.clients.borrow_mut().insert(ticket, client);
+    }
+
+    /// A client has come to its end, unless that was known already.
     pub fn remove(&self, ticket: Ticket) -> Option<BlockedClient> {
-        let mut clients = self.0.borrow_mut();
+        let mut clients = self.clients.borrow_mut();
         let gone = clients.remove(&ticket);
         give_back_room(&mut *clients);
         gone
     }
 
-    /// Does nobody wait?
+    /// Does no client wait?
     pub fn is_empty(&self) -> bool {
-        self.0.borrow().is_empty()
+        self.clients.borrow().is_empty()
     }
 
     /// How many wait.
     pub fn len(&self) -> usize {
-        self.0.borrow().len()
+        self.clients.borrow().len()
     }
 
     /// Wakes a client whose reply is decided.
     pub fn wake(&self, ticket: Ticket) {
-        let handle = self.0.borrow().get(&ticket).map(|client| client.handle);
+        let handle = self
+            .clients
+            .borrow()
+            .get(&ticket)
+            .map(|client| client.handle);
         if let Some(handle) = handle {
             // SAFETY: the handle is good while the client is here. If the server has ended the wait
             // already, nothing happens.
@@ -87,28 +100,31 @@ impl BlockedClients {
         }
     }
 
-    /// How this client is told something.
+    /// How this client's outcome is put into a reply.
     pub fn in_words(&self, ticket: Ticket) -> Option<fn(WaitOutcome<'_>) -> Reply> {
-        self.0.borrow().get(&ticket).map(|client| client.in_words)
+        self.clients
+            .borrow()
+            .get(&ticket)
+            .map(|client| client.in_words)
     }
 
     /// This client is told that it gets nothing, and the core does not know.
     pub fn send_off(&self, ticket: Ticket) {
-        if let Some(client) = self.0.borrow().get(&ticket) {
+        if let Some(client) = self.clients.borrow().get(&ticket) {
             client.sent_off.set(true);
         }
     }
 
-    /// May this client have these locks no more? Then what the server says to that.
+    /// What the server says if this client's user must not have these locks any more.
     pub fn denial(
         &self,
         ticket: Ticket,
-        phrases: &Phrases,
+        rights: &Rights,
         said: Said<'_>,
         names: &[Name],
     ) -> Option<Rc<str>> {
-        let clients = self.0.borrow();
+        let clients = self.clients.borrow();
         let asker = clients.get(&ticket)?.asker.as_ref()?;
-        asker.denial(phrases, said, names)
+        asker.denial(rights, said, names)
     }
 }

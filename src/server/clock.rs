@@ -1,6 +1,6 @@
 //! The two clocks: the steady one, which the module goes by, and the wall clock, by which keys expire.
 //!
-//! The steady clock begins as Unix time when the module is loaded, and nobody steps it. How far the wall
+//! The steady clock begins as Unix time when the module is loaded, and is never stepped. How far the wall
 //! clock is ahead of it is a whole number of milliseconds that changes with a step alone: so the two
 //! never disagree about which of two moments comes first, however one reads them.
 
@@ -10,13 +10,13 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use crate::lock::{Ahead, Now};
 use crate::server::version;
 
-/// The clocks may be read so far apart, in microseconds, or be stepped by as little: that is no step.
+/// Two readings may be this far apart, in microseconds, or a step as small, without counting as a step.
 const NO_STEP: i64 = 2000;
 
-/// They are read so often until they were read at once.
+/// How many times the clocks are read again until both were read at once.
 const TRIES: usize = 5;
 
-/// The longest that this takes, in microseconds.
+/// The longest that reading both at once takes, in microseconds.
 const AT_ONCE: i64 = 100;
 
 /// What the steady clock is ahead of the system's monotonic one, in microseconds.
@@ -31,7 +31,7 @@ pub fn start() {
     AHEAD.store(0, Ordering::Relaxed);
 }
 
-/// What the steady clock says, to the microsecond. Sees too whether the wall clock has been stepped.
+/// The steady clock's time, to the microsecond. Notices as well whether the wall clock has been stepped.
 #[inline]
 pub fn now() -> Now {
     let steady = steady();
@@ -41,13 +41,13 @@ pub fn now() -> Now {
     Now::from_micros(steady.cast_unsigned())
 }
 
-/// How far the wall clock was ahead when they were last read.
+/// How far the wall clock was ahead of the steady one when both were last read.
 #[inline]
 pub fn ahead() -> Ahead {
     AHEAD.load(Ordering::Relaxed) / 1000
 }
 
-/// Has the wall clock been stepped, if they say this?
+/// Has the wall clock been stepped, if the two clocks show this?
 #[inline]
 fn is_step(wall: i64, steady: i64) -> bool {
     let apart = wall
@@ -77,7 +77,7 @@ fn both() -> (i64, i64) {
     (wall(), monotonic())
 }
 
-/// Both clocks were read, and the wall clock is so far ahead: to the nearest millisecond.
+/// Both clocks were read, and the wall clock is this far ahead. It is kept to the nearest millisecond.
 fn set_ahead(micros: i64) {
     let ahead = whole_ms(micros);
     if ahead > AHEAD.load(Ordering::Relaxed) || server_has_seen(ahead) {
@@ -85,9 +85,9 @@ fn set_ahead(micros: i64) {
     }
 }
 
-/// Keys expire by what the server took for the time when it last looked: as the command began, or on Valkey
-/// 9.1 some time before. A deadline that was moved back by a step which the server has not seen would be over
-/// at once. (One that was moved forward by it lasts.)
+/// Keys expire by the time that the server has cached: at the beginning of the command, or on Valkey 9.1 some
+/// time before. A deadline that we moved back because of a step that the server has not seen would be over at
+/// once. (One that we moved forward lasts.)
 fn server_has_seen(ahead: i64) -> bool {
     let seen = version::info(c"server", |field| field(c"server_time_usec")?.parse().ok());
     seen.is_none_or(|seen: i64| {
@@ -106,7 +106,7 @@ fn steady() -> i64 {
     monotonic().wrapping_add(ORIGIN.load(Ordering::Relaxed))
 }
 
-/// In microseconds.
+/// The monotonic clock, in microseconds.
 #[inline]
 fn monotonic() -> i64 {
     let mut time = libc::timespec {
@@ -119,15 +119,15 @@ fn monotonic() -> i64 {
     (time.tv_sec.wrapping_mul(1_000_000)).wrapping_add(time.tv_nsec / 1000)
 }
 
-/// In microseconds of Unix time: asked as the server asks it. The standard library's way to it costs a
-/// command three times as much.
+/// The wall clock, in microseconds of Unix time, read as the server reads it. The standard library's way costs
+/// a command three times as much.
 #[inline]
 fn wall() -> i64 {
     let mut time = libc::timeval {
         tv_sec: 0,
         tv_usec: 0,
     };
-    // SAFETY: there is room for the time, and nobody asks for a zone.
+    // SAFETY: there is room for the time, and no zone is asked for.
     unsafe { libc::gettimeofday(&raw mut time, null_mut()) };
     time.tv_sec
         .wrapping_mul(1_000_000)

@@ -9,26 +9,44 @@ use super::ffi::call;
 use super::ffi::context::Ctx;
 use super::version;
 
-/// For how long a reply is good. The command costs the server some 50 microseconds, and slots
+/// For how long the server's reply is taken for true. The command costs the server some 50 microseconds, and slots
 /// take longer than this to go and come back.
 const FRESH: Ms = 2;
 
-/// The cluster's epochs, as it has last said them. No server tells a module that a slot has moved
-/// from hand to hand. A node that takes one raises its own epoch, or has the highest already; and others
-/// hear of that. But a master that stood still while its replica took over hears of the new epoch before
-/// it hears that its slots are gone, and must not take that for news that they have come: so an epoch
-/// counts only beside a command by which slots come to this very node.
-#[derive(Default)]
-pub struct Epochs {
+/// The cluster that this server is a node of, if it is one, and what it has last said.
+///
+/// No server tells a module that a slot has changed owners. A node that takes one raises its own epoch, or has the
+/// highest already; and others hear of that. But a master that stood still while its replica took over hears of the
+/// new epoch before it hears that its slots are gone, and must not take that for news that they have come: so an
+/// epoch counts only beside a command by which slots come to this very node.
+pub struct Cluster {
+    is_on: bool,
     said: Cell<Epoch>,
     heard: Cell<(u64, u64)>,
     is_down: Cell<bool>,
     at: Cell<Ms>,
 }
 
-impl Epochs {
+impl Cluster {
+    /// That of a server that is a node of one, or is not.
+    pub fn new(is_on: bool) -> Self {
+        Self {
+            is_on,
+            said: Cell::default(),
+            heard: Cell::default(),
+            is_down: Cell::default(),
+            at: Cell::default(),
+        }
+    }
+
+    /// Is this server a node of a cluster?
+    #[inline]
+    pub fn is_on(&self) -> bool {
+        self.is_on
+    }
+
     /// The epochs now, or as they were a moment ago.
-    pub fn now(&self, ctx: Ctx<'_>, now: Now) -> Epoch {
+    pub fn epoch(&self, ctx: Ctx<'_>, now: Now) -> Epoch {
         self.refresh(ctx, now);
         self.said.get()
     }
@@ -56,7 +74,7 @@ impl Epochs {
     }
 }
 
-/// How often a command has come by which slots may come to this node, since somebody last reset that.
+/// How often a command has come by which slots may come to this node, since that was last reset.
 fn slots_taken() -> u64 {
     const COMMANDS: [&CStr; 5] = [
         c"cmdstat_cluster|setslot",

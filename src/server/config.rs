@@ -12,8 +12,8 @@ use crate::protocol::integer;
 use super::ffi::api::RawString;
 use super::ffi::constants::{ERR, OK};
 use super::ffi::context::Ctx;
+use super::home;
 use super::inbox::Note;
-use super::notes;
 
 /// A setting that is a whole number.
 struct Number {
@@ -25,75 +25,41 @@ struct Number {
 
 const DAY: u64 = 86_400_000;
 
-/// All of them, by their places.
+/// All of them. The server is told their places in this list.
 const NUMBERS: [Number; 10] = [
-    Number {
-        name: c"max-ttl",
-        least: 0,
-        most: LAST_MS,
-        of: |limits| &mut limits.max_ttl,
-    },
-    Number {
-        name: c"max-waiters",
-        least: 0,
-        most: 1_000_000_000,
-        of: |limits| &mut limits.max_waiters,
-    },
-    Number {
-        name: c"max-waiters-total",
-        least: 0,
-        most: 1_000_000_000,
-        of: |limits| &mut limits.max_waiters_total,
-    },
-    Number {
-        name: c"max-sharers",
-        least: 1,
-        most: MOST_SHARERS,
-        of: |limits| &mut limits.max_sharers,
-    },
-    Number {
-        name: c"fence-lead",
-        least: 0,
-        most: 3650 * DAY,
-        of: |limits| &mut limits.fence_lead,
-    },
-    Number {
-        name: c"orphan-ttl",
-        least: 0,
-        most: LAST_MS,
-        of: |limits| &mut limits.orphan_ttl,
-    },
-    Number {
-        name: c"quarantine",
-        least: 0,
-        most: DAY,
-        of: |limits| &mut limits.quarantine,
-    },
-    Number {
-        name: c"max-lease",
-        least: 0,
-        most: LAST_MS,
-        of: |limits| &mut limits.max_lease,
-    },
-    Number {
-        name: c"claim-time",
-        least: 1,
-        most: DAY,
-        of: |limits| &mut limits.claim_time,
-    },
-    Number {
-        name: c"log-max-len",
-        least: 0,
-        most: 1_000,
-        of: |limits| &mut limits.log_max_len,
-    },
+    number(c"max-ttl", 0, LAST_MS, |all| &mut all.max_ttl),
+    number(c"max-waiters", 0, 1_000_000_000, |all| &mut all.max_waiters),
+    number(c"max-waiters-total", 0, 1_000_000_000, |all| {
+        &mut all.max_waiters_total
+    }),
+    number(c"max-sharers", 1, MOST_SHARERS, |all| &mut all.max_sharers),
+    number(c"fence-lead", 0, 3650 * DAY, |all| &mut all.fence_lead),
+    number(c"orphan-ttl", 0, LAST_MS, |all| &mut all.orphan_ttl),
+    number(c"quarantine", 0, DAY, |all| &mut all.quarantine),
+    number(c"max-lease", 0, LAST_MS, |all| &mut all.max_lease),
+    number(c"claim-time", 1, DAY, |all| &mut all.claim_time),
+    number(c"log-max-len", 0, 1_000, |all| &mut all.log_max_len),
 ];
+
+const fn number(
+    name: &'static CStr,
+    least: u64,
+    most: u64,
+    of: fn(&mut Limits) -> &mut u64,
+) -> Number {
+    Number {
+        name,
+        least,
+        most,
+        of,
+    }
+}
 
 const DRAIN: &CStr = c"drain";
 
-/// Adds the settings to the server's, and takes what is set already. What was said after
-/// `loadmodule` is what they are where nothing else is said: so CONFIG REWRITE writes down all that
-/// differs from it, and what was set later wins after a restart.
+/// Adds our settings to the server's, and takes what is set already. What was said after `loadmodule` becomes
+/// their defaults: so CONFIG REWRITE writes down all that differs from it, and what was set later wins after a
+/// restart.
 pub fn add(ctx: Ctx<'_>, mut defaults: Limits) -> bool {
     *settings() = Limits::DEFAULT;
     for (place, number) in NUMBERS.iter().enumerate() {
@@ -120,7 +86,8 @@ pub fn add(ctx: Ctx<'_>, mut defaults: Limits) -> bool {
             return false;
         }
     }
-    // SAFETY: as above.
+    // SAFETY: the context lives, texts and functions are for ever; there is no data. The server wrote the addresses
+    // once.
     unsafe {
         raw::RedisModule_RegisterBoolConfig.is_some_and(|register| {
             register(
@@ -140,7 +107,7 @@ pub fn add(ctx: Ctx<'_>, mut defaults: Limits) -> bool {
 /// A setting like any other.
 const PLAIN: c_uint = raw::REDISMODULE_CONFIG_DEFAULT;
 
-/// What was said after `loadmodule`: names and values, by turns. What is wrong with it, if anything.
+/// What was said after `loadmodule`, names and values in turn; or what is wrong with it.
 pub fn said(words: &[&[u8]]) -> Result<Limits, String> {
     let mut limits = Limits::DEFAULT;
     apply(&mut limits, words).map(|()| limits)
@@ -176,8 +143,8 @@ fn apply(limits: &mut Limits, words: &[&[u8]]) -> Result<(), String> {
     Ok(())
 }
 
-/// What is set otherwise than it would be after a restart with this configuration file: nobody tells a
-/// module of the file that is loaded on a running server.
+/// What is set differently from how it would be after a restart with this configuration file: a module that
+/// is loaded on a running server is not told of that file.
 pub fn unlike(file: &[u8]) -> Vec<String> {
     let now = *settings();
     let mut there = now;
@@ -218,8 +185,8 @@ fn each(mut limits: Limits) -> impl Iterator<Item = (String, String)> {
         .map(|(name, value)| (format!("lock.{}", name.to_string_lossy()), value))
 }
 
-/// What is set, as the server has it: it may ask on any thread, and in the middle of a change to the
-/// locks. These are told when they can be.
+/// What is set, as the server has it. It may ask on any thread, and in the middle of a change to the locks,
+/// which are told as soon as they can be.
 static SETTINGS: Mutex<Limits> = Mutex::new(Limits::DEFAULT);
 
 fn settings() -> MutexGuard<'static, Limits> {
@@ -232,7 +199,7 @@ fn set(change: impl FnOnce(&mut Limits)) {
         change(&mut settings);
         *settings
     };
-    notes::hear(Note::NewLimits(limits));
+    home::hear(Note::NewLimits(limits));
 }
 
 fn signed(number: u64) -> c_longlong {

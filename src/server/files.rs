@@ -13,14 +13,14 @@ use super::ffi::call;
 use super::ffi::context::Ctx;
 use super::version;
 
-/// A folder of append-only files has a few; no more of another are looked at.
+/// A folder of append-only files has a few. Of a folder with more files the rest is not looked at.
 const MOST: usize = 64;
 
-/// The kernel stamps a file by a clock that ticks every one to ten milliseconds, so what was written may be
-/// younger than the stamp says by so much.
+/// The kernel stamps files by a clock that ticks every one to ten milliseconds, so a file may have been written
+/// this much later than its stamp says.
 const TICK: Ms = 11;
 
-/// In milliseconds of Unix time, if there are any files.
+/// When the server last wrote a file, in milliseconds of Unix time, if there is any.
 pub fn last_written(ctx: Ctx<'_>) -> Option<Ms> {
     let setting = |name| {
         let text = call::setting(ctx, name).filter(|text| !text.is_empty())?;
@@ -38,7 +38,7 @@ pub fn last_written(ctx: Ctx<'_>) -> Option<Ms> {
         .max()
 }
 
-/// The configuration file and what it says, if there is one that we may read.
+/// The configuration file and its contents, if there is one that we may read.
 pub fn configuration() -> Option<(PathBuf, Vec<u8>)> {
     let name = version::info(c"server", |field| field(c"config_file"))?;
     let name = PathBuf::from(name);

@@ -31,9 +31,9 @@ pub enum Note {
     Again(Db, Box<[u8]>),
     /// A waiter has come to its end.
     WaiterEnded {
-        /// Which.
+        /// Its ticket.
         ticket: Ticket,
-        /// It may not have been told what it was granted.
+        /// May it have been cut off before it was told of its grant?
         cut_off: bool,
     },
     /// These slots have left for another server.
@@ -42,13 +42,13 @@ pub enum Note {
     ModuleJoined(CString),
     /// A module was unloaded.
     ModuleLeft(CString),
-    /// A setting of the server's, or of anybody's, has another value.
+    /// A setting of the server's, or of a module's, has another value.
     SettingsChanged,
     /// What an operator has set for us.
     NewLimits(Limits),
     /// The server is a master now, or a replica.
     RoleChanged {
-        /// A master?
+        /// Is it a master?
         master: bool,
     },
 }
@@ -121,7 +121,7 @@ pub fn call_asked() {
     CALLS_AHEAD.fetch_add(1, Ordering::Relaxed);
 }
 
-/// It has done so.
+/// The server has called us, as it was asked to.
 pub fn call_came() {
     CALLS_AHEAD.fetch_sub(1, Ordering::Relaxed);
 }

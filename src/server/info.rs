@@ -9,10 +9,10 @@ use crate::lock::Locks;
 
 use super::ffi::constants::OK;
 use super::ffi::context::Ctx;
-use super::module::{self, Module};
-use super::{inbox, thread};
+use super::module::Module;
+use super::{home, inbox, thread};
 
-/// Has the server ask us when somebody asks it.
+/// Has the server ask us when a client asks it.
 pub fn offer(ctx: Ctx<'_>) -> bool {
     // SAFETY: the context lives, and the function is for ever; the server wrote the address once.
     unsafe {
@@ -24,7 +24,7 @@ pub fn offer(ctx: Ctx<'_>) -> bool {
 unsafe extern "C" fn report(info: *mut raw::RedisModuleInfoCtx, _: c_int) {
     let is_told = Cell::new(false);
     if thread::is_own() {
-        module::enter("INFO", |module| {
+        home::enter("INFO", |module| {
             let told = module.read(|locks| {
                 // SAFETY: the server hands it to us for the length of this call.
                 unsafe {
@@ -37,12 +37,12 @@ unsafe extern "C" fn report(info: *mut raw::RedisModuleInfoCtx, _: c_int) {
     }
     if !is_told.get() {
         // Another module asks, on a thread of its own or in the middle of a change.
-        // SAFETY: as above.
+        // SAFETY: the server hands it to us for the length of this call.
         unsafe { section(info, c"", &[(c"unavailable", 1)]) };
     }
 }
 
-/// A section, and its fields if somebody wants them. Its name follows the module's; so do those of
+/// A section, and its fields if they are wanted. Its name follows the module's; so do those of
 /// the fields.
 ///
 /// # Safety
@@ -64,7 +64,7 @@ unsafe fn section(info: *mut raw::RedisModuleInfoCtx, name: &CStr, fields: &[(&C
     }
 }
 
-/// What is remembered. All of it is 0 when nobody holds a lock or waits for one, and a turn of the
+/// What is remembered. All of it is 0 when no lock is held or waited for, and a turn of the
 /// server's loop has gone by.
 fn remembered(module: &Module, locks: &Locks) -> [(&'static CStr, u64); 10] {
     let remembered = locks.remembered();
@@ -78,7 +78,7 @@ fn remembered(module: &Module, locks: &Locks) -> [(&'static CStr, u64); 10] {
         (c"memory_owners", number(remembered.owners)),
         (c"memory_alarms", number(remembered.alarms)),
         (c"memory_tasks", number(tasks)),
-        (c"memory_jobs", module.jobs.get().into()),
+        (c"memory_jobs", module.jobs.is_owed().into()),
         (c"memory_timers", module.timer.is_set().into()),
     ]
 }

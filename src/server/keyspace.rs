@@ -12,7 +12,6 @@ use crate::lock::{
 
 use super::authority::Authority;
 use super::clock;
-use super::command::rights;
 use super::ffi::call::Refused;
 use super::ffi::context::Ctx;
 use super::ffi::key::{Expiry, Key, NotWritten, Purpose};
@@ -30,7 +29,7 @@ use super::waiting_name::waiting_name;
 enum Whose {
     /// The caller has asked for it.
     Callers,
-    /// It is what somebody waited for, of whom the caller's own copy knows nothing.
+    /// A waiter is granted what it waited for, of whom the caller's own copy knows nothing.
     Anothers,
 }
 
@@ -49,9 +48,9 @@ pub struct ServerKeys<'a> {
     accepts_writes: Option<bool>,
     /// The last owner that was written and that the caller has not named.
     owner: Option<Text<'a>>,
-    /// How far the wall clock, by which keys expire, is ahead of ours.
+    /// How far the wall clock, by which keys expire, is ahead of the steady one.
     ahead: Ahead,
-    /// The classes of events that anybody hears of.
+    /// The classes of events that are heard.
     heard: c_int,
     /// Has the server no memory left, as far as it has been asked?
     out_of_memory: Option<bool>,
@@ -86,9 +85,9 @@ impl Again {
 
 /// The key that was last looked at stays open: what is looked at is often written next.
 struct Open<'a> {
-    /// Closed before others are told that it has changed: so it is the first field.
+    /// The first field, because it must be closed before others are told that it has changed.
     key: Key<'a>,
-    /// Those of its name.
+    /// The bytes of its name.
     bytes: *const [u8],
     name: Named<'a>,
 }
@@ -130,9 +129,9 @@ impl Drop for Named<'_> {
 }
 
 impl<'a> ServerKeys<'a> {
-    /// The keys, for whoever has this context and has said this.
+    /// The keys, for the client of this context, whose command has these words.
     pub fn new(module: &'a Module, ctx: Ctx<'a>, authority: Authority, said: Said<'a>) -> Self {
-        module.forget_expired();
+        module.expired.forget();
         Self {
             module,
             ctx,
@@ -150,7 +149,7 @@ impl<'a> ServerKeys<'a> {
         }
     }
 
-    /// Closes what is open, and hands over what is to be announced.
+    /// Closes what is open, and returns what is to be announced.
     #[inline(always)]
     pub fn close(self) -> Vec<Announcement<'a>> {
         let Self {
@@ -172,7 +171,7 @@ impl<'a> ServerKeys<'a> {
         self.refused
     }
 
-    /// Was this written? If not, nobody is told that it was, the command that has named the key fails,
+    /// Was this written? If not, it is not announced or replicated, the command that has named the key fails,
     /// and the key is looked at once more.
     #[inline]
     fn is_written(&mut self, name: NameRef<'_>, written: Result<(), NotWritten>) -> bool {
@@ -188,7 +187,7 @@ impl<'a> ServerKeys<'a> {
         self.again.0.push(name.keep());
     }
 
-    /// A hold has been written over what has expired: there is nothing more to be seen.
+    /// A hold has been written over what had expired, so the key need not be looked at again.
     #[inline]
     fn is_held_anew(&mut self, name: NameRef<'_>) {
         if !self.again.0.is_empty() {
@@ -227,12 +226,12 @@ impl<'a> ServerKeys<'a> {
         self.open(name).name.has_changed(whose);
     }
 
-    /// When that is by our clock.
+    /// When this is by the steady clock.
     fn steady(&self, deadline: Option<Ms>) -> Option<Ms> {
         deadline.map(|at| from_wall(at, self.ahead))
     }
 
-    /// Whose hold it is that this owner comes by: the caller's, if it is a word of the caller's own.
+    /// Whose hold this owner's is: the caller's, if the owner is one of the caller's own words.
     fn whose(owner: &Text<'_>) -> Whose {
         if owner.is_lent() {
             Whose::Callers
@@ -241,7 +240,8 @@ impl<'a> ServerKeys<'a> {
         }
     }
 
-    /// An owner as the server has it. One who waits for many locks is granted one after another.
+    /// An owner as a string of the server's. It is kept, because a waiter for many locks is granted them one by
+    /// one.
     fn owner(&mut self, owner: &[u8]) -> Text<'a> {
         if let Some(kept) = self.owner.as_ref().filter(|kept| kept.bytes() == owner) {
             return kept.clone();
@@ -253,15 +253,15 @@ impl<'a> ServerKeys<'a> {
         text
     }
 
-    /// A shared lock ends with the last who holds it.
+    /// A shared lock ends with the last of its shares.
     fn expire_with_last(&mut self, name: NameRef<'_>) {
-        let marker = &self.module.marker;
+        let marker = &self.module.words.marker;
         let expiry = self.open(name).key.expire_with_last(marker);
         self.has_expiry(name, expiry);
     }
 
-    /// The key of a shared lock, which has been changed otherwise too, has this expiry now, if it is
-    /// another than before.
+    /// The key of a shared lock has this expiry now, if its expiry has changed. That its value has changed is told
+    /// apart from this.
     fn has_expiry(&mut self, name: NameRef<'_>, expiry: Result<Option<Expiry>, NotWritten>) {
         if !self.is_written(name, expiry.map(|_| ())) {
             return;
@@ -296,9 +296,9 @@ impl<'a> ServerKeys<'a> {
         self.refusal_of_a_write(db, name).is_none()
     }
 
-    /// The same, of a key of which only somebody who waits has spoken. Outside of a cluster the server
-    /// says the same of every key, and nothing that it goes by changes before it goes on: asked of each
-    /// of a thousand keys, that is a third of what their grant costs. In a cluster a refusal may be of
+    /// Would the server accept a write of a key that a waiter has named, and not the caller? Outside of a
+    /// cluster it says the same of every key, and nothing that it goes by changes before it goes on: asked of
+    /// each of a thousand keys, that is a third of what their grant costs. In a cluster a refusal may be of
     /// every key too.
     fn accepts_writes(&mut self, name: NameRef<'_>) -> bool {
         if let Some(accepts) = self.accepts_writes {
@@ -306,7 +306,7 @@ impl<'a> ServerKeys<'a> {
         }
         let text = self.said.text(name.key);
         let refused = self.refusal_of_a_write(name.db, &text);
-        if !self.module.in_cluster || refused == Some(Refused::All) {
+        if !self.module.cluster.is_on() || refused == Some(Refused::All) {
             self.accepts_writes = Some(refused.is_none());
         }
         refused.is_none()
@@ -344,7 +344,7 @@ impl<'a> ServerKeys<'a> {
 }
 
 impl<'a> Open<'a> {
-    /// Says too whether the server has found the key expired when it opened it.
+    /// Opens the key, and says whether the server has found it expired by that.
     ///
     /// # Safety
     /// As [`Key::open`] asks.
@@ -366,8 +366,8 @@ impl<'a> Open<'a> {
         };
         // SAFETY: promised by our caller.
         let open = || unsafe { Key::open(ctx, &text, purpose) };
-        let (key, had_expired) = module.open_by(text.raw(), open);
-        // Those of a word of the command's are known without a question.
+        let (key, had_expired) = module.expired.open(text.raw(), open);
+        // The bytes of a word of the command's are known without asking the server.
         let bytes: *const [u8] = if text.is_lent() {
             name.key
         } else {
@@ -397,14 +397,14 @@ impl Keyspace for ServerKeys<'_> {
     fn look(&mut self, name: NameRef<'_>) -> Stored<'_> {
         #[cfg(feature = "provoke")]
         crate::provoke::at("a look");
-        let marker = &self.module.marker;
+        let marker = &self.module.words.marker;
         self.open(name).key.stored(marker)
     }
 
     fn look_until(&mut self, name: NameRef<'_>) -> (Stored<'_>, Option<Ms>) {
         #[cfg(feature = "provoke")]
         crate::provoke::at("a look");
-        let (marker, ahead) = (&self.module.marker, self.ahead);
+        let (marker, ahead) = (&self.module.words.marker, self.ahead);
         let key = &self.open(name).key;
         let stored = key.stored(marker);
         let deadline = key.deadline_of(&stored);
@@ -412,7 +412,7 @@ impl Keyspace for ServerKeys<'_> {
     }
 
     fn glance(&mut self, name: NameRef<'_>) -> Glance {
-        let marker = &self.module.marker;
+        let marker = &self.module.words.marker;
         self.open(name).key.glance(marker)
     }
 
@@ -422,7 +422,7 @@ impl Keyspace for ServerKeys<'_> {
     }
 
     fn has_expired(&self, name: NameRef<'_>) -> bool {
-        self.module.has_expired(name)
+        self.module.expired.has(name)
     }
 
     fn share_of(&mut self, name: NameRef<'_>, owner: &[u8]) -> Option<Share> {
@@ -438,7 +438,7 @@ impl Keyspace for ServerKeys<'_> {
         from: Ms,
         visit: &mut dyn FnMut(&[u8], Share) -> bool,
     ) {
-        let (marker, ahead) = (&self.module.marker, self.ahead);
+        let (marker, ahead) = (&self.module.words.marker, self.ahead);
         let from = if from == 0 { 0 } else { to_wall(from, ahead) };
         let visit = &mut |owner: &[u8], share: Share| {
             let deadline = share.deadline.map(|at| from_wall(at, ahead));
@@ -471,9 +471,9 @@ impl Keyspace for ServerKeys<'_> {
             return;
         }
         self.is_held_anew(name);
-        let (owner, pxat) = (self.owner(owner), &self.module.pxat);
+        let (owner, words) = (self.owner(owner), &self.module.words);
         self.modified(name, Self::whose(&owner));
-        replicate::set(self.ctx, &text, &owner, pxat, deadline);
+        replicate::set(self.ctx, &text, &owner, words, deadline);
         self.announce(name.db, &text, raw::REDISMODULE_NOTIFY_STRING, c"set");
         self.announce(name.db, &text, raw::REDISMODULE_NOTIFY_GENERIC, c"expire");
     }
@@ -496,7 +496,7 @@ impl Keyspace for ServerKeys<'_> {
 
     fn share(&mut self, name: NameRef<'_>, owner: &[u8], deadline: Ms) {
         let deadline = to_wall(deadline, self.ahead);
-        let (owner, marker) = (self.owner(owner), &self.module.marker);
+        let (owner, marker) = (self.owner(owner), &self.module.words.marker);
         let whose = Self::whose(&owner);
         let open = self.open(name);
         let is_new = open.key.stored(marker) == Stored::Nothing;
@@ -587,12 +587,12 @@ impl Keyspace for ServerKeys<'_> {
     }
 
     fn epoch(&mut self, now: Now) -> Epoch {
-        self.module.epochs.now(self.ctx, now)
+        self.module.cluster.epoch(self.ctx, now)
     }
 
     fn slot_state(&mut self, name: NameRef<'_>) -> SlotState {
-        // In a slot that leaves the server takes no write of a key that is not here; in one that
-        // comes, of none at all.
+        // In a slot that is leaving, the server takes no write of a key that is not here; in one that is
+        // on its way here, none at all.
         let absent = Text::new(&waiting_name(name.key));
         if self.would_accept_a_write(name.db, &absent) {
             return SlotState::Settled;
@@ -620,13 +620,13 @@ impl Keyspace for ServerKeys<'_> {
     fn may_write(&mut self, name: NameRef<'_>) -> bool {
         match self.authority {
             Authority::Reader | Authority::Passing | Authority::Overseer => false,
-            // The server has not been asked about a key that only somebody who waits has named.
+            // The server has not been asked about a key that only a waiter has named.
             Authority::Writer if self.said.names(name.key) => self.can_open(name),
             Authority::Writer | Authority::Ourselves => {
                 #[cfg(feature = "provoke")]
                 crate::provoke::sleep();
                 let accepted = self.accepts_writes(name) && self.can_open(name);
-                self.module.refusals.heard(accepted, clock::now());
+                self.module.reports.asked_to_write(accepted, clock::now());
                 accepted
             }
         }
@@ -637,17 +637,17 @@ impl Keyspace for ServerKeys<'_> {
     }
 
     fn denial(&mut self, ticket: Ticket, names: &[Name]) -> Option<Rc<str>> {
-        // One that is not blocked as yet is still in its own command.
-        let phrases = &self.module.phrases;
-        (self.module.waiting).denial(ticket, phrases, self.said, names)
+        // A waiter that is not blocked as yet is still in its own command.
+        let rights = &self.module.rights;
+        (self.module.waiting).denial(ticket, rights, self.said, names)
     }
 
     fn asker(&mut self, command: AskedBy) -> Rc<Asker> {
-        self.module.asker(self.ctx, command)
+        self.module.rights.asker(self.ctx, command)
     }
 
     fn is_denied(&mut self, asker: &Asker, names: &[Name]) -> bool {
-        rights::is_denied(&self.module.phrases, asker, self.said, names)
+        (self.module.rights).is_denied(asker, self.said, names)
     }
 
     fn keeps_back(&mut self, names: &[Name]) -> bool {
@@ -659,10 +659,10 @@ impl Keyspace for ServerKeys<'_> {
             return false;
         };
         let key = self.said.text(key);
-        // A slot that has left is asked about elsewhere.
+        // Clients of a slot that has left ask another server.
         !self.would_accept_a_write(*db, &key)
-            && (!self.module.in_cluster
-                || !self.module.epochs.is_up(own, clock::now())
+            && (!self.module.cluster.is_on()
+                || !self.module.cluster.is_up(own, clock::now())
                 || call::has_slot_of(own, &key))
     }
 }

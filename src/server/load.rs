@@ -14,7 +14,12 @@ use super::ffi::constants::{
 use super::ffi::context::{self, Ctx};
 use super::ffi::shield::{self, shield};
 use super::ffi::text::Lent;
-use super::{clock, config, events, files, inbox, info, module, replicate, thread, version};
+use super::hearing::{Callbacks, Hearing};
+use super::home::InUse;
+use super::jobs::Jobs;
+use super::module::Module;
+use super::timer::Timer;
+use super::{clock, config, events, files, home, inbox, info, replicate, thread, turns, version};
 use crate::lock::Locks;
 
 /// The module's table: what it adds to the server.
@@ -61,7 +66,7 @@ pub unsafe fn load(
             Ok(()) => OK,
             Err(reason) => {
                 context::log_warning(&format!("not loaded: {reason}"));
-                _ = module::remove();
+                _ = home::remove();
                 shield::tell_the_log_no_more();
                 ERR
             }
@@ -77,7 +82,7 @@ pub unsafe fn load(
 /// a notification or from a command within LOCK.GUARD.
 pub fn unload() -> c_int {
     let remove = || {
-        if is_called_for() || module::remove().is_err() {
+        if is_called_for() || home::remove().is_err() {
             return ERR;
         }
         let chosen = config::chosen();
@@ -95,11 +100,11 @@ pub fn unload() -> c_int {
 
 /// Has the server still to call us?
 fn is_called_for() -> bool {
-    let by_module = |module: &module::Module| {
+    let by_module = |module: &Module| {
         let is_idle = module.read(Locks::is_idle).unwrap_or(false);
-        module.jobs.get() > 0 || !is_idle || !module.waiting.is_empty()
+        module.jobs.is_owed() || !is_idle || !module.waiting.is_empty()
     };
-    inbox::is_called_for() || module::with(by_module).unwrap_or(true)
+    inbox::is_called_for() || home::with(by_module).unwrap_or(true)
 }
 
 /// Why a module was not loaded.
@@ -125,15 +130,6 @@ enum Failure {
     Renamed(Cow<'static, str>),
 }
 
-impl From<module::NotInstalled> for Failure {
-    fn from(why: module::NotInstalled) -> Self {
-        match why {
-            module::NotInstalled::InUse => Self::InUse,
-            module::NotInstalled::NoTimer => Self::NoTimer,
-        }
-    }
-}
-
 /// The options for this server, which knows these.
 fn options(server: version::Server, known: c_int) -> c_int {
     let forkless = match server {
@@ -141,6 +137,20 @@ fn options(server: version::Server, known: c_int) -> c_int {
         version::Server::Redis(_) => 0,
     };
     NO_IMPLICIT_SIGNAL_MODIFIED | HANDLE_REPL_ASYNC_LOAD | HANDLE_ATOMIC_SLOT_MIGRATION | forkless
+}
+
+/// Makes the module that our callbacks find from now on.
+fn install(ctx: Ctx<'_>, server: version::Server) -> Result<(), Failure> {
+    clock::start();
+    let timer = Timer::new(Some(turns::woken)).ok_or(Failure::NoTimer)?;
+    let hearing = Hearing::new(Callbacks {
+        keys: Some(events::key_event),
+        values: Some(events::value_event),
+        clients: Some(events::client_changed),
+        turns: Some(turns::turned),
+    });
+    let module = Module::new(ctx, server, timer, Jobs::new(Some(turns::job)), hearing);
+    home::install(module).map_err(|InUse| Failure::InUse)
 }
 
 fn set_up(table: &ModuleTable, ctx: Ctx<'_>, words: &[&[u8]]) -> Result<(), Failure> {
@@ -157,7 +167,7 @@ fn set_up(table: &ModuleTable, ctx: Ctx<'_>, words: &[&[u8]]) -> Result<(), Fail
         let known = raw::RedisModule_GetModuleOptionsAll.map_or(0, |options| options());
         api::set_module_options(ctx.raw(), options(server, known));
     }
-    module::install(ctx, server)?;
+    install(ctx, server)?;
     describe::add_acl_category(ctx, table.name);
     (table.commands)(&Registrar::new(ctx))?;
     if !info::offer(ctx) {
@@ -179,7 +189,7 @@ fn set_up(table: &ModuleTable, ctx: Ctx<'_>, words: &[&[u8]]) -> Result<(), Fail
     }
     if let Some(written) = files::last_written(ctx) {
         let now = clock::now();
-        _ = module::with(|module| module.change(|locks| locks.begin_after(written, now)));
+        _ = home::with(|module| module.change(|locks| locks.begin_after(written, now)));
     }
     events::subscribe(ctx, server).map_err(Failure::Deaf)
 }
@@ -192,7 +202,7 @@ macro_rules! entries {
         /// Called by the server's loader.
         ///
         /// # Safety
-        /// By nobody else.
+        /// Called by nothing else.
         #[allow(unsafe_code)]
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn RedisModule_OnLoad(
@@ -200,7 +210,7 @@ macro_rules! entries {
             argv: *mut *mut redis_module::raw::RedisModuleString,
             argc: std::ffi::c_int,
         ) -> std::ffi::c_int {
-            // SAFETY: the loader's.
+            // SAFETY: all of it comes from the loader.
             unsafe { $crate::server::load(&TABLE, ctx, argv, argc) }
         }
 

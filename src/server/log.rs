@@ -1,5 +1,5 @@
-//! Waits that took long, and holds that ran out while others waited: told to the server's latency
-//! monitor and to its log.
+//! What the server's latency monitor and its log are told: waits that took long, holds that ran out while others
+//! waited, and that the server keeps refusing our writes.
 
 use std::cell::Cell;
 
@@ -12,21 +12,33 @@ use crate::protocol::shown;
 use super::ffi::call;
 use super::ffi::context::{self, Ctx};
 
-/// From how long on the latency monitor wants to hear of something.
+/// There is at most one line on holds that ran out in this time.
+const BETWEEN_LINES: Ms = 1000;
+
+/// How long the server may refuse our writes before that is worth a line.
+const PATIENCE: Ms = 10_000;
+
+/// What they have been told, and what they want to be told.
 #[derive(Default)]
-pub struct SlowWaits {
-    /// Asked anew when any setting has changed.
+pub struct Reports {
+    /// From how long on the latency monitor wants to hear of a wait. Asked anew when any setting has changed.
     threshold: Cell<Option<Ms>>,
+    /// When there was the last line on holds that ran out, and on how many there has been none since.
+    last_line: Cell<Ms>,
+    untold: Cell<usize>,
+    /// Since when no grant of ours has been accepted, though one was due; and whether there was a line on that.
+    refused_since: Cell<Option<Ms>>,
+    has_said_so: Cell<bool>,
 }
 
-impl SlowWaits {
+impl Reports {
     /// A setting has changed.
-    pub fn forget_threshold(&self) {
+    pub fn settings_changed(&self) {
         self.threshold.set(None);
     }
 
-    /// So long have some waited that have been granted something now.
-    pub fn tell(&self, ctx: Ctx<'_>, waited: &[Ms]) {
+    /// Waiters have been granted their locks, after waits of these lengths.
+    pub fn waited(&self, ctx: Ctx<'_>, waited: &[Ms]) {
         let Some(&longest) = waited.iter().max() else {
             return;
         };
@@ -50,27 +62,15 @@ impl SlowWaits {
             }
         }
     }
-}
 
-/// At most one line in so long.
-const BETWEEN_LINES: Ms = 1000;
-
-/// What the log has been told of holds that ran out.
-#[derive(Default)]
-pub struct Lapses {
-    last: Cell<Ms>,
-    untold: Cell<usize>,
-}
-
-impl Lapses {
-    /// These have run out while others waited.
-    pub fn tell(&self, lapsed: &[Lapse], now: Now) {
+    /// These holds have run out while others waited.
+    pub fn lapsed(&self, lapsed: &[Lapse], now: Now) {
         let Some(lapse) = lapsed.last() else { return };
         let untold = self.untold.get().saturating_add(lapsed.len());
-        if now.ms().abs_diff(self.last.get()) < BETWEEN_LINES {
+        if now.ms().abs_diff(self.last_line.get()) < BETWEEN_LINES {
             return self.untold.set(untold);
         }
-        self.last.set(now.ms());
+        self.last_line.set(now.ms());
         self.untold.set(0);
         let others = match untold.saturating_sub(1) {
             0 => String::new(),
@@ -82,5 +82,23 @@ impl Lapses {
             shown(&lapse.name.key),
             lapse.name.db,
         ));
+    }
+
+    /// The server has been asked whether it would accept a write.
+    pub fn asked_to_write(&self, accepted: bool, now: Now) {
+        if accepted {
+            self.refused_since.set(None);
+            self.has_said_so.set(false);
+            return;
+        }
+        let since = self.refused_since.get().unwrap_or(now.ms());
+        self.refused_since.set(Some(since));
+        if now.ms().saturating_sub(since) >= PATIENCE && !self.has_said_so.replace(true) {
+            context::log_warning(
+                "a lock is free and a client waits for it, but for 10 seconds the server has not \
+                 accepted a write of its key (too few replicas, a failing disk, a cluster that is \
+                 down, a slot that is moving?); still trying",
+            );
+        }
     }
 }

@@ -1,52 +1,34 @@
-//! What we do about what the server tells us: at once where we can, and if not when the
-//! [inbox](super::inbox) is read.
+//! Changes to the locks, and what the server tells us meanwhile: it is read from the [inbox](super::inbox) and
+//! acted on as soon as the change is done.
 
-use std::ffi::c_void;
-use std::ptr::null_mut;
-
-use redis_module::raw;
-
-use crate::lock::{End, NameRef, Ticket};
+use crate::lock::{End, Locks, NameRef, Ticket};
 
 use super::clock;
-use super::ffi::constants::OK;
 use super::ffi::context;
 use super::ffi::shield::shield;
 use super::inbox::{self, Note};
-use super::module::{self, InAChange, Module};
-use super::thread;
-
-/// The server tells us this.
-pub fn hear(note: Note) {
-    if thread::is_own() && module::with(Module::is_in_a_change) == Some(false) {
-        _ = module::with(|module| module.act_on(note));
-        return;
-    }
-    inbox::leave(note);
-    if !thread::is_own() {
-        thread::complain();
-        ask_for_a_call();
-    }
-}
-
-/// Has the server call us on its own thread, however idle it is. It may be asked so on any thread.
-fn ask_for_a_call() {
-    // SAFETY: the function is for ever, and the server wrote the address once.
-    let asked = unsafe {
-        raw::RedisModule_EventLoopAddOneShot.is_some_and(|add| add(Some(called), null_mut()) == OK)
-    };
-    if asked {
-        inbox::call_asked();
-    }
-}
-
-unsafe extern "C" fn called(_: *mut c_void) {
-    inbox::call_came();
-    // It reads the inbox before it does this nothing.
-    module::enter("what was left by another thread", |_| ());
-}
+use super::module::{InAChange, Module};
 
 impl Module {
+    /// Changes the locks.
+    ///
+    /// The change looks at keys and writes them, and the server may call us back meanwhile: it tells of a key
+    /// that our look has found expired, and another module that hears of that may do anything: issue a command
+    /// of ours, flush, close a connection, set something. None of that can touch the locks now.
+    ///
+    /// - What the server tells us leaves a note in the inbox, which is read here, as soon as the change is done.
+    /// - A command needs its reply at once: it is refused with an error, which says to try again. So is INFO of
+    ///   its section, and a waiter that is unblocked is told that it got nothing.
+    /// - A timer or a job comes again.
+    ///
+    /// That another module hears of what we have changed, and that waiters are woken, comes after it.
+    #[inline]
+    pub fn change<T>(&self, work: impl FnOnce(&mut Locks) -> T) -> Result<T, InAChange> {
+        let done = self.change_alone(work);
+        self.read_inbox();
+        done
+    }
+
     /// Reads the inbox, unless we are in the middle of a change: it is read at the end of that.
     #[inline]
     pub fn read_inbox(&self) {
@@ -57,14 +39,14 @@ impl Module {
 
     #[cold]
     fn read_notes(&self) {
-        if !self.is_in_a_change() {
+        while !inbox::is_empty() && !self.is_in_a_change() {
             inbox::take().into_iter().for_each(|note| self.act_on(note));
         }
     }
 
     /// Acts on a note. Nothing is written here, and no other module is called: the server may be in
     /// the middle of anything.
-    fn act_on(&self, note: Note) {
+    pub fn act_on(&self, note: Note) {
         let ended = match &note {
             Note::WaiterEnded { ticket, .. } => Some(*ticket),
             _ => None,
@@ -73,7 +55,7 @@ impl Module {
             if let Some(ticket) = ended {
                 self.give_up(ticket);
             }
-            module::recover();
+            shield("recovering", || (), || self.see_to_the_rest());
         };
         shield(note.place(), defect, || {
             if self.try_to_act_on(&note).is_err() {
@@ -89,7 +71,7 @@ impl Module {
         let now = clock::now();
         match note {
             Note::Touched(keys) => {
-                self.change(|locks| {
+                self.change_alone(|locks| {
                     for (db, key) in keys {
                         let name = NameRef { db: *db, key };
                         if locks.concerns(name) {
@@ -101,7 +83,7 @@ impl Module {
             }
             Note::Again(db, key) => {
                 let name = NameRef { db: *db, key };
-                self.change(|locks| {
+                self.change_alone(|locks| {
                     if locks.concerns(name) {
                         locks.note(name.keep());
                     }
@@ -109,20 +91,20 @@ impl Module {
                 self.set_timer(now);
             }
             Note::Flushed(db) => {
-                self.change(|locks| locks.lost_by_flush(*db, now))?;
-                self.change(|locks| locks.flushed(*db))?;
+                self.change_alone(|locks| locks.lost_by_flush(*db, now))?;
+                self.change_alone(|locks| locks.flushed(*db))?;
                 self.ask_for_a_turn(true);
             }
             Note::Swapped(one, other) => {
-                self.change(|locks| locks.swapped(*one, *other))?;
+                self.change_alone(|locks| locks.swapped(*one, *other))?;
                 self.ask_for_a_turn(true);
             }
             Note::Loaded => {
-                self.change(|locks| locks.took_over(now))?;
+                self.change_alone(|locks| locks.took_over(now))?;
                 self.set_timer(now);
             }
             Note::ConnectionClosed(client) => {
-                if self.change(|locks| locks.closed(*client))? {
+                if self.change_alone(|locks| locks.closed(*client))? {
                     self.ring_at(Some(0), now);
                 }
             }
@@ -131,7 +113,7 @@ impl Module {
                 self.set_timer(now);
             }
             Note::SlotsLeft(ranges) => {
-                self.change(|locks| locks.slots_left(ranges))?;
+                self.change_alone(|locks| locks.slots_left(ranges))?;
                 // What is remembered of them is forgotten in portions.
                 self.set_timer(now);
             }
@@ -143,15 +125,15 @@ impl Module {
                 self.origins.forget();
                 self.audience.left(name);
             }
-            Note::SettingsChanged => self.slow_waits.forget_threshold(),
+            Note::SettingsChanged => self.reports.settings_changed(),
             Note::NewLimits(limits) => {
-                self.change(|locks| locks.set_limits(*limits, now))?;
-                // Whoever waits may have to be sent away.
+                self.change_alone(|locks| locks.set_limits(*limits, now))?;
+                // Those who wait may have to be sent away.
                 self.set_timer(now);
             }
             Note::RoleChanged { master } => {
-                self.master.set(*master);
-                self.change(|locks| {
+                self.has_role(*master);
+                self.change_alone(|locks| {
                     if *master {
                         locks.took_over(now);
                     } else {
@@ -165,7 +147,7 @@ impl Module {
     }
 
     fn waiter_ended(&self, ticket: Ticket, cut_off: bool) -> Result<(), InAChange> {
-        // Its handle is good no more.
+        // Its handle is not good any more.
         let Some(waiting) = self.waiting.remove(ticket) else {
             return Ok(());
         };
@@ -175,15 +157,15 @@ impl Module {
             cut_off,
             client_lives: !cut_off || context::lives(waiting.client),
             replies_stay: self.server.replies_stay(),
-            is_confirmed_later: self.hears_of_turns.get(),
+            is_confirmed_later: self.hearing.has_turns(),
         };
-        self.change(|locks| locks.ended(ticket, end))
+        self.change_alone(|locks| locks.ended(ticket, end))
     }
 
     /// A defect was met at a waiter's end. It must not be granted anything any more.
     fn give_up(&self, ticket: Ticket) {
         _ = self.waiting.remove(ticket);
         self.sent_on.forget(ticket);
-        _ = self.change(|locks| locks.give_up(ticket));
+        _ = self.change_alone(|locks| locks.give_up(ticket));
     }
 }

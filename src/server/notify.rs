@@ -1,7 +1,8 @@
-//! Keyspace events of our own, and who hears of them. Where nobody does, we spare ourselves the telling.
+//! Keyspace events of our own, and who hears of them. Where there is no listener, we spare ourselves the telling.
 
 use std::cell::Cell;
 use std::ffi::{CStr, c_char, c_int};
+use std::ptr::null;
 
 use crate::lock::Db;
 
@@ -11,7 +12,7 @@ use super::ffi::call;
 use super::ffi::context::Ctx;
 use super::ffi::text::Text;
 
-/// What others are to be told of a change, when the core is through.
+/// An event that is to be announced when the core is through.
 pub struct Announcement<'a> {
     db: Db,
     name: Text<'a>,
@@ -29,30 +30,18 @@ impl<'a> Announcement<'a> {
             event,
         }
     }
-
-    /// Sends it, as the server's own commands would.
-    pub fn send(&self, ctx: Ctx<'_>, authority: Authority) {
-        if authority == Authority::Ourselves {
-            ctx.select(self.db);
-        }
-        // SAFETY: context and name live.
-        unsafe {
-            api::notify_keyspace_event(ctx.raw(), self.class, self.event.as_ptr(), self.name.raw());
-        }
-    }
-
-    /// What tells it from every other event: the places of its key and its name in memory.
-    pub fn identity(&self) -> (*const RawString, *const c_char) {
-        (self.name.raw(), self.event.as_ptr())
-    }
 }
 
 /// Modules that come with a server and listen to no key, and this one, which knows what it does.
 const DEAF: [&[u8]; 3] = [b"lock", b"lua", b"vectorset"];
 
-/// How many other modules there are that may be listening.
+/// Who may hear of a change.
 pub struct Audience {
+    /// How many other modules there are that may be listening.
     modules: Cell<usize>,
+    /// The event that we are sending just now, and need not hear of: its key and its name, by their
+    /// places in memory. Both, because others may act on the key that they hear of.
+    announcing: Cell<(*const RawString, *const c_char)>,
 }
 
 impl Audience {
@@ -68,6 +57,7 @@ impl Audience {
         });
         Self {
             modules: Cell::new(modules),
+            announcing: Cell::new((null(), null())),
         }
     }
 
@@ -85,8 +75,7 @@ impl Audience {
         }
     }
 
-    /// The classes of events that anybody may hear of now: a client, by the server's setting, or a
-    /// module.
+    /// The classes of events that may be heard now: by a client, as the server is set, or by a module.
     pub fn classes(&self) -> c_int {
         const ALL: c_int = !0;
         if self.modules.get() > 0 {
@@ -94,6 +83,28 @@ impl Audience {
         }
         // SAFETY: asks for nothing.
         unsafe { api::get_notify_keyspace_events() }
+    }
+
+    /// Announces an event, as the server's own commands would.
+    pub fn tell(&self, announcement: &Announcement<'_>, ctx: Ctx<'_>, authority: Authority) {
+        let Announcement {
+            db,
+            name,
+            class,
+            event,
+        } = announcement;
+        let outer = (self.announcing).replace((name.raw(), event.as_ptr()));
+        if authority == Authority::Ourselves {
+            ctx.select(*db);
+        }
+        // SAFETY: context and name live.
+        unsafe { api::notify_keyspace_event(ctx.raw(), *class, event.as_ptr(), name.raw()) };
+        self.announcing.set(outer);
+    }
+
+    /// Is this an event that we are sending ourselves?
+    pub fn is_announcing(&self, key: *const RawString, event: *const c_char) -> bool {
+        self.announcing.get() == (key, event)
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! They are published in a timer and nowhere else: before Redis 7.2 a message to the very connection
 //! whose command runs would land inside the replies of its transaction. A message may be lost, as any
-//! that is published; whoever waits does without it.
+//! that is published; those who wait do without it.
 
 use std::ffi::CStr;
 
@@ -10,89 +10,68 @@ use redis_module::raw;
 
 use crate::lock::{Asker, Locks, Message};
 
-use super::command::rights::{self, Phrases};
 use super::ffi::api::PublishFn;
 use super::ffi::text::Text;
 use super::module::Module;
 
-/// So much is published in one turn of the server's loop, counted in messages and receivers.
+/// How much is published in one turn of the server's loop, counted in messages and receivers.
 const PORTION: usize = 256;
 
-/// How this server publishes.
-pub struct Publisher {
-    publish: Option<PublishFn>,
-    /// The command that does the same.
-    command: &'static CStr,
-}
-
-impl Publisher {
-    /// In a cluster a message goes to the shard that has the channel's slot.
-    fn new(in_cluster: bool) -> Self {
-        // SAFETY: the server wrote the addresses once.
-        unsafe {
-            if in_cluster {
-                Self {
-                    publish: raw::RedisModule_PublishMessageShard,
-                    command: c"spublish",
-                }
-            } else {
-                Self {
-                    publish: raw::RedisModule_PublishMessage,
-                    command: c"publish",
-                }
-            }
+/// How a module publishes, if this server lets it, and the command that does the same. In a cluster a message goes
+/// to the shard that has the channel's slot.
+fn means(in_cluster: bool) -> (Option<PublishFn>, &'static CStr) {
+    // SAFETY: the server wrote the addresses once.
+    unsafe {
+        if in_cluster {
+            (raw::RedisModule_PublishMessageShard, c"spublish")
+        } else {
+            (raw::RedisModule_PublishMessage, c"publish")
         }
-    }
-
-    /// Does this server let a module publish?
-    pub fn is_there(&self) -> bool {
-        self.publish.is_some()
-    }
-
-    /// Why this must not be published for whoever has asked, in the server's words.
-    pub fn denial(
-        &self,
-        phrases: &Phrases,
-        asker: &Asker,
-        channel: &Text<'_>,
-        text: &Text<'_>,
-    ) -> Option<String> {
-        rights::publishing_denial(phrases, asker, self.command, channel, text)
     }
 }
 
 impl Module {
-    /// How this server publishes.
-    pub fn publisher(&self) -> Publisher {
-        Publisher::new(self.in_cluster)
+    /// Does this server let a module publish?
+    pub fn can_publish(&self) -> bool {
+        means(self.cluster.is_on()).0.is_some()
+    }
+
+    /// Why this must not be published for the user who has asked, in the server's words.
+    pub fn publishing_denial(
+        &self,
+        asker: &Asker,
+        channel: &Text<'_>,
+        text: &Text<'_>,
+    ) -> Option<String> {
+        let (_, command) = means(self.cluster.is_on());
+        (self.rights).publishing_denial(asker, command, channel, text)
     }
 
     /// Publishes some of the messages that are due. Other modules may hear of them, and do anything.
     pub fn publish(&self) {
-        let publisher = self.publisher();
         let mut left = PORTION;
         while left > 0
             && let Ok(Some(message)) = self.change(Locks::next_message)
         {
-            let receivers = self.send(&publisher, &message);
-            left = left.saturating_sub(1).saturating_sub(receivers);
+            left = left.saturating_sub(1).saturating_sub(self.send(&message));
         }
     }
 
-    /// Publishes this, unless it must not be published any more. Says to how many.
-    fn send(&self, publisher: &Publisher, message: &Message) -> usize {
+    /// Publishes a message, unless that is not allowed any more. Returns how many clients have received it.
+    fn send(&self, message: &Message) -> usize {
         let (channel, text) = (Text::new(&message.channel), Text::new(&message.text));
-        let denial = publisher.denial(&self.phrases, &message.asker, &channel, &text);
-        let Some(publish) = publisher.publish.filter(|_| denial.is_none()) else {
+        let denial = self.publishing_denial(&message.asker, &channel, &text);
+        let (publish, _) = means(self.cluster.is_on());
+        let Some(publish) = publish.filter(|_| denial.is_none()) else {
             return 0;
         };
         // SAFETY: our own context lives, and so do both texts.
         let receivers = unsafe { publish(self.own().raw(), channel.raw(), text.raw()) };
         // A node of a cluster counts those who listen to this very node.
-        let nobody_heard = receivers == 0 && !self.in_cluster;
+        let is_unheard = receivers == 0 && !self.cluster.is_on();
         _ = self.change(|locks| {
             locks.published();
-            if nobody_heard {
+            if is_unheard {
                 locks.nobody_heard(message.id);
             }
         });

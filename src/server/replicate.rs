@@ -1,5 +1,5 @@
-//! What replicas, the append-only file, transactions and caches are told of a change: the first two the
-//! server's own commands, with nothing in them that depends on when they are run.
+//! What replicas and the append-only file are told of a change: the server's own commands, with nothing in them
+//! that depends on when they are run. And that transactions and caches are told of it.
 
 use std::ffi::CStr;
 use std::io;
@@ -11,9 +11,9 @@ use itoa::Buffer;
 use super::ffi::api;
 use super::ffi::context::Ctx;
 use super::ffi::text::Text;
-use crate::lock::Ms;
+use crate::lock::{Ms, SHARED_MARKER};
 
-/// All commands that are used here, or that we ask the server by whether it would take a write.
+/// All commands that are used here, or by which we ask the server whether it would take a write.
 const NATIVE: [&CStr; 7] = [
     c"SET",
     c"DEL",
@@ -49,47 +49,53 @@ fn exists(ctx: Ctx<'_>, name: &CStr) -> bool {
     io::Error::last_os_error().kind() != io::ErrorKind::NotFound
 }
 
-/// `SET name owner PXAT at`. The word is handed in, because a string that is kept costs less than
-/// one that is made each time.
-pub fn set(ctx: Ctx<'_>, name: &Text<'_>, owner: &Text<'_>, pxat: &Text<'_>, at: Ms) {
-    let mut room = Buffer::new();
-    let at = room.format(at);
-    if let Some(replicate) = api::replicate() {
-        // SAFETY: the context and the strings live, and the format asks for three strings and for
-        // bytes with their number.
-        unsafe {
-            replicate(
-                ctx.raw(),
-                c"SET".as_ptr(),
-                c"sssb".as_ptr(),
-                name.raw(),
-                owner.raw(),
-                pxat.raw(),
-                at.as_ptr(),
-                at.len(),
-            );
+/// Words that are written and replicated time and again. A string that is kept costs less than one that is made
+/// each time.
+pub struct Words {
+    /// Every grant is replicated with this.
+    pxat: Text<'static>,
+    /// What tells shared locks from other sorted sets.
+    pub marker: Text<'static>,
+}
+
+impl Words {
+    /// All of them.
+    pub fn new() -> Self {
+        Self {
+            pxat: Text::new(b"PXAT"),
+            marker: Text::new(SHARED_MARKER),
         }
     }
+}
+
+/// Replicates a command, with what its format asks for. The context and all that follows must live, and be what the
+/// format says.
+macro_rules! replicate {
+    ($ctx:expr, $command:expr, $format:expr $(, $word:expr)+) => {
+        if let Some(replicate) = api::replicate() {
+            replicate($ctx.raw(), $command.as_ptr(), $format.as_ptr() $(, $word)+);
+        }
+    };
+}
+
+/// `SET name owner PXAT at`
+pub fn set(ctx: Ctx<'_>, name: &Text<'_>, owner: &Text<'_>, words: &Words, at: Ms) {
+    let mut room = Buffer::new();
+    let at = room.format(at);
+    let (at, len) = (at.as_ptr(), at.len());
+    let (name, owner, pxat) = (name.raw(), owner.raw(), words.pxat.raw());
+    // SAFETY: the context and the strings live, and the format asks for three strings and for
+    // bytes with their number.
+    unsafe { replicate!(ctx, c"SET", c"sssb", name, owner, pxat, at, len) }
 }
 
 /// `PEXPIREAT name at`
 pub fn pexpireat(ctx: Ctx<'_>, name: &Text<'_>, at: Ms) {
     let mut room = Buffer::new();
     let at = room.format(at);
-    if let Some(replicate) = api::replicate() {
-        // SAFETY: the context and the string live, and the format asks for a string and for bytes
-        // with their number.
-        unsafe {
-            replicate(
-                ctx.raw(),
-                c"PEXPIREAT".as_ptr(),
-                c"sb".as_ptr(),
-                name.raw(),
-                at.as_ptr(),
-                at.len(),
-            );
-        }
-    }
+    // SAFETY: the context and the string live, and the format asks for a string and for bytes
+    // with their number.
+    unsafe { replicate!(ctx, c"PEXPIREAT", c"sb", name.raw(), at.as_ptr(), at.len()) }
 }
 
 /// `PERSIST name`
@@ -101,74 +107,35 @@ pub fn persist(ctx: Ctx<'_>, name: &Text<'_>) {
 pub fn zadd(ctx: Ctx<'_>, name: &Text<'_>, marker: Option<&Text<'_>>, at: Ms, owner: &Text<'_>) {
     let mut room = Buffer::new();
     let at = room.format(at);
-    let Some(replicate) = api::replicate() else {
-        return;
-    };
-    // SAFETY: the context and the strings live, and the formats ask for what follows them.
-    unsafe {
-        let (raw, zadd) = (ctx.raw(), c"ZADD".as_ptr());
-        match marker {
-            Some(marker) => replicate(
-                raw,
-                zadd,
-                c"scsbs".as_ptr(),
-                name.raw(),
-                c"inf".as_ptr(),
-                marker.raw(),
-                at.as_ptr(),
-                at.len(),
-                owner.raw(),
-            ),
-            None => replicate(
-                raw,
-                zadd,
-                c"sbs".as_ptr(),
-                name.raw(),
-                at.as_ptr(),
-                at.len(),
-                owner.raw(),
-            ),
-        };
+    let (name, owner, at, len) = (name.raw(), owner.raw(), at.as_ptr(), at.len());
+    match marker {
+        Some(marker) => {
+            let (inf, marker) = (c"inf".as_ptr(), marker.raw());
+            // SAFETY: the context and the strings live, and the format asks for what follows it.
+            unsafe { replicate!(ctx, c"ZADD", c"scsbs", name, inf, marker, at, len, owner) }
+        }
+        // SAFETY: the context and the strings live, and the format asks for what follows it.
+        None => unsafe { replicate!(ctx, c"ZADD", c"sbs", name, at, len, owner) },
     }
 }
 
 /// `ZREM name owner …`
 pub fn zrem(ctx: Ctx<'_>, name: &Text<'_>, owners: &[Text<'_>]) {
     let owners: Vec<_> = owners.iter().map(Text::raw).collect();
-    if let Some(replicate) = api::replicate() {
-        // SAFETY: the context and the strings live, and the format asks for a string, and for a list
-        // of strings with their number.
-        unsafe {
-            replicate(
-                ctx.raw(),
-                c"ZREM".as_ptr(),
-                c"sv".as_ptr(),
-                name.raw(),
-                owners.as_ptr(),
-                owners.len(),
-            );
-        }
-    }
+    let (owners, count) = (owners.as_ptr(), owners.len());
+    // SAFETY: the context and the strings live, and the format asks for a string, and for a list
+    // of strings with their number.
+    unsafe { replicate!(ctx, c"ZREM", c"sv", name.raw(), owners, count) }
 }
 
 /// `ZREMRANGEBYSCORE name -inf (before`
 pub fn zremrangebyscore(ctx: Ctx<'_>, name: &Text<'_>, before: Ms) {
     let before = format!("({before}");
-    if let Some(replicate) = api::replicate() {
-        // SAFETY: the context and the string live, and the format asks for a string, a text, and
-        // bytes with their number.
-        unsafe {
-            replicate(
-                ctx.raw(),
-                c"ZREMRANGEBYSCORE".as_ptr(),
-                c"scb".as_ptr(),
-                name.raw(),
-                c"-inf".as_ptr(),
-                before.as_ptr(),
-                before.len(),
-            );
-        }
-    }
+    let (command, name, least) = (c"ZREMRANGEBYSCORE", name.raw(), c"-inf".as_ptr());
+    let (before, len) = (before.as_ptr(), before.len());
+    // SAFETY: the context and the string live, and the format asks for a string, a text, and
+    // bytes with their number.
+    unsafe { replicate!(ctx, command, c"scb", name, least, before, len) }
 }
 
 /// `DEL name`
@@ -184,16 +151,12 @@ pub fn unlink(ctx: Ctx<'_>, name: &Text<'_>) {
 
 /// A command that names a key and nothing else.
 fn alone(ctx: Ctx<'_>, command: &CStr, name: &Text<'_>) {
-    if let Some(replicate) = api::replicate() {
-        // SAFETY: the context and the string live, and the format asks for a string.
-        unsafe {
-            replicate(ctx.raw(), command.as_ptr(), c"s".as_ptr(), name.raw());
-        }
-    }
+    // SAFETY: the context and the string live, and the format asks for a string.
+    unsafe { replicate!(ctx, command, c"s", name.raw()) }
 }
 
-/// Tells those who WATCH the key, and clients that keep copies, that it has changed; in the name of
-/// whoever has this context. A client may have asked not to be told of its own changes.
+/// Tells clients that WATCH the key, and those that keep copies, that it has changed; in the name of the client
+/// of this context, which may have asked not to be told of its own changes.
 pub fn modified(ctx: Ctx<'_>, name: &Text<'_>) {
     // SAFETY: the context and the string live.
     unsafe { api::signal_modified_key(ctx.raw(), name.raw()) };

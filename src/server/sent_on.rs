@@ -21,18 +21,19 @@ use super::waiting_name::waiting_name;
 /// How long until we look again.
 const PAUSE: Ms = 100;
 
-/// So many looks, and the server does not mean to send it away: it leaves clients alone in a slot that
-/// is on its way here. Looks and not time, because a server that stood still has not been by.
+/// After so many looks the server does not mean to send the client away: it leaves clients alone in a slot that
+/// is on its way here. Looks and not time, because a server that stood still has not come by.
 const LOOKS: u8 = 15;
 
-/// Room for so many replies is kept.
+/// The room for this many replies is kept.
 const ROOM: usize = 64;
 
-/// Who is left to the server, and how often we have looked.
+/// The waiters that are left to the server, and those whose reply waits.
 #[derive(Default)]
 pub struct SentOn {
+    /// How often we have looked at each that is left to the server.
     looks: RefCell<BTreeMap<Ticket, u8>>,
-    /// Whose reply waits for the end of the turn.
+    /// The waiters whose reply waits for the end of the turn.
     waiting: RefCell<Vec<Ticket>>,
     next_look: Cell<Ms>,
     /// What was found last, and when: many waiters of one slot cost one question.
@@ -68,12 +69,12 @@ impl SentOn {
         self.waiting.borrow_mut().extend(tickets);
     }
 
-    /// Those whose reply has waited for it.
+    /// The waiters whose reply has waited for the end of the turn.
     pub fn take_waiting(&self) -> Vec<Ticket> {
         self.waiting.take()
     }
 
-    /// Those have been replied to: their memory is good for the next ones.
+    /// These have been replied to: their memory is good for the next ones.
     pub fn keep_room(&self, mut replied: Vec<Ticket>) {
         replied.clear();
         let mut waiting = self.waiting.borrow_mut();
@@ -82,17 +83,17 @@ impl SentOn {
         }
     }
 
-    /// It has come to its end.
+    /// This waiter has come to its end.
     pub fn forget(&self, ticket: Ticket) {
         self.looks.borrow_mut().remove(&ticket);
     }
 
-    /// When to look again, if anybody is left to the server.
+    /// When to look again, if any waiter is left to the server.
     pub fn next_look(&self) -> Option<Ms> {
         (!self.looks.borrow().is_empty()).then(|| self.next_look.get())
     }
 
-    /// Who is to be looked at again now.
+    /// The waiters to be looked at again now.
     pub fn due(&self, now: Now) -> Vec<Ticket> {
         // A clock that was set back brings the look forward.
         let is_due = (self.next_look()).is_some_and(|at| at <= now.ms() || at > now.plus(PAUSE));

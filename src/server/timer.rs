@@ -6,17 +6,15 @@
 //! it reads the descriptor: it does that in the middle of a slow script too.
 
 use std::cell::Cell;
-use std::ffi::{c_int, c_void};
+use std::ffi::c_int;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::ptr::null_mut;
 
 use crate::lock::{Ms, Now};
 
-use super::clock;
-use super::ffi::api;
+use super::ffi::api::{self, EventLoopFn};
 use super::ffi::constants::{OK, READABLE};
-use super::module;
 
 /// How soon it rings again where nothing could be done, in microseconds.
 const AGAIN: u64 = 1000;
@@ -28,8 +26,8 @@ pub struct Timer {
 }
 
 impl Timer {
-    /// One that is not set.
-    pub fn new() -> Option<Self> {
+    /// One that is not set. This is what the server calls when it has been woken.
+    pub fn new(woken: EventLoopFn) -> Option<Self> {
         // SAFETY: it takes no pointers. What it gives is ours, if it is none of its errors.
         let wakes = unsafe {
             let fd = libc::timerfd_create(
@@ -39,8 +37,7 @@ impl Timer {
             (fd >= 0).then(|| OwnedFd::from_raw_fd(fd))?
         };
         // SAFETY: the descriptor is open until it has been taken out of the loop again.
-        let added =
-            unsafe { api::event_loop_add(wakes.as_raw_fd(), READABLE, Some(woken), null_mut()) };
+        let added = unsafe { api::event_loop_add(wakes.as_raw_fd(), READABLE, woken, null_mut()) };
         (added == OK).then(|| Self {
             wakes,
             rings: Cell::default(),
@@ -52,7 +49,7 @@ impl Timer {
         let wanted = due.map(|due| due.max(now.ms()));
         match (self.rings.get(), wanted) {
             (None, None) => {}
-            // Early is soon enough: it is then set anew.
+            // It may ring early: it is set anew then.
             (Some(rings), Some(wanted)) if rings <= wanted => {}
             (_, None) => {
                 self.rings.set(None);
@@ -60,13 +57,13 @@ impl Timer {
             }
             (_, Some(at)) => {
                 self.rings.set(Some(at));
-                // At once is not never.
+                // 0 would be never.
                 self.count_down(until(at, now).max(1));
             }
         }
     }
 
-    /// Will it ring?
+    /// Is it set?
     pub fn is_set(&self) -> bool {
         self.rings.get().is_some()
     }
@@ -82,7 +79,7 @@ impl Timer {
 
     /// The loop has been woken, perhaps for what has been done since; or in the middle of a slow script, where
     /// what is due can't be done; or a moment too early.
-    fn ring_again(&self, now: Now) {
+    pub fn ring_again(&self, now: Now) {
         if let Some(at) = self.rings.get() {
             self.count_down(match until(at, now) {
                 0 => AGAIN,
@@ -91,7 +88,7 @@ impl Timer {
         }
     }
 
-    /// Not at all, if that is 0.
+    /// Has the descriptor wake the loop after this time; not at all if it is 0.
     fn count_down(&self, micros: u64) {
         let part = |number: u64| number.try_into().unwrap_or_default();
         let nothing = libc::timespec {
@@ -110,7 +107,7 @@ impl Timer {
     }
 }
 
-/// How many microseconds there are until then; not to within the millisecond before it.
+/// How many microseconds there are until then, counted to the beginning of that millisecond.
 fn until(at: Ms, now: Now) -> u64 {
     at.saturating_mul(1000).saturating_sub(now.micros())
 }
@@ -122,9 +119,9 @@ impl Drop for Timer {
     }
 }
 
-/// What is due has been done at the beginning of this turn of the loop, if that was no turn within a slow
-/// script.
-unsafe extern "C" fn woken(fd: c_int, _: *mut c_void, _: c_int) {
+/// Reads how often a timer's descriptor has rung. The number does not matter, but unread it would wake the loop for
+/// ever.
+pub fn read(fd: c_int) {
     let mut count = 0_u64;
     loop {
         // SAFETY: there is room for the count.
@@ -133,5 +130,4 @@ unsafe extern "C" fn woken(fd: c_int, _: *mut c_void, _: c_int) {
             break;
         }
     }
-    module::enter("a timer", |module| module.timer.ring_again(clock::now()));
 }

@@ -1,8 +1,7 @@
-//! What we do by ourselves, when the timer rings or in a job at the end of what the server is doing; and what
-//! follows each change to the locks.
+//! What we do by ourselves, at the beginning and at the end of a turn of the server's loop or in a job at the end
+//! of what the server is doing; and what follows each change to the locks.
 
-use std::ffi::c_void;
-use std::ptr::null_mut;
+use std::ffi::{c_int, c_void};
 
 use redis_module::raw;
 
@@ -10,38 +9,62 @@ use crate::lock::{Locks, Now, Ticket, Turn};
 
 use super::authority::Authority;
 use super::clock;
-use super::ffi::api::RawCtx;
-use super::ffi::constants::OK;
-use super::ffi::context::Ctx;
+use super::ffi::api::{Event, RawCtx};
+use super::ffi::call;
+use super::ffi::context::{self, Ctx};
 use super::ffi::text::Said;
 use super::keyspace::ServerKeys;
-use super::module::{self, Module};
+use super::module::{InAChange, Module};
 use super::notify::Announcement;
+use super::{home, timer};
 
-unsafe extern "C" fn job(_: *mut RawCtx, _: *mut c_void) {
-    // Before all else: a job that seems to be ahead keeps the module from being unloaded.
-    _ = module::with(|module| {
-        module.jobs.set(module.jobs.get().saturating_sub(1));
-        module.forget_job();
-    });
-    module::enter("a job", |module| {
-        module.tick();
+/// A job of ours runs.
+pub unsafe extern "C" fn job(_: *mut RawCtx, _: *mut c_void) {
+    // First of all, because a job that seems to be owed keeps the module from being unloaded.
+    _ = home::with(|module| module.jobs.ran());
+    home::enter("a job", Module::tick);
+}
+
+/// The timer has woken the loop. What is due has been done at the beginning of this turn, if it is no turn within
+/// a slow script.
+pub unsafe extern "C" fn woken(fd: c_int, _: *mut c_void, _: c_int) {
+    timer::read(fd);
+    home::enter("a timer", |module| module.timer.ring_again(clock::now()));
+}
+
+/// A turn of the loop begins or ends. When it begins the server has closed what it meant to close in the last turn,
+/// and has not read what clients have sent since: a connection that is gone now is one that it closed by itself.
+pub unsafe extern "C" fn turned(_: *mut RawCtx, _: Event, sub: u64, _: *mut c_void) {
+    if sub != raw::REDISMODULE_SUBEVENT_EVENTLOOP_AFTER_SLEEP {
+        home::enter("the end of a turn", Module::end_turn);
+        return;
+    }
+    home::enter("a turn of the loop", |module| {
+        // In the middle of a change it can wait for the next turn.
+        if module.read(Locks::has_unconfirmed) == Ok(true)
+            && (module.change(|locks| locks.confirm(context::lives))).is_ok()
+        {
+            module.set_timer(clock::now());
+        }
+        module.ring();
+        let needs_keys = || module.read(Locks::remember_nothing) != Ok(true);
+        (module.hearing).give_back(module.own(), || module.needs_values(), needs_keys);
     });
 }
 
 impl Module {
     /// A turn of the server's loop begins. Does what is due, if anything is.
-    pub fn ring(&self) {
+    fn ring(&self) {
         if !self.timer.is_set() {
             return;
         }
         let now = clock::now();
-        // Those who wait for what ends by the wall clock wait for something else after a step.
+        // What ends by the wall clock ends at another time after a step.
         if self.read(Locks::wall_is_ahead) != Ok(clock::ahead()) {
             self.ring_at(Some(0), now);
         }
         if self.timer.rings(now) {
-            self.forget_job();
+            self.jobs.rely_on_none();
             self.publish();
             self.tick();
         }
@@ -54,9 +77,8 @@ impl Module {
         let mut keys = ServerKeys::new(self, self.own(), Authority::Ourselves, Said::default());
         let ticked = self.change(|locks| {
             locks.tick(&mut Turn::new(&mut keys, now));
-            // Not before: the lock that brought the panic about should not keep all others from
-            // being seen to.
-            if self.cut_short.take() {
+            // Only now: the lock that brought the panic about should not keep the others from being seen to.
+            if self.was_cut_short() {
                 locks.note_all();
             }
             for ticket in self.sent_on.due(now) {
@@ -66,7 +88,7 @@ impl Module {
         let announcements = keys.close();
         match ticked {
             Ok(()) => self.finish(self.own(), Authority::Ourselves, announcements, now),
-            Err(module::InAChange) => self.set_timer(now),
+            Err(InAChange) => self.set_timer(now),
         }
     }
 
@@ -106,13 +128,11 @@ impl Module {
         announcements: Vec<Announcement<'_>>,
     ) {
         for announcement in announcements {
-            self.announce_by(announcement.identity(), || {
-                announcement.send(ctx, authority)
-            });
+            self.audience.tell(&announcement, ctx, authority);
         }
     }
 
-    /// Does anybody wait, or is anything to be done?
+    /// Does a client wait, or is anything to be done?
     #[inline]
     pub fn has_to_wake(&self) -> bool {
         let has_work = |locks: &Locks| !locks.is_idle() || locks.reserves();
@@ -129,8 +149,8 @@ impl Module {
             (to_reply, locks.take_waited(), locks.take_lapsed())
         });
         if let Ok((to_reply, waited, lapsed)) = to_tell {
-            self.slow_waits.tell(self.own(), &waited);
-            self.lapses.tell(&lapsed, now);
+            self.reports.waited(self.own(), &waited);
+            self.reports.lapsed(&lapsed, now);
             if self.has_to_wait_for_the_end_of_the_turn() {
                 self.sent_on.until_the_end_of_the_turn(&to_reply);
             } else {
@@ -147,17 +167,17 @@ impl Module {
     /// it become a replica in that turn, or the client's slot leave, the server would send a second reply. So
     /// the first one waits for the end of the turn too.
     fn has_to_wait_for_the_end_of_the_turn(&self) -> bool {
-        self.server.replies_stay() && self.hears_of_turns.get()
+        self.server.replies_stay() && self.hearing.has_turns()
     }
 
-    /// A turn of the server's loop ends: commands and the server's cron are through. Whoever the server
-    /// has not sent away, and is not about to, gets the reply that waited for this.
-    pub fn end_turn(&self) {
+    /// A turn of the server's loop ends: commands and the server's cron are through. Clients that the server
+    /// has not sent away, and is not about to, get the reply that waited for this.
+    fn end_turn(&self) {
         let waiting = self.sent_on.take_waiting();
         if waiting.is_empty() {
             return;
         }
-        if self.in_cluster {
+        if self.cluster.is_on() {
             let now = clock::now();
             for &ticket in &waiting {
                 if !self.is_left_to_server(ticket, now) {
@@ -176,31 +196,12 @@ impl Module {
         let key = self.read(|locks| locks.empty_handed(ticket)).ok().flatten();
         self.sent_on
             .is_left_to_server(ticket, key.as_deref(), now, |name| {
-                self.epochs.is_up(self.own(), now)
-                    && super::ffi::call::has_slot_of(self.own(), name)
+                self.cluster.is_up(self.own(), now) && call::has_slot_of(self.own(), name)
             })
     }
 
-    /// Has the server call us when it is through with what it is doing: at the very end of that, if it
-    /// can do so and `at_once` asks for it, or else in the next turn of its loop.
-    pub fn ask_for_a_turn(&self, at_once: bool) {
-        if self.job_ahead.get() {
-            return;
-        }
-        // One job at a time is enough: a script may run commands of ours, and touch their locks, ten
-        // million times before any job runs. Should the one that is ahead never come, the timer does.
-        if at_once && self.master.get() && self.jobs.get() == 0 {
-            // SAFETY: the context lives, there is no data, and the server wrote the address once.
-            let accepted = unsafe {
-                raw::RedisModule_AddPostNotificationJob
-                    .is_some_and(|add| add(self.own().raw(), Some(job), null_mut(), None) == OK)
-            };
-            if accepted {
-                self.job_ahead.set(true);
-                self.jobs.set(self.jobs.get().saturating_add(1));
-                return;
-            }
-        }
-        self.set_timer(clock::now());
+    /// Does it matter to a waiter what values keys come by?
+    pub fn needs_values(&self) -> bool {
+        !self.waiting.is_empty() || self.read(Locks::leased_places) != Ok(0)
     }
 }

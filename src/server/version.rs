@@ -45,7 +45,7 @@ impl Server {
 
     /// When a client is woken, is its reply written at once into what it will read? Redis 7.4 asks
     /// for the reply only when it delivers it; Valkey 8 asks at once, but drops it if the client
-    /// is unblocked by somebody else before the end of the loop's turn.
+    /// is unblocked by something else before the end of the loop's turn.
     pub fn replies_stay(self) -> bool {
         matches!(self, Self::Redis(version) if version < (7, 4))
     }
@@ -60,7 +60,7 @@ pub fn check() -> Result<Server, Unfit> {
     api::missing().map_or(Ok(server), |name| Err(Unfit::Lacks(name)))
 }
 
-/// A Valkey says both: its own version, and that of the Redis that it can stand in for.
+/// Valkey reports both its own version and that of the Redis that it can stand in for.
 fn judge(redis: Option<&str>, valkey: Option<&str>) -> Result<Server, Unfit> {
     let (kind, version, oldest) = match valkey {
         Some(version) => ("Valkey", version, OLDEST_VALKEY),

@@ -3,7 +3,7 @@
 //! It is blocked on a key, because only such clients are sent on when the key's slot leaves this server;
 //! but never woken through it: that would run through all of them. One is woken by `UnblockClient`,
 //! upon which the server asks for its reply through the timeout callback, at once or a loop turn later.
-//! The free callback is its end, and comes exactly once, whatever brought it about.
+//! The free callback is its end, and comes exactly once, however the wait ended.
 
 use std::ffi::{c_int, c_void};
 use std::ptr::without_provenance_mut;
@@ -12,16 +12,16 @@ use crate::lock::{Locks, Ticket, WaitOutcome};
 use crate::protocol::{Reply, Spec};
 
 use super::blocked::BlockedClient;
-use super::command::rights::Asker;
 use super::ffi::api::{self, RawCtx, RawString};
 use super::ffi::call;
 use super::ffi::constants::{ERR, OK};
 use super::ffi::context::Ctx;
 use super::ffi::reply;
 use super::ffi::shield::shield;
+use super::home;
 use super::inbox::Note;
-use super::module::{self, Module};
-use super::{events, notes};
+use super::module::Module;
+use super::rights::Asker;
 
 /// Blocks the client of a command that has come to wait; false if the server won't have that.
 pub fn block(
@@ -35,9 +35,9 @@ pub fn block(
     let Ok(number) = usize::try_from(ticket) else {
         return false;
     };
-    events::hear_of_values(module, ctx);
-    events::hear_of_turns(module, ctx);
-    let text = module.last_waiting_name.of(key);
+    module.hearing.ask_for_values(ctx);
+    module.hearing.ask_for_turns(ctx);
+    let text = module.waiting.name_for(key);
     let mut keys = [text.raw()];
     // SAFETY: the context lives; one key is there. The data is a ticket, never a place in memory.
     let handle = unsafe {
@@ -64,7 +64,7 @@ pub fn block(
     true
 }
 
-/// The key that clients are blocked on has come into being: nothing to us.
+/// The key that clients are blocked on has come into being, which does not matter to us.
 unsafe extern "C" fn never_ready(_: *mut RawCtx, _: *mut *mut RawString, _: c_int) -> c_int {
     ERR
 }
@@ -77,7 +77,7 @@ unsafe extern "C" fn answer(ctx: *mut RawCtx, _: *mut *mut RawString, _: c_int) 
     let defect = || {
         // It would wait for ever for a reply that it does not get now.
         reply::send_defect(ctx);
-        module::recover();
+        home::recover();
     };
     shield("an answer", defect, || {
         let tell = |module: &Module| {
@@ -86,17 +86,17 @@ unsafe extern "C" fn answer(ctx: *mut RawCtx, _: *mut *mut RawString, _: c_int) 
             reply::send(ctx, reply);
             Some(())
         };
-        if module::with(tell).is_none() {
+        if home::with(tell).is_none() {
             reply::send_error(ctx, "UNBLOCKED by another thread than the server's own");
         }
     });
     OK
 }
 
-/// What a client is to be told now; none if it has been told.
+/// What a client is to be told now; nothing if it has been told already.
 fn to_be_told(module: &Module, ticket: Ticket) -> Option<Reply> {
     let in_words = module.waiting.in_words(ticket)?;
-    let stays = module.server.replies_stay() && module.hears_of_turns.get();
+    let stays = module.server.replies_stay() && module.hearing.has_turns();
     let tell = |locks: &mut Locks| {
         let reply = locks.outcome(ticket).map(in_words);
         if stays {
@@ -107,7 +107,7 @@ fn to_be_told(module: &Module, ticket: Ticket) -> Option<Reply> {
     match module.change(tell) {
         Ok(reply) => reply,
         // Another module unblocks it in the middle of a change of ours, and it needs its reply at
-        // once. Should that change grant it the lock, nobody has heard of it.
+        // once. Should that change grant it the lock, its client does not hear of it.
         Err(_) => {
             module.waiting.send_off(ticket);
             Some(in_words(WaitOutcome::TimedOut))
@@ -122,5 +122,5 @@ unsafe extern "C" fn end(ctx: *mut RawCtx, data: *mut c_void) {
     };
     // SAFETY: it is a blocked client's context, as this callback is one's.
     let cut_off = unsafe { api::blocked_client_disconnected(ctx) } != 0;
-    notes::hear(Note::WaiterEnded { ticket, cut_off });
+    home::hear(Note::WaiterEnded { ticket, cut_off });
 }

@@ -5,8 +5,8 @@ use std::cell::RefCell;
 use super::ffi::text::Text;
 use crate::lock::slot;
 
-/// The last lock that somebody has come to wait for, and the name that belongs to it. Mostly the next comes to
-/// wait for the same, and needs no other string.
+/// The last lock that a client has come to wait for, and the name that belongs to it. Mostly the next client comes
+/// to wait for the same lock, and needs no other string.
 #[derive(Default)]
 pub struct LastWaitingName(RefCell<Option<(Box<[u8]>, Text<'static>)>>);
 
@@ -21,7 +21,7 @@ impl LastWaitingName {
 }
 
 /// The name that a lock's waiters are blocked on: of the lock's own slot, so that the server sends
-/// them on when the slot leaves, and one that nobody writes, because the server runs through all
+/// them on when the slot leaves, and one that no client writes, because the server runs through all
 /// clients that are blocked on a name when a sorted set comes into being under it.
 pub fn waiting_name(key: &[u8]) -> Vec<u8> {
     let part = slot::hashed_part(key);

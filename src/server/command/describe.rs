@@ -67,8 +67,8 @@ fn has_own_category() -> bool {
     add.is_some()
 }
 
-/// The category of all these commands, where a module may have one. It outlives the module: when that
-/// is loaded again the server refuses to add it, and has it. If it has not, it refuses the commands.
+/// Adds the category of all these commands, where a module may have one. It outlives the module: when that is
+/// loaded again the server refuses to add it, and has it still. Should it not have it, it refuses the commands.
 pub fn add_acl_category(ctx: Ctx<'_>, name: &CStr) {
     // SAFETY: the context lives, the text ends where it should, and the server wrote the address
     // once.
@@ -188,37 +188,19 @@ fn argument(
     argument: &Argument,
     inside: &mut Vec<Vec<raw::RedisModuleCommandArg>>,
 ) -> raw::RedisModuleCommandArg {
-    let (type_, key_spec_index) = match argument.kind {
-        Kind::Key => (raw::RedisModuleCommandArgType_REDISMODULE_ARG_TYPE_KEY, 0),
-        Kind::Bytes => (
-            raw::RedisModuleCommandArgType_REDISMODULE_ARG_TYPE_STRING,
-            -1,
-        ),
-        Kind::Integer => (
-            raw::RedisModuleCommandArgType_REDISMODULE_ARG_TYPE_INTEGER,
-            -1,
-        ),
-        Kind::Word => (
-            raw::RedisModuleCommandArgType_REDISMODULE_ARG_TYPE_PURE_TOKEN,
-            -1,
-        ),
-        Kind::Pattern => (
-            raw::RedisModuleCommandArgType_REDISMODULE_ARG_TYPE_PATTERN,
-            -1,
-        ),
-        Kind::OneOf(_) => (
-            raw::RedisModuleCommandArgType_REDISMODULE_ARG_TYPE_ONEOF,
-            -1,
-        ),
-        Kind::Block(_) => (
-            raw::RedisModuleCommandArgType_REDISMODULE_ARG_TYPE_BLOCK,
-            -1,
-        ),
+    let type_ = match argument.kind {
+        Kind::Key => raw::RedisModuleCommandArgType_REDISMODULE_ARG_TYPE_KEY,
+        Kind::Bytes => raw::RedisModuleCommandArgType_REDISMODULE_ARG_TYPE_STRING,
+        Kind::Integer => raw::RedisModuleCommandArgType_REDISMODULE_ARG_TYPE_INTEGER,
+        Kind::Word => raw::RedisModuleCommandArgType_REDISMODULE_ARG_TYPE_PURE_TOKEN,
+        Kind::Pattern => raw::RedisModuleCommandArgType_REDISMODULE_ARG_TYPE_PATTERN,
+        Kind::OneOf(_) => raw::RedisModuleCommandArgType_REDISMODULE_ARG_TYPE_ONEOF,
+        Kind::Block(_) => raw::RedisModuleCommandArgType_REDISMODULE_ARG_TYPE_BLOCK,
     };
     let mut described = raw::RedisModuleCommandArg {
         name: argument.name.as_ptr(),
         type_,
-        key_spec_index,
+        key_spec_index: if argument.kind == Kind::Key { 0 } else { -1 },
         token: argument.token.map_or(null(), CStr::as_ptr),
         summary: argument.summary.as_ptr(),
         flags: flag(argument.optional, ARGUMENT_OPTIONAL)

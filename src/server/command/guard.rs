@@ -6,7 +6,7 @@ use crate::server::ffi::{call, reply};
 use crate::server::module::Module;
 
 /// Commands that wait for replicas or for a disk. They can't wait here, and Valkey 8 stops when one
-/// is called in a script by anybody but the script itself. Refused in the words of Redis 7.0.
+/// is called in a script, and not by the script itself. Refused in the words of Redis 7.0.
 const WAITS: [&[u8]; 2] = [b"wait", b"waitaof"];
 
 /// Runs a command for the client that has this context, with its rights, and sends its reply.
@@ -23,8 +23,8 @@ pub fn run(module: &Module, ctx: Ctx<'_>, argv: &[Lent<'_>]) {
         );
         return reply::send_error(ctx, &text);
     }
-    // The server stops when a command blocks that a module has called, and not every module asks
-    // whether it may.
+    // The server crashes when a command blocks that a module has called, and not every module asks
+    // whether it may block.
     if !ctx.flags().bundled() && module.origins.is_modules(ctx, name) {
         return reply::send_error(
             ctx,

@@ -2,16 +2,13 @@
 
 pub mod describe;
 pub mod guard;
-pub mod origins;
-pub mod rights;
 pub mod routing;
 pub mod scan;
 
 use std::borrow::Cow;
 use std::ffi::c_int;
-use std::rc::Rc;
 
-use crate::lock::{AskedBy, Asker, NameRef, Notify, Turn, slot};
+use crate::lock::{AskedBy, NameRef, Notify, Turn, slot};
 use crate::protocol::{
     Access, Args, Call, Caller, Command, Fault, KeyPositions, Outcome, Spec, counted,
 };
@@ -19,20 +16,19 @@ use crate::protocol::{
 use crate::server::authority::Authority;
 use crate::server::clock;
 use crate::server::ffi::api::{self, RawCtx, RawString};
-use crate::server::ffi::call as calls;
 use crate::server::ffi::constants::OK;
 use crate::server::ffi::context::{self, Ctx};
 use crate::server::ffi::reply;
 use crate::server::ffi::shield::shield;
 use crate::server::ffi::text::{Index, Lent, Said, Text};
 use crate::server::keyspace::ServerKeys;
-use crate::server::module::{self, Module};
-use crate::server::{events, wait};
+use crate::server::module::Module;
+use crate::server::{home, rights, wait};
 
 /// Which of the words behind the name of LOCK.GUARD begin a command: those behind key and owner.
 const INNER: usize = 2;
 
-/// How many words most commands have at most: so many need no memory of their own.
+/// Most commands have no more words than this. So many need no memory of their own.
 const FEW: usize = 8;
 
 /// For a connection that the server blocks for its own commands and not for a module's: on Valkey
@@ -44,7 +40,7 @@ pub struct Registrar<'a> {
     ctx: Ctx<'a>,
 }
 
-/// The server would not have a command.
+/// The server did not accept a command.
 #[derive(Debug, thiserror::Error)]
 #[error("the server does not accept the command {0}")]
 pub struct Refused(&'static str);
@@ -55,12 +51,12 @@ impl<'a> Registrar<'a> {
         Self { ctx }
     }
 
-    /// A command.
+    /// Adds a command.
     pub fn add<C: Command>(&self) -> Result<(), Refused> {
         let refused = Refused(C::SPEC.name());
         let (first, last, step) = match C::SPEC.keys {
             KeyPositions::First => (1, 1, 1),
-            // The first: the server routes by it, and asks nobody for the others.
+            // The first alone: the server routes by it, and does not ask us for the others.
             KeyPositions::Counted => (2, 2, 1),
             KeyPositions::None => (0, 0, 0),
         };
@@ -93,10 +89,10 @@ unsafe extern "C" fn entry<C: Command>(
     let (ctx, argv) = unsafe { (Ctx::new(ctx), Lent::list(argv, argc)) };
     let defect = || {
         reply::send_defect(ctx);
-        module::recover();
+        home::recover();
     };
     shield(const { C::SPEC.name() }, defect, || {
-        if module::with(|module| call::<C>(module, ctx, argv)).is_none() {
+        if home::with(|module| call::<C>(module, ctx, argv)).is_none() {
             reply::send_error(
                 ctx,
                 "ERR LOCK commands can be run on the server's own thread only",
@@ -119,11 +115,11 @@ fn call<C: Command>(module: &Module, ctx: Ctx<'_>, argv: &[Lent<'_>]) {
         Access::Set | Access::Update | Access::Delete | Access::Guard => Authority::Writer,
     };
     // A writable replica lets clients write what its master does not know.
-    if authority == Authority::Writer && !module.master.get() {
+    if authority == Authority::Writer && !module.is_master() {
         return reply::send_error(ctx, "READONLY You can't write against a read only replica.");
     }
-    // A look at a key may be remembered too.
-    if spec.keys != KeyPositions::None && !events::hear_of_keys(module, ctx) {
+    // A command that only looks at a key may make us remember it too.
+    if spec.keys != KeyPositions::None && !module.hearing.ask_for_keys(ctx) {
         return reply::send_error(
             ctx,
             "ERR this server does not tell modules of changes to keys",
@@ -163,14 +159,14 @@ fn call<C: Command>(module: &Module, ctx: Ctx<'_>, argv: &[Lent<'_>]) {
 }
 
 fn run<C: Command>(module: &Module, ctx: Ctx<'_>, authority: Authority, said: Said<'_>) {
-    module.forget_job();
+    module.jobs.rely_on_none();
     let (now, db) = (clock::now(), ctx.db());
     let its = match C::SPEC.access {
         Access::Oversee => module.own(),
         _ => ctx,
     };
     let mut keys = ServerKeys::new(module, its, authority, said);
-    if module.in_cluster
+    if module.cluster.is_on()
         && let Some(refusal) = routing::refusal(ctx, &mut keys, &all_keys(ctx, &C::SPEC, said))
     {
         return reply::send_error(ctx, refusal);
@@ -185,7 +181,7 @@ fn run<C: Command>(module: &Module, ctx: Ctx<'_>, authority: Authority, said: Sa
             caller: &Asking { module, ctx },
         })
     });
-    // Another module issues our command from a callback of a change that we are in the middle of.
+    // Another module issues our command from a callback, in the middle of a change of ours.
     let Ok(outcome) = outcome else {
         return reply::send_error(ctx, "TRYAGAIN the lock module is in the middle of a change");
     };
@@ -201,12 +197,12 @@ fn run<C: Command>(module: &Module, ctx: Ctx<'_>, authority: Authority, said: Sa
     match outcome {
         Ok(Outcome::Reply(reply)) => {
             module.announce(ctx, authority, announcements);
-            // Servers send first what was written last: so whoever waits for the lock has it before
+            // Servers send first what was written last: so a client that waits for the lock has it before
             // the caller hears that it has let go.
             reply::send(ctx, reply);
             // A client expects one reply: what fails from now on brings no other.
             if module.has_to_wake() {
-                shield("waking", module::recover, || module.wake(now));
+                shield("waking", home::recover, || module.wake(now));
             }
         }
         Ok(Outcome::Scan { words, all }) => {
@@ -218,7 +214,7 @@ fn run<C: Command>(module: &Module, ctx: Ctx<'_>, authority: Authority, said: Sa
             let start = said.strings.len().saturating_sub(words.len());
             guard::run(module, ctx, said.strings.get(start..).unwrap_or_default());
         }
-        // The server must not be asked to wake anybody inside the command that blocks, so that
+        // The server must not be asked to wake a client inside the command that blocks it, so that
         // comes last.
         Ok(Outcome::Wait {
             ticket,
@@ -229,7 +225,7 @@ fn run<C: Command>(module: &Module, ctx: Ctx<'_>, authority: Authority, said: Sa
             let is_blocked = wait::block(module, ctx, key, ticket, &C::SPEC, in_words);
             let waits = module.change(|locks| {
                 if is_blocked {
-                    // What others have done when they heard of our changes may have decided it.
+                    // Others have heard of our changes, and what they did then may have decided this request.
                     !locks.reply_again(ticket)
                 } else {
                     locks.cannot_wait(ticket);
@@ -261,18 +257,10 @@ fn all_keys<'a>(ctx: Ctx<'_>, spec: &Spec, said: Said<'a>) -> Cow<'a, [&'a [u8]]
     Cow::Owned([said.keys, &routing::keys_within(ctx, inner)].concat())
 }
 
-/// Whoever calls us in this context.
+/// The client that calls us in this context.
 struct Asking<'a> {
     module: &'a Module,
     ctx: Ctx<'a>,
-}
-
-impl Module {
-    /// Who issues this command in this context.
-    pub fn asker(&self, ctx: Ctx<'_>, command: AskedBy) -> Rc<Asker> {
-        let user = calls::user_name(ctx);
-        (self.last_asker).like(user.as_ref().map_or(&[][..], Text::bytes), command)
-    }
 }
 
 impl Caller for Asking<'_> {
@@ -281,25 +269,24 @@ impl Caller for Asking<'_> {
     }
 
     fn may_tie(&self) -> bool {
-        self.ctx.flags().has_connection() && events::hear_of_ends(self.module, self.ctx)
+        self.ctx.flags().has_connection() && self.module.hearing.ask_for_clients(self.ctx)
     }
 
     fn may_notify(&self, command: AskedBy, key: &[u8], notify: &Notify<'_>) -> Result<(), Fault> {
-        let asker = self.module.asker(self.ctx, command);
-        let publisher = self.module.publisher();
-        if !publisher.is_there() {
+        let asker = self.module.rights.asker(self.ctx, command);
+        if !self.module.can_publish() {
             return Err(Fault::CannotPublish);
         }
-        if self.module.in_cluster && !slot::is_shared(key, notify.channel) {
+        if self.module.cluster.is_on() && !slot::is_shared(key, notify.channel) {
             return Err(Fault::ChannelElsewhere);
         }
         let (channel, text) = (Text::new(notify.channel), Text::new(notify.text));
-        let denial = publisher.denial(&self.module.phrases, &asker, &channel, &text);
+        let denial = (self.module).publishing_denial(&asker, &channel, &text);
         denial.map_or(Ok(()), |why| Err(Fault::NoPermission(why)))
     }
 
     fn has_place(&self) {
-        events::hear_of_values(self.module, self.ctx);
+        self.module.hearing.ask_for_values(self.ctx);
     }
 
     fn may_read(&self, name: NameRef<'_>) -> bool {

@@ -1,8 +1,8 @@
-//! Where a cluster routes a command by its first key, whether its other keys may be touched here too.
+//! A cluster routes a command by its first key: whether its other keys may be touched here too.
 //!
 //! The server could ask us for all keys of a command and route it by them (`getkeys-api`). It asks on
-//! its IO threads too, and dies of that, whatever the module replies. So it knows the first key alone,
-//! and what it would have asked about the others is asked here, before the command runs.
+//! its IO threads too, and crashes by that, whatever the module replies. So it knows the first key alone,
+//! and what it would have checked for the others is checked here, before the command runs.
 
 use std::ffi::c_int;
 use std::ptr::null_mut;

@@ -1,5 +1,5 @@
-//! The server's own SCAN, of which the locks are left; and before it those locks whose keys have gone too early,
-//! by a step of the wall clock.
+//! LOCK.SCAN: the server's own SCAN, without the keys that are not locks; and before that the locks whose keys have
+//! gone too early, by a step of the wall clock.
 
 use std::borrow::Cow;
 use std::rc::Rc;
@@ -15,17 +15,17 @@ use crate::server::ffi::{call, reply};
 use crate::server::keyspace::ServerKeys;
 use crate::server::module::Module;
 
-/// A cursor that goes on among those, from this time on. The server's own are smaller.
+/// A cursor that goes on among locks whose keys have gone too early. The server's own are smaller.
 const RESERVED: u64 = 1 << 63;
 
-/// As many as SCAN looks at where nobody says how many.
+/// As many as SCAN looks at by default.
 const COUNT: usize = 10;
 
-/// Sends the reply of the server's SCAN to these words, without the keys that are no locks.
+/// Sends the server's reply to SCAN with these words, without the keys that are not locks.
 pub fn run(module: &Module, ctx: Ctx<'_>, words: &[&[u8]], all: bool) {
     let cursor = words.first().copied().unwrap_or_default();
     let reserved_from = reserved_from(cursor);
-    // From among them, its own begins when they are through. What is wrong with the words it says now.
+    // The server's own scan begins when these are through. It is asked at once what is wrong with the words.
     let mut said = words.to_vec();
     if let (Some(_), Some(first)) = (reserved_from, said.first_mut()) {
         *first = b"0";
@@ -82,7 +82,7 @@ fn reserved_from(cursor: &[u8]) -> Option<u64> {
     (begins || cursor & RESERVED != 0).then_some(cursor & !RESERVED)
 }
 
-/// What follows this word, the last time that it is said.
+/// What follows this word where it was given last.
 fn said<'w>(words: &[&'w [u8]], word: &[u8]) -> Option<&'w [u8]> {
     let pairs = words.get(1..).unwrap_or_default().chunks(2);
     pairs.rev().find_map(|pair| match pair {

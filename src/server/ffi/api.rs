@@ -1,4 +1,4 @@
-//! The functions of the server that this module uses, and nothing else of them than their names.
+//! The functions of the server that this module uses, by names of our own.
 //!
 //! The server fills in their addresses when the module is loaded; one that it has not got stays
 //! empty. [`missing`] is asked before anything else is, so that the fallbacks below never happen on
@@ -18,11 +18,11 @@ pub use redis_module::raw::{
     RedisModuleCommandInfo as CommandInfo, RedisModuleCtx as RawCtx, RedisModuleEvent as Event,
     RedisModuleEventCallback as EventFn, RedisModuleEventLoopFunc as EventLoopFn,
     RedisModuleKey as RawKey, RedisModuleNotificationFunc as NotificationFn,
-    RedisModuleServerInfoData as ServerInfo, RedisModuleString as RawString,
-    RedisModuleUser as User,
+    RedisModulePostNotificationJobFunc as JobFn, RedisModuleServerInfoData as ServerInfo,
+    RedisModuleString as RawString, RedisModuleUser as User,
 };
 
-/// How the server calls what is to be done at a waiter's end.
+/// What the server calls at a waiter's end.
 pub type FreeFn = Option<unsafe extern "C" fn(*mut RawCtx, *mut c_void)>;
 
 macro_rules! api {
@@ -35,7 +35,7 @@ macro_rules! api {
             pub unsafe fn $name($($arg: $kind),*) $(-> $result)? {
                 // SAFETY: the server wrote the address once, before any of our code ran.
                 match unsafe { raw::$raw } {
-                    // SAFETY: promised by whoever called us.
+                    // SAFETY: promised by our caller.
                     Some(function) => unsafe { function($($arg),*) },
                     None => $absent,
                 }
@@ -151,7 +151,7 @@ api! {
 pub type CheckPermissions =
     unsafe extern "C" fn(*mut User, *mut *mut RawString, c_int, c_int, *mut c_int) -> c_int;
 
-/// The function that does so, where the server has it. It is looked for once.
+/// The function that checks permissions, where the server has it. It is looked for once.
 pub fn check_permissions() -> Option<CheckPermissions> {
     static FOUND: OnceLock<Option<CheckPermissions>> = OnceLock::new();
     *FOUND.get_or_init(|| {
@@ -169,13 +169,14 @@ pub fn check_permissions() -> Option<CheckPermissions> {
 /// How Redis 8.2 and later are asked to tell of these keyspace events no more.
 pub type Unsubscribe = unsafe extern "C" fn(*mut RawCtx, c_int, NotificationFn) -> c_int;
 
-/// The function that does so, where the server has it. It is looked for once.
+/// The function that unsubscribes from keyspace events, where the server has it. It is looked for once.
 pub fn unsubscribe_from_keyspace_events() -> Option<Unsubscribe> {
     static FOUND: OnceLock<Option<Unsubscribe>> = OnceLock::new();
     *FOUND.get_or_init(|| {
         let name = c"RedisModule_UnsubscribeFromKeyspaceEvents";
         let mut function: Option<Unsubscribe> = None;
-        // SAFETY: as above.
+        // SAFETY: the server wrote the address once. It leaves the function's own where we say, which
+        // is good for one, or leaves that as it is.
         unsafe {
             raw::RedisModule_GetApi?(name.as_ptr(), (&raw mut function).cast());
         }
@@ -190,7 +191,7 @@ pub type PublishFn =
 /// How a command is sent to replicas and to the append-only file.
 pub type Replicate = unsafe extern "C" fn(*mut RawCtx, *const c_char, *const c_char, ...) -> c_int;
 
-/// The function that does so; its arguments vary.
+/// The function that replicates a command; its arguments vary.
 pub fn replicate() -> Option<Replicate> {
     // SAFETY: the server wrote the address once, before any of our code ran.
     unsafe { raw::RedisModule_Replicate }

@@ -15,31 +15,26 @@ use crate::server::ffi::text::{Lent, Text};
 /// What a command has replied; given back when dropped.
 pub struct ServerReply(*mut CallReply);
 
+/// Runs a command, with what its format asks for. The context and all that follows must live, and be what the
+/// format says.
+macro_rules! run {
+    ($ctx:expr, $command:expr, $format:expr $(, $word:expr)*) => {
+        raw::RedisModule_Call.and_then(|call| {
+            ServerReply::new(call($ctx.raw(), $command.as_ptr(), $format.as_ptr() $(, $word)*))
+        })
+    };
+}
+
 /// `COMMAND INFO name`
 pub fn command_info(ctx: Ctx<'_>, name: Lent<'_>) -> Option<ServerReply> {
     // SAFETY: the context and the name live, and the format asks for a text and a string.
-    let reply = unsafe {
-        let call = raw::RedisModule_Call?;
-        let (command, format, word) = (c"COMMAND", c"cs", c"INFO");
-        call(
-            ctx.raw(),
-            command.as_ptr(),
-            format.as_ptr(),
-            word.as_ptr(),
-            name.raw(),
-        )
-    };
-    ServerReply::new(reply)
+    unsafe { run!(ctx, c"COMMAND", c"cs", c"INFO".as_ptr(), name.raw()) }
 }
 
 /// Runs a command of two words that changes nothing.
 pub fn ask(ctx: Ctx<'_>, command: &CStr, word: &CStr) -> Option<ServerReply> {
     // SAFETY: the context lives, and the format asks for one text, which is there.
-    let reply = unsafe {
-        let call = raw::RedisModule_Call?;
-        call(ctx.raw(), command.as_ptr(), c"c".as_ptr(), word.as_ptr())
-    };
-    ServerReply::new(reply)
+    unsafe { run!(ctx, command, c"c", word.as_ptr()) }
 }
 
 /// `SCAN`, with these words.
@@ -48,53 +43,22 @@ pub fn scan(ctx: Ctx<'_>, words: &[&[u8]]) -> Option<ServerReply> {
     let words: Vec<*mut RawString> = texts.iter().map(Text::raw).collect();
     // SAFETY: the context lives, and the format asks for a list of words and their number. The words
     // live until the end.
-    let reply = unsafe {
-        let call = raw::RedisModule_Call?;
-        let (command, format) = (c"SCAN", c"Ev");
-        call(
-            ctx.raw(),
-            command.as_ptr(),
-            format.as_ptr(),
-            words.as_ptr(),
-            words.len(),
-        )
-    };
-    ServerReply::new(reply)
+    unsafe { run!(ctx, c"SCAN", c"Ev", words.as_ptr(), words.len()) }
 }
 
 /// `ZCOUNT name -inf (before`
 pub fn zcount(ctx: Ctx<'_>, name: &Text<'_>, before: Ms) -> Option<usize> {
     let before = CString::new(format!("({before}")).ok()?;
+    let (least, most) = (c"-inf".as_ptr(), before.as_ptr());
     // SAFETY: the context and the string live, and the format asks for a string and two texts.
-    let reply = unsafe {
-        let call = raw::RedisModule_Call?;
-        call(
-            ctx.raw(),
-            c"ZCOUNT".as_ptr(),
-            c"scc".as_ptr(),
-            name.raw(),
-            c"-inf".as_ptr(),
-            before.as_ptr(),
-        )
-    };
-    ServerReply::new(reply)?.number()
+    unsafe { run!(ctx, c"ZCOUNT", c"scc", name.raw(), least, most) }?.number()
 }
 
-/// What a setting of the server's is, if it has it.
+/// The value of a setting of the server's, if it has it.
 pub fn setting(ctx: Ctx<'_>, name: &CStr) -> Option<Vec<u8>> {
     // SAFETY: the context lives, and the format asks for two texts.
-    let reply = unsafe {
-        let call = raw::RedisModule_Call?;
-        let (command, format, word) = (c"CONFIG", c"cc", c"GET");
-        call(
-            ctx.raw(),
-            command.as_ptr(),
-            format.as_ptr(),
-            word.as_ptr(),
-            name.as_ptr(),
-        )
-    };
-    ServerReply::new(reply).map(|reply| reply.text_at(1).to_vec())
+    let reply = unsafe { run!(ctx, c"CONFIG", c"cc", c"GET".as_ptr(), name.as_ptr()) };
+    reply.map(|reply| reply.text_at(1).to_vec())
 }
 
 /// The server would not accept a client's write.
@@ -112,20 +76,10 @@ const OF_ALL: [&[u8]; 4] = [b"NOREPLICAS", b"MISCONF", b"OOM", b"READONLY"];
 /// Would the server refuse a client's write of this key? Asked by a write that changes nothing, whatever
 /// stands there.
 pub fn refusal_of_a_write(ctx: Ctx<'_>, name: &Text<'_>) -> Option<Refused> {
+    let (at, later) = (c"1".as_ptr(), c"GT".as_ptr());
     // SAFETY: the context and the name live, and the format asks for one string and two texts,
     // which are there.
-    let reply = unsafe {
-        raw::RedisModule_Call.and_then(|call| {
-            ServerReply::new(call(
-                ctx.raw(),
-                c"PEXPIREAT".as_ptr(),
-                c"SEscc".as_ptr(),
-                name.raw(),
-                c"1".as_ptr(),
-                c"GT".as_ptr(),
-            ))
-        })
-    };
+    let reply = unsafe { run!(ctx, c"PEXPIREAT", c"SEscc", name.raw(), at, later) };
     match reply {
         Some(reply) if !reply.is_error() => None,
         Some(reply) => {
@@ -142,19 +96,10 @@ pub fn refusal_of_a_write(ctx: Ctx<'_>, name: &Text<'_>) -> Option<Refused> {
 }
 
 /// Is the slot of this name ours, wherever its keys are while it moves? Asked by a command that a
-/// cluster routes by the slot of its channel, and that changes nothing for whoever has no subscription.
+/// cluster routes by the slot of its channel, and that changes nothing for a client without a subscription.
 pub fn has_slot_of(ctx: Ctx<'_>, name: &Text<'_>) -> bool {
     // SAFETY: the context and the name live, and the format asks for one string, which is there.
-    let reply = unsafe {
-        raw::RedisModule_Call.and_then(|call| {
-            ServerReply::new(call(
-                ctx.raw(),
-                c"SUNSUBSCRIBE".as_ptr(),
-                c"Es".as_ptr(),
-                name.raw(),
-            ))
-        })
-    };
+    let reply = unsafe { run!(ctx, c"SUNSUBSCRIBE", c"Es", name.raw()) };
     reply.is_none_or(|reply| !reply.is_error())
 }
 
@@ -177,10 +122,7 @@ pub fn user_name(ctx: Ctx<'_>) -> Option<Text<'static>> {
 /// user, a command that there is not: the server looks for the user first.
 fn has_user(ctx: Ctx<'_>) -> bool {
     // SAFETY: the context lives, and the format asks for nothing.
-    let reply = unsafe {
-        raw::RedisModule_Call
-            .and_then(|call| ServerReply::new(call(ctx.raw(), NO_COMMAND.as_ptr(), c"C".as_ptr())))
-    };
+    let reply = unsafe { run!(ctx, NO_COMMAND, c"C") };
     let why = io::Error::last_os_error().raw_os_error();
     reply.is_none() && why == Some(libc::ENOENT)
 }
@@ -195,21 +137,14 @@ pub fn for_client(ctx: Ctx<'_>, name: Lent<'_>, arguments: &[Lent<'_>]) -> Optio
     // SAFETY: the context and the words live, and the format asks for a list of words and their
     // number.
     let reply = unsafe {
-        let call = raw::RedisModule_Call?;
-        call(
-            ctx.raw(),
-            name.as_ptr(),
-            c"!CES0Mv".as_ptr(),
-            arguments.as_ptr().cast::<*mut RawString>(),
-            arguments.len(),
-        )
+        let words = arguments.as_ptr().cast::<*mut RawString>();
+        run!(ctx, name, c"!CES0Mv", words, arguments.len())?
     };
-    let reply = ServerReply::new(reply)?;
     if !reply.is_nothing() {
         return Some(reply);
     }
     // Valkey 8.1 and 9 leave some replies (WRONGTYPE to GETDEL and GETSET) with the client that they
-    // keep for such calls, and give them to whoever calls next: that is us, before anybody else.
+    // keep for such calls, and give them to the next call: that is ours, before any other.
     drop(reply);
     left_behind(ctx)
 }
@@ -217,16 +152,13 @@ pub fn for_client(ctx: Ctx<'_>, name: Lent<'_>, arguments: &[Lent<'_>]) -> Optio
 /// The reply that the last call has left behind, if this call of a harmless command brings it.
 fn left_behind(ctx: Ctx<'_>) -> Option<ServerReply> {
     // SAFETY: the context lives, and the format asks for nothing.
-    let reply = unsafe {
-        let call = raw::RedisModule_Call?;
-        call(ctx.raw(), c"PING".as_ptr(), c"0".as_ptr())
-    };
-    ServerReply::new(reply).filter(|reply| !reply.is_nothing() && reply.text() != b"PONG")
+    let reply = unsafe { run!(ctx, c"PING", c"0") };
+    reply.filter(|reply| !reply.is_nothing() && reply.text() != b"PONG")
 }
 
 impl ServerReply {
     fn new(reply: *mut CallReply) -> Option<Self> {
-        // Not made before it is known that there is one: it would be given back.
+        // Not made before it is known that there is one, because it is given back when it is dropped.
         (!reply.is_null()).then(|| Self(reply))
     }
 
@@ -244,7 +176,7 @@ impl ServerReply {
         unsafe { api::call_reply_type(self.0) == REPLY_ERROR }
     }
 
-    /// Sends the same to a client.
+    /// Sends it on to a client.
     pub fn pass_on(&self, ctx: Ctx<'_>) {
         // SAFETY: the context lives, and so does the reply.
         unsafe { api::reply_with_call_reply(ctx.raw(), self.0) };
@@ -296,7 +228,7 @@ impl ServerReply {
 
 impl Drop for ServerReply {
     fn drop(&mut self) {
-        // SAFETY: it is ours, and nobody else's.
+        // SAFETY: it is ours alone.
         unsafe { api::free_call_reply(self.0) }
     }
 }

@@ -24,7 +24,7 @@ pub const KEY_STRING: c_int = raw::REDISMODULE_KEYTYPE_STRING as c_int;
 pub const KEY_ZSET: c_int = raw::REDISMODULE_KEYTYPE_ZSET as c_int;
 /// A key is opened to be read.
 pub const READ: c_int = raw::REDISMODULE_READ as c_int;
-/// That a key is opened is no use of it.
+/// Opening a key does not count as a use of it.
 pub const NO_TOUCH: c_int = raw::REDISMODULE_OPEN_KEY_NOTOUCH as c_int;
 /// A key is opened to be read and written.
 pub const READ_WRITE: c_int = (raw::REDISMODULE_READ | raw::REDISMODULE_WRITE) as c_int;
@@ -36,7 +36,7 @@ pub const READABLE: c_int = raw::REDISMODULE_EVENTLOOP_READABLE as c_int;
 pub const REPLY_UNKNOWN: c_int = raw::REDISMODULE_REPLY_UNKNOWN as c_int;
 /// A reply that is an error.
 pub const REPLY_ERROR: c_int = raw::REDISMODULE_REPLY_ERROR as c_int;
-/// A number.
+/// A reply that is a number.
 pub const REPLY_INTEGER: c_int = raw::REDISMODULE_REPLY_INTEGER as c_int;
 
 /// An argument that may be left out.
@@ -55,7 +55,7 @@ pub const CHANNEL_PUBLISH: c_int = raw::REDISMODULE_CMD_CHANNEL_PUBLISH as c_int
 /// Valkey 9.1: what a user lacks is the right to the database.
 pub const NO_DATABASE: c_int = 4;
 
-/// We say ourselves which keys we have changed, so that looking at one disturbs nobody.
+/// We say ourselves which keys we have changed, so that looking at one disturbs no other client.
 pub const NO_IMPLICIT_SIGNAL_MODIFIED: c_int =
     raw::REDISMODULE_OPTION_NO_IMPLICIT_SIGNAL_MODIFIED as c_int;
 /// We stay right while a replica reads a new copy beside the old one.

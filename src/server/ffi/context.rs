@@ -48,8 +48,7 @@ impl Flags {
         self.has(raw::REDISMODULE_CTX_FLAGS_MULTI) || self.has(raw::REDISMODULE_CTX_FLAGS_LUA)
     }
 
-    /// Is the caller a connection of somebody's? In a script, or where a module calls, it is not one
-    /// that ever closes.
+    /// Has the caller a connection that closes at some time? Not in a script, or where a module calls.
     pub fn has_connection(self) -> bool {
         let denied = self.has(raw::REDISMODULE_CTX_FLAGS_DENY_BLOCKING);
         let in_multi = self.has(raw::REDISMODULE_CTX_FLAGS_MULTI);
@@ -66,7 +65,7 @@ impl Flags {
         self.has(raw::REDISMODULE_CTX_FLAGS_OOM)
     }
 
-    /// May the caller be blocked? A master's link says nothing of it, and must not be.
+    /// May the caller be blocked? A replica's link to its master must not be, although the server does not say so.
     pub fn may_block(self) -> bool {
         !self.has(raw::REDISMODULE_CTX_FLAGS_DENY_BLOCKING)
             && !self.has(raw::REDISMODULE_CTX_FLAGS_REPLICATED)
@@ -106,11 +105,35 @@ impl Ctx<'_> {
         unsafe { api::get_client_id(self.raw) }
     }
 
-    /// Turns a context of our own to a database. Never done to a caller's: it would stay there.
+    /// Selects a database in a context of our own. Never in a caller's: its client would stay there.
     pub fn select(self, db: Db) {
         let Ok(db) = c_int::try_from(db) else { return };
         // SAFETY: the context lives.
         unsafe { api::select_db(self.raw, db) };
+    }
+}
+
+/// A context of our own, which outlasts the callback that it was made in.
+pub struct OwnCtx(*mut RawCtx);
+
+impl OwnCtx {
+    /// One that belongs to no client.
+    pub fn new(ctx: Ctx<'_>) -> Self {
+        // SAFETY: the context lives.
+        Self(unsafe { api::get_detached_thread_safe_context(ctx.raw) })
+    }
+
+    /// The context, for as long as we have it.
+    pub fn get(&self) -> Ctx<'_> {
+        // SAFETY: it lives until this is dropped.
+        unsafe { Ctx::new(self.0) }
+    }
+}
+
+impl Drop for OwnCtx {
+    fn drop(&mut self) {
+        // SAFETY: we got it from the server, and nothing else has it.
+        unsafe { api::free_thread_safe_context(self.0) };
     }
 }
 
@@ -120,12 +143,12 @@ pub fn lives(client: u64) -> bool {
     unsafe { api::get_client_info_by_id(null_mut(), client) == OK }
 }
 
-/// A line in the server's log that somebody should see.
+/// A line in the server's log that an operator should see.
 pub fn log_warning(text: &str) {
     log(c"warning", text);
 }
 
-/// A line in the server's log for whoever reads it.
+/// A line in the server's log that only tells what has happened.
 pub fn log_notice(text: &str) {
     log(c"notice", text);
 }

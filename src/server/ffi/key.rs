@@ -19,7 +19,7 @@ use crate::server::ffi::text::{self, Text};
 pub enum Purpose {
     /// To look.
     Read,
-    /// To look, without the server's taking it for a use of the key.
+    /// To look, which the server is not to take for a use of the key.
     Pass,
     /// To change it.
     Write,
@@ -28,9 +28,9 @@ pub enum Purpose {
 /// When a key is to expire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Expiry {
-    /// Then.
+    /// At this time.
     At(Ms),
-    /// Never: somebody has put in a share without an end.
+    /// Never: another client has put in a share without an end.
     Never,
 }
 
@@ -133,7 +133,7 @@ impl<'a> Key<'a> {
         self.raw.is_null() || unsafe { api::key_type(self.raw) } == KEY_EMPTY
     }
 
-    /// What stands there, at first sight.
+    /// What stands there, as far as its type and size tell.
     pub fn glance(&self, marker: &Text<'_>) -> Glance {
         if self.raw.is_null() {
             return Glance::NoLock;
@@ -186,7 +186,7 @@ impl<'a> Key<'a> {
         }
     }
 
-    /// The same of what stands there: nothing that is not a lock is asked when it expires.
+    /// When it expires, if it is a lock, as `stored` says: other keys are not asked.
     pub fn deadline_of(&self, stored: &Stored<'_>) -> Option<Ms> {
         match (stored, self.deadline.get()) {
             (Stored::Nothing | Stored::NoLock, _) | (_, Deadline::Never) => None,
@@ -195,7 +195,7 @@ impl<'a> Key<'a> {
         }
     }
 
-    /// Of a key that is there: Redis 8.2 would look for the value of one that does not exist.
+    /// Asks the server when a key that exists expires. Redis 8.2 would look for the value of one that does not.
     fn learn_deadline(&self) -> Option<Ms> {
         // SAFETY: the key is open. The server says -1 where there is no expiry.
         let deadline = u64::try_from(unsafe { api::get_abs_expire(self.raw) }).ok();
@@ -289,7 +289,8 @@ impl<'a> Key<'a> {
     /// The latest end of all shares, if they all end.
     fn latest(&self, marker: &Text<'_>) -> Option<Ms> {
         let (least, most) = (f64::NEG_INFINITY, f64::INFINITY);
-        // SAFETY: as above.
+        // SAFETY: the key is open. The server refuses all but sorted sets, and the walk is ended before the key
+        // is closed.
         unsafe {
             if api::zset_last_in_score_range(self.raw, least, most, 0, 0) != OK {
                 return None;
@@ -358,7 +359,7 @@ impl<'a> Key<'a> {
 
     /// Sets its expiry. There is none to be set where there is no key.
     pub fn expire_at(&mut self, at: Ms) -> Result<(), NotWritten> {
-        // Nobody asks for more: replicas are told of what was asked for.
+        // No caller asks for more: replicas are told of what was asked for.
         let wanted = i64::try_from(at).unwrap_or(i64::MAX);
         let raw = self.writable()?;
         // SAFETY: the key is open for writing.

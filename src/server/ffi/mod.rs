@@ -1,5 +1,5 @@
 //! The server's C interface: its functions by address, and what they hand out, wrapped so that safe code
-//! can't misuse it. Nothing here knows a lock.
+//! can't misuse it. Nothing here knows more of a lock than how its key stores it.
 
 pub mod api;
 pub mod call;

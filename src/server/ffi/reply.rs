@@ -7,7 +7,7 @@ use crate::protocol::Reply;
 use crate::server::ffi::api;
 use crate::server::ffi::context::Ctx;
 
-/// Sends a reply to whoever has this context.
+/// Sends a reply to the client of this context.
 pub fn send(ctx: Ctx<'_>, reply: Reply) {
     let raw = ctx.raw();
     // SAFETY: the context lives, and each length is that of what follows.
@@ -43,7 +43,7 @@ pub fn send_error(ctx: Ctx<'_>, text: &str) {
     unsafe { api::reply_with_error(ctx.raw(), text.as_ptr()) };
 }
 
-/// Tells whoever has this context that we have met a defect of ours.
+/// Tells the client of this context that a defect of ours was met.
 pub fn send_defect(ctx: Ctx<'_>) {
     send_error(
         ctx,

@@ -1,4 +1,4 @@
-//! No panic may cross into the server: it would stop everybody's database.
+//! No panic may cross into the server: it would take the whole database down.
 
 use std::panic::{AssertUnwindSafe, PanicHookInfo, catch_unwind, set_hook, take_hook};
 
@@ -8,7 +8,7 @@ use crate::server::ffi::context;
 /// `fallback` says what the server is told.
 pub fn shield<T>(place: &str, fallback: impl FnOnce() -> T, work: impl FnOnce() -> T) -> T {
     // Our state may be halfway through a change, but each part of it is whole, and who holds a lock
-    // stands in the key: going on is better than taking everybody down. What is borrowed is given
+    // stands in the key: going on is better than taking the server down. What is borrowed is given
     // back on the way here.
     let guarded = AssertUnwindSafe(|| {
         #[cfg(feature = "provoke")]
@@ -30,7 +30,7 @@ pub fn tell_the_log() {
     set_hook(Box::new(tell));
 }
 
-/// As it was before; the module may be unloaded then.
+/// The words of a panic go where they went before we were loaded; the module may be unloaded then.
 pub fn tell_the_log_no_more() {
     drop(take_hook());
 }

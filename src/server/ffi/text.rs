@@ -57,7 +57,7 @@ struct OwnText(*mut RawString);
 impl Text<'static> {
     /// A new string.
     pub fn new(bytes: &[u8]) -> Self {
-        // SAFETY: the bytes are there, so many of them; no context means that nobody else frees it.
+        // SAFETY: the bytes are there, so many of them; no context means that the server does not free it by itself.
         let raw = unsafe { api::create_string(null_mut(), bytes.as_ptr().cast(), bytes.len()) };
         Self(Storage::Own(OwnText(raw)))
     }
@@ -65,7 +65,7 @@ impl Text<'static> {
     /// A string that the server has given to us.
     ///
     /// # Safety
-    /// It must be ours to free, and nobody else may free it.
+    /// It must be ours alone to free.
     pub unsafe fn given(raw: *mut RawString) -> Self {
         Self(Storage::Own(OwnText(raw)))
     }
@@ -83,7 +83,7 @@ impl Text<'_> {
         unsafe { bytes(self.raw()) }
     }
 
-    /// Are they the same bytes?
+    /// Has the other string the same bytes?
     pub fn is(&self, other: &Text<'_>) -> bool {
         self.bytes() == other.bytes()
     }
@@ -104,7 +104,7 @@ impl Text<'_> {
 
 impl Clone for OwnText {
     fn clone(&self) -> Self {
-        // SAFETY: it lives, because we have it; no context means that nobody else gives it back for us.
+        // SAFETY: it lives, because we have it; no context means that the server does not give it back for us.
         unsafe { api::retain_string(null_mut(), self.0) };
         Self(self.0)
     }

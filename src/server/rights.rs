@@ -8,30 +8,25 @@ use std::rc::Rc;
 use crate::lock::{self, AskedBy, Db, Name};
 use crate::protocol::{KeyPositions, Spec};
 
-use crate::server::ffi::api::{self, RawString};
-use crate::server::ffi::call;
-use crate::server::ffi::constants::{CHANNEL_PUBLISH, KEY_ACCESS, KEY_UPDATE, NO_DATABASE, OK};
-use crate::server::ffi::context::Ctx;
-use crate::server::ffi::text::{Said, Text};
+use super::ffi::api::{self, RawString};
+use super::ffi::call;
+use super::ffi::constants::{CHANNEL_PUBLISH, KEY_ACCESS, KEY_UPDATE, NO_DATABASE, OK};
+use super::ffi::context::Ctx;
+use super::ffi::text::{Said, Text};
 
-/// A user, for the length of a question: never kept.
-pub struct User(*mut api::User);
+/// A user, for the length of a question. It is never kept.
+struct User(*mut api::User);
 
 impl User {
     /// The user of this name, if there is one.
     ///
     /// # Safety
     /// No command may run while it is there: one may delete the user.
-    pub unsafe fn of(name: &Text<'_>) -> Option<Self> {
+    unsafe fn of(name: &Text<'_>) -> Option<Self> {
         // SAFETY: the name lives. The server gives us a handle, or null.
         let raw = unsafe { api::get_module_user_from_user_name(name.raw()) };
-        // Not made before it is known that there is one: it would be given back.
+        // Not made before it is known that there is one, because it is given back when it is dropped.
         (!raw.is_null()).then(|| Self(raw))
-    }
-
-    /// May it read this key?
-    pub fn may_read(&self, key: &Text<'_>) -> bool {
-        self.may_use(key, KEY_ACCESS)
     }
 
     fn may_use(&self, key: &Text<'_>, flags: c_int) -> bool {
@@ -89,27 +84,31 @@ enum Verdict {
 
 impl Drop for User {
     fn drop(&mut self) {
-        // SAFETY: we got it from the server, and nobody else has it.
+        // SAFETY: we got it from the server, and nothing else has it.
         unsafe { api::free_module_user(self.0) }
     }
 }
 
-/// Words of commands, kept because they are asked about at every grant to somebody who has waited.
-pub struct Phrases {
+/// What has been asked about users, and is asked again: at every grant to a client that has waited.
+pub struct Rights {
     /// The names of the commands that wait, and of those that publish.
     commands: RefCell<Vec<(&'static CStr, Text<'static>)>>,
     /// An owner and a ttl: whatever they are, no right depends on them.
     owner: Text<'static>,
     ttl: Text<'static>,
+    /// The user that has asked for a place last. Mostly it is the next to ask too, and need not be remembered
+    /// twice.
+    last_asker: RefCell<Option<Rc<lock::Asker>>>,
 }
 
-impl Phrases {
-    /// The words.
+impl Rights {
+    /// Nothing has been asked as yet.
     pub fn new() -> Self {
         Self {
             commands: RefCell::default(),
             owner: Text::new(b"*"),
             ttl: Text::new(b"1"),
+            last_asker: RefCell::default(),
         }
     }
 
@@ -123,15 +122,68 @@ impl Phrases {
         commands.push((name, text.clone()));
         text
     }
+
+    /// The user that asks for a place in a queue by this command, in this context.
+    pub fn asker(&self, ctx: Ctx<'_>, command: AskedBy) -> Rc<lock::Asker> {
+        let user = call::user_name(ctx);
+        let user = user.as_ref().map_or(&[][..], Text::bytes);
+        let mut last = self.last_asker.borrow_mut();
+        drop(last.take_if(|last| last.command != command || *last.user != *user));
+        let asker = last.get_or_insert_with(|| {
+            Rc::new(lock::Asker {
+                user: user.into(),
+                command,
+            })
+        });
+        Rc::clone(asker)
+    }
+
+    /// Has the user that asked for a place lost the right to these locks? A call by another module has no user, and
+    /// is not asked about.
+    pub fn is_denied(&self, asker: &lock::Asker, said: Said<'_>, names: &[Name]) -> bool {
+        let (command, keys) = match asker.command {
+            AskedBy::Acquire => (c"lock.acquire", KeyPositions::First),
+            AskedBy::Macquire => (c"lock.macquire", KeyPositions::Counted),
+        };
+        let by_name = || Asker {
+            user: Text::new(&asker.user),
+            command,
+            keys,
+        };
+        !asker.user.is_empty() && by_name().denial(self, said, names).is_some()
+    }
+
+    /// Why this must not be published by this command for the user that asked for a place, in the server's words.
+    pub fn publishing_denial(
+        &self,
+        asker: &lock::Asker,
+        command: &'static CStr,
+        channel: &Text<'_>,
+        text: &Text<'_>,
+    ) -> Option<String> {
+        if asker.user.is_empty() {
+            return None;
+        }
+        let name = Text::new(&asker.user);
+        // SAFETY: no command runs before the user is given back.
+        let user = unsafe { User::of(&name) };
+        match user {
+            Some(user) if user.may_publish(&self.command(command), channel, text) => None,
+            Some(user) if !user.may_use_channel(channel) => {
+                Some("No permissions to access a channel".to_owned())
+            }
+            _ => Some(no_command(&name, command)),
+        }
+    }
 }
 
-/// Who has asked for locks and waits for them, and by which command.
+/// A user that has asked for locks and waits for them, and its command.
 pub struct Asker {
     /// The name of its user.
     user: Text<'static>,
-    /// What it has said.
+    /// The name of its command.
     command: &'static CStr,
-    /// Where the keys stand in that.
+    /// Where the keys stand in the command.
     keys: KeyPositions,
 }
 
@@ -145,19 +197,19 @@ impl Asker {
         }
     }
 
-    /// Asks what the server asked when the command came. If its user must not issue it any more, this
-    /// is what the server says then.
-    pub fn denial(&self, phrases: &Phrases, said: Said<'_>, names: &[Name]) -> Option<Rc<str>> {
+    /// Checks again what the server checked when the command came. If the user must not issue it any more, this is
+    /// what the server says then.
+    pub fn denial(&self, rights: &Rights, said: Said<'_>, names: &[Name]) -> Option<Rc<str>> {
         // SAFETY: no command runs before the user is given back.
         let Some(user) = (unsafe { User::of(&self.user) }) else {
             return Some(self.no_command());
         };
         let db = names.first().map_or(0, |name| name.db);
-        let command = phrases.command(self.command);
+        let command = rights.command(self.command);
         let verdict = match names {
             [name] if self.keys == KeyPositions::First => {
                 let key = said.text_like(&name.key);
-                let words = [&command, &key, &phrases.owner, &phrases.ttl];
+                let words = [&command, &key, &rights.owner, &rights.ttl];
                 // SAFETY: the words live until the answer is there.
                 unsafe { user.may_say(&mut words.map(Text::raw), db) }
             }
@@ -167,7 +219,7 @@ impl Asker {
                 let mut words: Vec<*mut RawString> = [&command, &count]
                     .into_iter()
                     .chain(&keys)
-                    .chain([&phrases.owner, &phrases.ttl])
+                    .chain([&rights.owner, &rights.ttl])
                     .map(Text::raw)
                     .collect();
                 // SAFETY: the words live until the answer is there.
@@ -188,44 +240,6 @@ impl Asker {
     }
 }
 
-/// May whoever asked for a place have these locks no more? A call of another module's is nobody's, and
-/// is not asked about.
-pub fn is_denied(phrases: &Phrases, asker: &lock::Asker, said: Said<'_>, names: &[Name]) -> bool {
-    let (command, keys) = match asker.command {
-        AskedBy::Acquire => (c"lock.acquire", KeyPositions::First),
-        AskedBy::Macquire => (c"lock.macquire", KeyPositions::Counted),
-    };
-    let by_name = || Asker {
-        user: Text::new(&asker.user),
-        command,
-        keys,
-    };
-    !asker.user.is_empty() && by_name().denial(phrases, said, names).is_some()
-}
-
-/// Why this must not be published for whoever has asked for a place, in the server's words.
-pub fn publishing_denial(
-    phrases: &Phrases,
-    asker: &lock::Asker,
-    command: &'static CStr,
-    channel: &Text<'_>,
-    text: &Text<'_>,
-) -> Option<String> {
-    if asker.user.is_empty() {
-        return None;
-    }
-    let name = Text::new(&asker.user);
-    // SAFETY: no command runs before the user is given back.
-    let user = unsafe { User::of(&name) };
-    match user {
-        Some(user) if user.may_publish(&phrases.command(command), channel, text) => None,
-        Some(user) if !user.may_use_channel(channel) => {
-            Some("No permissions to access a channel".to_owned())
-        }
-        _ => Some(no_command(&name, command)),
-    }
-}
-
 fn no_command(user: &Text<'_>, command: &CStr) -> String {
     let (user, command) = (user.show(), command.to_string_lossy());
     format!("User {user} has no permissions to run the '{command}' command")
@@ -239,25 +253,5 @@ pub fn may_read(ctx: Ctx<'_>, key: &[u8]) -> bool {
     }
     // SAFETY: no command runs before the user is given back.
     let user = call::user_name(ctx).and_then(|name| unsafe { User::of(&name) });
-    user.is_some_and(|user| user.may_read(&Text::new(key)))
-}
-
-/// Whoever has asked for a place last. Mostly the next to ask is the same, and need not be remembered
-/// once more.
-#[derive(Default)]
-pub struct LastAsker(RefCell<Option<Rc<lock::Asker>>>);
-
-impl LastAsker {
-    /// Somebody of this user's, by this command.
-    pub fn like(&self, user: &[u8], command: AskedBy) -> Rc<lock::Asker> {
-        let mut last = self.0.borrow_mut();
-        drop(last.take_if(|last| last.command != command || *last.user != *user));
-        let asker = last.get_or_insert_with(|| {
-            Rc::new(lock::Asker {
-                user: user.into(),
-                command,
-            })
-        });
-        Rc::clone(asker)
-    }
+    user.is_some_and(|user| user.may_use(&Text::new(key), KEY_ACCESS))
 }

@@ -3,11 +3,11 @@
 use std::cell::RefCell;
 use std::collections::HashMap;
 
-use crate::server::ffi::call;
-use crate::server::ffi::context::Ctx;
-use crate::server::ffi::text::Lent;
+use super::ffi::call;
+use super::ffi::context::Ctx;
+use super::ffi::text::Lent;
 
-/// Which commands are a module's, as far as we have asked.
+/// For each command that we have asked about, whether it is a module's.
 #[derive(Default)]
 pub struct Origins(RefCell<HashMap<Vec<u8>, bool>>);
 
@@ -20,7 +20,7 @@ impl Origins {
         self.0.borrow_mut().clear();
     }
 
-    /// Is this command a module's? One that does not exist is nobody's.
+    /// Is this command a module's? One that does not exist is not.
     pub fn is_modules(&self, ctx: Ctx<'_>, name: Lent<'_>) -> bool {
         let key = name.bytes().to_ascii_lowercase();
         if let Some(&known) = self.0.borrow().get(&key) {

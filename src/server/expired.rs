@@ -1,0 +1,73 @@
+//! Keys that the server finds expired while we use them.
+
+use std::cell::{Cell, RefCell};
+use std::ptr::null;
+
+use crate::lock::{Name, NameRef};
+
+use super::ffi::api::RawString;
+
+/// What the server has found expired since we began what we are doing.
+pub struct Expired {
+    /// The name of the key that we are opening just now, by its place in memory.
+    opening: Cell<*const RawString>,
+    /// Had that key expired?
+    opened: Cell<bool>,
+    /// All keys that had expired.
+    keys: RefCell<Vec<Name>>,
+    /// Are there any? Asked of every key.
+    any: Cell<bool>,
+}
+
+impl Expired {
+    /// Nothing as yet.
+    pub fn new() -> Self {
+        Self {
+            opening: Cell::new(null()),
+            opened: Cell::default(),
+            keys: RefCell::default(),
+            any: Cell::default(),
+        }
+    }
+
+    /// Opens a key of this name, and says whether the server has found it expired by that.
+    pub fn open<T>(&self, name: *const RawString, open: impl FnOnce() -> T) -> (T, bool) {
+        self.opening.set(name);
+        let opened = open();
+        self.opening.set(null());
+        (opened, self.opened.take())
+    }
+
+    /// This key has expired. Is it the one that we are opening? Then [`open`](Self::open) says so.
+    pub fn is_opening(&self, key: *const RawString) -> bool {
+        let is_it = std::ptr::eq(self.opening.get(), key);
+        if is_it {
+            self.opened.set(true);
+        }
+        is_it
+    }
+
+    /// The server has found this key expired in the middle of what we are doing.
+    pub fn note(&self, name: NameRef<'_>) {
+        if let Ok(mut keys) = self.keys.try_borrow_mut() {
+            keys.push(name.keep());
+            self.any.set(true);
+        }
+    }
+
+    /// Has this key expired?
+    pub fn has(&self, name: NameRef<'_>) -> bool {
+        self.any.get()
+            && (self.keys.try_borrow())
+                .is_ok_and(|keys| keys.iter().any(|key| key.borrow() == name))
+    }
+
+    /// We begin something else.
+    pub fn forget(&self) {
+        if self.any.take()
+            && let Ok(mut keys) = self.keys.try_borrow_mut()
+        {
+            *keys = Vec::new();
+        }
+    }
+}

@@ -1,0 +1,70 @@
+//! Jobs: the server runs one for us at the very end of what it is doing, where it may be asked to (Redis 7.2 and
+//! later, Valkey).
+
+use std::cell::Cell;
+use std::ptr::null_mut;
+
+use redis_module::raw;
+
+use super::ffi::api::JobFn;
+use super::ffi::constants::OK;
+use super::ffi::context::Ctx;
+
+/// The job that the server has accepted, if there is one.
+pub struct Jobs {
+    function: JobFn,
+    /// Do we rely on one that is still to come?
+    ahead: Cell<bool>,
+    /// Has the server still to run one?
+    owed: Cell<bool>,
+}
+
+impl Jobs {
+    /// None as yet. A job is a call of this function.
+    pub fn new(function: JobFn) -> Self {
+        Self {
+            function,
+            ahead: Cell::default(),
+            owed: Cell::default(),
+        }
+    }
+
+    /// Asks for one; false if there is none to be had. One at a time is enough: a script may run commands of ours,
+    /// and touch their locks, ten million times before any job runs.
+    pub fn ask(&self, ctx: Ctx<'_>) -> bool {
+        if self.owed.get() {
+            return false;
+        }
+        // SAFETY: the context lives, there is no data, and the server wrote the address once.
+        let is_accepted = unsafe {
+            raw::RedisModule_AddPostNotificationJob
+                .is_some_and(|add| add(ctx.raw(), self.function, null_mut(), None) == OK)
+        };
+        if is_accepted {
+            self.ahead.set(true);
+            self.owed.set(true);
+        }
+        is_accepted
+    }
+
+    /// Is one to come at the end of what the server is doing?
+    pub fn is_ahead(&self) -> bool {
+        self.ahead.get()
+    }
+
+    /// We don't rely on one any more, as when something of ours runs before it.
+    pub fn rely_on_none(&self) {
+        self.ahead.set(false);
+    }
+
+    /// The job has run.
+    pub fn ran(&self) {
+        self.owed.set(false);
+        self.ahead.set(false);
+    }
+
+    /// Has the server still to run one?
+    pub fn is_owed(&self) -> bool {
+        self.owed.get()
+    }
+}
