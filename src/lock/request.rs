@@ -34,14 +34,12 @@ impl Mode {
             Self::Shared | Self::Limit(_) => Hold::Shared,
         }
     }
+}
 
-    /// Can this be granted while so many others share the lock?
-    pub fn room_beside(self, others: usize) -> bool {
-        match self {
-            Self::Exclusive => others == 0,
-            Self::Shared => true,
-            Self::Limit(most) => u64::try_from(others).is_ok_and(|others| others < most),
-        }
+impl Hold {
+    /// Does it give its owner all that this mode asks for?
+    pub fn covers(self, mode: Mode) -> bool {
+        self == Self::Exclusive || mode != Mode::Exclusive
     }
 }
 

@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 
+use crate::lock::admits::{HeldBy, Verdict};
 use crate::lock::deadlock::steps::{Steps, TooLong};
 use crate::lock::hashing::Keyed;
 use crate::lock::locks::Locks;
@@ -202,7 +203,11 @@ impl<'a> Future<'a> {
             let has_come = in_turn || !self.joined.contains(&(name, owner));
             return Ok(play.shares.len() == 1 && has_come);
         }
-        Ok(in_turn && waiter.mode().room_beside(play.shares.len()))
+        let held = HeldBy::Sharers {
+            others: play.shares.len(),
+            owner: false,
+        };
+        Ok(held.admits(waiter.mode(), in_turn) == Verdict::Open)
     }
 
     fn grant(
