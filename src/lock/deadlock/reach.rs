@@ -1,0 +1,348 @@
+//! Whom a request waits for, and whom these wait for, and so on, breadth first.
+//!
+//! An owner waits for the other holders of each lock that it asks for, and for the owners of the requests that
+//! come before its own there, whatever their modes: those decide only how certain that is. (But one that asks
+//! for a share waits for no other that has one, unless a request comes between.) Owners that wait for nothing
+//! themselves lead nowhere, and are passed over. So is a request that is its owner's only one, and for one
+//! lock: what it waits for there is what those behind it wait for too. The others are the
+//! [tangled](Queue::tangled) ones.
+
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::hash::BuildHasherDefault;
+use std::rc::Rc;
+
+use indexmap::IndexMap;
+use indexmap::map::Entry;
+
+use crate::lock::deadlock::found::{Claim, Deadlock, Link};
+use crate::lock::deadlock::steps::{Steps, TooLong};
+use crate::lock::hashing::Keyed;
+use crate::lock::locks::Locks;
+use crate::lock::name::Name;
+use crate::lock::queue::Queue;
+use crate::lock::queue::ticket::{ByTicket, Ticket, TicketHasher};
+use crate::lock::queue::waiter::Waiter;
+use crate::lock::request::{Hold, Mode};
+use crate::lock::time::Now;
+
+/// The owners and locks that can be reached from one owner, and the way back to it.
+pub struct Reach<'a> {
+    locks: &'a Locks,
+    now: Now,
+    start: &'a Rc<[u8]>,
+    /// Owners over whom no way leads, because they come to hold all that they wait for.
+    through: Option<HashSet<&'a [u8]>>,
+    /// The edge by which each owner was reached.
+    edges: HashMap<&'a [u8], Edge<'a>, Keyed>,
+    to_visit: VecDeque<&'a Rc<[u8]>>,
+    /// The locks that those owners ask for, by their names' ids.
+    asked: IndexMap<u64, Asked<'a>, BuildHasherDefault<TicketHasher>>,
+    /// The tangled requests that came before another's.
+    met: ByTicket<()>,
+    /// The edge that leads back to the start.
+    back: Option<Edge<'a>>,
+}
+
+/// One owner waits for another, which the reader of an edge knows.
+#[derive(Clone, Copy)]
+struct Edge<'a> {
+    from: &'a Rc<[u8]>,
+    name: &'a Name,
+    why: Claim,
+    /// Must the start wait until the owner that this leads to waits for nothing more, whatever all others do?
+    certain: bool,
+}
+
+/// A lock that a reached owner asks for.
+struct Asked<'a> {
+    name: &'a Name,
+    queue: &'a Queue,
+    /// Does the start hold it?
+    held_by_start: bool,
+    /// The request of the start that comes first there.
+    of_start: Option<Ticket>,
+    /// Have its holders been reached?
+    holders: bool,
+    /// The owners of all tangled requests before this one have been reached.
+    before: Ticket,
+    /// The first request that is not tangled, once that was asked.
+    untangled: Option<Option<Ticket>>,
+}
+
+/// A request in one of its queues, where its owner has to wait.
+struct Spot<'a> {
+    name: &'a Name,
+    queue: &'a Queue,
+    ticket: Ticket,
+    waiter: &'a Waiter,
+    /// Does its owner share the lock? Then it comes before all others, and waits for the holders alone.
+    is_sharer: bool,
+    /// Must the start wait until this is served, and its owner waits for nothing more?
+    certain: bool,
+}
+
+/// A request of an owner with more requests than so many is not compared with the others.
+const FEW_REQUESTS: usize = 8;
+
+impl<'a> Reach<'a> {
+    /// From this owner.
+    pub fn from(locks: &'a Locks, start: &'a Rc<[u8]>, now: Now) -> Self {
+        Self {
+            locks,
+            now,
+            start,
+            through: None,
+            edges: HashMap::with_hasher(Keyed::new(locks.secret)),
+            to_visit: VecDeque::from([start]),
+            asked: IndexMap::default(),
+            met: ByTicket::default(),
+            back: None,
+        }
+    }
+
+    /// Everywhere; but no farther, once there is a certain way back.
+    pub fn everywhere(mut self, steps: &mut Steps) -> Result<Self, TooLong> {
+        while !self.is_done()
+            && let Some(owner) = self.to_visit.pop_front()
+        {
+            self.visit(owner, steps)?;
+        }
+        Ok(self)
+    }
+
+    /// The shortest way back over owners that are not among these, which come through.
+    pub fn past(
+        mut self,
+        through: HashSet<&'a [u8]>,
+        steps: &mut Steps,
+    ) -> Result<Option<Deadlock>, TooLong> {
+        self.through = Some(through);
+        Ok(self.everywhere(steps)?.way_back())
+    }
+
+    /// Is there a way back, and is it certain?
+    pub fn came_back(&self) -> Option<bool> {
+        self.back.map(|back| back.certain)
+    }
+
+    /// The locks that the reached owners ask for.
+    pub fn names(&self) -> impl Iterator<Item = &'a Name> {
+        self.asked.values().map(|asked| asked.name)
+    }
+
+    /// The way back, if there is one.
+    pub fn way_back(&self) -> Option<Deadlock> {
+        let mut links = VecDeque::new();
+        let mut edge = self.back?;
+        loop {
+            links.push_front(Link {
+                owner: Rc::clone(edge.from),
+                name: edge.name.clone(),
+                next: edge.why,
+            });
+            if edge.from == self.start {
+                let links = links.into();
+                return Some(Deadlock { links });
+            }
+            edge = *self.edges.get(&**edge.from)?;
+        }
+    }
+
+    fn is_done(&self) -> bool {
+        (self.back).is_some_and(|back| back.certain || self.through.is_some())
+    }
+
+    fn visit(&mut self, owner: &'a Rc<[u8]>, steps: &mut Steps) -> Result<(), TooLong> {
+        let (locks, now) = (self.locks, self.now);
+        let certain = (self.edges.get(&**owner)).is_none_or(|edge| edge.certain);
+        steps.look(locks.requests_of(owner))?;
+        let requests: Vec<(Ticket, &Waiter)> = locks.waiting_of(owner, now).collect();
+        for &(ticket, waiter) in &requests {
+            for name in &*waiter.names {
+                steps.look(2)?;
+                let Some(queue) = self.ask(name, owner, ticket, steps)? else {
+                    continue;
+                };
+                let holds = locks.holds(name.borrow(), &queue.holders, owner, now);
+                let hold = if queue.holders.are_sharers() {
+                    Hold::Shared
+                } else {
+                    Hold::Exclusive
+                };
+                if holds && hold.covers(waiter.mode()) {
+                    continue;
+                }
+                let spot = Spot {
+                    name,
+                    queue,
+                    ticket,
+                    waiter,
+                    is_sharer: holds,
+                    certain: certain && is_only_one(&requests, ticket, queue, steps)?,
+                };
+                self.follow(&spot, steps)?;
+                if self.is_done() {
+                    return Ok(());
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The queue before this lock, for which this owner asks by this request.
+    fn ask(
+        &mut self,
+        name: &'a Name,
+        owner: &Rc<[u8]>,
+        ticket: Ticket,
+        steps: &mut Steps,
+    ) -> Result<Option<&'a Queue>, TooLong> {
+        let (locks, now, start) = (self.locks, self.now, self.start);
+        let asked = match self.asked.entry(name.id()) {
+            Entry::Occupied(asked) => asked.into_mut(),
+            Entry::Vacant(entry) => {
+                steps.write(2)?;
+                let Some(queue) = locks.queue_of(name.borrow()) else {
+                    return Ok(None);
+                };
+                entry.insert(Asked {
+                    name,
+                    queue,
+                    held_by_start: locks.holds(name.borrow(), &queue.holders, start, now),
+                    of_start: None,
+                    holders: false,
+                    before: 0,
+                    untangled: None,
+                })
+            }
+        };
+        let is_before = |first| asked.queue.is_before(ticket, first);
+        if owner == start && asked.of_start.is_none_or(is_before) {
+            asked.of_start = Some(ticket);
+        }
+        Ok(Some(asked.queue))
+    }
+
+    /// Reaches the owners for whom a request waits: other holders, and those of requests that come before.
+    fn follow(&mut self, spot: &Spot<'a>, steps: &mut Steps) -> Result<(), TooLong> {
+        let (locks, now, queue) = (self.locks, self.now, spot.queue);
+        let Some(asked) = self.asked.get_mut(&spot.name.id()) else {
+            return Ok(());
+        };
+        let waits_for_holders = asked.is_shut_to(spot, steps)?;
+        let back_to_holder = waits_for_holders && asked.held_by_start;
+        let back_to_earlier = (asked.of_start).filter(|&first| queue.is_before(first, spot.ticket));
+        let looks_at_holders = waits_for_holders && !std::mem::replace(&mut asked.holders, true);
+        let from = asked.before.min(spot.ticket);
+        if !spot.is_sharer {
+            asked.before = asked.before.max(spot.ticket);
+        }
+        if spot.waiter.owner != *self.start {
+            if back_to_holder {
+                self.comes_back(spot.to_holder());
+            }
+            let earlier = back_to_earlier.filter(|_| !spot.is_sharer);
+            if let Some(earlier) = earlier.and_then(|earlier| locks.waiters.get(&earlier)) {
+                self.comes_back(spot.to_earlier(earlier));
+            }
+            if self.is_done() {
+                return Ok(());
+            }
+        }
+        if looks_at_holders {
+            steps.look(queue.holders.len().min(locks.waits.by_owner.len()))?;
+            for holder in locks.waiting_among(spot.name.borrow(), &queue.holders, now) {
+                self.reach(holder, spot.to_holder(), steps)?;
+            }
+        }
+        if spot.is_sharer {
+            return Ok(());
+        }
+        let in_turn = queue.tangled.range(from..spot.ticket).copied();
+        for other in queue.upgrades().chain(in_turn) {
+            steps.look(1)?;
+            if self.met.insert(other, ()).is_none()
+                && let Some(other) = locks.waiters.get(&other).filter(|one| !one.is_up(now))
+            {
+                self.reach(&other.owner, spot.to_earlier(other), steps)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn comes_back(&mut self, edge: Edge<'a>) {
+        if self.back.is_none_or(|back| edge.certain && !back.certain) {
+            self.back = Some(edge);
+        }
+    }
+
+    /// This owner is to be visited, if it has not been reached before.
+    fn reach(
+        &mut self,
+        owner: &'a Rc<[u8]>,
+        edge: Edge<'a>,
+        steps: &mut Steps,
+    ) -> Result<(), TooLong> {
+        steps.look(1)?;
+        let is_through = (self.through.as_ref()).is_some_and(|these| these.contains(&**owner));
+        if owner != self.start && !is_through && !self.edges.contains_key(&**owner) {
+            steps.write(3)?;
+            self.edges.insert(owner, edge);
+            self.to_visit.push_back(owner);
+        }
+        Ok(())
+    }
+}
+
+impl Asked<'_> {
+    /// Do its holders keep this request out? Those who share it keep a request for a share out only by
+    /// another that comes between, and that is not followed for itself.
+    fn is_shut_to(&mut self, spot: &Spot<'_>, steps: &mut Steps) -> Result<bool, TooLong> {
+        let (queue, tangled) = (self.queue, &self.queue.tangled);
+        if !queue.holders.are_sharers() || spot.waiter.mode() != Mode::Shared {
+            return Ok(true);
+        }
+        if self.untangled.is_none() {
+            steps.look(tangled.len())?;
+        }
+        let find = || queue.iter().find(|one| !tangled.contains(one));
+        let first = self.untangled.get_or_insert_with(find);
+        Ok(first.is_some_and(|first| queue.is_before(first, spot.ticket)))
+    }
+}
+
+impl<'a> Spot<'a> {
+    fn to_holder(&self) -> Edge<'a> {
+        self.edge(Claim::Holds, !self.queue.holders.are_sharers())
+    }
+
+    fn to_earlier(&self, earlier: &Waiter) -> Edge<'a> {
+        self.edge(Claim::ComesFirst, earlier.mode() == Mode::Exclusive)
+    }
+
+    /// To an owner that has the lock alone, or will, or beside others.
+    fn edge(&self, why: Claim, is_alone: bool) -> Edge<'a> {
+        let excludes = is_alone || self.waiter.mode() == Mode::Exclusive;
+        Edge {
+            from: &self.waiter.owner,
+            name: self.name,
+            why,
+            certain: self.certain && excludes,
+        }
+    }
+}
+
+/// Is there no other request of its owner for this lock, by which that may come to hold it before?
+fn is_only_one(
+    requests: &[(Ticket, &Waiter)],
+    ticket: Ticket,
+    queue: &Queue,
+    steps: &mut Steps,
+) -> Result<bool, TooLong> {
+    if requests.len() > FEW_REQUESTS {
+        return Ok(false);
+    }
+    steps.look(requests.len().saturating_sub(1))?;
+    let mut others = requests.iter().filter(|(other, _)| *other != ticket);
+    Ok(!others.any(|&(other, _)| queue.contains(other)))
+}
