@@ -21,12 +21,11 @@ use crate::lock::time::Now;
 
 /// Locks, owners and requests, as far as they have come.
 pub struct Play<'a> {
-    locks: &'a Locks,
     left: Left<'a>,
     /// By their names' ids.
     played: ByTicket<Played<'a>>,
     owners: HashMap<&'a [u8], Owner<'a>, Keyed>,
-    /// Requests that may have come to be the first somewhere, or whose owners have come to hold something.
+    /// Requests that may have come to be the first somewhere, or whose owners hold more than before.
     to_try: VecDeque<Ticket>,
     /// Who shares which lock, and may ask for it alone.
     sharers: Vec<(&'a Name, &'a [u8])>,
@@ -67,7 +66,6 @@ impl<'a> Play<'a> {
         steps: &mut Steps,
     ) -> Result<Self, TooLong> {
         let mut play = Self {
-            locks,
             left: Left {
                 locks,
                 now,
@@ -86,22 +84,25 @@ impl<'a> Play<'a> {
     }
 
     fn add(&mut self, name: &'a Name, steps: &mut Steps) -> Result<(), TooLong> {
-        let (locks, now) = (self.locks, self.left.now);
+        let (locks, now) = (self.left.locks, self.left.now);
         let Some(queue) = locks.queue_of(name.borrow()) else {
             return Ok(());
         };
         steps.write(4)?;
-        let upgrades = queue.upgrades();
-        let line: Box<dyn Iterator<Item = Ticket> + 'a> = Box::new(queue.iter());
+        let all: Box<dyn Iterator<Item = Ticket> + 'a> = Box::new(queue.iter());
         let mut played = Played {
             queue,
             alone: None,
             shares: BTreeSet::new(),
-            upgrades: upgrades
-                .filter(|&one| self.left.get(one).is_some())
-                .collect(),
-            line: line.peekable(),
+            upgrades: BTreeSet::new(),
+            line: all.peekable(),
         };
+        for upgrade in queue.upgrades() {
+            steps.write(1)?;
+            if self.left.get(upgrade).is_some() {
+                played.upgrades.insert(upgrade);
+            }
+        }
         steps.look(queue.holders.len().min(locks.waits.by_owner.len()))?;
         for holder in locks.waiting_among(name.borrow(), &queue.holders, now) {
             steps.write(2)?;
@@ -109,6 +110,7 @@ impl<'a> Play<'a> {
             if owner.waits == 0 {
                 continue;
             }
+            // What it holds may be all that it asks for.
             let is_new = owner.holds.is_empty();
             owner.holds.push(name);
             if is_new {
@@ -126,7 +128,7 @@ impl<'a> Play<'a> {
     }
 
     fn owner(&mut self, owner: &'a [u8], steps: &mut Steps) -> Result<&mut Owner<'a>, TooLong> {
-        let (locks, now) = (self.locks, self.left.now);
+        let (locks, now) = (self.left.locks, self.left.now);
         if !self.owners.contains_key(owner) {
             steps.look(locks.requests_of(owner))?;
         }
@@ -136,17 +138,14 @@ impl<'a> Play<'a> {
         }))
     }
 
-    /// The owners that come to hold all that they wait for.
-    pub fn those_who_come_through(
+    /// The owners that come to hold all that they wait for, of those that were reached.
+    pub fn owners_that_are_served(
         mut self,
         steps: &mut Steps,
     ) -> Result<HashSet<&'a [u8]>, TooLong> {
         while self.serve_next(steps)? || self.promote(steps)? || self.let_go(steps)? {}
-        let through = self
-            .owners
-            .into_iter()
-            .filter(|(_, owner)| owner.waits == 0);
-        Ok(through.map(|(name, _)| name).collect())
+        let served = (self.owners.into_iter()).filter(|(_, owner)| owner.waits == 0);
+        Ok(served.map(|(owner, _)| owner).collect())
     }
 
     /// Serves the next of the requests that are to be tried, if it may have all of its locks; false if there
@@ -175,7 +174,7 @@ impl<'a> Play<'a> {
         waiter: &Waiter,
         steps: &mut Steps,
     ) -> Result<bool, TooLong> {
-        // Who asks for a lock that was not reached stands behind all who were.
+        // A request for a lock that was not reached comes after all that were.
         let Some(played) = self.played.get_mut(&name.id()) else {
             return Ok(false);
         };
@@ -208,8 +207,8 @@ impl<'a> Play<'a> {
             self.try_first(name, steps)?;
         }
         // Its other requests may ask for no more than it has now.
-        steps.look(self.locks.requests_of(owner))?;
-        self.to_try.extend(self.locks.tickets_of(owner));
+        steps.look(self.left.locks.requests_of(owner))?;
+        self.to_try.extend(self.left.locks.tickets_of(owner));
         let part = self.owner(owner, steps)?;
         part.waits = part.waits.saturating_sub(1);
         if part.waits == 0 {
@@ -225,7 +224,7 @@ impl<'a> Play<'a> {
             let Some(played) = self.played.get_mut(&name.id()) else {
                 continue;
             };
-            for ticket in self.locks.tickets_of(owner) {
+            for ticket in self.left.locks.tickets_of(owner) {
                 steps.look(1)?;
                 let waiter = self.left.get(ticket);
                 if waiter.is_some_and(|waiter| waiter.mode() == Mode::Exclusive)
@@ -240,7 +239,7 @@ impl<'a> Play<'a> {
         Ok(any)
     }
 
-    /// Has all who wait for nothing more let go of all that they hold; false if there are none.
+    /// Has owners that wait for nothing more let go of all that they hold; false if there are none.
     fn let_go(&mut self, steps: &mut Steps) -> Result<bool, TooLong> {
         let idle = std::mem::take(&mut self.idle);
         for &owner in &idle {

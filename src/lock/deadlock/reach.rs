@@ -30,8 +30,8 @@ pub struct Reach<'a> {
     locks: &'a Locks,
     now: Now,
     start: &'a Rc<[u8]>,
-    /// Owners over whom no way leads, because they come to hold all that they wait for.
-    through: Option<HashSet<&'a [u8]>>,
+    /// Owners over whom no way may lead, if these are known: they are served, sooner or later.
+    served: Option<HashSet<&'a [u8]>>,
     /// The edge by which each owner was reached.
     edges: HashMap<&'a [u8], Edge<'a>, Keyed>,
     to_visit: VecDeque<&'a Rc<[u8]>>,
@@ -43,13 +43,15 @@ pub struct Reach<'a> {
     back: Option<Edge<'a>>,
 }
 
-/// One owner waits for another, which the reader of an edge knows.
+/// From an owner that waits to one that it waits for.
 #[derive(Clone, Copy)]
 struct Edge<'a> {
     from: &'a Rc<[u8]>,
+    /// The lock that it waits for.
     name: &'a Name,
-    why: Claim,
-    /// Must the start wait until the owner that this leads to waits for nothing more, whatever all others do?
+    /// What the other has to do with that.
+    next: Claim,
+    /// Must the start wait until the other waits for nothing more, whatever all others do?
     certain: bool,
 }
 
@@ -76,8 +78,8 @@ struct Spot<'a> {
     ticket: Ticket,
     waiter: &'a Waiter,
     /// Does its owner share the lock? Then it comes before all others, and waits for the holders alone.
-    is_sharer: bool,
-    /// Must the start wait until this is served, and its owner waits for nothing more?
+    is_upgrade: bool,
+    /// Must the start wait until this is served, whatever all others do?
     certain: bool,
 }
 
@@ -91,7 +93,7 @@ impl<'a> Reach<'a> {
             locks,
             now,
             start,
-            through: None,
+            served: None,
             edges: HashMap::with_hasher(Keyed::new(locks.secret)),
             to_visit: VecDeque::from([start]),
             asked: IndexMap::default(),
@@ -110,13 +112,13 @@ impl<'a> Reach<'a> {
         Ok(self)
     }
 
-    /// The shortest way back over owners that are not among these, which come through.
-    pub fn past(
+    /// The shortest way back, if there is one, that leads over none of these owners.
+    pub fn shortest_way_back(
         mut self,
-        through: HashSet<&'a [u8]>,
+        served: HashSet<&'a [u8]>,
         steps: &mut Steps,
     ) -> Result<Option<Deadlock>, TooLong> {
-        self.through = Some(through);
+        self.served = Some(served);
         Ok(self.everywhere(steps)?.way_back())
     }
 
@@ -138,7 +140,7 @@ impl<'a> Reach<'a> {
             links.push_front(Link {
                 owner: Rc::clone(edge.from),
                 name: edge.name.clone(),
-                next: edge.why,
+                next: edge.next,
             });
             if edge.from == self.start {
                 let links = links.into();
@@ -149,7 +151,7 @@ impl<'a> Reach<'a> {
     }
 
     fn is_done(&self) -> bool {
-        (self.back).is_some_and(|back| back.certain || self.through.is_some())
+        (self.back).is_some_and(|back| back.certain || self.served.is_some())
     }
 
     fn visit(&mut self, owner: &'a Rc<[u8]>, steps: &mut Steps) -> Result<(), TooLong> {
@@ -177,7 +179,7 @@ impl<'a> Reach<'a> {
                     queue,
                     ticket,
                     waiter,
-                    is_sharer: holds,
+                    is_upgrade: holds,
                     certain: certain && is_only_one(&requests, ticket, queue, steps)?,
                 };
                 self.follow(&spot, steps)?;
@@ -225,24 +227,21 @@ impl<'a> Reach<'a> {
 
     /// Reaches the owners for whom a request waits: other holders, and those of requests that come before.
     fn follow(&mut self, spot: &Spot<'a>, steps: &mut Steps) -> Result<(), TooLong> {
-        let (locks, now, queue) = (self.locks, self.now, spot.queue);
+        let locks = self.locks;
         let Some(asked) = self.asked.get_mut(&spot.name.id()) else {
             return Ok(());
         };
         let waits_for_holders = asked.is_shut_to(spot, steps)?;
-        let back_to_holder = waits_for_holders && asked.held_by_start;
-        let back_to_earlier = (asked.of_start).filter(|&first| queue.is_before(first, spot.ticket));
+        let to_holder = spot.edge(Claim::Holds, !spot.queue.holders.are_sharers());
         let looks_at_holders = waits_for_holders && !std::mem::replace(&mut asked.holders, true);
-        let from = asked.before.min(spot.ticket);
-        if !spot.is_sharer {
-            asked.before = asked.before.max(spot.ticket);
-        }
         if spot.waiter.owner != *self.start {
-            if back_to_holder {
-                self.comes_back(spot.to_holder());
+            let holds = waits_for_holders && asked.held_by_start;
+            let earlier = asked.of_start.filter(|&first| spot.is_behind(first));
+            let earlier = earlier.and_then(|first| locks.waiters.get(&first));
+            if holds {
+                self.comes_back(to_holder);
             }
-            let earlier = back_to_earlier.filter(|_| !spot.is_sharer);
-            if let Some(earlier) = earlier.and_then(|earlier| locks.waiters.get(&earlier)) {
+            if let Some(earlier) = earlier {
                 self.comes_back(spot.to_earlier(earlier));
             }
             if self.is_done() {
@@ -250,16 +249,25 @@ impl<'a> Reach<'a> {
             }
         }
         if looks_at_holders {
-            steps.look(queue.holders.len().min(locks.waits.by_owner.len()))?;
-            for holder in locks.waiting_among(spot.name.borrow(), &queue.holders, now) {
-                self.reach(holder, spot.to_holder(), steps)?;
+            let holders = &spot.queue.holders;
+            steps.look(holders.len().min(locks.waits.by_owner.len()))?;
+            for holder in locks.waiting_among(spot.name.borrow(), holders, self.now) {
+                self.reach(holder, to_holder, steps)?;
             }
         }
-        if spot.is_sharer {
+        self.reach_earlier(spot, steps)
+    }
+
+    /// Reaches the owners of tangled requests that come before this one.
+    fn reach_earlier(&mut self, spot: &Spot<'a>, steps: &mut Steps) -> Result<(), TooLong> {
+        let (locks, now) = (self.locks, self.now);
+        let Some(asked) = (self.asked.get_mut(&spot.name.id())).filter(|_| !spot.is_upgrade) else {
             return Ok(());
-        }
-        let in_turn = queue.tangled.range(from..spot.ticket).copied();
-        for other in queue.upgrades().chain(in_turn) {
+        };
+        let from = asked.before.min(spot.ticket);
+        asked.before = asked.before.max(spot.ticket);
+        let in_turn = spot.queue.tangled.range(from..spot.ticket).copied();
+        for other in spot.queue.upgrades().chain(in_turn) {
             steps.look(1)?;
             if self.met.insert(other, ()).is_none()
                 && let Some(other) = locks.waiters.get(&other).filter(|one| !one.is_up(now))
@@ -270,13 +278,14 @@ impl<'a> Reach<'a> {
         Ok(())
     }
 
+    /// This edge leads to the start. The first such one counts, but a certain one more than any other.
     fn comes_back(&mut self, edge: Edge<'a>) {
         if self.back.is_none_or(|back| edge.certain && !back.certain) {
             self.back = Some(edge);
         }
     }
 
-    /// This owner is to be visited, if it has not been reached before.
+    /// This owner is to be visited, unless it was reached before, or no way may lead over it.
     fn reach(
         &mut self,
         owner: &'a Rc<[u8]>,
@@ -284,8 +293,8 @@ impl<'a> Reach<'a> {
         steps: &mut Steps,
     ) -> Result<(), TooLong> {
         steps.look(1)?;
-        let is_through = (self.through.as_ref()).is_some_and(|these| these.contains(&**owner));
-        if owner != self.start && !is_through && !self.edges.contains_key(&**owner) {
+        let is_served = (self.served.as_ref()).is_some_and(|served| served.contains(&**owner));
+        if owner != self.start && !is_served && !self.edges.contains_key(&**owner) {
             steps.write(3)?;
             self.edges.insert(owner, edge);
             self.to_visit.push_back(owner);
@@ -312,27 +321,27 @@ impl Asked<'_> {
 }
 
 impl<'a> Spot<'a> {
-    fn to_holder(&self) -> Edge<'a> {
-        self.edge(Claim::Holds, !self.queue.holders.are_sharers())
+    fn is_behind(&self, other: Ticket) -> bool {
+        !self.is_upgrade && self.queue.is_before(other, self.ticket)
     }
 
     fn to_earlier(&self, earlier: &Waiter) -> Edge<'a> {
         self.edge(Claim::ComesFirst, earlier.mode() == Mode::Exclusive)
     }
 
-    /// To an owner that has the lock alone, or will, or beside others.
-    fn edge(&self, why: Claim, is_alone: bool) -> Edge<'a> {
+    /// To an owner that has the lock alone, or comes to have it alone.
+    fn edge(&self, next: Claim, is_alone: bool) -> Edge<'a> {
         let excludes = is_alone || self.waiter.mode() == Mode::Exclusive;
         Edge {
             from: &self.waiter.owner,
             name: self.name,
-            why,
+            next,
             certain: self.certain && excludes,
         }
     }
 }
 
-/// Is there no other request of its owner for this lock, by which that may come to hold it before?
+/// Are there no other requests of its owner for the lock, by which that may come to hold it before?
 fn is_only_one(
     requests: &[(Ticket, &Waiter)],
     ticket: Ticket,
