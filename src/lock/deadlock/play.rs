@@ -5,6 +5,7 @@
 //! there are none of these either, all owners that wait for nothing more let go together. An owner keeps what
 //! it gets until it has all that it waits for.
 
+use std::collections::hash_map::Entry;
 use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 use std::iter::Peekable;
 
@@ -129,13 +130,16 @@ impl<'a> Play<'a> {
 
     fn owner(&mut self, owner: &'a [u8], steps: &mut Steps) -> Result<&mut Owner<'a>, TooLong> {
         let (locks, now) = (self.left.locks, self.left.now);
-        if !self.owners.contains_key(owner) {
-            steps.look(locks.requests_of(owner))?;
-        }
-        Ok(self.owners.entry(owner).or_insert_with(|| Owner {
-            waits: locks.waiting_of(owner, now).count(),
-            holds: Vec::new(),
-        }))
+        Ok(match self.owners.entry(owner) {
+            Entry::Occupied(owner) => owner.into_mut(),
+            Entry::Vacant(entry) => {
+                steps.look(locks.requests_of(owner))?;
+                entry.insert(Owner {
+                    waits: locks.waiting_of(owner, now).count(),
+                    holds: Vec::new(),
+                })
+            }
+        })
     }
 
     /// The owners that come to hold all that they wait for, of those that were reached.

@@ -7,7 +7,7 @@
 //! lock: what it waits for there is what those behind it wait for too. The others are the
 //! [tangled](Queue::tangled) ones.
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque, hash_map};
 use std::hash::BuildHasherDefault;
 use std::rc::Rc;
 
@@ -294,9 +294,12 @@ impl<'a> Reach<'a> {
     ) -> Result<(), TooLong> {
         steps.look(1)?;
         let is_served = (self.served.as_ref()).is_some_and(|served| served.contains(&**owner));
-        if owner != self.start && !is_served && !self.edges.contains_key(&**owner) {
+        if owner == self.start || is_served {
+            return Ok(());
+        }
+        if let hash_map::Entry::Vacant(entry) = self.edges.entry(owner) {
             steps.write(3)?;
-            self.edges.insert(owner, edge);
+            entry.insert(edge);
             self.to_visit.push_back(owner);
         }
         Ok(())
