@@ -6,6 +6,7 @@
 //! together, and it is what follows whatever happened to the key.
 
 mod acquire;
+mod admits;
 mod backlog;
 mod breaking;
 mod budget;

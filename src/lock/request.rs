@@ -34,15 +34,12 @@ impl Mode {
             Self::Shared | Self::Limit(_) => Hold::Shared,
         }
     }
+}
 
-    /// Can this be granted while so many others share the lock, which `max_sharers` may share at most?
-    pub fn room_beside(self, others: usize, max_sharers: u64) -> bool {
-        let most = match self {
-            Self::Exclusive => 1,
-            Self::Shared => max_sharers,
-            Self::Limit(most) => most.min(max_sharers),
-        };
-        u64::try_from(others).is_ok_and(|others| others < most)
+impl Hold {
+    /// Does it give its owner all that this mode asks for?
+    pub fn covers(self, mode: Mode) -> bool {
+        self == Self::Exclusive || mode != Mode::Exclusive
     }
 }
 

@@ -1,21 +1,15 @@
 //! May this owner have this lock now?
 
+use super::admits::{HeldBy, Verdict};
 use super::keyspace::Share;
+use super::ledger::reserved::Reserved;
 use super::locks::Locks;
 use super::name::NameRef;
 use super::request::{Hold, Mode, NotALock, Request};
 use super::state::{LockState, Turn};
 use super::time::{Ms, Now};
 
-/// How a request fits a lock.
-///
-/// | the lock is | exclusive is asked | shared is asked |
-/// |---|---|---|
-/// | free | open, in its turn | open, in its turn |
-/// | held by its owner alone | held | held |
-/// | held by another alone | shut | shut |
-/// | shared, by its owner too | open if nobody else shares it | held |
-/// | shared by others | shut | open, in its turn, if the limit leaves room |
+/// How a request fits a lock: the [`Verdict`] on it, with what is to be known of its owner's hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fit {
     /// Its owner holds the lock already, in this mode or a stronger one, until then.
@@ -38,54 +32,71 @@ impl Locks {
         request: &Request<'_>,
         in_turn: bool,
     ) -> Result<Fit, NotALock> {
-        let (quarantined, most) = (self.is_quarantined(turn.now), self.limits.max_sharers);
-        let open = |open: bool| {
-            let open = open && !quarantined;
-            if open {
-                Fit::Open { keeps: None }
-            } else {
-                Fit::Shut
+        let (held, share, until) = match self.look(turn, name) {
+            LockState::NoLock => return Err(NotALock),
+            LockState::Free => {
+                if self.is_reserved(turn, name) {
+                    return Ok(Fit::Shut);
+                }
+                (HeldBy::NO_OWNER, None, None)
+            }
+            LockState::Reserved(reserved) => {
+                return self.fit_reserved(turn, name, request, in_turn, reserved);
+            }
+            LockState::Exclusive { owner, deadline } if owner == request.owner => {
+                (HeldBy::Owner, None, deadline)
+            }
+            LockState::Exclusive { .. } => (HeldBy::Another, None, None),
+            LockState::Shared { count, .. } => {
+                let share = self.share_of(turn, name, request.owner);
+                let held = HeldBy::Sharers {
+                    others: count.saturating_sub(usize::from(share.is_some())),
+                    owner: share.is_some(),
+                };
+                let until = share.and_then(|share| share.deadline);
+                (held, share, until)
             }
         };
-        Ok(match self.look(turn, name) {
-            LockState::NoLock => return Err(NotALock),
-            LockState::Free => open(in_turn && !self.is_reserved(turn, name)),
-            LockState::Reserved(reserved) => {
-                let may_share = reserved.hold == Hold::Shared
-                    && in_turn
-                    && !quarantined
-                    && request.mode.room_beside(reserved.count, most);
-                // Beside those for whom it is reserved, once they are there again.
-                if may_share && self.share_again(turn, name) {
-                    return self.fit(turn, name, request, in_turn);
+        let is_upgrade = share.is_some() && request.mode == Mode::Exclusive;
+        if is_upgrade && self.is_breaking(name, request.owner, Hold::Shared) {
+            return Ok(Fit::Breaking);
+        }
+        Ok(
+            match held.admits(request.mode, in_turn, self.limits.max_sharers) {
+                Verdict::Held => {
+                    let hold = share.map_or(Hold::Exclusive, |_| Hold::Shared);
+                    Fit::Held { hold, until }
                 }
-                Fit::Shut
-            }
-            LockState::Exclusive { owner, deadline } if owner == request.owner => Fit::Held {
-                hold: Hold::Exclusive,
-                until: deadline,
+                Verdict::Open if !self.is_quarantined(turn.now) => Fit::Open { keeps: share },
+                Verdict::Open | Verdict::Shut => Fit::Shut,
             },
-            LockState::Exclusive { .. } => Fit::Shut,
-            LockState::Shared { count, .. } => {
-                match (self.share_of(turn, name, request.owner), request.mode) {
-                    (Some(_), Mode::Exclusive)
-                        if self.is_breaking(name, request.owner, Hold::Shared) =>
-                    {
-                        Fit::Breaking
-                    }
-                    // An upgrade stands before everybody else.
-                    (Some(share), Mode::Exclusive) if count == 1 && !quarantined => {
-                        Fit::Open { keeps: Some(share) }
-                    }
-                    (_, Mode::Exclusive) => Fit::Shut,
-                    (Some(share), _) => Fit::Held {
-                        hold: Hold::Shared,
-                        until: share.deadline,
-                    },
-                    (None, mode) => open(in_turn && mode.room_beside(count, most)),
-                }
-            }
-        })
+        )
+    }
+
+    /// How it fits a lock that is reserved: beside those who shared it before the clock was stepped, once
+    /// their shares are written again.
+    fn fit_reserved(
+        &mut self,
+        turn: &mut Turn<'_>,
+        name: NameRef<'_>,
+        request: &Request<'_>,
+        in_turn: bool,
+        reserved: Reserved,
+    ) -> Result<Fit, NotALock> {
+        let held = match reserved.hold {
+            Hold::Exclusive => HeldBy::Another,
+            Hold::Shared => HeldBy::Sharers {
+                others: reserved.count,
+                owner: false,
+            },
+        };
+        let max_sharers = self.limits.max_sharers;
+        let may_share = held.admits(request.mode, in_turn, max_sharers) == Verdict::Open
+            && !self.is_quarantined(turn.now);
+        if may_share && self.share_again(turn, name) {
+            return self.fit(turn, name, request, in_turn);
+        }
+        Ok(Fit::Shut)
     }
 
     /// Does nobody come to hold a lock, because holds that are not known here may not have run out?

@@ -22,11 +22,11 @@ pub struct Link {
     pub next: Claim,
 }
 
-/// What somebody has to do with a lock that another waits for.
+/// What an owner has to do with a lock that another waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Claim {
-    /// They hold it.
+    /// It holds that lock.
     Holds,
-    /// They wait for it too, and come first.
+    /// It waits for that lock too, and comes first.
     ComesFirst,
 }

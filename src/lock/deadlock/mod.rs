@@ -1,27 +1,28 @@
-//! Deadlocks: owners that wait for each other in a deadlock.
+//! Deadlocks: owners of whom each waits for the next, and the last for the first.
 //!
-//! Only a new request can close a deadlock, so it is looked for when one begins to wait, and the
-//! request that would close it is refused. A [`Walk`] leads from its owner to those it waits for, and
-//! to those that they wait for, each once: mostly nobody there waits for anything, and that is all.
-//! If the walk comes back to where it began, and each of those on the way has to wait for the next
-//! whatever the others do, it is a deadlock. If it is not as certain as that, the [`Future`] is
-//! played: perhaps enough others let go.
+//! Only a new request can close a deadlock. So it is looked for when one begins to wait, and a request that
+//! would close one is refused.
 //!
-//! All of this takes so many [`Steps`] at most, and all searches together have an allowance. A request whose
-//! search would be longer is refused too, because nobody can tell whether it would wait for ever.
+//! 1. [`Reach`] goes from the owner of the request to all that it waits for, directly or over others. Where no
+//!    way leads back there is no deadlock. Where one does, and each owner on it has to wait for the next
+//!    whatever all others do, that is one.
+//! 2. If it is not as certain as that, [`Play`] tells what comes of it when all let go that can.
+//! 3. If the request is not served even then, the shortest way back is the deadlock, over owners that are not
+//!    served either.
+//!
+//! All of this takes so many [`Steps`] at most, and all searches together have an
+//! [allowance](steps::Allowance). A request whose search would be longer is refused, because it can't be told
+//! whether it would wait for ever.
 
 pub mod found;
-pub mod future;
+mod play;
+mod reach;
 pub mod steps;
-pub mod walk;
+
 use crate::lock::deadlock::found::Deadlock;
-
-use std::collections::HashSet;
-use std::rc::Rc;
-
-use crate::lock::deadlock::future::Future;
+use crate::lock::deadlock::play::Play;
+use crate::lock::deadlock::reach::Reach;
 use crate::lock::deadlock::steps::{Steps, TooLong};
-use crate::lock::deadlock::walk::Walk;
 use crate::lock::locks::Locks;
 use crate::lock::name::NameRef;
 use crate::lock::queue::Queue;
@@ -31,8 +32,8 @@ use crate::lock::time::Now;
 
 impl Locks {
     /// Can it be seen at once that this owner, which waits by so many requests, closes no deadlock? Another
-    /// would have to wait for it: for what it holds, or because another request of its comes first. Nobody
-    /// comes after the last in the queue.
+    /// would have to wait for it: for what it holds, or because another request of its comes first. There is
+    /// no request behind the last one in a queue.
     pub(in crate::lock) fn closes_nothing(&self, owner: &[u8], requests: usize) -> bool {
         self.waits.are_of_one() || (requests < 2 && !self.is_in_anyones_way(owner))
     }
@@ -47,31 +48,16 @@ impl Locks {
         let Some(Waiter { owner, .. }) = self.waiters.get(&ticket) else {
             return Ok(None);
         };
-        let walk = Walk::from(self, owner, now).everywhere(steps)?;
-        match walk.came_back() {
-            None => Ok(None),
-            Some(true) => Ok(walk.way_back()),
-            Some(false) => {
-                let future = Future::of(self, walk.names(), now, steps)?;
-                let stuck = future.those_who_wait_for_ever(steps)?;
-                self.way_over(&stuck, owner, now, steps)
-            }
+        let reach = Reach::from(self, owner, now).everywhere(steps)?;
+        if reach.came_back() != Some(false) {
+            return Ok(reach.way_back());
         }
-    }
-
-    /// The deadlock over those who wait for ever, if this owner is one of them.
-    fn way_over(
-        &self,
-        stuck: &HashSet<&[u8]>,
-        owner: &Rc<[u8]>,
-        now: Now,
-        steps: &mut Steps,
-    ) -> Result<Option<Deadlock>, TooLong> {
-        if !stuck.contains(&**owner) {
+        let play = Play::of(self, reach.names(), now, steps)?;
+        let served = play.owners_that_are_served(steps)?;
+        if served.contains(&**owner) {
             return Ok(None);
         }
-        let walk = Walk::from(self, owner, now).over(stuck, steps)?;
-        Ok(walk.way_back())
+        Reach::from(self, owner, now).shortest_way_back(served, steps)
     }
 
     /// What this owner waits for.

@@ -1,5 +1,5 @@
-//! An end to the search for deadlocks: one takes so many steps at most, whoever waits for whom, and all of
-//! them together no more than a part of the server's time, whatever clients ask for.
+//! An end to the search for deadlocks: one takes so many steps at most, and all of them together no more than a
+//! part of the server's time, whatever clients ask for.
 
 use crate::lock::time::{Ms, Now};
 
@@ -38,7 +38,7 @@ impl Allowance {
         Self::of(MOST_STEPS)
     }
 
-    /// The same, with other searches.
+    /// Nothing has been searched yet; one search may take so many steps.
     pub fn of(most: usize) -> Self {
         Self {
             most,

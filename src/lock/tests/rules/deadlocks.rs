@@ -488,6 +488,29 @@ fn what_an_owner_waits_for_several_times_is_no_deadlock() {
 }
 
 #[test]
+fn a_reader_waits_for_an_upgrade_that_came_later_though_no_other_is_before_it() {
+    let mut server = server();
+    for owner in ["ann", "ben"] {
+        server.takes(&[A], sharing(owner));
+    }
+    server.takes(&[B], alone("reader"));
+    server.takes(&[C], alone("cid"));
+    server.queues(&[C], alone("ann"));
+    let writer = server.queues(&[A, C], alone("writer"));
+    server.queues(&[A], sharing("reader"));
+    server.queues(&[A], alone("ann"));
+    server.kill(writer);
+    server.turn();
+    let found = deadlock(&mut server, &[B], alone("ben"));
+    let right = [
+        link("ben", B, Claim::Holds),
+        link("reader", A, Claim::ComesFirst),
+        link("ann", A, Claim::Holds),
+    ];
+    assert_eq!(found, right);
+}
+
+#[test]
 fn those_who_came_before_an_upgrade_wait_for_it_too() {
     let mut server = server();
     server.takes(&[A], sharing("ann"));
@@ -528,5 +551,21 @@ fn one_sharer_whose_share_another_client_has_just_taken_out_is_in_nobodys_way() 
     server.queues(&[LOCK, OTHER], alone("dot"));
     server.foreign(Write::ZRem(LOCK, b"cid".to_vec()));
     assert!(!server.is_refused(&[OTHER], alone("cid")));
+    assert!(server.is_refused(&[OTHER], alone("ben")));
+}
+
+/// `SHARED` is a limit too: as many as may share a lock.
+#[test]
+fn a_request_for_a_share_that_finds_no_room_is_part_of_a_deadlock_when_no_sharer_can_let_go() {
+    let mut server = server_like(Flavour {
+        max_sharers: Some(2),
+        ..Flavour::default()
+    });
+    for owner in ["ann", "ben"] {
+        server.takes(&[LOCK], sharing(owner));
+    }
+    server.takes(&[OTHER], alone("cid"));
+    server.queues(&[LOCK], sharing("cid"));
+    server.queues(&[OTHER], alone("ann"));
     assert!(server.is_refused(&[OTHER], alone("ben")));
 }

@@ -1,0 +1,325 @@
+//! What comes of all waiting if every owner lets go as soon as it waits for nothing.
+//!
+//! This is played over the locks that a search has reached: all requests are served that may be; when there
+//! are none, owners that have come to share a lock and ask for it alone come before all others there; when
+//! there are none of these either, all owners that wait for nothing more let go together. An owner keeps what
+//! it gets until it has all that it waits for.
+
+use std::collections::hash_map::Entry;
+use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
+use std::iter::Peekable;
+
+use crate::lock::admits::{HeldBy, Verdict};
+use crate::lock::deadlock::steps::{Steps, TooLong};
+use crate::lock::hashing::Keyed;
+use crate::lock::locks::Locks;
+use crate::lock::name::Name;
+use crate::lock::queue::Queue;
+use crate::lock::queue::ticket::{ByTicket, Ticket};
+use crate::lock::queue::waiter::Waiter;
+use crate::lock::request::{Hold, Mode};
+use crate::lock::time::Now;
+
+/// Locks, owners and requests, as far as they have come.
+pub struct Play<'a> {
+    left: Left<'a>,
+    /// By their names' ids.
+    played: ByTicket<Played<'a>>,
+    owners: HashMap<&'a [u8], Owner<'a>, Keyed>,
+    /// Requests that may have come to be the first somewhere, or whose owners hold more than before.
+    to_try: VecDeque<Ticket>,
+    /// Who shares which lock, and may ask for it alone.
+    sharers: Vec<(&'a Name, &'a [u8])>,
+    /// Those who wait for nothing more, and have not let go.
+    idle: Vec<&'a [u8]>,
+}
+
+/// The requests that are not served.
+struct Left<'a> {
+    locks: &'a Locks,
+    now: Now,
+    served: ByTicket<()>,
+}
+
+/// An owner that waits for something.
+struct Owner<'a> {
+    /// How many of its requests are left.
+    waits: usize,
+    holds: Vec<&'a Name>,
+}
+
+/// A lock. Only those of its holders count that wait for something.
+struct Played<'a> {
+    queue: &'a Queue,
+    alone: Option<&'a [u8]>,
+    shares: BTreeSet<&'a [u8]>,
+    upgrades: BTreeSet<Ticket>,
+    /// All that wait, from the first on that may be left.
+    line: Peekable<Box<dyn Iterator<Item = Ticket> + 'a>>,
+}
+
+impl<'a> Play<'a> {
+    /// Of these locks, as they are now.
+    pub fn of(
+        locks: &'a Locks,
+        names: impl Iterator<Item = &'a Name>,
+        now: Now,
+        steps: &mut Steps,
+    ) -> Result<Self, TooLong> {
+        let mut play = Self {
+            left: Left {
+                locks,
+                now,
+                served: ByTicket::default(),
+            },
+            played: ByTicket::default(),
+            owners: HashMap::with_hasher(Keyed::new(locks.secret)),
+            to_try: VecDeque::new(),
+            sharers: Vec::new(),
+            idle: Vec::new(),
+        };
+        for name in names {
+            play.add(name, steps)?;
+        }
+        Ok(play)
+    }
+
+    fn add(&mut self, name: &'a Name, steps: &mut Steps) -> Result<(), TooLong> {
+        let (locks, now) = (self.left.locks, self.left.now);
+        let Some(queue) = locks.queue_of(name.borrow()) else {
+            return Ok(());
+        };
+        steps.write(4)?;
+        let all: Box<dyn Iterator<Item = Ticket> + 'a> = Box::new(queue.iter());
+        let mut played = Played {
+            queue,
+            alone: None,
+            shares: BTreeSet::new(),
+            upgrades: BTreeSet::new(),
+            line: all.peekable(),
+        };
+        for upgrade in queue.upgrades() {
+            steps.write(1)?;
+            if self.left.get(upgrade).is_some() {
+                played.upgrades.insert(upgrade);
+            }
+        }
+        steps.look(queue.holders.len().min(locks.waits.by_owner.len()))?;
+        for holder in locks.waiting_among(&queue.holders, now) {
+            steps.write(2)?;
+            let owner = self.owner(holder, steps)?;
+            if owner.waits == 0 {
+                continue;
+            }
+            // What it holds may be all that it asks for.
+            let is_new = owner.holds.is_empty();
+            owner.holds.push(name);
+            if is_new {
+                self.to_try.extend(locks.tickets_of(holder));
+            }
+            if queue.holders.are_sharers() {
+                played.shares.insert(holder);
+                self.sharers.push((name, holder));
+            } else {
+                played.alone = Some(holder);
+            }
+        }
+        self.played.insert(name.id(), played);
+        self.try_first(name, steps)
+    }
+
+    fn owner(&mut self, owner: &'a [u8], steps: &mut Steps) -> Result<&mut Owner<'a>, TooLong> {
+        let (locks, now) = (self.left.locks, self.left.now);
+        Ok(match self.owners.entry(owner) {
+            Entry::Occupied(owner) => owner.into_mut(),
+            Entry::Vacant(entry) => {
+                steps.look(locks.requests_of(owner))?;
+                entry.insert(Owner {
+                    waits: locks.waiting_of(owner, now).count(),
+                    holds: Vec::new(),
+                })
+            }
+        })
+    }
+
+    /// The owners that come to hold all that they wait for, of those that were reached.
+    pub fn owners_that_are_served(
+        mut self,
+        steps: &mut Steps,
+    ) -> Result<HashSet<&'a [u8]>, TooLong> {
+        while self.serve_next(steps)? || self.promote(steps)? || self.let_go(steps)? {}
+        let served = (self.owners.into_iter()).filter(|(_, owner)| owner.waits == 0);
+        Ok(served.map(|(owner, _)| owner).collect())
+    }
+
+    /// Serves the next of the requests that are to be tried, if it may have all of its locks; false if there
+    /// is none.
+    fn serve_next(&mut self, steps: &mut Steps) -> Result<bool, TooLong> {
+        let Some(ticket) = self.to_try.pop_front() else {
+            return Ok(false);
+        };
+        steps.look(1)?;
+        if let Some(waiter) = self.left.get(ticket) {
+            for name in &*waiter.names {
+                steps.look(2)?;
+                if !self.admits(name, ticket, waiter, steps)? {
+                    return Ok(true);
+                }
+            }
+            self.serve(ticket, waiter, steps)?;
+        }
+        Ok(true)
+    }
+
+    fn admits(
+        &mut self,
+        name: &Name,
+        ticket: Ticket,
+        waiter: &Waiter,
+        steps: &mut Steps,
+    ) -> Result<bool, TooLong> {
+        // A request for a lock that was not reached comes after all that were.
+        let Some(played) = self.played.get_mut(&name.id()) else {
+            return Ok(false);
+        };
+        let in_turn = played.first(&self.left, steps)? == Some(ticket);
+        let max_sharers = self.left.locks.limits.max_sharers;
+        let verdict = (played.held_by(&waiter.owner)).admits(waiter.mode(), in_turn, max_sharers);
+        // An upgrade has its turn as soon as it is promoted.
+        Ok(verdict == Verdict::Held || (verdict == Verdict::Open && in_turn))
+    }
+
+    fn serve(
+        &mut self,
+        ticket: Ticket,
+        waiter: &'a Waiter,
+        steps: &mut Steps,
+    ) -> Result<(), TooLong> {
+        let (owner, hold) = (&*waiter.owner, waiter.mode().hold());
+        steps.write(waiter.names.len())?;
+        self.left.served.insert(ticket, ());
+        for name in &*waiter.names {
+            let Some(played) = self.played.get_mut(&name.id()) else {
+                continue;
+            };
+            played.upgrades.remove(&ticket);
+            if played.grant(owner, hold) {
+                self.owner(owner, steps)?.holds.push(name);
+                if hold == Hold::Shared {
+                    self.sharers.push((name, owner));
+                }
+            }
+            self.try_first(name, steps)?;
+        }
+        // Its other requests may ask for no more than it has now.
+        steps.look(self.left.locks.requests_of(owner))?;
+        self.to_try.extend(self.left.locks.tickets_of(owner));
+        let part = self.owner(owner, steps)?;
+        part.waits = part.waits.saturating_sub(1);
+        if part.waits == 0 {
+            self.idle.push(owner);
+        }
+        Ok(())
+    }
+
+    /// Has owners that share a lock and ask for it alone come before all others there; false if there are none.
+    fn promote(&mut self, steps: &mut Steps) -> Result<bool, TooLong> {
+        let mut any = false;
+        for (name, owner) in std::mem::take(&mut self.sharers) {
+            let Some(played) = self.played.get_mut(&name.id()) else {
+                continue;
+            };
+            for ticket in self.left.locks.tickets_of(owner) {
+                steps.look(1)?;
+                let waiter = self.left.get(ticket);
+                if waiter.is_some_and(|waiter| waiter.mode() == Mode::Exclusive)
+                    && played.queue.contains(ticket)
+                    && played.upgrades.insert(ticket)
+                {
+                    self.to_try.push_back(ticket);
+                    any = true;
+                }
+            }
+        }
+        Ok(any)
+    }
+
+    /// Has owners that wait for nothing more let go of all that they hold; false if there are none.
+    fn let_go(&mut self, steps: &mut Steps) -> Result<bool, TooLong> {
+        let idle = std::mem::take(&mut self.idle);
+        for &owner in &idle {
+            let holds = std::mem::take(&mut self.owner(owner, steps)?.holds);
+            for name in holds {
+                steps.write(1)?;
+                if let Some(played) = self.played.get_mut(&name.id()) {
+                    played.alone = played.alone.filter(|&holder| holder != owner);
+                    played.shares.remove(owner);
+                }
+                self.try_first(name, steps)?;
+            }
+        }
+        Ok(!idle.is_empty())
+    }
+
+    fn try_first(&mut self, name: &Name, steps: &mut Steps) -> Result<(), TooLong> {
+        if let Some(played) = self.played.get_mut(&name.id()) {
+            let first = played.first(&self.left, steps)?;
+            self.to_try.extend(first);
+        }
+        Ok(())
+    }
+}
+
+impl<'a> Left<'a> {
+    /// This request, if it is left.
+    fn get(&self, ticket: Ticket) -> Option<&'a Waiter> {
+        let waiter = self.locks.waiters.get(&ticket)?;
+        (!waiter.is_up(self.now) && !self.served.contains_key(&ticket)).then_some(waiter)
+    }
+}
+
+impl<'a> Played<'a> {
+    /// The request that comes first.
+    fn first(&mut self, left: &Left<'_>, steps: &mut Steps) -> Result<Option<Ticket>, TooLong> {
+        if let Some(&upgrade) = self.upgrades.first() {
+            return Ok(Some(upgrade));
+        }
+        while let Some(&ticket) = self.line.peek() {
+            if left.get(ticket).is_some() {
+                return Ok(Some(ticket));
+            }
+            steps.look(1)?;
+            self.line.next();
+        }
+        Ok(None)
+    }
+
+    fn held_by(&self, owner: &[u8]) -> HeldBy {
+        match self.alone {
+            Some(alone) if alone == owner => HeldBy::Owner,
+            Some(_) => HeldBy::Another,
+            None => {
+                let is_sharer = self.shares.contains(owner);
+                HeldBy::Sharers {
+                    others: self.shares.len().saturating_sub(usize::from(is_sharer)),
+                    owner: is_sharer,
+                }
+            }
+        }
+    }
+
+    /// This owner is granted the lock. Does it hold it otherwise than before?
+    fn grant(&mut self, owner: &'a [u8], hold: Hold) -> bool {
+        if self.alone.is_some() {
+            return false;
+        }
+        match hold {
+            Hold::Shared => self.shares.insert(owner),
+            Hold::Exclusive => {
+                self.shares.clear();
+                self.alone = Some(owner);
+                true
+            }
+        }
+    }
+}
