@@ -152,8 +152,10 @@ impl Locks {
                 .cloned()
                 .collect();
             for name in &anew {
+                // What others have written may not have been heard of. What has been seen now is acted on later.
                 self.note(name.clone());
                 self.take_stock(turn, name.borrow());
+                self.note(name.clone());
             }
             // Whoever is seen to share a lock by now is seen to in the next tick.
             turn.settling.forget_joined();
