@@ -180,7 +180,8 @@ impl Locks {
 
     #[cold]
     fn reserves_any(&self) -> bool {
-        self.databases.any(|database| database.ledger.reserves())
+        self.databases
+            .any(|database| database.ledger.has_reserved())
     }
 
     /// When the next lock is looked at that is reserved.

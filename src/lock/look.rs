@@ -216,7 +216,9 @@ impl Locks {
         }
         if let Stored::Shared { count } = turn.keys.look(name) {
             let is_there = &mut |owner: &[u8]| turn.keys.share_of(name, owner).is_some();
-            let gone = self.ledger(name.db).weed(name.key, count, is_there);
+            let gone = self
+                .ledger(name.db)
+                .take_missing_shares(name.key, count, is_there);
             self.shares_lost(name, &gone, turn.now);
         }
     }

@@ -191,7 +191,7 @@ impl Locks {
             {
                 let hold = former.hold;
                 self.lost(name, (Reason::Unclaimed, AtOnce), &[former], now);
-                self.ledger(name.db).end_is_counted(name.key, owner, hold);
+                self.ledger(name.db).mark_end_counted(name.key, owner, hold);
             }
         }
     }

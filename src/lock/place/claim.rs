@@ -86,7 +86,7 @@ impl Locks {
         }
         for name in &*names {
             let ledger = self.ledger(name.db);
-            if let Some(hold) = ledger.hear_of(&name.key, &owner, fence) {
+            if let Some(hold) = ledger.expect_reply(&name.key, &owner, fence) {
                 ledger.tie(&name.key, &owner, hold, client, session);
             }
         }
