@@ -338,7 +338,7 @@ impl Locks {
             }
             queue.demote_all();
             // Where a client waits the server tells us of a new value.
-            if queue.holders.one().is_some() {
+            if queue.holders.exclusive().is_some() {
                 seen = Seen::AtOnce;
             }
             self.set_holders(name, Holders::One(Rc::from(owner), deadline));

@@ -90,7 +90,7 @@ impl Locks {
         let runs_out = matches!(reason, Reason::Expired | Reason::Broken | Reason::Unclaimed);
         let ended = if runs_out {
             // The key of one that ended by the wall clock said so to its queue.
-            let holder = queue.and_then(|queue| queue.holders.one());
+            let holder = queue.and_then(|queue| queue.holders.exclusive());
             let known = holder.filter(|(holder, _)| ***holder == *owner);
             let end = entry.end.or(known.and_then(|(_, until)| until));
             end.map(|end| end.min(now.ms()))

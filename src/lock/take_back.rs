@@ -71,7 +71,7 @@ impl Locks {
         let Some(entry) = entry.filter(|entry| entry.must_be_given_back()) else {
             return;
         };
-        if entry.closed && self.goes_on_for_a_place(name, owner, hold, &entry) {
+        if entry.closed && self.keep_for_a_place(name, owner, hold, &entry) {
             return;
         }
         let ledger = self.ledger(name.db);

@@ -93,7 +93,7 @@ impl Module {
         _ = self.change(|locks| {
             locks.published();
             if nobody_heard {
-                locks.nobody_heard(message.id);
+                locks.message_went_unheard(message.id);
             }
         });
         usize::try_from(receivers).unwrap_or_default()
