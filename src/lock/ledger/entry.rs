@@ -33,7 +33,7 @@ pub struct Entry {
     pub closed: bool,
     /// Is an operator ending it? Then its owner cannot renew it any more.
     pub breaking: bool,
-    /// Has the owner received a reply that says that it holds the lock?
+    /// Has a reply told the owner that it holds the lock?
     pub told: bool,
     /// How many waiters were granted this hold and have not ended: each may still get a reply that says so.
     pub replies_under_way: u32,

@@ -1,5 +1,5 @@
-//! What the server remembers of the holds that it has granted: their fencing numbers, when they end, and
-//! whether their owners have been told.
+//! What the server remembers of holds: their fencing numbers, when they end, and whether their owners have
+//! been told.
 //!
 //! An entry counts only as long as the key names its owner. One whose key was overwritten by another
 //! command is ignored, and is removed when a LOCK command comes across it.

@@ -124,7 +124,7 @@ impl Locks {
             return;
         };
         let user = Rc::clone(asker.as_ref().unwrap_or(&place.asker));
-        let heard = lease
+        let target = lease
             .notify
             .map(|notify| self.places.channels.open(notify, &user.user));
         let Some(waiter) = self.waiters.get_mut(&ticket) else {
@@ -140,13 +140,13 @@ impl Locks {
             if let Some(asker) = asker {
                 place.asker = asker;
             }
-            old = std::mem::replace(&mut place.notify, heard);
+            old = std::mem::replace(&mut place.notify, target);
         }
-        let heard = waiter
+        let channel = waiter
             .place
             .as_ref()
             .and_then(|place| place.notify.as_ref());
-        let heard = heard.map(|heard| Rc::clone(&heard.channel));
+        let channel = channel.map(|target| Rc::clone(&target.channel));
         if before != (request.session, request.client) {
             self.places.sessions.remove(&(before.1, ticket));
         }
@@ -157,7 +157,7 @@ impl Locks {
             old.channel.leave(ticket);
             self.places.channels.close(old);
         }
-        if let Some(channel) = heard {
+        if let Some(channel) = channel {
             channel.join(ticket);
         }
         self.wake_channel_of(ticket);

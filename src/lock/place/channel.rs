@@ -56,7 +56,7 @@ pub struct Channel {
 
 /// What is published for a place, and where.
 #[derive(Debug)]
-pub struct Heard {
+pub struct NotifyTarget {
     pub channel: Rc<Channel>,
     pub text: Box<[u8]>,
 }
@@ -96,10 +96,10 @@ impl Channel {
 
 impl Channels {
     /// The channel of this user and name, new if there is none, with the text for one place.
-    pub fn open(&mut self, notify: Notify<'_>, user: &[u8]) -> Heard {
+    pub fn open(&mut self, notify: Notify<'_>, user: &[u8]) -> NotifyTarget {
         let found = (self.ids).get(&(Box::from(user), Rc::from(notify.channel)));
         let found = found.and_then(|id| self.by_id.get(id)).map(Rc::clone);
-        Heard {
+        NotifyTarget {
             channel: found.unwrap_or_else(|| self.open_new(notify.channel, user)),
             text: Box::from(notify.text),
         }
@@ -123,8 +123,8 @@ impl Channels {
 
     /// Gives a place's reference to its channel back, after the place has left it. The last one closes the
     /// channel.
-    pub fn close(&mut self, heard: Heard) {
-        let channel = heard.channel;
+    pub fn close(&mut self, target: NotifyTarget) {
+        let channel = target.channel;
         // One reference is ours, the other that of `by_id`.
         if Rc::strong_count(&channel) <= 2 {
             if channel.is_asleep() {

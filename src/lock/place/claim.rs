@@ -125,7 +125,7 @@ impl Locks {
         self.keep_until(ticket, until);
         self.places.claims.insert((claim_ends, ticket));
         if is_told {
-            self.places.messages.push_back(Notice::Turn(ticket));
+            self.places.messages.push_back(Notice::Granted(ticket));
         }
     }
 
@@ -314,7 +314,7 @@ impl Locks {
             Some(_) => self.limits.claim_time,
             None => place.length,
         };
-        let channel = (place.notify.as_ref()).map(|heard| heard.channel.id);
+        let channel = (place.notify.as_ref()).map(|target| target.channel.id);
         self.places.claims.remove(&(claim_ends, ticket));
         self.check_kept_back(turn, ticket);
         self.places.note_if_late(claim_ends, turn.now);

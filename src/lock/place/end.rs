@@ -60,13 +60,13 @@ impl Locks {
         let Some(place) = waiter.place else {
             return moved_up;
         };
-        if let Some(heard) = &place.notify {
-            heard.channel.leave(ticket);
+        if let Some(target) = &place.notify {
+            target.channel.leave(ticket);
         }
         if place.notify.is_some() && ended == Ended::Lost {
             self.places.messages.push_back(Notice::Lost(place));
-        } else if let Some(heard) = place.notify {
-            self.places.channels.close(heard);
+        } else if let Some(target) = place.notify {
+            self.places.channels.close(target);
         }
         moved_up
     }
@@ -111,28 +111,28 @@ impl Locks {
     pub fn next_message(&mut self) -> Option<Message> {
         for _ in 0..MOST_PASSED {
             let message = match self.places.messages.pop_front()? {
-                Notice::Turn(ticket) => {
+                Notice::Granted(ticket) => {
                     let waiter = self.waiters.get(&ticket);
                     let waiter = waiter.filter(|waiter| waiter.is_granted());
                     let place = waiter.and_then(|waiter| waiter.place.as_deref());
-                    let heard = place.and_then(|place| Some((place, place.notify.as_ref()?)));
-                    heard.map(|(place, heard)| Message {
-                        channel: Rc::clone(&heard.channel.name),
-                        id: heard.channel.id,
-                        text: heard.text.clone(),
+                    let target = place.and_then(|place| Some((place, place.notify.as_ref()?)));
+                    target.map(|(place, target)| Message {
+                        channel: Rc::clone(&target.channel.name),
+                        id: target.channel.id,
+                        text: target.text.clone(),
                         asker: Rc::clone(&place.asker),
                     })
                 }
                 Notice::Lost(place) => {
                     let Place { notify, asker, .. } = *place;
-                    notify.map(|heard| {
+                    notify.map(|target| {
                         let message = Message {
-                            channel: Rc::clone(&heard.channel.name),
-                            id: heard.channel.id,
-                            text: heard.text.clone(),
+                            channel: Rc::clone(&target.channel.name),
+                            id: target.channel.id,
+                            text: target.text.clone(),
                             asker,
                         };
-                        self.places.channels.close(heard);
+                        self.places.channels.close(target);
                         message
                     })
                 }

@@ -26,7 +26,7 @@ use std::collections::{BTreeSet, VecDeque};
 use std::ops::RangeInclusive;
 use std::rc::Rc;
 
-use crate::lock::place::channel::{ChannelId, Channels, Heard};
+use crate::lock::place::channel::{ChannelId, Channels, NotifyTarget};
 use crate::lock::queue::ticket::Ticket;
 use crate::lock::request::Asker;
 use crate::lock::slot::Slots;
@@ -69,7 +69,7 @@ pub enum Ending {
 #[derive(Debug)]
 pub enum Notice {
     /// This place has been granted its locks.
-    Turn(Ticket),
+    Granted(Ticket),
     /// This place was lost.
     Lost(Box<Place>),
 }
@@ -80,7 +80,7 @@ pub struct Place {
     /// How long the lease is, from when the owner last asked.
     pub length: Ms,
     /// The message that tells the owner to ask again, if it wants one.
-    pub notify: Option<Heard>,
+    pub notify: Option<NotifyTarget>,
     /// The user that last asked for it.
     pub asker: Rc<Asker>,
     /// When its grant has to be claimed at the latest, if it has been granted.

@@ -3,9 +3,9 @@
 //! | state | what has happened | what may come next |
 //! |---|---|---|
 //! | `Waiting` | it is in the queue of each of its locks | any of the states below; its end |
-//! | `Granted` | the holds are written; its client is yet to be replied to | its reply; its end, which is confirmed a turn later |
+//! | `Granted` | the holds are written; its client is yet to be replied to | its reply; its end, which is confirmed one turn of the event loop later |
 //! | `TimedOut` | its time was up; it has left the queues | its reply; its end |
-//! | `Denied` | its user had lost the right to the locks when its turn came; it has left the queues | its reply; its end |
+//! | `Denied` | its user had lost the right to the locks when it was to be granted; it has left the queues | its reply; its end |
 //! | `SentAway` | the server became a replica; it has left the queues | its reply; its end |
 //! | `Withdrawn` | its owner has released the lock; it has left the queues | its reply; its end |
 //!

@@ -80,9 +80,7 @@ impl Counts {
             waits: Histogram::new(),
         }
     }
-}
 
-impl Counts {
     /// How many holds have ended for a reason that has a counter.
     pub fn ended(&self) -> u64 {
         let ends = [
