@@ -41,13 +41,13 @@ impl Locks {
             self.settle_queue(turn, name);
         }
         if let &[name] = names {
-            let in_turn = self.comes_first(name);
+            let in_turn = self.put_back_and_check_empty(name);
             let fit = self.fit(turn, name, request, in_turn)?;
             return self.take_or_wait(turn, &[(name, fit)], request);
         }
         let mut fits = Vec::with_capacity(names.len());
         for &name in names {
-            let in_turn = self.comes_first(name);
+            let in_turn = self.put_back_and_check_empty(name);
             fits.push((name, self.fit(turn, name, request, in_turn)?));
         }
         self.take_or_wait(turn, &fits, request)
@@ -117,7 +117,7 @@ impl Locks {
         }
         if news == News::Told && self.waiters.has_places() {
             let names: Vec<NameRef<'_>> = fits.iter().map(|&(name, _)| name).collect();
-            self.claimed(&names, request.owner, request.mode.hold());
+            self.end_claimed_places(&names, request.owner, request.mode.hold());
         }
         number.unwrap_or_default()
     }

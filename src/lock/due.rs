@@ -109,7 +109,7 @@ impl Locks {
         {
             turn.budget.draw(self.reply_cost(ticket));
             if self.is_place(ticket) {
-                self.see_to_lease(turn, ticket);
+                self.end_or_extend_lease(turn, ticket);
                 continue;
             }
             let moved_up = self.decide(ticket, State::TimedOut);
@@ -180,7 +180,8 @@ impl Locks {
 
     #[cold]
     fn reserves_any(&self) -> bool {
-        self.databases.any(|database| database.ledger.reserves())
+        self.databases
+            .any(|database| database.ledger.has_reserved())
     }
 
     /// When the next lock is looked at that is reserved.
@@ -219,7 +220,7 @@ impl Locks {
             return Some(Due::Settle(name));
         }
         let unseen = (self.databases.iter_mut())
-            .find_map(|(db, database)| Some((db, database.queues.next_unseen()?)));
+            .find_map(|(db, database)| Some((db, database.queues.take_unseen()?)));
         unseen.map(|(db, key)| Due::Settle(Name { db, key }))
     }
 

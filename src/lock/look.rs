@@ -216,7 +216,9 @@ impl Locks {
         }
         if let Stored::Shared { count } = turn.keys.look(name) {
             let is_there = &mut |owner: &[u8]| turn.keys.share_of(name, owner).is_some();
-            let gone = self.ledger(name.db).weed(name.key, count, is_there);
+            let gone = self
+                .ledger(name.db)
+                .take_missing_shares(name.key, count, is_there);
             self.shares_lost(name, &gone, turn.now);
         }
     }
@@ -336,7 +338,7 @@ impl Locks {
             }
             queue.demote_all();
             // Where a client waits the server tells us of a new value.
-            if queue.holders.one().is_some() {
+            if queue.holders.exclusive().is_some() {
                 seen = Seen::AtOnce;
             }
             self.set_holders(name, Holders::One(Rc::from(owner), deadline));

@@ -90,7 +90,7 @@ impl Locks {
         let runs_out = matches!(reason, Reason::Expired | Reason::Broken | Reason::Unclaimed);
         let ended = if runs_out {
             // The key of one that ended by the wall clock said so to its queue.
-            let holder = queue.and_then(|queue| queue.holders.one());
+            let holder = queue.and_then(|queue| queue.holders.exclusive());
             let known = holder.filter(|(holder, _)| ***holder == *owner);
             let end = entry.end.or(known.and_then(|(_, until)| until));
             end.map(|end| end.min(now.ms()))
@@ -114,7 +114,7 @@ impl Locks {
                 queue: waiting,
             },
         };
-        self.log.lost(&loss, now);
+        self.log.add_loss(&loss, now);
     }
 
     /// All holds of this lock are lost, and what is remembered of them is forgotten. How many were they?
@@ -191,7 +191,7 @@ impl Locks {
             {
                 let hold = former.hold;
                 self.lost(name, (Reason::Unclaimed, AtOnce), &[former], now);
-                self.ledger(name.db).end_is_counted(name.key, owner, hold);
+                self.ledger(name.db).mark_end_counted(name.key, owner, hold);
             }
         }
     }
@@ -270,7 +270,8 @@ impl Locks {
             self.log_loss(name, (reason, Later), former, 1, turn.now);
         }
         let print = self.secret.half_print(owner);
-        self.log.came_back(self.key_of(name), print, with, turn.now)
+        self.log
+            .note_comeback(self.key_of(name), print, with, turn.now)
     }
 
     /// Why a share is not in its lock any more.
@@ -287,7 +288,7 @@ impl Locks {
         let emptied =
             (self.databases.iter()).filter(|&(number, _)| db.is_none_or(|db| db == number));
         let holds = emptied.map(|(_, database)| database.ledger.holds()).sum();
-        self.log.flushed(db, holds, now);
+        self.log.add_flush(db, holds, now);
     }
 
     /// `LOCK.LOG`: so many of the last losses, the newest first; with those who have these locks now.

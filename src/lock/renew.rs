@@ -38,7 +38,7 @@ impl Locks {
         count(&mut self.counts.renewed, names.len());
         let deadline = turn.now.plus(ttl);
         // Of a place's grant too: it is claimed.
-        self.claimed(names, owner, Hold::Shared);
+        self.end_claimed_places(names, owner, Hold::Shared);
         for &name in names {
             if let Some((hold, _)) = self.hold_in_key(turn, name, owner)? {
                 if hold == Hold::Shared {

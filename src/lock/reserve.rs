@@ -16,7 +16,7 @@ use super::time::{Ms, Now};
 impl Locks {
     /// Who has this lock, if it is reserved. Those whose shares have run out are forgotten.
     pub(super) fn reserved(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>) -> Option<Reserved> {
-        let (reserved, over) = self.ledger(name.db).reserved(name.key, turn.now);
+        let (reserved, over) = self.ledger(name.db).settle_reserved(name.key, turn.now);
         self.expired(turn, name, &over);
         reserved
     }

@@ -157,7 +157,9 @@ impl Locks {
             LockState::Reserved(reserved) => {
                 self.set_reserved(name, reserved, turn.now);
                 // Its owner may have come to hold what it waits for: by SWAPDB.
-                let holder = self.queue_of(name).and_then(|queue| queue.holders.one());
+                let holder = self
+                    .queue_of(name)
+                    .and_then(|queue| queue.holders.exclusive());
                 let holder = holder.map(|(owner, _)| Rc::clone(owner));
                 if let Some(owner) = holder.filter(|owner| self.does_wait(owner))
                     && self.serve_any_of(turn, name, &owner, Hold::Exclusive) == Served::Through
@@ -208,7 +210,7 @@ impl Locks {
     fn note_lapse(&mut self, name: NameRef<'_>, now: Now) {
         let lapsed = (self.queue(name))
             .filter(|queue| queue.first().is_some())
-            .and_then(|queue| queue.holders.over(now).cloned());
+            .and_then(|queue| queue.holders.any_ended(now).cloned());
         if let Some(owner) = lapsed {
             let name = name.keep();
             self.outbox.lapsed.push(Lapse { name, owner });
@@ -602,7 +604,7 @@ impl Locks {
             return;
         }
         let database = self.databases.get(name.db);
-        let Some(key) = database.and_then(|database| database.queues.kept(name.key)) else {
+        let Some(key) = database.and_then(|database| database.queues.stored_key(name.key)) else {
             return;
         };
         let name = Name { db: name.db, key };

@@ -51,7 +51,7 @@ impl Locks {
     /// The key has been written for this hold by the wall clock of now.
     pub(super) fn written_now(&mut self, name: NameRef<'_>, owner: &[u8], hold: Hold) {
         let step = self.wall.step();
-        self.ledger(name.db).written(name.key, owner, hold, step);
+        self.ledger(name.db).set_step(name.key, owner, hold, step);
     }
 
     /// May there be holds from before a step of the wall clock?
@@ -69,7 +69,7 @@ impl Locks {
     /// Do those who share this lock have the ends that are remembered?
     pub(super) fn is_in_step(&mut self, now: Now, name: NameRef<'_>) -> bool {
         let steps = self.wall.steps();
-        !self.is_stepped(now) || self.ledger(name.db).agrees(name.key, steps)
+        !self.is_stepped(now) || self.ledger(name.db).ends_agree(name.key, steps)
     }
 
     /// This hold ends then, by the steady clock: a command has said so.
@@ -94,7 +94,7 @@ impl Locks {
     /// Somebody else has touched this key: the holds that there are now end by the wall clock. If the lock
     /// was reserved, it is not any more.
     pub(super) fn end_by_wall(&mut self, name: NameRef<'_>, now: Now) {
-        let (reserved, over) = self.ledger(name.db).reserved(name.key, now);
+        let (reserved, over) = self.ledger(name.db).settle_reserved(name.key, now);
         if !over.is_empty() {
             self.lost(name, (Reason::Expired, Seen::Later), &over, now);
             self.outbox.expired.push_back(name.keep());
@@ -211,7 +211,7 @@ impl Locks {
             }
         }
         let steps = self.wall.steps();
-        self.ledger(name.db).agree(name.key, steps);
+        self.ledger(name.db).note_ends_agree(name.key, steps);
     }
 
     /// Writes this share by the clock of now, if it lasts. If it is over: when it ended.
@@ -269,7 +269,7 @@ impl Locks {
             }
             Stored::Shared { .. } => {
                 let ledger = self.ledger(name.db);
-                if ledger.agrees(name.key, steps) {
+                if ledger.ends_agree(name.key, steps) {
                     return turn.look(name);
                 }
                 let key_end = turn.keys.deadline(name);

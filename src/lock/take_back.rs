@@ -68,10 +68,10 @@ impl Locks {
         };
         let ledger = self.ledger(name.db);
         let entry = ledger.of(name.key, owner, hold);
-        let Some(entry) = entry.filter(|entry| entry.is_given_back()) else {
+        let Some(entry) = entry.filter(|entry| entry.must_be_given_back()) else {
             return;
         };
-        if entry.closed && self.goes_on_for_a_place(name, owner, hold, &entry) {
+        if entry.closed && self.keep_for_a_place(name, owner, hold, &entry) {
             return;
         }
         let ledger = self.ledger(name.db);

@@ -194,11 +194,11 @@ impl Locks {
         if let Some(waiter) = self.waiters.get_mut(&ticket) {
             waiter.set_state(outcome);
             if waiter.place.is_some() {
-                self.place_is_granted(ticket);
+                self.begin_claim(ticket);
             } else {
                 if waiter.is_untold() {
                     let print = self.secret.half_print(&waiter.owner);
-                    self.waits.is_untold(print, ticket);
+                    self.waits.add_untold(print, ticket);
                 }
                 self.outbox.to_reply.push(ticket);
             }
@@ -218,7 +218,7 @@ impl Locks {
         }
         if waiter.is_untold() {
             let print = self.secret.half_print(&waiter.owner);
-            self.waits.is_told(print, ticket);
+            self.waits.remove_untold(print, ticket);
         }
         if std::mem::replace(&mut waiter.replied, true) {
             return None;
@@ -304,7 +304,8 @@ impl Locks {
             self.waits.denials.remove(&ticket);
         }
         if waiter.is_untold() {
-            self.waits.is_told(self.print_of(&waiter.owner), ticket);
+            self.waits
+                .remove_untold(self.print_of(&waiter.owner), ticket);
         }
         match waiter.state() {
             State::Granted(fence) => {
@@ -364,7 +365,7 @@ impl Locks {
         }
         if heard && self.waiters.has_places() {
             let names: Vec<NameRef<'_>> = waiter.names.iter().map(Name::borrow).collect();
-            self.claimed(&names, &waiter.owner, waiter.mode().hold());
+            self.end_claimed_places(&names, &waiter.owner, waiter.mode().hold());
         }
         // Its connection may have closed before the grant.
         if waiter.session && !client_lives {
@@ -377,7 +378,7 @@ impl Locks {
         if let &[(name, _)] = fits {
             let (key, queue) = self.databases.open(name.db).queues.open(name.key);
             queue.join(ticket);
-            return queue.alone(|| Name { db: name.db, key });
+            return queue.single_name(|| Name { db: name.db, key });
         }
         let join = |&(name, _): &(NameRef<'_>, Fit)| {
             let (key, queue) = self.databases.open(name.db).queues.open(name.key);

@@ -80,7 +80,7 @@ impl Locks {
         };
         waiter.set_state(State::Withdrawn);
         let (names, owner) = (Rc::clone(&waiter.names), Rc::clone(&waiter.owner));
-        self.waits.is_told(self.print_of(&owner), ticket);
+        self.waits.remove_untold(self.print_of(&owner), ticket);
         for name in &*names {
             self.reply_ended(name, &owner, fence, false);
         }

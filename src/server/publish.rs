@@ -72,7 +72,7 @@ impl Module {
         _ = self.change(|locks| {
             locks.published();
             if is_unheard {
-                locks.nobody_heard(message.id);
+                locks.message_went_unheard(message.id);
             }
         });
         usize::try_from(receivers).unwrap_or_default()

@@ -1,30 +1,30 @@
-//! What is not remembered any more, and has yet to be freed: a little in each turn, because there may
-//! be millions of pieces.
+//! Memory of forgotten holds that has yet to be freed. It is freed a little in each tick, because there
+//! may be millions of pieces.
 
 use std::fmt;
 
-/// So few are freed at once.
+/// Collections of up to this many things are freed at once, not in portions.
 const FEW: usize = 256;
 
-/// Memory that is to be freed.
+/// Collections that are yet to be freed.
 #[derive(Default)]
 pub struct Discarded {
-    /// Each frees one of its pieces when it is asked for the next.
+    /// Each iterator frees one piece of its collection for each call of `next`.
     left: Vec<Box<dyn Iterator<Item = ()>>>,
 }
 
 impl Discarded {
-    /// Is all freed?
+    /// Is there nothing left to free?
     pub fn is_empty(&self) -> bool {
         self.left.is_empty()
     }
 
-    /// How many collections there are that are not freed.
+    /// How many collections are not freed yet.
     pub fn len(&self) -> usize {
         self.left.len()
     }
 
-    /// So many things are to be freed, in these pieces.
+    /// Frees these pieces, of `things` things in all: at once if there are few, or else later, one by one.
     pub fn add<T: 'static>(&mut self, things: usize, pieces: impl Iterator<Item = T> + 'static) {
         if things > FEW {
             self.left.push(Box::new(pieces.map(drop)));

@@ -1,59 +1,60 @@
-//! What is remembered of one hold.
+//! What the ledger remembers of one hold.
 
 use crate::lock::fence::Fence;
 use crate::lock::slot::Slot;
 use crate::lock::time::Ms;
 use crate::lock::wall::Written;
 
-/// What is remembered of a hold.
+/// What the ledger remembers of one hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Entry {
     /// Its fencing number, if this server granted it.
     pub fence: Option<Fence>,
-    /// The number that it had first: a hold that goes on may have come by another, with more locks.
+    /// The fencing number that it was first granted by. A hold gets another one if its owner is later
+    /// granted it together with more locks.
     pub first: Fence,
     /// The key's slot, in a cluster.
     pub slot: Option<Slot>,
     /// When it was granted.
     pub since: Ms,
-    /// When it ends, as far as that is known; none if never.
+    /// When it ends; none if it never does, or if only the key says when (`by_wall`).
     pub end: Option<Ms>,
-    /// Does it end when its key says so, by the wall clock? So do holds that this server has neither
-    /// granted nor renewed since somebody else touched the key.
+    /// Does it end when its key says so, by the wall clock? That is so if a command that is not ours has
+    /// written the key since this server last granted or renewed the hold.
     pub by_wall: bool,
-    /// Has the wall clock been set forward and the key gone too early? Then the lock is reserved for the
-    /// owner until the hold ends.
+    /// Is the lock reserved for the owner until the hold ends, because the wall clock was set forward and
+    /// the key expired too early?
     pub reserved: bool,
-    /// The connection that asked for it last.
+    /// The connection that last asked for it.
     pub client: u64,
-    /// Does it end with that connection?
+    /// Does the hold end when that connection closes?
     pub tied: bool,
     /// Has that connection closed? Then the hold is about to end.
     pub closed: bool,
-    /// Is an operator ending it? Then nothing that its owner does prolongs it.
+    /// Is an operator ending it? Then its owner cannot renew it any more.
     pub breaking: bool,
-    /// Has any reply told the owner of it?
+    /// Has a reply told the owner that it holds the lock?
     pub told: bool,
-    /// How many granted waiters have not come to their end, whose reply may still tell the owner.
+    /// How many waiters were granted this hold and have not ended: each may still get a reply that says so.
     pub replies_under_way: u32,
-    /// How often the wall clock had been stepped when the key was last written for it, of which the
-    /// last bits are kept: up to [`LAST_STEP`].
+    /// How often the wall clock had been stepped when the key was last written for this hold, modulo
+    /// [`LAST_STEP`] + 1.
     pub step: u8,
-    /// Was it counted as it was granted? Then its end is counted too. A hold that others have written is
-    /// not, nor is its end.
+    /// Was it counted when it was granted? Then its end is counted too. Holds that were written by
+    /// commands that are not ours are not counted.
     pub counted: bool,
 }
 
-/// The largest number by which steps of the wall clock are told apart.
+/// The largest value of [`Entry::step`].
 pub const LAST_STEP: u8 = 3;
 
 impl Entry {
-    /// Is this a number that the hold has or has had?
+    /// Is this the hold's fencing number, or one that it had before?
     pub fn has_had(&self, fence: Fence) -> bool {
         (self.fence).is_some_and(|last| (self.first..=last).contains(&fence))
     }
 
-    /// What was written for it, if it ends then.
+    /// What the key says of this hold, if the hold ends at `end`.
     pub fn written(&self, end: Ms) -> Written {
         Written {
             end,
@@ -62,17 +63,18 @@ impl Entry {
         }
     }
 
-    /// Has nobody heard of this grant, and will nobody any more?
+    /// Has no client been told of this grant, and is no reply under way that would?
     pub fn is_unheard(&self) -> bool {
         !self.told && self.replies_under_way == 0
     }
 
-    /// Does it have to be given back?
-    pub fn is_given_back(&self) -> bool {
+    /// Must this server release the hold, because its connection has closed or no client heard of it?
+    pub fn must_be_given_back(&self) -> bool {
         self.closed || self.is_unheard()
     }
 
-    /// As it is kept where its end stands beside it, if it ends by the wall clock.
+    /// This entry as [`Shares`](super::shares::Shares) store it: they keep the end and the reservation
+    /// themselves. Without an end it counts as one that ends by the wall clock.
     pub fn without_end_by_wall(self) -> Self {
         let by_wall = self.by_wall || self.end.is_none();
         Self {
@@ -83,33 +85,33 @@ impl Entry {
         }
     }
 
-    /// The connection that is still to close before the hold ends.
+    /// The open connection with which the hold ends, if there is one.
     pub fn tie(&self) -> Option<u64> {
         (self.tied && !self.closed).then_some(self.client)
     }
 }
 
-/// The share that an owner had of a lock which it has been granted alone, as long as it has not heard
-/// of that grant: if nobody hears of it, the owner has this share again.
+/// The share that an owner had before it was granted the lock exclusively. It is kept until the owner has
+/// been told of that grant: if no reply arrives, the owner gets this share back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ShareBefore {
-    /// When it ends, if ever.
+    /// When the share ends; none if never.
     pub deadline: Option<Ms>,
-    /// What was remembered of it, if anything.
+    /// The share's entry, if there was one.
     pub entry: Option<Entry>,
 }
 
-/// Who hears of a grant in the moment in which it is made.
+/// How the owner learns of a grant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::lock) enum News {
-    /// The owner: it is the reply to the command that is running.
+    /// By the reply to the command that is running.
     Told,
-    /// Nobody as yet: a waiter has still to be replied to.
+    /// By a later reply to a waiter, which may never arrive.
     UnderWay,
 }
 
 impl Entry {
-    /// The owner hears of it, or will.
+    /// Notes how the owner learns of this hold.
     pub fn hear(&mut self, news: News) {
         match news {
             News::Told => self.told = true,
@@ -117,7 +119,7 @@ impl Entry {
         }
     }
 
-    /// A waiter that was granted it has come to its end.
+    /// A waiter that was granted this hold has ended; `heard` says whether its client was told.
     pub fn reply_ended(&mut self, heard: bool) {
         self.replies_under_way = self.replies_under_way.saturating_sub(1);
         self.told |= heard;

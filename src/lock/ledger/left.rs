@@ -1,5 +1,5 @@
-//! Slots that have left for another server, until all that was remembered of their locks is forgotten:
-//! that is done in portions, and counts for nothing meanwhile, even if a slot comes back.
+//! Slots that have moved to another server while entries of their locks are still in the ledger. Those
+//! entries are removed in portions, and are ignored until then, even if a slot comes back.
 
 use std::fmt;
 
@@ -9,19 +9,20 @@ use crate::lock::ledger::table::Sweep;
 use crate::lock::ledger::ties::Tie;
 use crate::lock::slot::{SLOTS, Slot, Slots};
 
-/// Which slots have left, and how far it has come that their locks are forgotten.
+/// The slots that have left, and how far the removal of their entries has come.
 pub struct LeftSlots {
-    /// For each slot the number with which it left: all that were given before are smaller. 0 for one
-    /// that has not left.
+    /// For each slot a fencing number above all that were granted before it left; 0 if it has not left.
     by_slot: Box<[Fence]>,
-    pub exclusive: Sweep,
-    pub shared: Sweep,
-    /// The last tie that has been looked at.
-    pub tie: Option<Tie>,
+    /// How far the table of exclusive holds has been swept.
+    pub(super) exclusive: Sweep,
+    /// How far the table of shared locks has been swept.
+    pub(super) shared: Sweep,
+    /// The last tie that was checked.
+    pub(super) tie: Option<Tie>,
 }
 
 impl LeftSlots {
-    /// None yet.
+    /// No slot has left.
     pub fn new() -> Self {
         Self {
             by_slot: vec![0; SLOTS.into()].into_boxed_slice(),
@@ -31,8 +32,8 @@ impl LeftSlots {
         }
     }
 
-    /// The same, and these slots have left too.
-    pub fn and(mut self, slots: &Slots, number: Fence) -> Self {
+    /// Adds slots that have left, with a number above all that they have granted. All sweeps begin again.
+    pub fn with(mut self, slots: &Slots, number: Fence) -> Self {
         for (slot, left_with) in (0..).zip(&mut self.by_slot) {
             if slots.contains(slot) {
                 *left_with = number;
@@ -44,20 +45,20 @@ impl LeftSlots {
         }
     }
 
-    /// Is this about a hold that has left?
+    /// Is this the entry of a hold whose slot has left?
     pub fn includes(&self, entry: &Entry) -> bool {
         entry.fence.unwrap_or(entry.first) < self.number(entry.slot)
     }
 
-    /// An entry that is new, which must not seem to have left.
-    pub fn after(&self, mut entry: Entry) -> Entry {
+    /// Marks a new entry as newer than the slot's departure, if it has no fencing number to show that.
+    pub fn as_newer(&self, mut entry: Entry) -> Entry {
         if entry.fence.is_none() {
             entry.first = entry.first.max(self.number(entry.slot));
         }
         entry
     }
 
-    /// The slots that have left, and with which numbers.
+    /// The slots that have left, each with its number in `by_slot`.
     fn left(&self) -> impl Iterator<Item = (Slot, Fence)> {
         let all = (0..).zip(self.by_slot.iter().copied());
         all.filter(|&(_, number)| number > 0)
@@ -69,7 +70,7 @@ impl LeftSlots {
     }
 }
 
-/// Of the slots only those that have left.
+/// Prints only the slots that have left, not all 16,384.
 impl fmt::Debug for LeftSlots {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_map().entries(self.left()).finish()?;

@@ -1,8 +1,8 @@
-//! What the server remembers of the holds that it has granted: their fencing numbers, and whether
-//! anybody has been told.
+//! What the server remembers of holds: their fencing numbers, when they end, and whether their owners have
+//! been told.
 //!
-//! Nothing here is needed for mutual exclusion. An entry counts only as long as the key holds its
-//! owner; one whose key was overwritten behind our back is worth nothing, and is dropped when seen.
+//! An entry counts only as long as the key names its owner. One whose key was overwritten by another
+//! command is ignored, and is removed when a LOCK command comes across it.
 
 pub mod discarded;
 pub mod entry;
@@ -32,11 +32,10 @@ use crate::lock::request::Hold;
 use crate::lock::slot::Slots;
 use crate::lock::time::Ms;
 
-/// The entry of a hold that its owner has alone. The key stands here as a print, so that most entries need no
-/// memory of their own.
+/// The entry of an exclusive hold. The key is stored as a print, so that most entries need no allocation.
 ///
-/// If the prints of two keys meet all the same, what is remembered of the one is that of the other, or
-/// nothing: an owner is told another number than before. Who holds a lock stands in the key.
+/// If two keys have the same print all the same, one entry replaces the other: an owner may be told another
+/// fencing number than before. Who holds a lock is not affected, because the key says that.
 #[derive(Debug)]
 struct Exclusive {
     key: Print,
@@ -61,20 +60,20 @@ impl Exclusive {
     }
 }
 
-/// What was remembered of a hold that is no more.
+/// What was remembered of a hold that has ended.
 #[derive(Clone, Debug)]
 pub struct Former {
     pub owner: Token,
-    /// How the lock was held.
+    /// Whether the lock was held exclusively or shared.
     pub hold: Hold,
     pub entry: Entry,
 }
 
-/// Of how many holds something was remembered that is forgotten now.
+/// How many entries a call has removed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Forgotten {
     pub holds: usize,
-    /// How many of them were counted as they were granted.
+    /// How many of those holds were counted when they were granted.
     pub counted: usize,
 }
 
@@ -82,26 +81,26 @@ pub struct Forgotten {
 #[derive(Debug)]
 pub struct Ledger {
     secret: Secret,
-    /// Of the locks that one owner holds alone.
+    /// Locks that are held exclusively.
     exclusive: Table<Exclusive>,
-    /// Of those that are shared. No lock is in both.
+    /// Locks that are shared. No lock is in both tables.
     shared: Table<Shares>,
-    /// How many holds that are.
+    /// How many holds both tables have. A shared lock has several.
     holds: usize,
-    /// How many of them were counted as they were granted.
+    /// How many of those holds were counted when they were granted.
     counted: usize,
     ties: Ties,
-    /// Slots that have left, while some of their locks are still remembered.
+    /// Slots that have left, as long as entries of their locks are still to be removed.
     left: Option<Box<LeftSlots>>,
-    /// The keys of locks that are reserved, and when each is looked at again.
+    /// The keys of reserved locks, by when each is to be checked again.
     reserved: BTreeSet<(Ms, Box<[u8]>)>,
-    /// Do the prints of keys meet?
+    /// Are there only 16 prints, so that those of several keys are equal?
     #[cfg(test)]
     weak: bool,
 }
 
 impl Ledger {
-    /// Nothing is remembered yet.
+    /// An empty ledger.
     pub fn new(secret: Secret) -> Self {
         Self {
             secret,
@@ -117,32 +116,32 @@ impl Ledger {
         }
     }
 
-    /// Is anything remembered of this key?
+    /// Is there an entry of this key?
     pub fn knows(&self, key: &[u8]) -> bool {
         if self.remembers_nothing() {
             return false;
         }
         let print = self.print(key);
         let known = self.exclusive.get(print).is_some() || self.shared.get(print).is_some();
-        known && !self.has_left(print)
+        known && !self.key_has_left(print)
     }
 
-    /// How many holds are remembered. A lock that is shared has several.
+    /// How many holds have an entry. A shared lock has several.
     pub fn holds(&self) -> usize {
         self.holds
     }
 
-    /// How many of them were counted as they were granted.
+    /// How many of the remembered holds were counted when they were granted.
     pub fn counted(&self) -> usize {
         self.counted
     }
 
-    /// How many connections there are that holds end with.
+    /// How many connections have holds that end with them.
     pub fn sessions(&self) -> usize {
         self.ties.connections()
     }
 
-    /// The entry of this key, if it is about such a hold of this owner.
+    /// The entry of this owner's hold, if the owner holds the key in this way.
     pub fn of(&self, key: &[u8], owner: &[u8], hold: Hold) -> Option<Entry> {
         if self.holds == 0 {
             return None;
@@ -154,10 +153,10 @@ impl Ledger {
                 .map(|hold| hold.entry.entry()),
             Hold::Shared => self.shared.get(key)?.get(self.secret, owner),
         }
-        .filter(|entry| !self.is_left(entry))
+        .filter(|entry| !self.entry_has_left(entry))
     }
 
-    /// Is there such an entry, and does it say that its owner has been told?
+    /// Does this hold have an entry that says that its owner has been told?
     pub fn is_told(&self, key: &[u8], owner: &[u8], hold: Hold) -> bool {
         if hold == Hold::Shared || self.left.is_some() {
             return self.of(key, owner, hold).is_some_and(|entry| entry.told);
@@ -166,7 +165,7 @@ impl Ledger {
             .is_some_and(|hold| hold.owner.is(owner) && hold.entry.is_told())
     }
 
-    /// Changes the entry of this key, if it is about such a hold of this owner.
+    /// Replaces the entry of this hold, if it has one.
     pub fn set(&mut self, key: &[u8], owner: &[u8], hold: Hold, entry: Entry) {
         match hold {
             Hold::Exclusive => _ = self.change(key, owner, hold, |record| record.set(entry)),
@@ -178,8 +177,7 @@ impl Ledger {
         }
     }
 
-    /// Changes what is remembered of this hold, if anything is, and with it which connections it ends
-    /// with.
+    /// Changes the entry of this hold, if it has one, and keeps the ties and the counts true.
     fn change<T>(
         &mut self,
         key: &[u8],
@@ -213,15 +211,15 @@ impl Ledger {
         Some(changed)
     }
 
-    /// Remembers a grant, and forgets what was remembered of the key, other owners' shares excepted
-    /// if it is one itself. Says which other holds were forgotten.
+    /// Adds the entry of a grant, and removes the key's other entries; a share leaves other owners' shares
+    /// alone. Returns which other holds were forgotten.
     #[inline]
     pub fn write(&mut self, key: &[u8], owner: &[u8], hold: Hold, entry: Entry) -> Vec<Former> {
         let print = self.print(key);
         self.drop_left(key, print);
         let mut entry = entry;
         if let Some(left) = &self.left {
-            entry = left.after(entry);
+            entry = left.as_newer(entry);
         }
         let forgotten = match hold {
             Hold::Exclusive => {
@@ -233,7 +231,7 @@ impl Ledger {
                     entry: entry.into(),
                 });
                 if let Some(before) = before {
-                    others.push(self.replaced(key, before));
+                    others.push(self.clean_up_replaced(key, before));
                 }
                 others
             }
@@ -249,20 +247,20 @@ impl Ledger {
 
     fn write_share(&mut self, key: &[u8], print: Print, owner: &[u8], entry: Entry) -> Vec<Former> {
         let before = self.exclusive.remove(print);
-        let others = before.map(|before| self.replaced(key, before));
+        let others = before.map(|before| self.clean_up_replaced(key, before));
         if self.shared.get(print).is_none() {
             self.shared.insert(Shares::new(print));
         }
         let shares = self.shared.get_mut(print);
         if let Some(before) = shares.and_then(|all| all.insert(self.secret, owner, entry)) {
-            self.share_forgotten(key, owner, &before);
+            self.clean_up_share(key, owner, &before);
         }
         others.into_iter().collect()
     }
 
-    /// Remembers the grant of the lock alone to an owner that has a share of it until then, and has
-    /// still to hear of the grant; and the share, unless that has to be given back itself, because
-    /// nobody heard of it or because its connection is one of those that have closed.
+    /// Adds the entry of an exclusive grant to an owner that has a share, which ends at `deadline`, and has
+    /// not been told of the grant yet. Keeps the share, so that the owner can get it back; but not one that
+    /// must be given back itself, because no client heard of it or its connection has closed.
     pub fn upgrade(
         &mut self,
         key: &[u8],
@@ -274,7 +272,7 @@ impl Ledger {
         let share = self.of(key, owner, Hold::Shared);
         self.write(key, owner, Hold::Exclusive, entry);
         let ends = |share: Entry| {
-            share.is_given_back() || share.tie().is_some_and(|client| closed.contains(&client))
+            share.must_be_given_back() || share.tie().is_some_and(|client| closed.contains(&client))
         };
         if !share.is_some_and(ends) {
             let share = ShareBefore {
@@ -287,7 +285,7 @@ impl Ledger {
         }
     }
 
-    /// The share that this owner has again if nobody hears that it was granted the lock alone.
+    /// The share that this owner gets back if it never hears of its exclusive grant.
     pub fn share_before(&self, key: &[u8], owner: &[u8]) -> Option<ShareBefore> {
         let hold = self.exclusive.get(self.print(key))?;
         (hold.owner.is(owner))
@@ -295,7 +293,8 @@ impl Ledger {
             .flatten()
     }
 
-    /// The owner has asked for its hold again, by this connection.
+    /// Notes that the owner has asked for its hold again by this connection; `tied` says whether the hold now
+    /// ends with it.
     pub fn tie(&mut self, key: &[u8], owner: &[u8], hold: Hold, client: u64, tied: bool) {
         self.change(key, owner, hold, |record| {
             let before = record.entry();
@@ -310,16 +309,16 @@ impl Ledger {
         });
     }
 
-    /// The key has been written for this hold after this step of the wall clock.
-    pub fn written(&mut self, key: &[u8], owner: &[u8], hold: Hold, step: u8) {
+    /// Notes by which step of the wall clock the key was last written for this hold.
+    pub fn set_step(&mut self, key: &[u8], owner: &[u8], hold: Hold, step: u8) {
         self.change(key, owner, hold, |record| {
             let entry = record.entry();
             record.set(Entry { step, ..entry });
         });
     }
 
-    /// The end of this hold has been counted, although it is still remembered.
-    pub fn end_is_counted(&mut self, key: &[u8], owner: &[u8], hold: Hold) {
+    /// Notes that the end of this hold has been counted, although it still has an entry.
+    pub fn mark_end_counted(&mut self, key: &[u8], owner: &[u8], hold: Hold) {
         self.change(key, owner, hold, |record| {
             let entry = record.entry();
             record.set(Entry {
@@ -329,11 +328,11 @@ impl Ledger {
         });
     }
 
-    /// A waiter that was granted this lock by this number has come to its end. Does the hold have to be
-    /// given back?
+    /// Notes that a waiter that was granted this lock by this number has ended; `heard` says whether its
+    /// client was told. Returns whether the hold must be given back.
     pub fn reply_ended(&mut self, key: &[u8], owner: &[u8], fence: Fence, heard: bool) -> bool {
         let ended = |record: &mut Packed| {
-            record.reply_ended(fence, heard) && record.entry().is_given_back()
+            record.reply_ended(fence, heard) && record.entry().must_be_given_back()
         };
         // No lock is in both tables.
         self.change(key, owner, Hold::Exclusive, ended)
@@ -341,9 +340,10 @@ impl Ledger {
             .unwrap_or(false)
     }
 
-    /// One reply more may tell the owner of the hold that it has by this number. How does it hold it?
-    pub fn hear_of(&mut self, key: &[u8], owner: &[u8], fence: Fence) -> Option<Hold> {
-        let hear = |record: &mut Packed| {
+    /// Notes that one more reply may tell the owner of the hold that it has by this number. Returns how it
+    /// holds the lock, if it does.
+    pub fn expect_reply(&mut self, key: &[u8], owner: &[u8], fence: Fence) -> Option<Hold> {
+        let expect = |record: &mut Packed| {
             let mut entry = record.entry();
             let is_it = entry.has_had(fence);
             if is_it {
@@ -353,16 +353,16 @@ impl Ledger {
             is_it
         };
         let mut both = [Hold::Exclusive, Hold::Shared].into_iter();
-        both.find(|&hold| self.change(key, owner, hold, hear) == Some(true))
+        both.find(|&hold| self.change(key, owner, hold, expect) == Some(true))
     }
 
-    /// Does anything end with this connection?
+    /// Does any hold end with this connection?
     pub fn has_ties(&self, client: u64) -> bool {
         self.ties.has(client)
     }
 
-    /// A connection has closed: sees to so many of its ties at most. How many those were; and the keys
-    /// and owners of the holds that have to be given back.
+    /// A connection has closed: removes up to `most` of its ties. Returns how many there were, and those of
+    /// holds that must be given back.
     pub fn close(&mut self, client: u64, most: usize) -> (usize, Vec<Tie>) {
         let mut ties = self.ties.take(client, most);
         let taken = ties.len();
@@ -376,7 +376,7 @@ impl Ledger {
         (taken, ties)
     }
 
-    /// Forgets what is remembered of the key, and says of how many holds that was.
+    /// Removes the key's entries, and returns how many there were.
     pub fn forget(&mut self, key: &[u8]) -> Forgotten {
         if self.remembers_nothing() {
             return Forgotten::default();
@@ -386,13 +386,13 @@ impl Ledger {
         match self.exclusive.remove(print) {
             None => self.forget_shares(key, print, |_| ()),
             Some(before) if !before.entry.has_ties() && self.reserved.is_empty() => {
-                self.is_forgotten(before.entry.is_counted())
+                self.subtract_hold(before.entry.is_counted())
             }
-            before => self.forgotten(key, before),
+            before => self.clean_up_exclusive(key, before),
         }
     }
 
-    /// Forgets what is remembered of the key, and says what that was.
+    /// Removes and returns the key's entries.
     pub fn take(&mut self, key: &[u8]) -> Vec<Former> {
         if self.remembers_nothing() {
             return Vec::new();
@@ -400,14 +400,14 @@ impl Ledger {
         let print = self.print(key);
         self.drop_left(key, print);
         if let Some(before) = self.exclusive.remove(print) {
-            return vec![self.replaced(key, before)];
+            return vec![self.clean_up_replaced(key, before)];
         }
         let mut former = Vec::new();
         self.forget_shares(key, print, |shares| former = shares.former());
         former
     }
 
-    /// Forgets this owner's share, and says what was remembered of it.
+    /// Removes and returns the entry of this owner's share.
     pub fn take_share(&mut self, key: &[u8], owner: &[u8]) -> Option<Former> {
         let entry = self.of(key, owner, Hold::Shared)?;
         self.forget_share(key, owner);
@@ -418,7 +418,7 @@ impl Ledger {
         })
     }
 
-    /// Forgets one share, and says whether there was one.
+    /// Removes the entry of this owner's share, and returns how many there were.
     pub fn forget_share(&mut self, key: &[u8], owner: &[u8]) -> Forgotten {
         let (print, secret) = (self.print(key), self.secret);
         self.drop_left(key, print);
@@ -429,12 +429,12 @@ impl Ledger {
             return Forgotten::default();
         };
         self.drop_if_empty(key, print);
-        self.share_forgotten(key, owner, &before)
+        self.clean_up_share(key, owner, &before)
     }
 
-    /// The lock has so many shares. If more are remembered, somebody else has taken some out of it: they are
-    /// forgotten. Says which those are.
-    pub fn weed(
+    /// Removes and returns the entries of shares that are not in the key any more. There are some only if the
+    /// ledger has more than the key, which has `shares`; `is_there` asks the key.
+    pub fn take_missing_shares(
         &mut self,
         key: &[u8],
         shares: usize,
@@ -452,29 +452,28 @@ impl Ledger {
             .collect()
     }
 
-    /// Those who share this lock, as far as is remembered.
+    /// The owners whose shares of this lock have an entry.
     pub fn sharers(&self, key: &[u8]) -> Vec<Token> {
         let shares = self.shares(key).into_iter();
         let owners = shares.flat_map(|shares| shares.each().map(ShareEntry::owner));
         owners.collect()
     }
 
-    /// These slots have left. Numbers that were given before are smaller than this one. What is
-    /// remembered of their keys counts no more, and is forgotten in portions.
+    /// These slots have left; all fencing numbers granted so far are smaller than `number`. The entries of
+    /// their keys are ignored from now on, and removed in portions by [`sweep`](Self::sweep).
     pub fn slots_left(&mut self, slots: &Slots, number: Fence) {
         if self.holds > 0 {
             let before = self.left.take().map_or_else(LeftSlots::new, |left| *left);
-            self.left = Some(Box::new(before.and(slots, number)));
+            self.left = Some(Box::new(before.with(slots, number)));
         }
     }
 
-    /// Is anything remembered of keys in slots that have left?
+    /// May there be entries of slots that have left?
     pub fn has_to_sweep(&self) -> bool {
         self.left.is_some()
     }
 
-    /// Forgets some of what is remembered of keys in slots that have left: what stands in so many
-    /// buckets.
+    /// Removes entries of slots that have left from the next `buckets` buckets of each table.
     pub fn sweep(&mut self, buckets: usize, discarded: &mut Discarded) {
         let Some(mut left) = self.left.take() else {
             return;
@@ -512,7 +511,7 @@ impl Ledger {
         self.left = (!is_through).then_some(left);
     }
 
-    /// Ties whose entries have gone go too. Are all swept?
+    /// Checks the next few ties, and removes those whose entries are gone. Returns true after the last one.
     fn sweep_ties(&mut self, left: &mut LeftSlots, few: usize) -> bool {
         let some = self.ties.some_after(left.tie.as_ref(), few);
         for tie in &some {
@@ -521,7 +520,7 @@ impl Ledger {
                 let entry = self.of(key, owner, hold);
                 entry.is_some_and(|entry| entry.tied && entry.client == tie.client())
             };
-            // The share that an upgrade goes back to if nobody hears of it.
+            // The tie may belong to the share that the owner gets back if its upgrade is not heard of.
             let before = self.share_before(key, owner).and_then(|share| share.entry);
             let is_before = before.is_some_and(|share| share.tie() == Some(tie.client()));
             if !is_tied(Hold::Exclusive) && !is_tied(Hold::Shared) && !is_before {
@@ -533,25 +532,25 @@ impl Ledger {
         is_last
     }
 
-    /// Is this about a hold in a slot that has left?
+    /// Is this the entry of a hold whose slot has left?
     #[inline]
-    fn is_left(&self, entry: &Entry) -> bool {
+    fn entry_has_left(&self, entry: &Entry) -> bool {
         (self.left.as_ref()).is_some_and(|left| left.includes(entry))
     }
 
-    /// Is what is remembered of this key about a hold in a slot that has left?
-    fn has_left(&self, print: Print) -> bool {
+    /// Does this key have entries, and has its slot left?
+    fn key_has_left(&self, print: Print) -> bool {
         if self.left.is_none() {
             return false;
         }
         let exclusive = self.exclusive.get(print).map(|hold| &hold.entry);
-        // All shares are of one key, and so of one slot.
+        // All shares of a key are in the same slot.
         let shared = || self.shared.get(print).and_then(Shares::any);
         let entry = exclusive.or_else(shared).map(Packed::entry);
-        entry.is_some_and(|entry| self.is_left(&entry))
+        entry.is_some_and(|entry| self.entry_has_left(&entry))
     }
 
-    /// Forgets what is remembered of this key if it is about a hold in a slot that has left.
+    /// Removes the key's entries if its slot has left.
     #[inline(always)]
     fn drop_left(&mut self, key: &[u8], print: Print) {
         if self.left.is_some() {
@@ -561,14 +560,14 @@ impl Ledger {
 
     #[cold]
     fn drop_if_left(&mut self, key: &[u8], print: Print) {
-        if self.has_left(print) {
+        if self.key_has_left(print) {
             let before = self.exclusive.remove(print);
-            self.forgotten(key, before);
+            self.clean_up_exclusive(key, before);
             self.forget_shares(key, print, |_| ());
         }
     }
 
-    /// Forgets everything; a little in each turn, if there is much.
+    /// Forgets everything; the memory is freed in portions if there is much.
     pub fn discard(self, discarded: &mut Discarded) {
         let Self {
             exclusive,
@@ -585,12 +584,12 @@ impl Ledger {
         discarded.add(ties.len(), ties.into_pieces());
     }
 
-    /// How many shares of this key are remembered.
-    pub fn count_shares(&self, key: &[u8]) -> usize {
+    /// How many shares of this key have an entry.
+    fn count_shares(&self, key: &[u8]) -> usize {
         self.shares(key).map_or(0, Shares::len)
     }
 
-    /// This owner's share ends then: by our clock, or as the wall clock has it now.
+    /// Moves the end of this owner's share: by our clock, or by the wall clock as it is now.
     pub fn set_end(&mut self, key: &[u8], owner: &[u8], end: Option<Ms>, by_wall: bool) {
         let (print, secret) = (self.print(key), self.secret);
         if let Some(shares) = self.shared.get_mut(print) {
@@ -598,7 +597,7 @@ impl Ledger {
         }
     }
 
-    /// Nobody shares this lock any more.
+    /// Removes the record of a shared lock that has no shares left.
     fn drop_if_empty(&mut self, key: &[u8], print: Print) {
         if self.shared.get(print).is_some_and(Shares::is_empty)
             && let Some(shares) = self.shared.remove(print)
@@ -612,8 +611,8 @@ impl Ledger {
         self.shared.get(self.print(key))
     }
 
-    /// The key is held by this owner alone, or shared if there is none. Forgets what is remembered of
-    /// any other hold, and says what that was.
+    /// The key is held exclusively by this owner, or shared if `owner` is none. Removes and returns entries
+    /// that say otherwise.
     pub fn forget_others(&mut self, key: &[u8], owner: Option<&[u8]>) -> Vec<Former> {
         if self.remembers_nothing() {
             return Vec::new();
@@ -630,11 +629,12 @@ impl Ledger {
             }
             (None, None) => {}
         }
-        former.retain(|former| !self.is_left(&former.entry));
+        former.retain(|former| !self.entry_has_left(&former.entry));
         former
     }
 
-    /// Forgets all shares of the key, and says how many those were.
+    /// Removes the entries of all shares of the key, after `see` has seen them, and returns how many there
+    /// were.
     #[inline]
     fn forget_shares(&mut self, key: &[u8], print: Print, see: impl FnOnce(&Shares)) -> Forgotten {
         if self.shared.is_empty() {
@@ -670,10 +670,10 @@ impl Ledger {
         forgotten
     }
 
-    /// What was remembered of this key's hold by one owner alone, if anything, is forgotten. Says of
-    /// how many holds it was.
+    /// Removes what belongs to an exclusive hold whose record was taken out of the table: its reservation, its
+    /// ties and its counts.
     #[inline]
-    fn forgotten(&mut self, key: &[u8], before: Option<Exclusive>) -> Forgotten {
+    fn clean_up_exclusive(&mut self, key: &[u8], before: Option<Exclusive>) -> Forgotten {
         let Some(before) = before else {
             return Forgotten::default();
         };
@@ -691,12 +691,12 @@ impl Ledger {
                 self.ties.remove(client, key, None);
             }
         }
-        self.is_forgotten(before.entry.is_counted())
+        self.subtract_hold(before.entry.is_counted())
     }
 
-    /// One hold less.
+    /// Subtracts one hold from the counts.
     #[inline]
-    fn is_forgotten(&mut self, counted: bool) -> Forgotten {
+    fn subtract_hold(&mut self, counted: bool) -> Forgotten {
         self.holds = self.holds.saturating_sub(1);
         self.counted = self.counted.saturating_sub(counted.into());
         Forgotten {
@@ -705,23 +705,23 @@ impl Ledger {
         }
     }
 
-    /// The same, and says what it was.
+    /// Cleans up after an exclusive hold whose record was replaced, and returns what was remembered of it.
     #[cold]
-    fn replaced(&mut self, key: &[u8], before: Exclusive) -> Former {
+    fn clean_up_replaced(&mut self, key: &[u8], before: Exclusive) -> Former {
         let former = before.former();
-        self.forgotten(key, Some(before));
+        self.clean_up_exclusive(key, Some(before));
         former
     }
 
-    /// What was remembered of this owner's share is forgotten.
-    fn share_forgotten(&mut self, key: &[u8], owner: &[u8], before: &Entry) -> Forgotten {
+    /// Removes what belongs to a share whose entry was removed or replaced: its tie and its counts.
+    fn clean_up_share(&mut self, key: &[u8], owner: &[u8], before: &Entry) -> Forgotten {
         if let Some(client) = before.tie() {
             self.ties.remove(client, key, Some(owner));
         }
-        self.is_forgotten(before.counted)
+        self.subtract_hold(before.counted)
     }
 
-    /// Is nothing remembered of any key?
+    /// Is the ledger empty?
     #[inline]
     pub fn remembers_nothing(&self) -> bool {
         self.holds == 0 && self.shared.is_empty()

@@ -1,17 +1,17 @@
-//! An owner's name as it is remembered with each hold.
+//! An owner's token as it is stored with each hold.
 
 use crate::lock::ledger::token::Token;
 
-/// An owner in 24 bytes. Most owners are UUIDs, or short, and need no memory of their own.
+/// An owner's token in 24 bytes. Most tokens are UUIDs or short, and need no allocation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Owner {
     /// A UUID in lower case: 36 characters.
     Uuid([u8; 16]),
     /// 32 hexadecimal digits in lower case.
     Hex([u8; 16]),
-    /// As many of these bytes as it is long.
+    /// The first `len` of these bytes.
     Short { len: u8, bytes: [u8; SHORT] },
-    /// Any other.
+    /// Any other token.
     Long(Box<[u8]>),
 }
 
@@ -22,17 +22,17 @@ const _: () = assert!(
     "a record has no room for more, and there may be millions"
 );
 
-/// The lengths of the parts of a UUID, between which stand dashes.
+/// The lengths of the groups of digits in a UUID.
 const PARTS: [usize; 5] = [8, 4, 4, 4, 12];
 
-/// Where the dashes stand.
+/// The positions of the dashes in a UUID.
 const DASHES: [usize; 4] = [8, 13, 18, 23];
 
-/// Where the digits of a UUID stand, four by four.
+/// The positions of a UUID's digits, in groups of four.
 const FOURS: [[usize; 2]; 4] = [[0, 4], [9, 14], [19, 24], [28, 32]];
 
 impl Owner {
-    /// Is it this one?
+    /// Is it this token? Compares without unpacking.
     pub fn is(&self, owner: &[u8]) -> bool {
         match self {
             Self::Uuid(known) => uuid(owner).is_some_and(|asked| asked == *known),
@@ -42,7 +42,7 @@ impl Owner {
         }
     }
 
-    /// Its bytes.
+    /// The token, unpacked.
     pub fn token(&self) -> Token {
         let mut text = [0; 36];
         match self {
@@ -91,7 +91,7 @@ impl From<&[u8]> for Owner {
     }
 }
 
-/// What this UUID stands for, if it is one in lower case.
+/// The 16 bytes of a UUID in lower case; none for any other text.
 #[inline]
 fn uuid(text: &[u8]) -> Option<[u8; 16]> {
     let text: &[u8; 36] = text.try_into().ok()?;
@@ -109,7 +109,7 @@ fn uuid(text: &[u8]) -> Option<[u8; 16]> {
     })
 }
 
-/// What these hexadecimal digits stand for, if they are 32 in lower case.
+/// The 16 bytes of 32 hexadecimal digits in lower case; none for any other text.
 #[inline]
 fn hex(text: &[u8]) -> Option<[u8; 16]> {
     let text: &[u8; 32] = text.try_into().ok()?;
@@ -126,15 +126,15 @@ fn four_words(digits: impl Fn(usize) -> Option<[u8; 8]>) -> Option<[u8; 16]> {
     Some(bytes)
 }
 
-/// What eight hexadecimal digits in lower case stand for. All eight are converted at once, a byte each: this is
-/// asked several times in a command.
+/// The value of eight hexadecimal digits in lower case; none for any other text. Converts all eight at once,
+/// a byte each, because every command does this several times.
 #[inline]
 fn eight_digits(text: [u8; 8]) -> Option<u32> {
     const EACH: u64 = 0x0101_0101_0101_0101;
     let text = u64::from_be_bytes(text);
     let is_letter = text >> 6 & EACH;
     let values = (text & (0xf * EACH)).wrapping_add(is_letter.wrapping_mul(9));
-    // Written again they are the same, if they were such digits.
+    // Only lower-case digits give the same text when the values are written as digits again.
     let is_above_nine = values.wrapping_add(6 * EACH) >> 4 & EACH;
     let again = (values.wrapping_add(u64::from(b'0') * EACH))
         .wrapping_add(is_above_nine.wrapping_mul(u64::from(b'a' - b'0' - 10)));

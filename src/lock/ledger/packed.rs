@@ -1,4 +1,4 @@
-//! An entry of the ledger in as little room as it fits.
+//! The compact form of an entry of the ledger.
 
 use std::fmt;
 use std::num::NonZero;
@@ -7,17 +7,17 @@ use crate::lock::fence::Fence;
 use crate::lock::ledger::entry::{Entry, LAST_STEP, ShareBefore};
 use crate::lock::slot::Slot;
 
-/// An entry in 24 bytes. Almost all fit; any other is kept whole elsewhere for as long as it does not.
+/// An entry in 24 bytes. Almost all entries fit; one that does not is boxed.
 #[derive(Debug)]
 pub enum Packed {
-    /// One as most are.
+    /// An entry that fits.
     Usual(Usual),
-    /// One with another number than it had first, with very many replies under way, or with a share
-    /// that its owner may have again.
+    /// An entry that does not fit: its fencing number has changed, it has many replies under way, or it comes
+    /// with a share that its owner may get back.
     Unusual(Box<Unusual>),
 }
 
-/// An entry that does not fit.
+/// An entry that does not fit into [`Usual`].
 #[derive(Debug)]
 pub struct Unusual {
     entry: Entry,
@@ -26,18 +26,18 @@ pub struct Unusual {
 
 const _: () = assert!(
     size_of::<Packed>() == 24,
-    "the pointer lies beside a number that is not 0"
+    "the NonZero leaves room for the tag"
 );
 
-/// An entry whose first number is its number.
+/// A packed entry. Its fencing number has never changed, so `first` need not be stored.
 #[derive(Clone, Copy)]
 pub struct Usual {
-    /// From the lowest bit: one that is always set; five flags; by which step of the wall clock the key was
-    /// written; a flag; how many replies are under way; and the fencing number, or 0 if there is none.
+    /// From the lowest bit: a bit that is always set; five flags; the step of the wall clock; a flag; the
+    /// replies under way; and the fencing number, or 0 if there is none.
     number: NonZero<u64>,
-    /// The slot; the lower bits of the length; and the end, or the beginning if no end is known.
+    /// From the lowest bit: the slot; the lower bits of the length; and `end`, or `since` if there is no end.
     end: u64,
-    /// The upper bits of the length, from the beginning to the end; and the connection.
+    /// From the lowest bit: the upper bits of the length, from `since` to `end`; and the connection.
     client: u64,
 }
 
@@ -52,22 +52,22 @@ const COUNTED: u64 = 1 << 8;
 const REPLIES: u32 = 9;
 const MOST_REPLIES: u32 = 3;
 const NUMBER: u32 = 11;
-/// Fencing numbers are smaller.
+/// Larger fencing numbers do not fit.
 const END_OF_NUMBERS: u64 = 1 << (u64::BITS - NUMBER);
 
-/// No slot has this number.
+/// Stands for no slot.
 const NO_SLOT: Slot = (1 << SLOT) - 1;
 const SLOT: u32 = 15;
-/// No such length: there is no end.
+/// Stands for no end.
 const NO_LENGTH: u64 = (1 << LENGTH) - 1;
-/// There is room for holds of a year and a month, without those that are renewed for longer.
+/// Bits of the length: enough for a year and a month from the grant.
 const LENGTH: u32 = 35;
 const LOWER_LENGTH: u32 = 7;
 const UPPER_LENGTH: u32 = LENGTH - LOWER_LENGTH;
 const END: u32 = SLOT + LOWER_LENGTH;
-/// The end of the milliseconds that there is room for, in the year 2109.
+/// Later times do not fit; this is in the year 2109.
 const END_OF_TIME: u64 = 1 << (u64::BITS - END);
-/// Connections have smaller numbers, for years.
+/// Larger connection ids do not fit; a server takes years to reach this one.
 const END_OF_CLIENTS: u64 = 1 << (u64::BITS - UPPER_LENGTH);
 
 impl Usual {
@@ -147,7 +147,7 @@ impl Usual {
     }
 }
 
-/// As the entry that it is.
+/// Prints the unpacked entry.
 impl fmt::Debug for Usual {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.entry().fmt(f)
@@ -155,7 +155,7 @@ impl fmt::Debug for Usual {
 }
 
 impl Packed {
-    /// The entry.
+    /// Unpacks the entry.
     #[inline]
     pub fn entry(&self) -> Entry {
         match self {
@@ -164,7 +164,7 @@ impl Packed {
         }
     }
 
-    /// Does the entry say that its owner has been told?
+    /// Has the owner been told of this hold? Reads the flag without unpacking.
     #[inline]
     pub fn is_told(&self) -> bool {
         match self {
@@ -173,7 +173,7 @@ impl Packed {
         }
     }
 
-    /// Was it counted as it was granted?
+    /// Was it counted when it was granted? Reads the flag without unpacking.
     #[inline]
     pub fn is_counted(&self) -> bool {
         match self {
@@ -182,7 +182,7 @@ impl Packed {
         }
     }
 
-    /// The share that its owner has again if nobody hears of this grant.
+    /// The share that the owner gets back if it never hears of this grant.
     pub fn share_before(&self) -> Option<ShareBefore> {
         match self {
             Self::Usual(_) => None,
@@ -190,7 +190,7 @@ impl Packed {
         }
     }
 
-    /// The connections with which the hold ends, and the share before it.
+    /// The connections with which this hold and the share before it end.
     #[inline]
     pub fn ties(&self) -> [Option<u64>; 2] {
         match self {
@@ -202,7 +202,7 @@ impl Packed {
         }
     }
 
-    /// May there be any?
+    /// May [`ties`](Self::ties) return any connection?
     #[inline]
     pub fn has_ties(&self) -> bool {
         match self {
@@ -211,18 +211,18 @@ impl Packed {
         }
     }
 
-    /// Changes the entry.
+    /// Replaces the entry, and keeps the share before it.
     pub fn set(&mut self, entry: Entry) {
-        self.keep(entry, self.share_before());
+        self.store(entry, self.share_before());
     }
 
-    /// Its owner has this share again if nobody hears of this grant.
+    /// Stores the share that the owner gets back if it never hears of this grant.
     pub fn set_share_before(&mut self, share: ShareBefore) {
-        self.keep(self.entry(), Some(share));
+        self.store(self.entry(), Some(share));
     }
 
-    /// A waiter that was granted this hold by this number, or the share before it, has come to its end.
-    /// Says whether it is this hold. Nobody goes back to a share that nobody heard of.
+    /// A waiter that was granted this hold or the share before it, by this number, has ended. Returns true
+    /// if it was this hold. A share of which no client has heard is dropped: the owner won't get it back.
     pub fn reply_ended(&mut self, fence: Fence, heard: bool) -> bool {
         let mut entry = self.entry();
         if entry.has_had(fence) {
@@ -235,23 +235,23 @@ impl Packed {
         {
             entry.reply_ended(heard);
             let is_unheard = entry.is_unheard();
-            self.keep(self.entry(), (!is_unheard).then_some(share));
+            self.store(self.entry(), (!is_unheard).then_some(share));
         }
         false
     }
 
-    /// This connection has closed: says whether the hold ends with it. Nobody goes back to a share that
-    /// would end with it.
+    /// This connection has closed. Returns whether the hold ends with it, and drops the share before it if
+    /// that ended with the connection.
     pub fn close(&mut self, client: u64) -> bool {
         let [hold, share] = self.ties().map(|tie| tie == Some(client));
         let mut entry = self.entry();
         entry.closed |= hold;
-        self.keep(entry, self.share_before().filter(|_| !share));
+        self.store(entry, self.share_before().filter(|_| !share));
         hold
     }
 
-    fn keep(&mut self, entry: Entry, share_before: Option<ShareBefore>) {
-        // Whoever has heard of the lock alone never has the share again.
+    fn store(&mut self, entry: Entry, share_before: Option<ShareBefore>) {
+        // An owner that knows of the exclusive grant never gets the share back.
         *self = match share_before.filter(|_| !entry.told) {
             None => entry.into(),
             share_before => Self::Unusual(Box::new(Unusual {

@@ -1,18 +1,18 @@
-//! What stands for a key, or for an owner, where the ledger has no room for its bytes.
+//! Hashes that stand for keys and owners, so that the ledger need not store their bytes.
 
 use std::hash::BuildHasher;
 
 use foldhash::quality::FixedState;
 use siphasher::sip128;
 
-/// The secret that prints are made with.
+/// The secret key of the hashes. Clients do not know it.
 #[derive(Clone, Copy, Debug)]
 pub struct Secret(pub u64, pub u64);
 
-/// A keyed 128-bit hash. Nobody without the secret can make two of them meet.
+/// A keyed 128-bit hash. Without the secret no client can choose two keys with the same print.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Print {
-    // Not one u128: that would be aligned to 16 bytes, and so would every record with a print.
+    // Not one u128: it would align every record with a print to 16 bytes.
     high: u64,
     low: u64,
 }
@@ -27,26 +27,25 @@ impl Secret {
         }
     }
 
-    /// Half a print: that of an owner, by a hash that costs less than that of a key. It is only compared with
-    /// the one that is remembered of the same key. Whoever made two owners whose prints meet would know
-    /// the tokens of both, and could speak for either anyway.
+    /// The 64-bit print of an owner, by a hash that is cheaper than the one for keys. It is enough: a client
+    /// that found two owners with the same print would know both tokens, and could act for either anyway.
     pub fn half_print(self, bytes: &[u8]) -> u64 {
         self.for_owners().hash_one(bytes)
     }
 
-    /// The same for a table of owners: by our secret, where such tables mostly have a seed of chance.
+    /// The hasher for prints of owners and for hash tables keyed by owner, seeded by the secret.
     pub fn for_owners(self) -> FixedState {
         FixedState::with_seed(self.0 ^ self.1.rotate_left(32))
     }
 }
 
 impl Print {
-    /// Bits that are as random as a hash can be.
+    /// Half of the hash, for choosing a bucket.
     pub fn bits(self) -> u64 {
         self.low
     }
 
-    /// A print that meets every 16th other, for tests of what happens then.
+    /// One of only 16 prints, for tests in which the prints of several keys are equal.
     #[cfg(test)]
     pub fn weakened(self) -> Self {
         Self {

@@ -1,5 +1,5 @@
-//! Locks whose keys have gone too early, because the wall clock was set forward: nobody else is granted
-//! them before the hold ends by our own clock.
+//! Locks whose keys expired too early because the wall clock was set forward. They are reserved: no other
+//! owner is granted them before the hold ends by our own clock.
 
 use crate::lock::fence::Fence;
 use crate::lock::ledger::entry::Entry;
@@ -9,26 +9,26 @@ use crate::lock::request::Hold;
 use crate::lock::time::{Ms, Now, is_over};
 use crate::lock::wall::{EARLY, Written};
 
-/// Who has the lock, although there is no key.
+/// How a lock is held although its key has expired.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reserved {
-    /// How it is held.
+    /// Whether it is held exclusively or shared.
     pub hold: Hold,
-    /// How many hold it.
+    /// How many owners hold it.
     pub count: usize,
-    /// When the first of them ends.
+    /// When the first of their holds ends.
     pub first_end: Ms,
 }
 
 impl Ledger {
     /// Is any lock reserved?
     #[inline]
-    pub fn reserves(&self) -> bool {
+    pub fn has_reserved(&self) -> bool {
         !self.reserved.is_empty()
     }
 
-    /// This key has expired. Is the lock reserved, because a hold lasts of which the wall clock has passed
-    /// the expiry that was written for it?
+    /// This key has expired. Reserves the lock if a hold lasts by our clock although the wall clock has passed
+    /// the end that was written for it. Returns whether it did.
     pub fn reserve(&mut self, key: &[u8], now: Now, has_passed: &dyn Fn(Written) -> bool) -> bool {
         if self.holds == 0 {
             return false;
@@ -38,8 +38,8 @@ impl Ledger {
         let lasts = |end: Ms| end >= now.plus(EARLY);
         if let Some(hold) = self.exclusive.get_mut(print) {
             let entry = hold.entry.entry();
-            let is_meant = |end| !entry.by_wall && lasts(end) && has_passed(entry.written(end));
-            let Some(end) = entry.end.filter(|&end| is_meant(end)) else {
+            let is_too_early = |end| !entry.by_wall && lasts(end) && has_passed(entry.written(end));
+            let Some(end) = entry.end.filter(|&end| is_too_early(end)) else {
                 return false;
             };
             hold.entry.set(Entry {
@@ -64,10 +64,9 @@ impl Ledger {
         true
     }
 
-    /// Who has this lock, if it is reserved; and who of those who shared it do so no more, and are
-    /// forgotten.
-    pub fn reserved(&mut self, key: &[u8], now: Now) -> (Option<Reserved>, Vec<Former>) {
-        if !self.reserves() {
+    /// How this lock is held, if it is reserved. Forgets shares that have ended meanwhile, and returns them.
+    pub fn settle_reserved(&mut self, key: &[u8], now: Now) -> (Option<Reserved>, Vec<Former>) {
+        if !self.has_reserved() {
             return (None, Vec::new());
         }
         let print = self.print(key);
@@ -87,7 +86,7 @@ impl Ledger {
         if shares.is_none_or(|shares| shares.reserved_until.is_none()) {
             return (None, Vec::new());
         }
-        let gone = self.forget_over(key, now);
+        let gone = self.take_ended(key, now);
         let Some(shares) = self.shared.get(print) else {
             return (None, gone);
         };
@@ -100,8 +99,9 @@ impl Ledger {
         (reserved, gone)
     }
 
-    /// Forgets those whose shares are over, or end by the wall clock, by which they are.
-    fn forget_over(&mut self, key: &[u8], now: Now) -> Vec<Former> {
+    /// Removes and returns the entries of shares that have ended. Those that end by the wall clock have ended,
+    /// because the key has expired.
+    fn take_ended(&mut self, key: &[u8], now: Now) -> Vec<Former> {
         let (print, secret) = (self.print(key), self.secret);
         let mut owners = self.sharers(key);
         let shares = self.shared.get(print);
@@ -114,9 +114,9 @@ impl Ledger {
             .collect()
     }
 
-    /// How this owner holds the lock, if that is reserved for it.
+    /// How this owner holds the lock, if the lock is reserved for it.
     pub fn reserved_for(&self, key: &[u8], owner: &[u8], now: Now) -> Option<(Hold, Entry)> {
-        if !self.reserves() {
+        if !self.has_reserved() {
             return None;
         }
         [Hold::Exclusive, Hold::Shared]
@@ -125,13 +125,13 @@ impl Ledger {
             .filter(|(_, entry)| entry.reserved && !entry.by_wall && !is_over(entry.end, now))
     }
 
-    /// The owner for which this lock is reserved, if it is one owner's alone.
+    /// The owner for which this lock is reserved exclusively, if it is.
     pub fn reserved_owner(&self, key: &[u8]) -> Option<Token> {
         let hold = self.exclusive.get(self.print(key))?;
         hold.entry.entry().reserved.then(|| hold.owner.token())
     }
 
-    /// Those who share a lock that is reserved, and until when.
+    /// The owners that share this lock, if it is reserved; and when each share ends.
     pub fn each_reserved(
         &self,
         key: &[u8],
@@ -144,9 +144,9 @@ impl Ledger {
             .flat_map(move |shares| shares.each_lasting(now))
     }
 
-    /// The key is there again, or is somebody else's: nothing is reserved any more.
+    /// Ends the reservation: the key has been written again, by us or by another command.
     pub fn end_reservation(&mut self, key: &[u8]) {
-        if !self.reserves() {
+        if !self.has_reserved() {
             return;
         }
         let print = self.print(key);
@@ -168,7 +168,7 @@ impl Ledger {
         }
     }
 
-    /// An operator ends the hold for which a lock is reserved, by then.
+    /// An operator breaks the exclusive hold for which a lock is reserved: it ends at `last` at the latest.
     pub fn end_reserved_by(&mut self, key: &[u8], last: Ms) {
         let print = self.print(key);
         let Some(hold) = self.exclusive.get_mut(print) else {
@@ -187,8 +187,8 @@ impl Ledger {
         self.reserved.insert((end.min(last), Box::from(key)));
     }
 
-    /// The keys of some, about so many: of all that are looked at again at this time or later, up to a time
-    /// that is the last for all of its own. And from when on there are others.
+    /// Some keys of reserved locks, about so many: those that are to be checked again at `from` or later. Keys
+    /// of the same millisecond are not separated. Also returns the time to continue from, if there are more.
     pub fn some_reserved(&self, from: Ms, about: usize) -> (Vec<Box<[u8]>>, Option<Ms>) {
         let mut keys = Vec::new();
         let mut last = from;
@@ -202,12 +202,12 @@ impl Ledger {
         (keys, None)
     }
 
-    /// When one of them is to be looked at again.
+    /// When the first reservation is to be checked again.
     pub fn next_reserved(&self) -> Option<Ms> {
         self.reserved.first().map(|&(until, _)| until)
     }
 
-    /// One whose time it is.
+    /// Takes out one reserved lock that is to be checked again by now.
     pub fn due_reservation(&mut self, now: Now) -> Option<Box<[u8]>> {
         let (until, _) = self.reserved.first()?;
         if !is_over(Some(*until), now) {
@@ -217,7 +217,8 @@ impl Ledger {
         Some(key)
     }
 
-    /// Somebody else has touched this key: the holds that there are now end by the wall clock.
+    /// Another command has touched this key: its holds, shares with numbers up to this one, end by the wall
+    /// clock from now on.
     pub fn end_by_wall(&mut self, key: &[u8], up_to: Fence) {
         if self.holds == 0 {
             return;
@@ -226,7 +227,7 @@ impl Ledger {
         if let Some(hold) = self.exclusive.get_mut(print) {
             let entry = hold.entry.entry();
             if entry.reserved {
-                // What stands there now is somebody else's.
+                // The key had expired, so what is there now was not written for this hold.
                 self.forget(key);
             } else if !entry.by_wall {
                 hold.entry.set(Entry {
@@ -244,15 +245,14 @@ impl Ledger {
         }
     }
 
-    /// Does the key of this lock have the ends that are remembered, now that the wall clock has been stepped so
-    /// often?
-    pub fn agrees(&self, key: &[u8], steps: u64) -> bool {
+    /// Have the ends in the key been seen to agree with the entries after so many steps of the wall clock?
+    pub fn ends_agree(&self, key: &[u8], steps: u64) -> bool {
         let shares = self.shared.get(self.print(key));
         shares.is_none_or(|shares| shares.agree_after == steps)
     }
 
-    /// It does.
-    pub fn agree(&mut self, key: &[u8], steps: u64) {
+    /// Notes that the ends in the key agree with the entries after so many steps of the wall clock.
+    pub fn note_ends_agree(&mut self, key: &[u8], steps: u64) {
         let print = self.print(key);
         if let Some(shares) = self.shared.get_mut(print) {
             shares.agree_after = steps;

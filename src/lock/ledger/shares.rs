@@ -1,4 +1,4 @@
-//! What is remembered of those who share one lock.
+//! The entries of the owners that share one lock.
 
 use crate::lock::fence::Fence;
 use crate::lock::ledger::Former;
@@ -12,41 +12,44 @@ use crate::lock::request::Hold;
 use crate::lock::time::{Ms, Now, is_over};
 use crate::lock::wall::Written;
 
-/// The entries of those who share one lock.
+/// The entries of one shared lock.
 #[derive(Debug)]
 pub struct Shares {
     of_key: Print,
+    /// By the prints of their owners.
     of_owner: Table<ShareEntry>,
-    /// How many end with a connection.
+    /// How many shares end with a connection.
     tied: u32,
-    /// How many were counted as they were granted.
+    /// How many shares were counted when they were granted.
     counted: u32,
-    /// Those with this number and smaller ones end by the wall clock: somebody else has touched the key.
+    /// Shares with this fencing number or a smaller one end by the wall clock: another command has touched the
+    /// key since they were granted.
     by_wall_up_to: Fence,
-    /// The key has had the ends that are remembered since the wall clock had been stepped so often: how far it
-    /// is ahead may be the same again.
-    pub agree_after: u64,
-    /// The key has gone too early, and the lock is reserved for them. It is looked at again then.
-    pub reserved_until: Option<Ms>,
+    /// After how many steps of the wall clock the ends in the key were last seen to agree with the entries.
+    /// Steps are counted because the clock may be stepped back to where it was.
+    pub(super) agree_after: u64,
+    /// When the reservation is to be checked again, if the key expired too early and the lock is reserved for
+    /// its sharers.
+    pub(super) reserved_until: Option<Ms>,
 }
 
-/// The entry of one.
+/// The entry of one owner's share.
 #[derive(Debug)]
 pub struct ShareEntry {
     print: Print,
     owner: Owner,
-    /// The greatest number if it never ends.
+    /// When the share ends; [`Ms::MAX`] if it never does.
     end: Ms,
     entry: Packed,
 }
 
 impl ShareEntry {
-    /// Whose it is.
+    /// The owner of the share.
     pub fn owner(&self) -> Token {
         self.owner.token()
     }
 
-    /// What is remembered of it.
+    /// The entry, with its end.
     pub fn entry(&self) -> Entry {
         Entry {
             end: self.end(),
@@ -54,11 +57,11 @@ impl ShareEntry {
         }
     }
 
-    /// Does it end by our clock, and has not ended?
-    fn is_ours(&self, by_wall_up_to: Fence, now: Now) -> bool {
+    /// Does it end by our clock, and has it not ended yet?
+    fn lasts(&self, by_wall_up_to: Fence, now: Now) -> bool {
         let entry = self.entry();
-        let ours = !entry.by_wall && entry.fence.unwrap_or(1) > by_wall_up_to;
-        ours && !is_over(entry.end, now)
+        let by_our_clock = !entry.by_wall && entry.fence.unwrap_or(1) > by_wall_up_to;
+        by_our_clock && !is_over(entry.end, now)
     }
 
     fn end(&self) -> Option<Ms> {
@@ -79,7 +82,7 @@ impl Record for ShareEntry {
 }
 
 impl Shares {
-    /// None yet of this key.
+    /// A record without shares.
     pub fn new(of_key: Print) -> Self {
         Self {
             of_key,
@@ -92,47 +95,47 @@ impl Shares {
         }
     }
 
-    /// How many.
+    /// How many shares there are.
     pub fn len(&self) -> usize {
         self.of_owner.len()
     }
 
-    /// None?
+    /// Are there no shares?
     pub fn is_empty(&self) -> bool {
         self.of_owner.is_empty()
     }
 
-    /// How many were counted as they were granted.
+    /// How many shares were counted when they were granted.
     pub fn counted(&self) -> usize {
         usize::try_from(self.counted).unwrap_or(usize::MAX)
     }
 
-    /// Does any end with a connection?
+    /// Does any share end with a connection?
     pub fn any_tied(&self) -> bool {
         self.tied > 0
     }
 
-    /// All that is remembered.
+    /// All entries, without their ends.
     pub fn entries(&self) -> impl Iterator<Item = &Packed> {
         self.of_owner.iter().map(|share| &share.entry)
     }
 
-    /// One of them.
+    /// The entry of any share, without its end.
     pub fn any(&self) -> Option<&Packed> {
         self.entries().next()
     }
 
-    /// Each of them, with its owner.
+    /// All entries, with their owners and ends.
     pub fn each(&self) -> impl Iterator<Item = &ShareEntry> {
         self.of_owner.iter()
     }
 
-    /// All that is remembered, a few at a time.
+    /// All entries, a few at a time, to be freed.
     pub fn into_pieces(self) -> impl Iterator<Item = impl Sized> {
         self.of_owner.into_buckets()
     }
 
-    /// What is remembered of each.
+    /// What is remembered of each share, for when it is forgotten.
     #[cold]
     pub fn former(&self) -> Vec<Former> {
         let former = self.each().map(|share| Former {
@@ -143,7 +146,7 @@ impl Shares {
         former.collect()
     }
 
-    /// What is remembered of this owner's.
+    /// The entry of this owner's share.
     pub fn get(&self, secret: Secret, owner: &[u8]) -> Option<Entry> {
         let share = self.of_owner.get(secret.print(owner))?;
         let mut entry = share.entry();
@@ -152,7 +155,7 @@ impl Shares {
         Some(entry)
     }
 
-    /// Remembers this of an owner's. Says what was remembered before.
+    /// Adds or replaces the entry of this owner's share. Returns the one before.
     pub fn insert(&mut self, secret: Secret, owner: &[u8], entry: Entry) -> Option<Entry> {
         let before = self.of_owner.insert(ShareEntry {
             print: secret.print(owner),
@@ -165,7 +168,7 @@ impl Shares {
         before
     }
 
-    /// Changes what is remembered of this owner's, if anything is.
+    /// Changes the entry of this owner's share, if there is one, and keeps the counts true.
     pub fn change<T>(
         &mut self,
         secret: Secret,
@@ -180,7 +183,7 @@ impl Shares {
         Some(changed)
     }
 
-    /// This owner's ends then: by our clock, or as the wall clock has it now.
+    /// Moves the end of this owner's share: by our clock, or by the wall clock as it is now.
     pub fn set_end(&mut self, secret: Secret, owner: &[u8], end: Option<Ms>, by_wall: bool) {
         if let Some(share) = self.of_owner.get_mut(secret.print(owner)) {
             share.end = end.unwrap_or(Ms::MAX);
@@ -193,7 +196,7 @@ impl Shares {
         }
     }
 
-    /// Forgets an owner's.
+    /// Removes and returns the entry of this owner's share.
     pub fn remove(&mut self, secret: Secret, owner: &[u8]) -> Option<Entry> {
         let share = self.of_owner.remove(secret.print(owner))?;
         let before = share.entry();
@@ -201,18 +204,15 @@ impl Shares {
         Some(before)
     }
 
-    /// Somebody else has touched the key: whoever shares it now ends by the wall clock.
+    /// Another command has touched the key: shares with fencing numbers up to this one end by the wall clock.
     pub fn end_by_wall(&mut self, up_to: Fence) {
         self.by_wall_up_to = up_to;
     }
 
-    /// How many have shares that last, and end by our clock; when the first of them ends, and the last.
+    /// How many shares end by our clock and have not ended; when the first of them ends, and the last.
     pub fn lasting(&self, now: Now) -> (usize, Option<(Ms, Ms)>) {
         let up_to = self.by_wall_up_to;
-        let lasting = self
-            .of_owner
-            .iter()
-            .filter(|share| share.is_ours(up_to, now));
+        let lasting = self.of_owner.iter().filter(|share| share.lasts(up_to, now));
         lasting.fold((0, None), |(count, ends), share| {
             let (first, last) = ends.unwrap_or((share.end, share.end));
             let ends = (first.min(share.end), last.max(share.end));
@@ -220,21 +220,23 @@ impl Shares {
         })
     }
 
-    /// Has the wall clock passed what was written for each of those that last? The key goes with the last.
+    /// Has the wall clock passed the end that was written for every share that ends by our clock and has not
+    /// ended? The key expires with the last of them.
     pub fn have_all_passed(&self, now: Now, has_passed: &dyn Fn(Written) -> bool) -> bool {
         let up_to = self.by_wall_up_to;
-        let mut lasting = (self.of_owner.iter()).filter(|share| share.is_ours(up_to, now));
+        let mut lasting = (self.of_owner.iter()).filter(|share| share.lasts(up_to, now));
         lasting.all(|share| has_passed(share.entry().written(share.end)))
     }
 
-    /// Each whose share lasts, and ends by our clock; and when.
+    /// The owners whose shares end by our clock and have not ended; and when each ends.
     pub fn each_lasting(&self, now: Now) -> impl Iterator<Item = (Token, Ms)> + use<'_> {
         let up_to = self.by_wall_up_to;
         (self.of_owner.iter())
-            .filter(move |share| share.is_ours(up_to, now))
+            .filter(move |share| share.lasts(up_to, now))
             .map(|share| (share.owner(), share.end))
     }
 
+    /// Replaces one entry by another in the counts.
     fn count(&mut self, before: Option<&Entry>, after: Option<&Entry>) {
         let one = |entry: Option<&Entry>, is: fn(&Entry) -> bool| u32::from(entry.is_some_and(is));
         let counted = |count: u32, is: fn(&Entry) -> bool| {

@@ -1,43 +1,45 @@
 //! A table of records that is never moved as a whole: it grows and shrinks a few records at a time.
 //!
-//! Linear hashing (Litwin, 1980). The records lie in small buckets, sorted by their prints. When there
-//! are more than [`FULL`] records to a bucket, one bucket more is made, and the one whose turn it is is
-//! divided with it; when there are fewer than [`SPARSE`], the last one is put back into that which it
-//! came from. So an insertion or a removal moves the records of one or two buckets, however many there
-//! are, and what is allocated follows what is there.
+//! Linear hashing (Litwin, 1980). The records are in small buckets, sorted by their prints. With more than
+//! [`FULL`] records per bucket a bucket is added, and the next one in turn is split with it; with fewer than
+//! [`SPARSE`] the last bucket is merged into the one that it was split from. So an insertion or a removal
+//! moves the records of one or two buckets, however many there are, and the memory follows the number of
+//! records.
 
 use crate::lock::ledger::print::Print;
 
-/// What a table keeps.
+/// A record of a [`Table`].
 pub trait Record {
-    /// What it is found by.
+    /// The key of the record.
     fn print(&self) -> Print;
 }
 
-/// So many records to a bucket, on average, before there is one bucket more.
+/// With more records per bucket than this, on average, a bucket is added.
 const FULL: usize = 24;
 
-/// So many before there is one less.
+/// With fewer records per bucket than this, on average, a bucket is removed.
 const SPARSE: usize = 16;
 
-/// Buckets have room for a multiple of so many records; they are too small to double it.
+/// A bucket's capacity grows by this many records. Doubling it would waste memory.
 const STEP: usize = 4;
 
-/// The buckets, all but the first, stand in pieces of so many: that list is not moved as a whole either.
+/// The buckets after the first are listed in pieces of this many, so that their list is not moved as a whole
+/// either.
 const PIECE: usize = 256;
 
-/// Some records, each with a print of its own.
+/// Records by their prints. No two have the same print.
 #[derive(Debug)]
 pub struct Table<R> {
     len: usize,
     /// How many buckets there are.
     buckets: usize,
-    /// A small table has no other bucket.
+    /// The first bucket, and the only one of a small table.
     first: Vec<R>,
+    /// The other buckets, in pieces of [`PIECE`].
     others: Vec<Vec<Vec<R>>>,
-    /// How many records have been put into another bucket.
+    /// How many records have been moved to another bucket.
     #[cfg(test)]
-    pub moved: usize,
+    moved: usize,
 }
 
 impl<R> Default for Table<R> {
@@ -54,17 +56,17 @@ impl<R> Default for Table<R> {
 }
 
 impl<R: Record> Table<R> {
-    /// How many records.
+    /// How many records there are.
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// None?
+    /// Are there no records?
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// All records, in no order that means anything.
+    /// All records, in arbitrary order.
     pub fn iter(&self) -> impl Iterator<Item = &R> {
         let others = self.others.iter().flatten();
         std::iter::once(&self.first).chain(others).flatten()
@@ -77,65 +79,65 @@ impl<R: Record> Table<R> {
             return None;
         }
         let bucket = self.bucket(home(print, self.buckets))?;
-        bucket.get(place(bucket, print).ok()?)
+        bucket.get(position(bucket, print).ok()?)
     }
 
-    /// The record with this print, to be changed. Its print must stay.
+    /// The record with this print, mutable. Its print must not change.
     #[inline]
     pub fn get_mut(&mut self, print: Print) -> Option<&mut R> {
         if self.is_empty() {
             return None;
         }
         let bucket = self.bucket_mut(home(print, self.buckets))?;
-        let place = place(bucket, print).ok()?;
-        bucket.get_mut(place)
+        let at = position(bucket, print).ok()?;
+        bucket.get_mut(at)
     }
 
-    /// Adds a record, or puts it in the place of the one with the same print, which is returned.
+    /// Adds a record. One with the same print is replaced and returned.
     #[inline]
     pub fn insert(&mut self, record: R) -> Option<R> {
         let print = record.print();
         let bucket = self.bucket_mut(home(print, self.buckets))?;
-        match place(bucket, print) {
-            Ok(place) => {
-                let there = bucket.get_mut(place)?;
+        match position(bucket, print) {
+            Ok(at) => {
+                let there = bucket.get_mut(at)?;
                 return Some(std::mem::replace(there, record));
             }
-            Err(place) => {
+            Err(at) => {
                 if bucket.len() == bucket.capacity() {
                     make_room(bucket, 1);
                 }
-                bucket.insert(place, record);
+                bucket.insert(at, record);
             }
         }
         self.len = self.len.saturating_add(1);
         if self.len > FULL.saturating_mul(self.buckets) {
-            self.divide_one();
+            self.split_bucket();
         }
         None
     }
 
-    /// Takes the record with this print out.
+    /// Removes and returns the record with this print.
     #[inline]
     pub fn remove(&mut self, print: Print) -> Option<R> {
         let bucket = self.bucket_mut(home(print, self.buckets))?;
-        let place = place(bucket, print).ok()?;
-        let record = bucket.remove(place);
+        let at = position(bucket, print).ok()?;
+        let record = bucket.remove(at);
         give_back_room(bucket);
         self.len = self.len.saturating_sub(1);
         if self.is_sparse() {
-            self.unite_one();
+            self.merge_bucket();
         }
         Some(record)
     }
 
-    /// All records, a bucket at a time.
+    /// All records, bucket by bucket.
     pub fn into_buckets(self) -> impl Iterator<Item = Vec<R>> {
         std::iter::once(self.first).chain(self.others.into_iter().flatten())
     }
 
-    /// Goes on through so many buckets, and takes out those records that are to go. Is it through with
-    /// all?
+    /// Continues a sweep with the next `buckets` buckets: records for which `goes` returns true are removed
+    /// and passed to `gone`. Returns true when all buckets have been swept.
     pub fn sweep(
         &mut self,
         sweep: &mut Sweep,
@@ -147,10 +149,10 @@ impl<R: Record> Table<R> {
             sweep.next,
             sweep.next.saturating_add(buckets).min(self.buckets),
         );
-        // What stood in buckets that are there no more may have come back to one that has been swept.
-        // Where a record stands depends on nothing but the number of buckets.
-        let united = (self.buckets..sweep.buckets).map(origin);
-        for number in united.filter(|&number| number < next).chain(next..end) {
+        // Buckets that were merged since may have put records into a bucket that was swept before. Which
+        // bucket a record is in depends only on the number of buckets.
+        let merged = (self.buckets..sweep.buckets).map(origin);
+        for number in merged.filter(|&number| number < next).chain(next..end) {
             let Some(bucket) = self.bucket_mut(number) else {
                 continue;
             };
@@ -170,7 +172,7 @@ impl<R: Record> Table<R> {
             if !self.is_sparse() {
                 break;
             }
-            self.unite_one();
+            self.merge_bucket();
         }
         !self.is_sparse()
     }
@@ -195,9 +197,9 @@ impl<R: Record> Table<R> {
         }
     }
 
-    /// One bucket more.
+    /// Adds a bucket, and moves into it the records that belong there.
     #[cold]
-    fn divide_one(&mut self) {
+    fn split_bucket(&mut self) {
         let new = self.buckets;
         let after = new.saturating_add(1);
         let Some(old) = self.bucket_mut(origin(new)) else {
@@ -220,9 +222,9 @@ impl<R: Record> Table<R> {
         }
     }
 
-    /// One bucket less.
+    /// Removes the last bucket, and moves its records back to the one that it was split from.
     #[cold]
-    fn unite_one(&mut self) {
+    fn merge_bucket(&mut self) {
         let Some(piece) = self.others.last_mut() else {
             return;
         };
@@ -243,17 +245,18 @@ impl<R: Record> Table<R> {
     }
 }
 
-/// How far somebody has come who takes records out of a table, and how many buckets it had then.
+/// How far a sweep of a table has come, and how many buckets the table had then.
 #[derive(Debug, Default)]
 pub struct Sweep {
     next: usize,
     buckets: usize,
 }
 
-/// The bucket of a print among so many: as many low bits of it as there are buckets for.
+/// The bucket of a print, of so many: its low bits, one fewer where they would name a bucket that does not
+/// exist yet.
 #[inline]
 fn home(print: Print, buckets: usize) -> usize {
-    // Most tables have but one.
+    // Most tables have only one bucket.
     if buckets == 1 {
         return 0;
     }
@@ -270,25 +273,25 @@ fn home(print: Print, buckets: usize) -> usize {
     }
 }
 
-/// The bucket that this one is divided from: its number without the highest bit.
+/// The bucket that this one is split from: its number without the highest bit.
 fn origin(number: usize) -> usize {
     number
         .checked_ilog2()
         .map_or(0, |highest| number ^ (1 << highest))
 }
 
-/// Where the record with this print stands in its bucket, or would.
+/// The index of the record with this print in its bucket, or else the index to insert it at.
 #[inline]
-fn place<R: Record>(bucket: &[R], print: Print) -> Result<usize, usize> {
+fn position<R: Record>(bucket: &[R], print: Print) -> Result<usize, usize> {
     bucket.binary_search_by(|record| record.print().cmp(&print))
 }
 
-/// Makes room for so many records more, and for few beyond them.
+/// Reserves capacity for `more` records, and for few beyond them.
 fn make_room<R>(bucket: &mut Vec<R>, more: usize) {
     bucket.reserve_exact(room(bucket.len().saturating_add(more)).saturating_sub(bucket.len()));
 }
 
-/// Gives back what a bucket has much more room for than it needs.
+/// Shrinks a bucket that has far more capacity than it needs.
 #[inline]
 fn give_back_room<R>(bucket: &mut Vec<R>) {
     if bucket.capacity().saturating_sub(bucket.len()) >= 2 * STEP {
@@ -296,8 +299,8 @@ fn give_back_room<R>(bucket: &mut Vec<R>) {
     }
 }
 
-/// The room that so many records are given. A few get no more than they need: there may be many tables
-/// with no more.
+/// The capacity for so many records. One or two get exactly what they need, because there may be many tables
+/// that small.
 fn room(records: usize) -> usize {
     if records <= STEP / 2 {
         records
@@ -313,7 +316,7 @@ mod tests {
     use crate::lock::ledger::print::Secret;
 
     impl<R> Table<R> {
-        /// How much memory it has asked for.
+        /// How much memory the table has allocated.
         pub fn bytes(&self) -> usize {
             let bucket = size_of::<Vec<R>>();
             let buckets = std::iter::once(&self.first).chain(self.others.iter().flatten());
@@ -323,7 +326,7 @@ mod tests {
         }
     }
 
-    /// As large as the ledger's will be.
+    /// A record of a size like the ledger's.
     #[derive(Debug)]
     struct Number(Print, [u64; 5]);
 
@@ -339,7 +342,7 @@ mod tests {
 
     const MANY: u64 = 200_000;
 
-    /// A table that has grown to so many, and what was seen on the way.
+    /// A table that has grown to [`MANY`] records; `seen` is called after each.
     fn grow(mut seen: impl FnMut(&Table<Number>)) -> Table<Number> {
         let mut table = Table::default();
         for number in 0..MANY {
@@ -410,7 +413,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sweep_takes_all_out_that_goes_however_the_table_grows_and_shrinks_meanwhile() {
+    fn a_sweep_removes_all_that_is_to_go_however_the_table_grows_and_shrinks_meanwhile() {
         for (first, then) in [(2_000, 0), (0, 2_000), (50, 2_000), (2_000, 50)] {
             let mut table = Table::default();
             for number in 0..4_000 {
@@ -420,7 +423,7 @@ mod tests {
             let mut goes = |record: &Number| record.1[0].is_multiple_of(2) && record.1[0] < 4_000;
             let mut steps = 0;
             while !table.sweep(&mut sweep, 3, &mut goes, &mut |_| ()) {
-                // Some that stay come and go.
+                // Records that the sweep leaves alone come and go.
                 let wanted = if steps % 2 == 0 { first } else { then };
                 for number in 0..2_000 {
                     let print = print(10_000 + number);
@@ -442,7 +445,7 @@ mod tests {
     }
 
     #[test]
-    fn a_divided_bucket_goes_back_where_it_came_from() {
+    fn a_split_bucket_is_merged_back_where_it_came_from() {
         for (number, from) in [
             (1, 0),
             (2, 0),

@@ -24,7 +24,7 @@ fn entry(fence: Fence) -> Entry {
 
 const BOTH: [Hold; 2] = [Hold::Exclusive, Hold::Shared];
 
-/// Something that may be done to a ledger, in a table of such things.
+/// One change of a ledger, for tables of changes.
 type Deed = fn(&mut Ledger);
 
 #[test]
@@ -50,7 +50,7 @@ fn an_entry_counts_only_for_its_key_its_owner_and_its_kind() {
         assert!(ledger.of(b"other", owner, hold).is_none());
         ledger.forget_others(b"k", (hold == Hold::Exclusive).then_some(owner));
         assert!(ledger.knows(b"k"));
-        ledger.forget_others(b"k", Some(b"somebody else"));
+        ledger.forget_others(b"k", Some(b"another owner"));
         assert!(!ledger.knows(b"k"));
     }
 }
@@ -81,7 +81,7 @@ fn every_hold_is_counted() {
         |ledger| _ = ledger.write(b"k", b"b", Hold::Shared, entry(3)),
         |ledger| _ = ledger.write(b"l", b"a", Hold::Exclusive, entry(4)),
         |ledger| _ = ledger.forget_share(b"k", b"x"),
-        |ledger| _ = ledger.weed(b"k", 1, &mut |owner| owner == b"a"),
+        |ledger| _ = ledger.take_missing_shares(b"k", 1, &mut |owner| owner == b"a"),
         |ledger| leave(ledger, &Slots::of(&[0..=16383]), 99),
         |ledger| _ = ledger.write(b"k", b"c", Hold::Exclusive, entry(5)),
         |ledger| _ = ledger.forget(b"k"),
@@ -101,7 +101,7 @@ fn every_hold_is_counted() {
     assert_eq!(ledger.holds(), 1);
 }
 
-/// These slots leave, and all that was remembered of them is forgotten.
+/// These slots leave, and all entries of their keys are removed.
 fn leave(ledger: &mut Ledger, slots: &Slots, number: Fence) {
     ledger.slots_left(slots, number);
     while ledger.has_to_sweep() {
@@ -210,7 +210,7 @@ fn the_share_before_an_upgrade_goes_when_it_can_come_back_no_more() {
     };
     let share = |ledger: &Ledger| ledger.share_before(b"k", b"a");
     let deeds: [(Deed, bool, usize); 8] = [
-        // Who holds it alone asks by another connection, by that of the share, by none.
+        // The owner of the exclusive hold asks by another connection, by that of the share, by none.
         (
             |ledger| ledger.tie(b"k", b"a", Hold::Exclusive, 7, true),
             true,
@@ -226,7 +226,7 @@ fn the_share_before_an_upgrade_goes_when_it_can_come_back_no_more() {
             true,
             1,
         ),
-        // The connection of the one or of the other closes.
+        // The connection of the share closes, or that of the exclusive hold.
         (
             |ledger| assert_eq!(ledger.close(8, usize::MAX).1, []),
             false,
@@ -237,7 +237,7 @@ fn the_share_before_an_upgrade_goes_when_it_can_come_back_no_more() {
             true,
             1,
         ),
-        // Nobody heard of the share; somebody heard of the upgrade.
+        // The reply to the share did not arrive; the reply to the upgrade did.
         (
             |ledger| assert!(!ledger.reply_ended(b"k", b"a", 1, false)),
             false,
@@ -258,10 +258,13 @@ fn the_share_before_an_upgrade_goes_when_it_can_come_back_no_more() {
     }
     let mut ledger = upgraded();
     assert!(!ledger.reply_ended(b"k", b"a", 1, true));
-    assert!(ledger.reply_ended(b"k", b"a", 2, false), "nobody heard");
+    assert!(
+        ledger.reply_ended(b"k", b"a", 2, false),
+        "the upgrade was not heard of"
+    );
     let kept = share(&ledger).and_then(|share| share.entry);
     assert!(kept.is_some_and(|share| share.told));
-    // A share that has to be given back itself is none to go back to.
+    // A share that must be given back itself is not kept.
     let unheard = Entry {
         replies_under_way: 0,
         ..tied(1, 8)
@@ -271,7 +274,7 @@ fn the_share_before_an_upgrade_goes_when_it_can_come_back_no_more() {
     assert_eq!(share(&ledger), None);
 }
 
-/// What the ledger is: for each key whose hold or whose shares are remembered, the entry by owner.
+/// A simple ledger to compare with: for each key how it is held, and the entries by owner.
 #[derive(Default)]
 struct Naive(BTreeMap<Print, (Hold, BTreeMap<Vec<u8>, Entry>)>);
 
@@ -316,7 +319,7 @@ impl Naive {
     }
 }
 
-/// Some random numbers: the same each time.
+/// A random number below `end`; the sequence is the same in each run.
 fn random(state: &mut u64, end: u64) -> u64 {
     *state ^= *state << 13;
     *state ^= *state >> 7;
@@ -342,7 +345,7 @@ fn whatever_is_done_it_is_remembered_as_a_naive_map_does_even_if_prints_meet() {
             new.tied = random(&mut state, 4) == 0;
             new.told = random(&mut state, 4) != 0;
             new.client = random(&mut state, 3);
-            // It grows for a while, and then shrinks.
+            // The ledger grows for a while, and then shrinks.
             let deed = if step / 10_000 % 2 == 0 { 0 } else { 30 };
             match deed + random(&mut state, 70) {
                 0..60 => {
@@ -421,7 +424,7 @@ fn ties_are_those_of_the_entries_that_are_tied() {
                 for key in naive.values_mut().filter(|tie| **tie == Some(client)) {
                     *key = None;
                 }
-                // What was taken is given back.
+                // The holds of a closed connection are given back.
                 for number in 0..30_u64 {
                     let key = number.to_le_bytes();
                     let of = ledger.of(&key, b"a", Hold::Exclusive);

@@ -3,13 +3,13 @@
 use std::collections::BTreeSet;
 use std::ops::Bound;
 
-/// A hold that ends with a connection. In their order, all of one connection stand together, and among
-/// these all of one key.
+/// A hold that ends with a connection. Ties sort by connection, then by the length of the key and by key
+/// and owner, so all ties of one connection are neighbours, and among them all of one key.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Tie {
     client: u64,
     key_len: usize,
-    /// The key, and then the owner, in one piece of memory.
+    /// The key followed by the owner, in one allocation.
     bytes: Box<[u8]>,
 }
 
@@ -22,14 +22,14 @@ impl Tie {
         }
     }
 
-    /// The key, and the owner of the hold.
+    /// The key and the owner of the hold.
     pub fn key_and_owner(&self) -> (&[u8], &[u8]) {
         self.bytes
             .split_at_checked(self.key_len)
             .unwrap_or_default()
     }
 
-    /// The connection.
+    /// The connection with which the hold ends.
     pub fn client(&self) -> u64 {
         self.client
     }
@@ -39,21 +39,21 @@ impl Tie {
     }
 }
 
-/// The ties of one database.
+/// All ties of one database.
 #[derive(Debug, Default)]
 pub struct Ties {
     all: BTreeSet<Tie>,
-    /// How many connections there are that holds end with.
+    /// How many connections have ties.
     connections: usize,
 }
 
 impl Ties {
-    /// How many connections there are that holds end with.
+    /// How many connections have ties.
     pub fn connections(&self) -> usize {
         self.connections
     }
 
-    /// This owner's hold ends with this connection.
+    /// Ties this owner's hold to this connection.
     pub fn add(&mut self, client: u64, key: &[u8], owner: &[u8]) {
         if self.next(client, &[]).is_none() {
             self.connections = self.connections.saturating_add(1);
@@ -61,7 +61,7 @@ impl Ties {
         self.all.insert(Tie::new(client, key, owner));
     }
 
-    /// This owner's hold does not end with this connection any more; nobody's, if no owner is named.
+    /// Unties this owner's hold of this key from this connection; without an owner, the holds of all owners.
     pub fn remove(&mut self, client: u64, key: &[u8], owner: Option<&[u8]>) {
         let removed = match owner {
             Some(owner) => self.all.remove(&Tie::new(client, key, owner)),
@@ -78,12 +78,12 @@ impl Ties {
         }
     }
 
-    /// Does anything end with this connection?
+    /// Does any hold end with this connection?
     pub fn has(&self, client: u64) -> bool {
         self.next(client, &[]).is_some()
     }
 
-    /// So much of what ends with this connection at most. It is forgotten.
+    /// Removes and returns up to `most` ties of this connection.
     pub fn take(&mut self, client: u64, most: usize) -> Vec<Tie> {
         let mut taken = Vec::new();
         while taken.len() < most
@@ -98,24 +98,24 @@ impl Ties {
         taken
     }
 
-    /// How many.
+    /// How many ties there are.
     pub fn len(&self) -> usize {
         self.all.len()
     }
 
-    /// The next few behind this one, or the first ones.
+    /// The next `few` ties after this one, or the first ones without it.
     pub fn some_after(&self, last: Option<&Tie>, few: usize) -> Vec<Tie> {
         let from = last.map_or(Bound::Unbounded, Bound::Excluded);
         let behind = self.all.range((from, Bound::Unbounded));
         behind.take(few).cloned().collect()
     }
 
-    /// All, one by one.
+    /// All ties, one by one.
     pub fn into_pieces(self) -> impl Iterator<Item = impl Sized> {
         self.all.into_iter()
     }
 
-    /// The first of this connection's ties, from this key on.
+    /// The first tie of this connection whose key is not before this one.
     fn next(&self, client: u64, key: &[u8]) -> Option<Tie> {
         let next = self.all.range(Tie::new(client, key, &[])..).next()?;
         (next.client == client).then(|| next.clone())

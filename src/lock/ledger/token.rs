@@ -1,18 +1,18 @@
-//! An owner's token as the ledger keeps it, where it has to be kept.
+//! An owner's token as the ledger returns it.
 
-/// Whose share an entry is about. Most tokens are UUIDs or shorter, and need no memory of their own.
+/// An owner's token. Most are UUIDs or shorter, and need no allocation.
 #[derive(Clone, Debug)]
 pub enum Token {
-    /// As many of these bytes as it is long.
+    /// The first `len` of these bytes.
     Short { len: u8, bytes: [u8; SHORT] },
-    /// Any other.
+    /// Any other token.
     Long(Box<[u8]>),
 }
 
 const SHORT: usize = 36;
 
 impl Token {
-    /// Its bytes.
+    /// The bytes of the token.
     pub fn bytes(&self) -> &[u8] {
         match self {
             Self::Short { len, bytes } => bytes.get(..usize::from(*len)).unwrap_or_default(),

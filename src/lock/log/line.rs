@@ -1,4 +1,4 @@
-//! One line of the log.
+//! One line of the log of lost holds.
 
 use std::collections::VecDeque;
 
@@ -11,29 +11,29 @@ use crate::lock::time::{Ms, Now};
 /// Why a hold ended without its owner's release.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reason {
-    /// Its time was over.
+    /// Its ttl was over.
     Expired,
-    /// It was a place's, whose owner did not claim it in time.
+    /// It was granted to a place, and the owner did not claim it in time.
     Unclaimed,
-    /// An operator has ended it.
+    /// An operator broke it.
     Broken,
-    /// Somebody has deleted the key, or taken the owner out of it.
+    /// Another command deleted the key, or removed the owner from it.
     Deleted,
-    /// Somebody has put something else in its place.
+    /// Another command overwrote the key.
     Overwritten,
-    /// Somebody has given the key another name, or another database.
+    /// Another command renamed the key, or moved it to another database.
     Renamed,
-    /// The server needed the memory.
+    /// The server evicted the key.
     Evicted,
-    /// The database was emptied.
+    /// The database was flushed.
     Flushed,
-    /// Its owner's connection was gone before it could hear of the grant.
+    /// The connection closed before the owner could be told of the grant.
     Undelivered,
     /// The connection that it was tied to has closed.
     Disconnected,
 }
 
-/// With what an owner has come back too late.
+/// By which command an owner came back after its hold was lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Comeback {
     /// RELEASE or MRELEASE
@@ -46,106 +46,106 @@ pub enum Comeback {
     Guard,
 }
 
-/// The start of a key or of an owner: as much as is ever shown of it.
+/// The start of a key or of an owner, as much as LOCK.LOG shows of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cut(Box<[u8]>);
 
-/// How many bytes of a key or an owner are shown.
+/// The most bytes of a key or an owner that are shown.
 pub const MOST_SHOWN: usize = 64;
 
 impl Cut {
-    /// The start of this. One byte more than is shown tells that there was more.
+    /// The start of these bytes. One byte more than is shown tells that there were more.
     pub fn of(bytes: &[u8]) -> Self {
         let (start, _) = bytes.split_at(bytes.len().min(MOST_SHOWN.saturating_add(1)));
         Self(Box::from(start))
     }
 
-    /// What there is of it.
+    /// The bytes that are stored.
     pub fn bytes(&self) -> &[u8] {
         &self.0
     }
 
-    /// All of it, if that is there.
+    /// All bytes, if none were cut off.
     pub fn whole(&self) -> Option<&[u8]> {
         (self.0.len() <= MOST_SHOWN).then_some(&self.0)
     }
 }
 
-/// Whose hold of what it was.
+/// The key and the owner of a lost hold.
 #[derive(Clone, Debug)]
 pub struct About {
     /// The key.
     pub key: Cut,
-    /// What the key is found by.
-    pub print: Print,
+    /// The print of the whole key.
+    pub(super) print: Print,
     /// The owner.
     pub owner: Cut,
-    /// What the owner is found by.
-    pub owner_print: u64,
+    /// The print of the whole owner.
+    pub(super) owner_print: u64,
 }
 
-/// What tells a hold from all others of its lock.
+/// What distinguishes a hold from all others of its lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Identity {
-    /// What its owner is found by.
-    pub owner: u64,
+    /// The print of its owner.
+    pub(super) owner: u64,
     /// Its fencing number, if it has one.
     pub fence: Option<Fence>,
-    /// Since when it is remembered.
-    pub since: Ms,
+    /// Since when the ledger has remembered it.
+    pub(super) since: Ms,
 }
 
 /// What is known of a hold that was lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LostHold {
-    /// Its fencing number, if this server gave it one.
+    /// Its fencing number, if this server granted it.
     pub fence: Option<Fence>,
-    /// How the lock was held.
+    /// Whether the lock was held exclusively or shared.
     pub hold: Hold,
-    /// Since when it is remembered: since its grant, if it has a number.
+    /// When it was granted, if it has a fencing number; or else when this server first saw it.
     pub since: Ms,
     /// When it ended, if that is known.
     pub ended: Option<Ms>,
-    /// How many waited for the lock then.
+    /// How many requests waited for the lock then.
     pub queue: usize,
 }
 
 impl LostHold {
-    /// For how long it was held, if its grant was this server's.
+    /// How long it was held, if this server granted it.
     pub fn held(&self) -> Option<Ms> {
         self.fence?;
         Some(self.ended?.saturating_sub(self.since))
     }
 }
 
-/// That an owner has come back too late.
+/// An owner's first command after its hold was lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CameBack {
-    /// With what.
+    /// Which command it was.
     pub with: Comeback,
-    /// How long after it had lost its hold, if that is known.
+    /// How long after the loss it came, if that is known.
     pub late: Option<Ms>,
 }
 
-/// Holds of one lock that were lost for one reason, or all those that went when a database was emptied.
+/// Holds of one lock that were lost for one reason, or all holds of a database that was flushed.
 #[derive(Clone, Debug)]
 pub struct Line {
-    /// Its number, which no other line has had.
+    /// Its number. No two lines have had the same one.
     pub id: u64,
-    /// How many holds.
+    /// How many holds were lost.
     pub count: u64,
-    /// Why.
+    /// Why they were lost.
     pub reason: Reason,
-    /// In which database; in all of them if there is none.
+    /// The database; none for all databases.
     pub db: Option<Db>,
-    /// The last few of them.
+    /// The last few holds that the line counts.
     pub counted: VecDeque<Identity>,
-    /// The last of them, unless a database was emptied.
+    /// The hold that was lost last; none if a database was flushed.
     pub lost: Option<(About, LostHold)>,
-    /// When the first of them was lost.
+    /// When the first hold was lost.
     pub created: Now,
-    /// When the last of them was.
+    /// When the last hold was lost.
     pub updated: Now,
-    /// Whether the owner of the last has come back.
+    /// How the owner of the last hold came back, if it did.
     pub came_back: Option<CameBack>,
 }

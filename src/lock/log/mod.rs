@@ -1,5 +1,5 @@
-//! The last holds that did not end by their owners' release, and why: what LOCK.LOG shows. It knows
-//! nothing of the locks, and changes none.
+//! The log that LOCK.LOG shows: the last holds that ended without being released by their owners, and why.
+//! It only records, and changes no lock.
 
 pub mod line;
 
@@ -10,14 +10,13 @@ use crate::lock::log::line::{About, CameBack, Comeback, Cut, Identity, Line, Los
 use crate::lock::name::{Db, NameRef};
 use crate::lock::time::{Ms, Now};
 
-/// Losses of one lock for one reason are counted in one line if no more time lies between them: as ACL
-/// LOG does.
+/// Losses of one lock for one reason share a line if no more time than this lies between them, as in ACL LOG.
 const ONE_LINE: Ms = 60_000;
 
-/// So many of the last holds that a line counts are known one by one, so that none is counted twice.
+/// A line knows this many of the last holds that it counts, so that none of these is counted twice.
 const MOST_TOLD_APART: usize = 8;
 
-/// A lock's name, and what it is found by.
+/// A lock's name, with the print of its key.
 #[derive(Clone, Copy, Debug)]
 pub struct KeyOf<'a> {
     /// The name.
@@ -29,51 +28,53 @@ pub struct KeyOf<'a> {
 /// A hold that has been lost, or several of one lock at once.
 #[derive(Clone, Copy, Debug)]
 pub struct Loss<'a> {
-    /// Why.
+    /// Why they were lost.
     pub reason: Reason,
-    /// How many; what follows is about one of them.
+    /// How many holds were lost. The other fields are about one of them.
     pub count: usize,
-    /// Of which lock.
+    /// The lock.
     pub of: KeyOf<'a>,
-    /// Whose it was.
+    /// The owner of the hold.
     pub owner: &'a [u8],
-    /// What its owner is found by.
+    /// The print of the owner.
     pub owner_print: u64,
     /// What else is known of the hold.
     pub hold: LostHold,
 }
 
-/// The log, in the order of what was last added to each line.
+/// The log. Its lines are in order of when a loss was last added to each.
 #[derive(Debug, Default)]
 pub struct LossLog {
+    /// The most lines that are kept.
     most: usize,
+    /// The lines, by their places in the order.
     lines: BTreeMap<u64, Line>,
-    /// The same lines, by their locks.
+    /// The places of lines that are about one lock, by that lock.
     of_key: BTreeSet<(Db, Print, u64)>,
     last_place: u64,
     next_id: u64,
 }
 
 impl LossLog {
-    /// Remembers so many lines.
+    /// A log that keeps this many lines.
     pub fn new(most: u64) -> Self {
         let mut log = Self::default();
         log.set_most(most);
         log
     }
 
-    /// Remembers so many lines from now on, the newest of those that there are among them.
+    /// Changes how many lines are kept. The oldest are removed if there are more.
     pub fn set_most(&mut self, most: u64) {
         self.most = usize::try_from(most).unwrap_or(usize::MAX);
         self.shorten();
     }
 
-    /// Is nothing remembered?
+    /// Is nothing logged, because no lines are kept?
     pub fn is_off(&self) -> bool {
         self.most == 0
     }
 
-    /// Forgets all lines. Those that follow go on with the next number.
+    /// Removes all lines. The numbers of later lines go on from theirs.
     pub fn reset(&mut self) {
         self.lines.clear();
         self.of_key.clear();
@@ -84,8 +85,8 @@ impl LossLog {
         self.lines.values().rev()
     }
 
-    /// A hold has been lost. One that is in the log already is not counted again.
-    pub fn lost(&mut self, loss: &Loss<'_>, now: Now) {
+    /// Logs a hold that was lost. One that is in the log already is not counted again.
+    pub fn add_loss(&mut self, loss: &Loss<'_>, now: Now) {
         if self.is_off() || loss.count == 0 {
             return;
         }
@@ -107,7 +108,7 @@ impl LossLog {
                 same = Some(place);
             }
         }
-        let of_now = About {
+        let about = About {
             key: Cut::of(loss.of.name.key),
             print: loss.of.print,
             owner: Cut::of(loss.owner),
@@ -117,7 +118,7 @@ impl LossLog {
             .unwrap_or_else(|| self.new_line(loss.reason, Some(loss.of.name.db), now));
         let count = u64::try_from(loss.count).unwrap_or(u64::MAX);
         line.count = line.count.saturating_add(count);
-        line.lost = Some((of_now, loss.hold));
+        line.lost = Some((about, loss.hold));
         line.updated = now;
         line.came_back = None;
         line.counted.truncate(MOST_TOLD_APART.saturating_sub(1));
@@ -125,8 +126,8 @@ impl LossLog {
         self.add(line);
     }
 
-    /// So many holds went with a database that was emptied, or with all of them.
-    pub fn flushed(&mut self, db: Option<Db>, holds: usize, now: Now) {
+    /// Logs that one database or all of them were flushed, with this many holds.
+    pub fn add_flush(&mut self, db: Option<Db>, holds: usize, now: Now) {
         if self.is_off() || holds == 0 {
             return;
         }
@@ -135,9 +136,15 @@ impl LossLog {
         self.add(line);
     }
 
-    /// This owner has asked for a hold that it has not got any more. Is it one that the log has? That is
-    /// noted; by its first time alone.
-    pub fn came_back(&mut self, of: KeyOf<'_>, owner_print: u64, with: Comeback, now: Now) -> bool {
+    /// Notes that this owner has used a hold that it lost, if it is in the log. Only the first time is kept.
+    /// Returns whether it is in the log.
+    pub fn note_comeback(
+        &mut self,
+        of: KeyOf<'_>,
+        owner_print: u64,
+        with: Comeback,
+        now: Now,
+    ) -> bool {
         let is_its = |line: &Line| {
             let lost = line.lost.as_ref();
             lost.is_some_and(|(about, _)| about.owner_print == owner_print)
@@ -156,7 +163,7 @@ impl LossLog {
         place.is_some()
     }
 
-    /// Those of one key, the newest first.
+    /// The lines about one lock, the newest first, with their places.
     fn of_key(&self, db: Db, print: Print) -> impl Iterator<Item = (u64, &Line)> {
         let places = self.of_key.range((db, print, 0)..=(db, print, u64::MAX));
         places
@@ -164,6 +171,7 @@ impl LossLog {
             .filter_map(|&(_, _, place)| Some((place, self.lines.get(&place)?)))
     }
 
+    /// Removes and returns the line at this place.
     fn take(&mut self, place: u64) -> Option<Line> {
         let line = self.lines.remove(&place)?;
         if let (Some(db), Some((about, _))) = (line.db, &line.lost) {
@@ -172,6 +180,7 @@ impl LossLog {
         Some(line)
     }
 
+    /// Adds a line as the newest.
     fn add(&mut self, line: Line) {
         self.last_place = self.last_place.saturating_add(1);
         if let (Some(db), Some((about, _))) = (line.db, &line.lost) {
@@ -181,6 +190,7 @@ impl LossLog {
         self.shorten();
     }
 
+    /// Removes the oldest lines if there are too many.
     fn shorten(&mut self) {
         while self.lines.len() > self.most
             && let Some((&oldest, _)) = self.lines.first_key_value()
@@ -189,7 +199,7 @@ impl LossLog {
         }
     }
 
-    /// One that counts nothing yet.
+    /// A new line that counts nothing yet.
     fn new_line(&mut self, reason: Reason, db: Option<Db>, now: Now) -> Line {
         let id = self.next_id;
         self.next_id = id.saturating_add(1);

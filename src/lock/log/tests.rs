@@ -16,7 +16,7 @@ fn key_of(key: &[u8]) -> KeyOf<'_> {
     }
 }
 
-/// This owner has lost its hold with this number at this time.
+/// This owner loses its hold with this fencing number at this time.
 fn loses(log: &mut LossLog, key: &[u8], reason: Reason, owner: &[u8], fence: u64, ms: Ms) {
     let hold = LostHold {
         fence: Some(fence),
@@ -33,15 +33,15 @@ fn loses(log: &mut LossLog, key: &[u8], reason: Reason, owner: &[u8], fence: u64
         owner_print: SECRET.half_print(owner),
         hold,
     };
-    log.lost(&loss, at(ms));
+    log.add_loss(&loss, at(ms));
 }
 
 fn comes_back(log: &mut LossLog, owner: &[u8], with: Comeback, ms: Ms) {
     let print = SECRET.half_print(owner);
-    log.came_back(key_of(KEY), print, with, at(ms));
+    log.note_comeback(key_of(KEY), print, with, at(ms));
 }
 
-/// How many, and why: the newest first.
+/// How many holds each line counts, and why they were lost; the newest line first.
 fn said(log: &LossLog) -> Vec<(u64, Reason)> {
     let lines = log.newest();
     lines.map(|line| (line.count, line.reason)).collect()
@@ -92,10 +92,10 @@ fn the_oldest_lines_go_first_and_numbers_go_on() {
     for number in 0..5 {
         loses(&mut log, &[number], Reason::Expired, b"a", 1, 0);
     }
-    log.flushed(None, 7, at(0));
+    log.add_flush(None, 7, at(0));
     let ids = |log: &LossLog| log.newest().map(|line| line.id).collect::<Vec<_>>();
     assert_eq!(ids(&log), [5, 4, 3]);
-    // One that is added to is the newest.
+    // A line becomes the newest when a loss is added to it.
     loses(&mut log, &[4], Reason::Expired, b"b", 2, 1);
     assert_eq!(ids(&log), [4, 5, 3]);
     log.set_most(1);
@@ -107,7 +107,7 @@ fn the_oldest_lines_go_first_and_numbers_go_on() {
     assert_eq!(ids(&log), [6]);
     log.set_most(0);
     loses(&mut log, KEY, Reason::Expired, b"a", 1, 0);
-    log.flushed(None, 7, at(0));
+    log.add_flush(None, 7, at(0));
     assert!(log.is_off() && ids(&log).is_empty());
 }
 
@@ -133,7 +133,7 @@ fn the_first_time_that_an_owner_comes_back_is_remembered() {
             })
         ]
     );
-    // What is added is about another hold.
+    // The loss that is added is of another hold.
     loses(&mut log, KEY, Reason::Expired, b"d", 3, 50);
     assert_eq!(log.newest().next().unwrap().came_back, None);
 }
@@ -150,6 +150,6 @@ fn of_a_key_and_of_an_owner_no_more_is_kept_than_is_shown() {
             assert_eq!(cut.whole().is_some(), length == 64);
         }
     }
-    // They are other locks all the same.
+    // They are different locks all the same.
     assert_eq!(log.newest().count(), 3);
 }

@@ -14,7 +14,7 @@ use crate::lock::time::Now;
 use std::rc::Rc;
 
 impl Locks {
-    /// A request for a place, or by an owner that has one.
+    /// Handles a request for a place, new or not. Returns the grant, or how many come before the place.
     pub(in crate::lock) fn ask(
         &mut self,
         turn: &mut Turn<'_>,
@@ -24,9 +24,8 @@ impl Locks {
     ) -> Result<Acquired, Refusal> {
         let mut own = self.place_of(request.owner, names);
         if let Some(ticket) = own
-            && self.is_lease_over(ticket, turn.now)
+            && self.check_lease_is_over(ticket, turn.now)
         {
-            // It was not asked for in time.
             let moved_up = self.lapse(ticket);
             self.noted.extend(moved_up);
             own = None;
@@ -41,20 +40,20 @@ impl Locks {
         let mode_of = |ticket: &Ticket| self.waiters.get(ticket).map(|waiter| waiter.mode());
         let same = own.filter(|ticket| mode_of(ticket) == Some(request.mode));
         if let Some(ticket) = own {
-            self.see_to_lost_grant(turn, ticket);
+            self.undo_lost_grant(turn, ticket);
         }
         if let Some(ticket) = same {
-            // The user is for the rights to be asked about at the grant, which this one has had.
+            // The asker is needed to check its rights at the grant, which a granted place is past.
             let is_granted = (self.waiters.get(&ticket)).is_some_and(Waiter::is_granted);
             let asker = (!is_granted).then(|| turn.keys.asker(lease.command));
-            self.keep(turn.now, ticket, request, lease, asker);
+            self.renew_lease(turn.now, ticket, request, lease, asker);
         }
         for &name in names {
             self.settle_queue(turn, name);
         }
         let mut fits = Vec::with_capacity(names.len());
         for &name in names {
-            let in_turn = self.comes_first(name);
+            let in_turn = self.put_back_and_check_empty(name);
             fits.push((name, self.fit(turn, name, request, in_turn)?));
         }
         let all_held = (fits.iter()).all(|(_, fit)| matches!(fit, Fit::Held { .. }));
@@ -75,10 +74,10 @@ impl Locks {
         if self.limits.drain {
             return Ok(self.busy());
         }
-        // Whoever asks for another mode comes last, and has the old place until that is certain.
+        // An owner that asks for another mode goes to the end, and keeps its old place until it is enrolled.
         let other = own.filter(|ticket| self.waiters.get(ticket).is_some());
         let ticket = self.enroll(turn, &fits, request, other)?;
-        self.keep(turn.now, ticket, request, lease, None);
+        self.renew_lease(turn.now, ticket, request, lease, None);
         if let Some(other) = other {
             let moved_up = self.end_place(other, Ended::ByItsOwner);
             turn.settling.moved_up(moved_up);
@@ -87,11 +86,11 @@ impl Locks {
         if self.is_waiting(ticket) {
             return Ok(Acquired::Place(self.before(ticket)));
         }
-        // Its own old place was what it waited for, or what another of its requests did.
+        // It waits no more: only the old place was in its way, or in the way of another request of its owner.
         self.ask(turn, names, request, lease)
     }
 
-    /// Does its owner hold some of these already, or share one that it wants alone?
+    /// Does the owner already hold some of these locks, or share one that it wants exclusively?
     fn holds_some(
         &mut self,
         turn: &mut Turn<'_>,
@@ -108,8 +107,9 @@ impl Locks {
         })
     }
 
-    /// Its owner has asked: this place is kept on, by what it has said now.
-    fn keep(
+    /// Renews the lease of a place whose owner has asked. The place takes the ttl, the connection and the
+    /// channel of this request.
+    fn renew_lease(
         &mut self,
         now: Now,
         ticket: Ticket,
@@ -117,14 +117,14 @@ impl Locks {
         lease: &Lease<'_>,
         asker: Option<Rc<Asker>>,
     ) {
-        // Where it stood, before it is told elsewhere.
+        // Its old channel wakes too: the request may name another one.
         self.wake_channel_of(ticket);
         self.wake(ticket);
         let Some(place) = (self.waiters.get(&ticket)).and_then(|one| one.place.as_deref()) else {
             return;
         };
         let user = Rc::clone(asker.as_ref().unwrap_or(&place.asker));
-        let heard = lease
+        let target = lease
             .notify
             .map(|notify| self.places.channels.open(notify, &user.user));
         let Some(waiter) = self.waiters.get_mut(&ticket) else {
@@ -140,13 +140,13 @@ impl Locks {
             if let Some(asker) = asker {
                 place.asker = asker;
             }
-            old = std::mem::replace(&mut place.notify, heard);
+            old = std::mem::replace(&mut place.notify, target);
         }
-        let heard = waiter
+        let channel = waiter
             .place
             .as_ref()
             .and_then(|place| place.notify.as_ref());
-        let heard = heard.map(|heard| Rc::clone(&heard.channel));
+        let channel = channel.map(|target| Rc::clone(&target.channel));
         if before != (request.session, request.client) {
             self.places.sessions.remove(&(before.1, ticket));
         }
@@ -157,14 +157,14 @@ impl Locks {
             old.channel.leave(ticket);
             self.places.channels.close(old);
         }
-        if let Some(channel) = heard {
+        if let Some(channel) = channel {
             channel.join(ticket);
         }
         self.wake_channel_of(ticket);
         self.keep_until(ticket, now.plus(lease.length));
     }
 
-    /// The place that this owner has for exactly these locks.
+    /// This owner's place for exactly these locks, if it has one.
     pub(in crate::lock) fn place_of(&self, owner: &[u8], names: &[NameRef<'_>]) -> Option<Ticket> {
         self.places_of(owner).find(|ticket| {
             let waiter = self.waiters.get(ticket);
@@ -182,7 +182,7 @@ impl Locks {
         })
     }
 
-    /// How many come before this one, in the longest of its queues.
+    /// How many come before this one in its queues: the most in any of them.
     pub(in crate::lock) fn before(&self, ticket: Ticket) -> usize {
         let names = self.waiters.get(&ticket).map(|waiter| &*waiter.names);
         let queues =
@@ -193,8 +193,9 @@ impl Locks {
             .unwrap_or_default()
     }
 
-    /// Does nobody come before whoever asks for this lock now?
-    pub(in crate::lock) fn comes_first(&mut self, name: NameRef<'_>) -> bool {
+    /// Puts back the place that would come first if its channel is awake again. Returns whether a new request
+    /// would come first for this lock.
+    pub(in crate::lock) fn put_back_and_check_empty(&mut self, name: NameRef<'_>) -> bool {
         self.put_first_back(name);
         self.queue(name).is_none_or(|queue| queue.first().is_none())
     }
@@ -204,7 +205,7 @@ impl Locks {
         self.waiters.places()
     }
 
-    /// What makes a request a place, before it is kept for the first time.
+    /// The [`Place`] of a new request, before its lease is set.
     pub(in crate::lock) fn new_place(lease: &Lease<'_>, asker: Rc<Asker>) -> Box<Place> {
         Box::new(Place {
             length: lease.length,
@@ -215,7 +216,7 @@ impl Locks {
     }
 }
 
-/// The same locks, in whatever order?
+/// Are these the same locks, in any order?
 fn are_the_same(one: &[Name], other: &[NameRef<'_>]) -> bool {
     if one.len() != other.len() {
         return false;
@@ -230,7 +231,7 @@ fn are_the_same(one: &[Name], other: &[NameRef<'_>]) -> bool {
     one == other
 }
 
-/// Does a hold that this mode asks for give all that one does which the other asks for?
+/// Does a hold of this kind satisfy a request for this mode?
 pub(in crate::lock) fn covers(hold: Hold, wanted: Mode) -> bool {
     hold == Hold::Exclusive || wanted.hold() == Hold::Shared
 }

@@ -1,15 +1,15 @@
-//! Channels on which owners are told that it is time to ask again.
+//! Channels on which owners are notified that it is time to ask again.
 //!
-//! An owner that does not ask in time although a message was sent is probably dead, with all others that
-//! are told on that channel. So all its places sleep until one of their owners asks: a dead process costs
-//! the others one claim, and not one for each of its tasks. Only one user's places: a user who may publish
-//! on another's channel must not be able to put the other's places to sleep.
+//! If an owner does not ask in time although a message was published, its process is probably dead, and with
+//! it all owners that are notified on that channel. So all places of the channel sleep until one of their
+//! owners asks: a dead process delays the others by one claim, not by one for each of its tasks. Each user
+//! has channels of its own, so that no user can put another's places to sleep by naming its channel.
 //!
 //! | a channel | its places | what may come next |
 //! |---|---|---|
-//! | awake | stand in their queues | a claim ran out, or nobody heard a message: asleep |
-//! | asleep | are laid aside, a portion at a time; one that comes first is laid aside at once | one of their owners asks: waking |
-//! | waking | count as standing where they stood, and are put back, a portion at a time; one that comes first is put back at once | all are back: awake; asleep |
+//! | awake | are in their queues | a claim runs out, or a message has no subscriber: asleep |
+//! | asleep | are laid aside (taken out of their queues) in portions; one that comes first is laid aside at once | one of their owners asks: waking |
+//! | waking | count as being in their queues, and are put back in portions; one that comes first is put back at once | all are back: awake; or asleep again |
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
@@ -19,87 +19,87 @@ use crate::lock::queue::order::Order;
 use crate::lock::queue::ticket::Ticket;
 use crate::lock::request::Notify;
 
-/// What a channel is found by.
+/// The number of a channel. No two channels have had the same one.
 pub type ChannelId = u64;
 
-/// Whose places are told on a channel, and its name.
+/// The user whose places have a channel, and the channel's name.
 type UserAndName = (Box<[u8]>, Rc<[u8]>);
 
-/// All channels that places are told on.
+/// All channels that places have.
 #[derive(Debug, Default)]
 pub struct Channels {
     /// By their users and names.
     ids: BTreeMap<UserAndName, ChannelId>,
     by_id: BTreeMap<ChannelId, Rc<Channel>>,
     last_id: ChannelId,
-    /// How many of them sleep.
+    /// How many channels sleep.
     asleep: usize,
-    /// Those of which some places have yet to be put back.
+    /// The channels that are waking: some of their places are yet to be put back.
     waking: BTreeSet<ChannelId>,
 }
 
-/// One of them.
+/// One user's channel.
 #[derive(Debug)]
 pub struct Channel {
-    /// What it is found by.
+    /// Its number.
     pub id: ChannelId,
-    /// Its name.
-    pub name: Rc<[u8]>,
-    /// Whose places are told on it.
+    /// The name on which messages are published.
+    pub(super) name: Rc<[u8]>,
+    /// The user whose places have it.
     user: Box<[u8]>,
     asleep: Cell<bool>,
-    /// Its places: one of them may be the first in a queue, and keep from the next what that may have.
+    /// All places that have this channel.
     places: RefCell<Order<Ticket>>,
-    /// Those of its places that have been laid aside.
+    /// The places among them that are laid aside: out of their queues.
     aside: RefCell<BTreeSet<Ticket>>,
 }
 
-/// What a place is told, and where.
+/// What is published for a place, and where.
 #[derive(Debug)]
-pub struct Heard {
+pub struct NotifyTarget {
     pub channel: Rc<Channel>,
     pub text: Box<[u8]>,
 }
 
 impl Channel {
-    /// Do its places sleep?
+    /// Does the channel sleep?
     pub fn is_asleep(&self) -> bool {
         self.asleep.get()
     }
 
-    /// Is this one of its places that have been laid aside?
+    /// Is this place laid aside?
     pub fn has_aside(&self, ticket: Ticket) -> bool {
         self.aside.borrow().contains(&ticket)
     }
 
-    /// One more of its places.
+    /// Adds a place to the channel.
     pub fn join(&self, ticket: Ticket) {
         self.places.borrow_mut().insert(ticket);
     }
 
-    /// One less.
+    /// Removes a place from the channel.
     pub fn leave(&self, ticket: Ticket) {
         self.put_back(ticket);
         self.places.borrow_mut().remove(ticket);
     }
 
-    /// One of its places has been laid aside.
+    /// Notes that this place is laid aside.
     pub fn lay_aside(&self, ticket: Ticket) {
         self.aside.borrow_mut().insert(ticket);
     }
 
-    /// One of its places stands where it stood.
+    /// Notes that this place is not laid aside any more.
     fn put_back(&self, ticket: Ticket) {
         self.aside.borrow_mut().remove(&ticket);
     }
 }
 
 impl Channels {
-    /// For one more place of this user.
-    pub fn open(&mut self, notify: Notify<'_>, user: &[u8]) -> Heard {
+    /// The channel of this user and name, new if there is none, with the text for one place.
+    pub fn open(&mut self, notify: Notify<'_>, user: &[u8]) -> NotifyTarget {
         let found = (self.ids).get(&(Box::from(user), Rc::from(notify.channel)));
         let found = found.and_then(|id| self.by_id.get(id)).map(Rc::clone);
-        Heard {
+        NotifyTarget {
             channel: found.unwrap_or_else(|| self.open_new(notify.channel, user)),
             text: Box::from(notify.text),
         }
@@ -121,10 +121,11 @@ impl Channels {
         channel
     }
 
-    /// A place that has left the channel is told nothing there any more. The last one closes it.
-    pub fn close(&mut self, heard: Heard) {
-        let channel = heard.channel;
-        // Ours, and that of the table.
+    /// Gives a place's reference to its channel back, after the place has left it. The last one closes the
+    /// channel.
+    pub fn close(&mut self, target: NotifyTarget) {
+        let channel = target.channel;
+        // One reference is ours, the other that of `by_id`.
         if Rc::strong_count(&channel) <= 2 {
             if channel.is_asleep() {
                 self.asleep = self.asleep.saturating_sub(1);
@@ -135,7 +136,7 @@ impl Channels {
         }
     }
 
-    /// All places of this channel sleep from now on. Did they not do so already?
+    /// Puts a channel to sleep. Returns true if it was awake or waking.
     pub fn send_to_sleep(&mut self, id: ChannelId) -> bool {
         let Some(channel) = self.by_id.get(&id) else {
             return false;
@@ -148,7 +149,7 @@ impl Channels {
         falls_asleep
     }
 
-    /// The next place of a channel that sleeps.
+    /// The next place of a channel from this ticket on; none if the channel is not asleep.
     pub fn next_place(&self, id: ChannelId, from: Ticket) -> Option<Ticket> {
         let channel = self.by_id.get(&id)?;
         let places = channel.places.borrow();
@@ -156,7 +157,7 @@ impl Channels {
         next.filter(|_| channel.is_asleep())
     }
 
-    /// They sleep no more, from now on. Those that have been laid aside are to be put back.
+    /// Wakes a channel. Its places that are laid aside are put back later.
     pub fn wake(&mut self, channel: &Channel) {
         if channel.asleep.replace(false) {
             self.asleep = self.asleep.saturating_sub(1);
@@ -166,8 +167,8 @@ impl Channels {
         }
     }
 
-    /// One of this channel's places stands where it stood. With the last of them the channel is awake: very many
-    /// of one place each must not be gone through by each that asks.
+    /// Notes that a place is not laid aside any more. With the last one the channel is awake at once, because
+    /// every request walks through all channels that are waking.
     pub fn put_back(&mut self, channel: &Channel, ticket: Ticket) {
         channel.put_back(ticket);
         if channel.aside.borrow().is_empty() {
@@ -175,17 +176,17 @@ impl Channels {
         }
     }
 
-    /// Those of which some places have yet to be put back.
+    /// The channels that are waking.
     pub fn waking(&self) -> impl Iterator<Item = ChannelId> {
         self.waking.iter().copied()
     }
 
-    /// How many those are.
+    /// How many channels are waking.
     pub fn count_waking(&self) -> usize {
         self.waking.len()
     }
 
-    /// One of the places that have yet to be put back.
+    /// A place that is to be put back next.
     pub fn next_to_put_back(&mut self) -> Option<Ticket> {
         while let Some(&id) = self.waking.first() {
             let channel = self.by_id.get(&id);
@@ -198,19 +199,19 @@ impl Channels {
         None
     }
 
-    /// Does any of them sleep?
+    /// Does any channel sleep?
     pub fn any_asleep(&self) -> bool {
         self.asleep > 0
     }
 
-    /// How many places are told on the channels of this name.
+    /// How many places have a channel of this name.
     #[cfg(test)]
     pub fn places(&self, name: &[u8]) -> usize {
         let named = self.by_id.values().filter(|channel| *channel.name == *name);
         named.map(|channel| channel.places.borrow().len()).sum()
     }
 
-    /// How many there are.
+    /// How many channels there are.
     pub fn len(&self) -> usize {
         self.by_id.len()
     }

@@ -1,5 +1,5 @@
-//! The turn of a place, and the claim. What it is granted lasts only until its owner has to have asked
-//! for it: whoever does not live any more costs the others that long, and not a whole ttl.
+//! The grant of a place, and its claim. The holds expire unless the owner asks again in time, so that a dead
+//! owner delays the others by the time to claim, not by a whole ttl.
 
 use std::rc::Rc;
 
@@ -21,33 +21,36 @@ use crate::lock::state::{LockState, Turn};
 use crate::lock::stats::count;
 use crate::lock::time::{Ms, Now};
 
-/// What a place whose turn it is may be granted.
+/// What a place may be granted when it comes first.
 pub(in crate::lock) enum Chance {
     /// All that it asks for.
     Grant,
-    /// Nothing more: its owner holds it all by another request.
+    /// Nothing more: a blocked request of its owner was granted all of it, by this number, and its reply may
+    /// not arrive.
     Beside(Fence),
-    /// Nothing: its owner holds some of it by another request, and should lose nothing by this one.
+    /// Nothing: its owner holds some of it by another request, and must not lose that by not claiming this.
     None,
 }
 
 impl Locks {
-    /// For how long a grant of now waits to be claimed: to the end of the lease, and where a message
-    /// tells the owner, no longer than a claim may take.
+    /// How long the owner has to claim a grant that is made now: to the end of the lease, and at most
+    /// `lock.claim-time` if a message tells the owner of it.
     pub(in crate::lock) fn time_to_claim(&self, ticket: Ticket, now: Now) -> Option<Ms> {
         let (place, until) = self.lease_of(ticket)?;
-        // Whoever could not ask for some time has longer.
-        let until = until.max(self.places.end_of(place.length));
+        // An owner that could not ask for some time has longer.
+        let until = until.max(self.places.extended_until(place.length));
         let left = until.saturating_sub(now.ms()).max(1);
         let claim_time = self.limits.claim_time.max(1);
         Some(match &place.notify {
-            Some(_) if self.places.goes_on(claim_time, now) => left.min(claim_time.max(AT_LEAST)),
+            Some(_) if self.places.is_extended(claim_time, now) => {
+                left.min(claim_time.max(AT_LEAST))
+            }
             Some(_) => left.min(claim_time),
             None => left,
         })
     }
 
-    /// What may this place be granted, where its locks fit it like this?
+    /// What this owner's place may be granted, where its locks fit it like this.
     pub(in crate::lock) fn chance(&mut self, fits: &[(NameRef<'_>, Fit)], owner: &[u8]) -> Chance {
         let is_open = |fit: &Fit| matches!(fit, Fit::Open { keeps: None });
         if fits.iter().all(|(_, fit)| is_open(fit)) {
@@ -63,12 +66,11 @@ impl Locks {
                 _ => return Chance::None,
             }
         }
-        // A blocked request of its owner has it, and may not hear of that.
         number.map_or(Chance::None, Chance::Beside)
     }
 
-    /// A blocked request of this place's owner has been granted the same: should nobody hear of that,
-    /// it is the place's. Which connection it ends with is said by whichever came last.
+    /// Lets a place share the grant of a blocked request of its owner, so that it has the holds if the reply
+    /// to that request does not arrive. The holds are tied to the place's connection, if to any.
     pub(in crate::lock) fn grant_beside(
         &mut self,
         turn: &mut Turn<'_>,
@@ -86,16 +88,16 @@ impl Locks {
         }
         for name in &*names {
             let ledger = self.ledger(name.db);
-            if let Some(hold) = ledger.hear_of(&name.key, &owner, fence) {
+            if let Some(hold) = ledger.expect_reply(&name.key, &owner, fence) {
                 ledger.tie(&name.key, &owner, hold, client, session);
             }
         }
     }
 
-    /// The connection has closed that this hold ends with, and that asked for it last. Nobody has been told
-    /// of it, and a place of its owner has been granted it too? Then it goes on for that to be claimed, and
-    /// ends with the connection that asked for the place, if with any.
-    pub(in crate::lock) fn goes_on_for_a_place(
+    /// The connection that this hold is tied to has closed. Keeps the hold if its owner has not been told of
+    /// it and a place of the owner was granted it too: it is now tied to the connection that asked for the
+    /// place, if to any. Returns whether it is kept.
+    pub(in crate::lock) fn keep_for_a_place(
         &mut self,
         name: NameRef<'_>,
         owner: &[u8],
@@ -113,21 +115,21 @@ impl Locks {
         tie.is_some()
     }
 
-    /// A place has been granted all that it asks for.
-    pub(in crate::lock) fn place_is_granted(&mut self, ticket: Ticket) {
+    /// Begins to wait for the claim of a place that has been granted all its locks, and notifies its owner.
+    pub(in crate::lock) fn begin_claim(&mut self, ticket: Ticket) {
         let Some((place, until)) = self.lease_of(ticket) else {
             return;
         };
         let (claim_ends, is_told) = (place.claim_ends, place.notify.is_some());
-        let until = until.max(self.places.end_of(place.length));
+        let until = until.max(self.places.extended_until(place.length));
         self.keep_until(ticket, until);
         self.places.claims.insert((claim_ends, ticket));
         if is_told {
-            self.places.messages.push_back(Notice::Turn(ticket));
+            self.places.messages.push_back(Notice::Granted(ticket));
         }
     }
 
-    /// Is this hold one of a place, which its owner has not claimed?
+    /// Was this hold granted to a place that its owner has not claimed?
     #[inline]
     pub(in crate::lock) fn is_unclaimed(
         &mut self,
@@ -138,7 +140,8 @@ impl Locks {
         !self.places.claims.is_empty() && self.claim_ends(name, owner, hold).is_some()
     }
 
-    /// The same, and will nobody else tell its owner of it?
+    /// Was this hold granted to a place that its owner has not claimed, and is no reply to a blocked client
+    /// under way that may tell the owner of it?
     pub(in crate::lock) fn is_to_be_claimed(
         &mut self,
         name: NameRef<'_>,
@@ -153,8 +156,9 @@ impl Locks {
             })
     }
 
-    /// Until when this owner has to claim this hold, if its place was granted it and it has not done so.
-    /// Another of its places may have been granted the lock by another number before.
+    /// When this owner has to claim this hold at the latest, if a place was granted it and it is not claimed
+    /// yet. The fencing number must match: another of the owner's places may have been granted the lock
+    /// before.
     pub(in crate::lock) fn claim_ends(
         &mut self,
         name: NameRef<'_>,
@@ -168,7 +172,7 @@ impl Locks {
         self.lease_of(ticket).map(|(place, _)| place.claim_ends)
     }
 
-    /// The places of this owner that have been granted this lock, and by which numbers.
+    /// The places of this owner that have been granted this lock, with their fencing numbers.
     fn claims_of(&self, name: NameRef<'_>, owner: &[u8]) -> impl Iterator<Item = (Ticket, Fence)> {
         let owner = (!self.places.claims.is_empty()).then_some(owner);
         let places = owner.into_iter().flat_map(|owner| self.places_of(owner));
@@ -182,9 +186,14 @@ impl Locks {
         })
     }
 
-    /// This owner has been told that it holds these: what its places were granted is claimed, and a
-    /// place for what it holds now is not needed any more.
-    pub(in crate::lock) fn claimed(&mut self, names: &[NameRef<'_>], owner: &[u8], hold: Hold) {
+    /// The owner has been told that it holds these locks: ends its granted places, which are claimed by that,
+    /// and its waiting places for locks that it now holds.
+    pub(in crate::lock) fn end_claimed_places(
+        &mut self,
+        names: &[NameRef<'_>],
+        owner: &[u8],
+        hold: Hold,
+    ) {
         if !self.waiters.has_places() {
             return;
         }
@@ -199,20 +208,20 @@ impl Locks {
                 continue;
             };
             let is_named = |name: &Name| names.binary_search(&name.borrow()).is_ok();
-            let is_over = match waiter.state() {
+            let is_claimed = match waiter.state() {
                 State::Granted(_) => waiter.names.iter().any(is_named),
                 _ => waiter.names.iter().all(is_named) && covers(hold, waiter.mode()),
             };
-            if is_over {
+            if is_claimed {
                 let moved_up = self.end_place(ticket, Ended::Claimed);
                 self.noted.extend(moved_up);
             }
         }
     }
 
-    /// Before its owner asks again: is what this place was granted gone, without its doing? Then it
-    /// stands where it stood.
-    pub(in crate::lock) fn see_to_lost_grant(&mut self, turn: &mut Turn<'_>, ticket: Ticket) {
+    /// Puts a granted place back into its queues, in order of its ticket, if it does not hold all its locks
+    /// any more. For an owner that asks again.
+    pub(in crate::lock) fn undo_lost_grant(&mut self, turn: &mut Turn<'_>, ticket: Ticket) {
         let Some(waiter) = self.waiters.get(&ticket) else {
             return;
         };
@@ -222,11 +231,11 @@ impl Locks {
         let (names, owner) = (Rc::clone(&waiter.names), Rc::clone(&waiter.owner));
         if !names
             .iter()
-            .all(|name| self.has_it(turn, name, &owner, fence))
+            .all(|name| self.holds_by(turn, name, &owner, fence))
         {
             self.lose_grant(ticket);
             self.fall_asleep(ticket);
-            // What is left of it is in nobody's way, least of all in its own.
+            // The holds that it still has must not keep the place itself, or others, waiting.
             for name in &*names {
                 self.end_what_is_left(turn, name.borrow(), &owner, fence);
             }
@@ -234,8 +243,8 @@ impl Locks {
         }
     }
 
-    /// Ends the hold that this owner has by this number and has not been told of. Nobody is granted
-    /// anything before the queue is settled.
+    /// Ends the hold that this owner has by this number, if the owner has not been told of it. The lock is
+    /// granted to the next waiter when its queue is settled.
     fn end_what_is_left(
         &mut self,
         turn: &mut Turn<'_>,
@@ -267,7 +276,7 @@ impl Locks {
     }
 
     /// Does this owner hold this lock by this number?
-    fn has_it(&mut self, turn: &mut Turn<'_>, name: &Name, owner: &[u8], fence: Fence) -> bool {
+    fn holds_by(&mut self, turn: &mut Turn<'_>, name: &Name, owner: &[u8], fence: Fence) -> bool {
         let Ok(Some((hold, _))) = self.hold_now(turn, name.borrow(), owner) else {
             return false;
         };
@@ -275,7 +284,7 @@ impl Locks {
         entry.is_some_and(|entry| entry.has_had(fence))
     }
 
-    /// A place is granted nothing any more. What is left of its grant is given back.
+    /// Ends the grant of a place. The holds that no other reply tells the owner of are given back.
     pub(in crate::lock) fn lose_grant(&mut self, ticket: Ticket) {
         let Some(waiter) = self.waiters.get(&ticket) else {
             return;
@@ -291,9 +300,8 @@ impl Locks {
         }
     }
 
-    /// A grant that has not been claimed in time: the hold is over, and the place sleeps if its lease
-    /// goes on.
-    pub(in crate::lock) fn see_to_claim(&mut self, turn: &mut Turn<'_>, ticket: Ticket) {
+    /// Ends a grant that was not claimed in time: the holds expire, and the place sleeps until its lease ends.
+    pub(in crate::lock) fn end_overdue_claim(&mut self, turn: &mut Turn<'_>, ticket: Ticket) {
         let Some(waiter) = self.waiters.get(&ticket) else {
             return;
         };
@@ -306,14 +314,14 @@ impl Locks {
             Some(_) => self.limits.claim_time,
             None => place.length,
         };
-        let channel = (place.notify.as_ref()).map(|heard| heard.channel.id);
+        let channel = (place.notify.as_ref()).map(|target| target.channel.id);
         self.places.claims.remove(&(claim_ends, ticket));
-        self.look_who_may_ask(turn, ticket);
-        self.places.see_if_late(claim_ends, turn.now);
+        self.check_kept_back(turn, ticket);
+        self.places.note_if_late(claim_ends, turn.now);
         let (mut held, mut told) = (Vec::new(), false);
         for name in &*names {
-            // Another of its places may have been granted it for longer, and its key have gone too early
-            // by a step of the clock: what is to be ended is written again first.
+            // Another of the owner's places may have been granted the lock for longer, and its key may have
+            // expired too early by a step of the clock: `meet` writes it again before the hold is ended.
             self.meet(turn, name.borrow(), Some(&owner));
             if let Ok(Some((hold, _))) = self.hold_now(turn, name.borrow(), &owner) {
                 let entry = self.ledger(name.db).of(&name.key, &owner, hold);
@@ -324,7 +332,7 @@ impl Locks {
             }
         }
         if told {
-            // Another request of its owner has been told of it.
+            // The reply to another request of the owner has told it of the hold.
             self.end_place(ticket, Ended::Claimed);
             return;
         }
@@ -347,13 +355,13 @@ impl Locks {
         }
         self.lose_grant(ticket);
         self.fall_asleep(ticket);
-        if self.places.goes_on(time, turn.now) {
+        if self.places.is_extended(time, turn.now) {
             return self.wake(ticket);
         }
         if let Some(channel) = channel {
             self.send_to_sleep(channel);
         }
-        if self.is_lease_over(ticket, turn.now) {
+        if self.check_lease_is_over(ticket, turn.now) {
             let moved_up = self.lapse(ticket);
             self.noted.extend(moved_up);
         }

@@ -1,4 +1,4 @@
-//! What is to be seen to of places by itself.
+//! What a tick does for places.
 
 use crate::lock::budget::GRANT;
 use crate::lock::due::PAUSE;
@@ -8,19 +8,19 @@ use crate::lock::state::Turn;
 use crate::lock::time::Ms;
 
 impl Places {
-    /// When it is looked again who may ask.
+    /// When to check next whether the server keeps owners from asking.
     pub fn next_look(&self) -> Ms {
         self.looked.saturating_add(kept::LOOK)
     }
 
-    /// When a grant is to be seen to that was not claimed in time.
+    /// When the first grant will be overdue that is not claimed.
     pub fn next_claim(&self) -> Option<Ms> {
         self.claims.first().map(|&(end, _)| end.saturating_add(1))
     }
 }
 
 impl Locks {
-    /// What is due of places, but for the ends of their leases.
+    /// Does what is due for places, except that leases end elsewhere, with the time limits of other waiters.
     pub(in crate::lock) fn see_to_places(&mut self, turn: &mut Turn<'_>) {
         if !self.waiters.has_places()
             && self.places.endings.is_empty()
@@ -29,7 +29,7 @@ impl Locks {
         {
             return;
         }
-        self.look_who_is_kept_back(turn);
+        self.check_kept_back_if_due(turn);
         self.end_some_places(&mut turn.budget);
         self.put_some_back(&mut turn.budget);
         while !turn.budget.is_spent()
@@ -42,7 +42,7 @@ impl Locks {
                 break;
             }
             turn.budget.draw(GRANT);
-            self.see_to_claim(turn, ticket);
+            self.end_overdue_claim(turn, ticket);
             if turn.keys.refuses_all() {
                 self.put_off = Some(turn.now.plus(PAUSE));
             }

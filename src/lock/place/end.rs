@@ -1,4 +1,4 @@
-//! The end of a place, whatever brought it about; and of many at once.
+//! Ending a place, for whatever reason; and ending many at once.
 
 use std::rc::Rc;
 
@@ -14,22 +14,22 @@ use crate::lock::returns::Return;
 use crate::lock::slot;
 use crate::lock::stats::count;
 
-/// So many messages that are not needed any more are passed over in one go.
+/// At most this many messages that do not apply any more are skipped in one call.
 const MOST_PASSED: usize = 1024;
 
-/// What a place has come to.
+/// Why a place ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ended {
     /// Its owner has been told that it holds what it asked for.
     Claimed,
-    /// Its owner has released the lock, or asked for something else.
+    /// Its owner has released the lock, or asked for another mode.
     ByItsOwner,
-    /// It is lost without its owner's doing.
+    /// It is lost, and not because of what its owner did.
     Lost,
 }
 
 impl Locks {
-    /// A place is no more. In which queues is somebody else the first now?
+    /// Ends a place. Returns the locks in whose queues another waiter is now the first.
     pub(in crate::lock) fn end_place(&mut self, ticket: Ticket, ended: Ended) -> Vec<Name> {
         let Some(waiter) = self.waiters.get(&ticket) else {
             return Vec::new();
@@ -60,17 +60,18 @@ impl Locks {
         let Some(place) = waiter.place else {
             return moved_up;
         };
-        if let Some(heard) = &place.notify {
-            heard.channel.leave(ticket);
+        if let Some(target) = &place.notify {
+            target.channel.leave(ticket);
         }
         if place.notify.is_some() && ended == Ended::Lost {
             self.places.messages.push_back(Notice::Lost(place));
-        } else if let Some(heard) = place.notify {
-            self.places.channels.close(heard);
+        } else if let Some(target) = place.notify {
+            self.places.channels.close(target);
         }
         moved_up
     }
 
+    /// Ends a place's grant. The holds are kept only if they were claimed.
     fn lose_grant_unless(&mut self, ticket: Ticket, is_claimed: bool) {
         if !is_claimed {
             return self.lose_grant(ticket);
@@ -80,7 +81,8 @@ impl Locks {
         }
     }
 
-    /// One reply less may tell this owner of its hold. If nobody else will, the hold is given back.
+    /// Notes that a waiter or place that was granted this hold has ended. The hold is given back if the owner
+    /// was not told of it and no other reply will do so.
     pub(in crate::lock) fn reply_ended(
         &mut self,
         name: &Name,
@@ -97,40 +99,40 @@ impl Locks {
         }
     }
 
-    /// Its owner has not asked again in time.
+    /// Ends and counts a place whose owner has not asked in time. Returns the same as
+    /// [`end_place`](Self::end_place).
     pub(in crate::lock) fn lapse(&mut self, ticket: Ticket) -> Vec<Name> {
         count(&mut self.counts.places_lapsed, 1);
         self.end_place(ticket, Ended::Lost)
     }
 
-    /// The next message to publish, if there is one: not where its grant has been claimed, or has
-    /// ended.
+    /// Takes out the next message to publish. Messages about grants that were claimed or have ended are
+    /// skipped.
     pub fn next_message(&mut self) -> Option<Message> {
-        // Those that are not needed any more are passed over, so many at most.
         for _ in 0..MOST_PASSED {
             let message = match self.places.messages.pop_front()? {
-                Notice::Turn(ticket) => {
+                Notice::Granted(ticket) => {
                     let waiter = self.waiters.get(&ticket);
                     let waiter = waiter.filter(|waiter| waiter.is_granted());
                     let place = waiter.and_then(|waiter| waiter.place.as_deref());
-                    let heard = place.and_then(|place| Some((place, place.notify.as_ref()?)));
-                    heard.map(|(place, heard)| Message {
-                        channel: Rc::clone(&heard.channel.name),
-                        id: heard.channel.id,
-                        text: heard.text.clone(),
+                    let target = place.and_then(|place| Some((place, place.notify.as_ref()?)));
+                    target.map(|(place, target)| Message {
+                        channel: Rc::clone(&target.channel.name),
+                        id: target.channel.id,
+                        text: target.text.clone(),
                         asker: Rc::clone(&place.asker),
                     })
                 }
                 Notice::Lost(place) => {
                     let Place { notify, asker, .. } = *place;
-                    notify.map(|heard| {
+                    notify.map(|target| {
                         let message = Message {
-                            channel: Rc::clone(&heard.channel.name),
-                            id: heard.channel.id,
-                            text: heard.text.clone(),
+                            channel: Rc::clone(&target.channel.name),
+                            id: target.channel.id,
+                            text: target.text.clone(),
                             asker,
                         };
-                        self.places.channels.close(heard);
+                        self.places.channels.close(target);
                         message
                     })
                 }
@@ -142,7 +144,7 @@ impl Locks {
         None
     }
 
-    /// Many places are to end: some of them at once, the others in the next ticks.
+    /// Schedules the end of many places; they end in portions, in the next ticks.
     pub(in crate::lock) fn end_places(&mut self, ending: Ending) {
         if self.waiters.has_places() {
             let all = 0..=self.waits.last_ticket();
@@ -150,7 +152,7 @@ impl Locks {
         }
     }
 
-    /// Sees to some of those that are to end.
+    /// Ends some of the places whose end is scheduled.
     pub(in crate::lock) fn end_some_places(&mut self, budget: &mut Budget) {
         while !budget.is_spent()
             && let Some((left, ending)) = self.places.endings.front().cloned()
@@ -172,8 +174,8 @@ impl Locks {
         }
     }
 
-    /// Is this place one of many that are to end, which has not been seen to yet? What it has been granted
-    /// may be claimed until then.
+    /// Is this place to end in one of the next ticks? One that has been granted its locks is not: it may be
+    /// claimed until then.
     pub(in crate::lock) fn is_to_end(&self, ticket: Ticket) -> bool {
         let is_granted = (self.waiters.get(&ticket)).is_some_and(Waiter::is_granted);
         let mut endings = self.places.endings.iter();
@@ -192,7 +194,7 @@ impl Locks {
         })
     }
 
-    /// A connection has closed: the places that are tied to it end. Sees to so many.
+    /// Ends up to `most` places that are tied to a connection that has closed. Returns how many there were.
     pub(in crate::lock) fn end_places_of(&mut self, client: u64, most: usize) -> usize {
         for done in 0..most {
             let next = (self.places.sessions)

@@ -1,28 +1,29 @@
-//! How long a place is kept. Nobody loses one who could not ask: not while the server refused that or
-//! held it back, and not because the server was late itself.
+//! How long a place is kept. An owner does not lose a place because it could not ask: a lease does not end
+//! while the server refuses or pauses the owner's command, nor because the server itself was stalled.
 
 use crate::lock::locks::Locks;
-use crate::lock::place::Place;
+use crate::lock::place::{Place, Places};
 use crate::lock::queue::ticket::Ticket;
 use crate::lock::queue::waiter::Waiter;
 use crate::lock::state::Turn;
 use crate::lock::time::{Ms, Now};
 
-/// How often it is looked at whether the server lets anybody ask.
+/// How often to check whether the server keeps owners from asking.
 pub const LOOK: Ms = 250;
 
-/// When that was looked at so long ago, nothing is known of the time since.
+/// After this long without a check, nothing is known of the time since the last one.
 const LONG_AGO: Ms = 1000;
 
-/// Whatever should have been seen to so long ago shows that the server did nothing meanwhile.
+/// A deadline that is handled this late shows that the server was stalled.
 const LATE: Ms = 100;
 
-/// Whoever could not ask has so long at least, from when that is possible again.
+/// An owner that could not ask has at least this long from when it can.
 pub const AT_LEAST: Ms = 1000;
 
 impl Locks {
-    /// Is this lease over?
-    pub(in crate::lock) fn is_lease_over(&mut self, ticket: Ticket, now: Now) -> bool {
+    /// Checks whether this lease has ended. Notes a stall of the server if the check comes late, which extends
+    /// all leases.
+    pub(in crate::lock) fn check_lease_is_over(&mut self, ticket: Ticket, now: Now) -> bool {
         let Some((place, until)) = self.lease_of(ticket) else {
             return false;
         };
@@ -30,18 +31,18 @@ impl Locks {
             return false;
         }
         let length = place.length;
-        self.places.see_if_late(until, now);
-        !self.places.goes_on(length, now)
+        self.places.note_if_late(until, now);
+        !self.places.is_extended(length, now)
     }
 
-    /// This place, and until when it is kept.
+    /// This place, and when its lease ends.
     pub(in crate::lock) fn lease_of(&self, ticket: Ticket) -> Option<(&Place, Ms)> {
         let waiter = self.waiters.get(&ticket)?;
         waiter.place.as_deref().zip(waiter.until())
     }
 
-    /// Looks, now and then, whether the server keeps those back who would ask.
-    pub(in crate::lock) fn look_who_is_kept_back(&mut self, turn: &mut Turn<'_>) {
+    /// Checks from time to time, while there are places, whether the server keeps owners from asking.
+    pub(in crate::lock) fn check_kept_back_if_due(&mut self, turn: &mut Turn<'_>) {
         let Some(ticket) = self.waiters.next_place(0) else {
             return;
         };
@@ -50,12 +51,12 @@ impl Locks {
         if !is_due && self.places.looked <= turn.now.ms() {
             return;
         }
-        self.look_who_may_ask(turn, ticket);
+        self.check_kept_back(turn, ticket);
     }
 
-    /// Is whoever would ask for this place kept back now? If that was so when it was looked at last, it
-    /// was so until now.
-    pub(in crate::lock) fn look_who_may_ask(&mut self, turn: &mut Turn<'_>, ticket: Ticket) {
+    /// Checks whether the server would keep this place's owner from asking now. If it did so at the last
+    /// check, it is taken to have done so until now.
+    pub(in crate::lock) fn check_kept_back(&mut self, turn: &mut Turn<'_>, ticket: Ticket) {
         let names = self.waiters.get(&ticket).map(|Waiter { names, .. }| names);
         let is_kept_back = names.is_some_and(|names| turn.keys.keeps_back(names));
         let before = std::mem::replace(&mut self.places.looked, turn.now.ms());
@@ -66,29 +67,29 @@ impl Locks {
         }
     }
 
-    /// A lease whose time has come: it ends, or goes on because its owner could not ask.
-    pub(in crate::lock) fn see_to_lease(&mut self, turn: &mut Turn<'_>, ticket: Ticket) {
+    /// Ends a lease whose time has come, or extends it because its owner could not ask.
+    pub(in crate::lock) fn end_or_extend_lease(&mut self, turn: &mut Turn<'_>, ticket: Ticket) {
         let now = turn.now;
-        self.look_who_may_ask(turn, ticket);
-        if self.is_lease_over(ticket, now) {
+        self.check_kept_back(turn, ticket);
+        if self.check_lease_is_over(ticket, now) {
             let moved_up = self.lapse(ticket);
             self.noted.extend(moved_up);
             return;
         }
         let until = (self.lease_of(ticket))
-            .map(|(place, until)| until.max(self.places.end_of(place.length)))
+            .map(|(place, until)| until.max(self.places.extended_until(place.length)))
             .unwrap_or_default();
         self.keep_until(ticket, until.max(now.plus(1)));
     }
 
-    /// This place is kept until then.
+    /// Sets the end of this place's lease.
     pub(in crate::lock) fn keep_until(&mut self, ticket: Ticket, until: Ms) {
         let Some(waiter) = self.waiters.get_mut(&ticket) else {
             return;
         };
         let before = waiter.until();
         waiter.ends = until;
-        // A grant is to be claimed before that.
+        // While it is granted, `claims` says when to look at it again.
         if !waiter.is_granted() {
             if let Some(before) = before {
                 self.waits.times_up.remove((before, ticket));
@@ -98,21 +99,22 @@ impl Locks {
     }
 }
 
-impl super::Places {
-    /// Could somebody not ask who may do so for so long, and not have had the time since?
-    pub fn goes_on(&self, length: Ms, now: Now) -> bool {
-        self.is_kept_back || now.ms() < self.end_of(length) && self.kept_back <= now.ms()
+impl Places {
+    /// Is a deadline extended by which an owner had `length` to ask? It is if the owner could not ask, and has
+    /// not had that long since.
+    pub fn is_extended(&self, length: Ms, now: Now) -> bool {
+        self.is_kept_back || now.ms() < self.extended_until(length) && self.kept_back <= now.ms()
     }
 
-    /// Something should have been seen to then, and is now.
-    pub fn see_if_late(&mut self, at: Ms, now: Now) {
+    /// Notes a stall of the server if a deadline at `at` is handled much later.
+    pub fn note_if_late(&mut self, at: Ms, now: Now) {
         if now.ms().saturating_sub(at) > LATE {
             self.kept_back = now.ms();
         }
     }
 
-    /// Until when whoever could not ask then has time.
-    pub fn end_of(&self, length: Ms) -> Ms {
+    /// Until when an owner that could not ask, and has this long to do so, may still ask.
+    pub fn extended_until(&self, length: Ms) -> Ms {
         if self.kept_back == 0 {
             return 0;
         }

@@ -1,18 +1,18 @@
-//! A place in the queue: a request that waits without a blocked client. It belongs to its owner and
-//! to the set of locks, not to a connection, and is kept until its lease is over; asking again
-//! prolongs that.
+//! A place in the queue: a request that waits without a blocked client. It belongs to an owner and a set
+//! of locks, not to a connection, and is kept until its lease ends; the owner renews the lease by asking
+//! again.
 //!
-//! A place is a waiter, of whose states it knows three:
+//! A place is a waiter that has three of a waiter's states:
 //!
 //! | state | what has happened | what may come next |
 //! |---|---|---|
-//! | `Waiting` | it stands in the queue of each of its locks | granted; its end |
-//! | `Granted` | the holds are written, and last until they are to be claimed | claimed, which is its end; not claimed in time: asleep, or its end |
-//! | `Asleep` | it stands aside: it is passed over, and nobody waits for it | its owner asks: waiting, where it stood; its end |
+//! | `Waiting` | it is in the queue of each of its locks | granted; its end |
+//! | `Granted` | the holds are written, and expire unless they are claimed in time | claimed, which is its end; not claimed in time: asleep, or its end |
+//! | `Asleep` | it is out of the queues, and no other waiter waits for it | its owner asks: waiting again, in order of its ticket; its end |
 //!
-//! Its end is that of its lease, or comes before that: its owner has released the lock, claimed the
-//! grant, or asked for another mode; its user has lost the right to the locks; the connection that it
-//! is tied to has closed; the server becomes a replica or is drained; its slot has left.
+//! A place ends with its lease, or earlier: when its owner releases the lock, claims the grant or asks for
+//! another mode; when its user loses the right to the locks; when the connection that it is tied to closes;
+//! when the server becomes a replica or is drained; when its slot leaves.
 
 pub mod ask;
 pub mod channel;
@@ -26,61 +26,63 @@ use std::collections::{BTreeSet, VecDeque};
 use std::ops::RangeInclusive;
 use std::rc::Rc;
 
-use crate::lock::place::channel::{ChannelId, Channels, Heard};
+use crate::lock::place::channel::{ChannelId, Channels, NotifyTarget};
 use crate::lock::queue::ticket::Ticket;
 use crate::lock::request::Asker;
 use crate::lock::slot::Slots;
 use crate::lock::time::Ms;
 
-/// What there is of all places beside the waiters that they are.
+/// What is stored of places in addition to their [`Waiter`](crate::lock::queue::waiter::Waiter)s.
 #[derive(Debug, Default)]
 pub struct Places {
-    /// When which grant is claimed no more.
+    /// Grants that are not claimed yet, by when each has to be.
     pub claims: BTreeSet<(Ms, Ticket)>,
-    /// Those that end with a connection.
+    /// Places that end with a connection, by that connection.
     pub sessions: BTreeSet<(u64, Ticket)>,
-    /// Where their owners are told.
+    /// The channels on which owners are notified.
     pub channels: Channels,
-    /// What is to be published.
+    /// Notifications that are to be published.
     pub messages: VecDeque<Notice>,
-    /// Channels that have been sent to sleep, whose places have still to be laid aside: from which on.
+    /// Channels that have been sent to sleep while places of theirs are yet to be laid aside, and from which
+    /// ticket on.
     pub falling: VecDeque<(ChannelId, Ticket)>,
-    /// Many are to end: from which on that has still to be seen to, and up to which.
+    /// Which places are to end, and among which tickets they are still to be looked for.
     pub endings: VecDeque<(RangeInclusive<Ticket>, Ending)>,
-    /// When the server was last seen to keep those back who would ask, and when that was looked at.
-    pub kept_back: Ms,
-    /// Did it do so then?
-    pub is_kept_back: bool,
+    /// When the server was last seen to keep owners from asking.
+    kept_back: Ms,
+    /// Did it do so when that was last checked?
+    is_kept_back: bool,
+    /// When that was last checked.
     pub looked: Ms,
 }
 
 /// Which places are to end.
 #[derive(Clone, Debug)]
 pub enum Ending {
-    /// All: the server is a replica now, or no one is to wait any more.
+    /// All: the server is a replica now, or is drained.
     All,
-    /// Those whose locks are in these slots.
+    /// Those whose locks are in these slots, which have left.
     InSlots(Rc<Slots>),
 }
 
-/// A message, while it is not known yet whether it is still to be sent.
+/// A notification that is to be published, if it still applies by then.
 #[derive(Debug)]
 pub enum Notice {
-    /// It is this one's turn.
-    Turn(Ticket),
-    /// This one's place is lost.
+    /// This place has been granted its locks.
+    Granted(Ticket),
+    /// This place was lost.
     Lost(Box<Place>),
 }
 
 /// What makes a waiter a place.
 #[derive(Debug)]
 pub struct Place {
-    /// For how long it is kept after its owner has asked.
+    /// How long the lease is, from when the owner last asked.
     pub length: Ms,
-    /// Whom a message tells when to ask again.
-    pub notify: Option<Heard>,
-    /// Who asked last.
+    /// The message that tells the owner to ask again, if it wants one.
+    pub notify: Option<NotifyTarget>,
+    /// The user that last asked for it.
     pub asker: Rc<Asker>,
-    /// Until when its grant is to be claimed, if it has been granted.
+    /// When its grant has to be claimed at the latest, if it has been granted.
     pub claim_ends: Ms,
 }

@@ -1,4 +1,5 @@
-//! Places that sleep: they are passed over, and nobody waits for them, until their owner asks again.
+//! Places that sleep: they are out of their queues, and no waiter waits for them, until their owner asks
+//! again.
 
 use std::rc::Rc;
 
@@ -11,18 +12,18 @@ use crate::lock::queue::ticket::Ticket;
 use crate::lock::queue::waiter::State;
 
 impl Locks {
-    /// The channel on which its owner is told.
+    /// The channel on which this place's owner is notified, if it has one.
     pub(in crate::lock) fn channel_of(&self, ticket: Ticket) -> Option<&Rc<Channel>> {
         let place = self.waiters.get(&ticket)?.place.as_deref()?;
         Some(&place.notify.as_ref()?.channel)
     }
 
-    /// Does its channel sleep?
+    /// Does this place's channel sleep?
     pub(in crate::lock) fn sleeps_by_channel(&self, ticket: Ticket) -> bool {
         (self.channel_of(ticket)).is_some_and(|channel| channel.is_asleep())
     }
 
-    /// Does this place sleep? One that has yet to be put back does not.
+    /// Does this place sleep? One whose channel is awake again does not, even before it is put back.
     pub(in crate::lock) fn sleeps(&self, ticket: Ticket) -> bool {
         let is_aside = (self.waiters.get(&ticket)).is_some_and(|one| one.state() == State::Asleep);
         match self.channel_of(ticket) {
@@ -31,8 +32,8 @@ impl Locks {
         }
     }
 
-    /// Lays a place aside that stands in its queues, because its channel sleeps. In which of them is
-    /// somebody else the first now?
+    /// Takes a place out of its queues because its channel sleeps. Returns the locks in whose queues another
+    /// waiter is now the first.
     pub(in crate::lock) fn lay_aside(&mut self, ticket: Ticket) -> Vec<Name> {
         let Some(names) = self.stop_waiting(ticket) else {
             return Vec::new();
@@ -58,7 +59,7 @@ impl Locks {
         moved_up
     }
 
-    /// A place that stands in no queue sleeps from now on.
+    /// Puts a place to sleep that is in no queue.
     pub(in crate::lock) fn fall_asleep(&mut self, ticket: Ticket) {
         let Some(waiter) = self.waiters.get_mut(&ticket) else {
             return;
@@ -68,25 +69,25 @@ impl Locks {
         if let Some(until) = until {
             self.waits.times_up.insert((until, ticket));
         }
-        // It may not have stood in a queue: whoever does shares its key.
+        // The names of a granted place may be copies; those of a sleeping one share the keys of the queues.
         let names = if let [name] = &*names {
             let (key, queue) = (self.databases.open(name.db).queues).open(&name.key);
             queue.asleep.insert(ticket);
-            queue.alone(|| Name { db: name.db, key })
+            queue.single_name(|| Name { db: name.db, key })
         } else {
-            let lie_down = |name: &Name| {
+            let sleep_at = |name: &Name| {
                 let (key, queue) = (self.databases.open(name.db).queues).open(&name.key);
                 queue.asleep.insert(ticket);
                 Name { db: name.db, key }
             };
-            names.iter().map(lie_down).collect()
+            names.iter().map(sleep_at).collect()
         };
         if let Some(waiter) = self.waiters.get_mut(&ticket) {
             waiter.names = names;
         }
     }
 
-    /// It sleeps no more: it stands again where it stood.
+    /// Wakes a place: it is in its queues again, in order of its ticket.
     pub(in crate::lock) fn wake(&mut self, ticket: Ticket) {
         let channel = self.channel_of(ticket).map(Rc::clone);
         let Some(waiter) = self.waiters.get_mut(&ticket) else {
@@ -113,27 +114,27 @@ impl Locks {
         self.add_wait(ticket, &names, &owner, true);
     }
 
-    /// An owner that is told on this place's channel has asked, so it is not dead: nor are the others.
+    /// Wakes this place's channel: one of its owners has asked, so the process behind it is alive.
     pub(in crate::lock) fn wake_channel_of(&mut self, ticket: Ticket) {
         if let Some(channel) = self.channel_of(ticket).map(Rc::clone) {
             self.places.channels.wake(&channel);
         }
     }
 
-    /// Nobody listens on this channel: its places sleep until one of their owners asks.
-    pub fn nobody_heard(&mut self, channel: ChannelId) {
+    /// A message on this channel had no subscriber: its places sleep until one of their owners asks.
+    pub fn message_went_unheard(&mut self, channel: ChannelId) {
         self.send_to_sleep(channel);
     }
 
-    /// All places of this channel sleep from now on. They are laid aside in portions: one of them may be
-    /// the first in a queue already.
+    /// Puts all places of this channel to sleep. They are taken out of their queues in portions; one that
+    /// comes first in a queue before that is taken out then.
     pub(in crate::lock) fn send_to_sleep(&mut self, channel: ChannelId) {
         if self.places.channels.send_to_sleep(channel) {
             self.places.falling.push_back((channel, 0));
         }
     }
 
-    /// Lays some of those aside.
+    /// Takes some places of sleeping channels out of their queues.
     pub(in crate::lock) fn lay_some_aside(&mut self, budget: &mut Budget) {
         while !budget.is_spent()
             && let Some((channel, from)) = self.places.falling.front_mut()
@@ -149,7 +150,7 @@ impl Locks {
         }
     }
 
-    /// Puts some of those back whose channel sleeps no more.
+    /// Puts some places of channels that are awake again back into their queues.
     pub(in crate::lock) fn put_some_back(&mut self, budget: &mut Budget) {
         while !budget.is_spent()
             && let Some(ticket) = self.places.channels.next_to_put_back()
@@ -160,7 +161,7 @@ impl Locks {
         }
     }
 
-    /// If one that has yet to be put back comes first in this queue, it stands there from now on.
+    /// Puts the place back that would come first in this queue, if its channel is awake again.
     pub(in crate::lock) fn put_first_back(&mut self, name: NameRef<'_>) {
         if self.places.channels.count_waking() == 0 {
             return;
@@ -177,7 +178,7 @@ impl Locks {
         }
     }
 
-    /// How many come before this one in one of its queues, those among them that have yet to be put back.
+    /// How many come before this one in one of its queues, including places that are yet to be put back.
     pub(in crate::lock) fn before_in(&self, queue: &Queue, ticket: Ticket) -> usize {
         let waking = self.places.channels.waking();
         let aside = waking.map(|channel| queue.aside_before(channel, ticket));

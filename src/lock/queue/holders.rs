@@ -1,50 +1,49 @@
-//! Who holds a lock that others wait for, as it was when the lock was last settled. The search for
-//! deadlocks goes by this: it may not touch keys, because in a cluster those of other slots can't be
-//! read in the middle of a command.
+//! Who holds a lock that has waiters, as of when the lock was last settled. The search for deadlocks uses
+//! this instead of the keys, because in a cluster a command cannot read keys of other slots.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use crate::lock::time::{Ms, Now, is_over};
 
-/// The owners that hold a lock, and until when.
+/// The owners that hold a lock, and when their holds end.
 #[derive(Debug, Default)]
 pub enum Holders {
-    /// None.
+    /// The lock is free.
     #[default]
     Nobody,
-    /// One, alone.
+    /// One owner holds it exclusively.
     One(Rc<[u8]>, Option<Ms>),
-    /// Those who share it.
+    /// These owners share it.
     Many(BTreeMap<Rc<[u8]>, Option<Ms>>),
-    /// Those who share it, where they are more than may: others have written them, or more were allowed before.
-    /// Who they are is not written down.
+    /// More owners share it than `lock.max-sharers` allows: another command wrote the key, or the limit was
+    /// higher before. They are not listed.
     TooMany(TooMany),
 }
 
-/// What is written down of those who share a lock, where they are more than may.
+/// What is known of the owners that share a lock if they are too many to list.
 #[derive(Debug)]
 pub struct TooMany {
-    /// One of them.
+    /// Any one of the owners.
     pub any: Rc<[u8]>,
-    /// How many they are.
+    /// How many owners share the lock.
     pub count: usize,
-    /// None of them outlasts the key.
+    /// When the key expires; no share ends later.
     pub until: Option<Ms>,
 }
 
 impl TooMany {
-    /// May any of them hold the lock still?
+    /// May any of the owners still hold the lock?
     pub fn lasts(&self, now: Now) -> bool {
         !is_over(self.until, now)
     }
 }
 
-/// One who holds a lock alone, and those who share it.
+/// The exclusive owner of a lock, and the owners that share it. One of the two is empty.
 type Owners = (Option<Rc<[u8]>>, Vec<Rc<[u8]>>);
 
 impl Holders {
-    /// Each owner whose hold is not over, as far as they are written down.
+    /// The listed owners whose holds have not ended.
     pub fn iter(&self, now: Now) -> impl Iterator<Item = &Rc<[u8]>> {
         let (one, many) = match self {
             Self::Nobody | Self::TooMany(_) => (None, None),
@@ -57,7 +56,7 @@ impl Holders {
             .map(|(owner, _)| owner)
     }
 
-    /// Any of them.
+    /// Any one of the owners, even if its hold has ended.
     pub fn any(&self) -> Option<&Rc<[u8]>> {
         match self {
             Self::Nobody => None,
@@ -67,16 +66,16 @@ impl Holders {
         }
     }
 
-    /// The one that holds it alone, and until when.
-    pub fn one(&self) -> Option<(&Rc<[u8]>, Option<Ms>)> {
+    /// The exclusive owner, and when its hold ends.
+    pub fn exclusive(&self) -> Option<(&Rc<[u8]>, Option<Ms>)> {
         match self {
             Self::One(owner, until) => Some((owner, *until)),
             Self::Nobody | Self::Many(_) | Self::TooMany(_) => None,
         }
     }
 
-    /// One whose hold is over.
-    pub fn over(&self, now: Now) -> Option<&Rc<[u8]>> {
+    /// An owner whose hold has ended.
+    pub fn any_ended(&self, now: Now) -> Option<&Rc<[u8]>> {
         match self {
             Self::Nobody => None,
             Self::One(owner, until) => is_over(*until, now).then_some(owner),
@@ -87,7 +86,7 @@ impl Holders {
         }
     }
 
-    /// Does this owner hold it, as far as is written down?
+    /// Is this owner listed, and has its hold not ended?
     pub fn include(&self, owner: &[u8], now: Now) -> bool {
         let until = match self {
             Self::One(holder, until) if **holder == *owner => Some(until),
@@ -97,7 +96,7 @@ impl Holders {
         until.is_some_and(|&until| !is_over(until, now))
     }
 
-    /// How many there are, those whose time is over among them.
+    /// How many owners there are, including those whose holds have ended.
     pub fn len(&self) -> usize {
         match self {
             Self::Nobody => 0,
@@ -107,12 +106,12 @@ impl Holders {
         }
     }
 
-    /// Do they share it?
+    /// Do the owners share the lock?
     pub fn are_sharers(&self) -> bool {
         matches!(self, Self::Many(_) | Self::TooMany(_))
     }
 
-    /// All who are written down: the one who holds it alone, or those who share it.
+    /// All listed owners, including those whose holds have ended.
     pub fn owners(&self) -> Owners {
         match self {
             Self::Nobody | Self::TooMany(_) => (None, Vec::new()),

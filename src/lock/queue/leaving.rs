@@ -1,18 +1,18 @@
-//! Those who wait no more, and have yet to be taken out of their queues.
+//! Waiters that have stopped waiting, and are yet to be removed from some of their queues.
 
 use std::rc::Rc;
 
 use crate::lock::name::Name;
 use crate::lock::queue::ticket::Ticket;
 
-/// Out of so many queues a waiter is taken at once, if nothing else is set.
+/// A waiter in up to this many queues is removed from all of them at once, if nothing else is set.
 pub const FEW_QUEUES: usize = 16;
 
-/// A waiter that waits no more, and still stands in some of its queues.
+/// A waiter that has stopped waiting and is still in some of its queues.
 #[derive(Debug)]
 pub struct Leaving {
     pub ticket: Ticket,
     pub names: Rc<[Name]>,
-    /// It has left those before this one.
+    /// It has left the queues of the names before this index.
     pub next: usize,
 }

@@ -1,4 +1,4 @@
-//! The queue before one lock: who waits, in which order.
+//! The queue of one lock: which requests wait, in which order.
 
 pub mod holders;
 pub mod leaving;
@@ -18,64 +18,64 @@ use crate::lock::queue::order::Order;
 use crate::lock::queue::ticket::Ticket;
 use crate::lock::time::Ms;
 
-/// The waiters of one lock. A queue that has no waiters does not exist.
+/// The waiters of one lock. A lock without waiters has no queue.
 #[derive(Debug, Default)]
 pub struct Queue {
-    /// In the order of arrival: that of their tickets.
+    /// The waiters in order of arrival, which is that of their tickets, without `upgrades`.
     order: Order<Ticket>,
-    /// Those who share the lock and want it alone. They stand before everybody else: at the end they
-    /// would wait for those who wait for them.
+    /// Waiters whose owners share the lock and want it exclusively. They come before all others: behind them
+    /// they would wait for waiters that wait for their shares.
     upgrades: BTreeSet<Ticket>,
-    /// Those who wait for something else too, by this ticket or by another of their owner.
+    /// Waiters whose owner also waits for another lock, by the same ticket or another.
     pub tangled: BTreeSet<Ticket>,
-    /// Places that sleep: they stand aside.
+    /// Places that sleep, and are not in `order`.
     pub asleep: BTreeSet<Ticket>,
-    /// Those of them that were laid aside with their channel, by its number.
+    /// The sleeping places that were laid aside with their channel, by its number.
     pub aside: Order<(u64, Ticket)>,
-    /// What those wait for who wait for nothing else: they share it.
-    alone: Option<Rc<[Name]>>,
+    /// The list of names of all waiters that wait for this lock only.
+    single_name: Option<Rc<[Name]>>,
     /// Who holds the lock.
     pub holders: Holders,
-    /// Was the key no lock when it was last looked at?
+    /// Was the key no lock when it was last read?
     pub is_no_lock: bool,
-    /// Has something happened to the key that we have not looked at?
+    /// May the key have changed since it was last read?
     pub stale: bool,
-    /// Up to which change of all keys of the database that is known.
-    pub changes: u64,
-    /// When the lock is to be looked at again: its alarm.
+    /// The database's count of changes of all keys when `stale` was last brought up to date.
+    changes: u64,
+    /// When the lock is to be settled again: its alarm.
     pub alarm: Option<Ms>,
-    /// Is the alarm set for what could not be done at once? Then it is not to be put off.
+    /// Is the alarm set because something could not be done at once? Then it must not be postponed.
     pub comes_back: bool,
-    /// How often in a row the server would not let us grant.
+    /// How often in a row the server has refused a write that would have granted the lock.
     pub refusals: u32,
 }
 
 impl Queue {
-    /// A newcomer, at the end.
+    /// Adds a waiter in order of its ticket; a new one comes last.
     pub fn join(&mut self, ticket: Ticket) {
         self.order.insert(ticket);
     }
 
-    /// What somebody waits for who waits for this lock alone.
-    pub fn alone(&mut self, name: impl FnOnce() -> Name) -> Rc<[Name]> {
-        Rc::clone(self.alone.get_or_insert_with(|| Rc::from([name()])))
+    /// The list of names for a waiter that waits for this lock only. It is made once for all of them.
+    pub fn single_name(&mut self, name: impl FnOnce() -> Name) -> Rc<[Name]> {
+        Rc::clone(self.single_name.get_or_insert_with(|| Rc::from([name()])))
     }
 
-    /// Somebody comes to stand before everybody else, behind others who do so already.
+    /// Moves a waiter to the front, among those that are there already in order of arrival.
     pub fn promote(&mut self, ticket: Ticket) {
         if self.order.remove(ticket).is_some() {
             self.upgrades.insert(ticket);
         }
     }
 
-    /// Back to the place that is theirs by the order of arrival.
+    /// Moves a waiter back to where it belongs by order of arrival.
     pub fn demote(&mut self, ticket: Ticket) {
         if self.upgrades.remove(&ticket) {
             self.order.insert(ticket);
         }
     }
 
-    /// All of them back.
+    /// Moves all waiters back to where they belong by order of arrival.
     pub fn demote_all(&mut self) {
         if self.upgrades.is_empty() {
             return;
@@ -85,7 +85,7 @@ impl Queue {
         }
     }
 
-    /// Somebody leaves, from wherever they stand; were they the first?
+    /// Removes a waiter, wherever it is. Returns whether it was the first.
     pub fn leave(&mut self, ticket: Ticket) -> bool {
         let was_first = self.first() == Some(ticket);
         self.order.remove(ticket);
@@ -95,7 +95,7 @@ impl Queue {
         was_first
     }
 
-    /// Somebody stands aside; were they the first?
+    /// Moves a place to `asleep`. Returns whether it was the first.
     pub fn lay_aside(&mut self, ticket: Ticket) -> bool {
         let was_first = self.leave(ticket);
         self.asleep.insert(ticket);
@@ -112,50 +112,50 @@ impl Queue {
             .saturating_add(self.order.before(ticket))
     }
 
-    /// Those that were laid aside with this channel, in order.
+    /// The places that were laid aside with this channel, in order.
     pub fn aside_with(&self, channel: u64) -> impl Iterator<Item = Ticket> {
         let from = self.aside.from((channel, Ticket::MIN));
         from.take_while(move |&(of, _)| of == channel)
             .map(|(_, ticket)| ticket)
     }
 
-    /// How many were laid aside with this channel that come before this one.
+    /// How many places that were laid aside with this channel come before this one.
     pub fn aside_before(&self, channel: u64, ticket: Ticket) -> usize {
         let up_to = self.aside.before((channel, ticket));
         up_to.saturating_sub(self.aside.before((channel, Ticket::MIN)))
     }
 
-    /// Would it come first, if it stood here by its ticket?
+    /// Would this one come first if it were added in order of its ticket?
     pub fn would_be_first(&self, ticket: Ticket) -> bool {
         self.upgrades.is_empty() && self.order.first().is_none_or(|first| ticket < first)
     }
 
-    /// Who comes first.
+    /// The first waiter.
     pub fn first(&self) -> Option<Ticket> {
         self.upgrades.first().copied().or(self.order.first())
     }
 
-    /// Does it stand before everybody else because its owner shares the lock?
+    /// Is this waiter at the front because its owner shares the lock?
     pub fn is_upgrade(&self, ticket: Ticket) -> bool {
         self.upgrades.contains(&ticket)
     }
 
-    /// Does it stand here?
+    /// Is this one in the queue, and not asleep?
     pub fn contains(&self, ticket: Ticket) -> bool {
         self.order.contains(ticket) || self.upgrades.contains(&ticket)
     }
 
-    /// Those who stand before everybody else.
+    /// The waiters at the front because their owners share the lock.
     pub fn upgrades(&self) -> impl Iterator<Item = Ticket> {
         self.upgrades.iter().copied()
     }
 
-    /// All, in order.
+    /// All waiters, in the order in which they are granted the lock.
     pub fn iter(&self) -> impl Iterator<Item = Ticket> {
         self.upgrades.iter().copied().chain(self.order.iter())
     }
 
-    /// Do both stand here, the one before the other?
+    /// Are both in the queue, and does `one` come before `other`?
     pub fn is_before(&self, one: Ticket, other: Ticket) -> bool {
         let place = |ticket| {
             let is_upgrade = self.upgrades.contains(&ticket);
@@ -164,12 +164,12 @@ impl Queue {
         (place(one).zip(place(other))).is_some_and(|(one, other)| one < other)
     }
 
-    /// How many.
+    /// How many wait, without sleeping places.
     pub fn len(&self) -> usize {
         self.order.len().saturating_add(self.upgrades.len())
     }
 
-    /// Does nobody wait any more, and is nobody asleep?
+    /// Are there no waiters and no sleeping places?
     pub fn is_empty(&self) -> bool {
         self.order.is_empty() && self.upgrades.is_empty() && self.asleep.is_empty()
     }

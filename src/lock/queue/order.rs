@@ -1,27 +1,27 @@
-//! A sorted list that can be counted: how many come before this one?
+//! A sorted list that can tell how many come before an element.
 
-/// So many stand in one block at most.
+/// The most elements in one block.
 const BLOCK: usize = 512;
 
-/// A sorted list in blocks. Whatever comes last fills the last block, so the blocks of a long queue are
-/// full, and most of what happens to it moves a part of one block.
+/// A sorted list in blocks. Elements that are added at the end fill the last block, so the blocks of a long
+/// queue are full, and most changes move a part of one block.
 #[derive(Debug)]
 pub struct Order<T> {
-    /// None of them is empty.
+    /// Sorted blocks, none of them empty.
     blocks: Vec<Vec<T>>,
-    /// How many there are in which blocks: a Fenwick tree, where there is more than one.
+    /// A Fenwick tree over the lengths of the blocks; empty if there is only one.
     sums: Vec<usize>,
 }
 
-/// What stands in such a list, by what it is sorted.
+/// An element of an [`Order`].
 pub trait Sorted {
-    /// By this.
+    /// What elements are sorted by. No two have the same key.
     type Key: Copy + Ord;
 
-    /// It never changes.
+    /// The element's key. It never changes.
     fn key(&self) -> Self::Key;
 
-    /// Does this one come before that key?
+    /// Does this element come before that key?
     fn is_before(&self, key: Self::Key) -> bool {
         self.key() < key
     }
@@ -42,7 +42,7 @@ impl Sorted for (u64, u64) {
         *self
     }
 
-    // As one number: that is one comparison.
+    // As one number, because that is one comparison.
     fn is_before(&self, key: Self) -> bool {
         let number = |(high, low): Self| u128::from(high) << 64 | u128::from(low);
         number(*self) < number(key)
@@ -67,7 +67,7 @@ impl<T> Default for Order<T> {
 }
 
 impl<T: Sorted> Order<T> {
-    /// The block that it stands in, or would stand in.
+    /// The block that has this key, or would have it.
     fn block_of(&self, key: T::Key) -> usize {
         if self.blocks.len() < 2 {
             return 0;
@@ -76,11 +76,11 @@ impl<T: Sorted> Order<T> {
         (self.blocks.partition_point(begins_before)).saturating_sub(1)
     }
 
-    /// Where this one stands, or where it would: in which block, and in which place of that.
+    /// The block of this key, and its index there, or else the index to insert it at.
     fn find(&self, key: T::Key) -> (usize, Result<usize, usize>) {
         let at = self.block_of(key);
         let block = self.blocks.get(at).map(Vec::as_slice).unwrap_or_default();
-        // Mostly the first leaves, and whoever comes is the last.
+        // Most often the first is removed, and one is added at the end.
         let place = match block {
             [first, ..] if first.key() == key => Ok(0),
             [.., last] if last.is_before(key) => Err(block.len()),
@@ -95,7 +95,7 @@ impl<T: Sorted> Order<T> {
         (at, place)
     }
 
-    /// One more, if none with its key is there.
+    /// Adds an element, unless there is one with its key.
     pub fn insert(&mut self, one: T) {
         let (at, Err(place)) = self.find(one.key()) else {
             return;
@@ -107,7 +107,7 @@ impl<T: Sorted> Order<T> {
         };
         if block.len() < BLOCK {
             block.insert(place, one);
-            return self.add(at, 1);
+            return self.add_to_sums(at, 1);
         }
         let next = if is_last && place == BLOCK {
             vec![one]
@@ -121,10 +121,10 @@ impl<T: Sorted> Order<T> {
             next
         };
         self.blocks.insert(at.saturating_add(1), next);
-        self.count_again();
+        self.rebuild_sums();
     }
 
-    /// One less.
+    /// Removes and returns the element with this key.
     pub fn remove(&mut self, key: T::Key) -> Option<T> {
         let (at, Ok(place)) = self.find(key) else {
             return None;
@@ -133,52 +133,52 @@ impl<T: Sorted> Order<T> {
         let one = block.remove(place);
         if block.is_empty() {
             self.blocks.remove(at);
-            self.count_again();
+            self.rebuild_sums();
         } else {
-            self.add(at, -1);
+            self.add_to_sums(at, -1);
         }
         Some(one)
     }
 
-    /// The one with this key.
+    /// The element with this key.
     pub fn get(&self, key: T::Key) -> Option<&T> {
         let (at, place) = self.find(key);
         self.blocks.get(at)?.get(place.ok()?)
     }
 
-    /// The same, to be changed; but not its key.
+    /// The element with this key, mutable. Its key must not change.
     pub fn get_mut(&mut self, key: T::Key) -> Option<&mut T> {
         let (at, place) = self.find(key);
         self.blocks.get_mut(at)?.get_mut(place.ok()?)
     }
 
-    /// Is it there?
+    /// Is there an element with this key?
     pub fn contains(&self, key: T::Key) -> bool {
         self.get(key).is_some()
     }
 
-    /// The key of the first.
+    /// The key of the first element.
     pub fn first(&self) -> Option<T::Key> {
         Some(self.blocks.first()?.first()?.key())
     }
 
-    /// The key of the last.
+    /// The key of the last element.
     pub fn last(&self) -> Option<T::Key> {
         Some(self.blocks.last()?.last()?.key())
     }
 
-    /// How many come before this one, whether or not it is there.
+    /// How many elements come before this key, which need not be there.
     pub fn before(&self, key: T::Key) -> usize {
         let (at, Ok(here) | Err(here)) = self.find(key);
         self.sum_before(at).saturating_add(here)
     }
 
-    /// The keys of all, in order.
+    /// All keys, in order.
     pub fn iter(&self) -> impl Iterator<Item = T::Key> {
         self.blocks.iter().flatten().map(Sorted::key)
     }
 
-    /// Those from this one on.
+    /// All keys from this one on.
     pub fn from(&self, key: T::Key) -> impl Iterator<Item = T::Key> {
         let (at, Ok(place) | Err(place)) = self.find(key);
         let here = self.blocks.get(at).and_then(|block| block.get(place..));
@@ -188,7 +188,7 @@ impl<T: Sorted> Order<T> {
             .map(Sorted::key)
     }
 
-    /// How many.
+    /// How many elements there are.
     pub fn len(&self) -> usize {
         match &*self.blocks {
             [] => 0,
@@ -197,12 +197,12 @@ impl<T: Sorted> Order<T> {
         }
     }
 
-    /// None?
+    /// Are there no elements?
     pub fn is_empty(&self) -> bool {
         self.blocks.is_empty()
     }
 
-    /// How many there are in the blocks before this one.
+    /// How many elements are in the blocks before this one.
     fn sum_before(&self, at: usize) -> usize {
         let mut sum = 0_usize;
         let mut rest = at;
@@ -214,8 +214,8 @@ impl<T: Sorted> Order<T> {
         sum
     }
 
-    /// So many more in one block.
-    fn add(&mut self, at: usize, more: isize) {
+    /// Adds to the number of elements of one block.
+    fn add_to_sums(&mut self, at: usize, more: isize) {
         let mut node = at;
         while let Some(sum) = self.sums.get_mut(node) {
             *sum = sum.saturating_add_signed(more);
@@ -223,8 +223,8 @@ impl<T: Sorted> Order<T> {
         }
     }
 
-    /// There are other blocks than before: that is seldom.
-    fn count_again(&mut self) {
+    /// Builds the sums anew after a block was added or removed, which is rare.
+    fn rebuild_sums(&mut self) {
         self.sums.clear();
         if self.blocks.len() < 2 {
             return;
@@ -254,7 +254,7 @@ mod tests {
                 .wrapping_mul(6_364_136_223_846_793_005)
                 .wrapping_add(1);
             let ticket = match (chance >> 60, step < 30_000) {
-                // Mostly newcomers at first, who stand at the end; later mostly the first leaves.
+                // At first most are added at the end; later most often the first is removed.
                 (0..12, true) => step + 1_000_000,
                 (0..12, false) => plain.first().copied().unwrap_or(0),
                 _ => (chance >> 33) % 2_000_000,

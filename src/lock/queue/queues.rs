@@ -9,16 +9,16 @@ use crate::lock::hashing::Keyed;
 use crate::lock::queue::Queue;
 use crate::lock::room::give_back_room;
 
-/// The queues. Whoever settles a lock asks for its queue again and again, so the one that was found
-/// last is found again without a hash.
+/// The queues of a database's locks. Settling a lock asks for its queue again and again, so the one that was
+/// found last is found again without hashing its key.
 #[derive(Debug)]
 pub struct Queues {
     by_key: IndexMap<Rc<[u8]>, Queue, Keyed>,
-    /// Where that one stood. Another may stand there by now: its key says so.
+    /// The index of the queue that was found last. Another may be there by now, so its key is compared.
     last: Cell<usize>,
-    /// How often something has happened to all locks of the database.
+    /// How often all keys of the database have changed at once.
     changes: u64,
-    /// So many queues, from the first place on, may not have been looked at since.
+    /// The first so many queues may not have been settled since then.
     unseen: usize,
 }
 
@@ -33,105 +33,106 @@ impl Queues {
         }
     }
 
-    fn place(&self, key: &[u8]) -> Option<usize> {
+    /// The index of this key's queue.
+    fn index_of(&self, key: &[u8]) -> Option<usize> {
         let last = self.last.get();
         if (self.by_key.get_index(last)).is_some_and(|(found, _)| **found == *key) {
             return Some(last);
         }
-        let place = self.by_key.get_index_of(key)?;
-        self.last.set(place);
-        Some(place)
+        let index = self.by_key.get_index_of(key)?;
+        self.last.set(index);
+        Some(index)
     }
 
-    /// Does nobody wait here?
+    /// Are there no queues?
     pub fn is_empty(&self) -> bool {
         self.by_key.is_empty()
     }
 
     /// Is there a queue for this key?
     pub fn contain(&self, key: &[u8]) -> bool {
-        self.place(key).is_some()
+        self.index_of(key).is_some()
     }
 
-    /// The queue for this key.
+    /// The queue of this key.
     pub fn get(&self, key: &[u8]) -> Option<&Queue> {
-        let (_, queue) = self.by_key.get_index(self.place(key)?)?;
+        let (_, queue) = self.by_key.get_index(self.index_of(key)?)?;
         Some(queue)
     }
 
-    /// The key of a queue as it is kept.
-    pub fn kept(&self, key: &[u8]) -> Option<Rc<[u8]>> {
-        let (kept, _) = self.by_key.get_index(self.place(key)?)?;
-        Some(Rc::clone(kept))
+    /// This key as its queue stores it, so that it can be shared.
+    pub fn stored_key(&self, key: &[u8]) -> Option<Rc<[u8]>> {
+        let (stored, _) = self.by_key.get_index(self.index_of(key)?)?;
+        Some(Rc::clone(stored))
     }
 
-    /// The queue for this key, to be changed.
+    /// The queue of this key, mutable. Brings its `stale` up to date.
     pub fn get_mut(&mut self, key: &[u8]) -> Option<&mut Queue> {
-        let place = self.place(key)?;
-        let (_, queue) = self.by_key.get_index_mut(place)?;
+        let index = self.index_of(key)?;
+        let (_, queue) = self.by_key.get_index_mut(index)?;
         queue.stale |= std::mem::replace(&mut queue.changes, self.changes) != self.changes;
         Some(queue)
     }
 
-    /// The queue for this key, made if there is none; and the key as it is kept.
+    /// The queue of this key, new if there is none, and the key as the queue stores it.
     pub fn open(&mut self, key: &[u8]) -> (Rc<[u8]>, &mut Queue) {
-        let kept = (self.place(key)).and_then(|place| self.by_key.get_index(place));
-        let kept = kept.map_or_else(|| Rc::from(key), |(kept, _)| Rc::clone(kept));
+        let stored = (self.index_of(key)).and_then(|index| self.by_key.get_index(index));
+        let stored = stored.map_or_else(|| Rc::from(key), |(stored, _)| Rc::clone(stored));
         let changes = self.changes;
         let queue = self
             .by_key
-            .entry(Rc::clone(&kept))
+            .entry(Rc::clone(&stored))
             .or_insert_with(|| Queue {
                 changes,
                 ..Queue::default()
             });
         queue.stale |= std::mem::replace(&mut queue.changes, changes) != changes;
-        (kept, queue)
+        (stored, queue)
     }
 
-    /// The queue for this key is no more.
+    /// Removes the queue of this key.
     pub fn close(&mut self, key: &[u8]) {
-        if let Some(place) = self.place(key) {
-            self.by_key.swap_remove_index(place);
+        if let Some(index) = self.index_of(key) {
+            self.by_key.swap_remove_index(index);
             give_back_room(&mut self.by_key);
         }
     }
 
-    /// How many there are.
+    /// How many queues there are.
     pub fn len(&self) -> usize {
         self.by_key.len()
     }
 
-    /// Something has happened to all keys of the database.
+    /// Notes that all keys of the database may have changed.
     pub fn touch_all(&mut self) {
         self.changes = self.changes.wrapping_add(1);
         self.unseen = self.by_key.len();
     }
 
-    /// What has happened to all keys matters no more.
+    /// Notes that no queue needs to be settled any more because all keys have changed.
     pub fn untouch_all(&mut self) {
         self.unseen = 0;
     }
 
-    /// How many queues may not have been looked at since something happened to all keys.
+    /// How many queues may not have been settled since all keys changed.
     pub fn unseen(&self) -> usize {
         self.unseen.min(self.by_key.len())
     }
 
-    /// The key of one of these, the next time that of another. They are gone through from the last to
-    /// the first: a queue that takes the place of another comes from further behind.
-    pub fn next_unseen(&mut self) -> Option<Rc<[u8]>> {
+    /// Takes the next queue out of the unseen ones, and returns its key. Goes from the last index to the
+    /// first, because a queue that is removed is replaced by the last one.
+    pub fn take_unseen(&mut self) -> Option<Rc<[u8]>> {
         self.unseen = self.unseen().checked_sub(1)?;
         let (key, _) = self.by_key.get_index(self.unseen)?;
         Some(Rc::clone(key))
     }
 
-    /// Has something happened to this key that its queue has not been settled after?
+    /// May this key have changed since its queue was last settled?
     pub fn is_stale(&self, key: &[u8]) -> bool {
         (self.get(key)).is_some_and(|queue| queue.stale || queue.changes != self.changes)
     }
 
-    /// Each, with its key.
+    /// All queues, with their keys.
     #[cfg(test)]
     pub fn iter(&self) -> impl Iterator<Item = (&Rc<[u8]>, &Queue)> {
         self.by_key.iter()
@@ -144,7 +145,7 @@ mod tests {
     use crate::lock::ledger::print::Secret;
 
     #[test]
-    fn a_queue_is_found_whichever_was_found_last_and_whoever_has_moved_to_its_place() {
+    fn a_queue_is_found_whichever_was_found_last_and_whichever_has_moved_to_its_index() {
         let mut queues = Queues::new(Keyed::new(Secret(1, 2)));
         for (ticket, key) in [(1, b"a"), (2, b"b"), (3, b"c")] {
             queues.open(key).1.join(ticket);
@@ -155,7 +156,7 @@ mod tests {
             assert_eq!(first(&queues, b"a"), Some(1));
             assert!(!queues.contain(b"d"));
         }
-        // The last one moves to its place.
+        // The last queue moves to the index of the one that is removed.
         queues.close(b"a");
         assert_eq!(first(&queues, b"a"), None);
         assert_eq!(first(&queues, b"c"), Some(3));

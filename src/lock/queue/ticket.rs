@@ -1,4 +1,4 @@
-//! What tells waiters apart.
+//! The numbers of waiters.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
@@ -6,7 +6,7 @@ use std::hash::{BuildHasherDefault, Hasher};
 /// A waiter's number. Tickets are drawn in the order of arrival, over all locks.
 pub type Ticket = u64;
 
-/// What there is for each ticket. Nobody else chooses the tickets, so they need no secret.
+/// A hash table by tickets. Clients cannot choose tickets, so the hash needs no secret.
 pub type ByTicket<T> = HashMap<Ticket, T, BuildHasherDefault<TicketHasher>>;
 
 /// Spreads numbers that follow one another over all bits, by one multiplication.

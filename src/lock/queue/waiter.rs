@@ -1,26 +1,26 @@
-//! One request that waits, from its place in the queue to its end.
+//! One request that waits, from when it joins its queues to its end.
 //!
 //! | state | what has happened | what may come next |
 //! |---|---|---|
-//! | `Waiting` | it stands in the queue of each of its locks | granted; its time is up; sent away; its end |
-//! | `Granted` | the holds are written; its client has yet to be replied to | its reply; its end, which is confirmed a turn later |
-//! | `TimedOut` | it has left the queues with nothing | its reply; its end |
-//! | `Denied` | its user had lost the right to the locks when its turn came; it has left the queues | its reply; its end |
+//! | `Waiting` | it is in the queue of each of its locks | any of the states below; its end |
+//! | `Granted` | the holds are written; its client is yet to be replied to | its reply; its end, which is confirmed one turn of the event loop later |
+//! | `TimedOut` | its time was up; it has left the queues | its reply; its end |
+//! | `Denied` | its user had lost the right to the locks when it was to be granted; it has left the queues | its reply; its end |
 //! | `SentAway` | the server became a replica; it has left the queues | its reply; its end |
 //! | `Withdrawn` | its owner has released the lock; it has left the queues | its reply; its end |
 //!
 //! A request without a client, a place in the queue, has a table of its own ([`crate::lock::place`]).
 //!
-//! `replied` is apart from that, because the server decides when it asks for the reply: at once,
-//! a loop turn later, or never, if the client went in between. A waiter that is asked for its reply
-//! while it is still `Waiting` is one that `CLIENT UNBLOCK` ends: it becomes `TimedOut`.
+//! `replied` is not one of the states, because the server decides when it asks for the reply: at once, a
+//! turn of its event loop later, or never, if the client has disconnected. A waiter that is asked for its
+//! reply while it is still `Waiting` was ended by `CLIENT UNBLOCK`: it becomes `TimedOut`.
 //!
-//! The end comes exactly once for each waiter, whatever brought it about, and nothing of the waiter
-//! is left afterwards. A waiter that ends `Granted` but unheard gives its grant back. One that seems
-//! to have heard is remembered for one more turn of the server's loop, at the end of which the server
-//! may still close its connection, reply and all: only whoever outlives that has heard. Where the
-//! reply goes out in one turn and the end comes in the next (Redis 7.0 and 7.2, after a command of a
-//! client that had waited itself), the same is seen before the end.
+//! Each waiter ends exactly once, for whatever reason, and nothing of it is left afterwards. A waiter that
+//! ends `Granted` without its client having been told gives its grant back. If the client seems to have been
+//! told, the waiter is remembered for one more turn of the event loop, at the end of which the server may
+//! still close the connection and drop the reply: the client has been told only if its connection survives
+//! that. Where the reply is sent in one turn and the end comes in the next (Redis 7.0 and 7.2, after a command
+//! of a client that had waited itself), that is known before the end.
 
 use std::rc::Rc;
 
@@ -30,40 +30,40 @@ use crate::lock::place::Place;
 use crate::lock::request::{Mode, Request};
 use crate::lock::time::{Ms, Now};
 
-/// A request that waits, or that waited and has not come to its end.
+/// A request that waits, or that has been decided and has not ended yet.
 #[derive(Debug)]
 pub struct Waiter {
     /// The locks, each once.
     pub names: Rc<[Name]>,
-    /// Who wants them.
+    /// The owner that asks for them.
     pub owner: Rc<[u8]>,
-    /// For how long, from the grant.
+    /// The ttl of the holds, from the grant.
     pub ttl: Ms,
-    /// Its [`Mode`], in one word, since there may be a million places: [`ALONE`], [`BESIDE_ANY`], or
-    /// beside fewer than so many.
+    /// Its [`Mode`] in one word, because there may be a million places: [`EXCLUSIVE`], [`ANY_SHARED`], or its
+    /// limit.
     sharers: u64,
-    /// When its time is up, or [`FOREVER`].
+    /// When it times out, or the lease of a place ends; or [`FOREVER`].
     pub ends: Ms,
-    /// When it came.
+    /// When it began to wait.
     pub since: Now,
-    /// The connection that waits.
+    /// The connection that asked.
     pub client: u64,
-    /// By which number it has been granted them, if it has.
+    /// The fencing number by which it was granted the locks, if it was.
     fence: Fence,
-    /// What makes it a place in the queue, if it has no client that is blocked.
+    /// What makes it a place in the queue; none if it has a blocked client.
     pub place: Option<Box<Place>>,
     stage: Stage,
-    /// Do the holds end with the connection?
+    /// Do the holds end when the connection closes?
     pub session: bool,
     /// Has the server taken its reply?
     pub replied: bool,
-    /// Has its connection outlived the turn of that reply, which stands in what it will read?
+    /// Has its connection survived the turn of the event loop in which the reply was sent?
     pub heard: bool,
-    /// The place of the lock that it could not have when it was looked at last.
+    /// The index of the lock among `names` that could not be granted when this was last tried.
     pub shut_out_by: u16,
 }
 
-/// Its [`State`], but for the number.
+/// A waiter's [`State`] without the fencing number, which is stored beside it to save memory.
 #[derive(Clone, Copy, Debug)]
 enum Stage {
     Waiting,
@@ -75,14 +75,14 @@ enum Stage {
     Asleep,
 }
 
-const ALONE: u64 = 0;
-const BESIDE_ANY: u64 = u64::MAX;
+const EXCLUSIVE: u64 = 0;
+const ANY_SHARED: u64 = u64::MAX;
 
-/// Never.
+/// An end that never comes.
 pub const FOREVER: Ms = Ms::MAX;
 
 impl Waiter {
-    /// One that begins to wait for these.
+    /// A waiter that begins to wait for these locks.
     pub fn new(
         request: &Request<'_>,
         names: Rc<[Name]>,
@@ -95,9 +95,9 @@ impl Waiter {
             owner: Rc::from(request.owner),
             ttl: request.ttl,
             sharers: match request.mode {
-                Mode::Exclusive => ALONE,
+                Mode::Exclusive => EXCLUSIVE,
                 Mode::Limit(most) => most,
-                Mode::Shared => BESIDE_ANY,
+                Mode::Shared => ANY_SHARED,
             },
             ends,
             since,
@@ -112,16 +112,16 @@ impl Waiter {
         }
     }
 
-    /// Does it want them alone, or beside others?
+    /// Does it ask for the locks exclusively, or shared?
     pub fn mode(&self) -> Mode {
         match self.sharers {
-            ALONE => Mode::Exclusive,
-            BESIDE_ANY => Mode::Shared,
+            EXCLUSIVE => Mode::Exclusive,
+            ANY_SHARED => Mode::Shared,
             most => Mode::Limit(most),
         }
     }
 
-    /// Where it stands.
+    /// Its state, with the fencing number.
     pub fn state(&self) -> State {
         match self.stage {
             Stage::Waiting => State::Waiting,
@@ -134,7 +134,7 @@ impl Waiter {
         }
     }
 
-    /// It stands there now.
+    /// Changes its state.
     pub fn set_state(&mut self, state: State) {
         self.stage = match state {
             State::Waiting => Stage::Waiting,
@@ -150,65 +150,65 @@ impl Waiter {
         };
     }
 
-    /// When its time is up, if ever.
+    /// When it times out, or the lease of a place ends; none if never.
     pub fn until(&self) -> Option<Ms> {
         (self.ends != FOREVER).then_some(self.ends)
     }
 
-    /// Does it want a single lock, alone?
+    /// Does it ask for a single lock, exclusively?
     pub fn is_plain(&self) -> bool {
-        self.names.len() == 1 && self.sharers == ALONE
+        self.names.len() == 1 && self.sharers == EXCLUSIVE
     }
 
-    /// Has it been granted what it waited for?
+    /// Has it been granted its locks?
     pub fn is_granted(&self) -> bool {
         matches!(self.stage, Stage::Granted)
     }
 
-    /// Has its client been granted something, and not been told?
+    /// Has it been granted its locks, and is its client yet to be told?
     pub fn is_untold(&self) -> bool {
         self.is_granted() && !self.replied && self.place.is_none()
     }
 
-    /// Is its time up, or has it come to its end otherwise?
+    /// Has it stopped waiting, or is its time up?
     pub fn is_up(&self, now: Now) -> bool {
         !matches!(self.stage, Stage::Waiting) || self.ends <= now.ms()
     }
 }
 
-/// See the table above.
+/// The state of a waiter; see the table above.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
-    /// In queue.
+    /// It is in its queues.
     Waiting,
-    /// Holds the locks, by this number.
+    /// It has been granted the locks, by this fencing number.
     Granted(Fence),
     /// Its time was up.
     TimedOut,
-    /// Its user has no right to the locks any more.
+    /// Its user has lost the right to the locks.
     Denied,
     /// The server became a replica.
     SentAway,
     /// Its owner has released the lock, or does not need this request any more.
     Withdrawn,
-    /// Its owner has not asked for its place: it is passed over.
+    /// A place whose owner has not asked in time, or whose channel sleeps: it is not in its queues.
     Asleep,
 }
 
-/// What a waiter's client is told.
+/// The reply to a waiter's client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WaitOutcome<'a> {
-    /// This owner holds the lock, by this number.
+    /// The owner holds the locks.
     Granted {
-        /// Who asked.
+        /// The owner that asked.
         owner: &'a [u8],
         /// The fencing number.
         fence: Fence,
     },
-    /// Nothing came of it.
+    /// Its time was up.
     TimedOut,
-    /// Its user has no right to the locks any more, in the server's words.
+    /// Its user has lost the right to the locks; with the server's error.
     Denied(&'a str),
-    /// The server became a replica, and can't say who holds the lock.
+    /// The server became a replica.
     SentAway,
 }

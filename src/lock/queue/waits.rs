@@ -1,4 +1,4 @@
-//! Who waits for how much, and until when.
+//! Which requests wait, in how many queues, and until when.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -7,86 +7,87 @@ use crate::lock::queue::order::Order;
 use crate::lock::queue::ticket::Ticket;
 use crate::lock::time::Ms;
 
-/// All that wait, whatever they wait for.
+/// The waiting requests of all locks.
 #[derive(Debug, Default)]
 pub struct Waits {
-    /// Those who wait with a client.
+    /// Waiting requests with a client.
     pub waiting: Order<Ticket>,
-    /// How many wait without one.
+    /// How many requests wait without a client: places that do not sleep.
     pub waiting_places: usize,
-    /// In how many queues they stand.
+    /// How many places in queues all waiting requests have: one for each of their locks.
     pub places: usize,
-    /// All of them, and all places, by the prints of their owners.
+    /// All waiting requests and all places, by the prints of their owners.
     pub by_owner: Order<(u64, Ticket)>,
-    /// When whose time is up.
+    /// When each waiter times out, and when the lease of each place ends.
     pub times_up: Order<(Ms, Ticket)>,
-    /// What the server says of the rights of those that have been taken away, until it is told.
+    /// The server's error for waiters whose users have lost the right to the locks, until the client is told.
     pub denials: BTreeMap<Ticket, Rc<str>>,
-    /// Those with a client that have been granted something and not been told, by the prints of their
-    /// owners.
+    /// Requests that have been granted their locks and whose clients have not been told, by the prints of
+    /// their owners.
     untold: Order<(u64, Ticket)>,
-    /// Whoever waits by this ticket or an earlier one is to be sent away.
+    /// Waiters with this ticket or an earlier one are to be sent away.
     pub sent_away_to: Ticket,
     /// The last ticket that was drawn.
     last_ticket: Ticket,
 }
 
 impl Waits {
-    /// How many wait.
+    /// How many requests wait.
     pub fn len(&self) -> usize {
         self.waiting.len().saturating_add(self.waiting_places)
     }
 
-    /// The requests of an owner with this print.
+    /// The waiting requests and the places of an owner with this print.
     pub fn of(&self, print: u64) -> impl Iterator<Item = Ticket> + use<'_> {
         by(&self.by_owner, print)
     }
 
-    /// Is there no request but those of one owner?
+    /// Are all requests of one owner?
     pub fn are_of_one(&self) -> bool {
         let of = |of: Option<(u64, Ticket)>| of.map(|(print, _)| print);
         of(self.by_owner.first()) == of(self.by_owner.last())
     }
 
-    /// Those of its requests that have been granted something, and whose clients have not been told.
+    /// The requests of an owner with this print that have been granted their locks and whose clients have not
+    /// been told.
     pub fn untold_of(&self, print: u64) -> impl Iterator<Item = Ticket> + use<'_> {
         by(&self.untold, print)
     }
 
-    /// This request of an owner with this print has been granted something.
-    pub fn is_untold(&mut self, print: u64, ticket: Ticket) {
+    /// Notes that this request has been granted its locks and its client is yet to be told.
+    pub fn add_untold(&mut self, print: u64, ticket: Ticket) {
         self.untold.insert((print, ticket));
     }
 
-    /// Its client has been told, or will not be.
-    pub fn is_told(&mut self, print: u64, ticket: Ticket) {
+    /// Notes that this request's client has been told of its grant, or won't be.
+    pub fn remove_untold(&mut self, print: u64, ticket: Ticket) {
         self.untold.remove((print, ticket));
     }
 
-    /// The ticket of the last who came.
+    /// The last ticket that was drawn.
     pub fn last_ticket(&self) -> Ticket {
         self.last_ticket
     }
 
-    /// The ticket of the next to come.
+    /// Draws the next ticket.
     pub fn draw_ticket(&mut self) -> Ticket {
         self.last_ticket = self.last_ticket.saturating_add(1);
         self.last_ticket
     }
 
-    /// Tickets are larger than this one from now on.
+    /// Makes the next tickets larger than this one.
     #[cfg(test)]
     pub fn draw_tickets_after(&mut self, ticket: Ticket) {
         self.last_ticket = ticket;
     }
 
-    /// All who wait now are to be sent away.
+    /// Schedules all waiters of now to be sent away.
     pub fn send_all_away(&mut self) {
         self.sent_away_to = self.last_ticket;
     }
 }
 
-/// Those of an owner with this print.
+/// The requests of an owner with this print.
 fn by(all: &Order<(u64, Ticket)>, print: u64) -> impl Iterator<Item = Ticket> + use<'_> {
     let its = all.from((print, Ticket::MIN));
     its.take_while(move |&(of, _)| of == print)

@@ -1,13 +1,13 @@
-//! How long waits have taken: counted in buckets whose widths grow with what they hold, so that the
-//! memory is fixed and a quantile is off by less than one part in thirty.
+//! A histogram of how long waits have taken. The widths of its buckets grow with the values, so that its
+//! memory is fixed and a quantile is off by at most one part in thirty.
 
-/// Buckets for each doubling.
+/// Buckets for each doubling of the value.
 const STEPS: u32 = 16;
 
-/// The first doublings are exact; the last bucket holds everything from some 6 days on.
+/// All buckets. The last one holds everything from about 6 days on.
 const BUCKETS: usize = 592;
 
-/// Times in microseconds.
+/// How often which times were seen, in microseconds.
 #[derive(Debug)]
 pub struct Histogram {
     counts: Box<[u32; BUCKETS]>,
@@ -15,7 +15,7 @@ pub struct Histogram {
 }
 
 impl Histogram {
-    /// Nothing has been counted yet.
+    /// An empty histogram.
     pub fn new() -> Self {
         Self {
             counts: Box::new([0; BUCKETS]),
@@ -23,7 +23,7 @@ impl Histogram {
         }
     }
 
-    /// One more.
+    /// Counts one value.
     pub fn add(&mut self, micros: u64) {
         if let Some(count) = self.counts.get_mut(bucket(micros)) {
             *count = count.saturating_add(1);
@@ -31,7 +31,7 @@ impl Histogram {
         }
     }
 
-    /// The time that so many of a thousand did not exceed; 0 if there are none.
+    /// The time that `of_thousand` of a thousand values did not exceed; 0 if there are no values.
     pub fn quantile(&self, of_thousand: u64) -> u64 {
         let rank = self.total.saturating_mul(of_thousand).div_ceil(1000);
         let mut seen = 0_u64;
@@ -45,7 +45,8 @@ impl Histogram {
     }
 }
 
-/// Values below twice `STEPS` have a bucket each; from there on each doubling has `STEPS`.
+/// The bucket of a value. Values below twice `STEPS` have a bucket each; from there on each doubling has
+/// `STEPS` buckets.
 fn bucket(micros: u64) -> usize {
     let doublings = micros.checked_ilog2().unwrap_or(0);
     let steps = STEPS.ilog2();
@@ -57,7 +58,7 @@ fn bucket(micros: u64) -> usize {
         .min(BUCKETS.saturating_sub(1))
 }
 
-/// What stands in the middle of a bucket.
+/// The value in the middle of a bucket.
 fn middle(index: usize) -> u64 {
     let index = u64::try_from(index).unwrap_or_default();
     let shift = (index >> STEPS.ilog2()).saturating_sub(1);
@@ -72,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_value_is_off_by_more_than_a_twentieth() {
+    fn no_value_is_off_by_more_than_a_thirtieth() {
         let mut value = 0_u64;
         while value < 1 << 38 {
             let found = middle(bucket(value));

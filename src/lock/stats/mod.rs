@@ -1,6 +1,6 @@
-//! What has been done since the module was loaded. Asking again for what one holds counts nowhere.
+//! Counters since the module was loaded. A request by an owner that already holds the lock is not counted.
 //!
-//! A hold is counted when it is granted, and once more when it ends, by what has ended it. So at any time those
+//! A hold is counted when it is granted, and once more when it ends, by why it ends. So at any time the holds
 //! that were acquired are those that have ended and those that there are.
 
 pub mod histogram;
@@ -8,41 +8,41 @@ pub mod remembered;
 
 use crate::lock::stats::histogram::Histogram;
 
-/// Counters, of holds where several locks are asked for at once.
+/// All counters. A request for several locks counts as many holds.
 #[derive(Debug)]
 pub struct Counts {
-    /// Holds that were granted. A share of which more is made goes on.
+    /// Holds that were granted. An upgrade of a share is not counted: the hold goes on.
     pub acquired: u64,
-    /// Those of them that were waited for.
+    /// Granted holds that were waited for.
     pub acquired_after_wait: u64,
-    /// Requests that would not wait, and got nothing.
+    /// Requests that were not to wait, and were not granted.
     pub busy: u64,
-    /// Waits whose time was up.
+    /// Waits that timed out.
     pub wait_timeouts: u64,
-    /// Holds that their owners ended.
+    /// Holds that their owners released.
     pub released: u64,
     /// Releases by owners that had held the lock and lost it, as far as that is known.
     pub release_refused: u64,
-    /// Holds whose end was moved.
+    /// Holds that were renewed.
     pub renewed: u64,
     /// Renewals by owners that did not hold the lock.
     pub renew_refused: u64,
-    /// Holds that ran out.
+    /// Holds that expired.
     pub expired: u64,
-    /// Holds that the server evicted.
+    /// Holds whose keys the server evicted.
     pub evicted: u64,
-    /// Holds that an operator ended.
+    /// Holds that an operator broke.
     pub broken: u64,
-    /// Requests that were refused because they would have waited for themselves.
+    /// Requests that were refused because they would have closed a deadlock.
     pub deadlocks: u64,
-    /// Grants that nobody heard of, and that were given back; but for those of more than a share, after
-    /// which their owners have the share again.
+    /// Grants that were given back because no client heard of them. An upgrade is not counted if its owner got
+    /// its share back.
     pub undelivered: u64,
     /// Commands that were run under a lock.
     pub guarded: u64,
     /// Commands that were not run, because their owner did not hold the lock.
     pub guard_refused: u64,
-    /// The most that have waited at once.
+    /// The most requests that have waited at the same time.
     pub waiters_peak: u64,
     /// Holds that were not claimed in time.
     pub unclaimed: u64,
@@ -50,12 +50,12 @@ pub struct Counts {
     pub places_lapsed: u64,
     /// Messages that were published.
     pub notified: u64,
-    /// How long those have waited who were granted what they waited for.
+    /// How long requests waited that were then granted.
     pub waits: Histogram,
 }
 
 impl Counts {
-    /// Nothing has been done yet.
+    /// All counters at zero.
     pub fn new() -> Self {
         Self {
             acquired: 0,
@@ -80,10 +80,8 @@ impl Counts {
             waits: Histogram::new(),
         }
     }
-}
 
-impl Counts {
-    /// The holds that have ended by what is counted apart.
+    /// How many holds have ended for a reason that has a counter.
     pub fn ended(&self) -> u64 {
         let ends = [
             self.released,
@@ -97,7 +95,7 @@ impl Counts {
     }
 }
 
-/// So many more.
+/// Adds to a counter.
 pub fn count(counter: &mut u64, more: impl TryInto<u64>) {
     *counter = counter.saturating_add(more.try_into().unwrap_or_default());
 }

@@ -1,30 +1,30 @@
-//! How much the server remembers of its locks: what tells that nothing of them is left behind.
+//! How much the module remembers of its locks: the proof that nothing of them is left behind.
 
 use crate::lock::databases::Database;
 use crate::lock::locks::Locks;
 
-/// How many things of each kind are remembered. Once nobody holds or waits for anything, and what was
-/// to be done is done, there are none.
+/// How many things of each kind are remembered. All are 0 once there are no holds and no waiters, and all
+/// pending work is done.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Remembered {
-    /// Holds whose fencing number is known.
+    /// Holds that have an entry in a ledger.
     pub holds: usize,
-    /// Connections that holds end with.
+    /// Connections with holds that end with them, once for each database.
     pub sessions: usize,
     /// Locks with a queue.
     pub queues: usize,
-    /// Waiters that have not come to their end, replied to or not.
+    /// Waiters that have not ended, whether or not they have been replied to; and places.
     pub waiters: usize,
-    /// Owners that wait, or hold what others wait for.
+    /// Requests by owner, owners of locks that have waiters, and channels.
     pub owners: usize,
-    /// Times at which something is due.
+    /// Points in time at which something is due.
     pub alarms: usize,
-    /// Pieces of work, and of news, that nobody has seen to yet.
+    /// Pieces of work that are still to be done.
     pub tasks: usize,
 }
 
 impl Locks {
-    /// How much is remembered. That takes no longer when there are many locks.
+    /// How much is remembered. The time that this takes does not depend on the number of locks.
     pub fn remembered(&self) -> Remembered {
         let over_databases =
             |count: fn(&Database) -> usize| self.databases.iter().map(|(_, one)| count(one)).sum();

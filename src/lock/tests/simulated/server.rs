@@ -570,7 +570,7 @@ impl Server {
             let [channel, text] = [&*message.channel, &*message.text]
                 .map(|bytes| String::from_utf8_lossy(bytes).into_owned());
             if self.deaf.contains(&channel) {
-                self.locks.nobody_heard(message.id);
+                self.locks.message_went_unheard(message.id);
             }
             self.published.push((channel, text));
         }
