@@ -1,4 +1,4 @@
-//! Does an owner hold a lock? And does it know that?
+//! Tells owners whether they hold a lock, and remembers that they have been told.
 
 use super::ledger::entry::Entry;
 use super::locks::Locks;
@@ -11,7 +11,7 @@ use super::state::Turn;
 use super::stats::count;
 
 impl Locks {
-    /// `LOCK.CHECK`: what is left of this owner's hold, if it has one.
+    /// `LOCK.CHECK`: returns what is left of this owner's hold, if it has one.
     pub fn check(
         &mut self,
         turn: &mut Turn<'_>,
@@ -26,7 +26,7 @@ impl Locks {
         Ok(Some(left_until(deadline, turn.now)))
     }
 
-    /// `LOCK.GUARD`: does this owner hold the lock, so that what follows may be done?
+    /// `LOCK.GUARD`: returns whether this owner holds the lock, so that a command may be run.
     pub fn guard(
         &mut self,
         turn: &mut Turn<'_>,
@@ -49,7 +49,8 @@ impl Locks {
         Ok(held.is_some())
     }
 
-    /// This owner is being told that it holds the lock. A hold that is not ours is known from now on.
+    /// Remembers that this owner is told that it holds the lock. A hold that another client has written
+    /// gets a record by that.
     pub(super) fn tell(
         &mut self,
         turn: &mut Turn<'_>,
@@ -57,7 +58,7 @@ impl Locks {
         owner: &[u8],
         hold: Hold,
     ) {
-        // Only whoever is given the number claims a place's grant.
+        // The grant of a place is claimed only by a command that returns its number.
         if self.is_unclaimed(name, owner, hold) {
             return;
         }
@@ -74,7 +75,7 @@ impl Locks {
         }
     }
 
-    /// Remembers a hold that this server did not grant.
+    /// Adds a record, without a number, for a hold that this server did not grant.
     pub(super) fn get_to_know(
         &mut self,
         turn: &mut Turn<'_>,

@@ -1,4 +1,4 @@
-//! Holds that end without their owners' release are noted in the log.
+//! Lost holds: those that end without a release by their owners are counted and logged.
 
 use super::fence::Fence;
 use super::keyspace::LockEvent;
@@ -16,10 +16,10 @@ use super::state::{LockState, Turn};
 use super::stats::count;
 use super::time::{Now, is_over};
 
-/// When a loss has been seen.
+/// When a loss is noticed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Seen {
-    /// As it happened.
+    /// When it happens.
     AtOnce,
     /// Some time after it.
     Later,
@@ -27,17 +27,17 @@ pub(super) enum Seen {
 
 use Seen::{AtOnce, Later};
 
-/// Who has a lock that somebody has lost.
+/// The present holder of a lock that another owner has lost.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HolderNow {
-    /// The owner, or the first of those who share it.
+    /// The owner; of a shared lock, the first of its holders.
     pub owner: Vec<u8>,
-    /// Its number, if the grant was this server's.
+    /// Its fencing number, if this server granted it.
     pub fence: Option<Fence>,
 }
 
 impl Locks {
-    /// These holds of this lock are lost, and not remembered any more: they are logged and counted.
+    /// Logs and counts these lost holds of this lock, which have been forgotten.
     pub(super) fn lost(
         &mut self,
         name: NameRef<'_>,
@@ -63,7 +63,8 @@ impl Locks {
         }
     }
 
-    /// A hold that has run out may have been a place's, or one that was being broken.
+    /// Returns the reason that is logged: a hold that has expired may have been one that was being broken,
+    /// or a place's that was not claimed.
     fn why_over(&self, name: NameRef<'_>, reason: Reason, former: &Former) -> Reason {
         match reason {
             Reason::Expired if former.entry.breaking => Reason::Broken,
@@ -72,7 +73,7 @@ impl Locks {
         }
     }
 
-    /// This hold is lost: notes it, and that so many others like it are.
+    /// Logs the loss of this hold, which stands for `count` holds.
     fn log_loss(
         &mut self,
         name: NameRef<'_>,
@@ -89,7 +90,7 @@ impl Locks {
         let queue = self.queue_of(name);
         let runs_out = matches!(reason, Reason::Expired | Reason::Broken | Reason::Unclaimed);
         let ended = if runs_out {
-            // The key of one that ended by the wall clock said so to its queue.
+            // A hold that ended by the wall clock has no end in its record, but maybe in the queue.
             let holder = queue.and_then(|queue| queue.holders.one());
             let known = holder.filter(|(holder, _)| ***holder == *owner);
             let end = entry.end.or(known.and_then(|(_, until)| until));
@@ -117,7 +118,7 @@ impl Locks {
         self.log.lost(&loss, now);
     }
 
-    /// All holds of this lock are lost, and what is remembered of them is forgotten. How many were they?
+    /// Forgets all holds of this lock and logs them as lost. Returns how many they were.
     pub(super) fn lose_all(&mut self, name: NameRef<'_>, why: (Reason, Seen), now: Now) -> usize {
         let lost = self.ledger(name.db).take(name.key);
         self.lost(name, why, &lost, now);
@@ -125,8 +126,8 @@ impl Locks {
         lost.len()
     }
 
-    /// An operator ends all holds of this lock, which are so many. Those that this server has not granted are
-    /// no less lost.
+    /// Forgets all holds of this lock, `held` in number, and logs them as broken by an operator, also those
+    /// that this server did not grant.
     pub(super) fn lose_broken(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>, held: usize) {
         let mut owners = Vec::new();
         let hold = match turn.look(name) {
@@ -135,7 +136,7 @@ impl Locks {
                 Hold::Exclusive
             }
             _ => {
-                // Of more than may share it one stands for all.
+                // If they are too many, one of them stands for all.
                 let most = if self.are_too_many(held) { 1 } else { held };
                 turn.keys.each_share(name, turn.now.ms(), &mut |owner, _| {
                     owners.push(Token::from(owner));
@@ -157,19 +158,20 @@ impl Locks {
         }
     }
 
-    /// Another owner has the lock alone, or others share it: what is remembered of any other hold is forgotten.
+    /// Forgets all holds of this lock but this owner's exclusive one, or without an owner all but the shared
+    /// ones, and logs them as overwritten.
     pub(super) fn forget_others(&mut self, name: NameRef<'_>, owner: Option<&[u8]>, now: Now) {
         let others = self.ledger(name.db).forget_others(name.key, owner);
         self.lost(name, (Reason::Overwritten, Later), &others, now);
     }
 
-    /// The lock is free: forgets what is remembered of holds of it, which have run out.
+    /// The lock is free: forgets its holds, and logs and announces that they have expired.
     pub(super) fn forget_expired(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>) {
         let expired = self.lose_all(name, (Reason::Expired, Later), turn.now);
         self.have_expired(turn, name, expired);
     }
 
-    /// These holds have run out, and were forgotten: they are logged, counted and announced.
+    /// Logs, counts and announces these holds, which have expired and were forgotten.
     pub(super) fn expired(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>, expired: &[Former]) {
         self.lost(name, (Reason::Expired, Later), expired, turn.now);
         self.have_expired(turn, name, expired.len());
@@ -181,8 +183,8 @@ impl Locks {
         }
     }
 
-    /// A place has been granted these by this number, and its owner has not claimed them: logs and counts
-    /// them. They may have run out, and have still to be forgotten.
+    /// Logs and counts the holds that a place was granted with this number and that its owner has not
+    /// claimed. They may have expired already, and stay in the ledger for now.
     pub(super) fn lose_unclaimed(&mut self, names: &[Name], owner: &[u8], fence: Fence, now: Now) {
         for name in names.iter().map(Name::borrow) {
             if let Some(former) = self.remembered_of(name, owner)
@@ -196,7 +198,7 @@ impl Locks {
         }
     }
 
-    /// What is remembered of this owner's hold of this lock.
+    /// Returns what the ledger remembers of this owner's hold of this lock.
     fn remembered_of(&self, name: NameRef<'_>, owner: &[u8]) -> Option<Former> {
         let ledger = &self.databases.get(name.db)?.ledger;
         let of = |hold| {
@@ -209,7 +211,8 @@ impl Locks {
         of(Hold::Exclusive).or_else(|| of(Hold::Shared))
     }
 
-    /// Other clients have taken these shares out of the lock, if they had not run out.
+    /// Logs and counts these shares, which are not in the key any more: they have expired, or other
+    /// clients have removed them.
     pub(super) fn shares_lost(&mut self, name: NameRef<'_>, gone: &[Former], now: Now) {
         for former in gone {
             let why = (Self::why_gone(&former.entry, now), Later);
@@ -217,8 +220,8 @@ impl Locks {
         }
     }
 
-    /// This hold is being given back: its owner has not heard of it, or the connection that it was tied to has
-    /// closed.
+    /// Logs and counts a hold that is being given back: its grant was not delivered, or the connection that
+    /// it is tied to has closed.
     pub(super) fn given_back(&mut self, name: NameRef<'_>, former: &Former, now: Now) {
         let reason = if former.entry.is_unheard() {
             Reason::Undelivered
@@ -228,7 +231,7 @@ impl Locks {
         self.lost(name, (reason, AtOnce), std::slice::from_ref(former), now);
     }
 
-    /// Was this hold granted to a place, whose owner has not claimed it?
+    /// Was this hold granted to a place whose owner has not claimed it?
     fn is_left_unclaimed(&self, name: NameRef<'_>, former: &Former) -> bool {
         let (owner, entry) = (former.owner.bytes(), &former.entry);
         if entry.told || self.places.claims.is_empty() {
@@ -243,8 +246,8 @@ impl Locks {
         })
     }
 
-    /// This owner has asked for a hold that it has not got. If it had one, and did not end it, it comes
-    /// too late. What has become of the hold may not have been noticed before. Is it known that it had one?
+    /// Logs that this owner has come back for a hold that it no longer has, and the loss itself if it has not
+    /// been noticed before. Returns whether the owner is known to have had a hold that it did not end.
     #[cold]
     pub(super) fn came_back(
         &mut self,
@@ -265,7 +268,7 @@ impl Locks {
                 }
                 _ => Reason::Overwritten,
             };
-            // It is counted when it is forgotten.
+            // Only logged: the loss is counted when the ledger forgets the hold.
             let reason = self.why_over(name, reason, former);
             self.log_loss(name, (reason, Later), former, 1, turn.now);
         }
@@ -273,7 +276,7 @@ impl Locks {
         self.log.came_back(self.key_of(name), print, with, turn.now)
     }
 
-    /// Why a share is not in its lock any more.
+    /// Returns why a share is not in the key any more.
     fn why_gone(entry: &Entry, now: Now) -> Reason {
         if is_over(entry.end, now) {
             Reason::Expired
@@ -282,7 +285,7 @@ impl Locks {
         }
     }
 
-    /// A database was emptied, or all of them, of all that was held there.
+    /// Logs that a database, or all of them, was emptied, with the number of holds in it.
     pub fn lost_by_flush(&mut self, db: Option<Db>, now: Now) {
         let emptied =
             (self.databases.iter()).filter(|&(number, _)| db.is_none_or(|db| db == number));
@@ -290,7 +293,7 @@ impl Locks {
         self.log.flushed(db, holds, now);
     }
 
-    /// `LOCK.LOG`: so many of the last losses, the newest first; with those who have these locks now.
+    /// `LOCK.LOG`: returns up to `most` losses, the newest first, each with the present holder of the lock.
     pub fn losses(&mut self, turn: &mut Turn<'_>, most: usize) -> Vec<(Line, Option<HolderNow>)> {
         let lines: Vec<Line> = self.log.newest().take(most).cloned().collect();
         let with_holder = |line: Line| {
@@ -332,7 +335,7 @@ impl Locks {
         Some(HolderNow { owner, fence })
     }
 
-    /// `LOCK.LOG RESET`
+    /// `LOCK.LOG RESET`: empties the log.
     pub fn reset_log(&mut self) {
         self.log.reset();
     }

@@ -1,4 +1,4 @@
-//! May this owner have this lock now?
+//! Decides whether a request may have a lock now.
 
 use super::keyspace::Share;
 use super::locks::Locks;
@@ -13,23 +13,24 @@ use super::time::{Ms, Now};
 /// |---|---|---|
 /// | free | open, in its turn | open, in its turn |
 /// | held by its owner alone | held | held |
-/// | held by another alone | shut | shut |
-/// | shared, by its owner too | open if nobody else shares it | held |
-/// | shared by others | shut | open, in its turn, if the limit leaves room |
+/// | held by another owner alone | shut | shut |
+/// | shared, also by its owner | open if no other owner shares it | held |
+/// | shared by other owners | shut | open, in its turn, if the limit leaves room |
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fit {
-    /// Its owner holds the lock already, in this mode or a stronger one, until then.
+    /// Its owner already holds the lock, in this mode or a stronger one, until this time.
     Held { hold: Hold, until: Option<Ms> },
-    /// It may be granted; its owner has this share of the lock already.
+    /// It may be granted. `keeps` is the share that its owner has by now, if this is an upgrade.
     Open { keeps: Option<Share> },
     /// It has to wait.
     Shut,
-    /// It has to wait, and won't have it: its owner's share is being ended by an operator.
+    /// It can never be granted by an upgrade: an operator is ending its owner's share.
     Breaking,
 }
 
 impl Locks {
-    /// How this request fits the lock now; `in_turn` if nobody comes before it.
+    /// Returns how this request fits the lock now; `in_turn` says that no waiter comes before it. May write
+    /// the key of a reserved lock again, so that the request can share it.
     #[inline]
     pub(super) fn fit(
         &mut self,
@@ -55,7 +56,7 @@ impl Locks {
                     && in_turn
                     && !quarantined
                     && request.mode.room_beside(reserved.count, most);
-                // Beside those for whom it is reserved, once they are there again.
+                // Once the reserved shares are in the key again, the request can join them.
                 if may_share && self.share_again(turn, name) {
                     return self.fit(turn, name, request, in_turn);
                 }
@@ -73,7 +74,7 @@ impl Locks {
                     {
                         Fit::Breaking
                     }
-                    // An upgrade stands before everybody else.
+                    // An upgrade comes before all other waiters, whether or not it is its turn.
                     (Some(share), Mode::Exclusive) if count == 1 && !quarantined => {
                         Fit::Open { keeps: Some(share) }
                     }
@@ -88,7 +89,7 @@ impl Locks {
         })
     }
 
-    /// Does nobody come to hold a lock, because holds that are not known here may not have run out?
+    /// Is nothing granted now, because holds that this server does not know may not have expired yet?
     pub(super) fn is_quarantined(&self, now: Now) -> bool {
         (self.quarantined_until).is_some_and(|until| now.ms() < until)
     }

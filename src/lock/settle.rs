@@ -1,4 +1,4 @@
-//! Settling a lock: whatever happened to its key, the queue is brought into step with it.
+//! Settling a lock: whatever happened to its key, its waiters are granted what they may have now.
 
 use std::rc::Rc;
 
@@ -20,47 +20,49 @@ use super::state::{LockState, Turn};
 use super::stats::count;
 use super::time::{Ms, Now, after};
 
-/// How long the first refusal of a grant puts it off, and how long a later one does at most.
+/// How soon a grant is tried again after the server has refused it once.
 const FIRST_RETRY: Ms = 5;
+/// How soon a grant is tried again after many refusals.
 const LAST_RETRY: Ms = 100;
 
-/// So many waiters are looked up in the time that one unit of the budget stands for.
+/// How many waiters can be looked up for one unit of the budget.
 const LOOKS: usize = 8;
 
-/// What came of looking at a waiter.
+/// The outcome of serving a waiter, or the first ones of a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Served {
-    /// It has been granted what it waits for, or has lost the right to it, or its time was up.
+    /// It is through: it was granted what it waits for, has lost the right to it, or its time was up.
     Through,
-    /// It waits on.
+    /// It has to wait on.
     Waits,
-    /// The same, because somebody else holds the lock alone, until then. That is written down.
+    /// It has to wait on, because another owner holds the lock alone, until this time. The queue has
+    /// that holder already.
     Held(Ms),
-    /// It might be granted, but the server would not accept that.
+    /// It could be granted, but the server would refuse the write.
     Refused,
-    /// It waits for several locks, and enough has been done for now.
+    /// It waits for many locks, and is put off to the next turn by the budget.
     Later,
 }
 
 impl Served {
-    /// This, or what was seen of another, if this one waits.
+    /// Returns this outcome, or the other one if this waiter has to wait on.
     fn unless_waits(self, other: Self) -> Self {
         if self == Self::Waits { other } else { self }
     }
 }
 
 impl Locks {
-    /// Looks at a lock, grants it to whoever may have it now, and sets the alarm for the next look.
-    /// Doing so twice changes nothing. A grant of several locks may let others move up in their
-    /// queues: so these are settled too.
+    /// Looks at a lock, grants it to the waiters that may have it now, and sets the alarm for the next look.
+    /// It is idempotent. A grant of several locks may let waiters move up in the queues of the others, which
+    /// are settled too.
     pub(super) fn settle(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>) {
         self.settle_one(turn, name);
         self.settle_moved_up(turn);
     }
 
-    /// First all who come first in their queues, in whichever it is; then those who have come to share
-    /// a lock and wait for it by another request too. Some of these then stand before everybody else,
-    /// and the search for deadlocks goes by this order.
+    /// Settles what this turn has left to settle: first the locks in whose queues a waiter has moved up, then
+    /// the owners that share a lock by now and wait for it too. Some of their requests come first then, and
+    /// the search for deadlocks depends on this order.
     pub(super) fn settle_moved_up(&mut self, turn: &mut Turn<'_>) {
         while !turn.budget.is_spent() {
             if let Some(name) = turn.settling.next_moved_up() {
@@ -71,8 +73,8 @@ impl Locks {
                 return;
             }
         }
-        // The others are seen to in the next turn. Who holds them by now is known at once: the search
-        // for deadlocks goes by that.
+        // The rest is settled in the next turn. But their holders are looked up now, because the search
+        // for deadlocks depends on them.
         let mut left = Vec::new();
         while let Some(name) = turn.settling.next_moved_up() {
             self.take_stock(turn, name.borrow());
@@ -89,8 +91,8 @@ impl Locks {
         }
     }
 
-    /// This owner has come to share the lock: its other waiters have what they want, or stand before
-    /// everybody else from now on.
+    /// Serves the other requests of an owner that shares this lock by now: they are granted, or come
+    /// first in the queue as upgrades.
     pub(super) fn see_to_joined(&mut self, turn: &mut Turn<'_>, name: Name, owner: Rc<[u8]>) {
         if self.queue(name.borrow()).is_none()
             || self.share_of(turn, name.borrow(), &owner).is_none()
@@ -108,10 +110,11 @@ impl Locks {
         }
     }
 
+    /// Settles one lock, and none of those in whose queues a waiter moves up by that.
     fn settle_one(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>) {
         turn.budget.draw(SETTLE);
-        // Each round grants the lock to a waiter, or replies to some that hold it already or may not
-        // have it: the first is not put off.
+        // Each round grants the lock to one waiter, or replies to some that hold it already or may not
+        // have it. The first round is never put off.
         loop {
             match self.serve_one(turn, name) {
                 Served::Through if turn.budget.is_spent() => break,
@@ -134,14 +137,14 @@ impl Locks {
                 }
             }
         }
-        // So many who may have it together, or so many waiters of one owner: the others are told in
-        // the next turn.
+        // There are too many waiters that may have the lock for one turn: the rest follows in the next.
         self.first_in_queue(name);
         self.come_back(name, turn.now.plus(1));
         self.take_stock(turn, name);
     }
 
-    /// Serves one of those who may be served now, if there is one.
+    /// Serves one waiter that may have the lock now, if there is one. Remembers the holders of the lock in
+    /// its queue, and forgets holds that are over.
     fn serve_one(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>) -> Served {
         if self.queue(name).is_some() && !turn.keys.can_open(name) {
             return Served::Refused;
@@ -156,7 +159,7 @@ impl Locks {
             }
             LockState::Reserved(reserved) => {
                 self.set_reserved(name, reserved, turn.now);
-                // Its owner may have come to hold what it waits for: by SWAPDB.
+                // By SWAPDB an owner may hold what it waits for.
                 let holder = self.queue_of(name).and_then(|queue| queue.holders.one());
                 let holder = holder.map(|(owner, _)| Rc::clone(owner));
                 if let Some(owner) = holder.filter(|owner| self.does_wait(owner))
@@ -164,7 +167,7 @@ impl Locks {
                 {
                     return Served::Through;
                 }
-                // One of those who share it asks for more.
+                // An owner of a reserved share waits for an upgrade.
                 let is_asked =
                     (self.queue(name)).is_some_and(|queue| queue.upgrades().next().is_some());
                 if is_asked && reserved.hold == Hold::Shared && self.share_again(turn, name) {
@@ -204,7 +207,7 @@ impl Locks {
         self.serve_any_of(turn, name, &owner, Hold::Exclusive)
     }
 
-    /// Those who wait for this lock have waited for a hold to run out.
+    /// Reports a hold that has expired while this lock's queue waited for it.
     fn note_lapse(&mut self, name: NameRef<'_>, now: Now) {
         let lapsed = (self.queue(name))
             .filter(|queue| queue.first().is_some())
@@ -215,6 +218,7 @@ impl Locks {
         }
     }
 
+    /// Serves the first waiter of a queue, or another upgrade if the first has to wait on.
     fn serve_first(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>) -> Served {
         let Some(ticket) = self.first_of(turn, name) else {
             return Served::Waits;
@@ -225,9 +229,8 @@ impl Locks {
         }
     }
 
-    /// Who is the first in a queue now. Whoever must not be granted anything any more is in nobody's way.
-    /// One that stands before everybody else does so because of its share, and goes back to its place
-    /// when that is over, whether or not the lock has been settled since.
+    /// Returns the first waiter of a queue, after it has concluded those before it that must not be granted
+    /// anything any more, and put back upgrades whose shares are over.
     fn first_of(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>) -> Option<Ticket> {
         loop {
             let ticket = self.first_in_queue(name)?;
@@ -246,8 +249,8 @@ impl Locks {
         }
     }
 
-    /// Several requests of one owner may stand before everybody else. One that waits for other locks
-    /// too holds up no other. While others share the lock none of them may have it.
+    /// Serves the upgrades of a lock but the first. One owner may have several, and one that waits for other
+    /// locks too must not hold up the next. While another owner shares the lock, none of them may have it.
     fn serve_upgrades(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>) -> Served {
         if matches!(self.look(turn, name), LockState::Shared { count: 2.., .. }) {
             return Served::Waits;
@@ -265,9 +268,8 @@ impl Locks {
         seen
     }
 
-    /// Serves one of this owner's waiters, who holds the lock; or several, where that changes nothing
-    /// but that they are replied to. Where the server refuses one of them for another lock, the others
-    /// are not held up by that.
+    /// Serves one request of this owner, which holds the lock; or several, if all they need is a reply. If
+    /// the server refuses one of them on account of another lock, the next is tried.
     fn serve_any_of(
         &mut self,
         turn: &mut Turn<'_>,
@@ -287,7 +289,7 @@ impl Locks {
                 break;
             }
             let seen = self.serve(turn, ticket);
-            // It stands before everybody else, even if another of its locks is refused by the server.
+            // An upgrade comes first, even if the server has refused another of its locks.
             if seen != Served::Through
                 && wants_it_alone
                 && self.share_of(turn, name, owner).is_some()
@@ -309,14 +311,14 @@ impl Locks {
         if through { Served::Through } else { any }
     }
 
-    /// The requests by which this owner waits for this lock, in order of arrival.
+    /// Returns the requests by which this owner waits for this lock, in order of arrival.
     fn waiting_for(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>, owner: &[u8]) -> Vec<Ticket> {
         let requests = self.requests_of(owner);
         let Some(queue) = self.queue_of(name) else {
             return Vec::new();
         };
         turn.budget.draw(requests.min(queue.len()) / LOOKS);
-        // Whichever are fewer are walked through.
+        // The shorter of the two lists is searched.
         if requests <= queue.len() {
             let tickets = self.tickets_of(owner);
             return tickets.filter(|&ticket| queue.contains(ticket)).collect();
@@ -330,7 +332,7 @@ impl Locks {
         tickets
     }
 
-    /// Grants a waiter what it waits for, if it may have all of it now.
+    /// Grants a waiter all of its locks, if it may have them now.
     fn serve(&mut self, turn: &mut Turn<'_>, ticket: Ticket) -> Served {
         if !self.is_waiting(ticket) {
             return Served::Waits;
@@ -348,8 +350,7 @@ impl Locks {
         }
         let (names, owner) = (Rc::clone(&waiter.names), Rc::clone(&waiter.owner));
         let request = self.request_of(ticket, waiter, &owner, turn.now);
-        // What shut it out the last time probably does so still; what comes before that has been
-        // looked at then.
+        // The search begins with the lock that shut it out the last time, which probably still does.
         let last = usize::from(waiter.shut_out_by).min(names.len());
         let (before, from) = names.split_at(last);
         let mut fits = Vec::new();
@@ -362,7 +363,7 @@ impl Locks {
                 if let Some(waiter) = self.waiters.get_mut(&ticket) {
                     waiter.shut_out_by = u16::try_from(place).unwrap_or_default();
                 }
-                // Its owner has come to share what this place would have alone.
+                // A place is for locks that its owner does not hold: it ends when the owner shares one.
                 if request.mode == Mode::Exclusive
                     && self.is_place(ticket)
                     && self.share_of(turn, name.borrow(), &owner).is_some()
@@ -374,7 +375,7 @@ impl Locks {
             };
             fits.push((name.borrow(), fit));
         }
-        // It may have been laid aside meanwhile.
+        // Looking at its queues may have laid it aside.
         if !self.is_waiting(ticket) {
             return Served::Waits;
         }
@@ -401,8 +402,8 @@ impl Locks {
         Served::Through
     }
 
-    /// Asks once more for the rights of a waiter that is about to be granted what it waits for. They
-    /// may have been taken away: then it leaves with nothing.
+    /// Checks the rights of a waiter once more before it is granted its locks. If its user has lost them,
+    /// concludes it as denied and returns true.
     fn is_denied(&mut self, turn: &mut Turn<'_>, ticket: Ticket) -> bool {
         let Some(waiter) = self.waiters.get(&ticket) else {
             return false;
@@ -410,7 +411,7 @@ impl Locks {
         let Some(denial) = waiter.denial(turn, ticket) else {
             return false;
         };
-        // The owner of a place is told nothing.
+        // No reply is sent to the owner of a place.
         if !self.is_place(ticket) {
             self.waits.denials.insert(ticket, denial);
         }
@@ -419,7 +420,7 @@ impl Locks {
         true
     }
 
-    /// How one of a waiter's locks fits it, unless it is shut out there.
+    /// Returns how a waiter's request fits one of its locks, or nothing if it has to wait for it.
     fn fit_of(
         &mut self,
         turn: &mut Turn<'_>,
@@ -433,7 +434,7 @@ impl Locks {
         (!matches!(fit, Fit::Shut | Fit::Breaking)).then_some(fit)
     }
 
-    /// Grants a waiter all that it waits for.
+    /// Grants a waiter all of its locks, and concludes it.
     pub(super) fn grant(
         &mut self,
         turn: &mut Turn<'_>,
@@ -455,13 +456,14 @@ impl Locks {
             place.claim_ends = turn.now.plus(request.ttl);
         }
         let fence = self.take(turn, fits, request, News::UnderWay);
-        // What its owner holds already, by another request or to share it, is no new hold.
+        // Locks that its owner holds already are not counted as acquired after a wait.
         let granted = (fits.iter()).filter(|(_, fit)| *fit == Fit::Open { keeps: None });
         self.count_wait(turn.now, ticket, granted.count());
         self.conclude(turn, ticket, State::Granted(fence));
     }
 
-    /// What this waiter asks for now: a place is granted no more than the time to claim that.
+    /// Returns the request of this waiter. A place is granted its locks only for the time in which to claim
+    /// them.
     pub(super) fn request_of<'a>(
         &self,
         ticket: Ticket,
@@ -476,6 +478,7 @@ impl Locks {
         waiter.request(owner, ttl)
     }
 
+    /// Counts how long a waiter has waited, and the holds that it has acquired.
     fn count_wait(&mut self, now: Now, ticket: Ticket, holds: usize) {
         let Some(waiter) = self.waiters.get(&ticket) else {
             return;
@@ -486,7 +489,8 @@ impl Locks {
         count(&mut self.counts.acquired_after_wait, holds);
     }
 
-    /// Decides a waiter's fate while a lock of its is being settled; its other queues are next.
+    /// Concludes a waiter with this outcome while one of its locks is being settled, and has its other
+    /// queues settled next.
     fn conclude(&mut self, turn: &mut Turn<'_>, ticket: Ticket, outcome: State) {
         let Some(waiter) = self.waiters.get(&ticket) else {
             return;
@@ -497,8 +501,8 @@ impl Locks {
             return;
         }
         if matches!(outcome, State::Granted(_)) {
-            // In each of them another request of its owner may have what it wants now; and what its
-            // owner held already may end at another time.
+            // In each queue another request of its owner may be granted now, and what the owner held
+            // already may end at another time.
             let queues = (names.iter()).filter(|name| self.queue_of(name.borrow()).is_some());
             turn.settling.moved_up(queues.cloned());
         } else {
@@ -506,8 +510,7 @@ impl Locks {
         }
     }
 
-    /// Settles a lock that has a queue; and those queues in which somebody has moved up, even if this
-    /// one has closed by that.
+    /// Settles a lock, if it has a queue, and then the locks in whose queues a waiter has moved up.
     #[inline]
     pub(super) fn settle_queue(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>) {
         if !self.has_queues() {
@@ -519,7 +522,8 @@ impl Locks {
         self.settle_moved_up(turn);
     }
 
-    /// Who is next in the queue, when those whose time is up have left it.
+    /// Returns the next waiter of a queue, after it has concluded those before it that must not be granted
+    /// anything any more. Returns nothing if the budget is spent before.
     pub(super) fn next_in_queue(
         &mut self,
         turn: &mut Turn<'_>,
@@ -541,7 +545,7 @@ impl Locks {
         (self.first_in_queue(name)).is_some_and(|ticket| self.way_out(ticket, now).is_some())
     }
 
-    /// Does its owner share this lock, or is that reserved for it?
+    /// Does this waiter's owner have a share of this lock, in the key or reserved?
     pub(super) fn has_share(&self, turn: &mut Turn<'_>, name: NameRef<'_>, ticket: Ticket) -> bool {
         self.waiters.get(&ticket).is_some_and(|waiter| {
             self.share_of(turn, name, &waiter.owner).is_some()
@@ -549,21 +553,21 @@ impl Locks {
         })
     }
 
-    /// Nobody shares the lock any more, so nobody stands before everybody else.
+    /// Takes the right to come first from all upgrades of a lock, because it has no shares any more.
     pub(super) fn demote_all(&mut self, name: NameRef<'_>) {
         if let Some(queue) = self.queue(name) {
             queue.demote_all();
         }
     }
 
-    /// The key holds another's hold, or none: what was remembered of the last one is void. Of how
-    /// many holds was that?
+    /// Forgets all holds of a lock without logging them, and returns what was forgotten.
     pub(super) fn forget(&mut self, name: NameRef<'_>) -> Forgotten {
         self.set_holders(name, Holders::Nobody);
         self.ledger(name.db).forget(name.key)
     }
 
-    /// All that was due has been done. Does anybody wait still?
+    /// Clears what is remembered of refused writes and of work left over, because all of it is done. Returns
+    /// whether the lock has a queue.
     pub(super) fn is_through(&mut self, name: NameRef<'_>) -> bool {
         let Some(queue) = self.queue(name) else {
             return false;
@@ -573,6 +577,7 @@ impl Locks {
         true
     }
 
+    /// Sets the alarm for another try after the server has refused a write: later after each refusal.
     fn ring_for_retry(&mut self, name: NameRef<'_>, now: Now) {
         let Some(queue) = self.queue(name) else {
             return;
@@ -584,7 +589,8 @@ impl Locks {
         self.come_back(name, now.plus(wait));
     }
 
-    /// Has the rest done at this time, whatever else may ring before.
+    /// Sets the alarm for work that is left over. It stays set until that is done, even if the lock is
+    /// looked at before.
     fn come_back(&mut self, name: NameRef<'_>, at: Ms) {
         if let Some(queue) = self.queue(name) {
             queue.comes_back = true;
@@ -592,7 +598,7 @@ impl Locks {
         self.set_alarm(name, Some(at));
     }
 
-    /// Sets, moves or stops the alarm of a lock that has a queue.
+    /// Sets, moves or clears the alarm of a lock that has a queue.
     pub(super) fn set_alarm(&mut self, name: NameRef<'_>, alarm: Option<Ms>) {
         let Some(queue) = self.queue(name) else {
             return;
@@ -616,7 +622,7 @@ impl Locks {
 }
 
 impl Waiter {
-    /// What the server says of its user's rights, if they don't suffice any more.
+    /// Returns the server's error if this waiter's user has lost the right to its locks; empty for a place.
     pub(super) fn denial(&self, turn: &mut Turn<'_>, ticket: Ticket) -> Option<Rc<str>> {
         match &self.place {
             Some(place) => (turn.keys.is_denied(&place.asker, &self.names)).then(|| Rc::from("")),
@@ -624,6 +630,7 @@ impl Waiter {
         }
     }
 
+    /// Returns what this waiter asks for, with this ttl, as a request that does not wait.
     pub(super) fn request<'a>(&self, owner: &'a [u8], ttl: Ms) -> Request<'a> {
         Request {
             owner,
