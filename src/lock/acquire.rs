@@ -101,7 +101,7 @@ impl Locks {
             let (hold, end, is_moved) = self.write(turn, name, fit, request);
             let fence = *number.get_or_insert_with(|| self.clock.next(turn.now));
             if hold == Hold::Shared {
-                self.shares_now(turn, name, request.owner);
+                self.update_share(turn, name, request.owner);
             }
             if known.is_some() {
                 if let Some(mut entry) = self.ledger(name.db).of(name.key, request.owner, hold) {
@@ -217,12 +217,12 @@ impl Locks {
                 let others = ledger.write(name.key, request.owner, hold, entry);
                 if keeps.is_none() {
                     // Earlier holds that no event has reported as ended must have expired.
-                    self.expired(turn, name, &others);
+                    self.record_expired(turn, name, &others);
                 }
             }
             _ => {
                 let others = ledger.write(name.key, request.owner, hold, entry);
-                self.lost(name, (Reason::Overwritten, Seen::Later), &others, turn.now);
+                self.record_lost(name, (Reason::Overwritten, Seen::Later), &others, turn.now);
                 return;
             }
         }
@@ -277,7 +277,7 @@ impl Locks {
                     return (hold, until, false);
                 }
                 turn.prolong(name, request.owner, hold, wanted);
-                self.ends_by_our_clock(wanted);
+                self.note_end(wanted);
                 (hold, Some(wanted), true)
             }
             Fit::Open { keeps } => {
@@ -290,7 +290,7 @@ impl Locks {
                     Hold::Exclusive => turn.keys.hold(name, request.owner, deadline),
                     Hold::Shared => turn.keys.share(name, request.owner, deadline),
                 }
-                self.ends_by_our_clock(deadline);
+                self.note_end(deadline);
                 (hold, Some(deadline), true)
             }
             // Not reached: requests that have to wait are not granted.

@@ -128,14 +128,14 @@ impl Locks {
         if ends_then {
             turn.prolong(name, owner, hold, last);
         }
-        self.mark(turn, name, owner, hold);
+        self.mark_breaking(turn, name, owner, hold);
         if ends_then {
             self.set_end(name, owner, hold, last);
         }
     }
 
     /// Marks this hold as being broken: nothing that its owner does prolongs it from now on.
-    pub(super) fn mark(
+    pub(super) fn mark_breaking(
         &mut self,
         turn: &mut Turn<'_>,
         name: NameRef<'_>,
@@ -143,7 +143,7 @@ impl Locks {
         hold: Hold,
     ) {
         if self.ledger(name.db).of(name.key, owner, hold).is_none() {
-            self.get_to_know(turn, name, owner, hold);
+            self.remember_foreign(turn, name, owner, hold);
         }
         let ledger = self.ledger(name.db);
         if let Some(mut entry) = ledger.of(name.key, owner, hold) {
@@ -151,7 +151,7 @@ impl Locks {
             ledger.set(name.key, owner, hold, entry);
         }
         if hold == Hold::Shared {
-            self.shares_now(turn, name, owner);
+            self.update_share(turn, name, owner);
         }
     }
 }

@@ -48,7 +48,7 @@ impl Budget {
     }
 
     /// Notes that a waiter for many locks has been granted them.
-    pub fn grants_many(&mut self) {
+    pub fn note_many_granted(&mut self) {
         self.has_granted_many = true;
     }
 

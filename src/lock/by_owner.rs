@@ -62,7 +62,7 @@ impl Locks {
 
     /// Checks that one more request of this owner may wait in the queues of all of these locks, after it
     /// has given up `instead_of`. Returns whether the owner waits for anything already.
-    pub(super) fn find_room(
+    pub(super) fn check_room(
         &mut self,
         fits: &[(NameRef<'_>, Fit)],
         owner: &[u8],
@@ -71,7 +71,7 @@ impl Locks {
         let given_up = instead_of.filter(|&ticket| self.is_waiting(ticket));
         let given_up = given_up.and_then(|ticket| self.waiters.get(&ticket));
         let given_up = given_up.map_or(0, |waiter| waiter.names.len());
-        let leave_room = |taken: usize, wanted: usize, most: u64| {
+        let is_within = |taken: usize, wanted: usize, most: u64| {
             let needed = taken.saturating_add(wanted);
             most == 0 || u64::try_from(needed).is_ok_and(|needed| needed <= most)
         };
@@ -79,18 +79,18 @@ impl Locks {
         let of_owner = (self.tickets_of(owner))
             .filter_map(|ticket| Some(self.waiters.get(&ticket)?.names.len()))
             .sum::<usize>();
-        if !leave_room(of_owner.saturating_sub(given_up), wanted, MOST_QUEUES) {
+        if !is_within(of_owner.saturating_sub(given_up), wanted, MOST_QUEUES) {
             return Err(Refusal::TooManyQueues);
         }
         // The place that is given up stands in the same queues.
         let here = usize::from(given_up > 0);
         let places = self.waits.places.saturating_sub(given_up);
-        let has_room = leave_room(places, wanted, limits.max_waiters_total)
+        let has_room = is_within(places, wanted, limits.max_waiters_total)
             && fits.iter().all(|&(name, _)| {
                 self.queue_of(name).is_none_or(|queue| {
                     let all = queue.len().saturating_sub(here);
-                    leave_room(all, 1, limits.max_waiters)
-                        || leave_room(
+                    is_within(all, 1, limits.max_waiters)
+                        || is_within(
                             self.wait_here(queue).saturating_sub(here),
                             1,
                             limits.max_waiters,

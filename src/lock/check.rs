@@ -19,10 +19,10 @@ impl Locks {
         owner: &[u8],
     ) -> Result<Option<Left>, NotALock> {
         let Some((hold, deadline)) = self.hold_now(turn, name, owner)? else {
-            self.came_back(turn, name, owner, Comeback::Check);
+            self.record_comeback(turn, name, owner, Comeback::Check);
             return Ok(None);
         };
-        self.tell(turn, name, owner, hold);
+        self.mark_told(turn, name, owner, hold);
         Ok(Some(left_until(deadline, turn.now)))
     }
 
@@ -38,11 +38,11 @@ impl Locks {
         let held = self.hold_in_key(turn, name, owner)?;
         match held {
             Some((hold, _)) => {
-                self.tell(turn, name, owner, hold);
+                self.mark_told(turn, name, owner, hold);
                 count(&mut self.counts.guarded, 1);
             }
             None => {
-                self.came_back(turn, name, owner, Comeback::Guard);
+                self.record_comeback(turn, name, owner, Comeback::Guard);
                 count(&mut self.counts.guard_refused, 1);
             }
         }
@@ -51,7 +51,7 @@ impl Locks {
 
     /// Remembers that this owner is told that it holds the lock. A hold that another client has written
     /// gets a record by that.
-    pub(super) fn tell(
+    pub(super) fn mark_told(
         &mut self,
         turn: &mut Turn<'_>,
         name: NameRef<'_>,
@@ -71,12 +71,12 @@ impl Locks {
                 entry.told = true;
                 ledger.set(name.key, owner, hold, entry);
             }
-            None => self.get_to_know(turn, name, owner, hold),
+            None => self.remember_foreign(turn, name, owner, hold),
         }
     }
 
     /// Adds a record, without a number, for a hold that this server did not grant.
-    pub(super) fn get_to_know(
+    pub(super) fn remember_foreign(
         &mut self,
         turn: &mut Turn<'_>,
         name: NameRef<'_>,
@@ -106,6 +106,6 @@ impl Locks {
             counted: false,
         };
         let others = self.ledger(name.db).write(name.key, owner, hold, entry);
-        self.lost(name, (Reason::Overwritten, Seen::Later), &others, turn.now);
+        self.record_lost(name, (Reason::Overwritten, Seen::Later), &others, turn.now);
     }
 }

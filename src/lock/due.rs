@@ -39,11 +39,11 @@ impl Locks {
             && self.outbox.is_empty()
             && self.unconfirmed.is_empty()
             && self.places.messages.is_empty()
-            && !self.has_rest()
+            && !self.has_backlog()
     }
 
     /// Is any work left that is done in portions and writes no key?
-    fn has_rest(&self) -> bool {
+    fn has_backlog(&self) -> bool {
         !self.backlog.discarded.is_empty()
             || !self.backlog.leaving.is_empty()
             || !self.backlog.closed.is_empty()
@@ -55,7 +55,7 @@ impl Locks {
     pub fn next_due(&self) -> Option<Ms> {
         let sends_away = self.limits.drain && !self.waits.waiting.is_empty();
         if sends_away
-            || self.has_rest()
+            || self.has_backlog()
             || !self.outbox.to_reply.is_empty()
             || !self.outbox.expired.is_empty()
         {
@@ -90,7 +90,7 @@ impl Locks {
     /// Does what is due: frees some of what is forgotten, ends waits whose time is up, gives back grants
     /// that were not delivered, and settles the locks that something has happened to.
     pub fn tick(&mut self, turn: &mut Turn<'_>) {
-        self.go_on();
+        self.do_backlog();
         while !turn.budget.is_spent()
             && let Some(name) = self.outbox.expired.pop_front()
         {
@@ -121,7 +121,7 @@ impl Locks {
         }
         self.put_off = None;
         while !turn.budget.is_spent() {
-            let Some(due) = self.next_piece(turn.now) else {
+            let Some(due) = self.take_due(turn.now) else {
                 if self.backlog.leaving.is_empty() {
                     return;
                 }
@@ -158,7 +158,7 @@ impl Locks {
     }
 
     /// Does one portion of the backlog: frees records, sweeps ledgers, ends holds of closed connections.
-    fn go_on(&mut self) {
+    fn do_backlog(&mut self) {
         for _ in 0..FREED {
             self.backlog.discarded.free_one();
         }
@@ -169,7 +169,7 @@ impl Locks {
                 self.backlog.sweeps |= database.ledger.has_to_sweep();
             }
         }
-        self.note_closed(TIES);
+        self.end_closed(TIES);
     }
 
     /// Is any lock reserved?
@@ -199,7 +199,7 @@ impl Locks {
         })
     }
 
-    fn next_piece(&mut self, now: Now) -> Option<Due> {
+    fn take_due(&mut self, now: Now) -> Option<Due> {
         let is_due = |at: Ms| at <= now.ms();
         if self.returns.first().is_some_and(|&(at, _)| is_due(at)) {
             return self

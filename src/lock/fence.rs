@@ -125,7 +125,7 @@ impl FencingClock {
         epoch: Epoch,
         slot_state: impl FnOnce() -> SlotState,
     ) {
-        self.mind_moves(epoch);
+        self.set_epoch(epoch);
         let past = self.past(slot).map_or(Past::Unknown, |past| *past);
         if past == Past::Ours {
             return;
@@ -170,7 +170,7 @@ impl FencingClock {
     }
 
     /// Draws a number that no grant gets: it separates those before from those to come.
-    pub fn between(&mut self) -> Fence {
+    pub fn draw_unused(&mut self) -> Fence {
         self.last = self.last.saturating_add(1);
         self.last
     }
@@ -185,7 +185,7 @@ impl FencingClock {
     }
 
     /// Forgets what is known about slots if the epoch has changed: any of them may have been away.
-    fn mind_moves(&mut self, epoch: Epoch) {
+    fn set_epoch(&mut self, epoch: Epoch) {
         if std::mem::replace(&mut self.epoch, epoch) != epoch {
             self.slots
                 .iter_mut()

@@ -47,7 +47,7 @@ impl Locks {
     /// Takes a waiter that is being granted its locks out of all of its queues at once.
     pub(super) fn leave_with_grant(&mut self, ticket: Ticket) {
         for name in self.stop_waiting(ticket).iter().flat_map(|names| &**names) {
-            self.step_out(name.borrow(), ticket);
+            self.remove_from_queue(name.borrow(), ticket);
         }
     }
 
@@ -82,13 +82,13 @@ impl Locks {
     /// first now.
     fn leave_queue(&mut self, name: NameRef<'_>, ticket: Ticket) -> bool {
         // A waiter that is leaving itself, or is to be sent away, is granted nothing.
-        let next = self.step_out(name, ticket);
+        let next = self.remove_from_queue(name, ticket);
         next.is_some_and(|next| next > self.waits.sent_away_to && self.is_waiting(next))
     }
 
     /// Takes a waiter out of one queue, and closes the queue if it was the last. Returns the waiter that is
     /// the first now, if it was the first before.
-    fn step_out(&mut self, name: NameRef<'_>, ticket: Ticket) -> Option<Ticket> {
+    fn remove_from_queue(&mut self, name: NameRef<'_>, ticket: Ticket) -> Option<Ticket> {
         let channel = self.channel_of(ticket).map(|channel| channel.id);
         let queue = self.queue(name)?;
         if let Some(channel) = channel {
@@ -181,7 +181,7 @@ impl Locks {
     }
 
     /// Returns the outcome of a waiter that must not be granted anything any more; nothing if it still may.
-    pub(super) fn way_out(&mut self, ticket: Ticket, now: Now) -> Option<State> {
+    pub(super) fn outcome_if_over(&mut self, ticket: Ticket, now: Now) -> Option<State> {
         let waiter = self.waiters.get(&ticket)?;
         if ticket <= self.waits.sent_away_to {
             return Some(State::SentAway);

@@ -182,7 +182,7 @@ impl Locks {
     pub fn gone(&mut self, name: Name, how: Gone, now: Now) {
         match how {
             // It has expired by the wall clock alone, and the holds last.
-            Gone::Expired if self.reserve_expired(name.borrow(), now) => {}
+            Gone::Expired if self.reserve_after_event(name.borrow(), now) => {}
             Gone::Expired => {
                 let queue = self.queue(name.borrow());
                 let holders =
@@ -276,7 +276,7 @@ impl Locks {
     /// These slots have moved to another server, with all holds in them: these and the places are dropped.
     pub fn slots_left(&mut self, ranges: &[RangeInclusive<Slot>]) {
         let slots = Rc::new(Slots::of(ranges));
-        let number = self.clock.between();
+        let number = self.clock.draw_unused();
         for (_, database) in self.databases.iter_mut() {
             database.ledger.slots_left(&slots, number);
             self.backlog.sweeps |= database.ledger.has_to_sweep();

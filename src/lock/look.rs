@@ -56,7 +56,7 @@ impl Locks {
                 over,
                 first_end,
             } => {
-                self.see_who_shares(turn, name, count);
+                self.update_holders(turn, name, count);
                 // Expired shares are removed a few at a time.
                 let is_left = over > 0 && turn.keys.may_write(name);
                 let next = is_left.then(|| turn.now.plus(1));
@@ -127,14 +127,14 @@ impl Locks {
 
     /// Reads the holders of a shared lock that has a queue, unless they are known already. Holders that
     /// wait for the lock too, because another client has written their shares, are settled next.
-    pub(super) fn see_who_shares(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>, count: usize) {
+    pub(super) fn update_holders(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>, count: usize) {
         let are_too_many = self.are_too_many(count);
         let Some(queue) = self.queue(name) else {
             return;
         };
         let stale = std::mem::replace(&mut queue.stale, false);
         match &queue.holders {
-            _ if are_too_many => return self.see_too_many(turn, name, count, stale),
+            _ if are_too_many => return self.update_too_many(turn, name, count, stale),
             Holders::Many(_) if !stale => return,
             _ => {}
         }
@@ -150,7 +150,7 @@ impl Locks {
             return;
         };
         for owner in self.waiting_among(&queue.holders, turn.now) {
-            turn.settling.joined(name.keep(), Rc::clone(owner));
+            turn.settling.add_joined(name.keep(), Rc::clone(owner));
         }
     }
 
@@ -160,7 +160,13 @@ impl Locks {
     }
 
     /// Remembers the number of holders and one of them, where they are too many to be listed.
-    fn see_too_many(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>, count: usize, stale: bool) {
+    fn update_too_many(
+        &mut self,
+        turn: &mut Turn<'_>,
+        name: NameRef<'_>,
+        count: usize,
+        stale: bool,
+    ) {
         let until = turn.keys.deadline(name);
         if let Some(queue) = self.queue(name)
             && let Holders::TooMany(many) = &mut queue.holders
@@ -182,7 +188,7 @@ impl Locks {
 
     /// Remembers this owner's share, which was written or whose end has moved, in the lock's queue. Its other
     /// requests for the lock are settled next.
-    pub(super) fn shares_now(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>, owner: &[u8]) {
+    pub(super) fn update_share(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>, owner: &[u8]) {
         if self.queue(name).is_none() {
             return;
         }
@@ -199,7 +205,7 @@ impl Locks {
             self.set_sharer(name, owner, share);
         }
         if self.does_wait(owner) {
-            turn.settling.joined(name.keep(), Rc::from(owner));
+            turn.settling.add_joined(name.keep(), Rc::from(owner));
         }
     }
 
@@ -219,7 +225,7 @@ impl Locks {
         if let Stored::Shared { count } = turn.keys.look(name) {
             let is_there = &mut |owner: &[u8]| turn.keys.share_of(name, owner).is_some();
             let gone = self.ledger(name.db).weed(name.key, count, is_there);
-            self.shares_lost(name, &gone, turn.now);
+            self.record_lost_shares(name, &gone, turn.now);
         }
     }
 
@@ -263,7 +269,7 @@ impl Locks {
             })
             .collect();
         self.demote_those_without_share(turn, name);
-        self.expired(turn, name, &expired);
+        self.record_expired(turn, name, &expired);
     }
 
     /// Puts upgrades whose owners no longer share the lock back to where they stood in the queue.
@@ -280,7 +286,7 @@ impl Locks {
 
     /// Forgets the share of this owner, which has been removed from the key, and puts its upgrades back to
     /// where they stood in the queue. Returns what was forgotten.
-    pub(super) fn share_is_gone(
+    pub(super) fn drop_share(
         &mut self,
         turn: &mut Turn<'_>,
         name: NameRef<'_>,
@@ -316,8 +322,8 @@ impl Locks {
         };
         let before = std::mem::replace(&mut queue.holders, holders);
         let (before, now) = (before.owners(), queue.holders.owners());
-        (now.0.iter().chain(&now.1)).for_each(|owner| self.holds_one_more(owner));
-        (before.0.iter().chain(&before.1)).for_each(|owner| self.holds_one_less(owner));
+        (now.0.iter().chain(&now.1)).for_each(|owner| self.count_waited_for(owner));
+        (before.0.iter().chain(&before.1)).for_each(|owner| self.uncount_waited_for(owner));
     }
 
     /// Remembers that this owner holds the lock alone, until `deadline`. If it is a new holder, the holds of
@@ -345,7 +351,7 @@ impl Locks {
             self.set_holders(name, Holders::One(Rc::from(owner), deadline));
         }
         let others = self.ledger(name.db).forget_others(name.key, Some(owner));
-        self.lost(name, (Reason::Overwritten, seen), &others, now);
+        self.record_lost(name, (Reason::Overwritten, seen), &others, now);
     }
 
     /// Changes one owner's share among the holders that a lock's queue remembers, or removes it.
@@ -363,9 +369,9 @@ impl Locks {
             (Some(share), None) => {
                 let owner: Rc<[u8]> = Rc::from(owner);
                 shares.insert(Rc::clone(&owner), share.deadline);
-                self.holds_one_more(&owner);
+                self.count_waited_for(&owner);
             }
-            (None, Some((owner, _))) => self.holds_one_less(&owner),
+            (None, Some((owner, _))) => self.uncount_waited_for(&owner),
             (None, None) => {}
         }
     }
@@ -388,13 +394,13 @@ impl Locks {
     }
 
     /// Counts one more lock with a queue that this owner holds.
-    fn holds_one_more(&mut self, owner: &Rc<[u8]>) {
+    fn count_waited_for(&mut self, owner: &Rc<[u8]>) {
         let held = self.waited_for.entry(Rc::clone(owner)).or_default();
         *held = held.saturating_add(1);
     }
 
     /// Counts one lock with a queue less that this owner holds.
-    fn holds_one_less(&mut self, owner: &Rc<[u8]>) {
+    fn uncount_waited_for(&mut self, owner: &Rc<[u8]>) {
         // One look-up, because it is most of the work.
         if let Entry::Occupied(mut held) = self.waited_for.entry(Rc::clone(owner)) {
             *held.get_mut() = held.get().saturating_sub(1);

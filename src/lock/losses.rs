@@ -38,7 +38,7 @@ pub struct HolderNow {
 
 impl Locks {
     /// Logs and counts these lost holds of this lock, which have been forgotten.
-    pub(super) fn lost(
+    pub(super) fn record_lost(
         &mut self,
         name: NameRef<'_>,
         (reason, seen): (Reason, Seen),
@@ -121,7 +121,7 @@ impl Locks {
     /// Forgets all holds of this lock and logs them as lost. Returns how many they were.
     pub(super) fn lose_all(&mut self, name: NameRef<'_>, why: (Reason, Seen), now: Now) -> usize {
         let lost = self.ledger(name.db).take(name.key);
-        self.lost(name, why, &lost, now);
+        self.record_lost(name, why, &lost, now);
         self.set_holders(name, Holders::Nobody);
         lost.len()
     }
@@ -147,12 +147,12 @@ impl Locks {
         };
         for owner in owners.iter().map(Token::bytes) {
             if self.ledger(name.db).of(name.key, owner, hold).is_none() {
-                self.get_to_know(turn, name, owner, hold);
+                self.remember_foreign(turn, name, owner, hold);
             }
         }
         let lost = self.ledger(name.db).take(name.key);
         let why = (Reason::Broken, AtOnce);
-        self.lost(name, why, &lost, turn.now);
+        self.record_lost(name, why, &lost, turn.now);
         if let Some(one) = lost.first() {
             self.log_loss(name, why, one, held.saturating_sub(lost.len()), turn.now);
         }
@@ -162,22 +162,27 @@ impl Locks {
     /// ones, and logs them as overwritten.
     pub(super) fn forget_others(&mut self, name: NameRef<'_>, owner: Option<&[u8]>, now: Now) {
         let others = self.ledger(name.db).forget_others(name.key, owner);
-        self.lost(name, (Reason::Overwritten, Later), &others, now);
+        self.record_lost(name, (Reason::Overwritten, Later), &others, now);
     }
 
     /// The lock is free: forgets its holds, and logs and announces that they have expired.
     pub(super) fn forget_expired(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>) {
         let expired = self.lose_all(name, (Reason::Expired, Later), turn.now);
-        self.have_expired(turn, name, expired);
+        self.announce_expired(turn, name, expired);
     }
 
     /// Logs, counts and announces these holds, which have expired and were forgotten.
-    pub(super) fn expired(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>, expired: &[Former]) {
-        self.lost(name, (Reason::Expired, Later), expired, turn.now);
-        self.have_expired(turn, name, expired.len());
+    pub(super) fn record_expired(
+        &mut self,
+        turn: &mut Turn<'_>,
+        name: NameRef<'_>,
+        expired: &[Former],
+    ) {
+        self.record_lost(name, (Reason::Expired, Later), expired, turn.now);
+        self.announce_expired(turn, name, expired.len());
     }
 
-    fn have_expired(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>, expired: usize) {
+    fn announce_expired(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>, expired: usize) {
         if expired > 0 {
             turn.keys.announce(name, LockEvent::Expired);
         }
@@ -192,7 +197,7 @@ impl Locks {
                 && !former.entry.told
             {
                 let hold = former.hold;
-                self.lost(name, (Reason::Unclaimed, AtOnce), &[former], now);
+                self.record_lost(name, (Reason::Unclaimed, AtOnce), &[former], now);
                 self.ledger(name.db).end_is_counted(name.key, owner, hold);
             }
         }
@@ -213,22 +218,22 @@ impl Locks {
 
     /// Logs and counts these shares, which are not in the key any more: they have expired, or other
     /// clients have removed them.
-    pub(super) fn shares_lost(&mut self, name: NameRef<'_>, gone: &[Former], now: Now) {
+    pub(super) fn record_lost_shares(&mut self, name: NameRef<'_>, gone: &[Former], now: Now) {
         for former in gone {
             let why = (Self::why_gone(&former.entry, now), Later);
-            self.lost(name, why, std::slice::from_ref(former), now);
+            self.record_lost(name, why, std::slice::from_ref(former), now);
         }
     }
 
     /// Logs and counts a hold that is being given back: its grant was not delivered, or the connection that
     /// it is tied to has closed.
-    pub(super) fn given_back(&mut self, name: NameRef<'_>, former: &Former, now: Now) {
+    pub(super) fn record_given_back(&mut self, name: NameRef<'_>, former: &Former, now: Now) {
         let reason = if former.entry.is_unheard() {
             Reason::Undelivered
         } else {
             Reason::Disconnected
         };
-        self.lost(name, (reason, AtOnce), std::slice::from_ref(former), now);
+        self.record_lost(name, (reason, AtOnce), std::slice::from_ref(former), now);
     }
 
     /// Was this hold granted to a place whose owner has not claimed it?
@@ -249,7 +254,7 @@ impl Locks {
     /// Logs that this owner has come back for a hold that it no longer has, and the loss itself if it has not
     /// been noticed before. Returns whether the owner is known to have had a hold that it did not end.
     #[cold]
-    pub(super) fn came_back(
+    pub(super) fn record_comeback(
         &mut self,
         turn: &mut Turn<'_>,
         name: NameRef<'_>,

@@ -83,7 +83,7 @@ impl Locks {
             None => {
                 self.forget_unheard(name, owner);
                 // A release that has withdrawn a request, or is sent twice, is not late.
-                if !withdrawn && self.came_back(turn, name, owner, Comeback::Release) {
+                if !withdrawn && self.record_comeback(turn, name, owner, Comeback::Release) {
                     count(&mut self.counts.release_refused, 1);
                 }
                 Ok(false)
@@ -174,7 +174,7 @@ impl Locks {
             self.make_room(turn, name);
             if matches!(self.look(turn, name), LockState::Shared { count: 2.., .. }) {
                 turn.keys.unshare(name, owner);
-                let ended = self.share_is_gone(turn, name, owner);
+                let ended = self.drop_share(turn, name, owner);
                 self.settle_queue(turn, name);
                 return ended;
             }
@@ -219,7 +219,7 @@ impl Locks {
                     && (is_its_only_one || !self.does_wait(&owner));
                 self.set_holders(name, Holders::One(owner, Some(deadline)));
                 // Settling would find just this, so it is left out.
-                if is_known && self.is_through(name) {
+                if is_known && self.clear_retries(name) {
                     self.write_down(turn, name, false, after(Some(deadline)));
                     return self.settle_moved_up(turn);
                 }

@@ -27,7 +27,7 @@ impl Locks {
         for &name in names {
             let hold = self.hold_in_key(turn, name, owner)?;
             if hold.is_none() {
-                self.came_back(turn, name, owner, Comeback::Renew);
+                self.record_comeback(turn, name, owner, Comeback::Renew);
             }
             held &= hold.is_some_and(|(hold, _)| !self.is_breaking(name, owner, hold));
         }
@@ -45,11 +45,11 @@ impl Locks {
                     self.make_room(turn, name);
                 }
                 turn.prolong(name, owner, hold, deadline);
-                self.tell(turn, name, owner, hold);
+                self.mark_told(turn, name, owner, hold);
                 self.set_end(name, owner, hold, deadline);
                 turn.keys.announce(name, LockEvent::Renewed);
                 if hold == Hold::Shared {
-                    self.shares_now(turn, name, owner);
+                    self.update_share(turn, name, owner);
                 }
                 self.settle_queue(turn, name);
             }

@@ -15,14 +15,18 @@ use super::time::{Ms, Now};
 
 impl Locks {
     /// Forgets reserved shares that have expired, and returns what is reserved of this lock, if anything.
-    pub(super) fn reserved(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>) -> Option<Reserved> {
+    pub(super) fn prune_reserved(
+        &mut self,
+        turn: &mut Turn<'_>,
+        name: NameRef<'_>,
+    ) -> Option<Reserved> {
         let (reserved, over) = self.ledger(name.db).reserved(name.key, turn.now);
-        self.expired(turn, name, &over);
+        self.record_expired(turn, name, &over);
         reserved
     }
 
     /// Reserves this lock if the server has found its key expired in this turn and the hold lasts.
-    pub(super) fn see_if_reserved(&mut self, turn: &Turn<'_>, name: NameRef<'_>) {
+    pub(super) fn note_expired_key(&mut self, turn: &Turn<'_>, name: NameRef<'_>) {
         if turn.keys.has_expired(name) {
             self.reserve(name, turn.now);
         }
@@ -36,7 +40,7 @@ impl Locks {
     /// Reserves this lock, of whose key the server reports that it has expired, if the hold lasts. Returns
     /// whether it is reserved. Some servers report this too when a client sets an expiry in the past: so
     /// it counts only if the wall clock has passed the expiry that we wrote.
-    pub(super) fn reserve_expired(&mut self, name: NameRef<'_>, now: Now) -> bool {
+    pub(super) fn reserve_after_event(&mut self, name: NameRef<'_>, now: Now) -> bool {
         let wall = self.wall;
         let has_passed = |written| wall.has_passed(written, now);
         self.is_stepped(now) && (self.ledger(name.db)).reserve(name.key, now, &has_passed)
@@ -45,7 +49,7 @@ impl Locks {
     /// Reserves a lock that seems to be free, if the server has found its key expired in this turn and the
     /// hold lasts. Returns whether it is reserved.
     #[inline]
-    pub(super) fn is_reserved(&mut self, turn: &Turn<'_>, name: NameRef<'_>) -> bool {
+    pub(super) fn reserve_if_expired(&mut self, turn: &Turn<'_>, name: NameRef<'_>) -> bool {
         turn.keys.has_expired(name) && self.reserve(name, turn.now)
     }
 
@@ -57,7 +61,7 @@ impl Locks {
     }
 
     /// Writes the key of a reserved lock again, with this hold and its old end. Returns whether it was
-    /// written: not over a key that is there by now, which another client has written. Only this function
+    /// written: not over a key that is there again, which another client has written. Only this function
     /// writes a key for a hold that was granted before.
     pub(super) fn write_again(
         &mut self,
@@ -77,7 +81,7 @@ impl Locks {
             Hold::Exclusive => {
                 turn.keys.hold(name, owner, end);
                 self.ledger(name.db).end_reservation(name.key);
-                self.written_now(name, owner, hold);
+                self.mark_written(name, owner, hold);
             }
             Hold::Shared => self.write_shares_again(turn, name, owner, end),
         }
@@ -91,10 +95,10 @@ impl Locks {
         owner: &[u8],
         end: Ms,
     ) {
-        self.reserved(turn, name);
+        self.prune_reserved(turn, name);
         self.ledger(name.db).end_reservation(name.key);
         turn.keys.share(name, owner, end);
-        self.written_now(name, owner, Hold::Shared);
+        self.mark_written(name, owner, Hold::Shared);
         self.write_all_shares(turn, name, true);
     }
 

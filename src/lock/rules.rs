@@ -20,11 +20,11 @@ use super::time::{Ms, Now};
 pub(super) enum Fit {
     /// Its owner already holds the lock, in this mode or a stronger one, until this time.
     Held { hold: Hold, until: Option<Ms> },
-    /// It may be granted. `keeps` is the share that its owner has by now, if this is an upgrade.
+    /// It may be granted. `keeps` is the share that its owner has already, if this is an upgrade.
     Open { keeps: Option<Share> },
     /// It has to wait.
     Shut,
-    /// It can never be granted by an upgrade: an operator is ending its owner's share.
+    /// It is an upgrade that is never granted: an operator is ending its owner's share.
     Breaking,
 }
 
@@ -50,7 +50,7 @@ impl Locks {
         };
         Ok(match self.look(turn, name) {
             LockState::NoLock => return Err(NotALock),
-            LockState::Free => open(in_turn && !self.is_reserved(turn, name)),
+            LockState::Free => open(in_turn && !self.reserve_if_expired(turn, name)),
             LockState::Reserved(reserved) => {
                 let may_share = reserved.hold == Hold::Shared
                     && in_turn

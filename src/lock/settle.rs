@@ -61,8 +61,8 @@ impl Locks {
     }
 
     /// Settles what this turn has left to settle: first the locks in whose queues a waiter has moved up, then
-    /// the owners that share a lock by now and wait for it too. Some of their requests come first then, and
-    /// the search for deadlocks depends on this order.
+    /// the owners that have just got a share of a lock and wait for it too. Some of their requests come
+    /// first then, and the search for deadlocks depends on this order.
     pub(super) fn settle_moved_up(&mut self, turn: &mut Turn<'_>) {
         while !turn.budget.is_spent() {
             if let Some(name) = turn.settling.next_moved_up() {
@@ -87,12 +87,12 @@ impl Locks {
             if let Some(queue) = self.queue(name.borrow()) {
                 queue.stale = true;
             }
-            self.come_back(name.borrow(), turn.now.plus(1));
+            self.resume_at(name.borrow(), turn.now.plus(1));
         }
     }
 
-    /// Serves the other requests of an owner that shares this lock by now: they are granted, or come
-    /// first in the queue as upgrades.
+    /// Serves the other requests of an owner that has just got a share of this lock: they are granted, or
+    /// come first in the queue as upgrades.
     pub(super) fn see_to_joined(&mut self, turn: &mut Turn<'_>, name: Name, owner: Rc<[u8]>) {
         if self.queue(name.borrow()).is_none()
             || self.share_of(turn, name.borrow(), &owner).is_none()
@@ -102,11 +102,11 @@ impl Locks {
         match self.serve_any_of(turn, name.borrow(), &owner, Hold::Shared) {
             Served::Waits | Served::Held(_) => {}
             Served::Through => {
-                turn.settling.moved_up([name.clone()]);
-                turn.settling.joined(name, owner);
+                turn.settling.add_moved_up([name.clone()]);
+                turn.settling.add_joined(name, owner);
             }
-            Served::Refused => self.ring_for_retry(name.borrow(), turn.now),
-            Served::Later => self.come_back(name.borrow(), turn.now.plus(1)),
+            Served::Refused => self.retry_later(name.borrow(), turn.now),
+            Served::Later => self.resume_at(name.borrow(), turn.now.plus(1)),
         }
     }
 
@@ -121,25 +121,25 @@ impl Locks {
                 Served::Through => {}
                 Served::Later => break,
                 Served::Held(until) => {
-                    self.is_through(name);
+                    self.clear_retries(name);
                     return self.write_down(turn, name, false, after(Some(until)));
                 }
                 Served::Waits => {
-                    if self.is_through(name) {
+                    if self.clear_retries(name) {
                         self.adopt_orphan(turn, name);
                     }
                     return self.take_stock(turn, name);
                 }
                 Served::Refused => {
                     self.slot_may_have_left(name.key);
-                    self.ring_for_retry(name, turn.now);
+                    self.retry_later(name, turn.now);
                     return self.take_stock(turn, name);
                 }
             }
         }
         // There are too many waiters that may have the lock for one turn: the rest follows in the next.
         self.first_in_queue(name);
-        self.come_back(name, turn.now.plus(1));
+        self.resume_at(name, turn.now.plus(1));
         self.take_stock(turn, name);
     }
 
@@ -176,7 +176,7 @@ impl Locks {
                 return self.serve_first(turn, name);
             }
             LockState::Free => {
-                if self.is_reserved(turn, name) {
+                if self.reserve_if_expired(turn, name) {
                     return Served::Waits;
                 }
                 self.note_lapse(name, turn.now);
@@ -193,7 +193,7 @@ impl Locks {
                 if over > 0 && self.queue(name).is_some() && turn.keys.may_write(name) {
                     self.make_room(turn, name);
                 }
-                self.see_who_shares(turn, name, count);
+                self.update_holders(turn, name, count);
                 return self.serve_first(turn, name);
             }
             LockState::Exclusive { owner, deadline } => {
@@ -220,7 +220,7 @@ impl Locks {
 
     /// Serves the first waiter of a queue, or another upgrade if the first has to wait on.
     fn serve_first(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>) -> Served {
-        let Some(ticket) = self.first_of(turn, name) else {
+        let Some(ticket) = self.advance_to_first(turn, name) else {
             return Served::Waits;
         };
         match self.serve(turn, ticket) {
@@ -231,11 +231,11 @@ impl Locks {
 
     /// Returns the first waiter of a queue, after it has concluded those before it that must not be granted
     /// anything any more, and put back upgrades whose shares are over.
-    fn first_of(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>) -> Option<Ticket> {
+    fn advance_to_first(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>) -> Option<Ticket> {
         loop {
             let ticket = self.first_in_queue(name)?;
             if !turn.budget.is_spent()
-                && let Some(outcome) = self.way_out(ticket, turn.now)
+                && let Some(outcome) = self.outcome_if_over(ticket, turn.now)
             {
                 turn.budget.draw(self.reply_cost(ticket));
                 self.conclude(turn, ticket, outcome);
@@ -337,7 +337,7 @@ impl Locks {
         if !self.is_waiting(ticket) {
             return Served::Waits;
         }
-        if let Some(outcome) = self.way_out(ticket, turn.now) {
+        if let Some(outcome) = self.outcome_if_over(ticket, turn.now) {
             turn.budget.draw(self.reply_cost(ticket));
             self.conclude(turn, ticket, outcome);
             return Served::Through;
@@ -396,7 +396,7 @@ impl Locks {
         if !names.iter().all(|name| turn.keys.may_write(name.borrow())) {
             return Served::Refused;
         }
-        if !self.is_denied(turn, ticket) {
+        if !self.conclude_if_denied(turn, ticket) {
             self.grant(turn, ticket, &fits, &request);
         }
         Served::Through
@@ -404,7 +404,7 @@ impl Locks {
 
     /// Checks the rights of a waiter once more before it is granted its locks. If its user has lost them,
     /// concludes it as denied and returns true.
-    fn is_denied(&mut self, turn: &mut Turn<'_>, ticket: Ticket) -> bool {
+    fn conclude_if_denied(&mut self, turn: &mut Turn<'_>, ticket: Ticket) -> bool {
         let Some(waiter) = self.waiters.get(&ticket) else {
             return false;
         };
@@ -429,7 +429,7 @@ impl Locks {
         request: &Request<'_>,
     ) -> Option<Fit> {
         self.meet(turn, name.borrow(), Some(request.owner));
-        let in_turn = self.first_of(turn, name.borrow()) == Some(ticket);
+        let in_turn = self.advance_to_first(turn, name.borrow()) == Some(ticket);
         let fit = self.fit(turn, name.borrow(), request, in_turn).ok()?;
         (!matches!(fit, Fit::Shut | Fit::Breaking)).then_some(fit)
     }
@@ -448,7 +448,7 @@ impl Locks {
         };
         turn.budget.draw(fits.len().saturating_mul(cost));
         if fits.len() > self.few_queues {
-            turn.budget.grants_many();
+            turn.budget.note_many_granted();
         }
         if let Some(waiter) = self.waiters.get_mut(&ticket)
             && let Some(place) = &mut waiter.place
@@ -504,9 +504,9 @@ impl Locks {
             // In each queue another request of its owner may be granted now, and what the owner held
             // already may end at another time.
             let queues = (names.iter()).filter(|name| self.queue_of(name.borrow()).is_some());
-            turn.settling.moved_up(queues.cloned());
+            turn.settling.add_moved_up(queues.cloned());
         } else {
-            turn.settling.moved_up(moved_up);
+            turn.settling.add_moved_up(moved_up);
         }
     }
 
@@ -529,9 +529,9 @@ impl Locks {
         turn: &mut Turn<'_>,
         name: NameRef<'_>,
     ) -> Option<Ticket> {
-        while !turn.budget.is_spent() || !self.is_first_out(name, turn.now) {
+        while !turn.budget.is_spent() || !self.first_must_leave(name, turn.now) {
             let ticket = self.first_in_queue(name)?;
-            let Some(outcome) = self.way_out(ticket, turn.now) else {
+            let Some(outcome) = self.outcome_if_over(ticket, turn.now) else {
                 return Some(ticket);
             };
             turn.budget.draw(self.reply_cost(ticket));
@@ -541,8 +541,9 @@ impl Locks {
     }
 
     /// Must the first in this queue not be granted anything any more?
-    fn is_first_out(&mut self, name: NameRef<'_>, now: Now) -> bool {
-        (self.first_in_queue(name)).is_some_and(|ticket| self.way_out(ticket, now).is_some())
+    fn first_must_leave(&mut self, name: NameRef<'_>, now: Now) -> bool {
+        (self.first_in_queue(name))
+            .is_some_and(|ticket| self.outcome_if_over(ticket, now).is_some())
     }
 
     /// Does this waiter's owner have a share of this lock, in the key or reserved?
@@ -568,7 +569,7 @@ impl Locks {
 
     /// Clears what is remembered of refused writes and of work left over, because all of it is done. Returns
     /// whether the lock has a queue.
-    pub(super) fn is_through(&mut self, name: NameRef<'_>) -> bool {
+    pub(super) fn clear_retries(&mut self, name: NameRef<'_>) -> bool {
         let Some(queue) = self.queue(name) else {
             return false;
         };
@@ -578,7 +579,7 @@ impl Locks {
     }
 
     /// Sets the alarm for another try after the server has refused a write: later after each refusal.
-    fn ring_for_retry(&mut self, name: NameRef<'_>, now: Now) {
+    fn retry_later(&mut self, name: NameRef<'_>, now: Now) {
         let Some(queue) = self.queue(name) else {
             return;
         };
@@ -586,12 +587,12 @@ impl Locks {
             .checked_shl(queue.refusals)
             .map_or(LAST_RETRY, |wait| wait.min(LAST_RETRY));
         queue.refusals = queue.refusals.saturating_add(1).min(8);
-        self.come_back(name, now.plus(wait));
+        self.resume_at(name, now.plus(wait));
     }
 
     /// Sets the alarm for work that is left over. It stays set until that is done, even if the lock is
     /// looked at before.
-    fn come_back(&mut self, name: NameRef<'_>, at: Ms) {
+    fn resume_at(&mut self, name: NameRef<'_>, at: Ms) {
         if let Some(queue) = self.queue(name) {
             queue.comes_back = true;
         }

@@ -14,13 +14,13 @@ pub(super) struct Settling(Option<Box<Lists>>);
 struct Lists {
     /// Locks in whose queues a waiter may be granted something now.
     moved_up: Vec<Name>,
-    /// Owners that wait for something and share this lock, which has a queue, by now.
+    /// Owners that wait for something and have just got a share of this lock, which has a queue.
     joined: VecDeque<(Name, Rc<[u8]>)>,
 }
 
 impl Settling {
     /// Adds locks in whose queues a waiter may be granted something now.
-    pub fn moved_up(&mut self, names: impl IntoIterator<Item = Name>) {
+    pub fn add_moved_up(&mut self, names: impl IntoIterator<Item = Name>) {
         let mut names = names.into_iter().peekable();
         if names.peek().is_some() {
             self.lists().moved_up.extend(names);
@@ -32,17 +32,17 @@ impl Settling {
         self.0.as_mut()?.moved_up.pop()
     }
 
-    /// Adds an owner that waits for something and shares this lock by now.
-    pub fn joined(&mut self, name: Name, owner: Rc<[u8]>) {
+    /// Adds an owner that waits for something and has just got a share of this lock.
+    pub fn add_joined(&mut self, name: Name, owner: Rc<[u8]>) {
         self.lists().joined.push_back((name, owner));
     }
 
-    /// Takes the first owner that was added because it shares a lock by now.
+    /// Takes the first owner that was added because it has got a share of a lock.
     pub fn next_joined(&mut self) -> Option<(Name, Rc<[u8]>)> {
         self.0.as_mut()?.joined.pop_front()
     }
 
-    /// Drops all owners that were added because they share a lock by now.
+    /// Drops all owners that were added because they have got a share of a lock.
     pub fn forget_joined(&mut self) {
         if let Some(lists) = &mut self.0 {
             lists.joined.clear();

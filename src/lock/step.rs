@@ -45,12 +45,12 @@ impl Locks {
     }
 
     /// Has the wall clock been stepped since the module was loaded?
-    fn is_stepped_ever(&self) -> bool {
+    fn was_ever_stepped(&self) -> bool {
         self.wall.steps() > 0
     }
 
     /// Remembers that the key has been written for this hold after the last step of the wall clock.
-    pub(super) fn written_now(&mut self, name: NameRef<'_>, owner: &[u8], hold: Hold) {
+    pub(super) fn mark_written(&mut self, name: NameRef<'_>, owner: &[u8], hold: Hold) {
         let step = self.wall.step();
         self.ledger(name.db).written(name.key, owner, hold, step);
     }
@@ -63,11 +63,11 @@ impl Locks {
 
     /// Remembers when a hold ends that is granted or renewed here: steps of the clock matter until then.
     #[inline]
-    pub(super) fn ends_by_our_clock(&mut self, end: Ms) {
+    pub(super) fn note_end(&mut self, end: Ms) {
         self.last_end = self.last_end.max(end);
     }
 
-    /// Do the shares of this lock have the ends in the key that are remembered of them?
+    /// Does the key have the ends that are remembered of this lock's shares?
     pub(super) fn is_in_step(&mut self, now: Now, name: NameRef<'_>) -> bool {
         let steps = self.wall.steps();
         !self.is_stepped(now) || self.ledger(name.db).agrees(name.key, steps)
@@ -75,7 +75,7 @@ impl Locks {
 
     /// Remembers that a command has set the end of this hold, which ends then by the steady clock.
     pub(super) fn set_end(&mut self, name: NameRef<'_>, owner: &[u8], hold: Hold, end: Ms) {
-        self.ends_by_our_clock(end);
+        self.note_end(end);
         let ledger = self.ledger(name.db);
         if hold == Hold::Shared {
             ledger.set_end(name.key, owner, Some(end), false);
@@ -87,8 +87,8 @@ impl Locks {
             };
             ledger.set(name.key, owner, hold, entry);
         }
-        if self.is_stepped_ever() {
-            self.written_now(name, owner, hold);
+        if self.was_ever_stepped() {
+            self.mark_written(name, owner, hold);
         }
     }
 
@@ -97,7 +97,7 @@ impl Locks {
     pub(super) fn end_by_wall(&mut self, name: NameRef<'_>, now: Now) {
         let (reserved, over) = self.ledger(name.db).reserved(name.key, now);
         if !over.is_empty() {
-            self.lost(name, (Reason::Expired, Seen::Later), &over, now);
+            self.record_lost(name, (Reason::Expired, Seen::Later), &over, now);
             self.outbox.expired.push_back(name.keep());
         }
         if reserved.is_some() {
@@ -123,14 +123,14 @@ impl Locks {
             return;
         }
         match turn.keys.look(name) {
-            // The key is not a lock by now, so nothing is reserved any more.
+            // The key is not a lock any more, so nothing is reserved.
             Stored::NoLock => self.end_by_wall(name, turn.now),
             Stored::Exclusive { owner } => {
                 let owner = Token::from(owner);
                 self.bring_hold_into_step(turn, name, owner.bytes());
             }
             Stored::Shared { .. } => self.bring_shares_into_step(turn, name),
-            Stored::Nothing => self.see_if_reserved(turn, name),
+            Stored::Nothing => self.note_expired_key(turn, name),
         }
         // The look above may have made the server expire the key, which has reserved the lock.
         let Some(owner) = owner else { return };
@@ -151,7 +151,7 @@ impl Locks {
         let ledger = self.ledger(name.db);
         let Some(entry) = ledger.of(name.key, owner, Hold::Exclusive) else {
             // Another client has written this hold, so nothing is reserved any more.
-            self.reserved(turn, name);
+            self.prune_reserved(turn, name);
             return self.end_by_wall(name, turn.now);
         };
         let deadline = turn.keys.deadline(name);
@@ -169,7 +169,7 @@ impl Locks {
             }
             Some(end) if deadline != Some(end) && turn.may_write(name) => {
                 if turn.keys.move_deadline(name, end) {
-                    self.written_now(name, owner, Hold::Exclusive);
+                    self.mark_written(name, owner, Hold::Exclusive);
                 } else {
                     self.reserve(name, turn.now);
                 }
@@ -184,7 +184,7 @@ impl Locks {
             return;
         }
         // The lock was reserved, so another client has written this key.
-        if self.reserved(turn, name).is_some() {
+        if self.prune_reserved(turn, name).is_some() {
             return self.end_by_wall(name, turn.now);
         }
         self.write_all_shares(turn, name, false);
@@ -234,7 +234,7 @@ impl Locks {
             None if !are_missing => {}
             _ => {
                 turn.keys.share(name, owner, end);
-                self.written_now(name, owner, Hold::Shared);
+                self.mark_written(name, owner, Hold::Shared);
             }
         }
         None
@@ -257,8 +257,8 @@ impl Locks {
         match turn.keys.look(name) {
             Stored::NoLock => LockState::NoLock,
             Stored::Nothing => {
-                self.see_if_reserved(turn, name);
-                let reserved = self.reserved(turn, name);
+                self.note_expired_key(turn, name);
+                let reserved = self.prune_reserved(turn, name);
                 reserved.map_or(LockState::Free, LockState::Reserved)
             }
             Stored::Exclusive { owner } => {
@@ -317,7 +317,7 @@ impl Locks {
         let found = match turn.keys.look(name) {
             Stored::NoLock => return Err(NotALock),
             Stored::Nothing => {
-                self.see_if_reserved(turn, name);
+                self.note_expired_key(turn, name);
                 let reserved = self.ledger(name.db).reserved_for(name.key, owner, now);
                 reserved.map(|(hold, entry)| (hold, entry.end))
             }

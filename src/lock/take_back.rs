@@ -33,7 +33,7 @@ impl Locks {
     }
 
     /// Ends up to `most` places and holds that are tied to closed connections; the holds are given back next.
-    pub(super) fn note_closed(&mut self, most: usize) {
+    pub(super) fn end_closed(&mut self, most: usize) {
         let mut left = most;
         while left > 0
             && let Some(&client) = self.backlog.closed.first()
@@ -94,16 +94,22 @@ impl Locks {
                 ..entry
             },
         };
-        self.given_back(name, &former, turn.now);
+        self.record_given_back(name, &former, turn.now);
         if let Some(share) = share {
-            return self.weaken(turn, name, owner, share);
+            return self.undo_upgrade(turn, name, owner, share);
         }
         turn.keys.announce(name, LockEvent::Released);
         self.end_hold(turn, name, owner, hold);
     }
 
     /// Undoes an upgrade: its owner has the share again that it had before.
-    fn weaken(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>, owner: &[u8], share: ShareBefore) {
+    fn undo_upgrade(
+        &mut self,
+        turn: &mut Turn<'_>,
+        name: NameRef<'_>,
+        owner: &[u8],
+        share: ShareBefore,
+    ) {
         let entry = self.ledger(name.db).of(name.key, owner, Hold::Exclusive);
         let breaking = entry.is_some_and(|entry| entry.breaking);
         let last = breaking.then(|| turn.keys.deadline(name)).flatten();
@@ -121,7 +127,7 @@ impl Locks {
         }
         // A share must not escape the BREAK that was ending the hold.
         if breaking {
-            self.mark(turn, name, owner, Hold::Shared);
+            self.mark_breaking(turn, name, owner, Hold::Shared);
         }
         // Other upgrades of this owner come first in the queue again.
         self.see_to_joined(turn, name.keep(), Rc::from(owner));

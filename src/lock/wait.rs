@@ -1,4 +1,4 @@
-//! The life of a waiter: it joins queues, is decided, replied to, and ends.
+//! The life of a waiter: it joins queues, its outcome is decided, it gets its reply, and it ends.
 
 use std::collections::BTreeSet;
 use std::rc::Rc;
@@ -46,8 +46,8 @@ impl Locks {
     ) -> Result<Acquired, Refusal> {
         let is_breaking = fits.iter().any(|&(_, fit)| fit == Fit::Breaking);
         match request.patience {
-            Patience::Try | Patience::Place(_) => return Ok(self.busy()),
-            _ if self.limits.drain || is_breaking => return Ok(self.busy()),
+            Patience::Try | Patience::Place(_) => return Ok(self.count_busy()),
+            _ if self.limits.drain || is_breaking => return Ok(self.count_busy()),
             Patience::Until(_) | Patience::Forever => {}
         }
         self.enroll(turn, fits, request, None)
@@ -68,7 +68,7 @@ impl Locks {
             Patience::Place(lease) => Some(turn.now.plus(lease.length)),
             Patience::Try | Patience::Forever => None,
         };
-        let waits_already = self.find_room(fits, request.owner, instead_of)?;
+        let waits_already = self.check_room(fits, request.owner, instead_of)?;
         let ticket = self.waits.draw_ticket();
         let place = match request.patience {
             Patience::Place(lease) => Some(Self::new_place(&lease, turn.keys.asker(lease.command))),
@@ -155,7 +155,7 @@ impl Locks {
                 self.note(name.clone());
                 self.take_stock(turn, name.borrow());
             }
-            // Owners that share a lock by now are served in the next tick, since the locks are noted.
+            // Owners that were found to share a lock are served in the next tick, since the locks are noted.
             turn.settling.forget_joined();
             if anew.is_empty() {
                 return Ok(found);
@@ -164,7 +164,7 @@ impl Locks {
     }
 
     /// Counts a request that does not wait, and returns its outcome.
-    pub(super) fn busy(&mut self) -> Acquired {
+    pub(super) fn count_busy(&mut self) -> Acquired {
         count(&mut self.counts.busy, 1);
         Acquired::Busy
     }

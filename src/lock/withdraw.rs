@@ -63,7 +63,7 @@ impl Locks {
         }
         // A waiter that has moved up may have been withdrawn next, and its queue have closed.
         moved_up.retain(|name| self.queue(name.borrow()).is_some());
-        turn.settling.moved_up(moved_up);
+        turn.settling.add_moved_up(moved_up);
     }
 
     /// Withdraws one request. Returns the locks in whose queues another waiter is the first now.

@@ -73,7 +73,7 @@ impl Locks {
             }
         }
         if self.limits.drain {
-            return Ok(self.busy());
+            return Ok(self.count_busy());
         }
         // Whoever asks for another mode comes last, and has the old place until that is certain.
         let other = own.filter(|ticket| self.waiters.get(ticket).is_some());
@@ -81,7 +81,7 @@ impl Locks {
         self.keep(turn.now, ticket, request, lease, None);
         if let Some(other) = other {
             let moved_up = self.end_place(other, Ended::ByItsOwner);
-            turn.settling.moved_up(moved_up);
+            turn.settling.add_moved_up(moved_up);
             self.settle_moved_up(turn);
         }
         if self.is_waiting(ticket) {
