@@ -257,8 +257,8 @@ impl Locks {
         }
     }
 
-    /// Writes the hold into the key, until the later of its old end and the end that is asked for.
-    /// Returns how the owner holds the lock then, until when, and whether anything was written.
+    /// Writes the hold into the key, until the later of its old end, if it has one, and the end that is
+    /// asked for. Returns how the owner holds the lock then, until when, and whether anything was written.
     fn write(
         &mut self,
         turn: &mut Turn<'_>,
