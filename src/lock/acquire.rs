@@ -1,4 +1,4 @@
-//! How a lock comes to be held.
+//! Acquiring: a request is granted its locks, or waits for them.
 
 use super::ledger::entry::{Entry, News};
 use super::request::{Acquired, Hold, Patience, Refusal, Request};
@@ -16,7 +16,7 @@ use super::state::Turn;
 use super::time::Ms;
 
 impl Locks {
-    /// `LOCK.ACQUIRE` and `LOCK.MACQUIRE`: all of these locks, each named once, or none.
+    /// `LOCK.ACQUIRE` and `LOCK.MACQUIRE`: grants all of these locks or none. No name occurs twice.
     pub fn acquire(
         &mut self,
         turn: &mut Turn<'_>,
@@ -29,7 +29,7 @@ impl Locks {
             }
         }
         if let Patience::Place(lease) = request.patience {
-            // A lock that is free where nobody waits is had as by anybody.
+            // Where no client waits, a free lock is granted at once, and needs no place.
             if let (&[name], false) = (names, self.has_queues())
                 && let fit @ Fit::Open { keeps: None } = self.fit(turn, name, request, true)?
             {
@@ -69,15 +69,16 @@ impl Locks {
             return self.wait(turn, fits, request);
         }
         let fence = self.take(turn, fits, request, News::Told);
-        // Others of this owner may wait for what it has now, and the queue's alarm may ring later.
+        // Other requests of this owner may wait for what it holds now, and the hold may end at
+        // another time than the queue's alarm is set for.
         for &(name, _) in fits {
             self.settle_queue(turn, name);
         }
         Ok(Acquired::Held(fence))
     }
 
-    /// All of these locks are the owner's now: by the number that it has, if it holds them all by
-    /// one already, and else by a new one.
+    /// Grants all of these locks to the owner, and returns the fencing number: the one it has, if it
+    /// holds them all with the same number already, and else a new one.
     pub(super) fn take(
         &mut self,
         turn: &mut Turn<'_>,
@@ -91,7 +92,7 @@ impl Locks {
         }
         let mut number = known;
         for &(name, fit) in fits {
-            // A share that becomes more may stand beside others that are over.
+            // A share that is upgraded may stand beside shares that have expired.
             let is_upgrade = matches!(fit, Fit::Open { keeps: Some(_) });
             if is_upgrade || request.mode.hold() == Hold::Shared {
                 self.make_room(turn, name);
@@ -100,7 +101,7 @@ impl Locks {
             let (hold, end, is_moved) = self.write(turn, name, fit, request);
             let fence = *number.get_or_insert_with(|| self.clock.next(turn.now));
             if hold == Hold::Shared {
-                self.shares_now(turn, name, request.owner);
+                self.update_share(turn, name, request.owner);
             }
             if known.is_some() {
                 if let Some(mut entry) = self.ledger(name.db).of(name.key, request.owner, hold) {
@@ -122,16 +123,16 @@ impl Locks {
         number.unwrap_or_default()
     }
 
-    /// After a step of the clock what is remembered of those who shared a key that has gone must not be
-    /// written again with those who share it from now on.
-    /// (Room is made only where the key and what is remembered agree.)
+    /// Forgets the shares of a key that has gone, so that after a step of the clock they are not written
+    /// again beside new ones. (`make_room` does nothing until key and ledger agree.)
     fn forget_who_shared(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>) {
         if self.is_stepped(turn.now) && turn.keys.look(name) == Stored::Nothing {
             self.forget_expired(turn, name);
         }
     }
 
-    /// The number by which this owner holds all of these, if it does and the server knows it.
+    /// Returns the number of this owner's holds, if it holds all of these locks with the same one and
+    /// this server knows it.
     fn one_number(&mut self, fits: &[(NameRef<'_>, Fit)], owner: &[u8]) -> Option<Fence> {
         let mut number = None;
         for &(name, fit) in fits {
@@ -146,7 +147,7 @@ impl Locks {
         number
     }
 
-    /// Gives a hold a new number.
+    /// Writes a hold with a new number into the ledger, and announces it.
     fn remember(
         &mut self,
         turn: &mut Turn<'_>,
@@ -156,17 +157,17 @@ impl Locks {
         request: &Request<'_>,
         news: News,
     ) {
-        // Of a hold that ends by the wall clock the key says when.
+        // The end of a hold that ends by the wall clock is not remembered: the key has it.
         let end = end.filter(|_| is_ours || hold == Hold::Shared);
         let slot = self.clock.slot(name.key);
         let goes_on = matches!(fit, Fit::Held { .. });
-        // By its new number it would seem to be younger than the BREAK that ends it.
+        // A new number must not make the hold look younger than the BREAK that is ending it.
         let breaking = goes_on && self.is_breaking(name, request.owner, hold);
         let step = self.wall.step();
         let ledger = self.ledger(name.db);
         let known = (goes_on.then(|| ledger.of(name.key, request.owner, hold))).flatten();
         if let Some(mut entry) = known {
-            // The hold goes on, and so does the news of it.
+            // The hold goes on, and replies to its earlier number still count.
             entry.first = entry.fence.map_or(fence, |_| entry.first);
             entry.fence = Some(fence);
             entry.since = turn.now.ms();
@@ -188,11 +189,11 @@ impl Locks {
             tied: request.session,
             closed: false,
             breaking,
-            // Where it is not a grant of ours, whoever made it has told the owner.
+            // A hold that another client has written is known to its owner.
             told: goes_on,
             replies_under_way: 0,
             step,
-            // An upgrade makes more of a hold that was counted as it was granted.
+            // An upgrade is not counted again: it is counted if its share was.
             counted: match fit {
                 Fit::Open { keeps: None } => true,
                 Fit::Open { keeps: Some(_) } => (ledger.of(name.key, request.owner, Hold::Shared))
@@ -215,13 +216,13 @@ impl Locks {
             Fit::Open { keeps } => {
                 let others = ledger.write(name.key, request.owner, hold, entry);
                 if keeps.is_none() {
-                    // Others held it, and no event has said how that ended.
-                    self.expired(turn, name, &others);
+                    // Earlier holds that no event has reported as ended must have expired.
+                    self.record_expired(turn, name, &others);
                 }
             }
             _ => {
                 let others = ledger.write(name.key, request.owner, hold, entry);
-                self.lost(name, (Reason::Overwritten, Seen::Later), &others, turn.now);
+                self.record_lost(name, (Reason::Overwritten, Seen::Later), &others, turn.now);
                 return;
             }
         }
@@ -231,7 +232,8 @@ impl Locks {
         turn.keys.announce(name, LockEvent::Acquired);
     }
 
-    /// The owner has asked again for a hold that it has: this is remembered of it now.
+    /// Writes the entry of a hold whose owner has asked for it again, and ties it to the client that
+    /// asked, or unties it.
     fn renew_entry(
         &mut self,
         name: NameRef<'_>,
@@ -247,7 +249,7 @@ impl Locks {
         ledger.tie(name.key, owner, hold, client, request.session);
     }
 
-    /// In a cluster: numbers depend on where the slot of the locks has been.
+    /// In a cluster, makes the fencing clock jump ahead if the slot of this lock may have been away.
     fn enter_slot(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>) {
         if let Some(slot) = self.clock.slot(name.key) {
             let epoch = turn.keys.epoch(turn.now);
@@ -255,8 +257,8 @@ impl Locks {
         }
     }
 
-    /// Writes what makes the lock the owner's, until the later of what it had and what it asks for,
-    /// and says how it holds it then, until when, and whether that has been written.
+    /// Writes the hold into the key, until the later of its old end, if it has one, and the end that is
+    /// asked for. Returns how the owner holds the lock then, until when, and whether anything was written.
     fn write(
         &mut self,
         turn: &mut Turn<'_>,
@@ -268,18 +270,18 @@ impl Locks {
         match fit {
             Fit::Held { hold, until } => {
                 let breaking = self.is_breaking(name, request.owner, hold);
-                // What has not been claimed ends when whoever claims it says so, be that sooner.
+                // The claim of a place's grant sets the end, even to an earlier time.
                 let is_later = until.is_some_and(|until| until >= wanted)
                     && !self.is_to_be_claimed(name, request.owner, hold);
                 if breaking || is_later {
                     return (hold, until, false);
                 }
                 turn.prolong(name, request.owner, hold, wanted);
-                self.ends_by_our_clock(wanted);
+                self.note_end(wanted);
                 (hold, Some(wanted), true)
             }
             Fit::Open { keeps } => {
-                // A share that has not been claimed lasts only until it is.
+                // The end of an unclaimed share is only the time by which to claim it: it is not kept.
                 let keeps =
                     keeps.filter(|_| !self.is_to_be_claimed(name, request.owner, Hold::Shared));
                 let kept = keeps.and_then(|share| share.deadline).unwrap_or_default();
@@ -288,10 +290,10 @@ impl Locks {
                     Hold::Exclusive => turn.keys.hold(name, request.owner, deadline),
                     Hold::Shared => turn.keys.share(name, request.owner, deadline),
                 }
-                self.ends_by_our_clock(deadline);
+                self.note_end(deadline);
                 (hold, Some(deadline), true)
             }
-            // Nobody who has to wait comes here.
+            // Not reached: requests that have to wait are not granted.
             Fit::Shut | Fit::Breaking => (request.mode.hold(), None, false),
         }
     }

@@ -1,4 +1,4 @@
-//! What is done in portions, and is not done yet.
+//! Work that is done in portions, and is left to do.
 
 use std::collections::{BTreeSet, VecDeque};
 
@@ -8,12 +8,12 @@ use super::queue::leaving::Leaving;
 /// Work that no command waits for. Some of it is done in each tick.
 #[derive(Debug, Default)]
 pub(super) struct Backlog {
-    /// Those who wait no more, and still stand in queues.
+    /// Requests that no longer wait, and have still to be taken out of their queues.
     pub leaving: VecDeque<Leaving>,
-    /// Connections that have closed, with which holds end that have not been seen to.
+    /// Clients whose connections have closed, and whose tied holds have still to be ended.
     pub closed: BTreeSet<u64>,
-    /// Is anything remembered of keys in slots that have left?
+    /// May ledgers still have records of slots that have left?
     pub sweeps: bool,
-    /// What is forgotten, and not freed yet.
+    /// Records that are forgotten, and have still to be freed.
     pub discarded: Discarded,
 }

@@ -1,4 +1,4 @@
-//! How an operator ends the holds of a lock.
+//! `LOCK.BREAK`: an operator ends the holds of a lock.
 
 use super::keyspace::LockEvent;
 use super::ledger::reserved::Reserved;
@@ -10,27 +10,26 @@ use super::request::Hold;
 use super::state::{LockState, Turn};
 use super::time::Ms;
 
-/// What an operator asks for.
+/// The options of `LOCK.BREAK`.
 #[derive(Clone, Copy, Debug)]
 pub struct Break {
-    /// How much longer the holds may last; 0 not at all.
+    /// How much longer the holds may last; 0 ends them at once.
     pub grace: Ms,
-    /// Also if the key is a string that has no end and that this server did not grant: it may be
-    /// anything.
+    /// Also break a string without an expiry that this server did not grant: it may not be a lock at all.
     pub force: bool,
 }
 
-/// Why an operator's wish is not done.
+/// Why a lock is not broken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NotBroken {
-    /// The key is no lock.
+    /// The key is not a lock.
     NotALock,
-    /// More share the lock than may, and a grace would have to be written for each of them.
+    /// More owners share the lock than may, and a grace would have to be written for each of them.
     TooManySharers,
 }
 
 impl Locks {
-    /// `LOCK.BREAK`: ends every hold of the lock, and says how many that were.
+    /// `LOCK.BREAK`: ends every hold of the lock, and returns how many there were.
     pub fn break_holds(
         &mut self,
         turn: &mut Turn<'_>,
@@ -68,14 +67,14 @@ impl Locks {
             self.lose_broken(turn, name, held);
             self.pass_on(turn, name);
         } else {
-            // They are counted when they end, unless their owners release them before that.
+            // These holds are counted as broken when they end, unless their owners release them first.
             self.end_within(turn, name, turn.now.plus(wanted.grace));
             self.settle_queue(turn, name);
         }
         Ok(held)
     }
 
-    /// The same, of a lock whose key has gone too early.
+    /// Ends every hold of a reserved lock, whose key has gone too early, and returns how many there were.
     fn break_reserved(
         &mut self,
         turn: &mut Turn<'_>,
@@ -97,7 +96,7 @@ impl Locks {
         Ok(reserved.count)
     }
 
-    /// The holds that there are now last no longer than that.
+    /// Lets the present holds end at `last` at the latest.
     fn end_within(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>, last: Ms) {
         if let LockState::Exclusive { owner, deadline } = turn.look(name) {
             let owner = owner.to_vec();
@@ -115,8 +114,8 @@ impl Locks {
         }
     }
 
-    /// This hold, which would end at its deadline, ends then at the latest, and nothing that its owner does
-    /// prolongs it.
+    /// Lets this hold end at `last` or at its own deadline, whichever comes first, and keeps its owner from
+    /// prolonging it.
     fn cut_short(
         &mut self,
         turn: &mut Turn<'_>,
@@ -129,14 +128,14 @@ impl Locks {
         if ends_then {
             turn.prolong(name, owner, hold, last);
         }
-        self.mark(turn, name, owner, hold);
+        self.mark_breaking(turn, name, owner, hold);
         if ends_then {
             self.set_end(name, owner, hold, last);
         }
     }
 
-    /// From now on nothing that its owner does prolongs this hold.
-    pub(super) fn mark(
+    /// Marks this hold as being broken: nothing that its owner does prolongs it from now on.
+    pub(super) fn mark_breaking(
         &mut self,
         turn: &mut Turn<'_>,
         name: NameRef<'_>,
@@ -144,7 +143,7 @@ impl Locks {
         hold: Hold,
     ) {
         if self.ledger(name.db).of(name.key, owner, hold).is_none() {
-            self.get_to_know(turn, name, owner, hold);
+            self.remember_foreign(turn, name, owner, hold);
         }
         let ledger = self.ledger(name.db);
         if let Some(mut entry) = ledger.of(name.key, owner, hold) {
@@ -152,7 +151,7 @@ impl Locks {
             ledger.set(name.key, owner, hold, entry);
         }
         if hold == Hold::Shared {
-            self.shares_now(turn, name, owner);
+            self.update_share(turn, name, owner);
         }
     }
 }

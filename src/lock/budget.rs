@@ -1,33 +1,35 @@
-//! How much is done in one go, before the server serves others.
+//! How much work is done in one turn, before the server serves other clients.
 
-/// How much is left to do in one go: a millisecond or so. What is left over follows in the next turn.
-/// It is counted in work, not in time, so that the same is always done at once.
+/// What is left of one turn's work, about a millisecond in all. The rest is done in the next turn. It is
+/// counted in work, not in time, so that a turn always does the same.
 #[derive(Debug)]
 pub struct Budget {
     left: usize,
-    /// Has somebody been granted many locks?
+    /// Has a waiter for many locks been granted them in this turn?
     has_granted_many: bool,
 }
 
-/// What some of the work costs, beside taking a waiter out of one queue or looking at one lock, which
-/// is 1.
+/// The cost of granting a lock. Taking a waiter out of one queue, or looking at one lock, costs 1.
 pub const GRANT: usize = 20;
+/// The cost of granting a share of a lock.
 pub const SHARED_GRANT: usize = 50;
+/// The cost of settling a lock, without what is granted.
 pub const SETTLE: usize = 4;
+/// The cost of replying to a waiter.
 const REPLY: usize = 6;
-/// When a waiter is replied to, the server frees its command: so many names of locks in the time of 1.
+/// After a reply the server frees the waiter's command: this many lock names cost 1.
 const NAMES: usize = 8;
 
-/// What it costs that a waiter which has asked for so many locks is replied to.
+/// Returns the cost of replying to a waiter that has named this many locks.
 pub fn reply(names: usize) -> usize {
     REPLY.saturating_add(names / NAMES)
 }
 
 impl Budget {
-    /// For one command, or one tick.
+    /// The budget of one command or one tick.
     pub const PORTION: usize = 1600;
 
-    /// For so much work.
+    /// A budget for this much work.
     pub fn of(work: usize) -> Self {
         Self {
             left: work,
@@ -35,23 +37,22 @@ impl Budget {
         }
     }
 
-    /// So much more has been done. What was begun is done to its end, even if that is more than was
-    /// left.
+    /// Takes this much work off the budget. It may be more than was left: what was begun is finished.
     pub fn draw(&mut self, work: usize) {
         self.left = self.left.saturating_sub(work);
     }
 
-    /// Is nothing left?
+    /// Is the budget used up?
     pub fn is_spent(&self) -> bool {
         self.left == 0
     }
 
-    /// Somebody is granted many locks.
-    pub fn grants_many(&mut self) {
+    /// Notes that a waiter for many locks has been granted them.
+    pub fn note_many_granted(&mut self) {
         self.has_granted_many = true;
     }
 
-    /// May nobody be granted many locks any more? Whoever is the first to be is not put off.
+    /// Must the next waiter for many locks be put off to the next turn? The first of a turn never is.
     pub fn is_spent_on_many(&self) -> bool {
         self.is_spent() && self.has_granted_many
     }

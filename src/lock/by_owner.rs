@@ -1,5 +1,5 @@
-//! Who waits by which requests, and in how many queues these stand, in all and for each owner; and in
-//! how many they may.
+//! The requests of each owner: which of them wait, in how many queues they stand, and how many that may
+//! be.
 
 use std::rc::Rc;
 
@@ -12,17 +12,17 @@ use super::request::Refusal;
 use super::rules::Fit;
 
 impl Locks {
-    /// In how many queues all those who wait stand, one beside another.
+    /// Returns the number of entries in all queues together: a waiter has one in each of its queues.
     pub fn places(&self) -> usize {
         self.waits.places
     }
 
-    /// The requests by which this owner waits, in order of arrival.
+    /// Returns the requests by which this owner waits, in order of arrival.
     pub(super) fn tickets_of(&self, owner: &[u8]) -> impl Iterator<Item = Ticket> {
         self.tickets_by(self.print_of(owner), owner)
     }
 
-    /// The same, where its print is at hand.
+    /// Returns the waiting requests of this owner, whose print the caller has computed, in order of arrival.
     fn tickets_by(&self, print: u64, owner: &[u8]) -> impl Iterator<Item = Ticket> {
         let mine = |waiter: &Waiter| waiter.state() == State::Waiting && *waiter.owner == *owner;
         self.waits.of(print).filter(move |ticket| {
@@ -31,7 +31,8 @@ impl Locks {
         })
     }
 
-    /// By how many requests this owner waits, or has a place.
+    /// Returns how many requests of this owner wait, counting all of its places, also those that sleep or
+    /// were granted.
     pub(super) fn requests_of(&self, owner: &[u8]) -> usize {
         self.waits.of(self.print_of(owner)).count()
     }
@@ -41,7 +42,7 @@ impl Locks {
         self.tickets_of(owner).next().is_some()
     }
 
-    /// Those who wait for something, each once.
+    /// Returns the owners that wait for a lock, each once.
     pub(super) fn owners_that_wait(&self) -> impl Iterator<Item = &Rc<[u8]>> {
         let mut last: Option<&Rc<[u8]>> = None;
         let waiters =
@@ -53,14 +54,15 @@ impl Locks {
         })
     }
 
-    /// What an owner's requests are found by. Should those of two owners meet, it takes a step more.
+    /// Returns the hash that an owner's requests are indexed by. Two owners may share one: whatever reads
+    /// the index compares the owner too.
     pub(super) fn print_of(&self, owner: &[u8]) -> u64 {
         self.secret.half_print(owner)
     }
 
-    /// May one more request of this owner wait, in the queue of each of these? If so, does it wait
-    /// already?
-    pub(super) fn find_room(
+    /// Checks that one more request of this owner may wait in the queues of all of these locks, after it
+    /// has given up `instead_of`. Returns whether the owner waits for anything already.
+    pub(super) fn check_room(
         &mut self,
         fits: &[(NameRef<'_>, Fit)],
         owner: &[u8],
@@ -69,7 +71,7 @@ impl Locks {
         let given_up = instead_of.filter(|&ticket| self.is_waiting(ticket));
         let given_up = given_up.and_then(|ticket| self.waiters.get(&ticket));
         let given_up = given_up.map_or(0, |waiter| waiter.names.len());
-        let leave_room = |taken: usize, wanted: usize, most: u64| {
+        let is_within = |taken: usize, wanted: usize, most: u64| {
             let needed = taken.saturating_add(wanted);
             most == 0 || u64::try_from(needed).is_ok_and(|needed| needed <= most)
         };
@@ -77,18 +79,18 @@ impl Locks {
         let of_owner = (self.tickets_of(owner))
             .filter_map(|ticket| Some(self.waiters.get(&ticket)?.names.len()))
             .sum::<usize>();
-        if !leave_room(of_owner.saturating_sub(given_up), wanted, MOST_QUEUES) {
+        if !is_within(of_owner.saturating_sub(given_up), wanted, MOST_QUEUES) {
             return Err(Refusal::TooManyQueues);
         }
-        // It stands in the same queues.
+        // The place that is given up stands in the same queues.
         let here = usize::from(given_up > 0);
         let places = self.waits.places.saturating_sub(given_up);
-        let has_room = leave_room(places, wanted, limits.max_waiters_total)
+        let has_room = is_within(places, wanted, limits.max_waiters_total)
             && fits.iter().all(|&(name, _)| {
                 self.queue_of(name).is_none_or(|queue| {
                     let all = queue.len().saturating_sub(here);
-                    leave_room(all, 1, limits.max_waiters)
-                        || leave_room(
+                    is_within(all, 1, limits.max_waiters)
+                        || is_within(
                             self.wait_here(queue).saturating_sub(here),
                             1,
                             limits.max_waiters,
@@ -98,9 +100,9 @@ impl Locks {
         has_room.then_some(of_owner > 0).ok_or(Refusal::QueueFull)
     }
 
-    /// One more request of this owner. Whoever waits for several things is tangled: the search for
-    /// deadlocks passes over all others. Says by how many requests its owner waits now; `waits_already`
-    /// is false only if there was none before.
+    /// Indexes a new request by its owner, and returns by how many requests the owner waits now (3 stands
+    /// for more). `waits_already` is false only if there was none before. Requests of owners that wait for
+    /// several things are marked as tangled: the search for deadlocks skips all others.
     pub(super) fn add_wait(
         &mut self,
         ticket: Ticket,
@@ -119,7 +121,7 @@ impl Locks {
         if !waits_already && names.len() == 1 {
             return 1;
         }
-        // More than three are as good as three.
+        // It only matters whether there is one, whether there are two, or more.
         let (mut first, mut requests) = (None, 0_usize);
         for ticket in self.tickets_by(print, owner).take(3) {
             first = first.or(Some(ticket));
@@ -136,7 +138,7 @@ impl Locks {
         requests
     }
 
-    /// One less.
+    /// Removes a request that waits no more from the index. A place stays indexed until its end.
     pub(super) fn remove_wait(&mut self, ticket: Ticket, names: &[Name], owner: &Rc<[u8]>) {
         let print = self.print_of(owner);
         if self.is_place(ticket) {
@@ -146,7 +148,7 @@ impl Locks {
             self.waits.by_owner.remove((print, ticket));
         }
         self.waits.places = self.waits.places.saturating_sub(names.len());
-        // Whoever waits for one lock, and not for several things, is its owner's only request.
+        // A request for one lock that is not tangled is its owner's only one.
         if let [name] = names
             && let Some(queue) = self.queue(name.borrow())
             && !queue.tangled.contains(&ticket)

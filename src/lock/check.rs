@@ -1,4 +1,4 @@
-//! Does an owner hold a lock? And does it know that?
+//! Tells owners whether they hold a lock, and remembers that they have been told.
 
 use super::ledger::entry::Entry;
 use super::locks::Locks;
@@ -11,7 +11,7 @@ use super::state::Turn;
 use super::stats::count;
 
 impl Locks {
-    /// `LOCK.CHECK`: what is left of this owner's hold, if it has one.
+    /// `LOCK.CHECK`: returns what is left of this owner's hold, if it has one.
     pub fn check(
         &mut self,
         turn: &mut Turn<'_>,
@@ -19,14 +19,14 @@ impl Locks {
         owner: &[u8],
     ) -> Result<Option<Left>, NotALock> {
         let Some((hold, deadline)) = self.hold_now(turn, name, owner)? else {
-            self.came_back(turn, name, owner, Comeback::Check);
+            self.record_comeback(turn, name, owner, Comeback::Check);
             return Ok(None);
         };
-        self.tell(turn, name, owner, hold);
+        self.mark_told(turn, name, owner, hold);
         Ok(Some(left_until(deadline, turn.now)))
     }
 
-    /// `LOCK.GUARD`: does this owner hold the lock, so that what follows may be done?
+    /// `LOCK.GUARD`: returns whether this owner holds the lock, so that a command may be run.
     pub fn guard(
         &mut self,
         turn: &mut Turn<'_>,
@@ -38,26 +38,27 @@ impl Locks {
         let held = self.hold_in_key(turn, name, owner)?;
         match held {
             Some((hold, _)) => {
-                self.tell(turn, name, owner, hold);
+                self.mark_told(turn, name, owner, hold);
                 count(&mut self.counts.guarded, 1);
             }
             None => {
-                self.came_back(turn, name, owner, Comeback::Guard);
+                self.record_comeback(turn, name, owner, Comeback::Guard);
                 count(&mut self.counts.guard_refused, 1);
             }
         }
         Ok(held.is_some())
     }
 
-    /// This owner is being told that it holds the lock. A hold that is not ours is known from now on.
-    pub(super) fn tell(
+    /// Remembers that this owner is told that it holds the lock. A hold that another client has written
+    /// gets a record by that.
+    pub(super) fn mark_told(
         &mut self,
         turn: &mut Turn<'_>,
         name: NameRef<'_>,
         owner: &[u8],
         hold: Hold,
     ) {
-        // Only whoever is given the number claims a place's grant.
+        // The grant of a place is claimed only by a command that returns its number.
         if self.is_unclaimed(name, owner, hold) {
             return;
         }
@@ -70,12 +71,12 @@ impl Locks {
                 entry.told = true;
                 ledger.set(name.key, owner, hold, entry);
             }
-            None => self.get_to_know(turn, name, owner, hold),
+            None => self.remember_foreign(turn, name, owner, hold),
         }
     }
 
-    /// Remembers a hold that this server did not grant.
-    pub(super) fn get_to_know(
+    /// Adds a record, without a number, for a hold that this server did not grant.
+    pub(super) fn remember_foreign(
         &mut self,
         turn: &mut Turn<'_>,
         name: NameRef<'_>,
@@ -105,6 +106,6 @@ impl Locks {
             counted: false,
         };
         let others = self.ledger(name.db).write(name.key, owner, hold, entry);
-        self.lost(name, (Reason::Overwritten, Seen::Later), &others, turn.now);
+        self.record_lost(name, (Reason::Overwritten, Seen::Later), &others, turn.now);
     }
 }

@@ -1,4 +1,4 @@
-//! What the server remembers of its databases' locks.
+//! Holds and queues of all databases.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use super::ledger::print::Secret;
 use super::name::Db;
 use super::queue::queues::Queues;
 
-/// What the server remembers of one database's locks.
+/// The holds and queues of one database.
 #[derive(Debug)]
 pub struct Database {
     pub ledger: Ledger,
@@ -23,15 +23,15 @@ impl Database {
         }
     }
 
-    /// Is no key known in it, and none waited for?
+    /// Are there no holds and no queues in this database?
     #[inline]
     pub fn remembers_nothing(&self) -> bool {
         self.queues.is_empty() && self.ledger.remembers_nothing()
     }
 }
 
-/// All of them. The one that a client has selected if it has selected none is the only one in most
-/// servers, and each command asks for it several times.
+/// All databases that the server remembers anything of. Most servers use database 0 alone, and each
+/// command asks for it several times, so it is kept outside of the map.
 #[derive(Debug)]
 pub struct Databases {
     first: Database,
@@ -40,7 +40,7 @@ pub struct Databases {
 }
 
 impl Databases {
-    /// Nothing is remembered of any.
+    /// Databases without holds or queues.
     pub fn new(secret: Secret) -> Self {
         Self {
             first: Database::new(secret),
@@ -49,7 +49,7 @@ impl Databases {
         }
     }
 
-    /// What is remembered of this one, if anything.
+    /// Returns this database, if there is anything to remember of it.
     #[inline]
     pub fn get(&self, db: Db) -> Option<&Database> {
         match db {
@@ -58,7 +58,7 @@ impl Databases {
         }
     }
 
-    /// What is remembered of this one, if anything, to be changed.
+    /// Returns this database, to be changed, if there is anything to remember of it.
     #[inline]
     pub fn get_mut(&mut self, db: Db) -> Option<&mut Database> {
         match db {
@@ -67,7 +67,7 @@ impl Databases {
         }
     }
 
-    /// What is remembered of this one, or is to be from now on.
+    /// Returns this database, and adds it if it is new.
     #[inline]
     pub fn open(&mut self, db: Db) -> &mut Database {
         let secret = self.secret;
@@ -77,19 +77,19 @@ impl Databases {
         }
     }
 
-    /// Is it so with any of them?
+    /// Does this hold for any database?
     #[inline]
     pub fn any(&self, is: impl Fn(&Database) -> bool) -> bool {
         is(&self.first) || (!self.others.is_empty() && self.others.values().any(is))
     }
 
-    /// Each, with its number.
+    /// Returns each database with its number.
     pub fn iter(&self) -> impl Iterator<Item = (Db, &Database)> {
         let others = self.others.iter().map(|(&db, database)| (db, database));
         std::iter::once((0, &self.first)).chain(others)
     }
 
-    /// Each, with its number.
+    /// Returns each database with its number, to be changed.
     pub fn iter_mut(&mut self) -> impl Iterator<Item = (Db, &mut Database)> {
         let others = (self.others.iter_mut()).map(|(&db, database)| (db, database));
         std::iter::once((0, &mut self.first)).chain(others)

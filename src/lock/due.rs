@@ -1,4 +1,4 @@
-//! What the core does by itself, when it is given a turn outside of any command.
+//! Ticks: what the core does outside of any command, when something is due.
 
 use super::returns::Return;
 
@@ -12,25 +12,26 @@ use super::room::give_back_room;
 use super::state::{Turn, earlier};
 use super::time::{Ms, Now};
 
-/// So much of what is forgotten is freed in one go, out of so many queues waiters are taken that wait no
-/// more, so many buckets are looked through for slots that have left, and so many holds are noted whose
-/// connection has closed.
+/// How many forgotten records a tick frees.
 const FREED: usize = 128;
+/// Out of how many queues waiters that wait no more are taken at a time.
 const QUEUES_LEFT: usize = 1024;
+/// How many buckets of each ledger a tick searches for slots that have left.
 const SWEPT: usize = 16;
+/// How many places and holds of closed connections a tick ends.
 const TIES: usize = 256;
 
-/// How long to wait when the server lets nothing be written.
+/// How soon to try again when the server accepts no writes.
 pub(super) const PAUSE: Ms = 10;
 
-/// A piece of work that is due.
+/// Work that is due and may write.
 enum Due {
     Return(Return),
     Settle(Name),
 }
 
 impl Locks {
-    /// Does nobody wait, and is nothing left to do, or to tell?
+    /// Does no request wait, and is there nothing left to do or to report?
     pub fn is_idle(&self) -> bool {
         self.waiters.is_empty()
             && self.noted.is_empty()
@@ -38,11 +39,11 @@ impl Locks {
             && self.outbox.is_empty()
             && self.unconfirmed.is_empty()
             && self.places.messages.is_empty()
-            && !self.has_rest()
+            && !self.has_backlog()
     }
 
-    /// Is anything left of what is done in portions, and asks nobody?
-    fn has_rest(&self) -> bool {
+    /// Is any work left that is done in portions and writes no key?
+    fn has_backlog(&self) -> bool {
         !self.backlog.discarded.is_empty()
             || !self.backlog.leaving.is_empty()
             || !self.backlog.closed.is_empty()
@@ -50,11 +51,11 @@ impl Locks {
             || self.has_to_send_away()
     }
 
-    /// When the next tick is due, if anything is left to do. In the past means now.
+    /// Returns when the next tick is due, if anything is left to do. A time in the past means now.
     pub fn next_due(&self) -> Option<Ms> {
         let sends_away = self.limits.drain && !self.waits.waiting.is_empty();
         if sends_away
-            || self.has_rest()
+            || self.has_backlog()
             || !self.outbox.to_reply.is_empty()
             || !self.outbox.expired.is_empty()
         {
@@ -86,11 +87,10 @@ impl Locks {
         earlier(time_up, writes.map(|at| at.max(self.put_off.unwrap_or(0))))
     }
 
-    /// Does what is due: ends waits whose time is up, gives back grants that nobody heard of, and
-    /// settles the locks that something has happened to. Then frees some of what is not remembered any
-    /// more.
+    /// Does what is due: frees some of what is forgotten, ends waits whose time is up, gives back grants
+    /// that were not delivered, and settles the locks that something has happened to.
     pub fn tick(&mut self, turn: &mut Turn<'_>) {
-        self.go_on();
+        self.do_backlog();
         while !turn.budget.is_spent()
             && let Some(name) = self.outbox.expired.pop_front()
         {
@@ -121,14 +121,14 @@ impl Locks {
         }
         self.put_off = None;
         while !turn.budget.is_spent() {
-            let Some(due) = self.next_piece(turn.now) else {
+            let Some(due) = self.take_due(turn.now) else {
                 if self.backlog.leaving.is_empty() {
                     return;
                 }
                 turn.budget.draw(self.leave_some(QUEUES_LEFT));
                 continue;
             };
-            // Where nobody waits, nothing will be written.
+            // Without a queue there is nothing to grant, and settling writes no key.
             let may_write = match &due {
                 Due::Settle(name) => self.queue(name.borrow()).is_some(),
                 Due::Return(_) => true,
@@ -152,13 +152,13 @@ impl Locks {
         }
     }
 
-    /// Does all writing wait, because the server would not let us?
+    /// Is all writing put off, because the server has refused it?
     pub(super) fn is_put_off(&self, now: Now) -> bool {
         self.put_off.is_some_and(|until| until > now.ms())
     }
 
-    /// Goes on with what was forgotten as a whole, and is freed in portions.
-    fn go_on(&mut self) {
+    /// Does one portion of the backlog: frees records, sweeps ledgers, ends holds of closed connections.
+    fn do_backlog(&mut self) {
         for _ in 0..FREED {
             self.backlog.discarded.free_one();
         }
@@ -169,7 +169,7 @@ impl Locks {
                 self.backlog.sweeps |= database.ledger.has_to_sweep();
             }
         }
-        self.note_closed(TIES);
+        self.end_closed(TIES);
     }
 
     /// Is any lock reserved?
@@ -184,7 +184,7 @@ impl Locks {
             .any(|database| database.ledger.has_reserved())
     }
 
-    /// When the next lock is looked at that is reserved.
+    /// Returns when the next reserved lock is due to be looked at.
     fn next_reserved(&self) -> Option<Ms> {
         let ledgers = self.databases.iter().map(|(_, database)| &database.ledger);
         let next = ledgers.filter_map(|ledger| ledger.next_reserved());
@@ -200,7 +200,7 @@ impl Locks {
         })
     }
 
-    fn next_piece(&mut self, now: Now) -> Option<Due> {
+    fn take_due(&mut self, now: Now) -> Option<Due> {
         let is_due = |at: Ms| at <= now.ms();
         if self.returns.first().is_some_and(|&(at, _)| is_due(at)) {
             return self

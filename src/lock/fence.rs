@@ -1,14 +1,14 @@
 //! Fencing numbers: one clock for the whole server.
 //!
-//! A number is larger than every earlier one of this server, and than those of every server that had the
-//! lock before it. That costs no key and no write: a server that starts or takes over begins `lead` ahead of
-//! the wall clock, and counts grants from there until the wall clock has caught up. So the numbers of a
-//! master that was cut off stay below those of its successor, although it goes on granting: they follow its
-//! clock, or are those of its own, earlier takeover and as many more as it has granted since.
+//! Each number is larger than every earlier one of this server, and of every server that had the lock
+//! before it. That needs no key and no write: a server that starts or takes over begins `lead` ahead of
+//! the wall clock, and counts its grants from there until the wall clock has caught up. So a master that
+//! was cut off and goes on granting stays below its successor: its numbers follow its own clock, or
+//! count on from its own, earlier takeover.
 //!
-//! That holds as long as the clocks' difference and the time for which the old master goes on stay together
-//! below `lead`, and two takeovers (a start, a failover, the move of a slot) are further apart than the clocks
-//! differ.
+//! This holds as long as the difference of the clocks and the time for which the old master goes on
+//! are together less than `lead`, and takeovers (a start, a failover, the move of a slot) are further
+//! apart than the clocks differ.
 
 use super::limits::Limits;
 use super::slot::{self, SLOTS, Slot};
@@ -18,54 +18,51 @@ use super::time::{Ahead, Ms, Now};
 /// client language can hold it.
 pub type Fence = u64;
 
-/// Something that changes whenever slots may have moved to this server or from it.
+/// A value that changes whenever slots may have moved to this server or away from it.
 pub type Epoch = (u64, u64);
 
-/// How a slot stands with this server of a cluster.
+/// Whether a slot of a cluster belongs to this server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SlotState {
-    /// It is here.
+    /// It belongs to this server.
     Settled,
-    /// It is still here, and on its way to another server, which grants those of its locks that are
-    /// there already.
+    /// It is being moved away: the other server already grants the locks whose keys have been moved.
     Leaving,
-    /// It is on its way here, and still another server's, which grants those of its locks that are
-    /// still there.
+    /// It is being moved here: the other server still grants the locks whose keys have not been moved.
     Coming,
 }
 
-/// What is known of our grants in a slot.
+/// What is known about a slot since this server's last grant in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Past {
-    /// Perhaps it has been away since our last one.
+    /// It may have been away since.
     Unknown,
-    /// It has been here since our last one.
+    /// It has been here since.
     Ours,
-    /// It was here when we granted, and the server has refused us a write in it since: it leaves or
-    /// has left.
+    /// It was here then, but a write in it has been refused since: it is leaving or has left.
     Refused,
 }
 
-/// Where the fencing numbers come from.
+/// The clock that gives the fencing numbers.
 #[derive(Debug)]
 pub struct FencingClock {
     last: Fence,
-    /// How far it jumps ahead, in microseconds.
+    /// How far ahead of the wall clock it begins at a takeover, in microseconds.
     lead: u64,
-    /// Numbers up to this, in microseconds of Unix time, may have been given before this process began.
+    /// Numbers up to this one may have been given before this process began.
     before: Fence,
-    /// How far the wall clock is ahead, by which numbers agree with those of other servers.
+    /// How far the wall clock is ahead. Numbers follow the wall clock, so that servers agree.
     ahead: Ahead,
-    /// Has it given a number since it was made?
+    /// Has it given a number yet?
     has_given: bool,
     /// In a cluster, what is known of each slot.
     slots: Option<Box<[Past]>>,
-    /// The cluster's word by which we know that slots have moved.
+    /// The cluster's epoch at the last grant.
     epoch: Epoch,
 }
 
 impl FencingClock {
-    /// A clock that starts as one that takes over.
+    /// Makes a clock that begins with a takeover.
     pub fn new(now: Now, in_cluster: bool) -> Self {
         let mut clock = Self {
             last: 0,
@@ -80,30 +77,31 @@ impl FencingClock {
         clock
     }
 
-    /// This server takes over from another, or from itself before it stopped.
+    /// Jumps ahead, because this server takes over from another, or from its own last run.
     pub fn take_over(&mut self, now: Now) {
         let begins = self.wall_micros(now).max(self.before);
         self.last = self.last.max(begins.saturating_add(self.lead));
     }
 
-    /// It jumps so far ahead from now on; it may have been too little ahead until now.
+    /// Sets how far it jumps ahead, and takes over again: it may not have been far enough ahead until now.
     pub fn set_lead(&mut self, lead: Ms, now: Now) {
         self.lead = lead.saturating_mul(1000);
         if !self.has_given {
-            // The wall clock may have been set back since; this one began with it.
+            // Nothing depends on the old lead yet. The steady clock counts too, in case the wall clock
+            // has been set back since this clock was made.
             self.last = now.micros().saturating_add(self.lead);
         }
         self.take_over(now);
     }
 
-    /// Something was written at this time, in milliseconds of Unix time, before this process began: a wall
-    /// clock that shows an earlier one has been set back since.
+    /// Begins above the numbers of `written`, in Unix time: the server's files were written then, so a wall
+    /// clock that shows an earlier time has been set back.
     pub fn begin_after(&mut self, written: Ms, now: Now) {
         self.before = written.saturating_mul(1000);
         self.take_over(now);
     }
 
-    /// The wall clock has been stepped.
+    /// Sets how far the wall clock is ahead, after it has been stepped.
     pub fn set_ahead(&mut self, ahead: Ahead) {
         self.ahead = ahead;
     }
@@ -113,12 +111,13 @@ impl FencingClock {
         now.micros().saturating_add_signed(ahead)
     }
 
-    /// The slot of this key, in a cluster.
+    /// Returns the slot of this key, in a cluster.
     pub fn slot(&self, key: &[u8]) -> Option<Slot> {
         self.slots.as_ref().map(|_| slot::of(key))
     }
 
-    /// Begins a grant in this slot of a cluster. `slot_state` is asked where the slot may have been away.
+    /// Prepares a grant in this slot of a cluster: jumps ahead if the slot may have been away, which
+    /// `slot_state` is then asked about.
     pub fn enter(
         &mut self,
         slot: Slot,
@@ -126,20 +125,21 @@ impl FencingClock {
         epoch: Epoch,
         slot_state: impl FnOnce() -> SlotState,
     ) {
-        self.mind_moves(epoch);
+        self.set_epoch(epoch);
         let past = self.past(slot).map_or(Past::Unknown, |past| *past);
         if past == Past::Ours {
             return;
         }
         match (past, slot_state()) {
-            // The other server has begun ahead of our clock. Were we to jump ahead once more, its
-            // next number could be smaller than ours.
+            // The other server has already begun ahead of our clock. If we jumped ahead once more,
+            // its next number could be smaller than ours.
             (Past::Refused, SlotState::Leaving) => {}
             (_, SlotState::Settled | SlotState::Leaving) => {
                 self.take_over(now);
                 self.set_past(slot, Past::Ours);
             }
-            // Until it is ours the other one's numbers go on rising, so each of ours is ahead.
+            // Until the slot has moved, the other server's numbers go on rising: we jump ahead at
+            // each grant.
             (_, SlotState::Coming) => {
                 self.take_over(now);
                 self.set_past(slot, Past::Unknown);
@@ -147,19 +147,19 @@ impl FencingClock {
         }
     }
 
-    /// The number of a new grant.
+    /// Draws the number of a new grant.
     pub fn next(&mut self, now: Now) -> Fence {
         self.has_given = true;
         self.last = self.wall_micros(now).max(self.last.saturating_add(1));
         self.last
     }
 
-    /// The last number that was given; smaller than all that are to come.
+    /// Returns the last number that was drawn. All later ones are larger.
     pub fn last(&self) -> Fence {
         self.last
     }
 
-    /// What is known of slots, where anything is.
+    /// Returns what is known about slots, except for those of which nothing is known.
     #[cfg(test)]
     pub fn known_slots(&self) -> impl std::fmt::Debug {
         let slots = self.slots.iter().flatten();
@@ -169,13 +169,13 @@ impl FencingClock {
         known.map(|(slot, &past)| (slot, past)).collect::<Vec<_>>()
     }
 
-    /// A number that no grant has: those given before are smaller, and those to come are larger.
-    pub fn between(&mut self) -> Fence {
+    /// Draws a number that no grant gets: it separates those before from those to come.
+    pub fn draw_unused(&mut self) -> Fence {
         self.last = self.last.saturating_add(1);
         self.last
     }
 
-    /// This slot is leaving or has left: another server may grant in it before we do so again.
+    /// Remembers that this slot is leaving or has left: another server may grant in it before we do again.
     pub fn slot_may_have_left(&mut self, slot: Slot) {
         if let Some(past) = self.past(slot)
             && *past == Past::Ours
@@ -184,8 +184,8 @@ impl FencingClock {
         }
     }
 
-    /// In another epoch any slot may have been away.
-    fn mind_moves(&mut self, epoch: Epoch) {
+    /// Forgets what is known about slots if the epoch has changed: any of them may have been away.
+    fn set_epoch(&mut self, epoch: Epoch) {
         if std::mem::replace(&mut self.epoch, epoch) != epoch {
             self.slots
                 .iter_mut()

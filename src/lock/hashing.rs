@@ -1,4 +1,4 @@
-//! How the tables hash whose keys clients choose.
+//! The hash of tables whose keys are chosen by clients.
 
 use std::hash::{BuildHasher, Hasher};
 
@@ -6,13 +6,13 @@ use siphasher::sip::SipHasher13;
 
 use super::ledger::print::Secret;
 
-/// The standard library's own hash, by our secret. It is told all bytes of a key at once, and so
-/// costs a third less than there.
+/// The standard library's hash function, SipHash-1-3, keyed with our secret. It gets all bytes of a key
+/// at once, which costs a third less than the standard library's hasher.
 #[derive(Clone, Copy, Debug)]
 pub struct Keyed(SipHasher13);
 
 impl Keyed {
-    /// By this secret.
+    /// A hash keyed with this secret.
     pub fn new(secret: Secret) -> Self {
         Self(SipHasher13::new_with_keys(secret.0, secret.1))
     }
@@ -44,7 +44,7 @@ impl Hasher for KeyedHasher {
         self.hash = self.hash.rotate_left(1) ^ self.sip.hash(bytes);
     }
 
-    /// The length of the bytes that follow, which is in their hash already.
+    /// Ignores the length that comes before bytes: it is in their hash already.
     fn write_usize(&mut self, _: usize) {}
 }
 

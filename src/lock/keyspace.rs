@@ -1,4 +1,4 @@
-//! The seam between the core and whatever holds the keys: a server, or a simulation.
+//! How the core reads and writes keys: the interface to a server, or to a simulation.
 
 use std::rc::Rc;
 
@@ -8,52 +8,52 @@ use super::queue::ticket::Ticket;
 use super::request::{AskedBy, Asker};
 use super::time::{LAST_MS, Ms, Now};
 
-/// What stands under a lock's name.
+/// What a lock's key stores.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stored<'a> {
-    /// No key.
+    /// There is no key.
     Nothing,
-    /// A string of 1 to [`LONGEST_OWNER`] bytes: an exclusive hold, whoever wrote it.
+    /// A string of 1 to [`LONGEST_OWNER`] bytes: an exclusive hold, no matter which client wrote it.
     Exclusive {
-        /// The value.
+        /// The string.
         owner: &'a [u8],
     },
     /// A sorted set with our marker: a lock that owners share.
     Shared {
-        /// How many there are, those whose time is over among them.
+        /// How many shares the key has, including those that have expired.
         count: usize,
     },
-    /// Something that is no lock. It stays as it is.
+    /// Anything else. It is not a lock, and is left as it is.
     NoLock,
 }
 
-/// What a key is at first sight.
+/// What a key may be, judged without reading its value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Glance {
-    /// A string as an owner may be.
+    /// A string that could be an owner.
     Token,
     /// A lock that owners share.
     Shared,
-    /// Nothing, or no lock.
+    /// No key, or not a lock.
     NoLock,
 }
 
-/// What may happen to a lock.
+/// What may happen to a lock, as keyspace notifications report it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum LockEvent {
     /// It was granted.
     Acquired,
-    /// An owner has let go of it.
+    /// An owner has released it.
     Released,
     /// The end of a hold was moved.
     Renewed,
-    /// A hold has run out.
+    /// A hold has expired.
     Expired,
-    /// An operator ends a hold.
+    /// An operator has ended its holds, or is ending them.
     Broken,
 }
 
-/// One owner's part in a shared lock.
+/// One owner's hold of a shared lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Share {
     /// When it ends, if ever.
@@ -61,8 +61,8 @@ pub struct Share {
 }
 
 impl Share {
-    /// The share whose member has this score. Others can write any: one that lies beyond all points in
-    /// time is no deadline, like infinity, and one from before time began is over.
+    /// The share whose member has this score. Other clients can write any score: one beyond [`LAST_MS`],
+    /// like infinity, is no deadline, and a negative one is over.
     #[allow(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
@@ -74,48 +74,49 @@ impl Share {
     }
 }
 
-/// Some of those whose share of a lock is over.
+/// Expired shares of a lock.
 #[derive(Debug, Default)]
 pub struct Over {
-    /// They.
+    /// The owners of these shares.
     pub owners: Vec<Box<[u8]>>,
-    /// Are there no others?
+    /// Are these all expired shares of the lock?
     pub are_all: bool,
 }
 
-/// The longest token that an owner may have, in bytes.
+/// The longest name of an owner, in bytes.
 pub const LONGEST_OWNER: usize = 1024;
 
-/// The member, with an infinite score, that tells a shared lock, a sorted set of owners by their
-/// deadlines, from a user's sorted set. So it can be no owner.
+/// The member, with an infinite score, that tells a shared lock (a sorted set of owners, scored by
+/// their deadlines) from other sorted sets. No owner may have this name.
 pub const SHARED_MARKER: &[u8] = b"@lock:shared";
 
-/// The keys, as the core sees them: all their times are points in steady time, as if the wall clock, by
-/// which they expire, were not stepped any more. Each write is whole when the call returns: value, expiry, what
-/// replicas and the append-only file are told. What other people hear of it (events, waiters'
-/// replies) may wait until the core has returned, so that nothing calls back into it.
+/// The keys as the core sees them. All times are in steady time, translated as if the wall clock, by
+/// which keys expire, were not stepped any more. Each write is complete when the call returns: value,
+/// expiry, and what goes to replicas and the append-only file. What clients hear of it (events, replies
+/// to waiters) may wait until the core has returned, so that nothing calls back into it.
 pub trait Keyspace {
-    /// What stands under this name. A key that has expired by the server's own clock may still be
-    /// there, but not inside a client's write command.
+    /// Returns what this key stores. A key that has expired by the server's clock may still be there,
+    /// except inside a client's write command.
     fn look(&mut self, name: NameRef<'_>) -> Stored<'_>;
 
-    /// The same, and when the key of a lock expires, if ever.
+    /// Returns what this key stores, and when it expires, if it is a lock's and ever does.
     fn look_until(&mut self, name: NameRef<'_>) -> (Stored<'_>, Option<Ms>);
 
-    /// The same as `look`, without a look at the value, which may cost the server memory.
+    /// Returns what this key may be. Unlike `look` it does not read the value, which may cost the server
+    /// memory.
     fn glance(&mut self, name: NameRef<'_>) -> Glance;
 
-    /// Has the server found this key expired, by the wall clock, when it was looked at in this turn?
+    /// Has the server found in this turn that this key has expired by the wall clock?
     fn has_expired(&self, name: NameRef<'_>) -> bool;
 
-    /// When this key expires, if ever. Apart from `look`, because it costs as much again.
+    /// Returns when this key expires, if ever. Not part of `look`, because it costs as much again.
     fn deadline(&mut self, name: NameRef<'_>) -> Option<Ms>;
 
-    /// This owner's share of a shared lock, over or not.
+    /// Returns this owner's share of a shared lock, expired or not.
     fn share_of(&mut self, name: NameRef<'_>, owner: &[u8]) -> Option<Share>;
 
-    /// Walks through those who share a lock until this point in time or beyond, in the order of their
-    /// deadlines, for as long as `visit` returns true. It begins as quickly wherever that is.
+    /// Visits the shares of a lock that end at `from` or later, in the order of their deadlines, for as
+    /// long as `visit` returns true. Where it begins does not change what it costs.
     fn each_share(
         &mut self,
         name: NameRef<'_>,
@@ -123,73 +124,72 @@ pub trait Keyspace {
         visit: &mut dyn FnMut(&[u8], Share) -> bool,
     );
 
-    /// How many of those who share a lock have shares that are over, without a walk through them.
+    /// Counts the expired shares of a lock, without visiting them.
     fn count_over(&mut self, name: NameRef<'_>, now: Now) -> usize;
 
-    /// `SET key owner PXAT deadline`, over whatever hold is there.
+    /// `SET key owner PXAT deadline`, which overwrites any hold that is there.
     fn hold(&mut self, name: NameRef<'_>, owner: &[u8], deadline: Ms);
 
-    /// `PEXPIREAT key deadline`, of an exclusive hold that was there when it was last looked at. False
-    /// if there is no key any more: some servers' time goes on meanwhile.
+    /// `PEXPIREAT key deadline`, for an exclusive hold that was there at the last look. Returns false if the
+    /// key is gone: the time of some servers goes on within a command.
     fn move_deadline(&mut self, name: NameRef<'_>, deadline: Ms) -> bool;
 
-    /// `ZADD key deadline owner`, to a shared lock or instead of nothing, with the marker if that is
-    /// not there; the key then expires at the latest deadline.
+    /// `ZADD key deadline owner`, where there is a shared lock or no key; adds the marker if it is not
+    /// there. The key then expires at the latest deadline.
     fn share(&mut self, name: NameRef<'_>, owner: &[u8], deadline: Ms);
 
-    /// `ZREM key owner`; the key then expires at the latest deadline of those who are left.
+    /// `ZREM key owner`. The key then expires at the latest deadline that is left.
     fn unshare(&mut self, name: NameRef<'_>, owner: &[u8]);
 
-    /// Takes these out of a shared lock, whose shares are over: `ZREMRANGEBYSCORE key -inf (now` if
-    /// there are no others like them, and else `ZREM key owner …`. Never all who share it.
+    /// Removes these expired shares: with `ZREMRANGEBYSCORE key -inf (now` if there are no other expired
+    /// ones, else with `ZREM key owner …`. Must not be called with all shares of a lock.
     fn unshare_over(&mut self, name: NameRef<'_>, over: &Over, now: Now);
 
     /// `DEL key`.
     fn remove(&mut self, name: NameRef<'_>);
 
-    /// Something has happened to a lock, which others may like to hear of.
+    /// Publishes what has happened to a lock as a keyspace notification.
     fn announce(&mut self, name: NameRef<'_>, event: LockEvent);
 
-    /// In a cluster, something that changes whenever slots may have moved to this server or from it.
+    /// In a cluster, returns the value that changes whenever slots may have moved.
     fn epoch(&mut self, now: Now) -> Epoch;
 
-    /// In a cluster, how the slot of this lock, which is about to be granted, stands with this server.
+    /// In a cluster, returns whether the slot of this lock, which is about to be granted, is here or moving.
     fn slot_state(&mut self, name: NameRef<'_>) -> SlotState;
 
-    /// Does the server let us have this key for writing now? If not, nothing is known of what stands
-    /// there, which then looks like no lock: it is tried again shortly.
+    /// Does the server let us open this key for writing now? If not, its content is unknown, and `look`
+    /// returns `NoLock`: try again shortly.
     fn can_open(&mut self, _name: NameRef<'_>) -> bool {
         true
     }
 
-    /// May anything be written now? Always true inside a client's own write command: the server has
-    /// asked everything before it ran the command.
+    /// May anything be written now? Always true inside a client's write command: the server has checked
+    /// everything before it ran the command.
     fn is_writable(&mut self) -> bool;
 
-    /// Would the server accept a client's write of this very key now? Asked after `is_writable`.
+    /// Would the server accept a client's write of this key now? Ask `is_writable` first.
     fn may_write(&mut self, name: NameRef<'_>) -> bool;
 
-    /// Has the server refused a write in this turn for a reason that holds for every key? Then nothing else
-    /// has to be asked about in it.
+    /// Has the server refused a write in this turn for a reason that applies to every key? Then no other
+    /// write has to be tried in this turn.
     fn refuses_all(&self) -> bool {
         false
     }
 
-    /// May the user of this waiter's client have these locks no more? Then what the server says to
-    /// that. Rights may have been taken away while it waited; those of whoever issues a command the
-    /// server has asked for itself.
+    /// Returns the server's error if the user of this waiter's client has lost the right to these locks
+    /// while it waited. (The rights of the client that runs a command are checked by the server itself.)
     fn denial(&mut self, ticket: Ticket, names: &[Name]) -> Option<Rc<str>>;
 
-    /// Who asks for a place just now, by this command.
+    /// Returns the user that asks for a place right now, by this command.
     fn asker(&mut self, command: AskedBy) -> Rc<Asker>;
 
-    /// May whoever asked for a place have these locks no more?
+    /// Has the user that asked for a place lost the right to these locks?
     fn is_denied(&mut self, _asker: &Asker, _names: &[Name]) -> bool {
         false
     }
 
-    /// Would the server refuse to let anybody ask for these locks now, or hold them back? It may be
-    /// out of memory, lack replicas or a disk, or pause its clients.
+    /// Would the server refuse or hold back requests for these locks now? It may be out of memory, lack
+    /// replicas or a disk, or have paused its clients.
     fn keeps_back(&mut self, _names: &[Name]) -> bool {
         false
     }

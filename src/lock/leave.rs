@@ -1,9 +1,9 @@
 //! How a waiter leaves its queues.
 //!
-//! One that waits for many locks stands in as many queues, and thousands of them may leave in one
-//! moment: because their connections close, because their time is up, because the server becomes a
-//! replica. Such a one waits no more at once, and is taken out of its queues in portions. Where it
-//! stands until then it is nobody: whoever looks for the first of a queue takes it out.
+//! A waiter for many locks stands in as many queues, and thousands of them may leave at once: because
+//! their connections close, their time is up, or the server becomes a replica. Such a waiter stops
+//! waiting at once, but is taken out of its queues in portions. Until then its entries don't count: a
+//! search for the first of a queue takes them out.
 
 use std::rc::Rc;
 
@@ -19,8 +19,8 @@ use super::room::give_back_room;
 use super::time::Now;
 
 impl Locks {
-    /// Takes a waiter out of its queues, wherever it stands in them; later, if they are many. Says in
-    /// which of them somebody else is the first now.
+    /// Takes a waiter out of its queues, or leaves that to the backlog if they are many. Returns the locks
+    /// in whose queues another waiter is the first now.
     pub(super) fn leave(&mut self, ticket: Ticket) -> Vec<Name> {
         let Some(names) = self.stop_waiting(ticket) else {
             return Vec::new();
@@ -37,19 +37,22 @@ impl Locks {
         self.leave_queues(ticket, &names)
     }
 
-    /// The same, at once.
+    /// Takes a waiter out of all of its queues at once, however many they are. Returns the locks in whose
+    /// queues another waiter is the first now.
     pub(super) fn leave_at_once(&mut self, ticket: Ticket) -> Vec<Name> {
         let names = self.stop_waiting(ticket);
         names.map_or_else(Vec::new, |names| self.leave_queues(ticket, &names))
     }
 
-    /// The same, with what it has waited for.
+    /// Takes a waiter that is being granted its locks out of all of its queues at once.
     pub(super) fn leave_with_grant(&mut self, ticket: Ticket) {
         for name in self.stop_waiting(ticket).iter().flat_map(|names| &**names) {
-            self.step_out(name.borrow(), ticket);
+            self.remove_from_queue(name.borrow(), ticket);
         }
     }
 
+    /// Takes a waiter out of the queues of these locks. Returns those in whose queues another waiter is
+    /// the first now.
     pub(super) fn leave_queues(&mut self, ticket: Ticket, names: &[Name]) -> Vec<Name> {
         let mut moved_up = Vec::new();
         for name in names {
@@ -60,7 +63,8 @@ impl Locks {
         moved_up
     }
 
-    /// It waits no more. The locks that it has waited for, if it has.
+    /// Removes a waiter from all indexes of what waits, though not from its queues. Returns the locks that
+    /// it has waited for, or nothing if it does not wait.
     pub(super) fn stop_waiting(&mut self, ticket: Ticket) -> Option<Rc<[Name]>> {
         let waiter = self.waiters.get(&ticket)?;
         if waiter.state() != State::Waiting {
@@ -74,15 +78,17 @@ impl Locks {
         Some(names)
     }
 
-    /// Out of one queue. The last one to leave closes it. Is somebody else the first now?
+    /// Takes a waiter out of one queue. Returns whether another one, which may be granted something, is the
+    /// first now.
     fn leave_queue(&mut self, name: NameRef<'_>, ticket: Ticket) -> bool {
-        // One that is to leave itself has nothing to hear.
-        let next = self.step_out(name, ticket);
+        // A waiter that is leaving itself, or is to be sent away, is granted nothing.
+        let next = self.remove_from_queue(name, ticket);
         next.is_some_and(|next| next > self.waits.sent_away_to && self.is_waiting(next))
     }
 
-    /// The same. Who is the first now, if it was that?
-    fn step_out(&mut self, name: NameRef<'_>, ticket: Ticket) -> Option<Ticket> {
+    /// Takes a waiter out of one queue, and closes the queue if it was the last. Returns the waiter that is
+    /// the first now, if it was the first before.
+    fn remove_from_queue(&mut self, name: NameRef<'_>, ticket: Ticket) -> Option<Ticket> {
         let channel = self.channel_of(ticket).map(|channel| channel.id);
         let queue = self.queue(name)?;
         if let Some(channel) = channel {
@@ -101,7 +107,7 @@ impl Locks {
         next
     }
 
-    /// Takes those out who wait no more: out of so many queues at most. Out of how many was that?
+    /// Takes waiters that are leaving out of up to `most` queues, and returns out of how many it has.
     pub(super) fn leave_some(&mut self, most: usize) -> usize {
         for done in 0..most {
             let Some(Leaving {
@@ -128,7 +134,8 @@ impl Locks {
         most
     }
 
-    /// Who is the first in a queue, whether or not it stands before everybody else by right.
+    /// Returns the first waiter of a queue, whether or not it still has the share by which an upgrade comes
+    /// first. Takes out or lays aside those before it that are leaving or asleep.
     pub(super) fn first_in_queue(&mut self, name: NameRef<'_>) -> Option<Ticket> {
         loop {
             self.put_first_back(name);
@@ -141,14 +148,14 @@ impl Locks {
             if self.backlog.leaving.is_empty() || self.is_waiting(ticket) {
                 return Some(ticket);
             }
-            // Who asks may have looked at this queue on account of another.
+            // The caller may be settling another queue: this one is settled in the next tick.
             if self.leave_queue(name, ticket) {
                 self.noted.insert(name.keep());
             }
         }
     }
 
-    /// How many wait in a queue.
+    /// Returns how many requests wait in a queue.
     pub(super) fn wait_here(&self, queue: &Queue) -> usize {
         if self.backlog.leaving.is_empty() {
             return queue.len();
@@ -157,24 +164,24 @@ impl Locks {
         tickets.filter(|&ticket| self.is_waiting(ticket)).count()
     }
 
-    /// What it costs that it is replied to.
+    /// Returns what replying to this waiter costs.
     pub(super) fn reply_cost(&self, ticket: Ticket) -> usize {
         let waiter = self.waiters.get(&ticket);
         budget::reply(waiter.map_or(0, |waiter| waiter.names.len()))
     }
 
-    /// Does it wait?
+    /// Does this request wait?
     pub(super) fn is_waiting(&self, ticket: Ticket) -> bool {
         (self.waiters.get(&ticket)).is_some_and(|waiter| waiter.state() == State::Waiting)
     }
 
-    /// Is it a place in the queue?
+    /// Is this request a place in the queue?
     pub(super) fn is_place(&self, ticket: Ticket) -> bool {
         (self.waiters.get(&ticket)).is_some_and(|waiter| waiter.place.is_some())
     }
 
-    /// What a waiter is to be told that must not be granted anything any more.
-    pub(super) fn way_out(&mut self, ticket: Ticket, now: Now) -> Option<State> {
+    /// Returns the outcome of a waiter that must not be granted anything any more; nothing if it still may.
+    pub(super) fn outcome_if_over(&mut self, ticket: Ticket, now: Now) -> Option<State> {
         let waiter = self.waiters.get(&ticket)?;
         if ticket <= self.waits.sent_away_to {
             return Some(State::SentAway);
@@ -186,17 +193,17 @@ impl Locks {
         is_up.then_some(State::TimedOut)
     }
 
-    /// All who wait now are to be told that nothing comes of it here.
+    /// Marks all present waiters as to be sent away: none of them is granted anything any more.
     pub(super) fn send_all_away(&mut self) {
         self.waits.send_all_away();
     }
 
-    /// Is anybody still to be sent away?
+    /// Is any waiter still to be sent away?
     pub(super) fn has_to_send_away(&self) -> bool {
         (self.waits.waiting.first()).is_some_and(|ticket| ticket <= self.waits.sent_away_to)
     }
 
-    /// Sends some of those away who are to be, in the order in which they came.
+    /// Sends waiters away that are marked for it, in order of arrival, as far as the budget goes.
     pub(super) fn send_some_away(&mut self, budget: &mut Budget) {
         while !budget.is_spent()
             && self.has_to_send_away()

@@ -1,43 +1,43 @@
-//! What an operator may set.
+//! The settings of an operator (`CONFIG SET lock.…`).
 
 use super::time::Ms;
 
-/// In how many queues one owner may stand at once, by all its requests.
+/// In how many queues one owner may wait at once, by all of its requests together.
 pub const MOST_QUEUES: u64 = 4096;
 
-/// How many may share one lock at the most, whatever is set: what is done to each of them takes time.
+/// The largest `max_sharers`: what is done to each holder of a shared lock takes time.
 pub const MOST_SHARERS: u64 = 10_000;
 
-/// Settings. They are asked when a request arrives, or its turn comes: a change touches no hold.
+/// Settings. They are read when a request arrives or its turn comes: changing them changes no hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// The longest ttl that is accepted; 0 for any.
     pub max_ttl: Ms,
-    /// How many may wait for one lock; 0 for any number.
+    /// How many requests may wait for one lock; 0 for any number.
     pub max_waiters: u64,
-    /// How many places there may be in all queues together, of which a request for several locks takes
-    /// one in each; 0 for any number.
+    /// How many entries all queues together may have; 0 for any number. A request for several locks has
+    /// one in each of their queues.
     pub max_waiters_total: u64,
-    /// How many may share one lock; [`MOST_SHARERS`] at most.
+    /// How many owners may share one lock; at most [`MOST_SHARERS`].
     pub max_sharers: u64,
-    /// How far ahead of the wall clock fencing numbers begin at a start and at a takeover.
+    /// How far ahead of the wall clock fencing numbers begin after a start or a takeover.
     pub fence_lead: Ms,
-    /// The ttl that a string without one is given when somebody asks for it as a lock; 0 for none.
+    /// The ttl that a string without an expiry gets when a client asks for it as a lock; 0 for none.
     pub orphan_ttl: Ms,
-    /// For how long after it takes over the server makes no new holder; 0 for not at all.
+    /// How long the server grants nothing after it has taken over; 0 for not at all.
     pub quarantine: Ms,
     /// The longest lease of a place that is accepted; 0 for any.
     pub max_lease: Ms,
-    /// For how long after its message has been sent a grant waits to be claimed.
+    /// How long a place's grant may be claimed after its message.
     pub claim_time: Ms,
-    /// How many lines of LOCK.LOG are remembered; 0 for none.
+    /// How many entries LOCK.LOG keeps; 0 for none.
     pub log_max_len: u64,
     /// Are waiters sent away, so that the module can be unloaded?
     pub drain: bool,
 }
 
 impl Limits {
-    /// What is set where nothing is said.
+    /// The default settings.
     pub const DEFAULT: Self = Self {
         max_ttl: 0,
         max_waiters: 10_000,

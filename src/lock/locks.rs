@@ -1,4 +1,4 @@
-//! All locks of a server, and what may be asked of them at any time.
+//! All locks of a server, and how they learn what has happened to keys, databases and the server.
 
 use std::collections::{BTreeSet, HashMap};
 use std::ops::RangeInclusive;
@@ -35,78 +35,78 @@ use super::queue::waiter::Waiter;
 use super::time::{Ms, Now};
 use super::wall::WallClock;
 
-/// How a key has gone.
+/// How a key was removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Gone {
-    /// Its time was over.
+    /// It has expired.
     Expired,
-    /// The server needed the memory.
+    /// The server has evicted it, to free memory.
     Evicted,
-    /// Somebody has put it elsewhere.
+    /// A client has renamed or moved it.
     Renamed,
-    /// Somebody has deleted it.
+    /// Anything else: a client has deleted it.
     Otherwise,
 }
 
-/// Everything that the server remembers of its locks. All of it may be lost without harm: who holds
-/// a lock stands in the key.
+/// Everything that the server remembers of its locks. After a restart it begins empty: the keys alone
+/// then say who holds a lock.
 #[derive(Debug)]
 pub struct Locks {
-    /// What is remembered of each database: holds by the ledger, and queues.
+    /// The holds and queues of each database.
     pub(super) databases: Databases,
-    /// Requests that wait, or have waited and have not come to their end.
+    /// Requests that wait, or have waited and have yet to end.
     pub(super) waiters: Waiters,
-    /// What there is of those that are places.
+    /// What is kept of places beside their waiters.
     pub(super) places: Places,
-    /// Who waits for how much, and until when.
+    /// Indexes of the requests that wait: by owner, by age, by the end of their time.
     pub(super) waits: Waits,
-    /// What is done in portions, and is not done yet.
+    /// Work that is done in portions, and is left to do.
     pub(super) backlog: Backlog,
-    /// How many locks that somebody waits for each owner holds.
+    /// How many locks with a queue each owner holds.
     pub(super) waited_for: HashMap<Rc<[u8]>, usize, FixedState>,
-    /// Where fencing numbers come from.
+    /// The clock that gives the fencing numbers.
     pub(super) clock: FencingClock,
-    /// What keys and owners are hashed with, so that nobody can make hashes meet.
+    /// The key of all hashes of keys and owners, so that no client can make them collide.
     pub(super) secret: Secret,
-    /// When which lock with a queue is to be looked at again.
+    /// When each lock with a queue is to be looked at again.
     pub(super) alarms: BTreeSet<(Ms, Name)>,
-    /// How many queues there are before keys that are no locks.
+    /// How many queues wait for keys that are not locks.
     pub(super) no_locks: usize,
-    /// Locks that something has happened to.
+    /// Locks that something has happened to: they are settled in the next tick.
     pub(super) noted: BTreeSet<Name>,
-    /// Holds that may have to be given back, and when to look at each.
+    /// Holds that may have to be given back, by when to look at each.
     pub(super) returns: BTreeSet<(Ms, Return)>,
-    /// Until when writing waits, because the server would not let us.
+    /// Until when writing is put off, because the server has refused it.
     pub(super) put_off: Option<Ms>,
     /// The wall clock, by which keys expire.
     pub(super) wall: WallClock,
-    /// Until then there may be holds whose keys don't agree with it, because it has been stepped.
+    /// Until when holds may differ from their keys, because the wall clock has been stepped.
     pub(super) stepped_until: Ms,
-    /// When the last hold ends that was granted here, or renewed.
+    /// The latest end of all holds that were granted or renewed here.
     pub(super) last_end: Ms,
-    /// What an operator has set.
+    /// The operator's settings.
     pub(super) limits: Limits,
-    /// What searches for deadlocks may still cost.
+    /// What searches for deadlocks may cost, all together.
     pub(super) searches: Allowance,
-    /// Out of how many queues a waiter is taken at once.
+    /// Up to how many queues a waiter is taken out of at once, and not in portions.
     pub(super) few_queues: usize,
-    /// What has been done.
+    /// The counters of INFO.
     pub(super) counts: Counts,
-    /// Which holds were lost last, and why.
+    /// The last holds that were lost, and why.
     pub(super) log: LossLog,
-    /// What others have still to hear of.
+    /// Replies and events that the shell has yet to fetch.
     pub(super) outbox: Outbox,
-    /// Until when nobody comes to hold a lock: holds that are not known here have run out by then.
+    /// Until when nothing is granted: by then holds that this server does not know have expired.
     pub(super) quarantined_until: Option<Ms>,
-    /// Those who have come to their end as if they had heard of their grants, and the numbers of
-    /// these, until it is known whether their connections have outlived the turn.
+    /// Waiters that have ended as if their grants had been delivered, with the numbers of these, until it
+    /// is known whether their connections outlive the turn of the server's loop.
     pub(super) unconfirmed: Vec<(Waiter, Fence)>,
-    /// Those who were told of their grants in this turn, and have yet to come to their end.
+    /// Waiters whose grants were replied in this turn of the server's loop, and that have yet to end.
     pub(super) replied: Vec<Ticket>,
 }
 
 impl Locks {
-    /// No locks yet.
+    /// Begins with nothing remembered.
     pub fn new(now: Now, secret: Secret, in_cluster: bool) -> Self {
         Self {
             databases: Databases::new(secret),
@@ -137,7 +137,7 @@ impl Locks {
         }
     }
 
-    /// Does it matter to us what happens to this key?
+    /// Does this key matter: is there a hold in the ledger, or a queue?
     pub fn concerns(&self, name: NameRef<'_>) -> bool {
         self.databases.get(name.db).is_some_and(|database| {
             (self.has_queues() && database.queues.contain(name.key))
@@ -145,31 +145,31 @@ impl Locks {
         })
     }
 
-    /// Is there no key in this database whose fate matters to us?
+    /// Are there no holds and no queues in this database?
     pub fn remember_nothing_of(&self, db: Db) -> bool {
         (self.databases.get(db)).is_none_or(Database::remembers_nothing)
     }
 
-    /// Nor in any other?
+    /// Are there no holds and no queues in any database?
     pub fn remember_nothing(&self) -> bool {
         !self.databases.any(|database| !database.remembers_nothing())
     }
 
-    /// Does anybody wait for this lock?
+    /// Does any request wait for this lock?
     pub fn is_waited_for(&self, name: NameRef<'_>) -> bool {
         self.has_queues()
             && (self.databases.get(name.db))
                 .is_some_and(|database| database.queues.contain(name.key))
     }
 
-    /// Somebody else has touched this key, which is still there. It is looked at in the next
-    /// [`tick`](Self::tick).
+    /// Another client has changed this key, which is still there. Its holds end by the wall clock from now
+    /// on, and the lock is settled in the next [`tick`](Self::tick).
     pub fn touched(&mut self, name: Name, now: Now) {
         self.end_by_wall(name.borrow(), now);
         self.note(name);
     }
 
-    /// Something has happened to this key. It is looked at in the next [`tick`](Self::tick).
+    /// Notes that something has happened to this key: it is settled in the next [`tick`](Self::tick).
     pub fn note(&mut self, name: Name) {
         if let Some(queue) = self.queue(name.borrow()) {
             queue.stale = true;
@@ -177,12 +177,12 @@ impl Locks {
         self.noted.insert(name);
     }
 
-    /// This key is gone, whatever may come in its place: so is the hold that it was. The queue is
-    /// seen to in the next [`tick`](Self::tick).
+    /// This key was removed, whether or not another one has taken its place: its holds are lost, unless an
+    /// expiry came too early. The queue is settled in the next [`tick`](Self::tick).
     pub fn gone(&mut self, name: Name, how: Gone, now: Now) {
         match how {
-            // By the wall clock alone.
-            Gone::Expired if self.reserve_expired(name.borrow(), now) => {}
+            // It has expired by the wall clock alone, and the holds last.
+            Gone::Expired if self.reserve_after_event(name.borrow(), now) => {}
             Gone::Expired => {
                 let queue = self.queue(name.borrow());
                 let holders =
@@ -207,7 +207,7 @@ impl Locks {
         self.note(name);
     }
 
-    /// A database was emptied, or all of them.
+    /// A database was emptied, or all of them: holds are forgotten, and all queues are looked at again.
     pub fn flushed(&mut self, db: Option<Db>) {
         for (number, database) in self.databases.iter_mut() {
             if db.is_none_or(|db| db == number) {
@@ -218,7 +218,8 @@ impl Locks {
         }
     }
 
-    /// Two databases have changed places. The clients that wait in them have not.
+    /// Two databases were swapped. Holds move with their keys; clients that wait stay with the number of
+    /// their database.
     pub fn swapped(&mut self, one: Db, other: Db) {
         let ledger_of_one = self.take_ledger(one);
         let ledger_of_other = self.take_ledger(other);
@@ -232,7 +233,7 @@ impl Locks {
             db_now if db_now == other => *db = one,
             _ => {}
         };
-        // Grants whose news is under way have moved with their keys.
+        // Grants whose replies are under way have moved with their keys.
         let unconfirmed = self.unconfirmed.iter_mut().map(|(waiter, _)| waiter);
         let waiters = self.waiters.with_client().map(|(_, waiter)| waiter);
         for waiter in waiters.chain(unconfirmed) {
@@ -250,8 +251,7 @@ impl Locks {
                 change_places(&mut given_back.name.db);
                 (at, given_back)
             }));
-        // What has happened to a key has happened to its hold, which has moved, and to its queue,
-        // which has not.
+        // A note concerns a hold, which has moved, and a queue, which has not: so it counts for both names.
         let mut moved: Vec<Name> = self.noted.iter().cloned().collect();
         moved
             .iter_mut()
@@ -259,8 +259,8 @@ impl Locks {
         self.noted.extend(moved);
     }
 
-    /// This server has become a master, or has read its keys from a disk or from another server:
-    /// grants were made elsewhere, or before.
+    /// This server has become a master, or has loaded its keys from a disk or another server: it does not
+    /// know the grants that were made before. Nothing is granted during the quarantine.
     pub fn took_over(&mut self, now: Now) {
         self.flushed(None);
         self.clock.take_over(now);
@@ -268,16 +268,15 @@ impl Locks {
             (self.limits.quarantine > 0).then(|| now.plus(self.limits.quarantine));
     }
 
-    /// This server's files were last written then, by the wall clock: fencing numbers begin above those of
-    /// that time.
+    /// This server's files were last written at this time, by the wall clock: fencing numbers begin above it.
     pub fn begin_after(&mut self, written: Ms, now: Now) {
         self.clock.begin_after(written, now);
     }
 
-    /// These slots have left for another server, with what was held in them.
+    /// These slots have moved to another server, with all holds in them: these and the places are dropped.
     pub fn slots_left(&mut self, ranges: &[RangeInclusive<Slot>]) {
         let slots = Rc::new(Slots::of(ranges));
-        let number = self.clock.between();
+        let number = self.clock.draw_unused();
         for (_, database) in self.databases.iter_mut() {
             database.ledger.slots_left(&slots, number);
             self.backlog.sweeps |= database.ledger.has_to_sweep();
@@ -288,19 +287,19 @@ impl Locks {
         }
     }
 
-    /// The slot of this key may have left.
+    /// Tells the fencing clock that the slot of this key may have left.
     pub(super) fn slot_may_have_left(&mut self, key: &[u8]) {
         if let Some(slot) = self.clock.slot(key) {
             self.clock.slot_may_have_left(slot);
         }
     }
 
-    /// What an operator has set.
+    /// Returns the operator's settings.
     pub fn limits(&self) -> &Limits {
         &self.limits
     }
 
-    /// An operator sets something.
+    /// Changes the operator's settings.
     pub fn set_limits(&mut self, limits: Limits, now: Now) {
         if limits.fence_lead != self.limits.fence_lead {
             self.clock.set_lead(limits.fence_lead, now);
@@ -318,20 +317,20 @@ impl Locks {
         }
     }
 
-    /// How many wait, and for how many locks.
+    /// Returns how many requests wait, and for how many locks.
     pub fn waiting_now(&self) -> (usize, usize) {
         let queues = (self.databases.iter()).map(|(_, database)| database.queues.len());
         (self.waits.len(), queues.sum())
     }
 
-    /// What has been done.
+    /// Returns the counters of INFO.
     pub fn counts(&self) -> &Counts {
         &self.counts
     }
 
-    /// How many holds there are that were counted as they were granted, and how many of those that are no more
-    /// have ended otherwise than by what is counted apart: their keys were deleted, overwritten, renamed or
-    /// flushed, or are another server's.
+    /// Returns how many of the holds that were counted when they were granted are still there, and how many
+    /// have ended in a way without a counter of its own: their keys were deleted, overwritten, renamed,
+    /// flushed, or moved to another server.
     pub fn held_and_lost(&self) -> (u64, u64) {
         let held = (self.databases.iter()).map(|(_, database)| database.ledger.counted());
         let held = u64::try_from(held.sum::<usize>()).unwrap_or_default();
@@ -339,22 +338,23 @@ impl Locks {
         (held, lost.saturating_sub(held))
     }
 
-    /// How long those have waited who were granted something since this was asked.
+    /// Takes the times that requests have waited which were granted since the last call.
     pub fn take_waited(&mut self) -> Vec<Ms> {
         std::mem::take(&mut self.outbox.waited)
     }
 
-    /// Holds that ran out while others waited, since this was asked.
+    /// Takes the holds that have expired since the last call while other owners waited.
     pub fn take_lapsed(&mut self) -> Vec<Lapse> {
         std::mem::take(&mut self.outbox.lapsed)
     }
 
-    /// A message has been published.
+    /// Counts a message that has been published.
     pub fn published(&mut self) {
         count(&mut self.counts.notified, 1);
     }
 
-    /// This server has become a replica: somebody else grants now. Whoever still waits is sent away.
+    /// This server has become a replica: another server grants now. All holds are forgotten, and all
+    /// waiters are sent away.
     pub fn stepped_down(&mut self) {
         self.flushed(None);
         for (_, database) in self.databases.iter_mut() {
@@ -372,13 +372,14 @@ impl Locks {
         self.send_some_away(&mut Budget::of(Budget::PORTION));
     }
 
-    /// The waiters whose clients are to be replied to now, in the order in which that was decided.
-    /// Their clients must be woken; each then asks for its [`outcome`](Self::outcome).
+    /// Takes the waiters whose clients must be unblocked now, in the order in which that was decided. Each
+    /// reply is then the waiter's [`outcome`](Self::outcome).
     pub fn take_to_reply(&mut self) -> Vec<Ticket> {
         std::mem::take(&mut self.outbox.to_reply)
     }
 
-    /// All of these have been told: their memory is good for the next ones.
+    /// Gives back the lists of those that were replied to and of how long they have waited, so that their
+    /// memory is used again.
     pub fn told(&mut self, mut replied: Vec<Ticket>, mut waited: Vec<Ms>) {
         replied.clear();
         waited.clear();
@@ -386,20 +387,20 @@ impl Locks {
         keep_room(&mut self.outbox.waited, waited);
     }
 
-    /// Has every lock with a queue looked at.
+    /// Marks every lock with a queue as to be looked at again.
     pub fn note_all(&mut self) {
         for (_, database) in self.databases.iter_mut() {
             database.queues.touch_all();
         }
     }
 
-    /// Is there any queue? Without one a command has nothing to settle.
+    /// May there be any queue? Without one a command has nothing to settle.
     #[inline]
     pub(super) fn has_queues(&self) -> bool {
         !self.waiters.is_empty() || !self.backlog.leaving.is_empty()
     }
 
-    /// The queue before this lock, if anybody waits.
+    /// Returns the queue of this lock, to be changed, if it has one.
     pub(super) fn queue(&mut self, name: NameRef<'_>) -> Option<&mut Queue> {
         if !self.has_queues() {
             return None;
@@ -407,7 +408,7 @@ impl Locks {
         self.databases.get_mut(name.db)?.queues.get_mut(name.key)
     }
 
-    /// The ledger of this database.
+    /// Returns the ledger of this database.
     pub(super) fn ledger(&mut self, db: Db) -> &mut Ledger {
         &mut self.databases.open(db).ledger
     }

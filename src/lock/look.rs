@@ -1,4 +1,4 @@
-//! What a queue knows of its lock: who holds it, and when to look again.
+//! What a queue remembers of its lock: its holders, and when to look again.
 
 use super::keyspace::{Over, Share, Stored};
 use super::ledger::{Forgotten, Former};
@@ -17,16 +17,16 @@ use super::time::{Ms, Now, after, is_over};
 
 use super::state::{LockState, MOST_OVER, Turn, earlier};
 
-/// How soon a key that is no lock is looked at again while somebody waits for it.
+/// How soon a key that is not a lock is looked at again while a client waits for it.
 const LOOK_AGAIN: Ms = 100;
 
-/// How many such keys are looked at in a millisecond at most: that takes some two hundredths of the
+/// How many keys that are not locks are looked at in a millisecond at most: about two percent of the
 /// server's time, however many there are.
 const LOOKS_PER_MS: Ms = 5;
 
 impl Locks {
-    /// Looks at a lock that has a queue, writes down who holds it, and sets the alarm for when that
-    /// may change by itself, if it is not set already for what could not be done at once.
+    /// Looks at a lock that has a queue, remembers who holds it, and sets the alarm for when that may change
+    /// by itself. An earlier alarm for work that is still to be done stays.
     pub(super) fn take_stock(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>) {
         if self.queue(name).is_none() {
             return;
@@ -41,7 +41,7 @@ impl Locks {
                 self.set_holders(name, Holders::Nobody);
                 (false, None)
             }
-            // Somebody else's key may end too.
+            // A key that is not a lock may expire too.
             LockState::NoLock => {
                 self.set_holders(name, Holders::Nobody);
                 let end = after(turn.keys.deadline(name)).filter(|&end| end > turn.now.ms());
@@ -56,8 +56,8 @@ impl Locks {
                 over,
                 first_end,
             } => {
-                self.see_who_shares(turn, name, count);
-                // Those that are over leave a few at a time.
+                self.update_holders(turn, name, count);
+                // Expired shares are removed a few at a time.
                 let is_left = over > 0 && turn.keys.may_write(name);
                 let next = is_left.then(|| turn.now.plus(1));
                 (false, earlier(next, after(first_end)))
@@ -66,7 +66,8 @@ impl Locks {
         self.write_down(turn, name, is_no_lock, alarm);
     }
 
-    /// Writes down that a lock which has a queue has been looked at, and when it may change by itself.
+    /// Remembers that a lock with a queue has been looked at, and sets its alarm: `alarm`, or earlier if
+    /// there is another reason to look.
     pub(super) fn write_down(
         &mut self,
         turn: &Turn<'_>,
@@ -91,7 +92,7 @@ impl Locks {
         }
     }
 
-    /// Was this key no lock when it was last looked at, or has something happened to it since?
+    /// Was this key not a lock when it was last looked at, or has it been touched since?
     pub fn may_be_no_lock(&self, name: NameRef<'_>) -> bool {
         let queues = (self.databases.get(name.db)).map(|database| &database.queues);
         match queues.and_then(|queues| Some((queues, queues.get(name.key)?))) {
@@ -100,7 +101,7 @@ impl Locks {
         }
     }
 
-    /// The key of a lock that has a queue is no lock, or is one again.
+    /// Remembers whether the key that a queue waits for is not a lock.
     pub(super) fn set_no_lock(&mut self, name: NameRef<'_>, is_no_lock: bool) {
         let Some(queue) = self.queue(name) else {
             return;
@@ -117,23 +118,23 @@ impl Locks {
         }
     }
 
-    /// When a key that is no lock is to be looked at again: there are types of keys that go without an
-    /// event. The more there are, the later.
+    /// Returns how soon a key that is not a lock is looked at again, because some types of keys disappear
+    /// without an event. The more such keys there are, the later.
     fn look_again(&self) -> Ms {
         let no_locks = Ms::try_from(self.no_locks).unwrap_or(Ms::MAX);
         LOOK_AGAIN.max(no_locks / LOOKS_PER_MS)
     }
 
-    /// Writes down who shares a lock that has a queue, if that is not known already. Some of them may
-    /// wait for it: they have come to share it by another's hand.
-    pub(super) fn see_who_shares(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>, count: usize) {
+    /// Reads the holders of a shared lock that has a queue, unless they are known already. Holders that
+    /// wait for the lock too, because another client has written their shares, are settled next.
+    pub(super) fn update_holders(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>, count: usize) {
         let are_too_many = self.are_too_many(count);
         let Some(queue) = self.queue(name) else {
             return;
         };
         let stale = std::mem::replace(&mut queue.stale, false);
         match &queue.holders {
-            _ if are_too_many => return self.see_too_many(turn, name, count, stale),
+            _ if are_too_many => return self.update_too_many(turn, name, count, stale),
             Holders::Many(_) if !stale => return,
             _ => {}
         }
@@ -149,17 +150,23 @@ impl Locks {
             return;
         };
         for owner in self.waiting_among(&queue.holders, turn.now) {
-            turn.settling.joined(name.keep(), Rc::clone(owner));
+            turn.settling.add_joined(name.keep(), Rc::clone(owner));
         }
     }
 
-    /// Do more share a lock than may? No newcomer is let in, and nothing walks through them all.
+    /// Do more owners share a lock than may? Then no other is let in, and nothing visits them all.
     pub(super) fn are_too_many(&self, count: usize) -> bool {
         u64::try_from(count).is_ok_and(|count| count > self.limits.max_sharers)
     }
 
-    /// Writes down what there is to be written down of those who share a lock and are too many.
-    fn see_too_many(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>, count: usize, stale: bool) {
+    /// Remembers the number of holders and one of them, where they are too many to be listed.
+    fn update_too_many(
+        &mut self,
+        turn: &mut Turn<'_>,
+        name: NameRef<'_>,
+        count: usize,
+        stale: bool,
+    ) {
         let until = turn.keys.deadline(name);
         if let Some(queue) = self.queue(name)
             && let Holders::TooMany(many) = &mut queue.holders
@@ -179,8 +186,9 @@ impl Locks {
         }
     }
 
-    /// This owner shares the lock now, or until another time; its other waiters should know.
-    pub(super) fn shares_now(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>, owner: &[u8]) {
+    /// Remembers this owner's share, which was written or whose end has moved, in the lock's queue. Its other
+    /// requests for the lock are settled next.
+    pub(super) fn update_share(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>, owner: &[u8]) {
         if self.queue(name).is_none() {
             return;
         }
@@ -197,20 +205,20 @@ impl Locks {
             self.set_sharer(name, owner, share);
         }
         if self.does_wait(owner) {
-            turn.settling.joined(name.keep(), Rc::from(owner));
+            turn.settling.add_joined(name.keep(), Rc::from(owner));
         }
     }
 
-    /// Makes room for a share: takes those out whose share is over, and a hold that is over and has
-    /// been left standing by the server; and forgets some of those that somebody else has taken out.
+    /// Prepares a write of a share: removes expired shares, or the whole key if its hold is over, and
+    /// forgets shares that other clients have removed.
     pub(super) fn make_room(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>) {
         self.drop_over(turn, name);
         self.forget_removed(turn, name);
     }
 
-    /// Forgets some of those whose share somebody else has taken out of the lock.
+    /// Forgets shares that other clients have removed from the lock, if it has fewer than are remembered.
     pub(super) fn forget_removed(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>) {
-        // Until they are in step, some may be missing that are to be written again.
+        // After a step of the clock, shares that are not in the key may still have to be written again.
         if !self.is_in_step(turn.now, name) {
             return;
         }
@@ -219,17 +227,17 @@ impl Locks {
             let gone = self
                 .ledger(name.db)
                 .take_missing_shares(name.key, count, is_there);
-            self.shares_lost(name, &gone, turn.now);
+            self.record_lost_shares(name, &gone, turn.now);
         }
     }
 
     fn drop_over(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>) {
-        // A share whose score has passed too early is not over.
+        // After a step of the clock, a share whose score has passed may not be over.
         if !self.is_in_step(turn.now, name) {
             return;
         }
         let now = turn.now;
-        // What is remembered of the last who shared it is no news of whoever may do so next.
+        // What is remembered of earlier holders must not count for later ones.
         if turn.keys.look(name) == Stored::Nothing {
             return self.forget_expired(turn, name);
         }
@@ -263,10 +271,10 @@ impl Locks {
             })
             .collect();
         self.demote_those_without_share(turn, name);
-        self.expired(turn, name, &expired);
+        self.record_expired(turn, name, &expired);
     }
 
-    /// Whoever does not share the lock any more goes back to its place in the queue.
+    /// Puts upgrades whose owners no longer share the lock back to where they stood in the queue.
     fn demote_those_without_share(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>) {
         let Some(queue) = self.queue_of(name) else {
             return;
@@ -278,8 +286,9 @@ impl Locks {
         }
     }
 
-    /// This owner does not share the lock any more. Did we know that it did?
-    pub(super) fn share_is_gone(
+    /// Forgets the share of this owner, which has been removed from the key, and puts its upgrades back to
+    /// where they stood in the queue. Returns what was forgotten.
+    pub(super) fn drop_share(
         &mut self,
         turn: &mut Turn<'_>,
         name: NameRef<'_>,
@@ -295,8 +304,8 @@ impl Locks {
         self.ledger(name.db).forget_share(name.key, owner)
     }
 
-    /// A string without an end that somebody wants as a lock: its client may have died between
-    /// `SETNX` and `EXPIRE`. It is given an end, if an operator has said so.
+    /// Gives an expiry to a string that has none and that a client asks for as a lock, if `lock.orphan-ttl`
+    /// is set: its client may have died between `SETNX` and `EXPIRE`.
     pub(super) fn adopt_orphan(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>) {
         let ttl = self.limits.orphan_ttl;
         if ttl == 0 {
@@ -308,19 +317,19 @@ impl Locks {
         }
     }
 
-    /// These hold a lock that has a queue.
+    /// Replaces the holders that a lock's queue remembers, and counts them by owner.
     pub(super) fn set_holders(&mut self, name: NameRef<'_>, holders: Holders) {
         let Some(queue) = self.queue(name) else {
             return;
         };
         let before = std::mem::replace(&mut queue.holders, holders);
         let (before, now) = (before.owners(), queue.holders.owners());
-        (now.0.iter().chain(&now.1)).for_each(|owner| self.holds_one_more(owner));
-        (before.0.iter().chain(&before.1)).for_each(|owner| self.holds_one_less(owner));
+        (now.0.iter().chain(&now.1)).for_each(|owner| self.count_waited_for(owner));
+        (before.0.iter().chain(&before.1)).for_each(|owner| self.uncount_waited_for(owner));
     }
 
-    /// This owner holds it alone, until then. If it is another than before, nothing that is remembered
-    /// of others counts any more, and nobody stands before everybody else.
+    /// Remembers that this owner holds the lock alone, until `deadline`. If it is a new holder, the holds of
+    /// all other owners are forgotten as overwritten, and upgrades lose their right to come first.
     pub(super) fn set_holder(
         &mut self,
         name: NameRef<'_>,
@@ -337,17 +346,17 @@ impl Locks {
                 return;
             }
             queue.demote_all();
-            // Where a client waits the server tells us of a new value.
+            // While a client waits, the server notifies us of each new value at once.
             if queue.holders.exclusive().is_some() {
                 seen = Seen::AtOnce;
             }
             self.set_holders(name, Holders::One(Rc::from(owner), deadline));
         }
         let others = self.ledger(name.db).forget_others(name.key, Some(owner));
-        self.lost(name, (Reason::Overwritten, seen), &others, now);
+        self.record_lost(name, (Reason::Overwritten, seen), &others, now);
     }
 
-    /// This owner shares it until then, or does not share it any more.
+    /// Changes one owner's share among the holders that a lock's queue remembers, or removes it.
     pub(super) fn set_sharer(&mut self, name: NameRef<'_>, owner: &[u8], share: Option<Share>) {
         let Some(queue) = self.queue(name) else {
             return;
@@ -362,16 +371,16 @@ impl Locks {
             (Some(share), None) => {
                 let owner: Rc<[u8]> = Rc::from(owner);
                 shares.insert(Rc::clone(&owner), share.deadline);
-                self.holds_one_more(&owner);
+                self.count_waited_for(&owner);
             }
-            (None, Some((owner, _))) => self.holds_one_less(&owner),
+            (None, Some((owner, _))) => self.uncount_waited_for(&owner),
             (None, None) => {}
         }
     }
 
-    /// Those of the holders of a lock that wait for something.
+    /// Returns the holders of a lock that wait for a lock themselves.
     pub(super) fn waiting_among<'a>(&'a self, holders: &'a Holders, now: Now) -> Vec<&'a Rc<[u8]>> {
-        // Whichever are fewer are walked through.
+        // The shorter of the two lists is searched.
         if holders.len() <= self.waits.by_owner.len() {
             let waiting = (holders.iter(now)).filter(|holder| self.does_wait(holder));
             waiting.collect()
@@ -381,20 +390,20 @@ impl Locks {
         }
     }
 
-    /// Does this owner hold a lock that others wait for?
+    /// Does this owner hold a lock with a queue?
     pub(super) fn is_in_anyones_way(&self, owner: &[u8]) -> bool {
         self.waited_for.contains_key(owner)
     }
 
-    /// One more lock that somebody waits for.
-    fn holds_one_more(&mut self, owner: &Rc<[u8]>) {
+    /// Counts one more lock with a queue that this owner holds.
+    fn count_waited_for(&mut self, owner: &Rc<[u8]>) {
         let held = self.waited_for.entry(Rc::clone(owner)).or_default();
         *held = held.saturating_add(1);
     }
 
-    /// One less.
-    fn holds_one_less(&mut self, owner: &Rc<[u8]>) {
-        // Found once, because that is most of the work.
+    /// Counts one lock with a queue less that this owner holds.
+    fn uncount_waited_for(&mut self, owner: &Rc<[u8]>) {
+        // One look-up, because it is most of the work.
         if let Entry::Occupied(mut held) = self.waited_for.entry(Rc::clone(owner)) {
             *held.get_mut() = held.get().saturating_sub(1);
             if *held.get() == 0 {

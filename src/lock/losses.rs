@@ -1,4 +1,4 @@
-//! Holds that end without their owners' release are noted in the log.
+//! Lost holds: those that end without a release by their owners are counted and logged.
 
 use super::fence::Fence;
 use super::keyspace::LockEvent;
@@ -16,10 +16,10 @@ use super::state::{LockState, Turn};
 use super::stats::count;
 use super::time::{Now, is_over};
 
-/// When a loss has been seen.
+/// When a loss is noticed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Seen {
-    /// As it happened.
+    /// When it happens.
     AtOnce,
     /// Some time after it.
     Later,
@@ -27,18 +27,18 @@ pub(super) enum Seen {
 
 use Seen::{AtOnce, Later};
 
-/// Who has a lock that somebody has lost.
+/// The present holder of a lock that another owner has lost.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HolderNow {
-    /// The owner, or the first of those who share it.
+    /// The owner; of a shared lock, the first of its holders.
     pub owner: Vec<u8>,
-    /// Its number, if the grant was this server's.
+    /// Its fencing number, if this server granted it.
     pub fence: Option<Fence>,
 }
 
 impl Locks {
-    /// These holds of this lock are lost, and not remembered any more: they are logged and counted.
-    pub(super) fn lost(
+    /// Logs and counts these lost holds of this lock, which have been forgotten.
+    pub(super) fn record_lost(
         &mut self,
         name: NameRef<'_>,
         (reason, seen): (Reason, Seen),
@@ -63,7 +63,8 @@ impl Locks {
         }
     }
 
-    /// A hold that has run out may have been a place's, or one that was being broken.
+    /// Returns the reason that is logged: a hold that has expired may have been one that was being broken,
+    /// or a place's that was not claimed.
     fn why_over(&self, name: NameRef<'_>, reason: Reason, former: &Former) -> Reason {
         match reason {
             Reason::Expired if former.entry.breaking => Reason::Broken,
@@ -72,7 +73,7 @@ impl Locks {
         }
     }
 
-    /// This hold is lost: notes it, and that so many others like it are.
+    /// Logs the loss of this hold, which stands for `count` holds.
     fn log_loss(
         &mut self,
         name: NameRef<'_>,
@@ -89,7 +90,7 @@ impl Locks {
         let queue = self.queue_of(name);
         let runs_out = matches!(reason, Reason::Expired | Reason::Broken | Reason::Unclaimed);
         let ended = if runs_out {
-            // The key of one that ended by the wall clock said so to its queue.
+            // A hold that ended by the wall clock has no end in its record, but maybe in the queue.
             let holder = queue.and_then(|queue| queue.holders.exclusive());
             let known = holder.filter(|(holder, _)| ***holder == *owner);
             let end = entry.end.or(known.and_then(|(_, until)| until));
@@ -117,16 +118,16 @@ impl Locks {
         self.log.add_loss(&loss, now);
     }
 
-    /// All holds of this lock are lost, and what is remembered of them is forgotten. How many were they?
+    /// Forgets all holds of this lock and logs them as lost. Returns how many they were.
     pub(super) fn lose_all(&mut self, name: NameRef<'_>, why: (Reason, Seen), now: Now) -> usize {
         let lost = self.ledger(name.db).take(name.key);
-        self.lost(name, why, &lost, now);
+        self.record_lost(name, why, &lost, now);
         self.set_holders(name, Holders::Nobody);
         lost.len()
     }
 
-    /// An operator ends all holds of this lock, which are so many. Those that this server has not granted are
-    /// no less lost.
+    /// Forgets all holds of this lock, `held` in number, and logs them as broken by an operator, also those
+    /// that this server did not grant.
     pub(super) fn lose_broken(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>, held: usize) {
         let mut owners = Vec::new();
         let hold = match turn.look(name) {
@@ -135,7 +136,7 @@ impl Locks {
                 Hold::Exclusive
             }
             _ => {
-                // Of more than may share it one stands for all.
+                // If they are too many, one of them stands for all.
                 let most = if self.are_too_many(held) { 1 } else { held };
                 turn.keys.each_share(name, turn.now.ms(), &mut |owner, _| {
                     owners.push(Token::from(owner));
@@ -146,43 +147,51 @@ impl Locks {
         };
         for owner in owners.iter().map(Token::bytes) {
             if self.ledger(name.db).of(name.key, owner, hold).is_none() {
-                self.get_to_know(turn, name, owner, hold);
+                self.remember_foreign(turn, name, owner, hold);
             }
         }
         let lost = self.ledger(name.db).take(name.key);
         let why = (Reason::Broken, AtOnce);
-        self.lost(name, why, &lost, turn.now);
+        // What the log has already is not counted again below.
         if let Some(one) = lost.first() {
-            self.log_loss(name, why, one, held.saturating_sub(lost.len()), turn.now);
+            let others = held.saturating_sub(lost.len());
+            self.log_loss(name, why, one, others.saturating_add(1), turn.now);
         }
+        self.record_lost(name, why, &lost, turn.now);
     }
 
-    /// Another owner has the lock alone, or others share it: what is remembered of any other hold is forgotten.
+    /// Forgets all holds of this lock but this owner's exclusive one, or without an owner all but the shared
+    /// ones, and logs them as overwritten.
     pub(super) fn forget_others(&mut self, name: NameRef<'_>, owner: Option<&[u8]>, now: Now) {
         let others = self.ledger(name.db).forget_others(name.key, owner);
-        self.lost(name, (Reason::Overwritten, Later), &others, now);
+        self.record_lost(name, (Reason::Overwritten, Later), &others, now);
     }
 
-    /// The lock is free: forgets what is remembered of holds of it, which have run out.
+    /// The lock is free: forgets its holds, and logs and announces that they have expired.
     pub(super) fn forget_expired(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>) {
         let expired = self.lose_all(name, (Reason::Expired, Later), turn.now);
-        self.have_expired(turn, name, expired);
+        self.announce_expired(turn, name, expired);
     }
 
-    /// These holds have run out, and were forgotten: they are logged, counted and announced.
-    pub(super) fn expired(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>, expired: &[Former]) {
-        self.lost(name, (Reason::Expired, Later), expired, turn.now);
-        self.have_expired(turn, name, expired.len());
+    /// Logs, counts and announces these holds, which have expired and were forgotten.
+    pub(super) fn record_expired(
+        &mut self,
+        turn: &mut Turn<'_>,
+        name: NameRef<'_>,
+        expired: &[Former],
+    ) {
+        self.record_lost(name, (Reason::Expired, Later), expired, turn.now);
+        self.announce_expired(turn, name, expired.len());
     }
 
-    fn have_expired(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>, expired: usize) {
+    fn announce_expired(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>, expired: usize) {
         if expired > 0 {
             turn.keys.announce(name, LockEvent::Expired);
         }
     }
 
-    /// A place has been granted these by this number, and its owner has not claimed them: logs and counts
-    /// them. They may have run out, and have still to be forgotten.
+    /// Logs and counts the holds that a place was granted with this number and that its owner has not
+    /// claimed. They may have expired already, and stay in the ledger for now.
     pub(super) fn lose_unclaimed(&mut self, names: &[Name], owner: &[u8], fence: Fence, now: Now) {
         for name in names.iter().map(Name::borrow) {
             if let Some(former) = self.remembered_of(name, owner)
@@ -190,13 +199,13 @@ impl Locks {
                 && !former.entry.told
             {
                 let hold = former.hold;
-                self.lost(name, (Reason::Unclaimed, AtOnce), &[former], now);
+                self.record_lost(name, (Reason::Unclaimed, AtOnce), &[former], now);
                 self.ledger(name.db).mark_end_counted(name.key, owner, hold);
             }
         }
     }
 
-    /// What is remembered of this owner's hold of this lock.
+    /// Returns what the ledger remembers of this owner's hold of this lock.
     fn remembered_of(&self, name: NameRef<'_>, owner: &[u8]) -> Option<Former> {
         let ledger = &self.databases.get(name.db)?.ledger;
         let of = |hold| {
@@ -209,26 +218,27 @@ impl Locks {
         of(Hold::Exclusive).or_else(|| of(Hold::Shared))
     }
 
-    /// Other clients have taken these shares out of the lock, if they had not run out.
-    pub(super) fn shares_lost(&mut self, name: NameRef<'_>, gone: &[Former], now: Now) {
+    /// Logs and counts these shares, which are not in the key any more: they have expired, or other
+    /// clients have removed them.
+    pub(super) fn record_lost_shares(&mut self, name: NameRef<'_>, gone: &[Former], now: Now) {
         for former in gone {
             let why = (Self::why_gone(&former.entry, now), Later);
-            self.lost(name, why, std::slice::from_ref(former), now);
+            self.record_lost(name, why, std::slice::from_ref(former), now);
         }
     }
 
-    /// This hold is being given back: its owner has not heard of it, or the connection that it was tied to has
-    /// closed.
-    pub(super) fn given_back(&mut self, name: NameRef<'_>, former: &Former, now: Now) {
+    /// Logs and counts a hold that is being given back: its grant was not delivered, or the connection that
+    /// it is tied to has closed.
+    pub(super) fn record_given_back(&mut self, name: NameRef<'_>, former: &Former, now: Now) {
         let reason = if former.entry.is_unheard() {
             Reason::Undelivered
         } else {
             Reason::Disconnected
         };
-        self.lost(name, (reason, AtOnce), std::slice::from_ref(former), now);
+        self.record_lost(name, (reason, AtOnce), std::slice::from_ref(former), now);
     }
 
-    /// Was this hold granted to a place, whose owner has not claimed it?
+    /// Was this hold granted to a place whose owner has not claimed it?
     fn is_left_unclaimed(&self, name: NameRef<'_>, former: &Former) -> bool {
         let (owner, entry) = (former.owner.bytes(), &former.entry);
         if entry.told || self.places.claims.is_empty() {
@@ -243,10 +253,10 @@ impl Locks {
         })
     }
 
-    /// This owner has asked for a hold that it has not got. If it had one, and did not end it, it comes
-    /// too late. What has become of the hold may not have been noticed before. Is it known that it had one?
+    /// Logs that this owner has come back for a hold that it no longer has, and the loss itself if it has not
+    /// been noticed before. Returns whether the owner is known to have had a hold that it did not end.
     #[cold]
-    pub(super) fn came_back(
+    pub(super) fn record_comeback(
         &mut self,
         turn: &mut Turn<'_>,
         name: NameRef<'_>,
@@ -265,7 +275,7 @@ impl Locks {
                 }
                 _ => Reason::Overwritten,
             };
-            // It is counted when it is forgotten.
+            // Only logged: the loss is counted when the ledger forgets the hold.
             let reason = self.why_over(name, reason, former);
             self.log_loss(name, (reason, Later), former, 1, turn.now);
         }
@@ -274,7 +284,7 @@ impl Locks {
             .note_comeback(self.key_of(name), print, with, turn.now)
     }
 
-    /// Why a share is not in its lock any more.
+    /// Returns why a share is not in the key any more.
     fn why_gone(entry: &Entry, now: Now) -> Reason {
         if is_over(entry.end, now) {
             Reason::Expired
@@ -283,7 +293,7 @@ impl Locks {
         }
     }
 
-    /// A database was emptied, or all of them, of all that was held there.
+    /// Logs that a database, or all of them, was emptied, with the number of holds in it.
     pub fn lost_by_flush(&mut self, db: Option<Db>, now: Now) {
         let emptied =
             (self.databases.iter()).filter(|&(number, _)| db.is_none_or(|db| db == number));
@@ -291,7 +301,7 @@ impl Locks {
         self.log.add_flush(db, holds, now);
     }
 
-    /// `LOCK.LOG`: so many of the last losses, the newest first; with those who have these locks now.
+    /// `LOCK.LOG`: returns up to `most` losses, the newest first, each with the present holder of the lock.
     pub fn losses(&mut self, turn: &mut Turn<'_>, most: usize) -> Vec<(Line, Option<HolderNow>)> {
         let lines: Vec<Line> = self.log.newest().take(most).cloned().collect();
         let with_holder = |line: Line| {
@@ -333,7 +343,7 @@ impl Locks {
         Some(HolderNow { owner, fence })
     }
 
-    /// `LOCK.LOG RESET`
+    /// `LOCK.LOG RESET`: empties the log.
     pub fn reset_log(&mut self) {
         self.log.reset();
     }

@@ -1,9 +1,9 @@
-//! The rules of the lock. Nothing here knows a server: the keys stand behind [`Keyspace`], time is
-//! an argument, and whoever must be replied to is named to the caller.
+//! The rules of the lock. Nothing here knows a server: keys are read and written through
+//! [`Keyspace`], time is an argument, and the clients that must get a reply are returned to the caller.
 //!
-//! A lock is held when its key stores a hold that is not over ([`Stored`]). Everybody else waits in
-//! the lock's queue. [`Locks::settle`](locks::Locks) is the one function that brings the two
-//! together, and it is what follows whatever happened to the key.
+//! A lock is held when its key stores a hold that is not over ([`Stored`]). Other clients wait in the
+//! lock's queue. [`Locks::settle`](locks::Locks) is the one function that brings key and queue
+//! together, and it is called whatever happened to the key.
 
 mod acquire;
 mod admits;

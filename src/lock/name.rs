@@ -1,11 +1,11 @@
-//! What a lock is called: a key in a database.
+//! The name of a lock: a key in a database.
 
 use std::rc::Rc;
 
 /// The number of a database.
 pub type Db = usize;
 
-/// A lock's name, borrowed from whoever asks.
+/// The name of a lock, borrowed from the caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct NameRef<'a> {
     /// The database that the key stands in.
@@ -14,7 +14,7 @@ pub struct NameRef<'a> {
     pub key: &'a [u8],
 }
 
-/// A lock's name, kept. Copies share the key.
+/// The name of a lock, kept. Clones share the key.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Name {
     /// The database that the key stands in.
@@ -24,13 +24,13 @@ pub struct Name {
 }
 
 impl Name {
-    /// A number that tells it from the names of all other locks that somebody waits for, as long as
-    /// nobody comes or goes: all waiters of a lock share one key.
+    /// Returns a number that is unique among the locks with a queue, as long as no waiter comes or leaves.
+    /// It is an address: all waiters for a lock share one key.
     pub fn id(&self) -> u64 {
         u64::try_from(self.key.as_ptr().addr()).unwrap_or_default()
     }
 
-    /// The same name, borrowed.
+    /// Borrows this name.
     pub fn borrow(&self) -> NameRef<'_> {
         NameRef {
             db: self.db,
@@ -40,7 +40,7 @@ impl Name {
 }
 
 impl NameRef<'_> {
-    /// The same name, kept.
+    /// Returns a copy of this name that owns its key.
     pub fn keep(self) -> Name {
         Name {
             db: self.db,

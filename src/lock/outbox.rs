@@ -1,4 +1,4 @@
-//! What others have still to hear of.
+//! Replies and events that the core has decided and the shell has yet to fetch.
 
 use std::collections::VecDeque;
 use std::rc::Rc;
@@ -8,43 +8,43 @@ use super::queue::ticket::Ticket;
 use super::request::Asker;
 use super::time::Ms;
 
-/// A hold that ran out while others waited for the lock.
+/// A hold that expired while other owners waited for the lock.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lapse {
     /// The lock.
     pub name: Name,
-    /// Who held it.
+    /// The owner that held it.
     pub owner: Rc<[u8]>,
 }
 
-/// A message to publish, which says that it is time to ask again.
+/// A message to publish, which tells the owner of a place to ask again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Message {
-    /// Where.
+    /// The channel on which it is published.
     pub channel: Rc<[u8]>,
-    /// What the channel's places are found by.
+    /// The id by which the channel's places are found.
     pub id: u64,
-    /// What it says.
+    /// Its text.
     pub text: Box<[u8]>,
-    /// On behalf of whom.
+    /// The user on whose behalf it is published.
     pub asker: Rc<Asker>,
 }
 
-/// News that has not been fetched, or told.
+/// Replies and events that have not been fetched yet.
 #[derive(Debug, Default)]
 pub(super) struct Outbox {
-    /// Waiters whose outcome is decided, and whose clients wait for the reply.
+    /// Waiters whose outcome is decided and whose clients must be replied to.
     pub to_reply: Vec<Ticket>,
-    /// How long those have waited who were granted something, in milliseconds.
+    /// How long requests that were granted have waited, in milliseconds.
     pub waited: Vec<Ms>,
-    /// Holds that ran out while others waited.
+    /// Holds that expired while other owners waited.
     pub lapsed: Vec<Lapse>,
-    /// Locks whose holds have run out: an event for each follows in the next tick.
+    /// Locks whose holds have expired: each is announced in the next tick.
     pub expired: VecDeque<Name>,
 }
 
 impl Outbox {
-    /// How much there is.
+    /// Returns how many entries there are in all lists together.
     pub fn len(&self) -> usize {
         let parts = [
             self.to_reply.len(),

@@ -1,4 +1,4 @@
-//! How a hold ends.
+//! Releasing: a hold ends, and the lock is handed to the next waiter.
 
 use std::rc::Rc;
 
@@ -18,7 +18,7 @@ use super::state::{LockState, Turn};
 use super::time::after;
 
 impl Locks {
-    /// `LOCK.RELEASE`: ends this owner's hold, and says whether there was one.
+    /// `LOCK.RELEASE`: ends this owner's hold, and returns whether there was one.
     pub fn release(
         &mut self,
         turn: &mut Turn<'_>,
@@ -31,7 +31,8 @@ impl Locks {
         self.release_after(turn, name, owner, withdrawn == [true])
     }
 
-    /// The same, when the owner's requests have been withdrawn.
+    /// Ends this owner's hold, and returns whether there was one that it had been told of. Its requests for
+    /// the lock must have been withdrawn; `withdrawn` says whether there were any.
     fn release_after(
         &mut self,
         turn: &mut Turn<'_>,
@@ -39,13 +40,13 @@ impl Locks {
         owner: &[u8],
         withdrawn: bool,
     ) -> Result<bool, NotALock> {
-        // How, and is it the only one?
+        // How the owner holds the lock, and whether its hold is the only one.
         let held = if self.is_ready_to_pass_on(turn, name, owner) {
             Some((Hold::Exclusive, true))
         } else {
             self.settle_queue(turn, name);
-            // The server has opened the key for a write command, and so has seen to it that the key has
-            // not expired by its own clock. That is enough here: whoever may have it next waits for this.
+            // The server opens keys for a write command, so a key that has expired by its clock is not
+            // seen here. That is enough: the next owner can only be granted the lock after this.
             match turn.keys.look(name) {
                 Stored::NoLock => {
                     self.forget_unheard(name, owner);
@@ -53,7 +54,7 @@ impl Locks {
                 }
                 Stored::Nothing => None,
                 Stored::Exclusive { owner: holder } if holder != owner => None,
-                // A key that outlasts its hold, after a step of the clock, has gone with it.
+                // After a step of the clock the key may outlast its hold, which is over then.
                 Stored::Exclusive { .. } => self
                     .lasts(turn, name, owner)
                     .then_some((Hold::Exclusive, true)),
@@ -81,8 +82,8 @@ impl Locks {
             }
             None => {
                 self.forget_unheard(name, owner);
-                // One that has only withdrawn its wait, or has been said twice, is not late.
-                if !withdrawn && self.came_back(turn, name, owner, Comeback::Release) {
+                // A release that has withdrawn a request, or is sent twice, is not late.
+                if !withdrawn && self.record_comeback(turn, name, owner, Comeback::Release) {
                     count(&mut self.counts.release_refused, 1);
                 }
                 Ok(false)
@@ -90,8 +91,8 @@ impl Locks {
         }
     }
 
-    /// This owner does not hold it any more. A grant that nobody heard of, and that somebody else has written
-    /// over, must not be found again in a key that is written with its owner's name later.
+    /// Forgets a grant of this owner that was not delivered and is not in the key any more. If it stayed, it
+    /// would be taken for a hold that another client writes in this owner's name later.
     fn forget_unheard(&mut self, name: NameRef<'_>, owner: &[u8]) {
         if self.returns.is_empty() {
             return;
@@ -103,7 +104,7 @@ impl Locks {
         }
     }
 
-    /// `LOCK.MRELEASE`: ends this owner's holds of these, and says how many there were.
+    /// `LOCK.MRELEASE`: ends this owner's holds of these locks, and returns how many there were.
     pub fn release_all(
         &mut self,
         turn: &mut Turn<'_>,
@@ -115,7 +116,7 @@ impl Locks {
             self.meet(turn, name, Some(owner));
         }
         self.withdraw(turn, names, owner, &mut withdrawn);
-        // Whoever was the first for a moment may have been withdrawn by now.
+        // Settled only now, since a waiter that has moved up may have been withdrawn next.
         if withdrawn.contains(&true) {
             self.settle_moved_up(turn);
         }
@@ -125,7 +126,7 @@ impl Locks {
                 return Err(NotALock);
             }
         }
-        // Somebody may come to hold several of them.
+        // All locks are settled before any is released, since one waiter may be granted several.
         for &name in names {
             if !self.is_ready_to_pass_on(turn, name, owner) {
                 self.settle_queue(turn, name);
@@ -139,9 +140,9 @@ impl Locks {
         Ok(released)
     }
 
-    /// Does this owner, which waits for it no more, hold a lock alone that others wait for? Then settling
-    /// grants nobody anything before the release, and is done only after it. (As below, nobody asks when the
-    /// hold would end: the server has opened the key for a write command.)
+    /// Does this owner, whose requests have been withdrawn, hold this lock alone, and does the lock have a
+    /// queue? Then settling it before the release would grant nothing, and is done only after it. (The key's
+    /// expiry is not read: see `release_after`.)
     fn is_ready_to_pass_on(
         &mut self,
         turn: &mut Turn<'_>,
@@ -154,13 +155,13 @@ impl Locks {
             && self.lasts(turn, name, owner)
     }
 
-    /// This owner's hold stands in the key. Is it not over? It can only be after a step of the clock.
+    /// Does this owner's hold, which is in the key, last? It can only be over after a step of the clock.
     #[inline]
     fn lasts(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>, owner: &[u8]) -> bool {
         !self.is_stepped(turn.now) || matches!(self.hold_now(turn, name, owner), Ok(Some(_)))
     }
 
-    /// Ends this owner's hold, which is there.
+    /// Ends this owner's hold, which is in the key, and returns what was forgotten.
     #[inline]
     pub(super) fn end_hold(
         &mut self,
@@ -173,7 +174,7 @@ impl Locks {
             self.make_room(turn, name);
             if matches!(self.look(turn, name), LockState::Shared { count: 2.., .. }) {
                 turn.keys.unshare(name, owner);
-                let ended = self.share_is_gone(turn, name, owner);
+                let ended = self.drop_share(turn, name, owner);
                 self.settle_queue(turn, name);
                 return ended;
             }
@@ -181,8 +182,8 @@ impl Locks {
         self.pass_on(turn, name)
     }
 
-    /// Ends the last hold that is there. The next in the queue has the lock in the same instant; one who
-    /// wants nothing else has it written over the old one.
+    /// Ends the last holds that are in the key, and returns what was forgotten. The next waiter is granted
+    /// the lock at once: its hold is written over the old one if it wants this lock alone, and no other.
     #[inline]
     pub(super) fn pass_on(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>) -> Forgotten {
         let ended = self.ledger(name.db).forget(name.key);
@@ -194,13 +195,13 @@ impl Locks {
         ended
     }
 
-    /// The next in the queue has the lock, whose last hold has been forgotten and is still in the key.
+    /// Grants the lock to the next waiter. The last holds have been forgotten, but are still in the key.
     fn hand_over(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>) {
         self.demote_all(name);
         let next = self.next_in_queue(turn, name);
         let next = next.and_then(|ticket| Some((ticket, self.waiters.get(&ticket)?)));
         let quarantined = self.is_quarantined(turn.now);
-        // Whoever may not have it any more is told so below.
+        // A waiter that has lost the right to it gets its reply when the queue is settled below.
         let may_have_it = |&(ticket, waiter): &(Ticket, &Waiter)| {
             waiter.is_plain() && !quarantined && waiter.denial(turn, ticket).is_none()
         };
@@ -217,8 +218,8 @@ impl Locks {
                     && turn.keys.look(name) == (Stored::Exclusive { owner: &owner })
                     && (is_its_only_one || !self.does_wait(&owner));
                 self.set_holders(name, Holders::One(owner, Some(deadline)));
-                // What settling would find.
-                if is_known && self.is_through(name) {
+                // Settling would find just this, so it is left out.
+                if is_known && self.clear_retries(name) {
                     self.write_down(turn, name, false, after(Some(deadline)));
                     return self.settle_moved_up(turn);
                 }

@@ -1,4 +1,4 @@
-//! How a hold goes on.
+//! Renewing: holds get a new end.
 
 use super::keyspace::LockEvent;
 use super::locks::Locks;
@@ -10,8 +10,8 @@ use super::stats::count;
 use super::time::Ms;
 
 impl Locks {
-    /// `LOCK.RENEW` and `LOCK.MRENEW`: the holds now end `ttl` from now; false, and nothing has
-    /// changed, if this owner has not got all of them.
+    /// `LOCK.RENEW` and `LOCK.MRENEW`: lets these holds end `ttl` from now. Returns false, and renews
+    /// none, if this owner does not hold all of these locks, or one of its holds is being broken.
     pub fn renew(
         &mut self,
         turn: &mut Turn<'_>,
@@ -27,7 +27,7 @@ impl Locks {
         for &name in names {
             let hold = self.hold_in_key(turn, name, owner)?;
             if hold.is_none() {
-                self.came_back(turn, name, owner, Comeback::Renew);
+                self.record_comeback(turn, name, owner, Comeback::Renew);
             }
             held &= hold.is_some_and(|(hold, _)| !self.is_breaking(name, owner, hold));
         }
@@ -37,7 +37,7 @@ impl Locks {
         }
         count(&mut self.counts.renewed, names.len());
         let deadline = turn.now.plus(ttl);
-        // Of a place's grant too: it is claimed.
+        // Renewing claims the grants of places.
         self.end_claimed_places(names, owner, Hold::Shared);
         for &name in names {
             if let Some((hold, _)) = self.hold_in_key(turn, name, owner)? {
@@ -45,11 +45,11 @@ impl Locks {
                     self.make_room(turn, name);
                 }
                 turn.prolong(name, owner, hold, deadline);
-                self.tell(turn, name, owner, hold);
+                self.mark_told(turn, name, owner, hold);
                 self.set_end(name, owner, hold, deadline);
                 turn.keys.announce(name, LockEvent::Renewed);
                 if hold == Hold::Shared {
-                    self.shares_now(turn, name, owner);
+                    self.update_share(turn, name, owner);
                 }
                 self.settle_queue(turn, name);
             }

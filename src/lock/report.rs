@@ -1,4 +1,4 @@
-//! Who holds a lock, and who waits for it. Reading changes nothing about either.
+//! Reports on locks: their holders and waiters. They write no key.
 
 use std::rc::Rc;
 
@@ -14,62 +14,62 @@ use super::request::{Hold, Mode, NotALock};
 use super::state::{LockState, Turn, earlier};
 use super::time::{Ms, Now, is_over};
 
-/// How many holders and how many waiters a report names.
+/// How many holders, and how many waiters, a report lists.
 const MOST_NAMED: usize = 100;
 
 /// What is left of a hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Left {
-    /// So many milliseconds, at least 1.
+    /// Milliseconds, at least 1.
     Ms(Ms),
-    /// It has no end.
+    /// It never expires.
     Unlimited,
 }
 
-/// A lock that somebody holds or waits for.
+/// A lock that has a holder or a waiter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Report {
-    /// How it is held; not at all for a moment, where the server would not let us grant it, or where
-    /// the first in the queue waits for other locks too.
+    /// How it is held. A lock with a queue may be free for a moment: the server may have refused a grant, or
+    /// the first waiter waits for other locks too.
     pub hold: Option<Hold>,
-    /// Who holds it; the first hundred.
+    /// Its holders, up to a hundred.
     pub holders: Vec<Holder>,
-    /// How many hold it.
+    /// How many holders it has.
     pub count: usize,
-    /// Those who wait for it, in order; the first hundred.
+    /// Its waiters in order, up to a hundred.
     pub waiters: Vec<QueuedWaiter>,
-    /// How many wait for it.
+    /// How many waiters it has.
     pub queue: usize,
 }
 
-/// Owners, and until when they hold a lock.
+/// Holders of a lock, and when their holds end.
 type Found = Vec<(Vec<u8>, Option<Ms>)>;
 
-/// Somebody who holds a lock.
+/// A holder of a lock.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Holder {
     /// The owner.
     pub owner: Vec<u8>,
-    /// How much longer.
+    /// How much longer it holds the lock.
     pub left: Left,
-    /// What the server remembers of the grant, if it was this server's.
+    /// What this server remembers of the grant, if it has made it.
     pub grant: Option<Grant>,
-    /// How much longer it may be claimed, if its owner has to do that.
+    /// How much longer the grant may be claimed, if it is a place's.
     pub claim: Option<Ms>,
 }
 
-/// What the server remembers of a grant.
+/// What this server remembers of a grant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Grant {
     /// Its fencing number.
     pub fence: Fence,
-    /// For how long it has been held.
+    /// How long the lock has been held.
     pub held: Ms,
-    /// The connection that it was granted to.
+    /// The id of the client that it was granted to.
     pub client: u64,
 }
 
-/// Somebody who waits for a lock.
+/// A waiter for a lock.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct QueuedWaiter {
     /// The owner.
@@ -84,19 +84,19 @@ pub struct QueuedWaiter {
     pub place: Option<PlaceInQueue>,
 }
 
-/// A place in the queue, which its owner keeps by asking.
+/// A place in the queue, which its owner keeps by asking again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PlaceInQueue {
-    /// Where it stands, counted from 1.
+    /// Its position, counted from 1.
     pub place: usize,
-    /// For how much longer it is kept if its owner does not ask.
+    /// How much longer it is kept if its owner does not ask.
     pub lease: Ms,
-    /// Is it passed over until its owner asks?
+    /// Is it skipped until its owner asks?
     pub asleep: bool,
 }
 
 impl Locks {
-    /// `LOCK.INFO`: the lock, if anybody holds it or waits for it.
+    /// `LOCK.INFO`: returns a report on this lock, if it has a holder or a waiter.
     pub fn report(
         &mut self,
         turn: &mut Turn<'_>,
@@ -135,28 +135,28 @@ impl Locks {
         Ok((report.count > 0 || report.queue > 0).then_some(report))
     }
 
-    /// `LOCK.SCAN`: is this a lock that is held: a shared one, or one whose owner this server knows?
-    /// With `all` any that could be one by its form.
+    /// `LOCK.SCAN`: returns whether this key is listed. A shared lock is, and a string if this server
+    /// knows its owner or, with `all`, if it could be an owner and will expire.
     pub fn lists(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>, all: bool) -> bool {
         match turn.keys.glance(name) {
             Glance::NoLock => false,
             Glance::Shared => matches!(self.look(turn, name), LockState::Shared { .. }),
             Glance::Token => {
-                // What was granted is listed without `all`, so with it too, whatever became of its
-                // end.
+                // `all` must not leave out what is listed without it, even if the key has no expiry any
+                // more.
                 let lasts = |deadline| !is_over(Some(deadline), turn.now);
                 (all && turn.keys.deadline(name).is_some_and(lasts)) || self.knows_owner(turn, name)
             }
         }
     }
 
-    /// The same, where there may be no key because it has gone too early.
+    /// `LOCK.SCAN`: returns whether this lock is listed as reserved, its key having gone too early.
     pub fn lists_reserved(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>) -> bool {
         matches!(self.look(turn, name), LockState::Reserved(_))
     }
 
-    /// The keys of some of this database's locks that are reserved, about so many: from this time on, and at
-    /// which time to go on, if there are more.
+    /// Returns the keys of about `about` reserved locks of this database, ordered by when they are looked at
+    /// again, beginning at `from`; and where to go on if there are more.
     pub fn some_reserved(&self, db: Db, from: Ms, about: usize) -> (Vec<Box<[u8]>>, Option<Ms>) {
         let database = self.databases.get(db);
         database.map_or_else(Default::default, |one| {
@@ -182,7 +182,7 @@ impl Locks {
         })
     }
 
-    /// Who holds a lock whose key has gone too early.
+    /// Returns the holders of a reserved lock.
     fn reserved_holders(
         &mut self,
         name: NameRef<'_>,
@@ -203,13 +203,13 @@ impl Locks {
         (Some(reserved.hold), reserved.count, found)
     }
 
-    /// The first of those who share a lock, and until when.
+    /// Returns the first holders of a shared lock, and when their shares end.
     fn first_shares(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>) -> Found {
         let now = turn.now;
         let is_stepped = self.is_stepped(now);
         let key_ends = turn.keys.deadline(name);
         let mut found = Vec::new();
-        // After a step of the wall clock their order may not be that of their ends.
+        // After a step of the wall clock, scores may not be in the order of the ends.
         let from = if is_stepped { 0 } else { now.ms() };
         turn.keys.each_share(name, from, &mut |owner, share| {
             let end = earlier(share.deadline, key_ends);
@@ -222,8 +222,8 @@ impl Locks {
         found
     }
 
-    /// The first in this queue, in order: those who stand there, or count as standing there; then those who
-    /// sleep.
+    /// Returns the first waiters of this queue, in order: those that stand in it, or count as if they did;
+    /// then those that sleep.
     fn first_waiting(&self, queue: &Queue) -> Vec<Ticket> {
         let standing = queue.iter().filter(|&ticket| self.is_waiting(ticket));
         let mut first: Vec<Ticket> = standing.take(MOST_NAMED).collect();

@@ -1,4 +1,4 @@
-//! What is asked for: a lock, by whom, in which mode, for how long; and what may come of it.
+//! A request for a lock: its owner, mode and ttl, how it waits, and its outcome.
 
 use super::deadlock::found::Deadlock;
 use super::deadlock::steps::TooLong;
@@ -6,14 +6,14 @@ use super::fence::Fence;
 use super::queue::ticket::Ticket;
 use super::time::Ms;
 
-/// What a request asks for.
+/// How a request wants to hold the lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Mode {
-    /// The lock alone.
+    /// Alone.
     Exclusive,
-    /// The lock beside others who share it, of whom there may be as many as share any lock at most.
+    /// Beside other holders, up to `lock.max-sharers` in all.
     Shared,
-    /// The lock beside others who share it, while they are fewer than that.
+    /// Beside fewer than this many other holders.
     Limit(u64),
 }
 
@@ -22,12 +22,12 @@ pub enum Mode {
 pub enum Hold {
     /// Alone.
     Exclusive,
-    /// Beside others who share it.
+    /// Beside other holders, or as the only sharer for now.
     Shared,
 }
 
 impl Mode {
-    /// How the lock is held when this is granted.
+    /// Returns how the lock is held once this is granted.
     pub fn hold(self) -> Hold {
         match self {
             Self::Exclusive => Hold::Exclusive,
@@ -46,59 +46,59 @@ impl Hold {
 /// A request for a lock, or for several at once.
 #[derive(Clone, Copy, Debug)]
 pub struct Request<'a> {
-    /// Who wants it.
+    /// The owner that asks for it.
     pub owner: &'a [u8],
-    /// For how long, from the grant.
+    /// How long it is held, counted from the grant.
     pub ttl: Ms,
-    /// Alone, or beside others.
+    /// Exclusive, shared or limited.
     pub mode: Mode,
-    /// Whether to wait for it.
+    /// Whether it waits, and how.
     pub patience: Patience<'a>,
-    /// The connection that asks.
+    /// The id of the client that asks.
     pub client: u64,
-    /// Does the hold end with that connection?
+    /// Does the hold end when that client's connection closes?
     pub session: bool,
 }
 
 /// How a request waits, if it does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Patience<'a> {
-    /// Not at all.
+    /// It does not wait.
     Try,
-    /// Its client is blocked, until then.
+    /// Its client is blocked until this time at the latest.
     Until(Ms),
     /// Its client is blocked until it is granted.
     Forever,
-    /// Its owner has a place in the queue, and asks again.
+    /// Its owner has a place in the queue and asks again; no client is blocked.
     Place(Lease<'a>),
 }
 
-/// What keeps a place in the queue.
+/// How a place in the queue is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lease<'a> {
-    /// For how long after its owner has last asked.
+    /// How long the place is kept after its owner has last asked.
     pub length: Ms,
-    /// Who is told when it is its turn.
+    /// The message that is published when its turn comes.
     pub notify: Option<Notify<'a>>,
-    /// By which command its owner asks.
+    /// The command by which its owner asks.
     pub command: AskedBy,
 }
 
-/// A message that says that it is time to ask again.
+/// A message that tells the owner of a place to ask again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Notify<'a> {
-    /// Where it is published.
+    /// The channel on which it is published.
     pub channel: &'a [u8],
-    /// What it says, in words of the client's own.
+    /// Its text, as the client has given it.
     pub text: &'a [u8],
 }
 
-/// Who has asked for a place, so that their rights can be asked about later.
+/// The user that has asked for a place: ACL rights are checked again when its turn comes.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Asker {
     /// The name of the user.
     pub user: Box<[u8]>,
-    /// By which command?
+    /// The command by which it asked.
     pub command: AskedBy,
 }
 
@@ -111,33 +111,33 @@ pub enum AskedBy {
     Macquire,
 }
 
-/// What came of a request.
+/// The outcome of a request that was not refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Acquired {
-    /// The owner holds the lock, by this number.
+    /// The owner holds the lock, with this fencing number.
     Held(Fence),
-    /// Others hold it, or come first.
+    /// Other owners hold the lock or come first in its queue.
     Busy,
-    /// It waits; this is its ticket. Its client must be blocked.
+    /// It waits, with this ticket. The caller must block its client.
     Waiting(Ticket),
-    /// It waits without a client; so many come before it in the longest of its queues.
+    /// It has a place in the queue; this many waiters come before it in the longest of its queues.
     Place(usize),
 }
 
 /// Why a request was refused.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Refusal {
-    /// The key is no lock.
+    /// The key is not a lock.
     NotALock(NotALock),
-    /// It would wait for itself.
+    /// It would wait for itself: a deadlock.
     Deadlock(Deadlock),
-    /// Nobody can tell whether it would: too many wait for each other.
+    /// The search for a deadlock would take too long: too many owners wait for each other.
     TooComplex,
     /// There is no room for it in the queues.
     QueueFull,
-    /// Its owner would stand in too many queues at once.
+    /// Its owner would wait in too many queues at once.
     TooManyQueues,
-    /// A place is for locks of which its owner holds none.
+    /// It asks for a place, but its owner holds one of the locks already.
     HoldsSome,
 }
 
@@ -153,7 +153,7 @@ impl From<TooLong> for Refusal {
     }
 }
 
-/// The key is no lock, and stays as it is.
+/// The key is not a lock, and is left as it is.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 #[error("WRONGTYPE Operation against a key holding the wrong kind of value")]
 pub struct NotALock;

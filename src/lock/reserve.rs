@@ -1,6 +1,6 @@
-//! A lock that is reserved: its key has expired too early, because the wall clock was set forward. Nobody
-//! else is granted it while the hold lasts; its owner, or one of those who share it, has the key written again
-//! by asking for anything. What is remembered of it is in `ledger/reserved.rs`.
+//! Reserved locks: the key has expired too early, because the wall clock was set forward. The lock is
+//! granted to no other owner while the hold lasts. Any request of one of its holders writes the key
+//! again. The records are in `ledger/reserved.rs`.
 
 use std::rc::Rc;
 
@@ -14,50 +14,55 @@ use super::state::Turn;
 use super::time::{Ms, Now};
 
 impl Locks {
-    /// Who has this lock, if it is reserved. Those whose shares have run out are forgotten.
-    pub(super) fn reserved(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>) -> Option<Reserved> {
+    /// Forgets reserved shares that have expired, and returns what is reserved of this lock, if anything.
+    pub(super) fn prune_reserved(
+        &mut self,
+        turn: &mut Turn<'_>,
+        name: NameRef<'_>,
+    ) -> Option<Reserved> {
         let (reserved, over) = self.ledger(name.db).settle_reserved(name.key, turn.now);
-        self.expired(turn, name, &over);
+        self.record_expired(turn, name, &over);
         reserved
     }
 
-    /// The server may have found this key expired in this turn. Is the lock reserved by that?
-    pub(super) fn see_if_reserved(&mut self, turn: &Turn<'_>, name: NameRef<'_>) {
+    /// Reserves this lock if the server has found its key expired in this turn and the hold lasts.
+    pub(super) fn note_expired_key(&mut self, turn: &Turn<'_>, name: NameRef<'_>) {
         if turn.keys.has_expired(name) {
             self.reserve(name, turn.now);
         }
     }
 
-    /// The server has found this key expired when it was looked at. Is the lock reserved, because the
-    /// hold lasts?
+    /// Reserves this lock, whose key has expired, if the hold lasts. Returns whether it is reserved.
     pub(super) fn reserve(&mut self, name: NameRef<'_>, now: Now) -> bool {
         self.ledger(name.db).reserve(name.key, now, &|_| true)
     }
 
-    /// The server says that this key has expired. Some servers say so too when somebody has given it a
-    /// deadline in the past: so it counts only where the wall clock has passed the one that we wrote.
-    pub(super) fn reserve_expired(&mut self, name: NameRef<'_>, now: Now) -> bool {
+    /// Reserves this lock, of whose key the server reports that it has expired, if the hold lasts. Returns
+    /// whether it is reserved. Some servers report this too when a client sets an expiry in the past: so
+    /// it counts only if the wall clock has passed the expiry that we wrote.
+    pub(super) fn reserve_after_event(&mut self, name: NameRef<'_>, now: Now) -> bool {
         let wall = self.wall;
         let has_passed = |written| wall.has_passed(written, now);
         self.is_stepped(now) && (self.ledger(name.db)).reserve(name.key, now, &has_passed)
     }
 
-    /// The same, of a lock that seems to be free.
+    /// Reserves a lock that seems to be free, if the server has found its key expired in this turn and the
+    /// hold lasts. Returns whether it is reserved.
     #[inline]
-    pub(super) fn is_reserved(&mut self, turn: &Turn<'_>, name: NameRef<'_>) -> bool {
+    pub(super) fn reserve_if_expired(&mut self, turn: &Turn<'_>, name: NameRef<'_>) -> bool {
         turn.keys.has_expired(name) && self.reserve(name, turn.now)
     }
 
-    /// Is it, for this owner?
+    /// Is this lock reserved for this owner?
     pub(super) fn is_reserved_for(&self, name: NameRef<'_>, owner: &[u8], now: Now) -> bool {
         let database = self.databases.get(name.db);
         self.is_stepped(now)
             && database.is_some_and(|one| one.ledger.reserved_for(name.key, owner, now).is_some())
     }
 
-    /// Writes a key again that has gone too early, with this hold and what is left of it. The one place where
-    /// a key is written for a hold that was there before: not over anything that stands there by now, which
-    /// is somebody else's. Was it written?
+    /// Writes the key of a reserved lock again, with this hold and its old end. Returns whether it was
+    /// written: not over a key that is there again, which another client has written. Only this function
+    /// writes a key for a hold that was granted before.
     pub(super) fn write_again(
         &mut self,
         turn: &mut Turn<'_>,
@@ -76,7 +81,7 @@ impl Locks {
             Hold::Exclusive => {
                 turn.keys.hold(name, owner, end);
                 self.ledger(name.db).end_reservation(name.key);
-                self.written_now(name, owner, hold);
+                self.mark_written(name, owner, hold);
             }
             Hold::Shared => self.write_shares_again(turn, name, owner, end),
         }
@@ -90,15 +95,15 @@ impl Locks {
         owner: &[u8],
         end: Ms,
     ) {
-        self.reserved(turn, name);
+        self.prune_reserved(turn, name);
         self.ledger(name.db).end_reservation(name.key);
         turn.keys.share(name, owner, end);
-        self.written_now(name, owner, Hold::Shared);
+        self.mark_written(name, owner, Hold::Shared);
         self.write_all_shares(turn, name, true);
     }
 
-    /// A lock that is reserved for those who share it is to be shared by one more: the key is written
-    /// again. Is it?
+    /// Writes the key of a lock that is reserved for its sharers again, so that another owner can join
+    /// them. Returns whether it was written.
     pub(super) fn share_again(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>) -> bool {
         let ledger = self.ledger(name.db);
         let any = ledger.each_reserved(name.key, turn.now).next();
@@ -108,7 +113,7 @@ impl Locks {
         self.write_again(turn, name, owner.bytes(), (Hold::Shared, end))
     }
 
-    /// Writes down who holds a lock that has a queue and is reserved.
+    /// Remembers the holders of a reserved lock in its queue.
     pub(super) fn set_reserved(&mut self, name: NameRef<'_>, reserved: Reserved, now: Now) {
         if self.queue(name).is_none() {
             return;

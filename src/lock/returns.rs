@@ -1,10 +1,10 @@
-//! Holds that may have to be given back.
+//! Holds that may have to be given back: see `take_back.rs`.
 
 use std::rc::Rc;
 
 use super::name::Name;
 
-/// A hold to be looked at: what the ledger remembers of it says whether it has to be given back.
+/// A hold to be looked at. Its record in the ledger says whether it has to be given back.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Return {
     pub name: Name,

@@ -1,4 +1,4 @@
-//! Memory that is not needed any more.
+//! Memory of collections that is given back, or kept to be used again.
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasher, Hash};
@@ -7,14 +7,14 @@ use indexmap::IndexMap;
 
 /// A collection that may have been much larger once.
 pub trait Roomy {
-    /// How much there is, and for how much there is room.
+    /// Returns the length and the capacity.
     fn use_of_room(&self) -> (usize, usize);
 
-    /// Has room for so much, or for all that is there.
+    /// Shrinks the capacity to `room`, or to the length if that is more.
     fn shrink_to(&mut self, room: usize);
 }
 
-/// Shrinks a collection that was much larger once.
+/// Shrinks a collection that is large and almost empty.
 #[inline]
 pub fn give_back_room(roomy: &mut impl Roomy) {
     let (used, room) = roomy.use_of_room();
@@ -23,7 +23,7 @@ pub fn give_back_room(roomy: &mut impl Roomy) {
     }
 }
 
-/// What was taken out of a list for a moment, and is empty now: its memory is good for what comes next.
+/// Gives a list back its memory, which was taken out with its items and is empty now.
 #[inline]
 pub fn keep_room<T>(list: &mut Vec<T>, taken: Vec<T>) {
     if list.capacity() == 0 && taken.is_empty() && taken.capacity() <= 64 {

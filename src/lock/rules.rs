@@ -1,4 +1,4 @@
-//! May this owner have this lock now?
+//! Decides whether a request may have a lock now.
 
 use super::admits::{HeldBy, Verdict};
 use super::keyspace::Share;
@@ -12,18 +12,19 @@ use super::time::{Ms, Now};
 /// How a request fits a lock: the [`Verdict`] on it, with what is to be known of its owner's hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fit {
-    /// Its owner holds the lock already, in this mode or a stronger one, until then.
+    /// Its owner already holds the lock, in this mode or a stronger one, until this time.
     Held { hold: Hold, until: Option<Ms> },
-    /// It may be granted; its owner has this share of the lock already.
+    /// It may be granted. `keeps` is the share that its owner has already, if this is an upgrade.
     Open { keeps: Option<Share> },
     /// It has to wait.
     Shut,
-    /// It has to wait, and won't have it: its owner's share is being ended by an operator.
+    /// It is an upgrade that is never granted: an operator is ending its owner's share.
     Breaking,
 }
 
 impl Locks {
-    /// How this request fits the lock now; `in_turn` if nobody comes before it.
+    /// Returns how this request fits the lock now; `in_turn` says that no waiter comes before it. May write
+    /// the key of a reserved lock again, so that the request can share it.
     #[inline]
     pub(super) fn fit(
         &mut self,
@@ -35,7 +36,7 @@ impl Locks {
         let (held, share, until) = match self.look(turn, name) {
             LockState::NoLock => return Err(NotALock),
             LockState::Free => {
-                if self.is_reserved(turn, name) {
+                if self.reserve_if_expired(turn, name) {
                     return Ok(Fit::Shut);
                 }
                 (HeldBy::NO_OWNER, None, None)
@@ -99,7 +100,7 @@ impl Locks {
         Ok(Fit::Shut)
     }
 
-    /// Does nobody come to hold a lock, because holds that are not known here may not have run out?
+    /// Is nothing granted now, because holds that this server does not know may not have expired yet?
     pub(super) fn is_quarantined(&self, now: Now) -> bool {
         (self.quarantined_until).is_some_and(|until| now.ms() < until)
     }

@@ -1,4 +1,4 @@
-//! Settling a lock: whatever happened to its key, the queue is brought into step with it.
+//! Settling a lock: whatever happened to its key, its waiters are granted what they may have now.
 
 use std::rc::Rc;
 
@@ -20,47 +20,49 @@ use super::state::{LockState, Turn};
 use super::stats::count;
 use super::time::{Ms, Now, after};
 
-/// How long the first refusal of a grant puts it off, and how long a later one does at most.
+/// How soon a grant is tried again after the server has refused it once.
 const FIRST_RETRY: Ms = 5;
+/// How soon a grant is tried again after many refusals.
 const LAST_RETRY: Ms = 100;
 
-/// So many waiters are looked up in the time that one unit of the budget stands for.
+/// How many waiters can be looked up for one unit of the budget.
 const LOOKS: usize = 8;
 
-/// What came of looking at a waiter.
+/// The outcome of serving a waiter, or the first ones of a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Served {
-    /// It has been granted what it waits for, or has lost the right to it, or its time was up.
+    /// It is through: it was granted what it waits for, has lost the right to it, or its time was up.
     Through,
-    /// It waits on.
+    /// It has to wait on.
     Waits,
-    /// The same, because somebody else holds the lock alone, until then. That is written down.
+    /// It has to wait on, because another owner holds the lock alone, until this time. The queue has
+    /// that holder already.
     Held(Ms),
-    /// It might be granted, but the server would not accept that.
+    /// It could be granted, but the server would refuse the write.
     Refused,
-    /// It waits for several locks, and enough has been done for now.
+    /// It waits for many locks, and is put off to the next turn by the budget.
     Later,
 }
 
 impl Served {
-    /// This, or what was seen of another, if this one waits.
+    /// Returns this outcome, or the other one if this waiter has to wait on.
     fn unless_waits(self, other: Self) -> Self {
         if self == Self::Waits { other } else { self }
     }
 }
 
 impl Locks {
-    /// Looks at a lock, grants it to whoever may have it now, and sets the alarm for the next look.
-    /// Doing so twice changes nothing. A grant of several locks may let others move up in their
-    /// queues: so these are settled too.
+    /// Looks at a lock, grants it to the waiters that may have it now, and sets the alarm for the next look.
+    /// It is idempotent. A grant of several locks may let waiters move up in the queues of the others, which
+    /// are settled too.
     pub(super) fn settle(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>) {
         self.settle_one(turn, name);
         self.settle_moved_up(turn);
     }
 
-    /// First all who come first in their queues, in whichever it is; then those who have come to share
-    /// a lock and wait for it by another request too. Some of these then stand before everybody else,
-    /// and the search for deadlocks goes by this order.
+    /// Settles what this turn has left to settle: first the locks in whose queues a waiter has moved up, then
+    /// the owners that have just got a share of a lock and wait for it too. Some of their requests come
+    /// first then, and the search for deadlocks depends on this order.
     pub(super) fn settle_moved_up(&mut self, turn: &mut Turn<'_>) {
         while !turn.budget.is_spent() {
             if let Some(name) = turn.settling.next_moved_up() {
@@ -71,8 +73,8 @@ impl Locks {
                 return;
             }
         }
-        // The others are seen to in the next turn. Who holds them by now is known at once: the search
-        // for deadlocks goes by that.
+        // The rest is settled in the next turn. But their holders are looked up now, because the search
+        // for deadlocks depends on them.
         let mut left = Vec::new();
         while let Some(name) = turn.settling.next_moved_up() {
             self.take_stock(turn, name.borrow());
@@ -85,12 +87,12 @@ impl Locks {
             if let Some(queue) = self.queue(name.borrow()) {
                 queue.stale = true;
             }
-            self.come_back(name.borrow(), turn.now.plus(1));
+            self.resume_at(name.borrow(), turn.now.plus(1));
         }
     }
 
-    /// This owner has come to share the lock: its other waiters have what they want, or stand before
-    /// everybody else from now on.
+    /// Serves the other requests of an owner that has just got a share of this lock: they are granted, or
+    /// come first in the queue as upgrades.
     pub(super) fn see_to_joined(&mut self, turn: &mut Turn<'_>, name: Name, owner: Rc<[u8]>) {
         if self.queue(name.borrow()).is_none()
             || self.share_of(turn, name.borrow(), &owner).is_none()
@@ -100,48 +102,49 @@ impl Locks {
         match self.serve_any_of(turn, name.borrow(), &owner, Hold::Shared) {
             Served::Waits | Served::Held(_) => {}
             Served::Through => {
-                turn.settling.moved_up([name.clone()]);
-                turn.settling.joined(name, owner);
+                turn.settling.add_moved_up([name.clone()]);
+                turn.settling.add_joined(name, owner);
             }
-            Served::Refused => self.ring_for_retry(name.borrow(), turn.now),
-            Served::Later => self.come_back(name.borrow(), turn.now.plus(1)),
+            Served::Refused => self.retry_later(name.borrow(), turn.now),
+            Served::Later => self.resume_at(name.borrow(), turn.now.plus(1)),
         }
     }
 
+    /// Settles one lock, and none of those in whose queues a waiter moves up by that.
     fn settle_one(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>) {
         turn.budget.draw(SETTLE);
-        // Each round grants the lock to a waiter, or replies to some that hold it already or may not
-        // have it: the first is not put off.
+        // Each round grants the lock to one waiter, or replies to some that hold it already or may not
+        // have it. The first round is never put off.
         loop {
             match self.serve_one(turn, name) {
                 Served::Through if turn.budget.is_spent() => break,
                 Served::Through => {}
                 Served::Later => break,
                 Served::Held(until) => {
-                    self.is_through(name);
+                    self.clear_retries(name);
                     return self.write_down(turn, name, false, after(Some(until)));
                 }
                 Served::Waits => {
-                    if self.is_through(name) {
+                    if self.clear_retries(name) {
                         self.adopt_orphan(turn, name);
                     }
                     return self.take_stock(turn, name);
                 }
                 Served::Refused => {
                     self.slot_may_have_left(name.key);
-                    self.ring_for_retry(name, turn.now);
+                    self.retry_later(name, turn.now);
                     return self.take_stock(turn, name);
                 }
             }
         }
-        // So many who may have it together, or so many waiters of one owner: the others are told in
-        // the next turn.
+        // There are too many waiters that may have the lock for one turn: the rest follows in the next.
         self.first_in_queue(name);
-        self.come_back(name, turn.now.plus(1));
+        self.resume_at(name, turn.now.plus(1));
         self.take_stock(turn, name);
     }
 
-    /// Serves one of those who may be served now, if there is one.
+    /// Serves one waiter that may have the lock now, if there is one. Remembers the holders of the lock in
+    /// its queue, and forgets holds that are over.
     fn serve_one(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>) -> Served {
         if self.queue(name).is_some() && !turn.keys.can_open(name) {
             return Served::Refused;
@@ -156,7 +159,7 @@ impl Locks {
             }
             LockState::Reserved(reserved) => {
                 self.set_reserved(name, reserved, turn.now);
-                // Its owner may have come to hold what it waits for: by SWAPDB.
+                // By SWAPDB an owner may hold what it waits for.
                 let holder = self
                     .queue_of(name)
                     .and_then(|queue| queue.holders.exclusive());
@@ -166,7 +169,7 @@ impl Locks {
                 {
                     return Served::Through;
                 }
-                // One of those who share it asks for more.
+                // An owner of a reserved share waits for an upgrade.
                 let is_asked =
                     (self.queue(name)).is_some_and(|queue| queue.upgrades().next().is_some());
                 if is_asked && reserved.hold == Hold::Shared && self.share_again(turn, name) {
@@ -175,7 +178,7 @@ impl Locks {
                 return self.serve_first(turn, name);
             }
             LockState::Free => {
-                if self.is_reserved(turn, name) {
+                if self.reserve_if_expired(turn, name) {
                     return Served::Waits;
                 }
                 self.note_lapse(name, turn.now);
@@ -192,7 +195,7 @@ impl Locks {
                 if over > 0 && self.queue(name).is_some() && turn.keys.may_write(name) {
                     self.make_room(turn, name);
                 }
-                self.see_who_shares(turn, name, count);
+                self.update_holders(turn, name, count);
                 return self.serve_first(turn, name);
             }
             LockState::Exclusive { owner, deadline } => {
@@ -206,7 +209,7 @@ impl Locks {
         self.serve_any_of(turn, name, &owner, Hold::Exclusive)
     }
 
-    /// Those who wait for this lock have waited for a hold to run out.
+    /// Reports a hold that has expired while this lock's queue waited for it.
     fn note_lapse(&mut self, name: NameRef<'_>, now: Now) {
         let lapsed = (self.queue(name))
             .filter(|queue| queue.first().is_some())
@@ -217,8 +220,9 @@ impl Locks {
         }
     }
 
+    /// Serves the first waiter of a queue, or another upgrade if the first has to wait on.
     fn serve_first(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>) -> Served {
-        let Some(ticket) = self.first_of(turn, name) else {
+        let Some(ticket) = self.advance_to_first(turn, name) else {
             return Served::Waits;
         };
         match self.serve(turn, ticket) {
@@ -227,14 +231,13 @@ impl Locks {
         }
     }
 
-    /// Who is the first in a queue now. Whoever must not be granted anything any more is in nobody's way.
-    /// One that stands before everybody else does so because of its share, and goes back to its place
-    /// when that is over, whether or not the lock has been settled since.
-    fn first_of(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>) -> Option<Ticket> {
+    /// Returns the first waiter of a queue, after it has concluded those before it that must not be granted
+    /// anything any more, and put back upgrades whose shares are over.
+    fn advance_to_first(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>) -> Option<Ticket> {
         loop {
             let ticket = self.first_in_queue(name)?;
             if !turn.budget.is_spent()
-                && let Some(outcome) = self.way_out(ticket, turn.now)
+                && let Some(outcome) = self.outcome_if_over(ticket, turn.now)
             {
                 turn.budget.draw(self.reply_cost(ticket));
                 self.conclude(turn, ticket, outcome);
@@ -248,8 +251,8 @@ impl Locks {
         }
     }
 
-    /// Several requests of one owner may stand before everybody else. One that waits for other locks
-    /// too holds up no other. While others share the lock none of them may have it.
+    /// Serves the upgrades of a lock but the first. One owner may have several, and one that waits for other
+    /// locks too must not hold up the next. While another owner shares the lock, none of them may have it.
     fn serve_upgrades(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>) -> Served {
         if matches!(self.look(turn, name), LockState::Shared { count: 2.., .. }) {
             return Served::Waits;
@@ -267,9 +270,8 @@ impl Locks {
         seen
     }
 
-    /// Serves one of this owner's waiters, who holds the lock; or several, where that changes nothing
-    /// but that they are replied to. Where the server refuses one of them for another lock, the others
-    /// are not held up by that.
+    /// Serves one request of this owner, which holds the lock; or several, if all they need is a reply. If
+    /// the server refuses one of them on account of another lock, the next is tried.
     fn serve_any_of(
         &mut self,
         turn: &mut Turn<'_>,
@@ -289,7 +291,7 @@ impl Locks {
                 break;
             }
             let seen = self.serve(turn, ticket);
-            // It stands before everybody else, even if another of its locks is refused by the server.
+            // An upgrade comes first, even if the server has refused another of its locks.
             if seen != Served::Through
                 && wants_it_alone
                 && self.share_of(turn, name, owner).is_some()
@@ -311,14 +313,14 @@ impl Locks {
         if through { Served::Through } else { any }
     }
 
-    /// The requests by which this owner waits for this lock, in order of arrival.
+    /// Returns the requests by which this owner waits for this lock, in order of arrival.
     fn waiting_for(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>, owner: &[u8]) -> Vec<Ticket> {
         let requests = self.requests_of(owner);
         let Some(queue) = self.queue_of(name) else {
             return Vec::new();
         };
         turn.budget.draw(requests.min(queue.len()) / LOOKS);
-        // Whichever are fewer are walked through.
+        // The shorter of the two lists is searched.
         if requests <= queue.len() {
             let tickets = self.tickets_of(owner);
             return tickets.filter(|&ticket| queue.contains(ticket)).collect();
@@ -332,12 +334,12 @@ impl Locks {
         tickets
     }
 
-    /// Grants a waiter what it waits for, if it may have all of it now.
+    /// Grants a waiter all of its locks, if it may have them now.
     fn serve(&mut self, turn: &mut Turn<'_>, ticket: Ticket) -> Served {
         if !self.is_waiting(ticket) {
             return Served::Waits;
         }
-        if let Some(outcome) = self.way_out(ticket, turn.now) {
+        if let Some(outcome) = self.outcome_if_over(ticket, turn.now) {
             turn.budget.draw(self.reply_cost(ticket));
             self.conclude(turn, ticket, outcome);
             return Served::Through;
@@ -350,8 +352,7 @@ impl Locks {
         }
         let (names, owner) = (Rc::clone(&waiter.names), Rc::clone(&waiter.owner));
         let request = self.request_of(ticket, waiter, &owner, turn.now);
-        // What shut it out the last time probably does so still; what comes before that has been
-        // looked at then.
+        // The search begins with the lock that shut it out the last time, which probably still does.
         let last = usize::from(waiter.shut_out_by).min(names.len());
         let (before, from) = names.split_at(last);
         let mut fits = Vec::new();
@@ -364,7 +365,7 @@ impl Locks {
                 if let Some(waiter) = self.waiters.get_mut(&ticket) {
                     waiter.shut_out_by = u16::try_from(place).unwrap_or_default();
                 }
-                // Its owner has come to share what this place would have alone.
+                // A place is for locks that its owner does not hold: it ends when the owner shares one.
                 if request.mode == Mode::Exclusive
                     && self.is_place(ticket)
                     && self.share_of(turn, name.borrow(), &owner).is_some()
@@ -376,7 +377,7 @@ impl Locks {
             };
             fits.push((name.borrow(), fit));
         }
-        // It may have been laid aside meanwhile.
+        // Looking at its queues may have laid it aside.
         if !self.is_waiting(ticket) {
             return Served::Waits;
         }
@@ -397,22 +398,22 @@ impl Locks {
         if !names.iter().all(|name| turn.keys.may_write(name.borrow())) {
             return Served::Refused;
         }
-        if !self.is_denied(turn, ticket) {
+        if !self.conclude_if_denied(turn, ticket) {
             self.grant(turn, ticket, &fits, &request);
         }
         Served::Through
     }
 
-    /// Asks once more for the rights of a waiter that is about to be granted what it waits for. They
-    /// may have been taken away: then it leaves with nothing.
-    fn is_denied(&mut self, turn: &mut Turn<'_>, ticket: Ticket) -> bool {
+    /// Checks the rights of a waiter once more before it is granted its locks. If its user has lost them,
+    /// concludes it as denied and returns true.
+    fn conclude_if_denied(&mut self, turn: &mut Turn<'_>, ticket: Ticket) -> bool {
         let Some(waiter) = self.waiters.get(&ticket) else {
             return false;
         };
         let Some(denial) = waiter.denial(turn, ticket) else {
             return false;
         };
-        // The owner of a place is told nothing.
+        // No reply is sent to the owner of a place.
         if !self.is_place(ticket) {
             self.waits.denials.insert(ticket, denial);
         }
@@ -421,7 +422,7 @@ impl Locks {
         true
     }
 
-    /// How one of a waiter's locks fits it, unless it is shut out there.
+    /// Returns how a waiter's request fits one of its locks, or nothing if it has to wait for it.
     fn fit_of(
         &mut self,
         turn: &mut Turn<'_>,
@@ -430,12 +431,12 @@ impl Locks {
         request: &Request<'_>,
     ) -> Option<Fit> {
         self.meet(turn, name.borrow(), Some(request.owner));
-        let in_turn = self.first_of(turn, name.borrow()) == Some(ticket);
+        let in_turn = self.advance_to_first(turn, name.borrow()) == Some(ticket);
         let fit = self.fit(turn, name.borrow(), request, in_turn).ok()?;
         (!matches!(fit, Fit::Shut | Fit::Breaking)).then_some(fit)
     }
 
-    /// Grants a waiter all that it waits for.
+    /// Grants a waiter all of its locks, and concludes it.
     pub(super) fn grant(
         &mut self,
         turn: &mut Turn<'_>,
@@ -449,7 +450,7 @@ impl Locks {
         };
         turn.budget.draw(fits.len().saturating_mul(cost));
         if fits.len() > self.few_queues {
-            turn.budget.grants_many();
+            turn.budget.note_many_granted();
         }
         if let Some(waiter) = self.waiters.get_mut(&ticket)
             && let Some(place) = &mut waiter.place
@@ -457,13 +458,14 @@ impl Locks {
             place.claim_ends = turn.now.plus(request.ttl);
         }
         let fence = self.take(turn, fits, request, News::UnderWay);
-        // What its owner holds already, by another request or to share it, is no new hold.
+        // Locks that its owner holds already are not counted as acquired after a wait.
         let granted = (fits.iter()).filter(|(_, fit)| *fit == Fit::Open { keeps: None });
         self.count_wait(turn.now, ticket, granted.count());
         self.conclude(turn, ticket, State::Granted(fence));
     }
 
-    /// What this waiter asks for now: a place is granted no more than the time to claim that.
+    /// Returns the request of this waiter. A place is granted its locks only for the time in which to claim
+    /// them.
     pub(super) fn request_of<'a>(
         &self,
         ticket: Ticket,
@@ -478,6 +480,7 @@ impl Locks {
         waiter.request(owner, ttl)
     }
 
+    /// Counts how long a waiter has waited, and the holds that it has acquired.
     fn count_wait(&mut self, now: Now, ticket: Ticket, holds: usize) {
         let Some(waiter) = self.waiters.get(&ticket) else {
             return;
@@ -488,7 +491,8 @@ impl Locks {
         count(&mut self.counts.acquired_after_wait, holds);
     }
 
-    /// Decides a waiter's fate while a lock of its is being settled; its other queues are next.
+    /// Concludes a waiter with this outcome while one of its locks is being settled, and has its other
+    /// queues settled next.
     fn conclude(&mut self, turn: &mut Turn<'_>, ticket: Ticket, outcome: State) {
         let Some(waiter) = self.waiters.get(&ticket) else {
             return;
@@ -499,17 +503,16 @@ impl Locks {
             return;
         }
         if matches!(outcome, State::Granted(_)) {
-            // In each of them another request of its owner may have what it wants now; and what its
-            // owner held already may end at another time.
+            // In each queue another request of its owner may be granted now, and what the owner held
+            // already may end at another time.
             let queues = (names.iter()).filter(|name| self.queue_of(name.borrow()).is_some());
-            turn.settling.moved_up(queues.cloned());
+            turn.settling.add_moved_up(queues.cloned());
         } else {
-            turn.settling.moved_up(moved_up);
+            turn.settling.add_moved_up(moved_up);
         }
     }
 
-    /// Settles a lock that has a queue; and those queues in which somebody has moved up, even if this
-    /// one has closed by that.
+    /// Settles a lock, if it has a queue, and then the locks in whose queues a waiter has moved up.
     #[inline]
     pub(super) fn settle_queue(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>) {
         if !self.has_queues() {
@@ -521,15 +524,16 @@ impl Locks {
         self.settle_moved_up(turn);
     }
 
-    /// Who is next in the queue, when those whose time is up have left it.
+    /// Returns the next waiter of a queue, after it has concluded those before it that must not be granted
+    /// anything any more. Returns nothing if the budget is spent before.
     pub(super) fn next_in_queue(
         &mut self,
         turn: &mut Turn<'_>,
         name: NameRef<'_>,
     ) -> Option<Ticket> {
-        while !turn.budget.is_spent() || !self.is_first_out(name, turn.now) {
+        while !turn.budget.is_spent() || !self.first_must_leave(name, turn.now) {
             let ticket = self.first_in_queue(name)?;
-            let Some(outcome) = self.way_out(ticket, turn.now) else {
+            let Some(outcome) = self.outcome_if_over(ticket, turn.now) else {
                 return Some(ticket);
             };
             turn.budget.draw(self.reply_cost(ticket));
@@ -539,11 +543,12 @@ impl Locks {
     }
 
     /// Must the first in this queue not be granted anything any more?
-    fn is_first_out(&mut self, name: NameRef<'_>, now: Now) -> bool {
-        (self.first_in_queue(name)).is_some_and(|ticket| self.way_out(ticket, now).is_some())
+    fn first_must_leave(&mut self, name: NameRef<'_>, now: Now) -> bool {
+        (self.first_in_queue(name))
+            .is_some_and(|ticket| self.outcome_if_over(ticket, now).is_some())
     }
 
-    /// Does its owner share this lock, or is that reserved for it?
+    /// Does this waiter's owner have a share of this lock, in the key or reserved?
     pub(super) fn has_share(&self, turn: &mut Turn<'_>, name: NameRef<'_>, ticket: Ticket) -> bool {
         self.waiters.get(&ticket).is_some_and(|waiter| {
             self.share_of(turn, name, &waiter.owner).is_some()
@@ -551,22 +556,22 @@ impl Locks {
         })
     }
 
-    /// Nobody shares the lock any more, so nobody stands before everybody else.
+    /// Takes the right to come first from all upgrades of a lock, because it has no shares any more.
     pub(super) fn demote_all(&mut self, name: NameRef<'_>) {
         if let Some(queue) = self.queue(name) {
             queue.demote_all();
         }
     }
 
-    /// The key holds another's hold, or none: what was remembered of the last one is void. Of how
-    /// many holds was that?
+    /// Forgets all holds of a lock without logging them, and returns what was forgotten.
     pub(super) fn forget(&mut self, name: NameRef<'_>) -> Forgotten {
         self.set_holders(name, Holders::Nobody);
         self.ledger(name.db).forget(name.key)
     }
 
-    /// All that was due has been done. Does anybody wait still?
-    pub(super) fn is_through(&mut self, name: NameRef<'_>) -> bool {
+    /// Clears what is remembered of refused writes and of work left over, because all of it is done. Returns
+    /// whether the lock has a queue.
+    pub(super) fn clear_retries(&mut self, name: NameRef<'_>) -> bool {
         let Some(queue) = self.queue(name) else {
             return false;
         };
@@ -575,7 +580,8 @@ impl Locks {
         true
     }
 
-    fn ring_for_retry(&mut self, name: NameRef<'_>, now: Now) {
+    /// Sets the alarm for another try after the server has refused a write: later after each refusal.
+    fn retry_later(&mut self, name: NameRef<'_>, now: Now) {
         let Some(queue) = self.queue(name) else {
             return;
         };
@@ -583,18 +589,19 @@ impl Locks {
             .checked_shl(queue.refusals)
             .map_or(LAST_RETRY, |wait| wait.min(LAST_RETRY));
         queue.refusals = queue.refusals.saturating_add(1).min(8);
-        self.come_back(name, now.plus(wait));
+        self.resume_at(name, now.plus(wait));
     }
 
-    /// Has the rest done at this time, whatever else may ring before.
-    fn come_back(&mut self, name: NameRef<'_>, at: Ms) {
+    /// Sets the alarm for work that is left over. It stays set until that is done, even if the lock is
+    /// looked at before.
+    fn resume_at(&mut self, name: NameRef<'_>, at: Ms) {
         if let Some(queue) = self.queue(name) {
             queue.comes_back = true;
         }
         self.set_alarm(name, Some(at));
     }
 
-    /// Sets, moves or stops the alarm of a lock that has a queue.
+    /// Sets, moves or clears the alarm of a lock that has a queue.
     pub(super) fn set_alarm(&mut self, name: NameRef<'_>, alarm: Option<Ms>) {
         let Some(queue) = self.queue(name) else {
             return;
@@ -618,7 +625,7 @@ impl Locks {
 }
 
 impl Waiter {
-    /// What the server says of its user's rights, if they don't suffice any more.
+    /// Returns the server's error if this waiter's user has lost the right to its locks; empty for a place.
     pub(super) fn denial(&self, turn: &mut Turn<'_>, ticket: Ticket) -> Option<Rc<str>> {
         match &self.place {
             Some(place) => (turn.keys.is_denied(&place.asker, &self.names)).then(|| Rc::from("")),
@@ -626,6 +633,7 @@ impl Waiter {
         }
     }
 
+    /// Returns what this waiter asks for, with this ttl, as a request that does not wait.
     pub(super) fn request<'a>(&self, owner: &'a [u8], ttl: Ms) -> Request<'a> {
         Request {
             owner,

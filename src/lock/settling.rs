@@ -1,48 +1,48 @@
-//! What lives only while something is being settled.
+//! What is still to be settled in this turn.
 
 use std::collections::VecDeque;
 use std::rc::Rc;
 
 use super::name::Name;
 
-/// What is still to be looked at before a command or a tick is over. Nothing of it outlives that.
-/// Mostly there is nothing, and then it costs nothing.
+/// What is still to be looked at before a command or a tick is over. It is usually empty, and then
+/// nothing is allocated.
 #[derive(Debug, Default)]
 pub(super) struct Settling(Option<Box<Lists>>);
 
 #[derive(Debug, Default)]
 struct Lists {
-    /// Locks with a queue in which others may be granted something now.
+    /// Locks in whose queues a waiter may be granted something now.
     moved_up: Vec<Name>,
-    /// Who has come to share which lock that has a queue, and waits for something.
+    /// Owners that wait for something and have just got a share of this lock, which has a queue.
     joined: VecDeque<(Name, Rc<[u8]>)>,
 }
 
 impl Settling {
-    /// Others may be granted something in the queues of these locks now.
-    pub fn moved_up(&mut self, names: impl IntoIterator<Item = Name>) {
+    /// Adds locks in whose queues a waiter may be granted something now.
+    pub fn add_moved_up(&mut self, names: impl IntoIterator<Item = Name>) {
         let mut names = names.into_iter().peekable();
         if names.peek().is_some() {
             self.lists().moved_up.extend(names);
         }
     }
 
-    /// The last of them.
+    /// Takes the last lock that was added in whose queue a waiter may be granted something.
     pub fn next_moved_up(&mut self) -> Option<Name> {
         self.0.as_mut()?.moved_up.pop()
     }
 
-    /// This owner has come to share this lock, and waits for something.
-    pub fn joined(&mut self, name: Name, owner: Rc<[u8]>) {
+    /// Adds an owner that waits for something and has just got a share of this lock.
+    pub fn add_joined(&mut self, name: Name, owner: Rc<[u8]>) {
         self.lists().joined.push_back((name, owner));
     }
 
-    /// The first who did so.
+    /// Takes the first owner that was added because it has got a share of a lock.
     pub fn next_joined(&mut self) -> Option<(Name, Rc<[u8]>)> {
         self.0.as_mut()?.joined.pop_front()
     }
 
-    /// Nobody has come to share anything.
+    /// Drops all owners that were added because they have got a share of a lock.
     pub fn forget_joined(&mut self) {
         if let Some(lists) = &mut self.0 {
             lists.joined.clear();

@@ -9,10 +9,10 @@ pub const SLOTS: Slot = 16_384;
 /// The number of a slot.
 pub type Slot = u16;
 
-/// Some slots.
+/// A set of slots.
 pub struct Slots(Vec<bool>);
 
-/// Those that they are, and not what thousands of others are not.
+/// Lists the slots of the set, instead of a flag for each of all slots.
 impl fmt::Debug for Slots {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let slots = (0..SLOTS).filter(|&slot| self.contains(slot));
@@ -21,7 +21,7 @@ impl fmt::Debug for Slots {
 }
 
 impl Slots {
-    /// Those in these ranges.
+    /// The slots of these ranges.
     pub fn of(ranges: &[RangeInclusive<Slot>]) -> Self {
         let mut slots = Self(vec![false; SLOTS.into()]);
         for slot in ranges.iter().cloned().flatten() {
@@ -32,14 +32,14 @@ impl Slots {
         slots
     }
 
-    /// Is this one of them?
+    /// Is this slot in the set?
     pub fn contains(&self, slot: Slot) -> bool {
         self.0.get(usize::from(slot)) == Some(&true)
     }
 }
 
-/// The part of the key that decides its slot: what stands between the first `{` and the next `}`,
-/// or the whole key where there is no such thing or nothing in it.
+/// Returns the part of the key that decides its slot: what is between the first `{` and the next `}`, or
+/// the whole key if there are no such braces or nothing is between them.
 pub fn hashed_part(key: &[u8]) -> &[u8] {
     tag(key).unwrap_or(key)
 }
@@ -51,18 +51,18 @@ fn tag(key: &[u8]) -> Option<&[u8]> {
     inner.get(..close).filter(|tag| !tag.is_empty())
 }
 
-/// Are two keys of one slot?
+/// Are these two keys in the same slot?
 pub fn is_shared(one: &[u8], other: &[u8]) -> bool {
-    // Mostly they have the same tag, and then that is seen without a hash.
+    // They usually have the same hash tag: then no hash is computed.
     hashed_part(one) == hashed_part(other) || of(one) == of(other)
 }
 
-/// The slot of a key.
+/// Returns the slot of a key.
 pub fn of(key: &[u8]) -> Slot {
     crc16(hashed_part(key)) % SLOTS
 }
 
-/// CRC-16/XMODEM, bit by bit: only a cluster asks, and only when it grants.
+/// CRC-16/XMODEM, bit by bit: it is computed only in a cluster, and only for a grant.
 fn crc16(bytes: &[u8]) -> u16 {
     bytes.iter().fold(0, |crc, &byte| {
         (0..8).fold(crc ^ (u16::from(byte) << 8), |crc, _| {

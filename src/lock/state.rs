@@ -1,4 +1,4 @@
-//! What is to be known of a lock before anything is decided about it.
+//! The state of a lock, as its key shows it, which everything else is decided by.
 
 use super::keyspace::{Keyspace, Share, Stored};
 use super::request::{Hold, NotALock};
@@ -10,48 +10,49 @@ use super::name::NameRef;
 use super::settling::Settling;
 use super::time::{Ms, Now, is_over};
 
-/// An occasion to act: the keys, and what time it is.
+/// One command or tick: what the core may use while it handles it.
 pub struct Turn<'k> {
-    /// The keys.
+    /// The database's keys.
     pub keys: &'k mut dyn Keyspace,
-    /// Read once.
+    /// The time, read once, so that all decisions of one turn agree.
     pub now: Now,
-    /// What is being settled.
+    /// Locks that have still to be settled in this turn.
     pub(super) settling: Settling,
-    /// How much is done besides what was asked for.
+    /// How much work may still be done in this turn besides what was asked for.
     pub(super) budget: Budget,
-    /// Who holds the lock alone that was looked at last.
+    /// The exclusive holder that was read last: [`LockState::Exclusive`] borrows it.
     owner: Token,
 }
 
-/// Shares that are over are counted one by one, and taken out of their lock at once, up to so many. The
-/// others follow with the next commands, and in ticks while somebody waits.
+/// Up to this many expired shares are counted one by one, and are removed from their lock at once. The
+/// rest are removed by later commands, and by ticks while clients wait.
 pub(super) const MOST_OVER: usize = 16;
 
 /// Who holds a lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum LockState<'a> {
-    /// Nobody.
+    /// No owner holds it.
     Free,
-    /// This owner alone, until then.
+    /// This owner holds it alone, until `deadline`.
     Exclusive {
         owner: &'a [u8],
         deadline: Option<Ms>,
     },
-    /// So many owners, of whom the first goes then; so many others are there, but over.
+    /// `count` owners share it, and the first of their shares ends at `first_end`. `over` more shares are
+    /// in the key, but have expired.
     Shared {
         count: usize,
         over: usize,
         first_end: Option<Ms>,
     },
-    /// The key has gone too early, by a step of the wall clock: it is reserved for those who hold it.
+    /// A step of the wall clock has expired the key too early: the lock is reserved for its holders.
     Reserved(Reserved),
-    /// It is no lock.
+    /// The key is not a lock.
     NoLock,
 }
 
 impl<'k> Turn<'k> {
-    /// For a command, or a tick.
+    /// Begins a command or a tick, with the budget of one portion.
     pub fn new(keys: &'k mut dyn Keyspace, now: Now) -> Self {
         Self {
             keys,
@@ -64,8 +65,8 @@ impl<'k> Turn<'k> {
 }
 
 impl Turn<'_> {
-    /// Who holds the lock now. The key may outlive the hold: servers expire keys when they come to
-    /// it, and not at all while writes are paused.
+    /// Returns who holds the lock now. The key may outlive the hold: servers expire keys lazily, and not
+    /// at all while writes are paused.
     #[inline]
     pub(super) fn look(&mut self, name: NameRef<'_>) -> LockState<'_> {
         let (stored, deadline) = self.keys.look_until(name);
@@ -88,7 +89,8 @@ impl Turn<'_> {
         }
     }
 
-    /// The same, of a lock that this owner holds alone, if it is known apart from the key when that ends.
+    /// Returns who holds a lock whose key names this owner as its exclusive holder. `end` is when the
+    /// hold ends, if that is known from elsewhere: `None` leaves it to the key.
     pub(super) fn look_as_exclusive(
         &mut self,
         name: NameRef<'_>,
@@ -143,14 +145,14 @@ impl Turn<'_> {
         }
     }
 
-    /// This owner's share of a shared lock, if it is not over. None outlasts its key.
+    /// Returns this owner's share of a shared lock, if it is not over: it ends with its key at the latest.
     pub(super) fn share_of(&mut self, name: NameRef<'_>, owner: &[u8]) -> Option<Share> {
         let share = self.keys.share_of(name, owner)?;
         let deadline = earlier(share.deadline, self.keys.deadline(name));
         (!is_over(deadline, self.now)).then_some(Share { deadline })
     }
 
-    /// How this owner holds the lock, if it does, and until when.
+    /// Returns how this owner holds the lock, if it does, and until when.
     pub(super) fn hold_of(
         &mut self,
         name: NameRef<'_>,
@@ -169,16 +171,17 @@ impl Turn<'_> {
         })
     }
 
-    /// May this key be written, whoever asks for that? A tick comes also to locks that nobody waits for.
+    /// May this key be written now, in a command or in a tick? Asks both questions of [`Keyspace`], because
+    /// a tick also looks at locks without a queue.
     pub(super) fn may_write(&mut self, name: NameRef<'_>) -> bool {
         self.keys.is_writable() && self.keys.may_write(name)
     }
 
-    /// Moves the end of a hold.
+    /// Moves the end of a hold that is in the key.
     pub(super) fn prolong(&mut self, name: NameRef<'_>, owner: &[u8], hold: Hold, deadline: Ms) {
         match hold {
             Hold::Exclusive => {
-                // It has expired in this very moment, and nobody else has come to hold it.
+                // The key has expired at this very moment; no other owner holds the lock yet.
                 if !self.keys.move_deadline(name, deadline) {
                     self.keys.hold(name, owner, deadline);
                 }
@@ -188,7 +191,7 @@ impl Turn<'_> {
     }
 }
 
-/// The earlier of two ends, either of which may never come.
+/// Returns the earlier of two ends; `None` is an end that never comes.
 pub(super) fn earlier(one: Option<Ms>, other: Option<Ms>) -> Option<Ms> {
     match (one, other) {
         (Some(one), Some(other)) => Some(one.min(other)),

@@ -1,13 +1,13 @@
-//! A step of the wall clock, by which keys expire. Holds that were granted here end by the steady clock
-//! all the same, and this brings their keys into step with that.
+//! Steps of the wall clock, by which keys expire. Holds that were granted here end by the steady clock,
+//! so after a step their keys are corrected.
 //!
 //! | the wall clock was set | the key | what is done about it |
 //! |---|---|---|
-//! | forward | has expired too early | the lock is reserved for its owner, who writes the key again |
-//! | forward | would expire too early | the next command or tick that comes to it moves its deadline |
-//! | back | would stay too long | the same; if the hold is over, the key has expired by that |
+//! | forward | has expired too early | the lock is reserved; its owner's next request writes the key again |
+//! | forward | would expire too early | the next tick, or command that writes, corrects its expiry |
+//! | back | would stay too long | its expiry is corrected as well; if the hold is over, this expires it |
 //!
-//! What somebody else has touched since, and what was not granted here, ends by the wall clock.
+//! Holds that were not granted here, or whose keys other clients have touched, end by the wall clock.
 
 use super::keyspace::{Share, Stored};
 use super::ledger::entry::Entry;
@@ -21,7 +21,7 @@ use super::state::{LockState, Turn, earlier};
 use super::time::{Ahead, Ms, Now, is_over};
 
 impl Locks {
-    /// The wall clock is so far ahead of the steady one: perhaps it has been stepped.
+    /// Compares how far the wall clock is ahead with what is known: it has been stepped if that differs.
     #[inline]
     pub fn set_wall_clock(&mut self, ahead: Ahead, now: impl FnOnce() -> Now) {
         if ahead != self.wall.ahead() {
@@ -29,7 +29,7 @@ impl Locks {
         }
     }
 
-    /// How far it is.
+    /// Returns how far the wall clock is ahead of the steady one.
     pub fn wall_is_ahead(&self) -> Ahead {
         self.wall.ahead()
     }
@@ -38,18 +38,19 @@ impl Locks {
     fn wall_clock_was_stepped(&mut self, ahead: Ahead, now: Now) {
         self.wall.set(ahead, now);
         self.clock.set_ahead(ahead);
-        // So long there may be keys that were written by the clock that was furthest ahead.
+        // Until then there may be keys that were written when the clock was furthest ahead.
         self.stepped_until = self.last_end.saturating_add_signed(self.wall.set_back());
-        // What ends by the wall clock ends at another time now, and those who wait go by that.
+        // Holds that end by the wall clock end at another time now, for which alarms are set.
         self.note_all();
     }
 
-    fn is_stepped_ever(&self) -> bool {
+    /// Has the wall clock been stepped since the module was loaded?
+    fn was_ever_stepped(&self) -> bool {
         self.wall.steps() > 0
     }
 
-    /// The key has been written for this hold by the wall clock of now.
-    pub(super) fn written_now(&mut self, name: NameRef<'_>, owner: &[u8], hold: Hold) {
+    /// Remembers that the key has been written for this hold after the last step of the wall clock.
+    pub(super) fn mark_written(&mut self, name: NameRef<'_>, owner: &[u8], hold: Hold) {
         let step = self.wall.step();
         self.ledger(name.db).set_step(name.key, owner, hold, step);
     }
@@ -60,21 +61,21 @@ impl Locks {
         now.ms() <= self.stepped_until
     }
 
-    /// A hold is granted here, or renewed, that ends then.
+    /// Remembers when a hold ends that is granted or renewed here: steps of the clock matter until then.
     #[inline]
-    pub(super) fn ends_by_our_clock(&mut self, end: Ms) {
+    pub(super) fn note_end(&mut self, end: Ms) {
         self.last_end = self.last_end.max(end);
     }
 
-    /// Do those who share this lock have the ends that are remembered?
+    /// Does the key have the ends that are remembered of this lock's shares?
     pub(super) fn is_in_step(&mut self, now: Now, name: NameRef<'_>) -> bool {
         let steps = self.wall.steps();
         !self.is_stepped(now) || self.ledger(name.db).ends_agree(name.key, steps)
     }
 
-    /// This hold ends then, by the steady clock: a command has said so.
+    /// Remembers that a command has set the end of this hold, which ends then by the steady clock.
     pub(super) fn set_end(&mut self, name: NameRef<'_>, owner: &[u8], hold: Hold, end: Ms) {
-        self.ends_by_our_clock(end);
+        self.note_end(end);
         let ledger = self.ledger(name.db);
         if hold == Hold::Shared {
             ledger.set_end(name.key, owner, Some(end), false);
@@ -86,29 +87,29 @@ impl Locks {
             };
             ledger.set(name.key, owner, hold, entry);
         }
-        if self.is_stepped_ever() {
-            self.written_now(name, owner, hold);
+        if self.was_ever_stepped() {
+            self.mark_written(name, owner, hold);
         }
     }
 
-    /// Somebody else has touched this key: the holds that there are now end by the wall clock. If the lock
-    /// was reserved, it is not any more.
+    /// Lets the present holds of a lock end by the wall clock, because another client has touched its key.
+    /// If the lock was reserved, its holds are lost as overwritten.
     pub(super) fn end_by_wall(&mut self, name: NameRef<'_>, now: Now) {
         let (reserved, over) = self.ledger(name.db).settle_reserved(name.key, now);
         if !over.is_empty() {
-            self.lost(name, (Reason::Expired, Seen::Later), &over, now);
+            self.record_lost(name, (Reason::Expired, Seen::Later), &over, now);
             self.outbox.expired.push_back(name.keep());
         }
         if reserved.is_some() {
             self.lose_all(name, (Reason::Overwritten, Seen::AtOnce), now);
         }
-        // Numbers that are given from now on are larger.
+        // Later grants have larger numbers, and are not affected.
         let up_to = self.clock.last();
         self.ledger(name.db).end_by_wall(name.key, up_to);
     }
 
-    /// Something is about to be done to this lock, perhaps by this owner: its key is brought into step
-    /// with what is remembered of it.
+    /// Corrects the key of a lock after a step of the clock, before anything is done to the lock. If `owner`
+    /// is about to do it and the lock is reserved for it, its hold is written again.
     #[inline]
     pub(super) fn meet(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>, owner: Option<&[u8]>) {
         if self.is_stepped(turn.now) {
@@ -122,16 +123,16 @@ impl Locks {
             return;
         }
         match turn.keys.look(name) {
-            // Somebody's data by now: nothing is reserved any more.
+            // The key is not a lock any more, so nothing is reserved.
             Stored::NoLock => self.end_by_wall(name, turn.now),
             Stored::Exclusive { owner } => {
                 let owner = Token::from(owner);
                 self.bring_hold_into_step(turn, name, owner.bytes());
             }
             Stored::Shared { .. } => self.bring_shares_into_step(turn, name),
-            Stored::Nothing => self.see_if_reserved(turn, name),
+            Stored::Nothing => self.note_expired_key(turn, name),
         }
-        // The server may have found it expired just now.
+        // The look above may have made the server expire the key, which has reserved the lock.
         let Some(owner) = owner else { return };
         let reserved = self.ledger(name.db).reserved_for(name.key, owner, turn.now);
         if let Some((hold, Entry { end: Some(end), .. })) = reserved {
@@ -139,22 +140,23 @@ impl Locks {
         }
     }
 
-    /// Is the key of this lock still there, which is free? If nothing were remembered of the hold by then,
-    /// the key would be taken for somebody else's.
+    /// Is there still a key of this lock, which is free after a step of the clock? Then its hold must not be
+    /// forgotten: the key would be taken for a hold by another client.
     pub(super) fn outlasts_hold(&self, turn: &mut Turn<'_>, name: NameRef<'_>) -> bool {
         self.is_stepped(turn.now) && turn.keys.look(name) != Stored::Nothing
     }
 
+    /// Corrects the expiry of a key with an exclusive hold, if the hold was granted here.
     fn bring_hold_into_step(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>, owner: &[u8]) {
         let ledger = self.ledger(name.db);
         let Some(entry) = ledger.of(name.key, owner, Hold::Exclusive) else {
-            // Somebody else's. Nothing is reserved any more.
-            self.reserved(turn, name);
+            // Another client has written this hold, so nothing is reserved any more.
+            self.prune_reserved(turn, name);
             return self.end_by_wall(name, turn.now);
         };
         let deadline = turn.keys.deadline(name);
         match entry.end.filter(|_| !entry.by_wall) {
-            // Written by somebody else, in its owner's name.
+            // Another client has written the key in this owner's name.
             _ if entry.reserved || deadline.is_none() => {
                 ledger.end_reservation(name.key);
                 let entry = Entry {
@@ -167,7 +169,7 @@ impl Locks {
             }
             Some(end) if deadline != Some(end) && turn.may_write(name) => {
                 if turn.keys.move_deadline(name, end) {
-                    self.written_now(name, owner, Hold::Exclusive);
+                    self.mark_written(name, owner, Hold::Exclusive);
                 } else {
                     self.reserve(name, turn.now);
                 }
@@ -176,20 +178,20 @@ impl Locks {
         }
     }
 
-    /// Writes the shares of this lock by the clock of now, if that has not been done since it was stepped.
+    /// Corrects the shares of this lock in the key, if that has not been done since the last step.
     fn bring_shares_into_step(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>) {
         if self.is_in_step(turn.now, name) || !turn.may_write(name) {
             return;
         }
-        // Somebody else has made a lock of it that others share.
-        if self.reserved(turn, name).is_some() {
+        // The lock was reserved, so another client has written this key.
+        if self.prune_reserved(turn, name).is_some() {
             return self.end_by_wall(name, turn.now);
         }
         self.write_all_shares(turn, name, false);
     }
 
-    /// Writes the shares of this lock by the clock of now; also those that are missing in the key, if it had
-    /// gone as a whole.
+    /// Writes the shares of this lock by the present wall clock. With `are_missing`, because the whole key
+    /// was gone, also those that are not in the key.
     pub(super) fn write_all_shares(
         &mut self,
         turn: &mut Turn<'_>,
@@ -202,8 +204,8 @@ impl Locks {
             let end = self.bring_share_into_step(turn, name, owner.bytes(), are_missing);
             over.extend(end.map(|end| (owner, end)));
         }
-        // A key goes when the last of its shares is over, as they are written: so those that are over are
-        // written when those that last are in step.
+        // The key expires with the last share that is in it. So shares that are over are written only after
+        // those that last.
         for (owner, end) in over {
             let share = turn.keys.share_of(name, owner.bytes());
             if share.is_some_and(|share| share.deadline != Some(end)) {
@@ -214,7 +216,7 @@ impl Locks {
         self.ledger(name.db).note_ends_agree(name.key, steps);
     }
 
-    /// Writes this share by the clock of now, if it lasts. If it is over: when it ended.
+    /// Writes this share by the present wall clock, if it lasts. Returns when it ended, if it is over.
     fn bring_share_into_step(
         &mut self,
         turn: &mut Turn<'_>,
@@ -232,14 +234,14 @@ impl Locks {
             None if !are_missing => {}
             _ => {
                 turn.keys.share(name, owner, end);
-                self.written_now(name, owner, Hold::Shared);
+                self.mark_written(name, owner, Hold::Shared);
             }
         }
         None
     }
 
-    /// Who holds the lock now, by the steady clock, although the key may not agree with that, or may
-    /// have gone.
+    /// Returns who holds the lock now by the steady clock, even if the key differs after a step or is gone.
+    /// Writes no key, but may reserve the lock.
     #[inline]
     pub(super) fn look<'t>(&mut self, turn: &'t mut Turn<'_>, name: NameRef<'_>) -> LockState<'t> {
         if self.is_stepped(turn.now) {
@@ -255,8 +257,8 @@ impl Locks {
         match turn.keys.look(name) {
             Stored::NoLock => LockState::NoLock,
             Stored::Nothing => {
-                self.see_if_reserved(turn, name);
-                let reserved = self.reserved(turn, name);
+                self.note_expired_key(turn, name);
+                let reserved = self.prune_reserved(turn, name);
                 reserved.map_or(LockState::Free, LockState::Reserved)
             }
             Stored::Exclusive { owner } => {
@@ -300,8 +302,8 @@ impl Locks {
         }
     }
 
-    /// How this owner holds the lock, if it does, and until when: as [`Turn::hold_of`], and after a step
-    /// of the wall clock by what is remembered. Nothing is written.
+    /// Returns how this owner holds the lock, if it does, and until when: like [`Turn::hold_of`], but after a
+    /// step of the clock by what is remembered. Writes no key, but may reserve the lock.
     pub(super) fn hold_now(
         &mut self,
         turn: &mut Turn<'_>,
@@ -315,7 +317,7 @@ impl Locks {
         let found = match turn.keys.look(name) {
             Stored::NoLock => return Err(NotALock),
             Stored::Nothing => {
-                self.see_if_reserved(turn, name);
+                self.note_expired_key(turn, name);
                 let reserved = self.ledger(name.db).reserved_for(name.key, owner, now);
                 reserved.map(|(hold, entry)| (hold, entry.end))
             }
@@ -323,7 +325,7 @@ impl Locks {
                 let deadline = turn.keys.deadline(name);
                 let ours = self.ledger(name.db).of(name.key, owner, Hold::Exclusive);
                 let ours = ours.filter(|entry| !entry.by_wall && !entry.reserved);
-                // One that has no end has been written by somebody else.
+                // A hold whose key has no expiry has been written by another client.
                 let ours = ours.filter(|_| deadline.is_some());
                 Some((Hold::Exclusive, ours.map_or(deadline, |entry| entry.end)))
             }
@@ -336,7 +338,8 @@ impl Locks {
         Ok(found.filter(|&(_, end)| !is_over(end, now)))
     }
 
-    /// How this owner holds the lock, which has just been brought into step, if the server let that be written.
+    /// Returns how this owner holds the lock according to its key, which `meet` has just corrected. (The
+    /// server may have refused that, so a share must also last by what is remembered.)
     pub(super) fn hold_in_key(
         &self,
         turn: &mut Turn<'_>,
@@ -351,8 +354,8 @@ impl Locks {
         }))
     }
 
-    /// This owner's share of a shared lock, if it is not over: as [`Turn::share_of`], and after a step of the
-    /// wall clock by what is remembered.
+    /// Returns this owner's share of a shared lock, if it is not over: like [`Turn::share_of`], but after a
+    /// step of the clock by what is remembered.
     #[inline]
     pub(super) fn share_of(
         &self,
@@ -384,7 +387,7 @@ impl Locks {
         (is_there && !is_over(deadline, turn.now)).then_some(Share { deadline })
     }
 
-    /// Until when this share lasts, after a step of the wall clock by what is remembered.
+    /// Returns when this share ends: after a step of the clock as it is remembered, else at `deadline`.
     pub(super) fn share_end(
         &mut self,
         now: Now,

@@ -1,4 +1,5 @@
-//! Holds that are given back: nobody heard of them, or the connection that they end with has closed.
+//! Holds that are given back: the grant was not delivered, or the connection that the hold is tied to
+//! has closed.
 
 use super::due::PAUSE;
 use super::keyspace::LockEvent;
@@ -14,7 +15,8 @@ use super::time::{LAST_MS, is_over};
 use std::rc::Rc;
 
 impl Locks {
-    /// A connection has closed. What ends with it is given back in the next ticks; is there anything?
+    /// A connection has closed: what is tied to it is given back in the next ticks. Returns whether there is
+    /// anything.
     pub fn closed(&mut self, client: u64) -> bool {
         let mut databases = self.databases.iter();
         let any = databases.any(|(_, database)| database.ledger.has_ties(client));
@@ -30,8 +32,8 @@ impl Locks {
         any
     }
 
-    /// Sees to some of the holds that end with connections that have closed.
-    pub(super) fn note_closed(&mut self, most: usize) {
+    /// Ends up to `most` places and holds that are tied to closed connections; the holds are given back next.
+    pub(super) fn end_closed(&mut self, most: usize) {
         let mut left = most;
         while left > 0
             && let Some(&client) = self.backlog.closed.first()
@@ -54,7 +56,7 @@ impl Locks {
         }
     }
 
-    /// Passes on a hold, if it has to be given back and the key still holds it.
+    /// Ends a hold and settles its lock, if it has to be given back and is still in the key.
     pub(super) fn take_back(&mut self, turn: &mut Turn<'_>, given_back: Return) {
         let Return { name, owner } = &given_back;
         let name = name.borrow();
@@ -86,22 +88,28 @@ impl Locks {
         let former = Former {
             owner: Token::from(&**owner),
             hold,
-            // The share that is left of an upgrade is counted when that ends.
+            // If a share is left of an upgrade, the hold is counted when that share ends.
             entry: Entry {
                 counted: entry.counted && share.is_none(),
                 ..entry
             },
         };
-        self.given_back(name, &former, turn.now);
+        self.record_given_back(name, &former, turn.now);
         if let Some(share) = share {
-            return self.weaken(turn, name, owner, share);
+            return self.undo_upgrade(turn, name, owner, share);
         }
         turn.keys.announce(name, LockEvent::Released);
         self.end_hold(turn, name, owner, hold);
     }
 
-    /// An owner has nothing but the share again that it had before it was granted the lock alone.
-    fn weaken(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>, owner: &[u8], share: ShareBefore) {
+    /// Undoes an upgrade: its owner has the share again that it had before.
+    fn undo_upgrade(
+        &mut self,
+        turn: &mut Turn<'_>,
+        name: NameRef<'_>,
+        owner: &[u8],
+        share: ShareBefore,
+    ) {
         let entry = self.ledger(name.db).of(name.key, owner, Hold::Exclusive);
         let breaking = entry.is_some_and(|entry| entry.breaking);
         let last = breaking.then(|| turn.keys.deadline(name)).flatten();
@@ -112,16 +120,17 @@ impl Locks {
         if let Some(entry) = share.entry {
             let entry = Entry {
                 end: Some(deadline),
+                step: self.wall.step(),
                 ..entry
             };
             self.ledger(name.db)
                 .write(name.key, owner, Hold::Shared, entry);
         }
-        // What an operator is ending must not come back as a share that lasts.
+        // A share must not escape the BREAK that was ending the hold.
         if breaking {
-            self.mark(turn, name, owner, Hold::Shared);
+            self.mark_breaking(turn, name, owner, Hold::Shared);
         }
-        // Another request of its owner for the lock alone stands before everybody else again.
+        // Other upgrades of this owner come first in the queue again.
         self.see_to_joined(turn, name.keep(), Rc::from(owner));
         self.settle_queue(turn, name);
     }

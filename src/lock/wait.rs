@@ -1,4 +1,4 @@
-//! A waiter's way: joining the queue, the decision, the reply, the end.
+//! The life of a waiter: it joins queues, its outcome is decided, it gets its reply, and it ends.
 
 use std::collections::BTreeSet;
 use std::rc::Rc;
@@ -18,26 +18,26 @@ use super::stats::count;
 
 use super::queue::waiter::{FOREVER, State, WaitOutcome, Waiter};
 
-/// So many locks are looked at again before a deadlock counts as one.
+/// How many locks are looked at again before a deadlock is returned even if it may be out of date.
 const MOST_LOOKS: usize = 64;
 
-/// What the server knows of a waiter's client in the moment in which the waiter ends.
+/// What the server knows of a waiter's client when the waiter ends.
 #[derive(Clone, Copy, Debug)]
 pub struct End {
-    /// The wait was ended by something else than our reply.
+    /// The wait has ended otherwise than by our reply.
     pub cut_off: bool,
     /// The connection is still there.
     pub client_lives: bool,
-    /// Whatever this server takes as a reply has reached the client, even if something else then
-    /// cuts it off. Other servers take it first, and may drop it.
+    /// A reply that this server has accepted is sent to the client, even if it is disconnected next.
+    /// Other servers may drop it then.
     pub replies_stay: bool,
-    /// The server says in its next turn whether the connection has outlived this one: it may close it
-    /// still, in spite of a reply. Then [`confirm`](Locks::confirm) follows.
+    /// The server may still close the connection in this turn of its loop, after the reply. Whether it
+    /// has is known in the next turn, by [`confirm`](Locks::confirm).
     pub is_confirmed_later: bool,
 }
 
 impl Locks {
-    /// The request waits, unless it won't, or would wait for itself.
+    /// Lets the request wait, if it wants to and would not wait for itself.
     pub(super) fn wait(
         &mut self,
         turn: &mut Turn<'_>,
@@ -46,16 +46,16 @@ impl Locks {
     ) -> Result<Acquired, Refusal> {
         let is_breaking = fits.iter().any(|&(_, fit)| fit == Fit::Breaking);
         match request.patience {
-            Patience::Try | Patience::Place(_) => return Ok(self.busy()),
-            _ if self.limits.drain || is_breaking => return Ok(self.busy()),
+            Patience::Try | Patience::Place(_) => return Ok(self.count_busy()),
+            _ if self.limits.drain || is_breaking => return Ok(self.count_busy()),
             Patience::Until(_) | Patience::Forever => {}
         }
         self.enroll(turn, fits, request, None)
             .map(Acquired::Waiting)
     }
 
-    /// The end of each queue for this request, unless it would wait for itself. An owner that has
-    /// another place gives that up for this one.
+    /// Lets the request join the end of each of its queues, unless it would wait for itself. `instead_of` is
+    /// a place that its owner gives up for this request.
     pub(super) fn enroll(
         &mut self,
         turn: &mut Turn<'_>,
@@ -68,7 +68,7 @@ impl Locks {
             Patience::Place(lease) => Some(turn.now.plus(lease.length)),
             Patience::Try | Patience::Forever => None,
         };
-        let waits_already = self.find_room(fits, request.owner, instead_of)?;
+        let waits_already = self.check_room(fits, request.owner, instead_of)?;
         let ticket = self.waits.draw_ticket();
         let place = match request.patience {
             Patience::Place(lease) => Some(Self::new_place(&lease, turn.keys.asker(lease.command))),
@@ -86,7 +86,7 @@ impl Locks {
             let Some(queue) = self.queue(name) else {
                 continue;
             };
-            // A queue that was there before has been settled in this turn.
+            // Only a new queue is looked at: others have been settled in this turn.
             if queue.len() == 1 {
                 self.take_stock(turn, name);
             } else if !queue.holders.are_sharers() {
@@ -99,7 +99,7 @@ impl Locks {
                 queue.promote(ticket);
             }
         }
-        // Of those who share the lock only the newcomer waits in a queue that is new.
+        // In a new queue only this request waits: the lock's holders have no others there to be served.
         turn.settling.forget_joined();
         let found = if self.closes_nothing(request.owner, requests) {
             Ok(None)
@@ -123,9 +123,9 @@ impl Locks {
         Ok(ticket)
     }
 
-    /// The deadlock that this waiter closes, as the keys on its way are now: somebody else may have
-    /// written them since they were looked at. Only those of its own database and slot: a command
-    /// can't look into another. And not for ever: after some rounds what is found counts.
+    /// Returns the deadlock that this waiter closes, if any. The keys on the way are looked at again, since
+    /// other clients may have written them: only those of its own database and slot, because a command
+    /// can't read others, and only in so many rounds as [`MOST_LOOKS`] allows.
     fn deadlock_now(
         &mut self,
         turn: &mut Turn<'_>,
@@ -157,7 +157,7 @@ impl Locks {
                 self.take_stock(turn, name.borrow());
                 self.note(name.clone());
             }
-            // Whoever is seen to share a lock by now is seen to in the next tick.
+            // Owners that were found to share a lock are served in the next tick, since the locks are noted.
             turn.settling.forget_joined();
             if anew.is_empty() {
                 return Ok(found);
@@ -165,13 +165,14 @@ impl Locks {
         }
     }
 
-    pub(super) fn busy(&mut self) -> Acquired {
+    /// Counts a request that does not wait, and returns its outcome.
+    pub(super) fn count_busy(&mut self) -> Acquired {
         count(&mut self.counts.busy, 1);
         Acquired::Busy
     }
 
-    /// Takes a waiter out of its queues with this outcome, and has its client replied to. Says in which
-    /// of them somebody else is the first now.
+    /// Takes a waiter out of its queues with this outcome, and has its client replied to. Returns the locks
+    /// in whose queues another waiter is the first now.
     pub(super) fn decide(&mut self, ticket: Ticket, outcome: State) -> Vec<Name> {
         if self.is_place(ticket) && !matches!(outcome, State::Granted(_)) {
             return match outcome {
@@ -181,7 +182,7 @@ impl Locks {
             };
         }
         let moved_up = match outcome {
-            // All of its queues are settled next, whoever is the first in them.
+            // The caller settles all of its queues, so none has to be returned.
             State::Granted(_) => {
                 self.leave_with_grant(ticket);
                 Vec::new()
@@ -206,10 +207,10 @@ impl Locks {
         moved_up
     }
 
-    /// What this waiter's client is to be told now; none if it has been told. A waiter that is
-    /// asked while it still waits is at its end: somebody has unblocked its client.
+    /// Returns the reply to this waiter's client, or nothing if it has been replied to. A waiter that still
+    /// waits has timed out by that: its client has been unblocked, as by CLIENT UNBLOCK.
     pub fn outcome(&mut self, ticket: Ticket) -> Option<WaitOutcome<'_>> {
-        // It leaves while its state still says that it stands there.
+        // Before its state is changed, since only a waiter in state `Waiting` is taken out of its queues.
         self.end_wait(ticket);
         let waiter = self.waiters.get_mut(&ticket)?;
         if waiter.state() == State::Waiting {
@@ -239,15 +240,15 @@ impl Locks {
         })
     }
 
-    /// The reply to this client stands in what it will read, before its wait has come to its end. If it
-    /// was granted something, it has heard of that as soon as the turn is over.
+    /// The reply to this waiter is in its client's output buffer before the wait has ended. If it was granted
+    /// its locks, that is confirmed once the turn of the server's loop is over.
     pub fn reply_stays(&mut self, ticket: Ticket) {
         if (self.waiters.get(&ticket)).is_some_and(Waiter::is_granted) {
             self.replied.push(ticket);
         }
     }
 
-    /// The first lock of a waiter that is to be told that it has come to nothing, and has not been.
+    /// Returns the key of the first lock of a waiter that ends without a grant and has yet to be replied to.
     pub fn empty_handed(&self, ticket: Ticket) -> Option<Rc<[u8]>> {
         let waiter = self.waiters.get(&ticket)?;
         let has_nothing = match waiter.state() {
@@ -261,8 +262,7 @@ impl Locks {
             .map(|name| Rc::clone(&name.key))
     }
 
-    /// Has this waiter's client replied to, in the next turn, if that should have been done already.
-    /// Should it?
+    /// Has this waiter's client replied to once more, if its outcome is decided. Returns whether it is.
     pub fn reply_again(&mut self, ticket: Ticket) -> bool {
         let decided =
             (self.waiters.get(&ticket)).is_some_and(|waiter| waiter.state() != State::Waiting);
@@ -272,19 +272,19 @@ impl Locks {
         decided
     }
 
-    /// A waiter whose client can't be blocked after all: the lock was as busy for it as for one that
-    /// tries once.
+    /// Removes a waiter whose client can't be blocked after all, and counts it as busy, like a request that
+    /// does not wait.
     pub fn cannot_wait(&mut self, ticket: Ticket) {
         self.give_up(ticket);
         count(&mut self.counts.busy, 1);
     }
 
-    /// A waiter that has come to nothing.
+    /// Removes a waiter, without an outcome, from its queues and altogether.
     pub fn give_up(&mut self, ticket: Ticket) {
         let moved_up = self.leave_at_once(ticket);
         self.noted.extend(moved_up);
         if self.is_place(ticket) {
-            // It has left its queues.
+            // `end_place` must not take it out of its queues again.
             if let Some(waiter) = self.waiters.get_mut(&ticket) {
                 waiter.set_state(State::Withdrawn);
             }
@@ -293,8 +293,8 @@ impl Locks {
         self.waiters.remove(&ticket);
     }
 
-    /// The waiter's end: it is forgotten. If nobody heard of its grant, that is given back in the
-    /// next tick. One that seems to have heard is remembered for a turn more, until that is confirmed.
+    /// The server has ended the wait: the waiter is forgotten. A grant that was not delivered is given back
+    /// in the next tick. One that seems to be delivered is remembered until that is confirmed, a turn later.
     pub fn ended(&mut self, ticket: Ticket, end: End) {
         self.end_wait(ticket);
         let Some(waiter) = self.waiters.remove(&ticket) else {
@@ -317,7 +317,8 @@ impl Locks {
                     self.grant_ended(&waiter, fence, heard, end.client_lives);
                 }
             }
-            // A client that lives and was not replied to by us may have been sent to another server.
+            // A client that is still connected, but got no reply of ours, may have been redirected to
+            // another server.
             State::Waiting if end.client_lives => {
                 for name in &*waiter.names {
                     self.slot_may_have_left(&name.key);
@@ -333,16 +334,15 @@ impl Locks {
         self.waiters.give_back_room();
     }
 
-    /// Is anybody remembered whose end is to be confirmed?
+    /// Is any grant still to be confirmed?
     pub fn has_unconfirmed(&self) -> bool {
         !self.unconfirmed.is_empty() || !self.replied.is_empty()
     }
 
-    /// A turn of the server's loop is over, and with it all connections that it meant to close in it.
-    /// Whoever ended in that turn as if it had heard of its grant has heard if its connection lives.
-    /// So has whoever was replied to in that turn, and comes to its end in this one. All at once,
-    /// because in the next turn a connection may close that has heard; there are no more of them than
-    /// were granted in a turn.
+    /// A turn of the server's loop is over, and all connections that it had to close in it are closed.
+    /// Grants that were replied in that turn are confirmed if the connection lives, and given back if not.
+    /// All of them at once, because in the next turn a connection may close after it has got its reply;
+    /// there are no more of them than were granted in one turn.
     pub fn confirm(&mut self, mut lives: impl FnMut(u64) -> bool) {
         let mut replied = std::mem::take(&mut self.replied);
         for ticket in replied.drain(..) {
@@ -359,6 +359,7 @@ impl Locks {
         keep_room(&mut self.unconfirmed, ended);
     }
 
+    /// Ends the delivery of a waiter's grant: it is claimed if it was `heard`, else given back.
     fn grant_ended(&mut self, waiter: &Waiter, fence: Fence, heard: bool, client_lives: bool) {
         for name in &*waiter.names {
             self.reply_ended(name, &waiter.owner, fence, heard);
@@ -367,13 +368,14 @@ impl Locks {
             let names: Vec<NameRef<'_>> = waiter.names.iter().map(Name::borrow).collect();
             self.end_claimed_places(&names, &waiter.owner, waiter.mode().hold());
         }
-        // Its connection may have closed before the grant.
+        // Its connection may have closed before the grant was made, when nothing was tied to it.
         if waiter.session && !client_lives {
             self.closed(waiter.client);
         }
     }
 
-    /// The end of each queue. All who wait for one lock and for nothing else keep its name together.
+    /// Adds a ticket to the end of each of these locks' queues, and returns their names. Waiters for just one
+    /// lock share one list with its name.
     fn join_queues(&mut self, fits: &[(NameRef<'_>, Fit)], ticket: Ticket) -> Rc<[Name]> {
         if let &[(name, _)] = fits {
             let (key, queue) = self.databases.open(name.db).queues.open(name.key);
@@ -388,8 +390,8 @@ impl Locks {
         fits.iter().map(join).collect()
     }
 
-    /// Out of its queues, outside of any settling: whoever is first in one of them now may have what
-    /// it waits for, and is seen to in the next tick.
+    /// Takes a waiter that still waits out of its queues. Locks in whose queues another waiter is the first
+    /// now are settled in the next tick.
     fn end_wait(&mut self, ticket: Ticket) {
         if self.is_waiting(ticket) {
             let moved_up = self.leave(ticket);

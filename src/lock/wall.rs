@@ -1,68 +1,70 @@
-//! The wall clock, by which keys expire, beside the steady one.
+//! The wall clock, by which keys expire, and its last steps.
 
 use super::ledger::entry::LAST_STEP;
 use super::time::{Ahead, Ms, Now, to_wall};
 
-/// A key that goes by so much too early has gone in time: that is how far the two clocks may seem to differ
-/// from one reading to the next.
+/// A key that disappears up to this much too early has expired in time: the two clocks may seem to differ
+/// by that much from one reading to the next.
 pub const EARLY: Ms = 2;
 
-/// So many steps are told apart.
+/// How many steps are told apart.
 const STEPS: usize = LAST_STEP as usize + 1;
 
-/// How far the wall clock is ahead, and has been.
+/// How far the wall clock is ahead of the steady one, now and after its last steps.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct WallClock {
     ahead: Ahead,
-    /// How far it has ever been.
+    /// How far it has been ahead at most.
     furthest: Ahead,
     /// How often it has been stepped.
     steps: u64,
-    /// The last steps, by what tells them apart.
+    /// The last steps, each at the number that [`WallClock::step`] returned after it.
     last: [Step; STEPS],
 }
 
 /// A step of the wall clock.
 #[derive(Clone, Copy, Debug, Default)]
 struct Step {
+    /// When it was stepped.
     at: Ms,
     /// Until when keys were written after an earlier step that is not told from it.
     earlier_until: Ms,
     /// How far it was ahead from then on.
     ahead: Ahead,
-    /// The least that it was ahead after this step and all earlier ones that are not told from it.
+    /// The least that it was ahead after this step and all earlier ones with the same number.
     least: Ahead,
 }
 
-/// What was written for a hold, or for a share.
+/// What is known of the expiry that was written for a hold.
 #[derive(Clone, Copy, Debug)]
 pub struct Written {
     /// The end of the hold.
     pub end: Ms,
-    /// After which step of the wall clock it was written.
+    /// The number of the step of the wall clock after which it was written.
     pub step: u8,
     /// When the hold was granted.
     pub since: Ms,
 }
 
 impl WallClock {
-    /// How far it is ahead.
+    /// Returns how far it is ahead.
     pub fn ahead(&self) -> Ahead {
         self.ahead
     }
 
-    /// How often it has been stepped.
+    /// Returns how often it has been stepped.
     pub fn steps(&self) -> u64 {
         self.steps
     }
 
-    /// What tells keys that are written now from those that were written before a step.
+    /// Returns the number of the last step, which is remembered with each key that is written. It takes two
+    /// bits, so the numbers repeat.
     #[inline]
     pub fn step(&self) -> u8 {
         u8::try_from(self.steps & u64::from(LAST_STEP)).unwrap_or_default()
     }
 
-    /// It has been stepped, and is so far ahead now.
+    /// Remembers a step, after which it is `ahead`.
     pub fn set(&mut self, ahead: Ahead, now: Now) {
         self.furthest = self.furthest.max(self.ahead).max(ahead);
         self.ahead = ahead;
@@ -85,13 +87,13 @@ impl WallClock {
         }
     }
 
-    /// By how much it was further ahead once than it is now.
+    /// Returns how much further it has been ahead than it is now.
     pub fn set_back(&self) -> i64 {
         self.furthest.saturating_sub(self.ahead)
     }
 
-    /// Has it passed the expiry that was written? Of a hold that has outlasted so many steps that they can't
-    /// be told apart any more, the earliest that it may have counts.
+    /// Has the wall clock passed the expiry that was written? If a hold has outlasted so many steps that its
+    /// own can't be told from another one, the earliest possible expiry counts.
     pub fn has_passed(&self, written: Written, now: Now) -> bool {
         let last = self.last.get(usize::from(written.step)).copied();
         let last = last.unwrap_or_default();
@@ -130,7 +132,8 @@ mod tests {
         for step in [before, forward, wall.step()] {
             assert!(!wall.has_passed(written(step), at(5)));
         }
-        // As many steps later nobody can tell by which of two an old hold was written, but of a new one.
+        // Four steps later a number stands for two steps: an old hold may have been written after either, a
+        // new one only after the last.
         for (ms, ahead) in [(6, 0), (7, 9000), (8, 30_000)] {
             wall.set(ahead, at(ms));
         }

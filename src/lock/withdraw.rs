@@ -1,4 +1,4 @@
-//! RELEASE is the one way out: whatever has become of an owner's requests for a lock, they end with it.
+//! RELEASE withdraws its owner's requests for the lock, whatever state they are in.
 
 use std::rc::Rc;
 
@@ -11,9 +11,8 @@ use super::request::Hold;
 use super::state::Turn;
 
 impl Locks {
-    /// Withdraws all requests of this owner for these locks: those that wait, and those that have been
-    /// granted them while nobody has been told. Their clients get nothing. Marks the locks for which
-    /// there was any.
+    /// Withdraws all requests of this owner for these locks: those that wait, and those that were granted
+    /// and have yet to be replied to. Their clients get nil. Sets `withdrawn` for each lock that had any.
     #[inline]
     pub(super) fn withdraw(
         &mut self,
@@ -35,13 +34,13 @@ impl Locks {
         withdrawn: &mut [bool],
     ) {
         let print = self.print_of(owner);
-        // Those that were granted and not told too: a server may ask for that reply a turn later.
+        // Granted requests too, as long as the server has not asked for their replies.
         let untold = self.waits.untold_of(print);
         let tickets: Vec<Ticket> = self.waits.of(print).chain(untold).collect();
         if tickets.is_empty() {
             return;
         }
-        // Its requests may be thousands, and so may the names.
+        // Sorted, because there may be thousands of requests and of names.
         let mut sorted: Vec<(NameRef<'_>, usize)> = names.iter().copied().zip(0..).collect();
         sorted.sort_unstable();
         let mut moved_up = Vec::new();
@@ -62,12 +61,12 @@ impl Locks {
                 moved_up.extend(self.withdraw_one(ticket));
             }
         }
-        // Whoever was the first for a moment may be withdrawn too.
+        // A waiter that has moved up may have been withdrawn next, and its queue have closed.
         moved_up.retain(|name| self.queue(name.borrow()).is_some());
-        turn.settling.moved_up(moved_up);
+        turn.settling.add_moved_up(moved_up);
     }
 
-    /// One of them. In which queues is somebody else the first now?
+    /// Withdraws one request. Returns the locks in whose queues another waiter is the first now.
     fn withdraw_one(&mut self, ticket: Ticket) -> Vec<Name> {
         let Some(waiter) = self.waiters.get_mut(&ticket) else {
             return Vec::new();
@@ -87,11 +86,12 @@ impl Locks {
         Vec::new()
     }
 
-    /// Has this owner, whose requests have been withdrawn, been told that it has this hold of the lock,
-    /// or that it shares it?
+    /// Has this owner, whose requests have been withdrawn, been told that it has this hold of the lock, or
+    /// the share from before an upgrade?
     #[inline]
     pub(super) fn is_told(&mut self, name: NameRef<'_>, owner: &[u8], hold: Hold) -> bool {
-        // Whatever was granted and not told is given back, or has a client that may still be told.
+        // A grant that was not delivered is among the returns, unless another request of this owner may
+        // still be told of it.
         if self.returns.is_empty() {
             return true;
         }

@@ -72,7 +72,7 @@ impl Locks {
             }
         }
         if self.limits.drain {
-            return Ok(self.busy());
+            return Ok(self.count_busy());
         }
         // An owner that asks for another mode goes to the end, and keeps its old place until it is enrolled.
         let other = own.filter(|ticket| self.waiters.get(ticket).is_some());
@@ -80,7 +80,7 @@ impl Locks {
         self.renew_lease(turn.now, ticket, request, lease, None);
         if let Some(other) = other {
             let moved_up = self.end_place(other, Ended::ByItsOwner);
-            turn.settling.moved_up(moved_up);
+            turn.settling.add_moved_up(moved_up);
             self.settle_moved_up(turn);
         }
         if self.is_waiting(ticket) {

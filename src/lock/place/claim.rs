@@ -264,7 +264,7 @@ impl Locks {
             self.make_room(turn, name);
             if matches!(self.look(turn, name), LockState::Shared { count: 2.., .. }) {
                 turn.keys.unshare(name, owner);
-                let ended = self.share_is_gone(turn, name, owner);
+                let ended = self.drop_share(turn, name, owner);
                 count(&mut self.counts.undelivered, ended.counted);
                 return;
             }

@@ -23,10 +23,12 @@ impl Histogram {
         }
     }
 
-    /// Counts one value.
+    /// Counts one value, unless its bucket is full.
     pub fn add(&mut self, micros: u64) {
-        if let Some(count) = self.counts.get_mut(bucket(micros)) {
-            *count = count.saturating_add(1);
+        if let Some(count) = self.counts.get_mut(bucket(micros))
+            && let Some(more) = count.checked_add(1)
+        {
+            *count = more;
             self.total = self.total.saturating_add(1);
         }
     }
@@ -71,6 +73,19 @@ fn middle(index: usize) -> u64 {
 #[allow(clippy::arithmetic_side_effects, reason = "small numbers")]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_quantile_stays_when_a_bucket_is_full() {
+        let mut histogram = Histogram::new();
+        histogram.add(1000);
+        histogram.counts[bucket(1000)] = u32::MAX;
+        histogram.total = u32::MAX.into();
+        for _ in 0..100 {
+            histogram.add(1000);
+        }
+        assert_eq!(histogram.quantile(999), histogram.quantile(500));
+        assert!(histogram.quantile(999) > 0);
+    }
 
     #[test]
     fn no_value_is_off_by_more_than_a_thirtieth() {

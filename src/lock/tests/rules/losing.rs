@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::lock::tests::simulated::place;
-use crate::lock::{Break, Comeback, Gone, HolderNow, Line, Reason};
+use crate::lock::{Break, Comeback, Gone, HolderNow, Line, Reason, SHARED_MARKER};
 
 /// So long after its owner last asked is a place kept.
 const LEASE: Ms = 1_000;
@@ -542,4 +542,22 @@ fn as_many_lines_are_remembered_as_an_operator_has_set() {
     server.takes(&[LOCK], alone("ann"));
     server.loses(LOCK, Gone::Evicted);
     assert_eq!(lines(&mut server).len(), 1);
+}
+
+#[test]
+fn a_break_of_more_shares_than_may_be_counts_all_of_them_in_one_line() {
+    let mut server = server_like(Flavour {
+        max_sharers: Some(3),
+        ..Flavour::default()
+    });
+    let shares = ["ann", "ben", "cid", "dot", "eve"].map(|owner| (owner.into(), Some(START + 100)));
+    let marker = (SHARED_MARKER.to_vec(), None);
+    server.foreign(Write::ZAdd(
+        LOCK,
+        [marker].into_iter().chain(shares).collect(),
+    ));
+    let (grace, force) = (0, false);
+    assert_eq!(server.break_holds(LOCK, Break { grace, force }), Ok(5));
+    let counts: Vec<u64> = lines(&mut server).iter().map(|line| line.count).collect();
+    assert_eq!(counts, [5]);
 }

@@ -1,12 +1,12 @@
 //! Was a request refused if no order of release grants it, and only then? The naive search of the orders
 //! says so.
 
-use crate::lock::Hold as How;
 use crate::lock::tests::interleavings::orders::search::{
     self, Request, State, bit, try_every_order,
 };
 use crate::lock::tests::model::{Verdict, ensure};
 use crate::lock::tests::simulated::Server;
+use crate::lock::{Hold as How, Mode};
 
 use super::super::action::{Ask, LOCKS};
 use super::{Book, Hold, Wait};
@@ -29,7 +29,11 @@ impl Book {
             Request {
                 owner: 1 << ask.owner,
                 locks,
-                mode: ask.mode,
+                mode: match ask.mode {
+                    Mode::Exclusive => Mode::Exclusive,
+                    Mode::Shared => Mode::Limit(self.max_sharers),
+                    Mode::Limit(most) => Mode::Limit(most.min(self.max_sharers)),
+                },
             }
         };
         let waits = self.waits.iter().filter(|wait| self.lives(wait));
