@@ -184,6 +184,7 @@ fn all_manifests_say_the_same_version_and_each_changelog_has_it() {
             format!("\n## [{version}] - 20"),
         ),
         ("clients/php/CHANGELOG.md", format!("\n## [{version}] - 20")),
+        ("docs/containers.md", format!("tag: \"{version}\"")),
     ] {
         assert!(read(file).contains(&line), "{file}: {line}");
     }
