@@ -3,7 +3,7 @@ const assert = require("node:assert");
 const Redis = require("ioredis");
 const { Mutex } = require("redis-lock-module");
 
-const client = new Redis(Number(process.env.PORT));
+const client = new Redis(Number(process.env.PORT), "127.0.0.1");
 const mutex = new Mutex(client, "tried");
 
 async function main() {

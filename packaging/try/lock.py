@@ -5,7 +5,7 @@ import os
 import redis
 from redis_lock_module import Lock
 
-client = redis.Redis(port=int(os.environ["PORT"]))
+client = redis.Redis(host="127.0.0.1", port=int(os.environ["PORT"]))
 with client.lock("tried:python", timeout=10, lock_class=Lock) as hold:
     assert client.execute_command("LOCK.INFO", "tried:python"), "not held"
     assert hold.fence > 0
