@@ -141,9 +141,9 @@ fn read(file: &str) -> String {
     fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(file)).unwrap()
 }
 
-/// The module and the packages are released together.
+/// The module and the packages, which another test compares, are released together.
 #[test]
-fn all_manifests_say_the_same_version_and_each_changelog_has_it() {
+fn what_is_released_beside_the_packages_has_their_version() {
     let version = env!("CARGO_PKG_VERSION");
     for (file, line) in [
         (
@@ -151,39 +151,10 @@ fn all_manifests_say_the_same_version_and_each_changelog_has_it() {
             format!("version = \"{version}\""),
         ),
         (
-            "clients/rust/Cargo.toml",
-            format!("version = \"{version}\""),
-        ),
-        (
-            "clients/python/pyproject.toml",
-            format!("version = \"{version}\""),
-        ),
-        (
             "clients/python/src/redis_lock_module/__init__.py",
             format!("__version__ = \"{version}\""),
         ),
-        (
-            "clients/node/package.json",
-            format!("\"version\": \"{version}\""),
-        ),
-        (
-            "clients/php/composer.json",
-            format!("\"version\": \"{version}\""),
-        ),
         ("CHANGELOG.md", format!("\n## [{version}] - 20")),
-        (
-            "clients/python/CHANGELOG.md",
-            format!("\n## [{version}] - 20"),
-        ),
-        (
-            "clients/node/CHANGELOG.md",
-            format!("\n## [{version}] - 20"),
-        ),
-        (
-            "clients/rust/CHANGELOG.md",
-            format!("\n## [{version}] - 20"),
-        ),
-        ("clients/php/CHANGELOG.md", format!("\n## [{version}] - 20")),
         ("docs/containers.md", format!("tag: \"{version}\"")),
     ] {
         assert!(read(file).contains(&line), "{file}: {line}");
@@ -312,4 +283,45 @@ fn whoever_is_told_how_to_load_the_module_is_told_to_have_it_in_the_configuratio
         loads += usize::from(line.starts_with("loadmodule "));
     }
     assert!(loads >= 4, "{loads}");
+}
+
+#[test]
+fn the_packages_agree_on_name_version_author_and_licence_and_link_to_nothing_outside_of_themselves()
+{
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let read = |path: String| fs::read_to_string(root.join(&path)).expect(&path);
+    let licence = read("LICENSE".into());
+    for (package, manifest, name) in [
+        ("node", "package.json", "redis-lock-module"),
+        ("php", "composer.json", "redis-lock-module/symfony-lock"),
+        ("python", "pyproject.toml", "redis-lock-module"),
+        ("rust", "Cargo.toml", "redis-lock-module"),
+    ] {
+        let manifest = read(format!("clients/{package}/{manifest}")).replace("\": ", "\" = ");
+        for (field, value) in [
+            ("name", name),
+            ("version", env!("CARGO_PKG_VERSION")),
+            ("license", "MIT"),
+        ] {
+            let says = |line: &str| line.trim().trim_start_matches('"').starts_with(field);
+            let line = manifest.lines().find(|line| says(line)).expect(field);
+            assert!(
+                line.contains(&format!("= \"{value}\"")),
+                "{package}: {line}"
+            );
+        }
+        assert!(manifest.contains("\"The redis-lock authors\""), "{package}");
+        assert_eq!(
+            read(format!("clients/{package}/LICENSE")),
+            licence,
+            "{package}"
+        );
+        let changes = read(format!("clients/{package}/CHANGELOG.md"));
+        let released = concat!("\n## [", env!("CARGO_PKG_VERSION"), "] - 20");
+        assert!(changes.contains(released), "{package}");
+        let readme = read(format!("clients/{package}/README.md"));
+        for link in readme.split("](").skip(1) {
+            assert!(link.starts_with("https://"), "{package}: {link:.40}");
+        }
+    }
 }

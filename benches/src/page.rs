@@ -11,7 +11,7 @@ use std::fs;
 use std::path::Path;
 
 /// Where tables stand.
-const PAGES: [&str; 3] = ["benches/README.md", "docs/scale.md", "docs/operating.md"];
+const PAGES: [&str; 2] = ["benches/README.md", "docs/scale.md"];
 const END: &str = "<!-- end -->";
 
 /// Fills all pages; those of a quick look are written beside its figures.

@@ -6,7 +6,7 @@ mod paper;
 
 use crate::words::{count, time, times};
 use anyhow::Result;
-use chart::{Bar, Panel, Scale, Series, draw_bars, draw_panels};
+use chart::{Bar, Better, Head, Panel, Scale, Series, draw_bars, draw_panels};
 use serde_json::Value;
 use std::path::Path;
 
@@ -48,47 +48,57 @@ fn contention(parts: &Value, results: &Path) -> Result<()> {
             let those = those.filter(|one| number(one, "/hold_ms") == f64::from(hold));
             collect(those, "/clients", pointer, unit)
         };
-        let panel = |title, scale, series| Panel {
+        let panel = |title, better, scale, series| Panel {
             title,
+            across: "clients that want the lock",
+            better,
             scale,
             series,
         };
         let panels = [
             panel(
                 "grants in a second",
+                Better::More,
                 Scale::Log(count),
                 points("/grants_per_second", 1.0),
             ),
             panel(
-                "fairness: 1 if all got the same",
+                "fairness: 1 if all are granted equally often",
+                Better::More,
                 Scale::Part,
                 points("/fairness", 1.0),
             ),
             panel(
-                "wait, 99th percentile",
+                "wait for the lock, 99th percentile",
+                Better::Less,
                 Scale::Log(time),
                 points("/wait/p99_us", 1e-6),
             ),
             panel(
                 "from a release to the next holder, median",
+                Better::Less,
                 Scale::Log(time),
                 points("/without_holder/p50_us", 1e-6),
             ),
             panel(
-                "commands for each grant",
+                "commands that the server runs for a grant",
+                Better::Less,
                 Scale::Log(times),
                 points("/commands_per_grant", 1.0),
             ),
         ];
-        let title = format!("Clients on one lock, each holds it for {hold} ms");
+        let held = match hold {
+            0 => "released at once".to_owned(),
+            _ => format!("held for {hold} ms each time"),
+        };
+        let head = Head {
+            title: format!("One lock that 2 to 4,096 clients want again and again, {held}"),
+            below: "LOCK is this module, the others are what people use instead. \
+                    Logarithmic scales, but for fairness.",
+            corner: corner(parts, "contention"),
+        };
         let file = results.join(format!("contention-{hold}ms.svg"));
-        draw_panels(
-            &file,
-            &title,
-            "clients",
-            &corner(parts, "contention"),
-            &panels,
-        )?;
+        draw_panels(&file, &head, &panels)?;
     }
     Ok(())
 }
@@ -96,7 +106,9 @@ fn contention(parts: &Value, results: &Path) -> Result<()> {
 /// Latency over the length of the queue.
 fn handover(parts: &Value, results: &Path) -> Result<()> {
     let panels = [Panel {
-        title: "median",
+        title: "time to the next holder's reply, median",
+        across: "clients in the queue",
+        better: Better::Less,
         scale: Scale::Log(time),
         series: collect(
             figures(parts, "handover"),
@@ -105,32 +117,39 @@ fn handover(parts: &Value, results: &Path) -> Result<()> {
             1e-6,
         ),
     }];
-    let title = "From a release to the next holder's reply";
-    let file = results.join("handover.svg");
-    draw_panels(
-        &file,
-        title,
-        "in the queue",
-        &corner(parts, "handover"),
-        &panels,
-    )
+    let head = Head {
+        title: "From a release to the next holder's reply".to_owned(),
+        below: "LOCK is this module. A bare BLPOP is a list with one element: no owner, no expiry, so no lock.",
+        corner: corner(parts, "handover"),
+    };
+    draw_panels(&results.join("handover.svg"), &head, &panels)
 }
 
 /// What each thing costs and takes, beside more and more, and with more and more masters.
 fn scale(parts: &Value, results: &Path) -> Result<()> {
-    for (name, title, across, by, in_cluster) in [
+    const MASTERS: &str = "masters in the cluster";
+    for (name, title, below, by, across, in_cluster) in [
         (
             "scale",
-            "Beside more and more",
-            "how many there are",
+            "What an operation costs beside up to a million locks, places or waiters",
+            "CPU of the server's process for one of each, and memory by used_memory. \
+             LOCK, QUEUE and BLOCK are this module. Logarithmic scales.",
             "/there",
+            [
+                "locks held meanwhile (SET NX PX: keys)",
+                "waiting in the queue",
+                "holds that expire at the same moment",
+                "how many there are",
+            ],
             false,
         ),
         (
             "cluster",
-            "With more masters in the cluster",
-            "masters",
+            "What an operation costs with one, three and six masters",
+            "CPU of one master's process for one of each, and memory by used_memory. \
+             LOCK and QUEUE are this module. Logarithmic scales.",
             "/masters",
+            [MASTERS; 4],
             true,
         ),
     ] {
@@ -142,30 +161,39 @@ fn scale(parts: &Value, results: &Path) -> Result<()> {
                 .filter(|one| number(one, pointer).is_finite());
             collect(those, by, pointer, unit)
         };
-        let panel = |title, scale, series| Panel {
+        let panel = |title, across, scale, series| Panel {
             title,
+            across,
+            better: Better::Less,
             scale,
             series,
         };
-        let cpu = |title, what| {
+        let cpu = |title, across, what| {
             panel(
                 title,
+                across,
                 Scale::Log(time),
                 points(Some(what), "/server_cpu_us", 1e-6),
             )
         };
+        let [pair, hand_over, expiry, bytes] = across;
         let panels = [
-            cpu("server CPU for a pair", "pair"),
-            cpu("for a hand-over", "hand-over"),
-            cpu("for an expiry with somebody in the queue", "expiry"),
+            cpu("CPU: a lock is acquired and released", pair, "pair"),
+            cpu("CPU: a lock goes to the next", hand_over, "hand-over"),
+            cpu("CPU: a hold expires, another waits", expiry, "expiry"),
             panel(
-                "bytes of each",
+                "memory: bytes for each",
+                bytes,
                 Scale::Log(count),
                 points(None, "/bytes_each", 1.0),
             ),
         ];
-        let file = results.join(format!("{name}.svg"));
-        draw_panels(&file, title, across, &corner(parts, "scale"), &panels)?;
+        let head = Head {
+            title: title.to_owned(),
+            below,
+            corner: corner(parts, "scale"),
+        };
+        draw_panels(&results.join(format!("{name}.svg")), &head, &panels)?;
     }
     Ok(())
 }

@@ -1,6 +1,6 @@
 //! `LOCK.BREAK key [GRACE ms] [FORCE]`
 
-use crate::lock::{self, LAST_MS, Now};
+use crate::lock::{self, LAST_MS, NotALock, NotBroken, Now};
 use crate::protocol::{
     Access, Args, Argument, Call, Command, Fault, KeyPositions, Kind, Outcome, Reply, Spec, integer,
 };
@@ -15,7 +15,7 @@ impl Command for Break {
         name: c"lock.break",
         flags: c"write admin",
         summary: c"Ends every hold of a lock, at once or soon, and returns how many.",
-        complexity: c"O(log(N)) with N the number of those who share the lock; with GRACE O(N*log(N)), in portions if N is large.",
+        complexity: c"O(log(N)) with N the number of those who share the lock; with GRACE O(N*log(N)).",
         since: c"1.0.0",
         words: 2,
         more: true,
@@ -45,8 +45,11 @@ impl Command for Break {
     fn run<'w>(call: &mut Call<'w, '_, '_>) -> Result<Outcome<'w>, Fault> {
         let name = lock_name(call)?;
         let wanted = options(call.words, call.turn.now)?;
-        let broken = call.locks.break_holds(&mut call.turn, name, wanted)?;
-        Ok(Outcome::Reply(Reply::number(broken)))
+        match call.locks.break_holds(&mut call.turn, name, wanted) {
+            Ok(broken) => Ok(Outcome::Reply(Reply::number(broken))),
+            Err(NotBroken::NotALock) => Err(NotALock.into()),
+            Err(NotBroken::TooManySharers) => Err(Fault::TooManySharers),
+        }
     }
 }
 

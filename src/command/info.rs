@@ -57,9 +57,8 @@ fn holder(holder: &Holder, caller: &dyn Caller) -> Reply {
     let said = |number: Option<u64>| number.map_or(Reply::Null, Reply::number);
     // A connection that is gone, or that was a script's, is nobody's any more.
     let client = grant(|grant| grant.client).filter(|&client| caller.is_connected(client));
-    let owner = (holder.owner.as_deref()).map(|owner| Reply::Bytes(owner.into()));
     let mut described = vec![
-        ("owner", owner.unwrap_or(Reply::Null)),
+        ("owner", Reply::Bytes(holder.owner.as_slice().into())),
         ("ttl", time_left(holder.left)),
         ("fence", said(grant(|grant| grant.fence))),
         ("held", said(grant(|grant| grant.held))),

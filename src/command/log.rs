@@ -80,14 +80,13 @@ fn describe(line: &Line, holder: Option<&HolderNow>, now: Now, ahead: Ahead) -> 
     let cut = |cut: Option<&Cut>| cut.map_or(Reply::Null, |cut| shown(cut.bytes()));
     let about = line.lost.as_ref().map(|(about, _)| about);
     let hold = line.lost.as_ref().map(|(_, hold)| hold);
-    let owner = about.and_then(|about| about.owner.as_ref());
     let came_back = line.came_back.as_ref();
     Reply::Map(vec![
         ("count", Reply::number(line.count)),
         ("reason", Reply::text(reason(line.reason))),
         ("database", line.db.map_or(Reply::Null, Reply::number)),
         ("key", cut(about.map(|about| &about.key))),
-        ("owner", cut(owner)),
+        ("owner", cut(about.map(|about| &about.owner))),
         ("fence", number(hold.and_then(|hold| hold.fence))),
         ("mode", text(hold.map(|hold| mode(hold.hold)))),
         ("held", number(hold.and_then(|hold| hold.held()))),

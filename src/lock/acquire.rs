@@ -9,6 +9,8 @@ use super::rules::Fit;
 use super::stats::count;
 
 use super::locks::Locks;
+use super::log::line::Reason;
+use super::losses::Seen;
 use super::name::NameRef;
 use super::state::Turn;
 use super::time::Ms;
@@ -212,16 +214,14 @@ impl Locks {
             }
             Fit::Open { keeps } => {
                 let others = ledger.write(name.key, request.owner, hold, entry);
-                if keeps.is_none()
-                    && let Some(others) = others
-                {
-                    // Others held it, and nobody has told us how that ended.
-                    self.others_expired(turn, name, &others, request.owner);
+                if keeps.is_none() {
+                    // Others held it, and no event has said how that ended.
+                    self.expired(turn, name, &others);
                 }
             }
             _ => {
                 let others = ledger.write(name.key, request.owner, hold, entry);
-                self.overwritten(name, others, None, turn.now);
+                self.lost(name, (Reason::Overwritten, Seen::Later), &others, turn.now);
                 return;
             }
         }

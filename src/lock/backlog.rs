@@ -3,9 +3,7 @@
 use std::collections::{BTreeSet, VecDeque};
 
 use super::ledger::discarded::Discarded;
-use super::name::Name;
 use super::queue::leaving::Leaving;
-use super::time::Ms;
 
 /// Work that no command waits for. Some of it is done in each tick.
 #[derive(Debug, Default)]
@@ -14,8 +12,6 @@ pub(super) struct Backlog {
     pub leaving: VecDeque<Leaving>,
     /// Connections that have closed, with which holds end that have not been seen to.
     pub closed: BTreeSet<u64>,
-    /// Locks whose shares an operator ends, and when to go on with each.
-    pub cuts: BTreeSet<(Ms, Name)>,
     /// Is anything remembered of keys in slots that have left?
     pub sweeps: bool,
     /// What is forgotten, and not freed yet.

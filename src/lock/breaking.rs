@@ -1,17 +1,13 @@
 //! How an operator ends the holds of a lock.
 
-use super::crowd::is_crowd;
-use super::due::PAUSE;
 use super::keyspace::LockEvent;
 use super::ledger::reserved::Reserved;
-use super::ledger::shares::Cut;
 use super::locks::Locks;
 use super::log::line::Reason;
+use super::losses::Seen;
 use super::name::NameRef;
-use super::request::{Hold, NotALock};
+use super::request::Hold;
 use super::state::{LockState, Turn};
-use super::stats::count;
-use super::survey::some_of;
 use super::time::Ms;
 
 /// What an operator asks for.
@@ -24,6 +20,15 @@ pub struct Break {
     pub force: bool,
 }
 
+/// Why an operator's wish is not done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NotBroken {
+    /// The key is no lock.
+    NotALock,
+    /// More share the lock than may, and a grace would have to be written for each of them.
+    TooManySharers,
+}
+
 impl Locks {
     /// `LOCK.BREAK`: ends every hold of the lock, and says how many that were.
     pub fn break_holds(
@@ -31,7 +36,7 @@ impl Locks {
         turn: &mut Turn<'_>,
         name: NameRef<'_>,
         wanted: Break,
-    ) -> Result<usize, NotALock> {
+    ) -> Result<usize, NotBroken> {
         self.settle_queue(turn, name);
         self.meet(turn, name, None);
         if matches!(self.look(turn, name), LockState::Shared { .. }) {
@@ -39,9 +44,9 @@ impl Locks {
         }
         let held = match self.look(turn, name) {
             LockState::Reserved(reserved) => {
-                return Ok(self.break_reserved(turn, name, reserved, wanted));
+                return self.break_reserved(turn, name, reserved, wanted);
             }
-            LockState::NoLock => return Err(NotALock),
+            LockState::NoLock => return Err(NotBroken::NotALock),
             LockState::Free => return Ok(0),
             LockState::Exclusive { owner, deadline } => {
                 let entry = self.ledger(name.db).of(name.key, owner, Hold::Exclusive);
@@ -51,16 +56,20 @@ impl Locks {
                 }
                 1
             }
-            LockState::Shared { count, .. } => count,
+            LockState::Shared { count, over, .. } => {
+                if wanted.grace > 0 && self.are_too_many(count.saturating_add(over)) {
+                    return Err(NotBroken::TooManySharers);
+                }
+                count
+            }
         };
         turn.keys.announce(name, LockEvent::Broken);
         if wanted.grace == 0 {
             self.lose_broken(turn, name, held);
-            let ended = self.pass_on(turn, name);
-            count(&mut self.counts.broken, ended.counted);
+            self.pass_on(turn, name);
         } else {
             // They are counted when they end, unless their owners release them before that.
-            self.end_within(turn, name, held, turn.now.plus(wanted.grace));
+            self.end_within(turn, name, turn.now.plus(wanted.grace));
             self.settle_queue(turn, name);
         }
         Ok(held)
@@ -73,112 +82,57 @@ impl Locks {
         name: NameRef<'_>,
         reserved: Reserved,
         wanted: Break,
-    ) -> usize {
+    ) -> Result<usize, NotBroken> {
         if wanted.grace > 0 && reserved.hold == Hold::Shared && self.share_again(turn, name) {
-            return self.break_holds(turn, name, wanted).unwrap_or_default();
+            return self.break_holds(turn, name, wanted);
         }
         turn.keys.announce(name, LockEvent::Broken);
         let last = turn.now.plus(wanted.grace);
         if wanted.grace == 0 {
-            self.lose(name, Reason::Broken, turn.now);
-            let ended = self.forget(name);
-            count(&mut self.counts.broken, ended.counted);
+            self.lose_all(name, (Reason::Broken, Seen::AtOnce), turn.now);
         } else {
             self.ledger(name.db).end_reserved_by(name.key, last);
         }
         self.settle(turn, name);
-        reserved.count
+        Ok(reserved.count)
     }
 
-    /// The holds that there are now last no longer than that. Of a crowd of shares the first portion is
-    /// cut at once, the others in ticks; but from now on their owners prolong none of them.
-    fn end_within(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>, held: usize, last: Ms) {
+    /// The holds that there are now last no longer than that.
+    fn end_within(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>, last: Ms) {
         if let LockState::Exclusive { owner, deadline } = turn.look(name) {
             let owner = owner.to_vec();
-            let ends_then = deadline.is_none_or(|deadline| deadline > last);
-            if ends_then {
-                turn.prolong(name, &owner, Hold::Exclusive, last);
-            }
-            self.mark(turn, name, &owner, Hold::Exclusive);
-            if ends_then {
-                self.set_end(name, &owner, Hold::Exclusive, last);
-            }
-            return;
+            return self.cut_short(turn, name, (&owner, Hold::Exclusive), deadline, last);
         }
-        let cut = Cut {
-            // Whatever is granted from now on has a greater one.
-            up_to: self.clock.next(turn.now),
-            last,
-            is_in_the_round: false,
-        };
-        self.ledger(name.db).cut(name.key, cut);
-        self.cut_some(turn, name);
-        while !is_crowd(held) && self.is_cutting(name) {
-            self.cut_some(turn, name);
-        }
-        if self.is_cutting(name) {
-            self.backlog.cuts.insert((turn.now.plus(1), name.keep()));
-        }
-    }
-
-    /// Is there anything left of that? Not if what was remembered of the lock has been forgotten.
-    pub(super) fn is_cutting(&mut self, name: NameRef<'_>) -> bool {
-        self.ledger(name.db).cuts_from(name.key).is_some()
-    }
-
-    /// Goes on with that, as far as the server takes it.
-    pub(super) fn go_on_cutting(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>) {
-        if !self.is_cutting(name) {
-            return;
-        }
-        // The last of them goes with its key.
-        self.settle_queue(turn, name);
-        if turn.keys.may_write(name) {
-            self.cut_some(turn, name);
-            if self.is_cutting(name) {
-                self.backlog.cuts.insert((turn.now.plus(1), name.keep()));
-            }
-            self.settle_queue(turn, name);
-        } else {
-            self.backlog
-                .cuts
-                .insert((turn.now.plus(PAUSE), name.keep()));
-        }
-    }
-
-    /// Sees to a portion of them.
-    fn cut_some(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>) {
-        let from = self.ledger(name.db).cuts_from(name.key);
-        let is_shared = matches!(self.look(turn, name), LockState::Shared { .. });
-        let Some(from) = from.filter(|_| is_shared) else {
-            return self.ledger(name.db).forget_cuts(name.key);
-        };
-        let (owners, next) = some_of(turn, name, from);
+        let mut owners: Vec<Box<[u8]>> = Vec::new();
+        turn.keys.each_share(name, 0, &mut |owner, _| {
+            owners.push(Box::from(owner));
+            true
+        });
         for owner in owners {
-            self.cut_one(turn, name, &owner);
+            if let Some(share) = self.share_of(turn, name, &owner) {
+                self.cut_short(turn, name, (&owner, Hold::Shared), share.deadline, last);
+            }
         }
-        self.ledger(name.db).cut_on(name.key, next);
     }
 
-    fn cut_one(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>, owner: &[u8]) {
-        let Some(share) = self.share_of(turn, name, owner) else {
-            return;
-        };
-        let ledger = self.ledger(name.db);
-        let entry = ledger.of(name.key, owner, Hold::Shared);
-        let number = entry.and_then(|entry| entry.fence);
-        // One that was among those to be ended may have been given another number since.
-        let is_marked = entry.is_some_and(|entry| entry.breaking);
-        let last = (ledger.last_of(name.key, number))
-            .or_else(|| ledger.last_of(name.key, None).filter(|_| is_marked));
-        let Some(last) = last else {
-            return;
-        };
-        if share.deadline.is_none_or(|deadline| deadline > last) {
-            turn.prolong(name, owner, Hold::Shared, last);
-            self.set_end(name, owner, Hold::Shared, last);
+    /// This hold, which would end at its deadline, ends then at the latest, and nothing that its owner does
+    /// prolongs it.
+    fn cut_short(
+        &mut self,
+        turn: &mut Turn<'_>,
+        name: NameRef<'_>,
+        (owner, hold): (&[u8], Hold),
+        deadline: Option<Ms>,
+        last: Ms,
+    ) {
+        let ends_then = deadline.is_none_or(|deadline| deadline > last);
+        if ends_then {
+            turn.prolong(name, owner, hold, last);
         }
-        self.mark(turn, name, owner, Hold::Shared);
+        self.mark(turn, name, owner, hold);
+        if ends_then {
+            self.set_end(name, owner, hold, last);
+        }
     }
 
     /// From now on nothing that its owner does prolongs this hold.

@@ -14,7 +14,6 @@ pub struct Budget {
 pub const GRANT: usize = 20;
 pub const SHARED_GRANT: usize = 50;
 pub const SETTLE: usize = 4;
-pub const CUT: usize = 12;
 const REPLY: usize = 6;
 /// When a waiter is replied to, the server frees its command: so many names of locks in the time of 1.
 const NAMES: usize = 8;

@@ -2,7 +2,8 @@
 
 use super::ledger::entry::Entry;
 use super::locks::Locks;
-use super::log::line::Comeback;
+use super::log::line::{Comeback, Reason};
+use super::losses::Seen;
 use super::name::NameRef;
 use super::report::{Left, left_until};
 use super::request::{Hold, NotALock};
@@ -104,6 +105,6 @@ impl Locks {
             counted: false,
         };
         let others = self.ledger(name.db).write(name.key, owner, hold, entry);
-        self.overwritten(name, others, None, turn.now);
+        self.lost(name, (Reason::Overwritten, Seen::Later), &others, turn.now);
     }
 }

@@ -2,8 +2,7 @@
 
 use super::returns::Return;
 
-use super::budget::{CUT, GRANT, SETTLE};
-use super::crowd::portion;
+use super::budget::{GRANT, SETTLE};
 use super::keyspace::LockEvent;
 
 use super::locks::Locks;
@@ -27,7 +26,6 @@ pub(super) const PAUSE: Ms = 10;
 /// A piece of work that is due.
 enum Due {
     Return(Return),
-    Cut(Name),
     Settle(Name),
 }
 
@@ -38,7 +36,6 @@ impl Locks {
             && self.noted.is_empty()
             && self.returns.is_empty()
             && self.outbox.is_empty()
-            && self.backlog.cuts.is_empty()
             && self.unconfirmed.is_empty()
             && self.places.messages.is_empty()
             && !self.has_rest()
@@ -51,11 +48,6 @@ impl Locks {
             || !self.backlog.closed.is_empty()
             || self.backlog.sweeps
             || self.has_to_send_away()
-            || self.has_former_shares()
-    }
-
-    fn has_former_shares(&self) -> bool {
-        self.databases.any(|database| database.ledger.former() > 0)
     }
 
     /// When the next tick is due, if anything is left to do. In the past means now.
@@ -84,13 +76,12 @@ impl Locks {
             Some(0)
         } else {
             let returns = self.returns.first().map(|&(at, _)| at);
-            let cuts = self.backlog.cuts.first().map(|&(at, _)| at);
             let alarm = self.alarms.first().map(|&(at, _)| at);
             let alarm = earlier(
                 alarm,
                 earlier(self.next_reserved(), self.places.next_claim()),
             );
-            earlier(alarm, earlier(returns, cuts))
+            earlier(alarm, returns)
         };
         earlier(time_up, writes.map(|at| at.max(self.put_off.unwrap_or(0))))
     }
@@ -99,11 +90,6 @@ impl Locks {
     /// settles the locks that something has happened to. Then frees some of what is not remembered any
     /// more.
     pub fn tick(&mut self, turn: &mut Turn<'_>) {
-        self.do_what_is_due(turn);
-        (self.databases.iter_mut()).for_each(|(_, database)| database.ledger.free_some());
-    }
-
-    fn do_what_is_due(&mut self, turn: &mut Turn<'_>) {
         self.go_on();
         while !turn.budget.is_spent()
             && let Some(name) = self.outbox.expired.pop_front()
@@ -145,7 +131,6 @@ impl Locks {
             // Where nobody waits, nothing will be written.
             let may_write = match &due {
                 Due::Settle(name) => self.queue(name.borrow()).is_some(),
-                Due::Cut(name) => self.is_cutting(name.borrow()),
                 Due::Return(_) => true,
             };
             if may_write && !turn.keys.is_writable() {
@@ -159,10 +144,6 @@ impl Locks {
                     self.take_back(turn, grant);
                 }
                 Due::Settle(name) => self.settle(turn, name.borrow()),
-                Due::Cut(name) => {
-                    self.go_on_cutting(turn, name.borrow());
-                    turn.budget.draw(portion().saturating_mul(CUT));
-                }
             }
             if turn.keys.refuses_all() {
                 self.put_off = Some(turn.now.plus(PAUSE));
@@ -212,9 +193,6 @@ impl Locks {
     fn due_reservation(&mut self, now: Now) -> Option<Name> {
         let due = (self.databases.iter_mut())
             .find_map(|(db, database)| Some((db, database.ledger.due_reservation(now)?)));
-        if due.is_none() && !self.unnamed.is_empty() && self.next_reserved().is_none() {
-            self.unnamed.clear();
-        }
         due.map(|(db, key)| Name {
             db,
             key: key.into(),
@@ -242,21 +220,13 @@ impl Locks {
         }
         let unseen = (self.databases.iter_mut())
             .find_map(|(db, database)| Some((db, database.queues.next_unseen()?)));
-        if let Some((db, key)) = unseen {
-            return Some(Due::Settle(Name { db, key }));
-        }
-        let cut = self.backlog.cuts.first().is_some_and(|&(at, _)| is_due(at));
-        let cut = cut.then(|| self.backlog.cuts.pop_first()).flatten();
-        cut.map(|(_, name)| Due::Cut(name))
+        unseen.map(|(db, key)| Due::Settle(Name { db, key }))
     }
 
     fn put_back(&mut self, due: Due) {
         match due {
             Due::Return(grant) => {
                 self.returns.insert((0, grant));
-            }
-            Due::Cut(name) => {
-                self.backlog.cuts.insert((0, name));
             }
             Due::Settle(name) => {
                 self.noted.insert(name);

@@ -123,17 +123,6 @@ pub trait Keyspace {
         visit: &mut dyn FnMut(&[u8], Share) -> bool,
     );
 
-    /// Visits some of those who share a lock, about as many as that, in no order that means anything:
-    /// from this place on, 0 to begin with. Says where to go on, or 0. Whoever goes on until then comes
-    /// by all who share the lock all the while.
-    fn some_shares(
-        &mut self,
-        name: NameRef<'_>,
-        from: u64,
-        about: usize,
-        visit: &mut dyn FnMut(&[u8]),
-    ) -> u64;
-
     /// How many of those who share a lock have shares that are over, without a walk through them.
     fn count_over(&mut self, name: NameRef<'_>, now: Now) -> usize;
 

@@ -5,7 +5,10 @@ use super::time::Ms;
 /// In how many queues one owner may stand at once, by all its requests.
 pub const MOST_QUEUES: u64 = 4096;
 
-/// Settings. They are asked when a request arrives: a change touches no waiter and no hold.
+/// How many may share one lock at the most, whatever is set: what is done to each of them takes time.
+pub const MOST_SHARERS: u64 = 10_000;
+
+/// Settings. They are asked when a request arrives, or its turn comes: a change touches no hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// The longest ttl that is accepted; 0 for any.
@@ -15,6 +18,8 @@ pub struct Limits {
     /// How many places there may be in all queues together, of which a request for several locks takes
     /// one in each; 0 for any number.
     pub max_waiters_total: u64,
+    /// How many may share one lock; [`MOST_SHARERS`] at most.
+    pub max_sharers: u64,
     /// How far ahead of the wall clock fencing numbers begin at a start and at a takeover.
     pub fence_lead: Ms,
     /// The ttl that a string without one is given when somebody asks for it as a lock; 0 for none.
@@ -37,6 +42,7 @@ impl Limits {
         max_ttl: 0,
         max_waiters: 10_000,
         max_waiters_total: 100_000,
+        max_sharers: 1_000,
         fence_lead: 604_800_000,
         orphan_ttl: 0,
         quarantine: 0,

@@ -1,6 +1,6 @@
 //! All locks of a server, and what may be asked of them at any time.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap};
 use std::ops::RangeInclusive;
 use std::rc::Rc;
 
@@ -14,6 +14,7 @@ use super::ledger::Ledger;
 use super::limits::Limits;
 use super::log::LossLog;
 use super::log::line::Reason;
+use super::losses::Seen;
 use super::name::{Db, Name, NameRef};
 use super::outbox::{Lapse, Outbox};
 use super::place::{Ending, Places};
@@ -63,8 +64,6 @@ pub struct Locks {
     pub(super) backlog: Backlog,
     /// How many locks that somebody waits for each owner holds.
     pub(super) waited_for: HashMap<Rc<[u8]>, usize, FixedState>,
-    /// Locks that somebody waits for and that a crowd shares: its owners are not among these.
-    pub(super) crowds: BTreeSet<Name>,
     /// Where fencing numbers come from.
     pub(super) clock: FencingClock,
     /// What keys and owners are hashed with, so that nobody can make hashes meet.
@@ -85,8 +84,6 @@ pub struct Locks {
     pub(super) stepped_until: Ms,
     /// When the last hold ends that was granted here, or renewed.
     pub(super) last_end: Ms,
-    /// Locks with a queue that are reserved for an owner of whom only the print is known.
-    pub(super) unnamed: BTreeMap<u64, BTreeSet<Name>>,
     /// What an operator has set.
     pub(super) limits: Limits,
     /// What searches for deadlocks may still cost.
@@ -118,7 +115,6 @@ impl Locks {
             waits: Waits::default(),
             backlog: Backlog::default(),
             waited_for: HashMap::with_hasher(secret.for_owners()),
-            crowds: BTreeSet::new(),
             clock: FencingClock::new(now, in_cluster),
             secret,
             alarms: BTreeSet::new(),
@@ -129,7 +125,6 @@ impl Locks {
             wall: WallClock::default(),
             stepped_until: 0,
             last_end: 0,
-            unnamed: BTreeMap::new(),
             limits: Limits::DEFAULT,
             searches: Allowance::new(),
             few_queues: FEW_QUEUES,
@@ -179,7 +174,6 @@ impl Locks {
         if let Some(queue) = self.queue(name.borrow()) {
             queue.stale = true;
         }
-        self.survey_again(name.borrow());
         self.noted.insert(name);
     }
 
@@ -190,8 +184,6 @@ impl Locks {
             // By the wall clock alone.
             Gone::Expired if self.reserve_expired(name.borrow(), now) => {}
             Gone::Expired => {
-                self.lose(name.borrow(), Reason::Expired, now);
-                self.count_all_over(name.borrow());
                 let queue = self.queue(name.borrow());
                 let holders =
                     (queue.filter(|queue| queue.first().is_some())).map(|queue| &queue.holders);
@@ -199,22 +191,17 @@ impl Locks {
                     let name = name.clone();
                     self.outbox.lapsed.push(Lapse { name, owner });
                 }
-                if self.forget(name.borrow()).holds > 0 {
+                if self.lose_all(name.borrow(), (Reason::Expired, Seen::AtOnce), now) > 0 {
                     self.outbox.expired.push_back(name.clone());
                 }
             }
-            Gone::Evicted => {
-                self.lose(name.borrow(), Reason::Evicted, now);
-                let evicted = self.forget(name.borrow());
-                count(&mut self.counts.evicted, evicted.counted);
-            }
-            Gone::Renamed => {
-                self.lose(name.borrow(), Reason::Renamed, now);
-                self.forget(name.borrow());
-            }
-            Gone::Otherwise => {
-                self.lose(name.borrow(), Reason::Deleted, now);
-                self.forget(name.borrow());
+            Gone::Evicted | Gone::Renamed | Gone::Otherwise => {
+                let reason = match how {
+                    Gone::Evicted => Reason::Evicted,
+                    Gone::Renamed => Reason::Renamed,
+                    Gone::Expired | Gone::Otherwise => Reason::Deleted,
+                };
+                self.lose_all(name.borrow(), (reason, Seen::AtOnce), now);
             }
         }
         self.note(name);
@@ -222,7 +209,6 @@ impl Locks {
 
     /// A database was emptied, or all of them.
     pub fn flushed(&mut self, db: Option<Db>) {
-        (self.backlog.cuts).retain(|(_, name)| db.is_some_and(|db| db != name.db));
         for (number, database) in self.databases.iter_mut() {
             if db.is_none_or(|db| db == number) {
                 let ledger = std::mem::replace(&mut database.ledger, Ledger::new(self.secret));
@@ -264,13 +250,6 @@ impl Locks {
                 change_places(&mut given_back.name.db);
                 (at, given_back)
             }));
-        let cuts = std::mem::take(&mut self.backlog.cuts);
-        self.backlog.cuts = (cuts.into_iter())
-            .map(|(at, mut name)| {
-                change_places(&mut name.db);
-                (at, name)
-            })
-            .collect();
         // What has happened to a key has happened to its hold, which has moved, and to its queue,
         // which has not.
         let mut moved: Vec<Name> = self.noted.iter().cloned().collect();
@@ -328,6 +307,9 @@ impl Locks {
         }
         if limits.drain && !self.limits.drain {
             self.end_places(Ending::All);
+        }
+        if limits.max_sharers != self.limits.max_sharers {
+            self.note_all();
         }
         self.limits = limits;
         self.log.set_most(limits.log_max_len);

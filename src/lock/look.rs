@@ -1,20 +1,21 @@
 //! What a queue knows of its lock: who holds it, and when to look again.
 
-use super::crowd::is_crowd;
 use super::keyspace::{Over, Share, Stored};
-use super::ledger::Forgotten;
+use super::ledger::{Forgotten, Former};
 use super::room::give_back_room;
 use std::collections::BTreeMap;
 use std::collections::hash_map::Entry;
 use std::rc::Rc;
 
 use super::locks::Locks;
+use super::log::line::Reason;
+use super::losses::Seen;
 use super::name::NameRef;
-use super::queue::holders::{Crowd, Holders};
+use super::queue::holders::{Holders, TooMany};
 use super::queue::ticket::Ticket;
 use super::time::{Ms, Now, after, is_over};
 
-use super::state::{LockState, Turn, earlier, most_over};
+use super::state::{LockState, MOST_OVER, Turn, earlier};
 
 /// How soon a key that is no lock is looked at again while somebody waits for it.
 const LOOK_AGAIN: Ms = 100;
@@ -56,9 +57,8 @@ impl Locks {
                 first_end,
             } => {
                 self.see_who_shares(turn, name, count);
-                let is_seen = self.see_to_crowd(turn, name);
-                // What is left to do is done in portions.
-                let is_left = !is_seen || (over > 0 && turn.keys.may_write(name));
+                // Those that are over leave a few at a time.
+                let is_left = over > 0 && turn.keys.may_write(name);
                 let next = is_left.then(|| turn.now.plus(1));
                 (false, earlier(next, after(first_end)))
             }
@@ -127,16 +127,13 @@ impl Locks {
     /// Writes down who shares a lock that has a queue, if that is not known already. Some of them may
     /// wait for it: they have come to share it by another's hand.
     pub(super) fn see_who_shares(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>, count: usize) {
+        let are_too_many = self.are_too_many(count);
         let Some(queue) = self.queue(name) else {
             return;
         };
         let stale = std::mem::replace(&mut queue.stale, false);
         match &queue.holders {
-            // They are not written down again as soon as they are a few less.
-            Holders::Crowd(_) if is_crowd(count.saturating_mul(2)) => {
-                return self.see_crowd(turn, name, count, stale);
-            }
-            _ if is_crowd(count) => return self.see_crowd(turn, name, count, stale),
+            _ if are_too_many => return self.see_too_many(turn, name, count, stale),
             Holders::Many(_) if !stale => return,
             _ => {}
         }
@@ -151,18 +148,23 @@ impl Locks {
         let Some(queue) = self.queue_of(name) else {
             return;
         };
-        for owner in self.waiting_among(name, &queue.holders, turn.now) {
+        for owner in self.waiting_among(&queue.holders, turn.now) {
             turn.settling.joined(name.keep(), Rc::clone(owner));
         }
     }
 
-    /// Writes down what there is to be written down of a crowd.
-    fn see_crowd(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>, count: usize, stale: bool) {
+    /// Do more share a lock than may? No newcomer is let in, and nothing walks through them all.
+    pub(super) fn are_too_many(&self, count: usize) -> bool {
+        u64::try_from(count).is_ok_and(|count| count > self.limits.max_sharers)
+    }
+
+    /// Writes down what there is to be written down of those who share a lock and are too many.
+    fn see_too_many(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>, count: usize, stale: bool) {
         let until = turn.keys.deadline(name);
         if let Some(queue) = self.queue(name)
-            && let Holders::Crowd(crowd) = &mut queue.holders
+            && let Holders::TooMany(many) = &mut queue.holders
         {
-            (crowd.count, crowd.until) = (count, until);
+            (many.count, many.until) = (count, until);
         } else {
             let mut any: Option<Rc<[u8]>> = None;
             turn.keys.each_share(name, turn.now.ms(), &mut |owner, _| {
@@ -170,7 +172,7 @@ impl Locks {
                 false
             });
             let any = any.unwrap_or_else(|| Rc::from(&b""[..]));
-            self.set_holders(name, Holders::Crowd(Crowd { any, count, until }));
+            self.set_holders(name, Holders::TooMany(TooMany { any, count, until }));
         }
         if stale {
             self.demote_those_without_share(turn, name);
@@ -237,7 +239,7 @@ impl Locks {
         let mut any_lasts = false;
         turn.keys.each_share(name, 0, &mut |owner, share| {
             any_lasts = !is_over(share.deadline, now);
-            let takes = !any_lasts && over.owners.len() < most_over();
+            let takes = !any_lasts && over.owners.len() < MOST_OVER;
             if takes {
                 over.owners.push(Box::from(owner));
             }
@@ -252,12 +254,14 @@ impl Locks {
             return self.forget_expired(turn, name);
         }
         turn.keys.unshare_over(name, &over, now);
-        self.shares_expired(name, &over.owners, now);
-        let known = (over.owners.iter())
-            .filter(|owner| self.forget_share(name, owner).holds > 0)
-            .count();
+        let expired: Vec<Former> = (over.owners.iter())
+            .filter_map(|owner| {
+                self.set_sharer(name, owner, None);
+                self.ledger(name.db).take_share(name.key, owner)
+            })
+            .collect();
         self.demote_those_without_share(turn, name);
-        self.have_expired(turn, name, known);
+        self.expired(turn, name, &expired);
     }
 
     /// Whoever does not share the lock any more goes back to its place in the queue.
@@ -308,13 +312,7 @@ impl Locks {
             return;
         };
         let before = std::mem::replace(&mut queue.holders, holders);
-        let (was_crowd, is_crowd) = (before.are_crowd(), queue.holders.are_crowd());
         let (before, now) = (before.owners(), queue.holders.owners());
-        match (was_crowd, is_crowd) {
-            (false, true) => _ = self.crowds.insert(name.keep()),
-            (true, false) => _ = self.crowds.remove(&name.keep()),
-            _ => {}
-        }
         (now.0.iter().chain(&now.1)).for_each(|owner| self.holds_one_more(owner));
         (before.0.iter().chain(&before.1)).for_each(|owner| self.holds_one_less(owner));
     }
@@ -328,7 +326,7 @@ impl Locks {
         deadline: Option<Ms>,
         now: Now,
     ) {
-        let mut before = None;
+        let mut seen = Seen::Later;
         if let Some(queue) = self.queue(name) {
             if let Holders::One(holder, until) = &mut queue.holders
                 && **holder == *owner
@@ -337,11 +335,14 @@ impl Locks {
                 return;
             }
             queue.demote_all();
-            before = self.last_holder(name);
+            // Where a client waits the server tells us of a new value.
+            if queue.holders.one().is_some() {
+                seen = Seen::AtOnce;
+            }
             self.set_holders(name, Holders::One(Rc::from(owner), deadline));
         }
         let others = self.ledger(name.db).forget_others(name.key, Some(owner));
-        self.overwritten(name, others, before, now);
+        self.lost(name, (Reason::Overwritten, seen), &others, now);
     }
 
     /// This owner shares it until then, or does not share it any more.
@@ -364,6 +365,23 @@ impl Locks {
             (None, Some((owner, _))) => self.holds_one_less(&owner),
             (None, None) => {}
         }
+    }
+
+    /// Those of the holders of a lock that wait for something.
+    pub(super) fn waiting_among<'a>(&'a self, holders: &'a Holders, now: Now) -> Vec<&'a Rc<[u8]>> {
+        // Whichever are fewer are walked through.
+        if holders.len() <= self.waits.by_owner.len() {
+            let waiting = (holders.iter(now)).filter(|holder| self.does_wait(holder));
+            waiting.collect()
+        } else {
+            let holding = (self.owners_that_wait()).filter(|owner| holders.include(owner, now));
+            holding.collect()
+        }
+    }
+
+    /// Does this owner hold a lock that others wait for?
+    pub(super) fn is_in_anyones_way(&self, owner: &[u8]) -> bool {
+        self.waited_for.contains_key(owner)
     }
 
     /// One more lock that somebody waits for.

@@ -1,10 +1,9 @@
 //! Holds that end without their owners' release are noted in the log.
 
-use std::rc::Rc;
-
 use super::fence::Fence;
+use super::keyspace::LockEvent;
+use super::ledger::Former;
 use super::ledger::entry::Entry;
-use super::ledger::known::{FEW, Known, Whose};
 use super::ledger::token::Token;
 use super::locks::Locks;
 use super::log::line::{Comeback, Line, LostHold, Reason};
@@ -15,10 +14,7 @@ use super::queue::waiter::State;
 use super::request::Hold;
 use super::state::{LockState, Turn};
 use super::stats::count;
-use super::time::{Ms, Now, is_over};
-
-/// Who held a lock that others wait for, and until when, as far as its queue knew.
-type LastHolder = Option<(Rc<[u8]>, Option<Ms>)>;
+use super::time::{Now, is_over};
 
 /// When a loss has been seen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,357 +37,210 @@ pub struct HolderNow {
 }
 
 impl Locks {
-    /// All holds of this lock are about to be forgotten, because they are lost.
-    pub(super) fn lose(&mut self, name: NameRef<'_>, reason: Reason, now: Now) {
-        if self.log.is_off() {
-            return;
-        }
-        let known = (self.databases.get(name.db)).and_then(|one| one.ledger.known(name.key));
-        if let Some(known) = known {
-            let holder = self.last_holder(name);
-            self.lost(name, (reason, AtOnce), &known, holder, now);
-        }
-    }
-
-    /// An operator is about to end all holds of this lock, which are so many. Those that this server has
-    /// not granted are no less lost.
-    pub(super) fn lose_broken(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>, held: usize) {
-        if self.log.is_off() {
-            return;
-        }
-        let mut owners = Vec::new();
-        let hold = match turn.look(name) {
-            LockState::Exclusive { owner, .. } => {
-                owners.push(owner.to_vec());
-                Hold::Exclusive
-            }
-            _ => {
-                turn.keys.each_share(name, turn.now.ms(), &mut |owner, _| {
-                    owners.push(owner.to_vec());
-                    owners.len() < FEW
-                });
-                Hold::Shared
-            }
-        };
-        for owner in &owners {
-            if self.ledger(name.db).of(name.key, owner, hold).is_none() {
-                self.get_to_know(turn, name, owner, hold);
-            }
-        }
-        let why = (Reason::Broken, AtOnce);
-        if owners.len() == held {
-            for owner in &owners {
-                if let Some(entry) = self.ledger(name.db).of(name.key, owner, hold) {
-                    self.lost_by(name, why, owner, (hold, &entry), turn.now);
-                }
-            }
-        } else if let Some(mut known) = self.ledger(name.db).known(name.key) {
-            known.count = held;
-            known.few.clear();
-            self.lost(name, why, &known, None, turn.now);
-        }
-    }
-
-    /// Who holds this lock alone, as far as its queue knows.
-    pub(super) fn last_holder(&mut self, name: NameRef<'_>) -> LastHolder {
-        let (owner, until) = self.queue(name)?.holders.one()?;
-        Some((Rc::clone(owner), until))
-    }
-
-    /// These holds of this lock are lost.
+    /// These holds of this lock are lost, and not remembered any more: they are logged and counted.
     pub(super) fn lost(
         &mut self,
         name: NameRef<'_>,
-        (mut reason, seen): (Reason, Seen),
-        known: &Known,
-        holder: LastHolder,
+        (reason, seen): (Reason, Seen),
+        lost: &[Former],
         now: Now,
     ) {
-        if !known.few.is_empty() {
-            for (owner, entry) in &known.few {
-                self.lost_one(
-                    name,
-                    (reason, seen),
-                    owner.bytes(),
-                    (Hold::Shared, entry),
-                    now,
-                );
-            }
-            return;
-        }
-        let mut entry = known.entry;
-        let print = match &known.whose {
-            Whose::Owner(owner) => self.secret.half_print(owner.bytes()),
-            Whose::Print(print) => *print,
-        };
-        let holder = holder.filter(|(owner, _)| self.secret.half_print(owner) == print);
-        let place = self.who_has_to_claim(name, print, &entry);
-        if reason == Reason::Expired {
-            entry.end = entry.end.or(holder.as_ref().and_then(|&(_, until)| until));
-            reason = match &place {
-                _ if entry.breaking => Reason::Broken,
-                Some(_) => Reason::Unclaimed,
-                None => Reason::Expired,
+        for former in lost {
+            let reason = self.why_over(name, reason, former);
+            let counter = match reason {
+                Reason::Expired => Some(&mut self.counts.expired),
+                Reason::Unclaimed => Some(&mut self.counts.unclaimed),
+                Reason::Broken => Some(&mut self.counts.broken),
+                Reason::Evicted => Some(&mut self.counts.evicted),
+                Reason::Undelivered => Some(&mut self.counts.undelivered),
+                Reason::Disconnected => Some(&mut self.counts.released),
+                Reason::Deleted | Reason::Overwritten | Reason::Renamed | Reason::Flushed => None,
             };
-        }
-        let owner = match &known.whose {
-            Whose::Owner(owner) => Some(owner.bytes()),
-            Whose::Print(_) => place
-                .as_deref()
-                .or(holder.as_ref().map(|(owner, _)| &**owner)),
-        };
-        self.note_loss(
-            name,
-            (reason, seen),
-            (owner, print),
-            (known.hold, &entry),
-            known.count,
-            now,
-        );
-    }
-
-    /// This owner's hold is lost. One that has run out may have been a place's, or one that was being
-    /// broken.
-    fn lost_one(
-        &mut self,
-        name: NameRef<'_>,
-        (reason, seen): (Reason, Seen),
-        owner: &[u8],
-        (hold, entry): (Hold, &Entry),
-        now: Now,
-    ) {
-        let print = self.secret.half_print(owner);
-        let reason = match reason {
-            Reason::Expired if entry.breaking => Reason::Broken,
-            Reason::Expired if self.who_has_to_claim(name, print, entry).is_some() => {
-                Reason::Unclaimed
+            if let Some(counter) = counter {
+                count(counter, usize::from(former.entry.counted));
             }
+            self.log_loss(name, (reason, seen), former, 1, now);
+        }
+    }
+
+    /// A hold that has run out may have been a place's, or one that was being broken.
+    fn why_over(&self, name: NameRef<'_>, reason: Reason, former: &Former) -> Reason {
+        match reason {
+            Reason::Expired if former.entry.breaking => Reason::Broken,
+            Reason::Expired if self.is_left_unclaimed(name, former) => Reason::Unclaimed,
             reason => reason,
-        };
-        self.lost_by(name, (reason, seen), owner, (hold, entry), now);
+        }
     }
 
-    /// This owner's hold is lost, and it is known why.
-    pub(super) fn lost_by(
-        &mut self,
-        name: NameRef<'_>,
-        reason: (Reason, Seen),
-        owner: &[u8],
-        hold: (Hold, &Entry),
-        now: Now,
-    ) {
-        let print = self.secret.half_print(owner);
-        self.note_loss(name, reason, (Some(owner), print), hold, 1, now);
-    }
-
-    fn note_loss(
+    /// This hold is lost: notes it, and that so many others like it are.
+    fn log_loss(
         &mut self,
         name: NameRef<'_>,
         (reason, seen): (Reason, Seen),
-        (owner, owner_print): (Option<&[u8]>, u64),
-        (hold, entry): (Hold, &Entry),
+        former: &Former,
         count: usize,
         now: Now,
     ) {
         if self.log.is_off() {
             return;
         }
-        let queue = (self.queue_of(name)).map_or(0, |queue| {
+        let Former { owner, hold, entry } = former;
+        let owner = owner.bytes();
+        let queue = self.queue_of(name);
+        let runs_out = matches!(reason, Reason::Expired | Reason::Broken | Reason::Unclaimed);
+        let ended = if runs_out {
+            // The key of one that ended by the wall clock said so to its queue.
+            let holder = queue.and_then(|queue| queue.holders.one());
+            let known = holder.filter(|(holder, _)| ***holder == *owner);
+            let end = entry.end.or(known.and_then(|(_, until)| until));
+            end.map(|end| end.min(now.ms()))
+        } else {
+            None
+        };
+        let waiting = queue.map_or(0, |queue| {
             self.wait_here(queue).saturating_add(queue.asleep.len())
         });
-        let runs_out = matches!(reason, Reason::Expired | Reason::Broken | Reason::Unclaimed);
-        let end = entry.end.filter(|_| runs_out).map(|end| end.min(now.ms()));
         let loss = Loss {
             reason,
             count,
             of: self.key_of(name),
             owner,
-            owner_print,
+            owner_print: self.secret.half_print(owner),
             hold: LostHold {
                 fence: entry.fence,
-                hold,
+                hold: *hold,
                 since: entry.since,
-                ended: end.or((seen == AtOnce).then_some(now.ms())),
-                queue,
+                ended: ended.or((seen == AtOnce).then_some(now.ms())),
+                queue: waiting,
             },
         };
         self.log.lost(&loss, now);
     }
 
-    /// Another has the lock alone, or others share it: what is remembered of any other hold is forgotten.
+    /// All holds of this lock are lost, and what is remembered of them is forgotten. How many were they?
+    pub(super) fn lose_all(&mut self, name: NameRef<'_>, why: (Reason, Seen), now: Now) -> usize {
+        let lost = self.ledger(name.db).take(name.key);
+        self.lost(name, why, &lost, now);
+        self.set_holders(name, Holders::Nobody);
+        lost.len()
+    }
+
+    /// An operator ends all holds of this lock, which are so many. Those that this server has not granted are
+    /// no less lost.
+    pub(super) fn lose_broken(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>, held: usize) {
+        let mut owners = Vec::new();
+        let hold = match turn.look(name) {
+            LockState::Exclusive { owner, .. } => {
+                owners.push(Token::from(owner));
+                Hold::Exclusive
+            }
+            _ => {
+                // Of more than may share it one stands for all.
+                let most = if self.are_too_many(held) { 1 } else { held };
+                turn.keys.each_share(name, turn.now.ms(), &mut |owner, _| {
+                    owners.push(Token::from(owner));
+                    owners.len() < most
+                });
+                Hold::Shared
+            }
+        };
+        for owner in owners.iter().map(Token::bytes) {
+            if self.ledger(name.db).of(name.key, owner, hold).is_none() {
+                self.get_to_know(turn, name, owner, hold);
+            }
+        }
+        let lost = self.ledger(name.db).take(name.key);
+        let why = (Reason::Broken, AtOnce);
+        self.lost(name, why, &lost, turn.now);
+        if let Some(one) = lost.first() {
+            self.log_loss(name, why, one, held.saturating_sub(lost.len()), turn.now);
+        }
+    }
+
+    /// Another owner has the lock alone, or others share it: what is remembered of any other hold is forgotten.
     pub(super) fn forget_others(&mut self, name: NameRef<'_>, owner: Option<&[u8]>, now: Now) {
         let others = self.ledger(name.db).forget_others(name.key, owner);
-        if let Some(others) = others {
-            let holder = self.last_holder(name);
-            self.lost(name, (Reason::Overwritten, Later), &others, holder, now);
+        self.lost(name, (Reason::Overwritten, Later), &others, now);
+    }
+
+    /// The lock is free: forgets what is remembered of holds of it, which have run out.
+    pub(super) fn forget_expired(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>) {
+        let expired = self.lose_all(name, (Reason::Expired, Later), turn.now);
+        self.have_expired(turn, name, expired);
+    }
+
+    /// These holds have run out, and were forgotten: they are logged, counted and announced.
+    pub(super) fn expired(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>, expired: &[Former]) {
+        self.lost(name, (Reason::Expired, Later), expired, turn.now);
+        self.have_expired(turn, name, expired.len());
+    }
+
+    fn have_expired(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>, expired: usize) {
+        if expired > 0 {
+            turn.keys.announce(name, LockEvent::Expired);
         }
-    }
-
-    /// Somebody else has the lock than those who were remembered.
-    pub(super) fn overwritten(
-        &mut self,
-        name: NameRef<'_>,
-        others: Option<Box<Known>>,
-        holder: LastHolder,
-        now: Now,
-    ) {
-        if let Some(others) = others {
-            // Where somebody waits the server tells us of a new value.
-            let seen = if holder.is_some() { AtOnce } else { Later };
-            self.lost(name, (Reason::Overwritten, seen), &others, holder, now);
-        }
-    }
-
-    /// A grant was written over what was remembered of others, or of this owner's last hold: these have
-    /// run out, since nobody has told us how else they ended.
-    #[cold]
-    pub(super) fn others_expired(
-        &mut self,
-        turn: &mut Turn<'_>,
-        name: NameRef<'_>,
-        others: &Known,
-        owner: &[u8],
-    ) {
-        let holder = (self.last_holder(name)).or_else(|| Some((Rc::from(owner), None)));
-        self.lost(name, (Reason::Expired, Later), others, holder, turn.now);
-        self.count_known_over(name, others);
-        self.have_expired(turn, name, others.count);
-    }
-
-    /// The lock is free: forgets what is remembered of holds of it, which have run out, and says how many
-    /// those were.
-    pub(super) fn take_expired(&mut self, name: NameRef<'_>, now: Now) -> usize {
-        let holder = self.last_holder(name);
-        self.set_holders(name, Holders::Nobody);
-        let Some(known) = self.ledger(name.db).take(name.key) else {
-            return 0;
-        };
-        self.lost(name, (Reason::Expired, Later), &known, holder, now);
-        self.count_known_over(name, &known);
-        known.count
     }
 
     /// A place has been granted these by this number, and its owner has not claimed them: logs and counts
     /// them. They may have run out, and have still to be forgotten.
     pub(super) fn lose_unclaimed(&mut self, names: &[Name], owner: &[u8], fence: Fence, now: Now) {
         for name in names.iter().map(Name::borrow) {
-            if let Some((hold, entry)) = self.remembered_of(name, owner)
-                && entry.has_had(fence)
-                && !entry.told
+            if let Some(former) = self.remembered_of(name, owner)
+                && former.entry.has_had(fence)
+                && !former.entry.told
             {
-                let reason = (Reason::Unclaimed, AtOnce);
-                self.lost_by(name, reason, owner, (hold, &entry), now);
-                count(&mut self.counts.unclaimed, usize::from(entry.counted));
+                let hold = former.hold;
+                self.lost(name, (Reason::Unclaimed, AtOnce), &[former], now);
                 self.ledger(name.db).end_is_counted(name.key, owner, hold);
             }
         }
     }
 
-    /// All holds of this lock have run out, and are about to be forgotten: counts them.
-    pub(super) fn count_all_over(&mut self, name: NameRef<'_>) {
-        let known = (self.databases.get(name.db)).and_then(|one| one.ledger.known(name.key));
-        if let Some(known) = known {
-            self.count_known_over(name, &known);
-        }
-    }
-
-    /// The same, of what is remembered of them.
-    fn count_known_over(&mut self, name: NameRef<'_>, known: &Known) {
-        if known.count == 1 {
-            let owner = match &known.whose {
-                Whose::Owner(owner) => self.secret.half_print(owner.bytes()),
-                Whose::Print(print) => *print,
-            };
-            self.count_one_over(name, owner, &known.entry);
-        } else if known.few.is_empty() {
-            // Of many it is known whether an operator was ending one of them: so all.
-            let counter = if known.entry.breaking {
-                &mut self.counts.broken
-            } else {
-                &mut self.counts.expired
-            };
-            count(counter, known.counted);
-        } else {
-            self.count_over(name, &known.few);
-        }
-    }
-
-    /// These shares have run out: counts them.
-    pub(super) fn count_over(&mut self, name: NameRef<'_>, over: &[(Token, Entry)]) {
-        for (owner, entry) in over {
-            self.count_one_over(name, self.secret.half_print(owner.bytes()), entry);
-        }
-    }
-
-    fn count_one_over(&mut self, name: NameRef<'_>, owner: u64, entry: &Entry) {
-        let counter = if entry.breaking {
-            &mut self.counts.broken
-        } else if self.who_has_to_claim(name, owner, entry).is_some() {
-            &mut self.counts.unclaimed
-        } else {
-            &mut self.counts.expired
-        };
-        count(counter, usize::from(entry.counted));
-    }
-
     /// What is remembered of this owner's hold of this lock.
-    fn remembered_of(&self, name: NameRef<'_>, owner: &[u8]) -> Option<(Hold, Entry)> {
+    fn remembered_of(&self, name: NameRef<'_>, owner: &[u8]) -> Option<Former> {
         let ledger = &self.databases.get(name.db)?.ledger;
-        let of = |hold| Some((hold, ledger.of(name.key, owner, hold)?));
+        let of = |hold| {
+            Some(Former {
+                owner: Token::from(owner),
+                hold,
+                entry: ledger.of(name.key, owner, hold)?,
+            })
+        };
         of(Hold::Exclusive).or_else(|| of(Hold::Shared))
     }
 
-    /// These shares are over, and have been taken out of the lock. They are still remembered.
-    pub(super) fn shares_expired(&mut self, name: NameRef<'_>, owners: &[Box<[u8]>], now: Now) {
-        for owner in owners {
-            if let Some((Hold::Shared, entry)) = self.remembered_of(name, owner) {
-                self.count_one_over(name, self.secret.half_print(owner), &entry);
-                let (why, hold) = ((Reason::Expired, Later), (Hold::Shared, &entry));
-                self.lost_one(name, why, owner, hold, now);
-            }
+    /// Other clients have taken these shares out of the lock, if they had not run out.
+    pub(super) fn shares_lost(&mut self, name: NameRef<'_>, gone: &[Former], now: Now) {
+        for former in gone {
+            let why = (Self::why_gone(&former.entry, now), Later);
+            self.lost(name, why, std::slice::from_ref(former), now);
         }
     }
 
-    /// These shares have been taken out of the lock by somebody else.
-    pub(super) fn shares_lost(&mut self, name: NameRef<'_>, gone: &[(Token, Entry)], now: Now) {
-        for (owner, entry) in gone {
-            let why = (Self::why_gone(entry, now), Later);
-            self.lost_one(name, why, owner.bytes(), (Hold::Shared, entry), now);
-        }
-    }
-
-    /// This hold is being given back: nobody heard of it, or the connection that it was tied to is gone.
-    pub(super) fn given_back(
-        &mut self,
-        name: NameRef<'_>,
-        owner: &[u8],
-        hold: (Hold, &Entry),
-        now: Now,
-    ) {
-        let (_, entry) = hold;
-        let reason = if entry.is_unheard() {
+    /// This hold is being given back: its owner has not heard of it, or the connection that it was tied to has
+    /// closed.
+    pub(super) fn given_back(&mut self, name: NameRef<'_>, former: &Former, now: Now) {
+        let reason = if former.entry.is_unheard() {
             Reason::Undelivered
         } else {
             Reason::Disconnected
         };
-        self.lost_by(name, (reason, AtOnce), owner, hold, now);
+        self.lost(name, (reason, AtOnce), std::slice::from_ref(former), now);
     }
 
-    /// The owner of a place that was granted this hold, and has not claimed it.
-    fn who_has_to_claim(&self, name: NameRef<'_>, owner: u64, entry: &Entry) -> Option<Rc<[u8]>> {
+    /// Was this hold granted to a place, whose owner has not claimed it?
+    fn is_left_unclaimed(&self, name: NameRef<'_>, former: &Former) -> bool {
+        let (owner, entry) = (former.owner.bytes(), &former.entry);
         if entry.told || self.places.claims.is_empty() {
-            return None;
+            return false;
         }
-        let places = self
-            .waits
-            .of(owner)
-            .filter_map(|ticket| self.waiters.get(&ticket));
-        let mut granted = places.filter(|waiter| {
-            waiter.place.is_some()
-                && matches!(waiter.state(), State::Granted(fence) if entry.has_had(fence))
+        let mut places = (self.waits.of(self.print_of(owner)))
+            .filter_map(|ticket| self.waiters.get(&ticket))
+            .filter(|waiter| *waiter.owner == *owner && waiter.place.is_some());
+        places.any(|waiter| {
+            matches!(waiter.state(), State::Granted(fence) if entry.has_had(fence))
                 && waiter.names.iter().any(|one| one.borrow() == name)
-        });
-        granted.next().map(|waiter| Rc::clone(&waiter.owner))
+        })
     }
 
     /// This owner has asked for a hold that it has not got. If it had one, and did not end it, it comes
@@ -408,18 +257,20 @@ impl Locks {
         if self.log.is_off() {
             return remembered.is_some();
         }
-        if let Some((hold, entry)) = remembered {
+        if let Some(former) = &remembered {
             let reason = match self.look(turn, name) {
                 LockState::Free => Reason::Expired,
-                LockState::Shared { .. } if hold == Hold::Shared => {
-                    Self::why_gone(&entry, turn.now)
+                LockState::Shared { .. } if former.hold == Hold::Shared => {
+                    Self::why_gone(&former.entry, turn.now)
                 }
                 _ => Reason::Overwritten,
             };
-            self.lost_one(name, (reason, Later), owner, (hold, &entry), turn.now);
+            // It is counted when it is forgotten.
+            let reason = self.why_over(name, reason, former);
+            self.log_loss(name, (reason, Later), former, 1, turn.now);
         }
-        let owner = (owner, self.secret.half_print(owner));
-        self.log.came_back(self.key_of(name), owner, with, turn.now)
+        let print = self.secret.half_print(owner);
+        self.log.came_back(self.key_of(name), print, with, turn.now)
     }
 
     /// Why a share is not in its lock any more.
@@ -456,12 +307,12 @@ impl Locks {
         let (owner, hold) = match self.look(turn, name) {
             LockState::NoLock | LockState::Free => return None,
             LockState::Reserved(reserved) => {
+                let ledger = self.ledger(name.db);
                 let owner = match reserved.hold {
-                    Hold::Exclusive => self.owner_by_print(name, reserved.owner)?.to_vec(),
+                    Hold::Exclusive => ledger.reserved_owner(name.key)?.bytes().to_vec(),
                     Hold::Shared => {
-                        let ledger = self.ledger(name.db);
                         let first = ledger.each_reserved(name.key, turn.now).next();
-                        first.map(|(owner, _)| owner.to_vec())?
+                        first.map(|(owner, _)| owner.bytes().to_vec())?
                     }
                 };
                 (owner, reserved.hold)

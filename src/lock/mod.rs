@@ -11,7 +11,6 @@ mod breaking;
 mod budget;
 mod by_owner;
 mod check;
-mod crowd;
 mod databases;
 mod deadlock;
 mod due;
@@ -43,7 +42,6 @@ pub mod slot;
 mod state;
 mod stats;
 mod step;
-mod survey;
 mod take_back;
 mod time;
 mod wait;
@@ -53,7 +51,7 @@ mod withdraw;
 #[cfg(test)]
 mod tests;
 
-pub use breaking::Break;
+pub use breaking::{Break, NotBroken};
 #[cfg(test)]
 pub use deadlock::found::Link;
 pub use deadlock::found::{Claim, Deadlock};
@@ -62,7 +60,7 @@ pub use keyspace::{
     Glance, Keyspace, LONGEST_OWNER, LockEvent, Over, SHARED_MARKER, Share, Stored,
 };
 pub use ledger::print::Secret;
-pub use limits::{Limits, MOST_QUEUES};
+pub use limits::{Limits, MOST_QUEUES, MOST_SHARERS};
 pub use locks::{Gone, Locks};
 pub use log::line::{Comeback, Cut, Line, Reason};
 pub use losses::HolderNow;

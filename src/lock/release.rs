@@ -44,7 +44,6 @@ impl Locks {
             Some((Hold::Exclusive, true))
         } else {
             self.settle_queue(turn, name);
-            self.see_to_missing(turn, name);
             // The server has opened the key for a write command, and so has seen to it that the key has
             // not expired by its own clock. That is enough here: whoever may have it next waits for this.
             match turn.keys.look(name) {
@@ -171,12 +170,8 @@ impl Locks {
         hold: Hold,
     ) -> Forgotten {
         if hold == Hold::Shared {
-            self.see_to_missing(turn, name);
             self.make_room(turn, name);
-            // After a step of the clock a crowd counts as all who are remembered, and of those only this one
-            // may be left in the key.
-            let any_lasts = matches!(self.look(turn, name), LockState::Shared { count: 2.., .. });
-            if any_lasts && matches!(turn.keys.look(name), Stored::Shared { count: 2.. }) {
+            if matches!(self.look(turn, name), LockState::Shared { count: 2.., .. }) {
                 turn.keys.unshare(name, owner);
                 let ended = self.share_is_gone(turn, name, owner);
                 self.settle_queue(turn, name);

@@ -5,6 +5,7 @@ use std::rc::Rc;
 use super::fence::Fence;
 use super::keyspace::Glance;
 use super::ledger::reserved::Reserved;
+use super::ledger::token::Token;
 use super::locks::Locks;
 use super::name::{Db, NameRef};
 use super::queue::Queue;
@@ -41,14 +42,14 @@ pub struct Report {
     pub queue: usize,
 }
 
-/// Owners, as far as they are known, and until when they hold a lock.
-type Found = Vec<(Option<Vec<u8>>, Option<Ms>)>;
+/// Owners, and until when they hold a lock.
+type Found = Vec<(Vec<u8>, Option<Ms>)>;
 
 /// Somebody who holds a lock.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Holder {
-    /// The owner; not known for a while where the key has gone too early, by a step of the wall clock.
-    pub owner: Option<Vec<u8>>,
+    /// The owner.
+    pub owner: Vec<u8>,
     /// How much longer.
     pub left: Left,
     /// What the server remembers of the grant, if it was this server's.
@@ -107,7 +108,7 @@ impl Locks {
             LockState::NoLock => return Err(NotALock),
             LockState::Free => (None, 0, Vec::new()),
             LockState::Exclusive { owner, deadline } => {
-                let found = vec![(Some(owner.to_vec()), deadline)];
+                let found = vec![(owner.to_vec(), deadline)];
                 (Some(Hold::Exclusive), 1, found)
             }
             LockState::Shared { count, .. } => {
@@ -117,9 +118,8 @@ impl Locks {
         let holders = (found.into_iter().zip(hold.iter().cycle()))
             .map(|((owner, deadline), &hold)| Holder {
                 left: left_until(deadline, now),
-                grant: self.grant_of(name, owner.as_deref(), hold, now),
-                claim: (owner.as_deref())
-                    .and_then(|owner| self.claim_ends(name, owner, hold))
+                grant: self.grant_of(name, &owner, hold, now),
+                claim: (self.claim_ends(name, &owner, hold))
                     .map(|end| end.saturating_sub(now.ms())),
                 owner,
             })
@@ -173,18 +173,8 @@ impl Locks {
             )
     }
 
-    fn grant_of(
-        &mut self,
-        name: NameRef<'_>,
-        owner: Option<&[u8]>,
-        hold: Hold,
-        now: Now,
-    ) -> Option<Grant> {
-        let ledger = self.ledger(name.db);
-        let entry = match owner {
-            Some(owner) => ledger.of(name.key, owner, hold)?,
-            None => ledger.reserved_hold(name.key)?,
-        };
+    fn grant_of(&mut self, name: NameRef<'_>, owner: &[u8], hold: Hold, now: Now) -> Option<Grant> {
+        let entry = self.ledger(name.db).of(name.key, owner, hold)?;
         Some(Grant {
             fence: entry.fence?,
             held: now.ms().saturating_sub(entry.since),
@@ -192,7 +182,7 @@ impl Locks {
         })
     }
 
-    /// Who holds a lock whose key has gone too early, as far as is known.
+    /// Who holds a lock whose key has gone too early.
     fn reserved_holders(
         &mut self,
         name: NameRef<'_>,
@@ -201,11 +191,12 @@ impl Locks {
     ) -> (Option<Hold>, usize, Found) {
         let found = match reserved.hold {
             Hold::Exclusive => {
-                let owner = self.owner_by_print(name, reserved.owner);
-                vec![(owner.map(|owner| owner.to_vec()), Some(reserved.first_end))]
+                let owner = self.ledger(name.db).reserved_owner(name.key);
+                let with_end = |owner: Token| (owner.bytes().to_vec(), Some(reserved.first_end));
+                owner.map(with_end).into_iter().collect()
             }
             Hold::Shared => (self.ledger(name.db).each_reserved(name.key, now))
-                .map(|(owner, end)| (Some(owner.to_vec()), Some(end)))
+                .map(|(owner, end)| (owner.bytes().to_vec(), Some(end)))
                 .take(MOST_NAMED)
                 .collect(),
         };
@@ -224,7 +215,7 @@ impl Locks {
             let end = earlier(share.deadline, key_ends);
             let end = self.share_end(now, name, owner, end);
             if !is_over(end, now) {
-                found.push((Some(owner.to_vec()), end));
+                found.push((owner.to_vec(), end));
             }
             found.len() < MOST_NAMED
         });

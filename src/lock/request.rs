@@ -11,9 +11,9 @@ use super::time::Ms;
 pub enum Mode {
     /// The lock alone.
     Exclusive,
-    /// The lock beside others who share it.
+    /// The lock beside others who share it, of whom there may be as many as share any lock at most.
     Shared,
-    /// The same, but only while fewer than so many others do.
+    /// The lock beside others who share it, while they are fewer than that.
     Limit(u64),
 }
 
@@ -35,13 +35,14 @@ impl Mode {
         }
     }
 
-    /// Can this be granted while so many others share the lock?
-    pub fn room_beside(self, others: usize) -> bool {
-        match self {
-            Self::Exclusive => others == 0,
-            Self::Shared => true,
-            Self::Limit(most) => u64::try_from(others).is_ok_and(|others| others < most),
-        }
+    /// Can this be granted while so many others share the lock, which `max_sharers` may share at most?
+    pub fn room_beside(self, others: usize, max_sharers: u64) -> bool {
+        let most = match self {
+            Self::Exclusive => 1,
+            Self::Shared => max_sharers,
+            Self::Limit(most) => most.min(max_sharers),
+        };
+        u64::try_from(others).is_ok_and(|others| others < most)
     }
 }
 

@@ -4,25 +4,20 @@
 
 use std::rc::Rc;
 
-use super::crowd::is_crowd;
 use super::keyspace::Stored;
 use super::ledger::reserved::Reserved;
-use super::ledger::shares::Restoring;
-use super::ledger::token::Token;
 use super::locks::Locks;
 use super::name::NameRef;
-use super::queue::holders::{Crowd, Holders};
+use super::queue::holders::Holders;
 use super::request::Hold;
-use super::state::{LockState, Turn};
+use super::state::Turn;
 use super::time::{Ms, Now};
 
 impl Locks {
     /// Who has this lock, if it is reserved. Those whose shares have run out are forgotten.
     pub(super) fn reserved(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>) -> Option<Reserved> {
         let (reserved, over) = self.ledger(name.db).reserved(name.key, turn.now);
-        self.shares_lost(name, &over, turn.now);
-        self.count_over(name, &over);
-        self.have_expired(turn, name, over.len());
+        self.expired(turn, name, &over);
         reserved
     }
 
@@ -36,9 +31,7 @@ impl Locks {
     /// The server has found this key expired when it was looked at. Is the lock reserved, because the
     /// hold lasts?
     pub(super) fn reserve(&mut self, name: NameRef<'_>, now: Now) -> bool {
-        let is_stepped = self.is_stepped(now);
-        self.ledger(name.db)
-            .reserve(name.key, now, is_stepped, &|_| true)
+        self.ledger(name.db).reserve(name.key, now, &|_| true)
     }
 
     /// The server says that this key has expired. Some servers say so too when somebody has given it a
@@ -46,7 +39,7 @@ impl Locks {
     pub(super) fn reserve_expired(&mut self, name: NameRef<'_>, now: Now) -> bool {
         let wall = self.wall;
         let has_passed = |written| wall.has_passed(written, now);
-        self.is_stepped(now) && (self.ledger(name.db)).reserve(name.key, now, true, &has_passed)
+        self.is_stepped(now) && (self.ledger(name.db)).reserve(name.key, now, &has_passed)
     }
 
     /// The same, of a lock that seems to be free.
@@ -98,16 +91,10 @@ impl Locks {
         end: Ms,
     ) {
         self.reserved(turn, name);
-        let ledger = self.ledger(name.db);
-        ledger.end_reservation(name.key);
-        let restoring = Restoring {
-            are_missing: true,
-            ..Restoring::default()
-        };
-        ledger.set_restoring(name.key, restoring);
+        self.ledger(name.db).end_reservation(name.key);
         turn.keys.share(name, owner, end);
         self.written_now(name, owner, Hold::Shared);
-        self.bring_shares_into_step(turn, name, None);
+        self.write_all_shares(turn, name, true);
     }
 
     /// A lock that is reserved for those who share it is to be shared by one more: the key is written
@@ -115,37 +102,10 @@ impl Locks {
     pub(super) fn share_again(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>) -> bool {
         let ledger = self.ledger(name.db);
         let any = ledger.each_reserved(name.key, turn.now).next();
-        let Some((owner, end)) = any.map(|(owner, end)| (Token::from(owner), end)) else {
+        let Some((owner, end)) = any else {
             return false;
         };
         self.write_again(turn, name, owner.bytes(), (Hold::Shared, end))
-    }
-
-    /// Those who share a lock may not all be in its key again as yet. Before the last who is there is taken
-    /// for the last of all, some of the others are written, or it is seen that they have ended too.
-    pub(super) fn see_to_missing(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>) {
-        while self.is_stepped(turn.now) && self.are_missing(name) {
-            let lasts = matches!(turn.look(name), LockState::Shared { count: 2.., .. });
-            if lasts || !turn.may_write(name) {
-                return;
-            }
-            self.bring_shares_into_step(turn, name, None);
-        }
-    }
-
-    fn are_missing(&mut self, name: NameRef<'_>) -> bool {
-        let restoring = self.ledger(name.db).restoring(name.key);
-        restoring.is_some_and(|restoring| restoring.are_missing)
-    }
-
-    /// The owner with this print that holds this lock, if it is known because others wait for the lock or
-    /// because it waits for something itself.
-    pub(super) fn owner_by_print(&self, name: NameRef<'_>, print: u64) -> Option<Rc<[u8]>> {
-        let queue = self.queue_of(name);
-        let holder = queue.and_then(|queue| queue.holders.any());
-        let holder = holder.filter(|owner| self.print_of(owner) == print);
-        let mut waiters = (self.waits.of(print)).filter_map(|ticket| self.waiters.get(&ticket));
-        (holder.cloned()).or_else(|| Some(Rc::clone(&waiters.next()?.owner)))
     }
 
     /// Writes down who holds a lock that has a queue and is reserved.
@@ -154,47 +114,18 @@ impl Locks {
             return;
         }
         match reserved.hold {
-            Hold::Exclusive => match self.owner_by_print(name, reserved.owner) {
-                Some(owner) => {
-                    self.set_holders(name, Holders::One(owner, Some(reserved.first_end)));
-                }
-                None => {
-                    self.set_holders(name, Holders::Nobody);
-                    let unnamed = self.unnamed.entry(reserved.owner).or_default();
-                    unnamed.insert(name.keep());
-                }
-            },
-            Hold::Shared if is_crowd(reserved.count) => {
-                let any = self.ledger(name.db).each_reserved(name.key, now).next();
-                let any = any.map_or_else(|| Rc::from(&b""[..]), |(owner, _)| Rc::from(owner));
-                let crowd = Crowd {
-                    any,
-                    count: reserved.count,
-                    until: None,
-                };
-                self.set_holders(name, Holders::Crowd(crowd));
+            Hold::Exclusive => {
+                let owner = self.ledger(name.db).reserved_owner(name.key);
+                let holders = owner.map_or(Holders::Nobody, |owner| {
+                    Holders::One(Rc::from(owner.bytes()), Some(reserved.first_end))
+                });
+                self.set_holders(name, holders);
             }
             Hold::Shared => {
                 let shares = (self.ledger(name.db).each_reserved(name.key, now))
-                    .map(|(owner, end)| (Rc::from(owner), Some(end)))
+                    .map(|(owner, end)| (Rc::from(owner.bytes()), Some(end)))
                     .collect();
                 self.set_holders(name, Holders::Many(shares));
-            }
-        }
-    }
-
-    /// This owner begins to wait. Locks that are reserved for it, while only its print was known, are in
-    /// others' way.
-    pub(super) fn name_holder(&mut self, turn: &mut Turn<'_>, owner: &[u8]) {
-        if self.unnamed.is_empty() {
-            return;
-        }
-        let print = self.print_of(owner);
-        for name in self.unnamed.remove(&print).into_iter().flatten() {
-            let name = name.borrow();
-            let reserved = self.reserved(turn, name);
-            if let Some(reserved) = reserved.filter(|reserved| reserved.owner == print) {
-                self.set_reserved(name, reserved, turn.now);
             }
         }
     }

@@ -38,7 +38,7 @@ impl Locks {
         request: &Request<'_>,
         in_turn: bool,
     ) -> Result<Fit, NotALock> {
-        let quarantined = self.is_quarantined(turn.now);
+        let (quarantined, most) = (self.is_quarantined(turn.now), self.limits.max_sharers);
         let open = |open: bool| {
             let open = open && !quarantined;
             if open {
@@ -54,7 +54,7 @@ impl Locks {
                 let may_share = reserved.hold == Hold::Shared
                     && in_turn
                     && !quarantined
-                    && request.mode.room_beside(reserved.count);
+                    && request.mode.room_beside(reserved.count, most);
                 // Beside those for whom it is reserved, once they are there again.
                 if may_share && self.share_again(turn, name) {
                     return self.fit(turn, name, request, in_turn);
@@ -82,7 +82,7 @@ impl Locks {
                         hold: Hold::Shared,
                         until: share.deadline,
                     },
-                    (None, mode) => open(in_turn && mode.room_beside(count)),
+                    (None, mode) => open(in_turn && mode.room_beside(count, most)),
                 }
             }
         })
@@ -93,13 +93,9 @@ impl Locks {
         (self.quarantined_until).is_some_and(|until| now.ms() < until)
     }
 
-    /// Is an operator ending this owner's hold? One that is not known here may be as old as any of those
-    /// that are being ended.
+    /// Is an operator ending this owner's hold?
     pub(super) fn is_breaking(&mut self, name: NameRef<'_>, owner: &[u8], hold: Hold) -> bool {
-        let ledger = self.ledger(name.db);
-        match ledger.of(name.key, owner, hold) {
-            Some(entry) => entry.breaking,
-            None => hold == Hold::Shared && ledger.last_of(name.key, None).is_some(),
-        }
+        let entry = self.ledger(name.db).of(name.key, owner, hold);
+        entry.is_some_and(|entry| entry.breaking)
     }
 }

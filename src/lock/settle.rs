@@ -3,11 +3,11 @@
 use std::rc::Rc;
 
 use super::budget::{GRANT, SETTLE, SHARED_GRANT};
-use super::keyspace::LockEvent;
 use super::ledger::Forgotten;
 use super::ledger::entry::News;
 use super::locks::Locks;
 use super::log::line::Reason;
+use super::losses::Seen;
 use super::name::{Name, NameRef};
 use super::outbox::Lapse;
 use super::place::claim::Chance;
@@ -150,8 +150,7 @@ impl Locks {
         self.meet(turn, name, None);
         let owner = match self.look(turn, name) {
             LockState::NoLock => {
-                self.lose(name, Reason::Overwritten, now);
-                self.forget(name);
+                self.lose_all(name, (Reason::Overwritten, Seen::AtOnce), now);
                 self.demote_all(name);
                 return Served::Waits;
             }
@@ -562,19 +561,6 @@ impl Locks {
     pub(super) fn forget(&mut self, name: NameRef<'_>) -> Forgotten {
         self.set_holders(name, Holders::Nobody);
         self.ledger(name.db).forget(name.key)
-    }
-
-    /// The lock is free, and nobody has told us why: its hold has run out, if there was one.
-    pub(super) fn forget_expired(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>) {
-        let expired = self.take_expired(name, turn.now);
-        self.have_expired(turn, name, expired);
-    }
-
-    /// So many holds have run out, and have been counted.
-    pub(super) fn have_expired(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>, expired: usize) {
-        if expired > 0 {
-            turn.keys.announce(name, LockEvent::Expired);
-        }
     }
 
     /// All that was due has been done. Does anybody wait still?

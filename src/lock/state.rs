@@ -1,6 +1,5 @@
 //! What is to be known of a lock before anything is decided about it.
 
-use super::crowd::portion;
 use super::keyspace::{Keyspace, Share, Stored};
 use super::request::{Hold, NotALock};
 
@@ -27,12 +26,7 @@ pub struct Turn<'k> {
 
 /// Shares that are over are counted one by one, and taken out of their lock at once, up to so many. The
 /// others follow with the next commands, and in ticks while somebody waits.
-const MOST_OVER: usize = 16;
-
-/// So many shares that are over, at once.
-pub(super) fn most_over() -> usize {
-    MOST_OVER.min(portion())
-}
+pub(super) const MOST_OVER: usize = 16;
 
 /// Who holds a lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -126,7 +120,7 @@ impl Turn<'_> {
             let is_over = is_over(share.deadline, now);
             if is_over {
                 over = over.saturating_add(1);
-                is_more = over > most_over();
+                is_more = over > MOST_OVER;
             } else {
                 first_end = earlier(share.deadline, deadline);
             }

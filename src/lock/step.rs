@@ -9,13 +9,12 @@
 //!
 //! What somebody else has touched since, and what was not granted here, ends by the wall clock.
 
-use super::crowd::{is_crowd, portion};
 use super::keyspace::{Share, Stored};
 use super::ledger::entry::Entry;
-use super::ledger::shares::Restoring;
 use super::ledger::token::Token;
 use super::locks::Locks;
 use super::log::line::Reason;
+use super::losses::Seen;
 use super::name::NameRef;
 use super::request::{Hold, NotALock};
 use super::state::{LockState, Turn, earlier};
@@ -97,12 +96,11 @@ impl Locks {
     pub(super) fn end_by_wall(&mut self, name: NameRef<'_>, now: Now) {
         let (reserved, over) = self.ledger(name.db).reserved(name.key, now);
         if !over.is_empty() {
-            self.shares_lost(name, &over, now);
-            self.count_over(name, &over);
+            self.lost(name, (Reason::Expired, Seen::Later), &over, now);
             self.outbox.expired.push_back(name.keep());
         }
         if reserved.is_some() {
-            self.lose(name, Reason::Overwritten, now);
+            self.lose_all(name, (Reason::Overwritten, Seen::AtOnce), now);
         }
         // Numbers that are given from now on are larger.
         let up_to = self.clock.last();
@@ -130,7 +128,7 @@ impl Locks {
                 let owner = Token::from(owner);
                 self.bring_hold_into_step(turn, name, owner.bytes());
             }
-            Stored::Shared { .. } => self.bring_shares_into_step(turn, name, owner),
+            Stored::Shared { .. } => self.bring_shares_into_step(turn, name),
             Stored::Nothing => self.see_if_reserved(turn, name),
         }
         // The server may have found it expired just now.
@@ -178,66 +176,42 @@ impl Locks {
         }
     }
 
-    /// Those of a crowd in portions; this owner's share first.
-    pub(super) fn bring_shares_into_step(
-        &mut self,
-        turn: &mut Turn<'_>,
-        name: NameRef<'_>,
-        owner: Option<&[u8]>,
-    ) {
-        let steps = self.wall.steps();
-        let ledger = self.ledger(name.db);
-        let shares = ledger.count_shares(name.key);
-        let Some(mut restoring) = ledger.restoring(name.key) else {
-            return;
-        };
-        if restoring.agrees_after == Some(steps) || !turn.may_write(name) {
+    /// Writes the shares of this lock by the clock of now, if that has not been done since it was stepped.
+    fn bring_shares_into_step(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>) {
+        if self.is_in_step(turn.now, name) || !turn.may_write(name) {
             return;
         }
         // Somebody else has made a lock of it that others share.
-        if !restoring.are_missing && self.reserved(turn, name).is_some() {
+        if self.reserved(turn, name).is_some() {
             return self.end_by_wall(name, turn.now);
         }
-        if let Some(owner) = owner {
-            self.bring_share_into_step(turn, name, owner, restoring.are_missing);
-        }
-        if restoring.begun_after != Some(steps) {
-            restoring.begun_after = Some(steps);
-            // Those that last, and then all. Records may be moved meanwhile: so all are come by twice.
-            restoring.left = shares.saturating_mul(3);
-        }
-        let few = if is_crowd(shares) {
-            portion()
-        } else {
-            restoring.left = 0;
-            shares
-        };
-        let (owners, unseen) = (self.ledger(name.db)).few_shares(name.key, restoring.unseen, few);
-        restoring.unseen = unseen;
+        self.write_all_shares(turn, name, false);
+    }
+
+    /// Writes the shares of this lock by the clock of now; also those that are missing in the key, if it had
+    /// gone as a whole.
+    pub(super) fn write_all_shares(
+        &mut self,
+        turn: &mut Turn<'_>,
+        name: NameRef<'_>,
+        are_missing: bool,
+    ) {
+        let owners = self.ledger(name.db).sharers(name.key);
         let mut over = Vec::new();
         for owner in &owners {
-            let end = self.bring_share_into_step(turn, name, owner.bytes(), restoring.are_missing);
+            let end = self.bring_share_into_step(turn, name, owner.bytes(), are_missing);
             over.extend(end.map(|end| (owner, end)));
         }
         // A key goes when the last of its shares is over, as they are written: so those that are over are
         // written when those that last are in step.
-        over.retain(|_| restoring.left <= shares.saturating_mul(2));
         for (owner, end) in over {
             let share = turn.keys.share_of(name, owner.bytes());
             if share.is_some_and(|share| share.deadline != Some(end)) {
                 turn.keys.share(name, owner.bytes(), end);
             }
         }
-        restoring.left = restoring.left.saturating_sub(few);
-        if restoring.left == 0 {
-            restoring = Restoring {
-                agrees_after: Some(steps),
-                ..Restoring::default()
-            };
-            // What ends by the wall clock ends at another time now.
-            self.survey_again(name);
-        }
-        self.ledger(name.db).set_restoring(name.key, restoring);
+        let steps = self.wall.steps();
+        self.ledger(name.db).agree(name.key, steps);
     }
 
     /// Writes this share by the clock of now, if it lasts. If it is over: when it ended.
@@ -293,18 +267,10 @@ impl Locks {
                 let ours = entry.filter(|entry| has_end && !entry.by_wall && !entry.reserved);
                 turn.look_as_exclusive(name, owner, ours.map(|entry| entry.end))
             }
-            Stored::Shared { count } => {
+            Stored::Shared { .. } => {
                 let ledger = self.ledger(name.db);
                 if ledger.agrees(name.key, steps) {
                     return turn.look(name);
-                }
-                let shares = ledger.count_shares(name.key);
-                if is_crowd(count.max(shares)) {
-                    return LockState::Shared {
-                        count: count.max(shares),
-                        over: 0,
-                        first_end: Some(now.ms()),
-                    };
                 }
                 let key_end = turn.keys.deadline(name);
                 let (mut lasting, mut over, mut first_end) = (0_usize, 0_usize, None);
@@ -370,8 +336,7 @@ impl Locks {
         Ok(found.filter(|&(_, end)| !is_over(end, now)))
     }
 
-    /// The same of an owner whose hold has just been brought into step. Of a crowd a share that is over may
-    /// have yet to be.
+    /// How this owner holds the lock, which has just been brought into step, if the server let that be written.
     pub(super) fn hold_in_key(
         &self,
         turn: &mut Turn<'_>,
@@ -387,7 +352,7 @@ impl Locks {
     }
 
     /// This owner's share of a shared lock, if it is not over: as [`Turn::share_of`], and after a step of the
-    /// wall clock by what is remembered. Of a crowd not all shares may be in step when they are asked for.
+    /// wall clock by what is remembered.
     #[inline]
     pub(super) fn share_of(
         &self,
@@ -414,12 +379,7 @@ impl Locks {
         let Some(entry) = entry.filter(|entry| !entry.by_wall && !entry.reserved) else {
             return turn.share_of(name, owner);
         };
-        // One of a crowd may have yet to be written again.
-        let is_missing = || {
-            let restoring = database.and_then(|one| one.ledger.restoring(name.key));
-            restoring.is_some_and(|restoring| restoring.are_missing)
-        };
-        let is_there = turn.keys.share_of(name, owner).is_some() || is_missing();
+        let is_there = turn.keys.share_of(name, owner).is_some();
         let deadline = entry.end;
         (is_there && !is_over(deadline, turn.now)).then_some(Share { deadline })
     }

@@ -2,13 +2,14 @@
 
 use super::due::PAUSE;
 use super::keyspace::LockEvent;
+use super::ledger::Former;
 use super::ledger::entry::{Entry, ShareBefore};
+use super::ledger::token::Token;
 use super::locks::Locks;
 use super::name::{Name, NameRef};
 use super::request::Hold;
 use super::returns::Return;
 use super::state::{Turn, earlier};
-use super::stats::count;
 use super::time::{LAST_MS, is_over};
 use std::rc::Rc;
 
@@ -82,18 +83,21 @@ impl Locks {
             self.returns.insert((again, given_back));
             return;
         }
-        self.given_back(name, owner, (hold, &entry), turn.now);
+        let former = Former {
+            owner: Token::from(&**owner),
+            hold,
+            // The share that is left of an upgrade is counted when that ends.
+            entry: Entry {
+                counted: entry.counted && share.is_none(),
+                ..entry
+            },
+        };
+        self.given_back(name, &former, turn.now);
         if let Some(share) = share {
             return self.weaken(turn, name, owner, share);
         }
         turn.keys.announce(name, LockEvent::Released);
-        let ended = self.end_hold(turn, name, owner, hold);
-        let counter = if entry.is_unheard() {
-            &mut self.counts.undelivered
-        } else {
-            &mut self.counts.released
-        };
-        count(counter, ended.counted);
+        self.end_hold(turn, name, owner, hold);
     }
 
     /// An owner has nothing but the share again that it had before it was granted the lock alone.

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::rc::Rc;
 
-use super::deadlock::found::{Claim, Deadlock};
+use super::deadlock::found::Deadlock;
 use super::deadlock::steps::TooLong;
 use super::fence::{Fence, FencingClock};
 use super::locks::Locks;
@@ -82,7 +82,6 @@ impl Locks {
         let names = Rc::clone(&waiter.names);
         self.waiters.insert(ticket, waiter);
         let requests = self.add_wait(ticket, &names, request.owner, waits_already);
-        self.name_holder(turn, request.owner);
         for &(name, _) in fits {
             let Some(queue) = self.queue(name) else {
                 continue;
@@ -102,7 +101,7 @@ impl Locks {
         }
         // Of those who share the lock only the newcomer waits in a queue that is new.
         turn.settling.forget_joined();
-        let found = if self.closes_nothing(request.owner, requests, turn.now) {
+        let found = if self.closes_nothing(request.owner, requests) {
             Ok(None)
         } else {
             self.deadlock_now(turn, ticket)
@@ -153,18 +152,12 @@ impl Locks {
                 .cloned()
                 .collect();
             for name in &anew {
-                self.take_stock(turn, name.borrow());
                 self.note(name.clone());
-            }
-            let mut is_known = anew.is_empty();
-            for (link, next) in deadlock.links.iter().zip(deadlock.followers()) {
-                if link.next == Claim::Holds && is_home(&self.clock, &link.name) {
-                    is_known &= !self.has_left_crowd(turn, link.name.borrow(), next);
-                }
+                self.take_stock(turn, name.borrow());
             }
             // Whoever is seen to share a lock by now is seen to in the next tick.
             turn.settling.forget_joined();
-            if is_known {
+            if anew.is_empty() {
                 return Ok(found);
             }
         }

@@ -26,6 +26,8 @@ pub struct WallClock {
 #[derive(Clone, Copy, Debug, Default)]
 struct Step {
     at: Ms,
+    /// Until when keys were written after an earlier step that is not told from it.
+    earlier_until: Ms,
     /// How far it was ahead from then on.
     ahead: Ahead,
     /// The least that it was ahead after this step and all earlier ones that are not told from it.
@@ -67,9 +69,12 @@ impl WallClock {
         self.steps = self.steps.saturating_add(1);
         let is_first = self.steps <= LAST_STEP.into();
         let step = usize::from(self.step());
+        let next = self.last.get(step.saturating_add(1) % STEPS);
+        let earlier_until = next.map_or(0, |next| next.at);
         if let Some(last) = self.last.get_mut(step) {
             *last = Step {
                 at: now.ms(),
+                earlier_until,
                 ahead,
                 least: if is_first {
                     ahead
@@ -90,7 +95,7 @@ impl WallClock {
     pub fn has_passed(&self, written: Written, now: Now) -> bool {
         let last = self.last.get(usize::from(written.step)).copied();
         let last = last.unwrap_or_default();
-        let then = if written.since >= last.at {
+        let then = if written.since > last.earlier_until {
             last.ahead
         } else {
             last.least
@@ -136,5 +141,37 @@ mod tests {
             ..written(forward)
         };
         assert!(!wall.has_passed(new, at(10)));
+    }
+
+    #[test]
+    fn a_hold_from_before_the_last_step_is_known_to_have_been_written_since_it() {
+        let at = |ms: Ms| Now::from_micros((1_000_000 + ms) * 1000);
+        let mut wall = WallClock::default();
+        for step in 1..20 {
+            let granted = at(10 * step - 1).ms();
+            wall.set(20_000 * i64::try_from(step).unwrap(), at(10 * step));
+            let renewed = Written {
+                end: at(5000).ms(),
+                step: wall.step(),
+                since: granted,
+            };
+            assert!(!wall.has_passed(renewed, at(10 * step + 1)), "step {step}");
+        }
+    }
+
+    #[test]
+    fn of_a_hold_that_was_granted_in_the_moment_of_a_step_the_earliest_expiry_counts() {
+        let at = |ms: Ms| Now::from_micros((1_000_000 + ms) * 1000);
+        let mut wall = WallClock::default();
+        let granted = Written {
+            end: at(5000).ms(),
+            step: wall.step(),
+            since: at(1).ms(),
+        };
+        for ahead in [10_000, 20_000, 30_000, 40_000] {
+            wall.set(ahead, at(1));
+        }
+        assert_eq!(wall.step(), granted.step);
+        assert!(wall.has_passed(granted, at(2)), "it was written before all");
     }
 }

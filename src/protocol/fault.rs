@@ -95,6 +95,9 @@ pub enum Fault {
         "ERR QUEUE is for locks that their owner does not hold: release first, or wait with BLOCK"
     )]
     HoldsSome,
+    /// A grace would have to be written for each of those who share the lock.
+    #[error("ERR more than lock.max-sharers share this lock: it can only be broken without GRACE")]
+    TooManySharers,
     /// The search for a deadlock would hold up everybody else.
     #[error(
         "TOOCOMPLEX too many requests wait for each other to tell whether this one would be a deadlock"

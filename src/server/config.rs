@@ -6,7 +6,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use redis_module::raw;
 
-use crate::lock::{LAST_MS, Limits};
+use crate::lock::{LAST_MS, Limits, MOST_SHARERS};
 use crate::protocol::integer;
 
 use super::ffi::api::RawString;
@@ -26,7 +26,7 @@ struct Number {
 const DAY: u64 = 86_400_000;
 
 /// All of them, by their places.
-const NUMBERS: [Number; 9] = [
+const NUMBERS: [Number; 10] = [
     Number {
         name: c"max-ttl",
         least: 0,
@@ -44,6 +44,12 @@ const NUMBERS: [Number; 9] = [
         least: 0,
         most: 1_000_000_000,
         of: |limits| &mut limits.max_waiters_total,
+    },
+    Number {
+        name: c"max-sharers",
+        least: 1,
+        most: MOST_SHARERS,
+        of: |limits| &mut limits.max_sharers,
     },
     Number {
         name: c"fence-lead",

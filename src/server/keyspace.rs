@@ -7,7 +7,7 @@ use redis_module::raw;
 
 use crate::lock::{
     Ahead, AskedBy, Asker, Db, Epoch, Glance, Keyspace, LockEvent, Ms, Name, NameRef, Now, Over,
-    SHARED_MARKER, Share, SlotState, Stored, Ticket, from_wall, to_wall,
+    Share, SlotState, Stored, Ticket, from_wall, to_wall,
 };
 
 use super::authority::Authority;
@@ -445,29 +445,6 @@ impl Keyspace for ServerKeys<'_> {
             visit(owner, Share { deadline })
         };
         self.open(name).key.each_share(marker, from, visit);
-    }
-
-    fn some_shares(
-        &mut self,
-        name: NameRef<'_>,
-        from: u64,
-        about: usize,
-        visit: &mut dyn FnMut(&[u8]),
-    ) -> u64 {
-        let scanned = self.without_open(name, |ctx, text| call::zscan(ctx, text, from, about));
-        if let Some(scanned) = scanned {
-            let owners = scanned.texts_at(1).step_by(2);
-            owners
-                .filter(|owner| *owner != SHARED_MARKER)
-                .for_each(visit);
-            return scanned.cursor();
-        }
-        // The server won't say, perhaps because it has no such command.
-        self.each_share(name, 0, &mut |owner, _| {
-            visit(owner);
-            true
-        });
-        0
     }
 
     fn count_over(&mut self, name: NameRef<'_>, now: Now) -> usize {

@@ -40,12 +40,9 @@ impl Client {
 
 /// It says so of the reason, the owner and the number.
 #[track_caller]
-fn says(line: &Value, reason: &str, owner: Option<&str>, fence: i64) {
+fn says(line: &Value, reason: &str, owner: &str, fence: i64) {
     assert_eq!(line["reason"], reason, "{line:?}");
-    match owner {
-        Some(owner) => assert_eq!(line["owner"], owner, "{line:?}"),
-        None => assert!(line["owner"].is_nil(), "{line:?}"),
-    }
+    assert_eq!(line["owner"], owner, "{line:?}");
     assert_eq!(line["fence"], fence, "{line:?}");
     assert_eq!(line["count"], 1, "{line:?}");
 }

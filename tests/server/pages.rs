@@ -31,6 +31,7 @@
 //!   not more than it.
 //! - `held`, `waited`, `age` and `late` are under ten seconds; `client` is any number above 0.
 
+mod alerts;
 mod commands;
 mod files;
 mod likeness;

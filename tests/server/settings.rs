@@ -9,10 +9,11 @@ mod upgrades;
 use crate::support::*;
 
 /// Every setting: its default, the least and the most that it may be.
-const NUMBERS: [(&str, i64, i64, i64); 9] = [
+const NUMBERS: [(&str, i64, i64, i64); 10] = [
     ("max-ttl", 0, 0, (1 << 53) - 1),
     ("max-waiters", 10_000, 0, 1_000_000_000),
     ("max-waiters-total", 100_000, 0, 1_000_000_000),
+    ("max-sharers", 1_000, 1, 10_000),
     ("fence-lead", 604_800_000, 0, 315_360_000_000),
     ("orphan-ttl", 0, 0, (1 << 53) - 1),
     ("quarantine", 0, 0, 86_400_000),

@@ -92,6 +92,52 @@ fn a_sorted_set_without_the_marker_is_left_alone() {
 }
 
 #[test]
+fn no_more_than_lock_max_sharers_share_a_lock_and_one_more_waits_for_room() {
+    let server = Server::start();
+    let mut client = server.client();
+    cmd!(client, "CONFIG", "SET", "lock.max-sharers", 2);
+    let first = client.share("k", "a");
+    client.share("k", "b");
+    for way in [args!["SHARED"], args!["LIMIT", 100]] {
+        let command = [args!["LOCK.ACQUIRE", "k", "c", LONG], way].concat();
+        assert_eq!(client.run(&command), Value::Nil, "{command:?}");
+    }
+    assert_eq!(client.share("k", "a"), first, "asking again");
+    let mut third = server.reader_for("k", "c");
+    let mut fourth = server.reader_for("k", "d");
+    client.release("k", "b");
+    third.answer().fence();
+    assert!(fourth.still_waits());
+    // With more room the next one comes in.
+    cmd!(client, "CONFIG", "SET", "lock.max-sharers", 3);
+    fourth.answer().fence();
+}
+
+#[test]
+fn a_lock_that_more_share_than_may_lets_nobody_in_until_enough_have_gone() {
+    let server = Server::start();
+    let mut client = server.client();
+    for owner in ["a", "b", "c"] {
+        client.share("k", owner);
+    }
+    cmd!(client, "CONFIG", "SET", "lock.max-sharers", 2);
+    let mut reader = server.reader_for("k", "r");
+    let refused = cmd!(client, "LOCK.BREAK", "k", "GRACE", 1000);
+    assert!(
+        refused.is_error("ERR more than lock.max-sharers"),
+        "{refused:?}"
+    );
+    assert_eq!(cmd!(client, "LOCK.RENEW", "k", "b", LONG), 1);
+    assert!(cmd!(client, "LOCK.CHECK", "k", "c").int() > 0);
+    assert_eq!(cmd!(client, "LOCK.INFO", "k")["count"], 3);
+    client.release("k", "a");
+    assert!(reader.still_waits());
+    client.release("k", "b");
+    reader.answer().fence();
+    assert_eq!(cmd!(client, "LOCK.BREAK", "k"), 2);
+}
+
+#[test]
 fn a_writer_is_not_starved_by_readers() {
     let server = Server::start();
     let mut client = server.client();

@@ -86,3 +86,24 @@ fn the_numbers_of_a_master_that_was_cut_off_a_moment_ago_stay_below_its_successo
     before.extend(grants(&first, 1000));
     assert!(before.iter().all(|&number| number < successors));
 }
+
+/// The pages say so: what prevents it is that it grants nothing without a replica, or after a start.
+#[test]
+fn a_master_that_was_cut_off_and_is_started_again_counts_as_the_one_that_took_over_last() {
+    let first = Server::with().append_only().start();
+    let second = first.replica();
+    second.promote();
+    let successors = grants(&second, 1)[0];
+    assert!(grants(&first, 1)[0] < successors);
+    first.restart();
+    assert!(grants(&first, 1)[0] > successors);
+    for setting in ["min-replicas-to-write 1", "lock.quarantine 60000"] {
+        first.restart_as(|setup| setup.config(setting));
+        let reply = cmd!(first.client(), "LOCK.ACQUIRE", "k", "a", LONG);
+        assert!(
+            reply.is_nil() || reply.is_error("NOREPLICAS"),
+            "{setting}: {reply:?}"
+        );
+        first.restart_as(|setup| setup.config("min-replicas-to-write 0"));
+    }
+}

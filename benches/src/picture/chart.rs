@@ -23,11 +23,35 @@ pub enum Scale {
     Part,
 }
 
+/// Which values are the good ones.
+#[derive(Debug, Clone, Copy)]
+pub enum Better {
+    /// Those that stand high.
+    More,
+    /// Those that stand low.
+    Less,
+}
+
+/// What stands around the panels.
+#[derive(Debug)]
+pub struct Head {
+    /// What the picture shows.
+    pub title: String,
+    /// How it was measured, and what is what.
+    pub below: &'static str,
+    /// What it was measured on.
+    pub corner: String,
+}
+
 /// Points over points.
 #[derive(Debug)]
 pub struct Panel<'a> {
     /// What it shows.
     pub title: &'static str,
+    /// What its columns are.
+    pub across: &'static str,
+    /// Which values are the good ones.
+    pub better: Better,
     /// How its values are laid out.
     pub scale: Scale,
     /// One for each way.
@@ -46,30 +70,17 @@ pub struct Bar<'a> {
 }
 
 const PANEL: (f64, f64) = (430.0, 270.0);
-const HEAD: f64 = 50.0;
+const HEAD: f64 = 66.0;
 const FOOT: f64 = 30.0;
+/// The height of a line of the legend, and how many stand in one below the panels.
+const KEY: f64 = 24.0;
+const KEYS_IN_A_LINE: usize = 3;
 
-/// One panel beside the other, two in a row; the legend stands where the next one would.
-pub fn draw_panels(
-    file: &Path,
-    title: &str,
-    across: &str,
-    corner: &str,
-    panels: &[Panel<'_>],
-) -> Result<()> {
+/// One panel beside the other, two in a row. The legend stands where the next one would, or where the rows are full in
+/// lines below them.
+pub fn draw_panels(file: &Path, head: &Head, panels: &[Panel<'_>]) -> Result<()> {
     if panels.iter().all(|panel| panel.series.is_empty()) {
         return Ok(());
-    }
-    let rows = (panels.len() + 1).div_ceil(2) as f64;
-    let size = (2.0 * PANEL.0, HEAD + rows * PANEL.1 + FOOT);
-    let mut paper = Paper::new(size);
-    paper.title(title);
-    let cell = |number: usize| {
-        let (column, row) = ((number % 2) as f64, (number / 2) as f64);
-        (column * PANEL.0, HEAD + row * PANEL.1)
-    };
-    for (number, panel) in panels.iter().enumerate() {
-        draw_panel(&mut paper, cell(number), across, panel);
     }
     let mut ways: Vec<&str> = Vec::new();
     for series in panels.iter().flat_map(|panel| &panel.series) {
@@ -77,16 +88,38 @@ pub fn draw_panels(
             ways.push(series.way);
         }
     }
-    let (left, top) = cell(panels.len());
-    for (number, way) in ways.into_iter().enumerate() {
-        let at = (left + 70.0, top + 60.0 + 24.0 * number as f64);
-        paper.key(way, at);
+    let is_full = panels.len().is_multiple_of(2);
+    let rows = panels.len().div_ceil(2) as f64;
+    let lines = match is_full {
+        true => KEYS_IN_A_LINE,
+        false => 1,
+    };
+    let legend = match is_full {
+        true => 20.0 + KEY * ways.len().div_ceil(lines) as f64,
+        false => 0.0,
+    };
+    let size = (2.0 * PANEL.0, HEAD + rows * PANEL.1 + legend + FOOT);
+    let mut paper = Paper::new(size);
+    paper.title(&head.title);
+    paper.text((16.0, 52.0), Anchor::Start, "tick", head.below);
+    let cell = |number: usize| {
+        let (column, row) = ((number % 2) as f64, (number / 2) as f64);
+        (column * PANEL.0, HEAD + row * PANEL.1)
+    };
+    for (number, panel) in panels.iter().enumerate() {
+        draw_panel(&mut paper, cell(number), panel);
     }
-    paper.corner(corner);
+    let (left, top) = cell(panels.len());
+    let first = (left + 80.0, top + if is_full { 24.0 } else { 60.0 });
+    for (number, way) in ways.into_iter().enumerate() {
+        let (column, line) = ((number % lines) as f64, (number / lines) as f64);
+        paper.key(way, (first.0 + 260.0 * column, first.1 + KEY * line));
+    }
+    paper.corner(&head.corner);
     paper.save(file)
 }
 
-fn draw_panel(paper: &mut Paper, (left, top): Spot, across: &str, panel: &Panel<'_>) {
+fn draw_panel(paper: &mut Paper, (left, top): Spot, panel: &Panel<'_>) {
     let (west, east) = (left + 66.0, left + PANEL.0 - 12.0);
     let (north, south) = (top + 34.0, top + PANEL.1 - 40.0);
     paper.text((west, top + 22.0), Anchor::Start, "panel", panel.title);
@@ -122,10 +155,14 @@ fn draw_panel(paper: &mut Paper, (left, top): Spot, across: &str, panel: &Panel<
     let middle = |column: usize| west + width * (column as f64 + 0.5);
     for (column, value) in columns.iter().enumerate() {
         let at = (middle(column), south + 18.0);
-        paper.text(at, Anchor::Middle, "tick", &count(*value));
+        paper.text(at, Anchor::Middle, "tick", &short(*value));
     }
-    let at = ((west + east) / 2.0, south + 35.0);
-    paper.text(at, Anchor::Middle, "tick", across);
+    paper.text((west, south + 36.0), Anchor::Start, "tick", panel.across);
+    let better = match panel.better {
+        Better::More => "↑ higher is better",
+        Better::Less => "↓ lower is better",
+    };
+    paper.text((east, south + 36.0), Anchor::End, "tick", better);
 
     let ways = panel.series.len() as f64;
     let step = (width * 0.7 / ways.max(1.0)).min(8.0);
@@ -141,6 +178,14 @@ fn draw_panel(paper: &mut Paper, (left, top): Spot, across: &str, panel: &Panel<
             })
             .collect();
         paper.series(series.way, &spots);
+    }
+}
+
+/// Six columns with a million in full would run into each other.
+fn short(value: f64) -> String {
+    match value {
+        1_000_000.0 => "1 million".to_owned(),
+        _ => count(value),
     }
 }
 
@@ -196,6 +241,7 @@ fn whole(label: &str) -> String {
 /// One bar under the other, each with its value and a remark.
 pub fn draw_bars(file: &Path, title: &str, corner: &str, bars: &[Bar<'_>]) -> Result<()> {
     const STEP: f64 = 34.0;
+    const HEAD: f64 = 50.0;
     if bars.is_empty() {
         return Ok(());
     }

@@ -65,6 +65,17 @@ pub fn of(way: &str) -> (usize, Mark) {
     (number, mark)
 }
 
+/// Its name in a legend.
+pub fn said(way: &str) -> &str {
+    match way {
+        "QUEUE" => "QUEUE: places that are kept",
+        "BLOCK" => "BLOCK: blocked connections",
+        "bare BLPOP" => "bare BLPOP, no lock",
+        "LOCK" => "LOCK (this module)",
+        other => other,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -98,7 +98,12 @@ impl Paper {
     pub fn key(&mut self, way: &str, at: Spot) {
         self.line(way, &[(at.0 - 14.0, at.1), (at.0 + 14.0, at.1)]);
         self.mark(way, at);
-        self.text((at.0 + 28.0, at.1 + 5.0), Anchor::Start, "name", way);
+        self.text(
+            (at.0 + 28.0, at.1 + 5.0),
+            Anchor::Start,
+            "name",
+            look::said(way),
+        );
     }
 
     fn line(&mut self, way: &str, spots: &[Spot]) {

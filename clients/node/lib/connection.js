@@ -14,7 +14,6 @@ class Ioredis {
     this.client = client;
     this.prefix = String(client.options?.keyPrefix ?? "");
     this.canListen = !client.isCluster && typeof client.duplicate === "function";
-    this.showsReconnects = !client.isCluster;
     const maker = (options) => Object.create(client, {
       options: { value: { ...client.options, enableAutoPipelining: false, ...options } },
       sendCommand: { value: (command) => command },
@@ -58,7 +57,6 @@ class NodeRedis {
     this.client = client;
     this.prefix = String(client.options?.keyPrefix ?? client._keyPrefix ?? "");
     this.canListen = false;
-    this.showsReconnects = false;
     if (typeof client.getSlotRandomNode === "function") {
       this.deliver = (key, words) => client.sendCommand(key, false, words); // a cluster
     } else if (typeof client.getSentinelNode === "function") {
@@ -66,7 +64,6 @@ class NodeRedis {
     } else {
       this.deliver = (_, words) => client.sendCommand(words); // one server, or a pool of connections to it
       this.canListen = typeof client.duplicate === "function" && typeof client.subscribe === "function";
-      this.showsReconnects = this.canListen;
     }
   }
 
@@ -136,11 +133,6 @@ class Connection {
 
   get canListen() {
     return this.way.canListen;
-  }
-
-  /** The client says "ready" whenever it has connected again. */
-  get showsReconnects() {
-    return this.way.showsReconnects && typeof this.client.on === "function";
   }
 
   /** For good: it does not connect again by itself. */

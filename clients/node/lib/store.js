@@ -6,7 +6,8 @@ const { isUnknown, ModuleMissingError } = require("./errors");
 const { Native } = require("./native");
 const { Plain } = require("./plain");
 
-const ASKED_AGAIN_AFTER = 5_000; // milliseconds; where it can't be seen that the client has connected again
+// For how long a server is taken to lack the module, in milliseconds: it may be loaded while we stay connected.
+const ASKED_AGAIN_AFTER = 5_000;
 
 /** What a client has found out about its server. */
 class Server {
@@ -19,10 +20,9 @@ class Server {
   }
 
   constructor(connection) {
-    this.showsReconnects = connection.showsReconnects;
     this.forget();
     // It may be another one, or have been started anew.
-    if (this.showsReconnects) connection.client.on("ready", () => this.forget());
+    connection.client.on?.("ready", () => this.forget());
   }
 
   forget() {
@@ -33,8 +33,7 @@ class Server {
   }
 
   get lacksModule() {
-    if (this.missingSince === null) return false;
-    return this.showsReconnects || performance.now() - this.missingSince < ASKED_AGAIN_AFTER;
+    return this.missingSince !== null && performance.now() - this.missingSince < ASKED_AGAIN_AFTER;
   }
 
   hasNoModule() {

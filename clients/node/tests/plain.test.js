@@ -8,6 +8,7 @@ const { after, before, beforeEach, describe, it } = require("node:test");
 const { setTimeout: sleep } = require("node:timers/promises");
 const { Mutex: Theirs } = require("redis-semaphore");
 const { LostLockError, ModuleMissingError, Mutex, Semaphore, TimeoutError } = require("redis-lock-module");
+const { isUnknown } = require("../lib/errors");
 const { CLIENTS } = require("./clients");
 const { Proxy } = require("./proxy");
 const { loadModule, rounds, unloadModule } = require("./rounds");
@@ -202,6 +203,16 @@ function withoutTheModule(name) {
   });
 }
 
+it("a missing module is known by the words of every server", () => {
+  for (const said of ["unknown command 'LOCK.ACQUIRE', with args", "unknown command `lock.acquire`",
+    "Command is not available: 'LOCK.ACQUIRE'. See"]) {
+    assert(isUnknown(new Error(`ERR ${said}`), "LOCK."), said);
+  }
+  for (const said of ["ERR unknown command 'JSON.SET'", "ERR LOCK commands can't be run inside LOCK.GUARD"]) {
+    assert(!isUnknown(new Error(said), "LOCK."), said);
+  }
+});
+
 it("a warning says once that the module is missing", async () => {
   const server = await Server.start(...LOADABLE), { client, close } = await CLIENTS["node-redis 5"].connect(server.port);
   const before = warnings.length;
@@ -215,19 +226,20 @@ it("a warning says once that the module is missing", async () => {
   await server.stop();
 });
 
-it("a client of which nobody sees that it connects again asks again after a while", { timeout: 30_000 }, async () => {
-  const server = await Server.start(...LOADABLE), { client, close } = await CLIENTS["node-redis 5"].connect(server.port);
-  const blind = { sendCommand: (words) => client.sendCommand(words) };
-  assert.equal((await new Mutex(blind, "one").acquire()).fence, null);
-  await loadModule(server.db);
-  assert.equal((await new Mutex(blind, "two").acquire()).fence, null);
-  await eventually(async () => {
-    const hold = await new Mutex(blind, "market").acquire();
-    await hold.release();
-    return hold.fence > 0;
-  });
-  await close();
-  await server.stop();
+it("a client that stays connected asks again after a while", { timeout: 60_000 }, async () => {
+  for (const name of ["ioredis 5", "node-redis 5"]) {
+    const server = await Server.start(...LOADABLE), { client, close } = await CLIENTS[name].connect(server.port);
+    assert.equal((await new Mutex(client, "one").acquire()).fence, null);
+    await loadModule(server.db);
+    assert.equal((await new Mutex(client, "two").acquire()).fence, null);
+    await eventually(async () => {
+      const hold = await new Mutex(client, "market").acquire();
+      await hold.release();
+      return hold.fence > 0;
+    });
+    await close();
+    await server.stop();
+  }
 });
 
 it("a module that is loaded while one waits is used for the next question", { timeout: 60_000 }, async () => {

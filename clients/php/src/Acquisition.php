@@ -44,11 +44,18 @@ final class Acquisition
         for ($pause = 0.01;; $pause = min(2 * $pause, 1)) {
             $this->waited = true;
             $left = 0;
-            $fence = Server::persist(function (bool $again) use ($end, &$left) {
-                $left = max(0, $end - Server::now());
+            try {
+                $fence = Server::persist(function (bool $again) use ($end, &$left) {
+                    $left = max(0, $end - Server::now());
 
-                return $this->send($left > 0 ? $left * 1000 : null, $again);
-            }, $end);
+                    return $this->send($left > 0 ? $left * 1000 : null, $again);
+                }, $end);
+            } catch (ServerError $e) {
+                if (!$e->startsWith('UNBLOCKED ')) {
+                    throw $e;
+                }
+                $fence = null; // an operator, lock.drain or a failover has ended the wait, and not the patience
+            }
 
             if (null !== $fence && $this->isFresh()) {
                 return $fence;

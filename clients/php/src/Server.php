@@ -21,12 +21,16 @@ final class Server
     /** @var \WeakMap<object, float> For each client when its server turned out to have no module */
     private static ?\WeakMap $bare = null;
 
+    /** @var \WeakMap<object, true> The clients for which that was logged */
+    private static ?\WeakMap $logged = null;
+
     private Module $module;
     private BareServer $bareServer;
 
     public function __construct(private Connection $connection, bool $queue, private bool $requireModule)
     {
         self::$bare ??= new \WeakMap();
+        self::$logged ??= new \WeakMap();
         $this->module = new Module($connection, $queue);
         $this->bareServer = new BareServer($connection);
     }
@@ -74,7 +78,8 @@ final class Server
         if ($this->requireModule) {
             throw new ModuleRequiredException('This store', $e);
         }
-        if (!isset(self::$bare[$client])) {
+        if (!isset(self::$logged[$client])) {
+            self::$logged[$client] = true;
             $logger->warning('This server has not loaded the redis-lock module: exclusive locks only, without fencing numbers, and waiting means to ask again and again.');
         }
         self::$bare[$client] = self::now();

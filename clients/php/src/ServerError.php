@@ -9,10 +9,13 @@ namespace RedisLockModule\Symfony;
  */
 final class ServerError extends \RuntimeException
 {
-    /** Whether the server has no such command: a LOCK command without the module, or one of a later version. */
+    /**
+     * Whether the server has no such command: a LOCK command without the module, or one of a later version. The second
+     * words are those of Upstash.
+     */
     public function isUnknownCommand(string $command): bool
     {
-        return 1 === preg_match('/^ERR unknown command\W+'.preg_quote($command, '/').'/i', $this->getMessage());
+        return 1 === preg_match('/^ERR (unknown command|command is not available)\W+'.preg_quote($command, '/').'/i', $this->getMessage());
     }
 
     public function startsWith(string ...$codes): bool

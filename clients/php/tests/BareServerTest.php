@@ -5,6 +5,7 @@ namespace RedisLockModule\Symfony\Tests;
 use Psr\Log\AbstractLogger;
 use RedisLockModule\Symfony\ModuleRequiredException;
 use RedisLockModule\Symfony\RedisLockStore;
+use RedisLockModule\Symfony\ServerError;
 use Symfony\Component\Lock\LockFactory;
 
 /** A server without the module, and one that gets it and loses it. */
@@ -64,8 +65,19 @@ final class BareServerTest extends StoreTestCase
         self::assertInstanceOf(ModuleRequiredException::class, self::assertThrows(\Exception::class, fn () => $lock->acquire())->getPrevious());
     }
 
+    public function test_it_is_known_by_the_words_of_every_server(): void
+    {
+        foreach (["unknown command 'LOCK.ACQUIRE', with args beginning with: ", 'unknown command `lock.acquire`', "Command is not available: 'LOCK.ACQUIRE'. See"] as $said) {
+            self::assertTrue((new ServerError("ERR $said"))->isUnknownCommand('LOCK.'), $said);
+        }
+        foreach (["ERR unknown command 'JSON.SET'", "ERR LOCK commands can't be run inside LOCK.GUARD", "NOPERM 'lock.acquire'"] as $said) {
+            self::assertFalse((new ServerError($said))->isUnknownCommand('LOCK.'), $said);
+        }
+    }
+
     public function test_it_is_logged_once_for_a_client(): void
     {
+        $server = new Server(false, self::mayLoad());
         $log = new class() extends AbstractLogger {
             public array $lines = [];
 
@@ -74,13 +86,17 @@ final class BareServerTest extends StoreTestCase
                 $this->lines[] = "$level: $message";
             }
         };
-        $client = self::client('phpredis', false);
+        $client = $server->redis();
         for ($round = 0; $round < 3; ++$round) {
             $store = new RedisLockStore($client);
             $store->setLogger($log);
             $key = self::key();
             $store->save($key);
             $store->delete($key);
+            // And not anew when the module was there meanwhile.
+            $client->rawCommand('MODULE', 'LOAD', Server::module());
+            $store->saveRead(self::key());
+            self::waitUntil(fn () => $client->rawCommand('MODULE', 'UNLOAD', 'lock'));
         }
         self::assertCount(1, $log->lines);
         self::assertStringStartsWith('warning: This server has not loaded the redis-lock module', $log->lines[0]);

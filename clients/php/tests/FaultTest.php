@@ -91,6 +91,23 @@ final class FaultTest extends StoreTestCase
     }
 
     /** @dataProvider libraries */
+    public function test_a_wait_that_is_ended_by_others_goes_on(string $library): void
+    {
+        $key = self::key();
+        $holder = self::store();
+        $holder->save($key);
+        $child = self::inChild(fn () => self::store($library)->waitAndSave(self::key((string) $key)));
+        self::waitUntil(fn () => 1 === self::waiters($key));
+        $redis = self::client();
+        foreach ($redis->client('list') as $client) {
+            'lock.acquire' === $client['cmd'] && $redis->rawCommand('CLIENT', 'UNBLOCK', $client['id'], 'ERROR');
+        }
+        self::waitUntil(fn () => 1 === self::waiters($key));
+        $holder->delete($key);
+        self::assertChildEnds($child);
+    }
+
+    /** @dataProvider libraries */
     public function test_a_stopped_server_holds_up_a_wait_for_little_longer_than_it_may_take(string $library): void
     {
         $server = new Server();

@@ -37,11 +37,11 @@ foreach (['with the module' => new Server(), 'without' => new Server(false, prog
                     $connect
                     return new \RedisLockModule\Symfony\RedisLockStore(\$redis, $queue);
                 }
-                protected function getClockDelay() { return 250000; }
+                protected function getClockDelay(): int { return 250000; }
             }
             PHP);
         echo "--- $client, $how\n";
-        passthru('phpunit --no-configuration --bootstrap '.escapeshellarg(__DIR__.'/bootstrap.php').' '.implode(' ', array_map('escapeshellarg', array_slice($argv, 2)))." $work/$class.php", $status);
+        passthru('phpunit --no-configuration --do-not-cache-result --bootstrap '.escapeshellarg(__DIR__.'/bootstrap.php').' '.implode(' ', array_map('escapeshellarg', array_slice($argv, 2)))." $work/$class.php", $status);
         $failed += (int) (0 !== $status);
         unlink("$work/$class.php");
     }

@@ -13,6 +13,7 @@ import redis
 from conftest import PORT, eventually
 from redis.exceptions import LockNotOwnedError
 from redis_lock_module import Lock, _core
+from redis_lock_module._threads import ThreadLine
 from redis_lock_module.asyncio import Lock as AsyncLock
 
 TTL = 5.0
@@ -157,6 +158,50 @@ def test_a_thread_that_is_interrupted_leaves_nothing(connect, watcher, options):
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, previous)
     assert held and interrupted
+
+
+@pytest.mark.parametrize("entered", [lambda lock: lock, lambda lock: lock.hold()], ids=["lock", "hold"])
+def test_an_interrupt_at_the_end_of_with_leaves_nothing(client, watcher, monkeypatch, entered):
+    say = ThreadLine.say
+
+    async def interrupted(line, *words, **options):
+        if words[0] == "LOCK.RELEASE":
+            monkeypatch.setattr(ThreadLine, "say", say)
+            raise GaveUp
+        return await say(line, *words, **options)
+
+    with pytest.raises(GaveUp):
+        with entered(Lock(client, "market", timeout=60)):
+            monkeypatch.setattr(ThreadLine, "say", interrupted)
+    assert watcher.info() is None
+
+
+def test_an_interrupt_at_the_beginning_of_with_leaves_nothing(client, watcher):
+    lock = Lock(client, "market", timeout=60)
+    enter = lock.local.holds.enter
+
+    def interrupted(hold):
+        lock.local.holds.enter = enter
+        raise GaveUp
+
+    lock.local.holds.enter = interrupted
+    with pytest.raises(GaveUp):
+        with lock:
+            pass
+    assert watcher.info() is None
+
+
+async def test_a_release_waits_for_a_connection_while_others_use_all_of_them(aconnect, watcher):
+    client = aconnect(max_connections=2)
+    hold = await AsyncLock(client, "market", timeout=60).hold()
+    in_use = [await client.connection_pool.get_connection() for _ in range(2)]
+    release = asyncio.create_task(hold.release())
+    await asyncio.sleep(0.2)
+    assert not release.done() and watcher.holders() == 1
+    for connection in in_use:
+        await client.connection_pool.release(connection)
+    await asyncio.wait_for(release, 5)
+    assert watcher.info() is None
 
 
 @pytest.mark.parametrize("single", [False, True], ids=["pool", "single"])

@@ -184,6 +184,15 @@ def test_an_interrupt_stays_one_whatever_has_become_of_the_lock(client, watcher)
             raise KeyboardInterrupt
 
 
+def test_a_guarded_command_that_the_server_does_not_know_says_nothing_of_the_module(client, watcher, caplog):
+    with Lock(client, "market", timeout=10) as hold:
+        with pytest.raises(redis.ResponseError, match="unknown command 'JSON.SET'"):
+            hold.guard("JSON.SET", "price", "$", "5")
+    with Lock(client, "market", timeout=10) as hold:
+        assert hold.fence
+    assert watcher.calls("LOCK.GUARD") == 1 and not caplog.records
+
+
 def test_a_deadlock_is_refused_as_a_lock_error(client, watcher):
     first, second = Lock(client, "x", timeout=10), Lock(client, "y", timeout=10)
     assert first.acquire(token="ann") and second.acquire(token="ben")

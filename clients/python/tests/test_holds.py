@@ -8,6 +8,7 @@ import sys
 import textwrap
 import threading
 import time
+import traceback
 
 import pytest
 import redis
@@ -195,6 +196,26 @@ def test_work_whose_hold_was_lost_does_not_end_silently(client, watcher):
             # The server has not noticed: the release succeeds, and comes too late all the same.
             watcher.db.set("market", lock.local.token, px=5_000)
     assert watcher.info() is None
+
+
+def test_an_error_of_the_work_is_shown_beside_the_loss(client, watcher):
+    with pytest.raises(LockNotOwnedError, match="lost while it was held") as raised:
+        with Lock(client, "market", timeout=0.3, renew=True) as hold:
+            watcher.command("LOCK.BREAK", "market")
+            assert hold.lost.wait(5)
+            raise ZeroDivisionError
+    assert "ZeroDivisionError" in "".join(traceback.format_exception(raised.value))
+
+
+async def test_an_error_of_a_cancelled_work_is_shown_beside_the_loss(aconnect, watcher):
+    with pytest.raises(LockNotOwnedError, match="lost while it was held") as raised:
+        async with AsyncLock(aconnect(), "market", timeout=0.3, renew=True):
+            watcher.command("LOCK.BREAK", "market")
+            try:
+                await asyncio.sleep(20)
+            finally:
+                raise ZeroDivisionError
+    assert "ZeroDivisionError" in "".join(traceback.format_exception(raised.value))
 
 
 async def test_work_that_is_cancelled_because_its_hold_was_lost_is_told_when_and_why(aconnect, watcher):

@@ -28,7 +28,8 @@ NONSENSE = [
 ] + [
     (TypeError, {"limit": value}) for value in (1.5, "3", True)
 ] + [
-    (TypeError, {option: value}) for option in ("shared", "require_module") for value in (1, "yes", None)
+    (TypeError, {option: value}) for option in ("shared", "require_module", "thread_local", "raise_on_release_error")
+    for value in (1, "yes", None)
 ] + [
     (TypeError, {option: value}) for option in ("renew", "queue") for value in (1, "yes")
 ] + [

@@ -12,7 +12,7 @@ import redis
 import redis.asyncio
 from conftest import eventually
 from redis.exceptions import LockError, LockNotOwnedError
-from redis_lock_module import Lock, ModuleMissingError, _server
+from redis_lock_module import Lock, ModuleMissingError, _errors, _server
 from redis_lock_module.asyncio import Lock as AsyncLock
 
 MODULE = os.environ["REDIS_LOCK_MODULE"]
@@ -145,6 +145,37 @@ def test_who_waits_is_served_and_asks_less_and_less(client, bare):
     lock.release()
 
 
+def test_a_crowd_of_threads_leaves_connections_to_those_who_hold(bare):
+    client, errors, served = redis.Redis(port=bare.port, max_connections=8), [], []
+
+    def work():
+        try:
+            for _ in range(5):
+                with Lock(client, "market", timeout=20):
+                    served.append(True)
+        except redis.RedisError as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=work) for _ in range(60)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert not errors and len(served) == 300
+    client.close()
+
+
+async def test_a_crowd_of_tasks_leaves_connections_to_those_who_hold(bare):
+    client = redis.asyncio.Redis(port=bare.port, max_connections=8)
+
+    async def work():
+        async with AsyncLock(client, "market", timeout=20):
+            await asyncio.sleep(0)
+
+    await asyncio.wait_for(asyncio.gather(*(work() for _ in range(300))), 60)
+    await client.aclose()
+
+
 def test_redis_py_excludes_us_and_the_other_way_round(client):
     theirs, ours = client.lock("market", timeout=10), Lock(client, "market", timeout=10)
     assert theirs.acquire() and not ours.acquire(blocking=False)
@@ -161,6 +192,28 @@ def test_what_only_the_module_can_do_is_named(client):
     with pytest.raises(ModuleMissingError, match="several keys"):
         Lock(client, ["market", "bazaar"], timeout=10).acquire()
     assert issubclass(ModuleMissingError, LockError)
+
+
+@pytest.mark.parametrize("words", ["unknown command '{}', with args beginning with: ", "unknown command `{}`",
+                                   "Command is not available: '{}'. See the documentation", "ERR unknown command '{}'",
+                                   "{} command doesn't exist in Redis commands"])
+def test_it_is_known_by_the_words_of_every_server(words):
+    for command in ("LOCK.ACQUIRE", "lock.acquire"):
+        assert _errors.misses_the_module(redis.ResponseError(words.format(command)))
+    assert not _errors.misses_the_module(redis.ResponseError(words.format("JSON.SET")))
+    assert _errors.misses_a_command(redis.ResponseError(words.format("DELEX")))
+
+
+def test_a_user_who_may_not_run_the_comparing_commands_releases_and_renews_all_the_same(bare):
+    bare.watcher.command("ACL", "SETUSER", "ann", "on", ">secret", "~*", "+set", "+get", "+del", "+pexpire", "+watch",
+                         "+unwatch", "+multi", "+exec", "+hello", "+client")
+    client = redis.Redis(port=bare.port, username="ann", password="secret")
+    lock = Lock(client, "market", timeout=10)
+    lock.acquire()
+    lock.reacquire()
+    lock.release()
+    assert not bare.watcher.db.exists("market")
+    client.close()
 
 
 @pytest.mark.parametrize("lost", [b"NX", b"DEL"], ids=["grant", "release"])

@@ -4,16 +4,16 @@ use crate::ask::{PAUSES, ask, may_pass};
 use crate::client::Reply;
 use crate::hold::{Order, Stage};
 use crate::inbox::Ticket;
-use crate::lock::Patience;
+use crate::lock::{Patience, REPLIES_TAKE};
 use crate::pauses::Pauses;
-use crate::term::{Term, after};
+use crate::term::{FAR, Term, after};
 use crate::words::milliseconds;
 use crate::{Cause, Connection, Error, Hold, Lock, Loss};
 use redis::Cmd;
 use std::future::pending;
 use std::time::Duration;
 use tokio::sync::{mpsc, oneshot, watch};
-use tokio::time::{Instant, sleep, sleep_until, timeout_at};
+use tokio::time::{Instant, sleep, sleep_until, timeout, timeout_at};
 
 type Asker<C> = oneshot::Sender<Result<Hold<C>, Error>>;
 
@@ -222,14 +222,18 @@ impl<C: Connection> Request<C> {
                 }
                 Some(Order::Release(reply)) => {
                     let in_time = is_held && Instant::now() < term.ends;
-                    let (released, repeated) = self.release().await;
+                    // A loss that is known need not wait for a server that does not answer.
+                    let limit = if is_held { FAR } else { REPLIES_TAKE };
+                    let (released, repeated) = timeout(limit, self.release())
+                        .await
+                        .unwrap_or_else(|_| (Err(Error::unanswered()), true));
                     match released {
                         // If the reply to the first was lost, the second finds nothing more to release.
                         Ok(0) if repeated && in_time => {}
                         Ok(held) if self.lock.client.words.are_so_many(held) => {}
                         Ok(_) => lost(Cause::NotOwner, Instant::now()),
                         Err(error) => {
-                            _ = reply.send(Err(error));
+                            _ = reply.send(outcome().and(Err(error)));
                             return self.go_on_releasing(term.ends).await;
                         }
                     }

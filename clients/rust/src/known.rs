@@ -65,22 +65,74 @@ impl Known {
 
 /// Not an unknown command that was to be run inside of `LOCK.GUARD`.
 pub(crate) fn lacks_module(error: &RedisError) -> bool {
-    let unknown = detail(error).strip_prefix("unknown command ");
-    unknown
-        .and_then(|name| name.get(1..6)) // after a quote
+    unknown_command(error)
+        .and_then(|name| name.get(..5))
         .is_some_and(|name| name.eq_ignore_ascii_case("LOCK."))
 }
 
 /// The server is too old for this form of a command, or its user may not use it.
 pub(crate) fn lacks_form(error: &RedisError) -> bool {
     error.code() == Some("NOPERM")
-        || detail(error).starts_with("unknown command")
+        || unknown_command(error).is_some()
         || detail(error).starts_with("syntax error")
+}
+
+/// Its name, and what comes after it.
+fn unknown_command(error: &RedisError) -> Option<&str> {
+    let said = detail(error);
+    let named = said
+        .strip_prefix("unknown command")
+        .or_else(|| said.strip_prefix("Command is not available:")); // as Upstash says it
+    named.map(|name| name.trim_start_matches([' ', '\'', '`', '"']))
 }
 
 fn detail(error: &RedisError) -> &str {
     match error.code() {
         Some("ERR") => error.detail().unwrap_or_default(),
         _ => "",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use redis::{Value, parse_redis_value};
+
+    fn error(said: &str) -> RedisError {
+        match parse_redis_value(format!("-{said}\r\n").as_bytes()) {
+            Ok(Value::ServerError(error)) => error.into(),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_missing_module_is_known_by_the_words_of_every_server() {
+        for said in [
+            "ERR unknown command 'LOCK.ACQUIRE', with args beginning with: 'market' ",
+            "ERR unknown command `lock.acquire`, with args beginning with: `market`, ",
+            "ERR Command is not available: 'LOCK.ACQUIRE'. See the documentation",
+        ] {
+            assert!(lacks_module(&error(said)), "{said}");
+        }
+        for said in [
+            "ERR unknown command 'JSON.SET', with args beginning with: 'price' ",
+            "ERR LOCK commands can't be run inside LOCK.GUARD",
+            "NOPERM User ann has no permissions to run the 'lock.acquire' command",
+        ] {
+            assert!(!lacks_module(&error(said)), "{said}");
+        }
+    }
+
+    #[test]
+    fn a_missing_form_is_known_by_the_words_of_every_server() {
+        for said in [
+            "ERR unknown command 'DELEX', with args beginning with: 'market' 'IFEQ' 'ann' ",
+            "ERR Command is not available: 'DELEX'. See the documentation",
+            "ERR syntax error",
+            "NOPERM User ann has no permissions to run the 'delex' command",
+        ] {
+            assert!(lacks_form(&error(said)), "{said}");
+        }
+        assert!(!lacks_form(&error("WRONGTYPE not a string")));
     }
 }

@@ -13,12 +13,15 @@
 //!
 //! let hold = market.acquire_within(Duration::from_secs(5)).await?;
 //! let _: () = hold.guard(cmd("SET").arg("price").arg(5)).await?; // runs only while the lock is held
-//! hold.while_held(send_mail(hold.fence())).await?; // dropped in the middle if the lock is lost
+//! hold.while_held(set_price(5, hold.fence())).await?; // dropped in the middle if the lock is lost
 //! hold.release().await?; // or drop it
 //! # Ok(())
 //! # }
-//! # async fn send_mail(_: Option<u64>) {}
+//! # async fn set_price(_: i32, _: Option<u64>) {}
 //! ```
+//!
+//! The number ([`Hold::fence`]) is for what lives elsewhere, and what remembers it can refuse a holder that is late: in
+//! SQL by `UPDATE items SET price = $1, fence = $2 WHERE name = 'sword' AND fence <= $2`.
 //!
 //! # One connection for all
 //!

@@ -182,8 +182,8 @@ impl<C: Connection> Lock<C> {
     }
 }
 
-/// How long a reply to the last question may take when the patience is over.
-const REPLIES_TAKE: Duration = Duration::from_millis(500);
+/// How long a reply to the last question may take when the patience is over, or a lock is lost.
+pub(crate) const REPLIES_TAKE: Duration = Duration::from_millis(500);
 
 #[derive(Clone, Copy)]
 pub(crate) enum Patience {

@@ -33,7 +33,7 @@ impl Term {
 }
 
 /// Farther than any timer needs to be set.
-const FAR: Duration = Duration::from_secs(86_400 * 365 * 30);
+pub(crate) const FAR: Duration = Duration::from_secs(86_400 * 365 * 30);
 
 pub(crate) fn after(from: Instant, duration: Duration) -> Instant {
     from + duration.min(FAR)

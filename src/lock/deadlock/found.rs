@@ -11,14 +11,6 @@ pub struct Deadlock {
     pub links: Vec<Link>,
 }
 
-impl Deadlock {
-    /// Who comes after each of them.
-    pub fn followers(&self) -> impl Iterator<Item = &[u8]> {
-        let owners = self.links.iter().map(|link| &*link.owner);
-        owners.cycle().skip(1)
-    }
-}
-
 /// One of a deadlock.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Link {

@@ -91,12 +91,6 @@ impl<'a> Future<'a> {
                 self.count_waits(&waiter.owner, now, steps)?;
             }
         }
-        if let Holders::Crowd(crowd) = &queue.holders {
-            steps.look(crowd.count.min(self.locks.waits.by_owner.len()))?;
-            for holder in self.locks.waiting_among(name.borrow(), &queue.holders, now) {
-                self.add_holder(name, holder, queue, (&mut play, now), steps)?;
-            }
-        }
         for holder in queue.holders.iter(now) {
             self.add_holder(name, holder, queue, (&mut play, now), steps)?;
         }
@@ -202,7 +196,10 @@ impl<'a> Future<'a> {
             let has_come = in_turn || !self.joined.contains(&(name, owner));
             return Ok(play.shares.len() == 1 && has_come);
         }
-        Ok(in_turn && waiter.mode().room_beside(play.shares.len()))
+        Ok(in_turn
+            && waiter
+                .mode()
+                .room_beside(play.shares.len(), self.locks.limits.max_sharers))
     }
 
     fn grant(

@@ -33,8 +33,8 @@ impl Locks {
     /// Can it be seen at once that this owner, which waits by so many requests, closes no deadlock? Another
     /// would have to wait for it: for what it holds, or because another request of its comes first. Nobody
     /// comes after the last in the queue.
-    pub(in crate::lock) fn closes_nothing(&self, owner: &[u8], requests: usize, now: Now) -> bool {
-        self.waits.are_of_one() || (requests < 2 && !self.is_in_anyones_way(owner, now))
+    pub(in crate::lock) fn closes_nothing(&self, owner: &[u8], requests: usize) -> bool {
+        self.waits.are_of_one() || (requests < 2 && !self.is_in_anyones_way(owner))
     }
 
     /// The deadlock that this waiter, which has just come, closes.

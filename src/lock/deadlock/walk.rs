@@ -79,6 +79,8 @@ struct Spot<'a> {
     waiter: &'a Waiter,
     /// Does its owner hold the lock, perhaps not as it is asked for?
     has_it: bool,
+    /// Is there no room for it beside those who hold the lock?
+    is_full: bool,
 }
 
 impl<'a> Walk<'a> {
@@ -200,7 +202,9 @@ impl<'a> Walk<'a> {
                     name,
                     ticket,
                     waiter,
-                    has_it: (self.locks).holds(name.borrow(), &seen.queue.holders, owner, self.now),
+                    has_it: seen.queue.holders.include(owner, self.now),
+                    is_full: !(waiter.mode())
+                        .room_beside(seen.queue.holders.len(), self.locks.limits.max_sharers),
                 };
                 let certain = certain && self.is_only_one_of_its_owner(&place, steps)?;
                 self.look_back(&place, certain, steps)?;
@@ -270,7 +274,7 @@ impl<'a> Walk<'a> {
         }
         let mut found = None;
         let holders = &place.queue.holders;
-        let start_holds = (self.locks).holds(place.name.borrow(), holders, self.start, self.now);
+        let start_holds = holders.include(self.start, self.now);
         if start_holds && place.waits_for_holders(steps)? {
             found = Some(place.way(Claim::Holds, certain && place.needs_all_holders_gone()));
         }
@@ -318,7 +322,7 @@ impl<'a> Walk<'a> {
         if look_at_holders {
             steps.look(queue.holders.len().min(locks.waits.by_owner.len()))?;
             let way = place.way(Claim::Holds, certain && place.needs_all_holders_gone());
-            for holder in locks.waiting_among(place.name.borrow(), &queue.holders, now) {
+            for holder in locks.waiting_among(&queue.holders, now) {
                 self.visit(holder, way, steps)?;
             }
         }
@@ -361,7 +365,8 @@ impl<'a> Walk<'a> {
 
 impl<'a> Spot<'a> {
     /// Does it wait for those who hold the lock? Not if it has what it asks for; and those who share
-    /// a lock are in the way of the like only if somebody comes first who is not visited for itself.
+    /// a lock are in the way of the like only if there is no room beside them, or if somebody comes first
+    /// who is not visited for itself.
     fn waits_for_holders(&self, steps: &mut Steps) -> Result<bool, TooLong> {
         if !self.is_shared() {
             return Ok(!self.has_it);
@@ -369,7 +374,9 @@ impl<'a> Spot<'a> {
         Ok(match self.waiter.mode() {
             Mode::Exclusive => true,
             Mode::Limit(_) => !self.has_it,
-            Mode::Shared => !self.has_it && self.is_behind_one_not_visited(steps)?,
+            Mode::Shared => {
+                !self.has_it && (self.is_full || self.is_behind_one_not_visited(steps)?)
+            }
         })
     }
 

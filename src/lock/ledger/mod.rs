@@ -6,9 +6,8 @@
 
 pub mod discarded;
 pub mod entry;
-pub mod former;
-pub mod known;
 pub mod left;
+pub mod owner;
 pub mod packed;
 pub mod print;
 pub mod reserved;
@@ -18,38 +17,30 @@ pub mod ties;
 pub mod token;
 use std::collections::BTreeSet;
 
-use crate::lock::crowd::Survey;
 use crate::lock::fence::Fence;
 use crate::lock::ledger::discarded::Discarded;
 use crate::lock::ledger::entry::{Entry, News, ShareBefore};
-use crate::lock::ledger::former::FormerShares;
-use crate::lock::ledger::known::{Known, Whose};
 use crate::lock::ledger::left::LeftSlots;
+use crate::lock::ledger::owner::Owner;
 use crate::lock::ledger::packed::Packed;
 use crate::lock::ledger::print::{Print, Secret};
-use crate::lock::ledger::shares::{Cut, Shares};
+use crate::lock::ledger::shares::{ShareEntry, Shares};
 use crate::lock::ledger::table::{Record, Table};
 use crate::lock::ledger::ties::{Tie, Ties};
 use crate::lock::ledger::token::Token;
 use crate::lock::request::Hold;
 use crate::lock::slot::Slots;
-use crate::lock::time::{Ms, Now};
+use crate::lock::time::Ms;
 
-/// So many entries are looked for at once when some must have gone.
-const FEW: usize = 8;
-
-/// So many entries of locks that are no more are freed at once.
-const FREED_AT_ONCE: usize = 256;
-
-/// The entry of a hold that its owner has alone. The key and the owner stand here as prints, so that
-/// it needs no memory of its own.
+/// The entry of a hold that its owner has alone. The key stands here as a print, so that most entries need no
+/// memory of their own.
 ///
-/// If the prints of two holds meet all the same, what is remembered of the one is that of the other, or
+/// If the prints of two keys meet all the same, what is remembered of the one is that of the other, or
 /// nothing: an owner is told another number than before. Who holds a lock stands in the key.
 #[derive(Debug)]
 struct Exclusive {
     key: Print,
-    owner: u64,
+    owner: Owner,
     entry: Packed,
 }
 
@@ -61,17 +52,22 @@ impl Record for Exclusive {
 }
 
 impl Exclusive {
-    #[cold]
-    fn known(&self) -> Box<Known> {
-        Box::new(Known {
-            counted: self.entry.is_counted().into(),
-            count: 1,
+    fn former(&self) -> Former {
+        Former {
+            owner: self.owner.token(),
             hold: Hold::Exclusive,
-            whose: Whose::Print(self.owner),
             entry: self.entry.entry(),
-            few: Vec::new(),
-        })
+        }
     }
+}
+
+/// What was remembered of a hold that is no more.
+#[derive(Clone, Debug)]
+pub struct Former {
+    pub owner: Token,
+    /// How the lock was held.
+    pub hold: Hold,
+    pub entry: Entry,
 }
 
 /// Of how many holds something was remembered that is forgotten now.
@@ -97,8 +93,6 @@ pub struct Ledger {
     ties: Ties,
     /// Slots that have left, while some of their locks are still remembered.
     left: Option<Box<LeftSlots>>,
-    /// Shares of locks that are no more, with ties that have to go.
-    former: FormerShares,
     /// The keys of locks that are reserved, and when each is looked at again.
     reserved: BTreeSet<(Ms, Box<[u8]>)>,
     /// Do the prints of keys meet?
@@ -117,7 +111,6 @@ impl Ledger {
             counted: 0,
             ties: Ties::default(),
             left: None,
-            former: FormerShares::default(),
             reserved: BTreeSet::new(),
             #[cfg(test)]
             weak: false,
@@ -157,7 +150,7 @@ impl Ledger {
         let key = self.print(key);
         match hold {
             Hold::Exclusive => (self.exclusive.get(key))
-                .filter(|hold| hold.owner == self.secret.half_print(owner))
+                .filter(|hold| hold.owner.is(owner))
                 .map(|hold| hold.entry.entry()),
             Hold::Shared => self.shared.get(key)?.get(self.secret, owner),
         }
@@ -170,7 +163,7 @@ impl Ledger {
             return self.of(key, owner, hold).is_some_and(|entry| entry.told);
         }
         (self.exclusive.get(self.print(key)))
-            .is_some_and(|hold| hold.owner == self.secret.half_print(owner) && hold.entry.is_told())
+            .is_some_and(|hold| hold.owner.is(owner) && hold.entry.is_told())
     }
 
     /// Changes the entry of this key, if it is about such a hold of this owner.
@@ -202,7 +195,7 @@ impl Ledger {
         };
         let ((before, was_counted), changed, (after, is_counted)) = match hold {
             Hold::Exclusive => (self.exclusive.get_mut(print))
-                .filter(|hold| hold.owner == secret.half_print(owner))
+                .filter(|hold| hold.owner.is(owner))
                 .map(|hold| change(&mut hold.entry)),
             Hold::Shared => {
                 (self.shared.get_mut(print)).and_then(|shares| shares.change(secret, owner, change))
@@ -223,13 +216,7 @@ impl Ledger {
     /// Remembers a grant, and forgets what was remembered of the key, other owners' shares excepted
     /// if it is one itself. Says which other holds were forgotten.
     #[inline]
-    pub fn write(
-        &mut self,
-        key: &[u8],
-        owner: &[u8],
-        hold: Hold,
-        entry: Entry,
-    ) -> Option<Box<Known>> {
+    pub fn write(&mut self, key: &[u8], owner: &[u8], hold: Hold, entry: Entry) -> Vec<Former> {
         let print = self.print(key);
         self.drop_left(key, print);
         let mut entry = entry;
@@ -238,17 +225,17 @@ impl Ledger {
         }
         let forgotten = match hold {
             Hold::Exclusive => {
-                let mut known = None;
-                self.forget_shares(key, print, |shares| known = shares.known());
+                let mut others = Vec::new();
+                self.forget_shares(key, print, |shares| others = shares.former());
                 let before = self.exclusive.insert(Exclusive {
                     key: print,
-                    owner: self.secret.half_print(owner),
+                    owner: Owner::from(owner),
                     entry: entry.into(),
                 });
-                match before {
-                    Some(before) => Some(self.replaced(key, before)),
-                    None => known,
+                if let Some(before) = before {
+                    others.push(self.replaced(key, before));
                 }
+                others
             }
             Hold::Shared => self.write_share(key, print, owner, entry),
         };
@@ -260,15 +247,9 @@ impl Ledger {
         forgotten
     }
 
-    fn write_share(
-        &mut self,
-        key: &[u8],
-        print: Print,
-        owner: &[u8],
-        entry: Entry,
-    ) -> Option<Box<Known>> {
+    fn write_share(&mut self, key: &[u8], print: Print, owner: &[u8], entry: Entry) -> Vec<Former> {
         let before = self.exclusive.remove(print);
-        let known = before.map(|before| self.replaced(key, before));
+        let others = before.map(|before| self.replaced(key, before));
         if self.shared.get(print).is_none() {
             self.shared.insert(Shares::new(print));
         }
@@ -276,7 +257,7 @@ impl Ledger {
         if let Some(before) = shares.and_then(|all| all.insert(self.secret, owner, entry)) {
             self.share_forgotten(key, owner, &before);
         }
-        known
+        others.into_iter().collect()
     }
 
     /// Remembers the grant of the lock alone to an owner that has a share of it until then, and has
@@ -309,7 +290,7 @@ impl Ledger {
     /// The share that this owner has again if nobody hears that it was granted the lock alone.
     pub fn share_before(&self, key: &[u8], owner: &[u8]) -> Option<ShareBefore> {
         let hold = self.exclusive.get(self.print(key))?;
-        (hold.owner == self.secret.half_print(owner))
+        (hold.owner.is(owner))
             .then(|| hold.entry.share_before())
             .flatten()
     }
@@ -411,30 +392,30 @@ impl Ledger {
         }
     }
 
-    /// What is remembered of the holds of this key.
-    pub fn known(&self, key: &[u8]) -> Option<Box<Known>> {
-        if self.remembers_nothing() {
-            return None;
-        }
-        let print = self.print(key);
-        let exclusive = self.exclusive.get(print).map(Exclusive::known);
-        let shared = || self.shared.get(print).and_then(Shares::known);
-        (exclusive.or_else(shared)).filter(|known| !self.is_left(&known.entry))
-    }
-
     /// Forgets what is remembered of the key, and says what that was.
-    pub fn take(&mut self, key: &[u8]) -> Option<Box<Known>> {
+    pub fn take(&mut self, key: &[u8]) -> Vec<Former> {
         if self.remembers_nothing() {
-            return None;
+            return Vec::new();
         }
         let print = self.print(key);
         self.drop_left(key, print);
         if let Some(before) = self.exclusive.remove(print) {
-            return Some(self.replaced(key, before));
+            return vec![self.replaced(key, before)];
         }
-        let mut known = None;
-        self.forget_shares(key, print, |shares| known = shares.known());
-        known
+        let mut former = Vec::new();
+        self.forget_shares(key, print, |shares| former = shares.former());
+        former
+    }
+
+    /// Forgets this owner's share, and says what was remembered of it.
+    pub fn take_share(&mut self, key: &[u8], owner: &[u8]) -> Option<Former> {
+        let entry = self.of(key, owner, Hold::Shared)?;
+        self.forget_share(key, owner);
+        Some(Former {
+            owner: Token::from(owner),
+            hold: Hold::Shared,
+            entry,
+        })
     }
 
     /// Forgets one share, and says whether there was one.
@@ -447,48 +428,35 @@ impl Ledger {
         let Some(before) = shares.remove(secret, owner) else {
             return Forgotten::default();
         };
-        self.drop_if_void(key, print);
+        self.drop_if_empty(key, print);
         self.share_forgotten(key, owner, &before)
     }
 
-    /// The lock has so many shares. If more are remembered, somebody else has taken some out of it: a
-    /// few of those that are remembered are looked for, and forgotten if they are not there. As long
-    /// as this is done with every new one, what is remembered grows no further than the lock. Says
-    /// which were forgotten.
+    /// The lock has so many shares. If more are remembered, somebody else has taken some out of it: they are
+    /// forgotten. Says which those are.
     pub fn weed(
         &mut self,
         key: &[u8],
         shares: usize,
         is_there: &mut dyn FnMut(&[u8]) -> bool,
-    ) -> Vec<(Token, Entry)> {
-        if self.count_shares(key) > shares {
-            self.weed_some(key, FEW, is_there)
-        } else {
-            Vec::new()
-        }
-    }
-
-    /// The next few of those that are remembered are looked for, and forgotten if they are not there.
-    /// Says which those are.
-    pub fn weed_some(
-        &mut self,
-        key: &[u8],
-        few: usize,
-        is_there: &mut dyn FnMut(&[u8]) -> bool,
-    ) -> Vec<(Token, Entry)> {
+    ) -> Vec<Former> {
         let print = self.print(key);
         self.drop_left(key, print);
-        let Some(shares) = self.shared.get_mut(print) else {
+        if self.count_shares(key) <= shares {
             return Vec::new();
-        };
-        let few = shares.next_few(few);
-        let gone = few.into_iter().filter(|owner| !is_there(owner.bytes()));
-        let forgotten = gone.filter_map(|owner| {
-            let entry = self.of(key, owner.bytes(), Hold::Shared)?;
-            self.forget_share(key, owner.bytes());
-            Some((owner, entry))
-        });
-        forgotten.collect()
+        }
+        let mut gone = self.sharers(key);
+        gone.retain(|owner| !is_there(owner.bytes()));
+        (gone.iter())
+            .filter_map(|owner| self.take_share(key, owner.bytes()))
+            .collect()
+    }
+
+    /// Those who share this lock, as far as is remembered.
+    pub fn sharers(&self, key: &[u8]) -> Vec<Token> {
+        let shares = self.shares(key).into_iter();
+        let owners = shares.flat_map(|shares| shares.each().map(ShareEntry::owner));
+        owners.collect()
     }
 
     /// These slots have left. Numbers that were given before are smaller than this one. What is
@@ -607,7 +575,6 @@ impl Ledger {
             shared,
             holds,
             ties,
-            former,
             reserved,
             ..
         } = self;
@@ -616,17 +583,11 @@ impl Ledger {
         let shares = shared.into_buckets().flatten();
         discarded.add(holds, shares.flat_map(Shares::into_pieces));
         discarded.add(ties.len(), ties.into_pieces());
-        former.discard(discarded);
     }
 
     /// How many shares of this key are remembered.
     pub fn count_shares(&self, key: &[u8]) -> usize {
         self.shares(key).map_or(0, Shares::len)
-    }
-
-    /// Does this owner share the lock, as far as is remembered?
-    pub fn has_share(&self, key: &[u8], owner: &[u8], now: Now) -> bool {
-        (self.shares(key)).is_some_and(|shares| shares.include(self.secret, owner, now))
     }
 
     /// This owner's share ends then: by our clock, or as the wall clock has it now.
@@ -637,62 +598,9 @@ impl Ledger {
         }
     }
 
-    /// How far it is known who shares this lock.
-    pub fn survey_of(&self, key: &[u8]) -> Survey {
-        (self.shares(key)).map_or(Survey::Due, Shares::survey_now)
-    }
-
-    /// The same, to be changed, if anybody is known to.
-    pub fn survey(&mut self, key: &[u8]) -> Option<&mut Survey> {
-        let shares = self.shared.get_mut(self.print(key))?;
-        Some(shares.survey())
-    }
-
-    /// Somebody else may have changed who shares this lock.
-    pub fn survey_again(&mut self, key: &[u8]) {
-        let print = self.print(key);
-        if let Some(shares) = self.shared.get_mut(print) {
-            shares.survey_again();
-        }
-    }
-
-    /// An operator ends all shares of this lock.
-    pub fn cut(&mut self, key: &[u8], cut: Cut) {
-        let print = self.print(key);
-        if self.shared.get(print).is_none() {
-            self.shared.insert(Shares::new(print));
-        }
-        if let Some(shares) = self.shared.get_mut(print) {
-            shares.cut(cut);
-        }
-    }
-
-    /// Where to go on with that, if there are any left.
-    pub fn cuts_from(&self, key: &[u8]) -> Option<u64> {
-        self.shares(key)?.cuts_from()
-    }
-
-    /// The round has come to this place; to its end, if that is 0.
-    pub fn cut_on(&mut self, key: &[u8], place: u64) {
-        let print = self.print(key);
-        if let Some(shares) = self.shared.get_mut(print) {
-            shares.cut_on(place);
-            self.drop_if_void(key, print);
-        }
-    }
-
-    /// Nobody is there any more to be ended.
-    pub fn forget_cuts(&mut self, key: &[u8]) {
-        let print = self.print(key);
-        if let Some(shares) = self.shared.get_mut(print) {
-            shares.forget_cuts();
-            self.drop_if_void(key, print);
-        }
-    }
-
-    /// Nobody shares this lock any more, and no operator ends that.
-    fn drop_if_void(&mut self, key: &[u8], print: Print) {
-        if self.shared.get(print).is_some_and(Shares::is_void)
+    /// Nobody shares this lock any more.
+    fn drop_if_empty(&mut self, key: &[u8], print: Print) {
+        if self.shared.get(print).is_some_and(Shares::is_empty)
             && let Some(shares) = self.shared.remove(print)
             && let Some(until) = shares.reserved_until
         {
@@ -700,63 +608,30 @@ impl Ledger {
         }
     }
 
-    /// When the share with this number ends at the latest, if an operator ends it.
-    pub fn last_of(&self, key: &[u8], fence: Option<Fence>) -> Option<Ms> {
-        self.shares(key)?.last_of(fence)
-    }
-
     fn shares(&self, key: &[u8]) -> Option<&Shares> {
         self.shared.get(self.print(key))
     }
 
-    /// Of how many locks something is yet to be freed?
-    pub fn former(&self) -> usize {
-        self.former.len()
-    }
-
-    /// Frees some of what is not remembered any more.
-    pub fn free_some(&mut self) {
-        let mut freed = 0_usize;
-        while freed < FREED_AT_ONCE {
-            let Some((key, shares)) = self.former.some() else {
-                return;
-            };
-            freed = freed.saturating_add(shares.len()).saturating_add(1);
-            let key = Box::<[u8]>::from(key);
-            for share in &shares {
-                let (entry, owner) = (share.entry(), share.owner());
-                if entry.tied && !self.is_tied(entry.client, &key, owner) {
-                    self.ties.remove(entry.client, &key, Some(owner));
-                }
-            }
-        }
-    }
-
-    fn is_tied(&self, client: u64, key: &[u8], owner: &[u8]) -> bool {
-        [Hold::Exclusive, Hold::Shared].into_iter().any(|hold| {
-            (self.of(key, owner, hold)).is_some_and(|entry| entry.tied && entry.client == client)
-        })
-    }
-
     /// The key is held by this owner alone, or shared if there is none. Forgets what is remembered of
     /// any other hold, and says what that was.
-    pub fn forget_others(&mut self, key: &[u8], owner: Option<&[u8]>) -> Option<Box<Known>> {
+    pub fn forget_others(&mut self, key: &[u8], owner: Option<&[u8]>) -> Vec<Former> {
         if self.remembers_nothing() {
-            return None;
+            return Vec::new();
         }
-        let (print, mut known) = (self.print(key), None);
+        let (print, mut former) = (self.print(key), Vec::new());
         match (self.exclusive.get(print), owner) {
-            (Some(hold), Some(owner)) if hold.owner == self.secret.half_print(owner) => {}
+            (Some(hold), Some(owner)) if hold.owner.is(owner) => {}
             (Some(hold), _) => {
-                known = Some(hold.known());
+                former.push(hold.former());
                 self.forget(key);
             }
             (None, Some(_)) => {
-                self.forget_shares(key, print, |shares| known = shares.known());
+                self.forget_shares(key, print, |shares| former = shares.former());
             }
             (None, None) => {}
         }
-        known.filter(|known| !self.is_left(&known.entry))
+        former.retain(|former| !self.is_left(&former.entry));
+        former
     }
 
     /// Forgets all shares of the key, and says how many those were.
@@ -787,9 +662,7 @@ impl Ledger {
         };
         self.holds = self.holds.saturating_sub(forgotten.holds);
         self.counted = self.counted.saturating_sub(forgotten.counted);
-        if shares.are_crowd() {
-            self.former.push(key, shares);
-        } else if shares.any_tied() {
+        if shares.any_tied() {
             for client in shares.entries().flat_map(Packed::ties).flatten() {
                 self.ties.remove(client, key, None);
             }
@@ -834,10 +707,10 @@ impl Ledger {
 
     /// The same, and says what it was.
     #[cold]
-    fn replaced(&mut self, key: &[u8], before: Exclusive) -> Box<Known> {
-        let known = before.known();
+    fn replaced(&mut self, key: &[u8], before: Exclusive) -> Former {
+        let former = before.former();
         self.forgotten(key, Some(before));
-        known
+        former
     }
 
     /// What was remembered of this owner's share is forgotten.

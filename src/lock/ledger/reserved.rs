@@ -3,28 +3,18 @@
 
 use crate::lock::fence::Fence;
 use crate::lock::ledger::entry::Entry;
-use crate::lock::ledger::shares::Restoring;
-use crate::lock::ledger::table::Cursor;
 use crate::lock::ledger::token::Token;
-use crate::lock::ledger::{Ledger, Shares};
+use crate::lock::ledger::{Former, Ledger};
 use crate::lock::request::Hold;
 use crate::lock::time::{Ms, Now, is_over};
 use crate::lock::wall::{EARLY, Written};
-
-/// How soon one that a crowd shares is looked at again.
-const AGAIN: Ms = 1000;
-
-/// Some of a crowd, which are looked at at once.
-const PORTION: usize = 256;
 
 /// Who has the lock, although there is no key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reserved {
     /// How it is held.
     pub hold: Hold,
-    /// The print of its owner, if that is one alone.
-    pub owner: u64,
-    /// How many hold it; of a crowd, how many that may be.
+    /// How many hold it.
     pub count: usize,
     /// When the first of them ends.
     pub first_end: Ms,
@@ -38,15 +28,8 @@ impl Ledger {
     }
 
     /// This key has expired. Is the lock reserved, because a hold lasts of which the wall clock has passed
-    /// the expiry that was written for it? Of a crowd that is found out
-    /// later, if the wall clock has been stepped.
-    pub fn reserve(
-        &mut self,
-        key: &[u8],
-        now: Now,
-        is_stepped: bool,
-        has_passed: &dyn Fn(Written) -> bool,
-    ) -> bool {
+    /// the expiry that was written for it?
+    pub fn reserve(&mut self, key: &[u8], now: Now, has_passed: &dyn Fn(Written) -> bool) -> bool {
         if self.holds == 0 {
             return false;
         }
@@ -69,17 +52,10 @@ impl Ledger {
         let Some(shares) = self.shared.get_mut(print) else {
             return false;
         };
-        let until = if shares.are_crowd() {
-            if !is_stepped {
-                return false;
-            }
-            now.plus(AGAIN)
-        } else {
-            let (_, ends) = shares.lasting(now);
-            match ends {
-                Some((_, last)) if lasts(last) && shares.have_all_passed(now, has_passed) => last,
-                _ => return false,
-            }
+        let (_, ends) = shares.lasting(now);
+        let until = match ends {
+            Some((_, last)) if lasts(last) && shares.have_all_passed(now, has_passed) => last,
+            _ => return false,
         };
         if let Some(before) = shares.reserved_until.replace(until) {
             self.reserved.remove(&(before, Box::from(key)));
@@ -90,7 +66,7 @@ impl Ledger {
 
     /// Who has this lock, if it is reserved; and who of those who shared it do so no more, and are
     /// forgotten.
-    pub fn reserved(&mut self, key: &[u8], now: Now) -> (Option<Reserved>, Vec<(Token, Entry)>) {
+    pub fn reserved(&mut self, key: &[u8], now: Now) -> (Option<Reserved>, Vec<Former>) {
         if !self.reserves() {
             return (None, Vec::new());
         }
@@ -102,7 +78,6 @@ impl Ledger {
             let reserved = first_end.filter(|&end| !is_over(Some(end), now));
             let reserved = reserved.map(|first_end| Reserved {
                 hold: Hold::Exclusive,
-                owner: hold.owner,
                 count: 1,
                 first_end,
             });
@@ -116,36 +91,27 @@ impl Ledger {
         let Some(shares) = self.shared.get(print) else {
             return (None, gone);
         };
-        let (count, first_end) = if shares.are_crowd() {
-            (shares.len(), Some(now.ms()))
-        } else {
-            let (count, ends) = shares.lasting(now);
-            (count, ends.map(|(first, _)| first))
-        };
-        let reserved = first_end.map(|first_end| Reserved {
+        let (count, ends) = shares.lasting(now);
+        let reserved = ends.map(|(first_end, _)| Reserved {
             hold: Hold::Shared,
-            owner: 0,
             count,
             first_end,
         });
         (reserved, gone)
     }
 
-    /// Forgets those whose shares are over, or end by the wall clock, by which they are; of a crowd some.
-    fn forget_over(&mut self, key: &[u8], now: Now) -> Vec<(Token, Entry)> {
+    /// Forgets those whose shares are over, or end by the wall clock, by which they are.
+    fn forget_over(&mut self, key: &[u8], now: Now) -> Vec<Former> {
         let (print, secret) = (self.print(key), self.secret);
-        let Some(shares) = self.shared.get_mut(print) else {
-            return Vec::new();
-        };
-        let some = shares.len().min(PORTION.max(crate::lock::crowd::portion()));
-        let mut over: Vec<(Token, Entry)> = (shares.next_few(some).into_iter())
-            .filter_map(|owner| {
-                let entry = shares.get(secret, owner.bytes())?;
-                (entry.by_wall || is_over(entry.end, now)).then_some((owner, entry))
-            })
-            .collect();
-        over.retain(|(owner, _)| self.forget_share(key, owner.bytes()).holds > 0);
-        over
+        let mut owners = self.sharers(key);
+        let shares = self.shared.get(print);
+        owners.retain(|owner| {
+            let entry = shares.and_then(|shares| shares.get(secret, owner.bytes()));
+            entry.is_some_and(|entry| entry.by_wall || is_over(entry.end, now))
+        });
+        (owners.iter())
+            .filter_map(|owner| self.take_share(key, owner.bytes()))
+            .collect()
     }
 
     /// How this owner holds the lock, if that is reserved for it.
@@ -159,14 +125,18 @@ impl Ledger {
             .filter(|(_, entry)| entry.reserved && !entry.by_wall && !is_over(entry.end, now))
     }
 
-    /// What is remembered of the hold for which this lock is reserved, if it is one owner's alone.
-    pub fn reserved_hold(&self, key: &[u8]) -> Option<Entry> {
-        let entry = self.exclusive.get(self.print(key))?.entry.entry();
-        entry.reserved.then_some(entry)
+    /// The owner for which this lock is reserved, if it is one owner's alone.
+    pub fn reserved_owner(&self, key: &[u8]) -> Option<Token> {
+        let hold = self.exclusive.get(self.print(key))?;
+        hold.entry.entry().reserved.then(|| hold.owner.token())
     }
 
     /// Those who share a lock that is reserved, and until when.
-    pub fn each_reserved(&self, key: &[u8], now: Now) -> impl Iterator<Item = (&[u8], Ms)> {
+    pub fn each_reserved(
+        &self,
+        key: &[u8],
+        now: Now,
+    ) -> impl Iterator<Item = (Token, Ms)> + use<'_> {
         let shares = self.shared.get(self.print(key));
         let shares = shares.filter(|shares| shares.reserved_until.is_some());
         shares
@@ -244,15 +214,6 @@ impl Ledger {
             return None;
         }
         let (_, key) = self.reserved.pop_first()?;
-        let print = self.print(&key);
-        if let Some(shares) = self.shared.get_mut(print)
-            && shares.reserved_until.is_some()
-        {
-            // Some of a crowd may have gone since, and others not.
-            let until = now.plus(AGAIN);
-            shares.reserved_until = Some(until);
-            self.reserved.insert((until, key.clone()));
-        }
         Some(key)
     }
 
@@ -283,29 +244,18 @@ impl Ledger {
         }
     }
 
-    /// How far the key of a shared lock agrees with what is remembered, if anything is.
-    pub fn restoring(&self, key: &[u8]) -> Option<Restoring> {
-        Some(self.shared.get(self.print(key))?.restoring())
-    }
-
-    /// Does it, now that the wall clock has been stepped so often?
+    /// Does the key of this lock have the ends that are remembered, now that the wall clock has been stepped so
+    /// often?
     pub fn agrees(&self, key: &[u8], steps: u64) -> bool {
-        (self.restoring(key)).is_none_or(|restoring| restoring.agrees_after == Some(steps))
+        let shares = self.shared.get(self.print(key));
+        shares.is_none_or(|shares| shares.agree_after == steps)
     }
 
-    /// It does so far.
-    pub fn set_restoring(&mut self, key: &[u8], restoring: Restoring) {
+    /// It does.
+    pub fn agree(&mut self, key: &[u8], steps: u64) {
         let print = self.print(key);
         if let Some(shares) = self.shared.get_mut(print) {
-            shares.set_restoring(restoring);
+            shares.agree_after = steps;
         }
-    }
-
-    /// A few of those who share this lock, from this place on, and where to go on.
-    pub fn few_shares(&self, key: &[u8], unseen: Cursor, few: usize) -> (Vec<Token>, Cursor) {
-        let shares = self.shared.get(self.print(key));
-        shares.map_or_else(Default::default, |shares: &Shares| {
-            shares.few_before(unseen, few)
-        })
     }
 }

@@ -129,17 +129,6 @@ impl<R: Record> Table<R> {
         Some(record)
     }
 
-    /// Takes a few records out of a table in which nobody looks for anything any more.
-    pub fn take_some(&mut self) -> Vec<R> {
-        let last = (self.others.last_mut()).map(|piece| piece.pop().unwrap_or_default());
-        if self.others.last().is_some_and(Vec::is_empty) {
-            self.others.pop();
-        }
-        let some = last.unwrap_or_else(|| std::mem::take(&mut self.first));
-        self.len = self.len.saturating_sub(some.len());
-        some
-    }
-
     /// All records, a bucket at a time.
     pub fn into_buckets(self) -> impl Iterator<Item = Vec<R>> {
         std::iter::once(self.first).chain(self.others.into_iter().flatten())
@@ -184,28 +173,6 @@ impl<R: Record> Table<R> {
             self.unite_one();
         }
         !self.is_sparse()
-    }
-
-    /// Up to `few` records before this place, and the place of the first of them. Whoever goes on from
-    /// there, and begins again at the end, comes by all; a record that is moved in between, in the next
-    /// round.
-    pub fn some_before(&self, before: Cursor, few: usize) -> (Vec<&R>, Cursor) {
-        let mut found = Vec::new();
-        let mut at = before;
-        for _ in 0..=self.buckets {
-            let bucket = self.bucket(at.bucket).map_or(&[][..], Vec::as_slice);
-            let end = at.record.min(bucket.len());
-            at.record = end.saturating_sub(few.saturating_sub(found.len()));
-            found.extend(bucket.get(at.record..end).into_iter().flatten().rev());
-            if found.len() >= few {
-                break;
-            }
-            at = Cursor {
-                bucket: (at.bucket.checked_sub(1)).unwrap_or(self.buckets.saturating_sub(1)),
-                record: usize::MAX,
-            };
-        }
-        (found, at)
     }
 
     fn is_sparse(&self) -> bool {
@@ -281,13 +248,6 @@ impl<R: Record> Table<R> {
 pub struct Sweep {
     next: usize,
     buckets: usize,
-}
-
-/// A place in a table.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Cursor {
-    bucket: usize,
-    record: usize,
 }
 
 /// The bucket of a print among so many: as many low bits of it as there are buckets for.
@@ -446,24 +406,6 @@ mod tests {
             table.remove(print(number));
             let (bytes, records) = (table.bytes(), table.len());
             assert!(bytes <= records * 80 + 40_000, "{bytes} for {records}");
-        }
-    }
-
-    #[test]
-    fn whoever_asks_for_a_few_at_a_time_comes_by_all() {
-        for records in [0, 1, 7, 8, 9, 30, 1_000] {
-            let mut table = Table::default();
-            for number in 0..records {
-                table.insert(Number(print(number), [number; 5]));
-            }
-            let (mut seen, mut place) = (std::collections::BTreeSet::new(), Cursor::default());
-            for _ in 0..=records / 8 {
-                let (few, next) = table.some_before(place, 8);
-                assert!(few.len() <= 8);
-                seen.extend(few.iter().map(|record| record.1[0]));
-                place = next;
-            }
-            assert!(seen.into_iter().eq(0..records), "of {records}");
         }
     }
 

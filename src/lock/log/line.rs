@@ -78,8 +78,8 @@ pub struct About {
     pub key: Cut,
     /// What the key is found by.
     pub print: Print,
-    /// The owner, where it is known.
-    pub owner: Option<Cut>,
+    /// The owner.
+    pub owner: Cut,
     /// What the owner is found by.
     pub owner_print: u64,
 }

@@ -35,8 +35,8 @@ pub struct Loss<'a> {
     pub count: usize,
     /// Of which lock.
     pub of: KeyOf<'a>,
-    /// Whose it was, where that is known.
-    pub owner: Option<&'a [u8]>,
+    /// Whose it was.
+    pub owner: &'a [u8],
     /// What its owner is found by.
     pub owner_print: u64,
     /// What else is known of the hold.
@@ -110,7 +110,7 @@ impl LossLog {
         let of_now = About {
             key: Cut::of(loss.of.name.key),
             print: loss.of.print,
-            owner: loss.owner.map(Cut::of),
+            owner: Cut::of(loss.owner),
             owner_print: loss.owner_print,
         };
         let mut line = (same.and_then(|place| self.take(place)))
@@ -137,13 +137,7 @@ impl LossLog {
 
     /// This owner has asked for a hold that it has not got any more. Is it one that the log has? That is
     /// noted; by its first time alone.
-    pub fn came_back(
-        &mut self,
-        of: KeyOf<'_>,
-        (owner, owner_print): (&[u8], u64),
-        with: Comeback,
-        now: Now,
-    ) -> bool {
+    pub fn came_back(&mut self, of: KeyOf<'_>, owner_print: u64, with: Comeback, now: Now) -> bool {
         let is_its = |line: &Line| {
             let lost = line.lost.as_ref();
             lost.is_some_and(|(about, _)| about.owner_print == owner_print)
@@ -152,9 +146,8 @@ impl LossLog {
             .find(|(_, line)| is_its(line))
             .map(|(place, _)| place);
         if let Some(line) = place.and_then(|place| self.lines.get_mut(&place))
-            && let Some((about, hold)) = &mut line.lost
+            && let Some((_, hold)) = &mut line.lost
         {
-            about.owner.get_or_insert_with(|| Cut::of(owner));
             line.came_back.get_or_insert(CameBack {
                 with,
                 late: hold.ended.map(|ended| now.ms().saturating_sub(ended)),

@@ -29,7 +29,7 @@ fn loses(log: &mut LossLog, key: &[u8], reason: Reason, owner: &[u8], fence: u64
         reason,
         count: 1,
         of: key_of(key),
-        owner: Some(owner),
+        owner,
         owner_print: SECRET.half_print(owner),
         hold,
     };
@@ -38,7 +38,7 @@ fn loses(log: &mut LossLog, key: &[u8], reason: Reason, owner: &[u8], fence: u64
 
 fn comes_back(log: &mut LossLog, owner: &[u8], with: Comeback, ms: Ms) {
     let print = SECRET.half_print(owner);
-    log.came_back(key_of(KEY), (owner, print), with, at(ms));
+    log.came_back(key_of(KEY), print, with, at(ms));
 }
 
 /// How many, and why: the newest first.
@@ -145,7 +145,7 @@ fn of_a_key_and_of_an_owner_no_more_is_kept_than_is_shown() {
         let long = vec![b'x'; length];
         loses(&mut log, &long, Reason::Expired, &long, 1, 0);
         let (about, _) = log.newest().next().unwrap().lost.as_ref().unwrap();
-        for cut in [&about.key, about.owner.as_ref().unwrap()] {
+        for cut in [&about.key, &about.owner] {
             assert_eq!(cut.bytes(), &long[..length.min(65)]);
             assert_eq!(cut.whole().is_some(), length == 64);
         }

@@ -252,7 +252,6 @@ impl Locks {
         }
         turn.keys.announce(name, LockEvent::Released);
         if hold == Hold::Shared {
-            self.see_to_missing(turn, name);
             self.make_room(turn, name);
             if matches!(self.look(turn, name), LockState::Shared { count: 2.., .. }) {
                 turn.keys.unshare(name, owner);

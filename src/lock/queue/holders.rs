@@ -17,13 +17,14 @@ pub enum Holders {
     One(Rc<[u8]>, Option<Ms>),
     /// Those who share it.
     Many(BTreeMap<Rc<[u8]>, Option<Ms>>),
-    /// The same, where they are too many to be written down here.
-    Crowd(Crowd),
+    /// Those who share it, where they are more than may: others have written them, or more were allowed before.
+    /// Who they are is not written down.
+    TooMany(TooMany),
 }
 
-/// What is written down of those who share a lock, where they are many. Who they are the ledger knows.
+/// What is written down of those who share a lock, where they are more than may.
 #[derive(Debug)]
-pub struct Crowd {
+pub struct TooMany {
     /// One of them.
     pub any: Rc<[u8]>,
     /// How many they are.
@@ -32,7 +33,7 @@ pub struct Crowd {
     pub until: Option<Ms>,
 }
 
-impl Crowd {
+impl TooMany {
     /// May any of them hold the lock still?
     pub fn lasts(&self, now: Now) -> bool {
         !is_over(self.until, now)
@@ -43,10 +44,10 @@ impl Crowd {
 type Owners = (Option<Rc<[u8]>>, Vec<Rc<[u8]>>);
 
 impl Holders {
-    /// Each owner whose hold is not over, unless they are a crowd.
+    /// Each owner whose hold is not over, as far as they are written down.
     pub fn iter(&self, now: Now) -> impl Iterator<Item = &Rc<[u8]>> {
         let (one, many) = match self {
-            Self::Nobody | Self::Crowd(_) => (None, None),
+            Self::Nobody | Self::TooMany(_) => (None, None),
             Self::One(owner, until) => (Some((owner, until)), None),
             Self::Many(shares) => (None, Some(shares)),
         };
@@ -62,7 +63,7 @@ impl Holders {
             Self::Nobody => None,
             Self::One(owner, _) => Some(owner),
             Self::Many(shares) => shares.keys().next(),
-            Self::Crowd(crowd) => Some(&crowd.any),
+            Self::TooMany(many) => Some(&many.any),
         }
     }
 
@@ -70,7 +71,7 @@ impl Holders {
     pub fn one(&self) -> Option<(&Rc<[u8]>, Option<Ms>)> {
         match self {
             Self::One(owner, until) => Some((owner, *until)),
-            Self::Nobody | Self::Many(_) | Self::Crowd(_) => None,
+            Self::Nobody | Self::Many(_) | Self::TooMany(_) => None,
         }
     }
 
@@ -82,16 +83,16 @@ impl Holders {
             Self::Many(shares) => (shares.iter())
                 .find(|(_, until)| is_over(**until, now))
                 .map(|(owner, _)| owner),
-            Self::Crowd(crowd) => (!crowd.lasts(now)).then_some(&crowd.any),
+            Self::TooMany(many) => (!many.lasts(now)).then_some(&many.any),
         }
     }
 
-    /// Does this owner hold it? Of a crowd nobody knows here.
+    /// Does this owner hold it, as far as is written down?
     pub fn include(&self, owner: &[u8], now: Now) -> bool {
         let until = match self {
             Self::One(holder, until) if **holder == *owner => Some(until),
             Self::Many(shares) => shares.get(owner),
-            Self::Nobody | Self::One(..) | Self::Crowd(_) => None,
+            Self::Nobody | Self::One(..) | Self::TooMany(_) => None,
         };
         until.is_some_and(|&until| !is_over(until, now))
     }
@@ -102,24 +103,19 @@ impl Holders {
             Self::Nobody => 0,
             Self::One(..) => 1,
             Self::Many(shares) => shares.len(),
-            Self::Crowd(crowd) => crowd.count,
+            Self::TooMany(many) => many.count,
         }
     }
 
     /// Do they share it?
     pub fn are_sharers(&self) -> bool {
-        matches!(self, Self::Many(_) | Self::Crowd(_))
+        matches!(self, Self::Many(_) | Self::TooMany(_))
     }
 
-    /// Are they a crowd?
-    pub fn are_crowd(&self) -> bool {
-        matches!(self, Self::Crowd(_))
-    }
-
-    /// All of them, unless they are a crowd: the one who holds it alone, or those who share it.
+    /// All who are written down: the one who holds it alone, or those who share it.
     pub fn owners(&self) -> Owners {
         match self {
-            Self::Nobody | Self::Crowd(_) => (None, Vec::new()),
+            Self::Nobody | Self::TooMany(_) => (None, Vec::new()),
             Self::One(owner, _) => (Some(Rc::clone(owner)), Vec::new()),
             Self::Many(shares) => (None, shares.keys().cloned().collect()),
         }

@@ -32,8 +32,6 @@ impl Locks {
             self.noted.len(),
             self.returns.len(),
             self.outbox.len(),
-            self.backlog.cuts.len(),
-            over_databases(|database| database.ledger.former()),
             self.unconfirmed.len(),
             self.replied.len(),
             self.places.messages.len(),

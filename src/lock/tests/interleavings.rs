@@ -53,8 +53,8 @@ fn history(seed: u64) -> History {
         says_how: random.one_in(2),
         in_cluster: random.one_in(4),
         leaves_late: random.one_in(2),
-        // In every other one a few are a crowd.
-        crowd: (seed % 2 == 1).then(|| seed as usize / 2 % 3 + 1),
+        // In every other one no more than a few may share a lock.
+        max_sharers: (seed % 2 == 1).then(|| seed / 2 % 3 + 1),
     };
     // Rare things are left out of half of the histories, so that long waits and long queues come about.
     let kind = Kind::any(&mut random);

@@ -63,8 +63,6 @@ pub struct Hold {
     is_known: bool,
     /// Its key has expired just now, and may have done so in time.
     is_early: bool,
-    /// Since when it should have gone.
-    late_since: Option<Ms>,
 }
 
 impl Hold {
@@ -90,7 +88,6 @@ impl Hold {
             is_loose: false,
             is_known: false,
             is_early: false,
-            late_since: None,
         }
     }
 
@@ -125,8 +122,6 @@ pub struct Waiter {
     pub plea: Plea,
     /// Its user has lost the right to what it waits for.
     pub barred: bool,
-    /// Since when it could have that.
-    late_since: Option<Ms>,
 }
 
 impl Waiter {
@@ -195,8 +190,6 @@ pub struct Model {
     is_stepping: bool,
     /// Was nothing left to do when this moment began?
     was_resting: bool,
-    /// A few are a crowd, with which the core may take some time.
-    has_crowds: bool,
     /// Who waits for several locks is taken out of their queues in the next turn; of these by now.
     leaves_late: bool,
     leaving: Vec<Lock>,
@@ -215,13 +208,15 @@ impl Model {
             no_locks: Vec::new(),
             highest: 0,
             elsewhere: Vec::new(),
-            limits: Limits::DEFAULT,
+            limits: Limits {
+                max_sharers: (flavour.max_sharers).unwrap_or(Limits::DEFAULT.max_sharers),
+                ..Limits::DEFAULT
+            },
             quarantined_until: None,
             sends_away: false,
             is_stepped: false,
             is_stepping: false,
             was_resting: true,
-            has_crowds: flavour.crowd.is_some(),
             leaves_late: flavour.leaves_late,
             leaving: Vec::new(),
             counted: Counted::default(),

@@ -62,26 +62,6 @@ pub fn scan(ctx: Ctx<'_>, words: &[&[u8]]) -> Option<ServerReply> {
     ServerReply::new(reply)
 }
 
-/// `ZSCAN name from COUNT about`
-pub fn zscan(ctx: Ctx<'_>, name: &Text<'_>, from: u64, about: usize) -> Option<ServerReply> {
-    let from = CString::new(from.to_string()).ok()?;
-    let about = CString::new(about.to_string()).ok()?;
-    // SAFETY: the context and the string live, and the format asks for a string and three texts.
-    let reply = unsafe {
-        let call = raw::RedisModule_Call?;
-        call(
-            ctx.raw(),
-            c"ZSCAN".as_ptr(),
-            c"sccc".as_ptr(),
-            name.raw(),
-            from.as_ptr(),
-            c"COUNT".as_ptr(),
-            about.as_ptr(),
-        )
-    };
-    ServerReply::new(reply).filter(|reply| !reply.is_error())
-}
-
 /// `ZCOUNT name -inf (before`
 pub fn zcount(ctx: Ctx<'_>, name: &Text<'_>, before: Ms) -> Option<usize> {
     let before = CString::new(format!("({before}")).ok()?;
@@ -275,12 +255,6 @@ impl ServerReply {
             raw: self.0,
             life: PhantomData,
         }
-    }
-
-    /// Where a scan goes on; 0 at its end.
-    pub fn cursor(&self) -> u64 {
-        let cursor = str::from_utf8(self.text_at(0)).ok();
-        cursor.and_then(|cursor| cursor.parse().ok()).unwrap_or(0)
     }
 
     /// The number, if it is one that counts something.

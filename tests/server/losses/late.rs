@@ -28,7 +28,7 @@ fn an_owner_that_comes_back_too_late_is_noted_with_what_and_how_late() {
         });
         client.run(&command);
         let line = client.only_loss();
-        says(&line, "deleted", Some("a"), fence);
+        says(&line, "deleted", "a", fence);
         assert_eq!(line["returned"], with);
         let late = line["late"].int();
         assert!((age..=line["age"].int()).contains(&late), "{line:?}");

@@ -11,7 +11,7 @@ fn a_hold_that_runs_out_while_others_wait_is_logged_with_its_owner_and_who_has_i
     let _last = server.waiter_for("k", "w2");
     let next_fence = next.answer().fence();
     let line = client.only_loss();
-    says(&line, "expired", Some("a"), fence);
+    says(&line, "expired", "a", fence);
     assert_eq!(line["key"], "k");
     assert_eq!(line["database"], 0);
     assert_eq!(line["mode"], "exclusive");
@@ -39,7 +39,7 @@ fn a_key_that_is_deleted_by_any_command_is_deleted() {
             let fence = client.acquire("k", "a");
             let waiter = waits.then(|| server.waiter_for("k", "w"));
             client.run(&deed);
-            says(&client.only_loss(), "deleted", waits.then_some("a"), fence);
+            says(&client.only_loss(), "deleted", "a", fence);
             if let Some(mut waiter) = waiter {
                 waiter.answer().fence();
                 client.release("k", "w");
@@ -59,7 +59,7 @@ fn a_key_that_is_given_an_expiry_in_the_past_is_deleted_or_has_expired_as_the_se
     // Valkey from 8.1 on calls it expired.
     let has_expired = client.counted("expired") == 1;
     let reason = if has_expired { "expired" } else { "deleted" };
-    says(&line, reason, None, fence);
+    says(&line, reason, "a", fence);
 }
 
 #[test]
@@ -76,7 +76,7 @@ fn a_hold_that_is_written_over_is_overwritten_at_once_where_somebody_waits() {
         let mut waiter = server.waiter_for("k", "w");
         client.run(&deed);
         let line = client.only_loss();
-        says(&line, "overwritten", Some("a"), fence);
+        says(&line, "overwritten", "a", fence);
         assert_eq!(line["holder"], "b");
         assert!(line["holder-fence"].is_nil());
         assert!(line["held"].int() >= 0);
@@ -96,9 +96,9 @@ fn a_key_that_gets_another_name_or_database_is_renamed() {
         client.run(&deed);
         // Valkey 8.1 leaves the connection in the other database.
         client.select(0);
-        says(&client.only_loss(), "renamed", None, fence);
+        says(&client.only_loss(), "renamed", "a", fence);
         assert_eq!(cmd!(client, "LOCK.RENEW", "k", "a", LONG), 0);
-        says(&client.only_loss(), "renamed", Some("a"), fence);
+        says(&client.only_loss(), "renamed", "a", fence);
         cmd!(client, "LOCK.LOG", "RESET");
     }
 }
@@ -116,7 +116,7 @@ fn a_key_that_the_server_evicts_is_evicted() {
         args!["CONFIG", "SET", "maxmemory", 0],
     ]);
     wait_until_gone(&mut client, "k");
-    says(&client.only_loss(), "evicted", None, fence);
+    says(&client.only_loss(), "evicted", "a", fence);
     assert_eq!(client.counted("evicted"), 1);
 }
 

@@ -8,7 +8,6 @@ from typing import Any, Awaitable, Callable, Optional, Tuple, TypeVar
 
 from redis.exceptions import (
     ConnectionError,
-    MaxConnectionsError,
     RedisClusterException,
     RedisError,
     ResponseError,
@@ -22,9 +21,10 @@ from ._errors import (
     NotOwner,
     ends_a_wait,
     is_not_owner,
-    is_unknown_command,
     lets_nobody_block,
     may_not_listen,
+    misses_the_module,
+    uses_all_connections,
 )
 from ._link import Link
 from ._options import milliseconds
@@ -48,7 +48,7 @@ async def with_or_without(link: Link, special: Optional[str], by_the_module: Cal
         try:
             return await by_the_module()
         except RedisError as error:
-            if not is_unknown_command(error):
+            if not misses_the_module(error):
                 raise
             link.server.misses_the_module()
             if special:
@@ -67,10 +67,20 @@ class Core:
     # To acquire
 
     async def acquire(self, request: Request) -> Optional[Grant]:
-        pause = _plain.FIRST_PAUSE
+        pause, waits = _plain.FIRST_PAUSE, not request.is_over()
+
+        async def without() -> Optional[Grant]:
+            if not waits:
+                return await self._try_without(request)
+            try:
+                return await self.link.ask_in_turn(request, lambda: self._try_without(request))
+            except ConnectionError as error:
+                if not uses_all_connections(error):
+                    raise
+                return None
+
         while True:
-            grant = await with_or_without(self.link, self.special, lambda: self._acquire_by_the_module(request),
-                                          lambda: self._try_without(request))
+            grant = await with_or_without(self.link, self.special, lambda: self._acquire_by_the_module(request), without)
             if grant or request.is_over():
                 return grant
             await self.link.rest(request, min(pause * random.uniform(0.5, 1), request.remaining()))
@@ -90,7 +100,10 @@ class Core:
         except ResponseError:
             request.left = sent_before
             raise
-        except (ConnectionError, TimeoutError):
+        except (ConnectionError, TimeoutError) as error:
+            if isinstance(error, ConnectionError) and uses_all_connections(error):
+                request.left = sent_before
+                raise
             # With the client's own retries, or its own error: whether it is held is found out then.
             if await _plain.renew(link, key, request.owner, request.ttl):
                 return Grant(asked, None)
@@ -133,7 +146,7 @@ class Core:
         try:
             reply = await self.link.ask(words)
         except RedisError as error:
-            if isinstance(error, ResponseError) or is_unknown_command(error):
+            if isinstance(error, ResponseError) or misses_the_module(error):
                 request.left = left_before  # a refusal changes nothing
             raise
         request.left = bool(reply)
@@ -176,10 +189,12 @@ class Core:
                     request.woken.set()
                 asked, left_before, request.left = time.monotonic(), request.left, True
                 try:
-                    reply = await self.link.ask_for_a_place(
-                        request, self.spelling.acquire(request.owner, request.ttl, "QUEUE", most, *notify))
-                except MaxConnectionsError:
-                    reply, request.left = None, left_before  # others use them all just now
+                    words = self.spelling.acquire(request.owner, request.ttl, "QUEUE", most, *notify)
+                    reply = await self.link.ask_in_turn(request, lambda: self.link.ask(words))
+                except ConnectionError as error:
+                    if not uses_all_connections(error):
+                        raise
+                    reply, request.left = None, left_before
                 except ResponseError as error:
                     request.left = left_before
                     if channel and may_not_listen(error):

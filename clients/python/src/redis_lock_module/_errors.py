@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
-from redis.exceptions import LockError, RedisClusterException, RedisError, ResponseError
+import re
+
+from redis.exceptions import (
+    ConnectionError,
+    LockError,
+    MaxConnectionsError,
+    RedisClusterException,
+    RedisError,
+    ResponseError,
+)
 
 # A wait that ends by one of these is begun again: the client asks anew, and is told where, or why not.
 # BLOCK is refused to a connection with a subscription on some servers; a place in the queue is not.
@@ -59,6 +68,26 @@ def is_not_owner(error: ResponseError) -> bool:
     return code_of(error) == "NOTOWNER"
 
 
-def is_unknown_command(error: RedisError) -> bool:
-    # The second are the words of redis-py's clients of a cluster, which look a command up before they send it.
-    return "unknown command" in str(error).lower() or "command doesn't exist in Redis commands" in str(error)
+def uses_all_connections(error: ConnectionError) -> bool:
+    """Of the pool, so nothing was sent. redis-py 6 has no class for it everywhere."""
+    return isinstance(error, MaxConnectionsError) or str(error) == "Too many connections"
+
+
+def misses_the_module(error: RedisError) -> bool:
+    return _unknown_command(error).startswith("LOCK.")
+
+
+def misses_a_command(error: ResponseError) -> bool:
+    """The server has no such command, or not for this user."""
+    return bool(_unknown_command(error)) or type(error).__name__ == "NoPermissionError" or code_of(error) == "NOPERM"
+
+
+# The server's own words; Upstash's; and those of redis-py's clients of a cluster, which look a command up before they
+# send it. A command that is guarded may be unknown as well.
+_UNKNOWN = re.compile(r"^(?:ERR )?(?:unknown command|command is not available)\W+([\w.]+)"
+                      r"|^([\w.]+) command doesn't exist in Redis commands", re.IGNORECASE)
+
+
+def _unknown_command(error: RedisError) -> str:
+    found = _UNKNOWN.match(str(error))
+    return (found[1] or found[2]).upper() if found else ""

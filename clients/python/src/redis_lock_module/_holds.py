@@ -72,8 +72,11 @@ class Hold:
         self._lost.set()
         self._tell()
 
-    def _lost_while_held(self) -> LockNotOwnedError:
-        return LockNotOwnedError(f"The lock was lost while it was held: it {self._how_lost}", lock_name=self.name)
+    def _lost_while_held(self, error_of_the_work: Optional[BaseException]) -> LockNotOwnedError:
+        error = LockNotOwnedError(f"The lock was lost while it was held: it {self._how_lost}", lock_name=self.name)
+        # That of the work is shown above it; a cancellation says nothing more.
+        error.__suppress_context__ = not isinstance(error_of_the_work, Exception)
+        return error
 
     def _not_owned(self, what: str) -> LockNotOwnedError:
         was_told = self._lost.is_set()
@@ -289,8 +292,8 @@ class LockBase:
         self.blocking = _options.flag("blocking", blocking)
         self.blocking_timeout = blocking_timeout
         _options.patience("blocking_timeout", blocking_timeout)
-        self.thread_local = bool(thread_local)
-        self.raise_on_release_error = raise_on_release_error
+        self.thread_local = _options.flag("thread_local", thread_local)
+        self.raise_on_release_error = _options.flag("raise_on_release_error", raise_on_release_error)
         self.renew = _options.optional_flag("renew", renew)
         self.renew_for = _options.optional_span("renew_for", renew_for)
         self.on_lost = _options.function("on_lost", on_lost)

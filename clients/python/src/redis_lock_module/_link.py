@@ -4,13 +4,14 @@ simply waits (`finish` runs what never gives way to an event loop)."""
 from __future__ import annotations
 
 import math
+import random
 import time
 from typing import Any, Awaitable, Callable, Coroutine, Optional, Tuple, TypeVar
 
 from redis.exceptions import ConnectionError, RedisClusterException, ResponseError, TimeoutError
 
 from ._ear import Ear
-from ._errors import is_elsewhere
+from ._errors import is_elsewhere, uses_all_connections
 from ._request import Request
 from ._room import Ticket, rooms
 from ._server import Server, server_of
@@ -21,6 +22,7 @@ T = TypeVar("T")
 NO_TIMEOUT = 10.0  # of a client that has none: for how much longer than BLOCK to listen, in seconds
 _TIMES = 5  # so often a thing is told at most, where nobody answers
 _MOVES_FOR = 5.0  # so long a slot may be on its way, in seconds
+_CROWDED_FOR = 5.0  # so long all connections may be in use, while something is to be released
 
 
 def finish(work: Coroutine[Any, Any, T]) -> T:
@@ -93,16 +95,21 @@ class Link:
         """For so long, or until the request is woken."""
         raise NotImplementedError
 
-    async def told_once(self, talk: Talk[T]) -> T:
-        """Said again only to where it is now, and so was refused before."""
-        until = time.monotonic() + _MOVES_FOR
+    async def told_once(self, talk: Talk[T], crowded_for: float = _CROWDED_FOR) -> T:
+        """Said again only to where it is now, and so was refused before. Of a crowd that gives up at once, each waits
+        for a connection."""
+        began = time.monotonic()
         while True:
             try:
                 return await self.talk(talk)
-            except (ResponseError, RedisClusterException) as error:
-                if not is_elsewhere(error) or time.monotonic() >= until:
+            except ConnectionError as error:
+                if not uses_all_connections(error) or time.monotonic() >= began + crowded_for:
                     raise
-            await self._find()
+                await self.sleep(random.uniform(0.001, 0.02))
+            except (ResponseError, RedisClusterException) as error:
+                if not is_elsewhere(error) or time.monotonic() >= began + _MOVES_FOR:
+                    raise
+                await self._find()
 
     async def told(self, talk: Talk[T]) -> Tuple[T, bool]:
         """What comes of it, and whether it was said again because no reply to it had come."""
@@ -117,14 +124,14 @@ class Link:
         await self.ask(("EXISTS", self.key))
         await self.sleep(0.01)
 
-    async def ask_for_a_place(self, request: Request, words: Words) -> Any:
+    async def ask_in_turn(self, request: Request, question: Callable[[], Awaitable[T]]) -> T:
         """A crowd that asks leaves connections to those who release."""
         room, ticket, pause = rooms[1], Ticket(), 0.001
         while not room.enter(self.pool, ticket, self.connections(), at_least=1):
             await self.sleep(request.for_a_while(pause) if not request.is_over() else pause)
             pause = min(pause * 2, 0.05)
         try:
-            return await self.ask(words)
+            return await question()
         finally:
             room.leave(self.pool, ticket)
 

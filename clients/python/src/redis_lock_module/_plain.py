@@ -13,7 +13,7 @@ from typing import Any, Optional, Tuple
 
 from redis.exceptions import ResponseError
 
-from ._errors import NotOwner, is_unknown_command
+from ._errors import NotOwner, misses_a_command
 from ._link import Line, Link
 from ._words import Name, Words
 
@@ -24,7 +24,7 @@ async def set_if_free(link: Link, key: Name, owner: bytes, ttl: int) -> bool:
     async def talk(line: Line) -> bool:
         return bool(await line.say("SET", key, owner, "NX", "PX", ttl))
 
-    return bool(await link.told_once(talk))
+    return bool(await link.told_once(talk, crowded_for=0))
 
 
 async def renew(link: Link, key: Name, owner: bytes, ttl: int) -> bool:
@@ -50,7 +50,7 @@ async def release(link: Link, key: Name, owner: bytes) -> Tuple[bool, bool]:
             reply, again = await link.told(lambda line: line.say(*words))
             return bool(reply), again
         except ResponseError as error:
-            if not is_unknown_command(error):
+            if not misses_a_command(error):
                 raise
             link.server.deletes_by = [other for other in link.server.deletes_by if other != command]
     again = False

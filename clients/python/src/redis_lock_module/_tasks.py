@@ -302,7 +302,7 @@ async def _leave(release: Any, hold: Optional[Hold], raises: bool, exc_value: Op
                 raise
         if was_told and hold:
             # The work was told so, whatever has come of the release.
-            raise hold._lost_while_held() from None
+            raise hold._lost_while_held(exc_value)
     except LockError:
         if raises:
             raise

@@ -10,7 +10,7 @@ import threading
 import time
 from contextlib import suppress
 from types import TracebackType
-from typing import Any, Literal, Optional, Type, Union
+from typing import Any, Callable, Literal, Optional, Type, Union
 
 from redis.cluster import RedisCluster
 from redis.connection import Connection
@@ -141,7 +141,7 @@ class Hold(AnyHold):
 
     def __exit__(self, exc_type: Optional[Type[BaseException]], exc_value: Optional[BaseException],
                  traceback: Optional[TracebackType]) -> None:
-        _leave(self.release, self, self._raises, exc_value)
+        _leave(lambda: self, lambda _: self.release(), self._raises, exc_value)
 
     @property
     def lost(self) -> threading.Event:
@@ -154,6 +154,12 @@ class Hold(AnyHold):
     def release(self) -> None:
         """Ends it. Raises LockNotOwnedError if it was lost before."""
         finish(self._do_release_once())
+
+    def _let_go(self) -> None:
+        self._stop()
+        self._over = True
+        with suppress(Exception):
+            finish(self._core.release(self._token))
 
     def renew(self, timeout: Optional[float] = None) -> None:
         """From now on it lasts for so many seconds: by default as many as at first."""
@@ -238,19 +244,35 @@ class Hold(AnyHold):
                 threading.Thread(target=self._on_lost, name="redis-lock lost", daemon=True).start()
 
 
-def _leave(release: Any, hold: Optional[Hold], raises: bool, exc_value: Optional[BaseException]) -> None:
+def _leave(find: Callable[[], Optional[Hold]], release: Callable[[Optional[Hold]], None], raises: bool,
+           exc_value: Optional[BaseException]) -> None:
+    hold = None
+    try:
+        hold = find()
+        _release(hold, release, raises, exc_value)
+    except Exception:
+        raise
+    except BaseException:  # an interrupt: nobody comes back to release it
+        hold = hold or find()
+        if hold is not None and not hold._over:
+            hold._let_go()
+        raise
+
+
+def _release(hold: Optional[Hold], release: Callable[[Optional[Hold]], None], raises: bool,
+             exc_value: Optional[BaseException]) -> None:
     # An interrupt is not turned into an error: whoever catches that would go on.
     raises = raises and (exc_value is None or isinstance(exc_value, Exception))
     was_told = hold is not None and hold._lost.is_set()
     try:
         try:
-            release()
+            release(hold)
         except LockError:
             if not was_told:
                 raise
         if was_told and hold is not None:
             # The work was told so, whatever has come of the release.
-            raise hold._lost_while_held() from None
+            raise hold._lost_while_held(exc_value)
     except LockError:
         if raises:
             raise
@@ -306,16 +328,25 @@ class Lock(LockBase, TheirLock):
         return Request(owner, ttl, sleep, patience, threading.Event())
 
     def __enter__(self) -> Hold:  # type: ignore[override]
-        if not self.acquire():
-            raise self._not_acquired()
-        hold: Hold = self._mine()
-        self.local.holds.enter(hold)
-        return hold
+        before = self._mine()
+        try:
+            if not self.acquire():
+                raise self._not_acquired()
+            hold: Hold = self._mine()
+            self.local.holds.enter(hold)
+            return hold
+        except Exception:
+            raise
+        except BaseException:  # an interrupt after the grant
+            interrupted = self._mine()
+            if interrupted is not None and interrupted is not before:
+                interrupted._let_go()
+            raise
 
     def __exit__(self, exc_type: Optional[Type[BaseException]], exc_value: Optional[BaseException],
                  traceback: Optional[TracebackType]) -> None:
-        hold = self.local.holds.pick(entered=True)
-        _leave(lambda: self._release(hold) if hold else self.release(), hold, self.raise_on_release_error, exc_value)
+        _leave(lambda: self.local.holds.pick(entered=True),
+               lambda hold: self._release(hold) if hold else self.release(), self.raise_on_release_error, exc_value)
 
     @property
     def lost(self) -> threading.Event:

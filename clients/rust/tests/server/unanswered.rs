@@ -109,6 +109,21 @@ async fn a_release_of_a_lock_that_was_known_to_be_lost_is_a_loss_however_often_i
 }
 
 #[tokio::test]
+async fn a_release_of_a_lock_that_was_known_to_be_lost_says_so_at_once_when_the_server_does_not_answer()
+ {
+    let server = Server::start().await;
+    let market = server.locks().await.lock(MARKET).ttl(ms(60_000));
+    let hold = market.acquire().await.unwrap();
+    let _: usize = server.say(&["DEL", MARKET]).await;
+    assert!(hold.guard::<()>(&cmd("PING")).await.is_err());
+    let stopped = server.stop();
+    let began = Instant::now();
+    assert!(matches!(hold.release().await, Err(Error::Lost(_))));
+    assert!(began.elapsed() < ms(1_500));
+    drop(stopped);
+}
+
+#[tokio::test]
 async fn an_acquire_whose_reply_is_lost_is_asked_again() {
     for server in [Server::start().await, Server::start_bare().await] {
         let (proxy, market) = through_proxy(&server).await;

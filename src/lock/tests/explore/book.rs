@@ -115,6 +115,8 @@ pub enum Cause {
 #[derive(Clone, Debug, Default, Hash)]
 pub struct Book {
     now: Ms,
+    /// So many may share a lock.
+    max_sharers: u64,
     /// So many owners have been seen: any other is as good as the next.
     used: usize,
     highest: Fence,
@@ -137,6 +139,14 @@ pub struct Book {
 }
 
 impl Book {
+    /// Nothing has happened, and so many may share a lock.
+    pub fn new(max_sharers: u64) -> Self {
+        Self {
+            max_sharers,
+            ..Self::default()
+        }
+    }
+
     /// It is that late.
     pub fn begin(&mut self, now: Ms, server: &Server) {
         self.now = now;

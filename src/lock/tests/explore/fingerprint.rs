@@ -41,7 +41,6 @@ pub fn print_server(server: &Server, to: &mut impl fmt::Write) -> fmt::Result {
         waits,
         backlog,
         waited_for,
-        crowds,
         clock,
         secret: _,
         alarms,
@@ -52,7 +51,6 @@ pub fn print_server(server: &Server, to: &mut impl fmt::Write) -> fmt::Result {
         wall,
         stepped_until,
         last_end,
-        unnamed,
         limits: _,
         searches: _,
         few_queues: _,
@@ -75,7 +73,7 @@ pub fn print_server(server: &Server, to: &mut impl fmt::Write) -> fmt::Result {
     holders.sort();
     write!(
         to,
-        "{places:?}{waits:?}{backlog:?}{holders:?}{crowds:?}{alarms:?}{no_locks:?}"
+        "{places:?}{waits:?}{backlog:?}{holders:?}{alarms:?}{no_locks:?}"
     )?;
     write!(
         to,
@@ -83,7 +81,7 @@ pub fn print_server(server: &Server, to: &mut impl fmt::Write) -> fmt::Result {
     )?;
     if wall.steps() > 0 {
         write!(to, "{wall:?}{stepped_until:?}")?;
-        write!(to, "{last_end:?}{unnamed:?}")?;
+        write!(to, "{last_end:?}")?;
     } else {
         write!(to, "{last_end:?}")?;
     }

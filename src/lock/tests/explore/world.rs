@@ -46,8 +46,7 @@ impl World {
         server.connect_after(FIRST_CLIENT);
         let mut world = Self {
             clients: OWNERS.map(|_| server.connect()),
-            server,
-            book: Book::default(),
+            book: Book::new(server.locks.limits().max_sharers),
             latest: START,
             ahead: START + setting.lead,
             lead: setting.lead,
@@ -57,6 +56,7 @@ impl World {
             is_stepped: (setting.actions.iter()).any(|one| matches!(one, Action::Step(_))),
             listens: false,
             said: String::new(),
+            server,
         };
         world.begin();
         world

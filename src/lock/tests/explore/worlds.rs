@@ -32,7 +32,7 @@ const JUDGED_TO: [(&str, usize); 13] = [
     ("two masters", 11),
     ("refused writes", 7),
     ("databases", 6),
-    ("a crowd", 7),
+    ("two may share", 7),
     ("slots", 6),
     ("what others write", 8),
 ];
@@ -58,7 +58,7 @@ pub fn worlds() -> Vec<Setting> {
         two_masters(),
         refusals(),
         databases(),
-        crowd(),
+        two_may_share(),
         slots(),
         others(),
     ]
@@ -389,14 +389,14 @@ fn databases() -> Setting {
     )
 }
 
-/// Two that share a lock are a crowd already: what is done to each of its holds is done one by one.
-fn crowd() -> Setting {
+/// No more than two may share the lock.
+fn two_may_share() -> Setting {
     let flavour = Flavour {
-        crowd: Some(1),
+        max_sharers: Some(2),
         ..like(Answers::Kept, false)
     };
     setting(
-        "a crowd",
+        "two may share",
         flavour,
         3,
         &[

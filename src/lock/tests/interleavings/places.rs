@@ -590,7 +590,7 @@ fn history(seed: u64) -> History {
         says_how: random.one_in(2),
         in_cluster: false,
         leaves_late: random.one_in(3),
-        crowd: None,
+        max_sharers: None,
     };
     let kind = Kind::any(&mut random, seed % 2 == 1);
     History {

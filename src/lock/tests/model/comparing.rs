@@ -6,9 +6,6 @@ use crate::lock::tests::interleavings::steps::{LOCKS, OWNERS};
 use crate::lock::tests::simulated::{Content, Lock, Owner, Server};
 use crate::lock::{Hold as How, Left, Ms, NotALock, from_wall};
 
-/// How long the core may take where a few are a crowd, after a step of the clock or what others have written.
-pub(super) const CROWDS_TAKE: Ms = 50;
-
 impl Model {
     /// Looks at each lock, as an operator does. These keys have expired just now.
     pub(super) fn compare(
@@ -70,14 +67,6 @@ impl Model {
                 self.tally.weakened += 1;
             }
             let Some(at) = at else {
-                let may_hide = hold.how == How::Shared && self.may_be_late_with(lock);
-                if may_hide && !hold.must_go() {
-                    let since = *hold.late_since.get_or_insert(self.elapsed);
-                    if self.elapsed <= since + CROWDS_TAKE {
-                        self.holds.push(hold);
-                    }
-                    continue;
-                }
                 self.may_be_gone(server, &hold)?;
                 continue;
             };
@@ -128,23 +117,19 @@ impl Model {
         }
         let end = ends.into_iter().find(is_shown);
         let Some(end) = end else {
-            // The key of a crowd is late with a step of the clock.
-            let is_late = self.may_be_late_with(hold.lock) && in_key.as_ref().is_some_and(is_shown);
-            return ensure(is_late, || {
-                format!(
-                    "{} has {:?} left at {}: {hold:?}",
-                    hold.owner, holder.left, self.now
-                )
-            });
+            return Err(format!(
+                "{} has {:?} left at {}: {hold:?}",
+                hold.owner, holder.left, self.now
+            ));
         };
         self.tally.adopted_orphans += u64::from(orphan == Some(end) && hold.until.is_none());
         if Some(end) == cut && hold.until != end {
             hold.is_set_to(end.unwrap_or_default());
         }
         hold.by_wall |= hold.or_until.contains(&end) && hold.until != end && self.is_stepping;
-        (hold.until, hold.late_since, hold.or_later) = (end, None, false);
+        (hold.until, hold.or_later) = (end, false);
         hold.or_until.clear();
-        hold.is_early &= hold.how == How::Shared && self.may_be_late_with(hold.lock);
+        hold.is_early = false;
         let fence = holder.grant.map(|grant| grant.fence);
         ensure(fence == hold.fence || hold.is_loose, || {
             format!("{:?} is shown by {fence:?}: {hold:?}", hold.lock)
@@ -170,14 +155,12 @@ impl Model {
         let in_key = key.and_then(|(how, owners)| {
             let is_it = |one: &&(Owner, Option<Ms>)| {
                 let owner = one.0.as_bytes();
-                holder.owner.as_deref() == Some(owner) && left(one.1, self.now) == holder.left
+                holder.owner == owner && left(one.1, self.now) == holder.left
             };
             let &(owner, until) = owners.iter().find(is_it)?;
             Some((how, owner, until))
         });
-        let is_late = holder.grant.is_none() && self.may_be_late_with(lock);
-        let may_have_come = self.is_stepping || is_late;
-        let Some((how, owner, until)) = in_key.filter(|_| may_have_come) else {
+        let Some((how, owner, until)) = in_key.filter(|_| self.is_stepping) else {
             return Err(format!("nobody knows why {lock:?} is held: {holder:?}"));
         };
         let mut hold = Hold::written_by_others(lock, owner, how, until);
@@ -198,7 +181,8 @@ impl Model {
         let mut right: Vec<u64> = (self.queue_of(lock).iter())
             .map(|waiter| waiter.plea.client)
             .collect();
-        if !around.rests || around.late.contains(&lock) || self.may_be_late_with(lock) {
+        // Of more than may share it nobody is seen to stand before the others.
+        if !around.rests || around.late.contains(&lock) || self.are_too_many(lock) {
             shown.sort_unstable();
             right.sort_unstable();
         }
@@ -225,14 +209,6 @@ impl Model {
             format!("the key of {lock:?} says {in_key:?}, and not {known:?}")
         })
     }
-
-    /// Where a few are a crowd, the core comes to one after the other once the clock has been stepped, or
-    /// others have written.
-    pub(super) fn may_be_late_with(&self, lock: Lock) -> bool {
-        self.has_crowds
-            && (self.is_stepped || self.holders(lock).any(|hold| hold.by_wall))
-            && !self.holders(lock).any(|hold| hold.how == How::Exclusive)
-    }
 }
 
 /// `LOCK.INFO`, by somebody who changes nothing: not even a key that has expired is taken away.
@@ -244,11 +220,7 @@ pub fn info(server: &mut Server, lock: Lock) -> Result<Option<Report>, NotALock>
 }
 
 fn find(found: &[&Holder], how: How, hold: &Hold) -> Option<usize> {
-    let is_it = |holder: &&Holder| match &holder.owner {
-        Some(owner) => **owner == *hold.owner.as_bytes(),
-        // If its key has gone too early the owner may not be known for a while.
-        None => holder.grant.map(|grant| grant.fence) == hold.fence,
-    };
+    let is_it = |holder: &&Holder| holder.owner == hold.owner.as_bytes();
     (how == hold.how)
         .then(|| found.iter().position(is_it))
         .flatten()

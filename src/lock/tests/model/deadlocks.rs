@@ -23,7 +23,6 @@ impl Model {
             locks: locks.to_vec(),
             plea: *plea,
             barred: false,
-            late_since: None,
         };
         let Some(found) = found else {
             let circle = self.leads_back(&asks, &asks, &mut Vec::new());
@@ -148,8 +147,8 @@ impl Model {
                 continue;
             }
             let holders = self.holders(lock).filter(|hold| {
-                // Of a crowd those are found out later whom others have written.
-                let is_unclear = hold.may_go() || hold.is_loose || self.has_crowds && hold.by_wall;
+                // Of more than may share it nobody is known.
+                let is_unclear = hold.may_go() || hold.is_loose || self.are_too_many(lock);
                 (wants_alone || hold.how == How::Exclusive) && !is_unclear
             });
             found.extend(holders.map(|hold| hold.owner));

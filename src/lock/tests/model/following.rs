@@ -5,7 +5,7 @@ use crate::lock::fence::Fence;
 use crate::lock::queue::waiter::State;
 use crate::lock::tests::interleavings::steps::LOCKS;
 use crate::lock::tests::simulated::{Happened, Lock, Owner, Plea, Server};
-use crate::lock::{Acquired, Break, Left, Ms, NotALock, Refusal, Ticket};
+use crate::lock::{Acquired, Break, Left, Ms, NotALock, NotBroken, Refusal, Ticket};
 
 /// What was done to the server, and what it replied.
 #[derive(Clone, Copy, Debug)]
@@ -18,7 +18,7 @@ pub enum Deed<'a> {
     Renew(&'a [Lock], Owner, Ms, &'a Result<bool, NotALock>),
     Check(Lock, Owner, &'a Result<Option<Left>, NotALock>),
     Guard(Lock, Owner, &'a Result<bool, NotALock>),
-    Break(Lock, Break, &'a Result<usize, NotALock>),
+    Break(Lock, Break, &'a Result<usize, NotBroken>),
 }
 
 impl Deed<'_> {

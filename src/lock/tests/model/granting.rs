@@ -51,9 +51,11 @@ impl Model {
             };
             return breaks.then(|| format!("{lock:?} is being broken"));
         }
-        if let Mode::Limit(most) = plea.mode
-            && others.len() as u64 >= most
-        {
+        let most = match plea.mode {
+            Mode::Limit(most) => most.min(self.limits.max_sharers),
+            Mode::Shared | Mode::Exclusive => self.limits.max_sharers,
+        };
+        if others.len() as u64 >= most {
             return Some(format!("{} share {lock:?}", others.len()));
         }
         let is_before = |one: &&Waiter| {
@@ -64,6 +66,11 @@ impl Model {
         };
         let first = self.queue.iter().find(is_before);
         first.map(|one| format!("{} stands before it: {one:?}", one.plea.owner))
+    }
+
+    /// Do more share this lock than may? Others have written them.
+    pub(super) fn are_too_many(&self, lock: Lock) -> bool {
+        self.holders(lock).count() as u64 > self.limits.max_sharers
     }
 
     /// Are the shares of this lock being ended, one after the other?

@@ -116,18 +116,15 @@ impl Model {
     pub(super) fn expired(&mut self, locks: &[Lock], server: &Server) {
         let soon = self.now + EARLY;
         for lock in LOCKS {
-            // Of a crowd it is found out later who is over.
-            let stays = self.may_be_late_with(lock);
             let is_gone = locks.contains(&lock) || server.keys.get(lock).is_none();
             let has_expired = self.is_stepped && is_gone;
             for hold in self.holds.iter_mut().filter(|hold| hold.lock == lock) {
                 let in_time = hold.by_wall || hold.until.is_none_or(|until| until < soon);
                 let either = hold.or_until.iter().any(|&until| is_over(until, self.now));
-                hold.is_early &= stays;
                 // One that an operator ends may have been cut to an end that is over.
                 let is_cut =
                     hold.how == How::Shared && hold.breaking.is_some_and(|last| last < self.now);
-                hold.is_early |= has_expired && in_time || either || is_cut;
+                hold.is_early = has_expired && in_time || either || is_cut;
             }
         }
     }

@@ -3,7 +3,9 @@
 use super::comparing::left;
 use super::{Model, Verdict, Waiter, ensure};
 use crate::lock::tests::simulated::{Lock, Owner, Plea};
-use crate::lock::{Acquired, Break, Hold as How, Left, Mode, Ms, NotALock, Patience, Refusal};
+use crate::lock::{
+    Acquired, Break, Hold as How, Left, Mode, Ms, NotALock, NotBroken, Patience, Refusal,
+};
 
 impl Model {
     pub(super) fn acquired(
@@ -16,8 +18,7 @@ impl Model {
             return self.grant(locks, plea, *fence, None);
         }
         let no_lock = locks.iter().any(|&lock| self.is_no_lock(lock));
-        let is_late = locks.iter().any(|&lock| self.may_be_late_with(lock));
-        let shut = self.in_the_way(locks, plea, None, false).is_some() || is_late;
+        let shut = self.in_the_way(locks, plea, None, false).is_some();
         ensure(shut, || {
             format!("{plea:?} could have {locks:?}, and gets {got:?}")
         })?;
@@ -54,7 +55,6 @@ impl Model {
                     locks: locks.to_vec(),
                     plea: *plea,
                     barred: false,
-                    late_since: None,
                 });
                 waits
             }
@@ -106,7 +106,7 @@ impl Model {
             };
             // It has been told that it has this, or that it has had less.
             let knows = hold.told || !hold.under_way.is_empty() || hold.before.is_some();
-            least += usize::from(knows && !hold.is_loose && hold.late_since.is_none());
+            least += usize::from(knows && !hold.is_loose);
             most += usize::from(knows || hold.had_share || hold.is_loose);
         }
         ensure(
@@ -132,10 +132,9 @@ impl Model {
         let right = locks.iter().all(holds);
         let is_unclear = |&lock: &Lock| {
             let own = self.hold(lock, owner);
-            self.may_be_late_with(lock)
-                || own.is_some_and(|own| {
-                    self.may_be_breaking(own) && (own.is_loose || own.fence.is_none())
-                })
+            own.is_some_and(|own| {
+                self.may_be_breaking(own) && (own.is_loose || own.fence.is_none())
+            })
         };
         let is_unclear = locks.iter().any(is_unclear);
         ensure(*got == Ok(right) || is_unclear, || {
@@ -165,7 +164,7 @@ impl Model {
         }
         let now = self.now;
         let right = (self.hold(lock, owner)).map(|hold| left(hold.until, now));
-        ensure(*got == Ok(right) || self.may_be_late_with(lock), || {
+        ensure(*got == Ok(right), || {
             format!("{owner} checks {lock:?}: {got:?}, not {right:?}")
         })?;
         self.tell(lock, owner);
@@ -182,7 +181,7 @@ impl Model {
             return Ok(());
         }
         let right = self.hold(lock, owner).is_some();
-        ensure(*got == Ok(right) || self.may_be_late_with(lock), || {
+        ensure(*got == Ok(right), || {
             format!("{owner} guards {lock:?}: {got:?}, not {right}")
         })?;
         self.counted.guarded(*got == Ok(true));
@@ -202,8 +201,14 @@ impl Model {
         &mut self,
         lock: Lock,
         wanted: Break,
-        got: &Result<usize, NotALock>,
+        got: &Result<usize, NotBroken>,
     ) -> Verdict {
+        if *got == Err(NotBroken::TooManySharers) {
+            return ensure(wanted.grace > 0 && self.are_too_many(lock), || {
+                format!("{lock:?} is not broken, and no more share it than may")
+            });
+        }
+        let got = &got.map_err(|_| NotALock);
         if !self.is_right_about(&[lock], got)? {
             return Ok(());
         }
@@ -215,10 +220,7 @@ impl Model {
         } else {
             self.holders(lock).count()
         };
-        // Of a crowd those may count whose shares are over.
-        let is_right = *got == Ok(held)
-            || self.may_be_late_with(lock) && got.as_ref().is_ok_and(|&got| got >= held);
-        ensure(is_right, || {
+        ensure(*got == Ok(held), || {
             format!("{lock:?} is broken: {got:?}, not {held}")
         })?;
         if *got == Ok(0) {
@@ -235,7 +237,9 @@ impl Model {
         let orphan = self.limits.orphan_ttl;
         let adopted = (0 < orphan && orphan < wanted.grace).then(|| Some(self.now + orphan));
         for hold in self.holds.iter_mut().filter(|hold| hold.lock == lock) {
-            hold.breaking = Some(hold.breaking.map_or(last, |one| one.min(last)));
+            // What others have written since an earlier BREAK has undone that.
+            let before = hold.breaking.filter(|_| !hold.by_wall);
+            hold.breaking = Some(before.map_or(last, |one| one.min(last)));
             let outlasts = hold.until.is_none_or(|until| until > last);
             if hold.how == How::Exclusive && outlasts {
                 let endless = hold.until.is_none();

@@ -1,13 +1,11 @@
 //! With nothing left to do: nobody waits for what it could have, and nobody has what it should not.
 
-use super::comparing::CROWDS_TAKE;
 use super::{Around, Model, Verdict, Waiter, ensure};
-use crate::lock::Ms;
 use crate::lock::tests::simulated::Lock;
 
 impl Model {
     /// A command has settled the queues of these locks: nobody is left who could be served.
-    pub(super) fn has_settled(&mut self, locks: &[Lock], around: &Around) -> Verdict {
+    pub(super) fn has_settled(&self, locks: &[Lock], around: &Around) -> Verdict {
         let is_meant = |one: &Waiter| one.locks.iter().all(|lock| locks.contains(lock));
         self.nobody_is_left_out(is_meant, around)
     }
@@ -27,61 +25,39 @@ impl Model {
         }
         self.leaving.clear();
         self.nobody_is_left_out(|_| true, around)?;
-        let elapsed = self.elapsed;
-        for at in 0..self.holds.len() {
-            let hold = &self.holds[at];
+        for hold in &self.holds {
             let outlasts = (hold.breaking)
                 .is_some_and(|last| hold.until.is_none_or(|until| until > last) && !hold.by_wall);
             let is_wrong = hold.must_go() || outlasts;
-            let may_be_late = outlasts || self.may_be_late_with(hold.lock);
-            let is_wrong = is_wrong && !around.late.contains(&hold.lock);
-            let hold = &mut self.holds[at];
-            let is_late = is_late(&mut hold.late_since, is_wrong, may_be_late, elapsed);
-            ensure(!is_late, || format!("it should have gone: {hold:?}"))?;
+            ensure(!is_wrong || around.late.contains(&hold.lock), || {
+                format!("it should have gone: {hold:?}")
+            })?;
         }
         Ok(())
     }
 
-    fn nobody_is_left_out(
-        &mut self,
-        is_meant: impl Fn(&Waiter) -> bool,
-        around: &Around,
-    ) -> Verdict {
+    fn nobody_is_left_out(&self, is_meant: impl Fn(&Waiter) -> bool, around: &Around) -> Verdict {
         // All are about to be sent away.
         if self.limits.drain || self.sends_away {
             return Ok(());
         }
-        let elapsed = self.elapsed;
-        for at in 0..self.queue.len() {
-            let one = &self.queue[at];
+        for one in &self.queue {
             // What others have written, or what has moved, may not have been looked at.
             let is_unseen = |lock: &Lock| {
                 let own = self.hold(*lock, one.plea.owner);
                 around.late.contains(lock)
                     || self.leaving.contains(lock)
+                    || self.are_too_many(*lock)
                     || own.is_some_and(|own| own.is_new)
             };
             let is_seen_to = is_meant(one) && !one.locks.iter().any(is_unseen);
             let could_have = is_seen_to
                 && self.lives(one)
                 && (self.in_the_way(&one.locks, &one.plea, Some(one.ticket), false)).is_none();
-            let may_be_late = one.locks.iter().any(|&lock| self.may_be_late_with(lock));
-            let one = &mut self.queue[at];
-            let is_late = is_late(&mut one.late_since, could_have, may_be_late, elapsed);
-            ensure(!is_late, || {
+            ensure(!could_have, || {
                 format!("it could have what it waits for: {one:?}")
             })?;
         }
         Ok(())
     }
-}
-
-/// Has it been wrong for too long?
-fn is_late(since: &mut Option<Ms>, is_wrong: bool, may_be: bool, now: Ms) -> bool {
-    if !is_wrong {
-        *since = None;
-        return false;
-    }
-    let since = *since.get_or_insert(now);
-    !may_be || now > since + CROWDS_TAKE
 }

@@ -1,7 +1,7 @@
 //! What an operator's BREAK does to a lock.
 
 use super::*;
-use crate::lock::{Break, SHARED_MARKER};
+use crate::lock::{Break, NotBroken, SHARED_MARKER};
 
 const AT_ONCE: Break = Break {
     grace: 0,
@@ -90,7 +90,7 @@ fn what_is_no_lock_is_refused_and_stays() {
     let mut server = server();
     server.set(LOCK, no_lock(None));
     for wanted in [AT_ONCE, within(5), FORCED] {
-        assert_eq!(server.break_holds(LOCK, wanted), Err(NotALock));
+        assert_eq!(server.break_holds(LOCK, wanted), Err(NotBroken::NotALock));
     }
     assert_eq!(server.keys.get(LOCK), Some(&no_lock(None)));
 }
@@ -321,10 +321,7 @@ fn grace_prolongs_no_share_that_ends_with_its_key() {
 
 #[test]
 fn a_share_that_is_being_broken_stays_so_when_its_owner_is_given_a_number() {
-    let mut server = server_like(Flavour {
-        crowd: Some(1),
-        ..Flavour::default()
-    });
+    let mut server = server();
     let marker = (SHARED_MARKER.to_vec(), None);
     let shares = [(b"cid".to_vec(), Some(START + 13)), (b"ben".to_vec(), None)];
     server.foreign(Write::ZAdd(

@@ -1,7 +1,6 @@
 //! The wall clock, by which keys expire, is stepped. Holds go by the steady one.
 
 use super::*;
-use crate::lock::crowd::set_crowd;
 use crate::lock::tests::simulated::Flavour;
 use crate::lock::{Break, Gone, Hold, Left, LockEvent};
 
@@ -292,11 +291,9 @@ fn a_share_becomes_more_when_the_other_has_ended_although_the_key_has_gone() {
 }
 
 #[test]
-fn a_crowd_is_brought_into_step_some_at_a_time_and_counts_meanwhile() {
-    set_crowd(Some(2));
+fn shares_last_as_long_as_they_should_however_the_clock_is_stepped() {
     for by in [MINUTE, -MINUTE, 50] {
         let mut server = server();
-        set_crowd(Some(2));
         for owner in ["ann", "ben", "cid", "dot", "eve"] {
             server.takes(&[LOCK], sharing(owner));
         }
@@ -309,7 +306,6 @@ fn a_crowd_is_brought_into_step_some_at_a_time_and_counts_meanwhile() {
         server.at(1200);
         assert!(server.was_granted(zoe).is_some(), "{by}");
     }
-    set_crowd(None);
 }
 
 #[test]
@@ -348,7 +344,7 @@ fn a_connection_that_closes_ends_the_hold_that_a_lock_is_reserved_for() {
 }
 
 #[test]
-fn what_is_reserved_is_told_of_with_its_number() {
+fn what_is_reserved_is_told_of_with_its_owner_and_number() {
     let mut server = server();
     let fence = server.gets("ann", 100);
     server.step(MINUTE);
@@ -358,7 +354,8 @@ fn what_is_reserved_is_told_of_with_its_number() {
     let [holder] = &report.holders[..] else {
         panic!("{report:?}");
     };
-    assert_eq!((&holder.owner, holder.left), (&None, Left::Ms(100)));
+    assert_eq!(holder.owner, b"ann");
+    assert_eq!(holder.left, Left::Ms(100));
     assert_eq!(holder.grant.map(|grant| grant.fence), Some(fence));
 }
 

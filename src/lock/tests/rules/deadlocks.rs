@@ -517,10 +517,9 @@ fn of_a_lower_limit_more_holders_have_to_go() {
 }
 
 #[test]
-fn one_of_a_crowd_whose_share_somebody_has_just_taken_out_is_in_nobodys_way() {
+fn one_sharer_whose_share_another_client_has_just_taken_out_is_in_nobodys_way() {
     let mut server = server_like(Flavour {
         notes_late: true,
-        crowd: Some(1),
         ..Flavour::default()
     });
     for owner in ["ann", "ben", "cid"] {

@@ -25,8 +25,7 @@ fn has_lost(server: &mut Server, expected: &[Said<'_>]) {
     let said: Vec<Said<'_>> = (lines.iter())
         .map(|line| {
             let about = line.lost.as_ref().map(|(about, _)| about);
-            let owner = about.and_then(|about| about.owner.as_ref());
-            let owner = owner.map(|owner| std::str::from_utf8(owner.bytes()).unwrap());
+            let owner = about.map(|about| std::str::from_utf8(about.owner.bytes()).unwrap());
             let hold = line.lost.as_ref().map(|(_, hold)| hold);
             let fence = hold.and_then(|hold| hold.fence);
             (line.count, line.reason, owner, fence)
@@ -95,77 +94,48 @@ fn a_hold_that_runs_out_while_others_wait_is_logged_with_all_that_is_known_of_it
     assert_eq!(log(&mut server).remove(0).1, None);
 }
 
-/// Ways in which the core comes to know that `ann`'s hold has run out, and whether it knows then whose
-/// it was.
-const LAPSES: [(&str, Deed, bool); 7] = [
-    (
-        "somebody waits",
-        |server| {
-            server.waits("ben", 100);
-            server.at(101);
-        },
-        true,
-    ),
-    (
-        "the server says so",
-        |server| {
-            server.lags_until(101);
-            server.loses(LOCK, Gone::Expired);
-            server.at(101);
-        },
-        false,
-    ),
-    (
-        "the next one asks",
-        |server| {
-            server.lags_until(101);
-            server.gets("ben", 100);
-            server.at(101);
-        },
-        false,
-    ),
-    (
-        "its owner asks again",
-        |server| {
-            server.lags_until(101);
-            server.gets("ann", 100);
-            server.at(101);
-        },
-        true,
-    ),
-    (
-        "the server cleans up while somebody waits",
-        |server| {
-            server.waits("ben", 100);
-            server.lags_until(101);
-            server.loses(LOCK, Gone::Expired);
-            server.at(101);
-        },
-        true,
-    ),
-    (
-        "the next one asks for a share",
-        |server| {
-            server.lags_until(101);
-            server.takes(&[LOCK], sharing("ben"));
-            server.at(101);
-        },
-        false,
-    ),
-    (
-        "its owner comes too late",
-        |server| {
-            server.lags_until(101);
-            server.renew(LOCK, "ann", 100).unwrap();
-            server.at(101);
-        },
-        true,
-    ),
+/// Ways in which the core comes to know that `ann`'s hold has run out.
+const LAPSES: [(&str, Deed); 7] = [
+    ("somebody waits", |server| {
+        server.waits("ben", 100);
+        server.at(101);
+    }),
+    ("the server says so", |server| {
+        server.lags_until(101);
+        server.loses(LOCK, Gone::Expired);
+        server.at(101);
+    }),
+    ("the next one asks", |server| {
+        server.lags_until(101);
+        server.gets("ben", 100);
+        server.at(101);
+    }),
+    ("its owner asks again", |server| {
+        server.lags_until(101);
+        server.gets("ann", 100);
+        server.at(101);
+    }),
+    ("the server cleans up while somebody waits", |server| {
+        server.waits("ben", 100);
+        server.lags_until(101);
+        server.loses(LOCK, Gone::Expired);
+        server.at(101);
+    }),
+    ("the next one asks for a share", |server| {
+        server.lags_until(101);
+        server.takes(&[LOCK], sharing("ben"));
+        server.at(101);
+    }),
+    ("its owner comes too late", |server| {
+        server.lags_until(101);
+        server.renew(LOCK, "ann", 100).unwrap();
+        server.at(101);
+    }),
 ];
 
 #[test]
 fn a_hold_that_runs_out_is_logged_once_however_that_comes_to_light() {
-    for (way, deed, knows) in LAPSES {
+    for (way, deed) in LAPSES {
         for keeps_expired in [false, true] {
             let mut server = server_like(Flavour {
                 keeps_expired,
@@ -173,16 +143,18 @@ fn a_hold_that_runs_out_is_logged_once_however_that_comes_to_light() {
             });
             let fence = server.gets("ann", 100);
             deed(&mut server);
-            let owner = knows.then_some("ann");
             println!("{way}");
-            has_lost(&mut server, &[(1, Reason::Expired, owner, Some(fence))]);
+            has_lost(
+                &mut server,
+                &[(1, Reason::Expired, Some("ann"), Some(fence))],
+            );
             assert_eq!(server.locks.counts().expired, 1, "{way}");
         }
     }
 }
 
 #[test]
-fn an_owner_that_is_not_known_is_filled_in_when_it_comes_back() {
+fn an_owner_that_comes_back_too_late_is_noted_with_what_it_came() {
     let ways: [(Comeback, Deed); 4] = [
         (Comeback::Release, |server| {
             server.release(LOCK, "ann").unwrap();
@@ -204,13 +176,12 @@ fn an_owner_that_is_not_known_is_filled_in_when_it_comes_back() {
         server.loses(LOCK, Gone::Expired);
         server.at(150);
         server.release(LOCK, "ben").unwrap();
-        has_lost(&mut server, &[(1, Reason::Expired, None, Some(fence))]);
-        assert_eq!(come_back(&mut server), None);
-        deed(&mut server);
         has_lost(
             &mut server,
             &[(1, Reason::Expired, Some("ann"), Some(fence))],
         );
+        assert_eq!(come_back(&mut server), None);
+        deed(&mut server);
         assert_eq!(come_back(&mut server), Some((with, Some(50))));
         // The first time is what is remembered.
         server.at(170);
@@ -254,8 +225,10 @@ fn a_hold_that_another_writes_over_is_overwritten() {
         }
         server.set(LOCK, token("ben", None));
         server.at(1);
-        let owner = waits.then_some("ann");
-        has_lost(&mut server, &[(1, Reason::Overwritten, owner, Some(fence))]);
+        has_lost(
+            &mut server,
+            &[(1, Reason::Overwritten, Some("ann"), Some(fence))],
+        );
         server.set(LOCK, no_lock(None));
         server.at(2);
         assert_eq!(lines(&mut server).len(), 1, "no hold of ours");
@@ -287,7 +260,10 @@ fn a_hold_that_another_has_written_over_is_seen_when_that_one_speaks() {
         server.keys.write(Write::Set(LOCK, token("ben", None)));
         has_lost(&mut server, &[]);
         deed(&mut server);
-        has_lost(&mut server, &[(1, Reason::Overwritten, None, Some(fence))]);
+        has_lost(
+            &mut server,
+            &[(1, Reason::Overwritten, Some("ann"), Some(fence))],
+        );
     }
 }
 
@@ -300,7 +276,7 @@ fn a_hold_that_this_server_did_not_grant_is_broken_too() {
     server.keys.write(Write::Set(LOCK, token("ben", None)));
     server.break_holds(LOCK, wanted).unwrap();
     let broken = (1, Reason::Broken, Some("ben"), None);
-    let overwritten = (1, Reason::Overwritten, None, Some(fence));
+    let overwritten = (1, Reason::Overwritten, Some("ann"), Some(fence));
     has_lost(&mut server, &[broken, overwritten]);
 }
 

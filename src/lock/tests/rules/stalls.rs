@@ -269,20 +269,32 @@ fn a_release_of_many_locks_grants_the_first_in_each_queue_and_the_crowd_behind_t
 }
 
 /// A lock that very many owners share.
-mod crowds {
+mod sharers {
     use super::*;
-    use crate::lock::{Break, Claim, SHARED_MARKER};
+    use crate::lock::{Break, Claim, Left, NotBroken, SHARED_MARKER};
 
     const MANY: usize = 800;
 
-    /// In one turn no more of those who share a lock are looked at: a few portions.
-    const FEW: usize = 600;
+    /// More than may share a lock.
+    const TOO_MANY: usize = 1200;
 
-    /// Without anything in portions.
-    const VERY_FEW: usize = 40;
+    /// What looks at so many shares walks through none of them.
+    const FEW: usize = 40;
 
-    fn owners() -> impl Iterator<Item = Owner> {
-        (0..MANY).map(|at| &*at.to_string().leak())
+    const AT_ONCE: Break = Break {
+        grace: 0,
+        force: false,
+    };
+
+    fn within(grace: Ms) -> Break {
+        Break {
+            grace,
+            force: false,
+        }
+    }
+
+    fn owners(many: usize) -> impl Iterator<Item = Owner> {
+        (0..many).map(|at| &*at.to_string().leak())
     }
 
     fn sharing_until(owner: Owner, ttl: Ms) -> Plea {
@@ -292,21 +304,21 @@ mod crowds {
         }
     }
 
-    /// All of them share the lock for so long, by grants of ours.
-    fn crowd(ttl: Ms) -> Server {
+    /// Many share the lock for so long, by grants of ours.
+    fn shared(ttl: Ms) -> Server {
         let mut server = server();
-        for owner in owners() {
+        for owner in owners(MANY) {
             server.takes(&[LOCK], sharing_until(owner, ttl));
         }
         server
     }
 
-    /// The same, by somebody else's hand.
-    fn unknown_crowd(ttl: Ms) -> Server {
+    /// So many share it, by another client's hand.
+    fn written(many: usize, ttl: Ms) -> Server {
         let mut server = server();
         let until = Some(START + ttl);
         let marker = (SHARED_MARKER.to_vec(), None);
-        let shares = owners().map(|owner| (owner.as_bytes().to_vec(), until));
+        let shares = owners(many).map(|owner| (owner.as_bytes().to_vec(), until));
         server.foreign(Write::ZAdd(
             LOCK,
             [marker].into_iter().chain(shares).collect(),
@@ -339,46 +351,33 @@ mod crowds {
         done
     }
 
-    /// Ticks until nothing is due, each of which is cheap.
+    /// Ticks until nothing is due, each of which looks at few shares.
     fn settle_down(server: &mut Server, until: Ms) {
         for _ in 0..10_000 {
             let Some(due) = server.due().filter(|&due| due <= START + until) else {
                 return;
             };
             server.set_clock(due.max(server.now().ms()));
-            is_cheap(server, "a tick", FEW, Server::tick);
+            is_cheap(server, "a tick", 2 * MANY, Server::tick);
             server.turn();
         }
         panic!("it does not come to rest");
     }
 
     #[test]
-    fn whoever_waits_for_a_crowd_or_asks_about_it_looks_at_few_of_its_shares() {
-        let mut server = crowd(100_000);
-        for round in 0..3 {
-            let zoe = is_cheap(&mut server, "a waiter", FEW, |server| {
-                server.waits("zoe", 50)
-            });
-            is_cheap(&mut server, "PEXPIRE", FEW, |server| {
-                server.foreign(Write::PExpireAt(LOCK, START + 90_000 + round));
-                server.tick();
-            });
-            server.unblock(zoe);
-        }
+    fn once_it_is_known_who_shares_a_lock_nothing_walks_through_them() {
+        let mut server = shared(100_000);
         server.waits("zoe", 50);
         settle_down(&mut server, 5000);
-        is_cheap(&mut server, "another waiter", VERY_FEW, |server| {
+        is_cheap(&mut server, "another waiter", FEW, |server| {
             server.waits("yan", 50)
         });
-        is_cheap(&mut server, "CHECK", VERY_FEW, |server| {
-            server.check(LOCK, "7")
-        })
-        .unwrap();
-        is_cheap(&mut server, "RENEW", VERY_FEW, |server| {
+        is_cheap(&mut server, "CHECK", FEW, |server| server.check(LOCK, "7")).unwrap();
+        is_cheap(&mut server, "RENEW", FEW, |server| {
             server.renew(LOCK, "7", 80_000)
         })
         .unwrap();
-        is_cheap(&mut server, "RELEASE", VERY_FEW, |server| {
+        is_cheap(&mut server, "RELEASE", FEW, |server| {
             server.release(LOCK, "8")
         })
         .unwrap();
@@ -388,17 +387,17 @@ mod crowds {
 
     #[test]
     fn shares_that_are_over_leave_in_portions_and_each_is_counted() {
-        let mut server = crowd(100);
+        let mut server = shared(100);
         server.takes(&[LOCK], sharing_until("zoe", 100_000));
         server.lags_until(101);
         assert_eq!(members(&server), MANY + 1);
-        is_cheap(&mut server, "CHECK", VERY_FEW, |server| {
+        is_cheap(&mut server, "CHECK", FEW, |server| {
             server.check(LOCK, "zoe")
         })
         .unwrap();
-        let report = is_cheap(&mut server, "INFO", VERY_FEW, |server| server.report(LOCK));
+        let report = is_cheap(&mut server, "INFO", FEW, |server| server.report(LOCK));
         assert_eq!(report.unwrap().unwrap().count, 1);
-        is_cheap(&mut server, "a try", VERY_FEW, |server| {
+        is_cheap(&mut server, "a try", FEW, |server| {
             let tries = server.acquire(LOCK, "yan", 50, Patience::Try);
             assert_eq!(tries, Ok(Acquired::Busy));
         });
@@ -407,7 +406,7 @@ mod crowds {
         });
         assert_eq!(renewed, Ok(true));
         // So many fit beside her as if the others had left.
-        is_cheap(&mut server, "LIMIT", 3 * VERY_FEW, |server| {
+        is_cheap(&mut server, "LIMIT", 3 * FEW, |server| {
             server.takes(&[LOCK], limited("yan", 2))
         });
         assert!(members(&server) > MANY - 100);
@@ -420,10 +419,10 @@ mod crowds {
     }
 
     #[test]
-    fn when_all_of_a_crowd_is_over_the_lock_is_free_at_once() {
-        let mut server = crowd(100);
+    fn when_all_shares_are_over_the_lock_is_free_at_once() {
+        let mut server = shared(100);
         server.lags_until(101);
-        is_cheap(&mut server, "a grant", 2 * VERY_FEW, |server| {
+        is_cheap(&mut server, "a grant", 2 * FEW, |server| {
             server.gets("zoe", 50)
         });
         settle_down(&mut server, 40);
@@ -432,9 +431,9 @@ mod crowds {
     }
 
     #[test]
-    fn it_is_broken_at_once_and_what_was_remembered_of_it_is_freed_in_portions() {
+    fn it_is_broken_at_once_with_the_sessions_of_those_who_shared_it() {
         let mut server = server();
-        for owner in owners() {
+        for owner in owners(MANY) {
             let plea = Plea {
                 session: true,
                 ..sharing_until(owner, 100_000)
@@ -442,92 +441,34 @@ mod crowds {
             server.takes(&[LOCK], plea);
         }
         let zoe = server.waits("zoe", 50);
-        let broken = is_cheap(&mut server, "BREAK", FEW, |server| {
-            server.break_holds(
-                LOCK,
-                Break {
-                    grace: 0,
-                    force: false,
-                },
-            )
-        });
-        assert_eq!(broken, Ok(MANY));
+        assert_eq!(server.break_holds(LOCK, AT_ONCE), Ok(MANY));
         assert!(server.was_granted(zoe).is_some() || server.holder() == held("zoe", 50));
         assert_eq!(server.locks.counts().broken, MANY as u64);
         assert_eq!(server.locks.remembered().holds, 1);
-        server.tick();
-        assert!(server.locks.remembered().sessions > 0, "all in one turn");
-        settle_down(&mut server, 40);
         assert_eq!(server.locks.remembered().sessions, 0);
     }
 
     #[test]
-    fn with_grace_its_shares_are_cut_in_portions_and_none_is_prolonged_meanwhile() {
-        for mut server in [crowd(100_000), unknown_crowd(100_000)] {
-            let broken = is_cheap(&mut server, "BREAK", FEW, |server| {
-                server.break_holds(
-                    LOCK,
-                    Break {
-                        grace: 500,
-                        force: false,
-                    },
-                )
-            });
-            assert_eq!(broken, Ok(MANY));
-            let late = |server: &Server| -> Vec<String> {
-                let late = server.holders_of(LOCK).into_iter();
-                let late = late.filter(|(_, until)| until.is_none_or(|until| until > 500));
-                late.map(|(owner, _)| owner).collect()
-            };
-            let left = late(&server);
-            assert!(left.len() > MANY / 2, "{} are left", left.len());
-            let one: Owner = left[0].clone().leak();
-            assert_eq!(server.renew(LOCK, one, 200_000), Ok(false));
+    fn with_grace_all_shares_end_by_then_and_none_is_prolonged() {
+        for mut server in [shared(100_000), written(MANY, 100_000)] {
+            assert_eq!(server.break_holds(LOCK, within(500)), Ok(MANY));
+            for (owner, until) in server.holders_of(LOCK) {
+                assert_eq!(until, Some(500), "{owner}");
+            }
+            assert_eq!(server.renew(LOCK, "7", 200_000), Ok(false));
             server.takes(&[LOCK], sharing_until("zoe", 90_000));
-            settle_down(&mut server, 100);
-            assert_eq!(late(&server), ["zoe"]);
             assert_eq!(server.renew(LOCK, "zoe", 80_000), Ok(true));
-            assert_eq!(server.renew(LOCK, "7", 80_000), Ok(false));
             server.happened();
             assert_eq!(server.replica, server.keys.keys);
         }
     }
 
     #[test]
-    fn breaks_that_come_again_and_again_keep_nobody_from_being_cut_by_the_first() {
-        for grace in [500, 499] {
-            let mut server = crowd(100_000);
-            for again in 0..MANY as Ms / 100 {
-                let grace = if again == 0 { 500 } else { grace };
-                let within = Break {
-                    grace,
-                    force: false,
-                };
-                server.break_holds(LOCK, within).unwrap();
-            }
-            for (owner, until) in server.holders_of(LOCK) {
-                let until = until.unwrap();
-                assert!(
-                    until <= 500,
-                    "{owner} until {until} of {MANY}, grace {grace}"
-                );
-            }
-            settle_down(&mut server, 100);
-            assert!(server.locks.backlog.cuts.is_empty());
-        }
-    }
-
-    #[test]
     fn a_second_break_with_a_longer_grace_cuts_those_who_came_after_the_first() {
-        let within = |grace| Break {
-            grace,
-            force: false,
-        };
-        let mut server = crowd(100_000);
+        let mut server = shared(100_000);
         server.break_holds(LOCK, within(500)).unwrap();
         server.takes(&[LOCK], sharing_until("zoe", 90_000));
         server.break_holds(LOCK, within(900)).unwrap();
-        settle_down(&mut server, 100);
         for (owner, until) in server.holders_of(LOCK) {
             let last = if owner == "zoe" { 900 } else { 500 };
             assert_eq!(until, Some(last), "{owner}");
@@ -535,27 +476,15 @@ mod crowds {
     }
 
     #[test]
-    fn what_is_left_of_a_break_goes_with_the_lock() {
+    fn a_break_with_grace_is_over_when_the_lock_has_gone() {
         let ways: [Deed; 3] = [
             |server| server.del(LOCK),
             |server| server.foreign(Write::Flush(None)),
-            |server| {
-                _ = server.break_holds(
-                    LOCK,
-                    Break {
-                        grace: 0,
-                        force: false,
-                    },
-                )
-            },
+            |server| _ = server.break_holds(LOCK, AT_ONCE),
         ];
         for way in ways {
-            let mut server = crowd(100_000);
-            let within = Break {
-                grace: 500,
-                force: false,
-            };
-            server.break_holds(LOCK, within).unwrap();
+            let mut server = shared(100_000);
+            server.break_holds(LOCK, within(500)).unwrap();
             way(&mut server);
             settle_down(&mut server, 0);
             server.takes(&[LOCK], sharing_until("7", 90_000));
@@ -565,52 +494,8 @@ mod crowds {
     }
 
     #[test]
-    fn a_flush_of_another_database_stops_no_break() {
-        let mut server = crowd(100_000);
-        let within = Break {
-            grace: 500,
-            force: false,
-        };
-        server.break_holds(LOCK, within).unwrap();
-        server.foreign(Write::Flush(Some(1)));
-        settle_down(&mut server, 100);
-        for (owner, until) in server.holders_of(LOCK) {
-            assert_eq!(until, Some(500), "{owner}");
-        }
-    }
-
-    #[test]
-    fn a_hold_of_before_all_of_a_broken_crowd_is_freed_ends_with_its_connection() {
-        let mut server = server();
-        let client = server.connect();
-        let tied = |plea: Plea| Plea {
-            client,
-            session: true,
-            ttl: 100_000,
-            ..plea
-        };
-        for owner in owners() {
-            server.takes(&[LOCK], tied(sharing(owner)));
-        }
-        let at_once = Break {
-            grace: 0,
-            force: false,
-        };
-        server.break_holds(LOCK, at_once).unwrap();
-        // Which of them is freed last nobody knows.
-        for owner in owners() {
-            server.takes(&[LOCK], tied(sharing(owner)));
-        }
-        settle_down(&mut server, 40);
-        server.close(client);
-        settle_down(&mut server, 40);
-        assert_eq!(server.holders_of(LOCK), []);
-    }
-
-    #[test]
-    fn a_deadlock_through_one_of_a_crowd_is_found() {
-        // It is known from the start, or as soon as there has been time to look.
-        for mut server in [crowd(100_000), unknown_crowd(100_000)] {
+    fn a_deadlock_through_one_sharer_of_many_is_found() {
+        for mut server in [shared(100_000), written(MANY, 100_000)] {
             server.takes(
                 &[OTHER],
                 Plea {
@@ -619,7 +504,6 @@ mod crowds {
                 },
             );
             server.queues(&[LOCK], alone("ann"));
-            settle_down(&mut server, 5000);
             let refused = server.asks(
                 &[OTHER],
                 Plea {
@@ -641,8 +525,8 @@ mod crowds {
     }
 
     #[test]
-    fn a_deadlock_is_found_whoever_of_a_crowd_waits_first() {
-        for mut server in [crowd(100_000), unknown_crowd(100_000)] {
+    fn a_deadlock_is_found_whichever_of_the_sharers_waits_first() {
+        for mut server in [shared(100_000), written(MANY, 100_000)] {
             server.takes(
                 &[OTHER],
                 Plea {
@@ -651,7 +535,6 @@ mod crowds {
                 },
             );
             server.waits("zoe", 50);
-            settle_down(&mut server, 5000);
             server.queues(&[OTHER], alone("7"));
             assert!(server.is_refused(&[LOCK], alone("ann")));
             server.foreign(Write::ZRem(LOCK, b"7".to_vec()));
@@ -661,8 +544,8 @@ mod crowds {
     }
 
     #[test]
-    fn one_who_comes_to_share_it_by_anothers_hand_has_what_it_waits_for() {
-        let mut server = crowd(100_000);
+    fn a_waiter_that_comes_to_share_it_by_anothers_hand_has_what_it_waits_for() {
+        let mut server = shared(100_000);
         server.waits("zoe", 50);
         let yan = server.queues(
             &[LOCK],
@@ -677,5 +560,68 @@ mod crowds {
         server.foreign(Write::ZAdd(LOCK, vec![share]));
         settle_down(&mut server, 9000);
         assert!(server.was_granted(yan).is_some());
+    }
+
+    #[test]
+    fn a_lock_that_more_share_than_may_lets_nobody_in_and_nothing_walks_through_them() {
+        let mut server = written(TOO_MANY, 100_000);
+        let tries = server.asks(&[LOCK], sharing("zoe"));
+        assert_eq!(tries, Ok(Acquired::Busy));
+        let forever = Plea {
+            patience: Patience::Forever,
+            ..sharing("zoe")
+        };
+        let zoe = is_cheap(&mut server, "a waiter", FEW, |server| {
+            server.queues(&[LOCK], forever)
+        });
+        is_cheap(&mut server, "PEXPIRE", 2 * FEW, |server| {
+            server.foreign(Write::PExpireAt(LOCK, START + 90_000));
+            server.tick();
+        });
+        let left = server.check(LOCK, "7").unwrap();
+        assert_eq!(left, Some(Left::Ms(90_000)));
+        assert_eq!(server.renew(LOCK, "7", 95_000), Ok(true));
+        assert_eq!(server.asks(&[LOCK], sharing("7")).map(is_held), Ok(true));
+        let refused = server.break_holds(LOCK, within(500));
+        assert_eq!(refused, Err(NotBroken::TooManySharers));
+        // There is room again when enough have gone.
+        for owner in owners(TOO_MANY - 1000) {
+            assert_eq!(server.release(LOCK, owner), Ok(true), "{owner}");
+        }
+        assert_eq!(server.was_granted(zoe), None);
+        assert_eq!(server.release(LOCK, "1000"), Ok(true));
+        server.at(0);
+        assert!(server.was_granted(zoe).is_some());
+        assert_eq!(server.break_holds(LOCK, AT_ONCE), Ok(1000));
+    }
+
+    #[test]
+    fn no_more_than_may_share_a_lock_and_the_next_waits_as_behind_a_limit() {
+        let mut server = server_like(Flavour {
+            max_sharers: Some(3),
+            ..Flavour::default()
+        });
+        for owner in ["ann", "ben", "cid"] {
+            server.takes(&[LOCK], sharing(owner));
+        }
+        for plea in [sharing("dot"), limited("dot", 9)] {
+            assert_eq!(server.asks(&[LOCK], plea), Ok(Acquired::Busy));
+        }
+        // Asking again is never refused.
+        server.takes(&[LOCK], sharing("ben"));
+        let dot = server.queues(
+            &[LOCK],
+            Plea {
+                patience: Patience::Forever,
+                ..sharing("dot")
+            },
+        );
+        server.release(LOCK, "ann").unwrap();
+        server.at(0);
+        assert!(server.was_granted(dot).is_some());
+    }
+
+    fn is_held(acquired: Acquired) -> bool {
+        matches!(acquired, Acquired::Held(_))
     }
 }

@@ -100,13 +100,10 @@ fn a_grant_that_nobody_heard_of_is_taken_back_although_its_key_has_gone_and_may_
 }
 
 #[test]
-fn a_share_of_a_crowd_lasts_although_the_clock_is_stepped_twice_and_another_is_over() {
+fn a_share_lasts_although_the_clock_is_stepped_twice_and_another_is_over() {
     // Whose share is seen to first depends on their names.
     for other in ["ann", "ben", "dot", "eve", "fay", "gus"] {
-        let mut server = server_like(Flavour {
-            crowd: Some(1),
-            ..Flavour::default()
-        });
+        let mut server = server();
         let sharing = |owner, ttl| Plea {
             ttl,
             ..sharing(owner)
@@ -124,11 +121,8 @@ fn a_share_of_a_crowd_lasts_although_the_clock_is_stepped_twice_and_another_is_o
 }
 
 #[test]
-fn whoever_waits_for_a_crowd_after_a_step_waits_for_as_long_as_their_shares_last() {
-    let mut server = server_like(Flavour {
-        crowd: Some(1),
-        ..Flavour::default()
-    });
+fn a_waiter_behind_sharers_waits_after_a_step_for_as_long_as_their_shares_last() {
+    let mut server = server();
     let owners = ["ann", "ben", "dot", "eve", "fay", "gus"];
     for owner in owners {
         server.takes(
@@ -149,13 +143,10 @@ fn whoever_waits_for_a_crowd_after_a_step_waits_for_as_long_as_their_shares_last
 }
 
 #[test]
-fn one_of_a_crowd_lets_go_after_a_step_and_the_others_keep_their_shares() {
+fn one_sharer_lets_go_after_a_step_and_the_others_keep_their_shares() {
     // Whose share is seen to first depends on their names.
     for other in ["ann", "ben", "dot", "eve", "fay", "gus"] {
-        let mut server = server_like(Flavour {
-            crowd: Some(1),
-            ..Flavour::default()
-        });
+        let mut server = server();
         for (owner, ttl) in [(other, 100), ("cid", 1000)] {
             server.takes(
                 &[LOCK],
@@ -174,10 +165,7 @@ fn one_of_a_crowd_lets_go_after_a_step_and_the_others_keep_their_shares() {
 
 #[test]
 fn shares_that_others_have_written_and_that_last_longer_after_a_step_back_count_in_a_deadlock() {
-    let mut server = server_like(Flavour {
-        crowd: Some(1),
-        ..Flavour::default()
-    });
+    let mut server = server();
     for owner in ["ann", "ben"] {
         server.takes(
             &[LOCK],
@@ -221,11 +209,8 @@ fn a_share_that_an_operator_ends_is_over_then_by_any_clock_when_it_is_left_of_an
 }
 
 #[test]
-fn the_last_of_a_crowd_goes_after_a_step_and_takes_the_key_with_it() {
-    let mut server = server_like(Flavour {
-        crowd: Some(1),
-        ..Flavour::default()
-    });
+fn the_last_share_goes_after_a_step_and_takes_the_key_with_it() {
+    let mut server = server();
     server.acquire(OTHER, "eve", 500, Patience::Try).unwrap();
     server.step(1000);
     server.takes(&[LOCK], sharing("ann"));
@@ -246,14 +231,11 @@ fn the_last_of_a_crowd_goes_after_a_step_and_takes_the_key_with_it() {
 }
 
 #[test]
-fn one_of_a_crowd_whose_key_has_gone_too_early_lets_go_and_the_others_keep_their_shares() {
+fn one_sharer_whose_key_has_gone_too_early_lets_go_and_the_others_keep_their_shares() {
     let owners = ["ann", "ben", "dot", "eve", "fay", "gus"];
     // Whose shares are written again first depends on their names.
     for who in owners {
-        let mut server = server_like(Flavour {
-            crowd: Some(1),
-            ..Flavour::default()
-        });
+        let mut server = server();
         for owner in owners {
             server.takes(&[LOCK], sharing(owner));
         }
@@ -434,6 +416,22 @@ fn a_key_that_is_made_to_expire_on_purpose_after_a_step_forward_is_no_reservatio
             server.loses(LOCK, Gone::Expired);
             let held = server.check(LOCK, "ann").unwrap().is_some();
             assert_eq!(held, is_reserved, "{plea:?}, by {step}, {again}");
+        }
+    }
+}
+
+/// However often the clock has been stepped before.
+#[test]
+fn a_hold_that_is_renewed_after_the_last_of_many_steps_is_ended_on_purpose() {
+    for plea in [alone("ann"), sharing("ann")] {
+        let mut server = server();
+        for step in 1..10 {
+            server.takes(&[LOCK], Plea { ttl: 1000, ..plea });
+            server.step(5000);
+            server.renew(LOCK, "ann", 1000).unwrap();
+            server.loses(LOCK, Gone::Expired);
+            let left = server.check(LOCK, "ann").unwrap();
+            assert_eq!(left, None, "{plea:?}, step {step}");
         }
     }
 }

@@ -328,11 +328,6 @@ impl SimulatedKeys {
     }
 }
 
-fn place_of(owner: &[u8]) -> u64 {
-    let hash = |hash: u64, &byte: &u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
-    owner.iter().fold(0xcbf2_9ce4_8422_2325, hash).max(1)
-}
-
 impl Keyspace for SimulatedKeys {
     fn look(&mut self, name: NameRef<'_>) -> Stored<'_> {
         self.looks += 1;
@@ -393,40 +388,6 @@ impl Keyspace for SimulatedKeys {
                 return;
             }
         }
-    }
-
-    /// By a number that is as good as a hash of each. A server may visit more than it is asked for, and
-    /// fewer.
-    fn some_shares(
-        &mut self,
-        name: NameRef<'_>,
-        from: u64,
-        about: usize,
-        visit: &mut dyn FnMut(&[u8]),
-    ) -> u64 {
-        let lock = self.lock(name);
-        let shares = self.shares(lock).unwrap_or_default();
-        let mut places: Vec<_> = shares
-            .keys()
-            .map(|owner| (place_of(owner), owner))
-            .collect();
-        places.retain(|&(place, _)| place >= from);
-        places.sort();
-        let mut left = places.into_iter();
-        let mut last = None;
-        for (place, owner) in left.by_ref().take(about) {
-            self.visited += 1;
-            visit(owner);
-            last = Some(place);
-        }
-        // Those at one place are visited together.
-        for (place, owner) in left {
-            if last != Some(place) {
-                return place;
-            }
-            visit(owner);
-        }
-        0
     }
 
     fn count_over(&mut self, name: NameRef<'_>, now: Now) -> usize {

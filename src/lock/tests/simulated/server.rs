@@ -3,14 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt;
 
-use crate::lock::crowd::set_crowd;
 use crate::lock::deadlock::steps::Allowance;
 use crate::lock::fence::Fence;
 use crate::lock::queue::waiter::State;
 use crate::lock::{
     Acquired, Ahead, AskedBy, Break, Db, End, Gone, HolderNow, Lapse, Lease, Left, Limits, Line,
-    Locks, Mode, Ms, Name, NameRef, NotALock, Notify, Now, Patience, Refusal, Report, Request,
-    Secret, Ticket, Turn, WaitOutcome,
+    Locks, Mode, Ms, Name, NameRef, NotALock, NotBroken, Notify, Now, Patience, Refusal, Report,
+    Request, Secret, Ticket, Turn, WaitOutcome,
 };
 
 use super::{
@@ -43,14 +42,21 @@ pub struct Flavour {
     pub in_cluster: bool,
     /// Whoever waits for several locks is taken out of their queues in the next turn.
     pub leaves_late: bool,
-    /// More owners than so many that share a lock are a crowd, if not as many as they really are.
-    pub crowd: Option<usize>,
+    /// How many may share a lock, if not as many as usual.
+    pub max_sharers: Option<u64>,
 }
 
 fn new_locks(now: Now, flavour: Flavour) -> Locks {
     let mut locks = Locks::new(now, SECRET, flavour.in_cluster);
     // The steady clock stands still while much is asked for: searches have time enough.
     locks.searches = Allowance::of(1 << 20);
+    if let Some(max_sharers) = flavour.max_sharers {
+        let limits = Limits {
+            max_sharers,
+            ..Limits::DEFAULT
+        };
+        locks.set_limits(limits, now);
+    }
     if flavour.leaves_late {
         locks.few_queues = 1;
     }
@@ -182,7 +188,6 @@ impl Server {
         let now = Now::from_micros(START * 1000);
         let mut keys = SimulatedKeys::new(now, known);
         keys.removes_expired = !flavour.keeps_expired;
-        set_crowd(flavour.crowd);
         Self {
             locks: new_locks(now, flavour),
             keys,
@@ -406,7 +411,7 @@ impl Server {
         })
     }
 
-    pub fn break_holds(&mut self, lock: Lock, wanted: Break) -> Result<usize, NotALock> {
+    pub fn break_holds(&mut self, lock: Lock, wanted: Break) -> Result<usize, NotBroken> {
         let broken = self.command(Authority::Writer, &[lock], |locks, turn| {
             locks.break_holds(turn, name(lock), wanted)
         });

@@ -534,9 +534,11 @@ impl Book {
                 .then(|| format!("{} is being broken", LOCKS[lock].1));
             return breaking;
         }
-        if let Mode::Limit(most) = ask.mode
-            && others().count() as u64 >= most
-        {
+        let most = match ask.mode {
+            Mode::Limit(most) => most.min(self.max_sharers),
+            Mode::Shared | Mode::Exclusive => self.max_sharers,
+        };
+        if others().count() as u64 >= most {
             return Some(format!("{} hold {}", others().count(), LOCKS[lock].1));
         }
         let is_before = |(place, wait): &(usize, &Wait)| {

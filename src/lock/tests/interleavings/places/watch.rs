@@ -18,7 +18,7 @@ use super::counts::Counts;
 use super::steps::CHANNELS;
 use crate::lock::tests::interleavings::steps::LOCKS;
 pub use seen::Held;
-use seen::{NOBODY_KNOWN, Numbers, Seen};
+use seen::Seen;
 
 /// Whatever was to be done so long ago, and was not, shows that the server did nothing meanwhile.
 const LATE: Ms = 100;
@@ -122,7 +122,6 @@ pub struct Watch {
     /// What is shown, and what was before the deed.
     seen: Seen,
     before: Seen,
-    numbers: Numbers,
     /// Channels whose places may sleep.
     asleep: BTreeSet<&'static str>,
     /// Nobody listens there.
@@ -163,10 +162,9 @@ impl Watch {
         self.waits.values().filter(|one| one.ticket.is_none())
     }
 
-    /// Those who hold it, as far as they are known.
+    /// Those who hold it.
     pub fn holders(&self, lock: Lock) -> impl Iterator<Item = &Held> {
-        let holders = self.seen.holders(lock).iter();
-        holders.filter(|held| held.owner != NOBODY_KNOWN)
+        self.seen.holders(lock).iter()
     }
 
     /// Does nobody hold anything, or wait for anything?
@@ -175,7 +173,7 @@ impl Watch {
     }
 
     pub fn look(&mut self, server: &mut Server) {
-        self.seen = Seen::of(server, &mut self.numbers);
+        self.seen = Seen::of(server);
     }
 
     /// Something is about to be done.

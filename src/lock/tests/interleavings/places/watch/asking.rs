@@ -161,11 +161,7 @@ impl Watch {
         let left = locks.iter().find_map(|&lock| self.seen.hold(lock, owner));
         ensure(left.is_none(), || format!("{owner} released {left:?}"))?;
         let Some(got) = got else { return Ok(()) };
-        let held = |lock: &&Lock| {
-            let held = self.before.hold(**lock, owner);
-            held.or_else(|| self.before.hold(**lock, NOBODY_KNOWN))
-                .is_some()
-        };
+        let held = |lock: &&Lock| self.before.hold(**lock, owner).is_some();
         let unclaimed = |lock: &&Lock| self.is_unclaimed(**lock, owner, was);
         let unclaimed = locks.iter().filter(held).filter(unclaimed).count();
         let held = locks.iter().filter(held).count();

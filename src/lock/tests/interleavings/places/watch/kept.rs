@@ -201,12 +201,9 @@ impl Watch {
             .iter()
             .map(|&lock| self.seen.hold(lock, place.owner));
         let held: Vec<_> = held.collect();
-        // A hold whose owner is not named does not say whether it is to be claimed.
-        let claim_of = |held: &Held| match held.claim {
-            None if !held.is_named && place.is_granted() => Some(place.claim_ends),
-            claim => claim,
-        };
-        let claims: Vec<Ms> = held.iter().flatten().filter_map(claim_of).collect();
+        let claims: Vec<Ms> = (held.iter().flatten())
+            .filter_map(|held| held.claim)
+            .collect();
         let is_granted = if place.is_granted() {
             !claims.is_empty()
         } else {

@@ -11,14 +11,10 @@ use crate::lock::tests::model::{info, is_over};
 use crate::lock::tests::simulated::{Lock, Owner, Server};
 use crate::lock::{Hold, Left, Mode, Ms};
 
-/// Who holds a lock of which only a print is known, and no number.
-pub const NOBODY_KNOWN: Owner = "";
-
 /// Somebody's hold.
 #[derive(Clone, Copy, Debug)]
 pub struct Held {
     pub owner: Owner,
-    pub is_named: bool,
     pub how: Hold,
     pub until: Option<Ms>,
     pub fence: Option<Fence>,
@@ -43,11 +39,8 @@ pub struct Seen {
     rows: BTreeMap<Lock, Vec<Row>>,
 }
 
-/// Who was granted what: an owner whose key has gone too early may not be named for a while.
-pub type Numbers = BTreeMap<Fence, Owner>;
-
 impl Seen {
-    pub fn of(server: &mut Server, numbers: &mut Numbers) -> Self {
+    pub fn of(server: &mut Server) -> Self {
         let now = server.now().ms();
         let mut seen = Self::default();
         for lock in LOCKS {
@@ -60,7 +53,7 @@ impl Seen {
                 waiters,
                 ..
             } = report;
-            let held = (holders.iter()).filter_map(|one| held(one, hold?, now, numbers));
+            let held = (holders.iter()).filter_map(|one| held(one, hold?, now));
             let rows = waiters.iter().map(|one| Row {
                 owner: called(&one.owner),
                 client: one.client,
@@ -105,25 +98,17 @@ impl Seen {
     }
 }
 
-fn held(holder: &Holder, how: Hold, now: Ms, numbers: &mut Numbers) -> Option<Held> {
-    let fence = holder.grant.map(|grant| grant.fence);
-    let known = || fence.and_then(|fence| numbers.get(&fence).copied());
-    let owner = holder.owner.as_deref().map(called).or_else(known);
-    let owner = owner.unwrap_or(NOBODY_KNOWN);
-    if let Some(fence) = fence.filter(|_| owner != NOBODY_KNOWN) {
-        numbers.insert(fence, owner);
-    }
+fn held(holder: &Holder, how: Hold, now: Ms) -> Option<Held> {
     let until = match holder.left {
         Left::Ms(left) => Some(now + left),
         Left::Unlimited => None,
     };
     let claim = holder.claim.map(|left| now + left);
     (!is_over(until, now)).then_some(Held {
-        owner,
-        is_named: holder.owner.is_some(),
+        owner: called(&holder.owner),
         how,
         until,
-        fence,
+        fence: holder.grant.map(|grant| grant.fence),
         claim,
     })
 }
