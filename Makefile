@@ -6,10 +6,10 @@ MODULE := target/release/libredis_lock.so
 
 # The server's configuration and the tests look for the module in ./target, wherever else you keep yours.
 export CARGO_TARGET_DIR := $(CURDIR)/target
-export PORT PREFIX DESTDIR REDIS_SERVER SERVERS DIFFERENCES ONCE ONLY QUICK CHECK DRAW COMPATIBLE SYSTEM MUTANTS SEED
+export PORT PREFIX DESTDIR REDIS_SERVER SERVERS DIFFERENCES ONCE ONLY QUICK CHECK DRAW COMPATIBLE SYSTEM ARM64 MUTANTS SEED
 
 .PHONY: help build run cluster locktop test test-servers test-clients explore mutants soak bench stalls lint instructions install dist deb zip \
-        supply fuzz clean
+        release supply fuzz clean
 
 help: ## list what there is to make
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' Makefile
@@ -75,13 +75,16 @@ install: $(MODULE) ## put the built module where the server may load it, and say
 	@scripts/install
 
 dist: build ## make a tar of the built module: target/dist/
-	@scripts/dist
+	@scripts/release tar
 
-deb: build ## make a Debian package of it: target/debian/
-	@scripts/deb
+deb: build ## make a Debian package of it: target/dist/
+	@scripts/release deb
 
 zip: build ## make a zip of it as Redis Software takes modules: target/dist/ (COMPATIBLE=7.4, SYSTEM=rhel9; docs/containers.md)
-	@scripts/zip
+	@scripts/release zip
+
+release: ## make all that is published, from a clean checkout, and try it on bare systems: target/dist/ (ARM64=no)
+	@scripts/release
 
 $(MODULE):
 	@$(MAKE) build

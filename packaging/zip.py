@@ -28,6 +28,8 @@ CAPABILITIES = [
     "persistence_rdb",
     "reshard_rebalance",
 ]
+# Of Redis, as Cargo.toml says.
+OLDEST = re.search(r'^redis = "([0-9.]+)"$', Path("Cargo.toml").read_text(), re.MULTILINE)[1]
 # As Redis Software calls them.
 SYSTEMS = {"rocky": "rhel", "almalinux": "rhel", "centos": "rhel", "ol": "rhel"}
 
@@ -102,7 +104,7 @@ def metadata(server, module, version):
         "homepage": "",
         "license": "MIT",
         "min_redis_pack_version": "7.4",
-        "min_redis_version": "7.0",
+        "min_redis_version": OLDEST,
         "module_file": module.name,
         "module_name": loaded["name"],
         "operating_systems": [os.environ.get("SYSTEM") or system()],

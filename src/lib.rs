@@ -22,7 +22,8 @@ static MEMORY: redis_module::alloc::RedisAlloc = redis_module::alloc::RedisAlloc
 
 server::entries!(ModuleTable {
     name: c"lock",
-    version: 100,
+    // Of Cargo.toml's version: two digits for each part.
+    version: 10_000,
     commands: |commands| {
         #[cfg(feature = "provoke")]
         commands.add::<command::Provoke>()?;

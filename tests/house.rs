@@ -141,6 +141,93 @@ fn read(file: &str) -> String {
     fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(file)).unwrap()
 }
 
+/// The module and the packages, which another test compares, are released together.
+#[test]
+fn what_is_released_beside_the_packages_has_their_version() {
+    let version = env!("CARGO_PKG_VERSION");
+    for (file, line) in [
+        (
+            "tools/locktop/Cargo.toml",
+            format!("version = \"{version}\""),
+        ),
+        (
+            "clients/python/src/redis_lock_module/__init__.py",
+            format!("__version__ = \"{version}\""),
+        ),
+        ("CHANGELOG.md", format!("\n## [{version}] - 20")),
+        ("docs/containers.md", format!("tag: \"{version}\"")),
+    ] {
+        assert!(read(file).contains(&line), "{file}: {line}");
+    }
+}
+
+/// `[package.metadata.oldest]` of Cargo.toml says which servers are the oldest that the module runs on.
+#[test]
+fn all_that_name_the_oldest_servers_name_the_same() {
+    let manifest = read("Cargo.toml");
+    let oldest = |kind: &str| {
+        let lines = manifest.split("[package.metadata.oldest]\n").nth(1);
+        let line = lines.unwrap().lines().find(|line| line.starts_with(kind));
+        line.unwrap().split('"').nth(1).unwrap().to_owned()
+    };
+    let (redis, valkey) = (oldest("redis"), oldest("valkey"));
+    let constants: String = sources("src/server")
+        .into_iter()
+        .map(|file| file.1)
+        .collect();
+    for (kind, version) in [("REDIS", &redis), ("VALKEY", &valkey)] {
+        let constant = format!("OLDEST_{kind}: Version = ({});", version.replace('.', ", "));
+        assert!(constants.contains(&constant), "src/server: {constant}");
+    }
+    let depends = format!("redis-server (>= 5:{redis}) | valkey-server (>= {valkey})");
+    assert!(manifest.contains(&depends), "Cargo.toml: {depends}");
+    // The first of each kind is the oldest that the tests run on.
+    let brought = read("scripts/servers");
+    for (kind, version) in [("redis", &redis), ("valkey", &valkey)] {
+        let first = brought.lines().find(|line| {
+            let is_recipe = line.contains(" | ");
+            is_recipe && line.starts_with(&format!("{kind}-"))
+        });
+        let name = format!("{kind}-{version} ");
+        assert!(first.unwrap().starts_with(&name), "scripts/servers: {name}");
+    }
+    for page in [
+        "README.md",
+        "packaging/README.md",
+        "packaging/head.conf",
+        "docs/servers.md",
+    ] {
+        let page = (page, read(page));
+        for named in [
+            format!("Redis {redis} and later"),
+            format!("Valkey {valkey} and later"),
+        ] {
+            assert!(page.1.contains(&named), "{}: {named}", page.0);
+        }
+    }
+}
+
+/// The page on servers has a row for each server that the tests run on.
+#[test]
+fn the_page_on_servers_has_each_of_those_that_are_tested() {
+    let page = read("docs/servers.md");
+    let mut count = 0;
+    for line in read("scripts/servers").lines() {
+        let Some((name, _)) = line.split_once(' ').filter(|_| line.contains(" | ")) else {
+            continue;
+        };
+        let (kind, version) = match name.split_once('-') {
+            Some(("redis", version)) => ("Redis", version),
+            Some(("valkey", version)) => ("Valkey", version),
+            _ => continue,
+        };
+        count += 1;
+        let row = format!("| {kind} {version} |");
+        assert!(page.contains(&row), "docs/servers.md: {row}");
+    }
+    assert!(count >= 10, "{count}");
+}
+
 /// At a minute or less the lock is gone before somebody who types has come to the next line.
 #[test]
 fn the_first_transcripts_can_be_followed_by_hand() {
@@ -211,7 +298,11 @@ fn the_packages_agree_on_name_version_author_and_licence_and_link_to_nothing_out
         ("rust", "Cargo.toml", "redis-lock-module"),
     ] {
         let manifest = read(format!("clients/{package}/{manifest}")).replace("\": ", "\" = ");
-        for (field, value) in [("name", name), ("version", "0.2.0"), ("license", "MIT")] {
+        for (field, value) in [
+            ("name", name),
+            ("version", env!("CARGO_PKG_VERSION")),
+            ("license", "MIT"),
+        ] {
             let says = |line: &str| line.trim().trim_start_matches('"').starts_with(field);
             let line = manifest.lines().find(|line| says(line)).expect(field);
             assert!(
@@ -226,7 +317,8 @@ fn the_packages_agree_on_name_version_author_and_licence_and_link_to_nothing_out
             "{package}"
         );
         let changes = read(format!("clients/{package}/CHANGELOG.md"));
-        assert!(changes.contains("\nTo be 0.2.0, "), "{package}");
+        let released = concat!("\n## [", env!("CARGO_PKG_VERSION"), "] - 20");
+        assert!(changes.contains(released), "{package}");
         let readme = read(format!("clients/{package}/README.md"));
         for link in readme.split("](").skip(1) {
             assert!(link.starts_with("https://"), "{package}: {link:.40}");

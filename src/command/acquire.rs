@@ -16,7 +16,7 @@ impl Command for Acquire {
         summary: c"Acquires a lock, or waits for it, and returns its fencing number.",
         complexity:
             c"O(log(N)) with N the number of those who share the lock and of those who wait for it.",
-        since: c"0.1.0",
+        since: c"1.0.0",
         words: 4,
         more: true,
         keys: KeyPositions::First,

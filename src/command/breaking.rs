@@ -16,7 +16,7 @@ impl Command for Break {
         flags: c"write admin",
         summary: c"Ends every hold of a lock, at once or soon, and returns how many.",
         complexity: c"O(log(N)) with N the number of those who share the lock; with GRACE O(N*log(N)).",
-        since: c"0.1.0",
+        since: c"1.0.0",
         words: 2,
         more: true,
         keys: KeyPositions::First,

@@ -14,7 +14,7 @@ impl Command for Check {
         flags: c"readonly fast",
         summary: c"Returns for how many more milliseconds this owner holds a lock.",
         complexity: c"O(1)",
-        since: c"0.1.0",
+        since: c"1.0.0",
         words: 3,
         more: false,
         keys: KeyPositions::First,

@@ -16,7 +16,7 @@ impl Command for Guard {
         flags: c"write",
         summary: c"Runs a command, if this owner holds the lock, and returns what it returns.",
         complexity: c"That of the command.",
-        since: c"0.1.0",
+        since: c"1.0.0",
         words: 4,
         more: true,
         keys: KeyPositions::First,

@@ -15,7 +15,7 @@ impl Command for Info {
         flags: c"readonly",
         summary: c"Returns who holds a lock and who waits for it.",
         complexity: c"O(N) with N the number of holders and waiters named, at most 100 of each.",
-        since: c"0.1.0",
+        since: c"1.0.0",
         words: 2,
         more: false,
         keys: KeyPositions::First,

@@ -19,7 +19,7 @@ impl Command for Log {
         flags: c"admin deny-script allow-loading allow-stale",
         summary: c"Lists the last holds that did not end by their owner's release, and why.",
         complexity: c"O(N) with N the number of entries shown, or forgotten by RESET.",
-        since: c"0.1.0",
+        since: c"1.0.0",
         words: 1,
         more: true,
         keys: KeyPositions::None,

@@ -16,7 +16,7 @@ impl Command for Macquire {
         flags: c"write deny-oom blocking",
         summary: c"Acquires several locks in one instant, or none, or waits for them, and returns one fencing number for all.",
         complexity: c"O(K*log(N)) with K locks, and N as for LOCK.ACQUIRE.",
-        since: c"0.1.0",
+        since: c"1.0.0",
         words: 5,
         more: true,
         keys: KeyPositions::Counted,

@@ -14,7 +14,7 @@ impl Command for Mrelease {
         flags: c"write",
         summary: c"Releases those of several locks that this owner holds, and returns how many they were.",
         complexity: c"O(K*log(N)) with K locks, and N as for LOCK.ACQUIRE.",
-        since: c"0.1.0",
+        since: c"1.0.0",
         words: 4,
         more: true,
         keys: KeyPositions::Counted,

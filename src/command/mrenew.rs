@@ -15,7 +15,7 @@ impl Command for Mrenew {
         summary:
             c"Sets the time for which several locks are still held, if this owner holds them all.",
         complexity: c"O(K*log(N)) with K locks, and N as for LOCK.ACQUIRE.",
-        since: c"0.1.0",
+        since: c"1.0.0",
         words: 5,
         more: true,
         keys: KeyPositions::Counted,

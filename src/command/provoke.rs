@@ -13,7 +13,7 @@ impl Command for Provoke {
         flags: c"readonly",
         summary: c"Makes the module panic.",
         complexity: c"O(1)",
-        since: c"0.1.0",
+        since: c"1.0.0",
         words: 3,
         more: false,
         keys: KeyPositions::None,

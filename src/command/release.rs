@@ -15,7 +15,7 @@ impl Command for Release {
         summary: c"Releases a lock, if this owner holds it, and hands it to the next in the queue.",
         complexity:
             c"O(log(N)) with N the number of those who share the lock and of those who wait for it.",
-        since: c"0.1.0",
+        since: c"1.0.0",
         words: 3,
         more: false,
         keys: KeyPositions::First,

@@ -15,7 +15,7 @@ impl Command for Renew {
         summary: c"Sets the time for which a lock is still held, if this owner holds it.",
         complexity:
             c"O(log(N)) with N the number of those who share the lock and of those who wait for it.",
-        since: c"0.1.0",
+        since: c"1.0.0",
         words: 4,
         more: false,
         keys: KeyPositions::First,

@@ -13,7 +13,7 @@ impl Command for Scan {
         flags: c"readonly",
         summary: c"Iterates over the locks of the database that are held.",
         complexity: c"O(1) for every call, O(N) for a whole iteration, with N the number of keys in the database.",
-        since: c"0.1.0",
+        since: c"1.0.0",
         words: 2,
         more: true,
         keys: KeyPositions::None,

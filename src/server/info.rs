@@ -30,6 +30,7 @@ unsafe extern "C" fn report(info: *mut raw::RedisModuleInfoCtx, _: c_int) {
                 unsafe {
                     section(info, c"", &counted(locks));
                     section(info, c"memory", &remembered(module, locks));
+                    about(info);
                 }
             });
             is_told.set(told.is_ok());
@@ -60,6 +61,24 @@ unsafe fn section(info: *mut raw::RedisModuleInfoCtx, name: &CStr, fields: &[(&C
             if let Some(add) = raw::RedisModule_InfoAddFieldULongLong {
                 add(info, name.as_ptr(), value);
             }
+        }
+    }
+}
+
+/// Which module it is: its version, and the commit that it is built from.
+///
+/// # Safety
+/// `info` must be what the server hands to an INFO callback.
+unsafe fn about(info: *mut raw::RedisModuleInfoCtx) {
+    // SAFETY: promised by our caller; the texts are for ever.
+    unsafe {
+        if raw::RedisModule_InfoAddSection.is_some_and(|add| add(info, c"build".as_ptr()) == OK)
+            && let Some(add) = raw::RedisModule_InfoAddFieldCString
+        {
+            let version = concat!(env!("CARGO_PKG_VERSION"), "\0");
+            let commit = concat!(env!("LOCK_COMMIT"), "\0");
+            add(info, c"version".as_ptr(), version.as_ptr().cast());
+            add(info, c"commit".as_ptr(), commit.as_ptr().cast());
         }
     }
 }

@@ -15,7 +15,10 @@ const OLDEST_VALKEY: Version = (8, 0);
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unfit {
     /// It is too old.
-    #[error("this module needs Redis 7.0 or later, or Valkey 8.0 or later; this is {0}")]
+    #[error(
+        "this module needs Redis {r0}.{r1} or later, or Valkey {v0}.{v1} or later; this is {0}",
+        r0 = OLDEST_REDIS.0, r1 = OLDEST_REDIS.1, v0 = OLDEST_VALKEY.0, v1 = OLDEST_VALKEY.1
+    )]
     TooOld(String),
     /// It lacks a function that it should have.
     #[error("this server lacks {0}, which this module needs")]

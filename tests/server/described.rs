@@ -135,6 +135,29 @@ fn the_server_counts_and_lists_the_commands() {
     assert_eq!(cmd!(client, "COMMAND", "COUNT"), with - ours);
 }
 
+#[test]
+fn the_module_says_which_version_it_is_and_from_which_commit() {
+    let server = Server::start();
+    let mut client = server.client3();
+    let modules = cmd!(client, "MODULE", "LIST");
+    let ours = modules
+        .items()
+        .iter()
+        .find(|module| module["name"] == "lock");
+    let version = env!("CARGO_PKG_VERSION");
+    let number = version.split('.').fold(0, |number, part| {
+        number * 100 + part.parse::<i64>().unwrap()
+    });
+    assert_eq!(ours.unwrap()["ver"], number);
+
+    let info = client.info("lock");
+    assert_eq!(info["lock_version"], version);
+    let commit = &info["lock_commit"];
+    let hash = commit.trim_end_matches("-dirty");
+    let is_hash = hash.len() == 40 && hash.chars().all(|c| c.is_ascii_hexdigit());
+    assert!(is_hash || commit == "unknown", "{commit}");
+}
+
 /// Who may run which of these, in their order.
 const CALLS: &str = "LOCK.ACQUIRE k a 9000; LOCK.RENEW k a 9000; LOCK.CHECK k a; LOCK.INFO k;
     LOCK.RELEASE k a; LOCK.MACQUIRE 2 k k a 9000; LOCK.MRENEW 2 k k a 9000; LOCK.MRELEASE 2 k k a";
