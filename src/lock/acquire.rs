@@ -1,6 +1,7 @@
 //! Acquiring: a request is granted its locks, or waits for them.
 
-use super::ledger::entry::{Entry, News};
+use super::ledger::delivery::{Delivery, News};
+use super::ledger::entry::Entry;
 use super::request::{Acquired, Hold, Patience, Refusal, Request};
 
 use super::fence::Fence;
@@ -190,8 +191,7 @@ impl Locks {
             closed: false,
             breaking,
             // A hold that another client has written is known to its owner.
-            told: goes_on,
-            replies_under_way: 0,
+            delivery: Delivery::of(goes_on, 0),
             step,
             // An upgrade is not counted again: it is counted if its share was.
             counted: match fit {
@@ -201,7 +201,7 @@ impl Locks {
                 _ => false,
             },
         };
-        entry.hear(news);
+        entry.delivery.hear(news);
         match fit {
             Fit::Open { keeps: Some(share) } if news == News::UnderWay => {
                 let ledger = &mut self.databases.open(name.db).ledger;
@@ -244,7 +244,7 @@ impl Locks {
     ) {
         let (owner, client) = (request.owner, request.client);
         let ledger = self.ledger(name.db);
-        entry.hear(news);
+        entry.delivery.hear(news);
         ledger.set(name.key, owner, hold, entry);
         ledger.tie(name.key, owner, hold, client, request.session);
     }

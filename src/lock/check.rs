@@ -1,5 +1,6 @@
 //! Tells owners whether they hold a lock, and remembers that they have been told.
 
+use super::ledger::delivery::{Delivery, News};
 use super::ledger::entry::Entry;
 use super::locks::Locks;
 use super::log::line::{Comeback, Reason};
@@ -68,7 +69,7 @@ impl Locks {
         }
         match ledger.of(name.key, owner, hold) {
             Some(mut entry) => {
-                entry.told = true;
+                entry.delivery.hear(News::Told);
                 ledger.set(name.key, owner, hold, entry);
             }
             None => self.remember_foreign(turn, name, owner, hold),
@@ -100,8 +101,7 @@ impl Locks {
             tied: false,
             closed: false,
             breaking: false,
-            told: true,
-            replies_under_way: 0,
+            delivery: Delivery::TOLD,
             step: 0,
             counted: false,
         };

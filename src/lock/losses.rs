@@ -196,7 +196,7 @@ impl Locks {
         for name in names.iter().map(Name::borrow) {
             if let Some(former) = self.remembered_of(name, owner)
                 && former.entry.has_had(fence)
-                && !former.entry.told
+                && !former.entry.delivery.is_told()
             {
                 let hold = former.hold;
                 self.record_lost(name, (Reason::Unclaimed, AtOnce), &[former], now);
@@ -230,7 +230,7 @@ impl Locks {
     /// Logs and counts a hold that is being given back: its grant was not delivered, or the connection that
     /// it is tied to has closed.
     pub(super) fn record_given_back(&mut self, name: NameRef<'_>, former: &Former, now: Now) {
-        let reason = if former.entry.is_unheard() {
+        let reason = if former.entry.delivery.is_unheard() {
             Reason::Undelivered
         } else {
             Reason::Disconnected
@@ -241,7 +241,7 @@ impl Locks {
     /// Was this hold granted to a place whose owner has not claimed it?
     fn is_left_unclaimed(&self, name: NameRef<'_>, former: &Former) -> bool {
         let (owner, entry) = (former.owner.bytes(), &former.entry);
-        if entry.told || self.places.claims.is_empty() {
+        if entry.delivery.is_told() || self.places.claims.is_empty() {
             return false;
         }
         let mut places = (self.waits.of(self.print_of(owner)))

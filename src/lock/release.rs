@@ -99,7 +99,7 @@ impl Locks {
         }
         let ledger = self.ledger(name.db);
         let entry = ledger.of(name.key, owner, Hold::Exclusive);
-        if entry.is_some_and(|entry| entry.is_unheard() && !entry.reserved) {
+        if entry.is_some_and(|entry| entry.delivery.is_unheard() && !entry.reserved) {
             ledger.forget(name.key);
         }
     }

@@ -25,13 +25,6 @@ impl Locks {
         reserved
     }
 
-    /// Reserves this lock if the server has found its key expired in this turn and the hold lasts.
-    pub(super) fn note_expired_key(&mut self, turn: &Turn<'_>, name: NameRef<'_>) {
-        if turn.keys.has_expired(name) {
-            self.reserve(name, turn.now);
-        }
-    }
-
     /// Reserves this lock, whose key has expired, if the hold lasts. Returns whether it is reserved.
     pub(super) fn reserve(&mut self, name: NameRef<'_>, now: Now) -> bool {
         self.ledger(name.db).reserve(name.key, now, &|_| true)

@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use super::budget::{GRANT, SETTLE, SHARED_GRANT};
 use super::ledger::Forgotten;
-use super::ledger::entry::News;
+use super::ledger::delivery::News;
 use super::locks::Locks;
 use super::log::line::Reason;
 use super::losses::Seen;

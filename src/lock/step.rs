@@ -130,7 +130,7 @@ impl Locks {
                 self.bring_hold_into_step(turn, name, owner.bytes());
             }
             Stored::Shared { .. } => self.bring_shares_into_step(turn, name),
-            Stored::Nothing => self.note_expired_key(turn, name),
+            Stored::Nothing => _ = self.reserve_if_expired(turn, name),
         }
         // The look above may have made the server expire the key, which has reserved the lock.
         let Some(owner) = owner else { return };
@@ -257,7 +257,7 @@ impl Locks {
         match turn.keys.look(name) {
             Stored::NoLock => LockState::NoLock,
             Stored::Nothing => {
-                self.note_expired_key(turn, name);
+                _ = self.reserve_if_expired(turn, name);
                 let reserved = self.prune_reserved(turn, name);
                 reserved.map_or(LockState::Free, LockState::Reserved)
             }
@@ -317,7 +317,7 @@ impl Locks {
         let found = match turn.keys.look(name) {
             Stored::NoLock => return Err(NotALock),
             Stored::Nothing => {
-                self.note_expired_key(turn, name);
+                _ = self.reserve_if_expired(turn, name);
                 let reserved = self.ledger(name.db).reserved_for(name.key, owner, now);
                 reserved.map(|(hold, entry)| (hold, entry.end))
             }

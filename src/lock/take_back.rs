@@ -78,7 +78,9 @@ impl Locks {
         }
         let ledger = self.ledger(name.db);
         let share = (ledger.share_before(name.key, owner)).filter(|share| {
-            hold == Hold::Exclusive && entry.is_unheard() && !is_over(share.deadline, turn.now)
+            hold == Hold::Exclusive
+                && entry.delivery.is_unheard()
+                && !is_over(share.deadline, turn.now)
         });
         if !turn.keys.may_write(name) {
             let again = turn.now.plus(PAUSE);

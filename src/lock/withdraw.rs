@@ -97,7 +97,7 @@ impl Locks {
         }
         let ledger = self.ledger(name.db);
         let entry = ledger.of(name.key, owner, hold);
-        entry.is_none_or(|entry| !entry.is_unheard())
+        entry.is_none_or(|entry| !entry.delivery.is_unheard())
             || ledger.share_before(name.key, owner).is_some()
     }
 }

@@ -1,6 +1,7 @@
 //! What the ledger remembers of one hold.
 
 use crate::lock::fence::Fence;
+use crate::lock::ledger::delivery::Delivery;
 use crate::lock::slot::Slot;
 use crate::lock::time::Ms;
 use crate::lock::wall::Written;
@@ -33,10 +34,8 @@ pub struct Entry {
     pub closed: bool,
     /// Is an operator ending it? Then its owner cannot renew it any more.
     pub breaking: bool,
-    /// Has a reply told the owner that it holds the lock?
-    pub told: bool,
-    /// How many waiters were granted this hold and have not ended: each may still get a reply that says so.
-    pub replies_under_way: u32,
+    /// Has its owner been told that it holds the lock?
+    pub delivery: Delivery,
     /// How often the wall clock had been stepped when the key was last written for this hold, modulo
     /// [`LAST_STEP`] + 1.
     pub step: u8,
@@ -63,14 +62,9 @@ impl Entry {
         }
     }
 
-    /// Has no client been told of this grant, and is no reply under way that would?
-    pub fn is_unheard(&self) -> bool {
-        !self.told && self.replies_under_way == 0
-    }
-
-    /// Must this server release the hold, because its connection has closed or no client heard of it?
+    /// Must the hold be given back, because its connection has closed or its owner will not hear of it?
     pub fn must_be_given_back(&self) -> bool {
-        self.closed || self.is_unheard()
+        self.closed || self.delivery.is_unheard()
     }
 
     /// This entry as [`Shares`](super::shares::Shares) store it: they keep the end and the reservation
@@ -99,29 +93,4 @@ pub struct ShareBefore {
     pub deadline: Option<Ms>,
     /// The share's entry, if there was one.
     pub entry: Option<Entry>,
-}
-
-/// How the owner learns of a grant.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::lock) enum News {
-    /// By the reply to the command that is running.
-    Told,
-    /// By a later reply to a waiter, which may never arrive.
-    UnderWay,
-}
-
-impl Entry {
-    /// Notes how the owner learns of this hold.
-    pub fn hear(&mut self, news: News) {
-        match news {
-            News::Told => self.told = true,
-            News::UnderWay => self.replies_under_way = self.replies_under_way.saturating_add(1),
-        }
-    }
-
-    /// A waiter that was granted this hold has ended; `heard` says whether its client was told.
-    pub fn reply_ended(&mut self, heard: bool) {
-        self.replies_under_way = self.replies_under_way.saturating_sub(1);
-        self.told |= heard;
-    }
 }

@@ -4,6 +4,7 @@
 //! An entry counts only as long as the key names its owner. One whose key was overwritten by another
 //! command is ignored, and is removed when a LOCK command comes across it.
 
+pub mod delivery;
 pub mod discarded;
 pub mod entry;
 pub mod left;
@@ -18,8 +19,9 @@ pub mod token;
 use std::collections::BTreeSet;
 
 use crate::lock::fence::Fence;
+use crate::lock::ledger::delivery::News;
 use crate::lock::ledger::discarded::Discarded;
-use crate::lock::ledger::entry::{Entry, News, ShareBefore};
+use crate::lock::ledger::entry::{Entry, ShareBefore};
 use crate::lock::ledger::left::LeftSlots;
 use crate::lock::ledger::owner::Owner;
 use crate::lock::ledger::packed::Packed;
@@ -159,7 +161,9 @@ impl Ledger {
     /// Does this hold have an entry that says that its owner has been told?
     pub fn is_told(&self, key: &[u8], owner: &[u8], hold: Hold) -> bool {
         if hold == Hold::Shared || self.left.is_some() {
-            return self.of(key, owner, hold).is_some_and(|entry| entry.told);
+            return self
+                .of(key, owner, hold)
+                .is_some_and(|entry| entry.delivery.is_told());
         }
         (self.exclusive.get(self.print(key)))
             .is_some_and(|hold| hold.owner.is(owner) && hold.entry.is_told())
@@ -347,7 +351,7 @@ impl Ledger {
             let mut entry = record.entry();
             let is_it = entry.has_had(fence);
             if is_it {
-                entry.hear(News::UnderWay);
+                entry.delivery.hear(News::UnderWay);
                 record.set(entry);
             }
             is_it

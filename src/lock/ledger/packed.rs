@@ -4,6 +4,7 @@ use std::fmt;
 use std::num::NonZero;
 
 use crate::lock::fence::Fence;
+use crate::lock::ledger::delivery::Delivery;
 use crate::lock::ledger::entry::{Entry, LAST_STEP, ShareBefore};
 use crate::lock::slot::Slot;
 
@@ -82,7 +83,7 @@ impl Usual {
         let fits = number < END_OF_NUMBERS
             && number == entry.first
             && entry.fence != Some(0)
-            && entry.replies_under_way <= MOST_REPLIES
+            && entry.delivery.under_way() <= MOST_REPLIES
             && entry.step <= LAST_STEP
             && length <= NO_LENGTH
             && (length == NO_LENGTH) == entry.by_wall
@@ -96,12 +97,12 @@ impl Usual {
             number: ALWAYS
                 | flag(entry.tied, TIED)
                 | flag(entry.breaking, BREAKING)
-                | flag(entry.told, TOLD)
+                | flag(entry.delivery.is_told(), TOLD)
                 | flag(entry.closed, CLOSED)
                 | flag(entry.reserved, RESERVED)
                 | flag(entry.counted, COUNTED)
                 | u64::from(entry.step) << STEP
-                | u64::from(entry.replies_under_way) << REPLIES
+                | u64::from(entry.delivery.under_way()) << REPLIES
                 | number << NUMBER,
             end: end.unwrap_or(entry.since) << END
                 | (length & ((1 << LOWER_LENGTH) - 1)) << SLOT
@@ -130,8 +131,7 @@ impl Usual {
             tied: bits & TIED != 0,
             closed: bits & CLOSED != 0,
             breaking: bits & BREAKING != 0,
-            told: bits & TOLD != 0,
-            replies_under_way: u32::try_from(replies).unwrap_or_default(),
+            delivery: Delivery::of(bits & TOLD != 0, u32::try_from(replies).unwrap_or_default()),
             step: u8::try_from(step).unwrap_or_default(),
             counted: bits & COUNTED != 0,
         }
@@ -169,7 +169,7 @@ impl Packed {
     pub fn is_told(&self) -> bool {
         match self {
             Self::Usual(usual) => usual.number.get() & TOLD != 0,
-            Self::Unusual(unusual) => unusual.entry.told,
+            Self::Unusual(unusual) => unusual.entry.delivery.is_told(),
         }
     }
 
@@ -226,15 +226,15 @@ impl Packed {
     pub fn reply_ended(&mut self, fence: Fence, heard: bool) -> bool {
         let mut entry = self.entry();
         if entry.has_had(fence) {
-            entry.reply_ended(heard);
+            entry.delivery.reply_ended(heard);
             self.set(entry);
             return true;
         }
         if let Some(mut share) = self.share_before()
             && let Some(entry) = share.entry.as_mut().filter(|entry| entry.has_had(fence))
         {
-            entry.reply_ended(heard);
-            let is_unheard = entry.is_unheard();
+            entry.delivery.reply_ended(heard);
+            let is_unheard = entry.delivery.is_unheard();
             self.store(self.entry(), (!is_unheard).then_some(share));
         }
         false
@@ -252,7 +252,7 @@ impl Packed {
 
     fn store(&mut self, entry: Entry, share_before: Option<ShareBefore>) {
         // An owner that knows of the exclusive grant never gets the share back.
-        *self = match share_before.filter(|_| !entry.told) {
+        *self = match share_before.filter(|_| !entry.delivery.is_told()) {
             None => entry.into(),
             share_before => Self::Unusual(Box::new(Unusual {
                 entry,
@@ -293,8 +293,7 @@ mod tests {
             tied: false,
             closed: false,
             breaking: false,
-            told: true,
-            replies_under_way: 0,
+            delivery: Delivery::TOLD,
             step: 0,
             counted: true,
         };
@@ -307,8 +306,8 @@ mod tests {
             slot: Some(slot),
             ..usual
         };
-        let replies = |replies_under_way| Entry {
-            replies_under_way,
+        let replies = |under_way| Entry {
+            delivery: Delivery::of(true, under_way),
             ..usual
         };
         let lasts = |since, length: u64| Entry {
@@ -334,7 +333,7 @@ mod tests {
             (Entry { tied: true, closed: true, ..usual }, true),
             (Entry { breaking: true, ..usual }, true),
             (Entry { reserved: true, ..usual }, true),
-            (Entry { told: false, ..usual }, true),
+            (Entry { delivery: Delivery::of(false, 0), ..usual }, true),
             (Entry { step: 3, ..usual }, true),
             (Entry { step: 4, ..usual }, false),
             (Entry { counted: false, ..usual }, true),

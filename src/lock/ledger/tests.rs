@@ -1,4 +1,5 @@
 use super::*;
+use crate::lock::ledger::delivery::Delivery;
 use crate::lock::slot::Slot;
 use std::collections::BTreeMap;
 
@@ -15,8 +16,7 @@ fn entry(fence: Fence) -> Entry {
         tied: false,
         closed: false,
         breaking: false,
-        told: true,
-        replies_under_way: 0,
+        delivery: Delivery::TOLD,
         step: 0,
         counted: true,
     }
@@ -197,8 +197,7 @@ fn the_share_before_an_upgrade_goes_when_it_can_come_back_no_more() {
     let tied = |number, client| Entry {
         client,
         tied: true,
-        told: false,
-        replies_under_way: 1,
+        delivery: Delivery::of(false, 1),
         ..entry(number)
     };
     let upgraded = || {
@@ -263,10 +262,10 @@ fn the_share_before_an_upgrade_goes_when_it_can_come_back_no_more() {
         "the upgrade was not heard of"
     );
     let kept = share(&ledger).and_then(|share| share.entry);
-    assert!(kept.is_some_and(|share| share.told));
+    assert!(kept.is_some_and(|share| share.delivery.is_told()));
     // A share that must be given back itself is not kept.
     let unheard = Entry {
-        replies_under_way: 0,
+        delivery: Delivery::of(false, 0),
         ..tied(1, 8)
     };
     ledger.write(b"k", b"a", Hold::Shared, unheard);
@@ -343,7 +342,7 @@ fn whatever_is_done_it_is_remembered_as_a_naive_map_does_even_if_prints_meet() {
             new.first -= u64::from(random(&mut state, 9) == 0).min(step);
             new.slot = Slot::try_from(print.bits() % 16_384).ok();
             new.tied = random(&mut state, 4) == 0;
-            new.told = random(&mut state, 4) != 0;
+            new.delivery = Delivery::of(random(&mut state, 4) != 0, 0);
             new.client = random(&mut state, 3);
             // The ledger grows for a while, and then shrinks.
             let deed = if step / 10_000 % 2 == 0 { 0 } else { 30 };
@@ -355,7 +354,7 @@ fn whatever_is_done_it_is_remembered_as_a_naive_map_does_even_if_prints_meet() {
                 }
                 60..66 => {
                     if let Some(mut old) = naive.of(print, owner, hold) {
-                        old.replies_under_way = 1_000;
+                        old.delivery = Delivery::of(old.delivery.is_told(), 1_000);
                         naive.write(print, owner, hold, old);
                         ledger.set(&key, owner, hold, old);
                     }
@@ -382,7 +381,7 @@ fn whatever_is_done_it_is_remembered_as_a_naive_map_does_even_if_prints_meet() {
             for hold in BOTH {
                 let entry = naive.of(print, owner, hold);
                 assert_eq!(ledger.of(&key, owner, hold), entry);
-                let told = entry.is_some_and(|entry| entry.told);
+                let told = entry.is_some_and(|entry| entry.delivery.is_told());
                 assert_eq!(ledger.is_told(&key, owner, hold), told);
             }
         }

@@ -62,7 +62,7 @@ impl Locks {
                 return Chance::None;
             };
             match self.ledger(name.db).of(name.key, owner, hold) {
-                Some(entry) if !entry.told => number = entry.fence,
+                Some(entry) if !entry.delivery.is_told() => number = entry.fence,
                 _ => return Chance::None,
             }
         }
@@ -105,7 +105,7 @@ impl Locks {
         entry: &Entry,
     ) -> bool {
         let mut claims = self.claims_of(name, owner);
-        let claim = claims.find(|&(_, fence)| !entry.told && entry.has_had(fence));
+        let claim = claims.find(|&(_, fence)| !entry.delivery.is_told() && entry.has_had(fence));
         let place = claim.and_then(|(ticket, _)| self.waiters.get(&ticket));
         let tie = place.map(|place| (place.client, place.session));
         drop(claims);
@@ -152,7 +152,7 @@ impl Locks {
         claims > 0
             && self.is_unclaimed(name, owner, hold)
             && (self.ledger(name.db).of(name.key, owner, hold)).is_some_and(|entry| {
-                usize::try_from(entry.replies_under_way).is_ok_and(|replies| replies <= claims)
+                usize::try_from(entry.delivery.under_way()).is_ok_and(|replies| replies <= claims)
             })
     }
 
@@ -168,7 +168,7 @@ impl Locks {
         let entry = self.ledger(name.db).of(name.key, owner, hold)?;
         let (ticket, _) = self
             .claims_of(name, owner)
-            .find(|&(_, fence)| !entry.told && entry.has_had(fence))?;
+            .find(|&(_, fence)| !entry.delivery.is_told() && entry.has_had(fence))?;
         self.lease_of(ticket).map(|(place, _)| place.claim_ends)
     }
 
@@ -256,7 +256,7 @@ impl Locks {
             return;
         };
         let entry = self.ledger(name.db).of(name.key, owner, hold);
-        if !entry.is_some_and(|entry| entry.has_had(fence) && entry.is_unheard()) {
+        if !entry.is_some_and(|entry| entry.has_had(fence) && entry.delivery.is_unheard()) {
             return;
         }
         turn.keys.announce(name, LockEvent::Released);
@@ -326,7 +326,7 @@ impl Locks {
             if let Ok(Some((hold, _))) = self.hold_now(turn, name.borrow(), &owner) {
                 let entry = self.ledger(name.db).of(&name.key, &owner, hold);
                 if let Some(entry) = entry.filter(|entry| entry.has_had(fence)) {
-                    told |= entry.told;
+                    told |= entry.delivery.is_told();
                     held.push((name, hold));
                 }
             }
