@@ -148,9 +148,6 @@ impl Keyspace for Nothing {
         None
     }
     fn each_share(&mut self, _: NameRef<'_>, _: Ms, _: &mut dyn FnMut(&[u8], Share) -> bool) {}
-    fn some_shares(&mut self, _: NameRef<'_>, _: u64, _: usize, _: &mut dyn FnMut(&[u8])) -> u64 {
-        0
-    }
     fn count_over(&mut self, _: NameRef<'_>, _: Now) -> usize {
         0
     }
