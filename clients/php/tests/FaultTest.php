@@ -76,22 +76,17 @@ final class FaultTest extends StoreTestCase
     /** @dataProvider libraries */
     public function test_a_wait_goes_on_when_its_connection_breaks(string $library): void
     {
-        $key = self::key();
-        $holder = self::store();
-        $holder->save($key);
-        $child = self::inChild(fn () => self::store($library)->waitAndSave(self::key((string) $key)));
-        self::waitUntil(fn () => 1 === self::waiters($key));
-        $redis = self::client();
-        foreach ($redis->client('list') as $client) {
-            'lock.acquire' === $client['cmd'] && $redis->client('kill', $client['addr']);
-        }
-        self::waitUntil(fn () => 1 === self::waiters($key));
-        $holder->delete($key);
-        self::assertChildEnds($child);
+        self::assertWaitGoesOnAfter($library, fn ($redis, $client) => $redis->client('kill', $client['addr']));
     }
 
     /** @dataProvider libraries */
     public function test_a_wait_that_is_ended_by_others_goes_on(string $library): void
+    {
+        self::assertWaitGoesOnAfter($library, fn ($redis, $client) => $redis->rawCommand('CLIENT', 'UNBLOCK', $client['id'], 'ERROR'));
+    }
+
+    /** @param \Closure(\Redis, array<string, mixed>): mixed $end Ends the wait of this client of the server */
+    private static function assertWaitGoesOnAfter(string $library, \Closure $end): void
     {
         $key = self::key();
         $holder = self::store();
@@ -100,7 +95,7 @@ final class FaultTest extends StoreTestCase
         self::waitUntil(fn () => 1 === self::waiters($key));
         $redis = self::client();
         foreach ($redis->client('list') as $client) {
-            'lock.acquire' === $client['cmd'] && $redis->rawCommand('CLIENT', 'UNBLOCK', $client['id'], 'ERROR');
+            'lock.acquire' === $client['cmd'] && $end($redis, $client);
         }
         self::waitUntil(fn () => 1 === self::waiters($key));
         $holder->delete($key);

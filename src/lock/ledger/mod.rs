@@ -13,6 +13,7 @@ pub mod packed;
 pub mod print;
 pub mod reserved;
 pub mod shares;
+pub mod short;
 pub mod table;
 pub mod ties;
 pub mod token;

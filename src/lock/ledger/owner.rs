@@ -1,5 +1,6 @@
 //! An owner's token as it is stored with each hold.
 
+use crate::lock::ledger::short::Short;
 use crate::lock::ledger::token::Token;
 
 /// An owner's token in 24 bytes. Most tokens are UUIDs or short, and need no allocation.
@@ -9,13 +10,11 @@ pub enum Owner {
     Uuid([u8; 16]),
     /// 32 hexadecimal digits in lower case.
     Hex([u8; 16]),
-    /// The first `len` of these bytes.
-    Short { len: u8, bytes: [u8; SHORT] },
+    /// Any other token of up to 22 bytes.
+    Short(Short<22>),
     /// Any other token.
     Long(Box<[u8]>),
 }
-
-const SHORT: usize = 22;
 
 const _: () = assert!(
     size_of::<Owner>() == 24,
@@ -37,7 +36,7 @@ impl Owner {
         match self {
             Self::Uuid(known) => uuid(owner).is_some_and(|asked| asked == *known),
             Self::Hex(known) => hex(owner).is_some_and(|asked| asked == *known),
-            Self::Short { len, bytes } => bytes.get(..usize::from(*len)) == Some(owner),
+            Self::Short(known) => known.bytes() == owner,
             Self::Long(known) => **known == *owner,
         }
     }
@@ -64,9 +63,7 @@ impl Owner {
                 let (digits, _) = text.split_at(32);
                 Token::from(digits)
             }
-            Self::Short { len, bytes } => {
-                Token::from(bytes.get(..usize::from(*len)).unwrap_or_default())
-            }
+            Self::Short(text) => Token::from(text.bytes()),
             Self::Long(bytes) => Token::from(&**bytes),
         }
     }
@@ -80,14 +77,7 @@ impl From<&[u8]> for Owner {
         if let Some(bytes) = hex(owner) {
             return Self::Hex(bytes);
         }
-        let mut bytes = [0; SHORT];
-        match (bytes.get_mut(..owner.len()), u8::try_from(owner.len())) {
-            (Some(start), Ok(len)) => {
-                start.copy_from_slice(owner);
-                Self::Short { len, bytes }
-            }
-            _ => Self::Long(Box::from(owner)),
-        }
+        Short::new(owner).map_or_else(|| Self::Long(Box::from(owner)), Self::Short)
     }
 }
 

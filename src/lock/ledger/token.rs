@@ -1,21 +1,20 @@
 //! An owner's token as the ledger returns it.
 
+use crate::lock::ledger::short::Short;
+
 /// An owner's token. Most are UUIDs or shorter, and need no allocation.
 #[derive(Clone, Debug)]
 pub enum Token {
-    /// The first `len` of these bytes.
-    Short { len: u8, bytes: [u8; SHORT] },
+    Short(Short<36>),
     /// Any other token.
     Long(Box<[u8]>),
 }
-
-const SHORT: usize = 36;
 
 impl Token {
     /// The bytes of the token.
     pub fn bytes(&self) -> &[u8] {
         match self {
-            Self::Short { len, bytes } => bytes.get(..usize::from(*len)).unwrap_or_default(),
+            Self::Short(text) => text.bytes(),
             Self::Long(bytes) => bytes,
         }
     }
@@ -23,23 +22,13 @@ impl Token {
 
 impl Default for Token {
     fn default() -> Self {
-        Self::Short {
-            len: 0,
-            bytes: [0; SHORT],
-        }
+        Self::Short(Short::EMPTY)
     }
 }
 
 impl From<&[u8]> for Token {
     #[inline]
     fn from(owner: &[u8]) -> Self {
-        let mut bytes = [0; SHORT];
-        match (bytes.get_mut(..owner.len()), u8::try_from(owner.len())) {
-            (Some(start), Ok(len)) => {
-                start.copy_from_slice(owner);
-                Self::Short { len, bytes }
-            }
-            _ => Self::Long(Box::from(owner)),
-        }
+        Short::new(owner).map_or_else(|| Self::Long(Box::from(owner)), Self::Short)
     }
 }

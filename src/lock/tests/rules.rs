@@ -23,7 +23,7 @@ mod waiting;
 mod withdrawing;
 
 use crate::lock::fence::Fence;
-use crate::lock::{Acquired, Mode, Ms, NotALock, Patience, Refusal, Ticket};
+use crate::lock::{Acquired, Gone, Mode, Ms, NotALock, Patience, Refusal, Ticket};
 
 use super::simulated::{
     Answers, Content, Flavour, Key, Lock, Owner, Plea, START, Server, Told, Write,
@@ -36,6 +36,45 @@ const THIRD: Lock = (0, "third");
 
 /// Something that may be done to a server, in a table of such things.
 type Deed = fn(&mut Server);
+
+/// Ways in which the core comes to know that `ann`'s hold has run out.
+const LAPSES: [(&str, Deed); 7] = [
+    ("another owner waits", |server| {
+        server.waits("ben", 100);
+        server.at(101);
+    }),
+    ("the server says so", |server| {
+        server.lags_until(101);
+        server.loses(LOCK, Gone::Expired);
+        server.at(101);
+    }),
+    ("the next one asks", |server| {
+        server.lags_until(101);
+        server.gets("ben", 100);
+        server.at(101);
+    }),
+    ("its owner asks again", |server| {
+        server.lags_until(101);
+        server.gets("ann", 100);
+        server.at(101);
+    }),
+    ("the server cleans up while another owner waits", |server| {
+        server.waits("ben", 100);
+        server.lags_until(101);
+        server.loses(LOCK, Gone::Expired);
+        server.at(101);
+    }),
+    ("the next one asks for a share", |server| {
+        server.lags_until(101);
+        server.takes(&[LOCK], sharing("ben"));
+        server.at(101);
+    }),
+    ("its owner comes too late", |server| {
+        server.lags_until(101);
+        server.renew(LOCK, "ann", 100).unwrap();
+        server.at(101);
+    }),
+];
 
 /// Something that may befall a client that waits.
 type Fate = fn(&mut Server, Ticket);

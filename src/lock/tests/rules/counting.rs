@@ -1,7 +1,7 @@
 //! What the counters count, and what others hear of.
 
 use super::*;
-use crate::lock::{Break, Gone, LockEvent};
+use crate::lock::{Break, LockEvent};
 
 /// The counters that are not 0, without those that say how it is now.
 fn counted(server: &Server) -> Vec<(&'static str, u64)> {
@@ -235,35 +235,6 @@ fn renewals_count_each_hold_and_a_refusal_once() {
     assert_eq!(counts, expected);
     assert_eq!(events, [Renewed, Renewed]);
 }
-
-/// Ways in which the core comes to know that `ann`'s hold has run out.
-const LAPSES: [(&str, Deed); 5] = [
-    ("somebody waits", |server| {
-        server.waits("ben", 100);
-        server.at(101);
-    }),
-    ("the server says so", |server| {
-        server.lags_until(101);
-        server.loses(LOCK, Gone::Expired);
-        server.at(101);
-    }),
-    ("the next one asks", |server| {
-        server.lags_until(101);
-        server.gets("ben", 100);
-        server.at(101);
-    }),
-    ("the server cleans up while somebody waits", |server| {
-        server.waits("ben", 100);
-        server.lags_until(101);
-        server.loses(LOCK, Gone::Expired);
-        server.at(101);
-    }),
-    ("the next one asks for a share", |server| {
-        server.lags_until(101);
-        server.takes(&[LOCK], sharing("ben"));
-        server.at(101);
-    }),
-];
 
 #[test]
 fn a_hold_that_runs_out_counts_once_however_that_comes_to_light() {

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::lock::tests::simulated::place;
-use crate::lock::{Break, Comeback, Gone, HolderNow, Line, Reason, SHARED_MARKER};
+use crate::lock::{Break, Comeback, HolderNow, Line, Reason, SHARED_MARKER};
 
 /// So long after its owner last asked is a place kept.
 const LEASE: Ms = 1_000;
@@ -93,45 +93,6 @@ fn a_hold_that_runs_out_while_others_wait_is_logged_with_all_that_is_known_of_it
     server.release(LOCK, "cid").unwrap();
     assert_eq!(log(&mut server).remove(0).1, None);
 }
-
-/// Ways in which the core comes to know that `ann`'s hold has run out.
-const LAPSES: [(&str, Deed); 7] = [
-    ("somebody waits", |server| {
-        server.waits("ben", 100);
-        server.at(101);
-    }),
-    ("the server says so", |server| {
-        server.lags_until(101);
-        server.loses(LOCK, Gone::Expired);
-        server.at(101);
-    }),
-    ("the next one asks", |server| {
-        server.lags_until(101);
-        server.gets("ben", 100);
-        server.at(101);
-    }),
-    ("its owner asks again", |server| {
-        server.lags_until(101);
-        server.gets("ann", 100);
-        server.at(101);
-    }),
-    ("the server cleans up while somebody waits", |server| {
-        server.waits("ben", 100);
-        server.lags_until(101);
-        server.loses(LOCK, Gone::Expired);
-        server.at(101);
-    }),
-    ("the next one asks for a share", |server| {
-        server.lags_until(101);
-        server.takes(&[LOCK], sharing("ben"));
-        server.at(101);
-    }),
-    ("its owner comes too late", |server| {
-        server.lags_until(101);
-        server.renew(LOCK, "ann", 100).unwrap();
-        server.at(101);
-    }),
-];
 
 #[test]
 fn a_hold_that_runs_out_is_logged_once_however_that_comes_to_light() {
