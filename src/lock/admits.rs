@@ -6,7 +6,7 @@
 //! | free | open, in its turn | open, in its turn |
 //! | held by its owner alone | held | held |
 //! | held by another alone | shut | shut |
-//! | shared, by its owner too | open if nobody else shares it | held |
+//! | shared, by its owner too | open if no other owner shares it | held |
 //! | shared by others | shut | open, in its turn, if its limit and `lock.max-sharers` leave room |
 
 use super::request::{Hold, Mode};

@@ -99,7 +99,7 @@ impl Locks {
         if queue.is_empty() {
             self.set_alarm(name, None);
             self.set_no_lock(name, false);
-            self.set_holders(name, Holders::Nobody);
+            self.set_holders(name, Holders::Free);
             if let Some(database) = self.databases.get_mut(name.db) {
                 database.queues.close(name.key);
             }

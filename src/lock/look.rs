@@ -38,12 +38,12 @@ impl Locks {
                 (false, after(Some(reserved.first_end)))
             }
             LockState::Free => {
-                self.set_holders(name, Holders::Nobody);
+                self.set_holders(name, Holders::Free);
                 (false, None)
             }
             // A key that is not a lock may expire too.
             LockState::NoLock => {
-                self.set_holders(name, Holders::Nobody);
+                self.set_holders(name, Holders::Free);
                 let end = after(turn.keys.deadline(name)).filter(|&end| end > turn.now.ms());
                 (true, end)
             }
@@ -194,7 +194,7 @@ impl Locks {
         }
         let share = turn.keys.share_of(name, owner);
         let is_first =
-            (self.queue(name)).is_some_and(|queue| matches!(queue.holders, Holders::Nobody));
+            (self.queue(name)).is_some_and(|queue| matches!(queue.holders, Holders::Free));
         if is_first
             && let Some(share) = share
             && turn.keys.look(name) == (Stored::Shared { count: 1 })

@@ -122,7 +122,7 @@ impl Locks {
     pub(super) fn lose_all(&mut self, name: NameRef<'_>, why: (Reason, Seen), now: Now) -> usize {
         let lost = self.ledger(name.db).take(name.key);
         self.record_lost(name, why, &lost, now);
-        self.set_holders(name, Holders::Nobody);
+        self.set_holders(name, Holders::Free);
         lost.len()
     }
 

@@ -225,7 +225,7 @@ impl Locks {
                 }
             }
             _ => {
-                self.set_holders(name, Holders::Nobody);
+                self.set_holders(name, Holders::Free);
                 turn.keys.remove(name);
             }
         }

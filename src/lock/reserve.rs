@@ -114,7 +114,7 @@ impl Locks {
         match reserved.hold {
             Hold::Exclusive => {
                 let owner = self.ledger(name.db).reserved_owner(name.key);
-                let holders = owner.map_or(Holders::Nobody, |owner| {
+                let holders = owner.map_or(Holders::Free, |owner| {
                     Holders::One(Rc::from(owner.bytes()), Some(reserved.first_end))
                 });
                 self.set_holders(name, holders);

@@ -183,7 +183,7 @@ impl Locks {
                 }
                 self.note_lapse(name, turn.now);
                 if self.outlasts_hold(turn, name) {
-                    self.set_holders(name, Holders::Nobody);
+                    self.set_holders(name, Holders::Free);
                 } else {
                     self.forget_expired(turn, name);
                 }
@@ -565,7 +565,7 @@ impl Locks {
 
     /// Forgets all holds of a lock without logging them, and returns what was forgotten.
     pub(super) fn forget(&mut self, name: NameRef<'_>) -> Forgotten {
-        self.set_holders(name, Holders::Nobody);
+        self.set_holders(name, Holders::Free);
         self.ledger(name.db).forget(name.key)
     }
 

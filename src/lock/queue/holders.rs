@@ -11,7 +11,7 @@ use crate::lock::time::{Ms, Now, is_over};
 pub enum Holders {
     /// The lock is free.
     #[default]
-    Nobody,
+    Free,
     /// One owner holds it exclusively.
     One(Rc<[u8]>, Option<Ms>),
     /// These owners share it.
@@ -46,7 +46,7 @@ impl Holders {
     /// The listed owners whose holds have not ended.
     pub fn iter(&self, now: Now) -> impl Iterator<Item = &Rc<[u8]>> {
         let (one, many) = match self {
-            Self::Nobody | Self::TooMany(_) => (None, None),
+            Self::Free | Self::TooMany(_) => (None, None),
             Self::One(owner, until) => (Some((owner, until)), None),
             Self::Many(shares) => (None, Some(shares)),
         };
@@ -59,7 +59,7 @@ impl Holders {
     /// Any one of the owners, even if its hold has ended.
     pub fn any(&self) -> Option<&Rc<[u8]>> {
         match self {
-            Self::Nobody => None,
+            Self::Free => None,
             Self::One(owner, _) => Some(owner),
             Self::Many(shares) => shares.keys().next(),
             Self::TooMany(many) => Some(&many.any),
@@ -70,14 +70,14 @@ impl Holders {
     pub fn exclusive(&self) -> Option<(&Rc<[u8]>, Option<Ms>)> {
         match self {
             Self::One(owner, until) => Some((owner, *until)),
-            Self::Nobody | Self::Many(_) | Self::TooMany(_) => None,
+            Self::Free | Self::Many(_) | Self::TooMany(_) => None,
         }
     }
 
     /// An owner whose hold has ended.
     pub fn any_ended(&self, now: Now) -> Option<&Rc<[u8]>> {
         match self {
-            Self::Nobody => None,
+            Self::Free => None,
             Self::One(owner, until) => is_over(*until, now).then_some(owner),
             Self::Many(shares) => (shares.iter())
                 .find(|(_, until)| is_over(**until, now))
@@ -91,7 +91,7 @@ impl Holders {
         let until = match self {
             Self::One(holder, until) if **holder == *owner => Some(until),
             Self::Many(shares) => shares.get(owner),
-            Self::Nobody | Self::One(..) | Self::TooMany(_) => None,
+            Self::Free | Self::One(..) | Self::TooMany(_) => None,
         };
         until.is_some_and(|&until| !is_over(until, now))
     }
@@ -99,7 +99,7 @@ impl Holders {
     /// How many owners there are, including those whose holds have ended.
     pub fn len(&self) -> usize {
         match self {
-            Self::Nobody => 0,
+            Self::Free => 0,
             Self::One(..) => 1,
             Self::Many(shares) => shares.len(),
             Self::TooMany(many) => many.count,
@@ -114,7 +114,7 @@ impl Holders {
     /// All listed owners, including those whose holds have ended.
     pub fn owners(&self) -> Owners {
         match self {
-            Self::Nobody | Self::TooMany(_) => (None, Vec::new()),
+            Self::Free | Self::TooMany(_) => (None, Vec::new()),
             Self::One(owner, _) => (Some(Rc::clone(owner)), Vec::new()),
             Self::Many(shares) => (None, shares.keys().cloned().collect()),
         }
