@@ -6,9 +6,9 @@ MODULE := target/release/libredis_lock.so
 
 # The server's configuration and the tests look for the module in ./target, wherever else you keep yours.
 export CARGO_TARGET_DIR := $(CURDIR)/target
-export PORT PREFIX DESTDIR REDIS_SERVER SERVERS DIFFERENCES ONCE ONLY QUICK CHECK DRAW COMPATIBLE SYSTEM ARM64 MUTANTS SEED
+export PORT PREFIX DESTDIR REDIS_SERVER SERVERS DIFFERENCES ONCE ONLY QUICK CHECK DRAW CONFIG PROFILES COMPATIBLE SYSTEM ARM64 MUTANTS SEED
 
-.PHONY: help build run cluster locktop test test-servers test-clients explore mutants soak bench stalls lint instructions install dist deb zip \
+.PHONY: help build run cluster locktop test test-servers test-clients explore mutants record soak bench stalls lint instructions install dist deb zip \
         release supply fuzz clean
 
 help: ## list what there is to make
@@ -26,17 +26,17 @@ run: ## start a server with the module, here in the terminal (PORT=6379)
 	@scripts/run
 
 cluster: ## start three masters and three replicas with it, and show a lock that outlasts its master (PORT=7000)
-	@PORT=$(if $(filter 6379,$(PORT)),7000,$(PORT)) scripts/cluster
+	@PORT=$(if $(filter 6379,$(PORT)),7000,$(PORT)) scripts/run cluster
 
 locktop: ## show the locks of a server in the terminal: who holds, who waits, rates (PORT=6379, OPTIONS="--host …")
 	@scripts/setup build
-	cargo run --quiet --release --locked --manifest-path tools/locktop/Cargo.toml --target-dir target/locktop -- --port $(PORT) $(OPTIONS)
+	cargo run --quiet --release --locked --manifest-path clients/locktop/Cargo.toml --target-dir target/locktop -- --port $(PORT) $(OPTIONS)
 
-test: ## run all tests, those on a real server too
+test: ## run all tests, those on a real server too (ONLY=split: a row or a column of the table in docs/testing.md)
 	@scripts/test
 
 test-servers: ## run those on ten servers, Redis 7.0 to 8.10 and Valkey 8.0 to 9.1, on two of them with io-threads too
-	@scripts/test-servers
+	@scripts/test servers
 
 test-clients: ## run the examples in each language, the tests beside other libraries' locks, those of the packages and of locktop
 	@scripts/test-clients
@@ -48,14 +48,18 @@ explore: ## live through every history of some small worlds of the core, in up t
 mutants: ## break the core in small ways, and see whether its tests notice (MUTANTS=400, SEED=2026, ONLY=Queues)
 	@scripts/mutants
 
-soak: ## look for trouble by chance, in simulation and on a real server, until told to stop
-	@scripts/soak
+record: ## record the histories of tests/histories anew
+	@LOCK_RECORD=$(CURDIR)/tests/histories scripts/test --test server -- histories::faults histories::networks \
+		histories::places histories::slots histories::takeovers
 
-bench: ## measure it beside other locks, in 15 to 25 minutes (ONLY=market, QUICK=1, DRAW=1; benches/README.md)
+soak: ## look for trouble by chance, in simulation and on a real server, until told to stop
+	@scripts/test soak
+
+bench: ## measure it beside other locks, in up to 25 minutes (ONLY=market, QUICK=1, DRAW=1; benches/README.md)
 	@scripts/bench
 
 stalls: ## measure what could hold up the whole server (ONLY=flush, QUICK=1; CHECK=1: fail if a bound is missed)
-	@scripts/stalls
+	@scripts/bench stalls
 
 lint: ## check format and lints, as CI does
 	@scripts/setup lint
@@ -65,11 +69,11 @@ lint: ## check format and lints, as CI does
 	CARGO_TARGET_DIR=$(CURDIR)/target/clients/rust cargo clippy --manifest-path examples/rust/Cargo.toml -- -D warnings
 	cargo fmt --check --manifest-path clients/rust/Cargo.toml
 	CARGO_TARGET_DIR=$(CURDIR)/target/clients/rust cargo clippy --locked --all-targets --manifest-path clients/rust/Cargo.toml -- -D warnings
-	cargo fmt --check --manifest-path tools/locktop/Cargo.toml
-	CARGO_TARGET_DIR=$(CURDIR)/target/clients/rust cargo clippy --locked --all-targets --manifest-path tools/locktop/Cargo.toml -- -D warnings
+	cargo fmt --check --manifest-path clients/locktop/Cargo.toml
+	CARGO_TARGET_DIR=$(CURDIR)/target/clients/rust cargo clippy --locked --all-targets --manifest-path clients/locktop/Cargo.toml -- -D warnings
 
 instructions: ## count the server's instructions for each operation (CHECK=1: of those that are guarded, as CI does; SERVERS="redis-8.6 valkey-9.1")
-	@scripts/instructions $(if $(CHECK),check,$(if $(ACCEPT),accept))
+	@scripts/bench instructions $(if $(CHECK),check,$(if $(ACCEPT),accept))
 
 install: $(MODULE) ## put the built module where the server may load it, and say where (PREFIX=/opt, DESTDIR=)
 	@scripts/install

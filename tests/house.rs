@@ -8,6 +8,7 @@
     reason = "a panic is how a test fails"
 )]
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -123,7 +124,86 @@ fn the_core_knows_no_server() {
     }
 }
 
-/// The lines of a page that somebody is shown to type or to copy.
+/// The text of each file of the core whose path has this in it.
+fn room(name: &str) -> Vec<(PathBuf, String)> {
+    let mut files = sources("src/lock");
+    files.retain(|(path, _)| path.to_string_lossy().contains(name));
+    assert!(files.len() > 3, "{name}");
+    files
+}
+
+/// The methods of `Locks` that this text defines.
+fn methods_of_locks(text: &str) -> Vec<&str> {
+    let bodies = text.split("\nimpl Locks {\n").skip(1);
+    let bodies = bodies.map(|body| body.split("\n}\n").next().unwrap());
+    let lines = bodies.flat_map(str::lines);
+    let heads = lines.filter(|line| line.starts_with("    ") && !line.starts_with("     "));
+    let named = heads.filter_map(|head| head.split_once("fn "));
+    named
+        .filter(|(before, _)| !before.contains("//"))
+        .filter_map(|(_, rest)| rest.split(['(', '<']).next())
+        .collect()
+}
+
+#[test]
+fn who_holds_and_who_waits_are_rooms_that_know_nothing_of_each_other_or_of_the_engine() {
+    for (name, others) in [
+        (
+            "lock/holds/",
+            ["lock::waiting", "lock::engine", "lock::deadlock"],
+        ),
+        (
+            "lock/waiting/",
+            ["lock::holds", "lock::engine", "lock::deadlock"],
+        ),
+        (
+            "lock/deadlock/",
+            ["lock::holds", "lock::engine", "lock::log"],
+        ),
+    ] {
+        for (path, text) in room(name) {
+            for other in others {
+                assert!(!text.contains(other), "{} knows {other}", path.display());
+            }
+        }
+    }
+}
+
+#[test]
+fn locks_has_few_methods_and_all_of_them_are_in_the_engine() {
+    let mut methods = 0;
+    for (path, text) in sources("src/lock") {
+        let found = methods_of_locks(&text).len();
+        let is_engine = path.to_string_lossy().contains("lock/engine/");
+        assert!(found == 0 || is_engine, "{}", path.display());
+        methods += found;
+    }
+    assert!((100..=150).contains(&methods), "{methods}");
+}
+
+#[test]
+fn what_begins_something_is_called_by_no_other_file_of_the_engine() {
+    let begin = [
+        "breaking", "check", "events", "reply", "release", "renew", "report", "tick",
+    ];
+    let engine = room("lock/engine/");
+    for (path, text) in &engine {
+        if !begin.iter().any(|one| path.ends_with(format!("{one}.rs"))) {
+            continue;
+        }
+        for method in methods_of_locks(text) {
+            for (other, its) in engine.iter().filter(|(other, _)| other != path) {
+                assert!(
+                    !its.contains(&format!("self.{method}(")),
+                    "{} calls {method}",
+                    other.display()
+                );
+            }
+        }
+    }
+}
+
+/// The lines of a page that a reader is shown to type or to copy.
 fn shown(page: &str) -> Vec<String> {
     let mut is_shown = false;
     let mut lines = Vec::new();
@@ -147,7 +227,7 @@ fn what_is_released_beside_the_packages_has_their_version() {
     let version = env!("CARGO_PKG_VERSION");
     for (file, line) in [
         (
-            "tools/locktop/Cargo.toml",
+            "clients/locktop/Cargo.toml",
             format!("version = \"{version}\""),
         ),
         (
@@ -228,7 +308,7 @@ fn the_page_on_servers_has_each_of_those_that_are_tested() {
     assert!(count >= 10, "{count}");
 }
 
-/// At a minute or less the lock is gone before somebody who types has come to the next line.
+/// At a minute or less the lock is gone before a reader who types has come to the next line.
 #[test]
 fn the_first_transcripts_can_be_followed_by_hand() {
     for page in ["README.md", "packaging/README.md"] {
@@ -254,7 +334,7 @@ fn the_first_transcripts_can_be_followed_by_hand() {
 /// CONFIG REWRITE writes a line `loadmodule` into the configuration file itself, and a server that loads a
 /// module twice does not start.
 #[test]
-fn whoever_is_told_how_to_load_the_module_is_told_to_have_it_in_the_configuration_file_itself() {
+fn pages_that_show_how_to_load_the_module_have_it_in_the_configuration_file_itself() {
     let pages = [
         "README.md",
         "packaging/README.md",
@@ -263,7 +343,7 @@ fn whoever_is_told_how_to_load_the_module_is_told_to_have_it_in_the_configuratio
     ];
     let copied = pages.iter().flat_map(|page| shown(page));
     let files = [
-        "redis.conf",
+        "packaging/redis.conf",
         "packaging/head.conf",
         "packaging/deb/postinst",
         "scripts/install",
@@ -324,4 +404,107 @@ fn the_packages_agree_on_name_version_author_and_licence_and_link_to_nothing_out
             assert!(link.starts_with("https://"), "{package}: {link:.40}");
         }
     }
+}
+
+/// The names of the functions below these folders, tests among them.
+fn functions() -> BTreeSet<String> {
+    let mut names = BTreeSet::new();
+    let mut folders = ["src", "tests", "benches"].map(String::from).to_vec();
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join(&folder)).unwrap() {
+            let entry = entry.unwrap();
+            let path = format!("{folder}/{}", entry.file_name().to_str().unwrap());
+            if entry.file_type().unwrap().is_dir() {
+                folders.push(path);
+            } else if path.ends_with(".rs") {
+                for rest in read(&path).split("fn ").skip(1) {
+                    names.extend(rest.split_once("()").map(|(name, _)| name.to_owned()));
+                }
+            }
+        }
+    }
+    names
+}
+
+/// The words of a page that are shown as code and look like the name of a test.
+fn named(text: &str) -> impl Iterator<Item = &str> {
+    let is_name = |word: &&str| {
+        word.bytes()
+            .all(|letter| letter == b'_' || letter.is_ascii_alphanumeric())
+            && word.matches('_').count() > 2
+            && !word.starts_with("RUST_")
+    };
+    text.split('`').skip(1).step_by(2).filter(is_name)
+}
+
+#[test]
+fn each_test_that_a_page_names_exists() {
+    let functions = functions();
+    for page in ["docs/testing.md", "docs/bugs.md", "docs/guarantees.md"] {
+        let text = read(page);
+        let unknown: Vec<_> = named(&text)
+            .filter(|name| !functions.contains(*name))
+            .collect();
+        assert!(unknown.is_empty(), "{page}: {unknown:?}");
+        assert!(named(&text).count() > 10, "{page}");
+    }
+}
+
+#[test]
+fn each_bug_has_a_test_and_what_it_would_have_done() {
+    let page = read("docs/bugs.md");
+    let table = page.split("## In servers").next().unwrap();
+    let rows = table.lines().filter(|line| line.starts_with("| "));
+    let mut count = 0;
+    for row in rows.skip(1) {
+        count += 1;
+        let cells: Vec<_> = row.trim_matches('|').split(" | ").collect();
+        let [_, done, found, test] = cells.as_slice() else {
+            panic!("{row}");
+        };
+        assert!(done.len() > 5 && !found.is_empty(), "{row}");
+        assert!(test.contains('`') || test.contains("by hand"), "{row}");
+    }
+    assert!(count > 100, "{count}");
+}
+
+/// Each cell of the table in docs/testing.md is a test of its list, or a dash with a reason below it.
+#[test]
+fn each_cell_of_the_table_of_faults_is_a_test_or_has_a_reason() {
+    let page = read("docs/testing.md");
+    let tests: BTreeSet<_> = (page.lines())
+        .filter_map(|line| line.split_once(". `"))
+        .map(|(number, _)| number)
+        .filter(|number| number.bytes().all(|digit| digit.is_ascii_digit()))
+        .collect();
+    let rows = page.lines().filter(|line| line.starts_with("|<a id="));
+    let columns = page
+        .lines()
+        .find(|line| line.starts_with("|promise|"))
+        .unwrap();
+    let mut used = BTreeSet::new();
+    for row in rows.clone() {
+        assert_eq!(
+            row.matches('|').count(),
+            columns.matches('|').count(),
+            "{row}"
+        );
+        for word in row
+            .trim_matches('|')
+            .split('|')
+            .skip(1)
+            .flat_map(|cell| cell.split(' '))
+        {
+            let has_reason = word.starts_with('–') && page.contains(&format!("\n- {word}: "));
+            assert!(has_reason || tests.contains(word), "{word:?} in {row}");
+            used.insert(word);
+        }
+    }
+    assert!(rows.count() > 12);
+    let unused: Vec<_> = tests.difference(&used).collect();
+    assert!(unused.is_empty(), "{unused:?}");
+    assert!(
+        page.split_whitespace().count() <= 2500,
+        "a page for others to read"
+    );
 }

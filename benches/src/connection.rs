@@ -1,52 +1,63 @@
 //! The client that all ways share, so that only the lock differs between them.
 
 use crate::answer::Answer;
-use crate::runtime::Socket;
 use anyhow::{Context, Result, bail};
-use std::cell::Cell;
-use std::io::Write;
-use std::net::SocketAddr;
+use async_io::Async;
+use nix::libc::linger;
+use nix::sys::socket::{setsockopt, sockopt};
+use std::cell::{Cell, RefCell};
+use std::io::{self, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::time::Duration;
+
+/// Far longer than a connection takes.
+const CONNECT_IN: Duration = Duration::from_secs(10);
 
 thread_local! {
     static OPENED: Cell<u64> = const { Cell::new(0) };
+    static SCRATCH: RefCell<Vec<u8>> = RefCell::new(vec![0; 64 * 1024]);
 }
 
 /// A connection to a server. Commands are pushed, then sent together; answers come in their order.
-#[derive(Debug)]
 pub struct Connection {
-    socket: Socket,
+    stream: Async<TcpStream>,
     output: Vec<u8>,
     input: Vec<u8>,
     /// How much of `input` has been read.
     taken: usize,
-    commands: u64,
     bytes: u64,
 }
 
 impl Connection {
     /// Connects. Now and then it makes sure that the server keeps up: its line of those is short.
     pub async fn open(address: SocketAddr) -> Result<Connection> {
-        let socket = Socket::connect(address).context("could not connect to the server")?;
+        // On the loopback a connection is there at once, so this step may block.
+        let stream = TcpStream::connect_timeout(&address, CONNECT_IN)
+            .context("could not connect to the server")?;
+        stream.set_nodelay(true)?;
+        // Closed at once: ports that linger for a minute would run out, and make each connect slow.
+        let at_once = linger {
+            l_onoff: 1,
+            l_linger: 0,
+        };
+        setsockopt(&stream, sockopt::Linger, &at_once)?;
         let mut connection = Connection {
-            socket,
+            stream: Async::new(stream)?,
             output: Vec::new(),
             input: Vec::new(),
             taken: 0,
-            commands: 0,
             bytes: 0,
         };
         OPENED.set(OPENED.get() + 1);
         if OPENED.get().is_multiple_of(64) {
-            connection.call(&[b"PING"]).await?;
-            connection.commands = 0;
+            connection.call("PING").await?;
         }
         Ok(connection)
     }
 
-    /// Puts a command into the next sending.
-    pub fn push(&mut self, words: &[&[u8]]) {
-        self.commands += 1;
-        encode(&mut self.output, words);
+    /// Puts a command into the next sending. No word of it holds a blank.
+    pub fn push(&mut self, command: &str) {
+        encode_text(&mut self.output, command);
     }
 
     /// Puts commands into the next sending that were encoded before.
@@ -54,18 +65,19 @@ impl Connection {
         self.output.extend_from_slice(commands);
     }
 
-    /// Sends what was pushed.
     pub async fn send(&mut self) -> Result<()> {
         let mut sent = 0;
         while let Some(rest) = self.output.get(sent..).filter(|rest| !rest.is_empty()) {
-            sent += self.socket.write(rest).await?;
+            sent += self
+                .stream
+                .write_with(|mut stream| stream.write(rest))
+                .await?;
         }
         self.bytes += sent as u64;
         self.output.clear();
         Ok(())
     }
 
-    /// The next answer, whatever it says.
     pub async fn any_answer(&mut self) -> Result<Answer> {
         loop {
             let unread = self.input.get(self.taken..).unwrap_or_default();
@@ -79,10 +91,19 @@ impl Connection {
             }
             self.input.drain(..self.taken);
             self.taken = 0;
-            let Connection { socket, input, .. } = self;
-            let before = input.len();
-            socket.read(|bytes| input.extend_from_slice(bytes)).await?;
-            self.bytes += (input.len() - before) as u64;
+            let Connection { stream, input, .. } = self;
+            let read = |mut stream: &TcpStream| {
+                SCRATCH.with_borrow_mut(|scratch| {
+                    let size = stream.read(scratch)?;
+                    input.extend_from_slice(scratch.get(..size).unwrap_or_default());
+                    Ok(size)
+                })
+            };
+            let size = stream.read_with(read).await?;
+            if size == 0 {
+                return Err(io::Error::from(io::ErrorKind::UnexpectedEof).into());
+            }
+            self.bytes += size as u64;
         }
     }
 
@@ -94,9 +115,15 @@ impl Connection {
         }
     }
 
-    /// Sends a command and waits for its answer.
-    pub async fn call(&mut self, words: &[&[u8]]) -> Result<Answer> {
-        self.push(words);
+    pub async fn call(&mut self, command: &str) -> Result<Answer> {
+        self.push(command);
+        self.send().await?;
+        self.answer().await
+    }
+
+    /// The same with words in which there may be anything.
+    pub async fn call_words(&mut self, words: &[&str]) -> Result<Answer> {
+        encode(&mut self.output, words);
         self.send().await?;
         self.answer().await
     }
@@ -112,31 +139,25 @@ impl Connection {
     }
 
     /// Gives a script to the server, and what EVALSHA calls it by.
-    pub async fn load(&mut self, script: &str) -> Result<Box<[u8]>> {
-        match self.call(&[b"SCRIPT", b"LOAD", script.as_bytes()]).await? {
-            Answer::Text(name) => Ok(name),
-            other => bail!("SCRIPT LOAD answered {other:?}"),
-        }
+    pub async fn load(&mut self, script: &str) -> Result<String> {
+        let name = self.call_words(&["SCRIPT", "LOAD", script]).await?;
+        Ok(name.text()?.to_owned())
     }
 
-    /// How many commands were pushed here.
-    pub fn commands(&self) -> u64 {
-        self.commands
-    }
-
-    /// How many bytes were sent and received here.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
 }
 
-/// Appends a command as the server reads it.
-pub fn encode(out: &mut Vec<u8>, words: &[&[u8]]) {
+pub fn encode(out: &mut Vec<u8>, words: &[&str]) {
     // Writing to a vector can't fail.
     let _ = write!(out, "*{}\r\n", words.len());
     for word in words {
-        let _ = write!(out, "${}\r\n", word.len());
-        out.extend_from_slice(word);
-        out.extend_from_slice(b"\r\n");
+        let _ = write!(out, "${}\r\n{word}\r\n", word.len());
     }
+}
+
+/// The same of a command without blanks in its words.
+pub fn encode_text(out: &mut Vec<u8>, command: &str) {
+    encode(out, &command.split_whitespace().collect::<Vec<_>>());
 }

@@ -33,27 +33,15 @@ pub fn accepted() -> Result<usize> {
     Ok(connections()? + QUESTIONS)
 }
 
-/// Those of the wanted numbers that there can be; the most that there can be stands for the others.
-pub fn steps(wanted: &[usize], most: usize) -> Vec<usize> {
+/// Those of the wanted numbers that there can be; the most that there can be stands for the others, and that is said.
+pub fn steps(wanted: &[usize], most: usize, of_what: &str) -> Vec<usize> {
     let mut steps: Vec<usize> = wanted.iter().map(|&number| number.min(most)).collect();
     steps.dedup();
+    if steps != wanted {
+        let most = count(most as f64);
+        println!("No more than {most} {of_what}: the limit on open files (ulimit -n)\n");
+    }
     steps
-}
-
-/// What there is to say if not all of them can be.
-pub fn remark(wanted: &[usize], most: usize, of_what: &str) -> Option<String> {
-    let more = wanted.iter().filter(|&&number| number > most);
-    let more: Vec<String> = more.map(|&number| count(number as f64)).collect();
-    let (most, more) = (
-        count(most as f64),
-        match more.as_slice() {
-            [] => return None,
-            more => more.join(" and "),
-        },
-    );
-    Some(format!(
-        "{most} {of_what} instead of {more}: the limit on open files (ulimit -n) allows no more\n"
-    ))
 }
 
 #[cfg(test)]
@@ -63,13 +51,7 @@ mod tests {
     #[test]
     fn what_can_not_be_had_is_measured_once_with_as_many_as_there_may_be() {
         let wanted = [2, 64, 512, 4096];
-        assert_eq!(steps(&wanted, 9000), wanted);
-        assert_eq!(steps(&wanted, 400), [2, 64, 400]);
-        assert_eq!(remark(&wanted, 9000, "clients"), None);
-        let remark = remark(&wanted, 400, "clients").unwrap_or_default();
-        assert!(
-            remark.starts_with("400 clients instead of 512 and 4,096:"),
-            "{remark}"
-        );
+        assert_eq!(steps(&wanted, 9000, "clients"), wanted);
+        assert_eq!(steps(&wanted, 400, "clients"), [2, 64, 400]);
     }
 }

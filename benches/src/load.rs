@@ -1,6 +1,6 @@
 //! The same few commands, again and again, as fast as they are answered.
 
-use crate::connection::{Connection, encode};
+use crate::connection::{Connection, encode_text};
 use crate::runtime::{sleep, spawn};
 use crate::server::Server;
 use anyhow::Result;
@@ -18,29 +18,24 @@ pub struct Cycle {
 }
 
 impl Cycle {
-    /// One more sending, of these commands so many times over.
-    pub fn send(&mut self, commands: &[Vec<&[u8]>], times: usize) {
+    pub fn send(&mut self, commands: &[String]) {
         let mut bytes = Vec::new();
-        for words in commands {
-            encode(&mut bytes, words);
+        for command in commands {
+            encode_text(&mut bytes, command);
         }
-        self.sendings
-            .push((bytes.repeat(times), commands.len() * times));
+        self.sendings.push((bytes, commands.len()));
     }
 }
 
-/// What a load came to.
-#[derive(Debug, Clone, Copy)]
+#[derive(Clone, Copy)]
 pub struct Pace {
-    /// Commands in a second.
     pub rate: f64,
     /// Seconds of the server's CPU for each.
     pub cpu: f64,
 }
 
-/// Drives a server for so long, each cycle on a connection of its own.
 pub async fn drive(server: &Server, cycles: Vec<Cycle>, span: Duration) -> Result<Pace> {
-    let mut control = server.control().await?;
+    let mut control = server.connect().await?;
     let answered = Rc::new(Cell::new(0_u64));
     let trouble = Rc::new(RefCell::new(None));
     let mut tasks = Vec::new();

@@ -1,49 +1,104 @@
-//! Places in the queue, which need no connection of their own, beside those who wait by a blocked
-//! connection and those who poll.
+//! Places in the queue, which need no connection of their own: 200 tasks of one process want one lock. Each asks, holds
+//! it, releases it, and asks again as a new owner.
 
-pub mod memory;
-pub mod million;
-pub mod mixed;
-pub mod tasks;
-
-use crate::bench::Bench;
-use crate::contention;
-use crate::limits;
+use crate::bench::{Bench, Goal};
+use crate::contention::{Load, Outcome, measure, table};
+use crate::ways::Way;
+use crate::ways::module::{Asking, Module, Notified};
+use crate::ways::polling::Polling;
+use crate::words::{count, ms, some, time, times};
 use anyhow::Result;
-use memory::Bytes;
-use million::Million;
-use mixed::Mixed;
+use std::time::Duration;
 
-/// Its own parts, which can be measured alone.
-pub const SCENES: [&str; 4] = ["tasks", "pollers", "memory", "million"];
+const PART: &str = "queue";
+const TASKS: usize = 200;
+/// Each has its turn very often.
+const SPAN: Duration = Duration::from_secs(5);
+/// Where no task is told, a lock that is free waits for the next to ask, 50 ms on average: with 200 tasks it is 10 s
+/// from turn to turn.
+const LONG_SPAN: Duration = Duration::from_secs(25);
+const BLOCK: &str = "BLOCK, a connection each";
 
-/// For 10,000 connections that wait, and our own.
-const OPEN_FILES: u64 = 12_000;
-
-/// What was measured. What was given up is missing, and what was not wanted.
-#[derive(Debug, Default)]
-pub struct Outcomes {
-    /// Tasks of one process.
-    pub tasks: Vec<contention::Outcome>,
-    /// Clients that poll beside clients that wait.
-    pub mixed: Vec<Mixed>,
-    /// What those who wait take in memory.
-    pub memory: Vec<Bytes>,
-    /// A million places.
-    pub million: Option<Million>,
+/// Those with places share one connection; the others need a connection each.
+pub async fn run(bench: &Bench) -> Result<()> {
+    bench.title("The queue: 200 tasks of one process");
+    let mut goals = Vec::new();
+    for hold in [Duration::ZERO, Duration::from_millis(1)] {
+        let outcomes = [
+            attempt::<Notified>(bench, Notified::NAME, hold, SPAN).await?,
+            attempt::<Asking>(bench, Asking::NAME, hold, LONG_SPAN).await?,
+            attempt::<Polling<100>>(bench, Polling::<100>::NAME, hold, LONG_SPAN).await?,
+            attempt::<Module>(bench, BLOCK, hold, SPAN).await?,
+        ];
+        let outcomes: Vec<Outcome> = outcomes.into_iter().flatten().collect();
+        println!("{}", table(&some(TASKS, "task"), hold, &outcomes));
+        goals.extend(goals_of(&outcomes));
+    }
+    bench.judge(PART, goals);
+    Ok(())
 }
 
-/// Measures those that are wanted.
-pub async fn run(bench: &mut Bench, wanted: impl Fn(&str) -> bool) -> Result<Outcomes> {
-    limits::raise_open_files(OPEN_FILES)?;
-    let mut all = Outcomes::default();
-    for scene in SCENES.into_iter().filter(|scene| wanted(scene)) {
-        match scene {
-            "tasks" => all.tasks = tasks::run(bench).await?,
-            "pollers" => all.mixed = mixed::run(bench).await?,
-            "memory" => all.memory = memory::run(bench).await?,
-            _ => all.million = million::run(bench).await?,
-        }
+async fn attempt<W: Way>(
+    bench: &Bench,
+    way: &'static str,
+    hold: Duration,
+    span: Duration,
+) -> Result<Option<Outcome>> {
+    let load = Load {
+        clients: TASKS,
+        hold,
+        span: bench.shortened(span),
+        one_process: true,
+    };
+    let what = format!("{}, held {}: {way}", some(TASKS, "task"), ms(hold));
+    let outcome = bench
+        .attempt(PART, &what, load.span, measure::<W>(&load))
+        .await?;
+    Ok(outcome.map(|outcome| Outcome { way, ..outcome }))
+}
+
+/// Tasks that share a connection are served in turn, and soon.
+fn goals_of(outcomes: &[Outcome]) -> Vec<Goal> {
+    let find = |way| outcomes.iter().find(|outcome| outcome.way == way);
+    let named =
+        |outcome: &Outcome, what| format!("{}, held {}: {what}", outcome.way, ms(outcome.hold));
+    let mut goals = Vec::new();
+    for outcome in [Notified::NAME, Asking::NAME].into_iter().filter_map(find) {
+        let index = |index: f64| format!("{index:.3}");
+        goals.push(Goal::at_least(
+            named(outcome, "fairness"),
+            outcome.fairness,
+            0.99,
+            index,
+        ));
     }
-    Ok(all)
+    let Some(ours) = find(Notified::NAME) else {
+        return goals;
+    };
+    goals.push(Goal::at_most(
+        named(ours, "commands for a grant"),
+        ours.commands,
+        3.1,
+        times,
+    ));
+    if let Some(rival) = find(Polling::<100>::NAME) {
+        let goal = Goal::at_most(
+            named(ours, "wait p99"),
+            ours.wait.p99,
+            rival.wait.p99 * 0.2,
+            time,
+        );
+        goals.push(goal.of("a fifth of the 100 ms poller's"));
+    }
+    // Without a hold the hand-over is all there is, and a message makes it longer.
+    if let Some(blocked) = find(BLOCK).filter(|blocked| !blocked.hold.is_zero()) {
+        let goal = Goal::at_least(
+            named(ours, "grants in a second"),
+            ours.rate,
+            blocked.rate * 0.8,
+            count,
+        );
+        goals.push(goal.of("80 % of those by BLOCK"));
+    }
+    goals
 }

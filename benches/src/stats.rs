@@ -1,25 +1,20 @@
 //! Many measurements in few numbers.
 
 use crate::words;
-use serde_json::{Value, json};
 
 /// How times, in seconds, are spread.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Spread {
-    /// How many there were.
     pub count: usize,
-    /// Their mean.
     pub mean: f64,
     /// Half of them were at most this.
     pub p50: f64,
     /// 99 of 100 were at most this.
     pub p99: f64,
-    /// The longest.
     pub max: f64,
 }
 
 impl Spread {
-    /// That of these; all zero if there are none.
     pub fn of(mut times: Vec<f64>) -> Spread {
         times.sort_by(f64::total_cmp);
         let Some(max) = times.last().copied() else {
@@ -42,18 +37,6 @@ impl Spread {
             words::time(seconds)
         }
     }
-
-    /// For the file of figures, in microseconds.
-    pub fn to_json(self) -> Value {
-        let us = |seconds: f64| (seconds * 1e7).round() / 10.0;
-        json!({
-            "count": self.count,
-            "mean_us": us(self.mean),
-            "p50_us": us(self.p50),
-            "p99_us": us(self.p99),
-            "max_us": us(self.max),
-        })
-    }
 }
 
 /// The smallest that so large a part of all is not above.
@@ -74,7 +57,7 @@ pub fn jain(shares: &[u64]) -> f64 {
 
 /// Jain's index beside the best that was possible with as many grants.
 ///
-/// 100 grants can't reach 4,096 clients: whoever shares them out one to each is as fair as can be.
+/// 100 grants can't reach 4,096 clients: one each to as many is as fair as can be.
 pub fn fairness(shares: &[u64]) -> f64 {
     let sum: u64 = shares.iter().sum();
     let clients = shares.len() as u64;

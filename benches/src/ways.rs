@@ -1,39 +1,26 @@
 //! The ways to a lock: each is its published algorithm, over the same connection and runtime.
 
-pub mod asking;
-pub mod beside;
-pub mod blpop;
-pub mod delay;
-pub mod documented;
-pub mod ear;
-pub mod keyspace;
 pub mod module;
-pub mod notified;
-pub mod place;
 pub mod polling;
-pub mod pubsub;
-pub mod repaired;
-pub mod token_list;
-pub mod trying;
-#[cfg(test)]
-pub mod unlocked;
-pub mod watched;
+pub mod signals;
 
+use crate::answer::Answer;
 use crate::connection::Connection;
-use crate::process::Process;
-use anyhow::Result;
+use crate::process::{Ear, Listener, Process, Shared};
+use crate::runtime::sleep;
+use crate::server::With;
+use anyhow::{Result, ensure};
+use futures_lite::future;
+use std::hash::{BuildHasher, RandomState};
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::time::Duration;
 
-/// Where a client goes for its lock.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Venue {
-    /// The server.
     pub address: SocketAddr,
-    /// The lock's name.
     pub key: String,
-    /// How long a hold lasts that nobody ends.
+    /// How long a hold lasts that is not released.
     pub ttl: Duration,
     /// Which client this is.
     pub client: usize,
@@ -54,39 +41,77 @@ impl Venue {
     }
 
     /// The ttl in milliseconds, as a command takes it.
-    pub fn ttl_ms(&self) -> Vec<u8> {
-        self.ttl.as_millis().to_string().into_bytes()
-    }
-
-    /// The ttl in whole seconds, at least one.
-    pub fn ttl_s(&self) -> Vec<u8> {
-        self.ttl.as_secs().max(1).to_string().into_bytes()
+    fn ttl_ms(&self) -> u128 {
+        self.ttl.as_millis()
     }
 }
 
-/// One client of a lock.
 pub trait Way: Sized + 'static {
     /// What it is called in tables and figures.
     const NAME: &'static str;
     /// Connections that each client needs.
     const CONNECTIONS: usize = 1;
-    /// What it needs `notify-keyspace-events` to be.
-    const EVENTS: &'static str = "";
-    /// Whether it needs the module.
-    const MODULE: bool = false;
+    const WITH: With = With::Nothing;
 
-    /// Connects a client.
     async fn connect(venue: Venue) -> Result<Self>;
     /// Returns when the lock is held, however long that takes.
     async fn acquire(&mut self) -> Result<()>;
-    /// Lets go of it.
     async fn release(&mut self) -> Result<()>;
-    /// How many commands the client has sent.
-    fn commands(&self) -> u64;
 }
 
 /// One that has a connection of its own.
 pub trait Connected: Way {
-    /// What the lock is spoken over: while it is held, its owner may use it.
+    /// While the lock is held, its owner may use it.
     fn connection(&mut self) -> &mut Connection;
+}
+
+/// Makes up names for the owners of one client: as long as a UUID, never twice the same.
+pub struct Tokens {
+    client: usize,
+    made: u64,
+    latest: String,
+}
+
+impl Tokens {
+    fn of(client: usize) -> Tokens {
+        Tokens {
+            client,
+            made: 0,
+            latest: String::new(),
+        }
+    }
+
+    fn renew(&mut self) {
+        self.made += 1;
+        self.latest = format!("{:016x}-{:019x}", self.client, self.made);
+    }
+}
+
+/// No lock at all, for tests: what watches over the others must notice.
+#[cfg(test)]
+pub struct Unlocked(Connection);
+
+#[cfg(test)]
+impl Way for Unlocked {
+    const NAME: &'static str = "no lock at all";
+
+    async fn connect(venue: Venue) -> Result<Self> {
+        Ok(Unlocked(Connection::open(venue.address).await?))
+    }
+
+    async fn acquire(&mut self) -> Result<()> {
+        self.0.call("PING").await?;
+        Ok(())
+    }
+
+    async fn release(&mut self) -> Result<()> {
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+impl Connected for Unlocked {
+    fn connection(&mut self) -> &mut Connection {
+        &mut self.0
+    }
 }

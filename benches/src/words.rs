@@ -21,7 +21,6 @@ pub fn some(number: usize, of: &str) -> String {
     format!("{} {of}{ending}", count(number as f64))
 }
 
-/// Seconds, in the unit that fits.
 pub fn time(seconds: f64) -> String {
     match seconds * 1e6 {
         us if !us.is_finite() => "-".to_owned(),
@@ -33,12 +32,10 @@ pub fn time(seconds: f64) -> String {
     }
 }
 
-/// A duration of whole milliseconds.
 pub fn ms(duration: Duration) -> String {
     format!("{} ms", duration.as_millis())
 }
 
-/// How many times as much.
 pub fn times(ratio: f64) -> String {
     match ratio {
         ratio if !ratio.is_finite() => "-".to_owned(),
@@ -50,25 +47,21 @@ pub fn times(ratio: f64) -> String {
 }
 
 /// A table whose first column stands left, and the others right.
-#[derive(Debug)]
 pub struct Table {
     rows: Vec<Vec<String>>,
 }
 
 impl Table {
-    /// One with these columns.
     pub fn new(columns: &[&str]) -> Table {
         Table {
             rows: vec![columns.iter().map(|&name| name.to_owned()).collect()],
         }
     }
 
-    /// One more row.
-    pub fn row(&mut self, cells: Vec<String>) {
-        self.rows.push(cells);
+    pub fn row<T: Into<String>>(&mut self, cells: impl IntoIterator<Item = T>) {
+        self.rows.push(cells.into_iter().map(Into::into).collect());
     }
 
-    /// The table as text.
     pub fn text(&self) -> String {
         let columns = self.rows.iter().map(Vec::len).max().unwrap_or(0);
         let width = |column: usize| {

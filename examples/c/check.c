@@ -66,11 +66,11 @@ int main(void) {
     MUST(number(ask(hasty, "LOCK.RELEASE %s ann", LOCK)) == 1);
     puts("connection broken while waiting: asked again, and served");
 
-    /* Somebody else's hold ends at the very moment in which a worker gives up: it reads for so long five times. */
+    /* Another owner's hold ends at the very moment in which a worker gives up: it reads for so long five times. */
     int given_up = 0;
     for (int round = 0; round < 1000; round++) {
         int moment = 20 + rand() % 40; /* five reads of some milliseconds each, as coarse as the kernel has them */
-        MUST(number(ask(operator, "LOCK.ACQUIRE %s %s %d", LOCK, "somebody else", moment)) > 0);
+        MUST(number(ask(operator, "LOCK.ACQUIRE %s %s %d", LOCK, "another owner", moment)) > 0);
         reading = (struct timeval){0, 1000 + rand() % 4000};
         redisSetTimeout(hasty, reading);
         given_up += with_lock(hasty, 60000, BLOCK, at_once, NULL) == BUSY;

@@ -54,7 +54,7 @@ long long number(redisReply *reply) {
 typedef bool work(redisContext *db, const char *owner, void *what);
 enum outcome { DONE, NOT_DONE, BUSY, LOST };
 
-/* LOST: the hold ended before the work did, somebody else may have worked beside us. wait 0: tries once. */
+/* LOST: the hold ended before the work did, another owner may have worked beside us. wait 0: tries once. */
 enum outcome with_lock(redisContext *db, int ttl, int wait, work *work, void *what) {
     unsigned long long random[2]; /* a fresh owner for each piece of work, not for each worker */
     char owner[33];
@@ -64,9 +64,9 @@ enum outcome with_lock(redisContext *db, int ttl, int wait, work *work, void *wh
     redisReply *fence = wait ? ask(db, "LOCK.ACQUIRE %s %s %d BLOCK %d", LOCK, owner, ttl, wait)
                              : ask(db, "LOCK.ACQUIRE %s %s %d", LOCK, owner, ttl);
     bool granted = number(fence) > 0, done = granted && work(db, owner, what);
-    /* The one way out, whatever has become of the request: whoever gives up in the moment of the grant has the lock, and
-     * does not know it. Asked twice, RELEASE answers 0 the second time: this may be a false alarm, but never a missed
-     * one. */
+    /* The one way out, whatever has become of the request: a worker that gives up in the moment of the grant has the
+     * lock, and does not know it. Asked twice, RELEASE answers 0 the second time: this may be a false alarm, but never
+     * a missed one. */
     bool held = number(ask(db, "LOCK.RELEASE %s %s", LOCK, owner)) == 1;
     return !granted ? BUSY : !held ? LOST : done ? DONE : NOT_DONE;
 }

@@ -70,11 +70,11 @@ func main() {
 	must(<-done == nil)
 	fmt.Println("connection broken while waiting: asked again, and served")
 
-	// Somebody else's hold ends at the very moment in which a worker gives up.
+	// Another owner's hold ends at the very moment in which a worker gives up.
 	givenUp := 0
 	for round := 0; round < 1000; round++ {
 		moment := time.Duration(1+rand.Intn(6)) * time.Millisecond
-		need(ask(operator, "LOCK.ACQUIRE", lock, "somebody else", moment.Milliseconds()))
+		need(ask(operator, "LOCK.ACQUIRE", lock, "another owner", moment.Milliseconds()))
 		patience := moment + time.Duration(rand.Intn(2000)-500)*time.Microsecond
 		impatient, cancel := context.WithTimeout(ctx, patience)
 		err := withLock(impatient, pool, time.Minute, block, func(string) error { return nil })

@@ -16,7 +16,7 @@ const market, lock = "market", "{market}:lock"
 const block = 10 * time.Second // for how long to wait for the lock
 
 var errBusy = errors.New("others have the market")
-var errLost = errors.New("the hold ended before the work did: somebody else may have worked beside us")
+var errLost = errors.New("the hold ended before the work did: another owner may have worked beside us")
 
 // redigo reads for ever unless you say otherwise: then say longer than the longest BLOCK (or use redis.DoWithTimeout for
 // the command that waits). A goroutine that waits has a connection of its own: if you set MaxActive let there be more
@@ -53,7 +53,7 @@ func withLock(ctx context.Context, pool *redis.Pool, ttl, wait time.Duration, wo
 	}
 	var fence any
 	defer func() {
-		// The one way out, whatever has become of the request: whoever gives up in the moment of the grant has the lock.
+		// The one way out, whatever has become of the request: a worker may give up in the moment of the grant.
 		// Asked twice, RELEASE answers 0 the second time: this may be a false alarm, but never a missed one.
 		if held, failed := redis.Bool(ask(pool, "LOCK.RELEASE", args[:2]...)); failed == nil && !held && fence != nil {
 			err = errLost

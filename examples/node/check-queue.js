@@ -52,7 +52,7 @@ await all;
 assert.deepEqual(served, numbers);
 assert(slowest < 1_000, `a PING took ${slowest} ms`);
 const asked = await counter("commandstats", "cmdstat_lock.acquire");
-assert(asked < 4 * TASKS, `${asked} requests`); // two each: to join, and when told. Nobody polls
+assert(asked < 4 * TASKS, `${asked} requests`); // two each: to join, and when told. None of them polls
 await nothingIsLeft();
 console.log(`${TASKS} tasks on one connection were served in order, with ${asked} requests;`,
   `the slowest PING meanwhile took ${slowest.toFixed(1)} ms`);
@@ -79,7 +79,7 @@ console.log(`of 1000 tasks ${ended.cancelled} were cancelled at random moments, 
 
 // The place is the owner's, and not the connection's.
 served.length = 0;
-await ask(operator, "LOCK.ACQUIRE", LOCK, "somebody else", 30_000);
+await ask(operator, "LOCK.ACQUIRE", LOCK, "another owner", 30_000);
 const owners = async () => (await info()).waiters.map((waiter) => asMap(waiter).owner);
 all = Promise.all(numbers.slice(0, 50).map((number) => task(number)));
 await queueIs(50);
@@ -91,7 +91,7 @@ await eventually("connected again", async () => await ask(locks, "CLIENT", "ID")
 await eventually("subscribed again", async () =>
   (await ask(operator, "PUBSUB", "NUMSUB", locks.channel))[1] === 1);
 assert.deepEqual(await owners(), before);
-await ask(operator, "LOCK.RELEASE", LOCK, "somebody else");
+await ask(operator, "LOCK.RELEASE", LOCK, "another owner");
 await all;
 assert.deepEqual(served, numbers.slice(0, 50));
 await nothingIsLeft();

@@ -61,11 +61,11 @@ await ask(db, "LOCK.RELEASE", LOCK, "ann");
 assert.equal(await waiting, false);
 console.log("connection broken while waiting: asked again, and served");
 
-// Somebody else's hold ends at the very moment in which a call gives up. A few at once, as each has to connect.
+// Another owner's hold ends at the very moment in which a call gives up. A few at once, as each has to connect.
 let cancelled = 0;
 for (let round = 0; round < 200; round++) {
   const moment = 3 + Math.random() * 6;
-  await ask(operator, "LOCK.ACQUIRE", LOCK, "somebody else", Math.round(moment));
+  await ask(operator, "LOCK.ACQUIRE", LOCK, "another owner", Math.round(moment));
   await Promise.all(Array.from({ length: 5 }, async () => {
     const signal = AbortSignal.timeout(Math.round(moment + Math.random() * 8));
     try {
@@ -76,7 +76,7 @@ for (let round = 0; round < 200; round++) {
     }
   }));
   for (const end = Date.now() + 5_000; await ask(operator, "LOCK.INFO", LOCK) !== null; await sleep(1)) {
-    assert(Date.now() < end, "whoever gave up has left the lock behind");
+    assert(Date.now() < end, "a call that was given up has left the lock behind");
   }
 }
 assert(cancelled > 100, String(cancelled));

@@ -10,13 +10,13 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { createClient } from "redis";
 
 const LEADER = "mailer:leader";
-const TTL = +(process.env.TTL ?? 10_000); // after so long somebody else leads in place of one that has died
+const TTL = +(process.env.TTL ?? 10_000); // after so long another candidate leads in place of one that has died
 const LEASE = TTL; // for how long a place in the queue is kept after we last asked, in milliseconds
 
 class Candidate {
   constructor(port, name) {
     this.name = name;
-    this.leader = undefined; // the owner that leads; null: nobody does; undefined: not known
+    this.leader = undefined; // the owner that leads; null: there is none; undefined: not known
     this.wake = () => {};
     // One connection for everything. The server tells it when a key changes that it has read. When it breaks
     // node-redis connects again, but fails what was under way; and what has changed meanwhile has to be read.
@@ -24,7 +24,7 @@ class Candidate {
       .on("error", (error) => console.log("#", error.message))
       .on("ready", () => this.look())
       .on("invalidate", () => this.look());
-    setInterval(() => this.look(), TTL); // now and then all the same: a connection may be dead, and nobody knows
+    setInterval(() => this.look(), TTL); // now and then all the same: a connection may be dead, and no event says so
   }
 
   async look() {
@@ -43,7 +43,7 @@ class Candidate {
       const over = new AbortController();
       let end, renewal;
       // The hold ends TTL after the server has heard of it, so not before TTL after we asked. By our own clock, because
-      // a server that we can't reach can't tell us that somebody else leads.
+      // a server that we can't reach can't tell us that another candidate leads.
       const lastsFrom = (asked) => {
         clearTimeout(end);
         end = setTimeout(() => over.abort(), asked + TTL - performance.now());

@@ -8,10 +8,10 @@ export const MARKET = "market", LOCK = "{market}:lock";
 export const BLOCK = 10_000; // for how long to wait for the lock, in milliseconds
 
 export class Busy extends Error {} // others have the market
-export class LockLost extends Error {} // the hold ended before the work did: somebody else may have worked beside us
+export class LockLost extends Error {} // the hold ended before the work did: another owner may have worked beside us
 
 // ioredis knows no read timeout unless you set one: commandTimeout and socketTimeout must be longer than BLOCK.
-// (commandTimeout only stops listening: the server goes on waiting, and may grant a lock that nobody hears of.)
+// (commandTimeout only stops listening: the server goes on waiting, and may grant a lock that no caller hears of.)
 export const connect = (port = 6379) => new Redis({ port });
 
 // When the connection breaks ioredis connects again and asks again (autoResendUnfulfilledCommands): same owner, so same
@@ -22,7 +22,7 @@ export const ask = (db, ...words) => db.call(...words);
 export async function withLock(db, ttl, how, work, signal) {
   const owner = randomUUID(); // a fresh one for each call: two calls with one owner would both be let in
   // ioredis sends everybody's commands over one connection: while one blocks, all others wait behind it, the RELEASE
-  // too that would end the wait. So whoever waits has a connection of its own.
+  // too that would end the wait. So a call that waits has a connection of its own.
   const own = db.duplicate();
   let answered = false, fence = null, renewal;
   // A RELEASE ends its owner's wait too, by whatever connection: then ACQUIRE is answered with null. Said again, because
@@ -46,7 +46,7 @@ export async function withLock(db, ttl, how, work, signal) {
     answered = true;
     clearInterval(renewal);
     try {
-      // The one way out, whatever has become of the request: whoever gives up in the moment of the grant has the lock.
+      // The one way out, whatever has become of the request: a call may give up in the moment of its grant.
       // Asked twice, RELEASE answers 0 the second time: this may be a false alarm, but never a missed one.
       if (!await ask(own, "LOCK.RELEASE", LOCK, owner) && fence !== null && !signal?.aborted) throw new LockLost();
     } finally {

@@ -8,7 +8,7 @@ export const MARKET = "market", LOCK = "{market}:lock";
 export const BLOCK = 10_000; // for how long to wait for the lock, in milliseconds
 
 export class Busy extends Error {} // others have the market
-export class LockLost extends Error {} // the hold ended before the work did: somebody else may have worked beside us
+export class LockLost extends Error {} // the hold ended before the work did: another owner may have worked beside us
 
 // node-redis reads for as long as it takes: its timeout of 5 seconds is for commands that are not sent yet. But a
 // socketTimeout, if you set one, must be longer than BLOCK. The pool's maximum (100 connections) is how many can wait
@@ -32,7 +32,7 @@ export async function ask(db, ...words) {
 }
 
 // A single client sends everybody's commands over one connection: while one blocks, all others wait behind it, the
-// RELEASE too that would end the wait. So whoever waits takes a connection out of the pool.
+// RELEASE too that would end the wait. So a call that waits takes a connection out of the pool.
 // `signal` gives up at any moment.
 export const withLock = (pool, ttl, how, work, signal) => pool.execute(async (own) => {
   const owner = randomUUID(); // a fresh one for each call: two calls with one owner would both be let in
@@ -57,7 +57,7 @@ export const withLock = (pool, ttl, how, work, signal) => pool.execute(async (ow
   } finally {
     answered = true;
     clearInterval(renewal);
-    // The one way out, whatever has become of the request: whoever gives up in the moment of the grant has the lock.
+    // The one way out, whatever has become of the request: a call may give up in the moment of its grant.
     // Asked twice, RELEASE answers 0 the second time: this may be a false alarm, but never a missed one.
     if (!await ask(own, "LOCK.RELEASE", LOCK, owner) && fence !== null && !signal?.aborted) throw new LockLost();
   }

@@ -1,12 +1,12 @@
-// One connection for all the tasks of a process, with ioredis 5: nobody blocks it. check-queue.js beside it runs it.
+// One connection for all the tasks of a process, with ioredis 5: none of them blocks it. check-queue.js runs it.
 import { randomUUID } from "node:crypto";
 import Redis from "ioredis";
 
 export const LEASE = 10_000; // for how long a place in the queue is kept after we last asked, in milliseconds
 const POLL = 3_000; // ask again after so long all the same: a message may be lost. Well below LEASE
 
-export class Busy extends Error {} // nobody can wait just now: the server is being drained
-export class LockLost extends Error {} // the hold ended before the work did: somebody else may have worked beside us
+export class Busy extends Error {} // there is no waiting just now: the server is being drained
+export class LockLost extends Error {} // the hold ended before the work did: another owner may have worked beside us
 
 export async function connect(port = 6379) {
   const db = new Redis({ port }), ear = db.duplicate(); // a connection that has subscribed can do little else

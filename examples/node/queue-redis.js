@@ -1,4 +1,4 @@
-// One connection for all the tasks of a process, with node-redis 5: nobody blocks it. check-queue.js beside it runs it.
+// One connection for all the tasks of a process, with node-redis 5: none of them blocks it. check-queue.js runs it.
 import { randomUUID } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
 import { createClient, ErrorReply } from "redis";
@@ -6,8 +6,8 @@ import { createClient, ErrorReply } from "redis";
 export const LEASE = 10_000; // for how long a place in the queue is kept after we last asked, in milliseconds
 const POLL = 3_000; // ask again after so long all the same: a message may be lost. Well below LEASE
 
-export class Busy extends Error {} // nobody can wait just now: the server is being drained
-export class LockLost extends Error {} // the hold ended before the work did: somebody else may have worked beside us
+export class Busy extends Error {} // there is no waiting just now: the server is being drained
+export class LockLost extends Error {} // the hold ended before the work did: another owner may have worked beside us
 
 export async function connect(port = 6379) {
   const db = createClient({ socket: { port } }).on("error", (error) => console.warn(error.message));

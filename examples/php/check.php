@@ -92,13 +92,13 @@ class Hasty extends Redis
     }
 }
 
-// Somebody else's hold ends at the very moment in which a worker gives up.
+// Another owner's hold ends at the very moment in which a worker gives up.
 $hasty = new Hasty();
 connect($hasty, (int) (getenv('PORT') ?: 6379));
 $givenUp = 0;
 for ($round = 0; $round < 1000; $round++) {
     $moment = random_int(1, 6);
-    ask($operator, 'LOCK.ACQUIRE', LOCK, 'somebody else', $moment);
+    ask($operator, 'LOCK.ACQUIRE', LOCK, 'another owner', $moment);
     $hasty->patience = ($moment + random_int(-5, 15) / 10) / 1000;
     try {
         withLock($hasty, 60_000, ['BLOCK', BLOCK], fn () => null);

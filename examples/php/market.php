@@ -6,7 +6,7 @@ const MARKET = 'market', LOCK = '{market}:lock';
 const BLOCK = 10_000; // for how long to wait for the lock, in milliseconds
 
 class Busy extends Exception {} // others have the market
-class LockLost extends Exception {} // the hold ended before the work did: somebody else may have worked beside us
+class LockLost extends Exception {} // the hold ended before the work did: another owner may have worked beside us
 
 // phpredis stops reading after default_socket_timeout of php.ini (60 seconds), or after the read timeout that is the
 // last argument here: it must be longer than the longest BLOCK.

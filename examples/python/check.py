@@ -44,7 +44,7 @@ print("bob has bought the sword")
 acquire(db, "a worker that dies", 5_500)
 try:
     sell(db, "bob", "sword", 90)
-    raise AssertionError("sold under somebody else's lock")
+    raise AssertionError("sold under another worker's lock")
 except TimeoutError:
     print("tried, and did not wait")
 began = time.monotonic()
@@ -87,12 +87,12 @@ def give_up(*_):
     raise GivenUp
 
 
-# Somebody else's hold ends at the very moment in which a worker gives up waiting.
+# Another owner's hold ends at the very moment in which a worker gives up waiting.
 signal.signal(signal.SIGALRM, give_up)
 given_up = 0
 for _ in range(1_000):
     moment = random.randint(1, 6)
-    acquire(operator, "somebody else", moment)
+    acquire(operator, "another owner", moment)
     try:
         signal.setitimer(signal.ITIMER_REAL, (moment + random.uniform(-0.5, 1.5)) / 1000)
         with lock(db, 60_000, "BLOCK", BLOCK):
@@ -102,6 +102,6 @@ for _ in range(1_000):
         given_up += 1
     end = time.monotonic() + 5
     while operator.execute_command("LOCK.INFO", LOCK) is not None:
-        assert time.monotonic() < end, "whoever gave up has left the lock behind"
+        assert time.monotonic() < end, "a worker that gave up has left the lock behind"
 assert given_up > 100, given_up
 print(given_up, "of 1000 gave up about the moment of their grant, and left nothing behind")

@@ -47,7 +47,7 @@ async def main():
     await acquire(db, "a worker that dies", 5_500)
     try:
         await sell(db, "ann", "shield", 90)
-        raise AssertionError("sold under somebody else's lock")
+        raise AssertionError("sold under another worker's lock")
     except TimeoutError:
         print("tried, and did not wait")
     began = time.monotonic()
@@ -86,14 +86,14 @@ async def main():
     assert not await waiting
     print("connection broken while waiting: asked again, and served")
 
-    # Somebody else's hold ends at the very moment in which a task is cancelled.
+    # Another owner's hold ends at the very moment in which a task is cancelled.
     async def visit():
         async with lock(db, 60_000, "BLOCK", BLOCK):
             await asyncio.sleep(0.002)
     cancelled = 0
     for _ in range(1_000):
         moment = random.randint(1, 6)
-        await acquire(operator, "somebody else", moment)
+        await acquire(operator, "another owner", moment)
         task = asyncio.create_task(visit())
         await asyncio.sleep((moment + random.uniform(-0.5, 1.5)) / 1000)
         task.cancel()

@@ -172,7 +172,7 @@ def workers(connect):
     checked, unchecked = connect().execute("SELECT checked, unchecked FROM counts").fetchone()
     assert checked == len(done) > 0 and late, (checked, len(done), len(late))
     lost = len(tried) - unchecked
-    assert lost > 0, "nobody was late: this shows nothing"
+    assert lost > 0, "no worker was late: this shows nothing"
     print(f"{len(done)} counted and {len(late)} refused: none is missing. Unchecked, {lost} would be")
 
 

@@ -116,7 +116,7 @@ def living():
 
 def all_follow(name, but=None):
     """After how many seconds all of them know who leads. On a machine that is too busy for a leader to renew in time,
-    it may be somebody else by then."""
+    it may be another candidate by then."""
     began, others = time.monotonic(), [one for one in living() if one is not but]
     eventually(f"all follow {name}, or who has led since",
                lambda: all(one.follows in (name, resource.leader()[1]) for one in others))
@@ -134,12 +134,12 @@ def all_wait():
 def next_leader(number):
     """Who acts next by a greater number, and after how many seconds."""
     began = time.monotonic()
-    name = eventually("somebody else leads", lambda: (last := resource.leader())[0] > number and last[1])
+    name = eventually("another candidate leads", lambda: (last := resource.leader())[0] > number and last[1])
     return name, time.monotonic() - began
 
 
 def say(what, times):
-    print(f"{what}: {len(times)} times, somebody else led after {min(times):.2f} to {max(times):.2f} s")
+    print(f"{what}: {len(times)} times, another candidate led after {min(times):.2f} to {max(times):.2f} s")
 
 
 def kills_leaders():
@@ -154,7 +154,7 @@ def kills_leaders():
         told.append(all_follow(successor))
         another()
     say(f"killed, with a ttl of {TTL / 1000} s", times)
-    # Whoever is not told finds out when it looks again, once in a ttl.
+    # A candidate that is not told finds out when it looks again, once in a ttl.
     print(f"from its first act until all knew of it: {median(told):.3f} s at the median, {max(told):.3f} at most")
     assert median(told) < TTL / 4_000, told
     assert median(times) < TTL / 1000 + SLACK, times
@@ -177,7 +177,7 @@ def kills_the_next_one_too():
     for how, times in times.items():
         if times:
             say(f"killed with the next one, which waited by {how}", times)
-            # Nobody can see that one who keeps a place has died: its turn comes, and is over when it isn't claimed.
+            # The death of one that keeps a place can't be seen: its turn comes, and is over when it isn't claimed.
             assert min(times) < TTL / 1000 * (2 if how == "QUEUE" else 1) + SLACK, times
 
 
@@ -215,7 +215,7 @@ def resigns():
         everybody[name].process.wait(timeout=20)
         another()
     say("resigned", times)
-    # Whoever does not give up the lock keeps the others from it for two thirds of the ttl at least.
+    # A leader that does not give up the lock keeps the others from it for two thirds of the ttl at least.
     assert median(times) < TTL / 2_000, times
 
 
@@ -254,7 +254,7 @@ db.delete(LEADER)
 try:
     for _ in range(CANDIDATES):
         another()
-    all_follow(eventually("somebody leads", lambda: resource.leader()[1]))
+    all_follow(eventually("a candidate leads", lambda: resource.leader()[1]))
     kills_leaders()
     kills_the_next_one_too()
     stops_leaders()

@@ -56,8 +56,8 @@ class Market:
                 self.inside = False
 
     async def fill(self, many):
-        """So many wait, behind somebody else."""
-        await operator.execute_command("LOCK.ACQUIRE", LOCK, "somebody else", 60_000)
+        """So many wait, behind another owner."""
+        await operator.execute_command("LOCK.ACQUIRE", LOCK, "another owner", 60_000)
         tasks = []
         for number in range(many):
             tasks.append(asyncio.create_task(self.visit(number)))
@@ -69,7 +69,7 @@ class Market:
         return tasks
 
     async def serve(self, tasks):
-        await operator.execute_command("LOCK.RELEASE", LOCK, "somebody else")
+        await operator.execute_command("LOCK.RELEASE", LOCK, "another owner")
         await asyncio.gather(*tasks)
         assert self.served == list(range(len(tasks)))
         await nothing_is_left()
@@ -108,7 +108,7 @@ async def serves_in_order(locks):
 
 async def leaves_nothing_behind(locks):
     market = Market(locks)
-    duration, patience = (2, 0.04) if hasattr(locks, "channel") else (20, 0.4)  # whoever polls takes longer
+    duration, patience = (2, 0.04) if hasattr(locks, "channel") else (20, 0.4)  # those that poll take longer
     cancelled = 0
 
     async def one():  # cancelled before it waits, while it waits, when it is told, while it works

@@ -59,7 +59,7 @@ def write_file(path, number, text):
         seen.truncate(0)
         seen.write(str(number))
         seen.flush()
-        os.fsync(seen.fileno())  # on disk before the text: a crash between the two lets nobody in who is late
+        os.fsync(seen.fileno())  # on disk before the text: a crash between the two lets no late writer in
         with open(path + ".new", "w") as new:
             new.write(text)
             new.flush()
@@ -80,4 +80,4 @@ def put_price(url, number, price):
         except HTTPError as error:
             if error.code not in (409, 412):
                 raise
-            # Somebody has written since we looked. It may have been our own request, whose reply was lost: look again.
+            # Another has written since we looked. It may have been our own request, whose reply was lost: look again.

@@ -21,7 +21,7 @@ from redis.exceptions import ConnectionError, RedisError, TimeoutError
 from redis.retry import Retry
 
 LEADER = "mailer:leader"
-TTL = int(os.environ.get("TTL", 10_000))  # after so long somebody else leads in place of one that has died
+TTL = int(os.environ.get("TTL", 10_000))  # after so long another candidate leads in place of one that has died
 BLOCK = 30_000  # for how long to wait before asking again
 
 
@@ -58,7 +58,7 @@ class Term:
             self.renew()
 
     def lasts(self):
-        # By our own clock too, because a server that we can't reach can't tell us that somebody else leads.
+        # By our own clock too, because a server that we can't reach can't tell us that another candidate leads.
         return not self.over.is_set() and time.monotonic() < self.until
 
     def end(self):
@@ -78,7 +78,7 @@ def campaign(port, name, lead):
         term = Term(port, name)
         try:
             while (number := ask(db, "LOCK.ACQUIRE", LEADER, term.owner, TTL, "BLOCK", BLOCK)) is None:
-                pass  # nobody has resigned or died for so long
+                pass  # no leader has resigned or died for so long
             term.begin(number)
             lead(term)
         finally:

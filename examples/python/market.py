@@ -12,13 +12,13 @@ BLOCK = 10_000  # for how long to wait for the lock, in milliseconds
 
 
 class LockLost(Exception):
-    """The hold ended before the work did: somebody else may have worked beside us."""
+    """The hold ended before the work did: another owner may have worked beside us."""
 
 
 def connect(port=6379):
     # redis-py stops reading after 5 seconds, which costs the place in line, and asks again, up to 10 times: let it
-    # read for longer than the longest BLOCK. Whoever waits keeps one of the pool's 100 connections (max_connections)
-    # for all that time; when all of them are out nobody can release.
+    # read for longer than the longest BLOCK. A worker that waits keeps one of the pool's 100 connections
+    # (max_connections) for all that time; when all of them are out no worker can release.
     return Redis(port=port, decode_responses=True, socket_timeout=BLOCK / 1000 + 5)
 
 

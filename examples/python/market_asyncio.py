@@ -12,12 +12,12 @@ BLOCK = 10_000  # for how long to wait for the lock, in milliseconds
 
 
 class LockLost(Exception):
-    """The hold ended before the work did: somebody else may have worked beside us."""
+    """The hold ended before the work did: another owner may have worked beside us."""
 
 
 def connect(port=6379):
     # As in market.py: read for longer than the longest BLOCK (the default is 5 seconds), and remember that every
-    # task that waits has borrowed one of the pool's 100 connections. Nobody else is held up by it.
+    # task that waits has borrowed one of the pool's 100 connections. No other task is held up by it.
     return Redis(port=port, decode_responses=True, socket_timeout=BLOCK / 1000 + 5)
 
 

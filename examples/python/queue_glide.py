@@ -1,4 +1,4 @@
-"""One connection for all the tasks of a process, with valkey-glide: nobody blocks it. check_queue.py runs it."""
+"""One connection for all the tasks of a process, with valkey-glide: none of them blocks it. check_queue.py runs it."""
 
 import asyncio
 import itertools
@@ -12,7 +12,7 @@ POLL = 3  # ask again after so many seconds all the same: a message may be lost.
 
 
 class LockLost(Exception):
-    """The hold ended before the work did: somebody else may have worked beside us."""
+    """The hold ended before the work did: another owner may have worked beside us."""
 
 
 class Locks:
@@ -48,7 +48,7 @@ class Locks:
                 told.clear()  # before we ask: the message may be faster than the reply
                 reply = await self.request(*ask)
                 if reply is None:
-                    raise TimeoutError("nobody can wait just now: the server is being drained")
+                    raise TimeoutError("there is no waiting just now: the server is being drained")
                 if reply > 0:
                     fence = reply
                 else:  # our place in the queue: -1 is next

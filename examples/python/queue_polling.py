@@ -10,7 +10,7 @@ LEASE = 5_000  # for how long a place in the queue is kept after we last asked, 
 
 
 class LockLost(Exception):
-    """The hold ended before the work did: somebody else may have worked beside us."""
+    """The hold ended before the work did: another owner may have worked beside us."""
 
 
 class Locks:
@@ -32,7 +32,7 @@ class Locks:
             while not fence:
                 reply = await self.request("LOCK.ACQUIRE", key, owner, ttl, "QUEUE", LEASE)
                 if reply is None:
-                    raise TimeoutError("nobody can wait just now: the server is being drained")
+                    raise TimeoutError("there is no waiting just now: the server is being drained")
                 if reply > 0:
                     fence = reply
                 else:  # its place: -1 is next, and asks often; -100 has time

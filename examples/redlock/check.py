@@ -73,7 +73,7 @@ def main():
     hasty = Hasty([int(port) for port in os.environ["PORTS"].split()])
     for _ in range(1_000):
         refused(GivenUp, hasty.lock("market", ttl=60_000))
-        assert not any(red.ask("EXISTS", "market")), "whoever gave up has left a vote behind"
+        assert not any(red.ask("EXISTS", "market")), "a client that gave up has left a vote behind"
     print("1000 gave up in the middle of asking, and left nothing behind")
 
     red.servers[0].execute_command("CLIENT", "PAUSE", 2_000)  # it hangs

@@ -16,7 +16,7 @@ class NotLocked(Exception):
 
 
 class LockLost(Exception):
-    """The hold ended before the work did: somebody else may have worked beside us."""
+    """The hold ended before the work did: another owner may have worked beside us."""
 
 
 class Redlock:
@@ -27,7 +27,7 @@ class Redlock:
             for port in ports
         ]
         self.majority = len(self.servers) // 2 + 1
-        # One thread for each server: so a RELEASE never overtakes the ACQUIRE that somebody has stopped waiting for.
+        # One thread for each server: so a RELEASE never overtakes an ACQUIRE that is not waited for any more.
         self.threads = [ThreadPoolExecutor(max_workers=1) for _ in self.servers]
 
     def ask(self, *command):

@@ -69,12 +69,12 @@ db.call("LOCK.RELEASE", LOCK, "ann")
 must thread.join(BLOCK / 1000) && !db.exists?(LOCK)
 puts "connection broken while waiting: asked again, and served"
 
-# Somebody else's hold ends at the very moment in which a worker gives up.
+# Another owner's hold ends at the very moment in which a worker gives up.
 GivenUp = Class.new(StandardError)
 given_up = 0
 1_000.times do
   moment = rand(1..6)
-  acquire(operator, "somebody else", moment)
+  acquire(operator, "another owner", moment)
   begin
     Timeout.timeout((moment + rand(-0.5..1.5)) / 1000.0, GivenUp) { lock(db, 60_000, "BLOCK", BLOCK) { nil } }
   rescue GivenUp

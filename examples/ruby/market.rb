@@ -6,7 +6,7 @@ require "securerandom"
 MARKET, LOCK = "market", "{market}:lock"
 BLOCK = 10_000 # for how long to wait for the lock, in milliseconds
 
-class LockLost < StandardError; end # the hold ended before the work did: somebody else may have worked beside us
+class LockLost < StandardError; end # the hold ended before the work did: another owner may have worked beside us
 class Busy < StandardError; end # others have the market
 
 # redis-rb stops reading after 5 seconds, connects anew, which loses its place in line, asks again once, and raises.

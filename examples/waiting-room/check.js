@@ -60,7 +60,7 @@ try {
   await ann.page.click("#buy");
   await ann.page.waitForFunction(() =>
     document.getElementById("bought").textContent === "You have bought sword number 1.", { timeout: 3_000 });
-  console.log("those inside buy, and nobody else");
+  console.log("those inside buy, and no others");
 
   await dan.closesTheBrowser();
   await eve.sees("You are number 2 in the queue.", LEASE + 3_000);

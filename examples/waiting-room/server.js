@@ -13,7 +13,7 @@ const db = new Redis({ port: +(process.env.PORT ?? 6379) }); // one connection f
 const app = express();
 app.get("/", (request, response) => response.sendFile(fileURLToPath(new URL("page.html", import.meta.url))));
 
-// The cookie names the visitor, who is the owner of a seat or a place. Nobody else is shown it.
+// The cookie names the visitor, who is the owner of a seat or a place. No other visitor is shown it.
 app.use((request, response, next) => {
   request.owner = request.headers.cookie?.match(/\bvisitor=([0-9a-f-]{36})\b/)?.[1];
   if (!request.owner) {
@@ -40,10 +40,10 @@ app.post("/buy", async (request, response) => {
   }
 });
 
-// The next one comes in at once. Whoever just closes the browser is waited for until the lease is over.
+// The next one comes in at once. A visitor who just closes the browser is waited for until the lease is over.
 app.post("/leave", async (request, response) => {
   await db.call("LOCK.RELEASE", ROOM, request.owner);
-  response.clearCookie("visitor").end(); // whoever comes again is somebody new, at the end of the queue
+  response.clearCookie("visitor").end(); // a visitor who comes again is a new one, at the end of the queue
 });
 
 const listening = app.listen(+(process.env.HTTP ?? 8080), "127.0.0.1", () =>

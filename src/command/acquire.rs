@@ -1,4 +1,5 @@
-//! `LOCK.ACQUIRE key owner ttl [BLOCK ms | QUEUE ms [NOTIFY channel message]] [SHARED | LIMIT n] [SESSION]`
+//! `LOCK.ACQUIRE key owner ttl [BLOCK ms | QUEUE ms [NOTIFY channel message]] [SHARED | LIMIT n] [SESSION]
+//! [MAXQUEUE n]`
 
 use crate::lock::AskedBy;
 use crate::protocol::{Access, Call, Command, Fault, KeyPositions, Outcome, Spec};
@@ -22,13 +23,13 @@ impl Command for Acquire {
         keys: KeyPositions::First,
         access: Access::Set,
         arguments: {
-            let [owner, ttl, waiting, mode, session] = ARGUMENTS;
-            &[KEY, owner, ttl, waiting, mode, session]
+            let [owner, ttl, waiting, mode, session, max_queue] = ARGUMENTS;
+            &[KEY, owner, ttl, waiting, mode, session, max_queue]
         },
     };
 
     fn run<'w>(call: &mut Call<'w, '_, '_>) -> Result<Outcome<'w>, Fault> {
         let name = lock_name(call)?;
-        ask(call, &[name], AskedBy::Acquire)
+        ask(call, &[name], AskedBy::Acquire, &[name.key])
     }
 }

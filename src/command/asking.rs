@@ -6,20 +6,21 @@ use std::rc::Rc;
 use uuid::Uuid;
 
 use crate::lock::{
-    Acquired, AskedBy, LAST_MS, Lease, Limits, Mode, Ms, NameRef, Notify, Now, Patience, Refusal,
-    Request, WaitOutcome,
+    Acquired, AskedBy, LAST_MS, Lease, Limits, Mode, Modes, Ms, NameRef, Notify, Now, Patience,
+    Refusal, Request, Terms, WaitOutcome,
 };
 use crate::protocol::{
     Args, Argument, Call, Fault, Kind, LONGEST_TEXT, Outcome, Reply, integer, shown,
 };
 
+use super::modes::{self, Asked};
 use super::{OWNER, TTL, deadlock};
 
 /// Asks the server to make up an owner.
 const ANY_OWNER: &[u8] = b"*";
 
 /// What follows the keys.
-pub const ARGUMENTS: [Argument; 5] = [
+pub const ARGUMENTS: [Argument; 6] = [
     Argument {
         summary: c"The token that names the piece of work, 1 to 1024 bytes; * asks the server to make one up.",
         ..OWNER
@@ -47,7 +48,45 @@ pub const ARGUMENTS: [Argument; 5] = [
     )
     .after(c"SESSION")
     .optional(),
+    Argument::new(
+        c"n",
+        Kind::Integer,
+        c"Don't wait behind this many others or more: return an error with how many wait.",
+    )
+    .after(c"MAXQUEUE")
+    .optional(),
 ];
+
+/// How LOCK.MACQUIRE asks for its locks: in one mode, or each in its own.
+pub const ANY_MODES: Argument = Argument::new(
+    c"mode",
+    Kind::OneOf(&[SHARED, LIMIT, MODES]),
+    c"Whether others may hold the locks too.",
+)
+.optional();
+
+const MODES: Argument = Argument {
+    multiple: true,
+    ..Argument::new(
+        c"mode",
+        Kind::OneOf(&[EXCLUSIVE, EACH_SHARED, EACH_LIMIT]),
+        c"A mode for each key, in their order.",
+    )
+    .after(c"MODES")
+};
+
+const EXCLUSIVE: Argument = Argument::new(c"exclusive", Kind::Word, c"Alone.").after(c"EXCLUSIVE");
+
+const EACH_SHARED: Argument = Argument {
+    summary: c"Beside others who share this lock.",
+    ..SHARED
+};
+
+const EACH_LIMIT: Argument = Argument::new(
+    c"n",
+    Kind::Integer,
+    c"Beside others who share this lock, while they are fewer than this.",
+);
 
 const BLOCK: Argument = Argument::new(
     c"milliseconds",
@@ -103,8 +142,9 @@ const LIMIT: Argument = Argument::new(
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Options<'w> {
     waiting: Waiting<'w>,
-    mode: Mode,
+    modes: Asked<'w>,
     session: bool,
+    max_queue: Option<u64>,
 }
 
 /// What is to be done while others hold the lock.
@@ -118,16 +158,27 @@ enum Waiting<'w> {
     Queue(Ms, Option<Notify<'w>>),
 }
 
-/// Asks for these locks by this command, with the words that are left.
+/// Asks for these locks by this command, with the words that are left. `keys` are those that the client named,
+/// perhaps one of them twice.
 #[inline]
 pub fn ask<'w>(
     call: &mut Call<'w, '_, '_>,
     names: &[NameRef<'w>],
     command: AskedBy,
+    keys: &[&'w [u8]],
 ) -> Result<Outcome<'w>, Fault> {
     let said = call.words.owner()?;
     let ttl = call.ttl()?;
-    let options = options(call.words, call.turn.now, call.locks.limits())?;
+    let modes_for = (command == AskedBy::Macquire).then_some(keys.len());
+    let options = options(call.words, modes_for, call.turn.now, call.locks.limits())?;
+    let each;
+    let modes = match options.modes {
+        Asked::Same(mode) => Modes::Same(mode),
+        Asked::Each(words) => {
+            each = modes::read(keys, words)?;
+            modes::of_all(&each)
+        }
+    };
     if options.session && !call.caller.may_tie() {
         return Err(Fault::Words(
             "SESSION needs a connection of the caller's own: not in a script, or in a call by a module",
@@ -163,12 +214,15 @@ pub fn ask<'w>(
         number_alone
     };
     let request = Request {
-        owner,
-        ttl,
-        mode: options.mode,
+        terms: Terms {
+            owner,
+            ttl,
+            client: call.client,
+            session: options.session,
+        },
+        modes,
         patience,
-        client: call.client,
-        session: options.session,
+        max_queue: options.max_queue,
     };
     let outcome = match call.locks.acquire(&mut call.turn, names, &request) {
         Ok(Acquired::Held(fence)) => WaitOutcome::Granted { owner, fence },
@@ -187,6 +241,10 @@ pub fn ask<'w>(
         }
         Err(Refusal::NotALock(fault)) => return Err(fault.into()),
         Err(Refusal::QueueFull) => return Err(Fault::QueueFull),
+        Err(Refusal::Behind(waiting)) => {
+            let most = options.max_queue.unwrap_or_default();
+            return Err(Fault::Behind(waiting, most));
+        }
         Err(Refusal::TooComplex) => return Err(Fault::TooComplex),
         Err(Refusal::HoldsSome) => return Err(Fault::HoldsSome),
         Err(Refusal::TooManyQueues) => return Err(Fault::TooManyQueues),
@@ -230,10 +288,16 @@ fn denied(why: &str) -> Reply {
 
 const BLOCK_AND_QUEUE: Fault = Fault::Words("BLOCK and QUEUE can't be used together");
 const SHARED_AND_LIMIT: Fault = Fault::Words("SHARED and LIMIT can't be used together");
+const MODES_AND_ONE: Fault = Fault::Words("MODES can't be used together with SHARED or LIMIT");
 
-/// In any order, each at most once.
-fn options<'w>(mut words: Args<'w>, now: Now, limits: &Limits) -> Result<Options<'w>, Fault> {
-    let (mut waiting, mut mode, mut session) = (None, None, false);
+/// In any order, each at most once. MODES has so many words, if there may be MODES at all.
+fn options<'w>(
+    mut words: Args<'w>,
+    modes_for: Option<usize>,
+    now: Now,
+    limits: &Limits,
+) -> Result<Options<'w>, Fault> {
+    let (mut waiting, mut modes, mut session, mut max_queue) = (None, None, false, None);
     while let Some(word) = words.next() {
         if word.eq_ignore_ascii_case(b"BLOCK") {
             match waiting {
@@ -257,25 +321,45 @@ fn options<'w>(mut words: Args<'w>, now: Now, limits: &Limits) -> Result<Options
             let length = lease(ms, now, limits.max_lease)?;
             waiting = Some(Waiting::Queue(length, notify(&mut words)?));
         } else if word.eq_ignore_ascii_case(b"SHARED") {
-            match mode.replace(Mode::Shared) {
+            match modes.replace(Asked::Same(Mode::Shared)) {
                 None => {}
-                Some(Mode::Shared) => return Err(Fault::Twice("SHARED")),
-                Some(_) => return Err(SHARED_AND_LIMIT),
+                Some(Asked::Same(Mode::Shared)) => return Err(Fault::Twice("SHARED")),
+                Some(Asked::Same(_)) => return Err(SHARED_AND_LIMIT),
+                Some(Asked::Each(_)) => return Err(MODES_AND_ONE),
             }
         } else if word.eq_ignore_ascii_case(b"LIMIT") {
-            match mode {
+            match modes {
                 None => {}
-                Some(Mode::Shared) => return Err(SHARED_AND_LIMIT),
-                Some(_) => return Err(Fault::Twice("LIMIT")),
+                Some(Asked::Same(Mode::Shared)) => return Err(SHARED_AND_LIMIT),
+                Some(Asked::Same(_)) => return Err(Fault::Twice("LIMIT")),
+                Some(Asked::Each(_)) => return Err(MODES_AND_ONE),
             }
             let most = words.next().ok_or(Fault::Words("LIMIT needs a number"))?;
-            let most = integer(most).and_then(|most| u64::try_from(most).ok());
-            let most = most.filter(|&most| most > 0).ok_or(Fault::Limit)?;
-            mode = Some(Mode::Limit(most));
+            let most = modes::limit(most).ok_or(Fault::Limit)?;
+            modes = Some(Asked::Same(Mode::Limit(most)));
+        } else if let Some(count) = modes_for
+            && word.eq_ignore_ascii_case(b"MODES")
+        {
+            match modes {
+                None => {}
+                Some(Asked::Same(_)) => return Err(MODES_AND_ONE),
+                Some(Asked::Each(_)) => return Err(Fault::Twice("MODES")),
+            }
+            let each = words.some(count).filter(|words| modes::are_modes(words));
+            modes = Some(Asked::Each(each.ok_or(Fault::Modes)?));
         } else if word.eq_ignore_ascii_case(b"SESSION") {
             if std::mem::replace(&mut session, true) {
                 return Err(Fault::Twice("SESSION"));
             }
+        } else if word.eq_ignore_ascii_case(b"MAXQUEUE") {
+            if max_queue.is_some() {
+                return Err(Fault::Twice("MAXQUEUE"));
+            }
+            let most = words
+                .next()
+                .ok_or(Fault::Words("MAXQUEUE needs a number"))?;
+            let most = integer(most).and_then(|most| u64::try_from(most).ok());
+            max_queue = Some(most.ok_or(Fault::MaxQueue)?);
         } else if word.eq_ignore_ascii_case(b"NOTIFY") {
             return Err(Fault::Words(
                 "NOTIFY follows the milliseconds of QUEUE, with a channel and a message",
@@ -284,10 +368,14 @@ fn options<'w>(mut words: Args<'w>, now: Now, limits: &Limits) -> Result<Options
             return Err(Fault::NoOption(shown(word)));
         }
     }
+    if max_queue.is_some() && waiting.is_none() {
+        return Err(Fault::Words("MAXQUEUE needs BLOCK or QUEUE"));
+    }
     Ok(Options {
         waiting: waiting.unwrap_or(Waiting::Try),
-        mode: mode.unwrap_or(Mode::Exclusive),
+        modes: modes.unwrap_or(Asked::Same(Mode::Exclusive)),
         session,
+        max_queue,
     })
 }
 
@@ -334,8 +422,9 @@ mod tests {
     const NOW: Now = Now::from_micros(1_000_000);
     const PLAIN: Options<'_> = Options {
         waiting: Waiting::Try,
-        mode: Mode::Exclusive,
+        modes: Asked::Same(Mode::Exclusive),
         session: false,
+        max_queue: None,
     };
 
     const fn words(what: &'static str) -> Fault {
@@ -358,19 +447,21 @@ mod tests {
     }
 
     fn read<'w>(words: &'w [&'w [u8]], limits: &Limits) -> Result<Options<'w>, Fault> {
-        options(Args::new("lock.acquire", words), NOW, limits)
+        options(Args::new("lock.acquire", words), None, NOW, limits)
     }
 
     fn is(mode: Mode) -> Result<Options<'static>, Fault> {
-        Ok(Options { mode, ..PLAIN })
+        let modes = Asked::Same(mode);
+        Ok(Options { modes, ..PLAIN })
     }
 
     #[test]
     fn the_words_after_the_ttl_come_in_any_case_and_order_and_each_once() {
         let all = Options {
             waiting: Waiting::Block(Some(1006)),
-            mode: Mode::Limit(3),
+            modes: Asked::Same(Mode::Limit(3)),
             session: true,
+            max_queue: None,
         };
         for (line, verdict) in [
             ("", Ok(PLAIN)),
@@ -421,8 +512,9 @@ mod tests {
         let told = |length| Waiting::Queue(length, notifies("ch", "7"));
         let all = Options {
             waiting: told(5),
-            mode: Mode::Limit(3),
+            modes: Asked::Same(Mode::Limit(3)),
             session: true,
+            max_queue: None,
         };
         let named_like_words = Waiting::Queue(5, notifies("SESSION", "SHARED"));
         for (line, verdict) in [
@@ -503,6 +595,51 @@ mod tests {
     }
 
     #[test]
+    fn the_longest_queue_to_wait_in_is_for_requests_that_wait() {
+        let waits_behind = |waiting, most| {
+            let max_queue = Some(most);
+            let plain = Options { waiting, ..PLAIN };
+            Ok(Options { max_queue, ..plain })
+        };
+        let forever = Waiting::Block(None);
+        let named_like_it = Waiting::Queue(5, notifies("MAXQUEUE", "MAXQUEUE"));
+        for (line, verdict) in [
+            ("BLOCK 0 MAXQUEUE 7", waits_behind(forever, 7)),
+            ("maxqueue 7 block 0", waits_behind(forever, 7)),
+            ("BLOCK 0 MAXQUEUE 0", waits_behind(forever, 0)),
+            (
+                "MAXQUEUE 1 QUEUE 5",
+                waits_behind(Waiting::Queue(5, None), 1),
+            ),
+            (
+                "QUEUE 5 NOTIFY MAXQUEUE MAXQUEUE MAXQUEUE 3",
+                waits_behind(named_like_it, 3),
+            ),
+            (
+                "BLOCK 0 MAXQUEUE 9223372036854775807",
+                waits_behind(forever, i64::MAX as u64),
+            ),
+            ("MAXQUEUE 7", Err(words("MAXQUEUE needs BLOCK or QUEUE"))),
+            (
+                "SHARED MAXQUEUE 7",
+                Err(words("MAXQUEUE needs BLOCK or QUEUE")),
+            ),
+            ("BLOCK 0 MAXQUEUE", Err(words("MAXQUEUE needs a number"))),
+            ("BLOCK 0 MAXQUEUE -1", Err(Fault::MaxQueue)),
+            ("BLOCK 0 MAXQUEUE 1.5", Err(Fault::MaxQueue)),
+            ("BLOCK 0 MAXQUEUE many", Err(Fault::MaxQueue)),
+            ("BLOCK 0 MAXQUEUE 9223372036854775808", Err(Fault::MaxQueue)),
+            (
+                "BLOCK 0 MAXQUEUE 1 MAXQUEUE 1",
+                Err(Fault::Twice("MAXQUEUE")),
+            ),
+        ] {
+            let words: Vec<&[u8]> = line.split_whitespace().map(str::as_bytes).collect();
+            assert_eq!(read(&words, &Limits::DEFAULT), verdict, "{line:?}");
+        }
+    }
+
+    #[test]
     fn a_lease_is_as_long_as_an_operator_lets_it_be_and_ends_before_the_last_millisecond() {
         let last = LAST_MS - 1000;
         for (max_lease, word, verdict) in [
@@ -541,5 +678,35 @@ mod tests {
                 assert_eq!(read(&words, &Limits::DEFAULT), verdict);
             }
         }
+    }
+
+    #[test]
+    fn modes_has_one_word_for_each_key_and_only_where_there_may_be_several() {
+        let each = |words: &'static [&'static [u8]]| {
+            let modes = Asked::Each(words);
+            Ok(Options { modes, ..PLAIN })
+        };
+        for (line, verdict) in [
+            ("MODES 100 3", each(&[b"100", b"3"])),
+            ("modes shared exclusive", each(&[b"shared", b"exclusive"])),
+            ("MODES 100 BLOCK 0", Err(Fault::Modes)),
+            ("MODES 100", Err(Fault::Modes)),
+            ("MODES 100 0", Err(Fault::Modes)),
+            ("MODES", Err(Fault::Modes)),
+            ("MODES 1 2 3", Err(Fault::NoOption("\"3\"".to_owned()))),
+            ("MODES 1 2 MODES 1 2", Err(Fault::Twice("MODES"))),
+            ("MODES 1 2 SHARED", Err(MODES_AND_ONE)),
+            ("MODES 1 2 LIMIT 3", Err(MODES_AND_ONE)),
+            ("SHARED MODES 1 2", Err(MODES_AND_ONE)),
+            ("LIMIT 3 MODES 1 2", Err(MODES_AND_ONE)),
+        ] {
+            let words: Vec<&[u8]> = line.split_whitespace().map(str::as_bytes).collect();
+            let args = Args::new("lock.macquire", &words);
+            let read = options(args, Some(2), NOW, &Limits::DEFAULT);
+            assert_eq!(read, verdict, "{line:?}");
+        }
+        let words: [&[u8]; 2] = [b"MODES", b"SHARED"];
+        let no_option = Err(Fault::NoOption("\"MODES\"".to_owned()));
+        assert_eq!(read(&words, &Limits::DEFAULT), no_option);
     }
 }

@@ -1,7 +1,10 @@
-//! `LOCK.INFO key`
+//! `LOCK.INFO key [COUNT n]`
 
-use crate::lock::{Grant, Hold, Holder, Mode, QueuedWaiter, Report};
-use crate::protocol::{Access, Call, Caller, Command, Fault, KeyPositions, Outcome, Reply, Spec};
+use crate::lock::{Grant, Hold, Holder, Mode, QueuedWaiter, Report, USUALLY_NAMED};
+use crate::protocol::{
+    Access, Args, Argument, Call, Caller, Command, Connection, Fault, KeyPositions, Kind, Outcome,
+    Reply, Spec, integer,
+};
 
 use super::check::time_left;
 use super::{KEY, lock_name};
@@ -14,21 +17,45 @@ impl Command for Info {
         name: c"lock.info",
         flags: c"readonly",
         summary: c"Returns who holds a lock and who waits for it.",
-        complexity: c"O(N) with N the number of holders and waiters named, at most 100 of each.",
+        complexity: c"O(N) with N the number of holders and waiters listed, at most 128 of each unless COUNT says otherwise.",
         since: c"1.0.0",
         words: 2,
-        more: false,
+        more: true,
         keys: KeyPositions::First,
         access: Access::Read,
-        arguments: &[KEY],
+        arguments: &[
+            KEY,
+            Argument::new(
+                c"n",
+                Kind::Integer,
+                c"How many holders and how many waiters to list at most; 128 if nothing is said.",
+            )
+            .after(c"COUNT")
+            .optional(),
+        ],
     };
 
     fn run<'w>(call: &mut Call<'w, '_, '_>) -> Result<Outcome<'w>, Fault> {
         let name = lock_name(call)?;
-        let report = call.locks.report(&mut call.turn, name)?;
+        let most = most_listed(call.words)?;
+        let report = call.locks.report(&mut call.turn, name, most)?;
         let described = report.map(|report| describe(report, call.caller));
         Ok(Outcome::Reply(described.unwrap_or(Reply::Null)))
     }
+}
+
+/// The number after COUNT, which ends the command.
+fn most_listed(mut words: Args<'_>) -> Result<usize, Fault> {
+    let Some(word) = words.next() else {
+        return Ok(USUALLY_NAMED);
+    };
+    if !word.eq_ignore_ascii_case(b"COUNT") {
+        return Err(Fault::Syntax);
+    }
+    let most = words.next().ok_or(Fault::Syntax)?;
+    words.end()?;
+    let most = integer(most).and_then(|most| usize::try_from(most).ok());
+    most.ok_or(Fault::NotAnInteger)
 }
 
 fn describe(report: Report, caller: &dyn Caller) -> Reply {
@@ -56,7 +83,9 @@ fn holder(holder: &Holder, caller: &dyn Caller) -> Reply {
     let grant = |number: fn(&Grant) -> u64| holder.grant.as_ref().map(number);
     let said = |number: Option<u64>| number.map_or(Reply::Null, Reply::number);
     // A connection that is gone, or that was a script's, tells a reader nothing any more.
-    let client = grant(|grant| grant.client).filter(|&client| caller.is_connected(client));
+    let client = grant(|grant| grant.client);
+    let connection = client.and_then(|client| caller.connection(client));
+    let client = client.filter(|_| connection.is_some());
     let mut described = vec![
         ("owner", Reply::Bytes(holder.owner.as_slice().into())),
         ("ttl", time_left(holder.left)),
@@ -64,6 +93,7 @@ fn holder(holder: &Holder, caller: &dyn Caller) -> Reply {
         ("held", said(grant(|grant| grant.held))),
         ("client", said(client)),
     ];
+    described.extend(Connection::fields(connection.as_ref()));
     described.extend(holder.claim.map(|left| ("claim", Reply::number(left))));
     Reply::Map(described)
 }
@@ -80,12 +110,14 @@ fn waiter(waiter: &QueuedWaiter, caller: &dyn Caller) -> Reply {
     ];
     described.extend(limit.map(|most| ("limit", Reply::number(most))));
     // A place outlives the connection that has asked for it.
-    let is_there = waiter.place.is_none() || caller.is_connected(waiter.client);
+    let connection = caller.connection(waiter.client);
+    let is_there = waiter.place.is_none() || connection.is_some();
     let client = is_there.then(|| Reply::number(waiter.client));
     described.extend([
         ("waited", Reply::number(waiter.waited)),
         ("client", client.unwrap_or(Reply::Null)),
     ]);
+    described.extend(Connection::fields(connection.as_ref()));
     if let Some(in_queue) = &waiter.place {
         described.push(("place", Reply::number(in_queue.place)));
         described.push(("lease", Reply::number(in_queue.lease)));

@@ -2,8 +2,8 @@
 
 use crate::lock::{Ahead, Comeback, Cut, Hold, HolderNow, Line, Now, Reason, to_wall};
 use crate::protocol::{
-    Access, Argument, Call, Command, Fault, KeyPositions, Kind, Outcome, Reply, Spec, escaped,
-    integer,
+    Access, Argument, Call, Command, Connection, Fault, KeyPositions, Kind, Outcome, Reply, Spec,
+    escaped, integer,
 };
 
 /// `LOCK.LOG`
@@ -54,14 +54,25 @@ impl Command for Log {
             }
             None => USUAL,
         };
-        let (now, ahead) = (call.turn.now, call.locks.wall_is_ahead());
+        let (now, ahead) = (call.turn.now, call.locks.holds().wall().ahead());
         let losses = call.locks.losses(&mut call.turn, most).into_iter();
-        let lines = losses.map(|(line, holder)| describe(&line, holder.as_ref(), now, ahead));
+        let lines = losses.map(|(line, holder)| {
+            let client = line.lost.as_ref().and_then(|(_, hold)| hold.client());
+            let connection = client.and_then(|client| call.caller.connection(client));
+            describe(&line, connection.as_ref(), holder.as_ref(), now, ahead)
+        });
         Ok(Outcome::Reply(Reply::List(lines.collect())))
     }
 }
 
-fn describe(line: &Line, holder: Option<&HolderNow>, now: Now, ahead: Ahead) -> Reply {
+fn describe(
+    line: &Line,
+    connection: Option<&Connection>,
+    holder: Option<&HolderNow>,
+    now: Now,
+    ahead: Ahead,
+) -> Reply {
+    let [name, address] = Connection::fields(connection);
     let wall = |time: Now| to_wall(time.ms(), ahead);
     let number = |number: Option<u64>| number.map_or(Reply::Null, Reply::number);
     let text = |text: Option<&str>| text.map_or(Reply::Null, Reply::text);
@@ -78,6 +89,9 @@ fn describe(line: &Line, holder: Option<&HolderNow>, now: Now, ahead: Ahead) -> 
         ("fence", number(hold.and_then(|hold| hold.fence))),
         ("mode", text(hold.map(|hold| mode(hold.hold)))),
         ("held", number(hold.and_then(|hold| hold.held()))),
+        ("client", number(hold.and_then(|hold| hold.client()))),
+        name,
+        address,
         (
             "queue",
             hold.map_or(Reply::Null, |hold| Reply::number(hold.queue)),

@@ -1,11 +1,11 @@
 //! `LOCK.MACQUIRE numkeys key [key ...] owner ttl [BLOCK ms | QUEUE ms [NOTIFY channel message]]
-//! [SHARED | LIMIT n] [SESSION]`
+//! [SHARED | LIMIT n | MODES mode [mode ...]] [SESSION] [MAXQUEUE n]`
 
 use crate::lock::AskedBy;
 use crate::protocol::{Access, Call, Command, Fault, KeyPositions, Outcome, Spec};
 
-use super::asking::{ARGUMENTS, ask};
-use super::{KEYS, NUMKEYS, lock_names};
+use super::asking::{ANY_MODES, ARGUMENTS, ask};
+use super::{KEYS, NUMKEYS, each_once};
 
 /// `LOCK.MACQUIRE`
 pub struct Macquire;
@@ -22,13 +22,22 @@ impl Command for Macquire {
         keys: KeyPositions::Counted,
         access: Access::Set,
         arguments: {
-            let [owner, ttl, waiting, mode, session] = ARGUMENTS;
-            &[NUMKEYS, KEYS, owner, ttl, waiting, mode, session]
+            let [owner, ttl, waiting, _, session, max_queue] = ARGUMENTS;
+            &[
+                NUMKEYS,
+                KEYS,
+                owner,
+                ttl,
+                waiting,
+                ANY_MODES,
+                session,
+                max_queue,
+            ]
         },
     };
 
     fn run<'w>(call: &mut Call<'w, '_, '_>) -> Result<Outcome<'w>, Fault> {
-        let names = lock_names(call, 2)?;
-        ask(call, &names, AskedBy::Macquire)
+        let keys = call.words.keys(2)?;
+        ask(call, &each_once(call.db, keys), AskedBy::Macquire, keys)
     }
 }

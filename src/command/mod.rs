@@ -9,6 +9,7 @@ mod guard;
 mod info;
 mod log;
 mod macquire;
+mod modes;
 mod mrelease;
 mod mrenew;
 #[cfg(feature = "provoke")]
@@ -34,7 +35,7 @@ pub use scan::Scan;
 
 use std::collections::HashSet;
 
-use crate::lock::NameRef;
+use crate::lock::{Db, NameRef};
 use crate::protocol::{Argument, Call, Fault, Kind};
 
 const KEY: Argument = Argument::new(c"key", Kind::Key, c"The lock.");
@@ -65,13 +66,17 @@ const TTL: Argument = Argument::new(
 
 /// The locks that a call names behind their number, each once, with at least so many words after them.
 fn lock_names<'w>(call: &mut Call<'w, '_, '_>, after: usize) -> Result<Vec<NameRef<'w>>, Fault> {
-    let db = call.db;
+    let keys = call.words.keys(after)?;
+    Ok(each_once(call.db, keys))
+}
+
+/// The locks of these keys, each once.
+fn each_once<'w>(db: Db, keys: &[&'w [u8]]) -> Vec<NameRef<'w>> {
     let mut seen = HashSet::new();
-    let keys = call.words.keys(after)?.iter();
-    Ok(keys
+    (keys.iter())
         .filter(|&&key| seen.insert(key))
         .map(|&key| NameRef { db, key })
-        .collect())
+        .collect()
 }
 
 /// The lock that a call names by its first word.

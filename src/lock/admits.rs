@@ -9,7 +9,7 @@
 //! | shared, by its owner too | open if no other owner shares it | held |
 //! | shared by others | shut | open, in its turn, if its limit and `lock.max-sharers` leave room |
 
-use super::request::{Hold, Mode};
+use crate::lock::request::{Hold, Mode};
 
 /// Who holds a lock, seen from the owner of a request for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

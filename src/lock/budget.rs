@@ -5,6 +5,8 @@
 #[derive(Debug)]
 pub struct Budget {
     left: usize,
+    /// How much more has been done than was left.
+    overdrawn: usize,
     /// Has a waiter for many locks been granted them in this turn?
     has_granted_many: bool,
 }
@@ -15,10 +17,13 @@ pub const GRANT: usize = 20;
 pub const SHARED_GRANT: usize = 50;
 /// The cost of settling a lock, without what is granted.
 pub const SETTLE: usize = 4;
-/// The cost of replying to a waiter.
-const REPLY: usize = 6;
+/// The cost of replying to a waiter. Most of it is the server's, which writes to the client by itself.
+const REPLY: usize = 12;
 /// After a reply the server frees the waiter's command: this many lock names cost 1.
 const NAMES: usize = 8;
+
+/// So many waiters are replied to in one turn, however they came to be decided.
+pub const REPLIES: usize = Budget::PORTION / REPLY;
 
 /// Returns the cost of replying to a waiter that has named this many locks.
 pub fn reply(names: usize) -> usize {
@@ -33,13 +38,21 @@ impl Budget {
     pub fn of(work: usize) -> Self {
         Self {
             left: work,
+            overdrawn: 0,
             has_granted_many: false,
         }
     }
 
     /// Takes this much work off the budget. It may be more than was left: what was begun is finished.
     pub fn draw(&mut self, work: usize) {
+        let beyond = work.saturating_sub(self.left);
         self.left = self.left.saturating_sub(work);
+        self.overdrawn = self.overdrawn.saturating_add(beyond);
+    }
+
+    /// How much more has been done than the budget allowed.
+    pub fn overdrawn(&self) -> usize {
+        self.overdrawn
     }
 
     /// Is the budget used up?

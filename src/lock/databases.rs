@@ -1,97 +1,74 @@
-//! Holds and queues of all databases.
+//! One thing for each database.
 
 use std::collections::BTreeMap;
 
-use super::hashing::Keyed;
-use super::ledger::Ledger;
-use super::ledger::print::Secret;
-use super::name::Db;
-use super::queue::queues::Queues;
+use crate::lock::name::Db;
+use crate::lock::print::Secret;
 
-/// The holds and queues of one database.
+/// What belongs to each database. Most servers use database 0 alone, and each command asks for it several
+/// times, so it is kept outside of the map.
 #[derive(Debug)]
-pub struct Database {
-    pub ledger: Ledger,
-    pub queues: Queues,
-}
-
-impl Database {
-    fn new(secret: Secret) -> Self {
-        Self {
-            ledger: Ledger::new(secret),
-            queues: Queues::new(Keyed::new(secret)),
-        }
-    }
-
-    /// Are there no holds and no queues in this database?
-    #[inline]
-    pub fn remembers_nothing(&self) -> bool {
-        self.queues.is_empty() && self.ledger.remembers_nothing()
-    }
-}
-
-/// All databases that the server remembers anything of. Most servers use database 0 alone, and each
-/// command asks for it several times, so it is kept outside of the map.
-#[derive(Debug)]
-pub struct Databases {
-    first: Database,
-    others: BTreeMap<Db, Database>,
+pub struct Databases<T> {
+    first: T,
+    others: BTreeMap<Db, T>,
     secret: Secret,
+    new: fn(Secret) -> T,
 }
 
-impl Databases {
-    /// Databases without holds or queues.
-    pub fn new(secret: Secret) -> Self {
+impl<T> Databases<T> {
+    /// Databases with what `new` makes for each.
+    pub fn new(secret: Secret, new: fn(Secret) -> T) -> Self {
         Self {
-            first: Database::new(secret),
+            first: new(secret),
             others: BTreeMap::new(),
             secret,
+            new,
         }
     }
 
-    /// Returns this database, if there is anything to remember of it.
+    /// What belongs to this database, if it was ever opened.
     #[inline]
-    pub fn get(&self, db: Db) -> Option<&Database> {
+    pub fn get(&self, db: Db) -> Option<&T> {
         match db {
             0 => Some(&self.first),
             _ => self.others.get(&db),
         }
     }
 
-    /// Returns this database, to be changed, if there is anything to remember of it.
+    /// What belongs to this database, mutable, if it was ever opened.
     #[inline]
-    pub fn get_mut(&mut self, db: Db) -> Option<&mut Database> {
+    pub fn get_mut(&mut self, db: Db) -> Option<&mut T> {
         match db {
             0 => Some(&mut self.first),
             _ => self.others.get_mut(&db),
         }
     }
 
-    /// Returns this database, and adds it if it is new.
+    /// What belongs to this database, new if there is nothing yet.
     #[inline]
-    pub fn open(&mut self, db: Db) -> &mut Database {
-        let secret = self.secret;
+    pub fn open(&mut self, db: Db) -> &mut T {
+        let (secret, new) = (self.secret, self.new);
         match db {
             0 => &mut self.first,
-            _ => (self.others.entry(db)).or_insert_with(|| Database::new(secret)),
+            _ => self.others.entry(db).or_insert_with(|| new(secret)),
         }
     }
 
-    /// Does this hold for any database?
+    /// Is this so in any database?
     #[inline]
-    pub fn any(&self, is: impl Fn(&Database) -> bool) -> bool {
+    pub fn any(&self, is: impl Fn(&T) -> bool) -> bool {
         is(&self.first) || (!self.others.is_empty() && self.others.values().any(is))
     }
 
-    /// Returns each database with its number.
-    pub fn iter(&self) -> impl Iterator<Item = (Db, &Database)> {
-        let others = self.others.iter().map(|(&db, database)| (db, database));
+    /// Each database, with its number.
+    pub fn iter(&self) -> impl Iterator<Item = (Db, &T)> {
+        let others = self.others.iter().map(|(&db, one)| (db, one));
         std::iter::once((0, &self.first)).chain(others)
     }
 
-    /// Returns each database with its number, to be changed.
-    pub fn iter_mut(&mut self) -> impl Iterator<Item = (Db, &mut Database)> {
-        let others = (self.others.iter_mut()).map(|(&db, database)| (db, database));
+    /// Each database, with its number, mutable.
+    pub fn iter_mut(&mut self) -> impl Iterator<Item = (Db, &mut T)> {
+        let others = self.others.iter_mut().map(|(&db, one)| (db, one));
         std::iter::once((0, &mut self.first)).chain(others)
     }
 }

@@ -10,9 +10,9 @@
 //! are together less than `lead`, and takeovers (a start, a failover, the move of a slot) are further
 //! apart than the clocks differ.
 
-use super::limits::Limits;
-use super::slot::{self, SLOTS, Slot};
-use super::time::{Ahead, Ms, Now};
+use crate::lock::limits::Limits;
+use crate::lock::slot::{self, SLOTS, Slot};
+use crate::lock::time::{Ahead, Ms, Now};
 
 /// A fencing number: microseconds of Unix time, or a little ahead of it. Below 2^53, so that every
 /// client language can hold it.
@@ -155,6 +155,7 @@ impl FencingClock {
     }
 
     /// Returns the last number that was drawn. All later ones are larger.
+    #[cfg(test)]
     pub fn last(&self) -> Fence {
         self.last
     }

@@ -4,7 +4,7 @@ use std::hash::{BuildHasher, Hasher};
 
 use siphasher::sip::SipHasher13;
 
-use super::ledger::print::Secret;
+use crate::lock::print::Secret;
 
 /// The standard library's hash function, SipHash-1-3, keyed with our secret. It gets all bytes of a key
 /// at once, which costs a third less than the standard library's hasher.

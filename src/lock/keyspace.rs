@@ -2,11 +2,11 @@
 
 use std::rc::Rc;
 
-use super::fence::{Epoch, SlotState};
-use super::name::{Name, NameRef};
-use super::queue::ticket::Ticket;
-use super::request::{AskedBy, Asker};
-use super::time::{LAST_MS, Ms, Now};
+use crate::lock::fence::{Epoch, SlotState};
+use crate::lock::name::{Name, NameRef};
+use crate::lock::request::{AskedBy, Asker};
+use crate::lock::time::{LAST_MS, Ms, Now};
+use crate::lock::waiting::queue::ticket::Ticket;
 
 /// What a lock's key stores.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,6 +1,6 @@
 //! The settings of an operator (`CONFIG SET lock.…`).
 
-use super::time::Ms;
+use crate::lock::time::Ms;
 
 /// In how many queues one owner may wait at once, by all of its requests together.
 pub const MOST_QUEUES: u64 = 4096;
@@ -51,4 +51,9 @@ impl Limits {
         log_max_len: 128,
         drain: false,
     };
+
+    /// Do more owners share a lock than may? Then no other is let in, and nothing visits them all.
+    pub fn are_too_many(&self, count: usize) -> bool {
+        u64::try_from(count).is_ok_and(|count| count > self.max_sharers)
+    }
 }

@@ -1,79 +1,71 @@
 //! The rules of the lock. Nothing here knows a server: keys are read and written through
 //! [`Keyspace`], time is an argument, and the clients that must get a reply are returned to the caller.
 //!
-//! A lock is held when its key stores a hold that is not over ([`Stored`]). Other clients wait in the
-//! lock's queue. [`Locks::settle`](locks::Locks) is the one function that brings key and queue
-//! together, and it is called whatever happened to the key.
+//! A lock is held when its key stores a hold that is not over ([`Stored`]); other requests wait in its queue.
+//!
+//! | room | what it answers |
+//! |---|---|
+//! | `admits` | May a request have a lock that is held like this? The table of modes |
+//! | `holds` | Who holds a lock now, by its key and by what is remembered; what a step of the clock does to that |
+//! | `waiting` | Who waits, in which order, and when is that to be looked at again |
+//! | `deadlock` | Would a request wait for itself? |
+//! | `engine` | What does a command, an event or a tick do: [`Locks`] brings the others together |
+//!
+//! `holds` and `waiting` know nothing of each other. The others stand beside them: `fence` gives the fencing
+//! numbers, `log` keeps what was lost, `stats` counts, `turn` is one command or tick with its time and its budget.
 
-mod acquire;
 mod admits;
-mod backlog;
-mod breaking;
 mod budget;
-mod by_owner;
-mod check;
 mod databases;
 mod deadlock;
-mod due;
+mod engine;
 mod fence;
 mod hashing;
+mod holds;
 mod keyspace;
-mod leave;
-mod ledger;
 mod limits;
-mod locks;
 mod log;
-mod look;
-mod losses;
 mod name;
-mod outbox;
-mod place;
-mod queue;
-mod release;
-mod renew;
-mod report;
+mod print;
 mod request;
-mod reserve;
-mod returns;
 mod room;
-mod rules;
-mod settle;
 mod settling;
 pub mod slot;
-mod state;
 mod stats;
-mod step;
-mod take_back;
 mod time;
-mod wait;
-mod wall;
-mod withdraw;
+mod turn;
+mod waiting;
 
 #[cfg(test)]
 mod tests;
 
-pub use breaking::{Break, NotBroken};
 #[cfg(test)]
 pub use deadlock::found::Link;
 pub use deadlock::found::{Claim, Deadlock};
+pub use engine::breaking::{Break, NotBroken};
+pub use engine::events::Gone;
+pub use engine::locks::Locks;
+pub use engine::lost::HolderNow;
+pub use engine::outbox::Lapse;
+pub use engine::reply::End;
+pub use engine::report::{Grant, Holder, Left, Report};
 pub use fence::{Epoch, SlotState};
 pub use keyspace::{
     Glance, Keyspace, LONGEST_OWNER, LockEvent, Over, SHARED_MARKER, Share, Stored,
 };
-pub use ledger::print::Secret;
 pub use limits::{Limits, MOST_QUEUES, MOST_SHARERS};
-pub use locks::{Gone, Locks};
 pub use log::line::{Comeback, Cut, Line, Reason};
-pub use losses::HolderNow;
 pub use name::{Db, Name, NameRef};
-pub use outbox::{Lapse, Message};
-pub use queue::ticket::{ByTicket, Ticket};
-pub use queue::waiter::WaitOutcome;
-pub use report::{Grant, Holder, Left, QueuedWaiter, Report};
+pub use print::Secret;
 pub use request::{
-    Acquired, AskedBy, Asker, Hold, Lease, Mode, NotALock, Notify, Patience, Refusal, Request,
+    Acquired, AskedBy, Asker, Hold, Lease, Mode, Modes, NotALock, Notify, Patience, Refusal,
+    Request, Terms,
 };
 pub use room::give_back_room;
-pub use state::Turn;
+pub use stats::classes::{Class, MOST_CLASSES};
 pub use time::{Ahead, LAST_MS, Ms, Now, from_wall, to_wall};
-pub use wait::End;
+pub use turn::Turn;
+pub use waiting::place::Message;
+pub use waiting::queue::ticket::{ByTicket, Ticket};
+pub use waiting::queue::waiter::WaitOutcome;
+pub use waiting::report::{QueuedWaiter, USUALLY_NAMED};

@@ -30,6 +30,15 @@ impl Name {
         u64::try_from(self.key.as_ptr().addr()).unwrap_or_default()
     }
 
+    /// These two databases have changed places: the name follows its key.
+    pub fn swap(&mut self, one: Db, other: Db) {
+        self.db = match self.db {
+            db if db == one => other,
+            db if db == other => one,
+            db => db,
+        };
+    }
+
     /// Borrows this name.
     pub fn borrow(&self) -> NameRef<'_> {
         NameRef {

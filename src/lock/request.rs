@@ -1,10 +1,10 @@
 //! A request for a lock: its owner, mode and ttl, how it waits, and its outcome.
 
-use super::deadlock::found::Deadlock;
-use super::deadlock::steps::TooLong;
-use super::fence::Fence;
-use super::queue::ticket::Ticket;
-use super::time::Ms;
+use crate::lock::deadlock::found::Deadlock;
+use crate::lock::deadlock::steps::TooLong;
+use crate::lock::fence::Fence;
+use crate::lock::time::Ms;
+use crate::lock::waiting::queue::ticket::Ticket;
 
 /// How a request wants to hold the lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -43,20 +43,56 @@ impl Hold {
     }
 }
 
+/// How a request wants to hold each of its locks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Modes<'a> {
+    /// All of them in this mode.
+    Same(Mode),
+    /// Each in its own, in the order of the locks. They differ.
+    Each(&'a [Mode]),
+}
+
+impl Modes<'_> {
+    /// How it wants to hold the lock of this index.
+    #[inline]
+    pub fn of(self, index: usize) -> Mode {
+        match self {
+            Self::Same(mode) => mode,
+            // There are as many modes as locks.
+            Self::Each(modes) => modes.get(index).copied().unwrap_or(Mode::Exclusive),
+        }
+    }
+}
+
+impl From<Mode> for Modes<'_> {
+    fn from(mode: Mode) -> Self {
+        Self::Same(mode)
+    }
+}
+
 /// A request for a lock, or for several at once.
 #[derive(Clone, Copy, Debug)]
 pub struct Request<'a> {
-    /// The owner that asks for it.
-    pub owner: &'a [u8],
-    /// How long it is held, counted from the grant.
-    pub ttl: Ms,
+    /// For whom it asks, and for how long.
+    pub terms: Terms<'a>,
     /// Exclusive, shared or limited.
-    pub mode: Mode,
+    pub modes: Modes<'a>,
     /// Whether it waits, and how.
     pub patience: Patience<'a>,
+    /// It does not wait behind this many others, or more, in any queue.
+    pub max_queue: Option<u64>,
+}
+
+/// What is the same of all holds that a request is granted.
+#[derive(Clone, Copy, Debug)]
+pub struct Terms<'a> {
+    /// The owner that asks for them.
+    pub owner: &'a [u8],
+    /// How long they are held, counted from the grant.
+    pub ttl: Ms,
     /// The id of the client that asks.
     pub client: u64,
-    /// Does the hold end when that client's connection closes?
+    /// Do the holds end when that client's connection closes?
     pub session: bool,
 }
 
@@ -135,6 +171,8 @@ pub enum Refusal {
     TooComplex,
     /// There is no room for it in the queues.
     QueueFull,
+    /// This many wait in one of its queues, and it was not to wait behind so many.
+    Behind(u64),
     /// Its owner would wait in too many queues at once.
     TooManyQueues,
     /// It asks for a place, but its owner holds one of the locks already.

@@ -3,12 +3,12 @@
 use std::collections::VecDeque;
 use std::rc::Rc;
 
-use super::name::Name;
+use crate::lock::name::Name;
 
 /// What is still to be looked at before a command or a tick is over. It is usually empty, and then
 /// nothing is allocated.
 #[derive(Debug, Default)]
-pub(super) struct Settling(Option<Box<Lists>>);
+pub(in crate::lock) struct Settling(Option<Box<Lists>>);
 
 #[derive(Debug, Default)]
 struct Lists {

@@ -4,7 +4,7 @@
 //! module was loaded. Keys expire by the wall clock, which can be stepped; the [`Keyspace`] translates
 //! between the two.
 //!
-//! [`Keyspace`]: super::keyspace::Keyspace
+//! [`Keyspace`]: crate::lock::keyspace::Keyspace
 
 /// Milliseconds: a point in steady time, or a duration.
 pub type Ms = u64;

@@ -32,6 +32,13 @@ impl<'a> Args<'a> {
         self.next().ok_or(Fault::Arity(self.command))
     }
 
+    /// The next so many words, if there are as many.
+    pub fn some(&mut self, count: usize) -> Option<&'a [&'a [u8]]> {
+        let (words, left) = self.left.split_at_checked(count)?;
+        self.left = left;
+        Some(words)
+    }
+
     /// All that is left.
     pub fn rest(self) -> &'a [&'a [u8]] {
         self.left
@@ -57,11 +64,7 @@ impl<'a> Args<'a> {
         if number > MOST_KEYS {
             return Err(Fault::TooManyKeys);
         }
-        let (keys, left) = (self.left)
-            .split_at_checked(number)
-            .ok_or(Fault::KeysMissing)?;
-        self.left = left;
-        Ok(keys)
+        self.some(number).ok_or(Fault::KeysMissing)
     }
 
     /// An owner's token.

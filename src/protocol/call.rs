@@ -2,7 +2,7 @@
 
 use crate::lock::{AskedBy, Db, Locks, Ms, NameRef, Notify, Ticket, Turn, WaitOutcome};
 
-use super::{Args, Fault, Reply, Spec};
+use super::{Args, Connection, Fault, Reply, Spec};
 
 /// A command of the module.
 pub trait Command {
@@ -47,8 +47,8 @@ pub trait Caller {
     /// May the caller read this key?
     fn may_read(&self, name: NameRef<'_>) -> bool;
 
-    /// Is there a connection of this number?
-    fn is_connected(&self, client: u64) -> bool;
+    /// The connection of this number, if there is one.
+    fn connection(&self, client: u64) -> Option<Connection>;
 }
 
 impl Call<'_, '_, '_> {

@@ -25,6 +25,12 @@ pub enum Fault {
     /// A number of sharers that is no number above 0.
     #[error("ERR value is not an integer or out of range: LIMIT must be 1 or more")]
     Limit,
+    /// Too few modes for the keys, or a word that is none.
+    #[error("ERR syntax error: MODES needs EXCLUSIVE, SHARED or a limit of 1 or more for each key")]
+    Modes,
+    /// A length of a queue that is no number.
+    #[error("ERR value is not an integer or out of range: MAXQUEUE must be 0 or more")]
+    MaxQueue,
     /// No whole number of 64 bits.
     #[error("ERR value is not an integer or out of range")]
     NotAnInteger,
@@ -87,6 +93,9 @@ pub enum Fault {
         "QUEUEFULL lock.max-waiters or lock.max-waiters-total leaves no room for this request to wait"
     )]
     QueueFull,
+    /// More wait than the request was to wait behind: so many, and so many it would have.
+    #[error("QUEUEFULL {0} waiting in the queue, and MAXQUEUE is {1}")]
+    Behind(u64, u64),
     /// Its owner waits for as many locks as one may.
     #[error("QUEUEFULL this owner would stand in more than {MOST_QUEUES} queues at once")]
     TooManyQueues,

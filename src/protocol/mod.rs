@@ -3,6 +3,7 @@
 
 mod args;
 mod call;
+mod connection;
 mod fault;
 mod glob;
 mod reply;
@@ -11,6 +12,7 @@ mod spec;
 
 pub use args::{Args, LONGEST_TEXT, counted, integer};
 pub use call::{Call, Caller, Command, Outcome};
+pub use connection::Connection;
 pub use fault::Fault;
 pub use glob::fits;
 pub use reply::Reply;

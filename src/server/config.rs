@@ -9,6 +9,7 @@ use redis_module::raw;
 use crate::lock::{LAST_MS, Limits, MOST_SHARERS};
 use crate::protocol::integer;
 
+use super::classes;
 use super::ffi::api::RawString;
 use super::ffi::constants::{ERR, OK};
 use super::ffi::context::Ctx;
@@ -57,13 +58,28 @@ const fn number(
 
 const DRAIN: &CStr = c"drain";
 
+/// What an operator has set.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Settings {
+    limits: Limits,
+    /// The value of `lock.classes`.
+    classes: Vec<u8>,
+}
+
+impl Settings {
+    const DEFAULT: Self = Self {
+        limits: Limits::DEFAULT,
+        classes: Vec::new(),
+    };
+}
+
 /// Adds our settings to the server's, and takes what is set already. What was said after `loadmodule` becomes
 /// their defaults: so CONFIG REWRITE writes down all that differs from it, and what was set later wins after a
 /// restart.
-pub fn add(ctx: Ctx<'_>, mut defaults: Limits) -> bool {
-    *settings() = Limits::DEFAULT;
+pub fn add(ctx: Ctx<'_>, mut defaults: Settings) -> bool {
+    *settings() = Settings::DEFAULT;
     for (place, number) in NUMBERS.iter().enumerate() {
-        let default = *(number.of)(&mut defaults);
+        let default = *(number.of)(&mut defaults.limits);
         // SAFETY: the context lives, texts and functions are for ever; the data is a place in a list,
         // never one in memory. The server wrote the address once.
         let added = unsafe {
@@ -86,6 +102,9 @@ pub fn add(ctx: Ctx<'_>, mut defaults: Limits) -> bool {
             return false;
         }
     }
+    if !classes::add(ctx, &defaults.classes, PLAIN) {
+        return false;
+    }
     // SAFETY: the context lives, texts and functions are for ever; there is no data. The server wrote the addresses
     // once.
     unsafe {
@@ -93,7 +112,7 @@ pub fn add(ctx: Ctx<'_>, mut defaults: Limits) -> bool {
             register(
                 ctx.raw(),
                 DRAIN.as_ptr(),
-                c_int::from(defaults.drain),
+                c_int::from(defaults.limits.drain),
                 PLAIN,
                 Some(get_drain),
                 Some(set_drain),
@@ -108,12 +127,21 @@ pub fn add(ctx: Ctx<'_>, mut defaults: Limits) -> bool {
 const PLAIN: c_uint = raw::REDISMODULE_CONFIG_DEFAULT;
 
 /// What was said after `loadmodule`, names and values in turn; or what is wrong with it.
-pub fn said(words: &[&[u8]]) -> Result<Limits, String> {
-    let mut limits = Limits::DEFAULT;
-    apply(&mut limits, words).map(|()| limits)
+pub fn said(words: &[&[u8]]) -> Result<Settings, String> {
+    let mut settings = Settings::DEFAULT;
+    // CONFIG REWRITE writes these words without quotes: after a restart they would be several.
+    if let Some(word) = (words.iter()).find(|word| word.iter().any(u8::is_ascii_whitespace)) {
+        let word = word.escape_ascii();
+        return Err(format!(
+            "its argument \"{word}\" has spaces: set lock.{} in the configuration file instead",
+            classes::NAME.to_string_lossy()
+        ));
+    }
+    apply(&mut settings, words).map(|()| settings)
 }
 
-fn apply(limits: &mut Limits, words: &[&[u8]]) -> Result<(), String> {
+fn apply(settings: &mut Settings, words: &[&[u8]]) -> Result<(), String> {
+    let limits = &mut settings.limits;
     for pair in words.chunks(2) {
         let &[name, value] = pair else {
             return Err("its arguments are names of settings, each with a value".to_owned());
@@ -127,6 +155,8 @@ fn apply(limits: &mut Limits, words: &[&[u8]]) -> Result<(), String> {
                 _ => None,
             }
             .map(|drain| limits.drain = drain)
+        } else if is(classes::NAME) {
+            classes::is_fit(value).then(|| settings.classes = value.to_vec())
         } else {
             let number = NUMBERS.iter().find(|number| is(number.name));
             let number =
@@ -146,60 +176,87 @@ fn apply(limits: &mut Limits, words: &[&[u8]]) -> Result<(), String> {
 /// What is set differently from how it would be after a restart with this configuration file: a module that
 /// is loaded on a running server is not told of that file.
 pub fn unlike(file: &[u8]) -> Vec<String> {
-    let now = *settings();
-    let mut there = now;
+    let now = settings().clone();
+    let mut there = now.clone();
     for line in file.split(|byte| *byte == b'\n') {
-        let words: Vec<&[u8]> = (line.split(|byte| byte.is_ascii_whitespace() || *byte == b'"'))
-            .filter(|word| !word.is_empty())
-            .collect();
+        let words = words_of(line);
         let ours: &[&[u8]] = match words.as_slice() {
             // Another module's words name no settings of ours.
             [first, _path, rest @ ..] if first.eq_ignore_ascii_case(b"loadmodule") => rest,
             [name, _value] if name.starts_with(b"lock.") => &words,
             _ => &[],
         };
-        let mut with_this = there;
+        let mut with_this = there.clone();
         if apply(&mut with_this, ours).is_ok() {
             there = with_this;
         }
     }
-    (each(now).zip(each(there)))
+    (each(&now).zip(each(&there)))
         .filter(|(is, would_be)| is != would_be)
         .map(|((name, is), (_, would_be))| format!("{name} is {is} and not {would_be}"))
         .collect()
 }
 
+/// The words of a line, each of them perhaps in quotes.
+fn words_of(line: &[u8]) -> Vec<&[u8]> {
+    let mut words = Vec::new();
+    // Every second part stood within quotes.
+    for (at, part) in line.split(|byte| *byte == b'"').enumerate() {
+        if at % 2 == 1 {
+            words.push(part);
+        } else {
+            let bare = part.split(u8::is_ascii_whitespace);
+            words.extend(bare.filter(|word| !word.is_empty()));
+        }
+    }
+    words
+}
+
 /// What is set and is not the default, in the words of MODULE LOADEX. A drain ends with the module.
 pub fn chosen() -> Vec<String> {
-    (each(*settings()).zip(each(Limits::DEFAULT)))
+    (each(&settings().clone()).zip(each(&Settings::DEFAULT)))
         .filter(|((name, is), (_, default))| is != default && name != "lock.drain")
         .map(|((name, is), _)| format!("CONFIG {name} {is}"))
         .collect()
 }
 
 /// Each setting's full name and value.
-fn each(mut limits: Limits) -> impl Iterator<Item = (String, String)> {
+fn each(settings: &Settings) -> impl Iterator<Item = (String, String)> {
+    let mut limits = settings.limits;
     let drain = if limits.drain { "yes" } else { "no" };
+    let classes = format!("\"{}\"", settings.classes.escape_ascii());
     let numbers = NUMBERS.map(|number| (number.name, (number.of)(&mut limits).to_string()));
-    (numbers.into_iter().chain([(DRAIN, drain.to_owned())]))
+    (numbers.into_iter())
+        .chain([(DRAIN, drain.to_owned()), (classes::NAME, classes)])
         .map(|(name, value)| (format!("lock.{}", name.to_string_lossy()), value))
 }
 
 /// What is set, as the server has it. It may ask on any thread, and in the middle of a change to the locks,
 /// which are told as soon as they can be.
-static SETTINGS: Mutex<Limits> = Mutex::new(Limits::DEFAULT);
+static SETTINGS: Mutex<Settings> = Mutex::new(Settings::DEFAULT);
 
-fn settings() -> MutexGuard<'static, Limits> {
+fn settings() -> MutexGuard<'static, Settings> {
     SETTINGS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn set(change: impl FnOnce(&mut Limits)) {
     let limits = {
         let mut settings = settings();
-        change(&mut settings);
-        *settings
+        change(&mut settings.limits);
+        settings.limits
     };
     home::hear(Note::NewLimits(limits));
+}
+
+/// The value of `lock.classes`.
+pub fn classes() -> Vec<u8> {
+    settings().classes.clone()
+}
+
+/// Sets it.
+pub fn set_classes(value: &[u8]) {
+    settings().classes = value.to_vec();
+    home::hear(Note::NewClasses(value.to_vec()));
 }
 
 fn signed(number: u64) -> c_longlong {
@@ -210,7 +267,7 @@ unsafe extern "C" fn get_number(_: *const c_char, place: *mut c_void) -> c_longl
     let number = NUMBERS.get(place.addr());
     signed(
         number
-            .map(|number| *(number.of)(&mut settings()))
+            .map(|number| *(number.of)(&mut settings().limits))
             .unwrap_or_default(),
     )
 }
@@ -231,7 +288,7 @@ unsafe extern "C" fn set_number(
 }
 
 unsafe extern "C" fn get_drain(_: *const c_char, _: *mut c_void) -> c_int {
-    c_int::from(settings().drain)
+    c_int::from(settings().limits.drain)
 }
 
 unsafe extern "C" fn set_drain(

@@ -106,7 +106,11 @@ pub unsafe extern "C" fn value_event(
             return module.hearing.heard_in_vain();
         }
         // SAFETY: the server hands all this to us for the length of this call.
-        unsafe { heard(module, ctx, class, event, key, Locks::is_waited_for) };
+        unsafe {
+            heard(module, ctx, class, event, key, |locks, name| {
+                locks.waiting().is_waited_for(name)
+            })
+        };
     });
     OK
 }
@@ -130,7 +134,7 @@ unsafe fn heard(
     let is_opening = has_expired && module.expired.is_opening(key);
     // SAFETY: promised by our caller.
     let db = unsafe { Ctx::new(ctx).db() };
-    if !is_opening && module.read(|locks| locks.remember_nothing_of(db)) == Ok(true) {
+    if !is_opening && module.read(|locks| locks.remember_nothing(Some(db))) == Ok(true) {
         return module.hearing.heard_in_vain();
     }
     // SAFETY: promised by our caller.
@@ -153,7 +157,7 @@ unsafe fn heard(
         }
         // The last field of a hash may have run out by itself: outside of any command, where a
         // job would not be run until the next one, and in the middle of a walk through others.
-        at_once &= !locks.may_be_no_lock(name);
+        at_once &= !locks.waiting().may_be_no_lock(name);
         let how = match class {
             raw::REDISMODULE_NOTIFY_EXPIRED => Gone::Expired,
             raw::REDISMODULE_NOTIFY_EVICTED => Gone::Evicted,

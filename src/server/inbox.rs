@@ -46,6 +46,8 @@ pub enum Note {
     SettingsChanged,
     /// What an operator has set for us.
     NewLimits(Limits),
+    /// The classes that an operator has set, as it has said them.
+    NewClasses(Vec<u8>),
     /// The server is a master now, or a replica.
     RoleChanged {
         /// Is it a master?
@@ -71,7 +73,7 @@ impl Note {
             Self::SlotsLeft(_) => "slots that move",
             Self::ModuleJoined(_) | Self::ModuleLeft(_) => "a change of modules",
             Self::SettingsChanged => "changed settings",
-            Self::NewLimits(_) => "a new setting",
+            Self::NewLimits(_) | Self::NewClasses(_) => "a new setting",
             Self::RoleChanged { .. } => "a change of roles",
         }
     }

@@ -10,7 +10,7 @@ use crate::lock::Locks;
 use super::ffi::constants::OK;
 use super::ffi::context::Ctx;
 use super::module::Module;
-use super::{home, inbox, thread};
+use super::{classes, home, inbox, thread};
 
 /// Has the server ask us when a client asks it.
 pub fn offer(ctx: Ctx<'_>) -> bool {
@@ -30,6 +30,7 @@ unsafe extern "C" fn report(info: *mut raw::RedisModuleInfoCtx, _: c_int) {
                 unsafe {
                     section(info, c"", &counted(locks));
                     section(info, c"memory", &remembered(module, locks));
+                    classes::report(info, locks);
                     about(info);
                 }
             });
@@ -109,7 +110,8 @@ fn number(number: usize) -> u64 {
 fn counted(locks: &Locks) -> [(&'static CStr, u64); 28] {
     let counts = locks.counts();
     let (held, lost) = locks.held_and_lost();
-    let (waiters, contended) = locks.waiting_now();
+    let waiting = locks.waiting();
+    let (waiters, contended) = (waiting.len(), waiting.count_queues());
     [
         (c"acquired_total", counts.acquired),
         (c"acquired_after_wait_total", counts.acquired_after_wait),
@@ -133,8 +135,8 @@ fn counted(locks: &Locks) -> [(&'static CStr, u64); 28] {
         (c"notified_total", counts.notified),
         (c"waiters", number(waiters)),
         (c"waiters_peak", counts.waiters_peak),
-        (c"places", number(locks.leased_places())),
-        (c"queue_places", number(locks.places())),
+        (c"places", number(waiting.leased_places())),
+        (c"queue_places", number(waiting.entries())),
         (c"contended_keys", number(contended)),
         (c"wait_usec_p50", counts.waits.quantile(500)),
         (c"wait_usec_p99", counts.waits.quantile(990)),

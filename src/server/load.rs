@@ -19,7 +19,9 @@ use super::home::InUse;
 use super::jobs::Jobs;
 use super::module::Module;
 use super::timer::Timer;
-use super::{clock, config, events, files, home, inbox, info, replicate, thread, turns, version};
+use super::{
+    classes, clock, config, events, files, home, inbox, info, replicate, thread, turns, version,
+};
 use crate::lock::Locks;
 
 /// The module's table: what it adds to the server.
@@ -67,6 +69,7 @@ pub unsafe fn load(
             Err(reason) => {
                 context::log_warning(&format!("not loaded: {reason}"));
                 _ = home::remove();
+                classes::forget();
                 shield::tell_the_log_no_more();
                 ERR
             }
@@ -86,6 +89,7 @@ pub fn unload() -> c_int {
             return ERR;
         }
         let chosen = config::chosen();
+        classes::forget();
         if !chosen.is_empty() {
             context::log_notice(&format!(
                 "unloaded, and its settings with it. MODULE LOADEX with these words brings them back: {}",

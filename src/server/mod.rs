@@ -8,6 +8,7 @@
 
 mod authority;
 mod blocked;
+mod classes;
 mod clock;
 mod cluster;
 mod command;

@@ -3,6 +3,9 @@
 
 use crate::lock::{End, Locks, NameRef, Ticket};
 
+use crate::protocol::fits;
+
+use super::classes;
 use super::clock;
 use super::ffi::context;
 use super::ffi::shield::shield;
@@ -85,7 +88,7 @@ impl Module {
                 let name = NameRef { db: *db, key };
                 self.change_alone(|locks| {
                     if locks.concerns(name) {
-                        locks.note(name.keep());
+                        locks.waiting_mut().note(name.keep());
                     }
                 })?;
                 self.set_timer(now);
@@ -130,6 +133,13 @@ impl Module {
                 self.change_alone(|locks| locks.set_limits(*limits, now))?;
                 // Those who wait may have to be sent away.
                 self.set_timer(now);
+            }
+            Note::NewClasses(value) => {
+                self.change_alone(|locks| {
+                    locks
+                        .waiting_mut()
+                        .set_classes(classes::patterns(value), fits)
+                })?;
             }
             Note::RoleChanged { master } => {
                 self.has_role(*master);

@@ -8,7 +8,7 @@ use std::ffi::CStr;
 
 use redis_module::raw;
 
-use crate::lock::{Asker, Locks, Message};
+use crate::lock::{Asker, Message};
 
 use super::ffi::api::PublishFn;
 use super::ffi::text::Text;
@@ -51,7 +51,7 @@ impl Module {
     pub fn publish(&self) {
         let mut left = PORTION;
         while left > 0
-            && let Ok(Some(message)) = self.change(Locks::next_message)
+            && let Ok(Some(message)) = self.change(|locks| locks.waiting_mut().next_message())
         {
             left = left.saturating_sub(1).saturating_sub(self.send(&message));
         }
@@ -72,7 +72,7 @@ impl Module {
         _ = self.change(|locks| {
             locks.published();
             if is_unheard {
-                locks.message_went_unheard(message.id);
+                locks.waiting_mut().message_went_unheard(message.id);
             }
         });
         usize::try_from(receivers).unwrap_or_default()

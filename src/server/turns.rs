@@ -47,7 +47,7 @@ pub unsafe extern "C" fn turned(_: *mut RawCtx, _: Event, sub: u64, _: *mut c_vo
             module.set_timer(clock::now());
         }
         module.ring();
-        let needs_keys = || module.read(Locks::remember_nothing) != Ok(true);
+        let needs_keys = || module.read(|locks| locks.remember_nothing(None)) != Ok(true);
         (module.hearing).give_back(module.own(), || module.needs_values(), needs_keys);
     });
 }
@@ -60,7 +60,7 @@ impl Module {
         }
         let now = clock::now();
         // What ends by the wall clock ends at another time after a step.
-        if self.read(Locks::wall_is_ahead) != Ok(clock::ahead()) {
+        if self.read(|locks| locks.holds().wall().ahead()) != Ok(clock::ahead()) {
             self.ring_at(Some(0), now);
         }
         if self.timer.rings(now) {
@@ -79,7 +79,7 @@ impl Module {
             locks.tick(&mut Turn::new(&mut keys, now));
             // Only now: the lock that brought the panic about should not keep the others from being seen to.
             if self.was_cut_short() {
-                locks.note_all();
+                locks.waiting_mut().note_all_of(None);
             }
             for ticket in self.sent_on.due(now) {
                 locks.reply_again(ticket);
@@ -135,7 +135,7 @@ impl Module {
     /// Does a client wait, or is anything to be done?
     #[inline]
     pub fn has_to_wake(&self) -> bool {
-        let has_work = |locks: &Locks| !locks.is_idle() || locks.reserves();
+        let has_work = |locks: &Locks| !locks.is_idle() || locks.holds().reserve_any();
         self.timer.is_set() || self.read(has_work).unwrap_or(true)
     }
 
@@ -145,8 +145,12 @@ impl Module {
             return;
         }
         let to_tell = self.change(|locks| {
-            let to_reply = locks.take_to_reply();
-            (to_reply, locks.take_waited(), locks.take_lapsed())
+            let outbox = locks.outbox();
+            (
+                outbox.take_to_reply(),
+                outbox.take_waited(),
+                outbox.take_lapsed(),
+            )
         });
         if let Ok((to_reply, waited, lapsed)) = to_tell {
             self.reports.waited(self.own(), &waited);
@@ -158,7 +162,7 @@ impl Module {
                     .iter()
                     .for_each(|&ticket| self.waiting.wake(ticket));
             }
-            _ = self.change(|locks| locks.told(to_reply, waited));
+            _ = self.change(|locks| locks.outbox().give_back(to_reply, waited));
         }
         self.set_timer(now);
     }
@@ -193,7 +197,10 @@ impl Module {
 
     /// Is the server about to send this waiter away?
     fn is_left_to_server(&self, ticket: Ticket, now: Now) -> bool {
-        let key = self.read(|locks| locks.empty_handed(ticket)).ok().flatten();
+        let key = self
+            .read(|locks| locks.waiting().empty_handed(ticket))
+            .ok()
+            .flatten();
         self.sent_on
             .is_left_to_server(ticket, key.as_deref(), now, |name| {
                 self.cluster.is_up(self.own(), now) && call::has_slot_of(self.own(), name)
@@ -202,6 +209,6 @@ impl Module {
 
     /// Does it matter to a waiter what values keys come by?
     pub fn needs_values(&self) -> bool {
-        !self.waiting.is_empty() || self.read(Locks::leased_places) != Ok(0)
+        !self.waiting.is_empty() || self.read(|locks| locks.waiting().leased_places()) != Ok(0)
     }
 }

@@ -46,6 +46,12 @@ impl Server {
         matches!(self, Self::Valkey(version) if version >= (9, 1))
     }
 
+    /// Does it find a caller by its number also if that is a script or another module, and has no connection? Valkey
+    /// 9.1.2 crashes when it is asked for the address of such a caller. (Valkey 9.0 was not tried.)
+    pub fn finds_callers_without_connection(self) -> bool {
+        matches!(self, Self::Valkey(version) if version >= (9, 0))
+    }
+
     /// When a client is woken, is its reply written at once into what it will read? Redis 7.4 asks
     /// for the reply only when it delivers it; Valkey 8 asks at once, but drops it if the client
     /// is unblocked by something else before the end of the loop's turn.

@@ -79,7 +79,7 @@ class Layout:
 
 
 class Waiter(threading.Thread):
-    """Somebody who waits in the module's line, by a connection of its own."""
+    """One that waits in the module's queue, by a connection of its own."""
 
     def __init__(self, key, owner):
         super().__init__(daemon=True)

@@ -46,7 +46,7 @@ class Worker(threading.Thread):
                 self.db.set("number", number + 1)
                 self.db.decr("inside")
             self.done[way] = self.done.get(way, 0) + 1
-            # Somebody always in the line would never let those in who poll.
+            # One that is always in the queue would never let those in who poll.
             time.sleep(random.uniform(0.03, 0.1))
         self.now_by = None
 
@@ -117,7 +117,7 @@ def a_constant_as_the_owner_lets_everybody_in():
 
 
 def a_time_as_the_value_overwrites_our_hold():
-    # SETNX with the time at which it ends, and GETSET by whoever finds that time to be over. An owner is no time: to
+    # SETNX with the time at which it ends, and GETSET by the client that finds that time to be over. An owner is no time: to
     # such a client it is 0, long over.
     assert db.execute_command("LOCK.ACQUIRE", "fleet", "ann", 10_000)
     found = db.get("fleet")
@@ -128,7 +128,7 @@ def a_time_as_the_value_overwrites_our_hold():
     except ResponseError as refused:
         assert str(refused).startswith("NOTOWNER")
     assert db.execute_command("LOCK.RELEASE", "fleet", "ann") == 0
-    # And what it leaves has no expiry: nobody else ever comes in, until somebody deletes it.
+    # And what it leaves has no expiry: no other ever comes in, until a client deletes it.
     assert db.ttl("fleet") == -1 and db.execute_command("LOCK.ACQUIRE", "fleet", "ben", 10_000, "BLOCK", 50) is None
 
 

@@ -17,7 +17,7 @@
     clippy::indexing_slicing,
     clippy::undocumented_unsafe_blocks,
     clippy::unwrap_used,
-    reason = "a module that nobody loads but a test"
+    reason = "a module that only a test loads"
 )]
 
 use std::cell::RefCell;

@@ -35,7 +35,7 @@ fn ms(ms: u64) -> Duration {
     Duration::from_millis(ms)
 }
 
-/// The words of somebody who asks for this lock.
+/// The words by which a client asks for this lock.
 fn ask(key: &str, owner: &str, ttl: u64, more: &[&str]) -> Command {
     let mut command = args!["LOCK.ACQUIRE", key, owner, ttl];
     command.extend(more.iter().map(Arg::to_arg));
@@ -192,7 +192,7 @@ impl Way {
         }
     }
 
-    /// What asks for a lock that somebody else holds in this way, and must not get it, by an owner `n`.
+    /// What asks for a lock that another owner holds in this way, and must not get it, by an owner `n`.
     fn rivals(self) -> Vec<Command> {
         let key = self.key();
         let mut rivals = vec![
@@ -297,7 +297,7 @@ fn replies(waiters: &mut [Client]) -> Vec<(Value, Instant)> {
     replies.into_iter().flatten().collect()
 }
 
-/// The keys that have expired by the wall clock are no more, and nobody has asked for them.
+/// The keys that have expired by the wall clock are no more, and no client has asked for them.
 #[track_caller]
 fn wait_until_all_keys_are_gone(client: &mut Client) {
     eventually("the server has found what has expired", || {

@@ -1,5 +1,6 @@
 //! Clusters: locks whose slots move, nodes that fall silent, replicas that take over.
 
+mod expiring;
 mod tenure;
 mod whole_slots;
 
@@ -51,7 +52,7 @@ enum Goes {
     WithMigrate,
     /// The hold is over while its key is still here.
     Expires,
-    /// Somebody deletes it here.
+    /// Another client deletes it here.
     IsDeleted,
     /// The owner releases it here.
     IsReleased,
@@ -230,7 +231,7 @@ fn a_waiter_on_the_node_that_a_slot_comes_to_is_granted_once_it_has_come() {
     let index = usize::from(first == "c");
     let granted = waiters[index].answer().int();
     assert!(granted > fence);
-    // A deletion is followed by a write of ours, and that is nobody's who was sent.
+    // A deletion is followed by a write of ours, and no client sent that.
     assert_eq!(asked(&args!["DEL", key]), 1);
     cluster.node(1).let_pass(200);
     assert!(waiters[1 - index].no_answer_yet());
@@ -436,10 +437,10 @@ fn a_master_that_dies_is_succeeded_with_its_holds_and_higher_numbers() {
     cluster.node(heir).wait_for_role(Role::Master);
     let mut client = cluster.client(heir);
     eventually("the cluster is well again", || {
-        cmd!(client, "LOCK.RENEW", key, "nobody", LONG) == 0
+        cmd!(client, "LOCK.RENEW", key, "none", LONG) == 0
     });
     assert_eq!(cmd!(client, "PEXPIRETIME", key), deadline);
-    // Whoever waited asks the new master, and waits there.
+    // The waiters ask the new master, and wait there.
     let mut waiter = cluster.node(heir).waiter_for(&key, "b");
     let fence = client.acquire(&key, "a");
     assert!(fence > last, "{fence} after {last}");
@@ -452,70 +453,6 @@ fn a_master_that_dies_is_succeeded_with_its_holds_and_higher_numbers() {
     let answer = cmd!(cluster.client(0), "LOCK.ACQUIRE", key, "c", LONG);
     assert!(answer.is_error("MOVED"), "{answer:?}");
     assert_eq!(client.holder(&key), "b");
-}
-
-#[test]
-fn locks_that_expire_while_their_slot_moves_key_by_key_have_one_holder_at_most() {
-    let cluster = Cluster::with(2, Setup::append_only);
-    locks_expire_during(&cluster, |keys, slot, from, to| {
-        cluster.set_importing(slot, from, to);
-        cluster.set_migrating(slot, from, to);
-        for key in keys {
-            cluster.migrate_key(key, from, to);
-        }
-        cluster.set_slot_owner(slot, from, to);
-    });
-}
-
-#[test]
-fn locks_that_expire_while_their_slot_moves_as_a_whole_have_one_holder_at_most() {
-    let cluster = Cluster::with(2, Setup::append_only);
-    skip_unless!(
-        cluster.moves_atomically(),
-        "this server moves slots key by key"
-    );
-    locks_expire_during(&cluster, |_, slot, from, to| {
-        cluster.move_atomically(slot, from, to);
-    });
-}
-
-/// Holds that end in the middle of a move are passed on by one node or by the other, or not at all,
-/// and never to somebody who is told to ask elsewhere.
-#[track_caller]
-fn locks_expire_during(cluster: &Cluster, moves: impl Fn(&[String], u16, usize, usize)) {
-    let tag = cluster.key_on(0, "t");
-    let slot = cluster.slot_of(&tag);
-    let keys: Vec<String> = (0..60).map(|number| format!("{{{tag}}}{number}")).collect();
-    for (from, to) in [(0, 1), (1, 0)] {
-        let mut client = cluster.client(from);
-        let mut wait = |key: &String| {
-            cmd!(client, "DEL", key);
-            client.acquire(key, "a");
-            let mut waiter = cluster.client(from);
-            waiter.send(&args!["LOCK.ACQUIRE", key, "b", LONG, "BLOCK", 0]);
-            waiter
-        };
-        let mut waiters: Vec<Client> = keys.iter().map(&mut wait).collect();
-        cluster.node(from).wait_for_blocked_clients(keys.len());
-        // One after the other they end, from before the move until after it.
-        let renewals: Vec<Command> = (keys.iter().zip(1_u64..))
-            .map(|(key, number)| args!["LOCK.RENEW", key, "a", number * 4])
-            .collect();
-        client.pipeline(&renewals);
-        moves(&keys, slot, from, to);
-        eventually("the slot has moved", || cluster.index_of(&tag) == to);
-        let mut client = cluster.client(to);
-        for (key, waiter) in keys.iter().zip(&mut waiters) {
-            let answer = waiter.answer();
-            let holder = client.holder(key);
-            if answer.is_error("MOVED") {
-                assert_ne!(holder, "b", "{key}");
-            } else {
-                assert!(answer.fence() > 0, "{key}");
-                assert_eq!(holder, "b", "{key}");
-            }
-        }
-    }
 }
 
 impl Cluster {

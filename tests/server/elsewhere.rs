@@ -42,7 +42,7 @@ fn etcd_11456_a_waiter_is_not_granted_after_its_own_end() {
 }
 
 /// Waiters that gave up or died stayed in the fair lock's queue, each with a time far ahead, and
-/// whoever came later waited for all of them.
+/// those who came later waited for all of them.
 #[test]
 fn redisson_1104_dead_waiters_do_not_poison_the_line() {
     let server = Server::start();
@@ -73,7 +73,7 @@ fn redisson_1104_dead_waiters_do_not_poison_the_line() {
     assert_eq!(client.queue("k"), [""; 0]);
 }
 
-/// A release between a waiter's last look at the lock and its subscription woke nobody, and the
+/// A release between a waiter's last look at the lock and its subscription woke no client, and the
 /// waiter slept on beside a free lock.
 #[test]
 fn redisson_5761_a_release_in_the_moment_of_the_wait_wakes_the_waiter() {
@@ -148,9 +148,9 @@ fn redisson_7367_a_retried_acquire_is_one_hold() {
     }
 }
 
-/// Whoever released and asked again at once came before those who had waited for long.
+/// An owner that released and asked again at once came before those who had waited for long.
 #[test]
-fn python_redis_lock_58_nobody_barges_in_before_those_who_wait() {
+fn python_redis_lock_58_no_client_barges_in_before_those_who_wait() {
     let server = Server::start();
     let mut greedy = server.client();
     greedy.acquire("k", "greedy0");
@@ -172,14 +172,14 @@ fn python_redis_lock_58_nobody_barges_in_before_those_who_wait() {
     last.answer().fence();
 }
 
-/// A deadlock was reported where nobody waited for anybody in a deadlock.
+/// A deadlock was reported where none of those in it waited for another.
 #[test]
-fn mysql_87620_a_wait_that_nobody_waits_back_for_is_no_deadlock() {
+fn mysql_87620_a_wait_that_no_client_waits_back_for_is_no_deadlock() {
     let server = Server::start();
     let mut client = server.client();
     client.acquire("x", "ann");
     client.acquire("y", "ben");
-    // Ann has what somebody waits for, and waits for what somebody has.
+    // Ann has what another waits for, and waits for what another has.
     let mut eve = server.waiter_for("x", "eve");
     let mut ann = server.waiter_for("y", "ann");
     // Ben does not wait: he only tries, in both ways.
@@ -212,7 +212,7 @@ fn mysql_87620_a_wait_that_nobody_waits_back_for_is_no_deadlock() {
     ben.answer().fence();
 }
 
-/// A renewal wrote the lock anew when it was gone, beside whoever had taken it meanwhile.
+/// A renewal wrote the lock anew when it was gone, beside the owner that had taken it meanwhile.
 #[test]
 fn redlock_net_48_a_renewal_revives_nothing() {
     let server = Server::start();

@@ -213,7 +213,7 @@ fn the_wall_clock_of_a_server_can_be_stepped_and_its_monotonic_clock_goes_on() {
         "PXAT",
         server.wall_clock() + 100
     );
-    eventually("what nobody looks at has expired", || {
+    eventually("what no command looks at has expired", || {
         cmd!(client, "DBSIZE") == 1
     });
     server.step_clock(DAY);

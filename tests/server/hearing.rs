@@ -1,4 +1,4 @@
-//! Grants that reach nobody: their clients are cut off when their answers are made, not before.
+//! Grants that reach no client: theirs are cut off when their answers are made, not before.
 
 use crate::support::*;
 

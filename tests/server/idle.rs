@@ -1,4 +1,4 @@
-//! What a server does while nobody asks it anything: it sleeps, whoever waits.
+//! What a server does while no client asks it anything: it sleeps, however many wait.
 
 use crate::support::*;
 use std::time::{Duration, Instant};
@@ -28,7 +28,7 @@ fn place(number: usize) -> Command {
 
 /// With its own threads and its cron a server wakes up some ten times a second.
 #[test]
-fn a_server_sleeps_as_well_while_somebody_waits_for_a_lock_that_is_long_held() {
+fn a_server_sleeps_as_well_while_a_client_waits_for_a_lock_that_is_long_held() {
     let server = Server::start();
     let mut client = server.client();
     client.acquire("k", "a");
@@ -40,7 +40,7 @@ fn a_server_sleeps_as_well_while_somebody_waits_for_a_lock_that_is_long_held() {
         "{with_waiter} a second, and {alone} alone"
     );
     drop(waiter);
-    eventually("nobody waits", || client.queue("k").is_empty());
+    eventually("no client waits", || client.queue("k").is_empty());
     let place = cmd!(client, "LOCK.ACQUIRE", "k", "p", LONG, "QUEUE", 60_000);
     assert_eq!(place, -1);
     let with_place = wake_ups(&server);

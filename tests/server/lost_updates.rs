@@ -79,7 +79,7 @@ fn assert_as_promised(outcomes: &[(Way, Outcome)]) {
         );
         if way.refuses_late_writes() {
             assert_eq!(outcome.lost, 0, "{case}");
-            assert!(outcome.refused > 0, "nobody came too late: {case}");
+            assert!(outcome.refused > 0, "no client came too late: {case}");
         } else {
             assert!(outcome.lost > 0, "too easy to prove anything: {case}");
         }
@@ -96,7 +96,7 @@ fn a_holder_that_sleeps_past_its_ttl_overwrites_others_unless_its_write_is_refus
 }
 
 #[test]
-#[ignore = "takes minutes: it makes the table in docs/testing.md"]
+#[ignore = "takes minutes: it makes the table in docs/tried.md"]
 fn the_table_of_lost_updates() {
     for ttl in [100, 1000] {
         let outcomes = outcomes(Load {

@@ -54,7 +54,7 @@ fn what_another_modules_thread_does_to_a_lock_is_seen_by_those_who_wait() {
         client.release("k", "w");
     }
     client.acquire("other", "a");
-    // Redis 8 with io-threads stops when a module's thread ends a connection, whoever's it is.
+    // Redis 8 with io-threads stops when a module's thread ends a connection, whichever it is.
     if is_redis_8_with_io_threads() {
         return;
     }
@@ -91,6 +91,31 @@ fn a_session_that_another_modules_thread_ends_lets_go_of_its_locks() {
         tied.id()
     );
     waiter.answer().fence();
+}
+
+/// Valkey 9.1 finds the module that asks by its number, and crashes when it is asked for its address.
+#[test]
+fn another_module_may_ask_about_what_it_holds_and_has_lost() {
+    let server = with_neighbour();
+    let mut client = server.client();
+    let by_neighbour = |client: &mut Client, command: Command| {
+        client.run(&[args!["NEIGHBOUR.CALL"], command].concat())
+    };
+    by_neighbour(&mut client, args!["LOCK.ACQUIRE", "k", "n", LONG]).fence();
+    let info = by_neighbour(&mut client, args!["LOCK.INFO", "k"]);
+    assert_eq!(info["holders"][0]["owner"], "n", "{info:?}");
+    let info = client.transaction(&[args!["NEIGHBOUR.CALL", "LOCK.INFO", "k"]]);
+    assert_eq!(info[0]["holders"][0]["owner"], "n", "{info:?}");
+    assert_eq!(by_neighbour(&mut client, args!["LOCK.BREAK", "k"]), 1);
+    let log = by_neighbour(&mut client, args!["LOCK.LOG"]);
+    assert_eq!(log[0]["owner"], "n", "{log:?}");
+    assert!(log[0]["client-addr"].is_nil(), "{log:?}");
+    // And a script that calls that module, about what a script holds.
+    let take = "return redis.call('LOCK.ACQUIRE', KEYS[1], 's', 10000)";
+    cmd!(client, "EVAL", take, 1, "k").fence();
+    let ask = "return redis.call('NEIGHBOUR.CALL', 'LOCK.INFO', KEYS[1])";
+    let info = cmd!(client, "EVAL", ask, 1, "k");
+    assert_eq!(info["holders"][0]["owner"], "s", "{info:?}");
 }
 
 /// It is told of each of our changes when that is done, and may make others at once.
@@ -139,7 +164,7 @@ fn another_module_may_call_every_command_when_it_hears_of_ours() {
             cmd!(client, "LOCK.ACQUIRE", "k", "a", LONG, "SHARED");
             cmd!(client, "LOCK.RENEW", "k", "a", 1);
             cmd!(client, "NEIGHBOUR.WHEN");
-            // Whatever has become of it, nobody waits for what is free.
+            // Whatever has become of it, no client waits for what is free.
             cmd!(client, "LOCK.BREAK", "k", "FORCE");
             let answer = waiter.answer();
             assert!(!answer.is_error("ERR"), "{case}: {answer:?}");
@@ -177,7 +202,7 @@ fn another_module_may_flush_swap_and_unblock_when_it_hears_of_a_key_that_we_have
         cmd!(client, "NEIGHBOUR.WHEN");
         if way == "UNBLOCK" {
             assert!(answer.is_nil(), "{answer:?}");
-            // What it was not told of is nobody's.
+            // What it was not told of has no owner.
             let next = cmd!(client, "LOCK.ACQUIRE", "k", "n", LONG, "BLOCK", 5000);
             assert!(next.int() > 0, "{next:?}");
         } else {

@@ -1,5 +1,5 @@
 //! Thousands of keys that end in one moment: locks that others wait for, one by one and several at
-//! once, shared ones, hashes whose fields run out, and keys that are nobody's locks among them. The
+//! once, shared ones, hashes whose fields run out, and keys that are no locks among them. The
 //! server walks through them, and must not be led astray on its way by what we do after each.
 
 use crate::support::*;

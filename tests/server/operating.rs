@@ -1,6 +1,7 @@
-//! What whoever runs the server sees of the locks, and can do about them.
+//! What operators see of the locks, and can do about them.
 
 mod breaking;
+mod classes;
 mod counters;
 mod events;
 mod info;

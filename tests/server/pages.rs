@@ -17,10 +17,10 @@
 //! follows up to the next prompt is the answer, as redis-cli shows it. A command without an answer
 //! must wait in the server; its answer comes later, behind the connection's name and a colon. So does
 //! what a connection is told that has said SUBSCRIBE. A line
-//! that begins with `#` and a space is a comment. Where somebody says `WAIT`, the server has one replica,
+//! that begins with `#` and a space is a comment. Where a client says `WAIT`, the server has one replica,
 //! in sync.
 //!
-//! An answer must be the page's word for word, but for what nobody can know beforehand:
+//! An answer must be the page's word for word, but for what can't be known beforehand:
 //!
 //! - `...` stands for anything; on a line of its own for any number of lines.
 //! - Numbers of 13 and more digits (fencing numbers, times) are as long as the page's, and any two of
@@ -62,7 +62,10 @@ fn every_transcript_in_the_pages_is_what_the_server_answers() {
 #[test]
 fn no_page_shows_commands_that_are_not_tried() {
     let pages = files::pages();
-    let untried: Vec<_> = pages.iter().flat_map(transcript::said_by_nobody).collect();
+    let untried: Vec<_> = pages
+        .iter()
+        .flat_map(transcript::said_by_no_prompt)
+        .collect();
     assert!(untried.is_empty(), "no prompt at {untried:?}");
 }
 

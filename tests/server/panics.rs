@@ -157,7 +157,7 @@ fn a_panic_in_a_timer_is_made_up_for_a_moment_later() {
         let mut waiter = server.waiter_for("k", "w");
         let mut late = server.waiter(&args!["LOCK.ACQUIRE", "k", "l", LONG, "BLOCK", 700]);
         provoke(&mut client, place);
-        // Nobody says anything until the hold has run out, so it is in the timer that this is met.
+        // No client says anything until the hold has run out, so it is in the timer that this is met.
         waiter.answer().fence();
         assert!(late.answer().is_nil());
         client.release("k", "w");
@@ -167,7 +167,7 @@ fn a_panic_in_a_timer_is_made_up_for_a_moment_later() {
 }
 
 #[test]
-fn a_panic_in_a_key_event_costs_nobody_the_lock() {
+fn a_panic_in_a_key_event_costs_no_client_the_lock() {
     let server = server();
     let mut client = server.client();
     for place in ["a key's event", "a value's event"] {
@@ -188,7 +188,7 @@ fn a_panic_in_a_key_event_costs_nobody_the_lock() {
 }
 
 #[test]
-fn a_panic_in_a_job_costs_nobody_the_lock() {
+fn a_panic_in_a_job_costs_no_client_the_lock() {
     let server = server();
     skip_unless!(
         server.version().is_at_least((7, 2), (7, 2)),
@@ -262,7 +262,7 @@ fn a_panic_when_a_connection_ends_leaves_its_holds_to_their_time() {
     let mut tied = server.client();
     cmd!(tied, "LOCK.ACQUIRE", "k", "t", LONG, "SESSION").fence();
     // The one by which the server was found to be up may end a moment later.
-    eventually("nobody else is connected", || {
+    eventually("no other client is connected", || {
         client.info("clients")["connected_clients"] == "2"
     });
     provoke(&mut client, "a connection's end");

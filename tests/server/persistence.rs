@@ -80,7 +80,7 @@ fn live(server: &Server) -> BTreeMap<String, (String, i64)> {
         assert!(waiter.answer().int() > 0, "{key}");
     }
 
-    // Granted to somebody who did not live to hear of it: taken back, with and without a successor.
+    // Granted to a client that did not live to hear of it: taken back, with and without a successor.
     for (key, successor) in [("taken-back", false), ("passed-on", true)] {
         client.acquire(key, "a");
         let mut dies = waiter(key, "dies");
@@ -97,7 +97,7 @@ fn live(server: &Server) -> BTreeMap<String, (String, i64)> {
             None => eventually("it is taken back", || cmd!(client, "EXISTS", key) == 0),
         }
     }
-    // Expired and not missed by anybody.
+    // Expired, and no client has missed it.
     cmd!(client, "LOCK.ACQUIRE", "expired", "a", 1).int();
     eventually("it is gone", || {
         cmd!(client, "LOCK.INFO", "expired").is_nil()

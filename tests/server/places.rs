@@ -13,7 +13,7 @@ use crate::support::*;
 /// A lease that no test lives to see the end of.
 const LEASE: u64 = 60_000;
 
-/// The words of somebody who asks for this lock and keeps a place.
+/// The words by which a client asks for this lock and keeps a place.
 fn queue(key: impl Arg, owner: impl Arg) -> Command {
     args!["LOCK.ACQUIRE", key, owner, LONG, "QUEUE", LEASE]
 }

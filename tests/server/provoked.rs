@@ -86,10 +86,10 @@ fn a_waiter_for_two_locks_of_which_the_server_refuses_one_has_both_shortly_after
     }
 }
 
-/// A lock that was granted to somebody who was gone by then, and that the server refuses when it is to be
+/// A lock that was granted to a client that was gone by then, and that the server refuses when it is to be
 /// given back.
 #[test]
-fn a_grant_that_nobody_heard_of_is_given_back_although_the_server_refuses_its_key_at_first() {
+fn a_grant_that_no_client_heard_of_is_given_back_although_the_server_refuses_its_key_at_first() {
     let server = server();
     let mut client = server.client();
     let mut tied = server.client();
@@ -117,7 +117,7 @@ fn a_hold_that_ends_between_the_look_and_the_write_is_held_for_as_long_as_its_ow
 }
 
 #[test]
-fn a_hold_that_runs_out_while_somebody_waits_costs_one_tick() {
+fn a_hold_that_runs_out_while_a_client_waits_costs_one_tick() {
     let server = server();
     let mut client = server.client();
     cmd!(client, "DEBUG", "SET-ACTIVE-EXPIRE", 0);

@@ -381,7 +381,7 @@ fn a_server_that_is_demoted_and_promoted_at_once_has_no_old_waiters() {
     let mut client = server.client();
     let fence = client.acquire("k", "a");
     let mut waiter = server.waiter_for("k", "b");
-    // To a port where nobody is, and back, in one write: the keys stay.
+    // To a port without a server, and back, in one write: the keys stay.
     let answers = client.pipeline(&[
         args!["REPLICAOF", "127.0.0.1", 1],
         args!["REPLICAOF", "NO", "ONE"],

@@ -1,4 +1,4 @@
-//! Rights that are taken away while somebody waits.
+//! Rights that are taken away while a client waits.
 
 use crate::support::*;
 

@@ -182,7 +182,7 @@ fn used_when_quiet(server: &Server) -> usize {
     let mut client = server.client();
     let mut used = 0;
     eventually("the others are gone and nothing is remembered", || {
-        // What has run out stays until somebody looks.
+        // What has run out stays until a command looks.
         cmd!(client, "SCAN", 0, "COUNT", 1000);
         let info = client.info("everything");
         used = info["used_memory"].parse().unwrap();

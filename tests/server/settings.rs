@@ -50,8 +50,9 @@ fn every_setting_has_its_default() {
         assert_eq!(setting(&mut client, name), default.to_string(), "{name}");
     }
     assert_eq!(setting(&mut client, "drain"), "no");
+    assert_eq!(setting(&mut client, "classes"), "");
     let all = cmd!(client, "CONFIG", "GET", "lock.*");
-    assert_eq!(all.items().len(), 2 * (NUMBERS.len() + 1), "{all:?}");
+    assert_eq!(all.items().len(), 2 * (NUMBERS.len() + 2), "{all:?}");
 }
 
 #[test]
@@ -140,6 +141,7 @@ fn settings_are_kept_by_config_rewrite_and_a_restart() {
         set(&mut client, name, 77);
     }
     set(&mut client, "drain", "yes");
+    set(&mut client, "classes", "job:* [a-c]?");
     assert_eq!(cmd!(client, "CONFIG", "REWRITE"), "OK");
     server.restart();
     let mut client = server.client();
@@ -147,6 +149,7 @@ fn settings_are_kept_by_config_rewrite_and_a_restart() {
         assert_eq!(setting(&mut client, name), "77", "{name}");
     }
     assert_eq!(setting(&mut client, "drain"), "yes");
+    assert_eq!(setting(&mut client, "classes"), "job:* [a-c]?");
 }
 
 /// What was set last counts, also against what is said behind `loadmodule`, which stays in the file.
@@ -226,7 +229,7 @@ fn a_category_for_all_the_commands_lets_a_user_run_them_and_nothing_else() {
     let mut user = server.client();
     assert_eq!(cmd!(user, "AUTH", "u", "any"), "OK");
     user.acquire("k", "a");
-    assert_eq!(cmd!(user, "LOCK.CHECK", "k", "nobody"), Value::Nil);
+    assert_eq!(cmd!(user, "LOCK.CHECK", "k", "n"), Value::Nil);
     user.acquire_all(&["x", "y"], "a");
     assert!(cmd!(user, "GET", "k").is_error("NOPERM"));
     if version.is_at_least((8, 0), (8, 1)) {
@@ -237,7 +240,7 @@ fn a_category_for_all_the_commands_lets_a_user_run_them_and_nothing_else() {
     let path = server.module_path();
     server.wait_until_unloaded();
     assert_eq!(cmd!(client, "MODULE", "LOAD", &path), "OK");
-    assert_eq!(cmd!(user, "LOCK.CHECK", "k", "nobody"), Value::Nil);
+    assert_eq!(cmd!(user, "LOCK.CHECK", "k", "n"), Value::Nil);
     user.acquire("after", "a");
 }
 
@@ -255,7 +258,7 @@ fn askings(ttl: i64) -> Vec<Command> {
 }
 
 #[test]
-fn a_longer_ttl_than_max_ttl_is_refused_whoever_asks_and_however() {
+fn a_longer_ttl_than_max_ttl_is_refused_whichever_owner_asks_and_however() {
     let server = Server::start();
     let mut client = server.client();
     client.acquire("held", "a");

@@ -3,6 +3,7 @@
 
 mod cluster;
 mod crowd;
+mod modes;
 mod rights;
 mod waiting;
 mod written;
@@ -132,7 +133,7 @@ fn the_server_makes_up_one_owner_for_all() {
         client.release_all(&["b", "c"], granted[0].text());
         let nothing = |answer: &Value| matches!(answer, Value::NilArray | Value::Null);
         assert!(nothing(&busy) && nothing(&up), "{busy:?} {up:?}");
-        // To release or renew as nobody in particular means nothing.
+        // To release or renew without an owner means nothing.
         assert_eq!(client.run(&mrelease(&["a"], "*")), 0);
         assert_eq!(client.run(&mrenew(&["a"], "*", LONG)), 0);
     }
@@ -319,7 +320,7 @@ fn they_are_in_the_database_of_the_connection() {
     assert_eq!(five.queue("a"), ["w"]);
     zero.release_all(&["a", "b"], "x");
     assert!(waiter.still_waits());
-    // By expiry, so that nobody's connection tells the module which database is meant.
+    // By expiry, so that no connection tells the module which database is meant.
     assert_eq!(five.run(&mrenew(&["a", "b"], "o", 50)), 1);
     assert!(waiter.answer().fence() > there);
     assert_eq!(five.holders(&["a", "b"]), ["w", "w"]);

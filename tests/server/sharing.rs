@@ -58,7 +58,7 @@ fn readers_share_a_lock_and_keep_writers_out() {
 fn a_sorted_set_without_the_marker_is_left_alone() {
     let server = Server::start();
     let mut client = server.client();
-    // The marker must be where nobody's deadline can be.
+    // The marker must be where no deadline can be.
     for set in commands(
         "ZADD k 1 a; ZADD k +inf a; ZADD k +inf @LOCK:SHARED 4102444800000 a;
         ZADD k 4102444800000 @lock:shared 4102444800000 a; ZADD k -inf @lock:shared 1 a",
@@ -114,7 +114,7 @@ fn no_more_than_lock_max_sharers_share_a_lock_and_one_more_waits_for_room() {
 }
 
 #[test]
-fn a_lock_that_more_share_than_may_lets_nobody_in_until_enough_have_gone() {
+fn a_lock_that_more_share_than_may_lets_no_other_in_until_enough_have_gone() {
     let server = Server::start();
     let mut client = server.client();
     for owner in ["a", "b", "c"] {
@@ -174,7 +174,7 @@ fn a_writer_is_not_starved_by_readers() {
 
 /// None of them can have it while others share it too, so none is looked at.
 #[test]
-fn the_many_upgrades_of_one_owner_cost_nobody_else_time() {
+fn the_many_upgrades_of_one_owner_cost_no_other_time() {
     const UPGRADES: usize = 2000;
     let server = Server::start();
     let mut client = server.client();

@@ -1,10 +1,10 @@
 //! A key that was a lock's has become something else, and goes in a way of which the server says
-//! nothing, or at a time at which nothing of ours may run: whoever waits for it has the lock all the
-//! same, on a server to which nobody says a word.
+//! nothing, or at a time at which nothing of ours may run: a waiter has the lock all the
+//! same, on a server to which no client says a word.
 
 use crate::support::*;
 
-/// `k` is held, and somebody waits for it; then it becomes something else, all in one instant.
+/// `k` is held, and a client waits for it; then it becomes something else, all in one instant.
 fn waiter_while_it_becomes(server: &Server, client: &mut Client, becomes: &[Command]) -> Client {
     client.acquire("k", "a");
     let waiter = server.waiter_for("k", "w");
@@ -122,7 +122,7 @@ fn a_waiter_has_the_lock_when_a_key_of_any_type_has_been_emptied() {
             waiter_while_it_becomes(&server, &mut client, std::slice::from_ref(&becomes));
         let answer = client.run(&goes);
         assert!(!answer.is_error(""), "{goes:?}: {answer:?}");
-        // Nobody says anything until then.
+        // No client says anything until then.
         waiter.answer().fence();
         cmd!(client, "SELECT", 0);
         client.release("k", "w");

@@ -1,9 +1,8 @@
 //! Bad days: paused clients, a server that is about to go, too few replicas, a disk that fails, full
 //! memory, a script that takes too long. The server lives through each, a lock is never granted
-//! where the server would refuse a write, and whoever waits gets it as soon as it can be had.
+//! where the server would refuse a write, and a waiter gets it as soon as it can be had.
 
 use crate::support::*;
-use std::fs;
 use std::time::{Duration, Instant};
 
 /// What "at once" may take on a machine that is busy with other tests.
@@ -272,36 +271,14 @@ const REFUSALS: [Refusal; 2] = [
     Refusal {
         name: "a disk that fails",
         code: "MISCONF",
-        server: || {
-            Server::with()
-                .config("dbfilename taken")
-                .config("stop-writes-on-bgsave-error yes")
-                // Without a rule for saving the server does not mind that it can't.
-                .config("save 360000 1000000")
-                .start()
-        },
-        begin: |server| {
-            // The file can't be put where a folder with something in it is.
-            fs::create_dir_all(server.file("taken").join("full")).unwrap();
-            save(server, "err");
-        },
-        mend: |server| {
-            fs::remove_dir_all(server.file("taken")).unwrap();
-            save(server, "ok");
-        },
+        server: || Server::with().with_disk_that_fails().start(),
+        begin: Server::break_disk,
+        mend: Server::mend_disk,
     },
 ];
 
 fn set(server: &Server, name: &str, value: &str) {
     assert_eq!(cmd!(server.client(), "CONFIG", "SET", name, value), "OK");
-}
-
-fn save(server: &Server, status: &str) {
-    assert!(!cmd!(server.client(), "BGSAVE").is_error(""));
-    eventually("the background save is over", || {
-        server.info("rdb_bgsave_in_progress") == "0"
-            && server.info("rdb_last_bgsave_status") == status
-    });
 }
 
 #[test]
@@ -500,7 +477,7 @@ impl Server {
     }
 }
 
-/// The server deletes expired keys while it walks through the table of those that expire: whoever
+/// The server deletes expired keys while it walks through the table of those that expire: what
 /// touches its neighbours then takes them away under its feet, and it crashes.
 #[test]
 fn locks_that_end_in_one_moment_are_passed_on_while_the_server_walks_through_them() {

@@ -1,5 +1,7 @@
 //! Waiting for a lock: who is served, when, and what ends a wait.
 
+mod unblocked;
+
 use crate::support::*;
 use std::process;
 use std::time::{Duration, Instant};
@@ -7,7 +9,7 @@ use std::time::{Duration, Instant};
 const A_MOMENT: Duration = Duration::from_millis(100);
 
 #[test]
-fn nobody_barges_in_behind_a_release_in_the_same_pipeline() {
+fn no_client_barges_in_behind_a_release_in_the_same_pipeline() {
     let server = Server::start();
     let mut client = server.client();
     for barging in [
@@ -53,45 +55,11 @@ fn a_wait_ends_with_nil_when_its_time_is_up_and_not_before() {
         late.push(waited - wait);
     }
     late.sort();
-    assert!(
-        late[late.len() / 2] <= Duration::from_millis(15),
-        "{late:?}"
-    );
+    // By the server's own timer it would be some fifty.
+    let most = Duration::from_millis(35);
+    assert!(late[late.len() / 2] <= most, "{late:?}");
     assert!(late[late.len() - 1] <= A_MOMENT, "{late:?}");
     assert_eq!(client.queue("k"), [""; 0]);
-}
-
-#[test]
-fn client_unblock_ends_a_wait_with_nil_or_with_an_error() {
-    let server = Server::start();
-    let mut client = server.client();
-    client.acquire("k", "a");
-    let mut by_default = server.waiter_for("k", "by-default");
-    let mut by_timeout = server.waiter_for("k", "by-timeout");
-    let mut by_error = server.waiter_for("k", "by-error");
-    let mut nameless = server.waiter_for("k", "*");
-    let mut next = server.waiter_for("k", "next");
-    assert_eq!(cmd!(client, "CLIENT", "UNBLOCK", by_default.id()), 1);
-    assert_eq!(by_default.answer(), Value::Nil);
-    assert_eq!(
-        cmd!(client, "CLIENT", "UNBLOCK", by_timeout.id(), "TIMEOUT"),
-        1
-    );
-    assert_eq!(by_timeout.answer(), Value::Nil);
-    assert_eq!(cmd!(client, "CLIENT", "UNBLOCK", by_error.id(), "ERROR"), 1);
-    assert!(by_error.answer().is_error("UNBLOCKED"));
-    assert_eq!(
-        cmd!(client, "CLIENT", "UNBLOCK", nameless.id(), "TIMEOUT"),
-        1
-    );
-    assert_eq!(nameless.answer(), Value::NilArray);
-    assert_eq!(client.queue("k"), ["next"]);
-    client.release("k", "a");
-    next.answer().fence();
-    for mut gone in [by_default, by_timeout, by_error, nameless] {
-        assert_eq!(cmd!(gone, "PING"), "PONG");
-    }
-    assert_eq!(client.holder("k"), "next");
 }
 
 /// Sends these commands at once, in a transaction if `together`, and hands back their answers.
@@ -111,132 +79,6 @@ fn told(client: &mut Client) -> Vec<Value> {
         match client.answer() {
             end if end == "that was all" => return told,
             answer => told.push(answer),
-        }
-    }
-}
-
-#[test]
-fn a_waiter_unblocked_in_the_moment_of_its_grant_either_hears_of_it_or_passes_the_lock_on() {
-    let server = Server::start();
-    let version = server.version();
-    let mut client = server.client();
-    for (together, how, has_next) in [
-        (true, "TIMEOUT", true),
-        (true, "TIMEOUT", false),
-        (true, "ERROR", true),
-        (true, "ERROR", false),
-        (false, "TIMEOUT", true),
-        (false, "TIMEOUT", false),
-        (false, "ERROR", true),
-        (false, "ERROR", false),
-    ] {
-        let case = format!("{how}, in a transaction: {together}, with a next: {has_next}");
-        client.acquire("k", "a");
-        let mut waiter = server.waiter_for("k", "w");
-        let mut next = has_next.then(|| server.waiter_for("k", "next"));
-        let answers = at_once(
-            &mut client,
-            together,
-            &[
-                args!["LOCK.RELEASE", "k", "a"],
-                args!["CLIENT", "UNBLOCK", waiter.id(), how],
-            ],
-        );
-        assert_eq!(answers[0], 1, "{case}");
-        let told = told(&mut waiter);
-        // These have written the number already, and add the error to it.
-        let adds_the_error = how == "ERROR" && !version.is_at_least((7, 4), (8, 0));
-        let most = if adds_the_error { 2 } else { 1 };
-        assert!((1..=most).contains(&told.len()), "{case}: {told:?}");
-        let holder = match told.iter().find(|answer| matches!(answer, Value::Int(_))) {
-            Some(number) => {
-                number.fence();
-                assert_eq!(client.holder("k"), "w", "{case}: {told:?}");
-                assert_eq!(
-                    cmd!(client, "LOCK.INFO", "k")["holders"][0]["fence"],
-                    number.int()
-                );
-                if let Some(next) = &mut next {
-                    assert!(next.still_waits(), "{case}: {told:?}");
-                }
-                client.release("k", "w");
-                has_next.then_some("next")
-            }
-            None => has_next.then_some("next"),
-        };
-        match (holder, next) {
-            (Some(_), Some(mut next)) => {
-                next.answer().fence();
-                assert_eq!(client.holder("k"), "next", "{case}");
-                client.release("k", "next");
-            }
-            _ => eventually(&format!("the lock is free ({case})"), || {
-                cmd!(client, "EXISTS", "k") == 0
-            }),
-        }
-        assert_eq!(cmd!(waiter, "PING"), "PONG", "{case}");
-    }
-}
-
-/// The other order: a waiter that is unblocked just before the release is out of the race.
-#[test]
-fn a_waiter_unblocked_just_before_the_release_is_not_granted() {
-    let server = Server::start();
-    let mut client = server.client();
-    for together in [true, false] {
-        for how in ["TIMEOUT", "ERROR"] {
-            let case = format!("{how}, in a transaction: {together}");
-            client.acquire("k", "a");
-            let mut waiter = server.waiter_for("k", "w");
-            let mut next = server.waiter_for("k", "next");
-            at_once(
-                &mut client,
-                together,
-                &[
-                    args!["CLIENT", "UNBLOCK", waiter.id(), how],
-                    args!["LOCK.RELEASE", "k", "a"],
-                ],
-            );
-            let told = told(&mut waiter);
-            assert_eq!(told.len(), 1, "{case}: {told:?}");
-            assert!(
-                told[0].is_nil() || told[0].is_error("UNBLOCKED"),
-                "{case}: {told:?}"
-            );
-            next.answer().fence();
-            assert_eq!(client.holder("k"), "next", "{case}");
-            client.release("k", "next");
-        }
-    }
-}
-
-#[test]
-fn a_waiter_killed_in_the_moment_of_its_grant_passes_the_lock_on() {
-    let server = Server::start();
-    let mut client = server.client();
-    for together in [true, false] {
-        for has_next in [true, false] {
-            let case = format!("in a transaction: {together}, with a next: {has_next}");
-            let first = client.acquire("k", "a");
-            let mut waiter = server.waiter_for("k", "w");
-            let next = has_next.then(|| server.waiter_for("k", "next"));
-            let answers = at_once(
-                &mut client,
-                together,
-                &[
-                    args!["LOCK.RELEASE", "k", "a"],
-                    args!["CLIENT", "KILL", "ID", waiter.id()],
-                ],
-            );
-            assert_eq!(answers, [1, 1].map(Value::Int), "{case}");
-            if let Some(mut next) = next {
-                assert!(next.answer().fence() > first, "{case}");
-                assert_eq!(client.holder("k"), "next", "{case}");
-                client.release("k", "next");
-            }
-            eventually(&format!("the lock is free ({case})"), || {
-                cmd!(client, "EXISTS", "k") == 0
-            });
         }
     }
 }
@@ -382,7 +224,7 @@ fn a_lock_granted_and_released_again_in_one_transaction_goes_on_to_the_next() {
         ],
     );
     assert_eq!(answers[0], 1);
-    // Servers differ in when they take the reply. Where nobody has been told of the grant, a release
+    // Servers differ in when they take the reply. Where no client has been told of the grant, a release
     // withdraws it.
     let (first, second) = (first.answer(), second.answer().fence());
     if answers[1] == 1 {
@@ -498,7 +340,7 @@ fn nine_thousand_wait_for_one_lock_and_each_gets_it() {
 }
 
 #[test]
-fn the_module_can_be_unloaded_only_while_nobody_waits_and_the_holds_stay() {
+fn the_module_can_be_unloaded_only_while_no_client_waits_and_the_holds_stay() {
     let server = Server::start();
     let mut client = server.client();
     client.acquire("k", "a");
@@ -552,51 +394,6 @@ fn the_module_can_be_unloaded_only_while_nobody_waits_and_the_holds_stay() {
     assert!(cmd!(client, "LOCK.CHECK", "k", "served").is_error("ERR unknown command"));
 }
 
-/// On some servers a client that is woken twice in one turn of the loop is lost, or stops them.
-#[test]
-fn a_waiter_whose_time_is_up_may_be_unblocked_or_killed_in_the_same_moment() {
-    let server = Server::start();
-    let mut client = server.client();
-    for way in ["TIMEOUT", "ERROR", "KILL"] {
-        client.acquire("k", "a");
-        let mut waiter = server.waiter(&args!["LOCK.ACQUIRE", "k", "w", LONG, "BLOCK", 400]);
-        let mut next = server.waiter_for("k", "next");
-        let end = match way {
-            "KILL" => args!["CLIENT", "KILL", "ID", waiter.id()],
-            how => args!["CLIENT", "UNBLOCK", waiter.id(), how],
-        };
-        server.pause();
-        let paused = Instant::now();
-        client.send_pipeline(&[
-            args!["MULTI"],
-            args!["LOCK.RELEASE", "k", "a"],
-            end,
-            args!["EXEC"],
-        ]);
-        eventually("the time is up", || {
-            paused.elapsed() > Duration::from_millis(450)
-        });
-        server.resume();
-        let answers: Vec<_> = (0..4).map(|_| client.answer()).collect();
-        assert_eq!(answers[3][0], 1, "{way}: {answers:?}");
-        if way == "KILL" {
-            eventually("its connection is closed", || {
-                waiter.try_run(&["PING"]).is_err()
-            });
-        } else {
-            let told = told(&mut waiter);
-            let nothing = |answer: &Value| answer.is_nil() || answer.is_error("UNBLOCKED");
-            assert!(
-                !told.is_empty() && told.iter().all(nothing),
-                "{way}: {told:?}"
-            );
-        }
-        next.answer().fence();
-        assert_eq!(client.holder("k"), "next", "{way}");
-        client.release("k", "next");
-    }
-}
-
 #[test]
 fn a_waiter_that_wants_no_replies_holds_the_lock_all_the_same() {
     let server = Server::start();
@@ -620,9 +417,9 @@ fn a_waiter_that_wants_no_replies_holds_the_lock_all_the_same() {
     assert!(cmd!(silent, "LOCK.CHECK", "k", "w").int() > 0);
 }
 
-/// Clients are blocked under another name than the lock's; whoever writes that one moves nobody.
+/// Clients are blocked under another name than the lock's; to write that one moves no client.
 #[test]
-fn what_is_written_beside_a_lock_wakes_nobody() {
+fn what_is_written_beside_a_lock_wakes_no_client() {
     let server = Server::start();
     let mut client = server.client();
     for key in ["k", "a}b", "{tag}k", "", "{"] {

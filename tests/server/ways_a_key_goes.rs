@@ -1,5 +1,7 @@
-//! A lock is an ordinary key, and goes in every way that a key can go. Whoever waits for it is
-//! served, or waits for whoever holds it then.
+//! A lock is an ordinary key, and goes in every way that a key can go. A waiter is
+//! served, or waits for the owner that holds it then.
+
+mod expiry;
 
 use crate::support::*;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -141,9 +143,9 @@ fn a_lock_whose_key_goes_is_handed_on() {
     }
 }
 
-/// Whoever asks in the same breath queues, and from Redis 7.2 on not even SET NX slips in.
+/// A client that asks in the same breath queues, and from Redis 7.2 on not even SET NX slips in.
 #[test]
-fn nobody_barges_in_by_acquire_behind_a_command_that_removes_the_key() {
+fn no_client_barges_in_by_acquire_behind_a_command_that_removes_the_key() {
     let mut scene = Scene::new();
     let version = scene.server.version();
     let settles_at_once = version.is_at_least((7, 2), (7, 2));
@@ -174,7 +176,7 @@ fn nobody_barges_in_by_acquire_behind_a_command_that_removes_the_key() {
 
 /// Also where nothing can be settled before the transaction or the script is over.
 #[test]
-fn nobody_barges_in_by_acquire_in_the_transaction_or_script_that_removes_the_key() {
+fn no_client_barges_in_by_acquire_in_the_transaction_or_script_that_removes_the_key() {
     let mut scene = Scene::new();
     for way in [
         args!["DEL", "k"],
@@ -323,7 +325,7 @@ fn a_waiter_whose_owner_is_written_into_the_key_is_answered_at_once() {
 fn what_happens_to_a_key_is_seen_again_after_long_times_in_which_no_lock_was_held() {
     let mut scene = Scene::new();
     for round in 0..3 {
-        // Nobody holds a lock, and nobody waits.
+        // No client holds a lock, and none waits.
         scene = {
             let Scene {
                 server,
@@ -414,132 +416,6 @@ fn a_waiter_has_the_lock_when_a_key_that_is_no_lock_runs_out() {
     ]));
     waiter.answer().fence();
     assert!(cmd!(client, "LOCK.CHECK", "k", "w").int() > 0);
-}
-
-#[test]
-fn a_lock_that_expires_is_handed_on_within_milliseconds() {
-    let server = Server::start();
-    let mut client = server.client();
-    // Nothing but the module's own timer shall bring the end to light.
-    assert_eq!(cmd!(client, "DEBUG", "SET-ACTIVE-EXPIRE", 0), "OK");
-    let mut late = Vec::new();
-    for ttl in [40, 60, 75, 110, 35, 50, 66, 87, 121] {
-        let fence = cmd!(client, "LOCK.ACQUIRE", "k", "a", ttl).fence();
-        let deadline = cmd!(client, "PEXPIRETIME", "k").int();
-        let mut waiter = server.client();
-        assert!(
-            waiter
-                .run(&args!["LOCK.ACQUIRE", "k", "w", LONG, "BLOCK", 0])
-                .fence()
-                > fence
-        );
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
-        let deadline = Duration::from_millis(deadline.try_into().unwrap());
-        assert!(
-            now > deadline,
-            "the hold was cut short: {now:?} of {deadline:?}"
-        );
-        late.push(now - deadline);
-        client.release("k", "w");
-    }
-    late.sort();
-    // Within 5 ms where nothing else runs.
-    assert!(late[late.len() / 2] < Duration::from_millis(15), "{late:?}");
-    assert!(
-        late[late.len() - 1] < Duration::from_millis(150),
-        "{late:?}"
-    );
-}
-
-/// Somebody's GET may find the hold dead before our timer comes to it.
-#[test]
-fn a_lock_that_expires_is_handed_on_however_its_end_comes_to_light() {
-    let server = Server::start();
-    let mut client = server.client();
-    for finder in [
-        args!["GET", "k"],
-        args!["EXISTS", "k"],
-        args!["TTL", "k"],
-        args!["TYPE", "k"],
-        args!["PERSIST", "k"],
-        args!["LOCK.CHECK", "k", "a"],
-        args!["LOCK.INFO", "k"],
-    ] {
-        cmd!(client, "LOCK.ACQUIRE", "k", "a", 500).fence();
-        let mut waiter = server.waiter_for("k", "w");
-        server.pause();
-        let paused = Instant::now();
-        client.send(&finder);
-        eventually("the hold is over", || {
-            paused.elapsed() > Duration::from_millis(550)
-        });
-        server.resume();
-        let answer = client.answer();
-        assert!(!answer.is_error(""), "{answer:?}");
-        waiter.answer().fence();
-        assert_eq!(client.holder("k"), "w", "{}", in_words(&[finder]));
-        client.release("k", "w");
-    }
-}
-
-#[test]
-fn a_hold_cut_short_is_handed_on_sooner_and_one_prolonged_later() {
-    let server = Server::start();
-    let mut client = server.client();
-    // Nothing but the module's own timer shall bring the end to light.
-    assert_eq!(cmd!(client, "DEBUG", "SET-ACTIVE-EXPIRE", 0), "OK");
-    let in_ms = |ms: u64| {
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
-        u64::try_from(now.as_millis()).unwrap() + ms
-    };
-    // Shorter.
-    for way in [
-        args!["PEXPIRE", "k", 100],
-        args!["PEXPIREAT", "k", in_ms(100)],
-        args!["GETEX", "k", "PX", 100],
-        args!["SET", "k", "other", "PX", 100],
-        args!["PSETEX", "k", 100, "other"],
-        args!["EVAL", "return redis.call('PEXPIRE', KEYS[1], 100)", 1, "k"],
-    ] {
-        let case = in_words(std::slice::from_ref(&way));
-        client.acquire("k", "a");
-        let mut waiter = server.waiter_for("k", "w");
-        let way = if way[0] == b"PEXPIREAT" {
-            args!["PEXPIREAT", "k", in_ms(100)]
-        } else {
-            way
-        };
-        let began = Instant::now();
-        client.run(&way);
-        let (answer, served) = waiter.timed_answer();
-        answer.fence();
-        let took = served - began;
-        assert!(took > Duration::from_millis(95), "{case}: {took:?}");
-        assert!(took < Duration::from_secs(3), "{case}: {took:?}");
-        client.release("k", "w");
-    }
-    // Longer, or for ever: a waiter that is in no hurry sees the old end go by.
-    for way in [
-        args!["PEXPIRE", "k", LONG],
-        args!["PEXPIREAT", "k", in_ms(LONG)],
-        args!["GETEX", "k", "PX", LONG],
-        args!["PERSIST", "k"],
-        args!["GETEX", "k", "PERSIST"],
-        args!["SET", "k", "other"],
-        args!["SET", "k", "other", "PX", LONG],
-        args!["LOCK.RENEW", "k", "a", LONG],
-    ] {
-        let case = in_words(std::slice::from_ref(&way));
-        cmd!(client, "LOCK.ACQUIRE", "k", "a", 400).fence();
-        let mut waiter = server.waiter(&args!["LOCK.ACQUIRE", "k", "w", LONG, "BLOCK", 600]);
-        client.run(&way);
-        assert_eq!(waiter.answer(), Value::Nil, "{case}");
-        assert_eq!(cmd!(client, "EXISTS", "k"), 1, "{case}");
-        let mut waiter = server.waiter_for("k", "w");
-        cmd!(client, "DEL", "k");
-        waiter.answer().fence();
-        client.release("k", "w");
-    }
 }
 
 #[test]

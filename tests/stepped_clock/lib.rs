@@ -1,7 +1,7 @@
 //! A wall clock that tests can step, for a server that is started with this library in `LD_PRELOAD`.
 //!
 //! `LOCK_CLOCK` names a file of eight bytes, the nanoseconds by which the wall clock is ahead of the
-//! machine's (a signed number in the machine's byte order). Whoever writes another number there steps the
+//! machine's (a signed number in the machine's byte order). To write another number there steps the
 //! clock. The monotonic clocks, timers and sleeps are left alone.
 //!
 //! The functions below are called on every thread, in forked children and before `main`: they allocate
@@ -13,7 +13,7 @@
     clippy::arithmetic_side_effects,
     clippy::missing_safety_doc,
     clippy::undocumented_unsafe_blocks,
-    reason = "a library that nobody loads but a test"
+    reason = "a library that only a test loads"
 )]
 
 use std::mem;
@@ -27,7 +27,7 @@ use libc::{
 
 const SECOND: i64 = 1_000_000_000;
 
-/// By how much the clock is ahead; null where nobody steps it.
+/// By how much the clock is ahead; null where it is not stepped.
 static AHEAD: AtomicPtr<AtomicI64> = AtomicPtr::new(null_mut());
 
 /// The loader runs it before `main`, while there is one thread.

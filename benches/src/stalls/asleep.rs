@@ -1,18 +1,7 @@
-//! What a server does while nobody asks it anything: it should sleep, whoever waits.
+//! What an idle server does: it should sleep, however many wait.
 
-use super::SPAN;
-use super::crowd::{Crowd, TTL, hold, pipeline};
-use super::row::{Row, Unit};
-use super::seen::call;
-use crate::bench::Bench;
-use crate::runtime::sleep;
-use crate::server::{Server, With};
-use crate::words::count;
-use anyhow::{Context, Result};
-use std::fs;
-use std::time::{Duration, Instant};
+use super::*;
 
-const PART: &str = "stalls: asleep";
 /// How many connections wait, or places, and how many more wake-ups a second there may be.
 const BLOCKED: [(usize, f64); 2] = [(1, 10.0), (10_000, 30.0)];
 /// A million places of so many owners each.
@@ -25,35 +14,32 @@ const REFUSED: usize = 10_000;
 const MOST_CPU: f64 = 5.0;
 const WATCHED: Duration = Duration::from_secs(3);
 
-/// All of them.
-pub async fn run(bench: &Bench) -> Result<Vec<Row>> {
-    let mut rows = Vec::new();
-    let row =
-        |what, (rate, alone), more| Row::of(PART, what, rate, more, Unit::WakeUps).on_top_of(alone);
+pub async fn run(scene: &mut Scene<'_>) -> Result<()> {
+    let row = |what, (rate, alone), more| Row::of(what, rate, more, Unit::WakeUps).on_top_of(alone);
     for (number, more) in BLOCKED {
-        let number = bench.fewer(number).max(1);
+        let number = scene.bench.fewer(number).max(1);
         let what = format!("wake-ups while so many wait: {}", count(number as f64));
-        if let Some(rates) = bench.attempt(PART, &what, SPAN, blocked(number)).await? {
-            rows.push(row(what, rates, more));
+        if let Some(rates) = scene.attempt(&what, 1, blocked(number)).await? {
+            scene.push(row(what, rates, more));
         }
     }
-    let owners = bench.fewer(OWNERS);
+    let owners = scene.bench.fewer(OWNERS);
     let what = format!(
         "wake-ups while {} places are kept",
         count((LOCKS * owners) as f64)
     );
-    if let Some(rate) = bench.attempt(PART, &what, SPAN * 4, places(owners)).await? {
-        rows.push(row(what, rate, MORE_FOR_PLACES));
+    if let Some(rate) = scene.attempt(&what, 4, places(owners)).await? {
+        scene.push(row(what, rate, MORE_FOR_PLACES));
     }
-    let locks = bench.fewer(REFUSED);
+    let locks = scene.bench.fewer(REFUSED);
     let what = format!(
         "{} locks are free, waited for, and may not be written: of a core",
         count(locks as f64)
     );
-    if let Some(percent) = bench.attempt(PART, &what, SPAN, refused(locks)).await? {
-        rows.push(Row::of(PART, what, percent, MOST_CPU, Unit::Percent));
+    if let Some(percent) = scene.attempt(&what, 1, refused(locks)).await? {
+        scene.push(Row::of(what, percent, MOST_CPU, Unit::Percent));
     }
-    Ok(rows)
+    Ok(())
 }
 
 /// While connections wait, and while as many are idle: a server looks after each of its connections now and then.
@@ -64,7 +50,7 @@ async fn blocked(number: usize) -> Result<(f64, f64)> {
         wake_ups(&server).await?
     };
     let server = Server::start(With::Module).await?;
-    server.control().await?.lift_limits(With::Module).await?;
+    server.connect().await?.lift_limits(With::Module).await?;
     hold(&server, 1, "lock:", "holder").await?;
     let wait = |member| format!("LOCK.ACQUIRE lock:0 owner:{member} {TTL} BLOCK 0");
     let _waiters = Crowd::that_waits(&server, number, wait).await?;
@@ -74,7 +60,7 @@ async fn blocked(number: usize) -> Result<(f64, f64)> {
 /// While places are kept, and before the first.
 async fn places(owners: usize) -> Result<(f64, f64)> {
     let server = Server::start(With::Module).await?;
-    let mut control = server.control().await?;
+    let mut control = server.connect().await?;
     control.lift_limits(With::Module).await?;
     control.set("lock.max-lease", "0").await?;
     hold(&server, LOCKS, "lock:", "holder").await?;
@@ -83,37 +69,33 @@ async fn places(owners: usize) -> Result<(f64, f64)> {
         let (lock, owner) = (number % LOCKS, number / LOCKS);
         format!("LOCK.ACQUIRE lock:{lock} {lock}:{owner} {TTL} QUEUE {TTL}")
     };
-    pipeline(&mut control.connection, LOCKS * owners, place).await?;
+    pipeline(&mut control, LOCKS * owners, place).await?;
     Ok((wake_ups(&server).await?, alone))
 }
 
 /// Their holds are over, and the server has too few replicas to take a write.
 async fn refused(locks: usize) -> Result<f64> {
     let server = Server::start(With::Module).await?;
-    let mut control = server.control().await?;
+    let mut control = server.connect().await?;
     control.lift_limits(With::Module).await?;
     let ttl = Duration::from_secs(3);
     let began = Instant::now();
-    pipeline(&mut control.connection, locks, |lock| {
+    pipeline(&mut control, locks, |lock| {
         format!("LOCK.ACQUIRE lock:{lock} holder {}", ttl.as_millis())
     })
     .await?;
-    pipeline(&mut control.connection, locks, |lock| {
+    pipeline(&mut control, locks, |lock| {
         format!("LOCK.ACQUIRE lock:{lock} {lock}:next {TTL} QUEUE 60000")
     })
     .await?;
-    call(
-        &mut control.connection,
-        "CONFIG SET min-replicas-to-write 1",
-    )
-    .await?;
+    control.call("CONFIG SET min-replicas-to-write 1").await?;
     sleep((ttl * 2).saturating_sub(began.elapsed())).await;
     let (began, before) = (Instant::now(), server.cpu()?);
     sleep(WATCHED).await;
     Ok((server.cpu()? - before) / began.elapsed().as_secs_f64() * 100.0)
 }
 
-/// How often the server has gone to sleep, in a second in which nobody asks it anything.
+/// How often the server has gone to sleep, in a second in which no client asks it anything.
 async fn wake_ups(server: &Server) -> Result<f64> {
     // What is left to do of all that came before.
     sleep(Duration::from_millis(500)).await;

@@ -1,9 +1,6 @@
 //! Very many connections, holds and waiters.
 
-use super::seen::{End, field, push};
-use crate::connection::Connection;
-use crate::server::Server;
-use anyhow::Result;
+use super::*;
 
 /// As much as is sent at a time.
 const AT_ONCE: usize = 50;
@@ -12,14 +9,12 @@ pub const TTL: u64 = 3_600_000;
 /// What one command may name.
 pub const MOST_KEYS: usize = 1024;
 
-/// Connections, each with a command of its own.
-#[derive(Debug)]
 pub struct Crowd {
     connections: Vec<Connection>,
 }
 
 impl Crowd {
-    /// So many that each have sent a command. Nobody has waited for the replies.
+    /// So many that each have sent a command, and have not had the reply.
     pub async fn that_sends(
         server: &Server,
         number: usize,
@@ -28,7 +23,7 @@ impl Crowd {
         let mut connections = Vec::with_capacity(number);
         for member in 0..number {
             let mut connection = Connection::open(server.address()).await?;
-            push(&mut connection, &command(member));
+            connection.push(&command(member));
             connection.send().await?;
             connections.push(connection);
         }
@@ -41,8 +36,8 @@ impl Crowd {
         number: usize,
         command: impl Fn(usize) -> String,
     ) -> Result<Crowd> {
-        let connection = &mut server.control().await?.connection;
-        let before = field(connection, "clients", "blocked_clients").await?;
+        let connection = &mut server.connect().await?;
+        let before = connection.field("clients", "blocked_clients").await?;
         let crowd = Crowd::that_sends(server, number, command).await?;
         End::Blocked(before + number).wait(connection).await?;
         Ok(crowd)
@@ -59,16 +54,14 @@ impl Crowd {
         Ok(crowd)
     }
 
-    /// Each sends a further command.
     pub async fn send(&mut self, command: impl Fn(usize) -> String) -> Result<()> {
         for (member, connection) in self.connections.iter_mut().enumerate() {
-            push(connection, &command(member));
+            connection.push(&command(member));
             connection.send().await?;
         }
         Ok(())
     }
 
-    /// Waits for a reply to each.
     pub async fn replies(&mut self) -> Result<()> {
         for connection in &mut self.connections {
             connection.answer().await?;
@@ -87,7 +80,7 @@ pub async fn pipeline(
         let some = first..number.min(first + AT_ONCE);
         let sent = some.len();
         for which in some {
-            push(connection, &command(which));
+            connection.push(&command(which));
         }
         connection.last_of(sent).await?;
     }
@@ -96,7 +89,7 @@ pub async fn pipeline(
 
 /// Each of so many locks is held by a single owner.
 pub async fn hold(server: &Server, number: usize, prefix: &str, owner: &str) -> Result<()> {
-    let connection = &mut server.control().await?.connection;
+    let connection = &mut server.connect().await?;
     pipeline(connection, number, |which| {
         format!("LOCK.ACQUIRE {prefix}{which} {owner} {TTL}")
     })
@@ -115,14 +108,4 @@ pub fn keys(prefix: &str, from: usize, number: usize) -> String {
 /// What the server's own clients say who wait for as many keys.
 pub fn pop(from: usize, number: usize) -> String {
     format!("BLMPOP 0 {} LEFT", keys("list:", from, number))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn keys_are_named_behind_their_number() {
-        assert_eq!(keys("k", 7, 3), "3 k7 k8 k9");
-    }
 }

@@ -1,54 +1,42 @@
 //! Everything goes at once, with very many queues or very many holds.
 
-use super::crowd::{Crowd, MOST_KEYS, TTL, hold, keys, pipeline, pop};
-use super::row::Row;
-use super::seen::{End, Seen, call, of_command};
-use super::{SPAN, TIMES_ALONE};
-use crate::bench::Bench;
-use crate::server::{Server, With};
-use crate::words::count;
-use anyhow::{Context, Result};
-use std::time::Duration;
+use super::*;
 
-const PART: &str = "stalls: flush";
 const QUEUES: usize = 100_000;
 const HOLDS: usize = 1_000_000;
-const BOUND: Duration = Duration::from_millis(5);
 /// What the server's own FLUSHALL is measured by.
 const FLUSHALL: &str = "FLUSHALL ASYNC";
 const SWAP: &str = "SWAPDB 0 1";
-/// Nobody listens there.
-const DEMOTE: &str = "REPLICAOF 127.0.0.1 1";
 /// Right behind the demotion, with what that has left.
 const PROMOTE: &str = "REPLICAOF NO ONE";
 const COMMANDS: [&str; 5] = [FLUSHALL, "FLUSHDB ASYNC", SWAP, DEMOTE, PROMOTE];
 
-/// All that can make it go.
-pub async fn run(bench: &Bench) -> Result<Vec<Row>> {
-    let mut rows = Vec::new();
-    let queues = bench.fewer(QUEUES);
+pub async fn run(scene: &mut Scene<'_>) -> Result<()> {
+    let queues = scene.bench.fewer(QUEUES);
     let of_queues = format!("with {} queues", count(queues as f64));
     let measuring = async {
         Ok((
-            (plain(queues).await?, demoted(queues).await?),
+            (refilled(queues).await?, demoted(queues).await?),
             with_queues(queues).await?,
         ))
     };
-    if let Some((alone, all)) = bench.attempt(PART, &of_queues, SPAN * 3, measuring).await? {
+    if let Some((alone, all)) = scene.attempt(&of_queues, 3, measuring).await? {
         // Each who waits there is granted a thousand locks in one instant, or none.
         let rows_of_queues = judged(all, &of_queues, alone);
-        rows.extend(rows_of_queues.into_iter().map(Row::linear));
+        let linear = rows_of_queues.into_iter().map(Row::linear);
+        linear.for_each(|row| scene.push(row));
     }
-    let holds = bench.fewer(HOLDS);
+    let holds = scene.bench.fewer(HOLDS);
     let of_holds = format!("with {} holds", count(holds as f64));
     let measuring = async {
         let alone = plain(holds).await?;
         Ok(((alone, alone), with_holds(holds).await?))
     };
-    if let Some((alone, all)) = bench.attempt(PART, &of_holds, SPAN * 4, measuring).await? {
-        rows.extend(judged(all, &of_holds, alone));
+    if let Some((alone, all)) = scene.attempt(&of_holds, 4, measuring).await? {
+        let rows = judged(all, &of_holds, alone);
+        rows.into_iter().for_each(|row| scene.push(row));
     }
-    Ok(rows)
+    Ok(())
 }
 
 /// On top of what the server itself does when all keys go, or when it sends away all who wait.
@@ -58,7 +46,7 @@ fn judged(
     (emptied, demoted): (Seen, Seen),
 ) -> Vec<Row> {
     let row = |(command, seen)| {
-        let row = Row::new(PART, format!("{command} {with}"), seen, BOUND);
+        let row = Row::new(format!("{command} {with}"), seen, BOUND);
         let alone = if command == DEMOTE { demoted } else { emptied };
         row.on_top_of(alone.turn())
     };
@@ -68,7 +56,7 @@ fn judged(
 /// What the server itself needs for as many plain keys.
 async fn plain(number: usize) -> Result<Seen> {
     let server = Server::start(With::Nothing).await?;
-    let connection = &mut server.control().await?.connection;
+    let connection = &mut server.connect().await?;
     let mut all = Vec::new();
     for _ in 0..TIMES_ALONE {
         let set = |which| format!("SET lock:{which} owner PX {TTL}");
@@ -77,6 +65,22 @@ async fn plain(number: usize) -> Result<Seen> {
     }
     let shortest = all.into_iter().reduce(Seen::or_shorter);
     shortest.context("nothing was measured")
+}
+
+/// The same, and what it needs to write as many again, a thousand by one command: its tables grow anew meanwhile.
+async fn refilled(number: usize) -> Result<Seen> {
+    let emptied = plain(number).await?;
+    let server = Server::start(With::Nothing).await?;
+    let mut connection = server.connect().await?;
+    let written = of_event(&server, async {
+        for first in (0..number).step_by(MOST_KEYS) {
+            let keys = first..number.min(first + MOST_KEYS);
+            let words: String = keys.map(|key| format!(" lock:{key} owner")).collect();
+            connection.call(&format!("MSET{words}")).await?;
+        }
+        Ok(())
+    });
+    Ok(emptied.or_longer(written.await?))
 }
 
 /// What the server itself needs to send as many away who wait for as many keys by a command of its own.
@@ -90,10 +94,10 @@ async fn demoted(queues: usize) -> Result<Seen> {
     of_command(&server, DEMOTE, End::Blocked(0)).await
 }
 
-/// Each of the locks is held, and waited for by somebody who waits for a thousand.
+/// Each of the locks is held, and waited for by a client that waits for a thousand.
 async fn with_queues(queues: usize) -> Result<Vec<(&'static str, Seen)>> {
     let server = Server::start(With::Module).await?;
-    let mut control = server.control().await?;
+    let mut control = server.connect().await?;
     control.set("lock.max-waiters-total", "0").await?;
     let mut all = Vec::new();
     for command in COMMANDS {
@@ -114,16 +118,16 @@ async fn with_queues(queues: usize) -> Result<Vec<(&'static str, Seen)>> {
         ));
         drop(crowd);
         if command != DEMOTE {
-            call(&mut control.connection, "FLUSHALL").await?;
+            control.call("FLUSHALL").await?;
         }
     }
     Ok(all)
 }
 
-/// Nobody waits.
+/// None of them is waited for.
 async fn with_holds(holds: usize) -> Result<Vec<(&'static str, Seen)>> {
     let server = Server::start(With::Module).await?;
-    let mut control = server.control().await?;
+    let mut control = server.connect().await?;
     let mut all = Vec::new();
     for command in COMMANDS {
         if command != PROMOTE {
@@ -132,7 +136,7 @@ async fn with_holds(holds: usize) -> Result<Vec<(&'static str, Seen)>> {
         all.push((command, of_command(&server, command, End::Reply).await?));
         if command == SWAP {
             // They are in the other database now.
-            call(&mut control.connection, SWAP).await?;
+            control.call(SWAP).await?;
         }
     }
     Ok(all)

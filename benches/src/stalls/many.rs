@@ -1,38 +1,25 @@
 //! Requests that name very many locks.
 
-use super::SPAN;
-use super::crowd::{Crowd, MOST_KEYS, TTL, hold, keys, pipeline, pop};
-use super::row::Row;
-use super::seen::{End, Seen, call, of_command};
-use crate::bench::Bench;
-use crate::limits;
-use crate::server::{Server, With};
-use crate::words::{count, some};
-use anyhow::Result;
-use std::time::Duration;
+use super::*;
+use std::iter;
 
-const PART: &str = "stalls: many locks";
 const READERS: usize = 9_000;
 const WAITERS: usize = 2_000;
 /// As many wait for 1,024 locks each as the default settings allow.
 const BY_DEFAULT: usize = 97;
-/// Nobody listens there.
-const DEMOTE: &str = "REPLICAOF 127.0.0.1 1";
 const KILL: &str = "CLIENT KILL TYPE normal";
-const BOUND: Duration = Duration::from_millis(5);
 
-/// All of them.
-pub async fn run(bench: &Bench) -> Result<Vec<Row>> {
-    let mut rows = Vec::new();
-    let locks = bench.fewer(MOST_KEYS);
+pub async fn run(scene: &mut Scene<'_>) -> Result<()> {
+    let locks = scene.bench.fewer(MOST_KEYS);
     let many = some(locks, "lock");
-    let readers = bench.fewer(READERS).min(limits::connections()?);
+    let readers = scene.bench.fewer(READERS).min(limits::connections()?);
     let what = format!("MRELEASE of {many} to {} readers", count(readers as f64));
-    let measuring = released(locks, readers);
-    if let Some(seen) = bench.attempt(PART, &what, SPAN, measuring).await? {
-        rows.push(Row::new(PART, what, seen, BOUND).linear());
+    let (alone, ours) = (pushed(locks), released(locks, readers));
+    if let Some((alone, seen)) = scene.beside(&what, 1, alone, ours).await? {
+        let row = Row::new(what, seen, BOUND).linear();
+        scene.push(row.beside(alone.turn()));
     }
-    let waiters = bench.fewer(WAITERS);
+    let waiters = scene.bench.fewer(WAITERS);
     let crowd = format!("{} waiters of {many} each", count(waiters as f64));
     let measuring = async {
         Ok((
@@ -40,36 +27,28 @@ pub async fn run(bench: &Bench) -> Result<Vec<Row>> {
             sent_away(waiters, locks).await?,
         ))
     };
-    if let Some((alone, all)) = bench.attempt(PART, &crowd, SPAN * 4, measuring).await? {
+    if let Some((alone, all)) = scene.attempt(&crowd, 4, measuring).await? {
         for (command, seen) in all {
             let what = format!("{command} with {crowd}");
-            let row = Row::new(PART, what, seen, BOUND);
+            let row = Row::new(what, seen, BOUND);
             // The server itself sends all away then, and frees what each of them has said.
-            rows.push(match command {
+            scene.push(match command {
                 "REPLICAOF" => row.on_top_of(alone.turn()),
                 _ => row.linear(),
             });
         }
     }
-    let waiters = bench.fewer(BY_DEFAULT);
+    let waiters = scene.bench.fewer(BY_DEFAULT);
     let what = format!("{waiters} waiters of {many} each are killed at once");
-    let measuring = async {
-        Ok((
-            without_locks(waiters, locks, KILL).await?,
-            killed(waiters, locks).await?,
-        ))
-    };
-    if let Some((alone, seen)) = bench.attempt(PART, &what, SPAN * 2, measuring).await? {
-        rows.push(Row::new(PART, what, seen, BOUND).on_top_of(alone.turn()));
+    let (alone, ours) = (without_locks(waiters, locks, KILL), killed(waiters, locks));
+    if let Some((alone, seen)) = scene.beside(&what, 2, alone, ours).await? {
+        scene.push(Row::new(what, seen, BOUND).on_top_of(alone.turn()));
     }
     let what = format!("RELEASE of the last of {many} that one waits for");
-    if let Some(seen) = bench
-        .attempt(PART, &what, SPAN, last_released(locks))
-        .await?
-    {
-        rows.push(Row::new(PART, what, seen, BOUND).linear());
+    if let Some(seen) = scene.attempt(&what, 1, last_released(locks)).await? {
+        scene.push(Row::new(what, seen, BOUND).linear());
     }
-    Ok(rows)
+    Ok(())
 }
 
 async fn released(locks: usize, readers: usize) -> Result<Seen> {
@@ -84,10 +63,20 @@ async fn released(locks: usize, readers: usize) -> Result<Seen> {
     of_command(&server, &release, End::Blocked(0)).await
 }
 
-/// Whoever waits is sent away: because waiting ends, and because the server becomes a replica.
+/// What the server alone does for as many clients who wait for one list each, and get theirs in one transaction.
+async fn pushed(lists: usize) -> Result<Seen> {
+    let server = Server::start(With::Nothing).await?;
+    let _crowd = Crowd::that_waits(&server, lists, |member| pop(member, 1)).await?;
+    let push = (0..lists).map(|list| format!("LPUSH list:{list} item"));
+    let (begin, end) = ("MULTI".to_owned(), "EXEC".to_owned());
+    let commands: Vec<String> = iter::once(begin).chain(push).chain([end]).collect();
+    of_commands(&server, &commands, End::Blocked(0)).await
+}
+
+/// All that wait are sent away: because waiting ends, and because the server becomes a replica.
 async fn sent_away(waiters: usize, locks: usize) -> Result<Vec<(&'static str, Seen)>> {
     let server = Server::start(With::Module).await?;
-    let mut control = server.control().await?;
+    let mut control = server.connect().await?;
     for limit in ["lock.max-waiters", "lock.max-waiters-total"] {
         control.set(limit, "0").await?;
     }
@@ -103,7 +92,7 @@ async fn sent_away(waiters: usize, locks: usize) -> Result<Vec<(&'static str, Se
     ] {
         let _crowd = wait_for_all(&server, waiters, locks).await?;
         all.push((name, of_command(&server, command, End::Blocked(0)).await?));
-        call(&mut control.connection, after).await?;
+        control.call(after).await?;
     }
     Ok(all)
 }
@@ -133,7 +122,7 @@ async fn last_released(locks: usize) -> Result<Seen> {
     let server = Server::start(With::Module).await?;
     hold(&server, locks, "lock:", "holder").await?;
     let _waiter = wait_for_all(&server, 1, locks).await?;
-    let connection = &mut server.control().await?.connection;
+    let connection = &mut server.connect().await?;
     let release = |which| format!("LOCK.RELEASE lock:{} holder", which + 1);
     pipeline(connection, locks - 1, release).await?;
     of_command(&server, "LOCK.RELEASE lock:0 holder", End::Blocked(0)).await

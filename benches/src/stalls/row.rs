@@ -1,12 +1,10 @@
 //! One row of the table: what happens, how long the server's longest turn was, and how long it may be.
 
 use super::seen::Seen;
-use crate::bench::Figures;
+use crate::bench::Goal;
 use crate::words::{Table, time};
-use serde_json::{Value, json};
 use std::time::Duration;
 
-/// What is measured, and how it is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unit {
     /// Seconds of the server's longest turn.
@@ -20,7 +18,6 @@ pub enum Unit {
 }
 
 impl Unit {
-    /// How a figure of it is written.
     pub fn words(self) -> fn(f64) -> String {
         match self {
             Unit::Turn => time,
@@ -31,18 +28,11 @@ impl Unit {
     }
 }
 
-/// One row.
 #[derive(Debug, Clone)]
 pub struct Row {
-    /// The part of the figures that it belongs to.
-    pub part: &'static str,
-    /// What happens.
     pub what: String,
-    /// What is judged.
     pub figure: f64,
-    /// What that may be at most.
     pub bound: f64,
-    /// What both are.
     pub unit: Unit,
     seen: Option<Seen>,
     /// The same of what the server does without the module.
@@ -52,24 +42,15 @@ pub struct Row {
 }
 
 impl Row {
-    /// A turn, and how long it may be.
-    pub fn new(part: &'static str, what: impl Into<String>, seen: Seen, bound: Duration) -> Row {
+    pub fn new(what: impl Into<String>, seen: Seen, bound: Duration) -> Row {
         Row {
             seen: Some(seen),
-            ..Row::of(part, what, seen.turn(), bound.as_secs_f64(), Unit::Turn)
+            ..Row::of(what, seen.turn(), bound.as_secs_f64(), Unit::Turn)
         }
     }
 
-    /// Another figure.
-    pub fn of(
-        part: &'static str,
-        what: impl Into<String>,
-        figure: f64,
-        bound: f64,
-        unit: Unit,
-    ) -> Row {
+    pub fn of(what: impl Into<String>, figure: f64, bound: f64, unit: Unit) -> Row {
         Row {
-            part,
             what: what.into(),
             figure,
             bound,
@@ -106,12 +87,10 @@ impl Row {
         }
     }
 
-    /// Is it as it should be?
     pub fn is_met(&self) -> bool {
         self.figure <= self.bound
     }
 
-    /// What there is to say of the bound.
     pub fn remark(&self) -> Option<&'static str> {
         if self.on_top {
             Some("on top of the server's own")
@@ -126,32 +105,15 @@ impl Row {
         }
     }
 
-    /// For the file of figures.
-    pub fn figures(&self) -> Figures {
-        let ms = |time: Duration| time.as_secs_f64() * 1e3;
-        let seen = self.seen;
-        let rest = match self.unit {
-            Unit::Turn => json!({
-                "turn_ms": self.figure * 1e3,
-                "command_ms": seen.and_then(|seen| seen.call).map(ms),
-                "gap_ms": seen.map(|seen| ms(seen.gap.seen)),
-                "kept_off_core_ms": seen.map(|seen| ms(seen.gap.kept_off)),
-                "server_alone_ms": self.alone.map(|alone| alone * 1e3),
-                "bound_ms": self.bound * 1e3,
-            }),
-            Unit::Bytes => self.plain("bytes"),
-            Unit::Percent => self.plain("percent"),
-            Unit::WakeUps => self.plain("wake-ups a second"),
-        };
-        Figures::new(self.part, &self.what, rest)
-    }
-
-    fn plain(&self, unit: &str) -> Value {
-        json!({ "unit": unit, "seen": self.figure, "server_alone": self.alone, "bound": self.bound })
+    pub fn goal(&self) -> Goal {
+        let goal = Goal::at_most(&self.what, self.figure, self.bound, self.unit.words());
+        match self.remark() {
+            Some(remark) => goal.of(remark),
+            None => goal,
+        }
     }
 }
 
-/// All of them.
 pub fn table(rows: &[Row]) -> String {
     let mut table = Table::new(&[
         "what happens",
@@ -173,7 +135,7 @@ pub fn table(rows: &[Row]) -> String {
             (false, Some(remark)) => format!("MISSED ({remark})"),
             (false, None) => "MISSED".to_owned(),
         };
-        table.row(vec![
+        table.row([
             row.what.clone(),
             shown(row.seen.and_then(|seen| seen.call)),
             shown(row.seen.map(|seen| seen.gap.seen)),
@@ -191,7 +153,7 @@ mod tests {
     use super::*;
 
     fn row(figure: f64) -> Row {
-        Row::of("part", "what", figure, 0.005, Unit::Turn)
+        Row::of("what", figure, 0.005, Unit::Turn)
     }
 
     #[test]

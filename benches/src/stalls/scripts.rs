@@ -1,21 +1,13 @@
 //! A script that touches one lock very often.
 
-use super::SPAN;
-use super::crowd::{Crowd, TTL};
-use super::row::{Row, Unit};
-use super::seen::call;
-use crate::bench::Bench;
-use crate::server::{Server, With};
-use crate::words::count;
-use anyhow::{Context, Result};
+use super::*;
 
-const PART: &str = "stalls: scripts";
 const TIMES: usize = 1_000_000;
 const MOST_BYTES: f64 = 1e6;
 
 /// What it leaves behind in memory until it is over.
-pub async fn run(bench: &Bench) -> Result<Vec<Row>> {
-    let times = bench.fewer(TIMES);
+pub async fn run(scene: &mut Scene<'_>) -> Result<()> {
+    let times = scene.bench.fewer(TIMES);
     let what = format!(
         "a script SETs a lock that is waited for {} times: memory",
         count(times as f64)
@@ -26,21 +18,23 @@ pub async fn run(bench: &Bench) -> Result<Vec<Row>> {
             grown(With::Module, times).await?,
         ))
     };
-    let Some((plain, ours)) = bench.attempt(PART, &what, SPAN, measuring).await? else {
-        return Ok(Vec::new());
+    let Some((plain, ours)) = scene.attempt(&what, 1, measuring).await? else {
+        return Ok(());
     };
-    let row = Row::of(PART, what, ours, MOST_BYTES, Unit::Bytes);
-    Ok(vec![row.beside(plain)])
+    scene.push(Row::of(what, ours, MOST_BYTES, Unit::Bytes).beside(plain));
+    Ok(())
 }
 
 /// By so many bytes more than before, at the script's end. It asks for them itself: when it is over,
 /// what it has left to do may be done already.
 async fn grown(with: With, times: usize) -> Result<f64> {
     let server = Server::start(with).await?;
-    let mut connection = server.control().await?.connection;
+    let mut connection = server.connect().await?;
     let mut waiters = None;
     if with == With::Module {
-        call(&mut connection, &format!("LOCK.ACQUIRE lock holder {TTL}")).await?;
+        connection
+            .call(&format!("LOCK.ACQUIRE lock holder {TTL}"))
+            .await?;
         let waits = |_| format!("LOCK.ACQUIRE lock waiter {TTL} BLOCK 0");
         waiters = Some(Crowd::that_waits(&server, 1, waits).await?);
     }
@@ -49,15 +43,8 @@ async fn grown(with: With, times: usize) -> Result<f64> {
                   for i = 1, tonumber(ARGV[1]) do redis.call('SET', KEYS[1], 'holder', 'PX', ARGV[2]) end \
                   return {before, used()}";
     let (times, ttl) = (times.to_string(), TTL.to_string());
-    let words = [
-        b"EVAL",
-        script.as_bytes(),
-        b"1",
-        b"lock",
-        times.as_bytes(),
-        ttl.as_bytes(),
-    ];
-    let used = connection.call(&words).await?;
+    let words = ["EVAL", script, "1", "lock", &times, &ttl];
+    let used = connection.call_words(&words).await?;
     drop(waiters);
     let at = |place: usize| {
         used.items()

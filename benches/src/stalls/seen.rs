@@ -5,7 +5,7 @@ use crate::connection::Connection;
 use crate::pinger::{Gap, INTERVAL, Pinger};
 use crate::runtime::sleep;
 use crate::server::Server;
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use std::future::Future;
 use std::time::{Duration, Instant};
 
@@ -20,7 +20,6 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// These are replies like any other: here the module refuses what would be too much.
 const REFUSALS: [&str; 3] = ["QUEUEFULL", "TOOCOMPLEX", "DEADLOCK"];
 
-/// What was seen of it.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Seen {
     /// The one command as its caller sees it; the longest, if there were several. None where that is
@@ -66,7 +65,6 @@ impl Seen {
         }
     }
 
-    /// The longer one of two.
     pub fn or_longer(self, other: Seen) -> Seen {
         if other.turn() > self.turn() {
             other
@@ -76,10 +74,8 @@ impl Seen {
     }
 }
 
-/// When something is over.
 #[derive(Debug, Clone, Copy)]
 pub enum End {
-    /// With the reply.
     Reply,
     /// When the database has so many keys.
     Keys(usize),
@@ -90,7 +86,6 @@ pub enum End {
 }
 
 impl End {
-    /// Waits for it.
     pub async fn wait(self, connection: &mut Connection) -> Result<()> {
         let deadline = Instant::now() + PATIENCE;
         while !self.has_come(connection).await? {
@@ -105,40 +100,15 @@ impl End {
     async fn has_come(self, connection: &mut Connection) -> Result<bool> {
         Ok(match self {
             End::Reply => true,
-            End::Keys(keys) => call(connection, "DBSIZE").await?.number()? == i64::try_from(keys)?,
+            End::Keys(keys) => connection.call("DBSIZE").await?.number()? == i64::try_from(keys)?,
             End::Blocked(clients) => {
-                field(connection, "clients", "blocked_clients").await? == clients
+                connection.field("clients", "blocked_clients").await? == clients
             }
             End::Connections(most) => {
-                field(connection, "clients", "connected_clients").await? <= most
+                connection.field("clients", "connected_clients").await? <= most
             }
         })
     }
-}
-
-/// A field of a section of INFO: the whole of it would take the server a millisecond.
-pub async fn field(connection: &mut Connection, section: &str, name: &str) -> Result<usize> {
-    let info = call(connection, &format!("INFO {section}")).await?;
-    let value = info
-        .text()?
-        .lines()
-        .find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
-    Ok(value
-        .with_context(|| format!("INFO has no {name}"))?
-        .parse()?)
-}
-
-/// Puts a command into the next sending. No word of ours holds a blank.
-pub fn push(connection: &mut Connection, command: &str) {
-    let words: Vec<&[u8]> = command.split_whitespace().map(str::as_bytes).collect();
-    connection.push(&words);
-}
-
-/// Sends a command and waits for its reply.
-pub async fn call(connection: &mut Connection, command: &str) -> Result<Answer> {
-    push(connection, command);
-    connection.send().await?;
-    connection.answer().await
 }
 
 /// The command, until it is over.
@@ -151,7 +121,7 @@ pub async fn of_commands(server: &Server, commands: &[String], end: End) -> Resu
     let mut connection = Connection::open(server.address()).await?;
     let ((call, cpu), gap) = beside_pings(server, async {
         for command in commands {
-            push(&mut connection, command);
+            connection.push(command);
         }
         let (began, cpu) = (Instant::now(), server.cpu()?);
         connection.send().await?;
@@ -175,7 +145,7 @@ pub async fn of_repeated(server: &Server, command: &str, times: usize) -> Result
         let mut longest = (Duration::ZERO, Duration::ZERO);
         for _ in 0..times {
             let (began, cpu) = (Instant::now(), server.cpu()?);
-            push(&mut connection, command);
+            connection.push(command);
             connection.send().await?;
             refuse_trouble(connection.any_answer().await?)?;
             let took = (began.elapsed(), used_since(server, cpu)?);
@@ -189,7 +159,6 @@ pub async fn of_repeated(server: &Server, command: &str, times: usize) -> Result
     Ok(Seen { call, cpu, gap })
 }
 
-/// Whatever happens.
 pub async fn of_event(server: &Server, event: impl Future<Output = Result<()>>) -> Result<Seen> {
     let ((), gap) = beside_pings(server, event).await?;
     Ok(Seen::of_gap(gap))

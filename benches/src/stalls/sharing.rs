@@ -1,61 +1,46 @@
 //! One lock that as many share as may.
 
-use super::SPAN;
-use super::crowd::{Crowd, TTL, pipeline};
-use super::row::Row;
-use super::seen::{End, Seen, call, of_command, of_repeated};
-use crate::bench::Bench;
-use crate::runtime::sleep;
-use crate::server::{Server, With};
-use crate::words::count;
-use anyhow::{Result, ensure};
-use std::time::{Duration, Instant};
+use super::*;
 
-const PART: &str = "stalls: sharing";
 /// `lock.max-sharers`, as it is by default.
 const SHARES: usize = 1_000;
 const TIMES: usize = 20;
 /// Longer than it takes to make them.
 const SHORT: Duration = Duration::from_secs(4);
 
-/// All that may happen to it.
-pub async fn run(bench: &Bench) -> Result<Vec<Row>> {
-    let shares = bench.fewer(SHARES);
+pub async fn run(scene: &mut Scene<'_>) -> Result<()> {
+    let shares = scene.bench.fewer(SHARES);
     let many = count(shares as f64);
-    let mut rows = Vec::new();
-    let (soon, in_portions) = (Duration::from_millis(1), Duration::from_millis(5));
+    let (soon, in_portions) = (Duration::from_millis(1), BOUND);
     let what = format!("{many} share a lock");
-    if let Some(seen) = bench.attempt(PART, &what, SPAN, waited_for(shares)).await? {
+    if let Some(seen) = scene.attempt(&what, 1, waited_for(shares)).await? {
         for (then, seen) in seen {
-            rows.push(Row::new(PART, format!("{what}; {then}"), seen, soon));
+            scene.push(Row::new(format!("{what}; {then}"), seen, soon));
         }
     }
     let what = format!("of {many} shares");
-    if let Some(all) = bench.attempt(PART, &what, SPAN, broken(shares)).await? {
+    if let Some(all) = scene.attempt(&what, 1, broken(shares)).await? {
         for (command, seen) in all.ours {
-            let row = Row::new(PART, format!("{command} {what}"), seen, in_portions);
-            rows.push(row.beside(all.plain.turn()));
+            let row = Row::new(format!("{command} {what}"), seen, in_portions);
+            scene.push(row.beside(all.plain.turn()));
         }
     }
     let what = format!("{many} shares are over, one lasts");
     let measuring = over(shares);
-    if let Some(seen) = bench
-        .attempt(PART, &what, SPAN + SHORT * 2, measuring)
-        .await?
-    {
+    if let Some(seen) = scene.attempt(&what, 2, measuring).await? {
         for (then, seen, bound) in [
             ("CHECK", seen.check, soon),
             ("RENEW", seen.renew, in_portions),
             ("a try", seen.tried, soon),
         ] {
-            rows.push(Row::new(PART, format!("{what}; {then}"), seen, bound));
+            scene.push(Row::new(format!("{what}; {then}"), seen, bound));
         }
     }
-    Ok(rows)
+    Ok(())
 }
 
 async fn share(server: &Server, shares: usize, ttl: u128) -> Result<()> {
-    let connection = &mut server.control().await?.connection;
+    let connection = &mut server.connect().await?;
     let command = |which| format!("LOCK.ACQUIRE lock reader:{which} {ttl} SHARED");
     pipeline(connection, shares, command).await
 }
@@ -96,7 +81,7 @@ async fn broken(shares: usize) -> Result<Broken> {
         share(&server, shares, TTL.into()).await?;
         ours.push((name, of_command(&server, command, end).await?));
     }
-    let connection = &mut server.control().await?.connection;
+    let connection = &mut server.connect().await?;
     let add = |which| format!("ZADD plain {TTL}{which} reader:{which}");
     pipeline(connection, shares, add).await?;
     let plain = of_command(&server, "DEL plain", End::Reply).await?;
@@ -127,9 +112,9 @@ async fn over(shares: usize) -> Result<Over> {
 
 /// They stand in the key, and have ended.
 async fn shares_that_are_over(server: &Server, shares: usize) -> Result<()> {
-    let mut connection = server.control().await?.connection;
+    let mut connection = server.connect().await?;
     let stays = format!("LOCK.ACQUIRE lock stays {TTL} SHARED");
-    call(&mut connection, &stays).await?;
+    connection.call(&stays).await?;
     let began = Instant::now();
     share(server, shares, SHORT.as_millis()).await?;
     ensure!(
@@ -137,7 +122,7 @@ async fn shares_that_are_over(server: &Server, shares: usize) -> Result<()> {
         "the first were over before all were there"
     );
     sleep(SHORT).await;
-    let there = call(&mut connection, "ZCARD lock").await?.number()?;
+    let there = connection.call("ZCARD lock").await?.number()?;
     ensure!(
         there >= i64::try_from(shares)?,
         "only {there} shares are left"

@@ -1,19 +1,7 @@
 //! Very many ranges of slots leave a node that has very many holds.
 
-use super::SPAN;
-use super::crowd::{TTL, pipeline};
-use super::row::Row;
-use super::seen::{End, Seen, call, of_command, of_event};
-use crate::answer::Answer;
-use crate::bench::Bench;
-use crate::connection::Connection;
-use crate::runtime::sleep;
-use crate::server::{Server, With};
-use crate::words::count;
-use anyhow::{Result, bail, ensure};
-use std::time::{Duration, Instant};
+use super::*;
 
-const PART: &str = "stalls: slots";
 const HOLDS: usize = 1_000_000;
 const LAST_SLOT: usize = 16_383;
 /// As many ranges move; between two of them as many slots stay as move.
@@ -22,34 +10,25 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const FOR_EACH_STEP: Duration = Duration::from_millis(20);
 
 /// Moved by the server itself where it can, else given away by a command.
-pub async fn run(bench: &Bench) -> Result<Vec<Row>> {
-    let holds = bench.fewer(HOLDS);
+pub async fn run(scene: &mut Scene<'_>) -> Result<()> {
+    let holds = scene.bench.fewer(HOLDS);
     let many = count(holds as f64);
-    let bound = Duration::from_millis(5);
-    let mut rows = Vec::new();
     let what = format!("half of the slots leave, in {RANGES} ranges, with {many} holds");
     let measuring = moved(holds);
-    if let Some(seen) = bench.attempt(PART, &what, SPAN * 4, measuring).await? {
+    if let Some(seen) = scene.attempt(&what, 4, measuring).await? {
         match seen {
             Some((plain, ours)) => {
-                rows.push(Row::new(PART, what, ours, bound).beside(plain.turn()));
+                scene.push(Row::new(what, ours, BOUND).beside(plain.turn()));
             }
-            None => bench.say(&format!(
-                "  {what}: skipped, this server moves slots key by key\n"
-            )),
+            None => println!("  {what}: skipped, this server moves slots key by key\n"),
         }
     }
     let what = format!("CLUSTER DELSLOTSRANGE of every other slot, with {many} holds");
-    let measuring = async {
-        Ok((
-            given_away(With::Nothing, holds).await?,
-            given_away(With::Module, holds).await?,
-        ))
-    };
-    if let Some((plain, ours)) = bench.attempt(PART, &what, SPAN * 2, measuring).await? {
-        rows.push(Row::new(PART, what, ours, bound).beside(plain.turn()));
+    let [plain, ours] = [With::Nothing, With::Module].map(|with| given_away(with, holds));
+    if let Some((plain, ours)) = scene.beside(&what, 2, plain, ours).await? {
+        scene.push(Row::new(what, ours, BOUND).beside(plain.turn()));
     }
-    Ok(rows)
+    Ok(())
 }
 
 async fn node(with: With) -> Result<Server> {
@@ -57,7 +36,7 @@ async fn node(with: With) -> Result<Server> {
 }
 
 async fn fill(server: &Server, with: With, holds: usize) -> Result<()> {
-    let connection = &mut server.control().await?.connection;
+    let connection = &mut server.connect().await?;
     pipeline(connection, holds, |which| match with {
         With::Module => format!("LOCK.ACQUIRE lock:{which} owner:{which} {TTL}"),
         With::Nothing => format!("SET lock:{which} owner:{which} PX {TTL}"),
@@ -68,7 +47,7 @@ async fn fill(server: &Server, with: With, holds: usize) -> Result<()> {
 async fn until_it_serves(connection: &mut Connection) -> Result<()> {
     let deadline = Instant::now() + PATIENCE;
     loop {
-        let info = call(connection, "CLUSTER INFO").await?;
+        let info = connection.call("CLUSTER INFO").await?;
         if info.text()?.contains("cluster_state:ok") {
             return Ok(());
         }
@@ -83,12 +62,10 @@ async fn until_it_serves(connection: &mut Connection) -> Result<()> {
 /// A lone node gives every other slot away, and takes it again: both are commands of one turn.
 async fn given_away(with: With, holds: usize) -> Result<Seen> {
     let server = node(with).await?;
-    let mut connection = server.control().await?.connection;
-    call(
-        &mut connection,
-        &format!("CLUSTER ADDSLOTSRANGE 0 {LAST_SLOT}"),
-    )
-    .await?;
+    let mut connection = server.connect().await?;
+    connection
+        .call(&format!("CLUSTER ADDSLOTSRANGE 0 {LAST_SLOT}"))
+        .await?;
     until_it_serves(&mut connection).await?;
     fill(&server, with, holds).await?;
     let ranges: String = (0..LAST_SLOT)
@@ -121,17 +98,19 @@ async fn moved(holds: usize) -> Result<Option<(Seen, Seen)>> {
 
 async fn moved_with(with: With, holds: usize) -> Result<Option<Seen>> {
     let (here, there) = (node(with).await?, node(with).await?);
-    let mut source = here.control().await?.connection;
-    let mut target = there.control().await?.connection;
+    let mut source = here.connect().await?;
+    let mut target = there.connect().await?;
     if !can_move(&mut target).await? {
         return Ok(None);
     }
-    call(&mut source, &format!("CLUSTER ADDSLOTSRANGE 0 {LAST_SLOT}")).await?;
-    call(&mut source, "CLUSTER SET-CONFIG-EPOCH 1").await?;
-    call(&mut target, "CLUSTER SET-CONFIG-EPOCH 2").await?;
+    source
+        .call(&format!("CLUSTER ADDSLOTSRANGE 0 {LAST_SLOT}"))
+        .await?;
+    source.call("CLUSTER SET-CONFIG-EPOCH 1").await?;
+    target.call("CLUSTER SET-CONFIG-EPOCH 2").await?;
     let address = here.address();
     let (ip, port) = (address.ip(), address.port());
-    call(&mut target, &format!("CLUSTER MEET {ip} {port}")).await?;
+    target.call(&format!("CLUSTER MEET {ip} {port}")).await?;
     until_it_serves(&mut source).await?;
     until_it_serves(&mut target).await?;
     fill(&here, with, holds).await?;
@@ -141,7 +120,9 @@ async fn moved_with(with: With, holds: usize) -> Result<Option<Seen>> {
         .map(|first| format!(" {first} {}", first + slots - 1))
         .collect();
     let seen = of_event(&here, async {
-        call(&mut target, &format!("CLUSTER MIGRATION IMPORT{ranges}")).await?;
+        target
+            .call(&format!("CLUSTER MIGRATION IMPORT{ranges}"))
+            .await?;
         until_moved(&mut target).await
     })
     .await?;
@@ -149,7 +130,7 @@ async fn moved_with(with: With, holds: usize) -> Result<Option<Seen>> {
 }
 
 async fn can_move(connection: &mut Connection) -> Result<bool> {
-    super::seen::push(connection, "CLUSTER MIGRATION STATUS ALL");
+    connection.push("CLUSTER MIGRATION STATUS ALL");
     connection.send().await?;
     Ok(!matches!(connection.any_answer().await?, Answer::Error(_)))
 }
@@ -157,7 +138,7 @@ async fn can_move(connection: &mut Connection) -> Result<bool> {
 async fn until_moved(target: &mut Connection) -> Result<()> {
     let deadline = Instant::now() + PATIENCE;
     loop {
-        let status = call(target, "CLUSTER MIGRATION STATUS ALL").await?;
+        let status = target.call("CLUSTER MIGRATION STATUS ALL").await?;
         match state(&status).as_deref() {
             Some("completed") => return Ok(()),
             Some("failed" | "canceled") => bail!("the slots did not move: {status:?}"),

@@ -1,17 +1,7 @@
 //! Very many holds come and go: the tables that they stand in grow and shrink.
 
-use super::SPAN;
-use super::crowd::{TTL, pipeline};
-use super::row::{Row, Unit};
-use super::seen::{Seen, field, of_event};
-use crate::bench::Bench;
-use crate::connection::Connection;
-use crate::server::{Server, With};
-use crate::words::count;
-use anyhow::Result;
-use std::time::Duration;
+use super::*;
 
-const PART: &str = "stalls: tables";
 const HOLDS: usize = 1_050_000;
 /// Between two readings of the memory.
 const BETWEEN: usize = 1_000;
@@ -21,9 +11,8 @@ const PART_AT_THE_ENDS: usize = 20;
 /// The server makes its own tables smaller within a tenth of a second, in which many holds go.
 const NEARBY: usize = 50;
 
-/// There and back.
-pub async fn run(bench: &Bench) -> Result<Vec<Row>> {
-    let readings = bench.fewer(HOLDS / BETWEEN);
+pub async fn run(scene: &mut Scene<'_>) -> Result<()> {
+    let readings = scene.bench.fewer(HOLDS / BETWEEN);
     let holds = count((BETWEEN * readings) as f64);
     let what = format!("{holds} holds come and go");
     let measuring = async {
@@ -32,8 +21,8 @@ pub async fn run(bench: &Bench) -> Result<Vec<Row>> {
             there_and_back(With::Module, readings).await?,
         ))
     };
-    let Some((plain, lock)) = bench.attempt(PART, &what, SPAN * 3, measuring).await? else {
-        return Ok(Vec::new());
+    let Some((plain, lock)) = scene.attempt(&what, 3, measuring).await? else {
+        return Ok(());
     };
     let jump = longest_jump(&lock.memory, &plain.memory) * 100.0;
     let alone = longest_jump(&plain.memory, &[]) * 100.0;
@@ -43,14 +32,12 @@ pub async fn run(bench: &Bench) -> Result<Vec<Row>> {
         Duration::from_millis(2),
     );
     let memory = format!("{what}: memory jumps by, beyond the server's own");
-    Ok(vec![
-        Row::new(PART, grows, lock.grows, most).beside(plain.grows.turn()),
-        Row::new(PART, shrinks, lock.shrinks, most).beside(plain.shrinks.turn()),
-        Row::of(PART, memory, jump, 1.0, Unit::Percent).beside(alone),
-    ])
+    scene.push(Row::new(grows, lock.grows, most).beside(plain.grows.turn()));
+    scene.push(Row::new(shrinks, lock.shrinks, most).beside(plain.shrinks.turn()));
+    scene.push(Row::of(memory, jump, 1.0, Unit::Percent).beside(alone));
+    Ok(())
 }
 
-/// The command with this number.
 type Command = fn(usize) -> String;
 
 struct Way {
@@ -62,7 +49,7 @@ struct Way {
 
 async fn there_and_back(with: With, readings: usize) -> Result<Way> {
     let server = Server::start(with).await?;
-    let mut connection = server.control().await?.connection;
+    let mut connection = server.connect().await?;
     let mut memory = Vec::new();
     let (come, go): (Command, Command) = match with {
         With::Module => (
@@ -94,7 +81,7 @@ async fn walk(
     for reading in 0..readings {
         let command = |which| command(reading * BETWEEN + which);
         pipeline(connection, BETWEEN, command).await?;
-        memory.push(field(connection, "memory", "used_memory").await? as f64);
+        memory.push(connection.field("memory", "used_memory").await? as f64);
     }
     Ok(())
 }

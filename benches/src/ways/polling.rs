@@ -1,19 +1,22 @@
-//! The documented lock: SET NX PX, a script that compares and deletes, and a sleep between tries.
-//!
-//! With 100 ms this is what redis-py's Lock does by default; 1 ms and 10 ms are common in code of
-//! one's own.
+//! The lock that the documentation of SET shows: SET NX with an expiry, and a script that compares the token and deletes.
 
-use super::documented::Documented;
-use super::{Connected, Venue, Way};
-use crate::connection::Connection;
-use crate::runtime::sleep;
-use anyhow::Result;
-use std::time::Duration;
+use super::*;
 
-/// Tries again every so many milliseconds.
-#[derive(Debug)]
+/// Deletes the lock if it is the caller's: nearly every library has it.
+pub const COMPARE_AND_DELETE: &str = "\
+if redis.call('GET', KEYS[1]) == ARGV[1] then
+    return redis.call('DEL', KEYS[1])
+end
+return 0";
+
+/// Tried again every so many milliseconds. With 100 this is what redis-py's Lock does by default; 1 and 10 are common in
+/// code of one's own.
 pub struct Polling<const MS: u64> {
-    lock: Documented,
+    connection: Connection,
+    key: String,
+    tokens: Tokens,
+    ttl: u128,
+    script: String,
 }
 
 impl<const MS: u64> Way for Polling<MS> {
@@ -24,29 +27,37 @@ impl<const MS: u64> Way for Polling<MS> {
     };
 
     async fn connect(venue: Venue) -> Result<Self> {
-        let lock = Documented::connect(venue).await?;
-        Ok(Polling { lock })
+        let mut connection = Connection::open(venue.address).await?;
+        let script = connection.load(COMPARE_AND_DELETE).await?;
+        Ok(Polling {
+            connection,
+            ttl: venue.ttl_ms(),
+            key: venue.key,
+            tokens: Tokens::of(venue.client),
+            script,
+        })
     }
 
     async fn acquire(&mut self) -> Result<()> {
-        self.lock.tokens.renew();
-        while !self.lock.try_once().await? {
+        self.tokens.renew();
+        let (key, token, ttl) = (&self.key, &self.tokens.latest, self.ttl);
+        let set = format!("SET {key} {token} NX PX {ttl}");
+        while self.connection.call(&set).await?.is_nil() {
             sleep(Duration::from_millis(MS)).await;
         }
         Ok(())
     }
 
     async fn release(&mut self) -> Result<()> {
-        self.lock.release().await
-    }
-
-    fn commands(&self) -> u64 {
-        self.lock.connection.commands()
+        let (script, key, token) = (&self.script, &self.key, &self.tokens.latest);
+        let delete = format!("EVALSHA {script} 1 {key} {token}");
+        self.connection.call(&delete).await?;
+        Ok(())
     }
 }
 
 impl<const MS: u64> Connected for Polling<MS> {
     fn connection(&mut self) -> &mut Connection {
-        &mut self.lock.connection
+        &mut self.connection
     }
 }

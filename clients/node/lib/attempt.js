@@ -10,7 +10,7 @@ const ASKS_PER_LEASE = 5;
 const ASKS_PER_SECOND = 200; // of all together who wait by one client, and are told when it is their turn
 const GREATEST_PAUSE = 1_000; // of those who ask on and on; longer only where the user wants it
 const PAUSE_GROWS_BY = 1.5;
-const LEAST_PAUSE_OF_THE_REFUSED = 100; // where nobody can wait just now, or nobody answers
+const LEAST_PAUSE_OF_THE_REFUSED = 100; // where there is no waiting just now, or no answer
 const PATIENCE = 2_000; // for how long one who gives up waits for what it gives up
 const IN_DOUBT = 100; // what a broken connection was told last has been read by then, or never will be
 const LONGEST_TIMER = 2 ** 31 - 1;
@@ -26,11 +26,11 @@ class Attempt {
     this.until = now() + (this.tries ? 0 : patience);
     this.leastPause = Math.min(Math.max(pause, 1), 60_000 / ASKS_PER_LEASE);
     this.pause = this.leastPause;
-    this.over = false; // nobody wants it any more
+    this.over = false; // its caller does not want it any more
     this.left = false; // something of it may be left in the server
     this.hadPlace = false;
     this.broke = false; // a connection did, and what it was told last may be read late
-    this.answers = true; // somebody did, when it was asked last
+    this.answers = true; // it did so when it was asked last
     this.woken = false;
     this.wake = () => {};
   }
@@ -129,7 +129,7 @@ class Attempt {
             ear.fail();
             continue;
           }
-          // Whoever has a place, or had one, finds out what has become of it by asking again.
+          // A request that has a place, or had one, finds out what has become of it by asking again.
           if (first || !maySaySomethingElse(error) || this.connection.isClosed) throw error;
         }
         if (reply?.held || this.remaining() <= 0) return reply;

@@ -1,6 +1,6 @@
 "use strict";
 
-// How to speak by the client that somebody has: ioredis or node-redis, to one server, by a Sentinel, or to a cluster.
+// How to speak by the application's client: ioredis or node-redis, to one server, by a Sentinel, or to a cluster.
 
 const { codeOf } = require("./errors");
 
@@ -22,7 +22,7 @@ class Ioredis {
     this.makerWithoutPrefix = maker({ keyPrefix: "" });
   }
 
-  // When a connection closes, ioredis keeps the commands that nobody has answered and sends them again on the next
+  // When a connection closes, ioredis keeps the commands that were not answered and sends them again on the next
   // one: whatever they do is done twice. It rejects those that belong to the middle of a pipeline, whose beginning is
   // gone; of none is this number the right one.
   send(key, words) {
@@ -43,7 +43,7 @@ class Ioredis {
       autoResubscribe: false, commandTimeout: undefined, enableOfflineQueue: true, keyPrefix: "", lazyConnect: false,
       maxRetriesPerRequest: null,
     });
-    ear.on("error", () => {}); // it connects again by itself, and whoever waits asks now and then
+    ear.on("error", () => {}); // it connects again by itself, and requests that wait ask now and then
     ear.on("message", (_, message) => heard(message));
     ear.on("close", down);
     ear.on("end", failed);
@@ -140,7 +140,7 @@ class Connection {
     return this.client.status === "end" || this.client.isOpen === false;
   }
 
-  /** Says it once: for what must not be done twice. After an error without a code nobody knows whether it was done. */
+  /** Says it once: for what must not be done twice. An error without a code leaves open whether it was done. */
   async sayOnce(key, words) {
     return await this.way.send(key, words);
   }

@@ -1,10 +1,10 @@
 "use strict";
 
-// One connection more for each client, and only while somebody waits by it: the server says there whose turn it is.
+// One connection more for each client, and only while requests wait by it: the server says there whose turn it is.
 
 const { randomUUID } = require("node:crypto");
 
-const LINGERS = 1_000; // for how long it stays when nobody waits any more, in milliseconds
+const LINGERS = 1_000; // for how long it stays when no request waits any more, in milliseconds
 const LEAST_REST = 1_000, GREATEST_REST = 60_000; // between two subscriptions that failed
 
 const ears = new WeakMap();
@@ -62,7 +62,7 @@ class Ear {
 
   isUp(channel) {
     this.channel = channel;
-    this.wakeAll(); // what was said meanwhile nobody has heard
+    this.wakeAll(); // what was said meanwhile was not heard
   }
 
   // Not in one moment.

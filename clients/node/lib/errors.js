@@ -10,7 +10,7 @@ class NamedError extends Error {
 /** A lock was not to be had in time. */
 class TimeoutError extends NamedError {}
 
-/** A hold has ended before it was released: somebody else may have worked beside us. `cause` says how that is known. */
+/** A hold has ended before it was released: another owner may have worked beside us. `cause` says how that is known. */
 class LostLockError extends NamedError {
   constructor(message, { key, identifier, fence, ...options } = {}) {
     super(message, options);

@@ -7,7 +7,7 @@ const { AsyncLocalStorage } = require("node:async_hooks");
 
 const flow = new AsyncLocalStorage();
 
-/** To be called at once, and not after an `await`: it marks the flow of whoever calls. */
+/** To be called at once, and not after an `await`: it marks the flow of its caller. */
 function begin(lock) {
   const acquiring = { lock, hold: null, isOver: false };
   flow.enterWith([...(flow.getStore() ?? []).filter(({ isOver, hold }) => !isOver && !hold?.isReleased), acquiring]);

@@ -4,7 +4,7 @@ const { LONGEST_TIMER, now } = require("./attempt");
 const { codeOf } = require("./errors");
 const { checkCommand, checkLockTimeout } = require("./options");
 
-const RETRIES_PER_TTL = 10; // how often a renewal is tried that nobody answers
+const RETRIES_PER_TTL = 10; // how often a renewal is tried that is not answered
 const NOT_RENEWED = "its time was over before a renewal was answered";
 
 /** What one acquire has brought: until when it lasts as far as this process knows, its renewal, and its end. */
@@ -12,7 +12,7 @@ class Hold {
   #lock; #over;
   #ttl; #interval; #until; #end; #renewal; #releasing;
   #isOnTheServer = true; // as far as we know
-  #releaseWasSaid = false; // once, and nobody has heard what came of it
+  #releaseWasSaid = false; // once, and what came of it was not heard
   #renews;
 
   /** `lock` is what it is a hold of; `over` is aborted when it is lost, with the error. */
@@ -37,7 +37,7 @@ class Hold {
     return !this.isReleased && !this.lost.aborted;
   }
 
-  // By our own clock, and from when we asked: a server that we can't reach can't tell us that somebody else holds it.
+  // By our own clock, and from when we asked: a server that we can't reach can't tell us that another owner holds it.
   #lastsFrom(asked, ttl) {
     clearTimeout(this.#end);
     this.#until = asked + ttl;
@@ -52,7 +52,7 @@ class Hold {
 
   #renewIn(ms) {
     this.#renewal = setTimeout(() => this.#renewAgain(), Math.min(ms, LONGEST_TIMER));
-    this.#renewal.unref(); // whoever has nothing else to do need not hold it
+    this.#renewal.unref(); // a process that has nothing else to do may end
   }
 
   async #renewAgain() {
@@ -61,7 +61,7 @@ class Hold {
     try {
       await this.#renewFor(this.#ttl);
     } catch {
-      next = Math.min(next, this.#ttl / RETRIES_PER_TTL); // nobody answers: ask again soon
+      next = Math.min(next, this.#ttl / RETRIES_PER_TTL); // no answer: ask again soon
     }
     if (this.isHeld && this.#renews) this.#renewIn(next - (now() - asked) % next);
   }
@@ -80,7 +80,7 @@ class Hold {
     this.throwIfLost();
   }
 
-  // Whoever waits for a server that does not answer waits until the hold is over, and no longer.
+  // To wait for a server that does not answer is to wait until the hold is over, and no longer.
   async #orLost(doing) {
     let end;
     const over = new Promise((resolve) => { this.lost.addEventListener("abort", end = resolve); });
@@ -155,8 +155,8 @@ class Hold {
     const wasRenewed = this.#renews, error = this.#lock._lostError(this, why);
     this.#over.abort(error);
     this.#stop();
-    if (!wasRenewed) return; // it was let go on purpose, or somebody else renews it
-    if (this.#isOnTheServer) this.#lock._store.release(this.identifier).catch(() => {}); // nobody has said it is over
+    if (!wasRenewed) return; // it was let go on purpose, or another process renews it
+    if (this.#isOnTheServer) this.#lock._store.release(this.identifier).catch(() => {}); // it may last there
     this.#isOnTheServer = false;
     this.#lock._tell(error);
   }

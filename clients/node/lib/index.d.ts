@@ -1,6 +1,6 @@
 /**
  * A client of ioredis (4 to 6) or node-redis (4 to 6): of one server, made by a Sentinel, or of a cluster. It is shared
- * with whoever else uses it, and is never blocked.
+ * with all that use it, and is never blocked.
  */
 export type RedisClient =
   | { call(command: string, ...args: any[]): Promise<unknown>; sendCommand(...args: any[]): unknown }
@@ -24,8 +24,8 @@ export interface TimeoutOptions {
   /** 1 tries once; n waits for no longer than n attempts would take, a `retryInterval` apart. */
   acquireAttemptsLimit?: number;
   /**
-   * The first pause between two questions where nobody says whose turn it is, in milliseconds: 10. The pauses grow, to
-   * a second or to this.
+   * The first pause between two questions where no message says whose turn it is, in milliseconds: 10. The pauses
+   * grow, to a second or to this.
    */
   retryInterval?: number;
   /** How often to renew, in milliseconds, less than `lockTimeout`: a third of it. 0 does not renew. */
@@ -33,14 +33,16 @@ export interface TimeoutOptions {
 }
 
 export interface LockOptions<L = Mutex | Semaphore> extends TimeoutOptions {
-  /** The owner. Whoever else uses it is taken for the same piece of work. A fresh one for each attempt, by default. */
+  /** The owner. All that use it are taken for one piece of work. A fresh one for each attempt, by default. */
   identifier?: string;
-  /** Somebody else has acquired it by this `identifier`: `acquire` takes it over, and renews it. */
+  /** Another process has acquired it by this `identifier`: `acquire` takes it over, and renews it. */
   acquiredExternally?: boolean;
   /** Called when a hold that is renewed is found to be lost. By default a warning of the process says so. */
   onLockLost?: LockLostCallback<L>;
   /** Throw ModuleMissingError where the server has not loaded the module, instead of using SET NX there. */
   requireModule?: boolean;
+  /** Don't wait behind so many others or more: the server's error QUEUEFULL is thrown at once. Needs the module. */
+  maxQueue?: number;
   /** @deprecated Use `identifier` and `acquiredExternally`. */
   externallyAcquiredIdentifier?: string;
   /** @deprecated Use `identifier`. */
@@ -52,7 +54,7 @@ export interface MutexOptions extends LockOptions<Mutex> {
   shared?: boolean;
 }
 
-/** What one acquire has brought. It says of itself whether it is held, and ends nobody else's. */
+/** What one acquire has brought. It says of itself whether it is held, and ends no other. */
 export interface Hold {
   /** Its owner. */
   readonly identifier: string;
@@ -69,10 +71,10 @@ export interface Hold {
   stopRefresh(): void;
   /**
    * Runs a command in the same instant in which the server sees that it is held, or not at all: LostLockError. It is
-   * sent once: after an error of the connection nobody knows whether it has run. Of several keys, by the first.
+   * sent once: after an error of the connection it is not known whether it has run. Of several keys, by the first.
    */
   guard(command: string, ...args: Array<string | number | Buffer>): Promise<any>;
-  /** Lets go. Throws LostLockError if it was lost before: somebody else may have worked beside us. */
+  /** Lets go. Throws LostLockError if it was lost before: another owner may have worked beside us. */
   release(): Promise<void>;
   /** The same, for `await using`. */
   [Symbol.asyncDispose](): Promise<void>;
@@ -123,7 +125,7 @@ export declare class Semaphore extends Lock {
 
 /** A lock was not to be had in time. */
 export declare class TimeoutError extends Error {}
-/** A hold has ended before it was released: somebody else may have worked beside us. `cause` says how that is known. */
+/** A hold has ended before it was released: another owner may have worked beside us. `cause` says how that is known. */
 export declare class LostLockError extends Error {
   /** The key, or several, as they are on the server. */
   readonly key?: string;

@@ -26,11 +26,12 @@ class Lock {
     const all = checked(options, defaultTimeoutOptions);
     if (keys.length > 1) needsModule ??= "several keys at once need";
     if (all.requireModule) needsModule ??= "requireModule asks for";
+    if (all.maxQueue !== undefined) needsModule ??= "maxQueue needs";
     this._kind = kind;
     this._key = keys.join(", ");
-    this._store = new Store(this._connection, keys.map((name) => this._connection.prefix + name), mode, needsModule);
+    this._store = new Store(this._connection, keys.map((name) => this._connection.prefix + name), mode, needsModule, all.maxQueue);
     this._holds = []; // more than one only where several share the object, and the lock; the latest is the last
-    this._nextOver = new AbortController(); // of the next hold: whoever asks for `lost` before it is told, too
+    this._nextOver = new AbortController(); // of the next hold: also for code that asks for `lost` before that
     this._setTimes(all);
     this._setOwner(all);
   }
@@ -112,7 +113,7 @@ class Lock {
   // Each attempt has an owner of its own: a RELEASE of one that was given up, and comes late, would end the next.
   async _acquire(signal) {
     const until = now() + this._patience;
-    // By one owner nobody waits for itself: the server would take the second for the first, who asks again.
+    // An owner does not wait for itself: the server would take the second for the first, who asks again.
     while (this._ownerIsGiven && (this.isAcquired || this._last)) {
       signal?.throwIfAborted();
       if (now() >= until) return null;
@@ -129,7 +130,7 @@ class Lock {
     return granted && { owner, ...granted };
   }
 
-  // What somebody else has acquired by this owner is renewed first, and asked for by its number then.
+  // What another process has acquired by this owner is renewed first, and asked for by its number then.
   async _takeOver() {
     const owner = this._nextOwner, asked = now();
     if (!await this._refresh(owner)) return null;
@@ -159,7 +160,7 @@ class Lock {
   async release() {
     const hold = holdOf(this) ?? this._holds[0];
     if (hold) {
-      // As in redis-semaphore, whoever has lost it may release it. That it was lost is told by `lost`.
+      // As in redis-semaphore, a lock that was lost may be released. That it was lost is told by `lost`.
       await hold.release().catch((error) => { if (!(error instanceof LostLockError)) throw error; });
     } else if (this._acquiredExternally) {
       await this._store.release(this._nextOwner);

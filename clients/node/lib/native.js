@@ -2,8 +2,9 @@
 
 /** A lock, or several that are held together, by the module's commands. */
 class Native {
-  constructor(connection, keys, mode) {
+  constructor(connection, keys, mode, maxQueue) {
     Object.assign(this, { connection, keys, mode });
+    this.maxQueue = maxQueue === undefined ? [] : ["MAXQUEUE", maxQueue];
     this.many = new Set(keys).size;
   }
 
@@ -23,7 +24,9 @@ class Native {
 
   /** The fencing number of the hold, or the place in the queue, or null. */
   async acquire(owner, ttl, { how = [] } = {}) {
-    const { reply } = await this.say("ACQUIRE", owner, ttl, ...how, ...this.mode);
+    // A try joins no queue.
+    const maxQueue = how.length > 0 ? this.maxQueue : [];
+    const { reply } = await this.say("ACQUIRE", owner, ttl, ...how, ...this.mode, ...maxQueue);
     if (reply === null) return null;
     const number = Number(reply);
     return number > 0 ? { held: true, fence: number } : { held: false, place: -number };

@@ -58,6 +58,7 @@ function checked(options, defaults) {
   checkOwner(all);
   kind("onLockLost", all.onLockLost, "function");
   kind("requireModule", all.requireModule, "boolean");
+  if (all.maxQueue !== undefined) number("maxQueue", all.maxQueue, { most: Number.MAX_SAFE_INTEGER, whole: true });
   return all;
 }
 

@@ -40,21 +40,21 @@ class Server {
     this.missingSince = performance.now();
     if (this.hasWarned) return;
     this.hasWarned = true;
-    process.emitWarning("this server has not loaded the redis-lock module: locks are taken by SET NX, and whoever " +
-      "waits asks again and again", { type: "RedisLockWarning", code: "REDIS_LOCK_WITHOUT_MODULE" });
+    process.emitWarning("this server has not loaded the redis-lock module: locks are taken by SET NX, and requests " +
+      "that wait ask again and again", { type: "RedisLockWarning", code: "REDIS_LOCK_WITHOUT_MODULE" });
   }
 }
 
 class Store {
   /** `needsModule`: the beginning of a sentence, if there is no other way. */
-  constructor(connection, keys, mode, needsModule) {
+  constructor(connection, keys, mode, needsModule, maxQueue) {
     this.server = Server.of(connection);
-    this.native = new Native(connection, keys, mode);
+    this.native = new Native(connection, keys, mode, maxQueue);
     this.plain = new Plain(connection, keys[0], this.server);
     this.needsModule = needsModule;
   }
 
-  /** Nobody has a place in a queue here. */
+  /** There are no places in a queue here. */
   get isPlain() {
     return !this.needsModule && this.server.lacksModule;
   }

@@ -57,11 +57,11 @@ function whatItGives(name) {
     await Promise.all(all);
     assert.deepEqual(served, [...Array(TASKS).keys()]);
     const asked = await watcher.counter("commandstats", "cmdstat_lock.acquire");
-    assert(asked < 5 * TASKS, `${asked} requests`); // nobody asks in a loop, with a retryInterval of 10 ms
+    assert(asked < 5 * TASKS, `${asked} requests`); // no request asks in a loop, with a retryInterval of 10 ms
     await watcher.nothingIsLeft();
   });
 
-  it("the connection that listens is closed when nobody waits", async () => {
+  it("the connection that listens is closed when no request waits", async () => {
     const first = mutex(), second = mutex();
     await first.acquire();
     const waiting = second.acquire();
@@ -165,7 +165,7 @@ function whatItGives(name) {
     assert.equal(lock.lost.aborted, true);
   });
 
-  it("a hold that nobody renews is over when its time is, and nobody is called", async () => {
+  it("a hold that is not renewed is over when its time is, and nothing is called", async () => {
     const lock = mutex("market", { lockTimeout: 100, refreshInterval: 0, onLockLost: () => assert.fail() });
     await lock.acquire();
     await eventually(() => lock.lost.aborted);
@@ -199,7 +199,7 @@ function whatItGives(name) {
     for (const lock of [waiting, held[1]]) await lock.release();
   });
 
-  it("nobody waits while nobody can, and asks again then", async () => {
+  it("a request does not wait while that is not possible, and asks again then", async () => {
     const first = mutex(), second = mutex();
     await first.acquire();
     const waiting = second.acquire();

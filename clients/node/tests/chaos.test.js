@@ -60,7 +60,7 @@ async function chaos(name, module) {
   })();
   await Promise.all([breaking, ...Array.from({ length: TASKS }, work)]);
   assert(seen.held > 20, JSON.stringify(seen));
-  // What was said last may be read by nobody: a ttl, or a lease.
+  // What was said last may never be read: a ttl, or a lease.
   await eventually(async () => await server.db.exists("mutex:market") === 0, () => JSON.stringify(seen), 10_000);
   await connection.close();
   proxy.close();

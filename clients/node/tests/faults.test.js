@@ -63,7 +63,7 @@ for (const name of Object.keys(CLIENTS)) {
       await watcher.nothingIsLeft(0, "mutex:one");
     });
 
-    it("whoever asked for the lock holds it, or a place, once", async () => {
+    it("a client that asked for the lock holds it, or a place, once", async () => {
       proxy.loseReplyTo("LOCK.ACQUIRE");
       const hold = await new Mutex(client, "market", FOR_LONG).acquire();
       assert.equal(await watcher.ask("GET", "mutex:market"), hold.identifier);
@@ -251,7 +251,7 @@ describe("one object for several tasks", () => {
   });
 });
 
-it("a loss that nobody listens to is a warning, and does not end the process", async () => {
+it("a loss that is not listened to is a warning, and does not end the process", async () => {
   const { status, stderr } = spawnSync(process.execPath, ["-e", `
     const client = new (require("ioredis"))(${server.port});
     const { Mutex } = require("redis-lock-module");

@@ -1,6 +1,6 @@
 "use strict";
 
-// Whoever gives up leaves nothing behind, whenever that is. The server is the judge.
+// A request that is given up leaves nothing behind, whenever that is. The server is the judge.
 
 const assert = require("node:assert/strict");
 const { fork } = require("node:child_process");
@@ -101,8 +101,8 @@ function whoGivesUpLeavesNothing(name) {
     }));
     done = true;
     await breaking;
-    await watcher.nothingIsLeft(6_000); // what was said last may be read by nobody: a ttl, or a lease
-    assert(await watcher.ask("LOCK.ACQUIRE", "mutex:market", "next", 1_000), "somebody waits for nobody");
+    await watcher.nothingIsLeft(6_000); // what was said last may never be read: a ttl, or a lease
+    assert(await watcher.ask("LOCK.ACQUIRE", "mutex:market", "next", 1_000), "it waits for an owner that has gone");
   });
 
   it("a wait that is cancelled is over at once", async () => {
@@ -130,7 +130,7 @@ function whoGivesUpLeavesNothing(name) {
     await watcher.nothingIsLeft();
   });
 
-  it("a server that does not answer holds up nobody who gives up", async () => {
+  it("a server that does not answer holds up no request that is given up", async () => {
     await watcher.ask("CLIENT", "PAUSE", 4_000, "ALL");
     const cancel = new AbortController(), began = performance.now();
     setTimeout(() => cancel.abort(), 50);
@@ -177,16 +177,16 @@ async function killProcesses() {
     ]));
     try {
       // Twenty processes at once take a while to start on a busy machine.
-      await eventually(async () => await watcher.ask("GET", `number:${key}`) > before + 10 * AT_ONCE, "nobody works", 60_000);
+      await eventually(async () => await watcher.ask("GET", `number:${key}`) > before + 10 * AT_ONCE, "none works", 60_000);
       await sleep(Math.random() * 50);
     } finally {
       for (const child of children) child.kill("SIGKILL");
     }
     const began = performance.now();
     const ear = new Redis({ port: server.port });
-    const fence = await ear.call("LOCK.ACQUIRE", `mutex:${key}`, "somebody else", 5_000, "BLOCK", 30_000);
+    const fence = await ear.call("LOCK.ACQUIRE", `mutex:${key}`, "another owner", 5_000, "BLOCK", 30_000);
     const waited = performance.now() - began;
-    await ear.call("LOCK.RELEASE", `mutex:${key}`, "somebody else");
+    await ear.call("LOCK.RELEASE", `mutex:${key}`, "another owner");
     ear.disconnect();
     assert(fence && waited < Math.max(ttl, lease) + 500, `waited for ${waited} ms`);
     return waited;

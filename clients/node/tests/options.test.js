@@ -22,6 +22,7 @@ const REFUSED = {
   acquiredExternally: [[1, TypeError], [true, TypeError]],
   onLockLost: [["throw", TypeError], [null, TypeError]],
   requireModule: [[1, TypeError]],
+  maxQueue: [["5", TypeError], [null, TypeError], [-1, RangeError], [1.5, RangeError], [NaN, RangeError], [Infinity, RangeError]],
 };
 
 for (const [name, values] of Object.entries(REFUSED)) {
@@ -66,6 +67,7 @@ it("what makes sense is taken", () => {
     {}, { lockTimeout: 1 }, { lockTimeout: 1_500.5 }, { acquireTimeout: 0 }, { acquireTimeout: Infinity },
     { acquireAttemptsLimit: Infinity }, { retryInterval: 0 }, { refreshInterval: 0 }, { lockTimeout: undefined },
     { refreshInterval: 9_999 }, { identifier: "é".repeat(512) }, { identifierSuffix: "" }, { acquiredExternally: false },
+    { maxQueue: 0 }, { maxQueue: 100 },
   ]) new Mutex(client, "market", options);
   new Semaphore(client, "market", 1);
 });

@@ -88,7 +88,7 @@ function withoutTheModule(name) {
     await theirs.release();
   });
 
-  it("whoever waits asks less and less often, and has it in the end", async () => {
+  it("a request that waits asks less and less often, and has the lock in the end", async () => {
     const hold = await mutex().acquire(), before = proxy.count("\r\nNX\r\n"), waiting = mutex().acquire();
     await sleep(3_000);
     const asked = proxy.count("\r\nNX\r\n") - before;
@@ -106,13 +106,13 @@ function withoutTheModule(name) {
     const hold = await mutex(options).acquire();
     await sleep(900);
     assert.equal(hold.isHeld, true);
-    await db.set("mutex:market", "somebody else");
+    await db.set("mutex:market", "another owner");
     await eventually(() => told.length === 1);
     await assert.rejects(hold.release(), LostLockError);
-    assert.equal(await db.get("mutex:market"), "somebody else");
+    assert.equal(await db.get("mutex:market"), "another owner");
   });
 
-  it("a release or a renewal touches nothing that is somebody else's, and nothing that is no lock", async () => {
+  it("a release or a renewal touches nothing that is another owner's, and nothing that is no lock", async () => {
     for (const change of [() => db.set("mutex:market", "other"), async () => { await db.del("mutex:market"); await db.hset("mutex:market", "a", "b"); }]) {
       for (const act of [(hold) => hold.release(), (hold) => hold.renew(), (hold) => hold.guard("SET", "price", 5)]) {
         const hold = await mutex({ ...FOR_LONG, onLockLost() {} }).acquire();
@@ -139,7 +139,7 @@ function withoutTheModule(name) {
     assert.deepEqual(await db.keys("*"), []);
   });
 
-  it("what somebody else has acquired is taken over", async () => {
+  it("what another process has acquired is taken over", async () => {
     const first = await mutex({ ...FOR_LONG, refreshInterval: 0 }).acquire();
     const taken = mutex({ ...FOR_LONG, identifier: first.identifier, acquiredExternally: true });
     const hold = await taken.acquire();

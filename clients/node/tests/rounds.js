@@ -13,7 +13,7 @@ async function loadModule(db) {
   await db.call("MODULE", "LOAD", process.env.REDIS_LOCK_MODULE);
 }
 
-// It is refused while somebody waits, or a timer of the module's lives.
+// It is refused while a client waits, or a timer of the module's lives.
 async function unloadModule(db) {
   await eventually(async () => {
     try {

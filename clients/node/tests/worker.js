@@ -21,11 +21,11 @@ async function main(whose, name, port, lasts, key, options) {
     await ask("DECR", `inside:${key}`);
     await mutex.release();
     done++;
-    await sleep(Math.random() * 20); // somebody always in the queue would never let those in who poll
+    await sleep(Math.random() * 20); // a queue that is never empty would never let those in who poll
   }
   close();
   process.send({ whose, done, beside }, () => process.disconnect());
 }
 
-process.once("disconnect", () => process.exit()); // whoever started it is gone
+process.once("disconnect", () => process.exit()); // the process that started it is gone
 main(...process.argv.slice(2));

@@ -11,7 +11,7 @@ use Psr\Log\LoggerInterface;
  */
 final class Acquisition
 {
-    /** How many commands were sent whose reply nobody has seen. */
+    /** How many commands were sent whose reply has not been seen. */
     private int $unanswered = 0;
 
     /** Whether a place in the queue may be left behind. */
@@ -67,7 +67,7 @@ final class Acquisition
                 return null;
             }
             if (Server::now() - $this->sent < 1) {
-                // Nothing waits in the server: it has no module, lets nobody wait (lock.drain), or keeps a place.
+                // Nothing waits in the server: it has no module, lets no client wait (lock.drain), or keeps a place.
                 $longest = $this->server->keepsPlace() ? min($pause, 0.1) : $pause;
                 usleep((int) (1e6 * min($longest * random_int(50, 100) / 100, max(0, $end - Server::now()))));
             }
@@ -117,7 +117,7 @@ final class Acquisition
     }
 
     /**
-     * The ttl counts from the grant, of which nobody knows when it was if the reply has been under way for long: after a
+     * The ttl counts from the grant, and it is not known when that was if the reply was long under way: after a
      * wait of more than a tenth of the ttl it is counted afresh.
      */
     private function isFresh(): bool

@@ -5,7 +5,7 @@ namespace RedisLockModule\Symfony;
 /**
  * What can be done with a lock, on a server with the module or without. Times are in milliseconds.
  *
- * All of it but guard() may be sent again when nobody knows whether it has run.
+ * All of it but guard() may be sent again when it is not known whether it has run.
  *
  * @internal
  */

@@ -29,7 +29,7 @@ interface Connection
      *                            reply may take as long as the client allows
      *
      * @throws ServerError    The server has refused it
-     * @throws ConnectionLost Nobody knows whether it has run
+     * @throws ConnectionLost It is not known whether it has run
      */
     public function send(string $name, array $words, ?float $timeout = null, bool $once = false): mixed;
 }

@@ -3,7 +3,7 @@
 namespace RedisLockModule\Symfony;
 
 /**
- * The connection broke, or no reply came in time. The connection is closed: a reply that comes late is read by nobody.
+ * The connection broke, or no reply came in time. The connection is closed: a reply that comes late is never read.
  *
  * @internal
  */

@@ -83,7 +83,7 @@ final class PhpRedisConnection implements Connection
         try {
             $this->redis->exists($name);
         } catch (\RedisClusterException) {
-            // Whoever asks again will see.
+            // The command that is sent again will see.
         }
     }
 

@@ -120,7 +120,7 @@ final class Server
         return !isset(self::$bare[$this->connection->client()]) && $this->module->keepsPlace();
     }
 
-    /** Seconds on a clock that nobody sets. */
+    /** Seconds on a clock that is never set. */
     public static function now(): float
     {
         return hrtime(true) / 1e9;

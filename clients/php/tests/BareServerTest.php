@@ -176,7 +176,7 @@ final class BareServerTest extends StoreTestCase
         }
         $changes = 0;
         while (\count($children) > 0) {
-            // Refused while somebody waits in the queue: then it stays.
+            // Refused while a client waits in the queue: then it stays.
             $redis->rawCommand('MODULE', ...(0 === $changes % 2 ? ['LOAD', Server::module()] : ['UNLOAD', 'lock']))
                 && ++$changes;
             usleep(20_000);

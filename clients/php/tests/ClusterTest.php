@@ -52,7 +52,7 @@ final class ClusterTest extends StoreTestCase
         $hasty = self::clusterStore($library, $module, maxWait: 0.2);
         self::assertConflict(fn () => $hasty->waitAndSave(self::key((string) $key)));
         $store->delete($key);
-        $hasty->save($key); // nobody waits any more
+        $hasty->save($key); // no client waits any more
     }
 
     /** @dataProvider libraries */

@@ -39,7 +39,7 @@ final class ModuleTest extends StoreTestCase
         self::assertSame('7', $store->guard($key, 'GET', "$key:price"));
         self::assertNull($store->guard($key, 'GET', "$key:none"));
         self::assertThrows(LockStorageException::class, fn () => $store->guard($key, 'INCR', (string) $key));
-        $redis->set((string) $key, 'somebody else');
+        $redis->set((string) $key, 'another owner');
         self::assertConflict(fn () => $store->guard($key, 'SET', "$key:price", 0));
         self::assertSame('7', $redis->get("$key:price"));
         

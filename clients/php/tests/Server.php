@@ -20,7 +20,7 @@ final class Server
     public function __construct(bool $module = true, array $options = [], ?string $program = null)
     {
         $program ??= getenv('REDIS_SERVER') ?: 'redis-server';
-        // A port may be somebody else's: then the server ends, and another is tried.
+        // A port may be another process's: then the server ends, and another is tried.
         for ($tries = 1;; ++$tries) {
             $port = random_int(20000, 29999);
             $this->folder = sys_get_temp_dir().'/redis-lock-php-'.$port.'-'.bin2hex(random_bytes(4));

@@ -22,7 +22,7 @@ def work(lock_class, results):
             client.set("number", number + 1)
             client.decr("inside")
         done += 1
-        # Somebody always in the queue would never let those in who poll.
+        # A queue that is never empty would never let those in who poll.
         time.sleep(0.01)
     results.put((lock_class is Lock, done, beside))
 

@@ -1,4 +1,4 @@
-"""Whoever gives up leaves nothing behind, whenever that is. The server is the judge."""
+"""A request that is given up leaves nothing behind, whenever that is. The server is the judge."""
 
 import asyncio
 import os
@@ -22,9 +22,9 @@ KILLS = int(os.environ.get("KILLS", 100))
 
 
 def nothing_is_left(watcher, within=0.0):
-    """Neither a hold nor a place; and whoever comes next does not wait."""
+    """Neither a hold nor a place; and the next that comes does not wait."""
     eventually(lambda: watcher.info() is None, within=within + 2, what=f"left: {watcher.info()}")
-    assert watcher.command("LOCK.ACQUIRE", "market", "next", 1_000), "somebody waits for nobody"
+    assert watcher.command("LOCK.ACQUIRE", "market", "next", 1_000), "it waits for an owner that has gone"
     watcher.command("LOCK.RELEASE", "market", "next")
 
 
@@ -141,7 +141,7 @@ def test_a_thread_that_is_interrupted_leaves_nothing(connect, watcher, options):
     previous = signal.signal(signal.SIGALRM, interrupt)
     try:
         for _ in range(TIMES // 4):
-            # Held by somebody for a moment, so that the interrupt may come while it waits.
+            # Held by another owner for a moment, so that the interrupt may come while it waits.
             watcher.command("LOCK.ACQUIRE", "market", "ann", chance.randint(1, 8))
             try:
                 signal.setitimer(signal.ITIMER_REAL, chance.uniform(0.0001, 0.012))
@@ -253,7 +253,7 @@ def test_clients_that_stop_listening_leave_nothing(connect, watcher, options):
     stop.set()
     pauses.join()
     assert any(isinstance(error, redis.TimeoutError) for error in failed)
-    # What nobody could say RELEASE of, because the server did not answer then either, ends by itself.
+    # What no RELEASE could be sent for, because the server did not answer then either, ends by itself.
     nothing_is_left(watcher, within=1 if not options else 2)
 
 
@@ -272,12 +272,12 @@ def test_processes_that_are_killed_leave_nothing_beyond_a_ttl_or_a_lease(watcher
                 os.kill(child, signal.SIGKILL)
                 os.waitpid(child, 0)
         began = time.monotonic()
-        fence = watcher.command("LOCK.ACQUIRE", "market", "somebody else", 5_000, "BLOCK", 20_000)
+        fence = watcher.command("LOCK.ACQUIRE", "market", "another owner", 5_000, "BLOCK", 20_000)
         waited = time.monotonic() - began
-        # The hold of one who was killed; and by QUEUE the turn of one more, whose place nobody claims.
+        # The hold of a process that was killed; and by QUEUE the turn of one more, whose place is not claimed.
         bound = ttl + (lease if options else 0) + 1.5
         assert fence and waited < bound, f"waited for {waited}"
-        watcher.command("LOCK.RELEASE", "market", "somebody else")
+        watcher.command("LOCK.RELEASE", "market", "another owner")
     nothing_is_left(watcher, within=ttl + lease)
 
 

@@ -13,7 +13,7 @@ from redis_lock_module import DeadlockError, Lock
 
 
 def waiting(client, watcher, **options):
-    """Somebody who waits for the lock in a thread. Calling it says what has come of it."""
+    """A thread that waits for the lock. Calling it says what has come of it."""
     before, outcome = watcher.waiters(), []
     lock = Lock(client, "market", timeout=10, thread_local=False, **options)
     thread = threading.Thread(target=lambda: outcome.append(lock.acquire()), daemon=True)
@@ -78,7 +78,7 @@ def test_a_wait_is_longer_than_the_read_timeout_of_the_client_for_that_call_alon
     for patience in (1.2, None):
         lock = Lock(client, "market", timeout=5)
         assert lock.acquire(blocking_timeout=patience) == (patience is None)
-    # One command for each: nobody has tried before, or stopped listening in between.
+    # One command for each: none was tried before, and none stopped listening in between.
     assert watcher.calls("LOCK.ACQUIRE") == 2
     lock.release()
     for _ in range(3):
@@ -310,7 +310,7 @@ def test_readers_share_a_lock_and_a_limit_counts_them(client, watcher):
 @pytest.mark.parametrize("queue", [False, True])
 def test_several_locks_are_held_together_or_not_at_all(any_client, watcher, queue):
     both = any_client.lock(["ann", b"ben"], timeout=10, lock_class=functools.partial(Lock, queue=queue, sleep=0.02))
-    watcher.command("LOCK.ACQUIRE", "ben", "somebody", 1_000)
+    watcher.command("LOCK.ACQUIRE", "ben", "another owner", 1_000)
     assert not both.acquire(blocking=False) and not watcher.db.exists("ann")
     assert both.acquire() and both.owned() and both.locked()
     assert watcher.db.get("ann") == watcher.db.get("ben") == both.local.token.decode()

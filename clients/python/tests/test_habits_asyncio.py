@@ -22,7 +22,7 @@ async def aeventually(condition, within=20.0, what="this never came"):
 
 
 async def waiting(client, watcher, **options):
-    """Somebody who waits for the lock in a task. Awaiting it says what has come of it."""
+    """A task that waits for the lock. Awaiting it says what has come of it."""
     before = watcher.waiters()
 
     async def wait():
@@ -254,7 +254,7 @@ async def test_readers_share_a_lock_and_a_limit_counts_them(aconnect, watcher):
 async def test_several_locks_are_held_together_or_not_at_all(any_async_client, watcher, queue):
     both = any_async_client.lock(["ann", b"ben"], timeout=10,
                                  lock_class=functools.partial(Lock, queue=queue, sleep=0.02))
-    watcher.command("LOCK.ACQUIRE", "ben", "somebody", 1_000)
+    watcher.command("LOCK.ACQUIRE", "ben", "another owner", 1_000)
     assert not await both.acquire(blocking=False) and not watcher.db.exists("ann")
     assert await both.acquire() and await both.owned() and await both.locked()
     assert await both.extend(10) and watcher.db.pttl("ann") > 18_000 and watcher.db.pttl("ben") > 18_000

@@ -28,6 +28,10 @@ NONSENSE = [
 ] + [
     (TypeError, {"limit": value}) for value in (1.5, "3", True)
 ] + [
+    (ValueError, {"max_queue": value}) for value in (-1, 2**63)
+] + [
+    (TypeError, {"max_queue": value}) for value in (1.5, "3", True)
+] + [
     (TypeError, {option: value}) for option in ("shared", "require_module", "thread_local", "raise_on_release_error")
     for value in (1, "yes", None)
 ] + [
@@ -43,7 +47,7 @@ NONSENSE = [
 @pytest.mark.parametrize("lock_class", [Lock, AsyncLock], ids=["thread", "task"])
 @pytest.mark.parametrize("error, options", NONSENSE, ids=lambda value: str(value) if isinstance(value, dict) else "")
 def test_an_option_that_is_nonsense_is_refused(lock_class, error, options):
-    client = (redis.Redis if lock_class is Lock else redis.asyncio.Redis)(port=1)  # where nobody answers
+    client = (redis.Redis if lock_class is Lock else redis.asyncio.Redis)(port=1)  # where no server answers
     with pytest.raises(error, match=next(iter(options)) if "name" not in options and len(options) == 1 else None):
         lock_class(client, **{"name": "market", "timeout": 10, **options})
 

@@ -45,7 +45,7 @@ def unload(server):
         try:
             return server.watcher.command("MODULE", "UNLOAD", "lock")
         except redis.ResponseError:
-            return False  # somebody still waits
+            return False  # a client still waits
 
     server.watcher.command("CONFIG", "SET", "lock.drain", "yes")
     eventually(is_unloaded)
@@ -96,10 +96,10 @@ def test_a_lock_is_acquired_used_and_released(client, bare, way, caplog):
     assert not db.exists("market")
     for late in (lock.release, lock.reacquire, lambda: lock.extend(1), lambda: lock.guard("SET", "price", 7)):
         assert lock.acquire()
-        db.set("market", "somebody")
+        db.set("market", "another owner")
         with pytest.raises(LockNotOwnedError):
             late()
-        assert db.get("market") == "somebody" and db.get("price") == "6"
+        assert db.get("market") == "another owner" and db.get("price") == "6"
         db.delete("market")
 
 
@@ -112,7 +112,7 @@ async def test_a_lock_is_acquired_used_and_released_by_a_task(bare, way):
     assert await lock.guard("INCR", "price") == 1
     await lock.release()
     async with lock as hold:
-        db.set("market", "somebody")
+        db.set("market", "another owner")
         for late in (hold.renew, lambda: hold.guard("INCR", "price")):
             with pytest.raises(LockNotOwnedError):
                 await late()

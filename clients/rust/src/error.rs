@@ -8,7 +8,7 @@ use std::{fmt, io};
 pub enum Error {
     /// Others have the lock, and the time to wait for it is over.
     Busy,
-    /// The hold has ended before it was released: somebody else may have worked beside us.
+    /// The hold has ended before it was released: another owner may have worked beside us.
     Lost(Loss),
     /// The request would have waited for its own owner (`DEADLOCK`), or may have (`TOOCOMPLEX`).
     Deadlock(RedisError),
@@ -16,7 +16,7 @@ pub enum Error {
     Invalid(&'static str),
     /// What was asked for, of a server that has not loaded the module.
     NeedsModule(&'static str),
-    /// There is no tokio runtime here, or it has ended: nobody asks any more.
+    /// There is no tokio runtime here, or it has ended: nothing is asked any more.
     NoRuntime,
     /// The server, or the way to it. If it did not answer in time, `is_timeout()` of this is true.
     Redis(RedisError),

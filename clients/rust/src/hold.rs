@@ -8,7 +8,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 
 /// A lock that is held. It is renewed while it lives, and released when it is dropped.
 ///
-/// A drop can tell nobody that the lock was lost before, and a runtime that ends at once sends nothing any more: call
+/// A drop can't say that the lock was lost before, and a runtime that ends at once sends nothing any more: call
 /// [`release`](Hold::release) where there is a way to.
 #[must_use = "a hold that is dropped is released"]
 pub struct Hold<C> {
@@ -58,7 +58,7 @@ impl<C: Connection> Hold<C> {
             if released {
                 pending().await
             }
-            // Or nobody keeps it any more: then it is lost, too.
+            // Or the task that keeps it has ended: then it is lost, too.
         }
     }
 
@@ -124,7 +124,7 @@ impl<C: Connection> Hold<C> {
         order: impl FnOnce(oneshot::Sender<Result<(), Error>>) -> Order,
     ) -> Result<(), Error> {
         let (reply, replied) = oneshot::channel();
-        _ = self.orders.send(order(reply)); // if nobody is there any more, nobody replies
+        _ = self.orders.send(order(reply)); // if its task has ended, no reply comes
         replied.await.unwrap_or_else(|_| Err(self.loss_error()))
     }
 

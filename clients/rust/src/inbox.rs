@@ -9,7 +9,7 @@ use uuid::Uuid;
 /// Where the server says that it is a waiter's turn: the pushes of a connection in RESP3.
 ///
 /// [`Locks`](crate::Locks) have one. For a connection of one's own: give it to the connection as its push sender, and subscribe the connection to its [channel](Inbox::channel). From
-/// then on, and while that subscription lasts, whoever waits with it is told, and asks in between only to keep its
+/// then on, and while that subscription lasts, a waiter that uses it is told, and asks in between only to keep its
 /// place. Without a subscription it asks more often.
 ///
 /// ```no_run

@@ -1,4 +1,4 @@
-//! The task behind a hold: it asks for the lock, renews it, and releases it when nobody has it any more.
+//! The task behind a hold: it asks for the lock, renews it, and releases it when the hold is dropped.
 
 use crate::ask::{PAUSES, ask, may_pass};
 use crate::client::Reply;
@@ -43,7 +43,7 @@ pub(crate) async fn keep<C: Connection>(mut request: Request<C>, mut asker: Aske
         stage: shown,
         orders,
     };
-    _ = asker.send(Ok(hold)); // if nobody waits for it, it is dropped: see below
+    _ = asker.send(Ok(hold)); // if its caller has gone, it is dropped: see below
     request.hold(granted, received, stage).await;
 }
 
@@ -79,9 +79,9 @@ impl<C: Connection> Request<C> {
         let (mut attempts, mut pauses, mut stood) = (PAUSES.into_iter(), Pauses::default(), 0);
         loop {
             let (asked, (question, rhythm)) = (Instant::now(), self.question());
-            // An owner that somebody else chose may hold the lock already.
+            // An owner that the caller chose may hold the lock already.
             let may_be_ours = self.left || self.lock.owner.is_some();
-            // Heard out, even if nobody waits for it any more: a release must not overtake it.
+            // Heard out, even if its caller has gone: a release must not overtake it.
             let replied =
                 self.lock
                     .client
@@ -101,7 +101,7 @@ impl<C: Connection> Request<C> {
                     attempts = PAUSES.into_iter();
                     let pause = match reply {
                         Reply::Taken => pauses.next(self.lock.pause.unwrap_or(WITHOUT_QUEUE)),
-                        // The server lets nobody wait at the moment, so it tells nobody either.
+                        // The server lets no client wait at the moment, so it tells none either.
                         Reply::Place(0) => pauses.next(self.lock.pause.unwrap_or(IN_QUEUE)),
                         _ => rhythm.unwrap_or_else(|most| pauses.next(most)),
                     };
@@ -132,6 +132,9 @@ impl<C: Connection> Request<C> {
         let ticket = ticket.filter(|ticket| ticket.inbox.is_subscribed());
         let usual = if ticket.is_some() { LEASE_TOLD } else { LEASE };
         let lease = lock.lease.unwrap_or(usual);
+        if let Some(n) = lock.client.words.max_queue {
+            question.arg("MAXQUEUE").arg(n);
+        }
         question.arg("QUEUE").arg(milliseconds(lease));
         let keeps_place = lease / 3;
         match ticket {
@@ -268,7 +271,7 @@ impl<C: Connection> Request<C> {
             });
             match renewed.await {
                 Ok((asked, Ok(true))) => term.ends = after(asked, self.lock.ttl),
-                // Nobody answered, or the server does not want to: soon again, until the end.
+                // There was no answer, or the server does not want to: soon again, until the end.
                 Ok((asked, Err(_))) => term.not_before = after(asked, self.lock.ttl / 10),
                 Ok((_, Ok(false))) => return Cause::NotOwner,
                 Err(_) if due > ends => return Cause::Capped,
@@ -286,7 +289,7 @@ impl<C: Connection> Request<C> {
         ask(|| self.lock.client.release(&self.owner)).await
     }
 
-    /// Nobody waits for it any more, but the lock is not free before this or `end`.
+    /// Its caller has gone, but the lock is not free before this or `end`.
     async fn go_on_releasing(&self, end: Instant) {
         while Instant::now() < end {
             sleep(RELEASE_AGAIN).await;
@@ -298,8 +301,8 @@ impl<C: Connection> Request<C> {
     }
 }
 
-/// How long places are kept. One that nobody asks for any more costs the others little where the server finds out that
-/// nobody hears its message.
+/// How long places are kept. One that is not asked for any more costs the others little where the server finds out that
+/// its message is not heard.
 const LEASE: Duration = Duration::from_secs(3);
 const LEASE_TOLD: Duration = Duration::from_secs(15);
 

@@ -25,11 +25,11 @@
 //!
 //! # One connection for all
 //!
-//! A connection of redis-rs is shared by all the tasks that have a clone of it, so nobody blocks it: a waiter keeps a
-//! place in the queue (`QUEUE`), and asks for it again at a third of its [lease](Lock::lease). That it is its turn it
-//! hears by a message, at once. [`Locks`] see to that. With a connection of one's own ([`Lock::new`]) a waiter has to
-//! ask over and over, every [100 ms](Lock::pause) in the end, unless that connection has an [`Inbox`]: each hand-over
-//! then takes as long.
+//! A connection of redis-rs is shared by all the tasks that have a clone of it, so none of them blocks it: a waiter
+//! keeps a place in the queue (`QUEUE`), and asks for it again at a third of its [lease](Lock::lease). That it is its
+//! turn it hears by a message, at once. [`Locks`] see to that. With a connection of one's own ([`Lock::new`]) a waiter
+//! has to ask over and over, every [100 ms](Lock::pause) in the end, unless that connection has an [`Inbox`]: each
+//! hand-over then takes as long.
 //!
 //! # Without the module
 //!
@@ -39,14 +39,14 @@
 //! at once are not to be had ([`Error::NeedsModule`]). Release and renewal are `DELEX`, `DELIFEQ` or `SET IFEQ` where
 //! the server has them, else scripts; [`Hold::guard`] is a script. `WATCH` is not used, because it would watch for all
 //! the tasks that share the connection. The server is asked for the module again after 5 seconds. One line is logged.
-//! Whoever relies on the order or on the number says [`require_module`](Lock::require_module).
+//! If you rely on the order or on the number, say [`require_module`](Lock::require_module).
 //!
 //! # Giving up
 //!
-//! Each request is made in a task of its own. Whoever drops the future of [`Lock::acquire`], at any of its awaits, or a
-//! [`Hold`], leaves the rest to that task: it hears out what is under way, and releases. What can't be said (the process
-//! is killed, its runtime ends, the server does not reply) ends with the [ttl](Lock::ttl) of the hold, or with the lease
-//! of the place. These tasks are tokio's: without its runtime there is [`Error::NoRuntime`].
+//! Each request is made in a task of its own. If the future of [`Lock::acquire`] is dropped, at any of its awaits, or a
+//! [`Hold`], the rest is left to that task: it hears out what is under way, and releases. What can't be said (the
+//! process is killed, its runtime ends, the server does not reply) ends with the [ttl](Lock::ttl) of the hold, or with
+//! the lease of the place. These tasks are tokio's: without its runtime there is [`Error::NoRuntime`].
 //!
 //! # Broken connections
 //!
@@ -79,3 +79,4 @@ pub use lock::Lock;
 pub use locks::Locks;
 pub use loss::{Cause, Loss};
 pub use redis;
+pub use words::Mode;

@@ -1,7 +1,7 @@
 use crate::client::Client;
 use crate::keeper::{Request, keep};
 use crate::options;
-use crate::words::{Mode, Words};
+use crate::words::{Mode, Modes, Words};
 use crate::{Connection, Error, Hold, Inbox};
 use std::sync::Arc;
 use std::time::Duration;
@@ -30,7 +30,7 @@ pub struct Lock<C> {
 impl<C: Connection> Lock<C> {
     /// The lock of this name. redis-rs adds no prefix: name the whole key.
     ///
-    /// Whoever waits for it asks over and over, unless it is [told](Lock::told_by). Clone it rather than to make it
+    /// A waiter asks for it over and over, unless it is [told](Lock::told_by). Clone it rather than to make it
     /// again: clones share what is known of the server.
     pub fn new(connection: C, name: impl AsRef<[u8]>) -> Lock<C> {
         Lock::all(connection, [name])
@@ -78,14 +78,39 @@ impl<C: Connection> Lock<C> {
     /// Shares the lock with others who also share it. Needs the module.
     #[must_use]
     pub fn shared(mut self) -> Lock<C> {
-        self.client.words.mode = Mode::Shared;
+        self.client.words.modes = Modes::Same(Mode::Shared);
         self
     }
 
     /// Shares the lock while fewer than `n` others do: a semaphore. Needs the module.
     #[must_use]
     pub fn limit(mut self, n: u64) -> Lock<C> {
-        self.client.words.mode = Mode::Limit(n);
+        self.client.words.modes = Modes::Same(Mode::Limit(n));
+        self
+    }
+
+    /// Holds each of several locks in a mode of its own, all in one instant and by one number. There is one for each
+    /// name, in their order; a name that was given twice counts once. Needs the module.
+    ///
+    /// ```no_run
+    /// # use redis_lock_module::{Locks, Mode};
+    /// # fn job(locks: &Locks) {
+    /// // A job among a hundred of all, and among three of this tenant's.
+    /// locks.all(["{jobs}:all", "{jobs}:ann"]).modes([Mode::Limit(100), Mode::Limit(3)]);
+    /// // A row of a table.
+    /// locks.all(["{table}", "{table}:row7"]).modes([Mode::Shared, Mode::Exclusive]);
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn modes(mut self, modes: impl IntoIterator<Item = Mode>) -> Lock<C> {
+        self.client.words.modes = Modes::Each(modes.into_iter().collect());
+        self
+    }
+
+    /// Does not wait behind `n` others or more: the server's error `QUEUEFULL` comes at once. Needs the module.
+    #[must_use]
+    pub fn max_queue(mut self, n: u64) -> Lock<C> {
+        self.client.words.max_queue = Some(n);
         self
     }
 
@@ -154,12 +179,12 @@ impl<C: Connection> Lock<C> {
             .await
     }
 
-    /// Tries once. A try overtakes nobody who waits. The server has half a second to answer.
+    /// Tries once. A try overtakes no waiter. The server has half a second to answer.
     pub async fn try_acquire(&self) -> Result<Hold<C>, Error> {
         self.request(Patience::Once).await
     }
 
-    /// The request is made in a task of its own, which hears it out when nobody waits for it any more.
+    /// The request is made in a task of its own, which hears it out when its caller has gone.
     async fn request(&self, patience: Patience) -> Result<Hold<C>, Error> {
         options::check(self)?;
         let runtime = Handle::try_current().map_err(|_| Error::NoRuntime)?;

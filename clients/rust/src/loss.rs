@@ -21,7 +21,7 @@ pub enum Cause {
     Unanswered,
     /// It was held for longer than it was to be renewed: see [`Lock::renew_for`](crate::Lock::renew_for).
     Capped,
-    /// Nobody renews it any more, because tokio's runtime has ended.
+    /// It is not renewed any more, because tokio's runtime has ended.
     Unattended,
 }
 
@@ -49,7 +49,7 @@ impl fmt::Display for Loss {
             Cause::NotOwner => "the server says that this owner does not hold it any more",
             Cause::Unanswered => "no renewal was answered before it expired",
             Cause::Capped => "it expired, because it was to be renewed no longer",
-            Cause::Unattended => "tokio's runtime has ended, and nobody renews it",
+            Cause::Unattended => "tokio's runtime has ended, and it is not renewed",
         })?;
         match self.after {
             Some(after) => write!(f, " (found {after:.1?} after it was acquired)"),

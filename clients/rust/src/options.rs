@@ -13,8 +13,19 @@ pub(crate) fn check<C>(lock: &Lock<C>) -> Result<(), Error> {
     ttl(lock.ttl)?;
     refuse(words.are_none(), "there is no lock in this list")?;
     refuse(
-        matches!(words.mode, Mode::Limit(n) if n == 0 || n > i64::MAX as u64),
+        !words.each_has_a_mode(),
+        "there must be a mode for each lock of the list",
+    )?;
+    let limits = words.modes().iter();
+    refuse(
+        limits
+            .copied()
+            .any(|mode| matches!(mode, Mode::Limit(n) if n == 0 || n > i64::MAX as u64)),
         "a limit must be at least 1, and less than 2^63",
+    )?;
+    refuse(
+        words.max_queue.is_some_and(|n| n > i64::MAX as u64),
+        "a longest queue must be less than 2^63",
     )?;
     refuse(
         lock.lease

@@ -4,7 +4,7 @@ use uuid::Uuid;
 const FIRST: Duration = Duration::from_millis(10);
 
 /// Between the questions of one who waits: each is twice as long as the last, up to a most, and none quite as long as
-/// somebody else's.
+/// another waiter's.
 #[derive(Default)]
 pub(crate) struct Pauses(u32);
 

@@ -9,18 +9,31 @@ pub(crate) fn milliseconds(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX)
 }
 
-#[derive(Clone, Debug)]
-pub(crate) enum Mode {
+/// How one of several locks is held: see [`Lock::modes`](crate::Lock::modes).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// Alone.
     Exclusive,
+    /// Beside others who share it.
     Shared,
+    /// Beside others who share it, while they are fewer than this.
     Limit(u64),
+}
+
+#[derive(Clone, Debug)]
+pub(crate) enum Modes {
+    /// All of them.
+    Same(Mode),
+    /// Each by its own, in their order.
+    Each(Vec<Mode>),
 }
 
 /// The commands of one lock, or of several that are held together.
 #[derive(Clone, Debug)]
 pub(crate) struct Words {
     names: Vec<Vec<u8>>,
-    pub(crate) mode: Mode,
+    pub(crate) modes: Modes,
+    pub(crate) max_queue: Option<u64>,
 }
 
 impl Words {
@@ -34,12 +47,24 @@ impl Words {
         }
         Words {
             names: ours,
-            mode: Mode::Exclusive,
+            modes: Modes::Same(Mode::Exclusive),
+            max_queue: None,
         }
     }
 
     pub(crate) fn are_none(&self) -> bool {
         self.names.is_empty()
+    }
+
+    pub(crate) fn modes(&self) -> &[Mode] {
+        match &self.modes {
+            Modes::Same(mode) => std::slice::from_ref(mode),
+            Modes::Each(modes) => modes,
+        }
+    }
+
+    pub(crate) fn each_has_a_mode(&self) -> bool {
+        matches!(self.modes, Modes::Same(_)) || self.modes().len() == self.names.len()
     }
 
     /// Of several locks, the one that stands for all.
@@ -65,10 +90,20 @@ impl Words {
     pub(crate) fn acquire(&self, owner: &[u8], ttl: Duration) -> Cmd {
         let mut command = self.command("ACQUIRE");
         command.arg(owner).arg(milliseconds(ttl));
-        match self.mode {
-            Mode::Exclusive => {}
-            Mode::Shared => _ = command.arg("SHARED"),
-            Mode::Limit(n) => _ = command.arg("LIMIT").arg(n),
+        match self.modes() {
+            [Mode::Exclusive] => {}
+            [Mode::Shared] => _ = command.arg("SHARED"),
+            [Mode::Limit(n)] => _ = command.arg("LIMIT").arg(n),
+            each => {
+                command.arg("MODES");
+                for mode in each {
+                    match mode {
+                        Mode::Exclusive => command.arg("EXCLUSIVE"),
+                        Mode::Shared => command.arg("SHARED"),
+                        Mode::Limit(n) => command.arg(n),
+                    };
+                }
+            }
         }
         command
     }
@@ -99,11 +134,11 @@ impl Words {
 
     /// What a server without the module can't do.
     pub(crate) fn need_module_for(&self) -> Option<&'static str> {
-        match self.mode {
+        match self.modes() {
             _ if self.names.len() > 1 => Some("a lock of several keys"),
-            Mode::Exclusive => None,
-            Mode::Shared => Some("a shared lock"),
-            Mode::Limit(_) => Some("a lock with a limit"),
+            [Mode::Shared] => Some("a shared lock"),
+            [Mode::Limit(_)] => Some("a lock with a limit"),
+            _ => self.max_queue.map(|_| "a lock with a longest queue"),
         }
     }
 }
@@ -135,6 +170,25 @@ mod tests {
             said(&two.guard(b"me", cmd("SET").arg("{a}z").arg(5))),
             "LOCK.GUARD {a}x me SET {a}z 5"
         );
+    }
+
+    #[test]
+    fn each_lock_has_the_mode_that_is_said_of_it() {
+        let with = |names: &[&str], modes: &[Mode]| {
+            let mut words = Words::new(names);
+            words.modes = Modes::Each(modes.to_vec());
+            said(&words.acquire(b"me", Duration::from_secs(1)))
+        };
+        let modes = [Mode::Limit(100), Mode::Shared, Mode::Exclusive];
+        assert_eq!(
+            with(&["{a}x", "{a}y", "{a}z"], &modes),
+            "LOCK.MACQUIRE 3 {a}x {a}y {a}z me 1000 MODES 100 SHARED EXCLUSIVE"
+        );
+        assert_eq!(
+            with(&["a"], &modes[..1]),
+            "LOCK.ACQUIRE a me 1000 LIMIT 100"
+        );
+        assert_eq!(with(&["a"], &modes[2..]), "LOCK.ACQUIRE a me 1000");
     }
 
     #[test]

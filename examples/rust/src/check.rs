@@ -72,11 +72,11 @@ fn main() -> Result<(), Box<dyn Error>> {
     counting.join().expect("it has not panicked")?;
     println!("connection broken while waiting: asked again, and served");
 
-    // Somebody else's hold ends at the very moment in which a worker gives up: it reads for so long five times.
+    // Another owner's hold ends at the very moment in which a worker gives up: it reads for so long five times.
     let mut given_up = 0;
     for round in 0..1_000 {
         let moment = 20 + round * 7 % 40; // five reads of some milliseconds each, as coarse as the kernel has them
-        acquire(&mut operator, "somebody else", moment)?;
+        acquire(&mut operator, "another owner", moment)?;
         let reading = Duration::from_millis(1 + round % 4);
         let mut hasty = connect_to_read_for(db.0.clone(), reading)?;
         match locked(&mut hasty, 60_000, Some(BLOCK), |_, _| Ok(())) {
@@ -87,7 +87,10 @@ fn main() -> Result<(), Box<dyn Error>> {
         }
         let end = Instant::now() + Duration::from_secs(5);
         while ask(&mut operator, cmd("EXISTS").arg(LOCK))? {
-            assert!(Instant::now() < end, "whoever gave up has left the lock");
+            assert!(
+                Instant::now() < end,
+                "a worker that gave up has left the lock"
+            );
         }
     }
     assert!(given_up > 100, "{given_up}");

@@ -56,14 +56,14 @@ async fn owners(operator: &Locks) -> Vec<String> {
 
 type Served = Arc<Mutex<Vec<usize>>>;
 
-/// So many wait, behind somebody else.
+/// So many wait, behind another owner.
 async fn fill(
     locks: &Locks,
     operator: &Locks,
     served: &Served,
     many: usize,
 ) -> Vec<JoinHandle<()>> {
-    let _: i64 = say(operator, &["LOCK.ACQUIRE", LOCK, "somebody else", "60000"]).await;
+    let _: i64 = say(operator, &["LOCK.ACQUIRE", LOCK, "another owner", "60000"]).await;
     let visit = |number| {
         let (locks, served) = (locks.clone(), served.clone());
         tokio::spawn(async move {
@@ -82,7 +82,7 @@ async fn fill(
 
 async fn serve(operator: &Locks, served: &Served, tasks: Vec<JoinHandle<()>>) {
     let many = tasks.len();
-    let _: bool = say(operator, &["LOCK.RELEASE", LOCK, "somebody else"]).await;
+    let _: bool = say(operator, &["LOCK.RELEASE", LOCK, "another owner"]).await;
     for task in tasks {
         task.await.unwrap();
     }

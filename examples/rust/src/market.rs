@@ -14,7 +14,7 @@ pub const BLOCK: u64 = 10_000; // for how long to wait for the lock, in millisec
 pub enum Trouble {
     #[error("others have the market")]
     Busy,
-    #[error("the hold ended before the work did: somebody else may have worked beside us")]
+    #[error("the hold ended before the work did: another owner may have worked beside us")]
     Lost,
     #[error(transparent)]
     Redis(#[from] RedisError),
@@ -52,7 +52,7 @@ pub fn ask<T: FromRedisValue>(db: &mut Db, question: &Cmd) -> RedisResult<T> {
     answered
 }
 
-/// A closure, and no guard that releases when it is dropped: a drop could tell nobody that the lock was lost.
+/// A closure, and no guard that releases when it is dropped: a drop could not say that the lock was lost.
 pub fn locked<T>(
     db: &mut Db,
     ttl: u64,

@@ -1,4 +1,4 @@
-//! One connection for all the tasks of a process, with redis-rs: nobody blocks it. check_queue.rs beside it runs it.
+//! One connection for all the tasks of a process, with redis-rs: none of them blocks it. check_queue.rs runs it.
 
 use redis::aio::{ConnectionManager, ConnectionManagerConfig};
 use redis::{Client, Cmd, FromRedisValue, PushInfo, PushKind, RedisError, RedisResult, Value, cmd};
@@ -16,9 +16,9 @@ const POLL: Duration = Duration::from_secs(3);
 
 #[derive(Debug, thiserror::Error)]
 pub enum Trouble {
-    #[error("nobody can wait just now: the server is being drained")]
+    #[error("there is no waiting just now: the server is being drained")]
     Busy,
-    #[error("the hold ended before the work did: somebody else may have worked beside us")]
+    #[error("the hold ended before the work did: another owner may have worked beside us")]
     Lost,
     #[error(transparent)]
     Redis(#[from] RedisError),
@@ -137,7 +137,7 @@ pub struct Held {
 }
 
 impl Held {
-    /// Lets go, and says whether the lock was held until now. A drop could tell nobody.
+    /// Lets go, and says whether the lock was held until now. A drop could not say so.
     pub async fn release(mut self) -> Result<(), Trouble> {
         let held = self.locks.ask(&self.way_out()).await?;
         self.ended = true;

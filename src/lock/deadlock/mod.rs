@@ -23,55 +23,52 @@ use crate::lock::deadlock::found::Deadlock;
 use crate::lock::deadlock::play::Play;
 use crate::lock::deadlock::reach::Reach;
 use crate::lock::deadlock::steps::{Steps, TooLong};
-use crate::lock::locks::Locks;
-use crate::lock::name::NameRef;
-use crate::lock::queue::Queue;
-use crate::lock::queue::ticket::Ticket;
-use crate::lock::queue::waiter::Waiter;
 use crate::lock::time::Now;
+use crate::lock::waiting::Waiting;
+use crate::lock::waiting::queue::ticket::Ticket;
+use crate::lock::waiting::queue::waiter::Waiter;
 
-impl Locks {
+/// What is searched: who waits, as of now, where no more than `max_sharers` may share a lock.
+#[derive(Clone, Copy)]
+struct Scene<'a> {
+    waiting: &'a Waiting,
+    max_sharers: u64,
+    now: Now,
+}
+
+impl Waiting {
     /// Can it be seen at once that this owner, which waits by so many requests, closes no deadlock? Another
     /// would have to wait for it: for what it holds, or because another request of its comes first. There is
     /// no request behind the last one in a queue.
-    pub(in crate::lock) fn closes_nothing(&self, owner: &[u8], requests: usize) -> bool {
-        self.waits.are_of_one() || (requests < 2 && !self.is_in_anyones_way(owner))
+    pub fn closes_nothing(&self, owner: &[u8], requests: usize) -> bool {
+        self.are_of_one() || (requests < 2 && !self.is_in_anyones_way(owner))
     }
 
     /// The deadlock that this waiter, which has just come, closes.
-    pub(in crate::lock) fn deadlock_of(
+    pub fn deadlock_of(
         &self,
         ticket: Ticket,
+        max_sharers: u64,
         now: Now,
         steps: &mut Steps,
     ) -> Result<Option<Deadlock>, TooLong> {
-        let Some(Waiter { owner, .. }) = self.waiters.get(&ticket) else {
+        let Some(Waiter { owner, .. }) = self.waiter(ticket) else {
             return Ok(None);
         };
-        let reach = Reach::from(self, owner, now).everywhere(steps)?;
+        let scene = Scene {
+            waiting: self,
+            max_sharers,
+            now,
+        };
+        let reach = Reach::from(scene, owner).everywhere(steps)?;
         if reach.came_back() != Some(false) {
             return Ok(reach.way_back());
         }
-        let play = Play::of(self, reach.names(), now, steps)?;
+        let play = Play::of(scene, reach.names(), steps)?;
         let served = play.owners_that_are_served(steps)?;
         if served.contains(&**owner) {
             return Ok(None);
         }
-        Reach::from(self, owner, now).shortest_way_back(served, steps)
-    }
-
-    /// What this owner waits for.
-    pub(in crate::lock) fn waiting_of(
-        &self,
-        owner: &[u8],
-        now: Now,
-    ) -> impl Iterator<Item = (Ticket, &Waiter)> {
-        self.tickets_of(owner)
-            .filter_map(|ticket| Some((ticket, self.waiters.get(&ticket)?)))
-            .filter(move |(_, waiter)| !waiter.is_up(now))
-    }
-
-    pub(in crate::lock) fn queue_of(&self, name: NameRef<'_>) -> Option<&Queue> {
-        self.databases.get(name.db)?.queues.get(name.key)
+        Reach::from(scene, owner).shortest_way_back(served, steps)
     }
 }

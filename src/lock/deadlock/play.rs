@@ -10,15 +10,14 @@ use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 use std::iter::Peekable;
 
 use crate::lock::admits::{HeldBy, Verdict};
+use crate::lock::deadlock::Scene;
 use crate::lock::deadlock::steps::{Steps, TooLong};
 use crate::lock::hashing::Keyed;
-use crate::lock::locks::Locks;
 use crate::lock::name::Name;
-use crate::lock::queue::Queue;
-use crate::lock::queue::ticket::{ByTicket, Ticket};
-use crate::lock::queue::waiter::Waiter;
 use crate::lock::request::{Hold, Mode};
-use crate::lock::time::Now;
+use crate::lock::waiting::queue::Queue;
+use crate::lock::waiting::queue::ticket::{ByTicket, Ticket};
+use crate::lock::waiting::queue::waiter::Waiter;
 
 /// Locks, owners and requests, as far as they have come.
 pub struct Play<'a> {
@@ -36,8 +35,7 @@ pub struct Play<'a> {
 
 /// The requests that are not served.
 struct Left<'a> {
-    locks: &'a Locks,
-    now: Now,
+    scene: Scene<'a>,
     served: ByTicket<()>,
 }
 
@@ -61,19 +59,17 @@ struct Played<'a> {
 impl<'a> Play<'a> {
     /// Of these locks, as they are now.
     pub fn of(
-        locks: &'a Locks,
+        scene: Scene<'a>,
         names: impl Iterator<Item = &'a Name>,
-        now: Now,
         steps: &mut Steps,
     ) -> Result<Self, TooLong> {
         let mut play = Self {
             left: Left {
-                locks,
-                now,
+                scene,
                 served: ByTicket::default(),
             },
             played: ByTicket::default(),
-            owners: HashMap::with_hasher(Keyed::new(locks.secret)),
+            owners: HashMap::with_hasher(Keyed::new(scene.waiting.secret())),
             to_try: VecDeque::new(),
             sharers: Vec::new(),
             idle: Vec::new(),
@@ -85,8 +81,8 @@ impl<'a> Play<'a> {
     }
 
     fn add(&mut self, name: &'a Name, steps: &mut Steps) -> Result<(), TooLong> {
-        let (locks, now) = (self.left.locks, self.left.now);
-        let Some(queue) = locks.queue_of(name.borrow()) else {
+        let Scene { waiting, now, .. } = self.left.scene;
+        let Some(queue) = waiting.queue_of(name.borrow()) else {
             return Ok(());
         };
         steps.write(4)?;
@@ -104,8 +100,8 @@ impl<'a> Play<'a> {
                 played.upgrades.insert(upgrade);
             }
         }
-        steps.look(queue.holders.len().min(locks.waits.by_owner.len()))?;
-        for holder in locks.waiting_among(&queue.holders, now) {
+        steps.look(queue.holders.len().min(waiting.count_owned()))?;
+        for holder in waiting.waiting_among(&queue.holders, now) {
             steps.write(2)?;
             let owner = self.owner(holder, steps)?;
             if owner.waits == 0 {
@@ -115,7 +111,7 @@ impl<'a> Play<'a> {
             let is_new = owner.holds.is_empty();
             owner.holds.push(name);
             if is_new {
-                self.to_try.extend(locks.tickets_of(holder));
+                self.to_try.extend(waiting.tickets_of(holder));
             }
             if queue.holders.are_sharers() {
                 played.shares.insert(holder);
@@ -129,13 +125,13 @@ impl<'a> Play<'a> {
     }
 
     fn owner(&mut self, owner: &'a [u8], steps: &mut Steps) -> Result<&mut Owner<'a>, TooLong> {
-        let (locks, now) = (self.left.locks, self.left.now);
+        let Scene { waiting, now, .. } = self.left.scene;
         Ok(match self.owners.entry(owner) {
             Entry::Occupied(owner) => owner.into_mut(),
             Entry::Vacant(entry) => {
-                steps.look(locks.requests_of(owner))?;
+                steps.look(waiting.requests_of(owner))?;
                 entry.insert(Owner {
-                    waits: locks.waiting_of(owner, now).count(),
+                    waits: waiting.waiting_of(owner, now).count(),
                     holds: Vec::new(),
                 })
             }
@@ -160,9 +156,10 @@ impl<'a> Play<'a> {
         };
         steps.look(1)?;
         if let Some(waiter) = self.left.get(ticket) {
-            for name in &*waiter.names {
+            let modes = waiter.modes().borrow();
+            for (index, name) in waiter.names.iter().enumerate() {
                 steps.look(2)?;
-                if !self.admits(name, ticket, waiter, steps)? {
+                if !self.admits(name, ticket, (&waiter.owner, modes.of(index)), steps)? {
                     return Ok(true);
                 }
             }
@@ -175,7 +172,7 @@ impl<'a> Play<'a> {
         &mut self,
         name: &Name,
         ticket: Ticket,
-        waiter: &Waiter,
+        (owner, mode): (&[u8], Mode),
         steps: &mut Steps,
     ) -> Result<bool, TooLong> {
         // A request for a lock that was not reached comes after all that were.
@@ -183,8 +180,8 @@ impl<'a> Play<'a> {
             return Ok(false);
         };
         let in_turn = played.first(&self.left, steps)? == Some(ticket);
-        let max_sharers = self.left.locks.limits.max_sharers;
-        let verdict = (played.held_by(&waiter.owner)).admits(waiter.mode(), in_turn, max_sharers);
+        let max_sharers = self.left.scene.max_sharers;
+        let verdict = played.held_by(owner).admits(mode, in_turn, max_sharers);
         // An upgrade has its turn as soon as it is promoted.
         Ok(verdict == Verdict::Held || (verdict == Verdict::Open && in_turn))
     }
@@ -195,13 +192,14 @@ impl<'a> Play<'a> {
         waiter: &'a Waiter,
         steps: &mut Steps,
     ) -> Result<(), TooLong> {
-        let (owner, hold) = (&*waiter.owner, waiter.mode().hold());
+        let (owner, modes) = (&*waiter.owner, waiter.modes().borrow());
         steps.write(waiter.names.len())?;
         self.left.served.insert(ticket, ());
-        for name in &*waiter.names {
+        for (index, name) in waiter.names.iter().enumerate() {
             let Some(played) = self.played.get_mut(&name.id()) else {
                 continue;
             };
+            let hold = modes.of(index).hold();
             played.upgrades.remove(&ticket);
             if played.grant(owner, hold) {
                 self.owner(owner, steps)?.holds.push(name);
@@ -212,8 +210,9 @@ impl<'a> Play<'a> {
             self.try_first(name, steps)?;
         }
         // Its other requests may ask for no more than it has now.
-        steps.look(self.left.locks.requests_of(owner))?;
-        self.to_try.extend(self.left.locks.tickets_of(owner));
+        steps.look(self.left.scene.waiting.requests_of(owner))?;
+        self.to_try
+            .extend(self.left.scene.waiting.tickets_of(owner));
         let part = self.owner(owner, steps)?;
         part.waits = part.waits.saturating_sub(1);
         if part.waits == 0 {
@@ -229,11 +228,14 @@ impl<'a> Play<'a> {
             let Some(played) = self.played.get_mut(&name.id()) else {
                 continue;
             };
-            for ticket in self.left.locks.tickets_of(owner) {
+            for ticket in self.left.scene.waiting.tickets_of(owner) {
                 steps.look(1)?;
                 let waiter = self.left.get(ticket);
-                if waiter.is_some_and(|waiter| waiter.mode() == Mode::Exclusive)
-                    && played.queue.contains(ticket)
+                let Some(waiter) = waiter.filter(|_| played.queue.contains(ticket)) else {
+                    continue;
+                };
+                steps.look(waiter.modes_to_search())?;
+                if waiter.mode_of(name.borrow()) == Mode::Exclusive
                     && played.upgrades.insert(ticket)
                 {
                     self.to_try.push_back(ticket);
@@ -273,8 +275,8 @@ impl<'a> Play<'a> {
 impl<'a> Left<'a> {
     /// This request, if it is left.
     fn get(&self, ticket: Ticket) -> Option<&'a Waiter> {
-        let waiter = self.locks.waiters.get(&ticket)?;
-        (!waiter.is_up(self.now) && !self.served.contains_key(&ticket)).then_some(waiter)
+        let waiter = self.scene.waiting.waiter(ticket)?;
+        (!waiter.is_up(self.scene.now) && !self.served.contains_key(&ticket)).then_some(waiter)
     }
 }
 

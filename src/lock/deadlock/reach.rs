@@ -14,21 +14,19 @@ use std::rc::Rc;
 use indexmap::IndexMap;
 use indexmap::map::Entry;
 
+use crate::lock::deadlock::Scene;
 use crate::lock::deadlock::found::{Claim, Deadlock, Link};
 use crate::lock::deadlock::steps::{Steps, TooLong};
 use crate::lock::hashing::Keyed;
-use crate::lock::locks::Locks;
 use crate::lock::name::Name;
-use crate::lock::queue::Queue;
-use crate::lock::queue::ticket::{ByTicket, Ticket, TicketHasher};
-use crate::lock::queue::waiter::Waiter;
-use crate::lock::request::{Hold, Mode};
-use crate::lock::time::Now;
+use crate::lock::request::{Hold, Mode, Modes};
+use crate::lock::waiting::queue::Queue;
+use crate::lock::waiting::queue::ticket::{ByTicket, Ticket, TicketHasher};
+use crate::lock::waiting::queue::waiter::Waiter;
 
 /// The owners and locks that can be reached from one owner, and the way back to it.
 pub struct Reach<'a> {
-    locks: &'a Locks,
-    now: Now,
+    scene: Scene<'a>,
     start: &'a Rc<[u8]>,
     /// Owners over whom no way may lead, if these are known: they are served, sooner or later.
     served: Option<HashSet<&'a [u8]>>,
@@ -77,6 +75,8 @@ struct Spot<'a> {
     queue: &'a Queue,
     ticket: Ticket,
     waiter: &'a Waiter,
+    /// How it asks for this lock.
+    mode: Mode,
     /// Does its owner share the lock? Then it comes before all others, and waits for the holders alone.
     is_upgrade: bool,
     /// Must the start wait until this is served, whatever all others do?
@@ -88,13 +88,12 @@ const FEW_REQUESTS: usize = 8;
 
 impl<'a> Reach<'a> {
     /// From this owner.
-    pub fn from(locks: &'a Locks, start: &'a Rc<[u8]>, now: Now) -> Self {
+    pub fn from(scene: Scene<'a>, start: &'a Rc<[u8]>) -> Self {
         Self {
-            locks,
-            now,
+            scene,
             start,
             served: None,
-            edges: HashMap::with_hasher(Keyed::new(locks.secret)),
+            edges: HashMap::with_hasher(Keyed::new(scene.waiting.secret())),
             to_visit: VecDeque::from([start]),
             asked: IndexMap::default(),
             met: ByTicket::default(),
@@ -155,13 +154,15 @@ impl<'a> Reach<'a> {
     }
 
     fn visit(&mut self, owner: &'a Rc<[u8]>, steps: &mut Steps) -> Result<(), TooLong> {
-        let (locks, now) = (self.locks, self.now);
+        let Scene { waiting, now, .. } = self.scene;
         let certain = (self.edges.get(&**owner)).is_none_or(|edge| edge.certain);
-        steps.look(locks.requests_of(owner))?;
-        let requests: Vec<(Ticket, &Waiter)> = locks.waiting_of(owner, now).collect();
+        steps.look(waiting.requests_of(owner))?;
+        let requests: Vec<(Ticket, &Waiter)> = waiting.waiting_of(owner, now).collect();
         for &(ticket, waiter) in &requests {
-            for name in &*waiter.names {
+            let modes = waiter.modes().borrow();
+            for (index, name) in waiter.names.iter().enumerate() {
                 steps.look(2)?;
+                let mode = modes.of(index);
                 let Some(queue) = self.ask(name, owner, ticket, steps)? else {
                     continue;
                 };
@@ -171,7 +172,7 @@ impl<'a> Reach<'a> {
                 } else {
                     Hold::Exclusive
                 };
-                if holds && hold.covers(waiter.mode()) {
+                if holds && hold.covers(mode) {
                     continue;
                 }
                 let spot = Spot {
@@ -179,7 +180,9 @@ impl<'a> Reach<'a> {
                     queue,
                     ticket,
                     waiter,
-                    is_upgrade: holds,
+                    mode,
+                    // The holders are not listed if there are more than may be, but their upgrades come first.
+                    is_upgrade: holds || queue.is_upgrade(ticket),
                     certain: certain && is_only_one(&requests, ticket, queue, steps)?,
                 };
                 self.follow(&spot, steps)?;
@@ -199,12 +202,12 @@ impl<'a> Reach<'a> {
         ticket: Ticket,
         steps: &mut Steps,
     ) -> Result<Option<&'a Queue>, TooLong> {
-        let (locks, now, start) = (self.locks, self.now, self.start);
+        let (Scene { waiting, now, .. }, start) = (self.scene, self.start);
         let asked = match self.asked.entry(name.id()) {
             Entry::Occupied(asked) => asked.into_mut(),
             Entry::Vacant(entry) => {
                 steps.write(2)?;
-                let Some(queue) = locks.queue_of(name.borrow()) else {
+                let Some(queue) = waiting.queue_of(name.borrow()) else {
                     return Ok(None);
                 };
                 entry.insert(Asked {
@@ -227,17 +230,21 @@ impl<'a> Reach<'a> {
 
     /// Reaches the owners for whom a request waits: other holders, and those of requests that come before.
     fn follow(&mut self, spot: &Spot<'a>, steps: &mut Steps) -> Result<(), TooLong> {
-        let locks = self.locks;
+        let Scene {
+            waiting,
+            max_sharers,
+            now,
+        } = self.scene;
         let Some(asked) = self.asked.get_mut(&spot.name.id()) else {
             return Ok(());
         };
-        let waits_for_holders = asked.is_shut_to(spot, locks.limits.max_sharers, steps)?;
+        let waits_for_holders = asked.is_shut_to(spot, max_sharers, steps)?;
         let to_holder = spot.edge(Claim::Holds, !spot.queue.holders.are_sharers());
         let looks_at_holders = waits_for_holders && !std::mem::replace(&mut asked.holders, true);
         if spot.waiter.owner != *self.start {
             let holds = waits_for_holders && asked.held_by_start;
             let earlier = asked.of_start.filter(|&first| spot.is_behind(first));
-            let earlier = earlier.and_then(|first| locks.waiters.get(&first));
+            let earlier = earlier.and_then(|first| waiting.waiter(first));
             if holds {
                 self.comes_back(to_holder);
             }
@@ -250,8 +257,8 @@ impl<'a> Reach<'a> {
         }
         if looks_at_holders {
             let holders = &spot.queue.holders;
-            steps.look(holders.len().min(locks.waits.by_owner.len()))?;
-            for holder in locks.waiting_among(holders, self.now) {
+            steps.look(holders.len().min(waiting.count_owned()))?;
+            for holder in waiting.waiting_among(holders, now) {
                 self.reach(holder, to_holder, steps)?;
             }
         }
@@ -260,7 +267,7 @@ impl<'a> Reach<'a> {
 
     /// Reaches the owners of tangled requests that come before this one.
     fn reach_earlier(&mut self, spot: &Spot<'a>, steps: &mut Steps) -> Result<(), TooLong> {
-        let (locks, now) = (self.locks, self.now);
+        let Scene { waiting, now, .. } = self.scene;
         let Some(asked) = (self.asked.get_mut(&spot.name.id())).filter(|_| !spot.is_upgrade) else {
             return Ok(());
         };
@@ -270,7 +277,7 @@ impl<'a> Reach<'a> {
         for other in spot.queue.upgrades().chain(in_turn) {
             steps.look(1)?;
             if self.met.insert(other, ()).is_none()
-                && let Some(other) = locks.waiters.get(&other).filter(|one| !one.is_up(now))
+                && let Some(other) = waiting.waiter(other).filter(|one| !one.is_up(now))
             {
                 self.reach(&other.owner, spot.to_earlier(other), steps)?;
             }
@@ -317,7 +324,7 @@ impl Asked<'_> {
     ) -> Result<bool, TooLong> {
         let (queue, tangled) = (self.queue, &self.queue.tangled);
         let is_full = u64::try_from(queue.holders.len()).is_ok_and(|count| count >= max_sharers);
-        if !queue.holders.are_sharers() || spot.waiter.mode() != Mode::Shared || is_full {
+        if !queue.holders.are_sharers() || spot.mode != Mode::Shared || is_full {
             return Ok(true);
         }
         if self.untangled.is_none() {
@@ -335,12 +342,14 @@ impl<'a> Spot<'a> {
     }
 
     fn to_earlier(&self, earlier: &Waiter) -> Edge<'a> {
-        self.edge(Claim::ComesFirst, earlier.mode() == Mode::Exclusive)
+        // One that asks for some of its locks alone, and shares others, may be either: that is not certain.
+        let is_alone = matches!(earlier.modes().borrow(), Modes::Same(Mode::Exclusive));
+        self.edge(Claim::ComesFirst, is_alone)
     }
 
     /// To an owner that has the lock alone, or comes to have it alone.
     fn edge(&self, next: Claim, is_alone: bool) -> Edge<'a> {
-        let excludes = is_alone || self.waiter.mode() == Mode::Exclusive;
+        let excludes = is_alone || self.mode == Mode::Exclusive;
         Edge {
             from: &self.waiter.owner,
             name: self.name,

@@ -3,8 +3,8 @@
 use std::collections::VecDeque;
 
 use crate::lock::fence::Fence;
-use crate::lock::ledger::print::Print;
 use crate::lock::name::Db;
+use crate::lock::print::Print;
 use crate::lock::request::Hold;
 use crate::lock::time::{Ms, Now};
 
@@ -31,6 +31,22 @@ pub enum Reason {
     Undelivered,
     /// The connection that it was tied to has closed.
     Disconnected,
+}
+
+impl Reason {
+    /// All reasons.
+    pub const ALL: [Self; 10] = [
+        Self::Expired,
+        Self::Unclaimed,
+        Self::Broken,
+        Self::Deleted,
+        Self::Overwritten,
+        Self::Renamed,
+        Self::Evicted,
+        Self::Flushed,
+        Self::Undelivered,
+        Self::Disconnected,
+    ];
 }
 
 /// By which command an owner came back after its hold was lost.
@@ -108,6 +124,8 @@ pub struct LostHold {
     pub ended: Option<Ms>,
     /// How many requests waited for the lock then.
     pub queue: usize,
+    /// The client that had asked for it last.
+    pub client: u64,
 }
 
 impl LostHold {
@@ -115,6 +133,11 @@ impl LostHold {
     pub fn held(&self) -> Option<Ms> {
         self.fence?;
         Some(self.ended?.saturating_sub(self.since))
+    }
+
+    /// The number of the client that had asked for it last, if this server granted it.
+    pub fn client(&self) -> Option<u64> {
+        self.fence.map(|_| self.client)
     }
 }
 

@@ -5,9 +5,9 @@ pub mod line;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use crate::lock::ledger::print::Print;
 use crate::lock::log::line::{About, CameBack, Comeback, Cut, Identity, Line, LostHold, Reason};
 use crate::lock::name::{Db, NameRef};
+use crate::lock::print::{Print, Secret};
 use crate::lock::time::{Ms, Now};
 
 /// Losses of one lock for one reason share a line if no more time than this lies between them, as in ACL LOG.
@@ -15,15 +15,6 @@ const ONE_LINE: Ms = 60_000;
 
 /// A line knows this many of the last holds that it counts, so that none of these is counted twice.
 const MOST_TOLD_APART: usize = 8;
-
-/// A lock's name, with the print of its key.
-#[derive(Clone, Copy, Debug)]
-pub struct KeyOf<'a> {
-    /// The name.
-    pub name: NameRef<'a>,
-    /// The key's print.
-    pub print: Print,
-}
 
 /// A hold that has been lost, or several of one lock at once.
 #[derive(Clone, Copy, Debug)]
@@ -33,18 +24,18 @@ pub struct Loss<'a> {
     /// How many holds were lost. The other fields are about one of them.
     pub count: usize,
     /// The lock.
-    pub of: KeyOf<'a>,
+    pub name: NameRef<'a>,
     /// The owner of the hold.
     pub owner: &'a [u8],
-    /// The print of the owner.
-    pub owner_print: u64,
     /// What else is known of the hold.
     pub hold: LostHold,
 }
 
 /// The log. Its lines are in order of when a loss was last added to each.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct LossLog {
+    /// The key of the hashes of keys and owners, by which a line knows them although it shows them cut.
+    secret: Secret,
     /// The most lines that are kept.
     most: usize,
     /// The lines, by their places in the order.
@@ -57,8 +48,15 @@ pub struct LossLog {
 
 impl LossLog {
     /// A log that keeps this many lines.
-    pub fn new(most: u64) -> Self {
-        let mut log = Self::default();
+    pub fn new(most: u64, secret: Secret) -> Self {
+        let mut log = Self {
+            secret,
+            most: 0,
+            lines: BTreeMap::new(),
+            of_key: BTreeSet::new(),
+            last_place: 0,
+            next_id: 0,
+        };
         log.set_most(most);
         log
     }
@@ -90,9 +88,11 @@ impl LossLog {
         if self.is_off() || loss.count == 0 {
             return;
         }
-        let of_key = self.of_key(loss.of.name.db, loss.of.print);
+        let print = self.secret.print(loss.name.key);
+        let owner_print = self.secret.half_print(loss.owner);
+        let of_key = self.of_key(loss.name.db, print);
         let identity = Identity {
-            owner: loss.owner_print,
+            owner: owner_print,
             fence: loss.hold.fence,
             since: loss.hold.since,
         };
@@ -109,13 +109,13 @@ impl LossLog {
             }
         }
         let about = About {
-            key: Cut::of(loss.of.name.key),
-            print: loss.of.print,
+            key: Cut::of(loss.name.key),
+            print,
             owner: Cut::of(loss.owner),
-            owner_print: loss.owner_print,
+            owner_print,
         };
         let mut line = (same.and_then(|place| self.take(place)))
-            .unwrap_or_else(|| self.new_line(loss.reason, Some(loss.of.name.db), now));
+            .unwrap_or_else(|| self.new_line(loss.reason, Some(loss.name.db), now));
         let count = u64::try_from(loss.count).unwrap_or(u64::MAX);
         line.count = line.count.saturating_add(count);
         line.lost = Some((about, loss.hold));
@@ -140,16 +140,18 @@ impl LossLog {
     /// Returns whether it is in the log.
     pub fn note_comeback(
         &mut self,
-        of: KeyOf<'_>,
-        owner_print: u64,
+        name: NameRef<'_>,
+        owner: &[u8],
         with: Comeback,
         now: Now,
     ) -> bool {
+        let print = self.secret.print(name.key);
+        let owner_print = self.secret.half_print(owner);
         let is_its = |line: &Line| {
             let lost = line.lost.as_ref();
             lost.is_some_and(|(about, _)| about.owner_print == owner_print)
         };
-        let place = (self.of_key(of.name.db, of.print))
+        let place = (self.of_key(name.db, print))
             .find(|(_, line)| is_its(line))
             .map(|(place, _)| place);
         if let Some(line) = place.and_then(|place| self.lines.get_mut(&place))

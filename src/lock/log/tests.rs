@@ -1,5 +1,5 @@
 use super::*;
-use crate::lock::ledger::print::Secret;
+use crate::lock::print::Secret;
 use crate::lock::request::Hold;
 
 const SECRET: Secret = Secret(1, 2);
@@ -7,13 +7,6 @@ const KEY: &[u8] = b"lock";
 
 fn at(ms: Ms) -> Now {
     Now::from_micros(ms * 1000)
-}
-
-fn key_of(key: &[u8]) -> KeyOf<'_> {
-    KeyOf {
-        name: NameRef { db: 0, key },
-        print: SECRET.print(key),
-    }
 }
 
 /// This owner loses its hold with this fencing number at this time.
@@ -24,21 +17,20 @@ fn loses(log: &mut LossLog, key: &[u8], reason: Reason, owner: &[u8], fence: u64
         since: 0,
         ended: Some(ms),
         queue: 0,
+        client: 7,
     };
     let loss = Loss {
         reason,
         count: 1,
-        of: key_of(key),
+        name: NameRef { db: 0, key },
         owner,
-        owner_print: SECRET.half_print(owner),
         hold,
     };
     log.add_loss(&loss, at(ms));
 }
 
 fn comes_back(log: &mut LossLog, owner: &[u8], with: Comeback, ms: Ms) {
-    let print = SECRET.half_print(owner);
-    log.note_comeback(key_of(KEY), print, with, at(ms));
+    log.note_comeback(NameRef { db: 0, key: KEY }, owner, with, at(ms));
 }
 
 /// How many holds each line counts, and why they were lost; the newest line first.
@@ -50,7 +42,7 @@ fn said(log: &LossLog) -> Vec<(u64, Reason)> {
 #[test]
 fn losses_of_one_lock_for_one_reason_are_one_line_if_no_minute_lies_between_them() {
     use Reason::{Broken, Expired};
-    let mut log = LossLog::new(10);
+    let mut log = LossLog::new(10, SECRET);
     loses(&mut log, KEY, Expired, b"a", 1, 0);
     loses(&mut log, KEY, Broken, b"b", 2, 10);
     loses(&mut log, b"other", Expired, b"c", 3, 20);
@@ -71,7 +63,7 @@ fn losses_of_one_lock_for_one_reason_are_one_line_if_no_minute_lies_between_them
 
 #[test]
 fn a_hold_is_lost_once() {
-    let mut log = LossLog::new(10);
+    let mut log = LossLog::new(10, SECRET);
     for reason in [Reason::Unclaimed, Reason::Unclaimed, Reason::Expired] {
         loses(&mut log, KEY, reason, b"a", 1, 0);
     }
@@ -88,7 +80,7 @@ fn a_hold_is_lost_once() {
 
 #[test]
 fn the_oldest_lines_go_first_and_numbers_go_on() {
-    let mut log = LossLog::new(3);
+    let mut log = LossLog::new(3, SECRET);
     for number in 0..5 {
         loses(&mut log, &[number], Reason::Expired, b"a", 1, 0);
     }
@@ -113,7 +105,7 @@ fn the_oldest_lines_go_first_and_numbers_go_on() {
 
 #[test]
 fn the_first_time_that_an_owner_comes_back_is_remembered() {
-    let mut log = LossLog::new(10);
+    let mut log = LossLog::new(10, SECRET);
     comes_back(&mut log, b"a", Comeback::Renew, 5);
     assert!(log.newest().next().is_none());
     loses(&mut log, KEY, Reason::Expired, b"a", 1, 10);
@@ -140,7 +132,7 @@ fn the_first_time_that_an_owner_comes_back_is_remembered() {
 
 #[test]
 fn of_a_key_and_of_an_owner_no_more_is_kept_than_is_shown() {
-    let mut log = LossLog::new(10);
+    let mut log = LossLog::new(10, SECRET);
     for length in [64, 65, 1024] {
         let long = vec![b'x'; length];
         loses(&mut log, &long, Reason::Expired, &long, 1, 0);

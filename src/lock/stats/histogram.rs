@@ -14,15 +14,16 @@ pub struct Histogram {
     total: u64,
 }
 
-impl Histogram {
-    /// An empty histogram.
-    pub fn new() -> Self {
+impl Default for Histogram {
+    fn default() -> Self {
         Self {
             counts: Box::new([0; BUCKETS]),
             total: 0,
         }
     }
+}
 
+impl Histogram {
     /// Counts one value, unless its bucket is full.
     pub fn add(&mut self, micros: u64) {
         if let Some(count) = self.counts.get_mut(bucket(micros))
@@ -76,7 +77,7 @@ mod tests {
 
     #[test]
     fn a_quantile_stays_when_a_bucket_is_full() {
-        let mut histogram = Histogram::new();
+        let mut histogram = Histogram::default();
         histogram.add(1000);
         histogram.counts[bucket(1000)] = u32::MAX;
         histogram.total = u32::MAX.into();
@@ -102,7 +103,7 @@ mod tests {
 
     #[test]
     fn a_quantile_is_what_so_many_did_not_exceed() {
-        let mut histogram = Histogram::new();
+        let mut histogram = Histogram::default();
         assert_eq!(histogram.quantile(500), 0);
         for value in 1..=1000 {
             histogram.add(value * 1000);
@@ -119,7 +120,7 @@ mod tests {
     #[test]
     fn it_is_small_and_takes_any_value() {
         assert!(size_of::<[u32; BUCKETS]>() <= 4096);
-        let mut histogram = Histogram::new();
+        let mut histogram = Histogram::default();
         histogram.add(u64::MAX);
         assert!(histogram.quantile(999) > 1 << 37);
     }

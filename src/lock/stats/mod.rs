@@ -3,13 +3,14 @@
 //! A hold is counted when it is granted, and once more when it ends, by why it ends. So at any time the holds
 //! that were acquired are those that have ended and those that there are.
 
+pub mod classes;
 pub mod histogram;
 pub mod remembered;
 
 use crate::lock::stats::histogram::Histogram;
 
 /// All counters. A request for several locks counts as many holds.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Counts {
     /// Holds that were granted. An upgrade of a share is not counted: the hold goes on.
     pub acquired: u64,
@@ -55,30 +56,10 @@ pub struct Counts {
 }
 
 impl Counts {
-    /// All counters at zero.
-    pub fn new() -> Self {
-        Self {
-            acquired: 0,
-            acquired_after_wait: 0,
-            busy: 0,
-            wait_timeouts: 0,
-            released: 0,
-            release_refused: 0,
-            renewed: 0,
-            renew_refused: 0,
-            expired: 0,
-            evicted: 0,
-            broken: 0,
-            deadlocks: 0,
-            undelivered: 0,
-            guarded: 0,
-            guard_refused: 0,
-            waiters_peak: 0,
-            unclaimed: 0,
-            places_lapsed: 0,
-            notified: 0,
-            waits: Histogram::new(),
-        }
+    /// So many requests wait now.
+    pub fn note_waiting(&mut self, waiting: usize) {
+        let waiting = u64::try_from(waiting).unwrap_or_default();
+        self.waiters_peak = self.waiters_peak.max(waiting);
     }
 
     /// How many holds have ended for a reason that has a counter.

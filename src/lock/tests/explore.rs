@@ -5,7 +5,7 @@
 //! |---|---|
 //! | `action` | what can be done |
 //! | `worlds` | which of that is done in which world |
-//! | `world` | a server, and whoever does it |
+//! | `world` | a server, and the clients that do it |
 //! | `book` | whether what came of it is right, by what was replied and written |
 //! | `fingerprint` | which states are the same |
 //! | `search` | the walk |

@@ -2,7 +2,7 @@
 //! step, and everything must drain once the faults stop.
 //!
 //! `LOCK_SEED` replays a single history. `LOCK_ROUNDS` says how many are tried, `LOCK_FROM` from which
-//! seed on. `LOCK_SOAK_SECONDS` has them tried for so long, by seeds that nobody has tried before.
+//! seed on. `LOCK_SOAK_SECONDS` has them tried for so long, by seeds that were not tried before.
 
 mod counts;
 mod crowd;
@@ -89,7 +89,7 @@ fn in_words(panic: &(dyn std::any::Any + Send)) -> String {
     format!("panic: {}", text.unwrap_or("of unknown kind"))
 }
 
-/// Nobody holds anything or waits for anything: `INFO lock_memory` says so, and no timer goes on.
+/// No client holds anything or waits for anything: `INFO lock_memory` says so, and no timer goes on.
 pub fn nothing_is_left(server: &Server) -> Verdict {
     let (left, due) = (server.locks.remembered(), server.due());
     ensure(left == Remembered::default() && due.is_none(), || {
@@ -127,7 +127,7 @@ fn from_env(name: &str) -> Option<u64> {
     Some(value.parse().expect("a number"))
 }
 
-/// From which seed on to begin: from this one, unless somebody names another, or wants new ones.
+/// From which seed on to begin: from this one, unless another is named, or new ones are wanted.
 fn first_seed(usual: u64) -> u64 {
     let soaks = env::var_os("LOCK_SOAK_SECONDS").is_some();
     let usual = || if soaks { soak::seed_of_now() } else { usual };

@@ -1,9 +1,9 @@
 //! What a lock may do, judged by what goes in and what comes out, and by nothing inside.
 //!
 //! The model does not say what the core does next. It follows what clients are told, what `LOCK.INFO`
-//! shows and what others do to the keys, and asks of each change whether it was allowed: was nobody in
-//! the way, was nobody before, does the number rise, does the hold last as long as it should. With nothing
-//! left to do it asks whether anybody waits for what it could have, and has what it should not have.
+//! shows and what others do to the keys, and asks of each change whether it was allowed: was no other in
+//! the way, was none before, does the number rise, does the hold last as long as it should. With nothing
+//! left to do it asks whether any waits for what it could have, and has what it should not have.
 
 mod comparing;
 mod counting;
@@ -17,6 +17,8 @@ mod resting;
 pub use comparing::info;
 pub use following::{Around, Deed};
 
+use std::collections::BTreeSet;
+
 use crate::lock::fence::Fence;
 use crate::lock::{Hold as How, Limits, Mode, Ms, Patience, Ticket};
 
@@ -26,7 +28,7 @@ use counting::Counted;
 /// What does not agree.
 pub type Verdict<T = ()> = Result<T, String>;
 
-/// Somebody holds a lock.
+/// A client holds a lock.
 #[derive(Clone, Debug)]
 pub struct Hold {
     pub lock: Lock,
@@ -36,7 +38,7 @@ pub struct Hold {
     pub until: Option<Ms>,
     /// Its number, if this server gave it one.
     pub fence: Option<Fence>,
-    /// Somebody else has written it: it ends by the wall clock.
+    /// Another client has written it: it ends by the wall clock.
     by_wall: bool,
     /// That may count still.
     or_by_wall: bool,
@@ -51,18 +53,20 @@ pub struct Hold {
     closed: bool,
     /// An operator has it end by then.
     breaking: Option<Ms>,
-    /// The share that its owner had before, and has again if nobody hears that it has the lock alone.
+    /// The share that its owner had before, and has again if no client hears that it has the lock alone.
     before: Option<Box<Hold>>,
     /// It had one, which has ended with its connection.
     had_share: bool,
     /// It has come about in this moment. Those at the head of a queue come in together, before one of
     /// them comes to stand before everybody else because it wants the lock alone too.
     is_new: bool,
-    /// Somebody else has touched it: what was known of it, if anything was, may count, or not.
+    /// Another client has touched it: what was known of it, if anything was, may count, or not.
     is_loose: bool,
     is_known: bool,
     /// Its key has expired just now, and may have done so in time.
     is_early: bool,
+    /// It was over, and lasts again since the clock was set back.
+    came_back: bool,
 }
 
 impl Hold {
@@ -88,6 +92,7 @@ impl Hold {
             is_loose: false,
             is_known: false,
             is_early: false,
+            came_back: false,
         }
     }
 
@@ -99,7 +104,7 @@ impl Hold {
         self.is_unheard() || self.closed
     }
 
-    /// Nobody has heard of it and nobody will, or its connection has closed.
+    /// No client has heard of it and no client will, or its connection has closed.
     fn must_go(&self) -> bool {
         self.is_given_back() && !self.is_loose
     }
@@ -136,7 +141,7 @@ impl Waiter {
 /// How often rare things came about.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Tally {
-    /// A waiter came to hold a lock through somebody else: by a foreign write, or by another waiter
+    /// A waiter came to hold a lock through another client: by a foreign write, or by another waiter
     /// of its owner.
     pub adopted: u64,
     pub joined: u64,
@@ -148,6 +153,8 @@ pub struct Tally {
     pub several_granted: u64,
     pub together: u64,
     pub limited: u64,
+    /// Those that wait for several locks in modes that differ.
+    pub modes: u64,
     pub deadlocks: u64,
     /// Locks whose holds an operator has ended, or will have ended after a while.
     pub broken: u64,
@@ -155,6 +162,8 @@ pub struct Tally {
     pub upgrades_refused: u64,
     /// Requests that too many others were before.
     pub full: u64,
+    /// And that more would have been before than they let.
+    pub behind: u64,
     /// Strings without an end that were given one.
     pub adopted_orphans: u64,
     /// Requests that their owners have withdrawn: while they waited, and when they had been granted.
@@ -174,6 +183,8 @@ pub struct Model {
     pub queue: Vec<Waiter>,
     /// Those who have been granted what they waited for, and have not come to their end.
     pub served: Vec<Waiter>,
+    /// Locks whose holds an operator let end after a while.
+    graced: BTreeSet<Lock>,
     /// Keys that are no locks.
     no_locks: Vec<Lock>,
     highest: Fence,
@@ -181,7 +192,7 @@ pub struct Model {
     pub elsewhere: Vec<(&'static str, Fence)>,
     /// What an operator has set.
     pub limits: Limits,
-    /// Until when nobody comes to hold a lock.
+    /// Until when no client comes to hold a lock.
     pub quarantined_until: Option<Ms>,
     /// All who waited are being sent away.
     pub sends_away: bool,
@@ -205,6 +216,7 @@ impl Model {
             holds: Vec::new(),
             queue: Vec::new(),
             served: Vec::new(),
+            graced: BTreeSet::new(),
             no_locks: Vec::new(),
             highest: 0,
             elsewhere: Vec::new(),
@@ -270,7 +282,7 @@ impl Model {
     /// Does it wait to have alone what its owner shares? Surely, or only perhaps?
     fn is_upgrade(&self, waiter: &Waiter, lock: Lock, surely: bool) -> bool {
         let own = self.hold(lock, waiter.plea.owner);
-        waiter.plea.mode == Mode::Exclusive
+        waiter.plea.mode_of(lock) == Mode::Exclusive
             && own.is_some_and(|own| {
                 own.how == How::Shared && !(surely && (own.is_new || own.may_go() || own.is_loose))
             })
@@ -291,7 +303,7 @@ impl Model {
         }
     }
 
-    /// Does nobody wait, and is nothing held by what the core alone remembers?
+    /// Does no client wait, and is nothing held by what the core alone remembers?
     pub fn is_quiet(&self) -> bool {
         let is_plain = |hold: &Hold| !hold.must_go() && !self.is_stepped;
         self.queue.is_empty()
@@ -302,7 +314,7 @@ impl Model {
                 .all(|hold| is_plain(hold) && hold.breaking.is_none())
     }
 
-    /// Somebody has had this one told that its time is up.
+    /// A client has had this one told that its time is up.
     pub fn unblocked(&mut self, ticket: Ticket) {
         let waits = self.queue.iter().any(|waiter| waiter.ticket == ticket);
         self.counted.wait_timeouts += u64::from(waits);
@@ -314,7 +326,7 @@ impl Model {
         self.leaves(ticket).map(|_| ())
     }
 
-    /// Is nobody there, and nothing held?
+    /// Is no client there, and nothing held?
     pub fn is_empty(&self) -> bool {
         self.queue.is_empty() && self.served.is_empty() && self.holds.is_empty()
     }

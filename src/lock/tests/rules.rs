@@ -1,6 +1,7 @@
 //! Single rules, one short history each. Owners are `ann`, `ben` and `cid`; `LOCK` is what they want.
 
 mod breaking;
+mod classes;
 mod clocks;
 mod counting;
 mod deadlocks;
@@ -10,12 +11,15 @@ mod hearing;
 mod holding;
 mod limiting;
 mod losing;
+mod modes;
 mod places;
 mod refusing;
 mod remembering;
+mod reporting;
 mod sessions;
 mod several;
 mod sharing;
+mod shedding;
 mod stalls;
 mod steps;
 mod upgrading;
@@ -115,9 +119,11 @@ fn alone(owner: Owner) -> Plea {
         owner,
         ttl: 100,
         mode: Mode::Exclusive,
+        but: None,
         patience: Patience::Try,
         client: 0,
         session: false,
+        max_queue: None,
     }
 }
 

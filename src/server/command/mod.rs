@@ -10,14 +10,15 @@ use std::ffi::c_int;
 
 use crate::lock::{AskedBy, NameRef, Notify, Turn, slot};
 use crate::protocol::{
-    Access, Args, Call, Caller, Command, Fault, KeyPositions, Outcome, Spec, counted,
+    Access, Args, Call, Caller, Command, Connection, Fault, KeyPositions, Outcome, Spec, counted,
 };
 
 use crate::server::authority::Authority;
 use crate::server::clock;
 use crate::server::ffi::api::{self, RawCtx, RawString};
+use crate::server::ffi::connection::connection;
 use crate::server::ffi::constants::OK;
-use crate::server::ffi::context::{self, Ctx};
+use crate::server::ffi::context::Ctx;
 use crate::server::ffi::reply;
 use crate::server::ffi::shield::shield;
 use crate::server::ffi::text::{Index, Lent, Said, Text};
@@ -295,8 +296,15 @@ impl Caller for Asking<'_> {
         has_rights_to_it && rights::may_read(self.ctx, name.key)
     }
 
-    fn is_connected(&self, client: u64) -> bool {
-        context::lives(client)
+    fn connection(&self, client: u64) -> Option<Connection> {
+        // In a transaction it can't be told whether the caller is another module.
+        let may_lack_connection = self.module.server.finds_callers_without_connection()
+            && client == self.ctx.client()
+            && !self.ctx.flags().may_block();
+        if may_lack_connection {
+            return None;
+        }
+        connection(self.ctx, client)
     }
 }
 

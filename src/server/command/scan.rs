@@ -39,7 +39,7 @@ pub fn run(module: &Module, ctx: Ctx<'_>, words: &[&[u8]], all: bool) {
     let (db, now) = (ctx.db(), clock::now());
     let (mut reserved, mut next) = (Vec::new(), None);
     if let Some(from) = reserved_from {
-        let some = module.read(|locks| locks.some_reserved(db, from, count(words)));
+        let some = module.read(|locks| locks.holds().some_reserved(db, from, count(words)));
         (reserved, next) = some.unwrap_or_default();
         reserved.retain(|key| fits(pattern(words), key));
     }

@@ -3,6 +3,7 @@
 
 pub mod api;
 pub mod call;
+pub mod connection;
 pub mod constants;
 pub mod context;
 pub mod key;

@@ -15,7 +15,7 @@ fn a_try_finds_a_lock_free_in_time_although_the_clock_is_set_back() {
 }
 
 #[test]
-fn whoever_waits_is_served_in_time_although_the_clock_is_set_back() {
+fn waiters_are_served_in_time_although_the_clock_is_set_back() {
     let server = stepped();
     for step in [50, SECOND, HOUR, DAY] {
         let mut client = server.client();

@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn nobody_is_granted_a_lock_early_because_the_clock_is_set_forward() {
+fn no_client_is_granted_a_lock_early_because_the_clock_is_set_forward() {
     let server = stepped();
     let mut client = server.client();
     for step in [50, SECOND, MINUTE, DAY] {
@@ -15,7 +15,7 @@ fn nobody_is_granted_a_lock_early_because_the_clock_is_set_forward() {
 }
 
 #[test]
-fn nobody_who_waits_is_granted_a_lock_early_because_the_clock_is_set_forward() {
+fn no_waiter_is_granted_a_lock_early_because_the_clock_is_set_forward() {
     let server = stepped();
     for step in [50, SECOND, DAY] {
         let mut client = server.client();

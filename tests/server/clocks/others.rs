@@ -62,8 +62,8 @@ fn a_lock_that_was_evicted_stays_gone_when_the_clock_is_set_forward() {
     }
 }
 
-/// What gives the key of a hold another end, so many milliseconds from now by the wall clock; and nobody
-/// else than `a` holds it then.
+/// What gives the key of a hold another end, so many milliseconds from now by the wall clock; and no
+/// owner but `a` holds it then.
 fn other_ends(key: &str, left: i64, now: i64) -> Vec<Command> {
     let deadline = now + left;
     vec![

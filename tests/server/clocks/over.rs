@@ -1,4 +1,4 @@
-//! Set back, the key of a hold that is over is still there. Whoever comes to it first gives it an end that has passed,
+//! Set back, the key of a hold that is over is still there. The first to come to it gives it an end that has passed,
 //! and the server deletes it sooner or later.
 
 use super::*;

@@ -45,7 +45,7 @@ fn a_place_is_kept_for_its_lease_whatever_the_wall_clock_does() {
     client.release("s", "a");
 }
 
-/// The holder's time is up, by the monotonic clock, and whoever waits by asking is told.
+/// The holder's time is up, by the monotonic clock, and one that waits by asking is told.
 #[test]
 fn a_message_comes_when_it_is_their_turn_whatever_the_wall_clock_does() {
     let server = stepped();

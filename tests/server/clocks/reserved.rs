@@ -48,7 +48,7 @@ fn what_is_held_while_the_data_are_loaded_anew_ends_by_the_wall_clock() {
     }
 }
 
-/// A readonly command writes nothing, and needs nobody's leave.
+/// A readonly command writes nothing, and needs no leave.
 #[test]
 fn check_and_info_write_no_key_back() {
     let server = stepped();

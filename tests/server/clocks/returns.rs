@@ -102,7 +102,7 @@ fn assert_is_written(case: &str, way: Way, server: &Server, replica: &Server) {
     }
 }
 
-/// As after a key that is there: nobody asks which it was.
+/// As after a key that is there: no client asks which it was.
 #[test]
 fn a_key_comes_back_in_a_transaction_and_in_a_script() {
     let server = stepped();

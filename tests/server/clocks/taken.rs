@@ -14,7 +14,7 @@ fn data() -> Vec<Command> {
     ]
 }
 
-/// The key, as anybody may copy it.
+/// The key, as any client may copy it.
 fn dump(client: &mut Client) -> Value {
     cmd!(client, "DUMP", "k")
 }
@@ -94,7 +94,7 @@ fn the_end_of_a_session_leaves_others_data_in_the_place_of_its_key() {
     }
 }
 
-/// Whoever waits for it waits on, as long as the data are there.
+/// A waiter waits on, as long as the data are there.
 #[test]
 fn a_waiter_for_a_lock_that_others_data_have_taken_the_place_of_has_it_when_they_go() {
     let server = stepped();

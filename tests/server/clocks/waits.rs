@@ -1,4 +1,4 @@
-//! How long somebody waits is a matter of the monotonic clock alone.
+//! How long a client waits is a matter of the monotonic clock alone.
 
 use super::*;
 
@@ -65,7 +65,7 @@ fn a_quarantine_lasts_as_long_as_it_says_whatever_the_wall_clock_does() {
     }
 }
 
-/// While replicas are missing nobody is granted anything; it is tried again shortly, by any clock.
+/// While replicas are missing no client is granted anything; it is tried again shortly, by any clock.
 #[test]
 fn what_is_tried_again_is_tried_again_soon_after_any_step() {
     for step in STEPS {
@@ -96,7 +96,7 @@ fn what_is_tried_again_is_tried_again_soon_after_any_step() {
 
 /// After a step forward the server looks at a module's timers when the oldest would have been due.
 #[test]
-fn other_modules_timers_hold_up_nobody_after_a_step() {
+fn other_modules_timers_hold_up_no_client_after_a_step() {
     for step in [SECOND, MINUTE, DAY, -SECOND, -HOUR] {
         let server = Server::with().with_steps().with_neighbour().start();
         let mut client = server.client();

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Nobody is in a deadlock, and each newcomer is asked whether it closes one.
+/// No owner is in a deadlock, and each newcomer is asked whether it closes one.
 #[test]
 fn many_who_wait_for_the_same_locks_cost_little() {
     for (waiters, keys) in [(800, 6), (150, 1024)] {
@@ -27,7 +27,7 @@ fn many_who_wait_for_the_same_locks_cost_little() {
         server.wait_for_blocked_clients(waiters);
         let queue = cmd!(client, "LOCK.INFO", keys[1])["queue"].int();
         assert_eq!(queue, i64::try_from(waiters).unwrap());
-        // One that holds something, and waits for them all: whoever asks for that closes a deadlock.
+        // One that holds something, and waits for them all: to ask for that closes a deadlock.
         client.acquire("mine", "last");
         let mut last = server.waiter_for_all(&keys, "last");
         let answer = client.run(&waiting("mine", "w0", ""));
@@ -103,7 +103,7 @@ fn a_deadlock_behind_a_crowd_that_waits_for_everything_is_found_at_once() {
 }
 
 #[test]
-fn a_search_that_would_be_too_long_is_refused_and_nobody_else_has_to_wait_for_it() {
+fn a_search_that_would_be_too_long_is_refused_and_no_other_client_has_to_wait_for_it() {
     let server = Server::start();
     let (keys, crowd) = crowd_behind_x(&server);
     let mut client = server.client();
@@ -119,7 +119,7 @@ fn a_search_that_would_be_too_long_is_refused_and_nobody_else_has_to_wait_for_it
     // A try and asking again are not searched for.
     assert_eq!(cmd!(client, "LOCK.ACQUIRE", "k5", "y", LONG), Value::Nil);
     client.run(&waiting("other", "y", "")).fence();
-    // Nor does it need to be, if nobody waits for what its owner holds.
+    // Nor does it need to be, if no other waits for what its owner holds.
     client.release("other", "y");
     assert_eq!(client.run(&request), Value::Nil);
     drop(crowd);

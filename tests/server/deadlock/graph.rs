@@ -3,7 +3,7 @@
 use super::{refused, take, waiting};
 use crate::support::*;
 
-/// Nobody holds or waits for anything: those who waited in the last round are gone, and seen to be.
+/// No owner holds or waits for anything: those who waited in the last round are gone, and seen to be.
 fn clear(server: &Server) {
     server.wait_for_blocked_clients(0);
     assert_eq!(cmd!(server.client(), "FLUSHALL"), "OK");
@@ -112,7 +112,7 @@ fn holds_that_this_server_did_not_grant_count_after_a_restart() {
 }
 
 #[test]
-fn whoever_was_sent_to_another_node_is_no_part_of_it() {
+fn a_client_that_was_sent_to_another_node_is_no_part_of_it() {
     let cluster = Cluster::start(2);
     let mut client = cluster.client(0);
     let x = cluster.key_on(0, "x");

@@ -68,7 +68,7 @@ fn a_key_that_the_user_may_not_read_is_not_named_nor_is_its_holder() {
         let text = refused(&mut client, &waiting("x", "ben", ""));
         assert_eq!(text, words, "{rules}");
     }
-    // Somebody in the middle of whom nothing is to be seen.
+    // One in the middle of whom nothing is to be seen.
     admin.acquire("z", "cid");
     let _ben = server.waiter_for("z", "ben");
     let mut client = server.as_user("~x +@all");

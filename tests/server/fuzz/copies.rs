@@ -30,10 +30,10 @@ impl Copies {
         Copies(master.replica_with(strict(Setup::new().without_module())))
     }
 
-    /// When nobody says anything any more: what is not the same on the replica, or not the same when
+    /// When no client says anything any more: what is not the same on the replica, or not the same when
     /// the server has started again.
     pub fn what_differs(&self, master: &Server) -> Vec<String> {
-        eventually("nobody waits, and nothing is left to do", || {
+        eventually("no client waits, and nothing is left to do", || {
             let info = master.client().info("everything");
             let quiet = [
                 "lock_memory_waiters",

@@ -1,12 +1,12 @@
-//! Keys that are no locks, of every kind, some of which look much like one. Nobody touches them but
-//! by LOCK commands, so they must stay as they are, byte for byte.
+//! Keys that are no locks, of every kind, some of which look much like one. Only LOCK commands touch them,
+//! so they must stay as they are, byte for byte.
 
 use crate::support::*;
 use std::collections::BTreeMap;
 
 const DATABASES: u32 = 3;
 
-/// Where they lie; and what is owned by nobody, though it could be a token by its form.
+/// Where they lie; and what has no owner, though it could be a token by its form.
 pub const KEYS: [&str; 9] = [
     "no:empty",
     "no:long",

@@ -1,4 +1,4 @@
-//! When the faults have stopped: everybody who waits is served, and nothing is left.
+//! When the faults have stopped: all who wait are served, and nothing is left.
 
 use super::clients::locks;
 use crate::support::*;
@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::thread;
 use std::time::Duration;
 
-/// More than any lock is held for by somebody who will never release it.
+/// More than any lock is held for by an owner that will never release it.
 const SOON: Duration = Duration::from_secs(15);
 
 /// A server by itself.
@@ -16,7 +16,7 @@ pub fn assert_all_is_well_at(server: &Server) {
     assert_nothing_is_left_at(server);
 }
 
-/// Many ask for all the locks in all the ways; nobody has to do more than to wait and to release.
+/// Many ask for all the locks in all the ways; none has to do more than to wait and to release.
 #[track_caller]
 pub fn assert_all_are_served(address: SocketAddr) {
     let all: Vec<_> = locks().collect();
@@ -36,7 +36,7 @@ fn is_served(address: SocketAddr, owner: &str, number: usize, keys: &[&str]) {
     let mut client = Client::connect(address);
     let mut ask = counted("LOCK.MACQUIRE", keys);
     ask.extend(args![owner, LONG]);
-    // Nobody's time would be up in time.
+    // The time of none would be up in time.
     let asks_again = number % 4 == 1 || number % 8 == 4;
     let how = if asks_again { "QUEUE" } else { "BLOCK" };
     ask.extend(args![how, SOON.as_millis().to_string()]);
@@ -73,8 +73,8 @@ pub fn assert_nothing_is_left_at(server: &Server) {
             info.is_nil() || info.is_error("MOVED")
         });
     }
-    // A place whose grant somebody has ended is in no queue until its owner asks, or its time is up.
-    eventually("nobody has a place", || {
+    // A place whose grant another client has ended is in no queue until its owner asks, or its time is up.
+    eventually("no owner has a place", || {
         client.info("lock")["lock_places"] == "0"
     });
     let info = client.info("everything");

@@ -26,7 +26,7 @@ pub enum Rule {
     Line,
     /// A wait ended without a grant before its time.
     Patience,
-    /// Whoever has released the lock holds it, or waits for it.
+    /// An owner that has released the lock holds it, or waits for it.
     ReleasedIsGone,
     /// A write under LOCK.GUARD landed outside of its owner's hold.
     GuardedWrite,

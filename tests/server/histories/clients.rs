@@ -11,7 +11,7 @@ use std::time::Duration;
 
 const KEYS: [&str; 3] = ["{h}a", "{h}b", "{h}c"];
 
-/// The longest that anybody asks for a lock.
+/// The longest that a client asks for a lock.
 pub const LONGEST: Micros = 500 * MS;
 
 /// After this long without an answer a client gives up, and asks again on another connection.
@@ -20,41 +20,6 @@ const PATIENCE: Duration = Duration::from_millis(250);
 /// So much later, and so many commands after that, the server has certainly seen that another
 /// connection was closed, and has done what it has to do then: it may leave that to a timer.
 const UNTIL_SEEN: (Duration, usize) = (Duration::from_millis(40), 4);
-
-/// Numbers that look like chance, and are the same for the same seed.
-pub struct Chance(u64);
-
-impl Chance {
-    pub fn new(seed: u64) -> Chance {
-        // Odd, so never 0, from where xorshift does not come back; mixed, or seeds that stand
-        // beside each other would begin alike.
-        let mut chance = Chance(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1);
-        (0..10).for_each(|_| _ = chance.below(2));
-        chance
-    }
-
-    pub fn below(&mut self, limit: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 >> 8) % limit
-    }
-
-    pub fn one_in(&mut self, times: u64) -> bool {
-        self.below(times) == 0
-    }
-
-    pub fn of<T: Copy, const N: usize>(&mut self, all: [T; N]) -> T {
-        all[usize::try_from(self.below(N as u64)).unwrap()]
-    }
-
-    fn some_keys(&mut self) -> Vec<&'static str> {
-        let count = self.of([1, 1, 1, 1, 2, 3]);
-        let mut left = KEYS.to_vec();
-        let mut one = || left.swap_remove(usize::try_from(self.below(left.len() as u64)).unwrap());
-        (0..count).map(|_| one()).collect()
-    }
-}
 
 pub struct Worker<'a> {
     pub(super) stage: &'a Stage,
@@ -93,12 +58,23 @@ impl<'a> Worker<'a> {
             }
             self.piece_of_work(&format!("{name}-{round}"));
         }
+        self.way.end();
         self.calls
+    }
+
+    fn some_keys(&mut self) -> Vec<&'static str> {
+        let count = self.chance.of([1, 1, 1, 1, 2, 3]);
+        let mut left = KEYS.to_vec();
+        let mut one = || {
+            let index = self.chance.below(left.len() as u64);
+            left.swap_remove(usize::try_from(index).unwrap())
+        };
+        (0..count).map(|_| one()).collect()
     }
 
     /// A lock is asked for in some way, used or slept over, and given up in some way.
     fn piece_of_work(&mut self, owner: &str) {
-        let keys = self.chance.some_keys();
+        let keys = self.some_keys();
         let session = self.chance.one_in(4);
         let ask = Action::Acquire {
             keys: keys.clone(),
@@ -167,7 +143,7 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// The connection is lost, and nobody ever comes back for what was asked.
+    /// The connection is lost, and its client never comes back for what was asked.
     pub(super) fn die(&mut self) {
         if let Some((client, _)) = self.way.leave() {
             if self.chance.one_in(2) {

@@ -1,7 +1,7 @@
 //! What happens to the server and to its connections while the clients work.
 
 use super::aftermath::assert_all_is_well_at;
-use super::clients::Chance;
+use super::clients::locks;
 use super::history::Kind;
 use super::run::{Plan, run};
 use crate::support::*;
@@ -22,8 +22,11 @@ fn no_two_hold_a_lock_on_a_quiet_day() {
             stage.let_work(50);
         }
     });
-    assert!(!history.seen.is_empty(), "nobody watched the queues");
-    assert!(!history.written.is_empty(), "nobody wrote under a lock");
+    assert!(!history.seen.is_empty(), "no queue was watched");
+    assert!(
+        !history.written.is_empty(),
+        "nothing was written under a lock"
+    );
     assert_all_is_well_at(&server);
 }
 
@@ -105,7 +108,7 @@ fn no_two_hold_a_lock_while_clients_are_killed_also_in_the_moment_of_their_grant
                 cmd!(client, "CLIENT", "KILL", "ID", id);
                 continue;
             }
-            // In one turn of the loop the locks go to whoever waits, and one of them is killed.
+            // In one turn of the loop the locks go to those who wait, and one of them is killed.
             stage.tell(Kind::Flush, || {
                 client.transaction(&[args!["FLUSHALL"], args!["CLIENT", "KILL", "ID", id]])
             });
@@ -188,6 +191,64 @@ fn no_two_hold_a_lock_while_replicas_are_missing() {
             stage.let_work(20 + chance.below(40));
             cmd!(client, "CONFIG", "SET", "min-replicas-to-write", 0);
         }
+    });
+    assert_all_is_well_at(&server);
+}
+
+/// A server that could not write its snapshot refuses writes until it can.
+#[test]
+fn no_two_hold_a_lock_while_the_disk_fails() {
+    let server = Server::with().with_disk_that_fails().start();
+    let plan = Plan {
+        refused: 20,
+        is_kept_up: true,
+        ends_are_prompt: false,
+        ..Plan::default()
+    };
+    run(server.address(), plan, |stage, chance| {
+        while stage.goes_on() {
+            stage.let_work(150 + chance.below(150));
+            server.break_disk();
+            stage.let_work(20 + chance.below(40));
+            server.mend_disk();
+        }
+    });
+    assert_all_is_well_at(&server);
+}
+
+/// It calls LOCK commands and others from within notifications of ours, and from its threads, and deletes locks.
+#[test]
+fn no_two_hold_a_lock_while_another_module_listens_and_writes() {
+    let server = Server::with().with_neighbour().start();
+    let keys: Vec<_> = locks().collect();
+    run(server.address(), Plan::default(), |stage, chance| {
+        let mut client = server.client();
+        let events = [
+            "lock.acquire",
+            "lock.release",
+            "lock.renew",
+            "set",
+            "del",
+            "zadd",
+        ];
+        while stage.goes_on() {
+            let key = keys[usize::try_from(chance.below(3)).unwrap()];
+            let command = match chance.below(4) {
+                0 => args!["LOCK.CHECK", key, "n"],
+                1 => args!["LOCK.ACQUIRE", "{h}n", "n", 20, "SHARED"],
+                2 => args!["LOCK.RELEASE", "{h}n", "n"],
+                _ => args!["SET", "{h}n", "n", "PX", 5],
+            };
+            let when = args!["NEIGHBOUR.WHEN", chance.of(events), key];
+            assert_eq!(client.run(&[when, command].concat()), "OK");
+            stage.let_work(5 + chance.below(20));
+            if chance.one_in(3) {
+                let delete = args!["NEIGHBOUR.THREAD", "DEL", key];
+                stage.tell(Kind::Break { key, grace: 0 }, || client.run(&delete));
+            }
+        }
+        cmd!(client, "NEIGHBOUR.WHEN");
+        cmd!(client, "DEL", "{h}n");
     });
     assert_all_is_well_at(&server);
 }

@@ -31,7 +31,7 @@ fn told(index: &Index<'_>, faults: &mut Vec<Fault>) {
     }
 }
 
-/// Whoever has written by a later grant, alone or after one who was alone, has the last word: the
+/// The owner that has written by a later grant, alone or after one who was alone, has the last word: the
 /// earlier hold was over by then.
 fn in_order(index: &Index<'_>, faults: &mut Vec<Fault>) {
     let mut locks: BTreeMap<_, [Highest<'_>; 2]> = BTreeMap::new();
@@ -75,7 +75,7 @@ fn only_grant<'a>(index: &Index<'a>, written: &Written) -> Option<&'a Call> {
     only
 }
 
-/// The highest number so far, and the highest of anybody else.
+/// The highest number so far, and the highest of any other.
 #[derive(Default)]
 struct Highest<'a> {
     first: Option<&'a Written>,

@@ -30,7 +30,7 @@ pub enum Wait {
 /// Where a client is told that its turn has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Channel {
-    /// Nobody else's.
+    /// The client's own.
     Own,
     /// One that all clients share.
     Common,
@@ -173,7 +173,7 @@ pub enum Kind {
     Flush,
     /// Another server takes over, and has missed some of what the last one did.
     Failover,
-    /// The same, and it lets nobody come to hold a lock before whatever was lost is over.
+    /// The same, and it lets no new owner come to hold a lock before whatever was lost is over.
     Quarantined,
     /// Holds stay, but which number belongs to which is forgotten: a restart, a reload.
     Forgotten,
@@ -218,7 +218,7 @@ impl Event {
 pub struct Seen {
     pub key: &'static str,
     pub waiting: Vec<String>,
-    /// Whoever else was there: holders, and those whose places were asleep.
+    /// The others who were there: holders, and those whose places were asleep.
     pub others: Vec<String>,
     pub start: Micros,
     pub end: Micros,

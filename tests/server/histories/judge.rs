@@ -1,14 +1,17 @@
-//! Somebody else's judge: whether the calls at each lock can be put into one order, each at a moment between its start
+//! The other judge: whether the calls at each lock can be put into one order, each at a moment between its start
 //! and its end, that a lock which does one thing after the other would have answered so. What searches for that order is
 //! not ours (`todc_utils`); ours are the lock and the way from a history to what was done at it.
 
+mod deed;
 mod lock;
 mod numbers;
+mod order;
 mod steps;
 
 use super::history::{History, Micros};
 use lock::Lock;
 use numbers::Numbers;
+use order::Queue;
 use std::cell::Cell;
 use std::fmt::Debug;
 use std::marker::PhantomData;
@@ -44,16 +47,27 @@ pub struct Span<T> {
 /// Whether the calls at each lock have an order, and the numbers of all of them together.
 pub fn accepts(history: &History) -> bool {
     let mut locks = steps::of_each_lock(history).into_values();
+    let mut queues = order::of_each_lock(history).into_values();
     locks.all(|steps| has_an_order::<Lock, _>(&steps, Micros::MAX - 1))
+        && queues.all(|turns| has_an_order::<Queue, _>(&turns, Micros::MAX - 1))
         && has_an_order::<Numbers, _>(&numbers::of_all_locks(history), Micros::MAX - 1)
 }
 
 pub fn opinion(history: &History) -> Opinion {
-    let mut opinion = Opinion::default();
+    let mut opinion = opinion_of_order(history);
     for (key, steps) in steps::of_each_lock(history) {
         opinion.add::<Lock, _>(key, steps);
     }
     opinion.add::<Numbers, _>("numbers", numbers::of_all_locks(history));
+    opinion
+}
+
+/// Of the queues alone. That is said soon also of long histories, and of locks that move.
+pub fn opinion_of_order(history: &History) -> Opinion {
+    let mut opinion = Opinion::default();
+    for (key, turns) in order::of_each_lock(history) {
+        opinion.add::<Queue, _>(key, turns);
+    }
     opinion
 }
 
@@ -63,6 +77,7 @@ impl Opinion {
         S: Specification<Operation = Span<T>>,
         T: Clone + Debug,
     {
+        TRIES.set(MOST_TRIES);
         match shortest::<S, T>(spans) {
             Some(last) => self.refused.push(format!("{of}: {last:#?}")),
             None if TRIES.get() == 0 => self.undecided.push(of),

@@ -5,7 +5,7 @@ use super::history::{Action, Answer, Call, Mode};
 use super::index::{Grant, Index};
 use std::collections::BTreeSet;
 
-/// Numbers tell the order of grants: whoever has a smaller one and holds the lock when this call
+/// Numbers tell the order of grants: an owner that has a smaller one and holds the lock when this call
 /// is answered held it when it was granted.
 pub fn check(index: &Index<'_>, faults: &mut Vec<Fault>) {
     for grant in &index.grants {

@@ -1,4 +1,4 @@
-//! Whoever certainly waits, blocked or by asking for its place in time, is served before those who
+//! A client that certainly waits, blocked or by asking for its place in time, is served before those who
 //! came later.
 
 use super::checker::{Fault, fault};
@@ -32,7 +32,7 @@ pub fn check(index: &Index<'_>, faults: &mut Vec<Fault>) {
     }
 }
 
-/// Somebody who was certainly in the queue from `seen` on.
+/// A request that was certainly in the queue from `seen` on.
 #[derive(Debug)]
 struct Waiter<'a> {
     /// The wait; for a place the last time that it was asked for.
@@ -111,7 +111,7 @@ fn last_gone(
         let [before, next] = pair else { break };
         let is_meanwhile = |event: &Event| event.is_within(before.start, next.start);
         if index.history.events.iter().any(is_meanwhile) {
-            // A grant that somebody ends before it is claimed is nowhere to be seen, and its owner
+            // A grant that another client ends before it is claimed is nowhere to be seen, and its owner
             // asks for the place that it had.
             return None;
         }
@@ -134,7 +134,7 @@ fn last_gone(
 /// what it has done.
 const SEEN_TO: Micros = 20 * MS;
 
-/// When whoever asked before was last seen nowhere.
+/// When an owner that asked before was last seen nowhere.
 fn last_unseen(before: &Call, looks: &[&Seen], to: Micros) -> Option<Micros> {
     let first = looks.partition_point(|seen| seen.start < before.end);
     let (mut since, mut last, mut is_seen_to) = (None, None, false);
@@ -279,7 +279,7 @@ fn asks_in_time(index: &Index<'_>, before: &Call, call: &Call) -> bool {
     };
     let lives = (call.keys().iter()).map(|key| &index.lives[&(*key, call.owner.as_str())]);
     let mut others = lives.flat_map(|life| life.calls.iter());
-    // A grant that somebody ends before it is claimed costs the turn.
+    // A grant that another client ends before it is claimed costs the turn.
     let costs_it = |event: &Event| {
         let concerned = before.keys().iter().any(|key| event.concerns(key));
         concerned && event.is_within(before.start, call.end)

@@ -4,10 +4,8 @@
 //!
 //! With `LOCK_SOAK_SECONDS` each measurement goes on for so long, and prints what it has counted.
 
-use super::clients::Chance;
 use super::history::{MS, Micros};
 use super::life::TOLERANCE;
-use super::proxy::Proxy;
 use super::run::soak;
 use crate::support::*;
 use std::fmt;
@@ -20,7 +18,7 @@ use std::time::{Duration, Instant};
 
 const CLIENTS: u64 = 12;
 const LOCKS: u64 = 8;
-/// The longest that anybody holds a lock.
+/// The longest that a client holds a lock.
 const TTL: Micros = 400 * MS;
 /// For how long nothing reaches the replica before it takes over.
 const STANDSTILL: Duration = Duration::from_millis(60);
@@ -248,7 +246,7 @@ impl Drop for Finish<'_> {
     }
 }
 
-/// Asks the new master for each grant that somebody relies on, before anybody else has come to it.
+/// Asks the new master for each grant that a client relies on, before any other has come to it.
 #[track_caller]
 fn ask_for_those(stage: &Stage, replica: &Server, loss: &mut Loss) {
     let mut client = replica.client();
@@ -313,7 +311,7 @@ fn what_a_replica_has_acknowledged_is_not_lost_when_it_takes_over() {
 }
 
 #[test]
-fn a_quarantine_lets_nobody_hold_a_lock_beside_the_holder_of_a_lost_grant() {
+fn a_quarantine_lets_no_other_hold_a_lock_beside_the_holder_of_a_lost_grant() {
     let loss = measure(Care::None, true, End::Dies, 1);
     assert_eq!(loss.doubled, 0, "{loss}");
 }

@@ -1,7 +1,6 @@
 //! Bad connections: clients that hang up, that vanish without a word, that ask twice at once.
 
 use super::aftermath::assert_all_is_well_at;
-use super::proxy::Proxy;
 use super::run::{Plan, run};
 use crate::support::*;
 

@@ -33,7 +33,7 @@ fn places_are_served_in_order_whatever_becomes_of_their_owners() {
             match chance.below(12) {
                 0..5 => {
                     let ttl = 5 + chance.below(25);
-                    cmd!(client, "SET", key, "somebody", "NX", "PX", ttl);
+                    cmd!(client, "SET", key, "another", "NX", "PX", ttl);
                 }
                 // As an operator ends what holds there are.
                 5..7 => _ = stage.tell(Kind::Break { key, grace: 0 }, || cmd!(client, "DEL", key)),

@@ -7,7 +7,7 @@ use crate::support::*;
 use std::io::ErrorKind;
 use std::time::Duration;
 
-/// More than anybody needs on a quiet machine.
+/// More than a client needs on a quiet machine.
 const MOST_ASKS: usize = 60;
 
 /// For how long one who is told on a channel waits for that before it asks all the same.
@@ -25,7 +25,7 @@ impl Worker<'_> {
             None => lease,
             Some(Channel::Own) if self.has_left_a_place => 0,
             Some(Channel::Own) => self.stage.claim_time.unwrap_or(0).min(lease),
-            // A claim of anybody's that runs out sends all to sleep.
+            // A claim of any owner that runs out sends all to sleep.
             Some(Channel::Common) => 0,
         };
         Wait::Queue {

@@ -1,4 +1,4 @@
-//! Whoever has released a lock has left nothing there: no hold, no place, no wait.
+//! An owner that has released a lock has left nothing there: no hold, no place, no wait.
 
 use super::checker::{Fault, fault};
 use super::history::{Action, Answer, Call, Event, Seen};

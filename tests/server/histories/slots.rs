@@ -1,4 +1,4 @@
-//! The locks' slot moves from node to node of a cluster, while everybody works on.
+//! The locks' slot moves from node to node of a cluster, while all clients work on.
 
 use super::aftermath::{assert_all_are_served, assert_nothing_is_left_at};
 use super::clients::locks;

@@ -3,7 +3,6 @@
 use super::aftermath::{assert_all_are_served, assert_all_is_well_at, assert_nothing_is_left_at};
 use super::clients::{LONGEST, locks};
 use super::history::{Kind, MS};
-use super::proxy::Proxy;
 use super::run::{Plan, Stage, run};
 use crate::support::*;
 
@@ -19,7 +18,7 @@ fn no_two_hold_a_lock_while_the_module_is_unloaded_and_loaded_again() {
     // Redis 8 looks no command up that is its connection's last one: it runs what it has freed.
     let close_first = server.version().is_at_least((8, 0), (u32::MAX, 0));
     let mut loads = 0;
-    // So few that there are moments in which nobody waits.
+    // So few that there are moments in which none waits.
     let plan = Plan {
         clients: 3,
         ..Plan::default()
@@ -28,7 +27,7 @@ fn no_two_hold_a_lock_while_the_module_is_unloaded_and_loaded_again() {
         let mut client = server.client();
         while stage.goes_on_until(loads > 2) {
             stage.let_work(if close_first { 40 } else { 2 });
-            // Refused while anybody waits: it goes through in a quiet moment.
+            // Refused while a client waits: it goes through in a quiet moment.
             let before = stage.now();
             if unload(&mut client, close_first) == "OK" {
                 assert_eq!(cmd!(client, "MODULE", "LOAD", path), "OK");
@@ -80,6 +79,35 @@ fn no_two_hold_a_lock_after_its_replica_has_taken_over() {
     let replica = master.replica();
     run(master.address(), Plan::default(), |stage, _| {
         stage.let_work(700);
+        fail_over(stage, &master, &replica);
+        while stage.goes_on() {
+            stage.let_work(50);
+        }
+    });
+    assert_all_is_well_at(&replica);
+}
+
+/// With a disk and without one, under load; in the end it takes over with what it has loaded.
+#[test]
+fn no_two_hold_a_lock_while_a_replica_loads_everything_anew() {
+    let master = Server::start();
+    // Or it would go on from the file of the last time.
+    let replica = master.replica_with(Setup::new().config("rdb-del-sync-files yes"));
+    run(master.address(), Plan::default(), |stage, chance| {
+        let mut client = master.client();
+        for turn in 0..4 {
+            stage.let_work(50 + chance.below(100));
+            let diskless = if turn % 2 == 0 { "yes" } else { "no" };
+            assert_eq!(
+                cmd!(client, "CONFIG", "SET", "repl-diskless-sync", diskless),
+                "OK"
+            );
+            let before = master.info("sync_full");
+            replica.restart();
+            replica.wait_until_in_sync_with(&master);
+            assert_ne!(master.info("sync_full"), before);
+        }
+        stage.let_work(100);
         fail_over(stage, &master, &replica);
         while stage.goes_on() {
             stage.let_work(50);
@@ -160,7 +188,7 @@ fn no_two_hold_a_lock_after_the_sentinels_have_named_another_master() {
     assert_all_is_well_at(&replica);
 }
 
-/// The replica asks its master, or takes the slots without asking it, or without asking anybody; and the
+/// The replica asks its master, or takes the slots without asking it, or without asking any; and the
 /// old master comes back as a replica, to take over in its turn.
 #[test]
 fn no_two_hold_a_lock_while_a_replica_and_its_master_change_places() {

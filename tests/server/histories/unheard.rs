@@ -1,4 +1,4 @@
-//! Grants that nobody hears of, one after the other: who dies in the moment of its grant is not in
+//! Grants that no client hears of, one after the other: one that dies in the moment of its grant is not in
 //! the way of those behind it, however long its hold would have lasted.
 
 use super::aftermath::assert_all_is_well_at;
@@ -9,11 +9,11 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// More than everybody's turn takes.
+/// More than the turns of all take.
 const SOON: u64 = 15_000;
 
 #[test]
-fn whoever_dies_in_the_moment_of_its_grant_is_in_nobody_s_way() {
+fn a_client_that_dies_in_the_moment_of_its_grant_is_in_no_other_s_way() {
     let server = Server::start();
     let key = locks().next().unwrap();
     let (is_over, numbers) = (AtomicBool::new(false), AtomicU64::new(0));

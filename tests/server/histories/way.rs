@@ -15,7 +15,7 @@ pub struct Way<'a> {
     open: Option<Client>,
     /// The number of the connection, in the order in which they were made.
     number: u64,
-    /// Where a cluster has sent us; else everybody's address.
+    /// Where a cluster has sent us; else the address of all.
     home: Option<SocketAddr>,
     /// The next command is one that the node takes only if it is told so.
     asking: bool,
@@ -40,10 +40,11 @@ impl<'a> Way<'a> {
         }
     }
 
-    /// `None` if there is nobody to send it to.
+    /// `None` if there is no server to send it to.
     pub fn run(&mut self, words: &Command, patience: Duration) -> Option<Told> {
         for _ in 0..REDIRECTS {
             let mut client = self.take()?;
+            assert!(!client.has_unread(), "a second reply to one command");
             client.give_up_after(patience);
             let start = self.stage.now();
             let connection = self.number;
@@ -87,6 +88,13 @@ impl<'a> Way<'a> {
             connection: self.number,
             answer: None,
         })
+    }
+
+    /// The client goes, and has had as many replies as it has sent commands.
+    pub fn end(mut self) {
+        if let Some((mut client, _)) = self.leave() {
+            assert!(!client.has_unread(), "a second reply to one command");
+        }
     }
 
     /// The connection that there is, and its number.

@@ -2,7 +2,7 @@
 
 use super::*;
 
-const FIELDS: [&str; 17] = [
+const FIELDS: [&str; 20] = [
     "count",
     "reason",
     "database",
@@ -11,6 +11,9 @@ const FIELDS: [&str; 17] = [
     "fence",
     "mode",
     "held",
+    "client",
+    "client-name",
+    "client-addr",
     "queue",
     "holder",
     "holder-fence",

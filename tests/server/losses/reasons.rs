@@ -63,7 +63,7 @@ fn a_key_that_is_given_an_expiry_in_the_past_is_deleted_or_has_expired_as_the_se
 }
 
 #[test]
-fn a_hold_that_is_written_over_is_overwritten_at_once_where_somebody_waits() {
+fn a_hold_that_is_written_over_is_overwritten_at_once_where_a_client_waits() {
     let server = Server::start();
     let mut client = server.client();
     for deed in [

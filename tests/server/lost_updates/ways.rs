@@ -5,7 +5,7 @@
 pub enum Way {
     /// Not at all.
     Nothing,
-    /// `SET NX PX`, and at the end `DEL`, whoever holds the lock by then.
+    /// `SET NX PX`, and at the end `DEL`, whichever owner holds the lock by then.
     SetAndDel,
     /// `SET NX PX`, and at the end a script that compares and deletes.
     SetAndCompare,

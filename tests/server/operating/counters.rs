@@ -104,7 +104,7 @@ fn each_counter_has_its_name() {
 }
 
 #[test]
-fn a_grant_that_nobody_can_hear_of_counts_as_undelivered_and_is_passed_on() {
+fn a_grant_that_no_client_can_hear_of_counts_as_undelivered_and_is_passed_on() {
     let server = Server::start();
     let mut client = server.client();
     client.acquire("k", "a");

@@ -209,7 +209,7 @@ const LINE: &str = "ran out while others waited";
 fn a_hold_that_runs_out_while_others_wait_is_a_line_in_the_log() {
     let server = Server::with().config("loglevel notice").start();
     let mut client = server.client();
-    // Nobody waits for this one.
+    // No client waits for this one.
     cmd!(client, "LOCK.ACQUIRE", "alone", "a", 10).fence();
     eventually("it is over", || cmd!(client, "DBSIZE") == 0);
     cmd!(client, "LOCK.ACQUIRE", "k\n1", "a\r\n", 600).fence();

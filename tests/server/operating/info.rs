@@ -60,16 +60,32 @@ fn info_is_a_map_of_maps_in_resp3_and_flat_lists_in_resp2() {
         other => panic!("no map: {other:?}"),
     };
     let fields = ["mode", "holders", "count", "waiters", "queue"];
-    let of_holder = ["owner", "ttl", "fence", "held", "client"];
-    let of_waiter = ["owner", "mode", "limit", "waited", "client"];
+    let of_holder = [
+        "owner",
+        "ttl",
+        "fence",
+        "held",
+        "client",
+        "client-name",
+        "client-addr",
+    ];
+    let of_waiter = [
+        "owner",
+        "mode",
+        "limit",
+        "waited",
+        "client",
+        "client-name",
+        "client-addr",
+    ];
     assert_eq!(names(&info), fields);
     assert_eq!(names(&info["holders"][0]), of_holder);
     assert_eq!(names(&info["waiters"][0]), of_waiter);
     let info = cmd!(server.client(), "LOCK.INFO", "k");
     for (list, names) in [
-        (&info, fields),
-        (&info["holders"][0], of_holder),
-        (&info["waiters"][0], of_waiter),
+        (&info, &fields[..]),
+        (&info["holders"][0], &of_holder),
+        (&info["waiters"][0], &of_waiter),
     ] {
         let said: Vec<_> = list.items().iter().step_by(2).map(Value::text).collect();
         assert!(matches!(list, Value::Array(_)));
@@ -99,10 +115,10 @@ fn a_lock_that_is_waited_for_and_not_held_is_free() {
 }
 
 #[test]
-fn info_names_the_first_hundred_and_counts_all() {
+fn info_lists_the_first_128_or_as_many_as_are_asked_for_and_counts_all() {
     let server = Server::start();
     let mut client = server.client();
-    const ALL: usize = 130;
+    const ALL: usize = 140;
     for n in 0..ALL {
         client.share("k", format!("r{n}"));
     }
@@ -134,10 +150,36 @@ fn info_names_the_first_hundred_and_counts_all() {
             .collect()
     };
     let holders: BTreeSet<_> = owners("holders").into_iter().collect();
-    assert_eq!(holders.len(), 100);
+    assert_eq!(holders.len(), 128);
     assert!(holders.iter().all(|owner| owner.starts_with('r')));
-    let expected: Vec<_> = (0..100).map(|n| format!("w{n}")).collect();
+    let expected: Vec<_> = (0..128).map(|n| format!("w{n}")).collect();
     assert_eq!(owners("waiters"), expected);
+    for (count, listed) in [("0", 0), ("3", 3), ("139", 139), ("1000000", ALL)] {
+        let info = cmd!(client, "LOCK.INFO", "k", "count", count);
+        assert_eq!(info["holders"].items().len(), listed);
+        assert_eq!(info["waiters"].items().len(), listed);
+        assert_eq!(info["count"], i64::try_from(ALL).unwrap());
+        assert_eq!(info["queue"], i64::try_from(ALL).unwrap());
+    }
+}
+
+#[test]
+fn the_count_of_info_is_a_whole_number_and_nothing_follows_it() {
+    let server = Server::start();
+    let mut client = server.client();
+    client.acquire("k", "a");
+    let range = "ERR value is not an integer or out of range";
+    for (words, error) in [
+        (args!["COUNT"], "ERR syntax error"),
+        (args!["COUNT", "1", "COUNT"], "ERR syntax error"),
+        (args!["NUMBER", "1"], "ERR syntax error"),
+        (args!["COUNT", "-1"], range),
+        (args!["COUNT", "1.5"], range),
+        (args!["COUNT", "99999999999999999999"], range),
+    ] {
+        let refused = client.run(&[args!["LOCK.INFO", "k"], words].concat());
+        assert_eq!(refused, Value::Error(error.to_owned()));
+    }
 }
 
 #[test]

@@ -109,21 +109,21 @@ fn has_flag(argument: &Value, flag: &str) -> bool {
 
 fn one(argument: &Value) -> String {
     let name = argument["name"].text();
-    let word = match argument["type"].text().as_str() {
-        "oneof" => {
+    let token = argument.field("token").map(Value::text);
+    let word = match (argument["type"].text().as_str(), token) {
+        // What it may be is said in the table of arguments.
+        ("oneof", Some(token)) => format!("{token} {name}"),
+        ("oneof", None) => {
             let choices: Vec<_> = argument["arguments"].items().iter().map(one).collect();
             choices.join(" | ")
         }
-        "pure-token" => argument["token"].text(),
-        "block" => {
-            let token = argument.field("token").map(Value::text);
+        ("pure-token", Some(token)) => token,
+        ("block", token) => {
             let parts = argument["arguments"].items().iter().map(one);
             token.into_iter().chain(parts).collect::<Vec<_>>().join(" ")
         }
-        _ => match argument.field("token") {
-            Some(token) => format!("{} {name}", token.text()),
-            None => name.clone(),
-        },
+        (_, Some(token)) => format!("{token} {name}"),
+        (_, None) => name.clone(),
     };
     let is_optional = has_flag(argument, "optional");
     match (has_flag(argument, "multiple"), is_optional) {
@@ -137,6 +137,7 @@ fn one(argument: &Value) -> String {
 /// The words by which a page's table of arguments names this one.
 fn words_of(argument: &Value) -> Vec<String> {
     match argument["type"].text().as_str() {
+        "oneof" if argument.field("token").is_some() => vec![one(argument)],
         "oneof" => (argument["arguments"].items().iter())
             .flat_map(words_of)
             .collect(),

@@ -1,4 +1,4 @@
-//! Is an answer the one that the page shows, but for what nobody can know beforehand? The rules stand
+//! Is an answer the one that the page shows, but for what can't be known beforehand? The rules stand
 //! in the head of `pages.rs`.
 
 use std::cmp::Ordering;
@@ -22,6 +22,8 @@ enum Kind {
     Since,
     /// A connection's number.
     Client,
+    /// A connection's address, whose port the client's system chose.
+    Address,
 }
 
 /// Commands that answer a time that runs.
@@ -75,6 +77,7 @@ impl Likeness {
         }
         let numbers = integer_at_end(page).zip(integer_at_end(real));
         match (kind, numbers) {
+            (Kind::Address, _) => without_port(page) == without_port(real),
             (Kind::Exact, _) | (_, None) => self.texts_match(page, real),
             (_, Some((page_number, real_number))) => {
                 let same_before = page.strip_suffix(&page_number.to_string())
@@ -84,7 +87,7 @@ impl Likeness {
                         Kind::Left => self.has_just_been_said(page_number, number),
                         Kind::Since => number < MOST_SINCE,
                         Kind::Client => number > 0,
-                        Kind::Exact => true,
+                        Kind::Exact | Kind::Address => true,
                     })
             }
         }
@@ -128,8 +131,15 @@ fn kind_after(line: &str) -> Kind {
         Some("\"ttl\"") => Kind::Left,
         Some("\"held\"" | "\"waited\"" | "\"age\"" | "\"late\"") => Kind::Since,
         Some("\"client\"") => Kind::Client,
+        Some("\"client-addr\"") => Kind::Address,
         _ => Kind::Exact,
     }
+}
+
+/// `"127.0.0.1:50482"`, but for the number.
+fn without_port(line: &str) -> Option<(&str, bool)> {
+    let (before, port) = line.trim_end_matches('"').rsplit_once(':')?;
+    Some((before, port.parse::<u16>().is_ok()))
 }
 
 fn integer_at_end(line: &str) -> Option<u64> {

@@ -35,10 +35,12 @@ fn leads_somewhere(page: &Page, target: &str) -> bool {
     file.exists() && (heading.is_empty() || headings(&file).contains(heading))
 }
 
-/// As code hosts name them: small letters, digits and hyphens.
+/// As code hosts name them: small letters, digits and hyphens. And what is named where it stands.
 fn headings(file: &Path) -> BTreeSet<String> {
     let text = fs::read_to_string(file).unwrap();
     let titles = text.lines().filter(|line| line.starts_with('#'));
+    let named = text.split("<a id=\"").skip(1);
+    let named = named.filter_map(|rest| rest.split('"').next().map(str::to_owned));
     titles
         .map(|line| {
             let title = line.trim_start_matches('#').trim().to_lowercase();
@@ -48,5 +50,6 @@ fn headings(file: &Path) -> BTreeSet<String> {
             kept.map(|letter| if letter == ' ' { '-' } else { letter })
                 .collect()
         })
+        .chain(named)
         .collect()
 }

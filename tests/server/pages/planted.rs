@@ -29,14 +29,18 @@ ann> LOCK.INFO market
  1) \"mode\"
 ...
  7) \"waiters\"
- 8) 1) 1) \"owner\"
-       2) \"bob\"
-       3) \"mode\"
-       4) \"exclusive\"
-       5) \"waited\"
-       6) (integer) 7
-       7) \"client\"
-       8) (integer) 8
+ 8) 1)  1) \"owner\"
+        2) \"bob\"
+        3) \"mode\"
+        4) \"exclusive\"
+        5) \"waited\"
+        6) (integer) 7
+        7) \"client\"
+        8) (integer) 8
+        9) \"client-name\"
+       10) (nil)
+       11) \"client-addr\"
+       12) \"127.0.0.1:50486\"
  9) \"queue\"
 10) (integer) 1
 ann> LOCK.RELEASE market ann
@@ -81,7 +85,7 @@ fn one_wrong_answer_is_found_in_a_transcript() {
         ("ann\n(integer) 1\n", "ann\n(integer) 0\n"),
         ("ann\n(integer) 1\n", "ann\nOK\n"),
         ("'lock.release'", "'lock.renew'"),
-        // Nobody heard it; it is no answer of that connection's.
+        // No connection heard it; it is no answer of that connection's.
         ("bob: (integer) 1795236376080000\nbob>", "ann>"),
         ("bob: (integer)", "ann: (integer)"),
     ] {
@@ -103,7 +107,7 @@ fn commands_without_a_prompt_are_found() {
         name: "planted".to_owned(),
         text: text.to_owned(),
     };
-    let found = |text| transcript::said_by_nobody(&page(text));
+    let found = |text| transcript::said_by_no_prompt(&page(text));
     let said = "Text\n\n```\n> LOCK.CHECK k a\n(nil)\n```\n```\nLOCK.CHECK key owner\n```\n";
     assert!(found(said).is_empty());
     let not_said = "Text\n\n```\nLOCK.ACQUIRE k a 10\nWAIT 1 100\n```\n";

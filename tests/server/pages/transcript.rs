@@ -40,8 +40,8 @@ pub fn all_in(page: &Page) -> Vec<Transcript> {
         .collect()
 }
 
-/// Where commands of ours stand one below the other and nobody says them, so that they are not tried.
-pub fn said_by_nobody(page: &Page) -> Vec<String> {
+/// Where commands of ours stand one below the other and no prompt says them, so that they are not tried.
+pub fn said_by_no_prompt(page: &Page) -> Vec<String> {
     let blocks = blocks(page).into_iter();
     blocks
         .filter(|block| block.len() > 1 && block[0].1.starts_with("LOCK."))

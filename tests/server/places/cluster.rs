@@ -98,7 +98,7 @@ fn after_a_failover_in_a_cluster_places_are_gone_and_their_owners_hear_of_that()
     eventually("nothing is left of them where they were", || {
         counter(&mut old, "places") == 0
     });
-    // Whoever asks first is the first now.
+    // The client that asks first is the first now.
     assert_eq!(new.run(&queue(&key, "c")), -1);
     assert_eq!(new.run(&notified(&key, "b", &channel, "m")), -2);
     new.release(&key, "a");

@@ -20,7 +20,7 @@ fn a_release_withdraws_a_wait_by_another_connection() {
 
 /// Each with what keeps clients from asking, and what lets them ask again.
 #[test]
-fn no_place_is_given_up_and_no_grant_runs_out_while_nobody_can_ask() {
+fn no_place_is_given_up_and_no_grant_runs_out_while_no_client_can_ask() {
     let server = Server::start();
     let mut client = server.client();
     for (keep_back, let_in) in [
@@ -62,7 +62,7 @@ fn no_place_is_given_up_and_no_grant_runs_out_while_nobody_can_ask() {
     }
 }
 
-/// A server that evicts has room for whoever asks.
+/// A server that evicts has room for each that asks.
 #[test]
 fn a_place_is_given_up_in_time_on_a_server_that_evicts() {
     let server = Server::start();

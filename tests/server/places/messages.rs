@@ -149,7 +149,7 @@ fn a_place_whose_user_has_lost_the_right_to_the_lock_is_passed_by() {
 }
 
 #[test]
-fn where_nobody_listens_all_places_of_the_channel_sleep_until_one_of_their_owners_asks() {
+fn where_no_client_listens_all_places_of_the_channel_sleep_until_one_of_their_owners_asks() {
     let server = Server::start();
     let mut client = server.client();
     client.acquire("k", "a");

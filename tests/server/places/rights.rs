@@ -163,7 +163,7 @@ fn in_a_cluster_a_message_takes_the_rights_to_spublish() {
 
 /// Servers have no user for what a module calls, and crash when they are asked for its name.
 #[test]
-fn a_call_of_another_modules_is_nobodys_and_is_served_wherever_it_is_made() {
+fn a_call_of_another_modules_has_no_user_and_is_served_wherever_it_is_made() {
     let server = Server::with().with_neighbour().start();
     let mut client = server.client();
     let by_neighbour = |command: Command| [args!["NEIGHBOUR.CALL"], command].concat();

@@ -100,7 +100,7 @@ fn wrong_words_get_the_servers_own_errors_and_change_nothing() {
 }
 
 #[test]
-fn an_owner_that_the_server_makes_up_can_keep_no_place_because_nobody_could_ask_again() {
+fn an_owner_that_the_server_makes_up_can_keep_no_place_because_no_client_could_ask_again() {
     let server = Server::start();
     let mut client = server.client();
     for mut command in beginnings("*") {

@@ -1,4 +1,4 @@
-//! `lock.orphan-ttl`: a string without an end that somebody wants as a lock.
+//! `lock.orphan-ttl`: a string without an end that a client wants as a lock.
 
 use super::set;
 use crate::support::*;
@@ -39,7 +39,7 @@ fn an_acquire_gives_an_orphan_its_end_once() {
 }
 
 #[test]
-fn a_replica_gives_nobody_an_end() {
+fn a_replica_gives_no_lock_an_end() {
     let master = Server::start();
     let mut client = master.client();
     client.acquire("mine", "a");

@@ -1,4 +1,4 @@
-//! `lock.quarantine`: for a while after a server has taken over nobody comes to hold a lock.
+//! `lock.quarantine`: for a while after a server has taken over no new owner comes to hold a lock.
 
 use super::set;
 use crate::support::*;
@@ -21,7 +21,7 @@ fn promoted() -> Server {
 }
 
 #[test]
-fn nobody_comes_to_hold_a_lock_after_a_promotion() {
+fn no_client_comes_to_hold_a_lock_after_a_promotion() {
     let server = promoted();
     let mut client = server.client();
     for asking in [
@@ -108,7 +108,7 @@ fn a_start_without_data_and_a_load_into_a_running_server_begin_with_none() {
 }
 
 #[test]
-fn a_reload_begins_a_quarantine_and_whoever_waited_before_waits_through_it() {
+fn a_reload_begins_a_quarantine_and_those_who_waited_before_wait_through_it() {
     let server = Server::start();
     let mut client = server.client();
     client.acquire("k", "a");

@@ -87,7 +87,7 @@ fn keys_of_one_slot_work_and_others_are_the_servers_to_refuse() {
 
 /// Some servers look at every blocked client about once a second.
 #[test]
-fn the_server_lives_on_while_somebody_waits_for_several() {
+fn the_server_lives_on_while_a_client_waits_for_several() {
     let cluster = Cluster::start(2);
     let mut client = cluster.client(0);
     let keys = keys_on(&cluster, 0);
@@ -166,7 +166,7 @@ fn a_waiter_is_sent_on_when_its_slot_leaves() {
     cluster.node(0).wait_until_unloaded();
 }
 
-/// Whoever waits for `a` and `b` must not be granted here what may be somebody's there.
+/// A waiter for `a` and `b` must not be granted here what may be held there.
 #[test]
 fn a_waiter_is_not_granted_a_key_that_has_left_already() {
     for (goes, by_writer) in [(0, true), (1, true), (0, false), (1, false)] {

@@ -1,4 +1,4 @@
-//! Many who want one lock each, and one who wants all of them: nobody starves.
+//! Many who want one lock each, and one who wants all of them: none starves.
 
 use crate::support::*;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -40,7 +40,7 @@ fn counted_up(client: &mut Client, key: &str) -> usize {
     }
 }
 
-/// Always somebody holds each of the locks: all of them are never free by themselves.
+/// Each of the locks is always held: all of them are never free by themselves.
 #[test]
 fn a_request_for_several_is_not_starved_by_those_who_want_one() {
     const KEYS: [&str; 3] = ["a", "b", "c"];

@@ -69,8 +69,8 @@ fn a_wait_among_many_for_many_costs_no_memory_afterwards() {
         drop(waiters);
         server.wait_for_blocked_clients(0);
         client.release_all(&keys, "x");
-        // Whoever waits for so many locks is taken out of their queues in portions.
-        eventually("nobody waits, and nothing is left to do", || {
+        // A client that waits for so many locks is taken out of their queues in portions.
+        eventually("no client waits, and nothing is left to do", || {
             cmd!(client, "DBSIZE") == 0 && client.info("lock_memory")["lock_memory_tasks"] == "0"
         });
         used(&mut client)
@@ -84,7 +84,7 @@ fn a_wait_among_many_for_many_costs_no_memory_afterwards() {
     });
 }
 
-/// All of them are waited for together: whoever looks at all of them after the release of each one
+/// All of them are waited for together: to look at all of them after the release of each one
 /// looks at half a million, in one order of the keys or in the other.
 #[test]
 fn a_release_of_many_costs_little() {

@@ -37,7 +37,7 @@ const DEEDS: [(&str, &str, &str); 15] = [
         "w",
         "r p",
     ),
-    // Their time is up, whoever says so.
+    // Their time is up, whichever client says so.
     ("ZADD k 1 a 2 b", "w", "r p"),
     ("ZREM k a", "b", "w r p"),
     ("ZADD k 1 b", "a", "w r p"),

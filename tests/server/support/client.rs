@@ -145,6 +145,12 @@ impl Client {
         outcome.is_err_and(|error| error.kind() == ErrorKind::WouldBlock)
     }
 
+    /// Whether something is there to be read that was not read as an answer.
+    pub fn has_unread(&mut self) -> bool {
+        _ = self.no_answer_yet();
+        !self.unread.is_empty()
+    }
+
     /// Returns when the server has closed this connection.
     #[track_caller]
     pub fn wait_until_closed(&mut self) {
@@ -212,11 +218,16 @@ impl Client {
 
     fn fill(&mut self) -> io::Result<()> {
         let mut chunk = [0; 64 * 1024];
-        match self.stream.read(&mut chunk)? {
-            0 => Err(ErrorKind::UnexpectedEof.into()),
-            length => {
-                self.unread.extend_from_slice(&chunk[..length]);
-                Ok(())
+        loop {
+            match self.stream.read(&mut chunk) {
+                Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
+                Ok(length) => {
+                    self.unread.extend_from_slice(&chunk[..length]);
+                    return Ok(());
+                }
+                // A read with a timeout ends so when this process was stopped and goes on.
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
             }
         }
     }

@@ -86,7 +86,7 @@ impl Cluster {
         self.nodes
             .iter()
             .position(|node| owns(node, slot))
-            .unwrap_or_else(|| panic!("nobody owns slot {slot}"))
+            .unwrap_or_else(|| panic!("no node owns slot {slot}"))
     }
 
     #[track_caller]
@@ -136,7 +136,7 @@ impl Cluster {
         )
     }
 
-    /// The last step: tells everybody, the new owner first, so that nobody is sent to a node that
+    /// The last step: tells all nodes, the new owner first, so that no client is sent to a node that
     /// does not know of it yet.
     #[track_caller]
     pub fn set_slot_owner(&self, slot: u16, from: usize, to: usize) {

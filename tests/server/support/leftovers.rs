@@ -12,7 +12,7 @@ use std::time::Duration;
 /// A server that answers nothing for so long is one that a test has paused.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// What a server says that can't be asked, or lets nobody delete its keys: it is down, closed to us,
+/// What a server says that can't be asked, or lets no client delete its keys: it is down, closed to us,
 /// has not got the module, or refuses writes.
 type Excuse = String;
 
@@ -53,7 +53,7 @@ fn clear(address: SocketAddr) -> Result<Reading, Excuse> {
     if reading.is_empty() {
         return Err("the module is not loaded".to_owned());
     }
-    // Places outlive their clients, for as long as somebody may come back for them.
+    // Places outlive their clients, for as long as their owners may come back for them.
     if fields.get("lock_places").is_some_and(|&count| count != "0") {
         _ = ask(&mut client, &["CONFIG", "SET", "lock.drain", "yes"]);
     }

@@ -8,16 +8,19 @@
 
 mod aof;
 mod blocking;
+mod chance;
 mod client;
 mod clock;
 mod cluster;
 mod command;
+mod disk;
 mod leftovers;
 mod locks;
 mod module;
 mod port;
 mod process;
 mod program;
+mod proxy;
 mod replication;
 mod sentinel;
 mod server;
@@ -29,6 +32,7 @@ mod value;
 mod version;
 mod wait;
 
+pub use chance::Chance;
 pub use client::Client;
 pub use cluster::Cluster;
 pub use command::{Arg, Command, commands, each, words};
@@ -36,6 +40,7 @@ pub(crate) use command::{args, cmd};
 pub use locks::LONG;
 pub use process::output;
 pub use program::{has_io_threads, io_threads, is_redis_8_with_io_threads};
+pub use proxy::Proxy;
 pub use replication::Role;
 pub use sentinel::Sentinels;
 pub use server::Server;

@@ -14,7 +14,7 @@ const BUS: u16 = 10_000;
 /// Starts elsewhere in each process: other test runs may go on beside this one.
 static NEXT: LazyLock<AtomicU32> = LazyLock::new(|| AtomicU32::new(process::id().wrapping_mul(97)));
 
-/// A port that is free now, as is its cluster bus. Somebody may still be quicker: whoever uses it
+/// A port that is free now, as is its cluster bus. Another process may still be quicker: the one that uses it
 /// has to try again then.
 pub fn free_port() -> u16 {
     (0..COUNT)

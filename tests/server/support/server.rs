@@ -259,7 +259,7 @@ fn start_process(setup: &Setup, dir: &Path, port: u16) -> Result<Process, String
     }
 }
 
-/// Asks for the process id too: on this port somebody else's server may answer.
+/// Asks for the process id too: on this port another's server may answer.
 fn is_ready(process: &Process, port: u16) -> bool {
     let Ok(mut client) = Client::try_connect((Ipv4Addr::LOCALHOST, port).into()) else {
         return false;

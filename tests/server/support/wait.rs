@@ -1,7 +1,7 @@
 //! Waiting for something to become true, with a deadline. Nothing else in the tests sleeps, but for
 //! those of histories/ and lost_updates/, where clients think, or sleep for too long, and servers have
 //! bad days, for two in cluster.rs, where a server is stopped until some time is up, for one in
-//! places/, where nothing may happen while nobody can ask, and for two in clocks/, where the clock is
+//! places/, where nothing may happen while no client can ask, and for two in clocks/, where the clock is
 //! stepped while the server runs a transaction, and again and again.
 
 use std::thread;

@@ -74,13 +74,13 @@ impl Copies {
         self.all_are(what, &now);
     }
 
-    /// The key goes without anybody's looking at it, not even those who keep a copy.
+    /// The key goes without a look at it by any client, even those who keep a copy.
     #[track_caller]
     pub fn see_it_go(&mut self, what: &str) {
         self.all_are(what, &[Value::Nil, Value::Int(-2)]);
     }
 
-    /// The key has gone to another node, and whoever reads it is sent there.
+    /// The key has gone to another node, and a client that reads it is sent there.
     #[track_caller]
     pub fn see_it_sent_on(&mut self) {
         for copy in &mut self.copies {

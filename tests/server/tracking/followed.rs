@@ -20,7 +20,7 @@ fn acquire(owner: &str, ttl: u64, mode: &[&str], more: &[&str]) -> Command {
     command
 }
 
-/// Somebody who waits, and can't share with whoever holds the lock in this mode.
+/// One that waits, and can't share with an owner that holds the lock in this mode.
 fn waits(server: &Server, owner: &str, mode: &[&str]) -> Client {
     let mode = if mode == ["SHARED"] { &[][..] } else { mode };
     server.waiter(&acquire(owner, LONG, mode, &["BLOCK", "0"]))
@@ -112,7 +112,7 @@ fn a_copy_follows_those_who_share_a_lock() {
         client.run(&short).fence();
     });
     let mut writer = waits(&server, "w", &[]);
-    copies.follow("it has run out, and somebody waits", || {
+    copies.follow("it has run out, and a client waits", || {
         eventually("it has been removed", || cmd!(client, "ZCARD", KEY) == 2);
     });
     copies.follow("the writer's turn", || {
@@ -193,12 +193,12 @@ fn a_copy_follows_a_hand_over_to_a_place() {
             client.release(KEY, "d");
             is_held_by(server, "e");
         });
-        copies.see_it_go(&said("it runs out, and nobody is left"));
+        copies.see_it_go(&said("it runs out, and none is left"));
     });
 }
 
 #[test]
-fn a_copy_follows_an_expiry_that_nobody_looks_at() {
+fn a_copy_follows_an_expiry_that_no_command_looks_at() {
     in_each_mode(|_, name, mode, client, copies| {
         copies.follow(&format!("{name}: a grant"), || {
             client.run(&acquire("a", SHORT, mode, &[])).fence();
@@ -216,7 +216,7 @@ fn a_copy_follows_the_end_of_a_connection() {
             tied.run(&acquire("a", LONG, mode, &["SESSION"])).fence();
         });
         let mut waiter = waits(server, "b", mode);
-        copies.follow(&said("the connection closes, and somebody waits"), || {
+        copies.follow(&said("the connection closes, and a client waits"), || {
             tied.close();
             waiter.answer().fence();
         });
@@ -226,12 +226,12 @@ fn a_copy_follows_the_end_of_a_connection() {
             tied.run(&acquire("c", LONG, mode, &["SESSION"])).fence();
         });
         tied.close();
-        copies.see_it_go(&said("the connection closes, and nobody waits"));
+        copies.see_it_go(&said("the connection closes, and none waits"));
     });
 }
 
 #[test]
-fn a_copy_follows_a_grant_that_nobody_heard_of() {
+fn a_copy_follows_a_grant_that_no_client_heard_of() {
     in_each_mode(|server, name, mode, client, copies| {
         client.run(&acquire("a", LONG, mode, &[])).fence();
         let mut dies = waits(server, "b", mode);
@@ -246,7 +246,7 @@ fn a_copy_follows_a_grant_that_nobody_heard_of() {
         let kill = args!["CLIENT", "KILL", "ID", dies.id()];
         let release = args!["LOCK.RELEASE", KEY, "c"];
         assert_eq!(client.transaction(&[release, kill])[0], 1);
-        copies.see_it_go(&format!("{name}: nobody is left"));
+        copies.see_it_go(&format!("{name}: none is left"));
     });
 }
 

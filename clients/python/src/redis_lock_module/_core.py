@@ -134,7 +134,7 @@ class Core:
             if granted is not _AGAIN:
                 answer: Optional[Grant] = granted
                 return answer
-            # Somebody has ended the wait, or nobody can wait just now. The client's own question finds out what has
+            # The wait was ended for us, or there is no waiting just now. The client's own question finds out what has
             # become of it, with its retries, and wherever the lock is by now.
             grant = await self._ask(request, words)
             if grant:

@@ -1,4 +1,4 @@
-"""One connection more for each pool, and only while somebody waits by it: the server says there whose turn it is."""
+"""One connection more for each pool, and only while requests wait by it: the server says there whose turn it is."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import itertools
 import uuid
 from typing import Any, Callable, Dict, List, Optional
 
-LINGERS = 1.0  # for how long it stays when nobody waits any more, in seconds
+LINGERS = 1.0  # for how long it stays when no request waits any more, in seconds
 BEAT = 5.0  # so often it is made sure that the connection lives, in seconds
 
 
@@ -48,7 +48,7 @@ class Ear:
         self._wake_all()
 
     def closed(self) -> None:
-        """What was said meanwhile was said to nobody."""
+        """What was said meanwhile was not heard."""
         if self.channel is not None:
             self.channel = None
             self._wake_all()

@@ -65,7 +65,7 @@ class TaskEar(Ear):
         return await connection.read_response(disable_decoding=True, push_request=True, timeout=_FOR_EVER)
 
     def _tick(self, connection: Any) -> None:
-        """Closes it when nobody waits any more, or nobody answers."""
+        """Closes it when no task waits any more, or the server does not answer."""
         self._idle = 0.0 if self.is_needed() else self._idle + LINGERS / 2
         self._quiet += 1
         beats = int(BEAT / (LINGERS / 2))

@@ -34,7 +34,7 @@ class ModuleMissingError(LockError):
 
 
 class NotOwner(Exception):
-    """Somebody else holds it, or nobody does. Never leaves this package."""
+    """Another owner holds it, or none does. Never leaves this package."""
 
 
 def code_of(error: BaseException) -> str:

@@ -1,7 +1,7 @@
 """What a hold is, whatever kind of code has it; and which of a lock object's holds is meant.
 
 redis-py's interface has one lock object and one token. An object that several threads or tasks use at a time has
-several holds here, and each of them finds its own: nobody's release ends what somebody else was granted.
+several holds here, and each of them finds its own: no release ends what another was granted.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Hold:
         self._lost, self._on_lost, self._timeout, self._raises = event, on_lost, timeout, raises
         self._pid = os.getpid()
         self._how_lost: Optional[str] = None
-        self._over = False  # released, or known to be lost and told to whoever wanted to use it
+        self._over = False  # released, or known to be lost and told to the caller that wanted to use it
         self._releasing: Any = None  # by whom
 
     def __repr__(self) -> str:
@@ -57,11 +57,11 @@ class Hold:
     # What is lost
 
     def _stop(self) -> None:
-        """Nobody renews it any more."""
+        """It is not renewed any more."""
         raise NotImplementedError
 
     def _tell(self) -> None:
-        """It is lost: tell whoever wanted to know."""
+        """It is lost: tell those that wanted to know."""
         raise NotImplementedError
 
     def _lose(self, how: str) -> None:
@@ -152,7 +152,7 @@ class Holds:
         self._all: List[Any] = []  # of (hold, who took it, whether by `with`)
         self._taken: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()  # events, of who will acquire
         self._last: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()  # events, of who has acquired
-        self.handed_over: Optional[bytes] = None  # a token that somebody has set
+        self.handed_over: Optional[bytes] = None  # a token that the caller has set
 
     def _live(self) -> List[Any]:
         self._all = [one for one in self._all if not one[0]._over]
@@ -213,7 +213,7 @@ class Holds:
         return self._taken.setdefault(me, self._new_event())
 
     def event_for_a_new_hold(self) -> Any:
-        """The one that was taken by me, or by somebody for whom I acquire."""
+        """The one that was taken by me, or by another for whom I acquire."""
         me = self._me()
         event = self._taken.pop(me, None)
         if event is None and self._taken:
@@ -282,6 +282,7 @@ class LockBase:
         on_lost: Optional[Callable[[], object]] = None,
         queue: Optional[bool] = None,
         require_module: bool = False,
+        max_queue: Optional[int] = None,
     ) -> None:
         # Not theirs: it would register scripts.
         self.redis = redis
@@ -300,7 +301,7 @@ class LockBase:
         self.queue = _options.optional_flag("queue", queue)
         _options.flag("require_module", require_module)
         self.local: Any = (ThreadLocal if self.thread_local else Shared)(self._new_holds)
-        spelling = Spelling(name, shared, limit)
+        spelling = Spelling(name, shared, limit, max_queue)
         self._core = Core(self._link(spelling.name), spelling, self.queue, require_module)
 
     def register_scripts(self) -> None:
@@ -330,7 +331,7 @@ class LockBase:
 
     def _new_hold(self, token: bytes, grant: Optional[Grant], event: Any) -> Any:
         renews = self.timeout is None if self.renew is None else self.renew
-        if grant is None:  # a token that was handed over: nobody knows since when, and how long it lasts
+        if grant is None:  # a token that was handed over: since when, and how long it lasts, is not known
             grant, term = Grant(time.monotonic(), None), Term(math.inf, time.monotonic(), False, None)
         else:
             term = Term(self._held_for(), grant.asked, renews, self.renew_for)

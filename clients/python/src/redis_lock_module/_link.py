@@ -20,7 +20,7 @@ from ._words import Name, Words
 T = TypeVar("T")
 
 NO_TIMEOUT = 10.0  # of a client that has none: for how much longer than BLOCK to listen, in seconds
-_TIMES = 5  # so often a thing is told at most, where nobody answers
+_TIMES = 5  # so often a thing is told at most, where no answer comes
 _MOVES_FOR = 5.0  # so long a slot may be on its way, in seconds
 _CROWDED_FOR = 5.0  # so long all connections may be in use, while something is to be released
 
@@ -36,11 +36,11 @@ def finish(work: Coroutine[Any, Any, T]) -> T:
 
 
 class Line:
-    """A connection that is somebody's own for a while, and by which nothing is said twice."""
+    """A connection that one caller has to itself for a while, and by which nothing is said twice."""
 
     def __init__(self, connection: Any) -> None:
         self.connection = connection
-        self.is_whole = True  # whoever has it next finds it as it was
+        self.is_whole = True  # the next that has it finds it as it was
 
     async def say(self, *words: Any, raw: bool = False, limit: Optional[float] = None) -> Any:
         raise NotImplementedError

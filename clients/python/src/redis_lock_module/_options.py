@@ -65,6 +65,16 @@ def limit(value: Any) -> Optional[int]:
     return value
 
 
+def max_queue(value: Any) -> Optional[int]:
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise TypeError(f"max_queue must be a whole number, not {value!r}")
+    if not 0 <= value < 2**63:
+        raise ValueError(f"max_queue must be at least 0, not {value!r}")
+    return value
+
+
 def function(name: str, value: Any) -> Any:
     if value is not None and not callable(value):
         raise TypeError(f"{name} must be a function, not {value!r}")

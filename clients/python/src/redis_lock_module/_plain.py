@@ -66,7 +66,7 @@ async def release(link: Link, key: Name, owner: bytes) -> Tuple[bool, bool]:
 
 
 async def remaining(link: Link, key: Name, owner: bytes) -> Optional[int]:
-    """In milliseconds, -1 without expiry, None if somebody else holds it."""
+    """In milliseconds, -1 without expiry, None if another owner holds it."""
     try:
         left = (await link.told(lambda line: _if_owner(line, key, owner, "PTTL", key)))[0]
     except NotOwner:
@@ -90,7 +90,7 @@ async def _if_owner(line: Line, key: Name, owner: bytes, *command: Any) -> Any:
         await line.say(*command)
         replies = await line.say("EXEC")
         line.is_whole = True
-        if replies is not None:  # else somebody has touched the key: its own holder, who renews it, maybe
+        if replies is not None:  # else a client has touched the key: its own holder, which renews it, maybe
             if isinstance(replies[0], Exception):
                 raise replies[0]
             return replies[0]

@@ -56,7 +56,7 @@ class Request:
         return self.remaining() <= 0
 
     def for_a_while(self, pause: float) -> float:
-        """So long, or less: not all ask in step, and nobody longer than there is patience."""
+        """So long, or less: not all ask in step, and none pauses for longer than it has patience."""
         return max(0.0, min(pause * random.uniform(0.75, 1), self.remaining()))
 
 
@@ -87,7 +87,7 @@ class Term:
         self.ends, self.failure = asked + ttl, None
 
     def failed(self, error: BaseException) -> None:
-        """Nobody answered: ask again soon."""
+        """There was no answer: ask again soon."""
         self.not_before, self.failure = time.monotonic() + self.ttl / 10, error
 
     def why_it_is_over(self) -> str:

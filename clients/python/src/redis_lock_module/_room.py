@@ -16,7 +16,7 @@ class Room:
         self._share = share
         self._open()
         if hasattr(os, "register_at_fork"):
-            os.register_at_fork(after_in_child=self._open)  # whoever waited does so in the parent
+            os.register_at_fork(after_in_child=self._open)  # those that waited do so in the parent
 
     def _open(self) -> None:
         self._waiting: WeakKeyDictionary[Any, WeakSet[Ticket]] = WeakKeyDictionary()
@@ -33,6 +33,6 @@ class Room:
         self._waiting[pool].discard(ticket)
 
 
-# Those that wait by BLOCK, and those that ask for a place: the rest is for whoever holds something.
+# Those that wait by BLOCK, and those that ask for a place: the rest is for those that hold something.
 Rooms = Tuple[Room, Room]
 rooms: Rooms = (Room(2), Room(4))

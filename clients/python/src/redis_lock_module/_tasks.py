@@ -47,7 +47,7 @@ def _done(task: "asyncio.Task[Any]") -> None:
 
 
 async def _see_through(task: "asyncio.Task[Any]") -> None:
-    """Whoever calls is cancelled, and waits for it a little. One who is cancelled again leaves it to the background:
+    """The caller is cancelled, and waits for it a little. One that is cancelled again leaves it to the background:
     anyio cancels in each turn of the loop, until the task has ended."""
     with suppress(asyncio.CancelledError):
         await asyncio.wait({task}, timeout=_PATIENCE)
@@ -81,7 +81,7 @@ class TaskLink(Link):
     def connections(self) -> int:
         try:
             return int((self._node() if self.is_cluster else self.pool).max_connections)
-        except RedisError:  # nobody knows just now where the key is
+        except RedisError:  # it is not known just now where the key is
             return 0
 
     def is_single(self) -> bool:
@@ -144,7 +144,7 @@ class Hold(AnyHold):
     """
     One grant of a lock: what ``async with lock`` and ``async with lock.hold()`` give. It can be used by any task.
 
-    Nobody renews it any more when nothing refers to it.
+    It is not renewed any more when nothing refers to it.
     """
 
     def __init__(self, *args: Any) -> None:
@@ -199,7 +199,7 @@ class Hold(AnyHold):
         return await self._do_owned()
 
     async def locked(self) -> bool:
-        """Whether anybody holds the lock; of several, any of them."""
+        """Whether the lock is held, by any owner; of several, any of them."""
         return await self._core.locked()
 
     async def guard(self, *command: Any) -> Any:
@@ -246,7 +246,7 @@ class Hold(AnyHold):
             if held:
                 self._term.prolonged(asked, self._term.ttl)
             elif self._term.renews:
-                self._lose("was held by nobody, or by somebody else, when it was renewed")
+                self._lose("was held by no owner, or by another, when it was renewed")
         finally:
             self._renewing = False
             self._arm()
@@ -292,7 +292,7 @@ async def _leave(release: Any, hold: Optional[Hold], raises: bool, exc_value: Op
         hold._has_cancelled = False
         others = await _take_back_the_cancellation(has_arrived=exc_value is not None)
         ours = not others and isinstance(exc_value, (asyncio.CancelledError, type(None)))
-    # A cancellation by others is not turned into an error: whoever catches that would go on.
+    # A cancellation by others is not turned into an error: code that catches that would go on.
     raises = ours or raises and (exc_value is None or isinstance(exc_value, Exception))
     try:
         try:
@@ -357,7 +357,7 @@ class Lock(LockBase, TheirLock):
     ``blocking``, ``blocking_timeout``: whether, and for how many seconds at most, to wait; None waits for ever, and 0
     tries once.
 
-    ``sleep``: the seconds between two questions, where somebody has to ask again and again.
+    ``sleep``: the seconds between two questions, where the client has to ask again and again.
 
     ``thread_local``: as in redis-py. Tasks may share the object in either case, each with a hold of its own.
 
@@ -374,6 +374,8 @@ class Lock(LockBase, TheirLock):
     default that is done where the client has a single connection, and where half of the pool's connections wait already.
 
     ``require_module``: raises ModuleMissingError on a server without the module.
+
+    ``max_queue``: does not wait behind so many others or more, but raises ResponseError (``QUEUEFULL``) at once.
 
     ``async with lock as hold`` and ``hold = await lock.hold()`` give a Hold, with the fencing number and with methods of
     its own.
@@ -493,7 +495,7 @@ class Lock(LockBase, TheirLock):
             await self._core.withdraw_at_last(request)
 
     async def release(self) -> None:
-        """Ends the hold of this task. Whatever becomes of it, nobody renews it any more; a task that is cancelled sees
+        """Ends the hold of this task. Whatever becomes of it, it is not renewed any more; a task that is cancelled sees
         it through."""
         await self._release(self._mine_or_error("Cannot release a lock that's not owned or is already unlocked."))
 
@@ -519,7 +521,7 @@ class Lock(LockBase, TheirLock):
     # What is done with a hold
 
     async def locked(self) -> bool:
-        """Whether anybody holds it; of several, any of them."""
+        """Whether it is held, by any owner; of several, any of them."""
         return await self._core.locked()
 
     async def owned(self) -> bool:

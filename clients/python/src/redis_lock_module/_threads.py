@@ -63,7 +63,7 @@ class ThreadLink(Link):
     def connections(self) -> int:
         try:
             return int(self._node_pool().max_connections)
-        except RedisError:  # nobody knows just now where the key is
+        except RedisError:  # it is not known just now where the key is
             return 0
 
     def is_single(self) -> bool:
@@ -127,7 +127,7 @@ class Hold(AnyHold):
     """
     One grant of a lock: what ``lock.hold()`` returns, and what ``with`` gives. It can be used by any thread.
 
-    ``with`` releases it at the end. Nobody renews it any more when nothing refers to it.
+    ``with`` releases it at the end. It is not renewed any more when nothing refers to it.
     """
 
     def __init__(self, *args: Any) -> None:
@@ -147,7 +147,7 @@ class Hold(AnyHold):
     def lost(self) -> threading.Event:
         """Set when it is found to be lost. One that is released before is not."""
         if not self._over and not self._lost.is_set() and self._pid == os.getpid():
-            watch.add(self)  # one that nobody renews is watched from the first question on
+            watch.add(self)  # one that is not renewed is watched from the first question on
         event: threading.Event = self._lost
         return event
 
@@ -184,7 +184,7 @@ class Hold(AnyHold):
         return finish(self._do_owned())
 
     def locked(self) -> bool:
-        """Whether anybody holds the lock; of several, any of them."""
+        """Whether the lock is held, by any owner; of several, any of them."""
         return finish(self._core.locked())
 
     def guard(self, *command: Any) -> Any:
@@ -228,7 +228,7 @@ class Hold(AnyHold):
                 elif failure:
                     self._term.failed(failure)
         if not held and not failure and self in watch:
-            self._lose("was held by nobody, or by somebody else, when it was renewed")
+            self._lose("was held by no owner, or by another, when it was renewed")
 
     def _prolonged(self, asked: float, ttl: float) -> None:
         with watch.changes():
@@ -252,7 +252,7 @@ def _leave(find: Callable[[], Optional[Hold]], release: Callable[[Optional[Hold]
         _release(hold, release, raises, exc_value)
     except Exception:
         raise
-    except BaseException:  # an interrupt: nobody comes back to release it
+    except BaseException:  # an interrupt: no code comes back to release it
         hold = hold or find()
         if hold is not None and not hold._over:
             hold._let_go()
@@ -261,7 +261,7 @@ def _leave(find: Callable[[], Optional[Hold]], release: Callable[[Optional[Hold]
 
 def _release(hold: Optional[Hold], release: Callable[[Optional[Hold]], None], raises: bool,
              exc_value: Optional[BaseException]) -> None:
-    # An interrupt is not turned into an error: whoever catches that would go on.
+    # An interrupt is not turned into an error: code that catches that would go on.
     raises = raises and (exc_value is None or isinstance(exc_value, Exception))
     was_told = hold is not None and hold._lost.is_set()
     try:
@@ -294,7 +294,7 @@ class Lock(LockBase, TheirLock):
     ``blocking``, ``blocking_timeout``: whether, and for how many seconds at most, to wait; None waits for ever, and 0
     tries once.
 
-    ``sleep``: the seconds between two questions, where somebody has to ask again and again.
+    ``sleep``: the seconds between two questions, where the client has to ask again and again.
 
     ``thread_local``: by default a thread knows of its own holds only. With False threads share the object, each with a
     hold of its own; and one thread may release what another one has acquired.
@@ -311,6 +311,8 @@ class Lock(LockBase, TheirLock):
     default that is done where the client has a single connection, and where half of the pool's connections wait already.
 
     ``require_module``: raises ModuleMissingError on a server without the module.
+
+    ``max_queue``: does not wait behind so many others or more, but raises ResponseError (``QUEUEFULL``) at once.
 
     ``with lock as hold`` and ``hold = lock.hold()`` give a Hold, with the fencing number and with methods of its own.
     """
@@ -421,14 +423,14 @@ class Lock(LockBase, TheirLock):
             hold._stop()
             hold._over = True
         # Twice: what was said last by a connection that is closed now may be read after the first of them. But a client
-        # that has an error has tried for long enough: whoever called has it now.
+        # that has an error has tried for long enough: the caller has the error now.
         if isinstance(error, RedisError) or not all(finish(self._core.withdraw(request)) for _ in range(2)):
             with suppress(RuntimeError):
                 threading.Thread(target=lambda: finish(self._core.withdraw_at_last(request)), name="redis-lock release",
                                  daemon=True).start()
 
     def release(self) -> None:
-        """Ends the hold of this thread. Whatever becomes of it, nobody renews it any more."""
+        """Ends the hold of this thread. Whatever becomes of it, it is not renewed any more."""
         self._release(self._mine_or_error("Cannot release a lock that's not owned or is already unlocked."))
 
     def _release(self, hold: Hold) -> None:
@@ -450,7 +452,7 @@ class Lock(LockBase, TheirLock):
     # What is done with a hold
 
     def locked(self) -> bool:
-        """Whether anybody holds it; of several, any of them."""
+        """Whether it is held, by any owner; of several, any of them."""
         return finish(self._core.locked())
 
     def owned(self) -> bool:

@@ -21,7 +21,7 @@ class Watch:
 
     def _begin(self) -> None:
         self._changed = threading.Condition(threading.RLock())
-        self._holds: WeakSet[Hold] = WeakSet()  # who drops the lock, or whose thread ends, has nobody renew it
+        self._holds: WeakSet[Hold] = WeakSet()  # weak: a lock that is dropped, or whose thread ends, is not renewed
         self._thread: Optional[threading.Thread] = None
 
     def add(self, hold: Hold) -> None:

@@ -14,9 +14,10 @@ Words = Tuple[Any, ...]
 class Spelling:
     """The commands of one lock, or of several that are held together."""
 
-    def __init__(self, name: Names, shared: bool, limit: Optional[int]) -> None:
+    def __init__(self, name: Names, shared: bool, limit: Optional[int], max_queue: Optional[int] = None) -> None:
         _options.flag("shared", shared)
         _options.limit(limit)
+        _options.max_queue(max_queue)
         if shared and limit is not None:
             raise ValueError("a lock is either shared or has a limit, which shares it too")
         self.names: Tuple[Name, ...] = (name,) if isinstance(name, (str, bytes, memoryview)) else tuple(name)
@@ -28,9 +29,10 @@ class Spelling:
         self.name = self.names[0]
         self._many: Tuple[str, ...] = () if len(self.names) == 1 else ("M",)
         self._mode: Words = ("SHARED",) if shared else () if limit is None else ("LIMIT", limit)
+        self._max_queue: Words = () if max_queue is None else ("MAXQUEUE", max_queue)
         # What of it only the module can do, in words.
         self.special = ("a lock of several keys" if self._many else "shared=True" if shared
-                        else None if limit is None else "limit")
+                        else "limit" if limit is not None else None if max_queue is None else "max_queue")
 
     def _command(self, verb: str, *words: Any) -> Words:
         if self._many:
@@ -38,7 +40,9 @@ class Spelling:
         return (f"LOCK.{verb}", self.name, *words)
 
     def acquire(self, owner: bytes, ttl: int, *how: Any) -> Words:
-        return self._command("ACQUIRE", owner, ttl, *how, *self._mode)
+        # A try joins no queue.
+        max_queue = self._max_queue if how else ()
+        return self._command("ACQUIRE", owner, ttl, *how, *self._mode, *max_queue)
 
     def release(self, owner: bytes) -> Words:
         return self._command("RELEASE", owner)

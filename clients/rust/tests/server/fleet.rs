@@ -61,7 +61,7 @@ async fn half_a_fleet_is_on_the_old_lock_and_no_two_work_at_a_time() {
                     _ => of_the_new_kind(db.clone()).await,
                 }
                 done += 1;
-                sleep(ms(10)).await; // somebody always in the queue would never let those in who poll
+                sleep(ms(10)).await; // a queue that is never empty would never let those in who poll
             }
             done
         }));

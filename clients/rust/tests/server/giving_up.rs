@@ -1,4 +1,4 @@
-//! Whoever gives up leaves nothing behind, whenever that is. The server is the judge.
+//! A request that is given up leaves nothing behind, whenever that is. The server is the judge.
 
 use crate::support::*;
 use redis::Value;
@@ -194,7 +194,7 @@ async fn processes_that_are_killed_cost_a_ttl_and_a_lease() {
         worst = worst.max(began.elapsed());
         hold.release().await.unwrap();
     }
-    // The hold of one who was killed, and the turns of those whose places nobody claims: all of these end by the lease.
+    // The hold of a process that was killed, and the turns of places that are not claimed: all these end by the lease.
     assert!(worst < ms(400 + 600 + 500), "{worst:?}");
     println!("100 killed, the longest wait after it {worst:?}");
     server.nothing_is_left().await;

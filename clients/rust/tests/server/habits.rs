@@ -1,6 +1,6 @@
 use crate::support::*;
 use redis::{Value, cmd};
-use redis_lock_module::{Connection, Error, Hold, Lock};
+use redis_lock_module::{Connection, Error, Hold, Lock, Mode};
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 use tokio::time::{sleep, timeout};
@@ -55,7 +55,7 @@ async fn a_patience_of_zero_tries_once_and_any_other_is_kept() {
 
 type Served = Arc<Mutex<Vec<usize>>>;
 
-/// So many wait for a lock that somebody holds, one behind the other.
+/// So many wait for a lock that another owner holds, one behind the other.
 async fn fill<C: Connection>(
     server: &Server,
     market: &Lock<C>,
@@ -104,7 +104,7 @@ async fn who_waits_on_one_connection_is_served_in_order_by_asking() {
 async fn who_has_an_inbox_is_told_and_asks_once_more() {
     let server = Server::start().await;
     let (manager, inbox) = server.manager().await;
-    // A lease so long that nobody asks for its sake.
+    // A lease so long that no waiter asks for its sake.
     let market = Lock::new(manager, MARKET).lease(ms(60_000)).told_by(&inbox);
     are_served_in_order(&server, market, 50).await;
 }
@@ -278,6 +278,46 @@ async fn several_locks_are_held_together_or_not_at_all() {
     let _: usize = server.say(&["LOCK.BREAK", "{market}:other"]).await;
     timeout(ms(5_000), hold.lost()).await.unwrap();
     assert!(matches!(hold.release().await, Err(Error::Lost(_))));
+    server.nothing_is_left().await;
+}
+
+#[tokio::test]
+async fn each_of_several_locks_is_held_in_a_mode_of_its_own() {
+    let server = Server::start().await;
+    let locks = server.locks().await;
+    let (table, row, other) = ("{market}", MARKET, "{market}:other");
+    let edit = |row| {
+        let lock = locks.all([table, row]);
+        lock.modes([Mode::Shared, Mode::Exclusive])
+    };
+    let first = edit(row).acquire().await.unwrap();
+    let second = edit(other).try_acquire().await.unwrap();
+    assert!(second.fence() > first.fence());
+    assert!(matches!(edit(row).try_acquire().await, Err(Error::Busy)));
+    assert!(matches!(
+        locks.lock(table).try_acquire().await,
+        Err(Error::Busy)
+    ));
+    let waits = edit(row);
+    let waiting = tokio::spawn(async move { waits.acquire().await });
+    server.wait_for_waiters(1).await;
+    first.release().await.unwrap();
+    waiting.await.unwrap().unwrap().release().await.unwrap();
+    second.release().await.unwrap();
+    let job = |limits: [u64; 2]| {
+        let lock = locks.all(["{jobs}:all", "{jobs}:ann"]);
+        lock.modes(limits.map(Mode::Limit))
+    };
+    let jobs = [
+        job([3, 2]).try_acquire().await.unwrap(),
+        job([3, 2]).try_acquire().await.unwrap(),
+    ];
+    for limits in [[3, 2], [2, 3]] {
+        assert!(matches!(job(limits).try_acquire().await, Err(Error::Busy)));
+    }
+    for job in jobs {
+        job.release().await.unwrap();
+    }
     server.nothing_is_left().await;
 }
 

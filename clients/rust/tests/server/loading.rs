@@ -27,7 +27,7 @@ async fn unload(server: &Server) {
     let about: String = server.say(&["INFO", "server"]).await;
     let version = about.split("redis_version:").nth(1).unwrap();
     let closes = version.split('.').next().unwrap().parse::<u32>().unwrap() >= 8;
-    // Refused as long as somebody is told that there is no waiting.
+    // Refused as long as a client is still to be told that there is no waiting.
     eventually("it is unloaded", async || {
         let mut unload = redis::pipe();
         unload.atomic();
@@ -173,7 +173,7 @@ async fn a_fleet_loses_nothing_while_the_module_is_loaded_and_unloaded() {
                     0 => locks.lock(MARKET),
                     _ => Lock::new(db.clone(), MARKET),
                 };
-                // Somebody always in the queue would never let those in who poll.
+                // A queue that is never empty would never let those in who poll.
                 let hold = match market.pause(ms(4)).acquire_within(ms(20)).await {
                     Err(Error::Busy) => {
                         sleep(random(ms(20))).await;
@@ -204,7 +204,7 @@ async fn a_fleet_loses_nothing_while_the_module_is_loaded_and_unloaded() {
         // Both long and short enough that what is known of the server is sometimes wrong.
         let began = Instant::now();
         while done.load(Ordering::Relaxed) < until || began.elapsed() < ms(500) {
-            assert!(began.elapsed() < ms(60_000), "nobody works");
+            assert!(began.elapsed() < ms(60_000), "no process works");
             sleep(ms(5)).await;
         }
         match changes % 2 {

@@ -13,7 +13,7 @@ async fn a_lost_lock_cancels_the_work() {
     let ways: [&[&str]; 3] = [
         &["LOCK.BREAK", MARKET],
         &["DEL", MARKET],
-        &["SET", MARKET, "somebody else", "PX", "500"],
+        &["SET", MARKET, "another owner", "PX", "500"],
     ];
     for way in ways {
         let hold = market.acquire().await.unwrap();

@@ -2,7 +2,7 @@
 
 use crate::support::*;
 use redis::aio::MultiplexedConnection;
-use redis_lock_module::{Error, Inbox, Lock, Locks};
+use redis_lock_module::{Error, Inbox, Lock, Locks, Mode};
 use std::time::Duration;
 
 type Change = fn(Lock<MultiplexedConnection>) -> Lock<MultiplexedConnection>;
@@ -11,14 +11,19 @@ const NOTHING: Duration = Duration::ZERO;
 const TOO_SHORT: Duration = Duration::from_micros(999);
 const TOO_LONG: Duration = Duration::MAX;
 
-const NONSENSE: [(&str, Change); 18] = [
+const NONSENSE: [(&str, Change); 21] = [
     ("ttl of nothing", |lock| lock.ttl(NOTHING)),
     ("ttl of less than a millisecond", |lock| lock.ttl(TOO_SHORT)),
     ("endless ttl", |lock| lock.ttl(TOO_LONG)),
-    ("limit of nobody", |lock| lock.limit(0)),
+    ("limit of none", |lock| lock.limit(0)),
     ("limit beyond the server's numbers", |lock| {
         lock.limit(u64::MAX)
     }),
+    ("no mode", |lock| lock.modes([])),
+    ("more modes than locks", |lock| {
+        lock.modes([Mode::Shared, Mode::Shared])
+    }),
+    ("mode of nobody", |lock| lock.modes([Mode::Limit(0)])),
     ("lease of nothing", |lock| lock.lease(NOTHING)),
     ("lease of less than a millisecond", |lock| {
         lock.lease(TOO_SHORT)
@@ -42,12 +47,13 @@ const NONSENSE: [(&str, Change); 18] = [
     }),
 ];
 
-const SENSE: [(&str, Change); 9] = [
+const SENSE: [(&str, Change); 10] = [
     ("shortest ttl", |lock| lock.ttl(ms(1))),
     ("broken ttl", |lock| lock.ttl(Duration::from_micros(10_500))),
     ("no renewal", |lock| lock.renew_for(NOTHING)),
     ("endless renewal", |lock| lock.renew_for(TOO_LONG)),
     ("limit of one", |lock| lock.limit(1)),
+    ("mode of one lock", |lock| lock.modes([Mode::Limit(1)])),
     ("shortest lease", |lock| lock.lease(ms(1))),
     ("endless pause", |lock| lock.pause(TOO_LONG)),
     ("long owner", |lock| lock.owner([0; 1_024])),
@@ -80,6 +86,8 @@ async fn what_makes_no_sense_is_refused_before_anything_is_sent() {
     }
     let no_names: [&str; 0] = [];
     is_refused("no names", &Lock::all(connection.clone(), no_names)).await;
+    let both = Lock::all(connection.clone(), [MARKET, "other"]);
+    is_refused("one mode for two", &both.modes([Mode::Shared])).await;
     assert_eq!(server.calls("lock.acquire").await, 0);
     assert_eq!(server.calls("lock.macquire").await, 0);
     for (what, change) in SENSE {
@@ -131,7 +139,7 @@ fn without_a_runtime_that_is_said_and_it_is_not_called_busy() {
         panic!("it waits");
     };
     assert!(matches!(outcome, Err(Error::NoRuntime)), "{outcome:?}");
-    // One that ends while somebody waits.
+    // One that ends while a request waits.
     let hold = runtime.block_on(market.acquire()).unwrap();
     let waiting = {
         let _entered = here.enter();

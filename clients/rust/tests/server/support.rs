@@ -123,7 +123,7 @@ impl Server {
     }
 
     pub async fn info(&self) -> HashMap<String, Value> {
-        // Null while nobody holds it or waits for it; an error while its slot is elsewhere.
+        // Null while no client holds it or waits for it; an error while its slot is elsewhere.
         match self.try_say::<Value>(&["LOCK.INFO", MARKET]).await {
             Ok(info @ Value::Map(_)) => redis::from_redis_value(info).unwrap(),
             _ => HashMap::new(),
@@ -167,7 +167,7 @@ impl Server {
         Locks::connect_with(server, config).await.unwrap()
     }
 
-    /// It answers nobody until the returned is dropped, and then all that was said meanwhile.
+    /// It answers nothing until the returned is dropped, and then all that was said meanwhile.
     pub fn stop(&self) -> Stopped {
         signal("STOP", self.process.id());
         Stopped(self.process.id())
@@ -246,7 +246,7 @@ fn launch(port: u16, folder: &TempDir, options: &[&str]) -> Child {
         .unwrap()
 }
 
-/// None if it has ended: its port was somebody else's.
+/// None if it has ended: its port was another process's.
 async fn operator(port: u16, process: &mut Child) -> Option<MultiplexedConnection> {
     let client = Client::open(format!("redis://127.0.0.1:{port}/?protocol=resp3")).unwrap();
     let config = AsyncConnectionConfig::new().set_response_timeout(Some(ms(10_000)));

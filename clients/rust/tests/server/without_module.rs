@@ -54,7 +54,7 @@ async fn a_guarded_command_runs_as_it_would_alone_and_only_while_the_lock_is_hel
     let () = hold.guard(cmd("SET").arg("number").arg(5)).await.unwrap();
     let number: u64 = hold.guard(cmd("INCR").arg("number")).await.unwrap();
     assert_eq!(number, 6);
-    let nothing: Option<String> = hold.guard(cmd("GET").arg("nobody")).await.unwrap();
+    let nothing: Option<String> = hold.guard(cmd("GET").arg("no key")).await.unwrap();
     assert_eq!(nothing, None);
     let binary = [0, 255, b'\r', b'\n'];
     let () = hold
@@ -82,7 +82,7 @@ async fn a_guarded_command_runs_as_it_would_alone_and_only_while_the_lock_is_hel
         "{refused}"
     );
     assert!(!hold.is_lost());
-    let () = server.say(&["SET", MARKET, "somebody else"]).await;
+    let () = server.say(&["SET", MARKET, "another owner"]).await;
     let late = hold.guard::<()>(cmd("SET").arg("number").arg(0)).await;
     assert!(
         matches!(&late, Err(Error::Lost(loss)) if loss.cause() == Cause::NotOwner),
@@ -90,7 +90,7 @@ async fn a_guarded_command_runs_as_it_would_alone_and_only_while_the_lock_is_hel
     );
     assert_eq!(server.say::<u64>(&["GET", "number"]).await, 6);
     assert!(matches!(hold.release().await, Err(Error::Lost(_))));
-    assert!(!is_free(&server).await); // what is somebody else's stays
+    assert!(!is_free(&server).await); // what is another owner's stays
 }
 
 #[tokio::test]

@@ -29,6 +29,8 @@ pub struct Ask {
     pub owner: OwnerNo,
     pub locks: &'static [LockNo],
     pub mode: Mode,
+    /// A lock that is wanted in another mode than the rest.
+    pub but: Option<(LockNo, Mode)>,
     pub ttl: Ms,
     pub wait: Wait,
     pub session: bool,
@@ -100,14 +102,31 @@ fn names(locks: &[LockNo]) -> String {
     names.join(" and ")
 }
 
+impl Ask {
+    /// How this lock is wanted.
+    pub fn mode_of(&self, lock: LockNo) -> Mode {
+        let but = self.but.filter(|&(other, _)| other == lock);
+        but.map_or(self.mode, |(_, mode)| mode)
+    }
+}
+
+fn in_words(mode: Mode) -> String {
+    match mode {
+        Mode::Exclusive => "EXCLUSIVE".to_owned(),
+        Mode::Shared => "SHARED".to_owned(),
+        Mode::Limit(most) => format!("LIMIT {most}"),
+    }
+}
+
 impl fmt::Display for Ask {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (owner, ttl) = (OWNERS[self.owner], self.ttl);
         write!(f, "{owner} asks for {} for {ttl} ms", names(self.locks))?;
-        match self.mode {
-            Mode::Exclusive => {}
-            Mode::Shared => f.write_str(", SHARED")?,
-            Mode::Limit(most) => write!(f, ", LIMIT {most}")?,
+        if self.mode != Mode::Exclusive {
+            write!(f, ", {}", in_words(self.mode))?;
+        }
+        if let Some((other, mode)) = self.but {
+            write!(f, ", but {} {}", lock(other), in_words(mode))?;
         }
         match self.wait {
             Wait::Try => {}
@@ -179,10 +198,10 @@ impl fmt::Display for Action {
             ),
             Self::GrantElsewhere => f.write_str("the master that was cut off grants once more"),
             Self::Step(by) => write!(f, "the wall clock is stepped by {by} ms"),
-            Self::Deafen => f.write_str("nobody listens to messages any more"),
+            Self::Deafen => f.write_str("no client listens to messages any more"),
             Self::Leave(on) => write!(f, "the slot of {} leaves", lock(on)),
             Self::ComeBack { lock: on, held, by } => {
-                let (on, who) = (lock(on), held.map_or("nobody", owner));
+                let (on, who) = (lock(on), held.map_or("no owner", owner));
                 write!(
                     f,
                     "the slot of {on} comes back, held by {who}, from a server {by} ms ahead"

@@ -1,10 +1,10 @@
 //! What a world was asked, what it replied and what it wrote: enough to say whether a lock may do so. It
 //! looks at replies and at keys; of the core's memory it asks only what has become of a place, of which
-//! nobody is told.
+//! no client is told.
 //!
 //! The book does not say what the core should do next. It follows what the core did, and asks whether that
-//! was allowed: was nobody in the way, was nobody before, does the number rise; and when nothing is left
-//! to do: does nobody wait for what it could have, and has nobody what it should not have any more.
+//! was allowed: was no other in the way, was none before, does the number rise; and when nothing is left
+//! to do: does none wait for what it could have, and has none what it should not have any more.
 
 mod deadlocks;
 mod granting;
@@ -21,7 +21,7 @@ use super::action::{Ask, LOCKS, LockNo, OWNERS, OwnerNo, Wait as Waits};
 /// How long after a refusal the core may need to come back: its longest pause, and a little.
 const GRACE: Ms = 115;
 
-/// Somebody holds a lock.
+/// A client holds a lock.
 #[derive(Clone, Debug, Hash)]
 pub struct Hold {
     pub lock: LockNo,
@@ -29,7 +29,7 @@ pub struct Hold {
     pub how: How,
     /// By the steady clock.
     until: Option<Ms>,
-    /// Somebody else has written when it ends: it does so by the wall clock.
+    /// Another client has written when it ends: it does so by the wall clock.
     by_wall: bool,
     /// Its number, if it has one and that is known.
     fence: Option<Fence>,
@@ -47,14 +47,14 @@ pub struct Hold {
     breaking: bool,
     /// It has to be claimed.
     unclaimed: bool,
-    /// The share that its owner had before, and has again if nobody hears that it has the lock alone.
+    /// The share that its owner had before, and has again if no client hears that it has the lock alone.
     before: Option<Box<Hold>>,
     /// Is it known whether a release ends a hold that its owner knows of?
     is_clear: bool,
     /// After a step of the clock its key may have gone a moment too early, as if in time.
     is_loose: bool,
     /// An operator ends it just now; or it was granted in the same moment, before that or after it, or is
-    /// taken for a grant that nobody has heard of.
+    /// taken for a grant that no client has heard of.
     is_ending: bool,
     may_be_ending: bool,
     /// Its end may go on from that of a hold that was to end, or may not.
@@ -65,7 +65,7 @@ pub struct Hold {
 const EARLY: Ms = 2;
 
 impl Hold {
-    /// It may end at any moment, or may have to: nobody has heard of it, or its connection has closed.
+    /// It may end at any moment, or may have to: no client has heard of it, or its connection has closed.
     fn may_go(&self) -> bool {
         let is_unheard = !self.told && !self.unclaimed && (self.under_way == 0 || !self.is_clear);
         let is_left_to_a_place = self.unclaimed && self.any_end;
@@ -84,7 +84,7 @@ impl Hold {
     }
 }
 
-/// Somebody waits.
+/// A client waits.
 #[derive(Clone, Debug, Hash)]
 pub struct Wait {
     /// None for a place.
@@ -104,7 +104,7 @@ pub struct Wait {
 /// What the world is following.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cause {
-    Nobody,
+    NoClient,
     /// What this owner has asked for.
     Owner(OwnerNo),
     /// This one was cut off.
@@ -124,7 +124,7 @@ pub struct Book {
     /// In the order of arrival.
     pub waits: Vec<Wait>,
     no_lock: [bool; LOCKS.len()],
-    /// Was the key written by somebody else?
+    /// Was the key written by another client?
     is_strange: [bool; LOCKS.len()],
     /// Keys may not agree with the holds any more.
     is_stepped: bool,
@@ -236,7 +236,7 @@ impl Book {
         self.waits.retain(|wait| wait.ticket.is_some());
     }
 
-    /// Nobody waits, and nothing is known of the holds.
+    /// No client waits, and nothing is known of the holds.
     pub fn restarted(&mut self) {
         self.holds.clear();
         self.waits.clear();
@@ -308,7 +308,7 @@ impl Book {
         }
     }
 
-    /// Whose connection had closed has let go of what it held. What nobody was told of, and what a place of
+    /// Whose connection had closed has let go of what it held. What no client was told of, and what a place of
     /// its owner was granted too, is that one's from then on.
     pub fn closings_are_seen_to(&mut self) {
         for hold in &mut self.holds {
@@ -342,7 +342,7 @@ impl Book {
             let why = if hold.closed {
                 "its connection has closed"
             } else {
-                "nobody heard of it"
+                "no client heard of it"
             };
             ensure(!hold.must_go(), || {
                 format!(

@@ -18,7 +18,7 @@ pub struct CutOff {
     since: Ms,
     /// Its last number.
     highest: Fence,
-    /// The number that its successor began with, which it has given to nobody; and its first one.
+    /// The number that its successor began with, which it has given to no client; and its first one.
     began: Fence,
     first: Option<Fence>,
 }

@@ -11,8 +11,8 @@ use std::fmt;
 use std::hash::Hasher;
 use std::mem::take;
 
-use crate::lock::place::kept::LOOK;
 use crate::lock::tests::simulated::{START, Server};
+use crate::lock::waiting::place::kept::LOOK;
 use crate::lock::{Locks, Ms};
 
 use super::world::World;
@@ -35,25 +35,15 @@ const PAST_WITH_STEPS: i64 = 40;
 /// All of the server that decides what it will do.
 pub fn print_server(server: &Server, to: &mut impl fmt::Write) -> fmt::Result {
     let Locks {
-        databases,
-        waiters,
-        places,
-        waits,
-        backlog,
-        waited_for,
+        holds,
+        waiting,
+        closed,
         clock,
-        secret: _,
-        alarms,
-        no_locks,
-        noted,
         returns,
+        overdrawn,
         put_off,
-        wall,
-        stepped_until,
-        last_end,
         limits: _,
         searches: _,
-        few_queues: _,
         counts: _,
         log: _,
         outbox,
@@ -61,34 +51,18 @@ pub fn print_server(server: &Server, to: &mut impl fmt::Write) -> fmt::Result {
         unconfirmed,
         replied,
     } = &server.locks;
-    for (db, database) in databases.iter() {
-        write!(to, "{db:?}{:?}{:?}", database.ledger, database.queues)?;
+    for (db, ledger) in holds.ledgers() {
+        write!(to, "{db:?}{ledger:?}")?;
     }
-    let mut tickets: Vec<_> = waiters.tickets().collect();
-    tickets.sort_unstable();
-    for ticket in tickets {
-        write!(to, "{ticket:?}{:?}", waiters.get(&ticket))?;
-    }
-    let mut holders: Vec<_> = waited_for.iter().collect();
-    holders.sort();
+    waiting.print(to)?;
+    write!(to, "{closed:?}")?;
     write!(
         to,
-        "{places:?}{waits:?}{backlog:?}{holders:?}{alarms:?}{no_locks:?}"
+        "{returns:?}{overdrawn}{put_off:?}{outbox:?}{quarantined_until:?}{unconfirmed:?}{replied:?}"
     )?;
-    write!(
-        to,
-        "{noted:?}{returns:?}{put_off:?}{outbox:?}{quarantined_until:?}{unconfirmed:?}{replied:?}"
-    )?;
-    if wall.steps() > 0 {
-        write!(to, "{wall:?}{stepped_until:?}")?;
-        write!(to, "{last_end:?}")?;
-    } else {
-        write!(to, "{last_end:?}")?;
-    }
-    let sent_away = (waits.waiting.iter()).filter(|&ticket| ticket <= waits.sent_away_to);
-    write!(to, "{:?}", sent_away.count())?;
+    write!(to, "{:?}{:?}", holds.wall(), holds.count_discarded())?;
     // When it is looked again who is kept back, once there is a place.
-    let is_over = server.now().ms() >= places.looked.saturating_add(LOOK);
+    let is_over = server.now().ms() >= waiting.places().looked.saturating_add(LOOK);
     write!(to, "{is_over:?}")?;
     // How far the numbers are ahead matters by the millisecond, and whether one more has been given.
     let last = clock.last();

@@ -24,7 +24,7 @@ pub const MOST: usize = 64;
 /// What is allocated is a multiple of this, and so is where it lies.
 const STEP: usize = 16;
 
-/// What is freed is given out again to whoever asks for as many steps, or for as many doublings if it is
+/// What is freed is given out again to the next that asks for as many steps, or for as many doublings if it is
 /// larger than these.
 const STEPS: usize = 64;
 const CLASSES: usize = STEPS + 16;
@@ -79,7 +79,7 @@ impl Memory {
 }
 
 // SAFETY: what a piece gives out lies in it, is as large and as aligned as was asked for, and is given to
-// nobody else until it is freed. Pieces are of one thread each while they are in use.
+// no other until it is freed. Pieces are of one thread each while they are in use.
 unsafe impl GlobalAlloc for Memory {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         if !ACTS.get() {
@@ -114,7 +114,7 @@ unsafe impl GlobalAlloc for Memory {
         if Self::is_own(at) {
             let (class, _) = class(layout.size());
             let head = OWN.get() as *mut Head;
-            // SAFETY: it lies in this thread's piece, is large enough for a number, and nobody's any more.
+            // SAFETY: it lies in this thread's piece, is large enough for a number, and no longer in use.
             unsafe {
                 let free = (&raw mut (*head).free).cast::<usize>().add(class);
                 *at.cast::<usize>() = *free;
@@ -181,7 +181,7 @@ impl<T> Piece<T> {
         assert_eq!(OWN.get(), 0, "this thread has a piece");
         let number = spare_piece();
         let begin = ALL.load(Ordering::Relaxed) + number * SIZE;
-        // SAFETY: there is room for it, and the piece is nobody else's.
+        // SAFETY: there is room for it, and the piece is this thread's alone.
         unsafe {
             (begin as *mut Head).write(Head {
                 used: size_of::<Head>(),
@@ -230,7 +230,7 @@ impl<T> Piece<T> {
 
     /// It is as it was then.
     pub fn go_back(&mut self, moment: &Moment) {
-        // SAFETY: that was kept of this piece, and nobody has borrowed anything in it.
+        // SAFETY: that was kept of this piece, and nothing in it is borrowed.
         unsafe {
             copy_nonoverlapping(
                 moment.0.as_ptr().cast(),

@@ -133,7 +133,7 @@ impl<'w> Visitor<'w> {
         Ok(())
     }
 
-    /// Has anybody come from there to the end? If not, this one is there now.
+    /// Has any thread come from there to the end? If not, this one is there now.
     fn has_been_drained(&mut self, state: Fingerprint) -> bool {
         self.drained.push(state);
         self.walk.drained.contains(state)

@@ -1,5 +1,6 @@
 //! A small server, and the book that is kept of what it was asked and what it replied.
 
+use crate::lock::NameRef;
 use std::fmt;
 use std::hash::Hash;
 
@@ -16,7 +17,7 @@ use super::cut_off::CutOff;
 use super::fingerprint::{FIRST_CLIENT, FIRST_TICKET, Reader, print_server, print_words};
 use super::worlds::Setting;
 
-/// More rounds than this nobody needs until all is over.
+/// No world needs more rounds than this until all is over.
 pub const ROUNDS: usize = 60;
 
 pub struct World {
@@ -66,7 +67,7 @@ impl World {
     fn begin(&mut self) {
         let lead = self.lead;
         self.server.set_limits(|limits| limits.fence_lead = lead);
-        self.server.locks.waits.draw_tickets_after(FIRST_TICKET);
+        self.server.locks.waiting.draw_tickets_after(FIRST_TICKET);
     }
 
     pub fn now(&self) -> Ms {
@@ -189,12 +190,12 @@ impl World {
                 let force = false;
                 let got = self.server.break_holds(LOCKS[lock], Break { grace, force });
                 self.hear(&got);
-                // Whoever could have it is granted it before.
+                // A client that could have it is granted it before.
                 if grace > 0 {
-                    self.take_in(Cause::Nobody)?;
+                    self.take_in(Cause::NoClient)?;
                 }
                 self.book.broken(lock, grace, got.ok())?;
-                self.follow(Cause::Nobody)?;
+                self.follow(Cause::NoClient)?;
             }
             Action::Set(lock, owner, ttl) => {
                 if !may_write(&[lock]) || !self.book.knows(owner) {
@@ -241,7 +242,7 @@ impl World {
                 }
                 self.server.foreign(Write::Flush(None));
                 (0..LOCKS.len()).for_each(|lock| self.book.read_key(lock, &self.server, false));
-                self.follow(Cause::Nobody)?;
+                self.follow(Cause::NoClient)?;
             }
             Action::Swap => {
                 if !may_write(&[]) {
@@ -249,7 +250,7 @@ impl World {
                 }
                 self.server.foreign(Write::Swap(0, 1));
                 self.book.swapped();
-                self.follow(Cause::Nobody)?;
+                self.follow(Cause::NoClient)?;
             }
             Action::Kill(n) | Action::Doom(n) | Action::Unblock(n) => {
                 let Some(&ticket) = self.server.waiting().get(n) else {
@@ -265,7 +266,7 @@ impl World {
             Action::Close(owner) => {
                 let client = self.clients[owner];
                 self.server.close(client);
-                self.follow(Cause::Nobody)?;
+                self.follow(Cause::NoClient)?;
             }
             Action::Turn => {
                 if !self.has_something_to_do() {
@@ -324,7 +325,7 @@ impl World {
                 }
                 self.server.promote();
                 self.took_over();
-                self.follow(Cause::Nobody)?;
+                self.follow(Cause::NoClient)?;
             }
             Action::Restart { lost } => self.restart(lost, 1),
             Action::Failover { lost, by } => self.restart(lost, by),
@@ -404,6 +405,7 @@ impl World {
             owner: OWNERS[ask.owner],
             ttl: ask.ttl,
             mode: ask.mode,
+            but: ask.but.map(|(lock, mode)| (LOCKS[lock], mode)),
             patience: match ask.wait {
                 Wait::Try => Patience::Try,
                 Wait::For(ms) => Patience::Until(self.now() + ms),
@@ -418,6 +420,7 @@ impl World {
             },
             client,
             session: ask.session,
+            max_queue: None,
         };
         let got = self.server.acquire_all(&of(ask.locks), plea);
         let happened = self.what_happened(&got);
@@ -435,18 +438,18 @@ impl World {
                 self.book.read_key(number, &self.server, false);
             }
         }
-        self.follow(Cause::Nobody)
+        self.follow(Cause::NoClient)
     }
 
     fn turn(&mut self) -> Verdict {
         self.server.turn();
-        self.follow(Cause::Nobody)
+        self.follow(Cause::NoClient)
     }
 
     /// What is due is done.
     fn tick(&mut self) -> Verdict {
         self.server.tick();
-        self.follow(Cause::Nobody)?;
+        self.follow(Cause::NoClient)?;
         self.book.closings_are_seen_to();
         Ok(())
     }
@@ -474,7 +477,7 @@ impl World {
     }
 
     fn step(&mut self, by: i64) -> Verdict {
-        // What was over, stands there still and is not remembered is nobody's of ours.
+        // What was over, stands there still and is not remembered is none of ours.
         let strange: Vec<LockNo> = (0..LOCKS.len())
             .filter(|&lock| {
                 self.server.keys.get(LOCKS[lock]).is_some()
@@ -488,10 +491,10 @@ impl World {
         for lock in strange {
             self.book.read_key(lock, &self.server, true);
         }
-        self.follow(Cause::Nobody)
+        self.follow(Cause::NoClient)
     }
 
-    /// What is held there goes with the slot, and whoever waits there is sent after it.
+    /// What is held there goes with the slot, and a client that waits there is sent after it.
     fn leave(&mut self, lock: LockNo) -> Verdict {
         let (place, key) = (LOCKS[lock], LOCKS[lock].1.as_bytes());
         if self.server.keys.get(place).is_some() {
@@ -503,12 +506,12 @@ impl World {
         self.server.locks.slots_left(&[slot..=slot]);
         self.book.left(lock);
         for ticket in self.server.waiting() {
-            let waiter = self.server.locks.waiters.get(&ticket);
+            let waiter = self.server.locks.waiting.waiter(ticket);
             if waiter.is_some_and(|waiter| waiter.names.iter().any(|name| *name.key == *key)) {
                 self.server.unblock_by_error(ticket);
             }
         }
-        self.follow(Cause::Nobody)
+        self.follow(Cause::NoClient)
     }
 
     /// The other server has granted the lock as soon as the slot was there and in the moment before it went
@@ -527,7 +530,7 @@ impl World {
             let deadline = Some(now + 4);
             self.foreign(Write::Set(LOCKS[lock], Key { content, deadline }))?;
         }
-        self.follow(Cause::Nobody)
+        self.follow(Cause::NoClient)
     }
 
     fn read_all_keys(&mut self) {
@@ -588,7 +591,7 @@ impl World {
         happened
     }
 
-    /// Notes a reply that nobody but its client hears of.
+    /// Notes a reply that no client but its client hears of.
     fn hear(&mut self, reply: &dyn fmt::Debug) {
         if self.listens {
             self.said += &format!("{reply:?}");
@@ -640,7 +643,7 @@ impl World {
     pub fn let_go(&mut self) -> Verdict<bool> {
         self.act(Action::Turn)?;
         self.server.expire_cycle(&LOCKS);
-        self.follow(Cause::Nobody)?;
+        self.follow(Cause::NoClient)?;
         let before = self.book.waits.len() + self.book.holds.len();
         self.all_let_go()?;
         if self.is_over() {
@@ -658,7 +661,7 @@ impl World {
         format!("it does not drain: {:?}", self.book)
     }
 
-    /// Whoever has a place asks for it, whoever holds something releases it, and what is nobody's is
+    /// A client that has a place asks for it, one that holds something releases it, and what is no client's is
     /// deleted.
     fn all_let_go(&mut self) -> Verdict {
         for ask in self.book.places() {
@@ -679,6 +682,7 @@ impl World {
                     owner: 0,
                     locks: all,
                     mode: Mode::Exclusive,
+                    but: None,
                     ttl: 1,
                     wait: Wait::Try,
                     session: false,
@@ -692,15 +696,15 @@ impl World {
         self.book.waits.is_empty()
             && self.server.keys.keys.is_empty()
             && self.server.locks.is_idle()
-            && !self.server.locks.reserves()
+            && !self.server.locks.holds().reserve_any()
     }
 }
 
 /// Does the core remember a grant of this lock?
 fn remembers(server: &Server, lock: LockNo) -> bool {
     let (db, key) = LOCKS[lock];
-    let database = server.locks.databases.get(db);
-    database.is_some_and(|database| database.ledger.knows(key.as_bytes()))
+    let key = key.as_bytes();
+    server.locks.holds.know(NameRef { db, key })
 }
 
 fn of(locks: &[LockNo]) -> Vec<Lock> {

@@ -21,7 +21,7 @@ pub struct Setting {
     pub loses_tails: bool,
 }
 
-const JUDGED_TO: [(&str, usize); 13] = [
+const JUDGED_TO: [(&str, usize); 14] = [
     ("exclusive", 8),
     ("exclusive with places", 7),
     ("shared with upgrade", 7),
@@ -34,6 +34,7 @@ const JUDGED_TO: [(&str, usize); 13] = [
     ("databases", 6),
     ("two may share", 7),
     ("slots", 6),
+    ("a mode for each lock", 6),
     ("what others write", 8),
 ];
 
@@ -59,6 +60,7 @@ pub fn worlds() -> Vec<Setting> {
         refusals(),
         databases(),
         two_may_share(),
+        modes(),
         slots(),
         others(),
     ]
@@ -107,6 +109,7 @@ fn ask(locks: &'static [LockNo], mode: Mode, ttl: Ms, wait: Wait) -> Ask {
         owner: 0,
         locks,
         mode,
+        but: None,
         ttl,
         wait,
         session: false,
@@ -415,6 +418,32 @@ fn two_may_share() -> Setting {
             Del(0),
             Rename(0, 1),
         ],
+    )
+}
+
+/// Two locks, of which the one may be shared by two and the other by one: all of a tenant's jobs stand in both.
+fn modes() -> Setting {
+    let flavour = Flavour {
+        leaves_late: true,
+        ..like(Answers::Straight, false)
+    };
+    let but_y = |mode, ask: Ask| Ask {
+        but: Some((1, mode)),
+        ..ask
+    };
+    setting(
+        "a mode for each lock",
+        flavour,
+        3,
+        &[
+            but_y(Mode::Limit(1), ask(BOTH, Mode::Limit(2), 2, Forever)),
+            but_y(ALONE, ask(BOTH, SHARED, 1, Try)),
+            but_y(ALONE, ask(BOTH, SHARED, 2, Forever)),
+            ask(X, Mode::Limit(2), 2, Forever),
+            ask(Y, ALONE, 2, Forever),
+        ],
+        |owner| vec![Release(owner, X), Release(owner, Y), Renew(owner, BOTH, 2)],
+        &[Kill(0), Turn, Pass(1), Del(0)],
     )
 }
 

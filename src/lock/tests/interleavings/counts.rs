@@ -91,6 +91,7 @@ impl AddAssign for Tally {
         self.several_granted += other.several_granted;
         self.together += other.together;
         self.limited += other.limited;
+        self.modes += other.modes;
         self.deadlocks += other.deadlocks;
         self.broken += other.broken;
         self.upgrades_refused += other.upgrades_refused;
@@ -98,6 +99,7 @@ impl AddAssign for Tally {
         self.reserved += other.reserved;
         self.graces += other.graces;
         self.full += other.full;
+        self.behind += other.behind;
         self.adopted_orphans += other.adopted_orphans;
         self.withdrawn += other.withdrawn;
         self.withdrawn_late += other.withdrawn_late;
@@ -125,11 +127,13 @@ impl Counts {
             ("several granted to a waiter", rare.several_granted),
             ("readers granted together", rare.together),
             ("limited", rare.limited),
+            ("several in modes that differ", rare.modes * 10),
             ("deadlocks", rare.deadlocks),
             ("broken", rare.broken),
             ("upgrades refused", rare.upgrades_refused * 10),
             ("holds that end after a grace", rare.graces),
             ("too many wait", rare.full * 40),
+            ("more wait than the request lets", rare.behind),
             ("strings that were given an end", rare.adopted_orphans * 40),
             ("withdrawn", rare.withdrawn),
             ("withdrawn after the grant", rare.withdrawn_late * 10),

@@ -64,7 +64,7 @@ const KINDS: [Kind; 4] = [
     },
 ];
 
-/// Somebody who was granted something, and may hold it still.
+/// A client who was granted something, and may hold it still.
 #[derive(Clone, Debug)]
 struct Hold {
     plea: Plea,
@@ -113,11 +113,11 @@ impl Crowd {
 
     fn step(&mut self) -> Verdict {
         match self.random.below(1000) {
-            0..=539 => self.somebody_comes(),
-            540..=659 => self.somebody_lets_go(),
-            660..=689 => self.somebody_renews(),
-            690..=709 => self.somebody_asks_again(),
-            710..=739 => self.somebody_wants_more(),
+            0..=539 => self.a_client_comes(),
+            540..=659 => self.a_client_lets_go(),
+            660..=689 => self.a_client_renews(),
+            690..=709 => self.a_client_asks_again(),
+            710..=739 => self.a_client_wants_more(),
             740..=769 => self.one_in_queue_dies(),
             770..=789 => self.one_dies_granted(),
             790..=799 => self.one_is_unblocked(),
@@ -275,7 +275,7 @@ impl Crowd {
         self.after()
     }
 
-    fn somebody_comes(&mut self) -> Verdict {
+    fn a_client_comes(&mut self) -> Verdict {
         let Some(owner) = self.idle.pop_front() else {
             return Ok(());
         };
@@ -296,9 +296,11 @@ impl Crowd {
             owner,
             ttl: self.random.between(1, 400),
             mode,
+            but: None,
             patience,
             client: self.server.connect(),
             session: self.random.one_in(4),
+            max_queue: None,
         };
         self.ask(&locks, plea)
     }
@@ -319,7 +321,7 @@ impl Crowd {
         locks
     }
 
-    /// Whoever is taken out, if anybody was granted anything and waits for nothing else.
+    /// A client that is taken out, if any client was granted anything and waits for nothing else.
     fn some_hold(&mut self) -> Option<Hold> {
         for _ in 0..4 {
             let most = self.holds.len() as u64;
@@ -339,7 +341,7 @@ impl Crowd {
         None
     }
 
-    fn somebody_lets_go(&mut self) -> Verdict {
+    fn a_client_lets_go(&mut self) -> Verdict {
         match self.some_hold() {
             Some(hold) => self.let_go(&hold),
             None => Ok(()),
@@ -372,7 +374,7 @@ impl Crowd {
         self.after()
     }
 
-    fn somebody_renews(&mut self) -> Verdict {
+    fn a_client_renews(&mut self) -> Verdict {
         let Some(hold) = self.some_hold() else {
             return Ok(());
         };
@@ -390,7 +392,7 @@ impl Crowd {
         self.after()
     }
 
-    fn somebody_asks_again(&mut self) -> Verdict {
+    fn a_client_asks_again(&mut self) -> Verdict {
         let Some(hold) = self.some_hold() else {
             return Ok(());
         };
@@ -406,7 +408,7 @@ impl Crowd {
     }
 
     /// One who shares a lock wants it alone; others want another lock.
-    fn somebody_wants_more(&mut self) -> Verdict {
+    fn a_client_wants_more(&mut self) -> Verdict {
         let Some(hold) = self.some_hold() else {
             return Ok(());
         };
@@ -512,7 +514,7 @@ impl Crowd {
         self.after()
     }
 
-    /// Nobody comes any more, and all who hold something let go: everybody who waits is served.
+    /// No client comes any more, and all who hold something let go: everybody who waits is served.
     fn drain(&mut self) -> Verdict {
         for _ in 0..20_000 {
             if self.watch.waiting() == 0 && self.holds.is_empty() {
@@ -552,7 +554,7 @@ fn live(kind: Kind, seed: u64) -> Verdict<Counts> {
 }
 
 #[test]
-fn a_crowd_is_served_in_order_and_nobody_is_forgotten() {
+fn a_crowd_is_served_in_order_and_no_client_is_forgotten() {
     let replayed = from_env("LOCK_SEED");
     // A seed that is replayed is every crowd's: which of them failed stands beside it.
     let seed_of = |place| replayed.unwrap_or_else(|| first_seed(1) + place);

@@ -10,7 +10,7 @@
 //! | some | either is right, and both are counted |
 //!
 //! An owner lets go when it waits for nothing, of one lock after another, or together with all others
-//! of a lock, or of all. Whoever is granted something goes on, and lets go too as soon as it waits for
+//! of a lock, or of all. An owner that is granted something goes on, and lets go too as soon as it waits for
 //! nothing more.
 //!
 //! Where it is some, an owner has asked twice, for a share and for more. Who comes in together with its
@@ -54,8 +54,10 @@ struct Counts {
     upgrades: u64,
     limits: u64,
     several: u64,
+    /// In modes that differ.
+    differ: u64,
     two_requests: u64,
-    /// Histories in which somebody else was granted something first, and rightly.
+    /// Histories in which another owner was granted something first, and rightly.
     other_grants: u64,
 }
 
@@ -72,6 +74,7 @@ impl AddAssign for Counts {
         self.upgrades += other.upgrades;
         self.limits += other.limits;
         self.several += other.several;
+        self.differ += other.differ;
         self.two_requests += other.two_requests;
         self.other_grants += other.other_grants;
     }
@@ -130,16 +133,21 @@ impl Graph {
 
     fn ask_the_server(&mut self, request: Request) -> Result<Acquired, Refusal> {
         let locks: Vec<Lock> = (0..LOCKS)
-            .filter(|&lock| request.locks[lock])
+            .filter(|&lock| request.locks[lock].is_some())
             .map(|lock| NAMES[lock])
             .collect();
+        // Of two locks at most.
+        let wanted = request.locks;
+        let last = (0..LOCKS).rev().find(|&lock| wanted[lock].is_some());
         let plea = Plea {
             owner: OWNERS[request.owner.trailing_zeros() as usize],
             ttl: 1_000_000,
-            mode: request.mode,
+            mode: wanted.iter().flatten().next().copied().unwrap(),
+            but: last.map(|lock| (NAMES[lock], wanted[lock].unwrap())),
             patience: Patience::Forever,
             client: self.server.connect(),
             session: false,
+            max_queue: None,
         };
         self.server.acquire_all(&locks, plea)
     }
@@ -179,14 +187,21 @@ impl Graph {
     }
 
     fn count(&mut self, request: Request, states: usize) {
-        let upgrade = request.mode == Mode::Exclusive && self.has_share(request);
+        let upgrade = self.has_share_to_upgrade(request);
         let waits = self.state.waiting(&self.requests) & request.owner != 0;
-        let several = request.locks.iter().filter(|&&wanted| wanted).count() > 1;
+        let mut modes = request.locks.iter().flatten();
+        let first = modes.next();
+        let (several, differ) = match modes.next() {
+            None => (false, false),
+            second => (true, second != first),
+        };
         let counts = &mut self.counts;
         counts.judged += 1;
         counts.states += states;
         counts.upgrades += u64::from(upgrade);
-        counts.limits += u64::from(matches!(request.mode, Mode::Limit(_)));
+        let is_limit = |mode: &Option<Mode>| matches!(mode, Some(Mode::Limit(_)));
+        counts.limits += u64::from(request.locks.iter().any(is_limit));
+        counts.differ += u64::from(differ);
         counts.several += u64::from(several);
         counts.two_requests += u64::from(waits);
     }
@@ -215,8 +230,7 @@ impl Graph {
             .filter(|&(at, _)| self.state.left & bit(at) != 0)
             .filter_map(|(_, ticket)| *ticket)
             .collect();
-        let upgrade = (self.requests.iter())
-            .any(|request| request.mode == Mode::Exclusive && self.has_share(*request));
+        let upgrade = (self.requests.iter()).any(|&request| self.has_share_to_upgrade(request));
         ensure(waiting == left || upgrade, || {
             format!("{waiting:?} wait on, and not {left:?}: {self}")
         })?;
@@ -225,10 +239,13 @@ impl Graph {
         Ok(())
     }
 
-    fn has_share(&self, request: Request) -> bool {
+    /// Does it ask for a lock alone that its owner shares?
+    fn has_share_to_upgrade(&self, request: Request) -> bool {
         (0..LOCKS).any(|lock| {
             let held = self.state.held[lock];
-            request.locks[lock] && !held.alone && held.by & request.owner != 0
+            request.locks[lock] == Some(Mode::Exclusive)
+                && !held.alone
+                && held.by & request.owner != 0
         })
     }
 
@@ -254,11 +271,11 @@ impl fmt::Display for Graph {
 }
 
 fn in_words(request: Request) -> String {
-    let locks: Vec<&str> = (NAMES.iter().zip(request.locks))
-        .filter_map(|(name, wanted)| wanted.then_some(name.1))
+    let locks: Vec<String> = (NAMES.iter().zip(request.locks))
+        .filter_map(|(name, wanted)| Some(format!("{} {:?}", name.1, wanted?)))
         .collect();
     let owner: String = named(request.owner).collect();
-    format!("{owner} wants {} {:?}", locks.join("+"), request.mode)
+    format!("{owner} wants {}", locks.join("+"))
 }
 
 fn named(owners: Owners) -> impl Iterator<Item = Owner> {
@@ -295,19 +312,22 @@ fn live(seed: u64) -> Verdict<Counts> {
         if graph.state.waiting(&graph.requests) & owner != 0 && !random.one_in(again) {
             continue;
         }
+        let mode = |random: &mut Random| match random.below(4) {
+            _ if !random.one_in(shared) => Mode::Exclusive,
+            0 | 1 => Mode::Shared,
+            2 => Mode::Limit(random.between(1, 3)),
+            _ => Mode::Exclusive,
+        };
         let mut request = Request {
             owner,
-            locks: [false; LOCKS],
-            mode: match random.below(4) {
-                _ if !random.one_in(shared) => Mode::Exclusive,
-                0 | 1 => Mode::Shared,
-                2 => Mode::Limit(random.between(1, 3)),
-                _ => Mode::Exclusive,
-            },
+            locks: [None; LOCKS],
         };
+        let (first, differ) = (mode(&mut random), random.one_in(2));
         let some = if random.one_in(several) { 2 } else { 1 };
         for _ in 0..some {
-            request.locks[random.below(locks) as usize] = true;
+            let lock = random.below(locks) as usize;
+            let own = if differ { mode(&mut random) } else { first };
+            request.locks[lock] = Some(own);
         }
         graph.ask(request)?;
     }
@@ -343,6 +363,7 @@ fn a_request_is_refused_if_no_order_of_release_grants_it_and_only_then() {
         counts.upgrades,
         counts.limits,
         counts.several,
+        counts.differ,
         counts.two_requests,
     ] {
         assert!(some >= counts.judged / 40, "{counts:?}");

@@ -38,9 +38,9 @@ impl Which {
 #[derive(Clone, Copy, Debug)]
 pub enum Who {
     Named(Owner),
-    /// Whoever holds the lock.
+    /// A client that holds the lock.
     Holder,
-    /// Whoever is first in the queue.
+    /// A client that is first in the queue.
     First,
 }
 
@@ -73,6 +73,7 @@ pub enum Step {
         /// By one of the regulars' connections.
         by: Option<usize>,
         session: bool,
+        max_queue: Option<u64>,
     },
     Release {
         which: Which,
@@ -273,7 +274,7 @@ pub struct Kind {
     /// How much is asked for several locks, and for shared ones: one in so many.
     pub several: u64,
     pub shared: u64,
-    /// Somebody changes the settings.
+    /// A client changes the settings.
     pub settings: bool,
     /// How many owners there are.
     pub owners: usize,
@@ -345,6 +346,8 @@ impl Kind {
                 .one_in(2)
                 .then(|| random.below(REGULARS as u64) as usize),
             session: random.one_in(3),
+            // By the ttl, so that each seed stays the history that it was.
+            max_queue: ttl.is_multiple_of(4).then_some(ttl / 4 % 4),
         }
     }
 }

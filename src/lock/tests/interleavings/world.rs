@@ -37,7 +37,7 @@ pub struct World {
     ahead: Ms,
     /// Slots that have left, by their key, and when.
     away: BTreeMap<&'static str, Ms>,
-    /// When somebody last waited, or a grant was to be returned, in elapsed time.
+    /// When a client last waited, or a grant was to be returned, in elapsed time.
     busy_until: Ms,
     pub counts: Counts,
 }
@@ -156,7 +156,7 @@ impl World {
         Ok(())
     }
 
-    /// No more faults: whoever waits is served, and nothing is left in the end.
+    /// No more faults: a client that waits is served, and nothing is left in the end.
     pub fn drain(&mut self) -> Verdict {
         self.promote();
         self.resume();

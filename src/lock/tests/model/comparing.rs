@@ -1,7 +1,7 @@
 //! What `LOCK.INFO` shows, and what the keys say, is what is known.
 
 use super::{Around, Hold, Model, Verdict, earlier, ensure, is_over};
-use crate::lock::report::{Holder, Report};
+use crate::lock::engine::report::{Holder, Report};
 use crate::lock::tests::interleavings::steps::{LOCKS, OWNERS};
 use crate::lock::tests::simulated::{Content, Lock, Owner, Server};
 use crate::lock::{Hold as How, Left, Ms, NotALock, from_wall};
@@ -110,6 +110,10 @@ impl Model {
         // A millisecond is left of what ends now, too: so what the key says comes first.
         let mut ends: Vec<_> = in_key.filter(|_| hold.by_wall).into_iter().collect();
         ends.push(hold.until);
+        // A share that is granted beside one that ends with its key may prolong the key, and that share.
+        let is_later = |end: &Option<Ms>| end.is_none_or(|end| Some(end) > hold.until);
+        let prolonged = in_key.filter(|end| hold.or_by_wall && is_later(end));
+        ends.extend(prolonged);
         ends.extend(hold.or_until.iter().copied());
         ends.extend([cut, by_others, orphan].into_iter().flatten());
         if let (true, Left::Ms(left)) = (hold.or_later, holder.left) {
@@ -127,6 +131,7 @@ impl Model {
             hold.is_set_to(end.unwrap_or_default());
         }
         hold.by_wall |= hold.or_until.contains(&end) && hold.until != end && self.is_stepping;
+        hold.by_wall |= prolonged == Some(end) && hold.until != end;
         (hold.until, hold.or_later) = (end, false);
         hold.or_until.clear();
         hold.is_early = false;
@@ -143,7 +148,7 @@ impl Model {
         Ok(())
     }
 
-    /// Somebody's key that was over may last again, when the clock is set back.
+    /// A key of another client that was over may last again, when the clock is set back.
     fn may_have_come(
         &mut self,
         server: &Server,
@@ -161,10 +166,11 @@ impl Model {
             Some((how, owner, until))
         });
         let Some((how, owner, until)) = in_key.filter(|_| self.is_stepping) else {
-            return Err(format!("nobody knows why {lock:?} is held: {holder:?}"));
+            return Err(format!("no client knows why {lock:?} is held: {holder:?}"));
         };
         let mut hold = Hold::written_by_others(lock, owner, how, until);
         hold.fence = holder.grant.map(|grant| grant.fence);
+        hold.came_back = true;
         self.holds.push(hold);
         Ok(())
     }
@@ -181,7 +187,7 @@ impl Model {
         let mut right: Vec<u64> = (self.queue_of(lock).iter())
             .map(|waiter| waiter.plea.client)
             .collect();
-        // Of more than may share it nobody is seen to stand before the others.
+        // Of more than may share it no client is seen to stand before the others.
         if !around.rests || around.late.contains(&lock) || self.are_too_many(lock) {
             shown.sort_unstable();
             right.sort_unstable();
@@ -211,7 +217,7 @@ impl Model {
     }
 }
 
-/// `LOCK.INFO`, by somebody who changes nothing: not even a key that has expired is taken away.
+/// `LOCK.INFO`, by a client who changes nothing: not even a key that has expired is taken away.
 pub fn info(server: &mut Server, lock: Lock) -> Result<Option<Report>, NotALock> {
     let removes = std::mem::take(&mut server.keys.removes_expired);
     let report = server.report(lock);

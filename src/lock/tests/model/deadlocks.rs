@@ -110,7 +110,7 @@ impl Model {
         true
     }
 
-    /// Does it surely wait for somebody who waits for the one who asks?
+    /// Does it surely wait for a client who waits for the one who asks?
     fn leads_back(&self, from: &Waiter, asks: &Waiter, seen: &mut Vec<Owner>) -> bool {
         for owner in self.surely_waits_for(from) {
             if owner == asks.plea.owner {
@@ -133,7 +133,6 @@ impl Model {
 
     fn surely_waits_for(&self, waiter: &Waiter) -> Vec<Owner> {
         let mut found = Vec::new();
-        let wants_alone = waiter.plea.mode == Mode::Exclusive;
         if self
             .queue
             .iter()
@@ -142,18 +141,20 @@ impl Model {
             return found;
         }
         for &lock in &waiter.locks {
+            let wants_alone = waiter.plea.mode_of(lock) == Mode::Exclusive;
             let own = self.hold(lock, waiter.plea.owner);
-            if own.is_some_and(|own| own.covers(waiter.plea.mode)) || self.is_no_lock(lock) {
+            if own.is_some_and(|own| own.covers(waiter.plea.mode_of(lock))) || self.is_no_lock(lock)
+            {
                 continue;
             }
             let holders = self.holders(lock).filter(|hold| {
-                // Of more than may share it nobody is known.
+                // Of more than may share it no client is known.
                 let is_unclear = hold.may_go() || hold.is_loose || self.are_too_many(lock);
                 (wants_alone || hold.how == How::Exclusive) && !is_unclear
             });
             found.extend(holders.map(|hold| hold.owner));
             let before = self.queue.iter().filter(|one| {
-                let conflicts = wants_alone || one.plea.mode == Mode::Exclusive;
+                let conflicts = wants_alone || one.plea.mode_of(lock) == Mode::Exclusive;
                 one.ticket < waiter.ticket
                     && one.locks.contains(&lock)
                     && self.lives(one)

@@ -2,9 +2,9 @@
 
 use super::{Hold, Model, Verdict, Waiter, ensure};
 use crate::lock::fence::Fence;
-use crate::lock::queue::waiter::State;
 use crate::lock::tests::interleavings::steps::LOCKS;
 use crate::lock::tests::simulated::{Happened, Lock, Owner, Plea, Server};
+use crate::lock::waiting::queue::waiter::State;
 use crate::lock::{Acquired, Break, Left, Ms, NotALock, NotBroken, Refusal, Ticket};
 
 /// What was done to the server, and what it replied.
@@ -198,7 +198,7 @@ impl Model {
     }
 
     /// All that an owner has asked of what it releases ends: what waits, which is told so, and what it has
-    /// been granted while nobody has been told.
+    /// been granted while no client has been told.
     fn withdraws(&mut self, deed: Deed<'_>) {
         let Deed::Release(.., untold) = deed else {
             return;

@@ -29,17 +29,18 @@ impl Model {
             return Some(format!("{lock:?} is no lock"));
         }
         let own = self.hold(lock, plea.owner);
-        if own.is_some_and(|own| own.covers(plea.mode)) {
+        if own.is_some_and(|own| own.covers(plea.mode_of(lock))) {
             return None;
         }
         if self.quarantined_until.is_some() {
-            return Some("nobody comes to hold a lock yet".to_owned());
+            return Some("no client comes to hold a lock yet".to_owned());
         }
         let others: Vec<&Hold> = self
             .holders(lock)
             .filter(|hold| hold.owner != plea.owner && !(surely && hold.may_go()))
             .collect();
-        let is_alone = |hold: &&&Hold| hold.how == How::Exclusive || plea.mode == Mode::Exclusive;
+        let is_alone =
+            |hold: &&&Hold| hold.how == How::Exclusive || plea.mode_of(lock) == Mode::Exclusive;
         if let Some(other) = others.iter().find(is_alone) {
             return Some(format!("{} has {lock:?}: {other:?}", other.owner));
         }
@@ -51,7 +52,7 @@ impl Model {
             };
             return breaks.then(|| format!("{lock:?} is being broken"));
         }
-        let most = match plea.mode {
+        let most = match plea.mode_of(lock) {
             Mode::Limit(most) => most.min(self.limits.max_sharers),
             Mode::Shared | Mode::Exclusive => self.limits.max_sharers,
         };
@@ -84,7 +85,8 @@ impl Model {
         // Of one that is not known here the core decides whether it was there before.
         let is_cut = hold.fence.is_none() && self.is_being_cut(hold.lock);
         let is_unclear = hold.is_loose && !hold.is_known && hold.fence.is_some();
-        hold.breaking.is_some() || is_cut || is_unclear
+        let may_go_on = hold.came_back && self.graced.contains(&hold.lock);
+        hold.breaking.is_some() || is_cut || is_unclear || may_go_on
     }
 
     /// A waiter was granted what it waited for, or denied it when its turn came.
@@ -150,7 +152,7 @@ impl Model {
     fn one_number(&self, locks: &[Lock], plea: &Plea) -> Option<Fence> {
         let mut numbers = (locks.iter()).map(|&lock| {
             let hold = self.hold(lock, plea.owner)?;
-            hold.fence.filter(|_| hold.covers(plea.mode))
+            hold.fence.filter(|_| hold.covers(plea.mode_of(lock)))
         });
         let first = numbers.next()??;
         numbers.all(|number| number == Some(first)).then_some(first)
@@ -168,18 +170,20 @@ impl Model {
         let tied = plea.session.then_some(plea.client);
         let own = self.remove(lock, plea.owner);
         let (mut hold, is_new) = match own {
-            Some(mut own) if own.covers(plea.mode) => {
+            Some(mut own) if own.covers(plea.mode_of(lock)) => {
                 let before = own.until;
                 if own.breaking.is_none() && before.is_none_or(|until| until < wanted) {
                     own.is_set_to(wanted);
                 }
                 // Whether an operator is ending it may be forgotten.
-                if own.is_loose {
+                if own.is_loose || own.came_back {
                     own.or_until.extend([before, Some(wanted)]);
                 }
                 if before.is_none() && self.limits.orphan_ttl > 0 {
                     let adopted = self.now + self.limits.orphan_ttl;
                     own.or_until.push(Some(adopted.max(wanted)));
+                    // It keeps the end that it was given because a client waits, by the wall clock.
+                    own.or_by_wall |= adopted > wanted;
                 }
                 if own.tied != tied {
                     (own.tied, own.closed) = (tied, false);
@@ -190,7 +194,7 @@ impl Model {
             own => {
                 let kept = own.as_ref().and_then(|share| share.until);
                 let until = Some(wanted.max(kept.unwrap_or_default()));
-                let mut hold = Hold::new(lock, plea.owner, plea.mode.hold(), until);
+                let mut hold = Hold::new(lock, plea.owner, plea.mode_of(lock).hold(), until);
                 hold.tied = tied;
                 // What others have written ends with the key, and that may have been moved.
                 hold.or_later = own.as_ref().is_some_and(|share| share.by_wall);
@@ -206,7 +210,7 @@ impl Model {
                     .is_none_or(|own| !(own.may_go() || own.must_go()));
                 let is_new = is_clear.then_some(own.is_none());
                 self.tally.upgraded += u64::from(own.is_some());
-                // Nobody goes back to a share that is to be given back itself.
+                // No client goes back to a share that is to be given back itself.
                 let share = own.filter(|share| !share.must_go());
                 hold.before = share.map(Box::new);
                 let shared = self.holders(lock).any(|hold| hold.is_new);
@@ -224,7 +228,7 @@ impl Model {
         is_new
     }
 
-    /// Whoever was there was to go, or has the share again that it had before.
+    /// A client that was there was to go, or has the share again that it had before.
     fn make_room_for(&mut self, new: &Hold) {
         let both_share = |hold: &Hold| hold.how == How::Shared && new.how == How::Shared;
         let goes = |hold: &mut Hold| hold.lock == new.lock && !both_share(hold);
@@ -259,8 +263,8 @@ impl Hold {
 
     /// A command of ours has it end then.
     pub(super) fn is_set_to(&mut self, end: u64) {
-        // If others share it, that somebody else has touched the key may be noted of all of them.
-        self.or_by_wall |= self.by_wall && self.how == How::Shared;
+        // If others share it, that another client has touched the key may be noted of all of them.
+        self.or_by_wall = self.how == How::Shared && (self.or_by_wall || self.by_wall);
         (self.until, self.by_wall) = (Some(end), false);
     }
 

@@ -10,7 +10,7 @@ use crate::lock::{Ahead, Db, Hold as How, Ms};
 const EARLY: Ms = 2;
 
 impl Hold {
-    /// As somebody else has left it: it ends by the wall clock, and its owner knows of it.
+    /// As another client has left it: it ends by the wall clock, and its owner knows of it.
     pub(super) fn written_by_others(lock: Lock, owner: Owner, how: How, until: Option<Ms>) -> Self {
         Self {
             by_wall: true,
@@ -22,7 +22,7 @@ impl Hold {
 }
 
 impl Model {
-    /// Somebody else has touched this key: what it says now counts.
+    /// Another client has touched this key: what it says now counts.
     pub fn touched(&mut self, lock: Lock, server: &Server) {
         let mut before: Vec<Hold> = (self.holds)
             .extract_if(.., |hold| hold.lock == lock)
@@ -133,7 +133,7 @@ impl Model {
     pub(super) fn closed(&mut self, client: u64) {
         for hold in &mut self.holds {
             hold.closed |= hold.tied == Some(client);
-            // Nobody goes back to a share that ends with this connection.
+            // No client goes back to a share that ends with this connection.
             if (hold.before.as_ref()).is_some_and(|share| share.tied == Some(client)) {
                 (hold.before, hold.had_share) = (None, true);
             }

@@ -25,17 +25,24 @@ impl Model {
         // Nothing comes of waiting for more than a share that an operator is ending.
         let breaks = locks.iter().any(|&lock| {
             let own = self.hold(lock, plea.owner);
-            own.is_some_and(|own| !own.covers(plea.mode) && own.breaking.is_some() && !own.is_loose)
+            own.is_some_and(|own| {
+                !own.covers(plea.mode_of(lock)) && own.breaking.is_some() && !own.is_loose
+            })
         });
         let waits = plea.patience != Patience::Try && !self.limits.drain && !breaks;
-        let is_upgrade =
-            locks.len() == 1 && self.hold(locks[0], plea.owner).is_some() && is_alone(plea);
+        let is_upgrade = locks.len() == 1
+            && self.hold(locks[0], plea.owner).is_some()
+            && plea.mode_of(locks[0]) == Mode::Exclusive;
         let right = match got {
             Err(Refusal::NotALock(_)) => no_lock,
             _ if no_lock => false,
             Err(Refusal::QueueFull) => {
                 self.tally.full += 1;
                 waits && self.is_full(locks)
+            }
+            Err(Refusal::Behind(before)) => {
+                self.tally.behind += 1;
+                waits && (locks.iter()).any(|&lock| self.is_behind(lock, plea, *before))
             }
             Ok(Acquired::Busy) => {
                 self.counted.busy += 1;
@@ -47,9 +54,13 @@ impl Model {
                 let is_limited =
                     |&lock: &Lock| self.holders(lock).all(|one| one.how == How::Shared);
                 let is_limited = locks.iter().all(is_limited);
-                let limit = matches!(plea.mode, Mode::Limit(_));
+                let limit =
+                    (locks.iter()).any(|&lock| matches!(plea.mode_of(lock), Mode::Limit(_)));
+                self.tally.modes += u64::from(!plea.is_like(&Plea { but: None, ..*plea }, locks));
                 self.tally.limited += u64::from(limit && is_limited);
                 self.judge_deadlock(locks, plea, None)?;
+                let is_short = locks.iter().all(|&lock| self.may_join(lock, plea));
+                ensure(is_short, || format!("{plea:?} waits behind too many"))?;
                 self.queue.push(Waiter {
                     ticket: *ticket,
                     locks: locks.to_vec(),
@@ -80,6 +91,24 @@ impl Model {
         let taken: usize = self.queue.iter().map(|one| one.locks.len()).sum();
         exceeds(taken + locks.len(), self.limits.max_waiters_total)
             || (locks.iter()).any(|lock| exceeds(waiting_for(lock) + 1, self.limits.max_waiters))
+    }
+
+    /// May so many come before this request, and are they too many for it? Those whose time is up may count,
+    /// until that has been seen.
+    fn is_behind(&self, lock: Lock, plea: &Plea, before: u64) -> bool {
+        let is_alone = plea.mode_of(lock) == Mode::Exclusive;
+        let upgrades = |waiter: &Waiter| !is_alone || self.is_upgrade(waiter, lock, false);
+        let own = self.hold(lock, plea.owner);
+        let all = self.queue.iter().filter(|one| one.locks.contains(&lock));
+        let most = all.filter(|one| own.is_none() || upgrades(one)).count() as u64;
+        before <= most && plea.max_queue.is_some_and(|max_queue| before >= max_queue)
+    }
+
+    /// Do few enough wait before this request? One that shares the lock may come first.
+    fn may_join(&self, lock: Lock, plea: &Plea) -> bool {
+        let before = self.queue_of(lock).len() as u64;
+        self.hold(lock, plea.owner).is_some()
+            || plea.max_queue.is_none_or(|max_queue| before < max_queue)
     }
 
     fn is_right_about<T>(&self, locks: &[Lock], got: &Result<T, NotALock>) -> Verdict<bool> {
@@ -196,7 +225,7 @@ impl Model {
         }
     }
 
-    /// What has no end, and was not granted here, may be anything: it is spared, if nobody insists.
+    /// What has no end, and was not granted here, may be anything: it is spared, if no client insists.
     pub(super) fn broken(
         &mut self,
         lock: Lock,
@@ -232,8 +261,9 @@ impl Model {
             return Ok(());
         }
         self.tally.graces += 1;
+        self.graced.insert(lock);
         let last = self.now + wanted.grace;
-        // What had no end may have been given one first, because somebody waits for it.
+        // What had no end may have been given one first, because a client waits for it.
         let orphan = self.limits.orphan_ttl;
         let adopted = (0 < orphan && orphan < wanted.grace).then(|| Some(self.now + orphan));
         for hold in self.holds.iter_mut().filter(|hold| hold.lock == lock) {
@@ -249,8 +279,4 @@ impl Model {
         }
         Ok(())
     }
-}
-
-fn is_alone(plea: &Plea) -> bool {
-    plea.mode == Mode::Exclusive
 }

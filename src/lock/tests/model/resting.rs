@@ -1,13 +1,13 @@
-//! With nothing left to do: nobody waits for what it could have, and nobody has what it should not.
+//! With nothing left to do: no client waits for what it could have, and none has what it should not.
 
 use super::{Around, Model, Verdict, Waiter, ensure};
 use crate::lock::tests::simulated::Lock;
 
 impl Model {
-    /// A command has settled the queues of these locks: nobody is left who could be served.
+    /// A command has settled the queues of these locks: no waiter is left that could be served.
     pub(super) fn has_settled(&self, locks: &[Lock], around: &Around) -> Verdict {
         let is_meant = |one: &Waiter| one.locks.iter().all(|lock| locks.contains(lock));
-        self.nobody_is_left_out(is_meant, around)
+        self.no_waiter_is_left_out(is_meant, around)
     }
 
     pub(super) fn rests(&mut self, around: &Around) -> Verdict {
@@ -24,7 +24,7 @@ impl Model {
             hold.is_loose &= !hold.is_known && hold.fence.is_some();
         }
         self.leaving.clear();
-        self.nobody_is_left_out(|_| true, around)?;
+        self.no_waiter_is_left_out(|_| true, around)?;
         for hold in &self.holds {
             let outlasts = (hold.breaking)
                 .is_some_and(|last| hold.until.is_none_or(|until| until > last) && !hold.by_wall);
@@ -36,7 +36,11 @@ impl Model {
         Ok(())
     }
 
-    fn nobody_is_left_out(&self, is_meant: impl Fn(&Waiter) -> bool, around: &Around) -> Verdict {
+    fn no_waiter_is_left_out(
+        &self,
+        is_meant: impl Fn(&Waiter) -> bool,
+        around: &Around,
+    ) -> Verdict {
         // All are about to be sent away.
         if self.limits.drain || self.sends_away {
             return Ok(());

@@ -1,7 +1,7 @@
 //! What an operator's BREAK does to a lock.
 
 use super::*;
-use crate::lock::{Break, NotBroken, SHARED_MARKER};
+use crate::lock::{Break, Left, NotBroken, Reason, SHARED_MARKER};
 
 const AT_ONCE: Break = Break {
     grace: 0,
@@ -61,7 +61,7 @@ fn it_ends_all_shares_together() {
 }
 
 #[test]
-fn a_lock_that_nobody_holds_is_not_broken() {
+fn a_lock_that_is_free_is_not_broken() {
     let mut server = server();
     assert_eq!(server.break_holds(LOCK, AT_ONCE), Ok(0));
     server.gets("ann", 100);
@@ -224,13 +224,13 @@ fn an_upgrade_that_waits_already_is_not_granted_while_its_share_is_being_broken(
     server.at(51);
     assert!(
         server.was_granted(ann).is_some(),
-        "in its turn, like anybody"
+        "in its turn, like any other"
     );
     assert_eq!(server.renew(LOCK, "ann", 500), Ok(true));
 }
 
 #[test]
-fn a_broken_upgrade_that_nobody_heard_of_leaves_a_share_that_is_being_broken_too() {
+fn a_broken_upgrade_that_no_client_heard_of_leaves_a_share_that_is_being_broken_too() {
     let mut server = late_server();
     server.takes(&[LOCK], sharing("ann"));
     server.takes(&[LOCK], sharing("ben"));
@@ -307,6 +307,26 @@ fn a_legacy_hold_that_ends_is_broken() {
     assert_eq!(server.break_holds(LOCK, within(50)), Ok(1));
     assert_eq!(server.holder(), held("legacy", 50));
     assert_eq!(server.renew(LOCK, "legacy", 500), Ok(false));
+}
+
+#[test]
+fn what_is_left_of_a_broken_hold_is_a_new_one_when_a_client_touches_its_key_after_a_step_back() {
+    for plea in [alone("ann"), sharing("ann")] {
+        let mut server = server();
+        server.takes(&[LOCK], plea);
+        assert_eq!(server.break_holds(LOCK, within(50)), Ok(1));
+        server.lags_until(60);
+        server.step(-1000);
+        assert_eq!(server.check(LOCK, "ann"), Ok(None));
+        let end = server.keys.wall() + 100;
+        server.foreign(Write::PExpireAt(LOCK, end));
+        server.at(61);
+        assert_eq!(server.check(LOCK, "ann"), Ok(Some(Left::Ms(99))));
+        assert_eq!(server.renew(LOCK, "ann", 500), Ok(true));
+        let lost = server.losses(usize::MAX);
+        let why: Vec<Reason> = lost.iter().map(|(line, _)| line.reason).collect();
+        assert_eq!(why, [Reason::Broken]);
+    }
 }
 
 #[test]

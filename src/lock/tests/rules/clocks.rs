@@ -1,7 +1,7 @@
 //! The wall clock, by which keys expire, is stepped. Holds go by the steady one.
 
 use super::*;
-use crate::lock::tests::simulated::Flavour;
+use crate::lock::tests::simulated::{Flavour, place};
 use crate::lock::{Break, Gone, Hold, Left, LockEvent};
 
 const MINUTE: i64 = 60_000;
@@ -43,7 +43,7 @@ fn left_of(server: &mut Server, owner: Owner) -> Option<Ms> {
 }
 
 #[test]
-fn nobody_is_granted_a_lock_whose_key_has_gone_too_early() {
+fn no_client_is_granted_a_lock_whose_key_has_gone_too_early() {
     for (way, hold) in ways() {
         let mut server = reserved(hold);
         let tried = server.acquire(LOCK, "ben", 10, Patience::Try);
@@ -165,7 +165,7 @@ fn reserved_not(hold: Deed) -> Server {
 }
 
 #[test]
-fn what_somebody_else_has_done_stays_what_it_is() {
+fn what_another_client_has_done_stays_what_it_is() {
     let deeds: [(&str, Deed); 3] = [
         ("DEL", |server| server.del(LOCK)),
         ("PEXPIREAT", |server| {
@@ -187,7 +187,7 @@ fn what_somebody_else_has_done_stays_what_it_is() {
 }
 
 #[test]
-fn what_was_granted_since_the_step_is_not_reserved_when_somebody_has_its_key_expire() {
+fn what_was_granted_since_the_step_is_not_reserved_when_a_client_has_its_key_expire() {
     for (way, hold) in ways() {
         let mut server = server();
         // Something is there from before the step.
@@ -202,7 +202,7 @@ fn what_was_granted_since_the_step_is_not_reserved_when_somebody_has_its_key_exp
 }
 
 #[test]
-fn what_somebody_else_has_made_endless_has_no_end_by_any_clock() {
+fn what_another_client_has_made_endless_has_no_end_by_any_clock() {
     let ways: [Deed; 2] = [
         |server| server.foreign(Write::Persist(LOCK)),
         // The server does not tell of everything at once.
@@ -224,7 +224,7 @@ fn what_somebody_else_has_made_endless_has_no_end_by_any_clock() {
 }
 
 #[test]
-fn whoever_may_not_share_a_reserved_lock_leaves_its_key_to_others() {
+fn a_client_that_may_not_share_a_reserved_lock_leaves_its_key_to_others() {
     let mut server = reserved(|server| _ = server.takes(&[LOCK], sharing("ann")));
     server.waits("ben", 10);
     assert_eq!(server.keys.get(LOCK), None);
@@ -235,7 +235,7 @@ fn whoever_may_not_share_a_reserved_lock_leaves_its_key_to_others() {
 }
 
 #[test]
-fn whoever_takes_a_reserved_lock_by_a_plain_set_has_it() {
+fn a_client_that_takes_a_reserved_lock_by_a_plain_set_has_it() {
     let mut server = reserved(|server| _ = server.gets("ann", 100));
     server.set(
         LOCK,
@@ -360,7 +360,7 @@ fn what_is_reserved_is_told_of_with_its_owner_and_number() {
 }
 
 #[test]
-fn a_reservation_that_nobody_asks_for_leaves_nothing() {
+fn a_reservation_that_no_client_asks_for_leaves_nothing() {
     for (way, hold) in ways() {
         let mut server = reserved(hold);
         server.at(1200);
@@ -371,6 +371,23 @@ fn a_reservation_that_nobody_asks_for_leaves_nothing() {
             "{way}"
         );
     }
+}
+
+#[test]
+fn a_reservation_that_is_over_leaves_nothing_although_the_only_one_that_waits_for_it_gives_up() {
+    let mut server = server();
+    server.takes(&[OTHER, THIRD], alone("ann"));
+    let ben = Plea {
+        patience: place(1000),
+        ..alone("ben")
+    };
+    server.asks(&[LOCK, OTHER], ben).unwrap();
+    server.asks(&[LOCK, OTHER, THIRD], ben).unwrap();
+    server.step(MINUTE);
+    server.expire_cycle(&LOCKS);
+    server.at(200);
+    assert!(left_of(&mut server, "ben").is_some());
+    assert_eq!(server.locks.remembered().holds, 2, "both are his");
 }
 
 #[test]

@@ -345,7 +345,7 @@ fn a_deadlock_counts_once_and_its_request_nowhere_else() {
 }
 
 #[test]
-fn a_grant_that_nobody_heard_of_counts_as_undelivered_and_as_no_release() {
+fn a_grant_that_no_client_heard_of_counts_as_undelivered_and_as_no_release() {
     let (counts, events) = since_the_grant(|server| {
         let ben = server.waits("ben", 100);
         server.release(LOCK, "ann").unwrap();
@@ -392,14 +392,14 @@ fn the_most_who_waited_at_once_stay_known() {
     let mut server = server();
     server.takes(&[LOCK, OTHER], alone("ann"));
     let ben = server.queues(&[LOCK, OTHER], alone("ben"));
-    assert_eq!(server.locks.waiting_now(), (1, 2));
+    assert_eq!(waiting_now(&server), (1, 2));
     let cid = server.waits("cid", 100);
-    assert_eq!(server.locks.waiting_now(), (2, 2));
-    assert_eq!(server.locks.places(), 3);
+    assert_eq!(waiting_now(&server), (2, 2));
+    assert_eq!(server.locks.waiting.entries(), 3);
     server.unblock(ben);
     server.unblock(cid);
-    assert_eq!(server.locks.waiting_now(), (0, 0));
-    assert_eq!(server.locks.places(), 0);
+    assert_eq!(waiting_now(&server), (0, 0));
+    assert_eq!(server.locks.waiting.entries(), 0);
     server.waits("dot", 100);
     assert_eq!(server.locks.counts().waiters_peak, 2);
 }
@@ -413,4 +413,103 @@ fn only_waits_that_were_granted_have_a_length() {
     server.at(101);
     assert!(server.was_granted(cid).is_some());
     assert_eq!(server.happened().waited, [101]);
+}
+
+/// How many requests wait, and for how many locks.
+fn waiting_now(server: &Server) -> (usize, usize) {
+    let waiting = server.locks.waiting();
+    (waiting.len(), waiting.count_queues())
+}
+
+/// So many shares are over, more than leave their lock at once; `ann`'s lasts, for as long as her connection.
+fn crowd_is_over() -> (Server, u64) {
+    let mut server = server();
+    let crowd = 20;
+    for number in 0..crowd {
+        let owner = &*format!("owner {number}").leak();
+        let plea = sharing(owner);
+        server.takes(&[LOCK], Plea { ttl: 10, ..plea });
+    }
+    let ann = Plea {
+        client: 1_000,
+        session: true,
+        ..sharing("ann")
+    };
+    server.takes(&[LOCK], ann);
+    server.lags_until(11);
+    (server, crowd)
+}
+
+#[test]
+fn however_the_last_share_goes_those_that_were_over_count_as_expired() {
+    let ways: [(&str, u64, Deed); 4] = [
+        ("released", 1, |server| {
+            server.release(LOCK, "ann").unwrap();
+        }),
+        ("released", 1, |server| {
+            server.close(1_000);
+            server.at(12);
+        }),
+        ("broken", 1, |server| {
+            let at_once = Break {
+                grace: 0,
+                force: false,
+            };
+            assert_eq!(server.break_holds(LOCK, at_once), Ok(1));
+        }),
+        ("released", 0, |server| {
+            server.takes(&[LOCK], alone("ann"));
+        }),
+    ];
+    for (way, ended, deed) in ways {
+        let (mut server, crowd) = crowd_is_over();
+        deed(&mut server);
+        let mut expected = vec![("acquired", crowd + 1), (way, ended), ("expired", crowd)];
+        expected.retain(|&(_, number)| number > 0);
+        let mut counts = counted(&server);
+        counts.sort_by_key(|&(name, _)| expected.iter().position(|&(other, _)| other == name));
+        assert_eq!(counts, expected);
+        assert_eq!(server.locks.held_and_lost(), (1 - ended, 0), "{way}");
+    }
+}
+
+#[test]
+fn a_release_counts_no_hold_that_another_client_has_ended() {
+    let deeds: [Deed; 3] = [
+        |server| {
+            server.takes(&[LOCK], sharing("ann"));
+            server.takes(&[LOCK], sharing("ben"));
+            server.foreign(Write::ZRem(LOCK, b"ann".to_vec()));
+        },
+        |server| {
+            server.gets("ann", 100);
+            server.set(LOCK, token("ben", None));
+        },
+        |server| {
+            server.takes(&[LOCK], sharing("ann"));
+            server.set(LOCK, token("ben", None));
+        },
+    ];
+    for (deed, released) in deeds.into_iter().zip([1, 0, 0]) {
+        let mut server = server();
+        deed(&mut server);
+        assert_eq!(server.release(LOCK, "ben"), Ok(true));
+        assert_eq!(server.locks.counts().released, released);
+        assert_eq!(server.locks.held_and_lost(), (0, 1));
+    }
+}
+
+#[test]
+fn a_late_release_counts_although_another_owner_has_come_back_too_late_since() {
+    let mut server = server();
+    for owner in ["ann", "ben"] {
+        let plea = sharing(owner);
+        server.takes(&[LOCK], Plea { ttl: 10, ..plea });
+    }
+    server.takes(&[LOCK], sharing("cid"));
+    server.lags_until(11);
+    server.check(LOCK, "ann").unwrap();
+    server.check(LOCK, "ben").unwrap();
+    server.release(LOCK, "ann").unwrap();
+    assert_eq!(server.locks.counts().release_refused, 1);
 }

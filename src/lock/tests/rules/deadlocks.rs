@@ -100,7 +100,7 @@ fn asking_again_for_what_one_holds_never_is_a_deadlock() {
 }
 
 #[test]
-fn who_waits_for_one_that_waits_for_nobody_in_return_is_not_refused() {
+fn who_waits_for_one_that_waits_for_none_in_return_is_not_refused() {
     let (mut server, _) = ann_waits_for_ben();
     assert!(!server.is_refused(&[A], alone("cid")));
     assert!(!server.is_refused(&[B], alone("cid")));
@@ -209,7 +209,7 @@ fn two_waiters_of_one_owner_wait_for_both() {
 }
 
 #[test]
-fn an_upgrade_waits_for_those_who_share_and_for_nobody_in_the_queue() {
+fn an_upgrade_waits_for_those_who_share_and_for_none_in_the_queue() {
     let mut server = server();
     server.takes(&[A], sharing("ann"));
     server.takes(&[A], sharing("ben"));
@@ -262,7 +262,7 @@ fn waiters_that_have_gone_are_in_no_deadlock() {
     let fates: [(&str, Fate); 4] = [
         ("killed", Server::kill),
         ("unblocked", Server::unblock),
-        ("timed out, and nobody has seen to it", |server, _| {
+        ("timed out, and no client has seen to it", |server, _| {
             server.lags_until(20);
         }),
         ("timed out", |server, _| server.at(20)),
@@ -296,8 +296,23 @@ fn holds_that_are_over_are_in_no_deadlock() {
     server.takes(&[A], alone("ben"));
     let mut server = server_with_two_readers();
     server.lags_until(31);
-    // The short share is over, and cid may have the permit as soon as anybody looks.
+    // The short share is over, and cid may have the permit as soon as any client looks.
     assert!(!server.is_refused(&[B], alone("ann")));
+}
+
+#[test]
+fn a_share_that_was_renewed_while_another_owner_waits_is_part_of_a_deadlock_past_its_old_end() {
+    let mut server = server();
+    server.takes(&[A], sharing("ann"));
+    let long = Plea {
+        ttl: 1000,
+        ..alone("ben")
+    };
+    server.takes(&[B], long);
+    server.queues(&[A], alone("ben"));
+    server.renew(A, "ann", 1000).unwrap();
+    server.at(200);
+    assert!(server.is_refused(&[B], alone("ann")));
 }
 
 /// `ann` and, for 30 ms, `ben` share A; `cid` holds B and waits for A with one beside it.
@@ -315,7 +330,7 @@ fn server_with_two_readers() -> Server {
 }
 
 #[test]
-fn whoever_has_released_a_lock_is_in_no_deadlock_by_it() {
+fn a_client_that_has_released_a_lock_is_in_no_deadlock_by_it() {
     let mut server = server();
     server.takes(&[A], sharing("x"));
     server.takes(&[B], alone("o"));
@@ -337,7 +352,7 @@ fn a_deadlock_over_databases_is_one() {
 }
 
 #[test]
-fn an_old_deadlock_that_others_have_made_refuses_nobody_who_is_not_on_it() {
+fn an_old_deadlock_that_others_have_made_refuses_no_client_who_is_not_on_it() {
     let (mut server, _) = ann_waits_for_ben();
     server.takes(&[C], alone("cid"));
     // By a rename, ben comes to hold what he waits for, and cid what ann holds.
@@ -360,7 +375,7 @@ fn a_search_that_would_be_too_long_is_refused_and_leaves_no_trace() {
         let answer = server.asks(&[A], forever("ben"));
         assert!(server.queue(A).is_empty());
         assert_eq!(server.queue(B), [ann]);
-        assert_eq!(server.locks.places(), 1);
+        assert_eq!(server.locks.waiting.entries(), 1);
         match answer {
             Err(Refusal::TooComplex) => false,
             Err(Refusal::Deadlock(_)) => true,
@@ -370,7 +385,7 @@ fn a_search_that_would_be_too_long_is_refused_and_leaves_no_trace() {
     let enough = enough.unwrap();
     assert!(enough > 4, "{enough}");
     assert_eq!(server.locks.counts().deadlocks, 1);
-    // Neither a try, nor asking for what one holds, nor a wait that nobody waits for is searched.
+    // Neither a try, nor asking for what one holds, nor a wait that no client waits for is searched.
     server.locks.searches = Allowance::of(0);
     assert_eq!(server.asks(&[A], alone("ben")), Ok(Acquired::Busy));
     let again = server.asks(&[B], forever("ben"));
@@ -446,7 +461,7 @@ fn a_request_that_waits_for_too_many_to_look_at_is_refused_by_itself() {
         assert_eq!(answer, Err(Refusal::TooComplex));
         assert_eq!(server.queue(keys[7]).len(), 190);
     }
-    // It would not have been a deadlock; and when nobody waits for it, nobody has to look.
+    // It would not have been a deadlock; and when no client waits for it, none has to look.
     server.release(A, "y").unwrap();
     server.turn();
     server.queues(&keys[7..8], alone("y"));
@@ -540,7 +555,7 @@ fn of_a_lower_limit_more_holders_have_to_go() {
 }
 
 #[test]
-fn one_sharer_whose_share_another_client_has_just_taken_out_is_in_nobodys_way() {
+fn one_sharer_whose_share_another_client_has_just_taken_out_is_in_no_client_s_way() {
     let mut server = server_like(Flavour {
         notes_late: true,
         ..Flavour::default()
@@ -568,4 +583,19 @@ fn a_request_for_a_share_that_finds_no_room_is_part_of_a_deadlock_when_no_sharer
     server.queues(&[LOCK], sharing("cid"));
     server.queues(&[OTHER], alone("ann"));
     assert!(server.is_refused(&[OTHER], alone("ben")));
+}
+
+#[test]
+fn an_upgrade_beside_more_sharers_than_may_be_does_not_wait_for_those_that_came_before_it() {
+    let mut server = server_like(Flavour {
+        max_sharers: Some(1),
+        ..Flavour::default()
+    });
+    server.takes(&[A], sharing("ann"));
+    let dot = (b"dot".to_vec(), Some(server.now().ms() + 100));
+    server.foreign(Write::ZAdd(A, vec![dot]));
+    server.turn();
+    let ben = server.queues(&[C, A], alone("ben"));
+    let ann = server.queues(&[A], alone("ann"));
+    assert_eq!(server.queue(A), [ann, ben]);
 }

@@ -1,4 +1,4 @@
-//! Whoever loses the right to a lock while it waits.
+//! A client that loses the right to a lock while it waits.
 
 use super::*;
 
@@ -7,7 +7,7 @@ fn was_denied(server: &Server, ticket: Ticket) -> bool {
 }
 
 #[test]
-fn whoever_has_lost_the_right_to_the_lock_is_told_so_in_its_turn_and_the_next_has_it() {
+fn a_client_that_has_lost_the_right_to_the_lock_is_told_so_in_its_turn_and_the_next_has_it() {
     let ends: [Deed; 3] = [
         |server| _ = server.release(LOCK, "ann"),
         |server| server.at(101),
@@ -32,7 +32,7 @@ fn whoever_has_lost_the_right_to_the_lock_is_told_so_in_its_turn_and_the_next_ha
 }
 
 #[test]
-fn a_lock_that_nobody_else_waits_for_is_free_then() {
+fn a_lock_that_no_other_client_waits_for_is_free_then() {
     let mut server = server();
     server.gets("ann", 100);
     let ben = server.waits("ben", 100);
@@ -46,7 +46,7 @@ fn a_lock_that_nobody_else_waits_for_is_free_then() {
 }
 
 #[test]
-fn whoever_waits_for_several_locks_leaves_all_their_queues_when_it_is_denied_them() {
+fn a_client_that_waits_for_several_locks_leaves_all_their_queues_when_it_is_denied_them() {
     let mut server = server();
     server.takes(&[LOCK, OTHER], alone("ann"));
     let ben = server.queues(&[LOCK, OTHER], alone("ben"));

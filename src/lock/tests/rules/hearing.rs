@@ -1,4 +1,4 @@
-//! Whether anybody has heard of a grant.
+//! Whether any client has heard of a grant.
 
 use super::*;
 
@@ -13,7 +13,7 @@ fn on_its_way() -> (Server, Ticket) {
 }
 
 #[test]
-fn a_grant_that_nobody_heard_of_goes_to_the_next() {
+fn a_grant_that_no_client_heard_of_goes_to_the_next() {
     for answers in [Answers::Straight, Answers::Kept, Answers::Late] {
         let mut server = server_like(Flavour {
             answers,
@@ -33,7 +33,7 @@ fn a_grant_that_nobody_heard_of_goes_to_the_next() {
 }
 
 #[test]
-fn a_grant_that_nobody_heard_of_is_given_back_if_nobody_waits() {
+fn a_grant_that_no_client_heard_of_is_given_back_if_no_client_waits() {
     let (mut server, ben) = on_its_way();
     server.kill(ben);
     server.at(0);
@@ -222,7 +222,7 @@ fn a_grant_is_kept_while_another_waiter_of_the_owner_may_hear_of_it() {
 }
 
 #[test]
-fn a_hold_that_somebody_else_wrote_is_never_given_back() {
+fn a_hold_that_another_client_wrote_is_never_given_back() {
     let mut server = late_server();
     server.gets("ann", 100);
     let ben = server.waits("ben", 50);
@@ -248,7 +248,7 @@ fn a_grant_that_was_overtaken_by_another_is_not_given_back() {
 fn only_the_very_hold_that_was_granted_is_given_back() {
     let (mut server, ben) = on_its_way();
     server.kill(ben);
-    // Somebody else writes the key, and the core has not come to hear of it.
+    // Another client writes the key, and the core has not come to hear of it.
     server.keys.write(Write::Set(LOCK, token("cid", None)));
     server.at(0);
     assert_eq!(server.holder(), Some(("cid".to_owned(), None)));
@@ -264,7 +264,7 @@ fn a_grant_is_given_back_where_its_database_went() {
 }
 
 #[test]
-fn after_a_release_the_owner_s_name_in_the_key_is_no_grant_that_nobody_heard_of() {
+fn after_a_release_the_owner_s_name_in_the_key_is_no_grant_that_no_client_heard_of() {
     let no_lock = Key {
         content: Content::NoLock,
         deadline: None,

@@ -98,7 +98,7 @@ fn what_is_no_lock_stays_as_it_is() {
 }
 
 #[test]
-fn a_hold_that_somebody_set_without_expiry_gets_one_when_its_owner_asks() {
+fn a_hold_that_a_client_set_without_expiry_gets_one_when_its_owner_asks() {
     let mut server = server();
     server.set(LOCK, token("ann", None));
     assert_eq!(server.check(LOCK, "ann"), Ok(Some(Left::Unlimited)));

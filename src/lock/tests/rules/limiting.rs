@@ -31,7 +31,7 @@ fn ann_shares_it(server: &mut Server) {
 }
 
 #[test]
-fn in_a_quarantine_nobody_comes_to_hold_a_lock() {
+fn in_a_quarantine_no_client_comes_to_hold_a_lock() {
     let mut server = quarantined(nothing);
     server.at(999);
     for plea in [alone("ben"), sharing("ben"), limited("ben", 9)] {
@@ -43,14 +43,14 @@ fn in_a_quarantine_nobody_comes_to_hold_a_lock() {
 }
 
 #[test]
-fn in_a_quarantine_nobody_joins_those_who_share_a_lock() {
+fn in_a_quarantine_no_client_joins_those_who_share_a_lock() {
     let mut server = quarantined(ann_shares_it);
     assert_eq!(server.asks(&[LOCK], sharing("ben")), Ok(Acquired::Busy));
     server.takes(&[LOCK], sharing("ann"));
 }
 
 #[test]
-fn in_a_quarantine_nobody_gets_a_stronger_mode() {
+fn in_a_quarantine_no_client_gets_a_stronger_mode() {
     let mut server = quarantined(ann_shares_it);
     assert_eq!(server.asks(&[LOCK], alone("ann")), Ok(Acquired::Busy));
     let ann = server.queues(&[LOCK], alone("ann"));
@@ -105,7 +105,7 @@ fn a_wait_ends_in_time_in_a_quarantine() {
 }
 
 #[test]
-fn whoever_waited_before_a_reload_waits_through_its_quarantine() {
+fn a_client_that_waited_before_a_reload_waits_through_its_quarantine() {
     let mut server = server();
     server.set_limits(|limits| limits.quarantine = 1000);
     server.gets("ann", 300);
@@ -177,9 +177,9 @@ fn a_request_that_finds_room_for_a_part_of_it_takes_none() {
     };
     let answer = server.asks(&[LOCK, OTHER], both);
     assert_eq!(answer, Err(Refusal::QueueFull));
-    assert_eq!(server.locks.places(), 2);
+    assert_eq!(server.locks.waiting.entries(), 2);
     server.queues(&[OTHER], alone("cid"));
-    assert_eq!(server.locks.places(), 3);
+    assert_eq!(server.locks.waiting.entries(), 3);
 }
 
 /// However the wait ends.
@@ -212,7 +212,7 @@ fn the_places_of_a_waiter_are_free_when_it_has_left() {
         assert_eq!(answer, Err(Refusal::QueueFull), "{end}");
         leave(&mut server, ben);
         server.turn();
-        assert_eq!(server.locks.places(), 0, "{end}");
+        assert_eq!(server.locks.waiting.entries(), 0, "{end}");
         server.queues(&[THIRD], alone("cid"));
     }
 }
@@ -353,7 +353,7 @@ fn an_orphan_that_may_not_be_written_is_given_its_end_later() {
 }
 
 #[test]
-fn a_drain_sends_all_waiters_away_and_lets_nobody_wait() {
+fn a_drain_sends_all_waiters_away_and_lets_no_client_wait() {
     let mut server = server();
     server.takes(&[LOCK, OTHER], alone("ann"));
     let waiters = [
@@ -368,7 +368,7 @@ fn a_drain_sends_all_waiters_away_and_lets_nobody_wait() {
         assert_eq!(server.told.get(&waiter), Some(&Told::SentAway));
     }
     assert!(server.locks.is_idle());
-    assert_eq!(server.locks.waiting_now(), (0, 0));
+    assert_eq!(waiting_now(&server), (0, 0));
     let answer = server.acquire(LOCK, "ben", 100, Patience::Forever);
     assert_eq!(answer, Ok(Acquired::Busy));
     assert_eq!(server.holder(), held("ann", 100));
@@ -386,4 +386,10 @@ fn a_drain_leaves_a_grant_on_its_way_alone() {
     server.at(0);
     assert!(server.was_granted(ben).is_some());
     assert_eq!(server.holder(), held("ben", 100));
+}
+
+/// How many requests wait, and for how many locks.
+fn waiting_now(server: &Server) -> (usize, usize) {
+    let waiting = server.locks.waiting();
+    (waiting.len(), waiting.count_queues())
 }

@@ -168,7 +168,7 @@ fn who_comes_back_before_the_loss_was_noticed_is_in_the_log_too() {
             assert_eq!(server.check(LOCK, "ann"), Ok(None));
             has_lost(&mut server, &[(1, reason, Some("ann"), Some(fence))]);
         }
-        // When it was overwritten nobody has seen.
+        // When it was overwritten no client has seen.
         assert_eq!(come_back(&mut server), Some((Comeback::Check, late)));
         assert_eq!(server.renew(LOCK, "ann", 100), Ok(false));
         server.at(200);
@@ -342,7 +342,7 @@ fn a_hold_that_is_released_in_its_grace_is_not_lost() {
 }
 
 #[test]
-fn a_grant_that_nobody_heard_of_is_undelivered() {
+fn a_grant_that_no_client_heard_of_is_undelivered() {
     let mut server = late_server();
     server.gets("ann", 100);
     let ben = server.waits("ben", 100);
@@ -376,7 +376,7 @@ fn a_hold_that_ends_with_its_connection_is_disconnected() {
 }
 
 #[test]
-fn a_grant_of_a_place_that_nobody_claims_is_unclaimed_however_it_goes() {
+fn a_grant_of_a_place_that_no_client_claims_is_unclaimed_however_it_goes() {
     let ways: [Deed; 3] = [
         |server| server.at(LEASE + 1),
         |server| {
@@ -442,7 +442,7 @@ fn shares_that_run_out_are_counted_one_by_one_in_one_line() {
 }
 
 #[test]
-fn a_share_that_somebody_takes_out_of_the_lock_is_deleted() {
+fn a_share_that_a_client_takes_out_of_the_lock_is_deleted() {
     let mut server = server();
     let fence = server.takes(&[LOCK], sharing("ann"));
     server.takes(&[LOCK], sharing("ben"));
@@ -521,4 +521,56 @@ fn a_break_of_more_shares_than_may_be_counts_all_of_them_in_one_line() {
     assert_eq!(server.break_holds(LOCK, Break { grace, force }), Ok(5));
     let counts: Vec<u64> = lines(&mut server).iter().map(|line| line.count).collect();
     assert_eq!(counts, [5]);
+}
+
+#[test]
+fn a_share_that_was_over_when_the_key_went_has_expired() {
+    for how in [Gone::Otherwise, Gone::Renamed] {
+        let mut server = server();
+        let plea = sharing("ann");
+        let ann = server.takes(&[LOCK], Plea { ttl: 10, ..plea });
+        server.takes(&[LOCK], sharing("ben"));
+        server.lags_until(11);
+        server.loses(LOCK, how);
+        assert_eq!(server.locks.counts().expired, 1);
+        let expired = lines(&mut server).into_iter();
+        let mut expired = expired.filter(|line| line.reason == Reason::Expired);
+        let (_, hold) = expired.next().unwrap().lost.unwrap();
+        assert_eq!((hold.fence, hold.held()), (Some(ann), Some(10)));
+    }
+}
+
+#[test]
+fn a_share_that_its_owner_misses_after_another_client_took_it_out_does_not_count_as_expired() {
+    let mut server = server();
+    let ann = server.takes(&[LOCK], sharing("ann"));
+    let ben = server.takes(&[LOCK], sharing("ben"));
+    server.foreign(Write::ZRem(LOCK, b"ann".to_vec()));
+    server.check(LOCK, "ann").unwrap();
+    server.lags_until(101);
+    server.loses(LOCK, Gone::Expired);
+    assert_eq!(server.locks.counts().expired, 1);
+    assert_eq!(server.locks.held_and_lost(), (0, 1));
+    has_lost(
+        &mut server,
+        &[
+            (1, Reason::Expired, Some("ben"), Some(ben)),
+            (1, Reason::Deleted, Some("ann"), Some(ann)),
+        ],
+    );
+}
+
+#[test]
+fn a_share_that_a_client_has_prolonged_and_takes_out_is_deleted() {
+    let mut server = server();
+    let plea = sharing("ann");
+    let ann = server.takes(&[LOCK], Plea { ttl: 10, ..plea });
+    server.takes(&[LOCK], sharing("ben"));
+    let longer = vec![(b"ann".to_vec(), Some(START + 90))];
+    server.foreign(Write::ZAdd(LOCK, longer));
+    server.lags_until(50);
+    assert!(server.check(LOCK, "ann").unwrap().is_some());
+    server.foreign(Write::ZRem(LOCK, b"ann".to_vec()));
+    server.renew(LOCK, "ann", 10).unwrap();
+    has_lost(&mut server, &[(1, Reason::Deleted, Some("ann"), Some(ann))]);
 }

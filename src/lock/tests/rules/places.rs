@@ -75,7 +75,7 @@ fn a_free_lock_is_had_at_once_and_leaves_no_place() {
 }
 
 #[test]
-fn whoever_asks_stands_in_the_order_of_arrival_with_those_who_block() {
+fn a_client_that_asks_stands_in_the_order_of_arrival_with_those_who_block() {
     let mut server = server();
     server.gets("ann", 5000);
     assert_eq!(server.place_of("ben"), 1);
@@ -106,7 +106,7 @@ fn a_place_that_is_not_asked_for_in_time_is_gone() {
     server.at(500);
     server.place_of("cid");
     server.at(LEASE);
-    assert_eq!(server.locks.leased_places(), 1);
+    assert_eq!(server.locks.waiting.leased_places(), 1);
     assert_eq!(server.locks.counts().places_lapsed, 1);
     assert_eq!(server.place_of("cid"), 1);
     assert_eq!(server.place_of("ben"), 2);
@@ -144,7 +144,7 @@ fn the_first_claim_sets_the_end_and_later_asks_only_prolong_it() {
     server.at(200);
     let fence = server.claims("ben");
     assert_eq!(server.holder(), held("ben", 300));
-    assert!(server.locks.leased_places() == 0);
+    assert!(server.locks.waiting.leased_places() == 0);
     let shorter = Plea {
         ttl: 10,
         ..in_queue(alone("ben"))
@@ -187,7 +187,10 @@ fn any_acquire_and_a_renewal_claim_and_check_and_guard_do_not() {
         server.release(LOCK, "ann").unwrap();
         deed(&mut server);
         assert_eq!(server.holder(), held("ben", claimed.unwrap_or(LEASE)));
-        assert_eq!(server.locks.leased_places(), usize::from(claimed.is_none()));
+        assert_eq!(
+            server.locks.waiting.leased_places(),
+            usize::from(claimed.is_none())
+        );
         assert_eq!(server.release(LOCK, "ben"), Ok(claimed.is_some()));
         assert_eq!(server.holder(), None);
         server.at(1);
@@ -209,7 +212,7 @@ fn a_grant_that_is_not_claimed_runs_out_and_the_next_has_its_turn() {
     assert_eq!(server.holder(), held("cid", 500 + LEASE));
     let counts = server.locks.counts();
     assert_eq!((counts.unclaimed, counts.places_lapsed), (1, 1));
-    assert_eq!(server.locks.leased_places(), 1);
+    assert_eq!(server.locks.waiting.leased_places(), 1);
     server.at(3 * LEASE);
     assert_eq!(server.holder(), None);
     assert!(server.is_empty());
@@ -264,12 +267,14 @@ fn a_place_that_was_not_claimed_sleeps_and_is_put_back_where_it_stood() {
     assert_eq!(asks, Ok(Acquired::Place(0)));
     let asks = server.asks(&[LOCK], told(alone("dot"), "two"));
     assert_eq!(asks, Ok(Acquired::Place(1)));
+    let waiting = server.locks.waiting.entries();
+    assert_eq!(waiting, 2, "it counts for lock.max-waiters-total again");
     server.release(LOCK, "cid").unwrap();
     assert_eq!(server.holder(), held("ben", 401));
 }
 
 #[test]
-fn a_sleeper_is_in_nobody_s_way_and_is_gone_when_its_lease_ends() {
+fn a_sleeper_is_in_no_client_s_way_and_is_gone_when_its_lease_ends() {
     let mut server = server();
     server.set_limits(|limits| limits.claim_time = 200);
     server.gets("ann", 50_000);
@@ -277,7 +282,7 @@ fn a_sleeper_is_in_nobody_s_way_and_is_gone_when_its_lease_ends() {
     server.release(LOCK, "ann").unwrap();
     server.at(300);
     assert_eq!(server.holder(), None);
-    assert_eq!(server.locks.leased_places(), 1);
+    assert_eq!(server.locks.waiting.leased_places(), 1);
     // A try is not behind it.
     server.gets("cid", 10);
     assert_eq!(server.release(LOCK, "cid"), Ok(true));
@@ -312,7 +317,7 @@ fn a_dead_process_costs_one_claim_however_many_tasks_it_had() {
 }
 
 #[test]
-fn where_nobody_listens_all_places_of_the_channel_sleep() {
+fn where_no_client_listens_all_places_of_the_channel_sleep() {
     let mut server = server();
     server.set_limits(|limits| limits.claim_time = 200);
     server.deaf.insert("dead".to_owned());
@@ -335,7 +340,7 @@ fn another_mode_is_another_place_at_the_end() {
     server.place_of("cid");
     let asks = server.asks(&[LOCK], in_queue(sharing("ben")));
     assert_eq!(asks, Ok(Acquired::Place(1)));
-    assert_eq!(server.locks.leased_places(), 2);
+    assert_eq!(server.locks.waiting.leased_places(), 2);
     assert_eq!(server.place_of("cid"), 1);
     // Refused, so he keeps what he has.
     server.set_limits(|limits| limits.max_waiters = 1);
@@ -469,7 +474,7 @@ fn a_place_that_is_tied_to_a_connection_ends_with_it() {
     server.place_of("cid");
     server.close(client);
     server.at(10);
-    assert_eq!(server.locks.leased_places(), 1);
+    assert_eq!(server.locks.waiting.leased_places(), 1);
     // And so does the hold.
     let asks = server.asks(
         &[LOCK],
@@ -499,7 +504,7 @@ fn a_replica_and_a_server_that_is_drained_keep_no_places_and_say_so() {
         end(&mut server);
         server.at(10);
         assert_eq!(server.published.len(), 1);
-        assert_eq!(server.locks.leased_places(), 0);
+        assert_eq!(server.locks.waiting.leased_places(), 0);
     }
 }
 
@@ -512,7 +517,7 @@ fn where_there_is_no_waiting_there_is_no_place() {
 }
 
 #[test]
-fn whoever_could_not_ask_keeps_the_place() {
+fn a_client_that_could_not_ask_keeps_the_place() {
     // The server kept all askers back, or did nothing at all for a while.
     let troubles: [Deed; 2] = [
         |server| {
@@ -534,12 +539,12 @@ fn whoever_could_not_ask_keeps_the_place() {
         server.at(3 * LEASE + LEASE / 2);
         assert_eq!(server.place_of("cid"), 2);
         server.at(6 * LEASE);
-        assert_eq!(server.locks.leased_places(), 0);
+        assert_eq!(server.locks.waiting.leased_places(), 0);
     }
 }
 
 #[test]
-fn whoever_could_not_claim_has_another_turn() {
+fn a_client_that_could_not_claim_has_another_turn() {
     let mut server = server();
     server.set_limits(|limits| limits.claim_time = 200);
     server.gets("ann", 50_000);
@@ -555,11 +560,11 @@ fn whoever_could_not_claim_has_another_turn() {
 }
 
 #[test]
-fn whoever_could_not_ask_has_one_turn_of_all_the_time_that_it_is_owed() {
+fn a_client_that_could_not_ask_has_one_turn_of_all_the_time_that_it_is_owed() {
     let mut server = server();
     server.gets("ann", 50_000);
     server.place_of("ben");
-    // The lease is over by then, and nobody has looked at it.
+    // The lease is over by then, and no client has looked at it.
     let late = LEASE + 500;
     server.lags_until(late);
     server.release(LOCK, "ann").unwrap();
@@ -610,18 +615,58 @@ fn a_blocked_request_of_its_owner_claims_if_its_client_hears_of_it() {
         }
         server.at(100);
         if dies {
-            assert_eq!(server.locks.leased_places(), 1);
+            assert_eq!(server.locks.waiting.leased_places(), 1);
             assert_eq!(server.holder().unwrap().0, "ben");
             server.at(LEASE + 1);
             assert_eq!(server.holder(), None);
         } else {
-            assert_eq!(server.locks.leased_places(), 0);
+            assert_eq!(server.locks.waiting.leased_places(), 0);
             assert_eq!(server.holder(), held("ben", 50_000));
             server.release(LOCK, "ben").unwrap();
         }
         server.at(3 * LEASE);
         assert!(server.is_empty());
     }
+}
+
+#[test]
+fn a_reply_ends_no_place_that_is_asked_for_after_the_hold_was_lost() {
+    let mut server = server();
+    server.gets("ann", 50_000);
+    let blocked = server.waits("ben", 50_000);
+    server.release(LOCK, "ann").unwrap();
+    // Another client deletes the key, and `cid` has the lock before the wait of `ben` has ended.
+    server.del(LOCK);
+    server.gets("cid", 50_000);
+    server.place_of("ben");
+    server.at(10);
+    assert!(server.was_granted(blocked).is_some());
+    assert_eq!(server.locks.waiting.leased_places(), 1);
+    assert_eq!(server.place_of("ben"), 1);
+}
+
+#[test]
+fn a_reply_claims_a_place_although_swapdb_has_moved_the_hold_in_the_meantime() {
+    let mut server = late_server();
+    server.set_limits(|limits| limits.claim_time = 200);
+    server.gets("ann", 50_000);
+    let there = (1, "lock");
+    let long = Plea {
+        ttl: 50_000,
+        ..alone("ann")
+    };
+    server.takes(&[there], long);
+    server.asks(&[LOCK], told(alone("ben"), "news")).unwrap();
+    server.asks(&[there], told(alone("cid"), "news")).unwrap();
+    let blocked = server.waits("ben", 50_000);
+    server.release(LOCK, "ann").unwrap();
+    server.foreign(Write::Swap(0, 1));
+    server.at(300);
+    assert!(server.was_granted(blocked).is_some());
+    assert_eq!(server.locks.waiting.leased_places(), 1);
+    // The process behind the channel lives, and its other place does not sleep.
+    let cid = server.locks.waiting.places_of(b"cid").next().unwrap();
+    assert!(!server.locks.waiting.sleeps(cid));
 }
 
 #[test]
@@ -633,7 +678,7 @@ fn a_place_whose_user_has_lost_the_right_is_passed_over_for_good() {
     server.keys.denied.insert(b"ben".to_vec());
     server.release(LOCK, "ann").unwrap();
     assert_eq!(server.holder().unwrap().0, "cid");
-    assert_eq!(server.locks.leased_places(), 1);
+    assert_eq!(server.locks.waiting.leased_places(), 1);
 }
 
 #[test]
@@ -657,7 +702,7 @@ fn a_place_can_be_part_of_a_deadlock_and_a_sleeper_can_not() {
     server.asks(&[LOCK], told(alone("ben"), "one")).unwrap();
     let asks = server.asks(&[OTHER], in_queue(alone("ann")));
     assert!(matches!(asks, Err(Refusal::Deadlock(_))), "{asks:?}");
-    assert_eq!(server.locks.leased_places(), 1);
+    assert_eq!(server.locks.waiting.leased_places(), 1);
     // His turn comes, he does not claim it, and sleeps.
     server.release(LOCK, "ann").unwrap();
     server.at(201);
@@ -738,7 +783,7 @@ fn a_place_that_is_refused_for_a_deadlock_counts_no_more() {
     server.waits("ben", 10);
     let asks = server.asks(&[OTHER], in_queue(alone("ann")));
     assert!(matches!(asks, Err(Refusal::Deadlock(_))), "{asks:?}");
-    assert_eq!(server.locks.places(), 1);
+    assert_eq!(server.locks.waiting.entries(), 1);
 }
 
 #[test]
@@ -750,7 +795,7 @@ fn a_place_that_is_lost_leaves_its_channel() {
     server.asks(&[LOCK], told(alone("cid"), "news")).unwrap();
     server.at(LEASE + 1);
     assert_eq!(server.published.len(), 1);
-    assert_eq!(server.locks.places.channels.places(b"news"), 1);
+    assert_eq!(server.locks.waiting.places().channels.places(b"news"), 1);
 }
 
 #[test]
@@ -762,7 +807,7 @@ fn a_demotion_ends_no_place_of_after_the_next_promotion() {
     server.promote();
     server.place_of("cid");
     server.at(10);
-    assert_eq!(server.locks.leased_places(), 1);
+    assert_eq!(server.locks.waiting.leased_places(), 1);
     assert_eq!(server.place_of("cid"), 1);
 }
 
@@ -776,13 +821,13 @@ fn a_place_that_is_asked_for_between_a_demotion_and_the_next_tick_is_a_new_one_a
     server.place_of("ben");
     server.place_of("cid");
     server.at(10);
-    assert_eq!(server.locks.leased_places(), 2);
+    assert_eq!(server.locks.waiting.leased_places(), 2);
     assert_eq!(server.place_of("ben"), 1);
 }
 
 const MANY: [Owner; 10] = ["p0", "p1", "p2", "p3", "p4", "p5", "p6", "p7", "p8", "p9"];
 
-/// Ten places of one channel, on which nobody listens, so that all have been laid aside; `dot` holds the lock.
+/// Ten places of one channel, on which no client listens, so that all have been laid aside; `dot` holds the lock.
 fn ten_asleep() -> Server {
     let mut server = server();
     server.gets("ann", 50_000);
@@ -798,7 +843,7 @@ fn ten_asleep() -> Server {
 }
 
 #[test]
-fn one_that_wakes_its_channel_is_told_its_true_place_and_overtakes_nobody() {
+fn one_that_wakes_its_channel_is_told_its_true_place_and_overtakes_no_client() {
     for release_first in [false, true] {
         let mut server = ten_asleep();
         let asks = server.asks(&[LOCK], told(alone("p9"), "news"));
@@ -821,6 +866,17 @@ fn one_that_wakes_its_channel_is_told_its_true_place_and_overtakes_nobody() {
 }
 
 #[test]
+fn the_most_who_have_waited_are_no_fewer_than_wait_when_places_are_put_back() {
+    let mut server = ten_asleep();
+    server.waits("eve", 10);
+    server.waits("fay", 10);
+    server.asks(&[LOCK], told(alone("p9"), "news")).unwrap();
+    server.at(201);
+    assert_eq!(server.locks.waiting.len(), 11);
+    assert_eq!(server.locks.counts().waiters_peak, 11);
+}
+
+#[test]
 fn those_who_are_put_back_are_shown_where_they_stand_and_awake() {
     let mut server = ten_asleep();
     server.asks(&[LOCK], told(alone("p9"), "news")).unwrap();
@@ -838,12 +894,13 @@ fn a_channel_that_falls_asleep_while_its_places_are_put_back_sleeps() {
     let mut server = ten_asleep();
     server.asks(&[LOCK], told(alone("p9"), "news")).unwrap();
     server.release(LOCK, "dot").unwrap();
-    // Nobody has heard that it is the turn of the next.
+    // No client has heard that it is the turn of the next.
     server.at(400);
     assert!(
         server
             .locks
-            .sleeps(server.locks.places_of(b"p5").next().unwrap())
+            .waiting
+            .sleeps(server.locks.waiting.places_of(b"p5").next().unwrap())
     );
 }
 
@@ -872,8 +929,11 @@ fn a_user_s_channel_that_sleeps_lets_another_user_s_of_the_same_name_alone() {
     server.set_limits(|limits| limits.claim_time = 100);
     server.release(OTHER, "ann").unwrap();
     server.at(200);
-    let ben = server.locks.places_of(b"ben").next().unwrap();
-    assert!(!server.locks.sleeps(ben), "it is not ben's to claim");
+    let ben = server.locks.waiting.places_of(b"ben").next().unwrap();
+    assert!(
+        !server.locks.waiting.sleeps(ben),
+        "it is not ben's to claim"
+    );
     server.release(LOCK, "ann").unwrap();
     assert_eq!(
         server.holder().map(|(owner, _)| owner).as_deref(),

@@ -92,7 +92,7 @@ fn waits_end_on_time_all_the_same() {
 }
 
 #[test]
-fn a_grant_that_nobody_heard_of_is_given_back_when_that_is_possible_again() {
+fn a_grant_that_no_client_heard_of_is_given_back_when_that_is_possible_again() {
     for forbid in [pause, close] {
         let mut server = late_server();
         server.gets("ann", 100);

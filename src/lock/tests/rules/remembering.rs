@@ -30,7 +30,7 @@ fn a_server_that_has_still_to_tell_of_something_is_not_idle() {
     server.locks.stepped_down();
     server.kill(ben);
     assert!(!server.locks.is_idle());
-    assert_eq!(server.locks.take_to_reply(), [ben]);
+    assert_eq!(server.locks.outbox().take_to_reply(), [ben]);
     assert!(server.locks.is_idle());
 }
 
@@ -58,7 +58,7 @@ fn a_lock_whose_key_goes_by_itself_is_forgotten() {
 }
 
 #[test]
-fn shares_that_somebody_else_takes_out_are_forgotten_beside_one_that_stays() {
+fn shares_that_another_client_takes_out_are_forgotten_beside_one_that_stays() {
     let ways: [(&str, Comes); 4] = [
         ("SHARED", |server, owner| {
             _ = server.takes(&[LOCK], sharing(owner))
@@ -105,7 +105,7 @@ fn shares_that_another_client_takes_out_are_forgotten_when_the_lock_is_asked_for
     assert_eq!(server.locks.remembered().holds, 100);
     server.takes(&[LOCK], sharing("0"));
     assert_eq!(server.locks.remembered().holds, 1);
-    // Whoever is still there has its number still.
+    // A client that is still there has its number still.
     let number = server.takes(&[LOCK], sharing("0"));
     assert!(server.takes(&[LOCK], sharing("1")) > number);
 }
@@ -114,7 +114,7 @@ fn shares_that_another_client_takes_out_are_forgotten_when_the_lock_is_asked_for
 fn an_entry_about_another_owner_counts_for_nothing() {
     let mut server = server();
     let number = server.gets("ann", 100);
-    // Nobody has seen to the change when it is asked about.
+    // No client has seen to the change when it is asked about.
     server.foreign(Write::Set(LOCK, token("ben", None)));
     assert!(
         server
@@ -180,7 +180,7 @@ fn reading_changes_nothing() {
     server.lags_until(101);
     server.keys.removes_expired = false;
     for _ in 0..2 {
-        let report = server.report(LOCK).unwrap().expect("somebody waits");
+        let report = server.report(LOCK).unwrap().expect("a client waits");
         assert_eq!((report.hold, report.count, report.queue), (None, 0, 1));
         assert_eq!(server.check(LOCK, "ben"), Ok(None));
     }
@@ -197,4 +197,15 @@ fn a_key_that_goes_takes_its_number_with_it_whatever_comes_in_its_place() {
         .locks
         .gone(name(LOCK).keep(), Gone::Otherwise, server.now());
     assert!(server.gets("ann", 100) > before);
+}
+
+/// `SWAPDB 0 0` succeeds, and the server tells of it like of any other.
+#[test]
+fn a_database_that_is_swapped_with_itself_keeps_its_holds() {
+    let mut server = server();
+    let number = server.gets("ann", 100);
+    server.foreign(Write::Swap(0, 0));
+    server.turn();
+    assert_eq!(server.locks.remembered().holds, 1);
+    assert_eq!(server.takes(&[LOCK], alone("ann")), number);
 }

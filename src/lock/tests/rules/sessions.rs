@@ -100,7 +100,7 @@ fn a_session_that_was_lost_leaves_what_came_after_it_alone() {
 }
 
 #[test]
-fn a_session_whose_key_somebody_else_has_written_over_leaves_that_alone() {
+fn a_session_whose_key_another_client_has_written_over_leaves_that_alone() {
     let (mut server, client) = session();
     server.set(LOCK, token("ben", None));
     server.close(client);
@@ -182,6 +182,25 @@ fn a_wait_of_a_connection_that_closes_is_over_and_so_are_its_holds() {
     assert_eq!(server.holder(), None);
 }
 
+/// Servers say that the connection has closed, and only then that the wait has ended.
+#[test]
+fn a_hold_that_was_tied_to_a_connection_after_it_had_closed_ends_although_its_owner_was_told_by_another()
+ {
+    let mut server = late_server();
+    server.gets("ann", 100);
+    let told = server.queues(&[LOCK], alone("ben"));
+    let client = server.connect();
+    server.queues(&[LOCK], tied(alone("ben"), client));
+    server.says_closed(client);
+    server.release(LOCK, "ann").unwrap();
+    server.end_waits_of(client);
+    server.turn();
+    server.turn();
+    assert!(server.was_granted(told).is_some());
+    server.at(1);
+    assert_eq!(server.holder(), None);
+}
+
 #[test]
 fn a_grant_on_its_way_to_a_connection_that_closes_is_given_back_once() {
     let mut server = late_server();
@@ -197,7 +216,7 @@ fn a_grant_on_its_way_to_a_connection_that_closes_is_given_back_once() {
 }
 
 #[test]
-fn nobody_goes_back_to_a_share_whose_connection_has_closed() {
+fn no_client_goes_back_to_a_share_whose_connection_has_closed() {
     let mut server = late_server();
     let client = server.connect();
     server.takes(&[LOCK], tied(sharing("ann"), client));
@@ -268,7 +287,7 @@ fn of_an_owners_waiters_the_one_that_came_last_decides_which_connection_it_is() 
 }
 
 /// `ben` waits by the first connection and has a place by the second, or the other way round, and is granted
-/// the lock; nobody has told him so far.
+/// the lock; no client has told him so far.
 fn waits_and_has_a_place(place_is_last: bool, [first, last]: [(u64, bool); 2]) -> Server {
     let mut server = late_server();
     server.connect_after(10);
@@ -300,7 +319,7 @@ fn of_an_owners_wait_and_place_the_one_that_came_last_decides_which_connection_i
         [(true, true), (true, false), (false, true), (false, false)]
     {
         let mut server = waits_and_has_a_place(place_is_last, [(1, true), (2, last_is_tied)]);
-        // Somebody hears of it, which claims it.
+        // A client hears of it, which claims it.
         server.guard(LOCK, "ben").unwrap();
         server.renew(LOCK, "ben", 100).unwrap();
         server.close(1);
@@ -355,7 +374,7 @@ fn an_upgrade_decides_anew_which_connection_it_is() {
 }
 
 #[test]
-fn what_comes_after_a_flush_is_tied_to_nobody() {
+fn what_comes_after_a_flush_is_tied_to_no_client() {
     let (mut server, client) = session();
     server.foreign(Write::Flush(None));
     server.set(LOCK, token("ann", Some(START + 100)));
@@ -365,7 +384,7 @@ fn what_comes_after_a_flush_is_tied_to_nobody() {
 }
 
 #[test]
-fn a_share_still_ends_with_its_connection_when_other_slots_have_left_and_nobody_heard_of_its_upgrade()
+fn a_share_still_ends_with_its_connection_when_other_slots_have_left_and_no_client_heard_of_its_upgrade()
  {
     let mut server = server_like(Flavour {
         in_cluster: true,

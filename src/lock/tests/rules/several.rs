@@ -257,7 +257,7 @@ fn an_upgrade_of_several_comes_when_it_is_the_only_holder_of_each() {
 }
 
 #[test]
-fn grants_that_nobody_heard_of_are_taken_back_on_all() {
+fn grants_that_no_client_heard_of_are_taken_back_on_all() {
     let mut server = late_server();
     server.takes(&BOTH, alone("ann"));
     let ben = server.queues(&BOTH, alone("ben"));
@@ -383,7 +383,7 @@ fn renewing_several_is_all_or_nothing() {
 }
 
 #[test]
-fn one_whose_time_is_up_stands_in_nobody_s_way() {
+fn one_whose_time_is_up_stands_in_no_client_s_way() {
     let mut server = server();
     server.takes(&[LOCK], alone("ann"));
     server.takes(&[OTHER], alone("ben"));
@@ -402,7 +402,7 @@ fn one_whose_time_is_up_stands_in_nobody_s_way() {
 }
 
 #[test]
-fn whoever_comes_to_hold_several_has_all_its_other_waiters_replied_to() {
+fn a_client_that_comes_to_hold_several_has_all_its_other_waiters_replied_to() {
     let mut server = server();
     server.takes(&[LOCK], alone("cid"));
     server.queues(&[THIRD, LOCK, OTHER], sharing("ann"));
@@ -423,7 +423,7 @@ fn releasing_several_looks_at_all_of_them_first() {
     server.takes(&BOTH, alone("cid"));
     let ann = server.queues(&BOTH, alone("ann"));
     server.foreign(Write::Flush(None));
-    // Both are ann's as soon as anybody looks.
+    // Both are ann's as soon as any client looks.
     assert_eq!(server.release_all(&BOTH, "ben"), Ok(0));
     server.turn();
     assert!(server.was_granted(ann).is_some());
@@ -458,7 +458,7 @@ fn a_request_that_the_server_refuses_holds_up_no_other_of_its_owner() {
 }
 
 #[test]
-fn a_request_that_the_server_refuses_keeps_nobody_from_what_runs_out() {
+fn a_request_that_the_server_refuses_keeps_no_client_from_what_runs_out() {
     let mut server = server();
     server.gets("ann", 37);
     let short = Plea {
@@ -480,7 +480,7 @@ fn a_request_that_the_server_refuses_keeps_nobody_from_what_runs_out() {
 }
 
 #[test]
-fn one_whose_time_is_up_is_in_nobodys_way_whichever_of_its_queues_is_looked_at() {
+fn one_whose_time_is_up_is_in_no_client_s_way_whichever_of_its_queues_is_looked_at() {
     let mut server = late_server();
     server.takes(&BOTH, alone("dot"));
     server.queues(
@@ -494,7 +494,7 @@ fn one_whose_time_is_up_is_in_nobodys_way_whichever_of_its_queues_is_looked_at()
     server.foreign(Write::Set(LOCK, token("ann", None)));
     server.foreign(Write::Del(OTHER));
     server.lags_until(22);
-    // She holds the one, and comes to hold the other as soon as anybody looks.
+    // She holds the one, and comes to hold the other as soon as any client looks.
     assert_eq!(server.renew(LOCK, "ann", 100), Ok(true));
     server.turn();
     assert!(server.was_granted(ann).is_some());

@@ -67,7 +67,7 @@ fn each_share_ends_by_its_own_time() {
 }
 
 #[test]
-fn no_share_outlasts_a_key_that_somebody_has_shortened() {
+fn no_share_outlasts_a_key_that_a_client_has_shortened() {
     let mut server = shared();
     server.foreign(Write::PExpireAt(LOCK, START + 20));
     server.lags_until(21);
@@ -328,7 +328,7 @@ fn a_shared_waiter_whose_owner_has_come_to_share_is_replied_to_past_the_queue() 
 }
 
 #[test]
-fn one_whose_share_somebody_else_wrote_is_replied_to_with_it() {
+fn one_whose_share_another_client_wrote_is_replied_to_with_it() {
     let mut server = shared();
     server.waits("cid", 10);
     let dot = server.queues(&[LOCK], sharing("dot"));
@@ -338,10 +338,10 @@ fn one_whose_share_somebody_else_wrote_is_replied_to_with_it() {
 }
 
 #[test]
-fn whoever_comes_to_share_a_lock_anew_has_no_number_of_a_share_that_was_over_before() {
+fn a_client_that_comes_to_share_a_lock_anew_has_no_number_of_a_share_that_was_over_before() {
     let mut server = server();
     server.takes(&[LOCK], sharing("ann"));
-    // Her share ends, and nobody looks.
+    // Her share ends, and no client looks.
     server.lags_until(200);
     let cid = server.takes(&[LOCK], sharing("cid"));
     server.foreign(Write::ZAdd(LOCK, vec![share("ann", 300)]));
@@ -359,7 +359,7 @@ fn a_user_s_sorted_set_is_no_lock() {
 }
 
 #[test]
-fn a_shared_grant_that_nobody_heard_of_is_given_back_alone() {
+fn a_shared_grant_that_no_client_heard_of_is_given_back_alone() {
     let mut server = late_server();
     server.gets("ann", 100);
     let ben = server.queues(&[LOCK], sharing("ben"));

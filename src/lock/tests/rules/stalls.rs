@@ -19,10 +19,10 @@ fn owner(number: usize) -> Owner {
     &*format!("owner {number}").leak()
 }
 
-/// In how many queues somebody stands, or stood until a moment ago.
+/// In how many queues a client stands, or stood until a moment ago.
 fn standing(server: &Server) -> usize {
-    let databases = server.locks.databases.iter();
-    let queues = databases.flat_map(|(_, database)| database.queues.iter());
+    let databases = server.locks.waiting.queues();
+    let queues = databases.flat_map(|(_, queues)| queues.iter());
     queues.map(|(_, queue)| queue.len()).sum()
 }
 
@@ -79,7 +79,8 @@ fn those_who_wait_for_many_locks_are_sent_away_in_portions_in_the_order_in_which
 }
 
 #[test]
-fn connections_that_close_in_one_moment_leave_their_queues_in_portions_and_are_in_nobodys_way() {
+fn connections_that_close_in_one_moment_leave_their_queues_in_portions_and_are_in_no_client_s_way()
+{
     let (mut server, locks, crowd) = wide_crowd(80);
     for &ticket in &crowd[..79] {
         server.kill(ticket);
@@ -118,7 +119,7 @@ fn a_lock_that_only_those_wait_for_who_have_gone_is_free() {
 }
 
 #[test]
-fn whoever_was_to_be_sent_away_is_granted_nothing_and_holds_up_nobody_when_the_server_is_a_master_again()
+fn a_client_that_was_to_be_sent_away_is_granted_nothing_and_holds_up_no_client_when_the_server_is_a_master_again()
  {
     let (mut server, locks, crowd) = wide_crowd(80);
     server.demote(false);
@@ -208,7 +209,7 @@ fn places_that_sleep_are_granted_nothing_before_they_are_laid_aside() {
 }
 
 #[test]
-fn what_has_left_with_its_slot_is_forgotten_though_nobody_asks_for_it() {
+fn what_has_left_with_its_slot_is_forgotten_though_no_client_asks_for_it() {
     let mut server = server_like(Flavour {
         in_cluster: true,
         ..Flavour::default()
@@ -266,6 +267,75 @@ fn a_release_of_many_locks_grants_the_first_in_each_queue_and_the_crowd_behind_t
         all_ticks(&mut server, |_| 0);
     }
     assert_eq!(server.told.len(), 1_000);
+}
+
+#[test]
+fn a_release_of_many_locks_grants_each_at_once_and_the_replies_go_out_in_portions_in_order() {
+    let (mut server, locks) = with_locks(500);
+    server.takes(&locks, alone("ann"));
+    let crowd: Vec<Ticket> = (locks.iter().enumerate())
+        .map(|(number, &lock)| server.queues(&[lock], alone(owner(number))))
+        .collect();
+    server.release_all(&locks, "ann").unwrap();
+    let held = |&lock: &Lock| !server.holders_of(lock).is_empty();
+    assert!(locks.iter().all(held));
+    let mut told = Vec::new();
+    loop {
+        let decided = server.happened().decided;
+        assert!(decided.len() <= 150, "{} at once", decided.len());
+        told.extend(decided.into_iter().map(|(ticket, _)| ticket));
+        server.turn();
+        if server.due().is_none_or(|due| due > server.now().ms()) {
+            break;
+        }
+        server.tick();
+    }
+    assert_eq!(told, crowd);
+    assert!((crowd.iter()).all(|&ticket| server.was_granted(ticket).is_some()));
+}
+
+#[test]
+fn a_client_that_goes_before_the_reply_to_its_grant_passes_the_lock_on() {
+    let (mut server, locks) = with_locks(500);
+    server.takes(&locks, alone("ann"));
+    let crowd: Vec<Ticket> = (locks.iter().enumerate())
+        .map(|(number, &lock)| server.queues(&[lock], alone(owner(number))))
+        .collect();
+    let next = server.queues(&locks[499..], alone("ben"));
+    server.release_all(&locks, "ann").unwrap();
+    server.kill(crowd[499]);
+    all_ticks(&mut server, |_| 0);
+    assert_eq!(server.happened().offences, [""; 0]);
+    assert!(server.was_granted(next).is_some());
+    assert!((crowd[..499].iter()).all(|&ticket| server.was_granted(ticket).is_some()));
+}
+
+#[test]
+fn after_a_grant_of_very_many_locks_others_get_their_turns_before_the_next() {
+    let (mut server, locks) = with_locks(5 * WIDE);
+    server.takes(&locks, alone("ann"));
+    let crowd: Vec<Ticket> = (locks.chunks(WIDE).enumerate())
+        .map(|(number, some)| server.queues(some, alone(owner(number))))
+        .collect();
+    server.foreign(Write::Flush(None));
+    let mut granted = Vec::new();
+    while server.due().is_some_and(|due| due <= server.now().ms()) {
+        server.tick();
+        granted.push(server.happened().decided.len());
+        server.turn();
+        assert!(granted.len() < 100, "it spins");
+    }
+    assert!(
+        crowd
+            .iter()
+            .all(|&ticket| server.was_granted(ticket).is_some())
+    );
+    // Each costs two and a half portions: so there are as many turns in which little is done.
+    let in_a_row = granted
+        .windows(2)
+        .any(|two| two.iter().all(|&some| some > 0));
+    assert!(!in_a_row && granted.len() >= 10, "{granted:?}");
+    assert!(granted.iter().all(|&some| some <= 1), "{granted:?}");
 }
 
 /// A lock that very many owners share.
@@ -563,7 +633,7 @@ mod sharers {
     }
 
     #[test]
-    fn a_lock_that_more_share_than_may_lets_nobody_in_and_nothing_walks_through_them() {
+    fn a_lock_that_more_share_than_may_lets_no_client_in_and_nothing_walks_through_them() {
         let mut server = written(TOO_MANY, 100_000);
         let tries = server.asks(&[LOCK], sharing("zoe"));
         assert_eq!(tries, Ok(Acquired::Busy));

@@ -13,7 +13,7 @@ fn nothing_is_brought_into_step_while_nothing_may_be_written() {
         server.gets("ann", 1000);
         server.keys.paused = true;
         server.step(by);
-        server.locks.note(name(LOCK).keep());
+        server.locks.waiting.note(name(LOCK).keep());
         server.at(1);
         let offences = server.happened().offences;
         assert!(offences.is_empty(), "{offences:?}");
@@ -55,7 +55,7 @@ fn a_hold_that_ends_while_nothing_may_be_written_is_over_although_its_key_stays(
         server.keys.paused = true;
         server.step(-MINUTE);
         server.at(101);
-        server.locks.note(name(LOCK).keep());
+        server.locks.waiting.note(name(LOCK).keep());
         server.at(102);
         assert_eq!(server.check(LOCK, "ann").unwrap(), None);
         server.keys.paused = false;
@@ -72,7 +72,8 @@ fn numbers_rise_when_the_lead_is_set_before_the_first_grant_and_after_a_step_bac
 }
 
 #[test]
-fn whoever_waits_for_a_hold_that_ends_while_its_key_may_not_be_written_is_served_soon_after() {
+fn a_client_that_waits_for_a_hold_that_ends_while_its_key_may_not_be_written_is_served_soon_after()
+{
     let mut server = server();
     server.gets("ann", 100);
     let ben = server.waits("ben", 30);
@@ -85,7 +86,8 @@ fn whoever_waits_for_a_hold_that_ends_while_its_key_may_not_be_written_is_served
 }
 
 #[test]
-fn a_grant_that_nobody_heard_of_is_taken_back_although_its_key_has_gone_and_may_not_be_written() {
+fn a_grant_that_no_client_heard_of_is_taken_back_although_its_key_has_gone_and_may_not_be_written()
+{
     let mut server = late_server();
     server.gets("ann", 100);
     let ben = server.waits("ben", 1000);
@@ -251,7 +253,8 @@ fn one_sharer_whose_key_has_gone_too_early_lets_go_and_the_others_keep_their_sha
 }
 
 #[test]
-fn a_share_that_somebody_else_has_prolonged_ends_by_the_wall_clock_when_it_is_left_of_an_upgrade() {
+fn a_share_that_another_client_has_prolonged_ends_by_the_wall_clock_when_it_is_left_of_an_upgrade()
+{
     let mut server = late_server();
     for owner in ["ann", "ben"] {
         server.takes(&[LOCK], sharing(owner));
@@ -434,5 +437,23 @@ fn a_hold_that_is_renewed_after_the_last_of_many_steps_is_ended_on_purpose() {
             let left = server.check(LOCK, "ann").unwrap();
             assert_eq!(left, None, "{plea:?}, step {step}");
         }
+    }
+}
+
+/// The second step makes the record count again, which must say by which clock the key was last written.
+#[test]
+fn a_hold_that_another_client_has_prolonged_over_a_step_and_its_owner_has_renewed_is_ended_on_purpose()
+ {
+    for plea in [alone("ann"), sharing("ann")] {
+        let mut server = server();
+        server.takes(&[LOCK], plea);
+        server.foreign(Write::PExpireAt(LOCK, START + 90_000));
+        server.at(1);
+        server.step(5000);
+        server.at(200);
+        server.renew(LOCK, "ann", 1000).unwrap();
+        server.step(-100);
+        server.loses(LOCK, Gone::Expired);
+        assert_eq!(server.check(LOCK, "ann").unwrap(), None, "{plea:?}");
     }
 }

@@ -130,13 +130,16 @@ fn a_share_stays_what_it_is_when_its_upgrade_gives_up() {
         let cid = server.queues(&[LOCK], sharing("cid"));
         fate(&mut server, ann);
         server.at(0);
-        assert!(server.was_granted(cid).is_some(), "nobody stands before it");
+        assert!(
+            server.was_granted(cid).is_some(),
+            "no client stands before it"
+        );
         assert_eq!(server.takes(&[LOCK], sharing("ann")), number);
     }
 }
 
 #[test]
-fn an_upgrade_that_nobody_heard_of_is_a_share_again() {
+fn an_upgrade_that_no_client_heard_of_is_a_share_again() {
     let mut server = shared_like(Flavour {
         answers: Answers::Late,
         ..Flavour::default()
@@ -153,7 +156,7 @@ fn an_upgrade_that_nobody_heard_of_is_a_share_again() {
 }
 
 #[test]
-fn an_upgrade_that_nobody_heard_of_is_nothing_when_the_share_is_over() {
+fn an_upgrade_that_no_client_heard_of_is_nothing_when_the_share_is_over() {
     let mut server = shared_like(Flavour {
         answers: Answers::Late,
         ..Flavour::default()
@@ -181,7 +184,7 @@ fn an_upgrade_that_was_told_by_another_command_is_kept() {
 }
 
 #[test]
-fn a_share_is_left_of_two_upgrades_of_one_owner_that_nobody_heard_of() {
+fn a_share_is_left_of_two_upgrades_of_one_owner_that_no_client_heard_of() {
     let mut server = shared_like(Flavour {
         answers: Answers::Late,
         ..Flavour::default()
@@ -230,7 +233,7 @@ fn it_stands_there_although_another_of_its_locks_may_not_be_written() {
 }
 
 #[test]
-fn an_upgrade_whose_share_is_over_overtakes_nobody_before_the_timer_has_rung() {
+fn an_upgrade_whose_share_is_over_overtakes_no_client_before_the_timer_has_rung() {
     let mut server = server();
     server.takes(&[OTHER], alone("cid"));
     server.takes(&[LOCK], sharing("ann"));
@@ -267,7 +270,7 @@ fn an_upgrade_that_waits_for_another_lock_too_holds_up_no_other_of_its_owner() {
 }
 
 #[test]
-fn a_queue_in_which_nobody_has_a_share_any_more_is_in_the_order_of_arrival() {
+fn a_queue_in_which_no_client_has_a_share_any_more_is_in_the_order_of_arrival() {
     let keys = [no_lock(None), token("eve", None)];
     for key in keys {
         let mut server = shared();
@@ -281,7 +284,7 @@ fn a_queue_in_which_nobody_has_a_share_any_more_is_in_the_order_of_arrival() {
 }
 
 #[test]
-fn nobody_goes_back_to_a_share_that_nobody_heard_of() {
+fn no_client_goes_back_to_a_share_that_no_client_heard_of() {
     let orders = [[0, 1], [1, 0]];
     for order in orders {
         let mut server = late_server();
@@ -301,7 +304,7 @@ fn nobody_goes_back_to_a_share_that_nobody_heard_of() {
 }
 
 #[test]
-fn nobody_goes_back_to_a_share_that_was_to_be_given_back_before() {
+fn no_client_goes_back_to_a_share_that_was_to_be_given_back_before() {
     let mut server = late_server();
     server.gets("ann", 100);
     server.takes(&[OTHER], alone("cid"));
@@ -336,7 +339,7 @@ fn a_share_whose_owner_has_been_told_in_the_meantime_is_left_of_an_upgrade() {
 }
 
 #[test]
-fn a_share_that_somebody_heard_of_is_left_of_an_upgrade_whichever_comes_first() {
+fn a_share_that_a_client_heard_of_is_left_of_an_upgrade_whichever_comes_first() {
     let mut server = late_server();
     server.gets("ann", 100);
     let share = server.queues(&[LOCK], sharing("ben"));
@@ -375,7 +378,7 @@ fn an_upgrade_behind_another_goes_back_to_its_place_with_its_share() {
         server.foreign(Write::ZAdd(LOCK, vec![share]));
         server.tick();
     };
-    // Whoever shares a lock by its own command is refused as the second.
+    // A client that shares a lock by its own command is refused as the second.
     by_hand("ann");
     let first = server.queues(&[LOCK, OTHER], alone("ann"));
     let between = server.queues(&[LOCK], limited("eve", 1));

@@ -30,7 +30,7 @@ fn waiters_are_served_in_the_order_in_which_they_came() {
 }
 
 #[test]
-fn nobody_overtakes_those_who_wait() {
+fn no_client_overtakes_those_who_wait() {
     let mut server = late_server();
     server.gets("ann", 10);
     server.waits("ben", 10);
@@ -114,7 +114,7 @@ fn a_client_that_is_unblocked_leaves_the_queue() {
 }
 
 #[test]
-fn nobody_waits_for_what_it_holds() {
+fn no_client_waits_for_what_it_holds() {
     let mut server = server();
     server.gets("ann", 100);
     let one = server.waits("ben", 10);
@@ -140,7 +140,7 @@ fn a_queue_waits_on_when_its_key_becomes_something_else() {
 }
 
 #[test]
-fn somebody_else_s_key_is_waited_for_until_it_ends() {
+fn another_client_s_key_is_waited_for_until_it_ends() {
     let mut server = server();
     server.gets("ann", 100);
     server.waits("ben", 10);
@@ -196,12 +196,7 @@ fn passes(server: &mut Server, ms: Ms) -> usize {
     for _ in 0..ms {
         let now = server.now().ms() + 1;
         server.set_clock(now);
-        looks += server
-            .locks
-            .alarms
-            .iter()
-            .filter(|alarm| alarm.0 <= now)
-            .count();
+        looks += server.locks.waiting.alarms_up_to(now);
         while server.due().is_some_and(|due| due <= now) {
             server.tick();
             server.turn();
@@ -224,7 +219,7 @@ fn more_waiters_than_a_tick_can_see_to_are_told_in_the_next() {
         ticks += 1;
     }
     server.turn();
-    assert_eq!((ticks, server.told.len()), (3, 600));
+    assert_eq!((ticks, server.told.len()), (5, 600));
 }
 
 #[test]
@@ -238,7 +233,7 @@ fn one_that_cannot_be_blocked_leaves_no_trace() {
 }
 
 #[test]
-fn a_replica_sends_away_whoever_still_waits() {
+fn a_replica_sends_away_a_client_that_still_waits() {
     let mut server = server();
     server.gets("ann", 100);
     let ben = server.waits("ben", 10);

@@ -56,11 +56,14 @@ fn a_release_withdraws_a_request_for_several_locks_whole() {
     assert_eq!(server.release(LOCK, "ann"), Ok(false));
     server.at(0);
     assert_eq!(server.told.get(&ann), Some(&Told::TimedOut));
-    assert!(server.was_granted(ben).is_some(), "nobody stands before it");
+    assert!(
+        server.was_granted(ben).is_some(),
+        "no client stands before it"
+    );
 }
 
 #[test]
-fn a_release_withdraws_a_grant_that_nobody_was_told_of_and_returns_0() {
+fn a_release_withdraws_a_grant_that_no_client_was_told_of_and_returns_0() {
     let mut server = late_server();
     server.gets("cid", 100);
     let ann = server.waits("ann", 10);
@@ -75,7 +78,7 @@ fn a_release_withdraws_a_grant_that_nobody_was_told_of_and_returns_0() {
 }
 
 #[test]
-fn a_grant_of_several_locks_that_nobody_was_told_of_is_withdrawn_whole() {
+fn a_grant_of_several_locks_that_no_client_was_told_of_is_withdrawn_whole() {
     // Whether it releases one of them or all: none was a hold that it had been told of.
     let releases: [Deed; 2] = [
         |server| assert_eq!(server.release(LOCK, "ann"), Ok(false)),
@@ -117,7 +120,7 @@ fn a_grant_that_its_owner_was_told_of_otherwise_is_a_hold_that_is_released() {
 }
 
 #[test]
-fn an_upgrade_that_nobody_was_told_of_was_a_share_that_its_owner_had() {
+fn an_upgrade_that_no_client_was_told_of_was_a_share_that_its_owner_had() {
     let mut server = late_server();
     server.takes(&[LOCK], sharing("ann"));
     server.takes(&[LOCK], sharing("ben"));

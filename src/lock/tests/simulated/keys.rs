@@ -14,9 +14,9 @@ use super::Lock;
 /// What a key holds.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Content {
-    /// A string: somebody's hold.
+    /// A string: a hold.
     Token(Vec<u8>),
-    /// A sorted set; with our marker a shared lock, without it somebody's data.
+    /// A sorted set; with our marker a shared lock, without it other data.
     SortedSet(BTreeMap<Vec<u8>, Score>),
     /// A list, say.
     NoLock,
@@ -181,11 +181,11 @@ pub struct SimulatedKeys {
     pub now: Now,
     /// How far the wall clock, by which keys expire, is ahead.
     pub ahead: Ahead,
-    /// All that was written since somebody took this.
+    /// All that was written since this was last taken.
     pub log: Vec<Write>,
-    /// Keys that were found expired, and removed, since somebody took this.
+    /// Keys that were found expired, and removed, since this was last taken.
     pub expired: Vec<Lock>,
-    /// Whoever looks at an expired key removes it. Servers don't do so while writes are paused, nor
+    /// A client that looks at an expired key removes it. Servers don't do so while writes are paused, nor
     /// on replicas.
     pub removes_expired: bool,
     /// On whose behalf the core acts.
@@ -206,7 +206,7 @@ pub struct SimulatedKeys {
     pub other_users: BTreeSet<&'static str>,
     /// Who has asked, by where that is kept.
     asked: BTreeMap<*const Asker, &'static str>,
-    /// Nobody can ask for anything now.
+    /// No client can ask for anything now.
     pub keeps_back: bool,
     /// What the core should not have done.
     pub offences: Vec<String>,
@@ -519,7 +519,7 @@ impl Keyspace for SimulatedKeys {
         let lock = self.lock(name);
         match self.authority {
             Authority::Reader => false,
-            // The server has not been asked about a key that only somebody who waits has named.
+            // The server has not been asked about a key that only a client who waits has named.
             Authority::Writer if self.named.contains(&lock) => true,
             // A server that is paused does not say so when it is asked about a key.
             Authority::Writer | Authority::Ourselves => !self.closed.contains(&lock),

@@ -5,11 +5,11 @@ use std::fmt;
 
 use crate::lock::deadlock::steps::Allowance;
 use crate::lock::fence::Fence;
-use crate::lock::queue::waiter::State;
+use crate::lock::waiting::queue::waiter::State;
 use crate::lock::{
     Acquired, Ahead, AskedBy, Break, Db, End, Gone, HolderNow, Lapse, Lease, Left, Limits, Line,
-    Locks, Mode, Ms, Name, NameRef, NotALock, NotBroken, Notify, Now, Patience, Refusal, Report,
-    Request, Secret, Ticket, Turn, WaitOutcome,
+    Locks, Mode, Modes, Ms, Name, NameRef, NotALock, NotBroken, Notify, Now, Patience, Refusal,
+    Report, Request, Secret, Terms, Ticket, Turn, USUALLY_NAMED, WaitOutcome,
 };
 
 use super::{
@@ -40,7 +40,7 @@ pub struct Flavour {
     pub keeps_expired: bool,
     /// Belongs to a cluster.
     pub in_cluster: bool,
-    /// Whoever waits for several locks is taken out of their queues in the next turn.
+    /// A client that waits for several locks is taken out of their queues in the next turn.
     pub leaves_late: bool,
     /// How many may share a lock, if not as many as usual.
     pub max_sharers: Option<u64>,
@@ -58,7 +58,7 @@ fn new_locks(now: Now, flavour: Flavour) -> Locks {
         locks.set_limits(limits, now);
     }
     if flavour.leaves_late {
-        locks.few_queues = 1;
+        locks.waiting.set_few_queues(1);
     }
     locks
 }
@@ -111,11 +111,27 @@ pub struct Plea {
     pub owner: Owner,
     pub ttl: Ms,
     pub mode: Mode,
+    /// A lock that it wants in another mode than the rest.
+    pub but: Option<(Lock, Mode)>,
     pub patience: Patience<'static>,
     /// Its connection.
     pub client: u64,
     /// Does the hold end with that?
     pub session: bool,
+    pub max_queue: Option<u64>,
+}
+
+impl Plea {
+    /// How this lock is wanted.
+    pub fn mode_of(&self, lock: Lock) -> Mode {
+        let but = self.but.filter(|&(other, _)| other == lock);
+        but.map_or(self.mode, |(_, mode)| mode)
+    }
+
+    /// Are these locks wanted in the same modes by both?
+    pub fn is_like(&self, other: &Self, locks: &[Lock]) -> bool {
+        (locks.iter()).all(|&lock| self.mode_of(lock) == other.mode_of(lock))
+    }
 }
 
 /// A place that is kept for so long.
@@ -174,7 +190,7 @@ pub struct Server {
     clients: u64,
     /// What has been published: where, and what.
     pub published: Vec<(String, String)>,
-    /// Channels on which nobody listens.
+    /// Channels on which no client listens.
     pub deaf: BTreeSet<String>,
 }
 
@@ -264,7 +280,7 @@ impl Server {
         happened
     }
 
-    // For whoever compares two of them.
+    // To compare two of them.
 
     /// Connections have larger numbers than this from now on.
     pub fn connect_after(&mut self, client: u64) {
@@ -309,13 +325,22 @@ impl Server {
     }
 
     pub fn acquire_all(&mut self, locks: &[Lock], plea: Plea) -> Result<Acquired, Refusal> {
+        let each: Vec<Mode> = locks.iter().map(|&lock| plea.mode_of(lock)).collect();
+        let is_one = each.iter().all(|&mode| mode == each[0]);
         let request = Request {
-            owner: plea.owner.as_bytes(),
-            ttl: plea.ttl,
-            mode: plea.mode,
+            terms: Terms {
+                owner: plea.owner.as_bytes(),
+                ttl: plea.ttl,
+                client: plea.client,
+                session: plea.session,
+            },
+            modes: if is_one {
+                Modes::Same(each[0])
+            } else {
+                Modes::Each(&each)
+            },
             patience: plea.patience,
-            client: plea.client,
-            session: plea.session,
+            max_queue: plea.max_queue,
         };
         // Users are called like the owners.
         self.keys.asker = plea.owner;
@@ -346,9 +371,11 @@ impl Server {
             owner,
             ttl,
             mode: Mode::Exclusive,
+            but: None,
             patience,
             client: self.connect(),
             session: false,
+            max_queue: None,
         };
         self.acquire_all(&[lock], plea)
     }
@@ -360,18 +387,30 @@ impl Server {
     }
 
     pub fn release(&mut self, lock: Lock, owner: Owner) -> Result<bool, NotALock> {
+        let before = self.locks.counts().released;
         let released = self.command(Authority::Writer, &[lock], |locks, turn| {
             locks.release(turn, name(lock), owner.as_bytes())
         });
+        self.has_counted(before, usize::from(released == Ok(true)));
         self.after_a_command();
         released
     }
 
+    /// No more holds count as released than their owner was told that it has released.
+    fn has_counted(&mut self, before: u64, released: usize) {
+        let counted = self.locks.counts().released - before;
+        if counted > released as u64 {
+            self.offence(&format!("{counted} count as released, and {released} were"));
+        }
+    }
+
     pub fn release_all(&mut self, locks: &[Lock], owner: Owner) -> Result<usize, NotALock> {
         let names: Vec<NameRef<'_>> = locks.iter().copied().map(name).collect();
+        let before = self.locks.counts().released;
         let released = self.command(Authority::Writer, locks, |locks, turn| {
             locks.release_all(turn, &names, owner.as_bytes())
         });
+        self.has_counted(before, *released.as_ref().unwrap_or(&0));
         self.after_a_command();
         released
     }
@@ -398,8 +437,13 @@ impl Server {
     }
 
     pub fn report(&mut self, lock: Lock) -> Result<Option<Report>, NotALock> {
+        self.report_of(lock, USUALLY_NAMED)
+    }
+
+    /// At most so many holders and waiters are listed.
+    pub fn report_of(&mut self, lock: Lock, most: usize) -> Result<Option<Report>, NotALock> {
         let report = self.command(Authority::Reader, &[lock], |locks, turn| {
-            locks.report(turn, name(lock))
+            locks.report(turn, name(lock), most)
         });
         self.after_a_command();
         report
@@ -447,7 +491,7 @@ impl Server {
         self.after_a_command();
     }
 
-    /// A write by somebody else, as a server without the module knows it.
+    /// A write by another client, as a server without the module knows it.
     pub fn foreign(&mut self, write: Write) {
         let touched = write.touches();
         // No write finds an expired key; a replica is told so by its master.
@@ -487,7 +531,7 @@ impl Server {
             Write::Swap(one, other) => {
                 // What was noted before is noted under the old numbers.
                 for name in std::mem::take(&mut self.touched) {
-                    self.locks.note(name);
+                    self.locks.waiting.note(name);
                 }
                 self.locks.swapped(one, other);
             }
@@ -552,7 +596,7 @@ impl Server {
     /// What a timer and a job do.
     pub fn tick(&mut self) {
         for name in std::mem::take(&mut self.touched) {
-            self.locks.note(name);
+            self.locks.waiting.note(name);
         }
         let now = self.now();
         let mut turn = Turn::new(&mut self.keys, now);
@@ -566,11 +610,11 @@ impl Server {
 
     /// What a timer does, and a job doesn't.
     fn publish(&mut self) {
-        while let Some(message) = self.locks.next_message() {
+        while let Some(message) = self.locks.waiting.next_message() {
             let [channel, text] = [&*message.channel, &*message.text]
                 .map(|bytes| String::from_utf8_lossy(bytes).into_owned());
             if self.deaf.contains(&channel) {
-                self.locks.message_went_unheard(message.id);
+                self.locks.waiting.message_went_unheard(message.id);
             }
             self.published.push((channel, text));
         }
@@ -583,7 +627,7 @@ impl Server {
         self.wakes_up();
     }
 
-    /// The same at the end of which nobody comes to its end, because all were woken by a command that ran
+    /// The same, at the end of which no wait comes to its end, because all were woken by a command that ran
     /// after the server had looked for them. If replies stay, they have gone out.
     pub fn turn_too_early_for_the_ends(&mut self) {
         if self.flavour.answers == Answers::Straight {
@@ -611,7 +655,7 @@ impl Server {
         }
     }
 
-    /// The second half: nobody's connection can have closed by itself in between.
+    /// The second half: no connection can have closed by itself in between.
     fn wakes_up(&mut self) {
         let lost = std::mem::take(&mut self.lost);
         self.locks.confirm(|client| !lost.contains(&client));
@@ -668,11 +712,19 @@ impl Server {
 
     /// A connection closes. The server says so first, and then ends its wait, if it has one.
     pub fn close(&mut self, client: u64) {
+        self.says_closed(client);
+        self.end_waits_of(client);
+    }
+
+    pub fn says_closed(&mut self, client: u64) {
         if !self.ending.is_empty() {
             self.lost.insert(client);
         }
         self.locks.closed(client);
         self.happened.closed.push(client);
+    }
+
+    pub fn end_waits_of(&mut self, client: u64) {
         let waits = |&(_, blocked): &(&Ticket, &Blocked)| blocked.client == client;
         let waits = self.blocked.iter().filter(waits);
         for ticket in waits.map(|(&ticket, _)| ticket).collect::<Vec<_>>() {
@@ -720,7 +772,7 @@ impl Server {
         self.locks.took_over(self.now());
     }
 
-    /// `DEBUG RELOAD`: all keys are read anew, and nobody's connection closes.
+    /// `DEBUG RELOAD`: all keys are read anew, and no connection closes.
     pub fn reload(&mut self) {
         self.locks.took_over(self.now());
         self.after_a_command();
@@ -774,8 +826,8 @@ impl Server {
     }
 
     fn has_settled(&mut self, is_over: bool) {
-        // Where nobody waits, nobody moves up.
-        if !is_over && self.locks.has_queues() {
+        // Where no client waits, none moves up.
+        if !is_over && self.locks.waiting.has_queues() {
             self.offence("a lock was left half settled");
         }
     }
@@ -800,13 +852,18 @@ impl Server {
 
     /// Tells what there is to tell, and wakes those whose answer stands.
     fn answer(&mut self) {
-        self.happened.waited.extend(self.locks.take_waited());
-        self.happened.lapsed.extend(self.locks.take_lapsed());
-        for ticket in self.locks.take_to_reply() {
-            match self.locks.waiters.get(&ticket) {
-                Some(waiter) => self.happened.decided.push((ticket, waiter.state())),
-                None => self.offence("one that is gone was to be replied to"),
-            }
+        self.happened
+            .waited
+            .extend(self.locks.outbox().take_waited());
+        self.happened
+            .lapsed
+            .extend(self.locks.outbox().take_lapsed());
+        for ticket in self.locks.outbox().take_to_reply() {
+            // Of many who are decided at once some may go before the server comes to their replies.
+            let Some(waiter) = self.locks.waiting.waiter(ticket) else {
+                continue;
+            };
+            self.happened.decided.push((ticket, waiter.state()));
             match self.blocked.get_mut(&ticket) {
                 Some(_) if self.woken.insert(ticket) => {}
                 _ => self.offence("one that does not wait was to be woken"),
@@ -878,13 +935,15 @@ impl Server {
     pub fn queue(&self, lock: Lock) -> Vec<Ticket> {
         let db: Db = lock.0;
         self.locks
-            .databases
-            .get(db)
-            .and_then(|database| database.queues.get(lock.1.as_bytes()))
+            .waiting
+            .queue_of(NameRef {
+                db,
+                key: lock.1.as_bytes(),
+            })
             .map(|queue| {
                 queue
                     .iter()
-                    .filter(|&ticket| self.locks.is_waiting(ticket))
+                    .filter(|&ticket| self.locks.waiting.is_waiting(ticket))
                     .collect()
             })
             .unwrap_or_default()

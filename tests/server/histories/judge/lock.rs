@@ -4,113 +4,9 @@
 use super::super::history::{Micros, Mode};
 use super::super::life::TOLERANCE;
 use super::Span;
+use super::deed::{Deed, Id, Tie, Unheard};
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use todc_utils::specifications::Specification;
-
-pub type Id = usize;
-
-/// What was done, and how it was answered.
-#[derive(Clone, Debug)]
-pub enum Deed {
-    Granted {
-        owner: Id,
-        mode: Mode,
-        ttl: Micros,
-        number: i64,
-        tie: Option<Tie>,
-        /// For how long its place may have been kept for it, if it asked for one.
-        lease: Micros,
-        /// Whether its owner has only ever asked in these words.
-        same_words: bool,
-    },
-    /// A try, or a wait: nil.
-    Denied {
-        owner: Id,
-        same_words: bool,
-        /// Whether somebody else must have held the lock.
-        needs_another: bool,
-    },
-    Placed {
-        owner: Id,
-        several: bool,
-        lease: Micros,
-        /// A number that had been given before.
-        above: i64,
-    },
-    /// CHECK, with what is left, or GUARD.
-    Held {
-        owner: Id,
-        left: Option<Micros>,
-        alone: bool,
-    },
-    NotHeld {
-        owner: Id,
-    },
-    /// Whether it was held, if this is known.
-    Released {
-        owner: Id,
-        held: Option<bool>,
-        alone: bool,
-    },
-    Renewed {
-        owner: Id,
-        ttl: Micros,
-        alone: bool,
-        /// Whether what it claims may be tied to a connection.
-        may_be_tied: bool,
-    },
-    NotRenewed {
-        owner: Id,
-    },
-    HungUp {
-        owner: Id,
-        connection: u64,
-    },
-    /// A call without an answer: from now on it may be done at any time, or never.
-    Unheard {
-        owner: Id,
-        call: Unheard,
-        /// A number that had been given before.
-        above: i64,
-    },
-    /// All holds end.
-    Ended,
-    /// All holds end so much later at most, and nothing prolongs them.
-    Ending {
-        grace: Micros,
-    },
-    /// From now on any hold may end at any time.
-    Doubted,
-    /// Which number, connection or BREAK belongs to which hold may be forgotten, and the holds may last longer.
-    /// Whoever had a place on a server to which the lock comes back may have it still, whatever it has said elsewhere.
-    Forgotten {
-        by: Micros,
-        placed: Arc<[Id]>,
-    },
-    /// Another server has taken over and may have missed anything. These may hold the lock there. If it keeps a
-    /// quarantine, nobody else does until what was lost is over.
-    TakenOver {
-        owners: Arc<[Id]>,
-        longest: Micros,
-        quarantine: bool,
-    },
-}
-
-/// A hold that ends with its connection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Tie {
-    pub connection: u64,
-    /// When that was certainly there for the last time.
-    pub alive: Micros,
-}
-
-#[derive(Clone, Copy, Debug)]
-pub enum Unheard {
-    Ask { tie: Option<Tie>, alone: bool },
-    Renew { ttl: Micros },
-    End,
-}
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Lock {
@@ -356,6 +252,7 @@ impl Lock {
             ttl,
             number,
             tie,
+            is_tie_sure,
             lease,
             same_words,
         } = *deed
@@ -387,7 +284,7 @@ impl Lock {
                 }
                 self.now = self.now.max(over);
             }
-            // Whoever is there already needs no room. In the same words it has the number by which it was granted
+            // An owner that is there already needs no room. In the same words it has the number by which it was granted
             // that, unless the server has forgotten it or has never known it.
             let one = self.owner(owner);
             let is_new_to_it = one.hope.is_some_and(|(_, above)| above == 0)
@@ -421,7 +318,7 @@ impl Lock {
             number: Number::Is(number),
             least: if is_ending { 0 } else { least },
             most,
-            tie: tie.map_or(Tied::No, Tied::To),
+            tie: tie.map_or(Tied::No, if is_tie_sure { Tied::To } else { Tied::Perhaps }),
             ending: if is_ending {
                 Certainty::Perhaps
             } else {
@@ -456,7 +353,7 @@ impl Lock {
         true
     }
 
-    /// Everybody whose hold does not bear this one has ended it by now.
+    /// All whose holds do not bear this one have ended them by now.
     fn others_give_way(&mut self, owner: Id, alone: bool, end: Micros) -> bool {
         let doubted = self.doubted;
         for (_, other) in self.owners.iter_mut().filter(|(id, _)| **id != owner) {
@@ -485,7 +382,7 @@ impl Lock {
         }
     }
 
-    /// Its owner may hold it, and then nobody else does whom it does not bear.
+    /// Its owner may hold it, and then no other does whom it does not bear.
     fn knows(&mut self, owner: Id, alone: bool, end: Micros) -> bool {
         let now = self.now;
         let one = self.owner(owner);

@@ -4,7 +4,7 @@ use super::super::history::{
     Action, Answer, Call, Event, History, Kind, MS, Micros, Mode, Wait, count,
 };
 use super::Span;
-use super::lock::{Deed, Id, Tie, Unheard};
+use super::deed::{Deed, Id, Tie, Unheard};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ptr;
 use std::sync::Arc;
@@ -82,6 +82,14 @@ fn lease(wait: &Wait) -> Micros {
     }
 }
 
+/// A place outlasts the call by which it was asked for.
+fn waits_until(call: &Call) -> Micros {
+    match &call.action {
+        Action::Acquire { wait, .. } if call.tells_of_a_place() => call.end + lease(wait),
+        _ => call.end,
+    }
+}
+
 impl OfOne<'_> {
     fn steps(&self) -> Vec<Span<Deed>> {
         let mut steps: Vec<_> = self.events.iter().map(|event| self.event(event)).collect();
@@ -91,9 +99,9 @@ impl OfOne<'_> {
                 _ => (self.deed(call), call.start, call.end),
             };
             end = end.max(start);
-            // What it was told tells nothing of anybody else.
+            // What it was told tells nothing of any other.
             let deed = deed.filter(|deed| {
-                self.is_somebody(call)
+                self.may_ever_have_held_it(call)
                     || matches!(
                         deed,
                         Deed::Denied {
@@ -152,7 +160,7 @@ impl OfOne<'_> {
     }
 
     /// Whether the owner may ever have held this lock.
-    fn is_somebody(&self, call: &Call) -> bool {
+    fn may_ever_have_held_it(&self, call: &Call) -> bool {
         self.calls.iter().any(|other| {
             other.owner == call.owner
                 && (other.answer == Answer::Unknown
@@ -179,6 +187,28 @@ impl OfOne<'_> {
             connection,
             alive: self.alive.get(&connection).copied().unwrap_or(0),
         })
+    }
+
+    /// Of an owner's requests at one time the one that came last decides which connection its hold is tied to.
+    fn beside(&self, call: &Call) -> impl Iterator<Item = Option<Tie>> {
+        let (start, end) = (call.start, call.end);
+        (self.calls.iter().copied())
+            .filter(move |other| {
+                let may_wait = other.tells_of_a_place() || !other.was_over_by(start);
+                other.is_acquire() && other.start < end && may_wait
+            })
+            .filter(|other| other.owner == call.owner)
+            .map(|other| self.tie(other))
+    }
+
+    fn is_tie_sure(&self, call: &Call) -> bool {
+        let own = self.tie(call);
+        self.beside(call).all(|tie| tie == own)
+    }
+
+    fn any_tie(&self, call: &Call) -> Option<Tie> {
+        let ties = self.beside(call).chain([self.tie(call)]).flatten();
+        ties.min_by_key(|tie| tie.alive)
     }
 
     /// All that this owner ever asked of this lock.
@@ -238,7 +268,8 @@ impl OfOne<'_> {
                 mode: *mode,
                 ttl: *ttl,
                 number,
-                tie: self.tie(call),
+                tie: self.any_tie(call),
+                is_tie_sure: self.is_tie_sure(call),
                 lease: lease(wait),
                 same_words: self.same_words(call),
             },
@@ -302,8 +333,8 @@ impl OfOne<'_> {
         })
     }
 
-    /// Whoever comes behind somebody who waits, be it a request of the same owner, is refused also in a moment in which
-    /// nobody may be granted anything. So is everybody while a slot moves.
+    /// An owner that comes behind one that waits, be it a request of the same owner, is refused also in a moment in which
+    /// none may be granted anything. So are all while a slot moves.
     fn may_be_shut_for(&self, call: &Call) -> bool {
         let is_waited_for = self.calls.iter().any(|other| {
             matches!(
@@ -314,7 +345,7 @@ impl OfOne<'_> {
                 }
             ) && !ptr::eq(*other, call)
                 && other.start <= call.end
-                && (other.end >= call.start || other.answer == Answer::Unknown)
+                && (waits_until(other) >= call.start || other.answer == Answer::Unknown)
         });
         is_waited_for
             || self

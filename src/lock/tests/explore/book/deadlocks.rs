@@ -24,17 +24,16 @@ impl Book {
             held.alone = hold.how == How::Exclusive;
         }
         let request = |ask: &Ask| {
-            let mut locks = [false; search::LOCKS];
-            ask.locks.iter().for_each(|&lock| locks[lock] = true);
-            Request {
-                owner: 1 << ask.owner,
-                locks,
-                mode: match ask.mode {
+            let mut locks = [None; search::LOCKS];
+            for &lock in ask.locks {
+                locks[lock] = Some(match ask.mode_of(lock) {
                     Mode::Exclusive => Mode::Exclusive,
                     Mode::Shared => Mode::Limit(self.max_sharers),
                     Mode::Limit(most) => Mode::Limit(most.min(self.max_sharers)),
-                },
+                });
             }
+            let owner = 1 << ask.owner;
+            Request { owner, locks }
         };
         let waits = self.waits.iter().filter(|wait| self.lives(wait));
         let mut requests: Vec<Request> = waits.map(|wait| request(&wait.ask)).collect();
@@ -50,7 +49,7 @@ impl Book {
         // What others have written may not have been heard of; it is looked at before a request is refused.
         let sure = before.ever == 0 && server.due() != Some(0);
         ensure(refused || !sure || after.always == 0, || {
-            format!("{ask}, waits, and somebody waits for ever now")
+            format!("{ask}, waits, and a client waits for ever now")
         })?;
         // Keys of other databases are not.
         let is_elsewhere = |wait: &Wait| LOCKS[wait.ask.locks[0]].0 != LOCKS[ask.locks[0]].0;

@@ -1,9 +1,9 @@
 //! Was this grant allowed?
 
 use crate::lock::fence::Fence;
-use crate::lock::queue::waiter::State;
 use crate::lock::tests::model::{Verdict, ensure};
 use crate::lock::tests::simulated::{Content, Happened, Server, name};
+use crate::lock::waiting::queue::waiter::State;
 use crate::lock::{Hold as How, Mode, Ms, NameRef, from_wall};
 
 use super::super::action::{Ask, LOCKS, LockNo, OWNERS, OwnerNo, Wait as Waits};
@@ -20,7 +20,7 @@ enum Who {
 }
 
 impl Book {
-    /// Whoever asked just now was told this number, if any.
+    /// A client that asked just now was told this number, if any.
     pub fn take_in(
         &mut self,
         happened: &Happened,
@@ -122,7 +122,7 @@ impl Book {
         Ok(())
     }
 
-    /// Nobody is told of what becomes of a place: so this is looked up.
+    /// No client is told of what becomes of a place: so this is looked up.
     fn look_at_places(
         &mut self,
         server: &Server,
@@ -140,7 +140,7 @@ impl Book {
                 .map(|&lock| name(LOCKS[lock]))
                 .collect();
             let locks = &server.locks;
-            let Some(ticket) = locks.place_of(OWNERS[owner].as_bytes(), &names) else {
+            let Some(ticket) = locks.waiting.place_of(OWNERS[owner].as_bytes(), &names) else {
                 let is_up = wait.until.is_some_and(|until| until <= self.now);
                 let by_owner = told.is_some_and(|(ask, ..)| ask.owner == owner)
                     || cause == Cause::Owner(owner);
@@ -150,15 +150,15 @@ impl Book {
                 gone.push(at);
                 continue;
             };
-            let state = locks.waiters.get(&ticket).map(|waiter| waiter.state());
-            wait.asleep = locks.sleeps(ticket);
+            let state = locks.waiting.waiter(ticket).map(|waiter| waiter.state());
+            wait.asleep = locks.waiting.sleeps(ticket);
             match state {
                 Some(State::Granted(fence)) if wait.granted == Some(fence) => {}
                 Some(State::Granted(fence)) => grants.push((fence, Who::Waiter(at))),
                 _ => wait.granted = None,
             }
         }
-        // What was asked for is granted to whoever has a place for it, where that stands.
+        // What was asked for is granted to a client that has a place for it, where that stands.
         for at in gone.into_iter().rev() {
             let is_claimed = told.is_some_and(|(ask, ..)| {
                 let own = &self.waits[at].ask;
@@ -180,7 +180,7 @@ impl Book {
         lost
     }
 
-    /// Whoever has the lock needs no place for it; nobody else loses one.
+    /// A client that has the lock needs no place for it; no other client loses one.
     fn have_not_lost_their_places(&self, lost: &[Ask]) -> Verdict {
         let has_any = |ask: &Ask| {
             ask.locks
@@ -223,7 +223,7 @@ impl Book {
             };
             hold.under_way = hold.under_way.saturating_sub(1);
             hold.told |= heard;
-            // Whoever is told that it has the lock has claimed it.
+            // A client that is told that it has the lock has claimed it.
             hold.any_end |= hold.unclaimed && !heard;
             hold.unclaimed &= !heard;
         }
@@ -242,7 +242,7 @@ impl Book {
             Who::Asker(ask, client) => {
                 // A place of its own is granted first, in passing, and it holds that then.
                 let own = self.own_place(&ask, |at, wait| {
-                    wait.ask.mode == ask.mode
+                    (wait.ask.mode, wait.ask.but) == (ask.mode, ask.but)
                         || self.what_is_in_the_way(&wait.ask, at, true).is_none()
                 });
                 (ask, client, own.unwrap_or(self.waits.len()), true)
@@ -257,16 +257,16 @@ impl Book {
         let owner = OWNERS[ask.owner];
         // Who has it alone by then has that and more.
         if let (Who::Asker(..), Some(own)) = (who, self.waits.get(at))
-            && is_alone(own.ask.mode)
+            && (own.ask.locks.iter()).all(|&lock| is_alone(own.ask.mode_of(lock)))
             && own.granted.is_none()
             && (ask.locks.iter()).all(|&lock| is_held_alone(server, lock))
         {
-            ask.mode = own.ask.mode;
+            (ask.mode, ask.but) = (own.ask.mode, own.ask.but);
         }
         self.mind_its_own(&ask);
         let (is_retry, known) = self.holds_all(&ask);
         if !is_retry {
-            // What nobody has heard of is given back before.
+            // What no client has heard of is given back before.
             let mut locks = ask.locks.iter();
             let why = locks.find_map(|&lock| {
                 let at = match who {
@@ -354,8 +354,8 @@ impl Book {
         let old = self
             .take_hold(ask.owner, lock)
             .filter(|old| is_retry || !old.is_ending);
-        let goes_on =
-            (old.as_ref()).is_some_and(|old| old.how == How::Exclusive || !is_alone(ask.mode));
+        let goes_on = (old.as_ref())
+            .is_some_and(|old| old.how == How::Exclusive || !is_alone(ask.mode_of(lock)));
         let mut hold = match old {
             Some(mut old) if goes_on => {
                 let goes_on = old.until.is_some_and(|until| until >= wanted);
@@ -374,7 +374,7 @@ impl Book {
             old => Hold {
                 lock,
                 owner: ask.owner,
-                how: ask.mode.hold(),
+                how: ask.mode_of(lock).hold(),
                 // It lasts no shorter than the share did.
                 until: match &old {
                     Some(old) if !old.unclaimed => old.until.map(|until| until.max(wanted)),
@@ -431,7 +431,7 @@ impl Book {
             hold.under_way += 1;
         }
         self.is_strange[lock] = hold.by_wall;
-        // A key that went a moment too early has gone with this, and nobody finds that in the keys.
+        // A key that went a moment too early has gone with this, and that is not found in the keys.
         self.holds.retain(|other| {
             let fits = other.how == How::Shared && hold.how == How::Shared;
             other.lock != lock || !other.is_loose || fits
@@ -463,7 +463,8 @@ impl Book {
         let mut number = None;
         for &lock in ask.locks {
             let hold = self.hold(ask.owner, lock);
-            let Some(hold) = hold.filter(|hold| hold.how == How::Exclusive || !is_alone(ask.mode))
+            let Some(hold) =
+                hold.filter(|hold| hold.how == How::Exclusive || !is_alone(ask.mode_of(lock)))
             else {
                 return (false, None);
             };
@@ -489,7 +490,7 @@ impl Book {
     /// Does it wait to have alone what its owner shares? Surely, or only perhaps?
     pub fn is_upgrade(&self, wait: &Wait, lock: LockNo, surely: bool) -> bool {
         let own = self.hold(wait.ask.owner, lock);
-        is_alone(wait.ask.mode)
+        is_alone(wait.ask.mode_of(lock))
             && own
                 .is_some_and(|own| own.how == How::Shared && (!surely || own.told && !own.may_go()))
     }
@@ -505,7 +506,7 @@ impl Book {
             return Some(format!("{} is no lock", LOCKS[lock].1));
         }
         let own = self.hold(ask.owner, lock).filter(|own| !own.is_ending);
-        if own.is_some_and(|own| own.how == How::Exclusive || !is_alone(ask.mode)) {
+        if own.is_some_and(|own| own.how == How::Exclusive || !is_alone(ask.mode_of(lock))) {
             return None;
         }
         let others = || {
@@ -521,11 +522,11 @@ impl Book {
             };
             format!("{} {how} {}", OWNERS[hold.owner], LOCKS[lock].1)
         };
-        let alone = others().find(|hold| hold.how == How::Exclusive || is_alone(ask.mode));
+        let alone = others().find(|hold| hold.how == How::Exclusive || is_alone(ask.mode_of(lock)));
         if let Some(other) = alone {
             return Some(says(other));
         }
-        // What nobody has heard of may have been given back before.
+        // What no client has heard of may have been given back before.
         if let Some(own) = own
             && !(surely && own.breaking && own.may_go())
         {
@@ -534,7 +535,7 @@ impl Book {
                 .then(|| format!("{} is being broken", LOCKS[lock].1));
             return breaking;
         }
-        let most = match ask.mode {
+        let most = match ask.mode_of(lock) {
             Mode::Limit(most) => most.min(self.max_sharers),
             Mode::Shared | Mode::Exclusive => self.max_sharers,
         };
@@ -558,7 +559,7 @@ impl Book {
     }
 }
 
-/// Does its key say that somebody has it alone?
+/// Does its key say that a client has it alone?
 fn is_held_alone(server: &Server, lock: LockNo) -> bool {
     key_of(server, lock).is_some_and(|key| matches!(key.content, Content::Token(_)))
 }

@@ -40,8 +40,8 @@ fn is_no_lock(server: &Server, lock: LockNo, now: Ms) -> bool {
 }
 
 impl Book {
-    /// Somebody else has written this key: what it says counts from now on. If what was known is worth
-    /// nothing any more, `anew`, nobody knows any number, and no connection ends anything.
+    /// Another client has written this key: what it says counts from now on. If what was known is worth
+    /// nothing any more, `anew`, no client knows any number, and no connection ends anything.
     pub fn read_key(&mut self, lock: LockNo, server: &Server, anew: bool) {
         self.no_lock[lock] = is_no_lock(server, lock, self.now);
         self.is_strange[lock] = true;
@@ -142,7 +142,7 @@ impl Book {
             let hold = (self.holds.iter_mut()).find(|hold| hold.lock == lock && is(hold, one));
             let owner = OWNERS[one.0];
             let Some(hold) = hold else {
-                return Err(format!("{owner} has {name}, and nobody knows why"));
+                return Err(format!("{owner} has {name}, and no client knows why"));
             };
             if hold.any_end {
                 hold.until = one.2;

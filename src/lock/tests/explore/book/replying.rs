@@ -59,15 +59,20 @@ impl Book {
                 });
                 let names: Vec<NameRef<'_>> =
                     (ask.locks.iter()).map(|&lock| name(LOCKS[lock])).collect();
-                let place = server.locks.place_of(OWNERS[ask.owner].as_bytes(), &names);
+                let place = server
+                    .locks
+                    .waiting
+                    .place_of(OWNERS[ask.owner].as_bytes(), &names);
                 match old {
                     Some(at) if self.waits[at].place == place => {
                         self.waits[at] = wait(None, place);
                     }
                     old => {
-                        // Whoever asks when the lease is over may have lost the place, and comes last.
+                        // A client that asks when the lease is over may have lost the place, and comes last.
                         let is_kept = old.map(|at| self.waits.remove(at)).filter(|old| {
-                            old.ask.mode == ask.mode && !old.closed && old.until > Some(self.now)
+                            (old.ask.mode, old.ask.but) == (ask.mode, ask.but)
+                                && !old.closed
+                                && old.until > Some(self.now)
                         });
                         ensure(is_kept.is_none(), || {
                             format!("{ask}, in time, and has lost its place")
@@ -79,9 +84,9 @@ impl Book {
                 let [least, most] = [true, false].map(|surely| self.stands_behind(&ask, surely));
                 // Those who are taken out of their queues in the next turn count until then.
                 let locks = &server.locks;
-                let is_late = !locks.backlog.leaving.is_empty()
-                    || !locks.places.endings.is_empty()
-                    || !locks.places.falling.is_empty();
+                let is_late = locks.waiting.has_leaving()
+                    || !locks.waiting.places().endings.is_empty()
+                    || !locks.waiting.places().falling.is_empty();
                 ensure(least <= before && (before <= most || is_late), || {
                     format!("{ask}, stands behind {least} to {most}, and is told {before}")
                 })?;
@@ -110,8 +115,8 @@ impl Book {
         let own = self.waits.iter().position(|wait| {
             is_place(ask)
                 && wait.ticket.is_none()
-                && (wait.ask.owner, wait.ask.locks, wait.ask.mode)
-                    == (ask.owner, ask.locks, ask.mode)
+                && (wait.ask.owner, wait.ask.locks, wait.ask.mode, wait.ask.but)
+                    == (ask.owner, ask.locks, ask.mode, ask.but)
         });
         own.unwrap_or(self.waits.len())
     }
@@ -264,7 +269,7 @@ impl Book {
             .holds
             .iter()
             .any(|hold| hold.lock == lock && hold.may_go());
-        // Whoever could have it is granted it before.
+        // A client that could have it is granted it before.
         ensure(got == held || !is_clear || !self.waits.is_empty(), || {
             format!(
                 "{held} holds of {} are broken, and {got} are counted",

@@ -1,12 +1,12 @@
 //! Follows what a server with a crowd before it writes and answers. Each step costs it no more than
-//! the server: it knows of each lock who holds it and who comes first, and looks at nobody else.
+//! the server: it knows of each lock who holds it and who comes first, and looks at no other client.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use crate::lock::fence::Fence;
-use crate::lock::queue::waiter::State;
 use crate::lock::tests::model::{Verdict, ensure};
 use crate::lock::tests::simulated::{Content, Happened, Lock, Owner, Plea, Write};
+use crate::lock::waiting::queue::waiter::State;
 use crate::lock::{Acquired, Ahead, Hold, Mode, Ms, Patience, Refusal, Ticket};
 
 use super::super::steps::LOCKS;
@@ -176,7 +176,7 @@ impl Watch {
         self.asked.len()
     }
 
-    /// Somebody is about to ask.
+    /// A client is about to ask.
     pub fn asks(&mut self, plea: Plea) {
         self.modes.insert(plea.owner, plea.mode);
     }
@@ -346,7 +346,7 @@ impl Watch {
                 .filter(|(lock, _)| db.is_none_or(|db| db == lock.0))
                 .for_each(|(_, place)| place.clear()),
             Write::Persist(_) | Write::Rename(..) | Write::Swap(..) => {
-                return Err(format!("nobody has asked for {write:?}"));
+                return Err(format!("no client has asked for {write:?}"));
             }
         }
         Ok(())
@@ -535,7 +535,7 @@ impl Watch {
             }
     }
 
-    /// Nothing is due now: nobody waits who need not, and nothing is held that was to go.
+    /// Nothing is due now: no client waits who need not, and nothing is held that was to go.
     pub fn at_rest(&mut self, now: Ms) -> Verdict {
         let late = self.times.first().filter(|&&(until, _)| until <= now);
         ensure(late.is_none(), || format!("not told: {late:?} at {now}"))?;

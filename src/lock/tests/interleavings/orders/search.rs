@@ -19,9 +19,8 @@ pub const LOCKS: usize = 3;
 #[derive(Clone, Copy, Debug)]
 pub struct Request {
     pub owner: Owners,
-    /// Whether it is for this lock.
-    pub locks: [bool; LOCKS],
-    pub mode: Mode,
+    /// How it wants each lock, if it does.
+    pub locks: [Option<Mode>; LOCKS],
 }
 
 /// Who holds a lock.
@@ -63,25 +62,26 @@ impl State {
     fn may_have_all(&self, requests: &[Request], at: usize, fresh: Fresh) -> bool {
         self.left & bit(at) != 0
             && (0..LOCKS)
-                .filter(|&lock| requests[at].locks[lock])
+                .filter(|&lock| requests[at].locks[lock].is_some())
                 .all(|lock| self.may_have(requests, at, lock, fresh))
     }
 
     fn may_have(&self, requests: &[Request], at: usize, lock: usize, fresh: Fresh) -> bool {
         let (held, request) = (self.held[lock], requests[at]);
+        let mode = request.locks[lock];
         let in_turn = self.first_in_queue(requests, lock, fresh) == Some(at);
         if held.alone {
             return held.by == request.owner;
         }
         if held.by & request.owner != 0 {
             let stands_first = in_turn || fresh[lock] & request.owner == 0;
-            return request.mode != Mode::Exclusive || (held.by == request.owner && stands_first);
+            return mode != Some(Mode::Exclusive) || (held.by == request.owner && stands_first);
         }
         let others = u64::from(held.by.count_ones());
-        let room = match request.mode {
-            Mode::Exclusive => others == 0,
-            Mode::Shared => true,
-            Mode::Limit(most) => others < most,
+        let room = match mode {
+            None | Some(Mode::Shared) => true,
+            Some(Mode::Exclusive) => others == 0,
+            Some(Mode::Limit(most)) => others < most,
         };
         in_turn && room
     }
@@ -90,8 +90,9 @@ impl State {
     fn first_in_queue(&self, requests: &[Request], lock: usize, fresh: Fresh) -> Option<usize> {
         let held = self.held[lock];
         let queue = || {
-            (0..requests.len())
-                .filter(move |&other| self.left & bit(other) != 0 && requests[other].locks[lock])
+            (0..requests.len()).filter(move |&other| {
+                self.left & bit(other) != 0 && requests[other].locks[lock].is_some()
+            })
         };
         let shares = if held.alone {
             0
@@ -99,20 +100,22 @@ impl State {
             held.by & !fresh[lock]
         };
         let upgrade = |other: &usize| {
-            requests[*other].mode == Mode::Exclusive && requests[*other].owner & shares != 0
+            requests[*other].locks[lock] == Some(Mode::Exclusive)
+                && requests[*other].owner & shares != 0
         };
         queue().find(upgrade).or_else(|| queue().next())
     }
 
     fn grant(&mut self, request: Request, at: usize, fresh: &mut Fresh) {
         self.left &= !bit(at);
-        for lock in (0..LOCKS).filter(|&lock| request.locks[lock]) {
+        for (lock, mode) in request.locks.into_iter().enumerate() {
+            let Some(mode) = mode else { continue };
             let held = &mut self.held[lock];
             // Who holds a lock alone keeps it alone.
             if held.alone {
                 continue;
             }
-            if request.mode == Mode::Exclusive {
+            if mode == Mode::Exclusive {
                 *held = Held {
                     by: request.owner,
                     alone: true,
@@ -166,7 +169,7 @@ impl State {
     }
 }
 
-/// Who still waits for something when nobody can let go of anything any more.
+/// Who still waits for something when no client can let go of anything any more.
 #[derive(Clone, Copy, Debug)]
 pub struct Stuck {
     /// Whatever the order.

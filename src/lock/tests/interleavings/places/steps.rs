@@ -30,6 +30,7 @@ pub struct Terms {
     /// By which connection, if by one that comes back.
     pub by: Option<usize>,
     pub session: bool,
+    pub max_queue: Option<u64>,
 }
 
 /// Whose name a command bears: of the places and of the holds that there are the n-th, modulo their
@@ -143,7 +144,7 @@ pub enum Step {
     },
     /// The server keeps all back who would ask, or does so no more.
     KeepBack(bool),
-    /// Nobody listens on a channel, or somebody does.
+    /// No client listens on a channel, or a client does.
     Deaf {
         channel: usize,
         deaf: bool,
@@ -232,12 +233,16 @@ impl Kind {
 
     fn terms(self, random: &mut Random) -> Terms {
         let told = random.below(4) < self.told;
+        let ttl = random.pick(&[5, 50, 200, 1000, 4000]);
+        let length = random.pick(&[20, 100, 400, 1500, 3000]);
         Terms {
-            ttl: random.pick(&[5, 50, 200, 1000, 4000]),
-            length: random.pick(&[20, 100, 400, 1500, 3000]),
+            ttl,
+            length,
             channel: told.then(|| random.below(CHANNELS.len() as u64) as usize),
             by: random.one_in(2).then(|| random.below(REGULARS) as usize),
             session: random.one_in(5),
+            // By these, so that each seed stays the history that it was.
+            max_queue: (ttl == 50).then_some(length % 7),
         }
     }
 }

@@ -9,9 +9,9 @@ mod seen;
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::lock::fence::Fence;
-use crate::lock::queue::waiter::State;
 use crate::lock::tests::model::{Verdict, ensure};
 use crate::lock::tests::simulated::{Happened, Lock, Owner, Plea, Server};
+use crate::lock::waiting::queue::waiter::State;
 use crate::lock::{Acquired, Ahead, Hold, Limits, Mode, Ms, Patience, Refusal, Ticket};
 
 use super::counts::Counts;
@@ -22,9 +22,9 @@ use seen::Seen;
 
 /// Whatever was to be done so long ago, and was not, shows that the server did nothing meanwhile.
 const LATE: Ms = 100;
-/// Whoever could not ask has so long at least.
+/// A client that could not ask has so long at least.
 const AT_LEAST: Ms = 1000;
-/// The core looks only so often whether anybody can ask.
+/// The core looks only so often whether any client can ask.
 const LOOK: Ms = 250;
 /// A key that goes by so much too early has gone in time.
 const EARLY: Ms = 2;
@@ -54,7 +54,7 @@ pub struct Wait {
     is_called: bool,
     /// A claim of its own has run out since its owner asked.
     missed: bool,
-    /// Its grant was lost to somebody else's deed.
+    /// Its grant was lost to another client's deed.
     robbed: bool,
     /// Its grant is gone, and it is shown nowhere until that is seen to.
     is_hidden: bool,
@@ -76,15 +76,6 @@ impl Wait {
             (self.locks.iter().collect(), locks.iter().collect());
         self.ticket.is_none() && self.owner == owner && mine == theirs
     }
-}
-
-/// A hold that its owner has been told of.
-#[derive(Clone, Debug, Default)]
-struct Told {
-    until: Option<Ms>,
-    ties: Vec<u64>,
-    /// It ends when the wall clock says so.
-    by_wall: bool,
 }
 
 /// What has been done to the server.
@@ -116,7 +107,14 @@ pub enum Deed<'a> {
 pub struct Watch {
     waits: BTreeMap<No, Wait>,
     last: No,
-    told: BTreeMap<(Lock, Owner), Told>,
+    /// Until when those holds last at least that their owners have been told of.
+    told: BTreeMap<(Lock, Owner), Option<Ms>>,
+    /// Holds that end when the wall clock says so.
+    by_wall: BTreeSet<(Lock, Owner)>,
+    /// Connections that a hold may end with: of the requests that were granted it, or asked for it last.
+    ties: BTreeMap<(Lock, Owner), BTreeSet<u64>>,
+    /// Requests that stood first as upgrades when the server last came to rest, or since.
+    upgrades: BTreeSet<No>,
     /// Holds that others have written, or moved.
     foreign: BTreeSet<(Lock, Owner)>,
     /// What is shown, and what was before the deed.
@@ -124,7 +122,7 @@ pub struct Watch {
     before: Seen,
     /// Channels whose places may sleep.
     asleep: BTreeSet<&'static str>,
-    /// Nobody listens there.
+    /// No client listens there.
     pub deaf: BTreeSet<&'static str>,
     heard_of: usize,
     /// Blocked requests that have been granted something, and to which the server has replied.
@@ -167,7 +165,7 @@ impl Watch {
         self.seen.holders(lock).iter()
     }
 
-    /// Does nobody hold anything, or wait for anything?
+    /// Does no client hold anything, or wait for anything?
     pub fn is_empty(&self) -> bool {
         self.waits.is_empty() && self.seen.is_nothing()
     }
@@ -195,10 +193,13 @@ impl Watch {
 
     /// The wall clock is about to be stepped: what may end by that may end earlier.
     pub fn steps(&mut self, by: Ahead) {
-        for told in self.told.values_mut().filter(|told| told.by_wall) {
-            told.until = told
-                .until
-                .map(|until| until.saturating_add_signed((-by).min(0)));
+        let by_wall = &self.by_wall;
+        for (_, until) in self
+            .told
+            .iter_mut()
+            .filter(|(hold, _)| by_wall.contains(hold))
+        {
+            *until = until.map(|until| until.saturating_add_signed((-by).min(0)));
         }
     }
 
@@ -230,7 +231,7 @@ impl Watch {
         }
     }
 
-    /// Nobody can ask now, or could for long.
+    /// No client can ask now, or could for long.
     pub fn trouble_at(&mut self, now: Ms) {
         self.trouble = Some(now);
         for place in self.waits.values_mut().filter(|one| one.ticket.is_none()) {
@@ -241,8 +242,13 @@ impl Watch {
 
     /// The server has just done what was due, while it keeps askers back.
     pub fn goes_on_at(&mut self, now: Ms) {
+        // What was due later was not looked at: its lease had been extended already, or its claim ran on.
+        let is_due = |place: &Wait| match place.state {
+            State::Granted(_) => place.claim_ends < now,
+            _ => place.until <= now,
+        };
         let places = self.waits.values_mut().filter(|one| one.ticket.is_none());
-        for place in places.filter(|place| place.least <= now && !place.is_hidden) {
+        for place in places.filter(|one| one.least <= now && is_due(one) && !one.is_hidden) {
             place.least = now + place.length.max(AT_LEAST);
         }
     }
@@ -251,6 +257,9 @@ impl Watch {
     pub fn restart(&mut self) {
         self.waits.clear();
         self.told.clear();
+        self.by_wall.clear();
+        self.ties.clear();
+        self.upgrades.clear();
         self.asleep.clear();
         self.highest = 0;
         self.foreign.clear();
@@ -272,6 +281,19 @@ impl Watch {
         let mut told: BTreeSet<(Lock, Owner)> = BTreeSet::new();
         self.ends_are_early(deed, &happened, now);
         self.connections_close(deed, &happened);
+        self.holds_come_back(deed);
+        if let Deed::Ask {
+            locks,
+            plea,
+            got: Ok(Acquired::Held(_)),
+        } = deed
+        {
+            // The last request of its owner decides which connection a hold ends with.
+            for &lock in locks {
+                self.ties.remove(&(lock, plea.owner));
+            }
+            self.may_end_with(locks, *plea);
+        }
         self.blocked_are_judged(server, deed, &happened, &mut granted, &mut told, now)?;
         if let Deed::Ask {
             locks,
@@ -291,14 +313,17 @@ impl Watch {
         self.places_are_judged(server, deed, &told, &mut granted, now)?;
         self.deed_is_judged(server, deed, &was, now)?;
         self.claims_are_shown(deed, &told, &granted)?;
-        self.nobody_is_overtaken(server, &granted, &was, now)?;
+        self.no_client_is_overtaken(server, &granted, &was, now)?;
         self.told_is_kept(now)?;
+        self.note_upgrades();
         self.queues_are_right()?;
         if !server.master {
-            self.told.values_mut().for_each(|told| told.by_wall = true);
+            self.by_wall.extend(self.told.keys());
         }
         let seen = &self.seen;
+        (self.by_wall).retain(|&(lock, owner)| seen.hold(lock, owner).is_some());
         (self.foreign).retain(|&(lock, owner)| seen.hold(lock, owner).is_some());
+        (self.ties).retain(|&(lock, owner), _| seen.hold(lock, owner).is_some());
         Ok(())
     }
 
@@ -309,7 +334,7 @@ impl Watch {
             for wait in self.waits.values_mut().filter(|one| one.is_granted()) {
                 wait.robbed |= wait.locks.iter().any(|lock| locks.contains(lock));
             }
-            // Whoever wrote a hold knows of it.
+            // A client that wrote a hold knows of it.
             for &lock in locks {
                 let held = self.seen.holders(lock).iter();
                 self.foreign.extend(held.map(|held| (lock, held.owner)));
@@ -318,7 +343,7 @@ impl Watch {
         // After a step of the clock a hold may be over a moment before its end.
         for lock in &happened.expired {
             let is_over = |end: Ms| end < now + EARLY;
-            (self.told).retain(|hold, told| hold.0 != *lock || !told.until.is_some_and(is_over));
+            (self.told).retain(|hold, until| hold.0 != *lock || !until.is_some_and(is_over));
             for wait in self.waits.values_mut().filter(|one| one.is_granted()) {
                 wait.robbed |= wait.locks.contains(lock) && is_over(wait.claim_ends);
             }
@@ -330,6 +355,29 @@ impl Watch {
         self.closed.extend(&happened.closed);
         if let Deed::Closes(client) = deed {
             self.closed.insert(*client);
+        }
+    }
+
+    /// A hold that was over may last again, by the wall clock, when that is set back: as if another client had
+    /// written it.
+    fn holds_come_back(&mut self, deed: &Deed<'_>) {
+        for lock in LOCKS {
+            for held in self.seen.holders(lock) {
+                let is_new = held.fence > Some(self.highest_before);
+                let was_there = self.before.hold(lock, held.owner).is_some();
+                if matches!(deed, Deed::Other) && !is_new && !was_there {
+                    self.by_wall.insert((lock, held.owner));
+                    self.foreign.insert((lock, held.owner));
+                }
+            }
+        }
+    }
+
+    /// This request is granted these locks.
+    fn may_end_with(&mut self, locks: &[Lock], plea: Plea) {
+        for &lock in locks.iter().filter(|_| plea.session) {
+            let ties = self.ties.entry((lock, plea.owner)).or_default();
+            ties.insert(plea.client);
         }
     }
 
@@ -357,6 +405,7 @@ impl Watch {
                 State::Granted(_) => {
                     self.counts.granted_blocked += 1;
                     granted.push(no);
+                    self.may_end_with(&blocked.locks, blocked.plea);
                     for place in self.waits.values_mut() {
                         let beside = place.locks.iter().any(|lock| blocked.locks.contains(lock));
                         place.perhaps |= beside && place.owner == blocked.owner;
@@ -374,6 +423,7 @@ impl Watch {
             };
             ensure(is_right, || format!("{state:?} at {now}: {blocked:?}"))?;
         }
+        let before = self.waits.clone();
         for &(ticket, heard) in &happened.ended {
             let no = no_of(&self.waits, ticket);
             let Some(blocked) = no.and_then(|no| self.waits.remove(&no)) else {
@@ -381,8 +431,17 @@ impl Watch {
             };
             for &lock in blocked.locks.iter().filter(|_| heard) {
                 told.insert((lock, blocked.owner));
-                if let Some(held) = self.seen.hold(lock, blocked.owner) {
-                    self.is_told(lock, held, blocked.plea);
+                // An upgrade that its client may not hear of is no part of what it was told.
+                let is_more = |one: &Wait| {
+                    let is_other = one.ticket.is_some_and(|other| other != ticket);
+                    is_other && one.is_granted() && one.wants(lock, blocked.owner)
+                };
+                let is_more = before.values().any(is_more);
+                // Nor is one whose client has gone, and that has yet to be undone.
+                let is_its =
+                    |held: &Held| held.how == blocked.plea.mode_of(lock).hold() && !is_more;
+                if let Some(held) = self.seen.hold(lock, blocked.owner).filter(is_its) {
+                    self.is_told(lock, held, now);
                 }
             }
         }

@@ -6,7 +6,20 @@ use crate::lock::fence::Fence;
 use crate::lock::log::line::{Line, Reason};
 use crate::lock::tests::model::{Deed, Verdict, ensure};
 use crate::lock::tests::simulated::{Lock, Plea};
-use crate::lock::{Acquired, Break, Ms, Patience};
+use crate::lock::{Acquired, Break, Mode, Ms, Patience};
+
+/// A lock that is wanted in another mode than the rest, in some requests for several: by the ttl, so that each
+/// seed stays the history that it was.
+fn but_in(locks: &[Lock], mode: Mode, ttl: Ms) -> Option<(Lock, Mode)> {
+    let other = match ttl % 12 {
+        1 => Mode::Exclusive,
+        4 => Mode::Shared,
+        7 => Mode::Limit(1),
+        10 => Mode::Limit(2),
+        _ => return None,
+    };
+    (locks.len() > 1 && other != mode).then(|| (locks[1], other))
+}
 
 impl World {
     pub(super) fn acquire(&mut self, step: Step) -> Verdict {
@@ -19,6 +32,7 @@ impl World {
             blockable,
             by,
             session,
+            max_queue,
         } = step
         else {
             return Ok(());
@@ -34,6 +48,7 @@ impl World {
             owner: self.name_of(who, locks[0]),
             ttl,
             mode,
+            but: but_in(&locks, mode, ttl),
             patience: match wait {
                 Wait::Try => Patience::Try,
                 Wait::For(ms) => Patience::Until(self.now() + ms),
@@ -41,6 +56,7 @@ impl World {
             },
             client: by.unwrap_or_else(|| self.server.connect()),
             session,
+            max_queue,
         };
         let got = self.server.acquire_all(&locks, plea);
         self.counts.granted_at_once += u64::from(matches!(got, Ok(Acquired::Held(_))));
@@ -108,7 +124,8 @@ impl World {
         let is_it = |line: &Line| {
             let key = line.lost.as_ref().and_then(|(about, _)| about.key.whole());
             let is_broken = line.reason == Reason::Broken && line.updated == now;
-            let was_over = line.reason == Reason::Expired
+            // It has been logged before that it was over, or written over: of a hold without a number only once.
+            let was_over = matches!(line.reason, Reason::Expired | Reason::Overwritten)
                 && line.counted.iter().any(|one| held.contains(&one.fence));
             (is_broken || was_over) && line.db == Some(lock.0) && key == Some(lock.1.as_bytes())
         };

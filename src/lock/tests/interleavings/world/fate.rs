@@ -39,7 +39,7 @@ impl World {
             self.model.knows_keys_alone(&self.server);
             self.judge(Deed::Other)?;
             ensure(self.model.queue.is_empty(), || {
-                "somebody waits on a replica".to_owned()
+                "a client waits on a replica".to_owned()
             })?;
         }
         Ok(())
@@ -65,7 +65,7 @@ impl World {
         self.judge(Deed::Other)
     }
 
-    /// Grants were made elsewhere, or before: numbers run ahead, and nobody comes to hold a lock until
+    /// Grants were made elsewhere, or before: numbers run ahead, and no client comes to hold a lock until
     /// those holds are over.
     fn took_over(&mut self) {
         let limits = self.model.limits;

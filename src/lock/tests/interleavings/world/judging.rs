@@ -2,9 +2,9 @@
 
 use super::super::steps::LOCKS;
 use super::{GRACE, World};
-use crate::lock::queue::waiter::State;
 use crate::lock::tests::model::{Around, Deed, Verdict, ensure};
 use crate::lock::tests::simulated::Lock;
+use crate::lock::waiting::queue::waiter::State;
 
 impl World {
     /// Has the model follow what the server just did.
@@ -45,7 +45,7 @@ impl World {
             .iter()
             .for_each(|&client| self.replace(client));
         self.late.retain(|_, until| elapsed <= *until);
-        self.nothing_is_due_for_nobody()
+        self.nothing_is_due_for_no_client()
     }
 
     /// A regular whose connection has closed comes back by another.
@@ -56,7 +56,7 @@ impl World {
     }
 
     /// A timer lives only as long as there is something to do.
-    fn nothing_is_due_for_nobody(&mut self) -> Verdict {
+    fn nothing_is_due_for_no_client(&mut self) -> Verdict {
         if !self.model.is_quiet() || !self.late.is_empty() {
             self.busy_until = self.elapsed;
         }

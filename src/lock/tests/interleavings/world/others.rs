@@ -150,7 +150,7 @@ impl World {
         self.befall(n, Server::unblock)
     }
 
-    /// The server means to close the connection of somebody who waits: of one that has been granted
+    /// The server means to close the connection of a client who waits: of one that has been granted
     /// something in this turn, if there is one.
     pub(super) fn doom(&mut self, n: usize) -> Verdict {
         let woken = self.server.woken();

@@ -7,7 +7,7 @@ use crate::lock::tests::model::{Deed, Verdict};
 use crate::lock::tests::simulated::{self, Content, Lock, Owner, Write};
 
 impl World {
-    /// The slot of this key leaves, with what is held there. Whoever waits there is sent after it.
+    /// The slot of this key leaves, with what is held there. A client that waits there is sent after it.
     pub(super) fn leave(&mut self, key: &'static str) -> Verdict {
         let may_leave = self.in_cluster && self.server.master && !self.server.keys.paused;
         if !may_leave || self.away.contains_key(key) {

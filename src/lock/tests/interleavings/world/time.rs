@@ -5,7 +5,7 @@ use super::World;
 use crate::lock::tests::model::{Deed, Verdict, ensure};
 use crate::lock::{Ahead, Ms};
 
-/// Further than that ahead nobody waits for a mark: a step of the clock may have put it anywhere.
+/// Marks further ahead than that are not waited for: a step of the clock may have put it anywhere.
 const SOON: Ms = 10_000;
 
 impl World {

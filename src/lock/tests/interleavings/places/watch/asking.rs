@@ -3,18 +3,21 @@
 use super::*;
 
 impl Watch {
-    pub(super) fn is_told(&mut self, lock: Lock, held: Held, plea: Plea) {
-        let tie = plea.session.then_some(plea.client);
-        // Its end may be the one that somebody else has written, or that was there before a restart.
+    pub(super) fn is_told(&mut self, lock: Lock, held: Held, now: Ms) {
+        // Its end may be the one that another client has written, or that was there before a restart.
         let hold = (lock, held.owner);
         let before = self.before.hold(lock, held.owner);
         let is_kept = before.is_some_and(|before| before.until == held.until);
         let by_others = before.is_some_and(|before| before.fence.is_none());
         let by_others = by_others || self.foreign.contains(&hold);
-        let told = self.told.entry(hold).or_default();
-        told.by_wall = is_kept && (by_others || told.by_wall);
-        told.until = held.until;
-        told.ties.extend(tie);
+        if !is_kept {
+            self.by_wall.remove(&hold);
+        } else if by_others {
+            self.by_wall.insert(hold);
+        }
+        // A millisecond is shown to be left of what ends now, too.
+        let until = (held.until).map(|until| if until == now + 1 { now } else { until });
+        self.told.insert(hold, until);
     }
 
     /// A place that is asked for now.
@@ -120,13 +123,12 @@ impl Watch {
             if !(self.told.contains_key(&hold) || self.is_unclaimed(lock, owner, was)) {
                 continue;
             }
-            let ties = (was.values()).filter(|one| one.ticket.is_none() && one.plea.session);
-            let tie = ties
-                .filter(|one| one.wants(lock, owner))
-                .map(|one| one.plea.client);
-            let told = self.told.entry(hold).or_default();
-            (told.until, told.by_wall) = (until, by_wall);
-            told.ties.extend(tie.take(1));
+            self.told.insert(hold, until);
+            if by_wall {
+                self.by_wall.insert(hold);
+            } else {
+                self.by_wall.remove(&hold);
+            }
         }
         Ok(())
     }
@@ -172,6 +174,18 @@ impl Watch {
         for &lock in locks {
             self.told.remove(&(lock, owner));
         }
+        // No reply under way tells its owner any more that it holds them.
+        let replied = &self.replied;
+        for one in self.waits.values_mut().filter(|one| one.is_granted()) {
+            let is_its = one.owner == owner && one.locks.iter().any(|lock| locks.contains(lock));
+            match one.ticket.filter(|_| is_its) {
+                Some(ticket) if replied.contains(&ticket) => {
+                    one.locks.retain(|lock| !locks.contains(lock));
+                }
+                Some(_) => one.state = State::Withdrawn,
+                None => {}
+            }
+        }
         let waits = |one: &&Wait| one.state == State::Waiting;
         let mut left = self.waits.values().filter(waits);
         let left = left.find(|one| locks.iter().any(|&lock| one.wants(lock, owner)));
@@ -211,7 +225,18 @@ impl Watch {
             // may have kept the end of the share.
             let beside = before.is_none() && (mine.len() > 1 || by_blocked);
             let foreign = self.foreign.contains(&(lock, owner));
-            let is_right = held.until == Some(right) || beside && held.until >= Some(right);
+            // Its place may have ended, with its lease or with the release of another of its locks: then the
+            // hold has the end that it had, until it is given back, or until another place claims it.
+            let is_lapsed = mine
+                .iter()
+                .any(|no| was[no].ticket.is_none() && was[no].until <= now);
+            let has_claim = before.is_some_and(|before| before.claim.is_some());
+            let is_told = self.told.contains_key(&(lock, owner));
+            let is_left = !is_told && !by_blocked && (is_lapsed || !has_claim);
+            let later = before.and_then(|before| before.until).max(Some(asked));
+            let is_right = held.until == Some(right)
+                || beside && held.until >= Some(right)
+                || is_left && (held.until == later || held.until == Some(asked));
             ensure(is_right || foreign, || {
                 format!(
                     "{owner} has {held:?} of {lock:?}, not until {right}; before {before:?}, unclaimed {unclaimed}"
@@ -221,10 +246,11 @@ impl Watch {
                 format!("{owner} was told of {lock:?}, and has to claim it: {held:?}")
             })?;
             self.counts.claimed += u64::from(unclaimed);
-            let covers = |held: Held| held.how == Hold::Exclusive || held.how == plea.mode.hold();
+            let covers =
+                |held: Held| held.how == Hold::Exclusive || held.how == plea.mode_of(lock).hold();
             goes_on &= before.is_some_and(covers) && !by_blocked && !foreign && mine.len() < 2;
             is_new &= before.is_none();
-            // Nobody who was there before has been passed over.
+            // No client who was there before has been passed over.
             let first = mine.into_iter().min().unwrap_or(No::MAX);
             if before.is_none() {
                 let passed = self.passed(server, (first, owner), lock, was, now);
@@ -232,8 +258,7 @@ impl Watch {
                     format!("{owner} barges in before {passed:?}")
                 })?;
             }
-            (self.told.entry((lock, owner)).or_default().ties).clear();
-            self.is_told(lock, held, plea);
+            self.is_told(lock, held, now);
         }
         let old = was.values().find(|one| one.is_for(locks, owner));
         let claim = old.and_then(|old| match old.state {
@@ -252,18 +277,31 @@ impl Watch {
         self.highest = self.highest.max(fence);
         // It may have been kept on before it was claimed.
         if let (Patience::Place(_), Some(old)) = (plea.patience, old)
-            && old.plea.mode == plea.mode
+            && old.plea.is_like(&plea, locks)
             && old.least > now
+            && !old.perhaps
         {
             for channel in old
                 .channel
                 .into_iter()
                 .chain(self.new_place(locks, plea, now).channel)
             {
-                self.asleep.remove(channel);
+                self.wakes(channel, now);
             }
         }
         Ok(())
+    }
+
+    /// A client asks for a place on this channel: those on it sleep no more, unless a claim by it has run out
+    /// and the server has still to see to that.
+    pub(super) fn wakes(&mut self, channel: &'static str, now: Ms) {
+        let is_overdue = |one: &Wait| one.is_granted() && now > one.claim_ends;
+        let on_it = |one: &&Wait| one.channel == Some(channel);
+        if self.places().filter(on_it).any(is_overdue) {
+            self.asleep.insert(channel);
+        } else {
+            self.asleep.remove(channel);
+        }
     }
 
     fn has_place(
@@ -276,15 +314,15 @@ impl Watch {
     ) -> Verdict {
         let new = self.new_place(locks, plea, now);
         ensure(new.length > 0, || {
-            "a place for whoever wants none".to_owned()
+            "a place for a client that wants none".to_owned()
         })?;
         if let Some(channel) = new.channel {
-            self.asleep.remove(channel);
+            self.wakes(channel, now);
         }
         let old = was.iter().find(|(_, one)| one.is_for(locks, plea.owner));
         let kept = old.filter(|(no, old)| {
             let is_there = |one: &Wait| one.state == State::Waiting;
-            old.plea.mode == plea.mode && self.waits.get(*no).is_some_and(is_there)
+            old.plea.is_like(&plea, locks) && self.waits.get(*no).is_some_and(is_there)
         });
         let no = match (kept, old) {
             (Some((&no, _)), _) => no,
@@ -293,9 +331,10 @@ impl Watch {
                 if let Some((no, old)) = old {
                     let is_late = old.least <= now || old.perhaps;
                     self.counts.too_late += u64::from(is_late);
-                    ensure(is_late || old.plea.mode != plea.mode || self.drains, || {
-                        format!("lost its place: {old:?}")
-                    })?;
+                    ensure(
+                        is_late || !old.plea.is_like(&plea, locks) || self.drains,
+                        || format!("lost its place: {old:?}"),
+                    )?;
                     self.waits.remove(no);
                 }
                 self.joins(new)
@@ -329,11 +368,11 @@ impl Watch {
         let has_place = is_place
             && was.values().any(|one| {
                 let is_sure = one.least > now && !one.perhaps;
-                one.is_for(locks, owner) && one.plea.mode == plea.mode && is_sure
+                one.is_for(locks, owner) && one.plea.is_like(&plea, locks) && is_sure
             });
         let (count, is_right) = match refusal {
             Refusal::HoldsSome => (&mut self.counts.holds_some, is_place),
-            Refusal::QueueFull => (&mut self.counts.full, !has_place),
+            Refusal::QueueFull | Refusal::Behind(_) => (&mut self.counts.full, !has_place),
             Refusal::Deadlock(_) => (&mut self.counts.deadlocks, !has_place),
             other => return Err(format!("{plea:?}: {other:?}")),
         };

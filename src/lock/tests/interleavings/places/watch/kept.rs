@@ -14,7 +14,7 @@ enum Shown {
 }
 
 impl Watch {
-    /// Whoever is sent a message on which nobody listens sleeps.
+    /// A client that is sent a message on which no client listens sleeps.
     pub(super) fn messages_are_heard(&mut self, server: &Server) {
         for (channel, _) in &server.published[self.heard_of..] {
             self.counts.messages += 1;
@@ -36,8 +36,9 @@ impl Watch {
         let places: Vec<No> = (self.waits.iter())
             .filter_map(|(&no, one)| one.ticket.is_none().then_some(no))
             .collect();
+        let was = self.waits.clone();
         for no in places {
-            let place = self.waits[&no].clone();
+            let place = was[&no].clone();
             let what = || format!("{no}, {place:?}");
             let mut next = place.clone();
             let (shown, client) = self.shown(&place, deed, now)?;
@@ -45,7 +46,7 @@ impl Watch {
             next.is_hidden = false;
             let asked = matches!(deed, Deed::Ask { plea, .. } if plea.owner == place.owner);
             match (place.state, shown) {
-                (was, Shown::Waits { until, asleep }) => {
+                (before, Shown::Waits { until, asleep }) => {
                     if place.is_granted() {
                         let excused = self.trouble.is_some() && now > place.claim_ends;
                         let in_time = asleep && now > place.claim_ends;
@@ -70,7 +71,7 @@ impl Watch {
                     if self.is_kept_on(&mut next, deed, until, now) {
                         self.counts.kept += 1;
                         self.counts.last_moment += u64::from(place.least == now + 1);
-                        self.counts.woken += u64::from(was == State::Asleep);
+                        self.counts.woken += u64::from(before == State::Asleep);
                     } else if !is_over {
                         let may_be = place.least.min(until)..=place.most;
                         ensure(
@@ -85,6 +86,12 @@ impl Watch {
                 (State::Granted(one), Shown::Granted(other, claim_ends))
                     if one == other || place.perhaps || self.has_another(&place) =>
                 {
+                    // It has ended with its connection, and what is shown was granted to another request.
+                    let is_closed = place.plea.session && self.closed.contains(&place.plea.client);
+                    if is_closed && (place.perhaps || self.has_another(&place)) {
+                        self.waits.remove(&no);
+                        continue;
+                    }
                     let is_same = claim_ends == place.claim_ends || claim_ends.max(now) == now;
                     ensure(
                         is_same
@@ -107,9 +114,14 @@ impl Watch {
                     self.counts.granted += 1;
                     granted.push(no);
                     next.state = State::Granted(fence);
-                    (next.claim_ends, next.robbed, next.is_called) = (claim_ends, false, false);
-                    next.perhaps = self.has_another(&place);
-                    // The lease of whoever could not ask goes on with a grant.
+                    (next.claim_ends, next.is_called) = (claim_ends, false);
+                    // What SWAPDB has brought may end before it is to be claimed.
+                    let moved = |&lock: &Lock| self.foreign.contains(&(lock, place.owner));
+                    next.robbed = next.locks.iter().any(moved);
+                    self.may_end_with(&next.locks, next.plea);
+                    // Another may have been granted it, and have ended with that.
+                    next.perhaps = Self::has_another_in(&was, &place);
+                    // The lease of a client that could not ask goes on with a grant.
                     next.most = next.most.max(claim_ends);
                     self.grant_is_right(deed, &next, told, fence, now)?;
                 }
@@ -117,12 +129,18 @@ impl Watch {
                     // Of one whose grant is gone nothing is shown until that is seen to.
                     let is_hidden = place.robbed || place.perhaps || now > place.claim_ends;
                     let is_hidden = place.is_granted() && is_hidden;
-                    if !self.may_have_gone(server, &place, deed, told, is_hidden, now) {
-                        // It may have been granted something, and that broken in the same moment.
-                        if let Deed::Foreign(locks) = deed
-                            && place.locks.iter().any(|lock| locks.contains(lock))
-                            && !is_hidden
-                        {
+                    // It may have been granted something, and that broken in the same moment.
+                    let is_broken = matches!(deed, Deed::Foreign(locks)
+                        if !is_hidden && place.locks.iter().any(|lock| locks.contains(lock)));
+                    let is_new = |held: Held| held.fence > Some(self.highest_before);
+                    let has_rest = place.locks.iter().any(|&lock| {
+                        let rest = self.seen.hold(lock, place.owner);
+                        rest.is_some_and(is_new)
+                    });
+                    if is_broken && has_rest
+                        || !self.may_have_gone(server, &place, deed, told, is_hidden, now)
+                    {
+                        if is_broken {
                             next.state = State::Granted(0);
                             (next.robbed, next.perhaps) = (true, true);
                             (next.is_hidden, next.claim_ends) = (true, place.most);
@@ -131,10 +149,13 @@ impl Watch {
                         }
                         ensure(is_hidden, || format!("lost at {now}: {}", what()))?;
                         next.is_hidden = true;
+                        // It may end before it has its turn again.
+                        let is_denied = self.denied == Some(place.owner);
+                        next.perhaps |= is_denied || self.drains || !server.master;
                         self.waits.insert(no, next);
                         continue;
                     }
-                    // Nobody claimed it, and its lease was over too; or so it may be.
+                    // No client claimed it, and its lease was over too; or so it may be.
                     if place.is_granted() && (place.perhaps || now > place.claim_ends) {
                         self.counts.unclaimed += u64::from(!place.perhaps);
                         self.asleep.extend(place.channel);
@@ -171,10 +192,11 @@ impl Watch {
 
     /// Has its owner another request for any of its locks?
     fn has_another(&self, place: &Wait) -> bool {
-        let mut others = self
-            .waits
-            .values()
-            .filter(|one| !one.is_for(&place.locks, place.owner));
+        Self::has_another_in(&self.waits, place)
+    }
+
+    fn has_another_in(waits: &BTreeMap<No, Wait>, place: &Wait) -> bool {
+        let mut others = (waits.values()).filter(|one| !one.is_for(&place.locks, place.owner));
         others.any(|one| place.locks.iter().any(|&lock| one.wants(lock, place.owner)))
     }
 
@@ -187,7 +209,13 @@ impl Watch {
             let row = |client: u64| self.seen.row(lock, place, client);
             row(place.plea.client).or_else(|| row(asks))
         };
-        let found: Vec<_> = place.locks.iter().filter_map(row).collect();
+        let mut found: Vec<_> = place.locks.iter().filter_map(row).collect();
+        // What it asked for now may be for one lock as it was.
+        let asks_otherwise = matches!(deed, Deed::Ask { locks, plea, .. }
+            if place.is_for(locks, plea.owner) && !plea.is_like(&place.plea, locks));
+        if asks_otherwise && found.len() < place.locks.len() {
+            found.clear();
+        }
         let first = found.first().and_then(|row| Some((row.place?, row.client)));
         if let Some(((until, asleep), client)) = first {
             let is_whole = found.len() == place.locks.len()
@@ -226,7 +254,7 @@ impl Watch {
         let Patience::Place(lease) = plea.patience else {
             return false;
         };
-        let is_it = place.is_for(locks, plea.owner) && place.plea.mode == plea.mode;
+        let is_it = place.is_for(locks, plea.owner) && place.plea.is_like(plea, locks);
         if !is_it || until != now + lease.length {
             return false;
         }
@@ -236,7 +264,7 @@ impl Watch {
             ..self.new_place(locks, *plea, now)
         };
         for channel in old.into_iter().chain(place.channel) {
-            self.asleep.remove(channel);
+            self.wakes(channel, now);
         }
         true
     }
@@ -260,7 +288,7 @@ impl Watch {
         if self.has_another(place) || place.locks.iter().any(is_foreign) {
             return Ok(());
         }
-        // Whoever could not ask has longer than its lease.
+        // A client that could not ask has longer than its lease.
         let most = match place.channel {
             Some(_) => self.claim_time.max(1),
             None => Ms::MAX,
@@ -307,7 +335,7 @@ impl Watch {
             if *by == owner && any(&|lock| locks.contains(&lock)));
         let claimed = any(&|lock| told.contains(&(lock, owner)));
         let other = matches!(deed, Deed::Ask { locks, plea, got: Ok(_) }
-            if place.is_for(locks, plea.owner) && plea.mode != place.plea.mode && matches!(plea.patience, Patience::Place(_)));
+            if place.is_for(locks, plea.owner) && !plea.is_like(&place.plea, locks) && matches!(plea.patience, Patience::Place(_)));
         let lapsed = place.least <= now && !is_hidden;
         let ends = (!server.master || self.drains) && !is_hidden;
         let tied = place.plea.session && self.closed.contains(&place.plea.client);
@@ -345,7 +373,7 @@ impl Watch {
         false
     }
 
-    /// Whoever has come to hold a lock, and was told by no reply, has to claim it.
+    /// A client that has come to hold a lock, and was told by no reply, has to claim it.
     pub(super) fn claims_are_shown(
         &mut self,
         deed: &Deed<'_>,
@@ -373,37 +401,44 @@ impl Watch {
         Ok(())
     }
 
-    /// Nobody loses what it was told that it holds.
+    /// No client loses what it was told that it holds.
     pub(super) fn told_is_kept(&mut self, now: Ms) -> Verdict {
-        let is_closed = |told: &Told| told.ties.iter().any(|tie| self.closed.contains(tie));
-        self.told
-            .retain(|_, told| told.until.is_none_or(|until| until >= now) && !is_closed(told));
-        for (&(lock, owner), told) in &self.told {
+        let closed = |tie: &u64| self.closed.contains(tie);
+        self.told.retain(|hold, until| {
+            let ties = self.ties.get(hold);
+            let is_closed = ties.is_some_and(|ties| ties.iter().any(closed));
+            until.is_none_or(|until| until >= now) && !is_closed
+        });
+        for (&(lock, owner), &least) in &self.told {
             let held = self.seen.hold(lock, owner);
-            let lasts = |held: Held| match (held.until, told.until) {
+            let lasts = |held: Held| match (held.until, least) {
                 (None, _) => true,
                 (Some(until), least) => least.is_some_and(|least| until >= least),
             };
             ensure(held.is_some_and(lasts), || {
-                format!("{owner} was told that it holds {lock:?}, {told:?}: {held:?}")
+                format!("{owner} was told that it holds {lock:?} until {least:?}: {held:?}")
             })?;
         }
         Ok(())
     }
 
-    /// Nothing is due: nobody waits who need not, and nothing is there whose time has come.
+    /// Nothing is due: no client waits who need not, and nothing is there whose time has come.
     pub fn at_rest(&mut self, server: &mut Server) -> Verdict {
         let now = server.now().ms();
         let may_be_late = now < self.rough_until;
         self.look(server);
-        // Nobody claimed it, and its lease was over too.
+        self.upgrades.clear();
+        self.note_upgrades();
+        // No client claimed it, and its lease was over too.
         let is_late = |one: &Wait| {
             let is_over = now > one.claim_ends || one.perhaps;
             one.ticket.is_none() && one.is_granted() && is_over
         };
         let late = self.waits.values().filter(|one| is_late(one));
         self.asleep.extend(late.filter_map(|one| one.channel));
-        let is_gone = |one: &Wait| is_late(one) && one.most < now + u64::from(now > one.claim_ends);
+        // When it had to be claimed is not known of one that another grant is shown for.
+        let is_sure = |one: &Wait| now > one.claim_ends && !one.perhaps;
+        let is_gone = |one: &Wait| is_late(one) && one.most < now + u64::from(is_sure(one));
         let lapsed = (self.waits).extract_if(.., |_, one| is_gone(one));
         self.counts.unclaimed += lapsed.count() as u64;
         for (no, place) in self.waits.iter().filter(|(_, one)| one.ticket.is_none()) {
@@ -437,6 +472,6 @@ impl Watch {
             self.late.clear();
             return Ok(());
         }
-        self.nobody_waits_in_vain(now)
+        self.no_client_waits_in_vain(now)
     }
 }

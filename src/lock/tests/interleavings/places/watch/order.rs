@@ -1,8 +1,8 @@
-//! The order of arrival, and that nobody waits who need not.
+//! The order of arrival, and that none waits that need not.
 
 use super::*;
 
-/// How long the core may take to serve whoever waits for several locks, some of which it takes out of
+/// How long the core may take to serve a client that waits for several locks, some of which it takes out of
 /// their queues a turn later.
 const MOMENT: Ms = 2;
 
@@ -40,7 +40,19 @@ impl Watch {
     /// Does it come before all who don't share the lock, because its owner does?
     fn may_be_upgrade(&self, lock: Lock, one: &Wait) -> bool {
         let mut seen = [&self.seen, &self.before].into_iter();
-        one.plea.mode == Mode::Exclusive && seen.any(|seen| seen.hold(lock, one.owner).is_some())
+        one.plea.mode_of(lock) == Mode::Exclusive
+            && seen.any(|seen| seen.hold(lock, one.owner).is_some())
+    }
+
+    /// Those whose owners share what they want alone stand first, until the lock is settled without a share.
+    pub(super) fn note_upgrades(&mut self) {
+        let is_upgrade = |one: &Wait| {
+            let mut locks = one.locks.iter();
+            locks.any(|&lock| self.may_be_upgrade(lock, one))
+        };
+        let upgrades = self.waits.iter().filter(|(_, one)| is_upgrade(one));
+        let upgrades: Vec<No> = upgrades.map(|(&no, _)| no).collect();
+        self.upgrades.extend(upgrades);
     }
 
     /// So many are said to come before it. Some may do so who have to leave, or to be laid aside.
@@ -56,8 +68,8 @@ impl Watch {
         })
     }
 
-    /// Whoever has come to hold something has overtaken nobody who is awake.
-    pub(super) fn nobody_is_overtaken(
+    /// A client that has come to hold something has overtaken none that is awake.
+    pub(super) fn no_client_is_overtaken(
         &self,
         server: &Server,
         granted: &[No],
@@ -86,7 +98,7 @@ impl Watch {
         Ok(())
     }
 
-    /// Whoever is shown to wait has asked, and is shown as they came.
+    /// A client that is shown to wait has asked, and is shown as they came.
     pub(super) fn queues_are_right(&self) -> Verdict {
         for lock in LOCKS {
             let mut last = 0;
@@ -101,7 +113,7 @@ impl Watch {
                 let (&no, one) = found
                     .ok_or_else(|| format!("{row:?} waits for {lock:?}, and has not asked"))?;
                 let is_late = row.place.is_some_and(|place| place.1);
-                if is_late || self.may_be_upgrade(lock, one) {
+                if is_late || self.upgrades.contains(&no) {
                     continue;
                 }
                 ensure(no > last, || {
@@ -113,7 +125,7 @@ impl Watch {
         Ok(())
     }
 
-    pub(super) fn nobody_waits_in_vain(&mut self, now: Ms) -> Verdict {
+    pub(super) fn no_client_waits_in_vain(&mut self, now: Ms) -> Verdict {
         let mut could = BTreeMap::new();
         for lock in LOCKS {
             if let Some(no) = self.first(lock).filter(|&no| self.could_have(no)) {
@@ -127,7 +139,7 @@ impl Watch {
         })
     }
 
-    /// The first in this queue, if nobody may stand there who shares the lock.
+    /// The first in this queue, if no client may stand there who shares the lock.
     fn first(&self, lock: Lock) -> Option<No> {
         let is_upgrade = |one: &Wait| self.seen.hold(lock, one.owner).is_some();
         let upgrade = self.stands(lock).any(|(_, one)| is_upgrade(one));
@@ -140,7 +152,7 @@ impl Watch {
         one.locks.iter().all(|&lock| {
             let held = self.seen.holders(lock);
             self.first(lock) == Some(no)
-                && match (held.first().map(|held| held.how), one.plea.mode) {
+                && match (held.first().map(|held| held.how), one.plea.mode_of(lock)) {
                     (None, _) => true,
                     (Some(Hold::Exclusive), _) | (_, Mode::Exclusive) => false,
                     (_, Mode::Shared) => true,

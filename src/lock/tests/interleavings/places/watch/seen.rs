@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 
 use super::super::steps::OWNERS;
 use super::Wait;
+use crate::lock::engine::report::{Holder, Report};
 use crate::lock::fence::Fence;
-use crate::lock::report::{Holder, Report};
 use crate::lock::tests::interleavings::steps::LOCKS;
 use crate::lock::tests::model::{info, is_over};
 use crate::lock::tests::simulated::{Lock, Owner, Server};
 use crate::lock::{Hold, Left, Mode, Ms};
 
-/// Somebody's hold.
+/// A client's hold.
 #[derive(Clone, Copy, Debug)]
 pub struct Held {
     pub owner: Owner,
@@ -22,7 +22,7 @@ pub struct Held {
     pub claim: Option<Ms>,
 }
 
-/// Somebody who waits for a lock.
+/// A client who waits for a lock.
 #[derive(Clone, Copy, Debug)]
 pub struct Row {
     pub owner: Owner,
@@ -80,7 +80,7 @@ impl Seen {
     /// How this request is shown there, if it is.
     pub fn row(&self, lock: Lock, one: &Wait, client: u64) -> Option<Row> {
         let is_it = |row: &&Row| {
-            (row.owner, row.mode, row.since) == (one.owner, one.plea.mode, one.since)
+            (row.owner, row.mode, row.since) == (one.owner, one.plea.mode_of(lock), one.since)
                 && row.client == client
                 && row.place.is_none() == one.ticket.is_some()
         };
@@ -92,7 +92,7 @@ impl Seen {
         self.rows.get(&lock).map_or(&[], Vec::as_slice)
     }
 
-    /// Does nobody hold anything or wait for anything?
+    /// Does no client hold anything or wait for anything?
     pub fn is_nothing(&self) -> bool {
         self.holds.is_empty()
     }

@@ -1,0 +1,64 @@
+//! A million places in the queue of one lock.
+
+use super::*;
+
+const PLACES: usize = 1_000_000;
+const TIMES: usize = 200_000;
+const LOCK: &str = "lock:of:warehouse:12";
+/// Coprime to the number of places: each has its turn, far from the one before.
+const STRIDE: usize = 611_953;
+
+/// The command by which an owner joins, asks again, and claims. The first to come holds the lock.
+fn ask(place: usize) -> String {
+    format!("LOCK.ACQUIRE {LOCK} 0190f3b2-6a55-7c10-8f1e-{place:012} {TTL} QUEUE {TTL}")
+}
+
+fn release(place: usize) -> String {
+    format!("LOCK.RELEASE {LOCK} 0190f3b2-6a55-7c10-8f1e-{place:012}")
+}
+
+/// They join, ask again, and are served or sent away.
+pub async fn run(scene: &mut Scene<'_>) -> Result<()> {
+    let (places, times) = (scene.bench.fewer(PLACES), scene.bench.fewer(TIMES));
+    let many = format!("{} places", count(places as f64));
+    let measuring = async {
+        let server = Server::start(With::Module).await?;
+        let mut control = server.connect().await?;
+        control.lift_limits(With::Module).await?;
+        let connection = &mut control;
+        let joining = of_event(&server, pipeline(connection, places + 1, ask)).await?;
+        let kept = connection.field("lock", "lock_places").await?;
+        ensure!(kept == places, "{kept} places were kept of {places}");
+        let anywhere = |which| ask(1 + which * STRIDE % places);
+        let asking = of_event(&server, pipeline(connection, times, anywhere)).await?;
+        // The holder releases the lock, and the next claims what it was granted.
+        let serves = |command: usize| match command.is_multiple_of(2) {
+            true => release(command / 2),
+            false => ask(command / 2 + 1),
+        };
+        // Two commands for each, of half of them.
+        let serving = of_event(&server, pipeline(connection, places, serves)).await?;
+        let drained = async {
+            connection.call("CONFIG SET lock.drain yes").await?;
+            while connection.field("lock", "lock_places").await? > 0 {
+                sleep(Duration::from_millis(5)).await;
+            }
+            Ok(())
+        };
+        let draining = of_event(&server, drained).await?;
+        Ok([joining, asking, serving, draining])
+    };
+    let what = format!("{many} on one lock");
+    if let Some(seen) = scene.attempt(&what, 3, measuring).await? {
+        let steps = [
+            "join",
+            "ask again, anywhere",
+            "are served: RELEASE, claim",
+            "are sent away: lock.drain",
+        ];
+        for (step, seen) in steps.into_iter().zip(seen) {
+            scene.push(Row::new(format!("{many} {step}"), seen, BOUND));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,89 @@
+//! Acquiring: a request is granted its locks, or waits for them.
+
+use crate::lock::holds::ledger::delivery::News;
+use crate::lock::request::{Acquired, NotALock, Patience, Refusal, Request};
+
+use crate::lock::engine::fit::{Fit, Part};
+
+use crate::lock::engine::locks::Locks;
+use crate::lock::name::NameRef;
+use crate::lock::turn::Turn;
+
+impl Locks {
+    /// `LOCK.ACQUIRE` and `LOCK.MACQUIRE`: grants all of these locks or none. No name occurs twice.
+    pub fn acquire(
+        &mut self,
+        turn: &mut Turn<'_>,
+        names: &[NameRef<'_>],
+        request: &Request<'_>,
+    ) -> Result<Acquired, Refusal> {
+        if self.holds.wall().is_stepped(turn.now) {
+            for &name in names {
+                self.meet(turn, name, Some(request.terms.owner));
+            }
+        }
+        if let Patience::Place(lease) = request.patience {
+            // Where no client waits, a free lock is granted at once, and needs no place.
+            if let (&[name], false) = (names, self.waiting.has_queues())
+                && let mode = request.modes.of(0)
+                && let fit @ Fit::Open { keeps: None } =
+                    self.fit(turn, name, request.terms.owner, mode, true)?
+            {
+                return self.take_or_wait(turn, &[Part { name, mode, fit }], request);
+            }
+            return self.ask(turn, names, request, &lease);
+        }
+        for &name in names {
+            self.settle_queue(turn, name);
+        }
+        if let &[name] = names {
+            let in_turn = self.waiting.put_back_and_check_empty(name);
+            let mode = request.modes.of(0);
+            let fit = self.fit(turn, name, request.terms.owner, mode, in_turn)?;
+            return self.take_or_wait(turn, &[Part { name, mode, fit }], request);
+        }
+        let parts = self.parts(turn, names, request)?;
+        self.take_or_wait(turn, &parts, request)
+    }
+
+    /// How each of the locks fits this request.
+    pub(in crate::lock) fn parts<'n>(
+        &mut self,
+        turn: &mut Turn<'_>,
+        names: &[NameRef<'n>],
+        request: &Request<'_>,
+    ) -> Result<Vec<Part<'n>>, NotALock> {
+        let mut parts = Vec::with_capacity(names.len());
+        for (index, &name) in names.iter().enumerate() {
+            let in_turn = self.waiting.put_back_and_check_empty(name);
+            let mode = request.modes.of(index);
+            let fit = self.fit(turn, name, request.terms.owner, mode, in_turn)?;
+            parts.push(Part { name, mode, fit });
+        }
+        Ok(parts)
+    }
+
+    #[inline]
+    pub(in crate::lock) fn take_or_wait(
+        &mut self,
+        turn: &mut Turn<'_>,
+        parts: &[Part<'_>],
+        request: &Request<'_>,
+    ) -> Result<Acquired, Refusal> {
+        if (parts.iter()).any(|part| matches!(part.fit, Fit::Shut | Fit::Breaking)) {
+            for part in parts {
+                if part.fit == Fit::Shut {
+                    self.adopt_orphan(turn, part.name);
+                }
+            }
+            return self.wait(turn, parts, request);
+        }
+        let fence = self.take(turn, parts, &request.terms, News::Told);
+        // Other requests of this owner may wait for what it holds now, and the hold may end at
+        // another time than the queue's alarm is set for.
+        for part in parts {
+            self.settle_queue(turn, part.name);
+        }
+        Ok(Acquired::Held(fence))
+    }
+}

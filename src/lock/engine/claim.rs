@@ -1,0 +1,277 @@
+//! The grant of a place, and its claim. The holds expire unless the owner asks again in time, so that a dead
+//! owner delays the others by the time to claim, not by a whole ttl.
+
+use crate::lock::engine::fit::{Fit, Part};
+use crate::lock::engine::locks::Locks;
+use crate::lock::engine::tick::PAUSE;
+use crate::lock::fence::Fence;
+use crate::lock::holds::ledger::Former;
+use crate::lock::keyspace::LockEvent;
+use crate::lock::name::{Name, NameRef};
+use crate::lock::request::Hold;
+use crate::lock::stats::count;
+use crate::lock::turn::Turn;
+use crate::lock::waiting::place::end::Ended;
+use crate::lock::waiting::queue::holders::Holders;
+use crate::lock::waiting::queue::ticket::Ticket;
+use crate::lock::waiting::queue::waiter::State;
+use std::rc::Rc;
+
+/// What a place may be granted when it comes first.
+pub(in crate::lock) enum Chance {
+    /// All that it asks for.
+    Grant,
+    /// Nothing more: a blocked request of its owner was granted all of it, by this number, and its reply may
+    /// not arrive.
+    Beside(Fence),
+    /// Nothing: its owner holds some of it by another request, and must not lose that by not claiming this.
+    None,
+}
+
+impl Locks {
+    /// What this owner's place may be granted, where its locks fit it like this.
+    pub(in crate::lock) fn chance(&mut self, parts: &[Part<'_>], owner: &[u8]) -> Chance {
+        let is_open = |part: &Part<'_>| matches!(part.fit, Fit::Open { keeps: None });
+        if parts.iter().all(is_open) {
+            return Chance::Grant;
+        }
+        let mut number = None;
+        for &Part { name, fit, .. } in parts {
+            let Fit::Held { hold, .. } = fit else {
+                return Chance::None;
+            };
+            match self.holds.ledger(name.db).of(name.key, owner, hold) {
+                Some(entry) if !entry.delivery.is_told() => number = entry.fence,
+                _ => return Chance::None,
+            }
+        }
+        number.map_or(Chance::None, Chance::Beside)
+    }
+
+    /// Lets a place share the grant of a blocked request of its owner, so that it has the holds if the reply
+    /// to that request does not arrive. The holds are tied to the place's connection, if to any.
+    pub(in crate::lock) fn grant_beside(
+        &mut self,
+        turn: &mut Turn<'_>,
+        ticket: Ticket,
+        fence: Fence,
+    ) {
+        let time = (self.waiting)
+            .time_to_claim(ticket, self.limits.claim_time, turn.now)
+            .unwrap_or_default();
+        let Some(waiter) = self.waiting.waiter_mut(ticket) else {
+            return;
+        };
+        let (names, owner) = (Rc::clone(&waiter.names), Rc::clone(&waiter.owner));
+        let (client, session) = (waiter.client, waiter.session);
+        if let Some(place) = &mut waiter.place {
+            place.claim_ends = turn.now.plus(time);
+        }
+        for name in &*names {
+            let ledger = self.holds.ledger(name.db);
+            if let Some(hold) = ledger.expect_reply(&name.key, &owner, fence) {
+                ledger.tie(&name.key, &owner, hold, client, session);
+            }
+        }
+    }
+
+    /// The connection that this hold is tied to has closed. Keeps the hold if its owner has not been told of
+    /// it and a place of the owner was granted it too: it is now tied to the connection that asked for the
+    /// place, if to any. Returns whether it is kept.
+    pub(in crate::lock) fn keep_for_a_place(&mut self, name: NameRef<'_>, former: &Former) -> bool {
+        let claim = self.claim_of(name, former);
+        let Some(place) = claim.and_then(|ticket| self.waiting.waiter(ticket)) else {
+            return false;
+        };
+        let Former { owner, hold, .. } = former;
+        let ledger = self.holds.ledger(name.db);
+        ledger.tie(name.key, owner.bytes(), *hold, place.client, place.session);
+        true
+    }
+
+    /// The place that was granted this hold, if its owner has not claimed it. The fencing number must match:
+    /// another of the owner's places may have been granted the lock before.
+    #[inline]
+    pub(in crate::lock) fn claim_of(&self, name: NameRef<'_>, former: &Former) -> Option<Ticket> {
+        let Former { owner, entry, .. } = former;
+        if entry.delivery.is_told() {
+            return None;
+        }
+        let mut claims = self.waiting.claims_of(name, owner.bytes());
+        let claim = claims.find(|&(_, fence)| entry.has_had(fence));
+        claim.map(|(ticket, _)| ticket)
+    }
+
+    /// Was this hold granted to a place that its owner has not claimed, and is no reply to a blocked client
+    /// under way that may tell the owner of it?
+    pub(in crate::lock) fn is_to_be_claimed(
+        &self,
+        name: NameRef<'_>,
+        owner: &[u8],
+        hold: Hold,
+    ) -> bool {
+        let claims = self.waiting.claims_of(name, owner).count();
+        claims > 0
+            && self.holds.former(name, owner, hold).is_some_and(|former| {
+                let replies = usize::try_from(former.entry.delivery.under_way());
+                self.claim_of(name, &former).is_some() && replies.is_ok_and(|few| few <= claims)
+            })
+    }
+
+    /// The owner has been told that it holds these locks so: ends its granted places, which are claimed by that,
+    /// and its waiting places for locks that it now holds. A reply that was under way has told it of a `fence`:
+    /// a swap of databases may have moved the holds since, and a place keeps the names of its locks.
+    pub(in crate::lock) fn end_claimed_places(
+        &mut self,
+        mut held: Vec<(NameRef<'_>, Hold)>,
+        owner: &[u8],
+        fence: Option<Fence>,
+    ) {
+        if !self.waiting.has_places() {
+            return;
+        }
+        let places: Vec<Ticket> = self.waiting.places_of(owner).collect();
+        if places.is_empty() {
+            return;
+        }
+        held.sort_unstable_by_key(|&(name, _)| name);
+        for ticket in places {
+            let Some(waiter) = self.waiting.waiter(ticket) else {
+                continue;
+            };
+            let hold_of = |name: &Name| {
+                let found = held.binary_search_by_key(&name.borrow(), |&(name, _)| name);
+                found.ok().and_then(|at| held.get(at))
+            };
+            let modes = waiter.modes().borrow();
+            let is_claimed = match waiter.state() {
+                State::Granted(number) => {
+                    fence == Some(number) || waiter.names.iter().any(|name| hold_of(name).is_some())
+                }
+                _ => waiter.names.iter().enumerate().all(|(index, name)| {
+                    hold_of(name).is_some_and(|(_, hold)| hold.covers(modes.of(index)))
+                }),
+            };
+            if is_claimed {
+                let moved_up = self.end_place(ticket, Ended::Claimed);
+                self.waiting.settle_later(moved_up);
+            }
+        }
+    }
+
+    /// Puts a granted place back into its queues, in order of its ticket, if it does not hold all its locks
+    /// any more. For an owner that asks again.
+    pub(in crate::lock) fn undo_lost_grant(&mut self, turn: &mut Turn<'_>, ticket: Ticket) {
+        let Some(waiter) = self.waiting.waiter(ticket) else {
+            return;
+        };
+        let State::Granted(fence) = waiter.state() else {
+            return;
+        };
+        let (names, owner) = (Rc::clone(&waiter.names), Rc::clone(&waiter.owner));
+        let has_it = |name: &Name| {
+            let held = self.holds.hold_of(turn, name.borrow(), &owner);
+            matches!(held, Ok(Some((hold, _)))
+                if (self.holds.entry(name.borrow(), &owner, hold))
+                    .is_some_and(|entry| entry.has_had(fence)))
+        };
+        if !names.iter().all(has_it) {
+            self.lose_grant(ticket);
+            self.waiting.fall_asleep(ticket);
+            // The holds that it still has must not keep the place itself, or others, waiting.
+            for name in &*names {
+                self.end_what_is_left(turn, name.borrow(), &owner, fence);
+            }
+            self.waiting.wake(ticket);
+        }
+    }
+
+    /// Ends the hold that this owner has by this number, if the owner has not been told of it. The lock is
+    /// granted to the next waiter when its queue is settled.
+    fn end_what_is_left(
+        &mut self,
+        turn: &mut Turn<'_>,
+        name: NameRef<'_>,
+        owner: &[u8],
+        fence: Fence,
+    ) {
+        let Ok(Some((hold, _))) = self.holds.hold_of(turn, name, owner) else {
+            return;
+        };
+        let entry = self.holds.ledger(name.db).of(name.key, owner, hold);
+        if !entry.is_some_and(|entry| entry.has_had(fence) && entry.delivery.is_unheard()) {
+            return;
+        }
+        turn.keys.announce(name, LockEvent::Released);
+        let ended = if hold == Hold::Shared && self.leave_others(turn, name, owner) {
+            self.drop_share(turn, name, owner)
+        } else {
+            self.waiting.set_holders(name, Holders::Free);
+            self.waiting.demote_all(name);
+            turn.keys.remove(name);
+            self.holds.ledger(name.db).forget(name.key, owner)
+        };
+        let counted = ended.is_some_and(|ended| ended.counted);
+        count(&mut self.counts.undelivered, counted);
+    }
+
+    /// Ends a grant that was not claimed in time: the holds expire, and the place sleeps until its lease ends.
+    pub(in crate::lock) fn end_overdue_claim(&mut self, turn: &mut Turn<'_>, ticket: Ticket) {
+        let Some(waiter) = self.waiting.waiter(ticket) else {
+            return;
+        };
+        let (State::Granted(fence), Some(place)) = (waiter.state(), &waiter.place) else {
+            return;
+        };
+        let (names, owner) = (Rc::clone(&waiter.names), Rc::clone(&waiter.owner));
+        let claim_ends = place.claim_ends;
+        let time = match &place.notify {
+            Some(_) => self.limits.claim_time,
+            None => place.length,
+        };
+        let channel = (place.notify.as_ref()).map(|target| target.channel.id);
+        self.waiting.check_kept_back(turn, ticket);
+        self.waiting.note_if_late(claim_ends, turn.now);
+        let (mut held, mut told) = (Vec::new(), false);
+        for name in &*names {
+            // Another of the owner's places may have been granted the lock for longer, and its key may have
+            // expired too early by a step of the clock: `meet` writes it again before the hold is ended.
+            self.meet(turn, name.borrow(), Some(&owner));
+            if let Ok(Some((hold, _))) = self.holds.hold_of(turn, name.borrow(), &owner) {
+                let entry = self.holds.ledger(name.db).of(&name.key, &owner, hold);
+                if let Some(entry) = entry.filter(|entry| entry.has_had(fence)) {
+                    told |= entry.delivery.is_told();
+                    held.push((name, hold));
+                }
+            }
+        }
+        if told {
+            // The reply to another request of the owner has told it of the hold.
+            self.end_place(ticket, Ended::Claimed);
+            return;
+        }
+        let may_write = turn.keys.is_writable()
+            && (held.iter()).all(|(name, _)| turn.keys.may_write(name.borrow()));
+        if !held.is_empty() && !may_write {
+            self.waiting.postpone_claim(ticket, turn.now.plus(PAUSE));
+            return;
+        }
+        self.lose_unclaimed(&names, &owner, fence, turn.now);
+        for (name, hold) in held {
+            turn.keys.announce(name.borrow(), LockEvent::Expired);
+            self.end_hold(turn, name.borrow(), &owner, hold);
+        }
+        self.lose_grant(ticket);
+        self.waiting.fall_asleep(ticket);
+        if self.waiting.places().is_extended(time, turn.now) {
+            return self.waiting.wake(ticket);
+        }
+        if let Some(channel) = channel {
+            self.waiting.send_to_sleep(channel);
+        }
+        if self.waiting.check_lease_is_over(ticket, turn.now) {
+            let moved_up = self.lapse(ticket);
+            self.waiting.settle_later(moved_up);
+        }
+    }
+}

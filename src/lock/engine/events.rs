@@ -1,0 +1,166 @@
+//! What happens to keys, databases and the server, and is not done by a LOCK command. The server tells of it in
+//! the middle of what it is doing: so nothing is written here, and queues are settled in the next tick.
+
+use crate::lock::budget::Budget;
+use crate::lock::engine::locks::Locks;
+use crate::lock::engine::lost::Seen;
+use crate::lock::engine::outbox::Lapse;
+use crate::lock::limits::Limits;
+use crate::lock::log::line::Reason;
+use crate::lock::name::{Db, Name, NameRef};
+use crate::lock::slot::{Slot, Slots};
+use crate::lock::time::{Ahead, Ms, Now};
+use crate::lock::waiting::place::Ending;
+use std::ops::RangeInclusive;
+use std::rc::Rc;
+
+/// How a key was removed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Gone {
+    /// It has expired.
+    Expired,
+    /// The server has evicted it, to free memory.
+    Evicted,
+    /// A client has renamed or moved it.
+    Renamed,
+    /// Anything else: a client has deleted it.
+    Otherwise,
+}
+
+impl Locks {
+    /// Another client has changed this key, which is still there. Its holds end by the wall clock from now
+    /// on, and the lock is settled in the next [`tick`](Self::tick).
+    pub fn touched(&mut self, name: Name, now: Now) {
+        self.end_by_wall(name.borrow(), now);
+        self.waiting.note(name);
+    }
+
+    /// Compares how far the wall clock is ahead with what is known: it has been stepped if that differs.
+    #[inline]
+    pub fn set_wall_clock(&mut self, ahead: Ahead, now: impl FnOnce() -> Now) {
+        if ahead != self.holds.wall().ahead() {
+            self.holds.wall_mut().set(ahead, now());
+            self.clock.set_ahead(ahead);
+            // Holds that end by the wall clock end at another time now, for which alarms are set.
+            self.waiting.note_all_of(None);
+        }
+    }
+
+    /// This key was removed, whether or not another one has taken its place: its holds are lost, unless an
+    /// expiry came too early. The queue is settled in the next [`tick`](Self::tick).
+    pub fn gone(&mut self, name: Name, how: Gone, now: Now) {
+        match how {
+            // It has expired by the wall clock alone, and the holds last.
+            Gone::Expired if self.holds.reserve_after_event(name.borrow(), now) => {}
+            Gone::Expired => {
+                let queue = self.waiting.queue(name.borrow());
+                let holders =
+                    (queue.filter(|queue| queue.first().is_some())).map(|queue| &queue.holders);
+                if let Some(owner) = holders.and_then(|holders| holders.any().cloned()) {
+                    let name = name.clone();
+                    self.outbox.lapsed.push(Lapse { name, owner });
+                }
+                if self.lose_all(name.borrow(), (Reason::Expired, Seen::AtOnce), now) > 0 {
+                    self.outbox.expired.push_back(name.clone());
+                }
+            }
+            Gone::Evicted | Gone::Renamed | Gone::Otherwise => {
+                let reason = match how {
+                    Gone::Evicted => Reason::Evicted,
+                    Gone::Renamed => Reason::Renamed,
+                    Gone::Expired | Gone::Otherwise => Reason::Deleted,
+                };
+                self.lose_all(name.borrow(), (reason, Seen::AtOnce), now);
+            }
+        }
+        self.waiting.note(name);
+    }
+
+    /// A database was emptied, or all of them: holds are forgotten, and all queues are looked at again.
+    pub fn flushed(&mut self, db: Option<Db>) {
+        self.holds.forget_all_of(db);
+        self.waiting.note_all_of(db);
+    }
+
+    /// Two databases were swapped. Holds move with their keys; clients that wait stay with the number of
+    /// their database.
+    pub fn swapped(&mut self, one: Db, other: Db) {
+        self.holds.swap(one, other);
+        self.waiting.swapped(one, other);
+        // Grants whose replies are under way have moved with their keys.
+        for (waiter, _) in &mut self.unconfirmed {
+            waiter.swapped(one, other);
+        }
+        let returns = std::mem::take(&mut self.returns);
+        self.returns
+            .extend(returns.into_iter().map(|(at, mut given_back)| {
+                given_back.name.swap(one, other);
+                (at, given_back)
+            }));
+    }
+
+    /// This server has become a master, or has loaded its keys from a disk or another server: it does not
+    /// know the grants that were made before. Nothing is granted during the quarantine.
+    pub fn took_over(&mut self, now: Now) {
+        self.flushed(None);
+        self.clock.take_over(now);
+        self.quarantined_until =
+            (self.limits.quarantine > 0).then(|| now.plus(self.limits.quarantine));
+    }
+
+    /// This server's files were last written at this time, by the wall clock: fencing numbers begin above it.
+    pub fn begin_after(&mut self, written: Ms, now: Now) {
+        self.clock.begin_after(written, now);
+    }
+
+    /// These slots have moved to another server, with all holds in them: these and the places are dropped.
+    pub fn slots_left(&mut self, ranges: &[RangeInclusive<Slot>]) {
+        let slots = Rc::new(Slots::of(ranges));
+        let number = self.clock.draw_unused();
+        self.holds.slots_left(&slots, number);
+        self.waiting.end_places(Ending::InSlots(slots));
+        for slot in ranges.iter().cloned().flatten() {
+            self.clock.slot_may_have_left(slot);
+        }
+    }
+
+    /// Changes the operator's settings.
+    pub fn set_limits(&mut self, limits: Limits, now: Now) {
+        if limits.fence_lead != self.limits.fence_lead {
+            self.clock.set_lead(limits.fence_lead, now);
+        }
+        if limits.drain && !self.limits.drain {
+            self.waiting.end_places(Ending::All);
+        }
+        if limits.max_sharers != self.limits.max_sharers {
+            self.waiting.note_all_of(None);
+        }
+        self.limits = limits;
+        self.log.set_most(limits.log_max_len);
+        if limits.quarantine == 0 && self.quarantined_until.take().is_some() {
+            self.waiting.note_all_of(None);
+        }
+    }
+
+    /// This server has become a replica: another server grants now. All holds are forgotten, and all
+    /// waiters are sent away.
+    pub fn stepped_down(&mut self) {
+        self.flushed(None);
+        let returns = std::mem::take(&mut self.returns);
+        self.holds.discard(returns.len(), returns.into_iter());
+        let noted = self.waiting.take_noted();
+        self.holds.discard(noted.len(), noted.into_iter());
+        self.closed.clear();
+        self.waiting.end_places(Ending::All);
+        self.waiting.send_all_away();
+        self.send_some_away(&mut Budget::of(Budget::PORTION));
+    }
+
+    /// Lets the present holds of this lock end by the wall clock; see [`Holds::end_by_wall`].
+    pub(in crate::lock) fn end_by_wall(&mut self, name: NameRef<'_>, now: Now) {
+        let lost = self.holds.end_by_wall(name, now);
+        if self.record_found(name, lost, now) {
+            self.outbox.expired.push_back(name.keep());
+        }
+    }
+}

@@ -1,0 +1,88 @@
+//! Decides whether a request may have a lock now.
+
+use crate::lock::admits::{HeldBy, Verdict};
+use crate::lock::engine::locks::Locks;
+use crate::lock::holds::open::LockState;
+use crate::lock::keyspace::Share;
+use crate::lock::name::NameRef;
+use crate::lock::request::{Hold, Mode, NotALock};
+use crate::lock::time::{Ms, Now};
+use crate::lock::turn::Turn;
+
+/// How a request fits a lock: the [`Verdict`] on it, with what is to be known of its owner's hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::lock) enum Fit {
+    /// Its owner already holds the lock, in this mode or a stronger one, until this time.
+    Held { hold: Hold, until: Option<Ms> },
+    /// It may be granted. `keeps` is the share that its owner has already, if this is an upgrade.
+    Open { keeps: Option<Share> },
+    /// It has to wait.
+    Shut,
+    /// It is an upgrade that is never granted: an operator is ending its owner's share.
+    Breaking,
+}
+
+/// One of the locks that a request asks for.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::lock) struct Part<'n> {
+    pub(in crate::lock) name: NameRef<'n>,
+    /// How the request wants to hold it.
+    pub(in crate::lock) mode: Mode,
+    /// How that fits.
+    pub(in crate::lock) fit: Fit,
+}
+
+impl Locks {
+    /// Returns how a request of this owner, in this mode, fits the lock now; `in_turn` says that no waiter comes
+    /// before it. May write the key of a reserved lock again: the request can share it then.
+    #[inline]
+    pub(in crate::lock) fn fit(
+        &mut self,
+        turn: &mut Turn<'_>,
+        name: NameRef<'_>,
+        asks: &[u8],
+        mode: Mode,
+        in_turn: bool,
+    ) -> Result<Fit, NotALock> {
+        let (held, share, until) = match self.holds.look(turn, name) {
+            LockState::NoLock => return Err(NotALock),
+            LockState::Free => (HeldBy::NO_OWNER, None, None),
+            LockState::Exclusive { owner, deadline } if owner == asks => {
+                (HeldBy::Owner, None, deadline)
+            }
+            LockState::Exclusive { .. } => (HeldBy::Another, None, None),
+            LockState::Shared { count, .. } => {
+                let share = self.holds.share_of(turn, name, asks);
+                let held = HeldBy::Sharers {
+                    others: count.saturating_sub(usize::from(share.is_some())),
+                    owner: share.is_some(),
+                };
+                let until = share.and_then(|share| share.deadline);
+                (held, share, until)
+            }
+        };
+        let is_upgrade = share.is_some() && mode == Mode::Exclusive;
+        if is_upgrade && self.holds.is_breaking(name, asks, Hold::Shared) {
+            return Ok(Fit::Breaking);
+        }
+        let verdict = held.admits(mode, in_turn, self.limits.max_sharers);
+        if verdict == Verdict::Shut
+            || (verdict == Verdict::Open && self.is_quarantined(turn.now))
+            || !self.holds.write_back(turn, name)
+        {
+            return Ok(Fit::Shut);
+        }
+        Ok(match verdict {
+            Verdict::Held => {
+                let hold = share.map_or(Hold::Exclusive, |_| Hold::Shared);
+                Fit::Held { hold, until }
+            }
+            _ => Fit::Open { keeps: share },
+        })
+    }
+
+    /// Is nothing granted now, because holds that this server does not know may not have expired yet?
+    pub(in crate::lock) fn is_quarantined(&self, now: Now) -> bool {
+        (self.quarantined_until).is_some_and(|until| now.ms() < until)
+    }
+}

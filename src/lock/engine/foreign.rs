@@ -1,0 +1,98 @@
+//! What is remembered of holds that this server has not granted, once a command comes across them.
+
+use crate::lock::engine::locks::Locks;
+use crate::lock::engine::lost::Seen;
+use crate::lock::holds::ledger::delivery::{Delivery, News};
+use crate::lock::holds::ledger::entry::Entry;
+use crate::lock::log::line::Reason;
+use crate::lock::name::NameRef;
+use crate::lock::request::Hold;
+use crate::lock::turn::Turn;
+
+impl Locks {
+    /// Remembers that this owner is told that it holds the lock. A hold that another client has written
+    /// gets a record by that.
+    pub(in crate::lock) fn mark_told(
+        &mut self,
+        turn: &mut Turn<'_>,
+        name: NameRef<'_>,
+        owner: &[u8],
+        hold: Hold,
+    ) {
+        // The grant of a place is claimed only by a command that returns its number.
+        let ledger = self.holds.ledger(name.db);
+        if ledger.is_told(name.key, owner, hold) {
+            return;
+        }
+        let former = self.holds.former(name, owner, hold);
+        if former.is_some_and(|former| self.claim_of(name, &former).is_some()) {
+            return;
+        }
+        let ledger = self.holds.ledger(name.db);
+        match ledger.of(name.key, owner, hold) {
+            Some(mut entry) => {
+                entry.delivery.hear(News::Told);
+                ledger.set(name.key, owner, hold, entry);
+            }
+            None => self.remember_foreign(turn, name, owner, hold),
+        }
+    }
+
+    /// Adds a record, without a number, for a hold that this server did not grant, if it has none.
+    pub(in crate::lock) fn remember_foreign(
+        &mut self,
+        turn: &mut Turn<'_>,
+        name: NameRef<'_>,
+        owner: &[u8],
+        hold: Hold,
+    ) {
+        if self.holds.entry(name, owner, hold).is_some() {
+            return;
+        }
+        let mut share = None;
+        if hold == Hold::Shared {
+            self.forget_removed(turn, name);
+            share = turn.keys.share_of(name, owner);
+        }
+        let entry = Entry {
+            fence: None,
+            first: 0,
+            slot: self.clock.slot(name.key),
+            since: turn.now.ms(),
+            end: share.and_then(|share| share.deadline),
+            by_wall: true,
+            reserved: false,
+            client: 0,
+            tied: false,
+            closed: false,
+            breaking: false,
+            delivery: Delivery::TOLD,
+            step: 0,
+            counted: false,
+        };
+        let others = self
+            .holds
+            .ledger(name.db)
+            .write(name.key, owner, hold, entry);
+        self.record_lost(name, (Reason::Overwritten, Seen::Later), &others, turn.now);
+    }
+
+    /// Marks this hold as being broken: nothing that its owner does prolongs it from now on.
+    pub(in crate::lock) fn mark_breaking(
+        &mut self,
+        turn: &mut Turn<'_>,
+        name: NameRef<'_>,
+        owner: &[u8],
+        hold: Hold,
+    ) {
+        self.remember_foreign(turn, name, owner, hold);
+        let ledger = self.holds.ledger(name.db);
+        if let Some(mut entry) = ledger.of(name.key, owner, hold) {
+            entry.breaking = true;
+            ledger.set(name.key, owner, hold, entry);
+        }
+        if hold == Hold::Shared {
+            self.update_share(turn, name, owner);
+        }
+    }
+}

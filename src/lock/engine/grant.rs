@@ -1,0 +1,232 @@
+//! Granting: the key is written, and what has been granted is remembered.
+
+use crate::lock::engine::fit::{Fit, Part};
+use crate::lock::engine::locks::Locks;
+use crate::lock::engine::lost::Seen;
+use crate::lock::fence::Fence;
+use crate::lock::holds::ledger::delivery::{Delivery, News};
+use crate::lock::holds::ledger::entry::Entry;
+use crate::lock::keyspace::{LockEvent, Stored};
+use crate::lock::log::line::Reason;
+use crate::lock::name::NameRef;
+use crate::lock::request::{Hold, Terms};
+use crate::lock::stats::count;
+use crate::lock::time::Ms;
+use crate::lock::turn::Turn;
+
+impl Locks {
+    /// Grants all of these locks to the owner, and returns the fencing number: the one it has, if it
+    /// holds them all with the same number already, and else a new one.
+    pub(in crate::lock) fn take(
+        &mut self,
+        turn: &mut Turn<'_>,
+        parts: &[Part<'_>],
+        terms: &Terms<'_>,
+        news: News,
+    ) -> Fence {
+        let known = self.one_number(parts, terms.owner);
+        // In a cluster the number may have to jump ahead, because the slot may have been away.
+        if let (None, Some(&Part { name, .. })) = (known, parts.first())
+            && let Some(slot) = self.clock.slot(name.key)
+        {
+            let epoch = turn.keys.epoch(turn.now);
+            (self.clock).enter(slot, turn.now, epoch, || turn.keys.slot_state(name));
+        }
+        let mut number = known;
+        for &part in parts {
+            let Part { name, mode, fit } = part;
+            // A share that is upgraded may stand beside shares that have expired.
+            let is_upgrade = matches!(fit, Fit::Open { keeps: Some(_) });
+            if is_upgrade || mode.hold() == Hold::Shared {
+                self.make_room(turn, name);
+                if is_upgrade {
+                    self.lose_over(turn, name);
+                }
+                // Else shares of a key that has gone would be written again beside new ones after a step.
+                let may_be_left =
+                    self.holds.wall().is_stepped(turn.now) || self.holds.reserve_any();
+                if may_be_left && turn.keys.look(name) == Stored::Nothing {
+                    self.forget_expired(turn, name);
+                }
+            }
+            let (hold, end, is_moved) = self.write(turn, part, terms);
+            let fence = *number.get_or_insert_with(|| self.clock.next(turn.now));
+            if hold == Hold::Shared {
+                self.update_share(turn, name, terms.owner);
+            }
+            if known.is_some() {
+                if let Some(mut entry) = self.holds.ledger(name.db).of(name.key, terms.owner, hold)
+                {
+                    if is_moved {
+                        (entry.end, entry.by_wall) = (end, false);
+                        entry.step = self.holds.wall().step();
+                    }
+                    self.renew_entry(name, hold, entry, terms, news);
+                }
+            } else {
+                let end = (end, is_moved);
+                self.remember(turn, name, (fit, hold, fence), end, terms, news);
+            }
+        }
+        if news == News::Told && self.waiting.has_places() {
+            let held = parts.iter().map(|part| (part.name, part.mode.hold()));
+            self.end_claimed_places(held.collect(), terms.owner, None);
+        }
+        number.unwrap_or_default()
+    }
+
+    /// Returns the number of this owner's holds, if it holds all of these locks with the same one and
+    /// this server knows it.
+    fn one_number(&mut self, parts: &[Part<'_>], owner: &[u8]) -> Option<Fence> {
+        let mut number = None;
+        for &Part { name, fit, .. } in parts {
+            let Fit::Held { hold, .. } = fit else {
+                return None;
+            };
+            let fence = self
+                .holds
+                .ledger(name.db)
+                .of(name.key, owner, hold)?
+                .fence?;
+            if *number.get_or_insert(fence) != fence {
+                return None;
+            }
+        }
+        number
+    }
+
+    /// Writes a hold with a new number into the ledger, and announces it.
+    fn remember(
+        &mut self,
+        turn: &mut Turn<'_>,
+        name: NameRef<'_>,
+        (fit, hold, fence): (Fit, Hold, Fence),
+        (end, is_ours): (Option<Ms>, bool),
+        terms: &Terms<'_>,
+        news: News,
+    ) {
+        // The end of a hold that ends by the wall clock is not remembered: the key has it.
+        let end = end.filter(|_| is_ours || hold == Hold::Shared);
+        let slot = self.clock.slot(name.key);
+        let goes_on = matches!(fit, Fit::Held { .. });
+        // A new number must not make the hold look younger than the BREAK that is ending it.
+        let breaking = goes_on && self.holds.is_breaking(name, terms.owner, hold);
+        let step = self.holds.wall().step();
+        let ledger = self.holds.ledger(name.db);
+        let known = (goes_on.then(|| ledger.of(name.key, terms.owner, hold))).flatten();
+        if let Some(mut entry) = known {
+            // The hold goes on, and replies to its earlier number still count.
+            entry.first = entry.fence.map_or(fence, |_| entry.first);
+            entry.fence = Some(fence);
+            entry.since = turn.now.ms();
+            if is_ours {
+                (entry.end, entry.by_wall) = (end, false);
+                entry.step = step;
+            }
+            return self.renew_entry(name, hold, entry, terms, news);
+        }
+        let mut entry = Entry {
+            fence: Some(fence),
+            first: fence,
+            slot,
+            since: turn.now.ms(),
+            end,
+            by_wall: !is_ours,
+            reserved: false,
+            client: terms.client,
+            tied: terms.session,
+            closed: false,
+            breaking,
+            // A hold that another client has written is known to its owner.
+            delivery: Delivery::of(goes_on, 0),
+            step,
+            // An upgrade is not counted again: it is counted if its share was.
+            counted: match fit {
+                Fit::Open { keeps: None } => true,
+                Fit::Open { keeps: Some(_) } => (ledger.of(name.key, terms.owner, Hold::Shared))
+                    .is_some_and(|share| share.counted),
+                _ => false,
+            },
+        };
+        entry.delivery.hear(news);
+        match fit {
+            Fit::Open { keeps: Some(share) } if news == News::UnderWay => {
+                let ledger = self.holds.ledger(name.db);
+                ledger.upgrade(name.key, terms.owner, entry, share.deadline, &self.closed);
+            }
+            Fit::Open { keeps } => {
+                let others = ledger.write(name.key, terms.owner, hold, entry);
+                if keeps.is_none() {
+                    // Earlier holds that no event has reported as ended must have expired.
+                    self.record_expired(turn, name, &others);
+                }
+            }
+            _ => {
+                let others = ledger.write(name.key, terms.owner, hold, entry);
+                self.record_lost(name, (Reason::Overwritten, Seen::Later), &others, turn.now);
+                return;
+            }
+        }
+        if fit == (Fit::Open { keeps: None }) {
+            count(&mut self.counts.acquired, 1);
+            self.waiting.classes_mut().count_grant(name.key);
+        }
+        turn.keys.announce(name, LockEvent::Acquired);
+    }
+
+    /// Writes the entry of a hold whose owner has asked for it again, and ties it to the client that
+    /// asked, or unties it.
+    fn renew_entry(
+        &mut self,
+        name: NameRef<'_>,
+        hold: Hold,
+        mut entry: Entry,
+        terms: &Terms<'_>,
+        news: News,
+    ) {
+        let (owner, client) = (terms.owner, terms.client);
+        let ledger = self.holds.ledger(name.db);
+        entry.delivery.hear(news);
+        ledger.set(name.key, owner, hold, entry);
+        ledger.tie(name.key, owner, hold, client, terms.session);
+    }
+
+    /// Writes the hold into the key, until the later of its old end, if it has one, and the end that is
+    /// asked for. Returns how the owner holds the lock then, until when, and whether anything was written.
+    fn write(
+        &mut self,
+        turn: &mut Turn<'_>,
+        Part { name, mode, fit }: Part<'_>,
+        terms: &Terms<'_>,
+    ) -> (Hold, Option<Ms>, bool) {
+        let (owner, wanted) = (terms.owner, turn.now.plus(terms.ttl));
+        match fit {
+            Fit::Held { hold, until } => {
+                let breaking = self.holds.is_breaking(name, owner, hold);
+                // The claim of a place's grant sets the end, even to an earlier time.
+                let is_later = until.is_some_and(|until| until >= wanted)
+                    && !self.is_to_be_claimed(name, owner, hold);
+                if breaking || is_later {
+                    return (hold, until, false);
+                }
+                turn.prolong(name, owner, hold, wanted);
+                self.holds.wall_mut().note_end(wanted);
+                (hold, Some(wanted), true)
+            }
+            Fit::Open { keeps } => {
+                // The end of an unclaimed share is only the time by which to claim it: it is not kept.
+                let keeps = keeps.filter(|_| !self.is_to_be_claimed(name, owner, Hold::Shared));
+                let kept = keeps.and_then(|share| share.deadline).unwrap_or_default();
+                let (hold, deadline) = (mode.hold(), wanted.max(kept));
+                match hold {
+                    Hold::Exclusive => turn.keys.hold(name, owner, deadline),
+                    Hold::Shared => turn.keys.share(name, owner, deadline),
+                }
+                self.holds.wall_mut().note_end(deadline);
+                (hold, Some(deadline), true)
+            }
+            // Not reached: requests that have to wait are not granted.
+            Fit::Shut | Fit::Breaking => (mode.hold(), None, false),
+        }
+    }
+}

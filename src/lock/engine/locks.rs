@@ -1,0 +1,185 @@
+//! All locks of a server, and how they learn what has happened to keys, databases and the server.
+
+use crate::lock::stats::remembered::Remembered;
+use std::collections::BTreeSet;
+
+use crate::lock::engine::outbox::Outbox;
+use crate::lock::engine::returns::Return;
+use crate::lock::fence::{Fence, FencingClock};
+use crate::lock::holds::ledger::Ledger;
+use crate::lock::limits::Limits;
+use crate::lock::log::LossLog;
+use crate::lock::name::{Db, NameRef};
+use crate::lock::stats::{Counts, count};
+use crate::lock::waiting::queue::ticket::Ticket;
+
+use crate::lock::deadlock::steps::Allowance;
+use crate::lock::print::Secret;
+
+use crate::lock::holds::Holds;
+use crate::lock::keyspace::LockEvent;
+use crate::lock::time::{Ms, Now};
+use crate::lock::turn::Turn;
+use crate::lock::waiting::Waiting;
+use crate::lock::waiting::queue::waiter::Waiter;
+
+/// Everything that the server remembers of its locks. After a restart it begins empty: the keys alone
+/// then say who holds a lock.
+#[derive(Debug)]
+pub struct Locks {
+    /// Who holds which lock.
+    pub(in crate::lock) holds: Holds,
+    /// The requests that wait.
+    pub(in crate::lock) waiting: Waiting,
+    /// Clients whose connections have closed, and whose tied holds have still to be ended.
+    pub(in crate::lock) closed: BTreeSet<u64>,
+    /// The clock that gives the fencing numbers.
+    pub(in crate::lock) clock: FencingClock,
+    /// Holds that may have to be given back, by when to look at each.
+    pub(in crate::lock) returns: BTreeSet<(Ms, Return)>,
+    /// How much more work than its budget the last tick has done: the next ones do so much less.
+    pub(in crate::lock) overdrawn: usize,
+    /// Until when writing is put off, because the server has refused it.
+    pub(in crate::lock) put_off: Option<Ms>,
+    /// The operator's settings.
+    pub(in crate::lock) limits: Limits,
+    /// What searches for deadlocks may cost, all together.
+    pub(in crate::lock) searches: Allowance,
+    /// The counters of INFO.
+    pub(in crate::lock) counts: Counts,
+    /// The last holds that were lost, and why.
+    pub(in crate::lock) log: LossLog,
+    /// Replies and events that the shell has yet to fetch.
+    pub(in crate::lock) outbox: Outbox,
+    /// Until when nothing is granted: by then holds that this server does not know have expired.
+    pub(in crate::lock) quarantined_until: Option<Ms>,
+    /// Waiters that have ended as if their grants had been delivered, with the numbers of these, until it
+    /// is known whether their connections outlive the turn of the server's loop.
+    pub(in crate::lock) unconfirmed: Vec<(Waiter, Fence)>,
+    /// Waiters whose grants were replied in this turn of the server's loop, and that have yet to end.
+    pub(in crate::lock) replied: Vec<Ticket>,
+}
+
+impl Locks {
+    /// Begins with nothing remembered.
+    pub fn new(now: Now, secret: Secret, in_cluster: bool) -> Self {
+        Self {
+            holds: Holds::new(secret),
+            waiting: Waiting::new(secret),
+            closed: BTreeSet::new(),
+            clock: FencingClock::new(now, in_cluster),
+            returns: BTreeSet::new(),
+            overdrawn: 0,
+            put_off: None,
+            limits: Limits::DEFAULT,
+            searches: Allowance::new(),
+            counts: Counts::default(),
+            log: LossLog::new(Limits::DEFAULT.log_max_len, secret),
+            outbox: Outbox::default(),
+            quarantined_until: None,
+            unconfirmed: Vec::new(),
+            replied: Vec::new(),
+        }
+    }
+
+    /// Does this key matter: is there a hold in the ledger, or a queue?
+    pub fn concerns(&self, name: NameRef<'_>) -> bool {
+        self.waiting.is_waited_for(name) || self.holds.know(name)
+    }
+
+    /// Are there no holds and no queues in this database, or without one in any?
+    pub fn remember_nothing(&self, db: Option<Db>) -> bool {
+        self.holds.remember_nothing(db) && !self.waiting.has_queue_in(db)
+    }
+
+    /// Corrects the key of a lock after a step of the clock, before anything is done to the lock; see
+    /// [`Holds::meet`].
+    #[inline]
+    pub(in crate::lock) fn meet(
+        &mut self,
+        turn: &mut Turn<'_>,
+        name: NameRef<'_>,
+        owner: Option<&[u8]>,
+    ) {
+        let lost = self.holds.meet(turn, name, owner);
+        if !lost.is_empty() && self.record_found(name, lost, turn.now) {
+            turn.keys.announce(name, LockEvent::Expired);
+        }
+    }
+
+    /// Tells the fencing clock that the slot of this key may have left.
+    pub(in crate::lock) fn slot_may_have_left(&mut self, key: &[u8]) {
+        if let Some(slot) = self.clock.slot(key) {
+            self.clock.slot_may_have_left(slot);
+        }
+    }
+
+    /// Returns the operator's settings.
+    pub fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    /// The requests that wait.
+    pub fn waiting(&self) -> &Waiting {
+        &self.waiting
+    }
+
+    /// The requests that wait, mutable.
+    pub fn waiting_mut(&mut self) -> &mut Waiting {
+        &mut self.waiting
+    }
+
+    /// What has been decided and is yet to be told.
+    pub fn outbox(&mut self) -> &mut Outbox {
+        &mut self.outbox
+    }
+
+    /// Who holds which lock.
+    pub fn holds(&self) -> &Holds {
+        &self.holds
+    }
+
+    /// Returns the counters of INFO.
+    pub fn counts(&self) -> &Counts {
+        &self.counts
+    }
+
+    /// Returns how many of the holds that were counted when they were granted are still there, and how many
+    /// have ended in a way without a counter of its own: their keys were deleted, overwritten, renamed,
+    /// flushed, or moved to another server.
+    pub fn held_and_lost(&self) -> (u64, u64) {
+        let held = u64::try_from(self.holds.count(Ledger::counted)).unwrap_or_default();
+        let lost = self.counts.acquired.saturating_sub(self.counts.ended());
+        (held, lost.saturating_sub(held))
+    }
+
+    /// Counts a message that has been published.
+    pub fn published(&mut self) {
+        count(&mut self.counts.notified, 1);
+    }
+
+    /// Is all writing put off, because the server has refused it?
+    pub(in crate::lock) fn is_put_off(&self, now: Now) -> bool {
+        self.put_off.is_some_and(|until| until > now.ms())
+    }
+
+    /// How much is remembered. The time that this takes does not depend on the number of locks.
+    pub fn remembered(&self) -> Remembered {
+        let tasks = [
+            self.returns.len(),
+            self.outbox.len(),
+            self.unconfirmed.len(),
+            self.replied.len(),
+            self.closed.len(),
+            self.holds.count_discarded(),
+            self.holds.count(|ledger| ledger.has_to_sweep().into()),
+        ];
+        let waiting = self.waiting.remembered();
+        Remembered {
+            holds: self.holds.count(Ledger::holds),
+            sessions: self.holds.count(Ledger::sessions),
+            tasks: tasks.into_iter().fold(waiting.tasks, usize::saturating_add),
+            ..waiting
+        }
+    }
+}

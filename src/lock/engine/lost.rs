@@ -1,0 +1,323 @@
+//! Lost holds: those that end without a release by their owners are counted and logged.
+
+use crate::lock::engine::locks::Locks;
+use crate::lock::fence::Fence;
+use crate::lock::holds::Lost;
+use crate::lock::holds::ledger::Former;
+use crate::lock::holds::ledger::entry::Entry;
+use crate::lock::holds::open::LockState;
+use crate::lock::keyspace::LockEvent;
+use crate::lock::log::Loss;
+use crate::lock::log::line::{Comeback, Line, LostHold, Reason};
+use crate::lock::name::{Db, Name, NameRef};
+use crate::lock::request::Hold;
+use crate::lock::stats::count;
+use crate::lock::time::Now;
+use crate::lock::turn::Turn;
+use crate::lock::waiting::queue::holders::Holders;
+
+/// When a loss is noticed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::lock) enum Seen {
+    /// When it happens.
+    AtOnce,
+    /// Some time after it.
+    Later,
+}
+
+use Seen::{AtOnce, Later};
+
+/// The present holder of a lock that another owner has lost.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HolderNow {
+    /// The owner; of a shared lock, the first of its holders.
+    pub owner: Vec<u8>,
+    /// Its fencing number, if this server granted it.
+    pub fence: Option<Fence>,
+}
+
+impl Locks {
+    /// Logs and counts these lost holds of this lock, which have been forgotten.
+    pub(in crate::lock) fn record_lost(
+        &mut self,
+        name: NameRef<'_>,
+        (reason, seen): (Reason, Seen),
+        lost: &[Former],
+        now: Now,
+    ) {
+        for former in lost {
+            let reason = self.why_over(name, reason, former, now);
+            let counter = match reason {
+                Reason::Expired => Some(&mut self.counts.expired),
+                Reason::Unclaimed => Some(&mut self.counts.unclaimed),
+                Reason::Broken => Some(&mut self.counts.broken),
+                Reason::Evicted => Some(&mut self.counts.evicted),
+                Reason::Undelivered => Some(&mut self.counts.undelivered),
+                Reason::Disconnected => Some(&mut self.counts.released),
+                Reason::Deleted | Reason::Overwritten | Reason::Renamed | Reason::Flushed => None,
+            };
+            if let Some(counter) = counter {
+                count(counter, usize::from(former.entry.counted));
+            }
+            if !self.waiting.classes().are_none() && former.entry.counted {
+                let end = former.entry.end.map_or(now.ms(), |end| end.min(now.ms()));
+                let lasted = end.saturating_sub(former.entry.since);
+                self.waiting
+                    .classes_mut()
+                    .count_lost(name.key, reason, 1, Some(lasted));
+            }
+            self.log_loss(name, (reason, seen), former, 1, now);
+        }
+    }
+
+    /// Logs and counts these holds of this lock, which were found to have ended. Returns whether any has expired.
+    #[cold]
+    pub(in crate::lock) fn record_found(
+        &mut self,
+        name: NameRef<'_>,
+        lost: Vec<Lost>,
+        now: Now,
+    ) -> bool {
+        let any = |reason| lost.iter().any(|lost| lost.reason == reason);
+        let any_expired = any(Reason::Expired);
+        if any(Reason::Overwritten) {
+            self.waiting.set_holders(name, Holders::Free);
+        }
+        for Lost { former, reason } in lost {
+            let seen = match reason {
+                Reason::Overwritten => AtOnce,
+                _ => Later,
+            };
+            self.record_lost(name, (reason, seen), &[former], now);
+        }
+        any_expired
+    }
+
+    /// Returns the reason that is logged: a hold whose key has gone may have expired before, and one that has
+    /// expired may have been one that was being broken, or a place's that was not claimed.
+    fn why_over(&self, name: NameRef<'_>, reason: Reason, former: &Former, now: Now) -> Reason {
+        let has_expired = match reason {
+            Reason::Expired => true,
+            Reason::Deleted | Reason::Overwritten | Reason::Renamed | Reason::Evicted => {
+                former.entry.is_over(now)
+            }
+            _ => false,
+        };
+        match reason {
+            _ if !has_expired => reason,
+            _ if former.entry.breaking => Reason::Broken,
+            _ if self.claim_of(name, former).is_some() => Reason::Unclaimed,
+            _ => Reason::Expired,
+        }
+    }
+
+    /// Logs the loss of this hold, which stands for `count` holds.
+    fn log_loss(
+        &mut self,
+        name: NameRef<'_>,
+        (reason, seen): (Reason, Seen),
+        former: &Former,
+        count: usize,
+        now: Now,
+    ) {
+        if self.log.is_off() {
+            return;
+        }
+        let Former { owner, hold, entry } = former;
+        let owner = owner.bytes();
+        let queue = self.waiting.queue_of(name);
+        let runs_out = matches!(reason, Reason::Expired | Reason::Broken | Reason::Unclaimed);
+        let ended = if runs_out {
+            // A hold that ended by the wall clock has no end in its record, but maybe in the queue.
+            let holder = queue.and_then(|queue| queue.holders.exclusive());
+            let known = holder.filter(|(holder, _)| ***holder == *owner);
+            let end = entry.end.or(known.and_then(|(_, until)| until));
+            end.map(|end| end.min(now.ms()))
+        } else {
+            None
+        };
+        let waiting = queue.map_or(0, |queue| {
+            self.waiting
+                .wait_here(queue)
+                .saturating_add(queue.asleep.len())
+        });
+        let loss = Loss {
+            reason,
+            count,
+            name,
+            owner,
+            hold: LostHold {
+                fence: entry.fence,
+                hold: *hold,
+                since: entry.since,
+                ended: ended.or((seen == AtOnce).then_some(now.ms())),
+                queue: waiting,
+                client: entry.client,
+            },
+        };
+        self.log.add_loss(&loss, now);
+    }
+
+    /// Forgets all holds of this lock and logs them as lost. Returns how many they were.
+    pub(in crate::lock) fn lose_all(
+        &mut self,
+        name: NameRef<'_>,
+        why: (Reason, Seen),
+        now: Now,
+    ) -> usize {
+        let lost = self.holds.ledger(name.db).take(name.key);
+        self.record_lost(name, why, &lost, now);
+        self.waiting.set_holders(name, Holders::Free);
+        lost.len()
+    }
+
+    /// Forgets all holds of this lock, `held` in number, and logs them as broken by an operator, also those
+    /// that this server did not grant.
+    pub(in crate::lock) fn lose_broken(
+        &mut self,
+        turn: &mut Turn<'_>,
+        name: NameRef<'_>,
+        (hold, held): (Hold, usize),
+    ) {
+        // If they are too many, one of them stands for all.
+        let most = if self.limits.are_too_many(held) {
+            1
+        } else {
+            held
+        };
+        for (owner, _) in self.holds.holders(turn, name, most) {
+            self.remember_foreign(turn, name, owner.bytes(), hold);
+        }
+        let lost = self.holds.ledger(name.db).take(name.key);
+        let why = (Reason::Broken, AtOnce);
+        // What the log has already is not counted again below.
+        if let Some(one) = lost.first() {
+            let others = held.saturating_sub(lost.len());
+            self.log_loss(name, why, one, others.saturating_add(1), turn.now);
+        }
+        self.record_lost(name, why, &lost, turn.now);
+    }
+
+    /// The lock is free: forgets its holds, and logs and announces that they have expired.
+    pub(in crate::lock) fn forget_expired(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>) {
+        if self.lose_all(name, (Reason::Expired, Later), turn.now) > 0 {
+            turn.keys.announce(name, LockEvent::Expired);
+        }
+    }
+
+    /// Logs, counts and announces these holds, which have expired and were forgotten.
+    pub(in crate::lock) fn record_expired(
+        &mut self,
+        turn: &mut Turn<'_>,
+        name: NameRef<'_>,
+        expired: &[Former],
+    ) {
+        self.record_lost(name, (Reason::Expired, Later), expired, turn.now);
+        if !expired.is_empty() {
+            turn.keys.announce(name, LockEvent::Expired);
+        }
+    }
+
+    /// Logs and counts the holds that a place was granted with this number and that its owner has not
+    /// claimed. They may have expired already, and stay in the ledger for now.
+    pub(in crate::lock) fn lose_unclaimed(
+        &mut self,
+        names: &[Name],
+        owner: &[u8],
+        fence: Fence,
+        now: Now,
+    ) {
+        for name in names.iter().map(Name::borrow) {
+            if let Some(former) = self.holds.any_former(name, owner)
+                && former.entry.has_had(fence)
+                && !former.entry.delivery.is_told()
+            {
+                let hold = former.hold;
+                self.record_lost(name, (Reason::Unclaimed, AtOnce), &[former], now);
+                self.holds
+                    .ledger(name.db)
+                    .mark_end_counted(name.key, owner, hold);
+            }
+        }
+    }
+
+    /// Logs that this owner has come back for a hold that it no longer has, and the loss itself if it has not
+    /// been noticed before. Returns whether the owner is known to have had a hold that it did not end.
+    #[cold]
+    pub(in crate::lock) fn record_comeback(
+        &mut self,
+        turn: &mut Turn<'_>,
+        name: NameRef<'_>,
+        owner: &[u8],
+        with: Comeback,
+    ) -> bool {
+        let is_remembered = self.holds.any_former(name, owner).is_some();
+        if self.log.is_off() {
+            return is_remembered;
+        }
+        // A share that another client has taken out must not count as expired when the key expires.
+        self.forget_removed(turn, name);
+        if let Some(former) = &self.holds.any_former(name, owner) {
+            let reason = match self.holds.look(turn, name) {
+                LockState::Free => Reason::Expired,
+                LockState::Shared { .. } if former.hold == Hold::Shared => {
+                    match turn.keys.share_of(name, owner) {
+                        Some(_) => Reason::Expired,
+                        None => why_gone(&former.entry, turn.now),
+                    }
+                }
+                _ => Reason::Overwritten,
+            };
+            // Only logged: the loss is counted when the ledger forgets the hold.
+            let reason = self.why_over(name, reason, former, turn.now);
+            self.log_loss(name, (reason, Later), former, 1, turn.now);
+        }
+        self.log.note_comeback(name, owner, with, turn.now) || is_remembered
+    }
+
+    /// Logs that a database, or all of them, was emptied, with the number of holds in it.
+    pub fn lost_by_flush(&mut self, db: Option<Db>, now: Now) {
+        self.log.add_flush(db, self.holds.count_in(db), now);
+    }
+
+    /// `LOCK.LOG`: returns up to `most` losses, the newest first, each with the present holder of the lock.
+    pub fn losses(&mut self, turn: &mut Turn<'_>, most: usize) -> Vec<(Line, Option<HolderNow>)> {
+        let lines: Vec<Line> = self.log.newest().take(most).cloned().collect();
+        let with_holder = |line: Line| {
+            let holder = self.holder_now(turn, &line);
+            (line, holder)
+        };
+        lines.into_iter().map(with_holder).collect()
+    }
+
+    fn holder_now(&mut self, turn: &mut Turn<'_>, line: &Line) -> Option<HolderNow> {
+        let (about, _) = line.lost.as_ref()?;
+        let (db, key) = (line.db?, about.key.whole()?);
+        let name = NameRef { db, key };
+        let hold = match self.holds.look(turn, name) {
+            LockState::NoLock | LockState::Free => return None,
+            LockState::Exclusive { .. } => Hold::Exclusive,
+            LockState::Shared { .. } => Hold::Shared,
+        };
+        let (owner, _) = self.holds.holders(turn, name, 1).pop()?;
+        let entry = self.holds.entry(name, owner.bytes(), hold);
+        Some(HolderNow {
+            owner: owner.bytes().to_vec(),
+            fence: entry.and_then(|entry| entry.fence),
+        })
+    }
+
+    /// `LOCK.LOG RESET`: empties the log.
+    pub fn reset_log(&mut self) {
+        self.log.reset();
+    }
+}
+
+/// Returns why a share is not in the key any more.
+pub(in crate::lock) fn why_gone(entry: &Entry, now: Now) -> Reason {
+    if entry.is_over(now) {
+        Reason::Expired
+    } else {
+        Reason::Deleted
+    }
+}

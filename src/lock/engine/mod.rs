@@ -1,0 +1,27 @@
+//! What commands, events and ticks do to locks: they bring together who holds a lock and who waits for it.
+
+pub mod acquire;
+pub mod ask;
+pub mod breaking;
+pub mod check;
+pub mod claim;
+pub mod events;
+pub mod fit;
+pub mod foreign;
+pub mod grant;
+pub mod locks;
+pub mod lost;
+pub mod outbox;
+pub mod pass_on;
+pub mod release;
+pub mod renew;
+pub mod reply;
+pub mod report;
+pub mod returns;
+pub mod settle;
+pub mod stock;
+pub mod take_back;
+pub mod tend_places;
+pub mod tick;
+pub mod wait;
+pub mod withdraw;

@@ -1,0 +1,165 @@
+//! Releasing: a hold ends, and the lock is handed to the next waiter.
+
+use crate::lock::keyspace::{LockEvent, Stored};
+use crate::lock::request::{Hold, NotALock};
+use crate::lock::stats::count;
+
+use crate::lock::engine::locks::Locks;
+use crate::lock::log::line::Comeback;
+use crate::lock::name::NameRef;
+use crate::lock::turn::Turn;
+
+impl Locks {
+    /// `LOCK.RELEASE`: ends this owner's hold, and returns whether there was one.
+    pub fn release(
+        &mut self,
+        turn: &mut Turn<'_>,
+        name: NameRef<'_>,
+        owner: &[u8],
+    ) -> Result<bool, NotALock> {
+        let mut withdrawn = [false];
+        self.meet(turn, name, Some(owner));
+        self.withdraw(turn, &[name], owner, &mut withdrawn);
+        self.release_after(turn, name, owner, withdrawn == [true])
+    }
+
+    /// Ends this owner's hold, and returns whether there was one that it had been told of. Its requests for
+    /// the lock must have been withdrawn; `withdrawn` says whether there were any.
+    fn release_after(
+        &mut self,
+        turn: &mut Turn<'_>,
+        name: NameRef<'_>,
+        owner: &[u8],
+        withdrawn: bool,
+    ) -> Result<bool, NotALock> {
+        // How the owner holds the lock, and whether no other share is in the key or remembered.
+        let held = if self.is_ready_to_pass_on(turn, name, owner) {
+            Some((Hold::Exclusive, true))
+        } else {
+            self.settle_queue(turn, name);
+            // The server opens keys for a write command, so a key that has expired by its clock is not
+            // seen here. That is enough: the next owner can only be granted the lock after this.
+            match turn.keys.look(name) {
+                Stored::NoLock => {
+                    self.forget_unheard(name, owner);
+                    return Err(NotALock);
+                }
+                Stored::Nothing => None,
+                Stored::Exclusive { owner: holder } if holder != owner => None,
+                // After a step of the clock the key may outlast its hold, which is over then.
+                Stored::Exclusive { .. } => {
+                    (self.lasts(turn, name, owner)).then_some((Hold::Exclusive, true))
+                }
+                Stored::Shared { count } => {
+                    let shares = self.holds.ledger(name.db).count_shares(name.key);
+                    let share = self.holds.share_of(turn, name, owner);
+                    share.map(|_| (Hold::Shared, count.max(shares) == 1))
+                }
+            }
+        };
+        match held {
+            Some((hold, is_only_one)) => {
+                let told = self.is_told(name, owner, hold);
+                turn.keys.announce(name, LockEvent::Released);
+                let ended = if is_only_one {
+                    self.pass_on(turn, name, owner)
+                } else {
+                    self.end_hold(turn, name, owner, hold)
+                };
+                let counter = if told {
+                    &mut self.counts.released
+                } else {
+                    &mut self.counts.undelivered
+                };
+                count(counter, ended.is_some_and(|ended| ended.counted));
+                if !self.waiting.classes().are_none()
+                    && told
+                    && let Some(ended) = ended
+                {
+                    let lasted = turn.now.ms().saturating_sub(ended.since);
+                    (self.waiting.classes_mut()).count_released(name.key, lasted);
+                }
+                Ok(told)
+            }
+            None => {
+                self.forget_unheard(name, owner);
+                // A release that has withdrawn a request, or is sent twice, is not late.
+                if !withdrawn && self.record_comeback(turn, name, owner, Comeback::Release) {
+                    count(&mut self.counts.release_refused, 1);
+                }
+                Ok(false)
+            }
+        }
+    }
+
+    /// Forgets a grant of this owner that was not delivered and is not in the key any more. If it stayed, it
+    /// would be taken for a hold that another client writes in this owner's name later.
+    fn forget_unheard(&mut self, name: NameRef<'_>, owner: &[u8]) {
+        if self.returns.is_empty() {
+            return;
+        }
+        let ledger = self.holds.ledger(name.db);
+        let entry = ledger.of(name.key, owner, Hold::Exclusive);
+        if entry.is_some_and(|entry| entry.delivery.is_unheard() && !entry.reserved) {
+            ledger.forget(name.key, owner);
+        }
+    }
+
+    /// `LOCK.MRELEASE`: ends this owner's holds of these locks, and returns how many there were.
+    pub fn release_all(
+        &mut self,
+        turn: &mut Turn<'_>,
+        names: &[NameRef<'_>],
+        owner: &[u8],
+    ) -> Result<usize, NotALock> {
+        let mut withdrawn = vec![false; names.len()];
+        for &name in names {
+            self.meet(turn, name, Some(owner));
+        }
+        self.withdraw(turn, names, owner, &mut withdrawn);
+        // Settled only now, since a waiter that has moved up may have been withdrawn next.
+        if withdrawn.contains(&true) {
+            self.settle_moved_up(turn);
+        }
+        for &name in names {
+            if turn.keys.look(name) == Stored::NoLock {
+                self.forget_unheard(name, owner);
+                return Err(NotALock);
+            }
+        }
+        // All locks are settled before any is released, since one waiter may be granted several.
+        for &name in names {
+            if !self.is_ready_to_pass_on(turn, name, owner) {
+                self.settle_queue(turn, name);
+            }
+        }
+        let mut released = 0_usize;
+        for (&name, withdrawn) in names.iter().zip(withdrawn) {
+            let is_released = self.release_after(turn, name, owner, withdrawn)?;
+            released = released.saturating_add(is_released.into());
+        }
+        Ok(released)
+    }
+
+    /// Does this owner, whose requests have been withdrawn, hold this lock alone, and does the lock have a
+    /// queue? Then settling it before the release would grant nothing, and is done only after it. (The key's
+    /// expiry is not read: see `release_after`.)
+    fn is_ready_to_pass_on(
+        &mut self,
+        turn: &mut Turn<'_>,
+        name: NameRef<'_>,
+        owner: &[u8],
+    ) -> bool {
+        !self.waiting.is_empty()
+            && self.waiting.queue(name).is_some()
+            && turn.keys.look(name) == (Stored::Exclusive { owner })
+            && self.lasts(turn, name, owner)
+    }
+
+    /// Does this owner's hold, which is in the key, last? It can only be over after a step of the clock.
+    #[inline]
+    fn lasts(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>, owner: &[u8]) -> bool {
+        !self.holds.wall().is_stepped(turn.now)
+            || matches!(self.holds.hold_of(turn, name, owner), Ok(Some(_)))
+    }
+}

@@ -1,0 +1,60 @@
+//! Renewing: holds get a new end.
+
+use crate::lock::engine::locks::Locks;
+use crate::lock::keyspace::LockEvent;
+use crate::lock::log::line::Comeback;
+use crate::lock::name::NameRef;
+use crate::lock::request::{Hold, NotALock};
+use crate::lock::stats::count;
+use crate::lock::time::Ms;
+use crate::lock::turn::Turn;
+
+impl Locks {
+    /// `LOCK.RENEW` and `LOCK.MRENEW`: lets these holds end `ttl` from now. Returns false, and renews
+    /// none, if this owner does not hold all of these locks, or one of its holds is being broken.
+    pub fn renew(
+        &mut self,
+        turn: &mut Turn<'_>,
+        names: &[NameRef<'_>],
+        owner: &[u8],
+        ttl: Ms,
+    ) -> Result<bool, NotALock> {
+        for &name in names {
+            self.meet(turn, name, Some(owner));
+            self.settle_queue(turn, name);
+        }
+        let mut held = true;
+        for &name in names {
+            let hold = self.holds.hold_of(turn, name, owner)?;
+            if hold.is_none() {
+                self.record_comeback(turn, name, owner, Comeback::Renew);
+            }
+            held &= hold.is_some_and(|(hold, _)| !self.holds.is_breaking(name, owner, hold));
+        }
+        if !held {
+            count(&mut self.counts.renew_refused, 1);
+            return Ok(false);
+        }
+        count(&mut self.counts.renewed, names.len());
+        let deadline = turn.now.plus(ttl);
+        // Renewing claims the grants of places.
+        let held = names.iter().map(|&name| (name, Hold::Shared));
+        self.end_claimed_places(held.collect(), owner, None);
+        for &name in names {
+            if let Some((hold, _)) = self.holds.hold_of(turn, name, owner)? {
+                if hold == Hold::Shared {
+                    self.make_room(turn, name);
+                }
+                turn.prolong(name, owner, hold, deadline);
+                self.mark_told(turn, name, owner, hold);
+                self.holds.set_end(name, owner, hold, deadline);
+                turn.keys.announce(name, LockEvent::Renewed);
+                if hold == Hold::Shared {
+                    self.update_share(turn, name, owner);
+                }
+                self.settle_queue(turn, name);
+            }
+        }
+        Ok(true)
+    }
+}

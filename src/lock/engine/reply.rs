@@ -1,0 +1,161 @@
+//! The end of a wait: the reply to its client, and whether the client has heard of its grant.
+
+use crate::lock::engine::locks::Locks;
+use crate::lock::fence::Fence;
+use crate::lock::name::NameRef;
+use crate::lock::request::Hold;
+use crate::lock::room::keep_room;
+use crate::lock::waiting::queue::ticket::Ticket;
+use crate::lock::waiting::queue::waiter::{State, WaitOutcome, Waiter};
+
+/// What the server knows of a waiter's client when the waiter ends.
+#[derive(Clone, Copy, Debug)]
+pub struct End {
+    /// The wait has ended otherwise than by our reply.
+    pub cut_off: bool,
+    /// The connection is still there.
+    pub client_lives: bool,
+    /// A reply that this server has accepted is sent to the client, even if it is disconnected next.
+    /// Other servers may drop it then.
+    pub replies_stay: bool,
+    /// The server may still close the connection in this turn of its loop, after the reply. Whether it
+    /// has is known in the next turn, by [`confirm`](Locks::confirm).
+    pub is_confirmed_later: bool,
+}
+
+impl Locks {
+    /// Returns the reply to this waiter's client, or nothing if it has been replied to. A waiter that still
+    /// waits has timed out by that: its client has been unblocked, as by CLIENT UNBLOCK.
+    pub fn outcome(&mut self, ticket: Ticket) -> Option<WaitOutcome<'_>> {
+        // Before its state is changed, since only a waiter in state `Waiting` is taken out of its queues.
+        self.waiting.end_wait(ticket);
+        let waiter = self.waiting.waiter_mut(ticket)?;
+        if waiter.state() == State::Waiting {
+            waiter.set_state(State::TimedOut);
+            self.counts.wait_timeouts = self.counts.wait_timeouts.saturating_add(1);
+        }
+        if !self.waiting.take_reply(ticket) {
+            return None;
+        }
+        let waiter = self.waiting.waiter(ticket)?;
+        Some(match waiter.state() {
+            State::Granted(fence) => WaitOutcome::Granted {
+                owner: &waiter.owner,
+                fence,
+            },
+            State::Denied => WaitOutcome::Denied(self.waiting.denial(ticket).unwrap_or_default()),
+            State::SentAway => WaitOutcome::SentAway,
+            State::Waiting | State::TimedOut | State::Withdrawn | State::Asleep => {
+                WaitOutcome::TimedOut
+            }
+        })
+    }
+
+    /// The reply to this waiter is in its client's output buffer before the wait has ended. If it was granted
+    /// its locks, that is confirmed once the turn of the server's loop is over.
+    pub fn reply_stays(&mut self, ticket: Ticket) {
+        if (self.waiting.waiter(ticket)).is_some_and(Waiter::is_granted) {
+            self.replied.push(ticket);
+        }
+    }
+
+    /// Has this waiter's client replied to once more, if its outcome is decided. Returns whether it is.
+    pub fn reply_again(&mut self, ticket: Ticket) -> bool {
+        let decided =
+            (self.waiting.waiter(ticket)).is_some_and(|waiter| waiter.state() != State::Waiting);
+        if decided {
+            self.outbox.to_reply.push(ticket);
+        }
+        decided
+    }
+
+    /// The server has ended the wait: the waiter is forgotten. A grant that was not delivered is given back
+    /// in the next tick. One that seems to be delivered is remembered until that is confirmed, a turn later.
+    pub fn ended(&mut self, ticket: Ticket, end: End) {
+        self.waiting.end_wait(ticket);
+        let Some(waiter) = self.waiting.forget(ticket) else {
+            return;
+        };
+        match waiter.state() {
+            State::Granted(fence) => {
+                let has_reply = waiter.replied && end.replies_stay && end.client_lives;
+                let heard = waiter.heard || !end.cut_off || has_reply;
+                if heard && !waiter.heard && end.is_confirmed_later {
+                    self.unconfirmed.push((waiter, fence));
+                } else {
+                    self.grant_ended(&waiter, fence, heard, end.client_lives);
+                }
+            }
+            // A client that is still connected, but got no reply of ours, may have been redirected to
+            // another server.
+            State::Waiting if end.client_lives => {
+                for name in &*waiter.names {
+                    self.slot_may_have_left(&name.key);
+                }
+            }
+            State::Waiting
+            | State::TimedOut
+            | State::Denied
+            | State::SentAway
+            | State::Withdrawn
+            | State::Asleep => {}
+        }
+    }
+
+    /// Is any grant still to be confirmed?
+    pub fn has_unconfirmed(&self) -> bool {
+        !self.unconfirmed.is_empty() || !self.replied.is_empty()
+    }
+
+    /// A turn of the server's loop is over, and all connections that it had to close in it are closed.
+    /// Grants that were replied in that turn are confirmed if the connection lives, and given back if not.
+    /// All of them at once, because in the next turn a connection may close after it has got its reply;
+    /// there are no more of them than were granted in one turn.
+    pub fn confirm(&mut self, mut lives: impl FnMut(u64) -> bool) {
+        let mut replied = std::mem::take(&mut self.replied);
+        for ticket in replied.drain(..) {
+            if let Some(waiter) = self.waiting.waiter_mut(ticket) {
+                waiter.heard = lives(waiter.client);
+            }
+        }
+        keep_room(&mut self.replied, replied);
+        let mut ended = std::mem::take(&mut self.unconfirmed);
+        for (waiter, fence) in ended.drain(..) {
+            let lives = lives(waiter.client);
+            self.grant_ended(&waiter, fence, lives, lives);
+        }
+        keep_room(&mut self.unconfirmed, ended);
+    }
+
+    /// Ends the delivery of a waiter's grant: it is claimed if it was `heard`, else given back.
+    fn grant_ended(&mut self, waiter: &Waiter, fence: Fence, heard: bool, client_lives: bool) {
+        self.reply_ended(&waiter.names, &waiter.owner, fence, heard);
+        if heard && self.waiting.has_places() {
+            let modes = waiter.modes().borrow();
+            let held = waiter.names.iter().enumerate();
+            let held = held.map(|(index, name)| (name.borrow(), modes.of(index).hold()));
+            // What it has lost since the reply was made may be asked for again already.
+            let lasts = |&(name, _): &(NameRef<'_>, Hold)| {
+                let former = self.holds.any_former(name, &waiter.owner);
+                former.is_some_and(|former| former.entry.has_had(fence))
+            };
+            let held = held.filter(lasts).collect();
+            self.end_claimed_places(held, &waiter.owner, Some(fence));
+        }
+        // Its connection may have closed before the grant was made, when nothing was tied to it.
+        if waiter.session && !client_lives {
+            self.closed(waiter.client);
+        }
+    }
+
+    /// A connection has closed: what is tied to it is given back in the next ticks. Returns whether there is
+    /// anything.
+    pub fn closed(&mut self, client: u64) -> bool {
+        let any = self.holds.have_ties(client);
+        let any = any || self.waiting.place_tied_to(client).is_some();
+        if any {
+            self.closed.insert(client);
+        }
+        any
+    }
+}

@@ -1,0 +1,148 @@
+//! Reports on locks: their holders and waiters. They write no key.
+
+use crate::lock::QueuedWaiter;
+
+use crate::lock::engine::locks::Locks;
+use crate::lock::fence::Fence;
+use crate::lock::holds::open::LockState;
+use crate::lock::keyspace::{Glance, Stored};
+use crate::lock::name::NameRef;
+use crate::lock::request::{Hold, NotALock};
+use crate::lock::time::{Ms, Now, is_over};
+use crate::lock::turn::Turn;
+
+/// What is left of a hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Left {
+    /// Milliseconds, at least 1.
+    Ms(Ms),
+    /// It never expires.
+    Unlimited,
+}
+
+/// A lock that has a holder or a waiter.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Report {
+    /// How it is held. A lock with a queue may be free for a moment: the server may have refused a grant, or
+    /// the first waiter waits for other locks too.
+    pub hold: Option<Hold>,
+    /// Its first holders.
+    pub holders: Vec<Holder>,
+    /// How many holders it has.
+    pub count: usize,
+    /// Its first waiters, in order.
+    pub waiters: Vec<QueuedWaiter>,
+    /// How many waiters it has.
+    pub queue: usize,
+}
+
+/// A holder of a lock.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Holder {
+    /// The owner.
+    pub owner: Vec<u8>,
+    /// How much longer it holds the lock.
+    pub left: Left,
+    /// What this server remembers of the grant, if it has made it.
+    pub grant: Option<Grant>,
+    /// How much longer the grant may be claimed, if it is a place's.
+    pub claim: Option<Ms>,
+}
+
+/// What this server remembers of a grant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Grant {
+    /// Its fencing number.
+    pub fence: Fence,
+    /// How long the lock has been held.
+    pub held: Ms,
+    /// The id of the client that it was granted to.
+    pub client: u64,
+}
+
+impl Locks {
+    /// `LOCK.INFO`: returns a report on this lock, if it has a holder or a waiter. It lists at most so many of each,
+    /// and counts all.
+    pub fn report(
+        &mut self,
+        turn: &mut Turn<'_>,
+        name: NameRef<'_>,
+        most: usize,
+    ) -> Result<Option<Report>, NotALock> {
+        let now = turn.now;
+        let (hold, count) = match self.holds.look(turn, name) {
+            LockState::NoLock => return Err(NotALock),
+            LockState::Free => (None, 0),
+            LockState::Exclusive { .. } => (Some(Hold::Exclusive), 1),
+            LockState::Shared { count, .. } => (Some(Hold::Shared), count),
+        };
+        let found = self.holds.holders(turn, name, most);
+        let holders = (found.iter().zip(hold.iter().cycle()))
+            .map(|(&(ref owner, deadline), &hold)| {
+                let owner = owner.bytes();
+                let entry = self.holds.entry(name, owner, hold);
+                let former = self.holds.former(name, owner, hold);
+                let claim = former.and_then(|former| self.claim_of(name, &former));
+                let place = claim.and_then(|ticket| self.waiting.lease_of(ticket));
+                Holder {
+                    left: left_until(deadline, now),
+                    grant: entry.and_then(|entry| {
+                        Some(Grant {
+                            fence: entry.fence?,
+                            held: now.ms().saturating_sub(entry.since),
+                            client: entry.client,
+                        })
+                    }),
+                    claim: place.map(|(place, _)| place.claim_ends.saturating_sub(now.ms())),
+                    owner: owner.to_vec(),
+                }
+            })
+            .collect();
+        let (waiters, queue) = self.waiting.waiting(name, most, now);
+        let report = Report {
+            hold,
+            holders,
+            count,
+            waiters,
+            queue,
+        };
+        Ok((report.count > 0 || report.queue > 0).then_some(report))
+    }
+
+    /// `LOCK.SCAN`: returns whether this key is listed. A shared lock is, and a string if this server
+    /// knows its owner or, with `all`, if it could be an owner and will expire.
+    pub fn lists(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>, all: bool) -> bool {
+        match turn.keys.glance(name) {
+            Glance::NoLock => false,
+            Glance::Shared => matches!(self.holds.look(turn, name), LockState::Shared { .. }),
+            Glance::Token => {
+                // `all` must not leave out what is listed without it, even if the key has no expiry any
+                // more.
+                let lasts = |deadline| !is_over(Some(deadline), turn.now);
+                (all && turn.keys.deadline(name).is_some_and(lasts))
+                    || (self.holds.know(name)
+                        && matches!(
+                            self.holds.look(turn, name),
+                            LockState::Exclusive { owner, .. }
+                                if self.holds.entry(name, owner, Hold::Exclusive).is_some()
+                        ))
+            }
+        }
+    }
+
+    /// `LOCK.SCAN`: returns whether this lock is listed as reserved, its key having gone too early.
+    pub fn lists_reserved(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>) -> bool {
+        let state = self.holds.look(turn, name);
+        let is_held = matches!(
+            state,
+            LockState::Exclusive { .. } | LockState::Shared { .. }
+        );
+        is_held && turn.keys.look(name) == Stored::Nothing
+    }
+}
+
+pub(in crate::lock) fn left_until(deadline: Option<Ms>, now: Now) -> Left {
+    deadline.map_or(Left::Unlimited, |deadline| {
+        Left::Ms(deadline.saturating_sub(now.ms()).max(1))
+    })
+}

@@ -1,0 +1,515 @@
+//! Settling a lock: whatever happened to its key, its waiters are granted what they may have now.
+
+use std::rc::Rc;
+
+use crate::lock::budget::{GRANT, SETTLE, SHARED_GRANT};
+use crate::lock::engine::claim::Chance;
+use crate::lock::engine::fit::{Fit, Part};
+use crate::lock::engine::locks::Locks;
+use crate::lock::engine::lost::Seen;
+use crate::lock::engine::outbox::Lapse;
+use crate::lock::holds::ledger::delivery::News;
+use crate::lock::holds::open::LockState;
+use crate::lock::log::line::Reason;
+use crate::lock::name::{Name, NameRef};
+use crate::lock::request::{Hold, Mode, Terms};
+use crate::lock::stats::count;
+use crate::lock::time::{Ms, Now, after};
+use crate::lock::turn::Turn;
+use crate::lock::waiting::queue::holders::Holders;
+use crate::lock::waiting::queue::ticket::Ticket;
+use crate::lock::waiting::queue::waiter::State;
+
+/// How many waiters can be looked up for one unit of the budget.
+const LOOKS: usize = 8;
+
+/// The outcome of serving a waiter, or the first ones of a queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Served {
+    /// It is through: it was granted what it waits for, has lost the right to it, or its time was up.
+    Through,
+    /// It has to wait on.
+    Waits,
+    /// It has to wait on, because another owner holds the lock alone, until this time. The queue has
+    /// that holder already.
+    Held(Ms),
+    /// It could be granted, but the server would refuse the write.
+    Refused,
+    /// It waits for many locks, and is put off to the next turn by the budget.
+    Later,
+}
+
+impl Served {
+    /// Returns this outcome, or the other one if this waiter has to wait on.
+    fn unless_waits(self, other: Self) -> Self {
+        if self == Self::Waits { other } else { self }
+    }
+}
+
+impl Locks {
+    /// Looks at a lock, grants it to the waiters that may have it now, and sets the alarm for the next look.
+    /// It is idempotent. A grant of several locks may let waiters move up in the queues of the others, which
+    /// are settled too.
+    pub(in crate::lock) fn settle(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>) {
+        self.settle_one(turn, name);
+        self.settle_moved_up(turn);
+    }
+
+    /// Settles what this turn has left to settle: first the locks in whose queues a waiter has moved up, then
+    /// the owners that have just got a share of a lock and wait for it too. Some of their requests come
+    /// first then, and the search for deadlocks depends on this order.
+    pub(in crate::lock) fn settle_moved_up(&mut self, turn: &mut Turn<'_>) {
+        while !turn.budget.is_spent() {
+            if let Some(name) = turn.settling.next_moved_up() {
+                self.settle_one(turn, name.borrow());
+            } else if let Some((name, owner)) = turn.settling.next_joined() {
+                self.see_to_joined(turn, name, owner);
+            } else {
+                return;
+            }
+        }
+        // The rest is settled in the next turn. But their holders are looked up now, because the search
+        // for deadlocks depends on them.
+        let mut left = Vec::new();
+        while let Some(name) = turn.settling.next_moved_up() {
+            self.take_stock(turn, name.borrow());
+            left.push(name);
+        }
+        while let Some((name, _)) = turn.settling.next_joined() {
+            left.push(name);
+        }
+        for name in left {
+            if let Some(queue) = self.waiting.queue(name.borrow()) {
+                queue.stale = true;
+            }
+            self.waiting.resume_at(name.borrow(), turn.now.plus(1));
+        }
+    }
+
+    /// Serves the other requests of an owner that has just got a share of this lock: they are granted, or
+    /// come first in the queue as upgrades.
+    pub(in crate::lock) fn see_to_joined(
+        &mut self,
+        turn: &mut Turn<'_>,
+        name: Name,
+        owner: Rc<[u8]>,
+    ) {
+        if self.waiting.queue(name.borrow()).is_none()
+            || self.holds.share_of(turn, name.borrow(), &owner).is_none()
+        {
+            return;
+        }
+        match self.serve_any_of(turn, name.borrow(), &owner, Hold::Shared) {
+            Served::Waits | Served::Held(_) => {}
+            Served::Through => {
+                turn.settling.add_moved_up([name.clone()]);
+                turn.settling.add_joined(name, owner);
+            }
+            Served::Refused => self.waiting.retry_later(name.borrow(), turn.now),
+            Served::Later => self.waiting.resume_at(name.borrow(), turn.now.plus(1)),
+        }
+    }
+
+    /// Settles one lock, and none of those in whose queues a waiter moves up by that.
+    fn settle_one(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>) {
+        turn.budget.draw(SETTLE);
+        // Each round grants the lock to one waiter, or replies to some that hold it already or may not
+        // have it. The first round is never put off.
+        loop {
+            match self.serve_one(turn, name) {
+                Served::Through if turn.budget.is_spent() => break,
+                Served::Through => {}
+                Served::Later => break,
+                Served::Held(until) => {
+                    self.waiting.clear_retries(name);
+                    return self.write_down(turn, name, false, after(Some(until)));
+                }
+                Served::Waits => {
+                    if self.waiting.clear_retries(name) {
+                        self.adopt_orphan(turn, name);
+                    }
+                    return self.take_stock(turn, name);
+                }
+                Served::Refused => {
+                    self.slot_may_have_left(name.key);
+                    self.waiting.retry_later(name, turn.now);
+                    return self.take_stock(turn, name);
+                }
+            }
+        }
+        // There are too many waiters that may have the lock for one turn: the rest follows in the next.
+        self.waiting.first_in_queue(name);
+        self.waiting.resume_at(name, turn.now.plus(1));
+        self.take_stock(turn, name);
+    }
+
+    /// Serves one waiter that may have the lock now, if there is one. Remembers the holders of the lock in
+    /// its queue, and forgets holds that are over.
+    fn serve_one(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>) -> Served {
+        if self.waiting.queue(name).is_some() && !turn.keys.can_open(name) {
+            return Served::Refused;
+        }
+        let now = turn.now;
+        self.meet(turn, name, None);
+        let owner = match self.holds.look(turn, name) {
+            LockState::NoLock => {
+                self.lose_all(name, (Reason::Overwritten, Seen::AtOnce), now);
+                self.waiting.demote_all(name);
+                return Served::Waits;
+            }
+            LockState::Free => {
+                self.note_lapse(name, turn.now);
+                if self.holds.outlasts_hold(turn, name) {
+                    self.waiting.set_holders(name, Holders::Free);
+                } else {
+                    self.forget_expired(turn, name);
+                }
+                self.waiting.demote_all(name);
+                return self.serve_first(turn, name);
+            }
+            LockState::Shared { over, count, .. } => {
+                let alone = self.holds.ledger(name.db).forget_others(name.key, None);
+                self.record_lost(name, (Reason::Overwritten, Seen::Later), &alone, now);
+                if over > 0 && self.waiting.queue(name).is_some() && turn.keys.may_write(name) {
+                    self.make_room(turn, name);
+                }
+                self.update_holders(turn, name, count);
+                return self.serve_first(turn, name);
+            }
+            LockState::Exclusive { owner, deadline } => {
+                self.set_holder(name, owner, deadline, now);
+                if !self.waiting.does_wait(owner) {
+                    return deadline.map_or(Served::Waits, Served::Held);
+                }
+                Rc::from(owner)
+            }
+        };
+        self.serve_any_of(turn, name, &owner, Hold::Exclusive)
+    }
+
+    /// Reports a hold that has expired while this lock's queue waited for it.
+    fn note_lapse(&mut self, name: NameRef<'_>, now: Now) {
+        let lapsed = (self.waiting.queue(name))
+            .filter(|queue| queue.first().is_some())
+            .and_then(|queue| queue.holders.any_ended(now).cloned());
+        if let Some(owner) = lapsed {
+            let name = name.keep();
+            self.outbox.lapsed.push(Lapse { name, owner });
+        }
+    }
+
+    /// Serves the first waiter of a queue, or another upgrade if the first has to wait on.
+    fn serve_first(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>) -> Served {
+        let Some(ticket) = self.advance_to_first(turn, name) else {
+            return Served::Waits;
+        };
+        match self.serve(turn, ticket) {
+            Served::Through => Served::Through,
+            seen => self.serve_upgrades(turn, name).unless_waits(seen),
+        }
+    }
+
+    /// Returns the first waiter of a queue, after it has concluded those before it that must not be granted
+    /// anything any more, and put back upgrades whose shares are over.
+    fn advance_to_first(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>) -> Option<Ticket> {
+        loop {
+            let ticket = self.waiting.first_in_queue(name)?;
+            if !turn.budget.is_spent()
+                && let Some(outcome) = self.waiting.outcome_if_over(ticket, turn.now)
+            {
+                turn.budget.draw(self.waiting.reply_cost(ticket));
+                self.conclude(turn, ticket, outcome);
+                continue;
+            }
+            let is_upgrade = self.waiting.queue(name)?.is_upgrade(ticket);
+            if !is_upgrade || self.has_share(turn, name, ticket) {
+                return Some(ticket);
+            }
+            self.waiting.queue(name)?.demote(ticket);
+        }
+    }
+
+    /// Serves the upgrades of a lock but the first. One owner may have several, and one that waits for other
+    /// locks too must not hold up the next. While another owner shares the lock, none of them may have it.
+    fn serve_upgrades(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>) -> Served {
+        if matches!(
+            self.holds.look(turn, name),
+            LockState::Shared { count: 2.., .. }
+        ) {
+            return Served::Waits;
+        }
+        let queue = self.waiting.queue(name);
+        let upgrades: Vec<Ticket> =
+            queue.map_or_else(Vec::new, |queue| queue.upgrades().skip(1).collect());
+        let mut seen = Served::Waits;
+        for ticket in upgrades {
+            seen = self.serve(turn, ticket).unless_waits(seen);
+            if seen == Served::Through {
+                break;
+            }
+        }
+        seen
+    }
+
+    /// Serves one request of this owner, which holds the lock; or several, if all they need is a reply. If
+    /// the server refuses one of them on account of another lock, the next is tried.
+    fn serve_any_of(
+        &mut self,
+        turn: &mut Turn<'_>,
+        name: NameRef<'_>,
+        owner: &[u8],
+        hold: Hold,
+    ) -> Served {
+        let (mut any, mut through) = (Served::Waits, false);
+        for ticket in self.waiting_for(turn, name, owner) {
+            let Some(waiter) = self.waiting.waiter(ticket) else {
+                continue;
+            };
+            let wants_it_alone = waiter.mode_of(name) == Mode::Exclusive;
+            let has_it_all =
+                hold == Hold::Exclusive || (waiter.names.len() == 1 && !wants_it_alone);
+            if through && !has_it_all {
+                break;
+            }
+            let seen = self.serve(turn, ticket);
+            // An upgrade comes first, even if the server has refused another of its locks.
+            if seen != Served::Through
+                && wants_it_alone
+                && self.holds.share_of(turn, name, owner).is_some()
+                && let Some(queue) = self.waiting.queue(name)
+            {
+                queue.promote(ticket);
+            }
+            match seen {
+                Served::Waits | Served::Held(_) => {}
+                Served::Refused | Served::Later => any = seen,
+                Served::Through => {
+                    through = true;
+                    if !has_it_all || turn.budget.is_spent() {
+                        break;
+                    }
+                }
+            }
+        }
+        if through { Served::Through } else { any }
+    }
+
+    /// Returns the requests by which this owner waits for this lock, in order of arrival.
+    fn waiting_for(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>, owner: &[u8]) -> Vec<Ticket> {
+        let requests = self.waiting.requests_of(owner);
+        let Some(queue) = self.waiting.queue_of(name) else {
+            return Vec::new();
+        };
+        turn.budget.draw(requests.min(queue.len()) / LOOKS);
+        // The shorter of the two lists is searched.
+        if requests <= queue.len() {
+            let tickets = self.waiting.tickets_of(owner);
+            return tickets.filter(|&ticket| queue.contains(ticket)).collect();
+        }
+        let is_its = |ticket: &Ticket| {
+            let waiter = self.waiting.waiter(*ticket);
+            waiter.is_some_and(|waiter| *waiter.owner == *owner)
+        };
+        let mut tickets: Vec<Ticket> = queue.iter().filter(is_its).collect();
+        tickets.sort_unstable();
+        tickets
+    }
+
+    /// Grants a waiter all of its locks, if it may have them now.
+    fn serve(&mut self, turn: &mut Turn<'_>, ticket: Ticket) -> Served {
+        if !self.waiting.is_waiting(ticket) {
+            return Served::Waits;
+        }
+        if let Some(outcome) = self.waiting.outcome_if_over(ticket, turn.now) {
+            turn.budget.draw(self.waiting.reply_cost(ticket));
+            self.conclude(turn, ticket, outcome);
+            return Served::Through;
+        }
+        let Some(waiter) = self.waiting.waiter(ticket) else {
+            return Served::Waits;
+        };
+        if self.waiting.are_many(waiter.names.len()) && turn.budget.is_spent_on_many() {
+            return Served::Later;
+        }
+        let (names, owner) = (Rc::clone(&waiter.names), Rc::clone(&waiter.owner));
+        let wanted = waiter.modes().clone();
+        let terms = self
+            .waiting
+            .terms_of(ticket, waiter, &owner, self.limits.claim_time, turn.now);
+        // The search begins with the lock that shut it out the last time, which probably still does.
+        let last = usize::from(waiter.shut_out_by).min(names.len());
+        let (before, from) = names.split_at(last);
+        let mut parts = Vec::new();
+        for (place, name) in (last..).zip(from).chain((0..).zip(before)) {
+            turn.budget.draw(1);
+            let mode = wanted.borrow().of(place);
+            self.meet(turn, name.borrow(), Some(&owner));
+            let in_turn = self.advance_to_first(turn, name.borrow()) == Some(ticket);
+            let fit = self.fit(turn, name.borrow(), &owner, mode, in_turn).ok();
+            let Some(fit) = fit.filter(|fit| !matches!(fit, Fit::Shut | Fit::Breaking)) else {
+                if !turn.keys.can_open(name.borrow()) {
+                    return Served::Refused;
+                }
+                if let Some(waiter) = self.waiting.waiter_mut(ticket) {
+                    waiter.shut_out_by = u16::try_from(place).unwrap_or_default();
+                }
+                // A place is for locks that its owner does not hold: it ends when the owner shares one.
+                if mode == Mode::Exclusive
+                    && self.waiting.is_place(ticket)
+                    && self.holds.share_of(turn, name.borrow(), &owner).is_some()
+                {
+                    self.conclude(turn, ticket, State::Withdrawn);
+                    return Served::Through;
+                }
+                return Served::Waits;
+            };
+            let name = name.borrow();
+            parts.push(Part { name, mode, fit });
+        }
+        // Looking at its queues may have laid it aside.
+        if !self.waiting.is_waiting(ticket) {
+            return Served::Waits;
+        }
+        if self.waiting.is_place(ticket) {
+            match self.chance(&parts, &owner) {
+                Chance::Grant => {}
+                Chance::Beside(fence) => {
+                    self.grant_beside(turn, ticket, fence);
+                    self.conclude(turn, ticket, State::Granted(fence));
+                    return Served::Through;
+                }
+                Chance::None => {
+                    self.conclude(turn, ticket, State::Withdrawn);
+                    return Served::Through;
+                }
+            }
+        }
+        if !names.iter().all(|name| turn.keys.may_write(name.borrow())) {
+            return Served::Refused;
+        }
+        if !self.conclude_if_denied(turn, ticket) {
+            self.grant(turn, ticket, &parts, &terms);
+        }
+        Served::Through
+    }
+
+    /// Checks the rights of a waiter once more before it is granted its locks. If its user has lost them,
+    /// concludes it as denied and returns true.
+    fn conclude_if_denied(&mut self, turn: &mut Turn<'_>, ticket: Ticket) -> bool {
+        let Some(waiter) = self.waiting.waiter(ticket) else {
+            return false;
+        };
+        let Some(denial) = waiter.denial(turn, ticket) else {
+            return false;
+        };
+        // No reply is sent to the owner of a place.
+        if !self.waiting.is_place(ticket) {
+            self.waiting.deny(ticket, denial);
+        }
+        turn.budget.draw(self.waiting.reply_cost(ticket));
+        self.conclude(turn, ticket, State::Denied);
+        true
+    }
+
+    /// Grants a waiter all of its locks, and concludes it.
+    pub(in crate::lock) fn grant(
+        &mut self,
+        turn: &mut Turn<'_>,
+        ticket: Ticket,
+        parts: &[Part<'_>],
+        terms: &Terms<'_>,
+    ) {
+        for part in parts {
+            turn.budget.draw(match part.mode.hold() {
+                Hold::Exclusive => GRANT,
+                Hold::Shared => SHARED_GRANT,
+            });
+        }
+        if self.waiting.are_many(parts.len()) {
+            turn.budget.note_many_granted();
+        }
+        if let Some(waiter) = self.waiting.waiter_mut(ticket)
+            && let Some(place) = &mut waiter.place
+        {
+            place.claim_ends = turn.now.plus(terms.ttl);
+        }
+        let fence = self.take(turn, parts, terms, News::UnderWay);
+        // Locks that its owner holds already are not counted as acquired after a wait.
+        let is_new = |part: &&Part<'_>| part.fit == Fit::Open { keeps: None };
+        let granted = || parts.iter().filter(is_new);
+        count(&mut self.counts.acquired_after_wait, granted().count());
+        if let Some(waiter) = self.waiting.waiter(ticket) {
+            let waited = turn.now.micros().saturating_sub(waiter.since.micros());
+            self.counts.waits.add(waited);
+            for part in granted() {
+                self.waiting.classes_mut().count_wait(part.name.key, waited);
+            }
+            self.outbox.waited.push(waited / 1000);
+        }
+        self.conclude(turn, ticket, State::Granted(fence));
+    }
+
+    /// Concludes a waiter with this outcome while one of its locks is being settled, and has its other
+    /// queues settled next.
+    fn conclude(&mut self, turn: &mut Turn<'_>, ticket: Ticket, outcome: State) {
+        let Some(waiter) = self.waiting.waiter(ticket) else {
+            return;
+        };
+        let names = Rc::clone(&waiter.names);
+        let moved_up = self.decide(ticket, outcome);
+        if names.len() == 1 {
+            return;
+        }
+        if matches!(outcome, State::Granted(_)) {
+            // In each queue another request of its owner may be granted now, and what the owner held
+            // already may end at another time.
+            let queues =
+                (names.iter()).filter(|name| self.waiting.queue_of(name.borrow()).is_some());
+            turn.settling.add_moved_up(queues.cloned());
+        } else {
+            turn.settling.add_moved_up(moved_up);
+        }
+    }
+
+    /// Settles a lock, if it has a queue, and then the locks in whose queues a waiter has moved up.
+    #[inline]
+    pub(in crate::lock) fn settle_queue(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>) {
+        if !self.waiting.has_queues() {
+            return;
+        }
+        if self.waiting.queue(name).is_some() {
+            self.settle_one(turn, name);
+        }
+        self.settle_moved_up(turn);
+    }
+
+    /// Returns the next waiter of a queue, after it has concluded those before it that must not be granted
+    /// anything any more. Returns nothing if the budget is spent before.
+    pub(in crate::lock) fn next_in_queue(
+        &mut self,
+        turn: &mut Turn<'_>,
+        name: NameRef<'_>,
+    ) -> Option<Ticket> {
+        while !turn.budget.is_spent() || !self.waiting.first_must_leave(name, turn.now) {
+            let ticket = self.waiting.first_in_queue(name)?;
+            let Some(outcome) = self.waiting.outcome_if_over(ticket, turn.now) else {
+                return Some(ticket);
+            };
+            turn.budget.draw(self.waiting.reply_cost(ticket));
+            self.conclude(turn, ticket, outcome);
+        }
+        None
+    }
+
+    /// Does this waiter's owner have a share of this lock?
+    pub(in crate::lock) fn has_share(
+        &self,
+        turn: &mut Turn<'_>,
+        name: NameRef<'_>,
+        ticket: Ticket,
+    ) -> bool {
+        self.waiting
+            .waiter(ticket)
+            .is_some_and(|waiter| self.holds.share_of(turn, name, &waiter.owner).is_some())
+    }
+}

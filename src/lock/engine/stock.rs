@@ -1,0 +1,313 @@
+//! What a queue remembers of its lock: its holders, and when to look again.
+
+use crate::lock::engine::lost::why_gone;
+use crate::lock::holds::Lost;
+use crate::lock::holds::ledger::Former;
+use crate::lock::holds::ledger::entry::Entry;
+use crate::lock::keyspace::{Over, Stored};
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use crate::lock::engine::locks::Locks;
+use crate::lock::engine::lost::Seen;
+use crate::lock::log::line::Reason;
+use crate::lock::name::NameRef;
+use crate::lock::time::{Ms, Now, after, is_over};
+use crate::lock::waiting::queue::holders::{Holders, TooMany};
+use crate::lock::waiting::queue::ticket::Ticket;
+
+use crate::lock::holds::open::LockState;
+use crate::lock::holds::open::MOST_OVER;
+use crate::lock::turn::{Turn, earlier};
+
+impl Locks {
+    /// Looks at a lock that has a queue, remembers who holds it, and sets the alarm for when that may change
+    /// by itself. An earlier alarm for work that is still to be done stays.
+    pub(in crate::lock) fn take_stock(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>) {
+        if self.waiting.queue(name).is_none() {
+            return;
+        }
+        let now = turn.now;
+        let (is_no_lock, alarm) = match self.holds.look(turn, name) {
+            LockState::Free => {
+                self.waiting.set_holders(name, Holders::Free);
+                (false, None)
+            }
+            // A key that is not a lock may expire too.
+            LockState::NoLock => {
+                self.waiting.set_holders(name, Holders::Free);
+                let end = after(turn.keys.deadline(name)).filter(|&end| end > turn.now.ms());
+                (true, end)
+            }
+            LockState::Exclusive { owner, deadline } => {
+                self.set_holder(name, owner, deadline, now);
+                (false, after(deadline))
+            }
+            LockState::Shared {
+                count,
+                over,
+                first_end,
+            } => {
+                self.update_holders(turn, name, count);
+                // Expired shares are removed a few at a time.
+                let is_left = over > 0 && turn.keys.may_write(name);
+                let next = is_left.then(|| turn.now.plus(1));
+                (false, earlier(next, after(first_end)))
+            }
+        };
+        self.write_down(turn, name, is_no_lock, alarm);
+    }
+
+    /// Reads the holders of a shared lock that has a queue, unless they are known already. Holders that
+    /// wait for the lock too, because another client has written their shares, are settled next.
+    pub(in crate::lock) fn update_holders(
+        &mut self,
+        turn: &mut Turn<'_>,
+        name: NameRef<'_>,
+        count: usize,
+    ) {
+        let are_too_many = self.limits.are_too_many(count);
+        let Some(queue) = self.waiting.queue(name) else {
+            return;
+        };
+        let stale = std::mem::replace(&mut queue.stale, false);
+        match &queue.holders {
+            _ if are_too_many => return self.update_too_many(turn, name, count, stale),
+            Holders::Many(_) if !stale => return,
+            _ => {}
+        }
+        let mut shares = BTreeMap::new();
+        self.holds.each_sharer(turn, name, &mut |owner, end| {
+            shares.insert(Rc::from(owner), end);
+            true
+        });
+        self.waiting.set_holders(name, Holders::Many(shares));
+        self.demote_those_without_share(turn, name);
+        let Some(queue) = self.waiting.queue_of(name) else {
+            return;
+        };
+        for owner in self.waiting.waiting_among(&queue.holders, turn.now) {
+            turn.settling.add_joined(name.keep(), Rc::clone(owner));
+        }
+    }
+
+    /// Remembers that a lock with a queue has been looked at, and sets its alarm: `alarm`, or earlier if
+    /// there is another reason to look.
+    pub(in crate::lock) fn write_down(
+        &mut self,
+        turn: &Turn<'_>,
+        name: NameRef<'_>,
+        is_no_lock: bool,
+        alarm: Option<Ms>,
+    ) {
+        let quarantine = (self.quarantined_until).filter(|&until| turn.now.ms() < until);
+        let alarm = earlier(alarm, quarantine);
+        self.waiting.looked_at(name, is_no_lock, alarm, turn.now);
+    }
+
+    /// Remembers the number of holders and one of them, where they are too many to be listed.
+    fn update_too_many(
+        &mut self,
+        turn: &mut Turn<'_>,
+        name: NameRef<'_>,
+        count: usize,
+        stale: bool,
+    ) {
+        let until = turn.keys.deadline(name);
+        if let Some(queue) = self.waiting.queue(name)
+            && let Holders::TooMany(many) = &mut queue.holders
+        {
+            (many.count, many.until) = (count, until);
+        } else {
+            let mut any: Option<Rc<[u8]>> = None;
+            self.holds.each_sharer(turn, name, &mut |owner, _| {
+                any = Some(Rc::from(owner));
+                false
+            });
+            let any = any.unwrap_or_else(|| Rc::from(&b""[..]));
+            self.waiting
+                .set_holders(name, Holders::TooMany(TooMany { any, count, until }));
+        }
+        if stale {
+            self.demote_those_without_share(turn, name);
+        }
+    }
+
+    /// Remembers this owner's share, which was written or whose end has moved, in the lock's queue. Its other
+    /// requests for the lock are settled next.
+    pub(in crate::lock) fn update_share(
+        &mut self,
+        turn: &mut Turn<'_>,
+        name: NameRef<'_>,
+        owner: &[u8],
+    ) {
+        if self.waiting.queue(name).is_none() {
+            return;
+        }
+        let share = turn.keys.share_of(name, owner);
+        let is_first =
+            (self.waiting.queue(name)).is_some_and(|queue| matches!(queue.holders, Holders::Free));
+        if is_first
+            && let Some(share) = share
+            && turn.keys.look(name) == (Stored::Shared { count: 1 })
+        {
+            let shares = BTreeMap::from([(Rc::from(owner), share.deadline)]);
+            self.waiting.set_holders(name, Holders::Many(shares));
+        } else {
+            self.waiting.set_sharer(name, owner, share);
+        }
+        if self.waiting.does_wait(owner) {
+            turn.settling.add_joined(name.keep(), Rc::from(owner));
+        }
+    }
+
+    /// Prepares a write of a share: removes expired shares, or the whole key if its hold is over, and
+    /// forgets shares that other clients have removed.
+    pub(in crate::lock) fn make_room(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>) {
+        self.drop_over(turn, name);
+        self.forget_removed(turn, name);
+    }
+
+    /// Forgets all shares of this lock that are over: the key is about to go, or to be written over.
+    pub(in crate::lock) fn lose_over(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>) {
+        let over = self.holds.ledger(name.db).take_over(name.key, turn.now);
+        self.record_expired(turn, name, &over);
+    }
+
+    /// Forgets shares that other clients have removed from the lock, if it has fewer than are remembered.
+    pub(in crate::lock) fn forget_removed(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>) {
+        // After a step of the clock, shares that are not in the key may still have to be written again.
+        if !self.holds.is_in_step(turn.now, name) {
+            return;
+        }
+        if let Stored::Shared { count } = turn.keys.look(name) {
+            let is_there = &mut |owner: &[u8]| turn.keys.share_of(name, owner).is_some();
+            let gone = self
+                .holds
+                .ledger(name.db)
+                .take_missing_shares(name.key, count, is_there);
+            let lost = |former: Former| Lost {
+                reason: why_gone(&former.entry, turn.now),
+                former,
+            };
+            self.record_found(name, gone.into_iter().map(lost).collect(), turn.now);
+        }
+    }
+
+    fn drop_over(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>) {
+        // After a step of the clock, a share whose score has passed may not be over.
+        if !self.holds.is_in_step(turn.now, name) {
+            return;
+        }
+        let now = turn.now;
+        // What is remembered of earlier holders must not count for later ones.
+        if turn.keys.look(name) == Stored::Nothing {
+            return self.forget_expired(turn, name);
+        }
+        if is_over(turn.keys.deadline(name), now) {
+            turn.keys.remove(name);
+            return self.forget_expired(turn, name);
+        }
+        let mut over = Over::default();
+        let mut any_lasts = false;
+        turn.keys.each_share(name, 0, &mut |owner, share| {
+            any_lasts = !is_over(share.deadline, now);
+            let takes = !any_lasts && over.owners.len() < MOST_OVER;
+            if takes {
+                over.owners.push(Box::from(owner));
+            }
+            takes
+        });
+        if over.owners.is_empty() {
+            return;
+        }
+        over.are_all = any_lasts;
+        if !any_lasts && self.holds.look(turn, name) == LockState::Free {
+            turn.keys.remove(name);
+            return self.forget_expired(turn, name);
+        }
+        turn.keys.unshare_over(name, &over, now);
+        let expired: Vec<Former> = (over.owners.iter())
+            .filter_map(|owner| {
+                self.waiting.set_sharer(name, owner, None);
+                self.holds.ledger(name.db).take_share(name.key, owner)
+            })
+            .collect();
+        self.demote_those_without_share(turn, name);
+        self.record_expired(turn, name, &expired);
+    }
+
+    /// Puts upgrades whose owners no longer share the lock back to where they stood in the queue.
+    fn demote_those_without_share(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>) {
+        let Some(queue) = self.waiting.queue_of(name) else {
+            return;
+        };
+        let without = |&ticket: &Ticket| !self.has_share(turn, name, ticket);
+        let without: Vec<Ticket> = queue.upgrades().filter(without).collect();
+        if let Some(queue) = self.waiting.queue(name) {
+            without.into_iter().for_each(|ticket| queue.demote(ticket));
+        }
+    }
+
+    /// Forgets the share of this owner, which has been removed from the key, and puts its upgrades back to
+    /// where they stood in the queue. Returns what was forgotten.
+    pub(in crate::lock) fn drop_share(
+        &mut self,
+        turn: &mut Turn<'_>,
+        name: NameRef<'_>,
+        owner: &[u8],
+    ) -> Option<Entry> {
+        self.waiting.set_sharer(name, owner, None);
+        let known = self.holds.ledger(name.db).forget_share(name.key, owner);
+        self.demote_those_without_share(turn, name);
+        known
+    }
+
+    /// Gives an expiry to a string that has none and that a client asks for as a lock, if `lock.orphan-ttl`
+    /// is set: its client may have died between `SETNX` and `EXPIRE`.
+    pub(in crate::lock) fn adopt_orphan(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>) {
+        let ttl = self.limits.orphan_ttl;
+        if ttl == 0 {
+            return;
+        }
+        let is_endless = matches!(
+            self.holds.look(turn, name),
+            LockState::Exclusive { deadline: None, .. }
+        );
+        if is_endless && turn.keys.may_write(name) {
+            turn.keys.move_deadline(name, turn.now.plus(ttl));
+        }
+    }
+
+    /// Remembers that this owner holds the lock alone, until `deadline`. If it is a new holder, the holds of
+    /// all other owners are forgotten as overwritten, and upgrades lose their right to come first.
+    pub(in crate::lock) fn set_holder(
+        &mut self,
+        name: NameRef<'_>,
+        owner: &[u8],
+        deadline: Option<Ms>,
+        now: Now,
+    ) {
+        let mut seen = Seen::Later;
+        if let Some(queue) = self.waiting.queue(name) {
+            if let Holders::One(holder, until) = &mut queue.holders
+                && **holder == *owner
+            {
+                *until = deadline;
+                return;
+            }
+            queue.demote_all();
+            // While a client waits, the server notifies us of each new value at once.
+            if queue.holders.exclusive().is_some() {
+                seen = Seen::AtOnce;
+            }
+            self.waiting
+                .set_holders(name, Holders::One(Rc::from(owner), deadline));
+        }
+        let others = self
+            .holds
+            .ledger(name.db)
+            .forget_others(name.key, Some(owner));
+        self.record_lost(name, (Reason::Overwritten, seen), &others, now);
+    }
+}

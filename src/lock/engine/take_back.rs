@@ -1,0 +1,125 @@
+//! Holds that are given back: the grant was not delivered, or the connection that the hold is tied to
+//! has closed.
+
+use crate::lock::engine::locks::Locks;
+use crate::lock::engine::lost::Seen;
+use crate::lock::engine::returns::Return;
+use crate::lock::engine::tick::PAUSE;
+use crate::lock::holds::ledger::entry::{Entry, ShareBefore};
+use crate::lock::keyspace::LockEvent;
+use crate::lock::log::line::Reason;
+use crate::lock::name::{Name, NameRef};
+use crate::lock::request::Hold;
+use crate::lock::time::{LAST_MS, is_over};
+use crate::lock::turn::{Turn, earlier};
+use crate::lock::waiting::queue::holders::Holders;
+use std::rc::Rc;
+
+impl Locks {
+    /// Ends up to `most` places and holds that are tied to closed connections; the holds are given back next.
+    pub(in crate::lock) fn end_closed(&mut self, most: usize) {
+        let mut left = most;
+        while left > 0
+            && let Some(&client) = self.closed.first()
+        {
+            let before = left;
+            left = left.saturating_sub(self.end_places_of(client, left));
+            let (seen_to, ties) = self.holds.close(client, left);
+            left = left.saturating_sub(seen_to);
+            for (db, tie) in ties {
+                let (key, owner) = tie.key_and_owner();
+                let (key, owner) = (Rc::from(key), Rc::from(owner));
+                let name = Name { db, key };
+                self.returns.insert((0, Return { name, owner }));
+            }
+            if left == before {
+                self.closed.pop_first();
+            }
+        }
+    }
+
+    /// Ends a hold and settles its lock, if it has to be given back and is still in the key.
+    pub(in crate::lock) fn take_back(&mut self, turn: &mut Turn<'_>, given_back: Return) {
+        let Return { name, owner } = &given_back;
+        let name = name.borrow();
+        if !turn.keys.can_open(name) {
+            self.returns.insert((turn.now.plus(PAUSE), given_back));
+            return;
+        }
+        self.meet(turn, name, Some(owner));
+        let Ok(Some((hold, _))) = self.holds.hold_of(turn, name, owner) else {
+            return;
+        };
+        let former = self.holds.former(name, owner, hold);
+        let Some(mut former) = former.filter(|former| former.entry.must_be_given_back()) else {
+            return;
+        };
+        let entry = former.entry;
+        if entry.closed && self.keep_for_a_place(name, &former) {
+            return;
+        }
+        let ledger = self.holds.ledger(name.db);
+        let share = (ledger.share_before(name.key, owner)).filter(|share| {
+            hold == Hold::Exclusive
+                && entry.delivery.is_unheard()
+                && !is_over(share.deadline, turn.now)
+        });
+        if !turn.keys.may_write(name) {
+            let again = turn.now.plus(PAUSE);
+            self.returns.insert((again, given_back));
+            return;
+        }
+        // If a share is left of an upgrade, the hold is counted when that share ends.
+        former.entry.counted &= share.is_none();
+        let reason = if former.entry.delivery.is_unheard() {
+            Reason::Undelivered
+        } else {
+            Reason::Disconnected
+        };
+        let lost = std::slice::from_ref(&former);
+        self.record_lost(name, (reason, Seen::AtOnce), lost, turn.now);
+        if let Some(share) = share {
+            return self.undo_upgrade(turn, name, owner, share);
+        }
+        turn.keys.announce(name, LockEvent::Released);
+        self.end_hold(turn, name, owner, hold);
+    }
+
+    /// Undoes an upgrade: its owner has the share again that it had before.
+    fn undo_upgrade(
+        &mut self,
+        turn: &mut Turn<'_>,
+        name: NameRef<'_>,
+        owner: &[u8],
+        share: ShareBefore,
+    ) {
+        let entry = self
+            .holds
+            .ledger(name.db)
+            .of(name.key, owner, Hold::Exclusive);
+        let breaking = entry.is_some_and(|entry| entry.breaking);
+        let last = breaking.then(|| turn.keys.deadline(name)).flatten();
+        self.waiting.set_holders(name, Holders::Free);
+        self.holds.ledger(name.db).forget(name.key, owner);
+        turn.keys.remove(name);
+        let deadline = earlier(share.deadline, last).map_or(LAST_MS, |end| end.min(LAST_MS));
+        turn.keys.share(name, owner, deadline);
+        if let Some(entry) = share.entry {
+            let entry = Entry {
+                end: Some(deadline),
+                step: self.holds.wall().step(),
+                ..entry
+            };
+            self.holds
+                .ledger(name.db)
+                .write(name.key, owner, Hold::Shared, entry);
+        }
+        // A share must not escape the BREAK that was ending the hold.
+        if breaking {
+            self.mark_breaking(turn, name, owner, Hold::Shared);
+        }
+        // Other upgrades of this owner come first in the queue again.
+        self.see_to_joined(turn, name.keep(), Rc::from(owner));
+        self.settle_queue(turn, name);
+    }
+}

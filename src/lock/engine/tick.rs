@@ -1,0 +1,161 @@
+//! Ticks: what the core does outside of any command, when something is due.
+
+use crate::lock::engine::returns::Return;
+
+use crate::lock::budget::{GRANT, SETTLE};
+use crate::lock::keyspace::LockEvent;
+
+use crate::lock::engine::locks::Locks;
+use crate::lock::name::Name;
+use crate::lock::room::give_back_room;
+use crate::lock::time::{Ms, Now};
+use crate::lock::turn::{Turn, earlier};
+use crate::lock::waiting::queue::waiter::State;
+
+/// Out of how many queues waiters that wait no more are taken at a time.
+const QUEUES_LEFT: usize = 1024;
+/// How many places and holds of closed connections a tick ends.
+const TIES: usize = 256;
+
+/// How soon to try again when the server accepts no writes.
+pub(in crate::lock) const PAUSE: Ms = 10;
+
+/// Work that is due and may write.
+enum Due {
+    Return(Return),
+    Settle(Name),
+}
+
+impl Locks {
+    /// Does no request wait, and is there nothing left to do or to report?
+    pub fn is_idle(&self) -> bool {
+        self.waiting.is_idle()
+            && self.returns.is_empty()
+            && self.outbox.is_empty()
+            && self.unconfirmed.is_empty()
+            && !self.has_backlog()
+    }
+
+    /// Is any work left that is done in portions and writes no key?
+    fn has_backlog(&self) -> bool {
+        self.holds.have_to_clean_up()
+            || self.waiting.has_leaving()
+            || !self.closed.is_empty()
+            || self.waiting.has_to_send_away()
+    }
+
+    /// Returns when the next tick is due, if anything is left to do. A time in the past means now.
+    pub fn next_due(&self) -> Option<Ms> {
+        let sends_away = self.limits.drain && self.waiting.first_client().is_some();
+        if sends_away
+            || self.has_backlog()
+            || !self.outbox.to_reply.is_empty()
+            || !self.outbox.expired.is_empty()
+            || self.waiting.places().have_work()
+        {
+            return Some(0);
+        }
+        let time_up = self.waiting.next_time_up().map(|(until, _)| until);
+        let look = (self.waiting.has_places()).then(|| self.waiting.places().next_look());
+        let time_up = earlier(time_up, look);
+        let writes = if self.waiting.has_noted() {
+            Some(0)
+        } else {
+            let returns = self.returns.first().map(|&(at, _)| at);
+            let alarm = self.waiting.next_alarm();
+            let alarm = earlier(
+                alarm,
+                earlier(
+                    self.holds.next_reserved(),
+                    self.waiting.places().next_claim(),
+                ),
+            );
+            earlier(alarm, returns)
+        };
+        earlier(time_up, writes.map(|at| at.max(self.put_off.unwrap_or(0))))
+    }
+
+    /// Does what is due: frees some of what is forgotten, ends waits whose time is up, gives back grants
+    /// that were not delivered, and settles the locks that something has happened to. After a grant of a
+    /// thousand locks, which is done at once, it does little for some turns: so clients get theirs.
+    pub fn tick(&mut self, turn: &mut Turn<'_>) {
+        turn.budget.draw(self.overdrawn);
+        self.holds.clean_up();
+        self.end_closed(TIES);
+        while !turn.budget.is_spent()
+            && let Some(name) = self.outbox.expired.pop_front()
+        {
+            turn.budget.draw(SETTLE);
+            turn.keys.announce(name.borrow(), LockEvent::Expired);
+            give_back_room(&mut self.outbox.expired);
+        }
+        if self.limits.drain {
+            self.waiting.send_all_away();
+        }
+        self.send_some_away(&mut turn.budget);
+        self.see_to_places(turn);
+        while !turn.budget.is_spent()
+            && let Some((until, ticket)) = self.waiting.next_time_up()
+            && until <= turn.now.ms()
+        {
+            turn.budget.draw(self.waiting.reply_cost(ticket));
+            if self.waiting.is_place(ticket) {
+                self.end_or_extend_lease(turn, ticket);
+                continue;
+            }
+            let moved_up = self.decide(ticket, State::TimedOut);
+            self.waiting.settle_later(moved_up);
+        }
+        self.waiting.leave_some(QUEUES_LEFT);
+        let is_put_off = self.is_put_off(turn.now);
+        if !is_put_off {
+            self.put_off = None;
+        }
+        while !is_put_off && !turn.budget.is_spent() {
+            let Some(due) = self.take_due(turn.now) else {
+                if !self.waiting.has_leaving() {
+                    break;
+                }
+                turn.budget.draw(self.waiting.leave_some(QUEUES_LEFT));
+                continue;
+            };
+            // Without a queue there is nothing to grant, and settling writes no key.
+            let may_write = match &due {
+                Due::Settle(name) => self.waiting.queue(name.borrow()).is_some(),
+                Due::Return(_) => true,
+            };
+            if may_write && !turn.keys.is_writable() {
+                match due {
+                    Due::Return(grant) => _ = self.returns.insert((0, grant)),
+                    Due::Settle(name) => self.waiting.settle_later([name]),
+                }
+                self.put_off = Some(turn.now.plus(PAUSE));
+                break;
+            }
+            match due {
+                Due::Return(grant) => {
+                    turn.budget.draw(GRANT);
+                    self.take_back(turn, grant);
+                }
+                Due::Settle(name) => self.settle(turn, name.borrow()),
+            }
+            if turn.keys.refuses_all() {
+                self.put_off = Some(turn.now.plus(PAUSE));
+                break;
+            }
+        }
+        self.overdrawn = turn.budget.overdrawn();
+    }
+
+    fn take_due(&mut self, now: Now) -> Option<Due> {
+        let is_due = |at: Ms| at <= now.ms();
+        if self.returns.first().is_some_and(|&(at, _)| is_due(at)) {
+            return self
+                .returns
+                .pop_first()
+                .map(|(_, grant)| Due::Return(grant));
+        }
+        let next = self.waiting.take_due(now);
+        next.or_else(|| self.holds.take_due(now)).map(Due::Settle)
+    }
+}

@@ -1,0 +1,247 @@
+//! The life of a waiter: it joins queues, its outcome is decided, it gets its reply, and it ends.
+
+use crate::lock::budget::Budget;
+use std::collections::BTreeSet;
+
+use crate::lock::deadlock::found::Deadlock;
+use crate::lock::deadlock::steps::TooLong;
+use crate::lock::engine::fit::{Fit, Part};
+use crate::lock::engine::locks::Locks;
+use crate::lock::fence::FencingClock;
+use crate::lock::name::{Name, NameRef};
+use crate::lock::request::{Acquired, Mode, Patience, Refusal, Request};
+use crate::lock::stats::count;
+use crate::lock::turn::Turn;
+use crate::lock::waiting::place::end::Ended;
+use crate::lock::waiting::queue::ticket::Ticket;
+
+use crate::lock::waiting::Waiting;
+use crate::lock::waiting::queue::waiter::State;
+
+/// How many locks are looked at again before a deadlock is returned even if it may be out of date.
+const MOST_LOOKS: usize = 64;
+
+impl Locks {
+    /// Lets the request wait, if it wants to and would not wait for itself.
+    pub(in crate::lock) fn wait(
+        &mut self,
+        turn: &mut Turn<'_>,
+        parts: &[Part<'_>],
+        request: &Request<'_>,
+    ) -> Result<Acquired, Refusal> {
+        let is_breaking = parts.iter().any(|part| part.fit == Fit::Breaking);
+        match request.patience {
+            Patience::Try | Patience::Place(_) => return Ok(self.count_busy()),
+            _ if self.limits.drain || is_breaking => return Ok(self.count_busy()),
+            Patience::Until(_) | Patience::Forever => {}
+        }
+        self.enroll(turn, parts, request, None)
+            .map(Acquired::Waiting)
+    }
+
+    /// Lets the request join the end of each of its queues, unless it would wait for itself. `instead_of` is
+    /// a place that its owner gives up for this request.
+    pub(in crate::lock) fn enroll(
+        &mut self,
+        turn: &mut Turn<'_>,
+        parts: &[Part<'_>],
+        request: &Request<'_>,
+        instead_of: Option<Ticket>,
+    ) -> Result<Ticket, Refusal> {
+        let until = match request.patience {
+            Patience::Until(until) => Some(until),
+            Patience::Place(lease) => Some(turn.now.plus(lease.length)),
+            Patience::Try | Patience::Forever => None,
+        };
+        if let Some(most) = request.max_queue {
+            self.check_length(turn, parts, request.terms.owner, most, instead_of)?;
+        }
+        let owner = request.terms.owner;
+        let names: Vec<NameRef<'_>> = parts.iter().map(|part| part.name).collect();
+        let waits_already = (self.waiting).check_room(&names, owner, instead_of, &self.limits)?;
+        let place = match request.patience {
+            Patience::Place(lease) => {
+                Some(Waiting::new_place(&lease, turn.keys.asker(lease.command)))
+            }
+            _ => None,
+        };
+        let (ticket, requests) =
+            (self.waiting).enroll(request, &names, until, turn.now, place, waits_already);
+        for &Part { name, mode, .. } in parts {
+            let Some(queue) = self.waiting.queue(name) else {
+                continue;
+            };
+            // Only a new queue is looked at: others have been settled in this turn.
+            if queue.len() == 1 {
+                self.take_stock(turn, name);
+            } else if !queue.holders.are_sharers() {
+                continue;
+            }
+            let is_upgrade = mode == Mode::Exclusive
+                && (self.waiting.queue(name)).is_some_and(|queue| queue.holders.are_sharers())
+                && self.holds.share_of(turn, name, owner).is_some();
+            if is_upgrade && let Some(queue) = self.waiting.queue(name) {
+                queue.promote(ticket);
+            }
+        }
+        // In a new queue only this request waits: the lock's holders have no others there to be served.
+        turn.settling.forget_joined();
+        let found = if self.waiting.closes_nothing(owner, requests) {
+            Ok(None)
+        } else {
+            self.deadlock_now(turn, ticket)
+        };
+        match found {
+            Ok(None) => {}
+            Ok(Some(deadlock)) => {
+                self.give_up(ticket);
+                count(&mut self.counts.deadlocks, 1);
+                return Err(Refusal::Deadlock(deadlock));
+            }
+            Err(too_long) => {
+                self.give_up(ticket);
+                return Err(too_long.into());
+            }
+        }
+        self.counts.note_waiting(self.waiting.len());
+        Ok(ticket)
+    }
+
+    /// Checks that the request would wait behind fewer than `most` others in each of its queues, once its owner
+    /// has given up `instead_of`.
+    fn check_length(
+        &mut self,
+        turn: &mut Turn<'_>,
+        parts: &[Part<'_>],
+        owner: &[u8],
+        most: u64,
+        instead_of: Option<Ticket>,
+    ) -> Result<(), Refusal> {
+        // The place that is given up stands in the same queues.
+        let given_up = instead_of.is_some_and(|ticket| self.waiting.is_waiting(ticket));
+        for &Part { name, mode, fit } in parts {
+            // It waits for nothing in the queue of a lock that its owner holds, or could have.
+            if !matches!(fit, Fit::Shut | Fit::Breaking) {
+                continue;
+            }
+            let is_upgrade =
+                mode == Mode::Exclusive && self.holds.share_of(turn, name, owner).is_some();
+            let before = self.waiting.before_a_new_one(name, is_upgrade);
+            let before = before.saturating_sub(usize::from(given_up));
+            let before = u64::try_from(before).unwrap_or(u64::MAX);
+            if before >= most {
+                return Err(Refusal::Behind(before));
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns the deadlock that this waiter closes, if any. The keys on the way are looked at again, since
+    /// other clients may have written them: only those of its own database and slot, because a command
+    /// can't read others, and only in so many rounds as [`MOST_LOOKS`] allows.
+    fn deadlock_now(
+        &mut self,
+        turn: &mut Turn<'_>,
+        ticket: Ticket,
+    ) -> Result<Option<Deadlock>, TooLong> {
+        let home = |clock: &FencingClock, name: &Name| (name.db, clock.slot(&name.key));
+        let waiter = self.waiting.waiter(ticket);
+        let first = waiter.and_then(|waiter| waiter.names.first());
+        let own = first.map(|name| home(&self.clock, name));
+        let is_home = |clock: &FencingClock, name: &Name| Some(home(clock, name)) == own;
+        let (mut seen, mut looks) = (BTreeSet::new(), 0_usize);
+        loop {
+            let mut steps = self.searches.begin(turn.now);
+            let found =
+                (self.waiting).deadlock_of(ticket, self.limits.max_sharers, turn.now, &mut steps);
+            self.searches.end(&steps);
+            let found = found?;
+            let Some(deadlock) = found.as_ref().filter(|_| looks < MOST_LOOKS) else {
+                return Ok(found);
+            };
+            looks = looks.saturating_add(deadlock.links.len());
+            let links = deadlock.links.iter().map(|link| &link.name);
+            let anew: Vec<Name> = links
+                .filter(|name| is_home(&self.clock, name) && seen.insert((*name).clone()))
+                .cloned()
+                .collect();
+            for name in &anew {
+                // What others have written may not have been heard of. What has been seen now is acted on later.
+                self.waiting.note(name.clone());
+                self.take_stock(turn, name.borrow());
+                self.waiting.note(name.clone());
+            }
+            // Owners that were found to share a lock are served in the next tick, since the locks are noted.
+            turn.settling.forget_joined();
+            if anew.is_empty() {
+                return Ok(found);
+            }
+        }
+    }
+
+    /// Counts a request that does not wait, and returns its outcome.
+    pub(in crate::lock) fn count_busy(&mut self) -> Acquired {
+        count(&mut self.counts.busy, 1);
+        Acquired::Busy
+    }
+
+    /// Takes a waiter out of its queues with this outcome, and has its client replied to. Returns the locks
+    /// in whose queues another waiter is the first now.
+    pub(in crate::lock) fn decide(&mut self, ticket: Ticket, outcome: State) -> Vec<Name> {
+        if self.waiting.is_place(ticket) && !matches!(outcome, State::Granted(_)) {
+            return match outcome {
+                State::TimedOut => self.lapse(ticket),
+                State::Withdrawn => self.end_place(ticket, Ended::ByItsOwner),
+                _ => self.end_place(ticket, Ended::Lost),
+            };
+        }
+        let moved_up = match outcome {
+            // The caller settles all of its queues, so none has to be returned.
+            State::Granted(_) => {
+                self.waiting.leave_with_grant(ticket);
+                Vec::new()
+            }
+            _ => self.waiting.leave(ticket),
+        };
+        if outcome == State::TimedOut {
+            count(&mut self.counts.wait_timeouts, 1);
+        }
+        if self.waiting.decided(ticket, outcome) {
+            self.outbox.to_reply.push(ticket);
+        }
+        moved_up
+    }
+
+    /// Removes a waiter whose client can't be blocked after all, and counts it as busy, like a request that
+    /// does not wait.
+    pub fn cannot_wait(&mut self, ticket: Ticket) {
+        self.give_up(ticket);
+        count(&mut self.counts.busy, 1);
+    }
+
+    /// Removes a waiter, without an outcome, from its queues and altogether.
+    pub fn give_up(&mut self, ticket: Ticket) {
+        let moved_up = self.waiting.leave_at_once(ticket);
+        self.waiting.settle_later(moved_up);
+        if self.waiting.is_place(ticket) {
+            // `end_place` must not take it out of its queues again.
+            if let Some(waiter) = self.waiting.waiter_mut(ticket) {
+                waiter.set_state(State::Withdrawn);
+            }
+            self.end_place(ticket, Ended::ByItsOwner);
+        }
+        self.waiting.forget(ticket);
+    }
+
+    /// Sends waiters away that are marked for it, in order of arrival, as far as the budget goes.
+    pub(in crate::lock) fn send_some_away(&mut self, budget: &mut Budget) {
+        while !budget.is_spent()
+            && self.waiting.has_to_send_away()
+            && let Some(ticket) = self.waiting.first_client()
+        {
+            budget.draw(self.waiting.reply_cost(ticket));
+            let moved_up = self.decide(ticket, State::SentAway);
+            self.waiting.settle_later(moved_up);
+        }
+    }
+}

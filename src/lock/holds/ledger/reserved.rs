@@ -1,0 +1,240 @@
+//! Locks whose keys expired too early because the wall clock was set forward. They are reserved: no other
+//! owner is granted them before the hold ends by our own clock.
+
+use crate::lock::holds::ledger::entry::Entry;
+use crate::lock::holds::ledger::token::Token;
+use crate::lock::holds::ledger::{Former, Ledger};
+use crate::lock::holds::wall::{EARLY, Written};
+use crate::lock::request::Hold;
+use crate::lock::time::{Ms, Now, is_over};
+
+impl Ledger {
+    /// Is any lock reserved?
+    #[inline]
+    pub fn has_reserved(&self) -> bool {
+        !self.reserved.is_empty()
+    }
+
+    /// This key has expired. Reserves the lock if a hold lasts by our clock although the wall clock has passed
+    /// the end that was written for it. Returns whether it did.
+    pub fn reserve(&mut self, key: &[u8], now: Now, has_passed: &dyn Fn(Written) -> bool) -> bool {
+        if self.holds == 0 {
+            return false;
+        }
+        let print = self.print(key);
+        self.drop_left(key, print);
+        let lasts = |end: Ms| end >= now.plus(EARLY);
+        if let Some(hold) = self.exclusive.get_mut(print) {
+            let entry = hold.entry.entry();
+            let is_too_early = |end| !entry.by_wall && lasts(end) && has_passed(entry.written(end));
+            let Some(end) = entry.end.filter(|&end| is_too_early(end)) else {
+                return false;
+            };
+            hold.entry.set(Entry {
+                reserved: true,
+                ..entry
+            });
+            self.reserved.insert((end, Box::from(key)));
+            return true;
+        }
+        let Some(shares) = self.shared.get_mut(print) else {
+            return false;
+        };
+        let (_, ends) = shares.lasting(now);
+        let until = match ends {
+            Some((_, last)) if lasts(last) && shares.have_all_passed(now, has_passed) => last,
+            _ => return false,
+        };
+        if let Some(before) = shares.reserved_until.replace(until) {
+            self.reserved.remove(&(before, Box::from(key)));
+        }
+        self.reserved.insert((until, Box::from(key)));
+        true
+    }
+
+    /// Has this key expired too early, and is its lock reserved, even if the holds have ended since?
+    pub fn is_reserved(&self, key: &[u8]) -> bool {
+        if !self.has_reserved() {
+            return false;
+        }
+        let print = self.print(key);
+        let alone = self
+            .exclusive
+            .get(print)
+            .is_some_and(|hold| hold.entry.entry().reserved);
+        let shares = || {
+            self.shared
+                .get(print)
+                .is_some_and(|all| all.reserved_until.is_some())
+        };
+        (alone || shares()) && !self.key_has_left(print)
+    }
+
+    /// The owner for which this lock is reserved exclusively, and when its hold ends.
+    pub fn reserved_alone(&self, key: &[u8], now: Now) -> Option<(Token, Ms)> {
+        let hold = self.exclusive.get(self.print(key))?;
+        let entry = hold.entry.entry();
+        let end = entry
+            .end
+            .filter(|&end| entry.reserved && !is_over(Some(end), now))?;
+        (!self.entry_has_left(&entry)).then(|| (hold.owner.token(), end))
+    }
+
+    /// Forgets and returns the shares of a reserved lock that have ended.
+    pub fn prune_reserved(&mut self, key: &[u8], now: Now) -> Vec<Former> {
+        if !self.has_reserved() {
+            return Vec::new();
+        }
+        let print = self.print(key);
+        self.drop_left(key, print);
+        match self.shared.get(print) {
+            Some(shares) if shares.reserved_until.is_some() => self.take_ended(key, now),
+            _ => Vec::new(),
+        }
+    }
+
+    /// Forgets and returns the holds of a lock that is not reserved which are over by our clock.
+    pub fn take_over(&mut self, key: &[u8], now: Now) -> Vec<Former> {
+        if self.holds == 0 {
+            return Vec::new();
+        }
+        match self.exclusive.get(self.print(key)) {
+            Some(hold) if hold.entry.entry().is_over(now) => self.take(key),
+            Some(_) => Vec::new(),
+            None => self.take_shares(key, |entry| entry.is_over(now)),
+        }
+    }
+
+    /// Removes and returns the entries of shares that have ended. Those that end by the wall clock have ended,
+    /// because the key has expired.
+    fn take_ended(&mut self, key: &[u8], now: Now) -> Vec<Former> {
+        self.take_shares(key, |entry| entry.by_wall || is_over(entry.end, now))
+    }
+
+    /// Removes and returns the entries of these shares.
+    fn take_shares(&mut self, key: &[u8], are_taken: impl Fn(&Entry) -> bool) -> Vec<Former> {
+        let (print, secret) = (self.print(key), self.secret);
+        let mut owners = self.sharers(key);
+        let shares = self.shared.get(print);
+        owners.retain(|owner| {
+            let entry = shares.and_then(|shares| shares.get(secret, owner.bytes()));
+            entry.is_some_and(|entry| are_taken(&entry))
+        });
+        (owners.iter())
+            .filter_map(|owner| self.take_share(key, owner.bytes()))
+            .collect()
+    }
+
+    /// How this owner holds the lock, if the lock is reserved for it.
+    pub fn reserved_for(&self, key: &[u8], owner: &[u8], now: Now) -> Option<(Hold, Entry)> {
+        if !self.has_reserved() {
+            return None;
+        }
+        [Hold::Exclusive, Hold::Shared]
+            .into_iter()
+            .find_map(|hold| Some((hold, self.of(key, owner, hold)?)))
+            .filter(|(_, entry)| entry.reserved && !entry.by_wall && !is_over(entry.end, now))
+    }
+
+    /// The owners that share this lock, if it is reserved; and when each share ends.
+    pub fn each_reserved(
+        &self,
+        key: &[u8],
+        now: Now,
+    ) -> impl Iterator<Item = (Token, Ms)> + use<'_> {
+        let print = self.print(key);
+        let shares = self.shared.get(print).filter(|_| !self.key_has_left(print));
+        let shares = shares.filter(|shares| shares.reserved_until.is_some());
+        shares
+            .into_iter()
+            .flat_map(move |shares| shares.each_lasting(now))
+    }
+
+    /// Ends the reservation: the key has been written again, by us or by another command.
+    pub fn end_reservation(&mut self, key: &[u8]) {
+        if !self.has_reserved() {
+            return;
+        }
+        let print = self.print(key);
+        let mut until = None;
+        if let Some(hold) = self.exclusive.get_mut(print) {
+            let entry = hold.entry.entry();
+            if entry.reserved {
+                until = entry.end;
+                hold.entry.set(Entry {
+                    reserved: false,
+                    ..entry
+                });
+            }
+        } else if let Some(shares) = self.shared.get_mut(print) {
+            until = shares.reserved_until.take();
+        }
+        if let Some(until) = until {
+            self.reserved.remove(&(until, Box::from(key)));
+        }
+    }
+
+    /// Some keys of reserved locks, about so many: those that are to be checked again at `from` or later. Keys
+    /// of the same millisecond are not separated. Also returns the time to continue from, if there are more.
+    pub fn some_reserved(&self, from: Ms, about: usize) -> (Vec<Box<[u8]>>, Option<Ms>) {
+        let mut keys = Vec::new();
+        let mut last = from;
+        for (until, key) in self.reserved.range((from, Box::default())..) {
+            if keys.len() >= about && *until != last {
+                return (keys, Some(*until));
+            }
+            keys.push(key.clone());
+            last = *until;
+        }
+        (keys, None)
+    }
+
+    /// When the first reservation is to be checked again.
+    pub fn next_reserved(&self) -> Option<Ms> {
+        self.reserved.first().map(|&(until, _)| until)
+    }
+
+    /// Takes out one reserved lock that is to be checked again by now.
+    pub fn due_reservation(&mut self, now: Now) -> Option<Box<[u8]>> {
+        let (until, _) = self.reserved.first()?;
+        if !is_over(Some(*until), now) {
+            return None;
+        }
+        let (_, key) = self.reserved.pop_first()?;
+        Some(key)
+    }
+
+    /// Another command has touched this key: its holds end by the wall clock from now on.
+    pub fn end_by_wall(&mut self, key: &[u8]) {
+        if self.holds == 0 {
+            return;
+        }
+        let print = self.print(key);
+        if let Some(hold) = self.exclusive.get_mut(print) {
+            let entry = hold.entry.entry();
+            if !entry.by_wall {
+                hold.entry.set(Entry {
+                    end: None,
+                    by_wall: true,
+                    ..entry
+                });
+            }
+        } else if let Some(shares) = self.shared.get_mut(print) {
+            shares.end_by_wall();
+        }
+    }
+
+    /// Have the ends in the key been seen to agree with the entries after so many steps of the wall clock?
+    pub fn ends_agree(&self, key: &[u8], steps: u64) -> bool {
+        let shares = self.shared.get(self.print(key));
+        shares.is_none_or(|shares| shares.agree_after == steps)
+    }
+
+    /// Notes that the ends in the key agree with the entries after so many steps of the wall clock.
+    pub fn note_ends_agree(&mut self, key: &[u8], steps: u64) {
+        let print = self.print(key);
+        if let Some(shares) = self.shared.get_mut(print) {
+            shares.agree_after = steps;
+        }
+    }
+}

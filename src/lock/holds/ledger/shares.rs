@@ -1,0 +1,255 @@
+//! The entries of the owners that share one lock.
+
+use crate::lock::holds::ledger::Former;
+use crate::lock::holds::ledger::entry::Entry;
+use crate::lock::holds::ledger::owner::Owner;
+use crate::lock::holds::ledger::packed::Packed;
+use crate::lock::holds::ledger::table::{Record, Table};
+use crate::lock::holds::ledger::token::Token;
+use crate::lock::holds::wall::Written;
+use crate::lock::print::{Print, Secret};
+use crate::lock::request::Hold;
+use crate::lock::time::{Ms, Now, is_over};
+
+/// The entries of one shared lock.
+#[derive(Debug)]
+pub struct Shares {
+    of_key: Print,
+    /// By the prints of their owners.
+    of_owner: Table<ShareEntry>,
+    /// How many shares end with a connection.
+    tied: u32,
+    /// How many shares were counted when they were granted.
+    counted: u32,
+    /// Do all shares end by the wall clock? Then another command has touched the key since they were written.
+    all_by_wall: bool,
+    /// After how many steps of the wall clock the ends in the key were last seen to agree with the entries.
+    /// Steps are counted because the clock may be stepped back to where it was.
+    pub(super) agree_after: u64,
+    /// When the reservation is to be checked again, if the key expired too early and the lock is reserved for
+    /// its sharers.
+    pub(super) reserved_until: Option<Ms>,
+}
+
+/// The entry of one owner's share.
+#[derive(Debug)]
+pub struct ShareEntry {
+    print: Print,
+    owner: Owner,
+    /// When the share ends; [`Ms::MAX`] if it never does.
+    end: Ms,
+    entry: Packed,
+}
+
+impl ShareEntry {
+    /// The owner of the share.
+    pub fn owner(&self) -> Token {
+        self.owner.token()
+    }
+
+    /// The entry, with its end.
+    pub fn entry(&self) -> Entry {
+        Entry {
+            end: self.end(),
+            ..self.entry.entry()
+        }
+    }
+
+    /// Does it end by our clock, and has it not ended yet?
+    fn lasts(&self, now: Now) -> bool {
+        let entry = self.entry();
+        !entry.by_wall && !is_over(entry.end, now)
+    }
+
+    fn end(&self) -> Option<Ms> {
+        (self.end != Ms::MAX).then_some(self.end)
+    }
+}
+
+impl Record for Shares {
+    fn print(&self) -> Print {
+        self.of_key
+    }
+}
+
+impl Record for ShareEntry {
+    fn print(&self) -> Print {
+        self.print
+    }
+}
+
+impl Shares {
+    /// A record without shares.
+    pub fn new(of_key: Print) -> Self {
+        Self {
+            of_key,
+            of_owner: Table::default(),
+            tied: 0,
+            counted: 0,
+            all_by_wall: false,
+            agree_after: 0,
+            reserved_until: None,
+        }
+    }
+
+    /// How many shares there are.
+    pub fn len(&self) -> usize {
+        self.of_owner.len()
+    }
+
+    /// Are there no shares?
+    pub fn is_empty(&self) -> bool {
+        self.of_owner.is_empty()
+    }
+
+    /// How many shares were counted when they were granted.
+    pub fn counted(&self) -> usize {
+        usize::try_from(self.counted).unwrap_or(usize::MAX)
+    }
+
+    /// Does any share end with a connection?
+    pub fn any_tied(&self) -> bool {
+        self.tied > 0
+    }
+
+    /// All entries, without their ends.
+    pub fn entries(&self) -> impl Iterator<Item = &Packed> {
+        self.of_owner.iter().map(|share| &share.entry)
+    }
+
+    /// The entry of any share, without its end.
+    pub fn any(&self) -> Option<&Packed> {
+        self.entries().next()
+    }
+
+    /// All entries, with their owners and ends.
+    pub fn each(&self) -> impl Iterator<Item = &ShareEntry> {
+        self.of_owner.iter()
+    }
+
+    /// All entries, a few at a time, to be freed.
+    pub fn into_pieces(self) -> impl Iterator<Item = impl Sized> {
+        self.of_owner.into_buckets()
+    }
+
+    /// What is remembered of each share, for when it is forgotten.
+    #[cold]
+    pub fn former(&self) -> Vec<Former> {
+        let former = self.each().map(|share| Former {
+            owner: share.owner(),
+            hold: Hold::Shared,
+            entry: share.entry(),
+        });
+        former.collect()
+    }
+
+    /// The entry of this owner's share.
+    pub fn get(&self, secret: Secret, owner: &[u8]) -> Option<Entry> {
+        let share = self.of_owner.get(secret.print(owner))?;
+        let mut entry = share.entry();
+        entry.reserved = self.reserved_until.is_some();
+        Some(entry)
+    }
+
+    /// Adds or replaces the entry of this owner's share. Returns the one before.
+    pub fn insert(&mut self, secret: Secret, owner: &[u8], entry: Entry) -> Option<Entry> {
+        self.all_by_wall &= entry.by_wall;
+        let before = self.of_owner.insert(ShareEntry {
+            print: secret.print(owner),
+            owner: Owner::from(owner),
+            end: entry.end.unwrap_or(Ms::MAX),
+            entry: Packed::from(entry.without_end_by_wall()),
+        });
+        let before = before.map(|share| share.entry());
+        self.count(before.as_ref(), Some(&entry));
+        before
+    }
+
+    /// Changes the entry of this owner's share, if there is one, and keeps the counts true.
+    pub fn change<T>(
+        &mut self,
+        secret: Secret,
+        owner: &[u8],
+        change: impl FnOnce(&mut Packed) -> T,
+    ) -> Option<T> {
+        let share = self.of_owner.get_mut(secret.print(owner))?;
+        let before = share.entry();
+        let changed = change(&mut share.entry);
+        let after = share.entry();
+        self.count(Some(&before), Some(&after));
+        Some(changed)
+    }
+
+    /// Moves the end of this owner's share: by our clock, or by the wall clock as it is now.
+    pub fn set_end(&mut self, secret: Secret, owner: &[u8], end: Option<Ms>, by_wall: bool) {
+        if let Some(share) = self.of_owner.get_mut(secret.print(owner)) {
+            self.all_by_wall &= by_wall;
+            share.end = end.unwrap_or(Ms::MAX);
+            let entry = Entry {
+                end,
+                by_wall,
+                ..share.entry.entry()
+            };
+            share.entry.set(entry.without_end_by_wall());
+        }
+    }
+
+    /// Removes and returns the entry of this owner's share.
+    pub fn remove(&mut self, secret: Secret, owner: &[u8]) -> Option<Entry> {
+        let share = self.of_owner.remove(secret.print(owner))?;
+        let before = share.entry();
+        self.count(Some(&before), None);
+        Some(before)
+    }
+
+    /// Another command has touched the key: all present shares end by the wall clock.
+    pub fn end_by_wall(&mut self) {
+        if std::mem::replace(&mut self.all_by_wall, true) {
+            return;
+        }
+        for share in self.of_owner.iter_mut() {
+            let by_wall = Entry {
+                end: None,
+                by_wall: true,
+                ..share.entry.entry()
+            };
+            share.entry.set(by_wall);
+        }
+    }
+
+    /// How many shares end by our clock and have not ended; when the first of them ends, and the last.
+    pub fn lasting(&self, now: Now) -> (usize, Option<(Ms, Ms)>) {
+        let lasting = self.of_owner.iter().filter(|share| share.lasts(now));
+        lasting.fold((0, None), |(count, ends), share| {
+            let (first, last) = ends.unwrap_or((share.end, share.end));
+            let ends = (first.min(share.end), last.max(share.end));
+            (usize::saturating_add(count, 1), Some(ends))
+        })
+    }
+
+    /// Has the wall clock passed the end that was written for every share that ends by our clock and has not
+    /// ended? The key expires with the last of them.
+    pub fn have_all_passed(&self, now: Now, has_passed: &dyn Fn(Written) -> bool) -> bool {
+        let mut lasting = (self.of_owner.iter()).filter(|share| share.lasts(now));
+        lasting.all(|share| has_passed(share.entry().written(share.end)))
+    }
+
+    /// The owners whose shares end by our clock and have not ended; and when each ends.
+    pub fn each_lasting(&self, now: Now) -> impl Iterator<Item = (Token, Ms)> + use<'_> {
+        (self.of_owner.iter())
+            .filter(move |share| share.lasts(now))
+            .map(|share| (share.owner(), share.end))
+    }
+
+    /// Replaces one entry by another in the counts.
+    fn count(&mut self, before: Option<&Entry>, after: Option<&Entry>) {
+        let one = |entry: Option<&Entry>, is: fn(&Entry) -> bool| u32::from(entry.is_some_and(is));
+        let counted = |count: u32, is: fn(&Entry) -> bool| {
+            count
+                .saturating_add(one(after, is))
+                .saturating_sub(one(before, is))
+        };
+        self.tied = counted(self.tied, |entry| entry.tied);
+        self.counted = counted(self.counted, |entry| entry.counted);
+    }
+}

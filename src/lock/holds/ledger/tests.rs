@@ -1,0 +1,456 @@
+use super::*;
+use crate::lock::holds::ledger::delivery::Delivery;
+use crate::lock::slot::Slot;
+use std::collections::BTreeMap;
+
+fn entry(fence: Fence) -> Entry {
+    Entry {
+        fence: Some(fence),
+        first: fence,
+        slot: None,
+        since: 0,
+        end: None,
+        by_wall: true,
+        reserved: false,
+        client: 0,
+        tied: false,
+        closed: false,
+        breaking: false,
+        delivery: Delivery::TOLD,
+        step: 0,
+        counted: true,
+    }
+}
+
+const BOTH: [Hold; 2] = [Hold::Exclusive, Hold::Shared];
+
+/// One change of a ledger, for tables of changes.
+type Deed = fn(&mut Ledger);
+
+#[test]
+fn an_entry_counts_only_for_its_key_its_owner_and_its_kind() {
+    let uuid_like = vec![b'u'; 36];
+    let long = vec![b'l'; 1024];
+    let mut other_long = long.clone();
+    other_long[1000] = b'x';
+    let owners: [&[u8]; 6] = [b"a", b"a\0", b"b", &uuid_like, &long, &other_long];
+    for (owner, hold) in owners
+        .iter()
+        .flat_map(|owner| BOTH.map(|hold| (owner, hold)))
+    {
+        let mut ledger = Ledger::new(Secret(1, 2));
+        ledger.write(b"k", owner, hold, entry(7));
+        for (asked, kind) in owners
+            .iter()
+            .flat_map(|owner| BOTH.map(|kind| (owner, kind)))
+        {
+            let right = asked == owner && kind == hold;
+            assert_eq!(ledger.of(b"k", asked, kind).is_some(), right);
+        }
+        assert!(ledger.of(b"other", owner, hold).is_none());
+        ledger.forget_others(b"k", (hold == Hold::Exclusive).then_some(owner));
+        assert!(ledger.knows(b"k"));
+        ledger.forget_others(b"k", Some(b"another owner"));
+        assert!(!ledger.knows(b"k"));
+    }
+}
+
+#[test]
+fn shares_are_remembered_beside_each_other_and_forgotten_one_by_one() {
+    let mut ledger = Ledger::new(Secret(1, 2));
+    ledger.write(b"k", b"a", Hold::Shared, entry(1));
+    ledger.write(b"k", b"b", Hold::Shared, entry(2));
+    ledger.forget_share(b"k", b"a");
+    assert!(ledger.of(b"k", b"a", Hold::Shared).is_none());
+    assert!(ledger.of(b"k", b"b", Hold::Shared).is_some());
+    ledger.write(b"k", b"c", Hold::Exclusive, entry(3));
+    assert!(ledger.of(b"k", b"b", Hold::Shared).is_none());
+    ledger.write(b"k", b"d", Hold::Shared, entry(4));
+    assert!(ledger.of(b"k", b"c", Hold::Exclusive).is_none());
+    ledger.forget_share(b"k", b"d");
+    assert!(!ledger.knows(b"k"));
+}
+
+#[test]
+fn every_hold_is_counted() {
+    let mut ledger = Ledger::new(Secret(1, 2));
+    let mut counts = Vec::new();
+    let deeds: [fn(&mut Ledger); 9] = [
+        |ledger| _ = ledger.write(b"k", b"a", Hold::Shared, entry(1)),
+        |ledger| _ = ledger.write(b"k", b"b", Hold::Shared, entry(2)),
+        |ledger| _ = ledger.write(b"k", b"b", Hold::Shared, entry(3)),
+        |ledger| _ = ledger.write(b"l", b"a", Hold::Exclusive, entry(4)),
+        |ledger| _ = ledger.forget_share(b"k", b"x"),
+        |ledger| _ = ledger.take_missing_shares(b"k", 1, &mut |owner| owner == b"a"),
+        |ledger| leave(ledger, &Slots::of(&[0..=16383]), 99),
+        |ledger| _ = ledger.write(b"k", b"c", Hold::Exclusive, entry(5)),
+        |ledger| _ = ledger.forget(b"k", b"c"),
+    ];
+    for deed in deeds {
+        deed(&mut ledger);
+        counts.push(ledger.holds());
+    }
+    assert_eq!(counts, [1, 2, 2, 3, 3, 2, 2, 2, 1]);
+    let in_slot = |slot| Entry {
+        slot: Some(slot),
+        ..entry(6)
+    };
+    ledger.write(b"m", b"a", Hold::Shared, in_slot(3));
+    ledger.write(b"m", b"b", Hold::Shared, in_slot(3));
+    leave(&mut ledger, &Slots::of(&[3..=3]), 99);
+    assert_eq!(ledger.holds(), 1);
+}
+
+/// These slots leave, and all entries of their keys are removed.
+fn leave(ledger: &mut Ledger, slots: &Slots, number: Fence) {
+    ledger.slots_left(slots, number);
+    while ledger.has_to_sweep() {
+        ledger.sweep(1, &mut Discarded::default());
+    }
+}
+
+#[test]
+fn what_has_left_counts_no_more_even_if_the_slot_comes_back_before_it_is_forgotten() {
+    for hold in BOTH {
+        let mut ledger = Ledger::new(Secret(1, 2));
+        let in_slot = |fence| Entry {
+            slot: Some(3),
+            tied: true,
+            client: 8,
+            ..entry(fence)
+        };
+        for key in 0..1_000_u64 {
+            ledger.write(&key.to_le_bytes(), b"a", hold, in_slot(6));
+        }
+        ledger.slots_left(&Slots::of(&[3..=3]), 7);
+        let key = |key: u64| key.to_le_bytes();
+        assert!(!ledger.knows(&key(1)) && ledger.of(&key(1), b"a", hold).is_none());
+        assert_eq!(ledger.forget(&key(1), b"a"), None);
+        assert!(
+            ledger
+                .write(&key(2), b"b", Hold::Exclusive, in_slot(8))
+                .is_empty()
+        );
+        assert!(
+            ledger
+                .write(&key(3), b"b", Hold::Shared, in_slot(8))
+                .is_empty()
+        );
+        let by_others = Entry {
+            fence: None,
+            first: 0,
+            ..in_slot(0)
+        };
+        ledger.write(&key(4), b"a", hold, by_others);
+        let stays = |ledger: &Ledger| {
+            ledger.of(&key(2), b"b", Hold::Exclusive).is_some()
+                && ledger.of(&key(3), b"b", Hold::Shared).is_some()
+                && ledger.of(&key(4), b"a", hold).is_some()
+        };
+        assert!(stays(&ledger));
+        let mut portions = 0;
+        while ledger.has_to_sweep() {
+            ledger.sweep(2, &mut Discarded::default());
+            portions += 1;
+        }
+        assert!(stays(&ledger) && portions > 10);
+        assert_eq!(
+            (ledger.holds(), ledger.close(8, usize::MAX).1.len()),
+            (3, 3)
+        );
+        ledger.slots_left(&Slots::of(&[3..=3]), 9);
+        assert!((1..5).all(|number| !ledger.knows(&key(number))));
+    }
+}
+
+#[test]
+fn ties_go_with_their_entries() {
+    let tied = |client| Entry {
+        client,
+        tied: true,
+        ..entry(1)
+    };
+    let deeds: [fn(&mut Ledger); 6] = [
+        |ledger| _ = ledger.forget(b"k", b"a"),
+        |ledger| _ = ledger.forget_share(b"k", b"a"),
+        |ledger| _ = ledger.forget_others(b"k", Some(b"x")),
+        |ledger| _ = ledger.write(b"k", b"x", Hold::Exclusive, entry(2)),
+        |ledger| _ = ledger.write(b"k", b"a", Hold::Shared, entry(2)),
+        |ledger| ledger.tie(b"k", b"a", Hold::Shared, 9, false),
+    ];
+    for (number, deed) in deeds.into_iter().enumerate() {
+        let mut ledger = Ledger::new(Secret(1, 2));
+        ledger.write(b"k", b"a", Hold::Shared, tied(8));
+        deed(&mut ledger);
+        assert!(!ledger.has_ties(8), "deed {number}");
+    }
+    let mut ledger = Ledger::new(Secret(1, 2));
+    ledger.write(b"k", b"a", Hold::Exclusive, tied(8));
+    ledger.tie(b"k", b"a", Hold::Exclusive, 9, true);
+    assert!(!ledger.has_ties(8));
+    assert_eq!(ledger.close(9, usize::MAX).1.len(), 1);
+    assert!(!ledger.has_ties(9));
+}
+
+#[test]
+fn the_share_before_an_upgrade_goes_when_it_can_come_back_no_more() {
+    let tied = |number, client| Entry {
+        client,
+        tied: true,
+        delivery: Delivery::of(false, 1),
+        ..entry(number)
+    };
+    let upgraded = || {
+        let mut ledger = Ledger::new(Secret(1, 2));
+        ledger.write(b"k", b"a", Hold::Shared, tied(1, 8));
+        ledger.upgrade(b"k", b"a", tied(2, 9), Some(100), &BTreeSet::new());
+        assert_eq!((ledger.sessions(), ledger.holds()), (2, 1));
+        ledger
+    };
+    let share = |ledger: &Ledger| ledger.share_before(b"k", b"a");
+    let deeds: [(Deed, bool, usize); 8] = [
+        // The owner of the exclusive hold asks by another connection, by that of the share, by none.
+        (
+            |ledger| ledger.tie(b"k", b"a", Hold::Exclusive, 7, true),
+            true,
+            2,
+        ),
+        (
+            |ledger| ledger.tie(b"k", b"a", Hold::Exclusive, 8, true),
+            true,
+            1,
+        ),
+        (
+            |ledger| ledger.tie(b"k", b"a", Hold::Exclusive, 9, false),
+            true,
+            1,
+        ),
+        // The connection of the share closes, or that of the exclusive hold.
+        (
+            |ledger| assert_eq!(ledger.close(8, usize::MAX).1, []),
+            false,
+            1,
+        ),
+        (
+            |ledger| assert_eq!(ledger.close(9, usize::MAX).1.len(), 1),
+            true,
+            1,
+        ),
+        // The reply to the share did not arrive; the reply to the upgrade did.
+        (
+            |ledger| assert!(!ledger.reply_ended(b"k", b"a", 1, false)),
+            false,
+            1,
+        ),
+        (
+            |ledger| assert!(!ledger.reply_ended(b"k", b"a", 2, true)),
+            false,
+            1,
+        ),
+        (|ledger| _ = ledger.forget(b"k", b"a"), false, 0),
+    ];
+    for (number, (deed, stays, sessions)) in deeds.into_iter().enumerate() {
+        let mut ledger = upgraded();
+        deed(&mut ledger);
+        assert_eq!(share(&ledger).is_some(), stays, "deed {number}");
+        assert_eq!(ledger.sessions(), sessions, "deed {number}");
+    }
+    let mut ledger = upgraded();
+    assert!(!ledger.reply_ended(b"k", b"a", 1, true));
+    assert!(
+        ledger.reply_ended(b"k", b"a", 2, false),
+        "the upgrade was not heard of"
+    );
+    let kept = share(&ledger).and_then(|share| share.entry);
+    assert!(kept.is_some_and(|share| share.delivery.is_told()));
+    // A share that must be given back itself is not kept.
+    let unheard = Entry {
+        delivery: Delivery::of(false, 0),
+        ..tied(1, 8)
+    };
+    ledger.write(b"k", b"a", Hold::Shared, unheard);
+    ledger.upgrade(b"k", b"a", tied(3, 9), None, &BTreeSet::new());
+    assert_eq!(share(&ledger), None);
+}
+
+/// A simple ledger to compare with: for each key how it is held, and the entries by owner.
+#[derive(Default)]
+struct Naive(BTreeMap<Print, (Hold, BTreeMap<Vec<u8>, Entry>)>);
+
+impl Naive {
+    fn of(&self, key: Print, owner: &[u8], hold: Hold) -> Option<Entry> {
+        let (kind, entries) = self.0.get(&key)?;
+        (*kind == hold)
+            .then(|| entries.get(owner).copied())
+            .flatten()
+    }
+
+    fn holds(&self) -> usize {
+        self.0.values().map(|(_, entries)| entries.len()).sum()
+    }
+
+    fn write(&mut self, key: Print, owner: &[u8], hold: Hold, entry: Entry) -> usize {
+        let before = self.holds();
+        let had = self.of(key, owner, hold).is_some() && hold == Hold::Shared;
+        let stays = |(kind, _): &(Hold, _)| *kind == hold && hold == Hold::Shared;
+        if !self.0.get(&key).is_some_and(stays) {
+            self.0.insert(key, (hold, BTreeMap::new()));
+        }
+        let entries = self.0.get_mut(&key).map(|(_, entries)| entries);
+        entries.unwrap().insert(owner.to_vec(), entry);
+        before + usize::from(!had) - self.holds()
+    }
+
+    fn forget(&mut self, key: Print, owner: &[u8]) -> Option<Entry> {
+        self.0.remove(&key)?.1.remove(owner)
+    }
+
+    fn forget_share(&mut self, key: Print, owner: &[u8]) -> bool {
+        if self.of(key, owner, Hold::Shared).is_none() {
+            return false;
+        }
+        let entries = &mut self.0.get_mut(&key).unwrap().1;
+        entries.remove(owner);
+        if entries.is_empty() {
+            self.0.remove(&key);
+        }
+        true
+    }
+}
+
+/// A random number below `end`; the sequence is the same in each run.
+fn random(state: &mut u64, end: u64) -> u64 {
+    *state ^= *state << 13;
+    *state ^= *state >> 7;
+    *state ^= *state << 17;
+    *state % end
+}
+
+#[test]
+fn whatever_is_done_it_is_remembered_as_a_naive_map_does_even_if_prints_meet() {
+    for (weak, keys) in [(false, 40), (false, 4_000), (true, 40), (true, 4_000)] {
+        let mut ledger = Ledger::new(Secret(1, 2));
+        ledger.weak = weak;
+        let mut naive = Naive::default();
+        let mut state = 7;
+        for step in 0..40_000_u64 {
+            let key = random(&mut state, keys).to_le_bytes();
+            let owner = random(&mut state, 5).to_string().repeat(20);
+            let (owner, print) = (owner.as_bytes(), ledger.print(&key));
+            let hold = BOTH[usize::from(random(&mut state, 3) == 0)];
+            let mut new = entry(step);
+            new.first -= u64::from(random(&mut state, 9) == 0).min(step);
+            new.slot = Slot::try_from(print.bits() % 16_384).ok();
+            new.tied = random(&mut state, 4) == 0;
+            new.delivery = Delivery::of(random(&mut state, 4) != 0, 0);
+            new.client = random(&mut state, 3);
+            // The ledger grows for a while, and then shrinks.
+            let deed = if step / 10_000 % 2 == 0 { 0 } else { 30 };
+            match deed + random(&mut state, 70) {
+                0..60 => {
+                    let forgotten = ledger.write(&key, owner, hold, new);
+                    let forgotten = forgotten.len();
+                    assert_eq!(forgotten, naive.write(print, owner, hold, new));
+                }
+                60..66 => {
+                    if let Some(mut old) = naive.of(print, owner, hold) {
+                        old.delivery = Delivery::of(old.delivery.is_told(), 1_000);
+                        naive.write(print, owner, hold, old);
+                        ledger.set(&key, owner, hold, old);
+                    }
+                }
+                66..80 => {
+                    let known = ledger.forget_share(&key, owner);
+                    assert_eq!(known.is_some(), naive.forget_share(print, owner));
+                }
+                80..99 => {
+                    let known = ledger.forget(&key, owner);
+                    assert_eq!(known, naive.forget(print, owner));
+                }
+                _ => {
+                    let slots = Slots::of(&[0..=99, 8_000..=8_099]);
+                    ledger.slots_left(&slots, step + 1);
+                    naive.0.retain(|_, (_, entries)| {
+                        let mut slots_of = entries.values().filter_map(|entry| entry.slot);
+                        !slots_of.next().is_some_and(|slot| slots.contains(slot))
+                    });
+                }
+            }
+            ledger.sweep(1, &mut Discarded::default());
+            if !ledger.has_to_sweep() {
+                assert_eq!(ledger.holds(), naive.holds());
+            }
+            assert_eq!(ledger.knows(&key), naive.0.contains_key(&print));
+            for hold in BOTH {
+                let entry = naive.of(print, owner, hold);
+                assert_eq!(ledger.of(&key, owner, hold), entry);
+                let told = entry.is_some_and(|entry| entry.delivery.is_told());
+                assert_eq!(ledger.is_told(&key, owner, hold), told);
+            }
+        }
+    }
+}
+
+#[test]
+fn ties_are_those_of_the_entries_that_are_tied() {
+    let mut ledger = Ledger::new(Secret(1, 2));
+    let mut naive = BTreeMap::new();
+    let mut state = 11;
+    for _ in 0..20_000 {
+        let key = random(&mut state, 30).to_le_bytes();
+        let (client, tied) = (random(&mut state, 4), random(&mut state, 2) == 0);
+        let tie = tied.then_some(client);
+        match random(&mut state, 4) {
+            0 => {
+                let new = Entry {
+                    client,
+                    tied,
+                    ..entry(1)
+                };
+                ledger.write(&key, b"a", Hold::Exclusive, new);
+                naive.insert(key, tie);
+            }
+            1 => {
+                ledger.tie(&key, b"a", Hold::Exclusive, client, tied);
+                naive.entry(key).and_modify(|before| *before = tie);
+            }
+            2 => {
+                ledger.forget(&key, b"a");
+                naive.remove(&key);
+            }
+            _ => {
+                let (_, taken) = ledger.close(client, usize::MAX);
+                let taken = taken.iter().map(|tie| tie.key_and_owner().0);
+                let own = naive.iter().filter(|(_, tie)| **tie == Some(client));
+                assert!(taken.eq(own.map(|(key, _)| &key[..])));
+                for key in naive.values_mut().filter(|tie| **tie == Some(client)) {
+                    *key = None;
+                }
+                // The holds of a closed connection are given back.
+                for number in 0..30_u64 {
+                    let key = number.to_le_bytes();
+                    let of = ledger.of(&key, b"a", Hold::Exclusive);
+                    if of.is_some_and(|entry| entry.tied && entry.client == client) {
+                        ledger.forget(&key, b"a");
+                        naive.remove(&key);
+                    }
+                }
+            }
+        }
+        let tied: BTreeSet<_> = naive.values().flatten().collect();
+        assert_eq!(ledger.sessions(), tied.len());
+    }
+}
+
+#[test]
+fn a_hold_takes_no_more_than_its_share_of_the_budget_however_many_there_are() {
+    assert_eq!(size_of::<Exclusive>(), 64);
+    let mut ledger = Ledger::new(Secret(1, 2));
+    for number in 0..100_000_usize {
+        ledger.write(&number.to_le_bytes(), b"a", Hold::Exclusive, entry(1));
+        if number > 256 && number % 97 == 0 {
+            let bytes = ledger.exclusive.bytes() / number;
+            assert!(bytes <= 83, "{bytes} bytes for each of {number}");
+        }
+    }
+}

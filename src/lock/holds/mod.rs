@@ -1,0 +1,241 @@
+//! Who holds which lock: what this server remembers of holds, brought together with what their keys say.
+//!
+//! Nothing here knows a queue. Holds that are found to have ended are returned, for the caller to log.
+
+pub mod ledger;
+pub mod open;
+mod step;
+pub mod wall;
+
+use crate::lock::databases::Databases;
+use crate::lock::fence::Fence;
+use crate::lock::holds::ledger::discarded::Discarded;
+use crate::lock::holds::ledger::entry::Entry;
+use crate::lock::holds::ledger::ties::Tie;
+use crate::lock::holds::ledger::token::Token;
+use crate::lock::holds::ledger::{Former, Ledger};
+use crate::lock::holds::wall::WallClock;
+use crate::lock::log::line::Reason;
+use crate::lock::name::{Db, Name, NameRef};
+use crate::lock::print::Secret;
+use crate::lock::request::Hold;
+use crate::lock::slot::Slots;
+use crate::lock::time::{Ms, Now};
+
+/// How many forgotten records a tick frees.
+const FREED: usize = 128;
+
+/// How many buckets of each ledger a tick searches for slots that have left.
+const SWEPT: usize = 16;
+
+/// Who holds which lock.
+#[derive(Debug)]
+pub struct Holds {
+    /// The holds of each database.
+    ledgers: Databases<Ledger>,
+    /// The wall clock, by which keys expire.
+    wall: WallClock,
+    /// May ledgers still have records of slots that have left?
+    sweeps: bool,
+    /// Records that are forgotten, and have still to be freed.
+    discarded: Discarded,
+    secret: Secret,
+}
+
+/// A hold that has ended otherwise than by a release.
+pub struct Lost {
+    pub former: Former,
+    pub reason: Reason,
+}
+
+impl Holds {
+    /// No lock is held.
+    pub fn new(secret: Secret) -> Self {
+        Self {
+            ledgers: Databases::new(secret, Ledger::new),
+            wall: WallClock::default(),
+            sweeps: false,
+            discarded: Discarded::default(),
+            secret,
+        }
+    }
+
+    /// What is remembered of this database's holds.
+    #[inline]
+    pub fn ledger(&mut self, db: Db) -> &mut Ledger {
+        self.ledgers.open(db)
+    }
+
+    /// What is remembered of this owner's hold, if it holds the lock in this way.
+    pub fn entry(&self, name: NameRef<'_>, owner: &[u8], hold: Hold) -> Option<Entry> {
+        self.ledgers.get(name.db)?.of(name.key, owner, hold)
+    }
+
+    /// What is remembered of this owner's hold, in this way, with its owner.
+    pub fn former(&self, name: NameRef<'_>, owner: &[u8], hold: Hold) -> Option<Former> {
+        Some(Former {
+            owner: Token::from(owner),
+            hold,
+            entry: self.entry(name, owner, hold)?,
+        })
+    }
+
+    /// What is remembered of this owner's hold, exclusive or shared.
+    pub fn any_former(&self, name: NameRef<'_>, owner: &[u8]) -> Option<Former> {
+        let exclusive = self.former(name, owner, Hold::Exclusive);
+        exclusive.or_else(|| self.former(name, owner, Hold::Shared))
+    }
+
+    /// Is an operator ending this owner's hold?
+    pub fn is_breaking(&self, name: NameRef<'_>, owner: &[u8], hold: Hold) -> bool {
+        (self.entry(name, owner, hold)).is_some_and(|entry| entry.breaking)
+    }
+
+    /// Is anything remembered of this lock?
+    pub fn know(&self, name: NameRef<'_>) -> bool {
+        (self.ledgers.get(name.db)).is_some_and(|ledger| ledger.knows(name.key))
+    }
+
+    /// Is nothing remembered of this database's holds, or without one of any?
+    pub fn remember_nothing(&self, db: Option<Db>) -> bool {
+        match db {
+            Some(db) => (self.ledgers.get(db)).is_none_or(Ledger::remembers_nothing),
+            None => !self.ledgers.any(|ledger| !ledger.remembers_nothing()),
+        }
+    }
+
+    /// The wall clock.
+    #[inline]
+    pub fn wall(&self) -> &WallClock {
+        &self.wall
+    }
+
+    /// The wall clock, mutable.
+    #[inline]
+    pub fn wall_mut(&mut self) -> &mut WallClock {
+        &mut self.wall
+    }
+
+    /// Forgets these pieces of memory, of `things` things in all, in portions if they are many.
+    pub fn discard<T: 'static>(
+        &mut self,
+        things: usize,
+        pieces: impl Iterator<Item = T> + 'static,
+    ) {
+        self.discarded.add(things, pieces);
+    }
+
+    /// How many collections are yet to be freed.
+    pub fn count_discarded(&self) -> usize {
+        self.discarded.len()
+    }
+
+    /// A connection has closed: removes up to `most` of its ties in each database. Returns how many there were,
+    /// and the holds that must be given back.
+    pub fn close(&mut self, client: u64, most: usize) -> (usize, Vec<(Db, Tie)>) {
+        let (mut left, mut ended) = (most, Vec::new());
+        for (db, ledger) in self.ledgers.iter_mut() {
+            let (seen_to, ties) = ledger.close(client, left);
+            left = left.saturating_sub(seen_to);
+            ended.extend(ties.into_iter().map(|tie| (db, tie)));
+        }
+        (most.saturating_sub(left), ended)
+    }
+
+    /// The ledgers, to be compared.
+    #[cfg(test)]
+    pub fn ledgers(&self) -> impl Iterator<Item = (Db, &Ledger)> {
+        self.ledgers.iter()
+    }
+
+    /// Does any hold end with this connection?
+    pub fn have_ties(&self, client: u64) -> bool {
+        self.ledgers.any(|ledger| ledger.has_ties(client))
+    }
+
+    /// The sum of this count over all databases.
+    pub fn count(&self, count: fn(&Ledger) -> usize) -> usize {
+        self.ledgers.iter().map(|(_, ledger)| count(ledger)).sum()
+    }
+
+    /// How many holds of this database, or of all, are remembered.
+    pub fn count_in(&self, db: Option<Db>) -> usize {
+        let counted = (self.ledgers.iter()).filter(|&(number, _)| db.is_none_or(|db| db == number));
+        counted.map(|(_, ledger)| ledger.holds()).sum()
+    }
+
+    /// A database was emptied, or all of them.
+    pub fn forget_all_of(&mut self, db: Option<Db>) {
+        for (number, ledger) in self.ledgers.iter_mut() {
+            if db.is_none_or(|db| db == number) {
+                let before = std::mem::replace(ledger, Ledger::new(self.secret));
+                before.discard(&mut self.discarded);
+            }
+        }
+    }
+
+    /// Two databases have changed places, with all holds in them.
+    pub fn swap(&mut self, one: Db, other: Db) {
+        let [empty, empty_too] = [self.secret; 2].map(Ledger::new);
+        // In this order nothing is lost if a database is swapped with itself.
+        let of_one = std::mem::replace(self.ledger(one), empty);
+        let of_other = std::mem::replace(self.ledger(other), empty_too);
+        *self.ledger(one) = of_other;
+        *self.ledger(other) = of_one;
+    }
+
+    /// These slots have left; all fencing numbers granted so far are smaller than `number`.
+    pub fn slots_left(&mut self, slots: &Slots, number: Fence) {
+        for (_, ledger) in self.ledgers.iter_mut() {
+            ledger.slots_left(slots, number);
+            self.sweeps |= ledger.has_to_sweep();
+        }
+    }
+
+    /// Is there memory to free, or a slot whose records are to be removed?
+    pub fn have_to_clean_up(&self) -> bool {
+        self.sweeps || !self.discarded.is_empty()
+    }
+
+    /// Frees some of what is forgotten, and removes some records of slots that have left.
+    pub fn clean_up(&mut self) {
+        for _ in 0..FREED {
+            self.discarded.free_one();
+        }
+        if std::mem::take(&mut self.sweeps) {
+            for (_, ledger) in self.ledgers.iter_mut() {
+                ledger.sweep(SWEPT, &mut self.discarded);
+                self.sweeps |= ledger.has_to_sweep();
+            }
+        }
+    }
+
+    /// Is any lock reserved?
+    #[inline(always)]
+    pub fn reserve_any(&self) -> bool {
+        self.wall.was_ever_stepped() && self.ledgers.any(Ledger::has_reserved)
+    }
+
+    /// When the next reserved lock is due to be looked at.
+    pub fn next_reserved(&self) -> Option<Ms> {
+        let ledgers = self.ledgers.iter();
+        let next = ledgers.filter_map(|(_, ledger)| ledger.next_reserved());
+        next.min().map(|end| end.saturating_add(1))
+    }
+
+    /// Takes out one reserved lock that is to be looked at by now.
+    pub fn take_due(&mut self, now: Now) -> Option<Name> {
+        let mut ledgers = self.ledgers.iter_mut();
+        ledgers.find_map(|(db, ledger)| {
+            let key = ledger.due_reservation(now)?.into();
+            Some(Name { db, key })
+        })
+    }
+
+    /// The keys of about `about` reserved locks of this database, ordered by when they are looked at again,
+    /// beginning at `from`; and where to go on if there are more.
+    pub fn some_reserved(&self, db: Db, from: Ms, about: usize) -> (Vec<Box<[u8]>>, Option<Ms>) {
+        let ledger = self.ledgers.get(db);
+        ledger.map_or_else(Default::default, |ledger| ledger.some_reserved(from, about))
+    }
+}

@@ -1,0 +1,296 @@
+//! Who holds a lock now: the one place where keys are read for that.
+//!
+//! The key decides. But after a step of the wall clock, what was granted here ends when this server says, and
+//! a lock may be held although its key has gone: it is reserved then.
+//!
+//! | the key is | the wall clock has been stepped | who holds the lock |
+//! |---|---|---|
+//! | nothing | or not | no owner; or those that it is reserved for |
+//! | a string | no | the string, until the key expires |
+//! | a string | yes | the string: until the end that was granted, if that was here and the key is untouched since |
+//! | a shared lock | no | each of its members, until its score or the key's expiry, whichever is earlier |
+//! | a shared lock | yes | each of its members, until the end that was granted, as above |
+//! | anything else | or not | it is not a lock |
+
+use crate::lock::holds::Holds;
+use crate::lock::holds::ledger::token::Token;
+use crate::lock::keyspace::{Share, Stored};
+use crate::lock::name::NameRef;
+use crate::lock::request::{Hold, NotALock};
+use crate::lock::time::{Ms, Now, is_over};
+use crate::lock::turn::{Turn, earlier};
+
+/// Who holds a lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LockState<'a> {
+    /// No owner holds it.
+    Free,
+    /// This owner holds it alone, until `deadline`.
+    Exclusive {
+        owner: &'a [u8],
+        deadline: Option<Ms>,
+    },
+    /// `count` owners share it, and the first of their shares ends at `first_end`. `over` more shares are
+    /// in the key, but have expired.
+    Shared {
+        count: usize,
+        over: usize,
+        first_end: Option<Ms>,
+    },
+    /// The key is not a lock.
+    NoLock,
+}
+
+/// Up to this many expired shares are counted one by one, and are removed from their lock at once. The
+/// rest are removed by later commands, and by ticks while clients wait.
+pub const MOST_OVER: usize = 16;
+
+impl Holds {
+    /// Returns who holds the lock now. The key may outlive the hold: servers expire keys lazily, and not at all
+    /// while writes are paused. Writes no key, but may reserve the lock.
+    #[inline]
+    pub fn look<'t>(&mut self, turn: &'t mut Turn<'_>, name: NameRef<'_>) -> LockState<'t> {
+        let now = turn.now;
+        let (stored, key_ends) = turn.keys.look_until(name);
+        match stored {
+            Stored::NoLock => LockState::NoLock,
+            Stored::Nothing => self.look_at_reserved(turn, name),
+            Stored::Exclusive { owner } => {
+                let owner = Token::from(owner);
+                let deadline = self.end_of(name, owner.bytes(), key_ends, now);
+                if is_over(deadline, now) {
+                    return LockState::Free;
+                }
+                turn.owner = owner;
+                LockState::Exclusive {
+                    owner: turn.owner.bytes(),
+                    deadline,
+                }
+            }
+            Stored::Shared { .. } if !self.is_in_step(now, name) => {
+                self.look_at_shares_after_step(turn, name, key_ends)
+            }
+            Stored::Shared { .. } if is_over(key_ends, now) => LockState::Free,
+            Stored::Shared { count } => look_at_shares(turn, name, count, key_ends),
+        }
+    }
+
+    /// Returns how this owner holds the lock, if it does, and until when.
+    pub fn hold_of(
+        &mut self,
+        turn: &mut Turn<'_>,
+        name: NameRef<'_>,
+        owner: &[u8],
+    ) -> Result<Option<(Hold, Option<Ms>)>, NotALock> {
+        let now = turn.now;
+        let (stored, key_ends) = turn.keys.look_until(name);
+        let found = match stored {
+            Stored::NoLock => return Err(NotALock),
+            Stored::Nothing => {
+                self.reserve_if_expired(turn, name);
+                let ledger = self.ledgers.get(name.db);
+                let reserved = ledger.and_then(|one| one.reserved_for(name.key, owner, now));
+                reserved.map(|(hold, entry)| (hold, entry.end))
+            }
+            Stored::Exclusive { owner: holder } => (holder == owner)
+                .then(|| (Hold::Exclusive, self.end_of(name, owner, key_ends, now))),
+            Stored::Shared { .. } => {
+                (self.share_of(turn, name, owner)).map(|share| (Hold::Shared, share.deadline))
+            }
+        };
+        Ok(found.filter(|&(_, end)| !is_over(end, now)))
+    }
+
+    /// Returns this owner's share of a shared lock, if it is not over: in the key, or reserved.
+    #[inline]
+    pub fn share_of(&self, turn: &mut Turn<'_>, name: NameRef<'_>, owner: &[u8]) -> Option<Share> {
+        if self.wall.is_stepped(turn.now)
+            && let Some(entry) = self.entry(name, owner, Hold::Shared)
+            && !entry.by_wall
+        {
+            let is_there = match turn.keys.look(name) {
+                Stored::Nothing => entry.reserved,
+                _ => turn.keys.share_of(name, owner).is_some(),
+            };
+            let deadline = entry.end;
+            return (is_there && !is_over(deadline, turn.now)).then_some(Share { deadline });
+        }
+        let share = turn.keys.share_of(name, owner)?;
+        let deadline = earlier(share.deadline, turn.keys.deadline(name));
+        (!is_over(deadline, turn.now)).then_some(Share { deadline })
+    }
+
+    /// Visits the owners that share this lock, and when their shares end, for as long as `visit` returns true:
+    /// the first to end comes first, unless the wall clock has been stepped.
+    pub fn each_sharer(
+        &mut self,
+        turn: &mut Turn<'_>,
+        name: NameRef<'_>,
+        visit: &mut dyn FnMut(&[u8], Option<Ms>) -> bool,
+    ) {
+        let now = turn.now;
+        if turn.keys.look(name) == Stored::Nothing {
+            let mut reserved = self.ledger(name.db).each_reserved(name.key, now);
+            reserved.all(|(owner, end)| visit(owner.bytes(), Some(end)));
+            return;
+        }
+        let in_step = self.is_in_step(now, name);
+        let key_ends = turn.keys.deadline(name);
+        let from = if in_step { now.ms() } else { 0 };
+        turn.keys.each_share(name, from, &mut |owner, share| {
+            let mut end = earlier(share.deadline, key_ends);
+            if !in_step {
+                end = self.end_of_share(name, owner, end);
+            }
+            is_over(end, now) || visit(owner, end)
+        });
+    }
+
+    /// The first owners that hold this lock, so many at most, and when their holds end.
+    pub fn holders(
+        &mut self,
+        turn: &mut Turn<'_>,
+        name: NameRef<'_>,
+        most: usize,
+    ) -> Vec<(Token, Option<Ms>)> {
+        let mut held = Vec::new();
+        match self.look(turn, name) {
+            LockState::NoLock | LockState::Free => {}
+            LockState::Exclusive { owner, deadline } => held.push((Token::from(owner), deadline)),
+            LockState::Shared { .. } => self.each_sharer(turn, name, &mut |owner, end| {
+                held.push((Token::from(owner), end));
+                held.len() < most
+            }),
+        }
+        held.truncate(most);
+        held
+    }
+
+    /// Do the ends in the key of this shared lock agree with what is remembered?
+    #[inline]
+    pub fn is_in_step(&self, now: Now, name: NameRef<'_>) -> bool {
+        let steps = self.wall.steps();
+        !self.wall.is_stepped(now)
+            || (self.ledgers.get(name.db)).is_none_or(|one| one.ends_agree(name.key, steps))
+    }
+
+    /// Returns when the hold of this owner ends, whose key expires at `key_ends`.
+    #[inline]
+    fn end_of(
+        &self,
+        name: NameRef<'_>,
+        owner: &[u8],
+        key_ends: Option<Ms>,
+        now: Now,
+    ) -> Option<Ms> {
+        if !self.wall.is_stepped(now) {
+            return key_ends;
+        }
+        // A hold whose key has no expiry has been written by another client.
+        let entry = key_ends.and_then(|_| self.entry(name, owner, Hold::Exclusive));
+        let ours = entry.filter(|entry| !entry.by_wall && !entry.reserved);
+        ours.map_or(key_ends, |entry| entry.end)
+    }
+
+    /// Returns when this share ends, whose key says `end`, after a step of the wall clock.
+    fn end_of_share(&self, name: NameRef<'_>, owner: &[u8], end: Option<Ms>) -> Option<Ms> {
+        let entry = self.entry(name, owner, Hold::Shared);
+        let ours = entry.filter(|entry| !entry.by_wall);
+        ours.map_or(end, |entry| entry.end)
+    }
+
+    /// Returns who holds a lock that has no key.
+    fn look_at_reserved<'t>(&mut self, turn: &'t mut Turn<'_>, name: NameRef<'_>) -> LockState<'t> {
+        self.reserve_if_expired(turn, name);
+        let ledger = self.ledger(name.db);
+        if !ledger.has_reserved() {
+            return LockState::Free;
+        }
+        if let Some((owner, end)) = ledger.reserved_alone(name.key, turn.now) {
+            turn.owner = owner;
+            return LockState::Exclusive {
+                owner: turn.owner.bytes(),
+                deadline: Some(end),
+            };
+        }
+        shared_by(
+            ledger
+                .each_reserved(name.key, turn.now)
+                .map(|(_, end)| Some(end)),
+            turn.now,
+        )
+    }
+
+    /// Returns who shares a lock whose key may have been written before the wall clock was stepped.
+    #[cold]
+    fn look_at_shares_after_step(
+        &self,
+        turn: &mut Turn<'_>,
+        name: NameRef<'_>,
+        key_ends: Option<Ms>,
+    ) -> LockState<'static> {
+        let mut ends = Vec::new();
+        turn.keys.each_share(name, 0, &mut |owner, share| {
+            ends.push(self.end_of_share(name, owner, earlier(share.deadline, key_ends)));
+            true
+        });
+        shared_by(ends.into_iter(), turn.now)
+    }
+}
+
+/// How a lock is held by shares with these ends.
+fn shared_by(ends: impl Iterator<Item = Option<Ms>>, now: Now) -> LockState<'static> {
+    let (mut count, mut over, mut first_end) = (0_usize, 0_usize, None);
+    for end in ends {
+        if is_over(end, now) {
+            over = over.saturating_add(1);
+        } else {
+            count = count.saturating_add(1);
+            first_end = earlier(first_end, end);
+        }
+    }
+    if count == 0 {
+        return LockState::Free;
+    }
+    LockState::Shared {
+        count,
+        over,
+        first_end,
+    }
+}
+
+/// How a lock is held by these shares, of which those that are over come first.
+fn look_at_shares(
+    turn: &mut Turn<'_>,
+    name: NameRef<'_>,
+    all: usize,
+    key_ends: Option<Ms>,
+) -> LockState<'static> {
+    let now = turn.now;
+    let (mut over, mut first_end, mut is_more) = (0_usize, None, false);
+    turn.keys.each_share(name, 0, &mut |_, share| {
+        let is_over = is_over(share.deadline, now);
+        if is_over {
+            over = over.saturating_add(1);
+            is_more = over > MOST_OVER;
+        } else {
+            first_end = earlier(share.deadline, key_ends);
+        }
+        is_over && !is_more
+    });
+    if is_more {
+        over = turn.keys.count_over(name, now);
+        turn.keys.each_share(name, now.ms(), &mut |_, share| {
+            first_end = earlier(share.deadline, key_ends);
+            false
+        });
+    }
+    match all.saturating_sub(over) {
+        0 => LockState::Free,
+        count => LockState::Shared {
+            count,
+            over,
+            first_end,
+        },
+    }
+}

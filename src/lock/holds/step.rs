@@ -1,0 +1,270 @@
+//! Steps of the wall clock, by which keys expire. Holds that were granted here end by the steady clock,
+//! so after a step their keys are corrected.
+//!
+//! | the wall clock was set | the key | what is done about it |
+//! |---|---|---|
+//! | forward | has expired too early | the lock is reserved; its owner's next request writes the key again |
+//! | forward | would expire too early | the next tick, or command that writes, corrects its expiry |
+//! | back | would stay too long | its expiry is corrected as well; if the hold is over, this expires it |
+//!
+//! Holds that were not granted here, or whose keys other clients have touched, end by the wall clock. A key
+//! is written back only for a request of one of its holders, or for another that joins them.
+
+use crate::lock::holds::ledger::Former;
+use crate::lock::holds::ledger::entry::Entry;
+use crate::lock::holds::ledger::token::Token;
+use crate::lock::holds::{Holds, Lost};
+use crate::lock::keyspace::Stored;
+use crate::lock::log::line::Reason;
+use crate::lock::name::NameRef;
+use crate::lock::request::Hold;
+use crate::lock::time::{Ms, Now, is_over};
+use crate::lock::turn::Turn;
+
+impl Holds {
+    /// Remembers that the key has been written for this hold after the last step of the wall clock.
+    pub fn mark_written(&mut self, name: NameRef<'_>, owner: &[u8], hold: Hold) {
+        let step = self.wall.step();
+        self.ledger(name.db).set_step(name.key, owner, hold, step);
+    }
+
+    /// Remembers that a command has set the end of this hold, which ends then by the steady clock.
+    pub fn set_end(&mut self, name: NameRef<'_>, owner: &[u8], hold: Hold, end: Ms) {
+        self.wall.note_end(end);
+        let ledger = self.ledger(name.db);
+        if hold == Hold::Shared {
+            ledger.set_end(name.key, owner, Some(end), false);
+        } else if let Some(entry) = ledger.of(name.key, owner, hold) {
+            let entry = Entry {
+                end: Some(end),
+                by_wall: false,
+                ..entry
+            };
+            ledger.set(name.key, owner, hold, entry);
+        }
+        if self.wall.was_ever_stepped() {
+            self.mark_written(name, owner, hold);
+        }
+    }
+
+    /// Lets the present holds of a lock end by the wall clock, because another client has touched its key.
+    /// Holds that are over already do not come back by that, and if the lock was reserved, all its holds are
+    /// lost.
+    pub fn end_by_wall(&mut self, name: NameRef<'_>, now: Now) -> Vec<Lost> {
+        let is_stepped = self.wall.is_stepped(now);
+        let ledger = self.ledger(name.db);
+        if !ledger.is_reserved(name.key) {
+            let mut ended = Vec::new();
+            // Else the key has expired with its holds.
+            if is_stepped {
+                ended = ledger.take_over(name.key, now);
+            }
+            ledger.end_by_wall(name.key);
+            let expired = |former| Lost {
+                former,
+                reason: Reason::Expired,
+            };
+            return ended.into_iter().map(expired).collect();
+        }
+        let lost = |former: Former| {
+            let reason = match is_over(former.entry.end, now) {
+                true => Reason::Expired,
+                false => Reason::Overwritten,
+            };
+            Lost { former, reason }
+        };
+        ledger.take(name.key).into_iter().map(lost).collect()
+    }
+
+    /// Corrects the key of a lock after a step of the clock, before anything is done to the lock. If `owner`
+    /// is about to do it and the lock is reserved for it, its hold is written again. Returns the holds that
+    /// have ended meanwhile.
+    #[inline]
+    pub fn meet(
+        &mut self,
+        turn: &mut Turn<'_>,
+        name: NameRef<'_>,
+        owner: Option<&[u8]>,
+    ) -> Vec<Lost> {
+        if !self.wall.is_stepped(turn.now) || !self.know(name) {
+            return Vec::new();
+        }
+        self.bring_into_step(turn, name, owner)
+    }
+
+    #[cold]
+    fn bring_into_step(
+        &mut self,
+        turn: &mut Turn<'_>,
+        name: NameRef<'_>,
+        owner: Option<&[u8]>,
+    ) -> Vec<Lost> {
+        let mut lost = match turn.keys.look(name) {
+            // The key is not a lock any more, so nothing is reserved.
+            Stored::NoLock => self.end_by_wall(name, turn.now),
+            Stored::Exclusive { owner } => {
+                let owner = Token::from(owner);
+                self.bring_hold_into_step(turn, name, owner.bytes())
+            }
+            // The lock was reserved, so another client has written this key.
+            Stored::Shared { .. } if self.ledger(name.db).is_reserved(name.key) => {
+                self.end_by_wall(name, turn.now)
+            }
+            Stored::Shared { .. } => {
+                if !self.is_in_step(turn.now, name) && turn.may_write(name) {
+                    self.write_shares(turn, name, false);
+                }
+                Vec::new()
+            }
+            Stored::Nothing => {
+                self.reserve_if_expired(turn, name);
+                Vec::new()
+            }
+        };
+        let ended = self.ledger(name.db).prune_reserved(name.key, turn.now);
+        lost.extend(ended.into_iter().map(|former| Lost {
+            former,
+            reason: Reason::Expired,
+        }));
+        // The look above may have made the server expire the key, which has reserved the lock.
+        let ledger = self.ledger(name.db);
+        if owner.is_some_and(|owner| ledger.reserved_for(name.key, owner, turn.now).is_some()) {
+            self.write_back(turn, name);
+        }
+        lost
+    }
+
+    /// Corrects the expiry of a key with an exclusive hold, if the hold was granted here.
+    fn bring_hold_into_step(
+        &mut self,
+        turn: &mut Turn<'_>,
+        name: NameRef<'_>,
+        owner: &[u8],
+    ) -> Vec<Lost> {
+        let Some(entry) = self.entry(name, owner, Hold::Exclusive) else {
+            // Another client has written this hold, so nothing is reserved any more.
+            return self.end_by_wall(name, turn.now);
+        };
+        let deadline = turn.keys.deadline(name);
+        match entry.end.filter(|_| !entry.by_wall) {
+            // Another client has written the key in this owner's name.
+            _ if entry.reserved || deadline.is_none() => {
+                let ledger = self.ledger(name.db);
+                ledger.end_reservation(name.key);
+                ledger.end_by_wall(name.key);
+            }
+            Some(end) if deadline != Some(end) && turn.may_write(name) => {
+                if turn.keys.move_deadline(name, end) {
+                    self.mark_written(name, owner, Hold::Exclusive);
+                } else {
+                    self.ledger(name.db).reserve(name.key, turn.now, &|_| true);
+                }
+            }
+            _ => {}
+        }
+        Vec::new()
+    }
+
+    /// Writes the key of a reserved lock again, with all holds that last, and their old ends. Returns false if
+    /// the server refuses that now; true also if there is nothing to write. Only this function writes a key
+    /// for a hold that was granted before.
+    #[inline]
+    pub fn write_back(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>) -> bool {
+        let reserves = (self.ledgers.get(name.db)).is_some_and(|ledger| ledger.has_reserved());
+        !reserves || self.write_reserved(turn, name)
+    }
+
+    #[cold]
+    fn write_reserved(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>) -> bool {
+        let is_gone = turn.keys.look(name) == Stored::Nothing;
+        if !is_gone || !self.ledger(name.db).is_reserved(name.key) {
+            return true;
+        }
+        if !turn.may_write(name) {
+            return false;
+        }
+        let ledger = self.ledger(name.db);
+        let alone = ledger.reserved_alone(name.key, turn.now);
+        if alone.is_none() && ledger.each_reserved(name.key, turn.now).next().is_none() {
+            // All are over. The tick that is due then forgets them, or the grant that comes first.
+            return true;
+        }
+        ledger.end_reservation(name.key);
+        match alone {
+            Some((owner, end)) => {
+                turn.keys.hold(name, owner.bytes(), end);
+                self.mark_written(name, owner.bytes(), Hold::Exclusive);
+            }
+            None => self.write_shares(turn, name, true),
+        }
+        true
+    }
+
+    /// Writes the shares of this lock by the present wall clock. With `are_missing`, because the whole key
+    /// was gone, also those that are not in the key.
+    fn write_shares(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>, are_missing: bool) {
+        let owners = self.ledger(name.db).sharers(name.key);
+        let mut over = Vec::new();
+        for owner in &owners {
+            let end = self.write_share(turn, name, owner.bytes(), are_missing);
+            over.extend(end.map(|end| (owner, end)));
+        }
+        // The key expires with the last share that is in it. So shares that are over are written only after
+        // those that last.
+        for (owner, end) in over {
+            let share = turn.keys.share_of(name, owner.bytes());
+            if share.is_some_and(|share| share.deadline != Some(end)) {
+                turn.keys.share(name, owner.bytes(), end);
+            }
+        }
+        let steps = self.wall.steps();
+        self.ledger(name.db).note_ends_agree(name.key, steps);
+    }
+
+    /// Writes this share by the present wall clock, if it lasts. Returns when it ended, if it is over.
+    fn write_share(
+        &mut self,
+        turn: &mut Turn<'_>,
+        name: NameRef<'_>,
+        owner: &[u8],
+        are_missing: bool,
+    ) -> Option<Ms> {
+        let entry = self.entry(name, owner, Hold::Shared);
+        let end = entry.filter(|entry| !entry.by_wall)?.end?;
+        if is_over(Some(end), turn.now) {
+            return Some(end);
+        }
+        match turn.keys.share_of(name, owner) {
+            Some(share) if share.deadline == Some(end) => {}
+            None if !are_missing => {}
+            _ => {
+                turn.keys.share(name, owner, end);
+                self.mark_written(name, owner, Hold::Shared);
+            }
+        }
+        None
+    }
+
+    /// Reserves this lock, of whose key the server reports that it has expired, if the hold lasts. Returns
+    /// whether it is reserved. Some servers report this too when a client sets an expiry in the past: so
+    /// it counts only if the wall clock has passed the expiry that we wrote.
+    pub fn reserve_after_event(&mut self, name: NameRef<'_>, now: Now) -> bool {
+        let wall = self.wall;
+        let has_passed = |written| wall.has_passed(written, now);
+        wall.is_stepped(now) && (self.ledger(name.db)).reserve(name.key, now, &has_passed)
+    }
+
+    /// Reserves a lock that has no key, if the server has found that expired in this turn and the hold lasts.
+    #[inline]
+    pub fn reserve_if_expired(&mut self, turn: &Turn<'_>, name: NameRef<'_>) {
+        if turn.keys.has_expired(name) {
+            self.ledger(name.db).reserve(name.key, turn.now, &|_| true);
+        }
+    }
+
+    /// Is there still a key of this lock, which is free after a step of the clock? Then its hold must not be
+    /// forgotten: the key would be taken for a hold by another client.
+    pub fn outlasts_hold(&self, turn: &mut Turn<'_>, name: NameRef<'_>) -> bool {
+        self.wall.is_stepped(turn.now) && turn.keys.look(name) != Stored::Nothing
+    }
+}

@@ -1,0 +1,299 @@
+//! Figures by class: an operator names patterns of keys, and each has counters of its own. A key counts in the
+//! class of the first pattern that it fits.
+
+use crate::lock::log::line::Reason;
+use crate::lock::name::Name;
+use crate::lock::stats::count;
+use crate::lock::stats::histogram::Histogram;
+use crate::lock::time::Ms;
+use crate::lock::waiting::queue::ticket::Ticket;
+
+/// How many classes there may be: each key is compared with their patterns until one fits.
+pub const MOST_CLASSES: usize = 32;
+
+/// Does this key fit this pattern?
+pub type Fits = fn(pattern: &[u8], key: &[u8]) -> bool;
+
+/// All classes, in the order of their patterns. Mostly there are none, and then nothing is counted here.
+#[derive(Debug, Default)]
+pub struct Classes {
+    all: Vec<Class>,
+}
+
+/// What is counted of the locks whose keys fit one pattern, since it was set.
+#[derive(Debug)]
+pub struct Class {
+    /// The pattern.
+    pub pattern: Box<[u8]>,
+    /// How many bytes of the pattern stand for themselves, before the first that does not.
+    plain: usize,
+    fits: Fits,
+    /// The last ticket of before it was set: what waited then is not counted when it leaves.
+    after: Ticket,
+    /// Holds that were granted.
+    pub grants: u64,
+    /// Those of them that were waited for.
+    pub waits: u64,
+    /// How long these have waited, all together, in microseconds.
+    pub waited: u64,
+    /// How long each has waited, in microseconds.
+    pub wait_times: Histogram,
+    /// Entries in queues now.
+    pub waiting: u64,
+    /// The most that there have been at once.
+    pub waiting_peak: u64,
+    /// Holds that were lost, by [`Reason`].
+    lost: [u64; Reason::ALL.len()],
+    /// How long holds have lasted that were released or lost, in milliseconds.
+    pub hold_times: Histogram,
+}
+
+impl Class {
+    fn new(pattern: &[u8], fits: Fits, after: Ticket) -> Self {
+        let is_special = |byte: &u8| b"*?[\\".contains(byte);
+        Self {
+            pattern: Box::from(pattern),
+            plain: (pattern.iter().position(is_special)).unwrap_or(pattern.len()),
+            fits,
+            after,
+            grants: 0,
+            waits: 0,
+            waited: 0,
+            wait_times: Histogram::default(),
+            waiting: 0,
+            waiting_peak: 0,
+            lost: [0; Reason::ALL.len()],
+            hold_times: Histogram::default(),
+        }
+    }
+
+    /// How many holds were lost for this reason.
+    pub fn lost(&self, reason: Reason) -> u64 {
+        self.lost.get(reason as usize).copied().unwrap_or_default()
+    }
+
+    #[inline]
+    fn has(&self, key: &[u8]) -> bool {
+        let Some((plain, pattern)) = self.pattern.split_at_checked(self.plain) else {
+            return false;
+        };
+        let Some(rest) = key.strip_prefix(plain) else {
+            return false;
+        };
+        match pattern {
+            [b'*'] => true,
+            [] => rest.is_empty(),
+            pattern => (self.fits)(pattern, rest),
+        }
+    }
+}
+
+impl Classes {
+    /// Are there none?
+    #[inline]
+    pub fn are_none(&self) -> bool {
+        self.all.is_empty()
+    }
+
+    /// All of them.
+    pub fn iter(&self) -> impl Iterator<Item = &Class> {
+        self.all.iter()
+    }
+
+    /// Makes these the patterns. Those that were there before keep what they have counted. Behind the first change keys
+    /// may have come from another class or gone to one, so there those who wait now are not counted when they leave.
+    pub fn set<'a>(
+        &mut self,
+        patterns: impl Iterator<Item = &'a [u8]>,
+        fits: Fits,
+        last_ticket: Ticket,
+    ) {
+        let mut before = std::mem::take(&mut self.all).into_iter().peekable();
+        let mut patterns = patterns.take(MOST_CLASSES).peekable();
+        while let Some(pattern) = patterns.peek()
+            && let Some(class) = before.next_if(|class| *class.pattern == **pattern)
+        {
+            self.all.push(class);
+            patterns.next();
+        }
+        let mut before: Vec<Class> = before.collect();
+        for pattern in patterns {
+            let known = before.iter().position(|class| *class.pattern == *pattern);
+            let class = known.map(|at| before.swap_remove(at));
+            let class = class.unwrap_or_else(|| Class::new(pattern, fits, last_ticket));
+            self.all.push(Class {
+                waiting: 0,
+                after: last_ticket,
+                ..class
+            });
+        }
+    }
+
+    /// Which of them the key belongs to.
+    fn of(&mut self, key: &[u8]) -> Option<&mut Class> {
+        self.all.iter_mut().find(|class| class.has(key))
+    }
+
+    /// A hold was granted.
+    #[inline]
+    pub fn count_grant(&mut self, key: &[u8]) {
+        if !self.are_none()
+            && let Some(class) = self.of(key)
+        {
+            count(&mut class.grants, 1);
+        }
+    }
+
+    /// A hold was granted after a wait of so many microseconds.
+    pub fn count_wait(&mut self, key: &[u8], micros: u64) {
+        if let Some(class) = self.of(key) {
+            count(&mut class.waits, 1);
+            count(&mut class.waited, micros);
+            class.wait_times.add(micros);
+        }
+    }
+
+    /// A request waits for these locks from now on.
+    pub fn count_joined(&mut self, names: &[Name], ticket: Ticket) {
+        for name in self.some(names) {
+            if let Some(class) = self.of(&name.key).filter(|class| class.after < ticket) {
+                count(&mut class.waiting, 1);
+                class.waiting_peak = class.waiting_peak.max(class.waiting);
+            }
+        }
+    }
+
+    /// A request waits for these locks no more.
+    pub fn count_left(&mut self, names: &[Name], ticket: Ticket) {
+        for name in self.some(names) {
+            if let Some(class) = self.of(&name.key).filter(|class| class.after < ticket) {
+                class.waiting = class.waiting.saturating_sub(1);
+            }
+        }
+    }
+
+    /// So many holds were lost for this reason.
+    pub fn count_lost(&mut self, key: &[u8], reason: Reason, holds: usize, lasted: Option<Ms>) {
+        if let Some(class) = self.of(key) {
+            if let Some(lost) = class.lost.get_mut(reason as usize) {
+                count(lost, holds);
+            }
+            lasted.into_iter().for_each(|ms| class.hold_times.add(ms));
+        }
+    }
+
+    /// A hold was released that had lasted for so long.
+    pub fn count_released(&mut self, key: &[u8], lasted: Ms) {
+        if let Some(class) = self.of(key) {
+            class.hold_times.add(lasted);
+        }
+    }
+
+    /// None of these names where there are no classes.
+    #[inline]
+    fn some<'n>(&self, names: &'n [Name]) -> &'n [Name] {
+        if self.are_none() { &[] } else { names }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::lock::name::NameRef;
+
+    /// A star at the end is all that these patterns have.
+    fn fits(pattern: &[u8], key: &[u8]) -> bool {
+        match pattern.split_last() {
+            Some((b'*', before)) => key.starts_with(before),
+            _ => pattern == key,
+        }
+    }
+
+    fn classes(patterns: &[&str]) -> Classes {
+        let mut classes = Classes::default();
+        let patterns = patterns.iter().map(|pattern| pattern.as_bytes());
+        classes.set(patterns, fits, 0);
+        classes
+    }
+
+    fn grants(classes: &Classes) -> Vec<u64> {
+        classes.iter().map(|class| class.grants).collect()
+    }
+
+    #[test]
+    fn a_key_counts_in_the_first_class_that_it_fits_and_in_no_other() {
+        let mut all = classes(&["job:7", "job:*", "*"]);
+        for key in ["job:7", "job:8", "job:", "other", "job:77"] {
+            all.count_grant(key.as_bytes());
+        }
+        assert_eq!(grants(&all), [1, 3, 1]);
+        let mut all = classes(&["job:*"]);
+        all.count_grant(b"other");
+        assert_eq!(grants(&all), [0]);
+    }
+
+    #[test]
+    fn what_follows_the_plain_beginning_of_a_pattern_is_compared_as_a_pattern() {
+        let asked: Fits = |pattern, key| (pattern, key) == (b"[a-c]*", b"b7");
+        let mut classes = Classes::default();
+        classes.set([&b"job:[a-c]*"[..]].into_iter(), asked, 0);
+        classes.count_grant(b"job:b7");
+        classes.count_grant(b"job:d7");
+        classes.count_grant(b"jo");
+        assert_eq!(grants(&classes), [1]);
+    }
+
+    #[test]
+    fn a_pattern_that_stays_keeps_its_figures_and_a_new_one_begins_at_0() {
+        let mut all = classes(&["a*", "b*"]);
+        all.count_grant(b"a1");
+        all.count_grant(b"b1");
+        all.set([&b"c*"[..], b"b*"].into_iter(), fits, 0);
+        assert_eq!(grants(&all), [0, 1]);
+        all.set([].into_iter(), fits, 0);
+        assert!(all.are_none());
+    }
+
+    #[test]
+    fn who_waits_in_a_class_that_its_keys_may_have_left_is_not_counted_any_more() {
+        let waiting =
+            |classes: &Classes| -> Vec<u64> { classes.iter().map(|class| class.waiting).collect() };
+        let patterns = |names: &'static [&'static str]| names.iter().map(|name| name.as_bytes());
+        let named = |key: &[u8]| [NameRef { db: 0, key }.keep()];
+        let (a, b) = (named(b"a"), named(b"b"));
+        let mut all = classes(&["a*", "*"]);
+        all.count_joined(&a, 1);
+        all.count_joined(&b, 2);
+        // The one behind the last changes nothing for those before it.
+        all.set(patterns(&["a*", "*", "c*"]), fits, 2);
+        assert_eq!(waiting(&all), [1, 1, 0]);
+        all.set(patterns(&["a*", "b*", "*"]), fits, 2);
+        assert_eq!(waiting(&all), [1, 0, 0]);
+        all.count_left(&b, 2);
+        all.count_joined(&b, 3);
+        assert_eq!(waiting(&all), [1, 1, 0]);
+        all.set(patterns(&["*"]), fits, 3);
+        all.count_joined(&b, 4);
+        all.count_left(&b, 3);
+        all.count_left(&a, 1);
+        assert_eq!(waiting(&all), [1]);
+    }
+
+    #[test]
+    fn no_more_classes_are_made_than_there_may_be() {
+        let names: Vec<String> = (0..40).map(|number| format!("k{number}")).collect();
+        let all = classes(&names.iter().map(String::as_str).collect::<Vec<_>>());
+        assert_eq!(all.iter().count(), MOST_CLASSES);
+    }
+
+    #[test]
+    fn every_reason_has_a_counter_of_its_own() {
+        let mut all = classes(&["*"]);
+        for (times, reason) in (1..).zip(Reason::ALL) {
+            all.count_lost(b"k", reason, times, None);
+        }
+        let class = all.iter().next().unwrap();
+        let lost = Reason::ALL.map(|reason| class.lost(reason));
+        assert!(lost.iter().copied().eq(1..=Reason::ALL.len() as u64));
+    }
+}

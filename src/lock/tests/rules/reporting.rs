@@ -1,0 +1,83 @@
+//! What INFO lists and counts.
+
+use super::super::simulated::place;
+use super::*;
+
+const NAMES: [Owner; 6] = ["w0", "w1", "w2", "w3", "w4", "w5"];
+
+/// How many holders and waiters INFO lists, and how many there are.
+fn listed_and_counted(server: &mut Server, most: usize) -> [usize; 4] {
+    let report = server.report_of(LOCK, most).unwrap().unwrap();
+    [
+        report.holders.len(),
+        report.count,
+        report.waiters.len(),
+        report.queue,
+    ]
+}
+
+#[test]
+fn info_lists_as_many_as_are_asked_for_and_counts_all() {
+    let mut server = server();
+    for owner in NAMES {
+        server.takes(&[LOCK], sharing(owner));
+    }
+    let waiters: [Owner; 4] = ["ann", "ben", "cid", "dot"];
+    for owner in waiters {
+        server.waits(owner, 100);
+    }
+    for (most, holders, waiting) in [(0, 0, 0), (1, 1, 1), (4, 4, 4), (5, 5, 4), (1000, 6, 4)] {
+        let counted = listed_and_counted(&mut server, most);
+        assert_eq!(counted, [holders, 6, waiting, 4], "{most}");
+    }
+    let report = server.report_of(LOCK, 2).unwrap().unwrap();
+    let listed: Vec<_> = (report.waiters.iter()).map(|one| &*one.owner).collect();
+    assert_eq!(listed, [b"ann", b"ben"]);
+}
+
+#[test]
+fn info_lists_nothing_of_a_lock_held_alone_where_only_numbers_are_asked_for() {
+    let mut server = server();
+    server.gets("ann", 100);
+    assert_eq!(listed_and_counted(&mut server, 0), [0, 1, 0, 0]);
+    assert_eq!(listed_and_counted(&mut server, 1), [1, 1, 0, 0]);
+}
+
+#[test]
+fn sleeping_places_are_listed_last_and_counted_with_the_others() {
+    let mut server = server();
+    server.gets("ann", 100);
+    let plea = |owner| Plea {
+        patience: place(150),
+        ..alone(owner)
+    };
+    server.asks(&[LOCK], plea("ben")).unwrap();
+    server.at(101);
+    // Its turn came and it did not claim it, but keeps its place.
+    server.asks(&[LOCK], plea("ben")).unwrap();
+    server.release(LOCK, "ben").unwrap();
+    server.gets("ann", 100);
+    server.asks(&[LOCK], plea("cid")).unwrap();
+    server.waits("dot", 100);
+    assert_eq!(listed_and_counted(&mut server, 1), [1, 1, 1, 2]);
+    assert_eq!(listed_and_counted(&mut server, 9), [1, 1, 2, 2]);
+}
+
+#[test]
+fn one_that_is_leaving_its_queues_is_neither_listed_nor_counted() {
+    for more in [0, 40] {
+        let mut server = server_like(Flavour {
+            leaves_late: true,
+            ..Flavour::default()
+        });
+        server.takes(&[LOCK, OTHER, THIRD], alone("ann"));
+        let ben = server.queues(&[LOCK, OTHER, THIRD], alone("ben"));
+        for _ in 0..=more {
+            server.queues(&[LOCK], alone("cid"));
+        }
+        server.unblock(ben);
+        let report = server.report(LOCK).unwrap().unwrap();
+        assert_eq!((report.queue, report.waiters.len()), (more + 1, more + 1));
+        assert!(report.waiters.iter().all(|one| &*one.owner == b"cid"));
+    }
+}

@@ -1,0 +1,161 @@
+//! MAXQUEUE: requests that don't wait behind too many others.
+
+use super::super::simulated::place;
+use super::*;
+
+/// A request that waits for ever, if fewer than so many others wait before it.
+fn behind(most: u64, plea: Plea) -> Plea {
+    Plea {
+        patience: Patience::Forever,
+        max_queue: Some(most),
+        ..plea
+    }
+}
+
+/// A request for a place, if fewer than so many others wait before it.
+fn place_behind(most: u64, plea: Plea) -> Plea {
+    Plea {
+        patience: place(1000),
+        ..behind(most, plea)
+    }
+}
+
+#[test]
+fn a_request_waits_behind_fewer_than_it_says_and_else_is_told_how_many_wait() {
+    let mut server = server();
+    server.gets("ann", 100);
+    server.queues(&[LOCK], behind(1, alone("ben")));
+    for plea in [alone("dot"), sharing("dot"), limited("dot", 9)] {
+        let full = server.asks(&[LOCK], behind(1, plea));
+        assert_eq!(full, Err(Refusal::Behind(1)));
+        let full = server.asks(&[LOCK], place_behind(1, plea));
+        assert_eq!(full, Err(Refusal::Behind(1)));
+    }
+    server.queues(&[LOCK], behind(2, alone("cid")));
+    let full = server.asks(&[LOCK], behind(1, alone("dot")));
+    assert_eq!(full, Err(Refusal::Behind(2)));
+    assert_eq!(server.queue(LOCK).len(), 2);
+}
+
+#[test]
+fn a_request_that_does_not_have_to_wait_is_never_refused() {
+    let mut server = server();
+    let fence = server.takes(&[LOCK], behind(0, alone("ann")));
+    assert_eq!(server.takes(&[LOCK], behind(0, alone("ann"))), fence);
+    server.waits("ben", 100);
+    assert_eq!(server.takes(&[LOCK], behind(0, sharing("ann"))), fence);
+    let full = server.asks(&[LOCK], behind(0, alone("cid")));
+    assert_eq!(full, Err(Refusal::Behind(1)));
+}
+
+#[test]
+fn behind_none_is_a_try_that_says_how_many_wait() {
+    let mut server = server();
+    server.gets("ann", 100);
+    let full = server.asks(&[LOCK], behind(0, alone("ben")));
+    assert_eq!(full, Err(Refusal::Behind(0)));
+}
+
+#[test]
+fn asking_again_for_a_place_is_never_refused() {
+    let mut server = server();
+    server.gets("ann", 100);
+    server.waits("ben", 100);
+    let asks = |server: &mut Server, most, plea| server.asks(&[LOCK], place_behind(most, plea));
+    assert_eq!(asks(&mut server, 2, alone("cid")), Ok(Acquired::Place(1)));
+    assert_eq!(asks(&mut server, 0, alone("cid")), Ok(Acquired::Place(1)));
+    // Another mode is another place.
+    let other = asks(&mut server, 1, sharing("cid"));
+    assert_eq!(other, Err(Refusal::Behind(1)));
+    assert_eq!(asks(&mut server, 0, alone("cid")), Ok(Acquired::Place(1)));
+    // Its own place is none of the others.
+    assert_eq!(asks(&mut server, 2, sharing("cid")), Ok(Acquired::Place(1)));
+}
+
+#[test]
+fn a_place_that_sleeps_is_not_counted_and_comes_back_unasked() {
+    let mut server = server();
+    server.gets("ann", 500);
+    let plea = |owner, most| Plea {
+        patience: place(1000),
+        ..behind(most, alone(owner))
+    };
+    server.asks(&[LOCK], plea("ben", 1)).unwrap();
+    server.at(500);
+    server.release(LOCK, "ann").unwrap();
+    // Its turn has come, and it does not claim it.
+    server.at(999);
+    server.asks(&[LOCK], plea("cid", 2)).unwrap();
+    assert_eq!(
+        server.asks(&[LOCK], plea("dot", 1)),
+        Err(Refusal::Behind(1))
+    );
+}
+
+#[test]
+fn one_that_wants_several_is_refused_by_the_longest_of_their_queues() {
+    let mut server = server();
+    server.takes(&[LOCK, OTHER], alone("ann"));
+    server.waits("ben", 100);
+    server.waits("cid", 100);
+    let both = server.asks(&[OTHER, LOCK], behind(2, alone("dot")));
+    assert_eq!(both, Err(Refusal::Behind(2)));
+    assert!(server.queue(OTHER).is_empty());
+    server.queues(&[OTHER, LOCK], behind(3, alone("dot")));
+}
+
+#[test]
+fn the_queue_of_a_lock_that_its_owner_holds_does_not_count() {
+    let mut server = server();
+    server.gets("ann", 100);
+    server.waits("ben", 100);
+    server.takes(&[OTHER], alone("cid"));
+    server.queues(&[LOCK, OTHER], behind(1, alone("ann")));
+}
+
+#[test]
+fn an_upgrade_waits_behind_no_others() {
+    let mut server = server();
+    server.takes(&[LOCK], sharing("ann"));
+    server.takes(&[LOCK], sharing("ben"));
+    server.waits("cid", 100);
+    server.queues(&[LOCK], behind(1, alone("ann")));
+    let second = server.asks(&[LOCK], behind(1, alone("ben")));
+    assert_eq!(second, Err(Refusal::Behind(1)));
+    assert!(server.is_refused(&[LOCK], alone("ben")));
+}
+
+#[test]
+fn where_no_client_waits_none_is_refused() {
+    let mut server = server();
+    server.gets("ann", 100);
+    server.waits("ben", 100);
+    server.set_limits(|limits| limits.drain = true);
+    let asks = server.asks(&[LOCK], behind(1, alone("cid")));
+    assert_eq!(asks, Ok(Acquired::Busy));
+}
+
+#[test]
+fn a_waiter_that_has_left_makes_room() {
+    let mut server = server();
+    server.gets("ann", 100);
+    let ben = server.waits("ben", 100);
+    let full = server.asks(&[LOCK], behind(1, alone("cid")));
+    assert_eq!(full, Err(Refusal::Behind(1)));
+    server.unblock(ben);
+    server.queues(&[LOCK], behind(1, alone("cid")));
+}
+
+#[test]
+fn an_upgrade_that_has_left_makes_room_at_once_also_if_it_waited_for_several_locks() {
+    let mut server = server_like(Flavour {
+        leaves_late: true,
+        ..Flavour::default()
+    });
+    server.takes(&[LOCK], sharing("ann"));
+    server.takes(&[LOCK], sharing("ben"));
+    server.waits("ann", 100);
+    server.queues(&[LOCK, OTHER], alone("ann"));
+    server.release(OTHER, "ann").unwrap();
+    server.queues(&[LOCK], behind(2, alone("ann")));
+}

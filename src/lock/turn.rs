@@ -1,0 +1,66 @@
+//! One command or tick, and what the core may use while it handles it.
+
+use crate::lock::keyspace::Keyspace;
+use crate::lock::request::Hold;
+
+use crate::lock::budget::Budget;
+use crate::lock::holds::ledger::token::Token;
+use crate::lock::name::NameRef;
+use crate::lock::settling::Settling;
+use crate::lock::time::{Ms, Now};
+
+/// One command or tick: what the core may use while it handles it.
+pub struct Turn<'k> {
+    /// The database's keys.
+    pub keys: &'k mut dyn Keyspace,
+    /// The time, read once, so that all decisions of one turn agree.
+    pub now: Now,
+    /// Locks that have still to be settled in this turn.
+    pub(super) settling: Settling,
+    /// How much work may still be done in this turn besides what was asked for.
+    pub(super) budget: Budget,
+    /// The exclusive holder that was read last: [`LockState::Exclusive`](crate::lock::holds::open::LockState) borrows it.
+    pub(super) owner: Token,
+}
+
+impl<'k> Turn<'k> {
+    /// Begins a command or a tick, with the budget of one portion.
+    pub fn new(keys: &'k mut dyn Keyspace, now: Now) -> Self {
+        Self {
+            keys,
+            now,
+            settling: Settling::default(),
+            budget: Budget::of(Budget::PORTION),
+            owner: Token::default(),
+        }
+    }
+}
+
+impl Turn<'_> {
+    /// May this key be written now, in a command or in a tick? Asks both questions of [`Keyspace`], because
+    /// a tick also looks at locks without a queue.
+    pub(super) fn may_write(&mut self, name: NameRef<'_>) -> bool {
+        self.keys.is_writable() && self.keys.may_write(name)
+    }
+
+    /// Moves the end of a hold that is in the key.
+    pub(super) fn prolong(&mut self, name: NameRef<'_>, owner: &[u8], hold: Hold, deadline: Ms) {
+        match hold {
+            Hold::Exclusive => {
+                // The key has expired at this very moment; no other owner holds the lock yet.
+                if !self.keys.move_deadline(name, deadline) {
+                    self.keys.hold(name, owner, deadline);
+                }
+            }
+            Hold::Shared => self.keys.share(name, owner, deadline),
+        }
+    }
+}
+
+/// Returns the earlier of two ends; `None` is an end that never comes.
+pub(super) fn earlier(one: Option<Ms>, other: Option<Ms>) -> Option<Ms> {
+    match (one, other) {
+        (Some(one), Some(other)) => Some(one.min(other)),
+        (one, other) => one.or(other),
+    }
+}

@@ -1,0 +1,209 @@
+//! The requests of each owner: which of them wait, in how many queues they stand, and how many that may
+//! be.
+
+use std::rc::Rc;
+
+use crate::lock::limits::{Limits, MOST_QUEUES};
+use crate::lock::name::{Name, NameRef};
+use crate::lock::print::Secret;
+use crate::lock::request::Refusal;
+use crate::lock::time::Now;
+use crate::lock::waiting::Waiting;
+use crate::lock::waiting::queue::ticket::Ticket;
+use crate::lock::waiting::queue::waiter::{State, Waiter};
+
+impl Waiting {
+    /// Returns the number of entries in all queues together: a waiter has one in each of its queues.
+    pub fn entries(&self) -> usize {
+        self.waits.places
+    }
+
+    /// Returns the requests by which this owner waits, in order of arrival.
+    pub fn tickets_of(&self, owner: &[u8]) -> impl Iterator<Item = Ticket> {
+        self.tickets_by(self.print_of(owner), owner)
+    }
+
+    /// Returns the waiting requests of this owner, whose print the caller has computed, in order of arrival.
+    fn tickets_by(&self, print: u64, owner: &[u8]) -> impl Iterator<Item = Ticket> {
+        let mine = |waiter: &Waiter| waiter.state() == State::Waiting && *waiter.owner == *owner;
+        self.waits.of(print).filter(move |ticket| {
+            let waiter = self.waiters.get(ticket);
+            waiter.is_some_and(mine)
+        })
+    }
+
+    /// Returns how many requests of this owner wait, counting all of its places, also those that sleep or
+    /// were granted.
+    pub fn requests_of(&self, owner: &[u8]) -> usize {
+        self.waits.of(self.print_of(owner)).count()
+    }
+
+    /// Does this owner wait for anything?
+    pub fn does_wait(&self, owner: &[u8]) -> bool {
+        self.tickets_of(owner).next().is_some()
+    }
+
+    /// Returns the owners that wait for a lock, each once.
+    pub fn owners_that_wait(&self) -> impl Iterator<Item = &Rc<[u8]>> {
+        let mut last: Option<&Rc<[u8]>> = None;
+        let waiters =
+            (self.waits.by_owner.iter()).filter_map(|(_, ticket)| self.waiters.get(&ticket));
+        let waiting = waiters.filter(|waiter| waiter.state() == State::Waiting);
+        waiting.filter_map(move |waiter| {
+            let owner = &waiter.owner;
+            (last.replace(owner) != Some(owner)).then_some(owner)
+        })
+    }
+
+    /// Returns the hash that an owner's requests are indexed by. Two owners may share one: whatever reads
+    /// the index compares the owner too.
+    pub fn print_of(&self, owner: &[u8]) -> u64 {
+        self.secret.half_print(owner)
+    }
+
+    /// Checks that one more request of this owner may wait in the queues of all of these locks, after it
+    /// has given up `instead_of`. Returns whether the owner waits for anything already.
+    pub fn check_room(
+        &self,
+        names: &[NameRef<'_>],
+        owner: &[u8],
+        instead_of: Option<Ticket>,
+        limits: &Limits,
+    ) -> Result<bool, Refusal> {
+        let given_up = instead_of.filter(|&ticket| self.is_waiting(ticket));
+        let given_up = given_up.and_then(|ticket| self.waiters.get(&ticket));
+        let given_up = given_up.map_or(0, |waiter| waiter.names.len());
+        let is_within = |taken: usize, wanted: usize, most: u64| {
+            let needed = taken.saturating_add(wanted);
+            most == 0 || u64::try_from(needed).is_ok_and(|needed| needed <= most)
+        };
+        let wanted = names.len();
+        let of_owner = (self.tickets_of(owner))
+            .filter_map(|ticket| Some(self.waiters.get(&ticket)?.names.len()))
+            .sum::<usize>();
+        if !is_within(of_owner.saturating_sub(given_up), wanted, MOST_QUEUES) {
+            return Err(Refusal::TooManyQueues);
+        }
+        // The place that is given up stands in the same queues.
+        let here = usize::from(given_up > 0);
+        let places = self.waits.places.saturating_sub(given_up);
+        let has_room = is_within(places, wanted, limits.max_waiters_total)
+            && names.iter().all(|&name| {
+                self.queue_of(name).is_none_or(|queue| {
+                    let all = queue.len().saturating_sub(here);
+                    is_within(all, 1, limits.max_waiters)
+                        || is_within(
+                            self.wait_here(queue).saturating_sub(here),
+                            1,
+                            limits.max_waiters,
+                        )
+                })
+            });
+        has_room.then_some(of_owner > 0).ok_or(Refusal::QueueFull)
+    }
+
+    /// Indexes a new request by its owner, and returns by how many requests the owner waits now (3 stands
+    /// for more). `waits_already` is false only if there was none before. Requests of owners that wait for
+    /// several things are marked as tangled: the search for deadlocks skips all others.
+    pub fn add_wait(
+        &mut self,
+        ticket: Ticket,
+        names: &[Name],
+        owner: &[u8],
+        waits_already: bool,
+    ) -> usize {
+        let print = self.print_of(owner);
+        self.waits.by_owner.insert((print, ticket));
+        self.classes.count_joined(names, ticket);
+        self.waits.places = self.waits.places.saturating_add(names.len());
+        if self.is_place(ticket) {
+            self.waits.waiting_places = self.waits.waiting_places.saturating_add(1);
+        } else {
+            self.waits.waiting.insert(ticket);
+        }
+        if !waits_already && names.len() == 1 {
+            return 1;
+        }
+        // It only matters whether there is one, whether there are two, or more.
+        let (mut first, mut requests) = (None, 0_usize);
+        for ticket in self.tickets_by(print, owner).take(3) {
+            first = first.or(Some(ticket));
+            requests = requests.saturating_add(1);
+        }
+        let tangled = requests > 1 || names.len() > 1;
+        let first = first.filter(|_| requests == 2);
+        if tangled {
+            self.set_tangled(names, ticket, true);
+        }
+        if let Some((first, names)) = first.and_then(|first| Some((first, self.names_of(first)?))) {
+            self.set_tangled(&names, first, true);
+        }
+        requests
+    }
+
+    /// Removes a request that waits no more from the index. A place stays indexed until its end.
+    pub fn remove_wait(&mut self, ticket: Ticket, names: &[Name], owner: &Rc<[u8]>) {
+        let print = self.print_of(owner);
+        self.classes.count_left(names, ticket);
+        if self.is_place(ticket) {
+            self.waits.waiting_places = self.waits.waiting_places.saturating_sub(1);
+        } else {
+            self.waits.waiting.remove(ticket);
+            self.waits.by_owner.remove((print, ticket));
+        }
+        self.waits.places = self.waits.places.saturating_sub(names.len());
+        // A request for one lock that is not tangled is its owner's only one.
+        if let [name] = names
+            && let Some(queue) = self.queue(name.borrow())
+            && !queue.tangled.contains(&ticket)
+        {
+            return;
+        }
+        let last = {
+            let mut others = (self.tickets_by(print, owner)).filter(|&other| other != ticket);
+            others.next().filter(|_| others.next().is_none())
+        };
+        if let Some((last, names)) = last.and_then(|last| Some((last, self.names_of(last)?))) {
+            self.set_tangled(&names, last, names.len() > 1);
+        }
+    }
+
+    fn names_of(&self, ticket: Ticket) -> Option<Rc<[Name]>> {
+        (self.waiters.get(&ticket)).map(|waiter| Rc::clone(&waiter.names))
+    }
+
+    fn set_tangled(&mut self, names: &[Name], ticket: Ticket, tangled: bool) {
+        for name in names {
+            let Some(queue) = self.queue(name.borrow()) else {
+                continue;
+            };
+            if tangled {
+                queue.tangled.insert(ticket);
+            } else {
+                queue.tangled.remove(&ticket);
+            }
+        }
+    }
+
+    /// What this owner waits for.
+    pub fn waiting_of(&self, owner: &[u8], now: Now) -> impl Iterator<Item = (Ticket, &Waiter)> {
+        self.tickets_of(owner)
+            .filter_map(|ticket| Some((ticket, self.waiters.get(&ticket)?)))
+            .filter(move |(_, waiter)| !waiter.is_up(now))
+    }
+
+    /// How many requests are indexed by their owners: those that wait, and all places.
+    pub fn count_owned(&self) -> usize {
+        self.waits.by_owner.len()
+    }
+
+    /// Are all requests of one owner?
+    pub fn are_of_one(&self) -> bool {
+        self.waits.are_of_one()
+    }
+
+    /// The key of the hashes of owners.
+    pub fn secret(&self) -> Secret {
+        self.secret
+    }
+}

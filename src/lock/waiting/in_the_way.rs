@@ -1,0 +1,88 @@
+//! The holders that a queue remembers of its lock, and which owners are in the way of requests by that.
+
+use std::collections::hash_map::Entry;
+use std::rc::Rc;
+
+use crate::lock::keyspace::Share;
+use crate::lock::name::NameRef;
+use crate::lock::room::give_back_room;
+use crate::lock::time::Now;
+use crate::lock::waiting::Waiting;
+use crate::lock::waiting::queue::holders::Holders;
+
+impl Waiting {
+    /// Replaces the holders that a lock's queue remembers, and counts them by owner.
+    pub fn set_holders(&mut self, name: NameRef<'_>, holders: Holders) {
+        let Some(queue) = self.queue(name) else {
+            return;
+        };
+        let before = std::mem::replace(&mut queue.holders, holders);
+        let (before, now) = (before.owners(), queue.holders.owners());
+        (now.0.iter().chain(&now.1)).for_each(|owner| self.count_waited_for(owner));
+        (before.0.iter().chain(&before.1)).for_each(|owner| self.uncount_waited_for(owner));
+    }
+
+    /// Changes one owner's share among the holders that a lock's queue remembers, or removes it.
+    pub fn set_sharer(&mut self, name: NameRef<'_>, owner: &[u8], share: Option<Share>) {
+        let Some(queue) = self.queue(name) else {
+            return;
+        };
+        let Holders::Many(shares) = &mut queue.holders else {
+            return;
+        };
+        match (share, shares.remove_entry(owner)) {
+            (Some(share), Some((owner, _))) => {
+                shares.insert(owner, share.deadline);
+            }
+            (Some(share), None) => {
+                let owner: Rc<[u8]> = Rc::from(owner);
+                shares.insert(Rc::clone(&owner), share.deadline);
+                self.count_waited_for(&owner);
+            }
+            (None, Some((owner, _))) => self.uncount_waited_for(&owner),
+            (None, None) => {}
+        }
+    }
+
+    /// Returns the holders of a lock that wait for a lock themselves.
+    pub fn waiting_among<'a>(&'a self, holders: &'a Holders, now: Now) -> Vec<&'a Rc<[u8]>> {
+        // The shorter of the two lists is searched.
+        if holders.len() <= self.waits.by_owner.len() {
+            let waiting = (holders.iter(now)).filter(|holder| self.does_wait(holder));
+            waiting.collect()
+        } else {
+            let holding = (self.owners_that_wait()).filter(|owner| holders.include(owner, now));
+            holding.collect()
+        }
+    }
+
+    /// Does this owner hold a lock with a queue?
+    pub fn is_in_anyones_way(&self, owner: &[u8]) -> bool {
+        self.waited_for.contains_key(owner)
+    }
+
+    /// Counts one more lock with a queue that this owner holds.
+    fn count_waited_for(&mut self, owner: &Rc<[u8]>) {
+        let held = self.waited_for.entry(Rc::clone(owner)).or_default();
+        *held = held.saturating_add(1);
+    }
+
+    /// Counts one lock with a queue less that this owner holds.
+    fn uncount_waited_for(&mut self, owner: &Rc<[u8]>) {
+        // One look-up, because it is most of the work.
+        if let Entry::Occupied(mut held) = self.waited_for.entry(Rc::clone(owner)) {
+            *held.get_mut() = held.get().saturating_sub(1);
+            if *held.get() == 0 {
+                held.remove();
+                give_back_room(&mut self.waited_for);
+            }
+        }
+    }
+
+    /// Takes the right to come first from all upgrades of a lock, because it has no shares any more.
+    pub fn demote_all(&mut self, name: NameRef<'_>) {
+        if let Some(queue) = self.queue(name) {
+            queue.demote_all();
+        }
+    }
+}

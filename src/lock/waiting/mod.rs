@@ -1,0 +1,468 @@
+//! All requests that wait: their queues, their places, and when each queue is to be looked at again. Nothing
+//! here reads a key or knows a hold, but for the holders that a queue remembers of its lock.
+
+mod by_owner;
+mod calendar;
+mod in_the_way;
+mod leave;
+pub mod place;
+pub mod queue;
+pub mod report;
+
+use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::rc::Rc;
+
+use foldhash::quality::FixedState;
+
+use crate::lock::budget;
+use crate::lock::databases::Databases;
+use crate::lock::hashing::Keyed;
+use crate::lock::name::{Db, Name, NameRef};
+use crate::lock::print::Secret;
+use crate::lock::request::Request;
+use crate::lock::stats::classes::{Classes, Fits};
+use crate::lock::time::{Ms, Now};
+use crate::lock::waiting::place::{Place, Places};
+use crate::lock::waiting::queue::Queue;
+use crate::lock::waiting::queue::leaving::{FEW_QUEUES, Leaving};
+use crate::lock::waiting::queue::queues::Queues;
+use crate::lock::waiting::queue::ticket::Ticket;
+use crate::lock::waiting::queue::waiter::{FOREVER, State, Waiter};
+use crate::lock::waiting::queue::waiters::Waiters;
+use crate::lock::waiting::queue::waits::Waits;
+
+/// All requests that wait.
+#[derive(Debug)]
+pub struct Waiting {
+    /// The queues of each database.
+    queues: Databases<Queues>,
+    /// Requests that wait, or have waited and have yet to end.
+    waiters: Waiters,
+    /// What is kept of places beside their waiters.
+    places: Places,
+    /// Indexes of the requests that wait: by owner, by age, by the end of their time.
+    waits: Waits,
+    /// Requests that no longer wait, and have still to be taken out of their queues.
+    leaving: VecDeque<Leaving>,
+    /// How many locks with a queue each owner holds.
+    waited_for: HashMap<Rc<[u8]>, usize, FixedState>,
+    /// When each lock with a queue is to be looked at again.
+    alarms: BTreeSet<(Ms, Name)>,
+    /// How many queues wait for keys that are not locks.
+    no_locks: usize,
+    /// Locks that something has happened to: they are settled in the next tick.
+    noted: BTreeSet<Name>,
+    /// Up to how many queues a waiter is taken out of at once, and not in portions.
+    few_queues: usize,
+    /// The counters of each class of keys.
+    classes: Classes,
+    /// The key of the hashes of owners.
+    secret: Secret,
+}
+
+impl Waiting {
+    /// No request waits.
+    pub fn new(secret: Secret) -> Self {
+        Self {
+            queues: Databases::new(secret, |secret| Queues::new(Keyed::new(secret))),
+            waiters: Waiters::default(),
+            places: Places::default(),
+            waits: Waits::default(),
+            leaving: VecDeque::new(),
+            waited_for: HashMap::with_hasher(secret.for_owners()),
+            alarms: BTreeSet::new(),
+            no_locks: 0,
+            noted: BTreeSet::new(),
+            few_queues: FEW_QUEUES,
+            classes: Classes::default(),
+            secret,
+        }
+    }
+}
+
+impl Waiting {
+    /// Does any request wait for this lock?
+    pub fn is_waited_for(&self, name: NameRef<'_>) -> bool {
+        self.has_queues()
+            && (self.queues.get(name.db)).is_some_and(|queues| queues.contain(name.key))
+    }
+
+    /// Notes that something has happened to this key: it is settled in the next [`tick`](Self::tick).
+    pub fn note(&mut self, name: Name) {
+        if let Some(queue) = self.queue(name.borrow()) {
+            queue.stale = true;
+        }
+        self.noted.insert(name);
+    }
+
+    /// Marks every lock with a queue as to be looked at again: in this database, or in all.
+    pub fn note_all_of(&mut self, db: Option<Db>) {
+        for (number, queues) in self.queues.iter_mut() {
+            if db.is_none_or(|db| db == number) {
+                queues.touch_all();
+            }
+        }
+    }
+
+    /// Forgets what was noted: the server is a replica now, and settles nothing.
+    pub fn take_noted(&mut self) -> BTreeSet<Name> {
+        for (_, queues) in self.queues.iter_mut() {
+            queues.untouch_all();
+        }
+        std::mem::take(&mut self.noted)
+    }
+
+    /// Is there anything to settle?
+    pub fn has_noted(&self) -> bool {
+        !self.noted.is_empty() || self.queues.any(|queues| queues.unseen() > 0)
+    }
+
+    /// Is there a queue in this database, or without one in any?
+    pub fn has_queue_in(&self, db: Option<Db>) -> bool {
+        match db {
+            Some(db) => (self.queues.get(db)).is_some_and(|queues| !queues.is_empty()),
+            None => self.queues.any(|queues| !queues.is_empty()),
+        }
+    }
+
+    /// How many locks have a queue.
+    pub fn count_queues(&self) -> usize {
+        self.queues.iter().map(|(_, queues)| queues.len()).sum()
+    }
+
+    /// How many requests wait.
+    pub fn len(&self) -> usize {
+        self.waits.len()
+    }
+
+    /// May there be any queue? Without one a command has nothing to settle.
+    #[inline]
+    pub fn has_queues(&self) -> bool {
+        !self.waiters.is_empty() || !self.leaving.is_empty()
+    }
+
+    /// Returns the queue of this lock, to be changed, if it has one.
+    pub fn queue(&mut self, name: NameRef<'_>) -> Option<&mut Queue> {
+        if !self.has_queues() {
+            return None;
+        }
+        self.queues.get_mut(name.db)?.get_mut(name.key)
+    }
+
+    /// Returns the queue of this lock, if it has one.
+    pub fn queue_of(&self, name: NameRef<'_>) -> Option<&Queue> {
+        self.queues.get(name.db)?.get(name.key)
+    }
+
+    /// Does this request wait?
+    pub fn is_waiting(&self, ticket: Ticket) -> bool {
+        (self.waiters.get(&ticket)).is_some_and(|waiter| waiter.state() == State::Waiting)
+    }
+
+    /// Is this request a place in the queue?
+    pub fn is_place(&self, ticket: Ticket) -> bool {
+        (self.waiters.get(&ticket)).is_some_and(|waiter| waiter.place.is_some())
+    }
+
+    /// Returns how many requests wait in a queue.
+    pub fn wait_here(&self, queue: &Queue) -> usize {
+        if self.leaving.is_empty() {
+            return queue.len();
+        }
+        if self.leaving.len() < queue.len() {
+            let here = (self.leaving.iter()).filter(|one| queue.contains(one.ticket));
+            return queue.len().saturating_sub(here.count());
+        }
+        let tickets = queue.iter();
+        tickets.filter(|&ticket| self.is_waiting(ticket)).count()
+    }
+
+    /// Returns what replying to this waiter costs.
+    pub fn reply_cost(&self, ticket: Ticket) -> usize {
+        let waiter = self.waiters.get(&ticket);
+        budget::reply(waiter.map_or(0, |waiter| waiter.names.len()))
+    }
+
+    /// Returns the key of the first lock of a waiter that ends without a grant and has yet to be replied to.
+    pub fn empty_handed(&self, ticket: Ticket) -> Option<Rc<[u8]>> {
+        let waiter = self.waiters.get(&ticket)?;
+        let has_nothing = match waiter.state() {
+            State::TimedOut | State::Denied | State::SentAway | State::Withdrawn => !waiter.replied,
+            State::Waiting | State::Granted(_) | State::Asleep => false,
+        };
+        waiter
+            .names
+            .first()
+            .filter(|_| has_nothing)
+            .map(|name| Rc::clone(&name.key))
+    }
+
+    /// Lets a request join the end of each of its queues. Returns its ticket, and by how many requests its owner
+    /// waits now; see [`add_wait`](Self::add_wait).
+    pub fn enroll(
+        &mut self,
+        request: &Request<'_>,
+        names: &[NameRef<'_>],
+        until: Option<Ms>,
+        now: Now,
+        place: Option<Box<Place>>,
+        waits_already: bool,
+    ) -> (Ticket, usize) {
+        let ticket = self.waits.draw_ticket();
+        let names = self.stand_in_queues(names, |queue| queue.join(ticket));
+        let waiter = Waiter::new(
+            request,
+            Rc::clone(&names),
+            until.unwrap_or(FOREVER),
+            now,
+            place,
+        );
+        if let Some(until) = until {
+            self.waits.times_up.insert((until, ticket));
+        }
+        self.waiters.insert(ticket, waiter);
+        let requests = self.add_wait(ticket, &names, request.terms.owner, waits_already);
+        (ticket, requests)
+    }
+
+    /// Changes the queue of each of these locks, new if there is none, by `join`. Returns their names, which share
+    /// the keys of the queues. Requests for just one lock share one list with its name.
+    fn stand_in_queues(&mut self, names: &[NameRef<'_>], join: impl Fn(&mut Queue)) -> Rc<[Name]> {
+        if let &[name] = names {
+            let (key, queue) = self.queues.open(name.db).open(name.key);
+            join(queue);
+            return queue.single_name(|| Name { db: name.db, key });
+        }
+        let stand = |name: &NameRef<'_>| {
+            let (key, queue) = self.queues.open(name.db).open(name.key);
+            join(queue);
+            Name { db: name.db, key }
+        };
+        names.iter().map(stand).collect()
+    }
+
+    /// Takes a waiter that still waits out of its queues. Locks in whose queues another waiter is the first
+    /// now are settled in the next tick.
+    pub fn end_wait(&mut self, ticket: Ticket) {
+        if self.is_waiting(ticket) {
+            let moved_up = self.leave(ticket);
+            self.noted.extend(moved_up);
+        }
+    }
+
+    /// The request with this ticket.
+    #[inline]
+    pub fn waiter(&self, ticket: Ticket) -> Option<&Waiter> {
+        self.waiters.get(&ticket)
+    }
+
+    /// The request with this ticket, mutable.
+    #[inline]
+    pub fn waiter_mut(&mut self, ticket: Ticket) -> Option<&mut Waiter> {
+        self.waiters.get_mut(&ticket)
+    }
+
+    /// Removes and returns a request that is out of its queues.
+    pub fn forget(&mut self, ticket: Ticket) -> Option<Waiter> {
+        self.will_not_be_told(ticket);
+        let waiter = self.waiters.remove(&ticket)?;
+        if waiter.state() == State::Denied {
+            self.waits.denials.remove(&ticket);
+        }
+        self.waiters.give_back_room();
+        Some(waiter)
+    }
+
+    /// Notes the outcome of a request that has left its queues. Returns whether its client must be replied to.
+    pub fn decided(&mut self, ticket: Ticket, outcome: State) -> bool {
+        let Some(waiter) = self.waiters.get_mut(&ticket) else {
+            return false;
+        };
+        waiter.set_state(outcome);
+        if waiter.place.is_some() {
+            self.begin_claim(ticket);
+            return false;
+        }
+        if waiter.is_untold() {
+            let print = self.secret.half_print(&waiter.owner);
+            self.waits.add_untold(print, ticket);
+        }
+        true
+    }
+
+    /// Its client is replied to now. Returns false if it has been already.
+    pub fn take_reply(&mut self, ticket: Ticket) -> bool {
+        self.will_not_be_told(ticket);
+        let waiter = self.waiters.get_mut(&ticket);
+        waiter.is_some_and(|waiter| !std::mem::replace(&mut waiter.replied, true))
+    }
+
+    /// A request that was granted is withdrawn before its client was told.
+    pub fn withdraw_grant(&mut self, ticket: Ticket) {
+        self.will_not_be_told(ticket);
+        if let Some(waiter) = self.waiters.get_mut(&ticket) {
+            waiter.set_state(State::Withdrawn);
+        }
+    }
+
+    /// A granted request is not among those any more whose clients are yet to be told.
+    fn will_not_be_told(&mut self, ticket: Ticket) {
+        let waiter = self.waiters.get(&ticket);
+        if let Some(waiter) = waiter.filter(|waiter| waiter.is_untold()) {
+            let print = self.secret.half_print(&waiter.owner);
+            self.waits.remove_untold(print, ticket);
+        }
+    }
+
+    /// Keeps the server's error for a waiter whose user has lost the right to its locks.
+    pub fn deny(&mut self, ticket: Ticket, denial: Rc<str>) {
+        self.waits.denials.insert(ticket, denial);
+    }
+
+    /// The server's error for this waiter.
+    pub fn denial(&self, ticket: Ticket) -> Option<&str> {
+        self.waits.denials.get(&ticket).map(|denial| &**denial)
+    }
+
+    /// These locks are settled in the next tick.
+    pub fn settle_later(&mut self, names: impl IntoIterator<Item = Name>) {
+        self.noted.extend(names);
+    }
+
+    /// Are there no requests, and is nothing to be settled or published?
+    pub fn is_idle(&self) -> bool {
+        self.is_empty() && self.noted.is_empty() && self.places.messages.is_empty()
+    }
+
+    /// Are there no requests, not even such that have been decided and have not ended?
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.waiters.is_empty()
+    }
+
+    /// Are there any places?
+    #[inline]
+    pub fn has_places(&self) -> bool {
+        self.waiters.has_places()
+    }
+
+    /// What is kept of places beside their requests.
+    pub fn places(&self) -> &Places {
+        &self.places
+    }
+
+    /// Has any request still to be taken out of some of its queues?
+    pub fn has_leaving(&self) -> bool {
+        !self.leaving.is_empty()
+    }
+
+    /// Are these so many locks that a waiter for them leaves their queues in portions?
+    pub fn are_many(&self, locks: usize) -> bool {
+        locks > self.few_queues
+    }
+
+    /// The request that times out next, or whose lease ends next, and when.
+    pub fn next_time_up(&self) -> Option<(Ms, Ticket)> {
+        self.waits.times_up.first()
+    }
+
+    /// The request with a blocked client that has waited longest.
+    pub fn first_client(&self) -> Option<Ticket> {
+        self.waits.waiting.first()
+    }
+
+    /// The requests of this owner that a RELEASE may withdraw: those that wait, and those that were granted and
+    /// whose replies the server has not asked for.
+    pub fn withdrawable(&self, owner: &[u8]) -> Vec<Ticket> {
+        let print = self.print_of(owner);
+        let untold = self.waits.untold_of(print);
+        self.waits.of(print).chain(untold).collect()
+    }
+
+    /// Two databases were swapped. Clients that wait stay with the number of their database.
+    pub fn swapped(&mut self, one: Db, other: Db) {
+        self.note_all_of(Some(one));
+        self.note_all_of(Some(other));
+        for (_, waiter) in self.waiters.with_client() {
+            waiter.swapped(one, other);
+        }
+        // A note concerns a hold, which has moved, and a queue, which has not: so it counts for both names.
+        let mut moved: Vec<Name> = self.noted.iter().cloned().collect();
+        moved.iter_mut().for_each(|name| name.swap(one, other));
+        self.noted.extend(moved);
+    }
+
+    /// The counters of each class of keys.
+    #[inline]
+    pub fn classes(&self) -> &Classes {
+        &self.classes
+    }
+
+    /// The counters of each class of keys, mutable.
+    #[inline]
+    pub fn classes_mut(&mut self) -> &mut Classes {
+        &mut self.classes
+    }
+
+    /// Counts by these patterns of keys from now on.
+    pub fn set_classes<'p>(&mut self, patterns: impl Iterator<Item = &'p [u8]>, fits: Fits) {
+        self.classes.set(patterns, fits, self.waits.last_ticket());
+    }
+
+    /// How many would come before a new request in this queue. An upgrade comes behind other upgrades alone. Those
+    /// that wait no more, and are still to be taken out of their queues, do not count.
+    pub fn before_a_new_one(&self, name: NameRef<'_>, is_upgrade: bool) -> usize {
+        let Some(queue) = self.queue_of(name) else {
+            return 0;
+        };
+        if is_upgrade {
+            return queue.upgrades().filter(|&one| self.is_waiting(one)).count();
+        }
+        let waking = self.places.channels.waking();
+        let aside = waking.map(|channel| queue.aside_before(channel, Ticket::MAX));
+        aside.fold(self.wait_here(queue), usize::saturating_add)
+    }
+
+    /// Prints all parts, to be compared.
+    #[cfg(test)]
+    pub fn print(&self, to: &mut impl std::fmt::Write) -> std::fmt::Result {
+        for queues in self.queues.iter() {
+            write!(to, "{queues:?}")?;
+        }
+        let mut tickets: Vec<Ticket> = self.waiters.tickets().collect();
+        tickets.sort_unstable();
+        for ticket in tickets {
+            write!(to, "{ticket:?}{:?}", self.waiters.get(&ticket))?;
+        }
+        let mut in_the_way: Vec<_> = self.waited_for.iter().collect();
+        in_the_way.sort();
+        let sent_away = (self.waits.waiting.iter()).filter(|&one| one <= self.waits.sent_away_to);
+        write!(to, "{in_the_way:?}{:?}", sent_away.count())?;
+        write!(to, "{:?}{:?}{:?}", self.places, self.waits, self.leaving)?;
+        write!(to, "{:?}{:?}{:?}", self.alarms, self.no_locks, self.noted)
+    }
+
+    /// The queues of all databases.
+    #[cfg(test)]
+    pub fn queues(&self) -> impl Iterator<Item = (Db, &Queues)> {
+        self.queues.iter()
+    }
+
+    /// Makes the next tickets larger than this one.
+    #[cfg(test)]
+    pub fn draw_tickets_after(&mut self, ticket: Ticket) {
+        self.waits.draw_tickets_after(ticket);
+    }
+
+    /// How many queues are to be looked at again by this time.
+    #[cfg(test)]
+    pub fn alarms_up_to(&self, time: Ms) -> usize {
+        self.alarms.iter().filter(|&&(at, _)| at <= time).count()
+    }
+
+    /// Sets up to how many queues a waiter is taken out of at once.
+    #[cfg(test)]
+    pub fn set_few_queues(&mut self, few: usize) {
+        self.few_queues = few;
+    }
+}

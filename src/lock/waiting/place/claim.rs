@@ -1,0 +1,99 @@
+//! The grant of a place, and its claim. The holds expire unless the owner asks again in time, so that a dead
+//! owner delays the others by the time to claim, not by a whole ttl.
+
+use crate::lock::fence::Fence;
+use crate::lock::name::NameRef;
+use crate::lock::request::Terms;
+use crate::lock::time::{Ms, Now};
+use crate::lock::waiting::Waiting;
+use crate::lock::waiting::place::Notice;
+use crate::lock::waiting::place::kept::AT_LEAST;
+use crate::lock::waiting::queue::ticket::Ticket;
+use crate::lock::waiting::queue::waiter::{State, Waiter};
+
+impl Waiting {
+    /// How long the owner has to claim a grant that is made now: to the end of the lease, and at most
+    /// `lock.claim-time` if a message tells the owner of it.
+    pub fn time_to_claim(&self, ticket: Ticket, claim_time: Ms, now: Now) -> Option<Ms> {
+        let (place, until) = self.lease_of(ticket)?;
+        // An owner that could not ask for some time has longer.
+        let until = until.max(self.places.extended_until(place.length));
+        let left = until.saturating_sub(now.ms()).max(1);
+        let claim_time = claim_time.max(1);
+        Some(match &place.notify {
+            Some(_) if self.places.is_extended(claim_time, now) => {
+                left.min(claim_time.max(AT_LEAST))
+            }
+            Some(_) => left.min(claim_time),
+            None => left,
+        })
+    }
+
+    /// Begins to wait for the claim of a place that has been granted all its locks, and notifies its owner.
+    pub fn begin_claim(&mut self, ticket: Ticket) {
+        let Some((place, until)) = self.lease_of(ticket) else {
+            return;
+        };
+        let (claim_ends, is_told) = (place.claim_ends, place.notify.is_some());
+        let until = until.max(self.places.extended_until(place.length));
+        self.keep_until(ticket, until);
+        self.places.claims.insert((claim_ends, ticket));
+        if is_told {
+            self.places.messages.push_back(Notice::Granted(ticket));
+        }
+    }
+
+    /// Gives the owner of a granted place until this time to claim it: what follows from its not being claimed
+    /// can't be written now.
+    pub fn postpone_claim(&mut self, ticket: Ticket, again: Ms) {
+        if let Some(waiter) = self.waiters.get_mut(&ticket)
+            && let Some(place) = &mut waiter.place
+        {
+            let before = std::mem::replace(&mut place.claim_ends, again);
+            self.places.claims.remove(&(before, ticket));
+            self.places.claims.insert((again, ticket));
+        }
+    }
+
+    /// Notes a stall of the server if a deadline at `at` is handled much later.
+    pub fn note_if_late(&mut self, at: Ms, now: Now) {
+        self.places.note_if_late(at, now);
+    }
+
+    /// The places of this owner that have been granted this lock, with their fencing numbers.
+    pub fn claims_of(
+        &self,
+        name: NameRef<'_>,
+        owner: &[u8],
+    ) -> impl Iterator<Item = (Ticket, Fence)> {
+        let owner = (!self.places.claims.is_empty()).then_some(owner);
+        let places = owner.into_iter().flat_map(|owner| self.places_of(owner));
+        places.filter_map(move |ticket| {
+            let waiter = self.waiters.get(&ticket)?;
+            let State::Granted(fence) = waiter.state() else {
+                return None;
+            };
+            let is_its = waiter.names.iter().any(|one| one.borrow() == name);
+            is_its.then_some((ticket, fence))
+        })
+    }
+
+    /// Returns the terms on which this waiter is granted its locks. A place has them only for the time in which
+    /// to claim them.
+    pub fn terms_of<'a>(
+        &self,
+        ticket: Ticket,
+        waiter: &Waiter,
+        owner: &'a [u8],
+        claim_time: Ms,
+        now: Now,
+    ) -> Terms<'a> {
+        let ttl = match waiter.place {
+            Some(_) => self
+                .time_to_claim(ticket, claim_time, now)
+                .unwrap_or(waiter.ttl),
+            None => waiter.ttl,
+        };
+        waiter.terms(owner, ttl)
+    }
+}

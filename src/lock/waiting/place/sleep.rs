@@ -1,0 +1,178 @@
+//! Places that sleep: they are out of their queues, and no waiter waits for them, until their owner asks
+//! again.
+
+use std::rc::Rc;
+
+use crate::lock::budget::Budget;
+use crate::lock::name::{Name, NameRef};
+use crate::lock::waiting::place::channel::{Channel, ChannelId};
+use crate::lock::waiting::queue::Queue;
+use crate::lock::waiting::queue::ticket::Ticket;
+use crate::lock::waiting::queue::waiter::State;
+
+use crate::lock::waiting::Waiting;
+
+impl Waiting {
+    /// The channel on which this place's owner is notified, if it has one.
+    pub fn channel_of(&self, ticket: Ticket) -> Option<&Rc<Channel>> {
+        let place = self.waiters.get(&ticket)?.place.as_deref()?;
+        Some(&place.notify.as_ref()?.channel)
+    }
+
+    /// Does this place's channel sleep?
+    pub fn sleeps_by_channel(&self, ticket: Ticket) -> bool {
+        (self.channel_of(ticket)).is_some_and(|channel| channel.is_asleep())
+    }
+
+    /// Does this place sleep? One whose channel is awake again does not, even before it is put back.
+    pub fn sleeps(&self, ticket: Ticket) -> bool {
+        let is_aside = (self.waiters.get(&ticket)).is_some_and(|one| one.state() == State::Asleep);
+        match self.channel_of(ticket) {
+            Some(channel) => channel.is_asleep() || (is_aside && !channel.has_aside(ticket)),
+            None => is_aside,
+        }
+    }
+
+    /// Takes a place out of its queues because its channel sleeps. Returns the locks in whose queues another
+    /// waiter is now the first.
+    pub fn lay_aside(&mut self, ticket: Ticket) -> Vec<Name> {
+        let Some(names) = self.stop_waiting(ticket) else {
+            return Vec::new();
+        };
+        let mut moved_up = Vec::new();
+        for name in &*names {
+            if let Some(queue) = self.queue(name.borrow())
+                && queue.lay_aside(ticket)
+                && queue.first().is_some()
+            {
+                moved_up.push(name.clone());
+            }
+        }
+        self.fall_asleep(ticket);
+        if let Some(channel) = self.channel_of(ticket).map(Rc::clone) {
+            channel.lay_aside(ticket);
+            for name in &*names {
+                if let Some(queue) = self.queue(name.borrow()) {
+                    queue.aside.insert((channel.id, ticket));
+                }
+            }
+        }
+        moved_up
+    }
+
+    /// Puts a place to sleep that is in no queue.
+    pub fn fall_asleep(&mut self, ticket: Ticket) {
+        let Some(waiter) = self.waiters.get_mut(&ticket) else {
+            return;
+        };
+        waiter.set_state(State::Asleep);
+        let (names, until) = (Rc::clone(&waiter.names), waiter.until());
+        if let Some(until) = until {
+            self.waits.times_up.insert((until, ticket));
+        }
+        // The names of a granted place may be copies.
+        let names: Vec<NameRef<'_>> = names.iter().map(Name::borrow).collect();
+        let names = self.stand_in_queues(&names, |queue| _ = queue.asleep.insert(ticket));
+        if let Some(waiter) = self.waiters.get_mut(&ticket) {
+            waiter.names = names;
+        }
+    }
+
+    /// Wakes a place: it is in its queues again, in order of its ticket.
+    pub fn wake(&mut self, ticket: Ticket) {
+        let channel = self.channel_of(ticket).map(Rc::clone);
+        let Some(waiter) = self.waiters.get_mut(&ticket) else {
+            return;
+        };
+        if waiter.state() != State::Asleep {
+            return;
+        }
+        waiter.set_state(State::Waiting);
+        let (names, owner) = (Rc::clone(&waiter.names), Rc::clone(&waiter.owner));
+        for name in &*names {
+            let (_, queue) = self.queues.open(name.db).open(&name.key);
+            queue.asleep.remove(&ticket);
+            if let Some(channel) = &channel {
+                queue.aside.remove((channel.id, ticket));
+            }
+            queue.join(ticket);
+            queue.stale = true;
+            self.noted.insert(name.clone());
+        }
+        if let Some(channel) = channel {
+            self.places.channels.put_back(&channel, ticket);
+        }
+        self.add_wait(ticket, &names, &owner, true);
+    }
+
+    /// Wakes this place's channel: one of its owners has asked, so the process behind it is alive.
+    pub fn wake_channel_of(&mut self, ticket: Ticket) {
+        if let Some(channel) = self.channel_of(ticket).map(Rc::clone) {
+            self.places.channels.wake(&channel);
+        }
+    }
+
+    /// A message on this channel had no subscriber: its places sleep until one of their owners asks.
+    pub fn message_went_unheard(&mut self, channel: ChannelId) {
+        self.send_to_sleep(channel);
+    }
+
+    /// Puts all places of this channel to sleep. They are taken out of their queues in portions; one that
+    /// comes first in a queue before that is taken out then.
+    pub fn send_to_sleep(&mut self, channel: ChannelId) {
+        if self.places.channels.send_to_sleep(channel) {
+            self.places.falling.push_back((channel, 0));
+        }
+    }
+
+    /// Takes some places of sleeping channels out of their queues.
+    pub fn lay_some_aside(&mut self, budget: &mut Budget) {
+        while !budget.is_spent()
+            && let Some((channel, from)) = self.places.falling.front_mut()
+        {
+            let Some(ticket) = self.places.channels.next_place(*channel, *from) else {
+                self.places.falling.pop_front();
+                continue;
+            };
+            *from = ticket.saturating_add(1);
+            budget.draw(self.reply_cost(ticket));
+            let moved_up = self.lay_aside(ticket);
+            self.noted.extend(moved_up);
+        }
+    }
+
+    /// Puts some places of channels that are awake again back into their queues.
+    pub fn put_some_back(&mut self, budget: &mut Budget) {
+        while !budget.is_spent()
+            && let Some(ticket) = self.places.channels.next_to_put_back()
+        {
+            let names = self.waiters.get(&ticket).map_or(0, |one| one.names.len());
+            budget.draw(names.saturating_add(1));
+            self.wake(ticket);
+        }
+    }
+
+    /// Puts the place back that would come first in this queue, if its channel is awake again.
+    pub fn put_first_back(&mut self, name: NameRef<'_>) {
+        if self.places.channels.count_waking() == 0 {
+            return;
+        }
+        let Some(queue) = self.queue_of(name) else {
+            return;
+        };
+        let waking = self.places.channels.waking();
+        let first = waking
+            .filter_map(|channel| queue.aside_with(channel).next())
+            .min();
+        if let Some(ticket) = first.filter(|&ticket| queue.would_be_first(ticket)) {
+            self.wake(ticket);
+        }
+    }
+
+    /// How many come before this one in one of its queues, including places that are yet to be put back.
+    pub fn before_in(&self, queue: &Queue, ticket: Ticket) -> usize {
+        let waking = self.places.channels.waking();
+        let aside = waking.map(|channel| queue.aside_before(channel, ticket));
+        aside.fold(queue.before(ticket), usize::saturating_add)
+    }
+}

@@ -1,0 +1,176 @@
+//! The queue of one lock: which requests wait, in which order.
+
+pub mod holders;
+pub mod leaving;
+pub mod order;
+pub mod queues;
+pub mod ticket;
+pub mod waiter;
+pub mod waiters;
+pub mod waits;
+
+use std::collections::BTreeSet;
+use std::rc::Rc;
+
+use crate::lock::name::Name;
+use crate::lock::time::Ms;
+use crate::lock::waiting::queue::holders::Holders;
+use crate::lock::waiting::queue::order::Order;
+use crate::lock::waiting::queue::ticket::Ticket;
+
+/// The waiters of one lock. A lock without waiters has no queue.
+#[derive(Debug, Default)]
+pub struct Queue {
+    /// The waiters in order of arrival, which is that of their tickets, without `upgrades`.
+    order: Order<Ticket>,
+    /// Waiters whose owners share the lock and want it exclusively. They come before all others: behind them
+    /// they would wait for waiters that wait for their shares.
+    upgrades: BTreeSet<Ticket>,
+    /// Waiters whose owner also waits for another lock, by the same ticket or another.
+    pub tangled: BTreeSet<Ticket>,
+    /// Places that sleep, and are not in `order`.
+    pub asleep: BTreeSet<Ticket>,
+    /// The sleeping places that were laid aside with their channel, by its number.
+    pub aside: Order<(u64, Ticket)>,
+    /// The list of names of all waiters that wait for this lock only.
+    single_name: Option<Rc<[Name]>>,
+    /// Who holds the lock.
+    pub holders: Holders,
+    /// Was the key no lock when it was last read?
+    pub is_no_lock: bool,
+    /// May the key have changed since it was last read?
+    pub stale: bool,
+    /// The database's count of changes of all keys when `stale` was last brought up to date.
+    changes: u64,
+    /// When the lock is to be settled again: its alarm.
+    pub alarm: Option<Ms>,
+    /// Is the alarm set because something could not be done at once? Then it must not be postponed.
+    pub comes_back: bool,
+    /// How often in a row the server has refused a write that would have granted the lock.
+    pub refusals: u32,
+}
+
+impl Queue {
+    /// Adds a waiter in order of its ticket; a new one comes last.
+    pub fn join(&mut self, ticket: Ticket) {
+        self.order.insert(ticket);
+    }
+
+    /// The list of names for a waiter that waits for this lock only. It is made once for all of them.
+    pub fn single_name(&mut self, name: impl FnOnce() -> Name) -> Rc<[Name]> {
+        Rc::clone(self.single_name.get_or_insert_with(|| Rc::from([name()])))
+    }
+
+    /// Moves a waiter to the front, among those that are there already in order of arrival.
+    pub fn promote(&mut self, ticket: Ticket) {
+        if self.order.remove(ticket).is_some() {
+            self.upgrades.insert(ticket);
+        }
+    }
+
+    /// Moves a waiter back to where it belongs by order of arrival.
+    pub fn demote(&mut self, ticket: Ticket) {
+        if self.upgrades.remove(&ticket) {
+            self.order.insert(ticket);
+        }
+    }
+
+    /// Moves all waiters back to where they belong by order of arrival.
+    pub fn demote_all(&mut self) {
+        if self.upgrades.is_empty() {
+            return;
+        }
+        for ticket in std::mem::take(&mut self.upgrades) {
+            self.order.insert(ticket);
+        }
+    }
+
+    /// Removes a waiter, wherever it is. Returns whether it was the first.
+    pub fn leave(&mut self, ticket: Ticket) -> bool {
+        let was_first = self.first() == Some(ticket);
+        self.order.remove(ticket);
+        self.upgrades.remove(&ticket);
+        self.tangled.remove(&ticket);
+        self.asleep.remove(&ticket);
+        was_first
+    }
+
+    /// Moves a place to `asleep`. Returns whether it was the first.
+    pub fn lay_aside(&mut self, ticket: Ticket) -> bool {
+        let was_first = self.leave(ticket);
+        self.asleep.insert(ticket);
+        was_first
+    }
+
+    /// How many come before this one.
+    pub fn before(&self, ticket: Ticket) -> usize {
+        if self.is_upgrade(ticket) {
+            return self.upgrades.range(..ticket).count();
+        }
+        self.upgrades
+            .len()
+            .saturating_add(self.order.before(ticket))
+    }
+
+    /// The places that were laid aside with this channel, in order.
+    pub fn aside_with(&self, channel: u64) -> impl Iterator<Item = Ticket> {
+        let from = self.aside.from((channel, Ticket::MIN));
+        from.take_while(move |&(of, _)| of == channel)
+            .map(|(_, ticket)| ticket)
+    }
+
+    /// How many places that were laid aside with this channel come before this one.
+    pub fn aside_before(&self, channel: u64, ticket: Ticket) -> usize {
+        let up_to = self.aside.before((channel, ticket));
+        up_to.saturating_sub(self.aside.before((channel, Ticket::MIN)))
+    }
+
+    /// Would this one come first if it were added in order of its ticket?
+    pub fn would_be_first(&self, ticket: Ticket) -> bool {
+        self.upgrades.is_empty() && self.order.first().is_none_or(|first| ticket < first)
+    }
+
+    /// The first waiter.
+    pub fn first(&self) -> Option<Ticket> {
+        self.upgrades.first().copied().or(self.order.first())
+    }
+
+    /// Is this waiter at the front because its owner shares the lock?
+    pub fn is_upgrade(&self, ticket: Ticket) -> bool {
+        self.upgrades.contains(&ticket)
+    }
+
+    /// Is this one in the queue, and not asleep?
+    pub fn contains(&self, ticket: Ticket) -> bool {
+        self.order.contains(ticket) || self.upgrades.contains(&ticket)
+    }
+
+    /// The waiters at the front because their owners share the lock.
+    pub fn upgrades(&self) -> impl Iterator<Item = Ticket> {
+        self.upgrades.iter().copied()
+    }
+
+    /// All waiters, in the order in which they are granted the lock.
+    pub fn iter(&self) -> impl Iterator<Item = Ticket> {
+        self.upgrades.iter().copied().chain(self.order.iter())
+    }
+
+    /// Are both in the queue, and does `one` come before `other`?
+    pub fn is_before(&self, one: Ticket, other: Ticket) -> bool {
+        let place = |ticket| {
+            let is_upgrade = self.upgrades.contains(&ticket);
+            (is_upgrade || self.order.contains(ticket)).then_some((!is_upgrade, ticket))
+        };
+        (place(one).zip(place(other))).is_some_and(|(one, other)| one < other)
+    }
+
+    /// How many wait, without sleeping places.
+    pub fn len(&self) -> usize {
+        self.order.len().saturating_add(self.upgrades.len())
+    }
+
+    /// Are there no waiters and no sleeping places?
+    pub fn is_empty(&self) -> bool {
+        self.order.is_empty() && self.upgrades.is_empty() && self.asleep.is_empty()
+    }
+}

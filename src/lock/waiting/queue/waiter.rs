@@ -1,0 +1,302 @@
+//! One request that waits, from when it joins its queues to its end.
+//!
+//! | state | what has happened | what may come next |
+//! |---|---|---|
+//! | `Waiting` | it is in the queue of each of its locks | any of the states below; its end |
+//! | `Granted` | the holds are written; its client is yet to be replied to | its reply; its end, which is confirmed one turn of the event loop later |
+//! | `TimedOut` | its time was up; it has left the queues | its reply; its end |
+//! | `Denied` | its user had lost the right to the locks when it was to be granted; it has left the queues | its reply; its end |
+//! | `SentAway` | the server became a replica; it has left the queues | its reply; its end |
+//! | `Withdrawn` | its owner has released the lock; it has left the queues | its reply; its end |
+//!
+//! A request without a client, a place in the queue, has a table of its own ([`crate::lock::waiting::place`]).
+//!
+//! `replied` is not one of the states, because the server decides when it asks for the reply: at once, a
+//! turn of its event loop later, or never, if the client has disconnected. A waiter that is asked for its
+//! reply while it is still `Waiting` was ended by `CLIENT UNBLOCK`: it becomes `TimedOut`.
+//!
+//! Each waiter ends exactly once, for whatever reason, and nothing of it is left afterwards. A waiter that
+//! ends `Granted` without its client having been told gives its grant back. If the client seems to have been
+//! told, the waiter is remembered for one more turn of the event loop, at the end of which the server may
+//! still close the connection and drop the reply: the client has been told only if its connection survives
+//! that. Where the reply is sent in one turn and the end comes in the next (Redis 7.0 and 7.2, after a command
+//! of a client that had waited itself), that is known before the end.
+
+use crate::lock::Ticket;
+use crate::lock::Turn;
+use std::rc::Rc;
+
+use crate::lock::fence::Fence;
+use crate::lock::name::{Db, Name, NameRef};
+use crate::lock::request::{Mode, Modes, Request, Terms};
+use crate::lock::time::{Ms, Now};
+use crate::lock::waiting::place::Place;
+
+/// A request that waits, or that has been decided and has not ended yet.
+#[derive(Debug)]
+pub struct Waiter {
+    /// The locks, each once.
+    pub names: Rc<[Name]>,
+    /// The owner that asks for them.
+    pub owner: Rc<[u8]>,
+    /// The ttl of the holds, from the grant.
+    pub ttl: Ms,
+    /// How it wants to hold each of them.
+    modes: Wanted,
+    /// When it times out, or the lease of a place ends; or [`FOREVER`].
+    pub ends: Ms,
+    /// When it began to wait.
+    pub since: Now,
+    /// The connection that asked.
+    pub client: u64,
+    /// The fencing number by which it was granted the locks, if it was.
+    fence: Fence,
+    /// What makes it a place in the queue; none if it has a blocked client.
+    pub place: Option<Box<Place>>,
+    stage: Stage,
+    /// Do the holds end when the connection closes?
+    pub session: bool,
+    /// Has the server taken its reply?
+    pub replied: bool,
+    /// Has its connection survived the turn of the event loop in which the reply was sent?
+    pub heard: bool,
+    /// The index of the lock among `names` that could not be granted when this was last tried.
+    pub shut_out_by: u16,
+}
+
+/// A waiter's [`State`] without the fencing number, which is stored beside it to save memory.
+#[derive(Clone, Copy, Debug)]
+enum Stage {
+    Waiting,
+    Granted,
+    TimedOut,
+    Denied,
+    SentAway,
+    Withdrawn,
+    Asleep,
+}
+
+/// The [`Modes`] of a waiter, in two words because there may be a million places.
+#[derive(Clone, Debug)]
+pub enum Wanted {
+    /// All of its locks alone.
+    Exclusive,
+    /// A share of each.
+    Shared,
+    /// A share of each, with this limit.
+    Limit(u64),
+    /// Each lock in its own mode, in their order.
+    Each(Rc<Vec<Mode>>),
+}
+
+impl Wanted {
+    fn new(modes: Modes<'_>) -> Self {
+        match modes {
+            Modes::Same(Mode::Exclusive) => Self::Exclusive,
+            Modes::Same(Mode::Shared) => Self::Shared,
+            Modes::Same(Mode::Limit(most)) => Self::Limit(most),
+            Modes::Each(modes) => Self::Each(Rc::new(modes.to_vec())),
+        }
+    }
+
+    /// The modes, borrowed.
+    #[inline]
+    pub fn borrow(&self) -> Modes<'_> {
+        match self {
+            Self::Exclusive => Modes::Same(Mode::Exclusive),
+            Self::Shared => Modes::Same(Mode::Shared),
+            Self::Limit(most) => Modes::Same(Mode::Limit(*most)),
+            Self::Each(modes) => Modes::Each(modes),
+        }
+    }
+}
+
+/// An end that never comes.
+pub const FOREVER: Ms = Ms::MAX;
+
+impl Waiter {
+    /// A waiter that begins to wait for these locks.
+    pub fn new(
+        request: &Request<'_>,
+        names: Rc<[Name]>,
+        ends: Ms,
+        since: Now,
+        place: Option<Box<Place>>,
+    ) -> Self {
+        Self {
+            names,
+            owner: Rc::from(request.terms.owner),
+            ttl: request.terms.ttl,
+            modes: Wanted::new(request.modes),
+            ends,
+            since,
+            client: request.terms.client,
+            fence: 0,
+            place,
+            stage: Stage::Waiting,
+            session: request.terms.session,
+            replied: false,
+            heard: false,
+            shut_out_by: 0,
+        }
+    }
+
+    /// How it wants to hold its locks.
+    #[inline]
+    pub fn modes(&self) -> &Wanted {
+        &self.modes
+    }
+
+    /// How it wants to hold this lock, which is one of `names`.
+    pub fn mode_of(&self, name: NameRef<'_>) -> Mode {
+        match self.modes.borrow() {
+            Modes::Same(mode) => mode,
+            modes => {
+                let index = self.names.iter().position(|one| one.borrow() == name);
+                modes.of(index.unwrap_or_default())
+            }
+        }
+    }
+
+    /// How much longer [`mode_of`](Self::mode_of) takes than for a request with one mode.
+    pub fn modes_to_search(&self) -> usize {
+        match &self.modes {
+            Wanted::Each(modes) => modes.len(),
+            _ => 0,
+        }
+    }
+
+    /// Does it want to hold its locks, which these are in any order, in these modes?
+    pub fn has_modes(&self, names: &[NameRef<'_>], modes: Modes<'_>) -> bool {
+        let (own, asked) = match (self.modes.borrow(), modes) {
+            (Modes::Same(own), Modes::Same(asked)) => return own == asked,
+            (Modes::Each(own), Modes::Each(asked)) => (own, asked),
+            _ => return false,
+        };
+        let own_names = self.names.iter().map(Name::borrow);
+        let mut own: Vec<(NameRef<'_>, Mode)> = own_names.zip(own.iter().copied()).collect();
+        let asked = names.iter().copied().zip(asked.iter().copied());
+        let mut asked: Vec<(NameRef<'_>, Mode)> = asked.collect();
+        own.sort_unstable_by_key(|&(name, _)| name);
+        asked.sort_unstable_by_key(|&(name, _)| name);
+        own == asked
+    }
+
+    /// Its state, with the fencing number.
+    pub fn state(&self) -> State {
+        match self.stage {
+            Stage::Waiting => State::Waiting,
+            Stage::Granted => State::Granted(self.fence),
+            Stage::TimedOut => State::TimedOut,
+            Stage::Denied => State::Denied,
+            Stage::SentAway => State::SentAway,
+            Stage::Withdrawn => State::Withdrawn,
+            Stage::Asleep => State::Asleep,
+        }
+    }
+
+    /// Changes its state.
+    pub fn set_state(&mut self, state: State) {
+        self.stage = match state {
+            State::Waiting => Stage::Waiting,
+            State::Granted(fence) => {
+                self.fence = fence;
+                Stage::Granted
+            }
+            State::TimedOut => Stage::TimedOut,
+            State::Denied => Stage::Denied,
+            State::SentAway => Stage::SentAway,
+            State::Withdrawn => Stage::Withdrawn,
+            State::Asleep => Stage::Asleep,
+        };
+    }
+
+    /// When it times out, or the lease of a place ends; none if never.
+    pub fn until(&self) -> Option<Ms> {
+        (self.ends != FOREVER).then_some(self.ends)
+    }
+
+    /// Does it ask for a single lock, exclusively?
+    pub fn is_plain(&self) -> bool {
+        self.names.len() == 1 && matches!(self.modes, Wanted::Exclusive)
+    }
+
+    /// Two databases have changed places. Holds have moved with their keys, and a granted waiter with its holds.
+    pub fn swapped(&mut self, one: Db, other: Db) {
+        if self.is_granted() {
+            let mut names = self.names.to_vec();
+            names.iter_mut().for_each(|name| name.swap(one, other));
+            self.names = names.into();
+        }
+    }
+
+    /// Has it been granted its locks?
+    pub fn is_granted(&self) -> bool {
+        matches!(self.stage, Stage::Granted)
+    }
+
+    /// Has it been granted its locks, and is its client yet to be told?
+    pub fn is_untold(&self) -> bool {
+        self.is_granted() && !self.replied && self.place.is_none()
+    }
+
+    /// Has it stopped waiting, or is its time up?
+    pub fn is_up(&self, now: Now) -> bool {
+        !matches!(self.stage, Stage::Waiting) || self.ends <= now.ms()
+    }
+
+    /// Returns the server's error if this waiter's user has lost the right to its locks; empty for a place.
+    pub fn denial(&self, turn: &mut Turn<'_>, ticket: Ticket) -> Option<Rc<str>> {
+        match &self.place {
+            Some(place) => (turn.keys.is_denied(&place.asker, &self.names)).then(|| Rc::from("")),
+            None => turn.keys.denial(ticket, &self.names),
+        }
+    }
+
+    /// The terms of the holds that it is granted, with this ttl.
+    pub fn terms<'a>(&self, owner: &'a [u8], ttl: Ms) -> Terms<'a> {
+        Terms {
+            owner,
+            ttl,
+            client: self.client,
+            session: self.session,
+        }
+    }
+}
+
+/// The state of a waiter; see the table above.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    /// It is in its queues.
+    Waiting,
+    /// It has been granted the locks, by this fencing number.
+    Granted(Fence),
+    /// Its time was up.
+    TimedOut,
+    /// Its user has lost the right to the locks.
+    Denied,
+    /// The server became a replica.
+    SentAway,
+    /// Its owner has released the lock, or does not need this request any more.
+    Withdrawn,
+    /// A place whose owner has not asked in time, or whose channel sleeps: it is not in its queues.
+    Asleep,
+}
+
+/// The reply to a waiter's client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WaitOutcome<'a> {
+    /// The owner holds the locks.
+    Granted {
+        /// The owner that asked.
+        owner: &'a [u8],
+        /// The fencing number.
+        fence: Fence,
+    },
+    /// Its time was up.
+    TimedOut,
+    /// Its user has lost the right to the locks; with the server's error.
+    Denied(&'a str),
+    /// The server became a replica.
+    SentAway,
+}

@@ -1,0 +1,89 @@
+//! All waiters, by their tickets.
+
+use crate::lock::room::give_back_room;
+use crate::lock::waiting::queue::order::Order;
+use crate::lock::waiting::queue::ticket::{ByTicket, Ticket};
+use crate::lock::waiting::queue::waiter::Waiter;
+
+/// All waiters, by their tickets. Those with a blocked client are in a hash table: a server has a few thousand
+/// clients. Places are not, because there may be a million, and a hash table that grows is moved as a whole.
+#[derive(Debug, Default)]
+pub struct Waiters {
+    with_client: ByTicket<Waiter>,
+    places: Order<(Ticket, Box<Waiter>)>,
+}
+
+impl Waiters {
+    /// The waiter with this ticket.
+    #[inline]
+    pub fn get(&self, ticket: &Ticket) -> Option<&Waiter> {
+        let waiter = self.with_client.get(ticket);
+        waiter.or_else(|| self.places.get(*ticket).map(|(_, place)| &**place))
+    }
+
+    /// The waiter with this ticket, mutable.
+    #[inline]
+    pub fn get_mut(&mut self, ticket: &Ticket) -> Option<&mut Waiter> {
+        let waiter = self.with_client.get_mut(ticket);
+        waiter.or_else(|| self.places.get_mut(*ticket).map(|(_, place)| &mut **place))
+    }
+
+    /// Adds a waiter.
+    pub fn insert(&mut self, ticket: Ticket, waiter: Waiter) {
+        if waiter.place.is_some() {
+            self.places.insert((ticket, Box::new(waiter)));
+        } else {
+            self.with_client.insert(ticket, waiter);
+        }
+    }
+
+    /// Removes and returns a waiter.
+    pub fn remove(&mut self, ticket: &Ticket) -> Option<Waiter> {
+        let waiter = self.with_client.remove(ticket);
+        waiter.or_else(|| self.places.remove(*ticket).map(|(_, place)| *place))
+    }
+
+    /// How many places there are.
+    pub fn places(&self) -> usize {
+        self.places.len()
+    }
+
+    /// Are there any places?
+    #[inline]
+    pub fn has_places(&self) -> bool {
+        !self.places.is_empty()
+    }
+
+    /// The first place from this ticket on.
+    pub fn next_place(&self, from: Ticket) -> Option<Ticket> {
+        self.places.from(from).next()
+    }
+
+    /// Are there no waiters?
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.with_client.is_empty() && self.places.is_empty()
+    }
+
+    /// How many waiters there are, including those that have been decided and have not ended.
+    pub fn len(&self) -> usize {
+        self.with_client.len().saturating_add(self.places.len())
+    }
+
+    /// The waiters that have a client.
+    pub fn with_client(&mut self) -> impl Iterator<Item = (Ticket, &mut Waiter)> {
+        let waiters = self.with_client.iter_mut();
+        waiters.map(|(&ticket, waiter)| (ticket, waiter))
+    }
+
+    /// The tickets of all waiters.
+    #[cfg(test)]
+    pub fn tickets(&self) -> impl Iterator<Item = Ticket> {
+        self.with_client.keys().copied().chain(self.places.iter())
+    }
+
+    /// Shrinks the hash table if it was once much larger.
+    pub fn give_back_room(&mut self) {
+        give_back_room(&mut self.with_client);
+    }
+}

@@ -1,0 +1,95 @@
+//! Which requests wait, in how many queues, and until when.
+
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use crate::lock::time::Ms;
+use crate::lock::waiting::queue::order::Order;
+use crate::lock::waiting::queue::ticket::Ticket;
+
+/// The waiting requests of all locks.
+#[derive(Debug, Default)]
+pub struct Waits {
+    /// Waiting requests with a client.
+    pub waiting: Order<Ticket>,
+    /// How many requests wait without a client: places that do not sleep.
+    pub waiting_places: usize,
+    /// How many places in queues all waiting requests have: one for each of their locks.
+    pub places: usize,
+    /// All waiting requests and all places, by the prints of their owners.
+    pub by_owner: Order<(u64, Ticket)>,
+    /// When each waiter times out, and when the lease of each place ends.
+    pub times_up: Order<(Ms, Ticket)>,
+    /// The server's error for waiters whose users have lost the right to the locks, until the client is told.
+    pub denials: BTreeMap<Ticket, Rc<str>>,
+    /// Requests that have been granted their locks and whose clients have not been told, by the prints of
+    /// their owners.
+    untold: Order<(u64, Ticket)>,
+    /// Waiters with this ticket or an earlier one are to be sent away.
+    pub sent_away_to: Ticket,
+    /// The last ticket that was drawn.
+    last_ticket: Ticket,
+}
+
+impl Waits {
+    /// How many requests wait.
+    pub fn len(&self) -> usize {
+        self.waiting.len().saturating_add(self.waiting_places)
+    }
+
+    /// The waiting requests and the places of an owner with this print.
+    pub fn of(&self, print: u64) -> impl Iterator<Item = Ticket> + use<'_> {
+        by(&self.by_owner, print)
+    }
+
+    /// Are all requests of one owner?
+    pub fn are_of_one(&self) -> bool {
+        let of = |of: Option<(u64, Ticket)>| of.map(|(print, _)| print);
+        of(self.by_owner.first()) == of(self.by_owner.last())
+    }
+
+    /// The requests of an owner with this print that have been granted their locks and whose clients have not
+    /// been told.
+    pub fn untold_of(&self, print: u64) -> impl Iterator<Item = Ticket> + use<'_> {
+        by(&self.untold, print)
+    }
+
+    /// Notes that this request has been granted its locks and its client is yet to be told.
+    pub fn add_untold(&mut self, print: u64, ticket: Ticket) {
+        self.untold.insert((print, ticket));
+    }
+
+    /// Notes that this request's client has been told of its grant, or won't be.
+    pub fn remove_untold(&mut self, print: u64, ticket: Ticket) {
+        self.untold.remove((print, ticket));
+    }
+
+    /// The last ticket that was drawn.
+    pub fn last_ticket(&self) -> Ticket {
+        self.last_ticket
+    }
+
+    /// Draws the next ticket.
+    pub fn draw_ticket(&mut self) -> Ticket {
+        self.last_ticket = self.last_ticket.saturating_add(1);
+        self.last_ticket
+    }
+
+    /// Makes the next tickets larger than this one.
+    #[cfg(test)]
+    pub fn draw_tickets_after(&mut self, ticket: Ticket) {
+        self.last_ticket = ticket;
+    }
+
+    /// Schedules all waiters of now to be sent away.
+    pub fn send_all_away(&mut self) {
+        self.sent_away_to = self.last_ticket;
+    }
+}
+
+/// The requests of an owner with this print.
+fn by(all: &Order<(u64, Ticket)>, print: u64) -> impl Iterator<Item = Ticket> + use<'_> {
+    let its = all.from((print, Ticket::MIN));
+    its.take_while(move |&(of, _)| of == print)
+        .map(|(_, ticket)| ticket)
+}

@@ -1,0 +1,119 @@
+//! What a report says of a lock's queue.
+
+use crate::lock::stats::remembered::Remembered;
+use std::rc::Rc;
+
+use crate::lock::name::NameRef;
+use crate::lock::request::Mode;
+use crate::lock::time::{Ms, Now};
+use crate::lock::waiting::Waiting;
+use crate::lock::waiting::queue::Queue;
+use crate::lock::waiting::queue::ticket::Ticket;
+
+/// How many holders, and how many waiters, a report lists if nothing else is asked for.
+pub const USUALLY_NAMED: usize = 128;
+
+/// A waiter for a lock.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct QueuedWaiter {
+    /// The owner.
+    pub owner: Rc<[u8]>,
+    /// What it waits for.
+    pub mode: Mode,
+    /// For how long it has waited.
+    pub waited: Ms,
+    /// The connection that waits, or that has asked last.
+    pub client: u64,
+    /// Its place, if it waits without a blocked connection.
+    pub place: Option<PlaceInQueue>,
+}
+
+/// A place in the queue, which its owner keeps by asking again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PlaceInQueue {
+    /// Its position, counted from 1.
+    pub place: usize,
+    /// How much longer it is kept if its owner does not ask.
+    pub lease: Ms,
+    /// Is it skipped until its owner asks?
+    pub asleep: bool,
+}
+
+impl Waiting {
+    /// Returns the first waiters of this queue, in order: those that stand in it, or count as if they did;
+    /// then those that sleep.
+    fn first_waiting(&self, queue: &Queue, most: usize) -> Vec<Ticket> {
+        let standing = queue.iter().filter(|&ticket| self.is_waiting(ticket));
+        let mut first: Vec<Ticket> = standing.take(most).collect();
+        for channel in self.places.channels.waking() {
+            first.extend(queue.aside_with(channel).take(most));
+        }
+        first.sort_by_key(|&ticket| (!queue.is_upgrade(ticket), ticket));
+        first.truncate(most);
+        // Where there is room left, all that are waking are listed by now: so no more than these are skipped here.
+        let room = most.saturating_sub(first.len());
+        let asleep = queue.asleep.iter().copied();
+        first.extend(asleep.filter(|&ticket| self.sleeps(ticket)).take(room));
+        first
+    }
+
+    pub fn waiting(
+        &mut self,
+        name: NameRef<'_>,
+        most: usize,
+        now: Now,
+    ) -> (Vec<QueuedWaiter>, usize) {
+        let Some(queue) = self
+            .queues
+            .get(name.db)
+            .and_then(|queues| queues.get(name.key))
+        else {
+            return (Vec::new(), 0);
+        };
+        let waiters = (self.first_waiting(queue, most).into_iter())
+            .filter_map(|ticket| Some((ticket, self.waiters.get(&ticket)?)))
+            .map(|(ticket, waiter)| QueuedWaiter {
+                owner: Rc::clone(&waiter.owner),
+                mode: waiter.mode_of(name),
+                waited: now.ms().saturating_sub(waiter.since.ms()),
+                client: waiter.client,
+                place: self.lease_of(ticket).map(|(_, until)| PlaceInQueue {
+                    place: self.before_in(queue, ticket).saturating_add(1),
+                    lease: until.saturating_sub(now.ms()),
+                    asleep: self.sleeps(ticket),
+                }),
+            })
+            .collect();
+        let count = self.wait_here(queue).saturating_add(queue.asleep.len());
+        (waiters, count)
+    }
+
+    /// How much is remembered of requests.
+    pub fn remembered(&self) -> Remembered {
+        let sum = |counts: &[usize]| counts.iter().sum();
+        let unseen = self.queues.iter().map(|(_, queues)| queues.unseen()).sum();
+        Remembered {
+            queues: self.count_queues(),
+            waiters: self.waiters.len(),
+            owners: sum(&[
+                self.waits.by_owner.len(),
+                self.waited_for.len(),
+                self.places.channels.len(),
+            ]),
+            alarms: sum(&[
+                self.waits.times_up.len(),
+                self.alarms.len(),
+                self.places.claims.len(),
+            ]),
+            tasks: sum(&[
+                self.noted.len(),
+                self.leaving.len(),
+                self.places.messages.len(),
+                self.places.endings.len(),
+                self.places.channels.count_waking(),
+                unseen,
+            ]),
+            ..Remembered::default()
+        }
+    }
+}

@@ -1,0 +1,172 @@
+//! `lock.classes`: the setting that names classes of keys, and `INFO lock_classes`, which shows what is counted of
+//! each.
+
+use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_void};
+use std::ptr::null_mut;
+use std::sync::{Mutex, PoisonError};
+
+use redis_module::raw;
+
+use crate::lock::{Class, Locks, MOST_CLASSES, Reason};
+
+use super::config;
+use super::ffi::api::RawString;
+use super::ffi::constants::{ERR, OK};
+use super::ffi::context::Ctx;
+use super::ffi::shield::shield;
+use super::ffi::text::{Lent, Text};
+
+/// What the setting is called.
+pub const NAME: &CStr = c"classes";
+
+const TOO_MANY: &[u8] = b"at most 32 patterns, separated by spaces, can be set";
+
+const _: () = assert!(MOST_CLASSES == 32, "the text above says how many");
+
+/// The patterns in this value.
+pub fn patterns(value: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let words = value.split(|byte| byte.is_ascii_whitespace());
+    words.filter(|word| !word.is_empty())
+}
+
+/// Can the setting have this value?
+pub fn is_fit(value: &[u8]) -> bool {
+    patterns(value).count() <= MOST_CLASSES && !value.contains(&0)
+}
+
+/// Adds the setting to the server's.
+pub fn add(ctx: Ctx<'_>, default: &[u8], flags: c_uint) -> bool {
+    let Ok(default) = CString::new(default) else {
+        return false;
+    };
+    // SAFETY: the context lives, functions are for ever, and the server copies the texts; there is no data. It wrote
+    // the address once.
+    unsafe {
+        raw::RedisModule_RegisterStringConfig.is_some_and(|register| {
+            register(
+                ctx.raw(),
+                NAME.as_ptr(),
+                default.as_ptr(),
+                flags,
+                Some(get),
+                Some(set),
+                None,
+                null_mut(),
+            ) == OK
+        })
+    }
+}
+
+/// The string that the server was handed last: it does not free it, and has no use for it at its next question.
+struct Handed(Option<Text<'static>>);
+
+// SAFETY: it is only ever replaced, under the lock below; the server counts who has a string, and asks with its own
+// lock held.
+unsafe impl Send for Handed {}
+
+static HANDED: Mutex<Handed> = Mutex::new(Handed(None));
+
+unsafe extern "C" fn get(_: *const c_char, _: *mut c_void) -> *mut RawString {
+    shield("CONFIG GET", null_mut, || {
+        let text = Text::new(&config::classes());
+        let raw = text.raw();
+        HANDED.lock().unwrap_or_else(PoisonError::into_inner).0 = Some(text);
+        raw
+    })
+}
+
+unsafe extern "C" fn set(
+    _: *const c_char,
+    mut value: *mut RawString,
+    _: *mut c_void,
+    error: *mut *mut RawString,
+) -> c_int {
+    let is_set = shield(
+        "CONFIG SET",
+        || false,
+        || {
+            // SAFETY: the server lends us this one string for the length of this call.
+            let value = unsafe { Lent::list(&raw mut value, 1) };
+            let value = value.first().map(|value| value.bytes()).unwrap_or_default();
+            let is_fit = is_fit(value);
+            if is_fit {
+                config::set_classes(value);
+            }
+            is_fit
+        },
+    );
+    if is_set {
+        return OK;
+    }
+    // SAFETY: the server frees the string that we put where it says.
+    unsafe {
+        if let (false, Some(create)) = (error.is_null(), raw::RedisModule_CreateString) {
+            *error = create(null_mut(), TOO_MANY.as_ptr().cast(), TOO_MANY.len());
+        }
+    }
+    ERR
+}
+
+/// The string is given back before the module goes.
+pub fn forget() {
+    HANDED.lock().unwrap_or_else(PoisonError::into_inner).0 = None;
+}
+
+/// Shows each class in a line of its own, if any are wanted.
+///
+/// # Safety
+/// `info` must be what the server hands to an INFO callback.
+pub unsafe fn report(info: *mut raw::RedisModuleInfoCtx, locks: &Locks) {
+    // SAFETY: promised by our caller; the server wrote the addresses once, and copies the texts.
+    unsafe {
+        let wanted =
+            raw::RedisModule_InfoAddSection.is_some_and(|add| add(info, NAME.as_ptr()) == OK);
+        let (true, Some(begin), Some(add), Some(end)) = (
+            wanted,
+            raw::RedisModule_InfoBeginDictField,
+            raw::RedisModule_InfoAddFieldULongLong,
+            raw::RedisModule_InfoEndDictField,
+        ) else {
+            return;
+        };
+        for class in locks.waiting().classes().iter() {
+            let name = [b"class_", &*class.pattern].concat();
+            let Ok(name) = CString::new(name) else {
+                continue;
+            };
+            begin(info, name.as_ptr());
+            for (field, value) in figures(class) {
+                add(info, field.as_ptr(), value);
+            }
+            end(info);
+        }
+    }
+}
+
+fn figures(class: &Class) -> impl Iterator<Item = (&'static CStr, u64)> {
+    let counted = [
+        (c"grants", class.grants),
+        (c"waits", class.waits),
+        (c"wait_usec", class.waited),
+        (c"wait_usec_p50", class.wait_times.quantile(500)),
+        (c"wait_usec_p99", class.wait_times.quantile(990)),
+        (c"wait_usec_p999", class.wait_times.quantile(999)),
+        (c"waiting", class.waiting),
+        (c"waiting_peak", class.waiting_peak),
+        (c"held_msec_p50", class.hold_times.quantile(500)),
+        (c"held_msec_p99", class.hold_times.quantile(990)),
+    ];
+    let lost = [
+        (c"expired", Reason::Expired),
+        (c"unclaimed", Reason::Unclaimed),
+        (c"broken", Reason::Broken),
+        (c"deleted", Reason::Deleted),
+        (c"overwritten", Reason::Overwritten),
+        (c"renamed", Reason::Renamed),
+        (c"evicted", Reason::Evicted),
+        (c"undelivered", Reason::Undelivered),
+        (c"disconnected", Reason::Disconnected),
+    ];
+    let lost = lost.map(|(field, reason)| (field, class.lost(reason)));
+    counted.into_iter().chain(lost)
+}

@@ -1,0 +1,110 @@
+//! What was done at one lock, as the other judge is told of it.
+
+use super::super::history::{Micros, Mode};
+use std::sync::Arc;
+
+pub type Id = usize;
+
+/// What was done, and how it was answered.
+#[derive(Clone, Debug)]
+pub enum Deed {
+    Granted {
+        owner: Id,
+        mode: Mode,
+        ttl: Micros,
+        number: i64,
+        tie: Option<Tie>,
+        /// No other request of its owner says otherwise of the connection.
+        is_tie_sure: bool,
+        /// For how long its place may have been kept for it, if it asked for one.
+        lease: Micros,
+        /// Whether its owner has only ever asked in these words.
+        same_words: bool,
+    },
+    /// A try, or a wait: nil.
+    Denied {
+        owner: Id,
+        same_words: bool,
+        /// Whether another owner must have held the lock.
+        needs_another: bool,
+    },
+    Placed {
+        owner: Id,
+        several: bool,
+        lease: Micros,
+        /// A number that had been given before.
+        above: i64,
+    },
+    /// CHECK, with what is left, or GUARD.
+    Held {
+        owner: Id,
+        left: Option<Micros>,
+        alone: bool,
+    },
+    NotHeld {
+        owner: Id,
+    },
+    /// Whether it was held, if this is known.
+    Released {
+        owner: Id,
+        held: Option<bool>,
+        alone: bool,
+    },
+    Renewed {
+        owner: Id,
+        ttl: Micros,
+        alone: bool,
+        /// Whether what it claims may be tied to a connection.
+        may_be_tied: bool,
+    },
+    NotRenewed {
+        owner: Id,
+    },
+    HungUp {
+        owner: Id,
+        connection: u64,
+    },
+    /// A call without an answer: from now on it may be done at any time, or never.
+    Unheard {
+        owner: Id,
+        call: Unheard,
+        /// A number that had been given before.
+        above: i64,
+    },
+    /// All holds end.
+    Ended,
+    /// All holds end so much later at most, and nothing prolongs them.
+    Ending {
+        grace: Micros,
+    },
+    /// From now on any hold may end at any time.
+    Doubted,
+    /// Which number, connection or BREAK belongs to which hold may be forgotten, and the holds may last longer.
+    /// An owner with a place on a server to which the lock comes back may have it still, whatever it has said elsewhere.
+    Forgotten {
+        by: Micros,
+        placed: Arc<[Id]>,
+    },
+    /// Another server has taken over and may have missed anything. These may hold the lock there. If it keeps a
+    /// quarantine, no other does until what was lost is over.
+    TakenOver {
+        owners: Arc<[Id]>,
+        longest: Micros,
+        quarantine: bool,
+    },
+}
+
+/// A hold that ends with its connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Tie {
+    pub connection: u64,
+    /// When that was certainly there for the last time.
+    pub alive: Micros,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub enum Unheard {
+    Ask { tie: Option<Tie>, alone: bool },
+    Renew { ttl: Micros },
+    End,
+}
