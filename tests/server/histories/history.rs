@@ -5,6 +5,10 @@ pub type Micros = u64;
 
 pub const MS: Micros = 1000;
 
+/// A server that has refused or held back those who would ask, as one does that becomes a master, waits so long at
+/// least until a grant is claimed, however short the lease.
+pub const LONGEST_CLAIM: Micros = 1000 * MS;
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
     Exclusive,

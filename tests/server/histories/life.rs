@@ -1,6 +1,6 @@
 //! One owner at one lock: when it certainly held it, and whether it can have held it.
 
-use super::history::{Action, Answer, Call, Event, Kind, MS, Micros, Mode, Wait};
+use super::history::{Action, Answer, Call, Event, Kind, LONGEST_CLAIM, MS, Micros, Mode, Wait};
 use std::collections::BTreeMap;
 use std::ptr;
 use std::sync::Arc;
@@ -144,7 +144,7 @@ impl Life<'_> {
             match grant.answer {
                 Answer::Unknown => true,
                 Answer::Int(_) => {
-                    self.may_be_undone(grant, call)
+                    self.taken_over_by(grant, call).is_some()
                         || (may_last && !self.is_ended_between(grant, call))
                 }
                 _ => false,
@@ -221,9 +221,15 @@ impl Life<'_> {
             Action::Acquire {
                 wait: Wait::Queue { lease, .. },
                 ..
-            } if other.tells_of_a_place() => self
-                .is_forgotten_between(other, call)
-                .then(|| other.end + lease + TOLERANCE + self.on_the_way_between(other, call)),
+            } if other.tells_of_a_place() => {
+                let claimed_by = match self.taken_over_by(other, call) {
+                    Some(by) => other.end.max(by).saturating_add(lease.max(LONGEST_CLAIM)),
+                    None => other.end + lease,
+                };
+                let on_the_way = self.on_the_way_between(other, call);
+                self.is_forgotten_between(other, call)
+                    .then(|| claimed_by.saturating_add(TOLERANCE + on_the_way))
+            }
             Action::Acquire { ttl, .. } | Action::Renew { ttl, .. } => match other.answer {
                 Answer::Unknown => Some(Micros::MAX),
                 _ if other.tells_of_a_hold() => {
@@ -244,10 +250,11 @@ impl Life<'_> {
             .sum()
     }
 
-    /// Whether a server that took over in between may have missed the end of this hold.
-    fn may_be_undone(&self, grant: &Call, call: &Call) -> bool {
-        (self.events.iter())
-            .any(|event| event.takes_over() && event.is_within(grant.start, call.end))
+    /// When a server had taken over in between at the latest: it may have missed the end of the first call's hold.
+    fn taken_over_by(&self, first: &Call, second: &Call) -> Option<Micros> {
+        let takeovers = (self.events.iter())
+            .filter(|event| event.takes_over() && event.is_within(first.start, second.end));
+        takeovers.map(|event| event.to).max()
     }
 
     fn is_ended_between(&self, grant: &Call, call: &Call) -> bool {

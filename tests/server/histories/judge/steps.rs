@@ -1,7 +1,7 @@
 //! From a history to what was done at each of its locks.
 
 use super::super::history::{
-    Action, Answer, Call, Event, History, Kind, MS, Micros, Mode, Wait, count,
+    Action, Answer, Call, Event, History, Kind, LONGEST_CLAIM, MS, Micros, Mode, Wait, count,
 };
 use super::Span;
 use super::deed::{Deed, Id, Tie, Unheard};
@@ -69,10 +69,6 @@ struct OfOne<'a> {
     alive: &'a BTreeMap<u64, Micros>,
     names: BTreeMap<&'a str, Id>,
 }
-
-/// A server that has refused or held back those who would ask, as one does that becomes a master, waits so long at
-/// least until a grant is claimed, however short the lease.
-const LONGEST_CLAIM: Micros = 1000 * MS;
 
 /// For how long a place that was asked for so is kept.
 fn lease(wait: &Wait) -> Micros {

@@ -82,6 +82,28 @@ fn a_grant_that_was_to_be_claimed_lasts_as_long_on_a_server_that_takes_over() {
     assert!(refused(&claimed(600)));
 }
 
+/// To ask again shortens no hold that lasts longer, and says once more by which number it is held.
+#[test]
+fn a_grant_that_outlasted_a_takeover_may_have_its_number_for_as_long() {
+    let asked_again = |at| {
+        of(vec![
+            call("a", ask(Exclusive, 100), (0, 1), Int(1)),
+            call("b", queue(50), (2, 3), Place(-1)),
+            call("a", release(), (4, 5), Int(1)),
+            call("b", queue(50), (40, 41), Int(7)),
+            call("b", queue(50), (at, at + 1), Int(7)),
+        ])
+    };
+    let over_a_takeover = |at| {
+        let mut history = asked_again(at);
+        history.events.push(event(Kind::Failover, (20, 30)));
+        history
+    };
+    assert_good(&over_a_takeover(900));
+    assert_breaks_in_our_eyes(Rule::OneNumberOneHold, &over_a_takeover(1100));
+    assert_breaks_in_our_eyes(Rule::OneNumberOneHold, &asked_again(900));
+}
+
 #[test]
 fn a_place_that_was_asked_for_in_time_and_is_overtaken_is_refused() {
     assert_good(&of(in_turn(2, 3)));
