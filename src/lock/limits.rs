@@ -52,7 +52,8 @@ impl Limits {
         drain: false,
     };
 
-    /// Do more owners share a lock than may? Then no other is let in, and nothing visits them all.
+    /// Do more owners share a lock than may? Then no other is let in, and nothing but a step of the
+    /// wall clock visits them all.
     pub fn are_too_many(&self, count: usize) -> bool {
         u64::try_from(count).is_ok_and(|count| count > self.max_sharers)
     }

@@ -1,7 +1,8 @@
 //! The rules of the lock. Nothing here knows a server: keys are read and written through
 //! [`Keyspace`], time is an argument, and the clients that must get a reply are returned to the caller.
 //!
-//! A lock is held when its key stores a hold that is not over ([`Stored`]); other requests wait in its queue.
+//! A lock is held when its key stores a hold that is not over ([`Stored`]), or while it is reserved, because a step
+//! of the wall clock has taken its key; other requests wait in its queue.
 //!
 //! | room | what it answers |
 //! |---|---|

@@ -1,4 +1,4 @@
-//! Hashes that stand for keys and owners, so that the ledger need not store their bytes.
+//! Hashes that stand for keys in the ledger, and for owners in indexes and in the log.
 
 use std::hash::BuildHasher;
 

@@ -62,7 +62,7 @@ pub fn of(key: &[u8]) -> Slot {
     crc16(hashed_part(key)) % SLOTS
 }
 
-/// CRC-16/XMODEM, bit by bit: it is computed only in a cluster, and only for a grant.
+/// CRC-16/XMODEM, bit by bit: it is computed only in a cluster.
 fn crc16(bytes: &[u8]) -> u16 {
     bytes.iter().fold(0, |crc, &byte| {
         (0..8).fold(crc ^ (u16::from(byte) << 8), |crc, _| {

@@ -72,7 +72,7 @@ impl Module {
         _ = self.change(|locks| {
             locks.published();
             if is_unheard {
-                locks.waiting_mut().message_went_unheard(message.id);
+                locks.waiting_mut().send_to_sleep(message.id);
             }
         });
         usize::try_from(receivers).unwrap_or_default()

@@ -76,7 +76,13 @@ impl Locks {
                     self.adopt_orphan(turn, part.name);
                 }
             }
-            return self.wait(turn, parts, request);
+            let may_wait = matches!(request.patience, Patience::Until(_) | Patience::Forever)
+                && !self.limits.drain
+                && parts.iter().all(|part| part.fit != Fit::Breaking);
+            if !may_wait {
+                return Ok(self.count_busy());
+            }
+            return (self.enroll(turn, parts, request, None)).map(Acquired::Waiting);
         }
         let fence = self.take(turn, parts, &request.terms, News::Told);
         // Other requests of this owner may wait for what it holds now, and the hold may end at

@@ -1,10 +1,10 @@
-//! All locks of a server, and how they learn what has happened to keys, databases and the server.
+//! All locks of a server.
 
 use crate::lock::stats::remembered::Remembered;
 use std::collections::BTreeSet;
 
 use crate::lock::engine::outbox::Outbox;
-use crate::lock::engine::returns::Return;
+use crate::lock::engine::take_back::Return;
 use crate::lock::fence::{Fence, FencingClock};
 use crate::lock::holds::ledger::Ledger;
 use crate::lock::limits::Limits;

@@ -17,7 +17,6 @@ pub mod release;
 pub mod renew;
 pub mod reply;
 pub mod report;
-pub mod returns;
 pub mod settle;
 pub mod stock;
 pub mod take_back;

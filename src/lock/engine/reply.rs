@@ -5,6 +5,7 @@ use crate::lock::fence::Fence;
 use crate::lock::name::NameRef;
 use crate::lock::request::Hold;
 use crate::lock::room::keep_room;
+use crate::lock::stats::count;
 use crate::lock::waiting::queue::ticket::Ticket;
 use crate::lock::waiting::queue::waiter::{State, WaitOutcome, Waiter};
 
@@ -32,7 +33,7 @@ impl Locks {
         let waiter = self.waiting.waiter_mut(ticket)?;
         if waiter.state() == State::Waiting {
             waiter.set_state(State::TimedOut);
-            self.counts.wait_timeouts = self.counts.wait_timeouts.saturating_add(1);
+            count(&mut self.counts.wait_timeouts, 1);
         }
         if !self.waiting.take_reply(ticket) {
             return None;

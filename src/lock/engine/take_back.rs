@@ -3,7 +3,6 @@
 
 use crate::lock::engine::locks::Locks;
 use crate::lock::engine::lost::Seen;
-use crate::lock::engine::returns::Return;
 use crate::lock::engine::tick::PAUSE;
 use crate::lock::holds::ledger::entry::{Entry, ShareBefore};
 use crate::lock::keyspace::LockEvent;
@@ -14,6 +13,13 @@ use crate::lock::time::{LAST_MS, is_over};
 use crate::lock::turn::{Turn, earlier};
 use crate::lock::waiting::queue::holders::Holders;
 use std::rc::Rc;
+
+/// A hold to be looked at. Its record in the ledger says whether it has to be given back.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(in crate::lock) struct Return {
+    pub name: Name,
+    pub owner: Rc<[u8]>,
+}
 
 impl Locks {
     /// Ends up to `most` places and holds that are tied to closed connections; the holds are given back next.
@@ -79,25 +85,21 @@ impl Locks {
         let lost = std::slice::from_ref(&former);
         self.record_lost(name, (reason, Seen::AtOnce), lost, turn.now);
         if let Some(share) = share {
-            return self.undo_upgrade(turn, name, owner, share);
+            return self.undo_upgrade(turn, name, owner, share, entry.breaking);
         }
         turn.keys.announce(name, LockEvent::Released);
         self.end_hold(turn, name, owner, hold);
     }
 
-    /// Undoes an upgrade: its owner has the share again that it had before.
+    /// Undoes an upgrade, which a BREAK may be ending: its owner has the share again that it had before.
     fn undo_upgrade(
         &mut self,
         turn: &mut Turn<'_>,
         name: NameRef<'_>,
         owner: &[u8],
         share: ShareBefore,
+        breaking: bool,
     ) {
-        let entry = self
-            .holds
-            .ledger(name.db)
-            .of(name.key, owner, Hold::Exclusive);
-        let breaking = entry.is_some_and(|entry| entry.breaking);
         let last = breaking.then(|| turn.keys.deadline(name)).flatten();
         self.waiting.set_holders(name, Holders::Free);
         self.holds.ledger(name.db).forget(name.key, owner);

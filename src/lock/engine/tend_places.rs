@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use crate::lock::budget::GRANT;
 use crate::lock::engine::locks::Locks;
-use crate::lock::engine::returns::Return;
+use crate::lock::engine::take_back::Return;
 use crate::lock::engine::tick::PAUSE;
 use crate::lock::fence::Fence;
 use crate::lock::name::Name;

@@ -1,6 +1,6 @@
 //! Ticks: what the core does outside of any command, when something is due.
 
-use crate::lock::engine::returns::Return;
+use crate::lock::engine::take_back::Return;
 
 use crate::lock::budget::{GRANT, SETTLE};
 use crate::lock::keyspace::LockEvent;

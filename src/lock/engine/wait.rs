@@ -1,4 +1,4 @@
-//! The life of a waiter: it joins queues, its outcome is decided, it gets its reply, and it ends.
+//! A request that waits: it joins queues, and its outcome is decided.
 
 use crate::lock::budget::Budget;
 use std::collections::BTreeSet;
@@ -22,23 +22,6 @@ use crate::lock::waiting::queue::waiter::State;
 const MOST_LOOKS: usize = 64;
 
 impl Locks {
-    /// Lets the request wait, if it wants to and would not wait for itself.
-    pub(in crate::lock) fn wait(
-        &mut self,
-        turn: &mut Turn<'_>,
-        parts: &[Part<'_>],
-        request: &Request<'_>,
-    ) -> Result<Acquired, Refusal> {
-        let is_breaking = parts.iter().any(|part| part.fit == Fit::Breaking);
-        match request.patience {
-            Patience::Try | Patience::Place(_) => return Ok(self.count_busy()),
-            _ if self.limits.drain || is_breaking => return Ok(self.count_busy()),
-            Patience::Until(_) | Patience::Forever => {}
-        }
-        self.enroll(turn, parts, request, None)
-            .map(Acquired::Waiting)
-    }
-
     /// Lets the request join the end of each of its queues, unless it would wait for itself. `instead_of` is
     /// a place that its owner gives up for this request.
     pub(in crate::lock) fn enroll(

@@ -130,8 +130,8 @@ impl Holds {
         self.discarded.len()
     }
 
-    /// A connection has closed: removes up to `most` of its ties in each database. Returns how many there were,
-    /// and the holds that must be given back.
+    /// A connection has closed: removes up to `most` of its ties, in all databases together. Returns how many there
+    /// were, and the holds that must be given back.
     pub fn close(&mut self, client: u64, most: usize) -> (usize, Vec<(Db, Tie)>) {
         let (mut left, mut ended) = (most, Vec::new());
         for (db, ledger) in self.ledgers.iter_mut() {

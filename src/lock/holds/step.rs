@@ -8,7 +8,7 @@
 //! | back | would stay too long | its expiry is corrected as well; if the hold is over, this expires it |
 //!
 //! Holds that were not granted here, or whose keys other clients have touched, end by the wall clock. A key
-//! is written back only for a request of one of its holders, or for another that joins them.
+//! is written back only for a request of one of its holders, for another that joins them, or by BREAK.
 
 use crate::lock::holds::ledger::Former;
 use crate::lock::holds::ledger::entry::Entry;
@@ -166,8 +166,8 @@ impl Holds {
     }
 
     /// Writes the key of a reserved lock again, with all holds that last, and their old ends. Returns false if
-    /// the server refuses that now; true also if there is nothing to write. Only this function writes a key
-    /// for a hold that was granted before.
+    /// the server refuses that now; true also if there is nothing to write. Only this function writes
+    /// the key of a reserved lock.
     #[inline]
     pub fn write_back(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>) -> bool {
         let reserves = (self.ledgers.get(name.db)).is_some_and(|ledger| ledger.has_reserved());

@@ -12,9 +12,20 @@ use crate::lock::room::give_back_room;
 use crate::lock::time::Now;
 use crate::lock::waiting::Waiting;
 use crate::lock::waiting::queue::holders::Holders;
-use crate::lock::waiting::queue::leaving::Leaving;
 use crate::lock::waiting::queue::ticket::Ticket;
 use crate::lock::waiting::queue::waiter::State;
+
+/// A waiter in up to this many queues is removed from all of them at once, if nothing else is set.
+pub const FEW_QUEUES: usize = 16;
+
+/// A waiter that has stopped waiting and is still in some of its queues.
+#[derive(Debug)]
+pub struct Leaving {
+    pub ticket: Ticket,
+    pub names: Rc<[Name]>,
+    /// It has left the queues of the names before this index.
+    pub next: usize,
+}
 
 impl Waiting {
     /// Takes a waiter out of its queues, or leaves that to the backlog if they are many. Returns the locks

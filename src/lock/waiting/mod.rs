@@ -22,9 +22,9 @@ use crate::lock::print::Secret;
 use crate::lock::request::Request;
 use crate::lock::stats::classes::{Classes, Fits};
 use crate::lock::time::{Ms, Now};
+use crate::lock::waiting::leave::{FEW_QUEUES, Leaving};
 use crate::lock::waiting::place::{Place, Places};
 use crate::lock::waiting::queue::Queue;
-use crate::lock::waiting::queue::leaving::{FEW_QUEUES, Leaving};
 use crate::lock::waiting::queue::queues::Queues;
 use crate::lock::waiting::queue::ticket::Ticket;
 use crate::lock::waiting::queue::waiter::{FOREVER, State, Waiter};
@@ -87,7 +87,7 @@ impl Waiting {
             && (self.queues.get(name.db)).is_some_and(|queues| queues.contain(name.key))
     }
 
-    /// Notes that something has happened to this key: it is settled in the next [`tick`](Self::tick).
+    /// Notes that something has happened to this key: it is settled in the next [`tick`](crate::lock::Locks::tick).
     pub fn note(&mut self, name: Name) {
         if let Some(queue) = self.queue(name.borrow()) {
             queue.stale = true;

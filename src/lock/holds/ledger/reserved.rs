@@ -40,9 +40,8 @@ impl Ledger {
         let Some(shares) = self.shared.get_mut(print) else {
             return false;
         };
-        let (_, ends) = shares.lasting(now);
-        let until = match ends {
-            Some((_, last)) if lasts(last) && shares.have_all_passed(now, has_passed) => last,
+        let until = match shares.last_end(now) {
+            Some(last) if lasts(last) && shares.have_all_passed(now, has_passed) => last,
             _ => return false,
         };
         if let Some(before) = shares.reserved_until.replace(until) {
@@ -88,7 +87,10 @@ impl Ledger {
         let print = self.print(key);
         self.drop_left(key, print);
         match self.shared.get(print) {
-            Some(shares) if shares.reserved_until.is_some() => self.take_ended(key, now),
+            // Those that end by the wall clock have ended, because the key has expired.
+            Some(shares) if shares.reserved_until.is_some() => {
+                self.take_shares(key, |entry| entry.by_wall || is_over(entry.end, now))
+            }
             _ => Vec::new(),
         }
     }
@@ -103,12 +105,6 @@ impl Ledger {
             Some(_) => Vec::new(),
             None => self.take_shares(key, |entry| entry.is_over(now)),
         }
-    }
-
-    /// Removes and returns the entries of shares that have ended. Those that end by the wall clock have ended,
-    /// because the key has expired.
-    fn take_ended(&mut self, key: &[u8], now: Now) -> Vec<Former> {
-        self.take_shares(key, |entry| entry.by_wall || is_over(entry.end, now))
     }
 
     /// Removes and returns the entries of these shares.

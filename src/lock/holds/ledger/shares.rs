@@ -217,14 +217,10 @@ impl Shares {
         }
     }
 
-    /// How many shares end by our clock and have not ended; when the first of them ends, and the last.
-    pub fn lasting(&self, now: Now) -> (usize, Option<(Ms, Ms)>) {
+    /// When the last of the shares ends that end by our clock and have not ended.
+    pub fn last_end(&self, now: Now) -> Option<Ms> {
         let lasting = self.of_owner.iter().filter(|share| share.lasts(now));
-        lasting.fold((0, None), |(count, ends), share| {
-            let (first, last) = ends.unwrap_or((share.end, share.end));
-            let ends = (first.min(share.end), last.max(share.end));
-            (usize::saturating_add(count, 1), Some(ends))
-        })
+        lasting.map(|share| share.end).max()
     }
 
     /// Has the wall clock passed the end that was written for every share that ends by our clock and has not

@@ -614,7 +614,7 @@ impl Server {
             let [channel, text] = [&*message.channel, &*message.text]
                 .map(|bytes| String::from_utf8_lossy(bytes).into_owned());
             if self.deaf.contains(&channel) {
-                self.locks.waiting.message_went_unheard(message.id);
+                self.locks.waiting.send_to_sleep(message.id);
             }
             self.published.push((channel, text));
         }

@@ -112,11 +112,6 @@ impl Waiting {
         }
     }
 
-    /// A message on this channel had no subscriber: its places sleep until one of their owners asks.
-    pub fn message_went_unheard(&mut self, channel: ChannelId) {
-        self.send_to_sleep(channel);
-    }
-
     /// Puts all places of this channel to sleep. They are taken out of their queues in portions; one that
     /// comes first in a queue before that is taken out then.
     pub fn send_to_sleep(&mut self, channel: ChannelId) {

@@ -1,7 +1,6 @@
 //! The queue of one lock: which requests wait, in which order.
 
 pub mod holders;
-pub mod leaving;
 pub mod order;
 pub mod queues;
 pub mod ticket;

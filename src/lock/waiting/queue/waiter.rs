@@ -3,10 +3,10 @@
 //! | state | what has happened | what may come next |
 //! |---|---|---|
 //! | `Waiting` | it is in the queue of each of its locks | any of the states below; its end |
-//! | `Granted` | the holds are written; its client is yet to be replied to | its reply; its end, which is confirmed one turn of the event loop later |
+//! | `Granted` | the holds are written; its client is yet to be replied to | its reply; withdrawn; its end, which is confirmed one turn of the event loop later |
 //! | `TimedOut` | its time was up; it has left the queues | its reply; its end |
 //! | `Denied` | its user had lost the right to the locks when it was to be granted; it has left the queues | its reply; its end |
-//! | `SentAway` | the server became a replica; it has left the queues | its reply; its end |
+//! | `SentAway` | the server became a replica, or is being drained; it has left the queues | its reply; its end |
 //! | `Withdrawn` | its owner has released the lock; it has left the queues | its reply; its end |
 //!
 //! A request without a client, a place in the queue, has a table of its own ([`crate::lock::waiting::place`]).
@@ -275,7 +275,7 @@ pub enum State {
     TimedOut,
     /// Its user has lost the right to the locks.
     Denied,
-    /// The server became a replica.
+    /// The server became a replica, or is being drained.
     SentAway,
     /// Its owner has released the lock, or does not need this request any more.
     Withdrawn,
@@ -297,6 +297,6 @@ pub enum WaitOutcome<'a> {
     TimedOut,
     /// Its user has lost the right to the locks; with the server's error.
     Denied(&'a str),
-    /// The server became a replica.
+    /// The server became a replica, or is being drained.
     SentAway,
 }
