@@ -12,7 +12,7 @@
 //!
 //! A place ends with its lease, or earlier: when its owner releases the lock, claims the grant or asks for
 //! another mode; when its user loses the right to the locks; when the connection that it is tied to closes;
-//! when the server becomes a replica or is drained; when its slot leaves.
+//! when the server becomes a replica or is drained; when its slot leaves, if the server says so.
 
 pub mod ask;
 pub mod channel;
