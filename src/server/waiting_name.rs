@@ -5,14 +5,20 @@ use std::cell::RefCell;
 use super::ffi::text::Text;
 use crate::lock::slot;
 
+/// A key of more bytes stays in memory no longer than its waiters.
+const LONGEST_KEPT: usize = 1024;
+
 /// The last lock that a client has come to wait for, and the name that belongs to it. Mostly the next client comes
-/// to wait for the same lock, and needs no other string.
+/// to wait for the same lock, and needs no other string. A long one is not kept.
 #[derive(Default)]
 pub struct LastWaitingName(RefCell<Option<(Box<[u8]>, Text<'static>)>>);
 
 impl LastWaitingName {
     /// The name that the waiters of this lock are blocked on.
     pub fn of(&self, key: &[u8]) -> Text<'static> {
+        if key.len() > LONGEST_KEPT {
+            return Text::new(&waiting_name(key));
+        }
         let mut last = self.0.borrow_mut();
         drop(last.take_if(|(of, _)| **of != *key));
         let (_, name) = last.get_or_insert_with(|| (key.into(), Text::new(&waiting_name(key))));

@@ -268,9 +268,19 @@ impl Locks {
                 }
                 _ => Reason::Overwritten,
             };
-            // Only logged: the loss is counted when the ledger forgets the hold.
             let reason = self.why_over(name, reason, former, turn.now);
-            self.log_loss(name, (reason, Later), former, 1, turn.now);
+            if reason == Reason::Overwritten {
+                // Later it might count as expired.
+                let ledger = self.holds.ledger(name.db);
+                let lost = match former.hold {
+                    Hold::Exclusive => ledger.take(name.key),
+                    Hold::Shared => Vec::from_iter(ledger.take_share(name.key, owner)),
+                };
+                self.record_lost(name, (reason, Later), &lost, turn.now);
+            } else {
+                // Only logged: the loss is counted when the ledger forgets the hold.
+                self.log_loss(name, (reason, Later), former, 1, turn.now);
+            }
         }
         self.log.note_comeback(name, owner, with, turn.now) || is_remembered
     }

@@ -561,6 +561,24 @@ fn a_share_that_its_owner_misses_after_another_client_took_it_out_does_not_count
 }
 
 #[test]
+fn a_hold_that_its_owner_misses_after_another_client_wrote_over_it_does_not_count_as_expired() {
+    for plea in [alone("ann"), sharing("ann")] {
+        let mut server = server();
+        let ann = server.takes(&[LOCK], plea);
+        server.keys.write(Write::Set(LOCK, token("x", None)));
+        server.check(LOCK, "ann").unwrap();
+        server.at(200);
+        server.del(LOCK);
+        assert_eq!(server.locks.counts().expired, 0);
+        assert_eq!(server.locks.held_and_lost(), (0, 1));
+        has_lost(
+            &mut server,
+            &[(1, Reason::Overwritten, Some("ann"), Some(ann))],
+        );
+    }
+}
+
+#[test]
 fn a_share_that_a_client_has_prolonged_and_takes_out_is_deleted() {
     let mut server = server();
     let plea = sharing("ann");
