@@ -163,9 +163,6 @@ pub trait Keyspace {
         true
     }
 
-    /// Is this server a replica? Then its master makes and ends all holds.
-    fn is_replica(&self) -> bool;
-
     /// May anything be written now? Always true inside a client's write command: the server has checked
     /// everything before it ran the command.
     fn is_writable(&mut self) -> bool;

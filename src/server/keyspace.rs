@@ -609,10 +609,6 @@ impl Keyspace for ServerKeys<'_> {
         !self.open(name).key.is_refused()
     }
 
-    fn is_replica(&self) -> bool {
-        !self.module.is_master()
-    }
-
     fn is_writable(&mut self) -> bool {
         match self.authority {
             Authority::Reader | Authority::Passing | Authority::Overseer => false,

@@ -20,10 +20,7 @@ impl Locks {
             self.record_comeback(turn, name, owner, Comeback::Check);
             return Ok(None);
         };
-        // A record on a replica would make what its master does to the hold look like a loss.
-        if !turn.keys.is_replica() {
-            self.mark_told(turn, name, owner, hold);
-        }
+        self.mark_told(turn, name, owner, hold);
         Ok(Some(left_until(deadline, turn.now)))
     }
 

@@ -212,17 +212,6 @@ fn a_replica_has_a_log_of_its_own() {
     });
     lose_some(&mut client, 2);
     assert_eq!(client.log().len(), 2);
-    // Nor is what its master ends, of which a client has asked there.
-    for way in [&[][..], &["SHARED"]] {
-        let ask = args!["LOCK.ACQUIRE", "asked", "a", LONG];
-        client
-            .run(&[ask, way.iter().map(Arg::to_arg).collect()].concat())
-            .fence();
-        replica.wait_until_in_sync_with(&server);
-        assert!(cmd!(other, "LOCK.CHECK", "asked", "a").int() > 0);
-        client.release("asked", "a");
-        replica.wait_until_in_sync_with(&server);
-    }
     assert_eq!(other.log(), NONE);
     assert_eq!(cmd!(other, "LOCK.LOG", "RESET"), "OK");
     // What a demotion ends is not lost.

@@ -194,8 +194,6 @@ pub struct SimulatedKeys {
     pub named: Vec<Lock>,
     /// May nothing be written?
     pub paused: bool,
-    /// A replica of another server.
-    pub is_replica: bool,
     /// Keys that may not be written.
     pub closed: BTreeSet<Lock>,
     /// Waiters whose users have lost the right to what they wait for.
@@ -234,7 +232,6 @@ impl SimulatedKeys {
             authority: Authority::Ourselves,
             named: Vec::new(),
             paused: false,
-            is_replica: false,
             closed: BTreeSet::new(),
             barred: BTreeSet::new(),
             denied: BTreeSet::new(),
@@ -508,10 +505,6 @@ impl Keyspace for SimulatedKeys {
 
     fn slot_state(&mut self, _: NameRef<'_>) -> SlotState {
         SlotState::Settled
-    }
-
-    fn is_replica(&self) -> bool {
-        self.is_replica
     }
 
     fn is_writable(&mut self) -> bool {

@@ -755,7 +755,6 @@ impl Server {
     /// It becomes a replica. Most servers close the connections of all who wait, and say so after.
     pub fn demote(&mut self, closes: bool) {
         self.master = false;
-        self.keys.is_replica = true;
         self.keys.paused = true;
         for ticket in self.waiting() {
             if closes && self.is_blocked(ticket) {
@@ -769,7 +768,6 @@ impl Server {
     /// It becomes a master again.
     pub fn promote(&mut self) {
         self.master = true;
-        self.keys.is_replica = false;
         self.keys.paused = false;
         self.locks.took_over(self.now());
     }
@@ -805,7 +803,6 @@ impl Server {
         self.lost.clear();
         self.touched.clear();
         self.master = true;
-        self.keys.is_replica = false;
         self.keys.paused = false;
         self.keys.closed.clear();
         self.keys.barred.clear();
