@@ -270,7 +270,7 @@ impl Locks {
             };
             let reason = self.why_over(name, reason, former, turn.now);
             if reason == Reason::Overwritten {
-                // Later it might count as expired.
+                // Counted now: if the ledger forgot it after its ttl is over, it would count as expired.
                 let ledger = self.holds.ledger(name.db);
                 let lost = match former.hold {
                     Hold::Exclusive => ledger.take(name.key),
