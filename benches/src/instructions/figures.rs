@@ -30,7 +30,7 @@ const HELD: [(&str, &str); 14] = [
     ("hand_over", "list_hand_over"),
 ];
 
-/// By how much each may differ: other hash seeds move some by three or four percent.
+/// By how much each may differ: other hash seeds move some by three percent.
 const ROOM: f64 = 0.05;
 
 /// By how much a hand-over may: it is also moved by how commands fall into turns of the server's loop. Of one module
@@ -87,15 +87,22 @@ impl Figures {
         }
     }
 
-    fn of(&self, setting: &str, id: &str) -> Result<f64> {
+    fn guarded(&self, id: &str) -> Result<&Row> {
         let mut rows = self.rows.iter();
-        let row = rows.find(|row| row.setting == setting && row.id == id);
-        row.map(Row::mean)
-            .with_context(|| format!("{id} was not counted"))
+        let row = rows.find(|row| row.setting == ALONE.id && row.id == id);
+        row.with_context(|| format!("{id} was not counted"))
     }
 
+    /// The median of the servers, each of which is compared with itself.
     fn ratio(&self, id: &str, beside: &str) -> Result<f64> {
-        Ok(self.of(ALONE.id, id)? / self.of(ALONE.id, beside)?)
+        let counts = self.guarded(id)?.counts.iter();
+        let pairs = counts.zip(&self.guarded(beside)?.counts);
+        let mut ratios: Vec<f64> = pairs.map(|(count, beside)| count / beside).collect();
+        ratios.sort_by(f64::total_cmp);
+        let middle = ratios.get(ratios.len() / 2);
+        middle
+            .copied()
+            .with_context(|| format!("{id} was not counted"))
     }
 
     /// Compares what was counted with what is committed for this version of the server.
@@ -118,7 +125,7 @@ impl Figures {
                 _ => "",
             };
             has_left |= !verdict.is_empty();
-            let (count, moved) = (self.of(ALONE.id, id)?, moved * 100.0);
+            let (count, moved) = (self.guarded(id)?.mean(), moved * 100.0);
             println!(
                 "  {id:<33} {count:>7.0}   {now:.3} of {beside}, committed is {before:.3}: {moved:+.1} %{verdict}"
             );
