@@ -41,7 +41,7 @@ impl Locks {
         }
         let owner = request.terms.owner;
         let names: Vec<NameRef<'_>> = parts.iter().map(|part| part.name).collect();
-        let waits_already = (self.waiting).check_room(&names, owner, instead_of, &self.limits)?;
+        let waits_already = (self.waiting).check_room(&names, request, instead_of, &self.limits)?;
         let place = match request.patience {
             Patience::Place(lease) => {
                 Some(Waiting::new_place(&lease, turn.keys.asker(lease.command)))

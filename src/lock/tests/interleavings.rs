@@ -92,9 +92,11 @@ fn in_words(panic: &(dyn std::any::Any + Send)) -> String {
 /// No client holds anything or waits for anything: `INFO lock_memory` says so, and no timer goes on.
 pub fn nothing_is_left(server: &Server) -> Verdict {
     let (left, due) = (server.locks.remembered(), server.due());
-    ensure(left == Remembered::default() && due.is_none(), || {
-        format!("left behind: {left:?}, and due at {due:?}")
-    })
+    let asleep = server.locks.waiting.entries_asleep();
+    ensure(
+        left == Remembered::default() && due.is_none() && asleep == 0,
+        || format!("left behind: {left:?}, {asleep} asleep, and due at {due:?}"),
+    )
 }
 
 fn tell_of(seed: u64) {

@@ -6,7 +6,7 @@ use std::rc::Rc;
 use crate::lock::limits::{Limits, MOST_QUEUES};
 use crate::lock::name::{Name, NameRef};
 use crate::lock::print::Secret;
-use crate::lock::request::Refusal;
+use crate::lock::request::{Patience, Refusal, Request};
 use crate::lock::time::Now;
 use crate::lock::waiting::Waiting;
 use crate::lock::waiting::queue::ticket::Ticket;
@@ -61,12 +61,12 @@ impl Waiting {
         self.secret.half_print(owner)
     }
 
-    /// Checks that one more request of this owner may wait in the queues of all of these locks, after it
-    /// has given up `instead_of`. Returns whether the owner waits for anything already.
+    /// Checks that this request may wait in the queues of all of these locks, after its owner has given up
+    /// `instead_of`. Returns whether the owner waits for anything already.
     pub fn check_room(
         &self,
         names: &[NameRef<'_>],
-        owner: &[u8],
+        request: &Request<'_>,
         instead_of: Option<Ticket>,
         limits: &Limits,
     ) -> Result<bool, Refusal> {
@@ -78,7 +78,7 @@ impl Waiting {
             most == 0 || u64::try_from(needed).is_ok_and(|needed| needed <= most)
         };
         let wanted = names.len();
-        let of_owner = (self.tickets_of(owner))
+        let of_owner = (self.tickets_of(request.terms.owner))
             .filter_map(|ticket| Some(self.waiters.get(&ticket)?.names.len()))
             .sum::<usize>();
         if !is_within(of_owner.saturating_sub(given_up), wanted, MOST_QUEUES) {
@@ -87,7 +87,10 @@ impl Waiting {
         // The place that is given up stands in the same queues.
         let here = usize::from(given_up > 0);
         let places = self.waits.places.saturating_sub(given_up);
+        // A place may fall asleep, where as many again may be.
         let has_room = is_within(places, wanted, limits.max_waiters_total)
+            && (!matches!(request.patience, Patience::Place(_))
+                || is_within(self.waits.asleep, wanted, limits.max_waiters_total))
             && names.iter().all(|&name| {
                 self.queue_of(name).is_none_or(|queue| {
                     let all = queue.len().saturating_sub(here);

@@ -366,6 +366,35 @@ fn keeping_a_place_is_refused_by_no_limit() {
 }
 
 #[test]
+fn as_many_places_may_sleep_as_may_wait_and_then_no_place_is_given_until_one_wakes_or_ends() {
+    let ends: [Deed; 3] = [
+        |server| _ = server.release(LOCK, "ben"),
+        |server| _ = server.asks(&[LOCK], told(alone("ben"), "one")),
+        |server| server.at(LEASE),
+    ];
+    for end in ends {
+        let mut server = server();
+        server.set_limits(|limits| {
+            limits.claim_time = 100;
+            limits.max_waiters_total = 2;
+        });
+        server.gets("ann", 50_000);
+        server.asks(&[LOCK], told(alone("ben"), "one")).unwrap();
+        server.asks(&[LOCK], told(alone("cid"), "two")).unwrap();
+        server.release(LOCK, "ann").unwrap();
+        // Neither claims its turn, so both sleep.
+        server.at(300);
+        server.gets("ann", 50_000);
+        assert_eq!(server.asks_for_it("dot"), Err(Refusal::QueueFull));
+        // A client that blocks does not fall asleep.
+        server.waits_for(10, "eve", 10);
+        server.at(320);
+        end(&mut server);
+        server.place_of("dot");
+    }
+}
+
+#[test]
 fn a_release_gives_up_a_place_whatever_has_become_of_it() {
     let fates: [Deed; 3] = [
         |_| {},

@@ -50,7 +50,11 @@ impl Waiting {
                 grant = self.end_claim(ticket, ended == Ended::Claimed);
                 Vec::new()
             }
-            _ => self.leave_queues(ticket, &names),
+            State::Asleep => {
+                self.waits.asleep = self.waits.asleep.saturating_sub(names.len());
+                self.leave_queues(ticket, &names)
+            }
+            _ => Vec::new(),
         };
         let Some(waiter) = self.waiters.remove(&ticket) else {
             return (moved_up, grant);

@@ -33,6 +33,12 @@ impl Waiting {
         }
     }
 
+    /// How many entries of sleeping places are counted.
+    #[cfg(test)]
+    pub fn entries_asleep(&self) -> usize {
+        self.waits.asleep
+    }
+
     /// Takes a place out of its queues because its channel sleeps. Returns the locks in whose queues another
     /// waiter is now the first.
     pub fn lay_aside(&mut self, ticket: Ticket) -> Vec<Name> {
@@ -70,6 +76,7 @@ impl Waiting {
         if let Some(until) = until {
             self.waits.times_up.insert((until, ticket));
         }
+        self.waits.asleep = self.waits.asleep.saturating_add(names.len());
         // The names of a granted place may be copies.
         let names: Vec<NameRef<'_>> = names.iter().map(Name::borrow).collect();
         let names = self.stand_in_queues(&names, |queue| _ = queue.asleep.insert(ticket));
@@ -89,6 +96,7 @@ impl Waiting {
         }
         waiter.set_state(State::Waiting);
         let (names, owner) = (Rc::clone(&waiter.names), Rc::clone(&waiter.owner));
+        self.waits.asleep = self.waits.asleep.saturating_sub(names.len());
         for name in &*names {
             let (_, queue) = self.queues.open(name.db).open(&name.key);
             queue.asleep.remove(&ticket);

@@ -16,6 +16,8 @@ pub struct Waits {
     pub waiting_places: usize,
     /// How many places in queues all waiting requests have: one for each of their locks.
     pub places: usize,
+    /// How many entries of sleeping places there are: one for each of their locks.
+    pub asleep: usize,
     /// All waiting requests and all places, by the prints of their owners.
     pub by_owner: Order<(u64, Ticket)>,
     /// When each waiter times out, and when the lease of each place ends.
