@@ -32,8 +32,8 @@ impl Waiting {
         })
     }
 
-    /// Returns how many requests of this owner wait, counting all of its places, also those that sleep or
-    /// were granted.
+    /// Returns how many requests and places this owner has, also those that do not wait any more and have not
+    /// ended.
     pub fn requests_of(&self, owner: &[u8]) -> usize {
         self.waits.of(self.print_of(owner)).count()
     }
@@ -144,15 +144,13 @@ impl Waiting {
         requests
     }
 
-    /// Removes a request that waits no more from the index. A place stays indexed until its end.
+    /// Counts a request no more that waits no more. It stays indexed by its owner until its end.
     pub fn remove_wait(&mut self, ticket: Ticket, names: &[Name], owner: &Rc<[u8]>) {
-        let print = self.print_of(owner);
         self.classes.count_left(names, ticket);
         if self.is_place(ticket) {
             self.waits.waiting_places = self.waits.waiting_places.saturating_sub(1);
         } else {
             self.waits.waiting.remove(ticket);
-            self.waits.by_owner.remove((print, ticket));
         }
         self.waits.places = self.waits.places.saturating_sub(names.len());
         // A request for one lock that is not tangled is its owner's only one.
@@ -163,7 +161,7 @@ impl Waiting {
             return;
         }
         let last = {
-            let mut others = (self.tickets_by(print, owner)).filter(|&other| other != ticket);
+            let mut others = (self.tickets_of(owner)).filter(|&other| other != ticket);
             others.next().filter(|_| others.next().is_none())
         };
         if let Some((last, names)) = last.and_then(|last| Some((last, self.names_of(last)?))) {
@@ -195,7 +193,7 @@ impl Waiting {
             .filter(move |(_, waiter)| !waiter.is_up(now))
     }
 
-    /// How many requests are indexed by their owners: those that wait, and all places.
+    /// How many requests and places have not ended.
     pub fn count_owned(&self) -> usize {
         self.waits.by_owner.len()
     }

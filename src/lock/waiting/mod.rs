@@ -264,8 +264,9 @@ impl Waiting {
 
     /// Removes and returns a request that is out of its queues.
     pub fn forget(&mut self, ticket: Ticket) -> Option<Waiter> {
-        self.will_not_be_told(ticket);
         let waiter = self.waiters.remove(&ticket)?;
+        let print = self.print_of(&waiter.owner);
+        self.waits.by_owner.remove((print, ticket));
         if waiter.state() == State::Denied {
             self.waits.denials.remove(&ticket);
         }
@@ -283,34 +284,19 @@ impl Waiting {
             self.begin_claim(ticket);
             return false;
         }
-        if waiter.is_untold() {
-            let print = self.secret.half_print(&waiter.owner);
-            self.waits.add_untold(print, ticket);
-        }
         true
     }
 
     /// Its client is replied to now. Returns false if it has been already.
     pub fn take_reply(&mut self, ticket: Ticket) -> bool {
-        self.will_not_be_told(ticket);
         let waiter = self.waiters.get_mut(&ticket);
         waiter.is_some_and(|waiter| !std::mem::replace(&mut waiter.replied, true))
     }
 
     /// A request that was granted is withdrawn before its client was told.
     pub fn withdraw_grant(&mut self, ticket: Ticket) {
-        self.will_not_be_told(ticket);
         if let Some(waiter) = self.waiters.get_mut(&ticket) {
             waiter.set_state(State::Withdrawn);
-        }
-    }
-
-    /// A granted request is not among those any more whose clients are yet to be told.
-    fn will_not_be_told(&mut self, ticket: Ticket) {
-        let waiter = self.waiters.get(&ticket);
-        if let Some(waiter) = waiter.filter(|waiter| waiter.is_untold()) {
-            let print = self.secret.half_print(&waiter.owner);
-            self.waits.remove_untold(print, ticket);
         }
     }
 
@@ -374,9 +360,12 @@ impl Waiting {
     /// The requests of this owner that a RELEASE may withdraw: those that wait, and those that were granted and
     /// whose replies the server has not asked for.
     pub fn withdrawable(&self, owner: &[u8]) -> Vec<Ticket> {
-        let print = self.print_of(owner);
-        let untold = self.waits.untold_of(print);
-        self.waits.of(print).chain(untold).collect()
+        let is_one = |waiter: &Waiter| {
+            waiter.place.is_some() || waiter.state() == State::Waiting || waiter.is_untold()
+        };
+        let its = self.waits.of(self.print_of(owner));
+        its.filter(|ticket| self.waiters.get(ticket).is_some_and(is_one))
+            .collect()
     }
 
     /// Two databases were swapped. Clients that wait stay with the number of their database.

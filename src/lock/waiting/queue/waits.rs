@@ -18,15 +18,12 @@ pub struct Waits {
     pub places: usize,
     /// How many entries of sleeping places there are: one for each of their locks.
     pub asleep: usize,
-    /// All waiting requests and all places, by the prints of their owners.
+    /// All requests and all places until they end, by the prints of their owners.
     pub by_owner: Order<(u64, Ticket)>,
     /// When each waiter times out, and when the lease of each place ends.
     pub times_up: Order<(Ms, Ticket)>,
     /// The server's error for waiters whose users have lost the right to the locks, until the client is told.
     pub denials: BTreeMap<Ticket, Rc<str>>,
-    /// Requests that have been granted their locks and whose clients have not been told, by the prints of
-    /// their owners.
-    untold: Order<(u64, Ticket)>,
     /// Waiters with this ticket or an earlier one are to be sent away.
     pub sent_away_to: Ticket,
     /// The last ticket that was drawn.
@@ -39,31 +36,17 @@ impl Waits {
         self.waiting.len().saturating_add(self.waiting_places)
     }
 
-    /// The waiting requests and the places of an owner with this print.
+    /// The requests and the places of an owner with this print.
     pub fn of(&self, print: u64) -> impl Iterator<Item = Ticket> + use<'_> {
-        by(&self.by_owner, print)
+        let its = self.by_owner.from((print, Ticket::MIN));
+        its.take_while(move |&(of, _)| of == print)
+            .map(|(_, ticket)| ticket)
     }
 
     /// Are all requests of one owner?
     pub fn are_of_one(&self) -> bool {
         let of = |of: Option<(u64, Ticket)>| of.map(|(print, _)| print);
         of(self.by_owner.first()) == of(self.by_owner.last())
-    }
-
-    /// The requests of an owner with this print that have been granted their locks and whose clients have not
-    /// been told.
-    pub fn untold_of(&self, print: u64) -> impl Iterator<Item = Ticket> + use<'_> {
-        by(&self.untold, print)
-    }
-
-    /// Notes that this request has been granted its locks and its client is yet to be told.
-    pub fn add_untold(&mut self, print: u64, ticket: Ticket) {
-        self.untold.insert((print, ticket));
-    }
-
-    /// Notes that this request's client has been told of its grant, or won't be.
-    pub fn remove_untold(&mut self, print: u64, ticket: Ticket) {
-        self.untold.remove((print, ticket));
     }
 
     /// The last ticket that was drawn.
@@ -87,11 +70,4 @@ impl Waits {
     pub fn send_all_away(&mut self) {
         self.sent_away_to = self.last_ticket;
     }
-}
-
-/// The requests of an owner with this print.
-fn by(all: &Order<(u64, Ticket)>, print: u64) -> impl Iterator<Item = Ticket> + use<'_> {
-    let its = all.from((print, Ticket::MIN));
-    its.take_while(move |&(of, _)| of == print)
-        .map(|(_, ticket)| ticket)
 }
