@@ -49,11 +49,9 @@ pub struct Waiter {
     pub since: Now,
     /// The connection that asked.
     pub client: u64,
-    /// The fencing number by which it was granted the locks, if it was.
-    fence: Fence,
     /// What makes it a place in the queue; none if it has a blocked client.
     pub place: Option<Box<Place>>,
-    stage: Stage,
+    state: State,
     /// Do the holds end when the connection closes?
     pub session: bool,
     /// Has the server taken its reply?
@@ -62,18 +60,6 @@ pub struct Waiter {
     pub heard: bool,
     /// The index of the lock among `names` that could not be granted when this was last tried.
     pub shut_out_by: u16,
-}
-
-/// A waiter's [`State`] without the fencing number, which is stored beside it to save memory.
-#[derive(Clone, Copy, Debug)]
-enum Stage {
-    Waiting,
-    Granted,
-    TimedOut,
-    Denied,
-    SentAway,
-    Withdrawn,
-    Asleep,
 }
 
 /// The [`Modes`] of a waiter, in two words because there may be a million places.
@@ -131,9 +117,8 @@ impl Waiter {
             ends,
             since,
             client: request.terms.client,
-            fence: 0,
             place,
-            stage: Stage::Waiting,
+            state: State::Waiting,
             session: request.terms.session,
             replied: false,
             heard: false,
@@ -183,32 +168,14 @@ impl Waiter {
     }
 
     /// Its state, with the fencing number.
+    #[inline]
     pub fn state(&self) -> State {
-        match self.stage {
-            Stage::Waiting => State::Waiting,
-            Stage::Granted => State::Granted(self.fence),
-            Stage::TimedOut => State::TimedOut,
-            Stage::Denied => State::Denied,
-            Stage::SentAway => State::SentAway,
-            Stage::Withdrawn => State::Withdrawn,
-            Stage::Asleep => State::Asleep,
-        }
+        self.state
     }
 
     /// Changes its state.
     pub fn set_state(&mut self, state: State) {
-        self.stage = match state {
-            State::Waiting => Stage::Waiting,
-            State::Granted(fence) => {
-                self.fence = fence;
-                Stage::Granted
-            }
-            State::TimedOut => Stage::TimedOut,
-            State::Denied => Stage::Denied,
-            State::SentAway => Stage::SentAway,
-            State::Withdrawn => Stage::Withdrawn,
-            State::Asleep => Stage::Asleep,
-        };
+        self.state = state;
     }
 
     /// When it times out, or the lease of a place ends; none if never.
@@ -232,7 +199,7 @@ impl Waiter {
 
     /// Has it been granted its locks?
     pub fn is_granted(&self) -> bool {
-        matches!(self.stage, Stage::Granted)
+        matches!(self.state, State::Granted(_))
     }
 
     /// Has it been granted its locks, and is its client yet to be told?
@@ -242,7 +209,7 @@ impl Waiter {
 
     /// Has it stopped waiting, or is its time up?
     pub fn is_up(&self, now: Now) -> bool {
-        !matches!(self.stage, Stage::Waiting) || self.ends <= now.ms()
+        self.state != State::Waiting || self.ends <= now.ms()
     }
 
     /// Returns the server's error if this waiter's user has lost the right to its locks; empty for a place.
