@@ -13,7 +13,7 @@ use crate::lock::engine::lost::Seen;
 use crate::lock::log::line::Reason;
 use crate::lock::name::NameRef;
 use crate::lock::time::{Ms, Now, after, is_over};
-use crate::lock::waiting::queue::holders::{Holders, TooMany};
+use crate::lock::waiting::queue::holders::Holders;
 use crate::lock::waiting::queue::ticket::Ticket;
 
 use crate::lock::holds::open::LockState;
@@ -72,7 +72,13 @@ impl Locks {
         };
         let stale = std::mem::replace(&mut queue.stale, false);
         match &queue.holders {
-            _ if are_too_many => return self.update_too_many(turn, name, count, stale),
+            _ if are_too_many => {
+                self.waiting.set_holders(name, Holders::TooMany(count));
+                if stale {
+                    self.demote_those_without_share(turn, name);
+                }
+                return;
+            }
             Holders::Many(_) if !stale => return,
             _ => {}
         }
@@ -103,34 +109,6 @@ impl Locks {
         let quarantine = (self.quarantined_until).filter(|&until| turn.now.ms() < until);
         let alarm = earlier(alarm, quarantine);
         self.waiting.looked_at(name, is_no_lock, alarm, turn.now);
-    }
-
-    /// Remembers the number of holders and one of them, where they are too many to be listed.
-    fn update_too_many(
-        &mut self,
-        turn: &mut Turn<'_>,
-        name: NameRef<'_>,
-        count: usize,
-        stale: bool,
-    ) {
-        let until = turn.keys.deadline(name);
-        if let Some(queue) = self.waiting.queue(name)
-            && let Holders::TooMany(many) = &mut queue.holders
-        {
-            (many.count, many.until) = (count, until);
-        } else {
-            let mut any: Option<Rc<[u8]>> = None;
-            self.holds.each_sharer(turn, name, &mut |owner, _| {
-                any = Some(Rc::from(owner));
-                false
-            });
-            let any = any.unwrap_or_else(|| Rc::from(&b""[..]));
-            self.waiting
-                .set_holders(name, Holders::TooMany(TooMany { any, count, until }));
-        }
-        if stale {
-            self.demote_those_without_share(turn, name);
-        }
     }
 
     /// Remembers this owner's share, which was written or whose end has moved, in the lock's queue. Its other

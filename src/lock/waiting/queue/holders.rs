@@ -16,27 +16,9 @@ pub enum Holders {
     One(Rc<[u8]>, Option<Ms>),
     /// These owners share it.
     Many(BTreeMap<Rc<[u8]>, Option<Ms>>),
-    /// More owners share it than `lock.max-sharers` allows: another command wrote the key, or the limit was
-    /// higher before. They are not listed.
-    TooMany(TooMany),
-}
-
-/// What is known of the owners that share a lock if they are too many to list.
-#[derive(Debug)]
-pub struct TooMany {
-    /// Any one of the owners.
-    pub any: Rc<[u8]>,
-    /// How many owners share the lock.
-    pub count: usize,
-    /// When the key expires; no share ends later.
-    pub until: Option<Ms>,
-}
-
-impl TooMany {
-    /// May any of the owners still hold the lock?
-    pub fn lasts(&self, now: Now) -> bool {
-        !is_over(self.until, now)
-    }
+    /// So many owners share it, more than `lock.max-sharers` allows: another command wrote the key, or the limit
+    /// was higher before. They are not listed.
+    TooMany(usize),
 }
 
 /// The exclusive owner of a lock, and the owners that share it. One of the two is empty.
@@ -56,13 +38,12 @@ impl Holders {
             .map(|(owner, _)| owner)
     }
 
-    /// Any one of the owners, even if its hold has ended.
+    /// Any one of the listed owners, even if its hold has ended.
     pub fn any(&self) -> Option<&Rc<[u8]>> {
         match self {
-            Self::Free => None,
+            Self::Free | Self::TooMany(_) => None,
             Self::One(owner, _) => Some(owner),
             Self::Many(shares) => shares.keys().next(),
-            Self::TooMany(many) => Some(&many.any),
         }
     }
 
@@ -74,15 +55,14 @@ impl Holders {
         }
     }
 
-    /// An owner whose hold has ended.
+    /// A listed owner whose hold has ended.
     pub fn any_ended(&self, now: Now) -> Option<&Rc<[u8]>> {
         match self {
-            Self::Free => None,
+            Self::Free | Self::TooMany(_) => None,
             Self::One(owner, until) => is_over(*until, now).then_some(owner),
             Self::Many(shares) => (shares.iter())
                 .find(|(_, until)| is_over(**until, now))
                 .map(|(owner, _)| owner),
-            Self::TooMany(many) => (!many.lasts(now)).then_some(&many.any),
         }
     }
 
@@ -102,7 +82,7 @@ impl Holders {
             Self::Free => 0,
             Self::One(..) => 1,
             Self::Many(shares) => shares.len(),
-            Self::TooMany(many) => many.count,
+            Self::TooMany(count) => *count,
         }
     }
 
