@@ -37,7 +37,7 @@ impl Locks {
             self.settle_queue(turn, name);
         }
         if let &[name] = names {
-            let in_turn = self.waiting.put_back_and_check_empty(name);
+            let in_turn = self.waiting.nothing_waits_for(name);
             let mode = request.modes.of(0);
             let fit = self.fit(turn, name, request.terms.owner, mode, in_turn)?;
             return self.take_or_wait(turn, &[Part { name, mode, fit }], request);
@@ -55,7 +55,7 @@ impl Locks {
     ) -> Result<Vec<Part<'n>>, NotALock> {
         let mut parts = Vec::with_capacity(names.len());
         for (index, &name) in names.iter().enumerate() {
-            let in_turn = self.waiting.put_back_and_check_empty(name);
+            let in_turn = self.waiting.nothing_waits_for(name);
             let mode = request.modes.of(index);
             let fit = self.fit(turn, name, request.terms.owner, mode, in_turn)?;
             parts.push(Part { name, mode, fit });

@@ -44,7 +44,7 @@ impl Locks {
             let is_granted = (self.waiting.waiter(ticket)).is_some_and(Waiter::is_granted);
             let asker = (!is_granted).then(|| turn.keys.asker(lease.command));
             self.waiting
-                .renew_lease(turn.now, ticket, request, lease, asker);
+                .renew_lease((turn.now, &mut turn.budget), ticket, request, lease, asker);
         }
         for &name in names {
             self.settle_queue(turn, name);
@@ -72,7 +72,7 @@ impl Locks {
         let other = own.filter(|ticket| self.waiting.waiter(*ticket).is_some());
         let ticket = self.enroll(turn, &parts, request, other)?;
         self.waiting
-            .renew_lease(turn.now, ticket, request, lease, None);
+            .renew_lease((turn.now, &mut turn.budget), ticket, request, lease, None);
         if let Some(other) = other {
             let moved_up = self.end_place(other, Ended::ByItsOwner);
             turn.settling.add_moved_up(moved_up);

@@ -98,11 +98,7 @@ impl Waiting {
     /// Takes a waiter out of one queue, and closes the queue if it was the last. Returns the waiter that is
     /// the first now, if it was the first before.
     fn remove_from_queue(&mut self, name: NameRef<'_>, ticket: Ticket) -> Option<Ticket> {
-        let channel = self.channel_of(ticket).map(|channel| channel.id);
         let queue = self.queue(name)?;
-        if let Some(channel) = channel {
-            queue.aside.remove((channel, ticket));
-        }
         let was_first = queue.leave(ticket);
         let next = queue.first().filter(|_| was_first);
         if queue.is_empty() {
@@ -147,7 +143,6 @@ impl Waiting {
     /// first. Takes out or lays aside those before it that are leaving or asleep.
     pub fn first_in_queue(&mut self, name: NameRef<'_>) -> Option<Ticket> {
         loop {
-            self.put_first_back(name);
             let ticket = self.queue(name)?.first()?;
             if self.places.channels.any_asleep() && self.sleeps_by_channel(ticket) {
                 let moved_up = self.lay_aside(ticket);

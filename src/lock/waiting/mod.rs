@@ -407,9 +407,7 @@ impl Waiting {
         if is_upgrade {
             return queue.upgrades().filter(|&one| self.is_waiting(one)).count();
         }
-        let waking = self.places.channels.waking();
-        let aside = waking.map(|channel| queue.aside_before(channel, Ticket::MAX));
-        aside.fold(self.wait_here(queue), usize::saturating_add)
+        self.wait_here(queue)
     }
 
     /// Prints all parts, to be compared.

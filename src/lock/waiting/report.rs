@@ -40,20 +40,12 @@ pub struct PlaceInQueue {
 }
 
 impl Waiting {
-    /// Returns the first waiters of this queue, in order: those that stand in it, or count as if they did;
-    /// then those that sleep.
+    /// Returns the first waiters of this queue, in order; then those that sleep.
     fn first_waiting(&self, queue: &Queue, most: usize) -> Vec<Ticket> {
         let standing = queue.iter().filter(|&ticket| self.is_waiting(ticket));
         let mut first: Vec<Ticket> = standing.take(most).collect();
-        for channel in self.places.channels.waking() {
-            first.extend(queue.aside_with(channel).take(most));
-        }
-        first.sort_by_key(|&ticket| (!queue.is_upgrade(ticket), ticket));
-        first.truncate(most);
-        // Where there is room left, all that are waking are listed by now: so no more than these are skipped here.
         let room = most.saturating_sub(first.len());
-        let asleep = queue.asleep.iter().copied();
-        first.extend(asleep.filter(|&ticket| self.sleeps(ticket)).take(room));
+        first.extend(queue.asleep.iter().take(room));
         first
     }
 
@@ -78,7 +70,7 @@ impl Waiting {
                 waited: now.ms().saturating_sub(waiter.since.ms()),
                 client: waiter.client,
                 place: self.lease_of(ticket).map(|(_, until)| PlaceInQueue {
-                    place: self.before_in(queue, ticket).saturating_add(1),
+                    place: queue.before(ticket).saturating_add(1),
                     lease: until.saturating_sub(now.ms()),
                     asleep: self.sleeps(ticket),
                 }),

@@ -209,6 +209,32 @@ fn places_that_sleep_are_granted_nothing_before_they_are_laid_aside() {
 }
 
 #[test]
+fn thousands_of_places_that_wake_are_put_back_in_portions_and_in_order() {
+    let mut server = server();
+    server.gets("ann", 1_000_000);
+    server.deaf.insert("dead".to_owned());
+    let told = |number| Plea {
+        patience: told_on(Some(("dead", "your turn")), 100_000),
+        ..alone(owner(number))
+    };
+    (0..3_000).for_each(|number| _ = server.asks(&[LOCK], told(number)).unwrap());
+    server.release(LOCK, "ann").unwrap();
+    all_ticks(&mut server, |_| 0);
+    // The first has its turn, and the others sleep.
+    assert_eq!(server.locks.waiting.entries(), 0);
+    server.asks(&[LOCK], told(2_999)).unwrap();
+    let entries = |server: &Server| server.locks.waiting.entries();
+    let back = entries(&server);
+    assert!((500..2_000).contains(&back), "{back} at once");
+    let (ticks, most) = all_ticks(&mut server, entries);
+    assert!(ticks >= 2 && most <= 1_000, "{ticks} ticks, {most} at once");
+    for (number, before) in [(2_999, 2_998), (1, 0)] {
+        let asks = server.asks(&[LOCK], told(number));
+        assert_eq!(asks, Ok(Acquired::Place(before)));
+    }
+}
+
+#[test]
 fn what_has_left_with_its_slot_is_forgotten_though_no_client_asks_for_it() {
     let mut server = server_like(Flavour {
         in_cluster: true,

@@ -1,5 +1,6 @@
 //! Asking for a place, and asking again.
 
+use crate::lock::budget::Budget;
 use crate::lock::name::{Name, NameRef};
 use crate::lock::request::{Asker, Lease, Request};
 use crate::lock::time::Now;
@@ -26,10 +27,11 @@ fn are_the_same(one: &[Name], other: &[NameRef<'_>]) -> bool {
 
 impl Waiting {
     /// Renews the lease of a place whose owner has asked. The place takes the ttl, the connection and the
-    /// channel of this request.
+    /// channel of this request. If its channel has slept, all places that have it wake, as many of them at
+    /// once as the budget allows.
     pub fn renew_lease(
         &mut self,
-        now: Now,
+        (now, budget): (Now, &mut Budget),
         ticket: Ticket,
         request: &Request<'_>,
         lease: &Lease<'_>,
@@ -80,6 +82,7 @@ impl Waiting {
             channel.join(ticket);
         }
         self.wake_channel_of(ticket);
+        self.put_some_back(budget);
         self.keep_until(ticket, now.plus(lease.length));
     }
 
@@ -107,15 +110,13 @@ impl Waiting {
         let queues =
             (names.unwrap_or_default().iter()).filter_map(|name| self.queue_of(name.borrow()));
         queues
-            .map(|queue| self.before_in(queue, ticket))
+            .map(|queue| queue.before(ticket))
             .max()
             .unwrap_or_default()
     }
 
-    /// Puts back the place that would come first if its channel is awake again. Returns whether a new request
-    /// would come first for this lock.
-    pub fn put_back_and_check_empty(&mut self, name: NameRef<'_>) -> bool {
-        self.put_first_back(name);
+    /// Would a new request come first for this lock?
+    pub fn nothing_waits_for(&mut self, name: NameRef<'_>) -> bool {
         self.queue(name).is_none_or(|queue| queue.first().is_none())
     }
 

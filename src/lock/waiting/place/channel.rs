@@ -9,7 +9,7 @@
 //! |---|---|---|
 //! | awake | are in their queues | a claim runs out, or a message has no subscriber: asleep |
 //! | asleep | are laid aside (taken out of their queues) in portions; one that comes first is laid aside at once | one of their owners asks: waking |
-//! | waking | count as being in their queues, and are put back in portions; one that comes first is put back at once | all are back: awake; or asleep again |
+//! | waking | are put back in portions, the first hundreds of them at once | all are back: awake; or asleep again |
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
@@ -65,11 +65,6 @@ impl Channel {
     /// Does the channel sleep?
     pub fn is_asleep(&self) -> bool {
         self.asleep.get()
-    }
-
-    /// Is this place laid aside?
-    pub fn has_aside(&self, ticket: Ticket) -> bool {
-        self.aside.borrow().contains(&ticket)
     }
 
     /// Adds a place to the channel.
@@ -167,18 +162,12 @@ impl Channels {
         }
     }
 
-    /// Notes that a place is not laid aside any more. With the last one the channel is awake at once, because
-    /// every request walks through all channels that are waking.
+    /// Notes that a place is not laid aside any more. With the last one the channel is awake.
     pub fn put_back(&mut self, channel: &Channel, ticket: Ticket) {
         channel.put_back(ticket);
         if channel.aside.borrow().is_empty() {
             self.waking.remove(&channel.id);
         }
-    }
-
-    /// The channels that are waking.
-    pub fn waking(&self) -> impl Iterator<Item = ChannelId> {
-        self.waking.iter().copied()
     }
 
     /// How many channels are waking.

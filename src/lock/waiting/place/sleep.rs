@@ -6,7 +6,6 @@ use std::rc::Rc;
 use crate::lock::budget::Budget;
 use crate::lock::name::{Name, NameRef};
 use crate::lock::waiting::place::channel::{Channel, ChannelId};
-use crate::lock::waiting::queue::Queue;
 use crate::lock::waiting::queue::ticket::Ticket;
 use crate::lock::waiting::queue::waiter::State;
 
@@ -24,13 +23,10 @@ impl Waiting {
         (self.channel_of(ticket)).is_some_and(|channel| channel.is_asleep())
     }
 
-    /// Does this place sleep? One whose channel is awake again does not, even before it is put back.
+    /// Does this place sleep? One whose channel sleeps does, even before it is laid aside.
     pub fn sleeps(&self, ticket: Ticket) -> bool {
-        let is_aside = (self.waiters.get(&ticket)).is_some_and(|one| one.state() == State::Asleep);
-        match self.channel_of(ticket) {
-            Some(channel) => channel.is_asleep() || (is_aside && !channel.has_aside(ticket)),
-            None => is_aside,
-        }
+        let is_asleep = (self.waiters.get(&ticket)).is_some_and(|one| one.state() == State::Asleep);
+        is_asleep || self.sleeps_by_channel(ticket)
     }
 
     /// How many entries of sleeping places are counted.
@@ -57,11 +53,6 @@ impl Waiting {
         self.fall_asleep(ticket);
         if let Some(channel) = self.channel_of(ticket).map(Rc::clone) {
             channel.lay_aside(ticket);
-            for name in &*names {
-                if let Some(queue) = self.queue(name.borrow()) {
-                    queue.aside.insert((channel.id, ticket));
-                }
-            }
         }
         moved_up
     }
@@ -100,9 +91,6 @@ impl Waiting {
         for name in &*names {
             let (_, queue) = self.queues.open(name.db).open(&name.key);
             queue.asleep.remove(&ticket);
-            if let Some(channel) = &channel {
-                queue.aside.remove((channel.id, ticket));
-            }
             queue.join(ticket);
             queue.stale = true;
             self.noted.insert(name.clone());
@@ -144,7 +132,7 @@ impl Waiting {
         }
     }
 
-    /// Puts some places of channels that are awake again back into their queues.
+    /// Puts some places of channels that are awake again back into their queues, in order.
     pub fn put_some_back(&mut self, budget: &mut Budget) {
         while !budget.is_spent()
             && let Some(ticket) = self.places.channels.next_to_put_back()
@@ -153,29 +141,5 @@ impl Waiting {
             budget.draw(names.saturating_add(1));
             self.wake(ticket);
         }
-    }
-
-    /// Puts the place back that would come first in this queue, if its channel is awake again.
-    pub fn put_first_back(&mut self, name: NameRef<'_>) {
-        if self.places.channels.count_waking() == 0 {
-            return;
-        }
-        let Some(queue) = self.queue_of(name) else {
-            return;
-        };
-        let waking = self.places.channels.waking();
-        let first = waking
-            .filter_map(|channel| queue.aside_with(channel).next())
-            .min();
-        if let Some(ticket) = first.filter(|&ticket| queue.would_be_first(ticket)) {
-            self.wake(ticket);
-        }
-    }
-
-    /// How many come before this one in one of its queues, including places that are yet to be put back.
-    pub fn before_in(&self, queue: &Queue, ticket: Ticket) -> usize {
-        let waking = self.places.channels.waking();
-        let aside = waking.map(|channel| queue.aside_before(channel, ticket));
-        aside.fold(queue.before(ticket), usize::saturating_add)
     }
 }

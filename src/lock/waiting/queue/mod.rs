@@ -29,8 +29,6 @@ pub struct Queue {
     pub tangled: BTreeSet<Ticket>,
     /// Places that sleep, and are not in `order`.
     pub asleep: BTreeSet<Ticket>,
-    /// The sleeping places that were laid aside with their channel, by its number.
-    pub aside: Order<(u64, Ticket)>,
     /// The list of names of all waiters that wait for this lock only.
     single_name: Option<Rc<[Name]>>,
     /// Who holds the lock.
@@ -109,24 +107,6 @@ impl Queue {
         self.upgrades
             .len()
             .saturating_add(self.order.before(ticket))
-    }
-
-    /// The places that were laid aside with this channel, in order.
-    pub fn aside_with(&self, channel: u64) -> impl Iterator<Item = Ticket> {
-        let from = self.aside.from((channel, Ticket::MIN));
-        from.take_while(move |&(of, _)| of == channel)
-            .map(|(_, ticket)| ticket)
-    }
-
-    /// How many places that were laid aside with this channel come before this one.
-    pub fn aside_before(&self, channel: u64, ticket: Ticket) -> usize {
-        let up_to = self.aside.before((channel, ticket));
-        up_to.saturating_sub(self.aside.before((channel, Ticket::MIN)))
-    }
-
-    /// Would this one come first if it were added in order of its ticket?
-    pub fn would_be_first(&self, ticket: Ticket) -> bool {
-        self.upgrades.is_empty() && self.order.first().is_none_or(|first| ticket < first)
     }
 
     /// The first waiter.
