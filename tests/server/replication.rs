@@ -225,6 +225,27 @@ fn wait_after_an_acquire_that_did_not_wait_covers_it_too() {
 }
 
 #[test]
+fn wait_counts_for_an_owner_that_asks_again_over_another_connection() {
+    let asks = [
+        |ttl| args!["LOCK.ACQUIRE", "k", "a", ttl],
+        |ttl| args!["LOCK.ACQUIRE", "k", "a", ttl, "SHARED"],
+        |ttl| args!["LOCK.MACQUIRE", 2, "k", "l", "a", ttl],
+    ];
+    for ask in asks {
+        let master = Server::start();
+        let replica = master.replica();
+        replica.pause();
+        let number = master.client().run(&ask(LONG)).int();
+        let mut again = master.client();
+        assert_eq!(again.run(&ask(10)), number);
+        assert_eq!(cmd!(again, "WAIT", 1, 100), 0, "{:?}", ask(10));
+        replica.resume();
+        assert_eq!(cmd!(again, "WAIT", 1, 0), 1);
+        assert_eq!(hold(&replica, "k"), hold(&master, "k"), "{:?}", ask(10));
+    }
+}
+
+#[test]
 fn a_promoted_replica_keeps_the_holds_and_counts_on_above_its_master() {
     let master = Server::start();
     let replica = master.replica();

@@ -202,11 +202,18 @@ impl Locks {
         let (owner, wanted) = (terms.owner, turn.now.plus(terms.ttl));
         match fit {
             Fit::Held { hold, until } => {
-                let breaking = self.holds.is_breaking(name, owner, hold);
+                let entry = self.holds.entry(name, owner, hold);
+                let breaking = entry.is_some_and(|entry| entry.breaking);
                 // The claim of a place's grant sets the end, even to an earlier time.
                 let is_later = until.is_some_and(|until| until >= wanted)
                     && !self.is_to_be_claimed(name, owner, hold);
                 if breaking || is_later {
+                    // WAIT goes by what its own connection has written last, so this one has to write something.
+                    if entry.is_some_and(|entry| entry.client != terms.client)
+                        && let Some(end) = turn.keys.deadline(name)
+                    {
+                        turn.keys.move_deadline(name, end);
+                    }
                     return (hold, until, false);
                 }
                 turn.prolong(name, owner, hold, wanted);

@@ -93,7 +93,11 @@ impl Locks {
                             client: entry.client,
                         })
                     }),
-                    claim: place.map(|(place, _)| place.claim_ends.saturating_sub(now.ms())),
+                    claim: place.map(|(place, _)| {
+                        let end =
+                            deadline.map_or(place.claim_ends, |end| end.min(place.claim_ends));
+                        end.saturating_sub(now.ms())
+                    }),
                     owner: owner.to_vec(),
                 }
             })

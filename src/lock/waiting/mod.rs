@@ -31,6 +31,9 @@ use crate::lock::waiting::queue::waiter::{FOREVER, State, Waiter};
 use crate::lock::waiting::queue::waiters::Waiters;
 use crate::lock::waiting::queue::waits::Waits;
 
+/// When the place of a request is counted, at most this many that are leaving their queues are looked at.
+const MOST_LEAVING: usize = 256;
+
 /// All requests that wait.
 #[derive(Debug)]
 pub struct Waiting {
@@ -175,6 +178,14 @@ impl Waiting {
         }
         let tickets = queue.iter();
         tickets.filter(|&ticket| self.is_waiting(ticket)).count()
+    }
+
+    /// How many come before this one in a queue. Those that have left and are still to be taken out do not count,
+    /// unless hundreds are.
+    pub fn before_in(&self, queue: &Queue, ticket: Ticket) -> usize {
+        let leaving = self.leaving.iter().take(MOST_LEAVING);
+        let gone = leaving.filter(|one| queue.is_before(one.ticket, ticket));
+        queue.before(ticket).saturating_sub(gone.count())
     }
 
     /// Returns what replying to this waiter costs.

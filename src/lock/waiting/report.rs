@@ -9,6 +9,7 @@ use crate::lock::time::{Ms, Now};
 use crate::lock::waiting::Waiting;
 use crate::lock::waiting::queue::Queue;
 use crate::lock::waiting::queue::ticket::Ticket;
+use crate::lock::waiting::queue::waiter::State;
 
 /// How many holders, and how many waiters, a report lists if nothing else is asked for.
 pub const USUALLY_NAMED: usize = 128;
@@ -62,15 +63,18 @@ impl Waiting {
         else {
             return (Vec::new(), 0);
         };
-        let waiters = (self.first_waiting(queue, most).into_iter())
-            .filter_map(|ticket| Some((ticket, self.waiters.get(&ticket)?)))
-            .map(|(ticket, waiter)| QueuedWaiter {
+        let waiters = (self.first_waiting(queue, most).into_iter().enumerate())
+            .filter_map(|(index, ticket)| Some((index, ticket, self.waiters.get(&ticket)?)))
+            .map(|(index, ticket, waiter)| QueuedWaiter {
                 owner: Rc::clone(&waiter.owner),
                 mode: waiter.mode_of(name),
                 waited: now.ms().saturating_sub(waiter.since.ms()),
                 client: waiter.client,
                 place: self.lease_of(ticket).map(|(_, until)| PlaceInQueue {
-                    place: queue.before(ticket).saturating_add(1),
+                    place: match waiter.state() {
+                        State::Asleep => queue.before(ticket).saturating_add(1),
+                        _ => index.saturating_add(1),
+                    },
                     lease: until.saturating_sub(now.ms()),
                     asleep: self.sleeps(ticket),
                 }),

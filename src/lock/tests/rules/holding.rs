@@ -21,12 +21,22 @@ fn a_retry_gets_the_same_number_and_the_later_deadline() {
 }
 
 #[test]
-fn a_retry_that_moves_no_deadline_writes_nothing() {
-    let mut server = server();
-    server.gets("ann", 100);
-    written(&mut server);
-    server.gets("ann", 50);
-    assert_eq!(written(&mut server), []);
+fn a_retry_that_moves_no_deadline_writes_it_again_only_over_another_connection() {
+    for (client, expected) in [(7, vec![]), (8, vec![Write::PExpireAt(LOCK, START + 100)])] {
+        for mode in [Mode::Exclusive, Mode::Shared] {
+            let mut server = server();
+            let asks = |client, ttl| Plea {
+                mode,
+                ttl,
+                client,
+                ..alone("ann")
+            };
+            let number = server.takes(&[LOCK], asks(7, 100));
+            written(&mut server);
+            assert_eq!(server.takes(&[LOCK], asks(client, 50)), number);
+            assert_eq!(written(&mut server), expected);
+        }
+    }
 }
 
 #[test]

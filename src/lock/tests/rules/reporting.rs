@@ -2,6 +2,7 @@
 
 use super::super::simulated::place;
 use super::*;
+use crate::lock::Break;
 
 const NAMES: [Owner; 6] = ["w0", "w1", "w2", "w3", "w4", "w5"];
 
@@ -41,6 +42,30 @@ fn info_lists_nothing_of_a_lock_held_alone_where_only_numbers_are_asked_for() {
     server.gets("ann", 100);
     assert_eq!(listed_and_counted(&mut server, 0), [0, 1, 0, 0]);
     assert_eq!(listed_and_counted(&mut server, 1), [1, 1, 0, 0]);
+}
+
+#[test]
+fn a_grant_can_be_claimed_no_longer_than_it_lasts() {
+    let mut server = server();
+    server.gets("ann", 50_000);
+    server
+        .asks(
+            &[LOCK],
+            Plea {
+                patience: place(40_000),
+                ..alone("ben")
+            },
+        )
+        .unwrap();
+    server.release(LOCK, "ann").unwrap();
+    let claim = |server: &mut Server| server.report(LOCK).unwrap().unwrap().holders[0].claim;
+    assert_eq!(claim(&mut server), Some(40_000));
+    let wanted = Break {
+        grace: 150,
+        force: false,
+    };
+    server.break_holds(LOCK, wanted).unwrap();
+    assert_eq!(claim(&mut server), Some(150));
 }
 
 #[test]

@@ -409,7 +409,8 @@ fn beside_a_share_with_a_score_beyond_all_time_the_key_has_no_end() {
     assert_eq!(key.deadline, Some(START + 100));
     server.takes(&[LOCK], sharing("dot"));
     let gets = Write::ZAdd(LOCK, vec![share("dot", 100)]);
-    assert_eq!(written(&mut server), [gets, Write::Persist(LOCK)]);
+    let again = Write::PExpireAt(LOCK, START + 100);
+    assert_eq!(written(&mut server), [again, gets, Write::Persist(LOCK)]);
     server.at(200);
     assert_eq!(server.holders_of(LOCK), [("cid".to_owned(), None)]);
     // Alone it lasts for as long as its owner says.

@@ -235,6 +235,33 @@ fn thousands_of_places_that_wake_are_put_back_in_portions_and_in_order() {
 }
 
 #[test]
+fn who_is_still_leaving_its_queues_comes_before_no_place() {
+    let (mut server, locks) = with_locks(40);
+    server.takes(&locks, alone("ann"));
+    let asked = |owner| Plea {
+        patience: told_on(None, 100_000),
+        ..alone(owner)
+    };
+    let first = server.asks(&locks, asked("ben"));
+    assert_eq!(first, Ok(Acquired::Place(0)));
+    server.asks(&locks, asked("cid")).unwrap();
+    // In one turn, so nothing has been taken out of the queues meanwhile.
+    server.release(locks[0], "ben").unwrap();
+    assert_eq!(server.asks(&locks, asked("cid")), Ok(Acquired::Place(0)));
+    let another_mode = Plea {
+        mode: Mode::Shared,
+        ..asked("cid")
+    };
+    let asks = server.asks(&locks, another_mode);
+    assert_eq!(asks, Ok(Acquired::Place(0)));
+    let report = server.report(locks[0]).unwrap().unwrap();
+    let places: Vec<usize> = (report.waiters.iter())
+        .map(|one| one.place.unwrap().place)
+        .collect();
+    assert_eq!((report.queue, places), (1, vec![1]));
+}
+
+#[test]
 fn what_has_left_with_its_slot_is_forgotten_though_no_client_asks_for_it() {
     let mut server = server_like(Flavour {
         in_cluster: true,

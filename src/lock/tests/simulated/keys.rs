@@ -409,10 +409,16 @@ impl Keyspace for SimulatedKeys {
     fn move_deadline(&mut self, name: NameRef<'_>, deadline: Ms) -> bool {
         let lock = self.lock(name);
         self.check(lock, "PEXPIREAT");
-        if !matches!(self.get(lock), Some(key) if matches!(key.content, Content::Token(_))) {
-            self.offend(format!("PEXPIREAT {lock:?}: not held by one"));
+        let at = to_wall(deadline, self.ahead);
+        let is_right = self.get(lock).is_some_and(|key| {
+            matches!(key.content, Content::Token(_)) || key.deadline == Some(at)
+        });
+        if !is_right {
+            self.offend(format!(
+                "PEXPIREAT {lock:?}: not held by one, and not where it ends"
+            ));
         }
-        self.write(Write::PExpireAt(lock, to_wall(deadline, self.ahead)));
+        self.write(Write::PExpireAt(lock, at));
         true
     }
 

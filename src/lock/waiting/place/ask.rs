@@ -110,7 +110,7 @@ impl Waiting {
         let queues =
             (names.unwrap_or_default().iter()).filter_map(|name| self.queue_of(name.borrow()));
         queues
-            .map(|queue| queue.before(ticket))
+            .map(|queue| self.before_in(queue, ticket))
             .max()
             .unwrap_or_default()
     }
