@@ -74,15 +74,6 @@ impl Share {
     }
 }
 
-/// Expired shares of a lock.
-#[derive(Debug, Default)]
-pub struct Over {
-    /// The owners of these shares.
-    pub owners: Vec<Box<[u8]>>,
-    /// Are these all expired shares of the lock?
-    pub are_all: bool,
-}
-
 /// The longest name of an owner, in bytes.
 pub const LONGEST_OWNER: usize = 1024;
 
@@ -141,9 +132,9 @@ pub trait Keyspace {
     /// `ZREM key owner`. The key then expires at the latest deadline that is left.
     fn unshare(&mut self, name: NameRef<'_>, owner: &[u8]);
 
-    /// Removes these expired shares: with `ZREMRANGEBYSCORE key -inf (now` if there are no other expired
-    /// ones, else with `ZREM key owner …`. Must not be called with all shares of a lock.
-    fn unshare_over(&mut self, name: NameRef<'_>, over: &Over, now: Now);
+    /// `ZREM key owner …`, for shares that have expired, so that the key still expires at the latest deadline.
+    /// Must not be called with all shares of a lock.
+    fn unshare_over(&mut self, name: NameRef<'_>, owners: &[Box<[u8]>]);
 
     /// `DEL key`.
     fn remove(&mut self, name: NameRef<'_>);

@@ -51,9 +51,7 @@ pub use engine::outbox::Lapse;
 pub use engine::reply::End;
 pub use engine::report::{Grant, Holder, Left, Report};
 pub use fence::{Epoch, SlotState};
-pub use keyspace::{
-    Glance, Keyspace, LONGEST_OWNER, LockEvent, Over, SHARED_MARKER, Share, Stored,
-};
+pub use keyspace::{Glance, Keyspace, LONGEST_OWNER, LockEvent, SHARED_MARKER, Share, Stored};
 pub use limits::{Limits, MOST_QUEUES, MOST_SHARERS};
 pub use log::line::{Comeback, Cut, Line, Reason};
 pub use name::{Db, Name, NameRef};

@@ -6,8 +6,8 @@ use std::rc::Rc;
 use redis_module::raw;
 
 use crate::lock::{
-    Ahead, AskedBy, Asker, Db, Epoch, Glance, Keyspace, LockEvent, Ms, Name, NameRef, Now, Over,
-    Share, SlotState, Stored, Ticket, from_wall, to_wall,
+    Ahead, AskedBy, Asker, Db, Epoch, Glance, Keyspace, LockEvent, Ms, Name, NameRef, Now, Share,
+    SlotState, Stored, Ticket, from_wall, to_wall,
 };
 
 use super::authority::Authority;
@@ -536,23 +536,17 @@ impl Keyspace for ServerKeys<'_> {
         self.expire_with_last(name);
     }
 
-    fn unshare_over(&mut self, name: NameRef<'_>, over: &Over, now: Now) {
+    fn unshare_over(&mut self, name: NameRef<'_>, owners: &[Box<[u8]>]) {
         let open = self.open(name);
-        let owners: Vec<Text<'_>> = over.owners.iter().map(|owner| Text::new(owner)).collect();
+        let owners: Vec<Text<'_>> = owners.iter().map(|owner| Text::new(owner)).collect();
         let written = (owners.iter()).try_for_each(|owner| open.key.remove_share(owner));
         let text = open.name.text.clone();
         if !self.is_written(name, written) {
             return;
         }
         self.modified(name, Whose::Callers);
-        let class = raw::REDISMODULE_NOTIFY_ZSET;
-        if over.are_all {
-            replicate::zremrangebyscore(self.ctx, &text, to_wall(now.ms(), self.ahead));
-            self.announce(name.db, &text, class, c"zremrangebyscore");
-        } else {
-            replicate::zrem(self.ctx, &text, &owners);
-            self.announce(name.db, &text, class, c"zrem");
-        }
+        replicate::zrem(self.ctx, &text, &owners);
+        self.announce(name.db, &text, raw::REDISMODULE_NOTIFY_ZSET, c"zrem");
     }
 
     fn remove(&mut self, name: NameRef<'_>) {

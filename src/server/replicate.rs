@@ -14,15 +14,7 @@ use super::ffi::text::Text;
 use crate::lock::{Ms, SHARED_MARKER};
 
 /// All commands that are used here, or by which we ask the server whether it would take a write.
-const NATIVE: [&CStr; 7] = [
-    c"SET",
-    c"DEL",
-    c"PERSIST",
-    c"PEXPIREAT",
-    c"ZADD",
-    c"ZREM",
-    c"ZREMRANGEBYSCORE",
-];
+const NATIVE: [&CStr; 6] = [c"SET", c"DEL", c"PERSIST", c"PEXPIREAT", c"ZADD", c"ZREM"];
 
 /// A command that the server does not have, because its configuration file gives it another name or
 /// none. What we would replicate by it would be lost without a word, and after a restart or a failover
@@ -126,16 +118,6 @@ pub fn zrem(ctx: Ctx<'_>, name: &Text<'_>, owners: &[Text<'_>]) {
     // SAFETY: the context and the strings live, and the format asks for a string, and for a list
     // of strings with their number.
     unsafe { replicate!(ctx, c"ZREM", c"sv", name.raw(), owners, count) }
-}
-
-/// `ZREMRANGEBYSCORE name -inf (before`
-pub fn zremrangebyscore(ctx: Ctx<'_>, name: &Text<'_>, before: Ms) {
-    let before = format!("({before}");
-    let (command, name, least) = (c"ZREMRANGEBYSCORE", name.raw(), c"-inf".as_ptr());
-    let (before, len) = (before.as_ptr(), before.len());
-    // SAFETY: the context and the string live, and the format asks for a string, a text, and
-    // bytes with their number.
-    unsafe { replicate!(ctx, command, c"scb", name, least, before, len) }
 }
 
 /// `DEL name`

@@ -3,15 +3,7 @@
 use crate::support::*;
 
 /// What replicas and the append-only file are told of locks by.
-const NEEDED: [&str; 7] = [
-    "SET",
-    "DEL",
-    "PERSIST",
-    "PEXPIREAT",
-    "ZADD",
-    "ZREM",
-    "ZREMRANGEBYSCORE",
-];
+const NEEDED: [&str; 6] = ["SET", "DEL", "PERSIST", "PEXPIREAT", "ZADD", "ZREM"];
 
 #[test]
 fn waiters_are_served_whichever_commands_the_server_has_been_deprived_of() {

@@ -4,7 +4,7 @@ use crate::lock::engine::lost::why_gone;
 use crate::lock::holds::Lost;
 use crate::lock::holds::ledger::Former;
 use crate::lock::holds::ledger::entry::Entry;
-use crate::lock::keyspace::{Over, Stored};
+use crate::lock::keyspace::Stored;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
@@ -186,26 +186,24 @@ impl Locks {
             turn.keys.remove(name);
             return self.forget_expired(turn, name);
         }
-        let mut over = Over::default();
-        let mut any_lasts = false;
+        let (mut over, mut any_lasts) = (Vec::new(), false);
         turn.keys.each_share(name, 0, &mut |owner, share| {
             any_lasts = !is_over(share.deadline, now);
-            let takes = !any_lasts && over.owners.len() < MOST_OVER;
+            let takes = !any_lasts && over.len() < MOST_OVER;
             if takes {
-                over.owners.push(Box::from(owner));
+                over.push(Box::from(owner));
             }
             takes
         });
-        if over.owners.is_empty() {
+        if over.is_empty() {
             return;
         }
-        over.are_all = any_lasts;
         if !any_lasts && self.holds.look(turn, name) == LockState::Free {
             turn.keys.remove(name);
             return self.forget_expired(turn, name);
         }
-        turn.keys.unshare_over(name, &over, now);
-        let expired: Vec<Former> = (over.owners.iter())
+        turn.keys.unshare_over(name, &over);
+        let expired: Vec<Former> = (over.iter())
             .filter_map(|owner| {
                 self.waiting.set_sharer(name, owner, None);
                 self.holds.ledger(name.db).take_share(name.key, owner)

@@ -16,7 +16,7 @@ use command::{
 use libfuzzer_sys::fuzz_target;
 use lock::{
     AskedBy, Asker, Epoch, Glance, Keyspace, LockEvent, Locks, Ms, Name, NameRef, Notify, Now,
-    Over, Secret, Share, SlotState, Stored, Ticket, Turn,
+    Secret, Share, SlotState, Stored, Ticket, Turn,
 };
 use protocol::{Args, Call, Caller, Command, Connection, Fault, counted, escaped, integer};
 use std::rc::Rc;
@@ -158,7 +158,7 @@ impl Keyspace for Nothing {
     }
     fn share(&mut self, _: NameRef<'_>, _: &[u8], _: Ms) {}
     fn unshare(&mut self, _: NameRef<'_>, _: &[u8]) {}
-    fn unshare_over(&mut self, _: NameRef<'_>, _: &Over, _: Now) {}
+    fn unshare_over(&mut self, _: NameRef<'_>, _: &[Box<[u8]>]) {}
     fn remove(&mut self, _: NameRef<'_>) {}
     fn announce(&mut self, _: NameRef<'_>, _: LockEvent) {}
     fn epoch(&mut self, _: Now) -> Epoch {

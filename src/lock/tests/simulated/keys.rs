@@ -5,8 +5,8 @@ use std::rc::Rc;
 
 use crate::lock::fence::{Epoch, SlotState};
 use crate::lock::{
-    Ahead, AskedBy, Asker, Db, Glance, Keyspace, LockEvent, Ms, Name, NameRef, Now, Over,
-    SHARED_MARKER, Share, Stored, Ticket, from_wall, to_wall,
+    Ahead, AskedBy, Asker, Db, Glance, Keyspace, LockEvent, Ms, Name, NameRef, Now, SHARED_MARKER,
+    Share, Stored, Ticket, from_wall, to_wall,
 };
 
 use super::Lock;
@@ -66,8 +66,6 @@ pub enum Write {
     Set(Lock, Key),
     ZAdd(Lock, Vec<(Vec<u8>, Score)>),
     ZRem(Lock, Vec<u8>),
-    /// `ZREMRANGEBYSCORE key -inf (score`.
-    ZRemBelow(Lock, Ms),
     PExpireAt(Lock, Ms),
     Persist(Lock),
     Del(Lock),
@@ -83,7 +81,6 @@ impl Write {
             Self::Set(lock, _)
             | Self::ZAdd(lock, _)
             | Self::ZRem(lock, _)
-            | Self::ZRemBelow(lock, _)
             | Self::PExpireAt(lock, _)
             | Self::Persist(lock)
             | Self::Del(lock) => vec![*lock],
@@ -109,10 +106,7 @@ pub fn replay(keys: &mut Keys, write: &Write) {
             };
             members.extend(new.iter().cloned());
         }
-        Write::ZRem(lock, member) => keep_members(keys, lock, |other, _| other != member),
-        Write::ZRemBelow(lock, least) => keep_members(keys, lock, |_, score| {
-            score.is_none_or(|score| score >= *least)
-        }),
+        Write::ZRem(lock, member) => take_member(keys, lock, member),
         Write::PExpireAt(lock, deadline) => {
             if let Some(key) = keys.get_mut(lock) {
                 key.deadline = Some(*deadline);
@@ -149,14 +143,14 @@ pub fn replay(keys: &mut Keys, write: &Write) {
 }
 
 /// A sorted set goes with its last member.
-fn keep_members(keys: &mut Keys, lock: &Lock, stays: impl Fn(&Vec<u8>, Score) -> bool) {
+fn take_member(keys: &mut Keys, lock: &Lock, member: &Vec<u8>) {
     let Some(key) = keys.get_mut(lock) else {
         panic!("members are taken out of no key: {lock:?}");
     };
     let Content::SortedSet(members) = &mut key.content else {
         panic!("members are taken out of what is no sorted set: {key:?}");
     };
-    members.retain(|member, score| stays(member, *score));
+    members.remove(member);
     if members.is_empty() {
         keys.remove(lock);
     }
@@ -448,29 +442,19 @@ impl Keyspace for SimulatedKeys {
         self.expire_with_last(lock);
     }
 
-    fn unshare_over(&mut self, name: NameRef<'_>, over: &Over, now: Now) {
+    fn unshare_over(&mut self, name: NameRef<'_>, owners: &[Box<[u8]>]) {
         let lock = self.lock(name);
-        self.check(lock, "ZREMRANGEBYSCORE");
+        self.check(lock, "ZREM");
         let shares = self.shares(lock).unwrap_or_default();
-        let wall = to_wall(now.ms(), self.ahead);
-        let is_over = |score: Score| score.is_some_and(|score| score < wall);
-        let all = shares.values().filter(|&&score| is_over(score)).count();
-        let are_over = (over.owners.iter())
-            .all(|owner| shares.get(&**owner).is_some_and(|&score| is_over(score)));
-        let how_many = over.owners.len();
-        if how_many == 0 || how_many == shares.len() {
-            return self.offend(format!("ZREMRANGEBYSCORE {lock:?}: none, or all"));
+        let is_over = |score: Score| score.is_some_and(|score| score < self.wall());
+        let are_over =
+            (owners.iter()).all(|owner| shares.get(&**owner).is_some_and(|&score| is_over(score)));
+        if owners.is_empty() || owners.len() == shares.len() || !are_over {
+            return self.offend(format!("ZREM {lock:?}: {owners:?} of {shares:?}"));
         }
-        if !are_over || over.are_all != (how_many == all) {
-            return self.offend(format!("ZREM {lock:?}: {over:?} of {shares:?}"));
-        }
-        self.visited += how_many;
-        if over.are_all {
-            self.write(Write::ZRemBelow(lock, wall));
-        } else {
-            let owners = over.owners.iter();
-            owners.for_each(|owner| self.write(Write::ZRem(lock, owner.to_vec())));
-        }
+        self.visited += owners.len();
+        let owners = owners.iter();
+        owners.for_each(|owner| self.write(Write::ZRem(lock, owner.to_vec())));
     }
 
     fn remove(&mut self, name: NameRef<'_>) {

@@ -333,7 +333,6 @@ impl Watch {
             }
             Write::ZRem(lock, member) => self.place(lock, now).unshare(owner_of(&member)),
             // Those are over.
-            Write::ZRemBelow(..) => {}
             Write::PExpireAt(lock, deadline) => {
                 // No share outlasts another's end.
                 let deadline = self.steady(deadline);
