@@ -17,62 +17,15 @@ use crate::lock::waiting::queue::ticket::Ticket;
 use crate::lock::waiting::queue::waiter::State;
 use std::rc::Rc;
 
-/// What a place may be granted when it comes first.
-pub(in crate::lock) enum Chance {
-    /// All that it asks for.
-    Grant,
-    /// Nothing more: a blocked request of its owner was granted all of it, by this number, and its reply may
-    /// not arrive.
-    Beside(Fence),
-    /// Nothing: its owner holds some of it by another request, and must not lose that by not claiming this.
-    None,
-}
-
 impl Locks {
-    /// What this owner's place may be granted, where its locks fit it like this.
-    pub(in crate::lock) fn chance(&mut self, parts: &[Part<'_>], owner: &[u8]) -> Chance {
-        let is_open = |part: &Part<'_>| matches!(part.fit, Fit::Open { keeps: None });
-        if parts.iter().all(is_open) {
-            return Chance::Grant;
-        }
-        let mut number = None;
-        for &Part { name, fit, .. } in parts {
-            let Fit::Held { hold, .. } = fit else {
-                return Chance::None;
-            };
-            match self.holds.ledger(name.db).of(name.key, owner, hold) {
-                Some(entry) if !entry.delivery.is_told() => number = entry.fence,
-                _ => return Chance::None,
-            }
-        }
-        number.map_or(Chance::None, Chance::Beside)
-    }
-
-    /// Lets a place share the grant of a blocked request of its owner, so that it has the holds if the reply
-    /// to that request does not arrive. The holds are tied to the place's connection, if to any.
-    pub(in crate::lock) fn grant_beside(
-        &mut self,
-        turn: &mut Turn<'_>,
-        ticket: Ticket,
-        fence: Fence,
-    ) {
-        let time = (self.waiting)
-            .time_to_claim(ticket, self.limits.claim_time, turn.now)
-            .unwrap_or_default();
-        let Some(waiter) = self.waiting.waiter_mut(ticket) else {
-            return;
-        };
-        let (names, owner) = (Rc::clone(&waiter.names), Rc::clone(&waiter.owner));
-        let (client, session) = (waiter.client, waiter.session);
-        if let Some(place) = &mut waiter.place {
-            place.claim_ends = turn.now.plus(time);
-        }
-        for name in &*names {
-            let ledger = self.holds.ledger(name.db);
-            if let Some(hold) = ledger.expect_reply(&name.key, &owner, fence) {
-                ledger.tie(&name.key, &owner, hold, client, session);
-            }
-        }
+    /// Does this owner hold all of these locks already, without having been told of any of them? If the reply does
+    /// not arrive, they are taken back.
+    pub(in crate::lock) fn holds_all_unheard(&self, parts: &[Part<'_>], owner: &[u8]) -> bool {
+        parts.iter().all(|part| match part.fit {
+            Fit::Held { hold, .. } => (self.holds.entry(part.name, owner, hold))
+                .is_some_and(|entry| !entry.delivery.is_told()),
+            _ => false,
+        })
     }
 
     /// The connection that this hold is tied to has closed. Keeps the hold if its owner has not been told of
@@ -110,11 +63,10 @@ impl Locks {
         owner: &[u8],
         hold: Hold,
     ) -> bool {
-        let claims = self.waiting.claims_of(name, owner).count();
-        claims > 0
-            && self.holds.former(name, owner, hold).is_some_and(|former| {
-                let replies = usize::try_from(former.entry.delivery.under_way());
-                self.claim_of(name, &former).is_some() && replies.is_ok_and(|few| few <= claims)
+        self.waiting.has_places()
+            && (self.holds.former(name, owner, hold)).is_some_and(|former| {
+                // The place's own counts as one.
+                former.entry.delivery.under_way() <= 1 && self.claim_of(name, &former).is_some()
             })
     }
 
@@ -234,8 +186,8 @@ impl Locks {
         self.waiting.note_if_late(claim_ends, turn.now);
         let (mut held, mut told) = (Vec::new(), false);
         for name in &*names {
-            // Another of the owner's places may have been granted the lock for longer, and its key may have
-            // expired too early by a step of the clock: `meet` writes it again before the hold is ended.
+            // A blocked request of the owner may have prolonged the hold, and its key may have expired too early
+            // by a step of the clock: `meet` writes it again before the hold is ended.
             self.meet(turn, name.borrow(), Some(&owner));
             if let Ok(Some((hold, _))) = self.holds.hold_of(turn, name.borrow(), &owner) {
                 let entry = self.holds.ledger(name.db).of(&name.key, &owner, hold);

@@ -3,7 +3,6 @@
 use std::rc::Rc;
 
 use crate::lock::budget::{GRANT, SETTLE, SHARED_GRANT};
-use crate::lock::engine::claim::Chance;
 use crate::lock::engine::fit::{Fit, Part};
 use crate::lock::engine::locks::Locks;
 use crate::lock::engine::lost::Seen;
@@ -370,19 +369,14 @@ impl Locks {
         if !self.waiting.is_waiting(ticket) {
             return Served::Waits;
         }
-        if self.waiting.is_place(ticket) {
-            match self.chance(&parts, &owner) {
-                Chance::Grant => {}
-                Chance::Beside(fence) => {
-                    self.grant_beside(turn, ticket, fence);
-                    self.conclude(turn, ticket, State::Granted(fence));
-                    return Served::Through;
-                }
-                Chance::None => {
-                    self.conclude(turn, ticket, State::Withdrawn);
-                    return Served::Through;
-                }
+        let is_open = |part: &Part<'_>| part.fit == Fit::Open { keeps: None };
+        if self.waiting.is_place(ticket) && !parts.iter().all(is_open) {
+            // A place ends when its owner comes to hold some of its locks, but not before it has heard of that.
+            if self.holds_all_unheard(&parts, &owner) {
+                return Served::Waits;
             }
+            self.conclude(turn, ticket, State::Withdrawn);
+            return Served::Through;
         }
         if !names.iter().all(|name| turn.keys.may_write(name.borrow())) {
             return Served::Refused;

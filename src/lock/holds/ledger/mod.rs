@@ -19,7 +19,6 @@ pub mod token;
 use std::collections::BTreeSet;
 
 use crate::lock::fence::Fence;
-use crate::lock::holds::ledger::delivery::News;
 use crate::lock::holds::ledger::discarded::Discarded;
 use crate::lock::holds::ledger::entry::{Entry, ShareBefore};
 use crate::lock::holds::ledger::left::LeftSlots;
@@ -334,22 +333,6 @@ impl Ledger {
         self.change(key, owner, Hold::Exclusive, ended)
             .or_else(|| self.change(key, owner, Hold::Shared, ended))
             .unwrap_or(false)
-    }
-
-    /// Notes that one more reply may tell the owner of the hold that it has by this number. Returns how it
-    /// holds the lock, if it does.
-    pub fn expect_reply(&mut self, key: &[u8], owner: &[u8], fence: Fence) -> Option<Hold> {
-        let expect = |record: &mut Packed| {
-            let mut entry = record.entry();
-            let is_it = entry.has_had(fence);
-            if is_it {
-                entry.delivery.hear(News::UnderWay);
-                record.set(entry);
-            }
-            is_it
-        };
-        let mut both = [Hold::Exclusive, Hold::Shared].into_iter();
-        both.find(|&hold| self.change(key, owner, hold, expect) == Some(true))
     }
 
     /// Does any hold end with this connection?

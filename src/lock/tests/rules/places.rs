@@ -768,11 +768,9 @@ fn what_one_of_two_places_of_an_owner_is_granted_is_claimed_by_its_own_number() 
     server.asks(&both, in_queue(alone("ben"))).unwrap();
     server.asks_for_it("ben").unwrap();
     server.release(LOCK, "ann").unwrap();
-    // What both were granted is lost, and `cid` has it meanwhile.
+    // What the first was granted is lost, and the second has its turn.
     server.del(LOCK);
-    server.gets("cid", 50_000);
-    server.place_of("ben");
-    server.release(LOCK, "cid").unwrap();
+    server.at(0);
     let holders = server.report(LOCK).unwrap().unwrap().holders;
     assert_eq!(holders[0].claim, Some(LEASE));
     server.claims("ben");
@@ -780,26 +778,26 @@ fn what_one_of_two_places_of_an_owner_is_granted_is_claimed_by_its_own_number() 
 }
 
 #[test]
-fn a_claim_that_is_over_ends_what_another_place_of_its_owner_was_granted_although_the_key_has_gone()
-{
-    let mut server = server();
-    let both = [LOCK, OTHER];
+fn a_claim_that_is_over_ends_what_a_blocked_request_of_its_owner_prolonged_although_the_key_has_gone()
+ {
+    let mut server = late_server();
     server.gets("ann", 50_000);
-    server.asks(&both, in_queue(alone("ben"))).unwrap();
     let patience = place(50);
-    server
-        .asks(
-            &[LOCK],
-            Plea {
-                patience,
-                ..alone("ben")
-            },
-        )
-        .unwrap();
+    let asks = server.asks(
+        &[LOCK],
+        Plea {
+            patience,
+            ..alone("ben")
+        },
+    );
+    assert_eq!(asks, Ok(Acquired::Place(0)));
+    server.waits("ben", 10_000);
     server.release(LOCK, "ann").unwrap();
+    assert_eq!(server.holder(), held("ben", 10_000));
     server.step(60_000);
-    server.expire_cycle(&both);
-    server.at(51);
+    server.expire_cycle(&[LOCK]);
+    server.lags_until(51);
+    server.tick();
     assert_eq!(server.happened().offences, [""; 0]);
     server.gets("cid", 10);
 }

@@ -314,21 +314,27 @@ fn waits_and_has_a_place(place_is_last: bool, [first, last]: [(u64, bool); 2]) -
 }
 
 #[test]
-fn of_an_owners_wait_and_place_the_one_that_came_last_decides_which_connection_it_is() {
-    for (place_is_last, last_is_tied) in
+fn of_an_owners_wait_and_place_the_wait_decides_which_connection_it_is() {
+    for (place_is_last, wait_is_tied) in
         [(true, true), (true, false), (false, true), (false, false)]
     {
-        let mut server = waits_and_has_a_place(place_is_last, [(1, true), (2, last_is_tied)]);
+        let (wait, place) = ((1, wait_is_tied), (2, true));
+        let order = if place_is_last {
+            [wait, place]
+        } else {
+            [place, wait]
+        };
+        let mut server = waits_and_has_a_place(place_is_last, order);
         // A client hears of it, which claims it.
         server.guard(LOCK, "ben").unwrap();
         server.renew(LOCK, "ben", 100).unwrap();
-        server.close(1);
-        server.at(0);
-        let case = format!("{place_is_last}, {last_is_tied}");
-        assert_eq!(server.holder(), held("ben", 100), "{case}");
         server.close(2);
         server.at(0);
-        assert_eq!(server.holder().is_none(), last_is_tied, "{case}");
+        let case = format!("{place_is_last}, {wait_is_tied}");
+        assert_eq!(server.holder(), held("ben", 100), "{case}");
+        server.close(1);
+        server.at(0);
+        assert_eq!(server.holder().is_none(), wait_is_tied, "{case}");
     }
 }
 
