@@ -129,7 +129,8 @@ pub trait Keyspace {
     /// there. The key then expires at the latest deadline.
     fn share(&mut self, name: NameRef<'_>, owner: &[u8], deadline: Ms);
 
-    /// `ZREM key owner`. The key then expires at the latest deadline that is left.
+    /// `ZREM key owner`. The key then expires at the latest deadline that is left, or earlier, if another client
+    /// has shortened its expiry.
     fn unshare(&mut self, name: NameRef<'_>, owner: &[u8]);
 
     /// `ZREM key owner …`, for shares that have expired, so that the key still expires at the latest deadline.

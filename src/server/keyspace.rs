@@ -254,9 +254,9 @@ impl<'a> ServerKeys<'a> {
     }
 
     /// A shared lock ends with the last of its shares.
-    fn expire_with_last(&mut self, name: NameRef<'_>) {
+    fn expire_with_last(&mut self, name: NameRef<'_>, or_later: bool) {
         let marker = &self.module.words.marker;
-        let expiry = self.open(name).key.expire_with_last(marker);
+        let expiry = self.open(name).key.expire_with_last(marker, or_later);
         self.has_expiry(name, expiry);
     }
 
@@ -519,7 +519,7 @@ impl Keyspace for ServerKeys<'_> {
             let written = self.open(name).key.expire_at(deadline);
             self.has_expiry(name, written.map(|()| Some(Expiry::At(deadline))));
         } else {
-            self.expire_with_last(name);
+            self.expire_with_last(name, true);
         }
     }
 
@@ -533,7 +533,7 @@ impl Keyspace for ServerKeys<'_> {
         self.modified(name, Whose::Callers);
         replicate::zrem(self.ctx, &text, std::slice::from_ref(&owner));
         self.announce(name.db, &text, raw::REDISMODULE_NOTIFY_ZSET, c"zrem");
-        self.expire_with_last(name);
+        self.expire_with_last(name, false);
     }
 
     fn unshare_over(&mut self, name: NameRef<'_>, owners: &[Box<[u8]>]) {

@@ -334,13 +334,19 @@ impl<'a> Key<'a> {
         taken(unsafe { api::zset_rem(raw, member.raw(), null_mut()) })
     }
 
-    /// Has the key expire with the last of its shares; says when that is, if it was not so before.
-    pub fn expire_with_last(&mut self, marker: &Text<'_>) -> Result<Option<Expiry>, NotWritten> {
+    /// Has the key expire with the last of its shares, or no later than now if it is not `or_later`; says when that
+    /// is, if it was not so before.
+    pub fn expire_with_last(
+        &mut self,
+        marker: &Text<'_>,
+        or_later: bool,
+    ) -> Result<Option<Expiry>, NotWritten> {
         if self.raw.is_null() {
             return Err(NotWritten);
         }
-        let latest = self.latest(marker);
-        if latest == self.deadline() {
+        let (latest, before) = (self.latest(marker), self.deadline());
+        let is_later = latest.unwrap_or(Ms::MAX) > before.unwrap_or(Ms::MAX);
+        if latest == before || (is_later && !or_later) {
             return Ok(None);
         }
         Ok(Some(match latest {

@@ -346,7 +346,10 @@ impl World {
             Step::Check { who, which } => {
                 let (owner, locks) = self.name_of(who);
                 let lock = locks.map_or(WHICH[which][0], |locks| locks[0]);
-                let _ = self.does(|server| server.check(lock, owner), |_| Deed::Other)?;
+                let got = self.does(|server| server.check(lock, owner), |_| Deed::Other)?;
+                if matches!(got, Ok(Some(_))) {
+                    self.watch.was_checked(lock, owner);
+                }
                 Ok(())
             }
             Step::Guard { who, which } => {

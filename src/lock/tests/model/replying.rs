@@ -134,9 +134,11 @@ impl Model {
                 continue;
             };
             // It has been told that it has this, or that it has had less.
-            let knows = hold.told || !hold.under_way.is_empty() || hold.before.is_some();
+            let hears = |hold: &super::Hold| hold.told || !hold.under_way.is_empty();
+            let knows = hears(&hold) || hold.before.as_deref().is_some_and(hears);
+            let may_know = knows || hold.before.is_some() || hold.had_share;
             least += usize::from(knows && !hold.is_loose);
-            most += usize::from(knows || hold.had_share || hold.is_loose);
+            most += usize::from(may_know || hold.is_loose);
         }
         ensure(
             got.as_ref().is_ok_and(|got| (least..=most).contains(got)),

@@ -1,7 +1,7 @@
 //! Beside others: SHARED and LIMIT.
 
 use super::*;
-use crate::lock::{Hold, LAST_MS, SHARED_MARKER, Share};
+use crate::lock::{Hold, LAST_MS, Left, SHARED_MARKER, Share};
 
 const BOTH: [(&str, Ms); 2] = [("ann", 100), ("ben", 30)];
 
@@ -73,6 +73,16 @@ fn no_share_outlasts_a_key_that_a_client_has_shortened() {
     server.lags_until(21);
     server.takes(&[LOCK], alone("cid"));
     assert_eq!(server.holder(), held("cid", 121));
+}
+
+#[test]
+fn a_release_does_not_prolong_the_shares_of_others_that_a_client_has_shortened() {
+    let mut server = shared();
+    server.foreign(Write::PExpireAt(LOCK, START + 20));
+    server.release(LOCK, "ben").unwrap();
+    assert_eq!(server.check(LOCK, "ann"), Ok(Some(Left::Ms(20))));
+    server.at(21);
+    assert_eq!(server.check(LOCK, "ann"), Ok(None));
 }
 
 #[test]
@@ -409,8 +419,7 @@ fn beside_a_share_with_a_score_beyond_all_time_the_key_has_no_end() {
     assert_eq!(key.deadline, Some(START + 100));
     server.takes(&[LOCK], sharing("dot"));
     let gets = Write::ZAdd(LOCK, vec![share("dot", 100)]);
-    let again = Write::PExpireAt(LOCK, START + 100);
-    assert_eq!(written(&mut server), [again, gets, Write::Persist(LOCK)]);
+    assert_eq!(written(&mut server), [gets, Write::Persist(LOCK)]);
     server.at(200);
     assert_eq!(server.holders_of(LOCK), [("cid".to_owned(), None)]);
     // Alone it lasts for as long as its owner says.

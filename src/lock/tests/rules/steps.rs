@@ -263,6 +263,7 @@ fn a_share_that_another_client_has_prolonged_ends_by_the_wall_clock_when_it_is_l
         LOCK,
         vec![(b"ann".to_vec(), Some(START + 200))],
     ));
+    server.foreign(Write::PExpireAt(LOCK, START + 200));
     let ann = server.waits("ann", 500);
     server.release(LOCK, "ben").unwrap();
     server.kill(ann);

@@ -289,11 +289,13 @@ impl SimulatedKeys {
     }
 
     /// A shared lock's key expires with the last of its shares.
-    fn expire_with_last(&mut self, lock: Lock) {
+    fn expire_with_last(&mut self, lock: Lock, or_later: bool) {
         let shares = self.shares(lock).unwrap_or_default();
         let latest = shares.values().map(|score| score.unwrap_or(Ms::MAX)).max();
         let latest = latest.filter(|&latest| latest != Ms::MAX);
-        if latest != self.get(lock).and_then(|key| key.deadline) {
+        let before = self.get(lock).and_then(|key| key.deadline);
+        let is_later = latest.unwrap_or(Ms::MAX) > before.unwrap_or(Ms::MAX);
+        if latest != before && (or_later || !is_later) {
             self.write(match latest {
                 Some(latest) => Write::PExpireAt(lock, latest),
                 None => Write::Persist(lock),
@@ -428,7 +430,7 @@ impl Keyspace for SimulatedKeys {
             lock,
             marker.into_iter().chain([share]).collect(),
         ));
-        self.expire_with_last(lock);
+        self.expire_with_last(lock, true);
     }
 
     fn unshare(&mut self, name: NameRef<'_>, owner: &[u8]) {
@@ -439,7 +441,7 @@ impl Keyspace for SimulatedKeys {
             return self.offend(format!("ZREM {lock:?}: not one of several"));
         }
         self.write(Write::ZRem(lock, owner.to_vec()));
-        self.expire_with_last(lock);
+        self.expire_with_last(lock, false);
     }
 
     fn unshare_over(&mut self, name: NameRef<'_>, owners: &[Box<[u8]>]) {

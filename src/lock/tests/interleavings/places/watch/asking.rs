@@ -20,6 +20,17 @@ impl Watch {
         self.told.insert(hold, until);
     }
 
+    /// An owner was told that it holds this lock, but not that it has to claim it.
+    pub fn was_checked(&mut self, lock: Lock, owner: Owner) {
+        let is_ours = |held: &Held| held.fence.is_some() && held.claim.is_none();
+        let held = self.seen.hold(lock, owner).filter(is_ours);
+        if let Some(held) = held.filter(|_| !self.foreign.contains(&(lock, owner))) {
+            // A millisecond is shown to be left of what ends now, too.
+            let until = held.until.map(|until| until - 1);
+            self.told.entry((lock, owner)).or_insert(until);
+        }
+    }
+
     /// A place that is asked for now.
     pub(super) fn new_place(&self, locks: &[Lock], plea: Plea, now: Ms) -> Wait {
         let (length, notify) = match plea.patience {
@@ -234,7 +245,11 @@ impl Watch {
             let is_told = self.told.contains_key(&(lock, owner));
             let is_left = !is_told && !by_blocked && (is_lapsed || !has_claim);
             let later = before.and_then(|before| before.until).max(Some(asked));
+            // What a blocked request was granted may have been lost since, and its place have had its turn.
+            let is_robbed = |one: &Wait| one.robbed && one.wants(lock, owner);
+            let is_claimed = was.values().any(is_robbed) && held.until == Some(asked);
             let is_right = held.until == Some(right)
+                || is_claimed
                 || beside && held.until >= Some(right)
                 || is_left && (held.until == later || held.until == Some(asked));
             ensure(is_right || foreign, || {
