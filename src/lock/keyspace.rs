@@ -125,6 +125,9 @@ pub trait Keyspace {
     /// key is gone: the time of some servers goes on within a command.
     fn move_deadline(&mut self, name: NameRef<'_>, deadline: Ms) -> bool;
 
+    /// Replicates `PEXPIREAT key` with the expiry that it has, which changes nothing.
+    fn repeat_deadline(&mut self, name: NameRef<'_>);
+
     /// `ZADD key deadline owner`, where there is a shared lock or no key; adds the marker if it is not
     /// there. The key then expires at the latest deadline.
     fn share(&mut self, name: NameRef<'_>, owner: &[u8], deadline: Ms);

@@ -494,6 +494,14 @@ impl Keyspace for ServerKeys<'_> {
         true
     }
 
+    fn repeat_deadline(&mut self, name: NameRef<'_>) {
+        let open = self.open(name);
+        let (deadline, text) = (open.key.deadline(), open.name.text.clone());
+        if let Some(deadline) = deadline {
+            replicate::pexpireat(self.ctx, &text, deadline);
+        }
+    }
+
     fn share(&mut self, name: NameRef<'_>, owner: &[u8], deadline: Ms) {
         let deadline = to_wall(deadline, self.ahead);
         let (owner, marker) = (self.owner(owner), &self.module.words.marker);

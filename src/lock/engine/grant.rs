@@ -209,10 +209,8 @@ impl Locks {
                     && !self.is_to_be_claimed(name, owner, hold);
                 if breaking || is_later {
                     // WAIT goes by what its own connection has written last, so this one has to write something.
-                    if entry.is_some_and(|entry| entry.client != terms.client && !entry.by_wall)
-                        && let Some(end) = turn.keys.deadline(name)
-                    {
-                        turn.keys.move_deadline(name, end);
+                    if entry.is_some_and(|entry| entry.client != terms.client && !entry.by_wall) {
+                        turn.keys.repeat_deadline(name);
                     }
                     return (hold, until, false);
                 }

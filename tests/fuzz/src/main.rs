@@ -156,6 +156,7 @@ impl Keyspace for Nothing {
     fn move_deadline(&mut self, _: NameRef<'_>, _: Ms) -> bool {
         false
     }
+    fn repeat_deadline(&mut self, _: NameRef<'_>) {}
     fn share(&mut self, _: NameRef<'_>, _: &[u8], _: Ms) {}
     fn unshare(&mut self, _: NameRef<'_>, _: &[u8]) {}
     fn unshare_over(&mut self, _: NameRef<'_>, _: &[Box<[u8]>]) {}
