@@ -32,7 +32,7 @@ const MOST_PLACES: usize = TIMES + CROWD;
 /// How many servers are counted in each setting. Each draws other secrets for its hash tables, and so other names meet in
 /// them: that moves a count by some percent.
 const SERVERS: usize = 2;
-/// How many servers are counted for what is guarded, so that the median is of none in which much meets.
+/// How many servers are counted for what is guarded: a few in whose tables many names meet do not move the median.
 const GUARDED_SERVERS: usize = 5;
 
 struct Setting {

@@ -93,7 +93,7 @@ impl Figures {
         row.with_context(|| format!("{id} was not counted"))
     }
 
-    /// The median of the servers, each of which is compared with itself.
+    /// The median of the ratios of all servers, of which each has both counts.
     fn ratio(&self, id: &str, beside: &str) -> Result<f64> {
         let counts = self.guarded(id)?.counts.iter();
         let pairs = counts.zip(&self.guarded(beside)?.counts);

@@ -87,7 +87,7 @@ impl Waiting {
         // The place that is given up stands in the same queues.
         let here = usize::from(given_up > 0);
         let places = self.waits.places.saturating_sub(given_up);
-        // A place may fall asleep, where as many again may be.
+        // A place may fall asleep, and no more entries may sleep than may wait.
         let has_room = is_within(places, wanted, limits.max_waiters_total)
             && (!matches!(request.patience, Patience::Place(_))
                 || is_within(self.waits.asleep, wanted, limits.max_waiters_total))
@@ -144,7 +144,7 @@ impl Waiting {
         requests
     }
 
-    /// Counts a request no more that waits no more. It stays indexed by its owner until its end.
+    /// Takes a request that waits no more out of the counts. It stays indexed by its owner until its end.
     pub fn remove_wait(&mut self, ticket: Ticket, names: &[Name], owner: &Rc<[u8]>) {
         self.classes.count_left(names, ticket);
         if self.is_place(ticket) {

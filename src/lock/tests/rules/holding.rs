@@ -35,6 +35,9 @@ fn a_retry_that_moves_no_deadline_writes_it_again_only_over_another_connection()
             written(&mut server);
             assert_eq!(server.takes(&[LOCK], asks(client, 50)), number);
             assert_eq!(written(&mut server), expected);
+            // Once: it is this connection's now.
+            assert_eq!(server.takes(&[LOCK], asks(client, 50)), number);
+            assert_eq!(written(&mut server), []);
         }
     }
 }

@@ -286,9 +286,8 @@ fn of_an_owners_waiters_the_one_that_came_last_decides_which_connection_it_is() 
     }
 }
 
-/// `ben` waits by the first connection and has a place by the second, or the other way round, and is granted
-/// the lock; no client has told him so far.
-fn waits_and_has_a_place(place_is_last: bool, [first, last]: [(u64, bool); 2]) -> Server {
+/// `ben` waits by one connection and has a place by another, and is granted the lock; no client has told him so far.
+fn waits_and_has_a_place(place_is_last: bool, wait: (u64, bool), place_of: (u64, bool)) -> Server {
     let mut server = late_server();
     server.connect_after(10);
     server.gets("ann", 100);
@@ -302,11 +301,11 @@ fn waits_and_has_a_place(place_is_last: bool, [first, last]: [(u64, bool); 2]) -
         ..by((client, session))
     };
     if place_is_last {
-        server.queues(&[LOCK], by(first));
-        server.asks(&[LOCK], in_queue(last)).unwrap();
+        server.queues(&[LOCK], by(wait));
+        server.asks(&[LOCK], in_queue(place_of)).unwrap();
     } else {
-        server.asks(&[LOCK], in_queue(first)).unwrap();
-        server.queues(&[LOCK], by(last));
+        server.asks(&[LOCK], in_queue(place_of)).unwrap();
+        server.queues(&[LOCK], by(wait));
     }
     server.release(LOCK, "ann").unwrap();
     assert!(server.holder().is_some());
@@ -318,13 +317,7 @@ fn of_an_owners_wait_and_place_the_wait_decides_which_connection_it_is() {
     for (place_is_last, wait_is_tied) in
         [(true, true), (true, false), (false, true), (false, false)]
     {
-        let (wait, place) = ((1, wait_is_tied), (2, true));
-        let order = if place_is_last {
-            [wait, place]
-        } else {
-            [place, wait]
-        };
-        let mut server = waits_and_has_a_place(place_is_last, order);
+        let mut server = waits_and_has_a_place(place_is_last, (1, wait_is_tied), (2, true));
         // A client hears of it, which claims it.
         server.guard(LOCK, "ben").unwrap();
         server.renew(LOCK, "ben", 100).unwrap();
@@ -343,13 +336,7 @@ fn a_grant_stays_a_place_s_when_the_connection_of_the_wait_closes_that_it_served
     for (place_is_last, place_is_tied) in
         [(true, true), (true, false), (false, true), (false, false)]
     {
-        let (wait, place) = ((1, true), (2, place_is_tied));
-        let order = if place_is_last {
-            [wait, place]
-        } else {
-            [place, wait]
-        };
-        let mut server = waits_and_has_a_place(place_is_last, order);
+        let mut server = waits_and_has_a_place(place_is_last, (1, true), (2, place_is_tied));
         let cid = server.waits("cid", 10);
         server.close(1);
         server.at(1);
