@@ -12,13 +12,8 @@ fn main() {
     println!("cargo:rerun-if-changed=packaging/build.rs");
     // Only of the module as it is released: a commit must not cost a new build of the tests.
     let is_released = env::var("PROFILE").is_ok_and(|profile| profile == "release");
-    let commit = is_released
-        .then(|| checked_out().or_else(recorded))
-        .flatten();
-    println!(
-        "cargo:rustc-env=LOCK_COMMIT={}",
-        commit.as_deref().unwrap_or("unknown")
-    );
+    let commit = is_released.then(|| checked_out().or_else(recorded)).flatten();
+    println!("cargo:rustc-env=LOCK_COMMIT={}", commit.as_deref().unwrap_or("unknown"));
 }
 
 /// The commit of the checkout, with "-dirty" if the sources are not those of that commit.

@@ -60,10 +60,7 @@ fn what_could_panic_is_denied_and_nowhere_allowed() {
     let manifest = fs::read_to_string(manifest).unwrap();
     for lint in DENIED {
         let line = format!("\n{lint} = \"deny\"\n");
-        assert!(
-            manifest.contains(&line),
-            "{lint} is not denied in Cargo.toml"
-        );
+        assert!(manifest.contains(&line), "{lint} is not denied in Cargo.toml");
         for (path, text) in sources("src") {
             // It panics because it is told to, and is not part of the module that people load.
             if path.ends_with("src/provoke.rs") {
@@ -86,10 +83,8 @@ fn every_entry_from_the_server_is_shielded() {
     let mut entries = 0;
     for (path, text) in sources("src/server") {
         for entry in text.split("extern \"C\" fn ").skip(1) {
-            let name: String = entry
-                .chars()
-                .take_while(|c| c.is_alphanumeric() || *c == '_')
-                .collect();
+            let name: String =
+                entry.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect();
             // A type of function, and not a function.
             if name.is_empty() {
                 continue;
@@ -148,18 +143,9 @@ fn methods_of_locks(text: &str) -> Vec<&str> {
 #[test]
 fn who_holds_and_who_waits_are_rooms_that_know_nothing_of_each_other_or_of_the_engine() {
     for (name, others) in [
-        (
-            "lock/holds/",
-            ["lock::waiting", "lock::engine", "lock::deadlock"],
-        ),
-        (
-            "lock/waiting/",
-            ["lock::holds", "lock::engine", "lock::deadlock"],
-        ),
-        (
-            "lock/deadlock/",
-            ["lock::holds", "lock::engine", "lock::log"],
-        ),
+        ("lock/holds/", ["lock::waiting", "lock::engine", "lock::deadlock"]),
+        ("lock/waiting/", ["lock::holds", "lock::engine", "lock::deadlock"]),
+        ("lock/deadlock/", ["lock::holds", "lock::engine", "lock::log"]),
     ] {
         for (path, text) in room(name) {
             for other in others {
@@ -183,9 +169,7 @@ fn locks_has_few_methods_and_all_of_them_are_in_the_engine() {
 
 #[test]
 fn what_begins_something_is_called_by_no_other_file_of_the_engine() {
-    let begin = [
-        "breaking", "check", "events", "reply", "release", "renew", "report", "tick",
-    ];
+    let begin = ["breaking", "check", "events", "reply", "release", "renew", "report", "tick"];
     let engine = room("lock/engine/");
     for (path, text) in &engine {
         if !begin.iter().any(|one| path.ends_with(format!("{one}.rs"))) {
@@ -226,10 +210,7 @@ fn read(file: &str) -> String {
 fn what_is_released_beside_the_packages_has_their_version() {
     let version = env!("CARGO_PKG_VERSION");
     for (file, line) in [
-        (
-            "clients/locktop/Cargo.toml",
-            format!("version = \"{version}\""),
-        ),
+        ("clients/locktop/Cargo.toml", format!("version = \"{version}\"")),
         (
             "clients/python/src/redis_lock_module/__init__.py",
             format!("__version__ = \"{version}\""),
@@ -251,10 +232,7 @@ fn all_that_name_the_oldest_servers_name_the_same() {
         line.unwrap().split('"').nth(1).unwrap().to_owned()
     };
     let (redis, valkey) = (oldest("redis"), oldest("valkey"));
-    let constants: String = sources("src/server")
-        .into_iter()
-        .map(|file| file.1)
-        .collect();
+    let constants: String = sources("src/server").into_iter().map(|file| file.1).collect();
     for (kind, version) in [("REDIS", &redis), ("VALKEY", &valkey)] {
         let constant = format!("OLDEST_{kind}: Version = ({});", version.replace('.', ", "));
         assert!(constants.contains(&constant), "src/server: {constant}");
@@ -271,17 +249,9 @@ fn all_that_name_the_oldest_servers_name_the_same() {
         let name = format!("{kind}-{version} ");
         assert!(first.unwrap().starts_with(&name), "scripts/servers: {name}");
     }
-    for page in [
-        "README.md",
-        "packaging/README.md",
-        "packaging/head.conf",
-        "docs/servers.md",
-    ] {
+    for page in ["README.md", "packaging/README.md", "packaging/head.conf", "docs/servers.md"] {
         let page = (page, read(page));
-        for named in [
-            format!("Redis {redis} and later"),
-            format!("Valkey {valkey} and later"),
-        ] {
+        for named in [format!("Redis {redis} and later"), format!("Valkey {valkey} and later")] {
             assert!(page.1.contains(&named), "{}: {named}", page.0);
         }
     }
@@ -335,12 +305,8 @@ fn the_first_transcripts_can_be_followed_by_hand() {
 /// module twice does not start.
 #[test]
 fn pages_that_show_how_to_load_the_module_have_it_in_the_configuration_file_itself() {
-    let pages = [
-        "README.md",
-        "packaging/README.md",
-        "docs/operating.md",
-        "clients/python/README.md",
-    ];
+    let pages =
+        ["README.md", "packaging/README.md", "docs/operating.md", "clients/python/README.md"];
     let copied = pages.iter().flat_map(|page| shown(page));
     let files = [
         "packaging/redis.conf",
@@ -356,10 +322,7 @@ fn pages_that_show_how_to_load_the_module_have_it_in_the_configuration_file_itse
     let mut loads = 0;
     for line in copied.chain(said) {
         let line = line.trim();
-        assert!(
-            !line.starts_with("include ") && !line.contains("--loadmodule"),
-            "{line}"
-        );
+        assert!(!line.starts_with("include ") && !line.contains("--loadmodule"), "{line}");
         loads += usize::from(line.starts_with("loadmodule "));
     }
     assert!(loads >= 4, "{loads}");
@@ -378,24 +341,15 @@ fn the_packages_agree_on_name_version_author_and_licence_and_link_to_nothing_out
         ("rust", "Cargo.toml", "redis-lock-module"),
     ] {
         let manifest = read(format!("clients/{package}/{manifest}")).replace("\": ", "\" = ");
-        for (field, value) in [
-            ("name", name),
-            ("version", env!("CARGO_PKG_VERSION")),
-            ("license", "MIT"),
-        ] {
+        for (field, value) in
+            [("name", name), ("version", env!("CARGO_PKG_VERSION")), ("license", "MIT")]
+        {
             let says = |line: &str| line.trim().trim_start_matches('"').starts_with(field);
             let line = manifest.lines().find(|line| says(line)).expect(field);
-            assert!(
-                line.contains(&format!("= \"{value}\"")),
-                "{package}: {line}"
-            );
+            assert!(line.contains(&format!("= \"{value}\"")), "{package}: {line}");
         }
         assert!(manifest.contains("\"The redis-lock authors\""), "{package}");
-        assert_eq!(
-            read(format!("clients/{package}/LICENSE")),
-            licence,
-            "{package}"
-        );
+        assert_eq!(read(format!("clients/{package}/LICENSE")), licence, "{package}");
         let changes = read(format!("clients/{package}/CHANGELOG.md"));
         let released = concat!("\n## [", env!("CARGO_PKG_VERSION"), "] - 20");
         assert!(changes.contains(released), "{package}");
@@ -429,8 +383,7 @@ fn functions() -> BTreeSet<String> {
 /// The words of a page that are shown as code and look like the name of a test.
 fn named(text: &str) -> impl Iterator<Item = &str> {
     let is_name = |word: &&str| {
-        word.bytes()
-            .all(|letter| letter == b'_' || letter.is_ascii_alphanumeric())
+        word.bytes().all(|letter| letter == b'_' || letter.is_ascii_alphanumeric())
             && word.matches('_').count() > 2
             && !word.starts_with("RUST_")
     };
@@ -442,9 +395,7 @@ fn each_test_that_a_page_names_exists() {
     let functions = functions();
     for page in ["docs/testing.md", "docs/bugs.md", "docs/guarantees.md"] {
         let text = read(page);
-        let unknown: Vec<_> = named(&text)
-            .filter(|name| !functions.contains(*name))
-            .collect();
+        let unknown: Vec<_> = named(&text).filter(|name| !functions.contains(*name)).collect();
         assert!(unknown.is_empty(), "{page}: {unknown:?}");
         assert!(named(&text).count() > 10, "{page}");
     }
@@ -478,23 +429,11 @@ fn each_cell_of_the_table_of_faults_is_a_test_or_has_a_reason() {
         .filter(|number| number.bytes().all(|digit| digit.is_ascii_digit()))
         .collect();
     let rows = page.lines().filter(|line| line.starts_with("|<a id="));
-    let columns = page
-        .lines()
-        .find(|line| line.starts_with("|promise|"))
-        .unwrap();
+    let columns = page.lines().find(|line| line.starts_with("|promise|")).unwrap();
     let mut used = BTreeSet::new();
     for row in rows.clone() {
-        assert_eq!(
-            row.matches('|').count(),
-            columns.matches('|').count(),
-            "{row}"
-        );
-        for word in row
-            .trim_matches('|')
-            .split('|')
-            .skip(1)
-            .flat_map(|cell| cell.split(' '))
-        {
+        assert_eq!(row.matches('|').count(), columns.matches('|').count(), "{row}");
+        for word in row.trim_matches('|').split('|').skip(1).flat_map(|cell| cell.split(' ')) {
             let has_reason = word.starts_with('–') && page.contains(&format!("\n- {word}: "));
             assert!(has_reason || tests.contains(word), "{word:?} in {row}");
             used.insert(word);
@@ -503,8 +442,5 @@ fn each_cell_of_the_table_of_faults_is_a_test_or_has_a_reason() {
     assert!(rows.count() > 12);
     let unused: Vec<_> = tests.difference(&used).collect();
     assert!(unused.is_empty(), "{unused:?}");
-    assert!(
-        page.split_whitespace().count() <= 2500,
-        "a page for others to read"
-    );
+    assert!(page.split_whitespace().count() <= 2500, "a page for others to read");
 }

@@ -107,10 +107,7 @@ mod tests {
         assert_eq!(parsed(b"$4\r\na\r\nb\r\n"), Some((text.clone(), 10)));
         let list = Answer::List(vec![Answer::Number(1), text]);
         assert_eq!(parsed(b"*2\r\n:1\r\n$4\r\na\r\nb\r\n"), Some((list, 18)));
-        assert_eq!(
-            parsed(b"-ERR no\r\n"),
-            Some((Answer::Error("ERR no".into()), 9))
-        );
+        assert_eq!(parsed(b"-ERR no\r\n"), Some((Answer::Error("ERR no".into()), 9)));
         assert!(Answer::parse(b"?\r\n").is_err());
     }
 

@@ -151,10 +151,7 @@ impl Bench {
     fn of_part(&self, name: &str, change: impl FnOnce(&mut Part)) {
         let mut parts = self.parts.borrow_mut();
         if !parts.iter().any(|part| part.name == name) {
-            parts.push(Part {
-                name: name.to_owned(),
-                ..Part::default()
-            });
+            parts.push(Part { name: name.to_owned(), ..Part::default() });
         }
         if let Some(part) = parts.iter_mut().find(|part| part.name == name) {
             change(part);
@@ -200,14 +197,11 @@ fn tidy(value: &Value) -> Value {
     match value {
         Value::Number(number) if number.is_f64() => {
             let number = number.as_f64().unwrap_or(f64::NAN);
-            format!("{number:.4e}")
-                .parse::<f64>()
-                .map_or(Value::Null, Value::from)
+            format!("{number:.4e}").parse::<f64>().map_or(Value::Null, Value::from)
         }
-        Value::Object(fields) => fields
-            .iter()
-            .map(|(name, value)| (name.clone(), tidy(value)))
-            .collect(),
+        Value::Object(fields) => {
+            fields.iter().map(|(name, value)| (name.clone(), tidy(value))).collect()
+        }
         other => other.clone(),
     }
 }
@@ -256,14 +250,7 @@ fn commit(is_quick: bool) -> Result<String> {
     let Some(commit) = first_line("git", &["rev-parse", "--short", "HEAD"]) else {
         return Ok("unknown".to_owned());
     };
-    let others = [
-        "status",
-        "--porcelain",
-        "--",
-        ".",
-        ":!benches/results",
-        ":!*.md",
-    ];
+    let others = ["status", "--porcelain", "--", ".", ":!benches/results", ":!*.md"];
     match first_line("git", &others) {
         None => Ok(commit),
         Some(_) if is_quick => Ok(format!("{commit} and changes")),

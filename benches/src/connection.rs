@@ -36,10 +36,7 @@ impl Connection {
             .context("could not connect to the server")?;
         stream.set_nodelay(true)?;
         // Closed at once: ports that linger for a minute would run out, and make each connect slow.
-        let at_once = linger {
-            l_onoff: 1,
-            l_linger: 0,
-        };
+        let at_once = linger { l_onoff: 1, l_linger: 0 };
         setsockopt(&stream, sockopt::Linger, &at_once)?;
         let mut connection = Connection {
             stream: Async::new(stream)?,
@@ -68,10 +65,7 @@ impl Connection {
     pub async fn send(&mut self) -> Result<()> {
         let mut sent = 0;
         while let Some(rest) = self.output.get(sent..).filter(|rest| !rest.is_empty()) {
-            sent += self
-                .stream
-                .write_with(|mut stream| stream.write(rest))
-                .await?;
+            sent += self.stream.write_with(|mut stream| stream.write(rest)).await?;
         }
         self.bytes += sent as u64;
         self.output.clear();

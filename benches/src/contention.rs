@@ -20,11 +20,7 @@ use std::time::{Duration, Instant};
 
 const PART: &str = "contention";
 const CLIENTS: [usize; 5] = [2, 8, 64, 512, 4096];
-const HOLDS: [Duration; 3] = [
-    Duration::ZERO,
-    Duration::from_millis(1),
-    Duration::from_millis(10),
-];
+const HOLDS: [Duration; 3] = [Duration::ZERO, Duration::from_millis(1), Duration::from_millis(10)];
 /// That of the picture and the table in the pages.
 const DRAWN: Duration = Duration::from_millis(1);
 const FIRST_RUSH: Duration = Duration::from_millis(100);
@@ -324,9 +320,7 @@ fn goals(outcomes: &[Outcome]) -> Vec<Goal> {
         let index = |index: f64| format!("{index:.3}");
         goals.push(Goal::at_least(name("Jain's index"), ours.jain, 0.99, index));
     }
-    let ours = outcomes
-        .iter()
-        .filter(|outcome| outcome.way == Module::NAME);
+    let ours = outcomes.iter().filter(|outcome| outcome.way == Module::NAME);
     if let Some(most) = ours.map(|outcome| outcome.commands).reduce(f64::max) {
         let name = "commands for a grant, at the most";
         goals.push(Goal::at_most(name, most, 2.1, times));
@@ -350,10 +344,7 @@ mod tests {
         };
         let trouble = block_on(measure::<Unlocked>(&load)).err();
         let trouble = trouble.map(|error| error.to_string()).unwrap_or_default();
-        assert!(
-            trouble.contains("was given a lock that client"),
-            "{trouble}"
-        );
+        assert!(trouble.contains("was given a lock that client"), "{trouble}");
     }
 
     #[test]
@@ -364,10 +355,7 @@ mod tests {
             clients: 64,
             rate,
             jain,
-            wait: Spread {
-                p99,
-                ..Spread::default()
-            },
+            wait: Spread { p99, ..Spread::default() },
             commands: 2.0,
             ..Outcome::default()
         };

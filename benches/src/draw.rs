@@ -21,39 +21,15 @@ const RULE: [&str; 2] = ["#E1E4E8", "#30363d"];
 /// The ways that are drawn: the name, that in a legend, the colours, the mark. The same in all pictures.
 const WAYS: [[&str; 5]; 12] = [
     ["LOCK", "LOCK (this module)", "#D62728", "#ff6b61", "●"],
-    [
-        "LOCK + GUARD",
-        "LOCK + GUARD (this module)",
-        "#8F1D1E",
-        "#ffb3ac",
-        "●",
-    ],
-    [
-        "QUEUE",
-        "QUEUE: places that are kept",
-        "#0B8F84",
-        "#2dd4bf",
-        "■",
-    ],
-    [
-        "BLOCK",
-        "BLOCK: blocked connections",
-        "#D97706",
-        "#ffa657",
-        "▲",
-    ],
+    ["LOCK + GUARD", "LOCK + GUARD (this module)", "#8F1D1E", "#ffb3ac", "●"],
+    ["QUEUE", "QUEUE: places that are kept", "#0B8F84", "#2dd4bf", "■"],
+    ["BLOCK", "BLOCK: blocked connections", "#D97706", "#ffa657", "▲"],
     ["poll every 1 ms", "", "#1F77B4", "#58a6ff", "■"],
     ["poll every 10 ms", "", "#0A7D74", "#33e0cb", "▲"],
     ["poll every 100 ms", "", "#7B61C9", "#b39dff", "×"],
     ["SET NX, BLPOP signal", "", "#2F8F44", "#56d364", "×"],
     ["pub/sub wake", "", "#C26A05", "#ffb066", "■"],
-    [
-        "bare BLPOP",
-        "bare BLPOP, no lock",
-        "#6B7280",
-        "#9aa4b2",
-        "×",
-    ],
+    ["bare BLPOP", "bare BLPOP, no lock", "#6B7280", "#9aa4b2", "×"],
     ["SET NX PX, DEL", "", "#1E70AA", "#62adff", "■"],
     ["no lock, WATCH", "", "#A17C00", "#e3b341", "■"],
 ];
@@ -89,12 +65,7 @@ pub fn draw_all(parts: &Value, folder: &Path) -> Result<()> {
             };
             machine = &parts[part]["machine"];
             let lines = lines_of(parts, [part, what, x, y]);
-            panels.push(Panel {
-                title,
-                y,
-                across,
-                lines,
-            });
+            panels.push(Panel { title, y, across, lines });
         }
         let file = folder.join(format!("{file}.svg"));
         draw(&file, machine, [title, below], &panels)?;
@@ -128,13 +99,7 @@ fn lines_of<'a>(parts: &'a Value, [part, what, x, y]: [&str; 4]) -> Vec<Line<'a>
 fn look(way: &str) -> [&str; 5] {
     let found = WAYS.iter().find(|[name, ..]| *name == way);
     let [_, name, light, dark, mark] = found.copied().unwrap_or(["", "", INK[0], INK[1], "●"]);
-    [
-        way,
-        if name.is_empty() { way } else { name },
-        light,
-        dark,
-        mark,
-    ]
+    [way, if name.is_empty() { way } else { name }, light, dark, mark]
 }
 
 fn rgb(light: &str) -> RGBColor {
@@ -168,10 +133,9 @@ impl Picture<'_> {
         let (fill, thick) = (rgb(colour).filled(), rgb(colour).stroke_width(2));
         match mark {
             "●" => self.0.draw(&Circle::new(at, 4, fill)),
-            "■" => self.0.draw(&Rectangle::new(
-                [(at.0 - 3, at.1 - 3), (at.0 + 4, at.1 + 4)],
-                fill,
-            )),
+            "■" => {
+                self.0.draw(&Rectangle::new([(at.0 - 3, at.1 - 3), (at.0 + 4, at.1 + 4)], fill))
+            }
             "▲" => self.0.draw(&TriangleMarker::new(at, 5, fill)),
             _ => self.0.draw(&Cross::new(at, 4, thick)),
         }
@@ -201,12 +165,8 @@ fn on_a_page(
     all: impl FnOnce(&Picture<'_>) -> Result<()>,
 ) -> Result<()> {
     let text = |name: &str| machine[name].to_string().replace('"', "");
-    let (server, cores, processor, date) = (
-        text("server"),
-        text("cores"),
-        text("processor"),
-        text("date"),
-    );
+    let (server, cores, processor, date) =
+        (text("server"), text("cores"), text("processor"), text("date"));
     let corner = format!("{server}, {cores} cores of {processor}, {date}");
     let mut svg = String::new();
     {
@@ -293,17 +253,10 @@ fn upwards(is_part: bool, values: impl Iterator<Item = f64>) -> Axis {
     let wider = |one: (f64, f64), other: (f64, f64)| (one.0.min(other.0), one.1.max(other.1));
     let (low, high) = powers.reduce(wider).unwrap_or((0.0, 1.0));
     let high = high.max(low + 1.0);
-    let steps: &[f64] = if high - low < 2.0 {
-        &[1.0, 2.0, 5.0]
-    } else {
-        &[1.0]
-    };
+    let steps: &[f64] = if high - low < 2.0 { &[1.0, 2.0, 5.0] } else { &[1.0] };
     let powers = (0..=(high - low) as i32).map(|power| low + f64::from(power));
     let ticks = powers.flat_map(|power| steps.iter().map(move |step| power + step.log10()));
-    Axis(
-        (low..high).into(),
-        ticks.filter(|tick| *tick <= high).collect(),
-    )
+    Axis((low..high).into(), ticks.filter(|tick| *tick <= high).collect())
 }
 
 /// The ways stand beside each other, so that none hides another that has the same value.
@@ -369,10 +322,7 @@ fn market(parts: &Value, file: &Path) -> Result<()> {
     let fullest = |one: &&Value| one["listers"] == 5 && one["buyers"] == 5;
     let ways: Vec<&Value> = list(parts, "market", "figures").filter(fullest).collect();
     let rate = |one: &Value| number(one, "/bought") / number(one, "/seconds");
-    let most = ways
-        .iter()
-        .map(|one| rate(one))
-        .fold(f64::MIN_POSITIVE, f64::max);
+    let most = ways.iter().map(|one| rate(one)).fold(f64::MIN_POSITIVE, f64::max);
     if ways.is_empty() {
         return Ok(());
     }
@@ -384,10 +334,7 @@ fn market(parts: &Value, file: &Path) -> Result<()> {
     on_a_page(file, tall, head, &parts["market"]["machine"], |picture| {
         for (place, one) in (0..).zip(ways) {
             let [_, name, colour, ..] = look(one["way"].as_str().unwrap_or_default());
-            let (top, end) = (
-                HEAD + 4 + STEP * place,
-                220 + (310.0 * rate(one) / most) as i32,
-            );
+            let (top, end) = (HEAD + 4 + STEP * place, 220 + (310.0 * rate(one) / most) as i32);
             let bar = Rectangle::new([(220, top), (end, top + 22)], rgb(colour).filled());
             picture.0.draw(&bar).map_err(failed)?;
             let retries = match number(one, "/retries") {
@@ -413,15 +360,8 @@ mod tests {
     -> Result<()> {
         let folder = tempfile::tempdir()?;
         let waiter = |waiters, p50| json!({ "way": "LOCK", "waiters": waiters, "latency": { "p50_us": p50 } });
-        let figures = [
-            waiter(1, json!(5)),
-            waiter(100, json!(0)),
-            waiter(1000, json!(null)),
-        ];
-        draw_all(
-            &json!({ "handover": { "machine": {}, "figures": figures } }),
-            folder.path(),
-        )?;
+        let figures = [waiter(1, json!(5)), waiter(100, json!(0)), waiter(1000, json!(null))];
+        draw_all(&json!({ "handover": { "machine": {}, "figures": figures } }), folder.path())?;
         let picture = fs::read_to_string(folder.path().join("handover.svg"))?;
         for words in [
             "From a release",
@@ -431,14 +371,8 @@ mod tests {
         ] {
             assert!(picture.contains(words), "{words}");
         }
-        assert!(
-            !picture.contains("NaN") && !picture.contains("inf"),
-            "{picture}"
-        );
-        assert!(
-            !folder.path().join("market.svg").exists(),
-            "it was not measured"
-        );
+        assert!(!picture.contains("NaN") && !picture.contains("inf"), "{picture}");
+        assert!(!folder.path().join("market.svg").exists(), "it was not measured");
         Ok(())
     }
 

@@ -60,15 +60,10 @@ pub async fn run(bench: &Bench) -> Result<()> {
             outcomes.extend(hand_over(other, rounds).await?);
             Ok(outcomes)
         };
-        let outcomes = bench
-            .attempt(PART, &what, SPAN, measuring)
-            .await?
-            .unwrap_or_default();
+        let outcomes = bench.attempt(PART, &what, SPAN, measuring).await?.unwrap_or_default();
         let mut table = Table::new(&[&what, "p50", "p99", "max", "CPU"]);
         for outcome in &outcomes {
-            let Outcome {
-                way, latency, cpu, ..
-            } = outcome;
+            let Outcome { way, latency, cpu, .. } = outcome;
             table.row([
                 *way,
                 &time(latency.p50),
@@ -144,18 +139,9 @@ impl Line {
             }));
         }
         let blocked = waiters;
-        control
-            .wait_for("blocked_clients", |clients| clients == blocked)
-            .await
-            .context(W::NAME)?;
-        let line = Line {
-            way: W::NAME,
-            waiters,
-            state,
-            idle: Idle::default(),
-            _clients: clients,
-            server,
-        };
+        control.wait_for("blocked_clients", |clients| clients == blocked).await.context(W::NAME)?;
+        let line =
+            Line { way: W::NAME, waiters, state, idle: Idle::default(), _clients: clients, server };
         line.wait_for_grant().await?;
         Ok(line)
     }
@@ -232,13 +218,7 @@ const EXPIRY: &str = "expiry";
 
 async fn expiries(bench: &Bench) -> Result<()> {
     bench.title("Expiry: from the end of a hold that was not released");
-    let mut table = Table::new(&[
-        "from the end of a hold to the next",
-        "p50",
-        "p99",
-        "max",
-        "of",
-    ]);
+    let mut table = Table::new(&["from the end of a hold to the next", "p50", "p99", "max", "of"]);
     expire::<Polling<1>>(bench, &mut table).await?;
     expire::<Polling<10>>(bench, &mut table).await?;
     expire::<Polling<100>>(bench, &mut table).await?;
@@ -256,9 +236,7 @@ async fn expiries(bench: &Bench) -> Result<()> {
 async fn expire<W: Connected>(bench: &Bench, table: &mut Table) -> Result<Option<Spread>> {
     let what = format!("expiry: {}", W::NAME);
     let span = bench.shortened(Duration::from_secs(4));
-    let late = bench
-        .attempt(EXPIRY, &what, span, expired::<W>(span))
-        .await?;
+    let late = bench.attempt(EXPIRY, &what, span, expired::<W>(span)).await?;
     if let Some(late) = late {
         let times = [late.p50, late.p99, late.max].map(|time| late.shown(time));
         let cells = [W::NAME.to_owned()].into_iter().chain(times);
@@ -293,11 +271,7 @@ async fn expired<W: Connected>(span: Duration) -> Result<Spread> {
 async fn outlive<W: Connected>(venue: Venue) -> Result<f64> {
     let key = venue.key.clone();
     let mut holder = W::connect(venue.clone()).await?;
-    let mut waiter = W::connect(Venue {
-        client: LOCKS + venue.client,
-        ..venue
-    })
-    .await?;
+    let mut waiter = W::connect(Venue { client: LOCKS + venue.client, ..venue }).await?;
     holder.acquire().await?;
     let ask = format!("PEXPIRETIME {key}");
     let end = holder.connection().call(&ask).await?.number()?;

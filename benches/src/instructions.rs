@@ -43,12 +43,7 @@ struct Setting {
 }
 
 const fn setting(id: &'static str, name: &'static str, append_only: &'static str) -> Setting {
-    Setting {
-        id,
-        name,
-        append_only,
-        has_replica: false,
-    }
+    Setting { id, name, append_only, has_replica: false }
 }
 
 /// The one that is guarded.
@@ -56,10 +51,7 @@ const ALONE: Setting = setting("alone", "alone, append-only file off", "no");
 const SETTINGS: [Setting; 3] = [
     ALONE,
     setting("file", "append-only file on", "yes"),
-    Setting {
-        has_replica: true,
-        ..setting("replica", "a replica attached", "no")
-    },
+    Setting { has_replica: true, ..setting("replica", "a replica attached", "no") },
 ];
 
 /// Counts, and compares or writes down what was counted.
@@ -140,13 +132,7 @@ fn counted(server: &mut Server, operation: &Operation) -> Result<PathBuf> {
         hand_over(server, operation)?;
     } else {
         let mark = server::mark();
-        let times = |times| {
-            operation
-                .again
-                .iter()
-                .cycle()
-                .take(operation.again.len() * times)
-        };
+        let times = |times| operation.again.iter().cycle().take(operation.again.len() * times);
         let warm_up = times(TIMES / 5);
         let all = warm_up.chain([&mark]).chain(times(TIMES)).chain([&mark]);
         server.connection.pipeline(all)?;
@@ -157,17 +143,14 @@ fn counted(server: &mut Server, operation: &Operation) -> Result<PathBuf> {
 }
 
 fn ask_all(connection: &mut Connection, steps: &[Step]) -> Result<()> {
-    steps
-        .iter()
-        .try_for_each(|step| connection.ask(step).map(drop))
+    steps.iter().try_for_each(|step| connection.ask(step).map(drop))
 }
 
 /// All come to wait in one turn of the server's loop, because it stands still while they speak; then
 /// they are served one after another.
 fn hand_over(server: &mut Server, operation: &Operation) -> Result<()> {
-    let mut crowd = iter::repeat_with(|| server.connect())
-        .take(CROWD)
-        .collect::<Result<Vec<_>>>()?;
+    let mut crowd =
+        iter::repeat_with(|| server.connect()).take(CROWD).collect::<Result<Vec<_>>>()?;
     for round in 0..=TIMES / CROWD {
         let places = round * CROWD + 1..=(round + 1) * CROWD;
         let waits = places.clone().map(|place| operation.wait(place));

@@ -57,10 +57,9 @@ pub async fn drive(server: &Server, cycles: Vec<Cycle>, span: Duration) -> Resul
     drop(tasks);
     match trouble.take() {
         Some(trouble) => Err(trouble),
-        None => Ok(Pace {
-            rate: done as f64 / seconds,
-            cpu: (after.cpu - before.cpu) / done as f64,
-        }),
+        None => {
+            Ok(Pace { rate: done as f64 / seconds, cpu: (after.cpu - before.cpu) / done as f64 })
+        }
     }
 }
 

@@ -44,16 +44,8 @@ use std::{env, fs};
 const RESULTS: &str = "benches/results";
 /// A quick look leaves the figures alone that were measured in earnest.
 const QUICK_RESULTS: &str = "target/bench-quick";
-const PARTS: [&str; 8] = [
-    "market",
-    "contention",
-    "queue",
-    "memory",
-    "handover",
-    "scale",
-    "uncontended",
-    "stalls",
-];
+const PARTS: [&str; 8] =
+    ["market", "contention", "queue", "memory", "handover", "scale", "uncontended", "stalls"];
 
 fn main() -> Result<ExitCode> {
     let mut words = env::args().skip(1);
@@ -110,10 +102,7 @@ fn wanted(only: &str) -> Result<(&str, &str)> {
 
 async fn measure_parts(bench: &Bench, only: &str, scene: &str) -> Result<()> {
     let scene = |name: &str| scene.is_empty() || scene == name;
-    for part in PARTS
-        .into_iter()
-        .filter(|part| only.is_empty() || only == *part)
-    {
+    for part in PARTS.into_iter().filter(|part| only.is_empty() || only == *part) {
         match part {
             "market" => market::run(bench).await?,
             "contention" => contention::run(bench).await?,

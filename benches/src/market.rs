@@ -48,11 +48,7 @@ pub async fn run(bench: &Bench) -> Result<()> {
     let plain = Server::start(With::Nothing).await?;
     let module = Server::start(With::Module).await?;
     for (listers, buyers) in ROWS {
-        let crowd = Crowd {
-            listers,
-            buyers,
-            span: bench.shortened(SPAN),
-        };
+        let crowd = Crowd { listers, buyers, span: bench.shortened(SPAN) };
         let outcomes = [
             attempt::<Watching>(bench, &crowd, &plain).await?,
             attempt::<Locked<Polling<1>>>(bench, &crowd, &plain).await?,
@@ -108,9 +104,7 @@ async fn attempt<T: Trader>(
     server: &Server,
 ) -> Result<Option<Outcome>> {
     let what = format!("{}: {}", crowd.in_words(), T::NAME);
-    bench
-        .attempt(PART, &what, crowd.span, measure::<T>(crowd, server))
-        .await
+    bench.attempt(PART, &what, crowd.span, measure::<T>(crowd, server)).await
 }
 
 async fn measure<T: Trader>(crowd: &Crowd, server: &Server) -> Result<Outcome> {
@@ -205,10 +199,7 @@ fn table(crowd: &Crowd, outcomes: &[Outcome]) -> String {
         ]);
     }
     let span = time(crowd.span.as_secs_f64());
-    format!(
-        "{}  (in {span}; the books of each were right)\n",
-        table.text()
-    )
+    format!("{}  (in {span}; the books of each were right)\n", table.text())
 }
 
 /// With 5 listers and 5 buyers: the most items bought and the shortest wait of all that never retry.
@@ -218,16 +209,10 @@ fn goals(outcomes: &[Outcome]) -> Vec<Goal> {
         .filter(|outcome| outcome.retries == 0)
         .partition(|outcome| outcome.way.starts_with(Module::NAME));
     let most = |of: &[&Outcome]| {
-        of.iter()
-            .copied()
-            .max_by(|one, other| one.rate().total_cmp(&other.rate()))
-            .cloned()
+        of.iter().copied().max_by(|one, other| one.rate().total_cmp(&other.rate())).cloned()
     };
     let quickest = |of: &[&Outcome]| {
-        of.iter()
-            .copied()
-            .min_by(|one, other| one.wait.mean.total_cmp(&other.wait.mean))
-            .cloned()
+        of.iter().copied().min_by(|one, other| one.wait.mean.total_cmp(&other.wait.mean)).cloned()
     };
     let mut goals = Vec::new();
     if let (Some(ours), Some(rival)) = (most(&ours), most(&others)) {
@@ -291,28 +276,17 @@ impl Keys {
         let (item, price) = (item.text()?, price.number()?);
         ensure!(price <= funds, "a buyer ran out of money");
         let seller = item.split_once('.').context("an item without a seller")?.1;
-        Ok(Some(Offer {
-            price,
-            seller: user(seller.parse()?),
-            item: item.to_owned(),
-        }))
+        Ok(Some(Offer { price, seller: user(seller.parse()?), item: item.to_owned() }))
     }
 
     fn listing(&self, item: &str, price: i64) -> Vec<String> {
         let inventory = &self.1;
-        vec![
-            format!("ZADD market {price} {item}"),
-            format!("SREM {inventory} {item}"),
-        ]
+        vec![format!("ZADD market {price} {item}"), format!("SREM {inventory} {item}")]
     }
 
     fn purchase(&self, offer: &Offer) -> Vec<String> {
         let Keys(user, inventory) = self;
-        let Offer {
-            item,
-            price,
-            seller,
-        } = offer;
+        let Offer { item, price, seller } = offer;
         vec![
             format!("HINCRBY {seller} funds {price}"),
             format!("HINCRBY {user} funds -{price}"),
@@ -348,10 +322,7 @@ impl Trader for Watching {
     const NAME: &'static str = "no lock, WATCH";
 
     async fn connect(address: SocketAddr, number: usize) -> Result<Self> {
-        Ok(Watching {
-            connection: Connection::open(address).await?,
-            keys: Keys::of(number),
-        })
+        Ok(Watching { connection: Connection::open(address).await?, keys: Keys::of(number) })
     }
 
     async fn list(&mut self, item: &str, price: i64) -> Result<()> {
@@ -472,9 +443,7 @@ impl Books {
             items: (crowd.span.as_secs_f64() * ITEMS_A_SECOND) as usize,
         };
         for trader in 0..books.traders {
-            connection
-                .call(&format!("HSET {} funds {FUNDS}", user(trader)))
-                .await?;
+            connection.call(&format!("HSET {} funds {FUNDS}", user(trader))).await?;
         }
         for lister in 0..books.listers {
             let items: Vec<String> = books.items_of(lister).map(|(item, _)| item).collect();
@@ -488,9 +457,7 @@ impl Books {
 
     /// A lister's items with their prices. An item's name says who sells it.
     fn items_of(&self, lister: usize) -> impl Iterator<Item = (String, i64)> + use<> {
-        (0_i64..)
-            .take(self.items)
-            .map(move |item| (format!("item{item}.{lister}"), item % 97 + 1))
+        (0_i64..).take(self.items).map(move |item| (format!("item{item}.{lister}"), item % 97 + 1))
     }
 
     /// Money and items are conserved, and nothing was sold twice.
@@ -499,9 +466,7 @@ impl Books {
         let (mut money_of_buyers, mut items_of_buyers) = (0, 0);
         let mut places = "market".to_owned();
         for trader in 0..self.traders {
-            let funds = connection
-                .call(&format!("HGET {} funds", user(trader)))
-                .await?;
+            let funds = connection.call(&format!("HGET {} funds", user(trader))).await?;
             let inventory = inventory(trader);
             let owned = connection.call(&format!("SCARD {inventory}")).await?;
             let (funds, owned) = (funds.number()?, owned.number()?);
@@ -523,21 +488,10 @@ impl Books {
             ("coins", money, FUNDS * traders),
             ("items", items, all),
             ("different items", different, all),
-            (
-                "items of the buyers",
-                items_of_buyers,
-                i64::try_from(bought)?,
-            ),
-            (
-                "coins of the buyers",
-                money_of_buyers,
-                FUNDS * buyers - spent,
-            ),
+            ("items of the buyers", items_of_buyers, i64::try_from(bought)?),
+            ("coins of the buyers", money_of_buyers, FUNDS * buyers - spent),
         ] {
-            ensure!(
-                is == should,
-                "the books are wrong: {is} {what}, not {should}"
-            );
+            ensure!(is == should, "the books are wrong: {is} {what}, not {should}");
         }
         Ok(())
     }
@@ -561,11 +515,7 @@ mod tests {
     fn a_market_without_a_lock_ends_with_wrong_books() {
         let trouble = block_on(async {
             let server = Server::start(With::Nothing).await?;
-            let crowd = Crowd {
-                listers: 2,
-                buyers: 5,
-                span: Duration::from_millis(300),
-            };
+            let crowd = Crowd { listers: 2, buyers: 5, span: Duration::from_millis(300) };
             measure::<Locked<Unlocked>>(&crowd, &server).await
         });
         let trouble = trouble.err().map(|error| error.to_string());

@@ -24,12 +24,7 @@ const LOCK: &str = "lock:of:warehouse:";
 
 pub async fn run(bench: &Bench) -> Result<()> {
     bench.title("Memory: places without a connection, and blocked clients");
-    let columns = [
-        "bytes of one that waits",
-        "waiters",
-        "each",
-        "its idle connection",
-    ];
+    let columns = ["bytes of one that waits", "waiters", "each", "its idle connection"];
     let mut table = Table::new(&columns);
     for (way, own_locks, notify) in [
         ("QUEUE", false, ""),
@@ -40,15 +35,9 @@ pub async fn run(bench: &Bench) -> Result<()> {
         let lock = |waiter| if own_locks { waiter } else { 0 };
         let ask = |waiter: usize| {
             let owner = format!("0190f3b2-6a55-7c10-8f1e-{waiter:012}");
-            let notify = if notify.is_empty() {
-                String::new()
-            } else {
-                format!("{notify}{waiter}")
-            };
-            format!(
-                "LOCK.ACQUIRE {LOCK}{} {owner} {TTL} QUEUE 60000 {notify}",
-                lock(waiter)
-            )
+            let notify =
+                if notify.is_empty() { String::new() } else { format!("{notify}{waiter}") };
+            format!("LOCK.ACQUIRE {LOCK}{} {owner} {TTL} QUEUE 60000 {notify}", lock(waiter))
         };
         let measuring = places(lock(WAITERS - 1) + 1, ask);
         if let Some(each) = bench.attempt(PART, &what, SPAN, measuring).await? {
@@ -87,9 +76,7 @@ async fn places(locks: usize, ask: impl Fn(usize) -> String) -> Result<f64> {
 /// With none but the one that asks, which is as young each time: one that has had replies keeps buffers for a while.
 async fn memory_without_connections(server: &Server) -> Result<f64> {
     let mut control = server.connect().await?;
-    control
-        .wait_for("connected_clients", |clients| clients == 1)
-        .await?;
+    control.wait_for("connected_clients", |clients| clients == 1).await?;
     drop(control);
     server.memory().await
 }
@@ -111,13 +98,9 @@ async fn blocked<W: Connected>(waiters: usize) -> Result<(f64, f64)> {
     sleep(SETTLE).await;
     let idle = server.memory().await?;
     let waiting = ways.into_iter();
-    let _tasks: Vec<_> = waiting
-        .map(|mut way| spawn(async move { way.acquire().await }))
-        .collect();
+    let _tasks: Vec<_> = waiting.map(|mut way| spawn(async move { way.acquire().await })).collect();
     let blocked = waiters;
-    control
-        .wait_for("blocked_clients", |clients| clients == blocked)
-        .await?;
+    control.wait_for("blocked_clients", |clients| clients == blocked).await?;
     sleep(SETTLE).await;
     let waiting = server.memory().await?;
     let each = |bytes: f64| bytes / waiters as f64;

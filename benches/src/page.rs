@@ -31,9 +31,7 @@ fn fill(page: &str, parts: &Value) -> Result<String> {
     let mut filled = String::new();
     let mut rest = page;
     while let Some((before, begun)) = rest.split_once(BEGIN) {
-        let (asked, begun) = begun
-            .split_once(" -->\n")
-            .context("a comment without an end")?;
+        let (asked, begun) = begun.split_once(" -->\n").context("a comment without an end")?;
         let (old, after) = begun.split_once(END).context("a table without an end")?;
         let text = match asked {
             "commits" => commits(parts),
@@ -110,35 +108,23 @@ fn commits(parts: &Value) -> String {
         let all = before.map_or(part.clone(), |before| format!("{before}, {part}"));
         commits.insert(what, all.into());
     }
-    let each = commits
-        .iter()
-        .map(|(what, of)| format!("- {what}: {}\n", of.as_str().unwrap_or("")));
+    let each =
+        commits.iter().map(|(what, of)| format!("- {what}: {}\n", of.as_str().unwrap_or("")));
     format!("Measured at these commits:\n\n{}", each.collect::<String>())
 }
 
 /// The goals that were missed. The reasons are written by hand, and stay with their goals.
 fn missed(parts: &Value, old: &str) -> String {
-    let parts = parts
-        .as_object()
-        .into_iter()
-        .flat_map(|parts| parts.values());
-    let goals: Vec<&Value> = parts
-        .flat_map(|part| part["goals"].as_array())
-        .flatten()
-        .collect();
+    let parts = parts.as_object().into_iter().flat_map(|parts| parts.values());
+    let goals: Vec<&Value> = parts.flat_map(|part| part["goals"].as_array()).flatten().collect();
     let missed = goals.iter().filter(|goal| goal["met"] == false);
     let rows: Vec<String> = missed
         .map(|goal| {
             let name = cell("goal", goal);
-            let row = old
-                .lines()
-                .find(|row| row.starts_with(&format!("| {name} |")));
+            let row = old.lines().find(|row| row.starts_with(&format!("| {name} |")));
             let reason = row.and_then(|row| row.trim_end_matches(" |").rsplit(" | ").next());
             let (wanted, seen) = (cell("wanted", goal), cell("seen", goal));
-            format!(
-                "| {name} | {wanted} | {seen} | {} |\n",
-                reason.unwrap_or("not known yet")
-            )
+            format!("| {name} | {wanted} | {seen} | {} |\n", reason.unwrap_or("not known yet"))
         })
         .collect();
     match rows.len() {
@@ -163,11 +149,7 @@ mod tests {
         let parts = json!({ "p": { "figures": [one("LOCK", 1), one("LOCK", 2)] } });
         let filled = fill(page, &parts)?;
         assert_eq!(filled, page.replace("| old |", "| LOCK | 1.5 ms |  |"));
-        assert_eq!(
-            fill(&filled, &json!({}))?,
-            filled,
-            "without figures a table stays"
-        );
+        assert_eq!(fill(&filled, &json!({}))?, filled, "without figures a table stays");
         assert!(fill(&page.replace(" y -->", " -->"), &parts).is_err());
         Ok(())
     }

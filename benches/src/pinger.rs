@@ -45,11 +45,7 @@ impl Gap {
     }
 
     pub fn or_longer(self, other: Gap) -> Gap {
-        if other.servers_own() > self.servers_own() {
-            other
-        } else {
-            self
-        }
+        if other.servers_own() > self.servers_own() { other } else { self }
     }
 }
 
@@ -128,13 +124,9 @@ fn expect(stream: &TcpStream, reply: &[u8]) -> Result<Duration> {
         let mut some = [0; 64];
         let mut stamp = nix::cmsg_space!(TimeSpec);
         let mut into = [IoSliceMut::new(&mut some)];
-        let message = recvmsg::<()>(
-            stream.as_raw_fd(),
-            &mut into,
-            Some(&mut stamp),
-            MsgFlags::empty(),
-        )
-        .context("a PING got no reply")?;
+        let message =
+            recvmsg::<()>(stream.as_raw_fd(), &mut into, Some(&mut stamp), MsgFlags::empty())
+                .context("a PING got no reply")?;
         for more in message.cmsgs()? {
             if let ControlMessageOwned::ScmTimestampns(stamp) = more {
                 arrived = Some(Duration::from(stamp));
@@ -159,17 +151,12 @@ struct RunQueue {
 
 impl RunQueue {
     fn of(process: u32) -> RunQueue {
-        RunQueue {
-            file: File::open(format!("/proc/{process}/schedstat")).ok(),
-        }
+        RunQueue { file: File::open(format!("/proc/{process}/schedstat")).ok() }
     }
 
     fn waited(&self) -> Duration {
         let mut text = [0; 64];
-        let read = self
-            .file
-            .as_ref()
-            .and_then(|file| file.read_at(&mut text, 0).ok());
+        let read = self.file.as_ref().and_then(|file| file.read_at(&mut text, 0).ok());
         let said = read.and_then(|size| waited(text.get(..size)?));
         said.unwrap_or_default()
     }

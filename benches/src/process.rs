@@ -25,11 +25,7 @@ pub struct Process {
 
 impl Process {
     pub fn new(address: SocketAddr) -> Process {
-        Process {
-            address,
-            connection: RefCell::default(),
-            messages: RefCell::default(),
-        }
+        Process { address, connection: RefCell::default(), messages: RefCell::default() }
     }
 
     pub async fn connection(&self) -> Result<Shared> {
@@ -54,11 +50,7 @@ impl Process {
         let mut tasks = messages.tasks.borrow_mut();
         tasks.insert(message.clone(), Rc::clone(&told));
         drop(tasks);
-        Ok(Listener {
-            _messages: messages,
-            message,
-            told,
-        })
+        Ok(Listener { _messages: messages, message, told })
     }
 }
 
@@ -87,10 +79,7 @@ impl Messages {
                 }
             }
         });
-        Ok(Messages {
-            tasks,
-            _hears: hears,
-        })
+        Ok(Messages { tasks, _hears: hears })
     }
 }
 
@@ -119,10 +108,7 @@ pub struct Ear {
 
 impl Ear {
     pub async fn connect(address: SocketAddr, channel: String) -> Result<Ear> {
-        Ok(Ear {
-            connection: Connection::open(address).await?,
-            channel,
-        })
+        Ok(Ear { connection: Connection::open(address).await?, channel })
     }
 
     /// Begins to listen: what is published from here on is heard.
@@ -166,9 +152,7 @@ mod tests {
             let other = process.listener("2".to_owned()).await?;
             let connection = process.connection().await?;
             let mut connection = connection.lock().await;
-            let heard = connection
-                .call(&format!("PUBLISH {}", other.address()))
-                .await?;
+            let heard = connection.call(&format!("PUBLISH {}", other.address())).await?;
             assert_eq!(heard.number()?, 1);
             other.told().await;
             let told = within(Duration::from_millis(20), one.told()).await;

@@ -44,16 +44,9 @@ async fn attempt<W: Way>(
     hold: Duration,
     span: Duration,
 ) -> Result<Option<Outcome>> {
-    let load = Load {
-        clients: TASKS,
-        hold,
-        span: bench.shortened(span),
-        one_process: true,
-    };
+    let load = Load { clients: TASKS, hold, span: bench.shortened(span), one_process: true };
     let what = format!("{}, held {}: {way}", some(TASKS, "task"), ms(hold));
-    let outcome = bench
-        .attempt(PART, &what, load.span, measure::<W>(&load))
-        .await?;
+    let outcome = bench.attempt(PART, &what, load.span, measure::<W>(&load)).await?;
     Ok(outcome.map(|outcome| Outcome { way, ..outcome }))
 }
 
@@ -65,39 +58,21 @@ fn goals_of(outcomes: &[Outcome]) -> Vec<Goal> {
     let mut goals = Vec::new();
     for outcome in [Notified::NAME, Asking::NAME].into_iter().filter_map(find) {
         let index = |index: f64| format!("{index:.3}");
-        goals.push(Goal::at_least(
-            named(outcome, "fairness"),
-            outcome.fairness,
-            0.99,
-            index,
-        ));
+        goals.push(Goal::at_least(named(outcome, "fairness"), outcome.fairness, 0.99, index));
     }
     let Some(ours) = find(Notified::NAME) else {
         return goals;
     };
-    goals.push(Goal::at_most(
-        named(ours, "commands for a grant"),
-        ours.commands,
-        3.1,
-        times,
-    ));
+    goals.push(Goal::at_most(named(ours, "commands for a grant"), ours.commands, 3.1, times));
     if let Some(rival) = find(Polling::<100>::NAME) {
-        let goal = Goal::at_most(
-            named(ours, "wait p99"),
-            ours.wait.p99,
-            rival.wait.p99 * 0.2,
-            time,
-        );
+        let goal =
+            Goal::at_most(named(ours, "wait p99"), ours.wait.p99, rival.wait.p99 * 0.2, time);
         goals.push(goal.of("a fifth of the 100 ms poller's"));
     }
     // Without a hold the hand-over is all there is, and a message makes it longer.
     if let Some(blocked) = find(BLOCK).filter(|blocked| !blocked.hold.is_zero()) {
-        let goal = Goal::at_least(
-            named(ours, "grants in a second"),
-            ours.rate,
-            blocked.rate * 0.8,
-            count,
-        );
+        let goal =
+            Goal::at_least(named(ours, "grants in a second"), ours.rate, blocked.rate * 0.8, count);
         goals.push(goal.of("80 % of those by BLOCK"));
     }
     goals

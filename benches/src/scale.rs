@@ -61,13 +61,7 @@ pub async fn run(bench: &Bench) -> Result<()> {
 fn show(bench: &Bench, rows: &[Row]) {
     let mut table = Table::new(&["", "server CPU", "p50", "p99", "bytes each"]);
     for row in rows {
-        let what = format!(
-            "{}, {}, {} {}",
-            row.what,
-            row.way,
-            count(row.there as f64),
-            row.beside
-        );
+        let what = format!("{}, {}, {} {}", row.what, row.way, count(row.there as f64), row.beside);
         let shown = |seconds: Option<f64>| seconds.map_or("-".to_owned(), time);
         table.row([
             what,
@@ -101,26 +95,19 @@ fn sizes(bench: &Bench, wanted: &[usize]) -> Vec<usize> {
 /// A pair beside very much else, to one beside hardly anything.
 fn goal(rows: &[Row]) -> Option<Goal> {
     let growth = |way: &str| {
-        let those = rows
-            .iter()
-            .filter(|row| row.way == way && row.beside != "other keys");
+        let those = rows.iter().filter(|row| row.way == way && row.beside != "other keys");
         let least = those.clone().min_by_key(|row| row.there)?;
         let most = those.max_by_key(|row| row.there)?;
         Some((most.there, most.cpu / least.cpu))
     };
     let ((_, plain), (there, ours)) = (growth(PLAIN)?, growth(Module::NAME)?);
-    let name = format!(
-        "CPU of a pair, growth to {} held locks",
-        count(there as f64)
-    );
+    let name = format!("CPU of a pair, growth to {} held locks", count(there as f64));
     let goal = Goal::at_most(name, ours, no_growth_beside(plain), times);
     Some(goal.of("SET NX PX, DEL's, and 20 %"))
 }
 
 fn names(prefix: &str, from: usize, number: usize) -> Vec<String> {
-    (from..from + number)
-        .map(|which| format!("{prefix}{which}"))
-        .collect()
+    (from..from + number).map(|which| format!("{prefix}{which}")).collect()
 }
 
 /// One command for each name, fifty in flight.
@@ -148,18 +135,8 @@ async fn bytes_each(server: &Server, before: f64, number: usize) -> Result<Optio
 async fn pairs(bench: &Bench) -> Result<Vec<Row>> {
     let mut all = Vec::new();
     for (with, fill, way, beside) in [
-        (
-            With::Nothing,
-            "SET @ OWNER PX TTL",
-            PLAIN,
-            "keys that expire",
-        ),
-        (
-            With::Module,
-            "LOCK.ACQUIRE @ OWNER TTL",
-            Module::NAME,
-            "held locks",
-        ),
+        (With::Nothing, "SET @ OWNER PX TTL", PLAIN, "keys that expire"),
+        (With::Module, "LOCK.ACQUIRE @ OWNER TTL", Module::NAME, "held locks"),
         (With::Module, "SET @ OWNER", Module::NAME, "other keys"),
     ] {
         let server = start(with).await?;
@@ -176,15 +153,7 @@ async fn pairs(bench: &Bench) -> Result<Vec<Row>> {
                 let bytes = bytes_each(&server, empty, there).await?;
                 let cpu = pair_cpu(&server, with, bench.shortened(Duration::from_secs(1))).await?;
                 let latency = Some(one_by_one(&server, with).await?);
-                Ok(Row {
-                    what: PAIR,
-                    way,
-                    there,
-                    beside,
-                    cpu,
-                    latency,
-                    bytes,
-                })
+                Ok(Row { what: PAIR, way, there, beside, cpu, latency, bytes })
             };
             let Some(row) = bench.attempt(PART, &what, SPAN, measuring).await? else {
                 break;
@@ -202,14 +171,10 @@ fn probes() -> Vec<String> {
 
 fn pair(with: With, key: &str) -> [String; 2] {
     match with {
-        With::Module => [
-            format!("LOCK.ACQUIRE {key} {OWNER} {TTL}"),
-            format!("LOCK.RELEASE {key} {OWNER}"),
-        ],
-        With::Nothing => [
-            format!("SET {key} {OWNER} NX PX {TTL}"),
-            format!("DEL {key}"),
-        ],
+        With::Module => {
+            [format!("LOCK.ACQUIRE {key} {OWNER} {TTL}"), format!("LOCK.RELEASE {key} {OWNER}")]
+        }
+        With::Nothing => [format!("SET {key} {OWNER} NX PX {TTL}"), format!("DEL {key}")],
     }
 }
 
@@ -350,10 +315,7 @@ async fn expire(server: &Server, there: usize, round: usize, idle: &Idle) -> Res
     for_all(&mut connection, &names, renew).await?;
     let mut idle = idle.clone();
     idle.begin(server)?;
-    ensure!(
-        Instant::now() < end,
-        "the holds ended before they were all renewed"
-    );
+    ensure!(Instant::now() < end, "the holds ended before they were all renewed");
     sleep(end.saturating_duration_since(Instant::now())).await;
     loop {
         sleep(LOOK).await;
@@ -361,9 +323,6 @@ async fn expire(server: &Server, there: usize, round: usize, idle: &Idle) -> Res
         if connection.field("lock", grants).await? >= already + there {
             return Ok(used);
         }
-        ensure!(
-            end.elapsed() < Duration::from_secs(20),
-            "not all were granted"
-        );
+        ensure!(end.elapsed() < Duration::from_secs(20), "not all were granted");
     }
 }

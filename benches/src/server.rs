@@ -46,19 +46,11 @@ impl Server {
 
     async fn try_start(with: With, lines: &str) -> Result<Server> {
         let free = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?;
-        let dir = tempfile::Builder::new()
-            .prefix("redis-lock-bench.")
-            .tempdir()?;
+        let dir = tempfile::Builder::new().prefix("redis-lock-bench.").tempdir()?;
         let config = dir.path().join("redis.conf");
-        fs::write(
-            &config,
-            configuration(free.port(), dir.path(), with, lines)?,
-        )?;
+        fs::write(&config, configuration(free.port(), dir.path(), with, lines)?)?;
         let process = Process::start(Command::new(program()).arg(&config), dir)?;
-        let mut server = Server {
-            address: free,
-            process,
-        };
+        let mut server = Server { address: free, process };
         server.wait_until_it_answers().await?;
         Ok(server)
     }
@@ -122,10 +114,7 @@ impl Process {
     pub fn start(command: &mut Command, dir: TempDir) -> Result<Process> {
         let log = File::create(dir.path().join("log"))?;
         let output = (log.try_clone()?, log);
-        let command = command
-            .stdin(Stdio::null())
-            .stdout(output.0)
-            .stderr(output.1);
+        let command = command.stdin(Stdio::null()).stdout(output.0).stderr(output.1);
         let child = command.spawn();
         let child = child.with_context(|| format!("could not run {command:?}"))?;
         let reaper = reaper_of(child.id(), dir.path())?;
@@ -228,8 +217,7 @@ impl Connection {
 
     /// Deletes all keys, and waits until all other connections are gone.
     pub async fn clear(&mut self) -> Result<()> {
-        self.wait_for("connected_clients", |clients| clients <= 1)
-            .await?;
+        self.wait_for("connected_clients", |clients| clients <= 1).await?;
         self.call("FLUSHALL").await?;
         Ok(())
     }

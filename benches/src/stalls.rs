@@ -63,11 +63,7 @@ pub async fn run(bench: &Bench, wanted: impl Fn(&str) -> bool) -> Result<()> {
     println!("  (the longest gap while nothing happens, for a second: {calm})\n");
     let mut all = Vec::new();
     for name in SCENES.into_iter().filter(|scene| wanted(scene)) {
-        let mut scene = Scene {
-            bench,
-            part: format!("stalls: {name}"),
-            rows: Vec::new(),
-        };
+        let mut scene = Scene { bench, part: format!("stalls: {name}"), rows: Vec::new() };
         match name {
             "sessions" => sessions::run(&mut scene).await?,
             "search" => search::run(&mut scene).await?,
@@ -132,8 +128,7 @@ impl Scene<'_> {
         measuring: impl Future<Output = Result<Seen>>,
     ) -> Result<()> {
         let seen = self.attempt(&what, 1, measuring).await?;
-        self.rows
-            .extend(seen.map(|seen| Row::new(what, seen, bound)));
+        self.rows.extend(seen.map(|seen| Row::new(what, seen, bound)));
         Ok(())
     }
 }

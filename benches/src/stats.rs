@@ -31,11 +31,7 @@ impl Spread {
 
     /// One of its times in words, or a dash if there was nothing to measure.
     pub fn shown(self, seconds: f64) -> String {
-        if self.count == 0 {
-            "-".to_owned()
-        } else {
-            words::time(seconds)
-        }
+        if self.count == 0 { "-".to_owned() } else { words::time(seconds) }
     }
 }
 
@@ -64,15 +60,9 @@ pub fn fairness(shares: &[u64]) -> f64 {
     let (Some(each), Some(more)) = (sum.checked_div(clients), sum.checked_rem(clients)) else {
         return 0.0;
     };
-    let evenly: Vec<u64> = (0..clients)
-        .map(|client| each + u64::from(client < more))
-        .collect();
+    let evenly: Vec<u64> = (0..clients).map(|client| each + u64::from(client < more)).collect();
     let best = jain(&evenly);
-    if best == 0.0 {
-        0.0
-    } else {
-        jain(shares) / best
-    }
+    if best == 0.0 { 0.0 } else { jain(shares) / best }
 }
 
 #[cfg(test)]

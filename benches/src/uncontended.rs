@@ -29,9 +29,7 @@ type Pair = (&'static str, String, String);
 async fn pairs_of(server: &Server) -> Result<Vec<Pair>> {
     let connection = &mut server.connect().await?;
     let script = connection.load(COMPARE_AND_DELETE).await?;
-    connection
-        .call_words(&["FUNCTION", "LOAD", FUNCTION])
-        .await?;
+    connection.call_words(&["FUNCTION", "LOAD", FUNCTION]).await?;
     let mut pairs = Vec::new();
     for (name, release) in [
         ("SET NX PX, DEL", "DEL KEY".to_owned()),
@@ -67,16 +65,12 @@ fn cycle((_, acquire, release): &Pair, key: &str, depth: usize) -> Cycle {
 
 pub async fn run(bench: &Bench) -> Result<()> {
     bench.title("Uncontended: acquire and release of a lock that no other client wants");
-    for (aof, lines) in [
-        ("off", ""),
-        ("everysec", "appendonly yes\nappendfsync everysec\n"),
-    ] {
+    for (aof, lines) in [("off", ""), ("everysec", "appendonly yes\nappendfsync everysec\n")] {
         let plain = Server::start_as(With::Nothing, lines).await?;
         let module = Server::start_as(With::Module, lines).await?;
         let pairs = pairs_of(&plain).await?;
-        for (depth, connections) in DEPTHS
-            .into_iter()
-            .flat_map(|depth| CONNECTIONS.map(|many| (depth, many)))
+        for (depth, connections) in
+            DEPTHS.into_iter().flat_map(|depth| CONNECTIONS.map(|many| (depth, many)))
         {
             let how = match depth {
                 1 => "one by one".to_owned(),

@@ -74,11 +74,7 @@ pub struct Tokens {
 
 impl Tokens {
     fn of(client: usize) -> Tokens {
-        Tokens {
-            client,
-            made: 0,
-            latest: String::new(),
-        }
+        Tokens { client, made: 0, latest: String::new() }
     }
 
     fn renew(&mut self) {

@@ -53,9 +53,7 @@ pub struct Table {
 
 impl Table {
     pub fn new(columns: &[&str]) -> Table {
-        Table {
-            rows: vec![columns.iter().map(|&name| name.to_owned()).collect()],
-        }
+        Table { rows: vec![columns.iter().map(|&name| name.to_owned()).collect()] }
     }
 
     pub fn row<T: Into<String>>(&mut self, cells: impl IntoIterator<Item = T>) {

@@ -1,11 +1,10 @@
 //! `LOCK.ACQUIRE key owner ttl [BLOCK ms | QUEUE ms [NOTIFY channel message]] [SHARED | LIMIT n] [SESSION]
 //! [MAXQUEUE n]`
 
-use crate::lock::AskedBy;
-use crate::protocol::{Access, Call, Command, Fault, KeyPositions, Outcome, Spec};
-
 use super::asking::{ARGUMENTS, ask};
 use super::{KEY, lock_name};
+use crate::lock::AskedBy;
+use crate::protocol::{Access, Call, Command, Fault, KeyPositions, Outcome, Spec};
 
 /// `LOCK.ACQUIRE`
 pub struct Acquire;

@@ -5,6 +5,8 @@ use std::rc::Rc;
 
 use uuid::Uuid;
 
+use super::modes::{self, Asked};
+use super::{OWNER, TTL, deadlock};
 use crate::lock::{
     Acquired, AskedBy, LAST_MS, Lease, Limits, Mode, Modes, Ms, NameRef, Notify, Now, Patience,
     Refusal, Request, Terms, WaitOutcome,
@@ -12,9 +14,6 @@ use crate::lock::{
 use crate::protocol::{
     Args, Argument, Call, Fault, Kind, LONGEST_TEXT, Outcome, Reply, integer, shown,
 };
-
-use super::modes::{self, Asked};
-use super::{OWNER, TTL, deadlock};
 
 /// Asks the server to make up an owner.
 const ANY_OWNER: &[u8] = b"*";
@@ -77,10 +76,7 @@ const MODES: Argument = Argument {
 
 const EXCLUSIVE: Argument = Argument::new(c"exclusive", Kind::Word, c"Alone.").after(c"EXCLUSIVE");
 
-const EACH_SHARED: Argument = Argument {
-    summary: c"Beside others who share this lock.",
-    ..SHARED
-};
+const EACH_SHARED: Argument = Argument { summary: c"Beside others who share this lock.", ..SHARED };
 
 const EACH_LIMIT: Argument = Argument::new(
     c"n",
@@ -122,11 +118,8 @@ const CHANNEL: Argument = Argument::new(
     c"Where a message says that it is time to ask again, 1 to 1024 bytes.",
 );
 
-const MESSAGE: Argument = Argument::new(
-    c"message",
-    Kind::Bytes,
-    c"What the message says, 1 to 1024 bytes.",
-);
+const MESSAGE: Argument =
+    Argument::new(c"message", Kind::Bytes, c"What the message says, 1 to 1024 bytes.");
 
 const SHARED: Argument =
     Argument::new(c"shared", Kind::Word, c"Beside others who share the lock.").after(c"SHARED");
@@ -191,35 +184,20 @@ pub fn ask<'w>(
         Waiting::Block(until) => until.map_or(Patience::Forever, Patience::Until),
         // No client could ask again.
         Waiting::Queue(..) if said == ANY_OWNER => {
-            return Err(Fault::Words(
-                "QUEUE needs an owner of the client's own, not *",
-            ));
+            return Err(Fault::Words("QUEUE needs an owner of the client's own, not *"));
         }
         Waiting::Queue(length, notify) => {
             if let Some(notify) = &notify {
                 call.caller.may_notify(command, key, notify)?;
             }
-            Patience::Place(Lease {
-                length,
-                notify,
-                command,
-            })
+            Patience::Place(Lease { length, notify, command })
         }
     };
     let made_up = (said == ANY_OWNER).then(|| Uuid::new_v4().hyphenated().to_string());
     let owner = made_up.as_deref().map_or(said, str::as_bytes);
-    let in_words = if made_up.is_some() {
-        owner_and_number
-    } else {
-        number_alone
-    };
+    let in_words = if made_up.is_some() { owner_and_number } else { number_alone };
     let request = Request {
-        terms: Terms {
-            owner,
-            ttl,
-            client: call.client,
-            session: options.session,
-        },
+        terms: Terms { owner, ttl, client: call.client, session: options.session },
         modes,
         patience,
         max_queue: options.max_queue,
@@ -233,11 +211,7 @@ pub fn ask<'w>(
             return Ok(Outcome::Reply(Reply::Integer(place.saturating_neg())));
         }
         Ok(Acquired::Waiting(ticket)) => {
-            return Ok(Outcome::Wait {
-                ticket,
-                key,
-                in_words,
-            });
+            return Ok(Outcome::Wait { ticket, key, in_words });
         }
         Err(Refusal::NotALock(fault)) => return Err(fault.into()),
         Err(Refusal::QueueFull) => return Err(Fault::QueueFull),
@@ -305,9 +279,7 @@ fn options<'w>(
                 Some(Waiting::Queue(..)) => return Err(BLOCK_AND_QUEUE),
                 Some(_) => return Err(Fault::Twice("BLOCK")),
             }
-            let ms = words
-                .next()
-                .ok_or(Fault::Words("BLOCK needs the milliseconds to wait"))?;
+            let ms = words.next().ok_or(Fault::Words("BLOCK needs the milliseconds to wait"))?;
             waiting = Some(block(ms, now)?);
         } else if word.eq_ignore_ascii_case(b"QUEUE") {
             match waiting {
@@ -315,9 +287,9 @@ fn options<'w>(
                 Some(Waiting::Queue(..)) => return Err(Fault::Twice("QUEUE")),
                 Some(_) => return Err(BLOCK_AND_QUEUE),
             }
-            let ms = words.next().ok_or(Fault::Words(
-                "QUEUE needs the milliseconds for which the place is kept",
-            ))?;
+            let ms = words
+                .next()
+                .ok_or(Fault::Words("QUEUE needs the milliseconds for which the place is kept"))?;
             let length = lease(ms, now, limits.max_lease)?;
             waiting = Some(Waiting::Queue(length, notify(&mut words)?));
         } else if word.eq_ignore_ascii_case(b"SHARED") {
@@ -355,9 +327,7 @@ fn options<'w>(
             if max_queue.is_some() {
                 return Err(Fault::Twice("MAXQUEUE"));
             }
-            let most = words
-                .next()
-                .ok_or(Fault::Words("MAXQUEUE needs a number"))?;
+            let most = words.next().ok_or(Fault::Words("MAXQUEUE needs a number"))?;
             let most = integer(most).and_then(|most| u64::try_from(most).ok());
             max_queue = Some(most.ok_or(Fault::MaxQueue)?);
         } else if word.eq_ignore_ascii_case(b"NOTIFY") {
@@ -440,10 +410,7 @@ mod tests {
     }
 
     fn notifies<'w>(channel: &'w str, text: &'w str) -> Option<Notify<'w>> {
-        Some(Notify {
-            channel: channel.as_bytes(),
-            text: text.as_bytes(),
-        })
+        Some(Notify { channel: channel.as_bytes(), text: text.as_bytes() })
     }
 
     fn read<'w>(words: &'w [&'w [u8]], limits: &Limits) -> Result<Options<'w>, Fault> {
@@ -467,10 +434,7 @@ mod tests {
             ("", Ok(PLAIN)),
             ("BLOCK 0", waits(Waiting::Block(None))),
             ("block 250", waits(Waiting::Block(Some(1251)))),
-            (
-                "bLoCk 9007199254739991",
-                waits(Waiting::Block(Some(LAST_MS + 1))),
-            ),
+            ("bLoCk 9007199254739991", waits(Waiting::Block(Some(LAST_MS + 1)))),
             ("BLOCK 9007199254739992", Err(Fault::TimeoutOutOfRange)),
             ("BLOCK 9223372036854775807", Err(Fault::TimeoutOutOfRange)),
             ("BLOCK 9223372036854775808", Err(Fault::TimeoutNotAnInteger)),
@@ -484,10 +448,7 @@ mod tests {
             ("SHARED", is(Mode::Shared)),
             ("shared", is(Mode::Shared)),
             ("LIMIT 3", is(Mode::Limit(3))),
-            (
-                "limit 9223372036854775807",
-                is(Mode::Limit(i64::MAX as u64)),
-            ),
+            ("limit 9223372036854775807", is(Mode::Limit(i64::MAX as u64))),
             ("SESSION BLOCK 5 LIMIT 3", Ok(all)),
             ("LIMIT 3 SESSION BLOCK 5", Ok(all)),
             ("BLOCK 5 limit 3 session", Ok(all)),
@@ -528,12 +489,7 @@ mod tests {
             ("QUEUE 1.5", Err(Fault::NotAnInteger)),
             ("QUEUE soon", Err(Fault::NotAnInteger)),
             ("QUEUE SHARED", Err(Fault::NotAnInteger)),
-            (
-                "QUEUE",
-                Err(words(
-                    "QUEUE needs the milliseconds for which the place is kept",
-                )),
-            ),
+            ("QUEUE", Err(words("QUEUE needs the milliseconds for which the place is kept"))),
             ("QUEUE 5 QUEUE 5", Err(Fault::Twice("QUEUE"))),
             ("QUEUE 5 BLOCK 5", Err(BLOCK_AND_QUEUE)),
             ("BLOCK 5 QUEUE 5", Err(BLOCK_AND_QUEUE)),
@@ -542,18 +498,9 @@ mod tests {
             ("QUEUE 5 NOTIFY ch 7", waits(told(5))),
             ("queue 5 notify ch 7", waits(told(5))),
             ("QUEUE 5 NOTIFY SESSION SHARED", waits(named_like_words)),
-            (
-                "QUEUE 5 NOTIFY",
-                Err(words("NOTIFY needs a channel and a message")),
-            ),
-            (
-                "QUEUE 5 NOTIFY ch",
-                Err(words("NOTIFY needs a channel and a message")),
-            ),
-            (
-                "QUEUE 5 NOTIFY ch 7 8",
-                Err(Fault::NoOption("\"8\"".to_owned())),
-            ),
+            ("QUEUE 5 NOTIFY", Err(words("NOTIFY needs a channel and a message"))),
+            ("QUEUE 5 NOTIFY ch", Err(words("NOTIFY needs a channel and a message"))),
+            ("QUEUE 5 NOTIFY ch 7 8", Err(Fault::NoOption("\"8\"".to_owned()))),
             (
                 "QUEUE 5 NOTIFY ch 7 NOTIFY ch 7",
                 Err(words(
@@ -607,32 +554,17 @@ mod tests {
             ("BLOCK 0 MAXQUEUE 7", waits_behind(forever, 7)),
             ("maxqueue 7 block 0", waits_behind(forever, 7)),
             ("BLOCK 0 MAXQUEUE 0", waits_behind(forever, 0)),
-            (
-                "MAXQUEUE 1 QUEUE 5",
-                waits_behind(Waiting::Queue(5, None), 1),
-            ),
-            (
-                "QUEUE 5 NOTIFY MAXQUEUE MAXQUEUE MAXQUEUE 3",
-                waits_behind(named_like_it, 3),
-            ),
-            (
-                "BLOCK 0 MAXQUEUE 9223372036854775807",
-                waits_behind(forever, i64::MAX as u64),
-            ),
+            ("MAXQUEUE 1 QUEUE 5", waits_behind(Waiting::Queue(5, None), 1)),
+            ("QUEUE 5 NOTIFY MAXQUEUE MAXQUEUE MAXQUEUE 3", waits_behind(named_like_it, 3)),
+            ("BLOCK 0 MAXQUEUE 9223372036854775807", waits_behind(forever, i64::MAX as u64)),
             ("MAXQUEUE 7", Err(words("MAXQUEUE needs BLOCK or QUEUE"))),
-            (
-                "SHARED MAXQUEUE 7",
-                Err(words("MAXQUEUE needs BLOCK or QUEUE")),
-            ),
+            ("SHARED MAXQUEUE 7", Err(words("MAXQUEUE needs BLOCK or QUEUE"))),
             ("BLOCK 0 MAXQUEUE", Err(words("MAXQUEUE needs a number"))),
             ("BLOCK 0 MAXQUEUE -1", Err(Fault::MaxQueue)),
             ("BLOCK 0 MAXQUEUE 1.5", Err(Fault::MaxQueue)),
             ("BLOCK 0 MAXQUEUE many", Err(Fault::MaxQueue)),
             ("BLOCK 0 MAXQUEUE 9223372036854775808", Err(Fault::MaxQueue)),
-            (
-                "BLOCK 0 MAXQUEUE 1 MAXQUEUE 1",
-                Err(Fault::Twice("MAXQUEUE")),
-            ),
+            ("BLOCK 0 MAXQUEUE 1 MAXQUEUE 1", Err(Fault::Twice("MAXQUEUE"))),
         ] {
             let words: Vec<&[u8]> = line.split_whitespace().map(str::as_bytes).collect();
             assert_eq!(read(&words, &Limits::DEFAULT), verdict, "{line:?}");
@@ -650,10 +582,7 @@ mod tests {
             (0, "0", Err(Fault::Lease(last))),
             (LAST_MS, "9007199254739992", Err(Fault::Lease(last))),
         ] {
-            let limits = Limits {
-                max_lease,
-                ..Limits::DEFAULT
-            };
+            let limits = Limits { max_lease, ..Limits::DEFAULT };
             let words = [&b"QUEUE"[..], word.as_bytes()];
             assert_eq!(read(&words, &limits), verdict, "{max_lease}, {word}");
         }
@@ -662,12 +591,9 @@ mod tests {
     #[test]
     fn a_channel_and_a_message_are_1_to_1024_bytes_of_any_kind() {
         let (longest, too_long) = (vec![b'x'; 1024], vec![b'x'; 1025]);
-        for (text, is_accepted) in [
-            (&b"\0"[..], true),
-            (&longest, true),
-            (b"", false),
-            (&too_long, false),
-        ] {
+        for (text, is_accepted) in
+            [(&b"\0"[..], true), (&longest, true), (b"", false), (&too_long, false)]
+        {
             for (channel, text) in [(text, &b"m"[..]), (b"ch", text)] {
                 let words: [&[u8]; 5] = [b"QUEUE", b"5", b"NOTIFY", channel, text];
                 let verdict = if is_accepted {

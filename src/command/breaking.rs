@@ -1,11 +1,10 @@
 //! `LOCK.BREAK key [GRACE ms] [FORCE]`
 
+use super::{KEY, lock_name};
 use crate::lock::{self, LAST_MS, NotALock, NotBroken, Now};
 use crate::protocol::{
     Access, Args, Argument, Call, Command, Fault, KeyPositions, Kind, Outcome, Reply, Spec, integer,
 };
-
-use super::{KEY, lock_name};
 
 /// `LOCK.BREAK`
 pub struct Break;
@@ -65,8 +64,5 @@ fn options(mut words: Args<'_>, now: Now) -> Result<lock::Break, Fault> {
             return Err(Fault::Syntax);
         }
     }
-    Ok(lock::Break {
-        grace: grace.unwrap_or(0),
-        force,
-    })
+    Ok(lock::Break { grace: grace.unwrap_or(0), force })
 }

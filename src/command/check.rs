@@ -1,9 +1,8 @@
 //! `LOCK.CHECK key owner`
 
+use super::{KEY, OWNER, lock_name};
 use crate::lock::Left;
 use crate::protocol::{Access, Call, Command, Fault, KeyPositions, Outcome, Reply, Spec};
-
-use super::{KEY, OWNER, lock_name};
 
 /// `LOCK.CHECK`
 pub struct Check;

@@ -52,10 +52,7 @@ mod tests {
     fn link(owner: &str, key: &str, next: Claim) -> Link {
         Link {
             owner: Rc::from(owner.as_bytes()),
-            name: Name {
-                db: 0,
-                key: Rc::from(key.as_bytes()),
-            },
+            name: Name { db: 0, key: Rc::from(key.as_bytes()) },
             next,
         }
     }
@@ -63,10 +60,7 @@ mod tests {
     #[test]
     fn a_deadlock_is_told_from_its_beginning_and_what_must_not_be_seen_is_left_out() {
         let deadlock = Deadlock {
-            links: vec![
-                link("ann", "x", Claim::Holds),
-                link("ben", "y", Claim::ComesFirst),
-            ],
+            links: vec![link("ann", "x", Claim::Holds), link("ben", "y", Claim::ComesFirst)],
         };
         assert_eq!(
             in_words(&deadlock, &|_| true),
@@ -85,16 +79,8 @@ mod tests {
     #[test]
     fn eight_of_a_long_deadlock_are_named() {
         let links = (0..10).map(|number| link(&format!("o{number}"), "k", Claim::Holds));
-        let words = in_words(
-            &Deadlock {
-                links: links.collect(),
-            },
-            &|_| true,
-        );
-        assert!(
-            words.contains("\"o7\"") && !words.contains("\"o8\""),
-            "{words}"
-        );
+        let words = in_words(&Deadlock { links: links.collect() }, &|_| true);
+        assert!(words.contains("\"o7\"") && !words.contains("\"o8\""), "{words}");
         assert!(words.ends_with("; and 2 more"), "{words}");
     }
 }

@@ -1,10 +1,9 @@
 //! `LOCK.GUARD key owner command [arg ...]`
 
+use super::{KEY, OWNER, lock_name};
 use crate::protocol::{
     Access, Argument, Call, Command, Fault, KeyPositions, Kind, Outcome, Spec, is_ours,
 };
-
-use super::{KEY, OWNER, lock_name};
 
 /// `LOCK.GUARD`
 pub struct Guard;
@@ -24,11 +23,7 @@ impl Command for Guard {
         arguments: &[
             KEY,
             OWNER,
-            Argument::new(
-                c"command",
-                Kind::Bytes,
-                c"The command. None of this module's.",
-            ),
+            Argument::new(c"command", Kind::Bytes, c"The command. None of this module's."),
             Argument::new(c"arg", Kind::Bytes, c"The command's own arguments.")
                 .optional()
                 .multiple(),

@@ -1,13 +1,12 @@
 //! `LOCK.INFO key [COUNT n]`
 
+use super::check::time_left;
+use super::{KEY, lock_name};
 use crate::lock::{Grant, Hold, Holder, Mode, QueuedWaiter, Report, USUALLY_NAMED};
 use crate::protocol::{
     Access, Args, Argument, Call, Caller, Command, Connection, Fault, KeyPositions, Kind, Outcome,
     Reply, Spec, integer,
 };
-
-use super::check::time_left;
-use super::{KEY, lock_name};
 
 /// `LOCK.INFO`
 pub struct Info;
@@ -64,12 +63,8 @@ fn describe(report: Report, caller: &dyn Caller) -> Reply {
         Some(Hold::Shared) => "shared",
         None => "free",
     };
-    let holders = (report.holders.iter())
-        .map(|one| holder(one, caller))
-        .collect();
-    let waiters = (report.waiters.iter())
-        .map(|one| waiter(one, caller))
-        .collect();
+    let holders = (report.holders.iter()).map(|one| holder(one, caller)).collect();
+    let waiters = (report.waiters.iter()).map(|one| waiter(one, caller)).collect();
     Reply::Map(vec![
         ("mode", Reply::text(mode)),
         ("holders", Reply::List(holders)),
@@ -104,10 +99,8 @@ fn waiter(waiter: &QueuedWaiter, caller: &dyn Caller) -> Reply {
         Mode::Shared => ("shared", None),
         Mode::Limit(most) => ("limit", Some(most)),
     };
-    let mut described = vec![
-        ("owner", Reply::Bytes(waiter.owner.clone())),
-        ("mode", Reply::text(mode)),
-    ];
+    let mut described =
+        vec![("owner", Reply::Bytes(waiter.owner.clone())), ("mode", Reply::text(mode))];
     described.extend(limit.map(|most| ("limit", Reply::number(most))));
     // A place outlives the connection that has asked for it.
     let connection = caller.connection(waiter.client);

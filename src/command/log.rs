@@ -92,30 +92,12 @@ fn describe(
         ("client", number(hold.and_then(|hold| hold.client()))),
         name,
         address,
-        (
-            "queue",
-            hold.map_or(Reply::Null, |hold| Reply::number(hold.queue)),
-        ),
-        (
-            "holder",
-            holder.map_or(Reply::Null, |holder| shown(&holder.owner)),
-        ),
-        (
-            "holder-fence",
-            number(holder.and_then(|holder| holder.fence)),
-        ),
-        (
-            "returned",
-            text(came_back.map(|came_back| command(came_back.with))),
-        ),
-        (
-            "late",
-            number(came_back.and_then(|came_back| came_back.late)),
-        ),
-        (
-            "age",
-            Reply::number(now.ms().saturating_sub(line.updated.ms())),
-        ),
+        ("queue", hold.map_or(Reply::Null, |hold| Reply::number(hold.queue))),
+        ("holder", holder.map_or(Reply::Null, |holder| shown(&holder.owner))),
+        ("holder-fence", number(holder.and_then(|holder| holder.fence))),
+        ("returned", text(came_back.map(|came_back| command(came_back.with)))),
+        ("late", number(came_back.and_then(|came_back| came_back.late))),
+        ("age", Reply::number(now.ms().saturating_sub(line.updated.ms()))),
         ("entry-id", Reply::number(line.id)),
         ("timestamp-created", Reply::number(wall(line.created))),
         ("timestamp-last-updated", Reply::number(wall(line.updated))),

@@ -1,11 +1,10 @@
 //! `LOCK.MACQUIRE numkeys key [key ...] owner ttl [BLOCK ms | QUEUE ms [NOTIFY channel message]]
 //! [SHARED | LIMIT n | MODES mode [mode ...]] [SESSION] [MAXQUEUE n]`
 
-use crate::lock::AskedBy;
-use crate::protocol::{Access, Call, Command, Fault, KeyPositions, Outcome, Spec};
-
 use super::asking::{ANY_MODES, ARGUMENTS, ask};
 use super::{KEYS, NUMKEYS, each_once};
+use crate::lock::AskedBy;
+use crate::protocol::{Access, Call, Command, Fault, KeyPositions, Outcome, Spec};
 
 /// `LOCK.MACQUIRE`
 pub struct Macquire;

@@ -40,17 +40,11 @@ use crate::protocol::{Argument, Call, Fault, Kind};
 
 const KEY: Argument = Argument::new(c"key", Kind::Key, c"The lock.");
 
-const NUMKEYS: Argument = Argument::new(
-    c"numkeys",
-    Kind::Integer,
-    c"How many keys follow, 1 to 1024.",
-);
+const NUMKEYS: Argument =
+    Argument::new(c"numkeys", Kind::Integer, c"How many keys follow, 1 to 1024.");
 
-const KEYS: Argument = Argument {
-    summary: c"The locks. One that is named twice counts once.",
-    multiple: true,
-    ..KEY
-};
+const KEYS: Argument =
+    Argument { summary: c"The locks. One that is named twice counts once.", multiple: true, ..KEY };
 
 const OWNER: Argument = Argument::new(
     c"owner",
@@ -58,11 +52,8 @@ const OWNER: Argument = Argument::new(
     c"The token that names the piece of work that holds the lock, 1 to 1024 bytes.",
 );
 
-const TTL: Argument = Argument::new(
-    c"ttl",
-    Kind::Integer,
-    c"For how many milliseconds from now the lock is held.",
-);
+const TTL: Argument =
+    Argument::new(c"ttl", Kind::Integer, c"For how many milliseconds from now the lock is held.");
 
 /// The locks that a call names behind their number, each once, with at least so many words after them.
 fn lock_names<'w>(call: &mut Call<'w, '_, '_>, after: usize) -> Result<Vec<NameRef<'w>>, Fault> {
@@ -73,10 +64,7 @@ fn lock_names<'w>(call: &mut Call<'w, '_, '_>, after: usize) -> Result<Vec<NameR
 /// The locks of these keys, each once.
 fn each_once<'w>(db: Db, keys: &[&'w [u8]]) -> Vec<NameRef<'w>> {
     let mut seen = HashSet::new();
-    (keys.iter())
-        .filter(|&&key| seen.insert(key))
-        .map(|&key| NameRef { db, key })
-        .collect()
+    (keys.iter()).filter(|&&key| seen.insert(key)).map(|&key| NameRef { db, key }).collect()
 }
 
 /// The lock that a call names by its first word.

@@ -69,38 +69,18 @@ mod tests {
     #[test]
     fn each_key_has_its_own_mode_and_one_that_is_named_twice_has_one() {
         for (keys, words, verdict) in [
-            (
-                "a b c",
-                "exclusive SHARED 3",
-                Ok(vec![Exclusive, Shared, Limit(3)]),
-            ),
-            (
-                "a b",
-                "1 9223372036854775807",
-                Ok(vec![Limit(1), Limit(i64::MAX as u64)]),
-            ),
+            ("a b c", "exclusive SHARED 3", Ok(vec![Exclusive, Shared, Limit(3)])),
+            ("a b", "1 9223372036854775807", Ok(vec![Limit(1), Limit(i64::MAX as u64)])),
             ("a b a", "3 SHARED 3", Ok(vec![Limit(3), Shared])),
-            (
-                "a a",
-                "3 SHARED",
-                Err(Fault::Words("MODES has two modes for one key")),
-            ),
-            (
-                "a a",
-                "3 4",
-                Err(Fault::Words("MODES has two modes for one key")),
-            ),
+            ("a a", "3 SHARED", Err(Fault::Words("MODES has two modes for one key"))),
+            ("a a", "3 4", Err(Fault::Words("MODES has two modes for one key"))),
             ("a b", "3 0", Err(Fault::Modes)),
             ("a b", "-1 3", Err(Fault::Modes)),
             ("a b", "3 BLOCK", Err(Fault::Modes)),
             ("a b", "3 1.5", Err(Fault::Modes)),
             ("a b", "3 9223372036854775808", Err(Fault::Modes)),
         ] {
-            assert_eq!(
-                read(&split(keys), &split(words)),
-                verdict,
-                "{keys}: {words}"
-            );
+            assert_eq!(read(&split(keys), &split(words)), verdict, "{keys}: {words}");
         }
     }
 

@@ -1,8 +1,7 @@
 //! `LOCK.MRELEASE numkeys key [key ...] owner`
 
-use crate::protocol::{Access, Call, Command, Fault, KeyPositions, Outcome, Reply, Spec};
-
 use super::{KEYS, NUMKEYS, OWNER, lock_names};
+use crate::protocol::{Access, Call, Command, Fault, KeyPositions, Outcome, Reply, Spec};
 
 /// `LOCK.MRELEASE`
 pub struct Mrelease;

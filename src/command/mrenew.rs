@@ -1,8 +1,7 @@
 //! `LOCK.MRENEW numkeys key [key ...] owner ttl`
 
-use crate::protocol::{Access, Call, Command, Fault, KeyPositions, Outcome, Reply, Spec};
-
 use super::{KEYS, NUMKEYS, OWNER, TTL, lock_names};
+use crate::protocol::{Access, Call, Command, Fault, KeyPositions, Outcome, Reply, Spec};
 
 /// `LOCK.MRENEW`
 pub struct Mrenew;

@@ -1,8 +1,7 @@
 //! `LOCK.RELEASE key owner`
 
-use crate::protocol::{Access, Call, Command, Fault, KeyPositions, Outcome, Reply, Spec};
-
 use super::{KEY, OWNER, lock_name};
+use crate::protocol::{Access, Call, Command, Fault, KeyPositions, Outcome, Reply, Spec};
 
 /// `LOCK.RELEASE`
 pub struct Release;

@@ -1,8 +1,7 @@
 //! `LOCK.RENEW key owner ttl`
 
-use crate::protocol::{Access, Call, Command, Fault, KeyPositions, Outcome, Reply, Spec};
-
 use super::{KEY, OWNER, TTL, lock_name};
+use crate::protocol::{Access, Call, Command, Fault, KeyPositions, Outcome, Reply, Spec};
 
 /// `LOCK.RENEW`
 pub struct Renew;

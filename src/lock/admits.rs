@@ -9,7 +9,7 @@
 //! | shared, by its owner too | open if no other owner shares it | held |
 //! | shared by others | shut | open, in its turn, if its limit and `lock.max-sharers` leave room |
 
-use crate::lock::request::{Hold, Mode};
+use crate::lock::words::{Hold, Mode};
 
 /// Who holds a lock, seen from the owner of a request for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,10 +35,7 @@ pub enum Verdict {
 
 impl HeldBy {
     /// No owner.
-    pub const NO_OWNER: Self = Self::Sharers {
-        others: 0,
-        owner: false,
-    };
+    pub const NO_OWNER: Self = Self::Sharers { others: 0, owner: false };
 
     /// What comes of a request in this mode, where no more than `max_sharers` may share a lock; `in_turn` if no
     /// other request comes before it.
@@ -49,20 +46,12 @@ impl HeldBy {
             Self::Another => false,
             Self::Sharers { owner: true, .. } if Hold::Shared.covers(mode) => return Verdict::Held,
             // An upgrade comes before all other requests.
-            Self::Sharers {
-                others,
-                owner: true,
-            } => others == 0,
-            Self::Sharers {
-                others,
-                owner: false,
-            } => in_turn && has_room(mode, others, max_sharers),
+            Self::Sharers { others, owner: true } => others == 0,
+            Self::Sharers { others, owner: false } => {
+                in_turn && has_room(mode, others, max_sharers)
+            }
         };
-        if is_open {
-            Verdict::Open
-        } else {
-            Verdict::Shut
-        }
+        if is_open { Verdict::Open } else { Verdict::Shut }
     }
 }
 

@@ -36,11 +36,7 @@ impl Budget {
 
     /// A budget for this much work.
     pub fn of(work: usize) -> Self {
-        Self {
-            left: work,
-            overdrawn: 0,
-            has_granted_many: false,
-        }
+        Self { left: work, overdrawn: 0, has_granted_many: false }
     }
 
     /// Takes this much work off the budget. It may be more than was left: what was begun is finished.

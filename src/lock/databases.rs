@@ -2,8 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::lock::name::Db;
-use crate::lock::print::Secret;
+use crate::lock::words::{Db, Secret};
 
 /// What belongs to each database. Most servers use database 0 alone, and each command asks for it several
 /// times, so it is kept outside of the map.
@@ -18,12 +17,7 @@ pub struct Databases<T> {
 impl<T> Databases<T> {
     /// Databases with what `new` makes for each.
     pub fn new(secret: Secret, new: fn(Secret) -> T) -> Self {
-        Self {
-            first: new(secret),
-            others: BTreeMap::new(),
-            secret,
-            new,
-        }
+        Self { first: new(secret), others: BTreeMap::new(), secret, new }
     }
 
     /// What belongs to this database, if it was ever opened.

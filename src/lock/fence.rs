@@ -10,9 +10,8 @@
 //! are together less than `lead`, and takeovers (a start, a failover, the move of a slot) are further
 //! apart than the clocks differ.
 
-use crate::lock::limits::Limits;
-use crate::lock::slot::{self, SLOTS, Slot};
-use crate::lock::time::{Ahead, Ms, Now};
+use crate::lock::slot::{self, SLOTS};
+use crate::lock::words::{Ahead, Limits, Ms, Now, Slot};
 
 /// A fencing number: microseconds of Unix time, or a little ahead of it. Below 2^53, so that every
 /// client language can hold it.
@@ -164,9 +163,7 @@ impl FencingClock {
     #[cfg(test)]
     pub fn known_slots(&self) -> impl std::fmt::Debug {
         let slots = self.slots.iter().flatten();
-        let known = { slots }
-            .enumerate()
-            .filter(|(_, past)| **past != Past::Unknown);
+        let known = { slots }.enumerate().filter(|(_, past)| **past != Past::Unknown);
         known.map(|(slot, &past)| (slot, past)).collect::<Vec<_>>()
     }
 
@@ -188,9 +185,7 @@ impl FencingClock {
     /// Forgets what is known about slots if the epoch has changed: any of them may have been away.
     fn set_epoch(&mut self, epoch: Epoch) {
         if std::mem::replace(&mut self.epoch, epoch) != epoch {
-            self.slots
-                .iter_mut()
-                .for_each(|slots| slots.fill(Past::Unknown));
+            self.slots.iter_mut().for_each(|slots| slots.fill(Past::Unknown));
         }
     }
 
@@ -253,13 +248,9 @@ mod tests {
     fn the_numbers_of_a_master_that_was_cut_off_stay_below_all_of_its_successors() {
         const HALF: i64 = 43_200;
         const GOES_ON: u64 = 5 * 86_400;
-        for (first, second, third) in [
-            (0, 0, 0),
-            (0, -HALF, HALF),
-            (HALF, 0, -HALF),
-            (-HALF, HALF, 0),
-            (HALF, -HALF, 0),
-        ] {
+        for (first, second, third) in
+            [(0, 0, 0), (0, -HALF, HALF), (HALF, 0, -HALF), (-HALF, HALF, 0), (HALF, -HALF, 0)]
+        {
             // The takeovers are further apart than any two clocks, at 10, 12 and 15 days.
             let takeovers = [(10, first), (12, second), (15, third)];
             let by = |clock: i64, seconds: u64| at(seconds.saturating_add_signed(clock));
@@ -273,10 +264,7 @@ mod tests {
                     for grant in 0..5000 {
                         let later = began + grant * (GOES_ON - (began - *was)) / 5000;
                         let number = old.next(by(*its, later));
-                        assert!(
-                            number < lowest,
-                            "of {was} after {later}: {number}, {lowest}"
-                        );
+                        assert!(number < lowest, "of {was} after {later}: {number}, {lowest}");
                     }
                 }
                 before.push((now, clock, began));
@@ -319,10 +307,7 @@ mod tests {
     #[test]
     fn while_a_slot_moves_the_numbers_of_the_one_who_gets_it_are_above_those_of_the_one_who_had_it()
     {
-        let mut clocks = [
-            FencingClock::new(at(0), true),
-            FencingClock::new(at(0), true),
-        ];
+        let mut clocks = [FencingClock::new(at(0), true), FencingClock::new(at(0), true)];
         let mut next = |server: usize, seconds, slot_state| {
             let clock = &mut clocks[server];
             clock.enter(1, at(seconds), (1, 1), || slot_state);
@@ -337,10 +322,7 @@ mod tests {
             next(1, 127, SlotState::Coming),
             next(1, 128, SlotState::Coming),
         ];
-        assert!(
-            numbers[2] < numbers[3] && numbers[3] < numbers[4],
-            "{numbers:?}"
-        );
+        assert!(numbers[2] < numbers[3] && numbers[3] < numbers[4], "{numbers:?}");
 
         clocks[0].slot_may_have_left(1);
         let mut next = |seconds, slot_state| {
@@ -352,16 +334,8 @@ mod tests {
             ahead_of(100) + 3,
             "it has been here all the time"
         );
-        assert_eq!(
-            next(150, SlotState::Settled),
-            ahead_of(150) + 1,
-            "it stays after all"
-        );
-        assert_eq!(
-            next(160, SlotState::Leaving),
-            ahead_of(150) + 2,
-            "it leaves again"
-        );
+        assert_eq!(next(150, SlotState::Settled), ahead_of(150) + 1, "it stays after all");
+        assert_eq!(next(160, SlotState::Leaving), ahead_of(150) + 2, "it leaves again");
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::hash::{BuildHasher, Hasher};
 
 use siphasher::sip::SipHasher13;
 
-use crate::lock::print::Secret;
+use crate::lock::words::Secret;
 
 /// The standard library's hash function, SipHash-1-3, keyed with our secret. It gets all bytes of a key
 /// at once, which costs a third less than the standard library's hasher.
@@ -22,10 +22,7 @@ impl BuildHasher for Keyed {
     type Hasher = KeyedHasher;
 
     fn build_hasher(&self) -> KeyedHasher {
-        KeyedHasher {
-            sip: self.0,
-            hash: 0,
-        }
+        KeyedHasher { sip: self.0, hash: 0 }
     }
 }
 

@@ -3,10 +3,7 @@
 use std::rc::Rc;
 
 use crate::lock::fence::{Epoch, SlotState};
-use crate::lock::name::{Name, NameRef};
-use crate::lock::request::{AskedBy, Asker};
-use crate::lock::time::{LAST_MS, Ms, Now};
-use crate::lock::waiting::queue::ticket::Ticket;
+use crate::lock::words::{AskedBy, Asker, LAST_MS, Ms, Name, NameRef, Now, Ticket};
 
 /// What a lock's key stores.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,6 +1,6 @@
 //! The settings of an operator (`CONFIG SET lock.…`).
 
-use crate::lock::time::Ms;
+use crate::lock::words::Ms;
 
 /// In how many queues one owner may wait at once, by all of its requests together.
 pub const MOST_QUEUES: u64 = 4096;

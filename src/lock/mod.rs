@@ -30,12 +30,12 @@ mod name;
 mod print;
 mod request;
 mod room;
-mod settling;
 pub mod slot;
 mod stats;
 mod time;
 mod turn;
 mod waiting;
+mod words;
 
 #[cfg(test)]
 mod tests;
@@ -52,19 +52,16 @@ pub use engine::reply::End;
 pub use engine::report::{Grant, Holder, Left, Report};
 pub use fence::{Epoch, SlotState};
 pub use keyspace::{Glance, Keyspace, LONGEST_OWNER, LockEvent, SHARED_MARKER, Share, Stored};
-pub use limits::{Limits, MOST_QUEUES, MOST_SHARERS};
+pub use limits::{MOST_QUEUES, MOST_SHARERS};
 pub use log::line::{Comeback, Cut, Line, Reason};
-pub use name::{Db, Name, NameRef};
-pub use print::Secret;
-pub use request::{
-    Acquired, AskedBy, Asker, Hold, Lease, Mode, Modes, NotALock, Notify, Patience, Refusal,
-    Request, Terms,
-};
 pub use room::give_back_room;
 pub use stats::classes::{Class, MOST_CLASSES};
-pub use time::{Ahead, LAST_MS, Ms, Now, from_wall, to_wall};
+pub use time::{from_wall, to_wall};
 pub use turn::Turn;
 pub use waiting::place::Message;
-pub use waiting::queue::ticket::{ByTicket, Ticket};
-pub use waiting::queue::waiter::WaitOutcome;
+pub use waiting::queue::{ByTicket, WaitOutcome};
 pub use waiting::report::{QueuedWaiter, USUALLY_NAMED};
+pub use words::{
+    Acquired, Ahead, AskedBy, Asker, Db, Hold, LAST_MS, Lease, Limits, Mode, Modes, Ms, Name,
+    NameRef, NotALock, Notify, Now, Patience, Refusal, Request, Secret, Terms, Ticket,
+};

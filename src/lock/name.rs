@@ -41,19 +41,13 @@ impl Name {
 
     /// Borrows this name.
     pub fn borrow(&self) -> NameRef<'_> {
-        NameRef {
-            db: self.db,
-            key: &self.key,
-        }
+        NameRef { db: self.db, key: &self.key }
     }
 }
 
 impl NameRef<'_> {
     /// Returns a copy of this name that owns its key.
     pub fn keep(self) -> Name {
-        Name {
-            db: self.db,
-            key: Rc::from(self.key),
-        }
+        Name { db: self.db, key: Rc::from(self.key) }
     }
 }

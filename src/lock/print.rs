@@ -21,10 +21,7 @@ impl Secret {
     /// The print of a key.
     pub fn print(self, bytes: &[u8]) -> Print {
         let hash = sip128::SipHasher13::new_with_keys(self.0, self.1).hash(bytes);
-        Print {
-            high: hash.h1,
-            low: hash.h2,
-        }
+        Print { high: hash.h1, low: hash.h2 }
     }
 
     /// The 64-bit print of an owner, by a hash that is cheaper than the one for keys. It is enough: a client
@@ -48,9 +45,6 @@ impl Print {
     /// One of only 16 prints, for tests in which the prints of several keys are equal.
     #[cfg(test)]
     pub fn weakened(self) -> Self {
-        Self {
-            high: 0,
-            low: self.low % 16,
-        }
+        Self { high: 0, low: self.low % 16 }
     }
 }

@@ -2,9 +2,7 @@
 
 use crate::lock::deadlock::found::Deadlock;
 use crate::lock::deadlock::steps::TooLong;
-use crate::lock::fence::Fence;
-use crate::lock::time::Ms;
-use crate::lock::waiting::queue::ticket::Ticket;
+use crate::lock::words::{Fence, Ms, Ticket};
 
 /// How a request wants to hold the lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -60,3 +60,11 @@ pub fn is_over(deadline: Option<Ms>, now: Now) -> bool {
 pub fn after(deadline: Option<Ms>) -> Option<Ms> {
     deadline.map(|deadline| deadline.saturating_add(1))
 }
+
+/// Returns the earlier of two ends; `None` is an end that never comes.
+pub fn earlier(one: Option<Ms>, other: Option<Ms>) -> Option<Ms> {
+    match (one, other) {
+        (Some(one), Some(other)) => Some(one.min(other)),
+        (one, other) => one.or(other),
+    }
+}

@@ -1,8 +1,7 @@
 //! The words of a command, taken one by one.
 
-use crate::lock::{LAST_MS, LONGEST_OWNER, Ms, Now, SHARED_MARKER};
-
 use super::Fault;
+use crate::lock::{LAST_MS, LONGEST_OWNER, Ms, Now, SHARED_MARKER};
 
 /// The words after a command's name.
 #[derive(Clone, Copy, Debug)]
@@ -14,10 +13,7 @@ pub struct Args<'a> {
 impl<'a> Args<'a> {
     /// The words of a call of this command.
     pub fn new(command: &'static str, words: &'a [&'a [u8]]) -> Self {
-        Self {
-            command,
-            left: words,
-        }
+        Self { command, left: words }
     }
 
     /// The next word, if there is one.
@@ -46,11 +42,7 @@ impl<'a> Args<'a> {
 
     /// There are no more words.
     pub fn end(self) -> Result<(), Fault> {
-        if self.left.is_empty() {
-            Ok(())
-        } else {
-            Err(Fault::Syntax)
-        }
+        if self.left.is_empty() { Ok(()) } else { Err(Fault::Syntax) }
     }
 
     /// Several keys, behind their number, and at least so many words after them.
@@ -122,11 +114,7 @@ pub fn integer(word: &[u8]) -> Option<i64> {
         })?,
         _ => return None,
     };
-    if negative {
-        Some(below_zero)
-    } else {
-        below_zero.checked_neg()
-    }
+    if negative { Some(below_zero) } else { below_zero.checked_neg() }
 }
 
 #[cfg(test)]

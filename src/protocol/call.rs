@@ -1,8 +1,7 @@
 //! A command, and one call of it.
 
-use crate::lock::{AskedBy, Db, Locks, Ms, NameRef, Notify, Ticket, Turn, WaitOutcome};
-
 use super::{Args, Connection, Fault, Reply, Spec};
+use crate::lock::{AskedBy, Db, Locks, Ms, NameRef, Notify, Ticket, Turn, WaitOutcome};
 
 /// A command of the module.
 pub trait Command {

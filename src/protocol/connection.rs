@@ -17,10 +17,7 @@ impl Connection {
         let name = connection.and_then(|one| one.name.as_deref());
         let address = connection.map(|one| Reply::text(&one.address));
         [
-            (
-                "client-name",
-                name.map_or(Reply::Null, |name| Reply::Bytes(name.into())),
-            ),
+            ("client-name", name.map_or(Reply::Null, |name| Reply::Bytes(name.into()))),
             ("client-addr", address.unwrap_or(Reply::Null)),
         ]
     }

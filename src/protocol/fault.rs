@@ -1,8 +1,7 @@
 //! What can be wrong with a command, in the server's own words where it has any.
 
-use crate::lock::{LONGEST_OWNER, MOST_QUEUES, Ms, NotALock};
-
 use super::args::{LONGEST_TEXT, MOST_KEYS};
+use crate::lock::{LONGEST_OWNER, MOST_QUEUES, Ms, NotALock};
 
 /// Why a command was refused. Nothing has been changed.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]

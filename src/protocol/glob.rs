@@ -81,11 +81,7 @@ mod tests {
         for (pattern, fitting, others) in [
             ("", &[""][..], &["a"][..]),
             ("*", &["", "a", "a*b"], &[]),
-            (
-                "market:*",
-                &["market:", "market:1"],
-                &["market", "amarket:1"],
-            ),
+            ("market:*", &["market:", "market:1"], &["market", "amarket:1"]),
             ("*:x", &[":x", "a:x", "a:x:x"], &["a:xy", "x"]),
             ("a*b*c", &["abc", "a1b2c", "abbcbc"], &["ab", "acb"]),
             ("h?llo", &["hello", "h*llo"], &["hllo", "heello"]),

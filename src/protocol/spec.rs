@@ -38,8 +38,7 @@ impl Spec {
 
 /// Is this the name of a command of this module?
 pub fn is_ours(name: &[u8]) -> bool {
-    name.get(..5)
-        .is_some_and(|start| start.eq_ignore_ascii_case(b"lock."))
+    name.get(..5).is_some_and(|start| start.eq_ignore_ascii_case(b"lock."))
 }
 
 /// Where a command's keys stand.
@@ -91,14 +90,7 @@ pub struct Argument {
 impl Argument {
     /// One that is given once.
     pub const fn new(name: &'static CStr, kind: Kind, summary: &'static CStr) -> Self {
-        Self {
-            name,
-            kind,
-            token: None,
-            summary,
-            optional: false,
-            multiple: false,
-        }
+        Self { name, kind, token: None, summary, optional: false, multiple: false }
     }
 
     /// It follows this word.
@@ -109,18 +101,12 @@ impl Argument {
 
     /// It may be left out.
     pub const fn optional(self) -> Self {
-        Self {
-            optional: true,
-            ..self
-        }
+        Self { optional: true, ..self }
     }
 
     /// There may be more than one.
     pub const fn multiple(self) -> Self {
-        Self {
-            multiple: true,
-            ..self
-        }
+        Self { multiple: true, ..self }
     }
 }
 

@@ -4,13 +4,12 @@ use std::cell::{Cell, RefCell};
 use std::ptr::null_mut;
 use std::rc::Rc;
 
-use crate::lock::{ByTicket, Name, Ticket, WaitOutcome, give_back_room};
-use crate::protocol::Reply;
-
 use super::ffi::api::{self, Blocked};
-use super::ffi::text::{Said, Text};
+use super::ffi::{Said, Text};
 use super::rights::{Asker, Rights};
 use super::waiting_name::LastWaitingName;
+use crate::lock::{ByTicket, Name, Ticket, WaitOutcome, give_back_room};
+use crate::protocol::Reply;
 
 /// A client that waits.
 pub struct BlockedClient {
@@ -35,13 +34,7 @@ impl BlockedClient {
         asker: Option<Asker>,
         in_words: fn(WaitOutcome<'_>) -> Reply,
     ) -> Self {
-        Self {
-            handle,
-            client,
-            asker,
-            in_words,
-            sent_off: Cell::new(false),
-        }
+        Self { handle, client, asker, in_words, sent_off: Cell::new(false) }
     }
 
     /// Was it told that it got nothing, without the core knowing?
@@ -88,11 +81,7 @@ impl BlockedClients {
 
     /// Wakes a client whose reply is decided.
     pub fn wake(&self, ticket: Ticket) {
-        let handle = self
-            .clients
-            .borrow()
-            .get(&ticket)
-            .map(|client| client.handle);
+        let handle = self.clients.borrow().get(&ticket).map(|client| client.handle);
         if let Some(handle) = handle {
             // SAFETY: the handle is good while the client is here. If the server has ended the wait
             // already, nothing happens.
@@ -102,10 +91,7 @@ impl BlockedClients {
 
     /// How this client's outcome is put into a reply.
     pub fn in_words(&self, ticket: Ticket) -> Option<fn(WaitOutcome<'_>) -> Reply> {
-        self.clients
-            .borrow()
-            .get(&ticket)
-            .map(|client| client.in_words)
+        self.clients.borrow().get(&ticket).map(|client| client.in_words)
     }
 
     /// This client is told that it gets nothing, and the core does not know.

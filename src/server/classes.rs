@@ -7,14 +7,9 @@ use std::sync::{Mutex, PoisonError};
 
 use redis_module::raw;
 
-use crate::lock::{Class, Locks, MOST_CLASSES, Reason};
-
 use super::config;
-use super::ffi::api::RawString;
-use super::ffi::constants::{ERR, OK};
-use super::ffi::context::Ctx;
-use super::ffi::shield::shield;
-use super::ffi::text::{Lent, Text};
+use super::ffi::{Ctx, ERR, Lent, OK, RawString, Text, shield};
+use crate::lock::{Class, Locks, MOST_CLASSES, Reason};
 
 /// What the setting is called.
 pub const NAME: &CStr = c"classes";

@@ -50,9 +50,7 @@ pub fn ahead() -> Ahead {
 /// Has the wall clock been stepped, if the two clocks show this?
 #[inline]
 fn is_step(wall: i64, steady: i64) -> bool {
-    let apart = wall
-        .wrapping_sub(steady)
-        .wrapping_sub(AHEAD.load(Ordering::Relaxed));
+    let apart = wall.wrapping_sub(steady).wrapping_sub(AHEAD.load(Ordering::Relaxed));
     // From just before to just after, in one comparison.
     apart.wrapping_add(NO_STEP).cast_unsigned() > (2 * NO_STEP).cast_unsigned()
 }
@@ -109,10 +107,7 @@ fn steady() -> i64 {
 /// The monotonic clock, in microseconds.
 #[inline]
 fn monotonic() -> i64 {
-    let mut time = libc::timespec {
-        tv_sec: 0,
-        tv_nsec: 0,
-    };
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: there is room for the time.
     unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut time) };
     // Nothing here can be so large that it would wrap.
@@ -123,15 +118,10 @@ fn monotonic() -> i64 {
 /// a command three times as much.
 #[inline]
 fn wall() -> i64 {
-    let mut time = libc::timeval {
-        tv_sec: 0,
-        tv_usec: 0,
-    };
+    let mut time = libc::timeval { tv_sec: 0, tv_usec: 0 };
     // SAFETY: there is room for the time, and no zone is asked for.
     unsafe { libc::gettimeofday(&raw mut time, null_mut()) };
-    time.tv_sec
-        .wrapping_mul(1_000_000)
-        .wrapping_add(time.tv_usec)
+    time.tv_sec.wrapping_mul(1_000_000).wrapping_add(time.tv_usec)
 }
 
 #[cfg(test)]
@@ -151,14 +141,8 @@ mod tests {
 
     #[test]
     fn a_step_is_counted_in_whole_milliseconds() {
-        let cases = [
-            (0, 0),
-            (499, 0),
-            (500, 1000),
-            (-500, 0),
-            (-501, -1000),
-            (60_000_400, 60_000_000),
-        ];
+        let cases =
+            [(0, 0), (499, 0), (500, 1000), (-500, 0), (-501, -1000), (60_000_400, 60_000_000)];
         for (micros, ms) in cases {
             assert_eq!(whole_ms(micros), ms, "{micros}");
         }
@@ -166,13 +150,8 @@ mod tests {
 
     #[test]
     fn less_than_two_milliseconds_are_no_step() {
-        for (apart, is) in [
-            (0, false),
-            (1999, false),
-            (-1999, false),
-            (2001, true),
-            (-2001, true),
-        ] {
+        for (apart, is) in [(0, false), (1999, false), (-1999, false), (2001, true), (-2001, true)]
+        {
             assert_eq!(is_step(1_000_000 + apart, 1_000_000), is, "{apart}");
         }
     }

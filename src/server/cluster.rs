@@ -3,11 +3,9 @@
 use std::cell::Cell;
 use std::ffi::CStr;
 
-use crate::lock::{Epoch, Ms, Now};
-
-use super::ffi::call;
-use super::ffi::context::Ctx;
+use super::ffi::{Ctx, call};
 use super::version;
+use crate::lock::{Epoch, Ms, Now};
 
 /// For how long the server's reply is taken for true. The command costs the server some 50 microseconds, and slots
 /// take longer than this to go and come back.
@@ -96,9 +94,7 @@ fn calls(said: &str) -> Option<u64> {
 }
 
 fn says_down(info: &[u8]) -> bool {
-    String::from_utf8_lossy(info)
-        .lines()
-        .any(|line| line.trim() == "cluster_state:fail")
+    String::from_utf8_lossy(info).lines().any(|line| line.trim() == "cluster_state:fail")
 }
 
 fn read(info: &[u8]) -> Epoch {

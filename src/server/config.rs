@@ -6,15 +6,11 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use redis_module::raw;
 
+use super::ffi::{Ctx, ERR, OK, RawString};
+use super::inbox::Note;
+use super::{classes, home};
 use crate::lock::{LAST_MS, Limits, MOST_SHARERS};
 use crate::protocol::integer;
-
-use super::classes;
-use super::ffi::api::RawString;
-use super::ffi::constants::{ERR, OK};
-use super::ffi::context::Ctx;
-use super::home;
-use super::inbox::Note;
 
 /// A setting that is a whole number.
 struct Number {
@@ -30,9 +26,7 @@ const DAY: u64 = 86_400_000;
 const NUMBERS: [Number; 10] = [
     number(c"max-ttl", 0, LAST_MS, |all| &mut all.max_ttl),
     number(c"max-waiters", 0, 1_000_000_000, |all| &mut all.max_waiters),
-    number(c"max-waiters-total", 0, 1_000_000_000, |all| {
-        &mut all.max_waiters_total
-    }),
+    number(c"max-waiters-total", 0, 1_000_000_000, |all| &mut all.max_waiters_total),
     number(c"max-sharers", 1, MOST_SHARERS, |all| &mut all.max_sharers),
     number(c"fence-lead", 0, 3650 * DAY, |all| &mut all.fence_lead),
     number(c"orphan-ttl", 0, LAST_MS, |all| &mut all.orphan_ttl),
@@ -48,12 +42,7 @@ const fn number(
     most: u64,
     of: fn(&mut Limits) -> &mut u64,
 ) -> Number {
-    Number {
-        name,
-        least,
-        most,
-        of,
-    }
+    Number { name, least, most, of }
 }
 
 const DRAIN: &CStr = c"drain";
@@ -67,10 +56,7 @@ pub struct Settings {
 }
 
 impl Settings {
-    const DEFAULT: Self = Self {
-        limits: Limits::DEFAULT,
-        classes: Vec::new(),
-    };
+    const DEFAULT: Self = Self { limits: Limits::DEFAULT, classes: Vec::new() };
 }
 
 /// Adds our settings to the server's, and takes what is set already. What was said after `loadmodule` becomes
@@ -265,11 +251,7 @@ fn signed(number: u64) -> c_longlong {
 
 unsafe extern "C" fn get_number(_: *const c_char, place: *mut c_void) -> c_longlong {
     let number = NUMBERS.get(place.addr());
-    signed(
-        number
-            .map(|number| *(number.of)(&mut settings().limits))
-            .unwrap_or_default(),
-    )
+    signed(number.map(|number| *(number.of)(&mut settings().limits)).unwrap_or_default())
 }
 
 unsafe extern "C" fn set_number(

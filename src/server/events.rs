@@ -5,19 +5,15 @@ use std::ffi::{CStr, c_char, c_int, c_void};
 
 use redis_module::raw;
 
-use crate::lock::{Db, Gone, Locks, NameRef};
-
-use super::clock;
-use super::ffi::api::{Event, EventFn, RawCtx, RawString};
-use super::ffi::constants::OK;
-use super::ffi::context::Ctx;
-use super::ffi::text;
+use super::ffi::api::{Event, EventFn};
+use super::ffi::{Ctx, OK, RawCtx, RawString, text};
 use super::hearing::hear_of;
 use super::home::{self, hear};
 use super::inbox::Note;
 use super::module::{InAChange, Module};
-use super::thread;
 use super::version::Server;
+use super::{clock, thread};
+use crate::lock::{Db, Gone, Locks, NameRef};
 
 /// The events after which a key is not there any more.
 const ENDS: [&CStr; 5] = [c"del", c"expired", c"evicted", c"rename_from", c"move_from"];
@@ -28,38 +24,15 @@ const MOVES: [&CStr; 2] = [c"rename_from", c"move_from"];
 /// Asks the server to tell us of what matters even without any lock; on failure, what it won't tell us of.
 pub fn subscribe(ctx: Ctx<'_>, server: Server) -> Result<(), &'static str> {
     let always: [(u64, EventFn, &str); 6] = [
-        (
-            raw::REDISMODULE_EVENT_FLUSHDB,
-            Some(flushed),
-            "emptied databases",
-        ),
-        (
-            raw::REDISMODULE_EVENT_SWAPDB,
-            Some(swapped),
-            "swapped databases",
-        ),
+        (raw::REDISMODULE_EVENT_FLUSHDB, Some(flushed), "emptied databases"),
+        (raw::REDISMODULE_EVENT_SWAPDB, Some(swapped), "swapped databases"),
         (raw::REDISMODULE_EVENT_LOADING, Some(loading), "loading"),
-        (
-            raw::REDISMODULE_EVENT_MODULE_CHANGE,
-            Some(modules_changed),
-            "other modules",
-        ),
-        (
-            raw::REDISMODULE_EVENT_REPLICATION_ROLE_CHANGED,
-            Some(role_changed),
-            "its role",
-        ),
-        (
-            raw::REDISMODULE_EVENT_CONFIG,
-            Some(settings_changed),
-            "settings",
-        ),
+        (raw::REDISMODULE_EVENT_MODULE_CHANGE, Some(modules_changed), "other modules"),
+        (raw::REDISMODULE_EVENT_REPLICATION_ROLE_CHANGED, Some(role_changed), "its role"),
+        (raw::REDISMODULE_EVENT_CONFIG, Some(settings_changed), "settings"),
     ];
-    let slots: [(u64, EventFn, &str); 1] = [(
-        raw::REDISMODULE_EVENT_CLUSTER_SLOT_MIGRATION,
-        Some(slots_moved),
-        "slots that move",
-    )];
+    let slots: [(u64, EventFn, &str); 1] =
+        [(raw::REDISMODULE_EVENT_CLUSTER_SLOT_MIGRATION, Some(slots_moved), "slots that move")];
     let slots = slots.into_iter().filter(|_| server.moves_slots_silently());
     for (id, function, what) in always.into_iter().chain(slots) {
         if !hear_of(ctx, id, function) {
@@ -107,9 +80,7 @@ pub unsafe extern "C" fn value_event(
         }
         // SAFETY: the server hands all this to us for the length of this call.
         unsafe {
-            heard(module, ctx, class, event, key, |locks, name| {
-                locks.waiting().is_waited_for(name)
-            })
+            heard(module, ctx, class, event, key, |locks, name| locks.waiting().is_waited_for(name))
         };
     });
     OK
@@ -209,12 +180,7 @@ unsafe extern "C" fn flushed(_: *mut RawCtx, _: Event, sub: u64, data: *mut c_vo
 unsafe extern "C" fn swapped(_: *mut RawCtx, _: Event, _: u64, data: *mut c_void) {
     // SAFETY: this is what the event comes with, for the length of this call.
     let info = unsafe { data.cast::<raw::RedisModuleSwapDbInfoV1>().as_ref() };
-    let dbs = info.map(|info| {
-        (
-            Db::try_from(info.dbnum_first),
-            Db::try_from(info.dbnum_second),
-        )
-    });
+    let dbs = info.map(|info| (Db::try_from(info.dbnum_first), Db::try_from(info.dbnum_second)));
     let Some((Ok(one), Ok(other))) = dbs else {
         return;
     };
@@ -222,10 +188,8 @@ unsafe extern "C" fn swapped(_: *mut RawCtx, _: Event, _: u64, data: *mut c_void
 }
 
 unsafe extern "C" fn loading(_: *mut RawCtx, _: Event, sub: u64, _: *mut c_void) {
-    let through = [
-        raw::REDISMODULE_SUBEVENT_LOADING_ENDED,
-        raw::REDISMODULE_SUBEVENT_LOADING_FAILED,
-    ];
+    let through =
+        [raw::REDISMODULE_SUBEVENT_LOADING_ENDED, raw::REDISMODULE_SUBEVENT_LOADING_FAILED];
     if through.contains(&sub) {
         hear(Note::Loaded);
     }

@@ -3,9 +3,8 @@
 use std::cell::{Cell, RefCell};
 use std::ptr::null;
 
+use super::ffi::RawString;
 use crate::lock::{Name, NameRef};
-
-use super::ffi::api::RawString;
 
 /// What the server has found expired since we began what we are doing.
 pub struct Expired {

@@ -7,11 +7,9 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
 
-use crate::lock::Ms;
-
-use super::ffi::call;
-use super::ffi::context::Ctx;
+use super::ffi::{Ctx, call};
 use super::version;
+use crate::lock::Ms;
 
 /// A folder of append-only files has a few. Of a folder with more files the rest is not looked at.
 const MOST: usize = 64;
@@ -30,12 +28,9 @@ pub fn last_written(ctx: Ctx<'_>) -> Option<Ms> {
     let snapshot = setting(c"dbfilename").map(|name| folder.join(name));
     let append_only =
         setting(c"appenddirname").and_then(|name| fs::read_dir(folder.join(name)).ok());
-    let append_only = (append_only.into_iter().flatten())
-        .filter_map(|entry| Some(entry.ok()?.path()))
-        .take(MOST);
-    (snapshot.into_iter().chain(append_only))
-        .filter_map(|file| written(&file))
-        .max()
+    let append_only =
+        (append_only.into_iter().flatten()).filter_map(|entry| Some(entry.ok()?.path())).take(MOST);
+    (snapshot.into_iter().chain(append_only)).filter_map(|file| written(&file)).max()
 }
 
 /// The configuration file and its contents, if there is one that we may read.

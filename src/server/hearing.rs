@@ -7,8 +7,7 @@ use std::ffi::c_int;
 use redis_module::raw;
 
 use super::ffi::api::{self, Event, EventFn, NotificationFn};
-use super::ffi::constants::OK;
-use super::ffi::context::Ctx;
+use super::ffi::{Ctx, OK};
 
 /// How a key goes, comes, or comes by another expiry.
 const COMING_AND_GOING: c_int = raw::REDISMODULE_NOTIFY_GENERIC

@@ -7,8 +7,7 @@ use std::ptr::null_mut;
 
 use redis_module::raw;
 
-use super::ffi::constants::OK;
-use super::ffi::shield::shield;
+use super::ffi::{OK, shield};
 use super::inbox::{self, Note};
 use super::module::Module;
 use super::thread;
@@ -22,10 +21,7 @@ struct Home {
 // SAFETY: `with`, `install` and `remove` keep all threads out but the server's own.
 unsafe impl Sync for Home {}
 
-static HOME: Home = Home {
-    module: UnsafeCell::new(None),
-    uses: Cell::new(0),
-};
+static HOME: Home = Home { module: UnsafeCell::new(None), uses: Cell::new(0) };
 
 /// Something of ours is running.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

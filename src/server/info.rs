@@ -5,12 +5,10 @@ use std::ffi::{CStr, c_int};
 
 use redis_module::raw;
 
-use crate::lock::Locks;
-
-use super::ffi::constants::OK;
-use super::ffi::context::Ctx;
+use super::ffi::{Ctx, OK};
 use super::module::Module;
 use super::{classes, home, inbox, thread};
+use crate::lock::Locks;
 
 /// Has the server ask us when a client asks it.
 pub fn offer(ctx: Ctx<'_>) -> bool {

@@ -7,8 +7,7 @@ use std::ptr::null_mut;
 use redis_module::raw;
 
 use super::ffi::api::JobFn;
-use super::ffi::constants::OK;
-use super::ffi::context::Ctx;
+use super::ffi::{Ctx, OK};
 
 /// The job that the server has accepted, if there is one.
 pub struct Jobs {
@@ -22,11 +21,7 @@ pub struct Jobs {
 impl Jobs {
     /// None as yet. A job is a call of this function.
     pub fn new(function: JobFn) -> Self {
-        Self {
-            function,
-            ahead: Cell::default(),
-            owed: Cell::default(),
-        }
+        Self { function, ahead: Cell::default(), owed: Cell::default() }
     }
 
     /// Asks for one; false if there is none to be had. One at a time is enough: a script may run commands of ours,

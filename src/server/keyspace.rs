@@ -5,24 +5,19 @@ use std::rc::Rc;
 
 use redis_module::raw;
 
+use super::authority::Authority;
+use super::ffi::call::Refused;
+use super::ffi::key::{Expiry, Key, NotWritten, Purpose};
+use super::ffi::{Ctx, Said, Text, api, call};
+use super::inbox::{self, Note};
+use super::module::Module;
+use super::notify::Announcement;
+use super::waiting_name::waiting_name;
+use super::{clock, replicate, version};
 use crate::lock::{
     Ahead, AskedBy, Asker, Db, Epoch, Glance, Keyspace, LockEvent, Ms, Name, NameRef, Now, Share,
     SlotState, Stored, Ticket, from_wall, to_wall,
 };
-
-use super::authority::Authority;
-use super::clock;
-use super::ffi::call::Refused;
-use super::ffi::context::Ctx;
-use super::ffi::key::{Expiry, Key, NotWritten, Purpose};
-use super::ffi::text::{Said, Text};
-use super::ffi::{api, call};
-use super::inbox::{self, Note};
-use super::module::Module;
-use super::notify::Announcement;
-use super::replicate;
-use super::version;
-use super::waiting_name::waiting_name;
 
 /// Whose change it is, and so in whose name transactions and caches are told of it.
 #[derive(Clone, Copy)]
@@ -152,13 +147,7 @@ impl<'a> ServerKeys<'a> {
     /// Closes what is open, and returns what is to be announced.
     #[inline(always)]
     pub fn close(self) -> Vec<Announcement<'a>> {
-        let Self {
-            open,
-            announcements,
-            again,
-            owner,
-            ..
-        } = self;
+        let Self { open, announcements, again, owner, .. } = self;
         drop(open);
         drop(owner);
         drop(again);
@@ -233,11 +222,7 @@ impl<'a> ServerKeys<'a> {
 
     /// Whose hold this owner's is: the caller's, if the owner is one of the caller's own words.
     fn whose(owner: &Text<'_>) -> Whose {
-        if owner.is_lent() {
-            Whose::Callers
-        } else {
-            Whose::Anothers
-        }
+        if owner.is_lent() { Whose::Callers } else { Whose::Anothers }
     }
 
     /// An owner as a string of the server's. It is kept, because a waiter for many locks is granted them one by
@@ -337,8 +322,7 @@ impl<'a> ServerKeys<'a> {
 
     fn announce(&mut self, db: Db, name: &Text<'a>, class: c_int, event: &'static CStr) {
         if self.heard & class != 0 {
-            self.announcements
-                .push(Announcement::new(db, name.clone(), class, event));
+            self.announcements.push(Announcement::new(db, name.clone(), class, event));
         }
     }
 }
@@ -368,22 +352,9 @@ impl<'a> Open<'a> {
         let open = || unsafe { Key::open(ctx, &text, purpose) };
         let (key, had_expired) = module.expired.open(text.raw(), open);
         // The bytes of a word of the command's are known without asking the server.
-        let bytes: *const [u8] = if text.is_lent() {
-            name.key
-        } else {
-            text.bytes()
-        };
-        let open = Self {
-            key,
-            bytes,
-            name: Named {
-                module,
-                ctx,
-                db: name.db,
-                text,
-                changed: None,
-            },
-        };
+        let bytes: *const [u8] = if text.is_lent() { name.key } else { text.bytes() };
+        let open =
+            Self { key, bytes, name: Named { module, ctx, db: name.db, text, changed: None } };
         (open, had_expired)
     }
 
@@ -508,11 +479,7 @@ impl Keyspace for ServerKeys<'_> {
         let whose = Self::whose(&owner);
         let open = self.open(name);
         let is_new = open.key.stored(marker) == Stored::Nothing;
-        let marked = if is_new {
-            open.key.add_share(marker, f64::INFINITY)
-        } else {
-            Ok(())
-        };
+        let marked = if is_new { open.key.add_share(marker, f64::INFINITY) } else { Ok(()) };
         #[allow(clippy::cast_precision_loss, reason = "deadlines are below 2^53")]
         let written = marked.and_then(|()| open.key.add_share(&owner, deadline as f64));
         let text = open.name.text.clone();

@@ -6,14 +6,10 @@ use std::ffi::c_int;
 use redis_module::raw;
 
 use super::command::{Refused, Registrar, describe};
-use super::ffi::api::{self, RawCtx, RawString};
-use super::ffi::constants::{
-    API_VERSION, ERR, HANDLE_ATOMIC_SLOT_MIGRATION, HANDLE_FORKLESS, HANDLE_REPL_ASYNC_LOAD,
-    NO_IMPLICIT_SIGNAL_MODIFIED, OK,
+use super::ffi::{
+    API_VERSION, Ctx, ERR, HANDLE_ATOMIC_SLOT_MIGRATION, HANDLE_FORKLESS, HANDLE_REPL_ASYNC_LOAD,
+    Lent, NO_IMPLICIT_SIGNAL_MODIFIED, OK, RawCtx, RawString, api, context, shield,
 };
-use super::ffi::context::{self, Ctx};
-use super::ffi::shield::{self, shield};
-use super::ffi::text::Lent;
 use super::hearing::{Callbacks, Hearing};
 use super::home::InUse;
 use super::jobs::Jobs;

@@ -5,12 +5,9 @@ use std::cell::Cell;
 
 use redis_module::raw;
 
+use super::ffi::{Ctx, call, context};
 use crate::lock::{Lapse, Ms, Now};
-
 use crate::protocol::shown;
-
-use super::ffi::call;
-use super::ffi::context::{self, Ctx};
 
 /// There is at most one line on holds that ran out in this time.
 const BETWEEN_LINES: Ms = 1000;

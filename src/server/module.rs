@@ -3,13 +3,11 @@
 
 use std::cell::{Cell, RefCell};
 
-use crate::lock::{Locks, Ms, Now, Secret};
-
 use super::blocked::BlockedClients;
 use super::clock;
 use super::cluster::Cluster;
 use super::expired::Expired;
-use super::ffi::context::{Ctx, OwnCtx};
+use super::ffi::{Ctx, OwnCtx};
 use super::hearing::Hearing;
 use super::jobs::Jobs;
 use super::log::Reports;
@@ -20,6 +18,7 @@ use super::rights::Rights;
 use super::sent_on::SentOn;
 use super::timer::Timer;
 use super::version::Server;
+use crate::lock::{Locks, Ms, Now, Secret};
 
 /// How long after a panic we go on with what it has cut short. Not at once: it might come again, and again.
 const RECOVERY: Ms = 1000;
@@ -166,13 +165,7 @@ impl Module {
 
 /// A secret that nothing outside can know.
 fn secret() -> Secret {
-    let (one, other) = (
-        uuid::Uuid::new_v4().as_u64_pair(),
-        uuid::Uuid::new_v4().as_u64_pair(),
-    );
+    let (one, other) = (uuid::Uuid::new_v4().as_u64_pair(), uuid::Uuid::new_v4().as_u64_pair());
     // Each half of a UUID has bits that are always the same; two halves together have none.
-    Secret(
-        one.0 ^ other.1.rotate_left(32),
-        one.1 ^ other.0.rotate_left(32),
-    )
+    Secret(one.0 ^ other.1.rotate_left(32), one.1 ^ other.0.rotate_left(32))
 }

@@ -1,16 +1,12 @@
 //! Changes to the locks, and what the server tells us meanwhile: it is read from the [inbox](super::inbox) and
 //! acted on as soon as the change is done.
 
-use crate::lock::{End, Locks, NameRef, Ticket};
-
-use crate::protocol::fits;
-
-use super::classes;
-use super::clock;
-use super::ffi::context;
-use super::ffi::shield::shield;
+use super::ffi::{context, shield};
 use super::inbox::{self, Note};
 use super::module::{InAChange, Module};
+use super::{classes, clock};
+use crate::lock::{End, Locks, NameRef, Ticket};
+use crate::protocol::fits;
 
 impl Module {
     /// Changes the locks.
@@ -136,9 +132,7 @@ impl Module {
             }
             Note::NewClasses(value) => {
                 self.change_alone(|locks| {
-                    locks
-                        .waiting_mut()
-                        .set_classes(classes::patterns(value), fits)
+                    locks.waiting_mut().set_classes(classes::patterns(value), fits)
                 })?;
             }
             Note::RoleChanged { master } => {

@@ -4,13 +4,9 @@ use std::cell::Cell;
 use std::ffi::{CStr, c_char, c_int};
 use std::ptr::null;
 
-use crate::lock::Db;
-
 use super::authority::Authority;
-use super::ffi::api::{self, RawString};
-use super::ffi::call;
-use super::ffi::context::Ctx;
-use super::ffi::text::Text;
+use super::ffi::{Ctx, RawString, Text, api, call};
+use crate::lock::Db;
 
 /// An event that is to be announced when the core is through.
 pub struct Announcement<'a> {
@@ -23,12 +19,7 @@ pub struct Announcement<'a> {
 impl<'a> Announcement<'a> {
     /// An event of this class, about this key.
     pub fn new(db: Db, name: Text<'a>, class: c_int, event: &'static CStr) -> Self {
-        Self {
-            db,
-            name,
-            class,
-            event,
-        }
+        Self { db, name, class, event }
     }
 }
 
@@ -50,15 +41,9 @@ impl Audience {
         let modules = call::ask(ctx, c"MODULE", c"LIST").map_or(1, |list| {
             // Each module is a list of names and values, of which the first is its name.
             let texts: Vec<&[u8]> = list.texts_of_lists().collect();
-            texts
-                .windows(2)
-                .filter(|pair| matches!(pair, [b"name", name] if listens(name)))
-                .count()
+            texts.windows(2).filter(|pair| matches!(pair, [b"name", name] if listens(name))).count()
         });
-        Self {
-            modules: Cell::new(modules),
-            announcing: Cell::new((null(), null())),
-        }
+        Self { modules: Cell::new(modules), announcing: Cell::new((null(), null())) }
     }
 
     /// A module has come.
@@ -87,12 +72,7 @@ impl Audience {
 
     /// Announces an event, as the server's own commands would.
     pub fn tell(&self, announcement: &Announcement<'_>, ctx: Ctx<'_>, authority: Authority) {
-        let Announcement {
-            db,
-            name,
-            class,
-            event,
-        } = announcement;
+        let Announcement { db, name, class, event } = announcement;
         let outer = (self.announcing).replace((name.raw(), event.as_ptr()));
         if authority == Authority::Ourselves {
             ctx.select(*db);

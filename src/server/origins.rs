@@ -3,9 +3,7 @@
 use std::cell::RefCell;
 use std::collections::HashMap;
 
-use super::ffi::call;
-use super::ffi::context::Ctx;
-use super::ffi::text::Lent;
+use super::ffi::{Ctx, Lent, call};
 
 /// For each command that we have asked about, whether it is a module's.
 #[derive(Default)]

@@ -8,11 +8,10 @@ use std::ffi::CStr;
 
 use redis_module::raw;
 
-use crate::lock::{Asker, Message};
-
+use super::ffi::Text;
 use super::ffi::api::PublishFn;
-use super::ffi::text::Text;
 use super::module::Module;
+use crate::lock::{Asker, Message};
 
 /// How much is published in one turn of the server's loop, counted in messages and receivers.
 const PORTION: usize = 256;

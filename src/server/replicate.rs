@@ -5,13 +5,12 @@ use std::ffi::CStr;
 use std::io;
 use std::ptr::null_mut;
 
-// The server's own way to take a number makes two strings of it.
 use itoa::Buffer;
 
-use super::ffi::api;
-use super::ffi::context::Ctx;
-use super::ffi::text::Text;
+use super::ffi::{Ctx, Text, api};
 use crate::lock::{Ms, SHARED_MARKER};
+
+// The server's own way to take a number makes two strings of it.
 
 /// All commands that are used here, or by which we ask the server whether it would take a write.
 const NATIVE: [&CStr; 6] = [c"SET", c"DEL", c"PERSIST", c"PEXPIREAT", c"ZADD", c"ZREM"];
@@ -53,10 +52,7 @@ pub struct Words {
 impl Words {
     /// All of them.
     pub fn new() -> Self {
-        Self {
-            pxat: Text::new(b"PXAT"),
-            marker: Text::new(SHARED_MARKER),
-        }
+        Self { pxat: Text::new(b"PXAT"), marker: Text::new(SHARED_MARKER) }
     }
 }
 

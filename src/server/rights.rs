@@ -5,14 +5,11 @@ use std::cell::RefCell;
 use std::ffi::{CStr, c_int};
 use std::rc::Rc;
 
+use super::ffi::{
+    CHANNEL_PUBLISH, Ctx, KEY_ACCESS, KEY_UPDATE, NO_DATABASE, OK, RawString, Said, Text, api, call,
+};
 use crate::lock::{self, AskedBy, Db, Name};
 use crate::protocol::{KeyPositions, Spec};
-
-use super::ffi::api::{self, RawString};
-use super::ffi::call;
-use super::ffi::constants::{CHANNEL_PUBLISH, KEY_ACCESS, KEY_UPDATE, NO_DATABASE, OK};
-use super::ffi::context::Ctx;
-use super::ffi::text::{Said, Text};
 
 /// A user, for the length of a question. It is never kept.
 struct User(*mut api::User);
@@ -129,12 +126,7 @@ impl Rights {
         let user = user.as_ref().map_or(&[][..], Text::bytes);
         let mut last = self.last_asker.borrow_mut();
         drop(last.take_if(|last| last.command != command || *last.user != *user));
-        let asker = last.get_or_insert_with(|| {
-            Rc::new(lock::Asker {
-                user: user.into(),
-                command,
-            })
-        });
+        let asker = last.get_or_insert_with(|| Rc::new(lock::Asker { user: user.into(), command }));
         Rc::clone(asker)
     }
 
@@ -145,11 +137,7 @@ impl Rights {
             AskedBy::Acquire => (c"lock.acquire", KeyPositions::First),
             AskedBy::Macquire => (c"lock.macquire", KeyPositions::Counted),
         };
-        let by_name = || Asker {
-            user: Text::new(&asker.user),
-            command,
-            keys,
-        };
+        let by_name = || Asker { user: Text::new(&asker.user), command, keys };
         !asker.user.is_empty() && by_name().denial(self, said, names).is_some()
     }
 
@@ -190,11 +178,7 @@ pub struct Asker {
 impl Asker {
     /// By this command, and a user of this name.
     pub fn new(user: Text<'static>, spec: &Spec) -> Self {
-        Self {
-            user,
-            command: spec.name,
-            keys: spec.keys,
-        }
+        Self { user, command: spec.name, keys: spec.keys }
     }
 
     /// Checks again what the server checked when the command came. If the user must not issue it any more, this is

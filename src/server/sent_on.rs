@@ -13,10 +13,9 @@
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 
-use crate::lock::{Ms, Now, Ticket, slot};
-
-use super::ffi::text::Text;
+use super::ffi::Text;
 use super::waiting_name::waiting_name;
+use crate::lock::{Ms, Now, Ticket, slot};
 
 /// How long until we look again.
 const PAUSE: Ms = 100;

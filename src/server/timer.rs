@@ -11,10 +11,9 @@ use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::ptr::null_mut;
 
-use crate::lock::{Ms, Now};
-
 use super::ffi::api::{self, EventLoopFn};
-use super::ffi::constants::{OK, READABLE};
+use super::ffi::{OK, READABLE};
+use crate::lock::{Ms, Now};
 
 /// How soon it rings again where nothing could be done, in microseconds.
 const AGAIN: u64 = 1000;
@@ -30,18 +29,13 @@ impl Timer {
     pub fn new(woken: EventLoopFn) -> Option<Self> {
         // SAFETY: it takes no pointers. What it gives is ours, if it is none of its errors.
         let wakes = unsafe {
-            let fd = libc::timerfd_create(
-                libc::CLOCK_MONOTONIC,
-                libc::TFD_NONBLOCK | libc::TFD_CLOEXEC,
-            );
+            let fd =
+                libc::timerfd_create(libc::CLOCK_MONOTONIC, libc::TFD_NONBLOCK | libc::TFD_CLOEXEC);
             (fd >= 0).then(|| OwnedFd::from_raw_fd(fd))?
         };
         // SAFETY: the descriptor is open until it has been taken out of the loop again.
         let added = unsafe { api::event_loop_add(wakes.as_raw_fd(), READABLE, woken, null_mut()) };
-        (added == OK).then(|| Self {
-            wakes,
-            rings: Cell::default(),
-        })
+        (added == OK).then(|| Self { wakes, rings: Cell::default() })
     }
 
     /// Has it ring at `due`, or a little earlier, or not at all.
@@ -91,10 +85,7 @@ impl Timer {
     /// Has the descriptor wake the loop after this time; not at all if it is 0.
     fn count_down(&self, micros: u64) {
         let part = |number: u64| number.try_into().unwrap_or_default();
-        let nothing = libc::timespec {
-            tv_sec: 0,
-            tv_nsec: 0,
-        };
+        let nothing = libc::timespec { tv_sec: 0, tv_nsec: 0 };
         let time = libc::itimerspec {
             it_interval: nothing,
             it_value: libc::timespec {

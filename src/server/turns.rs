@@ -5,18 +5,14 @@ use std::ffi::{c_int, c_void};
 
 use redis_module::raw;
 
-use crate::lock::{Locks, Now, Ticket, Turn};
-
 use super::authority::Authority;
-use super::clock;
-use super::ffi::api::{Event, RawCtx};
-use super::ffi::call;
-use super::ffi::context::{self, Ctx};
-use super::ffi::text::Said;
+use super::ffi::api::Event;
+use super::ffi::{Ctx, RawCtx, Said, call, context};
 use super::keyspace::ServerKeys;
 use super::module::{InAChange, Module};
 use super::notify::Announcement;
-use super::{home, timer};
+use super::{clock, home, timer};
+use crate::lock::{Locks, Now, Ticket, Turn};
 
 /// A job of ours runs.
 pub unsafe extern "C" fn job(_: *mut RawCtx, _: *mut c_void) {
@@ -146,11 +142,7 @@ impl Module {
         }
         let to_tell = self.change(|locks| {
             let outbox = locks.outbox();
-            (
-                outbox.take_to_reply(),
-                outbox.take_waited(),
-                outbox.take_lapsed(),
-            )
+            (outbox.take_to_reply(), outbox.take_waited(), outbox.take_lapsed())
         });
         if let Ok((to_reply, waited, lapsed)) = to_tell {
             self.reports.waited(self.own(), &waited);
@@ -158,9 +150,7 @@ impl Module {
             if self.has_to_wait_for_the_end_of_the_turn() {
                 self.sent_on.until_the_end_of_the_turn(&to_reply);
             } else {
-                to_reply
-                    .iter()
-                    .for_each(|&ticket| self.waiting.wake(ticket));
+                to_reply.iter().for_each(|&ticket| self.waiting.wake(ticket));
             }
             _ = self.change(|locks| locks.outbox().give_back(to_reply, waited));
         }
@@ -197,14 +187,10 @@ impl Module {
 
     /// Is the server about to send this waiter away?
     fn is_left_to_server(&self, ticket: Ticket, now: Now) -> bool {
-        let key = self
-            .read(|locks| locks.waiting().empty_handed(ticket))
-            .ok()
-            .flatten();
-        self.sent_on
-            .is_left_to_server(ticket, key.as_deref(), now, |name| {
-                self.cluster.is_up(self.own(), now) && call::has_slot_of(self.own(), name)
-            })
+        let key = self.read(|locks| locks.waiting().empty_handed(ticket)).ok().flatten();
+        self.sent_on.is_left_to_server(ticket, key.as_deref(), now, |name| {
+            self.cluster.is_up(self.own(), now) && call::has_slot_of(self.own(), name)
+        })
     }
 
     /// Does it matter to a waiter what values keys come by?

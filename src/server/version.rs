@@ -62,9 +62,8 @@ impl Server {
 
 /// The server, if the module runs on it.
 pub fn check() -> Result<Server, Unfit> {
-    let (redis, valkey) = info(c"server", |field| {
-        (field(c"redis_version"), field(c"valkey_version"))
-    });
+    let (redis, valkey) =
+        info(c"server", |field| (field(c"redis_version"), field(c"valkey_version")));
     let server = judge(redis.as_deref(), valkey.as_deref())?;
     api::missing().map_or(Ok(server), |name| Err(Unfit::Lacks(name)))
 }

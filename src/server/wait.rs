@@ -8,20 +8,14 @@
 use std::ffi::{c_int, c_void};
 use std::ptr::without_provenance_mut;
 
-use crate::lock::{Locks, Ticket, WaitOutcome};
-use crate::protocol::{Reply, Spec};
-
 use super::blocked::BlockedClient;
-use super::ffi::api::{self, RawCtx, RawString};
-use super::ffi::call;
-use super::ffi::constants::{ERR, OK};
-use super::ffi::context::Ctx;
-use super::ffi::reply;
-use super::ffi::shield::shield;
+use super::ffi::{Ctx, ERR, OK, RawCtx, RawString, api, call, reply, shield};
 use super::home;
 use super::inbox::Note;
 use super::module::Module;
 use super::rights::Asker;
+use crate::lock::{Locks, Ticket, WaitOutcome};
+use crate::protocol::{Reply, Spec};
 
 /// Blocks the client of a command that has come to wait; false if the server won't have that.
 pub fn block(

@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 
-use super::ffi::text::Text;
+use super::ffi::Text;
 use crate::lock::slot;
 
 /// A key of more bytes stays in memory no longer than its waiters.
@@ -48,11 +48,7 @@ mod tests {
             "", "{", "}", "{}", "a", "a{b", "a}b", "a{b}c", "{}a", "{a", "a}", "{{a}}", "x{}{y}",
             "{a}{b}",
         ] {
-            assert_eq!(
-                slot::of(&waiting_name(key.as_bytes())),
-                slot::of(key.as_bytes()),
-                "{key}"
-            );
+            assert_eq!(slot::of(&waiting_name(key.as_bytes())), slot::of(key.as_bytes()), "{key}");
         }
     }
 

@@ -46,10 +46,7 @@ thread_local! {
 
 unsafe fn words(argv: *mut *mut RedisModuleString, argc: c_int) -> Words {
     let strings = unsafe { std::slice::from_raw_parts(argv, argc as usize) };
-    strings
-        .iter()
-        .map(|&string| unsafe { bytes(string) })
-        .collect()
+    strings.iter().map(|&string| unsafe { bytes(string) }).collect()
 }
 
 unsafe fn bytes(string: *const RedisModuleString) -> Vec<u8> {
@@ -71,13 +68,7 @@ unsafe fn run(ctx: *mut RedisModuleCtx, words: &[Vec<u8>]) -> *mut RedisModuleCa
             })
             .collect();
         let call = RedisModule_Call.unwrap();
-        let reply = call(
-            ctx,
-            name.as_ptr(),
-            c"!Ev".as_ptr(),
-            strings.as_ptr(),
-            strings.len(),
-        );
+        let reply = call(ctx, name.as_ptr(), c"!Ev".as_ptr(), strings.as_ptr(), strings.len());
         for string in strings {
             RedisModule_FreeString.unwrap()(null_mut(), string);
         }
@@ -136,11 +127,9 @@ unsafe extern "C" fn when(
 ) -> c_int {
     let words = unsafe { words(argv, argc) };
     let wanted = match &words[1..] {
-        [event, key, command @ ..] if !command.is_empty() => Some(Wanted {
-            event: event.clone(),
-            key: key.clone(),
-            command: command.to_vec(),
-        }),
+        [event, key, command @ ..] if !command.is_empty() => {
+            Some(Wanted { event: event.clone(), key: key.clone(), command: command.to_vec() })
+        }
         _ => None,
     };
     WANTED.set(wanted);

@@ -54,11 +54,7 @@ impl Term {
     fn of<T>(lasts: u64, begin: impl FnOnce() -> T) -> (Term, T) {
         let asked = Instant::now();
         let begun = begin();
-        let term = Term {
-            asked,
-            told: Instant::now(),
-            lasts: ms(lasts),
-        };
+        let term = Term { asked, told: Instant::now(), lasts: ms(lasts) };
         (term, begun)
     }
 
@@ -185,11 +181,7 @@ impl Way {
             }
             _ => client.run(&self.ask("a", ttl)).fence(),
         });
-        Hold {
-            way: self,
-            term,
-            fence,
-        }
+        Hold { way: self, term, fence }
     }
 
     /// What asks for a lock that another owner holds in this way, and must not get it, by an owner `n`.
@@ -268,10 +260,7 @@ fn assert_can_be_had_in_time(
                     cmd!(client, "LOCK.MRELEASE", 2, way.key(), "free", "n");
                     return false;
                 }
-                assert!(
-                    at <= hold.term.told + hold.term.lasts + SLACK,
-                    "{case}: can't be had"
-                );
+                assert!(at <= hold.term.told + hold.term.lasts + SLACK, "{case}: can't be had");
             }
             true
         });
@@ -300,7 +289,5 @@ fn replies(waiters: &mut [Client]) -> Vec<(Value, Instant)> {
 /// The keys that have expired by the wall clock are no more, and no client has asked for them.
 #[track_caller]
 fn wait_until_all_keys_are_gone(client: &mut Client) {
-    eventually("the server has found what has expired", || {
-        cmd!(client, "DBSIZE") == 0
-    });
+    eventually("the server has found what has expired", || cmd!(client, "DBSIZE") == 0);
 }

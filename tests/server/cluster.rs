@@ -60,12 +60,7 @@ enum Goes {
 
 #[test]
 fn a_slot_that_leaves_grants_nothing_and_its_waiters_are_moved() {
-    for goes in [
-        Goes::WithMigrate,
-        Goes::Expires,
-        Goes::IsDeleted,
-        Goes::IsReleased,
-    ] {
+    for goes in [Goes::WithMigrate, Goes::Expires, Goes::IsDeleted, Goes::IsReleased] {
         let cluster = Cluster::with(2, Setup::append_only);
         let key = cluster.key_on(0, "k");
         let slot = cluster.slot_of(&key);
@@ -105,11 +100,7 @@ fn a_slot_that_leaves_grants_nothing_and_its_waiters_are_moved() {
         for waiter in &mut waiters[to_be_moved..] {
             assert!(waiter.no_answer_yet(), "{goes:?}");
         }
-        assert_eq!(
-            cmd!(here, "CLUSTER", "COUNTKEYSINSLOT", slot),
-            0,
-            "{goes:?}"
-        );
+        assert_eq!(cmd!(here, "CLUSTER", "COUNTKEYSINSLOT", slot), 0, "{goes:?}");
 
         // The other node is asked meanwhile.
         let owner = match goes {
@@ -279,10 +270,7 @@ fn numbers_rise_when_a_slot_without_keys_goes_to_and_fro() {
         cluster.wait_until_known();
         let mut client = cluster.client(to);
         let fence = client.acquire(&key, "a");
-        assert!(
-            fence > last,
-            "round {round}, on node {to}: {fence} after {last}"
-        );
+        assert!(fence > last, "round {round}, on node {to}: {fence} after {last}");
         last = fence;
         assert_eq!(cmd!(client, "LOCK.RELEASE", key, "a"), 1);
     }
@@ -351,11 +339,8 @@ fn nothing_is_granted_while_the_cluster_is_down() {
 
 #[test]
 fn a_lock_that_expires_in_a_cluster_that_is_down_is_not_granted() {
-    let cluster = Cluster::with(3, |setup| {
-        setup
-            .append_only()
-            .config("cluster-allow-reads-when-down yes")
-    });
+    let cluster =
+        Cluster::with(3, |setup| setup.append_only().config("cluster-allow-reads-when-down yes"));
     let mut client = cluster.client(0);
     let key = cluster.key_on(0, "k");
     cmd!(client, "LOCK.ACQUIRE", key, "a", LONG);
@@ -395,10 +380,7 @@ fn a_replica_that_takes_over_keeps_the_holds_and_the_waiters_are_sent_away() {
         cluster.wait_until_replica_is_known(to, from);
         cluster.fail_over_to(to);
         let answer = waiter.answer();
-        assert!(
-            answer.is_error("UNBLOCKED") || answer.is_error("MOVED"),
-            "{answer:?}"
-        );
+        assert!(answer.is_error("UNBLOCKED") || answer.is_error("MOVED"), "{answer:?}");
         cluster.node(to).wait_for_role(Role::Master);
         cluster.node(from).wait_for_role(Role::Replica);
         cluster.wait_until_ok();
@@ -436,9 +418,7 @@ fn a_master_that_dies_is_succeeded_with_its_holds_and_higher_numbers() {
     waiter.wait_until_closed();
     cluster.node(heir).wait_for_role(Role::Master);
     let mut client = cluster.client(heir);
-    eventually("the cluster is well again", || {
-        cmd!(client, "LOCK.RENEW", key, "none", LONG) == 0
-    });
+    eventually("the cluster is well again", || cmd!(client, "LOCK.RENEW", key, "none", LONG) == 0);
     assert_eq!(cmd!(client, "PEXPIRETIME", key), deadline);
     // The waiters ask the new master, and wait there.
     let mut waiter = cluster.node(heir).waiter_for(&key, "b");
@@ -492,9 +472,7 @@ impl Cluster {
     fn wait_until_known(&self) {
         let epoch = |node: &Server| {
             let info = cmd!(node.client(), "CLUSTER", "INFO").text();
-            let line = info
-                .lines()
-                .find_map(|line| line.strip_prefix("cluster_current_epoch:"));
+            let line = info.lines().find_map(|line| line.strip_prefix("cluster_current_epoch:"));
             line.expect("an epoch").to_owned()
         };
         eventually("all nodes are in the same epoch", || {
@@ -513,10 +491,7 @@ impl Cluster {
     /// Masters that do not know it as a replica yet would deny it their votes.
     #[track_caller]
     fn wait_until_replica_is_known(&self, replica: usize, master: usize) {
-        let (replica, follows) = (
-            self.id_of(replica),
-            format!("slave {} ", self.id_of(master)),
-        );
+        let (replica, follows) = (self.id_of(replica), format!("slave {} ", self.id_of(master)));
         for node in self.nodes() {
             let mut client = node.client();
             eventually("every node knows the replica", || {

@@ -15,10 +15,7 @@ fn state(client: &mut Client, key: &str) -> (Value, Value) {
 fn assert_ttl(client: &mut Client, key: impl Arg, about: u64) {
     let left = cmd!(client, "PTTL", key).int();
     let about = i64::try_from(about).unwrap();
-    assert!(
-        (about - 60_000 + 1..=about).contains(&left),
-        "{left}, not about {about}"
-    );
+    assert!((about - 60_000 + 1..=about).contains(&left), "{left}, not about {about}");
 }
 
 #[test]
@@ -50,19 +47,12 @@ fn a_retry_gets_the_same_number_and_the_later_end() {
             retry.extend(args![word, 0]);
         }
         assert_eq!(client.run(&retry), fence);
-        assert_eq!(
-            cmd!(client, "PEXPIRETIME", "k"),
-            deadline,
-            "never shortened"
-        );
+        assert_eq!(cmd!(client, "PEXPIRETIME", "k"), deadline, "never shortened");
     }
     assert_eq!(cmd!(client, "LOCK.ACQUIRE", "k", "a", 300_000), fence);
     assert_ttl(&mut client, "k", 300_000);
     // From another connection too: the owner counts.
-    assert_eq!(
-        cmd!(server.client(), "LOCK.ACQUIRE", "k", "a", 400_000),
-        fence
-    );
+    assert_eq!(cmd!(server.client(), "LOCK.ACQUIRE", "k", "a", 400_000), fence);
     assert_ttl(&mut client, "k", 400_000);
     client.release("k", "a");
     assert!(client.acquire("k", "a") > fence);
@@ -101,21 +91,11 @@ fn a_hold_that_is_over_is_neither_renewed_nor_checked_nor_released() {
         (args!["LOCK.INFO", "k"], Value::Nil),
     ] {
         let fence = cmd!(client, "LOCK.ACQUIRE", "k", "a", 20).fence();
-        assert!(
-            fence > last,
-            "a hold that was lost comes back with a higher number"
-        );
+        assert!(fence > last, "a hold that was lost comes back with a higher number");
         last = fence;
         let acquired = Instant::now();
-        eventually("the hold is over", || {
-            acquired.elapsed() > Duration::from_millis(25)
-        });
-        assert_eq!(
-            client.run(&command),
-            answer,
-            "{}",
-            command[0].escape_ascii()
-        );
+        eventually("the hold is over", || acquired.elapsed() > Duration::from_millis(25));
+        assert_eq!(client.run(&command), answer, "{}", command[0].escape_ascii());
         assert_eq!(cmd!(client, "EXISTS", "k"), 0);
     }
 }
@@ -171,10 +151,7 @@ fn the_server_makes_up_an_owner_on_demand() {
     let mut resp2 = server.client();
     resp2.acquire("k", "a");
     assert_eq!(cmd!(resp2, "LOCK.ACQUIRE", "k", "*", LONG), Value::NilArray);
-    assert_eq!(
-        cmd!(server.client3(), "LOCK.ACQUIRE", "k", "*", LONG),
-        Value::Null
-    );
+    assert_eq!(cmd!(server.client3(), "LOCK.ACQUIRE", "k", "*", LONG), Value::Null);
 }
 
 #[test]
@@ -247,31 +224,15 @@ fn owners_and_keys_may_be_any_bytes() {
     .to_vec();
     owners
         .extend([19, 20, 21, 43, 44, 45, 63, 64, 255, 256, 1023, 1024].map(|len| vec![b'9'; len]));
-    let keys = [
-        &b"k"[..],
-        b"",
-        b"\0",
-        b"a\r\nb\0\xff",
-        b"{",
-        b"}",
-        b"{}",
-        b"a}b",
-        &[b'k'; 5000],
-    ];
+    let keys = [&b"k"[..], b"", b"\0", b"a\r\nb\0\xff", b"{", b"}", b"{}", b"a}b", &[b'k'; 5000]];
     for key in keys {
         for owner in &owners {
             let fence = client.acquire(key, owner);
             assert_eq!(client.holder(key).bytes(), owner);
-            assert_eq!(
-                cmd!(client, "LOCK.INFO", key)["holders"][0]["owner"].bytes(),
-                owner
-            );
+            assert_eq!(cmd!(client, "LOCK.INFO", key)["holders"][0]["owner"].bytes(), owner);
             assert_eq!(client.acquire(key, owner), fence);
             assert!(cmd!(client, "LOCK.CHECK", key, owner).int() > 0);
-            assert_eq!(
-                cmd!(client, "LOCK.ACQUIRE", key, "someone", LONG),
-                Value::Nil
-            );
+            assert_eq!(cmd!(client, "LOCK.ACQUIRE", key, "someone", LONG), Value::Nil);
             assert_eq!(cmd!(client, "LOCK.RENEW", key, owner, LONG), 1);
             client.release(key, owner);
             // The same by SET, which may keep it in another way.
@@ -306,11 +267,7 @@ fn what_is_no_lock_is_refused_and_left_as_it_was() {
     others.extend([1025, 100_000].map(|length| args!["SET", "k", vec![b'x'; length]]));
     for other in others {
         for expires in [false, true] {
-            let case = format!(
-                "{} {}",
-                other[0].escape_ascii(),
-                other.last().unwrap().len()
-            );
+            let case = format!("{} {}", other[0].escape_ascii(), other.last().unwrap().len());
             cmd!(client, "DEL", "k");
             client.run(&other);
             if expires {
@@ -418,54 +375,29 @@ fn bad_input_gets_one_clear_error_and_changes_nothing() {
     }
     for (text, words) in [
         (NEGATIVE, "BLOCK -1 | block -9223372036854775808"),
-        (
-            TOO_LATE,
-            "BLOCK 9007199254740992 | block 9223372036854775807",
-        ),
+        (TOO_LATE, "BLOCK 9007199254740992 | block 9223372036854775807"),
         (LIMIT, "LIMIT 0 | LIMIT -1 | LIMIT x | LIMIT 1.5 | LIMIT ''"),
-        (
-            &syntax("there is no option \"NX\""),
-            "NX | NX BLOCK 0 | BLOCK 0 NX",
-        ),
+        (&syntax("there is no option \"NX\""), "NX | NX BLOCK 0 | BLOCK 0 NX"),
         (&syntax("there is no option \"BLOCKED\""), "BLOCKED 0"),
         (&syntax("there is no option \"\""), "''"),
         (&syntax("there is no option \"0\""), "BLOCK 0 0"),
         (&syntax("there is no option \"BLOCK\\x00\""), "BLOCK\0 0"),
-        (
-            &syntax("BLOCK needs the milliseconds to wait"),
-            "BLOCK | block",
-        ),
-        (
-            &syntax("BLOCK is given twice"),
-            "BLOCK 0 BLOCK 0 | BLOCK 0 block 0",
-        ),
+        (&syntax("BLOCK needs the milliseconds to wait"), "BLOCK | block"),
+        (&syntax("BLOCK is given twice"), "BLOCK 0 BLOCK 0 | BLOCK 0 block 0"),
         (&syntax("LIMIT needs a number"), "LIMIT | BLOCK 0 LIMIT"),
         (&syntax("LIMIT is given twice"), "LIMIT 1 LIMIT 1"),
         (&syntax("SHARED is given twice"), "SHARED SHARED"),
         (&syntax("SESSION is given twice"), "SESSION session"),
-        (
-            &syntax("SHARED and LIMIT can't be used together"),
-            "SHARED LIMIT 1 | LIMIT 1 SHARED",
-        ),
+        (&syntax("SHARED and LIMIT can't be used together"), "SHARED LIMIT 1 | LIMIT 1 SHARED"),
     ] {
         for words in each(words, '|') {
             all.get(text, &format!("LOCK.ACQUIRE k a 600000 {words}"));
         }
     }
-    for (text, owner) in [
-        (OWNER, "''"),
-        (OWNER, &"x".repeat(1025)),
-        (RESERVED, MARKER),
-    ] {
+    for (text, owner) in [(OWNER, "''"), (OWNER, &"x".repeat(1025)), (RESERVED, MARKER)] {
         let ttl = LONG;
-        all.get(
-            text,
-            &format!("LOCK.ACQUIRE k {owner} {ttl} | LOCK.RENEW k {owner} {ttl}"),
-        );
-        all.get(
-            text,
-            &format!("LOCK.RELEASE k {owner} | LOCK.CHECK k {owner}"),
-        );
+        all.get(text, &format!("LOCK.ACQUIRE k {owner} {ttl} | LOCK.RENEW k {owner} {ttl}"));
+        all.get(text, &format!("LOCK.RELEASE k {owner} | LOCK.CHECK k {owner}"));
     }
     for (name, wrong) in [
         ("lock.acquire", ["", "k", "k a"]),
@@ -478,10 +410,7 @@ fn bad_input_gets_one_clear_error_and_changes_nothing() {
             all.get(&text, &format!("{name} {words}"));
         }
     }
-    all.get(
-        "ERR wrong number of arguments for 'lock.info' command",
-        "lock.info",
-    );
+    all.get("ERR wrong number of arguments for 'lock.info' command", "lock.info");
     for words in ["k more", "k more still", "k COUNT", "k COUNT 1 more"] {
         all.get("ERR syntax error", &format!("lock.info {words}"));
     }

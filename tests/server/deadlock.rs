@@ -31,8 +31,7 @@ fn refused(client: &mut Client, command: &Command) -> String {
         Value::Error(text) => text.strip_prefix("DEADLOCK "),
         _ => None,
     };
-    text.unwrap_or_else(|| panic!("not refused: {answer:?}"))
-        .to_owned()
+    text.unwrap_or_else(|| panic!("not refused: {answer:?}")).to_owned()
 }
 
 #[track_caller]

@@ -6,33 +6,15 @@ use std::collections::BTreeSet;
 
 /// Each command: how many words it has, its flags, what it does to its keys, and where those are.
 const COMMANDS: [(&str, i64, &str, &str, [i64; 3]); 12] = [
-    (
-        "lock.acquire",
-        -4,
-        "write denyoom fast blocking",
-        "RW update",
-        ONE,
-    ),
+    ("lock.acquire", -4, "write denyoom fast blocking", "RW update", ONE),
     ("lock.release", 3, "write fast", "RW delete", ONE),
     ("lock.renew", 4, "write fast", "RW update", ONE),
     ("lock.check", 3, "readonly fast", "RO access", ONE),
     ("lock.guard", -4, "write", "RO access", ONE),
     ("lock.info", -2, "readonly", "RO access", ONE),
     ("lock.break", -2, "write admin", "RW delete", ONE),
-    (
-        "lock.macquire",
-        -5,
-        "write denyoom blocking movablekeys",
-        "RW update",
-        COUNTED,
-    ),
-    (
-        "lock.mrelease",
-        -4,
-        "write movablekeys",
-        "RW delete",
-        COUNTED,
-    ),
+    ("lock.macquire", -5, "write denyoom blocking movablekeys", "RW update", COUNTED),
+    ("lock.mrelease", -4, "write movablekeys", "RW delete", COUNTED),
     ("lock.mrenew", -5, "write movablekeys", "RW update", COUNTED),
     ("lock.scan", -2, "readonly", "", NONE),
     ("lock.log", -1, "admin noscript loading stale", "", NONE),
@@ -55,11 +37,7 @@ fn the_server_describes_the_commands() {
         assert_eq!(info[0], name);
         assert_eq!(info[1], arity, "{name}");
         let expected = each(flags, ' ').chain(["module"]);
-        assert_eq!(
-            texts(&info[2]),
-            expected.map(str::to_owned).collect(),
-            "{name}"
-        );
+        assert_eq!(texts(&info[2]), expected.map(str::to_owned).collect(), "{name}");
         assert_eq!(info.items()[3..6], places.map(Value::Int), "{name}");
 
         let docs = cmd!(client, "COMMAND", "DOCS", name);
@@ -78,10 +56,7 @@ fn the_server_describes_the_commands() {
         for flag in &key_flags {
             assert!(texts(&spec["flags"]).contains(*flag), "{name}: {spec:?}");
         }
-        assert!(
-            !texts(&spec["flags"]).contains("incomplete"),
-            "{name}: {spec:?}"
-        );
+        assert!(!texts(&spec["flags"]).contains("incomplete"), "{name}: {spec:?}");
         assert_eq!(spec["begin_search"]["spec"]["index"], 1, "{name}");
         let found = &spec["find_keys"]["spec"];
         let finds: &[_] = if is_counted {
@@ -109,16 +84,10 @@ fn the_server_describes_the_commands() {
         let needed = usize::try_from(arity.abs()).unwrap() - 1 - keys.split(' ').count();
         let call = format!("{name} {keys} {}", rest[..needed].join(" "));
         let named = client.run(&words(&format!("COMMAND GETKEYS {call}")));
-        assert!(
-            texts(&named) == ["k".to_owned()].into(),
-            "{call}: {named:?}"
-        );
+        assert!(texts(&named) == ["k".to_owned()].into(), "{call}: {named:?}");
         let answer = client.run(&words(&format!("COMMAND GETKEYSANDFLAGS {call}")));
         assert_eq!(answer[0][0], "k", "{call}");
-        assert!(
-            texts(&answer[0][1]).contains(key_flags[0]),
-            "{call}: {answer:?}"
-        );
+        assert!(texts(&answer[0][1]).contains(key_flags[0]), "{call}: {answer:?}");
     }
 }
 
@@ -164,14 +133,10 @@ fn the_module_says_which_version_it_is_and_from_which_commit() {
     let server = Server::start();
     let mut client = server.client3();
     let modules = cmd!(client, "MODULE", "LIST");
-    let ours = modules
-        .items()
-        .iter()
-        .find(|module| module["name"] == "lock");
+    let ours = modules.items().iter().find(|module| module["name"] == "lock");
     let version = env!("CARGO_PKG_VERSION");
-    let number = version.split('.').fold(0, |number, part| {
-        number * 100 + part.parse::<i64>().unwrap()
-    });
+    let number =
+        version.split('.').fold(0, |number, part| number * 100 + part.parse::<i64>().unwrap());
     assert_eq!(ours.unwrap()["ver"], number);
 
     let info = client.info("lock");
@@ -195,11 +160,7 @@ fn access_control_knows_the_keys_and_kinds_of_the_commands() {
         ("~k* +@all", false, "yes yes yes yes yes yes yes yes"),
         ("~other +@all", false, "no no no no no no no no"),
         ("%R~* +@all", false, "no no yes yes no no no no"),
-        (
-            "~* +lock.acquire +lock.release",
-            false,
-            "yes no no no yes no no no",
-        ),
+        ("~* +lock.acquire +lock.release", false, "yes no no no yes no no no"),
         // Who may only write can't look.
         ("%W~* +@all", false, "no yes no no yes no yes yes"),
         ("~* +@all -@write", true, "no no yes yes no no no no"),

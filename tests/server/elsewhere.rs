@@ -99,10 +99,7 @@ fn redisson_5761_a_release_in_the_moment_of_the_wait_wakes_the_waiter() {
         }
     });
     assert_eq!(cmd!(server.client(), "EXISTS", "k"), 0);
-    let waited: usize = server
-        .info("lock_acquired_after_wait_total")
-        .parse()
-        .unwrap();
+    let waited: usize = server.info("lock_acquired_after_wait_total").parse().unwrap();
     assert!(waited > ROUNDS, "only {waited} have waited");
 }
 
@@ -115,9 +112,7 @@ fn redisson_2144_the_last_readers_ttl_does_not_shorten_the_others() {
     let ends_at = client.shares("k")["long"];
     cmd!(client, "LOCK.ACQUIRE", "k", "short", 30, "SHARED").fence();
     assert_eq!(cmd!(client, "PEXPIRETIME", "k"), ends_at);
-    eventually("the short one is over", || {
-        cmd!(client, "LOCK.CHECK", "k", "short").is_nil()
-    });
+    eventually("the short one is over", || cmd!(client, "LOCK.CHECK", "k", "short").is_nil());
     assert!(cmd!(client, "LOCK.ACQUIRE", "k", "writer", LONG).is_nil());
     cmd!(client, "LOCK.ACQUIRE", "k", "short", LONG, "SHARED").fence();
     assert_eq!(cmd!(client, "LOCK.RENEW", "k", "short", 1_000), 1);
@@ -136,9 +131,7 @@ fn redisson_7367_a_retried_acquire_is_one_hold() {
         let request = [args!["LOCK.ACQUIRE", "k", "uid", LONG], mode.to_vec()].concat();
         let mut lost = server.client();
         lost.send(&request);
-        eventually("the first has arrived", || {
-            !cmd!(client, "LOCK.CHECK", "k", "uid").is_nil()
-        });
+        eventually("the first has arrived", || !cmd!(client, "LOCK.CHECK", "k", "uid").is_nil());
         lost.reset();
         let again = client.run(&request).fence();
         assert_eq!(client.run(&request).fence(), again);
@@ -154,9 +147,8 @@ fn python_redis_lock_58_no_client_barges_in_before_those_who_wait() {
     let server = Server::start();
     let mut greedy = server.client();
     greedy.acquire("k", "greedy0");
-    let mut waiters: Vec<_> = (0..5)
-        .map(|number| server.waiter_for("k", format!("waiter{number}")))
-        .collect();
+    let mut waiters: Vec<_> =
+        (0..5).map(|number| server.waiter_for("k", format!("waiter{number}"))).collect();
     let answers = greedy.pipeline(&[
         args!["LOCK.RELEASE", "k", "greedy0"],
         args!["LOCK.ACQUIRE", "k", "greedy1", LONG],
@@ -200,12 +192,9 @@ fn mysql_87620_a_wait_that_no_client_waits_back_for_is_no_deadlock() {
     client.release("x", "ann");
     eve.answer().fence();
     client.release("x", "eve");
-    for (other, (key, owner)) in others.iter_mut().zip([
-        ("x", "other0"),
-        ("y", "other0"),
-        ("x", "other1"),
-        ("y", "other1"),
-    ]) {
+    for (other, (key, owner)) in
+        others.iter_mut().zip([("x", "other0"), ("y", "other0"), ("x", "other1"), ("y", "other1")])
+    {
         other.answer().fence();
         client.release(key, owner);
     }
@@ -217,16 +206,12 @@ fn mysql_87620_a_wait_that_no_client_waits_back_for_is_no_deadlock() {
 fn redlock_net_48_a_renewal_revives_nothing() {
     let server = Server::start();
     let mut client = server.client();
-    let renewals = [
-        args!["LOCK.RENEW", "k", "slow", LONG],
-        args!["LOCK.MRENEW", 1, "k", "slow", LONG],
-    ];
+    let renewals =
+        [args!["LOCK.RENEW", "k", "slow", LONG], args!["LOCK.MRENEW", 1, "k", "slow", LONG]];
     for mode in [&[][..], &args!["SHARED"]] {
         let request = [args!["LOCK.ACQUIRE", "k", "slow", 20], mode.to_vec()].concat();
         client.run(&request).fence();
-        eventually("its time is over", || {
-            cmd!(client, "LOCK.CHECK", "k", "slow").is_nil()
-        });
+        eventually("its time is over", || cmd!(client, "LOCK.CHECK", "k", "slow").is_nil());
         for renewal in &renewals {
             assert_eq!(client.run(renewal), 0);
             assert_eq!(cmd!(client, "EXISTS", "k"), 0);

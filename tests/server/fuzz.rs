@@ -63,21 +63,14 @@ fn whatever_is_said_the_server_lives_and_answers_and_leaves_alone_what_is_no_loc
     });
     assert!(said > 20, "only {said} commands were said");
     println!("{said} commands");
-    assert_eq!(
-        server.info("run_id"),
-        run_id,
-        "LOCK_SEED={seed}: it has started again"
-    );
+    assert_eq!(server.info("run_id"), run_id, "LOCK_SEED={seed}: it has started again");
     assert!(
         !server.log().contains("a defect of this module"),
         "LOCK_SEED={seed}\n{}",
         server.log()
     );
     let changed = treasure.what_has_changed(&server);
-    assert!(
-        changed.is_empty(),
-        "LOCK_SEED={seed}: no locks, but changed: {changed:?}"
-    );
+    assert!(changed.is_empty(), "LOCK_SEED={seed}: no locks, but changed: {changed:?}");
     let differs = copies.what_differs(&server);
     assert!(differs.is_empty(), "LOCK_SEED={seed}: {differs:#?}");
 }
@@ -88,11 +81,7 @@ fn unblock_all_again_and_again(server: &Server, is_over: &AtomicBool) {
     // Older servers have written the answer of a waiter that was woken in this very turn already, and
     // add the error to it: two answers, whatever the module does.
     let adds_the_error = !server.version().is_at_least((7, 4), (8, 0));
-    let how = if adds_the_error {
-        &["TIMEOUT"][..]
-    } else {
-        &["TIMEOUT", "ERROR"]
-    };
+    let how = if adds_the_error { &["TIMEOUT"][..] } else { &["TIMEOUT", "ERROR"] };
     let mut how = how.iter().copied().cycle();
     while !is_over.load(Ordering::Relaxed) {
         server.let_pass(10);

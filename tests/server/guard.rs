@@ -99,11 +99,7 @@ fn the_answer_is_what_the_command_answers_by_itself() {
     let (server, plain) = (Server::start(), Server::without_module());
     for resp3 in [false, true] {
         let [mut client, mut direct] = [&server, &plain].map(|server| {
-            let mut client = if resp3 {
-                server.client3()
-            } else {
-                server.client()
-            };
+            let mut client = if resp3 { server.client3() } else { server.client() };
             assert_eq!(cmd!(client, "FLUSHALL"), "OK");
             client
         });
@@ -130,12 +126,7 @@ fn every_command_gets_its_own_answer() {
         cmd!(client, "FLUSHALL");
         client.acquire("k", "a");
         cmd!(client, "RPUSH", "list", 1);
-        for line in [
-            "GETDEL list",
-            "GETSET list x",
-            "GETEX list",
-            "SET list x GET",
-        ] {
+        for line in ["GETDEL list", "GETSET list x", "GETEX list", "SET list x GET"] {
             for in_multi in [false, true] {
                 let case = format!("{line}, in MULTI: {in_multi}");
                 let mut commands = vec![
@@ -191,11 +182,7 @@ fn nothing_runs_for_a_client_that_does_not_hold_the_lock() {
         ] {
             let before = digest(&server);
             let answer = client.run(&guarded_by("k", owner, &command));
-            assert!(
-                answer.is_error(NOT_OWNER),
-                "{case}: {}: {answer:?}",
-                shown(&command)
-            );
+            assert!(answer.is_error(NOT_OWNER), "{case}: {}: {answer:?}", shown(&command));
             assert_eq!(digest(&server), before, "{case}: {}", shown(&command));
         }
         assert_eq!(cmd!(client, "EXISTS", "x"), 0, "{case}");
@@ -227,11 +214,7 @@ fn every_command_of_the_server_may_be_tried() {
     let server = Server::start();
     let script = "return redis.pcall(unpack(ARGV))";
     for resp3 in [false, true] {
-        let mut client = if resp3 {
-            server.client3()
-        } else {
-            server.client()
-        };
+        let mut client = if resp3 { server.client3() } else { server.client() };
         let names = cmd!(client, "COMMAND", "LIST");
         assert!(names.items().len() > 200);
         for name in names.items().iter().map(Value::text) {
@@ -331,11 +314,7 @@ fn a_script_gets_the_types_of_the_protocol_that_it_speaks() {
             let script = format!(
                 "redis.setresp({protocol}) return redis.call('LOCK.GUARD', 'k', 'a', {call}"
             );
-            assert_eq!(
-                cmd!(client, "EVAL", script, 0),
-                expected,
-                "{protocol}: {call}"
-            );
+            assert_eq!(cmd!(client, "EVAL", script, 0), expected, "{protocol}: {call}");
         }
         for call in ["'NOPE'", "'GET'", "'INCR', 'h'"] {
             let script = format!("return redis.pcall('LOCK.GUARD', 'k', 'a', {call}).err");
@@ -371,11 +350,7 @@ fn a_command_of_another_module_that_blocks_does_not_stop_the_server() {
         assert_eq!(cmd!(client, "ECHO", "next"), "next", "{line}");
         let answers = client.pipeline(&[args!["MULTI"], guard, args!["EXEC"]]);
         let in_script = [
-            args![
-                "EVAL",
-                "return redis.call('LOCK.GUARD', 'k', 'a', unpack(ARGV))",
-                0
-            ],
+            args!["EVAL", "return redis.call('LOCK.GUARD', 'k', 'a', unpack(ARGV))", 0],
             words(line),
         ];
         for answer in [answers[2][0].clone(), client.run(&in_script.concat())] {
@@ -394,11 +369,7 @@ fn a_blocking_command_answers_as_if_its_time_were_up() {
     let server = Server::start();
     let refuses = !server.version().is_at_least((7, 2), (7, 2));
     for resp3 in [false, true] {
-        let mut client = if resp3 {
-            server.client3()
-        } else {
-            server.client()
-        };
+        let mut client = if resp3 { server.client3() } else { server.client() };
         client.acquire("k", "a");
         for line in [
             "BLPOP list 0",
@@ -514,10 +485,7 @@ fn a_command_that_takes_the_lock_away_hands_it_on() {
             assert!(!answers.last().unwrap().is_error(""), "{line}: {answers:?}");
             waiter.answer().fence();
             assert_eq!(client.holder("k"), "w", "{line}");
-            assert!(
-                client.run(&guarded(&words("SET x 1"))).is_error(NOT_OWNER),
-                "{line}"
-            );
+            assert!(client.run(&guarded(&words("SET x 1"))).is_error(NOT_OWNER), "{line}");
             assert_eq!(cmd!(client, "LOCK.RELEASE", "k", "a"), 0, "{line}");
             assert!(next.still_waits(), "{line}");
             client.release("k", "w");

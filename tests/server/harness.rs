@@ -70,10 +70,7 @@ fn a_waiter_can_vanish_in_each_way() {
     server.wait_for_blocked_clients(0);
 
     let mut killed = server.waiter(&args!["BLPOP", "list", 0]);
-    assert_eq!(
-        cmd!(server.client(), "CLIENT", "KILL", "ID", killed.id()),
-        1
-    );
+    assert_eq!(cmd!(server.client(), "CLIENT", "KILL", "ID", killed.id()), 1);
     killed.wait_until_closed();
     server.wait_for_blocked_clients(0);
 }
@@ -145,17 +142,10 @@ fn a_killed_server_starts_again_on_its_data_and_port() {
 
     server.restart_as(|setup| setup.config("maxclients 77"));
     assert_eq!(cmd!(server.client(), "GET", "k"), "v");
-    assert_eq!(
-        cmd!(server.client(), "CONFIG", "GET", "maxclients")["maxclients"],
-        "77"
-    );
+    assert_eq!(cmd!(server.client(), "CONFIG", "GET", "maxclients")["maxclients"], "77");
 
     server.shutdown_nosave();
-    let heir = Server::with()
-        .without_module()
-        .append_only()
-        .data_of(&server)
-        .start();
+    let heir = Server::with().without_module().append_only().data_of(&server).start();
     assert_eq!(cmd!(heir.client(), "GET", "k"), "v");
 }
 
@@ -176,11 +166,8 @@ fn the_wall_clock_of_a_server_can_be_stepped_and_its_monotonic_clock_goes_on() {
         // Not by EX: on some servers the first expiry after a step is reckoned from the time before.
         let deadline = server.wall_clock() + 3 * DAY;
         assert_eq!(cmd!(client, "SET", "k", "v", "PXAT", deadline), "OK");
-        let (began, left, time) = (
-            Instant::now(),
-            cmd!(client, "PTTL", "k").int(),
-            time_by(&mut client),
-        );
+        let (began, left, time) =
+            (Instant::now(), cmd!(client, "PTTL", "k").int(), time_by(&mut client));
         server.step_clock(step);
         cmd!(client, "DEBUG", "SLEEP", 0.05);
         let stepped = time_by(&mut client) - time;
@@ -188,15 +175,9 @@ fn the_wall_clock_of_a_server_can_be_stepped_and_its_monotonic_clock_goes_on() {
         let passed = i64::try_from(began.elapsed().as_millis()).unwrap();
         for seen in [stepped, left] {
             let by_itself = seen - step;
-            assert!(
-                (0..=passed + 2).contains(&by_itself),
-                "{case}: {seen} in {passed}"
-            );
+            assert!((0..=passed + 2).contains(&by_itself), "{case}: {seen} in {passed}");
         }
-        assert!(
-            (time_by(&mut client) - server.wall_clock()).abs() < 1000,
-            "{case}"
-        );
+        assert!((time_by(&mut client) - server.wall_clock()).abs() < 1000, "{case}");
         eventually("the server's own loop has noticed it", || {
             let now: i64 = server.info("server_time_usec").parse().unwrap();
             (now / 1000 - server.wall_clock()).abs() < 1000
@@ -205,17 +186,8 @@ fn the_wall_clock_of_a_server_can_be_stepped_and_its_monotonic_clock_goes_on() {
     // The server's own timers go by the monotonic clock: they go on after a step back, and so do expiries.
     cmd!(client, "SET", "k", "v", "PXAT", server.wall_clock() + 500);
     server.step_clock(-DAY);
-    cmd!(
-        client,
-        "SET",
-        "other",
-        "v",
-        "PXAT",
-        server.wall_clock() + 100
-    );
-    eventually("what no command looks at has expired", || {
-        cmd!(client, "DBSIZE") == 1
-    });
+    cmd!(client, "SET", "other", "v", "PXAT", server.wall_clock() + 100);
+    eventually("what no command looks at has expired", || cmd!(client, "DBSIZE") == 1);
     server.step_clock(DAY);
     eventually("and so has the other", || cmd!(client, "DBSIZE") == 0);
     server.step_clock(DAY);
@@ -274,38 +246,26 @@ fn the_append_only_file_can_be_read() {
     let mut client = server.client();
     cmd!(client, "SET", "k", "v", "PXAT", 4_000_000_000_000_i64);
     assert!(server.aof_text().contains("4000000000000"));
-    assert_eq!(
-        server.aof_commands(),
-        ["SELECT 0", "SET k v PXAT 4000000000000"]
-    );
+    assert_eq!(server.aof_commands(), ["SELECT 0", "SET k v PXAT 4000000000000"]);
     let answer = cmd!(client, "BGREWRITEAOF");
     assert!(!answer.is_error(""), "{answer:?}");
     eventually("the rewrite is over", || {
         server.info("aof_rewrite_in_progress") == "0"
             && server.info("aof_last_bgrewrite_status") == "ok"
-            && server
-                .aof_commands()
-                .iter()
-                .any(|line| line.starts_with("PEXPIREAT"))
+            && server.aof_commands().iter().any(|line| line.starts_with("PEXPIREAT"))
     });
 }
 
 #[test]
 fn a_failed_start_shows_the_log() {
-    let log = Server::with()
-        .without_module()
-        .config("maxmemory nonsense")
-        .fail_to_start();
+    let log = Server::with().without_module().config("maxmemory nonsense").fail_to_start();
     assert!(log.contains("maxmemory nonsense"), "{log}");
 }
 
 #[test]
 fn a_start_on_a_taken_port_is_seen_and_another_port_is_tried() {
     let first = Server::without_module();
-    let log = Server::with()
-        .without_module()
-        .port(first.port())
-        .fail_to_start();
+    let log = Server::with().without_module().port(first.port()).fail_to_start();
     assert!(log.contains("Address already in use"), "{log}");
     assert_ne!(Server::without_module().port(), first.port());
 }

@@ -12,10 +12,9 @@ const WAYS: [&str; 3] = ["BCAST", "tracking", "message"];
 fn one_in_danger(server: &Server, way: &str) -> Client {
     let mut client = server.client3();
     match way {
-        "BCAST" => assert_eq!(
-            cmd!(client, "CLIENT", "TRACKING", "ON", "BCAST", "PREFIX", "x"),
-            "OK"
-        ),
+        "BCAST" => {
+            assert_eq!(cmd!(client, "CLIENT", "TRACKING", "ON", "BCAST", "PREFIX", "x"), "OK")
+        }
         "tracking" => {
             assert_eq!(cmd!(client, "CLIENT", "TRACKING", "ON"), "OK");
             assert!(cmd!(client, "GET", flood_of("x")).is_nil());
@@ -50,11 +49,7 @@ fn small_buffers(threads: bool) -> Server {
     let setup = Server::with()
         .config("client-output-buffer-limit normal 1mb 0 0")
         .config("client-output-buffer-limit pubsub 1mb 0 0");
-    let setup = if threads {
-        setup.config("io-threads 4")
-    } else {
-        setup
-    };
+    let setup = if threads { setup.config("io-threads 4") } else { setup };
     setup.start()
 }
 
@@ -76,9 +71,7 @@ fn a_waiter_cut_off_for_its_output_buffer_in_the_turn_of_its_grant_passes_the_lo
                 let mut commands = vec![args!["LOCK.RELEASE", "k", "a"]];
                 commands.insert(usize::from(!flood_first), flood(way));
                 client.transaction(&commands);
-                eventually(&format!("it is cut off ({case})"), || {
-                    waiter.try_answer().is_err()
-                });
+                eventually(&format!("it is cut off ({case})"), || waiter.try_answer().is_err());
                 eventually(&format!("the next has the lock ({case})"), || {
                     client.holder("k") == "next"
                 });
@@ -101,9 +94,7 @@ fn a_waiter_whose_user_is_deleted_in_the_turn_of_its_grant_passes_the_lock_on() 
         for deleted_first in [true, false] {
             let case = format!("together: {together}, deleted first: {deleted_first}");
             let rights = ["~*", "+@all", "+lock.acquire"];
-            cmd!(
-                client, "ACL", "SETUSER", "eve", "on", "nopass", rights[0], rights[1], rights[2]
-            );
+            cmd!(client, "ACL", "SETUSER", "eve", "on", "nopass", rights[0], rights[1], rights[2]);
             client.acquire("k", "a");
             let mut waiter = server.client();
             assert_eq!(cmd!(waiter, "AUTH", "eve", "x"), "OK");
@@ -160,9 +151,7 @@ fn a_waiter_that_is_served_by_a_command_behind_a_wait_and_hangs_up_at_once_holds
         busy.run(&all);
         let mut waiter = server.waiter_for("k", "w");
         // They are told after it, so the server has no time for it meanwhile.
-        let mut crowd: Vec<_> = (others.iter())
-            .map(|key| server.waiter_for(key, key))
-            .collect();
+        let mut crowd: Vec<_> = (others.iter()).map(|key| server.waiter_for(key, key)).collect();
         busy.send_pipeline(&[
             args!["LOCK.ACQUIRE", "first", "b", LONG, "BLOCK", 0],
             {

@@ -35,19 +35,13 @@ fn a_server_sleeps_as_well_while_a_client_waits_for_a_lock_that_is_long_held() {
     let alone = wake_ups(&server);
     let waiter = server.waiter_for("k", "w");
     let with_waiter = wake_ups(&server);
-    assert!(
-        with_waiter <= alone + 10.0,
-        "{with_waiter} a second, and {alone} alone"
-    );
+    assert!(with_waiter <= alone + 10.0, "{with_waiter} a second, and {alone} alone");
     drop(waiter);
     eventually("no client waits", || client.queue("k").is_empty());
     let place = cmd!(client, "LOCK.ACQUIRE", "k", "p", LONG, "QUEUE", 60_000);
     assert_eq!(place, -1);
     let with_place = wake_ups(&server);
-    assert!(
-        with_place <= alone + 15.0,
-        "{with_place} a second, and {alone} alone"
-    );
+    assert!(with_place <= alone + 15.0, "{with_place} a second, and {alone} alone");
 }
 
 #[test]
@@ -63,10 +57,7 @@ fn a_server_sleeps_as_well_with_thousands_of_places() {
         assert_eq!(place, -1);
     }
     let with_places = wake_ups(&server);
-    assert!(
-        with_places <= alone + 30.0,
-        "{with_places} a second, and {alone} alone"
-    );
+    assert!(with_places <= alone + 30.0, "{with_places} a second, and {alone} alone");
 }
 
 /// What is refused for every key is asked once, and not for each lock whose hold is over.
@@ -74,10 +65,7 @@ fn a_server_sleeps_as_well_with_thousands_of_places() {
 fn a_server_that_takes_no_writes_does_not_ask_for_each_lock_that_is_free() {
     const LOCKS: usize = 3000;
     // Those look for work in a loop without sleeping.
-    skip_unless!(
-        !has_io_threads(),
-        "what a server uses is not told from what its io-threads use"
-    );
+    skip_unless!(!has_io_threads(), "what a server uses is not told from what its io-threads use");
     let server = Server::start();
     let mut client = server.client();
     let mut waiter = server.client();

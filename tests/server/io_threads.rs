@@ -42,9 +42,7 @@ fn beside_plain_writes(server: &Server, of_client: &(dyn Fn(usize, usize) -> Vec
             return of_client(client, round);
         }
         let key = format!("{{a}}plain{client}");
-        (0..PIPELINED / 2)
-            .flat_map(|n| [args!["SET", key, n], args!["DEL", key]])
-            .collect()
+        (0..PIPELINED / 2).flat_map(|n| [args!["SET", key, n], args!["DEL", key]]).collect()
     });
 }
 

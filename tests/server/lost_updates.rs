@@ -51,20 +51,14 @@ fn outcome(way: Way, load: Load) -> Outcome {
     });
     let done = load.workers * load.updates;
     let shown = usize::try_from(worker::number(&mut server.client())).unwrap();
-    Outcome {
-        done,
-        lost: done - shown,
-        refused,
-    }
+    Outcome { done, lost: done - shown, refused }
 }
 
 /// All ways at the same time, each on a server of its own.
 fn outcomes(load: Load) -> Vec<(Way, Outcome)> {
     thread::scope(|scope| {
         let all = Way::ALL.map(|way| (way, scope.spawn(move || outcome(way, load))));
-        all.into_iter()
-            .map(|(way, outcome)| (way, outcome.join().unwrap()))
-            .collect()
+        all.into_iter().map(|(way, outcome)| (way, outcome.join().unwrap())).collect()
     })
 }
 
@@ -99,11 +93,7 @@ fn a_holder_that_sleeps_past_its_ttl_overwrites_others_unless_its_write_is_refus
 #[ignore = "takes minutes: it makes the table in docs/tried.md"]
 fn the_table_of_lost_updates() {
     for ttl in [100, 1000] {
-        let outcomes = outcomes(Load {
-            workers: 8,
-            updates: 100,
-            ttl: Duration::from_millis(ttl),
-        });
+        let outcomes = outcomes(Load { workers: 8, updates: 100, ttl: Duration::from_millis(ttl) });
         println!("ttl {ttl} ms");
         for (way, outcome) in &outcomes {
             println!(

@@ -21,10 +21,7 @@ fn on_another_modules_thread_every_command_of_this_one_is_refused() {
         args!["LOCK.INFO", "k"],
     ] {
         let answer = client.run(&[args!["NEIGHBOUR.THREAD"], command.clone()].concat());
-        assert!(
-            answer.is_error("ERR LOCK commands"),
-            "{command:?}: {answer:?}"
-        );
+        assert!(answer.is_error("ERR LOCK commands"), "{command:?}: {answer:?}");
     }
     assert_eq!(client.holder("k"), "a");
     assert_eq!(cmd!(client, "EXISTS", "free", "x"), 0);
@@ -82,14 +79,7 @@ fn a_session_that_another_modules_thread_ends_lets_go_of_its_locks() {
     cmd!(tied, "LOCK.ACQUIRE", "k", "t", LONG, "SESSION").fence();
     let mut waiter = server.waiter_for("k", "w");
     let mut client = server.client();
-    cmd!(
-        client,
-        "NEIGHBOUR.THREAD",
-        "CLIENT",
-        "KILL",
-        "ID",
-        tied.id()
-    );
+    cmd!(client, "NEIGHBOUR.THREAD", "CLIENT", "KILL", "ID", tied.id());
     waiter.answer().fence();
 }
 
@@ -193,10 +183,7 @@ fn another_module_may_flush_swap_and_unblock_when_it_hears_of_a_key_that_we_have
         client.acquire("elsewhere", "a");
         client.acquire("k", "a");
         waiter.send_and_block(&args!["LOCK.ACQUIRE", "k", "w", LONG, "BLOCK", 0]);
-        assert_eq!(
-            client.run(&[args!["NEIGHBOUR.WHEN", "expired", "k"], command].concat()),
-            "OK"
-        );
+        assert_eq!(client.run(&[args!["NEIGHBOUR.WHEN", "expired", "k"], command].concat()), "OK");
         assert_eq!(cmd!(client, "LOCK.RENEW", "k", "a", 20), 1);
         let answer = waiter.answer();
         cmd!(client, "NEIGHBOUR.WHEN");
@@ -254,10 +241,7 @@ fn another_modules_command_in_the_middle_of_a_change_is_told_to_try_again() {
 fn what_another_module_sets_in_the_middle_of_a_change_holds_and_is_what_it_reads() {
     let server = with_neighbour();
     let mut client = server.client();
-    assert_eq!(
-        cmd!(client, "CONFIG", "SET", "lock.max-ttl", 70_000_000),
-        "OK"
-    );
+    assert_eq!(cmd!(client, "CONFIG", "SET", "lock.max-ttl", 70_000_000), "OK");
     let heard = in_a_change(&server, &args!["CONFIG", "GET", "lock.max-ttl"]);
     assert!(heard.contains("70000000"), "{heard}");
     let heard = in_a_change(&server, &args!["CONFIG", "SET", "lock.max-ttl", 80_000_000]);
@@ -323,14 +307,7 @@ fn a_server_that_another_module_makes_a_replica_in_the_middle_of_a_change_sends_
     let mut waiter = server.waiter_for("other", "w");
     cmd!(client, "DEBUG", "SET-ACTIVE-EXPIRE", 0);
     assert_eq!(cmd!(client, "SET", "k", "a", "PX", 1), "OK");
-    let when = args![
-        "NEIGHBOUR.WHEN",
-        "expired",
-        "k",
-        "REPLICAOF",
-        "127.0.0.1",
-        1
-    ];
+    let when = args!["NEIGHBOUR.WHEN", "expired", "k", "REPLICAOF", "127.0.0.1", 1];
     assert_eq!(client.run(&when), "OK");
     server.let_pass(10);
     cmd!(client, "LOCK.ACQUIRE", "k", "n", LONG);
@@ -385,11 +362,7 @@ fn another_module_can_not_unload_this_one_from_within_a_call_of_its() {
 
 #[test]
 fn a_panic_at_a_waiters_end_in_the_middle_of_a_change_leaves_no_ghost_in_the_queue() {
-    let server = Server::with()
-        .append_only()
-        .provoking()
-        .with_neighbour()
-        .start();
+    let server = Server::with().append_only().provoking().with_neighbour().start();
     let mut client = server.client();
     client.acquire("other", "a");
     let mut killed = server.waiter_for("other", "b");

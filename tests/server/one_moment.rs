@@ -27,10 +27,7 @@ fn now(client: &mut Client) -> i64 {
 #[track_caller]
 fn run_all(client: &mut Client, commands: &[Command]) {
     for (answer, command) in client.pipeline(commands).iter().zip(commands) {
-        assert!(
-            !answer.is_error("") && !answer.is_nil(),
-            "{command:?}: {answer:?}"
-        );
+        assert!(!answer.is_error("") && !answer.is_nil(), "{command:?}: {answer:?}");
     }
 }
 
@@ -41,31 +38,16 @@ fn whatever_ends_in_one_moment_is_passed_on_and_nothing_else_happens() {
     let replica = server.replica_with(strict(Setup::new().without_module()));
     let mut client = server.client();
     let fields_end = !cmd!(client, "COMMAND", "INFO", "HPEXPIREAT")[0].is_nil();
-    let kinds: &[&str] = if fields_end {
-        &["alone", "shared", "hash"]
-    } else {
-        &["alone", "shared"]
-    };
+    let kinds: &[&str] =
+        if fields_end { &["alone", "shared", "hash"] } else { &["alone", "shared"] };
     let waiting = kinds.len() * SINGLES + CROWD;
     let mut waiters: Vec<Client> = (0..waiting).map(|_| server.client()).collect();
     for round in 0..ROUNDS {
         let mut commands = Vec::new();
         for number in 0..MANY {
             commands.push(args!["LOCK.ACQUIRE", name("alone", number), "a", LONG]);
-            commands.push(args![
-                "LOCK.ACQUIRE",
-                name("shared", number),
-                "a",
-                LONG,
-                "SHARED"
-            ]);
-            commands.push(args![
-                "LOCK.ACQUIRE",
-                name("shared", number),
-                "b",
-                LONG,
-                "SHARED"
-            ]);
+            commands.push(args!["LOCK.ACQUIRE", name("shared", number), "a", LONG, "SHARED"]);
+            commands.push(args!["LOCK.ACQUIRE", name("shared", number), "b", LONG, "SHARED"]);
             commands.push(args!["LOCK.ACQUIRE", name("hash", number), "a", LONG]);
             commands.push(args!["SET", name("data", number), "x"]);
             commands.push(args!["RPUSH", name("list", number), "x"]);

@@ -30,9 +30,8 @@ impl Counters {
     /// Exactly these have risen since the last time, by so many, and no other.
     #[track_caller]
     fn have_risen(&mut self, case: &str, by: &[(&str, i64)]) {
-        let expected: BTreeMap<_, _> = (by.iter())
-            .map(|&(name, by)| (format!("lock_{name}_total"), by))
-            .collect();
+        let expected: BTreeMap<_, _> =
+            (by.iter()).map(|&(name, by)| (format!("lock_{name}_total"), by)).collect();
         for name in expected.keys() {
             assert!(self.before.contains_key(name), "no counter {name}");
         }

@@ -95,12 +95,7 @@ impl Both {
         self.asked += 1;
         let owner = format!("o{}", self.asked);
         let before = self.expected();
-        let mut asker = Asker {
-            owner,
-            way,
-            client,
-            placed: false,
-        };
+        let mut asker = Asker { owner, way, client, placed: false };
         self.clients[client].send(&asker.ask());
         if way == Way::Place && !self.may_have_it_now(&asker) {
             asker.placed = true;
@@ -139,10 +134,7 @@ impl Both {
     /// Those who hold the lock, and those who wait.
     fn expected(&self) -> (Vec<String>, Vec<String>) {
         let owners = |asker: &Asker| asker.owner.clone();
-        (
-            sorted(self.holders.iter().map(owners)),
-            self.queue.iter().map(owners).collect(),
-        )
+        (sorted(self.holders.iter().map(owners)), self.queue.iter().map(owners).collect())
     }
 
     fn shown(&mut self) -> (Vec<String>, Vec<String>) {
@@ -176,17 +168,9 @@ impl Both {
     fn hear(&mut self, from: usize) {
         for holder in &self.holders[from..] {
             let client = &mut self.clients[holder.client];
-            let reply = if holder.placed {
-                client.run(&holder.ask())
-            } else {
-                client.answer()
-            };
+            let reply = if holder.placed { client.run(&holder.ask()) } else { client.answer() };
             let number = reply.fence();
-            assert!(
-                number > self.last,
-                "{holder:?}: {number} after {}",
-                self.last
-            );
+            assert!(number > self.last, "{holder:?}: {number} after {}", self.last);
             self.last = number;
             assert!(client.no_answer_yet(), "{holder:?} has two replies");
         }
@@ -208,13 +192,7 @@ fn ten_thousand_grants_come_in_the_order_in_which_the_requests_came() {
         let held = both.holders.len();
         match both.idle() {
             Some(client) => {
-                let ways = [
-                    Way::Alone,
-                    Way::Alone,
-                    Way::Several,
-                    Way::Shared,
-                    Way::Place,
-                ];
+                let ways = [Way::Alone, Way::Alone, Way::Several, Way::Shared, Way::Place];
                 both.come(client, chance.of(ways));
                 both.hear(held);
             }

@@ -62,10 +62,7 @@ fn every_transcript_in_the_pages_is_what_the_server_answers() {
 #[test]
 fn no_page_shows_commands_that_are_not_tried() {
     let pages = files::pages();
-    let untried: Vec<_> = pages
-        .iter()
-        .flat_map(transcript::said_by_no_prompt)
-        .collect();
+    let untried: Vec<_> = pages.iter().flat_map(transcript::said_by_no_prompt).collect();
     assert!(untried.is_empty(), "no prompt at {untried:?}");
 }
 

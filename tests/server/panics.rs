@@ -20,10 +20,7 @@ fn provoke(client: &mut Client, place: &str) {
 
 /// How many panics the log speaks of.
 fn panics(server: &Server) -> usize {
-    server
-        .log()
-        .matches("a defect of this module was met")
-        .count()
+    server.log().matches("a defect of this module was met").count()
 }
 
 /// Returns once the log has a line for each of these panics, and for no other.
@@ -31,13 +28,9 @@ fn panics(server: &Server) -> usize {
 fn logged(server: &Server, places: &[&str]) {
     for place in places {
         let words = format!(": provoked in {place}");
-        eventually("the log has the words of the panic", || {
-            server.log().contains(&words)
-        });
+        eventually("the log has the words of the panic", || server.log().contains(&words));
         let line = format!("<lock> a defect of this module was met in {place}; please report it");
-        eventually(&format!("the log says: {line}"), || {
-            server.log().contains(&line)
-        });
+        eventually(&format!("the log says: {line}"), || server.log().contains(&line));
     }
     assert_eq!(panics(server), places.len(), "{}", server.log());
 }
@@ -87,9 +80,8 @@ fn a_panic_in_a_command_is_an_error_and_every_other_client_goes_on() {
         args!["LOCK.SCAN", 0],
         args!["LOCK.BREAK", "k"],
     ];
-    let names = commands
-        .each_ref()
-        .map(|command| String::from_utf8_lossy(&command[0]).to_lowercase());
+    let names =
+        commands.each_ref().map(|command| String::from_utf8_lossy(&command[0]).to_lowercase());
     for (name, command) in names.iter().zip(&commands) {
         provoke(&mut client, name);
         assert_eq!(client.run(command).error(), DEFECT, "{name}");
@@ -141,10 +133,7 @@ fn a_panic_in_multi_and_in_a_script_is_an_error_there() {
     provoke(&mut client, "a look");
     let script = "return redis.pcall('LOCK.RELEASE', KEYS[1], 'a').err";
     let answer = cmd!(client, "EVAL", script, 1, "k");
-    assert!(
-        answer.text().contains("a defect of the lock module"),
-        "{answer:?}"
-    );
+    assert!(answer.text().contains("a defect of the lock module"), "{answer:?}");
     all_is_well(&server);
 }
 
@@ -190,10 +179,7 @@ fn a_panic_in_a_key_event_costs_no_client_the_lock() {
 #[test]
 fn a_panic_in_a_job_costs_no_client_the_lock() {
     let server = server();
-    skip_unless!(
-        server.version().is_at_least((7, 2), (7, 2)),
-        "no jobs at the end of a command"
-    );
+    skip_unless!(server.version().is_at_least((7, 2), (7, 2)), "no jobs at the end of a command");
     let mut client = server.client();
     client.acquire("k", "a");
     let mut waiter = server.waiter_for("k", "w");
@@ -281,14 +267,8 @@ fn a_panic_in_what_the_server_tells_or_asks_by_the_way_is_a_line_in_the_log() {
         ("a flush", args!["FLUSHALL"]),
         ("a swap", args!["SWAPDB", 0, 1]),
         ("loading", args!["DEBUG", "RELOAD"]),
-        (
-            "changed settings",
-            args!["CONFIG", "SET", "maxclients", 999],
-        ),
-        (
-            "a new setting",
-            args!["CONFIG", "SET", "lock.max-ttl", LONG],
-        ),
+        ("changed settings", args!["CONFIG", "SET", "maxclients", 999]),
+        ("a new setting", args!["CONFIG", "SET", "lock.max-ttl", LONG]),
         ("a change of roles", args!["REPLICAOF", "127.0.0.1", 1]),
     ];
     for (place, command) in &rest {

@@ -22,14 +22,7 @@ fn live(server: &Server) -> BTreeMap<String, (String, i64)> {
     let waiter = |key: &str, owner: &str| server.waiter_for(key, owner);
 
     // Granted; asked for again, for longer and for less; renewed, for longer and for less.
-    for key in [
-        "granted",
-        "again",
-        "again-less",
-        "renewed",
-        "renewed-less",
-        "released",
-    ] {
+    for key in ["granted", "again", "again-less", "renewed", "renewed-less", "released"] {
         client.acquire(key, "a");
     }
     cmd!(client, "LOCK.ACQUIRE", "again", "a", LONG * 2).int();
@@ -65,12 +58,7 @@ fn live(server: &Server) -> BTreeMap<String, (String, i64)> {
         ),
         (
             "by-script",
-            vec![args![
-                "EVAL",
-                "return redis.call('LOCK.RELEASE', KEYS[1], 'a')",
-                1,
-                "by-script"
-            ]],
+            vec![args!["EVAL", "return redis.call('LOCK.RELEASE', KEYS[1], 'a')", 1, "by-script"]],
         ),
     ];
     for (key, commands) in by {
@@ -99,9 +87,7 @@ fn live(server: &Server) -> BTreeMap<String, (String, i64)> {
     }
     // Expired, and no client has missed it.
     cmd!(client, "LOCK.ACQUIRE", "expired", "a", 1).int();
-    eventually("it is gone", || {
-        cmd!(client, "LOCK.INFO", "expired").is_nil()
-    });
+    eventually("it is gone", || cmd!(client, "LOCK.INFO", "expired").is_nil());
     let holds = holds(server);
     let owners = |key: &str| holds.get(key).map(|(owner, _)| owner.as_str());
     for key in ["released", "taken-back", "expired"] {
@@ -153,11 +139,7 @@ fn the_append_only_file_gives_a_server_without_the_module_the_same_holds() {
         );
     }
     // Asking again for less moves nothing; and a hand-over is one write, so the lock is never free.
-    assert!(
-        !commands
-            .iter()
-            .any(|line| line.starts_with("PEXPIREAT again-less"))
-    );
+    assert!(!commands.iter().any(|line| line.starts_with("PEXPIREAT again-less")));
     assert!(!commands.iter().any(|line| *line == "DEL by-release"));
     server.kill_9();
     server.restart_as(Setup::without_module);
@@ -176,10 +158,7 @@ fn a_snapshot_gives_the_same_holds() {
 
 #[test]
 fn a_power_cut_loses_nothing_that_was_answered() {
-    let server = Server::with()
-        .append_only()
-        .config("appendfsync always")
-        .start();
+    let server = Server::with().append_only().config("appendfsync always").start();
     for how in ["try", "retry", "renew", "hand-over", "release", "expiry"] {
         let mut client = server.client();
         cmd!(client, "LOCK.ACQUIRE", how, "a", LONG);
@@ -214,10 +193,7 @@ fn a_power_cut_loses_nothing_that_was_answered() {
         match owner {
             Some(owner) => {
                 let left = cmd!(client, "LOCK.CHECK", how, owner).int();
-                assert!(
-                    left > i64::try_from(LONG).unwrap() - 20_000,
-                    "{how}: {left}"
-                );
+                assert!(left > i64::try_from(LONG).unwrap() - 20_000, "{how}: {left}");
                 if how == "retry" || how == "renew" {
                     assert!(left > i64::try_from(LONG).unwrap(), "{how}: {left}");
                 }
@@ -243,13 +219,7 @@ fn a_holder_gets_a_higher_number_after_a_restart_and_keeps_it() {
         assert_eq!(cmd!(client, "LOCK.RENEW", "k", "a", LONG), 1);
         assert_eq!(cmd!(client, "LOCK.ACQUIRE", "l", "a", LONG), last);
         for number in 0..50 {
-            let fence = cmd!(
-                client,
-                "LOCK.ACQUIRE",
-                format!("{round}-{number}"),
-                "a",
-                LONG
-            );
+            let fence = cmd!(client, "LOCK.ACQUIRE", format!("{round}-{number}"), "a", LONG);
             assert!(fence.int() > last);
             last = fence.int();
         }
@@ -266,26 +236,19 @@ fn a_holder_gets_a_higher_number_after_a_restart_and_keeps_it() {
 #[test]
 fn a_reload_keeps_holds_and_waiters() {
     for append_only in [true, false] {
-        let server = if append_only {
-            Server::with().append_only().start()
-        } else {
-            Server::start()
-        };
+        let server =
+            if append_only { Server::with().append_only().start() } else { Server::start() };
         let mut client = server.client();
         let fence = client.acquire("k", "a");
         cmd!(client, "LOCK.ACQUIRE", "soon", "a", LONG);
         let deadline = cmd!(client, "PEXPIRETIME", "k").int();
-        let mut waiters: Vec<Client> = ["b", "c", "d"]
-            .iter()
-            .map(|owner| server.waiter_for("k", owner))
-            .collect();
+        let mut waiters: Vec<Client> =
+            ["b", "c", "d"].iter().map(|owner| server.waiter_for("k", owner)).collect();
         let mut soon = server.waiter_for("soon", "b");
         cmd!(client, "LOCK.RENEW", "soon", "a", 300);
-        for command in [
-            args!["DEBUG", "RELOAD"],
-            args!["DEBUG", "LOADAOF"],
-            args!["DEBUG", "RELOAD"],
-        ] {
+        for command in
+            [args!["DEBUG", "RELOAD"], args!["DEBUG", "LOADAOF"], args!["DEBUG", "RELOAD"]]
+        {
             if !append_only && command[1] == b"LOADAOF" {
                 continue;
             }

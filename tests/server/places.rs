@@ -54,9 +54,7 @@ fn no_more_messages(server: &Server, listener: &mut Client, channel: &str) {
 }
 
 fn counter(client: &mut Client, name: &str) -> i64 {
-    client.info("lock")[&format!("lock_{name}")]
-        .parse()
-        .unwrap()
+    client.info("lock")[&format!("lock_{name}")].parse().unwrap()
 }
 
 /// A command as a script runs it.

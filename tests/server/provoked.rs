@@ -108,15 +108,11 @@ fn a_hold_whose_key_another_client_changes_while_the_server_refuses_it_is_not_lo
     cmd!(tied, "LOCK.ACQUIRE", "k", "t", LONG, "SESSION").fence();
     refuse(&mut client, "k", 1000);
     assert_eq!(cmd!(client, "PEXPIRE", "k", LONG / 2), 1);
-    eventually("it has been looked at", || {
-        client.info("lock_memory")["lock_memory_tasks"] == "0"
-    });
+    eventually("it has been looked at", || client.info("lock_memory")["lock_memory_tasks"] == "0");
     refuse(&mut client, "k", 0);
     assert_eq!(cmd!(client, "LOCK.LOG"), Value::Array(Vec::new()));
     tied.close();
-    eventually("it ends with its connection", || {
-        cmd!(client, "EXISTS", "k") == 0
-    });
+    eventually("it ends with its connection", || cmd!(client, "EXISTS", "k") == 0);
 }
 
 /// On Redis 7.0 time goes on inside a timer: between the look at a hold and the write that prolongs it.

@@ -9,9 +9,7 @@ const NEEDED: [&str; 6] = ["SET", "DEL", "PERSIST", "PEXPIREAT", "ZADD", "ZREM"]
 fn waiters_are_served_whichever_commands_the_server_has_been_deprived_of() {
     for renamed in ["CONFIG", "MODULE", "COMMAND", "CLUSTER", "PING", "KEYS"] {
         for name in ["\"\"", "secret"] {
-            let server = Server::with()
-                .config(&format!("rename-command {renamed} {name}"))
-                .start();
+            let server = Server::with().config(&format!("rename-command {renamed} {name}")).start();
             let mut client = server.client();
             client.acquire("k", "a");
             let mut waiter = server.waiter_for("k", "b");
@@ -34,9 +32,7 @@ fn waiters_are_served_whichever_commands_the_server_has_been_deprived_of() {
 #[test]
 fn a_server_without_a_command_that_locks_are_replicated_by_refuses_the_module_and_says_which() {
     for needed in NEEDED {
-        let log = Server::with()
-            .config(&format!("rename-command {needed} secret"))
-            .fail_to_start();
+        let log = Server::with().config(&format!("rename-command {needed} secret")).fail_to_start();
         let refusal = format!("> not loaded: this server has no command {needed},");
         assert!(log.contains(&refusal), "{needed}: {log}");
     }

@@ -158,9 +158,7 @@ fn a_hold_is_over_on_a_replica_when_its_time_is() {
     cmd!(master.client(), "LOCK.RENEW", "k", "a", 100);
     replica.wait_until_in_sync_with(&master);
     master.pause();
-    eventually("the hold is over", || {
-        cmd!(client, "LOCK.CHECK", "k", "a").is_nil()
-    });
+    eventually("the hold is over", || cmd!(client, "LOCK.CHECK", "k", "a").is_nil());
     assert_eq!(cmd!(client, "LOCK.INFO", "k"), Value::Nil);
     master.resume();
     assert!(master.client().acquire("k", "b") > 0);
@@ -179,11 +177,8 @@ fn wait_after_a_blocked_acquire_covers_the_grant() {
             args!["FLUSHALL"],
         ] {
             let master = Server::start();
-            let replica = if with_module {
-                master.replica()
-            } else {
-                master.replica_without_module()
-            };
+            let replica =
+                if with_module { master.replica() } else { master.replica_without_module() };
             let mut client = master.client();
             cmd!(client, "LOCK.ACQUIRE", "k", "a", LONG);
             let mut waiter = master.waiter_for("k", "b");
@@ -337,15 +332,11 @@ fn whom_a_demotion_sends_away_is_forgotten_also_in_the_moment_of_an_alarm() {
         let _other = server.waiter_for("k", "c");
         // Its time is up about when the server steps down.
         let sleep = format!("0.0{:03}", 40 + round);
-        let answers = client.pipeline(&[
-            args!["DEBUG", "SLEEP", sleep],
-            args!["REPLICAOF", "127.0.0.1", 1],
-        ]);
+        let answers =
+            client.pipeline(&[args!["DEBUG", "SLEEP", sleep], args!["REPLICAOF", "127.0.0.1", 1]]);
         assert_eq!(answers[1], "OK");
         waiter.answer();
-        eventually("nothing is left to tell", || {
-            server.info("lock_memory_tasks") == "0"
-        });
+        eventually("nothing is left to tell", || server.info("lock_memory_tasks") == "0");
         server.promote();
         cmd!(client, "DEL", "k");
     }
@@ -364,12 +355,7 @@ fn a_wait_that_is_decided_in_the_turn_of_a_demotion_has_one_reply() {
     let mut client = server.client();
     let release = args!["LOCK.RELEASE", "k", "a"];
     let step_down = args!["REPLICAOF", "127.0.0.1", 1];
-    let bundled = [
-        args!["MULTI"],
-        release.clone(),
-        step_down.clone(),
-        args!["EXEC"],
-    ];
+    let bundled = [args!["MULTI"], release.clone(), step_down.clone(), args!["EXEC"]];
     let is_late = args!["DEBUG", "SLEEP", "0.3"];
     for (case, patience, commands) in [
         ("a release", 0, &[release, step_down.clone()][..]),
@@ -417,9 +403,7 @@ fn a_server_that_is_demoted_and_promoted_at_once_has_no_old_waiters() {
     assert_eq!(cmd!(client, "GET", "k"), "c");
     let commands = server.aof_commands();
     assert!(
-        !commands
-            .iter()
-            .any(|line| line.starts_with("REPLICAOF") || line.contains("LOCK.")),
+        !commands.iter().any(|line| line.starts_with("REPLICAOF") || line.contains("LOCK.")),
         "{commands:?}"
     );
 }
@@ -438,10 +422,7 @@ fn a_waiter_that_can_be_redirected_is_sent_away_all_the_same() {
     waiter.send_and_block(&args!["LOCK.ACQUIRE", "k", "b", LONG, "BLOCK", 0]);
     server.follow(&other);
     let answer = waiter.answer();
-    assert!(
-        answer.is_error("REDIRECT") || answer.is_error("UNBLOCKED"),
-        "{answer:?}"
-    );
+    assert!(answer.is_error("REDIRECT") || answer.is_error("UNBLOCKED"), "{answer:?}");
     server.wait_for_blocked_clients(0);
     server.promote();
     assert!(server.client().acquire("l", "a") > 0);
@@ -452,9 +433,7 @@ fn a_waiter_that_can_be_redirected_is_sent_away_all_the_same() {
 fn a_full_resync_leaves_a_replica_with_the_masters_holds() {
     for load in ["disabled", "on-empty-db", "swapdb"] {
         let master = Server::start();
-        let server = Server::with()
-            .config(&format!("repl-diskless-load {load}"))
-            .start();
+        let server = Server::with().config(&format!("repl-diskless-load {load}")).start();
         let mut client = server.client();
         // Its own holds go, and so do those who wait for them.
         cmd!(client, "LOCK.ACQUIRE", "k", "mine", LONG);

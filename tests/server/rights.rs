@@ -145,10 +145,7 @@ fn a_waiter_of_a_deleted_user_passes_the_lock_on() {
     client.acquire("k", "a");
     let mut waiter = waiter_of(&server, "eve", &acquire());
     let mut next = server.waiter_for("k", "next");
-    client.transaction(&[
-        args!["ACL", "DELUSER", "eve"],
-        args!["LOCK.RELEASE", "k", "a"],
-    ]);
+    client.transaction(&[args!["ACL", "DELUSER", "eve"], args!["LOCK.RELEASE", "k", "a"]]);
     eventually("its connection is closed", || waiter.try_answer().is_err());
     next.answer().fence();
     assert_eq!(client.holder("k"), "next");
@@ -160,9 +157,7 @@ fn many_waiters_without_rights_are_told_so_and_the_last_has_the_lock() {
     let mut client = server.client();
     allow(&mut client, "eve");
     client.acquire("k", "a");
-    let mut many: Vec<_> = (0..600)
-        .map(|_| waiter_of(&server, "eve", &acquire()))
-        .collect();
+    let mut many: Vec<_> = (0..600).map(|_| waiter_of(&server, "eve", &acquire())).collect();
     let mut last = server.waiter_for("k", "last");
     change(&mut client, "eve", &["resetkeys"]);
     client.release("k", "a");

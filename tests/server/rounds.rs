@@ -16,18 +16,13 @@ const BATCH: usize = 50;
 fn memory_is_back_where_it_was_after_many_contended_rounds() {
     let rounds = env::var("LOCK_ROUNDS").map_or(ROUNDS, |text| text.parse().unwrap());
     // What the server keeps of slow commands is no part of it.
-    let server = (Server::with().config("slowlog-max-len 0"))
-        .config("latency-tracking no")
-        .start();
+    let server = (Server::with().config("slowlog-max-len 0")).config("latency-tracking no").start();
     go_round(&server, 10_000);
     let before = used_when_quiet(&server);
     go_round(&server, rounds);
     let after = used_when_quiet(&server);
     println!("{rounds} rounds: {before} bytes before, {after} after");
-    assert!(
-        after <= before + SLACK,
-        "{rounds} rounds: {before} bytes before, {after} after"
-    );
+    assert!(after <= before + SLACK, "{rounds} rounds: {before} bytes before, {after} after");
 }
 
 /// One of a crowd that shares a lock stays, so the key never goes.
@@ -38,14 +33,9 @@ fn shares_that_others_take_out_leave_nothing_beside_one_that_stays() {
         ("ZREM", args!["ZREM", "k", "OWNER"]),
         ("ZPOPMIN", args!["ZPOPMIN", "k"]),
         ("ZREMRANGEBYRANK", args!["ZREMRANGEBYRANK", "k", 0, 0]),
-        (
-            "GUARD",
-            args!["LOCK.GUARD", "k", "OWNER", "ZREM", "k", "OWNER"],
-        ),
+        ("GUARD", args!["LOCK.GUARD", "k", "OWNER", "ZREM", "k", "OWNER"]),
     ];
-    let server = (Server::with().config("slowlog-max-len 0"))
-        .config("latency-tracking no")
-        .start();
+    let server = (Server::with().config("slowlog-max-len 0")).config("latency-tracking no").start();
     let mut client = server.client();
     for (how, out) in out {
         cmd!(client, "LOCK.ACQUIRE", "k", "stays", 2 * LONG, "SHARED").fence();
@@ -66,10 +56,7 @@ fn shares_that_others_take_out_leave_nothing_beside_one_that_stays() {
                     commands.push(out.iter().map(word).collect());
                 }
                 let answers = client.pipeline(&commands);
-                assert!(
-                    answers[0].int() > 0 && !answers[1].is_error(""),
-                    "{answers:?}"
-                );
+                assert!(answers[0].int() > 0 && !answers[1].is_error(""), "{answers:?}");
             }
             let info = client.info("everything");
             let holds: usize = info["lock_memory_holds"].parse().unwrap();
@@ -79,17 +66,10 @@ fn shares_that_others_take_out_leave_nothing_beside_one_that_stays() {
         let before = go_round(1000);
         let after = go_round(ROUNDS);
         println!("{how}: {before} bytes before, {after} after");
-        assert!(
-            after <= before + SLACK,
-            "{how}: {before} bytes before, {after} after"
-        );
+        assert!(after <= before + SLACK, "{how}: {before} bytes before, {after} after");
         assert_eq!(client.sharers("k"), ["stays"]);
         client.release("k", "stays");
-        assert_eq!(
-            client.info("lock_memory")["lock_memory_holds"],
-            "0",
-            "{how}"
-        );
+        assert_eq!(client.info("lock_memory")["lock_memory_holds"], "0", "{how}");
     }
 }
 
@@ -142,18 +122,7 @@ fn die_in_many_ways(server: &Server, owner: &str) {
     let mut holder = server.client();
     cmd!(holder, "LOCK.ACQUIRE", tied, "x", LONG, "SESSION").fence();
     cmd!(holder, "LOCK.ACQUIRE", tied, "x", LONG, "SESSION").fence();
-    assert!(
-        cmd!(
-            server.client(),
-            "LOCK.ACQUIRE",
-            tied,
-            owner,
-            LONG,
-            "BLOCK",
-            1
-        )
-        .is_nil()
-    );
+    assert!(cmd!(server.client(), "LOCK.ACQUIRE", tied, owner, LONG, "BLOCK", 1).is_nil());
     cmd!(holder, "LOCK.ACQUIRE", short, "x", 1).fence();
     let mut next = server.client();
     next.send(&args!["LOCK.ACQUIRE", short, owner, 1, "BLOCK", 0]);
@@ -161,15 +130,7 @@ fn die_in_many_ways(server: &Server, owner: &str) {
     // It may be granted the lock in the moment in which it dies; then its time must end.
     waiter.send(&args!["LOCK.ACQUIRE", tied, dying, 5, "BLOCK", 0]);
     let mut heir = server.client();
-    heir.send(&args![
-        "LOCK.ACQUIRE",
-        tied,
-        owner,
-        1,
-        "BLOCK",
-        0,
-        "SESSION"
-    ]);
+    heir.send(&args!["LOCK.ACQUIRE", tied, owner, 1, "BLOCK", 0, "SESSION"]);
     waiter.reset();
     holder.close();
     next.answer().fence();
@@ -186,9 +147,7 @@ fn used_when_quiet(server: &Server) -> usize {
         cmd!(client, "SCAN", 0, "COUNT", 1000);
         let info = client.info("everything");
         used = info["used_memory"].parse().unwrap();
-        let mut kept = info
-            .iter()
-            .filter(|(name, _)| name.starts_with("lock_memory_"));
+        let mut kept = info.iter().filter(|(name, _)| name.starts_with("lock_memory_"));
         info["connected_clients"] == "1" && kept.all(|(_, count)| count == "0")
     });
     assert_eq!(cmd!(client, "DBSIZE"), 0);

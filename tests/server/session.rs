@@ -91,9 +91,7 @@ const ENDINGS: [(&str, Ending); 7] = [
         set(&mut admin, "normal 100000 0 0");
         client.send_pipeline(&vec![args!["LRANGE", "big", 0, -1]; 20]);
         eventually("the server has closed it", || {
-            cmd!(server.client(), "CLIENT", "LIST", "ID", id)
-                .text()
-                .is_empty()
+            cmd!(server.client(), "CLIENT", "LIST", "ID", id).text().is_empty()
         });
         set(&mut admin, "normal 0 0 0");
         cmd!(admin, "DEL", "big");
@@ -197,10 +195,7 @@ fn the_word_is_allowed_where_there_is_a_connection_and_nowhere_else() {
             return redis.pcall('LOCK.ACQUIRE', keys[1], 'a', 60000, 'SHARED', 'SESSION')\n\
         end)";
     assert_eq!(cmd!(client, "FUNCTION", "LOAD", library), "locks");
-    for command in [
-        args!["EVAL", script, 1, "k"],
-        args!["FCALL", "acquire", 1, "k"],
-    ] {
+    for command in [args!["EVAL", script, 1, "k"], args!["FCALL", "acquire", 1, "k"]] {
         for in_transaction in [true, false] {
             let answer = if in_transaction {
                 client.transaction(std::slice::from_ref(&command)).remove(0)
@@ -212,17 +207,7 @@ fn the_word_is_allowed_where_there_is_a_connection_and_nowhere_else() {
         }
     }
     client.acquire("g", "a");
-    let guarded = cmd!(
-        client,
-        "LOCK.GUARD",
-        "g",
-        "a",
-        "LOCK.ACQUIRE",
-        "k",
-        "a",
-        LONG,
-        "SESSION"
-    );
+    let guarded = cmd!(client, "LOCK.GUARD", "g", "a", "LOCK.ACQUIRE", "k", "a", LONG, "SESSION");
     assert!(guarded.is_error("ERR"), "{guarded:?}");
     let guarded = cmd!(client, "LOCK.GUARD", "g", "a", "EVAL", script, 1, "k");
     assert!(guarded.is_error("ERR"), "{guarded:?}");
@@ -239,10 +224,7 @@ fn the_word_is_allowed_where_there_is_a_connection_and_nowhere_else() {
 
 #[test]
 fn what_is_given_back_is_written_and_announced_as_the_native_commands_are() {
-    let server = Server::with()
-        .append_only()
-        .config("notify-keyspace-events KEA")
-        .start();
+    let server = Server::with().append_only().config("notify-keyspace-events KEA").start();
     let replica = server.replica_without_module();
     let mut observer = server.client();
     let mut cache = server.client3();
@@ -270,10 +252,8 @@ fn what_is_given_back_is_written_and_announced_as_the_native_commands_are() {
     let answers = observer.pipeline(&[args!["MULTI"], args!["PING"], args!["EXEC"]]);
     assert_eq!(answers[2], Value::NilArray);
     let commands = server.aof_commands().split_off(written);
-    let mut deeds: Vec<_> = commands
-        .iter()
-        .filter(|line| !["MULTI", "EXEC"].contains(&line.as_str()))
-        .collect();
+    let mut deeds: Vec<_> =
+        commands.iter().filter(|line| !["MULTI", "EXEC"].contains(&line.as_str())).collect();
     deeds.sort();
     assert_eq!(deeds, ["DEL alone", "DEL last", "ZREM share a"]);
     replica.wait_until_in_sync_with(&server);

@@ -69,10 +69,7 @@ fn a_value_out_of_its_range_is_refused_in_the_servers_words_and_nothing_changes(
         let numbers = [least - 1, most + 1].map(|number| number.to_string());
         for wrong in numbers.into_iter().chain(["soon".to_owned()]) {
             let answer = cmd!(client, "CONFIG", "SET", &full_name, &wrong);
-            assert!(
-                answer.is_error("ERR CONFIG SET failed"),
-                "{name}: {answer:?}"
-            );
+            assert!(answer.is_error("ERR CONFIG SET failed"), "{name}: {answer:?}");
             assert_eq!(setting(&mut client, name), "7", "{name} {wrong}");
         }
     }
@@ -108,9 +105,7 @@ fn a_setting_may_be_said_to_module_load_and_to_module_loadex() {
     let mut client = server.client();
     let path = server.module_path();
     server.wait_until_unloaded();
-    let loaded = cmd!(
-        client, "MODULE", "LOAD", &path, "max-ttl", 9, "drain", "yes"
-    );
+    let loaded = cmd!(client, "MODULE", "LOAD", &path, "max-ttl", 9, "drain", "yes");
     assert_eq!(loaded, "OK");
     assert_eq!(setting(&mut client, "max-ttl"), "9");
     assert_eq!(setting(&mut client, "drain"), "yes");
@@ -177,18 +172,12 @@ fn wrong_words_behind_loadmodule_keep_the_module_out_and_the_log_says_why() {
         ("max-ttl -1", "max-ttl can't be -1"),
         ("claim-time 0", "claim-time can't be 0"),
         ("max-ttl 5s", "max-ttl can't be 5s"),
-        (
-            "lock.max-waiters 1000000001",
-            "lock.max-waiters can't be 1000000001",
-        ),
+        ("lock.max-waiters 1000000001", "lock.max-waiters can't be 1000000001"),
         ("drain perhaps", "drain can't be perhaps"),
         ("patience 5", "no setting patience"),
     ] {
         let log = Server::with().module_args(words).fail_to_start();
-        let lines: Vec<_> = log
-            .lines()
-            .filter(|l| l.contains("> not loaded: "))
-            .collect();
+        let lines: Vec<_> = log.lines().filter(|l| l.contains("> not loaded: ")).collect();
         assert_eq!(lines.len(), 1, "{words}: {log}");
         assert!(lines[0].contains(why), "{words}: {log}");
     }
@@ -217,14 +206,9 @@ fn a_server_that_has_refused_the_module_for_its_words_takes_it_with_better_ones(
 fn a_category_for_all_the_commands_lets_a_user_run_them_and_nothing_else() {
     let server = Server::start();
     let version = server.version();
-    skip_unless!(
-        version.is_at_least((7, 4), (8, 0)),
-        "modules may have no category there"
-    );
+    skip_unless!(version.is_at_least((7, 4), (8, 0)), "modules may have no category there");
     let mut client = server.client();
-    let answer = client.run(&args![
-        "ACL", "SETUSER", "u", "on", "nopass", "~*", "-@all", "+@lock"
-    ]);
+    let answer = client.run(&args!["ACL", "SETUSER", "u", "on", "nopass", "~*", "-@all", "+@lock"]);
     assert_eq!(answer, "OK");
     let mut user = server.client();
     assert_eq!(cmd!(user, "AUTH", "u", "any"), "OK");
@@ -305,8 +289,5 @@ fn a_promoted_server_is_ahead_by_the_lead_that_was_set_meanwhile() {
     set(&mut replica.client(), "fence-lead", 1_200_000_000);
     replica.promote();
     let ahead = replica.fence_ahead_of_clock("k");
-    assert!(
-        (1_199_970_000_000..=1_200_000_000_001).contains(&ahead),
-        "{ahead}"
-    );
+    assert!((1_199_970_000_000..=1_200_000_000_001).contains(&ahead), "{ahead}");
 }

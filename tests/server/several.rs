@@ -18,10 +18,7 @@ use crate::support::*;
 fn assert_ttl(client: &mut Client, key: &str, about: u64) {
     let left = cmd!(client, "PTTL", key).int();
     let about = i64::try_from(about).unwrap();
-    assert!(
-        (about - 60_000 + 1..=about).contains(&left),
-        "{key}: {left}, not about {about}"
-    );
+    assert!((about - 60_000 + 1..=about).contains(&left), "{key}: {left}, not about {about}");
 }
 
 fn mrelease(keys: &[&str], owner: &str) -> Command {
@@ -90,25 +87,14 @@ fn from_one_to_1024_locks_are_acquired_renewed_and_released_together() {
             assert_ttl(&mut client, key, 2 * LONG);
             assert_eq!(client.number_of(key), fence);
         }
-        assert_eq!(
-            cmd!(client, "DBSIZE"),
-            i64::try_from(count).unwrap(),
-            "{count}"
-        );
+        assert_eq!(cmd!(client, "DBSIZE"), i64::try_from(count).unwrap(), "{count}");
         client.release_all(&keys, "o");
         assert_eq!(cmd!(client, "DBSIZE"), 0, "{count}");
     }
     let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
-    for command in [
-        macquire(&keys, "o"),
-        mrelease(&keys, "o"),
-        mrenew(&keys, "o", LONG),
-    ] {
+    for command in [macquire(&keys, "o"), mrelease(&keys, "o"), mrenew(&keys, "o", LONG)] {
         let refused = client.run(&command);
-        assert_eq!(
-            refused.error(),
-            "ERR numkeys should not be greater than 1024"
-        );
+        assert_eq!(refused.error(), "ERR numkeys should not be greater than 1024");
     }
     assert_eq!(cmd!(client, "DBSIZE"), 0);
 }
@@ -151,10 +137,7 @@ fn words_that_are_wrong_get_one_clear_error_and_change_nothing() {
             NUMBER,
             "0 -1 -9223372036854775808 '' x 2.0 02 +2 2e0 9223372036854775808 99999999999999999999999999",
         ),
-        (
-            MISSING,
-            "9223372036854775807 2147483648 4294967298 1025 1024 5 4",
-        ),
+        (MISSING, "9223372036854775807 2147483648 4294967298 1025 1024 5 4"),
     ] {
         for number in each(numbers, ' ') {
             for name in NAMES {
@@ -164,22 +147,14 @@ fn words_that_are_wrong_get_one_clear_error_and_change_nothing() {
     }
     all.gets(NUMBER, args!["LOCK.MACQUIRE", " 2", "a", "b", "o", LONG]);
     for name in NAMES {
-        let ttl = if name == "lock.mrelease" {
-            ""
-        } else {
-            "600000"
-        };
+        let ttl = if name == "lock.mrelease" { "" } else { "600000" };
         let arity = format!("ERR wrong number of arguments for '{name}' command");
         all.get(&arity, &format!("{name} | {name} 1 | {name} 1 a"));
         if !ttl.is_empty() {
             all.get(&arity, &format!("{name} 1 a o"));
         }
         all.get(MANY, &format!("{name} 1025 {} o {ttl}", "a ".repeat(1025)));
-        for (text, owner) in [
-            (OWNER, "''"),
-            (OWNER, &"x".repeat(1025)),
-            (RESERVED, MARKER),
-        ] {
+        for (text, owner) in [(OWNER, "''"), (OWNER, &"x".repeat(1025)), (RESERVED, MARKER)] {
             all.get(text, &format!("{name} 2 a b {owner} {ttl}"));
         }
         if name != "lock.macquire" {
@@ -199,19 +174,10 @@ fn words_that_are_wrong_get_one_clear_error_and_change_nothing() {
     }
     for (text, words) in [
         (&syntax("there is no option \"NX\""), "NX"),
-        (
-            &syntax("there is no option \"5\""),
-            "SESSION SHARED BLOCK 0 5",
-        ),
+        (&syntax("there is no option \"5\""), "SESSION SHARED BLOCK 0 5"),
         (&syntax("BLOCK needs the milliseconds to wait"), "BLOCK"),
-        (
-            &syntax("BLOCK and QUEUE can't be used together"),
-            "BLOCK 0 QUEUE 5 | QUEUE 5 BLOCK 0",
-        ),
-        (
-            &syntax("SHARED and LIMIT can't be used together"),
-            "LIMIT 1 SHARED | SHARED LIMIT 1",
-        ),
+        (&syntax("BLOCK and QUEUE can't be used together"), "BLOCK 0 QUEUE 5 | QUEUE 5 BLOCK 0"),
+        (&syntax("SHARED and LIMIT can't be used together"), "LIMIT 1 SHARED | SHARED LIMIT 1"),
         (&NEGATIVE.to_owned(), "BLOCK -1"),
         (&TIMEOUT.to_owned(), "BLOCK x"),
         (&TOO_LATE.to_owned(), "BLOCK 9223372036854775807"),

@@ -15,10 +15,7 @@ const AT_ONCE: Duration = Duration::from_millis(400);
 #[track_caller]
 fn assert_left(left: &Value, about: u64) {
     let (left, about) = (left.int(), i64::try_from(about).unwrap());
-    assert!(
-        left > about - 30_000 && left <= about,
-        "{left} of {about} ms are left"
-    );
+    assert!(left > about - 30_000 && left <= about, "{left} of {about} ms are left");
 }
 
 #[test]
@@ -123,10 +120,7 @@ fn a_lock_that_more_share_than_may_lets_no_other_in_until_enough_have_gone() {
     cmd!(client, "CONFIG", "SET", "lock.max-sharers", 2);
     let mut reader = server.reader_for("k", "r");
     let refused = cmd!(client, "LOCK.BREAK", "k", "GRACE", 1000);
-    assert!(
-        refused.is_error("ERR more than lock.max-sharers"),
-        "{refused:?}"
-    );
+    assert!(refused.is_error("ERR more than lock.max-sharers"), "{refused:?}");
     assert_eq!(cmd!(client, "LOCK.RENEW", "k", "b", LONG), 1);
     assert!(cmd!(client, "LOCK.CHECK", "k", "c").int() > 0);
     assert_eq!(cmd!(client, "LOCK.INFO", "k")["count"], 3);
@@ -200,10 +194,7 @@ fn the_many_upgrades_of_one_owner_cost_no_other_time() {
     }
     // Each took milliseconds when it looked at all of them.
     let took = began.elapsed();
-    assert!(
-        took < Duration::from_secs(1) + 3 * others,
-        "{took:?}, and {others:?} for others"
-    );
+    assert!(took < Duration::from_secs(1) + 3 * others, "{took:?}, and {others:?} for others");
     client.release("k", "b");
     for mut waiter in waiters {
         waiter.answer().fence();

@@ -31,18 +31,7 @@ fn a_request_that_would_wait_behind_too_many_is_told_how_many_wait() {
             let refused = client.run(&behind(2, waiting));
             assert_eq!(refused, Value::Error(full.to_owned()), "{waiting:?}");
         }
-        let all = args![
-            "LOCK.MACQUIRE",
-            2,
-            "free",
-            "k",
-            "w9",
-            LONG,
-            "BLOCK",
-            0,
-            "MAXQUEUE",
-            2
-        ];
+        let all = args!["LOCK.MACQUIRE", 2, "free", "k", "w9", LONG, "BLOCK", 0, "MAXQUEUE", 2];
         assert_eq!(client.run(&all), Value::Error(full.to_owned()));
         assert!(client.holder("free").is_nil());
         // It has not joined, so one that lets three be before it has two before it.
@@ -81,11 +70,7 @@ fn a_server_counts_these_errors_as_it_counts_others() {
     let server = Server::start();
     let mut client = server.client();
     client.acquire("k", "a");
-    assert!(
-        client
-            .run(&behind(0, &["BLOCK", "0"]))
-            .is_error("QUEUEFULL 0")
-    );
+    assert!(client.run(&behind(0, &["BLOCK", "0"])).is_error("QUEUEFULL 0"));
     assert_eq!(client.info("errorstats")["errorstat_QUEUEFULL"], "count=1");
 }
 
@@ -99,11 +84,7 @@ fn maxqueue_is_a_whole_number_and_comes_with_a_wait() {
         assert_eq!(refused, Value::Error(range.to_owned()), "{wrong:?}");
     }
     assert!(client.run(&behind(1, &[])).is_error("ERR syntax error"));
-    assert!(
-        client
-            .run(&behind(1, &["MAXQUEUE", "1", "BLOCK", "0"]))
-            .is_error("ERR syntax error")
-    );
+    assert!(client.run(&behind(1, &["MAXQUEUE", "1", "BLOCK", "0"])).is_error("ERR syntax error"));
     assert!(client.holder("k").is_nil());
 }
 
@@ -115,18 +96,7 @@ fn in_a_cluster_the_keys_of_one_slot_have_queues_of_their_own() {
     client.acquire_all(&["{q}a", "{q}b"], "a");
     let _waiter = node.waiter_for("{q}b", "w1");
     let ask = |most| {
-        args![
-            "LOCK.MACQUIRE",
-            2,
-            "{q}a",
-            "{q}b",
-            "w9",
-            LONG,
-            "QUEUE",
-            1000,
-            "MAXQUEUE",
-            most
-        ]
+        args!["LOCK.MACQUIRE", 2, "{q}a", "{q}b", "w9", LONG, "QUEUE", 1000, "MAXQUEUE", most]
     };
     assert!(client.run(&ask(1)).is_error("QUEUEFULL 1 waiting"));
     assert_eq!(client.run(&ask(2)), -2);

@@ -73,40 +73,22 @@ fn a_waiter_has_the_lock_when_a_key_of_any_type_has_been_emptied() {
     let server = Server::start();
     let mut client = server.client();
     let ways = [
-        (
-            args!["VADD", "k", "VALUES", 1, 1, "e"],
-            args!["VREM", "k", "e"],
-        ),
+        (args!["VADD", "k", "VALUES", 1, 1, "e"], args!["VREM", "k", "e"]),
         (args!["VADD", "k", "VALUES", 1, 1, "e"], args!["DEL", "k"]),
         (args!["RPUSH", "k", "x"], args!["LPOP", "k"]),
-        (
-            args!["RPUSH", "k", "x"],
-            args!["LMOVE", "k", "other", "LEFT", "LEFT"],
-        ),
+        (args!["RPUSH", "k", "x"], args!["LMOVE", "k", "other", "LEFT", "LEFT"]),
         (args!["SADD", "k", "x"], args!["SPOP", "k"]),
         (args!["SADD", "k", "x"], args!["SMOVE", "k", "other", "x"]),
         (args!["ZADD", "k", 1, "x"], args!["ZPOPMIN", "k"]),
         (args!["HSET", "k", "f", "v"], args!["HDEL", "k", "f"]),
-        (
-            args!["HSET", "k", "f", "v"],
-            args!["HGETDEL", "k", "FIELDS", 1, "f"],
-        ),
-        (
-            args!["HSET", "k", "f", "v"],
-            args!["HPEXPIRE", "k", 0, "FIELDS", 1, "f"],
-        ),
+        (args!["HSET", "k", "f", "v"], args!["HGETDEL", "k", "FIELDS", 1, "f"]),
+        (args!["HSET", "k", "f", "v"], args!["HPEXPIRE", "k", 0, "FIELDS", 1, "f"]),
         (args!["XADD", "k", "*", "f", "v"], args!["UNLINK", "k"]),
         (args!["XADD", "k", "*", "f", "v"], args!["MOVE", "k", 1]),
         (args!["RPUSH", "k", "x"], args!["RENAME", "k", "other"]),
-        (
-            args!["RPUSH", "k", "x"],
-            args!["SORT", "none", "STORE", "k"],
-        ),
+        (args!["RPUSH", "k", "x"], args!["SORT", "none", "STORE", "k"]),
         (args!["SADD", "k", "x"], args!["SINTERSTORE", "k", "none"]),
-        (
-            args!["ZADD", "k", 1, "x"],
-            args!["ZUNIONSTORE", "k", 1, "none"],
-        ),
+        (args!["ZADD", "k", 1, "x"], args!["ZUNIONSTORE", "k", 1, "none"]),
         (args!["SET", "k", ""], args!["GETDEL", "k"]),
         (args!["RPUSH", "k", "x"], args!["PEXPIRE", "k", 20]),
         (args!["RPUSH", "k", "x"], args!["FLUSHDB"]),

@@ -31,12 +31,7 @@ impl Resource {
 /// The numbers of so many grants, one after another.
 #[track_caller]
 fn grants(server: &Server, count: usize) -> Vec<i64> {
-    let pair = || {
-        [
-            args!["LOCK.ACQUIRE", "k", "a", LONG],
-            args!["LOCK.RELEASE", "k", "a"],
-        ]
-    };
+    let pair = || [args!["LOCK.ACQUIRE", "k", "a", LONG], args!["LOCK.RELEASE", "k", "a"]];
     let pairs: Vec<Command> = (0..count).flat_map(|_| pair()).collect();
     let replies = server.client().pipeline(&pairs);
     replies.iter().step_by(2).map(Value::fence).collect()
@@ -63,17 +58,11 @@ fn of_two_masters_no_rightful_holder_is_refused_by_what_checks_its_number() {
         next.promote();
         for minute in 0..10 {
             for number in grants(next, 100) {
-                assert!(
-                    resource.accepts(number),
-                    "a rightful holder, minute {minute}"
-                );
+                assert!(resource.accepts(number), "a rightful holder, minute {minute}");
             }
             for old in &cut_off {
                 for number in grants(old, 500) {
-                    assert!(
-                        !resource.accepts(number),
-                        "one that is late, minute {minute}"
-                    );
+                    assert!(!resource.accepts(number), "one that is late, minute {minute}");
                 }
             }
             all_step(MINUTE);
@@ -108,10 +97,7 @@ fn a_master_that_was_cut_off_and_is_started_again_counts_as_the_one_that_took_ov
     for setting in ["min-replicas-to-write 1", "lock.quarantine 60000"] {
         first.restart_as(|setup| setup.config(setting));
         let reply = cmd!(first.client(), "LOCK.ACQUIRE", "k", "a", LONG);
-        assert!(
-            reply.is_nil() || reply.is_error("NOREPLICAS"),
-            "{setting}: {reply:?}"
-        );
+        assert!(reply.is_nil() || reply.is_error("NOREPLICAS"), "{setting}: {reply:?}");
         first.restart_as(|setup| setup.config("min-replicas-to-write 0"));
     }
 }
@@ -123,10 +109,8 @@ const MOMENT: Duration = Duration::from_millis(1500);
 #[track_caller]
 fn again_and_again(name: &str, plan: Plan) {
     let began = Instant::now();
-    let plan = Plan {
-        lasts: soak().map_or(MOMENT, |long| long.min(Duration::from_secs(60))),
-        ..plan
-    };
+    let plan =
+        Plan { lasts: soak().map_or(MOMENT, |long| long.min(Duration::from_secs(60))), ..plan };
     let mut sum = resource::Counts::default();
     loop {
         sum.add(&split(&plan, sum.splits));
@@ -145,10 +129,7 @@ fn of_a_fleet_on_both_sides_of_a_split_the_resource_refuses_those_who_are_late_a
 /// The successor's clock is six hours behind, and the other replica's six hours ahead.
 #[test]
 fn a_fleet_on_both_sides_of_a_split_loses_no_update_when_the_clocks_are_apart() {
-    let plan = Plan {
-        clocks_apart: 6 * HOUR,
-        ..Plan::default()
-    };
+    let plan = Plan { clocks_apart: 6 * HOUR, ..Plan::default() };
     again_and_again("nothing, clocks six hours apart", plan);
 }
 
@@ -156,19 +137,10 @@ fn a_fleet_on_both_sides_of_a_split_loses_no_update_when_the_clocks_are_apart() 
 #[test]
 #[ignore = "a measurement: LOCK_SOAK_SECONDS=120 scripts/test --test server -- --ignored --nocapture split"]
 fn what_helps_against_a_split_is_measured() {
-    let setting = |line| Plan {
-        setting: Some(line),
-        ..Plan::default()
-    };
+    let setting = |line| Plan { setting: Some(line), ..Plan::default() };
     again_and_again("nothing", Plan::default());
-    let waits = Plan {
-        care: Care::Wait,
-        ..Plan::default()
-    };
+    let waits = Plan { care: Care::Wait, ..Plan::default() };
     again_and_again("LOCK.CHECK and WAIT 1", waits);
-    again_and_again(
-        "min-replicas-to-write 1",
-        setting("min-replicas-to-write 1"),
-    );
+    again_and_again("min-replicas-to-write 1", setting("min-replicas-to-write 1"));
     again_and_again("lock.quarantine", setting("lock.quarantine 400"));
 }

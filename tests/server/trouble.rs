@@ -40,23 +40,17 @@ fn a_lock_that_expires_during_a_pause_is_handed_on_right_after_it() {
     const PAUSE: u64 = 500;
     for beside in Beside::ALL {
         let (server, replica) = beside.start();
-        for (number, (mode, in_multi)) in [
-            ("WRITE", false),
-            ("ALL", false),
-            ("WRITE", true),
-            ("ALL", true),
-        ]
-        .into_iter()
-        .enumerate()
+        for (number, (mode, in_multi)) in
+            [("WRITE", false), ("ALL", false), ("WRITE", true), ("ALL", true)]
+                .into_iter()
+                .enumerate()
         {
             let what = format!("{beside:?} {mode} in_multi={in_multi}");
             let key = format!("k{number}");
             let mut waiter = server.holder_and_waiter(&key);
             // In one write, so that the hold can't be over before the pause begins.
-            let mut commands = vec![
-                args!["LOCK.RENEW", key, "a", 100],
-                args!["CLIENT", "PAUSE", PAUSE, mode],
-            ];
+            let mut commands =
+                vec![args!["LOCK.RENEW", key, "a", 100], args!["CLIENT", "PAUSE", PAUSE, mode]];
             if in_multi {
                 commands.insert(0, args!["MULTI"]);
                 commands.push(args!["EXEC"]);
@@ -66,14 +60,8 @@ fn a_lock_that_expires_during_a_pause_is_handed_on_right_after_it() {
             let (answer, at) = waiter.timed_answer();
             assert!(answer.int() > 0, "{what}: {answer:?}");
             let after = at - paused;
-            assert!(
-                after > Duration::from_millis(PAUSE) - ROUNDING,
-                "{what}: {after:?}"
-            );
-            assert!(
-                after < Duration::from_millis(PAUSE) + AT_ONCE,
-                "{what}: {after:?}"
-            );
+            assert!(after > Duration::from_millis(PAUSE) - ROUNDING, "{what}: {after:?}");
+            assert!(after < Duration::from_millis(PAUSE) + AT_ONCE, "{what}: {after:?}");
             let mut client = server.client();
             assert_eq!(cmd!(client, "GET", key), "b", "{what}");
             let deadline = cmd!(client, "PEXPIRETIME", key).int();
@@ -163,13 +151,9 @@ fn check_and_info_answer_while_writes_are_paused_and_the_lock_has_expired() {
     let server = Server::with().append_only().start();
     let mut waiter = server.holder_and_waiter("k");
     let mut client = server.client();
-    client.pipeline(&[
-        args!["LOCK.RENEW", "k", "a", 50],
-        args!["CLIENT", "PAUSE", 60_000, "WRITE"],
-    ]);
-    eventually("the hold is over", || {
-        cmd!(client, "LOCK.CHECK", "k", "a").is_nil()
-    });
+    client
+        .pipeline(&[args!["LOCK.RENEW", "k", "a", 50], args!["CLIENT", "PAUSE", 60_000, "WRITE"]]);
+    eventually("the hold is over", || cmd!(client, "LOCK.CHECK", "k", "a").is_nil());
     let info = cmd!(client, "LOCK.INFO", "k");
     assert_eq!(info["queue"], 1);
     assert_eq!(info["count"], 0);
@@ -184,10 +168,7 @@ fn check_and_info_answer_while_writes_are_paused_and_the_lock_has_expired() {
 
 #[test]
 fn a_lock_that_expires_while_a_shutdown_waits_for_a_replica_is_handed_on_when_it_is_aborted() {
-    let server = Server::with()
-        .append_only()
-        .config("shutdown-timeout 60")
-        .start();
+    let server = Server::with().append_only().config("shutdown-timeout 60").start();
     let replica = server.replica_without_module();
     let mut waiter = server.holder_and_waiter("k");
     replica.pause();
@@ -210,21 +191,14 @@ fn a_lock_that_expires_while_a_shutdown_waits_for_a_replica_is_handed_on_when_it
 
 #[test]
 fn a_shutdown_that_waits_for_a_replica_ends_well_although_a_lock_expires_meanwhile() {
-    let server = Server::with()
-        .append_only()
-        .config("shutdown-timeout 1")
-        .start();
+    let server = Server::with().append_only().config("shutdown-timeout 1").start();
     let replica = server.replica_without_module();
     let mut waiter = server.holder_and_waiter("k");
     replica.pause();
-    server.client().send_pipeline(&[
-        args!["LOCK.RENEW", "k", "a", 100],
-        args!["SHUTDOWN", "NOSAVE"],
-    ]);
-    assert!(
-        waiter.try_answer().is_err(),
-        "granted by a server that goes"
-    );
+    server
+        .client()
+        .send_pipeline(&[args!["LOCK.RENEW", "k", "a", 100], args!["SHUTDOWN", "NOSAVE"]]);
+    assert!(waiter.try_answer().is_err(), "granted by a server that goes");
     eventually("the server is gone", || !server.is_alive());
     assert!(server.log().contains("bye bye"), "{}", server.log());
     assert!(!server.aof_text().contains("SET\r\n$1\r\nk\r\n$1\r\nb"));
@@ -237,10 +211,9 @@ fn a_lock_that_expires_during_a_failover_that_fails_is_handed_on_afterwards() {
     let mut waiter = server.holder_and_waiter("k");
     replica.pause();
     let began = Instant::now();
-    let answers = server.client().pipeline(&[
-        args!["LOCK.RENEW", "k", "a", 100],
-        args!["FAILOVER", "TIMEOUT", 600],
-    ]);
+    let answers = server
+        .client()
+        .pipeline(&[args!["LOCK.RENEW", "k", "a", 100], args!["FAILOVER", "TIMEOUT", 600]]);
     assert_eq!(answers[1], "OK", "{answers:?}");
     let (answer, at) = waiter.timed_answer();
     assert!(answer.int() > 0);
@@ -331,24 +304,18 @@ fn a_server_that_refuses_writes_grants_nothing_and_grants_once_it_takes_them_aga
 
 #[test]
 fn an_isolated_master_grants_when_its_replica_is_back() {
-    let server = Server::with()
-        .config("min-replicas-to-write 1")
-        .config("min-replicas-max-lag 1")
-        .start();
+    let server =
+        Server::with().config("min-replicas-to-write 1").config("min-replicas-max-lag 1").start();
     let replica = server.replica();
     let mut client = server.client();
-    eventually("the master counts its replica", || {
-        server.info("min_slaves_good_slaves") == "1"
-    });
+    eventually("the master counts its replica", || server.info("min_slaves_good_slaves") == "1");
     // Renewed until the master no longer counts its replica, so that it is isolated before it ends.
     let mut waiter = server.holder_and_waiter("k");
     replica.pause();
     eventually("the master is isolated", || {
         cmd!(client, "LOCK.RENEW", "k", "a", 500).is_error("NOREPLICAS")
     });
-    eventually("the hold is over", || {
-        cmd!(client, "LOCK.CHECK", "k", "a").is_nil()
-    });
+    eventually("the hold is over", || cmd!(client, "LOCK.CHECK", "k", "a").is_nil());
     // The hold could have ended before the master saw its replica again, and was not passed on.
     assert!(waiter.no_answer_yet());
     assert_eq!(cmd!(client, "LOCK.INFO", "k")["queue"], 1);
@@ -367,16 +334,8 @@ fn full_memory_stops_new_locks_and_nothing_else() {
         cmd!(client, "LOCK.ACQUIRE", key, "a", LONG);
     }
     let waits = ["released", "deleted", "expired", "unlinked"];
-    let mut waiters = waits.map(|key| {
-        server.waiter(&args![
-            "LOCK.ACQUIRE",
-            key,
-            "b".repeat(500),
-            LONG,
-            "BLOCK",
-            0
-        ])
-    });
+    let mut waiters = waits
+        .map(|key| server.waiter(&args!["LOCK.ACQUIRE", key, "b".repeat(500), LONG, "BLOCK", 0]));
     set(&server, "maxmemory", "1");
 
     for refused in [
@@ -414,10 +373,7 @@ fn locks_that_expire_during_a_busy_script_are_handed_on_after_it() {
             local passed = (now[1] - began[1]) * 1000 + (now[2] - began[2]) / 1000
         until passed > tonumber(ARGV[1])
         return 'through'";
-    let server = Server::with()
-        .append_only()
-        .config("busy-reply-threshold 20")
-        .start();
+    let server = Server::with().append_only().config("busy-reply-threshold 20").start();
     let mut client = server.client();
     let mut waiter = server.holder_and_waiter("k");
     client.acquire("l", "a");
@@ -428,14 +384,8 @@ fn locks_that_expire_during_a_busy_script_are_handed_on_after_it() {
         args!["PING"],
     ]);
     let mut other = server.client();
-    eventually("the server is busy", || {
-        cmd!(other, "PING").is_error("BUSY")
-    });
-    assert!(
-        other
-            .run(&args!["LOCK.ACQUIRE", "x", "a", 1])
-            .is_error("BUSY")
-    );
+    eventually("the server is busy", || cmd!(other, "PING").is_error("BUSY"));
+    assert!(other.run(&args!["LOCK.ACQUIRE", "x", "a", 1]).is_error("BUSY"));
     assert_eq!(client.answer(), 1);
     assert_eq!(client.answer(), "through");
     assert!(waiter.answer().int() > 0);
@@ -451,19 +401,12 @@ fn a_waiter_that_goes_during_a_busy_script_is_not_granted_anything() {
     let mut client = server.client();
     let first = server.holder_and_waiter("k");
     let mut second = server.waiter_for("k", "c");
-    client.send_pipeline(&[
-        args!["LOCK.RENEW", "k", "a", 100],
-        args!["EVAL", FOR_EVER, 0],
-    ]);
+    client.send_pipeline(&[args!["LOCK.RENEW", "k", "a", 100], args!["EVAL", FOR_EVER, 0]]);
     let mut other = server.client();
-    eventually("the server is busy", || {
-        cmd!(other, "PING").is_error("BUSY")
-    });
+    eventually("the server is busy", || cmd!(other, "PING").is_error("BUSY"));
     first.close();
     // A round trip: the server has seen the closed connection by then, or will before it goes on.
-    eventually("the script is killed", || {
-        cmd!(other, "SCRIPT", "KILL") == "OK"
-    });
+    eventually("the script is killed", || cmd!(other, "SCRIPT", "KILL") == "OK");
     assert!(second.answer().int() > 0);
     assert_eq!(cmd!(other, "GET", "k"), "c");
 }
@@ -498,9 +441,7 @@ fn locks_that_end_in_one_moment_are_passed_on_while_the_server_walks_through_the
         let time = cmd!(client, "TIME");
         let [seconds, micros] = [0, 1].map(|part| time[part].text().parse::<i64>().unwrap());
         let end = seconds * 1000 + micros / 1000 + 30;
-        let ends: Vec<Command> = (keys.iter())
-            .map(|key| args!["PEXPIREAT", key, end])
-            .collect();
+        let ends: Vec<Command> = (keys.iter()).map(|key| args!["PEXPIREAT", key, end]).collect();
         client.pipeline(&ends);
         for waiter in &mut waiters {
             waiter.answer().fence();

@@ -21,10 +21,7 @@ fn no_client_barges_in_behind_a_release_in_the_same_pipeline() {
         let mut waiter = server.waiter_for("k", "w");
         let answers = client.pipeline(&[args!["LOCK.RELEASE", "k", "a"], barging.clone()]);
         assert_eq!(answers[0], 1);
-        assert!(
-            answers[1].is_nil() || answers[1] == 0,
-            "{barging:?}: {answers:?}"
-        );
+        assert!(answers[1].is_nil() || answers[1] == 0, "{barging:?}: {answers:?}");
         waiter.answer().fence();
         assert_eq!(client.holder("k"), "w");
         client.release("k", "w");
@@ -40,14 +37,7 @@ fn a_wait_ends_with_nil_when_its_time_is_up_and_not_before() {
     for wait in [1, 10, 35, 40, 50, 60, 70, 80, 120] {
         let wait = Duration::from_millis(wait);
         let asked = Instant::now();
-        client.send(&args![
-            "LOCK.ACQUIRE",
-            "k",
-            "w",
-            LONG,
-            "BLOCK",
-            wait.as_millis().to_string()
-        ]);
+        client.send(&args!["LOCK.ACQUIRE", "k", "w", LONG, "BLOCK", wait.as_millis().to_string()]);
         let (answer, arrived) = client.timed_answer();
         assert_eq!(answer, Value::Nil);
         let waited = arrived - asked;
@@ -64,11 +54,7 @@ fn a_wait_ends_with_nil_when_its_time_is_up_and_not_before() {
 
 /// Sends these commands at once, in a transaction if `together`, and hands back their answers.
 fn at_once(client: &mut Client, together: bool, commands: &[Vec<Vec<u8>>]) -> Vec<Value> {
-    if together {
-        client.transaction(commands)
-    } else {
-        client.pipeline(commands)
-    }
+    if together { client.transaction(commands) } else { client.pipeline(commands) }
 }
 
 /// All that this client has been told, once it is no longer blocked.
@@ -96,10 +82,7 @@ fn where_blocking_is_denied_the_answer_is_as_if_the_time_were_up() {
     let script = "return redis.call('LOCK.ACQUIRE', KEYS[1], ARGV[1], 60000, 'BLOCK', ARGV[2])";
     for block in ["0", "60000"] {
         assert_eq!(cmd!(client, "EVAL", script, 1, "k", "w", block), Value::Nil);
-        assert_eq!(
-            cmd!(client, "FCALL", "acquire", 1, "k", "w", block),
-            Value::Nil
-        );
+        assert_eq!(cmd!(client, "FCALL", "acquire", 1, "k", "w", block), Value::Nil);
         let answers = at_once(
             &mut client,
             true,
@@ -114,12 +97,9 @@ fn where_blocking_is_denied_the_answer_is_as_if_the_time_were_up() {
     // Where the lock is free they acquire it.
     let first = cmd!(client, "EVAL", script, 1, "by-script", "w", "0").fence();
     let second = cmd!(client, "FCALL", "acquire", 1, "by-function", "w", "0").fence();
-    let third = at_once(
-        &mut client,
-        true,
-        &[args!["LOCK.ACQUIRE", "by-multi", "w", LONG, "BLOCK", 0]],
-    )[0]
-    .fence();
+    let third =
+        at_once(&mut client, true, &[args!["LOCK.ACQUIRE", "by-multi", "w", LONG, "BLOCK", 0]])[0]
+            .fence();
     assert!(first < second && second < third);
     assert_eq!(client.info("clients")["blocked_clients"], "0");
 }
@@ -145,17 +125,11 @@ fn a_connection_with_a_subscription_waits_or_is_told_why_it_cannot() {
         let busy = |server: &Server| server.info("lock_busy_total").parse::<u64>().unwrap();
         let before = busy(&server);
         let told = waiter.run(&acquire);
-        assert!(
-            told.is_error("ERR this server lets no module block"),
-            "{told:?}"
-        );
+        assert!(told.is_error("ERR this server lets no module block"), "{told:?}");
         assert_eq!(busy(&server), before + 1);
         assert_eq!(client.queue("k"), [""; 0]);
         let several = cmd!(waiter, "LOCK.MACQUIRE", 2, "k", "j", "*", LONG, "BLOCK", 9);
-        assert!(
-            several.is_error("ERR this server lets no module block"),
-            "{several:?}"
-        );
+        assert!(several.is_error("ERR this server lets no module block"), "{several:?}");
         // A try needs no waiting, and is answered as ever.
         assert!(cmd!(waiter, "LOCK.ACQUIRE", "k", "w", LONG).is_nil());
         client.release("k", "a");
@@ -176,17 +150,11 @@ fn a_release_inside_a_transaction_script_or_function_hands_over() {
     assert_eq!(cmd!(client, "FUNCTION", "LOAD", library), "locks");
     let script =
         "return {redis.call('LOCK.RELEASE', KEYS[1], ARGV[1]), redis.call('GET', KEYS[1])}";
-    for way in [
-        args!["EVAL", script, 1, "k", "a"],
-        args!["FCALL", "release", 1, "k", "a"],
-    ] {
+    for way in [args!["EVAL", script, 1, "k", "a"], args!["FCALL", "release", 1, "k", "a"]] {
         client.acquire("k", "a");
         let mut waiter = server.waiter_for("k", "w");
         // Never free in between, not even to the script itself.
-        assert_eq!(
-            client.run(&way),
-            [Value::Int(1), Value::Bulk(b"w".to_vec())]
-        );
+        assert_eq!(client.run(&way), [Value::Int(1), Value::Bulk(b"w".to_vec())]);
         waiter.answer().fence();
         client.release("k", "w");
     }
@@ -218,10 +186,7 @@ fn a_lock_granted_and_released_again_in_one_transaction_goes_on_to_the_next() {
     let answers = at_once(
         &mut client,
         true,
-        &[
-            args!["LOCK.RELEASE", "k", "a"],
-            args!["LOCK.RELEASE", "k", "first"],
-        ],
+        &[args!["LOCK.RELEASE", "k", "a"], args!["LOCK.RELEASE", "k", "first"]],
     );
     assert_eq!(answers[0], 1);
     // Servers differ in when they take the reply. Where no client has been told of the grant, a release
@@ -242,11 +207,7 @@ fn a_waiter_with_an_owner_made_up_by_the_server_is_told_which() {
     let mut client = server.client();
     for resp3 in [false, true] {
         client.acquire("k", "a");
-        let mut waiter = if resp3 {
-            server.client3()
-        } else {
-            server.client()
-        };
+        let mut waiter = if resp3 { server.client3() } else { server.client() };
         waiter.send_and_block(&args!["LOCK.ACQUIRE", "k", "*", LONG, "BLOCK", 0]);
         client.release("k", "a");
         let answer = waiter.answer();
@@ -295,10 +256,7 @@ fn nine_thousand_wait_for_one_lock_and_each_gets_it() {
     let files = files.unwrap().stdout;
     let files = String::from_utf8(files).unwrap();
     let files = files.trim().parse().unwrap_or(usize::MAX);
-    skip_unless!(
-        files > ALL + 500,
-        "too few open files: `ulimit -n` should say 10000 or more"
-    );
+    skip_unless!(files > ALL + 500, "too few open files: `ulimit -n` should say 10000 or more");
 
     let server = Server::with().config("maxclients 9500").start();
     let mut client = server.client();
@@ -314,10 +272,7 @@ fn nine_thousand_wait_for_one_lock_and_each_gets_it() {
         waiters.push(waiter);
     }
     server.wait_for_blocked_clients(ALL);
-    assert_eq!(
-        cmd!(client, "LOCK.INFO", "k")["queue"],
-        i64::try_from(ALL).unwrap()
-    );
+    assert_eq!(cmd!(client, "LOCK.INFO", "k")["queue"], i64::try_from(ALL).unwrap());
 
     client.release("k", "holder");
     let mut fences = vec![last];
@@ -355,15 +310,7 @@ fn the_module_can_be_unloaded_only_while_no_client_waits_and_the_holds_stay() {
     let mut sent_off = server.waiter_for("k", "e");
     let mut killed = server.waiter_for("k", "d");
     let closed = server.waiter_for("k", "c");
-    let hasty = cmd!(
-        server.client(),
-        "LOCK.ACQUIRE",
-        "k",
-        "hasty",
-        LONG,
-        "BLOCK",
-        10
-    );
+    let hasty = cmd!(server.client(), "LOCK.ACQUIRE", "k", "hasty", LONG, "BLOCK", 10);
     assert_eq!(hasty, Value::Nil);
     cmd!(client, "CLIENT", "UNBLOCK", timed_out.id(), "TIMEOUT");
     cmd!(client, "CLIENT", "UNBLOCK", unblocked.id());
@@ -385,9 +332,7 @@ fn the_module_can_be_unloaded_only_while_no_client_waits_and_the_holds_stay() {
     unblocked.answer();
     sent_off.answer();
     let deadline = cmd!(client, "PEXPIRETIME", "k");
-    eventually("the module can be unloaded", || {
-        cmd!(client, "MODULE", "UNLOAD", "lock") == "OK"
-    });
+    eventually("the module can be unloaded", || cmd!(client, "MODULE", "UNLOAD", "lock") == "OK");
     assert_eq!(client.holder("k"), "served");
     assert_eq!(cmd!(client, "PEXPIRETIME", "k"), deadline);
     assert_eq!(cmd!(client, "EXISTS", "other"), 0);
@@ -425,11 +370,8 @@ fn what_is_written_beside_a_lock_wakes_no_client() {
     for key in ["k", "a}b", "{tag}k", "", "{"] {
         client.acquire(key, "a");
         let mut waiter = server.waiter_for(key, "w");
-        let beside = [
-            format!("{{{key}}}:lock-wait"),
-            format!("{key}:lock-wait"),
-            format!("{{{key}}}"),
-        ];
+        let beside =
+            [format!("{{{key}}}:lock-wait"), format!("{key}:lock-wait"), format!("{{{key}}}")];
         for name in beside.iter().filter(|name| *name != key) {
             for write in [
                 args!["RPUSH", name, "x"],
@@ -444,11 +386,7 @@ fn what_is_written_beside_a_lock_wakes_no_client() {
             }
         }
         assert!(waiter.still_waits(), "{key:?}");
-        let answers = at_once(
-            &mut client,
-            true,
-            &[args!["DEL", key], args!["RPUSH", key, "x"]],
-        );
+        let answers = at_once(&mut client, true, &[args!["DEL", key], args!["RPUSH", key, "x"]]);
         assert_eq!(answers, [1, 1].map(Value::Int));
         assert!(waiter.still_waits(), "{key:?}");
         assert_eq!(cmd!(client, "LRANGE", key, 0, -1), ["x"]);
@@ -472,8 +410,6 @@ fn the_module_is_not_unloaded_in_the_command_that_has_still_to_call_it() {
         args!["EXEC"],
     ]);
     assert!(answers[3][1].is_error("ERR"), "{answers:?}");
-    eventually("the module can be unloaded", || {
-        cmd!(client, "MODULE", "UNLOAD", "lock") == "OK"
-    });
+    eventually("the module can be unloaded", || cmd!(client, "MODULE", "UNLOAD", "lock") == "OK");
     assert_eq!(cmd!(client, "PING"), "PONG");
 }

@@ -33,25 +33,13 @@ impl Scene {
         let fence = cmd!(client, "LOCK.ACQUIRE", "k", HOLDER, ttl).fence();
         let first = server.waiter_for("k", FIRST);
         let second = server.waiter_for("k", SECOND);
-        Scene {
-            server,
-            client,
-            fence,
-            first,
-            second,
-        }
+        Scene { server, client, fence, first, second }
     }
 
     /// The same scene once more, on the same server, with nothing else there.
     #[track_caller]
     fn again(self) -> Scene {
-        let Scene {
-            server,
-            mut client,
-            first,
-            second,
-            ..
-        } = self;
+        let Scene { server, mut client, first, second, .. } = self;
         drop((first, second));
         server.wait_for_blocked_clients(0);
         assert_eq!(cmd!(client, "FLUSHALL"), "OK");
@@ -67,10 +55,7 @@ impl Scene {
         assert_eq!(self.client.queue("k"), [SECOND], "{case}");
         assert!(self.second.still_waits(), "{case}");
         let left = cmd!(self.client, "LOCK.CHECK", "k", FIRST).int();
-        assert!(
-            left > i64::try_from(LONG).unwrap() - 60_000,
-            "{case}: {left}"
-        );
+        assert!(left > i64::try_from(LONG).unwrap() - 60_000, "{case}: {left}");
         let info = cmd!(self.client, "LOCK.INFO", "k");
         assert_eq!(info["holders"][0]["fence"], fence, "{case}");
     }
@@ -229,14 +214,8 @@ const WAYS_TO_ANOTHER_OWNER: [(&str, &str); 22] = [
     ("LOCK.ACQUIRE o o 600000; RENAME o k", "o"),
     ("SET o o PX 600000; COPY o k REPLACE", "o"),
     ("SET o o; BITOP OR k o", "o"),
-    (
-        "MULTI; DEL k; SELECT 9; SET k o PX 600000; MOVE k 0; SELECT 0; EXEC",
-        "o",
-    ),
-    (
-        "SELECT 9; LOCK.ACQUIRE k o 600000; SELECT 0; SWAPDB 0 9",
-        "o",
-    ),
+    ("MULTI; DEL k; SELECT 9; SET k o PX 600000; MOVE k 0; SELECT 0; EXEC", "o"),
+    ("SELECT 9; LOCK.ACQUIRE k o 600000; SELECT 0; SWAPDB 0 9", "o"),
     ("SELECT 9; SET k o; SWAPDB 9 0; SELECT 0", "o"),
 ];
 
@@ -270,15 +249,7 @@ fn a_lock_restored_over_another_keeps_its_queue() {
     scene = scene.again();
     cmd!(scene.client, "SET", "o", "o");
     let dump = cmd!(scene.client, "DUMP", "o");
-    let answer = cmd!(
-        scene.client,
-        "RESTORE",
-        "k",
-        1000,
-        dump.bytes(),
-        "REPLACE",
-        "ABSTTL"
-    );
+    let answer = cmd!(scene.client, "RESTORE", "k", 1000, dump.bytes(), "REPLACE", "ABSTTL");
     assert_eq!(answer, "OK");
     scene.the_first_has_it("RESTORE REPLACE of what has expired");
 }
@@ -309,11 +280,7 @@ fn a_waiter_whose_owner_is_written_into_the_key_is_answered_at_once() {
             left > i64::try_from(LONG).unwrap() - 60_000,
             "{case}: the later end counts: {left}"
         );
-        assert_eq!(
-            cmd!(scene.client, "LOCK.ACQUIRE", "k", SECOND, 1),
-            fence,
-            "{case}"
-        );
+        assert_eq!(cmd!(scene.client, "LOCK.ACQUIRE", "k", SECOND, 1), fence, "{case}");
         scene.client.release("k", SECOND);
         scene.first.answer().fence();
     }
@@ -327,21 +294,11 @@ fn what_happens_to_a_key_is_seen_again_after_long_times_in_which_no_lock_was_hel
     for round in 0..3 {
         // No client holds a lock, and none waits.
         scene = {
-            let Scene {
-                server,
-                mut client,
-                first,
-                second,
-                ..
-            } = scene;
+            let Scene { server, mut client, first, second, .. } = scene;
             drop((first, second));
             server.wait_for_blocked_clients(0);
             assert_eq!(cmd!(client, "FLUSHALL"), "OK");
-            let others = [
-                args!["SET", "x", 1],
-                args!["EXPIRE", "x", 100],
-                args!["DEL", "x"],
-            ];
+            let others = [args!["SET", "x", 1], args!["EXPIRE", "x", 100], args!["DEL", "x"]];
             for _ in 0..200 {
                 client.pipeline(&others);
             }
@@ -448,16 +405,8 @@ fn waiters_stay_with_the_number_of_their_database_when_two_are_swapped() {
 
 #[test]
 fn an_evicted_lock_is_handed_on() {
-    for policy in [
-        "allkeys-lru",
-        "allkeys-lfu",
-        "allkeys-random",
-        "volatile-ttl",
-        "volatile-lru",
-    ] {
-        let server = Server::with()
-            .config(&format!("maxmemory-policy {policy}"))
-            .start();
+    for policy in ["allkeys-lru", "allkeys-lfu", "allkeys-random", "volatile-ttl", "volatile-lru"] {
+        let server = Server::with().config(&format!("maxmemory-policy {policy}")).start();
         let mut scene = Scene::on(server, LONG);
         // Each command is preceded by an eviction of all that may go.
         let answers = scene.client.pipeline(&[
@@ -481,12 +430,8 @@ fn a_script_that_writes_a_lock_over_and_over_takes_no_memory_for_each() {
     let waiter = server.waiter_for("k", "w");
     let script = "for _ = 1, ARGV[1] do redis.call('PEXPIRE', KEYS[1], 600000) end \
                   return redis.call('INFO', 'memory'):match('used_memory:(%d+)')";
-    let mut used_after = |times: u32| -> u64 {
-        cmd!(client, "EVAL", script, 1, "k", times)
-            .text()
-            .parse()
-            .unwrap()
-    };
+    let mut used_after =
+        |times: u32| -> u64 { cmd!(client, "EVAL", script, 1, "k", times).text().parse().unwrap() };
     let before = used_after(1_000);
     let after = used_after(300_000);
     assert!(after < before + 4_000_000, "{before}, then {after}");

@@ -5,18 +5,14 @@ use crate::support::*;
 /// Redis before 7.0.3 does not tell modules the names of connections.
 fn tells_names(server: &Server) -> bool {
     let version = cmd!(server.client(), "INFO", "server").text();
-    let version = version
-        .lines()
-        .find_map(|line| line.strip_prefix("redis_version:"));
+    let version = version.lines().find_map(|line| line.strip_prefix("redis_version:"));
     !matches!(version.map(str::trim), Some("7.0.0" | "7.0.1" | "7.0.2"))
 }
 
 fn local_address(client: &mut Client) -> String {
     let id = client.id();
     let listed = cmd!(client, "CLIENT", "LIST", "ID", id).text();
-    let addr = listed
-        .split(' ')
-        .find_map(|word| word.strip_prefix("addr="));
+    let addr = listed.split(' ').find_map(|word| word.strip_prefix("addr="));
     addr.expect("its address").to_owned()
 }
 
@@ -57,10 +53,7 @@ fn a_connection_is_shown_by_the_name_that_it_has_now_and_by_none_when_it_is_gone
     holder.acquire("k", "a");
     assert!(cmd!(client, "LOCK.INFO", "k")["holders"][0]["client-name"].is_nil());
     cmd!(holder, "CLIENT", "SETNAME", "late");
-    assert_eq!(
-        cmd!(client, "LOCK.INFO", "k")["holders"][0]["client-name"],
-        "late"
-    );
+    assert_eq!(cmd!(client, "LOCK.INFO", "k")["holders"][0]["client-name"], "late");
     cmd!(holder, "CLIENT", "SETNAME", "");
     assert!(cmd!(client, "LOCK.INFO", "k")["holders"][0]["client-name"].is_nil());
     holder.close();
@@ -111,13 +104,7 @@ fn a_script_may_ask_about_what_a_script_holds_and_waits_for() {
     let acquire = "return redis.call('LOCK.ACQUIRE', KEYS[1], ARGV[1], ARGV[2], 'QUEUE', ARGV[2])";
     cmd!(client, "EVAL", acquire, 1, "k", "a", 10_000).fence();
     assert_eq!(cmd!(client, "EVAL", acquire, 1, "k", "b", 10_000), -1);
-    let info = cmd!(
-        client,
-        "EVAL",
-        "return redis.call('LOCK.INFO', KEYS[1])",
-        1,
-        "k"
-    );
+    let info = cmd!(client, "EVAL", "return redis.call('LOCK.INFO', KEYS[1])", 1, "k");
     for (list, owner) in [("holders", "a"), ("waiters", "b")] {
         let one = &info[list][0];
         assert_eq!(one["owner"], owner, "{info:?}");

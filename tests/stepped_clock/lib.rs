@@ -51,14 +51,7 @@ extern "C" fn map() {
         if libc::fstat(file, &raw mut status) == 0
             && usize::try_from(status.st_size).is_ok_and(|size| size >= length)
         {
-            let start = libc::mmap(
-                null_mut(),
-                length,
-                libc::PROT_READ,
-                libc::MAP_SHARED,
-                file,
-                0,
-            );
+            let start = libc::mmap(null_mut(), length, libc::PROT_READ, libc::MAP_SHARED, file, 0);
             if start != libc::MAP_FAILED {
                 AHEAD.store(start.cast(), Relaxed);
             }
@@ -78,10 +71,7 @@ unsafe fn kernels_time(clock: clockid_t, time: *mut timespec) -> c_int {
 }
 
 fn wall_clock() -> timespec {
-    let mut time = timespec {
-        tv_sec: 0,
-        tv_nsec: 0,
-    };
+    let mut time = timespec { tv_sec: 0, tv_nsec: 0 };
     unsafe { kernels_time(CLOCK_REALTIME, &raw mut time) };
     step(&mut time);
     time

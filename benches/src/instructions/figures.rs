@@ -38,11 +38,7 @@ const ROOM: f64 = 0.05;
 const ROOM_OF_TURNS: f64 = 0.1;
 
 fn room(id: &str) -> f64 {
-    if id == "hand_over" {
-        ROOM_OF_TURNS
-    } else {
-        ROOM
-    }
+    if id == "hand_over" { ROOM_OF_TURNS } else { ROOM }
 }
 
 const COMMITTED: &str = "benches/src/instructions/committed.json";
@@ -100,9 +96,7 @@ impl Figures {
         let mut ratios: Vec<f64> = pairs.map(|(count, beside)| count / beside).collect();
         ratios.sort_by(f64::total_cmp);
         let middle = ratios.get(ratios.len() / 2);
-        middle
-            .copied()
-            .with_context(|| format!("{id} was not counted"))
+        middle.copied().with_context(|| format!("{id} was not counted"))
     }
 
     /// Compares what was counted with what is committed for this version of the server.
@@ -130,11 +124,7 @@ impl Figures {
                 "  {id:<33} {count:>7.0}   {now:.3} of {beside}, committed is {before:.3}: {moved:+.1} %{verdict}"
             );
         }
-        let rooms = format!(
-            "{:.0} %, a hand-over {:.0} %",
-            ROOM * 100.0,
-            ROOM_OF_TURNS * 100.0
-        );
+        let rooms = format!("{:.0} %, a hand-over {:.0} %", ROOM * 100.0, ROOM_OF_TURNS * 100.0);
         if !has_left {
             println!("All are within {rooms}.");
             return Ok(ExitCode::SUCCESS);
@@ -187,10 +177,7 @@ impl Figures {
         let lines = servers.iter().map(|(server, counts)| {
             let settings = counts.as_object().into_iter().flatten();
             let settings = settings.map(|(setting, counts)| format!("\n  \"{setting}\": {counts}"));
-            format!(
-                "\"{server}\": {{{}}}",
-                settings.collect::<Vec<_>>().join(",")
-            )
+            format!("\"{server}\": {{{}}}", settings.collect::<Vec<_>>().join(","))
         });
         let lines = lines.collect::<Vec<_>>().join(",\n");
         fs::write(RESULTS, format!("{{\n{lines}\n}}\n"))?;
@@ -219,11 +206,7 @@ fn to_tables(servers: &Map<String, Value>) -> Result<String> {
     for setting in SETTINGS {
         let names: String = servers.keys().map(|name| format!(" {name} |")).collect();
         let rule = "---:|".repeat(servers.len());
-        write!(
-            text,
-            "\n## {}\n\n| |{names} beside |\n|---|{rule}---|\n",
-            setting.name
-        )?;
+        write!(text, "\n## {}\n\n| |{names} beside |\n|---|{rule}---|\n", setting.name)?;
         for operation in &operations {
             let is_beside = |id: &str| id == operation.beside && id != operation.id;
             let other = operations.iter().find(|one| is_beside(&one.id));

@@ -51,10 +51,7 @@ pub struct Phase {
 /// Everything. When the module comes, which is the last, the server tells no other of keys any more.
 pub fn all() -> Result<Vec<Phase>> {
     let mut phases: Vec<Phase> = Vec::new();
-    for line in LIST
-        .lines()
-        .filter(|line| !line.is_empty() && !line.starts_with('#'))
-    {
+    for line in LIST.lines().filter(|line| !line.is_empty() && !line.starts_with('#')) {
         if let Some(module) = line.strip_prefix("module ") {
             let module = module.split_once(' ');
             let operations = Vec::new();
@@ -91,9 +88,7 @@ fn read(line: &str) -> Result<Vec<Operation>> {
             ("in turn", _) => operation.in_turn = true,
             // From Redis 8.2 on the module asks to be told of no more, after a hundred events that it did not need, at
             // the beginning of a turn of the server's loop. What is counted comes in few turns, and these each in one.
-            ("unneeded", _) => operation
-                .before
-                .extend(vec![step("SET price 5 -> ok", 0)?; 150]),
+            ("unneeded", _) => operation.before.extend(vec![step("SET price 5 -> ok", 0)?; 150]),
             (_, Some(each)) => {
                 let places = (1..=MOST_PLACES).map(|place| step(each, place));
                 operation.before.extend(places.collect::<Result<Vec<_>>>()?);
@@ -102,9 +97,7 @@ fn read(line: &str) -> Result<Vec<Operation>> {
         }
     }
     if id == "others" {
-        let others = OTHERS
-            .into_iter()
-            .map(|(id, lines)| operation.of_others(id, lines));
+        let others = OTHERS.into_iter().map(|(id, lines)| operation.of_others(id, lines));
         return others.collect();
     }
     for said in again.split("; ") {
@@ -153,9 +146,7 @@ fn steps(said: &str) -> Result<Vec<Step>> {
 
 /// A command and its answer, for the one at this place.
 fn step(said: &str, place: usize) -> Result<Step> {
-    let (line, answer) = said
-        .split_once(" -> ")
-        .context("a command without an answer")?;
+    let (line, answer) = said.split_once(" -> ").context("a command without an answer")?;
     let before = place.saturating_sub(1).to_string();
     let words = line.split(' ').map(|word| {
         let word = word.replace("#-", &before).replace('#', &place.to_string());

@@ -75,11 +75,8 @@ pub struct Connection {
 
 impl Connection {
     fn open(socket: &Path) -> Result<Self> {
-        let mut connection = Self {
-            stream: UnixStream::connect(socket)?,
-            input: Vec::new(),
-            taken: 0,
-        };
+        let mut connection =
+            Self { stream: UnixStream::connect(socket)?, input: Vec::new(), taken: 0 };
         connection.ask(&ping())?;
         Ok(connection)
     }
@@ -104,8 +101,7 @@ impl Connection {
             let mut some = [0; 16 * 1024];
             let size = self.stream.read(&mut some)?;
             ensure!(size > 0, "the server has closed the connection");
-            self.input
-                .extend_from_slice(some.get(..size).unwrap_or_default());
+            self.input.extend_from_slice(some.get(..size).unwrap_or_default());
         }
     }
 
@@ -171,12 +167,7 @@ impl Server {
             .args(["--hz", "1"])
             .args(["--repl-diskless-sync-delay", "0"]);
         let (process, connection) = start(command, folder)?;
-        let mut server = Self {
-            _replica: None,
-            process,
-            connection,
-            marks: 0,
-        };
+        let mut server = Self { _replica: None, process, connection, marks: 0 };
         if setting.has_replica {
             server._replica = Some(server.attach_replica(port)?);
         }
@@ -186,9 +177,7 @@ impl Server {
     /// A replica, which is not counted, and which has all that the server has.
     fn attach_replica(&mut self, port: u16) -> Result<Process> {
         let mut command = Command::new(program());
-        command
-            .args(["--port", "0"])
-            .args(["--replicaof", "127.0.0.1", &port.to_string()]);
+        command.args(["--port", "0"]).args(["--replicaof", "127.0.0.1", &port.to_string()]);
         let (process, _) = start(command, TempDir::new()?)?;
         wait_until("the replica is online", || {
             Ok(self.info("replication")?.contains("state=online"))
@@ -275,10 +264,7 @@ impl Server {
 
 fn start(mut command: Command, dir: TempDir) -> Result<(Process, Connection)> {
     let socket = dir.path().join("socket");
-    command
-        .arg("--unixsocket")
-        .arg(&socket)
-        .args(["--save", ""]);
+    command.arg("--unixsocket").arg(&socket).args(["--save", ""]);
     command.arg("--dir").arg(dir.path());
     let mut process = Process::start(&mut command, dir)?;
     let start = Instant::now();

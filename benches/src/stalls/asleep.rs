@@ -24,10 +24,7 @@ pub async fn run(scene: &mut Scene<'_>) -> Result<()> {
         }
     }
     let owners = scene.bench.fewer(OWNERS);
-    let what = format!(
-        "wake-ups while {} places are kept",
-        count((LOCKS * owners) as f64)
-    );
+    let what = format!("wake-ups while {} places are kept", count((LOCKS * owners) as f64));
     if let Some(rate) = scene.attempt(&what, 4, places(owners)).await? {
         scene.push(row(what, rate, MORE_FOR_PLACES));
     }
@@ -106,11 +103,6 @@ async fn wake_ups(server: &Server) -> Result<f64> {
 
 fn sleeps(server: &Server) -> Result<f64> {
     let status = fs::read_to_string(format!("/proc/{}/status", server.pid()))?;
-    let line = status
-        .lines()
-        .find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
-    Ok(line
-        .context("the kernel does not count them")?
-        .trim()
-        .parse()?)
+    let line = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
+    Ok(line.context("the kernel does not count them")?.trim().parse()?)
 }

@@ -90,10 +90,8 @@ pub async fn pipeline(
 /// Each of so many locks is held by a single owner.
 pub async fn hold(server: &Server, number: usize, prefix: &str, owner: &str) -> Result<()> {
     let connection = &mut server.connect().await?;
-    pipeline(connection, number, |which| {
-        format!("LOCK.ACQUIRE {prefix}{which} {owner} {TTL}")
-    })
-    .await
+    pipeline(connection, number, |which| format!("LOCK.ACQUIRE {prefix}{which} {owner} {TTL}"))
+        .await
 }
 
 /// The words that name so many keys in a command for many.

@@ -17,10 +17,7 @@ const OWNER: &str = "0190f3b2-6a55-7c10-8f1e-4b7a52d9c001";
 
 pub async fn run(scene: &mut Scene<'_>) -> Result<()> {
     let load = Load::as_limits_allow(scene.bench.is_quick)?;
-    let what = format!(
-        "{} locks end at once, each waited for",
-        count(load.locks as f64)
-    );
+    let what = format!("{} locks end at once, each waited for", count(load.locks as f64));
     let (alone, ours) = (alone(load.locks), measure(load));
     if let Some((alone, seen)) = scene.beside(&what, 3, alone, ours).await? {
         let row = Row::new(what, seen, BOUND);
@@ -82,9 +79,7 @@ async fn measure(load: Load) -> Result<Seen> {
     let grants = Rc::new(Grants::default());
     let waiters = wait_for_all(&server, load, &grants).await?;
     let waiting = waiters.len();
-    control
-        .wait_for("blocked_clients", |clients| clients == waiting)
-        .await?;
+    control.wait_for("blocked_clients", |clients| clients == waiting).await?;
 
     // To renew them takes about as long as to make them.
     let end = Instant::now() + Duration::from_secs(1) + filling * 3;
@@ -106,9 +101,7 @@ struct Grants {
 }
 
 async fn wait_for_all(server: &Server, load: Load, grants: &Rc<Grants>) -> Result<Vec<Task<()>>> {
-    let keys: Vec<String> = (0..load.locks)
-        .map(|number| format!("lock:{number}"))
-        .collect();
+    let keys: Vec<String> = (0..load.locks).map(|number| format!("lock:{number}")).collect();
     let (singles, rest) = keys.split_at(load.singles);
     let mut tasks = Vec::new();
     for some in singles.chunks(1).chain(rest.chunks(AT_ONCE)) {
@@ -150,10 +143,7 @@ async fn end_together(server: &Server, locks: usize, end: Instant) -> Result<()>
             connection.push(&format!("LOCK.RENEW lock:{number} {OWNER} {ttl}"));
         }
         let renewed = connection.last_of(some.len()).await?;
-        ensure!(
-            renewed == Answer::Number(1),
-            "the locks ended before they were all renewed"
-        );
+        ensure!(renewed == Answer::Number(1), "the locks ended before they were all renewed");
     }
     Ok(())
 }

@@ -15,10 +15,7 @@ pub async fn run(scene: &mut Scene<'_>) -> Result<()> {
     let queues = scene.bench.fewer(QUEUES);
     let of_queues = format!("with {} queues", count(queues as f64));
     let measuring = async {
-        Ok((
-            (refilled(queues).await?, demoted(queues).await?),
-            with_queues(queues).await?,
-        ))
+        Ok(((refilled(queues).await?, demoted(queues).await?), with_queues(queues).await?))
     };
     if let Some((alone, all)) = scene.attempt(&of_queues, 3, measuring).await? {
         // Each who waits there is granted a thousand locks in one instant, or none.
@@ -112,10 +109,7 @@ async fn with_queues(queues: usize) -> Result<Vec<(&'static str, Seen)>> {
             let waiters = queues.div_ceil(MOST_KEYS);
             crowd = Some(Crowd::that_waits(&server, waiters, waits).await?);
         }
-        all.push((
-            command,
-            of_command(&server, command, End::Blocked(0)).await?,
-        ));
+        all.push((command, of_command(&server, command, End::Blocked(0)).await?));
         drop(crowd);
         if command != DEMOTE {
             control.call("FLUSHALL").await?;

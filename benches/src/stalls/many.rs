@@ -22,10 +22,7 @@ pub async fn run(scene: &mut Scene<'_>) -> Result<()> {
     let waiters = scene.bench.fewer(WAITERS);
     let crowd = format!("{} waiters of {many} each", count(waiters as f64));
     let measuring = async {
-        Ok((
-            without_locks(waiters, locks, DEMOTE).await?,
-            sent_away(waiters, locks).await?,
-        ))
+        Ok((without_locks(waiters, locks, DEMOTE).await?, sent_away(waiters, locks).await?))
     };
     if let Some((alone, all)) = scene.attempt(&crowd, 4, measuring).await? {
         for (command, seen) in all {
@@ -83,11 +80,7 @@ async fn sent_away(waiters: usize, locks: usize) -> Result<Vec<(&'static str, Se
     hold(&server, 1, "lock:", "holder").await?;
     let mut all = Vec::new();
     for (name, command, after) in [
-        (
-            "lock.drain yes",
-            "CONFIG SET lock.drain yes",
-            "CONFIG SET lock.drain no",
-        ),
+        ("lock.drain yes", "CONFIG SET lock.drain yes", "CONFIG SET lock.drain no"),
         ("REPLICAOF", DEMOTE, "REPLICAOF NO ONE"),
     ] {
         let _crowd = wait_for_all(&server, waiters, locks).await?;

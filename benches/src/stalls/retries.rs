@@ -24,9 +24,7 @@ async fn retried(owners: usize, watched: Duration) -> Result<Seen> {
     let server = Server::start(With::Module).await?;
     let mut connection = server.connect().await?;
     for lock in ["a", "b"] {
-        connection
-            .call(&format!("LOCK.ACQUIRE {lock} holder:{lock} {TTL}"))
-            .await?;
+        connection.call(&format!("LOCK.ACQUIRE {lock} holder:{lock} {TTL}")).await?;
     }
     let place = |lock, owner| format!("LOCK.ACQUIRE {lock} owner:{owner} {TTL} QUEUE 60000");
     pipeline(&mut connection, owners, |owner| place("a", owner)).await?;

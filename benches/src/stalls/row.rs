@@ -43,10 +43,7 @@ pub struct Row {
 
 impl Row {
     pub fn new(what: impl Into<String>, seen: Seen, bound: Duration) -> Row {
-        Row {
-            seen: Some(seen),
-            ..Row::of(what, seen.turn(), bound.as_secs_f64(), Unit::Turn)
-        }
+        Row { seen: Some(seen), ..Row::of(what, seen.turn(), bound.as_secs_f64(), Unit::Turn) }
     }
 
     pub fn of(what: impl Into<String>, figure: f64, bound: f64, unit: Unit) -> Row {
@@ -64,27 +61,17 @@ impl Row {
 
     /// What the server alone does in such a case, to be shown beside it.
     pub fn beside(self, alone: f64) -> Row {
-        Row {
-            alone: Some(alone),
-            ..self
-        }
+        Row { alone: Some(alone), ..self }
     }
 
     /// The bound is on top of what the server alone does.
     pub fn on_top_of(self, alone: f64) -> Row {
-        Row {
-            bound: self.bound + alone,
-            on_top: true,
-            ..self.beside(alone)
-        }
+        Row { bound: self.bound + alone, on_top: true, ..self.beside(alone) }
     }
 
     /// The one command names all that it takes time for.
     pub fn linear(self) -> Row {
-        Row {
-            linear: true,
-            ..self
-        }
+        Row { linear: true, ..self }
     }
 
     pub fn is_met(&self) -> bool {

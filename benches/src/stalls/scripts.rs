@@ -8,16 +8,10 @@ const MOST_BYTES: f64 = 1e6;
 /// What it leaves behind in memory until it is over.
 pub async fn run(scene: &mut Scene<'_>) -> Result<()> {
     let times = scene.bench.fewer(TIMES);
-    let what = format!(
-        "a script SETs a lock that is waited for {} times: memory",
-        count(times as f64)
-    );
-    let measuring = async {
-        Ok((
-            grown(With::Nothing, times).await?,
-            grown(With::Module, times).await?,
-        ))
-    };
+    let what =
+        format!("a script SETs a lock that is waited for {} times: memory", count(times as f64));
+    let measuring =
+        async { Ok((grown(With::Nothing, times).await?, grown(With::Module, times).await?)) };
     let Some((plain, ours)) = scene.attempt(&what, 1, measuring).await? else {
         return Ok(());
     };
@@ -32,9 +26,7 @@ async fn grown(with: With, times: usize) -> Result<f64> {
     let mut connection = server.connect().await?;
     let mut waiters = None;
     if with == With::Module {
-        connection
-            .call(&format!("LOCK.ACQUIRE lock holder {TTL}"))
-            .await?;
+        connection.call(&format!("LOCK.ACQUIRE lock holder {TTL}")).await?;
         let waits = |_| format!("LOCK.ACQUIRE lock waiter {TTL} BLOCK 0");
         waiters = Some(Crowd::that_waits(&server, 1, waits).await?);
     }
@@ -46,11 +38,7 @@ async fn grown(with: With, times: usize) -> Result<f64> {
     let words = ["EVAL", script, "1", "lock", &times, &ttl];
     let used = connection.call_words(&words).await?;
     drop(waiters);
-    let at = |place: usize| {
-        used.items()
-            .get(place)
-            .context("the script has said nothing")?
-            .number()
-    };
+    let at =
+        |place: usize| used.items().get(place).context("the script has said nothing")?.number();
     Ok((at(1)? - at(0)?) as f64)
 }

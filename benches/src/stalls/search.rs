@@ -13,10 +13,7 @@ const OTHERS: usize = 2;
 
 pub async fn run(scene: &mut Scene<'_>) -> Result<()> {
     let readers = scene.bench.fewer(READERS);
-    let what = format!(
-        "{} readers of 11 locks wait for a writer",
-        count(readers as f64)
-    );
+    let what = format!("{} readers of 11 locks wait for a writer", count(readers as f64));
     let measuring = behind_readers(readers);
     if let Some(all) = scene.attempt(&what, 1, measuring).await? {
         for (request, seen) in all {
@@ -25,10 +22,7 @@ pub async fn run(scene: &mut Scene<'_>) -> Result<()> {
         }
     }
     let requests = scene.bench.fewer(REQUESTS);
-    let what = format!(
-        "an owner asks {} times for 1,024 locks",
-        count(requests as f64)
-    );
+    let what = format!("an owner asks {} times for 1,024 locks", count(requests as f64));
     let measuring = one_owner(requests);
     if let Some((waiting, asked, stranger)) = scene.attempt(&what, 1, measuring).await? {
         let what = format!("{what}: {waiting} wait, the others are refused");
@@ -38,10 +32,8 @@ pub async fn run(scene: &mut Scene<'_>) -> Result<()> {
     }
     let waiting = scene.bench.fewer(MOST_QUEUES);
     for (locks, of_what) in [(waiting, "locks of their own"), (1, "one lock")] {
-        let what = format!(
-            "RELEASE to an owner with {} requests for {of_what}",
-            count(waiting as f64)
-        );
+        let what =
+            format!("RELEASE to an owner with {} requests for {of_what}", count(waiting as f64));
         scene.turn(what, BOUND, released_to(waiting, locks)).await?;
     }
     Ok(())
@@ -52,17 +44,13 @@ async fn behind_readers(readers: usize) -> Result<Vec<(&'static str, Seen)>> {
     let server = Server::start(With::Module).await?;
     let mut connection = server.connect().await?;
     let locks = keys("lock:", 0, LOCKS);
-    connection
-        .call(&format!("LOCK.MACQUIRE {locks} first {TTL} SHARED"))
-        .await?;
+    connection.call(&format!("LOCK.MACQUIRE {locks} first {TTL} SHARED")).await?;
     let writer = |_| format!("LOCK.MACQUIRE {locks} writer {TTL} BLOCK 0");
     let _writer = Crowd::that_waits(&server, 1, writer).await?;
     let reader = |member| format!("LOCK.MACQUIRE {locks} reader:{member} {TTL} SHARED BLOCK 0");
     let _readers = Crowd::that_waits(&server, readers, reader).await?;
     // There is no search for an owner that no other waits for.
-    connection
-        .call(&format!("LOCK.ACQUIRE own one {TTL}"))
-        .await?;
+    connection.call(&format!("LOCK.ACQUIRE own one {TTL}")).await?;
     let waiter = |_| format!("LOCK.ACQUIRE own other {TTL} BLOCK 0");
     let _waiter = Crowd::that_waits(&server, 1, waiter).await?;
     let mut all = Vec::new();
@@ -81,9 +69,7 @@ async fn one_owner(requests: usize) -> Result<(usize, Seen, Seen)> {
     hold(&server, MOST_KEYS, "lock:", "holder").await?;
     let mut connection = server.connect().await?;
     for (lock, owner) in [("own", "one"), ("strange", "stranger")] {
-        connection
-            .call(&format!("LOCK.ACQUIRE {lock} {owner} {TTL}"))
-            .await?;
+        connection.call(&format!("LOCK.ACQUIRE {lock} {owner} {TTL}")).await?;
     }
     let waiter = |member| match member {
         0 => format!("LOCK.ACQUIRE own waiter {TTL} BLOCK 0"),

@@ -34,10 +34,7 @@ pub struct Seen {
 impl Seen {
     /// Of what is no one command.
     pub fn of_gap(gap: Gap) -> Seen {
-        Seen {
-            gap,
-            ..Seen::default()
-        }
+        Seen { gap, ..Seen::default() }
     }
 
     /// The server's longest turn, in seconds. One that has begun between two PINGs is longer than the
@@ -58,19 +55,11 @@ impl Seen {
 
     /// The shorter one of two: of what the server alone does, the noise of the machine left out.
     pub fn or_shorter(self, other: Seen) -> Seen {
-        if other.turn() < self.turn() {
-            other
-        } else {
-            self
-        }
+        if other.turn() < self.turn() { other } else { self }
     }
 
     pub fn or_longer(self, other: Seen) -> Seen {
-        if other.turn() > self.turn() {
-            other
-        } else {
-            self
-        }
+        if other.turn() > self.turn() { other } else { self }
     }
 }
 
@@ -196,10 +185,7 @@ mod tests {
         Seen {
             call: call.map(Duration::from_micros),
             cpu: Duration::from_micros(cpu),
-            gap: Gap {
-                seen: Duration::from_micros(gap),
-                kept_off: Duration::ZERO,
-            },
+            gap: Gap { seen: Duration::from_micros(gap), kept_off: Duration::ZERO },
         }
     }
 

@@ -27,10 +27,8 @@ pub async fn run(scene: &mut Scene<'_>) -> Result<()> {
             scene.push(row.on_top_of(plain.turn()));
         }
     }
-    let what = format!(
-        "{} connections with 10 SESSION holds each are killed",
-        count(smaller as f64)
-    );
+    let what =
+        format!("{} connections with 10 SESSION holds each are killed", count(smaller as f64));
     let (plain, ours) = (alone(smaller, false), killed(smaller, 10, false));
     if let Some((plain, tied)) = scene.beside(&what, 1, plain, ours).await? {
         let row = Row::new(what, tied, Duration::from_millis(100));

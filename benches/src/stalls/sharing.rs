@@ -103,11 +103,7 @@ async fn over(shares: usize) -> Result<Over> {
     shares_that_are_over(&server, shares).await?;
     let tries = format!("LOCK.ACQUIRE lock writer {TTL}");
     let tried = of_command(&server, &tries, End::Reply).await?;
-    Ok(Over {
-        check,
-        renew,
-        tried,
-    })
+    Ok(Over { check, renew, tried })
 }
 
 /// They stand in the key, and have ended.
@@ -117,15 +113,9 @@ async fn shares_that_are_over(server: &Server, shares: usize) -> Result<()> {
     connection.call(&stays).await?;
     let began = Instant::now();
     share(server, shares, SHORT.as_millis()).await?;
-    ensure!(
-        began.elapsed() < SHORT,
-        "the first were over before all were there"
-    );
+    ensure!(began.elapsed() < SHORT, "the first were over before all were there");
     sleep(SHORT).await;
     let there = connection.call("ZCARD lock").await?.number()?;
-    ensure!(
-        there >= i64::try_from(shares)?,
-        "only {there} shares are left"
-    );
+    ensure!(there >= i64::try_from(shares)?, "only {there} shares are left");
     Ok(())
 }

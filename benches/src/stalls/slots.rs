@@ -51,10 +51,7 @@ async fn until_it_serves(connection: &mut Connection) -> Result<()> {
         if info.text()?.contains("cluster_state:ok") {
             return Ok(());
         }
-        ensure!(
-            Instant::now() < deadline,
-            "the cluster was not up after a minute"
-        );
+        ensure!(Instant::now() < deadline, "the cluster was not up after a minute");
         sleep(FOR_EACH_STEP).await;
     }
 }
@@ -63,27 +60,12 @@ async fn until_it_serves(connection: &mut Connection) -> Result<()> {
 async fn given_away(with: With, holds: usize) -> Result<Seen> {
     let server = node(with).await?;
     let mut connection = server.connect().await?;
-    connection
-        .call(&format!("CLUSTER ADDSLOTSRANGE 0 {LAST_SLOT}"))
-        .await?;
+    connection.call(&format!("CLUSTER ADDSLOTSRANGE 0 {LAST_SLOT}")).await?;
     until_it_serves(&mut connection).await?;
     fill(&server, with, holds).await?;
-    let ranges: String = (0..LAST_SLOT)
-        .step_by(2)
-        .map(|slot| format!(" {slot} {slot}"))
-        .collect();
-    let gone = of_command(
-        &server,
-        &format!("CLUSTER DELSLOTSRANGE{ranges}"),
-        End::Reply,
-    )
-    .await?;
-    let back = of_command(
-        &server,
-        &format!("CLUSTER ADDSLOTSRANGE{ranges}"),
-        End::Reply,
-    )
-    .await?;
+    let ranges: String = (0..LAST_SLOT).step_by(2).map(|slot| format!(" {slot} {slot}")).collect();
+    let gone = of_command(&server, &format!("CLUSTER DELSLOTSRANGE{ranges}"), End::Reply).await?;
+    let back = of_command(&server, &format!("CLUSTER ADDSLOTSRANGE{ranges}"), End::Reply).await?;
     Ok(gone.or_longer(back))
 }
 
@@ -103,9 +85,7 @@ async fn moved_with(with: With, holds: usize) -> Result<Option<Seen>> {
     if !can_move(&mut target).await? {
         return Ok(None);
     }
-    source
-        .call(&format!("CLUSTER ADDSLOTSRANGE 0 {LAST_SLOT}"))
-        .await?;
+    source.call(&format!("CLUSTER ADDSLOTSRANGE 0 {LAST_SLOT}")).await?;
     source.call("CLUSTER SET-CONFIG-EPOCH 1").await?;
     target.call("CLUSTER SET-CONFIG-EPOCH 2").await?;
     let address = here.address();
@@ -120,9 +100,7 @@ async fn moved_with(with: With, holds: usize) -> Result<Option<Seen>> {
         .map(|first| format!(" {first} {}", first + slots - 1))
         .collect();
     let seen = of_event(&here, async {
-        target
-            .call(&format!("CLUSTER MIGRATION IMPORT{ranges}"))
-            .await?;
+        target.call(&format!("CLUSTER MIGRATION IMPORT{ranges}")).await?;
         until_moved(&mut target).await
     })
     .await?;
@@ -151,9 +129,7 @@ async fn until_moved(target: &mut Connection) -> Result<()> {
 /// Of the one task that there is: names and values in turn.
 fn state(status: &Answer) -> Option<String> {
     let fields = status.items().first()?.items();
-    let name = fields
-        .iter()
-        .position(|field| field.text().is_ok_and(|text| text == "state"))?;
+    let name = fields.iter().position(|field| field.text().is_ok_and(|text| text == "state"))?;
     Some(fields.get(name + 1)?.text().ok()?.to_owned())
 }
 
@@ -164,12 +140,7 @@ mod tests {
     #[test]
     fn the_state_of_a_move_is_found_among_what_is_said_of_it() {
         let text = |text: &str| Answer::Text(text.as_bytes().into());
-        let task = [
-            text("slots"),
-            text("0-127"),
-            text("state"),
-            text("completed"),
-        ];
+        let task = [text("slots"), text("0-127"), text("state"), text("completed")];
         let status = Answer::List(vec![Answer::List(task.into())]);
         assert_eq!(state(&status).as_deref(), Some("completed"));
         assert_eq!(state(&Answer::List(Vec::new())), None);

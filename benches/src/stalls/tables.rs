@@ -65,11 +65,7 @@ async fn there_and_back(with: With, readings: usize) -> Result<Way> {
     let grows = of_event(&server, walk(from, to, readings, come)).await?;
     let (from, to) = (&mut connection, &mut memory);
     let shrinks = of_event(&server, walk(from, to, readings, go)).await?;
-    Ok(Way {
-        grows,
-        shrinks,
-        memory,
-    })
+    Ok(Way { grows, shrinks, memory })
 }
 
 async fn walk(
@@ -114,8 +110,7 @@ mod tests {
         let steady: Vec<f64> = (0..400).map(|at| 1e6 + f64::from(at) * 100.0).collect();
         let with_jump = |at: usize| -> Vec<f64> {
             let all = steady.iter().enumerate();
-            all.map(|(place, used)| used + if place > at { 1e5 } else { 0.0 })
-                .collect()
+            all.map(|(place, used)| used + if place > at { 1e5 } else { 0.0 }).collect()
         };
         assert_eq!(longest_jump(&steady, &steady), 0.0);
         assert!(longest_jump(&steady, &[]) < 0.001);

@@ -117,13 +117,7 @@ impl Place {
 
     async fn release(&mut self) -> Result<()> {
         let release = format!("LOCK.RELEASE {} {}", self.key, self.tokens.latest);
-        let released = self
-            .connection
-            .lock()
-            .await
-            .call(&release)
-            .await?
-            .number()?;
+        let released = self.connection.lock().await.call(&release).await?.number()?;
         ensure!(released == 1, "LOCK.RELEASE answered {released}");
         Ok(())
     }

@@ -149,10 +149,7 @@ impl Way for PubSub {
 
     async fn release(&mut self) -> Result<()> {
         let (script, key, token) = (&self.release, &self.key, &self.tokens.latest);
-        let release = format!(
-            "EVALSHA {script} 2 {key} channel:{key} 0 {} {token}",
-            self.ttl
-        );
+        let release = format!("EVALSHA {script} 2 {key} channel:{key} 0 {} {token}", self.ttl);
         self.connection.call(&release).await?;
         Ok(())
     }

@@ -20,14 +20,9 @@ impl Servers {
             false => None,
         };
         let Some(masters) = masters else {
-            let alone = Master {
-                host: String::new(),
-                port: options.port,
-                slots: vec![0..=u16::MAX],
-            };
-            return Ok(Servers {
-                nodes: vec![(first, alone)],
-            });
+            let alone =
+                Master { host: String::new(), port: options.port, slots: vec![0..=u16::MAX] };
+            return Ok(Servers { nodes: vec![(first, alone)] });
         };
         let mut nodes = Vec::new();
         for master in masters {
@@ -59,9 +54,8 @@ impl<S> Servers<S> {
 
 impl<S: Asked> Asked for Servers<S> {
     fn info(&mut self) -> Result<String, Trouble> {
-        let all: Result<Vec<String>, Trouble> = (self.nodes.iter_mut())
-            .map(|(server, _)| server.info())
-            .collect();
+        let all: Result<Vec<String>, Trouble> =
+            (self.nodes.iter_mut()).map(|(server, _)| server.info()).collect();
         Ok(together(&all?))
     }
 
@@ -113,11 +107,7 @@ fn together(all: &[String]) -> String {
         let Some((name, value)) = line.split_once(':') else {
             continue;
         };
-        let sum = value
-            .trim_end()
-            .parse::<u64>()
-            .ok()
-            .filter(|_| name.starts_with("lock_"));
+        let sum = value.trim_end().parse::<u64>().ok().filter(|_| name.starts_with("lock_"));
         let value = match sum {
             None => value.trim_end().to_owned(),
             Some(own) => {
@@ -186,10 +176,7 @@ mod tests {
             let look = |name: &Vec<u8>| {
                 let known = self.0.iter().find(|(known, _)| known.as_bytes() == name);
                 known.map_or(Look::Hidden, |&(_, queue)| {
-                    Look::Lock(Lock {
-                        queue,
-                        ..Lock::default()
-                    })
+                    Look::Lock(Lock { queue, ..Lock::default() })
                 })
             };
             Ok(names.iter().map(look).collect())
@@ -198,11 +185,7 @@ mod tests {
 
     fn cluster() -> Servers<Node> {
         let node = |locks, slots| {
-            let master = Master {
-                host: String::new(),
-                port: 1,
-                slots: vec![slots],
-            };
+            let master = Master { host: String::new(), port: 1, slots: vec![slots] };
             (Node(locks), master)
         };
         Servers {
@@ -216,12 +199,7 @@ mod tests {
 
     #[test]
     fn slots_are_those_of_a_cluster() {
-        for (key, of) in [
-            ("foo", 12_182),
-            ("bar", 5_061),
-            ("b{bar}", 5_061),
-            ("{}x", 10_595),
-        ] {
+        for (key, of) in [("foo", 12_182), ("bar", 5_061), ("b{bar}", 5_061), ("{}x", 10_595)] {
             assert_eq!(slot(key.as_bytes()), of, "{key}");
         }
     }
@@ -254,12 +232,9 @@ mod tests {
     #[test]
     fn counters_are_added_up_and_of_times_the_longest_counts() {
         let info = cluster().info().unwrap();
-        for line in [
-            "redis_version:7.0.15",
-            "lock_waiters:7",
-            "lock_wait_usec_p99:4",
-            "locktop_masters:3",
-        ] {
+        for line in
+            ["redis_version:7.0.15", "lock_waiters:7", "lock_wait_usec_p99:4", "locktop_masters:3"]
+        {
             assert!(info.lines().any(|one| one == line), "{line}: {info}");
         }
     }

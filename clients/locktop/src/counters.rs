@@ -15,10 +15,7 @@ impl Counters {
     pub fn read(info: &str, at: Instant) -> Counters {
         let lines = info.lines().filter_map(|line| line.split_once(':'));
         let fields = lines.map(|(name, value)| (name.to_owned(), value.trim_end().to_owned()));
-        Counters {
-            fields: fields.collect(),
-            at,
-        }
+        Counters { fields: fields.collect(), at }
     }
 
     /// A field as it stands there.

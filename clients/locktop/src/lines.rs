@@ -20,10 +20,8 @@ pub fn holder(width: u16, one: &Holder) -> String {
         (Some(claim), _) => format!("to claim {}", time(claim)),
         (None, left) => until(left),
     };
-    let fence = one
-        .fence
-        .filter(|_| width > 90)
-        .map_or(String::new(), |fence| format!("  fence {fence}"));
+    let fence =
+        one.fence.filter(|_| width > 90).map_or(String::new(), |fence| format!("  fence {fence}"));
     let who = who(width, &owner, &one.from);
     let client = client(width, one.client);
     beside(width, &who, &format!("{fence} {held:>6} {left:>6}{client}"))
@@ -36,24 +34,14 @@ pub fn waiter(width: u16, one: &Waiter) -> String {
         ("exclusive", None) => "excl".to_owned(),
         (mode, None) => mode.to_owned(),
     };
-    let mode = if one.asleep {
-        "asleep".to_owned()
-    } else {
-        mode
-    };
+    let mode = if one.asleep { "asleep".to_owned() } else { mode };
     let place = one
         .lease
         .filter(|_| width > 70)
-        .map_or(String::new(), |lease| {
-            format!("  place kept {}", time(lease))
-        });
+        .map_or(String::new(), |lease| format!("  place kept {}", time(lease)));
     let who = who(width, &escaped(&one.owner), &one.from);
     let client = client(width, one.client);
-    beside(
-        width,
-        &who,
-        &format!("{place} {mode:>7} {:>6}{client}", time(one.waited)),
-    )
+    beside(width, &who, &format!("{place} {mode:>7} {:>6}{client}", time(one.waited)))
 }
 
 /// For how much longer. What is over by our reckoning has perhaps been prolonged: the next refresh says.
@@ -100,30 +88,18 @@ pub fn lock_line(width: u16, name: &[u8], lock: &Lock) -> String {
     let left = until(lock.left());
     let is_held = !lock.holders.is_empty();
     let of_holders = |text: String| if is_held { text } else { "-".to_owned() };
-    let first = lock.holders.first().map_or("-".to_owned(), |one| {
-        one.owner.as_deref().map_or("(unknown)".to_owned(), escaped)
-    });
-    let waited = if lock.queue > 0 {
-        time(lock.waited())
-    } else {
-        "-".to_owned()
-    };
+    let first = lock
+        .holders
+        .first()
+        .map_or("-".to_owned(), |one| one.owner.as_deref().map_or("(unknown)".to_owned(), escaped));
+    let waited = if lock.queue > 0 { time(lock.waited()) } else { "-".to_owned() };
     columns(
         width,
         &escaped(name),
         mode,
-        [
-            &count(lock.queue),
-            &waited,
-            &count(lock.count),
-            &of_holders(held),
-            &of_holders(left),
-        ],
+        [&count(lock.queue), &waited, &count(lock.count), &of_holders(held), &of_holders(left)],
         &first,
-        &lock
-            .holders
-            .first()
-            .map_or(String::new(), |one| one.from.short()),
+        &lock.holders.first().map_or(String::new(), |one| one.from.short()),
     )
 }
 
@@ -171,12 +147,7 @@ mod tests {
     }
 
     fn lock(holder: Holder) -> Lock {
-        Lock {
-            mode: "exclusive".to_owned(),
-            holders: vec![holder],
-            count: 1,
-            ..Lock::default()
-        }
+        Lock { mode: "exclusive".to_owned(), holders: vec![holder], count: 1, ..Lock::default() }
     }
 
     #[test]
@@ -203,15 +174,8 @@ mod tests {
     fn what_is_not_known_is_said_to_be_so() {
         let unknown = Holder::default();
         assert!(lock_line(80, b"market", &lock(unknown.clone())).ends_with("?  no end  (unknown)"));
-        assert_eq!(
-            holder(40, &unknown),
-            "(unknown)               ? no end       ?"
-        );
-        let free = Lock {
-            mode: "free".to_owned(),
-            queue: 1,
-            ..Lock::default()
-        };
+        assert_eq!(holder(40, &unknown), "(unknown)               ? no end       ?");
+        let free = Lock { mode: "free".to_owned(), queue: 1, ..Lock::default() };
         assert!(lock_line(80, b"market", &free).ends_with("-       -  -"));
     }
 
@@ -224,17 +188,9 @@ mod tests {
             ..Waiter::default()
         };
         assert!(waiter(40, &bob).ends_with("excl 904 ms       ?"));
-        let limit = Waiter {
-            mode: "limit".to_owned(),
-            limit: Some(3),
-            ..bob.clone()
-        };
+        let limit = Waiter { mode: "limit".to_owned(), limit: Some(3), ..bob.clone() };
         assert!(waiter(40, &limit).contains("limit 3"));
-        let asleep = Waiter {
-            lease: Some(5_000),
-            asleep: true,
-            ..bob
-        };
+        let asleep = Waiter { lease: Some(5_000), asleep: true, ..bob };
         assert!(waiter(80, &asleep).contains("place kept 5.0 s  asleep"));
     }
 }

@@ -183,15 +183,12 @@ fn waiter(reply: &Value) -> Option<Waiter> {
 /// Names and values: in turn in RESP2, a map in RESP3.
 fn fields(reply: &Value) -> Option<Vec<(&[u8], &Value)>> {
     match reply {
-        Value::Map(pairs) => pairs
-            .iter()
-            .map(|(name, value)| Some((bytes(name)?, value)))
-            .collect(),
+        Value::Map(pairs) => {
+            pairs.iter().map(|(name, value)| Some((bytes(name)?, value))).collect()
+        }
         Value::Array(flat) => {
             let (pairs, rest) = flat.as_chunks::<2>();
-            let pairs = pairs
-                .iter()
-                .map(|[name, value]| Some((bytes(name)?, value)));
+            let pairs = pairs.iter().map(|[name, value]| Some((bytes(name)?, value)));
             rest.is_empty().then(|| pairs.collect())?
         }
         _ => None,
@@ -234,12 +231,7 @@ mod tests {
     }
 
     fn flat<const N: usize>(pairs: [(&str, Value); N]) -> Value {
-        Value::Array(
-            pairs
-                .into_iter()
-                .flat_map(|(name, value)| [word(name), value])
-                .collect(),
-        )
+        Value::Array(pairs.into_iter().flat_map(|(name, value)| [word(name), value]).collect())
     }
 
     fn reply() -> Value {
@@ -276,23 +268,11 @@ mod tests {
     #[test]
     fn a_reply_is_read_with_what_is_not_known_of_it() {
         let lock = Lock::read(&reply()).unwrap();
-        assert_eq!(
-            (lock.mode.as_str(), lock.count, lock.queue),
-            ("shared", 2, 1)
-        );
+        assert_eq!((lock.mode.as_str(), lock.count, lock.queue), ("shared", 2, 1));
         assert_eq!(lock.holders[0].owner.as_deref(), Some(b"ann".as_slice()));
-        assert_eq!(
-            (lock.holders[0].left, lock.holders[0].client),
-            (Some(8210), None)
-        );
-        assert_eq!(
-            (lock.holders[1].owner.clone(), lock.holders[1].left),
-            (None, None)
-        );
-        assert_eq!(
-            (lock.waiters[0].limit, lock.waiters[0].lease),
-            (Some(2), Some(500))
-        );
+        assert_eq!((lock.holders[0].left, lock.holders[0].client), (Some(8210), None));
+        assert_eq!((lock.holders[1].owner.clone(), lock.holders[1].left), (None, None));
+        assert_eq!((lock.waiters[0].limit, lock.waiters[0].lease), (Some(2), Some(500)));
         assert!(lock.waiters[0].asleep);
         assert_eq!(lock.holders[0].from.said(), "shop@web-3  10.0.0.7:50482");
         assert_eq!(lock.holders[0].from.short(), "shop@web-3");
@@ -301,18 +281,10 @@ mod tests {
 
     #[test]
     fn a_map_of_resp3_is_read_as_the_list_of_resp2() {
-        let Value::Array(flat) = reply() else {
-            panic!()
-        };
-        let pairs = flat
-            .as_chunks::<2>()
-            .0
-            .iter()
-            .map(|[name, value]| (name.clone(), value.clone()));
-        assert_eq!(
-            Lock::read(&Value::Map(pairs.collect())),
-            Lock::read(&reply())
-        );
+        let Value::Array(flat) = reply() else { panic!() };
+        let pairs =
+            flat.as_chunks::<2>().0.iter().map(|[name, value]| (name.clone(), value.clone()));
+        assert_eq!(Lock::read(&Value::Map(pairs.collect())), Lock::read(&reply()));
     }
 
     #[test]
@@ -325,10 +297,7 @@ mod tests {
     #[test]
     fn one_holder_without_an_end_leaves_the_lock_without_one() {
         let mut lock = Lock::read(&reply()).unwrap();
-        assert_eq!(
-            (lock.held(), lock.left(), lock.waited()),
-            (Some(1790), None, 904)
-        );
+        assert_eq!((lock.held(), lock.left(), lock.waited()), (Some(1790), None, 904));
         lock.holders.pop();
         assert_eq!(lock.left(), Some(8210));
     }
@@ -336,13 +305,7 @@ mod tests {
     #[test]
     fn time_goes_on_for_holders_and_waiters() {
         let later = Lock::read(&reply()).unwrap().later(8_500);
-        assert_eq!(
-            (later.holders[0].left, later.holders[0].held),
-            (Some(0), Some(10_290))
-        );
-        assert_eq!(
-            (later.waiters[0].waited, later.waiters[0].lease),
-            (9_404, Some(0))
-        );
+        assert_eq!((later.holders[0].left, later.holders[0].held), (Some(0), Some(10_290)));
+        assert_eq!((later.waiters[0].waited, later.waiters[0].lease), (9_404, Some(0)));
     }
 }

@@ -38,10 +38,7 @@ fn main() -> ExitCode {
         };
     }
     if !stdout().is_terminal() {
-        return complain(
-            "this is no terminal: say --once for a page of plain text",
-            2,
-        );
+        return complain("this is no terminal: say --once for a page of plain text", 2);
     }
     match terminal::run(&options) {
         Ok(()) => ExitCode::SUCCESS,
@@ -76,10 +73,7 @@ fn once(options: &Options) -> Result<String, Trouble> {
         trouble: None,
         keys: false,
     };
-    let width = env::var("COLUMNS")
-        .ok()
-        .and_then(|width| width.parse().ok())
-        .unwrap_or(120);
+    let width = env::var("COLUMNS").ok().and_then(|width| width.parse().ok()).unwrap_or(120);
     let text = page::text(&view, width, page::height(rows.len()));
     Ok(text.trim_end().to_owned() + "\n")
 }

@@ -112,18 +112,13 @@ impl Options {
                 }
                 "--interval" => {
                     let said = next()?;
-                    let seconds = said
-                        .parse()
-                        .ok()
-                        .filter(|seconds| (0.1..=3600.0).contains(seconds));
+                    let seconds =
+                        said.parse().ok().filter(|seconds| (0.1..=3600.0).contains(seconds));
                     options.interval = Duration::from_secs_f64(seconds.ok_or(wrong(&said))?);
                 }
                 "--keys" => {
                     let said = next()?;
-                    let keys = said
-                        .parse()
-                        .ok()
-                        .filter(|keys| (1..=1_000_000).contains(keys));
+                    let keys = said.parse().ok().filter(|keys| (1..=1_000_000).contains(keys));
                     options.keys = keys.ok_or(wrong(&said))?;
                 }
                 "--all" => options.all = true,
@@ -145,9 +140,7 @@ impl Options {
 
     /// Where the server is, as the page names it.
     pub fn place(&self) -> String {
-        self.socket
-            .clone()
-            .unwrap_or_else(|| format!("{}:{}", self.host, self.port))
+        self.socket.clone().unwrap_or_else(|| format!("{}:{}", self.host, self.port))
     }
 }
 
@@ -156,10 +149,7 @@ mod tests {
     use super::*;
 
     fn read(line: &str) -> Result<Option<Options>, String> {
-        Options::read(
-            line.split_whitespace().map(str::to_owned),
-            Some("secret".to_owned()),
-        )
+        Options::read(line.split_whitespace().map(str::to_owned), Some("secret".to_owned()))
     }
 
     #[test]
@@ -178,14 +168,8 @@ mod tests {
             "--host h --port 7000 --user u --pass p --db 3 --interval 0.5 --keys 10 --all --once",
         );
         let options = options.unwrap().unwrap();
-        assert_eq!(
-            (options.place().as_str(), options.db, options.keys),
-            ("h:7000", 3, 10)
-        );
-        assert_eq!(
-            (options.user.as_deref(), options.password.as_deref()),
-            (Some("u"), Some("p"))
-        );
+        assert_eq!((options.place().as_str(), options.db, options.keys), ("h:7000", 3, 10));
+        assert_eq!((options.user.as_deref(), options.password.as_deref()), (Some("u"), Some("p")));
         assert_eq!(options.interval, Duration::from_millis(500));
         assert!(options.all && options.once);
         assert_eq!(read("--port 7000 -h").unwrap(), None);

@@ -53,11 +53,7 @@ pub fn room(height: u16) -> usize {
 /// Above, the rows, the holders and waiters of one of them, and what the keys do.
 fn parts(area: Rect, keys: bool) -> [Rect; 4] {
     let below = area.height.saturating_sub(HEAD);
-    let one = if keys {
-        (below * 2 / 5).clamp(4.min(below), BELOW)
-    } else {
-        BELOW
-    };
+    let one = if keys { (below * 2 / 5).clamp(4.min(below), BELOW) } else { BELOW };
     Layout::vertical([
         Constraint::Length(HEAD),
         Constraint::Fill(1),
@@ -72,9 +68,7 @@ impl Widget for &View<'_> {
         let [head, rows, one, keys] = parts(area, self.keys);
         self.head(head, buffer);
         if let Some(trouble) = self.trouble {
-            let text = Paragraph::new(trouble)
-                .style(alarm())
-                .wrap(Wrap { trim: true });
+            let text = Paragraph::new(trouble).style(alarm()).wrap(Wrap { trim: true });
             text.render(rows, buffer);
         } else {
             self.rows(rows, buffer);
@@ -92,24 +86,13 @@ impl Widget for &View<'_> {
 impl View<'_> {
     fn head(&self, area: Rect, buffer: &mut Buffer) {
         let watch = self.watch;
-        let word = |name| {
-            watch
-                .counters
-                .as_ref()
-                .and_then(|counters| counters.word(name))
-        };
+        let word = |name| watch.counters.as_ref().and_then(|counters| counters.word(name));
         let number = |name| {
-            let number = watch
-                .counters
-                .as_ref()
-                .and_then(|counters| counters.number(name));
+            let number = watch.counters.as_ref().and_then(|counters| counters.number(name));
             number.map_or("-".to_owned(), count)
         };
         let wait = |name| {
-            let number = watch
-                .counters
-                .as_ref()
-                .and_then(|counters| counters.number(name));
+            let number = watch.counters.as_ref().and_then(|counters| counters.number(name));
             number.map_or("-".to_owned(), fine_time)
         };
         let per_second = |name| {
@@ -135,13 +118,7 @@ impl View<'_> {
         let title = format!("locktop  {}{server}{role}", self.place);
         let corner = u16::try_from(self.corner.len()).unwrap_or(0);
         let title = cut(&title, usize::from(area.width.saturating_sub(corner)));
-        put(
-            buffer,
-            area,
-            0,
-            &title,
-            Style::new().add_modifier(Modifier::BOLD),
-        );
+        put(buffer, area, 0, &title, Style::new().add_modifier(Modifier::BOLD));
         let [_, right] =
             Layout::horizontal([Constraint::Fill(1), Constraint::Length(corner)]).areas(area);
         put(buffer, right, 0, &self.corner, faint());
@@ -184,16 +161,8 @@ impl View<'_> {
             "lock_renew_refused_total",
             "lock_evicted_total",
         ];
-        let is_calm = alarms
-            .iter()
-            .all(|name| per_second(name).unwrap_or(0.0) == 0.0);
-        put(
-            buffer,
-            area,
-            2,
-            &losses,
-            if is_calm { Style::new() } else { alarm() },
-        );
+        let is_calm = alarms.iter().all(|name| per_second(name).unwrap_or(0.0) == 0.0);
+        put(buffer, area, 2, &losses, if is_calm { Style::new() } else { alarm() });
         let waits = format!(
             "waiting {} (peak {})  waits: half {}, 99 % {}, 99.9 % {}{}",
             number("lock_waiters"),
@@ -204,16 +173,9 @@ impl View<'_> {
             if is_narrow { "" } else { " at most" },
         );
         put(buffer, area, 3, &waits, Style::new());
-        let contended = watch
-            .counters
-            .as_ref()
-            .and_then(|counters| counters.number("lock_contended_keys"));
-        let found = found(
-            watch.table.contended() as u64,
-            contended,
-            &watch.round,
-            watch.at,
-        );
+        let contended =
+            watch.counters.as_ref().and_then(|counters| counters.number("lock_contended_keys"));
+        let found = found(watch.table.contended() as u64, contended, &watch.round, watch.at);
         put(buffer, area, 4, &found, faint());
         let reverse = Style::new().add_modifier(Modifier::REVERSED);
         let name =
@@ -232,13 +194,7 @@ impl View<'_> {
             "OWNER",
             "FROM",
         );
-        put(
-            buffer,
-            area,
-            5,
-            &format!("{names:0$}", usize::from(area.width)),
-            reverse,
-        );
+        put(buffer, area, 5, &format!("{names:0$}", usize::from(area.width)), reverse);
     }
 
     fn rows(&self, area: Rect, buffer: &mut Buffer) {
@@ -254,11 +210,8 @@ impl View<'_> {
                 _ => Style::new().fg(Color::Yellow),
             };
             let text = lock_line(area.width, &row.name, &lock);
-            let text = if is_selected {
-                format!("{text:0$}", usize::from(area.width))
-            } else {
-                text
-            };
+            let text =
+                if is_selected { format!("{text:0$}", usize::from(area.width)) } else { text };
             put(buffer, area, line, &text, style);
         }
         if self.rows.is_empty() {
@@ -273,41 +226,24 @@ impl View<'_> {
         };
         let lock = row.now(self.watch.at);
         let width = usize::from(area.width).saturating_sub(1);
-        let from = lock
-            .holders
-            .first()
-            .map_or(String::new(), |one| one.from.said());
+        let from = lock.holders.first().map_or(String::new(), |one| one.from.said());
         let title = match cut(&escaped(&row.name), width) {
             name if from.is_empty() => format!("{name} "),
             name => format!("{} ", cut(&format!("{name}  held from {from}"), width)),
         };
         let bold = Style::new().add_modifier(Modifier::BOLD | Modifier::UNDERLINED);
-        put(
-            buffer,
-            area,
-            0,
-            &format!("{title:0$}", usize::from(area.width)),
-            bold,
-        );
-        let below = Rect {
-            y: area.y.saturating_add(1),
-            height: area.height.saturating_sub(1),
-            ..area
-        };
-        let [left, right] = Layout::horizontal([Constraint::Fill(1), Constraint::Fill(1)])
-            .spacing(2)
-            .areas(below);
+        put(buffer, area, 0, &format!("{title:0$}", usize::from(area.width)), bold);
+        let below =
+            Rect { y: area.y.saturating_add(1), height: area.height.saturating_sub(1), ..area };
+        let [left, right] =
+            Layout::horizontal([Constraint::Fill(1), Constraint::Fill(1)]).spacing(2).areas(below);
         let width = left.width;
         let holders = lock.holders.iter().map(|one| holder(width, one)).collect();
         list(
             left,
             buffer,
             &format!("HELD BY {}", count(lock.count)),
-            if width < ROOM_FOR_CLIENTS {
-                "  HELD   LEFT"
-            } else {
-                "  HELD   LEFT  CLIENT"
-            },
+            if width < ROOM_FOR_CLIENTS { "  HELD   LEFT" } else { "  HELD   LEFT  CLIENT" },
             holders,
             lock.count,
         );
@@ -317,11 +253,7 @@ impl View<'_> {
             right,
             buffer,
             &format!("WAITING {}", count(lock.queue)),
-            if width < ROOM_FOR_CLIENTS {
-                "MODE WAITED"
-            } else {
-                "MODE WAITED  CLIENT"
-            },
+            if width < ROOM_FOR_CLIENTS { "MODE WAITED" } else { "MODE WAITED  CLIENT" },
             waiters,
             lock.queue,
         );
@@ -331,19 +263,9 @@ impl View<'_> {
 /// A title, the names of the columns, and as many lines as have room; the last one says how many have none.
 fn list(area: Rect, buffer: &mut Buffer, title: &str, columns: &str, lines: Vec<String>, all: u64) {
     let width = usize::from(area.width).saturating_sub(title.len());
-    put(
-        buffer,
-        area,
-        0,
-        &format!("{title}{columns:>width$}"),
-        faint(),
-    );
+    put(buffer, area, 0, &format!("{title}{columns:>width$}"), faint());
     let room = usize::from(area.height.saturating_sub(1));
-    let fit = if all as usize > room {
-        room.saturating_sub(1)
-    } else {
-        room
-    };
+    let fit = if all as usize > room { room.saturating_sub(1) } else { room };
     let shown = lines.len().min(fit);
     for (at, line) in (1..).zip(lines.iter().take(shown)) {
         put(buffer, area, at, line, Style::new());
@@ -363,46 +285,31 @@ fn list(area: Rect, buffer: &mut Buffer, title: &str, columns: &str, lines: Vec<
 /// How much of it all has been seen.
 fn found(contended: u64, of: Option<u64>, round: &Round, now: Instant) -> String {
     let waited_for = match of {
-        Some(of) if of > contended => format!(
-            "{} of {} locks with a queue found so far",
-            count(contended),
-            count(of)
-        ),
+        Some(of) if of > contended => {
+            format!("{} of {} locks with a queue found so far", count(contended), count(of))
+        }
         _ => format!("{} locks with a queue, all found", count(contended)),
     };
     let looked = match (round.last, round.began) {
-        (Some((met, _, took)), _) => format!(
-            "a round of {} locks takes {}",
-            count(met),
-            time(took.as_millis() as u64)
-        ),
+        (Some((met, _, took)), _) => {
+            format!("a round of {} locks takes {}", count(met), time(took.as_millis() as u64))
+        }
         (None, Some(began)) => {
             let since = now.saturating_duration_since(began).as_millis() as u64;
-            format!(
-                "{} locks in {}, the round goes on",
-                count(round.met),
-                time(since)
-            )
+            format!("{} locks in {}, the round goes on", count(round.met), time(since))
         }
         (None, None) => return String::new(),
     };
     let hidden = round.last.map_or(round.hidden, |(_, hidden, _)| hidden);
-    let hidden = if hidden > 0 {
-        format!("; {} may not be read", count(hidden))
-    } else {
-        String::new()
-    };
+    let hidden =
+        if hidden > 0 { format!("; {} may not be read", count(hidden)) } else { String::new() };
     format!("{waited_for}; {looked}{hidden}")
 }
 
 /// Writes into a line what has room there.
 fn put(buffer: &mut Buffer, area: Rect, line: u16, text: &str, style: Style) {
     if line < area.height {
-        let line = Rect {
-            y: area.y.saturating_add(line),
-            height: 1,
-            ..area
-        };
+        let line = Rect { y: area.y.saturating_add(line), height: 1, ..area };
         Line::styled(text, style).render(line, buffer);
     }
 }
@@ -421,10 +328,8 @@ pub fn text(view: &View<'_>, width: u16, height: u16) -> String {
     let mut buffer = Buffer::empty(area);
     view.render(area, &mut buffer);
     let lines = (0..height).map(|y| {
-        let line: String = (0..width)
-            .filter_map(|x| buffer.cell((x, y)))
-            .map(|cell| cell.symbol())
-            .collect();
+        let line: String =
+            (0..width).filter_map(|x| buffer.cell((x, y))).map(|cell| cell.symbol()).collect();
         line.trim_end().to_owned() + "\n"
     });
     lines.collect()
@@ -468,11 +373,7 @@ mod tests {
             waiters: waiters(queue),
             queue,
         };
-        Row {
-            name: name.to_vec(),
-            lock,
-            seen,
-        }
+        Row { name: name.to_vec(), lock, seen }
     }
 
     fn watch(now: Instant) -> Watch {
@@ -517,12 +418,7 @@ mod tests {
     #[test]
     fn a_page_of_80_by_24_says_who_holds_who_waits_for_how_long_and_how_often() {
         let now = Instant::now();
-        let page = shown(
-            &[row(b"market", 640, now), row(b"bank", 0, now)],
-            0,
-            None,
-            (80, 24),
-        );
+        let page = shown(&[row(b"market", 640, now), row(b"bank", 0, now)], 0, None, (80, 24));
         for said in [
             "locktop  127.0.0.1:6379  Redis 7.0.15",
             "every 1.0 s",
@@ -549,14 +445,8 @@ mod tests {
         let now = Instant::now();
         let page = shown(&[row(b"market", 0, now)], 0, None, (120, 40));
         assert!(page.contains("7.9 s  ann"), "{page}");
-        assert!(
-            page.lines().any(|line| line.trim_end().ends_with("FROM")),
-            "{page}"
-        );
-        assert!(
-            page.contains("market  held from shop@web-3  10.0.0.7:50482"),
-            "{page}"
-        );
+        assert!(page.lines().any(|line| line.trim_end().ends_with("FROM")), "{page}");
+        assert!(page.contains("market  held from shop@web-3  10.0.0.7:50482"), "{page}");
         let page = shown(&[row(b"market", 0, now)], 0, None, (200, 40));
         assert!(page.contains("fence 1795236375515000"), "{page}");
     }
@@ -591,46 +481,25 @@ mod tests {
     fn a_name_of_any_bytes_stays_in_its_column() {
         let now = Instant::now();
         let name = b"\x1b[2J\r\nlong and longer and longer still \xff\xfe".repeat(9);
-        let page = shown(
-            &[row(&name, 1, now), row(b"market", 0, now)],
-            0,
-            None,
-            (80, 24),
-        );
+        let page = shown(&[row(&name, 1, now), row(b"market", 0, now)], 0, None, (80, 24));
         assert!(page.contains("\\x1b[2J\\r\\nlong .. excl"), "{page}");
-        assert!(
-            page.lines()
-                .all(|line| line.len() <= 80 && !line.contains('\x1b')),
-            "{page}"
-        );
+        assert!(page.lines().all(|line| line.len() <= 80 && !line.contains('\x1b')), "{page}");
     }
 
     #[test]
     fn the_row_that_is_selected_is_in_sight_and_its_holders_are_below() {
         let now = Instant::now();
-        let rows: Vec<Row> = (0..100)
-            .map(|number| row(format!("lock-{number}").as_bytes(), 0, now))
-            .collect();
+        let rows: Vec<Row> =
+            (0..100).map(|number| row(format!("lock-{number}").as_bytes(), 0, now)).collect();
         let page = shown(&rows, 60, None, (80, 24));
         assert_eq!(page.matches("lock-60").count(), 2, "{page}");
-        assert!(
-            !page.contains("lock-61") && !page.contains("lock-0 "),
-            "{page}"
-        );
+        assert!(!page.contains("lock-61") && !page.contains("lock-0 "), "{page}");
     }
 
     #[test]
     fn trouble_stands_in_the_place_of_the_rows() {
-        let page = shown(
-            &[],
-            0,
-            Some("no connection to the server: Connection refused"),
-            (80, 24),
-        );
-        assert!(
-            page.contains("no connection to the server: Connection refused"),
-            "{page}"
-        );
+        let page = shown(&[], 0, Some("no connection to the server: Connection refused"), (80, 24));
+        assert!(page.contains("no connection to the server: Connection refused"), "{page}");
     }
 
     #[test]

@@ -97,17 +97,12 @@ impl Server {
         let connection = client.get_connection_with_timeout(PATIENCE).map_err(gone)?;
         connection.set_read_timeout(Some(PATIENCE)).map_err(gone)?;
         connection.set_write_timeout(Some(PATIENCE)).map_err(gone)?;
-        Ok(Server {
-            connection,
-            all: options.all,
-        })
+        Ok(Server { connection, all: options.all })
     }
 }
 
 fn address(options: &Options) -> RedisResult<ConnectionInfo> {
-    let mut login = RedisConnectionInfo::default()
-        .set_db(options.db)
-        .set_skip_set_lib_name();
+    let mut login = RedisConnectionInfo::default().set_db(options.db).set_skip_set_lib_name();
     if let Some(user) = &options.user {
         login = login.set_username(user);
     }
@@ -136,17 +131,13 @@ fn certificates(options: &Options) -> Result<TlsCertificates, Trouble> {
     };
     let pair = options.certificate.as_ref().zip(options.key.as_ref());
     let client_tls = match pair {
-        Some((certificate, key)) => Some(ClientTlsConfig {
-            client_cert: read(certificate)?,
-            client_key: read(key)?,
-        }),
+        Some((certificate, key)) => {
+            Some(ClientTlsConfig { client_cert: read(certificate)?, client_key: read(key)? })
+        }
         None => None,
     };
     let root_cert = options.ca.as_ref().map(read).transpose()?;
-    Ok(TlsCertificates {
-        client_tls,
-        root_cert,
-    })
+    Ok(TlsCertificates { client_tls, root_cert })
 }
 
 impl Server {
@@ -198,11 +189,7 @@ fn masters_of(slots: &Value) -> Vec<Master> {
             let known = (masters.iter_mut()).find(|one| (&one.host, one.port) == (&host, port));
             match known {
                 Some(known) => known.slots.push(first..=last),
-                None => masters.push(Master {
-                    host,
-                    port,
-                    slots: vec![first..=last],
-                }),
+                None => masters.push(Master { host, port, slots: vec![first..=last] }),
             }
         }
     }
@@ -213,9 +200,7 @@ impl Asked for Server {
     fn info(&mut self) -> Result<String, Trouble> {
         let mut question = cmd("INFO");
         question.arg(&["server", "replication", "lock"]);
-        question
-            .query(&mut self.connection)
-            .map_err(|error| trouble("INFO", &error))
+        question.query(&mut self.connection).map_err(|error| trouble("INFO", &error))
     }
 
     fn scan(&mut self, cursor: &str, keys: usize) -> Result<(String, Vec<Vec<u8>>), Trouble> {
@@ -224,9 +209,7 @@ impl Asked for Server {
         if self.all {
             question.arg("ALL");
         }
-        question
-            .query(&mut self.connection)
-            .map_err(|error| trouble("LOCK.SCAN", &error))
+        question.query(&mut self.connection).map_err(|error| trouble("LOCK.SCAN", &error))
     }
 
     fn look(&mut self, names: &[Vec<u8>]) -> Result<Vec<Look>, Trouble> {
@@ -291,14 +274,8 @@ mod tests {
         assert_eq!(trouble("LOCK.SCAN", &unknown), Trouble::NoModule);
         let denied = error("NOPERM User ann has no permissions to run the 'lock.scan' command");
         let said = trouble("LOCK.SCAN", &denied).to_string();
-        assert!(
-            said.starts_with("this user may not run LOCK.SCAN (NOPERM User ann"),
-            "{said}"
-        );
-        let loading = trouble(
-            "INFO",
-            &error("LOADING Redis is loading the dataset in memory"),
-        );
+        assert!(said.starts_with("this user may not run LOCK.SCAN (NOPERM User ann"), "{said}");
+        let loading = trouble("INFO", &error("LOADING Redis is loading the dataset in memory"));
         assert_eq!(
             loading.to_string(),
             "the server refuses INFO: LOADING Redis is loading the dataset in memory"
@@ -314,18 +291,12 @@ mod tests {
             assert_eq!(seen(Err(error(&format!("NOPERM {key}")))), Ok(Look::Hidden));
         }
         let command = "NOPERM this user has no permissions to run the 'lock.info' command";
-        assert!(matches!(
-            seen(Err(error(command))),
-            Err(Trouble::NoRight { .. })
-        ));
+        assert!(matches!(seen(Err(error(command))), Err(Trouble::NoRight { .. })));
     }
 
     #[test]
     fn a_key_that_is_no_lock_any_more_is_free() {
-        assert_eq!(
-            seen(Err(error("WRONGTYPE the key is no lock"))),
-            Ok(Look::Free)
-        );
+        assert_eq!(seen(Err(error("WRONGTYPE the key is no lock"))), Ok(Look::Free));
         assert_eq!(seen(Ok(Value::Nil)), Ok(Look::Free));
     }
 }

@@ -99,34 +99,15 @@ mod tests {
     use crate::lock::{Holder, Waiter};
 
     fn row(name: &str, queue: u64, waited: u64, held: u64, left: Option<u64>, count: u64) -> Row {
-        let holder = Holder {
-            held: Some(held),
-            left,
-            ..Holder::default()
-        };
-        let waiter = Waiter {
-            waited,
-            ..Waiter::default()
-        };
-        let lock = Lock {
-            holders: vec![holder],
-            count,
-            queue,
-            waiters: vec![waiter],
-            ..Lock::default()
-        };
-        Row {
-            name: name.into(),
-            lock,
-            seen: Instant::now(),
-        }
+        let holder = Holder { held: Some(held), left, ..Holder::default() };
+        let waiter = Waiter { waited, ..Waiter::default() };
+        let lock =
+            Lock { holders: vec![holder], count, queue, waiters: vec![waiter], ..Lock::default() };
+        Row { name: name.into(), lock, seen: Instant::now() }
     }
 
     fn names(rows: &[Row]) -> String {
-        rows.iter()
-            .map(|row| String::from_utf8_lossy(&row.name))
-            .collect::<Vec<_>>()
-            .join(" ")
+        rows.iter().map(|row| String::from_utf8_lossy(&row.name)).collect::<Vec<_>>().join(" ")
     }
 
     #[test]

@@ -180,9 +180,7 @@ impl<'a> Screen<'a> {
                     Err(TryRecvError::Empty) => break,
                     // It has panicked, and the hook has restored the terminal.
                     Err(TryRecvError::Disconnected) => {
-                        return Err(io::Error::other(
-                            "the thread that asks the server has ended",
-                        ));
+                        return Err(io::Error::other("the thread that asks the server has ended"));
                     }
                 }
             }
@@ -230,13 +228,8 @@ impl<'a> Screen<'a> {
     /// The lock that was selected stays so, wherever it stands now; if it is gone, the one that stands in its place.
     fn put_in_order(&mut self) {
         order(&mut self.rows, self.sort);
-        let place = self
-            .rows
-            .iter()
-            .position(|row| Some(&row.name) == self.name.as_ref());
-        self.selected = place
-            .unwrap_or(self.selected)
-            .min(self.rows.len().saturating_sub(1));
+        let place = self.rows.iter().position(|row| Some(&row.name) == self.name.as_ref());
+        self.selected = place.unwrap_or(self.selected).min(self.rows.len().saturating_sub(1));
     }
 
     /// Is it over?
@@ -304,15 +297,10 @@ mod tests {
         let mut watch = Watch::default();
         let row = |&(name, queue): &(&str, u64)| Row {
             name: name.into(),
-            lock: Lock {
-                queue,
-                ..Lock::default()
-            },
+            lock: Lock { queue, ..Lock::default() },
             seen: Instant::now(),
         };
-        watch
-            .table
-            .learn(&[], names.iter().map(row).collect(), Sort::Waiters);
+        watch.table.learn(&[], names.iter().map(row).collect(), Sort::Waiters);
         Ok(watch)
     }
 
@@ -323,10 +311,7 @@ mod tests {
         screen.learn(report(&[("a", 3), ("b", 2), ("c", 1)]));
         press(&mut screen, KeyCode::Down);
         screen.learn(report(&[("a", 3), ("b", 9), ("c", 1)]));
-        assert_eq!(
-            (screen.selected, screen.rows[0].name.as_slice()),
-            (0, &b"b"[..])
-        );
+        assert_eq!((screen.selected, screen.rows[0].name.as_slice()), (0, &b"b"[..]));
         screen.learn(report(&[("c", 1)]));
         press(&mut screen, KeyCode::Down);
         assert_eq!(screen.selected, 0);
@@ -353,11 +338,7 @@ mod tests {
         screen.learn(Err(Trouble::Gone("Connection refused".to_owned())));
         assert!(
             screen.rows.is_empty()
-                && screen
-                    .trouble
-                    .as_ref()
-                    .unwrap()
-                    .contains("Connection refused")
+                && screen.trouble.as_ref().unwrap().contains("Connection refused")
         );
         screen.learn(report(&[("a", 3)]));
         assert!(screen.trouble.is_none() && screen.rows.len() == 1);
@@ -369,9 +350,6 @@ mod tests {
         let (mut screen, _wished) = screen(&options);
         assert!(press(&mut screen, KeyCode::Char('q')) && press(&mut screen, KeyCode::Esc));
         assert!(!press(&mut screen, KeyCode::Char('c')));
-        assert!(screen.hear(&Event::Key(KeyEvent::new(
-            KeyCode::Char('c'),
-            KeyModifiers::CONTROL
-        ))));
+        assert!(screen.hear(&Event::Key(KeyEvent::new(KeyCode::Char('c'), KeyModifiers::CONTROL))));
     }
 }

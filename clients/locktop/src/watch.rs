@@ -153,11 +153,7 @@ impl Watch {
             let mut rows = Vec::new();
             for (name, look) in names.iter().zip(looks) {
                 match look {
-                    Look::Lock(lock) => rows.push(Row {
-                        name: name.clone(),
-                        lock,
-                        seen,
-                    }),
+                    Look::Lock(lock) => rows.push(Row { name: name.clone(), lock, seen }),
                     Look::Free => {}
                     Look::Hidden => hidden += 1,
                 }
@@ -224,11 +220,7 @@ mod tests {
             self.scanned += keys;
             let from: usize = cursor.parse().unwrap();
             let names: Vec<_> = self.locks.keys().skip(from).take(keys).cloned().collect();
-            let next = if from + keys < self.locks.len() {
-                from + keys
-            } else {
-                0
-            };
+            let next = if from + keys < self.locks.len() { from + keys } else { 0 };
             Ok((next.to_string(), names))
         }
 
@@ -236,10 +228,7 @@ mod tests {
             self.looked += names.len();
             self.longest = self.longest.max(names.len());
             let look = |name| match self.locks.get(name) {
-                Some(&queue) => Look::Lock(Lock {
-                    queue,
-                    ..Lock::default()
-                }),
+                Some(&queue) => Look::Lock(Lock { queue, ..Lock::default() }),
                 None => Look::Free,
             };
             Ok(names.iter().map(look).collect())
@@ -279,10 +268,7 @@ mod tests {
         for _ in 0..2 {
             watch.refresh(&mut server, &wish()).unwrap();
         }
-        assert_eq!(
-            (watch.round.last.unwrap().0, server.scanned),
-            (10_000, 10_000)
-        );
+        assert_eq!((watch.round.last.unwrap().0, server.scanned), (10_000, 10_000));
         watch.refresh(&mut server, &wish()).unwrap();
         assert_eq!(server.scanned, 11_000);
     }
@@ -295,10 +281,7 @@ mod tests {
         for _ in 0..5 {
             watch.refresh(&mut server, &wish()).unwrap();
         }
-        assert_eq!(
-            (first(&watch), watch.table.contended()),
-            (&b"0004999"[..], 1)
-        );
+        assert_eq!((first(&watch), watch.table.contended()), (&b"0004999"[..], 1));
         assert_eq!(watch.round.last.unwrap().0, 5_000);
         *server.locks.get_mut(&b"0004999"[..]).unwrap() = 9;
         watch.refresh(&mut server, &wish()).unwrap();
@@ -316,9 +299,7 @@ mod tests {
     fn what_is_free_again_is_gone_and_who_rises_in_its_place_is_looked_at() {
         let mut server = Played::with(2_000);
         for number in 0..40 {
-            server
-                .locks
-                .insert(format!("{number:07}").into_bytes(), 40 - number);
+            server.locks.insert(format!("{number:07}").into_bytes(), 40 - number);
         }
         let mut watch = Watch::default();
         watch.refresh(&mut server, &wish()).unwrap();
@@ -329,10 +310,7 @@ mod tests {
         server.locks.insert(b"0000010".to_vec(), 100);
         watch.cursor = "1500".to_owned(); // elsewhere
         watch.refresh(&mut server, &wish()).unwrap();
-        assert_eq!(
-            (first(&watch), watch.table.rows()[0].lock.queue),
-            (&b"0000010"[..], 100)
-        );
+        assert_eq!((first(&watch), watch.table.rows()[0].lock.queue), (&b"0000010"[..], 100));
     }
 
     #[test]
@@ -340,10 +318,7 @@ mod tests {
         let mut server = Played::with(400);
         let mut watch = Watch::default();
         let selected = b"0000300".to_vec();
-        let wish = Wish {
-            selected: Some(selected.clone()),
-            ..wish()
-        };
+        let wish = Wish { selected: Some(selected.clone()), ..wish() };
         watch.refresh(&mut server, &wish).unwrap();
         server.locks.remove(&selected);
         server
@@ -364,10 +339,7 @@ mod tests {
     #[test]
     fn a_server_that_takes_long_is_asked_less() {
         let mut server = Played::with(5_000);
-        let wish = Wish {
-            patience: Duration::ZERO,
-            ..wish()
-        };
+        let wish = Wish { patience: Duration::ZERO, ..wish() };
         Watch::default().refresh(&mut server, &wish).unwrap();
         assert_eq!(server.scanned, PAGE);
     }

@@ -45,11 +45,7 @@ impl<C: Connection> Client<C> {
         let acquired: bool = ask_once(&self.connection, &plain::acquire(key, owner, ttl)).await?;
         let granted = acquired
             || may_be_ours && ask_once(&self.connection, &plain::is_ours(key, owner, ttl)).await?;
-        Ok(if granted {
-            Reply::Granted(None)
-        } else {
-            Reply::Taken
-        })
+        Ok(if granted { Reply::Granted(None) } else { Reply::Taken })
     }
 
     /// Whether it was held.
@@ -84,11 +80,8 @@ impl<C: Connection> Client<C> {
 
     /// None if the server has not loaded the module, and this lock can do without.
     async fn by_module<T: FromRedisValue>(&self, command: &Cmd) -> Result<Option<T>, Error> {
-        let needed_for = if self.requires_module {
-            Some("this lock")
-        } else {
-            self.words.need_module_for()
-        };
+        let needed_for =
+            if self.requires_module { Some("this lock") } else { self.words.need_module_for() };
         if needed_for.is_none() && !self.known.may_have_module() {
             return Ok(None);
         }

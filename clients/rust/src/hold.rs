@@ -94,10 +94,7 @@ impl<C: Connection> Hold<C> {
     /// On a server without the module a script does the same. There the reply has the form that it has in RESP2, and a
     /// command may have some 7,000 words.
     pub async fn guard<T: FromRedisValue>(&self, command: &Cmd) -> Result<T, Error> {
-        options::refuse(
-            command.args_iter().len() == 0,
-            "there is no command to guard",
-        )?;
+        options::refuse(command.args_iter().len() == 0, "there is no command to guard")?;
         match self.client.guard(&self.owner, command).await {
             Err(Error::Lost(_)) => {
                 _ = self.order(Order::NotOwner).await;

@@ -89,10 +89,7 @@ impl Inbox {
             }
             PushKind::Disconnection => self.deaf(),
             PushKind::Message | PushKind::SMessage if self.is_ours(push) => {
-                let number = push
-                    .data
-                    .get(1)
-                    .and_then(|number| read(number)?.parse().ok());
+                let number = push.data.get(1).and_then(|number| read(number)?.parse().ok());
                 let waiting = self.0.waiting();
                 if let Some(told) = number.and_then(|number: u64| waiting.told.get(&number)) {
                     told.notify_one();
@@ -125,11 +122,7 @@ impl Inbox {
         let number = waiting.last;
         waiting.told.insert(number, told.clone());
         drop(waiting);
-        Ticket {
-            inbox: self.clone(),
-            number,
-            told,
-        }
+        Ticket { inbox: self.clone(), number, told }
     }
 }
 

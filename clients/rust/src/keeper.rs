@@ -66,13 +66,7 @@ pub(crate) struct Request<C> {
 impl<C: Connection> Request<C> {
     pub(crate) fn new(lock: Lock<C>, owner: Vec<u8>, patience: Patience) -> Request<C> {
         let ticket = lock.inbox.as_ref().map(|inbox| inbox.ticket());
-        Request {
-            lock,
-            owner,
-            patience,
-            ticket,
-            left: false,
-        }
+        Request { lock, owner, patience, ticket, left: false }
     }
 
     async fn acquire(&mut self, asker: &mut Asker<C>) -> Result<Granted, Error> {
@@ -83,9 +77,7 @@ impl<C: Connection> Request<C> {
             let may_be_ours = self.left || self.lock.owner.is_some();
             // Heard out, even if its caller has gone: a release must not overtake it.
             let replied =
-                self.lock
-                    .client
-                    .acquire(&self.owner, self.lock.ttl, &question, may_be_ours);
+                self.lock.client.acquire(&self.owner, self.lock.ttl, &question, may_be_ours);
             let pause = match replied.await {
                 Ok(Reply::Granted(fence)) => return Ok(Granted { fence, asked }),
                 Ok(reply) => {
@@ -143,10 +135,7 @@ impl<C: Connection> Request<C> {
                 question.arg("NOTIFY").arg(channel).arg(ticket.number);
                 (question, Ok(keeps_place))
             }
-            None => (
-                question,
-                Err(lock.pause.unwrap_or(IN_QUEUE).min(keeps_place)),
-            ),
+            None => (question, Err(lock.pause.unwrap_or(IN_QUEUE).min(keeps_place))),
         }
     }
 
@@ -264,10 +253,7 @@ impl<C: Connection> Request<C> {
             let renewed = timeout_at(ends, async {
                 sleep_until(due).await;
                 let asked = Instant::now();
-                (
-                    asked,
-                    self.lock.client.renew(&self.owner, self.lock.ttl).await,
-                )
+                (asked, self.lock.client.renew(&self.owner, self.lock.ttl).await)
             });
             match renewed.await {
                 Ok((asked, Ok(true))) => term.ends = after(asked, self.lock.ttl),

@@ -22,10 +22,7 @@ pub(crate) struct Known {
 impl Known {
     /// For many locks by one connection.
     pub(crate) fn by_many() -> Known {
-        Known {
-            logged: Some(AtomicBool::new(false)),
-            ..Known::default()
-        }
+        Known { logged: Some(AtomicBool::new(false)), ..Known::default() }
     }
 
     /// Once in a while one of those who ask is sent ahead, and the others learn from it.
@@ -57,9 +54,7 @@ impl Known {
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Option<Instant>> {
-        self.without_module
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+        self.without_module.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -175,8 +175,7 @@ impl<C: Connection> Lock<C> {
         }
         // None: so far away that it never comes.
         let until = Instant::now().checked_add(patience);
-        self.request(until.map_or(Patience::Endless, Patience::Until))
-            .await
+        self.request(until.map_or(Patience::Endless, Patience::Until)).await
     }
 
     /// Tries once. A try overtakes no waiter. The server has half a second to answer.
@@ -199,9 +198,9 @@ impl<C: Connection> Lock<C> {
         runtime.spawn(keep(Request::new(self.clone(), owner, patience), asker));
         let outcome = async { outcome.await.unwrap_or(Err(Error::NoRuntime)) };
         match end.and_then(|end| end.checked_add(REPLIES_TAKE)) {
-            Some(limit) => timeout_at(limit, outcome)
-                .await
-                .unwrap_or_else(|_| Err(Error::unanswered())),
+            Some(limit) => {
+                timeout_at(limit, outcome).await.unwrap_or_else(|_| Err(Error::unanswered()))
+            }
             None => outcome.await,
         }
     }

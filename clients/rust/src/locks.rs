@@ -42,19 +42,12 @@ impl Locks {
         }
         let client = redis::Client::open(server.set_redis_settings(settings))?;
         let inbox = Inbox::new();
-        let config = config
-            .set_push_sender(inbox.clone())
-            .set_automatic_resubscription();
+        let config = config.set_push_sender(inbox.clone()).set_automatic_resubscription();
         let mut connection = client.get_connection_manager_with_config(config).await?;
         if let Err(error) = connection.subscribe(inbox.channel()).await {
             log::warn!("no messages from the server, so who waits for a lock polls: {error}");
         }
-        Ok(Locks {
-            connection,
-            inbox,
-            known: Arc::new(Known::by_many()),
-            requires_module: false,
-        })
+        Ok(Locks { connection, inbox, known: Arc::new(Known::by_many()), requires_module: false })
     }
 
     /// Every lock of these [needs the module](Lock::require_module).

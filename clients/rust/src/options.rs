@@ -12,15 +12,10 @@ pub(crate) fn check<C>(lock: &Lock<C>) -> Result<(), Error> {
     let words = &lock.client.words;
     ttl(lock.ttl)?;
     refuse(words.are_none(), "there is no lock in this list")?;
-    refuse(
-        !words.each_has_a_mode(),
-        "there must be a mode for each lock of the list",
-    )?;
+    refuse(!words.each_has_a_mode(), "there must be a mode for each lock of the list")?;
     let limits = words.modes().iter();
     refuse(
-        limits
-            .copied()
-            .any(|mode| matches!(mode, Mode::Limit(n) if n == 0 || n > i64::MAX as u64)),
+        limits.copied().any(|mode| matches!(mode, Mode::Limit(n) if n == 0 || n > i64::MAX as u64)),
         "a limit must be at least 1, and less than 2^63",
     )?;
     refuse(
@@ -28,8 +23,7 @@ pub(crate) fn check<C>(lock: &Lock<C>) -> Result<(), Error> {
         "a longest queue must be less than 2^63",
     )?;
     refuse(
-        lock.lease
-            .is_some_and(|lease| !(MILLISECOND..=LONGEST).contains(&lease)),
+        lock.lease.is_some_and(|lease| !(MILLISECOND..=LONGEST).contains(&lease)),
         "a lease must be at least a millisecond, and at most 2^53 of them",
     )?;
     refuse(
@@ -37,10 +31,7 @@ pub(crate) fn check<C>(lock: &Lock<C>) -> Result<(), Error> {
         "a pause must be at least a millisecond",
     )?;
     if let Some(owner) = &lock.owner {
-        refuse(
-            !(1..=1_024).contains(&owner.len()),
-            "an owner must be 1 to 1024 bytes",
-        )?;
+        refuse(!(1..=1_024).contains(&owner.len()), "an owner must be 1 to 1024 bytes")?;
         refuse(
             owner == b"*" || owner == b"@lock:shared",
             "an owner must not be * or @lock:shared, which mean something else to the server",

@@ -27,16 +27,9 @@ mod tests {
         let (mut ours, mut theirs) = (Pauses::default(), Pauses::default());
         let taken: Vec<_> = (0..50).map(|_| ours.next(most)).collect();
         assert!(taken[0] <= FIRST && taken[0] >= FIRST.mul_f64(0.7));
-        assert!(
-            taken[9..]
-                .iter()
-                .all(|pause| *pause <= most && *pause >= most.mul_f64(0.7))
-        );
+        assert!(taken[9..].iter().all(|pause| *pause <= most && *pause >= most.mul_f64(0.7)));
         assert!(taken.windows(2).take(6).all(|two| two[1] > two[0]));
-        assert_ne!(
-            taken,
-            (0..50).map(|_| theirs.next(most)).collect::<Vec<_>>()
-        );
+        assert_ne!(taken, (0..50).map(|_| theirs.next(most)).collect::<Vec<_>>());
         assert!(ours.next(Duration::from_millis(2)) <= Duration::from_millis(2));
     }
 }

@@ -28,10 +28,7 @@ pub(crate) fn renew(key: &[u8], owner: &[u8], ttl: Duration) -> [Cmd; 2] {
     compared.arg(key).arg(owner).arg("IFEQ").arg(owner);
     let script = "if redis.call('get', KEYS[1]) ~= ARGV[1] then return 0 end \
         return redis.call('pexpire', KEYS[1], ARGV[2])";
-    [
-        compared.arg("PX").arg(ttl).take(),
-        eval(script, key, owner).arg(ttl).take(),
-    ]
+    [compared.arg("PX").arg(ttl).take(), eval(script, key, owner).arg(ttl).take()]
 }
 
 /// The best form first.

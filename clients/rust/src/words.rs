@@ -45,11 +45,7 @@ impl Words {
                 ours.push(name.to_vec());
             }
         }
-        Words {
-            names: ours,
-            modes: Modes::Same(Mode::Exclusive),
-            max_queue: None,
-        }
+        Words { names: ours, modes: Modes::Same(Mode::Exclusive), max_queue: None }
     }
 
     pub(crate) fn are_none(&self) -> bool {
@@ -161,10 +157,7 @@ mod tests {
         let (one, two) = (Words::new(["a"]), Words::new(["{a}x", "{a}y", "{a}x"]));
         let ttl = Duration::from_secs(1);
         assert_eq!(said(&one.acquire(b"me", ttl)), "LOCK.ACQUIRE a me 1000");
-        assert_eq!(
-            said(&two.renew(b"me", ttl)),
-            "LOCK.MRENEW 2 {a}x {a}y me 1000"
-        );
+        assert_eq!(said(&two.renew(b"me", ttl)), "LOCK.MRENEW 2 {a}x {a}y me 1000");
         assert_eq!(said(&two.release(b"me")), "LOCK.MRELEASE 2 {a}x {a}y me");
         assert_eq!(
             said(&two.guard(b"me", cmd("SET").arg("{a}z").arg(5))),
@@ -184,10 +177,7 @@ mod tests {
             with(&["{a}x", "{a}y", "{a}z"], &modes),
             "LOCK.MACQUIRE 3 {a}x {a}y {a}z me 1000 MODES 100 SHARED EXCLUSIVE"
         );
-        assert_eq!(
-            with(&["a"], &modes[..1]),
-            "LOCK.ACQUIRE a me 1000 LIMIT 100"
-        );
+        assert_eq!(with(&["a"], &modes[..1]), "LOCK.ACQUIRE a me 1000 LIMIT 100");
         assert_eq!(with(&["a"], &modes[2..]), "LOCK.ACQUIRE a me 1000");
     }
 

@@ -63,10 +63,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 
     let counting = thread::spawn(|| take_stock(&mut open()?, 1));
     let waiter = who_waits(&mut operator, "")?;
-    let () = ask(
-        &mut operator,
-        cmd("CLIENT").arg("KILL").arg("ID").arg(&waiter),
-    )?;
+    let () = ask(&mut operator, cmd("CLIENT").arg("KILL").arg("ID").arg(&waiter))?;
     who_waits(&mut operator, &waiter)?;
     let () = ask(&mut operator, cmd("LOCK.RELEASE").arg(LOCK).arg("ann"))?;
     counting.join().expect("it has not panicked")?;
@@ -87,10 +84,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         }
         let end = Instant::now() + Duration::from_secs(5);
         while ask(&mut operator, cmd("EXISTS").arg(LOCK))? {
-            assert!(
-                Instant::now() < end,
-                "a worker that gave up has left the lock"
-            );
+            assert!(Instant::now() < end, "a worker that gave up has left the lock");
         }
     }
     assert!(given_up > 100, "{given_up}");

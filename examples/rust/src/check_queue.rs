@@ -33,9 +33,7 @@ async fn nothing_is_left(operator: &Locks) {
         let memory: String = say(operator, &["INFO", "lock_memory"]).await;
         let mut readings = memory.lines().filter(|line| line.starts_with("lock_"));
         say::<Value>(operator, &["LOCK.INFO", LOCK]).await == Value::Nil
-            && say::<String>(operator, &["INFO", "lock"])
-                .await
-                .contains("lock_places:0\r")
+            && say::<String>(operator, &["INFO", "lock"]).await.contains("lock_places:0\r")
             && readings.all(|reading| reading.ends_with(":0"))
     })
     .await;
@@ -73,10 +71,7 @@ async fn fill(
         })
     };
     let tasks = (0..many).map(visit).collect();
-    eventually("all wait", async || {
-        info(operator).await["queue"] == Value::Int(many as i64)
-    })
-    .await;
+    eventually("all wait", async || info(operator).await["queue"] == Value::Int(many as i64)).await;
     tasks
 }
 
@@ -86,10 +81,7 @@ async fn serve(operator: &Locks, served: &Served, tasks: Vec<JoinHandle<()>>) {
     for task in tasks {
         task.await.unwrap();
     }
-    assert_eq!(
-        served.lock().unwrap().drain(..).collect::<Vec<_>>(),
-        (0..many).collect::<Vec<_>>()
-    );
+    assert_eq!(served.lock().unwrap().drain(..).collect::<Vec<_>>(), (0..many).collect::<Vec<_>>());
     nothing_is_left(operator).await;
 }
 
@@ -127,17 +119,9 @@ async fn main() -> Result<(), Trouble> {
     let took = began.elapsed();
     pings.abort();
     let statistics: String = say(&operator, &["INFO", "commandstats"]).await;
-    let asked = statistics
-        .split("cmdstat_lock.acquire:calls=")
-        .nth(1)
-        .unwrap()
-        .split(',')
-        .next()
-        .unwrap();
-    assert!(
-        asked.parse::<usize>().unwrap() < 2 * TASKS,
-        "{asked} requests"
-    ); // each asks when it is told
+    let asked =
+        statistics.split("cmdstat_lock.acquire:calls=").nth(1).unwrap().split(',').next().unwrap();
+    assert!(asked.parse::<usize>().unwrap() < 2 * TASKS, "{asked} requests"); // each asks when it is told
     let slowest = *pinged.lock().unwrap();
     assert!(slowest < Duration::from_secs(1), "a PING took {slowest:?}");
     println!("{TASKS} tasks were served in order in {took:.1?}, with {asked} requests");
@@ -153,9 +137,7 @@ async fn main() -> Result<(), Trouble> {
                 sleep(random(Duration::from_millis(4))).await;
                 held.release().await.unwrap();
             };
-            tokio::time::timeout(random(Duration::from_millis(40)), work)
-                .await
-                .is_err()
+            tokio::time::timeout(random(Duration::from_millis(40)), work).await.is_err()
         })
     };
     let mut cancelled = 0;
@@ -174,10 +156,7 @@ async fn main() -> Result<(), Trouble> {
     let _: Value = say(&operator, &["CLIENT", "KILL", "ID", &id.to_string()]).await;
     eventually("connected and subscribed again", async || {
         say::<i64>(&locks, &["CLIENT", "ID"]).await != id
-            && say::<(String, i64)>(&operator, &["PUBSUB", "NUMSUB", &locks.channel])
-                .await
-                .1
-                == 1
+            && say::<(String, i64)>(&operator, &["PUBSUB", "NUMSUB", &locks.channel]).await.1 == 1
     })
     .await;
     assert_eq!(owners(&operator).await, before);

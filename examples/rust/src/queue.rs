@@ -58,11 +58,7 @@ impl Locks {
                     .inspect(|told| told.notify_one());
             }
         });
-        Ok(Locks {
-            db,
-            channel,
-            waiting,
-        })
+        Ok(Locks { db, channel, waiting })
     }
 
     /// Waits for the lock in the order of arrival. Drop it at any moment, and nothing is left behind.
@@ -75,20 +71,10 @@ impl Locks {
         };
         // A fresh owner for each.
         let owner = Uuid::new_v4().to_string();
-        let mut held = Held {
-            locks: self.clone(),
-            key: key.into(),
-            owner,
-            number,
-            fence: 0,
-            ended: false,
-        };
+        let mut held =
+            Held { locks: self.clone(), key: key.into(), owner, number, fence: 0, ended: false };
         let mut ask = cmd("LOCK.ACQUIRE");
-        ask.arg(key)
-            .arg(&held.owner)
-            .arg(ttl)
-            .arg("QUEUE")
-            .arg(LEASE);
+        ask.arg(key).arg(&held.owner).arg(ttl).arg("QUEUE").arg(LEASE);
         ask.arg("NOTIFY").arg(&self.channel).arg(number);
         loop {
             match self.ask::<Option<i64>>(&ask).await? {

@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use crate::lock::name::Name;
+use crate::lock::words::Name;
 
 /// Owners of whom each waits for the next, and the last for the first.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -23,10 +23,9 @@ use crate::lock::deadlock::found::Deadlock;
 use crate::lock::deadlock::play::Play;
 use crate::lock::deadlock::reach::Reach;
 use crate::lock::deadlock::steps::{Steps, TooLong};
-use crate::lock::time::Now;
 use crate::lock::waiting::Waiting;
-use crate::lock::waiting::queue::ticket::Ticket;
-use crate::lock::waiting::queue::waiter::Waiter;
+use crate::lock::waiting::queue::Waiter;
+use crate::lock::words::{Now, Ticket};
 
 /// What is searched: who waits, as of now, where no more than `max_sharers` may share a lock.
 #[derive(Clone, Copy)]
@@ -55,11 +54,7 @@ impl Waiting {
         let Some(Waiter { owner, .. }) = self.waiter(ticket) else {
             return Ok(None);
         };
-        let scene = Scene {
-            waiting: self,
-            max_sharers,
-            now,
-        };
+        let scene = Scene { waiting: self, max_sharers, now };
         let reach = Reach::from(scene, owner).everywhere(steps)?;
         if reach.came_back() != Some(false) {
             return Ok(reach.way_back());

@@ -13,11 +13,8 @@ use crate::lock::admits::{HeldBy, Verdict};
 use crate::lock::deadlock::Scene;
 use crate::lock::deadlock::steps::{Steps, TooLong};
 use crate::lock::hashing::Keyed;
-use crate::lock::name::Name;
-use crate::lock::request::{Hold, Mode};
-use crate::lock::waiting::queue::Queue;
-use crate::lock::waiting::queue::ticket::{ByTicket, Ticket};
-use crate::lock::waiting::queue::waiter::Waiter;
+use crate::lock::waiting::queue::{ByTicket, Queue, Waiter};
+use crate::lock::words::{Hold, Mode, Name, Ticket};
 
 /// Locks, owners and requests, as far as they have come.
 pub struct Play<'a> {
@@ -64,10 +61,7 @@ impl<'a> Play<'a> {
         steps: &mut Steps,
     ) -> Result<Self, TooLong> {
         let mut play = Self {
-            left: Left {
-                scene,
-                served: ByTicket::default(),
-            },
+            left: Left { scene, served: ByTicket::default() },
             played: ByTicket::default(),
             owners: HashMap::with_hasher(Keyed::new(scene.waiting.secret())),
             to_try: VecDeque::new(),
@@ -211,8 +205,7 @@ impl<'a> Play<'a> {
         }
         // Its other requests may ask for no more than it has now.
         steps.look(self.left.scene.waiting.requests_of(owner))?;
-        self.to_try
-            .extend(self.left.scene.waiting.tickets_of(owner));
+        self.to_try.extend(self.left.scene.waiting.tickets_of(owner));
         let part = self.owner(owner, steps)?;
         part.waits = part.waits.saturating_sub(1);
         if part.waits == 0 {

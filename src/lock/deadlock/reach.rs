@@ -18,11 +18,9 @@ use crate::lock::deadlock::Scene;
 use crate::lock::deadlock::found::{Claim, Deadlock, Link};
 use crate::lock::deadlock::steps::{Steps, TooLong};
 use crate::lock::hashing::Keyed;
-use crate::lock::name::Name;
-use crate::lock::request::{Hold, Mode, Modes};
-use crate::lock::waiting::queue::Queue;
-use crate::lock::waiting::queue::ticket::{ByTicket, Ticket, TicketHasher};
-use crate::lock::waiting::queue::waiter::Waiter;
+use crate::lock::waiting::queue::ticket::TicketHasher;
+use crate::lock::waiting::queue::{ByTicket, Queue, Waiter};
+use crate::lock::words::{Hold, Mode, Modes, Name, Ticket};
 
 /// The owners and locks that can be reached from one owner, and the way back to it.
 pub struct Reach<'a> {
@@ -167,11 +165,7 @@ impl<'a> Reach<'a> {
                     continue;
                 };
                 let holds = queue.holders.include(owner, now);
-                let hold = if queue.holders.are_sharers() {
-                    Hold::Shared
-                } else {
-                    Hold::Exclusive
-                };
+                let hold = if queue.holders.are_sharers() { Hold::Shared } else { Hold::Exclusive };
                 if holds && hold.covers(mode) {
                     continue;
                 }
@@ -230,11 +224,7 @@ impl<'a> Reach<'a> {
 
     /// Reaches the owners for whom a request waits: other holders, and those of requests that come before.
     fn follow(&mut self, spot: &Spot<'a>, steps: &mut Steps) -> Result<(), TooLong> {
-        let Scene {
-            waiting,
-            max_sharers,
-            now,
-        } = self.scene;
+        let Scene { waiting, max_sharers, now } = self.scene;
         let Some(asked) = self.asked.get_mut(&spot.name.id()) else {
             return Ok(());
         };
@@ -350,12 +340,7 @@ impl<'a> Spot<'a> {
     /// To an owner that has the lock alone, or comes to have it alone.
     fn edge(&self, next: Claim, is_alone: bool) -> Edge<'a> {
         let excludes = is_alone || self.mode == Mode::Exclusive;
-        Edge {
-            from: &self.waiter.owner,
-            name: self.name,
-            next,
-            certain: self.certain && excludes,
-        }
+        Edge { from: &self.waiter.owner, name: self.name, next, certain: self.certain && excludes }
     }
 }
 

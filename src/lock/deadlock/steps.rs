@@ -1,7 +1,7 @@
 //! An end to the search for deadlocks: one takes so many steps at most, and all of them together no more than a
 //! part of the server's time, whatever clients ask for.
 
-use crate::lock::time::{Ms, Now};
+use crate::lock::words::{Ms, Now};
 
 /// How many steps one search may take. On Redis 7.0.15 that is some 0.25 to 1.3 ms of the server's time, by
 /// how waiters, locks and modes are mixed. What costs more than a look counts as more, by the same
@@ -40,11 +40,7 @@ impl Allowance {
 
     /// Nothing has been searched yet; one search may take so many steps.
     pub fn of(most: usize) -> Self {
-        Self {
-            most,
-            left: most.saturating_mul(SEARCHES_AT_ONCE),
-            at: 0,
-        }
+        Self { most, left: most.saturating_mul(SEARCHES_AT_ONCE), at: 0 }
     }
 
     /// The steps for a search that begins now.

@@ -1,13 +1,10 @@
 //! Acquiring: a request is granted its locks, or waits for them.
 
-use crate::lock::holds::ledger::delivery::News;
-use crate::lock::request::{Acquired, NotALock, Patience, Refusal, Request};
-
 use crate::lock::engine::fit::{Fit, Part};
-
 use crate::lock::engine::locks::Locks;
-use crate::lock::name::NameRef;
+use crate::lock::holds::ledger::News;
 use crate::lock::turn::Turn;
+use crate::lock::words::{Acquired, NameRef, NotALock, Patience, Refusal, Request};
 
 impl Locks {
     /// `LOCK.ACQUIRE` and `LOCK.MACQUIRE`: grants all of these locks or none. No name occurs twice.

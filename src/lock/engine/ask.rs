@@ -2,11 +2,10 @@
 
 use crate::lock::engine::fit::{Fit, Part};
 use crate::lock::engine::locks::Locks;
-use crate::lock::name::NameRef;
-use crate::lock::request::{Acquired, Lease, Mode, Refusal, Request};
 use crate::lock::turn::Turn;
 use crate::lock::waiting::place::end::Ended;
-use crate::lock::waiting::queue::waiter::Waiter;
+use crate::lock::waiting::queue::Waiter;
+use crate::lock::words::{Acquired, Lease, Mode, NameRef, Refusal, Request};
 
 impl Locks {
     /// Handles a request for a place, new or not. Returns the grant, or how many come before the place.
@@ -43,8 +42,7 @@ impl Locks {
             // The asker is needed to check its rights at the grant, which a granted place is past.
             let is_granted = (self.waiting.waiter(ticket)).is_some_and(Waiter::is_granted);
             let asker = (!is_granted).then(|| turn.keys.asker(lease.command));
-            self.waiting
-                .renew_lease((turn.now, &mut turn.budget), ticket, request, lease, asker);
+            self.waiting.renew_lease((turn.now, &mut turn.budget), ticket, request, lease, asker);
         }
         for &name in names {
             self.settle_queue(turn, name);
@@ -71,8 +69,7 @@ impl Locks {
         // An owner that asks for another mode goes to the end, and keeps its old place until it is enrolled.
         let other = own.filter(|ticket| self.waiting.waiter(*ticket).is_some());
         let ticket = self.enroll(turn, &parts, request, other)?;
-        self.waiting
-            .renew_lease((turn.now, &mut turn.budget), ticket, request, lease, None);
+        self.waiting.renew_lease((turn.now, &mut turn.budget), ticket, request, lease, None);
         if let Some(other) = other {
             let moved_up = self.end_place(other, Ended::ByItsOwner);
             turn.settling.add_moved_up(moved_up);

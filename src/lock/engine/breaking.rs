@@ -3,10 +3,8 @@
 use crate::lock::engine::locks::Locks;
 use crate::lock::holds::open::LockState;
 use crate::lock::keyspace::LockEvent;
-use crate::lock::name::NameRef;
-use crate::lock::request::Hold;
-use crate::lock::time::Ms;
 use crate::lock::turn::Turn;
+use crate::lock::words::{Hold, Ms, NameRef};
 
 /// The options of `LOCK.BREAK`.
 #[derive(Clone, Copy, Debug)]
@@ -44,10 +42,7 @@ impl Locks {
             LockState::NoLock => return Err(NotBroken::NotALock),
             LockState::Free => return Ok(0),
             LockState::Exclusive { owner, deadline } => {
-                let entry = self
-                    .holds
-                    .ledger(name.db)
-                    .of(name.key, owner, Hold::Exclusive);
+                let entry = self.holds.ledger(name.db).of(name.key, owner, Hold::Exclusive);
                 let is_ours = entry.is_some_and(|entry| entry.fence.is_some());
                 if deadline.is_none() && !is_ours && !wanted.force {
                     return Ok(0);

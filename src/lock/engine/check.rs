@@ -3,10 +3,9 @@
 use crate::lock::engine::locks::Locks;
 use crate::lock::engine::report::{Left, left_until};
 use crate::lock::log::line::Comeback;
-use crate::lock::name::NameRef;
-use crate::lock::request::NotALock;
 use crate::lock::stats::count;
 use crate::lock::turn::Turn;
+use crate::lock::words::{NameRef, NotALock};
 
 impl Locks {
     /// `LOCK.CHECK`: returns what is left of this owner's hold, if it has one.

@@ -1,21 +1,18 @@
 //! The grant of a place, and its claim. The holds expire unless the owner asks again in time, so that a dead
 //! owner delays the others by the time to claim, not by a whole ttl.
 
+use std::rc::Rc;
+
 use crate::lock::engine::fit::{Fit, Part};
 use crate::lock::engine::locks::Locks;
 use crate::lock::engine::tick::PAUSE;
-use crate::lock::fence::Fence;
 use crate::lock::holds::ledger::Former;
 use crate::lock::keyspace::LockEvent;
-use crate::lock::name::{Name, NameRef};
-use crate::lock::request::Hold;
 use crate::lock::stats::count;
 use crate::lock::turn::Turn;
 use crate::lock::waiting::place::end::Ended;
-use crate::lock::waiting::queue::holders::Holders;
-use crate::lock::waiting::queue::ticket::Ticket;
-use crate::lock::waiting::queue::waiter::State;
-use std::rc::Rc;
+use crate::lock::waiting::queue::{Holders, State};
+use crate::lock::words::{Fence, Hold, Name, NameRef, Ticket};
 
 impl Locks {
     /// Does this owner hold all of these locks already, without having been told of any of them? If the reply does

@@ -1,18 +1,16 @@
 //! What happens to keys, databases and the server, and is not done by a LOCK command. The server tells of it in
 //! the middle of what it is doing: so nothing is written here, and queues are settled in the next tick.
 
+use std::ops::RangeInclusive;
+use std::rc::Rc;
+
 use crate::lock::budget::Budget;
 use crate::lock::engine::locks::Locks;
 use crate::lock::engine::lost::Seen;
 use crate::lock::engine::outbox::Lapse;
-use crate::lock::limits::Limits;
 use crate::lock::log::line::Reason;
-use crate::lock::name::{Db, Name, NameRef};
-use crate::lock::slot::{Slot, Slots};
-use crate::lock::time::{Ahead, Ms, Now};
 use crate::lock::waiting::place::Ending;
-use std::ops::RangeInclusive;
-use std::rc::Rc;
+use crate::lock::words::{Ahead, Db, Limits, Ms, Name, NameRef, Now, Slot, Slots};
 
 /// How a key was removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -92,11 +90,10 @@ impl Locks {
             waiter.swapped(one, other);
         }
         let returns = std::mem::take(&mut self.returns);
-        self.returns
-            .extend(returns.into_iter().map(|(at, mut given_back)| {
-                given_back.name.swap(one, other);
-                (at, given_back)
-            }));
+        self.returns.extend(returns.into_iter().map(|(at, mut given_back)| {
+            given_back.name.swap(one, other);
+            (at, given_back)
+        }));
     }
 
     /// This server has become a master, or has loaded its keys from a disk or another server: it does not

@@ -4,10 +4,8 @@ use crate::lock::admits::{HeldBy, Verdict};
 use crate::lock::engine::locks::Locks;
 use crate::lock::holds::open::LockState;
 use crate::lock::keyspace::Share;
-use crate::lock::name::NameRef;
-use crate::lock::request::{Hold, Mode, NotALock};
-use crate::lock::time::{Ms, Now};
 use crate::lock::turn::Turn;
+use crate::lock::words::{Hold, Mode, Ms, NameRef, NotALock, Now};
 
 /// How a request fits a lock: the [`Verdict`] on it, with what is to be known of its owner's hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,12 +2,10 @@
 
 use crate::lock::engine::locks::Locks;
 use crate::lock::engine::lost::Seen;
-use crate::lock::holds::ledger::delivery::{Delivery, News};
-use crate::lock::holds::ledger::entry::Entry;
+use crate::lock::holds::ledger::{Delivery, Entry, News};
 use crate::lock::log::line::Reason;
-use crate::lock::name::NameRef;
-use crate::lock::request::Hold;
 use crate::lock::turn::Turn;
+use crate::lock::words::{Hold, NameRef};
 
 impl Locks {
     /// Remembers that this owner is told that it holds the lock. A hold that another client has written
@@ -70,10 +68,7 @@ impl Locks {
             step: 0,
             counted: false,
         };
-        let others = self
-            .holds
-            .ledger(name.db)
-            .write(name.key, owner, hold, entry);
+        let others = self.holds.ledger(name.db).write(name.key, owner, hold, entry);
         self.record_lost(name, (Reason::Overwritten, Seen::Later), &others, turn.now);
     }
 

@@ -3,16 +3,12 @@
 use crate::lock::engine::fit::{Fit, Part};
 use crate::lock::engine::locks::Locks;
 use crate::lock::engine::lost::Seen;
-use crate::lock::fence::Fence;
-use crate::lock::holds::ledger::delivery::{Delivery, News};
-use crate::lock::holds::ledger::entry::Entry;
+use crate::lock::holds::ledger::{Delivery, Entry, News};
 use crate::lock::keyspace::{LockEvent, Stored};
 use crate::lock::log::line::Reason;
-use crate::lock::name::NameRef;
-use crate::lock::request::{Hold, Terms};
 use crate::lock::stats::count;
-use crate::lock::time::Ms;
 use crate::lock::turn::Turn;
+use crate::lock::words::{Fence, Hold, Ms, NameRef, Terms};
 
 impl Locks {
     /// Grants all of these locks to the owner, and returns the fencing number: the one it has, if it
@@ -83,11 +79,7 @@ impl Locks {
             let Fit::Held { hold, .. } = fit else {
                 return None;
             };
-            let fence = self
-                .holds
-                .ledger(name.db)
-                .of(name.key, owner, hold)?
-                .fence?;
+            let fence = self.holds.ledger(name.db).of(name.key, owner, hold)?.fence?;
             if *number.get_or_insert(fence) != fence {
                 return None;
             }

@@ -1,27 +1,20 @@
 //! All locks of a server.
 
-use crate::lock::stats::remembered::Remembered;
 use std::collections::BTreeSet;
 
+use crate::lock::deadlock::steps::Allowance;
 use crate::lock::engine::outbox::Outbox;
 use crate::lock::engine::take_back::Return;
-use crate::lock::fence::{Fence, FencingClock};
-use crate::lock::holds::ledger::Ledger;
-use crate::lock::limits::Limits;
-use crate::lock::log::LossLog;
-use crate::lock::name::{Db, NameRef};
-use crate::lock::stats::{Counts, count};
-use crate::lock::waiting::queue::ticket::Ticket;
-
-use crate::lock::deadlock::steps::Allowance;
-use crate::lock::print::Secret;
-
+use crate::lock::fence::FencingClock;
 use crate::lock::holds::Holds;
+use crate::lock::holds::ledger::Ledger;
 use crate::lock::keyspace::LockEvent;
-use crate::lock::time::{Ms, Now};
+use crate::lock::log::LossLog;
+use crate::lock::stats::{Counts, Remembered, count};
 use crate::lock::turn::Turn;
 use crate::lock::waiting::Waiting;
-use crate::lock::waiting::queue::waiter::Waiter;
+use crate::lock::waiting::queue::Waiter;
+use crate::lock::words::{Db, Fence, Limits, Ms, NameRef, Now, Secret, Ticket};
 
 /// Everything that the server remembers of its locks. After a restart it begins empty: the keys alone
 /// then say who holds a lock.

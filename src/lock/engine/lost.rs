@@ -1,20 +1,16 @@
 //! Lost holds: those that end without a release by their owners are counted and logged.
 
 use crate::lock::engine::locks::Locks;
-use crate::lock::fence::Fence;
 use crate::lock::holds::Lost;
-use crate::lock::holds::ledger::Former;
-use crate::lock::holds::ledger::entry::Entry;
+use crate::lock::holds::ledger::{Entry, Former};
 use crate::lock::holds::open::LockState;
 use crate::lock::keyspace::LockEvent;
 use crate::lock::log::Loss;
 use crate::lock::log::line::{Comeback, Line, LostHold, Reason};
-use crate::lock::name::{Db, Name, NameRef};
-use crate::lock::request::Hold;
 use crate::lock::stats::count;
-use crate::lock::time::Now;
 use crate::lock::turn::Turn;
-use crate::lock::waiting::queue::holders::Holders;
+use crate::lock::waiting::queue::Holders;
+use crate::lock::words::{Db, Fence, Hold, Name, NameRef, Now};
 
 /// When a loss is noticed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,9 +58,7 @@ impl Locks {
             if !self.waiting.classes().are_none() && former.entry.counted {
                 let end = former.entry.end.map_or(now.ms(), |end| end.min(now.ms()));
                 let lasted = end.saturating_sub(former.entry.since);
-                self.waiting
-                    .classes_mut()
-                    .count_lost(name.key, reason, 1, Some(lasted));
+                self.waiting.classes_mut().count_lost(name.key, reason, 1, Some(lasted));
             }
             self.log_loss(name, (reason, seen), former, 1, now);
         }
@@ -136,11 +130,8 @@ impl Locks {
         } else {
             None
         };
-        let waiting = queue.map_or(0, |queue| {
-            self.waiting
-                .wait_here(queue)
-                .saturating_add(queue.asleep.len())
-        });
+        let waiting = queue
+            .map_or(0, |queue| self.waiting.wait_here(queue).saturating_add(queue.asleep.len()));
         let loss = Loss {
             reason,
             count,
@@ -180,11 +171,7 @@ impl Locks {
         (hold, held): (Hold, usize),
     ) {
         // If they are too many, one of them stands for all.
-        let most = if self.limits.are_too_many(held) {
-            1
-        } else {
-            held
-        };
+        let most = if self.limits.are_too_many(held) { 1 } else { held };
         for (owner, _) in self.holds.holders(turn, name, most) {
             self.remember_foreign(turn, name, owner.bytes(), hold);
         }
@@ -234,9 +221,7 @@ impl Locks {
             {
                 let hold = former.hold;
                 self.record_lost(name, (Reason::Unclaimed, AtOnce), &[former], now);
-                self.holds
-                    .ledger(name.db)
-                    .mark_end_counted(name.key, owner, hold);
+                self.holds.ledger(name.db).mark_end_counted(name.key, owner, hold);
             }
         }
     }
@@ -325,9 +310,5 @@ impl Locks {
 
 /// Returns why a share is not in the key any more.
 pub(in crate::lock) fn why_gone(entry: &Entry, now: Now) -> Reason {
-    if entry.is_over(now) {
-        Reason::Expired
-    } else {
-        Reason::Deleted
-    }
+    if entry.is_over(now) { Reason::Expired } else { Reason::Deleted }
 }

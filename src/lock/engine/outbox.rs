@@ -4,10 +4,8 @@ use std::collections::VecDeque;
 use std::rc::Rc;
 
 use crate::lock::budget::REPLIES;
-use crate::lock::name::Name;
 use crate::lock::room::keep_room;
-use crate::lock::time::Ms;
-use crate::lock::waiting::queue::ticket::Ticket;
+use crate::lock::words::{Ms, Name, Ticket};
 
 /// A hold that expired while other owners waited for the lock.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -63,12 +61,7 @@ impl Outbox {
 
     /// Returns how many entries there are in all lists together.
     pub fn len(&self) -> usize {
-        let parts = [
-            self.to_reply.len(),
-            self.waited.len(),
-            self.lapsed.len(),
-            self.expired.len(),
-        ];
+        let parts = [self.to_reply.len(), self.waited.len(), self.lapsed.len(), self.expired.len()];
         parts.into_iter().sum()
     }
 

@@ -1,18 +1,15 @@
 //! The end of a hold that is in the key, and the next waiter's grant.
 
+use std::rc::Rc;
+
 use crate::lock::engine::fit::{Fit, Part};
 use crate::lock::engine::locks::Locks;
-use crate::lock::holds::ledger::entry::Entry;
+use crate::lock::holds::ledger::Entry;
 use crate::lock::holds::open::LockState;
 use crate::lock::keyspace::Stored;
-use crate::lock::name::NameRef;
-use crate::lock::request::{Hold, Mode};
-use crate::lock::time::after;
 use crate::lock::turn::Turn;
-use crate::lock::waiting::queue::holders::Holders;
-use crate::lock::waiting::queue::ticket::Ticket;
-use crate::lock::waiting::queue::waiter::Waiter;
-use std::rc::Rc;
+use crate::lock::waiting::queue::{Holders, Waiter};
+use crate::lock::words::{Hold, Mode, NameRef, Ticket, after};
 
 impl Locks {
     /// Ends this owner's hold, which is in the key, and returns what was remembered of it. If no other owner
@@ -83,13 +80,8 @@ impl Locks {
             Some((ticket, waiter)) => {
                 let owner = Rc::clone(&waiter.owner);
                 let terms =
-                    self.waiting
-                        .terms_of(ticket, waiter, &owner, self.limits.claim_time, turn.now);
-                let part = Part {
-                    name,
-                    mode: Mode::Exclusive,
-                    fit: Fit::Open { keeps: None },
-                };
+                    self.waiting.terms_of(ticket, waiter, &owner, self.limits.claim_time, turn.now);
+                let part = Part { name, mode: Mode::Exclusive, fit: Fit::Open { keeps: None } };
                 let deadline = turn.now.plus(terms.ttl);
                 let is_its_only_one = (self.waiting.queue(name))
                     .is_some_and(|queue| !queue.tangled.contains(&ticket));
@@ -97,8 +89,7 @@ impl Locks {
                 let is_known = self.waiting.queue(name).is_some()
                     && turn.keys.look(name) == (Stored::Exclusive { owner: &owner })
                     && (is_its_only_one || !self.waiting.does_wait(&owner));
-                self.waiting
-                    .set_holders(name, Holders::One(owner, Some(deadline)));
+                self.waiting.set_holders(name, Holders::One(owner, Some(deadline)));
                 // Settling would find just this, so it is left out.
                 if is_known && self.waiting.clear_retries(name) {
                     self.write_down(turn, name, false, after(Some(deadline)));

@@ -1,13 +1,11 @@
 //! Releasing: a hold ends, and the lock is handed to the next waiter.
 
-use crate::lock::keyspace::{LockEvent, Stored};
-use crate::lock::request::{Hold, NotALock};
-use crate::lock::stats::count;
-
 use crate::lock::engine::locks::Locks;
+use crate::lock::keyspace::{LockEvent, Stored};
 use crate::lock::log::line::Comeback;
-use crate::lock::name::NameRef;
+use crate::lock::stats::count;
 use crate::lock::turn::Turn;
+use crate::lock::words::{Hold, NameRef, NotALock};
 
 impl Locks {
     /// `LOCK.RELEASE`: ends this owner's hold, and returns whether there was one.
@@ -66,11 +64,8 @@ impl Locks {
                 } else {
                     self.end_hold(turn, name, owner, hold)
                 };
-                let counter = if told {
-                    &mut self.counts.released
-                } else {
-                    &mut self.counts.undelivered
-                };
+                let counter =
+                    if told { &mut self.counts.released } else { &mut self.counts.undelivered };
                 count(counter, ended.is_some_and(|ended| ended.counted));
                 if !self.waiting.classes().are_none()
                     && told

@@ -3,11 +3,9 @@
 use crate::lock::engine::locks::Locks;
 use crate::lock::keyspace::LockEvent;
 use crate::lock::log::line::Comeback;
-use crate::lock::name::NameRef;
-use crate::lock::request::{Hold, NotALock};
 use crate::lock::stats::count;
-use crate::lock::time::Ms;
 use crate::lock::turn::Turn;
+use crate::lock::words::{Hold, Ms, NameRef, NotALock};
 
 impl Locks {
     /// `LOCK.RENEW` and `LOCK.MRENEW`: lets these holds end `ttl` from now. Returns false, and renews

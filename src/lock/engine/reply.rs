@@ -1,13 +1,10 @@
 //! The end of a wait: the reply to its client, and whether the client has heard of its grant.
 
 use crate::lock::engine::locks::Locks;
-use crate::lock::fence::Fence;
-use crate::lock::name::NameRef;
-use crate::lock::request::Hold;
 use crate::lock::room::keep_room;
 use crate::lock::stats::count;
-use crate::lock::waiting::queue::ticket::Ticket;
-use crate::lock::waiting::queue::waiter::{State, WaitOutcome, Waiter};
+use crate::lock::waiting::queue::{State, WaitOutcome, Waiter};
+use crate::lock::words::{Fence, Hold, NameRef, Ticket};
 
 /// What the server knows of a waiter's client when the waiter ends.
 #[derive(Clone, Copy, Debug)]
@@ -40,10 +37,7 @@ impl Locks {
         }
         let waiter = self.waiting.waiter(ticket)?;
         Some(match waiter.state() {
-            State::Granted(fence) => WaitOutcome::Granted {
-                owner: &waiter.owner,
-                fence,
-            },
+            State::Granted(fence) => WaitOutcome::Granted { owner: &waiter.owner, fence },
             State::Denied => WaitOutcome::Denied(self.waiting.denial(ticket).unwrap_or_default()),
             State::SentAway => WaitOutcome::SentAway,
             State::Waiting | State::TimedOut | State::Withdrawn | State::Asleep => {

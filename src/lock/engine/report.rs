@@ -1,15 +1,11 @@
 //! Reports on locks: their holders and waiters. They write no key.
 
 use crate::lock::QueuedWaiter;
-
 use crate::lock::engine::locks::Locks;
-use crate::lock::fence::Fence;
 use crate::lock::holds::open::LockState;
 use crate::lock::keyspace::{Glance, Stored};
-use crate::lock::name::NameRef;
-use crate::lock::request::{Hold, NotALock};
-use crate::lock::time::{Ms, Now, is_over};
 use crate::lock::turn::Turn;
+use crate::lock::words::{Fence, Hold, Ms, NameRef, NotALock, Now, is_over};
 
 /// What is left of a hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -103,13 +99,7 @@ impl Locks {
             })
             .collect();
         let (waiters, queue) = self.waiting.waiting(name, most, now);
-        let report = Report {
-            hold,
-            holders,
-            count,
-            waiters,
-            queue,
-        };
+        let report = Report { hold, holders, count, waiters, queue };
         Ok((report.count > 0 || report.queue > 0).then_some(report))
     }
 
@@ -137,16 +127,11 @@ impl Locks {
     /// `LOCK.SCAN`: returns whether this lock is listed as reserved, its key having gone too early.
     pub fn lists_reserved(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>) -> bool {
         let state = self.holds.look(turn, name);
-        let is_held = matches!(
-            state,
-            LockState::Exclusive { .. } | LockState::Shared { .. }
-        );
+        let is_held = matches!(state, LockState::Exclusive { .. } | LockState::Shared { .. });
         is_held && turn.keys.look(name) == Stored::Nothing
     }
 }
 
 pub(in crate::lock) fn left_until(deadline: Option<Ms>, now: Now) -> Left {
-    deadline.map_or(Left::Unlimited, |deadline| {
-        Left::Ms(deadline.saturating_sub(now.ms()).max(1))
-    })
+    deadline.map_or(Left::Unlimited, |deadline| Left::Ms(deadline.saturating_sub(now.ms()).max(1)))
 }

@@ -7,17 +7,13 @@ use crate::lock::engine::fit::{Fit, Part};
 use crate::lock::engine::locks::Locks;
 use crate::lock::engine::lost::Seen;
 use crate::lock::engine::outbox::Lapse;
-use crate::lock::holds::ledger::delivery::News;
+use crate::lock::holds::ledger::News;
 use crate::lock::holds::open::LockState;
 use crate::lock::log::line::Reason;
-use crate::lock::name::{Name, NameRef};
-use crate::lock::request::{Hold, Mode, Terms};
 use crate::lock::stats::count;
-use crate::lock::time::{Ms, Now, after};
 use crate::lock::turn::Turn;
-use crate::lock::waiting::queue::holders::Holders;
-use crate::lock::waiting::queue::ticket::Ticket;
-use crate::lock::waiting::queue::waiter::State;
+use crate::lock::waiting::queue::{Holders, State};
+use crate::lock::words::{Hold, Mode, Ms, Name, NameRef, Now, Terms, Ticket, after};
 
 /// How many waiters can be looked up for one unit of the budget.
 const LOOKS: usize = 8;
@@ -231,10 +227,7 @@ impl Locks {
     /// Serves the upgrades of a lock but the first. One owner may have several, and one that waits for other
     /// locks too must not hold up the next. While another owner shares the lock, none of them may have it.
     fn serve_upgrades(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>) -> Served {
-        if matches!(
-            self.holds.look(turn, name),
-            LockState::Shared { count: 2.., .. }
-        ) {
+        if matches!(self.holds.look(turn, name), LockState::Shared { count: 2.., .. }) {
             return Served::Waits;
         }
         let queue = self.waiting.queue(name);
@@ -332,9 +325,7 @@ impl Locks {
         }
         let (names, owner) = (Rc::clone(&waiter.names), Rc::clone(&waiter.owner));
         let wanted = waiter.modes().clone();
-        let terms = self
-            .waiting
-            .terms_of(ticket, waiter, &owner, self.limits.claim_time, turn.now);
+        let terms = self.waiting.terms_of(ticket, waiter, &owner, self.limits.claim_time, turn.now);
         // The search begins with the lock that shut it out the last time, which probably still does.
         let last = usize::from(waiter.shut_out_by).min(names.len());
         let (before, from) = names.split_at(last);

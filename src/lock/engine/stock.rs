@@ -1,24 +1,18 @@
 //! What a queue remembers of its lock: its holders, and when to look again.
 
-use crate::lock::engine::lost::why_gone;
-use crate::lock::holds::Lost;
-use crate::lock::holds::ledger::Former;
-use crate::lock::holds::ledger::entry::Entry;
-use crate::lock::keyspace::Stored;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use crate::lock::engine::locks::Locks;
-use crate::lock::engine::lost::Seen;
+use crate::lock::engine::lost::{Seen, why_gone};
+use crate::lock::holds::Lost;
+use crate::lock::holds::ledger::{Entry, Former};
+use crate::lock::holds::open::{LockState, MOST_OVER};
+use crate::lock::keyspace::Stored;
 use crate::lock::log::line::Reason;
-use crate::lock::name::NameRef;
-use crate::lock::time::{Ms, Now, after, is_over};
-use crate::lock::waiting::queue::holders::Holders;
-use crate::lock::waiting::queue::ticket::Ticket;
-
-use crate::lock::holds::open::LockState;
-use crate::lock::holds::open::MOST_OVER;
-use crate::lock::turn::{Turn, earlier};
+use crate::lock::turn::Turn;
+use crate::lock::waiting::queue::Holders;
+use crate::lock::words::{Ms, NameRef, Now, Ticket, after, earlier, is_over};
 
 impl Locks {
     /// Looks at a lock that has a queue, remembers who holds it, and sets the alarm for when that may change
@@ -43,11 +37,7 @@ impl Locks {
                 self.set_holder(name, owner, deadline, now);
                 (false, after(deadline))
             }
-            LockState::Shared {
-                count,
-                over,
-                first_end,
-            } => {
+            LockState::Shared { count, over, first_end } => {
                 self.update_holders(turn, name, count);
                 // Expired shares are removed a few at a time.
                 let is_left = over > 0 && turn.keys.may_write(name);
@@ -160,14 +150,8 @@ impl Locks {
         }
         if let Stored::Shared { count } = turn.keys.look(name) {
             let is_there = &mut |owner: &[u8]| turn.keys.share_of(name, owner).is_some();
-            let gone = self
-                .holds
-                .ledger(name.db)
-                .take_missing_shares(name.key, count, is_there);
-            let lost = |former: Former| Lost {
-                reason: why_gone(&former.entry, turn.now),
-                former,
-            };
+            let gone = self.holds.ledger(name.db).take_missing_shares(name.key, count, is_there);
+            let lost = |former: Former| Lost { reason: why_gone(&former.entry, turn.now), former };
             self.record_found(name, gone.into_iter().map(lost).collect(), turn.now);
         }
     }
@@ -246,10 +230,8 @@ impl Locks {
         if ttl == 0 {
             return;
         }
-        let is_endless = matches!(
-            self.holds.look(turn, name),
-            LockState::Exclusive { deadline: None, .. }
-        );
+        let is_endless =
+            matches!(self.holds.look(turn, name), LockState::Exclusive { deadline: None, .. });
         if is_endless && turn.keys.may_write(name) {
             turn.keys.move_deadline(name, turn.now.plus(ttl));
         }
@@ -277,13 +259,9 @@ impl Locks {
             if queue.holders.exclusive().is_some() {
                 seen = Seen::AtOnce;
             }
-            self.waiting
-                .set_holders(name, Holders::One(Rc::from(owner), deadline));
+            self.waiting.set_holders(name, Holders::One(Rc::from(owner), deadline));
         }
-        let others = self
-            .holds
-            .ledger(name.db)
-            .forget_others(name.key, Some(owner));
+        let others = self.holds.ledger(name.db).forget_others(name.key, Some(owner));
         self.record_lost(name, (Reason::Overwritten, seen), &others, now);
     }
 }

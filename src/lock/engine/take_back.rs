@@ -1,18 +1,17 @@
 //! Holds that are given back: the grant was not delivered, or the connection that the hold is tied to
 //! has closed.
 
+use std::rc::Rc;
+
 use crate::lock::engine::locks::Locks;
 use crate::lock::engine::lost::Seen;
 use crate::lock::engine::tick::PAUSE;
-use crate::lock::holds::ledger::entry::{Entry, ShareBefore};
+use crate::lock::holds::ledger::{Entry, ShareBefore};
 use crate::lock::keyspace::LockEvent;
 use crate::lock::log::line::Reason;
-use crate::lock::name::{Name, NameRef};
-use crate::lock::request::Hold;
-use crate::lock::time::{LAST_MS, is_over};
-use crate::lock::turn::{Turn, earlier};
-use crate::lock::waiting::queue::holders::Holders;
-use std::rc::Rc;
+use crate::lock::turn::Turn;
+use crate::lock::waiting::queue::Holders;
+use crate::lock::words::{Hold, LAST_MS, Name, NameRef, earlier, is_over};
 
 /// A hold to be looked at. Its record in the ledger says whether it has to be given back.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -107,14 +106,8 @@ impl Locks {
         let deadline = earlier(share.deadline, last).map_or(LAST_MS, |end| end.min(LAST_MS));
         turn.keys.share(name, owner, deadline);
         if let Some(entry) = share.entry {
-            let entry = Entry {
-                end: Some(deadline),
-                step: self.holds.wall().step(),
-                ..entry
-            };
-            self.holds
-                .ledger(name.db)
-                .write(name.key, owner, Hold::Shared, entry);
+            let entry = Entry { end: Some(deadline), step: self.holds.wall().step(), ..entry };
+            self.holds.ledger(name.db).write(name.key, owner, Hold::Shared, entry);
         }
         // A share must not escape the BREAK that was ending the hold.
         if breaking {

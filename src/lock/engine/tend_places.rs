@@ -6,12 +6,10 @@ use crate::lock::budget::GRANT;
 use crate::lock::engine::locks::Locks;
 use crate::lock::engine::take_back::Return;
 use crate::lock::engine::tick::PAUSE;
-use crate::lock::fence::Fence;
-use crate::lock::name::Name;
 use crate::lock::stats::count;
 use crate::lock::turn::Turn;
 use crate::lock::waiting::place::end::Ended;
-use crate::lock::waiting::queue::ticket::Ticket;
+use crate::lock::words::{Fence, Name, Ticket};
 
 impl Locks {
     /// Does what is due for places, except that leases end elsewhere, with the time limits of other waiters.

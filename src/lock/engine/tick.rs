@@ -1,16 +1,13 @@
 //! Ticks: what the core does outside of any command, when something is due.
 
-use crate::lock::engine::take_back::Return;
-
 use crate::lock::budget::{GRANT, SETTLE};
-use crate::lock::keyspace::LockEvent;
-
 use crate::lock::engine::locks::Locks;
-use crate::lock::name::Name;
+use crate::lock::engine::take_back::Return;
+use crate::lock::keyspace::LockEvent;
 use crate::lock::room::give_back_room;
-use crate::lock::time::{Ms, Now};
-use crate::lock::turn::{Turn, earlier};
-use crate::lock::waiting::queue::waiter::State;
+use crate::lock::turn::Turn;
+use crate::lock::waiting::queue::State;
+use crate::lock::words::{Ms, Name, Now, earlier};
 
 /// Out of how many queues waiters that wait no more are taken at a time.
 const QUEUES_LEFT: usize = 1024;
@@ -65,10 +62,7 @@ impl Locks {
             let alarm = self.waiting.next_alarm();
             let alarm = earlier(
                 alarm,
-                earlier(
-                    self.holds.next_reserved(),
-                    self.waiting.places().next_claim(),
-                ),
+                earlier(self.holds.next_reserved(), self.waiting.places().next_claim()),
             );
             earlier(alarm, returns)
         };
@@ -150,10 +144,7 @@ impl Locks {
     fn take_due(&mut self, now: Now) -> Option<Due> {
         let is_due = |at: Ms| at <= now.ms();
         if self.returns.first().is_some_and(|&(at, _)| is_due(at)) {
-            return self
-                .returns
-                .pop_first()
-                .map(|(_, grant)| Due::Return(grant));
+            return self.returns.pop_first().map(|(_, grant)| Due::Return(grant));
         }
         let next = self.waiting.take_due(now);
         next.or_else(|| self.holds.take_due(now)).map(Due::Settle)

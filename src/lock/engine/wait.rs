@@ -1,22 +1,19 @@
 //! A request that waits: it joins queues, and its outcome is decided.
 
-use crate::lock::budget::Budget;
 use std::collections::BTreeSet;
 
+use crate::lock::budget::Budget;
 use crate::lock::deadlock::found::Deadlock;
 use crate::lock::deadlock::steps::TooLong;
 use crate::lock::engine::fit::{Fit, Part};
 use crate::lock::engine::locks::Locks;
 use crate::lock::fence::FencingClock;
-use crate::lock::name::{Name, NameRef};
-use crate::lock::request::{Acquired, Mode, Patience, Refusal, Request};
 use crate::lock::stats::count;
 use crate::lock::turn::Turn;
-use crate::lock::waiting::place::end::Ended;
-use crate::lock::waiting::queue::ticket::Ticket;
-
 use crate::lock::waiting::Waiting;
-use crate::lock::waiting::queue::waiter::State;
+use crate::lock::waiting::place::end::Ended;
+use crate::lock::waiting::queue::State;
+use crate::lock::words::{Acquired, Mode, Name, NameRef, Patience, Refusal, Request, Ticket};
 
 /// How many locks are looked at again before a deadlock is returned even if it may be out of date.
 const MOST_LOOKS: usize = 64;

@@ -3,12 +3,10 @@
 use std::rc::Rc;
 
 use crate::lock::engine::locks::Locks;
-use crate::lock::name::{Name, NameRef};
-use crate::lock::request::Hold;
 use crate::lock::turn::Turn;
 use crate::lock::waiting::place::end::Ended;
-use crate::lock::waiting::queue::ticket::Ticket;
-use crate::lock::waiting::queue::waiter::State;
+use crate::lock::waiting::queue::State;
+use crate::lock::words::{Hold, Name, NameRef, Ticket};
 
 impl Locks {
     /// Withdraws all requests of this owner for these locks: those that wait, and those that were granted

@@ -8,19 +8,11 @@ mod step;
 pub mod wall;
 
 use crate::lock::databases::Databases;
-use crate::lock::fence::Fence;
 use crate::lock::holds::ledger::discarded::Discarded;
-use crate::lock::holds::ledger::entry::Entry;
-use crate::lock::holds::ledger::ties::Tie;
-use crate::lock::holds::ledger::token::Token;
-use crate::lock::holds::ledger::{Former, Ledger};
+use crate::lock::holds::ledger::{Entry, Former, Ledger, Tie, Token};
 use crate::lock::holds::wall::WallClock;
 use crate::lock::log::line::Reason;
-use crate::lock::name::{Db, Name, NameRef};
-use crate::lock::print::Secret;
-use crate::lock::request::Hold;
-use crate::lock::slot::Slots;
-use crate::lock::time::{Ms, Now};
+use crate::lock::words::{Db, Fence, Hold, Ms, Name, NameRef, Now, Secret, Slots};
 
 /// How many forgotten records a tick frees.
 const FREED: usize = 128;
@@ -73,11 +65,7 @@ impl Holds {
 
     /// What is remembered of this owner's hold, in this way, with its owner.
     pub fn former(&self, name: NameRef<'_>, owner: &[u8], hold: Hold) -> Option<Former> {
-        Some(Former {
-            owner: Token::from(owner),
-            hold,
-            entry: self.entry(name, owner, hold)?,
-        })
+        Some(Former { owner: Token::from(owner), hold, entry: self.entry(name, owner, hold)? })
     }
 
     /// What is remembered of this owner's hold, exclusive or shared.

@@ -13,12 +13,10 @@
 //! | anything else | or not | it is not a lock |
 
 use crate::lock::holds::Holds;
-use crate::lock::holds::ledger::token::Token;
+use crate::lock::holds::ledger::Token;
 use crate::lock::keyspace::{Share, Stored};
-use crate::lock::name::NameRef;
-use crate::lock::request::{Hold, NotALock};
-use crate::lock::time::{Ms, Now, is_over};
-use crate::lock::turn::{Turn, earlier};
+use crate::lock::turn::Turn;
+use crate::lock::words::{Hold, Ms, NameRef, NotALock, Now, earlier, is_over};
 
 /// Who holds a lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,17 +24,10 @@ pub enum LockState<'a> {
     /// No owner holds it.
     Free,
     /// This owner holds it alone, until `deadline`.
-    Exclusive {
-        owner: &'a [u8],
-        deadline: Option<Ms>,
-    },
+    Exclusive { owner: &'a [u8], deadline: Option<Ms> },
     /// `count` owners share it, and the first of their shares ends at `first_end`. `over` more shares are
     /// in the key, but have expired.
-    Shared {
-        count: usize,
-        over: usize,
-        first_end: Option<Ms>,
-    },
+    Shared { count: usize, over: usize, first_end: Option<Ms> },
     /// The key is not a lock.
     NoLock,
 }
@@ -62,10 +53,7 @@ impl Holds {
                     return LockState::Free;
                 }
                 turn.owner = owner;
-                LockState::Exclusive {
-                    owner: turn.owner.bytes(),
-                    deadline,
-                }
+                LockState::Exclusive { owner: turn.owner.bytes(), deadline }
             }
             Stored::Shared { .. } if !self.is_in_step(now, name) => {
                 self.look_at_shares_after_step(turn, name, key_ends)
@@ -208,17 +196,9 @@ impl Holds {
         }
         if let Some((owner, end)) = ledger.reserved_alone(name.key, turn.now) {
             turn.owner = owner;
-            return LockState::Exclusive {
-                owner: turn.owner.bytes(),
-                deadline: Some(end),
-            };
+            return LockState::Exclusive { owner: turn.owner.bytes(), deadline: Some(end) };
         }
-        shared_by(
-            ledger
-                .each_reserved(name.key, turn.now)
-                .map(|(_, end)| Some(end)),
-            turn.now,
-        )
+        shared_by(ledger.each_reserved(name.key, turn.now).map(|(_, end)| Some(end)), turn.now)
     }
 
     /// Returns who shares a lock whose key may have been written before the wall clock was stepped.
@@ -252,11 +232,7 @@ fn shared_by(ends: impl Iterator<Item = Option<Ms>>, now: Now) -> LockState<'sta
     if count == 0 {
         return LockState::Free;
     }
-    LockState::Shared {
-        count,
-        over,
-        first_end,
-    }
+    LockState::Shared { count, over, first_end }
 }
 
 /// How a lock is held by these shares, of which those that are over come first.
@@ -287,10 +263,6 @@ fn look_at_shares(
     }
     match all.saturating_sub(over) {
         0 => LockState::Free,
-        count => LockState::Shared {
-            count,
-            over,
-            first_end,
-        },
+        count => LockState::Shared { count, over, first_end },
     }
 }

@@ -10,16 +10,12 @@
 //! Holds that were not granted here, or whose keys other clients have touched, end by the wall clock. A key
 //! is written back only for a request of one of its holders, for another that joins them, or by BREAK.
 
-use crate::lock::holds::ledger::Former;
-use crate::lock::holds::ledger::entry::Entry;
-use crate::lock::holds::ledger::token::Token;
+use crate::lock::holds::ledger::{Entry, Former, Token};
 use crate::lock::holds::{Holds, Lost};
 use crate::lock::keyspace::Stored;
 use crate::lock::log::line::Reason;
-use crate::lock::name::NameRef;
-use crate::lock::request::Hold;
-use crate::lock::time::{Ms, Now, is_over};
 use crate::lock::turn::Turn;
+use crate::lock::words::{Hold, Ms, NameRef, Now, is_over};
 
 impl Holds {
     /// Remembers that the key has been written for this hold after the last step of the wall clock.
@@ -35,11 +31,7 @@ impl Holds {
         if hold == Hold::Shared {
             ledger.set_end(name.key, owner, Some(end), false);
         } else if let Some(entry) = ledger.of(name.key, owner, hold) {
-            let entry = Entry {
-                end: Some(end),
-                by_wall: false,
-                ..entry
-            };
+            let entry = Entry { end: Some(end), by_wall: false, ..entry };
             ledger.set(name.key, owner, hold, entry);
         }
         if self.wall.was_ever_stepped() {
@@ -60,10 +52,7 @@ impl Holds {
                 ended = ledger.take_over(name.key, now);
             }
             ledger.end_by_wall(name.key);
-            let expired = |former| Lost {
-                former,
-                reason: Reason::Expired,
-            };
+            let expired = |former| Lost { former, reason: Reason::Expired };
             return ended.into_iter().map(expired).collect();
         }
         let lost = |former: Former| {
@@ -122,10 +111,7 @@ impl Holds {
             }
         };
         let ended = self.ledger(name.db).prune_reserved(name.key, turn.now);
-        lost.extend(ended.into_iter().map(|former| Lost {
-            former,
-            reason: Reason::Expired,
-        }));
+        lost.extend(ended.into_iter().map(|former| Lost { former, reason: Reason::Expired }));
         // The look above may have made the server expire the key, which has reserved the lock.
         let ledger = self.ledger(name.db);
         if owner.is_some_and(|owner| ledger.reserved_for(name.key, owner, turn.now).is_some()) {

@@ -1,7 +1,8 @@
 //! The wall clock, by which keys expire, and its last steps.
 
 use super::ledger::entry::LAST_STEP;
-use crate::lock::time::{Ahead, Ms, Now, to_wall};
+use crate::lock::time::to_wall;
+use crate::lock::words::{Ahead, Ms, Now};
 
 /// A key that disappears up to this much too early has expired in time: the two clocks may seem to differ
 /// by that much from one reading to the next.
@@ -100,11 +101,7 @@ impl WallClock {
                 at: now.ms(),
                 earlier_until,
                 ahead,
-                least: if is_first {
-                    ahead
-                } else {
-                    ahead.min(last.least)
-                },
+                least: if is_first { ahead } else { ahead.min(last.least) },
             };
         }
         // Until then there may be keys that were written when the clock was furthest ahead.
@@ -117,11 +114,7 @@ impl WallClock {
     pub fn has_passed(&self, written: Written, now: Now) -> bool {
         let last = self.last.get(usize::from(written.step)).copied();
         let last = last.unwrap_or_default();
-        let then = if written.since > last.earlier_until {
-            last.ahead
-        } else {
-            last.least
-        };
+        let then = if written.since > last.earlier_until { last.ahead } else { last.least };
         to_wall(now.plus(EARLY), self.ahead) >= to_wall(written.end, then)
     }
 }
@@ -134,18 +127,11 @@ mod tests {
     fn an_expiry_has_passed_by_the_clock_that_it_was_written_by() {
         let at = |ms: Ms| Now::from_micros((1_000_000 + ms) * 1000);
         let (mut wall, since) = (WallClock::default(), at(0).ms());
-        let written = |step| Written {
-            end: at(5000).ms(),
-            step,
-            since,
-        };
+        let written = |step| Written { end: at(5000).ms(), step, since };
         let before = wall.step();
         assert!(!wall.has_passed(written(before), at(1)));
         wall.set(10_000, at(2));
-        assert!(
-            wall.has_passed(written(before), at(3)),
-            "the key goes early"
-        );
+        assert!(wall.has_passed(written(before), at(3)), "the key goes early");
         let forward = wall.step();
         assert!(!wall.has_passed(written(forward), at(3)), "written since");
         wall.set(-10_000, at(4));
@@ -159,10 +145,7 @@ mod tests {
         }
         assert_eq!(wall.step(), forward);
         assert!(wall.has_passed(written(forward), at(9)));
-        let new = Written {
-            since: at(9).ms(),
-            ..written(forward)
-        };
+        let new = Written { since: at(9).ms(), ..written(forward) };
         assert!(!wall.has_passed(new, at(10)));
     }
 
@@ -173,11 +156,7 @@ mod tests {
         for step in 1..20 {
             let granted = at(10 * step - 1).ms();
             wall.set(20_000 * i64::try_from(step).unwrap(), at(10 * step));
-            let renewed = Written {
-                end: at(5000).ms(),
-                step: wall.step(),
-                since: granted,
-            };
+            let renewed = Written { end: at(5000).ms(), step: wall.step(), since: granted };
             assert!(!wall.has_passed(renewed, at(10 * step + 1)), "step {step}");
         }
     }
@@ -186,11 +165,7 @@ mod tests {
     fn of_a_hold_that_was_granted_in_the_moment_of_a_step_the_earliest_expiry_counts() {
         let at = |ms: Ms| Now::from_micros((1_000_000 + ms) * 1000);
         let mut wall = WallClock::default();
-        let granted = Written {
-            end: at(5000).ms(),
-            step: wall.step(),
-            since: at(1).ms(),
-        };
+        let granted = Written { end: at(5000).ms(), step: wall.step(), since: at(1).ms() };
         for ahead in [10_000, 20_000, 30_000, 40_000] {
             wall.set(ahead, at(1));
         }

@@ -2,11 +2,7 @@
 
 use std::collections::VecDeque;
 
-use crate::lock::fence::Fence;
-use crate::lock::name::Db;
-use crate::lock::print::Print;
-use crate::lock::request::Hold;
-use crate::lock::time::{Ms, Now};
+use crate::lock::words::{Db, Fence, Hold, Ms, Now, Print};
 
 /// Why a hold ended without its owner's release.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

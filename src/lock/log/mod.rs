@@ -6,9 +6,7 @@ pub mod line;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use crate::lock::log::line::{About, CameBack, Comeback, Cut, Identity, Line, LostHold, Reason};
-use crate::lock::name::{Db, NameRef};
-use crate::lock::print::{Print, Secret};
-use crate::lock::time::{Ms, Now};
+use crate::lock::words::{Db, Ms, NameRef, Now, Print, Secret};
 
 /// Losses of one lock for one reason share a line if no more time than this lies between them, as in ACL LOG.
 const ONE_LINE: Ms = 60_000;
@@ -91,11 +89,8 @@ impl LossLog {
         let print = self.secret.print(loss.name.key);
         let owner_print = self.secret.half_print(loss.owner);
         let of_key = self.of_key(loss.name.db, print);
-        let identity = Identity {
-            owner: owner_print,
-            fence: loss.hold.fence,
-            since: loss.hold.since,
-        };
+        let identity =
+            Identity { owner: owner_print, fence: loss.hold.fence, since: loss.hold.since };
         let mut same = None;
         for (place, line) in of_key {
             if line.counted.contains(&identity) {
@@ -108,12 +103,8 @@ impl LossLog {
                 same = Some(place);
             }
         }
-        let about = About {
-            key: Cut::of(loss.name.key),
-            print,
-            owner: Cut::of(loss.owner),
-            owner_print,
-        };
+        let about =
+            About { key: Cut::of(loss.name.key), print, owner: Cut::of(loss.owner), owner_print };
         let mut line = (same.and_then(|place| self.take(place)))
             .unwrap_or_else(|| self.new_line(loss.reason, Some(loss.name.db), now));
         let count = u64::try_from(loss.count).unwrap_or(u64::MAX);
@@ -151,9 +142,8 @@ impl LossLog {
             let lost = line.lost.as_ref();
             lost.is_some_and(|(about, _)| about.owner_print == owner_print)
         };
-        let place = (self.of_key(name.db, print))
-            .find(|(_, line)| is_its(line))
-            .map(|(place, _)| place);
+        let place =
+            (self.of_key(name.db, print)).find(|(_, line)| is_its(line)).map(|(place, _)| place);
         if let Some(line) = place.and_then(|place| self.lines.get_mut(&place))
             && let Some((_, hold)) = &mut line.lost
         {
@@ -168,9 +158,7 @@ impl LossLog {
     /// The lines about one lock, the newest first, with their places.
     fn of_key(&self, db: Db, print: Print) -> impl Iterator<Item = (u64, &Line)> {
         let places = self.of_key.range((db, print, 0)..=(db, print, u64::MAX));
-        places
-            .rev()
-            .filter_map(|&(_, _, place)| Some((place, self.lines.get(&place)?)))
+        places.rev().filter_map(|&(_, _, place)| Some((place, self.lines.get(&place)?)))
     }
 
     /// Removes and returns the line at this place.

@@ -19,13 +19,7 @@ fn loses(log: &mut LossLog, key: &[u8], reason: Reason, owner: &[u8], fence: u64
         queue: 0,
         client: 7,
     };
-    let loss = Loss {
-        reason,
-        count: 1,
-        name: NameRef { db: 0, key },
-        owner,
-        hold,
-    };
+    let loss = Loss { reason, count: 1, name: NameRef { db: 0, key }, owner, hold };
     log.add_loss(&loss, at(ms));
 }
 
@@ -49,10 +43,7 @@ fn losses_of_one_lock_for_one_reason_are_one_line_if_no_minute_lies_between_them
     loses(&mut log, KEY, Expired, b"d", 4, 60_000);
     assert_eq!(said(&log), [(2, Expired), (1, Expired), (1, Broken)]);
     let line = log.newest().next().unwrap();
-    assert_eq!(
-        (line.id, line.created, line.updated),
-        (0, at(0), at(60_000))
-    );
+    assert_eq!((line.id, line.created, line.updated), (0, at(0), at(60_000)));
     assert_eq!(line.lost.as_ref().unwrap().1.fence, Some(4));
     loses(&mut log, KEY, Expired, b"e", 5, 120_000);
     assert_eq!(said(&log)[0], (3, Expired));
@@ -115,16 +106,7 @@ fn the_first_time_that_an_owner_comes_back_is_remembered() {
     comes_back(&mut log, b"a", Comeback::Release, 40);
     let came_back: Vec<_> = log.newest().map(|line| line.came_back).collect();
     let with = Comeback::Renew;
-    assert_eq!(
-        came_back,
-        [
-            None,
-            Some(CameBack {
-                with,
-                late: Some(20)
-            })
-        ]
-    );
+    assert_eq!(came_back, [None, Some(CameBack { with, late: Some(20) })]);
     // The loss that is added is of another hold.
     loses(&mut log, KEY, Reason::Expired, b"d", 3, 50);
     assert_eq!(log.newest().next().unwrap().came_back, None);

@@ -2,11 +2,9 @@
 //! class of the first pattern that it fits.
 
 use crate::lock::log::line::Reason;
-use crate::lock::name::Name;
 use crate::lock::stats::count;
 use crate::lock::stats::histogram::Histogram;
-use crate::lock::time::Ms;
-use crate::lock::waiting::queue::ticket::Ticket;
+use crate::lock::words::{Ms, Name, Ticket};
 
 /// How many classes there may be: each key is compared with their patterns until one fits.
 pub const MOST_CLASSES: usize = 32;
@@ -121,11 +119,7 @@ impl Classes {
             let known = before.iter().position(|class| *class.pattern == *pattern);
             let class = known.map(|at| before.swap_remove(at));
             let class = class.unwrap_or_else(|| Class::new(pattern, fits, last_ticket));
-            self.all.push(Class {
-                waiting: 0,
-                after: last_ticket,
-                ..class
-            });
+            self.all.push(Class { waiting: 0, after: last_ticket, ..class });
         }
     }
 

@@ -16,10 +16,7 @@ pub struct Histogram {
 
 impl Default for Histogram {
     fn default() -> Self {
-        Self {
-            counts: Box::new([0; BUCKETS]),
-            total: 0,
-        }
+        Self { counts: Box::new([0; BUCKETS]), total: 0 }
     }
 }
 
@@ -56,9 +53,7 @@ fn bucket(micros: u64) -> usize {
     let shift = doublings.saturating_sub(steps);
     let within = micros >> shift;
     let index = within.saturating_add(u64::from(shift).saturating_mul(STEPS.into()));
-    usize::try_from(index)
-        .map_or(BUCKETS, |index| index)
-        .min(BUCKETS.saturating_sub(1))
+    usize::try_from(index).map_or(BUCKETS, |index| index).min(BUCKETS.saturating_sub(1))
 }
 
 /// The value in the middle of a bucket.
@@ -93,10 +88,7 @@ mod tests {
         let mut value = 0_u64;
         while value < 1 << 38 {
             let found = middle(bucket(value));
-            assert!(
-                found.abs_diff(value) * 30 <= value,
-                "{value} is found as {found}"
-            );
+            assert!(found.abs_diff(value) * 30 <= value, "{value} is found as {found}");
             value += 1 + value / 1000;
         }
     }
@@ -110,10 +102,7 @@ mod tests {
         }
         for (of_thousand, right) in [(500, 500_000), (990, 990_000), (999, 999_000)] {
             let found = histogram.quantile(of_thousand);
-            assert!(
-                found.abs_diff(right) * 30 <= right,
-                "{of_thousand}: {found}"
-            );
+            assert!(found.abs_diff(right) * 30 <= right, "{of_thousand}: {found}");
         }
     }
 

@@ -5,7 +5,6 @@
 
 pub mod classes;
 pub mod histogram;
-pub mod remembered;
 
 use crate::lock::stats::histogram::Histogram;
 
@@ -79,4 +78,24 @@ impl Counts {
 /// Adds to a counter.
 pub fn count(counter: &mut u64, more: impl TryInto<u64>) {
     *counter = counter.saturating_add(more.try_into().unwrap_or_default());
+}
+
+/// How much is remembered of locks, by kind: the proof that nothing is left behind. All are 0 once there are no holds and no waiters, and all
+/// pending work is done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Remembered {
+    /// Holds that have an entry in a ledger.
+    pub holds: usize,
+    /// Connections with holds that end with them, once for each database.
+    pub sessions: usize,
+    /// Locks with a queue.
+    pub queues: usize,
+    /// Waiters that have not ended, whether or not they have been replied to; and places.
+    pub waiters: usize,
+    /// Requests by owner, owners of locks that have waiters, and channels.
+    pub owners: usize,
+    /// Points in time at which something is due.
+    pub alarms: usize,
+    /// Pieces of work that are still to be done.
+    pub tasks: usize,
 }

@@ -51,12 +51,7 @@ fn number(name: &str) -> Option<u64> {
 #[test]
 fn every_short_history_of_each_small_world_is_right() {
     for setting in worlds() {
-        let reach = Reach {
-            depth: 3,
-            until: None,
-            threads: 2,
-            compare_one_in: 16,
-        };
+        let reach = Reach { depth: 3, until: None, threads: 2, compare_one_in: 16 };
         let outcome = explore(&setting, reach);
         eprintln!("{}: {} states", setting.name, outcome.states);
         if let Some(failure) = &outcome.failure {
@@ -99,11 +94,7 @@ fn every_history_of_each_small_world_is_right() {
             compare_one_in: 4096,
         };
         let outcome = explore(setting, reach);
-        let complete = if outcome.is_all {
-            "all".to_owned()
-        } else {
-            outcome.depth.to_string()
-        };
+        let complete = if outcome.is_all { "all".to_owned() } else { outcome.depth.to_string() };
         print(setting.name, &outcome, &complete, began.elapsed());
         all.states += outcome.states;
         all.transitions += outcome.transitions;
@@ -119,13 +110,7 @@ fn every_history_of_each_small_world_is_right() {
 }
 
 fn print(name: &str, outcome: &Outcome, complete: &str, took: Duration) {
-    let Outcome {
-        states,
-        transitions,
-        drained,
-        compared,
-        ..
-    } = outcome;
+    let Outcome { states, transitions, drained, compared, .. } = outcome;
     let seconds = took.as_secs();
     println!(
         "{name:<26} {states:>10} {transitions:>12} {complete:>8} {drained:>10} {compared:>8} {seconds:>5}"
@@ -134,10 +119,7 @@ fn print(name: &str, outcome: &Outcome, complete: &str, took: Duration) {
 
 /// Says what comes of each step of one history.
 fn replay(setting: &Setting, path: &str) {
-    let path: Vec<usize> = path
-        .split(',')
-        .filter_map(|step| step.parse().ok())
-        .collect();
+    let path: Vec<usize> = path.split(',').filter_map(|step| step.parse().ok()).collect();
     println!("{}:\n{}", setting.name, in_words(setting, &path));
     for steps in 0..=path.len() {
         let mut world = match live(setting, &path[..steps]) {
@@ -145,10 +127,7 @@ fn replay(setting: &Setting, path: &str) {
             Ok(None) => panic!("step {steps} can't be done"),
             Err(why) => panic!("step {steps}: {why}"),
         };
-        println!(
-            "after {steps}: {:?}\n{:?}",
-            world.server.keys.keys, world.book
-        );
+        println!("after {steps}: {:?}\n{:?}", world.server.keys.keys, world.book);
         let left = world.check().and_then(|()| world.drain());
         if let Err(why) = left {
             panic!("after step {steps}: {why}");

@@ -27,7 +27,7 @@ use world::World;
 
 use super::model::{Verdict, ensure};
 use super::simulated::{Answers, Flavour, Server};
-use crate::lock::stats::remembered::Remembered;
+use crate::lock::stats::Remembered;
 
 /// How many steps a history has.
 const STEPS: usize = 400;
@@ -93,10 +93,9 @@ fn in_words(panic: &(dyn std::any::Any + Send)) -> String {
 pub fn nothing_is_left(server: &Server) -> Verdict {
     let (left, due) = (server.locks.remembered(), server.due());
     let asleep = server.locks.waiting.entries_asleep();
-    ensure(
-        left == Remembered::default() && due.is_none() && asleep == 0,
-        || format!("left behind: {left:?}, {asleep} asleep, and due at {due:?}"),
-    )
+    ensure(left == Remembered::default() && due.is_none() && asleep == 0, || {
+        format!("left behind: {left:?}, {asleep} asleep, and due at {due:?}")
+    })
 }
 
 fn tell_of(seed: u64) {

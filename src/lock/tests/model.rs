@@ -308,10 +308,7 @@ impl Model {
         let is_plain = |hold: &Hold| !hold.must_go() && !self.is_stepped;
         self.queue.is_empty()
             && self.served.is_empty()
-            && self
-                .holds
-                .iter()
-                .all(|hold| is_plain(hold) && hold.breaking.is_none())
+            && self.holds.iter().all(|hold| is_plain(hold) && hold.breaking.is_none())
     }
 
     /// A client has had this one told that its time is up.

@@ -93,24 +93,15 @@ fn server_like(flavour: Flavour) -> Server {
 
 /// One that asks for answers a loop turn later, so that much may happen to a grant on its way.
 fn late_server() -> Server {
-    server_like(Flavour {
-        answers: Answers::Late,
-        ..Flavour::default()
-    })
+    server_like(Flavour { answers: Answers::Late, ..Flavour::default() })
 }
 
 fn token(owner: Owner, deadline: Option<Ms>) -> Key {
-    Key {
-        content: Content::Token(owner.as_bytes().to_vec()),
-        deadline,
-    }
+    Key { content: Content::Token(owner.as_bytes().to_vec()), deadline }
 }
 
 fn no_lock(deadline: Option<Ms>) -> Key {
-    Key {
-        content: Content::NoLock,
-        deadline,
-    }
+    Key { content: Content::NoLock, deadline }
 }
 
 /// A request for a lock alone, for 100 ms. It comes by a connection of its own.
@@ -129,18 +120,12 @@ fn alone(owner: Owner) -> Plea {
 
 /// The same, for a share.
 fn sharing(owner: Owner) -> Plea {
-    Plea {
-        mode: Mode::Shared,
-        ..alone(owner)
-    }
+    Plea { mode: Mode::Shared, ..alone(owner) }
 }
 
 /// The same, while fewer than so many others have one.
 fn limited(owner: Owner, most: u64) -> Plea {
-    Plea {
-        mode: Mode::Limit(most),
-        ..alone(owner)
-    }
+    Plea { mode: Mode::Limit(most), ..alone(owner) }
 }
 
 /// What is asked of a server in one queue.
@@ -249,11 +234,7 @@ impl Plain for Server {
             self.turn();
             let next = self.locks.next_due();
             // What a message brings about is seen to in the next turn.
-            turns = if next.is_none_or(|due| due > now) {
-                0
-            } else {
-                turns + 1
-            };
+            turns = if next.is_none_or(|due| due > now) { 0 } else { turns + 1 };
             assert!(turns < 3, "it spins");
         }
         self.set_clock(to);
@@ -265,10 +246,7 @@ impl Plain for Server {
 
     /// Who holds the lock, and until how long after the beginning.
     fn holder(&self) -> Option<(String, Option<Ms>)> {
-        let key = self
-            .keys
-            .get(LOCK)
-            .filter(|_| !self.keys.is_expired(LOCK))?;
+        let key = self.keys.get(LOCK).filter(|_| !self.keys.is_expired(LOCK))?;
         let Content::Token(owner) = &key.content else {
             return None;
         };
@@ -291,9 +269,7 @@ fn held(owner: &str, until: Ms) -> Option<(String, Option<Ms>)> {
 /// Those who hold a lock, each until so long after the beginning.
 fn all<const N: usize>(holders: [(&str, Ms); N]) -> Vec<(String, Option<Ms>)> {
     let holders = holders.into_iter();
-    holders
-        .map(|(owner, until)| (owner.to_owned(), Some(until)))
-        .collect()
+    holders.map(|(owner, until)| (owner.to_owned(), Some(until))).collect()
 }
 
 /// All that was written since the last time.

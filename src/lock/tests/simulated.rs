@@ -19,8 +19,5 @@ pub const START: Ms = 1_700_000_000_000;
 
 /// The lock's name, as the core knows it.
 pub fn name(lock: Lock) -> NameRef<'static> {
-    NameRef {
-        db: lock.0,
-        key: lock.1.as_bytes(),
-    }
+    NameRef { db: lock.0, key: lock.1.as_bytes() }
 }

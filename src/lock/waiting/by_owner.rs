@@ -3,14 +3,10 @@
 
 use std::rc::Rc;
 
-use crate::lock::limits::{Limits, MOST_QUEUES};
-use crate::lock::name::{Name, NameRef};
-use crate::lock::print::Secret;
-use crate::lock::request::{Patience, Refusal, Request};
-use crate::lock::time::Now;
+use crate::lock::limits::MOST_QUEUES;
 use crate::lock::waiting::Waiting;
-use crate::lock::waiting::queue::ticket::Ticket;
-use crate::lock::waiting::queue::waiter::{State, Waiter};
+use crate::lock::waiting::queue::{State, Waiter};
+use crate::lock::words::{Limits, Name, NameRef, Now, Patience, Refusal, Request, Secret, Ticket};
 
 impl Waiting {
     /// Returns the number of entries in all queues together: a waiter has one in each of its queues.

@@ -1,9 +1,7 @@
 //! When each lock with a queue is to be looked at again.
 
-use crate::lock::name::{Name, NameRef};
-use crate::lock::time::{Ms, Now};
-use crate::lock::turn::earlier;
 use crate::lock::waiting::Waiting;
+use crate::lock::words::{Ms, Name, NameRef, Now, earlier};
 
 /// How soon a key that is not a lock is looked at again while a client waits for it.
 const LOOK_AGAIN: Ms = 100;
@@ -85,9 +83,8 @@ impl Waiting {
         let Some(queue) = self.queue(name) else {
             return;
         };
-        let wait = FIRST_RETRY
-            .checked_shl(queue.refusals)
-            .map_or(LAST_RETRY, |wait| wait.min(LAST_RETRY));
+        let wait =
+            FIRST_RETRY.checked_shl(queue.refusals).map_or(LAST_RETRY, |wait| wait.min(LAST_RETRY));
         queue.refusals = queue.refusals.saturating_add(1).min(8);
         self.resume_at(name, now.plus(wait));
     }
@@ -134,12 +131,7 @@ impl Waiting {
             return Some(name);
         }
         let mut queues = self.queues.iter_mut();
-        queues.find_map(|(db, queues)| {
-            Some(Name {
-                db,
-                key: queues.take_unseen()?,
-            })
-        })
+        queues.find_map(|(db, queues)| Some(Name { db, key: queues.take_unseen()? }))
     }
 
     /// When the first lock is to be settled.

@@ -4,11 +4,10 @@ use std::collections::hash_map::Entry;
 use std::rc::Rc;
 
 use crate::lock::keyspace::Share;
-use crate::lock::name::NameRef;
 use crate::lock::room::give_back_room;
-use crate::lock::time::Now;
 use crate::lock::waiting::Waiting;
-use crate::lock::waiting::queue::holders::Holders;
+use crate::lock::waiting::queue::Holders;
+use crate::lock::words::{NameRef, Now};
 
 impl Waiting {
     /// Replaces the holders that a lock's queue remembers, and counts them by owner.

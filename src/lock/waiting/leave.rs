@@ -7,13 +7,10 @@
 
 use std::rc::Rc;
 
-use crate::lock::name::{Name, NameRef};
 use crate::lock::room::give_back_room;
-use crate::lock::time::Now;
 use crate::lock::waiting::Waiting;
-use crate::lock::waiting::queue::holders::Holders;
-use crate::lock::waiting::queue::ticket::Ticket;
-use crate::lock::waiting::queue::waiter::State;
+use crate::lock::waiting::queue::{Holders, State};
+use crate::lock::words::{Name, NameRef, Now, Ticket};
 
 /// A waiter in up to this many queues is removed from all of them at once, if nothing else is set.
 pub const FEW_QUEUES: usize = 16;
@@ -36,11 +33,7 @@ impl Waiting {
         };
         if names.len() > self.few_queues {
             let next = 0;
-            self.leaving.push_back(Leaving {
-                ticket,
-                names,
-                next,
-            });
+            self.leaving.push_back(Leaving { ticket, names, next });
             return Vec::new();
         }
         self.leave_queues(ticket, &names)
@@ -115,12 +108,7 @@ impl Waiting {
     /// Takes waiters that are leaving out of up to `most` queues, and returns out of how many it has.
     pub fn leave_some(&mut self, most: usize) -> usize {
         for done in 0..most {
-            let Some(Leaving {
-                ticket,
-                names,
-                next,
-            }) = self.leaving.front_mut()
-            else {
+            let Some(Leaving { ticket, names, next }) = self.leaving.front_mut() else {
                 return done;
             };
             let (ticket, name) = (*ticket, names.get(*next).cloned());

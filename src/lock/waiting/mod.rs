@@ -17,19 +17,15 @@ use foldhash::quality::FixedState;
 use crate::lock::budget;
 use crate::lock::databases::Databases;
 use crate::lock::hashing::Keyed;
-use crate::lock::name::{Db, Name, NameRef};
-use crate::lock::print::Secret;
-use crate::lock::request::Request;
 use crate::lock::stats::classes::{Classes, Fits};
-use crate::lock::time::{Ms, Now};
 use crate::lock::waiting::leave::{FEW_QUEUES, Leaving};
 use crate::lock::waiting::place::{Place, Places};
-use crate::lock::waiting::queue::Queue;
 use crate::lock::waiting::queue::queues::Queues;
-use crate::lock::waiting::queue::ticket::Ticket;
-use crate::lock::waiting::queue::waiter::{FOREVER, State, Waiter};
+use crate::lock::waiting::queue::waiter::FOREVER;
 use crate::lock::waiting::queue::waiters::Waiters;
 use crate::lock::waiting::queue::waits::Waits;
+use crate::lock::waiting::queue::{Queue, State, Waiter};
+use crate::lock::words::{Db, Ms, Name, NameRef, Now, Request, Secret, Ticket};
 
 /// When the place of a request is counted, at most this many that are leaving their queues are looked at.
 const MOST_LEAVING: usize = 256;
@@ -201,11 +197,7 @@ impl Waiting {
             State::TimedOut | State::Denied | State::SentAway | State::Withdrawn => !waiter.replied,
             State::Waiting | State::Granted(_) | State::Asleep => false,
         };
-        waiter
-            .names
-            .first()
-            .filter(|_| has_nothing)
-            .map(|name| Rc::clone(&name.key))
+        waiter.names.first().filter(|_| has_nothing).map(|name| Rc::clone(&name.key))
     }
 
     /// Lets a request join the end of each of its queues. Returns its ticket, and by how many requests its owner
@@ -221,13 +213,7 @@ impl Waiting {
     ) -> (Ticket, usize) {
         let ticket = self.waits.draw_ticket();
         let names = self.stand_in_queues(names, |queue| queue.join(ticket));
-        let waiter = Waiter::new(
-            request,
-            Rc::clone(&names),
-            until.unwrap_or(FOREVER),
-            now,
-            place,
-        );
+        let waiter = Waiter::new(request, Rc::clone(&names), until.unwrap_or(FOREVER), now, place);
         if let Some(until) = until {
             self.waits.times_up.insert((until, ticket));
         }
@@ -375,8 +361,7 @@ impl Waiting {
             waiter.place.is_some() || waiter.state() == State::Waiting || waiter.is_untold()
         };
         let its = self.waits.of(self.print_of(owner));
-        its.filter(|ticket| self.waiters.get(ticket).is_some_and(is_one))
-            .collect()
+        its.filter(|ticket| self.waiters.get(ticket).is_some_and(is_one)).collect()
     }
 
     /// Two databases were swapped. Clients that wait stay with the number of their database.

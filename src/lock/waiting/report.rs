@@ -1,15 +1,11 @@
 //! What a report says of a lock's queue.
 
-use crate::lock::stats::remembered::Remembered;
 use std::rc::Rc;
 
-use crate::lock::name::NameRef;
-use crate::lock::request::Mode;
-use crate::lock::time::{Ms, Now};
+use crate::lock::stats::Remembered;
 use crate::lock::waiting::Waiting;
-use crate::lock::waiting::queue::Queue;
-use crate::lock::waiting::queue::ticket::Ticket;
-use crate::lock::waiting::queue::waiter::State;
+use crate::lock::waiting::queue::{Queue, State};
+use crate::lock::words::{Mode, Ms, NameRef, Now, Ticket};
 
 /// How many holders, and how many waiters, a report lists if nothing else is asked for.
 pub const USUALLY_NAMED: usize = 128;
@@ -56,11 +52,7 @@ impl Waiting {
         most: usize,
         now: Now,
     ) -> (Vec<QueuedWaiter>, usize) {
-        let Some(queue) = self
-            .queues
-            .get(name.db)
-            .and_then(|queues| queues.get(name.key))
-        else {
+        let Some(queue) = self.queues.get(name.db).and_then(|queues| queues.get(name.key)) else {
             return (Vec::new(), 0);
         };
         let waiters = (self.first_waiting(queue, most).into_iter().enumerate())
@@ -96,11 +88,7 @@ impl Waiting {
                 self.waited_for.len(),
                 self.places.channels.len(),
             ]),
-            alarms: sum(&[
-                self.waits.times_up.len(),
-                self.alarms.len(),
-                self.places.claims.len(),
-            ]),
+            alarms: sum(&[self.waits.times_up.len(), self.alarms.len(), self.places.claims.len()]),
             tasks: sum(&[
                 self.noted.len(),
                 self.leaving.len(),

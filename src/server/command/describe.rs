@@ -6,10 +6,7 @@ use std::ptr::{null, null_mut};
 use redis_module::raw;
 
 use crate::protocol::{Access, Argument, KeyPositions, Kind, Spec};
-
-use crate::server::ffi::api;
-use crate::server::ffi::constants::{ARGUMENT_MULTIPLE, ARGUMENT_OPTIONAL, OK};
-use crate::server::ffi::context::Ctx;
+use crate::server::ffi::{ARGUMENT_MULTIPLE, ARGUMENT_OPTIONAL, Ctx, OK, api};
 
 /// The shape of what we hand over, by which the server knows it.
 static VERSION: raw::RedisModuleCommandInfoVersion = raw::RedisModuleCommandInfoVersion {
@@ -46,9 +43,8 @@ unsafe fn tell_acl_categories(command: *mut api::Command, spec: &Spec) -> bool {
         (has("admin"), "admin dangerous"),
         (has_own_category(), "lock"),
     ];
-    let named: Vec<&str> = (categories.iter())
-        .filter_map(|&(applies, name)| applies.then_some(name))
-        .collect();
+    let named: Vec<&str> =
+        (categories.iter()).filter_map(|&(applies, name)| applies.then_some(name)).collect();
     let Ok(named) = CString::new(named.join(" ")) else {
         return false;
     };
@@ -104,11 +100,7 @@ unsafe fn tell_info(command: *mut api::Command, spec: &Spec) -> bool {
 
 fn arity(spec: &Spec) -> i32 {
     let words = i32::from(spec.words);
-    if spec.more {
-        words.saturating_neg()
-    } else {
-        words
-    }
+    if spec.more { words.saturating_neg() } else { words }
 }
 
 /// Where a command's keys stand. One that counts them has two descriptions: that of all keys, by which

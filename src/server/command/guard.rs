@@ -1,8 +1,6 @@
 //! How a command within a command is run for a client.
 
-use crate::server::ffi::context::Ctx;
-use crate::server::ffi::text::Lent;
-use crate::server::ffi::{call, reply};
+use crate::server::ffi::{Ctx, Lent, call, reply};
 use crate::server::module::Module;
 
 /// Commands that wait for replicas or for a disk. They can't wait here, and Valkey 8 stops when one
@@ -17,10 +15,7 @@ pub fn run(module: &Module, ctx: Ctx<'_>, argv: &[Lent<'_>]) {
     let said = name.bytes();
     if WAITS.iter().any(|wait| said.eq_ignore_ascii_case(wait)) {
         let said = said.to_ascii_lowercase();
-        let text = format!(
-            "ERR command '{}' is not allowed on script mode",
-            said.escape_ascii()
-        );
+        let text = format!("ERR command '{}' is not allowed on script mode", said.escape_ascii());
         return reply::send_error(ctx, &text);
     }
     // The server crashes when a command blocks that a module has called, and not every module asks

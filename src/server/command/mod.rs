@@ -12,19 +12,13 @@ use crate::lock::{AskedBy, NameRef, Notify, Turn, slot};
 use crate::protocol::{
     Access, Args, Call, Caller, Command, Connection, Fault, KeyPositions, Outcome, Spec, counted,
 };
-
 use crate::server::authority::Authority;
-use crate::server::clock;
-use crate::server::ffi::api::{self, RawCtx, RawString};
-use crate::server::ffi::connection::connection;
-use crate::server::ffi::constants::OK;
-use crate::server::ffi::context::Ctx;
-use crate::server::ffi::reply;
-use crate::server::ffi::shield::shield;
-use crate::server::ffi::text::{Index, Lent, Said, Text};
+use crate::server::ffi::{
+    Ctx, Index, Lent, OK, RawCtx, RawString, Said, Text, api, connection, reply, shield,
+};
 use crate::server::keyspace::ServerKeys;
 use crate::server::module::Module;
-use crate::server::{home, rights, wait};
+use crate::server::{clock, home, rights, wait};
 
 /// Which of the words behind the name of LOCK.GUARD begin a command: those behind key and owner.
 const INNER: usize = 2;
@@ -94,10 +88,7 @@ unsafe extern "C" fn entry<C: Command>(
     };
     shield(const { C::SPEC.name() }, defect, || {
         if home::with(|module| call::<C>(module, ctx, argv)).is_none() {
-            reply::send_error(
-                ctx,
-                "ERR LOCK commands can be run on the server's own thread only",
-            );
+            reply::send_error(ctx, "ERR LOCK commands can be run on the server's own thread only");
         }
     });
     OK
@@ -121,10 +112,7 @@ fn call<C: Command>(module: &Module, ctx: Ctx<'_>, argv: &[Lent<'_>]) {
     }
     // A command that only looks at a key may make us remember it too.
     if spec.keys != KeyPositions::None && !module.hearing.ask_for_keys(ctx) {
-        return reply::send_error(
-            ctx,
-            "ERR this server does not tell modules of changes to keys",
-        );
+        return reply::send_error(ctx, "ERR this server does not tell modules of changes to keys");
     }
     let mut few = [&[][..]; FEW];
     let many: (Vec<&[u8]>, Index);
@@ -190,10 +178,7 @@ fn run<C: Command>(module: &Module, ctx: Ctx<'_>, authority: Authority, said: Sa
     let announcements = keys.close();
     if is_refused && !matches!(outcome, Ok(Outcome::Wait { .. })) {
         module.finish(ctx, authority, announcements, now);
-        return reply::send_error(
-            ctx,
-            "TRYAGAIN the server does not let this key be written now",
-        );
+        return reply::send_error(ctx, "TRYAGAIN the server does not let this key be written now");
     }
     match outcome {
         Ok(Outcome::Reply(reply)) => {
@@ -217,11 +202,7 @@ fn run<C: Command>(module: &Module, ctx: Ctx<'_>, authority: Authority, said: Sa
         }
         // The server must not be asked to wake a client inside the command that blocks it, so that
         // comes last.
-        Ok(Outcome::Wait {
-            ticket,
-            key,
-            in_words,
-        }) => {
+        Ok(Outcome::Wait { ticket, key, in_words }) => {
             module.finish(ctx, authority, announcements, now);
             let is_blocked = wait::block(module, ctx, key, ticket, &C::SPEC, in_words);
             let waits = module.change(|locks| {

@@ -9,10 +9,7 @@ use std::ptr::null_mut;
 
 use crate::lock::{Keyspace, NameRef, SlotState, slot};
 use crate::protocol::is_ours;
-
-use crate::server::ffi::api;
-use crate::server::ffi::context::Ctx;
-use crate::server::ffi::text::{Lent, Text};
+use crate::server::ffi::{Ctx, Lent, Text, api};
 use crate::server::keyspace::ServerKeys;
 
 /// Why a command with these keys can't run here, in the server's own words. None if it can.
@@ -24,10 +21,7 @@ pub fn refusal(ctx: Ctx<'_>, keys: &mut ServerKeys<'_>, named: &[&[u8]]) -> Opti
     if others.iter().any(|other| !slot::is_shared(first, other)) {
         return Some("CROSSSLOT Keys in request don't hash to the same slot");
     }
-    let first = NameRef {
-        db: ctx.db(),
-        key: first,
-    };
+    let first = NameRef { db: ctx.db(), key: first };
     // While a slot moves its keys are here or there, and only a command whose keys are all here may
     // run here.
     let may_run =

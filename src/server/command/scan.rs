@@ -6,12 +6,9 @@ use std::rc::Rc;
 
 use crate::lock::{NameRef, Turn};
 use crate::protocol::{Reply, fits, integer};
-
 use crate::server::authority::Authority;
 use crate::server::clock;
-use crate::server::ffi::context::Ctx;
-use crate::server::ffi::text::Said;
-use crate::server::ffi::{call, reply};
+use crate::server::ffi::{Ctx, Said, call, reply};
 use crate::server::keyspace::ServerKeys;
 use crate::server::module::Module;
 
@@ -43,11 +40,7 @@ pub fn run(module: &Module, ctx: Ctx<'_>, words: &[&[u8]], all: bool) {
         (reserved, next) = some.unwrap_or_default();
         reserved.retain(|key| fits(pattern(words), key));
     }
-    let keys_found = next
-        .is_none()
-        .then(|| found.texts_at(1))
-        .into_iter()
-        .flatten();
+    let keys_found = next.is_none().then(|| found.texts_at(1)).into_iter().flatten();
     let named =
         (reserved.iter().map(|key| (&**key, true))).chain(keys_found.map(|key| (key, false)));
     let mut keys = ServerKeys::new(module, ctx, Authority::Passing, Said::default());
@@ -97,7 +90,5 @@ fn pattern<'w>(words: &[&'w [u8]]) -> &'w [u8] {
 
 fn count(words: &[&[u8]]) -> usize {
     let count = said(words, b"COUNT").and_then(integer);
-    count
-        .and_then(|count| usize::try_from(count).ok())
-        .unwrap_or(COUNT)
+    count.and_then(|count| usize::try_from(count).ok()).unwrap_or(COUNT)
 }

@@ -85,11 +85,7 @@ pub fn refusal_of_a_write(ctx: Ctx<'_>, name: &Text<'_>) -> Option<Refused> {
         Some(reply) => {
             let text = reply.text();
             let is_of_all = OF_ALL.iter().any(|word| text.starts_with(word));
-            Some(if is_of_all {
-                Refused::All
-            } else {
-                Refused::This
-            })
+            Some(if is_of_all { Refused::All } else { Refused::This })
         }
         None => Some(Refused::This),
     }
@@ -183,10 +179,7 @@ impl ServerReply {
     }
 
     fn part(&self) -> Part<'_> {
-        Part {
-            raw: self.0,
-            life: PhantomData,
-        }
+        Part { raw: self.0, life: PhantomData }
     }
 
     /// The number, if it is one that counts something.
@@ -247,11 +240,7 @@ impl<'a> Part<'a> {
         // it is.
         unsafe {
             let start = api::call_reply_string_ptr(self.raw, &raw mut len);
-            if start.is_null() {
-                &[]
-            } else {
-                std::slice::from_raw_parts(start.cast(), len)
-            }
+            if start.is_null() { &[] } else { std::slice::from_raw_parts(start.cast(), len) }
         }
     }
 
@@ -261,10 +250,7 @@ impl<'a> Part<'a> {
             // but a list.
             .map(move |index| unsafe { api::call_reply_array_element(self.raw, index) })
             .take_while(|item| !item.is_null())
-            .map(|raw| Part {
-                raw,
-                life: PhantomData,
-            })
+            .map(|raw| Part { raw, life: PhantomData })
     }
 
     fn list_at(self, place: usize) -> impl Iterator<Item = Part<'a>> {

@@ -13,23 +13,14 @@ use crate::server::ffi::text::Text;
 
 /// The connection of this number, if there is one. Those of scripts and modules are none.
 pub fn connection(ctx: Ctx<'_>, client: u64) -> Option<Connection> {
-    let mut info = raw::RedisModuleClientInfo {
-        version: 1,
-        flags: 0,
-        id: 0,
-        addr: [0; 46],
-        port: 0,
-        db: 0,
-    };
+    let mut info =
+        raw::RedisModuleClientInfo { version: 1, flags: 0, id: 0, addr: [0; 46], port: 0, db: 0 };
     // SAFETY: the server writes what this version of the structure has.
     let found = unsafe { api::get_client_info_by_id((&raw mut info).cast(), client) };
     if found != OK {
         return None;
     }
-    Some(Connection {
-        name: name(ctx, client),
-        address: address(&info),
-    })
+    Some(Connection { name: name(ctx, client), address: address(&info) })
 }
 
 /// Its name, if it has one. Redis before 7.0.3 does not tell modules.

@@ -76,10 +76,7 @@ impl Ctx<'_> {
     /// # Safety
     /// The context must live as long as the value is used.
     pub unsafe fn new(raw: *mut RawCtx) -> Self {
-        Self {
-            raw,
-            life: PhantomData,
-        }
+        Self { raw, life: PhantomData }
     }
 
     /// The server's own handle of it.
@@ -159,12 +156,7 @@ fn log(level: &CStr, text: &str) {
     // one text, which is there.
     unsafe {
         if let Some(log) = raw::RedisModule_Log {
-            log(
-                null_mut(),
-                level.as_ptr(),
-                c"<lock> %s".as_ptr(),
-                text.as_ptr(),
-            );
+            log(null_mut(), level.as_ptr(), c"<lock> %s".as_ptr(), text.as_ptr());
         }
     }
 }

@@ -86,12 +86,7 @@ impl<'a> Key<'a> {
         } else {
             raw
         };
-        Self {
-            raw,
-            purpose,
-            life: PhantomData,
-            deadline: Cell::default(),
-        }
+        Self { raw, purpose, life: PhantomData, deadline: Cell::default() }
     }
 
     /// Does the server not let us write it now? Valkey 9.2 does so with keys that it is saving, unless
@@ -153,9 +148,7 @@ impl<'a> Key<'a> {
         }
         // SAFETY: the key is open.
         let members = unsafe { api::value_length(self.raw) };
-        Stored::Shared {
-            count: members.saturating_sub(1),
-        }
+        Stored::Shared { count: members.saturating_sub(1) }
     }
 
     fn string(&self) -> Stored<'_> {
@@ -260,11 +253,7 @@ impl<'a> Key<'a> {
         visit: &mut dyn FnMut(&[u8], Share) -> bool,
     ) {
         #[allow(clippy::cast_precision_loss, reason = "points in time are below 2^53")]
-        let least = if from == 0 {
-            f64::NEG_INFINITY
-        } else {
-            from as f64
-        };
+        let least = if from == 0 { f64::NEG_INFINITY } else { from as f64 };
         let most = f64::INFINITY;
         // SAFETY: the key is open. The server refuses all but sorted sets. Each member that it gives
         // us is ours, and given back by `Text`; the walk is ended before the key is closed.
@@ -395,11 +384,7 @@ unsafe fn free(raw: *mut RawKey) -> (bool, c_int) {
     // SAFETY: promised by our caller.
     unsafe {
         let is_large = api::key_type(raw) == KEY_ZSET && api::value_length(raw) > LARGE;
-        let freed = if is_large {
-            api::unlink_key(raw)
-        } else {
-            api::delete_key(raw)
-        };
+        let freed = if is_large { api::unlink_key(raw) } else { api::delete_key(raw) };
         (is_large, freed)
     }
 }

@@ -3,10 +3,17 @@
 
 pub mod api;
 pub mod call;
-pub mod connection;
-pub mod constants;
+mod connection;
+mod constants;
 pub mod context;
 pub mod key;
 pub mod reply;
 pub mod shield;
 pub mod text;
+
+pub use api::{RawCtx, RawString};
+pub use connection::connection;
+pub use constants::*;
+pub use context::{Ctx, OwnCtx};
+pub use shield::shield;
+pub use text::{Index, Lent, Said, Text};

@@ -45,10 +45,7 @@ pub fn send_error(ctx: Ctx<'_>, text: &str) {
 
 /// Tells the client of this context that a defect of ours was met.
 pub fn send_defect(ctx: Ctx<'_>) {
-    send_error(
-        ctx,
-        "ERR a defect of the lock module was met; please report it",
-    );
+    send_error(ctx, "ERR a defect of the lock module was met; please report it");
 }
 
 fn send_name(ctx: Ctx<'_>, name: &str) {

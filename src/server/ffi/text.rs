@@ -159,17 +159,14 @@ impl Index {
         let first = words.partition_point(|&(before, _)| before < address);
         let &(_, place) = words.get(first)?;
         let word = said.words.get(place)?;
-        std::ptr::eq(*word, bytes)
-            .then(|| said.strings.get(place).copied())
-            .flatten()
+        std::ptr::eq(*word, bytes).then(|| said.strings.get(place).copied()).flatten()
     }
 
     fn of(&self, said: Said<'_>) -> &Places {
         self.0.get_or_init(|| {
             let places = said.words.iter().zip(0..);
-            let mut words: Vec<_> = places
-                .map(|(word, place)| (word.as_ptr().addr(), place))
-                .collect();
+            let mut words: Vec<_> =
+                places.map(|(word, place)| (word.as_ptr().addr(), place)).collect();
             words.sort_unstable();
             let mut keys: Vec<usize> = (0..said.keys.len()).collect();
             keys.sort_unstable_by_key(|&place| said.keys.get(place));

@@ -23,9 +23,29 @@ use std::rc::Rc;
 
 /// What a byte from `FIRST` on stands for: so a chain of options is as many bytes, and is found.
 const KNOWN: [&[u8]; 23] = [
-    b"BLOCK", b"QUEUE", b"NOTIFY", b"SHARED", b"LIMIT", b"SESSION", b"GRACE", b"FORCE", b"MATCH",
-    b"COUNT", b"ALL", b"RESET", b"0", b"1", b"9", b"100", b"-1", b"k", b"ann", b"*",
-    b"MAXQUEUE", b"MODES", b"EXCLUSIVE",
+    b"BLOCK",
+    b"QUEUE",
+    b"NOTIFY",
+    b"SHARED",
+    b"LIMIT",
+    b"SESSION",
+    b"GRACE",
+    b"FORCE",
+    b"MATCH",
+    b"COUNT",
+    b"ALL",
+    b"RESET",
+    b"0",
+    b"1",
+    b"9",
+    b"100",
+    b"-1",
+    b"k",
+    b"ann",
+    b"*",
+    b"MAXQUEUE",
+    b"MODES",
+    b"EXCLUSIVE",
 ];
 const FIRST: u8 = 0x80;
 
@@ -57,16 +77,10 @@ fuzz_target!(|bytes: &[u8]| {
     };
     let words = words(said);
     for word in &words {
-        let number = str::from_utf8(word)
-            .ok()
-            .and_then(|word| word.parse::<i64>().ok());
+        let number = str::from_utf8(word).ok().and_then(|word| word.parse::<i64>().ok());
         let as_written = number.filter(|number| number.to_string().as_bytes() == *word);
         assert_eq!(integer(word), as_written);
-        assert!(
-            escaped(word)
-                .bytes()
-                .all(|byte| matches!(byte, b' '..=b'~'))
-        );
+        assert!(escaped(word).bytes().all(|byte| matches!(byte, b' '..=b'~')));
     }
     assert!(counted(&words).all(|place| words.get(place).is_some()));
     match which % 12 {
@@ -178,9 +192,6 @@ impl Keyspace for Nothing {
         None
     }
     fn asker(&mut self, command: AskedBy) -> Rc<Asker> {
-        Rc::new(Asker {
-            user: Box::from(&b"anybody"[..]),
-            command,
-        })
+        Rc::new(Asker { user: Box::from(&b"anybody"[..]), command })
     }
 }

@@ -49,9 +49,8 @@ fn a_step_while_the_append_only_file_is_rewritten_ends_no_hold() {
 
 #[test]
 fn in_a_cluster_no_step_of_a_nodes_clock_ends_or_prolongs_a_hold() {
-    let cluster = Cluster::with(3, |setup| {
-        setup.with_steps().config("cluster-node-timeout 1000000000")
-    });
+    let cluster =
+        Cluster::with(3, |setup| setup.with_steps().config("cluster-node-timeout 1000000000"));
     for step in [MINUTE, DAY, -HOUR, -SECOND] {
         let mut holds = Vec::new();
         let mut waiters = Vec::new();
@@ -66,21 +65,14 @@ fn in_a_cluster_no_step_of_a_nodes_clock_ends_or_prolongs_a_hold() {
             waiters.push(cluster.node(index).waiter_for(&key, "w"));
             holds.push((index, key, [one, other], short, fence, long, number));
         }
-        cluster
-            .nodes()
-            .iter()
-            .for_each(|node| node.step_clock(step));
+        cluster.nodes().iter().for_each(|node| node.step_clock(step));
         for (index, _, keys, _, _, long, number) in &holds {
             let mut client = cluster.client(*index);
             let case = format!("{step} ms, node {index}");
             let tried = client.run(&ask(&keys[0], "n", LONG, &[]));
             assert!(tried.is_nil(), "{case}: {tried:?}");
             let again = counted("LOCK.MACQUIRE", keys);
-            assert_eq!(
-                client.run(&[again, args!["a", 1]].concat()),
-                *number,
-                "{case}"
-            );
+            assert_eq!(client.run(&[again, args!["a", 1]].concat()), *number, "{case}");
             for key in keys {
                 assert_eq!(client.holder(key), "a", "{case}");
                 long.assert_left(&case, || cmd!(client, "PTTL", key));
@@ -103,11 +95,7 @@ fn in_a_cluster_no_step_of_a_nodes_clock_ends_or_prolongs_a_hold() {
 fn fencing_numbers_rise_over_a_restart_with_a_clock_that_was_set_back() {
     for append_only in [true, false] {
         let setup = Server::with().with_steps();
-        let setup = if append_only {
-            setup.append_only()
-        } else {
-            setup
-        };
+        let setup = if append_only { setup.append_only() } else { setup };
         let server = setup.start();
         let mut client = server.client();
         let before = client.acquire("k", "a");

@@ -33,11 +33,7 @@ fn waiters_are_served_in_time_although_the_clock_is_set_back() {
             let case = format!("{step} ms back, {:?}", hold.way);
             assert!(reply.fence() > hold.fence, "{case}");
             hold.term.assert_ends_at(&case, at);
-            assert_eq!(
-                cmd!(client, "LOCK.RELEASE", hold.way.key(), "a"),
-                0,
-                "{case}"
-            );
+            assert_eq!(cmd!(client, "LOCK.RELEASE", hold.way.key(), "a"), 0, "{case}");
             let left = cmd!(client, "LOCK.CHECK", hold.way.key(), "w").int();
             assert!((500_000..=600_000).contains(&left), "{case}: {left}");
             client.release(hold.way.key(), "w");
@@ -52,9 +48,7 @@ fn a_plain_set_sees_the_key_until_its_own_end_or_until_a_lock_command_meets_it()
     for (step, met) in [(HOUR, true), (2 * SECOND, false)] {
         let (term, fence) = Term::of(300, || client.run(&ask("k", "a", 300, &[])).fence());
         server.step_clock(-step);
-        eventually("its time is up", || {
-            cmd!(client, "LOCK.CHECK", "k", "a").is_nil()
-        });
+        eventually("its time is up", || cmd!(client, "LOCK.CHECK", "k", "a").is_nil());
         let set = |client: &mut Client| cmd!(client, "SET", "k", "legacy", "NX", "PX", LONG);
         assert!(set(&mut client).is_nil(), "{step}");
         assert_eq!(client.holder("k"), "a");
@@ -68,10 +62,7 @@ fn a_plain_set_sees_the_key_until_its_own_end_or_until_a_lock_command_meets_it()
             let at = eventually_some("the key's own end", || {
                 (!set(&mut client).is_nil()).then(Instant::now)
             });
-            let own = Term {
-                lasts: ms(300) + ms(2000),
-                ..term
-            };
+            let own = Term { lasts: ms(300) + ms(2000), ..term };
             own.assert_ends_at("a plain SET", at);
         }
         assert_eq!(cmd!(client, "DEL", "k"), 1);
@@ -101,8 +92,7 @@ fn what_is_granted_after_a_step_back_replaces_the_old_key_on_the_replica_and_in_
     let reading = |server: &Server| {
         let mut client = server.client();
         let keys = holds.iter().map(|hold| hold.way.key());
-        keys.map(|key| client.run(&args!["DUMP", key]))
-            .collect::<Vec<_>>()
+        keys.map(|key| client.run(&args!["DUMP", key])).collect::<Vec<_>>()
     };
     replica.wait_until_in_sync_with(&server);
     let there = reading(&server);
@@ -123,27 +113,16 @@ fn a_hold_that_is_over_after_a_step_back_can_t_be_released_any_more() {
         &[args!["LOCK.MRELEASE", 1, "k", "a"]],
         &[args!["LOCK.MRELEASE", 2, "k", "free", "a"]],
         &[args!["MULTI"], release(), args!["EXEC"]],
-        &[args![
-            "EVAL",
-            "return redis.call('LOCK.RELEASE', KEYS[1], 'a')",
-            1,
-            "k"
-        ]],
+        &[args!["EVAL", "return redis.call('LOCK.RELEASE', KEYS[1], 'a')", 1, "k"]],
     ];
     for more in [&[][..], &["SHARED"]] {
         for way in ways {
             let before = client.info("lock");
             client.run(&ask("k", "a", 300, more)).fence();
             server.step_clock(-HOUR);
-            eventually("its time is up", || {
-                cmd!(client, "LOCK.CHECK", "k", "a").is_nil()
-            });
+            eventually("its time is up", || cmd!(client, "LOCK.CHECK", "k", "a").is_nil());
             let reply = client.pipeline(way).pop().unwrap();
-            let released = if way.len() > 1 {
-                reply[0].int()
-            } else {
-                reply.int()
-            };
+            let released = if way.len() > 1 { reply[0].int() } else { reply.int() };
             assert_eq!(released, 0, "{way:?}, {more:?}");
             let after = client.info("lock");
             let released = "lock_released_total";

@@ -126,11 +126,7 @@ fn a_step_within_a_transaction_ends_no_hold_of_it() {
         assert_eq!(replies[7], "OK", "{case}");
         let hold = Hold {
             way: Way::Alone,
-            term: Term {
-                asked,
-                told: Instant::now(),
-                lasts: ms(700),
-            },
+            term: Term { asked, told: Instant::now(), lasts: ms(700) },
             fence,
         };
         let mut waiter = server.waiter(&ask("k", "w", LONG, &["BLOCK", "0"]));

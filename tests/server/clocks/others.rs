@@ -33,11 +33,7 @@ fn a_lock_that_others_have_ended_stays_ended_when_the_clock_is_set_forward() {
             let fence = cmd!(client, "LOCK.ACQUIRE", way.key(), "n", LONG);
             assert!(!fence.is_nil(), "{case}: it is kept for its owner");
             assert!(fence.fence() > hold.fence, "{case}");
-            assert_eq!(
-                cmd!(client, "LOCK.RENEW", way.key(), "a", LONG),
-                0,
-                "{case}"
-            );
+            assert_eq!(cmd!(client, "LOCK.RENEW", way.key(), "a", LONG), 0, "{case}");
             cmd!(client, "FLUSHALL");
         }
     }

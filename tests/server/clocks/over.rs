@@ -35,9 +35,7 @@ fn the_first_command_after_a_hold_that_its_key_outlasts_finds_the_lock_free() {
         server.step_clock(-MINUTE);
         for hold in &holds {
             for key in hold.way.keys() {
-                eventually("its time is up", || {
-                    cmd!(client, "LOCK.CHECK", &key, "a").is_nil()
-                });
+                eventually("its time is up", || cmd!(client, "LOCK.CHECK", &key, "a").is_nil());
                 assert_eq!(cmd!(client, "EXISTS", &key), 1, "{:?}: {key}", hold.way);
                 let (first, expected) = firsts(&key, hold.fence).swap_remove(number);
                 let reply = client.run(&first);

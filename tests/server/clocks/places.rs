@@ -7,9 +7,7 @@ const LEASE: &str = "60000";
 
 /// When a place with these words has been given up.
 fn watch_for_its_end(client: &mut Client, key: &str) -> Instant {
-    eventually_some("the place is given up", || {
-        client.queue(key).is_empty().then(Instant::now)
-    })
+    eventually_some("the place is given up", || client.queue(key).is_empty().then(Instant::now))
 }
 
 #[test]
@@ -70,10 +68,7 @@ fn a_message_comes_when_it_is_their_turn_whatever_the_wall_clock_does() {
 }
 
 /// Whether they are to be told, and so have a certain time, or have the rest of their lease.
-const CLAIMS: [&[&str]; 2] = [
-    &["QUEUE", "700"],
-    &["QUEUE", LEASE, "NOTIFY", "turns", "yours"],
-];
+const CLAIMS: [&[&str]; 2] = [&["QUEUE", "700"], &["QUEUE", LEASE, "NOTIFY", "turns", "yours"]];
 
 /// `b` has its turn, and has 700 ms to claim it; the next waits behind it.
 #[track_caller]

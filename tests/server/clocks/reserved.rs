@@ -34,9 +34,8 @@ fn a_load_and_a_demotion_forget_a_lock_whose_key_went_too_early() {
 fn what_is_held_while_the_data_are_loaded_anew_ends_by_the_wall_clock() {
     let server = stepped();
     let mut client = server.client();
-    let keys: Vec<_> = (hold_in_all_ways(&server, &mut client, WHILE).iter())
-        .map(|hold| hold.way.key())
-        .collect();
+    let keys: Vec<_> =
+        (hold_in_all_ways(&server, &mut client, WHILE).iter()).map(|hold| hold.way.key()).collect();
     assert_eq!(cmd!(client, "DEBUG", "RELOAD"), "OK");
     for key in &keys {
         assert!(cmd!(client, "LOCK.CHECK", key, "a").int() > 0, "{key}");

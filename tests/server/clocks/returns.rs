@@ -9,16 +9,8 @@ fn returns(way: Way) -> Vec<(&'static str, Command, Option<u64>)> {
     vec![
         ("ACQUIRE, not as long", way.ask("a", 1), None),
         ("ACQUIRE, longer", way.ask("a", 2 * WHILE), Some(2 * WHILE)),
-        (
-            "MRENEW",
-            of_all("LOCK.MRENEW", args!["a", 5_000]),
-            Some(5_000),
-        ),
-        (
-            "MRENEW, longer",
-            of_all("LOCK.MRENEW", args!["a", 2 * WHILE]),
-            Some(2 * WHILE),
-        ),
+        ("MRENEW", of_all("LOCK.MRENEW", args!["a", 5_000]), Some(5_000)),
+        ("MRENEW, longer", of_all("LOCK.MRENEW", args!["a", 2 * WHILE]), Some(2 * WHILE)),
     ]
 }
 
@@ -69,8 +61,7 @@ fn guard_has_the_key_back_before_its_command_runs() {
         let case = format!("{:?}", hold.way);
         for key in hold.way.keys() {
             let reply = cmd!(client, "LOCK.GUARD", &key, "a", "PEXPIRETIME", &key);
-            hold.term
-                .assert_left(&case, || Value::Int(reply.int() - server.wall_clock()));
+            hold.term.assert_left(&case, || Value::Int(reply.int() - server.wall_clock()));
             let refused = cmd!(client, "LOCK.GUARD", &key, "n", "SET", "x", 1);
             assert!(refused.is_error("NOTOWNER"), "{case}: {refused:?}");
         }

@@ -104,11 +104,7 @@ fn a_waiter_for_a_lock_that_others_data_have_taken_the_place_of_has_it_when_they
         let before = dump(&mut client);
         let mut waiter = server.client();
         // It is no lock to a newcomer.
-        assert!(
-            waiter
-                .run(&ask("k", "w", LONG, &["BLOCK", "0"]))
-                .is_error("WRONGTYPE")
-        );
+        assert!(waiter.run(&ask("k", "w", LONG, &["BLOCK", "0"])).is_error("WRONGTYPE"));
         assert_eq!(dump(&mut client), before, "{data:?}");
         cmd!(client, "FLUSHALL");
     }
@@ -119,11 +115,9 @@ fn a_lock_that_is_made_to_expire_on_purpose_after_a_step_forward_is_free() {
     let server = stepped();
     let mut client = server.client();
     for way in ["untouched", "renewed", "shared"] {
-        for expire in [
-            args!["PEXPIRE", "k", -1],
-            args!["PEXPIREAT", "k", 1],
-            args!["EXPIRE", "k", -1],
-        ] {
+        for expire in
+            [args!["PEXPIRE", "k", -1], args!["PEXPIREAT", "k", 1], args!["EXPIRE", "k", -1]]
+        {
             let case = format!("{way}, {expire:?}");
             let more: &[&str] = if way == "shared" { &["SHARED"] } else { &[] };
             client.run(&ask("k", "a", LONG, more)).fence();

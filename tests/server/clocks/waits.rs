@@ -76,11 +76,7 @@ fn what_is_tried_again_is_tried_again_soon_after_any_step() {
         let mut waiters = [server.waiter_for("k", "w"), server.waiter_for("l", "w")];
         let enough = |least: u64| args!["CONFIG", "SET", "min-replicas-to-write", least];
         // From then on nothing can be written.
-        client.transaction(&[
-            args!["PEXPIRE", "k", 20],
-            args!["PEXPIRE", "l", 20],
-            enough(1),
-        ]);
+        client.transaction(&[args!["PEXPIRE", "k", 20], args!["PEXPIRE", "l", 20], enough(1)]);
         eventually("they are over", || cmd!(client, "EXISTS", "k", "l") == 0);
         assert!(waiters.iter_mut().all(Client::still_waits));
         server.step_clock(step);
@@ -105,14 +101,10 @@ fn other_modules_timers_hold_up_no_client_after_a_step() {
         }
         let holds = hold_in_all_ways(&server, &mut client, 700);
         let asks = |hold: &Hold| ask(&hold.way.key(), "w", LONG, &["BLOCK", "0"]);
-        let mut waiters: Vec<_> = holds
-            .iter()
-            .map(|hold| server.waiter(&asks(hold)))
-            .collect();
+        let mut waiters: Vec<_> = holds.iter().map(|hold| server.waiter(&asks(hold))).collect();
         client.acquire("held", "a");
-        let (patience, mut impatient) = Term::of(700, || {
-            server.waiter(&ask("held", "w", LONG, &["BLOCK", "700"]))
-        });
+        let (patience, mut impatient) =
+            Term::of(700, || server.waiter(&ask("held", "w", LONG, &["BLOCK", "700"])));
         server.step_clock(step);
         for (hold, (reply, at)) in holds.iter().zip(replies(&mut waiters)) {
             let case = format!("{step} ms, {:?}", hold.way);
@@ -121,10 +113,7 @@ fn other_modules_timers_hold_up_no_client_after_a_step() {
         }
         let (reply, at) = impatient.timed_answer();
         assert!(reply.is_nil());
-        assert!(
-            at <= patience.told + patience.lasts + SLACK,
-            "{step}: {at:?}"
-        );
+        assert!(at <= patience.told + patience.lasts + SLACK, "{step}: {at:?}");
         // What has to wait for a turn of the loop comes with the next one.
         let mut killed = server.waiter_for("held", "v");
         let mut next = server.waiter_for("held", "u");

@@ -18,10 +18,7 @@ fn locks_that_expire_while_their_slot_moves_key_by_key_have_one_holder_at_most()
 #[test]
 fn locks_that_expire_while_their_slot_moves_as_a_whole_have_one_holder_at_most() {
     let cluster = Cluster::with(2, Setup::append_only);
-    skip_unless!(
-        cluster.moves_atomically(),
-        "this server moves slots key by key"
-    );
+    skip_unless!(cluster.moves_atomically(), "this server moves slots key by key");
     locks_expire_during(&cluster, |_, slot, from, to| {
         cluster.move_atomically(slot, from, to);
     });

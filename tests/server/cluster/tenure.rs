@@ -11,13 +11,8 @@ const LEAD: i64 = 300_000;
 fn cluster() -> Cluster {
     let cluster = Cluster::start(2);
     for node in 0..2 {
-        let set = cmd!(
-            cluster.node(node).client(),
-            "CONFIG",
-            "SET",
-            "lock.fence-lead",
-            LEAD / 1000
-        );
+        let set =
+            cmd!(cluster.node(node).client(), "CONFIG", "SET", "lock.fence-lead", LEAD / 1000);
         assert_eq!(set, "OK");
     }
     cluster

@@ -5,10 +5,7 @@ use crate::support::*;
 #[test]
 fn every_kind_of_hold_goes_with_its_slot_and_every_kind_of_waiter_is_sent_after_it() {
     let cluster = Cluster::start(2);
-    skip_unless!(
-        cluster.moves_atomically(),
-        "this server moves slots key by key"
-    );
+    skip_unless!(cluster.moves_atomically(), "this server moves slots key by key");
     let tag = cluster.key_on(0, "t");
     let slot = cluster.slot_of(&tag);
     let [alone, shared, x, y] =
@@ -40,13 +37,7 @@ fn every_kind_of_hold_goes_with_its_slot_and_every_kind_of_waiter_is_sent_after_
     cluster.wait_until_served_by(&alone, 1);
     assert_eq!(deadlines(&mut there), ends);
     assert_eq!(there.shares(&shared), shares);
-    for (key, owner) in [
-        (&alone, "a"),
-        (&shared, "r"),
-        (&shared, "s"),
-        (&x, "o"),
-        (&y, "o"),
-    ] {
+    for (key, owner) in [(&alone, "a"), (&shared, "r"), (&shared, "s"), (&x, "o"), (&y, "o")] {
         let left = cmd!(there, "LOCK.CHECK", key, owner);
         assert!(left.int() > 0, "{key} {owner}: {left:?}");
     }

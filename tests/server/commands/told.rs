@@ -59,11 +59,7 @@ fn keyspace_events_are_those_of_the_native_commands() {
     let mut subscriber = server.client();
     cmd!(subscriber, "PSUBSCRIBE", "__keyevent@0__:*");
     for (ours, native, expected) in [
-        (
-            "LOCK.ACQUIRE k a 60000",
-            "SET n a NX PX 60000",
-            "set expire",
-        ),
+        ("LOCK.ACQUIRE k a 60000", "SET n a NX PX 60000", "set expire"),
         ("LOCK.ACQUIRE k a 90000", "PEXPIRE n 90000", "expire"),
         ("LOCK.ACQUIRE k a 1", "PEXPIRE n 1 GT", ""),
         ("LOCK.ACQUIRE k b 60000", "SET n b NX PX 60000", ""),
@@ -77,9 +73,8 @@ fn keyspace_events_are_those_of_the_native_commands() {
     ] {
         for (line, key) in [(ours, "k"), (native, "n")] {
             client.run(&words(line));
-            let expected: Vec<_> = each(expected, ' ')
-                .map(|name| format!("{name} {key}"))
-                .collect();
+            let expected: Vec<_> =
+                each(expected, ' ').map(|name| format!("{name} {key}")).collect();
             assert_eq!(events(&mut client, &mut subscriber), expected, "{line}");
         }
     }
@@ -91,13 +86,6 @@ fn keyspace_events_are_those_of_the_native_commands() {
     client.release("k", "a");
     waiter.answer().fence();
     assert_eq!(events(&mut client, &mut subscriber), ["set k", "expire k"]);
-    assert!(
-        next.run(&args!["LOCK.ACQUIRE", "k", "next", LONG, "BLOCK", 0])
-            .int()
-            > 0
-    );
-    assert_eq!(
-        events(&mut client, &mut subscriber),
-        ["expired k", "set k", "expire k"]
-    );
+    assert!(next.run(&args!["LOCK.ACQUIRE", "k", "next", LONG, "BLOCK", 0]).int() > 0);
+    assert_eq!(events(&mut client, &mut subscriber), ["expired k", "set k", "expire k"]);
 }

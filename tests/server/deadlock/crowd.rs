@@ -123,8 +123,6 @@ fn a_search_that_would_be_too_long_is_refused_and_no_other_client_has_to_wait_fo
     client.release("other", "y");
     assert_eq!(client.run(&request), Value::Nil);
     drop(crowd);
-    eventually("the crowd has gone", || {
-        cmd!(client, "LOCK.INFO", &keys[5]).is_nil()
-    });
+    eventually("the crowd has gone", || cmd!(client, "LOCK.INFO", &keys[5]).is_nil());
     client.release("k0", "x");
 }

@@ -22,9 +22,7 @@ fn a_deadlock_of_any_length_is_found_and_eight_of_it_are_named() {
             let next = (number + 1) % length;
             format!(r#""o{number}" waits for "k{next}", held by "o{next}""#)
         };
-        let mut links: Vec<String> = (0..length)
-            .map(|step| link((last + step) % length))
-            .collect();
+        let mut links: Vec<String> = (0..length).map(|step| link((last + step) % length)).collect();
         if length > 8 {
             // The seventh names the eighth owner.
             links.truncate(7);
@@ -56,11 +54,7 @@ fn a_deadlock_may_go_through_several_databases() {
     // Valkey 9.1 knows rights for databases, so the keys of others are not named there.
     let knows_databases =
         server.version().is_valkey() && server.version().is_at_least((0, 0), (9, 1));
-    let elsewhere = if knows_databases {
-        "(another key)"
-    } else {
-        r#""k""#
-    };
+    let elsewhere = if knows_databases { "(another key)" } else { r#""k""# };
     assert_eq!(
         words,
         format!(
@@ -74,10 +68,7 @@ fn a_deadlock_may_go_through_several_databases() {
     let mut cid = server.waiter_for("k", "cid");
     client.select(3);
     let words = refused(&mut client, &waiting("k", "ben", ""));
-    assert!(
-        words.starts_with(r#""ben" waits for "k", held by "cid"; "cid" waits"#),
-        "{words}"
-    );
+    assert!(words.starts_with(r#""ben" waits for "k", held by "cid"; "cid" waits"#), "{words}");
     client.select(5);
     client.acquire("k", "dan");
     let mut ben = server.waiter_in(5, &waiting("k", "ben", ""));

@@ -35,11 +35,7 @@ impl Copies {
     pub fn what_differs(&self, master: &Server) -> Vec<String> {
         eventually("no client waits, and nothing is left to do", || {
             let info = master.client().info("everything");
-            let quiet = [
-                "lock_memory_waiters",
-                "lock_memory_tasks",
-                "blocked_clients",
-            ];
+            let quiet = ["lock_memory_waiters", "lock_memory_tasks", "blocked_clients"];
             quiet.iter().all(|&field| info[field] == "0")
         });
         let Copies(replica) = self;

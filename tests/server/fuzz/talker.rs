@@ -89,11 +89,7 @@ impl Talker {
                 bytes.extend(b"\r\n");
             }
         }
-        let end = if self.dice.one_in(2) {
-            bytes.len()
-        } else {
-            self.dice.below(bytes.len())
-        };
+        let end = if self.dice.one_in(2) { bytes.len() } else { self.dice.below(bytes.len()) };
         self.client.write(&bytes[..end]);
         let gone = std::mem::replace(&mut self.client, Client::connect(self.address));
         if self.dice.one_in(2) {
@@ -104,8 +100,7 @@ impl Talker {
         if self.dice.one_in(2) {
             self.client.hello3();
         }
-        self.client
-            .select(u32::try_from(self.dice.below(3)).unwrap());
+        self.client.select(u32::try_from(self.dice.below(3)).unwrap());
     }
 
     fn remember(&mut self, commands: &[Command]) {

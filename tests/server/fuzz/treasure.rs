@@ -35,14 +35,7 @@ impl Treasure {
                 args!["HSET", "no:hash", "a", "b"],
                 args!["SADD", "no:set", "a", "b"],
                 args!["ZADD", "no:zset", 1, "a", 2, "b"],
-                args![
-                    "ZADD",
-                    "no:like-ours",
-                    1,
-                    "a",
-                    9_007_199_254_740_991_i64,
-                    MARKER
-                ],
+                args!["ZADD", "no:like-ours", 1, "a", 9_007_199_254_740_991_i64, MARKER],
                 args!["XADD", "no:stream", "1-1", "a", "b"],
                 args!["SET", DATA, "worth a lot"],
             ] {

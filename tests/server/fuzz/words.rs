@@ -4,27 +4,8 @@ use super::dice::Dice;
 use super::treasure::{self, DATA};
 use crate::support::*;
 
-const KEYS: [&[u8]; 9] = [
-    b"k",
-    b"l",
-    b"m",
-    b"{t}a",
-    b"{t}b",
-    b"",
-    b"\xff\0\r\n}",
-    b"a}b{",
-    b" ",
-];
-const OWNERS: [&[u8]; 8] = [
-    b"a",
-    b"b",
-    b"c",
-    b"d",
-    b"*",
-    b"",
-    b"@lock:shared",
-    b"\0\xfe\r\n",
-];
+const KEYS: [&[u8]; 9] = [b"k", b"l", b"m", b"{t}a", b"{t}b", b"", b"\xff\0\r\n}", b"a}b{", b" "];
+const OWNERS: [&[u8]; 8] = [b"a", b"b", b"c", b"d", b"*", b"", b"@lock:shared", b"\0\xfe\r\n"];
 const SHORT_TIMES: [&str; 5] = ["1", "1", "2", "5", "30"];
 /// At the edges of what a number can be, and beyond.
 const NUMBERS: [&str; 24] = [
@@ -170,23 +151,9 @@ fn setting(dice: &mut Dice) -> Command {
     ]);
     match dice.below(6) {
         0 => args!["CONFIG", "GET", "lock.*"],
-        1 => args![
-            "CONFIG",
-            "SET",
-            "lock.drain",
-            *dice.of(&[&"yes", &"no", &"no", &"perhaps"])
-        ],
+        1 => args!["CONFIG", "SET", "lock.drain", *dice.of(&[&"yes", &"no", &"no", &"perhaps"])],
         // Back to where commands get through.
-        2 => args![
-            "CONFIG",
-            "SET",
-            "lock.max-ttl",
-            0,
-            "lock.max-waiters",
-            20,
-            "lock.drain",
-            "no"
-        ],
+        2 => args!["CONFIG", "SET", "lock.max-ttl", 0, "lock.max-waiters", 20, "lock.drain", "no"],
         // Accepted, it would give an end to what is no lock.
         3 => args![
             "CONFIG",
@@ -238,18 +205,10 @@ fn question(dice: &mut Dice) -> Command {
     match dice.below(6) {
         0 => args!["INFO", "lock"],
         1 => args!["LOCK.SCAN", 0, "COUNT", 1000],
-        2 => args![
-            "COMMAND",
-            "DOCS",
-            *dice.of(&[&"lock.acquire", &"LOCK.GUARD", &"lock.none"])
-        ],
+        2 => args!["COMMAND", "DOCS", *dice.of(&[&"lock.acquire", &"LOCK.GUARD", &"lock.none"])],
         3 => args!["COMMAND", "INFO", "lock.scan"],
         more => {
-            let how = if more == 4 {
-                "GETKEYS"
-            } else {
-                "GETKEYSANDFLAGS"
-            };
+            let how = if more == 4 { "GETKEYS" } else { "GETKEYSANDFLAGS" };
             let mut command = args!["COMMAND", how];
             command.extend(lock_command(dice));
             command
@@ -292,11 +251,7 @@ fn fitting(dice: &mut Dice) -> Command {
             let mut command = args!["LOCK.GUARD", key, owner];
             command.extend(match dice.below(6) {
                 0 => lock_command(dice),
-                1 => args![
-                    *dice.of(&[&"MULTI", &"EVAL", &"WAIT", &"SUBSCRIBE", &"SELECT"]),
-                    1,
-                    1
-                ],
+                1 => args![*dice.of(&[&"MULTI", &"EVAL", &"WAIT", &"SUBSCRIBE", &"SELECT"]), 1, 1],
                 2 => args!["BLPOP", "k", 0],
                 _ => foreign(dice),
             });
@@ -323,15 +278,7 @@ fn fitting(dice: &mut Dice) -> Command {
             command
         }
         17 => args!["LOCK.INFO", key],
-        18 => args![
-            "LOCK.SCAN",
-            size(dice),
-            "MATCH",
-            "*",
-            "COUNT",
-            size(dice),
-            "ALL"
-        ],
+        18 => args!["LOCK.SCAN", size(dice), "MATCH", "*", "COUNT", size(dice), "ALL"],
         _ => {
             let mut command = args!["LOCK.BREAK", key];
             if dice.one_in(2) {
@@ -450,8 +397,6 @@ fn word(dice: &mut Dice) -> Vec<u8> {
         2 => time(dice),
         3 => size(dice),
         4 => dice.of(&OPTIONS).as_bytes().to_vec(),
-        _ => (0..dice.below(20))
-            .map(|_| u8::try_from(dice.below(256)).unwrap())
-            .collect(),
+        _ => (0..dice.below(20)).map(|_| u8::try_from(dice.below(256)).unwrap()).collect(),
     }
 }

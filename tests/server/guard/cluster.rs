@@ -22,20 +22,12 @@ fn in_a_cluster_the_servers_rules_for_keys_apply_to_the_keys_of_both() {
     let mut client = cluster.client(0);
     client.acquire(&lock, "a");
     cluster.client(1).acquire(&far_lock, "a");
-    let moved = format!(
-        "MOVED {} 127.0.0.1:{}",
-        cluster.slot_of(&far),
-        cluster.node(1).port()
-    );
+    let moved = format!("MOVED {} 127.0.0.1:{}", cluster.slot_of(&far), cluster.node(1).port());
     let run = |client: &mut Client, key: &str, inner: Command, in_multi: bool| {
         let guard = guarded_by(key, "a", &inner);
         if in_multi {
             let answers = client.pipeline(&[args!["MULTI"], guard, args!["EXEC"]]);
-            if answers[1].is_error("") {
-                answers[1].clone()
-            } else {
-                answers[2][0].clone()
-            }
+            if answers[1].is_error("") { answers[1].clone() } else { answers[2][0].clone() }
         } else {
             client.run(&guard)
         }

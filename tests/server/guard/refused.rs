@@ -7,11 +7,7 @@ fn words_that_are_wrong_are_refused() {
     let mut all = Mistakes::default();
     let arity = "ERR wrong number of arguments for 'lock.guard' command";
     all.get(arity, "LOCK.GUARD | LOCK.GUARD k | LOCK.GUARD k a");
-    for (text, owner) in [
-        (OWNER, "''"),
-        (OWNER, &"x".repeat(1025)),
-        (RESERVED, MARKER),
-    ] {
+    for (text, owner) in [(OWNER, "''"), (OWNER, &"x".repeat(1025)), (RESERVED, MARKER)] {
         all.get(text, &format!("LOCK.GUARD k {owner} SET x 1"));
     }
     all.change_nothing(&["k"]);

@@ -21,16 +21,8 @@ fn the_user_needs_the_rights_for_both_commands_and_all_their_keys() {
         ("~* +lock.guard", "k a PING", false),
         ("~* +@all -@dangerous", "k a FLUSHALL", false),
         ("~* +@all -@dangerous", "k a KEYS *", false),
-        (
-            "~* +lock.guard +object|encoding",
-            "k a OBJECT ENCODING k",
-            true,
-        ),
-        (
-            "~* +lock.guard +object|encoding",
-            "k a OBJECT REFCOUNT k",
-            false,
-        ),
+        ("~* +lock.guard +object|encoding", "k a OBJECT ENCODING k", true),
+        ("~* +lock.guard +object|encoding", "k a OBJECT REFCOUNT k", false),
         ("~* resetchannels +@all", "k a PUBLISH c 1", false),
         ("~* resetchannels &c +@all", "k a PUBLISH c 1", true),
         ("~* resetchannels &c +@all", "k a SPUBLISH d 1", false),
@@ -66,11 +58,7 @@ fn the_user_needs_the_rights_for_both_commands_and_all_their_keys() {
         ("~k %R~x %W~y +@all", "k a SORT x STORE z", false),
         // Each of the two commands has to be allowed by a selector, and that as a whole.
         ("~k +@all -set (~x +set)", "k a SET x 1", true),
-        (
-            "~k +@all -mset (~x +mset) (~y +mset)",
-            "k a MSET x 1 y 1",
-            false,
-        ),
+        ("~k +@all -mset (~x +mset) (~y +mset)", "k a MSET x 1 y 1", false),
         ("-@all (~k ~x +lock.guard +set)", "k a SET x 1", true),
     ] {
         let case = format!("{rules}: {command}");

@@ -14,13 +14,7 @@ fn full_memory_refuses_what_needs_more_and_nothing_else() {
         [args!["EVAL", call, 0], words(line)].concat()
     };
     assert_eq!(cmd!(client, "CONFIG", "SET", "maxmemory", 1), "OK");
-    for line in [
-        "SET x 2",
-        "SET new 1",
-        "INCR x",
-        "RPUSH list 3",
-        "HSET h f 1",
-    ] {
+    for line in ["SET x 2", "SET new 1", "INCR x", "RPUSH list 3", "HSET h f 1"] {
         let answer = client.run(&guarded(&words(line)));
         assert!(answer.is_error("OOM"), "{line}: {answer:?}");
         let answer = client.run(&in_script(line));
@@ -70,10 +64,7 @@ fn a_replica_refuses_it_also_one_that_may_be_written() {
         let before = digest(&replica);
         for line in ["SET x 1", "GET x", "DEL k"] {
             let answer = client.run(&guarded(&words(line)));
-            assert!(
-                answer.is_error("READONLY"),
-                "read only: {read_only}: {line}: {answer:?}"
-            );
+            assert!(answer.is_error("READONLY"), "read only: {read_only}: {line}: {answer:?}");
             let answers = client.pipeline(&[args!["MULTI"], guarded(&words(line)), args!["EXEC"]]);
             assert!(
                 answers[1].is_error("READONLY") || answers[2][0].is_error("READONLY"),
@@ -153,10 +144,7 @@ fn the_file_and_the_replicas_get_the_command_as_it_gets_there_by_itself() {
         client.run(&eval(guarded(&words(line))));
         direct.run(&eval(words(line)));
     }
-    assert_eq!(
-        written(&server, "SET k a PXAT"),
-        written(&plain, "SET k a PXAT")
-    );
+    assert_eq!(written(&server, "SET k a PXAT"), written(&plain, "SET k a PXAT"));
     let text = server.aof_text().to_lowercase();
     assert!(!text.contains("lock."), "{text}");
 

@@ -50,16 +50,10 @@ fn is_served(address: SocketAddr, owner: &str, number: usize, keys: &[&str]) {
         let is_placed = matches!(answer, Value::Int(..0));
         (!is_placed).then_some(answer)
     });
-    assert!(
-        matches!(answer, Value::Int(1..)),
-        "{owner} waits for {keys:?}: {answer:?}"
-    );
+    assert!(matches!(answer, Value::Int(1..)), "{owner} waits for {keys:?}: {answer:?}");
     let mut release = counted("LOCK.MRELEASE", keys);
     release.extend(args![owner]);
-    assert_eq!(
-        usize::try_from(client.run(&release).int()).unwrap(),
-        keys.len()
-    );
+    assert_eq!(usize::try_from(client.run(&release).int()).unwrap(), keys.len());
 }
 
 /// No hold, no waiter, no line; and the module can go, so there is no timer and no tie either.
@@ -74,9 +68,7 @@ pub fn assert_nothing_is_left_at(server: &Server) {
         });
     }
     // A place whose grant another client has ended is in no queue until its owner asks, or its time is up.
-    eventually("no owner has a place", || {
-        client.info("lock")["lock_places"] == "0"
-    });
+    eventually("no owner has a place", || client.info("lock")["lock_places"] == "0");
     let info = client.info("everything");
     for counter in ["lock_waiters", "lock_contended_keys"] {
         assert_eq!(info[counter], "0", "{counter}");

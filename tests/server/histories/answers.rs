@@ -83,13 +83,8 @@ fn latest_like<'a>(index: &Index<'a>, call: &Call) -> Option<&'a Call> {
         _ => None,
     };
     let all = || {
-        let lives = call
-            .keys()
-            .iter()
-            .map(|key| &index.lives[&(*key, call.owner.as_str())]);
-        lives
-            .flat_map(|life| life.calls.iter().copied())
-            .filter(|other| shape(other).is_some())
+        let lives = call.keys().iter().map(|key| &index.lives[&(*key, call.owner.as_str())]);
+        lives.flat_map(|life| life.calls.iter().copied()).filter(|other| shape(other).is_some())
     };
     if all().any(|other| shape(other) != shape(call)) {
         return None;

@@ -86,9 +86,7 @@ impl<'a> Worker<'a> {
                 Mode::Limit(1),
                 Mode::Limit(2),
             ]),
-            ttl: self
-                .chance
-                .of([20 * MS, 60 * MS, 60 * MS, 200 * MS, LONGEST]),
+            ttl: self.chance.of([20 * MS, 60 * MS, 60 * MS, 200 * MS, LONGEST]),
             wait: self.some_wait(owner),
             session,
         };
@@ -135,10 +133,7 @@ impl<'a> Worker<'a> {
 
     fn wait_for(&mut self, owner: &str, ask: &Action) -> Answer {
         match ask {
-            Action::Acquire {
-                wait: Wait::Queue { .. },
-                ..
-            } => self.ask_until_served(owner, ask),
+            Action::Acquire { wait: Wait::Queue { .. }, .. } => self.ask_until_served(owner, ask),
             _ => self.call(owner, ask),
         }
     }
@@ -156,11 +151,8 @@ impl<'a> Worker<'a> {
 
     pub(super) fn give_up(&mut self, owner: &str, keys: Vec<&'static str>) {
         let at_once = self.chance.one_in(2);
-        let parts = if at_once {
-            vec![keys]
-        } else {
-            keys.into_iter().map(|key| vec![key]).collect()
-        };
+        let parts =
+            if at_once { vec![keys] } else { keys.into_iter().map(|key| vec![key]).collect() };
         for keys in parts {
             let release = Action::Release { keys };
             let answer = self.call(owner, &release);
@@ -223,11 +215,7 @@ impl<'a> Worker<'a> {
             action: Action::HangUp { keys: keys.clone() },
             start,
             end: self.stage.now(),
-            answer: if is_seen {
-                Answer::Int(1)
-            } else {
-                Answer::Unknown
-            },
+            answer: if is_seen { Answer::Int(1) } else { Answer::Unknown },
             connection,
         });
         for key in keys {
@@ -237,8 +225,7 @@ impl<'a> Worker<'a> {
 
     fn server_answers(&mut self) -> bool {
         let told = self.way.run(&args!["PING"], PATIENCE);
-        told.and_then(|told| told.answer)
-            .is_some_and(|answer| answer == "PONG")
+        told.and_then(|told| told.answer).is_some_and(|answer| answer == "PONG")
     }
 
     /// What an operator does now and then: he ends whatever holds a lock are there.
@@ -269,10 +256,7 @@ impl<'a> Worker<'a> {
     pub(super) fn call(&mut self, owner: &str, action: &Action) -> Answer {
         let words = words(owner, action);
         let waits = match action {
-            Action::Acquire {
-                wait: Wait::Block(block),
-                ..
-            } => *block,
+            Action::Acquire { wait: Wait::Block(block), .. } => *block,
             _ => 0,
         };
         let patience = PATIENCE + Duration::from_micros(waits);
@@ -283,19 +267,12 @@ impl<'a> Worker<'a> {
         } else {
             self.way.run(&words, patience)
         };
-        let Some(Told {
-            start,
-            connection,
-            answer,
-        }) = told
-        else {
+        let Some(Told { start, connection, answer }) = told else {
             // Nothing was sent, so there is nothing to write down.
             self.think(2, 10);
             return Answer::Unknown;
         };
-        let answer = answer
-            .as_ref()
-            .map_or(Answer::Unknown, |value| answer_of(action, value));
+        let answer = answer.as_ref().map_or(Answer::Unknown, |value| answer_of(action, value));
         self.stage.count(action, answer);
         self.calls.push(Call {
             owner: owner.to_owned(),
@@ -330,13 +307,7 @@ pub(super) fn channel_of(owner: &str, channel: Channel) -> String {
 fn words(owner: &str, action: &Action) -> Command {
     let ms = |time: &Micros| time / MS;
     match action {
-        Action::Acquire {
-            keys,
-            mode,
-            ttl,
-            wait,
-            session,
-        } => {
+        Action::Acquire { keys, mode, ttl, wait, session } => {
             let mut words = one_or_more("LOCK.ACQUIRE", "LOCK.MACQUIRE", keys);
             words.extend(args![owner, ms(ttl)]);
             match wait {

@@ -8,10 +8,7 @@ use crate::support::*;
 
 /// A server that has on its disk whatever it has answered.
 fn durable() -> Server {
-    Server::with()
-        .config("appendonly yes")
-        .config("appendfsync always")
-        .start()
+    Server::with().config("appendonly yes").config("appendfsync always").start()
 }
 
 #[test]
@@ -23,20 +20,14 @@ fn no_two_hold_a_lock_on_a_quiet_day() {
         }
     });
     assert!(!history.seen.is_empty(), "no queue was watched");
-    assert!(
-        !history.written.is_empty(),
-        "nothing was written under a lock"
-    );
+    assert!(!history.written.is_empty(), "nothing was written under a lock");
     assert_all_is_well_at(&server);
 }
 
 #[test]
 fn no_two_hold_a_lock_while_the_server_is_killed_and_started_again() {
     let server = durable();
-    let plan = Plan {
-        unknown: 1,
-        ..Plan::default()
-    };
+    let plan = Plan { unknown: 1, ..Plan::default() };
     run(server.address(), plan, |stage, chance| {
         while stage.goes_on() {
             stage.let_work(250 + chance.below(200));
@@ -53,11 +44,7 @@ fn no_two_hold_a_lock_while_the_server_is_killed_and_started_again() {
 #[test]
 fn no_two_hold_a_lock_while_the_server_stands_still_for_longer_than_it_is_held() {
     let server = Server::start();
-    let plan = Plan {
-        unknown: 1,
-        is_kept_up: true,
-        ..Plan::default()
-    };
+    let plan = Plan { unknown: 1, is_kept_up: true, ..Plan::default() };
     run(server.address(), plan, |stage, chance| {
         while stage.goes_on() {
             stage.let_work(150 + chance.below(150));
@@ -93,10 +80,7 @@ fn victim(client: &mut Client, chance: &mut Chance) -> Option<String> {
 #[test]
 fn no_two_hold_a_lock_while_clients_are_killed_also_in_the_moment_of_their_grant() {
     let server = Server::start();
-    let plan = Plan {
-        unknown: 20,
-        ..Plan::default()
-    };
+    let plan = Plan { unknown: 20, ..Plan::default() };
     run(server.address(), plan, |stage, chance| {
         let mut client = server.client();
         while stage.goes_on() {
@@ -120,11 +104,7 @@ fn no_two_hold_a_lock_while_clients_are_killed_also_in_the_moment_of_their_grant
 #[test]
 fn no_two_hold_a_lock_while_clients_are_paused() {
     let server = Server::start();
-    let plan = Plan {
-        ends_are_prompt: false,
-        is_kept_up: true,
-        ..Plan::default()
-    };
+    let plan = Plan { ends_are_prompt: false, is_kept_up: true, ..Plan::default() };
     run(server.address(), plan, |stage, chance| {
         let mut client = server.client();
         while stage.goes_on() {
@@ -157,11 +137,7 @@ fn no_two_hold_a_lock_while_everything_is_flushed_again_and_again() {
 #[test]
 fn no_two_hold_a_lock_while_memory_is_full() {
     let server = Server::start();
-    let plan = Plan {
-        refused: 20,
-        is_kept_up: true,
-        ..Plan::default()
-    };
+    let plan = Plan { refused: 20, is_kept_up: true, ..Plan::default() };
     run(server.address(), plan, |stage, chance| {
         let mut client = server.client();
         while stage.goes_on() {
@@ -177,12 +153,7 @@ fn no_two_hold_a_lock_while_memory_is_full() {
 #[test]
 fn no_two_hold_a_lock_while_replicas_are_missing() {
     let server = Server::start();
-    let plan = Plan {
-        refused: 20,
-        is_kept_up: true,
-        ends_are_prompt: false,
-        ..Plan::default()
-    };
+    let plan = Plan { refused: 20, is_kept_up: true, ends_are_prompt: false, ..Plan::default() };
     run(server.address(), plan, |stage, chance| {
         let mut client = server.client();
         while stage.goes_on() {
@@ -199,12 +170,7 @@ fn no_two_hold_a_lock_while_replicas_are_missing() {
 #[test]
 fn no_two_hold_a_lock_while_the_disk_fails() {
     let server = Server::with().with_disk_that_fails().start();
-    let plan = Plan {
-        refused: 20,
-        is_kept_up: true,
-        ends_are_prompt: false,
-        ..Plan::default()
-    };
+    let plan = Plan { refused: 20, is_kept_up: true, ends_are_prompt: false, ..Plan::default() };
     run(server.address(), plan, |stage, chance| {
         while stage.goes_on() {
             stage.let_work(150 + chance.below(150));
@@ -223,14 +189,7 @@ fn no_two_hold_a_lock_while_another_module_listens_and_writes() {
     let keys: Vec<_> = locks().collect();
     run(server.address(), Plan::default(), |stage, chance| {
         let mut client = server.client();
-        let events = [
-            "lock.acquire",
-            "lock.release",
-            "lock.renew",
-            "set",
-            "del",
-            "zadd",
-        ];
+        let events = ["lock.acquire", "lock.release", "lock.renew", "set", "del", "zadd"];
         while stage.goes_on() {
             let key = keys[usize::try_from(chance.below(3)).unwrap()];
             let command = match chance.below(4) {
@@ -276,11 +235,6 @@ fn no_two_hold_a_lock_while_the_clock_is_stepped() {
 #[test]
 fn no_two_hold_a_lock_while_the_clock_is_stepped_and_most_wait_by_asking() {
     let server = Server::with().with_steps().start();
-    let plan = Plan {
-        clients: 12,
-        queueing: 75,
-        places: 100,
-        ..Plan::default()
-    };
+    let plan = Plan { clients: 12, queueing: 75, places: 100, ..Plan::default() };
     steps_of_the_clock(&server, plan);
 }

@@ -39,13 +39,7 @@ fn in_order(index: &Index<'_>, faults: &mut Vec<Fault>) {
         let Some(grant) = only_grant(index, written) else {
             continue;
         };
-        let alone = matches!(
-            grant.action,
-            Action::Acquire {
-                mode: Mode::Exclusive,
-                ..
-            }
-        );
+        let alone = matches!(grant.action, Action::Acquire { mode: Mode::Exclusive, .. });
         let [all, writers] = locks.entry(written.key).or_default();
         // One who shares may come after others who share, whatever their numbers.
         let before = if alone { &*all } else { &*writers };

@@ -117,12 +117,7 @@ impl Call {
     /// What is asked for, where the owner keeps a place meanwhile.
     pub fn queued_for(&self) -> Option<(&[&'static str], Mode)> {
         match &self.action {
-            Action::Acquire {
-                keys,
-                mode,
-                wait: Wait::Queue { .. },
-                ..
-            } => Some((keys, *mode)),
+            Action::Acquire { keys, mode, wait: Wait::Queue { .. }, .. } => Some((keys, *mode)),
             _ => None,
         }
     }

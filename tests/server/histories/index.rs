@@ -44,9 +44,7 @@ impl<'a> Index<'a> {
                 let life = lives.entry((*key, call.owner.as_str()));
                 let life = life.or_insert_with(|| Life {
                     calls: Vec::new(),
-                    events: (history.events.iter())
-                        .filter(|event| event.concerns(key))
-                        .collect(),
+                    events: (history.events.iter()).filter(|event| event.concerns(key)).collect(),
                     is_told: told.contains(call.owner.as_str()),
                     alive: Arc::clone(&alive),
                 });
@@ -60,9 +58,7 @@ impl<'a> Index<'a> {
         Index {
             history,
             lives,
-            holds: (holds.into_iter())
-                .map(|(key, holds)| (key, Spans::of(holds)))
-                .collect(),
+            holds: (holds.into_iter()).map(|(key, holds)| (key, Spans::of(holds))).collect(),
             grants: grants(&history.calls),
         }
     }
@@ -117,10 +113,7 @@ fn grants(calls: &[Call]) -> Vec<Grant<'_>> {
         placed.entry(&call.owner).or_default().push(call);
     }
     for ((owner, _), grant) in &mut grants {
-        if let Some(start) = placed
-            .get(owner)
-            .and_then(|asked| granted_after(asked, grant))
-        {
+        if let Some(start) = placed.get(owner).and_then(|asked| granted_after(asked, grant)) {
             grant.start = grant.start.min(start);
         }
         // A call without an answer may be the one to which this was given.
@@ -137,18 +130,12 @@ fn grants(calls: &[Call]) -> Vec<Grant<'_>> {
 fn granted_after(asked: &[&Call], grant: &Grant<'_>) -> Option<Micros> {
     let before = |call: &&&Call| call.start < grant.call.end;
     let earliest = |first: &Call| {
-        let like = asked
-            .iter()
-            .filter(|call| call.queued_for() == first.queued_for());
+        let like = asked.iter().filter(|call| call.queued_for() == first.queued_for());
         let in_vain = like.filter(|call| call.end <= grant.call.start);
         in_vain.map(|call| call.start).max().unwrap_or(first.start)
     };
     // It may have been by any of its places.
-    asked
-        .iter()
-        .filter(before)
-        .map(|first| earliest(first))
-        .min()
+    asked.iter().filter(before).map(|first| earliest(first)).min()
 }
 
 /// Holds of one lock, sorted, so that those of some moment are found without a look at all.

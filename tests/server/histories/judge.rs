@@ -113,21 +113,9 @@ where
 {
     // Each is a process of its own. Those that touch count as if they were under way at once.
     let mut moments = Vec::new();
-    for (process, span) in spans
-        .iter()
-        .enumerate()
-        .filter(|(_, span)| span.start <= time)
-    {
+    for (process, span) in spans.iter().enumerate().filter(|(_, span)| span.start <= time) {
         moments.push((span.start, false, process));
-        moments.push((
-            if span.end <= time {
-                span.end
-            } else {
-                Micros::MAX
-            },
-            true,
-            process,
-        ));
+        moments.push((if span.end <= time { span.end } else { Micros::MAX }, true, process));
     }
     let end = spans.len();
     moments.push((time + 1, false, end));
@@ -135,14 +123,7 @@ where
     moments.sort_unstable();
     let actions = moments.into_iter().map(|(_, is_end, process)| {
         let step = spans.get(process).cloned();
-        (
-            process,
-            if is_end {
-                Action::Response(step)
-            } else {
-                Action::Call(step)
-            },
-        )
+        (process, if is_end { Action::Response(step) } else { Action::Call(step) })
     });
     TRIES.set(MOST_TRIES);
     WGLChecker::<Begun<S>>::is_linearizable(Search::from_actions(actions.collect()))

@@ -111,8 +111,7 @@ impl Life<'_> {
         let asked = self.calls.iter().filter(counts);
         let tied =
             asked.filter(|call| matches!(call.action, Action::Acquire { session: true, .. }));
-        tied.map(|call| self.alive.get(&call.connection).copied().unwrap_or(0))
-            .min()
+        tied.map(|call| self.alive.get(&call.connection).copied().unwrap_or(0)).min()
     }
 
     fn may_have_asked_by(&self, time: Micros) -> bool {
@@ -197,10 +196,7 @@ impl Life<'_> {
 
     /// The calls that may have been done before this one.
     fn others(&self, call: &Call) -> impl Iterator<Item = &Call> {
-        self.calls
-            .iter()
-            .copied()
-            .filter(|other| !ptr::eq(*other, call) && other.start < call.end)
+        self.calls.iter().copied().filter(|other| !ptr::eq(*other, call) && other.start < call.end)
     }
 
     /// The latest time at which a hold by calls before this one can have ended by itself.
@@ -218,10 +214,7 @@ impl Life<'_> {
             // Granted and then moved, it lasts as long as its place would have: the server that has it
             // now does not know that it was still to be claimed, and a claim that asks for less than
             // what is left shortens nothing.
-            Action::Acquire {
-                wait: Wait::Queue { lease, .. },
-                ..
-            } if other.tells_of_a_place() => {
+            Action::Acquire { wait: Wait::Queue { lease, .. }, .. } if other.tells_of_a_place() => {
                 let claimed_by = match self.taken_over_by(other, call) {
                     Some(by) => other.end.max(by).saturating_add(lease.max(LONGEST_CLAIM)),
                     None => other.end + lease,
@@ -282,23 +275,17 @@ impl Life<'_> {
     /// Whether the owner has certainly asked by that connection alone, and always with SESSION.
     fn is_tied_until(&self, hang_up: &Call) -> bool {
         let mut first = Micros::MAX;
-        let all_tied = self
-            .others(hang_up)
-            .filter(|call| call.is_acquire())
-            .all(|call| {
-                first = first.min(call.start);
-                matches!(call.action, Action::Acquire { session: true, .. })
-                    && call.connection == hang_up.connection
-            });
+        let all_tied = self.others(hang_up).filter(|call| call.is_acquire()).all(|call| {
+            first = first.min(call.start);
+            matches!(call.action, Action::Acquire { session: true, .. })
+                && call.connection == hang_up.connection
+        });
         all_tied && !self.is_forgotten_within(first, hang_up.end)
     }
 
     /// When the owner had first heard of what this call tells of.
     fn first_end(&self, grant: &Call) -> Micros {
-        let same = self
-            .calls
-            .iter()
-            .filter(|call| call.fence() == grant.fence());
+        let same = self.calls.iter().filter(|call| call.fence() == grant.fence());
         same.map(|call| call.end).min().unwrap_or(grant.end)
     }
 

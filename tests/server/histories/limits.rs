@@ -9,12 +9,7 @@ use std::collections::BTreeSet;
 /// is answered held it when it was granted.
 pub fn check(index: &Index<'_>, faults: &mut Vec<Fault>) {
     for grant in &index.grants {
-        let Action::Acquire {
-            keys,
-            mode: Mode::Limit(limit),
-            ..
-        } = &grant.call.action
-        else {
+        let Action::Acquire { keys, mode: Mode::Limit(limit), .. } = &grant.call.action else {
             continue;
         };
         for key in keys {

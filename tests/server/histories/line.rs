@@ -9,12 +9,9 @@ use std::collections::BTreeMap;
 
 pub fn check(index: &Index<'_>, faults: &mut Vec<Fault>) {
     for key in index.holds.keys() {
-        let looks: Vec<_> = (index.history.seen.iter())
-            .filter(|seen| seen.key == *key)
-            .collect();
-        let mut arrivals: Vec<_> = (index.grants.iter())
-            .filter_map(|grant| arrival(index, key, &looks, grant))
-            .collect();
+        let looks: Vec<_> = (index.history.seen.iter()).filter(|seen| seen.key == *key).collect();
+        let mut arrivals: Vec<_> =
+            (index.grants.iter()).filter_map(|grant| arrival(index, key, &looks, grant)).collect();
         arrivals.sort_by_key(|arrival| arrival.since);
         let waiters = blocked(index, key, &looks).into_iter();
         for waiter in waiters.chain(places(index, key)) {
@@ -93,10 +90,7 @@ fn arrival<'a>(
         _ => return None,
     }
     let gone = last_gone(index, life, looks, &asked);
-    Some(Arrival {
-        grant,
-        since: gone.unwrap_or(first.start),
-    })
+    Some(Arrival { grant, since: gone.unwrap_or(first.start) })
 }
 
 /// When the owner was last certainly neither in the queue nor a holder, so that whatever it got
@@ -196,13 +190,7 @@ fn asked_once<'a>(index: &Index<'a>, key: &'static str, owner: &str) -> Option<&
 fn until(index: &Index<'_>, waiter: &Call) -> Option<Until> {
     match (&waiter.action, waiter.answer) {
         (_, Answer::Int(fence)) => Some(Until::Served(fence)),
-        (
-            Action::Acquire {
-                wait: Wait::Block(block),
-                ..
-            },
-            Answer::Nil,
-        ) => {
+        (Action::Acquire { wait: Wait::Block(block), .. }, Answer::Nil) => {
             let until = waiter.start + block;
             let until = until.min(released(index, waiter).unwrap_or(until));
             Some(Until::Time(until.saturating_sub(TOLERANCE)))
@@ -235,11 +223,9 @@ fn places<'a>(index: &Index<'a>, key: &'static str) -> Vec<Waiter<'a>> {
             let goes_on = (kept.as_ref()).is_some_and(|kept| asks_in_time(index, kept.call, call));
             let before = kept.take();
             match (call.answer, before) {
-                (Answer::Int(fence), Some(before)) if goes_on => all.push(Waiter {
-                    call,
-                    until: Until::Served(fence),
-                    ..before
-                }),
+                (Answer::Int(fence), Some(before)) if goes_on => {
+                    all.push(Waiter { call, until: Until::Served(fence), ..before })
+                }
                 (Answer::Place(_), before) => {
                     let seen = match &before {
                         Some(before) if goes_on => before.seen,
@@ -247,11 +233,7 @@ fn places<'a>(index: &Index<'a>, key: &'static str) -> Vec<Waiter<'a>> {
                     };
                     // What it was before is over, and still tells.
                     all.extend(before.filter(|_| !goes_on));
-                    kept = Some(Waiter {
-                        call,
-                        seen,
-                        until: Until::Time(call.start),
-                    });
+                    kept = Some(Waiter { call, seen, until: Until::Time(call.start) });
                 }
                 (_, before) => all.extend(before),
             }
@@ -263,12 +245,7 @@ fn places<'a>(index: &Index<'a>, key: &'static str) -> Vec<Waiter<'a>> {
 
 /// Whether the owner asks for its place again, while that is certainly kept and not asleep.
 fn asks_in_time(index: &Index<'_>, before: &Call, call: &Call) -> bool {
-    let Action::Acquire {
-        wait: Wait::Queue { kept, .. },
-        session,
-        ..
-    } = before.action
-    else {
+    let Action::Acquire { wait: Wait::Queue { kept, .. }, session, .. } = before.action else {
         return false;
     };
     // What its owner does by other requests may withdraw this one, or give it some of its locks.

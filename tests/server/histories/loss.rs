@@ -55,12 +55,7 @@ struct Loss {
 
 impl fmt::Display for Loss {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Loss {
-            takeovers,
-            relied_on,
-            lost,
-            doubled,
-        } = self;
+        let Loss { takeovers, relied_on, lost, doubled } = self;
         write!(
             f,
             "{takeovers} takeovers, {relied_on} grants relied on, {lost} of them unknown to the \
@@ -158,20 +153,14 @@ impl Stage {
         {
             return Ok(false);
         }
-        Ok(matches!(
-            client.try_run(&["WAIT", "1", "20"])?,
-            Value::Int(1..)
-        ))
+        Ok(matches!(client.try_run(&["WAIT", "1", "20"])?, Value::Int(1..)))
     }
 
     /// Those whom this moment finds at work.
     fn relied_on_now(&self) -> Vec<Reliance> {
         let now = self.now();
         let all = self.reliances.lock().unwrap();
-        all.iter()
-            .filter(|held| held.until > now)
-            .cloned()
-            .collect()
+        all.iter().filter(|held| held.until > now).cloned().collect()
     }
 }
 
@@ -184,13 +173,7 @@ fn take_over(care: Care, quarantine: bool, end: End, seed: u64) -> Loss {
     let replica = Server::with().config(&to_link).start();
     replica.wait_until_in_sync_with(&master);
     if quarantine {
-        let set = cmd!(
-            replica.client(),
-            "CONFIG",
-            "SET",
-            "lock.quarantine",
-            TTL / MS
-        );
+        let set = cmd!(replica.client(), "CONFIG", "SET", "lock.quarantine", TTL / MS);
         assert_eq!(set, "OK");
     }
     let stage = Stage {
@@ -202,10 +185,7 @@ fn take_over(care: Care, quarantine: bool, end: End, seed: u64) -> Loss {
         care,
         old: master.address(),
     };
-    let mut loss = Loss {
-        takeovers: 1,
-        ..Loss::default()
-    };
+    let mut loss = Loss { takeovers: 1, ..Loss::default() };
     thread::scope(|scope| {
         for number in 0..CLIENTS {
             let (stage, chance) = (&stage, Chance::new(seed.wrapping_add(number)));

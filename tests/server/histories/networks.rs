@@ -7,11 +7,7 @@ use crate::support::*;
 #[test]
 fn no_two_hold_a_lock_while_clients_hang_up_in_the_middle() {
     let server = Server::start();
-    let plan = Plan {
-        hang_up_one_in: Some(6),
-        unknown: 50,
-        ..Plan::default()
-    };
+    let plan = Plan { hang_up_one_in: Some(6), unknown: 50, ..Plan::default() };
     run(server.address(), plan, |stage, _| {
         while stage.goes_on() {
             stage.let_work(50);
@@ -26,11 +22,7 @@ fn no_two_hold_a_lock_while_clients_hang_up_in_the_middle() {
 fn no_two_hold_a_lock_while_connections_are_half_open() {
     let server = Server::start();
     let proxy = Proxy::before(server.address());
-    let plan = Plan {
-        unknown: 5,
-        ends_are_prompt: false,
-        ..Plan::default()
-    };
+    let plan = Plan { unknown: 5, ends_are_prompt: false, ..Plan::default() };
     run(proxy.address(), plan, |stage, chance| {
         while stage.goes_on() {
             stage.let_work(100 + chance.below(300));
@@ -45,11 +37,7 @@ fn no_two_hold_a_lock_while_connections_are_half_open() {
 #[test]
 fn an_owner_on_two_connections_is_one_holder() {
     let server = Server::start();
-    let plan = Plan {
-        in_pairs: true,
-        hang_up_one_in: Some(40),
-        ..Plan::default()
-    };
+    let plan = Plan { in_pairs: true, hang_up_one_in: Some(40), ..Plan::default() };
     run(server.address(), plan, |stage, _| {
         while stage.goes_on() {
             stage.let_work(50);

@@ -27,13 +27,7 @@ fn call(owner: &str, action: Action, time: (Micros, Micros), answer: Answer) -> 
 }
 
 fn ask(mode: Mode, ttl: Micros) -> Action {
-    Action::Acquire {
-        keys: vec!["k"],
-        mode,
-        ttl: ttl * MS,
-        wait: Wait::No,
-        session: false,
-    }
+    Action::Acquire { keys: vec!["k"], mode, ttl: ttl * MS, wait: Wait::No, session: false }
 }
 
 fn wait(block: Micros, ttl: Micros) -> Action {
@@ -53,25 +47,15 @@ fn release() -> Action {
 const CHECK: Action = Action::Check { key: "k" };
 
 fn renew(ttl: Micros) -> Action {
-    Action::Renew {
-        keys: vec!["k"],
-        ttl: ttl * MS,
-    }
+    Action::Renew { keys: vec!["k"], ttl: ttl * MS }
 }
 
 fn of(calls: Vec<Call>) -> History {
-    History {
-        calls,
-        ..History::default()
-    }
+    History { calls, ..History::default() }
 }
 
 fn event(kind: Kind, time: (Micros, Micros)) -> Event {
-    Event {
-        kind,
-        from: time.0 * MS,
-        to: time.1 * MS,
-    }
+    Event { kind, from: time.0 * MS, to: time.1 * MS }
 }
 
 fn seen(owner: &str, end: Micros) -> Seen {
@@ -87,10 +71,8 @@ fn seen(owner: &str, end: Micros) -> Seen {
 #[track_caller]
 fn assert_breaks(rule: Rule, history: &History) {
     assert_breaks_in_our_eyes(rule, history);
-    let is_of_the_lock = !matches!(
-        rule,
-        Rule::Patience | Rule::ReleasedIsGone | Rule::GuardedWrite
-    );
+    let is_of_the_lock =
+        !matches!(rule, Rule::Patience | Rule::ReleasedIsGone | Rule::GuardedWrite);
     let refused = judge::opinion(history).refused;
     assert_eq!(!refused.is_empty(), is_of_the_lock, "{rule:?}: {refused:?}");
 }
@@ -120,20 +102,11 @@ fn of_both(action: fn(Vec<&'static str>) -> Action) -> Action {
 }
 
 fn guard(mark: u64) -> Action {
-    Action::Guard {
-        key: "k",
-        fence: 1,
-        mark,
-    }
+    Action::Guard { key: "k", fence: 1, mark }
 }
 
 fn written(owner: &str, fence: i64, mark: u64) -> Written {
-    Written {
-        key: "k",
-        owner: owner.to_owned(),
-        fence,
-        mark,
-    }
+    Written { key: "k", owner: owner.to_owned(), fence, mark }
 }
 
 #[test]
@@ -171,10 +144,7 @@ fn a_second_holder_is_refused_although_its_own_hold_is_too_short_to_be_certain()
 
 #[test]
 fn a_second_holder_within_the_time_that_renew_and_check_promise_is_refused() {
-    for promise in [
-        call("a", renew(100), (8, 9), Int(1)),
-        call("a", CHECK, (8, 9), Int(100)),
-    ] {
+    for promise in [call("a", renew(100), (8, 9), Int(1)), call("a", CHECK, (8, 9), Int(100))] {
         assert_breaks(
             Rule::Alone,
             &of(vec![
@@ -188,11 +158,7 @@ fn a_second_holder_within_the_time_that_renew_and_check_promise_is_refused() {
 
 #[test]
 fn a_writer_beside_a_reader_is_refused() {
-    for modes in [
-        [Exclusive, Shared],
-        [Shared, Exclusive],
-        [Exclusive, Limit(2)],
-    ] {
+    for modes in [[Exclusive, Shared], [Shared, Exclusive], [Exclusive, Limit(2)]] {
         assert_breaks(
             Rule::Alone,
             &of(vec![
@@ -287,18 +253,12 @@ fn a_number_given_again_after_the_hold_has_ended_is_refused() {
 
 #[test]
 fn a_wait_that_ends_too_early_is_refused() {
-    assert_breaks(
-        Rule::Patience,
-        &of(vec![call("b", wait(100, 100), (2, 50), Nil)]),
-    );
+    assert_breaks(Rule::Patience, &of(vec![call("b", wait(100, 100), (2, 50), Nil)]));
 }
 
 #[test]
 fn a_renewal_that_revives_a_lost_hold_is_refused() {
-    for renewal in [
-        call("a", renew(100), (30, 31), Int(1)),
-        call("a", CHECK, (30, 31), Int(5)),
-    ] {
+    for renewal in [call("a", renew(100), (30, 31), Int(1)), call("a", CHECK, (30, 31), Int(5))] {
         assert_breaks(
             Rule::GoneIsGone,
             &of(vec![call("a", ask(Exclusive, 10), (0, 1), Int(1)), renewal]),
@@ -308,10 +268,7 @@ fn a_renewal_that_revives_a_lost_hold_is_refused() {
 
 #[test]
 fn a_release_of_a_hold_that_is_gone_is_refused() {
-    for end in [
-        call("a", release(), (10, 11), Int(1)),
-        call("a", renew(5), (10, 11), Int(1)),
-    ] {
+    for end in [call("a", release(), (10, 11), Int(1)), call("a", renew(5), (10, 11), Int(1))] {
         assert_breaks(
             Rule::GoneIsGone,
             &of(vec![
@@ -350,10 +307,8 @@ fn a_hold_that_vanished_is_refused() {
 
 #[test]
 fn a_hold_that_vanished_over_a_restart_is_refused() {
-    let mut history = of(vec![
-        call("a", ask(Exclusive, 100), (0, 1), Int(1)),
-        call("a", CHECK, (50, 51), Nil),
-    ]);
+    let mut history =
+        of(vec![call("a", ask(Exclusive, 100), (0, 1), Int(1)), call("a", CHECK, (50, 51), Nil)]);
     history.events.push(event(Kind::Forgotten, (10, 40)));
     assert_breaks(Rule::HeldIsHeld, &history);
 }
@@ -501,10 +456,8 @@ fn broken(grace: Micros, time: (Micros, Micros)) -> Event {
 
 #[test]
 fn a_hold_lasts_longer_by_as_much_as_its_way_to_another_node_took() {
-    let mut history = of(vec![
-        call("a", ask(Exclusive, 50), (0, 1), Int(1)),
-        call("a", CHECK, (60, 61), Int(5)),
-    ]);
+    let mut history =
+        of(vec![call("a", ask(Exclusive, 50), (0, 1), Int(1)), call("a", CHECK, (60, 61), Int(5))]);
     assert_breaks(Rule::GoneIsGone, &history);
     history.events.push(event(Kind::Moved, (20, 40)));
     assert_good(&history);
@@ -529,10 +482,8 @@ fn while_a_slot_moves_only_the_numbers_of_the_same_lock_have_an_order() {
         wait: Wait::No,
         session: false,
     };
-    let mut history = of(vec![
-        call("a", other, (0, 1), Int(2)),
-        call("b", ask(Exclusive, 10), (50, 51), Int(1)),
-    ]);
+    let mut history =
+        of(vec![call("a", other, (0, 1), Int(2)), call("b", ask(Exclusive, 10), (50, 51), Int(1))]);
     assert_breaks(Rule::NumbersRise, &history);
     history.events.push(event(Kind::Moved, (20, 30)));
     assert_good(&history);
@@ -547,11 +498,7 @@ fn queue_in(mode: Mode, lease: Micros) -> Action {
         keys: vec!["k"],
         mode,
         ttl: 100 * MS,
-        wait: Wait::Queue {
-            lease: lease * MS,
-            kept: lease * MS,
-            notify: None,
-        },
+        wait: Wait::Queue { lease: lease * MS, kept: lease * MS, notify: None },
         session: false,
     }
 }

@@ -28,21 +28,12 @@ impl Worker<'_> {
             // A claim of any owner that runs out sends all to sleep.
             Some(Channel::Common) => 0,
         };
-        Wait::Queue {
-            lease,
-            kept,
-            notify,
-        }
+        Wait::Queue { lease, kept, notify }
     }
 
     /// Asks until it is told anything but a place.
     pub(super) fn ask_until_served(&mut self, owner: &str, ask: &Action) -> Answer {
-        let Action::Acquire {
-            keys,
-            wait: Wait::Queue { lease, notify, .. },
-            ..
-        } = ask
-        else {
+        let Action::Acquire { keys, wait: Wait::Queue { lease, notify, .. }, .. } = ask else {
             unreachable!("no place is asked for");
         };
         for _ in 0..MOST_ASKS {
@@ -91,9 +82,7 @@ impl Worker<'_> {
     /// RELEASE is the one way out: by any connection, and twice if in doubt.
     fn withdraw(&mut self, owner: &str, keys: &[&'static str]) {
         let before = (self.chance.one_in(2)).then(|| self.way.leave()).flatten();
-        let release = Action::Release {
-            keys: keys.to_vec(),
-        };
+        let release = Action::Release { keys: keys.to_vec() };
         let mut times = 1 + self.chance.below(2);
         while times > 0 && !self.stage.is_over() {
             let answer = self.call(owner, &release);
@@ -110,17 +99,15 @@ impl Worker<'_> {
     /// Whether messages to this owner are heard from now on.
     fn listens(&mut self, owner: &str) -> bool {
         if self.ear.is_none() {
-            self.ear = Client::try_connect(self.stage.address())
-                .ok()
-                .and_then(|mut client| {
-                    client.give_up_after(HEARS_FOR);
-                    for channel in [Channel::Own, Channel::Common] {
-                        let subscribe = args!["SUBSCRIBE", channel_of(owner, channel)];
-                        let answer = client.try_run(&subscribe).ok()?;
-                        (!answer.is_error("")).then_some(())?;
-                    }
-                    Some(Ear(client))
-                });
+            self.ear = Client::try_connect(self.stage.address()).ok().and_then(|mut client| {
+                client.give_up_after(HEARS_FOR);
+                for channel in [Channel::Own, Channel::Common] {
+                    let subscribe = args!["SUBSCRIBE", channel_of(owner, channel)];
+                    let answer = client.try_run(&subscribe).ok()?;
+                    (!answer.is_error("")).then_some(())?;
+                }
+                Some(Ear(client))
+            });
         }
         self.ear.is_some()
     }

@@ -61,24 +61,12 @@ fn text(history: &History) -> String {
         };
         writeln!(text, "event {from} {to} {kind}").unwrap();
     }
-    for Seen {
-        key,
-        waiting,
-        others,
-        start,
-        end,
-    } in &history.seen
-    {
+    for Seen { key, waiting, others, start, end } in &history.seen {
         let (waiting, others) = (waiting.join(" "), others.join(" "));
         writeln!(text, "seen {start} {end} {key} {waiting} | {others}").unwrap();
     }
     for written in &history.written {
-        let Written {
-            key,
-            owner,
-            fence,
-            mark,
-        } = written;
+        let Written { key, owner, fence, mark } = written;
         writeln!(text, "written {key} {owner} {fence} {mark}").unwrap();
     }
     text
@@ -86,13 +74,7 @@ fn text(history: &History) -> String {
 
 fn action_text(action: &Action) -> String {
     match action {
-        Action::Acquire {
-            keys,
-            mode,
-            ttl,
-            wait,
-            session,
-        } => {
+        Action::Acquire { keys, mode, ttl, wait, session } => {
             let mode = match mode {
                 Mode::Exclusive => "exclusive".to_owned(),
                 Mode::Shared => "shared".to_owned(),
@@ -113,11 +95,7 @@ fn wait_text(wait: Wait) -> String {
     match wait {
         Wait::No => "no".to_owned(),
         Wait::Block(block) => block.to_string(),
-        Wait::Queue {
-            lease,
-            kept,
-            notify,
-        } => {
+        Wait::Queue { lease, kept, notify } => {
             let channel = match notify {
                 None => "silent",
                 Some(Channel::Own) => "own",
@@ -182,9 +160,7 @@ impl<'a> Words<'a> {
 
     fn keys(&mut self) -> Vec<&'static str> {
         let words: Vec<_> = self.rest().collect();
-        let leaked = words
-            .into_iter()
-            .map(|word| word.to_owned().into_boxed_str());
+        let leaked = words.into_iter().map(|word| word.to_owned().into_boxed_str());
         leaked.map(|word| &*Box::leak(word)).collect()
     }
 
@@ -200,14 +176,7 @@ impl<'a> Words<'a> {
                 None => Answer::Int(other.parse().unwrap()),
             },
         };
-        Call {
-            owner,
-            action: self.action(),
-            start,
-            end,
-            answer,
-            connection,
-        }
+        Call { owner, action: self.action(), start, end, answer, connection }
     }
 
     fn action(&mut self) -> Action {
@@ -224,16 +193,9 @@ impl<'a> Words<'a> {
                 keys: self.keys(),
             },
             "release" => Action::Release { keys: self.keys() },
-            "renew" => Action::Renew {
-                ttl: self.number(),
-                keys: self.keys(),
-            },
+            "renew" => Action::Renew { ttl: self.number(), keys: self.keys() },
             "check" => Action::Check { key: self.key() },
-            "guard" => Action::Guard {
-                key: self.key(),
-                fence: self.number(),
-                mark: self.number(),
-            },
+            "guard" => Action::Guard { key: self.key(), fence: self.number(), mark: self.number() },
             "hangup" => Action::HangUp { keys: self.keys() },
             other => panic!("no action: {other}"),
         }
@@ -263,10 +225,7 @@ impl<'a> Words<'a> {
             "Quarantined" => Kind::Quarantined,
             "Forgotten" => Kind::Forgotten,
             "Moved" => Kind::Moved,
-            "Break" => Kind::Break {
-                key: self.key(),
-                grace: self.number(),
-            },
+            "Break" => Kind::Break { key: self.key(), grace: self.number() },
             other => panic!("no event: {other}"),
         };
         Event { kind, from, to }
@@ -276,18 +235,8 @@ impl<'a> Words<'a> {
 #[test]
 fn a_history_is_read_as_it_was_written() {
     let keys = || vec!["j", "k"];
-    let ask = |mode, wait, session| Action::Acquire {
-        keys: keys(),
-        mode,
-        ttl: 7,
-        wait,
-        session,
-    };
-    let queue = |notify| Wait::Queue {
-        lease: 6,
-        kept: 5,
-        notify,
-    };
+    let ask = |mode, wait, session| Action::Acquire { keys: keys(), mode, ttl: 7, wait, session };
+    let queue = |notify| Wait::Queue { lease: 6, kept: 5, notify };
     let actions = [
         ask(Mode::Exclusive, Wait::No, true),
         ask(Mode::Shared, Wait::Block(3), false),
@@ -296,25 +245,13 @@ fn a_history_is_read_as_it_was_written() {
         ask(Mode::Exclusive, queue(Some(Channel::Own)), false),
         ask(Mode::Exclusive, queue(Some(Channel::Common)), false),
         Action::Release { keys: keys() },
-        Action::Renew {
-            keys: vec!["k"],
-            ttl: 5,
-        },
+        Action::Renew { keys: vec!["k"], ttl: 5 },
         Action::Check { key: "k" },
-        Action::Guard {
-            key: "k",
-            fence: 8,
-            mark: 9,
-        },
+        Action::Guard { key: "k", fence: 8, mark: 9 },
         Action::HangUp { keys: keys() },
     ];
-    let answers = [
-        Answer::Int(1),
-        Answer::Place(-1),
-        Answer::Nil,
-        Answer::Refused,
-        Answer::Unknown,
-    ];
+    let answers =
+        [Answer::Int(1), Answer::Place(-1), Answer::Nil, Answer::Refused, Answer::Unknown];
     let calls = actions.into_iter().zip(answers.into_iter().cycle());
     let kinds = [
         Kind::Flush,
@@ -335,31 +272,11 @@ fn a_history_is_read_as_it_was_written() {
                 connection: 3,
             })
             .collect(),
-        events: kinds
-            .map(|kind| Event {
-                kind,
-                from: 1,
-                to: Micros::MAX,
-            })
+        events: kinds.map(|kind| Event { kind, from: 1, to: Micros::MAX }).to_vec(),
+        seen: [(vec![], vec![]), (vec!["a".to_owned(), "b".to_owned()], vec!["c".to_owned()])]
+            .map(|(waiting, others)| Seen { key: "k", waiting, others, start: 4, end: 5 })
             .to_vec(),
-        seen: [
-            (vec![], vec![]),
-            (vec!["a".to_owned(), "b".to_owned()], vec!["c".to_owned()]),
-        ]
-        .map(|(waiting, others)| Seen {
-            key: "k",
-            waiting,
-            others,
-            start: 4,
-            end: 5,
-        })
-        .to_vec(),
-        written: vec![Written {
-            key: "k",
-            owner: "a".to_owned(),
-            fence: 8,
-            mark: 9,
-        }],
+        written: vec![Written { key: "k", owner: "a".to_owned(), fence: 8, mark: 9 }],
     };
     assert_eq!(history(&text(&whole)), whole);
 }

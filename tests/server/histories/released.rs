@@ -38,7 +38,5 @@ fn last_word<'a>(life: &Life<'a>) -> Option<&'a Call> {
     });
     let last = releases.max_by_key(|call| call.start)?;
     let mut asked = life.calls.iter().filter(|call| call.is_acquire());
-    asked
-        .all(|call| call.was_over_by(last.start))
-        .then_some(last)
+    asked.all(|call| call.was_over_by(last.start)).then_some(last)
 }

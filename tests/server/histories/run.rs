@@ -140,12 +140,7 @@ impl Stage {
 
     /// What a run like this should have seen, and has not yet.
     fn missing(&self) -> Option<String> {
-        let Counts {
-            grants,
-            places,
-            unknown,
-            refused,
-        } = &self.enough;
+        let Counts { grants, places, unknown, refused } = &self.enough;
         let all = [
             ("grants", &self.seen.grants, grants),
             ("places", &self.seen.places, places),
@@ -154,9 +149,7 @@ impl Stage {
         ];
         let counts = all.map(|(name, seen, least)| (name, seen.load(Ordering::Relaxed), *least));
         let mut missing = counts.iter().filter(|(_, seen, least)| seen < least);
-        missing
-            .next()
-            .map(|(name, seen, least)| format!("{name}: {seen} of {least}"))
+        missing.next().map(|(name, seen, least)| format!("{name}: {seen} of {least}"))
     }
 
     /// The clients' time is up, also when the bad day ended in a panic.
@@ -229,20 +222,12 @@ pub fn run(address: SocketAddr, plan: Plan, bad_day: impl FnOnce(&Stage, &mut Ch
         let end = End(&stage);
         bad_day(&stage, &mut Chance::new(seed.wrapping_add(plan.clients)));
         drop(end);
-        let calls: Vec<_> = workers
-            .into_iter()
-            .flat_map(|worker| worker.join().unwrap())
-            .collect();
+        let calls: Vec<_> = workers.into_iter().flat_map(|worker| worker.join().unwrap()).collect();
         (calls, watcher.join().unwrap())
     });
     let written = written(&stage);
     let missing = stage.missing();
-    let mut history = History {
-        calls,
-        events: stage.events.into_inner().unwrap(),
-        seen,
-        written,
-    };
+    let mut history = History { calls, events: stage.events.into_inner().unwrap(), seen, written };
     history.calls.sort_by_key(|call| call.start);
     record::publish(&history);
     judge(&history, seed);
@@ -338,10 +323,7 @@ fn written(stage: &Stage) -> Vec<Written> {
         let words = args!["LRANGE", journal(key), 0, -1];
         let told = way.run(&words, PATIENCE).and_then(|told| told.answer);
         let all = told.expect("the server is there at the end");
-        let lines = all
-            .items()
-            .iter()
-            .map(|line| written_line(key, &line.text()));
+        let lines = all.items().iter().map(|line| written_line(key, &line.text()));
         lines.collect::<Vec<_>>()
     };
     locks().flat_map(&mut read).collect()
@@ -377,13 +359,7 @@ fn around(history: &History, words: &str) -> String {
 }
 
 fn rounds(stage: &Stage, by_the_clock: bool) -> impl Iterator<Item = u64> {
-    (0..).map(move |round| {
-        if by_the_clock {
-            stage.now() / (40 * MS)
-        } else {
-            round
-        }
-    })
+    (0..).map(move |round| if by_the_clock { stage.now() / (40 * MS) } else { round })
 }
 
 fn number(name: &str) -> Option<u64> {
@@ -398,12 +374,7 @@ fn watch(stage: &Stage) -> Vec<Seen> {
         thread::sleep(Duration::from_millis(2));
         for key in locks() {
             let told = way.run(&args!["LOCK.INFO", key], Duration::from_millis(300));
-            let Some(Told {
-                start,
-                answer: Some(info),
-                ..
-            }) = told
-            else {
+            let Some(Told { start, answer: Some(info), .. }) = told else {
                 break;
             };
             all.extend(seen(key, &info, (start, stage.now())));

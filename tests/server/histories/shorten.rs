@@ -24,11 +24,7 @@ pub fn beginning_of(history: &History) -> History {
 
 fn up_to(time: Micros, history: &History, mut seen: Vec<Seen>) -> History {
     let cut = |call: &Call| Call {
-        answer: if call.end > time {
-            Answer::Unknown
-        } else {
-            call.answer
-        },
+        answer: if call.end > time { Answer::Unknown } else { call.answer },
         end: call.end.min(time),
         ..call.clone()
     };
@@ -45,12 +41,7 @@ fn up_to(time: Micros, history: &History, mut seen: Vec<Seen>) -> History {
     events.retain(|event| event.from < time);
     let mut written = history.written.clone();
     written.retain(|written| marks.contains(&written.mark));
-    History {
-        calls,
-        events,
-        seen,
-        written,
-    }
+    History { calls, events, seen, written }
 }
 
 /// Of looks at one lock that show the same the first and the last.

@@ -25,10 +25,7 @@ fn no_two_hold_a_lock_while_its_slot_is_migrated_as_a_whole_between_servers_with
 
 #[track_caller]
 fn work_while_the_slot_moves_as_a_whole(cluster: &Cluster) {
-    skip_unless!(
-        cluster.moves_atomically(),
-        "this server moves slots key by key"
-    );
+    skip_unless!(cluster.moves_atomically(), "this server moves slots key by key");
     let key = locks().next().unwrap();
     work_while_the_slot_moves(cluster, |cluster, slot, from, to| {
         cluster.move_atomically(slot, from, to);

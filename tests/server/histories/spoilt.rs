@@ -40,11 +40,7 @@ fn change(
     is_such: impl Fn(&Call) -> bool,
     change: impl FnOnce(&mut Call),
 ) -> Option<()> {
-    let mut such: Vec<_> = history
-        .calls
-        .iter_mut()
-        .filter(|call| is_such(call))
-        .collect();
+    let mut such: Vec<_> = history.calls.iter_mut().filter(|call| is_such(call)).collect();
     if such.is_empty() {
         return None;
     }
@@ -67,16 +63,11 @@ type Spoil = fn(&mut History, &mut Chance) -> Option<()>;
 /// Who tried in vain is granted the lock, by a number that is free.
 fn a_second_holder(history: &mut History, chance: &mut Chance) -> Option<()> {
     // Between any two numbers there is room.
-    for call in history
-        .calls
-        .iter_mut()
-        .filter(|call| call.fence().is_some())
-    {
+    for call in history.calls.iter_mut().filter(|call| call.fence().is_some()) {
         call.answer = Answer::Int(call.fence()? * 10);
     }
-    let grants: Vec<_> = (history.calls.iter())
-        .filter_map(|call| Some((call.end, call.fence()?)))
-        .collect();
+    let grants: Vec<_> =
+        (history.calls.iter()).filter_map(|call| Some((call.end, call.fence()?))).collect();
     let is_such = |call: &Call| is_single(call) && call.is_acquire() && call.answer == Answer::Nil;
     change(history, chance, is_such, |call| {
         let before = grants.iter().filter(|(end, _)| *end < call.start);
@@ -92,9 +83,7 @@ fn a_number_that_another_had(history: &mut History, chance: &mut Chance) -> Opti
     let index = usize::try_from(chance.below(grants.len() as u64)).unwrap();
     let (owner, fence) = grants[index].clone();
     let is_another = |call: &Call| is_grant(call) && call.owner != owner;
-    change(history, chance, is_another, |call| {
-        call.answer = Answer::Int(fence)
-    })
+    change(history, chance, is_another, |call| call.answer = Answer::Int(fence))
 }
 
 fn a_number_that_falls(history: &mut History, chance: &mut Chance) -> Option<()> {
@@ -110,9 +99,7 @@ fn a_release_of_what_is_not_held(history: &mut History, chance: &mut Chance) -> 
             && matches!(call.action, Action::Release { .. })
             && call.answer == Answer::Int(0)
     };
-    change(history, chance, is_such, |call| {
-        call.answer = Answer::Int(1)
-    })
+    change(history, chance, is_such, |call| call.answer = Answer::Int(1))
 }
 
 /// CHECK, GUARD or RENEW knows a hold that is over.
@@ -133,11 +120,7 @@ fn a_hold_that_vanishes(history: &mut History, chance: &mut Chance) -> Option<()
     let is_such = |call: &Call| is_single(call) && !call.is_acquire() && call.tells_of_a_hold();
     change(history, chance, is_such, |call| {
         let is_check = matches!(call.action, Action::Check { .. });
-        call.answer = if is_check {
-            Answer::Nil
-        } else {
-            Answer::Int(0)
-        };
+        call.answer = if is_check { Answer::Nil } else { Answer::Int(0) };
     })
 }
 
@@ -149,39 +132,22 @@ fn a_retry_that_gets_a_new_number(history: &mut History, chance: &mut Chance) ->
         let mut earlier = first.calls.iter().filter(|other| is_earlier(other));
         is_grant(call) && earlier.any(|other| other.fence() == call.fence())
     };
-    let highest = (first.calls.iter())
-        .filter_map(Call::fence)
-        .max()
-        .unwrap_or(0);
-    change(history, chance, is_such, |call| {
-        call.answer = Answer::Int(highest + 1)
-    })
+    let highest = (first.calls.iter()).filter_map(Call::fence).max().unwrap_or(0);
+    change(history, chance, is_such, |call| call.answer = Answer::Int(highest + 1))
 }
 
 /// What is granted lasts for longer than its ttl.
 fn a_hold_that_lasts_too_long(history: &mut History, chance: &mut Chance) -> Option<()> {
-    let is_such = |call: &Call| {
-        matches!(
-            (&call.action, call.answer),
-            (Action::Check { .. }, Answer::Int(_))
-        )
-    };
-    change(history, chance, is_such, |call| {
-        call.answer = Answer::Int(5_000)
-    })
+    let is_such =
+        |call: &Call| matches!((&call.action, call.answer), (Action::Check { .. }, Answer::Int(_)));
+    change(history, chance, is_such, |call| call.answer = Answer::Int(5_000))
 }
 
 /// Who tries a lock that is free is refused.
 fn a_free_lock_that_is_refused(history: &mut History, chance: &mut Chance) -> Option<()> {
     let is_such = |call: &Call| {
-        let is_try = matches!(
-            call.action,
-            Action::Acquire {
-                wait: Wait::No,
-                mode: Mode::Exclusive,
-                ..
-            }
-        );
+        let is_try =
+            matches!(call.action, Action::Acquire { wait: Wait::No, mode: Mode::Exclusive, .. });
         is_try && is_grant(call) && call.end < call.start + 5 * MS
     };
     change(history, chance, is_such, |call| call.answer = Answer::Nil)
@@ -229,18 +195,10 @@ fn the_published_histories_are_refused_when_they_are_spoilt() {
         ("a second holder", a_second_holder, 50),
         ("a number twice", a_number_that_another_had, 95),
         ("a number falls", a_number_that_falls, 60),
-        (
-            "a release of what is not held",
-            a_release_of_what_is_not_held,
-            65,
-        ),
+        ("a release of what is not held", a_release_of_what_is_not_held, 65),
         ("a hold comes back", a_hold_that_comes_back, 40),
         ("a hold vanishes", a_hold_that_vanishes, 65),
-        (
-            "a retry gets a new number",
-            a_retry_that_gets_a_new_number,
-            80,
-        ),
+        ("a retry gets a new number", a_retry_that_gets_a_new_number, 80),
         ("a hold lasts too long", a_hold_that_lasts_too_long, 80),
         ("a free lock is refused", a_free_lock_that_is_refused, 50),
         ("a waiter is passed by", a_waiter_that_is_passed_by, 80),
@@ -260,9 +218,6 @@ fn the_published_histories_are_refused_when_they_are_spoilt() {
             both += usize::from(by_us && by_them);
         }
         println!("{name}: of {spoilt} refused by them {theirs}, by us {ours}, by both {both}");
-        assert!(
-            spoilt > 0 && theirs * 100 >= spoilt * least,
-            "{name}: {theirs} of {spoilt}"
-        );
+        assert!(spoilt > 0 && theirs * 100 >= spoilt * least, "{name}: {theirs} of {spoilt}");
     }
 }

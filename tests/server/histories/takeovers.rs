@@ -19,10 +19,7 @@ fn no_two_hold_a_lock_while_the_module_is_unloaded_and_loaded_again() {
     let close_first = server.version().is_at_least((8, 0), (u32::MAX, 0));
     let mut loads = 0;
     // So few that there are moments in which none waits.
-    let plan = Plan {
-        clients: 3,
-        ..Plan::default()
-    };
+    let plan = Plan { clients: 3, ..Plan::default() };
     run(server.address(), plan, |stage, _| {
         let mut client = server.client();
         while stage.goes_on_until(loads > 2) {
@@ -98,10 +95,7 @@ fn no_two_hold_a_lock_while_a_replica_loads_everything_anew() {
         for turn in 0..4 {
             stage.let_work(50 + chance.below(100));
             let diskless = if turn % 2 == 0 { "yes" } else { "no" };
-            assert_eq!(
-                cmd!(client, "CONFIG", "SET", "repl-diskless-sync", diskless),
-                "OK"
-            );
+            assert_eq!(cmd!(client, "CONFIG", "SET", "repl-diskless-sync", diskless), "OK");
             let before = master.info("sync_full");
             replica.restart();
             replica.wait_until_in_sync_with(&master);
@@ -146,10 +140,7 @@ fn no_two_hold_a_lock_over_a_failover_with_a_quarantine() {
 /// The restarted master's numbers are far ahead of its clock, and the replica's must be as well.
 #[test]
 fn numbers_rise_when_a_replica_takes_over_within_a_second_of_a_restart() {
-    let master = Server::with()
-        .config("appendonly yes")
-        .config("appendfsync always")
-        .start();
+    let master = Server::with().config("appendonly yes").config("appendfsync always").start();
     let replica = master.replica();
     run(master.address(), Plan::default(), |stage, _| {
         stage.let_work(400);
@@ -196,19 +187,12 @@ fn no_two_hold_a_lock_while_a_replica_and_its_master_change_places() {
     let key = locks().next().unwrap();
     let one = cluster.index_of(key);
     let other = cluster.add_replica_of(one, Setup::new());
-    let plan = Plan {
-        ends_are_prompt: false,
-        ..Plan::default()
-    };
+    let plan = Plan { ends_are_prompt: false, ..Plan::default() };
     run(cluster.node(one).address(), plan, |stage, _| {
         let ways: [&[&str]; 3] = [&[], &["FORCE"], &["TAKEOVER"]];
         for (turn, way) in ways.into_iter().enumerate() {
             stage.let_work(400);
-            let (old, new) = if turn % 2 == 0 {
-                (one, other)
-            } else {
-                (other, one)
-            };
+            let (old, new) = if turn % 2 == 0 { (one, other) } else { (other, one) };
             let (master, heir) = (cluster.node(old), cluster.node(new));
             stage.tell(Kind::Failover, || {
                 let command = [&["CLUSTER", "FAILOVER"], way].concat();

@@ -44,10 +44,7 @@ fn a_client_that_dies_in_the_moment_of_its_grant_is_in_no_other_s_way() {
         let lasts = soak().unwrap_or(Duration::from_millis(500));
         while deaths < 20 || began.elapsed() < lasts {
             let (owner, answer) = ask(&mut client).unwrap();
-            assert!(
-                matches!(answer, Value::Int(_)),
-                "after {deaths} deaths: {answer:?}"
-            );
+            assert!(matches!(answer, Value::Int(_)), "after {deaths} deaths: {answer:?}");
             let info = cmd!(client, "LOCK.INFO", key);
             let Some(first) = info["waiters"].items().first() else {
                 client.release(key, &owner);
@@ -62,13 +59,7 @@ fn a_client_that_dies_in_the_moment_of_its_grant_is_in_no_other_s_way() {
         }
         drop(end);
     });
-    assert!(
-        server
-            .info("lock_undelivered_total")
-            .parse::<u64>()
-            .unwrap()
-            >= 20
-    );
+    assert!(server.info("lock_undelivered_total").parse::<u64>().unwrap() >= 20);
     assert_all_is_well_at(&server);
 }
 

@@ -31,13 +31,7 @@ pub struct Told {
 
 impl<'a> Way<'a> {
     pub fn to(stage: &'a Stage) -> Way<'a> {
-        Way {
-            stage,
-            open: None,
-            number: 0,
-            home: None,
-            asking: false,
-        }
+        Way { stage, open: None, number: 0, home: None, asking: false }
     }
 
     /// `None` if there is no server to send it to.
@@ -64,11 +58,7 @@ impl<'a> Way<'a> {
                 }
                 None => {
                     self.open = answer.is_some().then_some(client);
-                    return Some(Told {
-                        start,
-                        connection,
-                        answer,
-                    });
+                    return Some(Told { start, connection, answer });
                 }
             }
         }
@@ -83,11 +73,7 @@ impl<'a> Way<'a> {
         client.send(words);
         pause();
         client.reset();
-        Some(Told {
-            start,
-            connection: self.number,
-            answer: None,
-        })
+        Some(Told { start, connection: self.number, answer: None })
     }
 
     /// The client goes, and has had as many replies as it has sent commands.

@@ -57,26 +57,12 @@ fn ten_lines_are_shown_if_nothing_is_said_the_newest_first() {
     assert_eq!(cmd!(client, "LOCK.LOG"), Value::Array(vec![]));
     lose_some(&mut client, 12);
     let keys = |lines: Value| -> Vec<String> {
-        lines
-            .items()
-            .iter()
-            .map(|line| line["key"].text())
-            .collect()
+        lines.items().iter().map(|line| line["key"].text()).collect()
     };
     let shown = keys(cmd!(client, "LOCK.LOG"));
     assert_eq!((shown.len(), &*shown[0], &*shown[9]), (10, "k11", "k2"));
-    for (count, shown) in [
-        ("0", 0),
-        ("1", 1),
-        ("12", 12),
-        ("9999999999", 12),
-        ("-1", 0),
-    ] {
-        assert_eq!(
-            keys(cmd!(client, "lock.log", count)).len(),
-            shown,
-            "{count}"
-        );
+    for (count, shown) in [("0", 0), ("1", 1), ("12", 12), ("9999999999", 12), ("-1", 0)] {
+        assert_eq!(keys(cmd!(client, "lock.log", count)).len(), shown, "{count}");
     }
 }
 
@@ -85,10 +71,7 @@ fn reset_forgets_all_lines_and_their_numbers_go_on() {
     let server = Server::start();
     let mut client = server.client();
     lose_some(&mut client, 3);
-    assert_eq!(
-        cmd!(client, "LOCK.LOG", "ReSeT"),
-        Value::Simple("OK".into())
-    );
+    assert_eq!(cmd!(client, "LOCK.LOG", "ReSeT"), Value::Simple("OK".into()));
     assert_eq!(client.log(), NONE);
     lose_some(&mut client, 1);
     assert_eq!(client.only_loss()["entry-id"], 3);
@@ -166,21 +149,15 @@ fn it_runs_in_a_transaction_and_in_no_script_as_acl_log_does() {
     let server = Server::start();
     let mut client = server.client();
     lose_some(&mut client, 1);
-    let answers = client.transaction(&[
-        args!["LOCK.LOG"],
-        args!["LOCK.LOG", "RESET"],
-        args!["LOCK.LOG"],
-    ]);
+    let answers =
+        client.transaction(&[args!["LOCK.LOG"], args!["LOCK.LOG", "RESET"], args!["LOCK.LOG"]]);
     assert_eq!(answers[0].items().len(), 1);
     assert_eq!(answers[1], "OK");
     assert_eq!(answers[2].items(), NONE);
     for command in ["'LOCK.LOG'", "'ACL', 'LOG'"] {
         let script = format!("return redis.call({command})");
         let answer = cmd!(client, "EVAL", script, 0);
-        assert!(
-            answer.error().contains("not allowed from script"),
-            "{answer:?}"
-        );
+        assert!(answer.error().contains("not allowed from script"), "{answer:?}");
     }
 }
 
@@ -217,9 +194,7 @@ fn a_replica_has_a_log_of_its_own() {
     // What a demotion ends is not lost.
     client.acquire("kept", "a");
     assert_eq!(cmd!(client, "REPLICAOF", "127.0.0.1", replica.port()), "OK");
-    eventually("it has stepped down", || {
-        client.info("replication")["role"] == "slave"
-    });
+    eventually("it has stepped down", || client.info("replication")["role"] == "slave");
     assert_eq!(client.log().len(), 2);
     cmd!(client, "REPLICAOF", "NO", "ONE");
 }

@@ -105,9 +105,7 @@ fn a_key_that_gets_another_name_or_database_is_renamed() {
 
 #[test]
 fn a_key_that_the_server_evicts_is_evicted() {
-    let server = Server::with()
-        .config("maxmemory-policy allkeys-lru")
-        .start();
+    let server = Server::with().config("maxmemory-policy allkeys-lru").start();
     let mut client = server.client();
     let fence = client.acquire("k", "a");
     client.pipeline(&[

@@ -20,14 +20,8 @@ pub enum Way {
 }
 
 impl Way {
-    pub const ALL: [Way; 6] = [
-        Way::Nothing,
-        Way::SetAndDel,
-        Way::SetAndCompare,
-        Way::Acquire,
-        Way::Guard,
-        Way::Fence,
-    ];
+    pub const ALL: [Way; 6] =
+        [Way::Nothing, Way::SetAndDel, Way::SetAndCompare, Way::Acquire, Way::Guard, Way::Fence];
 
     /// Is a holder whose time is over kept from writing?
     pub fn refuses_late_writes(self) -> bool {

@@ -49,14 +49,7 @@ pub struct Worker {
 
 impl Worker {
     pub fn new(server: &Server, way: Way, ttl: Duration, name: usize) -> Worker {
-        Worker {
-            client: server.client(),
-            way,
-            ttl,
-            name,
-            begun: 0,
-            refused: 0,
-        }
+        Worker { client: server.client(), way, ttl, name, begun: 0, refused: 0 }
     }
 
     /// Does so many updates. How many writes came too late and were refused.
@@ -124,26 +117,14 @@ impl Worker {
         let answer = match self.way {
             Way::Guard => cmd!(client, "LOCK.GUARD", LOCK, owner, "SET", NUMBER, value),
             Way::Fence => {
-                cmd!(
-                    client,
-                    "EVAL",
-                    FENCED_WRITE,
-                    2,
-                    NUMBER,
-                    HIGHEST,
-                    fence,
-                    value
-                )
+                cmd!(client, "EVAL", FENCED_WRITE, 2, NUMBER, HIGHEST, fence, value)
             }
             Way::Nothing | Way::SetAndDel | Way::SetAndCompare | Way::Acquire => {
                 cmd!(client, "SET", NUMBER, value)
             }
         };
         let accepted = answer == "OK";
-        assert!(
-            accepted || answer.is_nil() || answer.is_error("NOTOWNER"),
-            "{answer:?}"
-        );
+        assert!(accepted || answer.is_nil() || answer.is_error("NOTOWNER"), "{answer:?}");
         accepted
     }
 

@@ -109,18 +109,8 @@ fn breaking_is_written_in_native_commands() {
     for command in server.aof_commands() {
         let name = command.split(' ').next().unwrap().to_uppercase();
         assert!(
-            [
-                "SELECT",
-                "MULTI",
-                "EXEC",
-                "SET",
-                "DEL",
-                "UNLINK",
-                "ZADD",
-                "ZREM",
-                "PEXPIREAT"
-            ]
-            .contains(&name.as_str()),
+            ["SELECT", "MULTI", "EXEC", "SET", "DEL", "UNLINK", "ZADD", "ZREM", "PEXPIREAT"]
+                .contains(&name.as_str()),
             "{command}"
         );
     }

@@ -58,10 +58,7 @@ fn classes_come_from_the_configuration_and_config_rewrite_keeps_them() {
     let server = Server::start();
     let mut client = server.client();
     set(&mut client, "a:* b[0-9]? c");
-    assert_eq!(
-        cmd!(client, "CONFIG", "GET", "lock.classes")[1],
-        "a:* b[0-9]? c"
-    );
+    assert_eq!(cmd!(client, "CONFIG", "GET", "lock.classes")[1], "a:* b[0-9]? c");
     client.acquire("b7x", "o");
     assert_eq!(class(&mut client, "b[0-9]?")["grants"], 1);
     // A class that stays keeps its figures.

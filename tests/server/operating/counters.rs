@@ -41,11 +41,7 @@ fn a_new_server_has_all_the_counters_and_they_are_zero() {
     for section in ["lock", "everything", "modules", "LOCK"] {
         let info = client.info(section);
         for name in FIELDS {
-            assert_eq!(
-                info.get(name).map(String::as_str),
-                Some("0"),
-                "{section}: {name}"
-            );
+            assert_eq!(info.get(name).map(String::as_str), Some("0"), "{section}: {name}");
         }
         let about = ["lock_version", "lock_commit"];
         let counts =
@@ -82,10 +78,7 @@ fn each_counter_has_its_name() {
         ("LOCK.ACQUIRE k a 1000", "acquired"),
         ("LOCK.LOG", "expired"),
         ("LOCK.MACQUIRE 3 x y z a 9000", "acquired acquired acquired"),
-        (
-            "LOCK.MRELEASE 4 x y z k a",
-            "released released released release_refused",
-        ),
+        ("LOCK.MRELEASE 4 x y z k a", "released released released release_refused"),
     ] {
         assert!(!client.run(&words(line)).is_error("ERR"), "{line}");
         let mut by: BTreeMap<_, i64> = BTreeMap::new();
@@ -120,12 +113,7 @@ fn a_grant_that_no_client_can_hear_of_counts_as_undelivered_and_is_passed_on() {
     waiter.wait_until_closed();
     counters.have_risen(
         "passed on",
-        &[
-            ("acquired", 2),
-            ("acquired_after_wait", 2),
-            ("released", 1),
-            ("undelivered", 1),
-        ],
+        &[("acquired", 2), ("acquired_after_wait", 2), ("released", 1), ("undelivered", 1)],
     );
 }
 
@@ -204,24 +192,10 @@ fn those_that_were_acquired_are_those_that_have_ended_and_those_that_are_held() 
     let check = |client: &mut Client, case: &str| {
         let info = client.info("lock");
         let field = |name: &str| info[&format!("lock_{name}")].parse::<i64>().unwrap();
-        let ended = [
-            "released",
-            "expired",
-            "evicted",
-            "broken",
-            "unclaimed",
-            "undelivered",
-            "lost",
-        ];
-        let ended: i64 = ended
-            .iter()
-            .map(|name| field(&format!("{name}_total")))
-            .sum();
-        assert_eq!(
-            field("acquired_total"),
-            ended + field("held"),
-            "{case}: {info:?}"
-        );
+        let ended =
+            ["released", "expired", "evicted", "broken", "unclaimed", "undelivered", "lost"];
+        let ended: i64 = ended.iter().map(|name| field(&format!("{name}_total"))).sum();
+        assert_eq!(field("acquired_total"), ended + field("held"), "{case}: {info:?}");
     };
     for line in [
         "LOCK.ACQUIRE k a 90000",

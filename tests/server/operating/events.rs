@@ -46,9 +46,7 @@ impl Ears {
 }
 
 fn listening(events: &str) -> Server {
-    Server::with()
-        .config(&format!("notify-keyspace-events {events}"))
-        .start()
+    Server::with().config(&format!("notify-keyspace-events {events}")).start()
 }
 
 /// Commands, and what is told of each, if anything.
@@ -123,13 +121,7 @@ fn without_the_letter_there_are_the_native_events_alone() {
     client.release("k", "a");
     assert_eq!(ears.heard(""), ["set k", "expire k", "del k"]);
     // And with it both, from that moment on.
-    cmd!(
-        client,
-        "CONFIG",
-        "SET",
-        "notify-keyspace-events",
-        "KEg$zxed"
-    );
+    cmd!(client, "CONFIG", "SET", "notify-keyspace-events", "KEg$zxed");
     client.acquire("k", "a");
     let mut events = ears.heard("");
     events.sort();
@@ -167,9 +159,7 @@ fn wait_for(server: &Server, ms: u32) {
 #[track_caller]
 fn samples(client: &mut Client) -> Vec<i64> {
     let history = cmd!(client, "LATENCY", "HISTORY", "lock-wait");
-    (history.items().iter())
-        .map(|sample| sample[1].int())
-        .collect()
+    (history.items().iter()).map(|sample| sample[1].int()).collect()
 }
 
 #[test]
@@ -249,14 +239,7 @@ fn a_hundred_holds_that_run_out_at_once_are_few_lines_in_the_log() {
     let mut waiters: Vec<_> = (0..LOCKS)
         .map(|n| {
             let mut waiter = server.client();
-            waiter.send(&args![
-                "LOCK.ACQUIRE",
-                format!("k{n}"),
-                "w",
-                LONG,
-                "BLOCK",
-                0
-            ]);
+            waiter.send(&args!["LOCK.ACQUIRE", format!("k{n}"), "w", LONG, "BLOCK", 0]);
             waiter
         })
         .collect();

@@ -53,40 +53,19 @@ fn info_is_a_map_of_maps_in_resp3_and_flat_lists_in_resp2() {
     let _waiter = server.permit_waiter_for("k", "w", 5);
     let info = cmd!(client, "LOCK.INFO", "k");
     let names = |value: &Value| match value {
-        Value::Map(pairs) => pairs
-            .iter()
-            .map(|(name, _)| name.text())
-            .collect::<Vec<_>>(),
+        Value::Map(pairs) => pairs.iter().map(|(name, _)| name.text()).collect::<Vec<_>>(),
         other => panic!("no map: {other:?}"),
     };
     let fields = ["mode", "holders", "count", "waiters", "queue"];
-    let of_holder = [
-        "owner",
-        "ttl",
-        "fence",
-        "held",
-        "client",
-        "client-name",
-        "client-addr",
-    ];
-    let of_waiter = [
-        "owner",
-        "mode",
-        "limit",
-        "waited",
-        "client",
-        "client-name",
-        "client-addr",
-    ];
+    let of_holder = ["owner", "ttl", "fence", "held", "client", "client-name", "client-addr"];
+    let of_waiter = ["owner", "mode", "limit", "waited", "client", "client-name", "client-addr"];
     assert_eq!(names(&info), fields);
     assert_eq!(names(&info["holders"][0]), of_holder);
     assert_eq!(names(&info["waiters"][0]), of_waiter);
     let info = cmd!(server.client(), "LOCK.INFO", "k");
-    for (list, names) in [
-        (&info, &fields[..]),
-        (&info["holders"][0], &of_holder),
-        (&info["waiters"][0], &of_waiter),
-    ] {
+    for (list, names) in
+        [(&info, &fields[..]), (&info["holders"][0], &of_holder), (&info["waiters"][0], &of_waiter)]
+    {
         let said: Vec<_> = list.items().iter().step_by(2).map(Value::text).collect();
         assert!(matches!(list, Value::Array(_)));
         assert_eq!(said, names);
@@ -125,14 +104,7 @@ fn info_lists_the_first_128_or_as_many_as_are_asked_for_and_counts_all() {
     let waiters: Vec<_> = (0..ALL)
         .map(|n| {
             let mut waiter = server.client();
-            waiter.send(&args![
-                "LOCK.ACQUIRE",
-                "k",
-                format!("w{n}"),
-                LONG,
-                "BLOCK",
-                0
-            ]);
+            waiter.send(&args!["LOCK.ACQUIRE", "k", format!("w{n}"), LONG, "BLOCK", 0]);
             // In this order: the next one asks when this one is in the queue.
             let mut client = server.client();
             eventually("it is in the queue", || {
@@ -145,9 +117,7 @@ fn info_lists_the_first_128_or_as_many_as_are_asked_for_and_counts_all() {
     assert_eq!(info["count"], i64::try_from(ALL).unwrap());
     assert_eq!(info["queue"], i64::try_from(waiters.len()).unwrap());
     let owners = |list: &str| -> Vec<_> {
-        (info[list].items().iter())
-            .map(|one| one["owner"].text())
-            .collect()
+        (info[list].items().iter()).map(|one| one["owner"].text()).collect()
     };
     let holders: BTreeSet<_> = owners("holders").into_iter().collect();
     assert_eq!(holders.len(), 128);
@@ -188,10 +158,7 @@ fn a_connection_that_is_gone_is_not_named() {
     let mut client = server.client();
     let mut holder = server.client();
     holder.acquire("k", "a");
-    assert_eq!(
-        cmd!(client, "LOCK.INFO", "k")["holders"][0]["client"],
-        holder.id()
-    );
+    assert_eq!(cmd!(client, "LOCK.INFO", "k")["holders"][0]["client"], holder.id());
     holder.close();
     eventually("the connection is not named any more", || {
         cmd!(client, "LOCK.INFO", "k")["holders"][0]["client"].is_nil()

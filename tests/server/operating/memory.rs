@@ -27,15 +27,11 @@ fn what_is_remembered_is_counted_and_forgotten() {
     let waits = args!["LOCK.ACQUIRE", "k", "w", LONG, "BLOCK", LONG];
     let waiter = server.waiter(&waits);
     // Two owners: one waits, by one request, and the other is waited for. Two times: the wait's end, and the hold's.
-    let of_one = [
-        "holds", "queues", "waiters", "blocked", "owners", "owners", "alarms", "alarms", "timers",
-    ];
+    let of_one =
+        ["holds", "queues", "waiters", "blocked", "owners", "owners", "alarms", "alarms", "timers"];
     remembers(&mut client, &of_one);
     let other = server.waiter(&waits);
-    remembers(
-        &mut client,
-        &[&of_one[..], &["waiters", "blocked", "owners", "alarms"]].concat(),
-    );
+    remembers(&mut client, &[&of_one[..], &["waiters", "blocked", "owners", "alarms"]].concat());
     waiter.close();
     remembers(&mut client, &of_one);
     other.reset();
@@ -73,8 +69,5 @@ fn remembers(client: &mut Client, expected: &[&str]) {
     for what in expected {
         *wanted.entry(format!("lock_memory_{what}")).or_default() += 1;
     }
-    eventually(
-        &format!("{wanted:?} is remembered, not {:?}", read()),
-        || read() == wanted,
-    );
+    eventually(&format!("{wanted:?} is remembered, not {:?}", read()), || read() == wanted);
 }

@@ -55,24 +55,9 @@ fn scan_lists_the_locks_and_nothing_else() {
         client.acquire("exclusive", "a");
         client.share("shared", "a");
         client.permit("limited", "a", 3);
-        cmd!(
-            client,
-            "ZADD",
-            "foreign share",
-            "inf",
-            MARKER,
-            i64::MAX / 2048,
-            "x"
-        );
+        cmd!(client, "ZADD", "foreign share", "inf", MARKER, i64::MAX / 2048, "x");
         client.acquire_all(&["m1", "m2"], "a");
-        let ours = set([
-            "exclusive",
-            "shared",
-            "limited",
-            "m1",
-            "m2",
-            "foreign share",
-        ]);
+        let ours = set(["exclusive", "shared", "limited", "m1", "m2", "foreign share"]);
         assert_eq!(all_of(&mut client, &[]), ours);
         let mut all = ours.clone();
         all.extend(set(["session:1", "longest"]));
@@ -147,10 +132,7 @@ fn scan_goes_through_ten_thousand_keys_in_portions() {
         assert_eq!(all_of(&mut client, &["COUNT", count]), ours, "{count}");
     }
     assert_eq!(all_of(&mut client, &[]), ours);
-    assert_eq!(
-        all_of(&mut client, &["MATCH", "e*", "COUNT", "500"]),
-        exclusive
-    );
+    assert_eq!(all_of(&mut client, &["MATCH", "e*", "COUNT", "500"]), exclusive);
     assert_eq!(
         all_of(&mut client, &["ALL", "MATCH", "[st]*2", "COUNT", "500"]),
         (0..1000).map(|n| format!("t{}", n * 10 + 2)).collect()
@@ -196,11 +178,7 @@ fn scan_understands_the_servers_patterns_and_names_of_any_bytes() {
         ("ALL", set([])),
         ("", set([])),
     ] {
-        assert_eq!(
-            all_of(&mut client, &["MATCH", pattern]),
-            expected,
-            "{pattern}"
-        );
+        assert_eq!(all_of(&mut client, &["MATCH", pattern]), expected, "{pattern}");
     }
     // The last word wins, as in SCAN.
     let twice = ["MATCH", "a*", "COUNT", "1", "MATCH", "o*", "COUNT", "100"];
@@ -307,10 +285,7 @@ fn the_errors_of_scan_are_the_servers_own() {
     let answer = cmd!(client, "LOCK.SCAN", 0, "COUNT", 0, "ALL");
     assert_eq!(answer.error(), "ERR syntax error");
     let answer = cmd!(client, "LOCK.SCAN");
-    assert!(
-        answer.is_error("ERR wrong number of arguments for 'lock.scan'"),
-        "{answer:?}"
-    );
+    assert!(answer.is_error("ERR wrong number of arguments for 'lock.scan'"), "{answer:?}");
 }
 
 /// SCAN itself takes note of no key that it passes.

@@ -6,9 +6,7 @@ use std::fs;
 /// How often the file has a line that loads a module.
 fn lines_that_load(server: &Server) -> usize {
     let file = fs::read_to_string(server.file("redis.conf")).unwrap();
-    (file.lines())
-        .filter(|line| line.starts_with("loadmodule "))
-        .count()
+    (file.lines()).filter(|line| line.starts_with("loadmodule ")).count()
 }
 
 #[track_caller]
@@ -35,15 +33,7 @@ fn a_module_that_was_loaded_by_hand_is_loaded_once_after_a_rewrite() {
     let mut client = server.client();
     let path = server.module_path();
     server.wait_until_unloaded();
-    let loaded = cmd!(
-        client,
-        "MODULE",
-        "LOADEX",
-        &path,
-        "CONFIG",
-        "lock.quarantine",
-        7
-    );
+    let loaded = cmd!(client, "MODULE", "LOADEX", &path, "CONFIG", "lock.quarantine", 7);
     assert_eq!(loaded, "OK");
     assert_eq!(cmd!(client, "CONFIG", "REWRITE"), "OK");
     server.restart();
@@ -74,12 +64,6 @@ fn a_replica_that_sentinels_have_made_the_master_starts_again() {
 fn a_server_that_loads_the_module_twice_says_which_line_to_keep() {
     let again = format!("loadmodule {:?}", Server::start().module_path());
     let log = Server::with().config(&again).fail_to_start();
-    assert!(
-        log.contains("> not loaded: this server has a module of this name already"),
-        "{log}"
-    );
-    assert!(
-        log.contains("Keep the one in the configuration file"),
-        "{log}"
-    );
+    assert!(log.contains("> not loaded: this server has a module of this name already"), "{log}");
+    assert!(log.contains("Keep the one in the configuration file"), "{log}");
 }

@@ -57,10 +57,7 @@ fn every_page_of_a_command_says_its_acl_categories() {
     let pages = files::pages();
     for command in commands(&mut client) {
         let page = page_of(&pages, &command);
-        let row = page
-            .text
-            .lines()
-            .find(|line| line.starts_with("| ACL categories |"));
+        let row = page.text.lines().find(|line| line.starts_with("| ACL categories |"));
         let mut said: BTreeSet<String> = (row.expect("a row of ACL categories").split('`'))
             .filter(|word| word.starts_with('@'))
             .map(str::to_owned)
@@ -80,12 +77,10 @@ fn the_list_of_commands_leads_to_every_page_and_to_no_other() {
     let server = Server::start();
     let pages = files::pages();
     let list = (pages.iter().find(|page| page.name == "docs/commands.md")).unwrap();
-    let named: BTreeSet<_> = (pages.iter())
-        .filter_map(|page| page.name.strip_prefix("docs/commands/"))
-        .collect();
-    let files: Vec<_> = (commands(&mut server.client()).iter())
-        .map(|command| format!("{command}.md"))
-        .collect();
+    let named: BTreeSet<_> =
+        (pages.iter()).filter_map(|page| page.name.strip_prefix("docs/commands/")).collect();
+    let files: Vec<_> =
+        (commands(&mut server.client()).iter()).map(|command| format!("{command}.md")).collect();
     assert_eq!(named, files.iter().map(String::as_str).collect());
     for (file, name) in files.iter().zip(commands(&mut server.client())) {
         let link = format!("[{}](commands/{file})", name.to_uppercase());
@@ -138,13 +133,11 @@ fn one(argument: &Value) -> String {
 fn words_of(argument: &Value) -> Vec<String> {
     match argument["type"].text().as_str() {
         "oneof" if argument.field("token").is_some() => vec![one(argument)],
-        "oneof" => (argument["arguments"].items().iter())
-            .flat_map(words_of)
-            .collect(),
+        "oneof" => (argument["arguments"].items().iter()).flat_map(words_of).collect(),
         "pure-token" => vec![argument["token"].text()],
-        "block" if argument.field("token").is_none() => (argument["arguments"].items().iter())
-            .flat_map(words_of)
-            .collect(),
+        "block" if argument.field("token").is_none() => {
+            (argument["arguments"].items().iter()).flat_map(words_of).collect()
+        }
         "block" => vec![one(argument).trim_matches(['[', ']']).to_owned()],
         _ => match argument.field("token") {
             Some(token) => vec![format!("{} {}", token.text(), argument["name"].text())],

@@ -33,16 +33,12 @@ const MOST_SINCE: u64 = 10_000;
 
 impl Likeness {
     pub fn hear_command(&mut self, words: &[String]) {
-        self.said
-            .extend(words.iter().filter_map(|word| word.parse::<u64>().ok()));
+        self.said.extend(words.iter().filter_map(|word| word.parse::<u64>().ok()));
     }
 
     /// Compares the answer to this command; what it learns stays if they are alike.
     pub fn is_alike(&mut self, command: &str, page: &[String], real: &[String]) -> bool {
-        let at_first = match CLOCKS
-            .iter()
-            .any(|clock| command.eq_ignore_ascii_case(clock))
-        {
+        let at_first = match CLOCKS.iter().any(|clock| command.eq_ignore_ascii_case(clock)) {
             true => Kind::Left,
             false => Kind::Exact,
         };
@@ -165,9 +161,7 @@ fn without_long_numbers(line: &str) -> (String, Vec<String>) {
     let mut rest = line;
     while let Some(start) = rest.find(|letter: char| letter.is_ascii_digit()) {
         let (before, from) = rest.split_at(start);
-        let end = from
-            .find(|letter: char| !letter.is_ascii_digit())
-            .unwrap_or(from.len());
+        let end = from.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(from.len());
         let (digits, after) = from.split_at(end);
         text.push_str(before);
         if digits.len() >= 13 {
@@ -186,13 +180,9 @@ fn without_uuids(line: &str) -> String {
     let is_uuid = |part: &str| {
         part.len() == 36
             && (part.split('-').map(str::len)).eq([8, 4, 4, 4, 12])
-            && part
-                .bytes()
-                .all(|byte| byte == b'-' || byte.is_ascii_hexdigit())
+            && part.bytes().all(|byte| byte == b'-' || byte.is_ascii_hexdigit())
     };
     let parts = line.split('"');
-    let parts: Vec<_> = parts
-        .map(|part| if is_uuid(part) { "(uuid)" } else { part })
-        .collect();
+    let parts: Vec<_> = parts.map(|part| if is_uuid(part) { "(uuid)" } else { part }).collect();
     parts.join("\"")
 }

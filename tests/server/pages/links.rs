@@ -21,8 +21,7 @@ fn links_lead_to_what_is_there() {
 /// Those within the project.
 fn targets(page: &Page) -> impl Iterator<Item = &str> {
     let ends = page.text.split("](").skip(1);
-    ends.filter_map(|rest| Some(rest.split_once(')')?.0))
-        .filter(|target| !target.contains("://"))
+    ends.filter_map(|rest| Some(rest.split_once(')')?.0)).filter(|target| !target.contains("://"))
 }
 
 fn leads_somewhere(page: &Page, target: &str) -> bool {
@@ -47,8 +46,7 @@ fn headings(file: &Path) -> BTreeSet<String> {
             let kept = title
                 .chars()
                 .filter(|letter| letter.is_alphanumeric() || matches!(letter, ' ' | '-' | '_'));
-            kept.map(|letter| if letter == ' ' { '-' } else { letter })
-                .collect()
+            kept.map(|letter| if letter == ' ' { '-' } else { letter }).collect()
         })
         .chain(named)
         .collect()

@@ -5,10 +5,7 @@ use super::{play, transcript};
 
 /// What playing this comes to.
 fn verdict(text: &str) -> Result<(), String> {
-    let page = Page {
-        name: "planted".to_owned(),
-        text: format!("```\n{text}\n```\n"),
-    };
+    let page = Page { name: "planted".to_owned(), text: format!("```\n{text}\n```\n") };
     let transcripts = transcript::all_in(&page);
     assert_eq!(transcripts.len(), 1);
     play::play(&transcripts[0])
@@ -63,14 +60,8 @@ fn one_wrong_answer_is_found_in_a_transcript() {
             "ann 10000\n(integer) 1795236375515002\nann> LOCK.CHECK",
         ),
         // One that has not grown; one that is too short.
-        (
-            "bob: (integer) 1795236376080000",
-            "bob: (integer) 1795236375515000",
-        ),
-        (
-            "bob: (integer) 1795236376080000",
-            "bob: (integer) 179523637608",
-        ),
+        ("bob: (integer) 1795236376080000", "bob: (integer) 1795236375515000"),
+        ("bob: (integer) 1795236376080000", "bob: (integer) 179523637608"),
         // A time that was never said, and one that has run too long.
         ("(integer) 9900", "(integer) 10001"),
         ("(integer) 9900", "(integer) 4000"),
@@ -103,10 +94,7 @@ fn a_command_without_an_answer_must_wait() {
 
 #[test]
 fn commands_without_a_prompt_are_found() {
-    let page = |text: &str| Page {
-        name: "planted".to_owned(),
-        text: text.to_owned(),
-    };
+    let page = |text: &str| Page { name: "planted".to_owned(), text: text.to_owned() };
     let found = |text| transcript::said_by_no_prompt(&page(text));
     let said = "Text\n\n```\n> LOCK.CHECK k a\n(nil)\n```\n```\nLOCK.CHECK key owner\n```\n";
     assert!(found(said).is_empty());

@@ -22,10 +22,9 @@ pub fn play(transcript: &Transcript) -> Result<(), String> {
         client.take(step, &mut likeness).map_err(wrong)?;
     }
     match clients.iter().find(|(_, client)| client.waits) {
-        Some((name, _)) => Err(format!(
-            "{}: {name:?} is still waiting in the end",
-            transcript.place(0)
-        )),
+        Some((name, _)) => {
+            Err(format!("{}: {name:?} is still waiting in the end", transcript.place(0)))
+        }
         None => Ok(()),
     }
 }
@@ -40,10 +39,7 @@ fn replica_that_counts(server: &Server) -> Server {
 
 /// `WAIT` asks replicas, so there is one.
 fn needs_replica(transcript: &Transcript) -> bool {
-    let mut typed = transcript
-        .steps
-        .iter()
-        .filter_map(|step| step.typed.as_deref());
+    let mut typed = transcript.steps.iter().filter_map(|step| step.typed.as_deref());
     typed.any(|typed| typed.starts_with("WAIT "))
 }
 

@@ -68,9 +68,7 @@ fn mapped(pairs: &[(Value, Value)]) -> Vec<String> {
         } else {
             shown[0] = format!("{key} => {}", shown[0]);
         }
-        head(number, width, "#")
-            .zip(shown)
-            .map(|(head, line)| head + &line)
+        head(number, width, "#").zip(shown).map(|(head, line)| head + &line)
     });
     numbered.collect()
 }

@@ -29,15 +29,8 @@ impl Transcript {
 }
 
 pub fn all_in(page: &Page) -> Vec<Transcript> {
-    let shown = blocks(page)
-        .into_iter()
-        .filter(|block| is_transcript(block));
-    shown
-        .map(|block| Transcript {
-            page: page.name.clone(),
-            steps: steps(&block),
-        })
-        .collect()
+    let shown = blocks(page).into_iter().filter(|block| is_transcript(block));
+    shown.map(|block| Transcript { page: page.name.clone(), steps: steps(&block) }).collect()
 }
 
 /// Where commands of ours stand one below the other and no prompt says them, so that they are not tried.
@@ -82,12 +75,8 @@ fn steps(block: &[(usize, &str)]) -> Vec<Step> {
         if is_comment(text) {
             continue;
         }
-        let step = |client: &str, typed, answer| Step {
-            line,
-            client: client.to_owned(),
-            typed,
-            answer,
-        };
+        let step =
+            |client: &str, typed, answer| Step { line, client: client.to_owned(), typed, answer };
         if let Some((client, typed)) = prompt(text) {
             steps.push(step(client, Some(typed.to_owned()), Vec::new()));
         } else if let Some((client, heard)) = late_answer(text, &steps) {
@@ -119,9 +108,7 @@ fn prompt(line: &str) -> Option<(&str, &str)> {
 /// `bob: (nil)`, where bob has typed a command before.
 fn late_answer<'a>(line: &'a str, steps: &[Step]) -> Option<(&'a str, &'a str)> {
     let (client, heard) = line.split_once(": ")?;
-    (steps.iter())
-        .any(|step| step.client == client)
-        .then_some((client, heard))
+    (steps.iter()).any(|step| step.client == client).then_some((client, heard))
 }
 
 fn is_name(text: &str) -> bool {
@@ -176,12 +163,6 @@ fn a_transcript_is_taken_apart() {
             step(12, "bob", None, &["1) a", "2) b"]),
         ]
     );
-    assert_eq!(
-        words(found[0].steps[0].typed.as_deref().unwrap()),
-        ["SET", "a b", "c\"d"]
-    );
-    assert_eq!(
-        words(r#"EVAL "return \"x\"" 0  ''"#),
-        ["EVAL", "return \"x\"", "0", ""]
-    );
+    assert_eq!(words(found[0].steps[0].typed.as_deref().unwrap()), ["SET", "a b", "c\"d"]);
+    assert_eq!(words(r#"EVAL "return \"x\"" 0  ''"#), ["EVAL", "return \"x\"", "0", ""]);
 }

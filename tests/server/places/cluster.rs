@@ -34,9 +34,7 @@ fn a_place_is_not_served_where_its_slot_has_left() {
     assert_eq!(there.run(&asked), -1);
     there.release(&key, "a");
     there.run(&asked).fence();
-    eventually("nothing is left of it where it was", || {
-        counter(&mut client, "places") == 0
-    });
+    eventually("nothing is left of it where it was", || counter(&mut client, "places") == 0);
     there.release(&key, "b");
 }
 
@@ -68,9 +66,7 @@ fn a_place_is_given_up_when_its_slot_has_left_as_a_whole_and_its_owner_hears_of_
     cluster.move_atomically(cluster.slot_of(&key), 0, 1);
     cluster.wait_until_served_by(&key, 1);
     hears_of_its_end(&mut ear);
-    eventually("the place is given up", || {
-        counter(&mut here, "places") == 0
-    });
+    eventually("the place is given up", || counter(&mut here, "places") == 0);
     assert!(here.run(&asks).is_error("MOVED"));
     assert_eq!(there.run(&asks), -1);
     there.release(&key, "a");
@@ -95,9 +91,7 @@ fn after_a_failover_in_a_cluster_places_are_gone_and_their_owners_hear_of_that()
     cluster.node(heir).wait_for_role(Role::Master);
     cluster.node(0).wait_for_role(Role::Replica);
     hears_of_its_end(&mut ear);
-    eventually("nothing is left of them where they were", || {
-        counter(&mut old, "places") == 0
-    });
+    eventually("nothing is left of them where they were", || counter(&mut old, "places") == 0);
     // The client that asks first is the first now.
     assert_eq!(new.run(&queue(&key, "c")), -1);
     assert_eq!(new.run(&notified(&key, "b", &channel, "m")), -2);

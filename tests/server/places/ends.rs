@@ -24,25 +24,16 @@ fn no_place_is_given_up_and_no_grant_runs_out_while_no_client_can_ask() {
     let server = Server::start();
     let mut client = server.client();
     for (keep_back, let_in) in [
-        (
-            args!["CONFIG", "SET", "maxmemory", 1],
-            args!["CONFIG", "SET", "maxmemory", 0],
-        ),
+        (args!["CONFIG", "SET", "maxmemory", 1], args!["CONFIG", "SET", "maxmemory", 0]),
         (
             args!["CONFIG", "SET", "min-replicas-to-write", 1],
             args!["CONFIG", "SET", "min-replicas-to-write", 0],
         ),
-        (
-            args!["CLIENT", "PAUSE", LONG, "WRITE"],
-            args!["CLIENT", "UNPAUSE"],
-        ),
+        (args!["CLIENT", "PAUSE", LONG, "WRITE"], args!["CLIENT", "UNPAUSE"]),
     ] {
         let case = format!(
             "{:?}",
-            keep_back[1..]
-                .iter()
-                .map(|word| String::from_utf8_lossy(word))
-                .collect::<Vec<_>>()
+            keep_back[1..].iter().map(|word| String::from_utf8_lossy(word)).collect::<Vec<_>>()
         );
         let ask = |key: &str, owner: &str| args!["LOCK.ACQUIRE", key, owner, LONG, "QUEUE", 400];
         client.acquire("k", "a");
@@ -78,9 +69,6 @@ fn a_place_is_given_up_in_time_on_a_server_that_evicts() {
     }
     assert!(client.info("stats")["evicted_keys"].parse::<u64>().unwrap() > 0);
     client.acquire("k", "a");
-    assert_eq!(
-        cmd!(client, "LOCK.ACQUIRE", "k", "b", LONG, "QUEUE", 200),
-        -1
-    );
+    assert_eq!(cmd!(client, "LOCK.ACQUIRE", "k", "b", LONG, "QUEUE", 200), -1);
     eventually("the place is given up", || client.queue("k").is_empty());
 }

@@ -40,17 +40,7 @@ fn a_message_says_that_a_place_was_given_up() {
     let mut client = server.client();
     let mut ear = listener(&server, "ch");
     client.acquire("k", "a");
-    let short = args![
-        "LOCK.ACQUIRE",
-        "k",
-        "b",
-        LONG,
-        "QUEUE",
-        50,
-        "NOTIFY",
-        "ch",
-        "m"
-    ];
+    let short = args!["LOCK.ACQUIRE", "k", "b", LONG, "QUEUE", 50, "NOTIFY", "ch", "m"];
     assert_eq!(client.run(&short), -1);
     assert_eq!(next_message(&mut ear), "m");
     assert_eq!(client.queue("k"), [""; 0]);
@@ -66,11 +56,8 @@ fn a_message_to_the_very_connection_whose_transaction_released_comes_after_its_r
     assert_eq!(client.answer()[0], "subscribe");
     client.acquire("k", "a");
     assert_eq!(client.run(&notified("k", "b", "ch", "m")), -1);
-    let answers = client.transaction(&[
-        args!["PING"],
-        args!["LOCK.RELEASE", "k", "a"],
-        args!["PING"],
-    ]);
+    let answers =
+        client.transaction(&[args!["PING"], args!["LOCK.RELEASE", "k", "a"], args!["PING"]]);
     assert_eq!(answers[0], "PONG");
     assert_eq!(answers[1], 1);
     assert_eq!(answers[2], "PONG");
@@ -162,14 +149,10 @@ fn where_no_client_listens_all_places_of_the_channel_sleep_until_one_of_their_ow
     // The first one's claim runs out, and the others are passed by.
     eventually("the one that polls has it", || client.holder("k") == "e");
     client.run(&queue("k", "e")).fence();
-    eventually("it is counted", || {
-        counter(&mut client, "unclaimed_total") == 1
-    });
+    eventually("it is counted", || counter(&mut client, "unclaimed_total") == 1);
     // One asks, and the others stand where they stood.
     assert_eq!(client.run(&notified("k", "c", "deaf", "c")), -1);
-    eventually("all are awake", || {
-        client.run(&notified("k", "d", "deaf", "d")) == -2
-    });
+    eventually("all are awake", || client.run(&notified("k", "d", "deaf", "d")) == -2);
     // The one that has had its turn sleeps until its own owner asks.
     assert_eq!(client.queue("k"), ["c", "d", "b"]);
     client.release("k", "e");
@@ -188,15 +171,10 @@ fn a_thousand_tasks_of_one_process_are_told_each_once() {
         command
     };
     for number in 0..1000 {
-        assert_eq!(
-            client.run(&reads(number)),
-            -1 - i64::try_from(number).unwrap()
-        );
+        assert_eq!(client.run(&reads(number)), -1 - i64::try_from(number).unwrap());
     }
     client.release("k", "a");
-    let mut told: Vec<usize> = (0..1000)
-        .map(|_| next_message(&mut ear).parse().unwrap())
-        .collect();
+    let mut told: Vec<usize> = (0..1000).map(|_| next_message(&mut ear).parse().unwrap()).collect();
     told.sort_unstable();
     assert!((0..1000).eq(told));
     for number in 0..1000 {

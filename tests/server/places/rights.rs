@@ -20,19 +20,7 @@ fn client_of(server: &Server, user: &str) -> Client {
 }
 
 fn macquire_notified(owner: &str) -> Command {
-    args![
-        "LOCK.MACQUIRE",
-        2,
-        "k",
-        "j",
-        owner,
-        LONG,
-        "QUEUE",
-        LEASE,
-        "NOTIFY",
-        "ch",
-        "m"
-    ]
+    args!["LOCK.MACQUIRE", 2, "k", "j", owner, LONG, "QUEUE", LEASE, "NOTIFY", "ch", "m"]
 }
 
 #[test]
@@ -79,10 +67,9 @@ fn a_message_takes_the_rights_that_publishing_it_would_take() {
 fn rights_by_a_selector_count_together_as_they_do_for_publish() {
     let server = Server::start();
     let mut admin = server.client();
-    for (rules, error) in [
-        ("resetchannels (+publish &ch)", None),
-        ("resetchannels +publish (&ch)", Some(NO_PUBLISH)),
-    ] {
+    for (rules, error) in
+        [("resetchannels (+publish &ch)", None), ("resetchannels +publish (&ch)", Some(NO_PUBLISH))]
+    {
         set_user(&mut admin, "eve", &format!("~* +lock.acquire {rules}"));
         let mut eve = client_of(&server, "eve");
         let published = cmd!(eve, "PUBLISH", "ch", "m");
@@ -121,16 +108,7 @@ fn in_a_cluster_the_channel_is_in_the_slot_of_the_keys() {
     assert_eq!(cmd!(client, "EXISTS", "{m}k"), 0);
     client.run(&notified("{m}k", "a", "{m}:ch", "m")).fence();
     client.run(&notified("k", "a", "k", "m")).fence();
-    let mut both = args![
-        "LOCK.MACQUIRE",
-        2,
-        "{n}k",
-        "{n}j",
-        "a",
-        LONG,
-        "QUEUE",
-        LEASE
-    ];
+    let mut both = args!["LOCK.MACQUIRE", 2, "{n}k", "{n}j", "a", LONG, "QUEUE", LEASE];
     both.extend(args!["NOTIFY", "ch", "m"]);
     assert!(client.run(&both).is_error("CROSSSLOT"));
 }
@@ -140,18 +118,11 @@ fn in_a_cluster_a_message_takes_the_rights_to_spublish() {
     let cluster = Cluster::start(1);
     let mut admin = cluster.client(0);
     for (rules, error) in [
-        (
-            "+publish &*",
-            Some("NOPERM User eve has no permissions to run the 'spublish' command"),
-        ),
+        ("+publish &*", Some("NOPERM User eve has no permissions to run the 'spublish' command")),
         ("+spublish resetchannels &other", Some(NO_CHANNEL)),
         ("+spublish resetchannels &k*", None),
     ] {
-        set_user(
-            &mut admin,
-            "eve",
-            &format!("~* +lock.acquire +lock.release {rules}"),
-        );
+        set_user(&mut admin, "eve", &format!("~* +lock.acquire +lock.release {rules}"));
         let mut eve = client_of(cluster.node(0), "eve");
         let answer = eve.run(&notified("k", "a", "k", "m"));
         match error {

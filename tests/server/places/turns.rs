@@ -55,18 +55,9 @@ fn a_lock_that_others_let_go_goes_to_the_first_place() {
         (args!["SET", "k", "x", "PX", LONG], args!["DEL", "k"]),
         (args!["SET", "k", "x", "PX", LONG], args!["PEXPIRE", "k", 1]),
         (args!["SET", "k", "x", "PX", LONG], args!["FLUSHALL"]),
-        (
-            args!["SET", "k", "x", "PX", LONG],
-            args!["RENAME", "k", "o"],
-        ),
-        (
-            args!["LOCK.ACQUIRE", "k", "x", LONG, "SHARED"],
-            args!["ZREM", "k", "x"],
-        ),
-        (
-            args!["LOCK.ACQUIRE", "k", "x", LONG, "SHARED"],
-            args!["LOCK.BREAK", "k"],
-        ),
+        (args!["SET", "k", "x", "PX", LONG], args!["RENAME", "k", "o"]),
+        (args!["LOCK.ACQUIRE", "k", "x", LONG, "SHARED"], args!["ZREM", "k", "x"]),
+        (args!["LOCK.ACQUIRE", "k", "x", LONG, "SHARED"], args!["LOCK.BREAK", "k"]),
     ] {
         client.run(&set_up);
         assert_eq!(client.run(&queue("k", "b")), -1, "{set_up:?}");

@@ -4,27 +4,15 @@ use super::*;
 
 /// Each with the words that follow the ttl, and the error; nothing is changed by any.
 const WRONG: [(&str, &str); 21] = [
-    (
-        "QUEUE",
-        "ERR syntax error: QUEUE needs the milliseconds for which the place is kept",
-    ),
+    ("QUEUE", "ERR syntax error: QUEUE needs the milliseconds for which the place is kept"),
     ("QUEUE 0", "ERR lease must be 1 to 60000 milliseconds"),
     ("QUEUE -1", "ERR lease must be 1 to 60000 milliseconds"),
     ("QUEUE 60001", "ERR lease must be 1 to 60000 milliseconds"),
     ("QUEUE soon", "ERR value is not an integer or out of range"),
     ("QUEUE 1.5", "ERR value is not an integer or out of range"),
-    (
-        "QUEUE 9223372036854775808",
-        "ERR value is not an integer or out of range",
-    ),
-    (
-        "QUEUE 5 BLOCK 5",
-        "ERR syntax error: BLOCK and QUEUE can't be used together",
-    ),
-    (
-        "BLOCK 5 QUEUE 5",
-        "ERR syntax error: BLOCK and QUEUE can't be used together",
-    ),
+    ("QUEUE 9223372036854775808", "ERR value is not an integer or out of range"),
+    ("QUEUE 5 BLOCK 5", "ERR syntax error: BLOCK and QUEUE can't be used together"),
+    ("BLOCK 5 QUEUE 5", "ERR syntax error: BLOCK and QUEUE can't be used together"),
     ("QUEUE 5 QUEUE 5", "ERR syntax error: QUEUE is given twice"),
     ("QUEUE 5 NX", "ERR syntax error: there is no option \"NX\""),
     (
@@ -43,38 +31,20 @@ const WRONG: [(&str, &str); 21] = [
         "QUEUE 5 SHARED NOTIFY ch m",
         "ERR syntax error: NOTIFY follows the milliseconds of QUEUE, with a channel and a message",
     ),
-    (
-        "QUEUE 5 NOTIFY",
-        "ERR syntax error: NOTIFY needs a channel and a message",
-    ),
-    (
-        "QUEUE 5 NOTIFY ch",
-        "ERR syntax error: NOTIFY needs a channel and a message",
-    ),
-    (
-        "QUEUE 5 NOTIFY ch m n",
-        "ERR syntax error: there is no option \"n\"",
-    ),
+    ("QUEUE 5 NOTIFY", "ERR syntax error: NOTIFY needs a channel and a message"),
+    ("QUEUE 5 NOTIFY ch", "ERR syntax error: NOTIFY needs a channel and a message"),
+    ("QUEUE 5 NOTIFY ch m n", "ERR syntax error: there is no option \"n\""),
     (
         "QUEUE 5 NOTIFY ch m NOTIFY ch m",
         "ERR syntax error: NOTIFY follows the milliseconds of QUEUE, with a channel and a message",
     ),
-    (
-        "QUEUE 5 SHARED LIMIT 2",
-        "ERR syntax error: SHARED and LIMIT can't be used together",
-    ),
-    (
-        "QUEUE 5 LIMIT 0",
-        "ERR value is not an integer or out of range: LIMIT must be 1 or more",
-    ),
+    ("QUEUE 5 SHARED LIMIT 2", "ERR syntax error: SHARED and LIMIT can't be used together"),
+    ("QUEUE 5 LIMIT 0", "ERR value is not an integer or out of range: LIMIT must be 1 or more"),
 ];
 
 /// What LOCK.ACQUIRE and LOCK.MACQUIRE say before the words in question.
 fn beginnings(owner: &str) -> [Command; 2] {
-    [
-        args!["LOCK.ACQUIRE", "k", owner, LONG],
-        args!["LOCK.MACQUIRE", 2, "k", "j", owner, LONG],
-    ]
+    [args!["LOCK.ACQUIRE", "k", owner, LONG], args!["LOCK.MACQUIRE", 2, "k", "j", owner, LONG]]
 }
 
 #[test]
@@ -117,12 +87,7 @@ fn a_channel_and_a_message_are_1_to_1024_bytes() {
     let server = Server::start();
     let mut client = server.client();
     let (longest, too_long) = ("x".repeat(1024), "x".repeat(1025));
-    for (text, is_accepted) in [
-        ("", false),
-        (&*too_long, false),
-        (&*longest, true),
-        ("\0", true),
-    ] {
+    for (text, is_accepted) in [("", false), (&*too_long, false), (&*longest, true), ("\0", true)] {
         for (channel, message) in [(text, "m"), ("ch", text)] {
             let answer = client.run(&notified("k", "a", channel, message));
             if is_accepted {

@@ -27,10 +27,9 @@ fn demotion_forgets_the_ties() {
     // Demoted and promoted in one breath, so that the keys stay.
     let mut client = server.session("l", "a");
     let id = client.id();
-    server.client().pipeline(&[
-        args!["REPLICAOF", "127.0.0.1", 1],
-        args!["REPLICAOF", "NO", "ONE"],
-    ]);
+    server
+        .client()
+        .pipeline(&[args!["REPLICAOF", "127.0.0.1", 1], args!["REPLICAOF", "NO", "ONE"]]);
     client.close();
     server.wait_for_the_end_of(id);
     assert!(server.client().is_held_by("l", "a"));

@@ -33,14 +33,8 @@ fn a_connection_that_closes_during_a_pause_is_seen_to_after_it() {
         let (answer, at) = waiter.timed_answer();
         answer.fence();
         let after = at - paused;
-        assert!(
-            after > Duration::from_millis(PAUSE - 5),
-            "{mode}: {after:?}"
-        );
-        assert!(
-            after < Duration::from_millis(PAUSE) + AT_ONCE,
-            "{mode}: {after:?}"
-        );
+        assert!(after > Duration::from_millis(PAUSE - 5), "{mode}: {after:?}");
+        assert!(after < Duration::from_millis(PAUSE) + AT_ONCE, "{mode}: {after:?}");
         eventually("all of them are over", || cmd!(observer, "DBSIZE") == 1);
         replica.wait_until_in_sync_with(&server);
         assert_eq!(cmd!(replica.client(), "GET", "k0"), "w");
@@ -49,11 +43,7 @@ fn a_connection_that_closes_during_a_pause_is_seen_to_after_it() {
         for key in ["k1", "k2"] {
             assert!(commands.contains(&format!("DEL {key}")), "{commands:?}");
         }
-        assert!(
-            !commands
-                .iter()
-                .any(|line| line.contains("LOCK.") || line.contains("CLIENT"))
-        );
+        assert!(!commands.iter().any(|line| line.contains("LOCK.") || line.contains("CLIENT")));
     }
 }
 
@@ -87,8 +77,5 @@ fn connections_that_close_by_the_thousand_cost_no_more_for_each_than_few_do() {
         server.cpu_time() - before
     };
     let (few, many) = (cost_of(750), cost_of(3_000));
-    assert!(
-        many < 8 * few.max(Duration::from_millis(20)),
-        "{few:?} for 750, {many:?} for 3,000"
-    );
+    assert!(many < 8 * few.max(Duration::from_millis(20)), "{few:?} for 750, {many:?} for 3,000");
 }

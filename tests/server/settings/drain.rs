@@ -12,17 +12,7 @@ fn all_who_wait_are_sent_away_and_stay_connected() {
     client.share("shared", "a");
     client.share("shared", "b");
     let made_up = args!["LOCK.ACQUIRE", "k", "*", LONG, "BLOCK", 0];
-    let limited = args![
-        "LOCK.ACQUIRE",
-        "l",
-        "w",
-        50,
-        "BLOCK",
-        90_000,
-        "LIMIT",
-        2,
-        "SESSION"
-    ];
+    let limited = args!["LOCK.ACQUIRE", "l", "w", 50, "BLOCK", 90_000, "LIMIT", 2, "SESSION"];
     client.select(1);
     client.acquire("k", "a");
     client.select(0);
@@ -57,9 +47,8 @@ fn a_busy_server_gets_the_module_anew_with_the_same_holders_and_higher_numbers()
     let mut fence = client.acquire("k", "a");
     client.share("shared", "s");
     let deadline = cmd!(client, "PEXPIRETIME", "k");
-    let mut waiters: Vec<_> = (0..20)
-        .map(|number| server.waiter_for("k", format!("w{number}")))
-        .collect();
+    let mut waiters: Vec<_> =
+        (0..20).map(|number| server.waiter_for("k", format!("w{number}"))).collect();
     assert!(cmd!(client, "MODULE", "UNLOAD", "lock").is_error("ERR"));
     for _ in 0..2 {
         set(&mut client, "drain", "yes");
@@ -71,9 +60,7 @@ fn a_busy_server_gets_the_module_anew_with_the_same_holders_and_higher_numbers()
         // There a connection that repeats a command of a module that was unloaded crashes the server:
         // they all come anew.
         if server.version().is_at_least((8, 0), (u32::MAX, 0)) {
-            waiters
-                .iter_mut()
-                .for_each(|waiter| *waiter = server.client());
+            waiters.iter_mut().for_each(|waiter| *waiter = server.client());
         }
         assert_eq!(cmd!(client, "MODULE", "LOAD", &path), "OK");
         assert_eq!(setting(&mut client, "drain"), "no");

@@ -27,11 +27,7 @@ fn an_acquire_gives_an_orphan_its_end_once() {
     assert!((most - 60_000..=most).contains(&left), "{left}");
 
     let deadline = cmd!(client, "PEXPIRETIME", "k").int();
-    assert!(
-        server
-            .aof_commands()
-            .contains(&format!("PEXPIREAT k {deadline}"))
-    );
+    assert!(server.aof_commands().contains(&format!("PEXPIREAT k {deadline}")));
     set(&mut client, "orphan-ttl", LONG * 2);
     let _waiter = server.waiter_for("k", "w");
     assert!(cmd!(client, "LOCK.ACQUIRE", "k", "a", 10).is_nil());

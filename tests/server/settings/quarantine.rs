@@ -62,20 +62,14 @@ fn a_start_from_disk_begins_with_a_quarantine() {
         }
         server.restart_as(|setup| setup.config("lock.quarantine 600000"));
         let mut client = server.client();
-        assert!(
-            cmd!(client, "LOCK.ACQUIRE", "free", "b", LONG).is_nil(),
-            "{from}"
-        );
+        assert!(cmd!(client, "LOCK.ACQUIRE", "free", "b", LONG).is_nil(), "{from}");
         cmd!(client, "LOCK.ACQUIRE", "held", "a", LONG).fence();
     }
 }
 
 #[test]
 fn after_a_crash_a_grant_that_never_reached_the_disk_is_over_before_another_has_the_lock() {
-    let server = Server::with()
-        .append_only()
-        .config("lock.quarantine 1500")
-        .start();
+    let server = Server::with().append_only().config("lock.quarantine 1500").start();
     let mut client = server.client();
     client.acquire("other", "a");
     server.kill_9();

@@ -23,11 +23,7 @@ fn one_more_than_may_wait_for_a_lock_is_answered_queuefull() {
         command.extend(mode);
         assert!(client.run(&command).is_error(FULL));
     }
-    assert!(
-        client
-            .run(&macquire_waiting(&["free", "k"], "w3"))
-            .is_error(FULL)
-    );
+    assert!(client.run(&macquire_waiting(&["free", "k"], "w3")).is_error(FULL));
     assert!(client.holder("free").is_nil());
     // A try waits for nothing, and other locks have places of their own.
     assert_eq!(cmd!(client, "LOCK.ACQUIRE", "k", "w3", LONG), Value::Nil);
@@ -52,11 +48,7 @@ fn a_request_beyond_the_places_of_all_queues_is_answered_queuefull() {
     let all = server.waiter_for_all(&["x", "y", "x"], "w1");
     let mut one = server.waiter_for("x", "w2");
     assert!(client.run(&blocking("z", "w3")).is_error(FULL));
-    assert!(
-        client
-            .run(&macquire_waiting(&["y", "z"], "w3"))
-            .is_error(FULL)
-    );
+    assert!(client.run(&macquire_waiting(&["y", "z"], "w3")).is_error(FULL));
     all.close();
     eventually("the first has left", || client.queue("x") == ["w2"]);
     assert_eq!(client.info("lock")["lock_queue_places"], "1");
@@ -90,7 +82,5 @@ fn one_owner_stands_in_4096_queues_and_no_more() {
     eventually("the other has left", || client.queue("k0").len() == 3);
     let last = server.waiter_for("k0", "w");
     drop((last, waiters));
-    eventually("all have left", || {
-        client.info("lock")["lock_queue_places"] == "0"
-    });
+    eventually("all have left", || client.info("lock")["lock_queue_places"] == "0");
 }

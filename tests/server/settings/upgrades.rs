@@ -59,10 +59,7 @@ fn the_log_of_an_unload_has_the_words_that_bring_the_settings_back() {
     let (_, words) = (log.lines())
         .find_map(|line| line.split_once("brings them back: "))
         .unwrap_or_else(|| panic!("{log}"));
-    assert_eq!(
-        words,
-        "CONFIG lock.max-ttl 600000 CONFIG lock.quarantine 70"
-    );
+    assert_eq!(words, "CONFIG lock.max-ttl 600000 CONFIG lock.quarantine 70");
     let mut load = args!["MODULE", "LOADEX", &path];
     load.extend(words.split(' ').map(|word| word.as_bytes().to_vec()));
     assert_eq!(client.run(&load), "OK");

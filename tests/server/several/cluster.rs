@@ -48,10 +48,7 @@ fn keys_of_one_slot_work_and_others_are_the_servers_to_refuse() {
                 let answer = cluster.client(node).run(&command);
                 // Most servers send it on by its first key, to where it is refused.
                 let is_sent_on = node != home && answer.is_error("MOVED");
-                assert!(
-                    is_sent_on || answer.is_error("CROSSSLOT"),
-                    "{mixed:?}: {answer:?}"
-                );
+                assert!(is_sent_on || answer.is_error("CROSSSLOT"), "{mixed:?}: {answer:?}");
             }
         }
     }
@@ -67,10 +64,7 @@ fn keys_of_one_slot_work_and_others_are_the_servers_to_refuse() {
             Value::Array(items) => items.as_slice(),
             other => std::slice::from_ref(other),
         });
-        assert!(
-            refused.clone().any(|answer| answer.is_error("CROSSSLOT")),
-            "{answers:?}"
-        );
+        assert!(refused.clone().any(|answer| answer.is_error("CROSSSLOT")), "{answers:?}");
     }
     for node in [0, 1] {
         assert_eq!(cmd!(cluster.client(node), "DBSIZE"), 0);
@@ -121,10 +115,7 @@ fn half_of_them_here_and_half_of_them_there_is_tried_again() {
             let answer = client.run(&command);
             // Where the first key is not, most servers send it on, to where it is refused.
             let is_sent_on = node == 0 && answer.is_error("ASK");
-            assert!(
-                is_sent_on || answer.is_error("TRYAGAIN"),
-                "{node}: {command:?}: {answer:?}"
-            );
+            assert!(is_sent_on || answer.is_error("TRYAGAIN"), "{node}: {command:?}: {answer:?}");
         }
     }
     for key in &keys[1..] {
@@ -194,10 +185,7 @@ fn a_waiter_is_not_granted_a_key_that_has_left_already() {
         let mut there = cluster.client(1);
         assert_eq!(cmd!(there, "GET", gone), "x");
         let written = cluster.node(0).aof_commands();
-        assert!(
-            !written.iter().any(|line| line.contains(" w PXAT")),
-            "{written:?}"
-        );
+        assert!(!written.iter().any(|line| line.contains(" w PXAT")), "{written:?}");
         cluster.node(0).wait_until_unloaded();
     }
 }

@@ -9,11 +9,7 @@ use std::thread;
 #[track_caller]
 fn count_up(client: &mut Client, keys: &[&str], fence: i64) {
     let number = |value: Value| {
-        if value.is_nil() {
-            0
-        } else {
-            value.text().parse().unwrap()
-        }
+        if value.is_nil() { 0 } else { value.text().parse().unwrap() }
     };
     let before: Vec<(i64, i64)> = (keys.iter())
         .map(|key| {
@@ -33,11 +29,7 @@ fn count_up(client: &mut Client, keys: &[&str], fence: i64) {
 #[track_caller]
 fn counted_up(client: &mut Client, key: &str) -> usize {
     let count = cmd!(client, "GET", format!("{key}:count"));
-    if count.is_nil() {
-        0
-    } else {
-        count.text().parse().unwrap()
-    }
+    if count.is_nil() { 0 } else { count.text().parse().unwrap() }
 }
 
 /// Each of the locks is always held: all of them are never free by themselves.
@@ -66,9 +58,7 @@ fn a_request_for_several_is_not_starved_by_those_who_want_one() {
             }
         }
         let mut client = server.client();
-        eventually("the crowd is busy", || {
-            singles.load(Ordering::Relaxed) > 200
-        });
+        eventually("the crowd is busy", || singles.load(Ordering::Relaxed) > 200);
         for round in 0..ROUNDS {
             let before = singles.load(Ordering::Relaxed);
             let fence = client.run(&macquire_waiting(&KEYS, "several")).fence();

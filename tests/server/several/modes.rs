@@ -38,10 +38,7 @@ fn each_lock_is_stored_in_its_own_mode_and_all_have_one_number() {
         assert_eq!(client.holder("row"), "o");
         let deadline = cmd!(client, "PEXPIRETIME", "row").int();
         assert_eq!(cmd!(client, "PEXPIRETIME", "table"), deadline);
-        assert_eq!(
-            observer.shares("table"),
-            [("o".to_owned(), deadline)].into()
-        );
+        assert_eq!(observer.shares("table"), [("o".to_owned(), deadline)].into());
         for (key, mode) in [("table", "shared"), ("row", "exclusive")] {
             assert_eq!(client.number_of(key), fence);
             assert_eq!(client.mode(key), mode);
@@ -146,11 +143,7 @@ fn info_shows_of_each_lock_how_it_is_waited_for() {
     let mut client = server.client();
     let keys = ["all", "ann", "row", "table"];
     client.acquire_all(&keys, "x");
-    let _waiter = server.waiter(&with_words(
-        &keys,
-        "w",
-        "MODES 100 3 EXCLUSIVE SHARED BLOCK 0",
-    ));
+    let _waiter = server.waiter(&with_words(&keys, "w", "MODES 100 3 EXCLUSIVE SHARED BLOCK 0"));
     for (mut client, key, mode, limit) in [
         (server.client(), "all", "limit", Some(100)),
         (server.client3(), "ann", "limit", Some(3)),
@@ -273,13 +266,7 @@ fn in_a_transaction_and_in_a_script_it_works_and_never_waits() {
     let fence = answers[0].fence();
     assert_eq!(
         answers[1..],
-        [
-            Value::Nil,
-            Value::Int(fence),
-            Value::Nil,
-            Value::Int(-1),
-            Value::Int(2)
-        ]
+        [Value::Nil, Value::Int(fence), Value::Nil, Value::Int(-1), Value::Int(2)]
     );
     assert!(client.run(&scripted(edit("p", "QUEUE 60000"))).fence() > fence);
     assert_eq!(client.mode("table"), "shared");
@@ -292,11 +279,7 @@ fn in_a_cluster_the_locks_of_one_slot_have_modes() {
     let tag = cluster.key_on(0, "t");
     let [table, row] = ["table", "row"].map(|name| format!("{{{tag}}}{name}"));
     let edit = |owner: &str, more: &str| {
-        with_words(
-            &[&table, &row],
-            owner,
-            &format!("MODES SHARED EXCLUSIVE {more}"),
-        )
+        with_words(&[&table, &row], owner, &format!("MODES SHARED EXCLUSIVE {more}"))
     };
     let mut client = cluster.client(0);
     let fence = client.run(&edit("o", "")).fence();

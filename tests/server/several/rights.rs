@@ -26,16 +26,8 @@ fn the_rights_for_each_of_the_keys_are_asked() {
         ("%R~* +@all", "a:1 a:2", false),
         ("%RW~* +@all", "a:1 a:2", true),
         ("%RW~a:1 %R~a:2 +@all", "a:1 a:2", false),
-        (
-            "~* +@all -lock.macquire -lock.mrelease -lock.mrenew",
-            "a:1",
-            false,
-        ),
-        (
-            "~* +lock.macquire +lock.mrelease +lock.mrenew",
-            "a:1 b",
-            true,
-        ),
+        ("~* +@all -lock.macquire -lock.mrelease -lock.mrenew", "a:1", false),
+        ("~* +lock.macquire +lock.mrelease +lock.mrenew", "a:1 b", true),
         // One selector has to allow all of one command.
         ("~a:1 +@all (~a:2 +@all)", "a:1 a:2", false),
         ("-@all (~a:* +@all)", "a:1 a:2", true),
@@ -46,10 +38,7 @@ fn the_rights_for_each_of_the_keys_are_asked() {
             let case = format!("{rules}: {command:?}");
             let answer = client.run(&command);
             if may {
-                assert!(
-                    !answer.is_error("") && !answer.is_nil(),
-                    "{case}: {answer:?}"
-                );
+                assert!(!answer.is_error("") && !answer.is_nil(), "{case}: {answer:?}");
             } else {
                 assert!(answer.is_error("NOPERM"), "{case}: {answer:?}");
                 assert_eq!(cmd!(admin, "DBSIZE"), 0, "{case}");
@@ -90,12 +79,7 @@ fn the_server_finds_the_keys_whatever_is_said_behind_them() {
         args!["*", "x"],
     ];
     for rest in rest {
-        for keys in [
-            vec!["a"],
-            vec!["a", "b"],
-            vec!["b", "a", "c"],
-            vec!["a", "b", "a"],
-        ] {
+        for keys in [vec!["a"], vec!["a", "b"], vec!["b", "a", "c"], vec!["a", "b", "a"]] {
             let call = asked(&keys, rest.clone());
             let found = client.run(&[args!["COMMAND", "GETKEYS"], call.clone()].concat());
             // The first once more, by which the server routes.
@@ -107,37 +91,19 @@ fn the_server_finds_the_keys_whatever_is_said_behind_them() {
     let many: Vec<String> = (0..1024).map(|number| format!("k{number}")).collect();
     for (call, access) in [
         (macquire(&many, "o"), ["RW", "update"]),
-        (
-            [counted("LOCK.MRENEW", &many), args!["o", LONG]].concat(),
-            ["RW", "update"],
-        ),
-        (
-            [counted("LOCK.MRELEASE", &many), args!["o"]].concat(),
-            ["RW", "delete"],
-        ),
+        ([counted("LOCK.MRENEW", &many), args!["o", LONG]].concat(), ["RW", "update"]),
+        ([counted("LOCK.MRELEASE", &many), args!["o"]].concat(), ["RW", "delete"]),
     ] {
         let found = client.run(&[args!["COMMAND", "GETKEYSANDFLAGS"], call].concat());
         assert_eq!(found.items().len(), many.len() + 1);
         for (key, found) in many.iter().chain(&many[..1]).zip(found.items()) {
             assert_eq!(found[0], *key);
             let flags: BTreeSet<_> = found[1].items().iter().map(Value::text).collect();
-            assert!(
-                access.iter().all(|flag| flags.contains(*flag)),
-                "{key}: {flags:?}"
-            );
+            assert!(access.iter().all(|flag| flags.contains(*flag)), "{key}: {flags:?}");
         }
     }
     for number in ["0", "-1", "x", "99999999999999999999", "1000"] {
-        let call = args![
-            "COMMAND",
-            "GETKEYS",
-            "LOCK.MACQUIRE",
-            number,
-            "a",
-            "b",
-            "o",
-            LONG
-        ];
+        let call = args!["COMMAND", "GETKEYS", "LOCK.MACQUIRE", number, "a", "b", "o", LONG];
         assert!(client.run(&call).is_error("ERR"), "{number}");
     }
     assert_eq!(cmd!(client, "DBSIZE"), 0);

@@ -20,10 +20,7 @@ fn a_release_of_several_hands_all_of_them_over_and_they_are_never_free_in_betwee
         commands.push(macquire(&keys, "barger"));
         commands.push(args!["SET", "a", "barger", "NX", "PX", LONG]);
         let answers = client.transaction(&commands);
-        assert!(
-            answers[commands.len() - 5..].iter().all(Value::is_nil),
-            "{answers:?}"
-        );
+        assert!(answers[commands.len() - 5..].iter().all(Value::is_nil), "{answers:?}");
         let fence = waiter.answer().fence();
         assert!(fence > first);
         assert_eq!(client.holders(&keys), ["w", "w", "w"]);
@@ -63,9 +60,8 @@ fn a_wait_among_many_for_many_costs_no_memory_afterwards() {
     let keys: Vec<String> = (0..1024).map(|number| format!("k{number}")).collect();
     let mut round = || {
         client.acquire_all(&keys, "x");
-        let waiters: Vec<_> = (0..20)
-            .map(|number| server.waiter_for_all(&keys, format!("w{number}")))
-            .collect();
+        let waiters: Vec<_> =
+            (0..20).map(|number| server.waiter_for_all(&keys, format!("w{number}"))).collect();
         drop(waiters);
         server.wait_for_blocked_clients(0);
         client.release_all(&keys, "x");
@@ -93,9 +89,8 @@ fn a_release_of_many_costs_little() {
     let keys: Vec<String> = (0..1024).map(|number| format!("k{number}")).collect();
     let backwards: Vec<&String> = keys.iter().rev().collect();
     client.acquire_all(&keys, "w0");
-    let mut waiters: Vec<_> = (1..=20)
-        .map(|number| server.waiter_for_all(&keys, format!("w{number}")))
-        .collect();
+    let mut waiters: Vec<_> =
+        (1..=20).map(|number| server.waiter_for_all(&keys, format!("w{number}"))).collect();
     let mut took = [Duration::ZERO; 2];
     for (number, waiter) in waiters.iter_mut().enumerate() {
         let before = server.cpu_time();

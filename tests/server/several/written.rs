@@ -62,10 +62,7 @@ fn what_happens_in_one_instant_is_written_as_one_transaction_of_native_commands(
         wanted.sort_unstable();
         // A release and a grant of the same lock may be one command.
         let same = sorted == wanted || (number == 3 && group == ["SET a w PXAT", "SET b w PXAT"]);
-        assert!(
-            same,
-            "{number}: {group:?} is not {expected:?}; all: {written:?}"
-        );
+        assert!(same, "{number}: {group:?} is not {expected:?}; all: {written:?}");
     }
 }
 
@@ -76,9 +73,7 @@ fn a_grant_that_no_command_of_ours_makes_is_one_transaction_too() {
     let mut client = server.client();
     for way in ["expiry", "deletion", "session"] {
         let mut holder = server.client();
-        holder
-            .run(&asked(&["b"], args!["x", LONG, "SESSION"]))
-            .fence();
+        holder.run(&asked(&["b"], args!["x", LONG, "SESSION"])).fence();
         let mut waiter = server.waiter_for_all(&["a", "b", "c"], way);
         match way {
             "expiry" => assert_eq!(cmd!(client, "LOCK.RENEW", "b", "x", 30), 1),

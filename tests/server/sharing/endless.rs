@@ -96,9 +96,7 @@ fn a_share_without_an_end_gets_one_by_what_its_owner_or_an_operator_asks() {
     }
     // One that is over before time began is weeded out, and nothing else.
     let mut client = master.client();
-    cmd!(
-        client, "ZADD", "k", "inf", MARKER, "-inf", "x", "-5", "y", "1e300", "z"
-    );
+    cmd!(client, "ZADD", "k", "inf", MARKER, "-inf", "x", "-5", "y", "1e300", "z");
     cmd!(client, "LOCK.ACQUIRE", "k", "a", LONG, "SHARED").fence();
     assert_eq!(client.sharers("k"), ["a", "z"]);
     assert_eq!(cmd!(client, "ZCARD", "k"), 3);
@@ -144,10 +142,7 @@ fn a_string_with_an_expiry_beyond_all_time_is_the_same_everywhere_whatever_is_as
     for at in ["9007199254740993", "9223372036854775807"] {
         for command in &asked {
             let case = format!("{at}: {command:?}");
-            for key in [
-                args!["SET", "k", "x"],
-                args!["ZADD", "k", "inf", MARKER, "1e300", "x"],
-            ] {
+            for key in [args!["SET", "k", "x"], args!["ZADD", "k", "inf", MARKER, "1e300", "x"]] {
                 let mut client = master.client();
                 client.run(&key);
                 assert_eq!(cmd!(client, "PEXPIREAT", "k", at), 1, "{case}");

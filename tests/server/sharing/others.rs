@@ -84,15 +84,9 @@ fn whatever_others_do_to_a_shared_lock_those_who_wait_are_in_step_with_it() {
                 ("r", server.reader_for("k", "r")),
                 ("p", server.permit_waiter_for("k", "p", 2)),
             ]);
-            let answers = if in_transaction {
-                client.transaction(&deeds)
-            } else {
-                client.pipeline(&deeds)
-            };
-            assert!(
-                !answers.iter().any(|answer| answer.is_error("")),
-                "{case}: {answers:?}"
-            );
+            let answers =
+                if in_transaction { client.transaction(&deeds) } else { client.pipeline(&deeds) };
+            assert!(!answers.iter().any(|answer| answer.is_error("")), "{case}: {answers:?}");
             let done = Instant::now();
             for (owner, waiter) in &mut waiting {
                 if !waiters.contains(owner) {
@@ -141,15 +135,7 @@ fn shares_that_others_have_put_in_are_holds_like_any_other() {
     let first = client.share("k", "for-ever");
     assert_eq!(client.share("k", "for-ever"), first);
     client.release("k", "for-ever");
-    cmd!(
-        client,
-        "ZADD",
-        "k",
-        "4102444800000.5",
-        "half",
-        "-5",
-        "long-over"
-    );
+    cmd!(client, "ZADD", "k", "4102444800000.5", "half", "-5", "long-over");
     assert_eq!(client.sharers("k"), ["a", "half"]);
     client.release("k", "half");
     client.release("k", "a");
@@ -160,10 +146,7 @@ fn shares_that_others_have_put_in_are_holds_like_any_other() {
 #[test]
 fn a_shared_lock_may_be_stored_in_any_form() {
     const FAR: i64 = (1 << 53) - 10;
-    for config in [
-        "zset-max-listpack-entries 0",
-        "zset-max-listpack-entries 128",
-    ] {
+    for config in ["zset-max-listpack-entries 0", "zset-max-listpack-entries 128"] {
         let server = Server::with().append_only().config(config).start();
         let mut client = server.client();
         let now = cmd!(client, "TIME")[0].text().parse::<i64>().unwrap() * 1000;
@@ -174,10 +157,7 @@ fn a_shared_lock_may_be_stored_in_any_form() {
         for number in 0..200 {
             client.share("k", format!("o{number}"));
         }
-        assert_eq!(
-            client.shares("k")["a"],
-            cmd!(client, "PEXPIRETIME", "k").int()
-        );
+        assert_eq!(client.shares("k")["a"], cmd!(client, "PEXPIRETIME", "k").int());
         let left = cmd!(client, "LOCK.CHECK", "k", "a").int();
         assert!((longest - 60_000..=longest).contains(&left), "{left}");
         let before = client.shares("k");

@@ -47,9 +47,7 @@ fn check_and_info_answer_during_a_pause() {
         args!["LOCK.ACQUIRE", "k", "b", 50, "SHARED"],
         args!["CLIENT", "PAUSE", 60_000, "WRITE"],
     ]);
-    eventually("it is over", || {
-        cmd!(client, "LOCK.CHECK", "k", "b").is_nil()
-    });
+    eventually("it is over", || cmd!(client, "LOCK.CHECK", "k", "b").is_nil());
     assert_eq!(client.sharers("k"), ["a"]);
     assert_eq!(cmd!(client, "LOCK.INFO", "k")["count"], 1);
     assert_eq!(cmd!(client, "CLIENT", "UNPAUSE"), "OK");

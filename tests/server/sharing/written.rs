@@ -12,18 +12,13 @@ fn each_deed_is_written_as_the_native_commands_for_it() {
         let all = server.aof_commands();
         let new = all[seen..].to_vec();
         seen = all.len();
-        new.into_iter()
-            .filter(|line| !line.starts_with("SELECT"))
-            .collect::<Vec<_>>()
+        new.into_iter().filter(|line| !line.starts_with("SELECT")).collect::<Vec<_>>()
     };
     client.share("k", "a");
     let a = score(&mut client, "a");
     let lines = new_lines(&server);
     assert_eq!(lines.len(), 4, "{lines:?}");
-    let either = [
-        format!("ZADD k inf {MARKER} {a} a"),
-        format!("ZADD k +inf {MARKER} {a} a"),
-    ];
+    let either = [format!("ZADD k inf {MARKER} {a} a"), format!("ZADD k +inf {MARKER} {a} a")];
     assert!(either.contains(&lines[1]), "{lines:?}");
     assert_eq!(lines[2], format!("PEXPIREAT k {a}"));
     // A shorter one moves no end, and a longer one does.
@@ -57,12 +52,7 @@ fn each_deed_is_written_as_the_native_commands_for_it() {
     client.release("k", "b");
     assert_eq!(
         new_lines(&server),
-        [
-            "MULTI".to_owned(),
-            "ZREM k b".to_owned(),
-            format!("PEXPIREAT k {a}"),
-            "EXEC".to_owned()
-        ]
+        ["MULTI".to_owned(), "ZREM k b".to_owned(), format!("PEXPIREAT k {a}"), "EXEC".to_owned()]
     );
     client.release("k", "a");
     assert_eq!(new_lines(&server), ["DEL k"]);
@@ -73,10 +63,7 @@ fn each_deed_is_written_as_the_native_commands_for_it() {
     new_lines(&server);
     client.share("k", "b");
     let lines = new_lines(&server);
-    assert!(
-        lines[1] == "ZREM k short" && lines[2].starts_with("ZADD k"),
-        "{lines:?}"
-    );
+    assert!(lines[1] == "ZREM k short" && lines[2].starts_with("ZADD k"), "{lines:?}");
     // From the last reader to the writer, one write.
     client.release("k", "b");
     let mut writer = server.waiter_for("k", "w");
@@ -115,19 +102,10 @@ fn keyspace_events_are_those_of_the_native_commands() {
         events(client, subscriber)
     };
     for (command, expected) in [
-        (
-            args!["LOCK.ACQUIRE", "k", "a", LONG, "SHARED"],
-            &["zadd k", "expire k"][..],
-        ),
-        (
-            args!["LOCK.ACQUIRE", "k", "b", LONG / 2, "LIMIT", 2],
-            &["zadd k"],
-        ),
+        (args!["LOCK.ACQUIRE", "k", "a", LONG, "SHARED"], &["zadd k", "expire k"][..]),
+        (args!["LOCK.ACQUIRE", "k", "b", LONG / 2, "LIMIT", 2], &["zadd k"]),
         (args!["LOCK.ACQUIRE", "k", "b", LONG / 4, "SHARED"], &[]),
-        (
-            args!["LOCK.RENEW", "k", "b", 2 * LONG],
-            &["zadd k", "expire k"],
-        ),
+        (args!["LOCK.RENEW", "k", "b", 2 * LONG], &["zadd k", "expire k"]),
         (args!["LOCK.ACQUIRE", "k", "c", LONG, "LIMIT", 2], &[]),
         (args!["LOCK.ACQUIRE", "k", "w", LONG], &[]),
         (args!["LOCK.RENEW", "k", "c", LONG], &[]),
@@ -163,11 +141,7 @@ fn keyspace_events_are_those_of_the_native_commands() {
     let came = events(&mut client, &mut subscriber);
     assert_eq!(came, ["del k", "zadd k", "expire k"]);
     // An upgrade is a SET.
-    let came = run(
-        &mut client,
-        &mut subscriber,
-        &args!["LOCK.ACQUIRE", "k", "r", LONG],
-    );
+    let came = run(&mut client, &mut subscriber, &args!["LOCK.ACQUIRE", "k", "r", LONG]);
     assert_eq!(came, ["set k", "expire k"]);
 }
 
@@ -182,9 +156,7 @@ fn a_share_is_over_on_a_replica_when_its_time_is() {
     replica.wait_until_in_sync_with(&server);
     // The master says no word of it.
     server.pause();
-    eventually("the share is over", || {
-        cmd!(client, "LOCK.CHECK", "k", "b").is_nil()
-    });
+    eventually("the share is over", || cmd!(client, "LOCK.CHECK", "k", "b").is_nil());
     assert_eq!(client.sharers("k"), ["a"]);
     assert_eq!(cmd!(client, "LOCK.INFO", "k")["count"], 1);
     assert!(client.shares("k").contains_key("b"));

@@ -39,12 +39,7 @@ pub struct Plan {
 
 impl Default for Plan {
     fn default() -> Plan {
-        Plan {
-            lasts: Duration::ZERO,
-            care: Care::None,
-            setting: None,
-            clocks_apart: 0,
-        }
+        Plan { lasts: Duration::ZERO, care: Care::None, setting: None, clocks_apart: 0 }
     }
 }
 
@@ -81,11 +76,7 @@ impl Stage {
         let mut stays = number.is_multiple_of(2);
         let mut connection: Option<Client> = None;
         while !self.is_over.load(Ordering::Relaxed) {
-            let address = if stays {
-                self.old
-            } else {
-                *self.named.lock().unwrap()
-            };
+            let address = if stays { self.old } else { *self.named.lock().unwrap() };
             let open = connection.take().filter(|open| open.address() == address);
             let Some(mut client) = open.or_else(|| Client::try_connect(address).ok()) else {
                 thread::sleep(Duration::from_millis(2));
@@ -121,20 +112,11 @@ impl Stage {
             client.try_run(&release)?;
             return Ok(true);
         }
-        let side = if client.address() == self.heir {
-            Side::New
-        } else {
-            Side::Old
-        };
+        let side = if client.address() == self.heir { Side::New } else { Side::Old };
         let until = start + TTL - TOLERANCE;
         let from = self.now();
         self.use_it(&key, (number, side), until, chance);
-        let reliance = Reliance {
-            key,
-            side,
-            from,
-            until: until.min(self.now()),
-        };
+        let reliance = Reliance { key, side, from, until: until.min(self.now()) };
         self.reliances.lock().unwrap().push(reliance);
         let reply = client.try_run(&release)?;
         Ok(!reply.is_error("READONLY"))
@@ -143,17 +125,9 @@ impl Stage {
     /// Reads, works, and writes.
     fn use_it(&self, key: &str, grant: (i64, Side), until: Micros, chance: &mut Chance) {
         let (number, side) = grant;
-        let shown = || Shown {
-            number,
-            side,
-            is_valid: self.now() < until,
-        };
+        let shown = || Shown { number, side, is_valid: self.now() < until };
         let read = self.resource.read(key, shown);
-        let ms = if chance.one_in(16) {
-            TTL / MS + chance.below(200)
-        } else {
-            chance.below(6)
-        };
+        let ms = if chance.one_in(16) { TTL / MS + chance.below(200) } else { chance.below(6) };
         thread::sleep(Duration::from_millis(ms));
         match self.resource.write(key, read, shown) {
             Ok(()) => {}
@@ -170,10 +144,7 @@ impl Stage {
         if client.try_run(&["LOCK.CHECK", key, owner])?.is_nil() {
             return Ok(false);
         }
-        Ok(matches!(
-            client.try_run(&["WAIT", "1", "20"])?,
-            Value::Int(1..)
-        ))
+        Ok(matches!(client.try_run(&["WAIT", "1", "20"])?, Value::Int(1..)))
     }
 
     fn move_to(&self, address: SocketAddr) {
@@ -185,11 +156,7 @@ impl Stage {
 #[track_caller]
 pub fn split(plan: &Plan, seed: u64) -> Counts {
     // A replica that is cut off is missed after this many seconds, the fewest that there are.
-    let settings: Vec<&str> = plan
-        .setting
-        .into_iter()
-        .chain(["min-replicas-max-lag 1"])
-        .collect();
+    let settings: Vec<&str> = plan.setting.into_iter().chain(["min-replicas-max-lag 1"]).collect();
     let servers = Servers::start(&settings, plan.clocks_apart);
     let stage = Stage {
         began: Instant::now(),
@@ -223,14 +190,8 @@ pub fn split(plan: &Plan, seed: u64) -> Counts {
     });
     let counts = stage.counts(cut);
     assert!(counts.accepted > 100, "hardly a run: {counts}");
-    assert!(
-        counts.by_new > 0,
-        "the successor has granted nothing: {counts}"
-    );
-    assert_eq!(
-        counts.refused_wrongly, 0,
-        "rightful holders were refused: {counts}"
-    );
+    assert!(counts.by_new > 0, "the successor has granted nothing: {counts}");
+    assert_eq!(counts.refused_wrongly, 0, "rightful holders were refused: {counts}");
     assert_eq!(counts.lost, 0, "updates are lost: {counts}");
     counts
 }
@@ -254,14 +215,8 @@ impl Stage {
             };
             others.iter().any(is_beside)
         };
-        let doubled = by_new
-            .iter()
-            .filter(|one| began_beside(one, &by_old))
-            .count()
-            + by_old
-                .iter()
-                .filter(|one| began_beside(one, &by_new))
-                .count();
+        let doubled = by_new.iter().filter(|one| began_beside(one, &by_old)).count()
+            + by_old.iter().filter(|one| began_beside(one, &by_new)).count();
         let (lost, lost_unchecked) = self.resource.lost();
         Counts {
             splits: 1,

@@ -76,10 +76,7 @@ impl Resource {
     pub fn lost(&self) -> (u64, u64) {
         let items = self.items.lock().unwrap();
         let lost = |of: fn(&Item) -> u64| items.values().map(of).sum();
-        (
-            lost(|item| item.accepted - item.value),
-            lost(|item| item.written - item.unchecked),
-        )
+        (lost(|item| item.accepted - item.value), lost(|item| item.written - item.unchecked))
     }
 
     pub fn accepted(&self) -> u64 {
@@ -94,11 +91,7 @@ impl Item {
             Some((highest, by)) if shown.number < highest => {
                 // By a grant of its own server, or of the one before: then it should have been let in.
                 let is_wrong = shown.is_valid && by <= shown.side;
-                Err(if is_wrong {
-                    Refused::Wrongly
-                } else {
-                    Refused::Late
-                })
+                Err(if is_wrong { Refused::Wrongly } else { Refused::Late })
             }
             _ => {
                 self.highest = Some((shown.number, shown.side));
@@ -163,23 +156,14 @@ impl fmt::Display for Counts {
 #[test]
 fn a_resource_refuses_smaller_numbers_and_tells_who_was_right() {
     let resource = Resource::default();
-    let shown = |number, side, is_valid| {
-        move || Shown {
-            number,
-            side,
-            is_valid,
-        }
-    };
+    let shown = |number, side, is_valid| move || Shown { number, side, is_valid };
     let first = resource.read("k", shown(5, Side::Old, true));
     assert_eq!(first.value, Ok(0));
     let second = resource.read("k", shown(9, Side::New, true));
     assert_eq!(second.value, Ok(0));
     let late = resource.write("k", first, shown(5, Side::Old, true));
     assert_eq!(late, Err(Refused::Late));
-    assert_eq!(
-        resource.write("k", second, shown(9, Side::New, true)),
-        Ok(())
-    );
+    assert_eq!(resource.write("k", second, shown(9, Side::New, true)), Ok(()));
     assert_eq!((resource.accepted(), resource.lost()), (1, (0, 1)));
     let wrong = resource.read("k", shown(8, Side::New, true));
     assert_eq!(wrong.value, Err(Refused::Wrongly));

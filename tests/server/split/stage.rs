@@ -21,11 +21,7 @@ impl Servers {
         let with = |more: &[&str]| {
             let all = settings.iter().chain(more);
             let setup = all.fold(Setup::new(), |setup, line| setup.config(line));
-            if clocks_apart == 0 {
-                setup
-            } else {
-                setup.with_steps()
-            }
+            if clocks_apart == 0 { setup } else { setup.with_steps() }
         };
         let old = with(&[]).start();
         let network = Proxy::before(old.address());
@@ -42,13 +38,7 @@ impl Servers {
             }
         }
         let sentinels = Sentinels::watching(network.address().port(), 2);
-        Servers {
-            sentinels,
-            network,
-            old,
-            heir,
-            _other: other,
-        }
+        Servers { sentinels, network, old, heir, _other: other }
     }
 
     /// Returns when the Sentinels have made the heir the master.

@@ -34,12 +34,7 @@ impl Client {
         stream.set_nodelay(true)?;
         stream.set_read_timeout(Some(PATIENCE))?;
         stream.set_write_timeout(Some(PATIENCE))?;
-        Ok(Client {
-            stream,
-            address,
-            unread: Vec::new(),
-            id: None,
-        })
+        Ok(Client { stream, address, unread: Vec::new(), id: None })
     }
 
     /// Waits for each answer only so long from here on, for those who mean to hang up.
@@ -100,9 +95,7 @@ impl Client {
     /// Sends bytes as they are, for what no client would send.
     #[track_caller]
     pub fn write(&mut self, bytes: &[u8]) {
-        self.stream
-            .write_all(bytes)
-            .unwrap_or_else(|error| panic!("could not send: {error}"));
+        self.stream.write_all(bytes).unwrap_or_else(|error| panic!("could not send: {error}"));
     }
 
     /// The next answer.
@@ -208,10 +201,7 @@ impl Client {
 
     /// Closes as a client does that crashed: with RST. What it has not read yet is lost.
     pub fn reset(self) {
-        let at_once = linger {
-            l_onoff: 1,
-            l_linger: 0,
-        };
+        let at_once = linger { l_onoff: 1, l_linger: 0 };
         setsockopt(&self.stream, sockopt::Linger, &at_once).unwrap();
         self.close();
     }

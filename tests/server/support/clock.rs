@@ -19,10 +19,7 @@ pub fn environment(dir: &Path) -> Vec<(&'static str, PathBuf)> {
     if !file.exists() {
         fs::write(&file, 0_i64.to_ne_bytes()).unwrap();
     }
-    vec![
-        ("LD_PRELOAD", program::stepped_clock()),
-        ("LOCK_CLOCK", file),
-    ]
+    vec![("LD_PRELOAD", program::stepped_clock()), ("LOCK_CLOCK", file)]
 }
 
 impl Server {

@@ -25,9 +25,7 @@ impl Cluster {
     /// The same with another set-up: `Cluster::with(2, Setup::without_module)`.
     #[track_caller]
     pub fn with(masters: usize, adjust: impl Fn(Setup) -> Setup) -> Cluster {
-        let nodes = (0..masters)
-            .map(|_| adjust(Setup::new().cluster()).start())
-            .collect();
+        let nodes = (0..masters).map(|_| adjust(Setup::new().cluster()).start()).collect();
         let cluster = Cluster { nodes };
         for (index, node) in cluster.nodes.iter().enumerate() {
             let mut client = node.client();
@@ -125,15 +123,7 @@ impl Cluster {
     #[track_caller]
     pub fn migrate_key(&self, key: &str, from: usize, to: usize) -> super::Value {
         let port = self.node(to).port();
-        cmd!(
-            self.client(from),
-            "MIGRATE",
-            "127.0.0.1",
-            port,
-            key,
-            0,
-            5000
-        )
+        cmd!(self.client(from), "MIGRATE", "127.0.0.1", port, key, 0, 5000)
     }
 
     /// The last step: tells all nodes, the new owner first, so that no client is sent to a node that
@@ -212,9 +202,7 @@ impl Cluster {
                 has("cluster_state:ok")
                     && has(&format!("cluster_known_nodes:{count}"))
                     && has(&format!("cluster_slots_ok:{SLOTS}"))
-                    && !cmd!(client, "CLUSTER", "NODES")
-                        .text()
-                        .contains("handshake")
+                    && !cmd!(client, "CLUSTER", "NODES").text().contains("handshake")
             });
         }
     }
@@ -230,9 +218,7 @@ impl Cluster {
             eventually("every node knows the replica, and is linked to all", || {
                 let nodes = cmd!(client, "CLUSTER", "NODES").text();
                 !nodes.contains("disconnected")
-                    && nodes
-                        .lines()
-                        .any(|line| line.starts_with(&replica) && line.contains(&role))
+                    && nodes.lines().any(|line| line.starts_with(&replica) && line.contains(&role))
             });
         }
     }
@@ -244,14 +230,7 @@ impl Cluster {
 
     #[track_caller]
     fn set_slot(&self, on: usize, slot: u16, state: &str, other: usize) {
-        let answer = cmd!(
-            self.client(on),
-            "CLUSTER",
-            "SETSLOT",
-            slot,
-            state,
-            self.id_of(other)
-        );
+        let answer = cmd!(self.client(on), "CLUSTER", "SETSLOT", slot, state, self.id_of(other));
         assert_eq!(answer, "OK", "SETSLOT {slot} {state} on node {on}");
     }
 }
@@ -259,10 +238,7 @@ impl Cluster {
 /// What a node says of itself: its own line of CLUSTER NODES ends with its slots.
 fn owns(node: &Server, slot: u16) -> bool {
     let nodes = cmd!(node.client(), "CLUSTER", "NODES").text();
-    let myself = nodes
-        .lines()
-        .find(|line| line.contains("myself"))
-        .expect("a node knows itself");
+    let myself = nodes.lines().find(|line| line.contains("myself")).expect("a node knows itself");
     // Slots that move stand in brackets, which do not parse.
     myself.split_whitespace().skip(8).any(|range| {
         let (first, last) = range.split_once('-').unwrap_or((range, range));

@@ -75,9 +75,8 @@ fn delete_all(client: &mut Client) -> Result<(), Excuse> {
     let mut cursor = "0".to_owned();
     loop {
         let page = ask(client, &["SCAN", &cursor, "COUNT", "1000"])?;
-        let deletions: Vec<_> = (page[1].items().iter())
-            .map(|key| args!["DEL", key.bytes()])
-            .collect();
+        let deletions: Vec<_> =
+            (page[1].items().iter()).map(|key| args!["DEL", key.bytes()]).collect();
         client.send_pipeline(&deletions);
         for _ in &deletions {
             accepted(client.try_answer())?;

@@ -35,10 +35,7 @@ impl Client {
             return Vec::new();
         }
         let waiters = info["waiters"].items();
-        waiters
-            .iter()
-            .map(|waiter| waiter["owner"].text())
-            .collect()
+        waiters.iter().map(|waiter| waiter["owner"].text()).collect()
     }
 
     /// Whether this client, which was seen blocked before, is so still and has not been answered.

@@ -1,10 +1,7 @@
 //! What a test needs to meet a real server: [`Server`] and its [`Setup`], [`Client`] with [`cmd!`],
 //! [`Value`], [`Cluster`], and waits that have a deadline instead of sleeps.
 #![allow(dead_code, reason = "a vocabulary: not every test needs every word")]
-#![allow(
-    unused_imports,
-    reason = "as above: the words are exported, used or not"
-)]
+#![allow(unused_imports, reason = "as above: the words are exported, used or not")]
 
 mod aof;
 mod blocking;

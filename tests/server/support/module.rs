@@ -28,9 +28,7 @@ impl Server {
     #[track_caller]
     pub fn wait_until_unloaded(&self) {
         let mut client = self.client();
-        eventually("the module is unloaded", || {
-            cmd!(client, "MODULE", "UNLOAD", "lock") == "OK"
-        });
+        eventually("the module is unloaded", || cmd!(client, "MODULE", "UNLOAD", "lock") == "OK");
     }
 
     /// So many milliseconds go by, by the server's own clock: it has not got so many replicas.

@@ -70,10 +70,7 @@ impl Process {
     pub fn pause(&self) {
         self.signal(Signal::SIGSTOP);
         let status = waitpid(self.pid(), Some(WaitPidFlag::WUNTRACED)).unwrap();
-        assert!(
-            matches!(status, WaitStatus::Stopped(..)),
-            "instead of a stop: {status:?}"
-        );
+        assert!(matches!(status, WaitStatus::Stopped(..)), "instead of a stop: {status:?}");
     }
 
     pub fn resume(&self) {

@@ -107,10 +107,7 @@ fn module_of(profile: &str) -> PathBuf {
 
 fn in_target(folder: &str, library: &str) -> PathBuf {
     let file = format!("{}{library}{}", consts::DLL_PREFIX, consts::DLL_SUFFIX);
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("target")
-        .join(folder)
-        .join(file)
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("target").join(folder).join(file)
 }
 
 fn on_path(name: &Path) -> Option<PathBuf> {

@@ -58,12 +58,7 @@ impl Sentinels {
     /// The port of the server that the first of them sends clients to.
     #[track_caller]
     pub fn named(&self) -> u16 {
-        let address = cmd!(
-            self.all[0].client(),
-            "SENTINEL",
-            "GET-MASTER-ADDR-BY-NAME",
-            NAME
-        );
+        let address = cmd!(self.all[0].client(), "SENTINEL", "GET-MASTER-ADDR-BY-NAME", NAME);
         address[1].text().parse().unwrap()
     }
 
@@ -100,11 +95,7 @@ impl Sentinel {
         ];
         fs::write(&config, lines.join("\n") + "\n").unwrap();
         let process = Process::start(&program::server(), &config, &["--sentinel"], &[], &log);
-        let sentinel = Sentinel {
-            port,
-            _process: process,
-            _dir: dir,
-        };
+        let sentinel = Sentinel { port, _process: process, _dir: dir };
         eventually("the sentinel answers", || {
             let client = Client::try_connect((Ipv4Addr::LOCALHOST, port).into());
             client.is_ok_and(|mut client| client.try_run(&["PING"]).is_ok())

@@ -96,9 +96,7 @@ impl Server {
     }
 
     pub fn is_alive(&self) -> bool {
-        self.process()
-            .as_mut()
-            .is_some_and(|process| process.exit().is_none())
+        self.process().as_mut().is_some_and(|process| process.exit().is_none())
     }
 
     /// Ends it as a power cut would.

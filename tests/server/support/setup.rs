@@ -68,9 +68,7 @@ impl Setup {
     /// An append-only file whose text is all there once a command is answered: the default fsync
     /// policy may keep a write back for seconds, and an RDB head could not be read as text.
     pub fn append_only(self) -> Setup {
-        self.config("appendonly yes")
-            .config("appendfsync no")
-            .config("aof-use-rdb-preamble no")
+        self.config("appendonly yes").config("appendfsync no").config("aof-use-rdb-preamble no")
     }
 
     pub fn replica_of(self, master: &Server) -> Setup {
@@ -78,24 +76,20 @@ impl Setup {
     }
 
     pub fn cluster(self) -> Setup {
-        self.config("cluster-enabled yes")
-            .config("cluster-node-timeout 2000")
+        self.config("cluster-enabled yes").config("cluster-node-timeout 2000")
     }
 
     /// With a wall clock of its own: [`Server::step_clock`]. No link to a replica or between the nodes of a
     /// cluster is taken for dead because of a step.
     pub fn with_steps(mut self) -> Setup {
         self.clock = Clock::ItsOwn;
-        self.config("repl-timeout 2000000000")
-            .config("cluster-node-timeout 1000000000")
+        self.config("repl-timeout 2000000000").config("cluster-node-timeout 1000000000")
     }
 
     /// So many threads for reading and writing, the server's own among them, also when there is little
     /// to read.
     pub fn io_threads(self, threads: usize) -> Setup {
-        io_threads(threads)
-            .into_iter()
-            .fold(self, |setup, line| setup.config(&line))
+        io_threads(threads).into_iter().fold(self, |setup, line| setup.config(&line))
     }
 
     pub fn port(mut self, port: u16) -> Setup {
@@ -135,9 +129,7 @@ impl Setup {
     }
 
     pub(super) fn folder(&self) -> Arc<TempDir> {
-        self.dir
-            .clone()
-            .unwrap_or_else(|| Arc::new(TempDir::with_prefix("redis-lock-").unwrap()))
+        self.dir.clone().unwrap_or_else(|| Arc::new(TempDir::with_prefix("redis-lock-").unwrap()))
     }
 
     /// What the server's environment has beside the test's own.

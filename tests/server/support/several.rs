@@ -46,15 +46,7 @@ impl Client {
     #[track_caller]
     pub fn holders<K: Arg>(&mut self, keys: &[K]) -> Vec<String> {
         let holders = keys.iter().map(|key| self.holder(key));
-        holders
-            .map(|holder| {
-                if holder.is_nil() {
-                    String::new()
-                } else {
-                    holder.text()
-                }
-            })
-            .collect()
+        holders.map(|holder| if holder.is_nil() { String::new() } else { holder.text() }).collect()
     }
 
     /// The number of this lock's hold, of which there must be one.

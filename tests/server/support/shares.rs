@@ -55,10 +55,7 @@ impl Client {
         if !shares.is_empty() {
             assert_eq!(shares.remove(MARKER).as_deref(), Some("inf"), "{members:?}");
         }
-        shares
-            .into_iter()
-            .map(|(owner, deadline)| (owner, deadline.parse().unwrap()))
-            .collect()
+        shares.into_iter().map(|(owner, deadline)| (owner, deadline.parse().unwrap())).collect()
     }
 }
 
@@ -66,29 +63,12 @@ impl Server {
     /// A new connection that waits for a share, already blocked.
     #[track_caller]
     pub fn reader_for(&self, key: impl Arg, owner: impl Arg) -> Client {
-        self.waiter(&args![
-            "LOCK.ACQUIRE",
-            key,
-            owner,
-            LONG,
-            "BLOCK",
-            0,
-            "SHARED"
-        ])
+        self.waiter(&args!["LOCK.ACQUIRE", key, owner, LONG, "BLOCK", 0, "SHARED"])
     }
 
     /// A new connection that waits for one of so many permits, already blocked.
     #[track_caller]
     pub fn permit_waiter_for(&self, key: impl Arg, owner: impl Arg, limit: u64) -> Client {
-        self.waiter(&args![
-            "LOCK.ACQUIRE",
-            key,
-            owner,
-            LONG,
-            "BLOCK",
-            0,
-            "LIMIT",
-            limit
-        ])
+        self.waiter(&args!["LOCK.ACQUIRE", key, owner, LONG, "BLOCK", 0, "LIMIT", limit])
     }
 }

@@ -56,8 +56,7 @@ impl Value {
 
     #[track_caller]
     pub fn bytes(&self) -> &[u8] {
-        self.as_bytes()
-            .unwrap_or_else(|| panic!("expected a string, got {self:?}"))
+        self.as_bytes().unwrap_or_else(|| panic!("expected a string, got {self:?}"))
     }
 
     #[track_caller]
@@ -67,22 +66,14 @@ impl Value {
 
     #[track_caller]
     pub fn items(&self) -> &[Value] {
-        self.as_items()
-            .unwrap_or_else(|| panic!("expected an array, got {self:?}"))
+        self.as_items().unwrap_or_else(|| panic!("expected an array, got {self:?}"))
     }
 
     /// A field of a map, or of the flat array that stands for a map in RESP2.
     pub fn field(&self, name: &str) -> Option<&Value> {
         match self {
-            Value::Map(pairs) => pairs
-                .iter()
-                .find(|(key, _)| *key == name)
-                .map(|(_, value)| value),
-            _ => self
-                .as_items()?
-                .chunks_exact(2)
-                .find(|pair| pair[0] == name)
-                .map(|pair| &pair[1]),
+            Value::Map(pairs) => pairs.iter().find(|(key, _)| *key == name).map(|(_, value)| value),
+            _ => self.as_items()?.chunks_exact(2).find(|pair| pair[0] == name).map(|pair| &pair[1]),
         }
     }
 
@@ -161,8 +152,7 @@ impl Index<&str> for Value {
 
     #[track_caller]
     fn index(&self, name: &str) -> &Value {
-        self.field(name)
-            .unwrap_or_else(|| panic!("no field {name:?} in {self:?}"))
+        self.field(name).unwrap_or_else(|| panic!("no field {name:?} in {self:?}"))
     }
 }
 
@@ -178,10 +168,9 @@ impl fmt::Debug for Value {
             Value::Nil => write!(f, "nil"),
             Value::NilArray => write!(f, "nil array"),
             Value::Null => write!(f, "null"),
-            Value::Map(pairs) => f
-                .debug_map()
-                .entries(pairs.iter().map(|(key, value)| (key, value)))
-                .finish(),
+            Value::Map(pairs) => {
+                f.debug_map().entries(pairs.iter().map(|(key, value)| (key, value))).finish()
+            }
             Value::Set(items) => f.debug_set().entries(items).finish(),
             Value::Push(items) => {
                 write!(f, "push ")?;
@@ -203,9 +192,7 @@ struct Reader<'a> {
 impl<'a> Reader<'a> {
     fn value(&mut self) -> Option<Value> {
         let line = self.line()?;
-        let (kind, rest) = line
-            .split_at_checked(1)
-            .expect("an empty line in an answer");
+        let (kind, rest) = line.split_at_checked(1).expect("an empty line in an answer");
         Some(match kind {
             "+" => Value::Simple(rest.to_owned()),
             "-" => Value::Error(rest.to_owned()),
@@ -233,9 +220,7 @@ impl<'a> Reader<'a> {
     }
 
     fn pairs(&mut self, count: usize) -> Option<Vec<(Value, Value)>> {
-        (0..count)
-            .map(|_| Some((self.value()?, self.value()?)))
-            .collect()
+        (0..count).map(|_| Some((self.value()?, self.value()?))).collect()
     }
 
     fn bulk(&mut self, header: &str) -> Option<&'a [u8]> {

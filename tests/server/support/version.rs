@@ -40,26 +40,16 @@ impl Version {
 
     /// What `redis-server --version` prints: `Redis server v=7.0.15 sha=…`.
     pub(super) fn of_words(said: &str) -> Version {
-        let kind = if said.starts_with("Valkey") {
-            Kind::Valkey
-        } else {
-            Kind::Redis
-        };
+        let kind = if said.starts_with("Valkey") { Kind::Valkey } else { Kind::Redis };
         let text = said.split_once("v=").map(|(_, rest)| rest);
         let text = text.and_then(|rest| rest.split(' ').next());
-        Version::new(
-            kind,
-            text.unwrap_or_else(|| panic!("no version in {said:?}")),
-        )
+        Version::new(kind, text.unwrap_or_else(|| panic!("no version in {said:?}")))
     }
 
     fn new(kind: Kind, text: &str) -> Version {
         let mut parts = text.split('.').map(|part| part.parse().unwrap());
         let mut next = || parts.next().unwrap();
-        Version {
-            kind,
-            number: (next(), next(), next()),
-        }
+        Version { kind, number: (next(), next(), next()) }
     }
 }
 

@@ -32,9 +32,7 @@ impl Copies {
         let mut by_default = server.client3();
         assert_eq!(cmd!(by_default, "CLIENT", "TRACKING", "ON"), "OK");
         let mut by_prefix = server.client3();
-        let on = cmd!(
-            by_prefix, "CLIENT", "TRACKING", "ON", "BCAST", "PREFIX", key
-        );
+        let on = cmd!(by_prefix, "CLIENT", "TRACKING", "ON", "BCAST", "PREFIX", key);
         assert_eq!(on, "OK");
         let mut ear = server.client();
         let mut redirected = server.client();

@@ -73,10 +73,7 @@ fn a_copy_from_a_node_is_given_up_when_the_slot_has_left_it() {
 #[test]
 fn a_copy_from_a_node_is_given_up_when_the_slot_has_left_it_as_a_whole() {
     let cluster = Cluster::start(2);
-    skip_unless!(
-        cluster.moves_atomically(),
-        "this server moves no slot as a whole"
-    );
+    skip_unless!(cluster.moves_atomically(), "this server moves no slot as a whole");
     let key = cluster.key_on(0, "k");
     cluster.client(0).acquire(&key, "a");
     for (from, to) in [(0, 1), (1, 0)] {

@@ -8,11 +8,8 @@ const KEY: &str = "k";
 const SHORT: u64 = 1000;
 
 /// How an owner may hold a lock of which there is one.
-const MODES: [(&str, &[&str]); 3] = [
-    ("alone", &[]),
-    ("shared", &["SHARED"]),
-    ("limited", &["LIMIT", "1"]),
-];
+const MODES: [(&str, &[&str]); 3] =
+    [("alone", &[]), ("shared", &["SHARED"]), ("limited", &["LIMIT", "1"])];
 
 fn acquire(owner: &str, ttl: u64, mode: &[&str], more: &[&str]) -> Command {
     let mut command = args!["LOCK.ACQUIRE", KEY, owner, ttl];

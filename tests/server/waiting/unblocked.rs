@@ -14,17 +14,11 @@ fn client_unblock_ends_a_wait_with_nil_or_with_an_error() {
     let mut next = server.waiter_for("k", "next");
     assert_eq!(cmd!(client, "CLIENT", "UNBLOCK", by_default.id()), 1);
     assert_eq!(by_default.answer(), Value::Nil);
-    assert_eq!(
-        cmd!(client, "CLIENT", "UNBLOCK", by_timeout.id(), "TIMEOUT"),
-        1
-    );
+    assert_eq!(cmd!(client, "CLIENT", "UNBLOCK", by_timeout.id(), "TIMEOUT"), 1);
     assert_eq!(by_timeout.answer(), Value::Nil);
     assert_eq!(cmd!(client, "CLIENT", "UNBLOCK", by_error.id(), "ERROR"), 1);
     assert!(by_error.answer().is_error("UNBLOCKED"));
-    assert_eq!(
-        cmd!(client, "CLIENT", "UNBLOCK", nameless.id(), "TIMEOUT"),
-        1
-    );
+    assert_eq!(cmd!(client, "CLIENT", "UNBLOCK", nameless.id(), "TIMEOUT"), 1);
     assert_eq!(nameless.answer(), Value::NilArray);
     assert_eq!(client.queue("k"), ["next"]);
     client.release("k", "a");
@@ -57,10 +51,7 @@ fn a_waiter_unblocked_in_the_moment_of_its_grant_either_hears_of_it_or_passes_th
         let answers = at_once(
             &mut client,
             together,
-            &[
-                args!["LOCK.RELEASE", "k", "a"],
-                args!["CLIENT", "UNBLOCK", waiter.id(), how],
-            ],
+            &[args!["LOCK.RELEASE", "k", "a"], args!["CLIENT", "UNBLOCK", waiter.id(), how]],
         );
         assert_eq!(answers[0], 1, "{case}");
         let told = told(&mut waiter);
@@ -72,10 +63,7 @@ fn a_waiter_unblocked_in_the_moment_of_its_grant_either_hears_of_it_or_passes_th
             Some(number) => {
                 number.fence();
                 assert_eq!(client.holder("k"), "w", "{case}: {told:?}");
-                assert_eq!(
-                    cmd!(client, "LOCK.INFO", "k")["holders"][0]["fence"],
-                    number.int()
-                );
+                assert_eq!(cmd!(client, "LOCK.INFO", "k")["holders"][0]["fence"], number.int());
                 if let Some(next) = &mut next {
                     assert!(next.still_waits(), "{case}: {told:?}");
                 }
@@ -112,17 +100,11 @@ fn a_waiter_unblocked_just_before_the_release_is_not_granted() {
             at_once(
                 &mut client,
                 together,
-                &[
-                    args!["CLIENT", "UNBLOCK", waiter.id(), how],
-                    args!["LOCK.RELEASE", "k", "a"],
-                ],
+                &[args!["CLIENT", "UNBLOCK", waiter.id(), how], args!["LOCK.RELEASE", "k", "a"]],
             );
             let told = told(&mut waiter);
             assert_eq!(told.len(), 1, "{case}: {told:?}");
-            assert!(
-                told[0].is_nil() || told[0].is_error("UNBLOCKED"),
-                "{case}: {told:?}"
-            );
+            assert!(told[0].is_nil() || told[0].is_error("UNBLOCKED"), "{case}: {told:?}");
             next.answer().fence();
             assert_eq!(client.holder("k"), "next", "{case}");
             client.release("k", "next");
@@ -143,10 +125,7 @@ fn a_waiter_killed_in_the_moment_of_its_grant_passes_the_lock_on() {
             let answers = at_once(
                 &mut client,
                 together,
-                &[
-                    args!["LOCK.RELEASE", "k", "a"],
-                    args!["CLIENT", "KILL", "ID", waiter.id()],
-                ],
+                &[args!["LOCK.RELEASE", "k", "a"], args!["CLIENT", "KILL", "ID", waiter.id()]],
             );
             assert_eq!(answers, [1, 1].map(Value::Int), "{case}");
             if let Some(mut next) = next {
@@ -154,9 +133,7 @@ fn a_waiter_killed_in_the_moment_of_its_grant_passes_the_lock_on() {
                 assert_eq!(client.holder("k"), "next", "{case}");
                 client.release("k", "next");
             }
-            eventually(&format!("the lock is free ({case})"), || {
-                cmd!(client, "EXISTS", "k") == 0
-            });
+            eventually(&format!("the lock is free ({case})"), || cmd!(client, "EXISTS", "k") == 0);
         }
     }
 }
@@ -182,23 +159,16 @@ fn a_waiter_whose_time_is_up_may_be_unblocked_or_killed_in_the_same_moment() {
             end,
             args!["EXEC"],
         ]);
-        eventually("the time is up", || {
-            paused.elapsed() > Duration::from_millis(450)
-        });
+        eventually("the time is up", || paused.elapsed() > Duration::from_millis(450));
         server.resume();
         let answers: Vec<_> = (0..4).map(|_| client.answer()).collect();
         assert_eq!(answers[3][0], 1, "{way}: {answers:?}");
         if way == "KILL" {
-            eventually("its connection is closed", || {
-                waiter.try_run(&["PING"]).is_err()
-            });
+            eventually("its connection is closed", || waiter.try_run(&["PING"]).is_err());
         } else {
             let told = told(&mut waiter);
             let nothing = |answer: &Value| answer.is_nil() || answer.is_error("UNBLOCKED");
-            assert!(
-                !told.is_empty() && told.iter().all(nothing),
-                "{way}: {told:?}"
-            );
+            assert!(!told.is_empty() && told.iter().all(nothing), "{way}: {told:?}");
         }
         next.answer().fence();
         assert_eq!(client.holder("k"), "next", "{way}");

@@ -13,28 +13,17 @@ fn a_lock_that_expires_is_handed_on_within_milliseconds() {
         let fence = cmd!(client, "LOCK.ACQUIRE", "k", "a", ttl).fence();
         let deadline = cmd!(client, "PEXPIRETIME", "k").int();
         let mut waiter = server.client();
-        assert!(
-            waiter
-                .run(&args!["LOCK.ACQUIRE", "k", "w", LONG, "BLOCK", 0])
-                .fence()
-                > fence
-        );
+        assert!(waiter.run(&args!["LOCK.ACQUIRE", "k", "w", LONG, "BLOCK", 0]).fence() > fence);
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
         let deadline = Duration::from_millis(deadline.try_into().unwrap());
-        assert!(
-            now > deadline,
-            "the hold was cut short: {now:?} of {deadline:?}"
-        );
+        assert!(now > deadline, "the hold was cut short: {now:?} of {deadline:?}");
         late.push(now - deadline);
         client.release("k", "w");
     }
     late.sort();
     // Within 5 ms where nothing else runs.
     assert!(late[late.len() / 2] < Duration::from_millis(15), "{late:?}");
-    assert!(
-        late[late.len() - 1] < Duration::from_millis(150),
-        "{late:?}"
-    );
+    assert!(late[late.len() - 1] < Duration::from_millis(150), "{late:?}");
 }
 
 /// A client's GET may find the hold dead before our timer comes to it.
@@ -56,9 +45,7 @@ fn a_lock_that_expires_is_handed_on_however_its_end_comes_to_light() {
         server.pause();
         let paused = Instant::now();
         client.send(&finder);
-        eventually("the hold is over", || {
-            paused.elapsed() > Duration::from_millis(550)
-        });
+        eventually("the hold is over", || paused.elapsed() > Duration::from_millis(550));
         server.resume();
         let answer = client.answer();
         assert!(!answer.is_error(""), "{answer:?}");
@@ -90,11 +77,7 @@ fn a_hold_cut_short_is_handed_on_sooner_and_one_prolonged_later() {
         let case = in_words(std::slice::from_ref(&way));
         client.acquire("k", "a");
         let mut waiter = server.waiter_for("k", "w");
-        let way = if way[0] == b"PEXPIREAT" {
-            args!["PEXPIREAT", "k", in_ms(100)]
-        } else {
-            way
-        };
+        let way = if way[0] == b"PEXPIREAT" { args!["PEXPIREAT", "k", in_ms(100)] } else { way };
         let began = Instant::now();
         client.run(&way);
         let (answer, served) = waiter.timed_answer();

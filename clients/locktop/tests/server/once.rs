@@ -2,11 +2,7 @@ use crate::support::Server;
 
 fn page(server: &Server, words: &[&str]) -> String {
     let said = server.locktop(words);
-    assert!(
-        said.status.success(),
-        "{}",
-        String::from_utf8_lossy(&said.stderr)
-    );
+    assert!(said.status.success(), "{}", String::from_utf8_lossy(&said.stderr));
     String::from_utf8(said.stdout).unwrap()
 }
 
@@ -23,36 +19,19 @@ fn a_page_says_who_holds_and_who_waits() {
     let _: u64 = server.say(&["LOCK.ACQUIRE", "market", "ann", "600000"]);
     let _bob = server.waits("market", "bob");
     let _eve = server.waits("market", "eve");
-    let _: u64 = server.say(&[
-        "LOCK.ACQUIRE",
-        "printer\r\n\u{1b}[2J",
-        "ann",
-        "600000",
-        "LIMIT",
-        "2",
-    ]);
+    let _: u64 =
+        server.say(&["LOCK.ACQUIRE", "printer\r\n\u{1b}[2J", "ann", "600000", "LIMIT", "2"]);
     let page = page(&server, &["--once"]);
     let row = |name: &str| {
-        page.lines()
-            .find(|line| line.starts_with(name))
-            .unwrap_or_else(|| panic!("{page}"))
+        page.lines().find(|line| line.starts_with(name)).unwrap_or_else(|| panic!("{page}"))
     };
     let market: Vec<&str> = row("market").split_whitespace().collect();
     assert_eq!(market[..3], ["market", "excl", "2"], "{page}");
-    assert!(
-        market.contains(&"9m59s") && market.ends_with(&["ann"]),
-        "{page}"
-    );
+    assert!(market.contains(&"9m59s") && market.ends_with(&["ann"]), "{page}");
     assert!(row("printer\\r\\n\\x1b[2J").contains("shared"), "{page}");
-    assert!(
-        page.contains("HELD BY 1") && page.contains("WAITING 2"),
-        "{page}"
-    );
+    assert!(page.contains("HELD BY 1") && page.contains("WAITING 2"), "{page}");
     assert!(page.contains("bob") && page.contains("eve"), "{page}");
-    assert!(
-        page.contains("1 locks with a queue, all found; a round of 2 locks takes"),
-        "{page}"
-    );
+    assert!(page.contains("1 locks with a queue, all found; a round of 2 locks takes"), "{page}");
     assert!(page.is_ascii(), "{page}");
 }
 
@@ -78,30 +57,18 @@ fn rates_are_by_the_second() {
         }
         page.join().unwrap()
     });
-    assert!(
-        worker.contains("granted ") && !worker.contains("granted 0/s"),
-        "{worker}"
-    );
-    assert!(
-        worker.contains("too late: release ") && !worker.contains("release 0/s"),
-        "{worker}"
-    );
+    assert!(worker.contains("granted ") && !worker.contains("granted 0/s"), "{worker}");
+    assert!(worker.contains("too late: release ") && !worker.contains("release 0/s"), "{worker}");
 }
 
 #[test]
 fn a_server_without_the_module_and_none_at_all_are_told_plainly() {
     let mut server = Server::without_module();
     let said = complaint(&server, &["--once"]);
-    assert!(
-        said.contains("this server has no module redis-lock"),
-        "{said}"
-    );
+    assert!(said.contains("this server has no module redis-lock"), "{said}");
     server.stop();
     let said = complaint(&server, &["--once"]);
-    assert!(
-        said.contains("no connection to the server: Connection refused"),
-        "{said}"
-    );
+    assert!(said.contains("no connection to the server: Connection refused"), "{said}");
 }
 
 #[test]
@@ -120,10 +87,7 @@ fn a_missing_right_is_told_with_its_command_and_keys_that_may_not_be_read_are_co
         let _: Option<u64> = server.say(&["LOCK.ACQUIRE", "market", "ann", "600000"]);
         allow(rights);
         let said = complaint(&server, &login);
-        assert!(
-            said.contains(&format!("this user may not run {missing} (NOPERM")),
-            "{said}"
-        );
+        assert!(said.contains(&format!("this user may not run {missing} (NOPERM")), "{said}");
     }
     let _: Option<u64> = server.say(&["LOCK.ACQUIRE", "bank", "ann", "600000"]);
     allow(&["~bank", "+info", "+lock.scan", "+lock.info"]);

@@ -46,18 +46,9 @@ impl Server {
 
     fn launch(with_module: bool) -> Server {
         let folder = TempDir::new().unwrap();
-        let port = TcpListener::bind("127.0.0.1:0")
-            .unwrap()
-            .local_addr()
-            .unwrap()
-            .port();
+        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         let process = run(port, folder.path(), with_module);
-        let mut server = Server {
-            port,
-            process,
-            folder,
-            with_module,
-        };
+        let mut server = Server { port, process, folder, with_module };
         server.wait_until_it_answers();
         server
     }
@@ -74,23 +65,14 @@ impl Server {
 
     fn wait_until_it_answers(&mut self) {
         eventually("the server answers", || {
-            assert!(
-                self.process.try_wait().unwrap().is_none(),
-                "the server has ended"
-            );
+            assert!(self.process.try_wait().unwrap().is_none(), "the server has ended");
             let is_up = TcpStream::connect(("127.0.0.1", self.port)).is_ok();
-            (
-                is_up && self.try_say::<String>(&["PING"]).is_ok(),
-                String::new(),
-            )
+            (is_up && self.try_say::<String>(&["PING"]).is_ok(), String::new())
         });
     }
 
     pub fn connect(&self) -> Connection {
-        Client::open(format!("redis://127.0.0.1:{}/", self.port))
-            .unwrap()
-            .get_connection()
-            .unwrap()
+        Client::open(format!("redis://127.0.0.1:{}/", self.port)).unwrap().get_connection().unwrap()
     }
 
     pub fn say<T: FromRedisValue>(&self, words: &[&str]) -> T {
@@ -106,16 +88,11 @@ impl Server {
         let mut connection = self.connect();
         let mut request = cmd("LOCK.ACQUIRE");
         request.arg(&[lock, owner, "60000", "BLOCK", "0"]);
-        connection
-            .send_packed_command(&request.get_packed_command())
-            .unwrap();
+        connection.send_packed_command(&request.get_packed_command()).unwrap();
         eventually("it waits", || {
             let info: redis::Value = self.say(&["LOCK.INFO", lock]);
             let seen = format!("{info:?}");
-            (
-                seen.contains(&format!("'{owner}'")) || seen.contains(owner),
-                seen,
-            )
+            (seen.contains(&format!("'{owner}'")) || seen.contains(owner), seen)
         });
         connection
     }
@@ -140,31 +117,17 @@ impl Drop for Server {
 }
 
 fn run(port: u16, folder: &Path, with_module: bool) -> Child {
-    let built = concat!(
-        env!("CARGO_MANIFEST_DIR"),
-        "/../../target/release/libredis_lock.so"
-    );
+    let built = concat!(env!("CARGO_MANIFEST_DIR"), "/../../target/release/libredis_lock.so");
     let module = env::var("REDIS_LOCK_MODULE").unwrap_or_else(|_| built.into());
     let mut command =
         Command::new(env::var("REDIS_SERVER").unwrap_or_else(|_| "redis-server".into()));
     command
-        .args([
-            "--port",
-            &port.to_string(),
-            "--bind",
-            "127.0.0.1",
-            "--save",
-            "",
-            "--dir",
-        ])
+        .args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--save", "", "--dir"])
         .arg(folder);
     if with_module {
         command.args(["--loadmodule", &module]);
     }
-    command
-        .stdout(Stdio::from(File::create(folder.join("log")).unwrap()))
-        .spawn()
-        .unwrap()
+    command.stdout(Stdio::from(File::create(folder.join("log")).unwrap())).spawn().unwrap()
 }
 
 /// A terminal in which a shell runs locktop, and waits when that has ended.
@@ -174,9 +137,7 @@ pub struct Terminal {
 
 impl Terminal {
     pub fn open(server: &Server, (width, height): (u16, u16)) -> Terminal {
-        let terminal = Terminal {
-            folder: TempDir::new().unwrap(),
-        };
+        let terminal = Terminal { folder: TempDir::new().unwrap() };
         let locktop = env!("CARGO_BIN_EXE_locktop");
         let script = format!(
             "stty -g >before; '{locktop}' --port {} --interval 0.2 & echo $! >pid; fg >/dev/null; \
@@ -187,17 +148,7 @@ impl Terminal {
         let started = Command::new("tmux")
             .arg("-S")
             .arg(terminal.folder.path().join("socket"))
-            .args([
-                "-f",
-                "/dev/null",
-                "new-session",
-                "-d",
-                "-x",
-                &size[0],
-                "-y",
-                &size[1],
-                "-c",
-            ])
+            .args(["-f", "/dev/null", "new-session", "-d", "-x", &size[0], "-y", &size[1], "-c"])
             .arg(terminal.folder.path())
             .args(["bash", "-mc", &script])
             .status();
@@ -207,12 +158,7 @@ impl Terminal {
 
     fn tmux(&self, words: &[&str]) -> String {
         let socket = self.folder.path().join("socket");
-        let said = Command::new("tmux")
-            .arg("-S")
-            .arg(socket)
-            .args(words)
-            .output()
-            .unwrap();
+        let said = Command::new("tmux").arg("-S").arg(socket).args(words).output().unwrap();
         String::from_utf8_lossy(&said.stdout).into_owned()
     }
 
@@ -240,10 +186,7 @@ impl Terminal {
     }
 
     fn read(&self, file: &str) -> String {
-        fs::read_to_string(self.folder.path().join(file))
-            .unwrap_or_default()
-            .trim()
-            .to_owned()
+        fs::read_to_string(self.folder.path().join(file)).unwrap_or_default().trim().to_owned()
     }
 
     /// The screen is the shell's again, with a cursor, and what is typed is read and echoed as before.

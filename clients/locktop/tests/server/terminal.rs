@@ -5,11 +5,7 @@ use std::process::Command;
 #[test]
 fn a_terminal_shows_holders_and_waiters_sorts_them_and_is_restored_when_somebody_quits() {
     let server = Server::start();
-    for (lock, ttl) in [
-        ("bank", "60000"),
-        ("market", "600000"),
-        ("printer", "5400000"),
-    ] {
+    for (lock, ttl) in [("bank", "60000"), ("market", "600000"), ("printer", "5400000")] {
         let _: u64 = server.say(&["LOCK.ACQUIRE", lock, "ann", ttl]);
     }
     let _waiters = ["bob", "eve"].map(|owner| server.waits("market", owner));
@@ -17,10 +13,8 @@ fn a_terminal_shows_holders_and_waiters_sorts_them_and_is_restored_when_somebody
     let terminal = Terminal::open(&server, (80, 24));
     let page = terminal.shows(&["3 locks takes", "WAITING 2", "bob", "eve", "q quit"]);
     let order = |page: &str, names: [&str; 3]| {
-        let places = names.map(|name| {
-            page.lines()
-                .position(|line| line.starts_with(&format!("{name} ")))
-        });
+        let places =
+            names.map(|name| page.lines().position(|line| line.starts_with(&format!("{name} "))));
         places.is_sorted() && places.iter().all(Option::is_some)
     };
     assert!(order(&page, ["market", "bank", "printer"]), "{page}");
@@ -49,13 +43,7 @@ fn a_signal_leaves_the_terminal_as_it_was() {
     let server = Server::start();
     let terminal = Terminal::open(&server, (120, 40));
     terminal.shows(&["q quit"]);
-    assert!(
-        Command::new("kill")
-            .arg(terminal.pid())
-            .status()
-            .unwrap()
-            .success()
-    );
+    assert!(Command::new("kill").arg(terminal.pid()).status().unwrap().success());
     terminal.shows(&["ended with 143"]);
     terminal.is_restored();
 }

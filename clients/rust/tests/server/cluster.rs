@@ -12,11 +12,7 @@ const OTHER: &str = "{market}:other";
 const ENABLED: [&str; 2] = ["--cluster-enabled", "yes"];
 
 async fn start() -> ([Server; 2], String) {
-    cluster_of([
-        Server::start_with(&ENABLED).await,
-        Server::start_with(&ENABLED).await,
-    ])
-    .await
+    cluster_of([Server::start_with(&ENABLED).await, Server::start_with(&ENABLED).await]).await
 }
 
 /// Two masters: the first has the slot of the lock.
@@ -29,9 +25,7 @@ async fn cluster_of(nodes: [Server; 2]) -> ([Server; 2], String) {
     for (node, (first, last)) in nodes.iter().zip(halves) {
         let () = node.say(&["CLUSTER", "ADDSLOTSRANGE", first, last]).await;
     }
-    let () = nodes[0]
-        .say(&["CLUSTER", "MEET", "127.0.0.1", &nodes[1].port.to_string()])
-        .await;
+    let () = nodes[0].say(&["CLUSTER", "MEET", "127.0.0.1", &nodes[1].port.to_string()]).await;
     for node in &nodes {
         eventually("the cluster is up", async || {
             let info: String = node.say(&["CLUSTER", "INFO"]).await;
@@ -53,27 +47,17 @@ async fn connect(nodes: &[Server; 2], inbox: &Inbox) -> ClusterConnection {
 }
 
 async fn move_the_slot([source, target]: &[Server; 2], slot: &str) {
-    let ids: [String; 2] = [
-        source.say(&["CLUSTER", "MYID"]).await,
-        target.say(&["CLUSTER", "MYID"]).await,
-    ];
-    let () = target
-        .say(&["CLUSTER", "SETSLOT", slot, "IMPORTING", &ids[0]])
-        .await;
-    let () = source
-        .say(&["CLUSTER", "SETSLOT", slot, "MIGRATING", &ids[1]])
-        .await;
+    let ids: [String; 2] =
+        [source.say(&["CLUSTER", "MYID"]).await, target.say(&["CLUSTER", "MYID"]).await];
+    let () = target.say(&["CLUSTER", "SETSLOT", slot, "IMPORTING", &ids[0]]).await;
+    let () = source.say(&["CLUSTER", "SETSLOT", slot, "MIGRATING", &ids[1]]).await;
     let keys: Vec<String> = source.say(&["CLUSTER", "GETKEYSINSLOT", slot, "10"]).await;
     let port = target.port.to_string();
     for key in keys {
-        let _: Value = source
-            .say(&["MIGRATE", "127.0.0.1", &port, &key, "0", "5000"])
-            .await;
+        let _: Value = source.say(&["MIGRATE", "127.0.0.1", &port, &key, "0", "5000"]).await;
     }
     for node in [target, source] {
-        let () = node
-            .say(&["CLUSTER", "SETSLOT", slot, "NODE", &ids[1]])
-            .await;
+        let () = node.say(&["CLUSTER", "SETSLOT", slot, "NODE", &ids[1]]).await;
     }
 }
 
@@ -83,27 +67,15 @@ async fn a_lock_of_a_cluster_is_used_like_any_other() {
     let connection = connect(&nodes, &Inbox::new()).await;
     let market = Lock::new(connection.clone(), MARKET).pause(ms(10));
     let hold = market.acquire().await.unwrap();
-    let () = hold
-        .guard(cmd("SET").arg("{market}:price").arg(5))
-        .await
-        .unwrap();
+    let () = hold.guard(cmd("SET").arg("{market}:price").arg(5)).await.unwrap();
     hold.release().await.unwrap();
     let both = Lock::all(connection.clone(), [MARKET, OTHER]).ttl(ms(1_000));
     let hold = both.acquire().await.unwrap();
-    assert!(matches!(
-        market.acquire_within(ms(1_600)).await,
-        Err(Error::Busy)
-    ));
+    assert!(matches!(market.acquire_within(ms(1_600)).await, Err(Error::Busy)));
     hold.release().await.unwrap();
     nodes[0].nothing_is_left().await;
-    let apart = Lock::all(connection, ["here", "there"])
-        .acquire()
-        .await
-        .unwrap_err();
-    assert!(
-        matches!(&apart, Error::Redis(error) if error.code() == Some("CROSSSLOT")),
-        "{apart}"
-    );
+    let apart = Lock::all(connection, ["here", "there"]).acquire().await.unwrap_err();
+    assert!(matches!(&apart, Error::Redis(error) if error.code() == Some("CROSSSLOT")), "{apart}");
 }
 
 #[tokio::test]
@@ -112,9 +84,7 @@ async fn who_waits_in_a_cluster_is_told() {
     let inbox = Inbox::on("{market}:of this process");
     let mut connection = connect(&nodes, &inbox).await;
     connection.ssubscribe(inbox.channel()).await.unwrap();
-    let market = Lock::new(connection, MARKET)
-        .lease(ms(60_000))
-        .told_by(&inbox);
+    let market = Lock::new(connection, MARKET).lease(ms(60_000)).told_by(&inbox);
     let mut hold = market.acquire().await.unwrap();
     let () = nodes[0].say(&["CONFIG", "RESETSTAT"]).await;
     for _ in 0..5 {
@@ -189,10 +159,7 @@ async fn a_lock_of_a_cluster_without_the_module_is_used_like_any_other() {
     assert!(matches!(market.try_acquire().await, Err(Error::Busy)));
     let waiter = market.clone();
     let waiting = tokio::spawn(async move { waiter.acquire().await });
-    let () = hold
-        .guard(cmd("SET").arg("{market}:price").arg(5))
-        .await
-        .unwrap();
+    let () = hold.guard(cmd("SET").arg("{market}:price").arg(5)).await.unwrap();
     move_the_slot(&nodes, &slot).await;
     hold.renew(ms(60_000)).await.unwrap();
     let price: u64 = hold.guard(cmd("GET").arg("{market}:price")).await.unwrap();

@@ -15,12 +15,7 @@ async fn add_one(db: &mut MultiplexedConnection) {
     let number: Option<u64> = cmd("GET").arg("number").query_async(db).await.unwrap();
     sleep(ms(1)).await;
     let next = number.unwrap_or(0) + 1;
-    let () = cmd("SET")
-        .arg("number")
-        .arg(next)
-        .query_async(db)
-        .await
-        .unwrap();
+    let () = cmd("SET").arg("number").arg(next).query_async(db).await.unwrap();
 }
 
 async fn of_the_old_kind(mut db: MultiplexedConnection) {
@@ -31,12 +26,7 @@ async fn of_the_old_kind(mut db: MultiplexedConnection) {
         sleep(ms(2)).await;
     }
     add_one(&mut db).await;
-    let release = cmd("EVAL")
-        .arg(RELEASE)
-        .arg(1)
-        .arg(MARKET)
-        .arg(token)
-        .take();
+    let release = cmd("EVAL").arg(RELEASE).arg(1).arg(MARKET).arg(token).take();
     assert_eq!(release.query_async::<u64>(&mut db).await.unwrap(), 1);
 }
 

@@ -24,11 +24,7 @@ async fn tasks_are_cancelled<C: Connection>(server: &Server, kinds: Vec<Lock<C>>
                 hold.release().await.unwrap();
             };
             // Some have the patience that it takes, however busy the machine is.
-            let patience = if number.is_multiple_of(20) {
-                TTL
-            } else {
-                random(ms(40))
-            };
+            let patience = if number.is_multiple_of(20) { TTL } else { random(ms(40)) };
             timeout(patience, work).await.is_err()
         })
     };
@@ -60,11 +56,7 @@ async fn a_thousand_that_are_cancelled_while_they_ask_leave_nothing() {
 async fn a_thousand_that_are_cancelled_while_they_wait_to_be_told_leave_nothing() {
     let server = Server::start().await;
     let (manager, inbox) = server.manager().await;
-    tasks_are_cancelled(
-        &server,
-        all_kinds(Lock::new(manager, MARKET).told_by(&inbox)),
-    )
-    .await;
+    tasks_are_cancelled(&server, all_kinds(Lock::new(manager, MARKET).told_by(&inbox))).await;
 }
 
 #[tokio::test]
@@ -78,10 +70,7 @@ async fn a_thousand_that_want_several_and_are_cancelled_leave_nothing() {
 #[tokio::test]
 async fn a_wait_that_is_cancelled_is_over_at_once() {
     let server = Server::start().await;
-    let market = Lock::new(server.connect().await, MARKET)
-        .ttl(TTL)
-        .lease(TTL)
-        .pause(ms(20_000));
+    let market = Lock::new(server.connect().await, MARKET).ttl(TTL).lease(TTL).pause(ms(20_000));
     let hold = market.acquire().await.unwrap();
     for _ in 0..20 {
         let waiter = market.clone();
@@ -108,11 +97,7 @@ async fn a_release_that_is_cancelled_is_done() {
 #[tokio::test]
 async fn a_hold_that_is_dropped_outside_of_the_runtime_is_released() {
     let server = Server::start().await;
-    let hold = Lock::new(server.connect().await, MARKET)
-        .ttl(TTL)
-        .acquire()
-        .await
-        .unwrap();
+    let hold = Lock::new(server.connect().await, MARKET).ttl(TTL).acquire().await.unwrap();
     std::thread::spawn(|| drop(hold)).join().unwrap();
     server.nothing_is_left().await;
 }
@@ -129,11 +114,7 @@ async fn a_grant_whose_reply_is_late_is_given_back() {
 #[tokio::test]
 async fn who_hears_no_reply_in_time_asks_again_and_is_granted_the_same() {
     let server = Server::start().await;
-    let connection = server
-        .client()
-        .get_multiplexed_async_connection()
-        .await
-        .unwrap();
+    let connection = server.client().get_multiplexed_async_connection().await.unwrap();
     let mut impatient = connection.clone();
     impatient.set_response_timeout(ms(30));
     let market = Lock::new(impatient, MARKET).ttl(TTL);
@@ -150,10 +131,7 @@ async fn one_who_works_until_it_is_killed() {
     let port = env::var("MARKET_PORT").unwrap();
     let client = redis::Client::open(format!("redis://127.0.0.1:{port}/")).unwrap();
     let connection = client.get_multiplexed_async_connection().await.unwrap();
-    let market = Lock::new(connection, MARKET)
-        .ttl(ms(400))
-        .lease(ms(600))
-        .pause(ms(5));
+    let market = Lock::new(connection, MARKET).ttl(ms(400)).lease(ms(600)).pause(ms(5));
     loop {
         let hold = market.acquire().await.unwrap();
         sleep(ms(1)).await;
@@ -171,11 +149,7 @@ async fn processes_that_are_killed_cost_a_ttl_and_a_lease() {
         let mut children: Vec<_> = (0..5)
             .map(|_| {
                 Command::new(env::current_exe().unwrap())
-                    .args([
-                        "--ignored",
-                        "--exact",
-                        "giving_up::one_who_works_until_it_is_killed",
-                    ])
+                    .args(["--ignored", "--exact", "giving_up::one_who_works_until_it_is_killed"])
                     .env("MARKET_PORT", server.port.to_string())
                     .stdout(Stdio::null())
                     .stderr(Stdio::null())
@@ -208,21 +182,14 @@ async fn a_runtime_that_ends_leaves_no_more_than_a_ttl() {
         let runtime = tokio::runtime::Runtime::new().unwrap();
         let hold = runtime.block_on(async {
             let connection = client.get_multiplexed_async_connection().await.unwrap();
-            Lock::new(connection, MARKET)
-                .ttl(ms(300))
-                .acquire()
-                .await
-                .unwrap()
+            Lock::new(connection, MARKET).ttl(ms(300)).acquire().await.unwrap()
         });
         let lost = hold.lost();
         drop(runtime);
         assert!(hold.is_lost());
         let other = tokio::runtime::Runtime::new().unwrap();
         other.block_on(lost);
-        assert!(matches!(
-            other.block_on(hold.release()),
-            Err(Error::Lost(_))
-        ));
+        assert!(matches!(other.block_on(hold.release()), Err(Error::Lost(_))));
     })
     .join()
     .unwrap();

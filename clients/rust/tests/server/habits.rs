@@ -12,10 +12,7 @@ async fn is_acquired_used_and_released(server: &Server, connection: impl Connect
     let key: Vec<u8> = server.say(&["GET", MARKET]).await;
     assert_eq!(key, hold.owner());
     assert!(matches!(market.try_acquire().await, Err(Error::Busy)));
-    let () = hold
-        .guard(cmd("SET").arg("{market}:price").arg(5))
-        .await
-        .unwrap();
+    let () = hold.guard(cmd("SET").arg("{market}:price").arg(5)).await.unwrap();
     let price: u64 = hold.guard(cmd("INCR").arg("{market}:price")).await.unwrap();
     assert_eq!(price, 6);
     assert!(!hold.is_lost());
@@ -39,16 +36,10 @@ async fn a_patience_of_zero_tries_once_and_any_other_is_kept() {
     let _hold = market.acquire().await.unwrap();
     let () = server.say(&["CONFIG", "RESETSTAT"]).await;
     assert!(matches!(market.try_acquire().await, Err(Error::Busy)));
-    assert!(matches!(
-        market.acquire_within(ms(0)).await,
-        Err(Error::Busy)
-    ));
+    assert!(matches!(market.acquire_within(ms(0)).await, Err(Error::Busy)));
     assert_eq!(server.calls("lock.acquire").await, 2);
     let began = Instant::now();
-    assert!(matches!(
-        market.acquire_within(ms(150)).await,
-        Err(Error::Busy)
-    ));
+    assert!(matches!(market.acquire_within(ms(150)).await, Err(Error::Busy)));
     assert!(began.elapsed() >= ms(150));
     assert_eq!(server.waiters().await, 0);
 }
@@ -135,18 +126,8 @@ async fn who_is_told_seldom_asks() {
 #[tokio::test]
 async fn who_may_not_subscribe_is_served_by_asking() {
     let server = Server::start().await;
-    let () = server
-        .say(&[
-            "ACL",
-            "SETUSER",
-            "ann",
-            "on",
-            ">pass",
-            "~*",
-            "+@all",
-            "resetchannels",
-        ])
-        .await;
+    let () =
+        server.say(&["ACL", "SETUSER", "ann", "on", ">pass", "~*", "+@all", "resetchannels"]).await;
     let address = format!("redis://ann:pass@127.0.0.1:{}", server.port);
     let locks = redis_lock_module::Locks::connect(address).await.unwrap();
     are_served_in_order(&server, locks.lock(MARKET).pause(ms(10)), usize::MAX).await;
@@ -182,9 +163,7 @@ async fn turns_are_quick_where_messages_come_and_do_not_last_a_pause_where_none_
 async fn an_inbox_without_a_subscription_only_makes_its_owner_ask() {
     let server = Server::start().await;
     let inbox = redis_lock_module::Inbox::new();
-    let market = Lock::new(server.connect().await, MARKET)
-        .pause(ms(10))
-        .told_by(&inbox);
+    let market = Lock::new(server.connect().await, MARKET).pause(ms(10)).told_by(&inbox);
     are_served_in_order(&server, market, usize::MAX).await;
 }
 
@@ -217,11 +196,7 @@ async fn a_hold_is_renewed_while_it_lives_and_no_longer_than_its_cap() {
     let capped = market.clone().renew_for(ms(1_500)).acquire().await.unwrap();
     let began = Instant::now();
     timeout(ms(5_000), capped.lost()).await.unwrap();
-    assert!(
-        began.elapsed() > ms(1_400) && began.elapsed() < ms(4_500),
-        "{:?}",
-        began.elapsed()
-    );
+    assert!(began.elapsed() > ms(1_400) && began.elapsed() < ms(4_500), "{:?}", began.elapsed());
     let once = market.renew_for(ms(0)).acquire().await.unwrap();
     let () = server.say(&["CONFIG", "RESETSTAT"]).await;
     once.renew(ms(3_000)).await.unwrap();
@@ -243,16 +218,10 @@ async fn a_lock_is_shared_by_readers_and_limited_to_so_many() {
     let server = Server::start().await;
     let market = Lock::new(server.connect().await, MARKET);
     let readers = market.clone().shared();
-    let two: [Hold<_>; 2] = [
-        readers.acquire().await.unwrap(),
-        readers.acquire().await.unwrap(),
-    ];
+    let two: [Hold<_>; 2] = [readers.acquire().await.unwrap(), readers.acquire().await.unwrap()];
     assert!(matches!(market.try_acquire().await, Err(Error::Busy)));
     let third = market.clone().limit(3).try_acquire().await.unwrap();
-    assert!(matches!(
-        market.clone().limit(3).try_acquire().await,
-        Err(Error::Busy)
-    ));
+    assert!(matches!(market.clone().limit(3).try_acquire().await, Err(Error::Busy)));
     drop((two, third));
     server.nothing_is_left().await;
 }
@@ -268,10 +237,7 @@ async fn several_locks_are_held_together_or_not_at_all() {
     assert!(matches!(other.try_acquire().await, Err(Error::Busy)));
     hold.release().await.unwrap();
     let single = other.acquire().await.unwrap();
-    assert!(matches!(
-        both.acquire_within(ms(100)).await,
-        Err(Error::Busy)
-    ));
+    assert!(matches!(both.acquire_within(ms(100)).await, Err(Error::Busy)));
     assert_eq!(server.waiters().await, 0);
     single.release().await.unwrap();
     let hold = both.acquire().await.unwrap();
@@ -294,10 +260,7 @@ async fn each_of_several_locks_is_held_in_a_mode_of_its_own() {
     let second = edit(other).try_acquire().await.unwrap();
     assert!(second.fence() > first.fence());
     assert!(matches!(edit(row).try_acquire().await, Err(Error::Busy)));
-    assert!(matches!(
-        locks.lock(table).try_acquire().await,
-        Err(Error::Busy)
-    ));
+    assert!(matches!(locks.lock(table).try_acquire().await, Err(Error::Busy)));
     let waits = edit(row);
     let waiting = tokio::spawn(async move { waits.acquire().await });
     server.wait_for_waiters(1).await;
@@ -308,10 +271,7 @@ async fn each_of_several_locks_is_held_in_a_mode_of_its_own() {
         let lock = locks.all(["{jobs}:all", "{jobs}:ann"]);
         lock.modes(limits.map(Mode::Limit))
     };
-    let jobs = [
-        job([3, 2]).try_acquire().await.unwrap(),
-        job([3, 2]).try_acquire().await.unwrap(),
-    ];
+    let jobs = [job([3, 2]).try_acquire().await.unwrap(), job([3, 2]).try_acquire().await.unwrap()];
     for limits in [[3, 2], [2, 3]] {
         assert!(matches!(job(limits).try_acquire().await, Err(Error::Busy)));
     }
@@ -342,10 +302,7 @@ async fn two_that_would_wait_for_each_other_are_told() {
 async fn what_is_no_lock_is_an_error_and_is_left_alone() {
     let server = Server::start().await;
     let _: usize = server.say(&["RPUSH", MARKET, "goods"]).await;
-    let refused = Lock::new(server.connect().await, MARKET)
-        .acquire()
-        .await
-        .unwrap_err();
+    let refused = Lock::new(server.connect().await, MARKET).acquire().await.unwrap_err();
     assert!(
         matches!(&refused, Error::Redis(error) if error.code() == Some("WRONGTYPE")),
         "{refused}"

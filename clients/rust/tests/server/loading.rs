@@ -50,10 +50,7 @@ async fn a_hold_outlives_that_the_module_is_loaded_and_unloaded() {
     let is_well = async |hold: &Hold<ConnectionManager>| {
         assert!(holds(&server, hold).await);
         hold.renew(ms(2_000)).await.unwrap();
-        let () = hold
-            .guard(cmd("SET").arg("{market}:price").arg(5))
-            .await
-            .unwrap();
+        let () = hold.guard(cmd("SET").arg("{market}:price").arg(5)).await.unwrap();
         assert!(timeout(ms(3_000), hold.lost()).await.is_err());
     };
     // What is known from before is forgotten by a new Lock only: this one has to learn each time.
@@ -219,10 +216,8 @@ async fn a_fleet_loses_nothing_while_the_module_is_loaded_and_unloaded() {
         let (by_module, without): (u64, u64) = worker.await.unwrap();
         (natively, plainly) = (natively + by_module, plainly + without);
     }
-    let (done, number) = (
-        done.load(Ordering::Relaxed),
-        server.say::<u64>(&["GET", "number"]).await,
-    );
+    let (done, number) =
+        (done.load(Ordering::Relaxed), server.say::<u64>(&["GET", "number"]).await);
     println!(
         "{done} additions, {changes} changes, {natively} holds by the module, {plainly} without it"
     );

@@ -10,11 +10,8 @@ use tokio::time::{sleep, timeout};
 async fn a_lost_lock_cancels_the_work() {
     let server = Server::start().await;
     let market = Lock::new(server.connect().await, MARKET).ttl(ms(300));
-    let ways: [&[&str]; 3] = [
-        &["LOCK.BREAK", MARKET],
-        &["DEL", MARKET],
-        &["SET", MARKET, "another owner", "PX", "500"],
-    ];
+    let ways: [&[&str]; 3] =
+        [&["LOCK.BREAK", MARKET], &["DEL", MARKET], &["SET", MARKET, "another owner", "PX", "500"]];
     for way in ways {
         let hold = market.acquire().await.unwrap();
         let (went_on, watched) = (Arc::new(AtomicBool::new(false)), hold.lost());
@@ -54,14 +51,9 @@ async fn a_hold_that_cannot_be_renewed_is_lost_when_its_time_is_over() {
 #[tokio::test]
 async fn a_guarded_write_of_a_lost_lock_is_refused_and_says_so() {
     let server = Server::start().await;
-    let hold = Lock::new(server.connect().await, MARKET)
-        .acquire()
-        .await
-        .unwrap();
+    let hold = Lock::new(server.connect().await, MARKET).acquire().await.unwrap();
     let _: usize = server.say(&["DEL", MARKET]).await;
-    let refused = hold
-        .guard::<()>(cmd("SET").arg("{market}:price").arg(5))
-        .await;
+    let refused = hold.guard::<()>(cmd("SET").arg("{market}:price").arg(5)).await;
     assert!(matches!(refused, Err(Error::Lost(_))));
     timeout(ms(1_000), hold.lost()).await.unwrap();
     assert_eq!(server.say::<usize>(&["EXISTS", "{market}:price"]).await, 0);
@@ -70,10 +62,7 @@ async fn a_guarded_write_of_a_lost_lock_is_refused_and_says_so() {
 #[tokio::test]
 async fn a_released_hold_is_not_lost() {
     let server = Server::start().await;
-    let hold = Lock::new(server.connect().await, MARKET)
-        .acquire()
-        .await
-        .unwrap();
+    let hold = Lock::new(server.connect().await, MARKET).acquire().await.unwrap();
     let lost = hold.lost();
     hold.release().await.unwrap();
     assert!(timeout(ms(200), lost).await.is_err());
@@ -92,14 +81,8 @@ async fn a_lost_hold_says_when_and_why() {
             panic!("it was not lost");
         };
         let said = error.to_string();
-        assert!(
-            said.contains("lost while held") && said.contains(word),
-            "{said}"
-        );
-        assert!(
-            said.contains(&format!("{:.1?}", loss.after().unwrap())),
-            "{said}"
-        );
+        assert!(said.contains("lost while held") && said.contains(word), "{said}");
+        assert!(said.contains(&format!("{:.1?}", loss.after().unwrap())), "{said}");
     };
     let hold = market.acquire().await.unwrap();
     let _: usize = server.say(&["LOCK.BREAK", MARKET]).await;

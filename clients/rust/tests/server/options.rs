@@ -16,35 +16,23 @@ const NONSENSE: [(&str, Change); 21] = [
     ("ttl of less than a millisecond", |lock| lock.ttl(TOO_SHORT)),
     ("endless ttl", |lock| lock.ttl(TOO_LONG)),
     ("limit of none", |lock| lock.limit(0)),
-    ("limit beyond the server's numbers", |lock| {
-        lock.limit(u64::MAX)
-    }),
+    ("limit beyond the server's numbers", |lock| lock.limit(u64::MAX)),
     ("no mode", |lock| lock.modes([])),
-    ("more modes than locks", |lock| {
-        lock.modes([Mode::Shared, Mode::Shared])
-    }),
+    ("more modes than locks", |lock| lock.modes([Mode::Shared, Mode::Shared])),
     ("mode of nobody", |lock| lock.modes([Mode::Limit(0)])),
     ("lease of nothing", |lock| lock.lease(NOTHING)),
-    ("lease of less than a millisecond", |lock| {
-        lock.lease(TOO_SHORT)
-    }),
+    ("lease of less than a millisecond", |lock| lock.lease(TOO_SHORT)),
     ("endless lease", |lock| lock.lease(TOO_LONG)),
     ("pause of nothing", |lock| lock.pause(NOTHING)),
-    ("pause of less than a millisecond", |lock| {
-        lock.pause(TOO_SHORT)
-    }),
+    ("pause of less than a millisecond", |lock| lock.pause(TOO_SHORT)),
     ("empty owner", |lock| lock.owner("")),
     ("long owner", |lock| lock.owner([b'x'; 1_025])),
     ("owner of the server's making", |lock| lock.owner("*")),
     ("reserved owner", |lock| lock.owner("@lock:shared")),
     ("empty channel", |lock| lock.told_by(&Inbox::on(""))),
-    ("long channel", |lock| {
-        lock.told_by(&Inbox::on("x".repeat(1_025)))
-    }),
+    ("long channel", |lock| lock.told_by(&Inbox::on("x".repeat(1_025)))),
     ("nonsense beside sense", |lock| lock.limit(2).ttl(NOTHING)),
-    ("nonsense that is required", |lock| {
-        lock.require_module().ttl(NOTHING)
-    }),
+    ("nonsense that is required", |lock| lock.require_module().ttl(NOTHING)),
 ];
 
 const SENSE: [(&str, Change); 10] = [
@@ -57,22 +45,14 @@ const SENSE: [(&str, Change); 10] = [
     ("shortest lease", |lock| lock.lease(ms(1))),
     ("endless pause", |lock| lock.pause(TOO_LONG)),
     ("long owner", |lock| lock.owner([0; 1_024])),
-    ("long channel", |lock| {
-        lock.told_by(&Inbox::on("x".repeat(1_024)))
-    }),
+    ("long channel", |lock| lock.told_by(&Inbox::on("x".repeat(1_024)))),
 ];
 
 async fn is_refused(what: &str, lock: &Lock<MultiplexedConnection>) {
-    let outcomes = [
-        lock.try_acquire().await,
-        lock.acquire().await,
-        lock.acquire_within(ms(50)).await,
-    ];
+    let outcomes =
+        [lock.try_acquire().await, lock.acquire().await, lock.acquire_within(ms(50)).await];
     for outcome in outcomes {
-        assert!(
-            matches!(outcome, Err(Error::Invalid(_))),
-            "{what}: {outcome:?}"
-        );
+        assert!(matches!(outcome, Err(Error::Invalid(_))), "{what}: {outcome:?}");
     }
 }
 
@@ -91,13 +71,8 @@ async fn what_makes_no_sense_is_refused_before_anything_is_sent() {
     assert_eq!(server.calls("lock.acquire").await, 0);
     assert_eq!(server.calls("lock.macquire").await, 0);
     for (what, change) in SENSE {
-        let acquired = change(Lock::new(connection.clone(), MARKET))
-            .acquire()
-            .await;
-        _ = acquired
-            .unwrap_or_else(|error| panic!("{what}: {error}"))
-            .release()
-            .await;
+        let acquired = change(Lock::new(connection.clone(), MARKET)).acquire().await;
+        _ = acquired.unwrap_or_else(|error| panic!("{what}: {error}")).release().await;
     }
     server.nothing_is_left().await;
 }
@@ -117,10 +92,7 @@ async fn a_hold_refuses_nonsense_and_goes_on() {
 
 #[tokio::test]
 async fn a_server_that_is_none_is_an_error() {
-    assert!(matches!(
-        Locks::connect("no URL").await,
-        Err(Error::Redis(_))
-    ));
+    assert!(matches!(Locks::connect("no URL").await, Err(Error::Redis(_))));
 }
 
 #[test]
@@ -128,10 +100,7 @@ fn without_a_runtime_that_is_said_and_it_is_not_called_busy() {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let server = runtime.block_on(Server::start());
     let market = runtime.block_on(async { Lock::new(server.connect().await, MARKET) });
-    let here = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .unwrap();
+    let here = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     // No runtime at all: nothing is awaited before that is seen.
     let mut context = std::task::Context::from_waker(std::task::Waker::noop());
     let mut asking = Box::pin(market.try_acquire());

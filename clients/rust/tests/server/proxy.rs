@@ -33,18 +33,11 @@ impl Proxy {
                 if !ours.closed.load(Ordering::Relaxed) {
                     let server = TcpStream::connect(("127.0.0.1", server)).await.unwrap();
                     let connection = tokio::spawn(carry(client, server, ours.clone()));
-                    ours.connections
-                        .lock()
-                        .unwrap()
-                        .push(connection.abort_handle());
+                    ours.connections.lock().unwrap().push(connection.abort_handle());
                 }
             }
         });
-        Proxy {
-            port,
-            shared,
-            listening: listening.abort_handle(),
-        }
+        Proxy { port, shared, listening: listening.abort_handle() }
     }
 
     /// The server gets the next request with this word; its reply is lost, and the connection with it.

@@ -61,12 +61,7 @@ impl Server {
             let folder = TempDir::new().unwrap();
             let mut process = launch(port, &folder, options);
             if let Some(operator) = operator(port, &mut process).await {
-                return Server {
-                    port,
-                    process,
-                    operator,
-                    folder,
-                };
+                return Server { port, process, operator, folder };
             }
         }
         panic!("no server starts");
@@ -101,10 +96,7 @@ impl Server {
     pub async fn connect(&self) -> MultiplexedConnection {
         let config = AsyncConnectionConfig::new().set_response_timeout(Some(ms(5_000)));
         let client = self.client();
-        client
-            .get_multiplexed_async_connection_with_config(&config)
-            .await
-            .unwrap()
+        client.get_multiplexed_async_connection_with_config(&config).await.unwrap()
     }
 
     pub async fn manager(&self) -> (ConnectionManager, Inbox) {
@@ -114,10 +106,7 @@ impl Server {
             .set_automatic_resubscription()
             .set_response_timeout(Some(ms(5_000)));
         let client = self.client();
-        let mut manager = client
-            .get_connection_manager_with_config(config)
-            .await
-            .unwrap();
+        let mut manager = client.get_connection_manager_with_config(config).await.unwrap();
         manager.subscribe(inbox.channel()).await.unwrap();
         (manager, inbox)
     }
@@ -142,9 +131,7 @@ impl Server {
     /// Of a command, since the last `CONFIG RESETSTAT`.
     pub async fn calls(&self, command: &str) -> usize {
         let statistics: String = self.say(&["INFO", "commandstats"]).await;
-        let calls = statistics
-            .split(&format!("cmdstat_{command}:calls="))
-            .nth(1);
+        let calls = statistics.split(&format!("cmdstat_{command}:calls=")).nth(1);
         calls.map_or(0, |calls| calls.split(',').next().unwrap().parse().unwrap())
     }
 
@@ -178,9 +165,7 @@ impl Server {
         let kill = ["CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"];
         let _: usize = self.say(&kill).await;
         // Who has a subscription is of another type.
-        let _: usize = self
-            .say(&["CLIENT", "KILL", "TYPE", "pubsub", "SKIPME", "yes"])
-            .await;
+        let _: usize = self.say(&["CLIENT", "KILL", "TYPE", "pubsub", "SKIPME", "yes"]).await;
     }
 }
 
@@ -193,9 +178,7 @@ impl Drop for Stopped {
 }
 
 fn signal(name: &str, process: u32) {
-    let kill = Command::new("kill")
-        .args(["-s", name, &process.to_string()])
-        .status();
+    let kill = Command::new("kill").args(["-s", name, &process.to_string()]).status();
     assert!(kill.unwrap().success());
 }
 
@@ -219,25 +202,14 @@ fn free_port() -> u16 {
 
 pub fn module() -> String {
     env::var("REDIS_LOCK_MODULE").unwrap_or_else(|_| {
-        concat!(
-            env!("CARGO_MANIFEST_DIR"),
-            "/../../target/release/libredis_lock.so"
-        )
-        .into()
+        concat!(env!("CARGO_MANIFEST_DIR"), "/../../target/release/libredis_lock.so").into()
     })
 }
 
 fn launch(port: u16, folder: &TempDir, options: &[&str]) -> Child {
     let log = File::create(folder.path().join("log")).unwrap();
     Command::new(env::var("REDIS_SERVER").unwrap_or_else(|_| "redis-server".into()))
-        .args([
-            "--port",
-            &port.to_string(),
-            "--bind",
-            "127.0.0.1",
-            "--save",
-            "",
-        ])
+        .args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--save", ""])
         .arg("--dir")
         .arg(folder.path())
         .args(options)
@@ -252,9 +224,7 @@ async fn operator(port: u16, process: &mut Child) -> Option<MultiplexedConnectio
     let config = AsyncConnectionConfig::new().set_response_timeout(Some(ms(10_000)));
     let began = Instant::now();
     while process.try_wait().unwrap().is_none() && began.elapsed() < ms(10_000) {
-        let connected = client
-            .get_multiplexed_async_connection_with_config(&config)
-            .await;
+        let connected = client.get_multiplexed_async_connection_with_config(&config).await;
         if let Ok(connection) = connected {
             return Some(connection);
         }

@@ -22,10 +22,7 @@ async fn owners(server: &Server) -> Vec<String> {
     let waiters: Vec<std::collections::HashMap<String, redis::Value>> =
         redis::from_redis_value(waiters).unwrap();
     let owner = |mut waiter: std::collections::HashMap<_, _>| waiter.remove("owner").unwrap();
-    waiters
-        .into_iter()
-        .map(|waiter| redis::from_redis_value(owner(waiter)).unwrap())
-        .collect()
+    waiters.into_iter().map(|waiter| redis::from_redis_value(owner(waiter)).unwrap()).collect()
 }
 
 #[tokio::test]

@@ -12,10 +12,7 @@ async fn returns_within<T>(limit: Duration, acquiring: impl Future<Output = Resu
     let began = Instant::now();
     let outcome = acquiring.await.map(|_| ());
     let took = began.elapsed();
-    assert!(
-        matches!(&outcome, Err(Error::Redis(error)) if error.is_timeout()),
-        "{outcome:?}"
-    );
+    assert!(matches!(&outcome, Err(Error::Redis(error)) if error.is_timeout()), "{outcome:?}");
     assert!(took < limit, "{took:?}");
 }
 

@@ -25,10 +25,7 @@ async fn is_acquired_used_and_released(server: &Server, connection: impl Connect
     let left: u64 = server.say(&["PTTL", MARKET]).await;
     assert!(left <= 10_000 && left > 5_000, "{left}");
     assert!(matches!(market.try_acquire().await, Err(Error::Busy)));
-    assert!(matches!(
-        market.acquire_within(ms(100)).await,
-        Err(Error::Busy)
-    ));
+    assert!(matches!(market.acquire_within(ms(100)).await, Err(Error::Busy)));
     hold.renew(ms(90_000)).await.unwrap();
     let left: u64 = server.say(&["PTTL", MARKET]).await;
     assert!(left <= 90_000 && left > 80_000, "{left}");
@@ -57,26 +54,14 @@ async fn a_guarded_command_runs_as_it_would_alone_and_only_while_the_lock_is_hel
     let nothing: Option<String> = hold.guard(cmd("GET").arg("no key")).await.unwrap();
     assert_eq!(nothing, None);
     let binary = [0, 255, b'\r', b'\n'];
-    let () = hold
-        .guard(cmd("SET").arg("binary").arg(&binary))
-        .await
-        .unwrap();
+    let () = hold.guard(cmd("SET").arg("binary").arg(&binary)).await.unwrap();
     let bytes: Vec<u8> = hold.guard(cmd("GET").arg("binary")).await.unwrap();
     assert_eq!(bytes, binary);
     let goods = [("apples", 3), ("pears", 5)];
-    let _: usize = hold
-        .guard(cmd("HSET").arg("goods").arg(&goods[..]))
-        .await
-        .unwrap();
+    let _: usize = hold.guard(cmd("HSET").arg("goods").arg(&goods[..])).await.unwrap();
     let stock: HashMap<String, u64> = hold.guard(cmd("HGETALL").arg("goods")).await.unwrap();
-    assert_eq!(
-        stock,
-        HashMap::from(goods.map(|(name, many)| (name.into(), many)))
-    );
-    let refused = hold
-        .guard::<()>(cmd("INCR").arg("goods"))
-        .await
-        .unwrap_err();
+    assert_eq!(stock, HashMap::from(goods.map(|(name, many)| (name.into(), many))));
+    let refused = hold.guard::<()>(cmd("INCR").arg("goods")).await.unwrap_err();
     assert!(
         matches!(&refused, Error::Redis(error) if error.code() == Some("WRONGTYPE")),
         "{refused}"
@@ -84,10 +69,7 @@ async fn a_guarded_command_runs_as_it_would_alone_and_only_while_the_lock_is_hel
     assert!(!hold.is_lost());
     let () = server.say(&["SET", MARKET, "another owner"]).await;
     let late = hold.guard::<()>(cmd("SET").arg("number").arg(0)).await;
-    assert!(
-        matches!(&late, Err(Error::Lost(loss)) if loss.cause() == Cause::NotOwner),
-        "{late:?}"
-    );
+    assert!(matches!(&late, Err(Error::Lost(loss)) if loss.cause() == Cause::NotOwner), "{late:?}");
     assert_eq!(server.say::<u64>(&["GET", "number"]).await, 6);
     assert!(matches!(hold.release().await, Err(Error::Lost(_))));
     assert!(!is_free(&server).await); // what is another owner's stays
@@ -113,10 +95,7 @@ async fn what_needs_the_module_says_so() {
     let wishes = [
         (locks.lock(MARKET).shared(), "a shared lock"),
         (locks.lock(MARKET).limit(2), "a lock with a limit"),
-        (
-            locks.all([MARKET, "{market}:other"]),
-            "a lock of several keys",
-        ),
+        (locks.all([MARKET, "{market}:other"]), "a lock of several keys"),
         (locks.lock(MARKET).require_module(), "this lock"),
         (locks.clone().require_module().lock(MARKET), "this lock"),
     ];
@@ -132,14 +111,7 @@ async fn what_needs_the_module_says_so() {
                 assert!(error.to_string().contains("--loadmodule"), "{error}");
             }
         }
-        locks
-            .lock(MARKET)
-            .acquire()
-            .await
-            .unwrap()
-            .release()
-            .await
-            .unwrap();
+        locks.lock(MARKET).acquire().await.unwrap().release().await.unwrap();
     }
     assert!(is_free(&server).await);
 }
@@ -151,10 +123,7 @@ async fn who_waits_without_the_module_asks_ever_more_seldom_and_no_other_command
     let hold = market.acquire().await.unwrap();
     let () = server.say(&["CONFIG", "RESETSTAT"]).await;
     let began = Instant::now();
-    assert!(matches!(
-        market.acquire_within(ms(3_000)).await,
-        Err(Error::Busy)
-    ));
+    assert!(matches!(market.acquire_within(ms(3_000)).await, Err(Error::Busy)));
     assert!(began.elapsed() >= ms(3_000));
     let asked = server.calls("set").await;
     assert!((5..=14).contains(&asked), "{asked} asks");
@@ -165,14 +134,7 @@ async fn who_waits_without_the_module_asks_ever_more_seldom_and_no_other_command
     let waiting = tokio::spawn(async move { waiter.acquire().await });
     eventually("it waits", async || server.calls("set").await > asked).await;
     hold.release().await.unwrap();
-    timeout(ms(5_000), waiting)
-        .await
-        .unwrap()
-        .unwrap()
-        .unwrap()
-        .release()
-        .await
-        .unwrap();
+    timeout(ms(5_000), waiting).await.unwrap().unwrap().unwrap().release().await.unwrap();
     assert!(is_free(&server).await);
 }
 
@@ -212,14 +174,10 @@ async fn an_owner_that_holds_the_lock_is_granted_it_again_and_for_no_shorter() {
 #[tokio::test]
 async fn a_user_who_may_use_no_newer_commands_is_served_by_scripts() {
     let server = Server::start_bare().await;
-    let () = server
-        .say(&["ACL", "SETUSER", "ann", "on", "nopass", "~*", "&*", "+@all"])
-        .await;
+    let () = server.say(&["ACL", "SETUSER", "ann", "on", "nopass", "~*", "&*", "+@all"]).await;
     for newer in ["-delex", "-delifeq"] {
         // Or the server does not know it.
-        _ = server
-            .try_say::<()>(&["ACL", "SETUSER", "ann", newer])
-            .await;
+        _ = server.try_say::<()>(&["ACL", "SETUSER", "ann", newer]).await;
     }
     let client =
         redis::Client::open(format!("redis://ann:any@127.0.0.1:{}/", server.port)).unwrap();
@@ -280,14 +238,7 @@ async fn that_the_module_is_missing_is_found_out_and_logged_once() {
     let locks = server.locks().await;
     let () = server.say(&["CONFIG", "RESETSTAT"]).await;
     for _ in 0..20 {
-        locks
-            .lock(MARKET)
-            .acquire()
-            .await
-            .unwrap()
-            .release()
-            .await
-            .unwrap();
+        locks.lock(MARKET).acquire().await.unwrap().release().await.unwrap();
     }
     assert_eq!(WARNINGS.get(), 1);
     let errors: String = server.say(&["INFO", "errorstats"]).await;

@@ -1,10 +1,8 @@
 //! What the ledger remembers of one hold.
 
-use crate::lock::fence::Fence;
 use crate::lock::holds::ledger::delivery::Delivery;
 use crate::lock::holds::wall::Written;
-use crate::lock::slot::Slot;
-use crate::lock::time::{Ms, Now, is_over};
+use crate::lock::words::{Fence, Ms, Now, Slot, is_over};
 
 /// What the ledger remembers of one hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,11 +58,7 @@ impl Entry {
 
     /// What the key says of this hold, if the hold ends at `end`.
     pub fn written(&self, end: Ms) -> Written {
-        Written {
-            end,
-            step: self.step,
-            since: self.since,
-        }
+        Written { end, step: self.step, since: self.since }
     }
 
     /// Must the hold be given back, because its connection has closed or its owner will not hear of it?
@@ -76,12 +70,7 @@ impl Entry {
     /// themselves. Without an end it counts as one that ends by the wall clock.
     pub fn without_end_by_wall(self) -> Self {
         let by_wall = self.by_wall || self.end.is_none();
-        Self {
-            end: self.end.filter(|_| !by_wall),
-            by_wall,
-            reserved: false,
-            ..self
-        }
+        Self { end: self.end.filter(|_| !by_wall), by_wall, reserved: false, ..self }
     }
 
     /// The open connection with which the hold ends, if there is one.

@@ -3,11 +3,11 @@
 
 use std::fmt;
 
-use crate::lock::fence::Fence;
 use crate::lock::holds::ledger::entry::Entry;
 use crate::lock::holds::ledger::table::Sweep;
 use crate::lock::holds::ledger::ties::Tie;
-use crate::lock::slot::{SLOTS, Slot, Slots};
+use crate::lock::slot::SLOTS;
+use crate::lock::words::{Fence, Slot, Slots};
 
 /// The slots that have left, and how far the removal of their entries has come.
 pub struct LeftSlots {
@@ -39,10 +39,7 @@ impl LeftSlots {
                 *left_with = number;
             }
         }
-        Self {
-            by_slot: self.by_slot,
-            ..Self::new()
-        }
+        Self { by_slot: self.by_slot, ..Self::new() }
     }
 
     /// Is this the entry of a hold whose slot has left?

@@ -4,34 +4,33 @@
 //! An entry counts only as long as the key names its owner. One whose key was overwritten by another
 //! command is ignored, and is removed when a LOCK command comes across it.
 
-pub mod delivery;
+mod delivery;
 pub mod discarded;
 pub mod entry;
-pub mod left;
-pub mod owner;
-pub mod packed;
-pub mod reserved;
-pub mod shares;
-pub mod short;
-pub mod table;
-pub mod ties;
-pub mod token;
+mod left;
+mod owner;
+mod packed;
+mod reserved;
+mod shares;
+mod table;
+mod ties;
+mod token;
+
+pub use delivery::{Delivery, News};
+pub use entry::{Entry, ShareBefore};
+pub use ties::Tie;
+pub use token::Token;
+
 use std::collections::BTreeSet;
 
-use crate::lock::fence::Fence;
 use crate::lock::holds::ledger::discarded::Discarded;
-use crate::lock::holds::ledger::entry::{Entry, ShareBefore};
 use crate::lock::holds::ledger::left::LeftSlots;
 use crate::lock::holds::ledger::owner::Owner;
 use crate::lock::holds::ledger::packed::Packed;
 use crate::lock::holds::ledger::shares::{ShareEntry, Shares};
 use crate::lock::holds::ledger::table::{Record, Table};
-use crate::lock::holds::ledger::ties::{Tie, Ties};
-use crate::lock::holds::ledger::token::Token;
-use crate::lock::print::{Print, Secret};
-use crate::lock::request::Hold;
-use crate::lock::slot::Slots;
-use crate::lock::time::Ms;
+use crate::lock::holds::ledger::ties::Ties;
+use crate::lock::words::{Fence, Hold, Ms, Print, Secret, Slots};
 
 /// The entry of an exclusive hold. The key is stored as a print, so that most entries need no allocation.
 ///
@@ -53,11 +52,7 @@ impl Record for Exclusive {
 
 impl Exclusive {
     fn former(&self) -> Former {
-        Former {
-            owner: self.owner.token(),
-            hold: Hold::Exclusive,
-            entry: self.entry.entry(),
-        }
+        Former { owner: self.owner.token(), hold: Hold::Exclusive, entry: self.entry.entry() }
     }
 }
 
@@ -152,9 +147,7 @@ impl Ledger {
     /// Does this hold have an entry that says that its owner has been told?
     pub fn is_told(&self, key: &[u8], owner: &[u8], hold: Hold) -> bool {
         if hold == Hold::Shared || self.left.is_some() {
-            return self
-                .of(key, owner, hold)
-                .is_some_and(|entry| entry.delivery.is_told());
+            return self.of(key, owner, hold).is_some_and(|entry| entry.delivery.is_told());
         }
         (self.exclusive.get(self.print(key)))
             .is_some_and(|hold| hold.owner.is(owner) && hold.entry.is_told())
@@ -194,9 +187,8 @@ impl Ledger {
                 (self.shared.get_mut(print)).and_then(|shares| shares.change(secret, owner, change))
             }
         }?;
-        self.counted = (self.counted)
-            .saturating_add(is_counted.into())
-            .saturating_sub(was_counted.into());
+        self.counted =
+            (self.counted).saturating_add(is_counted.into()).saturating_sub(was_counted.into());
         for client in before.iter().filter(|tie| !after.contains(tie)).flatten() {
             self.ties.remove(*client, key, Some(owner));
         }
@@ -270,10 +262,7 @@ impl Ledger {
             share.must_be_given_back() || share.tie().is_some_and(|client| closed.contains(&client))
         };
         if !share.is_some_and(ends) {
-            let share = ShareBefore {
-                deadline,
-                entry: share,
-            };
+            let share = ShareBefore { deadline, entry: share };
             self.change(key, owner, Hold::Exclusive, |record| {
                 record.set_share_before(share);
             });
@@ -283,9 +272,7 @@ impl Ledger {
     /// The share that this owner gets back if it never hears of its exclusive grant.
     pub fn share_before(&self, key: &[u8], owner: &[u8]) -> Option<ShareBefore> {
         let hold = self.exclusive.get(self.print(key))?;
-        (hold.owner.is(owner))
-            .then(|| hold.entry.share_before())
-            .flatten()
+        (hold.owner.is(owner)).then(|| hold.entry.share_before()).flatten()
     }
 
     /// Notes that the owner has asked for its hold again by this connection; `tied` says whether the hold now
@@ -294,12 +281,7 @@ impl Ledger {
         self.change(key, owner, hold, |record| {
             let before = record.entry();
             if (before.client, before.tied) != (client, tied) {
-                record.set(Entry {
-                    client,
-                    tied,
-                    closed: false,
-                    ..before
-                });
+                record.set(Entry { client, tied, closed: false, ..before });
             }
         });
     }
@@ -316,10 +298,7 @@ impl Ledger {
     pub fn mark_end_counted(&mut self, key: &[u8], owner: &[u8], hold: Hold) {
         self.change(key, owner, hold, |record| {
             let entry = record.entry();
-            record.set(Entry {
-                counted: false,
-                ..entry
-            });
+            record.set(Entry { counted: false, ..entry });
         });
     }
 
@@ -348,9 +327,7 @@ impl Ledger {
         ties.retain(|tie| {
             let (key, owner) = tie.key_and_owner();
             let ends = |hold| self.change(key, owner, hold, |record| record.close(client));
-            [Hold::Exclusive, Hold::Shared]
-                .map(ends)
-                .contains(&Some(true))
+            [Hold::Exclusive, Hold::Shared].map(ends).contains(&Some(true))
         });
         (taken, ties)
     }
@@ -420,9 +397,7 @@ impl Ledger {
         }
         let mut gone = self.sharers(key);
         gone.retain(|owner| !is_there(owner.bytes()));
-        (gone.iter())
-            .filter_map(|owner| self.take_share(key, owner.bytes()))
-            .collect()
+        (gone.iter()).filter_map(|owner| self.take_share(key, owner.bytes())).collect()
     }
 
     /// The owners whose shares of this lock have an entry.
@@ -543,14 +518,7 @@ impl Ledger {
 
     /// Forgets everything; the memory is freed in portions if there is much.
     pub fn discard(self, discarded: &mut Discarded) {
-        let Self {
-            exclusive,
-            shared,
-            holds,
-            ties,
-            reserved,
-            ..
-        } = self;
+        let Self { exclusive, shared, holds, ties, reserved, .. } = self;
         discarded.add(reserved.len(), reserved.into_iter());
         discarded.add(holds, exclusive.into_buckets());
         let shares = shared.into_buckets().flatten();
@@ -628,11 +596,7 @@ impl Ledger {
     #[inline]
     fn clean_up_exclusive(&mut self, key: &[u8], before: &Exclusive) {
         if !self.reserved.is_empty()
-            && let Entry {
-                reserved: true,
-                end: Some(end),
-                ..
-            } = before.entry.entry()
+            && let Entry { reserved: true, end: Some(end), .. } = before.entry.entry()
         {
             self.reserved.remove(&(end, Box::from(key)));
         }
@@ -684,9 +648,5 @@ impl Ledger {
 
 #[cfg(test)]
 #[allow(clippy::arithmetic_side_effects, reason = "small numbers")]
-#[allow(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    reason = "a test fails by a panic"
-)]
+#[allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by a panic")]
 mod tests;

@@ -2,8 +2,7 @@
 
 use uuid::Uuid;
 
-use crate::lock::holds::ledger::short::Short;
-use crate::lock::holds::ledger::token::Token;
+use crate::lock::holds::ledger::token::{Short, Token};
 
 /// An owner's token in 24 bytes. Most tokens are UUIDs or short, and need no allocation.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -18,10 +17,8 @@ pub enum Owner {
     Long(Box<[u8]>),
 }
 
-const _: () = assert!(
-    size_of::<Owner>() == 24,
-    "a record has no room for more, and there may be millions"
-);
+const _: () =
+    assert!(size_of::<Owner>() == 24, "a record has no room for more, and there may be millions");
 
 impl Owner {
     /// Is it this token?

@@ -3,10 +3,9 @@
 use std::fmt;
 use std::num::NonZero;
 
-use crate::lock::fence::Fence;
 use crate::lock::holds::ledger::delivery::Delivery;
 use crate::lock::holds::ledger::entry::{Entry, LAST_STEP, ShareBefore};
-use crate::lock::slot::Slot;
+use crate::lock::words::{Fence, Slot};
 
 /// An entry in 24 bytes. Almost all entries fit; one that does not is boxed.
 #[derive(Debug)]
@@ -25,10 +24,7 @@ pub struct Unusual {
     share_before: Option<ShareBefore>,
 }
 
-const _: () = assert!(
-    size_of::<Packed>() == 24,
-    "the NonZero leaves room for the tag"
-);
+const _: () = assert!(size_of::<Packed>() == 24, "the NonZero leaves room for the tag");
 
 /// A packed entry. Its fencing number has never changed, so `first` need not be stored.
 #[derive(Clone, Copy)]
@@ -254,10 +250,7 @@ impl Packed {
         // An owner that knows of the exclusive grant never gets the share back.
         *self = match share_before.filter(|_| !entry.delivery.is_told()) {
             None => entry.into(),
-            share_before => Self::Unusual(Box::new(Unusual {
-                entry,
-                share_before,
-            })),
+            share_before => Self::Unusual(Box::new(Unusual { entry, share_before })),
         };
     }
 }
@@ -267,10 +260,7 @@ impl From<Entry> for Packed {
     fn from(entry: Entry) -> Self {
         match Usual::try_from(&entry) {
             Some(usual) => Self::Usual(usual),
-            None => Self::Unusual(Box::new(Unusual {
-                entry,
-                share_before: None,
-            })),
+            None => Self::Unusual(Box::new(Unusual { entry, share_before: None })),
         }
     }
 }
@@ -297,30 +287,11 @@ mod tests {
             step: 0,
             counted: true,
         };
-        let number = |number| Entry {
-            fence: Some(number),
-            first: number,
-            ..usual
-        };
-        let slot = |slot| Entry {
-            slot: Some(slot),
-            ..usual
-        };
-        let replies = |under_way| Entry {
-            delivery: Delivery::of(true, under_way),
-            ..usual
-        };
-        let lasts = |since, length: u64| Entry {
-            since,
-            end: since.checked_add(length),
-            ..usual
-        };
-        let endless = |since| Entry {
-            since,
-            end: None,
-            by_wall: true,
-            ..usual
-        };
+        let number = |number| Entry { fence: Some(number), first: number, ..usual };
+        let slot = |slot| Entry { slot: Some(slot), ..usual };
+        let replies = |under_way| Entry { delivery: Delivery::of(true, under_way), ..usual };
+        let lasts = |since, length: u64| Entry { since, end: since.checked_add(length), ..usual };
+        let endless = |since| Entry { since, end: None, by_wall: true, ..usual };
         let client = |client| Entry { client, ..usual };
         #[rustfmt::skip]
         let cases = [

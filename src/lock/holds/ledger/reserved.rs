@@ -5,8 +5,7 @@ use crate::lock::holds::ledger::entry::Entry;
 use crate::lock::holds::ledger::token::Token;
 use crate::lock::holds::ledger::{Former, Ledger};
 use crate::lock::holds::wall::{EARLY, Written};
-use crate::lock::request::Hold;
-use crate::lock::time::{Ms, Now, is_over};
+use crate::lock::words::{Hold, Ms, Now, is_over};
 
 impl Ledger {
     /// Is any lock reserved?
@@ -30,10 +29,7 @@ impl Ledger {
             let Some(end) = entry.end.filter(|&end| is_too_early(end)) else {
                 return false;
             };
-            hold.entry.set(Entry {
-                reserved: true,
-                ..entry
-            });
+            hold.entry.set(Entry { reserved: true, ..entry });
             self.reserved.insert((end, Box::from(key)));
             return true;
         }
@@ -57,15 +53,8 @@ impl Ledger {
             return false;
         }
         let print = self.print(key);
-        let alone = self
-            .exclusive
-            .get(print)
-            .is_some_and(|hold| hold.entry.entry().reserved);
-        let shares = || {
-            self.shared
-                .get(print)
-                .is_some_and(|all| all.reserved_until.is_some())
-        };
+        let alone = self.exclusive.get(print).is_some_and(|hold| hold.entry.entry().reserved);
+        let shares = || self.shared.get(print).is_some_and(|all| all.reserved_until.is_some());
         (alone || shares()) && !self.key_has_left(print)
     }
 
@@ -73,9 +62,7 @@ impl Ledger {
     pub fn reserved_alone(&self, key: &[u8], now: Now) -> Option<(Token, Ms)> {
         let hold = self.exclusive.get(self.print(key))?;
         let entry = hold.entry.entry();
-        let end = entry
-            .end
-            .filter(|&end| entry.reserved && !is_over(Some(end), now))?;
+        let end = entry.end.filter(|&end| entry.reserved && !is_over(Some(end), now))?;
         (!self.entry_has_left(&entry)).then(|| (hold.owner.token(), end))
     }
 
@@ -116,9 +103,7 @@ impl Ledger {
             let entry = shares.and_then(|shares| shares.get(secret, owner.bytes()));
             entry.is_some_and(|entry| are_taken(&entry))
         });
-        (owners.iter())
-            .filter_map(|owner| self.take_share(key, owner.bytes()))
-            .collect()
+        (owners.iter()).filter_map(|owner| self.take_share(key, owner.bytes())).collect()
     }
 
     /// How this owner holds the lock, if the lock is reserved for it.
@@ -141,9 +126,7 @@ impl Ledger {
         let print = self.print(key);
         let shares = self.shared.get(print).filter(|_| !self.key_has_left(print));
         let shares = shares.filter(|shares| shares.reserved_until.is_some());
-        shares
-            .into_iter()
-            .flat_map(move |shares| shares.each_lasting(now))
+        shares.into_iter().flat_map(move |shares| shares.each_lasting(now))
     }
 
     /// Ends the reservation: the key has been written again, by us or by another command.
@@ -157,10 +140,7 @@ impl Ledger {
             let entry = hold.entry.entry();
             if entry.reserved {
                 until = entry.end;
-                hold.entry.set(Entry {
-                    reserved: false,
-                    ..entry
-                });
+                hold.entry.set(Entry { reserved: false, ..entry });
             }
         } else if let Some(shares) = self.shared.get_mut(print) {
             until = shares.reserved_until.take();
@@ -209,11 +189,7 @@ impl Ledger {
         if let Some(hold) = self.exclusive.get_mut(print) {
             let entry = hold.entry.entry();
             if !entry.by_wall {
-                hold.entry.set(Entry {
-                    end: None,
-                    by_wall: true,
-                    ..entry
-                });
+                hold.entry.set(Entry { end: None, by_wall: true, ..entry });
             }
         } else if let Some(shares) = self.shared.get_mut(print) {
             shares.end_by_wall();

@@ -7,9 +7,7 @@ use crate::lock::holds::ledger::packed::Packed;
 use crate::lock::holds::ledger::table::{Record, Table};
 use crate::lock::holds::ledger::token::Token;
 use crate::lock::holds::wall::Written;
-use crate::lock::print::{Print, Secret};
-use crate::lock::request::Hold;
-use crate::lock::time::{Ms, Now, is_over};
+use crate::lock::words::{Hold, Ms, Now, Print, Secret, is_over};
 
 /// The entries of one shared lock.
 #[derive(Debug)]
@@ -49,10 +47,7 @@ impl ShareEntry {
 
     /// The entry, with its end.
     pub fn entry(&self) -> Entry {
-        Entry {
-            end: self.end(),
-            ..self.entry.entry()
-        }
+        Entry { end: self.end(), ..self.entry.entry() }
     }
 
     /// Does it end by our clock, and has it not ended yet?
@@ -185,11 +180,7 @@ impl Shares {
         if let Some(share) = self.of_owner.get_mut(secret.print(owner)) {
             self.all_by_wall &= by_wall;
             share.end = end.unwrap_or(Ms::MAX);
-            let entry = Entry {
-                end,
-                by_wall,
-                ..share.entry.entry()
-            };
+            let entry = Entry { end, by_wall, ..share.entry.entry() };
             share.entry.set(entry.without_end_by_wall());
         }
     }
@@ -208,11 +199,7 @@ impl Shares {
             return;
         }
         for share in self.of_owner.iter_mut() {
-            let by_wall = Entry {
-                end: None,
-                by_wall: true,
-                ..share.entry.entry()
-            };
+            let by_wall = Entry { end: None, by_wall: true, ..share.entry.entry() };
             share.entry.set(by_wall);
         }
     }
@@ -241,9 +228,7 @@ impl Shares {
     fn count(&mut self, before: Option<&Entry>, after: Option<&Entry>) {
         let one = |entry: Option<&Entry>, is: fn(&Entry) -> bool| u32::from(entry.is_some_and(is));
         let counted = |count: u32, is: fn(&Entry) -> bool| {
-            count
-                .saturating_add(one(after, is))
-                .saturating_sub(one(before, is))
+            count.saturating_add(one(after, is)).saturating_sub(one(before, is))
         };
         self.tied = counted(self.tied, |entry| entry.tied);
         self.counted = counted(self.counted, |entry| entry.counted);

@@ -6,7 +6,7 @@
 //! moves the records of one or two buckets, however many there are, and the memory follows the number of
 //! records.
 
-use crate::lock::print::Print;
+use crate::lock::words::Print;
 
 /// A record of a [`Table`].
 pub trait Record {
@@ -151,10 +151,7 @@ impl<R: Record> Table<R> {
         goes: &mut impl FnMut(&R) -> bool,
         gone: &mut impl FnMut(R),
     ) -> bool {
-        let (next, end) = (
-            sweep.next,
-            sweep.next.saturating_add(buckets).min(self.buckets),
-        );
+        let (next, end) = (sweep.next, sweep.next.saturating_add(buckets).min(self.buckets));
         // Buckets that were merged since may have put records into a bucket that was swept before. Which
         // bucket a record is in depends only on the number of buckets.
         let merged = (self.buckets..sweep.buckets).map(origin);
@@ -163,9 +160,7 @@ impl<R: Record> Table<R> {
                 continue;
             };
             let before = bucket.len();
-            bucket
-                .extract_if(.., |record| goes(record))
-                .for_each(&mut *gone);
+            bucket.extract_if(.., |record| goes(record)).for_each(&mut *gone);
             give_back_room(bucket);
             let taken = before.saturating_sub(bucket.len());
             self.len = self.len.saturating_sub(taken);
@@ -272,18 +267,12 @@ fn home(print: Print, buckets: usize) -> usize {
         usize::try_from(print.bits() & mask).unwrap_or_default()
     };
     let number = low(mask);
-    if number < buckets {
-        number
-    } else {
-        low(mask >> 1)
-    }
+    if number < buckets { number } else { low(mask >> 1) }
 }
 
 /// The bucket that this one is split from: its number without the highest bit.
 fn origin(number: usize) -> usize {
-    number
-        .checked_ilog2()
-        .map_or(0, |highest| number ^ (1 << highest))
+    number.checked_ilog2().map_or(0, |highest| number ^ (1 << highest))
 }
 
 /// The index of the record with this print in its bucket, or else the index to insert it at.
@@ -308,11 +297,7 @@ fn give_back_room<R>(bucket: &mut Vec<R>) {
 /// The capacity for so many records. One or two get exactly what they need, because there may be many tables
 /// that small.
 fn room(records: usize) -> usize {
-    if records <= STEP / 2 {
-        records
-    } else {
-        records.next_multiple_of(STEP)
-    }
+    if records <= STEP / 2 { records } else { records.next_multiple_of(STEP) }
 }
 
 #[cfg(test)]
@@ -442,9 +427,8 @@ mod tests {
                 steps += 1;
             }
             let numbers = table.iter().map(|record| record.1[0]);
-            let (gone, stay): (Vec<_>, Vec<_>) = numbers
-                .filter(|&number| number < 4_000)
-                .partition(|number| number % 2 == 0);
+            let (gone, stay): (Vec<_>, Vec<_>) =
+                numbers.filter(|&number| number < 4_000).partition(|number| number % 2 == 0);
             assert_eq!((gone.len(), stay.len()), (0, 2_000), "{first}, {then}");
             assert!(steps > 20);
         }
@@ -452,24 +436,13 @@ mod tests {
 
     #[test]
     fn a_split_bucket_is_merged_back_where_it_came_from() {
-        for (number, from) in [
-            (1, 0),
-            (2, 0),
-            (3, 1),
-            (4, 0),
-            (5, 1),
-            (6, 2),
-            (7, 3),
-            (12, 4),
-        ] {
+        for (number, from) in [(1, 0), (2, 0), (3, 1), (4, 0), (5, 1), (6, 2), (7, 3), (12, 4)] {
             assert_eq!(origin(number), from, "{number}");
         }
         for buckets in 1..70 {
             for number in 0..1_000 {
-                let (before, after) = (
-                    home(print(number), buckets),
-                    home(print(number), buckets + 1),
-                );
+                let (before, after) =
+                    (home(print(number), buckets), home(print(number), buckets + 1));
                 assert!(after == before || (after == buckets && before == origin(buckets)));
             }
         }

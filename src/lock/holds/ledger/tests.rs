@@ -34,16 +34,10 @@ fn an_entry_counts_only_for_its_key_its_owner_and_its_kind() {
     let mut other_long = long.clone();
     other_long[1000] = b'x';
     let owners: [&[u8]; 6] = [b"a", b"a\0", b"b", &uuid_like, &long, &other_long];
-    for (owner, hold) in owners
-        .iter()
-        .flat_map(|owner| BOTH.map(|hold| (owner, hold)))
-    {
+    for (owner, hold) in owners.iter().flat_map(|owner| BOTH.map(|hold| (owner, hold))) {
         let mut ledger = Ledger::new(Secret(1, 2));
         ledger.write(b"k", owner, hold, entry(7));
-        for (asked, kind) in owners
-            .iter()
-            .flat_map(|owner| BOTH.map(|kind| (owner, kind)))
-        {
+        for (asked, kind) in owners.iter().flat_map(|owner| BOTH.map(|kind| (owner, kind))) {
             let right = asked == owner && kind == hold;
             assert_eq!(ledger.of(b"k", asked, kind).is_some(), right);
         }
@@ -91,10 +85,7 @@ fn every_hold_is_counted() {
         counts.push(ledger.holds());
     }
     assert_eq!(counts, [1, 2, 2, 3, 3, 2, 2, 2, 1]);
-    let in_slot = |slot| Entry {
-        slot: Some(slot),
-        ..entry(6)
-    };
+    let in_slot = |slot| Entry { slot: Some(slot), ..entry(6) };
     ledger.write(b"m", b"a", Hold::Shared, in_slot(3));
     ledger.write(b"m", b"b", Hold::Shared, in_slot(3));
     leave(&mut ledger, &Slots::of(&[3..=3]), 99);
@@ -113,12 +104,7 @@ fn leave(ledger: &mut Ledger, slots: &Slots, number: Fence) {
 fn what_has_left_counts_no_more_even_if_the_slot_comes_back_before_it_is_forgotten() {
     for hold in BOTH {
         let mut ledger = Ledger::new(Secret(1, 2));
-        let in_slot = |fence| Entry {
-            slot: Some(3),
-            tied: true,
-            client: 8,
-            ..entry(fence)
-        };
+        let in_slot = |fence| Entry { slot: Some(3), tied: true, client: 8, ..entry(fence) };
         for key in 0..1_000_u64 {
             ledger.write(&key.to_le_bytes(), b"a", hold, in_slot(6));
         }
@@ -126,21 +112,9 @@ fn what_has_left_counts_no_more_even_if_the_slot_comes_back_before_it_is_forgott
         let key = |key: u64| key.to_le_bytes();
         assert!(!ledger.knows(&key(1)) && ledger.of(&key(1), b"a", hold).is_none());
         assert_eq!(ledger.forget(&key(1), b"a"), None);
-        assert!(
-            ledger
-                .write(&key(2), b"b", Hold::Exclusive, in_slot(8))
-                .is_empty()
-        );
-        assert!(
-            ledger
-                .write(&key(3), b"b", Hold::Shared, in_slot(8))
-                .is_empty()
-        );
-        let by_others = Entry {
-            fence: None,
-            first: 0,
-            ..in_slot(0)
-        };
+        assert!(ledger.write(&key(2), b"b", Hold::Exclusive, in_slot(8)).is_empty());
+        assert!(ledger.write(&key(3), b"b", Hold::Shared, in_slot(8)).is_empty());
+        let by_others = Entry { fence: None, first: 0, ..in_slot(0) };
         ledger.write(&key(4), b"a", hold, by_others);
         let stays = |ledger: &Ledger| {
             ledger.of(&key(2), b"b", Hold::Exclusive).is_some()
@@ -154,10 +128,7 @@ fn what_has_left_counts_no_more_even_if_the_slot_comes_back_before_it_is_forgott
             portions += 1;
         }
         assert!(stays(&ledger) && portions > 10);
-        assert_eq!(
-            (ledger.holds(), ledger.close(8, usize::MAX).1.len()),
-            (3, 3)
-        );
+        assert_eq!((ledger.holds(), ledger.close(8, usize::MAX).1.len()), (3, 3));
         ledger.slots_left(&Slots::of(&[3..=3]), 9);
         assert!((1..5).all(|number| !ledger.knows(&key(number))));
     }
@@ -165,11 +136,7 @@ fn what_has_left_counts_no_more_even_if_the_slot_comes_back_before_it_is_forgott
 
 #[test]
 fn ties_go_with_their_entries() {
-    let tied = |client| Entry {
-        client,
-        tied: true,
-        ..entry(1)
-    };
+    let tied = |client| Entry { client, tied: true, ..entry(1) };
     let deeds: [fn(&mut Ledger); 6] = [
         |ledger| _ = ledger.forget(b"k", b"a"),
         |ledger| _ = ledger.forget_share(b"k", b"a"),
@@ -210,43 +177,15 @@ fn the_share_before_an_upgrade_goes_when_it_can_come_back_no_more() {
     let share = |ledger: &Ledger| ledger.share_before(b"k", b"a");
     let deeds: [(Deed, bool, usize); 8] = [
         // The owner of the exclusive hold asks by another connection, by that of the share, by none.
-        (
-            |ledger| ledger.tie(b"k", b"a", Hold::Exclusive, 7, true),
-            true,
-            2,
-        ),
-        (
-            |ledger| ledger.tie(b"k", b"a", Hold::Exclusive, 8, true),
-            true,
-            1,
-        ),
-        (
-            |ledger| ledger.tie(b"k", b"a", Hold::Exclusive, 9, false),
-            true,
-            1,
-        ),
+        (|ledger| ledger.tie(b"k", b"a", Hold::Exclusive, 7, true), true, 2),
+        (|ledger| ledger.tie(b"k", b"a", Hold::Exclusive, 8, true), true, 1),
+        (|ledger| ledger.tie(b"k", b"a", Hold::Exclusive, 9, false), true, 1),
         // The connection of the share closes, or that of the exclusive hold.
-        (
-            |ledger| assert_eq!(ledger.close(8, usize::MAX).1, []),
-            false,
-            1,
-        ),
-        (
-            |ledger| assert_eq!(ledger.close(9, usize::MAX).1.len(), 1),
-            true,
-            1,
-        ),
+        (|ledger| assert_eq!(ledger.close(8, usize::MAX).1, []), false, 1),
+        (|ledger| assert_eq!(ledger.close(9, usize::MAX).1.len(), 1), true, 1),
         // The reply to the share did not arrive; the reply to the upgrade did.
-        (
-            |ledger| assert!(!ledger.reply_ended(b"k", b"a", 1, false)),
-            false,
-            1,
-        ),
-        (
-            |ledger| assert!(!ledger.reply_ended(b"k", b"a", 2, true)),
-            false,
-            1,
-        ),
+        (|ledger| assert!(!ledger.reply_ended(b"k", b"a", 1, false)), false, 1),
+        (|ledger| assert!(!ledger.reply_ended(b"k", b"a", 2, true)), false, 1),
         (|ledger| _ = ledger.forget(b"k", b"a"), false, 0),
     ];
     for (number, (deed, stays, sessions)) in deeds.into_iter().enumerate() {
@@ -257,17 +196,11 @@ fn the_share_before_an_upgrade_goes_when_it_can_come_back_no_more() {
     }
     let mut ledger = upgraded();
     assert!(!ledger.reply_ended(b"k", b"a", 1, true));
-    assert!(
-        ledger.reply_ended(b"k", b"a", 2, false),
-        "the upgrade was not heard of"
-    );
+    assert!(ledger.reply_ended(b"k", b"a", 2, false), "the upgrade was not heard of");
     let kept = share(&ledger).and_then(|share| share.entry);
     assert!(kept.is_some_and(|share| share.delivery.is_told()));
     // A share that must be given back itself is not kept.
-    let unheard = Entry {
-        delivery: Delivery::of(false, 0),
-        ..tied(1, 8)
-    };
+    let unheard = Entry { delivery: Delivery::of(false, 0), ..tied(1, 8) };
     ledger.write(b"k", b"a", Hold::Shared, unheard);
     ledger.upgrade(b"k", b"a", tied(3, 9), None, &BTreeSet::new());
     assert_eq!(share(&ledger), None);
@@ -280,9 +213,7 @@ struct Naive(BTreeMap<Print, (Hold, BTreeMap<Vec<u8>, Entry>)>);
 impl Naive {
     fn of(&self, key: Print, owner: &[u8], hold: Hold) -> Option<Entry> {
         let (kind, entries) = self.0.get(&key)?;
-        (*kind == hold)
-            .then(|| entries.get(owner).copied())
-            .flatten()
+        (*kind == hold).then(|| entries.get(owner).copied()).flatten()
     }
 
     fn holds(&self) -> usize {
@@ -402,11 +333,7 @@ fn ties_are_those_of_the_entries_that_are_tied() {
         let tie = tied.then_some(client);
         match random(&mut state, 4) {
             0 => {
-                let new = Entry {
-                    client,
-                    tied,
-                    ..entry(1)
-                };
+                let new = Entry { client, tied, ..entry(1) };
                 ledger.write(&key, b"a", Hold::Exclusive, new);
                 naive.insert(key, tie);
             }

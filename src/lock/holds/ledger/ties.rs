@@ -15,18 +15,12 @@ pub struct Tie {
 
 impl Tie {
     fn new(client: u64, key: &[u8], owner: &[u8]) -> Self {
-        Self {
-            client,
-            key_len: key.len(),
-            bytes: [key, owner].concat().into_boxed_slice(),
-        }
+        Self { client, key_len: key.len(), bytes: [key, owner].concat().into_boxed_slice() }
     }
 
     /// The key and the owner of the hold.
     pub fn key_and_owner(&self) -> (&[u8], &[u8]) {
-        self.bytes
-            .split_at_checked(self.key_len)
-            .unwrap_or_default()
+        self.bytes.split_at_checked(self.key_len).unwrap_or_default()
     }
 
     /// The connection with which the hold ends.

@@ -1,7 +1,5 @@
 //! An owner's token as the ledger returns it.
 
-use crate::lock::holds::ledger::short::Short;
-
 /// An owner's token. Most are UUIDs or shorter, and need no allocation.
 #[derive(Clone, Debug)]
 pub enum Token {
@@ -30,5 +28,31 @@ impl From<&[u8]> for Token {
     #[inline]
     fn from(owner: &[u8]) -> Self {
         Short::new(owner).map_or_else(|| Self::Long(Box::from(owner)), Self::Short)
+    }
+}
+
+/// A text of up to `N` bytes, kept in place.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Short<const N: usize> {
+    len: u8,
+    /// Zeros after the text.
+    bytes: [u8; N],
+}
+
+impl<const N: usize> Short<N> {
+    pub const EMPTY: Self = Self { len: 0, bytes: [0; N] };
+
+    /// None if the text is too long.
+    #[inline]
+    pub fn new(text: &[u8]) -> Option<Self> {
+        let mut short = Self::EMPTY;
+        short.bytes.get_mut(..text.len())?.copy_from_slice(text);
+        short.len = u8::try_from(text.len()).ok()?;
+        Some(short)
+    }
+
+    #[inline]
+    pub fn bytes(&self) -> &[u8] {
+        self.bytes.get(..usize::from(self.len)).unwrap_or_default()
     }
 }

@@ -143,12 +143,8 @@ impl fmt::Display for Ask {
 impl fmt::Display for Action {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let owner = |owner: OwnerNo| OWNERS[owner];
-        let which = |n: usize| {
-            ["first", "second", "third", "fourth"]
-                .get(n)
-                .copied()
-                .unwrap_or("next")
-        };
+        let which =
+            |n: usize| ["first", "second", "third", "fourth"].get(n).copied().unwrap_or("next");
         match *self {
             Self::Acquire(ask) => ask.fmt(f),
             Self::Release(who, locks) => write!(f, "{} releases {}", owner(who), names(locks)),
@@ -202,10 +198,7 @@ impl fmt::Display for Action {
             Self::Leave(on) => write!(f, "the slot of {} leaves", lock(on)),
             Self::ComeBack { lock: on, held, by } => {
                 let (on, who) = (lock(on), held.map_or("no owner", owner));
-                write!(
-                    f,
-                    "the slot of {on} comes back, held by {who}, from a server {by} ms ahead"
-                )
+                write!(f, "the slot of {on} comes back, held by {who}, from a server {by} ms ahead")
             }
         }
     }

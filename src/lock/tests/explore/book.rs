@@ -141,10 +141,7 @@ pub struct Book {
 impl Book {
     /// Nothing has happened, and so many may share a lock.
     pub fn new(max_sharers: u64) -> Self {
-        Self {
-            max_sharers,
-            ..Self::default()
-        }
+        Self { max_sharers, ..Self::default() }
     }
 
     /// It is that late.
@@ -160,8 +157,7 @@ impl Book {
                 *hold = *before;
             }
         }
-        self.holds
-            .retain(|hold| hold.until.is_none_or(|until| until >= now));
+        self.holds.retain(|hold| hold.until.is_none_or(|until| until >= now));
         for hold in &mut self.holds {
             hold.is_loose = self.is_stepped && hold.until.is_some_and(|until| until < now + EARLY);
         }
@@ -199,16 +195,12 @@ impl Book {
     }
 
     pub fn has_told_hold(&self, owner: OwnerNo, lock: LockNo) -> bool {
-        self.hold(owner, lock)
-            .is_some_and(|hold| hold.told || hold.by_wall)
+        self.hold(owner, lock).is_some_and(|hold| hold.told || hold.by_wall)
     }
 
     /// What those would ask for who keep their places.
     pub fn places(&self) -> Vec<Ask> {
-        (self.waits.iter())
-            .filter(|wait| wait.ticket.is_none())
-            .map(|wait| wait.ask)
-            .collect()
+        (self.waits.iter()).filter(|wait| wait.ticket.is_none()).map(|wait| wait.ask).collect()
     }
 
     /// Does this one wait now?
@@ -274,10 +266,8 @@ impl Book {
                 hold.is_clear = false;
             }
         }
-        for wait in self
-            .waits
-            .iter_mut()
-            .filter(|wait| wait.granted.is_some() && wait.ticket.is_some())
+        for wait in
+            self.waits.iter_mut().filter(|wait| wait.granted.is_some() && wait.ticket.is_some())
         {
             wait.ask.locks = &[[2], [1], [0]][wait.ask.locks[0]];
         }
@@ -328,10 +318,7 @@ impl Book {
         for wait in &self.waits {
             let late = wait.until.is_some_and(|until| until <= self.now);
             ensure(!late || wait.over || wait.granted.is_some(), || {
-                format!(
-                    "{} has not been told that its time was up",
-                    OWNERS[wait.ask.owner]
-                )
+                format!("{} has not been told that its time was up", OWNERS[wait.ask.owner])
             })?;
         }
         let keys = &server.keys;
@@ -339,29 +326,15 @@ impl Book {
             return Ok(());
         }
         for hold in &self.holds {
-            let why = if hold.closed {
-                "its connection has closed"
-            } else {
-                "no client heard of it"
-            };
+            let why =
+                if hold.closed { "its connection has closed" } else { "no client heard of it" };
             ensure(!hold.must_go(), || {
-                format!(
-                    "{} still has {}, and {why}",
-                    OWNERS[hold.owner], LOCKS[hold.lock].1
-                )
+                format!("{} still has {}, and {why}", OWNERS[hold.owner], LOCKS[hold.lock].1)
             })?;
         }
-        for (at, wait) in self
-            .waits
-            .iter()
-            .enumerate()
-            .filter(|(_, wait)| self.lives(wait))
-        {
+        for (at, wait) in self.waits.iter().enumerate().filter(|(_, wait)| self.lives(wait)) {
             ensure(!wait.closed, || {
-                format!(
-                    "{} still waits, and its connection has closed",
-                    OWNERS[wait.ask.owner]
-                )
+                format!("{} still waits, and its connection has closed", OWNERS[wait.ask.owner])
             })?;
             let shut = self.what_is_in_the_way(&wait.ask, at, false);
             ensure(shut.is_some(), || {

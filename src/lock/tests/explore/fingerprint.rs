@@ -77,9 +77,8 @@ pub fn print_server(server: &Server, to: &mut impl fmt::Write) -> fmt::Result {
 
 /// Prints this as if each number in it were printed by itself.
 pub fn print_words(words: &str, to: &mut impl fmt::Write) -> fmt::Result {
-    let pieces = words
-        .as_bytes()
-        .chunk_by(|one, other| one.is_ascii_digit() == other.is_ascii_digit());
+    let pieces =
+        words.as_bytes().chunk_by(|one, other| one.is_ascii_digit() == other.is_ascii_digit());
     for piece in pieces {
         to.write_str(&String::from_utf8_lossy(piece))?;
     }
@@ -242,9 +241,7 @@ impl Reader {
             // The two halves have a middle in common, or touch.
             ref more => {
                 let half = |at: usize| {
-                    more[at..]
-                        .first_chunk()
-                        .map_or(0, |&half| u32::from_le_bytes(half))
+                    more[at..].first_chunk().map_or(0, |&half| u32::from_le_bytes(half))
                 };
                 u64::from(half(0)) << 32 | u64::from(half(more.len() - 4))
             }
@@ -257,18 +254,10 @@ impl Reader {
         let (mut numbers, mut ranked) = (take(&mut self.numbers), take(&mut self.ranked));
         numbers.clear();
         ranked.clear();
-        *self = Self {
-            numbers,
-            ranked,
-            ..Self::default()
-        };
+        *self = Self { numbers, ranked, ..Self::default() };
         // What it prints into can't fail.
         let _ = world.read(self);
-        let past = if world.is_stepped {
-            PAST_WITH_STEPS
-        } else {
-            PAST
-        };
+        let past = if world.is_stepped { PAST_WITH_STEPS } else { PAST };
         let ahead = world.latest() - world.now();
         self.rank(world.now(), past - ahead.cast_signed())
     }
@@ -298,12 +287,9 @@ impl Reader {
                 }
             };
         }
-        let all = self
-            .numbers
-            .iter()
-            .fold(self.text, |hash, &(text, kind, number)| {
-                mix(mix(hash, text), number ^ (kind as u64) << 60)
-            });
+        let all = self.numbers.iter().fold(self.text, |hash, &(text, kind, number)| {
+            mix(mix(hash, text), number ^ (kind as u64) << 60)
+        });
         mix(all, all >> 32)
     }
 }

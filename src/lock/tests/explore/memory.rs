@@ -183,20 +183,13 @@ impl<T> Piece<T> {
         let begin = ALL.load(Ordering::Relaxed) + number * SIZE;
         // SAFETY: there is room for it, and the piece is this thread's alone.
         unsafe {
-            (begin as *mut Head).write(Head {
-                used: size_of::<Head>(),
-                free: [0; CLASSES],
-            });
+            (begin as *mut Head).write(Head { used: size_of::<Head>(), free: [0; CLASSES] });
         }
         OWN.set(begin);
         let acts = Acts::now();
         let what = Box::into_raw(Box::new(make()));
         drop(acts);
-        Self {
-            what,
-            number,
-            acts: false,
-        }
+        Self { what, number, acts: false }
     }
 
     /// What is returned can't lie in the piece, so that nothing there is known elsewhere.
@@ -232,11 +225,7 @@ impl<T> Piece<T> {
     pub fn go_back(&mut self, moment: &Moment) {
         // SAFETY: that was kept of this piece, and nothing in it is borrowed.
         unsafe {
-            copy_nonoverlapping(
-                moment.0.as_ptr().cast(),
-                OWN.get() as *mut u8,
-                moment.0.len(),
-            );
+            copy_nonoverlapping(moment.0.as_ptr().cast(), OWN.get() as *mut u8, moment.0.len());
         }
     }
 }
@@ -252,9 +241,7 @@ impl<T> Drop for Piece<T> {
 }
 
 fn spare() -> std::sync::MutexGuard<'static, Vec<usize>> {
-    SPARE
-        .lock()
-        .unwrap_or_else(std::sync::PoisonError::into_inner)
+    SPARE.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
 /// The number of a piece that is in no use.
@@ -302,10 +289,7 @@ mod tests {
             }
             assert_eq!(piece.read(|(_, other)| other.borrow().len()), 51);
             piece.go_back(&moment);
-            assert_eq!(
-                piece.read(|(_, other)| other.borrow().concat()),
-                "a".repeat(100)
-            );
+            assert_eq!(piece.read(|(_, other)| other.borrow().concat()), "a".repeat(100));
         }
     }
 }

@@ -147,10 +147,7 @@ pub fn explore(setting: &Setting, reach: Reach) -> Outcome {
         seen: Shards::new(),
         drained: Shards::new(),
         watched: Mutex::default(),
-        links: vec![Link {
-            parent: 0,
-            action: 0,
-        }],
+        links: vec![Link { parent: 0, action: 0 }],
         next: AtomicUsize::new(0),
         stops: AtomicBool::new(false),
         failure: Mutex::default(),
@@ -165,10 +162,7 @@ pub fn explore(setting: &Setting, reach: Reach) -> Outcome {
             let visits: Vec<_> = (0..reach.threads.min(memory::MOST / 4))
                 .map(|_| scope.spawn(|| walk.visit(end)))
                 .collect();
-            visits
-                .into_iter()
-                .filter_map(|visit| visit.join().ok())
-                .collect()
+            visits.into_iter().filter_map(|visit| visit.join().ok()).collect()
         });
         for found in found {
             walk.links.extend(found.links);
@@ -212,10 +206,7 @@ impl Walk<'_> {
                 return visitor.found;
             }
             for at in from..end.min(from + HELPING) {
-                let is_time_up = self
-                    .reach
-                    .until
-                    .is_some_and(|until| Instant::now() >= until);
+                let is_time_up = self.reach.until.is_some_and(|until| Instant::now() >= until);
                 if is_time_up {
                     self.stops.store(true, Ordering::Relaxed);
                 }
@@ -237,10 +228,7 @@ impl Walk<'_> {
     /// Are two states alike that have the same fingerprint? Whatever is done next, the same must be
     /// replied, and lead to the same.
     pub fn compare(&self, state: Fingerprint, path: &[usize], found: &mut Found) -> Verdict {
-        let known = lock(&self.watched)
-            .entry(state)
-            .or_insert_with(|| path.to_vec())
-            .clone();
+        let known = lock(&self.watched).entry(state).or_insert_with(|| path.to_vec()).clone();
         if known == path {
             return Ok(());
         }
@@ -304,9 +292,6 @@ fn what_comes(setting: &Setting, path: &[usize], action: usize) -> Verdict<Optio
 /// A history, one step to a line.
 pub fn in_words(setting: &Setting, path: &[usize]) -> String {
     let steps: Vec<Action> = path.iter().map(|&action| setting.actions[action]).collect();
-    let lines = steps
-        .iter()
-        .zip(1..)
-        .map(|(step, number)| format!("  {number}. {step}\n"));
+    let lines = steps.iter().zip(1..).map(|(step, number)| format!("  {number}. {step}\n"));
     lines.collect()
 }

@@ -76,11 +76,7 @@ impl World {
 
     /// The latest that any clock has shown. No server that takes over shows much less.
     pub fn latest(&self) -> Ms {
-        if self.loses_tails {
-            self.latest.max(self.now())
-        } else {
-            self.now()
-        }
+        if self.loses_tails { self.latest.max(self.now()) } else { self.now() }
     }
 
     /// All that decides what comes.
@@ -126,10 +122,7 @@ impl World {
         let master = self.server.master;
         let may_write = |locks: &[LockNo]| {
             let keys = &self.server.keys;
-            !keys.paused
-                && locks
-                    .iter()
-                    .all(|&lock| !keys.closed.contains(&LOCKS[lock]))
+            !keys.paused && locks.iter().all(|&lock| !keys.closed.contains(&LOCKS[lock]))
         };
         match action {
             Action::Acquire(ask) => {
@@ -143,9 +136,7 @@ impl World {
                     return Ok(false);
                 }
                 let got = if let &[lock] = locks {
-                    self.server
-                        .release(LOCKS[lock], OWNERS[owner])
-                        .map(usize::from)
+                    self.server.release(LOCKS[lock], OWNERS[owner]).map(usize::from)
                 } else {
                     self.server.release_all(&of(locks), OWNERS[owner])
                 };
@@ -396,11 +387,8 @@ impl World {
     fn acquire(&mut self, ask: Ask) -> Verdict {
         let own = self.clients[ask.owner];
         let blocks = matches!(ask.wait, Wait::For(_) | Wait::Forever);
-        let client = if blocks && self.server.is_waiting(own) {
-            self.server.connect()
-        } else {
-            own
-        };
+        let client =
+            if blocks && self.server.is_waiting(own) { self.server.connect() } else { own };
         let plea = Plea {
             owner: OWNERS[ask.owner],
             ttl: ask.ttl,
@@ -424,8 +412,7 @@ impl World {
         };
         let got = self.server.acquire_all(&of(ask.locks), plea);
         let happened = self.what_happened(&got);
-        self.book
-            .acquired(ask, client, got, &happened, &self.server)?;
+        self.book.acquired(ask, client, got, &happened, &self.server)?;
         self.forget_what_was_said();
         self.book.agrees(&self.server)
     }
@@ -579,11 +566,7 @@ impl World {
     fn what_happened(&mut self, reply: &dyn fmt::Debug) -> Happened {
         let mut happened = self.server.happened();
         // Whose connection is no more has another.
-        for own in self
-            .clients
-            .iter_mut()
-            .filter(|own| happened.closed.contains(own))
-        {
+        for own in self.clients.iter_mut().filter(|own| happened.closed.contains(own)) {
             *own = self.server.connect();
         }
         happened.waited.clear();
@@ -714,6 +697,5 @@ fn of(locks: &[LockNo]) -> Vec<Lock> {
 /// When something ends by the wall clock, on the other one.
 pub fn key_of(server: &Server, lock: LockNo) -> Option<&Key> {
     let keys = &server.keys;
-    keys.get(LOCKS[lock])
-        .filter(|_| !keys.is_expired(LOCKS[lock]))
+    keys.get(LOCKS[lock]).filter(|_| !keys.is_expired(LOCKS[lock]))
 }

@@ -96,32 +96,16 @@ fn setting(
 
 /// Says how a server keeps its promises to clients: as Redis 7.0, 7.2, 7.4 or Valkey 8 does.
 fn like(answers: Answers, notes_late: bool) -> Flavour {
-    Flavour {
-        answers,
-        notes_late,
-        says_how: !notes_late,
-        ..Flavour::default()
-    }
+    Flavour { answers, notes_late, says_how: !notes_late, ..Flavour::default() }
 }
 
 fn ask(locks: &'static [LockNo], mode: Mode, ttl: Ms, wait: Wait) -> Ask {
-    Ask {
-        owner: 0,
-        locks,
-        mode,
-        but: None,
-        ttl,
-        wait,
-        session: false,
-    }
+    Ask { owner: 0, locks, mode, but: None, ttl, wait, session: false }
 }
 
 /// What is asked for ends with the connection.
 fn tied(ask: Ask) -> Ask {
-    Ask {
-        session: true,
-        ..ask
-    }
+    Ask { session: true, ..ask }
 }
 
 fn place(lease: Ms) -> Wait {
@@ -140,23 +124,9 @@ fn exclusive() -> Setting {
         "exclusive",
         like(Answers::Straight, false),
         3,
-        &[
-            ask(X, ALONE, 1, Try),
-            ask(X, ALONE, 2, Forever),
-            ask(X, ALONE, 2, For(1)),
-        ],
+        &[ask(X, ALONE, 1, Try), ask(X, ALONE, 2, Forever), ask(X, ALONE, 2, For(1))],
         |owner| vec![Release(owner, X), Renew(owner, X, 2), Check(owner, 0)],
-        &[
-            Kill(0),
-            Kill(1),
-            Doom(0),
-            Unblock(0),
-            Turn,
-            Pass(1),
-            Late(2),
-            Break(0, 0),
-            Break(0, 1),
-        ],
+        &[Kill(0), Kill(1), Doom(0), Unblock(0), Turn, Pass(1), Late(2), Break(0, 0), Break(0, 1)],
     )
 }
 
@@ -183,11 +153,7 @@ fn others() -> Setting {
         "what others write",
         like(Answers::Late, true),
         2,
-        &[
-            ask(X, ALONE, 1, Try),
-            ask(X, ALONE, 2, Forever),
-            ask(X, SHARED, 2, Forever),
-        ],
+        &[ask(X, ALONE, 1, Try), ask(X, ALONE, 2, Forever), ask(X, SHARED, 2, Forever)],
         |owner| {
             vec![
                 Release(owner, X),
@@ -231,10 +197,7 @@ fn shared() -> Setting {
 
 /// Two locks, several at once, and deadlocks.
 fn two_locks() -> Setting {
-    let flavour = Flavour {
-        leaves_late: true,
-        ..like(Answers::Straight, false)
-    };
+    let flavour = Flavour { leaves_late: true, ..like(Answers::Straight, false) };
     setting(
         "two locks and deadlocks",
         flavour,
@@ -360,18 +323,7 @@ fn refusals() -> Setting {
             ask(BOTH, ALONE, 20, Forever),
         ],
         |owner| vec![Release(owner, X), Release(owner, BOTH)],
-        &[
-            Pause,
-            Resume,
-            Forbid(0),
-            Forbid(1),
-            Permit,
-            Kill(0),
-            Turn,
-            Pass(1),
-            Pass(10),
-            Del(0),
-        ],
+        &[Pause, Resume, Forbid(0), Forbid(1), Permit, Kill(0), Turn, Pass(1), Pass(10), Del(0)],
     )
 }
 
@@ -394,10 +346,7 @@ fn databases() -> Setting {
 
 /// No more than two may share the lock.
 fn two_may_share() -> Setting {
-    let flavour = Flavour {
-        max_sharers: Some(2),
-        ..like(Answers::Kept, false)
-    };
+    let flavour = Flavour { max_sharers: Some(2), ..like(Answers::Kept, false) };
     setting(
         "two may share",
         flavour,
@@ -409,28 +358,14 @@ fn two_may_share() -> Setting {
             ask(X, ALONE, 2, Forever),
         ],
         |owner| vec![Release(owner, X)],
-        &[
-            Kill(0),
-            Turn,
-            Pass(1),
-            Break(0, 0),
-            Break(0, 1),
-            Del(0),
-            Rename(0, 1),
-        ],
+        &[Kill(0), Turn, Pass(1), Break(0, 0), Break(0, 1), Del(0), Rename(0, 1)],
     )
 }
 
 /// Two locks, of which the one may be shared by two and the other by one: all of a tenant's jobs stand in both.
 fn modes() -> Setting {
-    let flavour = Flavour {
-        leaves_late: true,
-        ..like(Answers::Straight, false)
-    };
-    let but_y = |mode, ask: Ask| Ask {
-        but: Some((1, mode)),
-        ..ask
-    };
+    let flavour = Flavour { leaves_late: true, ..like(Answers::Straight, false) };
+    let but_y = |mode, ask: Ask| Ask { but: Some((1, mode)), ..ask };
     setting(
         "a mode for each lock",
         flavour,
@@ -450,10 +385,7 @@ fn modes() -> Setting {
 /// In a cluster slots leave for another server and come back.
 fn slots() -> Setting {
     let back = |held, by| ComeBack { lock: 0, held, by };
-    let flavour = Flavour {
-        in_cluster: true,
-        ..like(Answers::Straight, false)
-    };
+    let flavour = Flavour { in_cluster: true, ..like(Answers::Straight, false) };
     Setting {
         lead: 2,
         ..setting(
@@ -473,11 +405,7 @@ fn slots() -> Setting {
                 Leave(1),
                 back(None, 1),
                 back(Some(0), 0),
-                ComeBack {
-                    lock: 1,
-                    held: None,
-                    by: 1,
-                },
+                ComeBack { lock: 1, held: None, by: 1 },
                 Kill(0),
                 Close(0),
                 Turn,

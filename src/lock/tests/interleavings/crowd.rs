@@ -34,34 +34,10 @@ struct Kind {
 }
 
 const KINDS: [Kind; 4] = [
-    Kind {
-        answers: Answers::Straight,
-        notes_late: false,
-        readers: 0,
-        limited: 0,
-        several: 100,
-    },
-    Kind {
-        answers: Answers::Kept,
-        notes_late: false,
-        readers: 3,
-        limited: 3,
-        several: 20,
-    },
-    Kind {
-        answers: Answers::Late,
-        notes_late: true,
-        readers: 6,
-        limited: 1,
-        several: 50,
-    },
-    Kind {
-        answers: Answers::Late,
-        notes_late: false,
-        readers: 1,
-        limited: 8,
-        several: 10,
-    },
+    Kind { answers: Answers::Straight, notes_late: false, readers: 0, limited: 0, several: 100 },
+    Kind { answers: Answers::Kept, notes_late: false, readers: 3, limited: 3, several: 20 },
+    Kind { answers: Answers::Late, notes_late: true, readers: 6, limited: 1, several: 50 },
+    Kind { answers: Answers::Late, notes_late: false, readers: 1, limited: 8, several: 10 },
 ];
 
 /// A client who was granted something, and may hold it still.
@@ -240,9 +216,8 @@ impl Crowd {
         // What is due is done before, as a command would do it.
         self.pass(0)?;
         let now = self.now();
-        let held: Vec<_> = (locks.iter())
-            .map(|&lock| self.watch.hold_of(lock, plea.owner, now))
-            .collect();
+        let held: Vec<_> =
+            (locks.iter()).map(|&lock| self.watch.hold_of(lock, plea.owner, now)).collect();
         self.watch.asks(plea);
         let answer = self.server.acquire_all(locks, plea);
         self.see()?;
@@ -307,11 +282,7 @@ impl Crowd {
 
     fn some_locks(&mut self) -> Vec<Lock> {
         // Half of them want the same.
-        let one = if self.random.one_in(2) {
-            LOCKS[0]
-        } else {
-            self.random.pick(&LOCKS)
-        };
+        let one = if self.random.one_in(2) { LOCKS[0] } else { self.random.pick(&LOCKS) };
         let mut locks = vec![one];
         if self.random.one_in(self.kind.several) {
             let mut others: Vec<Lock> = LOCKS.into_iter().filter(|lock| lock.0 == one.0).collect();
@@ -353,18 +324,10 @@ impl Crowd {
         let held = (hold.locks.iter())
             .filter(|&&lock| self.watch.hold_of(lock, owner, now).is_some())
             .count();
-        let told = if self.watch.lets_go(owner, &hold.locks) {
-            0
-        } else {
-            held
-        };
+        let told = if self.watch.lets_go(owner, &hold.locks) { 0 } else { held };
         let released = self.server.release_all(&hold.locks, owner);
-        let right = released
-            .as_ref()
-            .is_ok_and(|count| (told..=held).contains(count));
-        ensure(right, || {
-            format!("{owner} has released {released:?}, not {held}")
-        })?;
+        let right = released.as_ref().is_ok_and(|count| (told..=held).contains(count));
+        ensure(right, || format!("{owner} has released {released:?}, not {held}"))?;
         self.counts.released += 1;
         for &lock in &hold.locks {
             self.watch.released(lock, owner, now);
@@ -384,9 +347,7 @@ impl Crowd {
         let all = (hold.locks.iter()).all(|&lock| self.watch.hold_of(lock, owner, now).is_some());
         let ttl = self.random.between(1, 400);
         let renewed = self.server.renew_all(&hold.locks, owner, ttl);
-        ensure(renewed == Ok(all), || {
-            format!("{owner} has renewed {renewed:?}, not {all}")
-        })?;
+        ensure(renewed == Ok(all), || format!("{owner} has renewed {renewed:?}, not {all}"))?;
         self.counts.renewed += 1;
         self.holds.push(hold);
         self.after()
@@ -400,10 +361,7 @@ impl Crowd {
             self.holds.push(hold);
             return Ok(());
         }
-        let plea = Plea {
-            patience: Patience::Try,
-            ..hold.plea
-        };
+        let plea = Plea { patience: Patience::Try, ..hold.plea };
         self.ask(&hold.locks, plea)
     }
 
@@ -421,16 +379,11 @@ impl Crowd {
         let mode = Mode::Exclusive;
         if plea.mode != Mode::Exclusive && hold.locks.len() == 1 {
             self.counts.upgrades += 1;
-            let plea = Plea {
-                mode,
-                patience,
-                ..plea
-            };
+            let plea = Plea { mode, patience, ..plea };
             return self.ask(&hold.locks, plea);
         }
-        let others: Vec<Lock> = (LOCKS.into_iter())
-            .filter(|lock| !hold.locks.contains(lock))
-            .collect();
+        let others: Vec<Lock> =
+            (LOCKS.into_iter()).filter(|lock| !hold.locks.contains(lock)).collect();
         let other = self.random.pick(&others);
         if self.watch.hold_of(other, plea.owner, self.now()).is_some() {
             return Ok(());
@@ -529,12 +482,8 @@ impl Crowd {
         self.pass(10_000)?;
         self.server.expire_cycle(&LOCKS);
         self.pass(1)?;
-        ensure(self.watch.waiting() == 0, || {
-            format!("{} wait for ever", self.watch.waiting())
-        })?;
-        ensure(self.server.keys.keys.is_empty(), || {
-            format!("left: {:?}", self.server.keys.keys)
-        })?;
+        ensure(self.watch.waiting() == 0, || format!("{} wait for ever", self.watch.waiting()))?;
+        ensure(self.server.keys.keys.is_empty(), || format!("left: {:?}", self.server.keys.keys))?;
         nothing_is_left(&self.server)
     }
 }

@@ -172,9 +172,7 @@ impl Graph {
             (false, true) if refused => counts.between_refused += 1,
             (false, true) => counts.between_waiting += 1,
             (false, false) => {
-                ensure(!refused, || {
-                    format!("refused, and every order grants it: {}", told())
-                })?;
+                ensure(!refused, || format!("refused, and every order grants it: {}", told()))?;
                 counts.granted_by_all += 1;
             }
         }
@@ -210,9 +208,7 @@ impl Graph {
         for lock in 0..LOCKS {
             for name in named(ends[lock]) {
                 let released = self.server.release(NAMES[lock], name);
-                ensure(released == Ok(true), || {
-                    format!("{name} held {lock}: {self}")
-                })?;
+                ensure(released == Ok(true), || format!("{name} held {lock}: {self}"))?;
             }
         }
         self.state.release(&self.requests, ends);
@@ -279,9 +275,7 @@ fn in_words(request: Request) -> String {
 }
 
 fn named(owners: Owners) -> impl Iterator<Item = Owner> {
-    (0..OWNERS.len())
-        .filter(move |&at| owners & (1 << at) != 0)
-        .map(|at| OWNERS[at])
+    (0..OWNERS.len()).filter(move |&at| owners & (1 << at) != 0).map(|at| OWNERS[at])
 }
 
 fn is_of_one(ends: &Ends) -> bool {
@@ -318,10 +312,7 @@ fn live(seed: u64) -> Verdict<Counts> {
             2 => Mode::Limit(random.between(1, 3)),
             _ => Mode::Exclusive,
         };
-        let mut request = Request {
-            owner,
-            locks: [None; LOCKS],
-        };
+        let mut request = Request { owner, locks: [None; LOCKS] };
         let (first, differ) = (mode(&mut random), random.one_in(2));
         let some = if random.one_in(several) { 2 } else { 1 };
         for _ in 0..some {
@@ -347,25 +338,15 @@ fn a_request_is_refused_if_no_order_of_release_grants_it_and_only_then() {
         }
     }
     eprintln!("{histories} histories from {first} on: {counts:?}");
-    assert!(
-        failed.is_empty(),
-        "{}:\n{}",
-        failed.len(),
-        failed.join("\n")
-    );
+    assert!(failed.is_empty(), "{}:\n{}", failed.len(), failed.join("\n"));
     if replayed.is_some() || first != 0 {
         return;
     }
     // Nothing that is there to be judged may be rare, and what is not judged must be.
     assert!(counts.judged >= 20_000, "{counts:?}");
     assert!(counts.refused >= counts.judged / 10, "{counts:?}");
-    for some in [
-        counts.upgrades,
-        counts.limits,
-        counts.several,
-        counts.differ,
-        counts.two_requests,
-    ] {
+    for some in [counts.upgrades, counts.limits, counts.several, counts.differ, counts.two_requests]
+    {
         assert!(some >= counts.judged / 40, "{counts:?}");
     }
     let unsure = counts.between_refused

@@ -155,9 +155,9 @@ impl World {
     fn name_of(&self, who: Who) -> (Owner, Option<Vec<Lock>>) {
         match who {
             Who::Named(owner) => (owner, None),
-            Who::Place(n) => self.nth_place(n).map_or((OWNERS[0], None), |place| {
-                (place.owner, Some(place.locks.clone()))
-            }),
+            Who::Place(n) => self
+                .nth_place(n)
+                .map_or((OWNERS[0], None), |place| (place.owner, Some(place.locks.clone()))),
             Who::Holder(n) => {
                 let held: Vec<_> = (LOCKS.iter())
                     .flat_map(|&lock| {
@@ -166,9 +166,7 @@ impl World {
                     })
                     .collect();
                 let held = held.get(n % held.len().max(1));
-                held.map_or((OWNERS[1], None), |&(owner, lock)| {
-                    (owner, Some(vec![lock]))
-                })
+                held.map_or((OWNERS[1], None), |&(owner, lock)| (owner, Some(vec![lock])))
             }
         }
     }
@@ -202,11 +200,7 @@ impl World {
         }
         _ = self.does(
             |server| server.acquire_all(locks, plea),
-            |got| Deed::Ask {
-                locks: locks.to_vec(),
-                plea,
-                got,
-            },
+            |got| Deed::Ask { locks: locks.to_vec(), plea, got },
         )?;
         Ok(())
     }
@@ -241,10 +235,7 @@ impl World {
     }
 
     fn foreign(&mut self, write: Write, locks: Vec<Lock>) -> Verdict {
-        self.does(
-            |server| server.foreign(write),
-            |()| Deed::Foreign(locks.clone()),
-        )
+        self.does(|server| server.foreign(write), |()| Deed::Foreign(locks.clone()))
     }
 
     fn apply(&mut self, step: Step) -> Verdict {
@@ -261,12 +252,7 @@ impl World {
 
     fn lives_through(&mut self, step: Step) -> Verdict {
         match step {
-            Step::Ask {
-                owner,
-                which,
-                mode,
-                terms,
-            } => self.ask(WHICH[which], owner, mode, terms),
+            Step::Ask { owner, which, mode, terms } => self.ask(WHICH[which], owner, mode, terms),
             Step::AskAgain { n, mode, terms } => {
                 let Some(place) = self.nth_place(n) else {
                     return Ok(());
@@ -288,23 +274,12 @@ impl World {
                 }
                 Ok(())
             }
-            Step::Try {
-                who,
-                which,
-                mode,
-                terms,
-            } => {
+            Step::Try { who, which, mode, terms } => {
                 let (owner, locks) = self.name_of(who);
                 let locks = locks.unwrap_or_else(|| WHICH[which].to_vec());
                 self.request(&locks, owner, mode, terms, Patience::Try)
             }
-            Step::Block {
-                who,
-                which,
-                mode,
-                terms,
-                ms,
-            } => {
+            Step::Block { who, which, mode, terms, ms } => {
                 let (owner, locks) = self.name_of(who);
                 let locks = locks.unwrap_or_else(|| WHICH[which].to_vec());
                 let patience = Patience::Until(self.now() + ms);
@@ -318,11 +293,7 @@ impl World {
                 }
                 self.does(
                     |server| server.release_all(&locks, owner).ok(),
-                    |&got| Deed::Release {
-                        locks: locks.clone(),
-                        owner,
-                        got,
-                    },
+                    |&got| Deed::Release { locks: locks.clone(), owner, got },
                 )?;
                 Ok(())
             }
@@ -334,12 +305,7 @@ impl World {
                 }
                 self.does(
                     |server| server.renew_all(&locks, owner, ttl) == Ok(true),
-                    |&done| Deed::Renew {
-                        locks: locks.clone(),
-                        owner,
-                        ttl,
-                        done,
-                    },
+                    |&done| Deed::Renew { locks: locks.clone(), owner, ttl, done },
                 )?;
                 Ok(())
             }
@@ -365,10 +331,7 @@ impl World {
                 if !self.may_write(&[lock]) {
                     return Ok(());
                 }
-                let wanted = Break {
-                    grace: 0,
-                    force: true,
-                };
+                let wanted = Break { grace: 0, force: true };
                 _ = self.does(
                     |server| server.break_holds(lock, wanted),
                     |_| Deed::Foreign(vec![lock]),
@@ -384,12 +347,7 @@ impl World {
             }
             Step::Set { owner, which, ttl } => {
                 let lock = WHICH[which][0];
-                if self
-                    .server
-                    .keys
-                    .get(lock)
-                    .is_some_and(|_| !self.server.keys.is_expired(lock))
-                {
+                if self.server.keys.get(lock).is_some_and(|_| !self.server.keys.is_expired(lock)) {
                     return Ok(());
                 }
                 let key = Key {
@@ -525,10 +483,7 @@ impl World {
         change(&mut self.limits);
         let limits = self.limits;
         self.watch.set(&limits);
-        self.does(
-            |server| server.set_limits(|now| *now = limits),
-            |()| Deed::Other,
-        )?;
+        self.does(|server| server.set_limits(|now| *now = limits), |()| Deed::Other)?;
         Ok(())
     }
 
@@ -574,11 +529,7 @@ impl World {
                     if round > 0 && asks_on && claim.is_none() {
                         self.does(
                             |server| server.release_all(&locks, owner).ok(),
-                            |&got| Deed::Release {
-                                locks: locks.clone(),
-                                owner,
-                                got,
-                            },
+                            |&got| Deed::Release { locks: locks.clone(), owner, got },
                         )?;
                     }
                 }
@@ -665,10 +616,7 @@ fn no_place_that_is_asked_for_is_lost_and_none_is_kept_that_is_not() {
         Ok(tried) => tried,
         Err(seed) => return tell_of(seed),
     };
-    eprintln!(
-        "{rounds} histories of places from {} on: {counts:?}",
-        plan.first
-    );
+    eprintln!("{rounds} histories of places from {} on: {counts:?}", plan.first);
     if rounds >= ROUNDS {
         assert_eq!(counts.rarest(), None, "{counts:?}");
     }

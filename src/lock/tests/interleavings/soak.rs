@@ -45,12 +45,8 @@ pub fn try_all<Counts: Seen>(
 ) -> Result<(u64, Counts), u64> {
     let began = Instant::now();
     let next = AtomicU64::new(0);
-    let tried = Mutex::new(Tried {
-        rounds: 0,
-        counts: Counts::default(),
-        failed: None,
-        told: began,
-    });
+    let tried =
+        Mutex::new(Tried { rounds: 0, counts: Counts::default(), failed: None, told: began });
     let work = || {
         loop {
             let round = next.fetch_add(1, Ordering::Relaxed);

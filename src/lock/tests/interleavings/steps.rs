@@ -302,14 +302,7 @@ impl Kind {
         }
         // In any order.
         let (a, b, c) = ("a", "b", "c");
-        let orders = [
-            [a, b, c],
-            [a, c, b],
-            [b, a, c],
-            [b, c, a],
-            [c, a, b],
-            [c, b, a],
-        ];
+        let orders = [[a, b, c], [a, c, b], [b, a, c], [b, c, a], [c, a, b], [c, b, a]];
         let keys = random.pick(&orders);
         let key = |at: usize| (lock.0, keys[at]);
         if random.one_in(4) {
@@ -342,9 +335,7 @@ impl Kind {
             mode: self.mode(random),
             wait,
             blockable: !random.one_in(30),
-            by: random
-                .one_in(2)
-                .then(|| random.below(REGULARS as u64) as usize),
+            by: random.one_in(2).then(|| random.below(REGULARS as u64) as usize),
             session: random.one_in(3),
             // By the ttl, so that each seed stays the history that it was.
             max_queue: ttl.is_multiple_of(4).then_some(ttl / 4 % 4),
@@ -372,9 +363,7 @@ pub fn any(random: &mut Random, kind: Kind) -> Step {
     let ttl = random.between(1, 60);
     let n = random.below(16) as usize;
     if kind.steps && random.one_in(25) {
-        return Step::SetClock {
-            by: random.pick(&STEPS_OF_THE_CLOCK),
-        };
+        return Step::SetClock { by: random.pick(&STEPS_OF_THE_CLOCK) };
     }
     match random.below(if kind.rough { 140 } else { 110 }) {
         0..=39 => kind.acquire(random, who, ttl),
@@ -382,36 +371,20 @@ pub fn any(random: &mut Random, kind: Kind) -> Step {
             which: kind.which(random),
             who: if random.one_in(4) { who } else { Who::Holder },
         },
-        50..=52 => Step::Renew {
-            which: kind.which(random),
-            who,
-            ttl,
-        },
+        50..=52 => Step::Renew { which: kind.which(random), who, ttl },
         53 => Step::Check { lock, who },
         54 => Step::Break {
             lock,
-            grace: if random.one_in(2) {
-                random.between(1, 40)
-            } else {
-                0
-            },
+            grace: if random.one_in(2) { random.between(1, 40) } else { 0 },
             force: random.one_in(3),
         },
         55 => Step::Bar { n },
         56..=65 => Step::LoopTurn,
         66 => Step::FallAsleep,
-        67..=71 => Step::Pass {
-            ms: random.below(20),
-        },
-        72 => Step::Lag {
-            ms: random.below(40),
-        },
+        67..=71 => Step::Pass { ms: random.below(20) },
+        72 => Step::Lag { ms: random.below(40) },
         73..=78 => Step::PassTo {
-            mark: if random.one_in(3) {
-                Mark::TimeUp(n)
-            } else {
-                Mark::Deadline(lock)
-            },
+            mark: if random.one_in(3) { Mark::TimeUp(n) } else { Mark::Deadline(lock) },
             after: random.below(2),
             lag: random.one_in(3),
         },
@@ -420,40 +393,20 @@ pub fn any(random: &mut Random, kind: Kind) -> Step {
         84 => Step::Unblock { n },
         85 => Step::UnblockByError { n },
         86 => Step::ExpireCycle,
-        87 | 88 => Step::Set {
-            lock,
-            who,
-            ttl: Some(ttl),
-            only_if_free: true,
-        },
+        87 | 88 => Step::Set { lock, who, ttl: Some(ttl), only_if_free: true },
         89 => Step::Del { lock },
-        90 => Step::PExpire {
-            lock,
-            ttl: random.below(60),
-        },
+        90 => Step::PExpire { lock, ttl: random.below(60) },
         91 => Step::Persist { lock },
-        92 | 93 => Step::Close {
-            regular: n % REGULARS,
-        },
-        94 | 95 => Step::Release {
-            which: Which::One(lock),
-            who: Who::Holder,
-        },
+        92 | 93 => Step::Close { regular: n % REGULARS },
+        94 | 95 => Step::Release { which: Which::One(lock), who: Who::Holder },
         96 if kind.refuses => Step::Pause,
         97 if kind.refuses => Step::Forbid { lock },
         98..=100 => Step::Resume,
         101..=102 => Step::Permit,
-        103 => Step::ZRem {
-            lock,
-            who: (!random.one_in(8)).then_some(who),
-        },
+        103 => Step::ZRem { lock, who: (!random.one_in(8)).then_some(who) },
         104 | 105 => Step::Guard { lock, who },
         106 | 107 if kind.settings => Step::Configure(Setting::any(random)),
-        108 => Step::Copy {
-            from: lock,
-            to: random.pick(&LOCKS),
-            over: random.one_in(2),
-        },
+        108 => Step::Copy { from: lock, to: random.pick(&LOCKS), over: random.one_in(2) },
         109 => Step::Evict { lock },
         96..=109 => Step::Check { lock, who: named },
         // The rough ones.
@@ -470,48 +423,25 @@ pub fn any(random: &mut Random, kind: Kind) -> Step {
             ttl: (!random.one_in(3)).then_some(if random.one_in(8) { LAST_MS } else { ttl }),
             marked: !random.one_in(6),
         },
-        115 => Step::SetNoLock {
-            lock,
-            ttl: (!random.one_in(3)).then_some(ttl),
-        },
-        116 | 117 => Step::Rename {
-            from: lock,
-            to: random.pick(&LOCKS),
-        },
-        118 => Step::FlushDb {
-            db: random.below(2) as usize,
-        },
+        115 => Step::SetNoLock { lock, ttl: (!random.one_in(3)).then_some(ttl) },
+        116 | 117 => Step::Rename { from: lock, to: random.pick(&LOCKS) },
+        118 => Step::FlushDb { db: random.below(2) as usize },
         119 => Step::FlushAll,
         120 | 121 => Step::SwapDb,
-        122 | 123 => Step::Demote {
-            closes: random.one_in(2),
-        },
+        122 | 123 => Step::Demote { closes: random.one_in(2) },
         124..=126 => Step::Promote,
         127 => Step::Reload,
-        129 => Step::Lag {
-            ms: random.between(100, 6000),
-        },
+        129 => Step::Lag { ms: random.between(100, 6000) },
         130 | 131 => Step::Failover {
             lost: random.below(6) as usize,
             by: random.between(0, 10_000).cast_signed() - 5000,
         },
-        132..=134 => Step::Leave {
-            key: random.pick(&KEYS),
-        },
+        132..=134 => Step::Leave { key: random.pick(&KEYS) },
         135..=138 => Step::Return {
             by: random.pick(&[0, 1, 100, 4999]),
             held: random.one_in(3).then(|| OWNERS[n % 5]),
         },
-        128 => Step::ZRem {
-            lock,
-            who: Some(Who::Holder),
-        },
-        _ => Step::Restart {
-            lost: if random.one_in(2) {
-                random.below(6) as usize
-            } else {
-                0
-            },
-        },
+        128 => Step::ZRem { lock, who: Some(Who::Holder) },
+        _ => Step::Restart { lost: if random.one_in(2) { random.below(6) as usize } else { 0 } },
     }
 }

@@ -162,10 +162,7 @@ impl World {
         self.resume();
         self.apply(Step::Return { by: 0, held: None })?;
         self.apply(Step::Permit)?;
-        self.set_limits(Limits {
-            fence_lead: self.model.limits.fence_lead,
-            ..Limits::DEFAULT
-        })?;
+        self.set_limits(Limits { fence_lead: self.model.limits.fence_lead, ..Limits::DEFAULT })?;
         for round in 0..1000 {
             for lock in LOCKS {
                 let (who, now) = (Who::Holder, self.now());
@@ -174,10 +171,7 @@ impl World {
                 if ends.contains(&None) {
                     self.apply(Step::Del { lock })?;
                 } else if !ends.iter().all(|&end| is_soon_over(end)) || round % 3 == 0 {
-                    self.apply(Step::Release {
-                        which: Which::One(lock),
-                        who,
-                    })?;
+                    self.apply(Step::Release { which: Which::One(lock), who })?;
                 } else if ends.is_empty() && self.server.keys.get(lock).is_some() {
                     // It would stay for as long as the wall clock was set back, or for ever.
                     self.apply(Step::Guard { lock, who })?;

@@ -17,9 +17,7 @@ impl Model {
         for lock in LOCKS {
             let report = match info(server, lock) {
                 Err(NotALock) => {
-                    ensure(self.is_no_lock(lock), || {
-                        format!("{lock:?} is said to be no lock")
-                    })?;
+                    ensure(self.is_no_lock(lock), || format!("{lock:?} is said to be no lock"))?;
                     self.holds.retain(|hold| hold.lock != lock);
                     continue;
                 }
@@ -47,9 +45,7 @@ impl Model {
         expired: &[Lock],
     ) -> Verdict {
         let mut found: Vec<&Holder> = found.iter().collect();
-        let mine: Vec<Hold> = (self.holds)
-            .extract_if(.., |hold| hold.lock == lock)
-            .collect();
+        let mine: Vec<Hold> = (self.holds).extract_if(.., |hold| hold.lock == lock).collect();
         for mut hold in mine {
             let mut at = how.and_then(|how| find(&found, how, &hold));
             if at.is_none()
@@ -89,9 +85,7 @@ impl Model {
                 .is_some_and(|(_, owners)| owners.iter().any(|one| one.0 == hold.owner))
         };
         let by_wall = hold.by_wall && self.is_stepped && !is_in_key();
-        ensure(hold.may_go() || by_wall, || {
-            format!("lost without a reason: {hold:?}")
-        })
+        ensure(hold.may_go() || by_wall, || format!("lost without a reason: {hold:?}"))
     }
 
     fn agree_on(&mut self, server: &Server, hold: &mut Hold, holder: &Holder) -> Verdict {
@@ -103,9 +97,8 @@ impl Model {
         let orphan =
             (hold.until.is_none() && hold.how == How::Exclusive && self.limits.orphan_ttl > 0)
                 .then(|| Some(self.now + self.limits.orphan_ttl));
-        let in_key = (hold.how == How::Shared)
-            .then(|| end_in_key(server, hold.lock, hold.owner))
-            .flatten();
+        let in_key =
+            (hold.how == How::Shared).then(|| end_in_key(server, hold.lock, hold.owner)).flatten();
         let is_shown = |end: &Option<Ms>| left(*end, self.now) == holder.left;
         // A millisecond is left of what ends now, too: so what the key says comes first.
         let mut ends: Vec<_> = in_key.filter(|_| hold.by_wall).into_iter().collect();
@@ -184,19 +177,15 @@ impl Model {
             waiters.any(|one| one.plea.client == *client && !self.lives(one))
         };
         let mut shown: Vec<u64> = clients.filter(|client| !is_up(client)).collect();
-        let mut right: Vec<u64> = (self.queue_of(lock).iter())
-            .map(|waiter| waiter.plea.client)
-            .collect();
+        let mut right: Vec<u64> =
+            (self.queue_of(lock).iter()).map(|waiter| waiter.plea.client).collect();
         // Of more than may share it no client is seen to stand before the others.
         if !around.rests || around.late.contains(&lock) || self.are_too_many(lock) {
             shown.sort_unstable();
             right.sort_unstable();
         }
         ensure(shown == right, || {
-            format!(
-                "{lock:?}: {shown:?} wait, and not {right:?}: {:?}",
-                self.queue
-            )
+            format!("{lock:?}: {shown:?} wait, and not {right:?}: {:?}", self.queue)
         })
     }
 
@@ -227,15 +216,11 @@ pub fn info(server: &mut Server, lock: Lock) -> Result<Option<Report>, NotALock>
 
 fn find(found: &[&Holder], how: How, hold: &Hold) -> Option<usize> {
     let is_it = |holder: &&Holder| holder.owner == hold.owner.as_bytes();
-    (how == hold.how)
-        .then(|| found.iter().position(is_it))
-        .flatten()
+    (how == hold.how).then(|| found.iter().position(is_it)).flatten()
 }
 
 pub(super) fn left(deadline: Option<Ms>, now: Ms) -> Left {
-    deadline.map_or(Left::Unlimited, |deadline| {
-        Left::Ms(deadline.saturating_sub(now).max(1))
-    })
+    deadline.map_or(Left::Unlimited, |deadline| Left::Ms(deadline.saturating_sub(now).max(1)))
 }
 
 /// Whose hold stands in a key, and until when, as it says.
@@ -256,17 +241,13 @@ fn in_key(server: &Server, lock: Lock) -> Option<InKey> {
     let (how, mut owners) = match (&key.content, key.content.shares()) {
         (Content::Token(token), _) => (How::Exclusive, vec![(owner_of(token), None)]),
         (_, Some(shares)) => {
-            let shares = shares
-                .iter()
-                .map(|(owner, &end)| (owner_of(owner), steady(end)));
+            let shares = shares.iter().map(|(owner, &end)| (owner_of(owner), steady(end)));
             (How::Shared, shares.collect())
         }
         (_, None) => return None,
     };
     let deadline = steady(key.deadline);
-    owners
-        .iter_mut()
-        .for_each(|one| one.1 = earlier(one.1, deadline));
+    owners.iter_mut().for_each(|one| one.1 = earlier(one.1, deadline));
     Some((how, owners))
 }
 

@@ -62,8 +62,6 @@ impl Counted {
             guarded: counts.guarded,
             guard_refused: counts.guard_refused,
         };
-        ensure(*self == says, || {
-            format!("INFO counts {says:?}, and not {self:?}")
-        })
+        ensure(*self == says, || format!("INFO counts {says:?}, and not {self:?}"))
     }
 }

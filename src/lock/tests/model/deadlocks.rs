@@ -18,12 +18,8 @@ impl Model {
         if !self.was_resting {
             return Ok(());
         }
-        let asks = Waiter {
-            ticket: Ticket::MAX,
-            locks: locks.to_vec(),
-            plea: *plea,
-            barred: false,
-        };
+        let asks =
+            Waiter { ticket: Ticket::MAX, locks: locks.to_vec(), plea: *plea, barred: false };
         let Some(found) = found else {
             let circle = self.leads_back(&asks, &asks, &mut Vec::new());
             return ensure(!circle, || format!("it waits for itself: {asks:?}"));
@@ -36,10 +32,7 @@ impl Model {
         let next = found.links.iter().cycle().skip(1);
         for (link, next) in found.links.iter().zip(next) {
             let known = crate::lock::tests::interleavings::steps::LOCKS;
-            let lock = *known
-                .iter()
-                .find(|&&lock| name(lock) == link.name.borrow())
-                .unwrap();
+            let lock = *known.iter().find(|&&lock| name(lock) == link.name.borrow()).unwrap();
             let is_so = waits(&link.owner, lock)
                 && match link.next {
                     Claim::Holds => {
@@ -60,9 +53,7 @@ impl Model {
         let comes_apart = waiting.iter().all(is_only_one)
             && !self.is_stuck(&asks, true)
             && !self.is_stuck(&asks, false);
-        ensure(!comes_apart, || {
-            format!("{found:?} comes apart when all let go: {asks:?}")
-        })
+        ensure(!comes_apart, || format!("{found:?} comes apart when all let go: {asks:?}"))
     }
 
     /// If all let go who wait for nothing, each as soon as it does or all in turns, does it wait for ever?

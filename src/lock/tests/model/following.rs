@@ -55,18 +55,10 @@ impl Model {
         deed: Deed<'_>,
         around: &Around,
     ) -> Verdict {
-        ensure(happened.offences.is_empty(), || {
-            format!("{:?}", happened.offences)
-        })?;
-        happened
-            .closed
-            .iter()
-            .for_each(|&client| self.closed(client));
+        ensure(happened.offences.is_empty(), || format!("{:?}", happened.offences))?;
+        happened.closed.iter().for_each(|&client| self.closed(client));
         self.expired(&happened.expired, server);
-        self.no_locks = LOCKS
-            .into_iter()
-            .filter(|&lock| is_no_lock(server, lock))
-            .collect();
+        self.no_locks = LOCKS.into_iter().filter(|&lock| is_no_lock(server, lock)).collect();
         self.withdraws(deed);
         let mut grants: Vec<Grant> = Vec::new();
         for &(ticket, state) in &happened.decided {
@@ -84,9 +76,7 @@ impl Model {
         for before in [first].into_iter().chain(others) {
             for (over, gives_back) in self.may_be_over(deed) {
                 let mut model = self.clone();
-                model
-                    .holds
-                    .retain(|hold| !(hold.is_early && over.contains(&hold.lock)));
+                model.holds.retain(|hold| !(hold.is_early && over.contains(&hold.lock)));
                 if gives_back {
                     model.gives_back();
                 }
@@ -123,10 +113,7 @@ impl Model {
     }
 
     fn gives_back(&mut self) {
-        let gone: Vec<Hold> = self
-            .holds
-            .extract_if(.., |hold| hold.is_given_back())
-            .collect();
+        let gone: Vec<Hold> = self.holds.extract_if(.., |hold| hold.is_given_back()).collect();
         let shares = self.shares_before(gone);
         self.holds.extend(shares);
     }

@@ -76,8 +76,7 @@ impl Model {
 
     /// Are the shares of this lock being ended, one after the other?
     pub fn is_being_cut(&self, lock: Lock) -> bool {
-        self.holders(lock)
-            .any(|hold| hold.how == How::Shared && hold.breaking.is_some())
+        self.holders(lock).any(|hold| hold.how == How::Shared && hold.breaking.is_some())
     }
 
     /// Is an operator ending this hold, for all that is known?
@@ -92,12 +91,8 @@ impl Model {
     /// A waiter was granted what it waited for, or denied it when its turn came.
     pub(super) fn grant_to_waiter(&mut self, ticket: Ticket, fence: Option<Fence>) -> Verdict {
         let waiter = self.leaves(ticket)?;
-        ensure(waiter.barred == fence.is_none(), || {
-            format!("{fence:?} for {waiter:?}")
-        })?;
-        ensure(self.lives(&waiter), || {
-            format!("granted when its time was up: {waiter:?}")
-        })?;
+        ensure(waiter.barred == fence.is_none(), || format!("{fence:?} for {waiter:?}"))?;
+        ensure(self.lives(&waiter), || format!("granted when its time was up: {waiter:?}"))?;
         let Some(fence) = fence else {
             let why = self.in_the_way(&waiter.locks, &waiter.plea, Some(ticket), true);
             return why.map_or(Ok(()), |why| Err(format!("denied before its turn: {why}")));
@@ -129,12 +124,8 @@ impl Model {
             })?;
             let elsewhere =
                 (self.elsewhere.iter()).filter(|(key, _)| locks.iter().any(|lock| lock.1 == *key));
-            let highest = elsewhere
-                .map(|&(_, fence)| fence)
-                .fold(self.highest, Fence::max);
-            ensure(fence > highest, || {
-                format!("{fence} is not a new number after {highest}")
-            })?;
+            let highest = elsewhere.map(|&(_, fence)| fence).fold(self.highest, Fence::max);
+            ensure(fence > highest, || format!("{fence} is not a new number after {highest}"))?;
             self.highest = fence;
         }
         for &lock in locks {
@@ -205,9 +196,7 @@ impl Model {
                 let others = others.map(|end| Some(wanted.max(end.unwrap_or_default())));
                 hold.or_until.extend(others);
                 // A share of which more is made is no new hold.
-                let is_clear = own
-                    .as_ref()
-                    .is_none_or(|own| !(own.may_go() || own.must_go()));
+                let is_clear = own.as_ref().is_none_or(|own| !(own.may_go() || own.must_go()));
                 let is_new = is_clear.then_some(own.is_none());
                 self.tally.upgraded += u64::from(own.is_some());
                 // No client goes back to a share that is to be given back itself.

@@ -12,21 +12,14 @@ const EARLY: Ms = 2;
 impl Hold {
     /// As another client has left it: it ends by the wall clock, and its owner knows of it.
     pub(super) fn written_by_others(lock: Lock, owner: Owner, how: How, until: Option<Ms>) -> Self {
-        Self {
-            by_wall: true,
-            told: true,
-            is_loose: true,
-            ..Self::new(lock, owner, how, until)
-        }
+        Self { by_wall: true, told: true, is_loose: true, ..Self::new(lock, owner, how, until) }
     }
 }
 
 impl Model {
     /// Another client has touched this key: what it says now counts.
     pub fn touched(&mut self, lock: Lock, server: &Server) {
-        let mut before: Vec<Hold> = (self.holds)
-            .extract_if(.., |hold| hold.lock == lock)
-            .collect();
+        let mut before: Vec<Hold> = (self.holds).extract_if(.., |hold| hold.lock == lock).collect();
         before.retain(|hold| !is_over(hold.until, server.now().ms()));
         let (how, owners) = key_by_wall(server, lock).unwrap_or((How::Exclusive, Vec::new()));
         for (owner, until) in owners {
@@ -69,10 +62,7 @@ impl Model {
                 swap(&mut before.lock);
             }
         }
-        self.served
-            .iter_mut()
-            .flat_map(|one| &mut one.locks)
-            .for_each(swap);
+        self.served.iter_mut().flat_map(|one| &mut one.locks).for_each(swap);
     }
 
     /// The wall clock is stepped: what others have written ends at another time now.

@@ -19,9 +19,7 @@ impl Model {
         }
         let no_lock = locks.iter().any(|&lock| self.is_no_lock(lock));
         let shut = self.in_the_way(locks, plea, None, false).is_some();
-        ensure(shut, || {
-            format!("{plea:?} could have {locks:?}, and gets {got:?}")
-        })?;
+        ensure(shut, || format!("{plea:?} could have {locks:?}, and gets {got:?}"))?;
         // Nothing comes of waiting for more than a share that an operator is ending.
         let breaks = locks.iter().any(|&lock| {
             let own = self.hold(lock, plea.owner);
@@ -140,10 +138,9 @@ impl Model {
             least += usize::from(knows && !hold.is_loose);
             most += usize::from(may_know || hold.is_loose);
         }
-        ensure(
-            got.as_ref().is_ok_and(|got| (least..=most).contains(got)),
-            || format!("{owner} releases {locks:?}: {got:?}, not {least} to {most}"),
-        )
+        ensure(got.as_ref().is_ok_and(|got| (least..=most).contains(got)), || {
+            format!("{owner} releases {locks:?}: {got:?}, not {least} to {most}")
+        })
     }
 
     pub(super) fn renewed(
@@ -195,9 +192,7 @@ impl Model {
         }
         let now = self.now;
         let right = (self.hold(lock, owner)).map(|hold| left(hold.until, now));
-        ensure(*got == Ok(right), || {
-            format!("{owner} checks {lock:?}: {got:?}, not {right:?}")
-        })?;
+        ensure(*got == Ok(right), || format!("{owner} checks {lock:?}: {got:?}, not {right:?}"))?;
         self.tell(lock, owner);
         Ok(())
     }
@@ -212,9 +207,7 @@ impl Model {
             return Ok(());
         }
         let right = self.hold(lock, owner).is_some();
-        ensure(*got == Ok(right), || {
-            format!("{owner} guards {lock:?}: {got:?}, not {right}")
-        })?;
+        ensure(*got == Ok(right), || format!("{owner} guards {lock:?}: {got:?}, not {right}"))?;
         self.counted.guarded(*got == Ok(true));
         self.tell(lock, owner);
         Ok(())
@@ -246,14 +239,8 @@ impl Model {
         let is_data = self
             .holders(lock)
             .any(|hold| hold.how == How::Exclusive && hold.until.is_none() && hold.fence.is_none());
-        let held = if is_data && !wanted.force {
-            0
-        } else {
-            self.holders(lock).count()
-        };
-        ensure(*got == Ok(held), || {
-            format!("{lock:?} is broken: {got:?}, not {held}")
-        })?;
+        let held = if is_data && !wanted.force { 0 } else { self.holders(lock).count() };
+        ensure(*got == Ok(held), || format!("{lock:?} is broken: {got:?}, not {held}"))?;
         if *got == Ok(0) {
             return Ok(());
         }

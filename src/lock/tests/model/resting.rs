@@ -12,9 +12,7 @@ impl Model {
 
     pub(super) fn rests(&mut self, around: &Around) -> Verdict {
         let up = self.queue.iter().find(|one| !self.lives(one));
-        ensure(up.is_none(), || {
-            format!("not told at {} that its time was up: {up:?}", self.now)
-        })?;
+        ensure(up.is_none(), || format!("not told at {} that its time was up: {up:?}", self.now))?;
         ensure(!self.limits.drain || self.queue.is_empty(), || {
             format!("they wait still: {:?}", self.queue)
         })?;
@@ -58,9 +56,7 @@ impl Model {
             let could_have = is_seen_to
                 && self.lives(one)
                 && (self.in_the_way(&one.locks, &one.plea, Some(one.ticket), false)).is_none();
-            ensure(!could_have, || {
-                format!("it could have what it waits for: {one:?}")
-            })?;
+            ensure(!could_have, || format!("it could have what it waits for: {one:?}"))?;
         }
         Ok(())
     }

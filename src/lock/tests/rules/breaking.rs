@@ -3,19 +3,13 @@
 use super::*;
 use crate::lock::{Break, Left, NotBroken, Reason, SHARED_MARKER};
 
-const AT_ONCE: Break = Break {
-    grace: 0,
-    force: false,
-};
+const AT_ONCE: Break = Break { grace: 0, force: false };
 
 fn within(grace: Ms) -> Break {
     Break { grace, ..AT_ONCE }
 }
 
-const FORCED: Break = Break {
-    force: true,
-    ..AT_ONCE
-};
+const FORCED: Break = Break { force: true, ..AT_ONCE };
 
 /// `ann` holds the lock until 100, but an operator has let her no more than 50.
 fn breaking() -> Server {
@@ -73,13 +67,7 @@ fn a_lock_that_is_free_is_not_broken() {
 fn shares_that_are_over_do_not_count() {
     let mut server = server();
     server.takes(&[LOCK], sharing("ann"));
-    server.takes(
-        &[LOCK],
-        Plea {
-            ttl: 500,
-            ..sharing("ben")
-        },
-    );
+    server.takes(&[LOCK], Plea { ttl: 500, ..sharing("ben") });
     server.lags_until(101);
     assert_eq!(server.break_holds(LOCK, AT_ONCE), Ok(1));
     assert!(server.keys.get(LOCK).is_none());
@@ -114,11 +102,7 @@ fn grace_prolongs_no_hold() {
     assert_eq!(server.break_holds(LOCK, within(500)), Ok(1));
     assert_eq!(server.holder(), held("ann", 100));
     assert_eq!(written(&mut server), []);
-    assert_eq!(
-        server.renew(LOCK, "ann", 400),
-        Ok(false),
-        "but it is marked"
-    );
+    assert_eq!(server.renew(LOCK, "ann", 400), Ok(false), "but it is marked");
 }
 
 #[test]
@@ -135,13 +119,7 @@ fn a_second_break_can_only_shorten() {
 #[test]
 fn shares_have_their_own_ends_before_the_grace_is_over() {
     let mut server = server();
-    server.takes(
-        &[LOCK],
-        Plea {
-            ttl: 20,
-            ..sharing("ann")
-        },
-    );
+    server.takes(&[LOCK], Plea { ttl: 20, ..sharing("ann") });
     server.takes(&[LOCK], sharing("ben"));
     assert_eq!(server.break_holds(LOCK, within(50)), Ok(2));
     assert_eq!(server.holders_of(LOCK), all([("ann", 20), ("ben", 50)]));
@@ -182,10 +160,7 @@ fn asking_for_it_beside_another_gives_it_a_new_number_and_no_other_end() {
     let mut server = server();
     let fence = server.gets("ann", 100);
     server.break_holds(LOCK, within(50)).unwrap();
-    let plea = Plea {
-        ttl: 900,
-        ..alone("ann")
-    };
+    let plea = Plea { ttl: 900, ..alone("ann") };
     let both = server.takes(&[LOCK, OTHER], plea);
     assert!(both > fence);
     assert_eq!(server.holder(), held("ann", 50));
@@ -199,10 +174,7 @@ fn an_upgrade_of_what_is_being_broken_is_replied_to_nil_and_waits_for_nothing() 
     server.takes(&[LOCK], sharing("ann"));
     server.break_holds(LOCK, within(50)).unwrap();
     for patience in [Patience::Try, Patience::Forever] {
-        let plea = Plea {
-            patience,
-            ..alone("ann")
-        };
+        let plea = Plea { patience, ..alone("ann") };
         assert_eq!(server.asks(&[LOCK], plea), Ok(Acquired::Busy));
         assert_eq!(server.asks(&[OTHER, LOCK], plea), Ok(Acquired::Busy));
     }
@@ -222,10 +194,7 @@ fn an_upgrade_that_waits_already_is_not_granted_while_its_share_is_being_broken(
     assert_eq!(server.was_granted(ann), None);
     assert_eq!(server.holders_of(LOCK), all([("ann", 50)]));
     server.at(51);
-    assert!(
-        server.was_granted(ann).is_some(),
-        "in its turn, like any other"
-    );
+    assert!(server.was_granted(ann).is_some(), "in its turn, like any other");
     assert_eq!(server.renew(LOCK, "ann", 500), Ok(true));
 }
 
@@ -344,19 +313,10 @@ fn a_share_that_is_being_broken_stays_so_when_its_owner_is_given_a_number() {
     let mut server = server();
     let marker = (SHARED_MARKER.to_vec(), None);
     let shares = [(b"cid".to_vec(), Some(START + 13)), (b"ben".to_vec(), None)];
-    server.foreign(Write::ZAdd(
-        LOCK,
-        [marker].into_iter().chain(shares).collect(),
-    ));
+    server.foreign(Write::ZAdd(LOCK, [marker].into_iter().chain(shares).collect()));
     assert_eq!(server.break_holds(LOCK, within(7)), Ok(2));
     server.release(LOCK, "ben").unwrap();
-    server.takes(
-        &[LOCK],
-        Plea {
-            ttl: 43,
-            ..sharing("cid")
-        },
-    );
+    server.takes(&[LOCK], Plea { ttl: 43, ..sharing("cid") });
     server.at(5);
     assert_eq!(server.holders_of(LOCK), all([("cid", 7)]));
 }

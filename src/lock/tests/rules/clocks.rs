@@ -8,10 +8,7 @@ const MINUTE: i64 = 60_000;
 
 /// One that says how a key has gone, as servers do.
 fn server() -> Server {
-    server_like(Flavour {
-        says_how: true,
-        ..Flavour::default()
-    })
+    server_like(Flavour { says_how: true, ..Flavour::default() })
 }
 
 /// The ways in which `ann` may come to hold the lock, for 100 ms.
@@ -76,11 +73,7 @@ fn its_owner_has_the_key_back_with_its_number_and_what_is_left() {
         server.lags_until(30);
         come_back(&mut server);
         let key = server.keys.get(LOCK).unwrap();
-        assert_eq!(
-            key.deadline,
-            Some(START + 100 + MINUTE.unsigned_abs()),
-            "{how}"
-        );
+        assert_eq!(key.deadline, Some(START + 100 + MINUTE.unsigned_abs()), "{how}");
         assert_eq!(server.gets("ann", 1), fence, "{how}");
         assert_eq!(server.release(LOCK, "ann"), Ok(true), "{how}");
         server.at(40);
@@ -107,10 +100,7 @@ fn an_operator_ends_what_a_lock_is_reserved_for_at_once_or_after_a_while() {
         for (grace, free) in [(0, 0), (20, 21)] {
             let mut server = reserved(hold);
             let ben = server.waits("ben", 10);
-            let wanted = Break {
-                grace,
-                force: false,
-            };
+            let wanted = Break { grace, force: false };
             assert_eq!(server.break_holds(LOCK, wanted), Ok(1), "{way}");
             server.at(free);
             assert!(server.was_granted(ben).is_some(), "{way}, {grace}");
@@ -147,10 +137,7 @@ fn a_hold_is_over_in_time_although_its_key_stays() {
         let mut server = reserved_not(hold);
         server.lags_until(101);
         assert_eq!(server.check(LOCK, "ann"), Ok(None), "{way}");
-        assert!(
-            server.keys.get(LOCK).is_some(),
-            "{way}: a check writes nothing"
-        );
+        assert!(server.keys.get(LOCK).is_some(), "{way}: a check writes nothing");
         assert_eq!(server.renew(LOCK, "ann", 50), Ok(false), "{way}");
         server.gets("ben", 10);
     }
@@ -171,9 +158,7 @@ fn what_another_client_has_done_stays_what_it_is() {
         ("PEXPIREAT", |server| {
             server.foreign(Write::PExpireAt(LOCK, START + 50));
         }),
-        ("SET", |server| {
-            server.set(LOCK, token("ann", Some(START + 50)))
-        }),
+        ("SET", |server| server.set(LOCK, token("ann", Some(START + 50)))),
     ];
     for (what, deed) in deeds {
         let mut server = server();
@@ -237,10 +222,7 @@ fn a_client_that_may_not_share_a_reserved_lock_leaves_its_key_to_others() {
 #[test]
 fn a_client_that_takes_a_reserved_lock_by_a_plain_set_has_it() {
     let mut server = reserved(|server| _ = server.gets("ann", 100));
-    server.set(
-        LOCK,
-        token("old", Some(START + 200 + MINUTE.unsigned_abs())),
-    );
+    server.set(LOCK, token("old", Some(START + 200 + MINUTE.unsigned_abs())));
     assert_eq!(server.renew(LOCK, "ann", 100), Ok(false));
     server.del(LOCK);
     server.gets("ben", 10);
@@ -276,10 +258,7 @@ fn a_deadlock_is_found_over_a_lock_that_is_reserved_for_an_owner_without_a_name(
 fn a_share_becomes_more_when_the_other_has_ended_although_the_key_has_gone() {
     let mut server = server();
     server.takes(&[LOCK], sharing("ann"));
-    let short = Plea {
-        ttl: 30,
-        ..sharing("ben")
-    };
+    let short = Plea { ttl: 30, ..sharing("ben") };
     server.takes(&[LOCK], short);
     let ann = server.queues(&[LOCK], alone("ann"));
     server.step(MINUTE);
@@ -329,11 +308,7 @@ fn a_share_of_between_two_steps_that_cancel_each_other_out_lasts_as_long_as_any(
 fn a_connection_that_closes_ends_the_hold_that_a_lock_is_reserved_for() {
     let mut server = server();
     let client = server.connect();
-    let tied = Plea {
-        client,
-        session: true,
-        ..alone("ann")
-    };
+    let tied = Plea { client, session: true, ..alone("ann") };
     server.asks(&[LOCK], tied).unwrap();
     server.step(MINUTE);
     server.expire_cycle(&[LOCK]);
@@ -366,10 +341,7 @@ fn a_reservation_that_no_client_asks_for_leaves_nothing() {
         server.at(1200);
         assert_eq!(server.due(), None, "{way}");
         assert_eq!(server.locks.remembered().holds, 0, "{way}");
-        assert!(
-            server.keys.mentioned.contains(&(LOCK, LockEvent::Expired)),
-            "{way}"
-        );
+        assert!(server.keys.mentioned.contains(&(LOCK, LockEvent::Expired)), "{way}");
     }
 }
 
@@ -377,10 +349,7 @@ fn a_reservation_that_no_client_asks_for_leaves_nothing() {
 fn a_reservation_that_is_over_leaves_nothing_although_the_only_one_that_waits_for_it_gives_up() {
     let mut server = server();
     server.takes(&[OTHER, THIRD], alone("ann"));
-    let ben = Plea {
-        patience: place(1000),
-        ..alone("ben")
-    };
+    let ben = Plea { patience: place(1000), ..alone("ben") };
     server.asks(&[LOCK, OTHER], ben).unwrap();
     server.asks(&[LOCK, OTHER, THIRD], ben).unwrap();
     server.step(MINUTE);

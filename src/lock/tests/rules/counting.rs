@@ -209,11 +209,7 @@ fn a_share_that_is_released_counts_as_a_hold() {
 fn a_hold_that_ends_with_its_connection_counts_as_released() {
     let mut server = server();
     let client = server.connect();
-    let tied = Plea {
-        client,
-        session: true,
-        ..alone("ann")
-    };
+    let tied = Plea { client, session: true, ..alone("ann") };
     server.takes(&[LOCK], tied);
     heard(&mut server);
     server.close(client);
@@ -250,13 +246,7 @@ fn a_hold_that_runs_out_counts_once_however_that_comes_to_light() {
 fn shares_that_run_out_count_one_by_one() {
     let mut server = server();
     let ttl = 50;
-    server.takes(
-        &[LOCK],
-        Plea {
-            ttl,
-            ..sharing("ann")
-        },
-    );
+    server.takes(&[LOCK], Plea { ttl, ..sharing("ann") });
     server.takes(&[LOCK], sharing("ben"));
     let cid = server.queues(&[LOCK], alone("cid"));
     server.at(51);
@@ -271,15 +261,10 @@ fn shares_that_run_out_count_one_by_one() {
 
 #[test]
 fn whose_hold_has_run_out_while_others_waited_is_told_of() {
-    let ways: [Deed; 2] = [
-        |server| _ = server.gets("ann", 100),
-        |server| _ = server.takes(&[LOCK], sharing("ann")),
-    ];
+    let ways: [Deed; 2] =
+        [|server| _ = server.gets("ann", 100), |server| _ = server.takes(&[LOCK], sharing("ann"))];
     for hold in ways {
-        let mut server = server_like(Flavour {
-            keeps_expired: true,
-            ..Flavour::default()
-        });
+        let mut server = server_like(Flavour { keeps_expired: true, ..Flavour::default() });
         hold(&mut server);
         server.waits("ben", 100);
         server.at(101);
@@ -318,10 +303,7 @@ fn holds_that_an_operator_ends_count_one_by_one_and_are_heard_of_once() {
         server.takes(&[LOCK], sharing("ann"));
         server.takes(&[LOCK], sharing("ben"));
         heard(&mut server);
-        let wanted = Break {
-            grace,
-            force: false,
-        };
+        let wanted = Break { grace, force: false };
         server.break_holds(LOCK, wanted).unwrap();
         server.break_holds(OTHER, wanted).unwrap();
         assert_eq!(heard(&mut server), [(LOCK, Broken)]);
@@ -352,12 +334,7 @@ fn a_grant_that_no_client_heard_of_counts_as_undelivered_and_as_no_release() {
         server.kill(ben);
         server.at(0);
     });
-    let expected = [
-        ("acquired", 1),
-        ("after wait", 1),
-        ("released", 1),
-        ("undelivered", 1),
-    ];
+    let expected = [("acquired", 1), ("after wait", 1), ("released", 1), ("undelivered", 1)];
     assert_eq!(counts, expected);
     // Others have heard of the grant, and so hear of its end.
     assert_eq!(events, [Released, Got, Released]);
@@ -430,11 +407,7 @@ fn crowd_is_over() -> (Server, u64) {
         let plea = sharing(owner);
         server.takes(&[LOCK], Plea { ttl: 10, ..plea });
     }
-    let ann = Plea {
-        client: 1_000,
-        session: true,
-        ..sharing("ann")
-    };
+    let ann = Plea { client: 1_000, session: true, ..sharing("ann") };
     server.takes(&[LOCK], ann);
     server.lags_until(11);
     (server, crowd)
@@ -451,10 +424,7 @@ fn however_the_last_share_goes_those_that_were_over_count_as_expired() {
             server.at(12);
         }),
         ("broken", 1, |server| {
-            let at_once = Break {
-                grace: 0,
-                force: false,
-            };
+            let at_once = Break { grace: 0, force: false };
             assert_eq!(server.break_holds(LOCK, at_once), Ok(1));
         }),
         ("released", 0, |server| {

@@ -88,14 +88,8 @@ fn a_try_never_is_a_deadlock() {
 fn asking_again_for_what_one_holds_never_is_a_deadlock() {
     let (mut server, _) = ann_waits_for_ben();
     for (lock, owner) in [(A, "ann"), (B, "ben")] {
-        let forever = Plea {
-            patience: Patience::Forever,
-            ..alone(owner)
-        };
-        assert!(matches!(
-            server.asks(&[lock], forever),
-            Ok(Acquired::Held(_))
-        ));
+        let forever = Plea { patience: Patience::Forever, ..alone(owner) };
+        assert!(matches!(server.asks(&[lock], forever), Ok(Acquired::Held(_))));
     }
 }
 
@@ -116,11 +110,8 @@ fn one_that_comes_first_in_a_queue_is_waited_for() {
     server.queues(&[A, B], alone("M"));
     server.queues(&[B], alone("L"));
     let found = deadlock(&mut server, &[C], alone("H"));
-    let right = [
-        link("H", C, Claim::Holds),
-        link("L", B, Claim::ComesFirst),
-        link("M", A, Claim::Holds),
-    ];
+    let right =
+        [link("H", C, Claim::Holds), link("L", B, Claim::ComesFirst), link("M", A, Claim::Holds)];
     assert_eq!(found, right);
 }
 
@@ -130,10 +121,7 @@ fn the_very_first_of_all_waiters_is_waited_for_too() {
     server.takes(&[B], alone("ben"));
     server.queues(&[A, B], alone("ann"));
     let found = deadlock(&mut server, &[A], alone("ben"));
-    let right = [
-        link("ben", A, Claim::ComesFirst),
-        link("ann", B, Claim::Holds),
-    ];
+    let right = [link("ben", A, Claim::ComesFirst), link("ann", B, Claim::Holds)];
     assert_eq!(found, right);
 }
 
@@ -188,10 +176,7 @@ fn what_an_owner_holds_of_several_is_not_waited_for() {
     server.takes(&[A, B], sharing("ben"));
     server.queues(&[B, C], limited("dot", 1));
     let found = deadlock(&mut server, &[A, B, C], sharing("ben"));
-    let right = [
-        link("ben", C, Claim::ComesFirst),
-        link("dot", B, Claim::Holds),
-    ];
+    let right = [link("ben", C, Claim::ComesFirst), link("dot", B, Claim::Holds)];
     assert_eq!(found, right);
 }
 
@@ -271,10 +256,7 @@ fn waiters_that_have_gone_are_in_no_deadlock() {
         let mut server = server();
         server.takes(&[A], alone("ann"));
         server.takes(&[B], alone("ben"));
-        let short = Plea {
-            patience: Patience::Until(START + 20),
-            ..alone("ann")
-        };
+        let short = Plea { patience: Patience::Until(START + 20), ..alone("ann") };
         let ann = server.queues(&[B], short);
         befall(&mut server, ann);
         assert!(!server.is_refused(&[A], alone("ben")), "{fate}");
@@ -304,10 +286,7 @@ fn holds_that_are_over_are_in_no_deadlock() {
 fn a_share_that_was_renewed_while_another_owner_waits_is_part_of_a_deadlock_past_its_old_end() {
     let mut server = server();
     server.takes(&[A], sharing("ann"));
-    let long = Plea {
-        ttl: 1000,
-        ..alone("ben")
-    };
+    let long = Plea { ttl: 1000, ..alone("ben") };
     server.takes(&[B], long);
     server.queues(&[A], alone("ben"));
     server.renew(A, "ann", 1000).unwrap();
@@ -319,10 +298,7 @@ fn a_share_that_was_renewed_while_another_owner_waits_is_part_of_a_deadlock_past
 fn server_with_two_readers() -> Server {
     let mut server = server();
     server.takes(&[A], sharing("ann"));
-    let short = Plea {
-        ttl: 30,
-        ..sharing("ben")
-    };
+    let short = Plea { ttl: 30, ..sharing("ben") };
     server.takes(&[A], short);
     server.takes(&[B], alone("cid"));
     server.queues(&[A], limited("cid", 2));
@@ -365,10 +341,7 @@ fn an_old_deadlock_that_others_have_made_refuses_no_client_who_is_not_on_it() {
 /// Whatever it takes to be sure, `ben` may take too few steps to find it out.
 #[test]
 fn a_search_that_would_be_too_long_is_refused_and_leaves_no_trace() {
-    let forever = |owner| Plea {
-        patience: Patience::Forever,
-        ..alone(owner)
-    };
+    let forever = |owner| Plea { patience: Patience::Forever, ..alone(owner) };
     let (mut server, ann) = ann_waits_for_ben();
     let enough = (0..).find(|&steps| {
         server.locks.searches = Allowance::of(steps);
@@ -420,10 +393,7 @@ fn a_deadlock_is_found_at_once_however_many_others_wait() {
     let keys = keys(500);
     let mut server = crowd(&keys, 190);
     let found = deadlock(&mut server, &keys[7..8], alone("x"));
-    let right = [
-        link("x", keys[7], Claim::ComesFirst),
-        link("w0", keys[0], Claim::Holds),
-    ];
+    let right = [link("x", keys[7], Claim::ComesFirst), link("w0", keys[0], Claim::Holds)];
     assert_eq!(found, right);
 }
 
@@ -438,10 +408,7 @@ fn a_deadlock_that_is_not_certain_at_once_is_found_among_many() {
     server.queues(&[A], limited("cid", 2));
     assert!(!server.is_refused(&[B], alone("ann")));
     let found = deadlock(&mut server, &[B, keys[1]], alone("ben"));
-    assert_eq!(
-        found,
-        [link("ben", B, Claim::Holds), link("cid", A, Claim::Holds)]
-    );
+    assert_eq!(found, [link("ben", B, Claim::Holds), link("cid", A, Claim::Holds)]);
 }
 
 /// All who come first there would have to be looked at, and each waits for all keys.
@@ -452,10 +419,7 @@ fn a_request_that_waits_for_too_many_to_look_at_is_refused_by_itself() {
     server.locks.searches = Allowance::new();
     server.takes(&[A], alone("y"));
     server.queues(&[A], alone("ann"));
-    let waits = Plea {
-        patience: Patience::Forever,
-        ..alone("y")
-    };
+    let waits = Plea { patience: Patience::Forever, ..alone("y") };
     for _ in 0..3 {
         let answer = server.asks(&keys[7..8], waits);
         assert_eq!(answer, Err(Refusal::TooComplex));
@@ -473,13 +437,7 @@ fn however_soon_a_wait_would_end_it_is_refused() {
     for ms in [1, 50, 600_000] {
         let patience = Patience::Until(server.now().plus(ms));
         for locks in [&[A][..], &[C, A]] {
-            let got = server.asks(
-                locks,
-                Plea {
-                    patience,
-                    ..alone("ben")
-                },
-            );
+            let got = server.asks(locks, Plea { patience, ..alone("ben") });
             assert!(matches!(got, Err(Refusal::Deadlock(_))), "{ms}: {got:?}");
         }
     }
@@ -556,10 +514,7 @@ fn of_a_lower_limit_more_holders_have_to_go() {
 
 #[test]
 fn one_sharer_whose_share_another_client_has_just_taken_out_is_in_no_client_s_way() {
-    let mut server = server_like(Flavour {
-        notes_late: true,
-        ..Flavour::default()
-    });
+    let mut server = server_like(Flavour { notes_late: true, ..Flavour::default() });
     for owner in ["ann", "ben", "cid"] {
         server.takes(&[LOCK], sharing(owner));
     }
@@ -572,10 +527,7 @@ fn one_sharer_whose_share_another_client_has_just_taken_out_is_in_no_client_s_wa
 /// `SHARED` is a limit too: as many as may share a lock.
 #[test]
 fn a_request_for_a_share_that_finds_no_room_is_part_of_a_deadlock_when_no_sharer_can_let_go() {
-    let mut server = server_like(Flavour {
-        max_sharers: Some(2),
-        ..Flavour::default()
-    });
+    let mut server = server_like(Flavour { max_sharers: Some(2), ..Flavour::default() });
     for owner in ["ann", "ben"] {
         server.takes(&[LOCK], sharing(owner));
     }
@@ -587,10 +539,7 @@ fn a_request_for_a_share_that_finds_no_room_is_part_of_a_deadlock_when_no_sharer
 
 #[test]
 fn an_upgrade_beside_more_sharers_than_may_be_does_not_wait_for_those_that_came_before_it() {
-    let mut server = server_like(Flavour {
-        max_sharers: Some(1),
-        ..Flavour::default()
-    });
+    let mut server = server_like(Flavour { max_sharers: Some(1), ..Flavour::default() });
     server.takes(&[A], sharing("ann"));
     let dot = (b"dot".to_vec(), Some(server.now().ms() + 100));
     server.foreign(Write::ZAdd(A, vec![dot]));

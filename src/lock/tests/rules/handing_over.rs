@@ -42,10 +42,7 @@ fn settling_twice_changes_nothing() {
     written(&mut server);
     let (queue, due) = (server.queue(LOCK), server.due());
     for _ in 0..2 {
-        server
-            .locks
-            .waiting
-            .note(crate::lock::tests::simulated::name(LOCK).keep());
+        server.locks.waiting.note(crate::lock::tests::simulated::name(LOCK).keep());
         server.tick();
     }
     assert_eq!(written(&mut server), []);
@@ -55,10 +52,7 @@ fn settling_twice_changes_nothing() {
 #[test]
 fn a_hold_that_expires_goes_to_the_first_waiter_in_the_next_millisecond() {
     for keeps_expired in [false, true] {
-        let mut server = server_like(Flavour {
-            keeps_expired,
-            ..Flavour::default()
-        });
+        let mut server = server_like(Flavour { keeps_expired, ..Flavour::default() });
         server.gets("ann", 100);
         server.waits("ben", 30);
         assert_eq!(server.due(), Some(START + 101));
@@ -97,10 +91,7 @@ fn whatever_takes_the_key_away_serves_the_queue() {
     ];
     for (name, write) in away {
         for notes_late in [false, true] {
-            let mut server = server_like(Flavour {
-                notes_late,
-                ..Flavour::default()
-            });
+            let mut server = server_like(Flavour { notes_late, ..Flavour::default() });
             server.gets("ann", 100);
             let ben = server.waits("ben", 30);
             server.foreign(write.clone());
@@ -152,15 +143,9 @@ fn a_waiter_that_is_decided_before_its_client_is_blocked_is_replied_to_in_the_ne
     server.gets("ann", 100);
     let ben = server.waits("ben", 100);
     server.locks.reply_again(ben);
-    assert!(
-        server.locks.outbox().take_to_reply().is_empty(),
-        "it still waits"
-    );
+    assert!(server.locks.outbox().take_to_reply().is_empty(), "it still waits");
     server.release(LOCK, "ann").unwrap();
-    assert!(
-        server.locks.outbox().take_to_reply().is_empty(),
-        "it was woken"
-    );
+    assert!(server.locks.outbox().take_to_reply().is_empty(), "it was woken");
     server.locks.reply_again(ben);
     assert_eq!(server.locks.next_due(), Some(0));
     assert_eq!(server.locks.outbox().take_to_reply(), [ben]);
@@ -172,9 +157,7 @@ fn the_many_waiters_of_one_owner_are_told_in_portions() {
     server.gets("ann", 100);
     let crowd: Vec<Ticket> = (0..1000).map(|_| server.waits("ben", 1000)).collect();
     let told = |server: &Server| {
-        let told = crowd
-            .iter()
-            .filter(|&&ben| server.was_granted(ben).is_some());
+        let told = crowd.iter().filter(|&&ben| server.was_granted(ben).is_some());
         told.count()
     };
     server.release(LOCK, "ann").unwrap();

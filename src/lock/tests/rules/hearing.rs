@@ -15,10 +15,7 @@ fn on_its_way() -> (Server, Ticket) {
 #[test]
 fn a_grant_that_no_client_heard_of_goes_to_the_next() {
     for answers in [Answers::Straight, Answers::Kept, Answers::Late] {
-        let mut server = server_like(Flavour {
-            answers,
-            ..Flavour::default()
-        });
+        let mut server = server_like(Flavour { answers, ..Flavour::default() });
         server.gets("ann", 100);
         let ben = server.waits("ben", 100);
         let cid = server.waits("cid", 50);
@@ -43,15 +40,10 @@ fn a_grant_that_no_client_heard_of_is_given_back_if_no_client_waits() {
 
 #[test]
 fn a_client_that_was_cut_off_with_an_error_has_not_heard_unless_it_has_its_answer() {
-    for (answers, holder) in [
-        (Answers::Straight, held("ben", 100)),
-        (Answers::Kept, None),
-        (Answers::Late, None),
-    ] {
-        let mut server = server_like(Flavour {
-            answers,
-            ..Flavour::default()
-        });
+    for (answers, holder) in
+        [(Answers::Straight, held("ben", 100)), (Answers::Kept, None), (Answers::Late, None)]
+    {
+        let mut server = server_like(Flavour { answers, ..Flavour::default() });
         server.gets("ann", 100);
         let ben = server.waits("ben", 100);
         server.release(LOCK, "ann").unwrap();
@@ -73,10 +65,7 @@ fn a_grant_that_was_told_is_kept_when_its_client_dies_later() {
 #[test]
 fn a_grant_whose_client_is_cut_off_in_the_turn_of_its_answer_goes_to_the_next() {
     for answers in [Answers::Straight, Answers::Kept, Answers::Late] {
-        let mut server = server_like(Flavour {
-            answers,
-            ..Flavour::default()
-        });
+        let mut server = server_like(Flavour { answers, ..Flavour::default() });
         server.gets("ann", 100);
         let ben = server.waits("ben", 100);
         let cid = server.waits("cid", 50);
@@ -189,10 +178,7 @@ fn an_answer_to_another_command_of_the_owner_counts_as_heard() {
 #[test]
 fn what_others_are_told_does_not_count_as_heard() {
     let (mut server, ben) = on_its_way();
-    assert_eq!(
-        server.acquire(LOCK, "cid", 1, Patience::Try),
-        Ok(Acquired::Busy)
-    );
+    assert_eq!(server.acquire(LOCK, "cid", 1, Patience::Try), Ok(Acquired::Busy));
     assert_eq!(server.check(LOCK, "cid"), Ok(None));
     assert!(server.report(LOCK).unwrap().is_some());
     server.kill(ben);
@@ -265,21 +251,15 @@ fn a_grant_is_given_back_where_its_database_went() {
 
 #[test]
 fn after_a_release_the_owner_s_name_in_the_key_is_no_grant_that_no_client_heard_of() {
-    let no_lock = Key {
-        content: Content::NoLock,
-        deadline: None,
-    };
+    let no_lock = Key { content: Content::NoLock, deadline: None };
     let writes = [
         (Write::Set(LOCK, token("ben", None)), Ok(false)),
         (Write::Set(LOCK, no_lock), Err(NotALock)),
         (Write::Del(LOCK), Ok(false)),
     ];
     for (write, released) in writes {
-        let mut server = server_like(Flavour {
-            answers: Answers::Late,
-            says_how: false,
-            ..Flavour::default()
-        });
+        let mut server =
+            server_like(Flavour { answers: Answers::Late, says_how: false, ..Flavour::default() });
         server.takes(&[LOCK], sharing("ann"));
         server.takes(&[LOCK], sharing("ben"));
         let upgrade = server.waits("ann", 100);

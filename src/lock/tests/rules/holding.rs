@@ -6,12 +6,9 @@ use crate::lock::Left;
 #[test]
 fn a_retry_gets_the_same_number_and_the_later_deadline() {
     // (held until, asked again at, for how long, held until then)
-    for (ttl, at, again, until) in [
-        (100, 0, 100, 100),
-        (100, 10, 20, 100),
-        (100, 50, 51, 101),
-        (100, 100, 30, 130),
-    ] {
+    for (ttl, at, again, until) in
+        [(100, 0, 100, 100), (100, 10, 20, 100), (100, 50, 51, 101), (100, 100, 30, 130)]
+    {
         let mut server = server();
         let number = server.gets("ann", ttl);
         server.lags_until(at);
@@ -25,12 +22,7 @@ fn a_retry_that_moves_no_deadline_writes_it_again_only_over_another_connection()
     for (client, expected) in [(7, vec![]), (8, vec![Write::PExpireAt(LOCK, START + 100)])] {
         for mode in [Mode::Exclusive, Mode::Shared] {
             let mut server = server();
-            let asks = |client, ttl| Plea {
-                mode,
-                ttl,
-                client,
-                ..alone("ann")
-            };
+            let asks = |client, ttl| Plea { mode, ttl, client, ..alone("ann") };
             let number = server.takes(&[LOCK], asks(7, 100));
             written(&mut server);
             assert_eq!(server.takes(&[LOCK], asks(client, 50)), number);
@@ -59,10 +51,7 @@ fn a_hold_lasts_through_its_deadline_and_no_longer() {
     let mut server = server();
     server.gets("ann", 100);
     server.lags_until(100);
-    assert_eq!(
-        server.acquire(LOCK, "ben", 10, Patience::Try),
-        Ok(Acquired::Busy)
-    );
+    assert_eq!(server.acquire(LOCK, "ben", 10, Patience::Try), Ok(Acquired::Busy));
     assert_eq!(server.check(LOCK, "ann"), Ok(Some(Left::Ms(1))));
     server.lags_until(101);
     assert_eq!(server.check(LOCK, "ann"), Ok(None));
@@ -115,10 +104,7 @@ fn a_hold_that_a_client_set_without_expiry_gets_one_when_its_owner_asks() {
     let mut server = server();
     server.set(LOCK, token("ann", None));
     assert_eq!(server.check(LOCK, "ann"), Ok(Some(Left::Unlimited)));
-    assert_eq!(
-        server.acquire(LOCK, "ben", 10, Patience::Try),
-        Ok(Acquired::Busy)
-    );
+    assert_eq!(server.acquire(LOCK, "ben", 10, Patience::Try), Ok(Acquired::Busy));
     let number = server.gets("ann", 50);
     assert_eq!(server.holder(), held("ann", 50));
     assert_eq!(server.gets("ann", 60), number);

@@ -21,13 +21,7 @@ fn ann_holds_it(server: &mut Server) {
 
 fn ann_shares_it(server: &mut Server) {
     let ttl = 5000;
-    server.takes(
-        &[LOCK],
-        Plea {
-            ttl,
-            ..sharing("ann")
-        },
-    );
+    server.takes(&[LOCK], Plea { ttl, ..sharing("ann") });
 }
 
 #[test]
@@ -147,10 +141,7 @@ fn one_who_waits_for_several_needs_a_place_in_each_queue_and_all_of_them_count()
         limits.max_waiters_total = 3;
     });
     server.takes(&[LOCK, OTHER, THIRD], alone("ann"));
-    let waiting = |owner| Plea {
-        patience: Patience::Forever,
-        ..alone(owner)
-    };
+    let waiting = |owner| Plea { patience: Patience::Forever, ..alone(owner) };
     server.queues(&[LOCK, OTHER], alone("ben"));
     for locks in [&[LOCK][..], &[OTHER], &[THIRD, OTHER]] {
         let answer = server.asks(locks, waiting("cid"));
@@ -171,10 +162,7 @@ fn a_request_that_finds_room_for_a_part_of_it_takes_none() {
     server.set_limits(|limits| limits.max_waiters_total = 3);
     server.takes(&[LOCK, OTHER, THIRD], alone("ann"));
     server.queues(&[LOCK, OTHER], alone("ben"));
-    let both = Plea {
-        patience: Patience::Forever,
-        ..alone("cid")
-    };
+    let both = Plea { patience: Patience::Forever, ..alone("cid") };
     let answer = server.asks(&[LOCK, OTHER], both);
     assert_eq!(answer, Err(Refusal::QueueFull));
     assert_eq!(server.locks.waiting.entries(), 2);
@@ -198,16 +186,10 @@ fn the_places_of_a_waiter_are_free_when_it_has_left() {
         server.set_limits(|limits| limits.max_waiters_total = 2);
         server.takes(&[LOCK, OTHER], alone("ann"));
         let patience = Patience::Until(START + 50);
-        let both = Plea {
-            patience,
-            ..alone("ben")
-        };
+        let both = Plea { patience, ..alone("ben") };
         let ben = server.queues(&[LOCK, OTHER], both);
         server.takes(&[THIRD], alone("dot"));
-        let one = Plea {
-            patience: Patience::Forever,
-            ..alone("cid")
-        };
+        let one = Plea { patience: Patience::Forever, ..alone("cid") };
         let answer = server.asks(&[THIRD], one);
         assert_eq!(answer, Err(Refusal::QueueFull), "{end}");
         leave(&mut server, ben);
@@ -220,19 +202,15 @@ fn the_places_of_a_waiter_are_free_when_it_has_left() {
 /// By one request or by many, whatever an operator has set.
 #[test]
 fn one_owner_stands_in_so_many_queues_and_no_more() {
-    let keys: Vec<Lock> = (0..1024)
-        .map(|number| (0, &*Box::leak(format!("k{number}").into_boxed_str())))
-        .collect();
+    let keys: Vec<Lock> =
+        (0..1024).map(|number| (0, &*Box::leak(format!("k{number}").into_boxed_str()))).collect();
     let mut server = Server::new(Flavour::default(), &keys);
     server.set_limits(|limits| {
         limits.max_waiters = 0;
         limits.max_waiters_total = 0;
     });
     server.takes(&keys, alone("ann"));
-    let waiting = |owner| Plea {
-        patience: Patience::Forever,
-        ..alone(owner)
-    };
+    let waiting = |owner| Plea { patience: Patience::Forever, ..alone(owner) };
     let last = keys[1023];
     let mut first = None;
     for _ in 0..3 {
@@ -346,10 +324,7 @@ fn an_orphan_that_may_not_be_written_is_given_its_end_later() {
     assert_eq!(server.keys.get(OTHER), Some(&token("orphan", None)));
     server.keys.closed.clear();
     assert_eq!(server.asks(&[OTHER], alone("cid")), Ok(Acquired::Busy));
-    assert_eq!(
-        server.keys.get(OTHER),
-        Some(&token("orphan", Some(START + 800)))
-    );
+    assert_eq!(server.keys.get(OTHER), Some(&token("orphan", Some(START + 800))));
 }
 
 #[test]

@@ -43,11 +43,7 @@ fn come_back(server: &mut Server) -> Option<(Comeback, Option<Ms>)> {
 fn asks_for_place(server: &mut Server, owner: Owner) {
     let patience = place(LEASE);
     let ttl = 50_000;
-    let plea = Plea {
-        patience,
-        ttl,
-        ..alone(owner)
-    };
+    let plea = Plea { patience, ttl, ..alone(owner) };
     server.asks(&[LOCK], plea).unwrap();
 }
 
@@ -75,10 +71,7 @@ fn a_hold_that_runs_out_while_others_wait_is_logged_with_all_that_is_known_of_it
     server.waits("ben", 500);
     server.waits("cid", 500);
     server.at(101);
-    has_lost(
-        &mut server,
-        &[(1, Reason::Expired, Some("ann"), Some(fence))],
-    );
+    has_lost(&mut server, &[(1, Reason::Expired, Some("ann"), Some(fence))]);
     let (line, holder) = log(&mut server).remove(0);
     let (about, hold) = line.lost.unwrap();
     assert_eq!((line.db, about.key.whole()), (Some(0), Some(&b"lock"[..])));
@@ -98,17 +91,11 @@ fn a_hold_that_runs_out_while_others_wait_is_logged_with_all_that_is_known_of_it
 fn a_hold_that_runs_out_is_logged_once_however_that_comes_to_light() {
     for (way, deed) in LAPSES {
         for keeps_expired in [false, true] {
-            let mut server = server_like(Flavour {
-                keeps_expired,
-                ..Flavour::default()
-            });
+            let mut server = server_like(Flavour { keeps_expired, ..Flavour::default() });
             let fence = server.gets("ann", 100);
             deed(&mut server);
             println!("{way}");
-            has_lost(
-                &mut server,
-                &[(1, Reason::Expired, Some("ann"), Some(fence))],
-            );
+            has_lost(&mut server, &[(1, Reason::Expired, Some("ann"), Some(fence))]);
             assert_eq!(server.locks.counts().expired, 1, "{way}");
         }
     }
@@ -137,10 +124,7 @@ fn an_owner_that_comes_back_too_late_is_noted_with_what_it_came() {
         server.loses(LOCK, Gone::Expired);
         server.at(150);
         server.release(LOCK, "ben").unwrap();
-        has_lost(
-            &mut server,
-            &[(1, Reason::Expired, Some("ann"), Some(fence))],
-        );
+        has_lost(&mut server, &[(1, Reason::Expired, Some("ann"), Some(fence))]);
         assert_eq!(come_back(&mut server), None);
         deed(&mut server);
         assert_eq!(come_back(&mut server), Some((with, Some(50))));
@@ -186,10 +170,7 @@ fn a_hold_that_another_writes_over_is_overwritten() {
         }
         server.set(LOCK, token("ben", None));
         server.at(1);
-        has_lost(
-            &mut server,
-            &[(1, Reason::Overwritten, Some("ann"), Some(fence))],
-        );
+        has_lost(&mut server, &[(1, Reason::Overwritten, Some("ann"), Some(fence))]);
         server.set(LOCK, no_lock(None));
         server.at(2);
         assert_eq!(lines(&mut server).len(), 1, "no hold of ours");
@@ -210,9 +191,7 @@ fn a_hold_that_another_has_written_over_is_seen_when_that_one_speaks() {
         },
         |server| {
             let force = true;
-            server
-                .break_holds(LOCK, Break { grace: 50, force })
-                .unwrap();
+            server.break_holds(LOCK, Break { grace: 50, force }).unwrap();
         },
     ];
     for deed in deeds {
@@ -221,10 +200,7 @@ fn a_hold_that_another_has_written_over_is_seen_when_that_one_speaks() {
         server.keys.write(Write::Set(LOCK, token("ben", None)));
         has_lost(&mut server, &[]);
         deed(&mut server);
-        has_lost(
-            &mut server,
-            &[(1, Reason::Overwritten, Some("ann"), Some(fence))],
-        );
+        has_lost(&mut server, &[(1, Reason::Overwritten, Some("ann"), Some(fence))]);
     }
 }
 
@@ -300,13 +276,7 @@ fn a_hold_that_an_operator_ends_is_broken_at_once_or_when_its_grace_is_over() {
         for mode in [Mode::Exclusive, Mode::Shared] {
             for waits in [false, true] {
                 let mut server = server();
-                let fence = server.takes(
-                    &[LOCK],
-                    Plea {
-                        mode,
-                        ..alone("ann")
-                    },
-                );
+                let fence = server.takes(&[LOCK], Plea { mode, ..alone("ann") });
                 if waits {
                     server.waits("ben", 100);
                 }
@@ -315,10 +285,7 @@ fn a_hold_that_an_operator_ends_is_broken_at_once_or_when_its_grace_is_over() {
                 assert_eq!(lines(&mut server).is_empty(), grace > 0);
                 server.at(at);
                 server.renew(LOCK, "ann", 100).unwrap();
-                has_lost(
-                    &mut server,
-                    &[(1, Reason::Broken, Some("ann"), Some(fence))],
-                );
+                has_lost(&mut server, &[(1, Reason::Broken, Some("ann"), Some(fence))]);
                 assert_eq!(come_back(&mut server).unwrap().0, Comeback::Renew);
             }
         }
@@ -329,10 +296,7 @@ fn a_hold_that_an_operator_ends_is_broken_at_once_or_when_its_grace_is_over() {
 fn a_hold_that_is_released_in_its_grace_is_not_lost() {
     let mut server = server();
     server.gets("ann", 100);
-    let wanted = Break {
-        grace: 50,
-        force: false,
-    };
+    let wanted = Break { grace: 50, force: false };
     server.break_holds(LOCK, wanted).unwrap();
     assert_eq!(server.renew(LOCK, "ann", 100), Ok(false));
     has_lost(&mut server, &[]);
@@ -360,12 +324,7 @@ fn a_hold_that_ends_with_its_connection_is_disconnected() {
     for mode in [Mode::Exclusive, Mode::Shared] {
         let mut server = server();
         let client = server.connect();
-        let plea = Plea {
-            client,
-            session: true,
-            mode,
-            ..alone("ann")
-        };
+        let plea = Plea { client, session: true, mode, ..alone("ann") };
         let fence = server.takes(&[LOCK], plea);
         server.close(client);
         server.at(0);
@@ -424,13 +383,7 @@ fn a_database_that_is_emptied_is_one_line() {
 fn shares_that_run_out_are_counted_one_by_one_in_one_line() {
     let mut server = server();
     for (owner, ttl) in [("ann", 50), ("ben", 60), ("cid", 100)] {
-        server.takes(
-            &[LOCK],
-            Plea {
-                ttl,
-                ..sharing(owner)
-            },
-        );
+        server.takes(&[LOCK], Plea { ttl, ..sharing(owner) });
     }
     server.waits("dot", 100);
     server.at(51);
@@ -449,10 +402,7 @@ fn a_share_that_a_client_takes_out_of_the_lock_is_deleted() {
     server.keys.write(Write::ZRem(LOCK, b"ann".to_vec()));
     server.at(1);
     server.takes(&[LOCK], sharing("cid"));
-    has_lost(
-        &mut server,
-        &[(1, Reason::Deleted, Some("ann"), Some(fence))],
-    );
+    has_lost(&mut server, &[(1, Reason::Deleted, Some("ann"), Some(fence))]);
 }
 
 #[test]
@@ -461,9 +411,7 @@ fn a_share_that_was_seen_to_be_gone_is_not_counted_again_with_its_key() {
         let mut server = server();
         server.takes(&[LOCK], sharing("ann"));
         server.takes(&[LOCK], sharing("ben"));
-        server
-            .keys
-            .write(Write::ZRem(LOCK, gone.as_bytes().to_vec()));
+        server.keys.write(Write::ZRem(LOCK, gone.as_bytes().to_vec()));
         assert_eq!(server.renew(LOCK, gone, 100), Ok(false));
         server.loses(LOCK, Gone::Otherwise);
         let lines = lines(&mut server);
@@ -507,16 +455,10 @@ fn as_many_lines_are_remembered_as_an_operator_has_set() {
 
 #[test]
 fn a_break_of_more_shares_than_may_be_counts_all_of_them_in_one_line() {
-    let mut server = server_like(Flavour {
-        max_sharers: Some(3),
-        ..Flavour::default()
-    });
+    let mut server = server_like(Flavour { max_sharers: Some(3), ..Flavour::default() });
     let shares = ["ann", "ben", "cid", "dot", "eve"].map(|owner| (owner.into(), Some(START + 100)));
     let marker = (SHARED_MARKER.to_vec(), None);
-    server.foreign(Write::ZAdd(
-        LOCK,
-        [marker].into_iter().chain(shares).collect(),
-    ));
+    server.foreign(Write::ZAdd(LOCK, [marker].into_iter().chain(shares).collect()));
     let (grace, force) = (0, false);
     assert_eq!(server.break_holds(LOCK, Break { grace, force }), Ok(5));
     let counts: Vec<u64> = lines(&mut server).iter().map(|line| line.count).collect();
@@ -571,10 +513,7 @@ fn a_hold_that_its_owner_misses_after_another_client_wrote_over_it_does_not_coun
         server.del(LOCK);
         assert_eq!(server.locks.counts().expired, 0);
         assert_eq!(server.locks.held_and_lost(), (0, 1));
-        has_lost(
-            &mut server,
-            &[(1, Reason::Overwritten, Some("ann"), Some(ann))],
-        );
+        has_lost(&mut server, &[(1, Reason::Overwritten, Some("ann"), Some(ann))]);
     }
 }
 

@@ -8,11 +8,7 @@ const JOB: [Lock; 2] = [LOCK, OTHER];
 
 /// A request for the lock of all in this mode, and for the tenant's in that one.
 fn modes(of_all: Mode, of_tenant: Mode, owner: Owner) -> Plea {
-    Plea {
-        mode: of_all,
-        but: Some((OTHER, of_tenant)),
-        ..alone(owner)
-    }
+    Plea { mode: of_all, but: Some((OTHER, of_tenant)), ..alone(owner) }
 }
 
 /// A job where two of all may run, and one of this tenant's.
@@ -27,10 +23,7 @@ fn row(owner: Owner) -> Plea {
 
 /// The same, by a place in the queue.
 fn by_place(plea: Plea) -> Plea {
-    Plea {
-        patience: place(1000),
-        ..plea
-    }
+    Plea { patience: place(1000), ..plea }
 }
 
 fn names(server: &Server, lock: Lock) -> Vec<String> {
@@ -230,11 +223,7 @@ fn no_more_wait_before_it_than_it_says_in_each_queue_where_it_has_to_wait() {
     server.takes(&[OTHER], alone("ann"));
     server.takes(&[LOCK], sharing("ben"));
     server.queues(&[OTHER], alone("cid"));
-    let request = |most| Plea {
-        patience: Patience::Forever,
-        max_queue: Some(most),
-        ..row("dot")
-    };
+    let request = |most| Plea { patience: Patience::Forever, max_queue: Some(most), ..row("dot") };
     assert_eq!(server.asks(&JOB, request(1)), Err(Refusal::Behind(1)));
     server.queues(&JOB, request(2));
 }

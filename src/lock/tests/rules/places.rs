@@ -8,18 +8,12 @@ const LEASE: Ms = 1000;
 
 /// A request for a place.
 fn in_queue(plea: Plea) -> Plea {
-    Plea {
-        patience: place(LEASE),
-        ..plea
-    }
+    Plea { patience: place(LEASE), ..plea }
 }
 
 /// The same, whose owner is told on a channel.
 fn told(plea: Plea, channel: &'static str) -> Plea {
-    Plea {
-        patience: told_on(Some((channel, plea.owner)), LEASE),
-        ..plea
-    }
+    Plea { patience: told_on(Some((channel, plea.owner)), LEASE), ..plea }
 }
 
 trait Places {
@@ -145,10 +139,7 @@ fn the_first_claim_sets_the_end_and_later_asks_only_prolong_it() {
     let fence = server.claims("ben");
     assert_eq!(server.holder(), held("ben", 300));
     assert!(server.locks.waiting.leased_places() == 0);
-    let shorter = Plea {
-        ttl: 10,
-        ..in_queue(alone("ben"))
-    };
+    let shorter = Plea { ttl: 10, ..in_queue(alone("ben")) };
     assert_eq!(server.takes(&[LOCK], shorter), fence);
     assert_eq!(server.holder(), held("ben", 300));
     server.at(1000);
@@ -162,23 +153,14 @@ fn any_acquire_and_a_renewal_claim_and_check_and_guard_do_not() {
         (
             |server| {
                 let patience = Patience::Forever;
-                let plea = Plea {
-                    patience,
-                    ..alone("ben")
-                };
+                let plea = Plea { patience, ..alone("ben") };
                 server.takes(&[LOCK], plea);
             },
             Some(100),
         ),
         (|server| _ = server.renew(LOCK, "ben", 40), Some(40)),
-        (
-            |server| assert_eq!(server.check(LOCK, "ben"), Ok(Some(Left::Ms(LEASE)))),
-            None,
-        ),
-        (
-            |server| assert_eq!(server.guard(LOCK, "ben"), Ok(true)),
-            None,
-        ),
+        (|server| assert_eq!(server.check(LOCK, "ben"), Ok(Some(Left::Ms(LEASE)))), None),
+        (|server| assert_eq!(server.guard(LOCK, "ben"), Ok(true)), None),
     ];
     for (deed, claimed) in deeds {
         let mut server = server();
@@ -187,10 +169,7 @@ fn any_acquire_and_a_renewal_claim_and_check_and_guard_do_not() {
         server.release(LOCK, "ann").unwrap();
         deed(&mut server);
         assert_eq!(server.holder(), held("ben", claimed.unwrap_or(LEASE)));
-        assert_eq!(
-            server.locks.waiting.leased_places(),
-            usize::from(claimed.is_none())
-        );
+        assert_eq!(server.locks.waiting.leased_places(), usize::from(claimed.is_none()));
         assert_eq!(server.release(LOCK, "ben"), Ok(claimed.is_some()));
         assert_eq!(server.holder(), None);
         server.at(1);
@@ -346,10 +325,7 @@ fn another_mode_is_another_place_at_the_end() {
     server.set_limits(|limits| limits.max_waiters = 1);
     let asks = server.asks(&[LOCK], in_queue(limited("ben", 3)));
     assert_eq!(asks, Err(Refusal::QueueFull));
-    assert_eq!(
-        server.asks(&[LOCK], in_queue(sharing("ben"))),
-        Ok(Acquired::Place(1))
-    );
+    assert_eq!(server.asks(&[LOCK], in_queue(sharing("ben"))), Ok(Acquired::Place(1)));
 }
 
 #[test]
@@ -428,27 +404,15 @@ fn an_owner_that_holds_some_of_it_gets_no_place() {
     let asks = server.asks(&[OTHER, THIRD], in_queue(alone("ann")));
     assert_eq!(asks, Err(Refusal::HoldsSome));
     // What it holds it may ask for.
-    assert!(matches!(
-        server.asks(&[OTHER], in_queue(alone("ann"))),
-        Ok(Acquired::Held(_))
-    ));
-    assert!(matches!(
-        server.asks(&[LOCK], in_queue(sharing("ann"))),
-        Ok(Acquired::Held(_))
-    ));
+    assert!(matches!(server.asks(&[OTHER], in_queue(alone("ann"))), Ok(Acquired::Held(_))));
+    assert!(matches!(server.asks(&[LOCK], in_queue(sharing("ann"))), Ok(Acquired::Held(_))));
 }
 
 #[test]
 fn a_place_for_several_locks_has_the_worst_of_its_places_and_all_or_nothing() {
     let mut server = server();
     server.gets("ann", 50_000);
-    server.takes(
-        &[OTHER],
-        Plea {
-            ttl: 50_000,
-            ..alone("ann")
-        },
-    );
+    server.takes(&[OTHER], Plea { ttl: 50_000, ..alone("ann") });
     server.place_of("ben");
     server.asks(&[LOCK, OTHER], in_queue(alone("cid"))).unwrap();
     let asks = server.asks(&[OTHER, LOCK], in_queue(alone("cid")));
@@ -473,18 +437,12 @@ fn readers_and_limits_have_places_too() {
         server.asks(&[LOCK], in_queue(limited(owner, 2))).unwrap();
     }
     server.release(LOCK, "ann").unwrap();
-    assert_eq!(
-        server.holders_of(LOCK),
-        all([("ben", LEASE), ("cid", LEASE)])
-    );
+    assert_eq!(server.holders_of(LOCK), all([("ben", LEASE), ("cid", LEASE)]));
     let asks = server.asks(&[LOCK], in_queue(limited("cid", 2)));
     assert!(matches!(asks, Ok(Acquired::Held(_))));
     assert_eq!(server.holders_of(LOCK), all([("ben", LEASE), ("cid", 100)]));
     server.at(101);
-    assert_eq!(
-        server.holders_of(LOCK),
-        all([("ben", LEASE), ("dot", LEASE)])
-    );
+    assert_eq!(server.holders_of(LOCK), all([("ben", LEASE), ("dot", LEASE)]));
 }
 
 #[test]
@@ -492,11 +450,7 @@ fn a_place_that_is_tied_to_a_connection_ends_with_it() {
     let mut server = server();
     server.gets("ann", 50_000);
     let client = server.connect();
-    let tied = |owner| Plea {
-        client,
-        session: true,
-        ..in_queue(alone(owner))
-    };
+    let tied = |owner| Plea { client, session: true, ..in_queue(alone(owner)) };
     server.asks(&[LOCK], tied("ben")).unwrap();
     server.asks(&[LOCK], tied("cid")).unwrap();
     // The connection that asked last decides.
@@ -505,13 +459,7 @@ fn a_place_that_is_tied_to_a_connection_ends_with_it() {
     server.at(10);
     assert_eq!(server.locks.waiting.leased_places(), 1);
     // And so does the hold.
-    let asks = server.asks(
-        &[LOCK],
-        Plea {
-            client: 99,
-            ..tied("cid")
-        },
-    );
+    let asks = server.asks(&[LOCK], Plea { client: 99, ..tied("cid") });
     assert_eq!(asks, Ok(Acquired::Place(0)));
     server.release(LOCK, "ann").unwrap();
     server.close(99);
@@ -522,10 +470,8 @@ fn a_place_that_is_tied_to_a_connection_ends_with_it() {
 
 #[test]
 fn a_replica_and_a_server_that_is_drained_keep_no_places_and_say_so() {
-    let ends: [Deed; 2] = [
-        |server| server.demote(true),
-        |server| server.set_limits(|limits| limits.drain = true),
-    ];
+    let ends: [Deed; 2] =
+        [|server| server.demote(true), |server| server.set_limits(|limits| limits.drain = true)];
     for end in ends {
         let mut server = server();
         server.gets("ann", 50_000);
@@ -597,10 +543,7 @@ fn a_client_that_could_not_ask_has_one_turn_of_all_the_time_that_it_is_owed() {
     let late = LEASE + 500;
     server.lags_until(late);
     server.release(LOCK, "ann").unwrap();
-    assert_eq!(
-        server.holder(),
-        Some(("ben".to_owned(), Some(late + LEASE)))
-    );
+    assert_eq!(server.holder(), Some(("ben".to_owned(), Some(late + LEASE))));
 }
 
 #[test]
@@ -609,10 +552,7 @@ fn foreign_writes_end_the_hold_and_not_the_place() {
         |server| server.del(LOCK),
         |server| server.foreign(Write::Flush(None)),
         |server| {
-            let wanted = Break {
-                grace: 0,
-                force: false,
-            };
+            let wanted = Break { grace: 0, force: false };
             assert_eq!(server.break_holds(LOCK, wanted), Ok(1));
         },
     ];
@@ -680,10 +620,7 @@ fn a_reply_claims_a_place_although_swapdb_has_moved_the_hold_in_the_meantime() {
     server.set_limits(|limits| limits.claim_time = 200);
     server.gets("ann", 50_000);
     let there = (1, "lock");
-    let long = Plea {
-        ttl: 50_000,
-        ..alone("ann")
-    };
+    let long = Plea { ttl: 50_000, ..alone("ann") };
     server.takes(&[there], long);
     server.asks(&[LOCK], told(alone("ben"), "news")).unwrap();
     server.asks(&[there], told(alone("cid"), "news")).unwrap();
@@ -714,20 +651,8 @@ fn a_place_whose_user_has_lost_the_right_is_passed_over_for_good() {
 fn a_place_can_be_part_of_a_deadlock_and_a_sleeper_can_not() {
     let mut server = server();
     server.set_limits(|limits| limits.claim_time = 200);
-    server.takes(
-        &[LOCK],
-        Plea {
-            ttl: 50_000,
-            ..alone("ann")
-        },
-    );
-    server.takes(
-        &[OTHER],
-        Plea {
-            ttl: 50_000,
-            ..alone("ben")
-        },
-    );
+    server.takes(&[LOCK], Plea { ttl: 50_000, ..alone("ann") });
+    server.takes(&[OTHER], Plea { ttl: 50_000, ..alone("ben") });
     server.asks(&[LOCK], told(alone("ben"), "one")).unwrap();
     let asks = server.asks(&[OTHER], in_queue(alone("ann")));
     assert!(matches!(asks, Err(Refusal::Deadlock(_))), "{asks:?}");
@@ -735,13 +660,7 @@ fn a_place_can_be_part_of_a_deadlock_and_a_sleeper_can_not() {
     // His turn comes, he does not claim it, and sleeps.
     server.release(LOCK, "ann").unwrap();
     server.at(201);
-    server.takes(
-        &[LOCK],
-        Plea {
-            ttl: 50_000,
-            ..alone("ann")
-        },
-    );
+    server.takes(&[LOCK], Plea { ttl: 50_000, ..alone("ann") });
     let asks = server.asks(&[OTHER], in_queue(alone("ann")));
     assert_eq!(asks, Ok(Acquired::Place(0)));
 }
@@ -783,13 +702,7 @@ fn a_claim_that_is_over_ends_what_a_blocked_request_of_its_owner_prolonged_altho
     let mut server = late_server();
     server.gets("ann", 50_000);
     let patience = place(50);
-    let asks = server.asks(
-        &[LOCK],
-        Plea {
-            patience,
-            ..alone("ben")
-        },
-    );
+    let asks = server.asks(&[LOCK], Plea { patience, ..alone("ben") });
     assert_eq!(asks, Ok(Acquired::Place(0)));
     server.waits("ben", 10_000);
     server.release(LOCK, "ann").unwrap();
@@ -881,10 +794,7 @@ fn one_that_wakes_its_channel_is_told_its_true_place_and_overtakes_no_client() {
         }
         assert_eq!(server.asks(&[LOCK], alone("eve")), Ok(Acquired::Busy));
         server.release(LOCK, "dot").unwrap();
-        assert_eq!(
-            server.holder().map(|(owner, _)| owner).as_deref(),
-            Some("p1")
-        );
+        assert_eq!(server.holder().map(|(owner, _)| owner).as_deref(), Some("p1"));
         let asks = server.asks(&[LOCK], told(alone("p9"), "news"));
         assert_eq!(asks, Ok(Acquired::Place(7)));
         let happened = server.happened();
@@ -923,47 +833,22 @@ fn a_channel_that_falls_asleep_while_its_places_are_put_back_sleeps() {
     server.release(LOCK, "dot").unwrap();
     // No client has heard that it is the turn of the next.
     server.at(400);
-    assert!(
-        server
-            .locks
-            .waiting
-            .sleeps(server.locks.waiting.places_of(b"p5").next().unwrap())
-    );
+    assert!(server.locks.waiting.sleeps(server.locks.waiting.places_of(b"p5").next().unwrap()));
 }
 
 #[test]
 fn a_user_s_channel_that_sleeps_lets_another_user_s_of_the_same_name_alone() {
     let mut server = server();
-    server.takes(
-        &[LOCK],
-        Plea {
-            ttl: 50_000,
-            ..alone("ann")
-        },
-    );
-    server.takes(
-        &[OTHER],
-        Plea {
-            ttl: 50_000,
-            ..alone("ann")
-        },
-    );
+    server.takes(&[LOCK], Plea { ttl: 50_000, ..alone("ann") });
+    server.takes(&[OTHER], Plea { ttl: 50_000, ..alone("ann") });
     server.keys.other_users.insert("mallory");
     server.asks(&[LOCK], told(alone("ben"), "news")).unwrap();
-    server
-        .asks(&[OTHER], told(alone("mallory"), "news"))
-        .unwrap();
+    server.asks(&[OTHER], told(alone("mallory"), "news")).unwrap();
     server.set_limits(|limits| limits.claim_time = 100);
     server.release(OTHER, "ann").unwrap();
     server.at(200);
     let ben = server.locks.waiting.places_of(b"ben").next().unwrap();
-    assert!(
-        !server.locks.waiting.sleeps(ben),
-        "it is not ben's to claim"
-    );
+    assert!(!server.locks.waiting.sleeps(ben), "it is not ben's to claim");
     server.release(LOCK, "ann").unwrap();
-    assert_eq!(
-        server.holder().map(|(owner, _)| owner).as_deref(),
-        Some("ben")
-    );
+    assert_eq!(server.holder().map(|(owner, _)| owner).as_deref(), Some("ben"));
 }

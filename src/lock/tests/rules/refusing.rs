@@ -29,11 +29,7 @@ fn nothing_is_granted_and_it_is_tried_again_soon() {
         server.keys.paused = false;
         server.keys.closed.clear();
         let due = server.due().expect("it is tried again");
-        assert!(
-            (START + 102..=START + 111).contains(&due),
-            "at {}",
-            due - START
-        );
+        assert!((START + 102..=START + 111).contains(&due), "at {}", due - START);
         server.at(111);
         assert!(server.was_granted(ben).is_some());
     }

@@ -38,9 +38,7 @@ fn a_server_that_has_still_to_tell_of_something_is_not_idle() {
 fn a_lock_whose_key_goes_by_itself_is_forgotten() {
     let ends: [(&str, Deed); 4] = [
         ("DEL", |server| server.del(LOCK)),
-        ("RENAME", |server| {
-            server.foreign(Write::Rename(LOCK, LOCKS[1]))
-        }),
+        ("RENAME", |server| server.foreign(Write::Rename(LOCK, LOCKS[1]))),
         ("RPUSH", |server| server.set(LOCK, no_lock(None))),
         ("expiry", |server| {
             server.lags_until(101);
@@ -60,12 +58,8 @@ fn a_lock_whose_key_goes_by_itself_is_forgotten() {
 #[test]
 fn shares_that_another_client_takes_out_are_forgotten_beside_one_that_stays() {
     let ways: [(&str, Comes); 4] = [
-        ("SHARED", |server, owner| {
-            _ = server.takes(&[LOCK], sharing(owner))
-        }),
-        ("LIMIT", |server, owner| {
-            _ = server.takes(&[LOCK], limited(owner, 5))
-        }),
+        ("SHARED", |server, owner| _ = server.takes(&[LOCK], sharing(owner))),
+        ("LIMIT", |server, owner| _ = server.takes(&[LOCK], limited(owner, 5))),
         ("CHECK", |server, owner| {
             server.foreign(Write::ZAdd(LOCK, vec![(owner.into(), None)]));
             assert!(server.check(LOCK, owner).unwrap().is_some());
@@ -93,9 +87,7 @@ fn shares_that_another_client_takes_out_are_forgotten_beside_one_that_stays() {
 #[test]
 fn shares_that_another_client_takes_out_are_forgotten_when_the_lock_is_asked_for() {
     let mut server = server();
-    let owners: Vec<Owner> = (0..100)
-        .map(|number| &*format!("{number}").leak())
-        .collect();
+    let owners: Vec<Owner> = (0..100).map(|number| &*format!("{number}").leak()).collect();
     for &owner in &owners {
         server.takes(&[LOCK], sharing(owner));
     }
@@ -116,17 +108,7 @@ fn an_entry_about_another_owner_counts_for_nothing() {
     let number = server.gets("ann", 100);
     // No client has seen to the change when it is asked about.
     server.foreign(Write::Set(LOCK, token("ben", None)));
-    assert!(
-        server
-            .report(LOCK)
-            .unwrap()
-            .unwrap()
-            .holders
-            .pop()
-            .unwrap()
-            .grant
-            .is_none()
-    );
+    assert!(server.report(LOCK).unwrap().unwrap().holders.pop().unwrap().grant.is_none());
     assert!(server.gets("ben", 100) > number);
 }
 
@@ -157,10 +139,7 @@ fn a_queue_survives_a_reload() {
 #[test]
 fn a_swap_leaves_no_entry_behind() {
     for (earlier, later) in [(0, 1), (1, 0), (0, 0)] {
-        let mut server = server_like(Flavour {
-            notes_late: true,
-            ..Flavour::default()
-        });
+        let mut server = server_like(Flavour { notes_late: true, ..Flavour::default() });
         server.gets("ann", 100);
         server.del(LOCK);
         server.foreign(Write::Swap(earlier, later));
@@ -193,9 +172,7 @@ fn a_key_that_goes_takes_its_number_with_it_whatever_comes_in_its_place() {
     let mut server = server();
     let before = server.gets("ann", 100);
     // Both in one unit: when it is over, ann's token is in the key as if nothing had been.
-    server
-        .locks
-        .gone(name(LOCK).keep(), Gone::Otherwise, server.now());
+    server.locks.gone(name(LOCK).keep(), Gone::Otherwise, server.now());
     assert!(server.gets("ann", 100) > before);
 }
 

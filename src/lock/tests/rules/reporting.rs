@@ -9,12 +9,7 @@ const NAMES: [Owner; 6] = ["w0", "w1", "w2", "w3", "w4", "w5"];
 /// How many holders and waiters INFO lists, and how many there are.
 fn listed_and_counted(server: &mut Server, most: usize) -> [usize; 4] {
     let report = server.report_of(LOCK, most).unwrap().unwrap();
-    [
-        report.holders.len(),
-        report.count,
-        report.waiters.len(),
-        report.queue,
-    ]
+    [report.holders.len(), report.count, report.waiters.len(), report.queue]
 }
 
 #[test]
@@ -48,22 +43,11 @@ fn info_lists_nothing_of_a_lock_held_alone_where_only_numbers_are_asked_for() {
 fn a_grant_can_be_claimed_no_longer_than_it_lasts() {
     let mut server = server();
     server.gets("ann", 50_000);
-    server
-        .asks(
-            &[LOCK],
-            Plea {
-                patience: place(40_000),
-                ..alone("ben")
-            },
-        )
-        .unwrap();
+    server.asks(&[LOCK], Plea { patience: place(40_000), ..alone("ben") }).unwrap();
     server.release(LOCK, "ann").unwrap();
     let claim = |server: &mut Server| server.report(LOCK).unwrap().unwrap().holders[0].claim;
     assert_eq!(claim(&mut server), Some(40_000));
-    let wanted = Break {
-        grace: 150,
-        force: false,
-    };
+    let wanted = Break { grace: 150, force: false };
     server.break_holds(LOCK, wanted).unwrap();
     assert_eq!(claim(&mut server), Some(150));
 }
@@ -72,10 +56,7 @@ fn a_grant_can_be_claimed_no_longer_than_it_lasts() {
 fn sleeping_places_are_listed_last_and_counted_with_the_others() {
     let mut server = server();
     server.gets("ann", 100);
-    let plea = |owner| Plea {
-        patience: place(150),
-        ..alone(owner)
-    };
+    let plea = |owner| Plea { patience: place(150), ..alone(owner) };
     server.asks(&[LOCK], plea("ben")).unwrap();
     server.at(101);
     // Its turn came and it did not claim it, but keeps its place.
@@ -91,10 +72,7 @@ fn sleeping_places_are_listed_last_and_counted_with_the_others() {
 #[test]
 fn one_that_is_leaving_its_queues_is_neither_listed_nor_counted() {
     for more in [0, 40] {
-        let mut server = server_like(Flavour {
-            leaves_late: true,
-            ..Flavour::default()
-        });
+        let mut server = server_like(Flavour { leaves_late: true, ..Flavour::default() });
         server.takes(&[LOCK, OTHER, THIRD], alone("ann"));
         let ben = server.queues(&[LOCK, OTHER, THIRD], alone("ben"));
         for _ in 0..=more {

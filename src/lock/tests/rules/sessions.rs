@@ -5,11 +5,7 @@ use super::*;
 
 /// A request by this connection, whose hold ends with it.
 fn tied(plea: Plea, client: u64) -> Plea {
-    Plea {
-        client,
-        session: true,
-        ..plea
-    }
+    Plea { client, session: true, ..plea }
 }
 
 /// `ann` holds the lock for as long as her connection lives.
@@ -68,10 +64,7 @@ fn the_ttl_still_stands_behind_it() {
 fn a_hold_without_a_session_outlives_its_connection() {
     let mut server = server();
     let client = server.connect();
-    let untied = Plea {
-        client,
-        ..alone("ann")
-    };
+    let untied = Plea { client, ..alone("ann") };
     server.takes(&[LOCK], untied);
     server.close(client);
     server.at(0);
@@ -112,11 +105,7 @@ fn a_session_whose_key_another_client_has_written_over_leaves_that_alone() {
 fn a_hold_that_was_retaken_through_another_connection_is_left_alone() {
     for again_tied in [true, false] {
         let (mut server, first) = session();
-        let again = Plea {
-            client: server.connect(),
-            session: again_tied,
-            ..alone("ann")
-        };
+        let again = Plea { client: server.connect(), session: again_tied, ..alone("ann") };
         server.takes(&[LOCK], again);
         server.close(first);
         server.at(0);
@@ -268,13 +257,7 @@ fn of_an_owners_waiters_the_one_that_came_last_decides_which_connection_it_is() 
         let [first, last] = [(); 2].map(|()| server.connect());
         server.queues(&[LOCK], tied(alone("ben"), first));
         let session = last_is_tied;
-        server.queues(
-            &[LOCK],
-            Plea {
-                session,
-                ..tied(alone("ben"), last)
-            },
-        );
+        server.queues(&[LOCK], Plea { session, ..tied(alone("ben"), last) });
         server.release(LOCK, "ann").unwrap();
         server.turn();
         server.close(first);
@@ -291,15 +274,8 @@ fn waits_and_has_a_place(place_is_last: bool, wait: (u64, bool), place_of: (u64,
     let mut server = late_server();
     server.connect_after(10);
     server.gets("ann", 100);
-    let by = |(client, session)| Plea {
-        client,
-        session,
-        ..alone("ben")
-    };
-    let in_queue = |(client, session)| Plea {
-        patience: place(1000),
-        ..by((client, session))
-    };
+    let by = |(client, session)| Plea { client, session, ..alone("ben") };
+    let in_queue = |(client, session)| Plea { patience: place(1000), ..by((client, session)) };
     if place_is_last {
         server.queues(&[LOCK], by(wait));
         server.asks(&[LOCK], in_queue(place_of)).unwrap();
@@ -354,10 +330,7 @@ fn an_upgrade_decides_anew_which_connection_it_is() {
     for (before, after) in [(true, true), (false, true), (true, false)] {
         let mut server = server();
         let client = server.connect();
-        let asks = |plea: Plea, session| Plea {
-            session,
-            ..tied(plea, client)
-        };
+        let asks = |plea: Plea, session| Plea { session, ..tied(plea, client) };
         server.takes(&[LOCK], asks(sharing("ann"), before));
         server.takes(&[LOCK], asks(alone("ann"), after));
         server.close(client);
@@ -379,18 +352,12 @@ fn what_comes_after_a_flush_is_tied_to_no_client() {
 #[test]
 fn a_share_still_ends_with_its_connection_when_other_slots_have_left_and_no_client_heard_of_its_upgrade()
  {
-    let mut server = server_like(Flavour {
-        in_cluster: true,
-        ..Flavour::default()
-    });
+    let mut server = server_like(Flavour { in_cluster: true, ..Flavour::default() });
     let client = server.connect();
     server.takes(&[LOCK], sharing("ann"));
     server.takes(&[LOCK], tied(sharing("ben"), client));
     let session = false;
-    let upgrade = Plea {
-        session,
-        ..tied(alone("ben"), client)
-    };
+    let upgrade = Plea { session, ..tied(alone("ben"), client) };
     server.queues(&[LOCK], upgrade);
     server.release(LOCK, "ann").unwrap();
     server.locks.slots_left(&[3..=3]);

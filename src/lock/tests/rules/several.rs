@@ -116,10 +116,7 @@ fn a_queue_that_moved_up_because_one_of_several_gave_up_is_served() {
 fn a_queue_that_moved_up_because_one_of_several_timed_out_is_served() {
     let mut server = server();
     server.takes(&[LOCK], alone("ann"));
-    let short = Plea {
-        patience: Patience::Until(START + 20),
-        ..alone("ben")
-    };
+    let short = Plea { patience: Patience::Until(START + 20), ..alone("ben") };
     let ben = server.queues(&BOTH, short);
     let cid = server.queues(&[OTHER], alone("cid"));
     server.at(20);
@@ -130,10 +127,7 @@ fn a_queue_that_moved_up_because_one_of_several_timed_out_is_served() {
 #[test]
 fn it_cannot_be_starved() {
     let mut server = server();
-    let longer = |owner, ttl| Plea {
-        ttl,
-        ..alone(owner)
-    };
+    let longer = |owner, ttl| Plea { ttl, ..alone(owner) };
     server.takes(&[LOCK], alone("ann"));
     server.takes(&[OTHER], longer("ben", 150));
     let cid = server.queues(&BOTH, alone("cid"));
@@ -387,10 +381,7 @@ fn one_whose_time_is_up_stands_in_no_client_s_way() {
     let mut server = server();
     server.takes(&[LOCK], alone("ann"));
     server.takes(&[OTHER], alone("ben"));
-    let short = Plea {
-        patience: Patience::Until(START + 20),
-        ..alone("cid")
-    };
+    let short = Plea { patience: Patience::Until(START + 20), ..alone("cid") };
     server.queues(&[OTHER], short);
     let dot = server.queues(&BOTH, alone("dot"));
     server.release(OTHER, "ben").unwrap();
@@ -416,10 +407,7 @@ fn a_client_that_comes_to_hold_several_has_all_its_other_waiters_replied_to() {
 
 #[test]
 fn releasing_several_looks_at_all_of_them_first() {
-    let mut server = server_like(Flavour {
-        notes_late: true,
-        ..Flavour::default()
-    });
+    let mut server = server_like(Flavour { notes_late: true, ..Flavour::default() });
     server.takes(&BOTH, alone("cid"));
     let ann = server.queues(&BOTH, alone("ann"));
     server.foreign(Write::Flush(None));
@@ -461,10 +449,7 @@ fn a_request_that_the_server_refuses_holds_up_no_other_of_its_owner() {
 fn a_request_that_the_server_refuses_keeps_no_client_from_what_runs_out() {
     let mut server = server();
     server.gets("ann", 37);
-    let short = Plea {
-        ttl: 20,
-        ..alone("dot")
-    };
+    let short = Plea { ttl: 20, ..alone("dot") };
     server.takes(&[OTHER], short);
     let ben = server.waits("ben", 50);
     server.queues(&BOTH, alone("ann"));
@@ -483,13 +468,7 @@ fn a_request_that_the_server_refuses_keeps_no_client_from_what_runs_out() {
 fn one_whose_time_is_up_is_in_no_client_s_way_whichever_of_its_queues_is_looked_at() {
     let mut server = late_server();
     server.takes(&BOTH, alone("dot"));
-    server.queues(
-        &BOTH,
-        Plea {
-            patience: Patience::Until(START + 21),
-            ..sharing("cid")
-        },
-    );
+    server.queues(&BOTH, Plea { patience: Patience::Until(START + 21), ..sharing("cid") });
     let ann = server.queues(&BOTH, alone("ann"));
     server.foreign(Write::Set(LOCK, token("ann", None)));
     server.foreign(Write::Del(OTHER));

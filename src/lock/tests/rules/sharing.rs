@@ -9,10 +9,7 @@ const BOTH: [(&str, Ms); 2] = [("ann", 100), ("ben", 30)];
 fn shared() -> Server {
     let mut server = server();
     server.takes(&[LOCK], sharing("ann"));
-    let short = Plea {
-        ttl: 30,
-        ..sharing("ben")
-    };
+    let short = Plea { ttl: 30, ..sharing("ben") };
     server.takes(&[LOCK], short);
     server
 }
@@ -88,10 +85,7 @@ fn a_release_does_not_prolong_the_shares_of_others_that_a_client_has_shortened()
 #[test]
 fn a_share_of_a_lock_that_is_over_brings_no_other_share_back() {
     // The server has not come to remove it, and a waiter is granted it by the timer.
-    let mut server = server_like(Flavour {
-        keeps_expired: true,
-        ..Flavour::default()
-    });
+    let mut server = server_like(Flavour { keeps_expired: true, ..Flavour::default() });
     for owner in ["ann", "ben"] {
         server.takes(&[LOCK], sharing(owner));
     }
@@ -104,10 +98,7 @@ fn a_share_of_a_lock_that_is_over_brings_no_other_share_back() {
 
 #[test]
 fn a_share_is_not_written_over_an_expired_string() {
-    let mut server = server_like(Flavour {
-        keeps_expired: true,
-        ..Flavour::default()
-    });
+    let mut server = server_like(Flavour { keeps_expired: true, ..Flavour::default() });
     server.gets("ann", 10);
     server.queues(&[LOCK], sharing("ben"));
     server.at(11);
@@ -131,18 +122,11 @@ fn a_retry_of_a_share_gets_the_same_number_and_the_later_deadline() {
     let mut server = shared();
     let number = server.takes(&[LOCK], sharing("ben"));
     assert_eq!(server.holders_of(LOCK), all([("ann", 100), ("ben", 100)]));
-    let short = Plea {
-        ttl: 10,
-        ..sharing("ben")
-    };
+    let short = Plea { ttl: 10, ..sharing("ben") };
     assert_eq!(server.takes(&[LOCK], short), number);
     assert_eq!(server.holders_of(LOCK), all([("ann", 100), ("ben", 100)]));
     server.waits("cid", 10);
-    assert_eq!(
-        server.takes(&[LOCK], sharing("ben")),
-        number,
-        "past a queue"
-    );
+    assert_eq!(server.takes(&[LOCK], sharing("ben")), number, "past a queue");
 }
 
 #[test]
@@ -240,14 +224,9 @@ fn readers_at_the_head_are_granted_together() {
 fn a_crowd_of_readers_is_told_in_portions() {
     let mut server = server();
     server.gets("ann", 100);
-    let owners: Vec<Owner> = (0..1000)
-        .map(|number| &*format!("reader {number}").leak())
-        .collect();
+    let owners: Vec<Owner> = (0..1000).map(|number| &*format!("reader {number}").leak()).collect();
     for owner in owners {
-        let long = Plea {
-            ttl: 1000,
-            ..sharing(owner)
-        };
+        let long = Plea { ttl: 1000, ..sharing(owner) };
         server.queues(&[LOCK], long);
     }
     server.release(LOCK, "ann").unwrap();

@@ -5,19 +5,12 @@ use super::*;
 
 /// A request that waits for ever, if fewer than so many others wait before it.
 fn behind(most: u64, plea: Plea) -> Plea {
-    Plea {
-        patience: Patience::Forever,
-        max_queue: Some(most),
-        ..plea
-    }
+    Plea { patience: Patience::Forever, max_queue: Some(most), ..plea }
 }
 
 /// A request for a place, if fewer than so many others wait before it.
 fn place_behind(most: u64, plea: Plea) -> Plea {
-    Plea {
-        patience: place(1000),
-        ..behind(most, plea)
-    }
+    Plea { patience: place(1000), ..behind(most, plea) }
 }
 
 #[test]
@@ -76,20 +69,14 @@ fn asking_again_for_a_place_is_never_refused() {
 fn a_place_that_sleeps_is_not_counted_and_comes_back_unasked() {
     let mut server = server();
     server.gets("ann", 500);
-    let plea = |owner, most| Plea {
-        patience: place(1000),
-        ..behind(most, alone(owner))
-    };
+    let plea = |owner, most| Plea { patience: place(1000), ..behind(most, alone(owner)) };
     server.asks(&[LOCK], plea("ben", 1)).unwrap();
     server.at(500);
     server.release(LOCK, "ann").unwrap();
     // Its turn has come, and it does not claim it.
     server.at(999);
     server.asks(&[LOCK], plea("cid", 2)).unwrap();
-    assert_eq!(
-        server.asks(&[LOCK], plea("dot", 1)),
-        Err(Refusal::Behind(1))
-    );
+    assert_eq!(server.asks(&[LOCK], plea("dot", 1)), Err(Refusal::Behind(1)));
 }
 
 #[test]
@@ -148,10 +135,7 @@ fn a_waiter_that_has_left_makes_room() {
 
 #[test]
 fn an_upgrade_that_has_left_makes_room_at_once_also_if_it_waited_for_several_locks() {
-    let mut server = server_like(Flavour {
-        leaves_late: true,
-        ..Flavour::default()
-    });
+    let mut server = server_like(Flavour { leaves_late: true, ..Flavour::default() });
     server.takes(&[LOCK], sharing("ann"));
     server.takes(&[LOCK], sharing("ben"));
     server.waits("ann", 100);

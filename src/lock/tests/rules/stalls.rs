@@ -44,13 +44,7 @@ fn all_ticks(server: &mut Server, left: impl Fn(&Server) -> usize) -> (usize, us
 /// One owner holds all of many locks, and so many others wait for all of them.
 fn wide_crowd(waiters: usize) -> (Server, Vec<Lock>, Vec<Ticket>) {
     let (mut server, locks) = with_locks(WIDE);
-    server.takes(
-        &locks,
-        Plea {
-            ttl: 1_000_000,
-            ..alone("ann")
-        },
-    );
+    server.takes(&locks, Plea { ttl: 1_000_000, ..alone("ann") });
     let queues = |number| server.queues(&locks, alone(owner(number)));
     let crowd = (0..waiters).map(queues).collect();
     (server, locks, crowd)
@@ -65,11 +59,7 @@ fn those_who_wait_for_many_locks_are_sent_away_in_portions_in_the_order_in_which
         let before = standing(&server);
         server.tick();
         let happened = server.happened();
-        assert!(
-            happened.decided.len() <= 60,
-            "{} at once",
-            happened.decided.len()
-        );
+        assert!(happened.decided.len() <= 60, "{} at once", happened.decided.len());
         told.extend(happened.decided.iter().map(|&(ticket, _)| ticket));
         server.turn();
         assert!(before - standing(&server) <= 4_000);
@@ -101,20 +91,8 @@ fn a_lock_that_only_those_wait_for_who_have_gone_is_free() {
         let (mut server, locks, crowd) = wide_crowd(3);
         crowd.iter().for_each(|&ticket| server.kill(ticket));
         server.release_all(&locks, "ann").unwrap();
-        server.takes(
-            &locks[..2],
-            Plea {
-                mode: how,
-                ..alone("ben")
-            },
-        );
-        server.takes(
-            &locks[7..8],
-            Plea {
-                mode: how,
-                ..alone("cid")
-            },
-        );
+        server.takes(&locks[..2], Plea { mode: how, ..alone("ben") });
+        server.takes(&locks[7..8], Plea { mode: how, ..alone("cid") });
     }
 }
 
@@ -129,11 +107,7 @@ fn a_client_that_was_to_be_sent_away_is_granted_nothing_and_holds_up_no_client_w
     server.release_all(&locks, "ann").unwrap();
     server.takes(&locks[..1], alone("zoe"));
     all_ticks(&mut server, standing);
-    assert!(
-        crowd
-            .iter()
-            .all(|ticket| matches!(server.told.get(ticket), Some(Told::SentAway)))
-    );
+    assert!(crowd.iter().all(|ticket| matches!(server.told.get(ticket), Some(Told::SentAway))));
     assert_eq!(standing(&server), 0);
 }
 
@@ -165,14 +139,7 @@ fn a_flush_of_many_locks_that_are_waited_for_looks_at_them_in_portions_and_misse
 fn many_holds_that_are_flushed_are_forgotten_at_once_and_freed_in_portions() {
     let (mut server, locks) = with_locks(3_000);
     for &lock in &locks {
-        server.takes(
-            &[lock],
-            Plea {
-                session: true,
-                client: 7,
-                ..alone("ann")
-            },
-        );
+        server.takes(&[lock], Plea { session: true, client: 7, ..alone("ann") });
     }
     server.foreign(Write::Flush(None));
     let remembered = server.locks.remembered();
@@ -189,10 +156,7 @@ fn places_that_sleep_are_granted_nothing_before_they_are_laid_aside() {
     server.set_limits(|limits| limits.max_waiters_total = 0);
     server.deaf.insert("dead".to_owned());
     for (number, &lock) in locks.iter().enumerate() {
-        let lasting = Plea {
-            ttl: 1_000_000,
-            ..alone("ann")
-        };
+        let lasting = Plea { ttl: 1_000_000, ..alone("ann") };
         server.takes(&[lock], lasting);
         let told = Plea {
             patience: told_on(Some(("dead", "your turn")), 100_000),
@@ -238,35 +202,24 @@ fn thousands_of_places_that_wake_are_put_back_in_portions_and_in_order() {
 fn who_is_still_leaving_its_queues_comes_before_no_place() {
     let (mut server, locks) = with_locks(40);
     server.takes(&locks, alone("ann"));
-    let asked = |owner| Plea {
-        patience: told_on(None, 100_000),
-        ..alone(owner)
-    };
+    let asked = |owner| Plea { patience: told_on(None, 100_000), ..alone(owner) };
     let first = server.asks(&locks, asked("ben"));
     assert_eq!(first, Ok(Acquired::Place(0)));
     server.asks(&locks, asked("cid")).unwrap();
     // In one turn, so nothing has been taken out of the queues meanwhile.
     server.release(locks[0], "ben").unwrap();
     assert_eq!(server.asks(&locks, asked("cid")), Ok(Acquired::Place(0)));
-    let another_mode = Plea {
-        mode: Mode::Shared,
-        ..asked("cid")
-    };
+    let another_mode = Plea { mode: Mode::Shared, ..asked("cid") };
     let asks = server.asks(&locks, another_mode);
     assert_eq!(asks, Ok(Acquired::Place(0)));
     let report = server.report(locks[0]).unwrap().unwrap();
-    let places: Vec<usize> = (report.waiters.iter())
-        .map(|one| one.place.unwrap().place)
-        .collect();
+    let places: Vec<usize> = (report.waiters.iter()).map(|one| one.place.unwrap().place).collect();
     assert_eq!((report.queue, places), (1, vec![1]));
 }
 
 #[test]
 fn what_has_left_with_its_slot_is_forgotten_though_no_client_asks_for_it() {
-    let mut server = server_like(Flavour {
-        in_cluster: true,
-        ..Flavour::default()
-    });
+    let mut server = server_like(Flavour { in_cluster: true, ..Flavour::default() });
     server.gets("ann", 100_000);
     server.locks.slots_left(&[0..=16_383]);
     all_ticks(&mut server, |_| 0);
@@ -278,14 +231,7 @@ fn many_holds_that_end_with_one_connection_are_given_back_in_portions() {
     let (mut server, locks) = with_locks(3_000);
     let client = server.connect();
     for &lock in &locks {
-        server.takes(
-            &[lock],
-            Plea {
-                session: true,
-                client,
-                ..alone("ann")
-            },
-        );
+        server.takes(&[lock], Plea { session: true, client, ..alone("ann") });
     }
     server.close(client);
     assert_eq!(server.locks.returns.len(), 0);
@@ -298,10 +244,7 @@ fn many_holds_that_end_with_one_connection_are_given_back_in_portions() {
 #[test]
 fn a_release_of_many_locks_grants_the_first_in_each_queue_and_the_crowd_behind_them_in_portions() {
     let (mut server, locks) = with_locks(50);
-    let long = |plea: Plea| Plea {
-        ttl: 1_000_000,
-        ..plea
-    };
+    let long = |plea: Plea| Plea { ttl: 1_000_000, ..plea };
     server.takes(&locks, long(alone("ann")));
     let readers: Vec<Ticket> = (0..1_000)
         .map(|number| server.queues(&locks[number % 50..][..1], long(sharing(owner(number)))))
@@ -310,11 +253,7 @@ fn a_release_of_many_locks_grants_the_first_in_each_queue_and_the_crowd_behind_t
     server.turn();
     assert!((readers[..50].iter()).all(|&reader| server.was_granted(reader).is_some()));
     let portion = Budget::PORTION / 50 + 1;
-    assert!(
-        server.told.len() <= 50 + portion,
-        "{} at once",
-        server.told.len()
-    );
+    assert!(server.told.len() <= 50 + portion, "{} at once", server.told.len());
     for ms in 1..100 {
         server.lags_until(ms);
         all_ticks(&mut server, |_| 0);
@@ -378,15 +317,9 @@ fn after_a_grant_of_very_many_locks_others_get_their_turns_before_the_next() {
         server.turn();
         assert!(granted.len() < 100, "it spins");
     }
-    assert!(
-        crowd
-            .iter()
-            .all(|&ticket| server.was_granted(ticket).is_some())
-    );
+    assert!(crowd.iter().all(|&ticket| server.was_granted(ticket).is_some()));
     // Each costs two and a half portions: so there are as many turns in which little is done.
-    let in_a_row = granted
-        .windows(2)
-        .any(|two| two.iter().all(|&some| some > 0));
+    let in_a_row = granted.windows(2).any(|two| two.iter().all(|&some| some > 0));
     assert!(!in_a_row && granted.len() >= 10, "{granted:?}");
     assert!(granted.iter().all(|&some| some <= 1), "{granted:?}");
 }
@@ -404,16 +337,10 @@ mod sharers {
     /// What looks at so many shares walks through none of them.
     const FEW: usize = 40;
 
-    const AT_ONCE: Break = Break {
-        grace: 0,
-        force: false,
-    };
+    const AT_ONCE: Break = Break { grace: 0, force: false };
 
     fn within(grace: Ms) -> Break {
-        Break {
-            grace,
-            force: false,
-        }
+        Break { grace, force: false }
     }
 
     fn owners(many: usize) -> impl Iterator<Item = Owner> {
@@ -421,10 +348,7 @@ mod sharers {
     }
 
     fn sharing_until(owner: Owner, ttl: Ms) -> Plea {
-        Plea {
-            ttl,
-            ..sharing(owner)
-        }
+        Plea { ttl, ..sharing(owner) }
     }
 
     /// Many share the lock for so long, by grants of ours.
@@ -442,10 +366,7 @@ mod sharers {
         let until = Some(START + ttl);
         let marker = (SHARED_MARKER.to_vec(), None);
         let shares = owners(many).map(|owner| (owner.as_bytes().to_vec(), until));
-        server.foreign(Write::ZAdd(
-            LOCK,
-            [marker].into_iter().chain(shares).collect(),
-        ));
+        server.foreign(Write::ZAdd(LOCK, [marker].into_iter().chain(shares).collect()));
         server.foreign(Write::PExpireAt(LOCK, START + ttl));
         server
     }
@@ -492,18 +413,10 @@ mod sharers {
         let mut server = shared(100_000);
         server.waits("zoe", 50);
         settle_down(&mut server, 5000);
-        is_cheap(&mut server, "another waiter", FEW, |server| {
-            server.waits("yan", 50)
-        });
+        is_cheap(&mut server, "another waiter", FEW, |server| server.waits("yan", 50));
         is_cheap(&mut server, "CHECK", FEW, |server| server.check(LOCK, "7")).unwrap();
-        is_cheap(&mut server, "RENEW", FEW, |server| {
-            server.renew(LOCK, "7", 80_000)
-        })
-        .unwrap();
-        is_cheap(&mut server, "RELEASE", FEW, |server| {
-            server.release(LOCK, "8")
-        })
-        .unwrap();
+        is_cheap(&mut server, "RENEW", FEW, |server| server.renew(LOCK, "7", 80_000)).unwrap();
+        is_cheap(&mut server, "RELEASE", FEW, |server| server.release(LOCK, "8")).unwrap();
         let report = is_cheap(&mut server, "INFO", 200, |server| server.report(LOCK));
         assert_eq!(report.unwrap().unwrap().count, MANY - 1);
     }
@@ -514,24 +427,18 @@ mod sharers {
         server.takes(&[LOCK], sharing_until("zoe", 100_000));
         server.lags_until(101);
         assert_eq!(members(&server), MANY + 1);
-        is_cheap(&mut server, "CHECK", FEW, |server| {
-            server.check(LOCK, "zoe")
-        })
-        .unwrap();
+        is_cheap(&mut server, "CHECK", FEW, |server| server.check(LOCK, "zoe")).unwrap();
         let report = is_cheap(&mut server, "INFO", FEW, |server| server.report(LOCK));
         assert_eq!(report.unwrap().unwrap().count, 1);
         is_cheap(&mut server, "a try", FEW, |server| {
             let tries = server.acquire(LOCK, "yan", 50, Patience::Try);
             assert_eq!(tries, Ok(Acquired::Busy));
         });
-        let renewed = is_cheap(&mut server, "RENEW", 150, |server| {
-            server.renew(LOCK, "zoe", 90_000)
-        });
+        let renewed =
+            is_cheap(&mut server, "RENEW", 150, |server| server.renew(LOCK, "zoe", 90_000));
         assert_eq!(renewed, Ok(true));
         // So many fit beside her as if the others had left.
-        is_cheap(&mut server, "LIMIT", 3 * FEW, |server| {
-            server.takes(&[LOCK], limited("yan", 2))
-        });
+        is_cheap(&mut server, "LIMIT", 3 * FEW, |server| server.takes(&[LOCK], limited("yan", 2)));
         assert!(members(&server) > MANY - 100);
         server.waits("xia", 50);
         settle_down(&mut server, 190);
@@ -545,9 +452,7 @@ mod sharers {
     fn when_all_shares_are_over_the_lock_is_free_at_once() {
         let mut server = shared(100);
         server.lags_until(101);
-        is_cheap(&mut server, "a grant", 2 * FEW, |server| {
-            server.gets("zoe", 50)
-        });
+        is_cheap(&mut server, "a grant", 2 * FEW, |server| server.gets("zoe", 50));
         settle_down(&mut server, 40);
         assert_eq!(server.locks.counts().expired, MANY as u64);
         assert_eq!(server.locks.remembered().holds, 1);
@@ -557,10 +462,7 @@ mod sharers {
     fn it_is_broken_at_once_with_the_sessions_of_those_who_shared_it() {
         let mut server = server();
         for owner in owners(MANY) {
-            let plea = Plea {
-                session: true,
-                ..sharing_until(owner, 100_000)
-            };
+            let plea = Plea { session: true, ..sharing_until(owner, 100_000) };
             server.takes(&[LOCK], plea);
         }
         let zoe = server.waits("zoe", 50);
@@ -619,21 +521,9 @@ mod sharers {
     #[test]
     fn a_deadlock_through_one_sharer_of_many_is_found() {
         for mut server in [shared(100_000), written(MANY, 100_000)] {
-            server.takes(
-                &[OTHER],
-                Plea {
-                    ttl: 100_000,
-                    ..alone("ann")
-                },
-            );
+            server.takes(&[OTHER], Plea { ttl: 100_000, ..alone("ann") });
             server.queues(&[LOCK], alone("ann"));
-            let refused = server.asks(
-                &[OTHER],
-                Plea {
-                    patience: Patience::Forever,
-                    ..alone("7")
-                },
-            );
+            let refused = server.asks(&[OTHER], Plea { patience: Patience::Forever, ..alone("7") });
             let Err(Refusal::Deadlock(deadlock)) = refused else {
                 panic!("{refused:?}");
             };
@@ -650,13 +540,7 @@ mod sharers {
     #[test]
     fn a_deadlock_is_found_whichever_of_the_sharers_waits_first() {
         for mut server in [shared(100_000), written(MANY, 100_000)] {
-            server.takes(
-                &[OTHER],
-                Plea {
-                    ttl: 100_000,
-                    ..alone("ann")
-                },
-            );
+            server.takes(&[OTHER], Plea { ttl: 100_000, ..alone("ann") });
             server.waits("zoe", 50);
             server.queues(&[OTHER], alone("7"));
             assert!(server.is_refused(&[LOCK], alone("ann")));
@@ -670,13 +554,7 @@ mod sharers {
     fn a_waiter_that_comes_to_share_it_by_anothers_hand_has_what_it_waits_for() {
         let mut server = shared(100_000);
         server.waits("zoe", 50);
-        let yan = server.queues(
-            &[LOCK],
-            Plea {
-                patience: Patience::Forever,
-                ..sharing("yan")
-            },
-        );
+        let yan = server.queues(&[LOCK], Plea { patience: Patience::Forever, ..sharing("yan") });
         settle_down(&mut server, 5000);
         assert_eq!(server.was_granted(yan), None);
         let share = (b"yan".to_vec(), Some(START + 90_000));
@@ -690,13 +568,8 @@ mod sharers {
         let mut server = written(TOO_MANY, 100_000);
         let tries = server.asks(&[LOCK], sharing("zoe"));
         assert_eq!(tries, Ok(Acquired::Busy));
-        let forever = Plea {
-            patience: Patience::Forever,
-            ..sharing("zoe")
-        };
-        let zoe = is_cheap(&mut server, "a waiter", FEW, |server| {
-            server.queues(&[LOCK], forever)
-        });
+        let forever = Plea { patience: Patience::Forever, ..sharing("zoe") };
+        let zoe = is_cheap(&mut server, "a waiter", FEW, |server| server.queues(&[LOCK], forever));
         is_cheap(&mut server, "PEXPIRE", 2 * FEW, |server| {
             server.foreign(Write::PExpireAt(LOCK, START + 90_000));
             server.tick();
@@ -720,10 +593,7 @@ mod sharers {
 
     #[test]
     fn no_more_than_may_share_a_lock_and_the_next_waits_as_behind_a_limit() {
-        let mut server = server_like(Flavour {
-            max_sharers: Some(3),
-            ..Flavour::default()
-        });
+        let mut server = server_like(Flavour { max_sharers: Some(3), ..Flavour::default() });
         for owner in ["ann", "ben", "cid"] {
             server.takes(&[LOCK], sharing(owner));
         }
@@ -732,13 +602,7 @@ mod sharers {
         }
         // Asking again is never refused.
         server.takes(&[LOCK], sharing("ben"));
-        let dot = server.queues(
-            &[LOCK],
-            Plea {
-                patience: Patience::Forever,
-                ..sharing("dot")
-            },
-        );
+        let dot = server.queues(&[LOCK], Plea { patience: Patience::Forever, ..sharing("dot") });
         server.release(LOCK, "ann").unwrap();
         server.at(0);
         assert!(server.was_granted(dot).is_some());

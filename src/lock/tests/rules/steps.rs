@@ -25,21 +25,9 @@ fn nothing_is_brought_into_step_while_nothing_may_be_written() {
 #[test]
 fn who_is_granted_several_and_shares_one_of_them_keeps_what_is_left_of_that() {
     let mut server = server();
-    server.takes(
-        &[LOCK],
-        Plea {
-            ttl: 100,
-            ..sharing("ann")
-        },
-    );
+    server.takes(&[LOCK], Plea { ttl: 100, ..sharing("ann") });
     server.takes(&[OTHER], alone("ben"));
-    server.queues(
-        &[LOCK, OTHER],
-        Plea {
-            ttl: 60,
-            ..sharing("ann")
-        },
-    );
+    server.queues(&[LOCK, OTHER], Plea { ttl: 60, ..sharing("ann") });
     server.step(50);
     server.release(OTHER, "ben").unwrap();
     server.at(1);
@@ -106,10 +94,7 @@ fn a_share_lasts_although_the_clock_is_stepped_twice_and_another_is_over() {
     // Whose share is seen to first depends on their names.
     for other in ["ann", "ben", "dot", "eve", "fay", "gus"] {
         let mut server = server();
-        let sharing = |owner, ttl| Plea {
-            ttl,
-            ..sharing(owner)
-        };
+        let sharing = |owner, ttl| Plea { ttl, ..sharing(owner) };
         server.takes(&[LOCK], sharing(other, 30));
         let number = server.takes(&[LOCK], sharing("cid", 60));
         server.step(-MINUTE);
@@ -127,13 +112,7 @@ fn a_waiter_behind_sharers_waits_after_a_step_for_as_long_as_their_shares_last()
     let mut server = server();
     let owners = ["ann", "ben", "dot", "eve", "fay", "gus"];
     for owner in owners {
-        server.takes(
-            &[LOCK],
-            Plea {
-                ttl: 1000,
-                ..sharing(owner)
-            },
-        );
+        server.takes(&[LOCK], Plea { ttl: 1000, ..sharing(owner) });
     }
     server.step(500);
     let cid = server.waits("cid", 30);
@@ -150,13 +129,7 @@ fn one_sharer_lets_go_after_a_step_and_the_others_keep_their_shares() {
     for other in ["ann", "ben", "dot", "eve", "fay", "gus"] {
         let mut server = server();
         for (owner, ttl) in [(other, 100), ("cid", 1000)] {
-            server.takes(
-                &[LOCK],
-                Plea {
-                    ttl,
-                    ..sharing(owner)
-                },
-            );
+            server.takes(&[LOCK], Plea { ttl, ..sharing(owner) });
         }
         server.step(500);
         assert!(server.release(LOCK, "cid").unwrap());
@@ -169,22 +142,10 @@ fn one_sharer_lets_go_after_a_step_and_the_others_keep_their_shares() {
 fn shares_that_others_have_written_and_that_last_longer_after_a_step_back_count_in_a_deadlock() {
     let mut server = server();
     for owner in ["ann", "ben"] {
-        server.takes(
-            &[LOCK],
-            Plea {
-                ttl: 25,
-                ..sharing(owner)
-            },
-        );
+        server.takes(&[LOCK], Plea { ttl: 25, ..sharing(owner) });
     }
     server.foreign(Write::Persist(LOCK));
-    server.takes(
-        &[OTHER],
-        Plea {
-            ttl: 1000,
-            ..alone("eve")
-        },
-    );
+    server.takes(&[OTHER], Plea { ttl: 1000, ..alone("eve") });
     server.queues(&[LOCK], alone("eve"));
     server.at(12);
     server.step(-50);
@@ -220,11 +181,7 @@ fn the_last_share_goes_after_a_step_and_takes_the_key_with_it() {
     server.lags_until(101);
     let client = server.connect();
     let session = true;
-    let ben = Plea {
-        client,
-        session,
-        ..sharing("ben")
-    };
+    let ben = Plea { client, session, ..sharing("ben") };
     server.takes(&[LOCK], ben);
     server.close(client);
     server.at(101);
@@ -259,10 +216,7 @@ fn a_share_that_another_client_has_prolonged_ends_by_the_wall_clock_when_it_is_l
     for owner in ["ann", "ben"] {
         server.takes(&[LOCK], sharing(owner));
     }
-    server.foreign(Write::ZAdd(
-        LOCK,
-        vec![(b"ann".to_vec(), Some(START + 200))],
-    ));
+    server.foreign(Write::ZAdd(LOCK, vec![(b"ann".to_vec(), Some(START + 200))]));
     server.foreign(Write::PExpireAt(LOCK, START + 200));
     let ann = server.waits("ann", 500);
     server.release(LOCK, "ben").unwrap();
@@ -305,13 +259,7 @@ fn who_comes_to_hold_what_it_waits_for_by_a_swap_is_told_although_the_key_has_go
 #[test]
 fn an_upgrade_comes_first_although_its_key_has_gone_too_early_when_another_queue_is_looked_at() {
     let mut server = late_server();
-    server.takes(
-        &[OTHER],
-        Plea {
-            ttl: 20,
-            ..sharing("ben")
-        },
-    );
+    server.takes(&[OTHER], Plea { ttl: 20, ..sharing("ben") });
     server.takes(&[OTHER], sharing("cid"));
     server.queues(&[LOCK, OTHER], alone("ann"));
     let upgrade = server.queues(&[OTHER], alone("cid"));
@@ -325,25 +273,15 @@ fn an_upgrade_comes_first_although_its_key_has_gone_too_early_when_another_queue
 #[test]
 fn what_is_put_in_the_place_of_a_key_that_went_too_early_is_left_alone() {
     for plea in [alone("ann"), sharing("ann")] {
-        for with in [
-            "release", "renew", "guard", "acquire", "place", "macquire", "session",
-        ] {
+        for with in ["release", "renew", "guard", "acquire", "place", "macquire", "session"] {
             let mut server = server();
             let client = server.connect();
             let session = with == "session";
-            let plea = Plea {
-                ttl: 1000,
-                client,
-                session,
-                ..plea
-            };
+            let plea = Plea { ttl: 1000, client, session, ..plea };
             server.takes(&[LOCK], plea);
             server.step(MINUTE);
             server.expire_cycle(&[LOCK]);
-            let data = Key {
-                content: Content::NoLock,
-                deadline: None,
-            };
+            let data = Key { content: Content::NoLock, deadline: None };
             server.set(LOCK, data.clone());
             let again = |server: &mut Server, plea: Plea, locks: &[Lock]| {
                 server.acquire_all(locks, plea).map(|_| ())
@@ -368,13 +306,8 @@ fn what_is_put_in_the_place_of_a_key_that_went_too_early_is_left_alone() {
             server.at(2000);
             assert_eq!(server.keys.get(LOCK), Some(&data), "{plea:?}, {with}");
             let happened = server.happened();
-            assert!(
-                happened.offences.is_empty(),
-                "{plea:?}, {with}: {happened:?}"
-            );
-            let reasons: Vec<_> = (server.losses(9).iter())
-                .map(|(line, _)| line.reason)
-                .collect();
+            assert!(happened.offences.is_empty(), "{plea:?}, {with}: {happened:?}");
+            let reasons: Vec<_> = (server.losses(9).iter()).map(|(line, _)| line.reason).collect();
             assert_eq!(reasons, [Reason::Overwritten], "{plea:?}, {with}");
         }
     }
@@ -404,12 +337,9 @@ fn a_hold_that_is_over_after_a_step_back_can_t_be_released() {
 /// Some servers say of both that the key has expired.
 #[test]
 fn a_key_that_is_made_to_expire_on_purpose_after_a_step_forward_is_no_reservation() {
-    for (step, again, is_reserved) in [
-        (500, false, false),
-        (500, true, false),
-        (5000, true, false),
-        (5000, false, true),
-    ] {
+    for (step, again, is_reserved) in
+        [(500, false, false), (500, true, false), (5000, true, false), (5000, false, true)]
+    {
         for plea in [alone("ann"), sharing("ann")] {
             let mut server = server();
             server.takes(&[LOCK], Plea { ttl: 1000, ..plea });

@@ -130,20 +130,14 @@ fn a_share_stays_what_it_is_when_its_upgrade_gives_up() {
         let cid = server.queues(&[LOCK], sharing("cid"));
         fate(&mut server, ann);
         server.at(0);
-        assert!(
-            server.was_granted(cid).is_some(),
-            "no client stands before it"
-        );
+        assert!(server.was_granted(cid).is_some(), "no client stands before it");
         assert_eq!(server.takes(&[LOCK], sharing("ann")), number);
     }
 }
 
 #[test]
 fn an_upgrade_that_no_client_heard_of_is_a_share_again() {
-    let mut server = shared_like(Flavour {
-        answers: Answers::Late,
-        ..Flavour::default()
-    });
+    let mut server = shared_like(Flavour { answers: Answers::Late, ..Flavour::default() });
     let ann = server.waits("ann", 500);
     let cid = server.queues(&[LOCK], sharing("cid"));
     server.release(LOCK, "ben").unwrap();
@@ -157,10 +151,7 @@ fn an_upgrade_that_no_client_heard_of_is_a_share_again() {
 
 #[test]
 fn an_upgrade_that_no_client_heard_of_is_nothing_when_the_share_is_over() {
-    let mut server = shared_like(Flavour {
-        answers: Answers::Late,
-        ..Flavour::default()
-    });
+    let mut server = shared_like(Flavour { answers: Answers::Late, ..Flavour::default() });
     let ann = server.waits("ann", 500);
     server.release(LOCK, "ben").unwrap();
     server.lags_until(101);
@@ -171,10 +162,7 @@ fn an_upgrade_that_no_client_heard_of_is_nothing_when_the_share_is_over() {
 
 #[test]
 fn an_upgrade_that_was_told_by_another_command_is_kept() {
-    let mut server = shared_like(Flavour {
-        answers: Answers::Late,
-        ..Flavour::default()
-    });
+    let mut server = shared_like(Flavour { answers: Answers::Late, ..Flavour::default() });
     let ann = server.waits("ann", 500);
     server.release(LOCK, "ben").unwrap();
     server.check(LOCK, "ann").unwrap();
@@ -185,10 +173,7 @@ fn an_upgrade_that_was_told_by_another_command_is_kept() {
 
 #[test]
 fn a_share_is_left_of_two_upgrades_of_one_owner_that_no_client_heard_of() {
-    let mut server = shared_like(Flavour {
-        answers: Answers::Late,
-        ..Flavour::default()
-    });
+    let mut server = shared_like(Flavour { answers: Answers::Late, ..Flavour::default() });
     let waiters = [server.waits("ann", 500), server.waits("ann", 500)];
     server.release(LOCK, "ben").unwrap();
     for ann in waiters {
@@ -237,10 +222,7 @@ fn an_upgrade_whose_share_is_over_overtakes_no_client_before_the_timer_has_rung(
     let mut server = server();
     server.takes(&[OTHER], alone("cid"));
     server.takes(&[LOCK], sharing("ann"));
-    let short = |owner| Plea {
-        ttl: 50,
-        ..sharing(owner)
-    };
+    let short = |owner| Plea { ttl: 50, ..sharing(owner) };
     server.takes(&[LOCK], short("ben"));
     server.renew(LOCK, "ann", 50).unwrap();
     let dot = server.waits("dot", 10);
@@ -289,10 +271,7 @@ fn no_client_goes_back_to_a_share_that_no_client_heard_of() {
     for order in orders {
         let mut server = late_server();
         server.gets("ann", 100);
-        let waiters = [
-            server.queues(&[LOCK], sharing("ben")),
-            server.waits("ben", 500),
-        ];
+        let waiters = [server.queues(&[LOCK], sharing("ben")), server.waits("ben", 500)];
         server.release(LOCK, "ann").unwrap();
         assert_eq!(server.holder(), held("ben", 500), "both are under way");
         for which in order {
@@ -354,10 +333,7 @@ fn a_share_that_a_client_heard_of_is_left_of_an_upgrade_whichever_comes_first() 
 
 #[test]
 fn another_upgrade_of_its_owner_still_stands_before_everybody_else_when_one_was_not_heard_of() {
-    let mut server = shared_like(Flavour {
-        answers: Answers::Late,
-        ..Flavour::default()
-    });
+    let mut server = shared_like(Flavour { answers: Answers::Late, ..Flavour::default() });
     server.takes(&[OTHER], alone("dot"));
     let unheard = server.waits("ann", 500);
     let reader = server.queues(&[LOCK], sharing("cid"));

@@ -36,10 +36,7 @@ fn no_client_overtakes_those_who_wait() {
     server.waits("ben", 10);
     server.lags_until(11);
     // The timer has not rung, and the lock is free to look at.
-    assert_eq!(
-        server.acquire(LOCK, "cid", 10, Patience::Try),
-        Ok(Acquired::Busy)
-    );
+    assert_eq!(server.acquire(LOCK, "cid", 10, Patience::Try), Ok(Acquired::Busy));
     assert_eq!(server.holder(), held("ben", 21));
 }
 
@@ -167,9 +164,7 @@ fn a_key_that_is_no_lock_and_goes_without_a_word_is_missed_soon() {
 
 #[test]
 fn the_more_keys_are_no_locks_the_later_each_is_looked_at_again() {
-    let many: Vec<Lock> = (0..2000)
-        .map(|number| (0, &*format!("{number}").leak()))
-        .collect();
+    let many: Vec<Lock> = (0..2000).map(|number| (0, &*format!("{number}").leak())).collect();
     let mut server = Server::new(Flavour::default(), &many);
     for &lock in &many {
         server.takes(&[lock], alone("ann"));
@@ -179,10 +174,7 @@ fn the_more_keys_are_no_locks_the_later_each_is_looked_at_again() {
     }
     let looks = passes(&mut server, 1000);
     // Five in a millisecond, and each of them.
-    assert!(
-        (4_500..=7_000).contains(&looks),
-        "{looks} looks in a second"
-    );
+    assert!((4_500..=7_000).contains(&looks), "{looks} looks in a second");
     for &lock in &many {
         server.keys.write(Write::Del(lock));
     }

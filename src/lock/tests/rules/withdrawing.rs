@@ -56,10 +56,7 @@ fn a_release_withdraws_a_request_for_several_locks_whole() {
     assert_eq!(server.release(LOCK, "ann"), Ok(false));
     server.at(0);
     assert_eq!(server.told.get(&ann), Some(&Told::TimedOut));
-    assert!(
-        server.was_granted(ben).is_some(),
-        "no client stands before it"
-    );
+    assert!(server.was_granted(ben).is_some(), "no client stands before it");
 }
 
 #[test]

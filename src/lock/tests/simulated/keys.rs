@@ -39,9 +39,7 @@ impl Content {
         };
         let mut shares = members.clone();
         let marker = shares.remove(SHARED_MARKER);
-        shares
-            .values_mut()
-            .for_each(|score| *score = end_of(*score));
+        shares.values_mut().for_each(|score| *score = end_of(*score));
         (marker == Some(None)).then_some(shares)
     }
 
@@ -246,9 +244,7 @@ impl SimulatedKeys {
 
     /// Is the key there, although its time is over?
     pub fn is_expired(&self, lock: Lock) -> bool {
-        self.get(lock)
-            .and_then(|key| key.deadline)
-            .is_some_and(|deadline| self.wall() > deadline)
+        self.get(lock).and_then(|key| key.deadline).is_some_and(|deadline| self.wall() > deadline)
     }
 
     /// What the wall clock says.
@@ -313,13 +309,11 @@ impl SimulatedKeys {
 
     fn check(&mut self, lock: Lock, what: &str) {
         if !self.is_allowed(lock) || self.authority == Authority::Reader {
-            self.offences
-                .push(format!("{what} {lock:?} while it may not be written"));
+            self.offences.push(format!("{what} {lock:?} while it may not be written"));
         }
         if matches!(self.get(lock), Some(key) if key.content.is_no_lock()) && !self.is_expired(lock)
         {
-            self.offences
-                .push(format!("{what} {lock:?}, which is no lock"));
+            self.offences.push(format!("{what} {lock:?}, which is no lock"));
         }
     }
 }
@@ -369,11 +363,7 @@ impl Keyspace for SimulatedKeys {
         visit: &mut dyn FnMut(&[u8], Share) -> bool,
     ) {
         let lock = self.lock(name);
-        let from = if from == 0 {
-            0
-        } else {
-            to_wall(from, self.ahead)
-        };
+        let from = if from == 0 { 0 } else { to_wall(from, self.ahead) };
         let mut shares: Vec<_> = self.shares(lock).into_iter().flatten().collect();
         shares.retain(|(_, score)| score.is_none_or(|score| score >= from));
         shares.sort_by_key(|(owner, score)| (score.unwrap_or(Ms::MAX), owner.clone()));
@@ -428,10 +418,7 @@ impl Keyspace for SimulatedKeys {
         }
         let marker = (self.get(lock).is_none()).then(|| (SHARED_MARKER.to_vec(), None));
         let share = (owner.to_vec(), Some(to_wall(deadline, self.ahead)));
-        self.write(Write::ZAdd(
-            lock,
-            marker.into_iter().chain([share]).collect(),
-        ));
+        self.write(Write::ZAdd(lock, marker.into_iter().chain([share]).collect()));
         self.expire_with_last(lock, true);
     }
 
@@ -527,10 +514,7 @@ impl Keyspace for SimulatedKeys {
     fn asker(&mut self, command: AskedBy) -> Rc<Asker> {
         let is_other = self.other_users.contains(self.asker);
         let user = if is_other { self.asker } else { "all" };
-        let asker = Rc::new(Asker {
-            user: user.as_bytes().into(),
-            command,
-        });
+        let asker = Rc::new(Asker { user: user.as_bytes().into(), command });
         self.asked.insert(Rc::as_ptr(&asker), self.asker);
         asker
     }

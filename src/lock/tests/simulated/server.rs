@@ -51,10 +51,7 @@ fn new_locks(now: Now, flavour: Flavour) -> Locks {
     // The steady clock stands still while much is asked for: searches have time enough.
     locks.searches = Allowance::of(1 << 20);
     if let Some(max_sharers) = flavour.max_sharers {
-        let limits = Limits {
-            max_sharers,
-            ..Limits::DEFAULT
-        };
+        let limits = Limits { max_sharers, ..Limits::DEFAULT };
         locks.set_limits(limits, now);
     }
     if flavour.leaves_late {
@@ -141,15 +138,9 @@ pub fn place(length: Ms) -> Patience<'static> {
 
 /// The same, whose owner is told on a channel.
 pub fn told_on(notify: Option<(&'static str, &'static str)>, length: Ms) -> Patience<'static> {
-    let notify = notify.map(|(channel, text)| Notify {
-        channel: channel.as_bytes(),
-        text: text.as_bytes(),
-    });
-    Patience::Place(Lease {
-        length,
-        notify,
-        command: AskedBy::Acquire,
-    })
+    let notify =
+        notify.map(|(channel, text)| Notify { channel: channel.as_bytes(), text: text.as_bytes() });
+    Patience::Place(Lease { length, notify, command: AskedBy::Acquire })
 }
 
 /// A client that waits.
@@ -264,9 +255,7 @@ impl Server {
         self.add_up();
         let mut happened = std::mem::take(&mut self.happened);
         happened.writes = std::mem::take(&mut self.keys.log);
-        happened
-            .offences
-            .append(&mut std::mem::take(&mut self.keys.offences));
+        happened.offences.append(&mut std::mem::take(&mut self.keys.offences));
         for write in &happened.writes {
             replay(&mut self.replica, write);
         }
@@ -334,25 +323,17 @@ impl Server {
                 client: plea.client,
                 session: plea.session,
             },
-            modes: if is_one {
-                Modes::Same(each[0])
-            } else {
-                Modes::Each(&each)
-            },
+            modes: if is_one { Modes::Same(each[0]) } else { Modes::Each(&each) },
             patience: plea.patience,
             max_queue: plea.max_queue,
         };
         // Users are called like the owners.
         self.keys.asker = plea.owner;
         let names: Vec<NameRef<'_>> = locks.iter().copied().map(name).collect();
-        let acquired = self.command(Authority::Writer, locks, |locks, turn| {
-            locks.acquire(turn, &names, &request)
-        });
+        let acquired = self
+            .command(Authority::Writer, locks, |locks, turn| locks.acquire(turn, &names, &request));
         if let Ok(Acquired::Waiting(ticket)) = acquired {
-            let blocked = Blocked {
-                client: plea.client,
-                answer: None,
-            };
+            let blocked = Blocked { client: plea.client, answer: None };
             self.blocked.insert(ticket, blocked);
         }
         self.after_a_command();
@@ -450,9 +431,7 @@ impl Server {
     }
 
     pub fn losses(&mut self, most: usize) -> Vec<(Line, Option<HolderNow>)> {
-        self.command(Authority::Reader, &[], |locks, turn| {
-            locks.losses(turn, most)
-        })
+        self.command(Authority::Reader, &[], |locks, turn| locks.losses(turn, most))
     }
 
     pub fn break_holds(&mut self, lock: Lock, wanted: Break) -> Result<usize, NotBroken> {
@@ -506,10 +485,7 @@ impl Server {
         for lock in touched {
             // The core does not hear of a list, a set, a hash or a stream that comes into being, only of
             // the expiry that it may be given.
-            let list = Key {
-                content: Content::NoLock,
-                deadline: None,
-            };
+            let list = Key { content: Content::NoLock, deadline: None };
             if was_nothing && matches!(&write, Write::Set(_, key) if *key == list) {
                 continue;
             }
@@ -581,11 +557,7 @@ impl Server {
 
     /// When the timer rings.
     pub fn due(&self) -> Option<Ms> {
-        if self.touched.is_empty() {
-            self.locks.next_due()
-        } else {
-            Some(0)
-        }
+        if self.touched.is_empty() { self.locks.next_due() } else { Some(0) }
     }
 
     /// Is there a job for the end of what was just done? Then a tick must follow.
@@ -852,12 +824,8 @@ impl Server {
 
     /// Tells what there is to tell, and wakes those whose answer stands.
     fn answer(&mut self) {
-        self.happened
-            .waited
-            .extend(self.locks.outbox().take_waited());
-        self.happened
-            .lapsed
-            .extend(self.locks.outbox().take_lapsed());
+        self.happened.waited.extend(self.locks.outbox().take_waited());
+        self.happened.lapsed.extend(self.locks.outbox().take_lapsed());
         for ticket in self.locks.outbox().take_to_reply() {
             // Of many who are decided at once some may go before the server comes to their replies.
             let Some(waiter) = self.locks.waiting.waiter(ticket) else {
@@ -922,9 +890,7 @@ impl Server {
 
     /// Blocked, and not replied.
     fn is_blocked(&self, ticket: Ticket) -> bool {
-        self.blocked
-            .get(&ticket)
-            .is_some_and(|blocked| blocked.answer.is_none())
+        self.blocked.get(&ticket).is_some_and(|blocked| blocked.answer.is_none())
     }
 
     fn offence(&mut self, what: &str) {
@@ -936,15 +902,9 @@ impl Server {
         let db: Db = lock.0;
         self.locks
             .waiting
-            .queue_of(NameRef {
-                db,
-                key: lock.1.as_bytes(),
-            })
+            .queue_of(NameRef { db, key: lock.1.as_bytes() })
             .map(|queue| {
-                queue
-                    .iter()
-                    .filter(|&ticket| self.locks.waiting.is_waiting(ticket))
-                    .collect()
+                queue.iter().filter(|&ticket| self.locks.waiting.is_waiting(ticket)).collect()
             })
             .unwrap_or_default()
     }

@@ -1,14 +1,11 @@
 //! Asking for a place, and asking again.
 
+use std::rc::Rc;
+
 use crate::lock::budget::Budget;
-use crate::lock::name::{Name, NameRef};
-use crate::lock::request::{Asker, Lease, Request};
-use crate::lock::time::Now;
 use crate::lock::waiting::Waiting;
 use crate::lock::waiting::place::Place;
-use crate::lock::waiting::queue::ticket::Ticket;
-
-use std::rc::Rc;
+use crate::lock::words::{Asker, Lease, Name, NameRef, Now, Request, Ticket};
 
 /// Are these the same locks, in any order?
 fn are_the_same(one: &[Name], other: &[NameRef<'_>]) -> bool {
@@ -44,9 +41,7 @@ impl Waiting {
             return;
         };
         let user = Rc::clone(asker.as_ref().unwrap_or(&place.asker));
-        let target = lease
-            .notify
-            .map(|notify| self.places.channels.open(notify, &user.user));
+        let target = lease.notify.map(|notify| self.places.channels.open(notify, &user.user));
         let Some(waiter) = self.waiters.get_mut(&ticket) else {
             return;
         };
@@ -63,10 +58,7 @@ impl Waiting {
             }
             old = std::mem::replace(&mut place.notify, target);
         }
-        let channel = waiter
-            .place
-            .as_ref()
-            .and_then(|place| place.notify.as_ref());
+        let channel = waiter.place.as_ref().and_then(|place| place.notify.as_ref());
         let channel = channel.map(|target| Rc::clone(&target.channel));
         if before != (terms.session, terms.client) {
             self.places.sessions.remove(&(before.1, ticket));
@@ -109,10 +101,7 @@ impl Waiting {
         let names = self.waiters.get(&ticket).map(|waiter| &*waiter.names);
         let queues =
             (names.unwrap_or_default().iter()).filter_map(|name| self.queue_of(name.borrow()));
-        queues
-            .map(|queue| self.before_in(queue, ticket))
-            .max()
-            .unwrap_or_default()
+        queues.map(|queue| self.before_in(queue, ticket)).max().unwrap_or_default()
     }
 
     /// Would a new request come first for this lock?
@@ -127,11 +116,6 @@ impl Waiting {
 
     /// The [`Place`] of a new request, before its lease is set.
     pub fn new_place(lease: &Lease<'_>, asker: Rc<Asker>) -> Box<Place> {
-        Box::new(Place {
-            length: lease.length,
-            notify: None,
-            asker,
-            claim_ends: 0,
-        })
+        Box::new(Place { length: lease.length, notify: None, asker, claim_ends: 0 })
     }
 }

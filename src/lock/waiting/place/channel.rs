@@ -15,9 +15,8 @@ use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
-use crate::lock::request::Notify;
 use crate::lock::waiting::queue::order::Order;
-use crate::lock::waiting::queue::ticket::Ticket;
+use crate::lock::words::{Notify, Ticket};
 
 /// The number of a channel. No two channels have had the same one.
 pub type ChannelId = u64;

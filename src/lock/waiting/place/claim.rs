@@ -1,15 +1,11 @@
 //! The grant of a place, and its claim. The holds expire unless the owner asks again in time, so that a dead
 //! owner delays the others by the time to claim, not by a whole ttl.
 
-use crate::lock::fence::Fence;
-use crate::lock::name::NameRef;
-use crate::lock::request::Terms;
-use crate::lock::time::{Ms, Now};
 use crate::lock::waiting::Waiting;
 use crate::lock::waiting::place::Notice;
 use crate::lock::waiting::place::kept::AT_LEAST;
-use crate::lock::waiting::queue::ticket::Ticket;
-use crate::lock::waiting::queue::waiter::{State, Waiter};
+use crate::lock::waiting::queue::{State, Waiter};
+use crate::lock::words::{Fence, Ms, NameRef, Now, Terms, Ticket};
 
 impl Waiting {
     /// How long the owner has to claim a grant that is made now: to the end of the lease, and at most
@@ -89,9 +85,7 @@ impl Waiting {
         now: Now,
     ) -> Terms<'a> {
         let ttl = match waiter.place {
-            Some(_) => self
-                .time_to_claim(ticket, claim_time, now)
-                .unwrap_or(waiter.ttl),
+            Some(_) => self.time_to_claim(ticket, claim_time, now).unwrap_or(waiter.ttl),
             None => waiter.ttl,
         };
         waiter.terms(owner, ttl)

@@ -3,14 +3,11 @@
 use std::rc::Rc;
 
 use crate::lock::budget::Budget;
-use crate::lock::fence::Fence;
-use crate::lock::name::Name;
 use crate::lock::slot;
 use crate::lock::waiting::Waiting;
-use crate::lock::waiting::place::Message;
-use crate::lock::waiting::place::{Ending, Notice, Place};
-use crate::lock::waiting::queue::ticket::Ticket;
-use crate::lock::waiting::queue::waiter::{State, Waiter};
+use crate::lock::waiting::place::{Ending, Message, Notice, Place};
+use crate::lock::waiting::queue::{State, Waiter};
+use crate::lock::words::{Fence, Name, Ticket};
 
 /// At most this many messages that do not apply any more are skipped in one call.
 const MOST_PASSED: usize = 1024;

@@ -1,12 +1,11 @@
 //! How long a place is kept. An owner does not lose a place because it could not ask: a lease does not end
 //! while the server refuses or pauses the owner's command, nor because the server itself was stalled.
 
-use crate::lock::time::{Ms, Now};
 use crate::lock::turn::Turn;
 use crate::lock::waiting::Waiting;
 use crate::lock::waiting::place::{Place, Places};
-use crate::lock::waiting::queue::ticket::Ticket;
-use crate::lock::waiting::queue::waiter::Waiter;
+use crate::lock::waiting::queue::Waiter;
+use crate::lock::words::{Ms, Now, Ticket};
 
 /// How often to check whether the server keeps owners from asking.
 pub const LOOK: Ms = 250;

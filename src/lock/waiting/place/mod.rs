@@ -25,11 +25,8 @@ use std::collections::{BTreeSet, VecDeque};
 use std::ops::RangeInclusive;
 use std::rc::Rc;
 
-use crate::lock::request::Asker;
-use crate::lock::slot::Slots;
-use crate::lock::time::{Ms, Now};
 use crate::lock::waiting::place::channel::{ChannelId, Channels, NotifyTarget};
-use crate::lock::waiting::queue::ticket::Ticket;
+use crate::lock::words::{Asker, Ms, Now, Slots, Ticket};
 
 /// What is stored of places in addition to their [`Waiter`](crate::lock::waiting::queue::waiter::Waiter)s.
 #[derive(Debug, Default)]
@@ -124,9 +121,7 @@ impl Places {
     /// A place that has not claimed its grant in time.
     pub fn overdue_claim(&self, now: Now) -> Option<Ticket> {
         let first = self.claims.first();
-        first
-            .filter(|&&(end, _)| end < now.ms())
-            .map(|&(_, ticket)| ticket)
+        first.filter(|&&(end, _)| end < now.ms()).map(|&(_, ticket)| ticket)
     }
 
     /// When the first grant will be overdue that is not claimed.

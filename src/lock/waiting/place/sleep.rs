@@ -4,12 +4,10 @@
 use std::rc::Rc;
 
 use crate::lock::budget::Budget;
-use crate::lock::name::{Name, NameRef};
-use crate::lock::waiting::place::channel::{Channel, ChannelId};
-use crate::lock::waiting::queue::ticket::Ticket;
-use crate::lock::waiting::queue::waiter::State;
-
 use crate::lock::waiting::Waiting;
+use crate::lock::waiting::place::channel::{Channel, ChannelId};
+use crate::lock::waiting::queue::State;
+use crate::lock::words::{Name, NameRef, Ticket};
 
 impl Waiting {
     /// The channel on which this place's owner is notified, if it has one.

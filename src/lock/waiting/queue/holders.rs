@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use crate::lock::time::{Ms, Now, is_over};
+use crate::lock::words::{Ms, Now, is_over};
 
 /// The owners that hold a lock, and when their holds end.
 #[derive(Debug, Default)]
@@ -60,9 +60,9 @@ impl Holders {
         match self {
             Self::Free | Self::TooMany(_) => None,
             Self::One(owner, until) => is_over(*until, now).then_some(owner),
-            Self::Many(shares) => (shares.iter())
-                .find(|(_, until)| is_over(**until, now))
-                .map(|(owner, _)| owner),
+            Self::Many(shares) => {
+                (shares.iter()).find(|(_, until)| is_over(**until, now)).map(|(owner, _)| owner)
+            }
         }
     }
 

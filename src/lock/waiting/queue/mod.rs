@@ -1,6 +1,6 @@
 //! The queue of one lock: which requests wait, in which order.
 
-pub mod holders;
+mod holders;
 pub mod order;
 pub mod queues;
 pub mod ticket;
@@ -8,14 +8,15 @@ pub mod waiter;
 pub mod waiters;
 pub mod waits;
 
+pub use holders::Holders;
+pub use ticket::ByTicket;
+pub use waiter::{State, WaitOutcome, Waiter};
+
 use std::collections::BTreeSet;
 use std::rc::Rc;
 
-use crate::lock::name::Name;
-use crate::lock::time::Ms;
-use crate::lock::waiting::queue::holders::Holders;
 use crate::lock::waiting::queue::order::Order;
-use crate::lock::waiting::queue::ticket::Ticket;
+use crate::lock::words::{Ms, Name, Ticket};
 
 /// The waiters of one lock. A lock without waiters has no queue.
 #[derive(Debug, Default)]
@@ -104,9 +105,7 @@ impl Queue {
         if self.is_upgrade(ticket) {
             return self.upgrades.range(..ticket).count();
         }
-        self.upgrades
-            .len()
-            .saturating_add(self.order.before(ticket))
+        self.upgrades.len().saturating_add(self.order.before(ticket))
     }
 
     /// The first waiter.

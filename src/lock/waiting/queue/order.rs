@@ -59,10 +59,7 @@ impl<T> Sorted for (u64, Box<T>) {
 
 impl<T> Default for Order<T> {
     fn default() -> Self {
-        Self {
-            blocks: Vec::new(),
-            sums: Vec::new(),
-        }
+        Self { blocks: Vec::new(), sums: Vec::new() }
     }
 }
 
@@ -183,9 +180,7 @@ impl<T: Sorted> Order<T> {
         let (at, Ok(place) | Err(place)) = self.find(key);
         let here = self.blocks.get(at).and_then(|block| block.get(place..));
         let next = self.blocks.get(at.saturating_add(1)..).unwrap_or_default();
-        (here.unwrap_or_default().iter())
-            .chain(next.iter().flatten())
-            .map(Sorted::key)
+        (here.unwrap_or_default().iter()).chain(next.iter().flatten()).map(Sorted::key)
     }
 
     /// How many elements there are.
@@ -250,9 +245,7 @@ mod tests {
         let mut chance = 20_261_122_u64;
         let mut most_blocks = 0;
         for step in 0..60_000_u64 {
-            chance = chance
-                .wrapping_mul(6_364_136_223_846_793_005)
-                .wrapping_add(1);
+            chance = chance.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
             let ticket = match (chance >> 60, step < 30_000) {
                 // At first most are added at the end; later most often the first is removed.
                 (0..12, true) => step + 1_000_000,
@@ -268,16 +261,9 @@ mod tests {
             }
             most_blocks = most_blocks.max(order.blocks.len());
             assert_eq!(order.first(), plain.first().copied());
-            assert_eq!(
-                (order.len(), order.is_empty()),
-                (plain.len(), plain.is_empty())
-            );
+            assert_eq!((order.len(), order.is_empty()), (plain.len(), plain.is_empty()));
             if step % 100 == 0 {
-                assert_eq!(
-                    order.before(ticket),
-                    plain.range(..ticket).count(),
-                    "{step}"
-                );
+                assert_eq!(order.before(ticket), plain.range(..ticket).count(), "{step}");
                 assert!(order.iter().eq(plain.iter().copied()), "{step}");
                 assert!(order.from(ticket).eq(plain.range(ticket..).copied()));
             }

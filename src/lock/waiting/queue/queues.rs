@@ -25,12 +25,7 @@ pub struct Queues {
 impl Queues {
     /// No queues yet.
     pub fn new(keyed: Keyed) -> Self {
-        Self {
-            by_key: IndexMap::with_hasher(keyed),
-            last: Cell::default(),
-            changes: 0,
-            unseen: 0,
-        }
+        Self { by_key: IndexMap::with_hasher(keyed), last: Cell::default(), changes: 0, unseen: 0 }
     }
 
     /// The index of this key's queue.
@@ -82,10 +77,7 @@ impl Queues {
         let queue = self
             .by_key
             .entry(Rc::clone(&stored))
-            .or_insert_with(|| Queue {
-                changes,
-                ..Queue::default()
-            });
+            .or_insert_with(|| Queue { changes, ..Queue::default() });
         queue.stale |= std::mem::replace(&mut queue.changes, changes) != changes;
         (stored, queue)
     }
@@ -160,10 +152,7 @@ mod tests {
         queues.close(b"a");
         assert_eq!(first(&queues, b"a"), None);
         assert_eq!(first(&queues, b"c"), Some(3));
-        assert_eq!(
-            queues.get_mut(b"b").and_then(|queue| queue.first()),
-            Some(2)
-        );
+        assert_eq!(queues.get_mut(b"b").and_then(|queue| queue.first()), Some(2));
         queues.close(b"b");
         assert!(!queues.contain(b"b"));
         queues.open(b"c").1.join(4);

@@ -22,15 +22,11 @@
 //! that. Where the reply is sent in one turn and the end comes in the next (Redis 7.0 and 7.2, after a command
 //! of a client that had waited itself), that is known before the end.
 
-use crate::lock::Ticket;
-use crate::lock::Turn;
 use std::rc::Rc;
 
-use crate::lock::fence::Fence;
-use crate::lock::name::{Db, Name, NameRef};
-use crate::lock::request::{Mode, Modes, Request, Terms};
-use crate::lock::time::{Ms, Now};
+use crate::lock::Turn;
 use crate::lock::waiting::place::Place;
+use crate::lock::words::{Db, Fence, Mode, Modes, Ms, Name, NameRef, Now, Request, Terms, Ticket};
 
 /// A request that waits, or that has been decided and has not ended yet.
 #[derive(Debug)]
@@ -222,12 +218,7 @@ impl Waiter {
 
     /// The terms of the holds that it is granted, with this ttl.
     pub fn terms<'a>(&self, owner: &'a [u8], ttl: Ms) -> Terms<'a> {
-        Terms {
-            owner,
-            ttl,
-            client: self.client,
-            session: self.session,
-        }
+        Terms { owner, ttl, client: self.client, session: self.session }
     }
 }
 

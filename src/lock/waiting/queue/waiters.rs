@@ -2,8 +2,9 @@
 
 use crate::lock::room::give_back_room;
 use crate::lock::waiting::queue::order::Order;
-use crate::lock::waiting::queue::ticket::{ByTicket, Ticket};
+use crate::lock::waiting::queue::ticket::ByTicket;
 use crate::lock::waiting::queue::waiter::Waiter;
+use crate::lock::words::Ticket;
 
 /// All waiters, by their tickets. Those with a blocked client are in a hash table: a server has a few thousand
 /// clients. Places are not, because there may be a million, and a hash table that grows is moved as a whole.

@@ -3,9 +3,8 @@
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use crate::lock::time::Ms;
 use crate::lock::waiting::queue::order::Order;
-use crate::lock::waiting::queue::ticket::Ticket;
+use crate::lock::words::{Ms, Ticket};
 
 /// The waiting requests of all locks.
 #[derive(Debug, Default)]
@@ -39,8 +38,7 @@ impl Waits {
     /// The requests and the places of an owner with this print.
     pub fn of(&self, print: u64) -> impl Iterator<Item = Ticket> + use<'_> {
         let its = self.by_owner.from((print, Ticket::MIN));
-        its.take_while(move |&(of, _)| of == print)
-            .map(|(_, ticket)| ticket)
+        its.take_while(move |&(of, _)| of == print).map(|(_, ticket)| ticket)
     }
 
     /// Are all requests of one owner?

@@ -100,18 +100,13 @@ impl Owner {
     fn ends(&self, ttl: Micros, start: Micros, end: Micros) -> (Micros, Micros) {
         let least = (start + ttl.min(self.may_renew.unwrap_or(ttl))).saturating_sub(TOLERANCE);
         let most = end.saturating_add(ttl + TOLERANCE);
-        (
-            if self.may_end { 0 } else { least },
-            if self.may_prolong { Micros::MAX } else { most },
-        )
+        (if self.may_end { 0 } else { least }, if self.may_prolong { Micros::MAX } else { most })
     }
 
     /// The least number that a grant without a word can have had.
     fn above(&self) -> Option<i64> {
         let hope = self.hope.map(|(_, above)| above);
-        hope.into_iter()
-            .chain(self.place.as_ref().map(|place| place.above))
-            .min()
+        hope.into_iter().chain(self.place.as_ref().map(|place| place.above)).min()
     }
 }
 
@@ -140,27 +135,13 @@ impl Lock {
     fn does(&mut self, deed: &Deed, end: Micros) -> bool {
         match *deed {
             Deed::Granted { .. } => self.grants(deed, end),
-            Deed::Denied {
-                owner,
-                same_words,
-                needs_another,
-            } => {
+            Deed::Denied { owner, same_words, needs_another } => {
                 (!same_words || self.lacks(owner, end))
                     && (!needs_another || self.is_taken_beside(owner))
             }
-            Deed::Placed {
-                owner,
-                several,
-                lease,
-                above,
-            } => {
+            Deed::Placed { owner, several, lease, above } => {
                 let is_right = self.lacks(owner, end);
-                let place = Place {
-                    above,
-                    lease,
-                    claimed: several,
-                    forgotten: false,
-                };
+                let place = Place { above, lease, claimed: several, forgotten: false };
                 let one = self.owner(owner);
                 (one.place, one.may_be_ending) = (Some(place), false);
                 is_right
@@ -218,11 +199,7 @@ impl Lock {
                 }
                 true
             }
-            Deed::TakenOver {
-                ref owners,
-                longest,
-                quarantine,
-            } => {
+            Deed::TakenOver { ref owners, longest, quarantine } => {
                 let until = end.saturating_add(longest + TOLERANCE);
                 for owner in owners.iter() {
                     let one = self.owner(*owner);
@@ -246,16 +223,7 @@ impl Lock {
     }
 
     fn grants(&mut self, deed: &Deed, end: Micros) -> bool {
-        let Deed::Granted {
-            owner,
-            mode,
-            ttl,
-            number,
-            tie,
-            is_tie_sure,
-            lease,
-            same_words,
-        } = *deed
+        let Deed::Granted { owner, mode, ttl, number, tie, is_tie_sure, lease, same_words } = *deed
         else {
             return false;
         };
@@ -264,11 +232,7 @@ impl Lock {
             return false;
         }
         let (last, now) = (self.last, self.now);
-        let old = self
-            .owner(owner)
-            .hold
-            .take()
-            .filter(|hold| now <= hold.most);
+        let old = self.owner(owner).hold.take().filter(|hold| now <= hold.most);
         let one = self.owner(owner);
         let above = one.above().unwrap_or(last);
         let goes_on = old.as_ref().is_some_and(|hold| match hold.number {
@@ -309,8 +273,7 @@ impl Lock {
         let most = if is_moved {
             Micros::MAX
         } else {
-            most.max(end.saturating_add(lease.max(kept) + TOLERANCE))
-                .max(hoped)
+            most.max(end.saturating_add(lease.max(kept) + TOLERANCE)).max(hoped)
         };
         let is_ending = one.may_be_ending && !goes_on;
         let mut hold = Hold {
@@ -319,11 +282,7 @@ impl Lock {
             least: if is_ending { 0 } else { least },
             most,
             tie: tie.map_or(Tied::No, if is_tie_sure { Tied::To } else { Tied::Perhaps }),
-            ending: if is_ending {
-                Certainty::Perhaps
-            } else {
-                Certainty::No
-            },
+            ending: if is_ending { Certainty::Perhaps } else { Certainty::No },
             lost: false,
         };
         if let Some(old) = old.filter(|_| goes_on || !same_words) {
@@ -336,11 +295,7 @@ impl Lock {
             } else {
                 old.least.min(least)
             };
-            hold.most = if is_ending {
-                old.most
-            } else {
-                old.most.max(most)
-            };
+            hold.most = if is_ending { old.most } else { old.most.max(most) };
             hold.ending = match old.ending {
                 Certainty::Yes if is_another => Certainty::Perhaps,
                 of_the_old => of_the_old,
@@ -386,11 +341,7 @@ impl Lock {
     fn knows(&mut self, owner: Id, alone: bool, end: Micros) -> bool {
         let now = self.now;
         let one = self.owner(owner);
-        let alone = alone
-            || one
-                .hold
-                .as_ref()
-                .is_some_and(|hold| now <= hold.most && hold.alone);
+        let alone = alone || one.hold.as_ref().is_some_and(|hold| now <= hold.most && hold.alone);
         one.may_hold(now) && self.others_give_way(owner, alone, end)
     }
 
@@ -446,13 +397,7 @@ impl Lock {
     }
 
     fn renews(&mut self, deed: &Deed, end: Micros) -> bool {
-        let Deed::Renewed {
-            owner,
-            ttl,
-            alone,
-            may_be_tied,
-        } = *deed
-        else {
+        let Deed::Renewed { owner, ttl, alone, may_be_tied } = *deed else {
             return false;
         };
         let (now, last) = (self.now, self.last);
@@ -472,10 +417,7 @@ impl Lock {
                     least,
                     most,
                     tie: if may_be_tied {
-                        Tied::Perhaps(Tie {
-                            connection: 0,
-                            alive: 0,
-                        })
+                        Tied::Perhaps(Tie { connection: 0, alive: 0 })
                     } else {
                         Tied::No
                     },
@@ -492,9 +434,9 @@ impl Lock {
         let one = self.owner(owner);
         let may_be_another_s = one.may_prolong || one.may_end;
         match &mut one.hold {
-            Some(Hold {
-                tie: Tied::To(tie), ..
-            }) if tie.connection == connection && !may_be_another_s => {
+            Some(Hold { tie: Tied::To(tie), .. })
+                if tie.connection == connection && !may_be_another_s =>
+            {
                 one.hold = None;
             }
             Some(hold) if hold.tie != Tied::No || may_be_another_s => hold.least = 0,
@@ -509,10 +451,8 @@ impl Lock {
         match call {
             Unheard::Ask { tie, alone } => {
                 one.may_prolong = true;
-                one.hope = Some((
-                    Micros::MAX,
-                    one.hope.map_or(above, |(_, other)| other.min(above)),
-                ));
+                one.hope =
+                    Some((Micros::MAX, one.hope.map_or(above, |(_, other)| other.min(above))));
                 if let Some(hold) = &mut one.hold {
                     hold.most = Micros::MAX;
                     hold.alone &= alone;

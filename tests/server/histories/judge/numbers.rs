@@ -37,13 +37,10 @@ pub fn of_all_locks(history: &History) -> Vec<Span<usize>> {
     let mut given: BTreeMap<(i64, &str), Span<()>> = BTreeMap::new();
     for call in asked() {
         let Some(fence) = call.fence() else { continue };
-        let start = unheard
-            .get(call.owner.as_str())
-            .map_or(call.start, |first| call.start.min(*first));
+        let start =
+            unheard.get(call.owner.as_str()).map_or(call.start, |first| call.start.min(*first));
         let (end, deed) = (call.end, ());
-        let span = given
-            .entry((fence, &call.owner))
-            .or_insert(Span { start, end, deed });
+        let span = given.entry((fence, &call.owner)).or_insert(Span { start, end, deed });
         span.start = span.start.min(start);
         span.end = span.end.min(end);
     }
@@ -51,12 +48,10 @@ pub fn of_all_locks(history: &History) -> Vec<Span<usize>> {
     let mut numbers: Vec<_> = given.keys().map(|(fence, _)| *fence).collect();
     numbers.dedup();
     let place = |fence| numbers.iter().position(|number| *number == fence).unwrap();
-    let spans = given
-        .iter()
-        .map(|((fence, _), Span { start, end, .. })| Span {
-            start: *start,
-            end: *end,
-            deed: place(*fence),
-        });
+    let spans = given.iter().map(|((fence, _), Span { start, end, .. })| Span {
+        start: *start,
+        end: *end,
+        deed: place(*fence),
+    });
     spans.collect()
 }

@@ -45,11 +45,7 @@ impl Specification for Queue {
         let is_right = match &turn.deed {
             Turn::Stands { wait } => next.standing.insert(*wait),
             Turn::Leaves { wait } => next.standing.remove(wait),
-            Turn::Granted {
-                wait,
-                number,
-                after,
-            } => {
+            Turn::Granted { wait, number, after } => {
                 let is_next = *number > next.last
                     && wait.is_none_or(|wait| next.standing.remove(&wait))
                     && after.iter().all(|other| !next.standing.contains(other));
@@ -98,11 +94,7 @@ pub fn of_each_lock(history: &History) -> BTreeMap<&'static str, Vec<Span<Turn>>
     }
     let turns = locks.iter().map(|(key, owners)| {
         let looks = history.seen.iter().filter(|seen| seen.key == *key);
-        let one = OfOne {
-            history,
-            owners,
-            looks: looks.collect(),
-        };
+        let one = OfOne { history, owners, looks: looks.collect() };
         (*key, one.turns())
     });
     turns.collect()
@@ -144,11 +136,7 @@ impl<'a> OfOne<'a> {
     fn blocked(&self, owner: &'a str, calls: &[&'a Call]) -> Option<Waiting<'a>> {
         let first = *calls.iter().find(|call| call.is_acquire())?;
         let (start, end) = (first.start, first.end);
-        let Action::Acquire {
-            wait: Wait::Block(block),
-            ..
-        } = first.action
-        else {
+        let Action::Acquire { wait: Wait::Block(block), .. } = first.action else {
             return None;
         };
         let until = match first.answer {
@@ -194,9 +182,7 @@ impl<'a> OfOne<'a> {
             if matches!(call.action, Action::Check { .. } | Action::Guard { .. }) {
                 continue;
             }
-            let is_kept = last
-                .take()
-                .is_some_and(|last| self.keeps_its_place(last, call));
+            let is_kept = last.take().is_some_and(|last| self.keeps_its_place(last, call));
             match (call.answer, all.last_mut().filter(|_| is_kept)) {
                 (Answer::Int(number), Some(place)) if call.is_acquire() => {
                     (place.number, place.until) = (Some(number), call.end);
@@ -224,12 +210,7 @@ impl<'a> OfOne<'a> {
     }
 
     fn keeps_its_place(&self, last: &Call, next: &Call) -> bool {
-        let Action::Acquire {
-            wait: Wait::Queue { kept, .. },
-            session,
-            ..
-        } = last.action
-        else {
+        let Action::Acquire { wait: Wait::Queue { kept, .. }, session, .. } = last.action else {
             return false;
         };
         // Also at other locks, if it asks for several.
@@ -250,9 +231,7 @@ impl<'a> OfOne<'a> {
 
     /// What this owner was granted, each number once.
     fn grants(&self, owner: &str, calls: &[&Call], waits: &[Waiting<'_>]) -> Vec<Span<Turn>> {
-        let asked: Vec<&Call> = (calls.iter().copied())
-            .filter(|call| call.is_acquire())
-            .collect();
+        let asked: Vec<&Call> = (calls.iter().copied()).filter(|call| call.is_acquire()).collect();
         let mut told: BTreeMap<i64, Micros> = BTreeMap::new();
         for call in &asked {
             if let Some(number) = call.fence() {
@@ -279,11 +258,7 @@ impl<'a> OfOne<'a> {
             };
             let all = waits.iter().enumerate();
             let after = all.filter(|(_, wait)| before(wait)).map(|(id, _)| id);
-            let deed = Turn::Granted {
-                wait,
-                number,
-                after: after.collect(),
-            };
+            let deed = Turn::Granted { wait, number, after: after.collect() };
             let waited = asked_once.then(|| self.last_seen(owner, sent, end));
             let start = waited.flatten().unwrap_or(sent);
             Span { start, end, deed }
@@ -311,12 +286,10 @@ impl<'a> OfOne<'a> {
     ) -> bool {
         let place = |seen: &Seen, of: &str| seen.waiting.iter().position(|other| other == of);
         let (from, to) = (wait.shown.max(sent), wait.until.min(granted));
-        (self.looks.iter())
-            .filter(|seen| seen.start >= from && seen.end <= to)
-            .any(|seen| {
-                place(seen, wait.owner)
-                    .zip(place(seen, owner))
-                    .is_some_and(|(first, second)| first < second)
-            })
+        (self.looks.iter()).filter(|seen| seen.start >= from && seen.end <= to).any(|seen| {
+            place(seen, wait.owner)
+                .zip(place(seen, owner))
+                .is_some_and(|(first, second)| first < second)
+        })
     }
 }

@@ -13,28 +13,15 @@ use std::sync::Arc;
 pub fn of_each_lock(history: &History) -> BTreeMap<&'static str, Vec<Span<Deed>>> {
     let mut keys: BTreeMap<_, Vec<&Call>> = BTreeMap::new();
     // An error says that nothing was done.
-    for call in history
-        .calls
-        .iter()
-        .filter(|call| call.answer != Answer::Refused)
-    {
+    for call in history.calls.iter().filter(|call| call.answer != Answer::Refused) {
         for key in call.keys() {
             keys.entry(*key).or_default().push(call);
         }
     }
     let alive = alive(&history.calls);
     let locks = keys.into_iter().map(|(key, calls)| {
-        let events: Vec<_> = history
-            .events
-            .iter()
-            .filter(|event| event.concerns(key))
-            .collect();
-        let of_one = OfOne {
-            calls: &calls,
-            events: &events,
-            alive: &alive,
-            names: names(&calls),
-        };
+        let events: Vec<_> = history.events.iter().filter(|event| event.concerns(key)).collect();
+        let of_one = OfOne { calls: &calls, events: &events, alive: &alive, names: names(&calls) };
         (key, of_one.steps())
     });
     locks.collect()
@@ -98,13 +85,7 @@ impl OfOne<'_> {
             // What it was told tells nothing of any other.
             let deed = deed.filter(|deed| {
                 self.may_ever_have_held_it(call)
-                    || matches!(
-                        deed,
-                        Deed::Denied {
-                            needs_another: true,
-                            ..
-                        }
-                    )
+                    || matches!(deed, Deed::Denied { needs_another: true, .. })
             });
             steps.extend(deed.map(|deed| Span { start, end, deed }));
         }
@@ -120,10 +101,7 @@ impl OfOne<'_> {
             }
             Kind::Flush | Kind::Break { grace: 0, .. } => Deed::Ended,
             Kind::Break { grace, .. } => Deed::Ending { grace },
-            Kind::Forgotten => Deed::Forgotten {
-                by: 0,
-                placed: Arc::from([]),
-            },
+            Kind::Forgotten => Deed::Forgotten { by: 0, placed: Arc::from([]) },
             Kind::Moved => Deed::Forgotten {
                 by: end - start,
                 placed: self.owners(|call| call.tells_of_a_place() && call.start < end),
@@ -131,11 +109,9 @@ impl OfOne<'_> {
             Kind::Failover | Kind::Quarantined => {
                 let owners = self.owners(|call| call.is_acquire() && call.start < end);
                 let lengths = self.calls.iter().filter_map(|call| match call.action {
-                    Action::Acquire {
-                        wait: Wait::Queue { lease, .. },
-                        ttl,
-                        ..
-                    } => Some(ttl.max(lease).max(LONGEST_CLAIM)),
+                    Action::Acquire { wait: Wait::Queue { lease, .. }, ttl, .. } => {
+                        Some(ttl.max(lease).max(LONGEST_CLAIM))
+                    }
                     Action::Acquire { ttl, .. } | Action::Renew { ttl, .. } => Some(ttl),
                     _ => None,
                 });
@@ -179,10 +155,8 @@ impl OfOne<'_> {
     fn tie(&self, call: &Call) -> Option<Tie> {
         let is_tied = matches!(call.action, Action::Acquire { session: true, .. });
         let connection = call.connection;
-        is_tied.then(|| Tie {
-            connection,
-            alive: self.alive.get(&connection).copied().unwrap_or(0),
-        })
+        is_tied
+            .then(|| Tie { connection, alive: self.alive.get(&connection).copied().unwrap_or(0) })
     }
 
     /// Of an owner's requests at one time the one that came last decides which connection its hold is tied to.
@@ -209,10 +183,7 @@ impl OfOne<'_> {
 
     /// All that this owner ever asked of this lock.
     fn asked(&self, owner: &str) -> impl Iterator<Item = &Call> {
-        self.calls
-            .iter()
-            .copied()
-            .filter(move |call| call.is_acquire() && call.owner == owner)
+        self.calls.iter().copied().filter(move |call| call.is_acquire() && call.owner == owner)
     }
 
     fn words(call: &Call) -> Option<(&[&'static str], Mode)> {
@@ -235,31 +206,21 @@ impl OfOne<'_> {
 
     fn unheard(&self, call: &Call) -> Option<Deed> {
         let unheard = match call.action {
-            Action::Acquire { mode, .. } => Unheard::Ask {
-                tie: self.tie(call),
-                alone: mode == Mode::Exclusive,
-            },
+            Action::Acquire { mode, .. } => {
+                Unheard::Ask { tie: self.tie(call), alone: mode == Mode::Exclusive }
+            }
             Action::Renew { ttl, .. } => Unheard::Renew { ttl },
             Action::Release { .. } | Action::HangUp { .. } => Unheard::End,
             Action::Check { .. } | Action::Guard { .. } => return None,
         };
-        Some(Deed::Unheard {
-            owner: self.owner(call),
-            call: unheard,
-            above: self.above(call),
-        })
+        Some(Deed::Unheard { owner: self.owner(call), call: unheard, above: self.above(call) })
     }
 
     fn deed(&self, call: &Call) -> Option<Deed> {
         let (owner, alone) = (self.owner(call), self.alone(call));
         let several = call.keys().len() > 1;
         Some(match (&call.action, call.answer) {
-            (
-                Action::Acquire {
-                    mode, ttl, wait, ..
-                },
-                Answer::Int(number),
-            ) => Deed::Granted {
+            (Action::Acquire { mode, ttl, wait, .. }, Answer::Int(number)) => Deed::Granted {
                 owner,
                 mode: *mode,
                 ttl: *ttl,
@@ -269,12 +230,9 @@ impl OfOne<'_> {
                 lease: lease(wait),
                 same_words: self.same_words(call),
             },
-            (Action::Acquire { wait, .. }, Answer::Place(_)) => Deed::Placed {
-                owner,
-                several,
-                lease: lease(wait),
-                above: self.above(call),
-            },
+            (Action::Acquire { wait, .. }, Answer::Place(_)) => {
+                Deed::Placed { owner, several, lease: lease(wait), above: self.above(call) }
+            }
             // Which of them was not to be had is not known.
             (Action::Acquire { .. }, _) if several => return None,
             (Action::Acquire { wait, .. }, _) => Deed::Denied {
@@ -294,27 +252,16 @@ impl OfOne<'_> {
                 owner,
                 ttl: *ttl,
                 alone,
-                may_be_tied: self
-                    .asked(&call.owner)
-                    .any(|asked| self.tie(asked).is_some()),
+                may_be_tied: self.asked(&call.owner).any(|asked| self.tie(asked).is_some()),
             },
             (Action::Renew { .. }, _) if several => return None,
             (Action::Renew { .. }, _) => Deed::NotRenewed { owner },
-            (Action::Check { .. }, Answer::Int(left)) => Deed::Held {
-                owner,
-                left: Some(left.unsigned_abs() * MS),
-                alone,
-            },
-            (Action::Guard { .. }, Answer::Int(1..)) => Deed::Held {
-                owner,
-                left: None,
-                alone,
-            },
+            (Action::Check { .. }, Answer::Int(left)) => {
+                Deed::Held { owner, left: Some(left.unsigned_abs() * MS), alone }
+            }
+            (Action::Guard { .. }, Answer::Int(1..)) => Deed::Held { owner, left: None, alone },
             (Action::Check { .. } | Action::Guard { .. }, _) => Deed::NotHeld { owner },
-            (Action::HangUp { .. }, _) => Deed::HungUp {
-                owner,
-                connection: call.connection,
-            },
+            (Action::HangUp { .. }, _) => Deed::HungUp { owner, connection: call.connection },
             (Action::Release { .. }, _) => return None,
         })
     }
@@ -335,18 +282,12 @@ impl OfOne<'_> {
         let is_waited_for = self.calls.iter().any(|other| {
             matches!(
                 other.action,
-                Action::Acquire {
-                    wait: Wait::Block(_) | Wait::Queue { .. },
-                    ..
-                }
+                Action::Acquire { wait: Wait::Block(_) | Wait::Queue { .. }, .. }
             ) && !ptr::eq(*other, call)
                 && other.start <= call.end
                 && (waits_until(other) >= call.start || other.answer == Answer::Unknown)
         });
         is_waited_for
-            || self
-                .events
-                .iter()
-                .any(|event| event.kind == Kind::Moved || event.takes_over())
+            || self.events.iter().any(|event| event.kind == Kind::Moved || event.takes_over())
     }
 }

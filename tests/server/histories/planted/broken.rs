@@ -34,10 +34,9 @@ fn a_hold_that_an_operator_lets_run_out_lasts_its_grace_and_no_longer() {
 
 #[test]
 fn a_broken_hold_that_its_owner_has_made_longer_is_refused() {
-    for longer in [
-        call("a", renew(100), (20, 21), Int(1)),
-        call("a", ask(Exclusive, 100), (20, 21), Int(1)),
-    ] {
+    for longer in
+        [call("a", renew(100), (20, 21), Int(1)), call("a", ask(Exclusive, 100), (20, 21), Int(1))]
+    {
         let mut history = of(vec![
             call("a", ask(Exclusive, 100), (0, 1), Int(1)),
             longer,
@@ -87,10 +86,8 @@ fn who_wants_more_of_what_an_operator_is_ending_is_told_so_at_once() {
         wait: Wait::Block(100 * MS),
         session: false,
     });
-    let mut history = of(vec![
-        call("a", ask(Shared, 100), (0, 1), Int(1)),
-        call("a", both, (20, 21), Nil),
-    ]);
+    let mut history =
+        of(vec![call("a", ask(Shared, 100), (0, 1), Int(1)), call("a", both, (20, 21), Nil)]);
     assert_breaks(Rule::Patience, &history);
     history.events.push(broken(50, (10, 11)));
     assert_good(&history);

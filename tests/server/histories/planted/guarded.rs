@@ -9,19 +9,14 @@ fn two_writers(modes: [Mode; 2], order: [&str; 3]) -> History {
         call("b", ask(modes[1], 40), (60, 61), Int(2)),
     ]);
     let all = order.into_iter().zip(1..);
-    history.written = all
-        .map(|(owner, mark)| written(owner, if owner == "a" { 1 } else { 2 }, mark))
-        .collect();
+    history.written =
+        all.map(|(owner, mark)| written(owner, if owner == "a" { 1 } else { 2 }, mark)).collect();
     history
 }
 
 #[test]
 fn a_guarded_write_that_lands_after_the_next_holder_s_is_refused() {
-    for modes in [
-        [Exclusive, Exclusive],
-        [Shared, Exclusive],
-        [Exclusive, Limit(2)],
-    ] {
+    for modes in [[Exclusive, Exclusive], [Shared, Exclusive], [Exclusive, Limit(2)]] {
         assert_good(&two_writers(modes, ["a", "a", "b"]));
         assert_breaks(Rule::GuardedWrite, &two_writers(modes, ["a", "b", "a"]));
     }
@@ -36,9 +31,7 @@ fn those_who_share_write_in_any_order() {
 fn a_guarded_write_by_one_of_two_grants_tells_nothing() {
     let mut history = two_writers([Exclusive, Exclusive], ["a", "b", "a"]);
     // `a` may have got the lock again, and does not know it.
-    history
-        .calls
-        .push(call("a", ask(Exclusive, 40), (110, 120), Unknown));
+    history.calls.push(call("a", ask(Exclusive, 40), (110, 120), Unknown));
     assert_good(&history);
 }
 
@@ -80,9 +73,7 @@ fn a_guarded_write_within_another_s_hold_is_refused() {
 
 #[test]
 fn a_guarded_write_that_is_refused_within_its_own_hold_is_refused() {
-    let calls = vec![
-        call("a", ask(Exclusive, 100), (0, 1), Int(1)),
-        call("a", guard(7), (30, 31), Int(0)),
-    ];
+    let calls =
+        vec![call("a", ask(Exclusive, 100), (0, 1), Int(1)), call("a", guard(7), (30, 31), Int(0))];
     assert_breaks(Rule::HeldIsHeld, &of(calls));
 }

@@ -159,10 +159,7 @@ fn a_release_that_knows_a_grant_that_was_not_claimed_is_refused() {
     let calls = |between: Option<Call>, released| {
         let first = call("b", queue(500), (2, 3), Place(-1));
         let last = call("b", release(), (50, 51), Int(released));
-        of([Some(first), between, Some(last)]
-            .into_iter()
-            .flatten()
-            .collect())
+        of([Some(first), between, Some(last)].into_iter().flatten().collect())
     };
     let check = || call("b", CHECK, (30, 31), Int(400));
     for unclaimed in [None, Some(check())] {
@@ -192,10 +189,7 @@ fn a_claim_that_does_not_last_for_its_ttl_is_refused() {
 fn one_that_holds_the_lock_and_is_told_a_place_is_refused() {
     assert_breaks(
         Rule::RetryIsFree,
-        &of(vec![
-            call("b", queue(50), (2, 3), Int(1)),
-            call("b", queue(50), (40, 41), Place(-1)),
-        ]),
+        &of(vec![call("b", queue(50), (2, 3), Int(1)), call("b", queue(50), (40, 41), Place(-1))]),
     );
 }
 
@@ -206,10 +200,8 @@ fn a_place_that_is_refused_with_nil_is_refused() {
 
 #[test]
 fn one_that_has_released_and_is_seen_in_the_queue_or_as_a_holder_is_refused() {
-    let mut history = of(vec![
-        call("b", queue(500), (2, 3), Place(-1)),
-        call("b", release(), (10, 11), Int(0)),
-    ]);
+    let mut history =
+        of(vec![call("b", queue(500), (2, 3), Place(-1)), call("b", release(), (10, 11), Int(0))]);
     history.seen.push(seen("b", 5));
     assert_good(&history);
     let mut holds = seen("b", 20);

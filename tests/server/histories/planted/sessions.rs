@@ -44,11 +44,7 @@ fn a_hold_without_a_session_outlives_its_connection() {
     let good = |calls| assert_good(&of(calls));
     let check = || by(2, call("a", CHECK, (20, 21), Int(79)));
     let hung_up = || call("a", hang_up(), (5, 15), Int(1));
-    good(vec![
-        call("a", ask(Exclusive, 100), (0, 1), Int(1)),
-        hung_up(),
-        check(),
-    ]);
+    good(vec![call("a", ask(Exclusive, 100), (0, 1), Int(1)), hung_up(), check()]);
     // The last ACQUIRE counts, and it came by another connection, or without SESSION.
     for again in [
         by(2, call("a", session(100), (2, 3), Int(1))),
@@ -58,11 +54,7 @@ fn a_hold_without_a_session_outlives_its_connection() {
         good(vec![first, again, hung_up(), check()]);
     }
     // The tie is forgotten.
-    let mut history = of(vec![
-        call("a", session(100), (0, 1), Int(1)),
-        hung_up(),
-        check(),
-    ]);
+    let mut history = of(vec![call("a", session(100), (0, 1), Int(1)), hung_up(), check()]);
     history.events.push(event(Kind::Forgotten, (2, 4)));
     assert_good(&history);
 }
@@ -99,8 +91,6 @@ fn a_hold_that_a_place_was_asked_for_too_outlives_the_connection_of_the_wait() {
     ];
     assert_good(&of(calls.clone()));
     // Without the place it ends with its connection.
-    let without: Vec<_> = (calls.into_iter())
-        .filter(|call| !call.tells_of_a_place())
-        .collect();
+    let without: Vec<_> = (calls.into_iter()).filter(|call| !call.tells_of_a_place()).collect();
     assert!(!judge::opinion(&of(without)).refused.is_empty());
 }

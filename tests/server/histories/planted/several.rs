@@ -7,10 +7,7 @@ fn release_both() -> Action {
 }
 
 fn renew_both() -> Action {
-    of_both(|keys| Action::Renew {
-        keys,
-        ttl: 100 * MS,
-    })
+    of_both(|keys| Action::Renew { keys, ttl: 100 * MS })
 }
 
 /// `a` holds both for 100 ms, and then says something.
@@ -59,14 +56,8 @@ fn more_than_is_held_is_neither_released_nor_renewed() {
 #[test]
 fn a_release_of_several_ends_each_hold() {
     let mut history = of_two(call("a", release_both(), (10, 11), Int(2)));
-    history
-        .calls
-        .push(call("b", ask(Exclusive, 100), (12, 13), Int(2)));
+    history.calls.push(call("b", ask(Exclusive, 100), (12, 13), Int(2)));
     assert_good(&history);
     history.calls.push(call("a", CHECK, (14, 15), Int(80)));
-    assert!(
-        check(&history)
-            .iter()
-            .any(|fault| fault.rule == Rule::GoneIsGone)
-    );
+    assert!(check(&history).iter().any(|fault| fault.rule == Rule::GoneIsGone));
 }

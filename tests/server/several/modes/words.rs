@@ -35,18 +35,13 @@ fn words_that_are_no_modes_get_one_clear_error_and_change_nothing() {
             "MODES is given twice",
             "2 a b o 600000 MODES 3 1 MODES 3 1 | 1 a o 600000 MODES 1 BLOCK 0 MODES 1",
         ),
-        (
-            "there is no option \"2\"",
-            "2 a b o 600000 MODES 3 1 2 | 1 a o 600000 MODES SHARED 2",
-        ),
+        ("there is no option \"2\"", "2 a b o 600000 MODES 3 1 2 | 1 a o 600000 MODES SHARED 2"),
         (
             "there is no option \"EXCLUSIVE\"",
             "2 a b o 600000 EXCLUSIVE | 2 a b o 600000 MODES 3 1 EXCLUSIVE",
         ),
     ] {
-        let lines: Vec<_> = each(lines, '|')
-            .map(|line| format!("LOCK.MACQUIRE {line}"))
-            .collect();
+        let lines: Vec<_> = each(lines, '|').map(|line| format!("LOCK.MACQUIRE {line}")).collect();
         all.get(&syntax(text), &lines.join(" | "));
     }
     all.get(
@@ -73,9 +68,7 @@ fn the_words_may_be_written_in_any_way_and_stand_anywhere_behind_the_ttl() {
     }
     // Keys and owners that look like them.
     let keys = ["MODES", "SHARED"];
-    client
-        .run(&with_words(&keys, "MODES", "MODES EXCLUSIVE 3"))
-        .fence();
+    client.run(&with_words(&keys, "MODES", "MODES EXCLUSIVE 3")).fence();
     assert_eq!(client.mode("MODES"), "exclusive");
     assert_eq!(client.mode("SHARED"), "shared");
 }
@@ -102,10 +95,9 @@ fn a_thousand_locks_have_a_mode_each() {
 fn the_server_finds_the_keys_before_the_modes() {
     let server = Server::start();
     let mut client = server.client();
-    for (keys, modes) in [
-        (vec!["a", "b"], "MODES 100 3"),
-        (vec!["a", "b", "a"], "BLOCK 0 MODES 1 2 1"),
-    ] {
+    for (keys, modes) in
+        [(vec!["a", "b"], "MODES 100 3"), (vec!["a", "b", "a"], "BLOCK 0 MODES 1 2 1")]
+    {
         let call = with_words(&keys, "o", modes);
         let found = client.run(&[args!["COMMAND", "GETKEYS"], call].concat());
         let found: Vec<String> = found.items().iter().map(Value::text).collect();

@@ -15,9 +15,7 @@ fn new_lines(server: &Server, seen: &mut usize) -> Vec<String> {
 
 /// The share of a lock that nobody held: both ways in which servers write the score.
 fn is_first_share(line: &str, key: &str, owner: &str) -> bool {
-    ["inf", "+inf"]
-        .iter()
-        .any(|score| line == format!("ZADD {key} {score} {MARKER} {owner}"))
+    ["inf", "+inf"].iter().any(|score| line == format!("ZADD {key} {score} {MARKER} {owner}"))
 }
 
 #[test]
@@ -31,10 +29,7 @@ fn all_that_happens_in_one_instant_is_one_transaction_of_native_commands() {
         panic!("{lines:?}");
     };
     assert!(is_first_share(share, "table", "o"), "{lines:?}");
-    assert_eq!(
-        [begin, expiry, alone, end],
-        ["MULTI", "PEXPIREAT table", "SET row o PXAT", "EXEC"]
-    );
+    assert_eq!([begin, expiry, alone, end], ["MULTI", "PEXPIREAT table", "SET row o PXAT", "EXEC"]);
     // Asking again for no longer, and what is refused, changes nothing.
     let again = words("LOCK.MACQUIRE 2 table row o 1 MODES SHARED EXCLUSIVE");
     client.run(&again).fence();
@@ -51,12 +46,7 @@ fn all_that_happens_in_one_instant_is_one_transaction_of_native_commands() {
     };
     assert_eq!([begin, end], ["MULTI", "EXEC"], "{lines:?}");
     let wanted = ["SET row w PXAT", "ZADD table w"];
-    assert!(
-        wanted
-            .iter()
-            .all(|wanted| granted.iter().any(|line| line == wanted)),
-        "{lines:?}"
-    );
+    assert!(wanted.iter().all(|wanted| granted.iter().any(|line| line == wanted)), "{lines:?}");
 }
 
 #[test]

@@ -28,20 +28,12 @@ impl Book {
         cause: Cause,
         server: &Server,
     ) -> Verdict {
-        ensure(happened.offences.is_empty(), || {
-            format!("{:?}", happened.offences)
-        })?;
-        happened
-            .closed
-            .iter()
-            .for_each(|&client| self.closed(client));
+        ensure(happened.offences.is_empty(), || format!("{:?}", happened.offences))?;
+        happened.closed.iter().for_each(|&client| self.closed(client));
         let mut grants: Vec<(Fence, Who)> = Vec::new();
         grants.extend(told.map(|(ask, client, fence)| (fence, Who::Asker(ask, client))));
         for &(ticket, state) in &happened.decided {
-            let at = self
-                .waits
-                .iter()
-                .position(|wait| wait.ticket == Some(ticket));
+            let at = self.waits.iter().position(|wait| wait.ticket == Some(ticket));
             let at = at.ok_or("one that does not wait was told something")?;
             let wait = &mut self.waits[at];
             let owner = OWNERS[wait.ask.owner];
@@ -136,9 +128,8 @@ impl Book {
                 continue;
             }
             let owner = wait.ask.owner;
-            let names: Vec<NameRef<'_>> = (wait.ask.locks.iter())
-                .map(|&lock| name(LOCKS[lock]))
-                .collect();
+            let names: Vec<NameRef<'_>> =
+                (wait.ask.locks.iter()).map(|&lock| name(LOCKS[lock])).collect();
             let locks = &server.locks;
             let Some(ticket) = locks.waiting.place_of(OWNERS[owner].as_bytes(), &names) else {
                 let is_up = wait.until.is_some_and(|until| until <= self.now);
@@ -182,32 +173,19 @@ impl Book {
 
     /// A client that has the lock needs no place for it; no other client loses one.
     fn have_not_lost_their_places(&self, lost: &[Ask]) -> Verdict {
-        let has_any = |ask: &Ask| {
-            ask.locks
-                .iter()
-                .any(|&lock| self.hold(ask.owner, lock).is_some())
-        };
+        let has_any =
+            |ask: &Ask| ask.locks.iter().any(|&lock| self.hold(ask.owner, lock).is_some());
         let loser = lost.iter().find(|ask| !has_any(ask));
-        loser.map_or(Ok(()), |ask| {
-            Err(format!("{} has lost its place", OWNERS[ask.owner]))
-        })
+        loser.map_or(Ok(()), |ask| Err(format!("{} has lost its place", OWNERS[ask.owner])))
     }
 
     fn ended(&mut self, ticket: u64, heard: bool) {
-        let Some(at) = self
-            .waits
-            .iter()
-            .position(|wait| wait.ticket == Some(ticket))
-        else {
+        let Some(at) = self.waits.iter().position(|wait| wait.ticket == Some(ticket)) else {
             return;
         };
         let wait = self.waits.remove(at);
         let Some(fence) = wait.granted else { return };
-        for hold in self
-            .holds
-            .iter_mut()
-            .filter(|hold| hold.owner == wait.ask.owner)
-        {
+        for hold in self.holds.iter_mut().filter(|hold| hold.owner == wait.ask.owner) {
             if !wait.ask.locks.contains(&hold.lock) {
                 continue;
             }
@@ -270,9 +248,9 @@ impl Book {
             let mut locks = ask.locks.iter();
             let why = locks.find_map(|&lock| {
                 let at = match who {
-                    Who::Asker(..) => self
-                        .place_in_passing(&ask, lock)
-                        .map_or(at, |own| own.min(at)),
+                    Who::Asker(..) => {
+                        self.place_in_passing(&ask, lock).map_or(at, |own| own.min(at))
+                    }
                     Who::Waiter(_) => at,
                 };
                 self.what_keeps(&ask, lock, at, true)
@@ -284,8 +262,7 @@ impl Book {
         let is_known = is_retry && known == Some(fence);
         let may_be_old = is_retry
             && ask.locks.iter().all(|&lock| {
-                self.hold(ask.owner, lock)
-                    .is_some_and(|hold| hold.any_number || hold.unclaimed)
+                self.hold(ask.owner, lock).is_some_and(|hold| hold.any_number || hold.unclaimed)
             });
         if is_retry && known.is_some() {
             ensure(is_known || may_be_old, || {
@@ -301,11 +278,8 @@ impl Book {
             })?;
             // All that come are larger.
             let is_known = |one: &mut (Fence, Ms)| one.0 < fence;
-            (self
-                .elsewhere
-                .iter_mut()
-                .filter_map(|one| is_known(one).then_some(one)))
-            .for_each(|one| *one = (0, 0));
+            (self.elsewhere.iter_mut().filter_map(|one| is_known(one).then_some(one)))
+                .for_each(|one| *one = (0, 0));
         }
         self.highest = self.highest.max(fence);
         let is_place = matches!(who, Who::Waiter(at) if self.waits[at].ticket.is_none());
@@ -351,9 +325,7 @@ impl Book {
         let wanted = self.now + ask.ttl;
         let tied = ask.session.then_some(client);
         let is_retry = self.holds_all(ask).0;
-        let old = self
-            .take_hold(ask.owner, lock)
-            .filter(|old| is_retry || !old.is_ending);
+        let old = self.take_hold(ask.owner, lock).filter(|old| is_retry || !old.is_ending);
         let goes_on = (old.as_ref())
             .is_some_and(|old| old.how == How::Exclusive || !is_alone(ask.mode_of(lock)));
         let mut hold = match old {
@@ -394,9 +366,7 @@ impl Book {
                 is_loose: false,
                 is_ending: false,
                 may_be_ending: self.broken == Some(lock),
-                any_end: old
-                    .as_ref()
-                    .is_some_and(|old| old.any_end || old.until.is_none()),
+                any_end: old.as_ref().is_some_and(|old| old.any_end || old.until.is_none()),
                 before: old.filter(|old| !old.must_go()).map(|mut old| {
                     old.before = None;
                     Box::new(old)
@@ -413,15 +383,9 @@ impl Book {
             hold.any_end |= !is_seen;
             let end = end_in_key(server, ask.owner, lock).filter(|_| is_seen);
             let lease = self.lease_end(ask);
-            ensure(
-                end.is_none_or(|end| end <= lease.max(self.now + 1).max(wanted)),
-                || {
-                    format!(
-                        "{} may claim {} for too long",
-                        OWNERS[ask.owner], LOCKS[lock].1
-                    )
-                },
-            )?;
+            ensure(end.is_none_or(|end| end <= lease.max(self.now + 1).max(wanted)), || {
+                format!("{} may claim {} for too long", OWNERS[ask.owner], LOCKS[lock].1)
+            })?;
             hold.until = end.or(hold.until);
         } else if is_told {
             hold.told = true;
@@ -448,9 +412,7 @@ impl Book {
         let place = (self.waits.iter()).find(|wait| {
             wait.ticket.is_none() && wait.ask.owner == ask.owner && wait.ask.locks == ask.locks
         });
-        place
-            .and_then(|place| place.until)
-            .unwrap_or(self.now + lease)
+        place.and_then(|place| place.until).unwrap_or(self.now + lease)
     }
 
     pub fn take_hold(&mut self, owner: OwnerNo, lock: LockNo) -> Option<Hold> {
@@ -515,11 +477,7 @@ impl Book {
                 .filter(|hold| !surely || !hold.may_go())
         };
         let says = |hold: &Hold| {
-            let how = if hold.how == How::Exclusive {
-                "holds"
-            } else {
-                "shares"
-            };
+            let how = if hold.how == How::Exclusive { "holds" } else { "shares" };
             format!("{} {how} {}", OWNERS[hold.owner], LOCKS[lock].1)
         };
         let alone = others().find(|hold| hold.how == How::Exclusive || is_alone(ask.mode_of(lock)));
@@ -530,9 +488,7 @@ impl Book {
         if let Some(own) = own
             && !(surely && own.breaking && own.may_go())
         {
-            let breaking = own
-                .breaking
-                .then(|| format!("{} is being broken", LOCKS[lock].1));
+            let breaking = own.breaking.then(|| format!("{} is being broken", LOCKS[lock].1));
             return breaking;
         }
         let most = match ask.mode_of(lock) {
@@ -551,10 +507,7 @@ impl Book {
         };
         let first = self.waits.iter().enumerate().find(is_before);
         first.map(|(_, wait)| {
-            format!(
-                "{} stands before it in the queue of {}",
-                OWNERS[wait.ask.owner], LOCKS[lock].1
-            )
+            format!("{} stands before it in the queue of {}", OWNERS[wait.ask.owner], LOCKS[lock].1)
         })
     }
 }

@@ -17,17 +17,11 @@ fn holders(server: &Server, lock: LockNo, now: Ms) -> Vec<(OwnerNo, How, Option<
     };
     let (how, owners): (How, Vec<OwnerNo>) = match (&key.content, key.content.shares()) {
         (Content::Token(owner), _) => (How::Exclusive, number(owner).into_iter().collect()),
-        (_, Some(shares)) => (
-            How::Shared,
-            shares.keys().filter_map(|one| number(one)).collect(),
-        ),
+        (_, Some(shares)) => (How::Shared, shares.keys().filter_map(|one| number(one)).collect()),
         _ => return Vec::new(),
     };
-    let ends = owners
-        .into_iter()
-        .map(|owner| (owner, how, end_in_key(server, owner, lock)));
-    ends.filter(|(_, _, end)| end.is_none_or(|end| end >= now))
-        .collect()
+    let ends = owners.into_iter().map(|owner| (owner, how, end_in_key(server, owner, lock)));
+    ends.filter(|(_, _, end)| end.is_none_or(|end| end >= now)).collect()
 }
 
 /// Is there something in the key that is no lock?
@@ -45,10 +39,7 @@ impl Book {
     pub fn read_key(&mut self, lock: LockNo, server: &Server, anew: bool) {
         self.no_lock[lock] = is_no_lock(server, lock, self.now);
         self.is_strange[lock] = true;
-        let before: Vec<Hold> = self
-            .holds
-            .extract_if(.., |hold| hold.lock == lock)
-            .collect();
+        let before: Vec<Hold> = self.holds.extract_if(.., |hold| hold.lock == lock).collect();
         for (owner, how, until) in holders(server, lock, self.now) {
             let known =
                 (before.iter()).find(|hold| hold.owner == owner && hold.how == how && !anew);
@@ -111,10 +102,9 @@ impl Book {
             }
         }
         if let Some(lock) = self.broken.take() {
-            ensure(
-                !self.is_held(lock) || !self.waits.is_empty() || self.is_stepped,
-                || format!("{} was broken, and is held", LOCKS[lock].1),
-            )?;
+            ensure(!self.is_held(lock) || !self.waits.is_empty() || self.is_stepped, || {
+                format!("{} was broken, and is held", LOCKS[lock].1)
+            })?;
             for hold in &mut self.holds {
                 (hold.is_ending, hold.may_be_ending) = (false, false);
             }
@@ -149,10 +139,7 @@ impl Book {
                 hold.any_end = hold.unclaimed;
             }
             ensure(hold.until == one.2 || hold.breaking, || {
-                format!(
-                    "{owner} has {name} until {:?}, and not until {:?}",
-                    one.2, hold.until
-                )
+                format!("{owner} has {name} until {:?}, and not until {:?}", one.2, hold.until)
             })?;
         }
         Ok(())

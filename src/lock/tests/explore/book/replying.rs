@@ -59,10 +59,7 @@ impl Book {
                 });
                 let names: Vec<NameRef<'_>> =
                     (ask.locks.iter()).map(|&lock| name(LOCKS[lock])).collect();
-                let place = server
-                    .locks
-                    .waiting
-                    .place_of(OWNERS[ask.owner].as_bytes(), &names);
+                let place = server.locks.waiting.place_of(OWNERS[ask.owner].as_bytes(), &names);
                 match old {
                     Some(at) if self.waits[at].place == place => {
                         self.waits[at] = wait(None, place);
@@ -97,13 +94,8 @@ impl Book {
                 ensure(is_none, || format!("{ask}, and is told that it is no lock"))?;
             }
             Err(Refusal::HoldsSome) => {
-                let has = ask
-                    .locks
-                    .iter()
-                    .any(|&lock| self.hold(ask.owner, lock).is_some());
-                ensure(has && is_place(&ask), || {
-                    format!("{ask}, and is told that it holds some")
-                })?;
+                let has = ask.locks.iter().any(|&lock| self.hold(ask.owner, lock).is_some());
+                ensure(has && is_place(&ask), || format!("{ask}, and is told that it holds some"))?;
             }
             Err(other) => return Err(format!("{ask}: {other:?}")),
         }
@@ -150,10 +142,7 @@ impl Book {
             self.take_hold(owner, lock);
         }
         ensure((least..=most).contains(&got), || {
-            format!(
-                "{} releases {least} to {most}, and is told {got}",
-                OWNERS[owner]
-            )
+            format!("{} releases {least} to {most}, and is told {got}", OWNERS[owner])
         })?;
         let mut unclear = Vec::new();
         self.waits.retain(|wait| {
@@ -189,9 +178,7 @@ impl Book {
         };
         let holds = |lock: &LockNo| self.hold(owner, *lock);
         let may = (locks.iter()).all(|lock| holds(lock).is_some_and(|hold| !hold.breaking));
-        let is_clear = locks
-            .iter()
-            .all(|lock| holds(lock).is_none_or(|hold| !hold.may_go()));
+        let is_clear = locks.iter().all(|lock| holds(lock).is_none_or(|hold| !hold.may_go()));
         ensure(if is_clear { got == may } else { may || !got }, || {
             let held = if may { "holds" } else { "does not hold" };
             format!("{} {held} what it renews, and is told {got}", OWNERS[owner])
@@ -218,14 +205,9 @@ impl Book {
             Some(until) => Left::Ms(until.saturating_sub(now).max(1)),
             None => Left::Unlimited,
         });
-        let is_clear = self
-            .hold(owner, lock)
-            .is_none_or(|hold| !hold.may_go() && !hold.breaking);
+        let is_clear = self.hold(owner, lock).is_none_or(|hold| !hold.may_go() && !hold.breaking);
         ensure(got == left || !is_clear && got.is_none(), || {
-            format!(
-                "{} has {left:?} left of {}, and is told {got:?}",
-                OWNERS[owner], LOCKS[lock].1
-            )
+            format!("{} has {left:?} left of {}, and is told {got:?}", OWNERS[owner], LOCKS[lock].1)
         })?;
         self.tell(owner, lock, got.is_some());
         Ok(())
@@ -238,10 +220,7 @@ impl Book {
         let hold = self.hold(owner, lock);
         let is_clear = hold.is_none_or(|hold| !hold.may_go());
         ensure(got == hold.is_some() || !is_clear && !got, || {
-            format!(
-                "a command runs under {} for {}: {got}",
-                LOCKS[lock].1, OWNERS[owner]
-            )
+            format!("a command runs under {} for {}: {got}", LOCKS[lock].1, OWNERS[owner])
         })?;
         self.tell(owner, lock, got);
         Ok(())
@@ -265,16 +244,10 @@ impl Book {
         if may_be_data && got == 0 {
             return Ok(());
         }
-        let is_clear = !self
-            .holds
-            .iter()
-            .any(|hold| hold.lock == lock && hold.may_go());
+        let is_clear = !self.holds.iter().any(|hold| hold.lock == lock && hold.may_go());
         // A client that could have it is granted it before.
         ensure(got == held || !is_clear || !self.waits.is_empty(), || {
-            format!(
-                "{held} holds of {} are broken, and {got} are counted",
-                LOCKS[lock].1
-            )
+            format!("{held} holds of {} are broken, and {got} are counted", LOCKS[lock].1)
         })?;
         if grace == 0 {
             self.broken = Some(lock);

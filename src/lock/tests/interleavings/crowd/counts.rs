@@ -47,10 +47,7 @@ impl Counts {
             ("released", self.released / 50),
             ("renewed", self.renewed),
             ("died in the queue", self.died_in_queue / 20),
-            (
-                "died before they heard of their grant",
-                self.died_granted * 4,
-            ),
+            ("died before they heard of their grant", self.died_granted * 4),
             ("unblocked", self.unblocked),
             ("closed", self.closed * 4),
             ("expired", self.expired),

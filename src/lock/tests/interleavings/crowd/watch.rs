@@ -151,10 +151,7 @@ impl Watch {
     pub fn holders(&mut self, lock: Lock, now: Ms) -> Vec<Owner> {
         let place = self.place(lock, now);
         let alone = place.alone.map(|(owner, _)| owner);
-        alone
-            .into_iter()
-            .chain(place.shares.keys().copied())
-            .collect()
+        alone.into_iter().chain(place.shares.keys().copied()).collect()
     }
 
     pub fn is_asking(&self, owner: Owner) -> bool {
@@ -219,9 +216,7 @@ impl Watch {
                     self.first(lock, now).is_none() && self.fits(lock, plea, true, now)
                 });
                 // After a step of the clock shares that are over may count until they are come to.
-                ensure(!might || counts_more, || {
-                    format!("turned away from what is free: {plea:?}")
-                })
+                ensure(!might || counts_more, || format!("turned away from what is free: {plea:?}"))
             }
             Err(Refusal::Deadlock(_)) => Ok(()),
             Err(ref other) => Err(format!("{plea:?}: {other:?}")),
@@ -240,9 +235,8 @@ impl Watch {
         let has_it = |hold: &Option<Hold>| {
             *hold == Some(Hold::Exclusive) || (hold.is_some() && *hold == Some(plea.mode.hold()))
         };
-        let known: BTreeSet<Option<Fence>> = (locks.iter())
-            .map(|&lock| self.place(lock, now).number_of(owner))
-            .collect();
+        let known: BTreeSet<Option<Fence>> =
+            (locks.iter()).map(|&lock| self.place(lock, now).number_of(owner)).collect();
         let known = (held.iter().all(has_it) && known.len() == 1)
             .then(|| known.first().copied().flatten())
             .flatten();
@@ -254,9 +248,7 @@ impl Watch {
         }
         for (&lock, before) in locks.iter().zip(held) {
             let barged = before.is_none().then(|| self.first(lock, now)).flatten();
-            ensure(barged.is_none(), || {
-                format!("{owner} gets {lock:?} before {barged:?}")
-            })?;
+            ensure(barged.is_none(), || format!("{owner} gets {lock:?} before {barged:?}"))?;
         }
         self.now_holds(locks, plea, fence, now)
     }
@@ -286,9 +278,7 @@ impl Watch {
     }
 
     fn see_it_all(&mut self, happened: Happened, now: Ms) -> Verdict<Vec<Ended>> {
-        ensure(happened.offences.is_empty(), || {
-            happened.offences.join(", ")
-        })?;
+        ensure(happened.offences.is_empty(), || happened.offences.join(", "))?;
         let mut expired: HashSet<Lock> = happened.expired.iter().copied().collect();
         for write in happened.writes {
             match write {
@@ -300,9 +290,7 @@ impl Watch {
             self.decide(ticket, state, now)?;
         }
         let ended = happened.ended.into_iter();
-        ended
-            .map(|(ticket, heard)| self.ended(ticket, heard))
-            .collect()
+        ended.map(|(ticket, heard)| self.ended(ticket, heard)).collect()
     }
 
     fn written(&mut self, write: Write, now: Ms) -> Verdict {
@@ -383,9 +371,7 @@ impl Watch {
 
     fn decide(&mut self, ticket: Ticket, state: State, now: Ms) -> Verdict {
         let before = self.decided.insert(ticket, state);
-        ensure(before.is_none(), || {
-            format!("{ticket}: {before:?}, {state:?}")
-        })?;
+        ensure(before.is_none(), || format!("{ticket}: {before:?}, {state:?}"))?;
         let asked = self.asked.get(&ticket);
         let Asked { locks, plea } = asked.ok_or_else(|| format!("{ticket} has gone"))?;
         let (locks, plea) = (locks.clone(), *plea);
@@ -552,11 +538,7 @@ impl Watch {
             if fits {
                 let since = before.get(&ticket).copied().unwrap_or(now);
                 self.late.insert(ticket, since);
-                let takes = if self.was_stepped {
-                    STEPS_TAKE
-                } else {
-                    PORTIONS_TAKE
-                };
+                let takes = if self.was_stepped { STEPS_TAKE } else { PORTIONS_TAKE };
                 ensure(now <= since + takes, || {
                     format!("could have {locks:?} since {since}: {plea:?}")
                 })?;

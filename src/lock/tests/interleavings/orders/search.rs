@@ -94,11 +94,7 @@ impl State {
                 self.left & bit(other) != 0 && requests[other].locks[lock].is_some()
             })
         };
-        let shares = if held.alone {
-            0
-        } else {
-            held.by & !fresh[lock]
-        };
+        let shares = if held.alone { 0 } else { held.by & !fresh[lock] };
         let upgrade = |other: &usize| {
             requests[*other].locks[lock] == Some(Mode::Exclusive)
                 && requests[*other].owner & shares != 0
@@ -116,10 +112,7 @@ impl State {
                 continue;
             }
             if mode == Mode::Exclusive {
-                *held = Held {
-                    by: request.owner,
-                    alone: true,
-                };
+                *held = Held { by: request.owner, alone: true };
             } else if held.by & request.owner == 0 {
                 held.by |= request.owner;
                 fresh[lock] |= request.owner;
@@ -182,11 +175,7 @@ pub struct Stuck {
 
 /// Tries every order.
 pub fn try_every_order(state: State, requests: &[Request]) -> Stuck {
-    let mut stuck = Stuck {
-        always: Owners::MAX,
-        ever: 0,
-        states: 0,
-    };
+    let mut stuck = Stuck { always: Owners::MAX, ever: 0, states: 0 };
     let mut seen = HashSet::from([state]);
     let mut to_visit = vec![state];
     while let Some(state) = to_visit.pop() {

@@ -249,11 +249,7 @@ impl Kind {
 
 /// Some step in a history of this kind.
 pub fn any(random: &mut Random, kind: Kind) -> Step {
-    let (n, which, terms) = (
-        random.below(12) as usize,
-        kind.which(random),
-        kind.terms(random),
-    );
+    let (n, which, terms) = (random.below(12) as usize, kind.which(random), kind.terms(random));
     let by = random.pick(&[-2, -1, -1, 0, 0, 1, 2]);
     let mark = match random.below(4) {
         0 => Mark::Deadline(random.pick(WHICH[which])),
@@ -261,24 +257,10 @@ pub fn any(random: &mut Random, kind: Kind) -> Step {
         _ => Mark::Lease(n),
     };
     match random.below(200) {
-        0..=34 => Step::Ask {
-            owner: kind.owner(random),
-            which,
-            mode: kind.mode(random),
-            terms,
-        },
-        35..=74 => Step::AskAgain {
-            n,
-            mode: random.one_in(10).then(|| kind.mode(random)),
-            terms,
-        },
+        0..=34 => Step::Ask { owner: kind.owner(random), which, mode: kind.mode(random), terms },
+        35..=74 => Step::AskAgain { n, mode: random.one_in(10).then(|| kind.mode(random)), terms },
         75..=79 => Step::AllAskAgain,
-        80..=84 => Step::Try {
-            who: kind.who(random),
-            which,
-            mode: kind.mode(random),
-            terms,
-        },
+        80..=84 => Step::Try { who: kind.who(random), which, mode: kind.mode(random), terms },
         85..=91 => Step::Block {
             who: kind.who(random),
             which,
@@ -286,30 +268,13 @@ pub fn any(random: &mut Random, kind: Kind) -> Step {
             terms,
             ms: random.pick(&[10, 100, 1000, 5000]),
         },
-        92..=106 => Step::Release {
-            who: kind.who(random),
-            which,
-        },
-        107..=109 => Step::Renew {
-            who: kind.who(random),
-            which,
-            ttl: terms.ttl,
-        },
-        110..=111 => Step::Check {
-            who: kind.who(random),
-            which,
-        },
-        112..=113 => Step::Guard {
-            who: kind.who(random),
-            which,
-        },
+        92..=106 => Step::Release { who: kind.who(random), which },
+        107..=109 => Step::Renew { who: kind.who(random), which, ttl: terms.ttl },
+        110..=111 => Step::Check { who: kind.who(random), which },
+        112..=113 => Step::Guard { who: kind.who(random), which },
         114..=116 => Step::Kill { n },
-        117..=118 => Step::Close {
-            regular: n % REGULARS as usize,
-        },
-        119..=135 => Step::Pass {
-            ms: random.pick(&[0, 1, 5, 30, 150, 600]),
-        },
+        117..=118 => Step::Close { regular: n % REGULARS as usize },
+        119..=135 => Step::Pass { ms: random.pick(&[0, 1, 5, 30, 150, 600]) },
         136..=152 => Step::PassTo { mark, by },
         153..=157 => Step::Turn,
         158 => Step::Deaf {
@@ -324,34 +289,23 @@ pub fn any(random: &mut Random, kind: Kind) -> Step {
         165..=167 if kind.troubles => Step::KeepBack(random.one_in(2)),
         168 if kind.troubles => Step::Pause,
         169 if kind.troubles => Step::Forbid { which },
-        170..=172 if kind.troubles => Step::Lag {
-            ms: random.pick(&[5, 90, 150, 1000]),
-        },
-        173..=174 if kind.troubles => Step::LagTo {
-            mark,
-            by: by + random.pick(&[0, 50, 200]),
-        },
+        170..=172 if kind.troubles => Step::Lag { ms: random.pick(&[5, 90, 150, 1000]) },
+        173..=174 if kind.troubles => Step::LagTo { mark, by: by + random.pick(&[0, 50, 200]) },
         175 if kind.troubles => Step::Deny(random.one_in(2).then(|| kind.owner(random))),
-        176 if kind.fails => Step::Demote {
-            closes: random.one_in(2),
-        },
+        176 if kind.fails => Step::Demote { closes: random.one_in(2) },
         177..=179 => Step::Promote,
         180 if kind.fails => Step::Restart,
         181 if kind.fails => Step::Drain(true),
         182 => Step::Drain(false),
         183 => Step::Deny(None),
         184..=186 if kind.foreign => Step::Del { which },
-        187..=188 if kind.foreign => Step::Set {
-            owner: kind.owner(random),
-            which,
-            ttl: terms.ttl,
-        },
+        187..=188 if kind.foreign => Step::Set { owner: kind.owner(random), which, ttl: terms.ttl },
         189 if kind.foreign => Step::Break { which },
         190 if kind.foreign && random.one_in(2) => Step::Flush,
         191 if kind.foreign && random.one_in(2) => Step::Swap,
-        192..=193 if kind.clock => Step::SetClock {
-            by: [-60_000, -1000, -50, 50, 1000, 60_000][n % 6],
-        },
+        192..=193 if kind.clock => {
+            Step::SetClock { by: [-60_000, -1000, -50, 50, 1000, 60_000][n % 6] }
+        }
         _ => Step::Pass { ms: 1 },
     }
 }

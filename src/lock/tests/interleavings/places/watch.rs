@@ -194,11 +194,7 @@ impl Watch {
     /// The wall clock is about to be stepped: what may end by that may end earlier.
     pub fn steps(&mut self, by: Ahead) {
         let by_wall = &self.by_wall;
-        for (_, until) in self
-            .told
-            .iter_mut()
-            .filter(|(hold, _)| by_wall.contains(hold))
-        {
+        for (_, until) in self.told.iter_mut().filter(|(hold, _)| by_wall.contains(hold)) {
             *until = until.map(|until| until.saturating_add_signed((-by).min(0)));
         }
     }
@@ -215,11 +211,7 @@ impl Watch {
         let mut any = now - from > LATE;
         self.late.clear();
         for place in self.waits.values_mut().filter(|one| one.ticket.is_none()) {
-            let end = if place.is_granted() {
-                place.claim_ends
-            } else {
-                place.until
-            };
+            let end = if place.is_granted() { place.claim_ends } else { place.until };
             any |= now.saturating_sub(end.min(place.until)) > LATE;
             let end = place.least.max(end);
             if end <= now && now - end > LATE && !place.is_hidden {
@@ -270,9 +262,7 @@ impl Watch {
     /// It has been done.
     pub fn after(&mut self, server: &mut Server, deed: &Deed<'_>) -> Verdict {
         let happened = server.happened();
-        ensure(happened.offences.is_empty(), || {
-            format!("{:?}", happened.offences)
-        })?;
+        ensure(happened.offences.is_empty(), || format!("{:?}", happened.offences))?;
         self.look(server);
         let now = server.now().ms();
         let was = self.waits.clone();
@@ -282,12 +272,7 @@ impl Watch {
         self.ends_are_early(deed, &happened, now);
         self.connections_close(deed, &happened);
         self.holds_come_back(deed);
-        if let Deed::Ask {
-            locks,
-            plea,
-            got: Ok(Acquired::Held(_)),
-        } = deed
-        {
+        if let Deed::Ask { locks, plea, got: Ok(Acquired::Held(_)) } = deed {
             // The last request of its owner decides which connection a hold ends with.
             for &lock in locks {
                 self.ties.remove(&(lock, plea.owner));
@@ -295,17 +280,8 @@ impl Watch {
             self.may_end_with(locks, *plea);
         }
         self.blocked_are_judged(server, deed, &happened, &mut granted, &mut told, now)?;
-        if let Deed::Ask {
-            locks,
-            plea: Plea { owner, .. },
-            got: Ok(Acquired::Held(_)),
-        }
-        | Deed::Renew {
-            locks,
-            owner,
-            done: true,
-            ..
-        } = deed
+        if let Deed::Ask { locks, plea: Plea { owner, .. }, got: Ok(Acquired::Held(_)) }
+        | Deed::Renew { locks, owner, done: true, .. } = deed
         {
             told.extend(locks.iter().map(|&lock| (lock, *owner)));
         }

@@ -23,17 +23,7 @@ fn but_in(locks: &[Lock], mode: Mode, ttl: Ms) -> Option<(Lock, Mode)> {
 
 impl World {
     pub(super) fn acquire(&mut self, step: Step) -> Verdict {
-        let Step::Acquire {
-            which,
-            who,
-            ttl,
-            mode,
-            wait,
-            blockable,
-            by,
-            session,
-            max_queue,
-        } = step
+        let Step::Acquire { which, who, ttl, mode, wait, blockable, by, session, max_queue } = step
         else {
             return Ok(());
         };

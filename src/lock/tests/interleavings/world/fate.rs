@@ -38,9 +38,7 @@ impl World {
             self.model.sends_away = true;
             self.model.knows_keys_alone(&self.server);
             self.judge(Deed::Other)?;
-            ensure(self.model.queue.is_empty(), || {
-                "a client waits on a replica".to_owned()
-            })?;
+            ensure(self.model.queue.is_empty(), || "a client waits on a replica".to_owned())?;
         }
         Ok(())
     }

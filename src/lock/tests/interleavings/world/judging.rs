@@ -40,10 +40,7 @@ impl World {
                 _ => {}
             }
         }
-        happened
-            .closed
-            .iter()
-            .for_each(|&client| self.replace(client));
+        happened.closed.iter().for_each(|&client| self.replace(client));
         self.late.retain(|_, until| elapsed <= *until);
         self.nothing_is_due_for_no_client()
     }

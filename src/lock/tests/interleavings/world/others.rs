@@ -62,37 +62,16 @@ impl World {
         let is_shared = |lock| key(lock).is_some_and(|key| key.content.shares().is_some());
         let deadline = |ttl: Option<Ms>| ttl.map(|ttl| now + ttl);
         let write = match step {
-            Step::Set {
-                lock,
-                only_if_free: true,
-                ..
-            } if key(lock).is_some() => return None,
+            Step::Set { lock, only_if_free: true, .. } if key(lock).is_some() => return None,
             Step::Set { lock, who, ttl, .. } => {
                 let content = Content::Token(self.name_of(who, lock).as_bytes().to_vec());
-                Write::Set(
-                    lock,
-                    simulated::Key {
-                        content,
-                        deadline: deadline(ttl),
-                    },
-                )
+                Write::Set(lock, simulated::Key { content, deadline: deadline(ttl) })
             }
             Step::SetNoLock { lock, ttl } => {
                 let content = Content::NoLock;
-                Write::Set(
-                    lock,
-                    simulated::Key {
-                        content,
-                        deadline: deadline(ttl),
-                    },
-                )
+                Write::Set(lock, simulated::Key { content, deadline: deadline(ttl) })
             }
-            Step::ZAdd {
-                lock,
-                who,
-                ttl,
-                marked,
-            } if key(lock).is_none() || is_shared(lock) => {
+            Step::ZAdd { lock, who, ttl, marked } if key(lock).is_none() || is_shared(lock) => {
                 let owner = self.name_of(who, lock).as_bytes().to_vec();
                 let marker = marked.then(|| (SHARED_MARKER.to_vec(), None));
                 let share = (owner, deadline(ttl));

@@ -35,9 +35,7 @@ impl World {
 
     /// No key of a slot that is elsewhere may be written.
     pub(super) fn close_those_away(&mut self) {
-        let away = LOCKS
-            .into_iter()
-            .filter(|lock| self.away.contains_key(lock.1));
+        let away = LOCKS.into_iter().filter(|lock| self.away.contains_key(lock.1));
         self.server.keys.closed.extend(away);
     }
 
@@ -51,18 +49,14 @@ impl World {
         let (now, lead) = (self.wall(), self.model.limits.fence_lead);
         for (key, since) in std::mem::take(&mut self.away) {
             self.counts.slots_back += 1;
-            let by = by
-                .min(lead - 1)
-                .min(now.saturating_sub(since.saturating_add(1)));
+            let by = by.min(lead - 1).min(now.saturating_sub(since.saturating_add(1)));
             let first = since.saturating_add(by + lead);
             if since < now {
                 let highest = first.max(now + by) * 1000 + 999;
                 self.model.elsewhere.push((key, highest));
             }
             let there: Vec<Lock> = LOCKS.into_iter().filter(|lock| lock.1 == key).collect();
-            there
-                .iter()
-                .for_each(|lock| _ = self.server.keys.closed.remove(lock));
+            there.iter().for_each(|lock| _ = self.server.keys.closed.remove(lock));
             self.permit();
             if let Some(owner) = held {
                 let content = Content::Token(owner.as_bytes().to_vec());

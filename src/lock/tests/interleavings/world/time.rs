@@ -69,9 +69,7 @@ impl World {
             Mark::Deadline(lock) => self.model.holders(lock).filter_map(|hold| hold.until).min(),
             Mark::TimeUp(n) => {
                 let queue = &self.model.queue;
-                queue
-                    .get(n % queue.len().max(1))
-                    .and_then(|waiter| waiter.until())
+                queue.get(n % queue.len().max(1)).and_then(|waiter| waiter.until())
             }
         };
         let soon = self.now()..=self.now() + SOON;
@@ -94,8 +92,6 @@ impl World {
         self.server.tick();
         self.judge(Deed::Other)?;
         let due = self.server.locks.next_due();
-        ensure(due.is_none_or(|due| due > self.now()), || {
-            format!("due again at {due:?}")
-        })
+        ensure(due.is_none_or(|due| due > self.now()), || format!("due again at {due:?}"))
     }
 }

@@ -41,9 +41,8 @@ impl Watch {
             let mut known = CHANNELS.into_iter();
             known.find(|one| one.as_bytes() == notify.channel)
         });
-        let most = (self.trouble).map_or(0, |at| {
-            at + length.max(AT_LEAST).max(self.longest_claim) + LOOK
-        });
+        let most =
+            (self.trouble).map_or(0, |at| at + length.max(AT_LEAST).max(self.longest_claim) + LOOK);
         let until = now + length;
         Wait {
             owner: plea.owner,
@@ -91,11 +90,7 @@ impl Watch {
                     };
                     let (ticket, least) = (Some(*ticket), until);
                     let wait = self.new_place(locks, *plea, now);
-                    self.joins(Wait {
-                        ticket,
-                        least,
-                        ..wait
-                    });
+                    self.joins(Wait { ticket, least, ..wait });
                     Ok(())
                 }
                 Ok(Acquired::Busy) => ensure(plea.patience == Patience::Try || self.drains, || {
@@ -103,12 +98,9 @@ impl Watch {
                 }),
                 Err(refusal) => self.refused(locks, *plea, refusal, was, now),
             },
-            Deed::Renew {
-                locks,
-                owner,
-                ttl,
-                done: true,
-            } => self.renewed(locks, owner, *ttl, was, now),
+            Deed::Renew { locks, owner, ttl, done: true } => {
+                self.renewed(locks, owner, *ttl, was, now)
+            }
             Deed::Release { locks, owner, got } => self.released(locks, owner, *got, was),
             _ => Ok(()),
         }
@@ -148,10 +140,8 @@ impl Watch {
     fn is_unclaimed(&self, lock: Lock, owner: Owner, was: &BTreeMap<No, Wait>) -> bool {
         let hold = (lock, owner);
         let mut wants = was.values().filter(|one| one.wants(lock, owner));
-        let is_replied = |one: &Wait| {
-            one.ticket
-                .is_some_and(|ticket| self.replied.contains(&ticket))
-        };
+        let is_replied =
+            |one: &Wait| one.ticket.is_some_and(|ticket| self.replied.contains(&ticket));
         !self.foreign.contains(&hold)
             && !self.told.contains_key(&hold)
             && !wants.clone().any(is_replied)
@@ -222,10 +212,8 @@ impl Watch {
             let held = held.ok_or_else(|| format!("{owner} was told that it holds {lock:?}"))?;
             let by_blocked = Self::is_granted_to_blocked(lock, owner, was)
                 || Self::is_granted_to_blocked(lock, owner, &self.waits);
-            let mine: Vec<No> = (was.iter())
-                .filter(|(_, one)| one.wants(lock, owner))
-                .map(|(&no, _)| no)
-                .collect();
+            let mine: Vec<No> =
+                (was.iter()).filter(|(_, one)| one.wants(lock, owner)).map(|(&no, _)| no).collect();
             let unclaimed = self.is_unclaimed(lock, owner, was) && !by_blocked;
             let asked = now + plea.ttl;
             let right = match before.and_then(|before| before.until) {
@@ -238,9 +226,7 @@ impl Watch {
             let foreign = self.foreign.contains(&(lock, owner));
             // Its place may have ended, with its lease or with the release of another of its locks: then the
             // hold has the end that it had, until it is given back, or until another place claims it.
-            let is_lapsed = mine
-                .iter()
-                .any(|no| was[no].ticket.is_none() && was[no].until <= now);
+            let is_lapsed = mine.iter().any(|no| was[no].ticket.is_none() && was[no].until <= now);
             let has_claim = before.is_some_and(|before| before.claim.is_some());
             let is_told = self.told.contains_key(&(lock, owner));
             let is_left = !is_told && !by_blocked && (is_lapsed || !has_claim);
@@ -269,9 +255,7 @@ impl Watch {
             let first = mine.into_iter().min().unwrap_or(No::MAX);
             if before.is_none() {
                 let passed = self.passed(server, (first, owner), lock, was, now);
-                ensure(passed.is_none(), || {
-                    format!("{owner} barges in before {passed:?}")
-                })?;
+                ensure(passed.is_none(), || format!("{owner} barges in before {passed:?}"))?;
             }
             self.is_told(lock, held, now);
         }
@@ -282,9 +266,9 @@ impl Watch {
         });
         let ends = old.map_or(0, |old| old.claim_ends);
         match claim.filter(|_| goes_on && ends >= now + EARLY) {
-            Some(claim) => ensure(fence == claim, || {
-                format!("{owner} claims {claim}, and gets {fence}")
-            })?,
+            Some(claim) => {
+                ensure(fence == claim, || format!("{owner} claims {claim}, and gets {fence}"))?
+            }
             None => ensure(!is_new || fence > self.highest_before, || {
                 format!("{fence} after {}", self.highest_before)
             })?,
@@ -296,11 +280,7 @@ impl Watch {
             && old.least > now
             && !old.perhaps
         {
-            for channel in old
-                .channel
-                .into_iter()
-                .chain(self.new_place(locks, plea, now).channel)
-            {
+            for channel in old.channel.into_iter().chain(self.new_place(locks, plea, now).channel) {
                 self.wakes(channel, now);
             }
         }
@@ -328,9 +308,7 @@ impl Watch {
         now: Ms,
     ) -> Verdict {
         let new = self.new_place(locks, plea, now);
-        ensure(new.length > 0, || {
-            "a place for a client that wants none".to_owned()
-        })?;
+        ensure(new.length > 0, || "a place for a client that wants none".to_owned())?;
         if let Some(channel) = new.channel {
             self.wakes(channel, now);
         }
@@ -346,10 +324,9 @@ impl Watch {
                 if let Some((no, old)) = old {
                     let is_late = old.least <= now || old.perhaps;
                     self.counts.too_late += u64::from(is_late);
-                    ensure(
-                        is_late || !old.plea.is_like(&plea, locks) || self.drains,
-                        || format!("lost its place: {old:?}"),
-                    )?;
+                    ensure(is_late || !old.plea.is_like(&plea, locks) || self.drains, || {
+                        format!("lost its place: {old:?}")
+                    })?;
                     self.waits.remove(no);
                 }
                 self.joins(new)

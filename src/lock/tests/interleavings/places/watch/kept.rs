@@ -61,11 +61,7 @@ impl Watch {
                             self.counts.another_turn += u64::from(excused);
                         }
                     }
-                    next.state = if asleep {
-                        State::Asleep
-                    } else {
-                        State::Waiting
-                    };
+                    next.state = if asleep { State::Asleep } else { State::Waiting };
                     next.robbed = false;
                     let is_over = until == now && place.until <= now;
                     if self.is_kept_on(&mut next, deed, until, now) {
@@ -224,19 +220,11 @@ impl Watch {
             return Ok((Shown::Waits { until, asleep }, client));
         }
         let client = place.plea.client;
-        let held = place
-            .locks
-            .iter()
-            .map(|&lock| self.seen.hold(lock, place.owner));
+        let held = place.locks.iter().map(|&lock| self.seen.hold(lock, place.owner));
         let held: Vec<_> = held.collect();
-        let claims: Vec<Ms> = (held.iter().flatten())
-            .filter_map(|held| held.claim)
-            .collect();
-        let is_granted = if place.is_granted() {
-            !claims.is_empty()
-        } else {
-            claims.len() == place.locks.len()
-        };
+        let claims: Vec<Ms> = (held.iter().flatten()).filter_map(|held| held.claim).collect();
+        let is_granted =
+            if place.is_granted() { !claims.is_empty() } else { claims.len() == place.locks.len() };
         let fence = held.iter().flatten().filter_map(|held| held.fence).max();
         Ok(match (claims.into_iter().min(), fence) {
             (Some(claim), Some(fence)) if is_granted && claim >= now => {
@@ -259,10 +247,7 @@ impl Watch {
             return false;
         }
         let old = place.channel;
-        *place = Wait {
-            since: place.since,
-            ..self.new_place(locks, *plea, now)
-        };
+        *place = Wait { since: place.since, ..self.new_place(locks, *plea, now) };
         for channel in old.into_iter().chain(place.channel) {
             self.wakes(channel, now);
         }
@@ -296,28 +281,19 @@ impl Watch {
         let for_so_long = |until: Ms, most: Ms| until.saturating_sub(now).max(1).min(most);
         let time = place.claim_ends.saturating_sub(now);
         // That it keeps them back may not have been seen yet.
-        let owed = if self.keeps_back {
-            0
-        } else {
-            place.least - LATE
-        };
+        let owed = if self.keeps_back { 0 } else { place.least - LATE };
         let least = for_so_long(place.until.max(owed), most);
         let longest = for_so_long(place.until.max(place.most), most.max(AT_LEAST));
         let is_right =
             (least..=longest).contains(&time) && (self.trouble.is_some() || time == least);
-        ensure(is_right, || {
-            format!("granted at {now} for {time}: {place:?}")
-        })?;
+        ensure(is_right, || format!("granted at {now} for {time}: {place:?}"))?;
         for &lock in &place.locks {
             let held = self.seen.hold(lock, place.owner);
-            ensure(
-                held.is_some_and(|held| held.until == Some(now + time)),
-                || format!("granted at {now} for {time}: {lock:?}, {held:?}, {place:?}"),
-            )?;
+            ensure(held.is_some_and(|held| held.until == Some(now + time)), || {
+                format!("granted at {now} for {time}: {lock:?}, {held:?}, {place:?}")
+            })?;
         }
-        ensure(fence > self.highest_before, || {
-            format!("{fence} after {}", self.highest_before)
-        })
+        ensure(fence > self.highest_before, || format!("{fence} after {}", self.highest_before))
     }
 
     fn may_have_gone(
@@ -351,8 +327,7 @@ impl Watch {
         if claimed || holds {
             // By a part of it the whole is claimed, if it has been granted.
             let rest = place.locks.iter().map(|&lock| (lock, owner));
-            self.foreign
-                .extend(rest.filter(|hold| !told.contains(hold)));
+            self.foreign.extend(rest.filter(|hold| !told.contains(hold)));
         }
         let reasons = [
             (released, &mut self.counts.released),
@@ -444,9 +419,7 @@ impl Watch {
         for (no, place) in self.waits.iter().filter(|(_, one)| one.ticket.is_none()) {
             let what = || format!("at {now}: {no}, {place:?}");
             let is_kept = place.most > now || place.most == now && place.is_granted();
-            ensure(self.keeps_back || is_kept, || {
-                format!("still there {}", what())
-            })?;
+            ensure(self.keeps_back || is_kept, || format!("still there {}", what()))?;
             let tied = place.plea.session && self.closed.contains(&place.plea.client);
             ensure(!tied, || format!("its connection has closed {}", what()))?;
             ensure(server.master && !self.drains || place.is_granted(), || {
@@ -463,10 +436,9 @@ impl Watch {
                 format!("not told {}", what())
             })?;
             let by_channel = (place.channel).is_some_and(|one| self.asleep.contains(one));
-            ensure(
-                place.state != State::Asleep || place.missed || by_channel,
-                || format!("its channel is awake {}", what()),
-            )?;
+            ensure(place.state != State::Asleep || place.missed || by_channel, || {
+                format!("its channel is awake {}", what())
+            })?;
         }
         if may_be_late || !server.master || self.drains {
             self.late.clear();

@@ -26,10 +26,7 @@ impl Watch {
         if self.drains || !server.master {
             return None;
         }
-        let waited = |other: &No| {
-            was.get(other)
-                .is_some_and(|one| one.state == State::Waiting)
-        };
+        let waited = |other: &No| was.get(other).is_some_and(|one| one.state == State::Waiting);
         self.stands(lock)
             .find(|(other, one)| {
                 *other < no && one.owner != owner && waited(other) && one.least > now
@@ -116,9 +113,7 @@ impl Watch {
                 if is_late || self.upgrades.contains(&no) {
                     continue;
                 }
-                ensure(no > last, || {
-                    format!("{no} of {lock:?} behind {last}: {one:?}")
-                })?;
+                ensure(no > last, || format!("{no} of {lock:?} behind {last}: {one:?}"))?;
                 last = no;
             }
         }

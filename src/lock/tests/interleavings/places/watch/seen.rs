@@ -47,12 +47,7 @@ impl Seen {
             let Ok(Some(report)) = info(server, lock) else {
                 continue;
             };
-            let Report {
-                hold,
-                holders,
-                waiters,
-                ..
-            } = report;
+            let Report { hold, holders, waiters, .. } = report;
             let held = (holders.iter()).filter_map(|one| held(one, hold?, now));
             let rows = waiters.iter().map(|one| Row {
                 owner: called(&one.owner),
