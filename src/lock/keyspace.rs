@@ -137,7 +137,8 @@ pub trait Keyspace {
     /// Must not be called with all shares of a lock.
     fn unshare_over(&mut self, name: NameRef<'_>, owners: &[Box<[u8]>]);
 
-    /// `DEL key`.
+    /// `DEL key`. The key is gone for all that is asked next, and a hold that is written next replaces it in one
+    /// write.
     fn remove(&mut self, name: NameRef<'_>);
 
     /// Publishes what has happened to a lock as a keyspace notification.

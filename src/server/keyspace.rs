@@ -85,6 +85,9 @@ struct Open<'a> {
     /// The bytes of its name.
     bytes: *const [u8],
     name: Named<'a>,
+    /// Is it to be deleted? Nothing stands there any more then. A hold that comes before it is closed is written
+    /// over what stood there, and all who are told of changes hear of one.
+    goes: bool,
 }
 
 /// The name of an open key. When it is dropped, transactions and caches are told that the key has changed, if it
@@ -146,7 +149,8 @@ impl<'a> ServerKeys<'a> {
 
     /// Closes what is open, and returns what is to be announced.
     #[inline(always)]
-    pub fn close(self) -> Vec<Announcement<'a>> {
+    pub fn close(mut self) -> Vec<Announcement<'a>> {
+        self.delete_what_goes();
         let Self { open, announcements, again, owner, .. } = self;
         drop(open);
         drop(owner);
@@ -191,7 +195,7 @@ impl<'a> ServerKeys<'a> {
             .is_some_and(|open| open.name.db == name.db && open.is_named(name.key));
         if !is_open {
             // The server may want to change it when it opens another.
-            self.open = None;
+            self.close_open();
         }
         let (module, ctx, authority, said) = (self.module, self.ctx, self.authority, self.said);
         let (refused, again) = (&mut self.refused, &mut self.again.0);
@@ -208,6 +212,45 @@ impl<'a> ServerKeys<'a> {
             }
             open
         })
+    }
+
+    /// What stands under this key, unless that is to be deleted.
+    #[inline]
+    fn there(&mut self, name: NameRef<'_>) -> Option<&Key<'a>> {
+        let open = self.open(name);
+        (!open.goes).then_some(&open.key)
+    }
+
+    fn close_open(&mut self) {
+        self.delete_what_goes();
+        self.open = None;
+    }
+
+    /// Deletes the open key, if it is to be deleted.
+    #[inline]
+    fn delete_what_goes(&mut self) {
+        if self.open.as_ref().is_some_and(|open| open.goes) {
+            self.delete();
+        }
+    }
+
+    fn delete(&mut self) {
+        let Some(open) = &mut self.open else { return };
+        open.goes = false;
+        let (deleted, text, db) = (open.key.delete(), open.name.text.clone(), open.name.db);
+        let was_large = deleted == Ok(true);
+        if !self.is_written(NameRef { db, key: text.bytes() }, deleted.map(|_| ())) {
+            return;
+        }
+        if let Some(open) = &mut self.open {
+            open.name.has_changed(Whose::Callers);
+        }
+        if was_large {
+            replicate::unlink(self.ctx, &text);
+        } else {
+            replicate::del(self.ctx, &text);
+        }
+        self.announce(db, &text, raw::REDISMODULE_NOTIFY_GENERIC, c"del");
     }
 
     /// Transactions and caches are to hear that this key has changed.
@@ -271,7 +314,7 @@ impl<'a> ServerKeys<'a> {
     /// the keys that it has named alone.
     fn refusal_of_a_write(&mut self, db: Db, name: &Text<'_>) -> Option<Refused> {
         // The server may change a key while it is asked, so none is open then.
-        self.open = None;
+        self.close_open();
         let own = self.module.own();
         own.select(db);
         call::refusal_of_a_write(own, name)
@@ -303,7 +346,7 @@ impl<'a> ServerKeys<'a> {
         name: NameRef<'_>,
         run: impl FnOnce(Ctx<'a>, &Text<'a>) -> T,
     ) -> T {
-        self.open = None;
+        self.close_open();
         let text = self.said.text(name.key);
         if self.authority.is_with_our_context() {
             self.ctx.select(name.db);
@@ -353,8 +396,12 @@ impl<'a> Open<'a> {
         let (key, had_expired) = module.expired.open(text.raw(), open);
         // The bytes of a word of the command's are known without asking the server.
         let bytes: *const [u8] = if text.is_lent() { name.key } else { text.bytes() };
-        let open =
-            Self { key, bytes, name: Named { module, ctx, db: name.db, text, changed: None } };
+        let open = Self {
+            key,
+            bytes,
+            name: Named { module, ctx, db: name.db, text, changed: None },
+            goes: false,
+        };
         (open, had_expired)
     }
 
@@ -369,14 +416,14 @@ impl Keyspace for ServerKeys<'_> {
         #[cfg(feature = "provoke")]
         crate::provoke::at("a look");
         let marker = &self.module.words.marker;
-        self.open(name).key.stored(marker)
+        self.there(name).map_or(Stored::Nothing, |key| key.stored(marker))
     }
 
     fn look_until(&mut self, name: NameRef<'_>) -> (Stored<'_>, Option<Ms>) {
         #[cfg(feature = "provoke")]
         crate::provoke::at("a look");
         let (marker, ahead) = (&self.module.words.marker, self.ahead);
-        let key = &self.open(name).key;
+        let Some(key) = self.there(name) else { return (Stored::Nothing, None) };
         let stored = key.stored(marker);
         let deadline = key.deadline_of(&stored);
         (stored, deadline.map(|at| from_wall(at, ahead)))
@@ -384,11 +431,11 @@ impl Keyspace for ServerKeys<'_> {
 
     fn glance(&mut self, name: NameRef<'_>) -> Glance {
         let marker = &self.module.words.marker;
-        self.open(name).key.glance(marker)
+        self.there(name).map_or(Glance::NoLock, |key| key.glance(marker))
     }
 
     fn deadline(&mut self, name: NameRef<'_>) -> Option<Ms> {
-        let deadline = self.open(name).key.deadline();
+        let deadline = self.there(name)?.deadline();
         self.steady(deadline)
     }
 
@@ -398,7 +445,7 @@ impl Keyspace for ServerKeys<'_> {
 
     fn share_of(&mut self, name: NameRef<'_>, owner: &[u8]) -> Option<Share> {
         let owner = self.said.text(owner);
-        let share = self.open(name).key.share_of(&owner)?;
+        let share = self.there(name)?.share_of(&owner)?;
         let deadline = self.steady(share.deadline);
         Some(Share { deadline })
     }
@@ -415,7 +462,9 @@ impl Keyspace for ServerKeys<'_> {
             let deadline = share.deadline.map(|at| from_wall(at, ahead));
             visit(owner, Share { deadline })
         };
-        self.open(name).key.each_share(marker, from, visit);
+        if let Some(key) = self.there(name) {
+            key.each_share(marker, from, visit);
+        }
     }
 
     fn count_over(&mut self, name: NameRef<'_>, now: Now) -> usize {
@@ -436,6 +485,7 @@ impl Keyspace for ServerKeys<'_> {
     fn hold(&mut self, name: NameRef<'_>, owner: &[u8], deadline: Ms) {
         let deadline = to_wall(deadline, self.ahead);
         let open = self.open(name);
+        open.goes = false;
         let written = (open.key.set(owner)).and_then(|()| open.key.expire_at(deadline));
         let text = open.name.text.clone();
         if !self.is_written(name, written) {
@@ -452,7 +502,7 @@ impl Keyspace for ServerKeys<'_> {
     fn move_deadline(&mut self, name: NameRef<'_>, deadline: Ms) -> bool {
         let deadline = to_wall(deadline, self.ahead);
         let open = self.open(name);
-        if !open.key.is_refused() && open.key.is_nothing() {
+        if open.goes || (!open.key.is_refused() && open.key.is_nothing()) {
             return false;
         }
         let (written, text) = (open.key.expire_at(deadline), open.name.text.clone());
@@ -466,9 +516,8 @@ impl Keyspace for ServerKeys<'_> {
     }
 
     fn repeat_deadline(&mut self, name: NameRef<'_>) {
-        let open = self.open(name);
-        let (deadline, text) = (open.key.deadline(), open.name.text.clone());
-        if let Some(deadline) = deadline {
+        if let Some(deadline) = self.there(name).and_then(Key::deadline) {
+            let text = self.open(name).name.text.clone();
             replicate::pexpireat(self.ctx, &text, deadline);
         }
     }
@@ -477,6 +526,9 @@ impl Keyspace for ServerKeys<'_> {
         let deadline = to_wall(deadline, self.ahead);
         let (owner, marker) = (self.owner(owner), &self.module.words.marker);
         let whose = Self::whose(&owner);
+        if self.there(name).is_none() {
+            self.delete();
+        }
         let open = self.open(name);
         let is_new = open.key.stored(marker) == Stored::Nothing;
         let marked = if is_new { open.key.add_share(marker, f64::INFINITY) } else { Ok(()) };
@@ -525,19 +577,10 @@ impl Keyspace for ServerKeys<'_> {
     }
 
     fn remove(&mut self, name: NameRef<'_>) {
-        let open = self.open(name);
-        let (deleted, text) = (open.key.delete(), open.name.text.clone());
-        let was_large = deleted == Ok(true);
-        if !self.is_written(name, deleted.map(|_| ())) {
-            return;
+        if self.open(name).key.is_refused() {
+            return self.is_not_written(name);
         }
-        self.modified(name, Whose::Callers);
-        if was_large {
-            replicate::unlink(self.ctx, &text);
-        } else {
-            replicate::del(self.ctx, &text);
-        }
-        self.announce(name.db, &text, raw::REDISMODULE_NOTIFY_GENERIC, c"del");
+        self.open(name).goes = true;
     }
 
     fn announce(&mut self, name: NameRef<'_>, event: LockEvent) {

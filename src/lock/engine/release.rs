@@ -30,61 +30,63 @@ impl Locks {
         owner: &[u8],
         withdrawn: bool,
     ) -> Result<bool, NotALock> {
-        // How the owner holds the lock, and whether no other share is in the key or remembered.
-        let held = if self.is_ready_to_pass_on(turn, name, owner) {
-            Some((Hold::Exclusive, true))
-        } else {
-            self.settle_queue(turn, name);
-            // The server opens keys for a write command, so a key that has expired by its clock is not
-            // seen here. That is enough: the next owner can only be granted the lock after this.
-            match turn.keys.look(name) {
-                Stored::NoLock => {
-                    self.forget_unheard(name, owner);
-                    return Err(NotALock);
-                }
-                Stored::Nothing => None,
-                Stored::Exclusive { owner: holder } if holder != owner => None,
-                // After a step of the clock the key may outlast its hold, which is over then.
-                Stored::Exclusive { .. } => {
-                    (self.lasts(turn, name, owner)).then_some((Hold::Exclusive, true))
-                }
-                Stored::Shared { count } => {
-                    let shares = self.holds.ledger(name.db).count_shares(name.key);
-                    let share = self.holds.share_of(turn, name, owner);
-                    share.map(|_| (Hold::Shared, count.max(shares) == 1))
-                }
-            }
-        };
-        match held {
-            Some((hold, is_only_one)) => {
-                let told = self.is_told(name, owner, hold);
-                turn.keys.announce(name, LockEvent::Released);
-                let ended = if is_only_one {
-                    self.pass_on(turn, name, owner)
-                } else {
-                    self.end_hold(turn, name, owner, hold)
-                };
-                let counter =
-                    if told { &mut self.counts.released } else { &mut self.counts.undelivered };
-                count(counter, ended.is_some_and(|ended| ended.counted));
-                if !self.waiting.classes().are_none()
-                    && told
-                    && let Some(ended) = ended
-                {
-                    let lasted = turn.now.ms().saturating_sub(ended.since);
-                    (self.waiting.classes_mut()).count_released(name.key, lasted);
-                }
-                Ok(told)
-            }
-            None => {
+        let held = match self.held_for_release(turn, name, owner) {
+            Ok(Some(held)) => held,
+            not_held => {
+                self.settle_queue(turn, name);
                 self.forget_unheard(name, owner);
+                not_held?;
                 // A release that has withdrawn a request, or is sent twice, is not late.
                 if !withdrawn && self.record_comeback(turn, name, owner, Comeback::Release) {
                     count(&mut self.counts.release_refused, 1);
                 }
-                Ok(false)
+                return Ok(false);
             }
+        };
+        let (hold, is_only_one) = held;
+        let told = self.is_told(name, owner, hold);
+        turn.keys.announce(name, LockEvent::Released);
+        let ended = if is_only_one {
+            self.pass_on(turn, name, owner)
+        } else {
+            self.end_hold(turn, name, owner, hold)
+        };
+        let counter = if told { &mut self.counts.released } else { &mut self.counts.undelivered };
+        count(counter, ended.is_some_and(|ended| ended.counted));
+        if !self.waiting.classes().are_none()
+            && told
+            && let Some(ended) = ended
+        {
+            let lasted = turn.now.ms().saturating_sub(ended.since);
+            (self.waiting.classes_mut()).count_released(name.key, lasted);
         }
+        Ok(told)
+    }
+
+    /// Returns how this owner holds the lock, if it does, and whether no other share is in the key or remembered.
+    ///
+    /// The server opens keys for a write command, so a key that has expired by its clock is not seen here. That
+    /// is enough: the next owner can only be granted the lock after this.
+    fn held_for_release(
+        &mut self,
+        turn: &mut Turn<'_>,
+        name: NameRef<'_>,
+        owner: &[u8],
+    ) -> Result<Option<(Hold, bool)>, NotALock> {
+        Ok(match turn.keys.look(name) {
+            Stored::NoLock => return Err(NotALock),
+            Stored::Nothing => None,
+            Stored::Exclusive { owner: holder } if holder != owner => None,
+            // After a step of the clock the key may outlast its hold, which is over then.
+            Stored::Exclusive { .. } => {
+                (self.lasts(turn, name, owner)).then_some((Hold::Exclusive, true))
+            }
+            Stored::Shared { count } => {
+                let shares = self.holds.ledger(name.db).count_shares(name.key);
+                let share = self.holds.share_of(turn, name, owner);
+                share.map(|_| (Hold::Shared, count.max(shares) == 1))
+            }
+        })
     }
 
     /// Forgets a grant of this owner that was not delivered and is not in the key any more. If it stayed, it
@@ -122,33 +124,12 @@ impl Locks {
                 return Err(NotALock);
             }
         }
-        // All locks are settled before any is released, since one waiter may be granted several.
-        for &name in names {
-            if !self.is_ready_to_pass_on(turn, name, owner) {
-                self.settle_queue(turn, name);
-            }
-        }
         let mut released = 0_usize;
         for (&name, withdrawn) in names.iter().zip(withdrawn) {
             let is_released = self.release_after(turn, name, owner, withdrawn)?;
             released = released.saturating_add(is_released.into());
         }
         Ok(released)
-    }
-
-    /// Does this owner, whose requests have been withdrawn, hold this lock alone, and does the lock have a
-    /// queue? Then settling it before the release would grant nothing, and is done only after it. (The key's
-    /// expiry is not read: see `release_after`.)
-    fn is_ready_to_pass_on(
-        &mut self,
-        turn: &mut Turn<'_>,
-        name: NameRef<'_>,
-        owner: &[u8],
-    ) -> bool {
-        !self.waiting.is_empty()
-            && self.waiting.queue(name).is_some()
-            && turn.keys.look(name) == (Stored::Exclusive { owner })
-            && self.lasts(turn, name, owner)
     }
 
     /// Does this owner's hold, which is in the key, last? It can only be over after a step of the clock.

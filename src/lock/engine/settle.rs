@@ -77,7 +77,7 @@ impl Locks {
             if let Some(queue) = self.waiting.queue(name.borrow()) {
                 queue.stale = true;
             }
-            self.waiting.resume_at(name.borrow(), turn.now.plus(1));
+            self.waiting.look_by(name.borrow(), turn.now.plus(1));
         }
     }
 
@@ -101,7 +101,7 @@ impl Locks {
                 turn.settling.add_joined(name, owner);
             }
             Served::Refused => self.waiting.retry_later(name.borrow(), turn.now),
-            Served::Later => self.waiting.resume_at(name.borrow(), turn.now.plus(1)),
+            Served::Later => self.waiting.look_by(name.borrow(), turn.now.plus(1)),
         }
     }
 
@@ -116,11 +116,10 @@ impl Locks {
                 Served::Through => {}
                 Served::Later => break,
                 Served::Held(until) => {
-                    self.waiting.clear_retries(name);
                     return self.write_down(turn, name, false, after(Some(until)));
                 }
                 Served::Waits => {
-                    if self.waiting.clear_retries(name) {
+                    if self.waiting.queue(name).is_some() {
                         self.adopt_orphan(turn, name);
                     }
                     return self.take_stock(turn, name);
@@ -134,7 +133,7 @@ impl Locks {
         }
         // There are too many waiters that may have the lock for one turn: the rest follows in the next.
         self.waiting.first_in_queue(name);
-        self.waiting.resume_at(name, turn.now.plus(1));
+        self.waiting.look_by(name, turn.now.plus(1));
         self.take_stock(turn, name);
     }
 
@@ -198,7 +197,11 @@ impl Locks {
         let Some(ticket) = self.advance_to_first(turn, name) else {
             return Served::Waits;
         };
-        match self.serve(turn, ticket) {
+        // Another request of its owner would be served next.
+        let is_its_only_one =
+            self.waiting.queue_of(name).is_some_and(|queue| !queue.tangled.contains(&ticket));
+        match self.serve(turn, ticket, Some(name)) {
+            Served::Through if is_its_only_one => self.passed_on(name).unwrap_or(Served::Through),
             Served::Through => Served::Through,
             seen => self.serve_upgrades(turn, name).unless_waits(seen),
         }
@@ -235,7 +238,7 @@ impl Locks {
             queue.map_or_else(Vec::new, |queue| queue.upgrades().skip(1).collect());
         let mut seen = Served::Waits;
         for ticket in upgrades {
-            seen = self.serve(turn, ticket).unless_waits(seen);
+            seen = self.serve(turn, ticket, None).unless_waits(seen);
             if seen == Served::Through {
                 break;
             }
@@ -263,7 +266,7 @@ impl Locks {
             if through && !has_it_all {
                 break;
             }
-            let seen = self.serve(turn, ticket);
+            let seen = self.serve(turn, ticket, None);
             // An upgrade comes first, even if the server has refused another of its locks.
             if seen != Served::Through
                 && wants_it_alone
@@ -307,8 +310,13 @@ impl Locks {
         tickets
     }
 
-    /// Grants a waiter all of its locks, if it may have them now.
-    fn serve(&mut self, turn: &mut Turn<'_>, ticket: Ticket) -> Served {
+    /// Grants a waiter all of its locks, if it may have them now. It is known to come first for the lock `first_of`.
+    fn serve(
+        &mut self,
+        turn: &mut Turn<'_>,
+        ticket: Ticket,
+        first_of: Option<NameRef<'_>>,
+    ) -> Served {
         if !self.waiting.is_waiting(ticket) {
             return Served::Waits;
         }
@@ -329,15 +337,18 @@ impl Locks {
         // The search begins with the lock that shut it out the last time, which probably still does.
         let last = usize::from(waiter.shut_out_by).min(names.len());
         let (before, from) = names.split_at(last);
-        let mut parts = Vec::new();
+        let mut parts = Vec::with_capacity(names.len());
         for (place, name) in (last..).zip(from).chain((0..).zip(before)) {
             turn.budget.draw(1);
-            let mode = wanted.borrow().of(place);
-            self.meet(turn, name.borrow(), Some(&owner));
-            let in_turn = self.advance_to_first(turn, name.borrow()) == Some(ticket);
-            let fit = self.fit(turn, name.borrow(), &owner, mode, in_turn).ok();
+            let (name, mode) = (name.borrow(), wanted.borrow().of(place));
+            self.meet(turn, name, Some(&owner));
+            // As the command says it: so the key is found open.
+            let known = first_of.filter(|&first| first == name);
+            let name = known.unwrap_or(name);
+            let in_turn = known.is_some() || self.advance_to_first(turn, name) == Some(ticket);
+            let fit = self.fit(turn, name, &owner, mode, in_turn).ok();
             let Some(fit) = fit.filter(|fit| !matches!(fit, Fit::Shut | Fit::Breaking)) else {
-                if !turn.keys.can_open(name.borrow()) {
+                if !turn.keys.can_open(name) {
                     return Served::Refused;
                 }
                 if let Some(waiter) = self.waiting.waiter_mut(ticket) {
@@ -346,14 +357,13 @@ impl Locks {
                 // A place is for locks that its owner does not hold: it ends when the owner shares one.
                 if mode == Mode::Exclusive
                     && self.waiting.is_place(ticket)
-                    && self.holds.share_of(turn, name.borrow(), &owner).is_some()
+                    && self.holds.share_of(turn, name, &owner).is_some()
                 {
                     self.conclude(turn, ticket, State::Withdrawn);
                     return Served::Through;
                 }
                 return Served::Waits;
             };
-            let name = name.borrow();
             parts.push(Part { name, mode, fit });
         }
         // Looking at its queues may have laid it aside.
@@ -432,6 +442,22 @@ impl Locks {
             self.outbox.waited.push(waited / 1000);
         }
         self.conclude(turn, ticket, State::Granted(fence));
+        // It was written just now, and need not be looked at once more.
+        let Some(owner) = self.waiting.waiter(ticket).map(|waiter| Rc::clone(&waiter.owner)) else {
+            return;
+        };
+        let deadline = turn.now.plus(terms.ttl);
+        for part in granted().filter(|part| part.mode == Mode::Exclusive) {
+            let holder = Holders::One(Rc::clone(&owner), Some(deadline));
+            self.waiting.set_holders(part.name, holder);
+        }
+    }
+
+    /// A waiter for this lock, which was free or shared, is through. If it was granted the lock alone, nothing else
+    /// can be served.
+    fn passed_on(&self, name: NameRef<'_>) -> Option<Served> {
+        let (_, until) = self.waiting.queue_of(name)?.holders.exclusive()?;
+        Some(Served::Held(until?))
     }
 
     /// Concludes a waiter with this outcome while one of its locks is being settled, and has its other
@@ -466,24 +492,6 @@ impl Locks {
             self.settle_one(turn, name);
         }
         self.settle_moved_up(turn);
-    }
-
-    /// Returns the next waiter of a queue, after it has concluded those before it that must not be granted
-    /// anything any more. Returns nothing if the budget is spent before.
-    pub(in crate::lock) fn next_in_queue(
-        &mut self,
-        turn: &mut Turn<'_>,
-        name: NameRef<'_>,
-    ) -> Option<Ticket> {
-        while !turn.budget.is_spent() || !self.waiting.first_must_leave(name, turn.now) {
-            let ticket = self.waiting.first_in_queue(name)?;
-            let Some(outcome) = self.waiting.outcome_if_over(ticket, turn.now) else {
-                return Some(ticket);
-            };
-            turn.budget.draw(self.waiting.reply_cost(ticket));
-            self.conclude(turn, ticket, outcome);
-        }
-        None
     }
 
     /// Does this waiter's owner have a share of this lock?

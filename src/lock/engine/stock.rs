@@ -16,7 +16,7 @@ use crate::lock::words::{Ms, NameRef, Now, Ticket, after, earlier, is_over};
 
 impl Locks {
     /// Looks at a lock that has a queue, remembers who holds it, and sets the alarm for when that may change
-    /// by itself. An earlier alarm for work that is still to be done stays.
+    /// by itself.
     pub(in crate::lock) fn take_stock(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>) {
         if self.waiting.queue(name).is_none() {
             return;

@@ -96,7 +96,6 @@ impl Waiting {
         let next = queue.first().filter(|_| was_first);
         if queue.is_empty() {
             self.set_alarm(name, None);
-            self.set_no_lock(name, false);
             self.set_holders(name, Holders::Free);
             if let Some(queues) = self.queues.get_mut(name.db) {
                 queues.close(name.key);
@@ -168,11 +167,5 @@ impl Waiting {
     /// Is any waiter still to be sent away?
     pub fn has_to_send_away(&self) -> bool {
         (self.waits.waiting.first()).is_some_and(|ticket| ticket <= self.waits.sent_away_to)
-    }
-
-    /// Must the first in this queue not be granted anything any more?
-    pub fn first_must_leave(&mut self, name: NameRef<'_>, now: Now) -> bool {
-        (self.first_in_queue(name))
-            .is_some_and(|ticket| self.outcome_if_over(ticket, now).is_some())
     }
 }

@@ -47,8 +47,6 @@ pub struct Waiting {
     waited_for: HashMap<Rc<[u8]>, usize, FixedState>,
     /// When each lock with a queue is to be looked at again.
     alarms: BTreeSet<(Ms, Name)>,
-    /// How many queues wait for keys that are not locks.
-    no_locks: usize,
     /// Locks that something has happened to: they are settled in the next tick.
     noted: BTreeSet<Name>,
     /// Up to how many queues a waiter is taken out of at once, and not in portions.
@@ -70,7 +68,6 @@ impl Waiting {
             leaving: VecDeque::new(),
             waited_for: HashMap::with_hasher(secret.for_owners()),
             alarms: BTreeSet::new(),
-            no_locks: 0,
             noted: BTreeSet::new(),
             few_queues: FEW_QUEUES,
             classes: Classes::default(),
@@ -422,7 +419,7 @@ impl Waiting {
         let sent_away = (self.waits.waiting.iter()).filter(|&one| one <= self.waits.sent_away_to);
         write!(to, "{in_the_way:?}{:?}", sent_away.count())?;
         write!(to, "{:?}{:?}{:?}", self.places, self.waits, self.leaving)?;
-        write!(to, "{:?}{:?}{:?}", self.alarms, self.no_locks, self.noted)
+        write!(to, "{:?}{:?}", self.alarms, self.noted)
     }
 
     /// The queues of all databases.

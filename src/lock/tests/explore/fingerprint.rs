@@ -121,10 +121,6 @@ pub struct Reader {
     passes_over: bool,
     /// The next number is where a range ends.
     is_bound: bool,
-    /// Where the connection stands that was read last.
-    client: Option<usize>,
-    /// Is it to be said now whether a hold ends with that connection?
-    is_at_tie: bool,
 }
 
 impl fmt::Write for Reader {
@@ -200,9 +196,6 @@ impl Reader {
         if take(&mut self.is_bound) && kind == Kind::Ticket {
             kind = Kind::UpToTicket;
         }
-        if kind == Kind::Client {
-            self.client = Some(self.numbers.len());
-        }
         self.numbers.push((self.text, kind, number));
     }
 
@@ -214,18 +207,7 @@ impl Reader {
             b"since" | b"last_ticket" | b"moved" | b"looked" | b"Cell" | b"sent_away_to" => {
                 self.passes_over = true
             }
-            b"tied" => self.is_at_tie = true,
-            b"true" | b"false" | b"None" => {
-                self.passes_over = false;
-                // Who asked last for a hold that ends with no connection is for people to read too.
-                if take(&mut self.is_at_tie)
-                    && bytes == b"false"
-                    && let Some((_, kind, number)) =
-                        self.client.take().and_then(|at| self.numbers.get_mut(at))
-                {
-                    (*kind, *number) = (Kind::Plain, 0);
-                }
-            }
+            b"true" | b"false" | b"None" => self.passes_over = false,
             _ => {}
         }
         let mut left = bytes;

@@ -36,29 +36,30 @@ fn nothing_is_granted_and_it_is_tried_again_soon() {
 }
 
 #[test]
-fn a_lock_that_is_refused_again_and_again_is_asked_for_less_and_less() {
-    let (mut server, ben) = refused(close);
-    let mut pauses = Vec::new();
-    for _ in 0..8 {
+fn the_more_locks_may_be_refused_the_later_each_is_tried_again() {
+    for (locks, pause) in [(1, 10), (100, 10), (1000, 50)] {
+        let many: Vec<Lock> = (0..locks).map(|number| (0, &*format!("{number}").leak())).collect();
+        let mut server = Server::new(Flavour::default(), &many);
+        for &lock in &many {
+            server.takes(&[lock], alone("ann"));
+            server.queues(&[lock], alone("ben"));
+            server.keys.closed.insert(lock);
+        }
+        let comes_to = |server: &mut Server, ms: Ms| {
+            server.set_clock(ms);
+            while server.due().is_some_and(|due| due <= ms) {
+                server.tick();
+                server.turn();
+            }
+        };
         let due = server.due().unwrap();
-        pauses.push(due - server.now().ms());
-        server.set_clock(due);
-        server.tick();
+        comes_to(&mut server, due);
+        let again = server.due().unwrap() - server.now().ms();
+        assert!((pause - 5..=pause).contains(&again), "{again} for {locks}");
+        server.keys.closed.clear();
+        comes_to(&mut server, due + 2 * pause);
+        assert!(many.iter().all(|&lock| server.queue(lock).is_empty()));
     }
-    assert!(pauses.is_sorted(), "{pauses:?}");
-    assert!(pauses[0] <= 10, "{pauses:?}");
-    assert_eq!(pauses.last(), Some(&100));
-    server.keys.closed.clear();
-    let due = server.due().unwrap() - START;
-    server.at(due);
-    assert!(server.was_granted(ben).is_some());
-    // The next refusal begins anew.
-    let cid = server.waits("cid", 30);
-    close(&mut server);
-    server.at(due + 31);
-    assert_eq!(server.was_granted(cid), None);
-    let again = server.due().unwrap() - server.now().ms();
-    assert!(again <= 10, "{again}");
 }
 
 #[test]

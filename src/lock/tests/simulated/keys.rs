@@ -175,6 +175,8 @@ pub struct SimulatedKeys {
     pub ahead: Ahead,
     /// All that was written since this was last taken.
     pub log: Vec<Write>,
+    /// Where in the log the core has removed a key in this turn. A hold that follows at once is written over it.
+    pub removed_at: Option<usize>,
     /// Keys that were found expired, and removed, since this was last taken.
     pub expired: Vec<Lock>,
     /// A client that looks at an expired key removes it. Servers don't do so while writes are paused, nor
@@ -218,6 +220,7 @@ impl SimulatedKeys {
             now,
             ahead: 0,
             log: Vec::new(),
+            removed_at: None,
             expired: Vec::new(),
             looks: 0,
             removes_expired: true,
@@ -389,6 +392,10 @@ impl Keyspace for SimulatedKeys {
         self.check(lock, "SET");
         let content = Content::Token(owner.to_vec());
         let deadline = Some(to_wall(deadline, self.ahead));
+        let removed = self.removed_at.filter(|&at| at.saturating_add(1) == self.log.len());
+        if removed.is_some_and(|at| self.log.get(at) == Some(&Write::Del(lock))) {
+            self.log.pop();
+        }
         self.write(Write::Set(lock, Key { content, deadline }));
     }
 
@@ -454,6 +461,7 @@ impl Keyspace for SimulatedKeys {
         if self.get(lock).is_none() {
             self.offend(format!("DEL {lock:?}: no key"));
         }
+        self.removed_at = Some(self.log.len());
         self.write(Write::Del(lock));
     }
 

@@ -788,6 +788,7 @@ impl Server {
     ) -> T {
         self.keys.authority = authority;
         self.keys.named = named.to_vec();
+        self.keys.removed_at = None;
         let now = self.now();
         let mut turn = Turn::new(&mut self.keys, now);
         let outcome = work(&mut self.locks, &mut turn);

@@ -40,12 +40,8 @@ pub struct Queue {
     pub stale: bool,
     /// The database's count of changes of all keys when `stale` was last brought up to date.
     changes: u64,
-    /// When the lock is to be settled again: its alarm.
+    /// When the lock is to be settled again, at the latest: its alarm.
     pub alarm: Option<Ms>,
-    /// Is the alarm set because something could not be done at once? Then it must not be postponed.
-    pub comes_back: bool,
-    /// How often in a row the server has refused a write that would have granted the lock.
-    pub refusals: u32,
 }
 
 impl Queue {

@@ -179,11 +179,6 @@ impl Waiter {
         (self.ends != FOREVER).then_some(self.ends)
     }
 
-    /// Does it ask for a single lock, exclusively?
-    pub fn is_plain(&self) -> bool {
-        self.names.len() == 1 && matches!(self.modes, Wanted::Exclusive)
-    }
-
     /// Two databases have changed places. Holds have moved with their keys, and a granted waiter with its holds.
     pub fn swapped(&mut self, one: Db, other: Db) {
         if self.is_granted() {
