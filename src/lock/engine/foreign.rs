@@ -65,7 +65,6 @@ impl Locks {
             closed: false,
             breaking: false,
             delivery: Delivery::TOLD,
-            step: 0,
             counted: false,
         };
         let others = self.holds.ledger(name.db).write(name.key, owner, hold, entry);

@@ -55,7 +55,6 @@ impl Locks {
                 {
                     if is_moved {
                         (entry.end, entry.by_wall) = (end, false);
-                        entry.step = self.holds.wall().step();
                     }
                     self.renew_entry(name, hold, entry, terms, news);
                 }
@@ -103,7 +102,6 @@ impl Locks {
         let goes_on = matches!(fit, Fit::Held { .. });
         // A new number must not make the hold look younger than the BREAK that is ending it.
         let breaking = goes_on && self.holds.is_breaking(name, terms.owner, hold);
-        let step = self.holds.wall().step();
         let ledger = self.holds.ledger(name.db);
         let known = (goes_on.then(|| ledger.of(name.key, terms.owner, hold))).flatten();
         if let Some(mut entry) = known {
@@ -113,7 +111,6 @@ impl Locks {
             entry.since = turn.now.ms();
             if is_ours {
                 (entry.end, entry.by_wall) = (end, false);
-                entry.step = step;
             }
             return self.renew_entry(name, hold, entry, terms, news);
         }
@@ -131,7 +128,6 @@ impl Locks {
             breaking,
             // A hold that another client has written is known to its owner.
             delivery: Delivery::of(goes_on, 0),
-            step,
             // An upgrade is not counted again: it is counted if its share was.
             counted: match fit {
                 Fit::Open { keeps: None } => true,

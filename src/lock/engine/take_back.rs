@@ -106,7 +106,7 @@ impl Locks {
         let deadline = earlier(share.deadline, last).map_or(LAST_MS, |end| end.min(LAST_MS));
         turn.keys.share(name, owner, deadline);
         if let Some(entry) = share.entry {
-            let entry = Entry { end: Some(deadline), step: self.holds.wall().step(), ..entry };
+            let entry = Entry { end: Some(deadline), ..entry };
             self.holds.ledger(name.db).write(name.key, owner, Hold::Shared, entry);
         }
         // A share must not escape the BREAK that was ending the hold.

@@ -18,12 +18,6 @@ use crate::lock::turn::Turn;
 use crate::lock::words::{Hold, Ms, NameRef, Now, is_over};
 
 impl Holds {
-    /// Remembers that the key has been written for this hold after the last step of the wall clock.
-    pub fn mark_written(&mut self, name: NameRef<'_>, owner: &[u8], hold: Hold) {
-        let step = self.wall.step();
-        self.ledger(name.db).set_step(name.key, owner, hold, step);
-    }
-
     /// Remembers that a command has set the end of this hold, which ends then by the steady clock.
     pub fn set_end(&mut self, name: NameRef<'_>, owner: &[u8], hold: Hold, end: Ms) {
         self.wall.note_end(end);
@@ -33,9 +27,6 @@ impl Holds {
         } else if let Some(entry) = ledger.of(name.key, owner, hold) {
             let entry = Entry { end: Some(end), by_wall: false, ..entry };
             ledger.set(name.key, owner, hold, entry);
-        }
-        if self.wall.was_ever_stepped() {
-            self.mark_written(name, owner, hold);
         }
     }
 
@@ -139,12 +130,12 @@ impl Holds {
                 ledger.end_reservation(name.key);
                 ledger.end_by_wall(name.key);
             }
-            Some(end) if deadline != Some(end) && turn.may_write(name) => {
-                if turn.keys.move_deadline(name, end) {
-                    self.mark_written(name, owner, Hold::Exclusive);
-                } else {
-                    self.ledger(name.db).reserve(name.key, turn.now, &|_| true);
-                }
+            Some(end)
+                if deadline != Some(end)
+                    && turn.may_write(name)
+                    && !turn.keys.move_deadline(name, end) =>
+            {
+                self.ledger(name.db).reserve(name.key, turn.now, &|_, _| true);
             }
             _ => {}
         }
@@ -177,10 +168,7 @@ impl Holds {
         }
         ledger.end_reservation(name.key);
         match alone {
-            Some((owner, end)) => {
-                turn.keys.hold(name, owner.bytes(), end);
-                self.mark_written(name, owner.bytes(), Hold::Exclusive);
-            }
+            Some((owner, end)) => turn.keys.hold(name, owner.bytes(), end),
             None => self.write_shares(turn, name, true),
         }
         true
@@ -223,28 +211,25 @@ impl Holds {
         match turn.keys.share_of(name, owner) {
             Some(share) if share.deadline == Some(end) => {}
             None if !are_missing => {}
-            _ => {
-                turn.keys.share(name, owner, end);
-                self.mark_written(name, owner, Hold::Shared);
-            }
+            _ => turn.keys.share(name, owner, end),
         }
         None
     }
 
     /// Reserves this lock, of whose key the server reports that it has expired, if the hold lasts. Returns
     /// whether it is reserved. Some servers report this too when a client sets an expiry in the past: so
-    /// it counts only if the wall clock has passed the expiry that we wrote.
+    /// it counts only if the wall clock may have passed the expiry that we wrote.
     pub fn reserve_after_event(&mut self, name: NameRef<'_>, now: Now) -> bool {
         let wall = self.wall;
-        let has_passed = |written| wall.has_passed(written, now);
-        wall.is_stepped(now) && (self.ledger(name.db)).reserve(name.key, now, &has_passed)
+        let has_passed = |since, end| wall.may_have_passed(since, end, now);
+        wall.is_stepped(now) && self.ledger(name.db).reserve(name.key, now, &has_passed)
     }
 
     /// Reserves a lock that has no key, if the server has found that expired in this turn and the hold lasts.
     #[inline]
     pub fn reserve_if_expired(&mut self, turn: &Turn<'_>, name: NameRef<'_>) {
         if turn.keys.has_expired(name) {
-            self.ledger(name.db).reserve(name.key, turn.now, &|_| true);
+            self.ledger(name.db).reserve(name.key, turn.now, &|_, _| true);
         }
     }
 

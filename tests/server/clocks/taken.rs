@@ -133,18 +133,3 @@ fn a_lock_that_is_made_to_expire_on_purpose_after_a_step_forward_is_free() {
         }
     }
 }
-
-#[test]
-fn a_lock_that_has_been_written_again_can_be_made_to_expire_on_purpose() {
-    let server = stepped();
-    let mut client = server.client();
-    for more in [&[][..], &["SHARED"]] {
-        client.run(&ask("k", "a", WHILE, more)).fence();
-        server.step_clock(MINUTE);
-        wait_until_all_keys_are_gone(&mut client);
-        assert_eq!(cmd!(client, "LOCK.RENEW", "k", "a", WHILE), 1);
-        assert_eq!(cmd!(client, "PEXPIRE", "k", -1), 1);
-        client.acquire("k", "b");
-        cmd!(client, "FLUSHALL");
-    }
-}

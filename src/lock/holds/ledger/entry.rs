@@ -1,7 +1,6 @@
 //! What the ledger remembers of one hold.
 
 use crate::lock::holds::ledger::delivery::Delivery;
-use crate::lock::holds::wall::Written;
 use crate::lock::words::{Fence, Ms, Now, Slot, is_over};
 
 /// What the ledger remembers of one hold.
@@ -34,16 +33,10 @@ pub struct Entry {
     pub breaking: bool,
     /// Has its owner been told that it holds the lock?
     pub delivery: Delivery,
-    /// How often the wall clock had been stepped when the key was last written for this hold, modulo
-    /// [`LAST_STEP`] + 1.
-    pub step: u8,
     /// Was it counted when it was granted? Then its end is counted too. Holds that were written by
     /// commands that are not ours are not counted.
     pub counted: bool,
 }
-
-/// The largest value of [`Entry::step`].
-pub const LAST_STEP: u8 = 3;
 
 impl Entry {
     /// Is this the hold's fencing number, or one that it had before?
@@ -54,11 +47,6 @@ impl Entry {
     /// Is it over by our clock? Of one that ends by the wall clock the record does not say.
     pub fn is_over(&self, now: Now) -> bool {
         !self.by_wall && is_over(self.end, now)
-    }
-
-    /// What the key says of this hold, if the hold ends at `end`.
-    pub fn written(&self, end: Ms) -> Written {
-        Written { end, step: self.step, since: self.since }
     }
 
     /// Must the hold be given back, because its connection has closed or its owner will not hear of it?

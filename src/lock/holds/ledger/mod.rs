@@ -286,14 +286,6 @@ impl Ledger {
         });
     }
 
-    /// Notes by which step of the wall clock the key was last written for this hold.
-    pub fn set_step(&mut self, key: &[u8], owner: &[u8], hold: Hold, step: u8) {
-        self.change(key, owner, hold, |record| {
-            let entry = record.entry();
-            record.set(Entry { step, ..entry });
-        });
-    }
-
     /// Notes that the end of this hold has been counted, although it still has an entry.
     pub fn mark_end_counted(&mut self, key: &[u8], owner: &[u8], hold: Hold) {
         self.change(key, owner, hold, |record| {

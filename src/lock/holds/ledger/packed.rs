@@ -4,7 +4,7 @@ use std::fmt;
 use std::num::NonZero;
 
 use crate::lock::holds::ledger::delivery::Delivery;
-use crate::lock::holds::ledger::entry::{Entry, LAST_STEP, ShareBefore};
+use crate::lock::holds::ledger::entry::{Entry, ShareBefore};
 use crate::lock::words::{Fence, Slot};
 
 /// An entry in 24 bytes. Almost all entries fit; one that does not is boxed.
@@ -29,8 +29,7 @@ const _: () = assert!(size_of::<Packed>() == 24, "the NonZero leaves room for th
 /// A packed entry. Its fencing number has never changed, so `first` need not be stored.
 #[derive(Clone, Copy)]
 pub struct Usual {
-    /// From the lowest bit: a bit that is always set; five flags; the step of the wall clock; a flag; the
-    /// replies under way; and the fencing number, or 0 if there is none.
+    /// From the lowest bit: a bit that is always set; six flags; the replies under way; and the fencing number, or 0 if there is none.
     number: NonZero<u64>,
     /// From the lowest bit: the slot; the lower bits of the length; and `end`, or `since` if there is no end.
     end: u64,
@@ -44,10 +43,9 @@ const BREAKING: u64 = 1 << 2;
 const TOLD: u64 = 1 << 3;
 const CLOSED: u64 = 1 << 4;
 const RESERVED: u64 = 1 << 5;
-const STEP: u32 = 6;
-const COUNTED: u64 = 1 << 8;
-const REPLIES: u32 = 9;
-const MOST_REPLIES: u32 = 3;
+const COUNTED: u64 = 1 << 6;
+const REPLIES: u32 = 7;
+const MOST_REPLIES: u32 = 15;
 const NUMBER: u32 = 11;
 /// Larger fencing numbers do not fit.
 const END_OF_NUMBERS: u64 = 1 << (u64::BITS - NUMBER);
@@ -80,7 +78,6 @@ impl Usual {
             && number == entry.first
             && entry.fence != Some(0)
             && entry.delivery.under_way() <= MOST_REPLIES
-            && entry.step <= LAST_STEP
             && length <= NO_LENGTH
             && (length == NO_LENGTH) == entry.by_wall
             && end.is_none() == entry.by_wall
@@ -97,7 +94,6 @@ impl Usual {
                 | flag(entry.closed, CLOSED)
                 | flag(entry.reserved, RESERVED)
                 | flag(entry.counted, COUNTED)
-                | u64::from(entry.step) << STEP
                 | u64::from(entry.delivery.under_way()) << REPLIES
                 | number << NUMBER,
             end: end.unwrap_or(entry.since) << END
@@ -111,7 +107,6 @@ impl Usual {
         let bits = self.number.get();
         let number = bits >> NUMBER;
         let replies = bits >> REPLIES & u64::from(MOST_REPLIES);
-        let step = bits >> STEP & u64::from(LAST_STEP);
         let length = (self.client & ((1 << UPPER_LENGTH) - 1)) << LOWER_LENGTH
             | self.end >> SLOT & ((1 << LOWER_LENGTH) - 1);
         let end = Some(self.end >> END).filter(|_| length != NO_LENGTH);
@@ -128,7 +123,6 @@ impl Usual {
             closed: bits & CLOSED != 0,
             breaking: bits & BREAKING != 0,
             delivery: Delivery::of(bits & TOLD != 0, u32::try_from(replies).unwrap_or_default()),
-            step: u8::try_from(step).unwrap_or_default(),
             counted: bits & COUNTED != 0,
         }
     }
@@ -284,7 +278,6 @@ mod tests {
             closed: false,
             breaking: false,
             delivery: Delivery::TOLD,
-            step: 0,
             counted: true,
         };
         let number = |number| Entry { fence: Some(number), first: number, ..usual };
@@ -305,11 +298,9 @@ mod tests {
             (Entry { breaking: true, ..usual }, true),
             (Entry { reserved: true, ..usual }, true),
             (Entry { delivery: Delivery::of(false, 0), ..usual }, true),
-            (Entry { step: 3, ..usual }, true),
-            (Entry { step: 4, ..usual }, false),
             (Entry { counted: false, ..usual }, true),
-            (replies(3), true),
-            (replies(4), false),
+            (replies(15), true),
+            (replies(16), false),
             (replies(u32::MAX), false),
             (lasts(0, 0), true),
             (lasts(0, 1), true),

@@ -4,7 +4,7 @@
 use crate::lock::holds::ledger::entry::Entry;
 use crate::lock::holds::ledger::token::Token;
 use crate::lock::holds::ledger::{Former, Ledger};
-use crate::lock::holds::wall::{EARLY, Written};
+use crate::lock::holds::wall::EARLY;
 use crate::lock::words::{Hold, Ms, Now, is_over};
 
 impl Ledger {
@@ -14,9 +14,9 @@ impl Ledger {
         !self.reserved.is_empty()
     }
 
-    /// This key has expired. Reserves the lock if a hold lasts by our clock although the wall clock has passed
-    /// the end that was written for it. Returns whether it did.
-    pub fn reserve(&mut self, key: &[u8], now: Now, has_passed: &dyn Fn(Written) -> bool) -> bool {
+    /// This key has expired. Reserves the lock if a hold lasts by our clock although the wall clock has passed its
+    /// expiry, as `has_passed` says of when it was granted and when it ends. Returns whether it did.
+    pub fn reserve(&mut self, key: &[u8], now: Now, has_passed: &dyn Fn(Ms, Ms) -> bool) -> bool {
         if self.holds == 0 {
             return false;
         }
@@ -25,7 +25,7 @@ impl Ledger {
         let lasts = |end: Ms| end >= now.plus(EARLY);
         if let Some(hold) = self.exclusive.get_mut(print) {
             let entry = hold.entry.entry();
-            let is_too_early = |end| !entry.by_wall && lasts(end) && has_passed(entry.written(end));
+            let is_too_early = |end| !entry.by_wall && lasts(end) && has_passed(entry.since, end);
             let Some(end) = entry.end.filter(|&end| is_too_early(end)) else {
                 return false;
             };

@@ -6,7 +6,6 @@ use crate::lock::holds::ledger::owner::Owner;
 use crate::lock::holds::ledger::packed::Packed;
 use crate::lock::holds::ledger::table::{Record, Table};
 use crate::lock::holds::ledger::token::Token;
-use crate::lock::holds::wall::Written;
 use crate::lock::words::{Hold, Ms, Now, Print, Secret, is_over};
 
 /// The entries of one shared lock.
@@ -210,11 +209,11 @@ impl Shares {
         lasting.map(|share| share.end).max()
     }
 
-    /// Has the wall clock passed the end that was written for every share that ends by our clock and has not
-    /// ended? The key expires with the last of them.
-    pub fn have_all_passed(&self, now: Now, has_passed: &dyn Fn(Written) -> bool) -> bool {
-        let mut lasting = (self.of_owner.iter()).filter(|share| share.lasts(now));
-        lasting.all(|share| has_passed(share.entry().written(share.end)))
+    /// Has the wall clock passed the expiry of every share that ends by our clock and has not ended? The key expires
+    /// with the last of them.
+    pub fn have_all_passed(&self, now: Now, has_passed: &dyn Fn(Ms, Ms) -> bool) -> bool {
+        let mut lasting = self.of_owner.iter().filter(|share| share.lasts(now));
+        lasting.all(|share| has_passed(share.entry().since, share.end))
     }
 
     /// The owners whose shares end by our clock and have not ended; and when each ends.

@@ -17,7 +17,6 @@ fn entry(fence: Fence) -> Entry {
         closed: false,
         breaking: false,
         delivery: Delivery::TOLD,
-        step: 0,
         counted: true,
     }
 }
