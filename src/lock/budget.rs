@@ -7,7 +7,6 @@ pub struct Budget {
     left: usize,
     /// How much more has been done than was left.
     overdrawn: usize,
-    /// Has a waiter for many locks been granted them in this turn?
     has_granted_many: bool,
 }
 
@@ -34,7 +33,6 @@ impl Budget {
     /// The budget of one command or one tick.
     pub const PORTION: usize = 1600;
 
-    /// A budget for this much work.
     pub fn of(work: usize) -> Self {
         Self { left: work, overdrawn: 0, has_granted_many: false }
     }
@@ -46,17 +44,14 @@ impl Budget {
         self.overdrawn = self.overdrawn.saturating_add(beyond);
     }
 
-    /// How much more has been done than the budget allowed.
     pub fn overdrawn(&self) -> usize {
         self.overdrawn
     }
 
-    /// Is the budget used up?
     pub fn is_spent(&self) -> bool {
         self.left == 0
     }
 
-    /// Notes that a waiter for many locks has been granted them.
     pub fn note_many_granted(&mut self) {
         self.has_granted_many = true;
     }

@@ -15,7 +15,6 @@ pub struct Databases<T> {
 }
 
 impl<T> Databases<T> {
-    /// Databases with what `new` makes for each.
     pub fn new(secret: Secret, new: fn(Secret) -> T) -> Self {
         Self { first: new(secret), others: BTreeMap::new(), secret, new }
     }
@@ -29,7 +28,6 @@ impl<T> Databases<T> {
         }
     }
 
-    /// What belongs to this database, mutable, if it was ever opened.
     #[inline]
     pub fn get_mut(&mut self, db: Db) -> Option<&mut T> {
         match db {
@@ -48,19 +46,16 @@ impl<T> Databases<T> {
         }
     }
 
-    /// Is this so in any database?
     #[inline]
     pub fn any(&self, is: impl Fn(&T) -> bool) -> bool {
         is(&self.first) || (!self.others.is_empty() && self.others.values().any(is))
     }
 
-    /// Each database, with its number.
     pub fn iter(&self) -> impl Iterator<Item = (Db, &T)> {
         let others = self.others.iter().map(|(&db, one)| (db, one));
         std::iter::once((0, &self.first)).chain(others)
     }
 
-    /// Each database, with its number, mutable.
     pub fn iter_mut(&mut self) -> impl Iterator<Item = (Db, &mut T)> {
         let others = self.others.iter_mut().map(|(&db, one)| (db, one));
         std::iter::once((0, &mut self.first)).chain(others)

@@ -23,7 +23,6 @@ pub type Epoch = (u64, u64);
 /// Whether a slot of a cluster belongs to this server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SlotState {
-    /// It belongs to this server.
     Settled,
     /// It is being moved away: the other server already grants the locks whose keys have been moved.
     Leaving,
@@ -42,7 +41,6 @@ enum Past {
     Refused,
 }
 
-/// The clock that gives the fencing numbers.
 #[derive(Debug)]
 pub struct FencingClock {
     last: Fence,
@@ -52,7 +50,6 @@ pub struct FencingClock {
     before: Fence,
     /// How far the wall clock is ahead. Numbers follow the wall clock, so that servers agree.
     ahead: Ahead,
-    /// Has it given a number yet?
     has_given: bool,
     /// In a cluster, what is known of each slot.
     slots: Option<Box<[Past]>>,

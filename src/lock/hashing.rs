@@ -12,7 +12,6 @@ use crate::lock::words::Secret;
 pub struct Keyed(SipHasher13);
 
 impl Keyed {
-    /// A hash keyed with this secret.
     pub fn new(secret: Secret) -> Self {
         Self(SipHasher13::new_with_keys(secret.0, secret.1))
     }

@@ -11,10 +11,7 @@ pub enum Stored<'a> {
     /// There is no key.
     Nothing,
     /// A string of 1 to [`LONGEST_OWNER`] bytes: an exclusive hold, no matter which client wrote it.
-    Exclusive {
-        /// The string.
-        owner: &'a [u8],
-    },
+    Exclusive { owner: &'a [u8] },
     /// A sorted set with our marker: a lock that owners share.
     Shared {
         /// How many shares the key has, including those that have expired.
@@ -38,13 +35,10 @@ pub enum Glance {
 /// What may happen to a lock, as keyspace notifications report it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum LockEvent {
-    /// It was granted.
     Acquired,
-    /// An owner has released it.
     Released,
     /// The end of a hold was moved.
     Renewed,
-    /// A hold has expired.
     Expired,
     /// An operator has ended its holds, or is ending them.
     Broken,

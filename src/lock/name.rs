@@ -10,16 +10,13 @@ pub type Db = usize;
 pub struct NameRef<'a> {
     /// The database that the key stands in.
     pub db: Db,
-    /// The key.
     pub key: &'a [u8],
 }
 
 /// The name of a lock, kept. Clones share the key.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Name {
-    /// The database that the key stands in.
     pub db: Db,
-    /// The key.
     pub key: Rc<[u8]>,
 }
 
@@ -39,7 +36,6 @@ impl Name {
         };
     }
 
-    /// Borrows this name.
     pub fn borrow(&self) -> NameRef<'_> {
         NameRef { db: self.db, key: &self.key }
     }

@@ -18,7 +18,6 @@ pub struct Print {
 }
 
 impl Secret {
-    /// The print of a key.
     pub fn print(self, bytes: &[u8]) -> Print {
         let hash = sip128::SipHasher13::new_with_keys(self.0, self.1).hash(bytes);
         Print { high: hash.h1, low: hash.h2 }

@@ -84,7 +84,6 @@ pub struct Request<'a> {
 /// What is the same of all holds that a request is granted.
 #[derive(Clone, Copy, Debug)]
 pub struct Terms<'a> {
-    /// The owner that asks for them.
     pub owner: &'a [u8],
     /// How long they are held, counted from the grant.
     pub ttl: Ms,
@@ -130,18 +129,14 @@ pub struct Notify<'a> {
 /// The user that has asked for a place: ACL rights are checked again when its turn comes.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Asker {
-    /// The name of the user.
     pub user: Box<[u8]>,
-    /// The command by which it asked.
     pub command: AskedBy,
 }
 
 /// The commands that ask for locks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AskedBy {
-    /// `LOCK.ACQUIRE`
     Acquire,
-    /// `LOCK.MACQUIRE`
     Macquire,
 }
 
@@ -161,7 +156,6 @@ pub enum Acquired {
 /// Why a request was refused.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Refusal {
-    /// The key is not a lock.
     NotALock(NotALock),
     /// It would wait for itself: a deadlock.
     Deadlock(Deadlock),

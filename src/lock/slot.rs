@@ -6,7 +6,6 @@ use std::ops::RangeInclusive;
 /// How many slots a cluster has.
 pub const SLOTS: Slot = 16_384;
 
-/// The number of a slot.
 pub type Slot = u16;
 
 /// A set of slots.
@@ -21,7 +20,6 @@ impl fmt::Debug for Slots {
 }
 
 impl Slots {
-    /// The slots of these ranges.
     pub fn of(ranges: &[RangeInclusive<Slot>]) -> Self {
         let mut slots = Self(vec![false; SLOTS.into()]);
         for slot in ranges.iter().cloned().flatten() {
@@ -32,7 +30,6 @@ impl Slots {
         slots
     }
 
-    /// Is this slot in the set?
     pub fn contains(&self, slot: Slot) -> bool {
         self.0.get(usize::from(slot)) == Some(&true)
     }
@@ -57,7 +54,6 @@ pub fn is_shared(one: &[u8], other: &[u8]) -> bool {
     hashed_part(one) == hashed_part(other) || of(one) == of(other)
 }
 
-/// Returns the slot of a key.
 pub fn of(key: &[u8]) -> Slot {
     crc16(hashed_part(key)) % SLOTS
 }

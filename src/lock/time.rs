@@ -20,12 +20,10 @@ pub const LAST_MS: Ms = (1 << 53) - 1;
 pub struct Now(u64);
 
 impl Now {
-    /// A reading of this many microseconds of steady time.
     pub const fn from_micros(micros: u64) -> Self {
         Self(micros)
     }
 
-    /// Returns microseconds of steady time.
     pub fn micros(self) -> u64 {
         self.0
     }

@@ -10,7 +10,6 @@ use crate::lock::words::{Hold, Ms, Name, NameRef, Now};
 
 /// One command or tick: what the core may use while it handles it.
 pub struct Turn<'k> {
-    /// The database's keys.
     pub keys: &'k mut dyn Keyspace,
     /// The time, read once, so that all decisions of one turn agree.
     pub now: Now,
@@ -100,7 +99,6 @@ impl Settling {
         }
     }
 
-    /// Is nothing left?
     #[cfg(test)]
     pub fn is_over(&self) -> bool {
         (self.0.as_ref()).is_none_or(|lists| lists.moved_up.is_empty() && lists.joined.is_empty())

@@ -14,9 +14,7 @@ pub struct Deadlock {
 /// One of a deadlock.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Link {
-    /// Who waits.
     pub owner: Rc<[u8]>,
-    /// For this lock.
     pub name: Name,
     /// What the next of the deadlock has to do with it.
     pub next: Claim,
@@ -25,7 +23,6 @@ pub struct Link {
 /// What an owner has to do with a lock that another waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Claim {
-    /// It holds that lock.
     Holds,
     /// It waits for that lock too, and comes first.
     ComesFirst,

@@ -43,7 +43,6 @@ pub struct Reach<'a> {
 #[derive(Clone, Copy)]
 struct Edge<'a> {
     from: &'a Rc<[u8]>,
-    /// The lock that it waits for.
     name: &'a Name,
     /// What the other has to do with that.
     next: Claim,
@@ -85,7 +84,6 @@ struct Spot<'a> {
 const FEW_REQUESTS: usize = 8;
 
 impl<'a> Reach<'a> {
-    /// From this owner.
     pub fn from(scene: Scene<'a>, start: &'a Rc<[u8]>) -> Self {
         Self {
             scene,
@@ -129,7 +127,6 @@ impl<'a> Reach<'a> {
         self.asked.values().map(|asked| asked.name)
     }
 
-    /// The way back, if there is one.
     pub fn way_back(&self) -> Option<Deadlock> {
         let mut links = VecDeque::new();
         let mut edge = self.back?;

@@ -25,7 +25,6 @@ pub struct TooLong;
 /// What all searches have left.
 #[derive(Debug)]
 pub struct Allowance {
-    /// How many steps one search may take.
     most: usize,
     left: usize,
     /// When that was so.
@@ -33,7 +32,6 @@ pub struct Allowance {
 }
 
 impl Allowance {
-    /// Nothing has been searched yet.
     pub fn new() -> Self {
         Self::of(MOST_STEPS)
     }
@@ -55,7 +53,6 @@ impl Allowance {
         Steps { most, left: most }
     }
 
-    /// That search is over.
     pub fn end(&mut self, steps: &Steps) {
         self.left = self.left.saturating_sub(steps.taken());
     }
@@ -84,13 +81,11 @@ impl Steps {
         }
     }
 
-    /// So many things are written down.
     #[inline]
     pub fn write(&mut self, things: usize) -> Result<(), TooLong> {
         self.look(things.saturating_mul(WRITING))
     }
 
-    /// How many it has taken.
     fn taken(&self) -> usize {
         self.most.saturating_sub(self.left)
     }

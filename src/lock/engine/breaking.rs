@@ -18,7 +18,6 @@ pub struct Break {
 /// Why a lock is not broken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NotBroken {
-    /// The key is not a lock.
     NotALock,
     /// More owners share the lock than may, and a grace would have to be written for each of them.
     TooManySharers,

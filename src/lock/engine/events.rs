@@ -15,9 +15,7 @@ use crate::lock::words::{Ahead, Db, Limits, Ms, Name, NameRef, Now, Slot, Slots}
 /// How a key was removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Gone {
-    /// It has expired.
     Expired,
-    /// The server has evicted it, to free memory.
     Evicted,
     /// A client has renamed or moved it.
     Renamed,
@@ -121,7 +119,6 @@ impl Locks {
         }
     }
 
-    /// Changes the operator's settings.
     pub fn set_limits(&mut self, limits: Limits, now: Now) {
         if limits.fence_lead != self.limits.fence_lead {
             self.clock.set_lead(limits.fence_lead, now);

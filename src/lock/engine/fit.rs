@@ -11,10 +11,14 @@ use crate::lock::words::{Hold, Mode, Ms, NameRef, NotALock, Now};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::lock) enum Fit {
     /// Its owner already holds the lock, in this mode or a stronger one, until this time.
-    Held { hold: Hold, until: Option<Ms> },
+    Held {
+        hold: Hold,
+        until: Option<Ms>,
+    },
     /// It may be granted. `keeps` is the share that its owner has already, if this is an upgrade.
-    Open { keeps: Option<Share> },
-    /// It has to wait.
+    Open {
+        keeps: Option<Share>,
+    },
     Shut,
     /// It is an upgrade that is never granted: an operator is ending its owner's share.
     Breaking,
@@ -26,7 +30,6 @@ pub(in crate::lock) struct Part<'n> {
     pub(in crate::lock) name: NameRef<'n>,
     /// How the request wants to hold it.
     pub(in crate::lock) mode: Mode,
-    /// How that fits.
     pub(in crate::lock) fit: Fit,
 }
 

@@ -20,13 +20,10 @@ use crate::lock::words::{Db, Fence, Limits, Ms, NameRef, Now, Secret, Ticket};
 /// then say who holds a lock.
 #[derive(Debug)]
 pub struct Locks {
-    /// Who holds which lock.
     pub(in crate::lock) holds: Holds,
-    /// The requests that wait.
     pub(in crate::lock) waiting: Waiting,
     /// Clients whose connections have closed, and whose tied holds have still to be ended.
     pub(in crate::lock) closed: BTreeSet<u64>,
-    /// The clock that gives the fencing numbers.
     pub(in crate::lock) clock: FencingClock,
     /// Holds that may have to be given back, by when to look at each.
     pub(in crate::lock) returns: BTreeSet<(Ms, Return)>,
@@ -34,15 +31,11 @@ pub struct Locks {
     pub(in crate::lock) overdrawn: usize,
     /// Until when writing is put off, because the server has refused it.
     pub(in crate::lock) put_off: Option<Ms>,
-    /// The operator's settings.
     pub(in crate::lock) limits: Limits,
     /// What searches for deadlocks may cost, all together.
     pub(in crate::lock) searches: Allowance,
-    /// The counters of INFO.
     pub(in crate::lock) counts: Counts,
-    /// The last holds that were lost, and why.
     pub(in crate::lock) log: LossLog,
-    /// Replies and events that the shell has yet to fetch.
     pub(in crate::lock) outbox: Outbox,
     /// Until when nothing is granted: by then holds that this server does not know have expired.
     pub(in crate::lock) quarantined_until: Option<Ms>,
@@ -54,7 +47,6 @@ pub struct Locks {
 }
 
 impl Locks {
-    /// Begins with nothing remembered.
     pub fn new(now: Now, secret: Secret, in_cluster: bool) -> Self {
         Self {
             holds: Holds::new(secret),
@@ -107,32 +99,26 @@ impl Locks {
         }
     }
 
-    /// Returns the operator's settings.
     pub fn limits(&self) -> &Limits {
         &self.limits
     }
 
-    /// The requests that wait.
     pub fn waiting(&self) -> &Waiting {
         &self.waiting
     }
 
-    /// The requests that wait, mutable.
     pub fn waiting_mut(&mut self) -> &mut Waiting {
         &mut self.waiting
     }
 
-    /// What has been decided and is yet to be told.
     pub fn outbox(&mut self) -> &mut Outbox {
         &mut self.outbox
     }
 
-    /// Who holds which lock.
     pub fn holds(&self) -> &Holds {
         &self.holds
     }
 
-    /// Returns the counters of INFO.
     pub fn counts(&self) -> &Counts {
         &self.counts
     }
@@ -146,7 +132,6 @@ impl Locks {
         (held, lost.saturating_sub(held))
     }
 
-    /// Counts a message that has been published.
     pub fn published(&mut self) {
         count(&mut self.counts.notified, 1);
     }

@@ -15,9 +15,7 @@ use crate::lock::words::{Db, Fence, Hold, Name, NameRef, Now};
 /// When a loss is noticed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::lock) enum Seen {
-    /// When it happens.
     AtOnce,
-    /// Some time after it.
     Later,
 }
 

@@ -10,7 +10,6 @@ use crate::lock::words::{Ms, Name, Ticket};
 /// A hold that expired while other owners waited for the lock.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lapse {
-    /// The lock.
     pub name: Name,
     /// The owner that held it.
     pub owner: Rc<[u8]>,
@@ -59,13 +58,11 @@ impl Outbox {
         keep_room(&mut self.waited, waited);
     }
 
-    /// Returns how many entries there are in all lists together.
     pub fn len(&self) -> usize {
         let parts = [self.to_reply.len(), self.waited.len(), self.lapsed.len(), self.expired.len()];
         parts.into_iter().sum()
     }
 
-    /// Is there nothing?
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

@@ -11,7 +11,6 @@ use crate::lock::words::{Fence, Hold, NameRef, Ticket};
 pub struct End {
     /// The wait has ended otherwise than by our reply.
     pub cut_off: bool,
-    /// The connection is still there.
     pub client_lives: bool,
     /// A reply that this server has accepted is sent to the client, even if it is disconnected next.
     /// Other servers may drop it then.
@@ -97,7 +96,6 @@ impl Locks {
         }
     }
 
-    /// Is any grant still to be confirmed?
     pub fn has_unconfirmed(&self) -> bool {
         !self.unconfirmed.is_empty() || !self.replied.is_empty()
     }

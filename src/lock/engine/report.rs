@@ -12,7 +12,6 @@ use crate::lock::words::{Fence, Hold, Ms, NameRef, NotALock, Now, is_over};
 pub enum Left {
     /// Milliseconds, at least 1.
     Ms(Ms),
-    /// It never expires.
     Unlimited,
 }
 
@@ -22,22 +21,15 @@ pub struct Report {
     /// How it is held. A lock with a queue may be free for a moment: the server may have refused a grant, or
     /// the first waiter waits for other locks too.
     pub hold: Option<Hold>,
-    /// Its first holders.
     pub holders: Vec<Holder>,
-    /// How many holders it has.
     pub count: usize,
-    /// Its first waiters, in order.
     pub waiters: Vec<QueuedWaiter>,
-    /// How many waiters it has.
     pub queue: usize,
 }
 
-/// A holder of a lock.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Holder {
-    /// The owner.
     pub owner: Vec<u8>,
-    /// How much longer it holds the lock.
     pub left: Left,
     /// What this server remembers of the grant, if it has made it.
     pub grant: Option<Grant>,
@@ -48,7 +40,6 @@ pub struct Holder {
 /// What this server remembers of a grant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Grant {
-    /// Its fencing number.
     pub fence: Fence,
     /// How long the lock has been held.
     pub held: Ms,

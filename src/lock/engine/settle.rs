@@ -23,7 +23,6 @@ const LOOKS: usize = 8;
 enum Served {
     /// It is through: it was granted what it waits for, has lost the right to it, or its time was up.
     Through,
-    /// It has to wait on.
     Waits,
     /// It has to wait on, because another owner holds the lock alone, until this time. The queue has
     /// that holder already.

@@ -23,9 +23,7 @@ const SWEPT: usize = 16;
 /// Who holds which lock.
 #[derive(Debug)]
 pub struct Holds {
-    /// The holds of each database.
     ledgers: Databases<Ledger>,
-    /// The wall clock, by which keys expire.
     wall: WallClock,
     /// May ledgers still have records of slots that have left?
     sweeps: bool,
@@ -41,7 +39,6 @@ pub struct Lost {
 }
 
 impl Holds {
-    /// No lock is held.
     pub fn new(secret: Secret) -> Self {
         Self {
             ledgers: Databases::new(secret, Ledger::new),
@@ -92,13 +89,11 @@ impl Holds {
         }
     }
 
-    /// The wall clock.
     #[inline]
     pub fn wall(&self) -> &WallClock {
         &self.wall
     }
 
-    /// The wall clock, mutable.
     #[inline]
     pub fn wall_mut(&mut self) -> &mut WallClock {
         &mut self.wall
@@ -113,7 +108,6 @@ impl Holds {
         self.discarded.add(things, pieces);
     }
 
-    /// How many collections are yet to be freed.
     pub fn count_discarded(&self) -> usize {
         self.discarded.len()
     }
@@ -136,7 +130,6 @@ impl Holds {
         self.ledgers.iter()
     }
 
-    /// Does any hold end with this connection?
     pub fn have_ties(&self, client: u64) -> bool {
         self.ledgers.any(|ledger| ledger.has_ties(client))
     }
@@ -198,7 +191,6 @@ impl Holds {
         }
     }
 
-    /// Is any lock reserved?
     #[inline(always)]
     pub fn reserve_any(&self) -> bool {
         self.wall.was_ever_stepped() && self.ledgers.any(Ledger::has_reserved)

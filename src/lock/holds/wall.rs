@@ -14,9 +14,7 @@ pub struct WallClock {
     /// How far it has been ahead at most, and at least.
     furthest: Ahead,
     least: Ahead,
-    /// How often it has been stepped.
     steps: u64,
-    /// When it was last stepped.
     last_step: Ms,
     /// The latest end of all holds that were granted or renewed here.
     last_end: Ms,
@@ -25,7 +23,6 @@ pub struct WallClock {
 }
 
 impl WallClock {
-    /// Returns how far it is ahead.
     pub fn ahead(&self) -> Ahead {
         self.ahead
     }
@@ -48,7 +45,6 @@ impl WallClock {
         self.last_end = self.last_end.max(end);
     }
 
-    /// Returns how often it has been stepped.
     pub fn steps(&self) -> u64 {
         self.steps
     }

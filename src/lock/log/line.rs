@@ -52,9 +52,7 @@ pub enum Comeback {
     Release,
     /// RENEW or MRENEW
     Renew,
-    /// CHECK
     Check,
-    /// GUARD
     Guard,
 }
 
@@ -72,7 +70,6 @@ impl Cut {
         Self(Box::from(start))
     }
 
-    /// The bytes that are stored.
     pub fn bytes(&self) -> &[u8] {
         &self.0
     }
@@ -86,11 +83,9 @@ impl Cut {
 /// The key and the owner of a lost hold.
 #[derive(Clone, Debug)]
 pub struct About {
-    /// The key.
     pub key: Cut,
     /// The print of the whole key.
     pub(super) print: Print,
-    /// The owner.
     pub owner: Cut,
     /// The print of the whole owner.
     pub(super) owner_print: u64,
@@ -101,7 +96,6 @@ pub struct About {
 pub struct Identity {
     /// The print of its owner.
     pub(super) owner: u64,
-    /// Its fencing number, if it has one.
     pub fence: Option<Fence>,
     /// Since when the ledger has remembered it.
     pub(super) since: Ms,
@@ -140,7 +134,6 @@ impl LostHold {
 /// An owner's first command after its hold was lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CameBack {
-    /// Which command it was.
     pub with: Comeback,
     /// How long after the loss it came, if that is known.
     pub late: Option<Ms>,
@@ -151,9 +144,7 @@ pub struct CameBack {
 pub struct Line {
     /// Its number. No two lines have had the same one.
     pub id: u64,
-    /// How many holds were lost.
     pub count: u64,
-    /// Why they were lost.
     pub reason: Reason,
     /// The database; none for all databases.
     pub db: Option<Db>,

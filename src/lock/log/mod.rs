@@ -17,15 +17,11 @@ const MOST_TOLD_APART: usize = 8;
 /// A hold that has been lost, or several of one lock at once.
 #[derive(Clone, Copy, Debug)]
 pub struct Loss<'a> {
-    /// Why they were lost.
     pub reason: Reason,
     /// How many holds were lost. The other fields are about one of them.
     pub count: usize,
-    /// The lock.
     pub name: NameRef<'a>,
-    /// The owner of the hold.
     pub owner: &'a [u8],
-    /// What else is known of the hold.
     pub hold: LostHold,
 }
 
@@ -34,7 +30,6 @@ pub struct Loss<'a> {
 pub struct LossLog {
     /// The key of the hashes of keys and owners, by which a line knows them although it shows them cut.
     secret: Secret,
-    /// The most lines that are kept.
     most: usize,
     /// The lines, by their places in the order.
     lines: BTreeMap<u64, Line>,
@@ -45,7 +40,6 @@ pub struct LossLog {
 }
 
 impl LossLog {
-    /// A log that keeps this many lines.
     pub fn new(most: u64, secret: Secret) -> Self {
         let mut log = Self {
             secret,

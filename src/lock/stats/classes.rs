@@ -21,7 +21,6 @@ pub struct Classes {
 /// What is counted of the locks whose keys fit one pattern, since it was set.
 #[derive(Debug)]
 pub struct Class {
-    /// The pattern.
     pub pattern: Box<[u8]>,
     /// How many bytes of the pattern stand for themselves, before the first that does not.
     plain: usize,
@@ -87,13 +86,11 @@ impl Class {
 }
 
 impl Classes {
-    /// Are there none?
     #[inline]
     pub fn are_none(&self) -> bool {
         self.all.is_empty()
     }
 
-    /// All of them.
     pub fn iter(&self) -> impl Iterator<Item = &Class> {
         self.all.iter()
     }
@@ -128,7 +125,6 @@ impl Classes {
         self.all.iter_mut().find(|class| class.has(key))
     }
 
-    /// A hold was granted.
     #[inline]
     pub fn count_grant(&mut self, key: &[u8]) {
         if !self.are_none()

@@ -17,19 +17,14 @@ pub struct Counts {
     pub acquired_after_wait: u64,
     /// Requests that were not to wait, and were not granted.
     pub busy: u64,
-    /// Waits that timed out.
     pub wait_timeouts: u64,
-    /// Holds that their owners released.
     pub released: u64,
     /// Releases by owners that had held the lock and lost it, as far as that is known.
     pub release_refused: u64,
-    /// Holds that were renewed.
     pub renewed: u64,
     /// Renewals by owners that did not hold the lock.
     pub renew_refused: u64,
-    /// Holds that expired.
     pub expired: u64,
-    /// Holds whose keys the server evicted.
     pub evicted: u64,
     /// Holds that an operator broke.
     pub broken: u64,
@@ -48,7 +43,6 @@ pub struct Counts {
     pub unclaimed: u64,
     /// Places whose owners did not ask again in time.
     pub places_lapsed: u64,
-    /// Messages that were published.
     pub notified: u64,
     /// How long requests waited that were then granted.
     pub waits: Histogram,
@@ -75,7 +69,6 @@ impl Counts {
     }
 }
 
-/// Adds to a counter.
 pub fn count(counter: &mut u64, more: impl TryInto<u64>) {
     *counter = counter.saturating_add(more.try_into().unwrap_or_default());
 }
@@ -88,7 +81,6 @@ pub struct Remembered {
     pub holds: usize,
     /// Connections with holds that end with them, once for each database.
     pub sessions: usize,
-    /// Locks with a queue.
     pub queues: usize,
     /// Waiters that have not ended, whether or not they have been replied to; and places.
     pub waiters: usize,

@@ -34,7 +34,6 @@ impl Waiting {
         self.waits.of(self.print_of(owner)).count()
     }
 
-    /// Does this owner wait for anything?
     pub fn does_wait(&self, owner: &[u8]) -> bool {
         self.tickets_of(owner).next().is_some()
     }
@@ -194,12 +193,10 @@ impl Waiting {
         self.waits.by_owner.len()
     }
 
-    /// Are all requests of one owner?
     pub fn are_of_one(&self) -> bool {
         self.waits.are_of_one()
     }
 
-    /// The key of the hashes of owners.
     pub fn secret(&self) -> Secret {
         self.secret
     }

@@ -33,7 +33,6 @@ const MOST_LEAVING: usize = 256;
 /// All requests that wait.
 #[derive(Debug)]
 pub struct Waiting {
-    /// The queues of each database.
     queues: Databases<Queues>,
     /// Requests that wait, or have waited and have yet to end.
     waiters: Waiters,
@@ -51,14 +50,11 @@ pub struct Waiting {
     noted: BTreeSet<Name>,
     /// Up to how many queues a waiter is taken out of at once, and not in portions.
     few_queues: usize,
-    /// The counters of each class of keys.
     classes: Classes,
-    /// The key of the hashes of owners.
     secret: Secret,
 }
 
 impl Waiting {
-    /// No request waits.
     pub fn new(secret: Secret) -> Self {
         Self {
             queues: Databases::new(secret, |secret| Queues::new(Keyed::new(secret))),
@@ -77,7 +73,6 @@ impl Waiting {
 }
 
 impl Waiting {
-    /// Does any request wait for this lock?
     pub fn is_waited_for(&self, name: NameRef<'_>) -> bool {
         self.has_queues()
             && (self.queues.get(name.db)).is_some_and(|queues| queues.contain(name.key))
@@ -121,12 +116,10 @@ impl Waiting {
         }
     }
 
-    /// How many locks have a queue.
     pub fn count_queues(&self) -> usize {
         self.queues.iter().map(|(_, queues)| queues.len()).sum()
     }
 
-    /// How many requests wait.
     pub fn len(&self) -> usize {
         self.waits.len()
     }
@@ -150,7 +143,6 @@ impl Waiting {
         self.queues.get(name.db)?.get(name.key)
     }
 
-    /// Does this request wait?
     pub fn is_waiting(&self, ticket: Ticket) -> bool {
         (self.waiters.get(&ticket)).is_some_and(|waiter| waiter.state() == State::Waiting)
     }
@@ -181,7 +173,6 @@ impl Waiting {
         queue.before(ticket).saturating_sub(gone.count())
     }
 
-    /// Returns what replying to this waiter costs.
     pub fn reply_cost(&self, ticket: Ticket) -> usize {
         let waiter = self.waiters.get(&ticket);
         budget::reply(waiter.map_or(0, |waiter| waiter.names.len()))
@@ -244,13 +235,11 @@ impl Waiting {
         }
     }
 
-    /// The request with this ticket.
     #[inline]
     pub fn waiter(&self, ticket: Ticket) -> Option<&Waiter> {
         self.waiters.get(&ticket)
     }
 
-    /// The request with this ticket, mutable.
     #[inline]
     pub fn waiter_mut(&mut self, ticket: Ticket) -> Option<&mut Waiter> {
         self.waiters.get_mut(&ticket)
@@ -299,7 +288,6 @@ impl Waiting {
         self.waits.denials.insert(ticket, denial);
     }
 
-    /// The server's error for this waiter.
     pub fn denial(&self, ticket: Ticket) -> Option<&str> {
         self.waits.denials.get(&ticket).map(|denial| &**denial)
     }
@@ -320,13 +308,11 @@ impl Waiting {
         self.waiters.is_empty()
     }
 
-    /// Are there any places?
     #[inline]
     pub fn has_places(&self) -> bool {
         self.waiters.has_places()
     }
 
-    /// What is kept of places beside their requests.
     pub fn places(&self) -> &Places {
         &self.places
     }
@@ -374,13 +360,11 @@ impl Waiting {
         self.noted.extend(moved);
     }
 
-    /// The counters of each class of keys.
     #[inline]
     pub fn classes(&self) -> &Classes {
         &self.classes
     }
 
-    /// The counters of each class of keys, mutable.
     #[inline]
     pub fn classes_mut(&mut self) -> &mut Classes {
         &mut self.classes
@@ -422,13 +406,11 @@ impl Waiting {
         write!(to, "{:?}{:?}", self.alarms, self.noted)
     }
 
-    /// The queues of all databases.
     #[cfg(test)]
     pub fn queues(&self) -> impl Iterator<Item = (Db, &Queues)> {
         self.queues.iter()
     }
 
-    /// Makes the next tickets larger than this one.
     #[cfg(test)]
     pub fn draw_tickets_after(&mut self, ticket: Ticket) {
         self.waits.draw_tickets_after(ticket);

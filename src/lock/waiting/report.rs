@@ -10,14 +10,10 @@ use crate::lock::words::{Mode, Ms, NameRef, Now, Ticket};
 /// How many holders, and how many waiters, a report lists if nothing else is asked for.
 pub const USUALLY_NAMED: usize = 128;
 
-/// A waiter for a lock.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct QueuedWaiter {
-    /// The owner.
     pub owner: Rc<[u8]>,
-    /// What it waits for.
     pub mode: Mode,
-    /// For how long it has waited.
     pub waited: Ms,
     /// The connection that waits, or that has asked last.
     pub client: u64,

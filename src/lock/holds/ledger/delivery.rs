@@ -32,7 +32,6 @@ impl Delivery {
         Self { told, under_way }
     }
 
-    /// Has the owner been told?
     pub fn is_told(self) -> bool {
         self.told
     }

@@ -14,12 +14,10 @@ pub struct Discarded {
 }
 
 impl Discarded {
-    /// Is there nothing left to free?
     pub fn is_empty(&self) -> bool {
         self.left.is_empty()
     }
 
-    /// How many collections are not freed yet.
     pub fn len(&self) -> usize {
         self.left.len()
     }
@@ -31,7 +29,6 @@ impl Discarded {
         }
     }
 
-    /// Frees the next piece, if there is one.
     pub fn free_one(&mut self) {
         if let Some(pieces) = self.left.last_mut()
             && pieces.next().is_none()

@@ -13,7 +13,6 @@ pub struct Entry {
     pub first: Fence,
     /// The key's slot, in a cluster.
     pub slot: Option<Slot>,
-    /// When it was granted.
     pub since: Ms,
     /// When it ends; none if it never does, or if only the key says when (`by_wall`).
     pub end: Option<Ms>,
@@ -31,7 +30,6 @@ pub struct Entry {
     pub closed: bool,
     /// Is an operator ending it? Then its owner cannot renew it any more.
     pub breaking: bool,
-    /// Has its owner been told that it holds the lock?
     pub delivery: Delivery,
     /// Was it counted when it was granted? Then its end is counted too. Holds that were written by
     /// commands that are not ours are not counted.
@@ -73,6 +71,5 @@ impl Entry {
 pub struct ShareBefore {
     /// When the share ends; none if never.
     pub deadline: Option<Ms>,
-    /// The share's entry, if there was one.
     pub entry: Option<Entry>,
 }

@@ -22,7 +22,6 @@ pub struct LeftSlots {
 }
 
 impl LeftSlots {
-    /// No slot has left.
     pub fn new() -> Self {
         Self {
             by_slot: vec![0; SLOTS.into()].into_boxed_slice(),

@@ -60,7 +60,6 @@ impl Exclusive {
 #[derive(Clone, Debug)]
 pub struct Former {
     pub owner: Token,
-    /// Whether the lock was held exclusively or shared.
     pub hold: Hold,
     pub entry: Entry,
 }
@@ -88,7 +87,6 @@ pub struct Ledger {
 }
 
 impl Ledger {
-    /// An empty ledger.
     pub fn new(secret: Secret) -> Self {
         Self {
             secret,
@@ -104,7 +102,6 @@ impl Ledger {
         }
     }
 
-    /// Is there an entry of this key?
     pub fn knows(&self, key: &[u8]) -> bool {
         if self.remembers_nothing() {
             return false;
@@ -119,7 +116,6 @@ impl Ledger {
         self.holds
     }
 
-    /// How many of the remembered holds were counted when they were granted.
     pub fn counted(&self) -> usize {
         self.counted
     }
@@ -306,7 +302,6 @@ impl Ledger {
             .unwrap_or(false)
     }
 
-    /// Does any hold end with this connection?
     pub fn has_ties(&self, client: u64) -> bool {
         self.ties.has(client)
     }
@@ -472,7 +467,6 @@ impl Ledger {
         is_last
     }
 
-    /// Is this the entry of a hold whose slot has left?
     #[inline]
     fn entry_has_left(&self, entry: &Entry) -> bool {
         (self.left.as_ref()).is_some_and(|left| left.includes(entry))
@@ -622,7 +616,6 @@ impl Ledger {
         self.subtract_hold(before.counted);
     }
 
-    /// Is the ledger empty?
     #[inline]
     pub fn remembers_nothing(&self) -> bool {
         self.holds == 0 && self.shared.is_empty()

@@ -13,7 +13,6 @@ pub enum Owner {
     Hex(Uuid),
     /// Any other token of up to 22 bytes.
     Short(Short<22>),
-    /// Any other token.
     Long(Box<[u8]>),
 }
 
@@ -21,13 +20,11 @@ const _: () =
     assert!(size_of::<Owner>() == 24, "a record has no room for more, and there may be millions");
 
 impl Owner {
-    /// Is it this token?
     #[inline]
     pub fn is(&self, owner: &[u8]) -> bool {
         self.write(&mut [0; 36]) == owner
     }
 
-    /// The token, unpacked.
     pub fn token(&self) -> Token {
         Token::from(self.write(&mut [0; 36]))
     }

@@ -10,7 +10,6 @@ use crate::lock::words::{Fence, Slot};
 /// An entry in 24 bytes. Almost all entries fit; one that does not is boxed.
 #[derive(Debug)]
 pub enum Packed {
-    /// An entry that fits.
     Usual(Usual),
     /// An entry that does not fit: its fencing number has changed, it has many replies under way, or it comes
     /// with a share that its owner may get back.
@@ -137,7 +136,6 @@ impl Usual {
     }
 }
 
-/// Prints the unpacked entry.
 impl fmt::Debug for Usual {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.entry().fmt(f)
@@ -145,7 +143,6 @@ impl fmt::Debug for Usual {
 }
 
 impl Packed {
-    /// Unpacks the entry.
     #[inline]
     pub fn entry(&self) -> Entry {
         match self {

@@ -8,7 +8,6 @@ use crate::lock::holds::wall::EARLY;
 use crate::lock::words::{Hold, Ms, Now, is_over};
 
 impl Ledger {
-    /// Is any lock reserved?
     #[inline]
     pub fn has_reserved(&self) -> bool {
         !self.reserved.is_empty()

@@ -39,7 +39,6 @@ pub struct ShareEntry {
 }
 
 impl ShareEntry {
-    /// The owner of the share.
     pub fn owner(&self) -> Token {
         self.owner.token()
     }
@@ -73,7 +72,6 @@ impl Record for ShareEntry {
 }
 
 impl Shares {
-    /// A record without shares.
     pub fn new(of_key: Print) -> Self {
         Self {
             of_key,
@@ -86,12 +84,10 @@ impl Shares {
         }
     }
 
-    /// How many shares there are.
     pub fn len(&self) -> usize {
         self.of_owner.len()
     }
 
-    /// Are there no shares?
     pub fn is_empty(&self) -> bool {
         self.of_owner.is_empty()
     }
@@ -101,7 +97,6 @@ impl Shares {
         usize::try_from(self.counted).unwrap_or(usize::MAX)
     }
 
-    /// Does any share end with a connection?
     pub fn any_tied(&self) -> bool {
         self.tied > 0
     }
@@ -137,7 +132,6 @@ impl Shares {
         former.collect()
     }
 
-    /// The entry of this owner's share.
     pub fn get(&self, secret: Secret, owner: &[u8]) -> Option<Entry> {
         let share = self.of_owner.get(secret.print(owner))?;
         let mut entry = share.entry();

@@ -31,7 +31,6 @@ const PIECE: usize = 256;
 #[derive(Debug)]
 pub struct Table<R> {
     len: usize,
-    /// How many buckets there are.
     buckets: usize,
     /// The first bucket, and the only one of a small table.
     first: Vec<R>,
@@ -56,12 +55,10 @@ impl<R> Default for Table<R> {
 }
 
 impl<R: Record> Table<R> {
-    /// How many records there are.
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Are there no records?
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
@@ -78,7 +75,6 @@ impl<R: Record> Table<R> {
         std::iter::once(&mut self.first).chain(others).flatten()
     }
 
-    /// The record with this print.
     #[inline]
     pub fn get(&self, print: Print) -> Option<&R> {
         if self.is_empty() {
@@ -123,7 +119,6 @@ impl<R: Record> Table<R> {
         None
     }
 
-    /// Removes and returns the record with this print.
     #[inline]
     pub fn remove(&mut self, print: Print) -> Option<R> {
         let bucket = self.bucket_mut(home(print, self.buckets))?;

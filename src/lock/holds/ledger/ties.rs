@@ -42,7 +42,6 @@ pub struct Ties {
 }
 
 impl Ties {
-    /// How many connections have ties.
     pub fn connections(&self) -> usize {
         self.connections
     }
@@ -72,7 +71,6 @@ impl Ties {
         }
     }
 
-    /// Does any hold end with this connection?
     pub fn has(&self, client: u64) -> bool {
         self.next(client, &[]).is_some()
     }
@@ -92,7 +90,6 @@ impl Ties {
         taken
     }
 
-    /// How many ties there are.
     pub fn len(&self) -> usize {
         self.all.len()
     }
@@ -104,7 +101,6 @@ impl Ties {
         behind.take(few).cloned().collect()
     }
 
-    /// All ties, one by one.
     pub fn into_pieces(self) -> impl Iterator<Item = impl Sized> {
         self.all.into_iter()
     }

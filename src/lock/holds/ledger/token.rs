@@ -4,12 +4,10 @@
 #[derive(Clone, Debug)]
 pub enum Token {
     Short(Short<36>),
-    /// Any other token.
     Long(Box<[u8]>),
 }
 
 impl Token {
-    /// The bytes of the token.
     pub fn bytes(&self) -> &[u8] {
         match self {
             Self::Short(text) => text.bytes(),

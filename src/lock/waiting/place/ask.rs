@@ -86,7 +86,6 @@ impl Waiting {
         })
     }
 
-    /// All places of this owner.
     pub fn places_of(&self, owner: &[u8]) -> impl Iterator<Item = Ticket> {
         let print = self.waiters.has_places().then(|| self.print_of(owner));
         let requests = print.into_iter().flat_map(|print| self.waits.of(print));
@@ -109,7 +108,6 @@ impl Waiting {
         self.queue(name).is_none_or(|queue| queue.first().is_none())
     }
 
-    /// How many places there are.
     pub fn leased_places(&self) -> usize {
         self.waiters.places()
     }

@@ -24,14 +24,12 @@ pub type ChannelId = u64;
 /// The user whose places have a channel, and the channel's name.
 type UserAndName = (Box<[u8]>, Rc<[u8]>);
 
-/// All channels that places have.
 #[derive(Debug, Default)]
 pub struct Channels {
     /// By their users and names.
     ids: BTreeMap<UserAndName, ChannelId>,
     by_id: BTreeMap<ChannelId, Rc<Channel>>,
     last_id: ChannelId,
-    /// How many channels sleep.
     asleep: usize,
     /// The channels that are waking: some of their places are yet to be put back.
     waking: BTreeSet<ChannelId>,
@@ -61,17 +59,14 @@ pub struct NotifyTarget {
 }
 
 impl Channel {
-    /// Does the channel sleep?
     pub fn is_asleep(&self) -> bool {
         self.asleep.get()
     }
 
-    /// Adds a place to the channel.
     pub fn join(&self, ticket: Ticket) {
         self.places.borrow_mut().insert(ticket);
     }
 
-    /// Removes a place from the channel.
     pub fn leave(&self, ticket: Ticket) {
         self.put_back(ticket);
         self.places.borrow_mut().remove(ticket);
@@ -169,7 +164,6 @@ impl Channels {
         }
     }
 
-    /// How many channels are waking.
     pub fn count_waking(&self) -> usize {
         self.waking.len()
     }
@@ -187,19 +181,16 @@ impl Channels {
         None
     }
 
-    /// Does any channel sleep?
     pub fn any_asleep(&self) -> bool {
         self.asleep > 0
     }
 
-    /// How many places have a channel of this name.
     #[cfg(test)]
     pub fn places(&self, name: &[u8]) -> usize {
         let named = self.by_id.values().filter(|channel| *channel.name == *name);
         named.map(|channel| channel.places.borrow().len()).sum()
     }
 
-    /// How many channels there are.
     pub fn len(&self) -> usize {
         self.by_id.len()
     }

@@ -12,7 +12,6 @@ use crate::lock::words::{Fence, Name, Ticket};
 /// At most this many messages that do not apply any more are skipped in one call.
 const MOST_PASSED: usize = 1024;
 
-/// Why a place ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ended {
     /// Its owner has been told that it holds what it asked for.

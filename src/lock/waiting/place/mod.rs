@@ -35,7 +35,6 @@ pub struct Places {
     pub claims: BTreeSet<(Ms, Ticket)>,
     /// Places that end with a connection, by that connection.
     pub sessions: BTreeSet<(u64, Ticket)>,
-    /// The channels on which owners are notified.
     pub channels: Channels,
     /// Notifications that are to be published.
     pub messages: VecDeque<Notice>,
@@ -52,7 +51,6 @@ pub struct Places {
     pub looked: Ms,
 }
 
-/// Which places are to end.
 #[derive(Clone, Debug)]
 pub enum Ending {
     /// All: the server is a replica now, or is drained.
@@ -77,7 +75,6 @@ pub struct Message {
     pub channel: Rc<[u8]>,
     /// The id by which the channel's places are found.
     pub id: u64,
-    /// Its text.
     pub text: Box<[u8]>,
     /// The user on whose behalf it is published.
     pub asker: Rc<Asker>,

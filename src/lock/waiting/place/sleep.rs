@@ -16,7 +16,6 @@ impl Waiting {
         Some(&place.notify.as_ref()?.channel)
     }
 
-    /// Does this place's channel sleep?
     pub fn sleeps_by_channel(&self, ticket: Ticket) -> bool {
         (self.channel_of(ticket)).is_some_and(|channel| channel.is_asleep())
     }

@@ -9,12 +9,9 @@ use crate::lock::words::{Ms, Now, is_over};
 /// The owners that hold a lock, and when their holds end.
 #[derive(Debug, Default)]
 pub enum Holders {
-    /// The lock is free.
     #[default]
     Free,
-    /// One owner holds it exclusively.
     One(Rc<[u8]>, Option<Ms>),
-    /// These owners share it.
     Many(BTreeMap<Rc<[u8]>, Option<Ms>>),
     /// So many owners share it, more than `lock.max-sharers` allows: another command wrote the key, or the limit
     /// was higher before. They are not listed.

@@ -32,7 +32,6 @@ pub struct Queue {
     pub asleep: BTreeSet<Ticket>,
     /// The list of names of all waiters that wait for this lock only.
     single_name: Option<Rc<[Name]>>,
-    /// Who holds the lock.
     pub holders: Holders,
     /// Was the key no lock when it was last read?
     pub is_no_lock: bool,
@@ -96,7 +95,6 @@ impl Queue {
         was_first
     }
 
-    /// How many come before this one.
     pub fn before(&self, ticket: Ticket) -> usize {
         if self.is_upgrade(ticket) {
             return self.upgrades.range(..ticket).count();
@@ -104,7 +102,6 @@ impl Queue {
         self.upgrades.len().saturating_add(self.order.before(ticket))
     }
 
-    /// The first waiter.
     pub fn first(&self) -> Option<Ticket> {
         self.upgrades.first().copied().or(self.order.first())
     }

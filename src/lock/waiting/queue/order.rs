@@ -121,7 +121,6 @@ impl<T: Sorted> Order<T> {
         self.rebuild_sums();
     }
 
-    /// Removes and returns the element with this key.
     pub fn remove(&mut self, key: T::Key) -> Option<T> {
         let (at, Ok(place)) = self.find(key) else {
             return None;
@@ -137,7 +136,6 @@ impl<T: Sorted> Order<T> {
         Some(one)
     }
 
-    /// The element with this key.
     pub fn get(&self, key: T::Key) -> Option<&T> {
         let (at, place) = self.find(key);
         self.blocks.get(at)?.get(place.ok()?)
@@ -149,17 +147,14 @@ impl<T: Sorted> Order<T> {
         self.blocks.get_mut(at)?.get_mut(place.ok()?)
     }
 
-    /// Is there an element with this key?
     pub fn contains(&self, key: T::Key) -> bool {
         self.get(key).is_some()
     }
 
-    /// The key of the first element.
     pub fn first(&self) -> Option<T::Key> {
         Some(self.blocks.first()?.first()?.key())
     }
 
-    /// The key of the last element.
     pub fn last(&self) -> Option<T::Key> {
         Some(self.blocks.last()?.last()?.key())
     }
@@ -170,7 +165,6 @@ impl<T: Sorted> Order<T> {
         self.sum_before(at).saturating_add(here)
     }
 
-    /// All keys, in order.
     pub fn iter(&self) -> impl Iterator<Item = T::Key> {
         self.blocks.iter().flatten().map(Sorted::key)
     }
@@ -183,7 +177,6 @@ impl<T: Sorted> Order<T> {
         (here.unwrap_or_default().iter()).chain(next.iter().flatten()).map(Sorted::key)
     }
 
-    /// How many elements there are.
     pub fn len(&self) -> usize {
         match &*self.blocks {
             [] => 0,
@@ -192,7 +185,6 @@ impl<T: Sorted> Order<T> {
         }
     }
 
-    /// Are there no elements?
     pub fn is_empty(&self) -> bool {
         self.blocks.is_empty()
     }

@@ -23,12 +23,10 @@ pub struct Queues {
 }
 
 impl Queues {
-    /// No queues yet.
     pub fn new(keyed: Keyed) -> Self {
         Self { by_key: IndexMap::with_hasher(keyed), last: Cell::default(), changes: 0, unseen: 0 }
     }
 
-    /// The index of this key's queue.
     fn index_of(&self, key: &[u8]) -> Option<usize> {
         let last = self.last.get();
         if (self.by_key.get_index(last)).is_some_and(|(found, _)| **found == *key) {
@@ -39,17 +37,14 @@ impl Queues {
         Some(index)
     }
 
-    /// Are there no queues?
     pub fn is_empty(&self) -> bool {
         self.by_key.is_empty()
     }
 
-    /// Is there a queue for this key?
     pub fn contain(&self, key: &[u8]) -> bool {
         self.index_of(key).is_some()
     }
 
-    /// The queue of this key.
     pub fn get(&self, key: &[u8]) -> Option<&Queue> {
         let (_, queue) = self.by_key.get_index(self.index_of(key)?)?;
         Some(queue)
@@ -82,7 +77,6 @@ impl Queues {
         (stored, queue)
     }
 
-    /// Removes the queue of this key.
     pub fn close(&mut self, key: &[u8]) {
         if let Some(index) = self.index_of(key) {
             self.by_key.swap_remove_index(index);
@@ -90,7 +84,6 @@ impl Queues {
         }
     }
 
-    /// How many queues there are.
     pub fn len(&self) -> usize {
         self.by_key.len()
     }

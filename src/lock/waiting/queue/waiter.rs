@@ -33,7 +33,6 @@ use crate::lock::words::{Db, Fence, Mode, Modes, Ms, Name, NameRef, Now, Request
 pub struct Waiter {
     /// The locks, each once.
     pub names: Rc<[Name]>,
-    /// The owner that asks for them.
     pub owner: Rc<[u8]>,
     /// The ttl of the holds, from the grant.
     pub ttl: Ms,
@@ -41,9 +40,7 @@ pub struct Waiter {
     modes: Wanted,
     /// When it times out, or the lease of a place ends; or [`FOREVER`].
     pub ends: Ms,
-    /// When it began to wait.
     pub since: Now,
-    /// The connection that asked.
     pub client: u64,
     /// What makes it a place in the queue; none if it has a blocked client.
     pub place: Option<Box<Place>>,
@@ -81,7 +78,6 @@ impl Wanted {
         }
     }
 
-    /// The modes, borrowed.
     #[inline]
     pub fn borrow(&self) -> Modes<'_> {
         match self {
@@ -122,7 +118,6 @@ impl Waiter {
         }
     }
 
-    /// How it wants to hold its locks.
     #[inline]
     pub fn modes(&self) -> &Wanted {
         &self.modes
@@ -169,7 +164,6 @@ impl Waiter {
         self.state
     }
 
-    /// Changes its state.
     pub fn set_state(&mut self, state: State) {
         self.state = state;
     }
@@ -188,7 +182,6 @@ impl Waiter {
         }
     }
 
-    /// Has it been granted its locks?
     pub fn is_granted(&self) -> bool {
         matches!(self.state, State::Granted(_))
     }
@@ -220,17 +213,12 @@ impl Waiter {
 /// The state of a waiter; see the table above.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
-    /// It is in its queues.
     Waiting,
     /// It has been granted the locks, by this fencing number.
     Granted(Fence),
-    /// Its time was up.
     TimedOut,
-    /// Its user has lost the right to the locks.
     Denied,
-    /// The server became a replica, or is being drained.
     SentAway,
-    /// Its owner has released the lock, or does not need this request any more.
     Withdrawn,
     /// A place whose owner has not asked in time, or whose channel sleeps: it is not in its queues.
     Asleep,
@@ -241,15 +229,11 @@ pub enum State {
 pub enum WaitOutcome<'a> {
     /// The owner holds the locks.
     Granted {
-        /// The owner that asked.
         owner: &'a [u8],
-        /// The fencing number.
         fence: Fence,
     },
-    /// Its time was up.
     TimedOut,
     /// Its user has lost the right to the locks; with the server's error.
     Denied(&'a str),
-    /// The server became a replica, or is being drained.
     SentAway,
 }

@@ -15,21 +15,18 @@ pub struct Waiters {
 }
 
 impl Waiters {
-    /// The waiter with this ticket.
     #[inline]
     pub fn get(&self, ticket: &Ticket) -> Option<&Waiter> {
         let waiter = self.with_client.get(ticket);
         waiter.or_else(|| self.places.get(*ticket).map(|(_, place)| &**place))
     }
 
-    /// The waiter with this ticket, mutable.
     #[inline]
     pub fn get_mut(&mut self, ticket: &Ticket) -> Option<&mut Waiter> {
         let waiter = self.with_client.get_mut(ticket);
         waiter.or_else(|| self.places.get_mut(*ticket).map(|(_, place)| &mut **place))
     }
 
-    /// Adds a waiter.
     pub fn insert(&mut self, ticket: Ticket, waiter: Waiter) {
         if waiter.place.is_some() {
             self.places.insert((ticket, Box::new(waiter)));
@@ -38,18 +35,15 @@ impl Waiters {
         }
     }
 
-    /// Removes and returns a waiter.
     pub fn remove(&mut self, ticket: &Ticket) -> Option<Waiter> {
         let waiter = self.with_client.remove(ticket);
         waiter.or_else(|| self.places.remove(*ticket).map(|(_, place)| *place))
     }
 
-    /// How many places there are.
     pub fn places(&self) -> usize {
         self.places.len()
     }
 
-    /// Are there any places?
     #[inline]
     pub fn has_places(&self) -> bool {
         !self.places.is_empty()
@@ -60,7 +54,6 @@ impl Waiters {
         self.places.from(from).next()
     }
 
-    /// Are there no waiters?
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.with_client.is_empty() && self.places.is_empty()
@@ -71,13 +64,11 @@ impl Waiters {
         self.with_client.len().saturating_add(self.places.len())
     }
 
-    /// The waiters that have a client.
     pub fn with_client(&mut self) -> impl Iterator<Item = (Ticket, &mut Waiter)> {
         let waiters = self.with_client.iter_mut();
         waiters.map(|(&ticket, waiter)| (ticket, waiter))
     }
 
-    /// The tickets of all waiters.
     #[cfg(test)]
     pub fn tickets(&self) -> impl Iterator<Item = Ticket> {
         self.with_client.keys().copied().chain(self.places.iter())

@@ -25,12 +25,10 @@ pub struct Waits {
     pub denials: BTreeMap<Ticket, Rc<str>>,
     /// Waiters with this ticket or an earlier one are to be sent away.
     pub sent_away_to: Ticket,
-    /// The last ticket that was drawn.
     last_ticket: Ticket,
 }
 
 impl Waits {
-    /// How many requests wait.
     pub fn len(&self) -> usize {
         self.waiting.len().saturating_add(self.waiting_places)
     }
@@ -47,18 +45,15 @@ impl Waits {
         of(self.by_owner.first()) == of(self.by_owner.last())
     }
 
-    /// The last ticket that was drawn.
     pub fn last_ticket(&self) -> Ticket {
         self.last_ticket
     }
 
-    /// Draws the next ticket.
     pub fn draw_ticket(&mut self) -> Ticket {
         self.last_ticket = self.last_ticket.saturating_add(1);
         self.last_ticket
     }
 
-    /// Makes the next tickets larger than this one.
     #[cfg(test)]
     pub fn draw_tickets_after(&mut self, ticket: Ticket) {
         self.last_ticket = ticket;
