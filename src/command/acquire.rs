@@ -6,7 +6,6 @@ use super::{KEY, lock_name};
 use crate::lock::AskedBy;
 use crate::protocol::{Access, Call, Command, Fault, KeyPositions, Outcome, Spec};
 
-/// `LOCK.ACQUIRE`
 pub struct Acquire;
 
 impl Command for Acquire {

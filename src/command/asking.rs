@@ -143,7 +143,6 @@ struct Options<'w> {
 /// What is to be done while others hold the lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Waiting<'w> {
-    /// Nothing.
     Try,
     /// The client is blocked: until then, or for ever.
     Block(Option<Ms>),

@@ -6,7 +6,6 @@ use crate::protocol::{
     Access, Args, Argument, Call, Command, Fault, KeyPositions, Kind, Outcome, Reply, Spec, integer,
 };
 
-/// `LOCK.BREAK`
 pub struct Break;
 
 impl Command for Break {

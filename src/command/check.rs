@@ -4,7 +4,6 @@ use super::{KEY, OWNER, lock_name};
 use crate::lock::Left;
 use crate::protocol::{Access, Call, Command, Fault, KeyPositions, Outcome, Reply, Spec};
 
-/// `LOCK.CHECK`
 pub struct Check;
 
 impl Command for Check {

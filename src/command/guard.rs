@@ -5,7 +5,6 @@ use crate::protocol::{
     Access, Argument, Call, Command, Fault, KeyPositions, Kind, Outcome, Spec, is_ours,
 };
 
-/// `LOCK.GUARD`
 pub struct Guard;
 
 impl Command for Guard {

@@ -8,7 +8,6 @@ use crate::protocol::{
     Reply, Spec, integer,
 };
 
-/// `LOCK.INFO`
 pub struct Info;
 
 impl Command for Info {

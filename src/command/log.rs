@@ -6,7 +6,6 @@ use crate::protocol::{
     escaped, integer,
 };
 
-/// `LOCK.LOG`
 pub struct Log;
 
 /// How many lines are shown if nothing is said: as many as ACL LOG shows.

@@ -6,7 +6,6 @@ use super::{KEYS, NUMKEYS, each_once};
 use crate::lock::AskedBy;
 use crate::protocol::{Access, Call, Command, Fault, KeyPositions, Outcome, Spec};
 
-/// `LOCK.MACQUIRE`
 pub struct Macquire;
 
 impl Command for Macquire {

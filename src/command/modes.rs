@@ -8,7 +8,6 @@ use crate::protocol::{Fault, integer};
 /// How the locks are asked for, as the client says it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Asked<'w> {
-    /// All of them in this mode.
     Same(Mode),
     /// Each in its own, in the order of the keys.
     Each(&'w [&'w [u8]]),

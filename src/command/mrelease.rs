@@ -3,7 +3,6 @@
 use super::{KEYS, NUMKEYS, OWNER, lock_names};
 use crate::protocol::{Access, Call, Command, Fault, KeyPositions, Outcome, Reply, Spec};
 
-/// `LOCK.MRELEASE`
 pub struct Mrelease;
 
 impl Command for Mrelease {

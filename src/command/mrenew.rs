@@ -3,7 +3,6 @@
 use super::{KEYS, NUMKEYS, OWNER, TTL, lock_names};
 use crate::protocol::{Access, Call, Command, Fault, KeyPositions, Outcome, Reply, Spec};
 
-/// `LOCK.MRENEW`
 pub struct Mrenew;
 
 impl Command for Mrenew {

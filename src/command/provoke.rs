@@ -4,7 +4,6 @@
 use crate::protocol::{Access, Call, Command, Fault, KeyPositions, Outcome, Reply, Spec, integer};
 use crate::provoke;
 
-/// `LOCK.PROVOKE`
 pub struct Provoke;
 
 impl Command for Provoke {

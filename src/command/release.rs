@@ -3,7 +3,6 @@
 use super::{KEY, OWNER, lock_name};
 use crate::protocol::{Access, Call, Command, Fault, KeyPositions, Outcome, Reply, Spec};
 
-/// `LOCK.RELEASE`
 pub struct Release;
 
 impl Command for Release {

@@ -3,7 +3,6 @@
 use super::{KEY, OWNER, TTL, lock_name};
 use crate::protocol::{Access, Call, Command, Fault, KeyPositions, Outcome, Reply, Spec};
 
-/// `LOCK.RENEW`
 pub struct Renew;
 
 impl Command for Renew {

@@ -4,7 +4,6 @@ use crate::protocol::{
     Access, Args, Argument, Call, Command, Fault, KeyPositions, Kind, Outcome, Spec,
 };
 
-/// `LOCK.SCAN`
 pub struct Scan;
 
 impl Command for Scan {

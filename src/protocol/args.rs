@@ -35,7 +35,6 @@ impl<'a> Args<'a> {
         Some(words)
     }
 
-    /// All that is left.
     pub fn rest(self) -> &'a [&'a [u8]] {
         self.left
     }
@@ -59,7 +58,6 @@ impl<'a> Args<'a> {
         self.some(number).ok_or(Fault::KeysMissing)
     }
 
-    /// An owner's token.
     pub fn owner(&mut self) -> Result<&'a [u8], Fault> {
         match self.one()? {
             owner if owner.is_empty() || owner.len() > LONGEST_OWNER => Err(Fault::OwnerLength),

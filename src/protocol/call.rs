@@ -16,15 +16,11 @@ pub trait Command {
 pub struct Call<'w, 'a, 'k> {
     /// What was said after the command's name.
     pub words: Args<'w>,
-    /// All locks.
     pub locks: &'a mut Locks,
     /// The keys, and what time it is.
     pub turn: Turn<'k>,
-    /// The database that the connection has selected.
     pub db: Db,
-    /// The connection's number.
     pub client: u64,
-    /// The client that has issued it.
     pub caller: &'a dyn Caller,
 }
 
@@ -60,7 +56,6 @@ impl Call<'_, '_, '_> {
 
 /// The outcome of a call.
 pub enum Outcome<'w> {
-    /// The connection gets this reply.
     Reply(Reply),
     /// This command is run for the connection, and its reply is the reply.
     Run(&'w [&'w [u8]]),

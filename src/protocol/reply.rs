@@ -6,19 +6,15 @@ use std::rc::Rc;
 /// A reply, in the server's own types. A map is a map in RESP3 and a flat list in RESP2.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reply {
-    /// A whole number.
     Integer(i64),
     /// Nothing, where a value could be.
     Null,
     /// Nothing, where a list could be.
     NullList,
-    /// Bytes.
     Bytes(Rc<[u8]>),
-    /// A list.
     List(Vec<Reply>),
     /// Names and what they stand for.
     Map(Vec<(&'static str, Reply)>),
-    /// It is done.
     Ok,
     /// An error, which begins with its code word.
     Error(Cow<'static, str>),

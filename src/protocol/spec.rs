@@ -8,9 +8,7 @@ pub struct Spec {
     pub name: &'static CStr,
     /// The server's command flags.
     pub flags: &'static CStr,
-    /// One sentence.
     pub summary: &'static CStr,
-    /// What it costs.
     pub complexity: &'static CStr,
     /// The version of this module that had it first.
     pub since: &'static CStr,
@@ -48,20 +46,17 @@ pub enum KeyPositions {
     First,
     /// The first word says how many keys follow it.
     Counted,
-    /// There are none.
     None,
 }
 
 /// What a command does with its keys, by the server's key specification flags.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
-    /// Reads it.
     Read,
     /// Names none, and reads those of all databases that it comes by.
     Oversee,
     /// Reads it, and may set, overwrite or prolong it.
     Set,
-    /// Changes what is there.
     Update,
     /// Reads it, and may delete it or hand it to another owner.
     Delete,
@@ -73,13 +68,10 @@ pub enum Access {
 /// One argument of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Argument {
-    /// What it is called.
     pub name: &'static CStr,
-    /// What it is.
     pub kind: Kind,
     /// The word that goes before it.
     pub token: Option<&'static CStr>,
-    /// One sentence.
     pub summary: &'static CStr,
     /// May it be left out?
     pub optional: bool,
@@ -99,12 +91,10 @@ impl Argument {
         Self { token, ..self }
     }
 
-    /// It may be left out.
     pub const fn optional(self) -> Self {
         Self { optional: true, ..self }
     }
 
-    /// There may be more than one.
     pub const fn multiple(self) -> Self {
         Self { multiple: true, ..self }
     }
@@ -113,15 +103,11 @@ impl Argument {
 /// What an argument is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// The name of a key.
     Key,
-    /// Any bytes.
     Bytes,
-    /// A whole number.
     Integer,
     /// The token alone.
     Word,
-    /// A pattern.
     Pattern,
     /// One of these.
     OneOf(&'static [Argument]),

@@ -14,7 +14,6 @@ use crate::protocol::Reply;
 /// A client that waits.
 pub struct BlockedClient {
     handle: *mut Blocked,
-    /// The number of its connection.
     pub client: u64,
     /// The user that asks for the locks, if the server knows it.
     asker: Option<Asker>,
@@ -56,7 +55,6 @@ impl BlockedClients {
         self.last_name.of(key)
     }
 
-    /// This client waits.
     pub fn insert(&self, ticket: Ticket, client: BlockedClient) {
         self.clients.borrow_mut().insert(ticket, client);
     }
@@ -69,12 +67,10 @@ impl BlockedClients {
         gone
     }
 
-    /// Does no client wait?
     pub fn is_empty(&self) -> bool {
         self.clients.borrow().is_empty()
     }
 
-    /// How many wait.
     pub fn len(&self) -> usize {
         self.clients.borrow().len()
     }

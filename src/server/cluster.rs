@@ -37,7 +37,6 @@ impl Cluster {
         }
     }
 
-    /// Is this server a node of a cluster?
     #[inline]
     pub fn is_on(&self) -> bool {
         self.is_on

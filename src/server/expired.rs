@@ -19,7 +19,6 @@ pub struct Expired {
 }
 
 impl Expired {
-    /// Nothing as yet.
     pub fn new() -> Self {
         Self {
             opening: Cell::new(null()),

@@ -30,7 +30,6 @@ pub struct Callbacks {
     pub values: NotificationFn,
     /// A client has come or gone.
     pub clients: EventFn,
-    /// A turn of the server's loop begins or ends.
     pub turns: EventFn,
 }
 
@@ -46,7 +45,6 @@ pub struct Hearing {
 }
 
 impl Hearing {
-    /// Nothing as yet.
     pub fn new(callbacks: Callbacks) -> Self {
         Self {
             callbacks,

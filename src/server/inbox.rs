@@ -31,7 +31,6 @@ pub enum Note {
     Again(Db, Box<[u8]>),
     /// A waiter has come to its end.
     WaiterEnded {
-        /// Its ticket.
         ticket: Ticket,
         /// May it have been cut off before it was told of its grant?
         cut_off: bool,
@@ -49,10 +48,7 @@ pub enum Note {
     /// The classes that an operator has set, as it has said them.
     NewClasses(Vec<u8>),
     /// The server is a master now, or a replica.
-    RoleChanged {
-        /// Is it a master?
-        master: bool,
-    },
+    RoleChanged { master: bool },
 }
 
 impl Note {
@@ -95,14 +91,12 @@ pub fn leave(note: Note) {
     ANY.store(true, Ordering::Release);
 }
 
-/// Takes all notes.
 pub fn take() -> Vec<Note> {
     let mut notes = notes();
     ANY.store(false, Ordering::Relaxed);
     std::mem::take(&mut *notes)
 }
 
-/// Is there no note?
 #[inline]
 pub fn is_empty() -> bool {
     !ANY.load(Ordering::Acquire)

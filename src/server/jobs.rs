@@ -52,7 +52,6 @@ impl Jobs {
         self.ahead.set(false);
     }
 
-    /// The job has run.
     pub fn ran(&self) {
         self.owed.set(false);
         self.ahead.set(false);

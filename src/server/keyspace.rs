@@ -188,7 +188,6 @@ impl<'a> ServerKeys<'a> {
         }
     }
 
-    /// This key, open.
     #[inline]
     fn open(&mut self, name: NameRef<'_>) -> &mut Open<'a> {
         let is_open = (self.open.as_ref())

@@ -22,11 +22,8 @@ use crate::lock::Locks;
 
 /// The module's table: what it adds to the server.
 pub struct ModuleTable {
-    /// The module's name.
     pub name: &'static std::ffi::CStr,
-    /// The module's version.
     pub version: c_int,
-    /// Its commands.
     pub commands: fn(&Registrar<'_>) -> Result<(), Refused>,
 }
 

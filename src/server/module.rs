@@ -32,13 +32,11 @@ pub struct Module {
     is_master: Cell<bool>,
     /// The only context that is good for writing outside of a command.
     own: OwnCtx,
-    /// The clients that wait.
     pub waiting: BlockedClients,
     /// Waiters that the server is about to send away by itself.
     pub sent_on: SentOn,
     /// Rings when something is due.
     pub timer: Timer,
-    /// Jobs at the end of what the server is doing.
     pub jobs: Jobs,
     /// What the server has been asked to tell us of.
     pub hearing: Hearing,
@@ -46,13 +44,11 @@ pub struct Module {
     pub audience: Audience,
     /// What the server has found expired.
     pub expired: Expired,
-    /// What server this is.
     pub server: Server,
     /// The cluster that it is a node of, if it is one.
     pub cluster: Cluster,
     /// Which commands are other modules'.
     pub origins: Origins,
-    /// What users may do.
     pub rights: Rights,
     /// What the server's log and its latency monitor are told.
     pub reports: Reports,
@@ -89,7 +85,6 @@ impl Module {
         }
     }
 
-    /// Our own context.
     pub fn own(&self) -> Ctx<'_> {
         self.own.get()
     }
@@ -113,7 +108,6 @@ impl Module {
         self.locks.try_borrow_mut().is_err()
     }
 
-    /// Is this server a master?
     pub fn is_master(&self) -> bool {
         self.is_master.get()
     }

@@ -50,7 +50,6 @@ pub struct Words {
 }
 
 impl Words {
-    /// All of them.
     pub fn new() -> Self {
         Self { pxat: Text::new(b"PXAT"), marker: Text::new(SHARED_MARKER) }
     }

@@ -57,7 +57,6 @@ impl Timer {
         }
     }
 
-    /// Is it set?
     pub fn is_set(&self) -> bool {
         self.rings.get().is_some()
     }

@@ -28,9 +28,7 @@ pub enum Unfit {
 /// A server that the module runs on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Server {
-    /// Redis, of this version.
     Redis(Version),
-    /// Valkey, of this version.
     Valkey(Version),
 }
 

@@ -9,37 +9,28 @@ use std::ffi::c_int;
 
 use redis_module::raw;
 
-/// Success.
 pub const OK: c_int = raw::REDISMODULE_OK as c_int;
-/// Failure.
 pub const ERR: c_int = raw::REDISMODULE_ERR as c_int;
 /// The version of the module API that we speak.
 pub const API_VERSION: c_int = raw::REDISMODULE_APIVER_1 as c_int;
 
 /// A key that does not exist.
 pub const KEY_EMPTY: c_int = raw::REDISMODULE_KEYTYPE_EMPTY as c_int;
-/// A key that holds a string.
 pub const KEY_STRING: c_int = raw::REDISMODULE_KEYTYPE_STRING as c_int;
-/// A key that holds a sorted set.
 pub const KEY_ZSET: c_int = raw::REDISMODULE_KEYTYPE_ZSET as c_int;
 /// A key is opened to be read.
 pub const READ: c_int = raw::REDISMODULE_READ as c_int;
 /// Opening a key does not count as a use of it.
 pub const NO_TOUCH: c_int = raw::REDISMODULE_OPEN_KEY_NOTOUCH as c_int;
-/// A key is opened to be read and written.
 pub const READ_WRITE: c_int = (raw::REDISMODULE_READ | raw::REDISMODULE_WRITE) as c_int;
 
-/// There is something to be read.
 pub const READABLE: c_int = raw::REDISMODULE_EVENTLOOP_READABLE as c_int;
 
 /// A reply that the server has no name for.
 pub const REPLY_UNKNOWN: c_int = raw::REDISMODULE_REPLY_UNKNOWN as c_int;
-/// A reply that is an error.
 pub const REPLY_ERROR: c_int = raw::REDISMODULE_REPLY_ERROR as c_int;
-/// A reply that is a number.
 pub const REPLY_INTEGER: c_int = raw::REDISMODULE_REPLY_INTEGER as c_int;
 
-/// An argument that may be left out.
 pub const ARGUMENT_OPTIONAL: c_int = raw::REDISMODULE_CMD_ARG_OPTIONAL as c_int;
 
 /// An argument that there may be more than one of.

@@ -27,12 +27,10 @@ impl Flags {
         c_int::try_from(flag).is_ok_and(|flag| self.0 & flag != 0)
     }
 
-    /// Is it a master?
     pub fn master(self) -> bool {
         self.has(raw::REDISMODULE_CTX_FLAGS_MASTER)
     }
 
-    /// Is it a node of a cluster?
     pub fn cluster(self) -> bool {
         self.has(raw::REDISMODULE_CTX_FLAGS_CLUSTER)
     }
@@ -79,7 +77,6 @@ impl Ctx<'_> {
         Self { raw, life: PhantomData }
     }
 
-    /// The server's own handle of it.
     pub fn raw(self) -> *mut RawCtx {
         self.raw
     }
@@ -96,7 +93,6 @@ impl Ctx<'_> {
         usize::try_from(unsafe { api::get_selected_db(self.raw) }).unwrap_or_default()
     }
 
-    /// The caller's number.
     pub fn client(self) -> u64 {
         // SAFETY: the context lives.
         unsafe { api::get_client_id(self.raw) }
@@ -120,7 +116,6 @@ impl OwnCtx {
         Self(unsafe { api::get_detached_thread_safe_context(ctx.raw) })
     }
 
-    /// The context, for as long as we have it.
     pub fn get(&self) -> Ctx<'_> {
         // SAFETY: it lives until this is dropped.
         unsafe { Ctx::new(self.0) }

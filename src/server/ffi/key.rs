@@ -17,7 +17,6 @@ use crate::server::ffi::text::{self, Text};
 /// What a key is opened for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
-    /// To look.
     Read,
     /// To look, which the server is not to take for a use of the key.
     Pass,
@@ -28,7 +27,6 @@ pub enum Purpose {
 /// When a key is to expire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Expiry {
-    /// At this time.
     At(Ms),
     /// Never: another client has put in a share without an end.
     Never,
@@ -122,7 +120,6 @@ impl<'a> Key<'a> {
         }
     }
 
-    /// Is there no such key?
     pub fn is_nothing(&self) -> bool {
         // SAFETY: the key is open.
         self.raw.is_null() || unsafe { api::key_type(self.raw) } == KEY_EMPTY
@@ -240,7 +237,6 @@ impl<'a> Key<'a> {
         found.then_some(score)
     }
 
-    /// An owner's share.
     pub fn share_of(&self, owner: &Text<'_>) -> Option<Share> {
         self.score(owner).map(Share::with_score)
     }
@@ -315,7 +311,6 @@ impl<'a> Key<'a> {
         taken(unsafe { api::zset_add(raw, score, member.raw(), null_mut()) })
     }
 
-    /// Removes a member.
     pub fn remove_share(&mut self, member: &Text<'_>) -> Result<(), NotWritten> {
         let raw = self.writable()?;
         // SAFETY: the key is open for writing; the member lives. The server refuses all but a sorted

@@ -36,7 +36,6 @@ pub fn send(ctx: Ctx<'_>, reply: Reply) {
     }
 }
 
-/// Sends an error.
 pub fn send_error(ctx: Ctx<'_>, text: &str) {
     let Ok(text) = CString::new(text) else { return };
     // SAFETY: the context lives, and the text ends where it should.

@@ -29,12 +29,10 @@ impl<'a> Lent<'a> {
         unsafe { std::slice::from_raw_parts(argv.cast(), count) }
     }
 
-    /// The server's own handle of it.
     pub fn raw(self) -> *mut RawString {
         self.raw
     }
 
-    /// Its bytes.
     pub fn bytes(self) -> &'a [u8] {
         // SAFETY: it lives, and strings don't change.
         unsafe { bytes(self.raw) }
@@ -77,7 +75,6 @@ impl Text<'_> {
         matches!(self.0, Storage::Lent(_))
     }
 
-    /// Its bytes.
     pub fn bytes(&self) -> &[u8] {
         // SAFETY: it lives as long as we have it, and strings don't change.
         unsafe { bytes(self.raw()) }
@@ -93,7 +90,6 @@ impl Text<'_> {
         String::from_utf8_lossy(self.bytes()).into_owned()
     }
 
-    /// The server's own handle of it.
     pub fn raw(&self) -> *mut RawString {
         match &self.0 {
             Storage::Lent(lent) => lent.raw,
