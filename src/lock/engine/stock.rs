@@ -157,13 +157,21 @@ impl Locks {
     }
 
     fn drop_over(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>) {
+        let now = turn.now;
+        let stored = turn.keys.look(name);
+        let (is_nothing, is_one) =
+            (stored == Stored::Nothing, matches!(stored, Stored::Exclusive { .. }));
+        // The hold of one owner, which is over: a share can't be written beside it.
+        if is_one && self.holds.look(turn, name) == LockState::Free {
+            turn.keys.remove(name);
+            return self.forget_expired(turn, name);
+        }
         // After a step of the clock, a share whose score has passed may not be over.
-        if !self.holds.is_in_step(turn.now, name) {
+        if !self.holds.is_in_step(now, name) {
             return;
         }
-        let now = turn.now;
         // What is remembered of earlier holders must not count for later ones.
-        if turn.keys.look(name) == Stored::Nothing {
+        if is_nothing {
             return self.forget_expired(turn, name);
         }
         if is_over(turn.keys.deadline(name), now) {

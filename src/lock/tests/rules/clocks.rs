@@ -289,6 +289,20 @@ fn shares_last_as_long_as_they_should_however_the_clock_is_stepped() {
 }
 
 #[test]
+fn a_share_is_granted_where_another_owner_s_hold_has_ended_by_a_step_and_its_key_is_still_there() {
+    let mut server = server_like(Flavour { keeps_expired: true, ..Flavour::default() });
+    server.takes(&[LOCK], sharing("ann"));
+    server.takes(&[OTHER], alone("ben"));
+    let cid = server.queues(&[LOCK], limited("cid", 1));
+    server.foreign(Write::Rename(OTHER, LOCK));
+    server.step(MINUTE);
+    server.at(1);
+    assert!(server.was_granted(cid).is_some());
+    let key = server.keys.get(LOCK).map(|key| key.content.shares());
+    assert!(key.flatten().is_some_and(|shares| shares.contains_key(&b"cid"[..])));
+}
+
+#[test]
 fn a_share_of_between_two_steps_that_cancel_each_other_out_lasts_as_long_as_any() {
     let mut server = server();
     server.takes(&[LOCK], sharing("ann"));
