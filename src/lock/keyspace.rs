@@ -131,8 +131,8 @@ pub trait Keyspace {
     /// Must not be called with all shares of a lock.
     fn unshare_over(&mut self, name: NameRef<'_>, owners: &[Box<[u8]>]);
 
-    /// `DEL key`. The key is gone for all that is asked next, and a hold that is written next replaces it in one
-    /// write.
+    /// `DEL key`. Nothing stands there from now on. But a hold that is written next replaces it in one write, and is
+    /// accepted if the removal was: a slot that is leaving takes it as a write of a key that is there.
     fn remove(&mut self, name: NameRef<'_>);
 
     /// Publishes what has happened to a lock as a keyspace notification.

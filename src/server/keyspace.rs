@@ -35,6 +35,10 @@ pub struct ServerKeys<'a> {
     authority: Authority,
     said: Said<'a>,
     open: Option<Open<'a>>,
+    /// The key that is to be deleted before another is opened, or when this is closed. Nothing stands there any
+    /// more for the core; but a hold that comes first is written over what stood there, in one write, and if the
+    /// server is asked whether it accepts that, the key is still there: in a slot that is leaving it decides.
+    goes: Option<(Db, Text<'a>)>,
     announcements: Vec<Announcement<'a>>,
     again: Again,
     /// Has the server refused us a key that the caller has named?
@@ -85,9 +89,6 @@ struct Open<'a> {
     /// The bytes of its name.
     bytes: *const [u8],
     name: Named<'a>,
-    /// Is it to be deleted? Nothing stands there any more then. A hold that comes before it is closed is written
-    /// over what stood there, and all who are told of changes hear of one.
-    goes: bool,
 }
 
 /// The name of an open key. When it is dropped, transactions and caches are told that the key has changed, if it
@@ -136,6 +137,7 @@ impl<'a> ServerKeys<'a> {
             authority,
             said,
             open: None,
+            goes: None,
             announcements: Vec::new(),
             again: Again::default(),
             refused: false,
@@ -193,8 +195,11 @@ impl<'a> ServerKeys<'a> {
         let is_open = (self.open.as_ref())
             .is_some_and(|open| open.name.db == name.db && open.is_named(name.key));
         if !is_open {
+            if self.goes.is_some() && !self.is_going(name) {
+                self.delete_what_goes();
+            }
             // The server may want to change it when it opens another.
-            self.close_open();
+            self.open = None;
         }
         let (module, ctx, authority, said) = (self.module, self.ctx, self.authority, self.said);
         let (refused, again) = (&mut self.refused, &mut self.again.0);
@@ -216,40 +221,43 @@ impl<'a> ServerKeys<'a> {
     /// What stands under this key, unless that is to be deleted.
     #[inline]
     fn there(&mut self, name: NameRef<'_>) -> Option<&Key<'a>> {
-        let open = self.open(name);
-        (!open.goes).then_some(&open.key)
+        if self.is_going(name) {
+            return None;
+        }
+        Some(&self.open(name).key)
     }
 
-    fn close_open(&mut self) {
-        self.delete_what_goes();
-        self.open = None;
+    #[inline]
+    fn is_going(&self, name: NameRef<'_>) -> bool {
+        let goes = self.goes.as_ref();
+        goes.is_some_and(|(db, text)| *db == name.db && text.bytes() == name.key)
     }
 
-    /// Deletes the open key, if it is to be deleted.
     #[inline]
     fn delete_what_goes(&mut self) {
-        if self.open.as_ref().is_some_and(|open| open.goes) {
-            self.delete();
+        if let Some((db, text)) = self.goes.take() {
+            self.delete(NameRef { db, key: text.bytes() });
         }
     }
 
-    fn delete(&mut self) {
-        let Some(open) = &mut self.open else { return };
-        open.goes = false;
-        let (deleted, text, db) = (open.key.delete(), open.name.text.clone(), open.name.db);
-        let was_large = deleted == Ok(true);
-        if !self.is_written(NameRef { db, key: text.bytes() }, deleted.map(|_| ())) {
+    fn delete(&mut self, name: NameRef<'_>) {
+        let open = self.open(name);
+        // It may have expired since.
+        if !open.key.is_refused() && open.key.is_nothing() {
             return;
         }
-        if let Some(open) = &mut self.open {
-            open.name.has_changed(Whose::Callers);
+        let (deleted, text) = (open.key.delete(), open.name.text.clone());
+        let was_large = deleted == Ok(true);
+        if !self.is_written(name, deleted.map(|_| ())) {
+            return;
         }
+        self.modified(name, Whose::Callers);
         if was_large {
             replicate::unlink(self.ctx, &text);
         } else {
             replicate::del(self.ctx, &text);
         }
-        self.announce(db, &text, raw::REDISMODULE_NOTIFY_GENERIC, c"del");
+        self.announce(name.db, &text, raw::REDISMODULE_NOTIFY_GENERIC, c"del");
     }
 
     /// Transactions and caches are to hear that this key has changed.
@@ -313,7 +321,7 @@ impl<'a> ServerKeys<'a> {
     /// the keys that it has named alone.
     fn refusal_of_a_write(&mut self, db: Db, name: &Text<'_>) -> Option<Refused> {
         // The server may change a key while it is asked, so none is open then.
-        self.close_open();
+        self.open = None;
         let own = self.module.own();
         own.select(db);
         call::refusal_of_a_write(own, name)
@@ -345,7 +353,8 @@ impl<'a> ServerKeys<'a> {
         name: NameRef<'_>,
         run: impl FnOnce(Ctx<'a>, &Text<'a>) -> T,
     ) -> T {
-        self.close_open();
+        self.delete_what_goes();
+        self.open = None;
         let text = self.said.text(name.key);
         if self.authority.is_with_our_context() {
             self.ctx.select(name.db);
@@ -395,12 +404,8 @@ impl<'a> Open<'a> {
         let (key, had_expired) = module.expired.open(text.raw(), open);
         // The bytes of a word of the command's are known without asking the server.
         let bytes: *const [u8] = if text.is_lent() { name.key } else { text.bytes() };
-        let open = Self {
-            key,
-            bytes,
-            name: Named { module, ctx, db: name.db, text, changed: None },
-            goes: false,
-        };
+        let open =
+            Self { key, bytes, name: Named { module, ctx, db: name.db, text, changed: None } };
         (open, had_expired)
     }
 
@@ -483,8 +488,10 @@ impl Keyspace for ServerKeys<'_> {
 
     fn hold(&mut self, name: NameRef<'_>, owner: &[u8], deadline: Ms) {
         let deadline = to_wall(deadline, self.ahead);
+        if self.is_going(name) {
+            self.goes = None;
+        }
         let open = self.open(name);
-        open.goes = false;
         let written = (open.key.set(owner)).and_then(|()| open.key.expire_at(deadline));
         let text = open.name.text.clone();
         if !self.is_written(name, written) {
@@ -500,8 +507,9 @@ impl Keyspace for ServerKeys<'_> {
 
     fn move_deadline(&mut self, name: NameRef<'_>, deadline: Ms) -> bool {
         let deadline = to_wall(deadline, self.ahead);
+        let is_going = self.is_going(name);
         let open = self.open(name);
-        if open.goes || (!open.key.is_refused() && open.key.is_nothing()) {
+        if is_going || (!open.key.is_refused() && open.key.is_nothing()) {
             return false;
         }
         let (written, text) = (open.key.expire_at(deadline), open.name.text.clone());
@@ -525,8 +533,8 @@ impl Keyspace for ServerKeys<'_> {
         let deadline = to_wall(deadline, self.ahead);
         let (owner, marker) = (self.owner(owner), &self.module.words.marker);
         let whose = Self::whose(&owner);
-        if self.there(name).is_none() {
-            self.delete();
+        if self.is_going(name) {
+            self.delete_what_goes();
         }
         let open = self.open(name);
         let is_new = open.key.stored(marker) == Stored::Nothing;
@@ -576,10 +584,12 @@ impl Keyspace for ServerKeys<'_> {
     }
 
     fn remove(&mut self, name: NameRef<'_>) {
-        if self.open(name).key.is_refused() {
+        let open = self.open(name);
+        if open.key.is_refused() {
             return self.is_not_written(name);
         }
-        self.open(name).goes = true;
+        let text = open.name.text.clone();
+        self.goes = Some((name.db, text));
     }
 
     fn announce(&mut self, name: NameRef<'_>, event: LockEvent) {

@@ -197,6 +197,22 @@ fn a_waiter_that_dies_after_its_grant_in_a_slot_that_leaves_is_no_reason_to_gran
 }
 
 #[test]
+fn in_a_slot_that_leaves_a_hold_that_ends_with_its_connection_is_passed_on_while_its_key_is_there()
+{
+    let cluster = Cluster::start(2);
+    let key = cluster.key_on(0, "k");
+    let slot = cluster.slot_of(&key);
+    let mut here = cluster.client(0);
+    cmd!(here, "LOCK.ACQUIRE", key, "a", LONG, "SESSION").fence();
+    let mut waiter = cluster.node(0).waiter_for(&key, "b");
+    cluster.set_importing(slot, 0, 1);
+    cluster.set_migrating(slot, 0, 1);
+    drop(here);
+    waiter.answer().fence();
+    assert_eq!(cmd!(cluster.client(0), "GET", key), "b");
+}
+
+#[test]
 fn a_waiter_on_the_node_that_a_slot_comes_to_is_granted_once_it_has_come() {
     let cluster = Cluster::start(2);
     let key = cluster.key_on(0, "k");

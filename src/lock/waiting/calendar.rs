@@ -12,7 +12,7 @@ const REFUSED: Ms = 10;
 
 /// How many locks are looked at again in a millisecond, at most, for one of these reasons: a few percent of the
 /// server's time, however many there are.
-const LOOKS_PER_MS: usize = 20;
+const LOOKS_PER_MS: usize = 50;
 
 impl Waiting {
     /// Remembers that a lock with a queue has been looked at, and has it looked at again by `next` at the latest.

@@ -80,3 +80,28 @@ fn a_slot_that_leaves_is_not_ahead_of_who_gets_it() {
     cluster.set_slot_owner(slot, 0, 1);
     assert!(waiter.answer().is_error("MOVED"));
 }
+
+#[test]
+fn a_hand_over_in_a_slot_that_leaves_is_not_ahead_either() {
+    let cluster = cluster();
+    let key = cluster.key_on(0, "k");
+    let stays = format!("{{{key}}}");
+    let slot = cluster.slot_of(&key);
+    let here = cluster.node(0);
+    let first = ahead(here, &stays, "z");
+    assert!(first >= LEAD, "the first in its slot: {first}");
+    here.client().acquire(&key, "x");
+    let _refused = here.waiter_for(&key, "w");
+    let mut waiter = here.waiter_for(&stays, "y");
+    cluster.set_importing(slot, 0, 1);
+    cluster.set_migrating(slot, 0, 1);
+    // The server refuses what would pass it on: so the node knows that the slot is leaving.
+    assert_eq!(cmd!(here.client(), "DEL", key), 1);
+    here.let_pass(320);
+    let answers =
+        here.client().pipeline(&[args!["TIME"], args!["LOCK.RELEASE", stays.as_str(), "z"]]);
+    assert_eq!(answers[1], 1);
+    let [seconds, micros] = [0, 1].map(|at| answers[0][at].text().parse::<i64>().unwrap());
+    let ahead = waiter.answer().fence() - (seconds * 1_000_000 + micros);
+    assert!(ahead < LEAD, "{ahead}");
+}
