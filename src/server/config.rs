@@ -6,9 +6,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use redis_module::raw;
 
+use super::classes;
 use super::ffi::{Ctx, ERR, OK, RawString};
-use super::inbox::Note;
-use super::{classes, home};
 use crate::lock::{LAST_MS, Limits, MOST_SHARERS};
 use crate::protocol::integer;
 
@@ -217,21 +216,17 @@ fn each(settings: &Settings) -> impl Iterator<Item = (String, String)> {
         .map(|(name, value)| (format!("lock.{}", name.to_string_lossy()), value))
 }
 
-/// What is set, as the server has it. It may ask on any thread, and in the middle of a change to the locks,
-/// which are told as soon as they can be.
+/// What is set, as the server has it. It may ask and set on any thread, and in the middle of a change to the locks.
+/// These have it once the server says that all of a command's settings have been accepted
+/// ([`Note::SettingsChanged`](super::inbox::Note)): if one is refused, it sets the others back.
 static SETTINGS: Mutex<Settings> = Mutex::new(Settings::DEFAULT);
 
 fn settings() -> MutexGuard<'static, Settings> {
     SETTINGS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn set(change: impl FnOnce(&mut Limits)) {
-    let limits = {
-        let mut settings = settings();
-        change(&mut settings.limits);
-        settings.limits
-    };
-    home::hear(Note::NewLimits(limits));
+pub fn limits() -> Limits {
+    settings().limits
 }
 
 /// The value of `lock.classes`.
@@ -239,10 +234,8 @@ pub fn classes() -> Vec<u8> {
     settings().classes.clone()
 }
 
-/// Sets it.
 pub fn set_classes(value: &[u8]) {
     settings().classes = value.to_vec();
-    home::hear(Note::NewClasses(value.to_vec()));
 }
 
 fn signed(number: u64) -> c_longlong {
@@ -262,7 +255,7 @@ unsafe extern "C" fn set_number(
 ) -> c_int {
     match (NUMBERS.get(place.addr()), u64::try_from(value)) {
         (Some(number), Ok(value)) => {
-            set(move |limits| *(number.of)(limits) = value);
+            *(number.of)(&mut settings().limits) = value;
             OK
         }
         _ => ERR,
@@ -279,6 +272,6 @@ unsafe extern "C" fn set_drain(
     _: *mut c_void,
     _: *mut *mut RawString,
 ) -> c_int {
-    set(move |limits| limits.drain = value != 0);
+    settings().limits.drain = value != 0;
     OK
 }

@@ -12,7 +12,7 @@ use std::ops::RangeInclusive;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use crate::lock::{Db, Limits, Ticket, slot};
+use crate::lock::{Db, Ticket, slot};
 
 /// Something that the server has told us, and that is still to be acted on.
 #[derive(Debug, PartialEq, Eq)]
@@ -43,10 +43,6 @@ pub enum Note {
     ModuleLeft(CString),
     /// A setting of the server's, or of a module's, has another value.
     SettingsChanged,
-    /// What an operator has set for us.
-    NewLimits(Limits),
-    /// The classes that an operator has set, as it has said them.
-    NewClasses(Vec<u8>),
     /// The server is a master now, or a replica.
     RoleChanged { master: bool },
 }
@@ -69,7 +65,6 @@ impl Note {
             Self::SlotsLeft(_) => "slots that move",
             Self::ModuleJoined(_) | Self::ModuleLeft(_) => "a change of modules",
             Self::SettingsChanged => "changed settings",
-            Self::NewLimits(_) | Self::NewClasses(_) => "a new setting",
             Self::RoleChanged { .. } => "a change of roles",
         }
     }

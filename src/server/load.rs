@@ -12,6 +12,7 @@ use super::ffi::{
 };
 use super::hearing::{Callbacks, Hearing};
 use super::home::InUse;
+use super::inbox::Note;
 use super::jobs::Jobs;
 use super::module::Module;
 use super::timer::Timer;
@@ -173,6 +174,7 @@ fn set_up(table: &ModuleTable, ctx: Ctx<'_>, words: &[&[u8]]) -> Result<(), Fail
     if !config::add(ctx, said) {
         return Err(Failure::Settings);
     }
+    home::hear(Note::SettingsChanged);
     if let Some((name, text)) = files::configuration() {
         let unlike = config::unlike(&text);
         if !unlike.is_empty() {

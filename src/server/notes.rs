@@ -4,7 +4,7 @@
 use super::ffi::{context, shield};
 use super::inbox::{self, Note};
 use super::module::{InAChange, Module};
-use super::{classes, clock};
+use super::{classes, clock, config};
 use crate::lock::{End, Locks, NameRef, Ticket};
 use crate::protocol::fits;
 
@@ -90,8 +90,14 @@ impl Module {
                 self.set_timer(now);
             }
             Note::Flushed(db) => {
-                self.change_alone(|locks| locks.lost_by_flush(*db, now))?;
-                self.change_alone(|locks| locks.flushed(*db))?;
+                // A replica's keys may only be read anew, from its master.
+                let is_master = self.is_master();
+                self.change_alone(|locks| {
+                    if is_master {
+                        locks.lost_by_flush(*db, now);
+                    }
+                    locks.flushed(*db);
+                })?;
                 self.ask_for_a_turn(true);
             }
             Note::Swapped(one, other) => {
@@ -124,16 +130,15 @@ impl Module {
                 self.origins.forget();
                 self.audience.left(name);
             }
-            Note::SettingsChanged => self.reports.settings_changed(),
-            Note::NewLimits(limits) => {
-                self.change_alone(|locks| locks.set_limits(*limits, now))?;
+            Note::SettingsChanged => {
+                self.reports.settings_changed();
+                let (limits, classes) = (config::limits(), config::classes());
+                self.change_alone(|locks| {
+                    locks.set_limits(limits, now);
+                    locks.waiting_mut().set_classes(classes::patterns(&classes), fits);
+                })?;
                 // Those who wait may have to be sent away.
                 self.set_timer(now);
-            }
-            Note::NewClasses(value) => {
-                self.change_alone(|locks| {
-                    locks.waiting_mut().set_classes(classes::patterns(value), fits)
-                })?;
             }
             Note::RoleChanged { master } => {
                 self.has_role(*master);

@@ -51,3 +51,20 @@ fn says(line: &Value, reason: &str, owner: &str, fence: i64) {
 fn wait_until_gone(client: &mut Client, key: &str) {
     eventually("the key is gone", || cmd!(client, "EXISTS", key) == 0);
 }
+
+#[test]
+fn a_replica_that_reads_its_keys_anew_from_its_master_has_lost_none() {
+    let master = Server::start();
+    let replica = master.replica();
+    master.client().acquire("k", "a");
+    replica.wait_until_in_sync_with(&master);
+    let mut asking = replica.client();
+    assert!(cmd!(asking, "LOCK.CHECK", "k", "a").int() > 0);
+    assert_eq!(cmd!(master.client(), "DEBUG", "CHANGE-REPL-ID"), "OK");
+    cmd!(master.client(), "CLIENT", "KILL", "TYPE", "replica");
+    eventually("it has read everything once more", || master.info("sync_full") == "2");
+    master.client().acquire("later", "a");
+    replica.wait_until_in_sync_with(&master);
+    assert!(cmd!(replica.client(), "LOCK.CHECK", "k", "a").int() > 0);
+    assert_eq!(cmd!(replica.client(), "LOCK.LOG"), Value::Array(vec![]));
+}

@@ -79,6 +79,44 @@ fn a_value_out_of_its_range_is_refused_in_the_servers_words_and_nothing_changes(
     assert_eq!(setting(&mut client, "drain"), "yes");
 }
 
+/// The server sets the first, refuses the second, and sets the first back.
+#[test]
+fn settings_of_which_one_is_refused_do_nothing_not_even_for_a_moment() {
+    let server = Server::start();
+    let mut client = server.client();
+    set(&mut client, "classes", "k*");
+    let mut holder = server.client();
+    let first = holder.acquire("k", "a");
+    holder.run(&args!["LOCK.ACQUIRE", "lost", "a", LONG]).fence();
+    cmd!(holder, "LOCK.CHECK", "lost", "a");
+    cmd!(holder, "DEL", "lost");
+    cmd!(holder, "LOCK.RELEASE", "lost", "a");
+    assert_eq!(cmd!(client, "LOCK.ACQUIRE", "k", "b", LONG, "QUEUE", 60_000), -1);
+    let refused = ["lock.claim-time", "maxmemory-policy"];
+    let figures = |client: &mut Client| {
+        let class = client.info("lock_classes")["lock_class_k*"].clone();
+        (cmd!(client, "LOCK.LOG").items().len(), class, client.info("lock")["lock_places"].clone())
+    };
+    let before = figures(&mut client);
+    for other in refused {
+        for (name, value) in [
+            ("fence-lead", "315360000000"),
+            ("drain", "yes"),
+            ("log-max-len", "0"),
+            ("classes", ""),
+        ] {
+            let is = setting(&mut client, name);
+            let name = format!("lock.{name}");
+            let answer = cmd!(client, "CONFIG", "SET", &name, value, other, "none of these");
+            assert!(answer.is_error("ERR CONFIG SET failed"), "{name}: {answer:?}");
+            assert_eq!(cmd!(client, "CONFIG", "GET", &name)[name.as_str()].text(), is);
+        }
+    }
+    assert_eq!(figures(&mut client), before);
+    let next = client.acquire("free", "a");
+    assert!(next - first < 600_000_000_000, "from {first} to {next}");
+}
+
 #[test]
 fn a_setting_may_be_said_in_the_configuration_file_and_behind_loadmodule() {
     let server = Server::with()
