@@ -94,8 +94,8 @@ impl<'a> Play<'a> {
                 played.upgrades.insert(upgrade);
             }
         }
-        steps.look(queue.holders.len().min(waiting.count_owned()))?;
-        for holder in waiting.waiting_among(&queue.holders, now) {
+        steps.look(queue.holders().len().min(waiting.count_owned()))?;
+        for holder in waiting.waiting_among(queue.holders(), now) {
             steps.write(2)?;
             let owner = self.owner(holder, steps)?;
             if owner.waits == 0 {
@@ -107,7 +107,7 @@ impl<'a> Play<'a> {
             if is_new {
                 self.to_try.extend(waiting.tickets_of(holder));
             }
-            if queue.holders.are_sharers() {
+            if queue.holders().are_sharers() {
                 played.shares.insert(holder);
                 self.sharers.push((name, holder));
             } else {

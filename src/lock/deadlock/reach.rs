@@ -161,8 +161,9 @@ impl<'a> Reach<'a> {
                 let Some(queue) = self.ask(name, owner, ticket, steps)? else {
                     continue;
                 };
-                let holds = queue.holders.include(owner, now);
-                let hold = if queue.holders.are_sharers() { Hold::Shared } else { Hold::Exclusive };
+                let holds = queue.holders().include(owner, now);
+                let hold =
+                    if queue.holders().are_sharers() { Hold::Shared } else { Hold::Exclusive };
                 if holds && hold.covers(mode) {
                     continue;
                 }
@@ -204,7 +205,7 @@ impl<'a> Reach<'a> {
                 entry.insert(Asked {
                     name,
                     queue,
-                    held_by_start: queue.holders.include(start, now),
+                    held_by_start: queue.holders().include(start, now),
                     of_start: None,
                     holders: false,
                     before: 0,
@@ -226,7 +227,7 @@ impl<'a> Reach<'a> {
             return Ok(());
         };
         let waits_for_holders = asked.is_shut_to(spot, max_sharers, steps)?;
-        let to_holder = spot.edge(Claim::Holds, !spot.queue.holders.are_sharers());
+        let to_holder = spot.edge(Claim::Holds, !spot.queue.holders().are_sharers());
         let looks_at_holders = waits_for_holders && !std::mem::replace(&mut asked.holders, true);
         if spot.waiter.owner != *self.start {
             let holds = waits_for_holders && asked.held_by_start;
@@ -243,7 +244,7 @@ impl<'a> Reach<'a> {
             }
         }
         if looks_at_holders {
-            let holders = &spot.queue.holders;
+            let holders = spot.queue.holders();
             steps.look(holders.len().min(waiting.count_owned()))?;
             for holder in waiting.waiting_among(holders, now) {
                 self.reach(holder, to_holder, steps)?;
@@ -260,7 +261,7 @@ impl<'a> Reach<'a> {
         };
         let from = asked.before.min(spot.ticket);
         asked.before = asked.before.max(spot.ticket);
-        let in_turn = spot.queue.tangled.range(from..spot.ticket).copied();
+        let in_turn = spot.queue.tangled().range(from..spot.ticket).copied();
         for other in spot.queue.upgrades().chain(in_turn) {
             steps.look(1)?;
             if self.met.insert(other, ()).is_none()
@@ -309,9 +310,9 @@ impl Asked<'_> {
         max_sharers: u64,
         steps: &mut Steps,
     ) -> Result<bool, TooLong> {
-        let (queue, tangled) = (self.queue, &self.queue.tangled);
-        let is_full = u64::try_from(queue.holders.len()).is_ok_and(|count| count >= max_sharers);
-        if !queue.holders.are_sharers() || spot.mode != Mode::Shared || is_full {
+        let (queue, tangled) = (self.queue, self.queue.tangled());
+        let is_full = u64::try_from(queue.holders().len()).is_ok_and(|count| count >= max_sharers);
+        if !queue.holders().are_sharers() || spot.mode != Mode::Shared || is_full {
             return Ok(true);
         }
         if self.untangled.is_none() {

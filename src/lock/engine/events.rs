@@ -51,7 +51,7 @@ impl Locks {
             Gone::Expired => {
                 let queue = self.waiting.queue(name.borrow());
                 let holders =
-                    (queue.filter(|queue| queue.first().is_some())).map(|queue| &queue.holders);
+                    (queue.filter(|queue| queue.first().is_some())).map(|queue| queue.holders());
                 if let Some(owner) = holders.and_then(|holders| holders.any().cloned()) {
                     let name = name.clone();
                     self.outbox.lapsed.push(Lapse { name, owner });

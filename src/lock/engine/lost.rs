@@ -121,7 +121,7 @@ impl Locks {
         let runs_out = matches!(reason, Reason::Expired | Reason::Broken | Reason::Unclaimed);
         let ended = if runs_out {
             // A hold that ended by the wall clock has no end in its record, but maybe in the queue.
-            let holder = queue.and_then(|queue| queue.holders.exclusive());
+            let holder = queue.and_then(|queue| queue.holders().exclusive());
             let known = holder.filter(|(holder, _)| ***holder == *owner);
             let end = entry.end.or(known.and_then(|(_, until)| until));
             end.map(|end| end.min(now.ms()))
@@ -129,7 +129,7 @@ impl Locks {
             None
         };
         let waiting = queue
-            .map_or(0, |queue| self.waiting.wait_here(queue).saturating_add(queue.asleep.len()));
+            .map_or(0, |queue| self.waiting.wait_here(queue).saturating_add(queue.asleep().len()));
         let loss = Loss {
             reason,
             count,

@@ -74,7 +74,7 @@ impl Locks {
         }
         for name in left {
             if let Some(queue) = self.waiting.queue(name.borrow()) {
-                queue.stale = true;
+                queue.touch();
             }
             self.waiting.look_by(name.borrow(), turn.now.plus(1));
         }
@@ -184,7 +184,7 @@ impl Locks {
     fn note_lapse(&mut self, name: NameRef<'_>, now: Now) {
         let lapsed = (self.waiting.queue(name))
             .filter(|queue| queue.first().is_some())
-            .and_then(|queue| queue.holders.any_ended(now).cloned());
+            .and_then(|queue| queue.holders().any_ended(now).cloned());
         if let Some(owner) = lapsed {
             let name = name.keep();
             self.outbox.lapsed.push(Lapse { name, owner });
@@ -198,7 +198,7 @@ impl Locks {
         };
         // Another request of its owner would be served next.
         let is_its_only_one =
-            self.waiting.queue_of(name).is_some_and(|queue| !queue.tangled.contains(&ticket));
+            self.waiting.queue_of(name).is_some_and(|queue| !queue.tangled().contains(&ticket));
         match self.serve(turn, ticket, Some(name)) {
             Served::Through if is_its_only_one => self.passed_on(name).unwrap_or(Served::Through),
             Served::Through => Served::Through,
@@ -455,7 +455,7 @@ impl Locks {
     /// A waiter for this lock, which was free or shared, is through. If it was granted the lock alone, nothing else
     /// can be served.
     fn passed_on(&self, name: NameRef<'_>) -> Option<Served> {
-        let (_, until) = self.waiting.queue_of(name)?.holders.exclusive()?;
+        let (_, until) = self.waiting.queue_of(name)?.holders().exclusive()?;
         Some(Served::Held(until?))
     }
 

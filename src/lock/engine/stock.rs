@@ -60,8 +60,8 @@ impl Locks {
         let Some(queue) = self.waiting.queue(name) else {
             return;
         };
-        let stale = std::mem::replace(&mut queue.stale, false);
-        match &queue.holders {
+        let stale = queue.take_stale();
+        match queue.holders() {
             _ if are_too_many => {
                 self.waiting.set_holders(name, Holders::TooMany(count));
                 if stale {
@@ -82,7 +82,7 @@ impl Locks {
         let Some(queue) = self.waiting.queue_of(name) else {
             return;
         };
-        for owner in self.waiting.waiting_among(&queue.holders, turn.now) {
+        for owner in self.waiting.waiting_among(queue.holders(), turn.now) {
             turn.settling.add_joined(name.keep(), Rc::clone(owner));
         }
     }
@@ -113,8 +113,8 @@ impl Locks {
             return;
         }
         let share = turn.keys.share_of(name, owner);
-        let is_first =
-            (self.waiting.queue(name)).is_some_and(|queue| matches!(queue.holders, Holders::Free));
+        let is_first = (self.waiting.queue(name))
+            .is_some_and(|queue| matches!(queue.holders(), Holders::Free));
         if is_first
             && let Some(share) = share
             && turn.keys.look(name) == (Stored::Shared { count: 1 })
@@ -255,16 +255,13 @@ impl Locks {
         now: Now,
     ) {
         let mut seen = Seen::Later;
+        if self.waiting.set_end_of_holder(name, owner, deadline) {
+            return;
+        }
         if let Some(queue) = self.waiting.queue(name) {
-            if let Holders::One(holder, until) = &mut queue.holders
-                && **holder == *owner
-            {
-                *until = deadline;
-                return;
-            }
             queue.demote_all();
             // While a client waits, the server notifies us of each new value at once.
-            if queue.holders.exclusive().is_some() {
+            if queue.holders().exclusive().is_some() {
                 seen = Seen::AtOnce;
             }
             self.waiting.set_holders(name, Holders::One(Rc::from(owner), deadline));

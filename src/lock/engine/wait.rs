@@ -54,11 +54,11 @@ impl Locks {
             // Only a new queue is looked at: others have been settled in this turn.
             if queue.len() == 1 {
                 self.take_stock(turn, name);
-            } else if !queue.holders.are_sharers() {
+            } else if !queue.holders().are_sharers() {
                 continue;
             }
             let is_upgrade = mode == Mode::Exclusive
-                && (self.waiting.queue(name)).is_some_and(|queue| queue.holders.are_sharers())
+                && (self.waiting.queue(name)).is_some_and(|queue| queue.holders().are_sharers())
                 && self.holds.share_of(turn, name, owner).is_some();
             if is_upgrade && let Some(queue) = self.waiting.queue(name) {
                 queue.promote(ticket);

@@ -151,7 +151,7 @@ impl Waiting {
         // A request for one lock that is not tangled is its owner's only one.
         if let [name] = names
             && let Some(queue) = self.queue(name.borrow())
-            && !queue.tangled.contains(&ticket)
+            && !queue.tangled().contains(&ticket)
         {
             return;
         }
@@ -170,13 +170,8 @@ impl Waiting {
 
     fn set_tangled(&mut self, names: &[Name], ticket: Ticket, tangled: bool) {
         for name in names {
-            let Some(queue) = self.queue(name.borrow()) else {
-                continue;
-            };
-            if tangled {
-                queue.tangled.insert(ticket);
-            } else {
-                queue.tangled.remove(&ticket);
+            if let Some(queue) = self.queue(name.borrow()) {
+                queue.set_tangled(ticket, tangled);
             }
         }
     }

@@ -6,8 +6,8 @@ use std::rc::Rc;
 use crate::lock::keyspace::Share;
 use crate::lock::room::give_back_room;
 use crate::lock::waiting::Waiting;
-use crate::lock::waiting::queue::Holders;
-use crate::lock::words::{NameRef, Now};
+use crate::lock::waiting::queue::{Holders, Queue};
+use crate::lock::words::{Ms, NameRef, Now};
 
 impl Waiting {
     /// Replaces the holders that a lock's queue remembers, and counts them by owner.
@@ -15,10 +15,22 @@ impl Waiting {
         let Some(queue) = self.queue(name) else {
             return;
         };
-        let before = std::mem::replace(&mut queue.holders, holders);
-        let (before, now) = (before.owners(), queue.holders.owners());
+        let before = std::mem::replace(queue.holders_mut(), holders);
+        let (before, now) = (before.owners(), queue.holders().owners());
         (now.0.iter().chain(&now.1)).for_each(|owner| self.count_waited_for(owner));
         (before.0.iter().chain(&before.1)).for_each(|owner| self.uncount_waited_for(owner));
+    }
+
+    /// Moves the end of this owner's hold, if the lock's queue remembers that it holds the lock alone. Returns whether
+    /// it does.
+    pub fn set_end_of_holder(&mut self, name: NameRef<'_>, owner: &[u8], end: Option<Ms>) -> bool {
+        match self.queue(name).map(Queue::holders_mut) {
+            Some(Holders::One(holder, until)) if **holder == *owner => {
+                *until = end;
+                true
+            }
+            _ => false,
+        }
     }
 
     /// Changes one owner's share among the holders that a lock's queue remembers, or removes it.
@@ -26,7 +38,7 @@ impl Waiting {
         let Some(queue) = self.queue(name) else {
             return;
         };
-        let Holders::Many(shares) = &mut queue.holders else {
+        let Holders::Many(shares) = queue.holders_mut() else {
             return;
         };
         match (share, shares.remove_entry(owner)) {

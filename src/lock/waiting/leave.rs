@@ -114,7 +114,7 @@ impl Waiting {
             *next = next.saturating_add(1);
             match name {
                 Some(name) if self.leave_queue(name.borrow(), ticket) => {
-                    self.noted.insert(name);
+                    self.calendar.note(name);
                 }
                 Some(_) => {}
                 None => {
@@ -133,7 +133,7 @@ impl Waiting {
             let ticket = self.queue(name)?.first()?;
             if self.places.channels.any_asleep() && self.sleeps_by_channel(ticket) {
                 let moved_up = self.lay_aside(ticket);
-                self.noted.extend(moved_up);
+                self.calendar.note_all(moved_up);
                 continue;
             }
             if self.leaving.is_empty() || self.is_waiting(ticket) {
@@ -141,7 +141,7 @@ impl Waiting {
             }
             // The caller may be settling another queue: this one is settled in the next tick.
             if self.leave_queue(name, ticket) {
-                self.noted.insert(name.keep());
+                self.calendar.note(name.keep());
             }
         }
     }

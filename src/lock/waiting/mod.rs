@@ -18,6 +18,7 @@ use crate::lock::budget;
 use crate::lock::databases::Databases;
 use crate::lock::hashing::Keyed;
 use crate::lock::stats::classes::{Classes, Fits};
+use crate::lock::waiting::calendar::Calendar;
 use crate::lock::waiting::leave::{FEW_QUEUES, Leaving};
 use crate::lock::waiting::place::{Place, Places};
 use crate::lock::waiting::queue::queues::Queues;
@@ -44,10 +45,7 @@ pub struct Waiting {
     leaving: VecDeque<Leaving>,
     /// How many locks with a queue each owner holds.
     waited_for: HashMap<Rc<[u8]>, usize, FixedState>,
-    /// When each lock with a queue is to be looked at again.
-    alarms: BTreeSet<(Ms, Name)>,
-    /// Locks that something has happened to: they are settled in the next tick.
-    noted: BTreeSet<Name>,
+    calendar: Calendar,
     /// Up to how many queues a waiter is taken out of at once, and not in portions.
     few_queues: usize,
     classes: Classes,
@@ -63,8 +61,7 @@ impl Waiting {
             waits: Waits::default(),
             leaving: VecDeque::new(),
             waited_for: HashMap::with_hasher(secret.for_owners()),
-            alarms: BTreeSet::new(),
-            noted: BTreeSet::new(),
+            calendar: Calendar::default(),
             few_queues: FEW_QUEUES,
             classes: Classes::default(),
             secret,
@@ -81,9 +78,9 @@ impl Waiting {
     /// Notes that something has happened to this key: it is settled in the next [`tick`](crate::lock::Locks::tick).
     pub fn note(&mut self, name: Name) {
         if let Some(queue) = self.queue(name.borrow()) {
-            queue.stale = true;
+            queue.touch();
         }
-        self.noted.insert(name);
+        self.calendar.note(name);
     }
 
     /// Marks every lock with a queue as to be looked at again: in this database, or in all.
@@ -100,12 +97,12 @@ impl Waiting {
         for (_, queues) in self.queues.iter_mut() {
             queues.untouch_all();
         }
-        std::mem::take(&mut self.noted)
+        self.calendar.take_noted()
     }
 
     /// Is there anything to settle?
     pub fn has_noted(&self) -> bool {
-        !self.noted.is_empty() || self.queues.any(|queues| queues.unseen() > 0)
+        self.calendar.has_noted() || self.queues.any(|queues| queues.unseen() > 0)
     }
 
     /// Is there a queue in this database, or without one in any?
@@ -231,7 +228,7 @@ impl Waiting {
     pub fn end_wait(&mut self, ticket: Ticket) {
         if self.is_waiting(ticket) {
             let moved_up = self.leave(ticket);
-            self.noted.extend(moved_up);
+            self.calendar.note_all(moved_up);
         }
     }
 
@@ -294,12 +291,12 @@ impl Waiting {
 
     /// These locks are settled in the next tick.
     pub fn settle_later(&mut self, names: impl IntoIterator<Item = Name>) {
-        self.noted.extend(names);
+        self.calendar.note_all(names);
     }
 
     /// Are there no requests, and is nothing to be settled or published?
     pub fn is_idle(&self) -> bool {
-        self.is_empty() && self.noted.is_empty() && self.places.messages.is_empty()
+        self.is_empty() && !self.calendar.has_noted() && self.places.messages.is_empty()
     }
 
     /// Are there no requests, not even such that have been decided and have not ended?
@@ -354,10 +351,7 @@ impl Waiting {
         for (_, waiter) in self.waiters.with_client() {
             waiter.swapped(one, other);
         }
-        // A note concerns a hold, which has moved, and a queue, which has not: so it counts for both names.
-        let mut moved: Vec<Name> = self.noted.iter().cloned().collect();
-        moved.iter_mut().for_each(|name| name.swap(one, other));
-        self.noted.extend(moved);
+        self.calendar.swapped(one, other);
     }
 
     #[inline]
@@ -403,7 +397,7 @@ impl Waiting {
         let sent_away = (self.waits.waiting.iter()).filter(|&one| one <= self.waits.sent_away_to);
         write!(to, "{in_the_way:?}{:?}", sent_away.count())?;
         write!(to, "{:?}{:?}{:?}", self.places, self.waits, self.leaving)?;
-        write!(to, "{:?}{:?}", self.alarms, self.noted)
+        write!(to, "{:?}", self.calendar)
     }
 
     #[cfg(test)]
@@ -419,7 +413,7 @@ impl Waiting {
     /// How many queues are to be looked at again by this time.
     #[cfg(test)]
     pub fn alarms_up_to(&self, time: Ms) -> usize {
-        self.alarms.iter().filter(|&&(at, _)| at <= time).count()
+        self.calendar.up_to(time)
     }
 
     /// Sets up to how many queues a waiter is taken out of at once.

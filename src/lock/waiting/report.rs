@@ -38,7 +38,7 @@ impl Waiting {
         let standing = queue.iter().filter(|&ticket| self.is_waiting(ticket));
         let mut first: Vec<Ticket> = standing.take(most).collect();
         let room = most.saturating_sub(first.len());
-        first.extend(queue.asleep.iter().take(room));
+        first.extend(queue.asleep().iter().take(room));
         first
     }
 
@@ -68,7 +68,7 @@ impl Waiting {
                 }),
             })
             .collect();
-        let count = self.wait_here(queue).saturating_add(queue.asleep.len());
+        let count = self.wait_here(queue).saturating_add(queue.asleep().len());
         (waiters, count)
     }
 
@@ -76,6 +76,7 @@ impl Waiting {
     pub fn remembered(&self) -> Remembered {
         let sum = |counts: &[usize]| counts.iter().sum();
         let unseen = self.queues.iter().map(|(_, queues)| queues.unseen()).sum();
+        let [noted, alarms] = self.calendar.counts();
         Remembered {
             queues: self.count_queues(),
             waiters: self.waiters.len(),
@@ -84,9 +85,9 @@ impl Waiting {
                 self.waited_for.len(),
                 self.places.channels.len(),
             ]),
-            alarms: sum(&[self.waits.times_up.len(), self.alarms.len(), self.places.claims.len()]),
+            alarms: sum(&[self.waits.times_up.len(), alarms, self.places.claims.len()]),
             tasks: sum(&[
-                self.noted.len(),
+                noted,
                 self.leaving.len(),
                 self.places.messages.len(),
                 self.places.endings.len(),

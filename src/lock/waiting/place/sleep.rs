@@ -67,7 +67,7 @@ impl Waiting {
         self.waits.asleep = self.waits.asleep.saturating_add(names.len());
         // The names of a granted place may be copies.
         let names: Vec<NameRef<'_>> = names.iter().map(Name::borrow).collect();
-        let names = self.stand_in_queues(&names, |queue| _ = queue.asleep.insert(ticket));
+        let names = self.stand_in_queues(&names, |queue| queue.join_asleep(ticket));
         if let Some(waiter) = self.waiters.get_mut(&ticket) {
             waiter.names = names;
         }
@@ -87,10 +87,8 @@ impl Waiting {
         self.waits.asleep = self.waits.asleep.saturating_sub(names.len());
         for name in &*names {
             let (_, queue) = self.queues.open(name.db).open(&name.key);
-            queue.asleep.remove(&ticket);
-            queue.join(ticket);
-            queue.stale = true;
-            self.noted.insert(name.clone());
+            queue.wake(ticket);
+            self.calendar.note(name.clone());
         }
         if let Some(channel) = channel {
             self.places.channels.put_back(&channel, ticket);
@@ -125,7 +123,7 @@ impl Waiting {
             *from = ticket.saturating_add(1);
             budget.draw(self.reply_cost(ticket));
             let moved_up = self.lay_aside(ticket);
-            self.noted.extend(moved_up);
+            self.calendar.note_all(moved_up);
         }
     }
 

@@ -27,20 +27,20 @@ pub struct Queue {
     /// they would wait for waiters that wait for their shares.
     upgrades: BTreeSet<Ticket>,
     /// Waiters whose owner also waits for another lock, by the same ticket or another.
-    pub tangled: BTreeSet<Ticket>,
+    tangled: BTreeSet<Ticket>,
     /// Places that sleep, and are not in `order`.
-    pub asleep: BTreeSet<Ticket>,
+    asleep: BTreeSet<Ticket>,
     /// The list of names of all waiters that wait for this lock only.
     single_name: Option<Rc<[Name]>>,
-    pub holders: Holders,
+    holders: Holders,
     /// Was the key no lock when it was last read?
-    pub is_no_lock: bool,
+    is_no_lock: bool,
     /// May the key have changed since it was last read?
-    pub stale: bool,
+    stale: bool,
     /// The database's count of changes of all keys when `stale` was last brought up to date.
     changes: u64,
     /// When the lock is to be settled again, at the latest: its alarm.
-    pub alarm: Option<Ms>,
+    alarm: Option<Ms>,
 }
 
 impl Queue {
@@ -52,6 +52,75 @@ impl Queue {
     /// The list of names for a waiter that waits for this lock only. It is made once for all of them.
     pub fn single_name(&mut self, name: impl FnOnce() -> Name) -> Rc<[Name]> {
         Rc::clone(self.single_name.get_or_insert_with(|| Rc::from([name()])))
+    }
+
+    /// Who holds the lock, as of when it was last looked at.
+    pub fn holders(&self) -> &Holders {
+        &self.holders
+    }
+
+    /// Who holds the lock, to be changed by [`Waiting`](crate::lock::waiting::Waiting) alone, which counts them.
+    pub(in crate::lock::waiting) fn holders_mut(&mut self) -> &mut Holders {
+        &mut self.holders
+    }
+
+    /// The waiters whose owner also waits for another lock.
+    pub fn tangled(&self) -> &BTreeSet<Ticket> {
+        &self.tangled
+    }
+
+    pub fn set_tangled(&mut self, ticket: Ticket, tangled: bool) {
+        if tangled {
+            self.tangled.insert(ticket);
+        } else {
+            self.tangled.remove(&ticket);
+        }
+    }
+
+    /// The places that sleep, and are in no order.
+    pub fn asleep(&self) -> &BTreeSet<Ticket> {
+        &self.asleep
+    }
+
+    /// Adds a place that sleeps.
+    pub fn join_asleep(&mut self, ticket: Ticket) {
+        self.asleep.insert(ticket);
+    }
+
+    /// Puts a place that sleeps where it belongs by its ticket.
+    pub fn wake(&mut self, ticket: Ticket) {
+        self.asleep.remove(&ticket);
+        self.join(ticket);
+        self.touch();
+    }
+
+    /// The key may have changed.
+    pub fn touch(&mut self) {
+        self.stale = true;
+    }
+
+    /// May the key have changed since this was last asked, or since the lock was last looked at?
+    pub fn take_stale(&mut self) -> bool {
+        std::mem::take(&mut self.stale)
+    }
+
+    /// The key has been read.
+    pub fn looked_at(&mut self, is_no_lock: bool) {
+        (self.stale, self.is_no_lock) = (false, is_no_lock);
+    }
+
+    pub fn is_no_lock(&self) -> bool {
+        self.is_no_lock
+    }
+
+    /// When the lock is to be looked at again at the latest.
+    pub fn alarm(&self) -> Option<Ms> {
+        self.alarm
+    }
+
+    /// Sets the alarm, and returns the one before.
+    pub(in crate::lock::waiting) fn set_alarm(&mut self, alarm: Option<Ms>) -> Option<Ms> {
+        std::mem::replace(&mut self.alarm, alarm)
     }
 
     /// Moves a waiter to the front, among those that are there already in order of arrival.
