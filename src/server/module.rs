@@ -99,7 +99,7 @@ impl Module {
     #[inline]
     pub fn change_alone<T>(&self, work: impl FnOnce(&mut Locks) -> T) -> Result<T, InAChange> {
         let locks = &mut *self.locks.try_borrow_mut().map_err(|_| InAChange)?;
-        locks.set_wall_clock(clock::ahead(), clock::now);
+        locks.set_wall_clock(clock::ahead());
         Ok(work(locks))
     }
 

@@ -33,9 +33,9 @@ impl Locks {
 
     /// Compares how far the wall clock is ahead with what is known: it has been stepped if that differs.
     #[inline]
-    pub fn set_wall_clock(&mut self, ahead: Ahead, now: impl FnOnce() -> Now) {
+    pub fn set_wall_clock(&mut self, ahead: Ahead) {
         if ahead != self.holds.wall().ahead() {
-            self.holds.wall_mut().set(ahead, now());
+            self.holds.wall_mut().set(ahead, self.clock.draw_unused());
             self.clock.set_ahead(ahead);
             // Holds that end by the wall clock end at another time now, for which alarms are set.
             self.waiting.note_all_of(None);

@@ -221,7 +221,7 @@ impl Holds {
     /// it counts only if the wall clock may have passed the expiry that we wrote.
     pub fn reserve_after_event(&mut self, name: NameRef<'_>, now: Now) -> bool {
         let wall = self.wall;
-        let has_passed = |since, end| wall.may_have_passed(since, end, now);
+        let has_passed = |first, end| wall.may_have_passed(first, end, now);
         wall.is_stepped(now) && self.ledger(name.db).reserve(name.key, now, &has_passed)
     }
 

@@ -1,7 +1,7 @@
 //! The wall clock, by which keys expire, and its last step.
 
 use crate::lock::time::to_wall;
-use crate::lock::words::{Ahead, Ms, Now};
+use crate::lock::words::{Ahead, Fence, Ms, Now};
 
 /// A key that disappears up to this much too early has expired in time: the two clocks may seem to differ
 /// by that much from one reading to the next.
@@ -15,7 +15,8 @@ pub struct WallClock {
     furthest: Ahead,
     least: Ahead,
     steps: u64,
-    last_step: Ms,
+    /// A fencing number of the last step: above all that were granted before it.
+    last_step: Fence,
     /// The latest end of all holds that were granted or renewed here.
     last_end: Ms,
     /// Until when holds may differ from their keys, because the clock has been stepped.
@@ -49,22 +50,23 @@ impl WallClock {
         self.steps
     }
 
-    /// Remembers a step, after which it is `ahead`.
-    pub fn set(&mut self, ahead: Ahead, now: Now) {
+    /// Remembers a step, after which it is `ahead`. All fencing numbers granted so far are smaller than `number`.
+    pub fn set(&mut self, ahead: Ahead, number: Fence) {
         self.furthest = self.furthest.max(ahead);
         self.least = self.least.min(ahead);
         self.ahead = ahead;
         self.steps = self.steps.saturating_add(1);
-        self.last_step = now.ms();
+        self.last_step = number;
         // Until then there may be keys that were written when the clock was furthest ahead.
         let set_back = self.furthest.saturating_sub(self.ahead);
         self.stepped_until = self.last_end.saturating_add_signed(set_back);
     }
 
-    /// May the wall clock have passed the expiry that was written for a hold that was granted at `since` and ends
-    /// at `end`? Not if that was after the last step. Else the earliest expiry counts that may have been written.
-    pub fn may_have_passed(&self, since: Ms, end: Ms, now: Now) -> bool {
-        since <= self.last_step && to_wall(now.plus(EARLY), self.ahead) >= to_wall(end, self.least)
+    /// May the wall clock have passed the expiry that was written for a hold that was first granted by this number,
+    /// and ends at `end`? Not if that was after the last step. Else the earliest expiry counts that may have been
+    /// written.
+    pub fn may_have_passed(&self, first: Fence, end: Ms, now: Now) -> bool {
+        first < self.last_step && to_wall(now.plus(EARLY), self.ahead) >= to_wall(end, self.least)
     }
 }
 
@@ -76,15 +78,15 @@ mod tests {
     fn an_expiry_may_have_passed_by_the_clock_that_it_was_written_by_if_that_was_before_a_step() {
         let at = |ms: Ms| Now::from_micros((1_000_000 + ms) * 1000);
         let mut wall = WallClock::default();
-        let passed = |wall: &WallClock, ms| wall.may_have_passed(at(1).ms(), at(5000).ms(), at(ms));
+        let passed = |wall: &WallClock, ms| wall.may_have_passed(7, at(5000).ms(), at(ms));
         assert!(!passed(&wall, 1));
-        wall.set(4000, at(2));
+        wall.set(4000, 8);
         assert!(!passed(&wall, 990));
         assert!(passed(&wall, 1000), "the key goes early");
-        wall.set(10_000, at(1001));
+        wall.set(10_000, 20);
         assert!(passed(&wall, 1001));
-        assert!(!wall.may_have_passed(at(1002).ms(), at(5000).ms(), at(1003)), "granted since");
-        wall.set(-10_000, at(1004));
+        assert!(!wall.may_have_passed(21, at(5000).ms(), at(1001)), "granted since");
+        wall.set(-10_000, 30);
         assert!(!passed(&wall, 1005));
     }
 }

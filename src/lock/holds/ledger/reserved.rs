@@ -5,7 +5,7 @@ use crate::lock::holds::ledger::entry::Entry;
 use crate::lock::holds::ledger::token::Token;
 use crate::lock::holds::ledger::{Former, Ledger};
 use crate::lock::holds::wall::EARLY;
-use crate::lock::words::{Hold, Ms, Now, is_over};
+use crate::lock::words::{Fence, Hold, Ms, Now, is_over};
 
 impl Ledger {
     #[inline]
@@ -14,8 +14,13 @@ impl Ledger {
     }
 
     /// This key has expired. Reserves the lock if a hold lasts by our clock although the wall clock has passed its
-    /// expiry, as `has_passed` says of when it was granted and when it ends. Returns whether it did.
-    pub fn reserve(&mut self, key: &[u8], now: Now, has_passed: &dyn Fn(Ms, Ms) -> bool) -> bool {
+    /// expiry, as `has_passed` says by its first number and its end. Returns whether it did.
+    pub fn reserve(
+        &mut self,
+        key: &[u8],
+        now: Now,
+        has_passed: &dyn Fn(Fence, Ms) -> bool,
+    ) -> bool {
         if self.holds == 0 {
             return false;
         }
@@ -24,7 +29,7 @@ impl Ledger {
         let lasts = |end: Ms| end >= now.plus(EARLY);
         if let Some(hold) = self.exclusive.get_mut(print) {
             let entry = hold.entry.entry();
-            let is_too_early = |end| !entry.by_wall && lasts(end) && has_passed(entry.since, end);
+            let is_too_early = |end| !entry.by_wall && lasts(end) && has_passed(entry.first, end);
             let Some(end) = entry.end.filter(|&end| is_too_early(end)) else {
                 return false;
             };

@@ -6,7 +6,7 @@ use crate::lock::holds::ledger::owner::Owner;
 use crate::lock::holds::ledger::packed::Packed;
 use crate::lock::holds::ledger::table::{Record, Table};
 use crate::lock::holds::ledger::token::Token;
-use crate::lock::words::{Hold, Ms, Now, Print, Secret, is_over};
+use crate::lock::words::{Fence, Hold, Ms, Now, Print, Secret, is_over};
 
 /// The entries of one shared lock.
 #[derive(Debug)]
@@ -205,9 +205,9 @@ impl Shares {
 
     /// Has the wall clock passed the expiry of every share that ends by our clock and has not ended? The key expires
     /// with the last of them.
-    pub fn have_all_passed(&self, now: Now, has_passed: &dyn Fn(Ms, Ms) -> bool) -> bool {
+    pub fn have_all_passed(&self, now: Now, has_passed: &dyn Fn(Fence, Ms) -> bool) -> bool {
         let mut lasting = self.of_owner.iter().filter(|share| share.lasts(now));
-        lasting.all(|share| has_passed(share.entry().since, share.end))
+        lasting.all(|share| has_passed(share.entry().first, share.end))
     }
 
     /// The owners whose shares end by our clock and have not ended; and when each ends.

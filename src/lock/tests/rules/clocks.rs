@@ -178,7 +178,6 @@ fn what_was_granted_since_the_step_is_not_reserved_when_a_client_has_its_key_exp
         // Something is there from before the step.
         server.acquire(OTHER, "eve", 500, Patience::Try).unwrap();
         server.step(MINUTE);
-        server.at(1);
         hold(&mut server);
         // A deadline in the past.
         server.loses(LOCK, Gone::Expired);
