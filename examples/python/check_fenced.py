@@ -203,9 +203,10 @@ class Item(BaseHTTPRequestHandler):
         self.wfile.write(text)
 
     def do_GET(self):
-        self.reply(200, Item.text)
-        if Item.in_between:
-            Item.text, Item.in_between = Item.in_between, None
+        with Item.lock:
+            self.reply(200, Item.text)
+            if Item.in_between:
+                Item.text, Item.in_between = Item.in_between, None
 
     def do_PUT(self):
         text = self.rfile.read(int(self.headers["Content-Length"]))

@@ -17,7 +17,7 @@ import uuid
 
 from redis import Redis
 from redis.backoff import NoBackoff
-from redis.exceptions import ConnectionError, RedisError, TimeoutError
+from redis.exceptions import RedisError
 from redis.retry import Retry
 
 LEADER = "mailer:leader"
@@ -110,7 +110,7 @@ def follow(port, told):
                 if now != leader:
                     told(leader := now)
                 changes.get_message(timeout=TTL / 1000)  # and looks now and then all the same: this may be lost
-        except (ConnectionError, TimeoutError):
+        except RedisError:  # of the server too: a connection that breaks between these commands has another id next
             time.sleep(TTL / 10_000)
         finally:
             ear.close()

@@ -326,6 +326,8 @@ impl Book {
         let tied = ask.session.then_some(client);
         let is_retry = self.holds_all(ask).0;
         let old = self.take_hold(ask.owner, lock).filter(|old| is_retry || !old.is_ending);
+        // What its owner had before, unheard, has been given back: otherwise the place would wait on.
+        let old = old.filter(|old| old.told || !is_place);
         let goes_on = (old.as_ref())
             .is_some_and(|old| old.how == How::Exclusive || !is_alone(ask.mode_of(lock)));
         let mut hold = match old {
