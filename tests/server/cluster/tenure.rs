@@ -32,8 +32,24 @@ fn ahead(node: &Server, key: &str, owner: &str) -> i64 {
         args!["LOCK.ACQUIRE", key, owner, LONG],
     ]);
     assert_eq!(answers[2], "OK");
-    let [seconds, micros] = [0, 1].map(|at| answers[0][at].text().parse::<i64>().unwrap());
-    answers[4].fence() - (seconds * 1_000_000 + micros)
+    answers[4].fence() - micros(&answers[0])
+}
+
+/// What TIME returned, in microseconds.
+fn micros(time: &Value) -> i64 {
+    let [seconds, micros] = [0, 1].map(|at| time[at].text().parse::<i64>().unwrap());
+    seconds * 1_000_000 + micros
+}
+
+/// The slot of this key is leaving node 0, which knows it: its server has refused to pass the lock on to this waiter.
+fn refused_waiter(cluster: &Cluster, key: &str) -> Client {
+    let (here, slot) = (cluster.node(0), cluster.slot_of(key));
+    here.client().acquire(key, "x");
+    let waiter = here.waiter_for(key, "w");
+    cluster.set_importing(slot, 0, 1);
+    cluster.set_migrating(slot, 0, 1);
+    assert_eq!(cmd!(here.client(), "DEL", key), 1);
+    waiter
 }
 
 #[test]
@@ -64,12 +80,7 @@ fn a_slot_that_leaves_is_not_ahead_of_who_gets_it() {
     let here = cluster.node(0);
     let first = ahead(here, &stays, "z");
     assert!(first >= LEAD, "the first in its slot: {first}");
-    here.client().acquire(&key, "x");
-    let mut waiter = here.waiter_for(&key, "w");
-    cluster.set_importing(slot, 0, 1);
-    cluster.set_migrating(slot, 0, 1);
-    // The server refuses what would pass it on: so the node knows that the slot is leaving.
-    assert_eq!(cmd!(here.client(), "DEL", key), 1);
+    let mut waiter = refused_waiter(&cluster, &key);
     here.let_pass(50);
     assert!(waiter.no_answer_yet());
     for owner in ["a", "b", "c"] {
@@ -86,22 +97,15 @@ fn a_hand_over_in_a_slot_that_leaves_is_not_ahead_either() {
     let cluster = cluster();
     let key = cluster.key_on(0, "k");
     let stays = format!("{{{key}}}");
-    let slot = cluster.slot_of(&key);
     let here = cluster.node(0);
     let first = ahead(here, &stays, "z");
     assert!(first >= LEAD, "the first in its slot: {first}");
-    here.client().acquire(&key, "x");
-    let _refused = here.waiter_for(&key, "w");
     let mut waiter = here.waiter_for(&stays, "y");
-    cluster.set_importing(slot, 0, 1);
-    cluster.set_migrating(slot, 0, 1);
-    // The server refuses what would pass it on: so the node knows that the slot is leaving.
-    assert_eq!(cmd!(here.client(), "DEL", key), 1);
+    let _refused = refused_waiter(&cluster, &key);
     here.let_pass(320);
     let answers =
         here.client().pipeline(&[args!["TIME"], args!["LOCK.RELEASE", stays.as_str(), "z"]]);
     assert_eq!(answers[1], 1);
-    let [seconds, micros] = [0, 1].map(|at| answers[0][at].text().parse::<i64>().unwrap());
-    let ahead = waiter.answer().fence() - (seconds * 1_000_000 + micros);
+    let ahead = waiter.answer().fence() - micros(&answers[0]);
     assert!(ahead < LEAD, "{ahead}");
 }
