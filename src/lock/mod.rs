@@ -6,7 +6,7 @@
 //!
 //! | room | what it answers |
 //! |---|---|
-//! | `admits` | May a request have a lock that is held like this? The table of modes |
+//! | `lock` | What is a lock? Its modes, who may hold it, and whether a request may have it: the page to read first |
 //! | `holds` | Who holds a lock now, by its key and by what is remembered; what a step of the clock does to that |
 //! | `waiting` | Who waits, in which order, and when is that to be looked at again |
 //! | `deadlock` | Would a request wait for itself? |
@@ -15,7 +15,6 @@
 //! `holds` and `waiting` know nothing of each other. The others stand beside them: `fence` gives the fencing
 //! numbers, `log` keeps what was lost, `stats` counts, `turn` is one command or tick with its time and its budget.
 
-mod admits;
 mod budget;
 mod databases;
 mod deadlock;
@@ -25,6 +24,8 @@ mod hashing;
 mod holds;
 mod keyspace;
 mod limits;
+#[allow(clippy::module_inception, reason = "it is what all of this is about")]
+mod lock;
 mod log;
 mod name;
 mod print;

@@ -29,6 +29,12 @@ impl Secret {
         self.for_owners().hash_one(bytes)
     }
 
+    /// The same for tables of prints.
+    pub fn print_of_owner(self, bytes: &[u8]) -> Print {
+        let half = self.half_print(bytes);
+        Print { high: half, low: half }
+    }
+
     /// The hasher for prints of owners and for hash tables keyed by owner, seeded by the secret.
     pub fn for_owners(self) -> FixedState {
         FixedState::with_seed(self.0 ^ self.1.rotate_left(32))

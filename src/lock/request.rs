@@ -2,44 +2,7 @@
 
 use crate::lock::deadlock::found::Deadlock;
 use crate::lock::deadlock::steps::TooLong;
-use crate::lock::words::{Fence, Ms, Ticket};
-
-/// How a request wants to hold the lock.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Mode {
-    /// Alone.
-    Exclusive,
-    /// Beside other holders, up to `lock.max-sharers` in all.
-    Shared,
-    /// Beside fewer than this many other holders.
-    Limit(u64),
-}
-
-/// How an owner holds a lock.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Hold {
-    /// Alone.
-    Exclusive,
-    /// Beside other holders, or as the only sharer for now.
-    Shared,
-}
-
-impl Mode {
-    /// Returns how the lock is held once this is granted.
-    pub fn hold(self) -> Hold {
-        match self {
-            Self::Exclusive => Hold::Exclusive,
-            Self::Shared | Self::Limit(_) => Hold::Shared,
-        }
-    }
-}
-
-impl Hold {
-    /// Does it give its owner all that this mode asks for?
-    pub fn covers(self, mode: Mode) -> bool {
-        self == Self::Exclusive || mode != Mode::Exclusive
-    }
-}
+use crate::lock::words::{Fence, Mode, Ms, Ticket};
 
 /// How a request wants to hold each of its locks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

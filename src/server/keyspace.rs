@@ -151,13 +151,11 @@ impl<'a> ServerKeys<'a> {
 
     /// Closes what is open, and returns what is to be announced.
     #[inline(always)]
-    pub fn close(mut self) -> Vec<Announcement<'a>> {
+    pub fn close(&mut self) -> Vec<Announcement<'a>> {
         self.delete_what_goes();
-        let Self { open, announcements, again, owner, .. } = self;
-        drop(open);
-        drop(owner);
-        drop(again);
-        announcements
+        self.open = None;
+        self.again.leave_notes();
+        std::mem::take(&mut self.announcements)
     }
 
     /// Has the server refused us a key that the caller has named? Then its command has failed, and it
@@ -166,14 +164,23 @@ impl<'a> ServerKeys<'a> {
         self.refused
     }
 
-    /// Was this written? If not, it is not announced or replicated, the command that has named the key fails,
-    /// and the key is looked at once more.
+    /// Writes this key, of which transactions and caches are to hear. Returns what was written, and the key's name
+    /// as a text. If the server has not taken it, nothing is to be announced or replicated: the command that has
+    /// named the key fails, and the key is looked at once more.
     #[inline]
-    fn is_written(&mut self, name: NameRef<'_>, written: Result<(), NotWritten>) -> bool {
-        if written.is_err() {
+    fn write<T>(
+        &mut self,
+        name: NameRef<'_>,
+        whose: Whose,
+        write: impl FnOnce(&mut Key<'a>) -> Result<T, NotWritten>,
+    ) -> Option<(Text<'a>, T)> {
+        let open = self.open(name);
+        let Ok(written) = write(&mut open.key) else {
             self.is_not_written(name);
-        }
-        written.is_ok()
+            return None;
+        };
+        open.name.has_changed(whose);
+        Some((open.name.text.clone(), written))
     }
 
     #[cold]
@@ -241,28 +248,18 @@ impl<'a> ServerKeys<'a> {
     }
 
     fn delete(&mut self, name: NameRef<'_>) {
-        let open = self.open(name);
+        let key = &self.open(name).key;
         // It may have expired since.
-        if !open.key.is_refused() && open.key.is_nothing() {
+        if !key.is_refused() && key.is_nothing() {
             return;
         }
-        let (deleted, text) = (open.key.delete(), open.name.text.clone());
-        let was_large = deleted == Ok(true);
-        if !self.is_written(name, deleted.map(|_| ())) {
-            return;
-        }
-        self.modified(name, Whose::Callers);
+        let Some((text, was_large)) = self.write(name, Whose::Callers, Key::delete) else { return };
         if was_large {
             replicate::unlink(self.ctx, &text);
         } else {
             replicate::del(self.ctx, &text);
         }
         self.announce(name.db, &text, raw::REDISMODULE_NOTIFY_GENERIC, c"del");
-    }
-
-    /// Transactions and caches are to hear that this key has changed.
-    fn modified(&mut self, name: NameRef<'_>, whose: Whose) {
-        self.open(name).name.has_changed(whose);
     }
 
     /// When this is by the steady clock.
@@ -288,21 +285,14 @@ impl<'a> ServerKeys<'a> {
         text
     }
 
-    /// A shared lock ends with the last of its shares.
-    fn expire_with_last(&mut self, name: NameRef<'_>, or_later: bool) {
-        let marker = &self.module.words.marker;
-        let expiry = self.open(name).key.expire_with_last(marker, or_later);
-        self.has_expiry(name, expiry);
-    }
-
-    /// The key of a shared lock has this expiry now, if its expiry has changed. That its value has changed is told
-    /// apart from this.
-    fn has_expiry(&mut self, name: NameRef<'_>, expiry: Result<Option<Expiry>, NotWritten>) {
-        if !self.is_written(name, expiry.map(|_| ())) {
-            return;
-        }
-        let Ok(Some(expiry)) = expiry else { return };
-        let text = self.open(name).name.text.clone();
+    /// The key of a shared lock, whose value has just been written, expires with the last of its shares. Of that
+    /// others are told apart from the value.
+    fn expire(
+        &mut self,
+        name: NameRef<'_>,
+        expire: impl FnOnce(&mut Key<'a>) -> Result<Option<Expiry>, NotWritten>,
+    ) {
+        let Some((text, Some(expiry))) = self.write(name, Whose::Callers, expire) else { return };
         let event = match expiry {
             Expiry::At(at) => {
                 replicate::pexpireat(self.ctx, &text, at);
@@ -491,15 +481,13 @@ impl Keyspace for ServerKeys<'_> {
         if self.is_going(name) {
             self.goes = None;
         }
-        let open = self.open(name);
-        let written = (open.key.set(owner)).and_then(|()| open.key.expire_at(deadline));
-        let text = open.name.text.clone();
-        if !self.is_written(name, written) {
-            return;
-        }
+        let (value, owner, words) = (owner, self.owner(owner), &self.module.words);
+        let written = self.write(name, Self::whose(&owner), |key| {
+            key.set(value)?;
+            key.expire_at(deadline)
+        });
+        let Some((text, ())) = written else { return };
         self.is_held_anew(name);
-        let (owner, words) = (self.owner(owner), &self.module.words);
-        self.modified(name, Self::whose(&owner));
         replicate::set(self.ctx, &text, &owner, words, deadline);
         self.announce(name.db, &text, raw::REDISMODULE_NOTIFY_STRING, c"set");
         self.announce(name.db, &text, raw::REDISMODULE_NOTIFY_GENERIC, c"expire");
@@ -508,15 +496,12 @@ impl Keyspace for ServerKeys<'_> {
     fn move_deadline(&mut self, name: NameRef<'_>, deadline: Ms) -> bool {
         let deadline = to_wall(deadline, self.ahead);
         let is_going = self.is_going(name);
-        let open = self.open(name);
-        if is_going || (!open.key.is_refused() && open.key.is_nothing()) {
+        let key = &self.open(name).key;
+        if is_going || (!key.is_refused() && key.is_nothing()) {
             return false;
         }
-        let (written, text) = (open.key.expire_at(deadline), open.name.text.clone());
-        if !self.is_written(name, written) {
-            return true;
-        }
-        self.modified(name, Whose::Callers);
+        let written = self.write(name, Whose::Callers, |key| key.expire_at(deadline));
+        let Some((text, ())) = written else { return true };
         replicate::pexpireat(self.ctx, &text, deadline);
         self.announce(name.db, &text, raw::REDISMODULE_NOTIFY_GENERIC, c"expire");
         true
@@ -532,53 +517,43 @@ impl Keyspace for ServerKeys<'_> {
     fn share(&mut self, name: NameRef<'_>, owner: &[u8], deadline: Ms) {
         let deadline = to_wall(deadline, self.ahead);
         let (owner, marker) = (self.owner(owner), &self.module.words.marker);
-        let whose = Self::whose(&owner);
         if self.is_going(name) {
             self.delete_what_goes();
         }
-        let open = self.open(name);
-        let is_new = open.key.stored(marker) == Stored::Nothing;
-        let marked = if is_new { open.key.add_share(marker, f64::INFINITY) } else { Ok(()) };
-        #[allow(clippy::cast_precision_loss, reason = "deadlines are below 2^53")]
-        let written = marked.and_then(|()| open.key.add_share(&owner, deadline as f64));
-        let text = open.name.text.clone();
-        if !self.is_written(name, written) {
-            return;
-        }
+        let written = self.write(name, Self::whose(&owner), |key| {
+            let is_new = key.stored(marker) == Stored::Nothing;
+            if is_new {
+                key.add_share(marker, f64::INFINITY)?;
+            }
+            #[allow(clippy::cast_precision_loss, reason = "deadlines are below 2^53")]
+            key.add_share(&owner, deadline as f64)?;
+            Ok(is_new)
+        });
+        let Some((text, is_new)) = written else { return };
         self.is_held_anew(name);
-        self.modified(name, whose);
         replicate::zadd(self.ctx, &text, is_new.then_some(marker), deadline, &owner);
         self.announce(name.db, &text, raw::REDISMODULE_NOTIFY_ZSET, c"zadd");
-        if is_new {
-            let written = self.open(name).key.expire_at(deadline);
-            self.has_expiry(name, written.map(|()| Some(Expiry::At(deadline))));
-        } else {
-            self.expire_with_last(name, true);
-        }
+        self.expire(name, |key| match is_new {
+            true => key.expire_at(deadline).map(|()| Some(Expiry::At(deadline))),
+            false => key.expire_with_last(marker, true),
+        });
     }
 
     fn unshare(&mut self, name: NameRef<'_>, owner: &[u8]) {
-        let owner = self.said.text(owner);
-        let open = self.open(name);
-        let (written, text) = (open.key.remove_share(&owner), open.name.text.clone());
-        if !self.is_written(name, written) {
-            return;
-        }
-        self.modified(name, Whose::Callers);
+        let (owner, marker) = (self.said.text(owner), &self.module.words.marker);
+        let written = self.write(name, Whose::Callers, |key| key.remove_share(&owner));
+        let Some((text, ())) = written else { return };
         replicate::zrem(self.ctx, &text, std::slice::from_ref(&owner));
         self.announce(name.db, &text, raw::REDISMODULE_NOTIFY_ZSET, c"zrem");
-        self.expire_with_last(name, false);
+        self.expire(name, |key| key.expire_with_last(marker, false));
     }
 
     fn unshare_over(&mut self, name: NameRef<'_>, owners: &[Box<[u8]>]) {
-        let open = self.open(name);
         let owners: Vec<Text<'_>> = owners.iter().map(|owner| Text::new(owner)).collect();
-        let written = (owners.iter()).try_for_each(|owner| open.key.remove_share(owner));
-        let text = open.name.text.clone();
-        if !self.is_written(name, written) {
-            return;
-        }
-        self.modified(name, Whose::Callers);
+        let written = self.write(name, Whose::Callers, |key| {
+            owners.iter().try_for_each(|owner| key.remove_share(owner))
+        });
+        let Some((text, ())) = written else { return };
         replicate::zrem(self.ctx, &text, &owners);
         self.announce(name.db, &text, raw::REDISMODULE_NOTIFY_ZSET, c"zrem");
     }

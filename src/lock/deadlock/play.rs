@@ -9,10 +9,10 @@ use std::collections::hash_map::Entry;
 use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 use std::iter::Peekable;
 
-use crate::lock::admits::{HeldBy, Verdict};
 use crate::lock::deadlock::Scene;
 use crate::lock::deadlock::steps::{Steps, TooLong};
 use crate::lock::hashing::Keyed;
+use crate::lock::lock::{HeldBy, Verdict};
 use crate::lock::waiting::queue::{ByTicket, Queue, Waiter};
 use crate::lock::words::{Hold, Mode, Name, Ticket};
 

@@ -1,8 +1,8 @@
 //! `LOCK.BREAK`: an operator ends the holds of a lock.
 
 use crate::lock::engine::locks::Locks;
-use crate::lock::holds::open::LockState;
 use crate::lock::keyspace::LockEvent;
+use crate::lock::lock::Lock;
 use crate::lock::turn::Turn;
 use crate::lock::words::{Hold, Ms, NameRef};
 
@@ -34,13 +34,13 @@ impl Locks {
         self.settle_queue(turn, name);
         self.meet(turn, name, None);
         self.holds.write_back(turn, name);
-        if matches!(self.holds.look(turn, name), LockState::Shared { .. }) {
+        if self.holds.look(turn, name).hold() == Some(Hold::Shared) {
             self.make_room(turn, name);
         }
         let (hold, held) = match self.holds.look(turn, name) {
-            LockState::NoLock => return Err(NotBroken::NotALock),
-            LockState::Free => return Ok(0),
-            LockState::Exclusive { owner, deadline } => {
+            Lock::Other => return Err(NotBroken::NotALock),
+            Lock::Free => return Ok(0),
+            Lock::Exclusive { owner, deadline } => {
                 let entry = self.holds.ledger(name.db).of(name.key, owner, Hold::Exclusive);
                 let is_ours = entry.is_some_and(|entry| entry.fence.is_some());
                 if deadline.is_none() && !is_ours && !wanted.force {
@@ -48,7 +48,7 @@ impl Locks {
                 }
                 (Hold::Exclusive, 1)
             }
-            LockState::Shared { count, over, .. } => {
+            Lock::Shared { count, over, .. } => {
                 if wanted.grace > 0 && self.limits.are_too_many(count.saturating_add(over)) {
                     return Err(NotBroken::TooManySharers);
                 }

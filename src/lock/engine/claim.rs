@@ -160,7 +160,7 @@ impl Locks {
             turn.keys.remove(name);
             self.holds.ledger(name.db).forget(name.key, owner)
         };
-        let counted = ended.is_some_and(|ended| ended.counted);
+        let counted = ended.is_some_and(|ended| ended.is_counted());
         count(&mut self.counts.undelivered, counted);
     }
 

@@ -1,9 +1,9 @@
 //! Decides whether a request may have a lock now.
 
-use crate::lock::admits::{HeldBy, Verdict};
 use crate::lock::engine::locks::Locks;
-use crate::lock::holds::open::LockState;
 use crate::lock::keyspace::Share;
+use crate::lock::lock::Lock;
+use crate::lock::lock::{HeldBy, Verdict};
 use crate::lock::turn::Turn;
 use crate::lock::words::{Hold, Mode, Ms, NameRef, NotALock, Now};
 
@@ -45,23 +45,16 @@ impl Locks {
         mode: Mode,
         in_turn: bool,
     ) -> Result<Fit, NotALock> {
-        let (held, share, until) = match self.holds.look(turn, name) {
-            LockState::NoLock => return Err(NotALock),
-            LockState::Free => (HeldBy::NO_OWNER, None, None),
-            LockState::Exclusive { owner, deadline } if owner == asks => {
-                (HeldBy::Owner, None, deadline)
-            }
-            LockState::Exclusive { .. } => (HeldBy::Another, None, None),
-            LockState::Shared { count, .. } => {
-                let share = self.holds.share_of(turn, name, asks);
-                let held = HeldBy::Sharers {
-                    others: count.saturating_sub(usize::from(share.is_some())),
-                    owner: share.is_some(),
-                };
-                let until = share.and_then(|share| share.deadline);
-                (held, share, until)
-            }
+        let (held, deadline) = match self.holds.look(turn, name) {
+            Lock::Other => return Err(NotALock),
+            lock @ Lock::Exclusive { deadline, .. } => (lock.seen_by(asks), deadline),
+            lock => (lock.seen_by(asks), None),
         };
+        let share = match held {
+            HeldBy::Sharers { others: 1.., .. } => self.holds.share_of(turn, name, asks),
+            _ => None,
+        };
+        let held = if share.is_some() { held.by_a_sharer() } else { held };
         let is_upgrade = share.is_some() && mode == Mode::Exclusive;
         if is_upgrade && self.holds.is_breaking(name, asks, Hold::Shared) {
             return Ok(Fit::Breaking);
@@ -76,7 +69,7 @@ impl Locks {
         Ok(match verdict {
             Verdict::Held => {
                 let hold = share.map_or(Hold::Exclusive, |_| Hold::Shared);
-                Fit::Held { hold, until }
+                Fit::Held { hold, until: share.map_or(deadline, |share| share.deadline) }
             }
             _ => Fit::Open { keeps: share },
         })

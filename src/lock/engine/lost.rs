@@ -3,8 +3,8 @@
 use crate::lock::engine::locks::Locks;
 use crate::lock::holds::Lost;
 use crate::lock::holds::ledger::{Entry, Former};
-use crate::lock::holds::open::LockState;
 use crate::lock::keyspace::LockEvent;
+use crate::lock::lock::Lock;
 use crate::lock::log::Loss;
 use crate::lock::log::line::{Comeback, Line, LostHold, Reason};
 use crate::lock::stats::count;
@@ -242,8 +242,8 @@ impl Locks {
         self.forget_removed(turn, name);
         if let Some(former) = &self.holds.any_former(name, owner) {
             let reason = match self.holds.look(turn, name) {
-                LockState::Free => Reason::Expired,
-                LockState::Shared { .. } if former.hold == Hold::Shared => {
+                Lock::Free => Reason::Expired,
+                Lock::Shared { .. } if former.hold == Hold::Shared => {
                     match turn.keys.share_of(name, owner) {
                         Some(_) => Reason::Expired,
                         None => why_gone(&former.entry, turn.now),
@@ -287,11 +287,7 @@ impl Locks {
         let (about, _) = line.lost.as_ref()?;
         let (db, key) = (line.db?, about.key.whole()?);
         let name = NameRef { db, key };
-        let hold = match self.holds.look(turn, name) {
-            LockState::NoLock | LockState::Free => return None,
-            LockState::Exclusive { .. } => Hold::Exclusive,
-            LockState::Shared { .. } => Hold::Shared,
-        };
+        let hold = self.holds.look(turn, name).hold()?;
         let (owner, _) = self.holds.holders(turn, name, 1).pop()?;
         let entry = self.holds.entry(name, owner.bytes(), hold);
         Some(HolderNow {

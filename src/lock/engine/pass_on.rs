@@ -1,8 +1,7 @@
 //! The end of a hold that is in the key, and the next waiter's grant.
 
 use crate::lock::engine::locks::Locks;
-use crate::lock::holds::ledger::Entry;
-use crate::lock::holds::open::LockState;
+use crate::lock::holds::ledger::Packed;
 use crate::lock::turn::Turn;
 use crate::lock::words::{Hold, NameRef};
 
@@ -16,7 +15,7 @@ impl Locks {
         name: NameRef<'_>,
         owner: &[u8],
         hold: Hold,
-    ) -> Option<Entry> {
+    ) -> Option<Packed> {
         if hold == Hold::Shared && self.leave_others(turn, name, owner) {
             let ended = self.drop_share(turn, name, owner);
             self.settle_queue(turn, name);
@@ -33,8 +32,7 @@ impl Locks {
         owner: &[u8],
     ) -> bool {
         self.make_room(turn, name);
-        let state = self.holds.look(turn, name);
-        let are_others = matches!(state, LockState::Shared { count: 2.., .. });
+        let are_others = self.holds.look(turn, name).holders() > 1;
         if are_others {
             turn.keys.unshare(name, owner);
         } else {
@@ -51,7 +49,7 @@ impl Locks {
         turn: &mut Turn<'_>,
         name: NameRef<'_>,
         owner: &[u8],
-    ) -> Option<Entry> {
+    ) -> Option<Packed> {
         let ended = self.holds.ledger(name.db).forget(name.key, owner);
         turn.keys.remove(name);
         self.settle_queue(turn, name);

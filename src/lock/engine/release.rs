@@ -1,6 +1,7 @@
 //! Releasing: a hold ends, and the lock is handed to the next waiter.
 
 use crate::lock::engine::locks::Locks;
+use crate::lock::holds::ledger::Packed;
 use crate::lock::keyspace::{LockEvent, Stored};
 use crate::lock::log::line::Comeback;
 use crate::lock::stats::count;
@@ -52,12 +53,12 @@ impl Locks {
             self.end_hold(turn, name, owner, hold)
         };
         let counter = if told { &mut self.counts.released } else { &mut self.counts.undelivered };
-        count(counter, ended.is_some_and(|ended| ended.counted));
+        count(counter, ended.as_ref().is_some_and(Packed::is_counted));
         if !self.waiting.classes().are_none()
             && told
             && let Some(ended) = ended
         {
-            let lasted = turn.now.ms().saturating_sub(ended.since);
+            let lasted = turn.now.ms().saturating_sub(ended.entry().since);
             (self.waiting.classes_mut()).count_released(name.key, lasted);
         }
         Ok(told)

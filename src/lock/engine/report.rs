@@ -2,8 +2,8 @@
 
 use crate::lock::QueuedWaiter;
 use crate::lock::engine::locks::Locks;
-use crate::lock::holds::open::LockState;
 use crate::lock::keyspace::{Glance, Stored};
+use crate::lock::lock::Lock;
 use crate::lock::turn::Turn;
 use crate::lock::words::{Fence, Hold, Ms, NameRef, NotALock, Now, is_over};
 
@@ -58,10 +58,8 @@ impl Locks {
     ) -> Result<Option<Report>, NotALock> {
         let now = turn.now;
         let (hold, count) = match self.holds.look(turn, name) {
-            LockState::NoLock => return Err(NotALock),
-            LockState::Free => (None, 0),
-            LockState::Exclusive { .. } => (Some(Hold::Exclusive), 1),
-            LockState::Shared { count, .. } => (Some(Hold::Shared), count),
+            Lock::Other => return Err(NotALock),
+            lock => (lock.hold(), lock.holders()),
         };
         let found = self.holds.holders(turn, name, most);
         let holders = (found.iter().zip(hold.iter().cycle()))
@@ -99,7 +97,7 @@ impl Locks {
     pub fn lists(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>, all: bool) -> bool {
         match turn.keys.glance(name) {
             Glance::NoLock => false,
-            Glance::Shared => matches!(self.holds.look(turn, name), LockState::Shared { .. }),
+            Glance::Shared => self.holds.look(turn, name).hold() == Some(Hold::Shared),
             Glance::Token => {
                 // `all` must not leave out what is listed without it, even if the key has no expiry any
                 // more.
@@ -108,7 +106,7 @@ impl Locks {
                     || (self.holds.know(name)
                         && matches!(
                             self.holds.look(turn, name),
-                            LockState::Exclusive { owner, .. }
+                            Lock::Exclusive { owner, .. }
                                 if self.holds.entry(name, owner, Hold::Exclusive).is_some()
                         ))
             }
@@ -117,8 +115,7 @@ impl Locks {
 
     /// `LOCK.SCAN`: returns whether this lock is listed as reserved, its key having gone too early.
     pub fn lists_reserved(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>) -> bool {
-        let state = self.holds.look(turn, name);
-        let is_held = matches!(state, LockState::Exclusive { .. } | LockState::Shared { .. });
+        let is_held = self.holds.look(turn, name).hold().is_some();
         is_held && turn.keys.look(name) == Stored::Nothing
     }
 }

@@ -8,7 +8,7 @@ use crate::lock::engine::locks::Locks;
 use crate::lock::engine::lost::Seen;
 use crate::lock::engine::outbox::Lapse;
 use crate::lock::holds::ledger::News;
-use crate::lock::holds::open::LockState;
+use crate::lock::lock::Lock;
 use crate::lock::log::line::Reason;
 use crate::lock::stats::count;
 use crate::lock::turn::Turn;
@@ -145,12 +145,12 @@ impl Locks {
         let now = turn.now;
         self.meet(turn, name, None);
         let owner = match self.holds.look(turn, name) {
-            LockState::NoLock => {
+            Lock::Other => {
                 self.lose_all(name, (Reason::Overwritten, Seen::AtOnce), now);
                 self.waiting.demote_all(name);
                 return Served::Waits;
             }
-            LockState::Free => {
+            Lock::Free => {
                 self.note_lapse(name, turn.now);
                 if self.holds.outlasts_hold(turn, name) {
                     self.waiting.set_holders(name, Holders::Free);
@@ -160,7 +160,7 @@ impl Locks {
                 self.waiting.demote_all(name);
                 return self.serve_first(turn, name);
             }
-            LockState::Shared { over, count, .. } => {
+            Lock::Shared { over, count, .. } => {
                 let alone = self.holds.ledger(name.db).forget_others(name.key, None);
                 self.record_lost(name, (Reason::Overwritten, Seen::Later), &alone, now);
                 if over > 0 && self.waiting.queue(name).is_some() && turn.keys.may_write(name) {
@@ -169,7 +169,7 @@ impl Locks {
                 self.update_holders(turn, name, count);
                 return self.serve_first(turn, name);
             }
-            LockState::Exclusive { owner, deadline } => {
+            Lock::Exclusive { owner, deadline } => {
                 self.set_holder(name, owner, deadline, now);
                 if !self.waiting.does_wait(owner) {
                     return deadline.map_or(Served::Waits, Served::Held);
@@ -229,7 +229,7 @@ impl Locks {
     /// Serves the upgrades of a lock but the first. One owner may have several, and one that waits for other
     /// locks too must not hold up the next. While another owner shares the lock, none of them may have it.
     fn serve_upgrades(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>) -> Served {
-        if matches!(self.holds.look(turn, name), LockState::Shared { count: 2.., .. }) {
+        if self.holds.look(turn, name).holders() > 1 {
             return Served::Waits;
         }
         let queue = self.waiting.queue(name);

@@ -6,9 +6,10 @@ use std::rc::Rc;
 use crate::lock::engine::locks::Locks;
 use crate::lock::engine::lost::{Seen, why_gone};
 use crate::lock::holds::Lost;
-use crate::lock::holds::ledger::{Entry, Former};
-use crate::lock::holds::open::{LockState, MOST_OVER};
+use crate::lock::holds::ledger::{Former, Packed};
+use crate::lock::holds::open::MOST_OVER;
 use crate::lock::keyspace::Stored;
+use crate::lock::lock::Lock;
 use crate::lock::log::line::Reason;
 use crate::lock::turn::Turn;
 use crate::lock::waiting::queue::Holders;
@@ -22,29 +23,24 @@ impl Locks {
             return;
         }
         let now = turn.now;
-        let (is_no_lock, alarm) = match self.holds.look(turn, name) {
-            LockState::Free => {
+        let lock = self.holds.look(turn, name);
+        let (is_no_lock, mut alarm) = (lock == Lock::Other, lock.next_change());
+        match lock {
+            Lock::Free => self.waiting.set_holders(name, Holders::Free),
+            Lock::Other => {
                 self.waiting.set_holders(name, Holders::Free);
-                (false, None)
+                // It may expire too.
+                alarm = after(turn.keys.deadline(name)).filter(|&end| end > now.ms());
             }
-            // A key that is not a lock may expire too.
-            LockState::NoLock => {
-                self.waiting.set_holders(name, Holders::Free);
-                let end = after(turn.keys.deadline(name)).filter(|&end| end > turn.now.ms());
-                (true, end)
-            }
-            LockState::Exclusive { owner, deadline } => {
-                self.set_holder(name, owner, deadline, now);
-                (false, after(deadline))
-            }
-            LockState::Shared { count, over, first_end } => {
+            Lock::Exclusive { owner, deadline } => self.set_holder(name, owner, deadline, now),
+            Lock::Shared { count, over, .. } => {
                 self.update_holders(turn, name, count);
                 // Expired shares are removed a few at a time.
-                let is_left = over > 0 && turn.keys.may_write(name);
-                let next = is_left.then(|| turn.now.plus(1));
-                (false, earlier(next, after(first_end)))
+                if over > 0 && turn.keys.may_write(name) {
+                    alarm = earlier(alarm, Some(now.plus(1)));
+                }
             }
-        };
+        }
         self.write_down(turn, name, is_no_lock, alarm);
     }
 
@@ -162,7 +158,7 @@ impl Locks {
         let (is_nothing, is_one) =
             (stored == Stored::Nothing, matches!(stored, Stored::Exclusive { .. }));
         // The hold of one owner, which is over: a share can't be written beside it.
-        if is_one && self.holds.look(turn, name) == LockState::Free {
+        if is_one && self.holds.look(turn, name) == Lock::Free {
             turn.keys.remove(name);
             return self.forget_expired(turn, name);
         }
@@ -190,7 +186,7 @@ impl Locks {
         if over.is_empty() {
             return;
         }
-        if !any_lasts && self.holds.look(turn, name) == LockState::Free {
+        if !any_lasts && self.holds.look(turn, name) == Lock::Free {
             turn.keys.remove(name);
             return self.forget_expired(turn, name);
         }
@@ -224,7 +220,7 @@ impl Locks {
         turn: &mut Turn<'_>,
         name: NameRef<'_>,
         owner: &[u8],
-    ) -> Option<Entry> {
+    ) -> Option<Packed> {
         self.waiting.set_sharer(name, owner, None);
         let known = self.holds.ledger(name.db).forget_share(name.key, owner);
         self.demote_those_without_share(turn, name);
@@ -239,7 +235,7 @@ impl Locks {
             return;
         }
         let is_endless =
-            matches!(self.holds.look(turn, name), LockState::Exclusive { deadline: None, .. });
+            matches!(self.holds.look(turn, name), Lock::Exclusive { deadline: None, .. });
         if is_endless && turn.keys.may_write(name) {
             turn.keys.move_deadline(name, turn.now.plus(ttl));
         }

@@ -1,6 +1,6 @@
 use super::*;
 use crate::lock::print::Secret;
-use crate::lock::request::Hold;
+use crate::lock::words::Hold;
 
 const SECRET: Secret = Secret(1, 2);
 const KEY: &[u8] = b"lock";

@@ -18,6 +18,7 @@ mod token;
 
 pub use delivery::{Delivery, News};
 pub use entry::{Entry, ShareBefore};
+pub use packed::Packed;
 pub use ties::Tie;
 pub use token::Token;
 
@@ -26,7 +27,6 @@ use std::collections::BTreeSet;
 use crate::lock::holds::ledger::discarded::Discarded;
 use crate::lock::holds::ledger::left::LeftSlots;
 use crate::lock::holds::ledger::owner::Owner;
-use crate::lock::holds::ledger::packed::Packed;
 use crate::lock::holds::ledger::shares::{ShareEntry, Shares};
 use crate::lock::holds::ledger::table::{Record, Table};
 use crate::lock::holds::ledger::ties::Ties;
@@ -206,8 +206,8 @@ impl Ledger {
         }
         let forgotten = match hold {
             Hold::Exclusive => {
-                let mut others = Vec::new();
-                self.forget_shares(key, print, |shares| others = shares.former());
+                let shares = self.remove_shares(key, print);
+                let mut others = shares.map_or_else(Vec::new, |shares| shares.former());
                 let before = self.exclusive.insert(Exclusive {
                     key: print,
                     owner: Owner::from(owner),
@@ -320,7 +320,7 @@ impl Ledger {
     }
 
     /// Removes the key's entries, and returns that of this owner.
-    pub fn forget(&mut self, key: &[u8], owner: &[u8]) -> Option<Entry> {
+    pub fn forget(&mut self, key: &[u8], owner: &[u8]) -> Option<Packed> {
         if self.remembers_nothing() {
             return None;
         }
@@ -328,11 +328,10 @@ impl Ledger {
         self.drop_left(key, print);
         if let Some(before) = self.exclusive.remove(print) {
             self.clean_up_exclusive(key, &before);
-            return before.owner.is(owner).then(|| before.entry.entry());
+            return before.owner.is(owner).then_some(before.entry);
         }
-        let mut its = None;
-        self.forget_shares(key, print, |shares| its = shares.get(secret, owner));
-        its
+        let mut shares = self.remove_shares(key, print)?;
+        shares.remove(secret, owner).map(ShareEntry::packed)
     }
 
     /// Removes and returns the key's entries.
@@ -345,9 +344,7 @@ impl Ledger {
         if let Some(before) = self.exclusive.remove(print) {
             return vec![self.clean_up_replaced(key, before)];
         }
-        let mut former = Vec::new();
-        self.forget_shares(key, print, |shares| former = shares.former());
-        former
+        self.remove_shares(key, print).map_or_else(Vec::new, |shares| shares.former())
     }
 
     /// Removes and returns the entry of this owner's share.
@@ -355,17 +352,21 @@ impl Ledger {
         Some(Former {
             owner: Token::from(owner),
             hold: Hold::Shared,
-            entry: self.forget_share(key, owner)?,
+            entry: self.remove_share(key, owner)?.entry(),
         })
     }
 
-    /// Removes and returns the entry of this owner's share, without its owner.
-    pub fn forget_share(&mut self, key: &[u8], owner: &[u8]) -> Option<Entry> {
+    /// Removes and returns the entry of this owner's share, without its owner and its end.
+    pub fn forget_share(&mut self, key: &[u8], owner: &[u8]) -> Option<Packed> {
+        self.remove_share(key, owner).map(ShareEntry::packed)
+    }
+
+    fn remove_share(&mut self, key: &[u8], owner: &[u8]) -> Option<ShareEntry> {
         let (print, secret) = (self.print(key), self.secret);
         self.drop_left(key, print);
         let before = self.shared.get_mut(print)?.remove(secret, owner)?;
         self.drop_if_empty(key, print);
-        self.clean_up_share(key, owner, &before);
+        self.clean_up_share(key, owner, &before.entry());
         Some(before)
     }
 
@@ -498,7 +499,7 @@ impl Ledger {
             if let Some(before) = self.exclusive.remove(print) {
                 self.clean_up_exclusive(key, &before);
             }
-            self.forget_shares(key, print, |_| ());
+            self.remove_shares(key, print);
         }
     }
 
@@ -552,22 +553,20 @@ impl Ledger {
         }
     }
 
-    /// Removes the entries of all shares of the key, after `see` has seen them.
+    /// Removes and returns the entries of all shares of the key.
     #[inline]
-    fn forget_shares(&mut self, key: &[u8], print: Print, see: impl FnOnce(&Shares)) {
-        if !self.shared.is_empty() {
-            self.forget_known_shares(key, print, see);
+    fn remove_shares(&mut self, key: &[u8], print: Print) -> Option<Shares> {
+        if self.shared.is_empty() {
+            return None;
         }
+        self.remove_known_shares(key, print)
     }
 
-    fn forget_known_shares(&mut self, key: &[u8], print: Print, see: impl FnOnce(&Shares)) {
-        let Some(shares) = self.shared.remove(print) else {
-            return;
-        };
+    fn remove_known_shares(&mut self, key: &[u8], print: Print) -> Option<Shares> {
+        let shares = self.shared.remove(print)?;
         if let Some(until) = shares.reserved_until {
             self.reserved.remove(&(until, Box::from(key)));
         }
-        see(&shares);
         self.holds = self.holds.saturating_sub(shares.len());
         self.counted = self.counted.saturating_sub(shares.counted());
         if shares.any_tied() {
@@ -575,6 +574,7 @@ impl Ledger {
                 self.ties.remove(client, key, None);
             }
         }
+        Some(shares)
     }
 
     /// Removes what belongs to an exclusive hold whose record was taken out of the table: its reservation, its

@@ -48,8 +48,9 @@ impl From<&[u8]> for Owner {
             32 => Uuid::try_parse_ascii(owner).map(Self::Hex).ok(),
             _ => Short::new(owner).map(Self::Short),
         };
-        // A UUID may also be written in upper case, which would come back in lower case.
-        let packed = packed.filter(|packed| packed.is(owner));
+        // A UUID may also be written in upper case, which would come back in lower case: only its letters lack this bit.
+        let is_lower = || owner.iter().fold(0xff, |all, byte| all & byte) & 0x20 != 0;
+        let packed = packed.filter(|packed| matches!(packed, Self::Short(_)) || is_lower());
         packed.unwrap_or_else(|| Self::Long(Box::from(owner)))
     }
 }

@@ -48,6 +48,11 @@ impl ShareEntry {
         Entry { end: self.end(), ..self.entry.entry() }
     }
 
+    /// The entry as it is stored, without its owner and its end.
+    pub fn packed(self) -> Packed {
+        self.entry
+    }
+
     /// Does it end by our clock, and has it not ended yet?
     fn lasts(&self, now: Now) -> bool {
         let entry = self.entry();
@@ -133,7 +138,7 @@ impl Shares {
     }
 
     pub fn get(&self, secret: Secret, owner: &[u8]) -> Option<Entry> {
-        let share = self.of_owner.get(secret.print(owner))?;
+        let share = self.of_owner.get(secret.print_of_owner(owner))?;
         let mut entry = share.entry();
         entry.reserved = self.reserved_until.is_some();
         Some(entry)
@@ -143,7 +148,7 @@ impl Shares {
     pub fn insert(&mut self, secret: Secret, owner: &[u8], entry: Entry) -> Option<Entry> {
         self.all_by_wall &= entry.by_wall;
         let before = self.of_owner.insert(ShareEntry {
-            print: secret.print(owner),
+            print: secret.print_of_owner(owner),
             owner: Owner::from(owner),
             end: entry.end.unwrap_or(Ms::MAX),
             entry: Packed::from(entry.without_end_by_wall()),
@@ -160,7 +165,7 @@ impl Shares {
         owner: &[u8],
         change: impl FnOnce(&mut Packed) -> T,
     ) -> Option<T> {
-        let share = self.of_owner.get_mut(secret.print(owner))?;
+        let share = self.of_owner.get_mut(secret.print_of_owner(owner))?;
         let before = share.entry();
         let changed = change(&mut share.entry);
         let after = share.entry();
@@ -170,7 +175,7 @@ impl Shares {
 
     /// Moves the end of this owner's share: by our clock, or by the wall clock as it is now.
     pub fn set_end(&mut self, secret: Secret, owner: &[u8], end: Option<Ms>, by_wall: bool) {
-        if let Some(share) = self.of_owner.get_mut(secret.print(owner)) {
+        if let Some(share) = self.of_owner.get_mut(secret.print_of_owner(owner)) {
             self.all_by_wall &= by_wall;
             share.end = end.unwrap_or(Ms::MAX);
             let entry = Entry { end, by_wall, ..share.entry.entry() };
@@ -179,11 +184,10 @@ impl Shares {
     }
 
     /// Removes and returns the entry of this owner's share.
-    pub fn remove(&mut self, secret: Secret, owner: &[u8]) -> Option<Entry> {
-        let share = self.of_owner.remove(secret.print(owner))?;
-        let before = share.entry();
-        self.count(Some(&before), None);
-        Some(before)
+    pub fn remove(&mut self, secret: Secret, owner: &[u8]) -> Option<ShareEntry> {
+        let share = self.of_owner.remove(secret.print_of_owner(owner))?;
+        self.count(Some(&share.entry()), None);
+        Some(share)
     }
 
     /// Another command has touched the key: all present shares end by the wall clock.

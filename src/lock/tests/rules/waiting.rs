@@ -1,4 +1,4 @@
-//! LockState in the queue.
+//! Waiting in the queue.
 
 use super::*;
 
