@@ -100,12 +100,10 @@ impl Locks {
         let end = end.filter(|_| is_ours || hold == Hold::Shared);
         let slot = self.clock.slot(name.key);
         let goes_on = matches!(fit, Fit::Held { .. });
-        // A new number must not make the hold look younger than the BREAK that is ending it.
-        let breaking = goes_on && self.holds.is_breaking(name, terms.owner, hold);
         let ledger = self.holds.ledger(name.db);
         let known = (goes_on.then(|| ledger.of(name.key, terms.owner, hold))).flatten();
         if let Some(mut entry) = known {
-            // The hold goes on, and replies to its earlier number still count.
+            // The hold goes on, a BREAK of it too, and replies to its earlier number still count.
             entry.first = entry.fence.map_or(fence, |_| entry.first);
             entry.fence = Some(fence);
             entry.since = turn.now.ms();
@@ -125,7 +123,7 @@ impl Locks {
             client: terms.client,
             tied: terms.session,
             closed: false,
-            breaking,
+            breaking: false,
             // A hold that another client has written is known to its owner.
             delivery: Delivery::of(goes_on, 0),
             // An upgrade is not counted again: it is counted if its share was.

@@ -157,7 +157,6 @@ impl Locks {
                 } else {
                     self.forget_expired(turn, name);
                 }
-                self.waiting.demote_all(name);
                 return self.serve_first(turn, name);
             }
             Lock::Shared { over, count, .. } => {

@@ -1,6 +1,7 @@
 use super::*;
 use crate::lock::holds::ledger::delivery::Delivery;
 use crate::lock::slot::Slot;
+use crate::lock::words::Now;
 use std::collections::BTreeMap;
 
 fn entry(fence: Fence) -> Entry {
@@ -381,6 +382,35 @@ fn a_hold_takes_no_more_than_its_share_of_the_budget_however_many_there_are() {
         if number > 256 && number % 97 == 0 {
             let bytes = ledger.exclusive.bytes() / number;
             assert!(bytes <= 83, "{bytes} bytes for each of {number}");
+        }
+    }
+}
+
+#[test]
+fn a_lock_is_reserved_while_a_hold_lasts_if_the_expiry_of_all_that_last_has_passed() {
+    let (now, before_the_step) = (Now::from_micros(100_000), |first: Fence, _: Ms| first < 5);
+    let share = |number, end| Entry { end: Some(end), by_wall: false, ..entry(number) };
+    for hold in BOTH {
+        let reserves = |entries: &[Entry]| {
+            let mut ledger = Ledger::new(Secret(1, 2));
+            for (owner, &entry) in [b"a", b"b"].into_iter().zip(entries) {
+                ledger.write(b"k", owner, hold, entry);
+            }
+            let reserves = ledger.reserve(b"k", now, &before_the_step);
+            assert_eq!(ledger.is_reserved(b"k"), reserves);
+            reserves
+        };
+        assert!(reserves(&[share(3, 150)]) && reserves(&[share(3, 102)]));
+        assert!(!reserves(&[share(3, 101)]), "it has expired in time");
+        assert!(!reserves(&[share(3, 90)]), "it is over");
+        assert!(!reserves(&[share(7, 150)]), "it was granted since the step");
+        assert!(
+            !reserves(&[Entry { by_wall: true, ..share(3, 150) }]),
+            "its key says when it ends"
+        );
+        if hold == Hold::Shared {
+            assert!(reserves(&[share(3, 90), share(4, 150)]));
+            assert!(!reserves(&[share(3, 150), share(7, 160)]), "the key was to last longer");
         }
     }
 }

@@ -531,3 +531,13 @@ fn a_share_that_a_client_has_prolonged_and_takes_out_is_deleted() {
     server.renew(LOCK, "ann", 10).unwrap();
     has_lost(&mut server, &[(1, Reason::Deleted, Some("ann"), Some(ann))]);
 }
+
+#[test]
+fn a_share_that_another_client_has_taken_out_is_in_the_log_when_the_last_owner_releases_the_lock() {
+    let mut server = server();
+    let fence = server.takes(&[LOCK], sharing("ann"));
+    server.takes(&[LOCK], sharing("ben"));
+    server.foreign(Write::ZRem(LOCK, b"ann".to_vec()));
+    server.release(LOCK, "ben").unwrap();
+    has_lost(&mut server, &[(1, Reason::Deleted, Some("ann"), Some(fence))]);
+}

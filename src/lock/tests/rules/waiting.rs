@@ -1,6 +1,7 @@
 //! Waiting in the queue.
 
 use super::*;
+use crate::lock::tests::simulated::name;
 
 #[test]
 fn the_ttl_starts_at_the_grant() {
@@ -251,4 +252,22 @@ fn the_waiters_of_one_owner_have_one_grant_and_the_later_of_their_ends() {
     assert_eq!(server.was_granted(first), server.was_granted(second));
     assert_eq!(server.holder(), held("ben", 70));
     assert_eq!(server.queue(LOCK), [between]);
+}
+
+#[test]
+fn a_key_may_be_no_lock_from_when_it_is_touched_until_it_is_looked_at() {
+    let mut server = server();
+    server.gets("ann", 100);
+    server.waits("ben", 100);
+    let may_be = |server: &Server| server.locks.waiting.may_be_no_lock(name(LOCK));
+    assert!(!may_be(&server));
+    server.keys.write(Write::PExpireAt(LOCK, START + 200));
+    server.locks.touched(name(LOCK).keep(), server.now());
+    assert!(may_be(&server));
+    server.at(1);
+    assert!(!may_be(&server));
+    server.keys.write(Write::Set(LOCK, no_lock(None)));
+    server.locks.touched(name(LOCK).keep(), server.now());
+    server.at(2);
+    assert!(may_be(&server), "it is none");
 }
