@@ -20,7 +20,7 @@
 //!
 //! Granting asks [`HeldBy::admits`], and so does the search for deadlocks: nothing else decides it. Waiting requests
 //! have their turn in this order: those of an owner that holds the lock, then upgrades, then all in the order of their
-//! arrival ([`Queue`]). The lock is looked at again after whatever may change it, and at [`Lock::next_change`].
+//! arrival ([`Queue`]). The lock is looked at again after whatever may change it, and at [`LockState::next_change`].
 //!
 //! [`Queue`]: crate::lock::waiting::queue::Queue
 
@@ -65,7 +65,7 @@ impl Hold {
 
 /// Who holds a lock now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Lock<'a> {
+pub enum LockState<'a> {
     /// No owner holds it.
     Free,
     /// This owner holds it alone, until `deadline`.
@@ -74,14 +74,14 @@ pub enum Lock<'a> {
     /// in the key, but have expired.
     Shared { count: usize, over: usize, first_end: Option<Ms> },
     /// Another client has stored something else.
-    Other,
+    NoLock,
 }
 
-impl Lock<'_> {
+impl LockState<'_> {
     /// How its holders hold it, if it has any.
     pub fn hold(&self) -> Option<Hold> {
         match self {
-            Self::Free | Self::Other => None,
+            Self::Free | Self::NoLock => None,
             Self::Exclusive { .. } => Some(Hold::Exclusive),
             Self::Shared { .. } => Some(Hold::Shared),
         }
@@ -90,7 +90,7 @@ impl Lock<'_> {
     /// How many owners hold it.
     pub fn holders(&self) -> usize {
         match self {
-            Self::Free | Self::Other => 0,
+            Self::Free | Self::NoLock => 0,
             Self::Exclusive { .. } => 1,
             Self::Shared { count, .. } => *count,
         }
@@ -99,7 +99,7 @@ impl Lock<'_> {
     /// When the first of its holds is over, if it ends by itself.
     pub fn next_change(&self) -> Option<Ms> {
         match *self {
-            Self::Free | Self::Other => None,
+            Self::Free | Self::NoLock => None,
             Self::Exclusive { deadline: end, .. } | Self::Shared { first_end: end, .. } => {
                 after(end)
             }
@@ -109,7 +109,7 @@ impl Lock<'_> {
     /// Who holds it, seen from this owner, if that has no share of it.
     pub fn seen_by(&self, asks: &[u8]) -> HeldBy {
         match *self {
-            Self::Free | Self::Other => HeldBy::NO_OWNER,
+            Self::Free | Self::NoLock => HeldBy::NO_OWNER,
             Self::Exclusive { owner, .. } if owner == asks => HeldBy::Owner,
             Self::Exclusive { .. } => HeldBy::Another,
             Self::Shared { count, .. } => HeldBy::Sharers { others: count, owner: false },
@@ -195,11 +195,11 @@ mod tests {
 
     #[test]
     fn owners_see_whether_they_hold_it_alone_or_share_it_or_others_do() {
-        let alone = Lock::Exclusive { owner: b"a", deadline: Some(9) };
-        let shared = Lock::Shared { count: 2, over: 1, first_end: Some(7) };
+        let alone = LockState::Exclusive { owner: b"a", deadline: Some(9) };
+        let shared = LockState::Shared { count: 2, over: 1, first_end: Some(7) };
         for (lock, seen, hold, holders, change) in [
-            (Lock::Free, HeldBy::NO_OWNER, None, 0, None),
-            (Lock::Other, HeldBy::NO_OWNER, None, 0, None),
+            (LockState::Free, HeldBy::NO_OWNER, None, 0, None),
+            (LockState::NoLock, HeldBy::NO_OWNER, None, 0, None),
             (alone, HeldBy::Owner, Some(Hold::Exclusive), 1, Some(10)),
             (shared, sharers(2, false), Some(Hold::Shared), 2, Some(8)),
         ] {

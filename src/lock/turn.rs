@@ -17,7 +17,7 @@ pub struct Turn<'k> {
     pub(super) settling: Settling,
     /// How much work may still be done in this turn besides what was asked for.
     pub(super) budget: Budget,
-    /// The exclusive holder that was read last: [`Lock::Exclusive`](crate::lock::lock::Lock) borrows it.
+    /// The exclusive holder that was read last: [`LockState::Exclusive`](crate::lock::lock::LockState) borrows it.
     pub(super) owner: Token,
 }
 

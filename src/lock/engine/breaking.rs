@@ -2,7 +2,7 @@
 
 use crate::lock::engine::locks::Locks;
 use crate::lock::keyspace::LockEvent;
-use crate::lock::lock::Lock;
+use crate::lock::lock::LockState;
 use crate::lock::turn::Turn;
 use crate::lock::words::{Hold, Ms, NameRef};
 
@@ -38,9 +38,9 @@ impl Locks {
             self.make_room(turn, name);
         }
         let (hold, held) = match self.holds.look(turn, name) {
-            Lock::Other => return Err(NotBroken::NotALock),
-            Lock::Free => return Ok(0),
-            Lock::Exclusive { owner, deadline } => {
+            LockState::NoLock => return Err(NotBroken::NotALock),
+            LockState::Free => return Ok(0),
+            LockState::Exclusive { owner, deadline } => {
                 let entry = self.holds.ledger(name.db).of(name.key, owner, Hold::Exclusive);
                 let is_ours = entry.is_some_and(|entry| entry.fence.is_some());
                 if deadline.is_none() && !is_ours && !wanted.force {
@@ -48,7 +48,7 @@ impl Locks {
                 }
                 (Hold::Exclusive, 1)
             }
-            Lock::Shared { count, over, .. } => {
+            LockState::Shared { count, over, .. } => {
                 if wanted.grace > 0 && self.limits.are_too_many(count.saturating_add(over)) {
                     return Err(NotBroken::TooManySharers);
                 }

@@ -2,7 +2,7 @@
 
 use crate::lock::engine::locks::Locks;
 use crate::lock::keyspace::Share;
-use crate::lock::lock::Lock;
+use crate::lock::lock::LockState;
 use crate::lock::lock::{HeldBy, Verdict};
 use crate::lock::turn::Turn;
 use crate::lock::words::{Hold, Mode, Ms, NameRef, NotALock, Now};
@@ -46,8 +46,8 @@ impl Locks {
         in_turn: bool,
     ) -> Result<Fit, NotALock> {
         let (held, deadline) = match self.holds.look(turn, name) {
-            Lock::Other => return Err(NotALock),
-            lock @ Lock::Exclusive { deadline, .. } => (lock.seen_by(asks), deadline),
+            LockState::NoLock => return Err(NotALock),
+            lock @ LockState::Exclusive { deadline, .. } => (lock.seen_by(asks), deadline),
             lock => (lock.seen_by(asks), None),
         };
         let share = match held {

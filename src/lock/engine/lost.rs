@@ -4,7 +4,7 @@ use crate::lock::engine::locks::Locks;
 use crate::lock::holds::Lost;
 use crate::lock::holds::ledger::{Entry, Former};
 use crate::lock::keyspace::LockEvent;
-use crate::lock::lock::Lock;
+use crate::lock::lock::LockState;
 use crate::lock::log::Loss;
 use crate::lock::log::line::{Comeback, Line, LostHold, Reason};
 use crate::lock::stats::count;
@@ -242,8 +242,8 @@ impl Locks {
         self.forget_removed(turn, name);
         if let Some(former) = &self.holds.any_former(name, owner) {
             let reason = match self.holds.look(turn, name) {
-                Lock::Free => Reason::Expired,
-                Lock::Shared { .. } if former.hold == Hold::Shared => {
+                LockState::Free => Reason::Expired,
+                LockState::Shared { .. } if former.hold == Hold::Shared => {
                     match turn.keys.share_of(name, owner) {
                         Some(_) => Reason::Expired,
                         None => why_gone(&former.entry, turn.now),

@@ -3,7 +3,7 @@
 use crate::lock::QueuedWaiter;
 use crate::lock::engine::locks::Locks;
 use crate::lock::keyspace::{Glance, Stored};
-use crate::lock::lock::Lock;
+use crate::lock::lock::LockState;
 use crate::lock::turn::Turn;
 use crate::lock::words::{Fence, Hold, Ms, NameRef, NotALock, Now, is_over};
 
@@ -58,7 +58,7 @@ impl Locks {
     ) -> Result<Option<Report>, NotALock> {
         let now = turn.now;
         let (hold, count) = match self.holds.look(turn, name) {
-            Lock::Other => return Err(NotALock),
+            LockState::NoLock => return Err(NotALock),
             lock => (lock.hold(), lock.holders()),
         };
         let found = self.holds.holders(turn, name, most);
@@ -106,7 +106,7 @@ impl Locks {
                     || (self.holds.know(name)
                         && matches!(
                             self.holds.look(turn, name),
-                            Lock::Exclusive { owner, .. }
+                            LockState::Exclusive { owner, .. }
                                 if self.holds.entry(name, owner, Hold::Exclusive).is_some()
                         ))
             }

@@ -8,7 +8,7 @@ use crate::lock::engine::locks::Locks;
 use crate::lock::engine::lost::Seen;
 use crate::lock::engine::outbox::Lapse;
 use crate::lock::holds::ledger::News;
-use crate::lock::lock::Lock;
+use crate::lock::lock::LockState;
 use crate::lock::log::line::Reason;
 use crate::lock::stats::count;
 use crate::lock::turn::Turn;
@@ -145,12 +145,12 @@ impl Locks {
         let now = turn.now;
         self.meet(turn, name, None);
         let owner = match self.holds.look(turn, name) {
-            Lock::Other => {
+            LockState::NoLock => {
                 self.lose_all(name, (Reason::Overwritten, Seen::AtOnce), now);
                 self.waiting.demote_all(name);
                 return Served::Waits;
             }
-            Lock::Free => {
+            LockState::Free => {
                 self.note_lapse(name, turn.now);
                 if self.holds.outlasts_hold(turn, name) {
                     self.waiting.set_holders(name, Holders::Free);
@@ -159,7 +159,7 @@ impl Locks {
                 }
                 return self.serve_first(turn, name);
             }
-            Lock::Shared { over, count, .. } => {
+            LockState::Shared { over, count, .. } => {
                 let alone = self.holds.ledger(name.db).forget_others(name.key, None);
                 self.record_lost(name, (Reason::Overwritten, Seen::Later), &alone, now);
                 if over > 0 && self.waiting.queue(name).is_some() && turn.keys.may_write(name) {
@@ -168,7 +168,7 @@ impl Locks {
                 self.update_holders(turn, name, count);
                 return self.serve_first(turn, name);
             }
-            Lock::Exclusive { owner, deadline } => {
+            LockState::Exclusive { owner, deadline } => {
                 self.set_holder(name, owner, deadline, now);
                 if !self.waiting.does_wait(owner) {
                     return deadline.map_or(Served::Waits, Served::Held);

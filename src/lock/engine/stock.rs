@@ -9,7 +9,7 @@ use crate::lock::holds::Lost;
 use crate::lock::holds::ledger::{Former, Packed};
 use crate::lock::holds::open::MOST_OVER;
 use crate::lock::keyspace::Stored;
-use crate::lock::lock::Lock;
+use crate::lock::lock::LockState;
 use crate::lock::log::line::Reason;
 use crate::lock::turn::Turn;
 use crate::lock::waiting::queue::Holders;
@@ -24,16 +24,16 @@ impl Locks {
         }
         let now = turn.now;
         let lock = self.holds.look(turn, name);
-        let (is_no_lock, mut alarm) = (lock == Lock::Other, lock.next_change());
+        let (is_no_lock, mut alarm) = (lock == LockState::NoLock, lock.next_change());
         match lock {
-            Lock::Free => self.waiting.set_holders(name, Holders::Free),
-            Lock::Other => {
+            LockState::Free => self.waiting.set_holders(name, Holders::Free),
+            LockState::NoLock => {
                 self.waiting.set_holders(name, Holders::Free);
                 // It may expire too.
                 alarm = after(turn.keys.deadline(name)).filter(|&end| end > now.ms());
             }
-            Lock::Exclusive { owner, deadline } => self.set_holder(name, owner, deadline, now),
-            Lock::Shared { count, over, .. } => {
+            LockState::Exclusive { owner, deadline } => self.set_holder(name, owner, deadline, now),
+            LockState::Shared { count, over, .. } => {
                 self.update_holders(turn, name, count);
                 // Expired shares are removed a few at a time.
                 if over > 0 && turn.keys.may_write(name) {
@@ -158,7 +158,7 @@ impl Locks {
         let (is_nothing, is_one) =
             (stored == Stored::Nothing, matches!(stored, Stored::Exclusive { .. }));
         // The hold of one owner, which is over: a share can't be written beside it.
-        if is_one && self.holds.look(turn, name) == Lock::Free {
+        if is_one && self.holds.look(turn, name) == LockState::Free {
             turn.keys.remove(name);
             return self.forget_expired(turn, name);
         }
@@ -186,7 +186,7 @@ impl Locks {
         if over.is_empty() {
             return;
         }
-        if !any_lasts && self.holds.look(turn, name) == Lock::Free {
+        if !any_lasts && self.holds.look(turn, name) == LockState::Free {
             turn.keys.remove(name);
             return self.forget_expired(turn, name);
         }
@@ -235,7 +235,7 @@ impl Locks {
             return;
         }
         let is_endless =
-            matches!(self.holds.look(turn, name), Lock::Exclusive { deadline: None, .. });
+            matches!(self.holds.look(turn, name), LockState::Exclusive { deadline: None, .. });
         if is_endless && turn.keys.may_write(name) {
             turn.keys.move_deadline(name, turn.now.plus(ttl));
         }

@@ -15,7 +15,7 @@
 use crate::lock::holds::Holds;
 use crate::lock::holds::ledger::Token;
 use crate::lock::keyspace::{Share, Stored};
-use crate::lock::lock::Lock;
+use crate::lock::lock::LockState;
 use crate::lock::turn::Turn;
 use crate::lock::words::{Hold, Ms, NameRef, NotALock, Now, earlier, is_over};
 
@@ -27,25 +27,25 @@ impl Holds {
     /// Returns who holds the lock now. The key may outlive the hold: servers expire keys lazily, and not at all
     /// while writes are paused. Writes no key, but may reserve the lock.
     #[inline]
-    pub fn look<'t>(&mut self, turn: &'t mut Turn<'_>, name: NameRef<'_>) -> Lock<'t> {
+    pub fn look<'t>(&mut self, turn: &'t mut Turn<'_>, name: NameRef<'_>) -> LockState<'t> {
         let now = turn.now;
         let (stored, key_ends) = turn.keys.look_until(name);
         match stored {
-            Stored::NoLock => Lock::Other,
+            Stored::NoLock => LockState::NoLock,
             Stored::Nothing => self.look_at_reserved(turn, name),
             Stored::Exclusive { owner } => {
                 let owner = Token::from(owner);
                 let deadline = self.end_of(name, owner.bytes(), key_ends, now);
                 if is_over(deadline, now) {
-                    return Lock::Free;
+                    return LockState::Free;
                 }
                 turn.owner = owner;
-                Lock::Exclusive { owner: turn.owner.bytes(), deadline }
+                LockState::Exclusive { owner: turn.owner.bytes(), deadline }
             }
             Stored::Shared { .. } if !self.is_in_step(now, name) => {
                 self.look_at_shares_after_step(turn, name, key_ends)
             }
-            Stored::Shared { .. } if is_over(key_ends, now) => Lock::Free,
+            Stored::Shared { .. } if is_over(key_ends, now) => LockState::Free,
             Stored::Shared { count } => look_at_shares(turn, name, count, key_ends),
         }
     }
@@ -130,9 +130,9 @@ impl Holds {
     ) -> Vec<(Token, Option<Ms>)> {
         let mut held = Vec::new();
         match self.look(turn, name) {
-            Lock::Other | Lock::Free => {}
-            Lock::Exclusive { owner, deadline } => held.push((Token::from(owner), deadline)),
-            Lock::Shared { .. } => self.each_sharer(turn, name, &mut |owner, end| {
+            LockState::NoLock | LockState::Free => {}
+            LockState::Exclusive { owner, deadline } => held.push((Token::from(owner), deadline)),
+            LockState::Shared { .. } => self.each_sharer(turn, name, &mut |owner, end| {
                 held.push((Token::from(owner), end));
                 held.len() < most
             }),
@@ -175,15 +175,15 @@ impl Holds {
     }
 
     /// Returns who holds a lock that has no key.
-    fn look_at_reserved<'t>(&mut self, turn: &'t mut Turn<'_>, name: NameRef<'_>) -> Lock<'t> {
+    fn look_at_reserved<'t>(&mut self, turn: &'t mut Turn<'_>, name: NameRef<'_>) -> LockState<'t> {
         self.reserve_if_expired(turn, name);
         let ledger = self.ledger(name.db);
         if !ledger.has_reserved() {
-            return Lock::Free;
+            return LockState::Free;
         }
         if let Some((owner, end)) = ledger.reserved_alone(name.key, turn.now) {
             turn.owner = owner;
-            return Lock::Exclusive { owner: turn.owner.bytes(), deadline: Some(end) };
+            return LockState::Exclusive { owner: turn.owner.bytes(), deadline: Some(end) };
         }
         shared_by(ledger.each_reserved(name.key, turn.now).map(|(_, end)| Some(end)), turn.now)
     }
@@ -195,7 +195,7 @@ impl Holds {
         turn: &mut Turn<'_>,
         name: NameRef<'_>,
         key_ends: Option<Ms>,
-    ) -> Lock<'static> {
+    ) -> LockState<'static> {
         let mut ends = Vec::new();
         turn.keys.each_share(name, 0, &mut |owner, share| {
             ends.push(self.end_of_share(name, owner, earlier(share.deadline, key_ends)));
@@ -206,7 +206,7 @@ impl Holds {
 }
 
 /// How a lock is held by shares with these ends.
-fn shared_by(ends: impl Iterator<Item = Option<Ms>>, now: Now) -> Lock<'static> {
+fn shared_by(ends: impl Iterator<Item = Option<Ms>>, now: Now) -> LockState<'static> {
     let (mut count, mut over, mut first_end) = (0_usize, 0_usize, None);
     for end in ends {
         if is_over(end, now) {
@@ -217,9 +217,9 @@ fn shared_by(ends: impl Iterator<Item = Option<Ms>>, now: Now) -> Lock<'static> 
         }
     }
     if count == 0 {
-        return Lock::Free;
+        return LockState::Free;
     }
-    Lock::Shared { count, over, first_end }
+    LockState::Shared { count, over, first_end }
 }
 
 /// How a lock is held by these shares, of which those that are over come first.
@@ -228,7 +228,7 @@ fn look_at_shares(
     name: NameRef<'_>,
     all: usize,
     key_ends: Option<Ms>,
-) -> Lock<'static> {
+) -> LockState<'static> {
     let now = turn.now;
     let (mut over, mut first_end, mut is_more) = (0_usize, None, false);
     turn.keys.each_share(name, 0, &mut |_, share| {
@@ -249,7 +249,7 @@ fn look_at_shares(
         });
     }
     match all.saturating_sub(over) {
-        0 => Lock::Free,
-        count => Lock::Shared { count, over, first_end },
+        0 => LockState::Free,
+        count => LockState::Shared { count, over, first_end },
     }
 }
