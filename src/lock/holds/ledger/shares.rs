@@ -231,3 +231,71 @@ impl Shares {
         self.counted = counted(self.counted, |entry| entry.counted);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::lock::holds::ledger::delivery::Delivery;
+
+    const SECRET: Secret = Secret(1, 2);
+
+    fn ends_at(end: Ms) -> Entry {
+        Entry {
+            fence: Some(end),
+            first: end,
+            slot: None,
+            since: 1,
+            end: Some(end),
+            by_wall: false,
+            reserved: false,
+            client: 5,
+            tied: false,
+            closed: false,
+            breaking: false,
+            delivery: Delivery::TOLD,
+            counted: true,
+        }
+    }
+
+    fn shares(entries: &[(&[u8], Entry)]) -> Shares {
+        let mut shares = Shares::new(SECRET.print(b"k"));
+        for &(owner, entry) in entries {
+            assert_eq!(shares.insert(SECRET, owner, entry), None);
+        }
+        shares
+    }
+
+    #[test]
+    fn what_is_counted_of_them_is_true_whatever_is_done_to_one() {
+        let tied = Entry { tied: true, ..ends_at(50) };
+        let mut shares = shares(&[(b"a", ends_at(40)), (b"b", tied)]);
+        assert_eq!((shares.len(), shares.counted(), shares.any_tied()), (2, 2, true));
+        assert_eq!(shares.insert(SECRET, b"b", ends_at(60)), Some(tied));
+        assert_eq!((shares.len(), shares.counted(), shares.any_tied()), (2, 2, false));
+        shares.change(SECRET, b"a", |entry| {
+            entry.set(Entry { counted: false, tied: true, ..entry.entry() });
+        });
+        assert_eq!((shares.counted(), shares.any_tied()), (1, true));
+        assert!(shares.change(SECRET, b"x", |_| ()).is_none());
+        assert!(shares.remove(SECRET, b"a").is_some_and(|share| share.end() == Some(40)));
+        assert!(shares.remove(SECRET, b"a").is_none());
+        assert_eq!((shares.len(), shares.counted(), shares.any_tied()), (1, 1, false));
+    }
+
+    #[test]
+    fn once_another_client_has_touched_them_their_keys_say_when_they_end() {
+        let now = Now::from_micros(45_000);
+        let mut shares = shares(&[(b"a", ends_at(40)), (b"b", ends_at(50)), (b"c", ends_at(60))]);
+        assert_eq!(shares.last_end(now), Some(60));
+        assert!(shares.each_lasting(now).all(|(_, end)| end > 45));
+        shares.set_end(SECRET, b"c", Some(70), true);
+        assert_eq!(shares.last_end(now), Some(50), "c ends by the wall clock");
+        shares.end_by_wall();
+        assert_eq!((shares.last_end(now), shares.each_lasting(now).count()), (None, 0));
+        shares.set_end(SECRET, b"a", Some(80), false);
+        assert_eq!(shares.last_end(now), Some(80), "it was renewed");
+        assert!(shares.each_lasting(now).all(|(owner, _)| owner.bytes() == b"a"));
+        shares.end_by_wall();
+        assert_eq!(shares.last_end(now), None, "that counts for all again");
+    }
+}

@@ -111,3 +111,51 @@ impl Ties {
         (next.client == client).then(|| next.clone())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ties_are_found_by_their_connection_and_untied_by_key_and_owner() {
+        let mut ties = Ties::default();
+        ties.add(1, b"k", b"ab");
+        // The same bytes, but another key and owner.
+        ties.add(1, b"ka", b"b");
+        ties.add(1, b"k", b"c");
+        ties.add(2, b"k", b"ab");
+        ties.add(2, b"k", b"ab");
+        assert_eq!((ties.len(), ties.connections()), (4, 2));
+        ties.remove(1, b"ka", Some(b"ab"));
+        assert_eq!(ties.len(), 4, "that hold was not tied");
+        ties.remove(1, b"k", Some(b"ab"));
+        assert_eq!((ties.len(), ties.connections(), ties.has(1)), (3, 2, true));
+        ties.remove(1, b"k", None);
+        let left = ties.take(1, 9);
+        assert!(left.iter().map(Tie::key_and_owner).eq([(&b"ka"[..], &b"b"[..])]));
+        assert_eq!((ties.len(), ties.connections(), ties.has(1)), (1, 1, false));
+    }
+
+    #[test]
+    fn the_ties_of_a_connection_are_taken_and_all_are_walked_through_a_few_at_a_time() {
+        let mut ties = Ties::default();
+        for key in [b"c", b"a", b"b"] {
+            ties.add(7, key, b"x");
+            ties.add(9, key, b"y");
+        }
+        let (mut seen, mut last) = (Vec::new(), None);
+        loop {
+            let some = ties.some_after(last.as_ref(), 4);
+            last = some.last().cloned();
+            seen.push(some.len());
+            if some.len() < 4 {
+                break;
+            }
+        }
+        assert_eq!(seen, [4, 2]);
+        assert_eq!(ties.take(7, 2).len(), 2);
+        assert_eq!((ties.connections(), ties.has(7)), (2, true));
+        assert_eq!(ties.take(7, 2).len(), 1);
+        assert_eq!((ties.connections(), ties.has(7), ties.take(7, 2).len()), (1, false, 0));
+    }
+}

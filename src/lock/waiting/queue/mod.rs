@@ -214,3 +214,102 @@ impl Queue {
         self.order.is_empty() && self.upgrades.is_empty() && self.asleep.is_empty()
     }
 }
+
+#[cfg(test)]
+#[allow(clippy::arithmetic_side_effects, reason = "small numbers")]
+mod tests {
+    use super::*;
+
+    /// A queue that is sorted anew whenever it is asked for: upgrades first, all in order of arrival.
+    #[derive(Default)]
+    struct Naive {
+        standing: BTreeSet<(bool, Ticket)>,
+        asleep: BTreeSet<Ticket>,
+    }
+
+    impl Naive {
+        fn place(&self, ticket: Ticket) -> Option<usize> {
+            self.standing.iter().position(|&(_, one)| one == ticket)
+        }
+
+        fn remove(&mut self, ticket: Ticket) -> bool {
+            let was_first = self.place(ticket) == Some(0);
+            self.standing.retain(|&(_, one)| one != ticket);
+            self.asleep.remove(&ticket);
+            was_first
+        }
+
+        fn is_upgrade(&self, ticket: Ticket) -> bool {
+            self.standing.contains(&(false, ticket))
+        }
+    }
+
+    #[test]
+    fn upgrades_come_first_and_the_rest_in_order_of_arrival_whatever_is_done() {
+        let (mut queue, mut naive) = (Queue::default(), Naive::default());
+        let mut chance = 20_261_125_u64;
+        for step in 0..20_000 {
+            chance = chance.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            let ticket = (chance >> 33) % 40;
+            let stands = naive.place(ticket).is_some();
+            match chance >> 61 {
+                0 | 1 if !stands && !naive.asleep.contains(&ticket) => {
+                    queue.join(ticket);
+                    naive.standing.insert((true, ticket));
+                }
+                2 if stands => {
+                    queue.promote(ticket);
+                    naive.remove(ticket);
+                    naive.standing.insert((false, ticket));
+                }
+                3 if naive.is_upgrade(ticket) => {
+                    queue.demote(ticket);
+                    naive.remove(ticket);
+                    naive.standing.insert((true, ticket));
+                }
+                4 => assert_eq!(queue.leave(ticket), naive.remove(ticket), "{step}"),
+                5 if stands => {
+                    assert_eq!(queue.lay_aside(ticket), naive.remove(ticket), "{step}");
+                    naive.asleep.insert(ticket);
+                }
+                6 if naive.asleep.contains(&ticket) => {
+                    queue.wake(ticket);
+                    naive.remove(ticket);
+                    naive.standing.insert((true, ticket));
+                    assert!(queue.take_stale(), "who stands there has changed");
+                }
+                7 if chance.is_multiple_of(64) => {
+                    queue.demote_all();
+                    naive.standing = naive.standing.iter().map(|&(_, one)| (true, one)).collect();
+                }
+                _ => {}
+            }
+            let order: Vec<Ticket> = naive.standing.iter().map(|&(_, one)| one).collect();
+            assert!(queue.iter().eq(order.iter().copied()), "{step}");
+            assert_eq!((queue.first(), queue.len()), (order.first().copied(), order.len()));
+            assert_eq!(queue.asleep(), &naive.asleep);
+            assert_eq!(queue.is_empty(), order.is_empty() && naive.asleep.is_empty());
+            let other = (chance >> 40) % 40;
+            let [one, two] = [ticket, other].map(|ticket| naive.place(ticket));
+            assert_eq!(queue.contains(ticket), one.is_some());
+            assert_eq!(queue.is_upgrade(ticket), naive.is_upgrade(ticket));
+            assert_eq!(queue.is_before(ticket, other), one.zip(two).is_some_and(|(a, b)| a < b));
+            if let Some(before) = one {
+                assert_eq!(queue.before(ticket), before, "{step}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_waiter_that_leaves_is_tangled_no_more() {
+        let mut queue = Queue::default();
+        for ticket in [1, 2] {
+            queue.join(ticket);
+            queue.set_tangled(ticket, true);
+        }
+        queue.leave(1);
+        assert!(queue.tangled().iter().eq(&[2]));
+        queue.set_tangled(2, false);
+        assert!(queue.tangled().is_empty());
+    }
+}
