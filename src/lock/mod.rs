@@ -45,7 +45,6 @@ mod tests;
 pub use deadlock::found::Link;
 pub use deadlock::found::{Claim, Deadlock};
 pub use engine::breaking::{Break, NotBroken};
-pub use engine::events::Gone;
 pub use engine::locks::Locks;
 pub use engine::lost::HolderNow;
 pub use engine::outbox::Lapse;

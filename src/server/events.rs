@@ -13,7 +13,7 @@ use super::inbox::Note;
 use super::module::{InAChange, Module};
 use super::version::Server;
 use super::{clock, thread};
-use crate::lock::{Db, Gone, Locks, NameRef};
+use crate::lock::{Db, Locks, NameRef, Reason};
 
 /// The events after which a key is not there any more.
 const ENDS: [&CStr; 5] = [c"del", c"expired", c"evicted", c"rename_from", c"move_from"];
@@ -129,13 +129,13 @@ unsafe fn heard(
         // The last field of a hash may have run out by itself: outside of any command, where a
         // job would not be run until the next one, and in the middle of a walk through others.
         at_once &= !locks.waiting().may_be_no_lock(name);
-        let how = match class {
-            raw::REDISMODULE_NOTIFY_EXPIRED => Gone::Expired,
-            raw::REDISMODULE_NOTIFY_EVICTED => Gone::Evicted,
-            _ if MOVES.contains(&event) => Gone::Renamed,
-            _ => Gone::Otherwise,
+        let why = match class {
+            raw::REDISMODULE_NOTIFY_EXPIRED => Reason::Expired,
+            raw::REDISMODULE_NOTIFY_EVICTED => Reason::Evicted,
+            _ if MOVES.contains(&event) => Reason::Renamed,
+            _ => Reason::Deleted,
         };
-        locks.gone(name.keep(), how, now);
+        locks.gone(name.keep(), why, now);
     });
     match changed {
         Ok(()) => module.ask_for_a_turn(at_once),

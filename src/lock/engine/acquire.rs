@@ -67,9 +67,9 @@ impl Locks {
         parts: &[Part<'_>],
         request: &Request<'_>,
     ) -> Result<Acquired, Refusal> {
-        if (parts.iter()).any(|part| matches!(part.fit, Fit::Shut | Fit::Breaking)) {
+        if parts.iter().any(|part| part.fit.is_shut()) {
             for part in parts {
-                if part.fit == Fit::Shut {
+                if part.fit.is_shut() {
                     self.adopt_orphan(turn, part.name);
                 }
             }

@@ -5,7 +5,7 @@ use crate::lock::engine::locks::Locks;
 use crate::lock::turn::Turn;
 use crate::lock::waiting::place::end::Ended;
 use crate::lock::waiting::queue::Waiter;
-use crate::lock::words::{Acquired, Lease, Mode, NameRef, Refusal, Request};
+use crate::lock::words::{Acquired, Lease, NameRef, Refusal, Request};
 
 impl Locks {
     /// Handles a request for a place, new or not. Returns the grant, or how many come before the place.
@@ -49,7 +49,10 @@ impl Locks {
         }
         let parts = self.parts(turn, names, request)?;
         let all_held = (parts.iter()).all(|part| matches!(part.fit, Fit::Held { .. }));
-        if !all_held && self.holds_some(turn, &parts, request.terms.owner) {
+        // Of a lock that its owner shares it has a part already, too.
+        let has_some =
+            |part: &Part<'_>| matches!(part.fit, Fit::Held { .. }) || part.fit.is_upgrade();
+        if !all_held && parts.iter().any(has_some) {
             return Err(Refusal::HoldsSome);
         }
         if (parts.iter()).all(|part| matches!(part.fit, Fit::Held { .. } | Fit::Open { .. })) {
@@ -59,7 +62,7 @@ impl Locks {
             return Ok(Acquired::Place(self.waiting.before(ticket)));
         }
         for part in &parts {
-            if part.fit == Fit::Shut {
+            if part.fit.is_shut() {
                 self.adopt_orphan(turn, part.name);
             }
         }
@@ -80,17 +83,5 @@ impl Locks {
         }
         // It waits no more: only the old place was in its way, or in the way of another request of its owner.
         self.ask(turn, names, request, lease)
-    }
-
-    /// Does the owner already hold some of these locks, or share one that it wants exclusively?
-    fn holds_some(&mut self, turn: &mut Turn<'_>, parts: &[Part<'_>], owner: &[u8]) -> bool {
-        parts.iter().any(|part| match part.fit {
-            Fit::Held { .. } | Fit::Open { keeps: Some(_) } | Fit::Breaking => true,
-            Fit::Open { keeps: None } => false,
-            Fit::Shut => {
-                part.mode == Mode::Exclusive
-                    && self.holds.share_of(turn, part.name, owner).is_some()
-            }
-        })
     }
 }

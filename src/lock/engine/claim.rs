@@ -6,7 +6,7 @@ use std::rc::Rc;
 use crate::lock::engine::fit::{Fit, Part};
 use crate::lock::engine::locks::Locks;
 use crate::lock::engine::tick::PAUSE;
-use crate::lock::holds::ledger::Former;
+use crate::lock::holds::ledger::{Entry, Former};
 use crate::lock::keyspace::LockEvent;
 use crate::lock::stats::count;
 use crate::lock::turn::Turn;
@@ -29,11 +29,11 @@ impl Locks {
     /// it and a place of the owner was granted it too: it is now tied to the connection that asked for the
     /// place, if to any. Returns whether it is kept.
     pub(in crate::lock) fn keep_for_a_place(&mut self, name: NameRef<'_>, former: &Former) -> bool {
-        let claim = self.claim_of(name, former);
+        let Former { owner, hold, entry } = former;
+        let claim = self.claim_of(name, owner.bytes(), entry);
         let Some(place) = claim.and_then(|ticket| self.waiting.waiter(ticket)) else {
             return false;
         };
-        let Former { owner, hold, .. } = former;
         let ledger = self.holds.ledger(name.db);
         ledger.tie(name.key, owner.bytes(), *hold, place.client, place.session);
         true
@@ -42,12 +42,16 @@ impl Locks {
     /// The place that was granted this hold, if its owner has not claimed it. The fencing number must match:
     /// another of the owner's places may have been granted the lock before.
     #[inline]
-    pub(in crate::lock) fn claim_of(&self, name: NameRef<'_>, former: &Former) -> Option<Ticket> {
-        let Former { owner, entry, .. } = former;
+    pub(in crate::lock) fn claim_of(
+        &self,
+        name: NameRef<'_>,
+        owner: &[u8],
+        entry: &Entry,
+    ) -> Option<Ticket> {
         if entry.delivery.is_told() {
             return None;
         }
-        let mut claims = self.waiting.claims_of(name, owner.bytes());
+        let mut claims = self.waiting.claims_of(name, owner);
         let claim = claims.find(|&(_, fence)| entry.has_had(fence));
         claim.map(|(ticket, _)| ticket)
     }
@@ -61,9 +65,9 @@ impl Locks {
         hold: Hold,
     ) -> bool {
         self.waiting.has_places()
-            && (self.holds.former(name, owner, hold)).is_some_and(|former| {
+            && (self.holds.entry(name, owner, hold)).is_some_and(|entry| {
                 // The place's own counts as one.
-                former.entry.delivery.under_way() <= 1 && self.claim_of(name, &former).is_some()
+                entry.delivery.under_way() <= 1 && self.claim_of(name, owner, &entry).is_some()
             })
     }
 

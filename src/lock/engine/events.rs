@@ -7,21 +7,9 @@ use std::rc::Rc;
 use crate::lock::budget::Budget;
 use crate::lock::engine::locks::Locks;
 use crate::lock::engine::lost::Seen;
-use crate::lock::engine::outbox::Lapse;
 use crate::lock::log::line::Reason;
 use crate::lock::waiting::place::Ending;
 use crate::lock::words::{Ahead, Db, Limits, Ms, Name, NameRef, Now, Slot, Slots};
-
-/// How a key was removed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Gone {
-    Expired,
-    Evicted,
-    /// A client has renamed or moved it.
-    Renamed,
-    /// Anything else: a client has deleted it.
-    Otherwise,
-}
 
 impl Locks {
     /// Another client has changed this key, which is still there. Its holds end by the wall clock from now
@@ -42,31 +30,17 @@ impl Locks {
         }
     }
 
-    /// This key was removed, whether or not another one has taken its place: its holds are lost, unless an
-    /// expiry came too early. The queue is settled in the next [`tick`](Self::tick).
-    pub fn gone(&mut self, name: Name, how: Gone, now: Now) {
-        match how {
-            // It has expired by the wall clock alone, and the holds last.
-            Gone::Expired if self.holds.reserve_after_event(name.borrow(), now) => {}
-            Gone::Expired => {
-                let queue = self.waiting.queue(name.borrow());
-                let holders =
-                    (queue.filter(|queue| queue.first().is_some())).map(|queue| queue.holders());
-                if let Some(owner) = holders.and_then(|holders| holders.any().cloned()) {
-                    let name = name.clone();
-                    self.outbox.lapsed.push(Lapse { name, owner });
-                }
-                if self.lose_all(name.borrow(), (Reason::Expired, Seen::AtOnce), now) > 0 {
-                    self.outbox.expired.push_back(name.clone());
-                }
+    /// This key was removed, whether or not another one has taken its place: its holds are lost, for this reason,
+    /// unless an expiry came too early. The queue is settled in the next [`tick`](Self::tick).
+    pub fn gone(&mut self, name: Name, why: Reason, now: Now) {
+        let has_expired = why == Reason::Expired;
+        // If it is reserved by that, it has expired by the wall clock alone, and the holds last.
+        if !(has_expired && self.holds.reserve_after_event(name.borrow(), now)) {
+            if has_expired {
+                self.note_lapse(name.borrow(), |_| true);
             }
-            Gone::Evicted | Gone::Renamed | Gone::Otherwise => {
-                let reason = match how {
-                    Gone::Evicted => Reason::Evicted,
-                    Gone::Renamed => Reason::Renamed,
-                    Gone::Expired | Gone::Otherwise => Reason::Deleted,
-                };
-                self.lose_all(name.borrow(), (reason, Seen::AtOnce), now);
+            if self.lose_all(name.borrow(), (why, Seen::AtOnce), now) > 0 && has_expired {
+                self.outbox.expired.push_back(name.clone());
             }
         }
         self.waiting.note(name);

@@ -11,17 +11,27 @@ use crate::lock::words::{Hold, Mode, Ms, NameRef, NotALock, Now};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::lock) enum Fit {
     /// Its owner already holds the lock, in this mode or a stronger one, until this time.
-    Held {
-        hold: Hold,
-        until: Option<Ms>,
-    },
+    Held { hold: Hold, until: Option<Ms> },
     /// It may be granted. `keeps` is the share that its owner has already, if this is an upgrade.
-    Open {
-        keeps: Option<Share>,
-    },
-    Shut,
+    Open { keeps: Option<Share> },
+    /// It has to wait. `upgrade` says whether its owner has a share, and asks for the lock alone.
+    Shut { upgrade: bool },
     /// It is an upgrade that is never granted: an operator is ending its owner's share.
     Breaking,
+}
+
+impl Fit {
+    /// May it not be granted now?
+    pub(in crate::lock) fn is_shut(self) -> bool {
+        matches!(self, Self::Shut { .. } | Self::Breaking)
+    }
+
+    /// Does its owner have a share, and ask for the lock alone?
+    pub(in crate::lock) fn is_upgrade(self) -> bool {
+        let is_open_or_shut =
+            matches!(self, Self::Open { keeps: Some(_) } | Self::Shut { upgrade: true });
+        is_open_or_shut || self == Self::Breaking
+    }
 }
 
 /// One of the locks that a request asks for.
@@ -64,7 +74,7 @@ impl Locks {
             || (verdict == Verdict::Open && self.is_quarantined(turn.now))
             || !self.holds.write_back(turn, name)
         {
-            return Ok(Fit::Shut);
+            return Ok(Fit::Shut { upgrade: is_upgrade });
         }
         Ok(match verdict {
             Verdict::Held => {

@@ -17,20 +17,15 @@ impl Locks {
         owner: &[u8],
         hold: Hold,
     ) {
-        // The grant of a place is claimed only by a command that returns its number.
-        let ledger = self.holds.ledger(name.db);
-        if ledger.is_told(name.key, owner, hold) {
+        if self.holds.ledger(name.db).is_told(name.key, owner, hold) {
             return;
         }
-        let former = self.holds.former(name, owner, hold);
-        if former.is_some_and(|former| self.claim_of(name, &former).is_some()) {
-            return;
-        }
-        let ledger = self.holds.ledger(name.db);
-        match ledger.of(name.key, owner, hold) {
+        match self.holds.entry(name, owner, hold) {
+            // The grant of a place is claimed only by a command that returns its number.
+            Some(entry) if self.claim_of(name, owner, &entry).is_some() => {}
             Some(mut entry) => {
                 entry.delivery.hear(News::Told);
-                ledger.set(name.key, owner, hold, entry);
+                self.holds.ledger(name.db).set(name.key, owner, hold, entry);
             }
             None => self.remember_foreign(turn, name, owner, hold),
         }

@@ -217,7 +217,7 @@ impl Locks {
                 (hold, Some(deadline), true)
             }
             // Not reached: requests that have to wait are not granted.
-            Fit::Shut | Fit::Breaking => (mode.hold(), None, false),
+            Fit::Shut { .. } | Fit::Breaking => (mode.hold(), None, false),
         }
     }
 }

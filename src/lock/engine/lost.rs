@@ -98,7 +98,9 @@ impl Locks {
         match reason {
             _ if !has_expired => reason,
             _ if former.entry.breaking => Reason::Broken,
-            _ if self.claim_of(name, former).is_some() => Reason::Unclaimed,
+            _ if self.claim_of(name, former.owner.bytes(), &former.entry).is_some() => {
+                Reason::Unclaimed
+            }
             _ => Reason::Expired,
         }
     }

@@ -66,8 +66,7 @@ impl Locks {
             .map(|(&(ref owner, deadline), &hold)| {
                 let owner = owner.bytes();
                 let entry = self.holds.entry(name, owner, hold);
-                let former = self.holds.former(name, owner, hold);
-                let claim = former.and_then(|former| self.claim_of(name, &former));
+                let claim = entry.and_then(|entry| self.claim_of(name, owner, &entry));
                 let place = claim.and_then(|ticket| self.waiting.lease_of(ticket));
                 Holder {
                     left: left_until(deadline, now),

@@ -13,7 +13,7 @@ use crate::lock::log::line::Reason;
 use crate::lock::stats::count;
 use crate::lock::turn::Turn;
 use crate::lock::waiting::queue::{Holders, State};
-use crate::lock::words::{Hold, Mode, Ms, Name, NameRef, Now, Terms, Ticket, after};
+use crate::lock::words::{Hold, Mode, Ms, Name, NameRef, Terms, Ticket, after, is_over};
 
 /// How many waiters can be looked up for one unit of the budget.
 const LOOKS: usize = 8;
@@ -151,7 +151,7 @@ impl Locks {
                 return Served::Waits;
             }
             LockState::Free => {
-                self.note_lapse(name, turn.now);
+                self.note_lapse(name, |until| is_over(until, now));
                 if self.holds.outlasts_hold(turn, name) {
                     self.waiting.set_holders(name, Holders::Free);
                 } else {
@@ -179,13 +179,16 @@ impl Locks {
         self.serve_any_of(turn, name, &owner, Hold::Exclusive)
     }
 
-    /// Reports a hold that has expired while this lock's queue waited for it.
-    fn note_lapse(&mut self, name: NameRef<'_>, now: Now) {
-        let lapsed = (self.waiting.queue(name))
-            .filter(|queue| queue.first().is_some())
-            .and_then(|queue| queue.holders().any_ended(now).cloned());
-        if let Some(owner) = lapsed {
-            let name = name.keep();
+    /// Reports a hold that has expired while this lock's queue waited for it: the first that is over by its end.
+    pub(in crate::lock) fn note_lapse(
+        &mut self,
+        name: NameRef<'_>,
+        is_over: impl Fn(Option<Ms>) -> bool,
+    ) {
+        let queue = self.waiting.queue_of(name).filter(|queue| queue.first().is_some());
+        let mut listed = queue.into_iter().flat_map(|queue| queue.holders().listed());
+        if let Some((owner, _)) = listed.find(|&(_, until)| is_over(until)) {
+            let (name, owner) = (name.keep(), Rc::clone(owner));
             self.outbox.lapsed.push(Lapse { name, owner });
         }
     }
@@ -344,8 +347,8 @@ impl Locks {
             let known = first_of.filter(|&first| first == name);
             let name = known.unwrap_or(name);
             let in_turn = known.is_some() || self.advance_to_first(turn, name) == Some(ticket);
-            let fit = self.fit(turn, name, &owner, mode, in_turn).ok();
-            let Some(fit) = fit.filter(|fit| !matches!(fit, Fit::Shut | Fit::Breaking)) else {
+            let found = self.fit(turn, name, &owner, mode, in_turn).ok();
+            let Some(fit) = found.filter(|fit| !fit.is_shut()) else {
                 if !turn.keys.can_open(name) {
                     return Served::Refused;
                 }
@@ -353,10 +356,7 @@ impl Locks {
                     waiter.shut_out_by = u16::try_from(place).unwrap_or_default();
                 }
                 // A place is for locks that its owner does not hold: it ends when the owner shares one.
-                if mode == Mode::Exclusive
-                    && self.waiting.is_place(ticket)
-                    && self.holds.share_of(turn, name, &owner).is_some()
-                {
+                if found.is_some_and(Fit::is_upgrade) && self.waiting.is_place(ticket) {
                     self.conclude(turn, ticket, State::Withdrawn);
                     return Served::Through;
                 }

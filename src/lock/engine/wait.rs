@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use crate::lock::budget::Budget;
 use crate::lock::deadlock::found::Deadlock;
 use crate::lock::deadlock::steps::TooLong;
-use crate::lock::engine::fit::{Fit, Part};
+use crate::lock::engine::fit::Part;
 use crate::lock::engine::locks::Locks;
 use crate::lock::fence::FencingClock;
 use crate::lock::stats::count;
@@ -13,7 +13,7 @@ use crate::lock::turn::Turn;
 use crate::lock::waiting::Waiting;
 use crate::lock::waiting::place::end::Ended;
 use crate::lock::waiting::queue::State;
-use crate::lock::words::{Acquired, Mode, Name, NameRef, Patience, Refusal, Request, Ticket};
+use crate::lock::words::{Acquired, Name, NameRef, Patience, Refusal, Request, Ticket};
 
 /// How many locks are looked at again before a deadlock is returned even if it may be out of date.
 const MOST_LOOKS: usize = 64;
@@ -34,7 +34,7 @@ impl Locks {
             Patience::Try | Patience::Forever => None,
         };
         if let Some(most) = request.max_queue {
-            self.check_length(turn, parts, request.terms.owner, most, instead_of)?;
+            self.check_length(parts, most, instead_of)?;
         }
         let owner = request.terms.owner;
         let names: Vec<NameRef<'_>> = parts.iter().map(|part| part.name).collect();
@@ -47,20 +47,14 @@ impl Locks {
         };
         let (ticket, requests) =
             (self.waiting).enroll(request, &names, until, turn.now, place, waits_already);
-        for &Part { name, mode, .. } in parts {
-            let Some(queue) = self.waiting.queue(name) else {
-                continue;
-            };
+        for &Part { name, fit, .. } in parts {
             // Only a new queue is looked at: others have been settled in this turn.
-            if queue.len() == 1 {
+            if self.waiting.queue(name).is_some_and(|queue| queue.len() == 1) {
                 self.take_stock(turn, name);
-            } else if !queue.holders().are_sharers() {
-                continue;
             }
-            let is_upgrade = mode == Mode::Exclusive
-                && (self.waiting.queue(name)).is_some_and(|queue| queue.holders().are_sharers())
-                && self.holds.share_of(turn, name, owner).is_some();
-            if is_upgrade && let Some(queue) = self.waiting.queue(name) {
+            if fit.is_upgrade()
+                && let Some(queue) = self.waiting.queue(name)
+            {
                 queue.promote(ticket);
             }
         }
@@ -90,23 +84,19 @@ impl Locks {
     /// Checks that the request would wait behind fewer than `most` others in each of its queues, once its owner
     /// has given up `instead_of`.
     fn check_length(
-        &mut self,
-        turn: &mut Turn<'_>,
+        &self,
         parts: &[Part<'_>],
-        owner: &[u8],
         most: u64,
         instead_of: Option<Ticket>,
     ) -> Result<(), Refusal> {
         // The place that is given up stands in the same queues.
         let given_up = instead_of.is_some_and(|ticket| self.waiting.is_waiting(ticket));
-        for &Part { name, mode, fit } in parts {
+        for &Part { name, fit, .. } in parts {
             // It waits for nothing in the queue of a lock that its owner holds, or could have.
-            if !matches!(fit, Fit::Shut | Fit::Breaking) {
+            if !fit.is_shut() {
                 continue;
             }
-            let is_upgrade =
-                mode == Mode::Exclusive && self.holds.share_of(turn, name, owner).is_some();
-            let before = self.waiting.before_a_new_one(name, is_upgrade);
+            let before = self.waiting.before_a_new_one(name, fit.is_upgrade());
             let before = before.saturating_sub(usize::from(given_up));
             let before = u64::try_from(before).unwrap_or(u64::MAX);
             if before >= most {

@@ -27,7 +27,7 @@ mod waiting;
 mod withdrawing;
 
 use crate::lock::fence::Fence;
-use crate::lock::{Acquired, Gone, Mode, Ms, NotALock, Patience, Refusal, Ticket};
+use crate::lock::{Acquired, Mode, Ms, NotALock, Patience, Reason, Refusal, Ticket};
 
 use super::simulated::{
     Answers, Content, Flavour, Key, Lock, Owner, Plea, START, Server, Told, Write,
@@ -49,7 +49,7 @@ const LAPSES: [(&str, Deed); 7] = [
     }),
     ("the server says so", |server| {
         server.lags_until(101);
-        server.loses(LOCK, Gone::Expired);
+        server.loses(LOCK, Reason::Expired);
         server.at(101);
     }),
     ("the next one asks", |server| {
@@ -65,7 +65,7 @@ const LAPSES: [(&str, Deed); 7] = [
     ("the server cleans up while another owner waits", |server| {
         server.waits("ben", 100);
         server.lags_until(101);
-        server.loses(LOCK, Gone::Expired);
+        server.loses(LOCK, Reason::Expired);
         server.at(101);
     }),
     ("the next one asks for a share", |server| {

@@ -12,13 +12,14 @@ use crate::lock::words::{Ms, NameRef, Now};
 impl Waiting {
     /// Replaces the holders that a lock's queue remembers, and counts them by owner.
     pub fn set_holders(&mut self, name: NameRef<'_>, holders: Holders) {
-        let Some(queue) = self.queue(name) else {
+        if self.queue(name).is_none() {
             return;
-        };
-        let before = std::mem::replace(queue.holders_mut(), holders);
-        let (before, now) = (before.owners(), queue.holders().owners());
-        (now.0.iter().chain(&now.1)).for_each(|owner| self.count_waited_for(owner));
-        (before.0.iter().chain(&before.1)).for_each(|owner| self.uncount_waited_for(owner));
+        }
+        holders.listed().for_each(|(owner, _)| self.count_waited_for(owner));
+        if let Some(queue) = self.queue(name) {
+            let before = std::mem::replace(queue.holders_mut(), holders);
+            before.listed().for_each(|(owner, _)| self.uncount_waited_for(owner));
+        }
     }
 
     /// Moves the end of this owner's hold, if the lock's queue remembers that it holds the lock alone. Returns whether
@@ -78,7 +79,7 @@ impl Waiting {
         *held = held.saturating_add(1);
     }
 
-    /// Counts one lock with a queue less that this owner holds.
+    /// Subtracts one from the locks with a queue that this owner holds.
     fn uncount_waited_for(&mut self, owner: &Rc<[u8]>) {
         // One look-up, because it is most of the work.
         if let Entry::Occupied(mut held) = self.waited_for.entry(Rc::clone(owner)) {

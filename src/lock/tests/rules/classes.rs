@@ -85,7 +85,7 @@ fn losses_are_counted_by_reason_and_each_once() {
     server.gets("ann", 100);
     server.break_holds(LOCK, Break { grace: 0, force: false }).unwrap();
     server.takes(&[OTHER], alone("cid"));
-    server.loses(OTHER, Gone::Otherwise);
+    server.loses(OTHER, Reason::Deleted);
     server.turn();
     let lock = class(&server, 0);
     assert_eq!(lock.lost(Reason::Expired), 2);

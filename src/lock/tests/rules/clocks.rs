@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::lock::tests::simulated::{Flavour, place};
-use crate::lock::{Break, Gone, Hold, Left, LockEvent};
+use crate::lock::{Break, Hold, Left, LockEvent, Reason};
 
 const MINUTE: i64 = 60_000;
 
@@ -180,7 +180,7 @@ fn what_was_granted_since_the_step_is_not_reserved_when_a_client_has_its_key_exp
         server.step(MINUTE);
         hold(&mut server);
         // A deadline in the past.
-        server.loses(LOCK, Gone::Expired);
+        server.loses(LOCK, Reason::Expired);
         assert_eq!(left_of(&mut server, "ann"), None, "{way}");
         server.gets("ben", 10);
     }

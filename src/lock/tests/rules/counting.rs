@@ -277,7 +277,7 @@ fn whose_hold_has_run_out_while_others_waited_is_told_of() {
 #[test]
 fn a_hold_that_goes_otherwise_is_no_lapse() {
     let (counts, events) = since_the_grant(|server| {
-        server.loses(LOCK, Gone::Otherwise);
+        server.loses(LOCK, Reason::Deleted);
         server.at(500);
         server.gets("ben", 100);
     });
@@ -288,7 +288,7 @@ fn a_hold_that_goes_otherwise_is_no_lapse() {
 fn a_hold_that_is_evicted_counts_as_that() {
     let (counts, events) = since_the_grant(|server| {
         server.waits("ben", 100);
-        server.loses(LOCK, Gone::Evicted);
+        server.loses(LOCK, Reason::Evicted);
         server.at(0);
     });
     let expected = [("acquired", 1), ("after wait", 1), ("evicted", 1)];

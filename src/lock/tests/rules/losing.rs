@@ -121,7 +121,7 @@ fn an_owner_that_comes_back_too_late_is_noted_with_what_it_came() {
         let mut server = server();
         let fence = server.gets("ann", 100);
         server.lags_until(101);
-        server.loses(LOCK, Gone::Expired);
+        server.loses(LOCK, Reason::Expired);
         server.at(150);
         server.release(LOCK, "ben").unwrap();
         has_lost(&mut server, &[(1, Reason::Expired, Some("ann"), Some(fence))]);
@@ -256,10 +256,10 @@ fn a_hold_in_the_place_of_which_comes_no_lock_is_overwritten() {
 #[test]
 fn it_is_told_apart_how_a_key_has_gone() {
     for (how, reason) in [
-        (Gone::Otherwise, Reason::Deleted),
-        (Gone::Renamed, Reason::Renamed),
-        (Gone::Evicted, Reason::Evicted),
-        (Gone::Expired, Reason::Expired),
+        (Reason::Deleted, Reason::Deleted),
+        (Reason::Renamed, Reason::Renamed),
+        (Reason::Evicted, Reason::Evicted),
+        (Reason::Expired, Reason::Expired),
     ] {
         let mut server = server();
         let fence = server.gets("ann", 100);
@@ -344,7 +344,7 @@ fn a_grant_of_a_place_that_no_client_claims_is_unclaimed_however_it_goes() {
         },
         |server| {
             server.lags_until(LEASE + 1);
-            server.loses(LOCK, Gone::Expired);
+            server.loses(LOCK, Reason::Expired);
             server.at(LEASE + 1);
         },
     ];
@@ -413,7 +413,7 @@ fn a_share_that_was_seen_to_be_gone_is_not_counted_again_with_its_key() {
         server.takes(&[LOCK], sharing("ben"));
         server.keys.write(Write::ZRem(LOCK, gone.as_bytes().to_vec()));
         assert_eq!(server.renew(LOCK, gone, 100), Ok(false));
-        server.loses(LOCK, Gone::Otherwise);
+        server.loses(LOCK, Reason::Deleted);
         let lines = lines(&mut server);
         assert_eq!((lines.len(), lines[0].count), (1, 2), "{gone}");
     }
@@ -436,20 +436,20 @@ fn as_many_lines_are_remembered_as_an_operator_has_set() {
     let mut server = server();
     for lock in LOCKS {
         server.takes(&[lock], alone("ann"));
-        server.loses(lock, Gone::Evicted);
+        server.loses(lock, Reason::Evicted);
     }
     assert_eq!(lines(&mut server).len(), 4);
     server.set_limits(|limits| limits.log_max_len = 2);
     assert_eq!(lines(&mut server).len(), 2);
     server.set_limits(|limits| limits.log_max_len = 0);
     server.takes(&[LOCK], alone("ann"));
-    server.loses(LOCK, Gone::Evicted);
+    server.loses(LOCK, Reason::Evicted);
     assert_eq!(server.renew(LOCK, "ann", 100), Ok(false));
     server.foreign(Write::Flush(None));
     assert_eq!(lines(&mut server).len(), 0);
     server.set_limits(|limits| limits.log_max_len = 2);
     server.takes(&[LOCK], alone("ann"));
-    server.loses(LOCK, Gone::Evicted);
+    server.loses(LOCK, Reason::Evicted);
     assert_eq!(lines(&mut server).len(), 1);
 }
 
@@ -467,7 +467,7 @@ fn a_break_of_more_shares_than_may_be_counts_all_of_them_in_one_line() {
 
 #[test]
 fn a_share_that_was_over_when_the_key_went_has_expired() {
-    for how in [Gone::Otherwise, Gone::Renamed] {
+    for how in [Reason::Deleted, Reason::Renamed] {
         let mut server = server();
         let plea = sharing("ann");
         let ann = server.takes(&[LOCK], Plea { ttl: 10, ..plea });
@@ -490,7 +490,7 @@ fn a_share_that_its_owner_misses_after_another_client_took_it_out_does_not_count
     server.foreign(Write::ZRem(LOCK, b"ann".to_vec()));
     server.check(LOCK, "ann").unwrap();
     server.lags_until(101);
-    server.loses(LOCK, Gone::Expired);
+    server.loses(LOCK, Reason::Expired);
     assert_eq!(server.locks.counts().expired, 1);
     assert_eq!(server.locks.held_and_lost(), (0, 1));
     has_lost(

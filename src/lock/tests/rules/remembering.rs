@@ -1,7 +1,7 @@
 //! What is remembered, for how long, and what it is worth.
 
 use super::*;
-use crate::lock::Gone;
+use crate::lock::Reason;
 use crate::lock::tests::simulated::name;
 
 /// An owner comes to share the lock, and the server knows of it.
@@ -172,7 +172,7 @@ fn a_key_that_goes_takes_its_number_with_it_whatever_comes_in_its_place() {
     let mut server = server();
     let before = server.gets("ann", 100);
     // Both in one unit: when it is over, ann's token is in the key as if nothing had been.
-    server.locks.gone(name(LOCK).keep(), Gone::Otherwise, server.now());
+    server.locks.gone(name(LOCK).keep(), Reason::Deleted, server.now());
     assert!(server.gets("ann", 100) > before);
 }
 

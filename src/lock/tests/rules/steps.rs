@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::lock::tests::simulated::{name, place};
-use crate::lock::{Break, Gone, Left, Limits, Reason};
+use crate::lock::{Break, Left, Limits, Reason};
 
 const MINUTE: i64 = 60_000;
 
@@ -346,7 +346,7 @@ fn a_key_that_is_made_to_expire_on_purpose_after_a_step_forward_is_no_reservatio
             if again {
                 server.renew(LOCK, "ann", 1000).unwrap();
             }
-            server.loses(LOCK, Gone::Expired);
+            server.loses(LOCK, Reason::Expired);
             let held = server.check(LOCK, "ann").unwrap().is_some();
             assert_eq!(held, is_reserved, "{plea:?}, by {step}, {again}");
         }

@@ -7,8 +7,8 @@ use crate::lock::deadlock::steps::Allowance;
 use crate::lock::fence::Fence;
 use crate::lock::waiting::queue::waiter::State;
 use crate::lock::{
-    Acquired, Ahead, AskedBy, Break, Db, End, Gone, HolderNow, Lapse, Lease, Left, Limits, Line,
-    Locks, Mode, Modes, Ms, Name, NameRef, NotALock, NotBroken, Notify, Now, Patience, Refusal,
+    Acquired, Ahead, AskedBy, Break, Db, End, HolderNow, Lapse, Lease, Left, Limits, Line, Locks,
+    Mode, Modes, Ms, Name, NameRef, NotALock, NotBroken, Notify, Now, Patience, Reason, Refusal,
     Report, Request, Secret, Terms, Ticket, Turn, USUALLY_NAMED, WaitOutcome,
 };
 
@@ -462,7 +462,7 @@ impl Server {
     // Commands of others.
 
     /// A key goes, and the server says how.
-    pub fn loses(&mut self, lock: Lock, how: Gone) {
+    pub fn loses(&mut self, lock: Lock, how: Reason) {
         self.keys.write(Write::Del(lock));
         self.happened.gone.push(lock);
         self.locks.gone(name(lock).keep(), how, self.now());
@@ -477,8 +477,8 @@ impl Server {
         let was_nothing = touched.iter().all(|&lock| self.keys.get(lock).is_none());
         self.keys.write(write.clone());
         match write {
-            Write::Del(lock) => self.says(lock, Gone::Otherwise),
-            Write::Rename(lock, _) => self.says(lock, Gone::Renamed),
+            Write::Del(lock) => self.says(lock, Reason::Deleted),
+            Write::Rename(lock, _) => self.says(lock, Reason::Renamed),
             _ => {}
         }
         for lock in touched {
@@ -537,14 +537,14 @@ impl Server {
         if self.keys.is_expired(lock) {
             self.keys.write(Write::Del(lock));
             self.keys.expired.push(lock);
-            self.says(lock, Gone::Expired);
+            self.says(lock, Reason::Expired);
         }
     }
 
     /// A key has gone, and perhaps the server says so at once.
-    fn says(&mut self, lock: Lock, how: Gone) {
+    fn says(&mut self, lock: Lock, how: Reason) {
         // That it has expired each of them says.
-        let says = self.flavour.says_how || how == Gone::Expired;
+        let says = self.flavour.says_how || how == Reason::Expired;
         if says && self.locks.concerns(name(lock)) {
             self.locks.gone(name(lock).keep(), how, self.now());
             self.happened.gone.push(lock);

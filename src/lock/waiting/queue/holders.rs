@@ -18,30 +18,22 @@ pub enum Holders {
     TooMany(usize),
 }
 
-/// The exclusive owner of a lock, and the owners that share it. One of the two is empty.
-type Owners = (Option<Rc<[u8]>>, Vec<Rc<[u8]>>);
-
 impl Holders {
-    /// The listed owners whose holds have not ended.
-    pub fn iter(&self, now: Now) -> impl Iterator<Item = &Rc<[u8]>> {
+    /// All listed owners, and when their holds end.
+    pub fn listed(&self) -> impl Iterator<Item = (&Rc<[u8]>, Option<Ms>)> {
         let (one, many) = match self {
             Self::Free | Self::TooMany(_) => (None, None),
-            Self::One(owner, until) => (Some((owner, until)), None),
+            Self::One(owner, until) => (Some((owner, *until)), None),
             Self::Many(shares) => (None, Some(shares)),
         };
-        one.into_iter()
-            .chain(many.into_iter().flatten())
-            .filter(move |&(_, &until)| !is_over(until, now))
-            .map(|(owner, _)| owner)
+        let many = many.into_iter().flatten().map(|(owner, &until)| (owner, until));
+        one.into_iter().chain(many)
     }
 
-    /// Any one of the listed owners, even if its hold has ended.
-    pub fn any(&self) -> Option<&Rc<[u8]>> {
-        match self {
-            Self::Free | Self::TooMany(_) => None,
-            Self::One(owner, _) => Some(owner),
-            Self::Many(shares) => shares.keys().next(),
-        }
+    /// The listed owners whose holds have not ended.
+    pub fn iter(&self, now: Now) -> impl Iterator<Item = &Rc<[u8]>> {
+        let lasting = self.listed().filter(move |&(_, until)| !is_over(until, now));
+        lasting.map(|(owner, _)| owner)
     }
 
     /// The exclusive owner, and when its hold ends.
@@ -49,17 +41,6 @@ impl Holders {
         match self {
             Self::One(owner, until) => Some((owner, *until)),
             Self::Free | Self::Many(_) | Self::TooMany(_) => None,
-        }
-    }
-
-    /// A listed owner whose hold has ended.
-    pub fn any_ended(&self, now: Now) -> Option<&Rc<[u8]>> {
-        match self {
-            Self::Free | Self::TooMany(_) => None,
-            Self::One(owner, until) => is_over(*until, now).then_some(owner),
-            Self::Many(shares) => {
-                (shares.iter()).find(|(_, until)| is_over(**until, now)).map(|(owner, _)| owner)
-            }
         }
     }
 
@@ -86,14 +67,5 @@ impl Holders {
     /// Do the owners share the lock?
     pub fn are_sharers(&self) -> bool {
         matches!(self, Self::Many(_) | Self::TooMany(_))
-    }
-
-    /// All listed owners, including those whose holds have ended.
-    pub fn owners(&self) -> Owners {
-        match self {
-            Self::Free | Self::TooMany(_) => (None, Vec::new()),
-            Self::One(owner, _) => (Some(Rc::clone(owner)), Vec::new()),
-            Self::Many(shares) => (None, shares.keys().cloned().collect()),
-        }
     }
 }

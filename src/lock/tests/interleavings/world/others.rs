@@ -4,7 +4,7 @@ use super::super::steps::{LOCKS, Step};
 use super::World;
 use crate::lock::tests::model::{Deed, Verdict};
 use crate::lock::tests::simulated::{self, Content, Lock, Server, Write};
-use crate::lock::{Gone, Ms, SHARED_MARKER, Ticket};
+use crate::lock::{Ms, Reason, SHARED_MARKER, Ticket};
 
 impl World {
     pub(super) fn foreign(&mut self, step: Step) -> Verdict {
@@ -106,7 +106,7 @@ impl World {
         let is_there = self.server.keys.get(lock).is_some() && !self.server.keys.is_expired(lock);
         if self.may_write(lock) && is_there {
             self.counts.evicted += 1;
-            self.server.loses(lock, Gone::Evicted);
+            self.server.loses(lock, Reason::Evicted);
             self.model.touched(lock, &self.server);
             self.judge(Deed::Other)?;
         }
