@@ -126,20 +126,18 @@ impl FencingClock {
         if past == Past::Ours {
             return;
         }
-        match (past, slot_state()) {
-            // The other server has already begun ahead of our clock. If we jumped ahead once more,
-            // its next number could be smaller than ours.
-            (Past::Refused, SlotState::Leaving) => {}
-            (_, SlotState::Settled | SlotState::Leaving) => {
-                self.take_over(now);
-                self.set_past(slot, Past::Ours);
-            }
-            // Until the slot has moved, the other server's numbers go on rising: we jump ahead at
-            // each grant.
-            (_, SlotState::Coming) => {
-                self.take_over(now);
-                self.set_past(slot, Past::Unknown);
-            }
+        let state = slot_state();
+        // The other server has already begun ahead of our clock. If we jumped ahead once more,
+        // its next number could be smaller than ours.
+        if (past, state) == (Past::Refused, SlotState::Leaving) {
+            return;
+        }
+        self.take_over(now);
+        // Until a slot on its way here has moved, the other server's numbers go on rising: we jump ahead at
+        // each grant.
+        let known = if state == SlotState::Coming { Past::Unknown } else { Past::Ours };
+        if let Some(past) = self.past(slot) {
+            *past = known;
         }
     }
 
@@ -188,12 +186,6 @@ impl FencingClock {
 
     fn past(&mut self, slot: Slot) -> Option<&mut Past> {
         self.slots.as_mut()?.get_mut(usize::from(slot))
-    }
-
-    fn set_past(&mut self, slot: Slot, past: Past) {
-        if let Some(place) = self.past(slot) {
-            *place = past;
-        }
     }
 }
 

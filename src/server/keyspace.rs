@@ -62,20 +62,6 @@ struct Again(Vec<Name>);
 impl Drop for Again {
     #[inline]
     fn drop(&mut self) {
-        self.leave_notes();
-    }
-}
-
-impl Again {
-    #[inline]
-    fn leave_notes(&mut self) {
-        if !self.0.is_empty() {
-            self.leave_all();
-        }
-    }
-
-    #[cold]
-    fn leave_all(&mut self) {
         for Name { db, key } in self.0.drain(..) {
             inbox::leave(Note::Again(db, Box::from(&*key)));
         }
@@ -154,7 +140,7 @@ impl<'a> ServerKeys<'a> {
     pub fn close(&mut self) -> Vec<Announcement<'a>> {
         self.delete_what_goes();
         self.open = None;
-        self.again.leave_notes();
+        self.again = Again::default();
         std::mem::take(&mut self.announcements)
     }
 

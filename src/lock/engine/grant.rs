@@ -38,10 +38,10 @@ impl Locks {
                 if is_upgrade {
                     self.lose_over(turn, name);
                 }
-                // Else shares of a key that has gone would be written again beside new ones after a step.
-                let may_be_left =
-                    self.holds.wall().is_stepped(turn.now) || self.holds.reserve_any();
-                if may_be_left && turn.keys.look(name) == Stored::Nothing {
+                // After a step `make_room` leaves the shares of a key that has gone: they would be written again
+                // beside new ones.
+                if self.holds.wall().is_stepped(turn.now) && turn.keys.look(name) == Stored::Nothing
+                {
                     self.forget_expired(turn, name);
                 }
             }

@@ -219,9 +219,9 @@ impl Locks {
                 && former.entry.has_had(fence)
                 && !former.entry.delivery.is_told()
             {
-                let hold = former.hold;
+                let (hold, counted) = (former.hold, Entry { counted: false, ..former.entry });
                 self.record_lost(name, (Reason::Unclaimed, AtOnce), &[former], now);
-                self.holds.ledger(name.db).mark_end_counted(name.key, owner, hold);
+                self.holds.ledger(name.db).set(name.key, owner, hold, counted);
             }
         }
     }

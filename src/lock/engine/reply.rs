@@ -31,7 +31,7 @@ impl Locks {
             waiter.set_state(State::TimedOut);
             count(&mut self.counts.wait_timeouts, 1);
         }
-        if !self.waiting.take_reply(ticket) {
+        if std::mem::replace(&mut waiter.replied, true) {
             return None;
         }
         let waiter = self.waiting.waiter(ticket)?;
@@ -87,12 +87,7 @@ impl Locks {
                     self.slot_may_have_left(&name.key);
                 }
             }
-            State::Waiting
-            | State::TimedOut
-            | State::Denied
-            | State::SentAway
-            | State::Withdrawn
-            | State::Asleep => {}
+            _ => {}
         }
     }
 

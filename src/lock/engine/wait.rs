@@ -10,10 +10,10 @@ use crate::lock::engine::locks::Locks;
 use crate::lock::fence::FencingClock;
 use crate::lock::stats::count;
 use crate::lock::turn::Turn;
-use crate::lock::waiting::Waiting;
+use crate::lock::waiting::place::Place;
 use crate::lock::waiting::place::end::Ended;
 use crate::lock::waiting::queue::State;
-use crate::lock::words::{Acquired, Name, NameRef, Patience, Refusal, Request, Ticket};
+use crate::lock::words::{Acquired, Lease, Name, NameRef, Patience, Refusal, Request, Ticket};
 
 /// How many locks are looked at again before a deadlock is returned even if it may be out of date.
 const MOST_LOOKS: usize = 64;
@@ -40,8 +40,9 @@ impl Locks {
         let names: Vec<NameRef<'_>> = parts.iter().map(|part| part.name).collect();
         let waits_already = (self.waiting).check_room(&names, request, instead_of, &self.limits)?;
         let place = match request.patience {
-            Patience::Place(lease) => {
-                Some(Waiting::new_place(&lease, turn.keys.asker(lease.command)))
+            Patience::Place(Lease { length, command, .. }) => {
+                let asker = turn.keys.asker(command);
+                Some(Box::new(Place { length, notify: None, asker, claim_ends: 0 }))
             }
             _ => None,
         };
@@ -193,13 +194,6 @@ impl Locks {
     pub fn give_up(&mut self, ticket: Ticket) {
         let moved_up = self.waiting.leave_at_once(ticket);
         self.waiting.settle_later(moved_up);
-        if self.waiting.is_place(ticket) {
-            // `end_place` must not take it out of its queues again.
-            if let Some(waiter) = self.waiting.waiter_mut(ticket) {
-                waiter.set_state(State::Withdrawn);
-            }
-            self.end_place(ticket, Ended::ByItsOwner);
-        }
         self.waiting.forget(ticket);
     }
 

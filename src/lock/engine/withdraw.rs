@@ -31,8 +31,7 @@ impl Locks {
         sorted.sort_unstable();
         let mut moved_up = Vec::new();
         for ticket in tickets {
-            let waiter = self.waiting.waiter(ticket);
-            let Some(waiter) = waiter.filter(|waiter| *waiter.owner == *owner) else {
+            let Some(waiter) = self.waiting.waiter(ticket) else {
                 continue;
             };
             let mut is_for_any = false;
@@ -64,7 +63,9 @@ impl Locks {
             return self.decide(ticket, State::Withdrawn);
         };
         let (names, owner) = (Rc::clone(&waiter.names), Rc::clone(&waiter.owner));
-        self.waiting.withdraw_grant(ticket);
+        if let Some(waiter) = self.waiting.waiter_mut(ticket) {
+            waiter.set_state(State::Withdrawn);
+        }
         self.reply_ended(&names, &owner, fence, false);
         Vec::new()
     }

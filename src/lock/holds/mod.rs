@@ -193,7 +193,7 @@ impl Holds {
 
     #[inline(always)]
     pub fn reserve_any(&self) -> bool {
-        self.wall.was_ever_stepped() && self.ledgers.any(Ledger::has_reserved)
+        self.wall.steps() > 0 && self.ledgers.any(Ledger::has_reserved)
     }
 
     /// When the next reserved lock is due to be looked at.

@@ -34,12 +34,6 @@ impl WallClock {
         now.ms() <= self.stepped_until
     }
 
-    /// Has it been stepped since the module was loaded?
-    #[inline]
-    pub fn was_ever_stepped(&self) -> bool {
-        self.steps > 0
-    }
-
     /// Remembers when a hold ends that is granted or renewed here: steps matter until then.
     #[inline]
     pub fn note_end(&mut self, end: Ms) {

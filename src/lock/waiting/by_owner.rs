@@ -100,8 +100,8 @@ impl Waiting {
         has_room.then_some(of_owner > 0).ok_or(Refusal::QueueFull)
     }
 
-    /// Indexes a new request by its owner, and returns by how many requests the owner waits now (3 stands
-    /// for more). `waits_already` is false only if there was none before. Requests of owners that wait for
+    /// Indexes a new request by its owner, and returns by how many requests the owner waits now (counted
+    /// up to 3). `waits_already` is false only if there was none before. Requests of owners that wait for
     /// several things are marked as tangled: the search for deadlocks skips all others.
     pub fn add_wait(
         &mut self,
@@ -188,8 +188,10 @@ impl Waiting {
         self.waits.by_owner.len()
     }
 
+    /// Are all requests of one owner?
     pub fn are_of_one(&self) -> bool {
-        self.waits.are_of_one()
+        let of = |of: Option<(u64, Ticket)>| of.map(|(print, _)| print);
+        of(self.waits.by_owner.first()) == of(self.waits.by_owner.last())
     }
 
     pub fn secret(&self) -> Secret {

@@ -161,7 +161,7 @@ impl Waiting {
 
     /// Marks all present waiters as to be sent away: none of them is granted anything any more.
     pub fn send_all_away(&mut self) {
-        self.waits.send_all_away();
+        self.waits.sent_away_to = self.waits.last_ticket();
     }
 
     /// Is any waiter still to be sent away?

@@ -28,9 +28,6 @@ use crate::lock::waiting::queue::waits::Waits;
 use crate::lock::waiting::queue::{Queue, State, Waiter};
 use crate::lock::words::{Db, Ms, Name, NameRef, Now, Request, Secret, Ticket};
 
-/// When the place of a request is counted, at most this many that are leaving their queues are looked at.
-const MOST_LEAVING: usize = 256;
-
 /// All requests that wait.
 #[derive(Debug)]
 pub struct Waiting {
@@ -67,12 +64,9 @@ impl Waiting {
             secret,
         }
     }
-}
 
-impl Waiting {
     pub fn is_waited_for(&self, name: NameRef<'_>) -> bool {
-        self.has_queues()
-            && (self.queues.get(name.db)).is_some_and(|queues| queues.contain(name.key))
+        self.has_queues() && self.queue_of(name).is_some()
     }
 
     /// Notes that something has happened to this key: it is settled in the next [`tick`](crate::lock::Locks::tick).
@@ -162,14 +156,6 @@ impl Waiting {
         tickets.filter(|&ticket| self.is_waiting(ticket)).count()
     }
 
-    /// How many come before this one in a queue. Those that have left and are still to be taken out do not count,
-    /// unless hundreds are.
-    pub fn before_in(&self, queue: &Queue, ticket: Ticket) -> usize {
-        let leaving = self.leaving.iter().take(MOST_LEAVING);
-        let gone = leaving.filter(|one| queue.is_before(one.ticket, ticket));
-        queue.before(ticket).saturating_sub(gone.count())
-    }
-
     pub fn reply_cost(&self, ticket: Ticket) -> usize {
         let waiter = self.waiters.get(&ticket);
         budget::reply(waiter.map_or(0, |waiter| waiter.names.len()))
@@ -226,10 +212,8 @@ impl Waiting {
     /// Takes a waiter that still waits out of its queues. Locks in whose queues another waiter is the first
     /// now are settled in the next tick.
     pub fn end_wait(&mut self, ticket: Ticket) {
-        if self.is_waiting(ticket) {
-            let moved_up = self.leave(ticket);
-            self.calendar.note_all(moved_up);
-        }
+        let moved_up = self.leave(ticket);
+        self.calendar.note_all(moved_up);
     }
 
     #[inline]
@@ -247,9 +231,7 @@ impl Waiting {
         let waiter = self.waiters.remove(&ticket)?;
         let print = self.print_of(&waiter.owner);
         self.waits.by_owner.remove((print, ticket));
-        if waiter.state() == State::Denied {
-            self.waits.denials.remove(&ticket);
-        }
+        self.waits.denials.remove(&ticket);
         self.waiters.give_back_room();
         Some(waiter)
     }
@@ -265,19 +247,6 @@ impl Waiting {
             return false;
         }
         true
-    }
-
-    /// Its client is replied to now. Returns false if it has been already.
-    pub fn take_reply(&mut self, ticket: Ticket) -> bool {
-        let waiter = self.waiters.get_mut(&ticket);
-        waiter.is_some_and(|waiter| !std::mem::replace(&mut waiter.replied, true))
-    }
-
-    /// A request that was granted is withdrawn before its client was told.
-    pub fn withdraw_grant(&mut self, ticket: Ticket) {
-        if let Some(waiter) = self.waiters.get_mut(&ticket) {
-            waiter.set_state(State::Withdrawn);
-        }
     }
 
     /// Keeps the server's error for a waiter whose user has lost the right to its locks.
@@ -338,7 +307,8 @@ impl Waiting {
     /// whose replies the server has not asked for.
     pub fn withdrawable(&self, owner: &[u8]) -> Vec<Ticket> {
         let is_one = |waiter: &Waiter| {
-            waiter.place.is_some() || waiter.state() == State::Waiting || waiter.is_untold()
+            let has_no_reply = waiter.place.is_some() || (waiter.is_granted() && !waiter.replied);
+            *waiter.owner == *owner && (has_no_reply || waiter.state() == State::Waiting)
         };
         let its = self.waits.of(self.print_of(owner));
         its.filter(|ticket| self.waiters.get(ticket).is_some_and(is_one)).collect()

@@ -282,14 +282,6 @@ impl Ledger {
         });
     }
 
-    /// Notes that the end of this hold has been counted, although it still has an entry.
-    pub fn mark_end_counted(&mut self, key: &[u8], owner: &[u8], hold: Hold) {
-        self.change(key, owner, hold, |record| {
-            let entry = record.entry();
-            record.set(Entry { counted: false, ..entry });
-        });
-    }
-
     /// Notes that a waiter that was granted this lock by this number has ended; `heard` says whether its
     /// client was told. Returns whether the hold must be given back.
     pub fn reply_ended(&mut self, key: &[u8], owner: &[u8], fence: Fence, heard: bool) -> bool {

@@ -4,8 +4,11 @@ use std::rc::Rc;
 
 use crate::lock::budget::Budget;
 use crate::lock::waiting::Waiting;
-use crate::lock::waiting::place::Place;
+use crate::lock::waiting::queue::Queue;
 use crate::lock::words::{Asker, Lease, Name, NameRef, Now, Request, Ticket};
+
+/// When the position of a place is counted, at most this many that are leaving their queues are looked at.
+const MOST_LEAVING: usize = 256;
 
 /// Are these the same locks, in any order?
 fn are_the_same(one: &[Name], other: &[NameRef<'_>]) -> bool {
@@ -37,32 +40,25 @@ impl Waiting {
         // Its old channel wakes too: the request may name another one.
         self.wake_channel_of(ticket);
         self.wake(ticket);
-        let Some(place) = (self.waiters.get(&ticket)).and_then(|one| one.place.as_deref()) else {
-            return;
-        };
-        let user = Rc::clone(asker.as_ref().unwrap_or(&place.asker));
-        let target = lease.notify.map(|notify| self.places.channels.open(notify, &user.user));
         let Some(waiter) = self.waiters.get_mut(&ticket) else {
             return;
         };
-        let before = (waiter.session, waiter.client);
         let terms = &request.terms;
         waiter.ttl = terms.ttl;
         waiter.session = terms.session;
-        waiter.client = terms.client;
-        let mut old = None;
-        if let Some(place) = &mut waiter.place {
-            place.length = lease.length;
-            if let Some(asker) = asker {
-                place.asker = asker;
-            }
-            old = std::mem::replace(&mut place.notify, target);
+        let client = std::mem::replace(&mut waiter.client, terms.client);
+        let Some(place) = waiter.place.as_deref_mut() else {
+            return;
+        };
+        place.length = lease.length;
+        if let Some(asker) = asker {
+            place.asker = asker;
         }
-        let channel = waiter.place.as_ref().and_then(|place| place.notify.as_ref());
-        let channel = channel.map(|target| Rc::clone(&target.channel));
-        if before != (terms.session, terms.client) {
-            self.places.sessions.remove(&(before.1, ticket));
-        }
+        let user = &place.asker.user;
+        let target = lease.notify.map(|notify| self.places.channels.open(notify, user));
+        let channel = target.as_ref().map(|target| Rc::clone(&target.channel));
+        let old = std::mem::replace(&mut place.notify, target);
+        self.places.sessions.remove(&(client, ticket));
         if terms.session {
             self.places.sessions.insert((terms.client, ticket));
         }
@@ -100,20 +96,21 @@ impl Waiting {
         let names = self.waiters.get(&ticket).map(|waiter| &*waiter.names);
         let queues =
             (names.unwrap_or_default().iter()).filter_map(|name| self.queue_of(name.borrow()));
-        queues.map(|queue| self.before_in(queue, ticket)).max().unwrap_or_default()
+        // Those that have left and are still to be taken out do not count, unless hundreds are.
+        let before = |queue: &Queue| {
+            let leaving = self.leaving.iter().take(MOST_LEAVING);
+            let gone = leaving.filter(|one| queue.is_before(one.ticket, ticket));
+            queue.before(ticket).saturating_sub(gone.count())
+        };
+        queues.map(before).max().unwrap_or_default()
     }
 
     /// Would a new request come first for this lock?
-    pub fn nothing_waits_for(&mut self, name: NameRef<'_>) -> bool {
-        self.queue(name).is_none_or(|queue| queue.first().is_none())
+    pub fn nothing_waits_for(&self, name: NameRef<'_>) -> bool {
+        !self.has_queues() || self.queue_of(name).is_none_or(|queue| queue.first().is_none())
     }
 
     pub fn leased_places(&self) -> usize {
         self.waiters.places()
-    }
-
-    /// The [`Place`] of a new request, before its lease is set.
-    pub fn new_place(lease: &Lease<'_>, asker: Rc<Asker>) -> Box<Place> {
-        Box::new(Place { length: lease.length, notify: None, asker, claim_ends: 0 })
     }
 }

@@ -41,10 +41,6 @@ impl Queues {
         self.by_key.is_empty()
     }
 
-    pub fn contain(&self, key: &[u8]) -> bool {
-        self.index_of(key).is_some()
-    }
-
     pub fn get(&self, key: &[u8]) -> Option<&Queue> {
         let (_, queue) = self.by_key.get_index(self.index_of(key)?)?;
         Some(queue)
@@ -139,7 +135,7 @@ mod tests {
         for _ in 0..2 {
             assert_eq!(first(&queues, b"b"), Some(2));
             assert_eq!(first(&queues, b"a"), Some(1));
-            assert!(!queues.contain(b"d"));
+            assert!(queues.get(b"d").is_none());
         }
         // The last queue moves to the index of the one that is removed.
         queues.close(b"a");
@@ -147,7 +143,7 @@ mod tests {
         assert_eq!(first(&queues, b"c"), Some(3));
         assert_eq!(queues.get_mut(b"b").and_then(|queue| queue.first()), Some(2));
         queues.close(b"b");
-        assert!(!queues.contain(b"b"));
+        assert!(queues.get(b"b").is_none());
         queues.open(b"c").1.join(4);
         assert_eq!((queues.len(), first(&queues, b"c")), (1, Some(3)));
     }

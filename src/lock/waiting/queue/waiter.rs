@@ -55,25 +55,21 @@ pub struct Waiter {
     pub shut_out_by: u16,
 }
 
-/// The [`Modes`] of a waiter, in two words because there may be a million places.
+/// The [`Modes`] of a waiter.
 #[derive(Clone, Debug)]
 pub enum Wanted {
-    /// All of its locks alone.
-    Exclusive,
-    /// A share of each.
-    Shared,
-    /// A share of each, with this limit.
-    Limit(u64),
+    /// All of its locks in this mode.
+    Same(Mode),
     /// Each lock in its own mode, in their order.
     Each(Rc<Vec<Mode>>),
 }
 
+const _: () = assert!(size_of::<Wanted>() == 16, "there may be a million places");
+
 impl Wanted {
     fn new(modes: Modes<'_>) -> Self {
         match modes {
-            Modes::Same(Mode::Exclusive) => Self::Exclusive,
-            Modes::Same(Mode::Shared) => Self::Shared,
-            Modes::Same(Mode::Limit(most)) => Self::Limit(most),
+            Modes::Same(mode) => Self::Same(mode),
             Modes::Each(modes) => Self::Each(Rc::new(modes.to_vec())),
         }
     }
@@ -81,9 +77,7 @@ impl Wanted {
     #[inline]
     pub fn borrow(&self) -> Modes<'_> {
         match self {
-            Self::Exclusive => Modes::Same(Mode::Exclusive),
-            Self::Shared => Modes::Same(Mode::Shared),
-            Self::Limit(most) => Modes::Same(Mode::Limit(*most)),
+            Self::Same(mode) => Modes::Same(*mode),
             Self::Each(modes) => Modes::Each(modes),
         }
     }
@@ -184,11 +178,6 @@ impl Waiter {
 
     pub fn is_granted(&self) -> bool {
         matches!(self.state, State::Granted(_))
-    }
-
-    /// Has it been granted its locks, and is its client yet to be told?
-    pub fn is_untold(&self) -> bool {
-        self.is_granted() && !self.replied && self.place.is_none()
     }
 
     /// Has it stopped waiting, or is its time up?

@@ -39,12 +39,6 @@ impl Waits {
         its.take_while(move |&(of, _)| of == print).map(|(_, ticket)| ticket)
     }
 
-    /// Are all requests of one owner?
-    pub fn are_of_one(&self) -> bool {
-        let of = |of: Option<(u64, Ticket)>| of.map(|(print, _)| print);
-        of(self.by_owner.first()) == of(self.by_owner.last())
-    }
-
     pub fn last_ticket(&self) -> Ticket {
         self.last_ticket
     }
@@ -57,10 +51,5 @@ impl Waits {
     #[cfg(test)]
     pub fn draw_tickets_after(&mut self, ticket: Ticket) {
         self.last_ticket = ticket;
-    }
-
-    /// Schedules all waiters of now to be sent away.
-    pub fn send_all_away(&mut self) {
-        self.sent_away_to = self.last_ticket;
     }
 }
