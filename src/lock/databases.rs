@@ -51,6 +51,14 @@ impl<T> Databases<T> {
         is(&self.first) || (!self.others.is_empty() && self.others.values().any(is))
     }
 
+    /// Is it so in this database, or without one in any?
+    pub fn any_of(&self, db: Option<Db>, is: impl Fn(&T) -> bool) -> bool {
+        match db {
+            Some(db) => self.get(db).is_some_and(is),
+            None => self.any(is),
+        }
+    }
+
     pub fn iter(&self) -> impl Iterator<Item = (Db, &T)> {
         let others = self.others.iter().map(|(&db, one)| (db, one));
         std::iter::once((0, &self.first)).chain(others)

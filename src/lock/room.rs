@@ -31,32 +31,21 @@ pub fn keep_room<T>(list: &mut Vec<T>, taken: Vec<T>) {
     }
 }
 
-impl<K: Eq + Hash, V, S: BuildHasher> Roomy for HashMap<K, V, S> {
-    fn use_of_room(&self) -> (usize, usize) {
-        (self.len(), self.capacity())
-    }
+/// A collection of the standard library's, or one that is like them.
+macro_rules! roomy {
+    ($collection:ty, $($generic:tt)*) => {
+        impl<$($generic)*> Roomy for $collection {
+            fn use_of_room(&self) -> (usize, usize) {
+                (self.len(), self.capacity())
+            }
 
-    fn shrink_to(&mut self, room: usize) {
-        self.shrink_to(room);
-    }
+            fn shrink_to(&mut self, room: usize) {
+                self.shrink_to(room);
+            }
+        }
+    };
 }
 
-impl<T> Roomy for VecDeque<T> {
-    fn use_of_room(&self) -> (usize, usize) {
-        (self.len(), self.capacity())
-    }
-
-    fn shrink_to(&mut self, room: usize) {
-        self.shrink_to(room);
-    }
-}
-
-impl<K, V, S> Roomy for IndexMap<K, V, S> {
-    fn use_of_room(&self) -> (usize, usize) {
-        (self.len(), self.capacity())
-    }
-
-    fn shrink_to(&mut self, room: usize) {
-        self.shrink_to(room);
-    }
-}
+roomy!(HashMap<K, V, S>, K: Eq + Hash, V, S: BuildHasher);
+roomy!(IndexMap<K, V, S>, K, V, S);
+roomy!(VecDeque<T>, T);

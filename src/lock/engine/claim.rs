@@ -11,7 +11,7 @@ use crate::lock::keyspace::LockEvent;
 use crate::lock::stats::count;
 use crate::lock::turn::Turn;
 use crate::lock::waiting::place::end::Ended;
-use crate::lock::waiting::queue::{Holders, State};
+use crate::lock::waiting::queue::State;
 use crate::lock::words::{Fence, Hold, Name, NameRef, Ticket};
 
 impl Locks {
@@ -130,7 +130,6 @@ impl Locks {
         };
         if !names.iter().all(has_it) {
             self.lose_grant(ticket);
-            self.waiting.fall_asleep(ticket);
             // The holds that it still has must not keep the place itself, or others, waiting.
             for name in &*names {
                 self.end_what_is_left(turn, name.borrow(), &owner, fence);
@@ -156,14 +155,7 @@ impl Locks {
             return;
         }
         turn.keys.announce(name, LockEvent::Released);
-        let ended = if hold == Hold::Shared && self.leave_others(turn, name, owner) {
-            self.drop_share(turn, name, owner)
-        } else {
-            self.waiting.set_holders(name, Holders::Free);
-            self.waiting.demote_all(name);
-            turn.keys.remove(name);
-            self.holds.ledger(name.db).forget(name.key, owner)
-        };
+        let ended = self.remove_hold(turn, name, owner, hold);
         let counted = ended.is_some_and(|ended| ended.is_counted());
         count(&mut self.counts.undelivered, counted);
     }
@@ -215,7 +207,6 @@ impl Locks {
             self.end_hold(turn, name.borrow(), &owner, hold);
         }
         self.lose_grant(ticket);
-        self.waiting.fall_asleep(ticket);
         if self.waiting.places().is_extended(time, turn.now) {
             return self.waiting.wake(ticket);
         }

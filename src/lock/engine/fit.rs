@@ -71,7 +71,7 @@ impl Locks {
         }
         let verdict = held.admits(mode, in_turn, self.limits.max_sharers);
         if verdict == Verdict::Shut
-            || (verdict == Verdict::Open && self.is_quarantined(turn.now))
+            || (verdict == Verdict::Open && self.quarantine(turn.now).is_some())
             || !self.holds.write_back(turn, name)
         {
             return Ok(Fit::Shut { upgrade: is_upgrade });
@@ -85,8 +85,8 @@ impl Locks {
         })
     }
 
-    /// Is nothing granted now, because holds that this server does not know may not have expired yet?
-    pub(in crate::lock) fn is_quarantined(&self, now: Now) -> bool {
-        (self.quarantined_until).is_some_and(|until| now.ms() < until)
+    /// Until when nothing is granted, if that is so now: holds that this server does not know may not have expired yet.
+    pub(in crate::lock) fn quarantine(&self, now: Now) -> Option<Ms> {
+        self.quarantined_until.filter(|&until| now.ms() < until)
     }
 }

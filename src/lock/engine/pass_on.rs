@@ -16,12 +16,24 @@ impl Locks {
         owner: &[u8],
         hold: Hold,
     ) -> Option<Packed> {
+        let ended = self.remove_hold(turn, name, owner, hold);
+        self.settle_queue(turn, name);
+        ended
+    }
+
+    /// Takes this owner's hold out of the key, and returns what was remembered of it. The queue is not settled.
+    pub(in crate::lock) fn remove_hold(
+        &mut self,
+        turn: &mut Turn<'_>,
+        name: NameRef<'_>,
+        owner: &[u8],
+        hold: Hold,
+    ) -> Option<Packed> {
         if hold == Hold::Shared && self.leave_others(turn, name, owner) {
-            let ended = self.drop_share(turn, name, owner);
-            self.settle_queue(turn, name);
-            return ended;
+            return self.drop_share(turn, name, owner);
         }
-        self.pass_on(turn, name, owner)
+        turn.keys.remove(name);
+        self.holds.ledger(name.db).forget(name.key, owner)
     }
 
     /// Takes this owner's share out of the key if others share the lock, and returns whether they do.
@@ -50,8 +62,8 @@ impl Locks {
         name: NameRef<'_>,
         owner: &[u8],
     ) -> Option<Packed> {
-        let ended = self.holds.ledger(name.db).forget(name.key, owner);
         turn.keys.remove(name);
+        let ended = self.holds.ledger(name.db).forget(name.key, owner);
         self.settle_queue(turn, name);
         ended
     }

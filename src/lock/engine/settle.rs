@@ -111,6 +111,8 @@ impl Locks {
         // have it. The first round is never put off.
         loop {
             match self.serve_one(turn, name) {
+                // None is left that it could be granted to.
+                Served::Through if self.waiting.queue_of(name).is_none() => return,
                 Served::Through if turn.budget.is_spent() => break,
                 Served::Through => {}
                 Served::Later => break,

@@ -92,8 +92,7 @@ impl Locks {
         is_no_lock: bool,
         alarm: Option<Ms>,
     ) {
-        let quarantine = (self.quarantined_until).filter(|&until| turn.now.ms() < until);
-        let alarm = earlier(alarm, quarantine);
+        let alarm = earlier(alarm, self.quarantine(turn.now));
         self.waiting.looked_at(name, is_no_lock, alarm, turn.now);
     }
 

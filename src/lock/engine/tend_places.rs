@@ -61,17 +61,19 @@ impl Locks {
     pub(in crate::lock) fn end_place(&mut self, ticket: Ticket, ended: Ended) -> Vec<Name> {
         let (moved_up, grant) = self.waiting.end_place(ticket, ended);
         if let Some(grant) = grant {
-            self.reply_ended(&grant.names, &grant.owner, grant.fence, grant.heard);
+            let heard = ended == Ended::Claimed;
+            self.reply_ended(&grant.names, &grant.owner, grant.fence, heard);
         }
         moved_up
     }
 
-    /// Ends the grant of a place that was not claimed. The holds that no other reply tells the owner of are
-    /// given back.
+    /// Ends the grant of a place that was not claimed, and puts the place to sleep. The holds that no other
+    /// reply tells the owner of are given back.
     pub(in crate::lock) fn lose_grant(&mut self, ticket: Ticket) {
-        if let Some(grant) = self.waiting.end_claim(ticket, false) {
-            self.reply_ended(&grant.names, &grant.owner, grant.fence, grant.heard);
+        if let Some(grant) = self.waiting.end_claim(ticket) {
+            self.reply_ended(&grant.names, &grant.owner, grant.fence, false);
         }
+        self.waiting.fall_asleep(ticket);
     }
 
     /// Notes that a waiter or place that was granted these holds has ended. A hold is given back if the owner

@@ -25,8 +25,6 @@ const SWEPT: usize = 16;
 pub struct Holds {
     ledgers: Databases<Ledger>,
     wall: WallClock,
-    /// May ledgers still have records of slots that have left?
-    sweeps: bool,
     /// Records that are forgotten, and have still to be freed.
     discarded: Discarded,
     secret: Secret,
@@ -43,7 +41,6 @@ impl Holds {
         Self {
             ledgers: Databases::new(secret, Ledger::new),
             wall: WallClock::default(),
-            sweeps: false,
             discarded: Discarded::default(),
             secret,
         }
@@ -83,10 +80,7 @@ impl Holds {
 
     /// Is nothing remembered of this database's holds, or without one of any?
     pub fn remember_nothing(&self, db: Option<Db>) -> bool {
-        match db {
-            Some(db) => (self.ledgers.get(db)).is_none_or(Ledger::remembers_nothing),
-            None => !self.ledgers.any(|ledger| !ledger.remembers_nothing()),
-        }
+        !self.ledgers.any_of(db, |ledger| !ledger.remembers_nothing())
     }
 
     #[inline]
@@ -169,13 +163,12 @@ impl Holds {
     pub fn slots_left(&mut self, slots: &Slots, number: Fence) {
         for (_, ledger) in self.ledgers.iter_mut() {
             ledger.slots_left(slots, number);
-            self.sweeps |= ledger.has_to_sweep();
         }
     }
 
     /// Is there memory to free, or a slot whose records are to be removed?
     pub fn have_to_clean_up(&self) -> bool {
-        self.sweeps || !self.discarded.is_empty()
+        !self.discarded.is_empty() || self.ledgers.any(Ledger::has_to_sweep)
     }
 
     /// Frees some of what is forgotten, and removes some records of slots that have left.
@@ -183,11 +176,8 @@ impl Holds {
         for _ in 0..FREED {
             self.discarded.free_one();
         }
-        if std::mem::take(&mut self.sweeps) {
-            for (_, ledger) in self.ledgers.iter_mut() {
-                ledger.sweep(SWEPT, &mut self.discarded);
-                self.sweeps |= ledger.has_to_sweep();
-            }
+        for (_, ledger) in self.ledgers.iter_mut() {
+            ledger.sweep(SWEPT, &mut self.discarded);
         }
     }
 

@@ -32,8 +32,7 @@ impl Waiting {
             return Vec::new();
         };
         if names.len() > self.few_queues {
-            let next = 0;
-            self.leaving.push_back(Leaving { ticket, names, next });
+            self.leaving.push_back(Leaving { ticket, names, next: 0 });
             return Vec::new();
         }
         self.leave_queues(ticket, &names)

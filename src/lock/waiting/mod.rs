@@ -101,10 +101,7 @@ impl Waiting {
 
     /// Is there a queue in this database, or without one in any?
     pub fn has_queue_in(&self, db: Option<Db>) -> bool {
-        match db {
-            Some(db) => (self.queues.get(db)).is_some_and(|queues| !queues.is_empty()),
-            None => self.queues.any(|queues| !queues.is_empty()),
-        }
+        self.queues.any_of(db, |queues| !queues.is_empty())
     }
 
     pub fn count_queues(&self) -> usize {

@@ -32,13 +32,13 @@ impl LeftSlots {
     }
 
     /// Adds slots that have left, with a number above all that they have granted. All sweeps begin again.
-    pub fn with(mut self, slots: &Slots, number: Fence) -> Self {
+    pub fn add(&mut self, slots: &Slots, number: Fence) {
         for (slot, left_with) in (0..).zip(&mut self.by_slot) {
             if slots.contains(slot) {
                 *left_with = number;
             }
         }
-        Self { by_slot: self.by_slot, ..Self::new() }
+        (self.exclusive, self.shared, self.tie) = Default::default();
     }
 
     /// Is this the entry of a hold whose slot has left?

@@ -197,10 +197,9 @@ impl Ledger {
     /// Adds the entry of a grant, and removes the key's other entries; a share leaves other owners' shares
     /// alone. Returns which other holds were forgotten.
     #[inline]
-    pub fn write(&mut self, key: &[u8], owner: &[u8], hold: Hold, entry: Entry) -> Vec<Former> {
+    pub fn write(&mut self, key: &[u8], owner: &[u8], hold: Hold, mut entry: Entry) -> Vec<Former> {
         let print = self.print(key);
         self.drop_left(key, print);
-        let mut entry = entry;
         if let Some(left) = &self.left {
             entry = left.as_newer(entry);
         }
@@ -391,8 +390,7 @@ impl Ledger {
     /// their keys are ignored from now on, and removed in portions by [`sweep`](Self::sweep).
     pub fn slots_left(&mut self, slots: &Slots, number: Fence) {
         if self.holds > 0 {
-            let before = self.left.take().map_or_else(LeftSlots::new, |left| *left);
-            self.left = Some(Box::new(before.with(slots, number)));
+            self.left.get_or_insert_with(|| Box::new(LeftSlots::new())).add(slots, number);
         }
     }
 
@@ -408,9 +406,8 @@ impl Ledger {
         };
         let goes = |left: &LeftSlots, entry: &Packed| left.includes(&entry.entry());
         let (mut gone, mut counted) = (0_usize, 0_usize);
-        let (mut exclusive, mut shared) = Default::default();
-        std::mem::swap(&mut exclusive, &mut left.exclusive);
-        std::mem::swap(&mut shared, &mut left.shared);
+        let mut exclusive = std::mem::take(&mut left.exclusive);
+        let mut shared = std::mem::take(&mut left.shared);
         let mut is_through = self.exclusive.sweep(
             &mut exclusive,
             buckets,
@@ -578,10 +575,8 @@ impl Ledger {
         {
             self.reserved.remove(&(end, Box::from(key)));
         }
-        if before.entry.has_ties() {
-            for client in before.entry.ties().into_iter().flatten() {
-                self.ties.remove(client, key, None);
-            }
+        for client in before.entry.ties().into_iter().flatten() {
+            self.ties.remove(client, key, None);
         }
         self.subtract_hold(before.entry.is_counted());
     }

@@ -189,15 +189,6 @@ impl Packed {
         }
     }
 
-    /// May [`ties`](Self::ties) return any connection?
-    #[inline]
-    pub fn has_ties(&self) -> bool {
-        match self {
-            Self::Usual(usual) => usual.number.get() & TIED != 0,
-            Self::Unusual(_) => true,
-        }
-    }
-
     /// Replaces the entry, and keeps the share before it.
     pub fn set(&mut self, entry: Entry) {
         self.store(entry, self.share_before());

@@ -12,7 +12,6 @@ use std::hash::Hasher;
 use std::mem::take;
 
 use crate::lock::tests::simulated::{START, Server};
-use crate::lock::waiting::place::kept::LOOK;
 use crate::lock::{Locks, Ms};
 
 use super::world::World;
@@ -62,7 +61,7 @@ pub fn print_server(server: &Server, to: &mut impl fmt::Write) -> fmt::Result {
     )?;
     write!(to, "{:?}{:?}", holds.wall(), holds.count_discarded())?;
     // When it is looked again who is kept back, once there is a place.
-    let is_over = server.now().ms() >= waiting.places().looked.saturating_add(LOOK);
+    let is_over = server.now().ms() >= waiting.places().next_look();
     write!(to, "{is_over:?}")?;
     // How far the numbers are ahead matters by the millisecond, and whether one more has been given.
     let last = clock.last();

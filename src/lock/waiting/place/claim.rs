@@ -51,11 +51,6 @@ impl Waiting {
         }
     }
 
-    /// Notes a stall of the server if a deadline at `at` is handled much later.
-    pub fn note_if_late(&mut self, at: Ms, now: Now) {
-        self.places.note_if_late(at, now);
-    }
-
     /// The places of this owner that have been granted this lock, with their fencing numbers.
     pub fn claims_of(
         &self,

@@ -22,13 +22,12 @@ pub enum Ended {
     Lost,
 }
 
-/// A grant of a place that has ended: by being claimed, so that its owner has heard of it, or without that.
+/// A grant of a place that has ended: claimed, or not.
 #[derive(Debug)]
 pub struct EndedGrant {
     pub names: Rc<[Name]>,
     pub owner: Rc<[u8]>,
     pub fence: Fence,
-    pub heard: bool,
 }
 
 impl Waiting {
@@ -38,12 +37,12 @@ impl Waiting {
         let Some(waiter) = self.waiters.get(&ticket) else {
             return (Vec::new(), None);
         };
-        let (names, owner) = (Rc::clone(&waiter.names), Rc::clone(&waiter.owner));
+        let names = Rc::clone(&waiter.names);
         let mut grant = None;
         let moved_up = match waiter.state() {
             State::Waiting => self.leave(ticket),
             State::Granted(_) => {
-                grant = self.end_claim(ticket, ended == Ended::Claimed);
+                grant = self.end_claim(ticket);
                 Vec::new()
             }
             State::Asleep => {
@@ -52,14 +51,12 @@ impl Waiting {
             }
             _ => Vec::new(),
         };
-        let Some(waiter) = self.waiters.remove(&ticket) else {
+        let Some(waiter) = self.forget(ticket) else {
             return (moved_up, grant);
         };
         if let Some(until) = waiter.until() {
             self.waits.times_up.remove((until, ticket));
         }
-        let print = self.print_of(&owner);
-        self.waits.by_owner.remove((print, ticket));
         self.places.sessions.remove(&(waiter.client, ticket));
         let Some(place) = waiter.place else {
             return (moved_up, grant);
@@ -76,18 +73,13 @@ impl Waiting {
     }
 
     /// The grant of this place has been claimed, or has ended without that.
-    pub fn end_claim(&mut self, ticket: Ticket, claimed: bool) -> Option<EndedGrant> {
+    pub fn end_claim(&mut self, ticket: Ticket) -> Option<EndedGrant> {
         let waiter = self.waiters.get(&ticket)?;
         let (State::Granted(fence), Some(place)) = (waiter.state(), &waiter.place) else {
             return None;
         };
         self.places.claims.remove(&(place.claim_ends, ticket));
-        Some(EndedGrant {
-            names: Rc::clone(&waiter.names),
-            owner: Rc::clone(&waiter.owner),
-            fence,
-            heard: claimed,
-        })
+        Some(EndedGrant { names: Rc::clone(&waiter.names), owner: Rc::clone(&waiter.owner), fence })
     }
 
     /// Takes out the next message to publish. Messages about grants that were claimed or have ended are

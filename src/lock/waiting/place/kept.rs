@@ -4,11 +4,10 @@
 use crate::lock::turn::Turn;
 use crate::lock::waiting::Waiting;
 use crate::lock::waiting::place::{Place, Places};
-use crate::lock::waiting::queue::Waiter;
 use crate::lock::words::{Ms, Now, Ticket};
 
 /// How often to check whether the server keeps owners from asking.
-pub const LOOK: Ms = 250;
+const LOOK: Ms = 250;
 
 /// After this long without a check, nothing is known of the time since the last one.
 const LONG_AGO: Ms = 1000;
@@ -28,14 +27,7 @@ impl Places {
     /// Is a deadline extended by which an owner had `length` to ask? It is if the owner could not ask, and has
     /// not had that long since.
     pub fn is_extended(&self, length: Ms, now: Now) -> bool {
-        self.is_kept_back || now.ms() < self.extended_until(length) && self.kept_back <= now.ms()
-    }
-
-    /// Notes a stall of the server if a deadline at `at` is handled much later.
-    pub fn note_if_late(&mut self, at: Ms, now: Now) {
-        if now.ms().saturating_sub(at) > LATE {
-            self.kept_back = now.ms();
-        }
+        self.is_kept_back || now.ms() < self.extended_until(length)
     }
 
     /// Until when an owner that could not ask, and has this long to do so, may still ask.
@@ -58,8 +50,15 @@ impl Waiting {
             return false;
         }
         let length = place.length;
-        self.places.note_if_late(until, now);
+        self.note_if_late(until, now);
         !self.places.is_extended(length, now)
+    }
+
+    /// Notes a stall of the server if a deadline at `at` is handled much later.
+    pub fn note_if_late(&mut self, at: Ms, now: Now) {
+        if now.ms().saturating_sub(at) > LATE {
+            self.places.kept_back = now.ms();
+        }
     }
 
     /// This place, and when its lease ends.
@@ -70,22 +69,18 @@ impl Waiting {
 
     /// Checks from time to time, while there are places, whether the server keeps owners from asking.
     pub fn check_kept_back_if_due(&mut self, turn: &mut Turn<'_>) {
-        let Some(ticket) = self.waiters.next_place(0) else {
-            return;
-        };
-        let is_due = turn.now.ms().saturating_sub(self.places.looked) >= LOOK;
-        // The clock may have been set back.
-        if !is_due && self.places.looked <= turn.now.ms() {
-            return;
+        if self.places.next_look() <= turn.now.ms()
+            && let Some(ticket) = self.waiters.next_place(0)
+        {
+            self.check_kept_back(turn, ticket);
         }
-        self.check_kept_back(turn, ticket);
     }
 
     /// Checks whether the server would keep this place's owner from asking now. If it did so at the last
     /// check, it is taken to have done so until now.
     pub fn check_kept_back(&mut self, turn: &mut Turn<'_>, ticket: Ticket) {
-        let names = self.waiters.get(&ticket).map(|Waiter { names, .. }| names);
-        let is_kept_back = names.is_some_and(|names| turn.keys.keeps_back(names));
+        let waiter = self.waiters.get(&ticket);
+        let is_kept_back = waiter.is_some_and(|waiter| turn.keys.keeps_back(&waiter.names));
         let before = std::mem::replace(&mut self.places.looked, turn.now.ms());
         let was_kept_back = std::mem::replace(&mut self.places.is_kept_back, is_kept_back)
             && turn.now.ms().saturating_sub(before) <= LONG_AGO;

@@ -48,7 +48,7 @@ pub struct Places {
     /// Did it do so when that was last checked?
     is_kept_back: bool,
     /// When that was last checked.
-    pub looked: Ms,
+    looked: Ms,
 }
 
 #[derive(Clone, Debug)]
