@@ -37,7 +37,6 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// The default settings.
     pub const DEFAULT: Self = Self {
         max_ttl: 0,
         max_waiters: 10_000,

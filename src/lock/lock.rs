@@ -18,9 +18,10 @@
 //! | shared, by its owner too | open if no other owner shares it | held |
 //! | shared by others | shut | open, in its turn, if its limit and `lock.max-sharers` leave room |
 //!
-//! Granting asks [`HeldBy::admits`], and so does the search for deadlocks: nothing else decides it. Waiting requests
-//! have their turn in this order: those of an owner that holds the lock, then upgrades, then all in the order of their
-//! arrival ([`Queue`]). The lock is looked at again after whatever may change it, and at [`LockState::next_change`].
+//! [`HeldBy::admits`] decides it, when a lock is granted and when the search for deadlocks plays that through. Waiting
+//! requests have their turn in this order: those of an owner that holds the lock, then upgrades, then all in the order
+//! of their arrival ([`Queue`]). The lock is looked at again after whatever may change it, and at
+//! [`LockState::next_change`].
 //!
 //! [`Queue`]: crate::lock::waiting::queue::Queue
 
@@ -124,7 +125,7 @@ pub enum HeldBy {
     Owner,
     /// Another, alone.
     Another,
-    /// So many others, which share it; the owner may share it too. Where neither does, the lock is free.
+    /// This many others, which share it; the owner may share it too. Where neither does, the lock is free.
     Sharers { others: usize, owner: bool },
 }
 
@@ -143,7 +144,7 @@ impl HeldBy {
     /// No owner.
     pub const NO_OWNER: Self = Self::Sharers { others: 0, owner: false };
 
-    /// The same seen from one of those who share it.
+    /// Who holds the lock, seen from an owner that is one of its sharers.
     pub fn by_a_sharer(self) -> Self {
         match self {
             Self::Sharers { others, owner: false } => {
@@ -171,7 +172,7 @@ impl HeldBy {
     }
 }
 
-/// Can this be granted while so many others share the lock?
+/// Can this be granted while this many others share the lock?
 fn has_room(mode: Mode, others: usize, max_sharers: u64) -> bool {
     let most = match mode {
         Mode::Exclusive => 1,

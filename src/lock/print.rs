@@ -29,7 +29,7 @@ impl Secret {
         self.for_owners().hash_one(bytes)
     }
 
-    /// The same for tables of prints.
+    /// The print of an owner, for a table.
     pub fn print_of_owner(self, bytes: &[u8]) -> Print {
         let half = self.half_print(bytes);
         Print { high: half, low: half }

@@ -90,7 +90,7 @@ struct Named<'a> {
 
 impl Named<'_> {
     /// Others are to be told that it has changed.
-    fn has_changed(&mut self, whose: Whose) {
+    fn note_change(&mut self, whose: Whose) {
         if !matches!(self.changed, Some(Whose::Anothers)) {
             self.changed = Some(whose);
         }
@@ -162,22 +162,22 @@ impl<'a> ServerKeys<'a> {
     ) -> Option<(Text<'a>, T)> {
         let open = self.open(name);
         let Ok(written) = write(&mut open.key) else {
-            self.is_not_written(name);
+            self.note_not_written(name);
             return None;
         };
-        open.name.has_changed(whose);
+        open.name.note_change(whose);
         Some((open.name.text.clone(), written))
     }
 
     #[cold]
-    fn is_not_written(&mut self, name: NameRef<'_>) {
+    fn note_not_written(&mut self, name: NameRef<'_>) {
         self.refused |= self.said.names(name.key);
         self.again.0.push(name.keep());
     }
 
     /// A hold has been written over what had expired, so the key need not be looked at again.
     #[inline]
-    fn is_held_anew(&mut self, name: NameRef<'_>) {
+    fn note_held_anew(&mut self, name: NameRef<'_>) {
         if !self.again.0.is_empty() {
             self.again.0.retain(|again| again.borrow() != name);
         }
@@ -248,7 +248,7 @@ impl<'a> ServerKeys<'a> {
         self.announce(name.db, &text, raw::REDISMODULE_NOTIFY_GENERIC, c"del");
     }
 
-    /// When this is by the steady clock.
+    /// Converts a deadline of the wall clock.
     fn steady(&self, deadline: Option<Ms>) -> Option<Ms> {
         deadline.map(|at| from_wall(at, self.ahead))
     }
@@ -271,8 +271,8 @@ impl<'a> ServerKeys<'a> {
         text
     }
 
-    /// The key of a shared lock, whose value has just been written, expires with the last of its shares. Of that
-    /// others are told apart from the value.
+    /// The key of a shared lock, whose value has just been written, expires with the last of its shares. The new
+    /// expiry is replicated and announced by itself.
     fn expire(
         &mut self,
         name: NameRef<'_>,
@@ -473,7 +473,7 @@ impl Keyspace for ServerKeys<'_> {
             key.expire_at(deadline)
         });
         let Some((text, ())) = written else { return };
-        self.is_held_anew(name);
+        self.note_held_anew(name);
         replicate::set(self.ctx, &text, &owner, words, deadline);
         self.announce(name.db, &text, raw::REDISMODULE_NOTIFY_STRING, c"set");
         self.announce(name.db, &text, raw::REDISMODULE_NOTIFY_GENERIC, c"expire");
@@ -516,7 +516,7 @@ impl Keyspace for ServerKeys<'_> {
             Ok(is_new)
         });
         let Some((text, is_new)) = written else { return };
-        self.is_held_anew(name);
+        self.note_held_anew(name);
         replicate::zadd(self.ctx, &text, is_new.then_some(marker), deadline, &owner);
         self.announce(name.db, &text, raw::REDISMODULE_NOTIFY_ZSET, c"zadd");
         self.expire(name, |key| match is_new {
@@ -547,7 +547,7 @@ impl Keyspace for ServerKeys<'_> {
     fn remove(&mut self, name: NameRef<'_>) {
         let open = self.open(name);
         if open.key.is_refused() {
-            return self.is_not_written(name);
+            return self.note_not_written(name);
         }
         let text = open.name.text.clone();
         self.goes = Some((name.db, text));

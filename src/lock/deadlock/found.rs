@@ -11,12 +11,12 @@ pub struct Deadlock {
     pub links: Vec<Link>,
 }
 
-/// One of a deadlock.
+/// One owner in a deadlock, and how the next is in its way.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Link {
     pub owner: Rc<[u8]>,
     pub name: Name,
-    /// What the next of the deadlock has to do with it.
+    /// How the next owner keeps the lock from this one.
     pub next: Claim,
 }
 

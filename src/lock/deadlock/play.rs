@@ -18,26 +18,26 @@ use crate::lock::words::{Hold, Mode, Name, Ticket};
 
 /// Locks, owners and requests, as far as they have come.
 pub struct Play<'a> {
-    left: Left<'a>,
+    left: Unserved<'a>,
     /// By their names' ids.
     played: ByTicket<Played<'a>>,
-    owners: HashMap<&'a [u8], Owner<'a>, Keyed>,
+    owners: HashMap<&'a [u8], Player<'a>, Keyed>,
     /// Requests that may have come to be the first somewhere, or whose owners hold more than before.
     to_try: VecDeque<Ticket>,
-    /// Who shares which lock, and may ask for it alone.
+    /// Owners that share a lock and may ask for it alone.
     sharers: Vec<(&'a Name, &'a [u8])>,
-    /// Those who wait for nothing more, and have not let go.
+    /// Owners that wait for nothing more, and have not let go.
     idle: Vec<&'a [u8]>,
 }
 
 /// The requests that are not served.
-struct Left<'a> {
+struct Unserved<'a> {
     scene: Scene<'a>,
     served: ByTicket<()>,
 }
 
 /// An owner that waits for something.
-struct Owner<'a> {
+struct Player<'a> {
     /// How many of its requests are left.
     waits: usize,
     holds: Vec<&'a Name>,
@@ -50,18 +50,18 @@ struct Played<'a> {
     shares: BTreeSet<&'a [u8]>,
     upgrades: BTreeSet<Ticket>,
     /// All that wait, from the first on that may be left.
-    line: Peekable<Box<dyn Iterator<Item = Ticket> + 'a>>,
+    queued: Peekable<Box<dyn Iterator<Item = Ticket> + 'a>>,
 }
 
 impl<'a> Play<'a> {
-    /// Of these locks, as they are now.
+    /// Begins with these locks as they are now.
     pub fn of(
         scene: Scene<'a>,
         names: impl Iterator<Item = &'a Name>,
         steps: &mut Steps,
     ) -> Result<Self, TooLong> {
         let mut play = Self {
-            left: Left { scene, served: ByTicket::default() },
+            left: Unserved { scene, served: ByTicket::default() },
             played: ByTicket::default(),
             owners: HashMap::with_hasher(Keyed::new(scene.waiting.secret())),
             to_try: VecDeque::new(),
@@ -86,7 +86,7 @@ impl<'a> Play<'a> {
             alone: None,
             shares: BTreeSet::new(),
             upgrades: BTreeSet::new(),
-            line: all.peekable(),
+            queued: all.peekable(),
         };
         for upgrade in queue.upgrades() {
             steps.write(1)?;
@@ -118,13 +118,13 @@ impl<'a> Play<'a> {
         self.try_first(name, steps)
     }
 
-    fn owner(&mut self, owner: &'a [u8], steps: &mut Steps) -> Result<&mut Owner<'a>, TooLong> {
+    fn owner(&mut self, owner: &'a [u8], steps: &mut Steps) -> Result<&mut Player<'a>, TooLong> {
         let Scene { waiting, now, .. } = self.left.scene;
         Ok(match self.owners.entry(owner) {
             Entry::Occupied(owner) => owner.into_mut(),
             Entry::Vacant(entry) => {
                 steps.look(waiting.requests_of(owner))?;
-                entry.insert(Owner {
+                entry.insert(Player {
                     waits: waiting.waiting_of(owner, now).count(),
                     holds: Vec::new(),
                 })
@@ -265,7 +265,7 @@ impl<'a> Play<'a> {
     }
 }
 
-impl<'a> Left<'a> {
+impl<'a> Unserved<'a> {
     /// This request, if it is left.
     fn get(&self, ticket: Ticket) -> Option<&'a Waiter> {
         let waiter = self.scene.waiting.waiter(ticket)?;
@@ -275,16 +275,16 @@ impl<'a> Left<'a> {
 
 impl<'a> Played<'a> {
     /// The request that comes first.
-    fn first(&mut self, left: &Left<'_>, steps: &mut Steps) -> Result<Option<Ticket>, TooLong> {
+    fn first(&mut self, left: &Unserved<'_>, steps: &mut Steps) -> Result<Option<Ticket>, TooLong> {
         if let Some(&upgrade) = self.upgrades.first() {
             return Ok(Some(upgrade));
         }
-        while let Some(&ticket) = self.line.peek() {
+        while let Some(&ticket) = self.queued.peek() {
             if left.get(ticket).is_some() {
                 return Ok(Some(ticket));
             }
             steps.look(1)?;
-            self.line.next();
+            self.queued.next();
         }
         Ok(None)
     }

@@ -1,4 +1,4 @@
-//! Whom a request waits for, and whom these wait for, and so on, breadth first.
+//! The owners that a request waits for, directly or through others, breadth first.
 //!
 //! An owner waits for the other holders of each lock that it asks for, and for the owners of the requests that
 //! come before its own there, whatever their modes: those decide only how certain that is. (But one that asks
@@ -97,7 +97,7 @@ impl<'a> Reach<'a> {
         }
     }
 
-    /// Everywhere; but no farther, once there is a certain way back.
+    /// Searches all that can be reached, or until a certain way back is found.
     pub fn everywhere(mut self, steps: &mut Steps) -> Result<Self, TooLong> {
         while !self.is_done()
             && let Some(owner) = self.to_visit.pop_front()
@@ -342,7 +342,7 @@ impl<'a> Spot<'a> {
     }
 }
 
-/// Are there no other requests of its owner for the lock, by which that may come to hold it before?
+/// Is this its owner's only request for the lock? By another the owner might come to hold it before.
 fn is_only_one(
     requests: &[(Ticket, &Waiter)],
     ticket: Ticket,

@@ -1,5 +1,5 @@
-//! An end to the search for deadlocks: one takes so many steps at most, and all of them together no more than a
-//! part of the server's time, whatever clients ask for.
+//! An end to the search for deadlocks: each takes a bounded number of steps, and all of them together no more than
+//! a part of the server's time, whatever clients ask for.
 
 use crate::lock::words::{Ms, Now};
 
@@ -12,10 +12,10 @@ const MOST_STEPS: usize = 20_000;
 /// server's time.
 const STEPS_PER_MS: usize = 5_000;
 
-/// So much may be saved up for searches that come together.
+/// As many searches of full length may be saved up, for those that come together.
 const SEARCHES_AT_ONCE: usize = 2;
 
-/// As many steps as it takes to write something down, beside the one of looking at it.
+/// What storing something costs, in steps, beside the one for looking at it.
 const WRITING: usize = 4;
 
 /// The search would be longer than it may be.
@@ -27,7 +27,7 @@ pub struct TooLong;
 pub struct Allowance {
     most: usize,
     left: usize,
-    /// When that was so.
+    /// When `left` was last brought up to date.
     at: Ms,
 }
 
@@ -36,7 +36,7 @@ impl Allowance {
         Self::of(MOST_STEPS)
     }
 
-    /// Nothing has been searched yet; one search may take so many steps.
+    /// Nothing has been searched yet; one search may take `most` steps.
     pub fn of(most: usize) -> Self {
         Self { most, left: most.saturating_mul(SEARCHES_AT_ONCE), at: 0 }
     }
@@ -66,7 +66,7 @@ pub struct Steps {
 }
 
 impl Steps {
-    /// So many things are looked at.
+    /// Takes one step for each thing that is looked at.
     #[inline]
     pub fn look(&mut self, things: usize) -> Result<(), TooLong> {
         match self.left.checked_sub(things) {

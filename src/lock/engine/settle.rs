@@ -345,7 +345,7 @@ impl Locks {
             turn.budget.draw(1);
             let (name, mode) = (name.borrow(), wanted.borrow().of(place));
             self.meet(turn, name, Some(&owner));
-            // As the command says it: so the key is found open.
+            // The caller's own slice: the shell knows the open key by its address.
             let known = first_of.filter(|&first| first == name);
             let name = known.unwrap_or(name);
             let in_turn = known.is_some() || self.advance_to_first(turn, name) == Some(ticket);
@@ -406,7 +406,7 @@ impl Locks {
         true
     }
 
-    /// Grants a waiter all of its locks, and concludes it.
+    /// Grants a waiter all of its locks, counts that, and concludes the waiter.
     pub(in crate::lock) fn grant(
         &mut self,
         turn: &mut Turn<'_>,
@@ -453,8 +453,8 @@ impl Locks {
         }
     }
 
-    /// A waiter for this lock, which was free or shared, is through. If it was granted the lock alone, nothing else
-    /// can be served.
+    /// A waiter for this lock, which was free or shared, is through. Returns until when the lock is now held alone,
+    /// if it is: nothing else can be served then.
     fn passed_on(&self, name: NameRef<'_>) -> Option<Served> {
         let (_, until) = self.waiting.queue_of(name)?.holders().exclusive()?;
         Some(Served::Held(until?))

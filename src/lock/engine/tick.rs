@@ -9,7 +9,7 @@ use crate::lock::turn::Turn;
 use crate::lock::waiting::queue::State;
 use crate::lock::words::{Ms, Name, Now, earlier};
 
-/// Out of how many queues waiters that wait no more are taken at a time.
+/// How many queue entries of waiters that have stopped waiting are removed at a time.
 const QUEUES_LEFT: usize = 1024;
 /// How many places and holds of closed connections a tick ends.
 const TIES: usize = 256;

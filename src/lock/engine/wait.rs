@@ -59,7 +59,7 @@ impl Locks {
                 queue.promote(ticket);
             }
         }
-        // In a new queue only this request waits: the lock's holders have no others there to be served.
+        // `take_stock` lists holders that wait here too; in a new queue there is no request but this one.
         turn.settling.forget_joined();
         let found = if self.waiting.closes_nothing(owner, requests) {
             Ok(None)

@@ -5,12 +5,12 @@
 //!
 //! | the key is | the wall clock has been stepped | who holds the lock |
 //! |---|---|---|
-//! | nothing | or not | no owner; or those that it is reserved for |
+//! | nothing | either way | no owner; or those that it is reserved for |
 //! | a string | no | the string, until the key expires |
 //! | a string | yes | the string: until the end that was granted, if that was here and the key is untouched since |
 //! | a shared lock | no | each of its members, until its score or the key's expiry, whichever is earlier |
-//! | a shared lock | yes | each of its members, until the end that was granted, as above |
-//! | anything else | or not | it is not a lock |
+//! | a shared lock | yes | each of its members, until the end that was granted, if that was here and the key is untouched since |
+//! | anything else | either way | it is not a lock |
 
 use crate::lock::holds::Holds;
 use crate::lock::holds::ledger::Token;
@@ -121,7 +121,7 @@ impl Holds {
         });
     }
 
-    /// The first owners that hold this lock, so many at most, and when their holds end.
+    /// The first owners that hold this lock, up to `most`, and when their holds end.
     pub fn holders(
         &mut self,
         turn: &mut Turn<'_>,

@@ -30,7 +30,6 @@ pub enum Reason {
 }
 
 impl Reason {
-    /// All reasons.
     pub const ALL: [Self; 10] = [
         Self::Expired,
         Self::Unclaimed,

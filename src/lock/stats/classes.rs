@@ -25,7 +25,7 @@ pub struct Class {
     /// How many bytes of the pattern stand for themselves, before the first that does not.
     plain: usize,
     fits: Fits,
-    /// The last ticket of before it was set: what waited then is not counted when it leaves.
+    /// The last ticket drawn before it was set: requests up to it are not counted when they leave.
     after: Ticket,
     /// Holds that were granted.
     pub grants: u64,
@@ -95,8 +95,9 @@ impl Classes {
         self.all.iter()
     }
 
-    /// Makes these the patterns. Those that were there before keep what they have counted. Behind the first change keys
-    /// may have come from another class or gone to one, so there those who wait now are not counted when they leave.
+    /// Makes these the patterns. Those that were there before keep what they have counted. From the
+    /// first pattern that changed on, keys may belong to another class now: requests that wait there are not counted
+    /// when they leave.
     pub fn set<'a>(
         &mut self,
         patterns: impl Iterator<Item = &'a [u8]>,

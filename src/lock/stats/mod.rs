@@ -49,7 +49,7 @@ pub struct Counts {
 }
 
 impl Counts {
-    /// So many requests wait now.
+    /// This many requests wait now.
     pub fn note_waiting(&mut self, waiting: usize) {
         let waiting = u64::try_from(waiting).unwrap_or_default();
         self.waiters_peak = self.waiters_peak.max(waiting);
@@ -73,8 +73,8 @@ pub fn count(counter: &mut u64, more: impl TryInto<u64>) {
     *counter = counter.saturating_add(more.try_into().unwrap_or_default());
 }
 
-/// How much is remembered of locks, by kind: the proof that nothing is left behind. All are 0 once there are no holds and no waiters, and all
-/// pending work is done.
+/// How much is remembered of locks, by kind: the proof that nothing is left behind. All are 0 once there are no
+/// holds and no waiters, and all pending work is done.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Remembered {
     /// Holds that have an entry in a ledger.

@@ -69,7 +69,7 @@ impl Waiting {
     }
 
     /// Does this owner hold a lock with a queue?
-    pub fn is_in_anyones_way(&self, owner: &[u8]) -> bool {
+    pub fn holds_a_lock_with_a_queue(&self, owner: &[u8]) -> bool {
         self.waited_for.contains_key(owner)
     }
 

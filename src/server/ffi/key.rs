@@ -358,7 +358,7 @@ impl<'a> Key<'a> {
         Ok(())
     }
 
-    /// Deletes it, if it is there. Is it so large that the server frees it beside its work?
+    /// Deletes it, if it is there. Returns whether it was so large that the server frees it in the background.
     pub fn delete(&mut self) -> Result<bool, NotWritten> {
         let raw = self.writable()?;
         // SAFETY: the key is open for writing.
@@ -371,7 +371,7 @@ fn taken(reply: c_int) -> Result<(), NotWritten> {
     if reply == OK { Ok(()) } else { Err(NotWritten) }
 }
 
-/// Frees what stands under a key. Is it so large that the server frees it beside its work?
+/// Frees what stands under a key. Returns whether it was so large that the server frees it in the background.
 ///
 /// # Safety
 /// The key must be open for writing.

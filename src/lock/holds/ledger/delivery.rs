@@ -27,7 +27,7 @@ impl Delivery {
     /// The owner knows: it was told, or another client has written the hold in its name.
     pub const TOLD: Self = Self::of(true, 0);
 
-    /// As it was remembered.
+    /// A delivery in this state.
     pub const fn of(told: bool, under_way: u32) -> Self {
         Self { told, under_way }
     }

@@ -28,7 +28,8 @@ const _: () = assert!(size_of::<Packed>() == 24, "the NonZero leaves room for th
 /// A packed entry. Its fencing number has never changed, so `first` need not be stored.
 #[derive(Clone, Copy)]
 pub struct Usual {
-    /// From the lowest bit: a bit that is always set; six flags; the replies under way; and the fencing number, or 0 if there is none.
+    /// From the lowest bit: a bit that is always set; six flags; the replies under way; and the fencing number,
+    /// or 0 if there is none.
     number: NonZero<u64>,
     /// From the lowest bit: the slot; the lower bits of the length; and `end`, or `since` if there is no end.
     end: u64,

@@ -1,5 +1,4 @@
-//! The grant of a place, and its claim. The holds expire unless the owner asks again in time, so that a dead
-//! owner delays the others by the time to claim, not by a whole ttl.
+//! How long the owner of a granted place has to claim it, and which grants have not been claimed.
 
 use crate::lock::waiting::Waiting;
 use crate::lock::waiting::place::Notice;
