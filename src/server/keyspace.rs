@@ -62,9 +62,16 @@ struct Again(Vec<Name>);
 impl Drop for Again {
     #[inline]
     fn drop(&mut self) {
-        for Name { db, key } in self.0.drain(..) {
-            inbox::leave(Note::Again(db, Box::from(&*key)));
+        if !self.0.is_empty() {
+            leave_notes(std::mem::take(&mut self.0));
         }
+    }
+}
+
+#[cold]
+fn leave_notes(names: Vec<Name>) {
+    for Name { db, key } in names {
+        inbox::leave(Note::Again(db, Box::from(&*key)));
     }
 }
 
