@@ -174,7 +174,7 @@ impl Locks {
             Some(_) => self.limits.claim_time,
             None => place.length,
         };
-        let channel = (place.notify.as_ref()).map(|target| target.channel.id);
+        let channel = (place.notify.as_ref()).map(|target| target.channel);
         self.waiting.check_kept_back(turn, ticket);
         self.waiting.note_if_late(claim_ends, turn.now);
         let (mut held, mut told) = (Vec::new(), false);

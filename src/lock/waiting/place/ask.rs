@@ -4,8 +4,9 @@ use std::rc::Rc;
 
 use crate::lock::budget::Budget;
 use crate::lock::waiting::Waiting;
+use crate::lock::waiting::place::channel::NotifyTarget;
 use crate::lock::waiting::queue::Queue;
-use crate::lock::words::{Asker, Lease, Name, NameRef, Now, Request, Ticket};
+use crate::lock::words::{Asker, Lease, Name, NameRef, Notify, Now, Request, Ticket};
 
 /// When the position of a place is counted, at most this many that are leaving their queues are looked at.
 const MOST_LEAVING: usize = 256;
@@ -54,20 +55,19 @@ impl Waiting {
         if let Some(asker) = asker {
             place.asker = asker;
         }
-        let user = &place.asker.user;
-        let target = lease.notify.map(|notify| self.places.channels.open(notify, user));
-        let channel = target.as_ref().map(|target| Rc::clone(&target.channel));
+        let channels = &mut self.places.channels;
+        let target = lease.notify.map(|Notify { channel, text }| NotifyTarget {
+            channel: channels.join(channel, &place.asker.user, ticket),
+            text: Box::from(text),
+        });
+        let channel = target.as_ref().map(|target| target.channel);
         let old = std::mem::replace(&mut place.notify, target);
+        if let Some(old) = old.filter(|old| Some(old.channel) != channel) {
+            channels.leave(old.channel, ticket);
+        }
         self.places.sessions.remove(&(client, ticket));
         if terms.session {
             self.places.sessions.insert((terms.client, ticket));
-        }
-        if let Some(old) = old {
-            old.channel.leave(ticket);
-            self.places.channels.close(old);
-        }
-        if let Some(channel) = channel {
-            channel.join(ticket);
         }
         self.wake_channel_of(ticket);
         self.put_some_back(budget);

@@ -11,12 +11,11 @@
 //! | asleep | are laid aside (taken out of their queues) in portions; one that comes first is laid aside at once | one of their owners asks: waking |
 //! | waking | are put back in portions, the first hundreds of them at once | all are back: awake; or asleep again |
 
-use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use crate::lock::waiting::queue::order::Order;
-use crate::lock::words::{Notify, Ticket};
+use crate::lock::words::Ticket;
 
 /// The number of a channel. No two channels have had the same one.
 pub type ChannelId = u64;
@@ -24,11 +23,12 @@ pub type ChannelId = u64;
 /// The user whose places have a channel, and the channel's name.
 type UserAndName = (Box<[u8]>, Rc<[u8]>);
 
+/// All channels that places have. A channel without places is closed.
 #[derive(Debug, Default)]
 pub struct Channels {
     /// By their users and names.
     ids: BTreeMap<UserAndName, ChannelId>,
-    by_id: BTreeMap<ChannelId, Rc<Channel>>,
+    by_id: BTreeMap<ChannelId, Channel>,
     last_id: ChannelId,
     asleep: usize,
     /// The channels that are waking: some of their places are yet to be put back.
@@ -37,131 +37,110 @@ pub struct Channels {
 
 /// One user's channel.
 #[derive(Debug)]
-pub struct Channel {
-    /// Its number.
-    pub id: ChannelId,
+struct Channel {
     /// The name on which messages are published.
-    pub(super) name: Rc<[u8]>,
+    name: Rc<[u8]>,
     /// The user whose places have it.
     user: Box<[u8]>,
-    asleep: Cell<bool>,
+    asleep: bool,
     /// All places that have this channel.
-    places: RefCell<Order<Ticket>>,
+    places: Order<Ticket>,
     /// The places among them that are laid aside: out of their queues.
-    aside: RefCell<BTreeSet<Ticket>>,
+    aside: BTreeSet<Ticket>,
 }
 
 /// What is published for a place, and where.
 #[derive(Debug)]
 pub struct NotifyTarget {
-    pub channel: Rc<Channel>,
+    pub channel: ChannelId,
     pub text: Box<[u8]>,
 }
 
-impl Channel {
-    pub fn is_asleep(&self) -> bool {
-        self.asleep.get()
-    }
-
-    pub fn join(&self, ticket: Ticket) {
-        self.places.borrow_mut().insert(ticket);
-    }
-
-    pub fn leave(&self, ticket: Ticket) {
-        self.put_back(ticket);
-        self.places.borrow_mut().remove(ticket);
-    }
-
-    /// Notes that this place is laid aside.
-    pub fn lay_aside(&self, ticket: Ticket) {
-        self.aside.borrow_mut().insert(ticket);
-    }
-
-    /// Notes that this place is not laid aside any more.
-    fn put_back(&self, ticket: Ticket) {
-        self.aside.borrow_mut().remove(&ticket);
-    }
-}
-
 impl Channels {
-    /// The channel of this user and name, new if there is none, with the text for one place.
-    pub fn open(&mut self, notify: Notify<'_>, user: &[u8]) -> NotifyTarget {
-        let found = (self.ids).get(&(Box::from(user), Rc::from(notify.channel)));
-        let found = found.and_then(|id| self.by_id.get(id)).map(Rc::clone);
-        NotifyTarget {
-            channel: found.unwrap_or_else(|| self.open_new(notify.channel, user)),
-            text: Box::from(notify.text),
+    /// Adds a place to the channel of this user and name, new if there is none.
+    pub fn join(&mut self, name: &[u8], user: &[u8], ticket: Ticket) -> ChannelId {
+        let next = self.last_id.saturating_add(1);
+        let id = *(self.ids).entry((Box::from(user), Rc::from(name))).or_insert(next);
+        self.last_id = self.last_id.max(id);
+        let channel = self.by_id.entry(id).or_insert_with(|| Channel {
+            name: Rc::from(name),
+            user: Box::from(user),
+            asleep: false,
+            places: Order::default(),
+            aside: BTreeSet::new(),
+        });
+        channel.places.insert(ticket);
+        id
+    }
+
+    /// Removes a place from its channel, which is closed if it was the last.
+    pub fn leave(&mut self, id: ChannelId, ticket: Ticket) {
+        let Some(channel) = self.by_id.get_mut(&id) else {
+            return;
+        };
+        channel.aside.remove(&ticket);
+        channel.places.remove(ticket);
+        if channel.places.is_empty()
+            && let Some(channel) = self.by_id.remove(&id)
+        {
+            self.asleep = self.asleep.saturating_sub(channel.asleep.into());
+            self.waking.remove(&id);
+            self.ids.remove(&(channel.user, channel.name));
         }
     }
 
-    fn open_new(&mut self, name: &[u8], user: &[u8]) -> Rc<Channel> {
-        self.last_id = self.last_id.saturating_add(1);
-        let channel = Rc::new(Channel {
-            id: self.last_id,
-            name: Rc::from(name),
-            user: Box::from(user),
-            asleep: Cell::new(false),
-            places: RefCell::default(),
-            aside: RefCell::default(),
-        });
-        let found_by = (channel.user.clone(), Rc::clone(&channel.name));
-        self.ids.insert(found_by, channel.id);
-        self.by_id.insert(channel.id, Rc::clone(&channel));
-        channel
+    /// The name on which this channel's messages are published.
+    pub fn name(&self, id: ChannelId) -> Option<&Rc<[u8]>> {
+        self.by_id.get(&id).map(|channel| &channel.name)
     }
 
-    /// Gives a place's reference to its channel back, after the place has left it. The last one closes the
-    /// channel.
-    pub fn close(&mut self, target: NotifyTarget) {
-        let channel = target.channel;
-        // One reference is ours, the other that of `by_id`.
-        if Rc::strong_count(&channel) <= 2 {
-            if channel.is_asleep() {
-                self.asleep = self.asleep.saturating_sub(1);
+    pub fn is_asleep(&self, id: ChannelId) -> bool {
+        self.by_id.get(&id).is_some_and(|channel| channel.asleep)
+    }
+
+    /// Notes that a place is laid aside.
+    pub fn lay_aside(&mut self, id: ChannelId, ticket: Ticket) {
+        if let Some(channel) = self.by_id.get_mut(&id) {
+            channel.aside.insert(ticket);
+        }
+    }
+
+    /// Notes that a place is not laid aside any more. With the last one the channel is awake.
+    pub fn put_back(&mut self, id: ChannelId, ticket: Ticket) {
+        if let Some(channel) = self.by_id.get_mut(&id) {
+            channel.aside.remove(&ticket);
+            if channel.aside.is_empty() {
+                self.waking.remove(&id);
             }
-            self.waking.remove(&channel.id);
-            self.by_id.remove(&channel.id);
-            (self.ids).remove(&(channel.user.clone(), Rc::clone(&channel.name)));
         }
     }
 
     /// Puts a channel to sleep. Returns true if it was awake or waking.
     pub fn send_to_sleep(&mut self, id: ChannelId) -> bool {
-        let Some(channel) = self.by_id.get(&id) else {
+        let Some(channel) = self.by_id.get_mut(&id).filter(|channel| !channel.asleep) else {
             return false;
         };
-        let falls_asleep = !channel.asleep.replace(true);
-        if falls_asleep {
-            self.asleep = self.asleep.saturating_add(1);
-            self.waking.remove(&id);
-        }
-        falls_asleep
-    }
-
-    /// The next place of a channel from this ticket on; none if the channel is not asleep.
-    pub fn next_place(&self, id: ChannelId, from: Ticket) -> Option<Ticket> {
-        let channel = self.by_id.get(&id)?;
-        let places = channel.places.borrow();
-        let next = places.from(from).next();
-        next.filter(|_| channel.is_asleep())
+        channel.asleep = true;
+        self.asleep = self.asleep.saturating_add(1);
+        self.waking.remove(&id);
+        true
     }
 
     /// Wakes a channel. Its places that are laid aside are put back later.
-    pub fn wake(&mut self, channel: &Channel) {
-        if channel.asleep.replace(false) {
+    pub fn wake(&mut self, id: ChannelId) {
+        if let Some(channel) = self.by_id.get_mut(&id).filter(|channel| channel.asleep) {
+            channel.asleep = false;
             self.asleep = self.asleep.saturating_sub(1);
-            if !channel.aside.borrow().is_empty() {
-                self.waking.insert(channel.id);
+            if !channel.aside.is_empty() {
+                self.waking.insert(id);
             }
         }
     }
 
-    /// Notes that a place is not laid aside any more. With the last one the channel is awake.
-    pub fn put_back(&mut self, channel: &Channel, ticket: Ticket) {
-        channel.put_back(ticket);
-        if channel.aside.borrow().is_empty() {
-            self.waking.remove(&channel.id);
-        }
+    /// The next place of a channel from this ticket on; none if the channel is not asleep.
+    pub fn next_place(&self, id: ChannelId, from: Ticket) -> Option<Ticket> {
+        let channel = self.by_id.get(&id).filter(|channel| channel.asleep)?;
+        channel.places.from(from).next()
     }
 
     pub fn count_waking(&self) -> usize {
@@ -170,13 +149,12 @@ impl Channels {
 
     /// A place that is to be put back next.
     pub fn next_to_put_back(&mut self) -> Option<Ticket> {
-        while let Some(&id) = self.waking.first() {
-            let channel = self.by_id.get(&id);
-            let next = channel.and_then(|channel| channel.aside.borrow().first().copied());
+        while let Some(id) = self.waking.first() {
+            let next = self.by_id.get(id).and_then(|channel| channel.aside.first());
             if next.is_some() {
-                return next;
+                return next.copied();
             }
-            self.waking.remove(&id);
+            self.waking.pop_first();
         }
         None
     }
@@ -188,7 +166,7 @@ impl Channels {
     #[cfg(test)]
     pub fn places(&self, name: &[u8]) -> usize {
         let named = self.by_id.values().filter(|channel| *channel.name == *name);
-        named.map(|channel| channel.places.borrow().len()).sum()
+        named.map(|channel| channel.places.len()).sum()
     }
 
     pub fn len(&self) -> usize {

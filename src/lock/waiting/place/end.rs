@@ -5,7 +5,7 @@ use std::rc::Rc;
 use crate::lock::budget::Budget;
 use crate::lock::slot;
 use crate::lock::waiting::Waiting;
-use crate::lock::waiting::place::{Ending, Message, Notice, Place};
+use crate::lock::waiting::place::{Ending, Message, Notice};
 use crate::lock::waiting::queue::{State, Waiter};
 use crate::lock::words::{Fence, Name, Ticket};
 
@@ -58,16 +58,12 @@ impl Waiting {
             self.waits.times_up.remove((until, ticket));
         }
         self.places.sessions.remove(&(waiter.client, ticket));
-        let Some(place) = waiter.place else {
-            return (moved_up, grant);
-        };
-        if let Some(target) = &place.notify {
-            target.channel.leave(ticket);
-        }
-        if place.notify.is_some() && ended == Ended::Lost {
-            self.places.messages.push_back(Notice::Lost(place));
-        } else if let Some(target) = place.notify {
-            self.places.channels.close(target);
+        if let Some(place) = waiter.place
+            && let Some(target) = &place.notify
+        {
+            let message = (ended == Ended::Lost).then(|| self.places.message(&place)).flatten();
+            self.places.messages.extend(message.map(|message| Notice::Lost(Box::new(message))));
+            self.places.channels.leave(target.channel, ticket);
         }
         (moved_up, grant)
     }
@@ -91,15 +87,9 @@ impl Waiting {
                     let waiter = self.waiters.get(&ticket);
                     let waiter = waiter.filter(|waiter| waiter.is_granted());
                     let place = waiter.and_then(|waiter| waiter.place.as_deref());
-                    place.and_then(Place::message)
+                    place.and_then(|place| self.places.message(place))
                 }
-                Notice::Lost(place) => {
-                    let message = place.message();
-                    if let Some(target) = place.notify {
-                        self.places.channels.close(target);
-                    }
-                    message
-                }
+                Notice::Lost(message) => Some(*message),
             };
             if message.is_some() {
                 return message;

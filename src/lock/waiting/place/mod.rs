@@ -64,8 +64,8 @@ pub enum Ending {
 pub enum Notice {
     /// This place has been granted its locks.
     Granted(Ticket),
-    /// This place was lost.
-    Lost(Box<Place>),
+    /// A place was lost: its message.
+    Lost(Box<Message>),
 }
 
 /// A message to publish, which tells the owner of a place to ask again.
@@ -93,20 +93,18 @@ pub struct Place {
     pub claim_ends: Ms,
 }
 
-impl Place {
-    /// The message that tells its owner to ask again, if it wants one.
-    fn message(&self) -> Option<Message> {
-        let target = self.notify.as_ref()?;
+impl Places {
+    /// The message that tells the owner of this place to ask again, if it wants one.
+    fn message(&self, place: &Place) -> Option<Message> {
+        let NotifyTarget { channel: id, text } = place.notify.as_ref()?;
         Some(Message {
-            channel: Rc::clone(&target.channel.name),
-            id: target.channel.id,
-            text: target.text.clone(),
-            asker: Rc::clone(&self.asker),
+            channel: Rc::clone(self.channels.name(*id)?),
+            id: *id,
+            text: text.clone(),
+            asker: Rc::clone(&place.asker),
         })
     }
-}
 
-impl Places {
     /// Is there anything to do for places that waits for no time to come?
     pub fn have_work(&self) -> bool {
         !self.messages.is_empty()

@@ -5,19 +5,19 @@ use std::rc::Rc;
 
 use crate::lock::budget::Budget;
 use crate::lock::waiting::Waiting;
-use crate::lock::waiting::place::channel::{Channel, ChannelId};
+use crate::lock::waiting::place::channel::ChannelId;
 use crate::lock::waiting::queue::State;
 use crate::lock::words::{Name, NameRef, Ticket};
 
 impl Waiting {
     /// The channel on which this place's owner is notified, if it has one.
-    pub fn channel_of(&self, ticket: Ticket) -> Option<&Rc<Channel>> {
+    pub fn channel_of(&self, ticket: Ticket) -> Option<ChannelId> {
         let place = self.waiters.get(&ticket)?.place.as_deref()?;
-        Some(&place.notify.as_ref()?.channel)
+        Some(place.notify.as_ref()?.channel)
     }
 
     pub fn sleeps_by_channel(&self, ticket: Ticket) -> bool {
-        (self.channel_of(ticket)).is_some_and(|channel| channel.is_asleep())
+        (self.channel_of(ticket)).is_some_and(|channel| self.places.channels.is_asleep(channel))
     }
 
     /// Does this place sleep? One whose channel sleeps does, even before it is laid aside.
@@ -48,8 +48,8 @@ impl Waiting {
             }
         }
         self.fall_asleep(ticket);
-        if let Some(channel) = self.channel_of(ticket).map(Rc::clone) {
-            channel.lay_aside(ticket);
+        if let Some(channel) = self.channel_of(ticket) {
+            self.places.channels.lay_aside(channel, ticket);
         }
         moved_up
     }
@@ -75,7 +75,7 @@ impl Waiting {
 
     /// Wakes a place: it is in its queues again, in order of its ticket.
     pub fn wake(&mut self, ticket: Ticket) {
-        let channel = self.channel_of(ticket).map(Rc::clone);
+        let channel = self.channel_of(ticket);
         let Some(waiter) = self.waiters.get_mut(&ticket) else {
             return;
         };
@@ -91,15 +91,15 @@ impl Waiting {
             self.calendar.note(name.clone());
         }
         if let Some(channel) = channel {
-            self.places.channels.put_back(&channel, ticket);
+            self.places.channels.put_back(channel, ticket);
         }
         self.add_wait(ticket, &names, &owner, true);
     }
 
     /// Wakes this place's channel: one of its owners has asked, so the process behind it is alive.
     pub fn wake_channel_of(&mut self, ticket: Ticket) {
-        if let Some(channel) = self.channel_of(ticket).map(Rc::clone) {
-            self.places.channels.wake(&channel);
+        if let Some(channel) = self.channel_of(ticket) {
+            self.places.channels.wake(channel);
         }
     }
 
