@@ -198,8 +198,7 @@ impl Ledger {
     /// alone. Returns which other holds were forgotten.
     #[inline]
     pub fn write(&mut self, key: &[u8], owner: &[u8], hold: Hold, mut entry: Entry) -> Vec<Former> {
-        let print = self.print(key);
-        self.drop_left(key, print);
+        let print = self.swept_print(key);
         if let Some(left) = &self.left {
             entry = left.as_newer(entry);
         }
@@ -315,8 +314,7 @@ impl Ledger {
         if self.remembers_nothing() {
             return None;
         }
-        let (print, secret) = (self.print(key), self.secret);
-        self.drop_left(key, print);
+        let (print, secret) = (self.swept_print(key), self.secret);
         if let Some(before) = self.exclusive.remove(print) {
             self.clean_up_exclusive(key, &before);
             return before.owner.is(owner).then_some(before.entry);
@@ -330,8 +328,7 @@ impl Ledger {
         if self.remembers_nothing() {
             return Vec::new();
         }
-        let print = self.print(key);
-        self.drop_left(key, print);
+        let print = self.swept_print(key);
         if let Some(before) = self.exclusive.remove(print) {
             return vec![self.clean_up_replaced(key, before)];
         }
@@ -353,8 +350,7 @@ impl Ledger {
     }
 
     fn remove_share(&mut self, key: &[u8], owner: &[u8]) -> Option<ShareEntry> {
-        let (print, secret) = (self.print(key), self.secret);
-        self.drop_left(key, print);
+        let (print, secret) = (self.swept_print(key), self.secret);
         let before = self.shared.get_mut(print)?.remove(secret, owner)?;
         self.drop_if_empty(key, print);
         self.clean_up_share(key, owner, &before.entry());
@@ -369,14 +365,23 @@ impl Ledger {
         shares: usize,
         is_there: &mut dyn FnMut(&[u8]) -> bool,
     ) -> Vec<Former> {
-        let print = self.print(key);
-        self.drop_left(key, print);
+        self.swept_print(key);
         if self.count_shares(key) <= shares {
             return Vec::new();
         }
-        let mut gone = self.sharers(key);
-        gone.retain(|owner| !is_there(owner.bytes()));
-        (gone.iter()).filter_map(|owner| self.take_share(key, owner.bytes())).collect()
+        self.take_shares(key, |owner, _| !is_there(owner))
+    }
+
+    /// Removes and returns the entries of these shares.
+    fn take_shares(
+        &mut self,
+        key: &[u8],
+        mut are_taken: impl FnMut(&[u8], &Entry) -> bool,
+    ) -> Vec<Former> {
+        let shares = self.shares(key).into_iter().flat_map(Shares::each);
+        let taken = shares.filter(|share| are_taken(share.owner().bytes(), &share.entry()));
+        let owners: Vec<Token> = taken.map(ShareEntry::owner).collect();
+        (owners.iter()).filter_map(|owner| self.take_share(key, owner.bytes())).collect()
     }
 
     /// The owners whose shares of this lock have an entry.
@@ -474,12 +479,14 @@ impl Ledger {
         entry.is_some_and(|entry| self.entry_has_left(&entry))
     }
 
-    /// Removes the key's entries if its slot has left.
+    /// The print of this key. If its slot has left, its entries are removed first.
     #[inline(always)]
-    fn drop_left(&mut self, key: &[u8], print: Print) {
+    fn swept_print(&mut self, key: &[u8]) -> Print {
+        let print = self.print(key);
         if self.left.is_some() {
             self.drop_if_left(key, print);
         }
+        print
     }
 
     #[cold]

@@ -24,8 +24,7 @@ impl Ledger {
         if self.holds == 0 {
             return false;
         }
-        let print = self.print(key);
-        self.drop_left(key, print);
+        let print = self.swept_print(key);
         let lasts = |end: Ms| end >= now.plus(EARLY);
         if let Some(hold) = self.exclusive.get_mut(print) {
             let entry = hold.entry.entry();
@@ -75,12 +74,11 @@ impl Ledger {
         if !self.has_reserved() {
             return Vec::new();
         }
-        let print = self.print(key);
-        self.drop_left(key, print);
+        let print = self.swept_print(key);
         match self.shared.get(print) {
             // Those that end by the wall clock have ended, because the key has expired.
             Some(shares) if shares.reserved_until.is_some() => {
-                self.take_shares(key, |entry| entry.by_wall || is_over(entry.end, now))
+                self.take_shares(key, |_, entry| entry.by_wall || is_over(entry.end, now))
             }
             _ => Vec::new(),
         }
@@ -94,20 +92,8 @@ impl Ledger {
         match self.exclusive.get(self.print(key)) {
             Some(hold) if hold.entry.entry().is_over(now) => self.take(key),
             Some(_) => Vec::new(),
-            None => self.take_shares(key, |entry| entry.is_over(now)),
+            None => self.take_shares(key, |_, entry| entry.is_over(now)),
         }
-    }
-
-    /// Removes and returns the entries of these shares.
-    fn take_shares(&mut self, key: &[u8], are_taken: impl Fn(&Entry) -> bool) -> Vec<Former> {
-        let (print, secret) = (self.print(key), self.secret);
-        let mut owners = self.sharers(key);
-        let shares = self.shared.get(print);
-        owners.retain(|owner| {
-            let entry = shares.and_then(|shares| shares.get(secret, owner.bytes()));
-            entry.is_some_and(|entry| are_taken(&entry))
-        });
-        (owners.iter()).filter_map(|owner| self.take_share(key, owner.bytes())).collect()
     }
 
     /// How this owner holds the lock, if the lock is reserved for it.
