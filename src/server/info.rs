@@ -109,7 +109,7 @@ fn counted(locks: &Locks) -> [(&'static CStr, u64); 28] {
     let counts = locks.counts();
     let (held, lost) = locks.held_and_lost();
     let waiting = locks.waiting();
-    let (waiters, contended) = (waiting.len(), waiting.count_queues());
+    let (waiters, contended) = (waiting.count_waiting(), waiting.count_queues());
     [
         (c"acquired_total", counts.acquired),
         (c"acquired_after_wait_total", counts.acquired_after_wait),

@@ -49,7 +49,7 @@ impl Locks {
         }
         let parts = self.parts(turn, names, request)?;
         let all_held = (parts.iter()).all(|part| matches!(part.fit, Fit::Held { .. }));
-        // Of a lock that its owner shares it has a part already, too.
+        // An upgrade counts: its owner has a share of that lock.
         let has_some =
             |part: &Part<'_>| matches!(part.fit, Fit::Held { .. }) || part.fit.is_upgrade();
         if !all_held && parts.iter().any(has_some) {

@@ -85,7 +85,7 @@ impl Locks {
         })
     }
 
-    /// Until when nothing is granted, if that is so now: holds that this server does not know may not have expired yet.
+    /// Until when nothing is granted now, if that is so: holds that this server does not know may last till then.
     pub(in crate::lock) fn quarantine(&self, now: Now) -> Option<Ms> {
         self.quarantined_until.filter(|&until| now.ms() < until)
     }

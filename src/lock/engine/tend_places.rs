@@ -38,7 +38,7 @@ impl Locks {
             }
         }
         self.waiting.lay_some_aside(&mut turn.budget);
-        self.counts.note_waiting(self.waiting.len());
+        self.counts.note_waiting(self.waiting.count_waiting());
     }
 
     /// Ends a lease whose time has come, or extends it because its owner could not ask.

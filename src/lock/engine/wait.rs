@@ -78,7 +78,7 @@ impl Locks {
                 return Err(too_long.into());
             }
         }
-        self.counts.note_waiting(self.waiting.len());
+        self.counts.note_waiting(self.waiting.count_waiting());
         Ok(ticket)
     }
 

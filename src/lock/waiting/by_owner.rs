@@ -11,7 +11,7 @@ use crate::lock::words::{Limits, Name, NameRef, Now, Patience, Refusal, Request,
 impl Waiting {
     /// Returns the number of entries in all queues together: a waiter has one in each of its queues.
     pub fn entries(&self) -> usize {
-        self.waits.places
+        self.waits.entries
     }
 
     /// Returns the requests by which this owner waits, in order of arrival.
@@ -81,11 +81,11 @@ impl Waiting {
         }
         // The place that is given up stands in the same queues.
         let here = usize::from(given_up > 0);
-        let places = self.waits.places.saturating_sub(given_up);
+        let places = self.waits.entries.saturating_sub(given_up);
         // A place may fall asleep, and no more entries may sleep than may wait.
         let has_room = is_within(places, wanted, limits.max_waiters_total)
             && (!matches!(request.patience, Patience::Place(_))
-                || is_within(self.waits.asleep, wanted, limits.max_waiters_total))
+                || is_within(self.waits.entries_asleep, wanted, limits.max_waiters_total))
             && names.iter().all(|&name| {
                 self.queue_of(name).is_none_or(|queue| {
                     let all = queue.len().saturating_sub(here);
@@ -113,7 +113,7 @@ impl Waiting {
         let print = self.print_of(owner);
         self.waits.by_owner.insert((print, ticket));
         self.classes.count_joined(names, ticket);
-        self.waits.places = self.waits.places.saturating_add(names.len());
+        self.waits.entries = self.waits.entries.saturating_add(names.len());
         if self.is_place(ticket) {
             self.waits.waiting_places = self.waits.waiting_places.saturating_add(1);
         } else {
@@ -147,7 +147,7 @@ impl Waiting {
         } else {
             self.waits.waiting.remove(ticket);
         }
-        self.waits.places = self.waits.places.saturating_sub(names.len());
+        self.waits.entries = self.waits.entries.saturating_sub(names.len());
         // A request for one lock that is not tangled is its owner's only one.
         if let [name] = names
             && let Some(queue) = self.queue(name.borrow())

@@ -108,8 +108,9 @@ impl Waiting {
         self.queues.iter().map(|(_, queues)| queues.len()).sum()
     }
 
-    pub fn len(&self) -> usize {
-        self.waits.len()
+    /// How many requests wait, without places that sleep.
+    pub fn count_waiting(&self) -> usize {
+        self.waits.waiting.len().saturating_add(self.waits.waiting_places)
     }
 
     /// May there be any queue? Without one a command has nothing to settle.

@@ -395,7 +395,7 @@ fn only_waits_that_were_granted_have_a_length() {
 /// How many requests wait, and for how many locks.
 fn waiting_now(server: &Server) -> (usize, usize) {
     let waiting = server.locks.waiting();
-    (waiting.len(), waiting.count_queues())
+    (waiting.count_waiting(), waiting.count_queues())
 }
 
 /// So many shares are over, more than leave their lock at once; `ann`'s lasts, for as long as her connection.

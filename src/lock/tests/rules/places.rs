@@ -809,7 +809,7 @@ fn the_most_who_have_waited_are_no_fewer_than_wait_when_places_are_put_back() {
     server.waits("fay", 10);
     server.asks(&[LOCK], told(alone("p9"), "news")).unwrap();
     server.at(201);
-    assert_eq!(server.locks.waiting.len(), 11);
+    assert_eq!(server.locks.waiting.count_waiting(), 11);
     assert_eq!(server.locks.counts().waiters_peak, 11);
 }
 

@@ -46,7 +46,7 @@ impl Waiting {
                 Vec::new()
             }
             State::Asleep => {
-                self.waits.asleep = self.waits.asleep.saturating_sub(names.len());
+                self.waits.entries_asleep = self.waits.entries_asleep.saturating_sub(names.len());
                 self.leave_queues(ticket, &names)
             }
             _ => Vec::new(),

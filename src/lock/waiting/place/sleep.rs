@@ -29,7 +29,7 @@ impl Waiting {
     /// How many entries of sleeping places are counted.
     #[cfg(test)]
     pub fn entries_asleep(&self) -> usize {
-        self.waits.asleep
+        self.waits.entries_asleep
     }
 
     /// Takes a place out of its queues because its channel sleeps. Returns the locks in whose queues another
@@ -64,7 +64,7 @@ impl Waiting {
         if let Some(until) = until {
             self.waits.times_up.insert((until, ticket));
         }
-        self.waits.asleep = self.waits.asleep.saturating_add(names.len());
+        self.waits.entries_asleep = self.waits.entries_asleep.saturating_add(names.len());
         // The names of a granted place may be copies.
         let names: Vec<NameRef<'_>> = names.iter().map(Name::borrow).collect();
         let names = self.stand_in_queues(&names, |queue| queue.join_asleep(ticket));
@@ -84,7 +84,7 @@ impl Waiting {
         }
         waiter.set_state(State::Waiting);
         let (names, owner) = (Rc::clone(&waiter.names), Rc::clone(&waiter.owner));
-        self.waits.asleep = self.waits.asleep.saturating_sub(names.len());
+        self.waits.entries_asleep = self.waits.entries_asleep.saturating_sub(names.len());
         for name in &*names {
             let (_, queue) = self.queues.open(name.db).open(&name.key);
             queue.wake(ticket);

@@ -13,10 +13,10 @@ pub struct Waits {
     pub waiting: Order<Ticket>,
     /// How many requests wait without a client: places that do not sleep.
     pub waiting_places: usize,
-    /// How many places in queues all waiting requests have: one for each of their locks.
-    pub places: usize,
+    /// How many entries of waiting requests there are in all queues: one for each of their locks.
+    pub entries: usize,
     /// How many entries of sleeping places there are: one for each of their locks.
-    pub asleep: usize,
+    pub entries_asleep: usize,
     /// All requests and all places until they end, by the prints of their owners.
     pub by_owner: Order<(u64, Ticket)>,
     /// When each waiter times out, and when the lease of each place ends.
@@ -29,10 +29,6 @@ pub struct Waits {
 }
 
 impl Waits {
-    pub fn len(&self) -> usize {
-        self.waiting.len().saturating_add(self.waiting_places)
-    }
-
     /// The requests and the places of an owner with this print.
     pub fn of(&self, print: u64) -> impl Iterator<Item = Ticket> + use<'_> {
         let its = self.by_owner.from((print, Ticket::MIN));
