@@ -12,8 +12,6 @@ pub mod report;
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::rc::Rc;
 
-use foldhash::quality::FixedState;
-
 use crate::lock::budget;
 use crate::lock::databases::Databases;
 use crate::lock::hashing::Keyed;
@@ -41,7 +39,7 @@ pub struct Waiting {
     /// Requests that no longer wait, and have still to be taken out of their queues.
     leaving: VecDeque<Leaving>,
     /// How many locks with a queue each owner holds.
-    waited_for: HashMap<Rc<[u8]>, usize, FixedState>,
+    waited_for: HashMap<Rc<[u8]>, usize, Keyed>,
     calendar: Calendar,
     /// Up to how many queues a waiter is taken out of at once, and not in portions.
     few_queues: usize,
@@ -57,7 +55,7 @@ impl Waiting {
             places: Places::default(),
             waits: Waits::default(),
             leaving: VecDeque::new(),
-            waited_for: HashMap::with_hasher(secret.for_owners()),
+            waited_for: HashMap::with_hasher(Keyed::new(secret)),
             calendar: Calendar::default(),
             few_queues: FEW_QUEUES,
             classes: Classes::default(),

@@ -195,7 +195,7 @@ impl Ledger {
     }
 
     /// Adds the entry of a grant, and removes the key's other entries; a share leaves other owners' shares
-    /// alone. Returns which other holds were forgotten.
+    /// alone. Returns which holds were forgotten: also one of this owner that was still remembered.
     #[inline]
     pub fn write(&mut self, key: &[u8], owner: &[u8], hold: Hold, mut entry: Entry) -> Vec<Former> {
         let print = self.swept_print(key);
@@ -228,15 +228,17 @@ impl Ledger {
 
     fn write_share(&mut self, key: &[u8], print: Print, owner: &[u8], entry: Entry) -> Vec<Former> {
         let before = self.exclusive.remove(print);
-        let others = before.map(|before| self.clean_up_replaced(key, before));
+        let mut replaced = Vec::from_iter(before.map(|before| self.clean_up_replaced(key, before)));
         if self.shared.get(print).is_none() {
             self.shared.insert(Shares::new(print));
         }
         let shares = self.shared.get_mut(print);
         if let Some(before) = shares.and_then(|all| all.insert(self.secret, owner, entry)) {
             self.clean_up_share(key, owner, &before);
+            let owner = Token::from(owner);
+            replaced.push(Former { owner, hold: Hold::Shared, entry: before });
         }
-        others.into_iter().collect()
+        replaced
     }
 
     /// Adds the entry of an exclusive grant to an owner that has a share, which ends at `deadline`, and has

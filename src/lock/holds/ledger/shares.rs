@@ -138,7 +138,7 @@ impl Shares {
     }
 
     pub fn get(&self, secret: Secret, owner: &[u8]) -> Option<Entry> {
-        let share = self.of_owner.get(secret.print_of_owner(owner))?;
+        let share = self.of_owner.get(secret.print(owner))?;
         let mut entry = share.entry();
         entry.reserved = self.reserved_until.is_some();
         Some(entry)
@@ -148,7 +148,7 @@ impl Shares {
     pub fn insert(&mut self, secret: Secret, owner: &[u8], entry: Entry) -> Option<Entry> {
         self.all_by_wall &= entry.by_wall;
         let before = self.of_owner.insert(ShareEntry {
-            print: secret.print_of_owner(owner),
+            print: secret.print(owner),
             owner: Owner::from(owner),
             end: entry.end.unwrap_or(Ms::MAX),
             entry: Packed::from(entry.without_end_by_wall()),
@@ -165,7 +165,7 @@ impl Shares {
         owner: &[u8],
         change: impl FnOnce(&mut Packed) -> T,
     ) -> Option<T> {
-        let share = self.of_owner.get_mut(secret.print_of_owner(owner))?;
+        let share = self.of_owner.get_mut(secret.print(owner))?;
         let before = share.entry();
         let changed = change(&mut share.entry);
         let after = share.entry();
@@ -175,7 +175,7 @@ impl Shares {
 
     /// Moves the end of this owner's share: by our clock, or by the wall clock as it is now.
     pub fn set_end(&mut self, secret: Secret, owner: &[u8], end: Option<Ms>, by_wall: bool) {
-        if let Some(share) = self.of_owner.get_mut(secret.print_of_owner(owner)) {
+        if let Some(share) = self.of_owner.get_mut(secret.print(owner)) {
             self.all_by_wall &= by_wall;
             share.end = end.unwrap_or(Ms::MAX);
             let entry = Entry { end, by_wall, ..share.entry.entry() };
@@ -185,7 +185,7 @@ impl Shares {
 
     /// Removes and returns the entry of this owner's share.
     pub fn remove(&mut self, secret: Secret, owner: &[u8]) -> Option<ShareEntry> {
-        let share = self.of_owner.remove(secret.print_of_owner(owner))?;
+        let share = self.of_owner.remove(secret.print(owner))?;
         self.count(Some(&share.entry()), None);
         Some(share)
     }

@@ -222,14 +222,13 @@ impl Naive {
 
     fn write(&mut self, key: Print, owner: &[u8], hold: Hold, entry: Entry) -> usize {
         let before = self.holds();
-        let had = self.of(key, owner, hold).is_some() && hold == Hold::Shared;
         let stays = |(kind, _): &(Hold, _)| *kind == hold && hold == Hold::Shared;
         if !self.0.get(&key).is_some_and(stays) {
             self.0.insert(key, (hold, BTreeMap::new()));
         }
         let entries = self.0.get_mut(&key).map(|(_, entries)| entries);
         entries.unwrap().insert(owner.to_vec(), entry);
-        before + usize::from(!had) - self.holds()
+        before + 1 - self.holds()
     }
 
     fn forget(&mut self, key: Print, owner: &[u8]) -> Option<Entry> {

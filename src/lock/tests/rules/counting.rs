@@ -444,6 +444,18 @@ fn however_the_last_share_goes_those_that_were_over_count_as_expired() {
 }
 
 #[test]
+fn a_share_that_is_over_counts_as_expired_when_its_owner_asks_for_it_anew() {
+    let (mut server, crowd) = crowd_is_over();
+    // Among the last of them, and not among those that leave the lock at once.
+    server.takes(&[LOCK], sharing("owner 9"));
+    server.release(LOCK, "owner 9").unwrap();
+    server.release(LOCK, "ann").unwrap();
+    let expected = vec![("acquired", crowd + 2), ("released", 2), ("expired", crowd)];
+    assert_eq!(counted(&server), expected);
+    assert_eq!(server.locks.held_and_lost(), (0, 0));
+}
+
+#[test]
 fn a_release_counts_no_hold_that_another_client_has_ended() {
     let deeds: [Deed; 3] = [
         |server| {
