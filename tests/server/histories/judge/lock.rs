@@ -374,7 +374,7 @@ impl Lock {
     }
 
     fn has_left(&mut self, owner: Id, left: Option<Micros>, end: Micros) -> bool {
-        let now = self.now;
+        let (now, doubted) = (self.now, self.doubted);
         let one = self.owner(owner);
         let (Some(left), Some(hold)) = (left, &mut one.hold) else {
             return true;
@@ -384,7 +384,8 @@ impl Lock {
         }
         let least = (now + left).saturating_sub(TOLERANCE);
         let most = end.saturating_add(left + TOLERANCE);
-        if most < hold.least || least > hold.most {
+        // A BREAK that was not answered may be done at any time.
+        if (most < hold.least && !doubted) || least > hold.most {
             return false;
         }
         if !one.may_end && one.may_renew.is_none() && hold.ending == Certainty::No {

@@ -65,6 +65,14 @@ fn a_broken_hold_is_not_renewed_and_is_held_all_the_same() {
 
 #[test]
 fn a_break_without_an_answer_may_come_at_any_time() {
+    // What is left may be its grace.
+    let mut history = of(vec![
+        call("a", ask(Exclusive, 100), (20, 21), Int(1)),
+        call("a", CHECK, (22, 23), Int(30)),
+    ]);
+    history.events.push(broken(30, (10, 11)));
+    history.events[0].to = Micros::MAX;
+    assert_good(&history);
     let mut history = of(vec![
         call("a", ask(Exclusive, 100), (0, 1), Int(1)),
         call("a", CHECK, (20, 21), Int(79)),
