@@ -4,7 +4,7 @@
 use super::asking::{ARGUMENTS, ask};
 use super::{KEY, lock_name};
 use crate::lock::AskedBy;
-use crate::protocol::{Access, Call, Command, Fault, KeyPositions, Outcome, Spec};
+use crate::protocol::{Access, Call, Command, Fault, Outcome, Spec};
 
 pub struct Acquire;
 
@@ -15,10 +15,6 @@ impl Command for Acquire {
         summary: c"Acquires a lock, or waits for it, and returns its fencing number.",
         complexity:
             c"O(log(N)) with N the number of those who share the lock and of those who wait for it.",
-        since: c"1.0.0",
-        words: 4,
-        more: true,
-        keys: KeyPositions::First,
         access: Access::Set,
         arguments: {
             let [owner, ttl, waiting, mode, session, max_queue] = ARGUMENTS;

@@ -234,7 +234,7 @@ fn number_alone(outcome: WaitOutcome<'_>) -> Reply {
     match outcome {
         WaitOutcome::Granted { fence, .. } => Reply::number(fence),
         WaitOutcome::TimedOut => Reply::Null,
-        WaitOutcome::Denied(why) => denied(why),
+        WaitOutcome::Denied(why) => Reply::Error(Cow::Owned(format!("NOPERM {why}"))),
         WaitOutcome::SentAway => SENT_AWAY,
     }
 }
@@ -245,8 +245,7 @@ fn owner_and_number(outcome: WaitOutcome<'_>) -> Reply {
             Reply::List(vec![Reply::Bytes(Rc::from(owner)), Reply::number(fence)])
         }
         WaitOutcome::TimedOut => Reply::NullList,
-        WaitOutcome::Denied(why) => denied(why),
-        WaitOutcome::SentAway => SENT_AWAY,
+        other => number_alone(other),
     }
 }
 
@@ -254,10 +253,6 @@ fn owner_and_number(outcome: WaitOutcome<'_>) -> Reply {
 const SENT_AWAY: Reply = Reply::Error(Cow::Borrowed(
     "UNBLOCKED force unblock from blocking operation, instance state changed (master -> replica, or lock.drain was set)",
 ));
-
-fn denied(why: &str) -> Reply {
-    Reply::Error(Cow::Owned(format!("NOPERM {why}")))
-}
 
 const BLOCK_AND_QUEUE: Fault = Fault::Words("BLOCK and QUEUE can't be used together");
 const SHARED_AND_LIMIT: Fault = Fault::Words("SHARED and LIMIT can't be used together");

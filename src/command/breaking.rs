@@ -3,7 +3,7 @@
 use super::{KEY, lock_name};
 use crate::lock::{self, LAST_MS, NotALock, NotBroken, Now};
 use crate::protocol::{
-    Access, Args, Argument, Call, Command, Fault, KeyPositions, Kind, Outcome, Reply, Spec, integer,
+    Access, Args, Argument, Call, Command, Fault, Kind, Outcome, Reply, Spec, integer,
 };
 
 pub struct Break;
@@ -14,10 +14,6 @@ impl Command for Break {
         flags: c"write admin",
         summary: c"Ends every hold of a lock, at once or soon, and returns how many.",
         complexity: c"O(log(N)) with N the number of those who share the lock; with GRACE O(N*log(N)).",
-        since: c"1.0.0",
-        words: 2,
-        more: true,
-        keys: KeyPositions::First,
         access: Access::Delete,
         arguments: &[
             KEY,

@@ -2,7 +2,7 @@
 
 use super::{KEY, OWNER, lock_name};
 use crate::lock::Left;
-use crate::protocol::{Access, Call, Command, Fault, KeyPositions, Outcome, Reply, Spec};
+use crate::protocol::{Access, Call, Command, Fault, Outcome, Reply, Spec};
 
 pub struct Check;
 
@@ -12,10 +12,6 @@ impl Command for Check {
         flags: c"readonly fast",
         summary: c"Returns for how many more milliseconds this owner holds a lock.",
         complexity: c"O(1)",
-        since: c"1.0.0",
-        words: 3,
-        more: false,
-        keys: KeyPositions::First,
         access: Access::Read,
         arguments: &[KEY, OWNER],
     };

@@ -1,9 +1,7 @@
 //! `LOCK.GUARD key owner command [arg ...]`
 
 use super::{KEY, OWNER, lock_name};
-use crate::protocol::{
-    Access, Argument, Call, Command, Fault, KeyPositions, Kind, Outcome, Spec, is_ours,
-};
+use crate::protocol::{Access, Argument, Call, Command, Fault, Kind, Outcome, Spec, is_ours};
 
 pub struct Guard;
 
@@ -14,10 +12,6 @@ impl Command for Guard {
         flags: c"write",
         summary: c"Runs a command, if this owner holds the lock, and returns what it returns.",
         complexity: c"That of the command.",
-        since: c"1.0.0",
-        words: 4,
-        more: true,
-        keys: KeyPositions::First,
         access: Access::Guard,
         arguments: &[
             KEY,
@@ -32,13 +26,12 @@ impl Command for Guard {
     fn run<'w>(call: &mut Call<'w, '_, '_>) -> Result<Outcome<'w>, Fault> {
         let name = lock_name(call)?;
         let owner = call.words.owner()?;
-        let inner = call.words.rest();
         // Each level of commands within commands takes room on the server's stack.
-        if inner.first().is_some_and(|name| is_ours(name)) {
+        if call.words.next().is_some_and(is_ours) {
             return Err(Fault::OwnCommandInside);
         }
         if call.locks.guard(&mut call.turn, name, owner)? {
-            Ok(Outcome::Run(inner))
+            Ok(Outcome::Run)
         } else {
             Err(Fault::NotOwner)
         }

@@ -1,11 +1,12 @@
 //! `LOCK.INFO key [COUNT n]`
 
 use super::check::time_left;
+use super::log::mode;
 use super::{KEY, lock_name};
-use crate::lock::{Grant, Hold, Holder, Mode, QueuedWaiter, Report, USUALLY_NAMED};
+use crate::lock::{Grant, Holder, Mode, QueuedWaiter, Report, USUALLY_NAMED};
 use crate::protocol::{
-    Access, Args, Argument, Call, Caller, Command, Connection, Fault, KeyPositions, Kind, Outcome,
-    Reply, Spec, integer,
+    Access, Args, Argument, Call, Caller, Command, Connection, Fault, Kind, Outcome, Reply, Spec,
+    integer,
 };
 
 pub struct Info;
@@ -16,10 +17,6 @@ impl Command for Info {
         flags: c"readonly",
         summary: c"Returns who holds a lock and who waits for it.",
         complexity: c"O(N) with N the number of holders and waiters listed, at most 128 of each unless COUNT says otherwise.",
-        since: c"1.0.0",
-        words: 2,
-        more: true,
-        keys: KeyPositions::First,
         access: Access::Read,
         arguments: &[
             KEY,
@@ -57,11 +54,7 @@ fn most_listed(mut words: Args<'_>) -> Result<usize, Fault> {
 }
 
 fn describe(report: Report, caller: &dyn Caller) -> Reply {
-    let mode = match report.hold {
-        Some(Hold::Exclusive) => "exclusive",
-        Some(Hold::Shared) => "shared",
-        None => "free",
-    };
+    let mode = report.hold.map_or("free", mode);
     let holders = (report.holders.iter()).map(|one| holder(one, caller)).collect();
     let waiters = (report.waiters.iter()).map(|one| waiter(one, caller)).collect();
     Reply::Map(vec![

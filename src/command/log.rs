@@ -1,9 +1,9 @@
 //! `LOCK.LOG [count | RESET]`
 
-use crate::lock::{Ahead, Comeback, Cut, Hold, HolderNow, Line, Now, Reason, to_wall};
+use crate::lock::{Ahead, Comeback, Cut, Hold, HolderNow, Line, Now, to_wall};
 use crate::protocol::{
-    Access, Argument, Call, Command, Connection, Fault, KeyPositions, Kind, Outcome, Reply, Spec,
-    escaped, integer,
+    Access, Argument, Call, Command, Connection, Fault, Kind, Outcome, Reply, Spec, escaped,
+    integer,
 };
 
 pub struct Log;
@@ -18,10 +18,6 @@ impl Command for Log {
         flags: c"admin deny-script allow-loading allow-stale",
         summary: c"Lists the last holds that did not end by their owner's release, and why.",
         complexity: c"O(N) with N the number of entries shown, or forgotten by RESET.",
-        since: c"1.0.0",
-        words: 1,
-        more: true,
-        keys: KeyPositions::None,
         access: Access::Oversee,
         arguments: &[Argument::new(
             c"operation",
@@ -81,7 +77,7 @@ fn describe(
     let came_back = line.came_back.as_ref();
     Reply::Map(vec![
         ("count", Reply::number(line.count)),
-        ("reason", Reply::text(reason(line.reason))),
+        ("reason", Reply::Bytes(line.reason.name().to_bytes().into())),
         ("database", line.db.map_or(Reply::Null, Reply::number)),
         ("key", cut(about.map(|about| &about.key))),
         ("owner", cut(about.map(|about| &about.owner))),
@@ -107,7 +103,7 @@ fn shown(bytes: &[u8]) -> Reply {
     Reply::text(&escaped(bytes))
 }
 
-fn mode(hold: Hold) -> &'static str {
+pub(super) fn mode(hold: Hold) -> &'static str {
     match hold {
         Hold::Exclusive => "exclusive",
         Hold::Shared => "shared",
@@ -120,20 +116,5 @@ fn command(with: Comeback) -> &'static str {
         Comeback::Renew => "renew",
         Comeback::Check => "check",
         Comeback::Guard => "guard",
-    }
-}
-
-fn reason(reason: Reason) -> &'static str {
-    match reason {
-        Reason::Expired => "expired",
-        Reason::Unclaimed => "unclaimed",
-        Reason::Broken => "broken",
-        Reason::Deleted => "deleted",
-        Reason::Overwritten => "overwritten",
-        Reason::Renamed => "renamed",
-        Reason::Evicted => "evicted",
-        Reason::Flushed => "flushed",
-        Reason::Undelivered => "undelivered",
-        Reason::Disconnected => "disconnected",
     }
 }

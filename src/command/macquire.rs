@@ -4,7 +4,7 @@
 use super::asking::{ANY_MODES, ARGUMENTS, ask};
 use super::{KEYS, NUMKEYS, each_once};
 use crate::lock::AskedBy;
-use crate::protocol::{Access, Call, Command, Fault, KeyPositions, Outcome, Spec};
+use crate::protocol::{Access, Call, Command, Fault, Outcome, Spec};
 
 pub struct Macquire;
 
@@ -14,10 +14,6 @@ impl Command for Macquire {
         flags: c"write deny-oom blocking",
         summary: c"Acquires several locks in one instant, or none, or waits for them, and returns one fencing number for all.",
         complexity: c"O(K*log(N)) with K locks, and N as for LOCK.ACQUIRE.",
-        since: c"1.0.0",
-        words: 5,
-        more: true,
-        keys: KeyPositions::Counted,
         access: Access::Set,
         arguments: {
             let [owner, ttl, waiting, _, session, max_queue] = ARGUMENTS;

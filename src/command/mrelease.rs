@@ -1,7 +1,7 @@
 //! `LOCK.MRELEASE numkeys key [key ...] owner`
 
 use super::{KEYS, NUMKEYS, OWNER, lock_names};
-use crate::protocol::{Access, Call, Command, Fault, KeyPositions, Outcome, Reply, Spec};
+use crate::protocol::{Access, Call, Command, Fault, Outcome, Reply, Spec};
 
 pub struct Mrelease;
 
@@ -12,10 +12,6 @@ impl Command for Mrelease {
         flags: c"write",
         summary: c"Releases those of several locks that this owner holds, and returns how many they were.",
         complexity: c"O(K*log(N)) with K locks, and N as for LOCK.ACQUIRE.",
-        since: c"1.0.0",
-        words: 4,
-        more: true,
-        keys: KeyPositions::Counted,
         access: Access::Delete,
         arguments: &[NUMKEYS, KEYS, OWNER],
     };

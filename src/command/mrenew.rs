@@ -1,7 +1,7 @@
 //! `LOCK.MRENEW numkeys key [key ...] owner ttl`
 
 use super::{KEYS, NUMKEYS, OWNER, TTL, lock_names};
-use crate::protocol::{Access, Call, Command, Fault, KeyPositions, Outcome, Reply, Spec};
+use crate::protocol::{Access, Call, Command, Fault, Outcome, Reply, Spec};
 
 pub struct Mrenew;
 
@@ -13,10 +13,6 @@ impl Command for Mrenew {
         summary:
             c"Sets the time for which several locks are still held, if this owner holds them all.",
         complexity: c"O(K*log(N)) with K locks, and N as for LOCK.ACQUIRE.",
-        since: c"1.0.0",
-        words: 5,
-        more: true,
-        keys: KeyPositions::Counted,
         access: Access::Update,
         arguments: &[NUMKEYS, KEYS, OWNER, TTL],
     };

@@ -1,7 +1,9 @@
 //! `LOCK.PROVOKE place passes`, for tests alone: the module panics when it has come by there so often,
 //! and comes there again.
 
-use crate::protocol::{Access, Call, Command, Fault, KeyPositions, Outcome, Reply, Spec, integer};
+use crate::protocol::{
+    Access, Argument, Call, Command, Fault, Kind, Outcome, Reply, Spec, integer,
+};
 use crate::provoke;
 
 pub struct Provoke;
@@ -12,12 +14,11 @@ impl Command for Provoke {
         flags: c"readonly",
         summary: c"Makes the module panic.",
         complexity: c"O(1)",
-        since: c"1.0.0",
-        words: 3,
-        more: false,
-        keys: KeyPositions::None,
         access: Access::Read,
-        arguments: &[],
+        arguments: &[
+            Argument::new(c"place", Kind::Bytes, c"Where."),
+            Argument::new(c"passes", Kind::Integer, c"How often it is come by before that."),
+        ],
     };
 
     fn run<'w>(call: &mut Call<'w, '_, '_>) -> Result<Outcome<'w>, Fault> {

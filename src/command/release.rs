@@ -1,7 +1,7 @@
 //! `LOCK.RELEASE key owner`
 
 use super::{KEY, OWNER, lock_name};
-use crate::protocol::{Access, Call, Command, Fault, KeyPositions, Outcome, Reply, Spec};
+use crate::protocol::{Access, Call, Command, Fault, Outcome, Reply, Spec};
 
 pub struct Release;
 
@@ -13,10 +13,6 @@ impl Command for Release {
         summary: c"Releases a lock, if this owner holds it, and hands it to the next in the queue.",
         complexity:
             c"O(log(N)) with N the number of those who share the lock and of those who wait for it.",
-        since: c"1.0.0",
-        words: 3,
-        more: false,
-        keys: KeyPositions::First,
         access: Access::Delete,
         arguments: &[KEY, OWNER],
     };

@@ -1,7 +1,7 @@
 //! `LOCK.RENEW key owner ttl`
 
 use super::{KEY, OWNER, TTL, lock_name};
-use crate::protocol::{Access, Call, Command, Fault, KeyPositions, Outcome, Reply, Spec};
+use crate::protocol::{Access, Call, Command, Fault, Outcome, Reply, Spec};
 
 pub struct Renew;
 
@@ -13,10 +13,6 @@ impl Command for Renew {
         summary: c"Sets the time for which a lock is still held, if this owner holds it.",
         complexity:
             c"O(log(N)) with N the number of those who share the lock and of those who wait for it.",
-        since: c"1.0.0",
-        words: 4,
-        more: false,
-        keys: KeyPositions::First,
         access: Access::Update,
         arguments: &[KEY, OWNER, TTL],
     };

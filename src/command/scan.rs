@@ -1,8 +1,6 @@
 //! `LOCK.SCAN cursor [MATCH pattern] [COUNT n] [ALL]`
 
-use crate::protocol::{
-    Access, Args, Argument, Call, Command, Fault, KeyPositions, Kind, Outcome, Spec,
-};
+use crate::protocol::{Access, Args, Argument, Call, Command, Fault, Kind, Outcome, Spec};
 
 pub struct Scan;
 
@@ -12,10 +10,6 @@ impl Command for Scan {
         flags: c"readonly",
         summary: c"Iterates over the locks of the database that are held.",
         complexity: c"O(1) for every call, O(N) for a whole iteration, with N the number of keys in the database.",
-        since: c"1.0.0",
-        words: 2,
-        more: true,
-        keys: KeyPositions::None,
         access: Access::Read,
         arguments: &[
             Argument::new(

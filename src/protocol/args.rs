@@ -11,7 +11,6 @@ pub struct Args<'a> {
 }
 
 impl<'a> Args<'a> {
-    /// The words of a call of this command.
     pub fn new(command: &'static str, words: &'a [&'a [u8]]) -> Self {
         Self { command, left: words }
     }
@@ -35,11 +34,6 @@ impl<'a> Args<'a> {
         Some(words)
     }
 
-    pub fn rest(self) -> &'a [&'a [u8]] {
-        self.left
-    }
-
-    /// There are no more words.
     pub fn end(self) -> Result<(), Fault> {
         if self.left.is_empty() { Ok(()) } else { Err(Fault::Syntax) }
     }

@@ -3,16 +3,13 @@
 use super::{Args, Connection, Fault, Reply, Spec};
 use crate::lock::{AskedBy, Db, Locks, Ms, NameRef, Notify, Ticket, Turn, WaitOutcome};
 
-/// A command of the module.
 pub trait Command {
     /// How the server and its users know it.
     const SPEC: Spec;
 
-    /// Runs a call of it.
     fn run<'w>(call: &mut Call<'w, '_, '_>) -> Result<Outcome<'w>, Fault>;
 }
 
-/// One call of a command.
 pub struct Call<'w, 'a, 'k> {
     /// What was said after the command's name.
     pub words: Args<'w>,
@@ -39,7 +36,6 @@ pub trait Caller {
     /// The caller waits without being blocked: from now on it matters what becomes of its locks.
     fn has_place(&self);
 
-    /// May the caller read this key?
     fn may_read(&self, name: NameRef<'_>) -> bool;
 
     /// The connection of this number, if there is one.
@@ -54,11 +50,10 @@ impl Call<'_, '_, '_> {
     }
 }
 
-/// The outcome of a call.
 pub enum Outcome<'w> {
     Reply(Reply),
-    /// This command is run for the connection, and its reply is the reply.
-    Run(&'w [&'w [u8]]),
+    /// The command within this one is run for the connection, and its reply is the reply.
+    Run,
     /// These words are said to the server's own SCAN, and the reply names those of the keys that it
     /// finds that are locks.
     Scan {
@@ -73,7 +68,6 @@ pub enum Outcome<'w> {
         ticket: Ticket,
         /// The lock that it waits for, or one of them.
         key: &'w [u8],
-        /// How to say the outcome.
         in_words: fn(WaitOutcome<'_>) -> Reply,
     },
 }

@@ -54,16 +54,12 @@ fn class(class: &[u8], byte: u8) -> (bool, &[u8]) {
                 left = rest;
                 break;
             }
-            [b'\\', literal, rest @ ..] => {
-                includes |= *literal == byte;
-                left = rest;
-            }
-            [from, b'-', to, rest @ ..] => {
+            [from, b'-', to, rest @ ..] if *from != b'\\' => {
                 let (from, to) = (from.min(to), from.max(to));
                 includes |= (*from..=*to).contains(&byte);
                 left = rest;
             }
-            [literal, rest @ ..] => {
+            [b'\\', literal, rest @ ..] | [literal, rest @ ..] => {
                 includes |= *literal == byte;
                 left = rest;
             }

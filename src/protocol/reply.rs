@@ -26,7 +26,6 @@ impl Reply {
         Self::Integer(number.try_into().unwrap_or(i64::MAX))
     }
 
-    /// The bytes of a text.
     pub fn text(text: &str) -> Self {
         Self::Bytes(Rc::from(text.as_bytes()))
     }

@@ -2,7 +2,6 @@
 
 use std::ffi::CStr;
 
-/// All that is to be said about a command.
 pub struct Spec {
     /// Its name, in lower case, as the server's own errors say it.
     pub name: &'static CStr,
@@ -10,27 +9,37 @@ pub struct Spec {
     pub flags: &'static CStr,
     pub summary: &'static CStr,
     pub complexity: &'static CStr,
-    /// The version of this module that had it first.
-    pub since: &'static CStr,
-    /// The least number of words, the command's name among them; exactly so many unless `more`.
-    pub words: u8,
-    /// May there be more words than that?
-    pub more: bool,
-    /// Where its keys stand.
-    pub keys: KeyPositions,
     /// What it does with them.
     pub access: Access,
-    /// Its words.
     pub arguments: &'static [Argument],
 }
 
 impl Spec {
-    /// The name as text.
     pub const fn name(&self) -> &'static str {
         match self.name.to_str() {
             Ok(name) => name,
             Err(_) => "",
         }
+    }
+
+    /// Where its keys stand.
+    pub const fn keys(&self) -> KeyPositions {
+        match self.arguments {
+            [Argument { kind: Kind::Key, .. }, ..] => KeyPositions::First,
+            [_, Argument { kind: Kind::Key, .. }, ..] => KeyPositions::Counted,
+            _ => KeyPositions::None,
+        }
+    }
+
+    /// The least number of words, the command's name among them, and whether there may be more.
+    pub const fn arity(&self) -> (usize, bool) {
+        let (mut least, mut more, mut left) = (1_usize, false, self.arguments);
+        while let [argument, rest @ ..] = left {
+            least = least.saturating_add(!argument.optional as usize);
+            more |= argument.optional || argument.multiple;
+            left = rest;
+        }
+        (least, more)
     }
 }
 
@@ -65,7 +74,6 @@ pub enum Access {
     Guard,
 }
 
-/// One argument of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Argument {
     pub name: &'static CStr,
@@ -100,7 +108,6 @@ impl Argument {
     }
 }
 
-/// What an argument is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     Key,

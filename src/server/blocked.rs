@@ -4,8 +4,8 @@ use std::cell::{Cell, RefCell};
 use std::ptr::null_mut;
 use std::rc::Rc;
 
+use super::ffi::Said;
 use super::ffi::api::{self, Blocked};
-use super::ffi::{Said, Text};
 use super::rights::{Asker, Rights};
 use super::waiting_name::LastWaitingName;
 use crate::lock::{ByTicket, Name, Ticket, WaitOutcome, give_back_room};
@@ -13,49 +13,27 @@ use crate::protocol::Reply;
 
 /// A client that waits.
 pub struct BlockedClient {
-    handle: *mut Blocked,
+    pub handle: *mut Blocked,
+    /// Its number.
     pub client: u64,
     /// The user that asks for the locks, if the server knows it.
-    asker: Option<Asker>,
-    in_words: fn(WaitOutcome<'_>) -> Reply,
+    pub asker: Option<Asker>,
+    pub in_words: fn(WaitOutcome<'_>) -> Reply,
     /// Has its client been told that it got nothing, without the core knowing?
-    sent_off: Cell<bool>,
+    pub sent_off: Cell<bool>,
 }
 
-impl BlockedClient {
-    /// The client of this number has been blocked.
-    ///
-    /// # Safety
-    /// The handle must be good until the client is removed from [`BlockedClients`].
-    pub unsafe fn new(
-        handle: *mut Blocked,
-        client: u64,
-        asker: Option<Asker>,
-        in_words: fn(WaitOutcome<'_>) -> Reply,
-    ) -> Self {
-        Self { handle, client, asker, in_words, sent_off: Cell::new(false) }
-    }
-
-    /// Was it told that it got nothing, without the core knowing?
-    pub fn was_sent_off(&self) -> bool {
-        self.sent_off.get()
-    }
-}
-
-/// All clients that wait.
 #[derive(Default)]
 pub struct BlockedClients {
     clients: RefCell<ByTicket<BlockedClient>>,
-    last_name: LastWaitingName,
+    /// The name that waiters are blocked on.
+    pub last_name: LastWaitingName,
 }
 
 impl BlockedClients {
-    /// The name that the waiters of this lock are blocked on.
-    pub fn name_for(&self, key: &[u8]) -> Text<'static> {
-        self.last_name.of(key)
-    }
-
-    pub fn insert(&self, ticket: Ticket, client: BlockedClient) {
+    /// # Safety
+    /// The client's handle must be good until it is removed.
+    pub unsafe fn insert(&self, ticket: Ticket, client: BlockedClient) {
         self.clients.borrow_mut().insert(ticket, client);
     }
 

@@ -1,13 +1,14 @@
 //! `lock.classes`: the setting that names classes of keys, and `INFO lock_classes`, which shows what is counted of
 //! each.
 
-use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_void};
+use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::ptr::null_mut;
 use std::sync::{Mutex, PoisonError};
 
 use redis_module::raw;
 
 use super::config;
+use super::ffi::api::{self, InfoCtx};
 use super::ffi::{Ctx, ERR, Lent, OK, RawString, Text, shield};
 use crate::lock::{Class, Locks, MOST_CLASSES, Reason};
 
@@ -30,25 +31,20 @@ pub fn is_fit(value: &[u8]) -> bool {
 }
 
 /// Adds the setting to the server's.
-pub fn add(ctx: Ctx<'_>, default: &[u8], flags: c_uint) -> bool {
-    let Ok(default) = CString::new(default) else {
-        return false;
-    };
-    // SAFETY: the context lives, functions are for ever, and the server copies the texts; there is no data. It wrote
-    // the address once.
+pub fn add(ctx: Ctx<'_>, default: &[u8]) -> bool {
+    let default = CString::new(default).unwrap_or_default();
+    // SAFETY: the context lives, functions are for ever, and the server copies the texts; there is no data.
     unsafe {
-        raw::RedisModule_RegisterStringConfig.is_some_and(|register| {
-            register(
-                ctx.raw(),
-                NAME.as_ptr(),
-                default.as_ptr(),
-                flags,
-                Some(get),
-                Some(set),
-                None,
-                null_mut(),
-            ) == OK
-        })
+        api::register_string_config(
+            ctx.raw(),
+            NAME.as_ptr(),
+            default.as_ptr(),
+            raw::REDISMODULE_CONFIG_DEFAULT,
+            Some(get),
+            Some(set),
+            None,
+            null_mut(),
+        ) == OK
     }
 }
 
@@ -95,8 +91,8 @@ unsafe extern "C" fn set(
     }
     // SAFETY: the server frees the string that we put where it says.
     unsafe {
-        if let (false, Some(create)) = (error.is_null(), raw::RedisModule_CreateString) {
-            *error = create(null_mut(), TOO_MANY.as_ptr().cast(), TOO_MANY.len());
+        if !error.is_null() {
+            *error = api::create_string(null_mut(), TOO_MANY.as_ptr().cast(), TOO_MANY.len());
         }
     }
     ERR
@@ -111,29 +107,20 @@ pub fn forget() {
 ///
 /// # Safety
 /// `info` must be what the server hands to an INFO callback.
-pub unsafe fn report(info: *mut raw::RedisModuleInfoCtx, locks: &Locks) {
-    // SAFETY: promised by our caller; the server wrote the addresses once, and copies the texts.
+pub unsafe fn report(info: *mut InfoCtx, locks: &Locks) {
+    // SAFETY: promised by our caller; the server copies the texts.
     unsafe {
-        let wanted =
-            raw::RedisModule_InfoAddSection.is_some_and(|add| add(info, NAME.as_ptr()) == OK);
-        let (true, Some(begin), Some(add), Some(end)) = (
-            wanted,
-            raw::RedisModule_InfoBeginDictField,
-            raw::RedisModule_InfoAddFieldULongLong,
-            raw::RedisModule_InfoEndDictField,
-        ) else {
+        if api::info_add_section(info, NAME.as_ptr()) != OK {
             return;
-        };
+        }
         for class in locks.waiting().classes().iter() {
             let name = [b"class_", &*class.pattern].concat();
-            let Ok(name) = CString::new(name) else {
-                continue;
-            };
-            begin(info, name.as_ptr());
+            let name = CString::new(name).unwrap_or_default();
+            api::info_begin_dict_field(info, name.as_ptr());
             for (field, value) in figures(class) {
-                add(info, field.as_ptr(), value);
+                api::info_add_field_u_long_long(info, field.as_ptr(), value);
             }
-            end(info);
+            api::info_end_dict_field(info);
         }
     }
 }
@@ -151,17 +138,6 @@ fn figures(class: &Class) -> impl Iterator<Item = (&'static CStr, u64)> {
         (c"held_msec_p50", class.hold_times.quantile(500)),
         (c"held_msec_p99", class.hold_times.quantile(990)),
     ];
-    let lost = [
-        (c"expired", Reason::Expired),
-        (c"unclaimed", Reason::Unclaimed),
-        (c"broken", Reason::Broken),
-        (c"deleted", Reason::Deleted),
-        (c"overwritten", Reason::Overwritten),
-        (c"renamed", Reason::Renamed),
-        (c"evicted", Reason::Evicted),
-        (c"undelivered", Reason::Undelivered),
-        (c"disconnected", Reason::Disconnected),
-    ];
-    let lost = lost.map(|(field, reason)| (field, class.lost(reason)));
-    counted.into_iter().chain(lost)
+    let lost = Reason::ALL.into_iter().filter(|reason| *reason != Reason::Flushed);
+    counted.into_iter().chain(lost.map(|reason| (reason.name(), class.lost(reason))))
 }

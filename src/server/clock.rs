@@ -60,7 +60,10 @@ fn see_step() {
     let (wall, monotonic) = both();
     let steady = monotonic.wrapping_add(ORIGIN.load(Ordering::Relaxed));
     if is_step(wall, steady) {
-        set_ahead(wall.wrapping_sub(steady));
+        let ahead = whole_ms(wall.wrapping_sub(steady));
+        if ahead > AHEAD.load(Ordering::Relaxed) || server_has_seen(ahead) {
+            AHEAD.store(ahead, Ordering::Relaxed);
+        }
     }
 }
 
@@ -75,14 +78,6 @@ fn both() -> (i64, i64) {
     (wall(), monotonic())
 }
 
-/// Both clocks were read, and the wall clock is this far ahead. It is kept to the nearest millisecond.
-fn set_ahead(micros: i64) {
-    let ahead = whole_ms(micros);
-    if ahead > AHEAD.load(Ordering::Relaxed) || server_has_seen(ahead) {
-        AHEAD.store(ahead, Ordering::Relaxed);
-    }
-}
-
 /// Keys expire by the time that the server has cached: at the beginning of the command, or on Valkey 9.1 some
 /// time before. A deadline that we moved back because of a step that the server has not seen would be over at
 /// once. (One that we moved forward lasts.)
@@ -95,6 +90,7 @@ fn server_has_seen(ahead: i64) -> bool {
     })
 }
 
+/// To the nearest millisecond, in microseconds.
 fn whole_ms(micros: i64) -> i64 {
     (micros.saturating_add(500).div_euclid(1000)).saturating_mul(1000)
 }

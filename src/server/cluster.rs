@@ -17,6 +17,7 @@ const FRESH: Ms = 2;
 /// highest already; and others hear of that. But a master that stood still while its replica took over hears of the
 /// new epoch before it hears that its slots are gone, and must not take that for news that they have come: so an
 /// epoch counts only beside a command by which slots come to this very node.
+#[derive(Default)]
 pub struct Cluster {
     is_on: bool,
     said: Cell<Epoch>,
@@ -28,13 +29,7 @@ pub struct Cluster {
 impl Cluster {
     /// That of a server that is a node of one, or is not.
     pub fn new(is_on: bool) -> Self {
-        Self {
-            is_on,
-            said: Cell::default(),
-            heard: Cell::default(),
-            is_down: Cell::default(),
-            at: Cell::default(),
-        }
+        Self { is_on, ..Self::default() }
     }
 
     #[inline]

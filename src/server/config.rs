@@ -1,48 +1,35 @@
 //! What an operator may set: `CONFIG SET lock.…`, the configuration file, the words after `loadmodule`.
 
-use std::ffi::{CStr, c_char, c_int, c_longlong, c_uint, c_void};
-use std::ptr::without_provenance_mut;
+use std::ffi::{CStr, c_char, c_int, c_longlong, c_void};
+use std::ops::RangeInclusive;
+use std::ptr::{null_mut, without_provenance_mut};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use redis_module::raw;
 
 use super::classes;
-use super::ffi::{Ctx, ERR, OK, RawString};
+use super::ffi::{Ctx, ERR, OK, RawString, api};
 use crate::lock::{LAST_MS, Limits, MOST_SHARERS};
 use crate::protocol::integer;
 
-/// A setting that is a whole number.
-struct Number {
-    name: &'static CStr,
-    least: u64,
-    most: u64,
-    of: fn(&mut Limits) -> &mut u64,
-}
+/// A setting that is a whole number: its name, what it may be, and where it is kept.
+struct Number(&'static CStr, RangeInclusive<u64>, fn(&mut Limits) -> &mut u64);
 
 const DAY: u64 = 86_400_000;
 
-/// All of them. The server is told their places in this list.
+/// The server is told their places in this list.
 const NUMBERS: [Number; 10] = [
-    number(c"max-ttl", 0, LAST_MS, |all| &mut all.max_ttl),
-    number(c"max-waiters", 0, 1_000_000_000, |all| &mut all.max_waiters),
-    number(c"max-waiters-total", 0, 1_000_000_000, |all| &mut all.max_waiters_total),
-    number(c"max-sharers", 1, MOST_SHARERS, |all| &mut all.max_sharers),
-    number(c"fence-lead", 0, 3650 * DAY, |all| &mut all.fence_lead),
-    number(c"orphan-ttl", 0, LAST_MS, |all| &mut all.orphan_ttl),
-    number(c"quarantine", 0, DAY, |all| &mut all.quarantine),
-    number(c"max-lease", 0, LAST_MS, |all| &mut all.max_lease),
-    number(c"claim-time", 1, DAY, |all| &mut all.claim_time),
-    number(c"log-max-len", 0, 1_000, |all| &mut all.log_max_len),
+    Number(c"max-ttl", 0..=LAST_MS, |all| &mut all.max_ttl),
+    Number(c"max-waiters", 0..=1_000_000_000, |all| &mut all.max_waiters),
+    Number(c"max-waiters-total", 0..=1_000_000_000, |all| &mut all.max_waiters_total),
+    Number(c"max-sharers", 1..=MOST_SHARERS, |all| &mut all.max_sharers),
+    Number(c"fence-lead", 0..=3650 * DAY, |all| &mut all.fence_lead),
+    Number(c"orphan-ttl", 0..=LAST_MS, |all| &mut all.orphan_ttl),
+    Number(c"quarantine", 0..=DAY, |all| &mut all.quarantine),
+    Number(c"max-lease", 0..=LAST_MS, |all| &mut all.max_lease),
+    Number(c"claim-time", 1..=DAY, |all| &mut all.claim_time),
+    Number(c"log-max-len", 0..=1_000, |all| &mut all.log_max_len),
 ];
-
-const fn number(
-    name: &'static CStr,
-    least: u64,
-    most: u64,
-    of: fn(&mut Limits) -> &mut u64,
-) -> Number {
-    Number { name, least, most, of }
-}
 
 const DRAIN: &CStr = c"drain";
 
@@ -63,53 +50,46 @@ impl Settings {
 /// restart.
 pub fn add(ctx: Ctx<'_>, mut defaults: Settings) -> bool {
     *settings() = Settings::DEFAULT;
-    for (place, number) in NUMBERS.iter().enumerate() {
-        let default = *(number.of)(&mut defaults.limits);
+    for (place, Number(name, range, of)) in NUMBERS.iter().enumerate() {
+        let default = *of(&mut defaults.limits);
         // SAFETY: the context lives, texts and functions are for ever; the data is a place in a list,
-        // never one in memory. The server wrote the address once.
+        // never one in memory.
         let added = unsafe {
-            raw::RedisModule_RegisterNumericConfig.is_some_and(|register| {
-                register(
-                    ctx.raw(),
-                    number.name.as_ptr(),
-                    signed(default),
-                    PLAIN,
-                    signed(number.least),
-                    signed(number.most),
-                    Some(get_number),
-                    Some(set_number),
-                    None,
-                    without_provenance_mut(place),
-                ) == OK
-            })
+            api::register_numeric_config(
+                ctx.raw(),
+                name.as_ptr(),
+                signed(default),
+                raw::REDISMODULE_CONFIG_DEFAULT,
+                signed(*range.start()),
+                signed(*range.end()),
+                Some(get_number),
+                Some(set_number),
+                None,
+                without_provenance_mut(place),
+            )
         };
-        if !added {
+        if added != OK {
             return false;
         }
     }
-    if !classes::add(ctx, &defaults.classes, PLAIN) {
+    if !classes::add(ctx, &defaults.classes) {
         return false;
     }
-    // SAFETY: the context lives, texts and functions are for ever; there is no data. The server wrote the addresses
-    // once.
+    // SAFETY: the context lives, texts and functions are for ever; there is no data.
     unsafe {
-        raw::RedisModule_RegisterBoolConfig.is_some_and(|register| {
-            register(
-                ctx.raw(),
-                DRAIN.as_ptr(),
-                c_int::from(defaults.limits.drain),
-                PLAIN,
-                Some(get_drain),
-                Some(set_drain),
-                None,
-                without_provenance_mut(0),
-            ) == OK
-        }) && raw::RedisModule_LoadConfigs.is_some_and(|load| load(ctx.raw()) == OK)
+        api::register_bool_config(
+            ctx.raw(),
+            DRAIN.as_ptr(),
+            c_int::from(defaults.limits.drain),
+            raw::REDISMODULE_CONFIG_DEFAULT,
+            Some(get_drain),
+            Some(set_drain),
+            None,
+            null_mut(),
+        ) == OK
+            && api::load_configs(ctx.raw()) == OK
     }
 }
-
-/// A setting like any other.
-const PLAIN: c_uint = raw::REDISMODULE_CONFIG_DEFAULT;
 
 /// What was said after `loadmodule`, names and values in turn; or what is wrong with it.
 pub fn said(words: &[&[u8]]) -> Result<Settings, String> {
@@ -143,12 +123,12 @@ fn apply(settings: &mut Settings, words: &[&[u8]]) -> Result<(), String> {
         } else if is(classes::NAME) {
             classes::is_fit(value).then(|| settings.classes = value.to_vec())
         } else {
-            let number = NUMBERS.iter().find(|number| is(number.name));
-            let number =
+            let number = NUMBERS.iter().find(|Number(known, ..)| is(known));
+            let Number(_, range, of) =
                 number.ok_or_else(|| format!("it has no setting {}", name.escape_ascii()))?;
             (integer(value).and_then(|value| u64::try_from(value).ok()))
-                .filter(|value| (number.least..=number.most).contains(value))
-                .map(|value| *(number.of)(limits) = value)
+                .filter(|value| range.contains(value))
+                .map(|value| *of(limits) = value)
         };
         if accepted.is_none() {
             let (name, value) = (name.escape_ascii(), value.escape_ascii());
@@ -210,7 +190,7 @@ fn each(settings: &Settings) -> impl Iterator<Item = (String, String)> {
     let mut limits = settings.limits;
     let drain = if limits.drain { "yes" } else { "no" };
     let classes = format!("\"{}\"", settings.classes.escape_ascii());
-    let numbers = NUMBERS.map(|number| (number.name, (number.of)(&mut limits).to_string()));
+    let numbers = NUMBERS.map(|Number(name, _, of)| (name, of(&mut limits).to_string()));
     (numbers.into_iter())
         .chain([(DRAIN, drain.to_owned()), (classes::NAME, classes)])
         .map(|(name, value)| (format!("lock.{}", name.to_string_lossy()), value))
@@ -244,7 +224,7 @@ fn signed(number: u64) -> c_longlong {
 
 unsafe extern "C" fn get_number(_: *const c_char, place: *mut c_void) -> c_longlong {
     let number = NUMBERS.get(place.addr());
-    signed(number.map(|number| *(number.of)(&mut settings().limits)).unwrap_or_default())
+    signed(number.map(|Number(_, _, of)| *of(&mut settings().limits)).unwrap_or_default())
 }
 
 unsafe extern "C" fn set_number(
@@ -254,8 +234,8 @@ unsafe extern "C" fn set_number(
     _: *mut *mut RawString,
 ) -> c_int {
     match (NUMBERS.get(place.addr()), u64::try_from(value)) {
-        (Some(number), Ok(value)) => {
-            *(number.of)(&mut settings().limits) = value;
+        (Some(Number(_, _, of)), Ok(value)) => {
+            *of(&mut settings().limits) = value;
             OK
         }
         _ => ERR,

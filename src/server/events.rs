@@ -235,10 +235,8 @@ unsafe extern "C" fn modules_changed(_: *mut RawCtx, _: Event, sub: u64, data: *
         change.map(|change| CStr::from_ptr(change.module_name).to_owned())
     };
     let Some(name) = name else { return };
-    hear(match sub {
-        raw::REDISMODULE_SUBEVENT_MODULE_LOADED => Note::ModuleJoined(name),
-        _ => Note::ModuleLeft(name),
-    });
+    let loaded = sub == raw::REDISMODULE_SUBEVENT_MODULE_LOADED;
+    hear(Note::ModuleChange { name, loaded });
 }
 
 unsafe extern "C" fn settings_changed(_: *mut RawCtx, _: Event, _: u64, _: *mut c_void) {

@@ -1,15 +1,15 @@
 //! Keys that the server finds expired while we use them.
 
 use std::cell::{Cell, RefCell};
-use std::ptr::null;
 
 use super::ffi::RawString;
 use crate::lock::{Name, NameRef};
 
 /// What the server has found expired since we began what we are doing.
+#[derive(Default)]
 pub struct Expired {
-    /// The name of the key that we are opening just now, by its place in memory.
-    opening: Cell<*const RawString>,
+    /// The name of the key that we are opening just now, by its place in memory; else 0.
+    opening: Cell<usize>,
     /// Had that key expired?
     opened: Cell<bool>,
     /// All keys that had expired.
@@ -19,26 +19,17 @@ pub struct Expired {
 }
 
 impl Expired {
-    pub fn new() -> Self {
-        Self {
-            opening: Cell::new(null()),
-            opened: Cell::default(),
-            keys: RefCell::default(),
-            any: Cell::default(),
-        }
-    }
-
     /// Opens a key of this name, and says whether the server has found it expired by that.
     pub fn open<T>(&self, name: *const RawString, open: impl FnOnce() -> T) -> (T, bool) {
-        self.opening.set(name);
+        self.opening.set(name.addr());
         let opened = open();
-        self.opening.set(null());
+        self.opening.set(0);
         (opened, self.opened.take())
     }
 
     /// This key has expired. Is it the one that we are opening? Then [`open`](Self::open) says so.
     pub fn is_opening(&self, key: *const RawString) -> bool {
-        let is_it = std::ptr::eq(self.opening.get(), key);
+        let is_it = self.opening.get() == key.addr();
         if is_it {
             self.opened.set(true);
         }
@@ -47,25 +38,19 @@ impl Expired {
 
     /// The server has found this key expired in the middle of what we are doing.
     pub fn note(&self, name: NameRef<'_>) {
-        if let Ok(mut keys) = self.keys.try_borrow_mut() {
-            keys.push(name.keep());
-            self.any.set(true);
-        }
+        self.keys.borrow_mut().push(name.keep());
+        self.any.set(true);
     }
 
     /// Has this key expired?
     pub fn has(&self, name: NameRef<'_>) -> bool {
-        self.any.get()
-            && (self.keys.try_borrow())
-                .is_ok_and(|keys| keys.iter().any(|key| key.borrow() == name))
+        self.any.get() && self.keys.borrow().iter().any(|key| key.borrow() == name)
     }
 
     /// We begin something else.
     pub fn forget(&self) {
-        if self.any.take()
-            && let Ok(mut keys) = self.keys.try_borrow_mut()
-        {
-            *keys = Vec::new();
+        if self.any.take() {
+            drop(self.keys.take());
         }
     }
 }

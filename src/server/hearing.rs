@@ -96,11 +96,6 @@ impl Hearing {
         }
     }
 
-    /// Does the server tell us of each turn of its loop?
-    pub fn has_turns(&self) -> bool {
-        self.turns.get()
-    }
-
     /// An event of a key was of no use. After some of them the server is asked to keep them to itself, where it
     /// can be and tells us of its turns: not after each, or locks that come and go would ask all the time.
     pub fn heard_in_vain(&self) {
@@ -141,7 +136,10 @@ fn hear_of_keys(ctx: Ctx<'_>, classes: c_int, function: NotificationFn) -> bool 
 }
 
 fn hear_no_more(ctx: Ctx<'_>, classes: c_int, function: NotificationFn) -> bool {
-    // SAFETY: the context lives; without such a subscription nothing happens.
-    api::unsubscribe_from_keyspace_events()
-        .is_some_and(|give_back| unsafe { give_back(ctx.raw(), classes, function) == OK })
+    // SAFETY: the context lives; without such a subscription nothing happens. The server (Redis 8.2 and later)
+    // wrote the address once.
+    unsafe {
+        raw::RedisModule_UnsubscribeFromKeyspaceEvents
+            .is_some_and(|give_back| give_back(ctx.raw(), classes, function) == OK)
+    }
 }

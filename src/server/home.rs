@@ -1,47 +1,30 @@
 //! Where the module lives while it is loaded, and how the server enters it: on its own thread, and so that no
 //! panic comes out.
 
-use std::cell::{Cell, UnsafeCell};
+use std::cell::RefCell;
 use std::ffi::c_void;
 use std::ptr::null_mut;
+use std::sync::atomic::{AtomicU32, Ordering};
 
-use redis_module::raw;
-
-use super::ffi::{OK, shield};
+use super::ffi::{OK, api, shield};
 use super::inbox::{self, Note};
 use super::module::Module;
 use super::thread;
 
-struct Home {
-    module: UnsafeCell<Option<Module>>,
-    /// How many calls of [`with`] are on the stack.
-    uses: Cell<usize>,
-}
+struct Home(RefCell<Option<Module>>);
 
 // SAFETY: `with`, `install` and `remove` keep all threads out but the server's own.
 unsafe impl Sync for Home {}
 
-static HOME: Home = Home { module: UnsafeCell::new(None), uses: Cell::new(0) };
+/// Borrowed by each call of [`with`] that is on the stack.
+static HOME: Home = Home(RefCell::new(None));
+
+/// How many calls the server has still to make because of notes that other threads have left.
+static CALLS_AHEAD: AtomicU32 = AtomicU32::new(0);
 
 /// Something of ours is running.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct InUse;
-
-/// One use of the module, until it is dropped.
-struct Use;
-
-impl Use {
-    fn begin() -> Self {
-        HOME.uses.set(HOME.uses.get().saturating_add(1));
-        Self
-    }
-}
-
-impl Drop for Use {
-    fn drop(&mut self) {
-        HOME.uses.set(HOME.uses.get().saturating_sub(1));
-    }
-}
 
 /// Does something with the module, if it is loaded, and if this is the server's own thread.
 pub fn with<T>(work: impl FnOnce(&Module) -> T) -> Option<T> {
@@ -49,10 +32,8 @@ pub fn with<T>(work: impl FnOnce(&Module) -> T) -> Option<T> {
         thread::complain();
         return None;
     }
-    let _use = Use::begin();
-    // SAFETY: this is the server's own thread. `install` and `remove` write nothing while there is a
-    // use.
-    let module = unsafe { &*HOME.module.get() }.as_ref()?;
+    let home = HOME.0.try_borrow().ok()?;
+    let module = home.as_ref()?;
     module.read_inbox();
     Some(work(module))
 }
@@ -88,36 +69,38 @@ pub fn hear(note: Note) {
 
 /// Has the server call us on its own thread, however idle it is. It may be asked so on any thread.
 fn ask_for_a_call() {
-    // SAFETY: the function is for ever, and the server wrote the address once.
-    let asked = unsafe {
-        raw::RedisModule_EventLoopAddOneShot.is_some_and(|add| add(Some(called), null_mut()) == OK)
-    };
-    if asked {
-        inbox::call_asked();
+    // SAFETY: the function is for ever.
+    if unsafe { api::event_loop_add_one_shot(Some(called), null_mut()) } == OK {
+        CALLS_AHEAD.fetch_add(1, Ordering::Relaxed);
     }
 }
 
 unsafe extern "C" fn called(_: *mut c_void) {
-    inbox::call_came();
+    CALLS_AHEAD.fetch_sub(1, Ordering::Relaxed);
     // Entering reads the inbox. There is nothing else to do.
     enter("what was left by another thread", |_| ());
+}
+
+/// Will the server still call us because of notes?
+pub fn is_called_for() -> bool {
+    CALLS_AHEAD.load(Ordering::Relaxed) > 0
 }
 
 /// The module is loaded.
 pub fn install(module: Module) -> Result<(), InUse> {
     remove()?;
-    // SAFETY: `remove` has made sure that this is the server's own thread and that there is no use.
-    unsafe { *HOME.module.get() = Some(module) };
+    *HOME.0.try_borrow_mut().map_err(|_| InUse)? = Some(module);
     Ok(())
 }
 
 /// The module is unloaded, unless anything of ours is running: another module may unload this one from
 /// within a call that we have made.
 pub fn remove() -> Result<(), InUse> {
-    if !thread::is_own() || HOME.uses.get() > 0 {
+    if !thread::is_own() {
         return Err(InUse);
     }
-    // SAFETY: this is the server's own thread, and there is no use.
-    drop(unsafe { (*HOME.module.get()).take() });
+    // It goes when the borrow has ended, because the server may call us back meanwhile.
+    let module = HOME.0.try_borrow_mut().map_err(|_| InUse)?.take();
+    drop(module);
     Ok(())
 }

@@ -9,7 +9,7 @@
 use std::collections::BTreeSet;
 use std::ffi::CString;
 use std::ops::RangeInclusive;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::lock::{Db, Ticket, slot};
@@ -37,10 +37,8 @@ pub enum Note {
     },
     /// These slots have left for another server.
     SlotsLeft(Vec<RangeInclusive<slot::Slot>>),
-    /// A module was loaded.
-    ModuleJoined(CString),
-    /// A module was unloaded.
-    ModuleLeft(CString),
+    /// A module was loaded, or unloaded.
+    ModuleChange { name: CString, loaded: bool },
     /// A setting of the server's, or of a module's, has another value.
     SettingsChanged,
     /// The server is a master now, or a replica.
@@ -63,7 +61,7 @@ impl Note {
             Self::ConnectionClosed(_) => "a connection's end",
             Self::WaiterEnded { .. } => "a waiter's end",
             Self::SlotsLeft(_) => "slots that move",
-            Self::ModuleJoined(_) | Self::ModuleLeft(_) => "a change of modules",
+            Self::ModuleChange { .. } => "a change of modules",
             Self::SettingsChanged => "changed settings",
             Self::RoleChanged { .. } => "a change of roles",
         }
@@ -73,8 +71,6 @@ impl Note {
 static NOTES: Mutex<Vec<Note>> = Mutex::new(Vec::new());
 /// Is there any note? Asked each time that the server enters the module.
 static ANY: AtomicBool = AtomicBool::new(false);
-/// How many calls the server has still to make because of notes that other threads have left.
-static CALLS_AHEAD: AtomicU32 = AtomicU32::new(0);
 
 /// Leaves a note. A key that is touched again and again, with nothing else in between, is one.
 pub fn leave(note: Note) {
@@ -105,21 +101,6 @@ pub fn len() -> usize {
             _ => 1,
         })
         .fold(0, usize::saturating_add)
-}
-
-/// The server has been asked to call us.
-pub fn call_asked() {
-    CALLS_AHEAD.fetch_add(1, Ordering::Relaxed);
-}
-
-/// The server has called us, as it was asked to.
-pub fn call_came() {
-    CALLS_AHEAD.fetch_sub(1, Ordering::Relaxed);
-}
-
-/// Will the server still call us because of notes?
-pub fn is_called_for() -> bool {
-    CALLS_AHEAD.load(Ordering::Relaxed) > 0
 }
 
 fn notes() -> MutexGuard<'static, Vec<Note>> {

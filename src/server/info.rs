@@ -3,8 +3,7 @@
 use std::cell::Cell;
 use std::ffi::{CStr, c_int};
 
-use redis_module::raw;
-
+use super::ffi::api::{self, InfoCtx};
 use super::ffi::{Ctx, OK};
 use super::module::Module;
 use super::{classes, home, inbox, thread};
@@ -12,14 +11,11 @@ use crate::lock::Locks;
 
 /// Has the server ask us when a client asks it.
 pub fn offer(ctx: Ctx<'_>) -> bool {
-    // SAFETY: the context lives, and the function is for ever; the server wrote the address once.
-    unsafe {
-        raw::RedisModule_RegisterInfoFunc
-            .is_some_and(|register| register(ctx.raw(), Some(report)) == OK)
-    }
+    // SAFETY: the context lives, and the function is for ever.
+    unsafe { api::register_info_func(ctx.raw(), Some(report)) == OK }
 }
 
-unsafe extern "C" fn report(info: *mut raw::RedisModuleInfoCtx, _: c_int) {
+unsafe extern "C" fn report(info: *mut InfoCtx, _: c_int) {
     let is_told = Cell::new(false);
     if thread::is_own() {
         home::enter("INFO", |module| {
@@ -47,18 +43,12 @@ unsafe extern "C" fn report(info: *mut raw::RedisModuleInfoCtx, _: c_int) {
 ///
 /// # Safety
 /// While the server asks for what this adds to.
-unsafe fn section(info: *mut raw::RedisModuleInfoCtx, name: &CStr, fields: &[(&CStr, u64)]) {
-    // SAFETY: promised by our caller; the names end where they should, and the server wrote the
-    // addresses once.
+unsafe fn section(info: *mut InfoCtx, name: &CStr, fields: &[(&CStr, u64)]) {
+    // SAFETY: promised by our caller; the names end where they should.
     unsafe {
-        let wanted =
-            raw::RedisModule_InfoAddSection.is_some_and(|add| add(info, name.as_ptr()) == OK);
-        if !wanted {
-            return;
-        }
-        for &(name, value) in fields {
-            if let Some(add) = raw::RedisModule_InfoAddFieldULongLong {
-                add(info, name.as_ptr(), value);
+        if api::info_add_section(info, name.as_ptr()) == OK {
+            for &(name, value) in fields {
+                api::info_add_field_u_long_long(info, name.as_ptr(), value);
             }
         }
     }
@@ -68,16 +58,14 @@ unsafe fn section(info: *mut raw::RedisModuleInfoCtx, name: &CStr, fields: &[(&C
 ///
 /// # Safety
 /// `info` must be what the server hands to an INFO callback.
-unsafe fn about(info: *mut raw::RedisModuleInfoCtx) {
+unsafe fn about(info: *mut InfoCtx) {
     // SAFETY: promised by our caller; the texts are for ever.
     unsafe {
-        if raw::RedisModule_InfoAddSection.is_some_and(|add| add(info, c"build".as_ptr()) == OK)
-            && let Some(add) = raw::RedisModule_InfoAddFieldCString
-        {
+        if api::info_add_section(info, c"build".as_ptr()) == OK {
             let version = concat!(env!("CARGO_PKG_VERSION"), "\0");
             let commit = concat!(env!("LOCK_COMMIT"), "\0");
-            add(info, c"version".as_ptr(), version.as_ptr().cast());
-            add(info, c"commit".as_ptr(), commit.as_ptr().cast());
+            api::info_add_field_c_string(info, c"version".as_ptr(), version.as_ptr().cast());
+            api::info_add_field_c_string(info, c"commit".as_ptr(), commit.as_ptr().cast());
         }
     }
 }

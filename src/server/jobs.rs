@@ -57,7 +57,6 @@ impl Jobs {
         self.ahead.set(false);
     }
 
-    /// Has the server still to run one?
     pub fn is_owed(&self) -> bool {
         self.owed.get()
     }

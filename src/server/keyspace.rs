@@ -7,8 +7,8 @@ use redis_module::raw;
 
 use super::authority::Authority;
 use super::ffi::call::Refused;
-use super::ffi::key::{Expiry, Key, NotWritten, Purpose};
-use super::ffi::{Ctx, Said, Text, api, call};
+use super::ffi::key::{Expiry, Key, NotWritten};
+use super::ffi::{Ctx, NO_TOUCH, READ, READ_WRITE, Said, Text, api, call};
 use super::inbox::{self, Note};
 use super::module::Module;
 use super::notify::Announcement;
@@ -39,10 +39,10 @@ pub struct ServerKeys<'a> {
     /// more for the core; but a hold that comes first is written over what stood there, in one write, and if the
     /// server is asked whether it accepts that, the key is still there: in a slot that is leaving it decides.
     goes: Option<(Db, Text<'a>)>,
-    announcements: Vec<Announcement<'a>>,
+    pub announcements: Vec<Announcement<'a>>,
     again: Again,
-    /// Has the server refused us a key that the caller has named?
-    refused: bool,
+    /// Has the server refused us a key that the caller has named? Then its command has failed, and it may try again.
+    pub refused: bool,
     /// Does the server accept our writes now, as far as it has been asked?
     accepts_writes: Option<bool>,
     /// The last owner that was written and that the caller has not named.
@@ -142,19 +142,19 @@ impl<'a> ServerKeys<'a> {
         }
     }
 
-    /// Closes what is open, and returns what is to be announced.
+    /// Closes what is open.
     #[inline(always)]
-    pub fn close(&mut self) -> Vec<Announcement<'a>> {
+    pub fn close(&mut self) {
         self.delete_what_goes();
         self.open = None;
         self.again = Again::default();
-        std::mem::take(&mut self.announcements)
     }
 
-    /// Has the server refused us a key that the caller has named? Then its command has failed, and it
-    /// may try again.
-    pub fn is_refused(&self) -> bool {
-        self.refused
+    /// Tells others of the changes.
+    pub fn announce_all(&mut self) {
+        for announcement in std::mem::take(&mut self.announcements) {
+            self.module.audience.tell(&announcement, self.ctx, self.authority);
+        }
     }
 
     /// Writes this key, of which transactions and caches are to hear. Returns what was written, and the key's name
@@ -247,17 +247,8 @@ impl<'a> ServerKeys<'a> {
             return;
         }
         let Some((text, was_large)) = self.write(name, Whose::Callers, Key::delete) else { return };
-        if was_large {
-            replicate::unlink(self.ctx, &text);
-        } else {
-            replicate::del(self.ctx, &text);
-        }
+        replicate::delete(self.ctx, &text, was_large);
         self.announce(name.db, &text, raw::REDISMODULE_NOTIFY_GENERIC, c"del");
-    }
-
-    /// Converts a deadline of the wall clock.
-    fn steady(&self, deadline: Option<Ms>) -> Option<Ms> {
-        deadline.map(|at| from_wall(at, self.ahead))
     }
 
     /// Whose hold this owner's is: the caller's, if the owner is one of the caller's own words.
@@ -310,10 +301,6 @@ impl<'a> ServerKeys<'a> {
         call::refusal_of_a_write(own, name)
     }
 
-    fn would_accept_a_write(&mut self, db: Db, name: &Text<'_>) -> bool {
-        self.refusal_of_a_write(db, name).is_none()
-    }
-
     /// Would the server accept a write of a key that a waiter has named, and not the caller? Outside of a
     /// cluster it says the same of every key, and nothing that it goes by changes before it goes on: asked of
     /// each of a thousand keys, that is a third of what their grant costs. In a cluster a refusal may be of
@@ -330,21 +317,6 @@ impl<'a> ServerKeys<'a> {
         refused.is_none()
     }
 
-    /// Runs a command about this key, which is not open meanwhile: the server may change it.
-    fn without_open<T>(
-        &mut self,
-        name: NameRef<'_>,
-        run: impl FnOnce(Ctx<'a>, &Text<'a>) -> T,
-    ) -> T {
-        self.delete_what_goes();
-        self.open = None;
-        let text = self.said.text(name.key);
-        if self.authority.is_with_our_context() {
-            self.ctx.select(name.db);
-        }
-        run(self.ctx, &text)
-    }
-
     /// Does the server refuse commands that need memory? One that evicts has room for them, unless it
     /// has found nothing to evict. Asked once.
     fn is_out_of_memory(&mut self) -> bool {
@@ -356,7 +328,7 @@ impl<'a> ServerKeys<'a> {
 
     fn announce(&mut self, db: Db, name: &Text<'a>, class: c_int, event: &'static CStr) {
         if self.heard & class != 0 {
-            self.announcements.push(Announcement::new(db, name.clone(), class, event));
+            self.announcements.push(Announcement { db, name: name.clone(), class, event });
         }
     }
 }
@@ -377,13 +349,14 @@ impl<'a> Open<'a> {
         if authority.is_with_our_context() {
             ctx.select(name.db);
         }
-        let purpose = match authority {
-            Authority::Reader => Purpose::Read,
-            Authority::Passing | Authority::Overseer => Purpose::Pass,
-            Authority::Writer | Authority::Ourselves => Purpose::Write,
+        let mode = match authority {
+            Authority::Reader => READ,
+            // The server is not to take it for a use of the key.
+            Authority::Passing | Authority::Overseer => READ | NO_TOUCH,
+            Authority::Writer | Authority::Ourselves => READ_WRITE,
         };
         // SAFETY: promised by our caller.
-        let open = || unsafe { Key::open(ctx, &text, purpose) };
+        let open = || unsafe { Key::open(ctx, &text, mode) };
         let (key, had_expired) = module.expired.open(text.raw(), open);
         // The bytes of a word of the command's are known without asking the server.
         let bytes: *const [u8] = if text.is_lent() { name.key } else { text.bytes() };
@@ -422,8 +395,8 @@ impl Keyspace for ServerKeys<'_> {
     }
 
     fn deadline(&mut self, name: NameRef<'_>) -> Option<Ms> {
-        let deadline = self.there(name)?.deadline();
-        self.steady(deadline)
+        let deadline = self.there(name)?.deadline()?;
+        Some(from_wall(deadline, self.ahead))
     }
 
     fn has_expired(&self, name: NameRef<'_>) -> bool {
@@ -433,8 +406,7 @@ impl Keyspace for ServerKeys<'_> {
     fn share_of(&mut self, name: NameRef<'_>, owner: &[u8]) -> Option<Share> {
         let owner = self.said.text(owner);
         let share = self.there(name)?.share_of(&owner)?;
-        let deadline = self.steady(share.deadline);
-        Some(Share { deadline })
+        Some(Share { deadline: share.deadline.map(|at| from_wall(at, self.ahead)) })
     }
 
     fn each_share(
@@ -455,8 +427,14 @@ impl Keyspace for ServerKeys<'_> {
     }
 
     fn count_over(&mut self, name: NameRef<'_>, now: Now) -> usize {
-        let wall = to_wall(now.ms(), self.ahead);
-        if let Some(count) = self.without_open(name, |ctx, text| call::zcount(ctx, text, wall)) {
+        self.delete_what_goes();
+        // The server may change a key while it runs a command, so none is open then.
+        self.open = None;
+        if self.authority.is_with_our_context() {
+            self.ctx.select(name.db);
+        }
+        let (text, wall) = (self.said.text(name.key), to_wall(now.ms(), self.ahead));
+        if let Some(count) = call::zcount(self.ctx, &text, wall) {
             return count;
         }
         // The server won't say, perhaps because it has no such command.
@@ -477,7 +455,7 @@ impl Keyspace for ServerKeys<'_> {
         let (value, owner, words) = (owner, self.owner(owner), &self.module.words);
         let written = self.write(name, Self::whose(&owner), |key| {
             key.set(value)?;
-            key.expire_at(deadline)
+            key.expire(Expiry::At(deadline))
         });
         let Some((text, ())) = written else { return };
         self.note_held_anew(name);
@@ -493,7 +471,8 @@ impl Keyspace for ServerKeys<'_> {
         if is_going || (!key.is_refused() && key.is_nothing()) {
             return false;
         }
-        let written = self.write(name, Whose::Callers, |key| key.expire_at(deadline));
+        let expiry = Expiry::At(deadline);
+        let written = self.write(name, Whose::Callers, |key| key.expire(expiry));
         let Some((text, ())) = written else { return true };
         replicate::pexpireat(self.ctx, &text, deadline);
         self.announce(name.db, &text, raw::REDISMODULE_NOTIFY_GENERIC, c"expire");
@@ -526,8 +505,9 @@ impl Keyspace for ServerKeys<'_> {
         self.note_held_anew(name);
         replicate::zadd(self.ctx, &text, is_new.then_some(marker), deadline, &owner);
         self.announce(name.db, &text, raw::REDISMODULE_NOTIFY_ZSET, c"zadd");
+        let expiry = Expiry::At(deadline);
         self.expire(name, |key| match is_new {
-            true => key.expire_at(deadline).map(|()| Some(Expiry::At(deadline))),
+            true => key.expire(expiry).map(|()| Some(expiry)),
             false => key.expire_with_last(marker, true),
         });
     }
@@ -583,11 +563,11 @@ impl Keyspace for ServerKeys<'_> {
         // In a slot that is leaving, the server takes no write of a key that is not here; in one that is
         // on its way here, none at all.
         let absent = Text::new(&waiting_name(name.key));
-        if self.would_accept_a_write(name.db, &absent) {
+        if self.refusal_of_a_write(name.db, &absent).is_none() {
             return SlotState::Settled;
         }
         let text = self.said.text(name.key);
-        if self.would_accept_a_write(name.db, &text) {
+        if self.refusal_of_a_write(name.db, &text).is_none() {
             SlotState::Leaving
         } else {
             SlotState::Coming
@@ -649,7 +629,7 @@ impl Keyspace for ServerKeys<'_> {
         };
         let key = self.said.text(key);
         // Clients of a slot that has left ask another server.
-        !self.would_accept_a_write(*db, &key)
+        self.refusal_of_a_write(*db, &key).is_some()
             && (!self.module.cluster.is_on()
                 || !self.module.cluster.is_up(own, clock::now())
                 || call::has_slot_of(own, &key))

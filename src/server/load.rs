@@ -1,6 +1,5 @@
 //! Loading and unloading.
 
-use std::borrow::Cow;
 use std::ffi::c_int;
 
 use redis_module::raw;
@@ -16,9 +15,7 @@ use super::inbox::Note;
 use super::jobs::Jobs;
 use super::module::Module;
 use super::timer::Timer;
-use super::{
-    classes, clock, config, events, files, home, inbox, info, replicate, thread, turns, version,
-};
+use super::{classes, clock, config, events, files, home, info, replicate, thread, turns, version};
 use crate::lock::Locks;
 
 /// The module's table: what it adds to the server.
@@ -102,31 +99,11 @@ fn is_called_for() -> bool {
         let is_idle = module.read(Locks::is_idle).unwrap_or(false);
         module.jobs.is_owed() || !is_idle || !module.waiting.is_empty()
     };
-    inbox::is_called_for() || home::with(by_module).unwrap_or(true)
+    home::is_called_for() || home::with(by_module).unwrap_or(true)
 }
 
 /// Why a module was not loaded.
-#[derive(Debug, thiserror::Error)]
-enum Failure {
-    #[error(transparent)]
-    Unfit(#[from] version::Unfit),
-    #[error("{0}")]
-    Args(String),
-    #[error("it is loaded already, and running")]
-    InUse,
-    #[error("the system has no timer for it")]
-    NoTimer,
-    #[error("the server does not take its settings")]
-    Settings,
-    #[error("the server does not take its statistics")]
-    Statistics,
-    #[error(transparent)]
-    Refused(#[from] Refused),
-    #[error("the server does not let it hear of {0}")]
-    Deaf(&'static str),
-    #[error("this server has no command {0}, which locks are replicated by: see rename-command")]
-    Renamed(Cow<'static, str>),
-}
+type Failure = Box<dyn std::error::Error>;
 
 /// The options for this server, which knows these.
 fn options(server: version::Server, known: c_int) -> c_int {
@@ -140,7 +117,7 @@ fn options(server: version::Server, known: c_int) -> c_int {
 /// Makes the module that our callbacks find from now on.
 fn install(ctx: Ctx<'_>, server: version::Server) -> Result<(), Failure> {
     clock::start();
-    let timer = Timer::new(Some(turns::woken)).ok_or(Failure::NoTimer)?;
+    let timer = Timer::new(Some(turns::woken)).ok_or("the system has no timer for it")?;
     let hearing = Hearing::new(Callbacks {
         keys: Some(events::key_event),
         values: Some(events::value_event),
@@ -148,7 +125,7 @@ fn install(ctx: Ctx<'_>, server: version::Server) -> Result<(), Failure> {
         turns: Some(turns::turned),
     });
     let module = Module::new(ctx, server, timer, Jobs::new(Some(turns::job)), hearing);
-    home::install(module).map_err(|InUse| Failure::InUse)
+    home::install(module).map_err(|InUse| "it is loaded already, and running".into())
 }
 
 fn set_up(table: &ModuleTable, ctx: Ctx<'_>, words: &[&[u8]]) -> Result<(), Failure> {
@@ -156,9 +133,13 @@ fn set_up(table: &ModuleTable, ctx: Ctx<'_>, words: &[&[u8]]) -> Result<(), Fail
     thread::is_this();
     let server = version::check()?;
     if let Some(command) = replicate::missing(ctx) {
-        return Err(Failure::Renamed(command.to_string_lossy()));
+        let name = command.to_string_lossy();
+        return Err(format!(
+            "this server has no command {name}, which locks are replicated by: see rename-command"
+        )
+        .into());
     }
-    let said = config::said(words).map_err(Failure::Args)?;
+    let said = config::said(words)?;
     // SAFETY: the server wrote the address once, and is asked for nothing else. The context lives. This sets
     // all options at once.
     unsafe {
@@ -167,12 +148,12 @@ fn set_up(table: &ModuleTable, ctx: Ctx<'_>, words: &[&[u8]]) -> Result<(), Fail
     }
     install(ctx, server)?;
     describe::add_acl_category(ctx, table.name);
-    (table.commands)(&Registrar::new(ctx))?;
+    (table.commands)(&Registrar(ctx))?;
     if !info::offer(ctx) {
-        return Err(Failure::Statistics);
+        return Err("the server does not take its statistics".into());
     }
     if !config::add(ctx, said) {
-        return Err(Failure::Settings);
+        return Err("the server does not take its settings".into());
     }
     home::hear(Note::SettingsChanged);
     if let Some((name, text)) = files::configuration() {
@@ -190,7 +171,8 @@ fn set_up(table: &ModuleTable, ctx: Ctx<'_>, words: &[&[u8]]) -> Result<(), Fail
         let now = clock::now();
         _ = home::with(|module| module.change(|locks| locks.begin_after(written, now)));
     }
-    events::subscribe(ctx, server).map_err(Failure::Deaf)
+    events::subscribe(ctx, server)
+        .map_err(|what| format!("the server does not let it hear of {what}").into())
 }
 
 /// Defines where the server enters a module with this table.

@@ -3,9 +3,7 @@
 
 use std::cell::Cell;
 
-use redis_module::raw;
-
-use super::ffi::{Ctx, call, context};
+use super::ffi::{Ctx, api, call, context};
 use crate::lock::{Lapse, Ms, Now};
 use crate::protocol::shown;
 
@@ -51,12 +49,8 @@ impl Reports {
         }
         for &waited in waited.iter().filter(|&&waited| waited >= threshold) {
             let waited = i64::try_from(waited).unwrap_or(i64::MAX);
-            // SAFETY: the server wrote the address once, and the text ends where it should.
-            unsafe {
-                if let Some(add) = raw::RedisModule_LatencyAddSample {
-                    add(c"lock-wait".as_ptr(), waited);
-                }
-            }
+            // SAFETY: the text ends where it should.
+            unsafe { api::latency_add_sample(c"lock-wait".as_ptr(), waited) };
         }
     }
 

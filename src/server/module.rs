@@ -23,7 +23,6 @@ use crate::lock::{Locks, Ms, Now, Secret};
 /// How long after a panic we go on with what it has cut short. Not at once: it might come again, and again.
 const RECOVERY: Ms = 1000;
 
-/// Everything that the module keeps.
 pub struct Module {
     /// The locks. Borrowed in this file alone.
     locks: RefCell<Locks>,
@@ -75,7 +74,7 @@ impl Module {
             jobs,
             hearing,
             audience: Audience::of(ctx),
-            expired: Expired::new(),
+            expired: Expired::default(),
             server,
             cluster: Cluster::new(flags.cluster()),
             origins: Origins::default(),

@@ -122,13 +122,9 @@ impl Module {
                 // What is remembered of them is forgotten in portions.
                 self.set_timer(now);
             }
-            Note::ModuleJoined(name) => {
+            Note::ModuleChange { name, loaded } => {
                 self.origins.forget();
-                self.audience.joined(name);
-            }
-            Note::ModuleLeft(name) => {
-                self.origins.forget();
-                self.audience.left(name);
+                self.audience.changed(name, *loaded);
             }
             Note::SettingsChanged => {
                 self.reports.settings_changed();
@@ -161,12 +157,11 @@ impl Module {
             return Ok(());
         };
         self.sent_on.forget(ticket);
-        let cut_off = cut_off || waiting.was_sent_off();
+        let cut_off = cut_off || waiting.sent_off.get();
         let end = End {
             cut_off,
             client_lives: !cut_off || context::lives(waiting.client),
             replies_stay: self.server.replies_stay(),
-            is_confirmed_later: self.hearing.has_turns(),
         };
         self.change_alone(|locks| locks.ended(ticket, end))
     }

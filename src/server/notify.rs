@@ -10,17 +10,11 @@ use crate::lock::Db;
 
 /// An event that is to be announced when the core is through.
 pub struct Announcement<'a> {
-    db: Db,
-    name: Text<'a>,
-    class: c_int,
-    event: &'static CStr,
-}
-
-impl<'a> Announcement<'a> {
-    /// An event of this class, about this key.
-    pub fn new(db: Db, name: Text<'a>, class: c_int, event: &'static CStr) -> Self {
-        Self { db, name, class, event }
-    }
+    pub db: Db,
+    /// The key.
+    pub name: Text<'a>,
+    pub class: c_int,
+    pub event: &'static CStr,
 }
 
 /// Modules that come with a server and listen to no key, and this one, which knows what it does.
@@ -46,17 +40,11 @@ impl Audience {
         Self { modules: Cell::new(modules), announcing: Cell::new((null(), null())) }
     }
 
-    /// A module has come.
-    pub fn joined(&self, name: &CStr) {
+    /// A module has come, or has gone.
+    pub fn changed(&self, name: &CStr, loaded: bool) {
         if listens(name.to_bytes()) {
-            self.modules.set(self.modules.get().saturating_add(1));
-        }
-    }
-
-    /// A module has gone.
-    pub fn left(&self, name: &CStr) {
-        if listens(name.to_bytes()) {
-            self.modules.set(self.modules.get().saturating_sub(1));
+            let count = if loaded { usize::saturating_add } else { usize::saturating_sub };
+            self.modules.set(count(self.modules.get(), 1));
         }
     }
 
@@ -82,7 +70,6 @@ impl Audience {
         self.announcing.set(outer);
     }
 
-    /// Is this an event that we are sending ourselves?
     pub fn is_announcing(&self, key: *const RawString, event: *const c_char) -> bool {
         self.announcing.get() == (key, event)
     }

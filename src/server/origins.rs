@@ -27,7 +27,7 @@ impl Origins {
         let Some(info) = call::command_info(ctx, name) else {
             return true;
         };
-        let mut flags = info.texts_within(0, 2).peekable();
+        let mut flags = info.texts_at(&[0, 2]).peekable();
         let exists = flags.peek().is_some();
         let is_modules = flags.any(|flag| flag == b"module");
         if exists && self.0.borrow().len() < MOST_NAMES {

@@ -4,37 +4,14 @@
 //! whose command runs would land inside the replies of its transaction. A message may be lost, as any
 //! that is published; those who wait do without it.
 
-use std::ffi::CStr;
-
-use redis_module::raw;
-
-use super::ffi::Text;
-use super::ffi::api::PublishFn;
+use super::ffi::{Text, api};
 use super::module::Module;
 use crate::lock::{Asker, Message};
 
 /// How much is published in one turn of the server's loop, counted in messages and receivers.
 const PORTION: usize = 256;
 
-/// How a module publishes, if this server lets it, and the command that does the same. In a cluster a message goes
-/// to the shard that has the channel's slot.
-fn means(in_cluster: bool) -> (Option<PublishFn>, &'static CStr) {
-    // SAFETY: the server wrote the addresses once.
-    unsafe {
-        if in_cluster {
-            (raw::RedisModule_PublishMessageShard, c"spublish")
-        } else {
-            (raw::RedisModule_PublishMessage, c"publish")
-        }
-    }
-}
-
 impl Module {
-    /// Does this server let a module publish?
-    pub fn can_publish(&self) -> bool {
-        means(self.cluster.is_on()).0.is_some()
-    }
-
     /// Why this must not be published for the user who has asked, in the server's words.
     pub fn publishing_denial(
         &self,
@@ -42,7 +19,7 @@ impl Module {
         channel: &Text<'_>,
         text: &Text<'_>,
     ) -> Option<String> {
-        let (_, command) = means(self.cluster.is_on());
+        let command = if self.cluster.is_on() { c"spublish" } else { c"publish" };
         (self.rights).publishing_denial(asker, command, channel, text)
     }
 
@@ -59,15 +36,20 @@ impl Module {
     /// Publishes a message, unless that is not allowed any more. Returns how many clients have received it.
     fn send(&self, message: &Message) -> usize {
         let (channel, text) = (Text::new(&message.channel), Text::new(&message.text));
-        let denial = self.publishing_denial(&message.asker, &channel, &text);
-        let (publish, _) = means(self.cluster.is_on());
-        let Some(publish) = publish.filter(|_| denial.is_none()) else {
+        if self.publishing_denial(&message.asker, &channel, &text).is_some() {
             return 0;
-        };
+        }
+        let (own, in_cluster) = (self.own().raw(), self.cluster.is_on());
+        // In a cluster it goes to the shard that has the channel's slot.
         // SAFETY: our own context lives, and so do both texts.
-        let receivers = unsafe { publish(self.own().raw(), channel.raw(), text.raw()) };
+        let receivers = unsafe {
+            match in_cluster {
+                true => api::publish_message_shard(own, channel.raw(), text.raw()),
+                false => api::publish_message(own, channel.raw(), text.raw()),
+            }
+        };
         // A node of a cluster counts those who listen to this very node.
-        let is_unheard = receivers == 0 && !self.cluster.is_on();
+        let is_unheard = receivers == 0 && !in_cluster;
         _ = self.change(|locks| {
             locks.published();
             if is_unheard {

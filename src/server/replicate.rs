@@ -6,6 +6,7 @@ use std::io;
 use std::ptr::null_mut;
 
 use itoa::Buffer;
+use redis_module::raw;
 
 use super::ffi::{Ctx, Text, api};
 use crate::lock::{Ms, SHARED_MARKER};
@@ -59,7 +60,7 @@ impl Words {
 /// format says.
 macro_rules! replicate {
     ($ctx:expr, $command:expr, $format:expr $(, $word:expr)+) => {
-        if let Some(replicate) = api::replicate() {
+        if let Some(replicate) = raw::RedisModule_Replicate {
             replicate($ctx.raw(), $command.as_ptr(), $format.as_ptr() $(, $word)+);
         }
     };
@@ -115,15 +116,10 @@ pub fn zrem(ctx: Ctx<'_>, name: &Text<'_>, owners: &[Text<'_>]) {
     unsafe { replicate!(ctx, c"ZREM", c"sv", name.raw(), owners, count) }
 }
 
-/// `DEL name`
-pub fn del(ctx: Ctx<'_>, name: &Text<'_>) {
-    alone(ctx, c"DEL", name);
-}
-
-/// `UNLINK name`, where the server has it under this name
-pub fn unlink(ctx: Ctx<'_>, name: &Text<'_>) {
+/// `DEL name`; or `UNLINK name`, if it is large and the server has that under this name
+pub fn delete(ctx: Ctx<'_>, name: &Text<'_>, is_large: bool) {
     let unlink = c"UNLINK";
-    alone(ctx, if exists(ctx, unlink) { unlink } else { c"DEL" }, name);
+    alone(ctx, if is_large && exists(ctx, unlink) { unlink } else { c"DEL" }, name);
 }
 
 /// A command that names a key and nothing else.

@@ -9,7 +9,7 @@ use super::ffi::{
     CHANNEL_PUBLISH, Ctx, KEY_ACCESS, KEY_UPDATE, NO_DATABASE, OK, RawString, Said, Text, api, call,
 };
 use crate::lock::{self, AskedBy, Db, Name};
-use crate::protocol::{KeyPositions, Spec};
+use crate::protocol::KeyPositions;
 
 /// A user, for the length of a question. It is never kept.
 struct User(*mut api::User);
@@ -168,19 +168,14 @@ impl Rights {
 /// A user that has asked for locks and waits for them, and its command.
 pub struct Asker {
     /// The name of its user.
-    user: Text<'static>,
+    pub user: Text<'static>,
     /// The name of its command.
-    command: &'static CStr,
+    pub command: &'static CStr,
     /// Where the keys stand in the command.
-    keys: KeyPositions,
+    pub keys: KeyPositions,
 }
 
 impl Asker {
-    /// By this command, and a user of this name.
-    pub fn new(user: Text<'static>, spec: &Spec) -> Self {
-        Self { user, command: spec.name, keys: spec.keys }
-    }
-
     /// Checks again what the server checked when the command came. If the user must not issue it any more, this is
     /// what the server says then.
     pub fn denial(&self, rights: &Rights, said: Said<'_>, names: &[Name]) -> Option<Rc<str>> {
@@ -225,7 +220,7 @@ impl Asker {
 }
 
 fn no_command(user: &Text<'_>, command: &CStr) -> String {
-    let (user, command) = (user.show(), command.to_string_lossy());
+    let (user, command) = (String::from_utf8_lossy(user.bytes()), command.to_string_lossy());
     format!("User {user} has no permissions to run the '{command}' command")
 }
 

@@ -7,7 +7,6 @@
 
 use std::cell::Cell;
 use std::ffi::c_int;
-use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::ptr::null_mut;
 
@@ -41,19 +40,11 @@ impl Timer {
     /// Has it ring at `due`, or a little earlier, or not at all.
     pub fn set(&self, due: Option<Ms>, now: Now) {
         let wanted = due.map(|due| due.max(now.ms()));
-        match (self.rings.get(), wanted) {
-            (None, None) => {}
-            // It may ring early: it is set anew then.
-            (Some(rings), Some(wanted)) if rings <= wanted => {}
-            (_, None) => {
-                self.rings.set(None);
-                self.count_down(0);
-            }
-            (_, Some(at)) => {
-                self.rings.set(Some(at));
-                // 0 would be never.
-                self.count_down(until(at, now).max(1));
-            }
+        // It may ring early: it is set anew then.
+        let rings_early = self.rings.get().is_some_and(|at| wanted.is_some_and(|late| at <= late));
+        if !rings_early && self.rings.replace(wanted) != wanted {
+            // 0 would be never.
+            self.count_down(wanted.map_or(0, |at| until(at, now).max(1)));
         }
     }
 
@@ -113,11 +104,6 @@ impl Drop for Timer {
 /// ever.
 pub fn read(fd: c_int) {
     let mut count = 0_u64;
-    loop {
-        // SAFETY: there is room for the count.
-        let read = unsafe { libc::read(fd, (&raw mut count).cast(), size_of::<u64>()) };
-        if read >= 0 || io::Error::last_os_error().kind() != io::ErrorKind::Interrupted {
-            break;
-        }
-    }
+    // SAFETY: there is room for the count.
+    unsafe { libc::read(fd, (&raw mut count).cast(), size_of::<u64>()) };
 }

@@ -7,10 +7,9 @@ use redis_module::raw;
 
 use super::authority::Authority;
 use super::ffi::api::Event;
-use super::ffi::{Ctx, RawCtx, Said, call, context};
+use super::ffi::{RawCtx, Said, call, context};
 use super::keyspace::ServerKeys;
 use super::module::{InAChange, Module};
-use super::notify::Announcement;
 use super::{clock, home, timer};
 use crate::lock::{Locks, Now, Ticket, Turn};
 
@@ -81,50 +80,27 @@ impl Module {
                 locks.reply_again(ticket);
             }
         });
-        let announcements = keys.close();
+        keys.close();
         match ticked {
-            Ok(()) => self.finish(self.own(), Authority::Ourselves, announcements, now),
+            Ok(()) => self.finish(&mut keys, now),
             Err(InAChange) => self.set_timer(now),
         }
     }
 
     /// What follows when the core is through, and nothing of it is borrowed: others hear of the
     /// changes, waiters are replied to, the timer is set.
-    pub fn finish(
-        &self,
-        ctx: Ctx<'_>,
-        authority: Authority,
-        announcements: Vec<Announcement<'_>>,
-        now: Now,
-    ) {
-        self.announce(ctx, authority, announcements);
+    pub fn finish(&self, keys: &mut ServerKeys<'_>, now: Now) {
+        self.announce(keys);
         self.wake(now);
     }
 
-    /// Others hear of the changes.
     #[inline(always)]
-    pub fn announce(
-        &self,
-        ctx: Ctx<'_>,
-        authority: Authority,
-        announcements: Vec<Announcement<'_>>,
-    ) {
+    pub fn announce(&self, keys: &mut ServerKeys<'_>) {
         #[cfg(feature = "provoke")]
         crate::provoke::at("the end");
         self.read_inbox();
-        if !announcements.is_empty() {
-            self.announce_all(ctx, authority, announcements);
-        }
-    }
-
-    fn announce_all(
-        &self,
-        ctx: Ctx<'_>,
-        authority: Authority,
-        announcements: Vec<Announcement<'_>>,
-    ) {
-        for announcement in announcements {
-            self.audience.tell(&announcement, ctx, authority);
+        if !keys.announcements.is_empty() {
+            keys.announce_all();
         }
     }
 
@@ -135,7 +111,6 @@ impl Module {
         self.timer.is_set() || self.read(has_work).unwrap_or(true)
     }
 
-    /// Waiters are replied to, the timer is set.
     pub fn wake(&self, now: Now) {
         if !self.has_to_wake() {
             return;
@@ -147,7 +122,9 @@ impl Module {
         if let Ok((to_reply, waited, lapsed)) = to_tell {
             self.reports.waited(self.own(), &waited);
             self.reports.lapsed(&lapsed, now);
-            if self.has_to_wait_for_the_end_of_the_turn() {
+            // A server that writes a reply at once leaves its client blocked until the end of the turn. Should
+            // it become a replica in that turn, or the client's slot leave, it would send a second reply.
+            if self.server.replies_stay() {
                 self.sent_on.until_the_end_of_the_turn(&to_reply);
             } else {
                 to_reply.iter().for_each(|&ticket| self.waiting.wake(ticket));
@@ -155,13 +132,6 @@ impl Module {
             _ = self.change(|locks| locks.outbox().give_back(to_reply, waited));
         }
         self.set_timer(now);
-    }
-
-    /// Does this server write a reply at once, and leave its client blocked until the end of the turn? Should
-    /// it become a replica in that turn, or the client's slot leave, the server would send a second reply. So
-    /// the first one waits for the end of the turn too.
-    fn has_to_wait_for_the_end_of_the_turn(&self) -> bool {
-        self.server.replies_stay() && self.hearing.has_turns()
     }
 
     /// A turn of the server's loop ends: commands and the server's cron are through. Clients that the server

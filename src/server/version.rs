@@ -11,20 +11,6 @@ type Version = (u32, u32);
 const OLDEST_REDIS: Version = (7, 0);
 const OLDEST_VALKEY: Version = (8, 0);
 
-/// A server that the module does not run on.
-#[derive(Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Unfit {
-    /// It is too old.
-    #[error(
-        "this module needs Redis {r0}.{r1} or later, or Valkey {v0}.{v1} or later; this is {0}",
-        r0 = OLDEST_REDIS.0, r1 = OLDEST_REDIS.1, v0 = OLDEST_VALKEY.0, v1 = OLDEST_VALKEY.1
-    )]
-    TooOld(String),
-    /// It lacks a function that it should have.
-    #[error("this server lacks {0}, which this module needs")]
-    Lacks(&'static str),
-}
-
 /// A server that the module runs on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Server {
@@ -58,16 +44,21 @@ impl Server {
     }
 }
 
-/// The server, if the module runs on it.
-pub fn check() -> Result<Server, Unfit> {
+/// The server, if the module runs on it; or else why it does not.
+pub fn check() -> Result<Server, String> {
     let (redis, valkey) =
         info(c"server", |field| (field(c"redis_version"), field(c"valkey_version")));
-    let server = judge(redis.as_deref(), valkey.as_deref())?;
-    api::missing().map_or(Ok(server), |name| Err(Unfit::Lacks(name)))
+    let server = judge(redis.as_deref(), valkey.as_deref()).map_err(|this| {
+        let ((r0, r1), (v0, v1)) = (OLDEST_REDIS, OLDEST_VALKEY);
+        format!("this module needs Redis {r0}.{r1} or later, or Valkey {v0}.{v1} or later; this is {this}")
+    })?;
+    let lacks = |name| format!("this server lacks {name}, which this module needs");
+    api::missing().map_or(Ok(server), |name| Err(lacks(name)))
 }
 
-/// Valkey reports both its own version and that of the Redis that it can stand in for.
-fn judge(redis: Option<&str>, valkey: Option<&str>) -> Result<Server, Unfit> {
+/// Valkey reports both its own version and that of the Redis that it can stand in for. Returns what it is called if
+/// it is too old.
+fn judge(redis: Option<&str>, valkey: Option<&str>) -> Result<Server, String> {
     let (kind, version, oldest) = match valkey {
         Some(version) => ("Valkey", version, OLDEST_VALKEY),
         None => ("Redis", redis.unwrap_or("of unknown version"), OLDEST_REDIS),
@@ -75,7 +66,7 @@ fn judge(redis: Option<&str>, valkey: Option<&str>) -> Result<Server, Unfit> {
     match parse(version) {
         Some(version) if version >= oldest && valkey.is_some() => Ok(Server::Valkey(version)),
         Some(version) if version >= oldest => Ok(Server::Redis(version)),
-        _ => Err(Unfit::TooOld(format!("{kind} {version}"))),
+        _ => Err(format!("{kind} {version}")),
     }
 }
 
@@ -126,7 +117,7 @@ mod tests {
             (Some("6.0.16"), None, Err("Redis 6.0.16")),
             (None, None, Err("Redis of unknown version")),
         ] {
-            let verdict = verdict.map_err(|what: &str| Unfit::TooOld(what.to_owned()));
+            let verdict = verdict.map_err(str::to_owned);
             assert_eq!(judge(redis, valkey), verdict);
         }
     }

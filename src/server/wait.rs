@@ -5,6 +5,7 @@
 //! upon which the server asks for its reply through the timeout callback, at once or a loop turn later.
 //! The free callback is its end, and comes exactly once, however the wait ended.
 
+use std::cell::Cell;
 use std::ffi::{c_int, c_void};
 use std::ptr::without_provenance_mut;
 
@@ -31,7 +32,7 @@ pub fn block(
     };
     module.hearing.ask_for_values(ctx);
     module.hearing.ask_for_turns(ctx);
-    let text = module.waiting.name_for(key);
+    let text = module.waiting.last_name.of(key);
     let mut keys = [text.raw()];
     // SAFETY: the context lives; one key is there. The data is a ticket, never a place in memory.
     let handle = unsafe {
@@ -51,10 +52,12 @@ pub fn block(
     if handle.is_null() {
         return false;
     }
-    let asker = call::user_name(ctx).map(|user| Asker::new(user, spec));
+    let (command, keys) = (spec.name, spec.keys());
+    let asker = call::user_name(ctx).map(|user| Asker { user, command, keys });
+    let (client, sent_off) = (ctx.client(), Cell::default());
+    let waiting = BlockedClient { handle, client, asker, in_words, sent_off };
     // SAFETY: the handle is good until `end`, by which the client is removed.
-    let waiting = unsafe { BlockedClient::new(handle, ctx.client(), asker, in_words) };
-    module.waiting.insert(ticket, waiting);
+    unsafe { module.waiting.insert(ticket, waiting) };
     true
 }
 
@@ -90,10 +93,9 @@ unsafe extern "C" fn answer(ctx: *mut RawCtx, _: *mut *mut RawString, _: c_int) 
 /// What a client is to be told now; nothing if it has been told already.
 fn to_be_told(module: &Module, ticket: Ticket) -> Option<Reply> {
     let in_words = module.waiting.in_words(ticket)?;
-    let stays = module.server.replies_stay() && module.hearing.has_turns();
     let tell = |locks: &mut Locks| {
         let reply = locks.outcome(ticket).map(in_words);
-        if stays {
+        if module.server.replies_stay() {
             locks.reply_stays(ticket);
         }
         reply

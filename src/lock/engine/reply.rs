@@ -15,9 +15,6 @@ pub struct End {
     /// A reply that this server has accepted is sent to the client, even if it is disconnected next.
     /// Other servers may drop it then.
     pub replies_stay: bool,
-    /// The server may still close the connection in this turn of its loop, after the reply. Whether it
-    /// has is known in the next turn, by [`confirm`](Locks::confirm).
-    pub is_confirmed_later: bool,
 }
 
 impl Locks {
@@ -74,7 +71,8 @@ impl Locks {
             State::Granted(fence) => {
                 let has_reply = waiter.replied && end.replies_stay && end.client_lives;
                 let heard = waiter.heard || !end.cut_off || has_reply;
-                if heard && !waiter.heard && end.is_confirmed_later {
+                // The server may still close the connection in this turn of its loop, after the reply.
+                if heard && !waiter.heard {
                     self.unconfirmed.push((waiter, fence));
                 } else {
                     self.grant_ended(&waiter, fence, heard, end.client_lives);

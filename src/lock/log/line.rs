@@ -1,6 +1,7 @@
 //! One line of the log of lost holds.
 
 use std::collections::VecDeque;
+use std::ffi::CStr;
 
 use crate::lock::words::{Db, Fence, Hold, Ms, Now, Print};
 
@@ -42,6 +43,22 @@ impl Reason {
         Self::Undelivered,
         Self::Disconnected,
     ];
+
+    /// What LOCK.LOG and INFO call it.
+    pub fn name(self) -> &'static CStr {
+        match self {
+            Self::Expired => c"expired",
+            Self::Unclaimed => c"unclaimed",
+            Self::Broken => c"broken",
+            Self::Deleted => c"deleted",
+            Self::Overwritten => c"overwritten",
+            Self::Renamed => c"renamed",
+            Self::Evicted => c"evicted",
+            Self::Flushed => c"flushed",
+            Self::Undelivered => c"undelivered",
+            Self::Disconnected => c"disconnected",
+        }
+    }
 }
 
 /// By which command an owner came back after its hold was lost.

@@ -30,10 +30,10 @@ pub fn describe(ctx: Ctx<'_>, spec: &Spec) -> bool {
 /// # Safety
 /// The command must be there, and ours.
 unsafe fn tell_acl_categories(command: *mut api::Command, spec: &Spec) -> bool {
-    let Ok(flags) = spec.flags.to_str() else {
-        return false;
-    };
+    let flags = spec.flags.to_str().unwrap_or_default();
     let has = |flag| flags.split(' ').any(|word| word == flag);
+    // SAFETY: the server wrote the address once, and it is copied.
+    let has_own = unsafe { raw::RedisModule_AddACLCategory }.is_some();
     let categories = [
         (has("write"), "write"),
         (has("readonly"), "read"),
@@ -41,26 +41,17 @@ unsafe fn tell_acl_categories(command: *mut api::Command, spec: &Spec) -> bool {
         (!has("fast"), "slow"),
         (has("blocking"), "blocking"),
         (has("admin"), "admin dangerous"),
-        (has_own_category(), "lock"),
+        (has_own, "lock"),
     ];
     let named: Vec<&str> =
         (categories.iter()).filter_map(|&(applies, name)| applies.then_some(name)).collect();
-    let Ok(named) = CString::new(named.join(" ")) else {
-        return false;
-    };
+    let named = CString::new(named.join(" ")).unwrap_or_default();
     // SAFETY: the command is ours, the text ends where it should, and the server wrote the address
     // once.
     unsafe {
         raw::RedisModule_SetCommandACLCategories
             .is_none_or(|set| set(command, named.as_ptr()) == OK)
     }
-}
-
-/// Where a module may have a category of its own, and this one has it since it was loaded.
-fn has_own_category() -> bool {
-    // SAFETY: the server wrote the address once, and it is copied.
-    let add = unsafe { raw::RedisModule_AddACLCategory };
-    add.is_some()
 }
 
 /// Adds the category of all these commands, where a module may have one. It outlives the module: when that is
@@ -86,7 +77,7 @@ unsafe fn tell_info(command: *mut api::Command, spec: &Spec) -> bool {
         version: &raw const VERSION,
         summary: spec.summary.as_ptr(),
         complexity: spec.complexity.as_ptr(),
-        since: spec.since.as_ptr(),
+        since: c"1.0.0".as_ptr(),
         history: null_mut(),
         tips: null(),
         arity: arity(spec),
@@ -98,16 +89,18 @@ unsafe fn tell_info(command: *mut api::Command, spec: &Spec) -> bool {
     unsafe { api::set_command_info(command, &raw const info) == OK }
 }
 
+/// As the server has it: negative if there may be more words.
 fn arity(spec: &Spec) -> i32 {
-    let words = i32::from(spec.words);
-    if spec.more { words.saturating_neg() } else { words }
+    let (least, more) = spec.arity();
+    let words = i32::try_from(least).unwrap_or_default();
+    if more { words.saturating_neg() } else { words }
 }
 
 /// Where a command's keys stand. One that counts them has two descriptions: that of all keys, by which
 /// the server asks for rights, and that of the first alone, by which it routes.
 fn key_specs(spec: &Spec) -> [raw::RedisModuleCommandKeySpec; 3] {
     let nothing = zeroed_key_spec();
-    match spec.keys {
+    match spec.keys() {
         KeyPositions::None => [nothing; 3],
         KeyPositions::First => [key_at(1, spec.access), nothing, nothing],
         KeyPositions::Counted => [counted_keys(spec.access), key_at(2, spec.access), nothing],

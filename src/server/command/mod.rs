@@ -31,25 +31,16 @@ const FEW: usize = 8;
 const CANNOT_WAIT: &str = "ERR this server lets no module block a connection that is subscribed to channels or monitors: wait by a connection of its own, or subscribe by another";
 
 /// Takes the commands of a module that is being loaded.
-pub struct Registrar<'a> {
-    ctx: Ctx<'a>,
-}
+pub struct Registrar<'a>(pub(in crate::server) Ctx<'a>);
 
 /// The server did not accept a command.
 #[derive(Debug, thiserror::Error)]
 #[error("the server does not accept the command {0}")]
 pub struct Refused(&'static str);
 
-impl<'a> Registrar<'a> {
-    /// For the module that is being loaded in this context.
-    pub(in crate::server) fn new(ctx: Ctx<'a>) -> Self {
-        Self { ctx }
-    }
-
-    /// Adds a command.
+impl Registrar<'_> {
     pub fn add<C: Command>(&self) -> Result<(), Refused> {
-        let refused = Refused(C::SPEC.name());
-        let (first, last, step) = match C::SPEC.keys {
+        let (first, last, step) = match C::SPEC.keys() {
             KeyPositions::First => (1, 1, 1),
             // The first alone: the server routes by it, and does not ask us for the others.
             KeyPositions::Counted => (2, 2, 1),
@@ -58,7 +49,7 @@ impl<'a> Registrar<'a> {
         // SAFETY: the context lives, and the texts are for ever.
         let created = unsafe {
             api::create_command(
-                self.ctx.raw(),
+                self.0.raw(),
                 C::SPEC.name.as_ptr(),
                 Some(entry::<C>),
                 C::SPEC.flags.as_ptr(),
@@ -67,8 +58,8 @@ impl<'a> Registrar<'a> {
                 step,
             )
         };
-        if created != OK || !describe::describe(self.ctx, &C::SPEC) {
-            return Err(refused);
+        if created != OK || !describe::describe(self.0, &C::SPEC) {
+            return Err(Refused(C::SPEC.name()));
         }
         Ok(())
     }
@@ -96,7 +87,8 @@ unsafe extern "C" fn entry<C: Command>(
 
 fn call<C: Command>(module: &Module, ctx: Ctx<'_>, argv: &[Lent<'_>]) {
     let spec = &C::SPEC;
-    if !has_arity(spec, argv.len()) {
+    let (least, more) = const { C::SPEC.arity() };
+    if argv.len() < least || (argv.len() > least && !more) {
         // SAFETY: the context lives.
         unsafe { api::wrong_arity(ctx.raw()) };
         return;
@@ -111,7 +103,8 @@ fn call<C: Command>(module: &Module, ctx: Ctx<'_>, argv: &[Lent<'_>]) {
         return reply::send_error(ctx, "READONLY You can't write against a read only replica.");
     }
     // A command that only looks at a key may make us remember it too.
-    if spec.keys != KeyPositions::None && !module.hearing.ask_for_keys(ctx) {
+    let positions = const { C::SPEC.keys() };
+    if positions != KeyPositions::None && !module.hearing.ask_for_keys(ctx) {
         return reply::send_error(ctx, "ERR this server does not tell modules of changes to keys");
     }
     let mut few = [&[][..]; FEW];
@@ -130,21 +123,12 @@ fn call<C: Command>(module: &Module, ctx: Ctx<'_>, argv: &[Lent<'_>]) {
             (&*many.0, Some(&many.1))
         }
     };
-    run::<C>(
-        module,
-        ctx,
-        authority,
-        Said {
-            strings: said,
-            words,
-            keys: match spec.keys {
-                KeyPositions::First => words.get(..1).unwrap_or_default(),
-                KeyPositions::Counted => words.get(counted(words)).unwrap_or_default(),
-                KeyPositions::None => &[],
-            },
-            index,
-        },
-    );
+    let keys = match positions {
+        KeyPositions::First => words.get(..1).unwrap_or_default(),
+        KeyPositions::Counted => words.get(counted(words)).unwrap_or_default(),
+        KeyPositions::None => &[],
+    };
+    run::<C>(module, ctx, authority, Said { strings: said, words, keys, index });
 }
 
 fn run<C: Command>(module: &Module, ctx: Ctx<'_>, authority: Authority, said: Said<'_>) {
@@ -174,15 +158,15 @@ fn run<C: Command>(module: &Module, ctx: Ctx<'_>, authority: Authority, said: Sa
     let Ok(outcome) = outcome else {
         return reply::send_error(ctx, "TRYAGAIN the lock module is in the middle of a change");
     };
-    let is_refused = keys.is_refused();
-    let announcements = keys.close();
+    let is_refused = keys.refused;
+    keys.close();
     if is_refused && !matches!(outcome, Ok(Outcome::Wait { .. })) {
-        module.finish(ctx, authority, announcements, now);
+        module.finish(&mut keys, now);
         return reply::send_error(ctx, "TRYAGAIN the server does not let this key be written now");
     }
     match outcome {
         Ok(Outcome::Reply(reply)) => {
-            module.announce(ctx, authority, announcements);
+            module.announce(&mut keys);
             // Servers send first what was written last: so a client that waits for the lock has it before
             // the caller hears that it has let go.
             reply::send(ctx, reply);
@@ -192,18 +176,17 @@ fn run<C: Command>(module: &Module, ctx: Ctx<'_>, authority: Authority, said: Sa
             }
         }
         Ok(Outcome::Scan { words, all }) => {
-            module.finish(ctx, authority, announcements, now);
+            module.finish(&mut keys, now);
             scan::run(module, ctx, &words, all);
         }
-        Ok(Outcome::Run(words)) => {
-            module.finish(ctx, authority, announcements, now);
-            let start = said.strings.len().saturating_sub(words.len());
-            guard::run(module, ctx, said.strings.get(start..).unwrap_or_default());
+        Ok(Outcome::Run) => {
+            module.finish(&mut keys, now);
+            guard::run(module, ctx, said.strings.get(INNER..).unwrap_or_default());
         }
         // The server must not be asked to wake a client inside the command that blocks it, so that
         // comes last.
         Ok(Outcome::Wait { ticket, key, in_words }) => {
-            module.finish(ctx, authority, announcements, now);
+            module.finish(&mut keys, now);
             let is_blocked = wait::block(module, ctx, key, ticket, &C::SPEC, in_words);
             let waits = module.change(|locks| {
                 if is_blocked {
@@ -224,8 +207,8 @@ fn run<C: Command>(module: &Module, ctx: Ctx<'_>, authority: Authority, said: Sa
             }
         }
         Err(fault) => {
-            module.finish(ctx, authority, announcements, now);
-            refuse(ctx, &fault);
+            module.finish(&mut keys, now);
+            reply::send_error(ctx, &fault.to_string());
         }
     }
 }
@@ -256,9 +239,6 @@ impl Caller for Asking<'_> {
 
     fn may_notify(&self, command: AskedBy, key: &[u8], notify: &Notify<'_>) -> Result<(), Fault> {
         let asker = self.module.rights.asker(self.ctx, command);
-        if !self.module.can_publish() {
-            return Err(Fault::CannotPublish);
-        }
         if self.module.cluster.is_on() && !slot::is_shared(key, notify.channel) {
             return Err(Fault::ChannelElsewhere);
         }
@@ -287,13 +267,4 @@ impl Caller for Asking<'_> {
         }
         connection(self.ctx, client)
     }
-}
-
-fn refuse(ctx: Ctx<'_>, fault: &Fault) {
-    reply::send_error(ctx, &fault.to_string());
-}
-
-fn has_arity(spec: &Spec, words: usize) -> bool {
-    let least = usize::from(spec.words);
-    words == least || (spec.more && words > least)
 }

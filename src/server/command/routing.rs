@@ -38,16 +38,11 @@ fn exists(ctx: Ctx<'_>, key: &[u8]) -> bool {
 /// The keys of a command within a command, as far as the server knows them. It does not know those of
 /// one that does not exist or has too few words; that one is refused when it is to run.
 pub fn keys_within<'a>(ctx: Ctx<'_>, inner: &[Lent<'a>]) -> Vec<&'a [u8]> {
-    let Some(name) = inner.first() else {
+    // Our own commands are refused later.
+    let name = inner.first().filter(|name| !is_ours(name.bytes()));
+    let (Some(_), Ok(count)) = (name, c_int::try_from(inner.len())) else {
         return Vec::new();
     };
-    let Ok(count) = c_int::try_from(inner.len()) else {
-        return Vec::new();
-    };
-    // Those of our own commands are refused later.
-    if is_ours(name.bytes()) {
-        return Vec::new();
-    }
     let mut found = 0;
     // SAFETY: the context and the words live, and the server reads the words only. It gives a list of
     // so many numbers, or null; no list of flags is asked for.

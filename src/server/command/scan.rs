@@ -38,9 +38,10 @@ pub fn run(module: &Module, ctx: Ctx<'_>, words: &[&[u8]], all: bool) {
     if let Some(from) = reserved_from {
         let some = module.read(|locks| locks.holds().some_reserved(db, from, count(words)));
         (reserved, next) = some.unwrap_or_default();
-        reserved.retain(|key| fits(pattern(words), key));
+        let pattern = last_said(words, b"MATCH").unwrap_or(b"*");
+        reserved.retain(|key| fits(pattern, key));
     }
-    let keys_found = next.is_none().then(|| found.texts_at(1)).into_iter().flatten();
+    let keys_found = next.is_none().then(|| found.texts_at(&[1])).into_iter().flatten();
     let named =
         (reserved.iter().map(|key| (&**key, true))).chain(keys_found.map(|key| (key, false)));
     let mut keys = ServerKeys::new(module, ctx, Authority::Passing, Said::default());
@@ -64,7 +65,8 @@ pub fn run(module: &Module, ctx: Ctx<'_>, words: &[&[u8]], all: bool) {
         None => Cow::Borrowed(found.text_at(0)),
     };
     let cursor = Reply::Bytes(Rc::from(&*cursor));
-    module.finish(ctx, Authority::Passing, keys.close(), now);
+    keys.close();
+    module.finish(&mut keys, now);
     reply::send(ctx, Reply::List(vec![cursor, Reply::List(locks)]));
 }
 
@@ -76,7 +78,7 @@ fn reserved_from(cursor: &[u8]) -> Option<u64> {
 }
 
 /// What follows this word where it was given last.
-fn said<'w>(words: &[&'w [u8]], word: &[u8]) -> Option<&'w [u8]> {
+fn last_said<'w>(words: &[&'w [u8]], word: &[u8]) -> Option<&'w [u8]> {
     let pairs = words.get(1..).unwrap_or_default().chunks(2);
     pairs.rev().find_map(|pair| match pair {
         [name, value] if name.eq_ignore_ascii_case(word) => Some(*value),
@@ -84,11 +86,7 @@ fn said<'w>(words: &[&'w [u8]], word: &[u8]) -> Option<&'w [u8]> {
     })
 }
 
-fn pattern<'w>(words: &[&'w [u8]]) -> &'w [u8] {
-    said(words, b"MATCH").unwrap_or(b"*")
-}
-
 fn count(words: &[&[u8]]) -> usize {
-    let count = said(words, b"COUNT").and_then(integer);
+    let count = last_said(words, b"COUNT").and_then(integer);
     count.and_then(|count| usize::try_from(count).ok()).unwrap_or(COUNT)
 }

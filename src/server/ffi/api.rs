@@ -4,22 +4,24 @@
 //! empty. [`missing`] is asked before anything else is, so that the fallbacks below never happen on
 //! a server that we run on.
 
-use std::ffi::{c_char, c_int, c_long, c_longlong, c_void};
+use std::ffi::{c_char, c_int, c_long, c_longlong, c_uint, c_void};
 use std::ptr::null_mut;
 use std::sync::OnceLock;
 
 use redis_module::raw;
 
-use crate::server::ffi::constants::{ERR, REPLY_UNKNOWN};
+use crate::server::ffi::constants::ERR;
 
 pub use redis_module::raw::{
     RedisModuleBlockedClient as Blocked, RedisModuleCallReply as CallReply,
     RedisModuleCmdFunc as CommandFn, RedisModuleCommand as Command,
-    RedisModuleCommandInfo as CommandInfo, RedisModuleCtx as RawCtx, RedisModuleEvent as Event,
-    RedisModuleEventCallback as EventFn, RedisModuleEventLoopFunc as EventLoopFn,
-    RedisModuleKey as RawKey, RedisModuleNotificationFunc as NotificationFn,
-    RedisModulePostNotificationJobFunc as JobFn, RedisModuleServerInfoData as ServerInfo,
-    RedisModuleString as RawString, RedisModuleUser as User,
+    RedisModuleCommandInfo as CommandInfo, RedisModuleConfigApplyFunc as ApplyFn,
+    RedisModuleCtx as RawCtx, RedisModuleEvent as Event, RedisModuleEventCallback as EventFn,
+    RedisModuleEventLoopFunc as EventLoopFn, RedisModuleEventLoopOneShotFunc as OneShotFn,
+    RedisModuleInfoCtx as InfoCtx, RedisModuleKey as RawKey,
+    RedisModuleNotificationFunc as NotificationFn, RedisModulePostNotificationJobFunc as JobFn,
+    RedisModuleServerInfoData as ServerInfo, RedisModuleString as RawString,
+    RedisModuleUser as User,
 };
 
 /// What the server calls at a waiter's end.
@@ -66,7 +68,7 @@ api! {
     call_reply_integer = RedisModule_CallReplyInteger(reply: *mut CallReply) -> c_longlong, or -1;
     call_reply_proto = RedisModule_CallReplyProto(reply: *mut CallReply, len: *mut usize) -> *const c_char, or std::ptr::null();
     call_reply_string_ptr = RedisModule_CallReplyStringPtr(reply: *mut CallReply, len: *mut usize) -> *const c_char, or std::ptr::null();
-    call_reply_type = RedisModule_CallReplyType(reply: *mut CallReply) -> c_int, or REPLY_UNKNOWN;
+    call_reply_type = RedisModule_CallReplyType(reply: *mut CallReply) -> c_int, or -1;
     close_key = RedisModule_CloseKey(key: *mut RawKey), or ();
     create_command = RedisModule_CreateCommand(
         ctx: *mut RawCtx, name: *const c_char, function: CommandFn, flags: *const c_char,
@@ -76,6 +78,7 @@ api! {
     delete_key = RedisModule_DeleteKey(key: *mut RawKey) -> c_int, or ERR;
     event_loop_add = RedisModule_EventLoopAdd(fd: c_int, mask: c_int, function: EventLoopFn, data: *mut c_void) -> c_int, or ERR;
     event_loop_del = RedisModule_EventLoopDel(fd: c_int, mask: c_int) -> c_int, or ERR;
+    event_loop_add_one_shot = RedisModule_EventLoopAddOneShot(function: OneShotFn, data: *mut c_void) -> c_int, or ERR;
     free_call_reply = RedisModule_FreeCallReply(reply: *mut CallReply), or ();
     free_server_info = RedisModule_FreeServerInfo(ctx: *mut RawCtx, info: *mut ServerInfo), or ();
     free_string = RedisModule_FreeString(ctx: *mut RawCtx, string: *mut RawString), or ();
@@ -95,10 +98,32 @@ api! {
     get_notify_keyspace_events = RedisModule_GetNotifyKeyspaceEvents() -> c_int, or -1;
     get_selected_db = RedisModule_GetSelectedDb(ctx: *mut RawCtx) -> c_int, or 0;
     get_server_info = RedisModule_GetServerInfo(ctx: *mut RawCtx, section: *const c_char) -> *mut ServerInfo, or null_mut();
+    info_add_field_c_string = RedisModule_InfoAddFieldCString(info: *mut InfoCtx, name: *const c_char, text: *const c_char) -> c_int, or ERR;
+    info_add_field_u_long_long = RedisModule_InfoAddFieldULongLong(info: *mut InfoCtx, name: *const c_char, number: u64) -> c_int, or ERR;
+    info_add_section = RedisModule_InfoAddSection(info: *mut InfoCtx, name: *const c_char) -> c_int, or ERR;
+    info_begin_dict_field = RedisModule_InfoBeginDictField(info: *mut InfoCtx, name: *const c_char) -> c_int, or ERR;
+    info_end_dict_field = RedisModule_InfoEndDictField(info: *mut InfoCtx) -> c_int, or ERR;
     key_exists = RedisModule_KeyExists(ctx: *mut RawCtx, name: *mut RawString) -> c_int, or 0;
     key_type = RedisModule_KeyType(key: *mut RawKey) -> c_int, or -1;
+    latency_add_sample = RedisModule_LatencyAddSample(event: *const c_char, ms: i64), or ();
+    load_configs = RedisModule_LoadConfigs(ctx: *mut RawCtx) -> c_int, or ERR;
     notify_keyspace_event = RedisModule_NotifyKeyspaceEvent(ctx: *mut RawCtx, class: c_int, event: *const c_char, key: *mut RawString) -> c_int, or ERR;
     open_key = RedisModule_OpenKey(ctx: *mut RawCtx, name: *mut RawString, mode: c_int) -> *mut RawKey, or null_mut();
+    publish_message = RedisModule_PublishMessage(ctx: *mut RawCtx, channel: *mut RawString, message: *mut RawString) -> c_int, or 0;
+    publish_message_shard = RedisModule_PublishMessageShard(ctx: *mut RawCtx, channel: *mut RawString, message: *mut RawString) -> c_int, or 0;
+    register_bool_config = RedisModule_RegisterBoolConfig(
+        ctx: *mut RawCtx, name: *const c_char, default: c_int, flags: c_uint,
+        get: raw::RedisModuleConfigGetBoolFunc, set: raw::RedisModuleConfigSetBoolFunc, apply: ApplyFn, data: *mut c_void
+    ) -> c_int, or ERR;
+    register_info_func = RedisModule_RegisterInfoFunc(ctx: *mut RawCtx, function: raw::RedisModuleInfoFunc) -> c_int, or ERR;
+    register_numeric_config = RedisModule_RegisterNumericConfig(
+        ctx: *mut RawCtx, name: *const c_char, default: c_longlong, flags: c_uint, least: c_longlong, most: c_longlong,
+        get: raw::RedisModuleConfigGetNumericFunc, set: raw::RedisModuleConfigSetNumericFunc, apply: ApplyFn, data: *mut c_void
+    ) -> c_int, or ERR;
+    register_string_config = RedisModule_RegisterStringConfig(
+        ctx: *mut RawCtx, name: *const c_char, default: *const c_char, flags: c_uint,
+        get: raw::RedisModuleConfigGetStringFunc, set: raw::RedisModuleConfigSetStringFunc, apply: ApplyFn, data: *mut c_void
+    ) -> c_int, or ERR;
     reply_with_array = RedisModule_ReplyWithArray(ctx: *mut RawCtx, len: c_long) -> c_int, or ERR;
     reply_with_call_reply = RedisModule_ReplyWithCallReply(ctx: *mut RawCtx, reply: *mut CallReply) -> c_int, or ERR;
     reply_with_error = RedisModule_ReplyWithError(ctx: *mut RawCtx, text: *const c_char) -> c_int, or ERR;
@@ -164,35 +189,4 @@ pub fn check_permissions() -> Option<CheckPermissions> {
         }
         function
     })
-}
-
-/// How Redis 8.2 and later are asked to tell of these keyspace events no more.
-pub type Unsubscribe = unsafe extern "C" fn(*mut RawCtx, c_int, NotificationFn) -> c_int;
-
-/// The function that unsubscribes from keyspace events, where the server has it. It is looked for once.
-pub fn unsubscribe_from_keyspace_events() -> Option<Unsubscribe> {
-    static FOUND: OnceLock<Option<Unsubscribe>> = OnceLock::new();
-    *FOUND.get_or_init(|| {
-        let name = c"RedisModule_UnsubscribeFromKeyspaceEvents";
-        let mut function: Option<Unsubscribe> = None;
-        // SAFETY: the server wrote the address once. It leaves the function's own where we say, which
-        // is good for one, or leaves that as it is.
-        unsafe {
-            raw::RedisModule_GetApi?(name.as_ptr(), (&raw mut function).cast());
-        }
-        function
-    })
-}
-
-/// How a message is published; says to how many clients of this server.
-pub type PublishFn =
-    unsafe extern "C" fn(*mut RawCtx, channel: *mut RawString, message: *mut RawString) -> c_int;
-
-/// How a command is sent to replicas and to the append-only file.
-pub type Replicate = unsafe extern "C" fn(*mut RawCtx, *const c_char, *const c_char, ...) -> c_int;
-
-/// The function that replicates a command; its arguments vary.
-pub fn replicate() -> Option<Replicate> {
-    // SAFETY: the server wrote the address once, before any of our code ran.
-    unsafe { raw::RedisModule_Replicate }
 }

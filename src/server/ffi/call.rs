@@ -8,7 +8,7 @@ use redis_module::raw;
 
 use crate::lock::Ms;
 use crate::server::ffi::api::{self, CallReply, RawString};
-use crate::server::ffi::constants::{REPLY_ERROR, REPLY_INTEGER};
+use crate::server::ffi::constants::REPLY_ERROR;
 use crate::server::ffi::context::Ctx;
 use crate::server::ffi::text::{Lent, Text};
 
@@ -20,7 +20,9 @@ pub struct ServerReply(*mut CallReply);
 macro_rules! run {
     ($ctx:expr, $command:expr, $format:expr $(, $word:expr)*) => {
         raw::RedisModule_Call.and_then(|call| {
-            ServerReply::new(call($ctx.raw(), $command.as_ptr(), $format.as_ptr() $(, $word)*))
+            let reply = call($ctx.raw(), $command.as_ptr(), $format.as_ptr() $(, $word)*);
+            // Not made before it is known that there is one, because it is given back when it is dropped.
+            (!reply.is_null()).then(|| ServerReply(reply))
         })
     };
 }
@@ -118,13 +120,10 @@ pub fn user_name(ctx: Ctx<'_>) -> Option<Text<'static>> {
 /// user, a command that there is not: the server looks for the user first.
 fn has_user(ctx: Ctx<'_>) -> bool {
     // SAFETY: the context lives, and the format asks for nothing.
-    let reply = unsafe { run!(ctx, NO_COMMAND, c"C") };
+    let reply = unsafe { run!(ctx, c"lock.no-such-command", c"C") };
     let why = io::Error::last_os_error().raw_os_error();
     reply.is_none() && why == Some(libc::ENOENT)
 }
-
-/// The name of a command that there is not.
-const NO_COMMAND: &CStr = c"lock.no-such-command";
 
 /// Runs a command for a client: with its rights, in its database and its protocol, as one that a
 /// script would run, and replicated as itself. What the server has against it is the reply.
@@ -140,24 +139,14 @@ pub fn for_client(ctx: Ctx<'_>, name: Lent<'_>, arguments: &[Lent<'_>]) -> Optio
         return Some(reply);
     }
     // Valkey 8.1 and 9 leave some replies (WRONGTYPE to GETDEL and GETSET) with the client that they
-    // keep for such calls, and give them to the next call: that is ours, before any other.
+    // keep for such calls, and give them to the next call: that is this one, of a harmless command.
     drop(reply);
-    left_behind(ctx)
-}
-
-/// The reply that the last call has left behind, if this call of a harmless command brings it.
-fn left_behind(ctx: Ctx<'_>) -> Option<ServerReply> {
     // SAFETY: the context lives, and the format asks for nothing.
     let reply = unsafe { run!(ctx, c"PING", c"0") };
     reply.filter(|reply| !reply.is_nothing() && reply.text() != b"PONG")
 }
 
 impl ServerReply {
-    fn new(reply: *mut CallReply) -> Option<Self> {
-        // Not made before it is known that there is one, because it is given back when it is dropped.
-        (!reply.is_null()).then(|| Self(reply))
-    }
-
     /// Has nothing been said at all, not even that there is nothing?
     fn is_nothing(&self) -> bool {
         let mut len = 0;
@@ -166,7 +155,6 @@ impl ServerReply {
         len == 0
     }
 
-    /// Is it an error?
     pub fn is_error(&self) -> bool {
         // SAFETY: the reply is ours until it is dropped.
         unsafe { api::call_reply_type(self.0) == REPLY_ERROR }
@@ -184,12 +172,8 @@ impl ServerReply {
 
     /// The number, if it is one that counts something.
     fn number(&self) -> Option<usize> {
-        // SAFETY: the reply is ours until it is dropped; the server says which kind it is of.
-        let number = unsafe {
-            (api::call_reply_type(self.0) == REPLY_INTEGER)
-                .then(|| api::call_reply_integer(self.0))?
-        };
-        usize::try_from(number).ok()
+        // SAFETY: the reply is ours until it is dropped. The server says the least number for what is none.
+        usize::try_from(unsafe { api::call_reply_integer(self.0) }).ok()
     }
 
     /// The bytes of a text.
@@ -202,15 +186,10 @@ impl ServerReply {
         self.part().items().nth(place).map_or(&[], Part::text)
     }
 
-    /// The texts of the list at this place in a list.
-    pub fn texts_at(&self, place: usize) -> impl Iterator<Item = &[u8]> {
-        self.part().list_at(place).map(Part::text)
-    }
-
-    /// The texts of the list that stands at the second place in the list at the first.
-    pub fn texts_within(&self, first: usize, second: usize) -> impl Iterator<Item = &[u8]> {
-        let list = self.part().list_at(first).skip(second).take(1);
-        list.flat_map(Part::items).map(Part::text)
+    /// The texts of the list at this place in it: at each of these in the list before.
+    pub fn texts_at(&self, places: &'static [usize]) -> impl Iterator<Item = &[u8]> {
+        let list = places.iter().try_fold(self.part(), |list, &place| list.items().nth(place));
+        list.into_iter().flat_map(Part::items).map(Part::text)
     }
 
     /// The texts of the lists in a list.
@@ -251,9 +230,5 @@ impl<'a> Part<'a> {
             .map(move |index| unsafe { api::call_reply_array_element(self.raw, index) })
             .take_while(|item| !item.is_null())
             .map(|raw| Part { raw, life: PhantomData })
-    }
-
-    fn list_at(self, place: usize) -> impl Iterator<Item = Part<'a>> {
-        self.items().skip(place).take(1).flat_map(Part::items)
     }
 }

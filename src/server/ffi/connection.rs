@@ -5,7 +5,6 @@ use std::ffi::CStr;
 use redis_module::raw;
 
 use crate::protocol::Connection;
-
 use crate::server::ffi::api;
 use crate::server::ffi::constants::OK;
 use crate::server::ffi::context::Ctx;

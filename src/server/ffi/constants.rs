@@ -26,26 +26,19 @@ pub const READ_WRITE: c_int = (raw::REDISMODULE_READ | raw::REDISMODULE_WRITE) a
 
 pub const READABLE: c_int = raw::REDISMODULE_EVENTLOOP_READABLE as c_int;
 
-/// A reply that the server has no name for.
-pub const REPLY_UNKNOWN: c_int = raw::REDISMODULE_REPLY_UNKNOWN as c_int;
 pub const REPLY_ERROR: c_int = raw::REDISMODULE_REPLY_ERROR as c_int;
-pub const REPLY_INTEGER: c_int = raw::REDISMODULE_REPLY_INTEGER as c_int;
 
 pub const ARGUMENT_OPTIONAL: c_int = raw::REDISMODULE_CMD_ARG_OPTIONAL as c_int;
-
 /// An argument that there may be more than one of.
 pub const ARGUMENT_MULTIPLE: c_int = raw::REDISMODULE_CMD_ARG_MULTIPLE as c_int;
 /// The right to read a key's value.
 pub const KEY_ACCESS: c_int = raw::REDISMODULE_CMD_KEY_ACCESS as c_int;
-
 /// The right to read a key's value and to change it.
 pub const KEY_UPDATE: c_int = KEY_ACCESS | raw::REDISMODULE_CMD_KEY_UPDATE as c_int;
 /// The right to publish on a channel.
 pub const CHANNEL_PUBLISH: c_int = raw::REDISMODULE_CMD_CHANNEL_PUBLISH as c_int;
-
 /// Valkey 9.1: what a user lacks is the right to the database.
 pub const NO_DATABASE: c_int = 4;
-
 /// We say ourselves which keys we have changed, so that looking at one disturbs no other client.
 pub const NO_IMPLICIT_SIGNAL_MODIFIED: c_int =
     raw::REDISMODULE_OPTION_NO_IMPLICIT_SIGNAL_MODIFIED as c_int;

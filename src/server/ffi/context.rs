@@ -7,7 +7,6 @@ use std::ptr::null_mut;
 use redis_module::raw;
 
 use crate::lock::Db;
-
 use crate::server::ffi::api::{self, RawCtx};
 use crate::server::ffi::constants::OK;
 
@@ -53,7 +52,6 @@ impl Flags {
         !self.in_script() && (!denied || in_multi)
     }
 
-    /// Is a script or a function running?
     pub fn in_script(self) -> bool {
         self.has(raw::REDISMODULE_CTX_FLAGS_LUA)
     }
@@ -81,7 +79,6 @@ impl Ctx<'_> {
         self.raw
     }
 
-    /// What the server says of itself and of the caller.
     pub fn flags(self) -> Flags {
         // SAFETY: the context lives.
         Flags(unsafe { api::get_context_flags(self.raw) })

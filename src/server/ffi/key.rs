@@ -6,39 +6,16 @@ use std::marker::PhantomData;
 use std::ptr::null_mut;
 
 use crate::lock::{Glance, LONGEST_OWNER, Ms, Share, Stored};
-
 use crate::server::ffi::api::{self, RawKey};
-use crate::server::ffi::constants::{
-    KEY_EMPTY, KEY_STRING, KEY_ZSET, NO_TOUCH, OK, READ, READ_WRITE,
-};
+use crate::server::ffi::constants::{KEY_EMPTY, KEY_STRING, KEY_ZSET, OK, READ, READ_WRITE};
 use crate::server::ffi::context::Ctx;
 use crate::server::ffi::text::{self, Text};
 
-/// What a key is opened for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Purpose {
-    Read,
-    /// To look, which the server is not to take for a use of the key.
-    Pass,
-    /// To change it.
-    Write,
-}
-
-/// When a key is to expire.
+/// When a key expires.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Expiry {
     At(Ms),
-    /// Never: another client has put in a share without an end.
     Never,
-}
-
-/// What is known of when a key expires.
-#[derive(Clone, Copy, Default)]
-enum Deadline {
-    #[default]
-    Unknown,
-    Never,
-    At(Ms),
 }
 
 /// The server's word for no expiry.
@@ -56,47 +33,44 @@ pub struct NotWritten;
 pub struct Key<'a> {
     /// Null if there is no such key, or if the server does not let us write it.
     raw: *mut RawKey,
-    purpose: Purpose,
+    /// Was it opened to be changed?
+    for_writing: bool,
     life: PhantomData<Ctx<'a>>,
     /// When it expires, if that has been asked since it was changed: the server has to look for it.
-    deadline: Cell<Deadline>,
+    expiry: Cell<Option<Expiry>>,
 }
 
 impl<'a> Key<'a> {
-    /// Opens a key. One that has expired may be deleted by that.
+    /// Opens a key in this mode of the server's. One that has expired may be deleted by that.
     ///
     /// # Safety
     /// While it is open nothing else may change the key: no command may run that does, and it must not
     /// be open a second time.
-    pub unsafe fn open(ctx: Ctx<'a>, name: &Text<'_>, purpose: Purpose) -> Self {
-        let mode = match purpose {
-            Purpose::Read => READ,
-            Purpose::Pass => READ | NO_TOUCH,
-            Purpose::Write => READ_WRITE,
-        };
+    pub unsafe fn open(ctx: Ctx<'a>, name: &Text<'_>, mode: c_int) -> Self {
+        let for_writing = mode == READ_WRITE;
         // SAFETY: context and name live.
         let raw = unsafe { api::open_key(ctx.raw(), name.raw(), mode) };
         #[cfg(feature = "provoke")]
-        let raw = if purpose == Purpose::Write && crate::provoke::refuses(name.bytes()) {
+        let raw = if for_writing && crate::provoke::refuses(name.bytes()) {
             // SAFETY: the key is open, or was never; the server takes either.
             unsafe { api::close_key(raw) };
             null_mut()
         } else {
             raw
         };
-        Self { raw, purpose, life: PhantomData, deadline: Cell::default() }
+        Self { raw, for_writing, life: PhantomData, expiry: Cell::default() }
     }
 
     /// Does the server not let us write it now? Valkey 9.2 does so with keys that it is saving, unless
     /// a client's command has named them. What stands there is not known then.
     pub fn is_refused(&self) -> bool {
-        self.raw.is_null() && self.purpose == Purpose::Write
+        self.raw.is_null() && self.for_writing
     }
 
     /// The handle by which it is written.
     fn writable(&mut self) -> Result<*mut RawKey, NotWritten> {
-        self.deadline.take();
-        if self.raw.is_null() || self.purpose != Purpose::Write {
+        self.expiry.take();
+        if self.raw.is_null() || !self.for_writing {
             return Err(NotWritten);
         }
         Ok(self.raw)
@@ -115,7 +89,11 @@ impl<'a> Key<'a> {
         match unsafe { api::key_type(self.raw) } {
             KEY_EMPTY => Stored::Nothing,
             KEY_STRING => self.string(),
-            KEY_ZSET => self.sorted_set(marker),
+            KEY_ZSET if self.score(marker) == Some(f64::INFINITY) => {
+                // SAFETY: the key is open.
+                let members = unsafe { api::value_length(self.raw) };
+                Stored::Shared { count: members.saturating_sub(1) }
+            }
             _ => Stored::NoLock,
         }
     }
@@ -139,15 +117,6 @@ impl<'a> Key<'a> {
         }
     }
 
-    fn sorted_set(&self, marker: &Text<'_>) -> Stored<'_> {
-        if self.score(marker) != Some(f64::INFINITY) {
-            return Stored::NoLock;
-        }
-        // SAFETY: the key is open.
-        let members = unsafe { api::value_length(self.raw) };
-        Stored::Shared { count: members.saturating_sub(1) }
-    }
-
     fn string(&self) -> Stored<'_> {
         // SAFETY: the key is open. Asked first, because looking at a string may store it anew.
         if !(1..=LONGEST_OWNER).contains(&unsafe { api::value_length(self.raw) }) {
@@ -168,20 +137,20 @@ impl<'a> Key<'a> {
 
     /// When it expires, if ever.
     pub fn deadline(&self) -> Option<Ms> {
-        match self.deadline.get() {
-            Deadline::Unknown if self.is_nothing() => None,
-            Deadline::Unknown => self.learn_deadline(),
-            Deadline::Never => None,
-            Deadline::At(at) => Some(at),
+        match self.expiry.get() {
+            None if self.is_nothing() => None,
+            None => self.learn_deadline(),
+            Some(Expiry::Never) => None,
+            Some(Expiry::At(at)) => Some(at),
         }
     }
 
     /// When it expires, if it is a lock, as `stored` says: other keys are not asked.
     pub fn deadline_of(&self, stored: &Stored<'_>) -> Option<Ms> {
-        match (stored, self.deadline.get()) {
-            (Stored::Nothing | Stored::NoLock, _) | (_, Deadline::Never) => None,
-            (_, Deadline::At(at)) => Some(at),
-            (_, Deadline::Unknown) => self.learn_deadline(),
+        match (stored, self.expiry.get()) {
+            (Stored::Nothing | Stored::NoLock, _) | (_, Some(Expiry::Never)) => None,
+            (_, Some(Expiry::At(at))) => Some(at),
+            (_, None) => self.learn_deadline(),
         }
     }
 
@@ -189,7 +158,7 @@ impl<'a> Key<'a> {
     fn learn_deadline(&self) -> Option<Ms> {
         // SAFETY: the key is open. The server says -1 where there is no expiry.
         let deadline = u64::try_from(unsafe { api::get_abs_expire(self.raw) }).ok();
-        (self.deadline).set(deadline.map_or(Deadline::Never, Deadline::At));
+        self.expiry.set(Some(deadline.map_or(Expiry::Never, Expiry::At)));
         deadline
     }
 
@@ -262,7 +231,7 @@ impl<'a> Key<'a> {
             let mut goes_on = true;
             while goes_on && api::zset_range_end_reached(self.raw) == 0 {
                 if let Some((member, score)) = self.current() {
-                    goes_on = member.is(marker)
+                    goes_on = member.bytes() == marker.bytes()
                         || visit(text::bytes(member.raw()), Share::with_score(score));
                 }
                 api::zset_range_next(self.raw);
@@ -281,7 +250,7 @@ impl<'a> Key<'a> {
                 return None;
             }
             let mut last = self.current();
-            if last.as_ref().is_some_and(|(member, _)| member.is(marker)) {
+            if last.as_ref().is_some_and(|(member, _)| member.bytes() == marker.bytes()) {
                 api::zset_range_prev(self.raw);
                 last = self.current();
             }
@@ -333,28 +302,23 @@ impl<'a> Key<'a> {
         if latest == before || (is_later && !or_later) {
             return Ok(None);
         }
-        Ok(Some(match latest {
-            Some(latest) => {
-                self.expire_at(latest)?;
-                Expiry::At(latest)
-            }
-            None => {
-                let raw = self.writable()?;
-                // SAFETY: the key is open for writing.
-                taken(unsafe { api::set_abs_expire(raw, NO_EXPIRY) })?;
-                Expiry::Never
-            }
-        }))
+        // Never if another client has put in a share without an end.
+        let expiry = latest.map_or(Expiry::Never, Expiry::At);
+        self.expire(expiry).map(|()| Some(expiry))
     }
 
     /// Sets its expiry. There is none to be set where there is no key.
-    pub fn expire_at(&mut self, at: Ms) -> Result<(), NotWritten> {
-        // No caller asks for more: replicas are told of what was asked for.
-        let wanted = i64::try_from(at).unwrap_or(i64::MAX);
+    #[inline]
+    pub fn expire(&mut self, expiry: Expiry) -> Result<(), NotWritten> {
+        let wanted = match expiry {
+            // No caller asks for more: replicas are told of what was asked for.
+            Expiry::At(at) => i64::try_from(at).unwrap_or(i64::MAX),
+            Expiry::Never => NO_EXPIRY,
+        };
         let raw = self.writable()?;
         // SAFETY: the key is open for writing.
         taken(unsafe { api::set_abs_expire(raw, wanted) })?;
-        self.deadline.set(Deadline::At(at));
+        self.expiry.set(Some(expiry));
         Ok(())
     }
 

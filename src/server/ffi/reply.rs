@@ -3,7 +3,6 @@
 use std::ffi::{CString, c_long};
 
 use crate::protocol::Reply;
-
 use crate::server::ffi::api;
 use crate::server::ffi::context::Ctx;
 
@@ -16,9 +15,7 @@ pub fn send(ctx: Ctx<'_>, reply: Reply) {
             Reply::Integer(number) => _ = api::reply_with_long_long(raw, number),
             Reply::Null => _ = api::reply_with_null(raw),
             Reply::NullList => _ = api::reply_with_null_array(raw),
-            Reply::Bytes(bytes) => {
-                api::reply_with_string_buffer(raw, bytes.as_ptr().cast(), bytes.len());
-            }
+            Reply::Bytes(bytes) => send_bytes(ctx, &bytes),
             Reply::List(list) => {
                 api::reply_with_array(raw, length(list.len()));
                 list.into_iter().for_each(|item| send(ctx, item));
@@ -26,7 +23,7 @@ pub fn send(ctx: Ctx<'_>, reply: Reply) {
             Reply::Map(map) => {
                 api::reply_with_map(raw, length(map.len()));
                 map.into_iter().for_each(|(name, value)| {
-                    send_name(ctx, name);
+                    send_bytes(ctx, name.as_bytes());
                     send(ctx, value);
                 });
             }
@@ -47,9 +44,9 @@ pub fn send_defect(ctx: Ctx<'_>) {
     send_error(ctx, "ERR a defect of the lock module was met; please report it");
 }
 
-fn send_name(ctx: Ctx<'_>, name: &str) {
-    // SAFETY: the context lives, and so many bytes are there.
-    unsafe { api::reply_with_string_buffer(ctx.raw(), name.as_ptr().cast(), name.len()) };
+fn send_bytes(ctx: Ctx<'_>, bytes: &[u8]) {
+    // SAFETY: the context lives, and the bytes are there.
+    unsafe { api::reply_with_string_buffer(ctx.raw(), bytes.as_ptr().cast(), bytes.len()) };
 }
 
 fn length(len: usize) -> c_long {

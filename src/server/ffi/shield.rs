@@ -1,6 +1,6 @@
 //! No panic may cross into the server: it would take the whole database down.
 
-use std::panic::{AssertUnwindSafe, PanicHookInfo, catch_unwind, set_hook, take_hook};
+use std::panic::{AssertUnwindSafe, catch_unwind, set_hook, take_hook};
 
 use crate::server::ffi::context;
 
@@ -27,14 +27,10 @@ pub fn shield<T>(place: &str, fallback: impl FnOnce() -> T, work: impl FnOnce() 
 /// RUST_BACKTRACE in the environment it would look for the names of all functions on the stack, by
 /// means that stop Valkey 9.1.
 pub fn tell_the_log() {
-    set_hook(Box::new(tell));
+    set_hook(Box::new(|panic| context::log_warning(&panic.to_string().replace('\n', " "))));
 }
 
 /// The words of a panic go where they went before we were loaded; the module may be unloaded then.
 pub fn tell_the_log_no_more() {
     drop(take_hook());
-}
-
-fn tell(panic: &PanicHookInfo<'_>) {
-    context::log_warning(&panic.to_string().replace('\n', " "));
 }

@@ -80,16 +80,6 @@ impl Text<'_> {
         unsafe { bytes(self.raw()) }
     }
 
-    /// Has the other string the same bytes?
-    pub fn is(&self, other: &Text<'_>) -> bool {
-        self.bytes() == other.bytes()
-    }
-
-    /// As a text, for people to read.
-    pub fn show(&self) -> String {
-        String::from_utf8_lossy(self.bytes()).into_owned()
-    }
-
     pub fn raw(&self) -> *mut RawString {
         match &self.0 {
             Storage::Lent(lent) => lent.raw,

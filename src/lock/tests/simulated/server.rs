@@ -867,12 +867,7 @@ impl Server {
         let unconfirmed = self.locks.unconfirmed.len();
         self.locks.ended(
             ticket,
-            End {
-                cut_off,
-                client_lives,
-                replies_stay: self.flavour.answers == Answers::Straight,
-                is_confirmed_later: true,
-            },
+            End { cut_off, client_lives, replies_stay: self.flavour.answers == Answers::Straight },
         );
         if self.locks.unconfirmed.len() > unconfirmed {
             self.ending.push((ticket, blocked));
