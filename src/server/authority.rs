@@ -5,7 +5,7 @@
 pub enum Authority {
     /// A client's command that only reads, and that runs also when nothing may be written.
     Reader,
-    /// A client's command that goes through all keys of its database, and is no use of any.
+    /// A client's command that goes through all keys of its database, and does not count as a use of any.
     Passing,
     /// One that goes through keys of all databases: so by a context of our own.
     Overseer,

@@ -124,7 +124,7 @@ impl Module {
     }
 
     /// Has a panic cut something short since this was last asked?
-    pub fn was_cut_short(&self) -> bool {
+    pub fn take_cut_short(&self) -> bool {
         self.cut_short.take()
     }
 

@@ -43,7 +43,7 @@ impl SentOn {
     /// Is the server about to send this waiter away, whose reply says that it does not get the lock of
     /// this key? One that has been granted its locks is not, and has no such key: they were granted
     /// because the slot is here.
-    pub fn is_left_to_server(
+    pub fn leave_to_server(
         &self,
         ticket: Ticket,
         key: Option<&[u8]>,

@@ -73,7 +73,7 @@ impl Module {
         let ticked = self.change(|locks| {
             locks.tick(&mut Turn::new(&mut keys, now));
             // Only now: the lock that brought the panic about should not keep the others from being seen to.
-            if self.was_cut_short() {
+            if self.take_cut_short() {
                 locks.waiting_mut().note_all_of(None);
             }
             for ticket in self.sent_on.due(now) {
@@ -144,7 +144,7 @@ impl Module {
         if self.cluster.is_on() {
             let now = clock::now();
             for &ticket in &waiting {
-                if !self.is_left_to_server(ticket, now) {
+                if !self.leave_to_server(ticket, now) {
                     self.waiting.wake(ticket);
                 }
             }
@@ -156,9 +156,9 @@ impl Module {
     }
 
     /// Is the server about to send this waiter away?
-    fn is_left_to_server(&self, ticket: Ticket, now: Now) -> bool {
+    fn leave_to_server(&self, ticket: Ticket, now: Now) -> bool {
         let key = self.read(|locks| locks.waiting().empty_handed(ticket)).ok().flatten();
-        self.sent_on.is_left_to_server(ticket, key.as_deref(), now, |name| {
+        self.sent_on.leave_to_server(ticket, key.as_deref(), now, |name| {
             self.cluster.is_up(self.own(), now) && call::has_slot_of(self.own(), name)
         })
     }

@@ -23,7 +23,7 @@ use crate::server::{clock, home, rights, wait};
 /// Which of the words behind the name of LOCK.GUARD begin a command: those behind key and owner.
 const INNER: usize = 2;
 
-/// Most commands have no more words than this. So many need no memory of their own.
+/// Commands with no more words than this need no memory of their own; most have fewer.
 const FEW: usize = 8;
 
 /// For a connection that the server blocks for its own commands and not for a module's: on Valkey
