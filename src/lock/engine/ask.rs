@@ -70,11 +70,10 @@ impl Locks {
             return Ok(self.count_busy());
         }
         // An owner that asks for another mode goes to the end, and keeps its old place until it is enrolled.
-        let other = own.filter(|ticket| self.waiting.waiter(*ticket).is_some());
-        let ticket = self.enroll(turn, &parts, request, other)?;
+        let ticket = self.enroll(turn, &parts, request, own)?;
         self.waiting.renew_lease((turn.now, &mut turn.budget), ticket, request, lease, None);
-        if let Some(other) = other {
-            let moved_up = self.end_place(other, Ended::ByItsOwner);
+        if let Some(own) = own {
+            let moved_up = self.end_place(own, Ended::ByItsOwner);
             turn.settling.add_moved_up(moved_up);
             self.settle_moved_up(turn);
         }

@@ -195,9 +195,7 @@ impl Locks {
             self.end_place(ticket, Ended::Claimed);
             return;
         }
-        let may_write = turn.keys.is_writable()
-            && (held.iter()).all(|(name, _)| turn.keys.may_write(name.borrow()));
-        if !held.is_empty() && !may_write {
+        if !held.iter().all(|(name, _)| turn.keys.may_write(name.borrow())) {
             self.waiting.postpone_claim(ticket, turn.now.plus(PAUSE));
             return;
         }
@@ -212,10 +210,6 @@ impl Locks {
         }
         if let Some(channel) = channel {
             self.waiting.send_to_sleep(channel);
-        }
-        if self.waiting.check_lease_is_over(ticket, turn.now) {
-            let moved_up = self.lapse(ticket);
-            self.waiting.settle_later(moved_up);
         }
     }
 }

@@ -118,7 +118,6 @@ impl Locks {
         self.holds.discard(returns.len(), returns.into_iter());
         let noted = self.waiting.take_noted();
         self.holds.discard(noted.len(), noted.into_iter());
-        self.closed.clear();
         self.waiting.end_places(Ending::All);
         self.waiting.send_all_away();
         self.send_some_away(&mut Budget::of(Budget::PORTION));

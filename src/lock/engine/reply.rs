@@ -129,7 +129,7 @@ impl Locks {
             self.end_claimed_places(held, &waiter.owner, Some(fence));
         }
         // Its connection may have closed before the grant was made, when nothing was tied to it.
-        if waiter.session && !client_lives {
+        if !client_lives {
             self.closed(waiter.client);
         }
     }

@@ -88,12 +88,14 @@ impl Locks {
         name: Name,
         owner: Rc<[u8]>,
     ) {
-        if self.waiting.queue(name.borrow()).is_none()
-            || self.holds.share_of(turn, name.borrow(), &owner).is_none()
+        let served = self.serve_any_of(turn, name.borrow(), &owner);
+        // The next look at the lock must find the owner again: it may not come first there.
+        if matches!(served, Served::Refused | Served::Later)
+            && let Some(queue) = self.waiting.queue(name.borrow())
         {
-            return;
+            queue.touch();
         }
-        match self.serve_any_of(turn, name.borrow(), &owner, Hold::Shared) {
+        match served {
             Served::Waits | Served::Held(_) => {}
             Served::Through => {
                 turn.settling.add_moved_up([name.clone()]);
@@ -133,7 +135,6 @@ impl Locks {
             }
         }
         // There are too many waiters that may have the lock for one turn: the rest follows in the next.
-        self.waiting.first_in_queue(name);
         self.waiting.look_by(name, turn.now.plus(1));
         self.take_stock(turn, name);
     }
@@ -178,7 +179,7 @@ impl Locks {
                 Rc::from(owner)
             }
         };
-        self.serve_any_of(turn, name, &owner, Hold::Exclusive)
+        self.serve_any_of(turn, name, &owner)
     }
 
     /// Reports a hold that has expired while this lock's queue waited for it: the first that is over by its end.
@@ -249,30 +250,18 @@ impl Locks {
         seen
     }
 
-    /// Serves one request of this owner, which holds the lock; or several, if all they need is a reply. If
-    /// the server refuses one of them on account of another lock, the next is tried.
-    fn serve_any_of(
-        &mut self,
-        turn: &mut Turn<'_>,
-        name: NameRef<'_>,
-        owner: &[u8],
-        hold: Hold,
-    ) -> Served {
+    /// Serves the requests of this owner, which holds the lock, as far as the budget goes. If the server refuses
+    /// one of them on account of another lock, the next is tried.
+    fn serve_any_of(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>, owner: &[u8]) -> Served {
         let (mut any, mut through) = (Served::Waits, false);
         for ticket in self.waiting_for(turn, name, owner) {
             let Some(waiter) = self.waiting.waiter(ticket) else {
                 continue;
             };
             let wants_it_alone = waiter.mode_of(name) == Mode::Exclusive;
-            let has_it_all =
-                hold == Hold::Exclusive || (waiter.names.len() == 1 && !wants_it_alone);
-            if through && !has_it_all {
-                break;
-            }
             let seen = self.serve(turn, ticket, None);
             // An upgrade comes first, even if the server has refused another of its locks.
-            if seen != Served::Through
-                && wants_it_alone
+            if wants_it_alone
                 && self.holds.share_of(turn, name, owner).is_some()
                 && let Some(queue) = self.waiting.queue(name)
             {
@@ -283,7 +272,7 @@ impl Locks {
                 Served::Refused | Served::Later => any = seen,
                 Served::Through => {
                     through = true;
-                    if !has_it_all || turn.budget.is_spent() {
+                    if turn.budget.is_spent() {
                         break;
                     }
                 }

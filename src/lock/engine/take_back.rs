@@ -60,15 +60,12 @@ impl Locks {
             return;
         };
         let entry = former.entry;
-        if entry.closed && self.keep_for_a_place(name, &former) {
+        if self.keep_for_a_place(name, &former) {
             return;
         }
         let ledger = self.holds.ledger(name.db);
-        let share = (ledger.share_before(name.key, owner)).filter(|share| {
-            hold == Hold::Exclusive
-                && entry.delivery.is_unheard()
-                && !is_over(share.deadline, turn.now)
-        });
+        let share = (ledger.share_before(name.key, owner))
+            .filter(|share| entry.delivery.is_unheard() && !is_over(share.deadline, turn.now));
         if !turn.keys.may_write(name) {
             let again = turn.now.plus(PAUSE);
             self.returns.insert((again, given_back));

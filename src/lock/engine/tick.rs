@@ -102,9 +102,6 @@ impl Locks {
         }
         self.waiting.leave_some(QUEUES_LEFT);
         let is_put_off = self.is_put_off(turn.now);
-        if !is_put_off {
-            self.put_off = None;
-        }
         while !is_put_off && !turn.budget.is_spent() {
             let Some(due) = self.take_due(turn.now) else {
                 if !self.waiting.has_leaving() {

@@ -77,7 +77,7 @@ impl LossLog {
 
     /// Logs a hold that was lost. One that is in the log already is not counted again.
     pub fn add_loss(&mut self, loss: &Loss<'_>, now: Now) {
-        if self.is_off() || loss.count == 0 {
+        if self.is_off() {
             return;
         }
         let print = self.secret.print(loss.name.key);
@@ -90,9 +90,7 @@ impl LossLog {
             if line.counted.contains(&identity) {
                 return;
             }
-            if same.is_none()
-                && line.reason == loss.reason
-                && now.ms().saturating_sub(line.updated.ms()) <= ONE_LINE
+            if line.reason == loss.reason && now.ms().saturating_sub(line.updated.ms()) <= ONE_LINE
             {
                 same = Some(place);
             }

@@ -13,6 +13,7 @@ mod limiting;
 mod losing;
 mod modes;
 mod places;
+mod rare;
 mod refusing;
 mod remembering;
 mod reporting;

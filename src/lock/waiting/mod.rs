@@ -86,9 +86,6 @@ impl Waiting {
 
     /// Forgets what was noted: the server is a replica now, and settles nothing.
     pub fn take_noted(&mut self) -> BTreeSet<Name> {
-        for (_, queues) in self.queues.iter_mut() {
-            queues.untouch_all();
-        }
         self.calendar.take_noted()
     }
 

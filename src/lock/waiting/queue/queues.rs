@@ -90,11 +90,6 @@ impl Queues {
         self.unseen = self.by_key.len();
     }
 
-    /// Notes that no queue needs to be settled any more because all keys have changed.
-    pub fn untouch_all(&mut self) {
-        self.unseen = 0;
-    }
-
     /// How many queues may not have been settled since all keys changed.
     pub fn unseen(&self) -> usize {
         self.unseen.min(self.by_key.len())
