@@ -392,7 +392,7 @@ impl Keyspace for SimulatedKeys {
         self.check(lock, "SET");
         let content = Content::Token(owner.to_vec());
         let deadline = Some(to_wall(deadline, self.ahead));
-        let removed = self.removed_at.filter(|&at| at.saturating_add(1) == self.log.len());
+        let removed = self.removed_at.take().filter(|&at| at.saturating_add(1) == self.log.len());
         if removed.is_some_and(|at| self.log.get(at) == Some(&Write::Del(lock))) {
             self.log.pop();
         }

@@ -254,6 +254,7 @@ impl Server {
         self.add_up();
         let mut happened = std::mem::take(&mut self.happened);
         happened.writes = std::mem::take(&mut self.keys.log);
+        self.keys.removed_at = None;
         happened.offences.append(&mut std::mem::take(&mut self.keys.offences));
         for write in &happened.writes {
             replay(&mut self.replica, write);
