@@ -101,8 +101,9 @@ fuzz_target!(|bytes: &[u8]| {
 
 fn run<C: Command>(words: &[&[u8]]) {
     // The server counts them before it calls.
-    let least = usize::from(C::SPEC.words) - 1;
-    if words.len() < least || (words.len() > least && !C::SPEC.more) {
+    let (least, more) = C::SPEC.arity();
+    let least = least - 1;
+    if words.len() < least || (words.len() > least && !more) {
         return;
     }
     let now = Now::from_micros(1_000_000);
