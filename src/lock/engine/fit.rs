@@ -2,8 +2,7 @@
 
 use crate::lock::engine::locks::Locks;
 use crate::lock::keyspace::Share;
-use crate::lock::lock::LockState;
-use crate::lock::lock::{HeldBy, Verdict};
+use crate::lock::lock::{HeldBy, LockState, Verdict};
 use crate::lock::turn::Turn;
 use crate::lock::words::{Hold, Mode, Ms, NameRef, NotALock, Now};
 
@@ -28,9 +27,10 @@ impl Fit {
 
     /// Does its owner have a share, and ask for the lock alone?
     pub(in crate::lock) fn is_upgrade(self) -> bool {
-        let is_open_or_shut =
-            matches!(self, Self::Open { keeps: Some(_) } | Self::Shut { upgrade: true });
-        is_open_or_shut || self == Self::Breaking
+        matches!(
+            self,
+            Self::Open { keeps: Some(_) } | Self::Shut { upgrade: true } | Self::Breaking
+        )
     }
 }
 
