@@ -51,6 +51,7 @@ pub use engine::outbox::Lapse;
 pub use engine::reply::End;
 pub use engine::report::{Grant, Holder, Left, Report};
 pub use fence::{Epoch, SlotState};
+pub use hashing::ByNumber;
 pub use keyspace::{Glance, Keyspace, LONGEST_OWNER, LockEvent, SHARED_MARKER, Share, Stored};
 pub use limits::{MOST_QUEUES, MOST_SHARERS};
 pub use log::line::{Comeback, Cut, Line, Reason};
@@ -59,7 +60,7 @@ pub use stats::classes::{Class, MOST_CLASSES};
 pub use time::{from_wall, to_wall};
 pub use turn::Turn;
 pub use waiting::place::Message;
-pub use waiting::queue::{ByTicket, WaitOutcome};
+pub use waiting::queue::WaitOutcome;
 pub use waiting::report::{QueuedWaiter, USUALLY_NAMED};
 pub use words::{
     Acquired, Ahead, AskedBy, Asker, Db, Hold, LAST_MS, Lease, Limits, Mode, Modes, Ms, Name,

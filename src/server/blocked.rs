@@ -8,7 +8,7 @@ use super::ffi::Said;
 use super::ffi::api::{self, Blocked};
 use super::rights::{Asker, Rights};
 use super::waiting_name::LastWaitingName;
-use crate::lock::{ByTicket, Name, Ticket, WaitOutcome, give_back_room};
+use crate::lock::{ByNumber, Name, Ticket, WaitOutcome, give_back_room};
 use crate::protocol::Reply;
 
 /// A client that waits.
@@ -25,7 +25,7 @@ pub struct BlockedClient {
 
 #[derive(Default)]
 pub struct BlockedClients {
-    clients: RefCell<ByTicket<BlockedClient>>,
+    clients: RefCell<ByNumber<BlockedClient>>,
     /// The name that waiters are blocked on.
     pub last_name: LastWaitingName,
 }

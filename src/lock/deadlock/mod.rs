@@ -36,11 +36,11 @@ struct Scene<'a> {
 }
 
 impl Waiting {
-    /// Can it be seen at once that this owner, which waits by so many requests, closes no deadlock? Another
-    /// would have to wait for it: for what it holds, or because another of its requests comes first. There is
-    /// no request behind the last one in a queue.
-    pub fn closes_nothing(&self, owner: &[u8], requests: usize) -> bool {
-        self.are_of_one() || (requests < 2 && !self.holds_a_lock_with_a_queue(owner))
+    /// Can it be seen at once that this waiter, which has just come and whose owner waits by so many requests, closes
+    /// no deadlock? Another would have to wait for its owner: for what that holds, or because another of its requests
+    /// comes first. There is no request behind the last one in a queue.
+    pub fn closes_nothing(&self, ticket: Ticket, requests: usize) -> bool {
+        self.are_of_one() || (requests < 2 && !self.may_be_in_the_way(ticket))
     }
 
     /// The deadlock that this waiter, which has just come, closes.

@@ -11,16 +11,16 @@ use std::iter::Peekable;
 
 use crate::lock::deadlock::Scene;
 use crate::lock::deadlock::steps::{Steps, TooLong};
-use crate::lock::hashing::Keyed;
+use crate::lock::hashing::{ByNumber, Keyed};
 use crate::lock::lock::{HeldBy, Verdict};
-use crate::lock::waiting::queue::{ByTicket, Queue, Waiter};
+use crate::lock::waiting::queue::{Queue, Waiter};
 use crate::lock::words::{Hold, Mode, Name, Ticket};
 
 /// Locks, owners and requests, as far as they have come.
 pub struct Play<'a> {
     left: Unserved<'a>,
     /// By their names' ids.
-    played: ByTicket<Played<'a>>,
+    played: ByNumber<Played<'a>>,
     owners: HashMap<&'a [u8], Player<'a>, Keyed>,
     /// Requests that may have come to be the first somewhere, or whose owners hold more than before.
     to_try: VecDeque<Ticket>,
@@ -33,7 +33,7 @@ pub struct Play<'a> {
 /// The requests that are not served.
 struct Unserved<'a> {
     scene: Scene<'a>,
-    served: ByTicket<()>,
+    served: ByNumber<()>,
 }
 
 /// An owner that waits for something.
@@ -61,8 +61,8 @@ impl<'a> Play<'a> {
         steps: &mut Steps,
     ) -> Result<Self, TooLong> {
         let mut play = Self {
-            left: Unserved { scene, served: ByTicket::default() },
-            played: ByTicket::default(),
+            left: Unserved { scene, served: ByNumber::default() },
+            played: ByNumber::default(),
             owners: HashMap::with_hasher(Keyed::new(scene.waiting.secret())),
             to_try: VecDeque::new(),
             sharers: Vec::new(),

@@ -17,9 +17,8 @@ use indexmap::map::Entry;
 use crate::lock::deadlock::Scene;
 use crate::lock::deadlock::found::{Claim, Deadlock, Link};
 use crate::lock::deadlock::steps::{Steps, TooLong};
-use crate::lock::hashing::Keyed;
-use crate::lock::waiting::queue::ticket::TicketHasher;
-use crate::lock::waiting::queue::{ByTicket, Queue, Waiter};
+use crate::lock::hashing::{ByNumber, Keyed, NumberHasher};
+use crate::lock::waiting::queue::{Queue, Waiter};
 use crate::lock::words::{Hold, Mode, Modes, Name, Ticket};
 
 /// The owners and locks that can be reached from one owner, and the way back to it.
@@ -32,9 +31,9 @@ pub struct Reach<'a> {
     edges: HashMap<&'a [u8], Edge<'a>, Keyed>,
     to_visit: VecDeque<&'a Rc<[u8]>>,
     /// The locks that those owners ask for, by their names' ids.
-    asked: IndexMap<u64, Asked<'a>, BuildHasherDefault<TicketHasher>>,
+    asked: IndexMap<u64, Asked<'a>, BuildHasherDefault<NumberHasher>>,
     /// The tangled requests that came before another's.
-    met: ByTicket<()>,
+    met: ByNumber<()>,
     /// The edge that leads back to the start.
     back: Option<Edge<'a>>,
 }
@@ -92,7 +91,7 @@ impl<'a> Reach<'a> {
             edges: HashMap::with_hasher(Keyed::new(scene.waiting.secret())),
             to_visit: VecDeque::from([start]),
             asked: IndexMap::default(),
-            met: ByTicket::default(),
+            met: ByNumber::default(),
             back: None,
         }
     }

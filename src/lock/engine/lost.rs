@@ -124,8 +124,8 @@ impl Locks {
         let ended = if runs_out {
             // A hold that ended by the wall clock has no end in its record, but maybe in the queue.
             let holder = queue.and_then(|queue| queue.holders().exclusive());
-            let known = holder.filter(|(holder, _)| ***holder == *owner);
-            let end = entry.end.or(known.and_then(|(_, until)| until));
+            let known = holder.filter(|alone| *alone.owner == *owner);
+            let end = entry.end.or(known.and_then(|alone| alone.until));
             end.map(|end| end.min(now.ms()))
         } else {
             None

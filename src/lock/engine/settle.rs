@@ -12,7 +12,7 @@ use crate::lock::lock::LockState;
 use crate::lock::log::line::Reason;
 use crate::lock::stats::count;
 use crate::lock::turn::Turn;
-use crate::lock::waiting::queue::{Holders, State};
+use crate::lock::waiting::queue::{Alone, Holders, State};
 use crate::lock::words::{Hold, Mode, Ms, Name, NameRef, Terms, Ticket, after, is_over};
 
 /// How many waiters can be looked up for one unit of the budget.
@@ -173,10 +173,10 @@ impl Locks {
             }
             LockState::Exclusive { owner, deadline } => {
                 self.set_holder(name, owner, deadline, now);
-                if !self.waiting.does_wait(owner) {
+                let Some(owner) = self.waiting.holder_that_waits(name) else {
                     return deadline.map_or(Served::Waits, Served::Held);
-                }
-                Rc::from(owner)
+                };
+                owner
             }
         };
         self.serve_any_of(turn, name, &owner)
@@ -215,7 +215,7 @@ impl Locks {
     /// anything any more, and put back upgrades whose shares are over.
     fn advance_to_first(&mut self, turn: &mut Turn<'_>, name: NameRef<'_>) -> Option<Ticket> {
         loop {
-            let ticket = self.waiting.first_in_queue(name)?;
+            let (ticket, is_upgrade) = self.waiting.first_in_queue(name)?;
             if !turn.budget.is_spent()
                 && let Some(outcome) = self.waiting.outcome_if_over(ticket, turn.now)
             {
@@ -223,7 +223,6 @@ impl Locks {
                 self.conclude(turn, ticket, outcome);
                 continue;
             }
-            let is_upgrade = self.waiting.queue(name)?.is_upgrade(ticket);
             if !is_upgrade || self.has_share(turn, name, ticket) {
                 return Some(ticket);
             }
@@ -432,21 +431,22 @@ impl Locks {
         }
         self.conclude(turn, ticket, State::Granted(fence));
         // It was written just now, and need not be looked at once more.
-        let Some(owner) = self.waiting.waiter(ticket).map(|waiter| Rc::clone(&waiter.owner)) else {
+        let Some(waiter) = self.waiting.waiter(ticket) else {
             return;
         };
-        let deadline = turn.now.plus(terms.ttl);
+        let (owner, print) = (Rc::clone(&waiter.owner), waiter.print);
+        let until = Some(turn.now.plus(terms.ttl));
         for part in granted().filter(|part| part.mode == Mode::Exclusive) {
-            let holder = Holders::One(Rc::clone(&owner), Some(deadline));
-            self.waiting.set_holders(part.name, holder);
+            let alone = Alone { owner: Rc::clone(&owner), print, until };
+            self.waiting.set_holders(part.name, Holders::One(alone));
         }
     }
 
     /// A waiter for this lock, which was free or shared, is through. Returns until when the lock is now held alone,
     /// if it is: nothing else can be served then.
     fn passed_on(&self, name: NameRef<'_>) -> Option<Served> {
-        let (_, until) = self.waiting.queue_of(name)?.holders().exclusive()?;
-        Some(Served::Held(until?))
+        let alone = self.waiting.queue_of(name)?.holders().exclusive()?;
+        Some(Served::Held(alone.until?))
     }
 
     /// Concludes a waiter with this outcome while one of its locks is being settled, and has its other

@@ -12,7 +12,7 @@ use crate::lock::keyspace::Stored;
 use crate::lock::lock::LockState;
 use crate::lock::log::line::Reason;
 use crate::lock::turn::Turn;
-use crate::lock::waiting::queue::Holders;
+use crate::lock::waiting::queue::{Alone, Holders};
 use crate::lock::words::{Ms, NameRef, Now, Ticket, after, earlier, is_over};
 
 impl Locks {
@@ -259,7 +259,9 @@ impl Locks {
             if queue.holders().exclusive().is_some() {
                 seen = Seen::AtOnce;
             }
-            self.waiting.set_holders(name, Holders::One(Rc::from(owner), deadline));
+            let print = self.waiting.print_of(owner);
+            let alone = Alone { owner: Rc::from(owner), print, until: deadline };
+            self.waiting.set_holders(name, Holders::One(alone));
         }
         let others = self.holds.ledger(name.db).forget_others(name.key, Some(owner));
         self.record_lost(name, (Reason::Overwritten, seen), &others, now);

@@ -36,9 +36,8 @@ impl Locks {
         if let Some(most) = request.max_queue {
             self.check_length(parts, most, instead_of)?;
         }
-        let owner = request.terms.owner;
         let names: Vec<NameRef<'_>> = parts.iter().map(|part| part.name).collect();
-        let waits_already = (self.waiting).check_room(&names, request, instead_of, &self.limits)?;
+        let newcomer = (self.waiting).check_room(&names, request, instead_of, &self.limits)?;
         let place = match request.patience {
             Patience::Place(Lease { length, command, .. }) => {
                 let asker = turn.keys.asker(command);
@@ -47,7 +46,7 @@ impl Locks {
             _ => None,
         };
         let (ticket, requests) =
-            (self.waiting).enroll(request, &names, until, turn.now, place, waits_already);
+            (self.waiting).enroll(request, &names, until, turn.now, place, newcomer);
         for &Part { name, fit, .. } in parts {
             // Only a new queue is looked at: others have been settled in this turn.
             if self.waiting.queue(name).is_some_and(|queue| queue.len() == 1) {
@@ -61,7 +60,7 @@ impl Locks {
         }
         // `take_stock` lists holders that wait here too; in a new queue there is no request but this one.
         turn.settling.forget_joined();
-        let found = if self.waiting.closes_nothing(owner, requests) {
+        let found = if self.waiting.closes_nothing(ticket, requests) {
             Ok(None)
         } else {
             self.deadlock_now(turn, ticket)

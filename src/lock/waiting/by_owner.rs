@@ -8,6 +8,14 @@ use crate::lock::waiting::Waiting;
 use crate::lock::waiting::queue::{State, Waiter};
 use crate::lock::words::{Limits, Name, NameRef, Now, Patience, Refusal, Request, Secret, Ticket};
 
+/// What is known of the owner of a request that is about to wait.
+#[derive(Clone, Copy, Debug)]
+pub struct Newcomer {
+    /// The hash by which its requests are found.
+    pub(in crate::lock::waiting) print: u64,
+    pub(in crate::lock::waiting) waits_already: bool,
+}
+
 impl Waiting {
     /// Returns the number of entries in all queues together: a waiter has one in each of its queues.
     pub fn entries(&self) -> usize {
@@ -20,12 +28,22 @@ impl Waiting {
     }
 
     /// Returns the waiting requests of this owner, whose print the caller has computed, in order of arrival.
-    fn tickets_by(&self, print: u64, owner: &[u8]) -> impl Iterator<Item = Ticket> {
+    pub(in crate::lock::waiting) fn tickets_by(
+        &self,
+        print: u64,
+        owner: &[u8],
+    ) -> impl Iterator<Item = Ticket> {
         let mine = |waiter: &Waiter| waiter.state() == State::Waiting && *waiter.owner == *owner;
         self.waits.of(print).filter(move |ticket| {
             let waiter = self.waiters.get(ticket);
             waiter.is_some_and(mine)
         })
+    }
+
+    /// Returns the waiting requests of this request's owner, in order of arrival.
+    fn tickets_beside(&self, ticket: Ticket) -> impl Iterator<Item = Ticket> {
+        let waiter = self.waiters.get(&ticket).into_iter();
+        waiter.flat_map(|waiter| self.tickets_by(waiter.print, &waiter.owner))
     }
 
     /// Returns how many requests and places this owner has, also those that do not wait any more and have not
@@ -57,14 +75,14 @@ impl Waiting {
     }
 
     /// Checks that this request may wait in the queues of all of these locks, after its owner has given up
-    /// `instead_of`. Returns whether the owner waits for anything already.
+    /// `instead_of`.
     pub fn check_room(
         &self,
         names: &[NameRef<'_>],
         request: &Request<'_>,
         instead_of: Option<Ticket>,
         limits: &Limits,
-    ) -> Result<bool, Refusal> {
+    ) -> Result<Newcomer, Refusal> {
         let given_up = instead_of.filter(|&ticket| self.is_waiting(ticket));
         let given_up = given_up.and_then(|ticket| self.waiters.get(&ticket));
         let given_up = given_up.map_or(0, |waiter| waiter.names.len());
@@ -73,7 +91,8 @@ impl Waiting {
             most == 0 || u64::try_from(needed).is_ok_and(|needed| needed <= most)
         };
         let wanted = names.len();
-        let of_owner = (self.tickets_of(request.terms.owner))
+        let print = self.print_of(request.terms.owner);
+        let of_owner = (self.tickets_by(print, request.terms.owner))
             .filter_map(|ticket| Some(self.waiters.get(&ticket)?.names.len()))
             .sum::<usize>();
         if !is_within(of_owner.saturating_sub(given_up), wanted, MOST_QUEUES) {
@@ -97,20 +116,17 @@ impl Waiting {
                         )
                 })
             });
-        has_room.then_some(of_owner > 0).ok_or(Refusal::QueueFull)
+        let newcomer = Newcomer { print, waits_already: of_owner > 0 };
+        has_room.then_some(newcomer).ok_or(Refusal::QueueFull)
     }
 
-    /// Indexes a new request by its owner, and returns by how many requests the owner waits now (counted
-    /// up to 3). `waits_already` is false only if there was none before. Requests of owners that wait for
+    /// Indexes a request that waits from now on by its owner, and returns by how many requests the owner waits now
+    /// (counted up to 3). `waits_already` is false only if there was none before. Requests of owners that wait for
     /// several things are marked as tangled: the search for deadlocks skips all others.
-    pub fn add_wait(
-        &mut self,
-        ticket: Ticket,
-        names: &[Name],
-        owner: &[u8],
-        waits_already: bool,
-    ) -> usize {
-        let print = self.print_of(owner);
+    pub fn add_wait(&mut self, ticket: Ticket, names: &[Name], waits_already: bool) -> usize {
+        let Some(&Waiter { print, .. }) = self.waiters.get(&ticket) else {
+            return 0;
+        };
         self.waits.by_owner.insert((print, ticket));
         self.classes.count_joined(names, ticket);
         self.waits.entries = self.waits.entries.saturating_add(names.len());
@@ -124,7 +140,7 @@ impl Waiting {
         }
         // It only matters whether there is one, whether there are two, or more.
         let (mut first, mut requests) = (None, 0_usize);
-        for ticket in self.tickets_by(print, owner).take(3) {
+        for ticket in self.tickets_beside(ticket).take(3) {
             first = first.or(Some(ticket));
             requests = requests.saturating_add(1);
         }
@@ -140,7 +156,7 @@ impl Waiting {
     }
 
     /// Takes a request that waits no more out of the counts. It stays indexed by its owner until its end.
-    pub fn remove_wait(&mut self, ticket: Ticket, names: &[Name], owner: &Rc<[u8]>) {
+    pub fn remove_wait(&mut self, ticket: Ticket, names: &[Name]) {
         self.classes.count_left(names, ticket);
         if self.is_place(ticket) {
             self.waits.waiting_places = self.waits.waiting_places.saturating_sub(1);
@@ -156,7 +172,7 @@ impl Waiting {
             return;
         }
         let last = {
-            let mut others = (self.tickets_of(owner)).filter(|&other| other != ticket);
+            let mut others = self.tickets_beside(ticket).filter(|&other| other != ticket);
             others.next().filter(|_| others.next().is_none())
         };
         if let Some((last, names)) = last.and_then(|last| Some((last, self.names_of(last)?))) {

@@ -91,22 +91,20 @@ impl Calendar {
 impl Waiting {
     /// Remembers that a lock with a queue has been looked at, and has it looked at again by `next` at the latest.
     pub fn looked_at(&mut self, name: NameRef<'_>, is_no_lock: bool, next: Option<Ms>, now: Now) {
+        let again = is_no_lock.then(|| now.plus(self.calendar.pause(NO_LOCK)));
         let Some(queue) = self.queue(name) else {
             return;
         };
         queue.looked_at(is_no_lock);
-        let again = is_no_lock.then(|| now.plus(self.calendar.pause(NO_LOCK)));
-        if let Some(at) = earlier(next, again) {
-            self.look_by(name, at);
+        let at = earlier(next, again).filter(|&at| queue.would_ring_first(at));
+        if at.is_some() {
+            self.set_alarm(name, at);
         }
     }
 
     /// Has a lock with a queue looked at by this time. An earlier look stays.
     pub fn look_by(&mut self, name: NameRef<'_>, at: Ms) {
-        let Some(queue) = self.queue(name) else {
-            return;
-        };
-        if queue.alarm().is_none_or(|alarm| at < alarm) {
+        if self.queue(name).is_some_and(|queue| queue.would_ring_first(at)) {
             self.set_alarm(name, Some(at));
         }
     }

@@ -3,31 +3,66 @@
 use std::collections::hash_map::Entry;
 use std::rc::Rc;
 
+use crate::lock::hashing::ByNumber;
 use crate::lock::keyspace::Share;
 use crate::lock::room::give_back_room;
 use crate::lock::waiting::Waiting;
-use crate::lock::waiting::queue::{Holders, Queue};
-use crate::lock::words::{Ms, NameRef, Now};
+use crate::lock::waiting::queue::{Alone, Holders, Queue};
+use crate::lock::words::{Ms, NameRef, Now, Ticket};
+
+/// How many locks with a queue each owner holds, by the owners' prints. Two owners may have one print: then each seems
+/// to hold what the other does.
+#[derive(Debug, Default)]
+pub struct InTheWay(ByNumber<usize>);
+
+impl InTheWay {
+    fn count(&mut self, print: u64) {
+        let held = self.0.entry(print).or_default();
+        *held = held.saturating_add(1);
+    }
+
+    fn uncount(&mut self, print: u64) {
+        if let Entry::Occupied(mut held) = self.0.entry(print) {
+            *held.get_mut() = held.get().saturating_sub(1);
+            if *held.get() == 0 {
+                held.remove();
+                give_back_room(&mut self.0);
+            }
+        }
+    }
+
+    /// How many owners hold a lock with a queue.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    #[cfg(test)]
+    pub fn sorted(&self) -> std::collections::BTreeMap<u64, usize> {
+        self.0.iter().map(|(&print, &held)| (print, held)).collect()
+    }
+}
 
 impl Waiting {
     /// Replaces the holders that a lock's queue remembers, and counts them by owner.
     pub fn set_holders(&mut self, name: NameRef<'_>, holders: Holders) {
-        if self.queue(name).is_none() {
+        if !self.has_queues() {
             return;
         }
-        holders.listed().for_each(|(owner, _)| self.count_waited_for(owner));
-        if let Some(queue) = self.queue(name) {
-            let before = std::mem::replace(queue.holders_mut(), holders);
-            before.listed().for_each(|(owner, _)| self.uncount_waited_for(owner));
-        }
+        let queues = self.queues.get_mut(name.db);
+        let Some(queue) = queues.and_then(|queues| queues.get_mut(name.key)) else {
+            return;
+        };
+        let before = std::mem::replace(queue.holders_mut(), holders);
+        queue.holders().prints(self.secret).for_each(|print| self.in_the_way.count(print));
+        before.prints(self.secret).for_each(|print| self.in_the_way.uncount(print));
     }
 
     /// Moves the end of this owner's hold, if the lock's queue remembers that it holds the lock alone. Returns whether
     /// it does.
     pub fn set_end_of_holder(&mut self, name: NameRef<'_>, owner: &[u8], end: Option<Ms>) -> bool {
         match self.queue(name).map(Queue::holders_mut) {
-            Some(Holders::One(holder, until)) if **holder == *owner => {
-                *until = end;
+            Some(Holders::One(alone)) if *alone.owner == *owner => {
+                alone.until = end;
                 true
             }
             _ => false,
@@ -47,11 +82,10 @@ impl Waiting {
                 shares.insert(owner, share.deadline);
             }
             (Some(share), None) => {
-                let owner: Rc<[u8]> = Rc::from(owner);
-                shares.insert(Rc::clone(&owner), share.deadline);
-                self.count_waited_for(&owner);
+                shares.insert(Rc::from(owner), share.deadline);
+                self.in_the_way.count(self.print_of(owner));
             }
-            (None, Some((owner, _))) => self.uncount_waited_for(&owner),
+            (None, Some(_)) => self.in_the_way.uncount(self.print_of(owner)),
             (None, None) => {}
         }
     }
@@ -68,27 +102,16 @@ impl Waiting {
         }
     }
 
-    /// Does this owner hold a lock with a queue?
-    pub fn holds_a_lock_with_a_queue(&self, owner: &[u8]) -> bool {
-        self.waited_for.contains_key(owner)
+    /// The owner that holds this lock alone, as the queue remembers, if it waits for something itself.
+    pub fn holder_that_waits(&self, name: NameRef<'_>) -> Option<Rc<[u8]>> {
+        let Alone { owner, print, .. } = self.queue_of(name)?.holders().exclusive()?;
+        self.tickets_by(*print, owner).next().map(|_| Rc::clone(owner))
     }
 
-    /// Counts one more lock with a queue that this owner holds.
-    fn count_waited_for(&mut self, owner: &Rc<[u8]>) {
-        let held = self.waited_for.entry(Rc::clone(owner)).or_default();
-        *held = held.saturating_add(1);
-    }
-
-    /// Subtracts one from the locks with a queue that this owner holds.
-    fn uncount_waited_for(&mut self, owner: &Rc<[u8]>) {
-        // One look-up, because it is most of the work.
-        if let Entry::Occupied(mut held) = self.waited_for.entry(Rc::clone(owner)) {
-            *held.get_mut() = held.get().saturating_sub(1);
-            if *held.get() == 0 {
-                held.remove();
-                give_back_room(&mut self.waited_for);
-            }
-        }
+    /// May the owner of this request hold a lock with a queue?
+    pub fn may_be_in_the_way(&self, ticket: Ticket) -> bool {
+        let waiter = self.waiters.get(&ticket);
+        waiter.is_some_and(|waiter| self.in_the_way.0.contains_key(&waiter.print))
     }
 
     /// Takes the right to come first from all upgrades of a lock, because it has no shares any more.

@@ -74,8 +74,8 @@ impl Waiting {
         if let Some(until) = waiter.until() {
             self.waits.times_up.remove((until, ticket));
         }
-        let (names, owner) = (Rc::clone(&waiter.names), Rc::clone(&waiter.owner));
-        self.remove_wait(ticket, &names, &owner);
+        let names = Rc::clone(&waiter.names);
+        self.remove_wait(ticket, &names);
         Some(names)
     }
 
@@ -125,18 +125,20 @@ impl Waiting {
         most
     }
 
-    /// Returns the first waiter of a queue, whether or not it still has the share by which an upgrade comes
-    /// first. Takes out or lays aside those before it that are leaving or asleep.
-    pub fn first_in_queue(&mut self, name: NameRef<'_>) -> Option<Ticket> {
+    /// Returns the first waiter of a queue, and whether it comes first as an upgrade, even if it has lost the share
+    /// that makes it one. Takes out or lays aside those before it that are leaving or asleep.
+    pub fn first_in_queue(&mut self, name: NameRef<'_>) -> Option<(Ticket, bool)> {
         loop {
-            let ticket = self.queue(name)?.first()?;
+            let queue = self.queue(name)?;
+            let ticket = queue.first()?;
+            let is_upgrade = queue.is_upgrade(ticket);
             if self.places.channels.any_asleep() && self.sleeps_by_channel(ticket) {
                 let moved_up = self.lay_aside(ticket);
                 self.calendar.note_all(moved_up);
                 continue;
             }
             if self.leaving.is_empty() || self.is_waiting(ticket) {
-                return Some(ticket);
+                return Some((ticket, is_upgrade));
             }
             // The caller may be settling another queue: this one is settled in the next tick.
             if self.leave_queue(name, ticket) {

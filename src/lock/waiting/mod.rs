@@ -9,14 +9,16 @@ pub mod place;
 pub mod queue;
 pub mod report;
 
-use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeSet, VecDeque};
 use std::rc::Rc;
 
 use crate::lock::budget;
 use crate::lock::databases::Databases;
 use crate::lock::hashing::Keyed;
 use crate::lock::stats::classes::{Classes, Fits};
+use crate::lock::waiting::by_owner::Newcomer;
 use crate::lock::waiting::calendar::Calendar;
+use crate::lock::waiting::in_the_way::InTheWay;
 use crate::lock::waiting::leave::{FEW_QUEUES, Leaving};
 use crate::lock::waiting::place::{Place, Places};
 use crate::lock::waiting::queue::queues::Queues;
@@ -38,8 +40,7 @@ pub struct Waiting {
     waits: Waits,
     /// Requests that no longer wait, and have still to be taken out of their queues.
     leaving: VecDeque<Leaving>,
-    /// How many locks with a queue each owner holds.
-    waited_for: HashMap<Rc<[u8]>, usize, Keyed>,
+    in_the_way: InTheWay,
     calendar: Calendar,
     /// Up to how many queues a waiter is taken out of at once, and not in portions.
     few_queues: usize,
@@ -55,7 +56,7 @@ impl Waiting {
             places: Places::default(),
             waits: Waits::default(),
             leaving: VecDeque::new(),
-            waited_for: HashMap::with_hasher(Keyed::new(secret)),
+            in_the_way: InTheWay::default(),
             calendar: Calendar::default(),
             few_queues: FEW_QUEUES,
             classes: Classes::default(),
@@ -173,16 +174,17 @@ impl Waiting {
         until: Option<Ms>,
         now: Now,
         place: Option<Box<Place>>,
-        waits_already: bool,
+        Newcomer { print, waits_already }: Newcomer,
     ) -> (Ticket, usize) {
         let ticket = self.waits.draw_ticket();
         let names = self.stand_in_queues(names, |queue| queue.join(ticket));
-        let waiter = Waiter::new(request, Rc::clone(&names), until.unwrap_or(FOREVER), now, place);
+        let ends = until.unwrap_or(FOREVER);
+        let waiter = Waiter::new(request, print, Rc::clone(&names), ends, now, place);
         if let Some(until) = until {
             self.waits.times_up.insert((until, ticket));
         }
         self.waiters.insert(ticket, waiter);
-        let requests = self.add_wait(ticket, &names, request.terms.owner, waits_already);
+        let requests = self.add_wait(ticket, &names, waits_already);
         (ticket, requests)
     }
 
@@ -222,8 +224,7 @@ impl Waiting {
     /// Removes and returns a request that is out of its queues.
     pub fn forget(&mut self, ticket: Ticket) -> Option<Waiter> {
         let waiter = self.waiters.remove(&ticket)?;
-        let print = self.print_of(&waiter.owner);
-        self.waits.by_owner.remove((print, ticket));
+        self.waits.by_owner.remove((waiter.print, ticket));
         self.waits.denials.remove(&ticket);
         self.waiters.give_back_room();
         Some(waiter)
@@ -355,8 +356,7 @@ impl Waiting {
         for ticket in tickets {
             write!(to, "{ticket:?}{:?}", self.waiters.get(&ticket))?;
         }
-        let mut in_the_way: Vec<_> = self.waited_for.iter().collect();
-        in_the_way.sort();
+        let in_the_way = self.in_the_way.sorted();
         let sent_away = (self.waits.waiting.iter()).filter(|&one| one <= self.waits.sent_away_to);
         write!(to, "{in_the_way:?}{:?}", sent_away.count())?;
         write!(to, "{:?}{:?}{:?}", self.places, self.waits, self.leaving)?;

@@ -82,7 +82,7 @@ impl Waiting {
             waiters: self.waiters.len(),
             owners: sum(&[
                 self.waits.by_owner.len(),
-                self.waited_for.len(),
+                self.in_the_way.len(),
                 self.places.channels.len(),
             ]),
             alarms: sum(&[self.waits.times_up.len(), alarms, self.places.claims.len()]),

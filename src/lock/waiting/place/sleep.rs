@@ -83,7 +83,7 @@ impl Waiting {
             return;
         }
         waiter.set_state(State::Waiting);
-        let (names, owner) = (Rc::clone(&waiter.names), Rc::clone(&waiter.owner));
+        let names = Rc::clone(&waiter.names);
         self.waits.entries_asleep = self.waits.entries_asleep.saturating_sub(names.len());
         for name in &*names {
             let (_, queue) = self.queues.open(name.db).open(&name.key);
@@ -93,7 +93,7 @@ impl Waiting {
         if let Some(channel) = channel {
             self.places.channels.put_back(channel, ticket);
         }
-        self.add_wait(ticket, &names, &owner, true);
+        self.add_wait(ticket, &names, true);
     }
 
     /// Wakes this place's channel: one of its owners has asked, so the process behind it is alive.

@@ -4,18 +4,28 @@
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use crate::lock::words::{Ms, Now, is_over};
+use crate::lock::words::{Ms, Now, Secret, is_over};
 
 /// The owners that hold a lock, and when their holds end.
 #[derive(Debug, Default)]
 pub enum Holders {
     #[default]
     Free,
-    One(Rc<[u8]>, Option<Ms>),
+    One(Alone),
     Many(BTreeMap<Rc<[u8]>, Option<Ms>>),
     /// So many owners share it, more than `lock.max-sharers` allows: another command wrote the key, or the limit
     /// was higher before. They are not listed.
     TooMany(usize),
+}
+
+/// The owner that holds a lock alone.
+#[derive(Debug)]
+pub struct Alone {
+    pub owner: Rc<[u8]>,
+    /// The hash by which the owner's requests are found.
+    pub print: u64,
+    /// When its hold ends.
+    pub until: Option<Ms>,
 }
 
 impl Holders {
@@ -23,7 +33,7 @@ impl Holders {
     pub fn listed(&self) -> impl Iterator<Item = (&Rc<[u8]>, Option<Ms>)> {
         let (one, many) = match self {
             Self::Free | Self::TooMany(_) => (None, None),
-            Self::One(owner, until) => (Some((owner, *until)), None),
+            Self::One(alone) => (Some((&alone.owner, alone.until)), None),
             Self::Many(shares) => (None, Some(shares)),
         };
         let many = many.into_iter().flatten().map(|(owner, &until)| (owner, until));
@@ -36,10 +46,21 @@ impl Holders {
         lasting.map(|(owner, _)| owner)
     }
 
-    /// The exclusive owner, and when its hold ends.
-    pub fn exclusive(&self) -> Option<(&Rc<[u8]>, Option<Ms>)> {
+    /// The prints of all listed owners.
+    pub fn prints(&self, secret: Secret) -> impl Iterator<Item = u64> {
+        let (one, many) = match self {
+            Self::Free | Self::TooMany(_) => (None, None),
+            Self::One(alone) => (Some(alone.print), None),
+            Self::Many(shares) => (None, Some(shares)),
+        };
+        let many = many.into_iter().flat_map(BTreeMap::keys);
+        one.into_iter().chain(many.map(move |owner| secret.half_print(owner)))
+    }
+
+    /// The owner that holds it alone.
+    pub fn exclusive(&self) -> Option<&Alone> {
         match self {
-            Self::One(owner, until) => Some((owner, *until)),
+            Self::One(alone) => Some(alone),
             Self::Free | Self::Many(_) | Self::TooMany(_) => None,
         }
     }
@@ -47,7 +68,7 @@ impl Holders {
     /// Is this owner listed, and has its hold not ended?
     pub fn include(&self, owner: &[u8], now: Now) -> bool {
         let until = match self {
-            Self::One(holder, until) if **holder == *owner => Some(until),
+            Self::One(alone) if *alone.owner == *owner => Some(&alone.until),
             Self::Many(shares) => shares.get(owner),
             Self::Free | Self::One(..) | Self::TooMany(_) => None,
         };

@@ -3,13 +3,11 @@
 mod holders;
 pub mod order;
 pub mod queues;
-pub mod ticket;
 pub mod waiter;
 pub mod waiters;
 pub mod waits;
 
-pub use holders::Holders;
-pub use ticket::ByTicket;
+pub use holders::{Alone, Holders};
 pub use waiter::{State, WaitOutcome, Waiter};
 
 use std::collections::BTreeSet;
@@ -113,9 +111,9 @@ impl Queue {
         self.is_no_lock
     }
 
-    /// When the lock is to be looked at again at the latest.
-    pub fn alarm(&self) -> Option<Ms> {
-        self.alarm
+    /// Would an alarm at this time come before the one that is set?
+    pub fn would_ring_first(&self, at: Ms) -> bool {
+        self.alarm.is_none_or(|alarm| at < alarm)
     }
 
     /// Sets the alarm, and returns the one before.

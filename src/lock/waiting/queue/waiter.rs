@@ -34,6 +34,8 @@ pub struct Waiter {
     /// The locks, each once.
     pub names: Rc<[Name]>,
     pub owner: Rc<[u8]>,
+    /// The hash by which the owner's requests are found.
+    pub print: u64,
     /// The ttl of the holds, from the grant.
     pub ttl: Ms,
     /// How it wants to hold each of them.
@@ -90,6 +92,7 @@ impl Waiter {
     /// A waiter that begins to wait for these locks.
     pub fn new(
         request: &Request<'_>,
+        print: u64,
         names: Rc<[Name]>,
         ends: Ms,
         since: Now,
@@ -98,6 +101,7 @@ impl Waiter {
         Self {
             names,
             owner: Rc::from(request.terms.owner),
+            print,
             ttl: request.terms.ttl,
             modes: Wanted::new(request.modes),
             ends,

@@ -1,8 +1,8 @@
 //! All waiters, by their tickets.
 
+use crate::lock::hashing::ByNumber;
 use crate::lock::room::give_back_room;
 use crate::lock::waiting::queue::order::Order;
-use crate::lock::waiting::queue::ticket::ByTicket;
 use crate::lock::waiting::queue::waiter::Waiter;
 use crate::lock::words::Ticket;
 
@@ -10,7 +10,7 @@ use crate::lock::words::Ticket;
 /// clients. Places are not, because there may be a million, and a hash table that grows is moved as a whole.
 #[derive(Debug, Default)]
 pub struct Waiters {
-    with_client: ByTicket<Waiter>,
+    with_client: ByNumber<Waiter>,
     places: Order<(Ticket, Box<Waiter>)>,
 }
 

@@ -4,7 +4,10 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use crate::lock::waiting::queue::order::Order;
-use crate::lock::words::{Ms, Ticket};
+use crate::lock::words::Ms;
+
+/// A waiter's number. Tickets are drawn in the order of arrival, over all locks.
+pub type Ticket = u64;
 
 /// The waiting requests of all locks.
 #[derive(Debug, Default)]
