@@ -1,6 +1,7 @@
 //! Single rules, one short history each. Owners are `ann`, `ben` and `cid`; `LOCK` is what they want.
 
 mod breaking;
+mod channels;
 mod classes;
 mod clocks;
 mod counting;
@@ -13,7 +14,6 @@ mod limiting;
 mod losing;
 mod modes;
 mod places;
-mod rare;
 mod refusing;
 mod remembering;
 mod reporting;
@@ -28,16 +28,19 @@ mod waiting;
 mod withdrawing;
 
 use crate::lock::fence::Fence;
-use crate::lock::{Acquired, Mode, Ms, NotALock, Patience, Reason, Refusal, Ticket};
+use crate::lock::{Acquired, Mode, Ms, NotALock, Patience, Reason, Refusal, SHARED_MARKER, Ticket};
 
 use super::simulated::{
-    Answers, Content, Flavour, Key, Lock, Owner, Plea, START, Server, Told, Write,
+    Answers, Content, Flavour, Key, Lock, Owner, Plea, START, Server, Told, Write, place, told_on,
 };
 
 const LOCK: Lock = (0, "lock");
 const LOCKS: [Lock; 4] = [LOCK, OTHER, (1, "lock"), THIRD];
 const OTHER: Lock = (0, "other");
 const THIRD: Lock = (0, "third");
+
+/// So long after its owner last asked is a place kept.
+const LEASE: Ms = 1000;
 
 /// Something that may be done to a server, in a table of such things.
 type Deed = fn(&mut Server);
@@ -101,6 +104,14 @@ fn token(owner: Owner, deadline: Option<Ms>) -> Key {
     Key { content: Content::Token(owner.as_bytes().to_vec()), deadline }
 }
 
+/// A lock that these owners share, each until so long after the beginning, as another client may write it.
+fn shares<const N: usize>(owners: [(Owner, Ms); N]) -> Key {
+    let members = owners.map(|(owner, until)| (owner.into(), Some(START + until)));
+    let marker = (SHARED_MARKER.to_vec(), None);
+    let deadline = owners.iter().map(|(_, until)| START + until).max();
+    Key { content: Content::SortedSet([marker].into_iter().chain(members).collect()), deadline }
+}
+
 fn no_lock(deadline: Option<Ms>) -> Key {
     Key { content: Content::NoLock, deadline }
 }
@@ -127,6 +138,16 @@ fn sharing(owner: Owner) -> Plea {
 /// The same, while fewer than so many others have one.
 fn limited(owner: Owner, most: u64) -> Plea {
     Plea { mode: Mode::Limit(most), ..alone(owner) }
+}
+
+/// A request for a place in the queue.
+fn in_queue(plea: Plea) -> Plea {
+    Plea { patience: place(LEASE), ..plea }
+}
+
+/// The same, whose owner is told on a channel.
+fn told(plea: Plea, channel: &'static str) -> Plea {
+    Plea { patience: told_on(Some((channel, plea.owner)), LEASE), ..plea }
 }
 
 /// What is asked of a server in one queue.

@@ -183,6 +183,12 @@ fn an_upgrade_of_what_is_being_broken_is_replied_to_nil_and_waits_for_nothing() 
 }
 
 #[test]
+fn an_owner_whose_share_is_being_broken_gets_no_place_for_more() {
+    let mut server = breaking_shares();
+    assert_eq!(server.asks(&[LOCK], in_queue(alone("ann"))), Err(Refusal::HoldsSome));
+}
+
+#[test]
 fn an_upgrade_that_waits_already_is_not_granted_while_its_share_is_being_broken() {
     let mut server = server();
     server.takes(&[LOCK], sharing("ann"));

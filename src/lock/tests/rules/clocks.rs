@@ -172,6 +172,17 @@ fn what_another_client_has_done_stays_what_it_is() {
 }
 
 #[test]
+fn a_lock_whose_key_another_client_has_deleted_is_not_reserved_because_another_is() {
+    let mut server = server();
+    server.gets("ann", 60_000_000);
+    server.takes(&[OTHER], alone("ann"));
+    server.step(MINUTE);
+    server.expire_cycle(&[OTHER]);
+    server.keys.write(Write::Del(LOCK));
+    assert_eq!(server.check(LOCK, "ann"), Ok(None));
+}
+
+#[test]
 fn what_was_granted_since_the_step_is_not_reserved_when_a_client_has_its_key_expire() {
     for (way, hold) in ways() {
         let mut server = server();
@@ -229,6 +240,14 @@ fn a_client_that_takes_a_reserved_lock_by_a_plain_set_has_it() {
 }
 
 #[test]
+fn what_another_client_writes_in_the_owner_s_name_over_a_reservation_ends_by_its_key() {
+    let mut server = reserved(|server| _ = server.gets("ann", 100));
+    let until = START + 500 + MINUTE.unsigned_abs();
+    server.keys.write(Write::Set(LOCK, token("ann", Some(until))));
+    assert_eq!(left_of(&mut server, "ann"), Some(500));
+}
+
+#[test]
 fn steps_in_both_directions_within_one_hold_come_to_nothing() {
     for (way, hold) in ways() {
         let mut server = server();
@@ -252,6 +271,17 @@ fn a_deadlock_is_found_over_a_lock_that_is_reserved_for_an_owner_without_a_name(
     server.takes(&[OTHER], alone("ben"));
     server.queues(&[LOCK], alone("ben"));
     assert!(server.is_refused(&[OTHER], alone("ann")));
+}
+
+#[test]
+fn a_reserved_lock_that_another_takes_is_not_its_former_owner_s_in_a_search() {
+    let mut server = reserved(|server| {
+        server.gets("ann", 100);
+        server.takes(&[OTHER], alone("ben"));
+        server.waits("ben", 100);
+    });
+    server.set(LOCK, token("cid", Some(START + 200 + MINUTE.unsigned_abs())));
+    assert!(!server.is_refused(&[OTHER], alone("ann")));
 }
 
 #[test]
@@ -285,6 +315,17 @@ fn shares_last_as_long_as_they_should_however_the_clock_is_stepped() {
         server.at(1200);
         assert!(server.was_granted(zoe).is_some(), "{by}");
     }
+}
+
+#[test]
+fn a_share_by_the_wall_clock_is_over_when_its_key_has_gone() {
+    let mut server = reserved(|server| {
+        server.set(LOCK, shares([("ben", 100)]));
+        server.takes(&[LOCK], sharing("ann"));
+        server.check(LOCK, "ben").unwrap();
+    });
+    assert_eq!(left_of(&mut server, "ben"), None);
+    assert_eq!(left_of(&mut server, "ann"), Some(100));
 }
 
 #[test]

@@ -70,6 +70,14 @@ fn asking_again_counts_nowhere() {
 }
 
 #[test]
+fn a_number_for_what_its_owner_has_already_is_no_acquisition() {
+    let mut server = server();
+    server.set(LOCK, token("ann", Some(START + 100)));
+    server.gets("ann", 500);
+    assert!(!heard(&mut server).contains(&(LOCK, Got)));
+}
+
+#[test]
 fn of_a_request_for_many_only_what_is_new_counts() {
     let (counts, events) = since_the_grant(|server| {
         server.takes(&[LOCK, OTHER], alone("ann"));
@@ -275,6 +283,19 @@ fn whose_hold_has_run_out_while_others_waited_is_told_of() {
 }
 
 #[test]
+fn the_end_of_broken_shares_is_told_if_others_wait() {
+    let mut server = server();
+    server.takes(&[LOCK], Plea { ttl: 5000, ..sharing("ann") });
+    server.waits("cid", 5000);
+    server.break_holds(LOCK, Break { grace: 50, force: false }).unwrap();
+    server.keys.removes_expired = false;
+    server.happened();
+    server.at(51);
+    assert_eq!(server.holder().unwrap().0, "cid");
+    assert_eq!(server.happened().lapsed.len(), 1);
+}
+
+#[test]
 fn a_hold_that_goes_otherwise_is_no_lapse() {
     let (counts, events) = since_the_grant(|server| {
         server.loses(LOCK, Reason::Deleted);
@@ -282,6 +303,17 @@ fn a_hold_that_goes_otherwise_is_no_lapse() {
         server.gets("ben", 100);
     });
     assert_eq!((counts, events), (vec![("acquired", 1)], vec![Got]));
+}
+
+#[test]
+fn a_hold_that_was_deleted_has_not_lapsed() {
+    let mut server = server();
+    server.gets("ann", 100);
+    let ben = server.waits("ben", 100);
+    server.del(LOCK);
+    server.at(1);
+    assert!(server.was_granted(ben).is_some());
+    assert_eq!(server.happened().lapsed, []);
 }
 
 #[test]

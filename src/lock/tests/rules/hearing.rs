@@ -102,6 +102,20 @@ fn a_grant_whose_reply_has_gone_out_is_kept_although_its_connection_closes_befor
 }
 
 #[test]
+fn who_is_known_to_have_heard_has_heard_although_the_connection_closes_as_the_wait_ends() {
+    let mut server = server();
+    server.gets("ann", 100);
+    let ben = server.waits("ben", 100);
+    let client = server.client_of(ben).unwrap();
+    server.release(LOCK, "ann").unwrap();
+    server.turn_too_early_for_the_ends();
+    server.falls_asleep();
+    server.says_closed(client);
+    server.at(10);
+    assert_eq!(server.holder(), held("ben", 100));
+}
+
+#[test]
 fn a_grant_is_not_known_to_be_heard_before_its_connection_has_outlived_the_turn() {
     let (mut server, ben) = on_its_way();
     server.doom(ben);
@@ -250,14 +264,30 @@ fn a_grant_is_given_back_where_its_database_went() {
 }
 
 #[test]
+fn a_grant_that_no_client_heard_of_is_given_back_although_swapdb_has_moved_it() {
+    let (mut server, ben) = on_its_way();
+    let client = server.client_of(ben).unwrap();
+    server.falls_asleep();
+    server.foreign(Write::Swap(0, 1));
+    server.says_closed(client);
+    server.at(10);
+    assert_eq!(server.holders_of((1, "lock")), []);
+}
+
+type Release = fn(&mut Server) -> Result<bool, NotALock>;
+
+#[test]
 fn after_a_release_the_owner_s_name_in_the_key_is_no_grant_that_no_client_heard_of() {
-    let no_lock = Key { content: Content::NoLock, deadline: None };
+    let release: Release = |server| server.release(LOCK, "ann");
+    let release_all: Release =
+        |server| server.release_all(&[LOCK], "ann").map(|released| released > 0);
     let writes = [
-        (Write::Set(LOCK, token("ben", None)), Ok(false)),
-        (Write::Set(LOCK, no_lock), Err(NotALock)),
-        (Write::Del(LOCK), Ok(false)),
+        (Write::Set(LOCK, token("ben", None)), release, Ok(false)),
+        (Write::Set(LOCK, no_lock(None)), release, Err(NotALock)),
+        (Write::Set(LOCK, no_lock(None)), release_all, Err(NotALock)),
+        (Write::Del(LOCK), release, Ok(false)),
     ];
-    for (write, released) in writes {
+    for (write, release, released) in writes {
         let mut server =
             server_like(Flavour { answers: Answers::Late, says_how: false, ..Flavour::default() });
         server.takes(&[LOCK], sharing("ann"));
@@ -266,7 +296,7 @@ fn after_a_release_the_owner_s_name_in_the_key_is_no_grant_that_no_client_heard_
         server.release(LOCK, "ben").unwrap();
         assert_eq!(server.holder(), held("ann", 100));
         server.foreign(write.clone());
-        assert_eq!(server.release(LOCK, "ann"), released, "{write:?}");
+        assert_eq!(release(&mut server), released, "{write:?}");
         server.set(LOCK, token("ann", Some(START + 50)));
         server.kill(upgrade);
         server.at(0);

@@ -273,6 +273,14 @@ fn who_waits_for_an_orphan_has_the_lock_when_it_ends() {
 }
 
 #[test]
+fn who_has_a_place_for_an_orphan_has_the_lock_when_it_ends() {
+    let mut server = orphanage();
+    assert_eq!(server.asks(&[LOCK], in_queue(alone("ann"))), Ok(Acquired::Place(0)));
+    server.at(301);
+    assert_eq!(server.holder(), held("ann", LEASE));
+}
+
+#[test]
 fn a_string_without_an_end_that_comes_under_a_queue_is_given_one() {
     let mut server = orphanage();
     server.takes(&[OTHER], alone("ann"));
@@ -310,6 +318,14 @@ fn an_orphans_owner_gets_the_ttl_that_it_asks_for() {
     let mut server = orphanage();
     server.gets("orphan", 50);
     assert_eq!(server.holder(), held("orphan", 50));
+}
+
+#[test]
+fn what_its_owner_holds_without_an_end_is_no_orphan() {
+    let mut server = orphanage();
+    server.takes(&[OTHER], alone("ben"));
+    assert_eq!(server.asks(&[LOCK, OTHER], alone("orphan")), Ok(Acquired::Busy));
+    assert_eq!(server.keys.get(LOCK), Some(&token("orphan", None)));
 }
 
 #[test]

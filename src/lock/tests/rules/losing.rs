@@ -1,11 +1,7 @@
 //! What LOCK.LOG remembers of holds that did not end by their owner's release.
 
 use super::*;
-use crate::lock::tests::simulated::place;
-use crate::lock::{Break, Comeback, HolderNow, Line, Reason, SHARED_MARKER};
-
-/// So long after its owner last asked is a place kept.
-const LEASE: Ms = 1_000;
+use crate::lock::{Break, Comeback, HolderNow, Line};
 
 /// How many, why, whose and with which number.
 type Said<'a> = (u64, Reason, Option<&'a str>, Option<Fence>);
@@ -40,11 +36,13 @@ fn come_back(server: &mut Server) -> Option<(Comeback, Option<Ms>)> {
     came_back.map(|came_back| (came_back.with, came_back.late))
 }
 
+/// When the hold in the newest line ended, by the wall clock.
+fn ended(server: &mut Server) -> Option<Ms> {
+    lines(server).remove(0).lost.unwrap().1.ended
+}
+
 fn asks_for_place(server: &mut Server, owner: Owner) {
-    let patience = place(LEASE);
-    let ttl = 50_000;
-    let plea = Plea { patience, ttl, ..alone(owner) };
-    server.asks(&[LOCK], plea).unwrap();
+    server.asks(&[LOCK], Plea { ttl: 50_000, ..in_queue(alone(owner)) }).unwrap();
 }
 
 #[test]
@@ -136,6 +134,27 @@ fn an_owner_that_comes_back_too_late_is_noted_with_what_it_came() {
 }
 
 #[test]
+fn when_a_hold_by_the_wall_clock_ended_is_not_what_it_was_before() {
+    let mut server = server();
+    server.set(LOCK, token("ann", Some(START + 100)));
+    server.gets("ann", 50);
+    server.foreign(Write::PExpireAt(LOCK, START + 500));
+    server.lags_until(700);
+    server.gets("ben", 10);
+    assert_eq!(ended(&mut server), None);
+}
+
+#[test]
+fn when_a_share_by_the_wall_clock_ended_is_in_the_log() {
+    let mut server = server();
+    server.set(LOCK, shares([("ann", 100)]));
+    server.takes(&[LOCK], Plea { ttl: 50, ..sharing("ann") });
+    server.lags_until(700);
+    server.gets("ben", 10);
+    assert_eq!(ended(&mut server), Some(START + 100));
+}
+
+#[test]
 fn who_comes_back_before_the_loss_was_noticed_is_in_the_log_too() {
     let deeds: [(Reason, Option<Ms>, Deed); 2] = [
         (Reason::Expired, Some(1), |server| server.lags_until(101)),
@@ -162,19 +181,30 @@ fn who_comes_back_before_the_loss_was_noticed_is_in_the_log_too() {
 
 #[test]
 fn a_hold_that_another_writes_over_is_overwritten() {
-    for waits in [false, true] {
-        let mut server = server();
-        let fence = server.gets("ann", 100);
-        if waits {
-            server.waits("cid", 100);
+    for key in [token("ben", None), shares([("ben", 5000)])] {
+        for waits in [false, true] {
+            let mut server = server();
+            let fence = server.gets("ann", 100);
+            if waits {
+                server.waits("cid", 100);
+            }
+            server.set(LOCK, key.clone());
+            server.at(1);
+            has_lost(&mut server, &[(1, Reason::Overwritten, Some("ann"), Some(fence))]);
+            server.set(LOCK, no_lock(None));
+            server.at(2);
+            assert_eq!(lines(&mut server).len(), 1, "no hold of ours");
         }
-        server.set(LOCK, token("ben", None));
-        server.at(1);
-        has_lost(&mut server, &[(1, Reason::Overwritten, Some("ann"), Some(fence))]);
-        server.set(LOCK, no_lock(None));
-        server.at(2);
-        assert_eq!(lines(&mut server).len(), 1, "no hold of ours");
     }
+}
+
+#[test]
+fn a_hold_that_shares_were_written_over_is_overwritten() {
+    let mut server = server();
+    let fence = server.gets("ann", 100);
+    server.set(LOCK, shares([("cid", 5000)]));
+    assert_eq!(server.release(LOCK, "ann"), Ok(false));
+    has_lost(&mut server, &[(1, Reason::Overwritten, Some("ann"), Some(fence))]);
 }
 
 #[test]
@@ -395,6 +425,16 @@ fn shares_that_run_out_are_counted_one_by_one_in_one_line() {
 }
 
 #[test]
+fn a_renewal_takes_shares_out_that_are_over() {
+    let mut server = server();
+    server.takes(&[LOCK], sharing("ann"));
+    let fence = server.takes(&[LOCK], Plea { ttl: 10, ..sharing("ben") });
+    server.lags_until(50);
+    server.renew(LOCK, "ann", 100).unwrap();
+    has_lost(&mut server, &[(1, Reason::Expired, Some("ben"), Some(fence))]);
+}
+
+#[test]
 fn a_share_that_a_client_takes_out_of_the_lock_is_deleted() {
     let mut server = server();
     let fence = server.takes(&[LOCK], sharing("ann"));
@@ -403,6 +443,23 @@ fn a_share_that_a_client_takes_out_of_the_lock_is_deleted() {
     server.at(1);
     server.takes(&[LOCK], sharing("cid"));
     has_lost(&mut server, &[(1, Reason::Deleted, Some("ann"), Some(fence))]);
+}
+
+#[test]
+fn a_share_that_a_client_has_taken_out_is_not_broken() {
+    let mut server = server();
+    for owner in ["ann", "ben", "cid"] {
+        server.takes(&[LOCK], sharing(owner));
+    }
+    server.foreign(Write::ZRem(LOCK, b"ben".to_vec()));
+    let wanted = Break { grace: 0, force: false };
+    assert_eq!(server.break_holds(LOCK, wanted), Ok(2));
+    let said = |line: Line| {
+        (line.count, line.reason, line.lost.map(|(about, _)| about.owner.bytes().to_vec()))
+    };
+    let said: Vec<_> = lines(&mut server).into_iter().map(said).collect();
+    assert!(said.contains(&(1, Reason::Deleted, Some(b"ben".to_vec()))), "{said:?}");
+    assert_eq!(server.locks.counts().broken, 2);
 }
 
 #[test]

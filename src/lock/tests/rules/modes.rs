@@ -1,6 +1,5 @@
 //! Several locks, each in its own mode.
 
-use super::super::simulated::place;
 use super::*;
 
 /// The lock that all jobs share, and the one of a tenant's jobs.
@@ -21,18 +20,13 @@ fn row(owner: Owner) -> Plea {
     modes(Mode::Shared, Mode::Exclusive, owner)
 }
 
-/// The same, by a place in the queue.
-fn by_place(plea: Plea) -> Plea {
-    Plea { patience: place(1000), ..plea }
-}
-
 fn names(server: &Server, lock: Lock) -> Vec<String> {
     let holders = server.holders_of(lock);
     holders.into_iter().map(|(owner, _)| owner).collect()
 }
 
 fn position(server: &mut Server, locks: &[Lock], plea: Plea) -> usize {
-    match server.asks(locks, by_place(plea)) {
+    match server.asks(locks, in_queue(plea)) {
         Ok(Acquired::Place(before)) => before + 1,
         other => panic!("{}: {other:?}", plea.owner),
     }
@@ -163,7 +157,7 @@ fn a_place_is_claimed_in_its_modes() {
     assert_eq!(position(&mut server, &JOB, job("ben")), 1);
     server.release_all(&JOB, "ann").unwrap();
     server.turn();
-    let number = server.takes(&JOB, by_place(job("ben")));
+    let number = server.takes(&JOB, in_queue(job("ben")));
     assert_eq!(server.takes(&JOB, job("ben")), number);
     assert_eq!(server.holders_of(OTHER), all([("ben", 100)]));
     server.takes(&[LOCK], limited("cid", 2));

@@ -1,22 +1,11 @@
 //! Places in the queue: who waits without a client, and asks again.
 
-use super::super::simulated::{place, told_on};
 use super::*;
-use crate::lock::{Break, Left};
+use crate::lock::{Break, Left, LockEvent};
 
-const LEASE: Ms = 1000;
+const BOTH: [Lock; 2] = [LOCK, OTHER];
 
-/// A request for a place.
-fn in_queue(plea: Plea) -> Plea {
-    Plea { patience: place(LEASE), ..plea }
-}
-
-/// The same, whose owner is told on a channel.
-fn told(plea: Plea, channel: &'static str) -> Plea {
-    Plea { patience: told_on(Some((channel, plea.owner)), LEASE), ..plea }
-}
-
-trait Places {
+pub(super) trait Places {
     /// Asks for LOCK alone.
     fn asks_for_it(&mut self, owner: Owner) -> Result<Acquired, Refusal>;
     /// The same, and says which place that brings.
@@ -57,6 +46,14 @@ impl Places for Server {
         ];
         rest.iter().sum::<usize>() == 0
     }
+}
+
+/// `ann` holds LOCK, and `ben` has a place for both locks.
+fn place_for_both(flavour: Flavour) -> Server {
+    let mut server = server_like(flavour);
+    server.gets("ann", 50_000);
+    server.asks(&BOTH, in_queue(alone("ben"))).unwrap();
+    server
 }
 
 #[test]
@@ -198,120 +195,6 @@ fn a_grant_that_is_not_claimed_runs_out_and_the_next_has_its_turn() {
 }
 
 #[test]
-fn a_message_says_when_it_is_its_turn_and_leaves_so_much_time_to_claim() {
-    let mut server = server();
-    server.set_limits(|limits| limits.claim_time = 200);
-    server.gets("ann", 50_000);
-    server.asks(&[LOCK], told(alone("ben"), "news")).unwrap();
-    server.release(LOCK, "ann").unwrap();
-    assert_eq!(server.holder(), held("ben", 200));
-    assert!(server.published.is_empty(), "not within a command");
-    server.at(0);
-    let news = ("news".to_owned(), "ben".to_owned());
-    assert_eq!(server.published, [news]);
-}
-
-#[test]
-fn a_grant_that_is_claimed_or_released_before_the_message_was_sent_sends_none() {
-    let deeds: [Deed; 2] = [
-        |server| _ = server.asks(&[LOCK], told(alone("ben"), "news")).unwrap(),
-        |server| assert_eq!(server.release(LOCK, "ben"), Ok(false)),
-    ];
-    for deed in deeds {
-        let mut server = server();
-        server.gets("ann", 50_000);
-        server.asks(&[LOCK], told(alone("ben"), "news")).unwrap();
-        server.release(LOCK, "ann").unwrap();
-        deed(&mut server);
-        server.at(10);
-        assert_eq!(server.published, []);
-    }
-}
-
-#[test]
-fn a_place_that_was_not_claimed_sleeps_and_is_put_back_where_it_stood() {
-    let mut server = server();
-    server.set_limits(|limits| limits.claim_time = 200);
-    server.gets("ann", 50_000);
-    server.asks(&[LOCK], told(alone("ben"), "one")).unwrap();
-    server.asks(&[LOCK], told(alone("cid"), "two")).unwrap();
-    server.asks(&[LOCK], told(alone("dot"), "two")).unwrap();
-    server.release(LOCK, "ann").unwrap();
-    server.at(201);
-    assert_eq!(server.holder(), held("cid", 401));
-    let asks = server.asks(&[LOCK], told(alone("cid"), "two"));
-    assert!(matches!(asks, Ok(Acquired::Held(_))));
-    // He comes back, before those who came after him.
-    let asks = server.asks(&[LOCK], told(alone("ben"), "one"));
-    assert_eq!(asks, Ok(Acquired::Place(0)));
-    let asks = server.asks(&[LOCK], told(alone("dot"), "two"));
-    assert_eq!(asks, Ok(Acquired::Place(1)));
-    let waiting = server.locks.waiting.entries();
-    assert_eq!(waiting, 2, "it counts for lock.max-waiters-total again");
-    server.release(LOCK, "cid").unwrap();
-    assert_eq!(server.holder(), held("ben", 401));
-}
-
-#[test]
-fn a_sleeper_is_in_no_client_s_way_and_is_gone_when_its_lease_ends() {
-    let mut server = server();
-    server.set_limits(|limits| limits.claim_time = 200);
-    server.gets("ann", 50_000);
-    server.asks(&[LOCK], told(alone("ben"), "one")).unwrap();
-    server.release(LOCK, "ann").unwrap();
-    server.at(300);
-    assert_eq!(server.holder(), None);
-    assert_eq!(server.locks.waiting.leased_places(), 1);
-    // A try is not behind it.
-    server.gets("cid", 10);
-    assert_eq!(server.release(LOCK, "cid"), Ok(true));
-    server.at(LEASE);
-    assert_eq!(server.published.len(), 2, "its turn, and its loss");
-    assert!(server.is_empty());
-}
-
-#[test]
-fn a_dead_process_costs_one_claim_however_many_tasks_it_had() {
-    let mut server = server();
-    server.set_limits(|limits| limits.claim_time = 200);
-    server.gets("ann", 50_000);
-    for owner in ["ben", "cid", "dot", "eve"] {
-        server.asks(&[LOCK], told(alone(owner), "dead")).unwrap();
-    }
-    server.asks(&[LOCK], told(alone("fay"), "alive")).unwrap();
-    server.release(LOCK, "ann").unwrap();
-    server.at(201);
-    assert_eq!(server.holder(), held("fay", 401));
-    server.asks(&[LOCK], told(alone("fay"), "alive")).unwrap();
-    // One of them asks: those that have not had their turn are awake again.
-    server.asks(&[LOCK], told(alone("dot"), "dead")).unwrap();
-    server.at(210);
-    for (before, owner) in ["cid", "dot", "eve"].into_iter().enumerate() {
-        let asks = server.asks(&[LOCK], told(alone(owner), "dead"));
-        assert_eq!(asks, Ok(Acquired::Place(before)), "{owner}");
-    }
-    // And so is the one that has had it, when its owner asks.
-    let asks = server.asks(&[LOCK], told(alone("ben"), "dead"));
-    assert_eq!(asks, Ok(Acquired::Place(0)));
-}
-
-#[test]
-fn where_no_client_listens_all_places_of_the_channel_sleep() {
-    let mut server = server();
-    server.set_limits(|limits| limits.claim_time = 200);
-    server.deaf.insert("dead".to_owned());
-    server.gets("ann", 50_000);
-    for owner in ["ben", "cid", "dot"] {
-        server.asks(&[LOCK], told(alone(owner), "dead")).unwrap();
-    }
-    server.waits("eve", 10);
-    server.release(LOCK, "ann").unwrap();
-    server.at(201);
-    assert_eq!(server.holder(), held("eve", 211));
-    assert_eq!(server.published.len(), 1);
-}
-
-#[test]
 fn another_mode_is_another_place_at_the_end() {
     let mut server = server();
     server.gets("ann", 50_000);
@@ -329,6 +212,15 @@ fn another_mode_is_another_place_at_the_end() {
 }
 
 #[test]
+fn a_place_that_is_given_up_leaves_room_for_the_next() {
+    let mut server = server();
+    server.set_limits(|limits| limits.max_waiters = 1);
+    server.gets("ann", 50_000);
+    server.place_of("ben");
+    assert_eq!(server.asks(&[LOCK], in_queue(sharing("ben"))), Ok(Acquired::Place(0)));
+}
+
+#[test]
 fn keeping_a_place_is_refused_by_no_limit() {
     let mut server = server();
     server.gets("ann", 50_000);
@@ -339,35 +231,6 @@ fn keeping_a_place_is_refused_by_no_limit() {
     });
     assert_eq!(server.place_of("ben"), 1);
     assert_eq!(server.asks_for_it("cid"), Err(Refusal::QueueFull));
-}
-
-#[test]
-fn as_many_places_may_sleep_as_may_wait_and_then_no_place_is_given_until_one_wakes_or_ends() {
-    let ends: [Deed; 3] = [
-        |server| _ = server.release(LOCK, "ben"),
-        |server| _ = server.asks(&[LOCK], told(alone("ben"), "one")),
-        |server| server.at(LEASE),
-    ];
-    for end in ends {
-        let mut server = server();
-        server.set_limits(|limits| {
-            limits.claim_time = 100;
-            limits.max_waiters_total = 2;
-        });
-        server.gets("ann", 50_000);
-        server.asks(&[LOCK], told(alone("ben"), "one")).unwrap();
-        server.asks(&[LOCK], told(alone("cid"), "two")).unwrap();
-        server.release(LOCK, "ann").unwrap();
-        // Neither claims its turn, so both sleep.
-        server.at(300);
-        server.gets("ann", 50_000);
-        assert_eq!(server.asks_for_it("dot"), Err(Refusal::QueueFull));
-        // A client that blocks does not fall asleep.
-        server.waits_for(10, "eve", 10);
-        server.at(320);
-        end(&mut server);
-        server.place_of("dot");
-    }
 }
 
 #[test]
@@ -446,6 +309,19 @@ fn readers_and_limits_have_places_too() {
 }
 
 #[test]
+fn a_place_for_a_lock_alone_ends_when_its_owner_comes_to_share_it() {
+    let mut server = server();
+    server.gets("eve", 50_000);
+    for owner in ["ann", "ben"] {
+        server.queues(&[LOCK], Plea { ttl: 50_000, ..sharing(owner) });
+    }
+    server.place_of("ann");
+    server.release(LOCK, "eve").unwrap();
+    server.at(10);
+    assert_eq!(server.locks.waiting.leased_places(), 0);
+}
+
+#[test]
 fn a_place_that_is_tied_to_a_connection_ends_with_it() {
     let mut server = server();
     server.gets("ann", 50_000);
@@ -519,19 +395,18 @@ fn a_client_that_could_not_ask_keeps_the_place() {
 }
 
 #[test]
-fn a_client_that_could_not_claim_has_another_turn() {
+fn owners_have_their_time_from_when_they_can_ask_again() {
     let mut server = server();
-    server.set_limits(|limits| limits.claim_time = 200);
     server.gets("ann", 50_000);
-    server.asks(&[LOCK], told(alone("ben"), "news")).unwrap();
-    server.waits("cid", 10);
-    server.release(LOCK, "ann").unwrap();
-    server.lags_until(900);
-    server.at(911);
-    // The lock was free, and the next had it.
-    server.at(930);
-    let (owner, _) = server.holder().unwrap();
-    assert_eq!(owner, "ben");
+    server.place_of("ben");
+    server.at(490);
+    server.keys.keeps_back = true;
+    server.at(740);
+    server.keys.keeps_back = false;
+    server.at(1700);
+    assert_eq!(server.locks.waiting.leased_places(), 1);
+    server.at(1760);
+    assert_eq!(server.locks.waiting.leased_places(), 0);
 }
 
 #[test]
@@ -615,6 +490,19 @@ fn a_reply_ends_no_place_that_is_asked_for_after_the_hold_was_lost() {
 }
 
 #[test]
+fn what_a_place_has_lost_takes_nothing_from_a_reply_that_is_under_way() {
+    let mut server = place_for_both(Flavour { answers: Answers::Late, ..Flavour::default() });
+    let blocked = server.waits("ben", 50_000);
+    server.release(LOCK, "ann").unwrap();
+    server.del(OTHER);
+    server.takes(&[OTHER], Plea { ttl: 50_000, ..alone("cid") });
+    _ = server.asks(&BOTH, in_queue(alone("ben")));
+    server.at(10);
+    assert!(server.was_granted(blocked).is_some());
+    assert_eq!(server.holder(), held("ben", 50_000));
+}
+
+#[test]
 fn a_reply_claims_a_place_although_swapdb_has_moved_the_hold_in_the_meantime() {
     let mut server = late_server();
     server.set_limits(|limits| limits.claim_time = 200);
@@ -636,6 +524,20 @@ fn a_reply_claims_a_place_although_swapdb_has_moved_the_hold_in_the_meantime() {
 }
 
 #[test]
+fn a_told_hold_survives_its_claim_after_two_swaps() {
+    let mut server = server();
+    server.gets("ann", 50_000);
+    server.place_of("ben");
+    server.release(LOCK, "ann").unwrap();
+    server.foreign(Write::Swap(0, 1));
+    assert!(server.check((1, "lock"), "ben").unwrap().is_some());
+    server.foreign(Write::Swap(0, 1));
+    server.foreign(Write::PExpireAt(LOCK, START + 50_000));
+    server.at(LEASE + 10);
+    assert_eq!(server.holder(), held("ben", 50_000));
+}
+
+#[test]
 fn a_place_whose_user_has_lost_the_right_is_passed_over_for_good() {
     let mut server = server();
     server.gets("ann", 50_000);
@@ -648,43 +550,42 @@ fn a_place_whose_user_has_lost_the_right_is_passed_over_for_good() {
 }
 
 #[test]
-fn a_place_can_be_part_of_a_deadlock_and_a_sleeper_can_not() {
+fn nothing_is_kept_of_the_denial_of_a_place() {
     let mut server = server();
-    server.set_limits(|limits| limits.claim_time = 200);
-    server.takes(&[LOCK], Plea { ttl: 50_000, ..alone("ann") });
-    server.takes(&[OTHER], Plea { ttl: 50_000, ..alone("ben") });
-    server.asks(&[LOCK], told(alone("ben"), "one")).unwrap();
-    let asks = server.asks(&[OTHER], in_queue(alone("ann")));
-    assert!(matches!(asks, Err(Refusal::Deadlock(_))), "{asks:?}");
-    assert_eq!(server.locks.waiting.leased_places(), 1);
-    // His turn comes, he does not claim it, and sleeps.
+    server.gets("ann", 50_000);
+    server.place_of("ben");
+    let place = server.locks.waiting.places_of(b"ben").next().unwrap();
+    server.keys.denied.insert(b"ben".to_vec());
     server.release(LOCK, "ann").unwrap();
-    server.at(201);
-    server.takes(&[LOCK], Plea { ttl: 50_000, ..alone("ann") });
-    let asks = server.asks(&[OTHER], in_queue(alone("ann")));
-    assert_eq!(asks, Ok(Acquired::Place(0)));
+    assert_eq!(server.locks.waiting.denial(place), None);
 }
 
 #[test]
 fn a_place_for_several_locks_whose_grant_is_lost_in_part_is_not_lost() {
-    let mut server = server();
-    server.gets("ann", 50_000);
-    let both = [LOCK, OTHER];
-    server.asks(&both, in_queue(alone("ben"))).unwrap();
+    let mut server = place_for_both(Flavour::default());
     server.release(LOCK, "ann").unwrap();
     assert_eq!(server.holder(), held("ben", LEASE));
     server.del(OTHER);
-    let asks = server.asks(&both, in_queue(alone("ben")));
+    let asks = server.asks(&BOTH, in_queue(alone("ben")));
     assert!(matches!(asks, Ok(Acquired::Held(_))), "{asks:?}");
     assert_eq!(server.holders_of(OTHER), all([("ben", 100)]));
 }
 
 #[test]
+fn what_is_left_of_a_lost_grant_is_said_to_be_released() {
+    let mut server = place_for_both(Flavour::default());
+    server.release(LOCK, "ann").unwrap();
+    server.del(OTHER);
+    server.takes(&[OTHER], alone("cid"));
+    server.keys.mentioned.clear();
+    server.asks(&BOTH, in_queue(alone("ben"))).unwrap();
+    assert_eq!(server.holder(), None);
+    assert_eq!(server.keys.mentioned, [(LOCK, LockEvent::Released)]);
+}
+
+#[test]
 fn what_one_of_two_places_of_an_owner_is_granted_is_claimed_by_its_own_number() {
-    let mut server = server();
-    let both = [LOCK, OTHER];
-    server.gets("ann", 50_000);
-    server.asks(&both, in_queue(alone("ben"))).unwrap();
+    let mut server = place_for_both(Flavour::default());
     server.asks_for_it("ben").unwrap();
     server.release(LOCK, "ann").unwrap();
     // What the first was granted is lost, and the second has its turn.
@@ -694,6 +595,27 @@ fn what_one_of_two_places_of_an_owner_is_granted_is_claimed_by_its_own_number() 
     assert_eq!(holders[0].claim, Some(LEASE));
     server.claims("ben");
     assert_eq!(server.holder(), held("ben", 100));
+}
+
+#[test]
+fn a_claim_that_is_over_ends_no_hold_by_another_number() {
+    let mut server = place_for_both(Flavour { answers: Answers::Late, ..Flavour::default() });
+    server.release(LOCK, "ann").unwrap();
+    // What his place was granted of LOCK is lost, and his blocked request is granted it by another number.
+    server.del(LOCK);
+    server.gets("cid", 50_000);
+    let blocked = server.waits("ben", 50_000);
+    server.release(LOCK, "cid").unwrap();
+    assert_eq!(server.holder(), held("ben", 50_000));
+    let unclaimed = server.locks.counts().unclaimed;
+    server.lags_until(LEASE + 1);
+    server.tick();
+    assert_eq!(server.holder(), held("ben", 50_000));
+    assert_eq!(server.holders_of(OTHER), []);
+    server.at(LEASE + 10);
+    assert!(server.was_granted(blocked).is_some());
+    assert_eq!(server.holder(), held("ben", 50_000));
+    assert_eq!(server.locks.counts().unclaimed, unclaimed + 1, "OTHER alone");
 }
 
 #[test]
@@ -727,18 +649,6 @@ fn a_place_that_is_refused_for_a_deadlock_counts_no_more() {
 }
 
 #[test]
-fn a_place_that_is_lost_leaves_its_channel() {
-    let mut server = server();
-    server.gets("ann", 50_000);
-    server.asks(&[LOCK], told(alone("ben"), "news")).unwrap();
-    server.at(500);
-    server.asks(&[LOCK], told(alone("cid"), "news")).unwrap();
-    server.at(LEASE + 1);
-    assert_eq!(server.published.len(), 1);
-    assert_eq!(server.locks.waiting.places().channels.places(b"news"), 1);
-}
-
-#[test]
 fn a_demotion_ends_no_place_of_after_the_next_promotion() {
     let mut server = server();
     server.gets("ann", 50_000);
@@ -765,90 +675,18 @@ fn a_place_that_is_asked_for_between_a_demotion_and_the_next_tick_is_a_new_one_a
     assert_eq!(server.place_of("ben"), 1);
 }
 
-const MANY: [Owner; 10] = ["p0", "p1", "p2", "p3", "p4", "p5", "p6", "p7", "p8", "p9"];
-
-/// Ten places of one channel, on which no client listens, so that all have been laid aside; `dot` holds the lock.
-fn ten_asleep() -> Server {
+#[test]
+fn a_granted_place_of_before_a_demotion_whose_hold_is_lost_is_a_new_one() {
     let mut server = server();
     server.gets("ann", 50_000);
-    server.set_limits(|limits| limits.claim_time = 100);
-    server.deaf.insert("news".to_owned());
-    for owner in MANY {
-        server.asks(&[LOCK], told(alone(owner), "news")).unwrap();
-    }
+    server.place_of("ben");
     server.release(LOCK, "ann").unwrap();
-    server.at(200);
-    server.gets("dot", 50_000);
-    server
-}
-
-#[test]
-fn one_that_wakes_its_channel_is_told_its_true_place_and_overtakes_no_client() {
-    for release_first in [false, true] {
-        let mut server = ten_asleep();
-        let asks = server.asks(&[LOCK], told(alone("p9"), "news"));
-        // The first did not claim its turn, and sleeps on.
-        assert_eq!(asks, Ok(Acquired::Place(8)));
-        if !release_first {
-            server.at(201);
-        }
-        assert_eq!(server.asks(&[LOCK], alone("eve")), Ok(Acquired::Busy));
-        server.release(LOCK, "dot").unwrap();
-        assert_eq!(server.holder().map(|(owner, _)| owner).as_deref(), Some("p1"));
-        let asks = server.asks(&[LOCK], told(alone("p9"), "news"));
-        assert_eq!(asks, Ok(Acquired::Place(7)));
-        let happened = server.happened();
-        assert!(happened.offences.is_empty(), "{happened:?}");
-    }
-}
-
-#[test]
-fn the_most_who_have_waited_are_no_fewer_than_wait_when_places_are_put_back() {
-    let mut server = ten_asleep();
-    server.waits("eve", 10);
-    server.waits("fay", 10);
-    server.asks(&[LOCK], told(alone("p9"), "news")).unwrap();
-    server.at(201);
-    assert_eq!(server.locks.waiting.count_waiting(), 11);
-    assert_eq!(server.locks.counts().waiters_peak, 11);
-}
-
-#[test]
-fn those_who_are_put_back_are_shown_where_they_stand_and_awake() {
-    let mut server = ten_asleep();
-    server.asks(&[LOCK], told(alone("p9"), "news")).unwrap();
-    let report = server.report(LOCK).unwrap().unwrap();
-    let asleep: Vec<_> = (report.waiters.iter())
-        .filter(|waiter| waiter.place.is_some_and(|place| place.asleep))
-        .map(|waiter| waiter.owner.to_vec())
-        .collect();
-    assert_eq!(asleep, [b"p0".to_vec()]);
-    assert_eq!(report.queue, 10);
-}
-
-#[test]
-fn a_channel_that_falls_asleep_while_its_places_are_put_back_sleeps() {
-    let mut server = ten_asleep();
-    server.asks(&[LOCK], told(alone("p9"), "news")).unwrap();
-    server.release(LOCK, "dot").unwrap();
-    // No client has heard that it is the turn of the next.
-    server.at(400);
-    assert!(server.locks.waiting.sleeps(server.locks.waiting.places_of(b"p5").next().unwrap()));
-}
-
-#[test]
-fn a_user_s_channel_that_sleeps_lets_another_user_s_of_the_same_name_alone() {
-    let mut server = server();
-    server.takes(&[LOCK], Plea { ttl: 50_000, ..alone("ann") });
-    server.takes(&[OTHER], Plea { ttl: 50_000, ..alone("ann") });
-    server.keys.other_users.insert("mallory");
-    server.asks(&[LOCK], told(alone("ben"), "news")).unwrap();
-    server.asks(&[OTHER], told(alone("mallory"), "news")).unwrap();
-    server.set_limits(|limits| limits.claim_time = 100);
-    server.release(OTHER, "ann").unwrap();
-    server.at(200);
-    let ben = server.locks.waiting.places_of(b"ben").next().unwrap();
-    assert!(!server.locks.waiting.sleeps(ben), "it is not ben's to claim");
-    server.release(LOCK, "ann").unwrap();
-    assert_eq!(server.holder().map(|(owner, _)| owner).as_deref(), Some("ben"));
+    server.demote(true);
+    server.promote();
+    server.del(LOCK);
+    server.takes(&[LOCK], Plea { ttl: 50_000, ..sharing("cid") });
+    assert_eq!(server.place_of("ben"), 1);
+    assert_eq!(server.locks.waiting.leased_places(), 1);
+    server.at(10);
+    assert_eq!(server.locks.waiting.leased_places(), 1);
 }

@@ -63,6 +63,29 @@ fn the_more_locks_may_be_refused_the_later_each_is_tried_again() {
 }
 
 #[test]
+fn a_refused_grant_says_that_the_slot_may_be_leaving() {
+    let mut server = server_like(Flavour { in_cluster: true, ..Flavour::default() });
+    let known = |server: &Server| format!("{:?}", server.locks.clock.known_slots());
+    server.gets("ann", 100);
+    server.waits("ben", 100);
+    close(&mut server);
+    assert!(known(&server).contains("Ours"));
+    server.lags_until(101);
+    server.tick();
+    assert!(known(&server).contains("Refused"));
+}
+
+#[test]
+fn where_no_client_waits_nothing_is_put_off_that_writes_no_key() {
+    let mut server = server();
+    server.gets("ann", 100);
+    pause(&mut server);
+    server.set(LOCK, token("cid", Some(START + 1000)));
+    server.tick();
+    assert_eq!(server.due(), None);
+}
+
+#[test]
 fn a_closed_key_holds_up_no_other() {
     let mut server = server();
     for lock in [LOCK, LOCKS[1]] {

@@ -326,6 +326,72 @@ fn one_whose_share_another_client_wrote_is_replied_to_with_it() {
     assert!(server.was_granted(dot).is_some());
 }
 
+/// `cid` shares the lock for long, and `dot` waits for it alone, before all who come to wait for a share now.
+fn shared_before_a_writer() -> Server {
+    let mut server = server();
+    server.takes(&[LOCK], Plea { ttl: 50_000, ..sharing("cid") });
+    server.queues(&[LOCK], alone("dot"));
+    server
+}
+
+/// Another client has this owner share the lock, for long.
+fn has_share(server: &mut Server, owner: Owner) {
+    server.foreign(Write::ZAdd(LOCK, vec![share(owner, 50_000)]));
+    server.foreign(Write::PExpireAt(LOCK, START + 50_000));
+}
+
+#[test]
+fn another_request_of_one_that_has_come_to_share_is_served_if_the_first_is_denied() {
+    let mut server = shared_before_a_writer();
+    let first = server.queues(&[LOCK, OTHER], sharing("ann"));
+    let second = server.queues(&[LOCK, THIRD], sharing("ann"));
+    server.bar(first);
+    has_share(&mut server, "ann");
+    server.at(10);
+    assert!(server.was_granted(second).is_some());
+}
+
+#[test]
+fn one_that_has_come_to_share_is_served_when_the_server_accepts_writes_again() {
+    let mut server = shared_before_a_writer();
+    let ann = server.queues(&[LOCK, OTHER], sharing("ann"));
+    server.keys.closed.insert(OTHER);
+    has_share(&mut server, "ann");
+    server.at(10);
+    assert!(server.was_granted(ann).is_none());
+    server.keys.closed.clear();
+    server.at(1000);
+    assert!(server.was_granted(ann).is_some());
+}
+
+#[test]
+fn one_that_has_come_to_share_by_its_own_request_is_served_when_writes_are_accepted_again() {
+    let mut server = server();
+    server.gets("eve", 50_000);
+    server.queues(&[LOCK], Plea { ttl: 50_000, ..sharing("ann") });
+    server.queues(&[LOCK], alone("dot"));
+    let ann = server.queues(&[LOCK, OTHER], sharing("ann"));
+    server.keys.closed.insert(OTHER);
+    server.release(LOCK, "eve").unwrap();
+    server.at(10);
+    assert!(server.was_granted(ann).is_none());
+    server.keys.closed.clear();
+    server.at(1000);
+    assert!(server.was_granted(ann).is_some());
+}
+
+#[test]
+fn one_that_a_search_has_found_to_share_is_served_in_the_next_tick() {
+    let mut server = shared_before_a_writer();
+    server.takes(&[OTHER], Plea { ttl: 50_000, ..alone("dot") });
+    let ann = server.queues(&[LOCK], sharing("ann"));
+    // The server does not tell of everything at once.
+    server.keys.write(Write::ZAdd(LOCK, vec![share("ann", 50_000)]));
+    assert!(server.is_refused(&[OTHER], alone("cid")));
+    server.at(10);
+    assert!(server.was_granted(ann).is_some());
+}
+
 #[test]
 fn a_client_that_comes_to_share_a_lock_anew_has_no_number_of_a_share_that_was_over_before() {
     let mut server = server();

@@ -23,6 +23,17 @@ fn nothing_is_brought_into_step_while_nothing_may_be_written() {
 }
 
 #[test]
+fn the_key_of_a_lock_with_a_queue_is_corrected_after_a_step() {
+    let mut server = server();
+    server.gets("ann", 100_000);
+    server.waits("ben", 100);
+    server.step(MINUTE);
+    server.at(1);
+    let until = START + 100_000 + MINUTE.unsigned_abs();
+    assert_eq!(server.keys.get(LOCK).unwrap().deadline, Some(until));
+}
+
+#[test]
 fn who_is_granted_several_and_shares_one_of_them_keeps_what_is_left_of_that() {
     let mut server = server();
     server.takes(&[LOCK], Plea { ttl: 100, ..sharing("ann") });

@@ -161,6 +161,19 @@ fn an_upgrade_that_no_client_heard_of_is_nothing_when_the_share_is_over() {
 }
 
 #[test]
+fn an_upgrade_of_a_share_that_another_client_wrote_leaves_no_trace_when_it_is_undone() {
+    let mut server = late_server();
+    server.set(LOCK, shares([("ann", 5000), ("ben", 5000)]));
+    let ann = server.waits("ann", 100);
+    server.release(LOCK, "ben").unwrap();
+    assert_eq!(server.holder(), held("ann", 5000));
+    server.kill(ann);
+    server.at(10);
+    assert_eq!(server.holders_of(LOCK), all([("ann", 5000)]));
+    assert_eq!(server.locks.remembered().holds, 0);
+}
+
+#[test]
 fn an_upgrade_that_was_told_by_another_command_is_kept() {
     let mut server = shared_like(Flavour { answers: Answers::Late, ..Flavour::default() });
     let ann = server.waits("ann", 500);
@@ -199,6 +212,29 @@ fn who_has_come_to_share_the_lock_and_wants_it_alone_stands_before_everybody_els
     server.release(LOCK, "cid").unwrap();
     server.turn();
     assert!(server.was_granted(alone) > server.was_granted(shared));
+}
+
+#[test]
+fn who_has_a_share_and_wants_more_comes_first_however_many_were_granted_one_in_that_turn() {
+    let owners: Vec<Owner> = (0..32).map(|number| &*format!("reader {number}").leak()).collect();
+    let long = |owner| Plea { ttl: 50_000, ..sharing(owner) };
+    for readers in 28..=32 {
+        let mut server = server();
+        server.gets("eve", 50_000);
+        for &owner in &owners[..readers] {
+            server.queues(&[LOCK], long(owner));
+        }
+        server.queues(&[LOCK], long("ann"));
+        server.waits("zoe", 10);
+        let ann = server.waits("ann", 10);
+        server.release(LOCK, "eve").unwrap();
+        server.at(10);
+        for owner in &owners[..readers] {
+            assert_eq!(server.release(LOCK, owner), Ok(true));
+        }
+        server.at(20);
+        assert!(server.was_granted(ann).is_some(), "{readers}");
+    }
 }
 
 #[test]
