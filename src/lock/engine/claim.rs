@@ -73,7 +73,8 @@ impl Locks {
 
     /// The owner has been told that it holds these locks so: ends its granted places, which are claimed by that,
     /// and its waiting places for locks that it now holds. A reply that was under way has told it of a `fence`:
-    /// a swap of databases may have moved the holds since, and a place keeps the names of its locks.
+    /// the holds may be over since then, or a swap of databases may have moved them, and a place keeps the names of
+    /// its locks.
     pub(in crate::lock) fn end_claimed_places(
         &mut self,
         mut held: Vec<(NameRef<'_>, Hold)>,
@@ -96,13 +97,22 @@ impl Locks {
                 let found = held.binary_search_by_key(&name.borrow(), |&(name, _)| name);
                 found.ok().and_then(|at| held.get(at))
             };
+            // What its owner has lost since it was told may be asked for again already.
+            let lasts = |name: &Name| {
+                let former = || self.holds.any_former(name.borrow(), owner);
+                fence.is_none_or(|fence| former().is_some_and(|former| former.entry.has_had(fence)))
+            };
             let modes = waiter.modes().borrow();
             let is_claimed = match waiter.state() {
+                // A grant that was made later than the one that it was told of is not claimed by that.
                 State::Granted(number) => {
-                    fence == Some(number) || waiter.names.iter().any(|name| hold_of(name).is_some())
+                    fence == Some(number)
+                        || fence.is_none_or(|fence| number < fence)
+                            && waiter.names.iter().any(|name| hold_of(name).is_some())
                 }
                 _ => waiter.names.iter().enumerate().all(|(index, name)| {
                     hold_of(name).is_some_and(|(_, hold)| hold.covers(modes.of(index)))
+                        && lasts(name)
                 }),
             };
             if is_claimed {

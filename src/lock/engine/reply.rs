@@ -4,7 +4,7 @@ use crate::lock::engine::locks::Locks;
 use crate::lock::room::keep_room;
 use crate::lock::stats::count;
 use crate::lock::waiting::queue::{State, WaitOutcome, Waiter};
-use crate::lock::words::{Fence, Hold, NameRef, Ticket};
+use crate::lock::words::{Fence, Ticket};
 
 /// What the server knows of a waiter's client when the waiter ends.
 #[derive(Clone, Copy, Debug)]
@@ -120,13 +120,7 @@ impl Locks {
             let modes = waiter.modes().borrow();
             let held = waiter.names.iter().enumerate();
             let held = held.map(|(index, name)| (name.borrow(), modes.of(index).hold()));
-            // What it has lost since the reply was made may be asked for again already.
-            let lasts = |&(name, _): &(NameRef<'_>, Hold)| {
-                let former = self.holds.any_former(name, &waiter.owner);
-                former.is_some_and(|former| former.entry.has_had(fence))
-            };
-            let held = held.filter(lasts).collect();
-            self.end_claimed_places(held, &waiter.owner, Some(fence));
+            self.end_claimed_places(held.collect(), &waiter.owner, Some(fence));
         }
         // Its connection may have closed before the grant was made, when nothing was tied to it.
         if !client_lives {

@@ -382,6 +382,11 @@ impl Watch {
                     self.counts.granted_blocked += 1;
                     granted.push(no);
                     self.may_end_with(&blocked.locks, blocked.plea);
+                    for &lock in &blocked.locks {
+                        if let Some(held) = self.seen.hold(lock, blocked.owner) {
+                            self.goes_by_a_clock(lock, held);
+                        }
+                    }
                     for place in self.waits.values_mut() {
                         let beside = place.locks.iter().any(|lock| blocked.locks.contains(lock));
                         place.perhaps |= beside && place.owner == blocked.owner;
@@ -413,9 +418,17 @@ impl Watch {
                     is_other && one.is_granted() && one.wants(lock, blocked.owner)
                 };
                 let is_more = before.values().any(is_more);
+                // Its number may be a later one if it goes on, but not if its owner has lost it and has been
+                // granted another since; and SWAPDB may have brought another here that it had before.
+                let is_same = |held: &Held| match blocked.state {
+                    State::Granted(fence) if blocked.robbed => held.fence == Some(fence),
+                    State::Granted(fence) => held.fence >= Some(fence),
+                    _ => false,
+                };
                 // Nor is one whose client has gone, and that has yet to be undone.
-                let is_its =
-                    |held: &Held| held.how == blocked.plea.mode_of(lock).hold() && !is_more;
+                let is_its = |held: &Held| {
+                    held.how == blocked.plea.mode_of(lock).hold() && !is_more && is_same(held)
+                };
                 if let Some(held) = self.seen.hold(lock, blocked.owner).filter(is_its) {
                     self.is_told(lock, held, now);
                 }

@@ -4,7 +4,16 @@ use super::*;
 
 impl Watch {
     pub(super) fn is_told(&mut self, lock: Lock, held: Held, now: Ms) {
-        // Its end may be the one that another client has written, or that was there before a restart.
+        self.goes_by_a_clock(lock, held);
+        // A millisecond is shown to be left of what ends now, too.
+        let until = (held.until).map(|until| if until == now + 1 { now } else { until });
+        self.told.insert((lock, held.owner), until);
+    }
+
+    /// An owner has been granted this hold, or told of it: by which clock does it end? Its end may be the one
+    /// that another client has written, or that was there before a restart. A reply may follow later than the
+    /// grant, when the hold has a number and nothing shows any more that it had none.
+    pub(super) fn goes_by_a_clock(&mut self, lock: Lock, held: Held) {
         let hold = (lock, held.owner);
         let before = self.before.hold(lock, held.owner);
         let is_kept = before.is_some_and(|before| before.until == held.until);
@@ -15,9 +24,6 @@ impl Watch {
         } else if by_others {
             self.by_wall.insert(hold);
         }
-        // A millisecond is shown to be left of what ends now, too.
-        let until = (held.until).map(|until| if until == now + 1 { now } else { until });
-        self.told.insert(hold, until);
     }
 
     /// An owner was told that it holds this lock, but not that it has to claim it.
@@ -216,8 +222,14 @@ impl Watch {
                 (was.iter()).filter(|(_, one)| one.wants(lock, owner)).map(|(&no, _)| no).collect();
             let unclaimed = self.is_unclaimed(lock, owner, was) && !by_blocked;
             let asked = now + plea.ttl;
+            let is_told = self.told.contains_key(&(lock, owner));
+            let has_claim = before.is_some_and(|before| before.claim.is_some());
+            // Its place may have ended with its connection, and be shown no more, while the hold has still to
+            // be given back: then this is what claims it, and sets its end.
+            let has_turn = mine.iter().any(|no| was[no].is_granted());
+            let is_cut_off = has_claim && !is_told && !by_blocked && !has_turn;
             let right = match before.and_then(|before| before.until) {
-                Some(before) if !unclaimed => asked.max(before),
+                Some(before) if !(unclaimed || is_cut_off) => asked.max(before),
                 _ => asked,
             };
             // Another request of its owner may have been granted it in the same moment, and an upgrade
@@ -227,8 +239,6 @@ impl Watch {
             // Its place may have ended, with its lease or with the release of another of its locks: then the
             // hold has the end that it had, until it is given back, or until another place claims it.
             let is_lapsed = mine.iter().any(|no| was[no].ticket.is_none() && was[no].until <= now);
-            let has_claim = before.is_some_and(|before| before.claim.is_some());
-            let is_told = self.told.contains_key(&(lock, owner));
             let is_left = !is_told && !by_blocked && (is_lapsed || !has_claim);
             let later = before.and_then(|before| before.until).max(Some(asked));
             // What a blocked request was granted may have been lost since, and its place have had its turn.
