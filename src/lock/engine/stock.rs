@@ -69,8 +69,8 @@ impl Locks {
             _ => {}
         }
         let mut shares = BTreeMap::new();
-        self.holds.each_sharer(turn, name, &mut |owner, end| {
-            shares.insert(Rc::from(owner), end);
+        self.holds.each_sharer(turn, name, &mut |owner, ends| {
+            shares.insert(Rc::from(owner), ends.own);
             true
         });
         self.waiting.set_holders(name, Holders::Many(shares));

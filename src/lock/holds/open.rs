@@ -23,6 +23,15 @@ use crate::lock::words::{Hold, Ms, NameRef, NotALock, Now, earlier, is_over};
 /// rest are removed by later commands, and by ticks while clients wait.
 pub const MOST_OVER: usize = 16;
 
+/// When a share ends. One that another client has written may have a later end than its key.
+#[derive(Clone, Copy, Debug)]
+pub struct ShareEnds {
+    /// With the key, as it is.
+    pub with_key: Option<Ms>,
+    /// If a grant makes the key last longer.
+    pub own: Option<Ms>,
+}
+
 impl Holds {
     /// Returns who holds the lock now. The key may outlive the hold: servers expire keys lazily, and not at all
     /// while writes are paused. Writes no key, but may reserve the lock.
@@ -101,23 +110,23 @@ impl Holds {
         &mut self,
         turn: &mut Turn<'_>,
         name: NameRef<'_>,
-        visit: &mut dyn FnMut(&[u8], Option<Ms>) -> bool,
+        visit: &mut dyn FnMut(&[u8], ShareEnds) -> bool,
     ) {
         let now = turn.now;
         if turn.keys.look(name) == Stored::Nothing {
             let mut reserved = self.ledger(name.db).each_reserved(name.key, now);
-            reserved.all(|(owner, end)| visit(owner.bytes(), Some(end)));
+            reserved.all(|(owner, end)| {
+                visit(owner.bytes(), ShareEnds { with_key: Some(end), own: Some(end) })
+            });
             return;
         }
         let in_step = self.is_in_step(now, name);
         let key_ends = turn.keys.deadline(name);
         let from = if in_step { now.ms() } else { 0 };
         turn.keys.each_share(name, from, &mut |owner, share| {
-            let mut end = earlier(share.deadline, key_ends);
-            if !in_step {
-                end = self.end_of_share(name, owner, end);
-            }
-            is_over(end, now) || visit(owner, end)
+            let end = |end| if in_step { end } else { self.end_of_share(name, owner, end) };
+            let with_key = end(earlier(share.deadline, key_ends));
+            is_over(with_key, now) || visit(owner, ShareEnds { with_key, own: end(share.deadline) })
         });
     }
 
@@ -132,8 +141,8 @@ impl Holds {
         match self.look(turn, name) {
             LockState::NoLock | LockState::Free => {}
             LockState::Exclusive { owner, deadline } => held.push((Token::from(owner), deadline)),
-            LockState::Shared { .. } => self.each_sharer(turn, name, &mut |owner, end| {
-                held.push((Token::from(owner), end));
+            LockState::Shared { .. } => self.each_sharer(turn, name, &mut |owner, ends| {
+                held.push((Token::from(owner), ends.with_key));
                 held.len() < most
             }),
         }

@@ -548,3 +548,15 @@ fn an_upgrade_beside_more_sharers_than_may_be_does_not_wait_for_those_that_came_
     let ann = server.queues(&[A], alone("ann"));
     assert_eq!(server.queue(A), [ann, ben]);
 }
+
+#[test]
+fn a_share_without_an_end_is_in_the_way_for_as_long_as_another_s_share_keeps_the_key() {
+    let mut server = server();
+    server.takes(&[LOCK], Plea { ttl: 15, ..sharing("ann") });
+    server.queues(&[LOCK, OTHER], alone("ben"));
+    server.foreign(Write::ZAdd(LOCK, vec![(b"ben".to_vec(), None)]));
+    server.at(1);
+    server.takes(&[LOCK], Plea { ttl: 50, ..sharing("ann") });
+    server.at(20);
+    assert!(server.is_refused(&[LOCK], alone("ann")));
+}
