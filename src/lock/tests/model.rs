@@ -199,7 +199,7 @@ pub struct Model {
     /// Keys may not agree with the holds any more; in this very moment.
     is_stepped: bool,
     is_stepping: bool,
-    /// Was nothing left to do when this moment began?
+    /// Was nothing left to do when this moment began, and has the core come back to every lock?
     was_resting: bool,
     /// Who waits for several locks is taken out of their queues in the next turn; of these by now.
     leaves_late: bool,

@@ -74,14 +74,11 @@ impl Model {
         let others = (0..=grants.len()).rev().filter(|&before| before != first);
         let mut followed = None;
         for before in [first].into_iter().chain(others) {
-            for (over, gives_back) in self.may_be_over(deed) {
+            for (over, gives_back) in self.may_be_over(deed, grants.len()) {
                 let mut model = self.clone();
                 model.holds.retain(|hold| !(hold.is_early && over.contains(&hold.lock)));
-                if gives_back {
-                    model.gives_back();
-                }
                 let done = model
-                    .does(deed, &grants[..before], &grants[before..])
+                    .does(deed, &grants, before, gives_back)
                     .and_then(|()| model.sees(server, happened, around));
                 if done.is_ok() {
                     *self = model;
@@ -94,21 +91,22 @@ impl Model {
     }
 
     /// Of which keys may the holds be over? Of none, of all that may have expired in time, or of some. And
-    /// may what was to be given back have been so, before anything else?
-    fn may_be_over(&self, deed: Deed<'_>) -> Vec<(Vec<Lock>, bool)> {
+    /// before which of so many grants may what was to be given back have been so?
+    fn may_be_over(&self, deed: Deed<'_>, grants: usize) -> Vec<(Vec<Lock>, Option<usize>)> {
         let early = |lock: &Lock| self.holders(*lock).any(|hold| hold.is_early);
-        let mut choices = vec![(Vec::new(), false)];
+        let mut choices = vec![(Vec::new(), None)];
         for lock in LOCKS.into_iter().filter(early) {
             for at in 0..choices.len() {
                 let mut with: Vec<Lock> = choices[at].0.clone();
                 with.push(lock);
-                choices.push((with, false));
+                choices.push((with, None));
             }
         }
         let in_a_tick = matches!(deed, Deed::Other);
         let goes = |hold: &Hold| hold.is_given_back() && (in_a_tick || hold.is_loose);
-        let gives_back = self.holds.iter().any(goes);
-        choices.extend(gives_back.then(|| (Vec::new(), true)));
+        if self.holds.iter().any(goes) {
+            choices.extend((0..grants.max(1)).map(|at| (Vec::new(), Some(at))));
+        }
         choices
     }
 
@@ -129,23 +127,38 @@ impl Model {
         }
     }
 
-    fn does(&mut self, deed: Deed<'_>, before: &[Grant], after: &[Grant]) -> Verdict {
-        for &(ticket, fence) in before {
-            self.grant_to_waiter(ticket, fence)?;
-        }
-        match deed {
-            Deed::Other => {}
-            Deed::Acquire(locks, plea, got) => self.acquired(locks, plea, got)?,
-            Deed::Release(locks, owner, got, _) => self.released(locks, owner, got)?,
-            Deed::Renew(locks, owner, ttl, got) => self.renewed(locks, owner, ttl, got)?,
-            Deed::Check(lock, owner, got) => self.checked(lock, owner, got)?,
-            Deed::Guard(lock, owner, got) => self.guarded(lock, owner, got)?,
-            Deed::Break(lock, wanted, got) => self.broken(lock, wanted, got)?,
-        }
-        for &(ticket, fence) in after {
-            self.grant_to_waiter(ticket, fence)?;
+    /// So many grants come before the deed.
+    fn does(
+        &mut self,
+        deed: Deed<'_>,
+        grants: &[Grant],
+        before: usize,
+        gives_back: Option<usize>,
+    ) -> Verdict {
+        for at in 0..=grants.len() {
+            if gives_back == Some(at) {
+                self.gives_back();
+            }
+            if at == before {
+                self.did(deed)?;
+            }
+            if let Some(&(ticket, fence)) = grants.get(at) {
+                self.grant_to_waiter(ticket, fence)?;
+            }
         }
         Ok(())
+    }
+
+    fn did(&mut self, deed: Deed<'_>) -> Verdict {
+        match deed {
+            Deed::Other => Ok(()),
+            Deed::Acquire(locks, plea, got) => self.acquired(locks, plea, got),
+            Deed::Release(locks, owner, got, _) => self.released(locks, owner, got),
+            Deed::Renew(locks, owner, ttl, got) => self.renewed(locks, owner, ttl, got),
+            Deed::Check(lock, owner, got) => self.checked(lock, owner, got),
+            Deed::Guard(lock, owner, got) => self.guarded(lock, owner, got),
+            Deed::Break(lock, wanted, got) => self.broken(lock, wanted, got),
+        }
     }
 
     fn sees(&mut self, server: &mut Server, happened: &Happened, around: &Around) -> Verdict {
@@ -155,7 +168,7 @@ impl Model {
         self.compare(server, &happened.expired, around)?;
         self.is_stepping = false;
         self.counted.compare(server)?;
-        self.was_resting = around.rests;
+        self.was_resting = around.rests && around.late.is_empty();
         if around.rests {
             self.rests(around)?;
         }

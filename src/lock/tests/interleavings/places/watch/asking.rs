@@ -234,7 +234,8 @@ impl Watch {
             };
             // Another request of its owner may have been granted it in the same moment, and an upgrade
             // may have kept the end of the share.
-            let beside = before.is_none() && (mine.len() > 1 || by_blocked);
+            let is_granted_now = before.is_none() || held.fence > Some(self.highest_before);
+            let beside = is_granted_now && (mine.len() > 1 || by_blocked);
             let foreign = self.foreign.contains(&(lock, owner));
             // Its place may have ended, with its lease or with the release of another of its locks: then the
             // hold has the end that it had, until it is given back, or until another place claims it.

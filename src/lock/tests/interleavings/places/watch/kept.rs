@@ -156,6 +156,9 @@ impl Watch {
                         self.counts.unclaimed += u64::from(!place.perhaps);
                         self.asleep.extend(place.channel);
                     }
+                    if place.perhaps && place.state == State::Waiting {
+                        self.perhaps_asleep.extend(place.channel);
+                    }
                     self.waits.remove(&no);
                     continue;
                 }
@@ -425,7 +428,13 @@ impl Watch {
             ensure(server.master && !self.drains || place.is_granted(), || {
                 format!("keeps its place {}", what())
             })?;
-            let is_hidden = place.perhaps || place.least <= now || self.denied == Some(place.owner);
+            // It has lost what it was granted, and another client has written that in its owner's name.
+            let is_foreign = |&lock: &Lock| self.foreign.contains(&(lock, place.owner));
+            let is_forged = place.robbed && place.locks.iter().any(is_foreign);
+            let is_hidden = place.perhaps
+                || place.least <= now
+                || self.denied == Some(place.owner)
+                || is_forged;
             ensure(
                 !place.is_granted() || may_be_late || is_hidden || now <= place.claim_ends,
                 || format!("not claimed {}", what()),
@@ -435,7 +444,8 @@ impl Watch {
             ensure(!place.is_granted() || is_told || may_be_late, || {
                 format!("not told {}", what())
             })?;
-            let by_channel = (place.channel).is_some_and(|one| self.asleep.contains(one));
+            let by_channel = (place.channel)
+                .is_some_and(|one| self.asleep.contains(one) || self.perhaps_asleep.contains(one));
             ensure(place.state != State::Asleep || place.missed || by_channel, || {
                 format!("its channel is awake {}", what())
             })?;
