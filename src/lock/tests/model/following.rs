@@ -38,10 +38,19 @@ impl Deed<'_> {
 /// A waiter, and what it was granted; None if that was denied.
 type Grant = (Ticket, Option<Fence>);
 
+/// Before which grant holds are given back, and of which locks they are not.
+#[derive(Clone, Copy)]
+struct GivenBack<'a> {
+    before: usize,
+    but: &'a [Lock],
+}
+
 /// What the world knows besides.
 pub struct Around {
     /// Locks that can't be written, or that the core may not have come back to since they can.
     pub late: Vec<Lock>,
+    /// Those that can't be written now.
+    pub shut: Vec<Lock>,
     /// Is nothing left to do now?
     pub rests: bool,
 }
@@ -74,11 +83,11 @@ impl Model {
         let others = (0..=grants.len()).rev().filter(|&before| before != first);
         let mut followed = None;
         for before in [first].into_iter().chain(others) {
-            for (over, gives_back) in self.may_be_over(deed, grants.len()) {
+            for (over, given_back) in self.may_be_over(deed, grants.len(), around) {
                 let mut model = self.clone();
                 model.holds.retain(|hold| !(hold.is_early && over.contains(&hold.lock)));
                 let done = model
-                    .does(deed, &grants, before, gives_back)
+                    .does(deed, &grants, before, given_back)
                     .and_then(|()| model.sees(server, happened, around));
                 if done.is_ok() {
                     *self = model;
@@ -91,8 +100,14 @@ impl Model {
     }
 
     /// Of which keys may the holds be over? Of none, of all that may have expired in time, or of some. And
-    /// before which of so many grants may what was to be given back have been so?
-    fn may_be_over(&self, deed: Deed<'_>, grants: usize) -> Vec<(Vec<Lock>, Option<usize>)> {
+    /// before which of so many grants may what was to be given back have been so? Of locks that can't be written it
+    /// may have to wait.
+    fn may_be_over<'a>(
+        &self,
+        deed: Deed<'_>,
+        grants: usize,
+        around: &'a Around,
+    ) -> Vec<(Vec<Lock>, Option<GivenBack<'a>>)> {
         let early = |lock: &Lock| self.holders(*lock).any(|hold| hold.is_early);
         let mut choices = vec![(Vec::new(), None)];
         for lock in LOCKS.into_iter().filter(early) {
@@ -105,13 +120,18 @@ impl Model {
         let in_a_tick = matches!(deed, Deed::Other);
         let goes = |hold: &Hold| hold.is_given_back() && (in_a_tick || hold.is_loose);
         if self.holds.iter().any(goes) {
-            choices.extend((0..grants.max(1)).map(|at| (Vec::new(), Some(at))));
+            for before in 0..grants.max(1) {
+                let all_but = [&[], around.shut.as_slice()];
+                let some = all_but.map(|but| (Vec::new(), Some(GivenBack { before, but })));
+                choices.extend(some);
+            }
         }
         choices
     }
 
-    fn gives_back(&mut self) {
-        let gone: Vec<Hold> = self.holds.extract_if(.., |hold| hold.is_given_back()).collect();
+    fn gives_back(&mut self, but: &[Lock]) {
+        let goes = |hold: &mut Hold| hold.is_given_back() && !but.contains(&hold.lock);
+        let gone: Vec<Hold> = self.holds.extract_if(.., goes).collect();
         let shares = self.shares_before(gone);
         self.holds.extend(shares);
     }
@@ -133,11 +153,11 @@ impl Model {
         deed: Deed<'_>,
         grants: &[Grant],
         before: usize,
-        gives_back: Option<usize>,
+        given_back: Option<GivenBack<'_>>,
     ) -> Verdict {
         for at in 0..=grants.len() {
-            if gives_back == Some(at) {
-                self.gives_back();
+            if let Some(GivenBack { but, .. }) = given_back.filter(|given| given.before == at) {
+                self.gives_back(but);
             }
             if at == before {
                 self.did(deed)?;
