@@ -99,8 +99,10 @@ impl Locks {
             };
             // What its owner has lost since it was told may be asked for again already.
             let lasts = |name: &Name| {
-                let former = || self.holds.any_former(name.borrow(), owner);
-                fence.is_none_or(|fence| former().is_some_and(|former| former.entry.has_had(fence)))
+                fence.is_none_or(|fence| {
+                    let former = self.holds.any_former(name.borrow(), owner);
+                    former.is_some_and(|former| former.entry.has_had(fence))
+                })
             };
             let modes = waiter.modes().borrow();
             let is_claimed = match waiter.state() {

@@ -13,7 +13,7 @@
 //! | anything else | either way | it is not a lock |
 
 use crate::lock::holds::Holds;
-use crate::lock::holds::ledger::Token;
+use crate::lock::holds::ledger::{Entry, Token};
 use crate::lock::keyspace::{Share, Stored};
 use crate::lock::lock::LockState;
 use crate::lock::turn::Turn;
@@ -124,9 +124,14 @@ impl Holds {
         let key_ends = turn.keys.deadline(name);
         let from = if in_step { now.ms() } else { 0 };
         turn.keys.each_share(name, from, &mut |owner, share| {
-            let end = |end| if in_step { end } else { self.end_of_share(name, owner, end) };
-            let with_key = end(earlier(share.deadline, key_ends));
-            is_over(with_key, now) || visit(owner, ShareEnds { with_key, own: end(share.deadline) })
+            let granted = if in_step { None } else { self.share_by_steady_clock(name, owner) };
+            let ends = match granted {
+                Some(entry) => ShareEnds { with_key: entry.end, own: entry.end },
+                None => {
+                    ShareEnds { with_key: earlier(share.deadline, key_ends), own: share.deadline }
+                }
+            };
+            is_over(ends.with_key, now) || visit(owner, ends)
         });
     }
 
@@ -176,11 +181,9 @@ impl Holds {
         ours.map_or(key_ends, |entry| entry.end)
     }
 
-    /// Returns when this share ends, whose key says `end`, after a step of the wall clock.
-    fn end_of_share(&self, name: NameRef<'_>, owner: &[u8], end: Option<Ms>) -> Option<Ms> {
-        let entry = self.entry(name, owner, Hold::Shared);
-        let ours = entry.filter(|entry| !entry.by_wall);
-        ours.map_or(end, |entry| entry.end)
+    /// Returns what is remembered of this share, if it ends when this server says, and not when the key says.
+    fn share_by_steady_clock(&self, name: NameRef<'_>, owner: &[u8]) -> Option<Entry> {
+        self.entry(name, owner, Hold::Shared).filter(|entry| !entry.by_wall)
     }
 
     /// Returns who holds a lock that has no key.
@@ -207,7 +210,8 @@ impl Holds {
     ) -> LockState<'static> {
         let mut ends = Vec::new();
         turn.keys.each_share(name, 0, &mut |owner, share| {
-            ends.push(self.end_of_share(name, owner, earlier(share.deadline, key_ends)));
+            let granted = self.share_by_steady_clock(name, owner);
+            ends.push(granted.map_or(earlier(share.deadline, key_ends), |entry| entry.end));
             true
         });
         shared_by(ends.into_iter(), turn.now)

@@ -143,26 +143,38 @@ fn a_dead_process_costs_one_claim_however_many_tasks_it_had() {
     assert_eq!(asks, Ok(Acquired::Place(0)));
 }
 
-#[test]
-fn a_reply_claims_a_place_although_the_hold_is_over_when_it_arrives() {
+/// A blocked request for these locks is granted together with a place of its owner, whose channel has another
+/// place for the `other` lock. Something happens before the reply arrives, and the place is claimed all the same.
+fn reply_claims(locks: &[Lock], other: Lock, meanwhile: Deed) {
     let mut server = late_server();
     server.set_limits(|limits| limits.claim_time = 200);
     server.gets("ann", 50_000);
-    server.takes(&[THIRD], Plea { ttl: 50_000, ..alone("ann") });
+    server.takes(&[other], Plea { ttl: 50_000, ..alone("ann") });
     server.asks(&[LOCK], told(alone("ben"), "news")).unwrap();
-    server.asks(&[THIRD], told(alone("cid"), "news")).unwrap();
-    // It is granted more than the place, and so by a number of its own, and has lost it when a busy server sends
-    // the reply.
-    let blocked = server.queues(&[LOCK, OTHER], Plea { ttl: 5, ..alone("ben") });
+    server.asks(&[other], told(alone("cid"), "news")).unwrap();
+    let blocked = server.queues(locks, Plea { ttl: 50_000, ..alone("ben") });
     server.release(LOCK, "ann").unwrap();
-    server.lags_until(10);
-    server.takes(&[LOCK], Plea { ttl: 10, ..alone("dot") });
+    meanwhile(&mut server);
     server.at(300);
     assert!(server.was_granted(blocked).is_some());
     assert_eq!(server.locks.waiting.leased_places(), 1);
     // The process behind the channel lives, and its other place does not sleep.
     let cid = server.locks.waiting.places_of(b"cid").next().unwrap();
     assert!(!server.locks.waiting.sleeps(cid));
+}
+
+#[test]
+fn a_reply_claims_a_place_although_swapdb_has_moved_the_hold_in_the_meantime() {
+    reply_claims(&[LOCK], (1, "lock"), |server| server.foreign(Write::Swap(0, 1)));
+}
+
+#[test]
+fn a_reply_claims_a_place_although_the_hold_is_over_when_it_arrives() {
+    // It is granted more than the place, and so by a number of its own.
+    reply_claims(&[LOCK, OTHER], THIRD, |server| {
+        server.del(LOCK);
+        server.takes(&[LOCK], Plea { ttl: 10, ..alone("dot") });
+    });
 }
 
 #[test]

@@ -503,27 +503,6 @@ fn what_a_place_has_lost_takes_nothing_from_a_reply_that_is_under_way() {
 }
 
 #[test]
-fn a_reply_claims_a_place_although_swapdb_has_moved_the_hold_in_the_meantime() {
-    let mut server = late_server();
-    server.set_limits(|limits| limits.claim_time = 200);
-    server.gets("ann", 50_000);
-    let there = (1, "lock");
-    let long = Plea { ttl: 50_000, ..alone("ann") };
-    server.takes(&[there], long);
-    server.asks(&[LOCK], told(alone("ben"), "news")).unwrap();
-    server.asks(&[there], told(alone("cid"), "news")).unwrap();
-    let blocked = server.waits("ben", 50_000);
-    server.release(LOCK, "ann").unwrap();
-    server.foreign(Write::Swap(0, 1));
-    server.at(300);
-    assert!(server.was_granted(blocked).is_some());
-    assert_eq!(server.locks.waiting.leased_places(), 1);
-    // The process behind the channel lives, and its other place does not sleep.
-    let cid = server.locks.waiting.places_of(b"cid").next().unwrap();
-    assert!(!server.locks.waiting.sleeps(cid));
-}
-
-#[test]
 fn a_told_hold_survives_its_claim_after_two_swaps() {
     let mut server = server();
     server.gets("ann", 50_000);

@@ -351,17 +351,22 @@ fn another_request_of_one_that_has_come_to_share_is_served_if_the_first_is_denie
     assert!(server.was_granted(second).is_some());
 }
 
+/// The other lock can't be written when this waiter comes to share the first.
+fn is_served_when_writes_are_accepted_again(mut server: Server, waiter: Ticket, shares: Deed) {
+    server.keys.closed.insert(OTHER);
+    shares(&mut server);
+    server.at(10);
+    assert!(server.was_granted(waiter).is_none());
+    server.keys.closed.clear();
+    server.at(1000);
+    assert!(server.was_granted(waiter).is_some());
+}
+
 #[test]
 fn one_that_has_come_to_share_is_served_when_the_server_accepts_writes_again() {
     let mut server = shared_before_a_writer();
     let ann = server.queues(&[LOCK, OTHER], sharing("ann"));
-    server.keys.closed.insert(OTHER);
-    has_share(&mut server, "ann");
-    server.at(10);
-    assert!(server.was_granted(ann).is_none());
-    server.keys.closed.clear();
-    server.at(1000);
-    assert!(server.was_granted(ann).is_some());
+    is_served_when_writes_are_accepted_again(server, ann, |server| has_share(server, "ann"));
 }
 
 #[test]
@@ -371,13 +376,9 @@ fn one_that_has_come_to_share_by_its_own_request_is_served_when_writes_are_accep
     server.queues(&[LOCK], Plea { ttl: 50_000, ..sharing("ann") });
     server.queues(&[LOCK], alone("dot"));
     let ann = server.queues(&[LOCK, OTHER], sharing("ann"));
-    server.keys.closed.insert(OTHER);
-    server.release(LOCK, "eve").unwrap();
-    server.at(10);
-    assert!(server.was_granted(ann).is_none());
-    server.keys.closed.clear();
-    server.at(1000);
-    assert!(server.was_granted(ann).is_some());
+    is_served_when_writes_are_accepted_again(server, ann, |server| {
+        server.release(LOCK, "eve").unwrap();
+    });
 }
 
 #[test]

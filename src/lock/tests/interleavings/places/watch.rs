@@ -122,8 +122,8 @@ pub struct Watch {
     before: Seen,
     /// Channels whose places may sleep.
     asleep: BTreeSet<&'static str>,
-    /// Of these it may never be known: a place that was granted its locks together with a blocked request is not shown,
-    /// and may not be claimed by that.
+    /// Channels of which it is not known whether their places sleep: a place that was granted its locks together
+    /// with a blocked request of its owner is not shown, and may go unclaimed.
     perhaps_asleep: BTreeSet<&'static str>,
     /// No client listens there.
     pub deaf: BTreeSet<&'static str>,
