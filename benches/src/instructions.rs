@@ -177,5 +177,7 @@ fn hand_over(server: &mut Server, operation: &Operation) -> Result<()> {
             server.connection.ask(&server::mark())?;
         }
     }
-    server.connection.ask(&server::mark()).map(drop)
+    server.connection.ask(&server::mark())?;
+    drop(crowd);
+    server.wait_until_alone()
 }
