@@ -86,6 +86,19 @@ fn a_waiter_for_two_locks_of_which_the_server_refuses_one_has_both_shortly_after
     }
 }
 
+#[test]
+fn a_waiter_whose_other_lock_is_free_but_refused_has_both_shortly_after_a_release() {
+    let server = server();
+    let mut client = server.client();
+    client.acquire("k", "a");
+    let mut waiter = server.client();
+    waiter.send_and_block(&[macquire(&["k", "l"], "w"), args!["BLOCK", 0]].concat());
+    refuse(&mut client, "l", 4);
+    client.release("k", "a");
+    waiter.answer().fence();
+    assert_eq!(cmd!(client, "GET", "l"), "w");
+}
+
 /// A lock that was granted to a client that was gone by then, and that the server refuses when it is to be
 /// given back.
 #[test]

@@ -321,8 +321,12 @@ impl World {
             Step::Guard { who, which } => {
                 let (owner, locks) = self.name_of(who);
                 let lock = locks.map_or(WHICH[which][0], |locks| locks[0]);
-                if self.may_write(&[lock]) {
-                    let _ = self.does(|server| server.guard(lock, owner), |_| Deed::Other)?;
+                if !self.may_write(&[lock]) {
+                    return Ok(());
+                }
+                let got = self.does(|server| server.guard(lock, owner), |_| Deed::Other)?;
+                if got == Ok(true) {
+                    self.watch.was_checked(lock, owner);
                 }
                 Ok(())
             }
@@ -357,7 +361,10 @@ impl World {
                 self.foreign(Write::Set(lock, key), vec![lock])
             }
             Step::Flush => self.foreign(Write::Flush(None), LOCKS.to_vec()),
-            Step::Swap => self.foreign(Write::Swap(0, 1), LOCKS.to_vec()),
+            Step::Swap => {
+                self.watch.swapped();
+                self.foreign(Write::Swap(0, 1), LOCKS.to_vec())
+            }
             Step::Expire => self.does(|server| server.expire_cycle(&LOCKS), |()| Deed::Other),
             Step::Turn => self.turn(),
             Step::Pass { ms } => self.pass_to(self.now() + ms),

@@ -46,6 +46,7 @@ impl Model {
     ) -> Verdict {
         let mut found: Vec<&Holder> = found.iter().collect();
         let mine: Vec<Hold> = (self.holds).extract_if(.., |hold| hold.lock == lock).collect();
+        let mut mistaken = Vec::new();
         for mut hold in mine {
             let mut at = how.and_then(|how| find(&found, how, &hold));
             if at.is_none()
@@ -64,6 +65,7 @@ impl Model {
             }
             let Some(at) = at else {
                 self.may_be_gone(server, &hold)?;
+                mistaken.extend((hold.is_loose && hold.fence.is_some()).then_some(hold.owner));
                 continue;
             };
             let holder = found.swap_remove(at);
@@ -72,7 +74,7 @@ impl Model {
             self.holds.push(hold);
         }
         for holder in found {
-            self.may_have_come(server, lock, how, holder)?;
+            self.may_have_come(server, lock, how, holder, &mistaken)?;
         }
         Ok(())
     }
@@ -141,13 +143,16 @@ impl Model {
         Ok(())
     }
 
-    /// A key of another client that was over may last again, when the clock is set back.
+    /// A key of another client that was over may last again, when the clock is set back. And one that a client wrote
+    /// in the moment in which an upgrade of the same owner was to be given back may be mistaken for that: its owner
+    /// has its share again then.
     fn may_have_come(
         &mut self,
         server: &Server,
         lock: Lock,
         how: Option<How>,
         holder: &Holder,
+        mistaken: &[Owner],
     ) -> Verdict {
         let key = key_by_wall(server, lock).filter(|key| Some(key.0) == how);
         let in_key = key.and_then(|(how, owners)| {
@@ -158,12 +163,13 @@ impl Model {
             let &(owner, until) = owners.iter().find(is_it)?;
             Some((how, owner, until))
         });
-        let Some((how, owner, until)) = in_key.filter(|_| self.is_stepping) else {
+        let may_come = |key: &(How, Owner, _)| self.is_stepping || mistaken.contains(&key.1);
+        let Some((how, owner, until)) = in_key.filter(may_come) else {
             return Err(format!("no client knows why {lock:?} is held: {holder:?}"));
         };
         let mut hold = Hold::written_by_others(lock, owner, how, until);
         hold.fence = holder.grant.map(|grant| grant.fence);
-        hold.came_back = true;
+        hold.came_back = self.is_stepping;
         self.holds.push(hold);
         Ok(())
     }

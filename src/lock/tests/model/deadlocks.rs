@@ -50,7 +50,10 @@ impl Model {
             let mut its = waiting.iter();
             its.all(|other| other.plea.owner != one.plea.owner || other.ticket == one.ticket)
         };
-        let comes_apart = waiting.iter().all(is_only_one)
+        // Of more than may share a lock no client is known, not even the one that asks.
+        let is_known = !locks.iter().any(|&lock| self.are_too_many(lock));
+        let comes_apart = is_known
+            && waiting.iter().all(is_only_one)
             && !self.is_stuck(&asks, true)
             && !self.is_stuck(&asks, false);
         ensure(!comes_apart, || format!("{found:?} comes apart when all let go: {asks:?}"))

@@ -38,19 +38,17 @@ impl Deed<'_> {
 /// A waiter, and what it was granted; None if that was denied.
 type Grant = (Ticket, Option<Fence>);
 
-/// Before which grant holds are given back, and of which locks they are not.
-#[derive(Clone, Copy)]
-struct GivenBack<'a> {
+/// Before which grant holds are given back, and of which locks.
+#[derive(Clone, Debug)]
+struct GivenBack {
     before: usize,
-    but: &'a [Lock],
+    of: Vec<Lock>,
 }
 
 /// What the world knows besides.
 pub struct Around {
     /// Locks that can't be written, or that the core may not have come back to since they can.
     pub late: Vec<Lock>,
-    /// Those that can't be written now.
-    pub shut: Vec<Lock>,
     /// Is nothing left to do now?
     pub rests: bool,
 }
@@ -83,11 +81,11 @@ impl Model {
         let others = (0..=grants.len()).rev().filter(|&before| before != first);
         let mut followed = None;
         for before in [first].into_iter().chain(others) {
-            for (over, given_back) in self.may_be_over(deed, grants.len(), around) {
+            for (over, given_back) in self.may_be_over(deed, grants.len()) {
                 let mut model = self.clone();
                 model.holds.retain(|hold| !(hold.is_early && over.contains(&hold.lock)));
                 let done = model
-                    .does(deed, &grants, before, given_back)
+                    .does(deed, &grants, before, given_back.as_ref())
                     .and_then(|()| model.sees(server, happened, around));
                 if done.is_ok() {
                     *self = model;
@@ -100,37 +98,27 @@ impl Model {
     }
 
     /// Of which keys may the holds be over? Of none, of all that may have expired in time, or of some. And
-    /// before which of so many grants may what was to be given back have been so? Of locks that can't be written it
-    /// may have to wait.
-    fn may_be_over<'a>(
-        &self,
-        deed: Deed<'_>,
-        grants: usize,
-        around: &'a Around,
-    ) -> Vec<(Vec<Lock>, Option<GivenBack<'a>>)> {
+    /// before which of so many grants may what was to be given back have been so, and of which locks? Each is looked
+    /// at by itself, and one that can't be written has to wait.
+    fn may_be_over(&self, deed: Deed<'_>, grants: usize) -> Vec<(Vec<Lock>, Option<GivenBack>)> {
         let early = |lock: &Lock| self.holders(*lock).any(|hold| hold.is_early);
-        let mut choices = vec![(Vec::new(), None)];
-        for lock in LOCKS.into_iter().filter(early) {
-            for at in 0..choices.len() {
-                let mut with: Vec<Lock> = choices[at].0.clone();
-                with.push(lock);
-                choices.push((with, None));
-            }
-        }
+        let over = any_of(LOCKS.into_iter().filter(early));
+        let mut choices: Vec<_> = over.into_iter().map(|over| (over, None)).collect();
         let in_a_tick = matches!(deed, Deed::Other);
         let goes = |hold: &Hold| hold.is_given_back() && (in_a_tick || hold.is_loose);
-        if self.holds.iter().any(goes) {
+        let goes = |lock: &Lock| self.holders(*lock).any(goes);
+        let given_back = any_of(LOCKS.into_iter().filter(goes));
+        // All of them, if that explains it.
+        for of in given_back.into_iter().rev().filter(|of| !of.is_empty()) {
             for before in 0..grants.max(1) {
-                let all_but = [&[], around.shut.as_slice()];
-                let some = all_but.map(|but| (Vec::new(), Some(GivenBack { before, but })));
-                choices.extend(some);
+                choices.push((Vec::new(), Some(GivenBack { before, of: of.clone() })));
             }
         }
         choices
     }
 
-    fn gives_back(&mut self, but: &[Lock]) {
-        let goes = |hold: &mut Hold| hold.is_given_back() && !but.contains(&hold.lock);
+    fn gives_back(&mut self, of: &[Lock]) {
+        let goes = |hold: &mut Hold| hold.is_given_back() && of.contains(&hold.lock);
         let gone: Vec<Hold> = self.holds.extract_if(.., goes).collect();
         let shares = self.shares_before(gone);
         self.holds.extend(shares);
@@ -153,11 +141,11 @@ impl Model {
         deed: Deed<'_>,
         grants: &[Grant],
         before: usize,
-        given_back: Option<GivenBack<'_>>,
+        given_back: Option<&GivenBack>,
     ) -> Verdict {
         for at in 0..=grants.len() {
-            if let Some(GivenBack { but, .. }) = given_back.filter(|given| given.before == at) {
-                self.gives_back(but);
+            if let Some(GivenBack { of, .. }) = given_back.filter(|given| given.before == at) {
+                self.gives_back(of);
             }
             if at == before {
                 self.did(deed)?;
@@ -231,6 +219,19 @@ impl Model {
         self.tally.withdrawn_late += granted.len() as u64;
         granted.iter().for_each(|&ticket| self.ended(ticket, false));
     }
+}
+
+/// None of these, each, and whichever together; all of them at the end.
+fn any_of(locks: impl Iterator<Item = Lock>) -> Vec<Vec<Lock>> {
+    let mut choices = vec![Vec::new()];
+    for lock in locks {
+        for at in 0..choices.len() {
+            let mut with = choices[at].clone();
+            with.push(lock);
+            choices.push(with);
+        }
+    }
+    choices
 }
 
 /// Is the key something that the core must leave alone?

@@ -25,7 +25,7 @@ impl Model {
         for (owner, until) in owners {
             let mut before = before.iter();
             let known = before.find(|hold| hold.owner == owner && hold.how == how);
-            let hold = match known {
+            let mut hold = match known {
                 Some(known) => Hold {
                     until,
                     by_wall: true,
@@ -38,6 +38,11 @@ impl Model {
                 },
                 None => Hold::written_by_others(lock, owner, how, until),
             };
+            // The share that may be left of it can be broken no sooner than this key ends now.
+            if let Some(share) = &mut hold.before {
+                let end = until.unwrap_or(Ms::MAX);
+                share.breaking = share.breaking.map(|last| last.max(end));
+            }
             self.holds.push(hold);
         }
     }

@@ -133,7 +133,8 @@ impl Model {
             };
             // It has been told that it has this, or that it has had less.
             let hears = |hold: &super::Hold| hold.told || !hold.under_way.is_empty();
-            let knows = hears(&hold) || hold.before.as_deref().is_some_and(hears);
+            let lasts = |share: &super::Hold| hears(share) && !share.is_early;
+            let knows = hears(&hold) || hold.before.as_deref().is_some_and(lasts);
             let may_know = knows || hold.before.is_some() || hold.had_share;
             least += usize::from(knows && !hold.is_loose);
             most += usize::from(may_know || hold.is_loose);
@@ -270,6 +271,11 @@ impl Model {
                 let endless = hold.until.is_none();
                 hold.is_set_to(last);
                 hold.or_until.extend(adopted.filter(|_| endless));
+            }
+            // The share that is left if no client hears of the upgrade must not outlast that.
+            if let Some(share) = &mut hold.before {
+                share.breaking = hold.breaking;
+                share.or_until.push(Some(last));
             }
         }
         Ok(())

@@ -105,9 +105,9 @@ impl Waiting {
         queues.map(before).max().unwrap_or_default()
     }
 
-    /// Would a new request come first for this lock?
-    pub fn nothing_waits_for(&self, name: NameRef<'_>) -> bool {
-        !self.has_queues() || self.queue_of(name).is_none_or(|queue| queue.first().is_none())
+    /// Would a new request come first for this lock? Takes out what is leaving its queue.
+    pub fn nothing_waits_for(&mut self, name: NameRef<'_>) -> bool {
+        !self.has_queues() || self.first_in_queue(name).is_none()
     }
 
     pub fn leased_places(&self) -> usize {

@@ -58,7 +58,8 @@ pub struct Wait {
     robbed: bool,
     /// Its grant is gone, and it is shown nowhere until that is seen to.
     is_hidden: bool,
-    /// It may as well have ended: its owner has been granted the same by another request.
+    /// It may as well have ended: its owner has been granted the same by another request, or is told of what it was
+    /// granted in another database.
     perhaps: bool,
 }
 
@@ -246,6 +247,12 @@ impl Watch {
         for place in places.filter(|one| one.least <= now && is_due(one) && !one.is_hidden) {
             place.least = now + place.length.max(AT_LEAST);
         }
+    }
+
+    /// `SWAPDB` has moved what was granted, though not the places.
+    pub fn swapped(&mut self) {
+        let places = self.waits.values_mut().filter(|one| one.ticket.is_none() && one.is_granted());
+        places.for_each(|one| one.perhaps = true);
     }
 
     /// Nothing is left but what is written.

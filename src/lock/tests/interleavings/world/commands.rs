@@ -114,9 +114,11 @@ impl World {
         let is_it = |line: &Line| {
             let key = line.lost.as_ref().and_then(|(about, _)| about.key.whole());
             let is_broken = line.reason == Reason::Broken && line.updated == now;
-            // It has been logged before that it was over, or written over: of a hold without a number only once.
-            let was_over = matches!(line.reason, Reason::Expired | Reason::Overwritten)
-                && line.counted.iter().any(|one| held.contains(&one.fence));
+            // It has been logged before that it was over, or written over: of a hold without a number only once, and
+            // not if that of its owner before it went in the same moment.
+            let was_over = matches!(line.reason, Reason::Expired | Reason::Overwritten);
+            let was_over = (line.counted.iter())
+                .any(|one| held.contains(&one.fence) && (was_over || one.fence.is_none()));
             (is_broken || was_over) && line.db == Some(lock.0) && key == Some(lock.1.as_bytes())
         };
         self.server.losses(8).iter().any(|(line, _)| is_it(line))

@@ -27,8 +27,7 @@ impl World {
             is_no_lock || !self.may_write(*lock) || late.is_some_and(|&until| elapsed <= until)
         };
         let late = LOCKS.into_iter().filter(is_late).collect();
-        let shut = LOCKS.into_iter().filter(|&lock| !self.may_write(lock)).collect();
-        let around = Around { late, shut, rests };
+        let around = Around { late, rests };
         (self.model).follow(&mut self.server, &happened, deed, &around)?;
         self.counts.expired += happened.expired.len() as u64;
         self.counts.lost += happened.lost;

@@ -59,8 +59,10 @@ impl Watch {
             let standing = self.stands(lock).filter(|(_, one)| one.least > now);
             standing.filter(|(other, _)| *other < no).count()
         };
-        let least = place.locks.iter().map(|&lock| surely(lock)).max();
-        ensure(least.is_some_and(|least| least <= before), || {
+        // As an upgrade it comes before those that came first.
+        let in_turn = place.locks.iter().filter(|&&lock| !self.may_be_upgrade(lock, place));
+        let least = in_turn.map(|&lock| surely(lock)).max().unwrap_or_default();
+        ensure(least <= before, || {
             format!("{before} before {no}, but there are {least:?}: {place:?}")
         })
     }
