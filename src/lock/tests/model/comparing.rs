@@ -65,7 +65,8 @@ impl Model {
             }
             let Some(at) = at else {
                 self.may_be_gone(server, &hold)?;
-                mistaken.extend((hold.is_loose && hold.fence.is_some()).then_some(hold.owner));
+                let is_its = hold.is_loose && hold.fence.is_some() && !hold.is_given_back();
+                mistaken.extend(is_its.then_some(hold.owner));
                 continue;
             };
             let holder = found.swap_remove(at);
@@ -128,7 +129,8 @@ impl Model {
         hold.by_wall |= hold.or_until.contains(&end) && hold.until != end && self.is_stepping;
         hold.by_wall |= prolonged == Some(end) && hold.until != end;
         (hold.until, hold.or_later) = (end, false);
-        hold.or_until.clear();
+        // What is shown may be either of two ends that are a millisecond apart.
+        hold.or_until.retain(|one| *one != end && is_shown(one));
         hold.is_early = false;
         let fence = holder.grant.map(|grant| grant.fence);
         ensure(fence == hold.fence || hold.is_loose, || {

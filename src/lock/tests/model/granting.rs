@@ -162,13 +162,14 @@ impl Model {
         let own = self.remove(lock, plea.owner);
         let (mut hold, is_new) = match own {
             Some(mut own) if own.covers(plea.mode_of(lock)) => {
-                let before = own.until;
+                let (before, by_wall) = (own.until, own.by_wall);
                 if own.breaking.is_none() && before.is_none_or(|until| until < wanted) {
                     own.is_set_to(wanted);
                 }
                 // Whether an operator is ending it may be forgotten.
                 if own.is_loose || own.came_back {
                     own.or_until.extend([before, Some(wanted)]);
+                    own.or_by_wall |= by_wall;
                 }
                 if before.is_none() && self.limits.orphan_ttl > 0 {
                     let adopted = self.now + self.limits.orphan_ttl;

@@ -74,11 +74,13 @@ impl Model {
     pub fn stepped(&mut self, by: Ahead) {
         (self.is_stepped, self.is_stepping) = (true, true);
         for hold in &mut self.holds {
-            let shifted = hold.until.map(|end| end.saturating_add_signed(-by));
+            let shifted = |end: Option<Ms>| end.map(|end| end.saturating_add_signed(-by));
+            let others: Vec<_> = hold.or_until.iter().map(|&end| shifted(end)).collect();
             if hold.by_wall {
-                hold.until = shifted;
+                hold.until = shifted(hold.until);
+                hold.or_until = others;
             } else if hold.or_by_wall || hold.is_loose {
-                hold.or_until.push(shifted);
+                hold.or_until.extend(others.into_iter().chain([shifted(hold.until)]));
             }
         }
     }
