@@ -1,6 +1,7 @@
 //! `lock.classes`: the setting that names classes of keys, and `INFO lock_classes`, which shows what is counted of
 //! each.
 
+use std::collections::BTreeSet;
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::ptr::null_mut;
 use std::sync::{Mutex, PoisonError};
@@ -113,8 +114,10 @@ pub unsafe fn report(info: *mut InfoCtx, locks: &Locks) {
         if api::info_add_section(info, NAME.as_ptr()) != OK {
             return;
         }
+        let mut names = BTreeSet::new();
         for class in locks.waiting().classes().iter() {
-            let name = [b"class_", &*class.pattern].concat();
+            let name = free_name(&class.pattern, &names);
+            names.insert(name.clone());
             let name = CString::new(name).unwrap_or_default();
             api::info_begin_dict_field(info, name.as_ptr());
             for (field, value) in figures(class) {
@@ -123,6 +126,16 @@ pub unsafe fn report(info: *mut InfoCtx, locks: &Locks) {
             api::info_end_dict_field(info);
         }
     }
+}
+
+/// A name for the line of this pattern that none of these lines has. The server shows some characters as `_`, and
+/// patterns may differ by these alone.
+fn free_name(pattern: &[u8], taken: &BTreeSet<Vec<u8>>) -> Vec<u8> {
+    let shown = pattern.iter().map(|byte| if b":#".contains(byte) { b'_' } else { *byte });
+    let first: Vec<u8> = b"class_".iter().copied().chain(shown).collect();
+    let more = (2..).map(|number: u32| [&*first, format!("_{number}").as_bytes()].concat());
+    let mut names = std::iter::once(first.clone()).chain(more);
+    names.find(|name| !taken.contains(name)).unwrap_or_default()
 }
 
 fn figures(class: &Class) -> impl Iterator<Item = (&'static CStr, u64)> {

@@ -3,9 +3,10 @@
 use crate::server::ffi::{Ctx, Lent, call, reply};
 use crate::server::module::Module;
 
-/// Commands that wait for replicas or for a disk. They can't wait here, and Valkey 8 stops when one
-/// is called in a script, and not by the script itself. Refused in the words of Redis 7.0.
-const WAITS: [&[u8]; 2] = [b"wait", b"waitaof"];
+/// Commands that would do nothing here. Some wait for replicas or for a disk: they can't wait here, and Valkey 8 stops
+/// when one is called in a script, and not by the script itself. Others would change the connection, and would find the
+/// client that the server makes for a call. Refused in the words of Redis 7.0.
+const REFUSED: [&[u8]; 6] = [b"wait", b"waitaof", b"select", b"readonly", b"readwrite", b"asking"];
 
 /// Runs a command for the client that has this context, with its rights, and sends its reply.
 pub fn run(module: &Module, ctx: Ctx<'_>, argv: &[Lent<'_>]) {
@@ -13,7 +14,7 @@ pub fn run(module: &Module, ctx: Ctx<'_>, argv: &[Lent<'_>]) {
         return;
     };
     let said = name.bytes();
-    if WAITS.iter().any(|wait| said.eq_ignore_ascii_case(wait)) {
+    if REFUSED.iter().any(|refused| said.eq_ignore_ascii_case(refused)) {
         let said = said.to_ascii_lowercase();
         let text = format!("ERR command '{}' is not allowed on script mode", said.escape_ascii());
         return reply::send_error(ctx, &text);

@@ -71,6 +71,17 @@ fn classes_come_from_the_configuration_and_config_rewrite_keeps_them() {
 }
 
 #[test]
+fn each_pattern_has_a_name_of_its_own_although_the_server_shows_some_characters_as_others() {
+    let server = Server::start();
+    let mut client = server.client();
+    set(&mut client, "a_b a:b a#b a_b a_b_2");
+    client.acquire("a:b", "o");
+    let names = ["a_b", "a_b_2", "a_b_3", "a_b_4", "a_b_2_2"];
+    let grants = names.map(|name| class(&mut client, name)["grants"]);
+    assert_eq!(grants, [0, 1, 0, 0, 0]);
+}
+
+#[test]
 fn there_are_at_most_32_classes() {
     let server = Server::start();
     let mut client = server.client();
