@@ -161,6 +161,7 @@ impl Server {
             .args(["--tool=callgrind", "--trace-children=yes"])
             .arg(format!("--dump-before={}", MARK.0))
             .arg(format!("--toggle-collect={TIMER}"))
+            // It would begin with nothing counted otherwise, and count the timer alone.
             .arg("--collect-atstart=yes")
             .arg(format!("--callgrind-out-file={}", counts.display()))
             .arg(program())

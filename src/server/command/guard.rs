@@ -3,9 +3,9 @@
 use crate::server::ffi::{Ctx, Lent, call, reply};
 use crate::server::module::Module;
 
-/// Commands that would do nothing here. Some wait for replicas or for a disk: they can't wait here, and Valkey 8 stops
-/// when one is called in a script, and not by the script itself. Others would change the connection, and would find the
-/// client that the server makes for a call. Refused in the words of Redis 7.0.
+/// Commands that can't do here what they are for, refused in the words of Redis 7.0. Some wait for replicas or for a
+/// disk, and Valkey 8 stops when one of them is called in a script by anything but the script. The others change the
+/// state of a connection: here it would be that of the client which the server makes for the call.
 const REFUSED: [&[u8]; 6] = [b"wait", b"waitaof", b"select", b"readonly", b"readwrite", b"asking"];
 
 /// Runs a command for the client that has this context, with its rights, and sends its reply.

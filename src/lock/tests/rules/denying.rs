@@ -61,14 +61,14 @@ fn a_client_that_waits_for_several_locks_leaves_all_their_queues_when_it_is_deni
 
 #[test]
 fn one_that_is_denied_while_another_asks_is_not_in_its_way() {
-    // It waits for so many locks that it is taken out of their queues a turn later.
+    // A waiter for many locks is taken out of their queues a turn later.
     let mut server = server_like(Flavour { leaves_late: true, ..Flavour::default() });
     server.gets("ann", 100);
     let ben = server.queues(&[LOCK], sharing("ben"));
     let cid = server.queues(&[OTHER, LOCK], sharing("cid"));
     server.bar(cid);
     server.del(LOCK);
-    // The queues are seen to by the request, and the first one of OTHER is found to be denied in that of LOCK.
+    // The request settles the queue of OTHER, where cid has to wait, and then that of LOCK, where cid is denied.
     server.takes(&[OTHER, LOCK], sharing("dot"));
     server.turn();
     assert!(server.was_granted(ben).is_some());

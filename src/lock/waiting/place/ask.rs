@@ -105,7 +105,7 @@ impl Waiting {
         queues.map(before).max().unwrap_or_default()
     }
 
-    /// Would a new request come first for this lock? Takes out what is leaving its queue.
+    /// Would a new request come first for this lock? Takes waiters out of its queue that are leaving, or asleep.
     pub fn nothing_waits_for(&mut self, name: NameRef<'_>) -> bool {
         !self.has_queues() || self.first_in_queue(name).is_none()
     }
