@@ -1,11 +1,16 @@
 """A request that is given up leaves nothing behind, whenever that is. The server is the judge."""
 
 import asyncio
+import contextlib
+import itertools
 import os
 import random
 import signal
+import sys
 import threading
 import time
+import traceback
+import weakref
 from contextlib import suppress
 
 import pytest
@@ -130,16 +135,94 @@ class GaveUp(BaseException):
     pass
 
 
-@pytest.mark.parametrize("options", [{}, {"queue": True, "sleep": 0.002}], ids=["BLOCK", "QUEUE"])
-def test_a_thread_that_is_interrupted_leaves_nothing(connect, watcher, options):
-    client, chance, held, interrupted = connect(), random.Random(4), 0, 0
-    lock = Lock(client, "market", timeout=TTL, thread_local=False, **options)
+def in_a_process_of_its_own(work):
+    """An interrupt can also leave a lock of Python's own library locked, that of `logging` for one: it stays there."""
+    child = os.fork()
+    if not child:
+        try:
+            work()
+            os._exit(0)
+        except BaseException:
+            traceback.print_exc()
+            os._exit(1)
 
+    def outcome():
+        pid, status = os.waitpid(child, os.WNOHANG)
+        return pid and (status,)
+
+    try:
+        (status,) = eventually(outcome, within=100)
+    except AssertionError:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+        raise
+    assert status == 0
+
+
+def interrupted(work, when):
+    """Works, and returns where the interrupt came, if it did: after the call that `when` counts to. Of the calls that
+    this package makes, and those by which Python's library carries them out; a signal is seen at the same points."""
+    count, where = 0, None
+
+    def after_each_call(frame, event, _):
+        nonlocal count, where
+        if event not in ("call", "c_return") or not frame.f_code.co_filename.startswith(MAY_BE_INTERRUPTED):
+            return
+        count += 1
+        if count == when:
+            sys.setprofile(None)
+            where = f"{frame.f_code.co_filename}:{frame.f_lineno}, {frame.f_code.co_name}"
+            raise GaveUp
+
+    try:
+        sys.setprofile(after_each_call)
+        work()
+    except GaveUp:
+        pass
+    finally:
+        sys.setprofile(None)
+    return where
+
+
+MAY_BE_INTERRUPTED = (os.path.dirname(_core.__file__), threading.__file__, contextlib.__file__, weakref.__file__)
+
+
+@pytest.mark.parametrize("options", [{}, {"queue": True, "sleep": 0.002}, {"renew": True}], ids=["BLOCK", "QUEUE", "renewed"])
+def test_an_interrupt_after_any_call_leaves_nothing_and_holds_up_no_other_thread(watcher, options):
+    def other():
+        with Lock(redis.Redis(port=PORT), "bazaar", timeout=TTL, renew=True):
+            pass
+
+    def try_all():
+        client = redis.Redis(port=PORT, socket_timeout=20)
+        for when in itertools.count(1):
+            lock = Lock(client, "market", timeout=TTL, thread_local=False, **options)
+            watcher.command("LOCK.ACQUIRE", "market", "ann", 3)
+            where = interrupted(lambda: (lock.acquire(), lock.release()), when)
+            if not where:
+                break
+            if lock.local.token is not None:  # interrupted while it held it, or while it released it
+                with suppress(LockNotOwnedError):
+                    lock.release()
+            thread = threading.Thread(target=other, daemon=True)
+            thread.start()
+            thread.join(5)
+            assert not thread.is_alive(), f"held up after an interrupt in {where}"
+            nothing_is_left(watcher)
+        assert when > 100
+
+    in_a_process_of_its_own(try_all)
+
+
+@pytest.mark.parametrize("options", [{}, {"queue": True, "sleep": 0.002}], ids=["BLOCK", "QUEUE"])
+def test_a_thread_that_is_interrupted_leaves_nothing(watcher, options):
     def interrupt(*_):
         raise GaveUp
 
-    previous = signal.signal(signal.SIGALRM, interrupt)
-    try:
+    def work():
+        client, chance, held, interrupted = redis.Redis(port=PORT, socket_timeout=20), random.Random(4), 0, 0
+        lock = Lock(client, "market", timeout=TTL, thread_local=False, **options)
+        signal.signal(signal.SIGALRM, interrupt)
         for _ in range(TIMES // 4):
             # Held by another owner for a moment, so that the interrupt may come while it waits.
             watcher.command("LOCK.ACQUIRE", "market", "ann", chance.randint(1, 8))
@@ -150,14 +233,13 @@ def test_a_thread_that_is_interrupted_leaves_nothing(connect, watcher, options):
                 signal.setitimer(signal.ITIMER_REAL, 0)
             except GaveUp:
                 interrupted += 1
-            if lock.local.token is not None:  # interrupted while it held it, or while it released it
+            if lock.local.token is not None:
                 with suppress(LockNotOwnedError):
                     lock.release()
             nothing_is_left(watcher)
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, previous)
-    assert held and interrupted
+        assert held and interrupted
+
+    in_a_process_of_its_own(work)
 
 
 @pytest.mark.parametrize("entered", [lambda lock: lock, lambda lock: lock.hold()], ids=["lock", "hold"])
@@ -255,6 +337,25 @@ def test_clients_that_stop_listening_leave_nothing(connect, watcher, options):
     assert any(isinstance(error, redis.TimeoutError) for error in failed)
     # What no RELEASE could be sent for, because the server did not answer then either, ends by itself.
     nothing_is_left(watcher, within=1 if not options else 2)
+
+
+def test_requests_that_fail_while_the_server_does_not_answer_are_withdrawn_by_one_thread(connect, start_server):
+    server = start_server()
+    client = connect(port=server.port, socket_timeout=0.05, retry=redis.retry.Retry(redis.backoff.NoBackoff(), 0))
+    connections = [client.connection_pool.get_connection() for _ in range(40)]
+    for connection in connections:
+        client.connection_pool.release(connection)
+    before = set(threading.enumerate())
+    server.process.send_signal(signal.SIGSTOP)
+    try:
+        for _ in connections:
+            with pytest.raises(redis.TimeoutError):
+                Lock(client, "market", timeout=60).acquire(blocking=False)
+        assert len(set(threading.enumerate()) - before) == 1
+    finally:
+        server.process.send_signal(signal.SIGCONT)
+    # The server has read all that they said, and granted it to one after the other.
+    nothing_is_left(server.watcher, within=20)
 
 
 @pytest.mark.parametrize("options", [{}, {"queue": True, "sleep": 0.01}], ids=["BLOCK", "QUEUE"])

@@ -236,6 +236,18 @@ def test_a_lock_whose_thread_has_ended_or_that_is_dropped_is_renewed_no_more(cli
     eventually(lambda: watcher.info("bazaar") is None, within=5)
 
 
+def test_a_hold_that_is_lost_in_the_moment_when_lost_is_asked_for_keeps_no_processor_busy(client):
+    hold = Lock(client, "market", timeout=0.1).hold()
+    lost = hold.lost
+    assert lost.wait(5)
+    lost.is_set = lambda: False  # what the property has seen just before
+    assert hold.lost is lost
+    del lost.is_set
+    used = time.process_time()
+    time.sleep(0.5)
+    assert time.process_time() - used < 0.25
+
+
 def test_a_renewed_hold_ends_when_it_has_been_renewed_for_long_enough(client, watcher):
     told = threading.Event()
     lock = Lock(client, "market", timeout=0.9, renew=True, renew_for=2, on_lost=told.set)

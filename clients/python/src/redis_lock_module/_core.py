@@ -236,7 +236,7 @@ class Core:
 
     async def withdraw_at_last(self, request: Request) -> None:
         """Until the server has heard of it, or what was left has expired."""
-        until, pause = time.monotonic() + max(request.ttl / 1000, SURE_LEASE), 0.05
+        until, pause = time.monotonic() + request.may_be_left_for(), 0.05
         while not await self.withdraw(request) and time.monotonic() < until:
             await self.link.sleep(pause)
             pause = min(pause * 2, 1.0)

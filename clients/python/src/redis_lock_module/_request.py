@@ -46,6 +46,10 @@ class Request:
         self.given_up = True
         self.woken.set()
 
+    def may_be_left_for(self) -> float:
+        """A hold or a place, in seconds, once nobody asks for it any more."""
+        return max(self.ttl / 1000, SURE_LEASE)
+
     def remaining(self) -> float:
         """In seconds: infinite for one that waits for ever."""
         if self.given_up:

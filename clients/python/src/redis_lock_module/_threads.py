@@ -18,6 +18,7 @@ from redis.exceptions import LockError, LockNotOwnedError, RedisError, ResponseE
 from redis.lock import Lock as TheirLock
 
 from . import _options
+from ._bell import Bell
 from ._ear_of_threads import ear_of
 from ._errors import DeadlockError, NotOwner, is_deadlock
 from ._holds import Hold as AnyHold
@@ -26,6 +27,7 @@ from ._link import Line, Link, Talk, T, finish
 from ._options import milliseconds
 from ._request import Request
 from ._watch import watch
+from ._withdrawals import withdrawals_of
 
 logger = logging.getLogger("redis_lock_module")
 
@@ -120,7 +122,7 @@ class ThreadLink(Link):
         time.sleep(seconds)
 
     async def rest(self, request: Request, seconds: float) -> None:
-        request.woken.wait(min(seconds, threading.TIMEOUT_MAX))
+        request.woken.wait(seconds)
 
 
 class Hold(AnyHold):
@@ -132,9 +134,9 @@ class Hold(AnyHold):
 
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
-        self._renewing = False
+        self._is_watched = self._is_being_renewed = False
         if self._term.renews or self._on_lost or getattr(self._lost, "was_taken", False):
-            watch.add(self)
+            self._be_watched()
 
     def __enter__(self) -> "Hold":
         return self
@@ -146,8 +148,8 @@ class Hold(AnyHold):
     @property
     def lost(self) -> threading.Event:
         """Set when it is found to be lost. One that is released before is not."""
-        if not self._over and not self._lost.is_set() and self._pid == os.getpid():
-            watch.add(self)  # one that is not renewed is watched from the first question on
+        if not self._over and not self._lost.is_set() and not self._is_watched and self._pid == os.getpid():
+            self._be_watched()  # one that is not renewed is watched from the first question on
         event: threading.Event = self._lost
         return event
 
@@ -196,52 +198,63 @@ class Hold(AnyHold):
 
     # For the watch
 
+    def _be_watched(self) -> None:
+        self._is_watched = True
+        watch.look_at(self)
+
     def _next(self) -> float:
-        return min(self._term.ends, math.inf if self._renewing else self._term.due())
+        return min(self._term.ends, math.inf if self._is_being_renewed else self._term.due())
 
     def _act(self) -> None:
-        """The watch must not be held up: whatever takes time has a thread of its own."""
+        """The watch must not be held up: whatever takes time has a thread of its own, and what sets the caller's event,
+        which an interrupt may have left locked."""
         if self._term.is_over():
-            self._lose(self._term.why_it_is_over())
-        elif not self._renewing:
-            self._renewing = True
-            try:
-                threading.Thread(target=self._renew, name="redis-lock renewal", daemon=True).start()
-            except RuntimeError as error:  # there are too many, or the interpreter is about to end
-                self._renewing = False
+            why = self._term.why_it_is_over()
+            self._stop()
+            if _in_a_thread("redis-lock loss", lambda: self._lose(why)):
+                self._lose(why)
+        elif not self._is_being_renewed:
+            self._is_being_renewed = True
+            error = _in_a_thread("redis-lock renewal", self._renew)
+            if error:
                 self._term.failed(error)
+                self._is_being_renewed = False
 
     def _renew(self) -> None:
         asked = time.monotonic()
         self._term.is_being_renewed()
-        held, failure = False, None
         try:
-            held = finish(self._core.renew(self._token, milliseconds(self._term.ttl)))
+            if finish(self._core.renew(self._token, milliseconds(self._term.ttl))):
+                self._term.prolonged(asked, self._term.ttl)
+            elif self._is_watched:
+                self._lose("was held by no owner, or by another, when it was renewed")
         except Exception as error:  # of a client that was closed meanwhile: whatever there is
-            failure = error
+            self._term.failed(error)
             logger.warning("Could not renew lock %r: %s", self.name, error)
         finally:
-            with watch.changes():
-                self._renewing = False
-                if held:
-                    self._term.prolonged(asked, self._term.ttl)
-                elif failure:
-                    self._term.failed(failure)
-        if not held and not failure and self in watch:
-            self._lose("was held by no owner, or by another, when it was renewed")
+            self._is_being_renewed = False
+            watch.look_at(self)
 
     def _prolonged(self, asked: float, ttl: float) -> None:
-        with watch.changes():
-            self._term.prolonged(asked, ttl)
+        self._term.prolonged(asked, ttl)
+        if self._is_watched:
+            watch.look_at(self)
 
     def _stop(self) -> None:
-        self._term.renews = False
-        watch.remove(self)
+        self._term.renews = self._is_watched = False
 
     def _tell(self) -> None:
         if self._on_lost:
-            with suppress(RuntimeError):  # as above
-                threading.Thread(target=self._on_lost, name="redis-lock lost", daemon=True).start()
+            _in_a_thread("redis-lock lost", self._on_lost)
+
+
+def _in_a_thread(name: str, work: Callable[[], object]) -> Optional[RuntimeError]:
+    """The error if there are too many threads, or the interpreter is about to end."""
+    try:
+        threading.Thread(target=work, name=name, daemon=True).start()
+    except RuntimeError as error:
+        return error
+    return None
 
 
 def _leave(find: Callable[[], Optional[Hold]], release: Callable[[Optional[Hold]], None], raises: bool,
@@ -327,7 +340,7 @@ class Lock(LockBase, TheirLock):
         return ThreadLink(self.redis, key)
 
     def _new_request(self, owner: bytes, ttl: float, sleep: float, patience: Optional[float]) -> Request:
-        return Request(owner, ttl, sleep, patience, threading.Event())
+        return Request(owner, ttl, sleep, patience, Bell())
 
     def __enter__(self) -> Hold:  # type: ignore[override]
         before = self._mine()
@@ -425,9 +438,7 @@ class Lock(LockBase, TheirLock):
         # Twice: what was said last by a connection that is closed now may be read after the first of them. But a client
         # that has an error has tried for long enough: the caller has the error now.
         if isinstance(error, RedisError) or not all(finish(self._core.withdraw(request)) for _ in range(2)):
-            with suppress(RuntimeError):
-                threading.Thread(target=lambda: finish(self._core.withdraw_at_last(request)), name="redis-lock release",
-                                 daemon=True).start()
+            withdrawals_of(self._core.link.pool).add(self._core, request)
 
     def release(self) -> None:
         """Ends the hold of this thread. Whatever becomes of it, it is not renewed any more."""

@@ -1,13 +1,20 @@
-"""One thread of the process, which says of each hold when it has to be renewed and when it is lost."""
+"""One thread of the process, which says of each hold when it has to be renewed and when it is lost.
+
+Ctrl-C or a signal can interrupt the main thread anywhere, also just after it has acquired a lock of Python's, which then
+stays locked, and every thread that needs it hangs. So threads share none here: only the watch's own thread knows which
+holds are watched, and the others write to it. A queue.SimpleQueue can be written to at any time.
+"""
 
 from __future__ import annotations
 
+import math
 import os
 import threading
 import time
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Iterator, List, Optional
-from weakref import WeakSet
+from contextlib import suppress
+from queue import Empty, SimpleQueue
+from typing import TYPE_CHECKING, Optional
+from weakref import ReferenceType, WeakSet, ref
 
 if TYPE_CHECKING:
     from ._threads import Hold
@@ -20,45 +27,49 @@ class Watch:
             os.register_at_fork(after_in_child=self._begin)  # a child holds nothing, and its threads are gone
 
     def _begin(self) -> None:
-        self._changed = threading.Condition(threading.RLock())
-        self._holds: WeakSet[Hold] = WeakSet()  # weak: a lock that is dropped, or whose thread ends, is not renewed
+        # Weak: a lock that is dropped, or whose thread ends, is not renewed.
+        self._letters: SimpleQueue[ReferenceType[Hold]] = SimpleQueue()
         self._thread: Optional[threading.Thread] = None
+        self._only_one = threading.Lock()  # for the watch's own threads, which no signal interrupts
 
-    def add(self, hold: Hold) -> None:
-        with self.changes():
-            self._holds.add(hold)
-            if self._thread is None:
-                self._thread = threading.Thread(target=self._run, name="redis-lock watch", daemon=True)
-                self._thread.start()
-
-    def remove(self, hold: Hold) -> None:
-        with self._changed:
-            self._holds.discard(hold)
-
-    def __contains__(self, hold: Hold) -> bool:
-        return hold in self._holds
-
-    @contextmanager
-    def changes(self) -> Iterator[None]:
-        with self._changed:
-            yield
-            self._changed.notify()
+    def look_at(self, hold: Hold) -> None:
+        """It is watched from now on, or there is another time at which it has to act."""
+        self._letters.put(ref(hold))
+        if self._thread is None:
+            threading.Thread(target=self._run, name="redis-lock watch", daemon=True).start()
 
     def _run(self) -> None:
+        with self._only_one:
+            if self._thread is not None:
+                return  # two were started at once
+            self._thread = threading.current_thread()
+        holds: WeakSet[Hold] = WeakSet()
         while True:
-            for hold in self._due():
-                hold._act()
             # Nothing here may keep a hold alive while it waits.
-            hold = None  # type: ignore[assignment]
+            self._read(holds, _act(holds))
 
-    def _due(self) -> List[Hold]:
-        with self._changed:
-            now = time.monotonic()
-            due = [hold for hold in self._holds if hold._next() <= now]
-            if not due:
-                first = min((hold._next() for hold in self._holds), default=None)
-                self._changed.wait(None if first is None else min(first - now, threading.TIMEOUT_MAX))
-            return due
+    def _read(self, holds: WeakSet[Hold], until: float) -> None:
+        limit = None if until == math.inf else max(0.0, min(until - time.monotonic(), threading.TIMEOUT_MAX))
+        with suppress(Empty):
+            letter = self._letters.get(timeout=limit)
+            for _ in range(self._letters.qsize() + 1):
+                hold = letter()
+                if hold is not None:
+                    holds.add(hold)
+                letter = self._letters.get_nowait()
+
+
+def _act(holds: WeakSet[Hold]) -> float:
+    """When the next of them has to act."""
+    first = math.inf
+    for hold in list(holds):
+        if hold._is_watched and hold._next() <= time.monotonic():
+            hold._act()
+        if hold._is_watched:
+            first = min(first, hold._next())
+        else:
+            holds.discard(hold)
+    return first
 
 
 watch = Watch()
