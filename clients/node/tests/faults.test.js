@@ -319,10 +319,16 @@ it("a crowd that is told when it is its turn does not ask meanwhile", async () =
   }
   for (const one of waiting) one.catch(() => {});
   await eventually(async () => (await watcher.counter("lock", "lock_places")) === CROWD);
-  await sleep(2_500); // by then all have asked by way of the channel
+  // Until all have asked by way of the channel.
+  const asks = () => watcher.counter("commandstats", "cmdstat_lock.acquire");
+  await eventually(async () => {
+    const before = await asks();
+    await sleep(1_000);
+    return (await asks()) - before < 500;
+  });
   await watcher.ask("CONFIG", "RESETSTAT");
   await sleep(3_000);
-  const asked = await watcher.counter("commandstats", "cmdstat_lock.acquire");
+  const asked = await asks();
   assert(asked < 3 * 500, `${asked} requests in three seconds`);
   const released = performance.now();
   await (await holders[7]).release();

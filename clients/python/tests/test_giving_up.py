@@ -1,5 +1,6 @@
 """A request that is given up leaves nothing behind, whenever that is. The server is the judge."""
 
+import _weakrefset
 import asyncio
 import contextlib
 import itertools
@@ -184,7 +185,8 @@ def interrupted(work, when):
     return where
 
 
-MAY_BE_INTERRUPTED = (os.path.dirname(_core.__file__), threading.__file__, contextlib.__file__, weakref.__file__)
+MAY_BE_INTERRUPTED = (os.path.dirname(_core.__file__), threading.__file__, contextlib.__file__, weakref.__file__,
+                      _weakrefset.__file__)
 
 
 @pytest.mark.parametrize("options", [{}, {"queue": True, "sleep": 0.002}, {"renew": True}], ids=["BLOCK", "QUEUE", "renewed"])
@@ -354,7 +356,6 @@ def test_requests_that_fail_while_the_server_does_not_answer_are_withdrawn_by_on
         assert len(set(threading.enumerate()) - before) == 1
     finally:
         server.process.send_signal(signal.SIGCONT)
-    # The server has read all that they said, and granted it to one after the other.
     nothing_is_left(server.watcher, within=20)
 
 

@@ -7,7 +7,7 @@ from contextlib import suppress
 
 
 class Bell:
-    """As threading.Event, but that a wait takes the ring with it; and an interrupt of the thread that waits never locks
+    """Like threading.Event, except that a wait also clears it, and that an interrupt of the thread that waits never locks
     out the one that rings."""
 
     def __init__(self) -> None:

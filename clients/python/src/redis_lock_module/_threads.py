@@ -199,8 +199,12 @@ class Hold(AnyHold):
     # For the watch
 
     def _be_watched(self) -> None:
-        self._is_watched = True
-        watch.look_at(self)
+        try:
+            self._is_watched = True
+            watch.look_at(self)
+        except BaseException:
+            self._is_watched = False
+            raise
 
     def _next(self) -> float:
         return min(self._term.ends, math.inf if self._is_being_renewed else self._term.due())
@@ -237,7 +241,7 @@ class Hold(AnyHold):
 
     def _prolonged(self, asked: float, ttl: float) -> None:
         self._term.prolonged(asked, ttl)
-        if self._is_watched:
+        if self._is_watched and self._pid == os.getpid():
             watch.look_at(self)
 
     def _stop(self) -> None:

@@ -11,10 +11,9 @@ import math
 import os
 import threading
 import time
-from contextlib import suppress
 from queue import Empty, SimpleQueue
-from typing import TYPE_CHECKING, Optional
-from weakref import ReferenceType, WeakSet, ref
+from typing import TYPE_CHECKING, Optional, Set
+from weakref import ReferenceType, ref
 
 if TYPE_CHECKING:
     from ._threads import Hold
@@ -43,32 +42,36 @@ class Watch:
             if self._thread is not None:
                 return  # two were started at once
             self._thread = threading.current_thread()
-        holds: WeakSet[Hold] = WeakSet()
+        holds: Set[ReferenceType[Hold]] = set()
         while True:
             # Nothing here may keep a hold alive while it waits.
             self._read(holds, _act(holds))
 
-    def _read(self, holds: WeakSet[Hold], until: float) -> None:
+    def _read(self, holds: Set[ReferenceType[Hold]], until: float) -> None:
         limit = None if until == math.inf else max(0.0, min(until - time.monotonic(), threading.TIMEOUT_MAX))
-        with suppress(Empty):
-            letter = self._letters.get(timeout=limit)
-            for _ in range(self._letters.qsize() + 1):
-                hold = letter()
-                if hold is not None:
-                    holds.add(hold)
-                letter = self._letters.get_nowait()
+        try:
+            letters = [self._letters.get(timeout=limit)]
+        except Empty:
+            return
+        for _ in range(self._letters.qsize()):  # what comes meanwhile is read the next time
+            letters.append(self._letters.get_nowait())
+        for letter in letters:
+            hold = letter()  # alive, so that its reference can be hashed
+            if hold is not None:
+                holds.add(letter)
 
 
-def _act(holds: WeakSet[Hold]) -> float:
+def _act(holds: Set[ReferenceType[Hold]]) -> float:
     """When the next of them has to act."""
     first = math.inf
-    for hold in list(holds):
-        if hold._is_watched and hold._next() <= time.monotonic():
+    for one in list(holds):
+        hold = one()
+        if hold is not None and hold._is_watched and hold._next() <= time.monotonic():
             hold._act()
-        if hold._is_watched:
+        if hold is not None and hold._is_watched:
             first = min(first, hold._next())
         else:
-            holds.discard(hold)
+            holds.discard(one)
     return first
 
 

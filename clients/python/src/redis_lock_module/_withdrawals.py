@@ -7,7 +7,6 @@ import os
 import threading
 import time
 from collections import deque
-from contextlib import suppress
 from typing import Any, Deque, Dict, Tuple
 from weakref import WeakKeyDictionary
 
@@ -22,7 +21,7 @@ _LONGEST_PAUSE = 1.0
 class Withdrawals:
     def __init__(self) -> None:
         self._requests: Deque[Tuple[Core, Request, float]] = deque()
-        self._running: Dict[str, threading.Thread] = {}  # one, which only the first can enter
+        self._running: Dict[str, threading.Thread] = {}  # at most one entry: setdefault decides which thread it is
 
     def add(self, core: Core, request: Request) -> None:
         self._requests.append((core, request, time.monotonic() + request.may_be_left_for()))
@@ -30,8 +29,11 @@ class Withdrawals:
 
     def _start(self) -> None:
         if not self._running:
-            with suppress(RuntimeError):  # there are too many threads, or the interpreter is about to end
+            try:
                 threading.Thread(target=self._run, name="redis-lock release", daemon=True).start()
+            except RuntimeError:  # there are too many threads, or the interpreter is about to end
+                if not self._running:
+                    self._requests.clear()
 
     def _run(self) -> None:
         me = threading.current_thread()
@@ -40,6 +42,8 @@ class Withdrawals:
         pause = _FIRST_PAUSE
         while self._requests:
             core, request, until = self._requests.popleft()
+            if time.monotonic() >= until:
+                continue  # what was left has expired
             if finish(core.withdraw(request)):
                 pause = _FIRST_PAUSE
             elif time.monotonic() < until:
