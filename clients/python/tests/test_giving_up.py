@@ -160,9 +160,13 @@ def in_a_process_of_its_own(work):
     assert status == 0
 
 
+MAY_BE_INTERRUPTED = (os.path.dirname(_core.__file__), threading.__file__, contextlib.__file__, weakref.__file__,
+                      _weakrefset.__file__)
+
+
 def interrupted(work, when):
-    """Works, and returns where the interrupt came, if it did: after the call that `when` counts to. Of the calls that
-    this package makes, and those by which Python's library carries them out; a signal is seen at the same points."""
+    """Works, is interrupted after call number `when`, and returns where that was; None if there were fewer calls. Those of
+    this package and of what it uses of Python's library count. A signal is handled at the same points."""
     count, where = 0, None
 
     def after_each_call(frame, event, _):
@@ -183,10 +187,6 @@ def interrupted(work, when):
     finally:
         sys.setprofile(None)
     return where
-
-
-MAY_BE_INTERRUPTED = (os.path.dirname(_core.__file__), threading.__file__, contextlib.__file__, weakref.__file__,
-                      _weakrefset.__file__)
 
 
 @pytest.mark.parametrize("options", [{}, {"queue": True, "sleep": 0.002}, {"renew": True}], ids=["BLOCK", "QUEUE", "renewed"])

@@ -315,7 +315,8 @@ async def test_a_task_that_is_cancelled_again_and_again_does_not_spin(aconnect, 
     await asyncio.to_thread(eventually, lambda: watcher.info() is None)  # the rest was done in the background
 
 
-def test_a_child_that_reads_lost_does_not_renew_what_its_parent_held(watcher):
+@pytest.mark.parametrize("use", ["lock.lost", "lock.reacquire()"])
+def test_a_child_does_not_go_on_to_renew_what_its_parent_held(watcher, use):
     script = textwrap.dedent(f"""
         import os, sys, time, redis
         from redis_lock_module import Lock
@@ -323,7 +324,7 @@ def test_a_child_that_reads_lost_does_not_renew_what_its_parent_held(watcher):
         assert lock.acquire()
         lock.lost
         if os.fork() == 0:
-            lock.lost
+            {use}
             print("child", flush=True)
             time.sleep(6)
             os._exit(0)

@@ -41,6 +41,9 @@ from ._words import Spelling, Words
 
 T = TypeVar("T")
 
+# Between two attempts to withdraw a request, in seconds; each is twice as long as the one before.
+FIRST_PAUSE, LONGEST_PAUSE = 0.05, 1.0
+
 
 async def with_or_without(link: Link, special: Optional[str], by_the_module: Callable[[], Awaitable[T]],
                           without: Callable[[], Awaitable[T]]) -> T:
@@ -236,10 +239,10 @@ class Core:
 
     async def withdraw_at_last(self, request: Request) -> None:
         """Until the server has heard of it, or what was left has expired."""
-        until, pause = time.monotonic() + request.may_be_left_for(), 0.05
+        until, pause = time.monotonic() + request.may_be_left_for(), FIRST_PAUSE
         while not await self.withdraw(request) and time.monotonic() < until:
             await self.link.sleep(pause)
-            pause = min(pause * 2, 1.0)
+            pause = min(pause * 2, LONGEST_PAUSE)
 
     # What is done with a hold
 

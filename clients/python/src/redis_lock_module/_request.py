@@ -47,7 +47,7 @@ class Request:
         self.woken.set()
 
     def may_be_left_for(self) -> float:
-        """A hold or a place, in seconds, once nobody asks for it any more."""
+        """For how many seconds the server keeps its hold or its place, if it is not asked for again."""
         return max(self.ttl / 1000, SURE_LEASE)
 
     def remaining(self) -> float:

@@ -210,8 +210,8 @@ class Hold(AnyHold):
         return min(self._term.ends, math.inf if self._is_being_renewed else self._term.due())
 
     def _act(self) -> None:
-        """The watch must not be held up: whatever takes time has a thread of its own, and what sets the caller's event,
-        which an interrupt may have left locked."""
+        """The watch must not be held up, so what takes time has a thread of its own. So has a loss: it sets the caller's
+        event, which an interrupt may have left locked."""
         if self._term.is_over():
             why = self._term.why_it_is_over()
             self._stop()

@@ -1,5 +1,5 @@
-"""Requests that have failed with an error of the client's, and may have left something in the server. When it answers
-nobody, hundreds fail in a moment: one thread for each pool withdraws them, one after the other."""
+"""Requests that have failed with an error, and may have left something in the server. When it does not answer, hundreds
+fail in a moment: one thread for each pool withdraws them, one after the other."""
 
 from __future__ import annotations
 
@@ -10,12 +10,9 @@ from collections import deque
 from typing import Any, Deque, Dict, Tuple
 from weakref import WeakKeyDictionary
 
-from ._core import Core
+from ._core import FIRST_PAUSE, LONGEST_PAUSE, Core
 from ._link import finish
 from ._request import Request
-
-_FIRST_PAUSE = 0.05
-_LONGEST_PAUSE = 1.0
 
 
 class Withdrawals:
@@ -32,24 +29,24 @@ class Withdrawals:
             try:
                 threading.Thread(target=self._run, name="redis-lock release", daemon=True).start()
             except RuntimeError:  # there are too many threads, or the interpreter is about to end
-                if not self._running:
+                if not self._running:  # what is left in the server expires
                     self._requests.clear()
 
     def _run(self) -> None:
         me = threading.current_thread()
         if self._running.setdefault("thread", me) is not me:
             return
-        pause = _FIRST_PAUSE
+        pause = FIRST_PAUSE
         while self._requests:
             core, request, until = self._requests.popleft()
             if time.monotonic() >= until:
                 continue  # what was left has expired
             if finish(core.withdraw(request)):
-                pause = _FIRST_PAUSE
-            elif time.monotonic() < until:
-                self._requests.append((core, request, until))
-                time.sleep(pause)
-                pause = min(pause * 2, _LONGEST_PAUSE)
+                pause = FIRST_PAUSE
+                continue
+            self._requests.append((core, request, until))
+            time.sleep(pause)
+            pause = min(pause * 2, LONGEST_PAUSE)
         self._running.clear()
         if self._requests:  # another has come meanwhile, and seen that this was running
             self._start()
