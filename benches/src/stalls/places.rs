@@ -1,4 +1,4 @@
-//! A million places in the queue of one lock.
+//! A million places in the queue of one lock; and many places of a dead process, each of which has been granted a lock.
 
 use super::*;
 
@@ -7,6 +7,10 @@ const TIMES: usize = 200_000;
 const LOCK: &str = "lock:of:warehouse:12";
 /// Coprime to the number of places: each has its turn, far from the one before.
 const STRIDE: usize = 611_953;
+/// Granted places that nobody claims, how long each is kept, and how long after that the last may be gone.
+const DEAD: usize = 60_000;
+const KEPT: Duration = Duration::from_secs(10);
+const OVERDUE: f64 = 5.0;
 
 /// The command by which an owner joins, asks again, and claims. The first to come holds the lock.
 fn ask(place: usize) -> String {
@@ -59,6 +63,44 @@ pub async fn run(scene: &mut Scene<'_>) -> Result<()> {
         for (step, seen) in steps.into_iter().zip(seen) {
             scene.push(Row::new(format!("{many} {step}"), seen, BOUND));
         }
+    }
+    dead(scene).await
+}
+
+/// A process has died whose places are all granted in one moment. Behind one in ten of them a client waits.
+async fn dead(scene: &mut Scene<'_>) -> Result<()> {
+    let places = scene.bench.fewer(DEAD);
+    let many = format!("{} granted places of a dead process", count(places as f64));
+    let measuring = async {
+        let server = Server::start(With::Module).await?;
+        let mut control = server.connect().await?;
+        control.lift_limits(With::Module).await?;
+        hold(&server, places, "lock:", "holder").await?;
+        let kept = KEPT.as_millis();
+        let ask = |lock| format!("LOCK.ACQUIRE lock:{lock} dead:{lock} {TTL} QUEUE {kept}");
+        pipeline(&mut control, places, ask).await?;
+        let living = places / 10;
+        let behind = |lock| format!("LOCK.ACQUIRE lock:{lock} living:{lock} {TTL} QUEUE {TTL}");
+        pipeline(&mut control, living, |which| behind(which * 10)).await?;
+        pipeline(&mut control, places, |lock| format!("LOCK.RELEASE lock:{lock} holder")).await?;
+        let granted = Instant::now();
+        let gone = async {
+            while control.field("lock", "lock_places").await? > 0 {
+                sleep(Duration::from_millis(5)).await;
+            }
+            Ok(())
+        };
+        let seen = of_event(&server, gone).await?;
+        let overdue = granted.elapsed().saturating_sub(KEPT).as_secs_f64();
+        let control = &mut server.connect().await?;
+        let unclaimed = control.field("lock", "lock_unclaimed_total").await?;
+        ensure!(unclaimed == places, "{unclaimed} grants to {places} places were not claimed");
+        Ok((seen, overdue))
+    };
+    if let Some((seen, overdue)) = scene.attempt(&many, 3, measuring).await? {
+        scene.push(Row::new(format!("{many} lapse"), seen, BOUND));
+        let what = format!("{many}: the last lapses so long after its lease");
+        scene.push(Row::of(what, overdue, OVERDUE, Unit::Wait));
     }
     Ok(())
 }

@@ -15,12 +15,14 @@ pub enum Unit {
     Percent,
     /// How often it wakes up, in a second.
     WakeUps,
+    /// Seconds until something is over.
+    Wait,
 }
 
 impl Unit {
     pub fn words(self) -> fn(f64) -> String {
         match self {
-            Unit::Turn => time,
+            Unit::Turn | Unit::Wait => time,
             Unit::Bytes => |bytes| format!("{:.2} MB", bytes / 1e6),
             Unit::Percent => |percent| format!("{percent:.2} %"),
             Unit::WakeUps => |rate| format!("{rate:.0} a second"),

@@ -82,7 +82,7 @@ impl Locks {
             }
             self.mark_breaking(turn, name, owner.bytes(), hold);
             if ends_then {
-                self.holds.set_end(name, owner.bytes(), hold, last);
+                self.holds.set_end(name, owner.bytes(), hold, last, turn.now);
             }
         }
     }

@@ -181,14 +181,12 @@ impl Locks {
             return;
         };
         let (names, owner) = (Rc::clone(&waiter.names), Rc::clone(&waiter.owner));
-        let claim_ends = place.claim_ends;
         let time = match &place.notify {
             Some(_) => self.limits.claim_time,
             None => place.length,
         };
         let channel = (place.notify.as_ref()).map(|target| target.channel);
         self.waiting.check_kept_back(turn, ticket);
-        self.waiting.note_if_late(claim_ends, turn.now);
         let (mut held, mut told) = (Vec::new(), false);
         for name in &*names {
             // A blocked request of the owner may have prolonged the hold, and its key may have expired too early

@@ -201,7 +201,7 @@ impl Locks {
                     return (hold, until, false);
                 }
                 turn.prolong(name, owner, hold, wanted);
-                self.holds.wall_mut().note_end(wanted);
+                self.holds.note_written(name, hold, wanted, turn.now);
                 (hold, Some(wanted), true)
             }
             Fit::Open { keeps } => {
@@ -213,7 +213,7 @@ impl Locks {
                     Hold::Exclusive => turn.keys.hold(name, owner, deadline),
                     Hold::Shared => turn.keys.share(name, owner, deadline),
                 }
-                self.holds.wall_mut().note_end(deadline);
+                self.holds.note_written(name, hold, deadline, turn.now);
                 (hold, Some(deadline), true)
             }
             // Not reached: requests that have to wait are not granted.

@@ -45,7 +45,7 @@ impl Locks {
                 }
                 turn.prolong(name, owner, hold, deadline);
                 self.mark_told(turn, name, owner, hold);
-                self.holds.set_end(name, owner, hold, deadline);
+                self.holds.set_end(name, owner, hold, deadline, turn.now);
                 turn.keys.announce(name, LockEvent::Renewed);
                 if hold == Hold::Shared {
                     self.update_share(turn, name, owner);

@@ -73,8 +73,9 @@ impl Locks {
     /// that were not delivered, and settles the locks that something has happened to. After a grant of a
     /// thousand locks, which is done at once, it does little for some turns: so clients get theirs.
     pub fn tick(&mut self, turn: &mut Turn<'_>) {
+        self.waiting.begin_tick(turn.now);
         turn.budget.draw(self.overdrawn);
-        self.holds.clean_up();
+        self.holds.clean_up(turn.now);
         self.end_closed(TIES);
         while !turn.budget.is_spent()
             && let Some(name) = self.outbox.expired.pop_front()

@@ -172,12 +172,16 @@ impl Holds {
     }
 
     /// Frees some of what is forgotten, and removes some records of slots that have left.
-    pub fn clean_up(&mut self) {
+    pub fn clean_up(&mut self, now: Now) {
+        let is_stepped = self.wall.is_stepped(now);
         for _ in 0..FREED {
             self.discarded.free_one();
         }
         for (_, ledger) in self.ledgers.iter_mut() {
             ledger.sweep(SWEPT, &mut self.discarded);
+            if !is_stepped {
+                ledger.forget_steps(&mut self.discarded);
+            }
         }
     }
 

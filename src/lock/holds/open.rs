@@ -158,9 +158,8 @@ impl Holds {
     /// Do the ends in the key of this shared lock agree with what is remembered?
     #[inline]
     pub fn is_in_step(&self, now: Now, name: NameRef<'_>) -> bool {
-        let steps = self.wall.steps();
         !self.wall.is_stepped(now)
-            || (self.ledgers.get(name.db)).is_none_or(|one| one.ends_agree(name.key, steps))
+            || (self.ledgers.get(name.db)).is_none_or(|one| one.ends_agree(name.key, &self.wall))
     }
 
     /// Returns when the hold of this owner ends, whose key expires at `key_ends`.

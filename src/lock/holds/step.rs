@@ -19,8 +19,8 @@ use crate::lock::words::{Hold, Ms, NameRef, Now, is_over};
 
 impl Holds {
     /// Remembers that a command has set the end of this hold, which ends then by the steady clock.
-    pub fn set_end(&mut self, name: NameRef<'_>, owner: &[u8], hold: Hold, end: Ms) {
-        self.wall.note_end(end);
+    pub fn set_end(&mut self, name: NameRef<'_>, owner: &[u8], hold: Hold, end: Ms, now: Now) {
+        self.note_written(name, hold, end, now);
         let ledger = self.ledger(name.db);
         if hold == Hold::Shared {
             ledger.set_end(name.key, owner, Some(end), false);
@@ -130,14 +130,12 @@ impl Holds {
                 ledger.end_reservation(name.key);
                 ledger.end_by_wall(name.key);
             }
-            Some(end)
-                if deadline != Some(end)
-                    && turn.may_write(name)
-                    && !turn.keys.move_deadline(name, end) =>
-            {
+            Some(end) if deadline != Some(end) && !turn.may_write(name) => {}
+            Some(end) if deadline != Some(end) && !turn.keys.move_deadline(name, end) => {
                 self.ledger(name.db).reserve(name.key, turn.now, &|_, _| true);
             }
-            _ => {}
+            Some(_) => self.note_in_step(name, true),
+            None => {}
         }
         Vec::new()
     }
@@ -168,7 +166,10 @@ impl Holds {
         }
         ledger.end_reservation(name.key);
         match alone {
-            Some((owner, end)) => turn.keys.hold(name, owner.bytes(), end),
+            Some((owner, end)) => {
+                turn.keys.hold(name, owner.bytes(), end);
+                self.note_in_step(name, true);
+            }
             None => self.write_shares(turn, name, true),
         }
         true
@@ -191,8 +192,7 @@ impl Holds {
                 turn.keys.share(name, owner.bytes(), end);
             }
         }
-        let steps = self.wall.steps();
-        self.ledger(name.db).note_ends_agree(name.key, steps);
+        self.note_in_step(name, true);
     }
 
     /// Writes this share by the present wall clock, if it lasts. Returns when it ended, if it is over.
@@ -216,13 +216,33 @@ impl Holds {
         None
     }
 
+    /// A hold was written into its key, until this end. Of the other shares in a key that says nothing.
+    #[inline]
+    pub fn note_written(&mut self, name: NameRef<'_>, hold: Hold, end: Ms, now: Now) {
+        self.wall.note_end(end);
+        if self.wall.is_stepped(now) {
+            let others_agree = hold == Hold::Exclusive || self.is_in_step(now, name);
+            self.note_in_step(name, others_agree);
+        }
+    }
+
+    /// The expiry of this key, and all ends in it, are right by the present wall clock; or it isn't known.
+    fn note_in_step(&mut self, name: NameRef<'_>, is_known: bool) {
+        let wall = is_known.then_some(self.wall);
+        self.ledger(name.db).note_in_step(name.key, wall);
+    }
+
     /// Reserves this lock, of whose key the server reports that it has expired, if the hold lasts. Returns
     /// whether it is reserved. Some servers report this too when a client sets an expiry in the past: so
-    /// it counts only if the wall clock may have passed the expiry that we wrote.
+    /// it counts only if the wall clock may have passed the expiry that we wrote last.
     pub fn reserve_after_event(&mut self, name: NameRef<'_>, now: Now) -> bool {
         let wall = self.wall;
-        let has_passed = |first, end| wall.may_have_passed(first, end, now);
-        wall.is_stepped(now) && self.ledger(name.db).reserve(name.key, now, &has_passed)
+        if !wall.is_stepped(now) {
+            return false;
+        }
+        let ledger = self.ledger(name.db);
+        let written = ledger.written_ahead(name.key);
+        ledger.reserve(name.key, now, &|first, end| wall.may_have_passed(first, written, end, now))
     }
 
     /// Reserves a lock that has no key, if the server has found that expired in this turn and the hold lasts.

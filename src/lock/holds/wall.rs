@@ -56,11 +56,12 @@ impl WallClock {
         self.stepped_until = self.last_end.saturating_add_signed(set_back);
     }
 
-    /// May the wall clock have passed the expiry that was written for a hold that was first granted by this number,
-    /// and ends at `end`? Not if that was after the last step. Else the earliest expiry counts that may have been
-    /// written.
-    pub fn may_have_passed(&self, first: Fence, end: Ms, now: Now) -> bool {
-        first < self.last_step && to_wall(now.plus(EARLY), self.ahead) >= to_wall(end, self.least)
+    /// May the wall clock have passed the expiry that was written last for a hold that was first granted by this
+    /// number, and ends at `end`? Not if that was after the last step. `written` says how far the clock was ahead
+    /// then; where it is unknown, the earliest expiry counts that may have been written.
+    pub fn may_have_passed(&self, first: Fence, written: Option<Ahead>, end: Ms, now: Now) -> bool {
+        let expiry = to_wall(end, written.unwrap_or(self.least));
+        first < self.last_step && to_wall(now.plus(EARLY), self.ahead) >= expiry
     }
 }
 
@@ -72,14 +73,17 @@ mod tests {
     fn an_expiry_may_have_passed_by_the_clock_that_it_was_written_by_if_that_was_before_a_step() {
         let at = |ms: Ms| Now::from_micros((1_000_000 + ms) * 1000);
         let mut wall = WallClock::default();
-        let passed = |wall: &WallClock, ms| wall.may_have_passed(7, at(5000).ms(), at(ms));
+        let passed = |wall: &WallClock, ms| wall.may_have_passed(7, None, at(5000).ms(), at(ms));
         assert!(!passed(&wall, 1));
         wall.set(4000, 8);
         assert!(!passed(&wall, 990));
         assert!(passed(&wall, 1000), "the key goes early");
         wall.set(10_000, 20);
         assert!(passed(&wall, 1001));
-        assert!(!wall.may_have_passed(21, at(5000).ms(), at(1001)), "granted since");
+        assert!(!wall.may_have_passed(21, None, at(5000).ms(), at(1001)), "granted since");
+        let written = |ahead, ms| wall.may_have_passed(7, Some(ahead), at(5000).ms(), at(ms));
+        assert!(!written(10_000, 1001), "renewed since");
+        assert!(written(4000, 1001) && written(6000, 1001), "renewed between the steps");
         wall.set(-10_000, 30);
         assert!(!passed(&wall, 1005));
     }

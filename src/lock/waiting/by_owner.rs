@@ -139,18 +139,19 @@ impl Waiting {
             return 1;
         }
         // It only matters whether there is one, whether there are two, or more.
-        let (mut first, mut requests) = (None, 0_usize);
-        for ticket in self.tickets_beside(ticket).take(3) {
-            first = first.or(Some(ticket));
+        let (mut other, mut requests) = (None, 0_usize);
+        for one in self.tickets_beside(ticket).take(3) {
+            // A place that wakes has an older ticket than a request that came while it slept.
+            other = other.or((one != ticket).then_some(one));
             requests = requests.saturating_add(1);
         }
         let tangled = requests > 1 || names.len() > 1;
-        let first = first.filter(|_| requests == 2);
+        let other = other.filter(|_| requests == 2);
         if tangled {
             self.set_tangled(names, ticket, true);
         }
-        if let Some((first, names)) = first.and_then(|first| Some((first, self.names_of(first)?))) {
-            self.set_tangled(&names, first, true);
+        if let Some((other, names)) = other.and_then(|other| Some((other, self.names_of(other)?))) {
+            self.set_tangled(&names, other, true);
         }
         requests
     }

@@ -114,16 +114,22 @@ fn a_waiter_for_a_lock_that_others_data_have_taken_the_place_of_has_it_when_they
 fn a_lock_that_is_made_to_expire_on_purpose_after_a_step_forward_is_free() {
     let server = stepped();
     let mut client = server.client();
-    for way in ["untouched", "renewed", "shared"] {
+    // Not as far as its end; and beyond it, so that the key has gone and is written again.
+    for (way, step) in [
+        ("untouched", SECOND),
+        ("renewed", SECOND),
+        ("shared", SECOND),
+        ("renewed", DAY),
+        ("shared and renewed", DAY),
+    ] {
         for expire in
             [args!["PEXPIRE", "k", -1], args!["PEXPIREAT", "k", 1], args!["EXPIRE", "k", -1]]
         {
-            let case = format!("{way}, {expire:?}");
-            let more: &[&str] = if way == "shared" { &["SHARED"] } else { &[] };
+            let case = format!("{way} after {step} ms, {expire:?}");
+            let more: &[&str] = if way.starts_with("shared") { &["SHARED"] } else { &[] };
             client.run(&ask("k", "a", LONG, more)).fence();
-            // Not as far as its end.
-            server.step_clock(SECOND);
-            if way == "renewed" {
+            server.step_clock(step);
+            if way.ends_with("renewed") {
                 assert_eq!(cmd!(client, "LOCK.RENEW", "k", "a", LONG), 1);
             }
             assert_eq!(client.run(&expire), 1, "{case}");

@@ -7,6 +7,7 @@
 mod delivery;
 pub mod discarded;
 pub mod entry;
+mod in_step;
 mod left;
 mod owner;
 mod packed;
@@ -25,6 +26,7 @@ pub use token::Token;
 use std::collections::BTreeSet;
 
 use crate::lock::holds::ledger::discarded::Discarded;
+use crate::lock::holds::ledger::in_step::InStep;
 use crate::lock::holds::ledger::left::LeftSlots;
 use crate::lock::holds::ledger::owner::Owner;
 use crate::lock::holds::ledger::shares::{ShareEntry, Shares};
@@ -81,6 +83,8 @@ pub struct Ledger {
     left: Option<Box<LeftSlots>>,
     /// The keys of reserved locks, by when each is to be checked again.
     reserved: BTreeSet<(Ms, Box<[u8]>)>,
+    /// Keys whose expiry was written since the wall clock was stepped.
+    in_step: Table<InStep>,
     /// Are there only 16 prints, so that those of several keys are equal?
     #[cfg(test)]
     weak: bool,
@@ -97,6 +101,7 @@ impl Ledger {
             ties: Ties::default(),
             left: None,
             reserved: BTreeSet::new(),
+            in_step: Table::default(),
             #[cfg(test)]
             weak: false,
         }
@@ -503,7 +508,8 @@ impl Ledger {
 
     /// Forgets everything; the memory is freed in portions if there is much.
     pub fn discard(self, discarded: &mut Discarded) {
-        let Self { exclusive, shared, holds, ties, reserved, .. } = self;
+        let Self { exclusive, shared, holds, ties, reserved, in_step, .. } = self;
+        discarded.add(in_step.len(), in_step.into_buckets());
         discarded.add(reserved.len(), reserved.into_iter());
         discarded.add(holds, exclusive.into_buckets());
         let shares = shared.into_buckets().flatten();

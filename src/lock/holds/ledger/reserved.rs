@@ -185,18 +185,4 @@ impl Ledger {
             shares.end_by_wall();
         }
     }
-
-    /// Have the ends in the key been seen to agree with the entries after so many steps of the wall clock?
-    pub fn ends_agree(&self, key: &[u8], steps: u64) -> bool {
-        let shares = self.shared.get(self.print(key));
-        shares.is_none_or(|shares| shares.agree_after == steps)
-    }
-
-    /// Notes that the ends in the key agree with the entries after so many steps of the wall clock.
-    pub fn note_ends_agree(&mut self, key: &[u8], steps: u64) {
-        let print = self.print(key);
-        if let Some(shares) = self.shared.get_mut(print) {
-            shares.agree_after = steps;
-        }
-    }
 }

@@ -20,9 +20,6 @@ pub struct Shares {
     counted: u32,
     /// Do all shares end by the wall clock? Then another command has touched the key since they were written.
     all_by_wall: bool,
-    /// After how many steps of the wall clock the ends in the key were last seen to agree with the entries.
-    /// Steps are counted because the clock may be stepped back to where it was.
-    pub(super) agree_after: u64,
     /// When the reservation is to be checked again, if the key expired too early and the lock is reserved for
     /// its sharers.
     pub(super) reserved_until: Option<Ms>,
@@ -84,7 +81,6 @@ impl Shares {
             tied: 0,
             counted: 0,
             all_by_wall: false,
-            agree_after: 0,
             reserved_until: None,
         }
     }

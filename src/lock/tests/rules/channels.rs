@@ -258,6 +258,24 @@ fn a_place_can_be_part_of_a_deadlock_and_a_sleeper_can_not() {
 }
 
 #[test]
+fn a_place_that_slept_and_waits_again_is_part_of_a_deadlock_together_with_one_that_came_meanwhile()
+{
+    let mut server = server();
+    server.set_limits(|limits| limits.claim_time = 200);
+    server.takes(&[LOCK], Plea { ttl: 50_000, ..alone("ben") });
+    server.takes(&[OTHER], Plea { ttl: 50_000, ..alone("cid") });
+    server.asks(&[LOCK], told(alone("ann"), "one")).unwrap();
+    // Her turn comes, she does not claim it, and her place sleeps while she asks for another.
+    server.release(LOCK, "ben").unwrap();
+    server.at(201);
+    server.takes(&[LOCK], Plea { ttl: 50_000, ..alone("ben") });
+    assert_eq!(server.asks(&[OTHER], in_queue(alone("ann"))), Ok(Acquired::Place(0)));
+    assert_eq!(server.asks(&[LOCK], told(alone("ann"), "one")), Ok(Acquired::Place(0)));
+    let asks = server.asks(&[OTHER], in_queue(alone("ben")));
+    assert!(matches!(asks, Err(Refusal::Deadlock(_))), "{asks:?}");
+}
+
+#[test]
 fn a_place_that_is_lost_leaves_its_channel() {
     let mut server = server();
     server.gets("ann", 50_000);

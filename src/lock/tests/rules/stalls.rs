@@ -151,6 +151,37 @@ fn many_holds_that_are_flushed_are_forgotten_at_once_and_freed_in_portions() {
 }
 
 #[test]
+fn many_dead_places_are_each_granted_once_and_delay_those_behind_them_by_their_lease() {
+    const MANY: usize = 4_000;
+    let (mut server, locks) = with_locks(MANY);
+    server.set_limits(|limits| limits.max_waiters_total = 0);
+    for (number, &lock) in locks.iter().enumerate() {
+        server.takes(&[lock], Plea { ttl: 1_000_000, ..alone("ann") });
+        server.asks(&[lock], in_queue(alone(owner(number)))).unwrap();
+    }
+    let living: Vec<Ticket> = (locks[..MANY].iter().step_by(500))
+        .map(|&lock| server.queues(&[lock], Plea { ttl: 1_000_000, ..alone("zoe") }))
+        .collect();
+    for &lock in &locks {
+        server.release(lock, "ann").unwrap();
+    }
+    // Each tick is slow, so the last claims are seen to long after they have ended.
+    let mut now = LEASE;
+    while server.locks.waiting.leased_places() > 0 {
+        assert!(now < LEASE + 2_000, "{} places are left", server.locks.waiting.leased_places());
+        now += 5;
+        server.lags_until(now);
+        server.tick();
+        server.turn();
+    }
+    assert!(now > LEASE + 200, "it took {} ms", now - LEASE);
+    let counts = server.locks.counts();
+    assert_eq!((counts.unclaimed, counts.places_lapsed), (MANY as u64, MANY as u64));
+    all_ticks(&mut server, |_| 0);
+    assert!(living.iter().all(|&ticket| server.was_granted(ticket).is_some()));
+}
+
+#[test]
 fn places_that_sleep_are_granted_nothing_before_they_are_laid_aside() {
     let (mut server, locks) = with_locks(3_000);
     server.set_limits(|limits| limits.max_waiters_total = 0);

@@ -348,8 +348,8 @@ fn a_hold_that_is_over_after_a_step_back_can_t_be_released() {
 /// Some servers say of both that the key has expired.
 #[test]
 fn a_key_that_is_made_to_expire_on_purpose_after_a_step_forward_is_no_reservation() {
-    for (step, again, is_reserved) in [(500, false, false), (500, true, false), (5000, false, true)]
-    {
+    let cases = [(500, false, false), (500, true, false), (5000, false, true), (5000, true, false)];
+    for (step, again, is_reserved) in cases {
         for plea in [alone("ann"), sharing("ann")] {
             let mut server = server();
             server.takes(&[LOCK], Plea { ttl: 1000, ..plea });

@@ -4,7 +4,7 @@
 use crate::lock::turn::Turn;
 use crate::lock::waiting::Waiting;
 use crate::lock::waiting::place::{Place, Places};
-use crate::lock::words::{Ms, Now, Ticket};
+use crate::lock::words::{Ms, Now, Ticket, earlier};
 
 /// How often to check whether the server keeps owners from asking.
 const LOOK: Ms = 250;
@@ -12,7 +12,7 @@ const LOOK: Ms = 250;
 /// After this long without a check, nothing is known of the time since the last one.
 const LONG_AGO: Ms = 1000;
 
-/// A deadline that is handled this late shows that the server was stalled.
+/// A tick that comes this late shows that the server was stalled.
 const LATE: Ms = 100;
 
 /// An owner that could not ask has at least this long from when it can.
@@ -40,8 +40,8 @@ impl Places {
 }
 
 impl Waiting {
-    /// Checks whether this lease has ended. Notes a stall of the server if the check comes late, which extends
-    /// all leases.
+    /// Checks whether this lease has ended. Notes a stall of the server if the tick that would have ended it is
+    /// late, which extends all leases.
     pub fn check_lease_is_over(&mut self, ticket: Ticket, now: Now) -> bool {
         let Some((place, until)) = self.lease_of(ticket) else {
             return false;
@@ -54,9 +54,20 @@ impl Waiting {
         !self.places.is_extended(length, now)
     }
 
-    /// Notes a stall of the server if a deadline at `at` is handled much later.
-    pub fn note_if_late(&mut self, at: Ms, now: Now) {
-        if now.ms().saturating_sub(at) > LATE {
+    /// A tick begins. Notes a stall of the server if the tick is late.
+    pub fn begin_tick(&mut self, now: Now) {
+        let lease = (self.has_places()).then(|| self.next_time_up()).flatten();
+        let claim = self.places.claims.first().map(|&(end, _)| end);
+        if let Some(at) = earlier(lease.map(|(until, _)| until), claim) {
+            self.note_if_late(at, now);
+        }
+        self.places.ticked = now.ms();
+    }
+
+    /// Notes a stall of the server if a tick has been due for long: since this deadline, or since the last tick. What
+    /// that one has left undone, because it had spent its budget, is no sign of a stall, however old it is.
+    fn note_if_late(&mut self, at: Ms, now: Now) {
+        if now.ms().saturating_sub(at.max(self.places.ticked)) > LATE {
             self.places.kept_back = now.ms();
         }
     }

@@ -49,6 +49,8 @@ pub struct Places {
     is_kept_back: bool,
     /// When that was last checked.
     looked: Ms,
+    /// When the last tick began.
+    ticked: Ms,
 }
 
 #[derive(Clone, Debug)]

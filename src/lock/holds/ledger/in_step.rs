@@ -1,0 +1,56 @@
+//! By which wall clock the expiry of a key was last written, if that was since the clock was stepped.
+
+use crate::lock::holds::ledger::Ledger;
+use crate::lock::holds::ledger::discarded::Discarded;
+use crate::lock::holds::ledger::table::Record;
+use crate::lock::holds::wall::WallClock;
+use crate::lock::words::{Ahead, Print};
+
+/// The expiry of this key was written, or seen to be right, after so many steps of the wall clock. The note stays when
+/// the lock is released: each later hold renews it as it is written.
+#[derive(Debug)]
+pub struct InStep {
+    key: Print,
+    /// Steps are counted because the clock may be stepped back to where it was.
+    steps: u64,
+    ahead: Ahead,
+}
+
+impl Record for InStep {
+    fn print(&self) -> Print {
+        self.key
+    }
+}
+
+impl Ledger {
+    /// Notes that the expiry of this key, and all ends in it, are right by this clock; or that it isn't known by which.
+    pub fn note_in_step(&mut self, key: &[u8], wall: Option<WallClock>) {
+        let key = self.print(key);
+        match wall {
+            Some(wall) => {
+                self.in_step.insert(InStep { key, steps: wall.steps(), ahead: wall.ahead() });
+            }
+            None => _ = self.in_step.remove(key),
+        }
+    }
+
+    /// Do the ends in the key of this shared lock agree with what is remembered?
+    pub fn ends_agree(&self, key: &[u8], wall: &WallClock) -> bool {
+        let key = self.print(key);
+        self.shared.get(key).is_none()
+            || self.in_step.get(key).is_some_and(|noted| noted.steps == wall.steps())
+    }
+
+    /// How far the wall clock was ahead when the expiry of this key was last written, if that is known.
+    pub fn written_ahead(&self, key: &[u8]) -> Option<Ahead> {
+        Some(self.in_step.get(self.print(key))?.ahead)
+    }
+
+    /// No step of the clock matters any more.
+    pub fn forget_steps(&mut self, discarded: &mut Discarded) {
+        if !self.in_step.is_empty() {
+            let in_step = std::mem::take(&mut self.in_step);
+            discarded.add(in_step.len(), in_step.into_buckets());
+        }
+    }
+}
