@@ -12,9 +12,8 @@ impl Command for Acquire {
     const SPEC: Spec = Spec {
         name: c"lock.acquire",
         flags: c"write deny-oom fast blocking",
-        summary: c"Acquires a lock, or waits for it, and returns its fencing number.",
-        complexity:
-            c"O(log(N)) with N the number of those who share the lock and of those who wait for it.",
+        summary: c"Acquires a lock, or waits for it, and returns its fencing token.",
+        complexity: c"O(log(N)) with N the number of holders and waiters.",
         access: Access::Set,
         arguments: {
             let [owner, ttl, waiting, mode, session, max_queue] = ARGUMENTS;

@@ -21,36 +21,29 @@ const ANY_OWNER: &[u8] = b"*";
 /// What follows the keys.
 pub const ARGUMENTS: [Argument; 6] = [
     Argument {
-        summary: c"The token that names the piece of work, 1 to 1024 bytes; * asks the server to make one up.",
+        summary: c"The owner: one piece of work, 1 to 1024 bytes. With * the server generates one.",
         ..OWNER
     },
-    Argument {
-        summary: c"For how many milliseconds from the grant the lock is held.",
-        ..TTL
-    },
+    Argument { summary: c"The TTL of the hold in milliseconds, counted from the grant.", ..TTL },
     Argument::new(
         c"waiting",
         Kind::OneOf(&[BLOCK, PLACE]),
-        c"What to do while others hold the lock; without it the command tries once.",
+        c"How to wait if others hold the lock. Without it the command tries once.",
     )
     .optional(),
     Argument::new(
         c"mode",
         Kind::OneOf(&[SHARED, LIMIT]),
-        c"Whether others may hold the lock too.",
+        c"Whether other owners can hold the lock at the same time. Without it they can't.",
     )
     .optional(),
-    Argument::new(
-        c"session",
-        Kind::Word,
-        c"Release the lock when the connection closes.",
-    )
-    .after(c"SESSION")
-    .optional(),
+    Argument::new(c"session", Kind::Word, c"Release the lock when the connection closes.")
+        .after(c"SESSION")
+        .optional(),
     Argument::new(
         c"n",
         Kind::Integer,
-        c"Don't wait behind this many others or more: return an error with how many wait.",
+        c"If this many requests or more wait already, return an error instead of waiting.",
     )
     .after(c"MAXQUEUE")
     .optional(),
@@ -60,7 +53,7 @@ pub const ARGUMENTS: [Argument; 6] = [
 pub const ANY_MODES: Argument = Argument::new(
     c"mode",
     Kind::OneOf(&[SHARED, LIMIT, MODES]),
-    c"Whether others may hold the locks too.",
+    c"Whether other owners can hold the locks at the same time. Without it they can't.",
 )
 .optional();
 
@@ -87,47 +80,42 @@ const EACH_LIMIT: Argument = Argument::new(
 const BLOCK: Argument = Argument::new(
     c"milliseconds",
     Kind::Integer,
-    c"For how long to wait while others hold the lock; 0 waits for ever.",
+    c"How long to wait in milliseconds; 0 waits indefinitely.",
 )
 .after(c"BLOCK");
 
 const PLACE: Argument = Argument::new(
     c"place",
     Kind::Block(&[QUEUE, NOTIFY]),
-    c"Keep a place in the queue instead, and return it: the owner asks again.",
+    c"Return a place in the queue instead of blocking the connection. The owner polls.",
 );
 
 const QUEUE: Argument = Argument::new(
     c"milliseconds",
     Kind::Integer,
-    c"For how long the place is kept after its owner has last asked.",
+    c"How long the place is kept after its owner last polled.",
 )
 .after(c"QUEUE");
 
 const NOTIFY: Argument = Argument::new(
     c"notify",
     Kind::Block(&[CHANNEL, MESSAGE]),
-    c"Whom to tell when it is the owner's turn, or when its place is lost.",
+    c"Publish a message when the owner is granted the lock, or loses its place.",
 )
 .after(c"NOTIFY")
 .optional();
 
-const CHANNEL: Argument = Argument::new(
-    c"channel",
-    Kind::Bytes,
-    c"Where a message says that it is time to ask again, 1 to 1024 bytes.",
-);
+const CHANNEL: Argument = Argument::new(c"channel", Kind::Bytes, c"The channel, 1 to 1024 bytes.");
 
-const MESSAGE: Argument =
-    Argument::new(c"message", Kind::Bytes, c"What the message says, 1 to 1024 bytes.");
+const MESSAGE: Argument = Argument::new(c"message", Kind::Bytes, c"The message, 1 to 1024 bytes.");
 
 const SHARED: Argument =
-    Argument::new(c"shared", Kind::Word, c"Beside others who share the lock.").after(c"SHARED");
+    Argument::new(c"shared", Kind::Word, c"A shared (read) lock.").after(c"SHARED");
 
 const LIMIT: Argument = Argument::new(
     c"n",
     Kind::Integer,
-    c"Beside others who share the lock, while they are fewer than this.",
+    c"A semaphore: share the lock while fewer than this many owners hold it, 1 to lock.max-sharers.",
 )
 .after(c"LIMIT");
 
@@ -160,7 +148,7 @@ pub fn ask<'w>(
     keys: &[&'w [u8]],
 ) -> Result<Outcome<'w>, Fault> {
     let said = call.words.owner()?;
-    let ttl = call.ttl()?;
+    let ttl = call.ttl(said)?;
     let modes_for = (command == AskedBy::Macquire).then_some(keys.len());
     let options = options(call.words, modes_for, call.turn.now, call.locks.limits())?;
     let each;
@@ -173,7 +161,7 @@ pub fn ask<'w>(
     };
     if options.session && !call.caller.may_tie() {
         return Err(Fault::Words(
-            "SESSION needs a connection of the caller's own: not in a script, or in a call by a module",
+            "SESSION is not allowed in scripts, functions and other modules' calls",
         ));
     }
     let key = names.first().map_or(&[][..], |name| name.key);
@@ -300,9 +288,14 @@ fn options<'w>(
                 Some(Asked::Same(_)) => return Err(Fault::Twice("LIMIT")),
                 Some(Asked::Each(_)) => return Err(MODES_AND_ONE),
             }
-            let most = words.next().ok_or(Fault::Words("LIMIT needs a number"))?;
-            let most = modes::limit(most).ok_or(Fault::Limit)?;
-            modes = Some(Asked::Same(Mode::Limit(most)));
+            let said = words.next().ok_or(Fault::Words("LIMIT needs a number"))?;
+            let most = limits.max_sharers;
+            let limit = modes::limit(said).filter(|&limit| limit <= most);
+            let limit = limit.ok_or_else(|| {
+                let said = shown(said);
+                Fault::Integer(format!("LIMIT must be 1 to {most} (lock.max-sharers), not {said}"))
+            })?;
+            modes = Some(Asked::Same(Mode::Limit(limit)));
         } else if let Some(count) = modes_for
             && word.eq_ignore_ascii_case(b"MODES")
         {
@@ -321,9 +314,11 @@ fn options<'w>(
             if max_queue.is_some() {
                 return Err(Fault::Twice("MAXQUEUE"));
             }
-            let most = words.next().ok_or(Fault::Words("MAXQUEUE needs a number"))?;
-            let most = integer(most).and_then(|most| u64::try_from(most).ok());
-            max_queue = Some(most.ok_or(Fault::MaxQueue)?);
+            let said = words.next().ok_or(Fault::Words("MAXQUEUE needs a number"))?;
+            let most = integer(said).and_then(|most| u64::try_from(most).ok());
+            max_queue = Some(most.ok_or_else(|| {
+                Fault::Integer(format!("MAXQUEUE must be 0 or more, not {}", shown(said)))
+            })?);
         } else if word.eq_ignore_ascii_case(b"NOTIFY") {
             return Err(Fault::Words(
                 "NOTIFY follows the milliseconds of QUEUE, with a channel and a message",
@@ -344,10 +339,10 @@ fn options<'w>(
 }
 
 fn block(word: &[u8], now: Now) -> Result<Waiting<'static>, Fault> {
-    let length = integer(word).ok_or(Fault::TimeoutNotAnInteger)?;
-    match u64::try_from(length).map_err(|_| Fault::TimeoutNegative)? {
+    let length = integer(word).ok_or_else(|| Fault::TimeoutNotAnInteger(shown(word)))?;
+    match u64::try_from(length).map_err(|_| Fault::TimeoutNegative(length))? {
         0 => Ok(Waiting::Block(None)),
-        length if now.plus(length) > LAST_MS => Err(Fault::TimeoutOutOfRange),
+        length if now.plus(length) > LAST_MS => Err(Fault::TimeoutOutOfRange(length)),
         // Milliseconds are rounded down: a wait should not end early by that.
         length => Ok(Waiting::Block(Some(now.plus(length).saturating_add(1)))),
     }
@@ -355,7 +350,8 @@ fn block(word: &[u8], now: Now) -> Result<Waiting<'static>, Fault> {
 
 /// For how long a place is kept, at most so long; 0 is no limit.
 fn lease(word: &[u8], now: Now, most: Ms) -> Result<Ms, Fault> {
-    let length = integer(word).ok_or(Fault::NotAnInteger)?;
+    let length = integer(word)
+        .ok_or_else(|| Fault::Integer(format!("the time after QUEUE is {}", shown(word))))?;
     let last = LAST_MS.saturating_sub(now.ms());
     let most = if most == 0 { last } else { most.min(last) };
     let length = u64::try_from(length).ok();
@@ -370,11 +366,13 @@ fn notify<'w>(words: &mut Args<'w>) -> Result<Option<Notify<'w>>, Fault> {
         return Ok(None);
     }
     const MISSING: Fault = Fault::Words("NOTIFY needs a channel and a message");
-    let mut text = || match ahead.next().ok_or(MISSING)? {
-        text if text.is_empty() || text.len() > LONGEST_TEXT => Err(Fault::NotifyLength),
+    let mut text = |what| match ahead.next().ok_or(MISSING)? {
+        text if text.is_empty() || text.len() > LONGEST_TEXT => {
+            Err(Fault::NotifyLength(what, text.len()))
+        }
         text => Ok(text),
     };
-    let (channel, text) = (text()?, text()?);
+    let (channel, text) = (text("channel")?, text("message")?);
     *words = ahead;
     Ok(Some(Notify { channel, text }))
 }
@@ -393,6 +391,18 @@ mod tests {
 
     const fn words(what: &'static str) -> Fault {
         Fault::Words(what)
+    }
+
+    fn limit<T>(said: &str) -> Result<T, Fault> {
+        Err(Fault::Integer(format!("LIMIT must be 1 to 1000 (lock.max-sharers), not {said:?}")))
+    }
+
+    fn queue<T>(said: &str) -> Result<T, Fault> {
+        Err(Fault::Integer(format!("the time after QUEUE is {said:?}")))
+    }
+
+    fn max_queue<T>(said: &str) -> Result<T, Fault> {
+        Err(Fault::Integer(format!("MAXQUEUE must be 0 or more, not {said:?}")))
     }
 
     fn waits(waiting: Waiting<'_>) -> Result<Options<'_>, Fault> {
@@ -429,12 +439,15 @@ mod tests {
             ("BLOCK 0", waits(Waiting::Block(None))),
             ("block 250", waits(Waiting::Block(Some(1251)))),
             ("bLoCk 9007199254739991", waits(Waiting::Block(Some(LAST_MS + 1)))),
-            ("BLOCK 9007199254739992", Err(Fault::TimeoutOutOfRange)),
-            ("BLOCK 9223372036854775807", Err(Fault::TimeoutOutOfRange)),
-            ("BLOCK 9223372036854775808", Err(Fault::TimeoutNotAnInteger)),
-            ("BLOCK -1", Err(Fault::TimeoutNegative)),
-            ("BLOCK 1.5", Err(Fault::TimeoutNotAnInteger)),
-            ("BLOCK soon", Err(Fault::TimeoutNotAnInteger)),
+            ("BLOCK 9007199254739992", Err(Fault::TimeoutOutOfRange(9_007_199_254_739_992))),
+            ("BLOCK 9223372036854775807", Err(Fault::TimeoutOutOfRange(i64::MAX as u64))),
+            (
+                "BLOCK 9223372036854775808",
+                Err(Fault::TimeoutNotAnInteger("\"9223372036854775808\"".to_owned())),
+            ),
+            ("BLOCK -1", Err(Fault::TimeoutNegative(-1))),
+            ("BLOCK 1.5", Err(Fault::TimeoutNotAnInteger("\"1.5\"".to_owned()))),
+            ("BLOCK soon", Err(Fault::TimeoutNotAnInteger("\"soon\"".to_owned()))),
             ("BLOCK", Err(words("BLOCK needs the milliseconds to wait"))),
             ("BLOCK 1 BLOCK 1", Err(Fault::Twice("BLOCK"))),
             ("NX", Err(Fault::NoOption("\"NX\"".to_owned()))),
@@ -442,15 +455,17 @@ mod tests {
             ("SHARED", is(Mode::Shared)),
             ("shared", is(Mode::Shared)),
             ("LIMIT 3", is(Mode::Limit(3))),
-            ("limit 9223372036854775807", is(Mode::Limit(i64::MAX as u64))),
+            ("limit 1000", is(Mode::Limit(1000))),
+            ("limit 1001", limit("1001")),
+            ("LIMIT 9223372036854775807", limit("9223372036854775807")),
             ("SESSION BLOCK 5 LIMIT 3", Ok(all)),
             ("LIMIT 3 SESSION BLOCK 5", Ok(all)),
             ("BLOCK 5 limit 3 session", Ok(all)),
             ("LIMIT", Err(words("LIMIT needs a number"))),
-            ("LIMIT 0", Err(Fault::Limit)),
-            ("LIMIT -1", Err(Fault::Limit)),
-            ("LIMIT x", Err(Fault::Limit)),
-            ("LIMIT 9223372036854775808", Err(Fault::Limit)),
+            ("LIMIT 0", limit("0")),
+            ("LIMIT -1", limit("-1")),
+            ("LIMIT x", limit("x")),
+            ("LIMIT 9223372036854775808", limit("9223372036854775808")),
             ("SHARED LIMIT 3", Err(SHARED_AND_LIMIT)),
             ("LIMIT 3 SHARED", Err(SHARED_AND_LIMIT)),
             ("SHARED SHARED", Err(Fault::Twice("SHARED"))),
@@ -477,12 +492,12 @@ mod tests {
             ("queue 60000", queues(60_000)),
             ("QUEUE 60001", Err(Fault::Lease(60_000))),
             ("QUEUE 9223372036854775807", Err(Fault::Lease(60_000))),
-            ("QUEUE 9223372036854775808", Err(Fault::NotAnInteger)),
+            ("QUEUE 9223372036854775808", queue("9223372036854775808")),
             ("QUEUE 0", Err(Fault::Lease(60_000))),
             ("QUEUE -1", Err(Fault::Lease(60_000))),
-            ("QUEUE 1.5", Err(Fault::NotAnInteger)),
-            ("QUEUE soon", Err(Fault::NotAnInteger)),
-            ("QUEUE SHARED", Err(Fault::NotAnInteger)),
+            ("QUEUE 1.5", queue("1.5")),
+            ("QUEUE soon", queue("soon")),
+            ("QUEUE SHARED", queue("SHARED")),
             ("QUEUE", Err(words("QUEUE needs the milliseconds for which the place is kept"))),
             ("QUEUE 5 QUEUE 5", Err(Fault::Twice("QUEUE"))),
             ("QUEUE 5 BLOCK 5", Err(BLOCK_AND_QUEUE)),
@@ -507,7 +522,7 @@ mod tests {
                     "NOTIFY follows the milliseconds of QUEUE, with a channel and a message",
                 )),
             ),
-            ("QUEUE NOTIFY ch 7", Err(Fault::NotAnInteger)),
+            ("QUEUE NOTIFY ch 7", queue("NOTIFY")),
             (
                 "NOTIFY ch 7",
                 Err(words(
@@ -554,10 +569,10 @@ mod tests {
             ("MAXQUEUE 7", Err(words("MAXQUEUE needs BLOCK or QUEUE"))),
             ("SHARED MAXQUEUE 7", Err(words("MAXQUEUE needs BLOCK or QUEUE"))),
             ("BLOCK 0 MAXQUEUE", Err(words("MAXQUEUE needs a number"))),
-            ("BLOCK 0 MAXQUEUE -1", Err(Fault::MaxQueue)),
-            ("BLOCK 0 MAXQUEUE 1.5", Err(Fault::MaxQueue)),
-            ("BLOCK 0 MAXQUEUE many", Err(Fault::MaxQueue)),
-            ("BLOCK 0 MAXQUEUE 9223372036854775808", Err(Fault::MaxQueue)),
+            ("BLOCK 0 MAXQUEUE -1", max_queue("-1")),
+            ("BLOCK 0 MAXQUEUE 1.5", max_queue("1.5")),
+            ("BLOCK 0 MAXQUEUE many", max_queue("many")),
+            ("BLOCK 0 MAXQUEUE 9223372036854775808", max_queue("9223372036854775808")),
             ("BLOCK 0 MAXQUEUE 1 MAXQUEUE 1", Err(Fault::Twice("MAXQUEUE"))),
         ] {
             let words: Vec<&[u8]> = line.split_whitespace().map(str::as_bytes).collect();
@@ -583,17 +598,36 @@ mod tests {
     }
 
     #[test]
+    fn a_limit_is_no_larger_than_an_operator_lets_it_be() {
+        for (max_sharers, word, verdict) in [
+            (1, "1", is(Mode::Limit(1))),
+            (7, "7", is(Mode::Limit(7))),
+            (
+                7,
+                "8",
+                Err("LIMIT must be 1 to 7 (lock.max-sharers), not \"8\"")
+                    .map_err(|what| Fault::Integer(what.to_owned())),
+            ),
+        ] {
+            let limits = Limits { max_sharers, ..Limits::DEFAULT };
+            let words = [&b"LIMIT"[..], word.as_bytes()];
+            assert_eq!(read(&words, &limits), verdict, "{max_sharers}, {word}");
+        }
+    }
+
+    #[test]
     fn a_channel_and_a_message_are_1_to_1024_bytes_of_any_kind() {
         let (longest, too_long) = (vec![b'x'; 1024], vec![b'x'; 1025]);
         for (text, is_accepted) in
             [(&b"\0"[..], true), (&longest, true), (b"", false), (&too_long, false)]
         {
-            for (channel, text) in [(text, &b"m"[..]), (b"ch", text)] {
-                let words: [&[u8]; 5] = [b"QUEUE", b"5", b"NOTIFY", channel, text];
+            for (what, channel, message) in [("channel", text, &b"m"[..]), ("message", b"ch", text)]
+            {
+                let words: [&[u8]; 5] = [b"QUEUE", b"5", b"NOTIFY", channel, message];
                 let verdict = if is_accepted {
-                    waits(Waiting::Queue(5, Some(Notify { channel, text })))
+                    waits(Waiting::Queue(5, Some(Notify { channel, text: message })))
                 } else {
-                    Err(Fault::NotifyLength)
+                    Err(Fault::NotifyLength(what, text.len()))
                 };
                 assert_eq!(read(&words, &Limits::DEFAULT), verdict);
             }

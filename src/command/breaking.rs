@@ -3,7 +3,7 @@
 use super::{KEY, lock_name};
 use crate::lock::{self, LAST_MS, NotALock, NotBroken, Now};
 use crate::protocol::{
-    Access, Args, Argument, Call, Command, Fault, Kind, Outcome, Reply, Spec, integer,
+    Access, Args, Argument, Call, Command, Fault, Kind, Outcome, Reply, Spec, integer, shown,
 };
 
 pub struct Break;
@@ -27,7 +27,7 @@ impl Command for Break {
             Argument::new(
                 c"force",
                 Kind::Word,
-                c"Also if the key is a string without expiry that this server did not grant, and so may be anything.",
+                c"Break it even if the key is a string without expiry that this server did not grant.",
             )
             .after(c"FORCE")
             .optional(),
@@ -49,14 +49,18 @@ fn options(mut words: Args<'_>, now: Now) -> Result<lock::Break, Fault> {
     let (mut grace, mut force) = (None, false);
     while let Some(word) = words.next() {
         if word.eq_ignore_ascii_case(b"GRACE") && grace.is_none() {
-            let length = integer(words.next().ok_or(Fault::Syntax)?).ok_or(Fault::NotAnInteger)?;
+            let said = words.next().ok_or(Fault::Words("GRACE needs a number"))?;
+            let is = || format!("the time after GRACE is {}", shown(said));
+            let length = integer(said).ok_or_else(|| Fault::Integer(is()))?;
             let length = u64::try_from(length).ok();
             let length = length.filter(|&length| now.plus(length) <= LAST_MS);
-            grace = Some(length.ok_or(Fault::Expire("lock.break"))?);
-        } else if word.eq_ignore_ascii_case(b"FORCE") && !force {
-            force = true;
+            grace = Some(length.ok_or_else(|| Fault::Expire("lock.break", is()))?);
+        } else if word.eq_ignore_ascii_case(b"FORCE") {
+            if std::mem::replace(&mut force, true) {
+                return Err(Fault::Twice("FORCE"));
+            }
         } else {
-            return Err(Fault::Syntax);
+            return Err(Fault::NoOption(shown(word)));
         }
     }
     Ok(lock::Break { grace: grace.unwrap_or(0), force })

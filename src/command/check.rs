@@ -10,7 +10,7 @@ impl Command for Check {
     const SPEC: Spec = Spec {
         name: c"lock.check",
         flags: c"readonly fast",
-        summary: c"Returns for how many more milliseconds this owner holds a lock.",
+        summary: c"Returns the remaining TTL of this owner's hold in milliseconds.",
         complexity: c"O(1)",
         access: Access::Read,
         arguments: &[KEY, OWNER],

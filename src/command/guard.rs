@@ -10,14 +10,14 @@ impl Command for Guard {
         name: c"lock.guard",
         // Not deny-oom: the inner command is, if it needs memory.
         flags: c"write",
-        summary: c"Runs a command, if this owner holds the lock, and returns what it returns.",
+        summary: c"Runs a command only while this owner holds the lock, and returns its reply.",
         complexity: c"That of the command.",
         access: Access::Guard,
         arguments: &[
             KEY,
             OWNER,
-            Argument::new(c"command", Kind::Bytes, c"The command. None of this module's."),
-            Argument::new(c"arg", Kind::Bytes, c"The command's own arguments.")
+            Argument::new(c"command", Kind::Bytes, c"The command. LOCK commands are refused."),
+            Argument::new(c"arg", Kind::Bytes, c"An argument of the command.")
                 .optional()
                 .multiple(),
         ],

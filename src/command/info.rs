@@ -6,7 +6,7 @@ use super::{KEY, lock_name};
 use crate::lock::{Grant, Holder, Mode, QueuedWaiter, Report, USUALLY_NAMED};
 use crate::protocol::{
     Access, Args, Argument, Call, Caller, Command, Connection, Fault, Kind, Outcome, Reply, Spec,
-    integer,
+    integer, shown,
 };
 
 pub struct Info;
@@ -15,7 +15,7 @@ impl Command for Info {
     const SPEC: Spec = Spec {
         name: c"lock.info",
         flags: c"readonly",
-        summary: c"Returns who holds a lock and who waits for it.",
+        summary: c"Returns the holders and waiters of a lock.",
         complexity: c"O(N) with N the number of holders and waiters listed, at most 128 of each unless COUNT says otherwise.",
         access: Access::Read,
         arguments: &[
@@ -23,7 +23,7 @@ impl Command for Info {
             Argument::new(
                 c"n",
                 Kind::Integer,
-                c"How many holders and how many waiters to list at most; 128 if nothing is said.",
+                c"The maximum number of holders and of waiters to list. Default: 128.",
             )
             .after(c"COUNT")
             .optional(),
@@ -39,18 +39,24 @@ impl Command for Info {
     }
 }
 
-/// The number after COUNT, which ends the command.
+/// The number after COUNT.
 fn most_listed(mut words: Args<'_>) -> Result<usize, Fault> {
-    let Some(word) = words.next() else {
-        return Ok(USUALLY_NAMED);
-    };
-    if !word.eq_ignore_ascii_case(b"COUNT") {
-        return Err(Fault::Syntax);
+    let mut most = None;
+    while let Some(word) = words.next() {
+        if !word.eq_ignore_ascii_case(b"COUNT") {
+            return Err(Fault::NoOption(shown(word)));
+        }
+        if most.is_some() {
+            return Err(Fault::Twice("COUNT"));
+        }
+        let number = words.next().ok_or(Fault::Words("COUNT needs a number"))?;
+        most = integer(number).and_then(|number| usize::try_from(number).ok());
+        if most.is_none() {
+            let wrong = format!("COUNT must be 0 or more, not {}", shown(number));
+            return Err(Fault::Integer(wrong));
+        }
     }
-    let most = words.next().ok_or(Fault::Syntax)?;
-    words.end()?;
-    let most = integer(most).and_then(|most| usize::try_from(most).ok());
-    most.ok_or(Fault::NotAnInteger)
+    Ok(most.unwrap_or(USUALLY_NAMED))
 }
 
 fn describe(report: Report, caller: &dyn Caller) -> Reply {

@@ -3,7 +3,7 @@
 use crate::lock::{Ahead, Comeback, Cut, Hold, HolderNow, Line, Now, to_wall};
 use crate::protocol::{
     Access, Argument, Call, Command, Connection, Fault, Kind, Outcome, Reply, Spec, escaped,
-    integer,
+    integer, shown as quoted,
 };
 
 pub struct Log;
@@ -16,7 +16,7 @@ impl Command for Log {
         name: c"lock.log",
         // The flags of ACL LOG.
         flags: c"admin deny-script allow-loading allow-stale",
-        summary: c"Lists the last holds that did not end by their owner's release, and why.",
+        summary: c"Lists the latest holds that their owners lost, and why.",
         complexity: c"O(N) with N the number of entries shown, or forgotten by RESET.",
         access: Access::Oversee,
         arguments: &[Argument::new(
@@ -25,30 +25,32 @@ impl Command for Log {
                 Argument::new(
                     c"count",
                     Kind::Integer,
-                    c"How many entries to show, the newest first.",
+                    c"The maximum number of entries, newest first. Default: 10.",
                 ),
-                Argument::new(c"reset", Kind::Word, c"Forgets all entries.").after(c"RESET"),
+                Argument::new(c"reset", Kind::Word, c"Clears the log.").after(c"RESET"),
             ]),
-            c"How many entries to show, 10 if nothing is said; or to forget them.",
+            c"List entries, or clear the log.",
         )
         .optional()],
     };
 
     fn run<'w>(call: &mut Call<'w, '_, '_>) -> Result<Outcome<'w>, Fault> {
         let word = call.words.next();
-        call.words.end()?;
+        let is_reset = word.is_some_and(|word| word.eq_ignore_ascii_case(b"RESET"));
         let most = match word {
-            Some(word) if word.eq_ignore_ascii_case(b"RESET") => {
-                call.locks.reset_log();
-                return Ok(Outcome::Reply(Reply::Ok));
-            }
-            Some(word) => {
-                let count = integer(word).ok_or(Fault::NotAnInteger)?;
+            Some(word) if !is_reset => {
+                let wrong = || format!("{} is neither a count nor RESET", quoted(word));
+                let count = integer(word).ok_or_else(|| Fault::Integer(wrong()))?;
                 // A negative count shows none.
                 usize::try_from(count).unwrap_or_default()
             }
-            None => USUAL,
+            _ => USUAL,
         };
+        call.words.end()?;
+        if is_reset {
+            call.locks.reset_log();
+            return Ok(Outcome::Reply(Reply::Ok));
+        }
         let (now, ahead) = (call.turn.now, call.locks.holds().wall().ahead());
         let losses = call.locks.losses(&mut call.turn, most).into_iter();
         let lines = losses.map(|(line, holder)| {

@@ -12,7 +12,7 @@ impl Command for Macquire {
     const SPEC: Spec = Spec {
         name: c"lock.macquire",
         flags: c"write deny-oom blocking",
-        summary: c"Acquires several locks in one instant, or none, or waits for them, and returns one fencing number for all.",
+        summary: c"Acquires several locks atomically, or waits for them, and returns one fencing token for all.",
         complexity: c"O(K*log(N)) with K locks, and N as for LOCK.ACQUIRE.",
         access: Access::Set,
         arguments: {
@@ -31,7 +31,7 @@ impl Command for Macquire {
     };
 
     fn run<'w>(call: &mut Call<'w, '_, '_>) -> Result<Outcome<'w>, Fault> {
-        let keys = call.words.keys(2)?;
+        let keys = call.words.keys(true)?;
         ask(call, &each_once(call.db, keys), AskedBy::Macquire, keys)
     }
 }

@@ -41,23 +41,20 @@ use crate::protocol::{Argument, Call, Fault, Kind};
 const KEY: Argument = Argument::new(c"key", Kind::Key, c"The lock.");
 
 const NUMKEYS: Argument =
-    Argument::new(c"numkeys", Kind::Integer, c"How many keys follow, 1 to 1024.");
+    Argument::new(c"numkeys", Kind::Integer, c"The number of keys, 1 to 1024.");
 
 const KEYS: Argument =
-    Argument { summary: c"The locks. One that is named twice counts once.", multiple: true, ..KEY };
+    Argument { summary: c"The locks. A repeated key counts once.", multiple: true, ..KEY };
 
-const OWNER: Argument = Argument::new(
-    c"owner",
-    Kind::Bytes,
-    c"The token that names the piece of work that holds the lock, 1 to 1024 bytes.",
-);
+const OWNER: Argument =
+    Argument::new(c"owner", Kind::Bytes, c"The owner: one piece of work, 1 to 1024 bytes.");
 
 const TTL: Argument =
-    Argument::new(c"ttl", Kind::Integer, c"For how many milliseconds from now the lock is held.");
+    Argument::new(c"ttl", Kind::Integer, c"The TTL of the hold in milliseconds, counted from now.");
 
-/// The locks that a call names behind their number, each once, with at least so many words after them.
-fn lock_names<'w>(call: &mut Call<'w, '_, '_>, after: usize) -> Result<Vec<NameRef<'w>>, Fault> {
-    let keys = call.words.keys(after)?;
+/// The locks that a call names behind their number, each once. An owner follows them, and perhaps a ttl.
+fn lock_names<'w>(call: &mut Call<'w, '_, '_>, has_ttl: bool) -> Result<Vec<NameRef<'w>>, Fault> {
+    let keys = call.words.keys(has_ttl)?;
     Ok(each_once(call.db, keys))
 }
 

@@ -10,14 +10,15 @@ impl Command for Mrelease {
         name: c"lock.mrelease",
         // Not deny-oom: a release must work when memory is full.
         flags: c"write",
-        summary: c"Releases those of several locks that this owner holds, and returns how many they were.",
+        summary:
+            c"Releases those of several locks that this owner holds, and returns their number.",
         complexity: c"O(K*log(N)) with K locks, and N as for LOCK.ACQUIRE.",
         access: Access::Delete,
         arguments: &[NUMKEYS, KEYS, OWNER],
     };
 
     fn run<'w>(call: &mut Call<'w, '_, '_>) -> Result<Outcome<'w>, Fault> {
-        let names = lock_names(call, 1)?;
+        let names = lock_names(call, false)?;
         let owner = call.words.owner()?;
         call.words.end()?;
         let released = call.locks.release_all(&mut call.turn, &names, owner)?;

@@ -2,7 +2,7 @@
 //! and comes there again.
 
 use crate::protocol::{
-    Access, Argument, Call, Command, Fault, Kind, Outcome, Reply, Spec, integer,
+    Access, Argument, Call, Command, Fault, Kind, Outcome, Reply, Spec, integer, shown,
 };
 use crate::provoke;
 
@@ -23,7 +23,8 @@ impl Command for Provoke {
 
     fn run<'w>(call: &mut Call<'w, '_, '_>) -> Result<Outcome<'w>, Fault> {
         let place = call.words.one()?;
-        let passes = integer(call.words.one()?).ok_or(Fault::NotAnInteger)?;
+        let passes = call.words.one()?;
+        let passes = integer(passes).ok_or_else(|| Fault::Integer(shown(passes)))?;
         provoke::ask_for(place, passes);
         Ok(Outcome::Reply(Reply::Integer(1)))
     }

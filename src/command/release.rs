@@ -10,9 +10,8 @@ impl Command for Release {
         name: c"lock.release",
         // Not deny-oom: a release must work when memory is full.
         flags: c"write fast",
-        summary: c"Releases a lock, if this owner holds it, and hands it to the next in the queue.",
-        complexity:
-            c"O(log(N)) with N the number of those who share the lock and of those who wait for it.",
+        summary: c"Releases a lock if this owner holds it, and hands it to the next waiter.",
+        complexity: c"O(log(N)) with N the number of holders and waiters.",
         access: Access::Delete,
         arguments: &[KEY, OWNER],
     };

@@ -10,9 +10,8 @@ impl Command for Renew {
         name: c"lock.renew",
         // Not deny-oom: nothing grows, and an owner that can't renew loses the lock.
         flags: c"write fast",
-        summary: c"Sets the time for which a lock is still held, if this owner holds it.",
-        complexity:
-            c"O(log(N)) with N the number of those who share the lock and of those who wait for it.",
+        summary: c"Sets the TTL of a lock if this owner holds it.",
+        complexity: c"O(log(N)) with N the number of holders and waiters.",
         access: Access::Update,
         arguments: &[KEY, OWNER, TTL],
     };
@@ -20,7 +19,7 @@ impl Command for Renew {
     fn run<'w>(call: &mut Call<'w, '_, '_>) -> Result<Outcome<'w>, Fault> {
         let name = lock_name(call)?;
         let owner = call.words.owner()?;
-        let ttl = call.ttl()?;
+        let ttl = call.ttl(owner)?;
         let renewed = call.locks.renew(&mut call.turn, &[name], owner, ttl)?;
         Ok(Outcome::Reply(Reply::yes_or_no(renewed)))
     }

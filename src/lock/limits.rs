@@ -18,7 +18,8 @@ pub struct Limits {
     /// How many entries all queues together may have; 0 for any number. A request for several locks has
     /// one in each of their queues.
     pub max_waiters_total: u64,
-    /// How many owners may share one lock; at most [`MOST_SHARERS`].
+    /// How many owners may share one lock; at most [`MOST_SHARERS`]. A larger LIMIT is refused where the request is read,
+    /// as a ttl above [`Self::max_ttl`] is.
     pub max_sharers: u64,
     /// How far ahead of the wall clock fencing numbers begin after a start or a takeover.
     pub fence_lead: Ms,

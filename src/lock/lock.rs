@@ -177,6 +177,7 @@ fn has_room(mode: Mode, others: usize, max_sharers: u64) -> bool {
     let most = match mode {
         Mode::Exclusive => 1,
         Mode::Shared => max_sharers,
+        // It may have been lowered since the request was read.
         Mode::Limit(most) => most.min(max_sharers),
     };
     u64::try_from(others).is_ok_and(|others| others < most)

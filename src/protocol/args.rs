@@ -1,6 +1,6 @@
 //! The words of a command, taken one by one.
 
-use super::Fault;
+use super::{Fault, shown};
 use crate::lock::{LAST_MS, LONGEST_OWNER, Ms, Now, SHARED_MARKER};
 
 /// The words after a command's name.
@@ -35,42 +35,70 @@ impl<'a> Args<'a> {
     }
 
     pub fn end(self) -> Result<(), Fault> {
-        if self.left.is_empty() { Ok(()) } else { Err(Fault::Syntax) }
+        self.left.first().map_or(Ok(()), |word| Err(Fault::NoOption(shown(word))))
     }
 
-    /// Several keys, behind their number, and at least so many words after them.
-    pub fn keys(&mut self, after: usize) -> Result<&'a [&'a [u8]], Fault> {
-        let number = integer(self.one()?).filter(|&number| number > 0);
-        let number = number.ok_or(Fault::TooFewKeys)?;
+    /// Several keys, behind their number. An owner follows them, and perhaps a ttl.
+    pub fn keys(&mut self, has_ttl: bool) -> Result<&'a [&'a [u8]], Fault> {
+        let word = self.one()?;
+        let number = integer(word).filter(|&number| number > 0);
+        let number = number.ok_or_else(|| Fault::TooFewKeys(shown(word)))?;
         let number = usize::try_from(number).unwrap_or(usize::MAX);
-        if number.saturating_add(after) > self.left.len() {
-            return Err(Fault::KeysMissing);
+        let missing = match (self.left.len().checked_sub(number), has_ttl) {
+            (None, _) => Some(""),
+            (Some(0), false) => Some(": the owner is missing"),
+            (Some(0), true) => Some(": the owner and the ttl are missing"),
+            (Some(1), true) => Some(": the ttl is missing"),
+            _ => None,
+        };
+        if let Some(missing) = missing {
+            return Err(Fault::KeysMissing(number, self.left.len(), missing));
         }
         if number > MOST_KEYS {
-            return Err(Fault::TooManyKeys);
+            return Err(Fault::TooManyKeys(number));
         }
-        self.some(number).ok_or(Fault::KeysMissing)
+        self.some(number).ok_or(Fault::TooManyKeys(number))
     }
 
     pub fn owner(&mut self) -> Result<&'a [u8], Fault> {
         match self.one()? {
-            owner if owner.is_empty() || owner.len() > LONGEST_OWNER => Err(Fault::OwnerLength),
+            owner if owner.is_empty() || owner.len() > LONGEST_OWNER => {
+                Err(Fault::OwnerLength(owner.len()))
+            }
             SHARED_MARKER => Err(Fault::OwnerReserved),
             owner => Ok(owner),
         }
     }
 
-    /// For how long a hold is wanted, at most so long; 0 is no limit.
-    pub fn ttl(&mut self, now: Now, most: Ms) -> Result<Ms, Fault> {
-        let ttl = integer(self.one()?).ok_or(Fault::NotAnInteger)?;
-        let ttl = u64::try_from(ttl).ok().filter(|&ttl| ttl > 0);
-        let ttl = ttl.filter(|&ttl| now.plus(ttl) <= LAST_MS);
-        let ttl = ttl.ok_or(Fault::Expire(self.command))?;
-        if most > 0 && ttl > most {
-            return Err(Fault::MaxTtl(self.command, most));
+    /// For how long this owner, the word before, wants a hold, at most so long; 0 is no limit.
+    pub fn ttl(&mut self, owner: &[u8], now: Now, most: Ms) -> Result<Ms, Fault> {
+        let word = self.one()?;
+        let ttl = integer(word).ok_or_else(|| {
+            let is = format!("the ttl is {}", shown(word));
+            Fault::Integer(if is_like_a_number(owner) && !is_like_a_number(word) {
+                format!("{is} and the owner {}; the owner comes first", shown(owner))
+            } else {
+                is
+            })
+        })?;
+        let refused = |why| Err(Fault::Expire(self.command, why));
+        match u64::try_from(ttl) {
+            Err(_) | Ok(0) => refused(format!("the ttl must be 1 or more, not {ttl}")),
+            Ok(ttl) if now.plus(ttl) > LAST_MS => {
+                refused(format!("a ttl of {ttl} ends after 2^53 milliseconds of Unix time"))
+            }
+            Ok(ttl) if most > 0 && ttl > most => {
+                refused(format!("lock.max-ttl allows {most} milliseconds, not {ttl}"))
+            }
+            Ok(ttl) => Ok(ttl),
         }
-        Ok(ttl)
     }
+}
+
+/// Digits, and perhaps a unit or a fraction after them: what a client writes where a time should be.
+fn is_like_a_number(word: &[u8]) -> bool {
+    let digits = word.iter().take_while(|byte| byte.is_ascii_digit()).count();
+    digits > 0 && word.len().saturating_sub(digits) <= 2
 }
 
 /// How many keys a command may name.
@@ -143,27 +171,38 @@ mod tests {
 
     #[test]
     fn keys_are_as_many_as_was_said() {
-        for (line, keys) in [
-            ("1 a o 5", Ok(1)),
-            ("2 a a o 5", Ok(2)),
-            ("3 a b o 5", Err(Fault::KeysMissing)),
-            ("4 a b o 5", Err(Fault::KeysMissing)),
-            ("9223372036854775807 a o 5", Err(Fault::KeysMissing)),
-            ("0 a o 5", Err(Fault::TooFewKeys)),
-            ("-1 a o 5", Err(Fault::TooFewKeys)),
-            ("x a o 5", Err(Fault::TooFewKeys)),
-            ("1.0 a o 5", Err(Fault::TooFewKeys)),
-            ("99999999999999999999 a o 5", Err(Fault::TooFewKeys)),
+        const NONE: &str = "";
+        const OWNER: &str = ": the owner is missing";
+        const TTL: &str = ": the ttl is missing";
+        const BOTH: &str = ": the owner and the ttl are missing";
+        let missing = |number, follow, missing| Err(Fault::KeysMissing(number, follow, missing));
+        let too_few = |number: &str| Err(Fault::TooFewKeys(shown(number.as_bytes())));
+        for (line, has_ttl, keys) in [
+            ("1 a o 5", true, Ok(1)),
+            ("2 a a o 5", true, Ok(2)),
+            ("2 a a o", false, Ok(2)),
+            ("2 a a o 5", false, Ok(2)),
+            ("3 a b o 5", true, missing(3, 4, TTL)),
+            ("4 a b o 5", true, missing(4, 4, BOTH)),
+            ("4 a b o 5", false, missing(4, 4, OWNER)),
+            ("5 a b o 5", true, missing(5, 4, NONE)),
+            ("5 a b o 5", false, missing(5, 4, NONE)),
+            ("9223372036854775807 a o 5", true, missing(i64::MAX as usize, 3, NONE)),
+            ("0 a o 5", true, too_few("0")),
+            ("-1 a o 5", true, too_few("-1")),
+            ("x a o 5", true, too_few("x")),
+            ("1.0 a o 5", true, too_few("1.0")),
+            ("99999999999999999999 a o 5", true, too_few("99999999999999999999")),
         ] {
             let words: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
-            let found = Args::new("c", &words).keys(2);
+            let found = Args::new("c", &words).keys(has_ttl);
             assert_eq!(found.map(<[_]>::len), keys, "{line}");
         }
         let words = vec![&b"1025"[..]; 1028];
-        let found = Args::new("c", &words).keys(2);
-        assert_eq!(found, Err(Fault::TooManyKeys));
+        let found = Args::new("c", &words).keys(true);
+        assert_eq!(found, Err(Fault::TooManyKeys(1025)));
         let words = vec![&b"1024"[..]; 1027];
-        assert_eq!(Args::new("c", &words).keys(2).map(<[_]>::len), Ok(1024));
+        assert_eq!(Args::new("c", &words).keys(true).map(<[_]>::len), Ok(1024));
     }
 
     #[test]
@@ -184,37 +223,80 @@ mod tests {
 
     #[test]
     fn a_ttl_is_positive_and_ends_before_the_last_millisecond() {
+        let integer = |word: &str| Err(Fault::Integer(format!("the ttl is {word:?}")));
+        let expire = |why: &str| Err(Fault::Expire("c", why.to_owned()));
         for (word, ttl) in [
             ("1", Ok(1)),
-            ("0", Err(Fault::Expire("c"))),
-            ("-5", Err(Fault::Expire("c"))),
-            ("1.5", Err(Fault::NotAnInteger)),
+            ("0", expire("the ttl must be 1 or more, not 0")),
+            ("-5", expire("the ttl must be 1 or more, not -5")),
+            ("", integer("")),
+            ("1.5", integer("1.5")),
             ("9007199254739991", Ok(LAST_MS - 1000)),
-            ("9007199254739992", Err(Fault::Expire("c"))),
-            ("9223372036854775807", Err(Fault::Expire("c"))),
-            ("9223372036854775808", Err(Fault::NotAnInteger)),
+            (
+                "9007199254739992",
+                expire("a ttl of 9007199254739992 ends after 2^53 milliseconds of Unix time"),
+            ),
+            (
+                "9223372036854775807",
+                expire("a ttl of 9223372036854775807 ends after 2^53 milliseconds of Unix time"),
+            ),
+            ("9223372036854775808", integer("9223372036854775808")),
         ] {
             let words = [word.as_bytes()];
-            assert_eq!(Args::new("c", &words).ttl(NOW, 0), ttl, "{word}");
+            assert_eq!(Args::new("c", &words).ttl(b"ann", NOW, 0), ttl, "{word}");
         }
-        for (most, ttl) in [(7, Ok(7)), (8, Ok(7)), (6, Err(Fault::MaxTtl("c", 6)))] {
+        let too_long = expire("lock.max-ttl allows 6 milliseconds, not 7");
+        for (most, ttl) in [(7, Ok(7)), (8, Ok(7)), (6, too_long)] {
             let words = [&b"7"[..]];
-            assert_eq!(Args::new("c", &words).ttl(NOW, most), ttl, "{most}");
+            assert_eq!(Args::new("c", &words).ttl(b"ann", NOW, most), ttl, "{most}");
+        }
+    }
+
+    #[test]
+    fn an_owner_and_a_ttl_that_are_exchanged_are_found_out() {
+        for (owner, ttl, is_exchanged) in [
+            ("10000", "ann", true),
+            ("10s", "ann", true),
+            ("1.5", "host:7:uuid", true),
+            ("10000", "PX", true),
+            ("10000", "", true),
+            ("ann", "bob", false),
+            ("7", "10s", false),
+            ("7", "1.5", false),
+            ("5e0e8400-e29b-41d4-a716-446655440000", "ann", false),
+            ("", "ann", false),
+        ] {
+            let words = [ttl.as_bytes()];
+            let is = format!("the ttl is {ttl:?}");
+            let expected = if is_exchanged {
+                format!("{is} and the owner {owner:?}; the owner comes first")
+            } else {
+                is
+            };
+            let refused = Args::new("c", &words).ttl(owner.as_bytes(), NOW, 0);
+            assert_eq!(refused, Err(Fault::Integer(expected)), "{owner} {ttl}");
         }
     }
 
     #[test]
     fn an_owner_is_1_to_1024_bytes_and_not_the_marker() {
         for (owner, verdict) in [
-            (vec![], Err(Fault::OwnerLength)),
+            (vec![], Err(Fault::OwnerLength(0))),
             (vec![0], Ok(())),
             (vec![b'x'; 1024], Ok(())),
-            (vec![b'x'; 1025], Err(Fault::OwnerLength)),
+            (vec![b'x'; 1025], Err(Fault::OwnerLength(1025))),
             (b"@lock:shared".to_vec(), Err(Fault::OwnerReserved)),
             (b"@lock:shared2".to_vec(), Ok(())),
         ] {
             let words = [owner.as_slice()];
             assert_eq!(Args::new("c", &words).owner().map(|_| ()), verdict);
         }
+    }
+
+    #[test]
+    fn a_word_too_many_is_no_option() {
+        let no_option = Fault::NoOption("\"more\"".to_owned());
+        assert_eq!(Args::new("c", &[b"more", b"still"]).end(), Err(no_option));
+        assert_eq!(Args::new("c", &[]).end(), Ok(()));
     }
 }

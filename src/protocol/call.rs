@@ -43,10 +43,10 @@ pub trait Caller {
 }
 
 impl Call<'_, '_, '_> {
-    /// The next word, which says for how long a hold is wanted.
-    pub fn ttl(&mut self) -> Result<Ms, Fault> {
+    /// The next word, which says for how long this owner, the word before, wants a hold.
+    pub fn ttl(&mut self, owner: &[u8]) -> Result<Ms, Fault> {
         let most = self.locks.limits().max_ttl;
-        self.words.ttl(self.turn.now, most)
+        self.words.ttl(owner, self.turn.now, most)
     }
 }
 

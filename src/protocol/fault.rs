@@ -8,9 +8,6 @@ use crate::lock::{LONGEST_OWNER, MOST_QUEUES, Ms, NotALock};
 pub enum Fault {
     #[error("ERR wrong number of arguments for '{0}' command")]
     Arity(&'static str),
-    /// A word too many, or one that is missing.
-    #[error("ERR syntax error")]
-    Syntax,
     /// Words that don't go together, or one that lacks another; in words.
     #[error("ERR syntax error: {0}")]
     Words(&'static str),
@@ -18,55 +15,53 @@ pub enum Fault {
     Twice(&'static str),
     #[error("ERR syntax error: there is no option {0}")]
     NoOption(String),
-    #[error("ERR value is not an integer or out of range: LIMIT must be 1 or more")]
-    Limit,
     #[error("ERR syntax error: MODES needs EXCLUSIVE, SHARED or a limit of 1 or more for each key")]
     Modes,
-    #[error("ERR value is not an integer or out of range: MAXQUEUE must be 0 or more")]
-    MaxQueue,
-    #[error("ERR value is not an integer or out of range")]
-    NotAnInteger,
-    /// A ttl that is not positive, or ends too far in the future.
-    #[error("ERR invalid expire time in '{0}' command")]
-    Expire(&'static str),
-    #[error("ERR invalid expire time in '{0}' command: lock.max-ttl allows {1} milliseconds")]
-    MaxTtl(&'static str, Ms),
-    #[error("ERR timeout is not an integer or out of range")]
-    TimeoutNotAnInteger,
-    #[error("ERR timeout is negative")]
-    TimeoutNegative,
-    #[error("ERR timeout is out of range")]
-    TimeoutOutOfRange,
-    /// A lease that is not positive, longer than an operator allows, or ends too far in the future.
+    /// The argument and its value, in words.
+    #[error("ERR value is not an integer or out of range: {0}")]
+    Integer(String),
+    /// The command, and what is wrong with the ttl.
+    #[error("ERR invalid expire time in '{0}' command: {1}")]
+    Expire(&'static str, String),
+    #[error("ERR timeout is not an integer or out of range: the time after BLOCK is {0}")]
+    TimeoutNotAnInteger(String),
+    #[error("ERR timeout is negative: the time after BLOCK is {0}")]
+    TimeoutNegative(i64),
+    #[error("ERR timeout is out of range: the time after BLOCK is {0}")]
+    TimeoutOutOfRange(Ms),
+    /// A lease that is not positive, longer than an operator allows, or ends too far in the future. Clients read the
+    /// number from this text.
     #[error("ERR lease must be 1 to {0} milliseconds")]
     Lease(Ms),
-    #[error("ERR channel and message must be 1 to {LONGEST_TEXT} bytes")]
-    NotifyLength,
+    /// Which of them, and how long it is.
+    #[error("ERR channel and message must be 1 to {LONGEST_TEXT} bytes: the {0} has {1}")]
+    NotifyLength(&'static str, usize),
     #[error("CROSSSLOT Keys and channel in request don't hash to the same slot")]
     ChannelElsewhere,
     /// The caller's user must not do this, in the server's words.
     #[error("NOPERM {0}")]
     NoPermission(String),
-    #[error("ERR owner must be 1 to {LONGEST_OWNER} bytes")]
-    OwnerLength,
+    #[error("ERR owner must be 1 to {LONGEST_OWNER} bytes, not {0}")]
+    OwnerLength(usize),
     /// The member that marks a shared lock.
-    #[error("ERR owner is reserved")]
+    #[error("ERR owner is reserved: \"@lock:shared\" marks shared locks")]
     OwnerReserved,
-    #[error("ERR numkeys should be greater than 0")]
-    TooFewKeys,
-    #[error("ERR numkeys should not be greater than {MOST_KEYS}")]
-    TooManyKeys,
-    #[error("ERR Number of keys can't be greater than number of args")]
-    KeysMissing,
+    #[error("ERR numkeys should be greater than 0, not {0}")]
+    TooFewKeys(String),
+    #[error("ERR numkeys should not be greater than {MOST_KEYS}, and is {0}")]
+    TooManyKeys(usize),
+    /// How many keys there are to be, how many arguments follow, and which are missing because of that.
+    #[error(
+        "ERR Number of keys can't be greater than number of args: numkeys is {0}, and {1} arguments follow it{2}"
+    )]
+    KeysMissing(usize, usize, &'static str),
     #[error("ERR LOCK commands can't be run inside LOCK.GUARD")]
     OwnCommandInside,
     #[error("NOTOWNER this owner does not hold the lock")]
     NotOwner,
     #[error(transparent)]
     NotALock(#[from] NotALock),
-    #[error(
-        "QUEUEFULL lock.max-waiters or lock.max-waiters-total leaves no room for this request to wait"
-    )]
+    #[error("QUEUEFULL too many requests wait already (lock.max-waiters, lock.max-waiters-total)")]
     QueueFull,
     /// More wait than the request was to wait behind: so many, and so many it would have.
     #[error("QUEUEFULL {0} waiting in the queue, and MAXQUEUE is {1}")]
@@ -74,14 +69,14 @@ pub enum Fault {
     #[error("QUEUEFULL this owner would stand in more than {MOST_QUEUES} queues at once")]
     TooManyQueues,
     #[error(
-        "ERR QUEUE is for locks that their owner does not hold: release first, or wait with BLOCK"
+        "ERR QUEUE can't wait for a lock that its owner holds already: release it first, or wait with BLOCK"
     )]
     HoldsSome,
     /// A grace would have to be written for each of those who share the lock.
     #[error("ERR more than lock.max-sharers share this lock: it can only be broken without GRACE")]
     TooManySharers,
     #[error(
-        "TOOCOMPLEX too many requests wait for each other to tell whether this one would be a deadlock"
+        "TOOCOMPLEX deadlock check aborted: too many requests wait for each other; retry later"
     )]
     TooComplex,
     /// The owner would wait for itself; in words.

@@ -340,17 +340,53 @@ impl Mistakes {
     }
 }
 
-pub const INTEGER: &str = "ERR value is not an integer or out of range";
-pub const LIMIT: &str = "ERR value is not an integer or out of range: LIMIT must be 1 or more";
-pub const TIMEOUT: &str = "ERR timeout is not an integer or out of range";
-pub const NEGATIVE: &str = "ERR timeout is negative";
-pub const TOO_LATE: &str = "ERR timeout is out of range";
-pub const OWNER: &str = "ERR owner must be 1 to 1024 bytes";
-pub const RESERVED: &str = "ERR owner is reserved";
+const EMPTY_OWNER: &str = "ERR owner must be 1 to 1024 bytes, not 0";
+const LONG_OWNER: &str = "ERR owner must be 1 to 1024 bytes, not 1025";
+const RESERVED: &str = "ERR owner is reserved: \"@lock:shared\" marks shared locks";
 
 /// In the server's words, and then in ours.
 pub fn syntax(what: &str) -> String {
     format!("ERR syntax error: {what}")
+}
+
+pub fn integer(what: &str) -> String {
+    format!("ERR value is not an integer or out of range: {what}")
+}
+
+/// The error that a LIMIT gets.
+pub fn limit(said: &str) -> String {
+    integer(&format!("LIMIT must be 1 to 1000 (lock.max-sharers), not {said:?}"))
+}
+
+/// The error that a ttl gets which is a number, in this command.
+pub fn expire(name: &str, ttl: &str) -> String {
+    let start = format!("ERR invalid expire time in '{name}' command");
+    if ttl.starts_with('-') || ttl == "0" {
+        format!("{start}: the ttl must be 1 or more, not {ttl}")
+    } else {
+        format!("{start}: a ttl of {ttl} ends after 2^53 milliseconds of Unix time")
+    }
+}
+
+/// Owners that are refused, with their errors.
+pub fn owners() -> [(&'static str, String); 3] {
+    [(EMPTY_OWNER, "''".into()), (LONG_OWNER, "x".repeat(1025)), (RESERVED, MARKER.into())]
+}
+
+const NOT_AN_INTEGER: &str = "ERR timeout is not an integer or out of range";
+const NEGATIVE: &str = "ERR timeout is negative";
+const TOO_LATE: &str = "ERR timeout is out of range";
+
+/// These of the errors that the time after BLOCK gets.
+pub fn timeouts() -> [(String, &'static str); 5] {
+    let is = |start: &str, what: &str| format!("{start}: the time after BLOCK is {what}");
+    [
+        (is(NEGATIVE, "-1"), "BLOCK -1"),
+        (is(NEGATIVE, "-9223372036854775808"), "block -9223372036854775808"),
+        (is(TOO_LATE, "9007199254740992"), "BLOCK 9007199254740992"),
+        (is(TOO_LATE, "9223372036854775807"), "block 9223372036854775807"),
+        (is(NOT_AN_INTEGER, "\"x\""), "BLOCK x"),
+    ]
 }
 
 #[test]
@@ -359,24 +395,44 @@ fn bad_input_gets_one_clear_error_and_changes_nothing() {
     let numbers = "'' ten 1.5 1e3 0x10 +5 05 - -0 9223372036854775808 -9223372036854775809
         99999999999999999999999999";
     for number in words(numbers).into_iter().chain(args![" ", "5 "]) {
-        all.gets(INTEGER, args!["LOCK.ACQUIRE", "k", "a", number]);
-        all.gets(INTEGER, args!["LOCK.RENEW", "k", "a", number]);
-        let block = args!["LOCK.ACQUIRE", "k", "a", LONG, "BLOCK", number];
-        all.gets(TIMEOUT, block);
+        let number = String::from_utf8(number).unwrap();
+        let ttl = integer(&format!("the ttl is {number:?}"));
+        all.gets(&ttl, args!["LOCK.ACQUIRE", "k", "a", &*number]);
+        all.gets(&ttl, args!["LOCK.RENEW", "k", "a", &*number]);
+        let block = format!("{NOT_AN_INTEGER}: the time after BLOCK is {number:?}");
+        all.gets(&block, args!["LOCK.ACQUIRE", "k", "a", LONG, "BLOCK", &*number]);
     }
-    let expire = |name: &str| format!("ERR invalid expire time in '{name}' command");
-    for ttl in
-        words("0 -1 -9223372036854775808 9007199254740992 9007199254740991 9223372036854775807")
-    {
-        let acquire = expire("lock.acquire");
+    for ttl in [
+        "0",
+        "-1",
+        "-9223372036854775808",
+        "9007199254740992",
+        "9007199254740991",
+        "9223372036854775807",
+    ] {
+        let acquire = expire("lock.acquire", ttl);
         all.gets(&acquire, args!["LOCK.ACQUIRE", "k", "a", ttl]);
         all.gets(&acquire, args!["LOCK.ACQUIRE", "k", "*", ttl]);
-        all.gets(&expire("lock.renew"), args!["LOCK.RENEW", "k", "a", ttl]);
+        all.gets(&expire("lock.renew", ttl), args!["LOCK.RENEW", "k", "a", ttl]);
     }
+    for (text, words) in timeouts() {
+        all.get(&text, &format!("LOCK.ACQUIRE k a 600000 {words}"));
+    }
+    for said in ["0", "-1", "x", "1.5", "", "1001", "1000000", "9223372036854775808"] {
+        all.gets(&limit(said), args!["LOCK.ACQUIRE", "k", "a", LONG, "LIMIT", said]);
+    }
+    for (owner, ttl) in [("10s", "ann"), ("10000", "ann"), ("10000", "PX")] {
+        let exchanged =
+            format!("the ttl is {ttl:?} and the owner {owner:?}; the owner comes first");
+        all.gets(&integer(&exchanged), args!["LOCK.ACQUIRE", "k", owner, ttl]);
+        all.gets(&integer(&exchanged), args!["LOCK.RENEW", "k", owner, ttl]);
+    }
+    let long = "x".repeat(100);
+    let cut = format!("the ttl is \"{}...\"", "x".repeat(64));
+    all.gets(&integer(&cut), args!["LOCK.ACQUIRE", "k", "a", &*long]);
+    let escaped = r#"the ttl is "a\r\n\"\x00\xff""#;
+    all.gets(&integer(escaped), args!["LOCK.ACQUIRE", "k", "a", b"a\r\n\"\0\xff".to_vec()]);
     for (text, words) in [
-        (NEGATIVE, "BLOCK -1 | block -9223372036854775808"),
-        (TOO_LATE, "BLOCK 9007199254740992 | block 9223372036854775807"),
-        (LIMIT, "LIMIT 0 | LIMIT -1 | LIMIT x | LIMIT 1.5 | LIMIT ''"),
         (&syntax("there is no option \"NX\""), "NX | NX BLOCK 0 | BLOCK 0 NX"),
         (&syntax("there is no option \"BLOCKED\""), "BLOCKED 0"),
         (&syntax("there is no option \"\""), "''"),
@@ -394,7 +450,7 @@ fn bad_input_gets_one_clear_error_and_changes_nothing() {
             all.get(text, &format!("LOCK.ACQUIRE k a 600000 {words}"));
         }
     }
-    for (text, owner) in [(OWNER, "''"), (OWNER, &"x".repeat(1025)), (RESERVED, MARKER)] {
+    for (text, owner) in owners() {
         let ttl = LONG;
         all.get(text, &format!("LOCK.ACQUIRE k {owner} {ttl} | LOCK.RENEW k {owner} {ttl}"));
         all.get(text, &format!("LOCK.RELEASE k {owner} | LOCK.CHECK k {owner}"));
@@ -411,8 +467,14 @@ fn bad_input_gets_one_clear_error_and_changes_nothing() {
         }
     }
     all.get("ERR wrong number of arguments for 'lock.info' command", "lock.info");
-    for words in ["k more", "k more still", "k COUNT", "k COUNT 1 more"] {
-        all.get("ERR syntax error", &format!("lock.info {words}"));
+    for (text, words) in [
+        (
+            "there is no option \"more\"",
+            "k more | lock.info k more still | lock.info k COUNT 1 more",
+        ),
+        ("COUNT needs a number", "k COUNT"),
+    ] {
+        all.get(&syntax(text), &format!("lock.info {words}"));
     }
     all.change_nothing(&["k"]);
 }
@@ -426,7 +488,7 @@ fn the_words_after_the_ttl_may_be_written_in_any_case_and_order() {
         (args!["sHaReD", "bLOCK", 0], "shared"),
         (args!["BLOCK", 5, "SHARED", "SESSION"], "shared"),
         (args!["LIMIT", 3], "shared"),
-        (args!["Limit", "9223372036854775807", "session"], "shared"),
+        (args!["Limit", "1000", "session"], "shared"),
         (args!["SESSION", "BLOCK", 0, "limit", 1], "shared"),
         (args!["session"], "exclusive"),
         (args!["SESSION", "BLOCK", 0], "exclusive"),

@@ -6,7 +6,7 @@ mod refused;
 mod rights;
 mod written;
 
-use crate::commands::{Mistakes, OWNER, RESERVED};
+use crate::commands::{Mistakes, owners};
 use crate::support::*;
 
 /// The error of a client that does not hold the lock.

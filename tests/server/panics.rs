@@ -3,7 +3,7 @@
 
 use crate::support::*;
 
-const DEFECT: &str = "ERR a defect of the lock module was met; please report it";
+const DEFECT: &str = "ERR internal error in the lock module; please report it";
 
 /// A server whose module panics where it is told to.
 fn server() -> Server {
@@ -133,7 +133,7 @@ fn a_panic_in_multi_and_in_a_script_is_an_error_there() {
     provoke(&mut client, "a look");
     let script = "return redis.pcall('LOCK.RELEASE', KEYS[1], 'a').err";
     let answer = cmd!(client, "EVAL", script, 1, "k");
-    assert!(answer.text().contains("a defect of the lock module"), "{answer:?}");
+    assert!(answer.text().contains("internal error in the lock module"), "{answer:?}");
     all_is_well(&server);
 }
 

@@ -8,9 +8,7 @@ mod rights;
 mod waiting;
 mod written;
 
-use crate::commands::{
-    INTEGER, LIMIT, Mistakes, NEGATIVE, OWNER, RESERVED, TIMEOUT, TOO_LATE, syntax,
-};
+use crate::commands::{Mistakes, expire, integer, limit, owners, syntax, timeouts};
 use crate::support::*;
 
 /// The milliseconds that this lock still lasts must be within a minute below this.
@@ -94,7 +92,7 @@ fn from_one_to_1024_locks_are_acquired_renewed_and_released_together() {
     let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
     for command in [macquire(&keys, "o"), mrelease(&keys, "o"), mrenew(&keys, "o", LONG)] {
         let refused = client.run(&command);
-        assert_eq!(refused.error(), "ERR numkeys should not be greater than 1024");
+        assert_eq!(refused.error(), "ERR numkeys should not be greater than 1024, and is 1025");
     }
     assert_eq!(cmd!(client, "DBSIZE"), 0);
 }
@@ -127,25 +125,48 @@ fn the_server_makes_up_one_owner_for_all() {
 
 #[test]
 fn words_that_are_wrong_get_one_clear_error_and_change_nothing() {
-    const NUMBER: &str = "ERR numkeys should be greater than 0";
-    const MISSING: &str = "ERR Number of keys can't be greater than number of args";
-    const MANY: &str = "ERR numkeys should not be greater than 1024";
+    const MANY: &str = "ERR numkeys should not be greater than 1024, and is 1025";
     const NAMES: [&str; 3] = ["lock.macquire", "lock.mrenew", "lock.mrelease"];
     let mut all = Mistakes::default();
-    for (text, numbers) in [
-        (
-            NUMBER,
-            "0 -1 -9223372036854775808 '' x 2.0 02 +2 2e0 9223372036854775808 99999999999999999999999999",
-        ),
-        (MISSING, "9223372036854775807 2147483648 4294967298 1025 1024 5 4"),
+    for number in [
+        "0",
+        "-1",
+        "-9223372036854775808",
+        "",
+        "x",
+        "2.0",
+        "02",
+        "+2",
+        " 2",
+        "2e0",
+        "9223372036854775808",
+        "99999999999999999999999999",
     ] {
-        for number in each(numbers, ' ') {
-            for name in NAMES {
-                all.get(text, &format!("{name} {number} a b o 600000"));
-            }
+        let text = format!("ERR numkeys should be greater than 0, not {number:?}");
+        for name in NAMES {
+            all.gets(&text, args![name, number, "a", "b", "o", LONG]);
         }
     }
-    all.gets(NUMBER, args!["LOCK.MACQUIRE", " 2", "a", "b", "o", LONG]);
+    let missing = |number: &str, what: &str| {
+        format!(
+            "ERR Number of keys can't be greater than number of args: numkeys is {number}, and {what}"
+        )
+    };
+    for number in ["9223372036854775807", "2147483648", "4294967298", "1025", "1024", "5"] {
+        for name in NAMES {
+            let text = missing(number, "4 arguments follow it");
+            all.get(&text, &format!("{name} {number} a b o 600000"));
+        }
+    }
+    for name in ["lock.macquire", "lock.mrenew"] {
+        let text = missing("2", "3 arguments follow it: the ttl is missing");
+        all.get(&text, &format!("{name} 2 a b o"));
+        let text = missing("4", "4 arguments follow it: the owner and the ttl are missing");
+        all.get(&text, &format!("{name} 4 a b o 600000"));
+    }
+    let text = missing("2", "2 arguments follow it: the owner is missing");
+    all.get(&text, "lock.mrelease 2 a b");
+    all.get(&integer("the ttl is \"BLOCK\""), "lock.macquire 2 a b o BLOCK 0");
     for name in NAMES {
         let ttl = if name == "lock.mrelease" { "" } else { "600000" };
         let arity = format!("ERR wrong number of arguments for '{name}' command");
@@ -154,22 +175,26 @@ fn words_that_are_wrong_get_one_clear_error_and_change_nothing() {
             all.get(&arity, &format!("{name} 1 a o"));
         }
         all.get(MANY, &format!("{name} 1025 {} o {ttl}", "a ".repeat(1025)));
-        for (text, owner) in [(OWNER, "''"), (OWNER, &"x".repeat(1025)), (RESERVED, MARKER)] {
+        for (text, owner) in owners() {
             all.get(text, &format!("{name} 2 a b {owner} {ttl}"));
         }
         if name != "lock.macquire" {
             for more in ["more", "more words", "SHARED", "BLOCK 0"] {
-                all.get("ERR syntax error", &format!("{name} 2 a b o {ttl} {more}"));
+                let first = more.split(' ').next().unwrap();
+                let text = syntax(&format!("there is no option {first:?}"));
+                all.get(&text, &format!("{name} 2 a b o {ttl} {more}"));
             }
         }
         if name != "lock.mrelease" {
-            let expire = format!("ERR invalid expire time in '{name}' command");
             for ttl in ["0", "-1", "9007199254740992", "9223372036854775807"] {
-                all.get(&expire, &format!("{name} 2 a b o {ttl}"));
+                all.get(&expire(name, ttl), &format!("{name} 2 a b o {ttl}"));
             }
-            for ttl in ["''", "x", "1.5", "05", "9223372036854775808"] {
-                all.get(INTEGER, &format!("{name} 2 a b o {ttl}"));
+            for ttl in ["", "x", "1.5", "05", "9223372036854775808"] {
+                let text = integer(&format!("the ttl is {ttl:?}"));
+                all.gets(&text, args![name, 2, "a", "b", "o", ttl]);
             }
+            let text = integer("the ttl is \"o\" and the owner \"600000\"; the owner comes first");
+            all.get(&text, &format!("{name} 2 a b 600000 o"));
         }
     }
     for (text, words) in [
@@ -178,14 +203,16 @@ fn words_that_are_wrong_get_one_clear_error_and_change_nothing() {
         (&syntax("BLOCK needs the milliseconds to wait"), "BLOCK"),
         (&syntax("BLOCK and QUEUE can't be used together"), "BLOCK 0 QUEUE 5 | QUEUE 5 BLOCK 0"),
         (&syntax("SHARED and LIMIT can't be used together"), "LIMIT 1 SHARED | SHARED LIMIT 1"),
-        (&NEGATIVE.to_owned(), "BLOCK -1"),
-        (&TIMEOUT.to_owned(), "BLOCK x"),
-        (&TOO_LATE.to_owned(), "BLOCK 9223372036854775807"),
-        (&LIMIT.to_owned(), "LIMIT 0 | LIMIT -1 | LIMIT x"),
+        (&limit("0"), "LIMIT 0"),
+        (&limit("x"), "LIMIT x"),
+        (&limit("1001"), "LIMIT 1001"),
     ] {
         for words in each(words, '|') {
             all.get(text, &format!("LOCK.MACQUIRE 2 a b o 600000 {words}"));
         }
+    }
+    for (text, words) in timeouts() {
+        all.get(&text, &format!("LOCK.MACQUIRE 2 a b o 600000 {words}"));
     }
     all.change_nothing(&["a", "b"]);
 }

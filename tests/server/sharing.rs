@@ -95,10 +95,13 @@ fn no_more_than_lock_max_sharers_share_a_lock_and_one_more_waits_for_room() {
     cmd!(client, "CONFIG", "SET", "lock.max-sharers", 2);
     let first = client.share("k", "a");
     client.share("k", "b");
-    for way in [args!["SHARED"], args!["LIMIT", 100]] {
+    for way in [args!["SHARED"], args!["LIMIT", 2]] {
         let command = [args!["LOCK.ACQUIRE", "k", "c", LONG], way].concat();
         assert_eq!(client.run(&command), Value::Nil, "{command:?}");
     }
+    let more = cmd!(client, "LOCK.ACQUIRE", "k", "c", LONG, "LIMIT", 3);
+    let most = "LIMIT must be 1 to 2 (lock.max-sharers), not \"3\"";
+    assert_eq!(more.error(), format!("ERR value is not an integer or out of range: {most}"));
     assert_eq!(client.share("k", "a"), first, "asking again");
     let mut third = server.reader_for("k", "c");
     let mut fourth = server.reader_for("k", "d");

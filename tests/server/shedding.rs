@@ -78,10 +78,12 @@ fn a_server_counts_these_errors_as_it_counts_others() {
 fn maxqueue_is_a_whole_number_and_comes_with_a_wait() {
     let server = Server::start();
     let mut client = server.client();
-    let range = "ERR value is not an integer or out of range: MAXQUEUE must be 0 or more";
     for wrong in ["-1", "1.5", "", "9223372036854775808"] {
         let refused = client.run(&behind(wrong, &["BLOCK", "0"]));
-        assert_eq!(refused, Value::Error(range.to_owned()), "{wrong:?}");
+        let error = format!(
+            "ERR value is not an integer or out of range: MAXQUEUE must be 0 or more, not {wrong:?}"
+        );
+        assert_eq!(refused, Value::Error(error));
     }
     assert!(client.run(&behind(1, &[])).is_error("ERR syntax error"));
     assert!(client.run(&behind(1, &["MAXQUEUE", "1", "BLOCK", "0"])).is_error("ERR syntax error"));

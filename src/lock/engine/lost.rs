@@ -227,7 +227,7 @@ impl Locks {
     }
 
     /// Logs that this owner has come back for a hold that it no longer has, and the loss itself if it has not
-    /// been noticed before. Returns whether the owner is known to have had a hold that it did not end.
+    /// been noticed before. Returns whether the owner is known to have had a hold that it knew of and did not end.
     #[cold]
     pub(in crate::lock) fn record_comeback(
         &mut self,
@@ -236,7 +236,8 @@ impl Locks {
         owner: &[u8],
         with: Comeback,
     ) -> bool {
-        let is_remembered = self.holds.any_former(name, owner).is_some();
+        let remembered = self.holds.any_former(name, owner);
+        let is_remembered = remembered.is_some_and(|former| former.entry.delivery.is_told());
         if self.log.is_off() {
             return is_remembered;
         }
@@ -267,7 +268,10 @@ impl Locks {
                 self.log_loss(name, (reason, Later), former, 1, turn.now);
             }
         }
-        self.log.note_comeback(name, owner, with, turn.now) || is_remembered
+        let logged = self.log.note_comeback(name, owner, with, turn.now);
+        logged.map_or(is_remembered, |reason| {
+            !matches!(reason, Reason::Unclaimed | Reason::Undelivered)
+        })
     }
 
     /// Logs that a database, or all of them, was emptied, with the number of holds in it.

@@ -37,7 +37,8 @@ impl Locks {
                 self.settle_queue(turn, name);
                 self.forget_unheard(name, owner);
                 not_held?;
-                // A release that has withdrawn a request, or is sent twice, is not late.
+                // A release that has withdrawn a request, or is sent twice, is not late, nor is one of an owner that never
+                // knew of its grant.
                 if !withdrawn && self.record_comeback(turn, name, owner, Comeback::Release) {
                     count(&mut self.counts.release_refused, 1);
                 }

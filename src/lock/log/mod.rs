@@ -120,14 +120,14 @@ impl LossLog {
     }
 
     /// Notes that this owner has used a hold that it lost, if it is in the log. Only the first time is kept.
-    /// Returns whether it is in the log.
+    /// Returns why it was lost, if it is in the log.
     pub fn note_comeback(
         &mut self,
         name: NameRef<'_>,
         owner: &[u8],
         with: Comeback,
         now: Now,
-    ) -> bool {
+    ) -> Option<Reason> {
         let print = self.secret.print(name.key);
         let owner_print = self.secret.half_print(owner);
         let is_its = |line: &Line| {
@@ -136,15 +136,11 @@ impl LossLog {
         };
         let place =
             (self.of_key(name.db, print)).find(|(_, line)| is_its(line)).map(|(place, _)| place);
-        if let Some(line) = place.and_then(|place| self.lines.get_mut(&place))
-            && let Some((_, hold)) = &mut line.lost
-        {
-            line.came_back.get_or_insert(CameBack {
-                with,
-                late: hold.ended.map(|ended| now.ms().saturating_sub(ended)),
-            });
-        }
-        place.is_some()
+        let line = self.lines.get_mut(&place?)?;
+        let ended = line.lost.as_ref().and_then(|(_, hold)| hold.ended);
+        let late = ended.map(|ended| now.ms().saturating_sub(ended));
+        line.came_back.get_or_insert(CameBack { with, late });
+        Some(line.reason)
     }
 
     /// The lines about one lock, the newest first, with their places.

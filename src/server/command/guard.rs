@@ -1,9 +1,10 @@
 //! How a command within a command is run for a client.
 
-use crate::server::ffi::{Ctx, Lent, call, reply};
+use crate::server::ffi::call::{self, ServerReply};
+use crate::server::ffi::{Ctx, Lent, reply};
 use crate::server::module::Module;
 
-/// Commands that can't do here what they are for, refused in the words of Redis 7.0. Some wait for replicas or for a
+/// Commands that can't do here what they are for. Some wait for replicas or for a
 /// disk, and Valkey 8 stops when one of them is called in a script by anything but the script. The others change the
 /// state of a connection: here it would be that of the client which the server makes for the call.
 const REFUSED: [&[u8]; 6] = [b"wait", b"waitaof", b"select", b"readonly", b"readwrite", b"asking"];
@@ -15,9 +16,7 @@ pub fn run(module: &Module, ctx: Ctx<'_>, argv: &[Lent<'_>]) {
     };
     let said = name.bytes();
     if REFUSED.iter().any(|refused| said.eq_ignore_ascii_case(refused)) {
-        let said = said.to_ascii_lowercase();
-        let text = format!("ERR command '{}' is not allowed on script mode", said.escape_ascii());
-        return reply::send_error(ctx, &text);
+        return refuse(ctx, &said.to_ascii_lowercase());
     }
     // The server crashes when a command blocks that a module has called, and not every module asks
     // whether it may block.
@@ -35,7 +34,23 @@ pub fn run(module: &Module, ctx: Ctx<'_>, argv: &[Lent<'_>]) {
                 "NOPERM this user has no permissions to run the command or to use its keys or channels",
             );
         }
-        Some(answer) => answer.pass_on(ctx),
-        None => reply::send_error(ctx, "ERR the server did not answer the command"),
+        Some(answer) => match not_for_scripts(&answer) {
+            Some(command) => refuse(ctx, command),
+            None => answer.pass_on(ctx),
+        },
+        None => reply::send_error(ctx, "ERR the server returned no reply to the command"),
     }
+}
+
+fn refuse(ctx: Ctx<'_>, command: &[u8]) {
+    let text = format!("ERR '{}' can't be run inside LOCK.GUARD", command.escape_ascii());
+    reply::send_error(ctx, &text);
+}
+
+/// The command that the server has refused because a script could not run it either. There is no script here, so its
+/// own words would mislead.
+fn not_for_scripts(answer: &ServerReply) -> Option<&[u8]> {
+    let text = if answer.is_error() { answer.text() } else { &[] };
+    let command = text.strip_prefix(b"ERR command '")?;
+    command.strip_suffix(b"' is not allowed on script mode")
 }

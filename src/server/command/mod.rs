@@ -28,7 +28,7 @@ const FEW: usize = 8;
 
 /// For a connection that the server blocks for its own commands and not for a module's: on Valkey
 /// from 8.1 on one that has a subscription (in RESP3), or that monitors.
-const CANNOT_WAIT: &str = "ERR this server lets no module block a connection that is subscribed to channels or monitors: wait by a connection of its own, or subscribe by another";
+const CANNOT_WAIT: &str = "ERR this server lets no module block a connection that has subscriptions or monitors: use another connection";
 
 /// Takes the commands of a module that is being loaded.
 pub struct Registrar<'a>(pub(in crate::server) Ctx<'a>);

@@ -41,7 +41,7 @@ pub fn send_error(ctx: Ctx<'_>, text: &str) {
 
 /// Tells the client of this context that a defect of ours was met.
 pub fn send_defect(ctx: Ctx<'_>) {
-    send_error(ctx, "ERR a defect of the lock module was met; please report it");
+    send_error(ctx, "ERR internal error in the lock module; please report it");
 }
 
 fn send_bytes(ctx: Ctx<'_>, bytes: &[u8]) {

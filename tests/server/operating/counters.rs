@@ -118,6 +118,71 @@ fn a_grant_that_no_client_can_hear_of_counts_as_undelivered_and_is_passed_on() {
 }
 
 #[test]
+fn a_release_that_gives_up_a_wait_or_a_place_is_none_that_came_too_late() {
+    let server = Server::start();
+    let mut client = server.client();
+    cmd!(client, "CONFIG", "SET", "lock.claim-time", 20);
+    let mut listener = server.client();
+    cmd!(listener, "SUBSCRIBE", "ch");
+    let place = |lease: u64| args!["LOCK.ACQUIRE", "k", "b", LONG, "QUEUE", lease];
+    let announced = [place(60_000), args!["NOTIFY", "ch", "m"]].concat();
+    let unclaimed = |client: &mut Client| client.info("lock")["lock_unclaimed_total"].clone();
+    let refused = |client: &mut Client| client.info("lock")["lock_release_refused_total"].clone();
+    // The log remembers lost holds too.
+    for (log, give_up) in
+        [(128, args!["LOCK.RELEASE", "k", "b"]), (0, args!["LOCK.MRELEASE", 1, "k", "b"])]
+    {
+        cmd!(client, "CONFIG", "SET", "lock.log-max-len", log);
+        let is_not_counted = |client: &mut Client, what: &str| {
+            for _ in 0..2 {
+                assert_eq!(client.run(&give_up), 0, "{what}");
+                assert_eq!(refused(client), "0", "{what}");
+            }
+            client.run(&args!["LOCK.RELEASE", "k", "a"]);
+        };
+        client.acquire("k", "a");
+        let mut waiter = server.waiter_for("k", "b");
+        is_not_counted(&mut client, "a blocked wait");
+        assert!(waiter.answer().is_nil());
+
+        client.acquire("k", "a");
+        assert_eq!(client.run(&place(60_000)), -1);
+        is_not_counted(&mut client, "a place");
+
+        client.acquire("k", "a");
+        assert_eq!(client.run(&place(60_000)), -1);
+        client.release("k", "a");
+        is_not_counted(&mut client, "a place that was granted the lock");
+
+        for (ask, what) in [
+            (&announced, "a place that sleeps since its grant was not claimed"),
+            (&place(20), "a place that has lapsed with its grant"),
+        ] {
+            let before = unclaimed(&mut client);
+            client.acquire("k", "a");
+            assert_eq!(client.run(ask), -1);
+            client.release("k", "a");
+            eventually(what, || unclaimed(&mut client) != before);
+            is_not_counted(&mut client, what);
+        }
+
+        client.acquire("k", "a");
+        let mut waiter = server.waiter_for("k", "b");
+        let killed = args!["CLIENT", "KILL", "ID", waiter.id()];
+        client.transaction(&[args!["LOCK.RELEASE", "k", "a"], killed]);
+        waiter.wait_until_closed();
+        eventually("the grant is given back", || client.holder("k").is_nil());
+        is_not_counted(&mut client, "a wait that ended with its connection");
+    }
+    // One that did come too late.
+    cmd!(client, "CONFIG", "SET", "lock.log-max-len", 128);
+    cmd!(client, "LOCK.ACQUIRE", "k", "late", 1).fence();
+    eventually("the hold is over", || cmd!(client, "EXISTS", "k") == 0);
+    assert_eq!(cmd!(client, "LOCK.RELEASE", "k", "late"), 0);
+    assert_eq!(refused(&mut client), "1");
+}
+
+#[test]
 fn the_server_says_how_many_wait_now_and_waited_at_most_and_for_how_many_locks() {
     let server = Server::start();
     let mut client = server.client();

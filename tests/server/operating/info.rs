@@ -138,17 +138,24 @@ fn the_count_of_info_is_a_whole_number_and_nothing_follows_it() {
     let server = Server::start();
     let mut client = server.client();
     client.acquire("k", "a");
-    let range = "ERR value is not an integer or out of range";
+    let syntax = |what: &str| format!("ERR syntax error: {what}");
+    let range = |said: &str| {
+        format!(
+            "ERR value is not an integer or out of range: COUNT must be 0 or more, not {said:?}"
+        )
+    };
     for (words, error) in [
-        (args!["COUNT"], "ERR syntax error"),
-        (args!["COUNT", "1", "COUNT"], "ERR syntax error"),
-        (args!["NUMBER", "1"], "ERR syntax error"),
-        (args!["COUNT", "-1"], range),
-        (args!["COUNT", "1.5"], range),
-        (args!["COUNT", "99999999999999999999"], range),
+        (args!["COUNT"], syntax("COUNT needs a number")),
+        (args!["COUNT", "1", "COUNT"], syntax("COUNT is given twice")),
+        (args!["NUMBER", "1"], syntax("there is no option \"NUMBER\"")),
+        (args!["FULL"], syntax("there is no option \"FULL\"")),
+        (args!["COUNT", "1", "FULL"], syntax("there is no option \"FULL\"")),
+        (args!["COUNT", "-1"], range("-1")),
+        (args!["COUNT", "1.5"], range("1.5")),
+        (args!["COUNT", "99999999999999999999"], range("99999999999999999999")),
     ] {
         let refused = client.run(&[args!["LOCK.INFO", "k"], words].concat());
-        assert_eq!(refused, Value::Error(error.to_owned()));
+        assert_eq!(refused, Value::Error(error));
     }
 }
 

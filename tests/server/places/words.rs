@@ -8,9 +8,12 @@ const WRONG: [(&str, &str); 21] = [
     ("QUEUE 0", "ERR lease must be 1 to 60000 milliseconds"),
     ("QUEUE -1", "ERR lease must be 1 to 60000 milliseconds"),
     ("QUEUE 60001", "ERR lease must be 1 to 60000 milliseconds"),
-    ("QUEUE soon", "ERR value is not an integer or out of range"),
-    ("QUEUE 1.5", "ERR value is not an integer or out of range"),
-    ("QUEUE 9223372036854775808", "ERR value is not an integer or out of range"),
+    ("QUEUE soon", "ERR value is not an integer or out of range: the time after QUEUE is \"soon\""),
+    ("QUEUE 1.5", "ERR value is not an integer or out of range: the time after QUEUE is \"1.5\""),
+    (
+        "QUEUE 9223372036854775808",
+        "ERR value is not an integer or out of range: the time after QUEUE is \"9223372036854775808\"",
+    ),
     ("QUEUE 5 BLOCK 5", "ERR syntax error: BLOCK and QUEUE can't be used together"),
     ("BLOCK 5 QUEUE 5", "ERR syntax error: BLOCK and QUEUE can't be used together"),
     ("QUEUE 5 QUEUE 5", "ERR syntax error: QUEUE is given twice"),
@@ -39,7 +42,10 @@ const WRONG: [(&str, &str); 21] = [
         "ERR syntax error: NOTIFY follows the milliseconds of QUEUE, with a channel and a message",
     ),
     ("QUEUE 5 SHARED LIMIT 2", "ERR syntax error: SHARED and LIMIT can't be used together"),
-    ("QUEUE 5 LIMIT 0", "ERR value is not an integer or out of range: LIMIT must be 1 or more"),
+    (
+        "QUEUE 5 LIMIT 0",
+        "ERR value is not an integer or out of range: LIMIT must be 1 to 1000 (lock.max-sharers), not \"0\"",
+    ),
 ];
 
 /// What LOCK.ACQUIRE and LOCK.MACQUIRE say before the words in question.
@@ -88,15 +94,18 @@ fn a_channel_and_a_message_are_1_to_1024_bytes() {
     let mut client = server.client();
     let (longest, too_long) = ("x".repeat(1024), "x".repeat(1025));
     for (text, is_accepted) in [("", false), (&*too_long, false), (&*longest, true), ("\0", true)] {
-        for (channel, message) in [(text, "m"), ("ch", text)] {
+        for (what, channel, message) in [("channel", text, "m"), ("message", "ch", text)] {
             let answer = client.run(&notified("k", "a", channel, message));
             if is_accepted {
                 answer.fence();
                 client.release("k", "a");
             } else {
-                assert!(
-                    answer.is_error("ERR channel and message must be 1 to 1024 bytes"),
-                    "{answer:?}"
+                let length = text.len();
+                assert_eq!(
+                    answer.error(),
+                    format!(
+                        "ERR channel and message must be 1 to 1024 bytes: the {what} has {length}"
+                    )
                 );
             }
         }
