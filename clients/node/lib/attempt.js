@@ -19,9 +19,12 @@ const now = () => performance.now();
 const sleep = (ms) => new Promise((resolve) => { setTimeout(resolve, ms); });
 
 class Attempt {
-  /** `patience` and `pause` are in milliseconds; without patience it tries once. */
-  constructor(connection, store, { owner, ttl, patience, pause }) {
-    Object.assign(this, { connection, store, owner, ttl });
+  /**
+   * `patience` and the pauses are in milliseconds; without patience it tries once. `takesOver`: another process has
+   * acquired it by this owner.
+   */
+  constructor(connection, store, { owner, ttl, patience, pause, longestPause, takesOver = false }) {
+    Object.assign(this, { connection, store, owner, ttl, longestPause, takesOver });
     this.tries = !(patience > 0);
     this.until = now() + (this.tries ? 0 : patience);
     this.leastPause = Math.min(Math.max(pause, 1), 60_000 / ASKS_PER_LEASE);
@@ -37,13 +40,15 @@ class Attempt {
 
   /** The fencing number (without the module: null), and when it was asked for; null if it is not to be had in time. */
   async run(signal) {
-    const asking = this.ask();
+    const asking = this.takesOver ? this.takeOver() : this.ask();
     this.settled = asking.catch(() => {});
     let timer, abort;
     const nobodyAnswers = new Promise((resolve) => {
       const within = (ms) => {
         clearTimeout(timer);
+        if (ms === Infinity) return;
         timer = setTimeout(() => {
+          if (ms > LONGEST_TIMER) return within(ms - LONGEST_TIMER);
           this.giveUp(); // what comes of it later is given back
           resolve(null);
         }, Math.min(ms, LONGEST_TIMER));
@@ -90,6 +95,14 @@ class Attempt {
     }
   }
 
+  // It is renewed first, and asked for by its number then. Given up, it stays the other process's.
+  async takeOver() {
+    const asked = now();
+    if (!await this.store.renew(this.owner, this.ttl) || this.over) return null;
+    const reply = await this.store.acquire(this.owner, this.ttl, { inDoubt: true });
+    return reply?.held ? { ...reply, asked } : null;
+  }
+
   async askOnce(how) {
     const asked = now(), leftBefore = this.left;
     this.left = true;
@@ -110,16 +123,18 @@ class Attempt {
 
   async queue() {
     const ear = Ear.of(this.connection);
-    const number = ear.join(() => {
+    const turn = () => {
       this.woken = true;
       this.wake();
-    });
+    };
+    const number = ear.join(turn);
     try {
       for (let first = true, placeBefore; ; first = false) {
         const { channel } = ear; // null while it does not listen: then one asks more often
         const { lease, pause } = this.lease(ear, channel);
         let reply = null;
         this.woken = false;
+        if (this.store.isPlain) this.store.join(turn);
         try {
           reply = await this.askOnce(["QUEUE", lease, ...(channel ? ["NOTIFY", channel, number] : [])]);
           if (channel) ear.works();
@@ -139,11 +154,13 @@ class Attempt {
         placeBefore = reply?.place;
         if (reply && channel && channel === ear.channel) await this.sleep(pause);
         else if (reply) await this.sleep(Math.min(this.nextPause() * reply.place, Math.max(pause, GREATEST_PAUSE)));
-        else await this.sleep(Math.max(this.nextPause(), this.store.isPlain ? 0 : LEAST_PAUSE_OF_THE_REFUSED));
+        else if (this.store.isPlain) await this.sleep(Math.min(this.nextPause(), this.longestPause));
+        else await this.sleep(Math.max(this.nextPause(), LEAST_PAUSE_OF_THE_REFUSED));
         if (this.over) return null;
       }
     } finally {
       ear.leave(number);
+      this.store.leave(turn);
     }
   }
 

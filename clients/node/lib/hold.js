@@ -30,11 +30,22 @@ class Hold {
   }
 
   get lost() {
+    this.look();
     return this.#over.signal;
   }
 
   get isHeld() {
-    return !this.isReleased && !this.lost.aborted;
+    this.look();
+    return !this.#isOver;
+  }
+
+  get #isOver() {
+    return this.isReleased || this.#over.signal.aborted;
+  }
+
+  // After a pause of the process the timer of its end is late, and a grant to another owner may be read before it.
+  look() {
+    if (!this.#isOver && now() >= this.#until) this.#lose(this.#renews ? NOT_RENEWED : "its time was over");
   }
 
   // By our own clock, and from when we asked: a server that we can't reach can't tell us that another owner holds it.
@@ -42,9 +53,8 @@ class Hold {
     clearTimeout(this.#end);
     this.#until = asked + ttl;
     const end = () => {
-      const left = this.#until - now();
-      if (left <= 0) return this.#lose(this.#renews ? NOT_RENEWED : "its time was over");
-      this.#end = setTimeout(end, Math.min(left, LONGEST_TIMER));
+      if (!this.isHeld) return;
+      this.#end = setTimeout(end, Math.min(this.#until - now(), LONGEST_TIMER));
       this.#end.unref();
     };
     end();
@@ -76,24 +86,33 @@ class Hold {
   }
 
   async renew(lockTimeout = this.#ttl) {
-    await this.#orLost(this.#renewFor(Math.ceil(checkLockTimeout(lockTimeout))));
+    const ttl = Math.ceil(checkLockTimeout(lockTimeout));
+    this.throwIfLost();
+    await this.#orLost(this.#renewFor(ttl));
     this.throwIfLost();
   }
 
   // To wait for a server that does not answer is to wait until the hold is over, and no longer.
   async #orLost(doing) {
+    if (this.lost.aborted) return false;
     let end;
-    const over = new Promise((resolve) => { this.lost.addEventListener("abort", end = resolve); });
+    const over = new Promise((resolve) => { this.#over.signal.addEventListener("abort", end = resolve); });
     try {
       return await Promise.race([doing, over.then(() => false)]);
     } finally {
-      this.lost.removeEventListener("abort", end);
+      this.#over.signal.removeEventListener("abort", end);
     }
   }
 
   throwIfLost() {
-    if (this.lost.aborted) throw this.lost.reason;
+    this.lost.throwIfAborted();
     if (this.isReleased) throw this.#lock._lostError(this, "it was released");
+  }
+
+  /** The server has granted the lock to the same owner again, with a larger fencing token: this hold ended before. */
+  supersede() {
+    this.#isOnTheServer = false; // what is there now is the later hold
+    this.#lose("its owner has acquired the lock again since, with another fencing token");
   }
 
   async guard(...command) {
@@ -127,7 +146,7 @@ class Hold {
     }
     this.isReleased = true;
     this.#stop();
-    if (this.lost.aborted) throw this.lost.reason;
+    this.lost.throwIfAborted();
   }
 
   /** True: it lasted until now. */
@@ -151,7 +170,7 @@ class Hold {
   }
 
   #lose(why) {
-    if (!this.isHeld) return;
+    if (this.#isOver) return;
     const wasRenewed = this.#renews, error = this.#lock._lostError(this, why);
     this.#over.abort(error);
     this.#stop();

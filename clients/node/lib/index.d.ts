@@ -19,13 +19,13 @@ export interface LockLostCallback<L = Mutex | Semaphore> {
 export interface TimeoutOptions {
   /** For how long the lock is held unless it is renewed, in milliseconds: 10,000. */
   lockTimeout?: number;
-  /** For how long to wait for it, in milliseconds: 10,000. 0 tries once, Infinity waits for ever. */
+  /** For how long to wait for it, in milliseconds: 10,000. 0 tries once, Infinity waits without end. */
   acquireTimeout?: number;
   /** 1 tries once; n waits for no longer than n attempts would take, a `retryInterval` apart. */
   acquireAttemptsLimit?: number;
   /**
-   * The first pause between two questions where no message says whose turn it is, in milliseconds: 10. The pauses
-   * grow, to a second or to this.
+   * The first pause of a request that polls because no message says whose turn it is, in milliseconds: 10. The pauses
+   * grow, to a second or to this. Without the module they don't grow beyond this, and by default not beyond 100.
    */
   retryInterval?: number;
   /** How often to renew, in milliseconds, less than `lockTimeout`: a third of it. 0 does not renew. */
@@ -33,8 +33,18 @@ export interface TimeoutOptions {
 }
 
 export interface LockOptions<L = Mutex | Semaphore> extends TimeoutOptions {
-  /** The owner. All that use it are taken for one piece of work. A fresh one for each attempt, by default. */
+  /**
+   * What stands before the name, in place of `mutex:` or `semaphore:`. With "" the key is the bare name, as in the
+   * packages for other languages.
+   */
+  keyPrefix?: string;
+  /**
+   * The owner. All that use it are taken for one piece of work. By default a fresh one for each attempt:
+   * `host:pid:` and a UUID.
+   */
   identifier?: string;
+  /** What stands before the UUID, in place of `host:pid`; "" for the UUID alone. */
+  ownerPrefix?: string;
   /** Another process has acquired it by this `identifier`: `acquire` takes it over, and renews it. */
   acquiredExternally?: boolean;
   /** Called when a hold that is renewed is found to be lost. By default a warning of the process says so. */
@@ -62,9 +72,11 @@ export interface Hold {
   readonly fence: number | null;
   /** Aborted when it is found to be lost, or its time is over, with a LostLockError. Not by its release. */
   readonly lost: AbortSignal;
-  /** Not released, and not lost, as far as this process knows. */
+  /** Not released, and not lost, as far as this process knows: false also at the first look after a pause beyond its end. */
   readonly isHeld: boolean;
   readonly isReleased: boolean;
+  /** Throws LostLockError unless `isHeld`. */
+  throwIfLost(): void;
   /** Renews it at once, for this long, in milliseconds: `lockTimeout`. Throws LostLockError. */
   renew(lockTimeout?: number): Promise<void>;
   /** From now on it is not renewed. */
@@ -72,6 +84,7 @@ export interface Hold {
   /**
    * Runs a command in the same instant in which the server sees that it is held, or not at all: LostLockError. It is
    * sent once: after an error of the connection it is not known whether it has run. Of several keys, by the first.
+   * Nothing is sent once it is known that this hold is over, or that its owner has a later one with another `fence`.
    */
   guard(command: string, ...args: Array<string | number | Buffer>): Promise<any>;
   /** Lets go. Throws LostLockError if it was lost before: another owner may have worked beside us. */
@@ -112,12 +125,12 @@ declare abstract class Lock {
 }
 
 export declare class Mutex extends Lock {
-  /** Several keys are held together, or none. The lock of `key` is `mutex:key`, behind the client's prefix. */
+  /** Several keys are held together, or none. The lock of `key` is `mutex:key` (`keyPrefix`), behind the client's prefix. */
   constructor(client: RedisClient, key: string | readonly string[], options?: MutexOptions);
 }
 
 export declare class Semaphore extends Lock {
-  /** Held by `limit` at a time. The lock of `key` is `semaphore:key`, behind the client's prefix. */
+  /** Held by `limit` at a time. The lock of `key` is `semaphore:key` (`keyPrefix`), behind the client's prefix. */
   constructor(
     client: RedisClient, key: string | readonly string[], limit: number, options?: LockOptions<Semaphore>,
   );
@@ -125,7 +138,7 @@ export declare class Semaphore extends Lock {
 
 /** A lock was not to be had in time. */
 export declare class TimeoutError extends Error {}
-/** A hold has ended before it was released: another owner may have worked beside us. `cause` says how that is known. */
+/** A hold has ended before it was released: another owner may have worked beside us. The message, and `cause`, say how that is known. */
 export declare class LostLockError extends Error {
   /** The key, or several, as they are on the server. */
   readonly key?: string;

@@ -1,13 +1,15 @@
 "use strict";
 
 const { randomUUID } = require("node:crypto");
+const { hostname } = require("node:os");
 const { Attempt, now } = require("./attempt");
 const { Connection } = require("./connection");
-const { codeOf, LostLockError, TimeoutError } = require("./errors");
+const { LostLockError, TimeoutError } = require("./errors");
 const { begin, holdOf } = require("./flow");
 const { Hold } = require("./hold");
 const { checked, checkKeys, checkLimit, checkShared, checkSignal } = require("./options");
 const { Store } = require("./store");
+const { forget, remember } = require("./supersede");
 
 const defaultTimeoutOptions = {
   lockTimeout: 10_000,
@@ -15,15 +17,20 @@ const defaultTimeoutOptions = {
   acquireAttemptsLimit: Number.POSITIVE_INFINITY,
   retryInterval: 10,
 };
+const { retryInterval: firstPause, ...defaults } = defaultTimeoutOptions;
 
 const REFRESHES_PER_TTL = 3; // so that two may fail
+const LONGEST_PAUSE = 100; // of a request that polls without the module, unless the user has chosen the interval
+
+// Operators see the owner in LOCK.INFO and LOCK.LOG: it says where to look.
+const THIS_PROCESS = `${[...hostname()].slice(0, 64).join("")}:${process.pid}`;
 
 /** What a Mutex and a Semaphore have in common. */
 class Lock {
   constructor(client, kind, key, { mode = [], needsModule = null, options }) {
     this._connection = Connection.of(client);
-    const keys = checkKeys(key).map((name) => `${kind}:${name}`);
-    const all = checked(options, defaultTimeoutOptions);
+    const all = checked(options, { ...defaults, keyPrefix: `${kind}:`, ownerPrefix: THIS_PROCESS }, kind);
+    const keys = checkKeys(key).map((name) => all.keyPrefix + name);
     if (keys.length > 1) needsModule ??= "several keys at once need";
     if (all.requireModule) needsModule ??= "requireModule asks for";
     if (all.maxQueue !== undefined) needsModule ??= "maxQueue needs";
@@ -38,18 +45,21 @@ class Lock {
 
   _setTimes({ lockTimeout, acquireTimeout, acquireAttemptsLimit, retryInterval, refreshInterval, onLockLost }) {
     this._ttl = Math.ceil(lockTimeout);
-    this._pause = retryInterval;
+    this._pause = retryInterval ?? firstPause;
+    this._longestPause = retryInterval ?? LONGEST_PAUSE;
     // As many attempts as there would be if it polled. One more would be asked when they are over.
-    this._patience = Math.min(acquireTimeout, acquireAttemptsLimit > 1 ? (acquireAttemptsLimit - 1) * retryInterval : 0);
+    const attempts = acquireAttemptsLimit === Infinity ? Infinity : (acquireAttemptsLimit - 1) * this._pause;
+    this._patience = Math.min(acquireTimeout, attempts);
     this._refreshInterval = refreshInterval ?? this._ttl / REFRESHES_PER_TTL;
     this._onLockLost = onLockLost ?? ((error) => process.emitWarning(error));
   }
 
-  _setOwner({ identifier, acquiredExternally, externallyAcquiredIdentifier, identifierSuffix }) {
+  _setOwner({ identifier, acquiredExternally, externallyAcquiredIdentifier, ownerPrefix, identifierSuffix }) {
     const given = identifier || externallyAcquiredIdentifier;
+    const prefix = ownerPrefix && `${ownerPrefix}:`, suffix = identifierSuffix ? `-${identifierSuffix}` : "";
     this._acquiredExternally = !!acquiredExternally || !!externallyAcquiredIdentifier;
     this._ownerIsGiven = given !== undefined;
-    this._freshOwner = () => given ?? randomUUID() + (identifierSuffix ? `-${identifierSuffix}` : "");
+    this._freshOwner = () => given ?? prefix + randomUUID() + suffix;
     this._nextOwner = this._freshOwner();
     this._last = null; // the attempt that was made last
   }
@@ -60,7 +70,7 @@ class Lock {
   }
 
   get isAcquired() {
-    return this._holds.length > 0;
+    return this._hold !== undefined;
   }
 
   get fence() {
@@ -68,11 +78,12 @@ class Lock {
   }
 
   get lost() {
+    this._holds.at(-1)?.look();
     return (this._latestOver ?? this._nextOver).signal;
   }
 
   get _hold() {
-    return this._holds.at(-1);
+    return this._holds.findLast((hold) => hold.isHeld);
   }
 
   // None of these is an async function: the flow that calls is marked before anything is waited for.
@@ -95,7 +106,7 @@ class Lock {
     try {
       checkSignal(signal);
       signal?.throwIfAborted();
-      const granted = this._acquiredExternally ? await this._takeOver() : await this._acquire(signal);
+      const granted = await this._acquire(signal);
       if (!granted) return null;
       const over = this._latestOver = this._nextOver;
       this._nextOver = new AbortController();
@@ -106,15 +117,17 @@ class Lock {
   }
 
   _keep(hold) {
-    if (hold.isHeld) this._holds.push(hold);
+    if (!hold.isHeld) return hold;
+    this._holds.push(hold);
+    if (this._ownerIsGiven && hold.fence !== null) remember(this._connection, this._store.native.keys, hold);
     return hold;
   }
 
   // Each attempt has an owner of its own: a RELEASE of one that was given up, and comes late, would end the next.
   async _acquire(signal) {
-    const until = now() + this._patience;
+    const until = now() + this._patience, takesOver = this._acquiredExternally;
     // An owner does not wait for itself: the server would take the second for the first, who asks again.
-    while (this._ownerIsGiven && (this.isAcquired || this._last)) {
+    while (this._ownerIsGiven && !takesOver && (this.isAcquired || this._last)) {
       signal?.throwIfAborted();
       if (now() >= until) return null;
       await new Promise((resolve) => { setTimeout(resolve, this._pause); });
@@ -122,31 +135,17 @@ class Lock {
     const owner = this._nextOwner;
     this._nextOwner = this._freshOwner();
     const attempt = this._last = new Attempt(this._connection, this._store, {
-      owner, ttl: this._ttl, patience: until - now(), pause: this._pause,
+      owner, ttl: this._ttl, patience: until - now(), pause: this._pause, longestPause: this._longestPause, takesOver,
     });
     const running = attempt.run(signal);
     attempt.settled.then(() => { if (this._last === attempt) this._last = null; });
     const granted = await running;
+    if (granted && takesOver) this._acquiredExternally = false;
     return granted && { owner, ...granted };
   }
 
-  // What another process has acquired by this owner is renewed first, and asked for by its number then.
-  async _takeOver() {
-    const owner = this._nextOwner, asked = now();
-    if (!await this._refresh(owner)) return null;
-    const reply = await this._store.acquire(owner, this._ttl, { inDoubt: true });
-    if (!reply?.held) return null;
-    this._acquiredExternally = false;
-    return { owner, asked, fence: reply.fence };
-  }
-
-  async _refresh(owner = this.identifier, ttl = this._ttl) {
-    try {
-      return await this._store.renew(owner, ttl);
-    } catch (error) {
-      if (codeOf(error) === "WRONGTYPE") return false; // it is no lock any more
-      throw error;
-    }
+  _refresh(owner, ttl) {
+    return this._store.renew(owner, ttl);
   }
 
   _guard(owner, command) {
@@ -158,14 +157,17 @@ class Lock {
   }
 
   async release() {
-    const hold = holdOf(this) ?? this._holds[0];
-    if (hold) {
-      // As in redis-semaphore, a lock that was lost may be released. That it was lost is told by `lost`.
-      await hold.release().catch((error) => { if (!(error instanceof LostLockError)) throw error; });
-    } else if (this._acquiredExternally) {
-      await this._store.release(this._nextOwner);
-    }
+    const hold = holdOf(this) ?? this._holds.find((one) => one.isHeld) ?? (this._acquiredExternally ? this._notTakenOver() : null);
+    // As in redis-semaphore, a lock that was lost may be released. That it was lost is told by `lost`.
+    await hold?.release().catch((error) => { if (!(error instanceof LostLockError)) throw error; });
     this._acquiredExternally = false;
+  }
+
+  // What another process holds by our owner may be released without being acquired first.
+  _notTakenOver() {
+    return new Hold(this, {
+      owner: this._nextOwner, fence: null, asked: now(), ttl: this._ttl, interval: 0, over: new AbortController(),
+    });
   }
 
   async guard(...command) {
@@ -178,11 +180,12 @@ class Lock {
 
   _lostError({ identifier, fence }, why) {
     const cause = new Error(why);
-    return new LostLockError(`Lost ${this._kind} for key ${this._key}`, { key: this._key, identifier, fence, cause });
+    return new LostLockError(`Lost ${this._kind} for key ${this._key}: ${why}`, { key: this._key, identifier, fence, cause });
   }
 
   _forget(hold) {
     this._holds = this._holds.filter((one) => one !== hold);
+    if (this._ownerIsGiven) forget(this._connection, this._store.native.keys, hold);
     if (!hold.lost.aborted && this._latestOver?.signal === hold.lost) this._latestOver = null;
   }
 

@@ -2,6 +2,8 @@
 
 // What makes no sense is refused by the constructor, before anything is sent.
 
+const { nearest } = require("./nearest");
+
 const LONGEST = 2 ** 52; // the server's own limit on `now + ttl` is a little beyond
 
 function number(name, value, { least = 0, most = LONGEST, whole = false }) {
@@ -24,7 +26,7 @@ function checkTimes({ lockTimeout, acquireTimeout, acquireAttemptsLimit, retryIn
   checkLockTimeout(lockTimeout);
   number("acquireTimeout", acquireTimeout, { most: Infinity });
   number("acquireAttemptsLimit", acquireAttemptsLimit, { least: 1, most: Infinity, whole: true });
-  number("retryInterval", retryInterval, {});
+  if (retryInterval !== undefined) number("retryInterval", retryInterval, {});
   if (refreshInterval === undefined) return;
   number("refreshInterval", refreshInterval, {});
   if (refreshInterval >= lockTimeout) {
@@ -32,9 +34,17 @@ function checkTimes({ lockTimeout, acquireTimeout, acquireAttemptsLimit, retryIn
   }
 }
 
-function checkOwner({ identifier, acquiredExternally, externallyAcquiredIdentifier, identifierSuffix }) {
+// To the server the one asks it for an owner, and the other is what tells a shared lock from a sorted set.
+const NO_OWNERS = ["*", "@lock:shared"];
+
+function checkOwner(options) {
+  const { identifier, acquiredExternally, externallyAcquiredIdentifier, ownerPrefix, identifierSuffix } = options;
   if (identifier !== undefined && (!identifier || typeof identifier !== "string")) {
     throw new TypeError("identifier must be not empty random string");
+  }
+  const given = identifier ?? externallyAcquiredIdentifier;
+  if (NO_OWNERS.includes(given)) {
+    throw new RangeError(`"${given}" can't be an identifier, because it means something else to the server`);
   }
   kind("acquiredExternally", acquiredExternally, "boolean");
   if (acquiredExternally && !identifier) {
@@ -44,18 +54,32 @@ function checkOwner({ identifier, acquiredExternally, externallyAcquiredIdentifi
   if (externallyAcquiredIdentifier && (identifier || acquiredExternally)) {
     throw new TypeError("Invalid usage. Use custom identifier and acquiredExternally: true");
   }
+  kind("ownerPrefix", ownerPrefix, "string");
   kind("identifierSuffix", identifierSuffix, "string");
-  const longest = identifier ?? externallyAcquiredIdentifier ?? `${"-".repeat(37)}${identifierSuffix ?? ""}`;
+  const longest = given || `${ownerPrefix}${"-".repeat(38)}${identifierSuffix ?? ""}`; // with a UUID, a colon and a hyphen
   if (Buffer.byteLength(longest) > 1_024) throw new RangeError("an identifier has at most 1024 bytes");
 }
 
+const OPTIONS = [
+  "lockTimeout", "acquireTimeout", "acquireAttemptsLimit", "retryInterval", "refreshInterval", "keyPrefix", "identifier",
+  "ownerPrefix", "identifierSuffix", "acquiredExternally", "externallyAcquiredIdentifier", "onLockLost", "requireModule",
+  "maxQueue",
+];
+const OPTIONS_OF = { mutex: new Set([...OPTIONS, "shared"]), semaphore: new Set(OPTIONS) };
+
 /** The options with the defaults in place of what is undefined. */
-function checked(options, defaults) {
+function checked(options, defaults, lock) {
   if (typeof options !== "object" || options === null) throw new TypeError('"options" must be an object');
   const given = Object.entries(options).filter(([, value]) => value !== undefined);
+  for (const [name] of given) {
+    if (OPTIONS_OF[lock].has(name)) continue;
+    const near = nearest(name, OPTIONS_OF[lock]);
+    throw new TypeError(`a ${lock} has no option "${name}"${near ? `: did you mean "${near}"?` : ""}`);
+  }
   const all = { ...defaults, ...Object.fromEntries(given) };
   checkTimes(all);
   checkOwner(all);
+  kind("keyPrefix", all.keyPrefix, "string");
   kind("onLockLost", all.onLockLost, "function");
   kind("requireModule", all.requireModule, "boolean");
   if (all.maxQueue !== undefined) number("maxQueue", all.maxQueue, { most: Number.MAX_SAFE_INTEGER, whole: true });
@@ -63,8 +87,9 @@ function checked(options, defaults) {
 }
 
 function checkLimit(limit) {
-  if (!limit) throw new RangeError('"limit" is required');
+  if (limit === undefined || limit === null) throw new RangeError('"limit" is required');
   if (typeof limit !== "number") throw new TypeError('"limit" must be a number');
+  if (limit === 0) throw new RangeError('"limit" is required to be 1 or more, and is 0'); // and begins as redis-semaphore's
   return number("limit", limit, { least: 1, most: Number.MAX_SAFE_INTEGER, whole: true });
 }
 

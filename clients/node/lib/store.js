@@ -2,7 +2,7 @@
 
 // What becomes of a lock on its server: by the module's commands, and without the module by the server's own.
 
-const { isUnknown, ModuleMissingError } = require("./errors");
+const { codeOf, isUnknown, ModuleMissingError } = require("./errors");
 const { Native } = require("./native");
 const { Plain } = require("./plain");
 
@@ -20,6 +20,7 @@ class Server {
   }
 
   constructor(connection) {
+    this.waiting = new Map(); // what wakes those of this client who wait without the module, by key and in order
     this.forget();
     // It may be another one, or have been started anew.
     connection.client.on?.("ready", () => this.forget());
@@ -42,6 +43,21 @@ class Server {
     this.hasWarned = true;
     process.emitWarning("this server has not loaded the redis-lock module: locks are taken by SET NX, and requests " +
       "that wait ask again and again", { type: "RedisLockWarning", code: "REDIS_LOCK_WITHOUT_MODULE" });
+  }
+
+  join(key, wake) {
+    if (!this.waiting.has(key)) this.waiting.set(key, new Set());
+    this.waiting.get(key).add(wake);
+  }
+
+  leave(key, wake) {
+    const queue = this.waiting.get(key);
+    if (queue?.delete(wake) && queue.size === 0) this.waiting.delete(key);
+  }
+
+  wakeNext(key) {
+    const [wake] = this.waiting.get(key) ?? [];
+    wake?.();
   }
 }
 
@@ -80,12 +96,28 @@ class Store {
   }
 
   /** `ended`: it was held until now. `repeated`: if it was not, then an earlier request may have ended it. */
-  release(owner) {
-    return this.do("release", [owner]);
+  async release(owner) {
+    const said = await this.do("release", [owner]);
+    if (said.ended && this.isPlain) this.server.wakeNext(this.plain.key);
+    return said;
   }
 
-  renew(owner, ttl) {
-    return this.do("renew", [owner, ttl]);
+  async renew(owner, ttl) {
+    try {
+      return await this.do("renew", [owner, ttl]);
+    } catch (error) {
+      if (codeOf(error) === "WRONGTYPE") return false; // it is no lock any more
+      throw error;
+    }
+  }
+
+  /** Where there is no queue, `wake` is called when this process releases the lock and no other has waited longer. */
+  join(wake) {
+    this.server.join(this.plain.key, wake);
+  }
+
+  leave(wake) {
+    this.server.leave(this.plain.key, wake);
   }
 
   guard(owner, words) {

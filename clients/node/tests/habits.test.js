@@ -133,7 +133,7 @@ function tellOf(whose, library, name) {
       await eventually(() => told.length > 0);
       assert.equal(told[0][0], lock);
       assert(told[0][1] instanceof LostLockError);
-      assert.equal(told[0][1].message, `Lost ${kind.toLowerCase()} for key ${kind.toLowerCase()}:${market}`);
+      assert(told[0][1].message.startsWith(`Lost ${kind.toLowerCase()} for key ${kind.toLowerCase()}:${market}`));
       assert.equal(told[0][2], false);
       assert.equal(lock.isAcquired, false);
       await lock.release(); // and nothing happens
@@ -204,7 +204,7 @@ function tellOf(whose, library, name) {
   });
 
   it("what makes no sense is refused at once", () => {
-    const refused = (make, message) => assert.throws(make, { message });
+    const refused = (make, message) => assert.throws(make, (error) => error.message.startsWith(message));
     refused(() => new Mutex(null, market), '"client" is required');
     refused(() => new Mutex(client, ""), '"key" is required');
     refused(() => new Mutex(client, 1), '"key" must be a string');

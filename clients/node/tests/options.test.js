@@ -16,9 +16,13 @@ const REFUSED = {
   retryInterval: [["5", TypeError], [-1, RangeError], [NaN, RangeError], [Infinity, RangeError]],
   refreshInterval: [["5", TypeError], [null, TypeError], [-1, RangeError], [NaN, RangeError], [Infinity, RangeError],
     [10_000, RangeError]],
-  identifier: [["", TypeError], [5, TypeError], [null, TypeError], ["é".repeat(513), RangeError]],
+  identifier: [["", TypeError], [5, TypeError], [null, TypeError], ["é".repeat(513), RangeError], ["*", RangeError],
+    ["@lock:shared", RangeError]],
   identifierSuffix: [[5, TypeError], ["x".repeat(1_000), RangeError]],
-  externallyAcquiredIdentifier: [[5, TypeError], ["x".repeat(1_025), RangeError]],
+  externallyAcquiredIdentifier: [[5, TypeError], ["x".repeat(1_025), RangeError], ["*", RangeError]],
+  ownerPrefix: [[5, TypeError], [null, TypeError], ["é".repeat(500), RangeError]],
+  keyPrefix: [[5, TypeError], [null, TypeError], [true, TypeError]],
+  lockTimout: [[1_000, TypeError]],
   acquiredExternally: [[1, TypeError], [true, TypeError]],
   onLockLost: [["throw", TypeError], [null, TypeError]],
   requireModule: [[1, TypeError]],
@@ -55,6 +59,16 @@ for (const [what, make, kind] of [
   it(`${what} is a ${kind.name}`, () => { assert.throws(make, kind); });
 }
 
+it("what is refused is named", () => {
+  const refused = (make, message) => assert.throws(make, (error) => message.test(error.message) || assert.fail(error.message));
+  refused(() => new Mutex(client, "market", { lockTimout: 5 }), /"lockTimout".*did you mean "lockTimeout"\?$/);
+  refused(() => new Mutex(client, "market", { requiremodule: true }), /"requiremodule".*did you mean "requireModule"\?$/);
+  refused(() => new Mutex(client, "market", { colour: "red" }), /^a mutex has no option "colour"$/);
+  refused(() => new Semaphore(client, "market", 3, { shared: true }), /^a semaphore has no option "shared"$/);
+  refused(() => new Semaphore(client, "market", 0), /"limit".*1 or more.*is 0/);
+  refused(() => new Mutex(client, "market", { identifier: "*" }), /"\*" can't be an identifier/);
+});
+
 it("a signal that is none is a TypeError", async () => {
   for (const signal of [5, null, {}, new AbortController()]) {
     await assert.rejects(new Mutex(client, "market").acquire(signal), TypeError);
@@ -67,7 +81,8 @@ it("what makes sense is taken", () => {
     {}, { lockTimeout: 1 }, { lockTimeout: 1_500.5 }, { acquireTimeout: 0 }, { acquireTimeout: Infinity },
     { acquireAttemptsLimit: Infinity }, { retryInterval: 0 }, { refreshInterval: 0 }, { lockTimeout: undefined },
     { refreshInterval: 9_999 }, { identifier: "é".repeat(512) }, { identifierSuffix: "" }, { acquiredExternally: false },
-    { maxQueue: 0 }, { maxQueue: 100 },
+    { maxQueue: 0 }, { maxQueue: 100 }, { keyPrefix: "" }, { keyPrefix: "app:" }, { ownerPrefix: "" }, { ownerPrefix: "web" },
+    { colour: undefined }, { identifier: "**" },
   ]) new Mutex(client, "market", options);
   new Semaphore(client, "market", 1);
 });

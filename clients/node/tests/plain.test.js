@@ -88,13 +88,45 @@ function withoutTheModule(name) {
     await theirs.release();
   });
 
-  it("a request that waits asks less and less often, and has the lock in the end", async () => {
-    const hold = await mutex().acquire(), before = proxy.count("\r\nNX\r\n"), waiting = mutex().acquire();
-    await sleep(3_000);
-    const asked = proxy.count("\r\nNX\r\n") - before;
-    assert(asked >= 5 && asked < 25, `${asked} requests in three seconds`);
+  it("a request that waits polls less and less often, pauses for a tenth of a second at most, and has the lock in the end", async () => {
+    const hold = await mutex().acquire(), before = proxy.count("\r\nNX\r\n"), began = performance.now(), waiting = mutex().acquire();
+    const asked = () => proxy.count("\r\nNX\r\n") - before;
+    await eventually(() => asked() >= 40);
+    const took = performance.now() - began; // 40 pauses of half of 100 ms at least; of a second they would be 20 s
+    assert(took > 1_000 && took < 15_000, `40 requests in ${took} ms`);
     await hold.release();
     await (await waiting).release();
+  });
+
+  it("a request that waits pauses no longer than the user's own interval", async () => {
+    const hold = await mutex().acquire(), before = proxy.count("\r\nNX\r\n"), began = performance.now();
+    const waiting = mutex({ ...FOR_LONG, retryInterval: 5 }).acquire();
+    await eventually(() => proxy.count("\r\nNX\r\n") - before >= 200);
+    const took = performance.now() - began; // nominally less than a second; with pauses of 100 ms 15 s
+    assert(took < 9_000, `200 requests in ${took} ms`);
+    await hold.release();
+    await (await waiting).release();
+  });
+
+  it("a release wakes those who wait by the same client, in order", async () => {
+    const patient = { ...FOR_LONG, retryInterval: 12_000 }, served = []; // each would pause for six seconds at least
+    const hold = await mutex(patient).acquire(), before = proxy.count("\r\nNX\r\n");
+    const waiting = [0, 1, 2].map(async (number) => {
+      const next = await mutex(patient).acquire();
+      served.push(number);
+      await next.release();
+    });
+    await eventually(() => proxy.count("\r\nNX\r\n") - before >= 3);
+    await answers();
+    const began = performance.now();
+    await hold.release();
+    await Promise.all(waiting);
+    const took = performance.now() - began;
+    assert(took < 5_000, `it took ${took} ms`);
+    assert.deepEqual(served, [0, 1, 2]);
+  });
+
+  it("a wait without end that is cancelled leaves nothing", async () => {
     const cancelled = mutex({ acquireTimeout: Infinity }), other = await mutex().acquire();
     await assert.rejects(cancelled.acquire(AbortSignal.timeout(100)), { name: "TimeoutError" });
     await other.release();

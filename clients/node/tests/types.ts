@@ -57,6 +57,11 @@ async function workByAHold(mutex: Mutex): Promise<number | null> {
   return hold.isHeld || hold.isReleased ? hold.fence : null;
 }
 
+for (const keyPrefix of ["", "shop:"]) {
+  new Mutex(one, "market", { keyPrefix, ownerPrefix: "web", acquireTimeout: Infinity }).tryHold().then((hold) => hold?.throwIfLost());
+  new Semaphore(one, ["a", "b"], 3, { keyPrefix });
+}
+
 const strict = new Mutex(one, "market", { requireModule: true });
 workByAHold(strict).catch((error) => error instanceof ModuleMissingError);
 
@@ -76,3 +81,5 @@ new Mutex(one, "market").fence.toFixed();
 new Mutex(one, "market").acquire().then((hold) => hold.fence.toFixed());
 // @ts-expect-error
 new Mutex(one, "market", { lockTimeout: "10" });
+// @ts-expect-error
+new Mutex(one, "market", { lockTimout: 10 });

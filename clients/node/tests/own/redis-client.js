@@ -32,13 +32,13 @@ after(async () => {
 const made = [];
 afterEach(() => { for (const lock of made.splice(0)) lock.stopRefresh(); });
 
-// By default theirs throws a loss, and ours warns of it.
-const onLockLost = (error) => { throw error; };
+// By default theirs throws a loss, and ours warns of it; its owner is a UUID alone.
+const THEIR_DEFAULTS = { onLockLost(error) { throw error; }, ownerPrefix: "" };
 
 const remembered = (Lock) => class extends Lock {
   constructor(...words) {
     const options = typeof words.at(-1) === "object" && words.length > 2 ? words.pop() : {};
-    super(...words, { onLockLost, ...options });
+    super(...words, { ...THEIR_DEFAULTS, ...options });
     made.push(this);
   }
 };
