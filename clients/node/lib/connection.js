@@ -2,6 +2,7 @@
 
 // How to speak by the application's client: ioredis or node-redis, to one server, by a Sentinel, or to a cluster.
 
+const { errorMonitor } = require("node:events");
 const { codeOf } = require("./errors");
 
 const TRIES = 5;
@@ -52,8 +53,20 @@ class Ioredis {
   }
 }
 
+// node-redis 5 writes what was asked for in this turn of the event loop at the turn's end. If the connection breaks in
+// between, it writes to the closed one, waits for those replies on the next, and takes every later reply for that to an
+// earlier command: a client is granted what another one was. From 5.9 on it can be paused until the turn is over.
+function keepInStep(client) {
+  if (typeof client._pause !== "function" || typeof client._unpause !== "function") return;
+  client.on?.(errorMonitor, () => {
+    client._pause();
+    setImmediate(() => client._unpause());
+  });
+}
+
 class NodeRedis {
   constructor(client) {
+    keepInStep(client);
     this.client = client;
     this.prefix = String(client.options?.keyPrefix ?? client._keyPrefix ?? "");
     this.canListen = false;
@@ -77,6 +90,7 @@ class NodeRedis {
 
   listen(channel, { heard, up, down, failed }) {
     const ear = this.client.duplicate({ clientSideCache: undefined });
+    keepInStep(ear);
     let subscribed = false;
     ear.on("error", down); // as above
     ear.on("ready", () => { if (subscribed) up(); }); // it has subscribed again by then

@@ -4,7 +4,8 @@
 
 const assert = require("node:assert/strict");
 const { spawnSync } = require("node:child_process");
-const { after, before, beforeEach, describe, it } = require("node:test");
+const net = require("node:net");
+const { after, before, beforeEach, describe, it, mock } = require("node:test");
 const { setTimeout: sleep } = require("node:timers/promises");
 const Redis = require("ioredis");
 const { LostLockError, Mutex, Semaphore, TimeoutError } = require("redis-lock-module");
@@ -70,6 +71,33 @@ for (const name of Object.keys(CLIENTS)) {
       await hold.release();
       await watcher.nothingIsLeft();
     });
+  });
+}
+
+for (const name of Object.keys(CLIENTS).filter((one) => one.startsWith("node-redis"))) {
+  it(`${name}: a command that is asked for just before the connection breaks puts no later reply out of step`, { timeout: 30_000 }, async () => {
+    const sockets = [], { connect } = net;
+    const connecting = ["connect", "createConnection"].map((way) => mock.method(net, way, (...words) => {
+      sockets.push(connect(...words));
+      return sockets.at(-1);
+    }));
+    const { client, ask, close } = await CLIENTS[name].connect(server.port);
+    try {
+      const hold = await new Mutex(client, "market", FOR_LONG).acquire();
+      for (let time = 0; time < 3; time++) {
+        const connections = sockets.length;
+        ask("ECHO", "before").catch(() => {});
+        sockets.at(-1).destroy(new Error("it breaks")); // said to the client before the turn of the loop is over
+        await eventually(() => sockets.length > connections && client.isReady);
+        const words = ["a", "b", "c"];
+        assert.deepEqual(await Promise.all(words.map((word) => ask("ECHO", word))), words);
+        assert.equal(await new Mutex(client, "market", { acquireTimeout: 0 }).tryAcquire(), false);
+      }
+      await hold.release();
+    } finally {
+      for (const one of connecting) one.mock.restore();
+      close();
+    }
   });
 }
 
