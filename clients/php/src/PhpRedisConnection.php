@@ -9,6 +9,9 @@ namespace RedisLockModule\Symfony;
  */
 final class PhpRedisConnection implements Connection
 {
+    /** Milliseconds between two attempts to connect. */
+    private const PAUSE = 50;
+
     private bool $isCluster;
 
     public function __construct(private object $redis)
@@ -34,7 +37,8 @@ final class PhpRedisConnection implements Connection
 
     /**
      * phpredis sends nothing twice. But if a connection ends right after a command was sent, it may connect again and
-     * wait for the reply there, in vain: therefore the limits on what it waits for.
+     * wait there for a reply that never comes: therefore the limits on what it waits for. If it can't connect it gives
+     * up after ten tries in one instant, and then its client fails until it is told to connect(): therefore the pauses.
      */
     public function send(string $name, array $words, ?float $timeout = null, bool $once = false): mixed
     {
@@ -43,21 +47,34 @@ final class PhpRedisConnection implements Connection
             throw new \LogicException('The Redis client is in MULTI or a pipeline: a lock needs its reply at once.');
         }
 
-        $limits = !$this->isCluster && !$once;
-        // 0 stands for the limit in php.ini when it connects, but for no time at all on an open connection.
-        $own = $limits ? $redis->getOption(\Redis::OPT_READ_TIMEOUT) ?: (float) \ini_get('default_socket_timeout') : null;
+        $own = $limits = [];
+        if (!$this->isCluster) {
+            // 0 stands for the limit in php.ini when it connects, but for no time at all on an open connection.
+            $own[\Redis::OPT_READ_TIMEOUT] = $most = $redis->getOption(\Redis::OPT_READ_TIMEOUT) ?: (float) \ini_get('default_socket_timeout');
+            if (!$once) {
+                $limits[\Redis::OPT_READ_TIMEOUT] = $timeout ?? ($most < 0 ? self::REPLY : min($most, self::REPLY));
+            }
+            if (\defined('Redis::OPT_MAX_RETRIES')) {
+                $limits[\Redis::OPT_MAX_RETRIES] = (int) ceil(min($timeout ?? self::REPLY, self::REPLY) * 1000 / self::PAUSE);
+                $limits[\Redis::OPT_BACKOFF_BASE] = $limits[\Redis::OPT_BACKOFF_CAP] = self::PAUSE;
+            }
+            foreach ($limits as $option => $limit) {
+                $own[$option] ??= $redis->getOption($option);
+            }
+        }
         $redis->clearLastError();
         try {
-            if ($limits) {
-                $redis->setOption(\Redis::OPT_READ_TIMEOUT, $timeout ?? ($own < 0 ? self::REPLY : min($own, self::REPLY)));
+            foreach ($limits as $option => $limit) {
+                $redis->setOption($option, $limit);
             }
             if ($once && $this->isCluster) {
                 $this->findSlot($name);
             }
             $reply = $this->isCluster ? $redis->rawCommand($name, ...$words) : $redis->rawCommand(...$words);
         } catch (\RedisException|\RedisClusterException $e) {
-            if (null !== $said = $redis->getLastError()) {
-                throw new ServerError($said, 0, $e);
+            // An error of the server is the message too. After a lost connection, why it could not connect again stands here.
+            if ($redis->getLastError() === $e->getMessage()) {
+                throw new ServerError($e->getMessage(), 0, $e);
             }
             $redis->close();
             if ($this->isCluster && !$once) {
@@ -65,8 +82,8 @@ final class PhpRedisConnection implements Connection
             }
             throw new ConnectionLost($e->getMessage(), 0, $e);
         } finally {
-            if ($limits) {
-                $redis->setOption(\Redis::OPT_READ_TIMEOUT, $own);
+            foreach ($limits as $option => $limit) {
+                $redis->setOption($option, $own[$option]);
             }
         }
         if (null !== $said = $redis->getLastError()) {

@@ -88,7 +88,7 @@ final class Server
     }
 
     /**
-     * Asks again after the connection has failed: a while, but not if it took the whole time limit to find out.
+     * Asks again after the connection has failed, for a while, and at least once unless it waits.
      *
      * @template T
      *
@@ -106,7 +106,7 @@ final class Server
             } catch (ConnectionLost $e) {
                 $now = self::now();
                 $until ??= null === $end ? $began + self::PERSISTENT : min($end, $now + self::PERSISTENT);
-                if ($now >= $until) {
+                if ($now >= $until && ($again || null !== $end)) {
                     throw $e;
                 }
                 usleep(random_int(20_000, 100_000));

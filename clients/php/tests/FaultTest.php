@@ -14,7 +14,7 @@ final class FaultTest extends StoreTestCase
     {
         $all = [];
         foreach (self::ways() as $way => [$library, $module]) {
-            foreach (['cut', 'lose-reply'] as $fault) {
+            foreach (['cut', 'lose-reply', 'refuse'] as $fault) {
                 foreach (['acquire', 'wait', 'renew', 'release', 'check'] as $step) {
                     $all["$way: $fault at $step"] = [$library, $module, $fault, $step];
                 }

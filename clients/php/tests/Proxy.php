@@ -2,7 +2,7 @@
 
 namespace RedisLockModule\Symfony\Tests;
 
-/** Cuts, loses a reply, or stalls, at the first request that contains a word. */
+/** Does to the first request that contains a word what `proxy-process.php` lists. */
 final class Proxy
 {
     public readonly int $port;

@@ -2,11 +2,15 @@
 
 // Between a client and a server. Does something once, to the first request that contains WORD:
 //
-//   php proxy-process.php SERVER-PORT WORD cut|cut-at-once|lose-reply|stall
+//   php proxy-process.php SERVER-PORT WORD cut|cut-at-once|lose-reply|stall|refuse|ERROR
+//
+// "refuse" loses the reply, and then refuses connections for half a second. An ERROR, such as "REPLACED by another",
+// is what it replies instead of the server.
 
 [, $upstream, $word, $action] = $argv;
 $listener = stream_socket_server('tcp://127.0.0.1:0', $errno, $error) ?: exit($error);
-echo substr(strrchr(stream_socket_get_name($listener, false), ':'), 1), "\n";
+$address = stream_socket_get_name($listener, false);
+echo substr(strrchr($address, ':'), 1), "\n";
 $pairs = []; // by the number of the stream: the stream, its other side, whether it is the client's
 $losing = [];
 $close = static function ($stream) use (&$pairs): void {
@@ -43,11 +47,20 @@ for (;;) {
                 $close($stream);
                 continue;
             }
+            if (str_contains($action, ' ')) {
+                fwrite($stream, "-$action\r\n");
+                continue;
+            }
             $losing[(int) $other] = true;
         } elseif (!$isClient && isset($losing[(int) $stream])) {
-            if ('lose-reply' === $action) {
+            if ('stall' !== $action) {
                 unset($losing[(int) $stream]);
+                'refuse' === $action && fclose($listener);
                 $close($stream);
+            }
+            if ('refuse' === $action) {
+                usleep(500_000);
+                $listener = stream_socket_server("tcp://$address", $errno, $error) ?: exit($error);
             }
             continue;
         }
