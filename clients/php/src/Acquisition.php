@@ -17,6 +17,9 @@ final class Acquisition
     /** Whether a place in the queue may be left behind. */
     private bool $waited = false;
 
+    /** Whether what this owner has or waits for is not of this request. */
+    private bool $isOfOthers = false;
+
     /** When the command was sent to which the hold is owed: its time to live ends not before this and the ttl. */
     private float $sent = 0;
 
@@ -48,7 +51,7 @@ final class Acquisition
                 $fence = Server::persist(function (bool $again) use ($end, &$left) {
                     $left = max(0, $end - Server::now());
 
-                    return $this->send($left > 0 ? $left * 1000 : null, $again);
+                    return $this->send($left > 0 && !$this->isPromotion() ? $left * 1000 : null, $again);
                 }, $end);
             } catch (ServerError $e) {
                 if (!$e->startsWith('UNBLOCKED ')) {
@@ -66,9 +69,14 @@ final class Acquisition
             if (0 == $left) {
                 return null;
             }
+            if ($this->isPromotion() && !$this->ask(fn (Commands $commands) => $commands->holds($this->name, $this->owner), $end)) {
+                $this->held = null; // the share was lost: like others it waits in the queue
+                continue;
+            }
             if (Server::now() - $this->sent < 1) {
-                // Nothing waits in the server: it has no module, lets no client wait (lock.drain), or keeps a place.
-                $longest = $this->server->keepsPlace() ? min($pause, 0.1) : $pause;
+                // Nothing waits in the server: it has no module, lets no client wait (lock.drain), or keeps a place; or
+                // it is a promotion.
+                $longest = $this->isPromotion() || $this->server->keepsPlace() ? min($pause, 0.1) : $pause;
                 usleep((int) (1e6 * min($longest * random_int(50, 100) / 100, max(0, $end - Server::now()))));
             }
         }
@@ -77,7 +85,7 @@ final class Acquisition
     /** Ends whatever may have become of this request, unless that is sure: then it returns false. */
     public function withdraw(): bool
     {
-        if (null !== $this->held || 0 === $this->unanswered && !$this->waited) {
+        if ($this->isOfOthers || null !== $this->held || 0 === $this->unanswered && !$this->waited) {
             return false; // a hold from before stays what it is
         }
         try {
@@ -89,10 +97,16 @@ final class Acquisition
         return true;
     }
 
-    /** How much of the ttl is surely left, in seconds. */
-    public function remaining(): float
+    /** A share is to become exclusive. That is not waited for in the queue, but tried until nobody else shares. */
+    private function isPromotion(): bool
     {
-        return $this->ttl / 1000 - (Server::now() - $this->sent);
+        return !$this->shared && 'read' === $this->held;
+    }
+
+    /** When the hold ends at the earliest. */
+    public function ends(): float
+    {
+        return $this->sent + $this->ttl / 1000;
     }
 
     private function send(?float $wait, bool $again): ?int
@@ -106,6 +120,8 @@ final class Acquisition
                 : $this->server->ask(fn (Commands $commands) => $commands->acquire($this->name, $this->owner, $this->ttl, $mayHold, $wait), $this->logger);
         } catch (ServerError|ModuleRequiredException $e) {
             --$this->unanswered;
+            // Then the wait is of a later request, or of one for other locks, or the owner has had a share before.
+            $this->isOfOthers = $e instanceof ServerError && $e->startsWith('REPLACED', 'ONEWAIT', 'NOUPGRADE');
             throw $e;
         }
         --$this->unanswered;
@@ -126,10 +142,15 @@ final class Acquisition
             return true;
         }
 
-        return Server::persist(function () {
+        return $this->ask(function (Commands $commands) {
             $this->sent = Server::now();
 
-            return $this->server->ask(fn (Commands $commands) => $commands->renew($this->name, $this->owner, $this->ttl), $this->logger);
+            return $commands->renew($this->name, $this->owner, $this->ttl);
         });
+    }
+
+    private function ask(callable $question, ?float $end = null): mixed
+    {
+        return Server::persist(fn () => $this->server->ask($question, $this->logger), $end);
     }
 }

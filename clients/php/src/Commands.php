@@ -19,6 +19,11 @@ interface Commands
      */
     public function acquire(string $name, string $owner, int $ttl, bool $again, ?float $wait = null): ?int;
 
+    /**
+     * @param bool $isExclusive Whether this owner holds the lock alone
+     *
+     * @return int|null As above; the number is below zero if the owner goes on holding the lock alone, which covers a share
+     */
     public function acquireShared(string $name, string $owner, int $ttl, bool $isExclusive, ?float $wait = null): ?int;
 
     public function renew(string $name, string $owner, int $ttl): bool;

@@ -17,14 +17,24 @@ final class Module implements Commands
 
     /**
      * An exclusive hold becomes a shared one in one instant. While others wait it stays exclusive, which covers the
-     * share: they would get the lock between the two, and the share would have to wait behind them.
+     * share: they would get the lock between the two, and the share would have to wait behind them. It also stays
+     * exclusive if the share is refused (lock.quarantine): then the key is written again as it was. A hold that stays
+     * exclusive has its number below zero.
      */
     private const DEMOTE = <<<'LUA'
-        local info = redis.call('LOCK.INFO', KEYS[1])
+        local key, owner, ttl = KEYS[1], ARGV[1], ARGV[2]
+        local info = redis.call('LOCK.INFO', key)
         local field = {}
         for i = 1, info and #info or 0, 2 do field[info[i]] = info[i + 1] end
-        if field.mode == 'exclusive' and field.queue == 0 then redis.call('LOCK.RELEASE', KEYS[1], ARGV[1]) end
-        return redis.call('LOCK.ACQUIRE', KEYS[1], ARGV[1], ARGV[2], 'SHARED')
+        local left = field.mode == 'exclusive' and redis.call('LOCK.CHECK', key, owner)
+        if left and field.queue == 0 then
+            redis.call('LOCK.RELEASE', key, owner)
+            local share = redis.pcall('LOCK.ACQUIRE', key, owner, ttl, 'SHARED')
+            if type(share) == 'number' then return share end
+            redis.call('SET', key, owner, 'PX', left > 0 and left or ttl)
+        end
+        local fence = redis.call('LOCK.ACQUIRE', key, owner, ttl, 'SHARED')
+        return fence and left and -fence or fence
         LUA;
 
     public function __construct(private Connection $connection, private bool $queue)
@@ -86,15 +96,7 @@ final class Module implements Commands
 
             return $this->connection->send($name, [...$words, 'BLOCK', max(1, (int) ceil($wait))], $wait / 1000 + self::LATE);
         }
-        try {
-            $place = $this->connection->send($name, [...$words, 'QUEUE', self::LEASE]);
-        } catch (ServerError $e) {
-            // An owner that shares the lock can't wait in the queue to have it alone, and need not: it goes first.
-            if (!$e->startsWith('ERR QUEUE')) {
-                throw $e;
-            }
-            $place = $this->connection->send($name, $words);
-        }
+        $place = $this->connection->send($name, [...$words, 'QUEUE', self::LEASE]);
 
         return $place > 0 ? $place : null; // below 0 it is a place
     }

@@ -21,7 +21,7 @@ use Symfony\Component\Lock\Store\ExpiringStoreTrait;
  * A store on the commands of the redis-lock module for Redis and Valkey. On a server without it the locks are exclusive
  * only and have no fencing numbers; they are the same keys, so clients with and without exclude each other.
  *
- * A Key is one hold. Its owner, a random token, is kept in it and is serialized with it. The first save() after a
+ * A Key is one hold. Its owner, "host:pid:uuid", is kept in it and is serialized with it. The first save() after a
  * delete() makes a new one.
  */
 final class RedisLockStore implements BlockingStoreInterface, BlockingSharedLockStoreInterface, LoggerAwareInterface
@@ -32,12 +32,16 @@ final class RedisLockStore implements BlockingStoreInterface, BlockingSharedLock
     private Connection $connection;
     private Server $server;
 
+    /** @var \WeakMap<Key, float> When the hold of a key ends, as far as this process knows, by Server::now() */
+    private \WeakMap $ends;
+
     /**
      * @param \Redis|\RedisArray|\RedisCluster|ClientInterface|object $redis The client; proxies of symfony/cache too
      * @param float      $initialTtl    How long a lock lasts that is not refreshed, in seconds
-     * @param float|null $maxWait       How long acquire(true) waits, in seconds; null is for ever
+     * @param float|null $maxWait       How long acquire(true) waits, in seconds; null is as long as it takes
      * @param bool       $queue         Waits by asking every 100 ms for its place in the queue: signals are handled meanwhile
      * @param bool       $requireModule Throws on a server without the module
+     * @param string|null $ownerPrefix  What owners begin with, before a UUID; null is "host:pid", of the process that acquires
      */
     public function __construct(
         object $redis,
@@ -45,6 +49,7 @@ final class RedisLockStore implements BlockingStoreInterface, BlockingSharedLock
         private ?float $maxWait = null,
         bool $queue = false,
         bool $requireModule = false,
+        private ?string $ownerPrefix = null,
     ) {
         $this->connection = match (true) {
             $redis instanceof \Redis, $redis instanceof \RedisArray, $redis instanceof \RedisCluster,
@@ -53,14 +58,18 @@ final class RedisLockStore implements BlockingStoreInterface, BlockingSharedLock
             $redis instanceof ClientInterface => new PredisConnection($redis),
             default => throw new InvalidArgumentException(sprintf('The client must be Redis, RedisArray, RedisCluster or %s, and is %s.', ClientInterface::class, get_debug_type($redis))),
         };
-        self::milliseconds($initialTtl);
-        if ($initialTtl < 0.001) {
-            throw new InvalidTtlException(sprintf('The initial ttl must be a millisecond or more, and is %s seconds.', $initialTtl));
+        if (!self::isTtl($initialTtl) || $initialTtl < 0.001) {
+            throw new InvalidTtlException(sprintf('The initial ttl must be a number of seconds, a millisecond or more, and is %s.', $initialTtl));
         }
         if (null !== $maxWait && !($maxWait >= 0 && $maxWait < \INF)) {
             throw new InvalidArgumentException(sprintf('The longest wait must be 0 seconds or more, or null, and is %s.', $maxWait));
         }
+        // Of the 1024 bytes of an owner a colon and the UUID take 37.
+        if (null !== $ownerPrefix && ('' === $ownerPrefix || \strlen($ownerPrefix) > 1024 - 37)) {
+            throw new InvalidArgumentException(sprintf('The prefix of owners must be 1 to 987 bytes, and is %d.', \strlen($ownerPrefix)));
+        }
         $this->server = new Server($this->connection, $queue, $requireModule);
+        $this->ends = new \WeakMap();
         $this->logger = new NullLogger();
     }
 
@@ -87,20 +96,32 @@ final class RedisLockStore implements BlockingStoreInterface, BlockingSharedLock
         $this->acquire($key, shared: true, patience: $this->maxWait ?? \INF);
     }
 
-    /** Renews the hold, or throws a LockConflictedException if it was lost. It never revives a lost one. */
+    /**
+     * Renews the hold, or throws a LockConflictedException if it was lost. It never revives a lost one.
+     *
+     * @throws InvalidTtlError The ttl is no number of seconds above 0
+     */
     public function putOffExpiration(Key $key, float $ttl): void
     {
-        $milliseconds = self::milliseconds($ttl);
+        if (!self::isTtl($ttl)) {
+            throw new InvalidTtlError(sprintf('The ttl of the lock "%s" must be a number of seconds above 0, and is %s.', $key, $ttl));
+        }
         $hold = $this->hold($key);
         $key->reduceLifetime($ttl);
         $this->checkNotExpired($key);
         if (null === $hold) {
             throw new LockConflictedException(sprintf('The lock "%s" is not held.', $key));
         }
-        if (!$this->ask($key, LockStorageException::class, fn (Commands $commands) => $commands->renew($key, $hold['owner'], $milliseconds))) {
+        $renewed = $this->ask($key, LockStorageException::class, function (Commands $commands) use ($key, $hold, $ttl, &$sent) {
+            $sent = Server::now();
+
+            return $commands->renew($key, $hold['owner'], self::milliseconds($ttl));
+        });
+        if (!$renewed) {
             $this->keep($key, ['mode' => null, 'fence' => null] + $hold);
             throw new LockConflictedException(sprintf('The lock "%s" was lost: it expired or was broken before it was refreshed.', $key));
         }
+        $this->ends[$key] = $sent + $ttl;
         $this->checkNotExpired($key);
     }
 
@@ -139,15 +160,20 @@ final class RedisLockStore implements BlockingStoreInterface, BlockingSharedLock
 
     /**
      * Runs a command in the instant in which this key holds the lock, and returns what the client makes of the reply.
-     * If the lock was lost nothing has run, and it throws a LockConflictedException.
+     * If the lock was lost nothing has run, and it throws a LockConflictedException. So it does, and sends nothing, when
+     * the hold has ended as far as this process knows: the server compares the owner, and not the fencing number.
      *
      * The command is sent once. If the reply is lost it throws a LockStorageException, and the command may have run.
      * The client's prefix is not added to its keys. In a cluster they must be in the slot of the lock.
      */
     public function guard(Key $key, string $command, string|int|float ...$arguments): mixed
     {
-        if (null === $hold = $this->hold($key)) {
+        $hold = $this->hold($key);
+        if (null === ($hold['mode'] ?? null)) {
             throw new LockConflictedException(sprintf('The lock "%s" is not held: nothing has run.', $key));
+        }
+        if ($key->isExpired() || Server::now() >= ($this->ends[$key] ?? \INF)) {
+            throw new LockConflictedException(sprintf('The lock "%s" has expired: nothing has run.', $key));
         }
         try {
             return $this->server->ask(static fn (Commands $commands) => $commands->guard($key, $hold['owner'], [$command, ...array_values($arguments)]), $this->logger);
@@ -165,7 +191,7 @@ final class RedisLockStore implements BlockingStoreInterface, BlockingSharedLock
     {
         $hold = $this->hold($key);
         if (null === $hold || $hold['released']) {
-            $hold = ['owner' => bin2hex(random_bytes(16)), 'mode' => null, 'fence' => null, 'released' => false];
+            $hold = ['owner' => $this->newOwner(), 'mode' => null, 'fence' => null, 'released' => false];
         }
         $this->keep($key, $hold);
         $acquisition = new Acquisition($this->server, $this->logger, $key, $hold['owner'], self::milliseconds($this->initialTtl), $shared, $hold['mode']);
@@ -175,12 +201,11 @@ final class RedisLockStore implements BlockingStoreInterface, BlockingSharedLock
             if (null === $fence) {
                 throw new LockConflictedException(sprintf('Others hold the lock "%s".', $key));
             }
-            // While others wait an exclusive hold stays exclusive, with its number, when a share is asked for.
-            $mode = $shared && ('write' !== $hold['mode'] || $fence !== $hold['fence']) ? 'read' : 'write';
-            $this->keep($key, ['mode' => $mode, 'fence' => $fence ?: null] + $hold);
+            $this->keep($key, ['mode' => $shared && $fence > 0 ? 'read' : 'write', 'fence' => abs($fence) ?: null] + $hold);
+            $this->ends[$key] = $acquisition->ends();
             $done = true;
         } catch (ServerError $e) {
-            if ($e->startsWith('DEADLOCK', 'TOOCOMPLEX', 'QUEUEFULL')) {
+            if ($e->startsWith('DEADLOCK', 'TOOCOMPLEX', 'QUEUEFULL', 'REPLACED', 'ONEWAIT', 'NOUPGRADE')) {
                 throw new LockConflictedException($e->getMessage(), 0, $e);
             }
             throw new LockAcquiringException(sprintf('The server refused the lock "%s": %s', $key, $e->getMessage()), 0, $e);
@@ -192,7 +217,7 @@ final class RedisLockStore implements BlockingStoreInterface, BlockingSharedLock
                 $this->keep($key, ['released' => true] + $hold);
             }
         }
-        $key->reduceLifetime($acquisition->remaining());
+        $key->reduceLifetime($acquisition->ends() - Server::now());
         $this->checkNotExpired($key);
     }
 
@@ -217,13 +242,24 @@ final class RedisLockStore implements BlockingStoreInterface, BlockingSharedLock
         $key->setState(__CLASS__, $hold);
     }
 
-    private static function milliseconds(float $ttl): int
+    private function newOwner(): string
+    {
+        $uuid = random_bytes(16);
+        $uuid[6] = $uuid[6] & "\x0f" | "\x40";
+        $uuid[8] = $uuid[8] & "\x3f" | "\x80";
+
+        return ($this->ownerPrefix ?? substr(gethostname() ?: 'unknown', 0, 64).':'.getmypid())
+            .vsprintf(':%s%s-%s-%s-%s-%s%s%s', str_split(bin2hex($uuid), 4));
+    }
+
+    private static function isTtl(float $ttl): bool
     {
         // As far as a number in Unix time goes that every client can read.
-        if (!($ttl > 0 && $ttl < 2 ** 53 / 1000 - time())) {
-            throw new InvalidTtlException(sprintf('The ttl must be a number of seconds above 0, and is %s.', $ttl));
-        }
+        return $ttl > 0 && $ttl < 2 ** 53 / 1000 - time();
+    }
 
+    private static function milliseconds(float $ttl): int
+    {
         return (int) ceil($ttl * 1000);
     }
 }

@@ -2,6 +2,7 @@
 
 namespace RedisLockModule\Symfony\Tests;
 
+use RedisLockModule\Symfony\RedisLockStore;
 use Symfony\Component\Lock\Exception\LockExpiredException;
 use Symfony\Component\Lock\LockFactory;
 
@@ -215,6 +216,28 @@ final class ContractTest extends StoreTestCase
         self::assertTrue($store->exists($key));
         $store->delete($key);
         self::assertChildEnds($child);
+    }
+
+    /** @dataProvider libraries */
+    public function test_a_share_that_is_refused_leaves_the_hold_exclusive(string $library): void
+    {
+        $server = new Server(options: ['--enable-debug-command', 'local']);
+        $redis = $server->redis();
+        $store = new RedisLockStore('Predis' === $library ? $server->predis() : $server->redis(), 20);
+        [$ann, $bob] = [$key = self::key(), self::key((string) $key)];
+        $store->save($ann);
+        $redis->rawCommand('CONFIG', 'SET', 'lock.quarantine', 60_000);
+        $redis->rawCommand('DEBUG', 'RELOAD');
+        self::assertConflict(fn () => $store->save(self::key()));
+        $store->saveRead($ann);
+        self::assertTrue($store->exists($ann));
+        self::assertGreaterThan(15_000, $redis->pttl((string) $ann));
+        $store->guard($ann, 'INCR', 'guarded');
+        $redis->rawCommand('CONFIG', 'SET', 'lock.quarantine', 0);
+        self::assertConflict(fn () => $store->saveRead($bob));
+        $store->saveRead($ann); // now it becomes one
+        $store->saveRead($bob);
+        self::assertTrue($store->exists($ann));
     }
 
     /** @dataProvider libraries */

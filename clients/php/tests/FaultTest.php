@@ -122,6 +122,43 @@ final class FaultTest extends StoreTestCase
         $store->waitAndSave(self::key((string) $key)); // nothing was left behind
     }
 
+    /** @dataProvider ways */
+    public function test_a_stopped_server_holds_up_no_call_for_longer_than_some_seconds(string $library, bool $module): void
+    {
+        $server = new Server($module);
+        $client = static function () use ($library, $server): object {
+            if ('Predis' === $library) { // a guarded command gets the client's own limit
+                return new \Predis\Client(['host' => '127.0.0.1', 'port' => $server->port, 'read_write_timeout' => 1]);
+            }
+            $redis = $server->redis();
+            $redis->setOption(\Redis::OPT_READ_TIMEOUT, 1);
+
+            return $redis;
+        };
+        $children = [];
+        foreach ([
+            fn ($store, $key) => $store->save(self::key()),
+            fn ($store, $key) => $store->exists($key),
+            fn ($store, $key) => $store->putOffExpiration($key, 20),
+            fn ($store, $key) => $store->guard($key, 'INCR', 'count'),
+            fn ($store, $key) => $store->delete($key),
+        ] as $number => $call) {
+            $children[] = self::inChild(function () use ($server, $client, $number, $call) {
+                $store = new RedisLockStore($client());
+                $store->save($key = self::key());
+                $server->redis()->incr('ready');
+                self::waitUntil(static fn () => !$server->runs());
+                $began = microtime(true);
+                self::assertThrows(\RuntimeException::class, fn () => $call($store, $key));
+                self::assertLessThan(15, microtime(true) - $began, "call $number");
+            });
+        }
+        self::waitUntil(fn () => '5' === $server->redis()->get('ready'));
+        $server->pause();
+        array_map([self::class, 'assertChildEnds'], $children);
+        $server->resume();
+    }
+
     /** @dataProvider libraries */
     public function test_a_request_whose_fate_is_unknown_is_withdrawn(string $library): void
     {

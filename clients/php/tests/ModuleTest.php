@@ -42,7 +42,32 @@ final class ModuleTest extends StoreTestCase
         $redis->set((string) $key, 'another owner');
         self::assertConflict(fn () => $store->guard($key, 'SET', "$key:price", 0));
         self::assertSame('7', $redis->get("$key:price"));
-        
+    }
+
+    /** @dataProvider ways */
+    public function test_a_guarded_command_is_not_sent_for_a_hold_that_has_ended(string $library, bool $module): void
+    {
+        $redis = self::client('phpredis', $module);
+        $store = self::store($library, $module, initialTtl: 0.2);
+        $key = self::key();
+        $store->save($key);
+        $copy = unserialize(serialize($key));
+        self::waitUntil(fn () => 0 === $redis->exists((string) $key));
+        // The server compares the owner, and would let it pass.
+        $redis->set((string) $key, self::owner($key), ['PX' => 20_000]);
+        self::assertConflict(fn () => $store->guard($key, 'INCR', "$key:count"));
+        self::assertConflict(fn () => self::store($library, $module)->guard($copy, 'INCR', "$key:count"));
+        self::assertSame(0, $redis->exists("$key:count"));
+        $key->resetLifetime();
+        $store->putOffExpiration($key, 20);
+        self::assertSame(1, $store->guard($key, 'INCR', "$key:count"));
+        $redis->del((string) $key);
+        self::assertConflict(fn () => $store->putOffExpiration($key, 20));
+        $redis->set((string) $key, self::owner($key), ['PX' => 20_000]);
+        self::assertConflict(fn () => $store->guard($key, 'INCR', "$key:count"));
+        $store->delete($key);
+        self::assertConflict(fn () => $store->guard($key, 'INCR', "$key:count"));
+        self::assertSame('1', $redis->get("$key:count"));
     }
 
     /** @dataProvider libraries */
@@ -140,7 +165,46 @@ final class ModuleTest extends StoreTestCase
     }
 
     /** @dataProvider libraries */
-    public function test_two_who_share_and_both_want_it_alone_are_not_left_waiting(string $library): void
+    public function test_a_share_becomes_exclusive_as_soon_as_nobody_else_shares(string $library): void
+    {
+        foreach ([false, true] as $queue) {
+            $store = self::store($library, queue: $queue);
+            [$ann, $bob] = [$key = self::key(), self::key((string) $key)];
+            $store->saveRead($ann);
+            $store->saveRead($bob);
+            $tried = self::server()->calls('lock.acquire');
+            $copy = serialize($bob);
+            $child = self::inChild(function () use ($library, $queue, $copy) {
+                self::store($library, queue: $queue)->waitAndSave($bob = unserialize($copy));
+                self::store()->guard($bob, 'SET', "$bob:alone", 1);
+            });
+            self::waitUntil(fn () => self::server()->calls('lock.acquire') > $tried + 3);
+            self::assertSame(0, self::waiters($key)); // it keeps nobody from the lock meanwhile
+            $store->delete($ann);
+            self::assertChildEnds($child);
+            self::assertConflict(fn () => $store->saveRead($ann));
+        }
+    }
+
+    /** @dataProvider libraries */
+    public function test_two_who_share_and_both_want_it_alone_give_up_when_their_time_is_up(string $library): void
+    {
+        $store = self::store($library, maxWait: 0.3);
+        [$ann, $bob] = [$key = self::key(), self::key((string) $key)];
+        $store->saveRead($ann);
+        $store->saveRead($bob);
+        $copy = serialize($bob);
+        $child = self::inChild(fn () => self::assertConflict(fn () => self::store($library, maxWait: 0.3)->waitAndSave(unserialize($copy))));
+        $began = microtime(true);
+        self::assertConflict(fn () => $store->waitAndSave($ann));
+        self::assertGreaterThan(0.29, microtime(true) - $began);
+        self::assertChildEnds($child);
+        self::assertTrue($store->exists($ann));
+        self::assertTrue($store->exists($bob));
+    }
+
+    /** @dataProvider libraries */
+    public function test_a_share_that_is_lost_on_the_way_waits_like_others(string $library): void
     {
         $store = self::store($library);
         [$ann, $bob] = [$key = self::key(), self::key((string) $key)];
@@ -148,11 +212,35 @@ final class ModuleTest extends StoreTestCase
         $store->saveRead($bob);
         $copy = serialize($bob);
         $child = self::inChild(fn () => self::store($library)->waitAndSave(unserialize($copy)));
+        $tried = self::server()->calls('lock.acquire');
+        self::waitUntil(fn () => self::server()->calls('lock.acquire') > $tried);
+        self::client()->zRem((string) $key, self::owner($bob));
         self::waitUntil(fn () => 1 === self::waiters($key));
-        self::assertStringStartsWith('DEADLOCK', self::assertConflict(fn () => $store->waitAndSave($ann))->getMessage());
-        self::assertTrue($store->exists($ann));
         $store->delete($ann);
         self::assertChildEnds($child);
+    }
+
+    public static function refusals(): array
+    {
+        return [
+            'another request has the wait' => ['REPLACED by a later request of this owner'],
+            'the owner waits already' => ['ONEWAIT this owner waits for other keys'],
+            'the owner shares the lock' => ['NOUPGRADE an upgrade does not wait'],
+        ];
+    }
+
+    /** @dataProvider refusals */
+    public function test_a_wait_that_is_refused_is_neither_repeated_nor_withdrawn(string $words): void
+    {
+        foreach (['phpredis', 'Predis'] as $library) {
+            $proxy = new Proxy(self::server(), 'LOCK.ACQUIRE', $words);
+            $released = self::server()->calls('lock.release');
+            $key = self::key();
+            $lock = (new LockFactory(new RedisLockStore($proxy->client($library))))->createLock((string) $key);
+            self::assertSame($words, self::assertConflict(fn () => $lock->acquire(true))->getMessage());
+            self::assertSame(0, self::client()->exists((string) $key));
+            self::assertSame($released, self::server()->calls('lock.release'));
+        }
     }
 
     /** @dataProvider libraries */

@@ -81,6 +81,14 @@ final class Server
         posix_kill(proc_get_status($this->process)['pid'], \SIGSTOP);
     }
 
+    /** Whether it is not paused. */
+    public function runs(): bool
+    {
+        $status = file_get_contents('/proc/'.proc_get_status($this->process)['pid'].'/status');
+
+        return !str_contains($status, "State:\tT");
+    }
+
     public function resume(): void
     {
         posix_kill(proc_get_status($this->process)['pid'], \SIGCONT);
