@@ -18,11 +18,21 @@ pub enum Error {
     NeedsModule(&'static str),
     /// There is no tokio runtime here, or it has ended: nothing is asked any more.
     NoRuntime,
-    /// The server, or the way to it. If it did not answer in time, `is_timeout()` of this is true.
+    /// The server, or the way to it: such as `QUEUEFULL`, `REPLACED` (a later request of the same owner has the wait),
+    /// `ONEWAIT` (this owner waits for other locks) and `NOUPGRADE` (it shares the lock, and can't wait to have it
+    /// alone). If it did not answer in time, `is_timeout()` of this is true.
     Redis(RedisError),
 }
 
 impl Error {
+    /// A later request of the same owner has the wait, the owner waits for other locks, or it shares the lock already.
+    pub(crate) fn is_about_another_request(&self) -> bool {
+        let Error::Redis(error) = self else {
+            return false;
+        };
+        matches!(error.code(), Some("REPLACED" | "ONEWAIT" | "NOUPGRADE"))
+    }
+
     pub(crate) fn unanswered() -> Error {
         let error = io::Error::new(io::ErrorKind::TimedOut, "the server did not answer in time");
         Error::Redis(error.into())

@@ -5,6 +5,7 @@ use std::fmt;
 use std::future::{Future, pending};
 use std::time::Duration;
 use tokio::sync::{mpsc, oneshot, watch};
+use tokio::time::Instant;
 
 /// A lock that is held. It is renewed while it lives, and released when it is dropped.
 ///
@@ -15,6 +16,7 @@ pub struct Hold<C> {
     pub(crate) client: Client<C>,
     pub(crate) owner: Vec<u8>,
     pub(crate) fence: Option<u64>,
+    pub(crate) asked: Instant,
     pub(crate) stage: watch::Receiver<Stage>,
     /// When this is dropped the keeper releases.
     pub(crate) orders: mpsc::UnboundedSender<Order>,
@@ -22,7 +24,11 @@ pub struct Hold<C> {
 
 #[derive(Clone, PartialEq)]
 pub(crate) enum Stage {
-    Held,
+    /// Until then, as far as is known, and why it will have been lost then.
+    Held {
+        ends: Instant,
+        cause: Cause,
+    },
     Lost(Loss),
     Released,
 }
@@ -53,7 +59,7 @@ impl<C: Connection> Hold<C> {
     pub fn lost(&self) -> impl Future<Output = ()> + Send + 'static + use<C> {
         let mut stage = self.stage.clone();
         async move {
-            let ended = stage.wait_for(|stage| *stage != Stage::Held).await;
+            let ended = stage.wait_for(|stage| !matches!(stage, Stage::Held { .. })).await;
             let released = ended.is_ok_and(|stage| *stage == Stage::Released);
             if released {
                 pending().await
@@ -62,15 +68,20 @@ impl<C: Connection> Hold<C> {
         }
     }
 
-    /// Whether it is known to be lost.
+    /// Whether it is known to be lost. Right after a pause of the whole process, too: it is compared with the clock.
     pub fn is_lost(&self) -> bool {
         self.loss().is_some()
     }
 
     /// How it was lost, if that is known.
     pub fn loss(&self) -> Option<Loss> {
-        match &*self.stage.borrow() {
+        let stage = self.stage.borrow();
+        let now = Instant::now(); // the keeper can't prolong it meanwhile
+        match &*stage {
             Stage::Lost(loss) => Some(loss.clone()),
+            Stage::Held { ends, cause } if now >= *ends => {
+                Some(Loss::new(*cause, Some(now.duration_since(self.asked))))
+            }
             _ if self.orders.is_closed() => Some(Loss::new(Cause::Unattended, None)),
             _ => None,
         }
@@ -88,6 +99,9 @@ impl<C: Connection> Hold<C> {
     /// Runs a command in the very instant in which the server sees that the lock is held, or not at all
     /// ([`Error::Lost`]). Of several locks, by the first.
     ///
+    /// The server compares the owner, and not the fencing number. So nothing is sent for a hold that is known to be
+    /// [lost](Hold::is_lost).
+    ///
     /// It is sent once. Only a `ClusterConnection` sends any command again when a connection breaks: if the command
     /// must not run twice, build that with `retries(0)`.
     ///
@@ -95,6 +109,9 @@ impl<C: Connection> Hold<C> {
     /// command may have some 7,000 words.
     pub async fn guard<T: FromRedisValue>(&self, command: &Cmd) -> Result<T, Error> {
         options::refuse(command.args_iter().len() == 0, "there is no command to guard")?;
+        if let Some(loss) = self.loss() {
+            return Err(Error::Lost(loss));
+        }
         match self.client.guard(&self.owner, command).await {
             Err(Error::Lost(_)) => {
                 _ = self.order(Order::NotOwner).await;

@@ -35,16 +35,18 @@ pub(crate) async fn keep<C: Connection>(mut request: Request<C>, mut asker: Aske
         }
     };
     let (orders, received) = mpsc::unbounded_channel();
-    let (stage, shown) = watch::channel(Stage::Held);
+    let term = Term::new(&request.lock, granted.asked);
+    let (stage, shown) = watch::channel(Stage::Held { ends: term.ends, cause: term.cause() });
     let hold = Hold {
         client: request.lock.client.clone(),
         owner: request.owner.clone(),
         fence: granted.fence,
+        asked: granted.asked,
         stage: shown,
         orders,
     };
     _ = asker.send(Ok(hold)); // if its caller has gone, it is dropped: see below
-    request.hold(granted, received, stage).await;
+    request.hold(granted.asked, term, received, stage).await;
 }
 
 struct Granted {
@@ -74,7 +76,7 @@ impl<C: Connection> Request<C> {
         loop {
             let (asked, (question, rhythm)) = (Instant::now(), self.question());
             // An owner that the caller chose may hold the lock already.
-            let may_be_ours = self.left || self.lock.owner.is_some();
+            let may_be_ours = self.left || self.lock.owner.may_hold();
             // Heard out, even if its caller has gone: a release must not overtake it.
             let replied =
                 self.lock.client.acquire(&self.owner, self.lock.ttl, &question, may_be_ours);
@@ -103,7 +105,11 @@ impl<C: Connection> Request<C> {
                     self.left = true;
                     attempts.next().ok_or(error)?
                 }
-                Err(error) => return Err(error),
+                Err(error) => {
+                    // What this owner has then is of another request.
+                    self.left &= !error.is_about_another_request();
+                    return Err(error);
+                }
             };
             tokio::select! {
                 () = asker.closed() => return Err(Error::Busy),
@@ -160,16 +166,16 @@ impl<C: Connection> Request<C> {
 
     async fn hold(
         mut self,
-        granted: Granted,
+        asked: Instant,
+        mut term: Term,
         mut orders: mpsc::UnboundedReceiver<Order>,
         stage: watch::Sender<Stage>,
     ) {
         self.ticket = None;
-        let mut term = Term::new(&self.lock, granted.asked);
         let lost = |cause, at: Instant| {
-            let loss = Loss::new(cause, Some(at.duration_since(granted.asked)));
+            let loss = Loss::new(cause, Some(at.duration_since(asked)));
             stage.send_if_modified(|stage| {
-                let is_held = *stage == Stage::Held;
+                let is_held = matches!(stage, Stage::Held { .. });
                 if is_held {
                     *stage = Stage::Lost(loss);
                 }
@@ -186,7 +192,7 @@ impl<C: Connection> Request<C> {
                 biased;
                 order = orders.recv() => order,
                 // What was under way is dropped for an order: a renewal may be said twice, and revives nothing.
-                cause = self.renew_until_lost(&mut term), if is_held => {
+                cause = self.renew_until_lost(&mut term, &stage), if is_held => {
                     lost(cause, Instant::now());
                     continue;
                 }
@@ -197,7 +203,8 @@ impl<C: Connection> Request<C> {
                         let asked = Instant::now();
                         let renewed = timeout_at(term.ends, self.renew(ttl)).await;
                         match renewed {
-                            Ok(Ok(true)) => term.ends = after(asked, ttl),
+                            Ok(Ok(true)) if prolong(&mut term, after(asked, ttl), &stage) => {}
+                            Ok(Ok(true)) => lost(Cause::Unanswered, Instant::now()),
                             Ok(Ok(false)) => lost(Cause::NotOwner, Instant::now()),
                             Ok(Err(error)) => {
                                 _ = reply.send(Err(error));
@@ -247,21 +254,23 @@ impl<C: Connection> Request<C> {
         }
     }
 
-    async fn renew_until_lost(&self, term: &mut Term) -> Cause {
+    async fn renew_until_lost(&self, term: &mut Term, stage: &watch::Sender<Stage>) -> Cause {
         loop {
             let (ends, due) = (term.ends, term.due());
             let renewed = timeout_at(ends, async {
-                sleep_until(due).await;
+                match due {
+                    Some(due) => sleep_until(due).await,
+                    None => pending().await,
+                }
                 let asked = Instant::now();
                 (asked, self.lock.client.renew(&self.owner, self.lock.ttl).await)
             });
             match renewed.await {
-                Ok((asked, Ok(true))) => term.ends = after(asked, self.lock.ttl),
+                Ok((asked, Ok(true))) if prolong(term, after(asked, self.lock.ttl), stage) => {}
                 // There was no answer, or the server does not want to: soon again, until the end.
                 Ok((asked, Err(_))) => term.not_before = after(asked, self.lock.ttl / 10),
                 Ok((_, Ok(false))) => return Cause::NotOwner,
-                Err(_) if due > ends => return Cause::Capped,
-                Err(_) => return Cause::Unanswered,
+                Ok((_, Ok(true))) | Err(_) => return term.cause(),
             }
         }
     }
@@ -285,6 +294,20 @@ impl<C: Connection> Request<C> {
             }
         }
     }
+}
+
+/// Not if it was over before that was known: its holder may have seen that it is lost.
+fn prolong(term: &mut Term, ends: Instant, stage: &watch::Sender<Stage>) -> bool {
+    let mut in_time = false;
+    stage.send_if_modified(|stage| {
+        in_time = Instant::now() < term.ends;
+        if in_time {
+            term.ends = ends;
+            *stage = Stage::Held { ends, cause: term.cause() };
+        }
+        false // those who wait for the loss need not hear of it
+    });
+    in_time
 }
 
 /// How long places are kept. One that is not asked for any more costs the others little where the server finds out that

@@ -1,14 +1,14 @@
 use crate::client::Client;
 use crate::keeper::{Request, keep};
 use crate::options;
-use crate::words::{Mode, Modes, Words};
+use crate::owner::Owner;
+use crate::words::{Mode, Words};
 use crate::{Connection, Error, Hold, Inbox};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout_at};
-use uuid::Uuid;
 
 /// A lock, or several that are held together, and how it is to be held. Each [`acquire`](Lock::acquire) is a request
 /// of its own, so one of these serves any number of tasks, by one connection.
@@ -24,7 +24,7 @@ pub struct Lock<C> {
     pub(crate) lease: Option<Duration>,
     pub(crate) pause: Option<Duration>,
     pub(crate) inbox: Option<Inbox>,
-    pub(crate) owner: Option<Vec<u8>>,
+    pub(crate) owner: Owner,
 }
 
 impl<C: Connection> Lock<C> {
@@ -54,7 +54,7 @@ impl<C: Connection> Lock<C> {
             lease: None,
             pause: None,
             inbox: None,
-            owner: None,
+            owner: Owner::Process,
         }
     }
 
@@ -78,32 +78,14 @@ impl<C: Connection> Lock<C> {
     /// Shares the lock with others who also share it. Needs the module.
     #[must_use]
     pub fn shared(mut self) -> Lock<C> {
-        self.client.words.modes = Modes::Same(Mode::Shared);
+        self.client.words.mode = Mode::Shared;
         self
     }
 
     /// Shares the lock while fewer than `n` others do: a semaphore. Needs the module.
     #[must_use]
     pub fn limit(mut self, n: u64) -> Lock<C> {
-        self.client.words.modes = Modes::Same(Mode::Limit(n));
-        self
-    }
-
-    /// Holds each of several locks in a mode of its own, all in one instant and by one number. There is one for each
-    /// name, in their order; a name that was given twice counts once. Needs the module.
-    ///
-    /// ```no_run
-    /// # use redis_lock_module::{Locks, Mode};
-    /// # fn job(locks: &Locks) {
-    /// // A job among a hundred of all, and among three of this tenant's.
-    /// locks.all(["{jobs}:all", "{jobs}:ann"]).modes([Mode::Limit(100), Mode::Limit(3)]);
-    /// // A row of a table.
-    /// locks.all(["{table}", "{table}:row7"]).modes([Mode::Shared, Mode::Exclusive]);
-    /// # }
-    /// ```
-    #[must_use]
-    pub fn modes(mut self, modes: impl IntoIterator<Item = Mode>) -> Lock<C> {
-        self.client.words.modes = Modes::Each(modes.into_iter().collect());
+        self.client.words.mode = Mode::Limit(n);
         self
     }
 
@@ -147,14 +129,22 @@ impl<C: Connection> Lock<C> {
         self
     }
 
-    /// The owner, instead of a fresh one for each request: one token for all the locks that one piece of work takes one
+    /// The owner, instead of a fresh `host:pid:uuid` for each request: one token for all the locks that one piece of work takes one
     /// after the other, so that the server sees when two such would wait for each other ([`Error::Deadlock`]).
     ///
     /// To the lock, two tasks with one owner are one, and both are told that they hold it. And an owner is spent when
     /// it has released or given up a lock: for the next attempt at that lock make a new one.
     #[must_use]
     pub fn owner(mut self, owner: impl AsRef<[u8]>) -> Lock<C> {
-        self.owner = Some(owner.as_ref().to_vec());
+        self.owner = Owner::Given(owner.as_ref().to_vec());
+        self
+    }
+
+    /// What the owner of each request begins with, before a colon and a UUID, instead of `host:pid`: it says in
+    /// `LOCK.INFO` and `LOCK.LOG` who holds the lock.
+    #[must_use]
+    pub fn owner_prefix(mut self, prefix: impl AsRef<[u8]>) -> Lock<C> {
+        self.owner = Owner::Prefixed(prefix.as_ref().to_vec());
         self
     }
 
@@ -187,8 +177,7 @@ impl<C: Connection> Lock<C> {
     async fn request(&self, patience: Patience) -> Result<Hold<C>, Error> {
         options::check(self)?;
         let runtime = Handle::try_current().map_err(|_| Error::NoRuntime)?;
-        let owner = self.owner.clone();
-        let owner = owner.unwrap_or_else(|| Uuid::new_v4().simple().to_string().into_bytes());
+        let owner = self.owner.for_one_request();
         let end = match patience {
             Patience::Once => Some(Instant::now()),
             Patience::Until(end) => Some(end),

@@ -1,7 +1,7 @@
 //! What makes no sense is refused before anything is sent.
 
 use crate::words::Mode;
-use crate::{Error, Lock};
+use crate::{Error, Lock, owner};
 use std::time::Duration;
 
 /// The greatest time that the server can add to its clock.
@@ -12,10 +12,8 @@ pub(crate) fn check<C>(lock: &Lock<C>) -> Result<(), Error> {
     let words = &lock.client.words;
     ttl(lock.ttl)?;
     refuse(words.are_none(), "there is no lock in this list")?;
-    refuse(!words.each_has_a_mode(), "there must be a mode for each lock of the list")?;
-    let limits = words.modes().iter();
     refuse(
-        limits.copied().any(|mode| matches!(mode, Mode::Limit(n) if n == 0 || n > i64::MAX as u64)),
+        matches!(words.mode, Mode::Limit(n) if n == 0 || n > i64::MAX as u64),
         "a limit must be at least 1, and less than 2^63",
     )?;
     refuse(
@@ -30,13 +28,7 @@ pub(crate) fn check<C>(lock: &Lock<C>) -> Result<(), Error> {
         lock.pause.is_some_and(|pause| pause < MILLISECOND),
         "a pause must be at least a millisecond",
     )?;
-    if let Some(owner) = &lock.owner {
-        refuse(!(1..=1_024).contains(&owner.len()), "an owner must be 1 to 1024 bytes")?;
-        refuse(
-            owner == b"*" || owner == b"@lock:shared",
-            "an owner must not be * or @lock:shared, which mean something else to the server",
-        )?;
-    }
+    owner::check(&lock.owner)?;
     let channel = lock.inbox.as_ref().map(|inbox| inbox.channel());
     refuse(
         channel.is_some_and(|channel| !(1..=1_024).contains(&channel.len())),

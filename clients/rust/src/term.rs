@@ -1,4 +1,4 @@
-use crate::Lock;
+use crate::{Cause, Lock};
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -20,14 +20,18 @@ impl Term {
         }
     }
 
-    /// With two thirds of the ttl left; never beyond the cap.
-    pub(crate) fn due(&self) -> Instant {
+    /// With two thirds of the ttl left; never beyond the cap: then the hold ends first.
+    pub(crate) fn due(&self) -> Option<Instant> {
         let third = self.ends.checked_sub(self.ttl.saturating_mul(2) / 3);
         let due = third.unwrap_or(self.not_before).max(self.not_before);
-        if due < self.renews_until {
-            due
-        } else {
-            after(self.ends, FAR) // the hold ends first
+        (due < self.renews_until).then_some(due)
+    }
+
+    /// Why it will have been lost if it ends.
+    pub(crate) fn cause(&self) -> Cause {
+        match self.due() {
+            Some(_) => Cause::Unanswered,
+            None => Cause::Capped,
         }
     }
 }

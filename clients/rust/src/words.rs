@@ -9,9 +9,9 @@ pub(crate) fn milliseconds(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX)
 }
 
-/// How one of several locks is held: see [`Lock::modes`](crate::Lock::modes).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mode {
+/// How a lock is held.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Mode {
     /// Alone.
     Exclusive,
     /// Beside others who share it.
@@ -20,19 +20,11 @@ pub enum Mode {
     Limit(u64),
 }
 
-#[derive(Clone, Debug)]
-pub(crate) enum Modes {
-    /// All of them.
-    Same(Mode),
-    /// Each by its own, in their order.
-    Each(Vec<Mode>),
-}
-
 /// The commands of one lock, or of several that are held together.
 #[derive(Clone, Debug)]
 pub(crate) struct Words {
     names: Vec<Vec<u8>>,
-    pub(crate) modes: Modes,
+    pub(crate) mode: Mode,
     pub(crate) max_queue: Option<u64>,
 }
 
@@ -45,22 +37,11 @@ impl Words {
                 ours.push(name.to_vec());
             }
         }
-        Words { names: ours, modes: Modes::Same(Mode::Exclusive), max_queue: None }
+        Words { names: ours, mode: Mode::Exclusive, max_queue: None }
     }
 
     pub(crate) fn are_none(&self) -> bool {
         self.names.is_empty()
-    }
-
-    pub(crate) fn modes(&self) -> &[Mode] {
-        match &self.modes {
-            Modes::Same(mode) => std::slice::from_ref(mode),
-            Modes::Each(modes) => modes,
-        }
-    }
-
-    pub(crate) fn each_has_a_mode(&self) -> bool {
-        matches!(self.modes, Modes::Same(_)) || self.modes().len() == self.names.len()
     }
 
     /// Of several locks, the one that stands for all.
@@ -86,20 +67,10 @@ impl Words {
     pub(crate) fn acquire(&self, owner: &[u8], ttl: Duration) -> Cmd {
         let mut command = self.command("ACQUIRE");
         command.arg(owner).arg(milliseconds(ttl));
-        match self.modes() {
-            [Mode::Exclusive] => {}
-            [Mode::Shared] => _ = command.arg("SHARED"),
-            [Mode::Limit(n)] => _ = command.arg("LIMIT").arg(n),
-            each => {
-                command.arg("MODES");
-                for mode in each {
-                    match mode {
-                        Mode::Exclusive => command.arg("EXCLUSIVE"),
-                        Mode::Shared => command.arg("SHARED"),
-                        Mode::Limit(n) => command.arg(n),
-                    };
-                }
-            }
+        match self.mode {
+            Mode::Exclusive => {}
+            Mode::Shared => _ = command.arg("SHARED"),
+            Mode::Limit(n) => _ = command.arg("LIMIT").arg(n),
         }
         command
     }
@@ -130,11 +101,11 @@ impl Words {
 
     /// What a server without the module can't do.
     pub(crate) fn need_module_for(&self) -> Option<&'static str> {
-        match self.modes() {
+        match self.mode {
             _ if self.names.len() > 1 => Some("a lock of several keys"),
-            [Mode::Shared] => Some("a shared lock"),
-            [Mode::Limit(_)] => Some("a lock with a limit"),
-            _ => self.max_queue.map(|_| "a lock with a longest queue"),
+            Mode::Shared => Some("a shared lock"),
+            Mode::Limit(_) => Some("a lock with a limit"),
+            Mode::Exclusive => self.max_queue.map(|_| "a lock with a longest queue"),
         }
     }
 }
@@ -166,19 +137,15 @@ mod tests {
     }
 
     #[test]
-    fn each_lock_has_the_mode_that_is_said_of_it() {
-        let with = |names: &[&str], modes: &[Mode]| {
-            let mut words = Words::new(names);
-            words.modes = Modes::Each(modes.to_vec());
+    fn all_locks_of_a_request_have_its_mode() {
+        let said_in = |mode| {
+            let mut words = Words::new(["{a}x", "{a}y"]);
+            words.mode = mode;
             said(&words.acquire(b"me", Duration::from_secs(1)))
         };
-        let modes = [Mode::Limit(100), Mode::Shared, Mode::Exclusive];
-        assert_eq!(
-            with(&["{a}x", "{a}y", "{a}z"], &modes),
-            "LOCK.MACQUIRE 3 {a}x {a}y {a}z me 1000 MODES 100 SHARED EXCLUSIVE"
-        );
-        assert_eq!(with(&["a"], &modes[..1]), "LOCK.ACQUIRE a me 1000 LIMIT 100");
-        assert_eq!(with(&["a"], &modes[2..]), "LOCK.ACQUIRE a me 1000");
+        assert_eq!(said_in(Mode::Exclusive), "LOCK.MACQUIRE 2 {a}x {a}y me 1000");
+        assert_eq!(said_in(Mode::Shared), "LOCK.MACQUIRE 2 {a}x {a}y me 1000 SHARED");
+        assert_eq!(said_in(Mode::Limit(3)), "LOCK.MACQUIRE 2 {a}x {a}y me 1000 LIMIT 3");
     }
 
     #[test]

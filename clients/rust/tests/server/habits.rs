@@ -1,6 +1,6 @@
 use crate::support::*;
 use redis::{Value, cmd};
-use redis_lock_module::{Connection, Error, Hold, Lock, Mode};
+use redis_lock_module::{Connection, Error, Hold, Lock};
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 use tokio::time::{sleep, timeout};
@@ -244,40 +244,6 @@ async fn several_locks_are_held_together_or_not_at_all() {
     let _: usize = server.say(&["LOCK.BREAK", "{market}:other"]).await;
     timeout(ms(5_000), hold.lost()).await.unwrap();
     assert!(matches!(hold.release().await, Err(Error::Lost(_))));
-    server.nothing_is_left().await;
-}
-
-#[tokio::test]
-async fn each_of_several_locks_is_held_in_a_mode_of_its_own() {
-    let server = Server::start().await;
-    let locks = server.locks().await;
-    let (table, row, other) = ("{market}", MARKET, "{market}:other");
-    let edit = |row| {
-        let lock = locks.all([table, row]);
-        lock.modes([Mode::Shared, Mode::Exclusive])
-    };
-    let first = edit(row).acquire().await.unwrap();
-    let second = edit(other).try_acquire().await.unwrap();
-    assert!(second.fence() > first.fence());
-    assert!(matches!(edit(row).try_acquire().await, Err(Error::Busy)));
-    assert!(matches!(locks.lock(table).try_acquire().await, Err(Error::Busy)));
-    let waits = edit(row);
-    let waiting = tokio::spawn(async move { waits.acquire().await });
-    server.wait_for_waiters(1).await;
-    first.release().await.unwrap();
-    waiting.await.unwrap().unwrap().release().await.unwrap();
-    second.release().await.unwrap();
-    let job = |limits: [u64; 2]| {
-        let lock = locks.all(["{jobs}:all", "{jobs}:ann"]);
-        lock.modes(limits.map(Mode::Limit))
-    };
-    let jobs = [job([3, 2]).try_acquire().await.unwrap(), job([3, 2]).try_acquire().await.unwrap()];
-    for limits in [[3, 2], [2, 3]] {
-        assert!(matches!(job(limits).try_acquire().await, Err(Error::Busy)));
-    }
-    for job in jobs {
-        job.release().await.unwrap();
-    }
     server.nothing_is_left().await;
 }
 

@@ -108,3 +108,45 @@ async fn a_hold_that_was_found_to_be_lost_is_lost_although_its_release_comes_in_
     assert!(matches!(hold.release().await, Err(Error::Lost(_))));
     server.nothing_is_left().await;
 }
+
+/// The keeper of the hold is a task of this very thread, and has not run since.
+#[tokio::test]
+async fn after_a_pause_of_the_whole_process_the_first_look_says_that_the_hold_is_lost() {
+    let server = Server::start().await;
+    let market = Lock::new(server.connect().await, MARKET).ttl(ms(300));
+    for renewed in [false, true] {
+        let hold = market.acquire().await.unwrap();
+        if renewed {
+            let () = server.say(&["CONFIG", "RESETSTAT"]).await;
+            eventually("it is renewed", async || server.calls("lock.renew").await > 0).await;
+        }
+        let owner = String::from_utf8(hold.owner().to_vec()).unwrap();
+        std::thread::sleep(ms(400));
+        assert!(hold.is_lost());
+        let loss = hold.loss().unwrap();
+        assert!(loss.cause() == Cause::Unanswered && loss.after().unwrap() >= ms(400), "{loss}");
+        // The server compares the owner, and would let it pass.
+        let () = server.say(&["SET", MARKET, &owner, "PX", "60000"]).await;
+        let outcome = hold.guard::<()>(cmd("SET").arg("{market}:price").arg(5)).await;
+        assert!(matches!(outcome, Err(Error::Lost(_))), "{outcome:?}");
+        assert!(matches!(hold.release().await, Err(Error::Lost(_))));
+        assert_eq!(server.say::<usize>(&["EXISTS", "{market}:price"]).await, 0);
+        server.nothing_is_left().await;
+    }
+}
+
+#[tokio::test]
+async fn what_was_found_to_be_lost_is_not_revived_by_a_reply_that_was_under_way() {
+    let server = Server::start().await;
+    let market = Lock::new(server.connect().await, MARKET).ttl(ms(150));
+    for round in 0..20 {
+        let hold = market.acquire().await.unwrap();
+        sleep(ms(50)).await; // here it is renewed, a little earlier or later
+        std::thread::sleep(ms(100 + round));
+        if hold.is_lost() {
+            timeout(ms(10_000), hold.lost()).await.unwrap();
+            assert!(matches!(hold.release().await, Err(Error::Lost(_))));
+        }
+    }
+    server.nothing_is_left().await;
+}

@@ -2,7 +2,7 @@
 
 use crate::support::*;
 use redis::aio::MultiplexedConnection;
-use redis_lock_module::{Error, Inbox, Lock, Locks, Mode};
+use redis_lock_module::{Error, Inbox, Lock, Locks};
 use std::time::Duration;
 
 type Change = fn(Lock<MultiplexedConnection>) -> Lock<MultiplexedConnection>;
@@ -11,15 +11,12 @@ const NOTHING: Duration = Duration::ZERO;
 const TOO_SHORT: Duration = Duration::from_micros(999);
 const TOO_LONG: Duration = Duration::MAX;
 
-const NONSENSE: [(&str, Change); 21] = [
+const NONSENSE: [(&str, Change); 20] = [
     ("ttl of nothing", |lock| lock.ttl(NOTHING)),
     ("ttl of less than a millisecond", |lock| lock.ttl(TOO_SHORT)),
     ("endless ttl", |lock| lock.ttl(TOO_LONG)),
     ("limit of none", |lock| lock.limit(0)),
     ("limit beyond the server's numbers", |lock| lock.limit(u64::MAX)),
-    ("no mode", |lock| lock.modes([])),
-    ("more modes than locks", |lock| lock.modes([Mode::Shared, Mode::Shared])),
-    ("mode of nobody", |lock| lock.modes([Mode::Limit(0)])),
     ("lease of nothing", |lock| lock.lease(NOTHING)),
     ("lease of less than a millisecond", |lock| lock.lease(TOO_SHORT)),
     ("endless lease", |lock| lock.lease(TOO_LONG)),
@@ -29,22 +26,25 @@ const NONSENSE: [(&str, Change); 21] = [
     ("long owner", |lock| lock.owner([b'x'; 1_025])),
     ("owner of the server's making", |lock| lock.owner("*")),
     ("reserved owner", |lock| lock.owner("@lock:shared")),
+    ("empty prefix of owners", |lock| lock.owner_prefix("")),
+    ("long prefix of owners", |lock| lock.owner_prefix([b'x'; 988])),
     ("empty channel", |lock| lock.told_by(&Inbox::on(""))),
     ("long channel", |lock| lock.told_by(&Inbox::on("x".repeat(1_025)))),
     ("nonsense beside sense", |lock| lock.limit(2).ttl(NOTHING)),
     ("nonsense that is required", |lock| lock.require_module().ttl(NOTHING)),
 ];
 
-const SENSE: [(&str, Change); 10] = [
+const SENSE: [(&str, Change); 11] = [
     ("shortest ttl", |lock| lock.ttl(ms(1))),
     ("broken ttl", |lock| lock.ttl(Duration::from_micros(10_500))),
     ("no renewal", |lock| lock.renew_for(NOTHING)),
     ("endless renewal", |lock| lock.renew_for(TOO_LONG)),
     ("limit of one", |lock| lock.limit(1)),
-    ("mode of one lock", |lock| lock.modes([Mode::Limit(1)])),
+    ("short prefix of owners", |lock| lock.owner_prefix("*")),
     ("shortest lease", |lock| lock.lease(ms(1))),
     ("endless pause", |lock| lock.pause(TOO_LONG)),
     ("long owner", |lock| lock.owner([0; 1_024])),
+    ("long prefix of owners", |lock| lock.owner_prefix([0; 987])),
     ("long channel", |lock| lock.told_by(&Inbox::on("x".repeat(1_024)))),
 ];
 
@@ -66,8 +66,6 @@ async fn what_makes_no_sense_is_refused_before_anything_is_sent() {
     }
     let no_names: [&str; 0] = [];
     is_refused("no names", &Lock::all(connection.clone(), no_names)).await;
-    let both = Lock::all(connection.clone(), [MARKET, "other"]);
-    is_refused("one mode for two", &both.modes([Mode::Shared])).await;
     assert_eq!(server.calls("lock.acquire").await, 0);
     assert_eq!(server.calls("lock.macquire").await, 0);
     for (what, change) in SENSE {

@@ -17,6 +17,8 @@ pub struct Proxy {
 struct Shared {
     /// The word in the request whose reply is lost, with its connection.
     loses: Mutex<Option<Vec<u8>>>,
+    /// The word in the request that is refused with this error.
+    refuses: Mutex<Option<(Vec<u8>, String)>>,
     closed: AtomicBool,
     connections: Mutex<Vec<AbortHandle>>,
 }
@@ -43,6 +45,11 @@ impl Proxy {
     /// The server gets the next request with this word; its reply is lost, and the connection with it.
     pub fn lose_reply_to(&self, word: &str) {
         *self.shared.loses.lock().unwrap() = Some(word.as_bytes().to_vec());
+    }
+
+    /// The next request with this word gets this error, and the server nothing; after a reply that is to be lost.
+    pub fn refuse(&self, word: &str, error: &str) {
+        *self.shared.refuses.lock().unwrap() = Some((word.as_bytes().to_vec(), error.into()));
     }
 
     pub fn has_lost_it(&self) -> bool {
@@ -76,11 +83,17 @@ async fn carry(mut client: TcpStream, mut server: TcpStream, shared: Arc<Shared>
             length = client.read(&mut asked) => {
                 let Ok(length @ 1..) = length else { return };
                 let request = &asked[..length];
+                let has = |word: &[u8]| request.windows(word.len()).any(|part| part == word);
+                let loses = shared.loses.lock().unwrap().clone();
+                let refused = shared.refuses.lock().unwrap().take_if(|(word, _)| loses.is_none() && has(word));
+                if let Some((_, error)) = refused {
+                    _ = client.write_all(format!("-{error}\r\n").as_bytes()).await;
+                    continue;
+                }
                 if server.write_all(request).await.is_err() {
                     return;
                 }
-                let loses = shared.loses.lock().unwrap().clone();
-                if loses.is_some_and(|word| request.windows(word.len()).any(|part| part == word)) {
+                if loses.is_some_and(|word| has(&word)) {
                     _ = server.read(&mut replied).await; // so it has been done
                     *shared.loses.lock().unwrap() = None;
                     return;

@@ -152,6 +152,31 @@ async fn a_guarded_command_whose_reply_is_lost_is_not_run_again() {
 }
 
 #[tokio::test]
+async fn a_request_that_is_refused_for_another_of_its_owner_is_neither_repeated_nor_withdrawn() {
+    let server = Server::start().await;
+    let (proxy, market) = through_proxy(&server).await;
+    let market = market.owner("ann");
+    for error in [
+        "REPLACED by a later request of this owner",
+        "ONEWAIT this owner waits for other keys",
+        "NOUPGRADE an upgrade does not wait",
+    ] {
+        let hold = market.acquire().await.unwrap();
+        let () = server.say(&["CONFIG", "RESETSTAT"]).await;
+        // Something of an earlier request may be left, whose reply was lost.
+        proxy.lose_reply_to("LOCK.ACQUIRE");
+        proxy.refuse("LOCK.ACQUIRE", error);
+        let outcome = market.acquire().await;
+        let Err(Error::Redis(refused)) = outcome else { panic!("{outcome:?}") };
+        assert_eq!(refused.code(), error.split(' ').next());
+        assert!(error.ends_with(refused.detail().unwrap()), "{refused}");
+        hold.guard::<()>(&cmd("PING")).await.unwrap();
+        hold.release().await.unwrap();
+        assert_eq!(server.calls("lock.release").await, 1);
+    }
+}
+
+#[tokio::test]
 async fn what_can_not_be_released_for_a_while_is_released_later() {
     let server = Server::start().await;
     let (proxy, market) = through_proxy(&server).await;
