@@ -30,7 +30,8 @@ cluster: ## start three masters and three replicas with it, and show a lock that
 
 locktop: ## show the locks of a server in the terminal: who holds, who waits, rates (PORT=6379, OPTIONS="--host …")
 	@scripts/setup build
-	cargo run --quiet --release --locked --manifest-path clients/locktop/Cargo.toml --target-dir target/locktop -- --port $(PORT) $(OPTIONS)
+	@cargo build --release --locked --manifest-path clients/locktop/Cargo.toml --target-dir target/locktop
+	@target/locktop/release/locktop --port $(PORT) $(OPTIONS)
 
 test: ## run all tests, those on a real server too (ONLY=split: a row or a column of the table in docs/testing.md)
 	@scripts/test

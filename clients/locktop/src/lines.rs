@@ -1,7 +1,7 @@
 //! A lock, a holder or a waiter as one line.
 
 use crate::lock::{From, Holder, Lock, Waiter};
-use crate::words::{count, cut, escaped, time};
+use crate::words::{count, cut, escaped, fitting, padded, time};
 
 /// From how many letters on a list has the numbers of connections, and from how many on their names too.
 pub const ROOM_FOR_CLIENTS: u16 = 36;
@@ -21,10 +21,10 @@ pub fn holder(width: u16, one: &Holder) -> String {
         (None, left) => until(left),
     };
     let fence =
-        one.fence.filter(|_| width > 90).map_or(String::new(), |fence| format!("  fence {fence}"));
+        one.fence.filter(|_| width > 90).map_or(String::new(), |fence| format!(" fence {fence}"));
     let who = who(width, &owner, &one.from);
     let client = client(width, one.client);
-    beside(width, &who, &format!("{fence} {held:>6} {left:>6}{client}"))
+    beside(width, &who, &[fence, format!("{held:>6}"), format!("{left:>6}"), client])
 }
 
 /// One who waits.
@@ -38,10 +38,11 @@ pub fn waiter(width: u16, one: &Waiter) -> String {
     let place = one
         .lease
         .filter(|_| width > 70)
-        .map_or(String::new(), |lease| format!("  place kept {}", time(lease)));
+        .map_or(String::new(), |lease| format!(" place kept {}", time(lease)));
     let who = who(width, &escaped(&one.owner), &one.from);
     let client = client(width, one.client);
-    beside(width, &who, &format!("{place} {mode:>7} {:>6}{client}", time(one.waited)))
+    let waited = format!("{:>6}", time(one.waited));
+    beside(width, &who, &[place, format!("{mode:>7}"), waited, client])
 }
 
 /// For how much longer. What is over by our reckoning has perhaps been prolonged: the next refresh says.
@@ -69,13 +70,14 @@ fn client(width: u16, client: Option<u64>) -> String {
         return String::new();
     }
     let client = client.map_or("?".to_owned(), |client| client.to_string());
-    format!(" {client:>7}")
+    format!("{client:>7}")
 }
 
 /// A name at the left, cut to what the right leaves of the width.
-fn beside(width: u16, name: &str, right: &str) -> String {
-    let room = usize::from(width).saturating_sub(right.chars().count());
-    format!("{:room$}{right}", cut(name, room))
+fn beside(width: u16, name: &str, right: &[String]) -> String {
+    let right = fitting(right, " ", usize::from(width.saturating_sub(1)));
+    let room = usize::from(width).saturating_sub(right.len() + 1);
+    format!("{} {right}", padded(&cut(name, room), room))
 }
 
 /// A lock.
@@ -123,14 +125,14 @@ pub fn columns(
     if width < WIDE {
         let (first, second) = (names * 3 / 5, names - names * 3 / 5);
         let (lock, owner) = (cut(lock, first), cut(owner, second));
-        return format!("{lock:first$} {numbers}  {owner}");
+        return format!("{} {numbers}  {owner}", padded(&lock, first));
     }
     let names = names.saturating_sub(2);
     let first = names * 2 / 5;
     let second = (names - first) * 3 / 5;
     let third = names - first - second;
     let (lock, owner, from) = (cut(lock, first), cut(owner, second), cut(from, third));
-    format!("{lock:first$} {numbers}  {owner:second$}  {from}")
+    format!("{} {numbers}  {}  {from}", padded(&lock, first), padded(&owner, second))
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@ mod lines;
 mod lock;
 mod options;
 mod page;
+mod recent;
 mod server;
 mod table;
 mod terminal;

@@ -3,7 +3,7 @@
 use crate::lines::{ROOM_FOR_CLIENTS, columns, holder, lock_line, waiter};
 use crate::table::{Row, Sort};
 use crate::watch::{Round, Watch};
-use crate::words::{count, cut, escaped, fine_time, rate, time};
+use crate::words::{count, cut, escaped, fine_time, fitting, padded, rate, time, width};
 use ratatui::buffer::Buffer;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Color, Modifier, Style};
@@ -11,8 +11,8 @@ use ratatui::text::Line;
 use ratatui::widgets::{Paragraph, Widget, Wrap};
 use std::time::Instant;
 
-/// Lines above the rows: five of numbers, and the names of the columns.
-const HEAD: u16 = 6;
+/// Lines above the rows: six of numbers, and the names of the columns.
+const HEAD: u16 = 7;
 /// Lines for the holders and waiters of one lock, at most.
 const BELOW: u16 = 14;
 
@@ -74,12 +74,15 @@ impl Widget for &View<'_> {
             self.rows(rows, buffer);
             self.one(one, buffer);
         }
+        let sorts = ["w waiters", "l longest", "h held", "t left", "n holders"];
         let said = if area.width < ROOM_FOR_ALL {
-            "q quit p pause  sort: w wait l longest h held t left n hold"
+            let all: Vec<_> =
+                ["q quit", "p pause"].iter().chain(&sorts).map(|&key| key.to_owned()).collect();
+            fitting(&all, " ", usize::from(area.width))
         } else {
-            "q quit  p pause  up/down  sort by: w waiters l longest h held t left n holders"
+            format!("q quit  p pause  up/down  sort by: {}", sorts.join(" "))
         };
-        put(buffer, keys, 0, said, faint());
+        put(buffer, keys, 0, &said, faint());
     }
 }
 
@@ -124,37 +127,31 @@ impl View<'_> {
         put(buffer, right, 0, &self.corner, faint());
 
         let is_narrow = area.width < ROOM_FOR_ALL;
-        let grants = format!(
-            "granted {}/s  {}after a wait {}/s  released {}/s  busy {}/s",
-            rate("lock_acquired_total"),
-            if is_narrow { "" } else { "of them " },
-            rate("lock_acquired_after_wait_total"),
-            rate("lock_released_total"),
-            rate("lock_busy_total"),
-        );
-        put(buffer, area, 1, &grants, Style::new());
-        let too_late = || {
+        let of_them = if is_narrow { "" } else { "of them " };
+        let grants = [
+            format!("granted {}/s", rate("lock_acquired_total")),
+            format!("{of_them}after a wait {}/s", rate("lock_acquired_after_wait_total")),
+            format!("released {}/s", rate("lock_released_total")),
+            format!("busy {}/s", rate("lock_busy_total")),
+        ];
+        fields(buffer, area, 1, &grants, Style::new());
+        let too_late = if is_narrow {
             let both = ["lock_release_refused_total", "lock_renew_refused_total"];
-            both.iter().filter_map(|name| per_second(name)).sum::<f64>()
-        };
-        let losses = if is_narrow {
-            format!(
-                "timed out {}/s  expired {}/s  too late {}/s  evicted {}/s",
-                rate("lock_wait_timeouts_total"),
-                rate("lock_expired_total"),
-                crate::words::rate(Some(too_late())),
-                rate("lock_evicted_total"),
-            )
+            let sum = both.iter().filter_map(|name| per_second(name)).sum::<f64>();
+            format!("too late {}/s", crate::words::rate(Some(sum)))
         } else {
             format!(
-                "timed out {}/s  expired {}/s  too late: release {}/s renew {}/s  evicted {}/s",
-                rate("lock_wait_timeouts_total"),
-                rate("lock_expired_total"),
+                "too late: release {}/s renew {}/s",
                 rate("lock_release_refused_total"),
                 rate("lock_renew_refused_total"),
-                rate("lock_evicted_total"),
             )
         };
+        let losses = [
+            format!("timed out {}/s", rate("lock_wait_timeouts_total")),
+            format!("expired {}/s", rate("lock_expired_total")),
+            too_late,
+            format!("evicted {}/s", rate("lock_evicted_total")),
+        ];
         let alarms = [
             "lock_expired_total",
             "lock_release_refused_total",
@@ -162,21 +159,25 @@ impl View<'_> {
             "lock_evicted_total",
         ];
         let is_calm = alarms.iter().all(|name| per_second(name).unwrap_or(0.0) == 0.0);
-        put(buffer, area, 2, &losses, if is_calm { Style::new() } else { alarm() });
-        let waits = format!(
-            "waiting {} (peak {})  waits: half {}, 99 % {}, 99.9 % {}{}",
-            number("lock_waiters"),
-            number("lock_waiters_peak"),
-            wait("lock_wait_usec_p50"),
-            wait("lock_wait_usec_p99"),
-            wait("lock_wait_usec_p999"),
-            if is_narrow { "" } else { " at most" },
-        );
-        put(buffer, area, 3, &waits, Style::new());
+        fields(buffer, area, 2, &losses, if is_calm { Style::new() } else { alarm() });
+        let waits = [
+            format!("waiting {}", number("lock_waiters")),
+            format!("last minute: most {}", watch.recent.most().map_or("-".to_owned(), count)),
+            format!("longest {}", watch.recent.longest().map_or("-".to_owned(), time)),
+        ];
+        fields(buffer, area, 3, &waits, Style::new());
+        let waits = [
+            format!("since load: most {}", number("lock_waiters_peak")),
+            format!("waits: half {}", wait("lock_wait_usec_p50")),
+            format!("99 % {}", wait("lock_wait_usec_p99")),
+            format!("99.9 % {}", wait("lock_wait_usec_p999")),
+        ];
+        fields(buffer, area, 4, &waits, faint());
         let contended =
             watch.counters.as_ref().and_then(|counters| counters.number("lock_contended_keys"));
         let found = found(watch.table.contended() as u64, contended, &watch.round, watch.at);
-        put(buffer, area, 4, &found, faint());
+        let found = fitting(&found, "; ", usize::from(area.width));
+        put(buffer, area, 5, &found, faint());
         let reverse = Style::new().add_modifier(Modifier::REVERSED);
         let name =
             |sort: Sort, name: &str| format!("{}{name}", if sort == self.sort { "*" } else { "" });
@@ -194,7 +195,7 @@ impl View<'_> {
             "OWNER",
             "FROM",
         );
-        put(buffer, area, 5, &format!("{names:0$}", usize::from(area.width)), reverse);
+        put(buffer, area, 6, &padded(&names, usize::from(area.width)), reverse);
     }
 
     fn rows(&self, area: Rect, buffer: &mut Buffer) {
@@ -210,8 +211,7 @@ impl View<'_> {
                 _ => Style::new().fg(Color::Yellow),
             };
             let text = lock_line(area.width, &row.name, &lock);
-            let text =
-                if is_selected { format!("{text:0$}", usize::from(area.width)) } else { text };
+            let text = if is_selected { padded(&text, usize::from(area.width)) } else { text };
             put(buffer, area, line, &text, style);
         }
         if self.rows.is_empty() {
@@ -232,7 +232,7 @@ impl View<'_> {
             name => format!("{} ", cut(&format!("{name}  held from {from}"), width)),
         };
         let bold = Style::new().add_modifier(Modifier::BOLD | Modifier::UNDERLINED);
-        put(buffer, area, 0, &format!("{title:0$}", usize::from(area.width)), bold);
+        put(buffer, area, 0, &padded(&title, usize::from(area.width)), bold);
         let below =
             Rect { y: area.y.saturating_add(1), height: area.height.saturating_sub(1), ..area };
         let [left, right] =
@@ -263,6 +263,7 @@ impl View<'_> {
 /// A title, the names of the columns, and as many lines as have room; the last one says how many have none.
 fn list(area: Rect, buffer: &mut Buffer, title: &str, columns: &str, lines: Vec<String>, all: u64) {
     let width = usize::from(area.width).saturating_sub(title.len());
+    let columns = if columns.len() < width { columns } else { "" };
     put(buffer, area, 0, &format!("{title}{columns:>width$}"), faint());
     let room = usize::from(area.height.saturating_sub(1));
     let fit = if all as usize > room { room.saturating_sub(1) } else { room };
@@ -283,7 +284,7 @@ fn list(area: Rect, buffer: &mut Buffer, title: &str, columns: &str, lines: Vec<
 }
 
 /// How much of it all has been seen.
-fn found(contended: u64, of: Option<u64>, round: &Round, now: Instant) -> String {
+fn found(contended: u64, of: Option<u64>, round: &Round, now: Instant) -> [String; 3] {
     let waited_for = match of {
         Some(of) if of > contended => {
             format!("{} of {} locks with a queue found so far", count(contended), count(of))
@@ -298,12 +299,17 @@ fn found(contended: u64, of: Option<u64>, round: &Round, now: Instant) -> String
             let since = now.saturating_duration_since(began).as_millis() as u64;
             format!("{} locks in {}, the round goes on", count(round.met), time(since))
         }
-        (None, None) => return String::new(),
+        (None, None) => return Default::default(),
     };
     let hidden = round.last.map_or(round.hidden, |(_, hidden, _)| hidden);
     let hidden =
-        if hidden > 0 { format!("; {} may not be read", count(hidden)) } else { String::new() };
-    format!("{waited_for}; {looked}{hidden}")
+        if hidden > 0 { format!("{} may not be read", count(hidden)) } else { String::new() };
+    [waited_for, looked, hidden]
+}
+
+/// Writes into a line those of the parts that have room there.
+fn fields(buffer: &mut Buffer, area: Rect, line: u16, parts: &[String], style: Style) {
+    put(buffer, area, line, &fitting(parts, "  ", usize::from(area.width)), style);
 }
 
 /// Writes into a line what has room there.
@@ -323,13 +329,19 @@ fn alarm() -> Style {
 }
 
 /// The page as plain text.
-pub fn text(view: &View<'_>, width: u16, height: u16) -> String {
-    let area = Rect::new(0, 0, width, height);
+pub fn text(view: &View<'_>, columns: u16, height: u16) -> String {
+    let area = Rect::new(0, 0, columns, height);
     let mut buffer = Buffer::empty(area);
     view.render(area, &mut buffer);
     let lines = (0..height).map(|y| {
-        let line: String =
-            (0..width).filter_map(|x| buffer.cell((x, y))).map(|cell| cell.symbol()).collect();
+        let (mut line, mut taken) = (String::new(), 0);
+        for (x, cell) in (0..columns).filter_map(|x| Some((x, buffer.cell((x, y))?))) {
+            // A letter of two columns has a cell without meaning behind it.
+            if usize::from(x) >= taken {
+                line += cell.symbol();
+                taken = usize::from(x) + width(cell.symbol()).max(1);
+            }
+        }
         line.trim_end().to_owned() + "\n"
     });
     lines.collect()
@@ -401,6 +413,7 @@ mod tests {
         let now = rows.first().map_or_else(Instant::now, |row| row.seen);
         let mut watch = watch(now);
         watch.at = now;
+        watch.recent.learn(now, 700, 12_000);
         watch.table.learn(&[], rows.to_vec(), Sort::Waiters);
         let view = View {
             place: "127.0.0.1:6379".to_owned(),
@@ -424,14 +437,15 @@ mod tests {
             "every 1.0 s",
             "granted 1,200/s",
             "expired 1.5/s",
-            "waiting 640 (peak 900)",
+            "waiting 640  last minute: most 700  longest 12 s",
+            "since load: most 900",
             "99 % 120 ms",
             "1 of 3 locks with a queue found so far; 8,000 locks in 4.0 s, the round goes on",
             "market             excl       640    12 s       1   2.1 s   7.9 s  ann",
             "bank               excl         0       -       1   2.1 s   7.9 s  ann",
             "ann                2.1 s  7.9 s      12",
             "waiter-0            excl   12 s     100",
-            "and 636 more",
+            "and 637 more",
             "n holders",
         ] {
             assert!(page.contains(said), "{said}\n{page}");
@@ -469,12 +483,45 @@ mod tests {
             "after a wait",
             "evicted -/s",
             "99.9 %",
-            "n hold",
+            "n holders",
             "held from shop@web-3",
         ] {
             assert!(page.contains(said), "{said}\n{page}");
         }
         assert!(page.contains("ann              2.1 s  7.9 s"), "{page}");
+    }
+
+    #[test]
+    fn no_number_is_cut_on_a_page_of_any_width() {
+        let now = Instant::now();
+        let rows = [row("Überweisung:市場".as_bytes(), 1_234_567, now)];
+        let wide = shown(&rows, 0, None, (200, 24));
+        let parts = |line: &str, between: &str| -> Vec<String> {
+            line.split(between).map(|part| part.trim().to_owned()).collect()
+        };
+        for columns in 20..120 {
+            let page = shown(&rows, 0, None, (columns, 24));
+            for (at, between) in [(3, "  "), (4, "  "), (5, "; ")] {
+                let all = parts(wide.lines().nth(at).unwrap(), between);
+                let line = page.lines().nth(at).unwrap();
+                assert!(all.starts_with(&parts(line, between)) || line.is_empty(), "{page}");
+            }
+            for part in parts(page.lines().nth(1).unwrap(), "  ") {
+                assert!(part.is_empty() || part.ends_with("/s"), "{part}\n{page}");
+            }
+        }
+    }
+
+    #[test]
+    fn letters_of_any_language_are_shown_and_take_the_columns_that_they_have() {
+        let now = Instant::now();
+        let rows = [row("Überweisung".as_bytes(), 0, now), row("市場".as_bytes(), 0, now)];
+        let page = shown(&rows, 0, None, (80, 24));
+        assert!(page.contains("Überweisung        excl "), "{page}");
+        assert!(page.contains("市場               excl "), "{page}");
+        let page = shown(&[row("市".repeat(40).as_bytes(), 0, now)], 0, None, (80, 24));
+        assert!(page.contains(&format!("{}..", "市".repeat(8))), "{page}");
+        assert!(page.lines().all(|line| width(line) <= 80), "{page}");
     }
 
     #[test]

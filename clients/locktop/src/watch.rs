@@ -1,6 +1,7 @@
 //! What a refresh asks the server: always about as much, however many locks there are.
 
 use crate::counters::Counters;
+use crate::recent::Recent;
 use crate::server::{Asked, Look, Trouble};
 use crate::table::{Row, Sort, Table};
 use std::time::{Duration, Instant};
@@ -52,6 +53,8 @@ pub struct Watch {
     pub before: Option<Counters>,
     /// How far the scan has come.
     pub round: Round,
+    /// Who waited in the last minute.
+    pub recent: Recent,
     /// When the last refresh ended: the page shows that instant. Time does not go on until the next, since a lock that is
     /// handed on a hundred times a second would seem to be held for long.
     pub at: Instant,
@@ -65,6 +68,7 @@ impl Default for Watch {
             counters: None,
             before: None,
             round: Round::default(),
+            recent: Recent::default(),
             at: Instant::now(),
             cursor: "0".to_owned(),
         }
@@ -91,6 +95,10 @@ impl Watch {
         }
         self.look_at_what_is_shown(server, wish, began)?;
         self.at = Instant::now();
+        let fresh = self.table.rows().iter().filter(|row| row.seen >= began);
+        let longest = fresh.map(|row| row.lock.waited()).max().unwrap_or(0);
+        let waiting = self.counters.as_ref().and_then(|counters| counters.number("lock_waiters"));
+        self.recent.learn(self.at, waiting.unwrap_or(0), longest);
         Ok(())
     }
 

@@ -1,5 +1,7 @@
 //! Numbers, times and names as people read them.
 
+use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
+
 /// For how many milliseconds, in six letters at most.
 pub fn time(milliseconds: u64) -> String {
     let seconds = milliseconds / 1000;
@@ -44,19 +46,69 @@ pub fn rate(per_second: Option<f64>) -> String {
     }
 }
 
-/// Any bytes as redis-cli shows them: a name can neither move the cursor nor break a line.
+/// Letters of any language as they are, and all other bytes as redis-cli shows them: a name can neither move the cursor
+/// nor break a line.
 pub fn escaped(bytes: &[u8]) -> String {
-    bytes.escape_ascii().to_string()
+    let mut text = String::new();
+    for chunk in bytes.utf8_chunks() {
+        for letter in chunk.valid().chars() {
+            if !letter.is_ascii() && is_printable(letter) {
+                text.push(letter);
+            } else {
+                text += &letter.encode_utf8(&mut [0; 4]).as_bytes().escape_ascii().to_string();
+            }
+        }
+        text += &chunk.invalid().escape_ascii().to_string();
+    }
+    text
 }
 
-/// At most so many letters of it; what was cut off is two dots.
-pub fn cut(text: &str, width: usize) -> String {
-    if text.chars().count() <= width {
+/// As the standard library sees it when it escapes text, where an accent may stand behind another letter. None of what
+/// takes no room for itself but accents: it could hide something or turn a line around.
+fn is_printable(letter: char) -> bool {
+    let mut beside = String::from("a");
+    beside.push(letter);
+    beside.escape_debug().nth(1) == Some(letter)
+}
+
+/// How many columns of a terminal it takes.
+pub fn width(text: &str) -> usize {
+    text.width()
+}
+
+/// At most so many columns of it; what was cut off is two dots.
+pub fn cut(text: &str, most: usize) -> String {
+    if width(text) <= most {
         return text.to_owned();
     }
-    let kept: String = text.chars().take(width.saturating_sub(2)).collect();
-    let dots = ".".repeat(width.min(2));
+    let mut room = most.saturating_sub(2);
+    let fits = |letter: &char| {
+        let left = room.checked_sub(letter.width().unwrap_or(0));
+        room = left.unwrap_or(room);
+        left.is_some()
+    };
+    let kept: String = text.chars().take_while(fits).collect();
+    let dots = ".".repeat(most.min(2));
     kept + &dots
+}
+
+/// With spaces behind it, so that it takes so many columns.
+pub fn padded(text: &str, columns: usize) -> String {
+    let spaces = " ".repeat(columns.saturating_sub(width(text)));
+    text.to_owned() + &spaces
+}
+
+/// As many of these as have room, from the first on: no part is shown cut, since half a number is a wrong one.
+pub fn fitting(parts: &[String], between: &str, columns: usize) -> String {
+    let mut text = String::new();
+    for part in parts.iter().filter(|part| !part.is_empty()) {
+        let next = if text.is_empty() { part.clone() } else { format!("{text}{between}{part}") };
+        if width(&next) > columns {
+            break;
+        }
+        text = next;
+    }
+    text
 }
 
 #[cfg(test)]
@@ -95,8 +147,30 @@ mod tests {
     }
 
     #[test]
+    fn a_part_that_has_no_room_is_left_out_as_a_whole() {
+        let parts = ["waiting 640", "", "most 900"].map(str::to_owned);
+        assert_eq!(fitting(&parts, "  ", 21), "waiting 640  most 900");
+        assert_eq!(fitting(&parts, "  ", 20), "waiting 640");
+        assert_eq!(fitting(&parts, "  ", 10), "");
+    }
+
+    #[test]
     fn names_of_any_bytes_are_escaped_and_cut_to_the_width() {
         assert_eq!(escaped(b"a\x1b[2J\r\n\xff\""), "a\\x1b[2J\\r\\n\\xff\\\"");
+        assert_eq!(
+            escaped("Überweisung für jürgen: 市場".as_bytes()),
+            "Überweisung für jürgen: 市場"
+        );
+        assert_eq!(escaped("u\u{308}".as_bytes()), "u\u{308}");
+        assert_eq!(escaped(b"\xc3\xbc\xc3"), "ü\\xc3");
+        for hides in ["\u{202e}", "\u{200b}", "\u{85}", "\u{2028}", "\u{e000}", "\u{feff}"] {
+            let shown = escaped(hides.as_bytes());
+            assert!(shown.is_ascii() && shown.starts_with("\\x"), "{shown}");
+        }
+        assert_eq!(cut("市場市場", 8), "市場市場");
+        assert_eq!(cut("市場市場", 7), "市場..");
+        assert_eq!(cut("市場市場", 5), "市..");
+        assert_eq!(padded("市場", 6), "市場  ");
         assert_eq!(cut("market", 6), "market");
         assert_eq!(cut("markets", 6), "mark..");
         assert_eq!(cut("markets", 1), ".");

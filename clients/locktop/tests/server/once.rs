@@ -32,7 +32,18 @@ fn a_page_says_who_holds_and_who_waits() {
     assert!(page.contains("HELD BY 1") && page.contains("WAITING 2"), "{page}");
     assert!(page.contains("bob") && page.contains("eve"), "{page}");
     assert!(page.contains("1 locks with a queue, all found; a round of 2 locks takes"), "{page}");
+    assert!(page.contains("waiting 2  last minute: most 2  longest "), "{page}");
+    assert!(page.contains("since load: most 2  waits: half "), "{page}");
     assert!(page.is_ascii(), "{page}");
+}
+
+#[test]
+fn names_in_any_language_are_shown_as_they_are() {
+    let server = Server::start();
+    let _: u64 = server.say(&["LOCK.ACQUIRE", "Überweisung", "jürgen", "600000"]);
+    let page = page(&server, &["--once"]);
+    let row = page.lines().find(|line| line.starts_with("Überweisung")).unwrap();
+    assert!(row.ends_with("jürgen"), "{page}");
 }
 
 #[test]
