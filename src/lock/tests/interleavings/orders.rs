@@ -13,6 +13,9 @@
 //! of a lock, or of all. An owner that is granted something goes on, and lets go too as soon as it waits for
 //! nothing more.
 //!
+//! In every other history some wait in places, which fall asleep and wake again: they stand then where they stood.
+//! What wakes is not judged, and if it leaves any stuck the history ends there.
+//!
 //! Where it is some, an owner has asked twice, for a share and for more. Who comes in together with its
 //! share decides whether they end up in each other's way. The core looks at one order, in which all
 //! let go at once: it refuses if nothing comes of that.
@@ -23,20 +26,27 @@ use std::fmt;
 use std::ops::AddAssign;
 
 use crate::lock::tests::model::{Verdict, ensure};
-use crate::lock::tests::simulated::{Flavour, Lock, Owner, Plea, Server};
-use crate::lock::{Acquired, Mode, Patience, Refusal, Ticket};
+use crate::lock::tests::simulated::{Flavour, Lock, Owner, Plea, Server, told_on};
+use crate::lock::{Acquired, Mode, Ms, Patience, Refusal, Ticket};
 
 use super::random::Random;
 use super::{first_seed, from_env};
 
-use search::{Ends, LOCKS, Owners, Request, State, bit, try_every_order};
+use search::{Ends, LOCKS, Owners, Request, Requests, State, bit, try_every_order};
 
 const NAMES: [Lock; LOCKS] = [(0, "a"), (0, "b"), (0, "c")];
 const OWNERS: [Owner; 5] = ["ann", "ben", "cid", "dot", "eve"];
 
+/// A lock that no history is about. By a place before it a channel is put to sleep.
+const ASIDE: Lock = (0, "aside");
+
+/// The clock stands still, so this never ends.
+const LONG: Ms = 1_000_000;
+
 /// How many histories are tried, and how long each is.
 const HISTORIES: u64 = 5000;
 const STEPS: usize = 14;
+const STEPS_WITH_PLACES: usize = 24;
 
 /// What came of the requests that had to wait.
 #[derive(Clone, Copy, Debug, Default)]
@@ -57,6 +67,11 @@ struct Counts {
     /// In modes that differ.
     differ: u64,
     two_requests: u64,
+    /// In places.
+    places: u64,
+    /// Places that slept and woke, and requests that were refused because of their owners.
+    woken: u64,
+    over_woken: u64,
     /// Histories in which another owner was granted something first, and rightly.
     other_grants: u64,
 }
@@ -76,6 +91,9 @@ impl AddAssign for Counts {
         self.several += other.several;
         self.differ += other.differ;
         self.two_requests += other.two_requests;
+        self.places += other.places;
+        self.woken += other.woken;
+        self.over_woken += other.over_woken;
         self.other_grants += other.other_grants;
     }
 }
@@ -86,7 +104,12 @@ struct Graph {
     state: State,
     requests: Vec<Request>,
     tickets: Vec<Option<Ticket>>,
-    /// Does the server not agree?
+    /// Those that wait in places, or did, and those of them that have been claimed.
+    places: Requests,
+    claimed: Requests,
+    /// Owners of places that have slept and woken.
+    woken: Owners,
+    /// Does the server not agree, or have those who woke come to be stuck?
     differs: bool,
     counts: Counts,
 }
@@ -94,16 +117,19 @@ struct Graph {
 impl Graph {
     fn new() -> Self {
         Self {
-            server: Server::new(Flavour::default(), &NAMES),
+            server: Server::new(Flavour::default(), &[NAMES[0], NAMES[1], NAMES[2], ASIDE]),
             state: State::default(),
             requests: Vec::new(),
             tickets: Vec::new(),
+            places: 0,
+            claimed: 0,
+            woken: 0,
             differs: false,
             counts: Counts::default(),
         }
     }
 
-    fn ask(&mut self, request: Request) -> Verdict {
+    fn ask(&mut self, request: Request, in_place: bool) -> Verdict {
         let at = self.requests.len();
         let mut with = self.requests.clone();
         with.push(request);
@@ -111,14 +137,21 @@ impl Graph {
         next.left |= bit(at);
         next.settle(&with);
         let waits = next.left & bit(at) != 0;
-        let answer = self.ask_the_server(request);
+        let answer = self.ask_the_server(request, in_place);
         let ticket = match answer {
             Ok(Acquired::Waiting(ticket)) => Some(ticket),
             _ => None,
         };
         match answer {
             Ok(Acquired::Held(_)) if !waits => {}
-            Ok(Acquired::Waiting(_)) if waits => self.judge(request, false, next, &with)?,
+            Ok(Acquired::Waiting(_)) if waits && !in_place => {
+                self.judge(request, false, next, &with)?;
+            }
+            Ok(Acquired::Place(_)) if waits && in_place => {
+                self.judge(request, false, next, &with)?;
+                self.counts.places += 1;
+                self.places |= bit(at);
+            }
             Err(Refusal::Deadlock(_)) if waits => {
                 self.judge(request, true, next, &with)?;
                 return self.agrees();
@@ -131,7 +164,7 @@ impl Graph {
         self.agrees()
     }
 
-    fn ask_the_server(&mut self, request: Request) -> Result<Acquired, Refusal> {
+    fn ask_the_server(&mut self, request: Request, in_place: bool) -> Result<Acquired, Refusal> {
         let locks: Vec<Lock> = (0..LOCKS)
             .filter(|&lock| request.locks[lock].is_some())
             .map(|lock| NAMES[lock])
@@ -139,17 +172,116 @@ impl Graph {
         // Of two locks at most.
         let wanted = request.locks;
         let last = (0..LOCKS).rev().find(|&lock| wanted[lock].is_some());
+        let owner = OWNERS[request.owner.trailing_zeros() as usize];
+        // Each has a channel of its own, so that it sleeps alone.
+        let on_its_channel = told_on(Some((owner, owner)), LONG);
         let plea = Plea {
-            owner: OWNERS[request.owner.trailing_zeros() as usize],
-            ttl: 1_000_000,
+            owner,
+            ttl: LONG,
             mode: wanted.iter().flatten().next().copied().unwrap(),
             but: last.map(|lock| (NAMES[lock], wanted[lock].unwrap())),
-            patience: Patience::Forever,
+            patience: if in_place { on_its_channel } else { Patience::Forever },
             client: self.server.connect(),
             session: false,
             max_queue: None,
         };
         self.server.acquire_all(&locks, plea)
+    }
+
+    /// This owner's places that wait.
+    fn places_of(&self, owner: Owners) -> Requests {
+        let its = (self.requests.iter().enumerate()).filter(|(_, one)| one.owner == owner);
+        its.fold(0, |all, (at, _)| all | bit(at)) & self.places & self.state.left
+    }
+
+    /// Does its owner ask by these for one of the same locks?
+    fn are_of(&self, request: Request, some: Requests) -> bool {
+        (self.requests.iter().enumerate()).any(|(at, one)| {
+            let is_same = |lock: usize| one.locks[lock].is_some() && request.locks[lock].is_some();
+            some & bit(at) != 0 && one.owner == request.owner && (0..LOCKS).any(is_same)
+        })
+    }
+
+    /// Does its owner wait in a place for one of its locks?
+    fn overlaps_a_place(&self, request: Request) -> bool {
+        self.are_of(request, self.places & self.state.left)
+    }
+
+    /// May it wait in a place? Not for what its owner holds, nor for what it waits for already.
+    fn may_have_place(&self, request: Request) -> bool {
+        let is_held = |lock: usize| {
+            request.locks[lock].is_some() && self.state.held[lock].by & request.owner != 0
+        };
+        !(0..LOCKS).any(is_held) && !self.are_of(request, self.state.left)
+    }
+
+    /// A message on this owner's channel finds no receiver, so all of its places sleep.
+    fn falls_asleep(&mut self, owner: Owners) -> Verdict {
+        let channel = OWNERS[owner.trailing_zeros() as usize];
+        self.server.deaf.insert(channel.to_owned());
+        let notified = told_on(Some((channel, "yan")), LONG);
+        _ = self.server.acquire(ASIDE, "zoe", LONG, Patience::Try);
+        _ = self.server.acquire(ASIDE, "yan", LONG, notified);
+        _ = self.server.release(ASIDE, "zoe");
+        self.server.tick();
+        _ = self.server.release(ASIDE, "yan");
+        self.server.deaf.remove(channel);
+        self.state.asleep |= self.places_of(owner);
+        self.state.settle(&self.requests);
+        self.agrees()
+    }
+
+    /// The owner of this place asks for it again, and all of its places wake.
+    fn wakes(&mut self, at: usize) -> Verdict {
+        let request = self.requests[at];
+        let places = self.places_of(request.owner);
+        self.state.asleep &= !places;
+        self.state.settle(&self.requests);
+        let waits = self.state.left & bit(at) != 0;
+        match self.ask_the_server(request, true) {
+            Ok(Acquired::Place(_)) if waits => {}
+            Ok(Acquired::Held(_)) if !waits => self.claimed |= bit(at),
+            other => return Err(format!("{other:?}: {}", self.told(request))),
+        }
+        self.counts.woken += u64::from(places.count_ones());
+        self.woken |= request.owner;
+        self.agrees()?;
+        self.differs |= try_every_order(self.state, &self.requests).ever != 0;
+        Ok(())
+    }
+
+    /// Those that have had their turn ask again.
+    fn claims(&mut self) -> Verdict {
+        for at in 0..self.requests.len() {
+            if self.places & !self.state.left & !self.claimed & bit(at) != 0 {
+                let got = self.ask_the_server(self.requests[at], true);
+                ensure(matches!(got, Ok(Acquired::Held(_))), || {
+                    format!("{} claims it: {got:?}: {self}", in_words(self.requests[at]))
+                })?;
+                self.claimed |= bit(at);
+            }
+        }
+        Ok(())
+    }
+
+    /// Do the same places wait here and there, and do the same of them sleep?
+    fn places_agree(&mut self) -> Verdict {
+        let waits = |at: &usize| self.places & self.state.left & bit(*at) != 0;
+        for at in (0..self.requests.len()).filter(waits).collect::<Vec<_>>() {
+            let request = self.requests[at];
+            let owner = OWNERS[request.owner.trailing_zeros() as usize].as_bytes();
+            let right = Some(self.state.asleep & bit(at) != 0);
+            for lock in (0..LOCKS).filter(|&lock| request.locks[lock].is_some()) {
+                let report = self.server.report(NAMES[lock]).ok().flatten();
+                let mut shown = report.iter().flat_map(|report| &report.waiters);
+                let shown = shown.find(|one| *one.owner == *owner && one.place.is_some());
+                let shown = shown.and_then(|one| one.place).map(|place| place.asleep);
+                ensure(shown == right, || {
+                    format!("asleep {shown:?}, and not {right:?}: {} in {self}", in_words(request))
+                })?;
+            }
+        }
+        Ok(())
     }
 
     /// Was it right to refuse this request, or not to? With it the graph would be this.
@@ -166,6 +298,7 @@ impl Graph {
             (true, _) if sure => {
                 ensure(refused, || format!("no order grants it: {}", told()))?;
                 counts.refused += 1;
+                counts.over_woken += u64::from(after.always & self.woken & !owner != 0);
             }
             (true, _) if refused => counts.stuck_before_refused += 1,
             (true, _) => counts.stuck_before_waiting += 1,
@@ -221,6 +354,7 @@ impl Graph {
     fn agrees(&mut self) -> Verdict {
         self.server.tick();
         self.server.turn();
+        self.claims()?;
         let waiting = self.server.waiting();
         let left: Vec<Ticket> = (self.tickets.iter().enumerate())
             .filter(|&(at, _)| self.state.left & bit(at) != 0)
@@ -232,7 +366,7 @@ impl Graph {
         })?;
         self.differs = waiting != left;
         self.counts.other_grants += u64::from(self.differs);
-        Ok(())
+        if self.differs { Ok(()) } else { self.places_agree() }
     }
 
     /// Does it ask for a lock alone that its owner shares?
@@ -260,7 +394,12 @@ impl fmt::Display for Graph {
         }
         let left = (self.requests.iter().enumerate())
             .filter(|&(at, _)| self.state.left & bit(at) != 0)
-            .map(|(_, request)| in_words(*request));
+            .map(|(at, request)| {
+                let is_in = |some: Requests| some & bit(at) != 0;
+                let asleep = if is_in(self.state.asleep) { ", which sleeps" } else { "" };
+                let place = if is_in(self.places) { " in a place" } else { "" };
+                format!("{}{place}{asleep}", in_words(*request))
+            });
         parts.extend(left);
         f.write_str(&parts.join(", "))
     }
@@ -291,10 +430,17 @@ fn live(seed: u64) -> Verdict<Counts> {
     let several = random.pick(&[2, 4]);
     let shared = random.pick(&[1, 2, 4]);
     let again = random.pick(&[2, 8]);
+    let has_places = seed % 2 == 1;
     let mut graph = Graph::new();
-    for _ in 0..STEPS {
+    for _ in 0..if has_places { STEPS_WITH_PLACES } else { STEPS } {
         if graph.differs {
             break;
+        }
+        let asleep: Vec<usize> =
+            (0..graph.requests.len()).filter(|&at| graph.state.asleep & bit(at) != 0).collect();
+        if !asleep.is_empty() && random.one_in(2) {
+            graph.wakes(random.pick(&asleep))?;
+            continue;
         }
         let mut ends = graph.state.ends(&graph.requests);
         ends.retain(is_of_one);
@@ -303,6 +449,14 @@ fn live(seed: u64) -> Verdict<Counts> {
             continue;
         }
         let owner: Owners = 1 << random.below(owners);
+        let places = graph.places_of(owner);
+        if places & graph.state.asleep != 0 {
+            continue;
+        }
+        if places != 0 && random.one_in(2) {
+            graph.falls_asleep(owner)?;
+            continue;
+        }
         if graph.state.waiting(&graph.requests) & owner != 0 && !random.one_in(again) {
             continue;
         }
@@ -320,7 +474,11 @@ fn live(seed: u64) -> Verdict<Counts> {
             let own = if differ { mode(&mut random) } else { first };
             request.locks[lock] = Some(own);
         }
-        graph.ask(request)?;
+        if graph.overlaps_a_place(request) {
+            continue;
+        }
+        let in_place = has_places && random.one_in(2) && graph.may_have_place(request);
+        graph.ask(request, in_place)?;
     }
     Ok(graph.counts)
 }
@@ -349,6 +507,9 @@ fn a_request_is_refused_if_no_order_of_release_grants_it_and_only_then() {
     {
         assert!(some >= counts.judged / 40, "{counts:?}");
     }
+    assert!(counts.places >= counts.judged / 10, "{counts:?}");
+    assert!(counts.woken >= counts.judged / 100, "{counts:?}");
+    assert!(counts.over_woken >= 20, "{counts:?}");
     let unsure = counts.between_refused
         + counts.between_waiting
         + counts.stuck_before_refused

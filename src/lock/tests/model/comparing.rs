@@ -125,6 +125,8 @@ impl Model {
         self.tally.adopted_orphans += u64::from(orphan == Some(end) && hold.until.is_none());
         if Some(end) == cut && hold.until != end {
             hold.is_set_to(end.unwrap_or_default());
+            // It may be the end that it was given because a client waits: by the wall clock.
+            hold.or_by_wall |= orphan == Some(end);
         }
         hold.by_wall |= hold.or_until.contains(&end) && hold.until != end && self.is_stepping;
         hold.by_wall |= prolonged == Some(end) && hold.until != end;

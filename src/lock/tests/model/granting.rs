@@ -230,11 +230,15 @@ impl Model {
         }
     }
 
-    /// The shares that are left of these, where they last still.
+    /// The shares that are left of these, where they last still. With a connection that has closed the share may
+    /// go as well: it does if the upgrade may still be heard of by another.
     pub(super) fn shares_before(&self, gone: Vec<Hold>) -> Vec<Hold> {
-        let shares = gone.into_iter().filter_map(|hold| hold.before);
-        let shares = shares.filter(|share| !is_over(share.until, self.now));
-        shares.map(|share| *share).collect()
+        let shares = gone.into_iter().filter_map(|hold| {
+            let mut share = *hold.before?;
+            share.is_early |= hold.is_early || hold.closed;
+            Some(share)
+        });
+        shares.filter(|share| !is_over(share.until, self.now)).collect()
     }
 
     pub(super) fn remove(&mut self, lock: Lock, owner: Owner) -> Option<Hold> {

@@ -35,6 +35,8 @@ pub struct State {
     pub held: [Held; LOCKS],
     /// Those that still wait.
     pub left: Requests,
+    /// Those of them that sleep: none waits for them, and their owners wait for nothing by them.
+    pub asleep: Requests,
 }
 
 /// Who lets go of each lock.
@@ -45,6 +47,11 @@ pub type Ends = [Owners; LOCKS];
 type Fresh = [Owners; LOCKS];
 
 impl State {
+    /// Those that stand in their queues.
+    fn awake(&self) -> Requests {
+        self.left & !self.asleep
+    }
+
     /// Grants whatever may be granted now.
     pub fn settle(&mut self, requests: &[Request]) {
         let mut before = None;
@@ -60,7 +67,7 @@ impl State {
     }
 
     fn may_have_all(&self, requests: &[Request], at: usize, fresh: Fresh) -> bool {
-        self.left & bit(at) != 0
+        self.awake() & bit(at) != 0
             && (0..LOCKS)
                 .filter(|&lock| requests[at].locks[lock].is_some())
                 .all(|lock| self.may_have(requests, at, lock, fresh))
@@ -91,7 +98,7 @@ impl State {
         let held = self.held[lock];
         let queue = || {
             (0..requests.len()).filter(move |&other| {
-                self.left & bit(other) != 0 && requests[other].locks[lock].is_some()
+                self.awake() & bit(other) != 0 && requests[other].locks[lock].is_some()
             })
         };
         let shares = if held.alone { 0 } else { held.by & !fresh[lock] };
@@ -132,7 +139,7 @@ impl State {
     /// Those who wait for something.
     pub fn waiting(&self, requests: &[Request]) -> Owners {
         (requests.iter().enumerate())
-            .filter(|&(at, _)| self.left & bit(at) != 0)
+            .filter(|&(at, _)| self.awake() & bit(at) != 0)
             .fold(0, |owners, (_, request)| owners | request.owner)
     }
 

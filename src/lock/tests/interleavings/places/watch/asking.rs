@@ -96,8 +96,8 @@ impl Watch {
                     };
                     let (ticket, least) = (Some(*ticket), until);
                     let wait = self.new_place(locks, *plea, now);
-                    self.joins(Wait { ticket, least, ..wait });
-                    Ok(())
+                    let no = self.joins(Wait { ticket, least, ..wait });
+                    self.waits_not_for_itself(no, was, now)
                 }
                 Ok(Acquired::Busy) => ensure(plea.patience == Patience::Try || self.drains, || {
                     format!("busy: {plea:?}")
@@ -154,7 +154,11 @@ impl Watch {
             && wants.any(|one| one.ticket.is_none() && one.is_granted())
     }
 
-    fn is_granted_to_blocked(lock: Lock, owner: Owner, waits: &BTreeMap<No, Wait>) -> bool {
+    pub(super) fn is_granted_to_blocked(
+        lock: Lock,
+        owner: Owner,
+        waits: &BTreeMap<No, Wait>,
+    ) -> bool {
         let mut blocked = waits.values().filter(|one| one.ticket.is_some());
         blocked.any(|one| one.wants(lock, owner) && one.is_granted())
     }
@@ -245,8 +249,16 @@ impl Watch {
             // What a blocked request was granted may have been lost since, and its place have had its turn.
             let is_robbed = |one: &Wait| one.robbed && one.wants(lock, owner);
             let is_claimed = was.values().any(is_robbed) && held.until == Some(asked);
+            // A blocked request of its owner that is granted the same in this moment may have been so after the claim.
+            let joins =
+                |one: &&Wait| one.ticket.is_some() && one.wants(lock, owner) && one.is_granted();
+            let joined = self.waits.values().filter(joins).map(|one| now + one.plea.ttl).max();
+            let is_first = self.is_unclaimed(lock, owner, was)
+                && !Self::is_granted_to_blocked(lock, owner, was)
+                && held.until == Some(asked).max(joined);
             let is_right = held.until == Some(right)
                 || is_claimed
+                || is_first
                 || beside && held.until >= Some(right)
                 || is_left && (held.until == later || held.until == Some(asked));
             ensure(is_right || foreign, || {
@@ -326,7 +338,8 @@ impl Watch {
         let old = was.iter().find(|(_, one)| one.is_for(locks, plea.owner));
         let kept = old.filter(|(no, old)| {
             let is_there = |one: &Wait| one.state == State::Waiting;
-            old.plea.is_like(&plea, locks) && self.waits.get(*no).is_some_and(is_there)
+            let is_there = self.waits.get(*no).is_some_and(is_there);
+            old.plea.is_like(&plea, locks) && is_there && !self.may_be_another(**no, old, now)
         });
         let no = match (kept, old) {
             (Some((&no, _)), _) => no,
@@ -340,7 +353,12 @@ impl Watch {
                     })?;
                     self.waits.remove(no);
                 }
-                self.joins(new)
+                let no = self.joins(new);
+                // One that is given up for it may still have been in the way, and others have come in with its end.
+                if old.is_none() {
+                    self.waits_not_for_itself(no, was, now)?;
+                }
+                no
             }
         };
         let place = &self.waits[&no];
@@ -356,6 +374,22 @@ impl Watch {
             ensure(is_shown, || format!("is not shown: {place:?}"))?;
         }
         self.rank_is_right(no, before, now)
+    }
+
+    /// Is it behind one that came later, and may it be there because this place had ended without a sign, and was
+    /// asked for once more in the millisecond in which it was first asked for?
+    fn may_be_another(&self, no: No, old: &Wait, now: Ms) -> bool {
+        let is_later = |row: &Row| {
+            let mut later = self.waits.range(no + 1..);
+            later.any(|(_, one)| one.owner == row.owner && one.plea.client == row.client)
+        };
+        let is_behind = |&lock: &Lock| {
+            let rows = self.seen.rows(lock).iter();
+            let mut before =
+                rows.take_while(|row| row.owner != old.owner || row.since != old.since);
+            before.any(is_later)
+        };
+        old.perhaps && old.is_hidden && old.since == now && old.locks.iter().any(is_behind)
     }
 
     fn refused(
@@ -380,6 +414,11 @@ impl Watch {
             other => return Err(format!("{plea:?}: {other:?}")),
         };
         *count += 1;
+        if matches!(refusal, Refusal::Deadlock(_)) {
+            let refused = self.new_place(locks, plea, now);
+            let is_sure = self.surely_waits_for_itself((self.last + 1, &refused), was, now);
+            self.counts.sure_deadlocks += u64::from(is_sure);
+        }
         ensure(is_right, || format!("{plea:?}: {refusal:?}"))
     }
 }

@@ -89,14 +89,16 @@ impl Watch {
                         continue;
                     }
                     let is_same = claim_ends == place.claim_ends || claim_ends.max(now) == now;
+                    let is_forged = self.is_forged(&place);
                     ensure(
                         is_same
                             || now < self.rough_until
                             || place.perhaps
+                            || is_forged
                             || self.has_another(&place),
                         || format!("to be claimed until {claim_ends}: {}", what()),
                     )?;
-                    next.perhaps |= !is_same && self.has_another(&place);
+                    next.perhaps |= is_forged || !is_same && self.has_another(&place);
                     if now < self.rough_until {
                         next.claim_ends = claim_ends;
                     }
@@ -133,10 +135,13 @@ impl Watch {
                         let rest = self.seen.hold(lock, place.owner);
                         rest.is_some_and(is_new)
                     });
+                    // It may have been granted the same together with a blocked request of its owner: then it is
+                    // there until that one has its reply, and shown once more if its client does not hear of it.
+                    let is_joint = self.may_be_joint(&place, told);
                     if is_broken && has_rest
                         || !self.may_have_gone(server, &place, deed, told, is_hidden, now)
                     {
-                        if is_broken {
+                        if is_joint || is_broken {
                             next.state = State::Granted(0);
                             (next.robbed, next.perhaps) = (true, true);
                             (next.is_hidden, next.claim_ends) = (true, place.most);
@@ -147,7 +152,8 @@ impl Watch {
                         next.is_hidden = true;
                         // It may end before it has its turn again.
                         let is_denied = self.denied == Some(place.owner);
-                        next.perhaps |= is_denied || self.drains || !server.master;
+                        let is_forged = self.is_forged(&place);
+                        next.perhaps |= is_denied || is_forged || self.drains || !server.master;
                         self.waits.insert(no, next);
                         continue;
                     }
@@ -187,6 +193,23 @@ impl Watch {
         }
         self.heard_of = server.published.len();
         Ok(())
+    }
+
+    /// May it have been granted what a blocked request of its owner has just been granted, and that no client has
+    /// heard of?
+    fn may_be_joint(&self, place: &Wait, told: &BTreeSet<(Lock, Owner)>) -> bool {
+        let is_its = |&lock: &Lock| {
+            !told.contains(&(lock, place.owner))
+                && !self.foreign.contains(&(lock, place.owner))
+                && Self::is_granted_to_blocked(lock, place.owner, &self.waits)
+        };
+        place.state == State::Waiting && place.perhaps && place.locks.iter().any(is_its)
+    }
+
+    /// Has it lost what it was granted, and has another client written that in its owner's name?
+    fn is_forged(&self, place: &Wait) -> bool {
+        let is_foreign = |&lock: &Lock| self.foreign.contains(&(lock, place.owner));
+        place.robbed && place.locks.iter().any(is_foreign)
     }
 
     /// Has its owner another request for any of its locks?
@@ -326,7 +349,9 @@ impl Watch {
         let foreign = any(&|lock| self.foreign.contains(&(lock, owner)));
         let others = (self.waits.values()).filter(|one| one.owner == owner && one.is_granted());
         let another = others.count() > usize::from(place.is_granted());
-        let holds = !is_hidden && holds && (another || foreign || !place.is_granted());
+        let is_joint = self.may_be_joint(place, told);
+        let holds =
+            !(is_hidden || is_joint) && holds && (another || foreign || !place.is_granted());
         if claimed || holds {
             // By a part of it the whole is claimed, if it has been granted.
             let rest = place.locks.iter().map(|&lock| (lock, owner));
@@ -428,13 +453,10 @@ impl Watch {
             ensure(server.master && !self.drains || place.is_granted(), || {
                 format!("keeps its place {}", what())
             })?;
-            // It has lost what it was granted, and another client has written that in its owner's name.
-            let is_foreign = |&lock: &Lock| self.foreign.contains(&(lock, place.owner));
-            let is_forged = place.robbed && place.locks.iter().any(is_foreign);
             let is_hidden = place.perhaps
                 || place.least <= now
                 || self.denied == Some(place.owner)
-                || is_forged;
+                || self.is_forged(place);
             ensure(
                 !place.is_granted() || may_be_late || is_hidden || now <= place.claim_ends,
                 || format!("not claimed {}", what()),
