@@ -1,7 +1,13 @@
 """Nonsense is refused before anything is sent; and help() describes this lock."""
 
 import math
+import os
 import pydoc
+import re
+import socket
+import subprocess
+import sys
+import textwrap
 
 import pytest
 import redis
@@ -41,6 +47,14 @@ NONSENSE = [
 ] + [
     (TypeError, {"renew_for": "60"}), (TypeError, {"on_lost": "call me"}), (ValueError, {"shared": True, "limit": 2}),
     (ValueError, {"name": []}), (TypeError, {"name": None}), (TypeError, {"name": 5}), (TypeError, {"name": ["a", 5]}),
+] + [
+    (ValueError, {"name": value}) for value in ("", b"", ["market", ""])
+] + [
+    (TypeError, {"name": value}) for value in ({"market": 1}, {"market", "bazaar"}, iter(["market"]), bytearray(b"market"))
+] + [
+    (ValueError, {"owner_prefix": value}) for value in ("", "x" * 988)
+] + [
+    (TypeError, {"owner_prefix": value}) for value in (5, True, b"web-3")
 ]
 
 
@@ -48,12 +62,13 @@ NONSENSE = [
 @pytest.mark.parametrize("error, options", NONSENSE, ids=lambda value: str(value) if isinstance(value, dict) else "")
 def test_an_option_that_is_nonsense_is_refused(lock_class, error, options):
     client = (redis.Redis if lock_class is Lock else redis.asyncio.Redis)(port=1)  # where no server answers
-    with pytest.raises(error, match=next(iter(options)) if "name" not in options and len(options) == 1 else None):
+    with pytest.raises(error, match=next(iter(options)) if len(options) == 1 else None):
         lock_class(client, **{"name": "market", "timeout": 10, **options})
 
 
 REFUSED = [(ValueError, {"blocking_timeout": -1}), (TypeError, {"blocking_timeout": "5"}), (TypeError, {"blocking": 5}),
-           (ValueError, {"token": ""}), (ValueError, {"token": "x" * 1025})]
+           (ValueError, {"token": ""}), (ValueError, {"token": "x" * 1025}), (ValueError, {"token": "*"}),
+           (ValueError, {"token": b"@lock:shared"})]
 
 
 @pytest.mark.parametrize("error, options", REFUSED, ids=str)
@@ -69,6 +84,61 @@ async def test_an_option_of_acquire_that_is_nonsense_is_refused(client, aconnect
     with pytest.raises(ValueError):
         Lock(client, "market").acquire(sleep=-1)
     assert watcher.calls("LOCK.ACQUIRE") == 0
+
+
+@pytest.mark.parametrize("lock_class, wrong, words", [
+    (Lock, redis.asyncio.Redis(port=1), "redis_lock_module.asyncio"), (AsyncLock, redis.Redis(port=1), "redis_lock_module.Lock"),
+    (Lock, None, "client of redis-py"), (AsyncLock, None, "client of redis-py"), (Lock, "localhost", "client of redis-py"),
+])
+def test_the_wrong_kind_of_client_is_refused_in_words(lock_class, wrong, words):
+    with pytest.raises(TypeError, match=words):
+        lock_class(wrong, "market")
+
+
+@pytest.mark.skipif(redis.__version__ < "8", reason="redis-py has fewer types before")
+def test_the_types_refuse_the_wrong_kind_of_client_too(tmp_path):
+    program = tmp_path / "program.py"
+    program.write_text(textwrap.dedent("""
+        import redis, redis.asyncio
+        from redis_lock_module import Lock
+        from redis_lock_module.asyncio import Lock as AsyncLock
+        Lock(redis.Redis(), "market"); AsyncLock(redis.asyncio.Redis(), "market")
+        Lock(redis.asyncio.Redis(), "market")
+        AsyncLock(redis.Redis(), "market")
+        Lock(None, "market")
+    """))
+    found = subprocess.run([sys.executable, "-m", "mypy", "--cache-dir", tmp_path, program], capture_output=True, text=True)
+    wrong = [line.split(":")[1] for line in found.stdout.splitlines() if "[arg-type]" in line or "[type-var]" in line]
+    assert wrong == ["6", "7", "8"], found.stdout
+
+
+def test_an_owner_says_which_process_it_is(client, watcher):
+    def owner(**options):
+        with Lock(client, "market", timeout=10, **options):
+            return watcher.db.get("market")
+
+    uuid = "[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}"
+    mine = re.escape(f"{socket.gethostname()[:64]}:{os.getpid()}:")
+    assert re.fullmatch(mine + uuid, owner()) and owner() != owner()
+    assert re.fullmatch("web-3:" + uuid, owner(owner_prefix="web-3"))
+    assert len(owner(owner_prefix="x" * 987)) == 1024
+
+
+async def test_an_owner_says_which_process_a_task_is_of(aconnect, watcher):
+    lock = AsyncLock(aconnect(), "market", timeout=10)
+    async with lock:
+        assert watcher.db.get("market").startswith(f"{socket.gethostname()[:64]}:{os.getpid()}:")
+    async with AsyncLock(aconnect(), "market", timeout=10, owner_prefix="web-3"):
+        assert watcher.db.get("market").startswith("web-3:")
+
+
+def test_an_owner_of_a_child_says_which_child_it_is(client, watcher):
+    lock = Lock(client, "market", timeout=10)
+    child = os.fork()
+    if not child:
+        os._exit(0 if lock.acquire() else 1)
+    assert os.waitpid(child, 0)[1] == 0
+    assert watcher.db.get("market").split(":")[1] == str(child)
 
 
 def test_what_is_set_later_is_looked_at_too(client, watcher):
@@ -101,7 +171,7 @@ def test_an_infinite_patience_waits_for_ever(client):
 def test_help_describes_this_lock(lock_class):
     text = pydoc.plain(pydoc.render_doc(lock_class))
     for option in ("timeout", "blocking_timeout", "sleep", "thread_local", "raise_on_release_error", "shared", "limit",
-                   "renew", "renew_for", "on_lost", "queue", "require_module"):
+                   "renew", "renew_for", "on_lost", "queue", "require_module", "max_queue", "owner_prefix"):
         assert f"``{option}``" in text
     assert "With None it expires after" in text
     for name in dir(lock_class):

@@ -10,7 +10,7 @@ import math
 import os
 import threading
 import time
-from typing import Any, Callable, List, Optional, Type
+from typing import Any, Callable, Generic, List, Optional, Type, TypeVar
 from weakref import WeakKeyDictionary, ref
 
 from redis.exceptions import LockError, LockNotOwnedError
@@ -19,7 +19,7 @@ from . import _options
 from ._core import Core
 from ._errors import NotOwner
 from ._options import milliseconds
-from ._request import Grant, Request, Term
+from ._request import Grant, Request, Term, fresh_owner
 from ._words import Names, Spelling
 
 
@@ -257,7 +257,10 @@ class ThreadLocal(threading.local, _Token):
         self.holds = make()
 
 
-class LockBase:
+Client = TypeVar("Client")
+
+
+class LockBase(Generic[Client]):
     """The options of a lock, and its holds."""
 
     ttl = 30.0
@@ -266,7 +269,7 @@ class LockBase:
 
     def __init__(
         self,
-        redis: Any,
+        redis: Client,
         name: Names,
         timeout: Optional[float] = None,
         sleep: float = 0.1,
@@ -283,9 +286,11 @@ class LockBase:
         queue: Optional[bool] = None,
         require_module: bool = False,
         max_queue: Optional[int] = None,
+        owner_prefix: Optional[str] = None,
     ) -> None:
         # Not theirs: it would register scripts.
-        self.redis = redis
+        self._check(redis)
+        self.redis: Any = redis
         self.name: Any = name
         self.timeout = timeout
         _options.optional_span("timeout", timeout)
@@ -299,6 +304,7 @@ class LockBase:
         self.renew_for = _options.optional_span("renew_for", renew_for)
         self.on_lost = _options.function("on_lost", on_lost)
         self.queue = _options.optional_flag("queue", queue)
+        self.owner_prefix = _options.owner_prefix(owner_prefix)
         _options.flag("require_module", require_module)
         self.local: Any = (ThreadLocal if self.thread_local else Shared)(self._new_holds)
         spelling = Spelling(name, shared, limit, max_queue)
@@ -306,6 +312,11 @@ class LockBase:
 
     def register_scripts(self) -> None:
         """Needs none."""
+
+    @staticmethod
+    def _check(client: Any) -> None:
+        """Two classes of the same name are easily mixed up."""
+        raise NotImplementedError
 
     @staticmethod
     def _new_holds() -> Holds:
@@ -319,7 +330,8 @@ class LockBase:
         blocking = self.blocking if blocking is None else _options.flag("blocking", blocking)
         patience = _options.patience(
             "blocking_timeout", self.blocking_timeout if blocking_timeout is None else blocking_timeout)
-        owner = Request.fresh_owner() if token is None else _options.owner(self.redis.get_encoder().encode(token))
+        owner = (fresh_owner(self.owner_prefix) if token is None
+                 else _options.owner(self.redis.get_encoder().encode(token)))
         return self._new_request(owner, self._held_for(), _options.pause("sleep", self.sleep if sleep is None else sleep),
                                  patience if blocking else 0)
 

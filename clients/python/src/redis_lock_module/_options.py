@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Optional
+from typing import Any, Optional, Tuple
 
 _LONGEST = 2**52 / 1000  # in seconds: about 142,000 years
 
@@ -81,7 +81,38 @@ def function(name: str, value: Any) -> Any:
     return value
 
 
+# An owner is a prefix, a colon and a uuid, which is 36 characters long.
+_LONGEST_OWNER, _LONGEST_PREFIX = 1024, 1024 - 37
+
+
 def owner(encoded: bytes) -> bytes:
-    if not 1 <= len(encoded) <= 1024:
-        raise ValueError("token must be 1 to 1024 bytes")
+    if not 1 <= len(encoded) <= _LONGEST_OWNER:
+        raise ValueError(f"token must be 1 to {_LONGEST_OWNER} bytes")
+    if encoded in (b"*", b"@lock:shared"):
+        raise ValueError(f"token must not be {encoded.decode()!r}, which means something else to the server")
     return encoded
+
+
+def owner_prefix(value: Any) -> Optional[str]:
+    if value is None:
+        return None
+    if not isinstance(value, str):
+        raise TypeError(f"owner_prefix must be str, not {value!r}")
+    if not 1 <= len(value.encode()) <= _LONGEST_PREFIX:
+        raise ValueError(f"owner_prefix must be 1 to {_LONGEST_PREFIX} bytes")
+    return value
+
+
+def names(value: Any) -> Tuple[Any, ...]:
+    one = isinstance(value, (str, bytes, memoryview))
+    if not one and not isinstance(value, (list, tuple)):
+        raise TypeError(f"the name of a lock must be str or bytes, or a list of them, not {value!r}")
+    names = (value,) if one else tuple(value)
+    if not names:
+        raise ValueError("a lock needs a name")
+    for each in names:
+        if not isinstance(each, (str, bytes, memoryview)):
+            raise TypeError(f"the name of a lock must be str or bytes, not {each!r}")
+        if not len(each):
+            raise ValueError("the name of a lock must not be empty")
+    return names

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+import os
 import random
+import socket
 import time
 import uuid
 from typing import Any, NamedTuple, Optional
@@ -25,6 +27,13 @@ class Grant(NamedTuple):
     fence: Optional[int]  # None without the module
 
 
+def fresh_owner(prefix: Optional[str]) -> bytes:
+    """Says to those who look at the lock which process holds it, and is like no other."""
+    if prefix is None:
+        prefix = f"{socket.gethostname()[:64]}:{os.getpid()}"
+    return f"{prefix}:{uuid.uuid4()}".encode("utf-8", "surrogateescape")
+
+
 class Request:
     """One attempt to acquire, by an owner of its own."""
 
@@ -37,10 +46,6 @@ class Request:
         self.blocks = False  # it may wait in the server by BLOCK
         self.given_up = False
         self.woken = woken  # an event: it is time to ask, or to give up
-
-    @staticmethod
-    def fresh_owner() -> bytes:
-        return uuid.uuid4().hex.encode()
 
     def give_up(self) -> None:
         self.given_up = True

@@ -11,8 +11,11 @@ from types import TracebackType
 from typing import Any, Coroutine, Generator, Literal, Optional, Set, Type, Union
 from weakref import ref
 
+from redis.asyncio.client import Redis
 from redis.asyncio.cluster import RedisCluster
 from redis.asyncio.lock import Lock as TheirLock
+from redis.client import Redis as ThreadRedis
+from redis.cluster import RedisCluster as ThreadRedisCluster
 from redis.exceptions import LockError, LockNotOwnedError, RedisError, ResponseError, TimeoutError
 
 from . import _options
@@ -341,7 +344,7 @@ class _Holding:
         await self._hold.__aexit__(exc_type, exc_value, traceback)
 
 
-class Lock(LockBase, TheirLock):
+class Lock(LockBase[Union[Redis, RedisCluster]], TheirLock):
     """
     redis-py's asyncio Lock by the commands of the redis-lock module: waiters stand in a queue in the server, and are
     served in order, the moment the lock is free. Without the module it is an exclusive lock by SET NX, which waits by
@@ -377,11 +380,20 @@ class Lock(LockBase, TheirLock):
 
     ``max_queue``: does not wait behind so many others or more, but raises ResponseError (``QUEUEFULL``) at once.
 
+    ``owner_prefix``: what an owner begins with, before its uuid: by default the host's name and the process id.
+
     ``async with lock as hold`` and ``hold = await lock.hold()`` give a Hold, with the fencing number and with methods of
     its own.
     """
 
     _hold_class = Hold
+
+    @staticmethod
+    def _check(client: Any) -> None:
+        if isinstance(client, (ThreadRedis, ThreadRedisCluster)):
+            raise TypeError("this Lock is for redis.asyncio: for a client that threads use take redis_lock_module.Lock")
+        if not isinstance(client, (Redis, RedisCluster)):
+            raise TypeError(f"a lock needs a client of redis-py, a redis.asyncio.Redis or RedisCluster, not {client!r}")
 
     @staticmethod
     def _new_holds() -> Holds:

@@ -12,6 +12,9 @@ from contextlib import suppress
 from types import TracebackType
 from typing import Any, Callable, Literal, Optional, Type, Union
 
+from redis.asyncio import Redis as AsyncRedis
+from redis.asyncio.cluster import RedisCluster as AsyncRedisCluster
+from redis.client import Redis
 from redis.cluster import RedisCluster
 from redis.connection import Connection
 from redis.exceptions import LockError, LockNotOwnedError, RedisError, ResponseError, TimeoutError
@@ -296,7 +299,7 @@ def _release(hold: Optional[Hold], release: Callable[[Optional[Hold]], None], ra
         logger.warning("Lock was unlocked or no longer owned when exiting context manager.")
 
 
-class Lock(LockBase, TheirLock):
+class Lock(LockBase[Union[Redis, RedisCluster]], TheirLock):
     """
     redis-py's Lock by the commands of the redis-lock module: waiters stand in a queue in the server, and are served in
     order, the moment the lock is free. Without the module it is an exclusive lock by SET NX, which waits by asking.
@@ -331,10 +334,19 @@ class Lock(LockBase, TheirLock):
 
     ``max_queue``: does not wait behind so many others or more, but raises ResponseError (``QUEUEFULL``) at once.
 
+    ``owner_prefix``: what an owner begins with, before its uuid: by default the host's name and the process id.
+
     ``with lock as hold`` and ``hold = lock.hold()`` give a Hold, with the fencing number and with methods of its own.
     """
 
     _hold_class = Hold
+
+    @staticmethod
+    def _check(client: Any) -> None:
+        if isinstance(client, (AsyncRedis, AsyncRedisCluster)):
+            raise TypeError("this Lock is for threads: for a client of redis.asyncio use redis_lock_module.asyncio.Lock")
+        if not isinstance(client, (Redis, RedisCluster)):
+            raise TypeError(f"a lock needs a client of redis-py, a Redis or a RedisCluster, not {client!r}")
 
     @staticmethod
     def _new_holds() -> Holds:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, List, Optional, Sequence, Tuple, Union
+from typing import Any, List, Optional, Tuple, Union
 
 from . import _options
 
 Name = Union[str, bytes, memoryview]
-Names = Union[Name, Sequence[Name]]
+Names = Union[Name, List[str], List[bytes], List[Name], Tuple[Name, ...]]
 Words = Tuple[Any, ...]
 
 
@@ -20,12 +20,7 @@ class Spelling:
         _options.max_queue(max_queue)
         if shared and limit is not None:
             raise ValueError("a lock is either shared or has a limit, which shares it too")
-        self.names: Tuple[Name, ...] = (name,) if isinstance(name, (str, bytes, memoryview)) else tuple(name)
-        if not self.names:
-            raise ValueError("a lock needs a name")
-        for one in self.names:
-            if not isinstance(one, (str, bytes, memoryview)):
-                raise TypeError(f"the name of a lock must be str or bytes, not {one!r}")
+        self.names: Tuple[Name, ...] = _options.names(name)
         self.name = self.names[0]
         self._many: Tuple[str, ...] = () if len(self.names) == 1 else ("M",)
         self._mode: Words = ("SHARED",) if shared else () if limit is None else ("LIMIT", limit)
