@@ -51,17 +51,11 @@ def unload(server):
     eventually(is_unloaded)
 
 
-@pytest.fixture(params=["as it can", "by WATCH"])
+@pytest.fixture(params=["by script", "by WATCH"])
 def way(request, monkeypatch):
-    """By the server's own comparing commands, where it has them; and in the way of servers that have none."""
+    """By a script; and in the way of users who may not run one."""
     if request.param == "by WATCH":
-        init = _server.Server.__init__
-
-        def without_comparing_commands(self):
-            init(self)
-            self.deletes_by, self.sets_if_equal = [], False
-
-        monkeypatch.setattr(_server.Server, "__init__", without_comparing_commands)
+        monkeypatch.setattr(_server.Server, "runs_scripts", False)
 
 
 @pytest.fixture(params=[(2, False), (3, True)], ids=["RESP2", "RESP3-decoded"])
@@ -131,18 +125,108 @@ def test_a_hold_is_renewed_and_its_loss_is_noticed(client, bare, way):
             assert hold.lost.wait(5)
 
 
-def test_who_waits_is_served_and_asks_less_and_less(client, bare):
+@pytest.mark.parametrize("sleep, most", [(0.1, 30), (5, 1)])
+def test_who_waits_asks_every_sleep_seconds(client, bare, sleep, most):
     watcher = bare.watcher
     watcher.db.set("market", "ann", px=60_000)
-    lock, served = Lock(client, "market", timeout=10, thread_local=False), threading.Event()
+    watcher.db.config_resetstat()
+    lock, served = Lock(client, "market", timeout=10, sleep=sleep, thread_local=False), threading.Event()
     thread = threading.Thread(target=lambda: lock.acquire() and served.set(), daemon=True)
     thread.start()
     time.sleep(2)
-    assert 2 < watcher.calls("SET") < 40 and not served.is_set()
+    assert 1 <= watcher.calls("SET") <= most and not served.is_set()
     watcher.db.delete("market")
-    assert served.wait(5)
+    began = time.monotonic()
+    assert served.wait(20) and (sleep == 5 or time.monotonic() - began < 0.5)
     thread.join(20)
     lock.release()
+
+
+def test_a_release_wakes_the_next_thread_that_waits_in_the_same_process(client, bare):
+    holder, order = Lock(client, "market", timeout=60), []
+    assert holder.acquire()
+
+    def work(number):
+        with Lock(client, "market", timeout=60, sleep=30):
+            order.append(number)
+
+    threads = []
+    for number in range(3):
+        threads.append(threading.Thread(target=work, args=(number,), daemon=True))
+        threads[-1].start()
+        eventually(lambda: bare.watcher.calls("SET") >= number + 2)
+    began = time.monotonic()
+    holder.release()
+    for thread in threads:
+        thread.join(20)
+    assert order == [0, 1, 2] and time.monotonic() - began < 10
+
+
+async def test_a_release_wakes_the_next_task_that_waits_in_the_same_process(bare):
+    client, order = redis.asyncio.Redis(port=bare.port), []
+    holder = AsyncLock(client, "market", timeout=60)
+    assert await holder.acquire()
+
+    async def work(number):
+        async with AsyncLock(client, "market", timeout=60, sleep=30):
+            order.append(number)
+
+    tasks = []
+    for number in range(3):
+        tasks.append(asyncio.create_task(work(number)))
+        await asyncio.to_thread(eventually, lambda: bare.watcher.calls("SET") >= number + 2)
+    await holder.release()
+    await asyncio.wait_for(asyncio.gather(*tasks), 10)
+    assert order == [0, 1, 2]
+    await client.aclose()
+    await client.connection_pool.disconnect()
+
+
+def counting(connection_class):
+    """Each call of it is a round trip: the reply is awaited before the next."""
+    class Counting(connection_class):
+        round_trips = 0
+
+        def send_packed_command(self, *args, **options):
+            Counting.round_trips += 1
+            return super().send_packed_command(*args, **options)
+
+    return Counting
+
+
+ROUND_TRIPS = {"reacquire": 1, "owned": 1, "release": 1}
+
+
+def test_a_release_and_a_renewal_take_one_round_trip_each(bare):
+    connection = counting(redis.Connection)
+    client = redis.Redis(connection_pool=redis.ConnectionPool(connection, port=bare.port))
+    lock = Lock(client, "market", timeout=10)
+    for _ in range(2):
+        assert lock.acquire()
+        taken = {}
+        for what in ROUND_TRIPS:
+            before = connection.round_trips
+            getattr(lock, what)()
+            taken[what] = connection.round_trips - before
+        assert taken == ROUND_TRIPS and not bare.watcher.db.exists("market")
+    client.close()
+    client.connection_pool.disconnect()
+
+
+async def test_a_release_and_a_renewal_of_a_task_take_one_round_trip_each(bare):
+    connection = counting(redis.asyncio.Connection)
+    client = redis.asyncio.Redis(connection_pool=redis.asyncio.ConnectionPool(connection, port=bare.port))
+    lock = AsyncLock(client, "market", timeout=10)
+    for _ in range(2):
+        assert await lock.acquire()
+        taken = {}
+        for what in ROUND_TRIPS:
+            before = connection.round_trips
+            await getattr(lock, what)()
+            taken[what] = connection.round_trips - before
+        assert taken == ROUND_TRIPS and not bare.watcher.db.exists("market")
+    await client.aclose()
+    await client.connection_pool.disconnect()
 
 
 def test_a_crowd_of_threads_leaves_connections_to_those_who_hold(bare):
@@ -201,10 +285,10 @@ def test_it_is_known_by_the_words_of_every_server(words):
     for command in ("LOCK.ACQUIRE", "lock.acquire"):
         assert _errors.misses_the_module(redis.ResponseError(words.format(command)))
     assert not _errors.misses_the_module(redis.ResponseError(words.format("JSON.SET")))
-    assert _errors.misses_a_command(redis.ResponseError(words.format("DELEX")))
+    assert _errors.misses_a_command(redis.ResponseError(words.format("EVAL")))
 
 
-def test_a_user_who_may_not_run_the_comparing_commands_releases_and_renews_all_the_same(bare):
+def test_a_user_who_may_not_run_scripts_releases_and_renews_all_the_same(bare):
     bare.watcher.command("ACL", "SETUSER", "ann", "on", ">secret", "~*", "+set", "+get", "+del", "+pexpire", "+watch",
                          "+unwatch", "+multi", "+exec", "+hello", "+client")
     client = redis.Redis(port=bare.port, username="ann", password="secret")

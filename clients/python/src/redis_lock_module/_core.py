@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 import time
 from typing import Any, Awaitable, Callable, Optional, Tuple, TypeVar
 
@@ -70,11 +69,12 @@ class Core:
     # To acquire
 
     async def acquire(self, request: Request) -> Optional[Grant]:
-        pause, waits = _plain.FIRST_PAUSE, not request.is_over()
+        server, waits = self.link.server, not request.is_over()
 
         async def without() -> Optional[Grant]:
             if not waits:
                 return await self._try_without(request)
+            server.join(request, self.spelling.name)
             try:
                 return await self.link.ask_in_turn(request, lambda: self._try_without(request))
             except ConnectionError as error:
@@ -82,14 +82,18 @@ class Core:
                     raise
                 return None
 
-        while True:
-            grant = await with_or_without(self.link, self.special, lambda: self._acquire_by_the_module(request), without)
-            if grant or request.is_over():
-                return grant
-            await self.link.rest(request, min(pause * random.uniform(0.5, 1), request.remaining()))
-            pause = min(pause * 1.5, _plain.LONGEST_PAUSE)
-            if request.given_up:
-                return None
+        try:
+            while True:
+                request.woken.clear()
+                grant = await with_or_without(self.link, self.special, lambda: self._acquire_by_the_module(request),
+                                              without)
+                if grant or request.is_over():
+                    return grant
+                await self.link.rest(request, request.for_a_while(request.sleep))
+                if request.given_up:
+                    return None
+        finally:
+            server.leave(request)
 
     async def _try_without(self, request: Request) -> Optional[Grant]:
         link, key = self.link, self.spelling.name

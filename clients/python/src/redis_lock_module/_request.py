@@ -40,7 +40,8 @@ class Request:
     def __init__(self, owner: bytes, ttl: float, sleep: float, patience: Optional[float], woken: Any) -> None:
         self.owner = owner
         self.ttl = milliseconds(ttl)
-        self.pause = min(max(sleep, 0.001), GREATEST_LEASE / ASKS_PER_LEASE)
+        self.sleep = max(sleep, 0.001)
+        self.pause = min(self.sleep, GREATEST_LEASE / ASKS_PER_LEASE)  # of one that has a place
         self.until = None if patience is None else time.monotonic() + patience
         self.left = False  # something of it may be left in the server
         self.blocks = False  # it may wait in the server by BLOCK

@@ -5,8 +5,10 @@ from __future__ import annotations
 import logging
 import math
 import time
-from typing import Any, List
+from typing import Any, Dict
 from weakref import WeakKeyDictionary
+
+from ._words import Name, encoded
 
 logger = logging.getLogger("redis_lock_module")
 
@@ -15,11 +17,12 @@ FORGETS_AFTER = 5.0  # seconds
 
 
 class Server:
+    runs_scripts = True  # until one is refused
+
     def __init__(self) -> None:
         self._bare_until = -math.inf
         self._has_said_so = False
-        self.deletes_by: List[str] = ["DELEX", "DELIFEQ"]  # what compares and deletes; those that failed are gone
-        self.sets_if_equal = True
+        self._waiting: Dict[Any, bytes] = {}  # requests of this process that wait without the module, and for what
         self.greatest_lease = math.inf  # of a place, in milliseconds
 
     def is_bare(self) -> bool:
@@ -31,6 +34,20 @@ class Server:
             self._has_said_so = True
             logger.warning("The server has not loaded the redis-lock module: locks are acquired by SET NX, without "
                            "fencing numbers, and waiting is asking again and again.")
+
+    def join(self, request: Any, key: Name) -> None:
+        self._waiting[request] = encoded(key)
+
+    def leave(self, request: Any) -> None:
+        self._waiting.pop(request, None)
+
+    def wake_next(self, key: Name) -> None:
+        """The request that has waited longest here tries at once, and not only after its pause."""
+        free = encoded(key)
+        for request, waits_for in list(self._waiting.items()):
+            if waits_for == free:
+                request.woken.set()
+                return
 
 
 _servers: WeakKeyDictionary[Any, Server] = WeakKeyDictionary()

@@ -11,6 +11,10 @@ Names = Union[Name, List[str], List[bytes], List[Name], Tuple[Name, ...]]
 Words = Tuple[Any, ...]
 
 
+def encoded(name: Name) -> bytes:
+    return name.encode() if isinstance(name, str) else bytes(name)
+
+
 class Spelling:
     """The commands of one lock, or of several that are held together."""
 
@@ -52,5 +56,4 @@ class Spelling:
         return ("LOCK.GUARD", self.name, owner, *command)
 
     def all_released(self, reply: Any) -> bool:
-        return bool(reply == len({bytes(name, "utf-8") if isinstance(name, str) else bytes(name)
-                                  for name in self.names}))
+        return bool(reply == len({encoded(name) for name in self.names}))
