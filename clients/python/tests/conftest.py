@@ -151,11 +151,15 @@ class Server:
 
 
 class Proxy:
-    """Stands before a server. It can lose the next reply to a command, together with its connection."""
+    """Stands before a server. It can lose the next reply to a command, together with its connection; and be down."""
 
     def __init__(self, port):
         self.server, self.loses, self.lost = port, None, 0
-        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.port, self.open, self.timer = 0, [], threading.Timer(0, lambda: None)
+        self._listen()
+
+    def _listen(self):
+        self.listener = socket.create_server(("127.0.0.1", self.port))
         self.port = self.listener.getsockname()[1]
         threading.Thread(target=self._accept, daemon=True).start()
 
@@ -164,6 +168,7 @@ class Proxy:
             while True:
                 client = self.listener.accept()[0]
                 server = socket.create_connection(("127.0.0.1", self.server))
+                self.open += [client, server]
                 state = {"loses": False}
                 for pair in ((client, server, True), (server, client, False)):
                     threading.Thread(target=self._pass_on, args=(*pair, state), daemon=True).start()
@@ -181,7 +186,20 @@ class Proxy:
             with suppress(OSError):
                 one.shutdown(socket.SHUT_RDWR)
 
+    def go_down(self, seconds):
+        """Connections break, and none is accepted, for so long."""
+        self.close()
+        for one in self.open:
+            with suppress(OSError):
+                one.shutdown(socket.SHUT_RDWR)
+        self.open.clear()
+        self.timer = threading.Timer(seconds, self._listen)
+        self.timer.start()
+
     def close(self):
+        self.timer.cancel()
+        with suppress(OSError):
+            self.listener.shutdown(socket.SHUT_RDWR)  # else the one that accepts goes on
         self.listener.close()
 
 

@@ -36,12 +36,10 @@ from ._request import (
     Request,
 )
 from ._room import Ticket, rooms
+from ._withdrawals import Withdrawal
 from ._words import Spelling, Words
 
 T = TypeVar("T")
-
-# Between two attempts to withdraw a request, in seconds; each is twice as long as the one before.
-FIRST_PAUSE, LONGEST_PAUSE = 0.05, 1.0
 
 
 async def with_or_without(link: Link, special: Optional[str], by_the_module: Callable[[], Awaitable[T]],
@@ -70,6 +68,8 @@ class Core:
 
     async def acquire(self, request: Request) -> Optional[Grant]:
         server, waits = self.link.server, not request.is_over()
+        if not await self._call_off_its_withdrawal(request):
+            return None
 
         async def without() -> Optional[Grant]:
             if not waits:
@@ -233,20 +233,36 @@ class Core:
 
     # To give up
 
-    async def withdraw(self, request: Request) -> bool:
+    async def withdraw(self, owner: bytes) -> bool:
         """Whether the server has heard of it."""
         try:
-            await self.release(request.owner)
+            await self.release(owner)
             return True
         except Exception:  # why it has come to this is what counts
             return False
 
-    async def withdraw_at_last(self, request: Request) -> None:
-        """Until the server has heard of it, or what was left has expired."""
-        until, pause = time.monotonic() + request.may_be_left_for(), FIRST_PAUSE
-        while not await self.withdraw(request) and time.monotonic() < until:
-            await self.link.sleep(pause)
-            pause = min(pause * 2, LONGEST_PAUSE)
+    def withdraw_in_background(self, owner: bytes, until: float) -> None:
+        withdrawal = Withdrawal(self, owner, until)
+        known = self.link.server.withdrawals.setdefault((self.spelling.keys, owner), withdrawal)
+        known.until = max(known.until, until)
+        if known is withdrawal:
+            self.link.go_on(withdrawal)
+
+    def forget(self, owner: bytes, withdrawal: Withdrawal) -> None:
+        what = (self.spelling.keys, owner)
+        if self.link.server.withdrawals.get(what) is withdrawal:
+            self.link.server.withdrawals.pop(what, None)
+
+    async def _call_off_its_withdrawal(self, request: Request) -> bool:
+        """The caller has used this owner before: what was to be withdrawn of it would be what comes now. False if one is
+        on its way to the server."""
+        withdrawal = self.link.server.withdrawals.pop((self.spelling.keys, request.owner), None)
+        if withdrawal is None:
+            return True
+        withdrawal.is_called_off = True
+        while withdrawal.is_busy and not request.is_over():
+            await self.link.sleep(request.for_a_while(0.01))
+        return not withdrawal.is_busy
 
     # What is done with a hold
 

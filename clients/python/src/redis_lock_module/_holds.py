@@ -22,6 +22,8 @@ from ._options import milliseconds
 from ._request import Grant, Request, Term, fresh_owner
 from ._words import Names, Spelling
 
+TTL = 30.0  # of a lock without a timeout
+
 
 class Hold:
     """One grant of a lock: of one owner, with one fencing number, until it is released or lost."""
@@ -34,6 +36,7 @@ class Hold:
         self._how_lost: Optional[str] = None
         self._over = False  # released, or known to be lost and told to the caller that wanted to use it
         self._releasing: Any = None  # by whom
+        self._is_going_on = False  # with its release, in the background
 
     def __repr__(self) -> str:
         what = "over" if self._over else "lost" if self._lost.is_set() else "held"
@@ -89,10 +92,23 @@ class Hold:
     # What a thread and a task do alike
 
     async def _do_release(self) -> None:
-        held, again = await self._core.release(self._token)
+        if self._pid != os.getpid():
+            raise LockNotOwnedError(f"Cannot release a lock that process {self._pid} has acquired, and not this child of it",
+                                    lock_name=self.name)
+        try:
+            held, again = await self._core.release(self._token)
+        except Exception:  # what was not answered may have been heard, too
+            self._is_going_on = True
+            self._core.withdraw_in_background(self._token, self._ends())
+            raise
         # Released at the first time, and the reply was lost.
+        again = again or self._is_going_on
         if not held and not (again and not self._term.is_over() and not self._lost.is_set()):
             raise self._not_owned("release")
+
+    def _ends(self) -> float:
+        known = self._term.ends < math.inf  # not that of a token that was handed over
+        return self._term.ends if known else time.monotonic() + (self._timeout or TTL)
 
     async def _do_release_once(self) -> None:
         """Forgotten when it is known what has become of it: what was not answered can be released again."""
@@ -263,7 +279,7 @@ Client = TypeVar("Client")
 class LockBase(Generic[Client]):
     """The options of a lock, and its holds."""
 
-    ttl = 30.0
+    ttl = TTL
 
     _hold_class: Type[Any]
 

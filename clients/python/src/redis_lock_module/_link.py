@@ -91,6 +91,10 @@ class Link:
     async def sleep(self, seconds: float) -> None:
         raise NotImplementedError
 
+    def go_on(self, withdrawal: Any) -> None:
+        """In the background."""
+        raise NotImplementedError
+
     async def rest(self, request: Request, seconds: float) -> None:
         """For so long, or until the request is woken."""
         raise NotImplementedError

@@ -52,9 +52,9 @@ class Request:
         self.given_up = True
         self.woken.set()
 
-    def may_be_left_for(self) -> float:
-        """For how many seconds the server keeps its hold or its place, if it is not asked for again."""
-        return max(self.ttl / 1000, SURE_LEASE)
+    def may_be_left_until(self) -> float:
+        """The server keeps its hold or its place no longer than this, if it is not asked for again."""
+        return time.monotonic() + max(self.ttl / 1000, SURE_LEASE)
 
     def remaining(self) -> float:
         """In seconds: infinite for one that waits for ever."""

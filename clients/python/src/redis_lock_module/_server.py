@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
+import os
 import time
 from typing import Any, Dict
 from weakref import WeakKeyDictionary
@@ -22,6 +23,7 @@ class Server:
     def __init__(self) -> None:
         self._bare_until = -math.inf
         self._has_said_so = False
+        self.withdrawals: Dict[Any, Any] = {}  # by keys and owner
         self._waiting: Dict[Any, bytes] = {}  # requests of this process that wait without the module, and for what
         self.greatest_lease = math.inf  # of a place, in milliseconds
 
@@ -51,6 +53,9 @@ class Server:
 
 
 _servers: WeakKeyDictionary[Any, Server] = WeakKeyDictionary()
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_servers.clear)  # what waits, or is withdrawn, is the parent's
 
 
 def server_of(pool: Any) -> Server:

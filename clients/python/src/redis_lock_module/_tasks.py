@@ -128,6 +128,9 @@ class TaskLink(Link):
     async def sleep(self, seconds: float) -> None:
         await asyncio.sleep(seconds)
 
+    def go_on(self, withdrawal: Any) -> None:
+        _go_on_in_background(withdrawal.go_on())
+
     async def rest(self, request: Request, seconds: float) -> None:
         with suppress(asyncio.TimeoutError):
             await asyncio.wait_for(request.woken.wait(), None if seconds == math.inf else seconds)
@@ -470,7 +473,7 @@ class Lock(LockBase[Union[Redis, RedisCluster]], TheirLock):
             raise
         except BaseException as error:
             if request.left:
-                _go_on_in_background(self._core.withdraw_at_last(request))
+                self._core.withdraw_in_background(request.owner, request.may_be_left_until())
             if is_deadlock(error):
                 raise DeadlockError(str(error), lock_name=self.name) from error
             raise
@@ -498,13 +501,13 @@ class Lock(LockBase[Union[Redis, RedisCluster]], TheirLock):
         until = time.monotonic() + _PATIENCE
         while not asking.done() and time.monotonic() < until:
             if request.blocks:
-                await self._core.withdraw(request)
+                await self._core.withdraw(request.owner)
             await asyncio.wait({asking}, timeout=_PAUSE)
         if not asking.done():
             asking.cancel()
             await asyncio.wait({asking}, timeout=_PATIENCE)
-        if request.left:
-            await self._core.withdraw_at_last(request)
+        if request.left and not await self._core.withdraw(request.owner):
+            self._core.withdraw_in_background(request.owner, request.may_be_left_until())
 
     async def release(self) -> None:
         """Ends the hold of this task. Whatever becomes of it, it is not renewed any more; a task that is cancelled sees

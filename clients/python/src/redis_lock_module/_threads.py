@@ -124,6 +124,9 @@ class ThreadLink(Link):
     async def sleep(self, seconds: float) -> None:
         time.sleep(seconds)
 
+    def go_on(self, withdrawal: Any) -> None:
+        withdrawals_of(self.pool).add(withdrawal)
+
     async def rest(self, request: Request, seconds: float) -> None:
         request.woken.wait(seconds)
 
@@ -164,7 +167,7 @@ class Hold(AnyHold):
         self._stop()
         self._over = True
         with suppress(Exception):
-            finish(self._core.release(self._token))
+            finish(self._do_release())
 
     def renew(self, timeout: Optional[float] = None) -> None:
         """From now on it lasts for so many seconds: by default as many as at first."""
@@ -453,8 +456,8 @@ class Lock(LockBase[Union[Redis, RedisCluster]], TheirLock):
             hold._over = True
         # Twice: what was said last by a connection that is closed now may be read after the first of them. But a client
         # that has an error has tried for long enough: the caller has the error now.
-        if isinstance(error, RedisError) or not all(finish(self._core.withdraw(request)) for _ in range(2)):
-            withdrawals_of(self._core.link.pool).add(self._core, request)
+        if isinstance(error, RedisError) or not all(finish(self._core.withdraw(request.owner)) for _ in range(2)):
+            self._core.withdraw_in_background(request.owner, request.may_be_left_until())
 
     def release(self) -> None:
         """Ends the hold of this thread. Whatever becomes of it, it is not renewed any more."""

@@ -1,5 +1,5 @@
-"""Requests that have failed with an error, and may have left something in the server. When it does not answer, hundreds
-fail in a moment: one thread for each pool withdraws them, one after the other."""
+"""What may still be in the server though its caller was given an error: what is left of a request, or a hold whose release
+has failed. It is released in the background until the server has heard of it, or it has expired."""
 
 from __future__ import annotations
 
@@ -7,21 +7,52 @@ import os
 import threading
 import time
 from collections import deque
-from typing import Any, Deque, Dict, Tuple
+from typing import TYPE_CHECKING, Any, Deque, Dict
 from weakref import WeakKeyDictionary
 
-from ._core import FIRST_PAUSE, LONGEST_PAUSE, Core
 from ._link import finish
-from ._request import Request
+
+if TYPE_CHECKING:
+    from ._core import Core
+
+# Between two attempts, in seconds; each is twice as long as the one before.
+FIRST_PAUSE, LONGEST_PAUSE = 0.05, 1.0
+
+
+class Withdrawal:
+    def __init__(self, core: Core, owner: bytes, until: float) -> None:
+        self._core, self._owner, self.until = core, owner, until
+        self.is_called_off = False  # the same owner acquires it anew
+        self.is_busy = False
+
+    async def has_ended(self) -> bool:
+        """Tries, if there is something left to do."""
+        self.is_busy = True
+        try:
+            over = (self.is_called_off or time.monotonic() >= self.until or await self._core.withdraw(self._owner))
+        finally:
+            self.is_busy = False
+        if over:
+            self._core.forget(self._owner, self)
+        return over
+
+    async def go_on(self) -> None:
+        pause = FIRST_PAUSE
+        while not await self.has_ended():
+            await self._core.link.sleep(pause)
+            pause = min(pause * 2, LONGEST_PAUSE)
 
 
 class Withdrawals:
+    """Those of a pool that threads use. When the server does not answer, hundreds of requests fail in a moment: one thread
+    withdraws them, one after the other."""
+
     def __init__(self) -> None:
-        self._requests: Deque[Tuple[Core, Request, float]] = deque()
+        self._all: Deque[Withdrawal] = deque()
         self._running: Dict[str, threading.Thread] = {}  # at most one entry: setdefault decides which thread it is
 
-    def add(self, core: Core, request: Request) -> None:
-        self._requests.append((core, request, time.monotonic() + request.may_be_left_for()))
+    def add(self, withdrawal: Withdrawal) -> None:
+        self._all.append(withdrawal)
         self._start()
 
     def _start(self) -> None:
@@ -30,25 +61,23 @@ class Withdrawals:
                 threading.Thread(target=self._run, name="redis-lock release", daemon=True).start()
             except RuntimeError:  # there are too many threads, or the interpreter is about to end
                 if not self._running:  # what is left in the server expires
-                    self._requests.clear()
+                    self._all.clear()
 
     def _run(self) -> None:
         me = threading.current_thread()
         if self._running.setdefault("thread", me) is not me:
             return
         pause = FIRST_PAUSE
-        while self._requests:
-            core, request, until = self._requests.popleft()
-            if time.monotonic() >= until:
-                continue  # what was left has expired
-            if finish(core.withdraw(request)):
+        while self._all:
+            withdrawal = self._all.popleft()
+            if finish(withdrawal.has_ended()):
                 pause = FIRST_PAUSE
                 continue
-            self._requests.append((core, request, until))
+            self._all.append(withdrawal)
             time.sleep(pause)
             pause = min(pause * 2, LONGEST_PAUSE)
         self._running.clear()
-        if self._requests:  # another has come meanwhile, and seen that this was running
+        if self._all:  # another has come meanwhile, and seen that this was running
             self._start()
 
 

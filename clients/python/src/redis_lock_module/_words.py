@@ -26,6 +26,7 @@ class Spelling:
             raise ValueError("a lock is either shared or has a limit, which shares it too")
         self.names: Tuple[Name, ...] = _options.names(name)
         self.name = self.names[0]
+        self.keys = tuple(encoded(one) for one in self.names)
         self._many: Tuple[str, ...] = () if len(self.names) == 1 else ("M",)
         self._mode: Words = ("SHARED",) if shared else () if limit is None else ("LIMIT", limit)
         self._max_queue: Words = () if max_queue is None else ("MAXQUEUE", max_queue)
@@ -56,4 +57,4 @@ class Spelling:
         return ("LOCK.GUARD", self.name, owner, *command)
 
     def all_released(self, reply: Any) -> bool:
-        return bool(reply == len({encoded(name) for name in self.names}))
+        return bool(reply == len(set(self.keys)))

@@ -1,0 +1,147 @@
+"""The network is down, or the server does not answer: what was held is free soon after, and no caller waits too long."""
+
+import asyncio
+import os
+import threading
+from contextlib import suppress
+
+import pytest
+import redis
+import redis.asyncio
+from conftest import Proxy, close, eventually
+from redis.exceptions import LockNotOwnedError
+from redis_lock_module import Lock
+from redis_lock_module.asyncio import Lock as AsyncLock
+
+TTL = 60.0
+
+
+@pytest.fixture(params=[True, False], ids=["module", "bare"])
+def server(request, start_server):
+    return start_server(module=request.param)
+
+
+@pytest.fixture
+def proxy(server):
+    proxy = Proxy(server.port)
+    yield proxy
+    proxy.close()
+
+
+@pytest.fixture(params=[True, False], ids=["no retries", "the client's own"])
+def gives_up(request):
+    """redis-py outlasts a short outage by itself, or not, depending on its version."""
+    return request.param
+
+
+def no_retries(retry=redis.retry.Retry):
+    return {"retry": retry(redis.backoff.NoBackoff(), 0)}
+
+
+def is_free(server):
+    return not server.watcher.db.exists("market")
+
+
+OUTAGES = [(0.5, lambda lock: lock), (3, lambda lock: lock.hold())]
+
+
+@pytest.mark.parametrize("outage, entered", OUTAGES, ids=["half a second, lock", "3 seconds, hold"])
+def test_a_release_that_failed_goes_on_until_the_server_hears_of_it(server, proxy, gives_up, outage, entered):
+    client = redis.Redis(port=proxy.port, **(no_retries() if gives_up else {}))
+    with pytest.raises(redis.ConnectionError) if gives_up else suppress(redis.ConnectionError):
+        with entered(Lock(client, "market", timeout=TTL)):
+            proxy.go_down(outage)
+    eventually(lambda: is_free(server), what="it is still held")
+    close(client)
+
+
+@pytest.mark.parametrize("outage, entered", OUTAGES, ids=["half a second, lock", "3 seconds, hold"])
+async def test_a_release_of_a_task_that_failed_goes_on_until_the_server_hears_of_it(
+        server, proxy, gives_up, outage, entered):
+    client = redis.asyncio.Redis(port=proxy.port, **(no_retries(redis.asyncio.retry.Retry) if gives_up else {}))
+    with pytest.raises(redis.ConnectionError) if gives_up else suppress(redis.ConnectionError):
+        async with entered(AsyncLock(client, "market", timeout=TTL)):
+            proxy.go_down(outage)
+    await asyncio.to_thread(eventually, lambda: is_free(server), what="it is still held")
+    await client.aclose()
+    await client.connection_pool.disconnect()
+
+
+def test_a_release_that_failed_and_went_on_is_no_loss_when_it_is_called_again(server, proxy):
+    client = redis.Redis(port=proxy.port, **no_retries())
+    hold = Lock(client, "market", timeout=TTL).hold()
+    proxy.go_down(0.2)
+    with pytest.raises(redis.ConnectionError):
+        hold.release()
+    eventually(lambda: is_free(server))
+    hold.release()
+    close(client)
+
+
+def test_a_release_that_goes_on_ends_no_later_hold_of_the_same_owner(server, proxy):
+    client = redis.Redis(port=proxy.port, **no_retries())
+    lock = Lock(client, "market", timeout=TTL)
+    assert lock.acquire(token="ann")
+    proxy.go_down(1.5)  # long enough for pauses in which the next one comes first
+    with pytest.raises(redis.ConnectionError):
+        lock.release()
+
+    def acquired():
+        with suppress(redis.ConnectionError):
+            return lock.acquire(token="ann")
+
+    eventually(acquired)
+    eventually(lambda: "redis-lock release" not in [thread.name for thread in threading.enumerate()])
+    assert server.watcher.db.get("market") == "ann" and lock.owned()
+    lock.release()
+    assert is_free(server)
+    close(client)
+
+
+async def test_a_release_that_goes_on_ends_no_later_hold_of_the_same_owner_in_tasks(server, proxy):
+    client = redis.asyncio.Redis(port=proxy.port, **no_retries(redis.asyncio.retry.Retry))
+    lock = AsyncLock(client, "market", timeout=TTL)
+    assert await lock.acquire(token="ann")
+    before = asyncio.all_tasks()
+    proxy.go_down(1.5)
+    with pytest.raises(redis.ConnectionError):
+        await lock.release()
+    acquired = False
+    while not acquired:
+        with suppress(redis.ConnectionError):
+            acquired = await lock.acquire(token="ann")
+        await asyncio.sleep(0.001)
+    await asyncio.wait_for(asyncio.gather(*(asyncio.all_tasks() - before)), 20)
+    assert await asyncio.to_thread(server.watcher.db.get, "market") == "ann" and await lock.owned()
+    await lock.release()
+    await client.aclose()
+    await client.connection_pool.disconnect()
+
+
+# A child
+
+
+@pytest.mark.parametrize("entered", [lambda lock: lock, lambda lock: lock.hold()], ids=["lock", "hold"])
+@pytest.mark.parametrize("error", [None, SystemExit, KeyboardInterrupt])
+def test_a_child_that_leaves_the_with_does_not_release_what_its_parent_holds(server, entered, error):
+    client, parent = redis.Redis(port=server.port), os.getpid()
+    refused = False
+    try:
+        with entered(Lock(client, "market", timeout=TTL)) as hold:
+            child = os.fork()
+            if child:
+                assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+                assert hold.owned()
+            elif error:
+                raise error
+    except LockNotOwnedError as why:
+        if os.getpid() == parent:
+            raise
+        refused = str(parent) in str(why)
+    except (SystemExit, KeyboardInterrupt):
+        refused = True  # it stays what it is
+    finally:
+        if os.getpid() != parent:
+            os._exit(0 if refused else 1)
+    assert is_free(server)
+    close(client)
